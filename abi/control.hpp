@@ -1,0 +1,316 @@
+// Messages on a tenant socket (Unix SOCK_SEQPACKET). The process sends one request and waits for
+// its reply; one record each way. A request is a RequestHeader and the body of its operation; a
+// reply is a ReplyHeader and the body, or the header alone when `error` is not 0. File
+// descriptors travel as SCM_RIGHTS with the record; their exact number is stated per operation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/rings.hpp"
+
+namespace softhca::abi {
+
+inline constexpr std::uint32_t kMaxRecord = 16384;  ///< bytes; longer records end the session
+inline constexpr std::uint32_t kMaxFds = 3;
+
+enum class Operation : std::uint32_t {
+  kHello = 1,
+  kQueryDevice,
+  kQueryPort,
+  kAllocPd,
+  kDeallocPd,
+  kAllocShared,
+  kFreeShared,
+  kRegisterMr,
+  kDeregisterMr,
+  kCreateChannel,
+  kCreateCq,
+  kResizeCq,
+  kDestroyCq,
+  kCreateSrq,
+  kModifySrq,
+  kQuerySrq,
+  kDestroySrq,
+  kCreateQp,
+  kModifyQp,
+  kQueryQp,
+  kDestroyQp,
+  kCreateAh,
+  kDestroyAh,
+};
+
+struct RequestHeader {
+  std::uint32_t operation;  ///< Operation
+  std::uint32_t tag;        ///< comes back in the reply
+};
+
+struct ReplyHeader {
+  std::uint32_t tag;
+  std::int32_t error;  ///< 0, or an errno value
+};
+
+/// Body of requests and replies that carry nothing but a handle (or nothing: handle 0).
+struct HandleBody {
+  std::uint32_t handle;
+  std::uint32_t reserved;
+};
+
+// --- session ---------------------------------------------------------------------------------
+
+struct HelloRequest {
+  std::uint64_t magic;  ///< kSessionMagic
+  std::uint32_t version;
+  std::uint32_t reserved;
+};
+
+/// With it 3 descriptors: session memfd, wake eventfd, asynchronous event socket (reads 16-byte
+/// records {u64 element, u32 event type, u32 reserved}; element is the user_handle of the object,
+/// or the port number).
+struct HelloReply {
+  std::uint32_t vcbs;
+  std::uint32_t session;
+  std::uint32_t daemon_pid;
+  std::uint32_t reserved;
+};
+
+/// Limits and identity of the device as this tenant sees it.
+struct DeviceReply {
+  char firmware[32];
+  std::uint64_t node_guid;       ///< network byte order
+  std::uint64_t sys_image_guid;  ///< network byte order
+  std::uint64_t max_mr_size;
+  std::uint32_t vendor_id;
+  std::uint32_t vendor_part_id;
+  std::uint32_t hw_version;
+  std::uint32_t max_qp;
+  std::uint32_t max_qp_wr;
+  std::uint32_t max_sge;
+  std::uint32_t max_cq;
+  std::uint32_t max_cqe;
+  std::uint32_t max_mr;
+  std::uint32_t max_pd;
+  std::uint32_t max_ah;
+  std::uint32_t max_srq;
+  std::uint32_t max_srq_wr;
+  std::uint32_t max_srq_sge;
+  std::uint32_t max_rd_atomic;  ///< per queue pair, as initiator and as responder
+  std::uint32_t max_inline;
+  std::uint32_t completion_vectors;
+  std::uint32_t reserved;
+};
+
+struct PortReply {
+  std::uint32_t state;       ///< enum ibv_port_state
+  std::uint32_t max_mtu;     ///< enum ibv_mtu
+  std::uint32_t active_mtu;  ///< enum ibv_mtu
+  std::uint32_t gid_entries;
+  std::uint32_t max_message_bytes;
+  std::uint32_t bad_pkey_count;
+  std::uint32_t qkey_violations;
+  std::uint32_t active_speed;
+  std::uint32_t active_width;
+  std::uint32_t reserved;
+};
+
+// --- memory ----------------------------------------------------------------------------------
+
+/// The daemon makes a sealed memfd of `bytes` (whole pages); reply HandleBody, 1 descriptor. The
+/// process copies its pages in and maps it in their place. kFreeShared gives up the process's
+/// interest; the daemon keeps the memory while a region uses it and may keep it a little longer.
+struct AllocSharedRequest {
+  std::uint64_t bytes;
+};
+struct AllocSharedReply {
+  std::uint32_t handle;
+  std::uint32_t reserved;
+  std::uint64_t inode;  ///< st_ino of the memfd, to recognise its mappings in /proc/self/maps
+};
+
+/// kShared: bytes [addr, addr+length) of the process are bytes [offset, offset+length) of shared
+/// memory `handle`. kProcess: reached with process_vm_readv/writev.
+enum class ExtentKind : std::uint32_t { kProcess = 0, kShared = 1 };
+struct MrExtent {
+  std::uint64_t addr;
+  std::uint64_t length;
+  std::uint64_t offset;
+  std::uint32_t handle;
+  std::uint32_t kind;  ///< ExtentKind
+};
+
+inline constexpr std::uint32_t kMaxMrExtents = 256;
+
+/// Followed by `extents` MrExtents, ascending, adjoining, covering exactly [addr, addr+length).
+struct RegisterMrRequest {
+  std::uint64_t addr;
+  std::uint64_t length;
+  std::uint64_t iova;    ///< address by which keys refer to the first byte; 0 when zero-based
+  std::uint32_t access;  ///< enum ibv_access_flags
+  std::uint32_t pd;
+  std::uint32_t extents;
+  std::uint32_t reserved;
+};
+struct RegisterMrReply {
+  std::uint32_t handle;
+  std::uint32_t lkey;
+  std::uint32_t rkey;
+  std::uint32_t reserved;
+};
+
+// --- completion ------------------------------------------------------------------------------
+
+// kCreateChannel: no body; reply HandleBody, 1 descriptor (reads 8-byte records: the user_handle
+// of the completion queue).
+
+inline constexpr std::uint32_t kNoHandle = 0xffffffff;
+
+struct CreateCqRequest {
+  std::uint64_t user_handle;
+  std::uint32_t entries;  ///< at least; the ring gets the next power of two
+  std::uint32_t channel;  ///< or kNoHandle
+};
+/// With it 1 descriptor when new_segment is 1: the memfd of ring.segment.
+struct CreateCqReply {
+  std::uint32_t handle;
+  std::uint32_t entries;
+  RingLocation ring;
+  std::uint32_t new_segment;
+  std::uint32_t reserved;
+};
+/// The process stops polling, sends this, gets a CreateCqReply, and takes the elements that the
+/// old ring still holds; new elements go to the new ring, its counter starting at 0.
+struct ResizeCqRequest {
+  std::uint32_t handle;
+  std::uint32_t entries;
+};
+
+// --- shared receive queues -------------------------------------------------------------------
+
+struct CreateSrqRequest {
+  std::uint64_t user_handle;
+  std::uint32_t pd;
+  std::uint32_t max_wr;
+  std::uint32_t max_sge;
+  std::uint32_t limit;
+};
+struct CreateSrqReply {
+  std::uint32_t handle;
+  std::uint32_t entries;  ///< slots of the ring
+  std::uint32_t max_wr;
+  std::uint32_t max_sge;
+  RingLocation ring;
+  std::uint32_t new_segment;
+  std::uint32_t reserved;
+};
+struct ModifySrqRequest {
+  std::uint32_t handle;
+  std::uint32_t limit;
+};
+struct QuerySrqReply {
+  std::uint32_t max_wr;
+  std::uint32_t max_sge;
+  std::uint32_t limit;
+  std::uint32_t reserved;
+};
+
+// --- queue pairs -----------------------------------------------------------------------------
+
+struct CreateQpRequest {
+  std::uint64_t user_handle;
+  std::uint32_t pd;
+  std::uint32_t type;  ///< enum ibv_qp_type
+  std::uint32_t send_cq;
+  std::uint32_t receive_cq;
+  std::uint32_t srq;  ///< or kNoHandle
+  std::uint32_t max_send_wr;
+  std::uint32_t max_receive_wr;
+  std::uint32_t max_send_sge;
+  std::uint32_t max_receive_sge;
+  std::uint32_t max_inline;
+  std::uint32_t signal_all;
+  std::uint32_t reserved;
+};
+/// With it 1 descriptor when new_segment is 1. Both rings lie in the same segment.
+struct CreateQpReply {
+  std::uint32_t qpn;  ///< also the handle
+  std::uint32_t send_entries;
+  std::uint32_t receive_entries;
+  std::uint32_t max_send_wr;
+  std::uint32_t max_receive_wr;
+  std::uint32_t max_send_sge;
+  std::uint32_t max_receive_sge;
+  std::uint32_t max_inline;
+  RingLocation send_ring;
+  RingLocation receive_ring;
+  std::uint32_t new_segment;
+  std::uint32_t reserved;
+};
+
+/// Address vector (struct ibv_ah_attr).
+struct AddressVector {
+  std::uint8_t dgid[16];
+  std::uint32_t flow_label;
+  std::uint8_t sgid_index;
+  std::uint8_t hop_limit;
+  std::uint8_t traffic_class;
+  std::uint8_t is_global;
+  std::uint8_t sl;
+  std::uint8_t static_rate;
+  std::uint8_t port_num;
+  std::uint8_t src_path_bits;
+  std::uint16_t dlid;
+  std::uint16_t reserved;
+};
+static_assert(sizeof(AddressVector) == 32);
+
+/// Fixed-width image of struct ibv_qp_attr and its mask (enum ibv_qp_attr_mask).
+struct QpAttributes {
+  std::uint32_t mask;
+  std::uint32_t qp_state;
+  std::uint32_t cur_qp_state;
+  std::uint32_t path_mtu;
+  std::uint32_t path_mig_state;
+  std::uint32_t qkey;
+  std::uint32_t rq_psn;
+  std::uint32_t sq_psn;
+  std::uint32_t dest_qp_num;
+  std::uint32_t access_flags;
+  AddressVector av;
+  AddressVector alt_av;
+  std::uint16_t pkey_index;
+  std::uint16_t alt_pkey_index;
+  std::uint8_t en_sqd_async_notify;
+  std::uint8_t sq_draining;
+  std::uint8_t max_rd_atomic;
+  std::uint8_t max_dest_rd_atomic;
+  std::uint8_t min_rnr_timer;
+  std::uint8_t port_num;
+  std::uint8_t timeout;
+  std::uint8_t retry_cnt;
+  std::uint8_t rnr_retry;
+  std::uint8_t alt_port_num;
+  std::uint8_t alt_timeout;
+  std::uint8_t reserved[5];
+};
+static_assert(sizeof(QpAttributes) == 40 + 64 + 4 + 16);
+
+struct ModifyQpRequest {
+  std::uint32_t qpn;
+  std::uint32_t reserved;
+  QpAttributes attributes;
+};
+struct QueryQpReply {
+  QpAttributes attributes;
+};
+/// Reply to kDestroyQp: receive elements that were drawn from a shared receive queue and will
+/// have no completion are returned by completions before the reply; none are lost.
+
+// --- address handles -------------------------------------------------------------------------
+
+struct CreateAhRequest {
+  std::uint32_t pd;
+  std::uint32_t reserved;
+  AddressVector av;
+};
+
+}  // namespace softhca::abi

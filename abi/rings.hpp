@@ -1,0 +1,113 @@
+// Rings between one tenant process and the daemon. Every shared word names its writer and its
+// memory order. Counters run free over 32 bits; the slot is counter & (entries - 1), entries a
+// power of two. Geometry (entries, stride) is told over the control socket and kept privately by
+// both sides: it never stands in shared memory.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace softhca::abi {
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// Where a ring lies: in memory segment `segment` of the session (memfd received when the
+/// segment was announced), `offset` bytes in, `bytes` long. 64-byte aligned.
+struct RingLocation {
+  std::uint32_t segment;
+  std::uint32_t bytes;
+  std::uint64_t offset;
+};
+static_assert(sizeof(RingLocation) == 16);
+
+// Send queue: `entries` commands of send_stride() bytes, no header. The tenant writes an element,
+// then announces it through a VCB or a doorbell; an element may be written again when the
+// completion that covers its sequence number has been polled.
+
+/// Receive queue and shared receive queue: this header, then `entries` elements of
+/// receive_stride() bytes. The tenant never lets producer run more than `entries` ahead of the
+/// completions it has polled, so a slot is free whenever it writes one.
+struct alignas(64) ReceiveRingHeader {
+  std::atomic<std::uint32_t> producer;  ///< writer: tenant (release); reader: engine (acquire)
+  std::uint8_t pad[60];
+};
+static_assert(sizeof(ReceiveRingHeader) == 64);
+
+/// CompletionRingHeader::arm, bits 0..1. Bits 2..31 hold a serial number that the tenant raises
+/// with every completion event it takes from its channel; the engine fires at most one event per
+/// serial number and kind.
+inline constexpr std::uint32_t kArmNone = 0;
+inline constexpr std::uint32_t kArmSolicited = 1;
+inline constexpr std::uint32_t kArmAny = 2;
+inline constexpr std::uint32_t kArmKindMask = 3;
+
+/// Completion queue: this header, then `entries` CompletionElements.
+struct alignas(64) CompletionRingHeader {
+  std::atomic<std::uint32_t> consumer;  ///< writer: tenant (release); engine reads on near-overflow
+  std::atomic<std::uint32_t> arm;       ///< writer: tenant (seq_cst); engine reads after a batch
+  std::uint8_t pad[56];
+};
+static_assert(sizeof(CompletionRingHeader) == 64);
+
+/// CompletionElement::opcode: values of enum ibv_wc_opcode.
+enum class CompletionOpcode : std::uint8_t {
+  kSend = 0,
+  kRdmaWrite = 1,
+  kRdmaRead = 2,
+  kCompareSwap = 3,
+  kFetchAdd = 4,
+  kBindWindow = 5,
+  kLocalInvalidate = 6,
+  kReceive = 128,
+  kReceiveRdmaWithImm = 129,
+};
+
+/// CompletionElement::status: values of enum ibv_wc_status.
+enum class CompletionStatus : std::uint8_t {
+  kSuccess = 0,
+  kLocalLengthError = 1,
+  kLocalQpOperationError = 2,
+  kLocalProtectionError = 4,
+  kFlushError = 5,
+  kBindError = 6,
+  kBadResponseError = 7,
+  kLocalAccessError = 8,
+  kRemoteInvalidRequestError = 9,
+  kRemoteAccessError = 10,
+  kRemoteOperationError = 11,
+  kRetryExceededError = 12,
+  kRnrRetryExceededError = 13,
+};
+
+/// CompletionElement::flags: values of enum ibv_wc_flags.
+inline constexpr std::uint8_t kCompletionGrh = 1 << 0;
+inline constexpr std::uint8_t kCompletionWithImm = 1 << 1;
+inline constexpr std::uint8_t kCompletionWithInvalidate = 1 << 3;
+
+/// One completion, 32 bytes, written by the engine; `owner` last (release). The element at
+/// counter c is valid when the phase bit of `owner` equals phase_of(c, entries).
+struct CompletionElement {
+  std::uint32_t qpn;
+  std::uint32_t index;      ///< send: sequence number of the command; receive: ReceiveElement::index
+  std::uint32_t byte_len;
+  std::uint32_t imm;        ///< immediate data (network byte order) or invalidated key
+  std::uint64_t timestamp;  ///< ns, CLOCK_MONOTONIC of the engine's batch
+  std::uint8_t status;      ///< CompletionStatus
+  std::uint8_t opcode;      ///< CompletionOpcode
+  std::uint8_t flags;       ///< kCompletion*
+  std::uint8_t is_receive;  ///< 1: of a receive queue, also when status is an error
+  std::atomic<std::uint32_t> owner;  ///< bits 0..23 source queue pair (UD); bit 31 phase
+};
+static_assert(sizeof(CompletionElement) == 32);
+static_assert(offsetof(CompletionElement, owner) == 28);
+
+inline constexpr std::uint32_t kPhaseBit = 1u << 31;
+
+/// Memory handed out is zero, so the first lap has the bit set.
+constexpr std::uint32_t phase_of(std::uint32_t counter, std::uint32_t entries) {
+  return (counter & entries) == 0 ? kPhaseBit : 0;
+}
+
+}  // namespace softhca::abi

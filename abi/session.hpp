@@ -1,0 +1,82 @@
+// The session memory of one process: a header page, a doorbell ring, then its VCB pages. One memfd
+// made and sealed by the daemon (session segment, received with the HELLO reply).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/command.hpp"
+
+namespace softhca::abi {
+
+inline constexpr std::uint64_t kSessionMagic = 0x31616368'74666f73;  ///< "softhca1"
+inline constexpr std::uint32_t kAbiVersion = 1;
+inline constexpr std::uint32_t kMaxVcbsPerSession = 64;
+inline constexpr std::uint32_t kDoorbellEntries = 256;
+inline constexpr std::size_t kPageBytes = 4096;
+
+/// "The send queue of this pair holds commands up to, not including, `sequence`" (mechanism B1).
+struct Doorbell {
+  std::uint32_t qpn;
+  std::uint32_t sequence;
+};
+static_assert(sizeof(Doorbell) == 8);
+
+/// Line 0 is written by the tenant only, line 1 by the engine only.
+struct SessionHeader {
+  // Line 0.
+  /// Bit i is turned over by the tenant each time it hands VCB i to the engine. VCB i is the
+  /// tenant's own while bit i of `active` equals bit i of `released`. seq_cst by the tenant,
+  /// because it next reads `parked`; acquire by the engine.
+  alignas(64) std::atomic<std::uint64_t> active;
+  /// Doorbells written so far. Writer: tenant (seq_cst, as above); engine reads with acquire.
+  std::atomic<std::uint32_t> doorbell_producer;
+
+  // Line 1.
+  /// Bit i is turned over by the engine when it has done with VCB i. Writer: engine (release).
+  alignas(64) std::atomic<std::uint64_t> released;
+  /// Doorbells taken so far. Writer: engine (release).
+  std::atomic<std::uint32_t> doorbell_consumer;
+  /// 1: the engine does not poll this session; after posting, write to the wake eventfd.
+  /// Writer: engine (seq_cst).
+  std::atomic<std::uint32_t> parked;
+
+  // Line 2: set before the memory is handed over, never changed.
+  alignas(64) std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t vcbs;  ///< VCB pages of this session; informative, the HELLO reply decides
+};
+static_assert(sizeof(SessionHeader) == 192);
+
+/// One virtual collect buffer: a page, the command at its start (mechanism C1).
+struct VcbPage {
+  std::uint8_t command[kCommandBytes];
+  alignas(64) std::uint8_t unused[128];
+  /// Segments written so far: bit i = bytes 8i..8i+7 of `command`; with the segment that holds
+  /// the length also the bits of all segments this command does not use (C2). kExplicitKick asks
+  /// for a kick although bits are missing. Writer: tenant (release; 0 before a new command);
+  /// engine reads with acquire.
+  alignas(64) std::atomic<std::uint64_t> scoreboard;
+  std::uint8_t rest[kPageBytes - 456];
+};
+static_assert(sizeof(VcbPage) == kPageBytes);
+static_assert(offsetof(VcbPage, scoreboard) == 448);
+
+inline constexpr std::uint64_t kAllSegments = (std::uint64_t{1} << kSegments) - 1;
+inline constexpr std::uint64_t kExplicitKick = std::uint64_t{1} << 63;
+
+/// Bits of the segments that a command with `payload_bytes` of payload leaves unused.
+constexpr std::uint64_t unused_segments(std::uint32_t payload_bytes) {
+  const std::uint32_t used =
+      (kCommandHeaderBytes + payload_bytes + kSegmentBytes - 1) / kSegmentBytes;
+  return used >= kSegments ? 0 : kAllSegments & ~((std::uint64_t{1} << used) - 1);
+}
+
+inline constexpr std::size_t kDoorbellOffset = kPageBytes;
+inline constexpr std::size_t kVcbOffset = 2 * kPageBytes;
+static_assert(kDoorbellEntries * sizeof(Doorbell) <= kPageBytes);
+
+constexpr std::size_t session_bytes(std::uint32_t vcbs) { return kVcbOffset + vcbs * kPageBytes; }
+
+}  // namespace softhca::abi

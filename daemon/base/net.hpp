@@ -1,0 +1,46 @@
+// Addresses of the wire.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+
+namespace softhca {
+
+struct MacAddress {
+  std::array<std::uint8_t, 6> bytes{};
+  constexpr auto operator<=>(const MacAddress&) const = default;
+  constexpr bool is_zero() const { return *this == MacAddress{}; }
+};
+
+/// A GID of RoCE v2 is an IP address: IPv6 as itself, IPv4 as ::ffff:a.b.c.d (InfiniBand
+/// specification annex A17). Network byte order.
+struct Gid {
+  std::array<std::uint8_t, 16> bytes{};
+
+  constexpr auto operator<=>(const Gid&) const = default;
+  constexpr bool is_zero() const { return *this == Gid{}; }
+  constexpr bool is_ipv4() const {
+    for (int i = 0; i < 10; ++i)
+      if (bytes[i] != 0) return false;
+    return bytes[10] == 0xff && bytes[11] == 0xff;
+  }
+  constexpr bool is_link_local() const { return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80; }
+  constexpr bool is_multicast() const {
+    return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff;
+  }
+  /// The IPv4 address in host byte order. REQUIRES: is_ipv4().
+  constexpr std::uint32_t ipv4() const {
+    return std::uint32_t{bytes[12]} << 24 | std::uint32_t{bytes[13]} << 16 |
+           std::uint32_t{bytes[14]} << 8 | bytes[15];
+  }
+  static constexpr Gid from_ipv4(std::uint32_t host_order) {
+    Gid g;
+    g.bytes[10] = g.bytes[11] = 0xff;
+    for (int i = 0; i < 4; ++i)
+      g.bytes[12 + i] = static_cast<std::uint8_t>(host_order >> (24 - 8 * i));
+    return g;
+  }
+};
+
+}  // namespace softhca

@@ -1,0 +1,24 @@
+// Time is a parameter: nothing below `engine` reads a clock.
+#pragma once
+
+#include <chrono>
+
+namespace softhca {
+
+using Duration = std::chrono::nanoseconds;
+
+/// The time line of an engine. Has no now(): the worker thread reads the machine's clock, a
+/// simulation counts.
+struct EngineClock {
+  using duration = Duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<EngineClock>;
+};
+
+using Time = EngineClock::time_point;
+
+/// "At no time": later than every deadline.
+inline constexpr Time kNever = Time::max();
+
+}  // namespace softhca

@@ -1,0 +1,66 @@
+// Identifiers and sequence types of the adapter. Each is a type of its own, so that a queue pair
+// number cannot be passed where a key is meant.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace softhca {
+
+/// A number that names something. Tag keeps numbers of different things apart.
+template <class Tag, class Rep>
+struct Id {
+  Rep value{};
+
+  constexpr Id() = default;
+  constexpr explicit Id(Rep v) : value(v) {}
+  constexpr auto operator<=>(const Id&) const = default;
+};
+
+using Qpn = Id<struct QpnTag, std::uint32_t>;            ///< queue pair number, 24 bits
+using Rkey = Id<struct RkeyTag, std::uint32_t>;          ///< remote key as it stands on the wire
+using Lkey = Id<struct LkeyTag, std::uint32_t>;          ///< local key in a scatter/gather entry
+using TenantId = Id<struct TenantTag, std::uint16_t>;    ///< index of a tenant, dense from 0
+using SessionId = Id<struct SessionTag, std::uint32_t>;  ///< one opened device context of a process
+using TvlId = Id<struct TvlTag, std::uint16_t>;          ///< transmit virtual lane
+using VcbId = Id<struct VcbTag, std::uint32_t>;          ///< virtual collect buffer
+using PcbId = Id<struct PcbTag, std::uint32_t>;          ///< physical collect buffer
+using PortId = Id<struct PortTag, std::uint8_t>;         ///< index of a network port, dense from 0
+
+/// Packet sequence number: 24 bits, serial arithmetic modulo 2^24 (InfiniBand specification,
+/// volume 1, 9.7.1). Comparisons are meaningful for numbers less than 2^23 apart.
+class Psn {
+ public:
+  static constexpr std::uint32_t kMask = 0xffffff;
+
+  constexpr Psn() = default;
+  constexpr explicit Psn(std::uint32_t v) : value_(v & kMask) {}
+
+  constexpr std::uint32_t value() const { return value_; }
+  constexpr Psn operator+(std::uint32_t n) const { return Psn(value_ + n); }
+  constexpr Psn operator-(std::uint32_t n) const { return Psn(value_ - n); }
+  constexpr Psn& operator++() { return *this = *this + 1; }
+
+  /// Signed distance from `from` to this number, in [-2^23, 2^23).
+  constexpr std::int32_t distance_from(Psn from) const {
+    return static_cast<std::int32_t>((value_ - from.value_) << 8) >> 8;
+  }
+  constexpr bool operator==(const Psn&) const = default;
+  constexpr bool is_before(Psn other) const { return distance_from(other) < 0; }
+  constexpr bool is_after(Psn other) const { return distance_from(other) > 0; }
+
+ private:
+  std::uint32_t value_ = 0;
+};
+
+/// Signed distance between free-running 32-bit ring counters.
+constexpr std::int32_t ring_distance(std::uint32_t to, std::uint32_t from) {
+  return static_cast<std::int32_t>(to - from);
+}
+
+}  // namespace softhca
+
+template <class Tag, class Rep>
+struct std::hash<softhca::Id<Tag, Rep>> {
+  std::size_t operator()(softhca::Id<Tag, Rep> id) const { return std::hash<Rep>()(id.value); }
+};

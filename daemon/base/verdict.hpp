@@ -1,0 +1,27 @@
+// The third kind of error (bug: assert; set-up: Expected; data path: Verdict). One value says how
+// a work request or a request packet ended; one function each turns it into a NAK code
+// (transport), a completion status (engine) or an errno.
+#pragma once
+
+#include <cstdint>
+
+namespace softhca {
+
+enum class Verdict : std::uint8_t {
+  kOk,
+  kBusy,                  ///< nothing wrong: out of a resource for the moment, try again
+  kLocalLength,           ///< message longer than the receive buffer, or than allowed
+  kLocalQpOperation,      ///< malformed work request
+  kLocalProtection,       ///< a local scatter/gather entry is not covered by its key
+  kFlushed,               ///< the queue pair left the states in which it works
+  kBadResponse,           ///< a response that does not fit the request
+  kLocalAccess,           ///< reserved for memory window binds
+  kRemoteInvalidRequest,  ///< NAK 0x61
+  kRemoteAccess,          ///< NAK 0x62
+  kRemoteOperation,       ///< NAK 0x63
+  kRetryExceeded,         ///< no acknowledgement after all retries
+  kRnrRetryExceeded,      ///< receiver not ready after all retries
+  kReceiverNotReady,      ///< responder side only: no receive work request
+};
+
+}  // namespace softhca

@@ -1,0 +1,179 @@
+// What a transport state machine asks of the adapter around it. Packets, commands and `now` go in
+// by the calls of Requester, Responder and their datagram kin; everything that comes out goes
+// through this interface. No clock, no I/O, no memory access in transport itself. The engine
+// implements it on tenant memory and ports; tests implement it on vectors and a virtual link.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/base/verdict.hpp"
+#include "daemon/wire/headers.hpp"
+
+namespace softhca::transport {
+
+enum class RequestKind : std::uint8_t {
+  kSend,
+  kSendImm,
+  kSendInvalidate,
+  kWrite,
+  kWriteImm,
+  kRead,
+  kCompareSwap,
+  kFetchAdd,
+};
+
+/// One command as the transport sees it: validated, private to the daemon, its scatter/gather
+/// list hidden behind `cookie` (the engine's PCB).
+struct Request {
+  RequestKind kind = RequestKind::kSend;
+  bool solicited = false;
+  bool fence = false;
+  std::uint32_t length = 0;  ///< bytes of the message (8 for atomics)
+  std::uint32_t cookie = 0;
+  std::uint32_t imm = 0;     ///< network byte order
+  Rkey rkey;                 ///< of the remote region; for kSendInvalidate the key to invalidate
+  std::uint64_t remote_addr = 0;
+  std::uint64_t compare_add = 0;
+  std::uint64_t swap = 0;
+};
+
+/// Where the payload of an outgoing packet comes from.
+struct PayloadSource {
+  enum class From : std::uint8_t {
+    kNone,
+    kRequest,  ///< bytes [offset, offset+length) of the message of request `cookie`
+    kRemote,   ///< memory of this side named by the peer's `rkey` and `addr` (read response)
+  };
+  From from = From::kNone;
+  std::uint32_t cookie = 0;
+  std::uint32_t offset = 0;
+  std::uint32_t length = 0;
+  Rkey rkey;
+  std::uint64_t addr = 0;
+};
+
+enum class SendResult : std::uint8_t {
+  kSent,
+  kNoBuffer,  ///< the port is full: stop, try again at the next poll step
+  kNoAccess,  ///< the payload's memory is no longer accessible
+};
+
+enum class RemoteAccess : std::uint8_t { kWrite, kRead, kAtomic };
+
+/// A receive work request drawn from the receive queue or shared receive queue.
+struct ReceiveTicket {
+  std::uint32_t cookie = 0;
+  std::uint64_t capacity = 0;  ///< bytes its scatter list holds
+};
+
+/// What a receive completion tells the consumer.
+struct ReceiveCompletion {
+  Verdict verdict = Verdict::kOk;
+  std::uint32_t cookie = 0;
+  std::uint32_t byte_len = 0;
+  bool from_write = false;   ///< RDMA write with immediate
+  bool has_imm = false;
+  bool invalidated = false;
+  bool solicited = false;
+  bool has_grh = false;      ///< UD
+  std::uint32_t imm = 0;     ///< network byte order, or the invalidated key
+  Qpn source;                ///< UD
+};
+
+enum class AsyncEvent : std::uint8_t {
+  kCommunicationEstablished,  ///< first request while in RTR
+  kQpFatal,
+  kInvalidRequest,            ///< responder answered NAK invalid request
+  kAccessError,               ///< responder answered NAK remote access
+};
+
+enum class Count : std::uint8_t {
+  kRetransmittedPackets,
+  kAckTimeouts,
+  kDuplicateRequests,
+  kOutOfSequence,        ///< request packets beyond the expected PSN
+  kImpliedNak,           ///< read or atomic response skipped over
+  kRnrNakSent,
+  kRnrNakReceived,
+  kSequenceNakSent,
+  kSequenceNakReceived,
+  kInvalidNakSent,
+  kInvalidNakReceived,
+  kAccessNakSent,
+  kAccessNakReceived,
+  kOperationNakSent,
+  kOperationNakReceived,
+  kAcksSent,
+  kAcksReceived,
+  kBadOpcode,            ///< opcode not valid here (dropped)
+  kBadState,             ///< queue pair does not receive (dropped)
+  kBadLength,            ///< payload does not fit opcode or path MTU
+  kBadQkey,              ///< UD
+  kGhostAck,             ///< response outside the window (dropped)
+  kReceiveDropped,       ///< UC, UD: no receive work request
+  kCount,
+};
+
+class Environment {
+ public:
+  virtual ~Environment() = default;
+
+  // --- packets
+  /// Makes and queues one packet of this queue pair to its peer. `h.pad`, addresses, ICRC are
+  /// filled in below. Called only between the calls of one poll step.
+  virtual SendResult send(const wire::Headers& h, const PayloadSource& payload) = 0;
+
+  // --- requester
+  /// Puts `payload` at `offset` of the local scatter list of request `cookie` (read, atomic).
+  virtual Verdict store_response(std::uint32_t cookie, std::uint32_t offset,
+                                 std::span<const std::byte> payload) = 0;
+  /// The request is over; called once for each, in order. `cookie` is free afterwards.
+  virtual void complete_request(std::uint32_t cookie, Verdict verdict) = 0;
+
+  // --- responder
+  /// May this queue pair's peer do that? kOk or kRemoteAccess. length 0 is always kOk.
+  virtual Verdict check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
+                               RemoteAccess access) = 0;
+  virtual Verdict write_remote(Rkey rkey, std::uint64_t addr,
+                               std::span<const std::byte> payload) = 0;
+  /// Runs an atomic on 8 aligned bytes; the value before goes to `original`. Host byte order.
+  virtual Verdict atomic_remote(Rkey rkey, std::uint64_t addr, RequestKind kind,
+                                std::uint64_t compare_add, std::uint64_t swap,
+                                std::uint64_t& original) = 0;
+  virtual std::optional<ReceiveTicket> draw_receive() = 0;
+  virtual Verdict store_receive(std::uint32_t cookie, std::uint64_t offset,
+                                std::span<const std::byte> payload) = 0;
+  virtual void complete_receive(const ReceiveCompletion& completion) = 0;
+  /// Invalidates a key on behalf of send with invalidate: kOk or kRemoteAccess.
+  virtual Verdict invalidate_key(Rkey rkey) = 0;
+  /// Receive work requests at hand, for the credit field of acknowledgements; none for a shared
+  /// receive queue.
+  virtual std::optional<std::uint32_t> receive_credits() = 0;
+
+  // --- both
+  /// The queue pair must go to the error state after the current call; `event` when the consumer
+  /// is to hear of it asynchronously.
+  virtual void enter_error(std::optional<AsyncEvent> event) = 0;
+  virtual void raise_event(AsyncEvent event) = 0;
+  virtual void count(Count what, std::uint32_t n = 1) = 0;
+};
+
+/// Attributes of a connected queue pair the transport works by (struct ibv_qp_attr).
+struct RcAttributes {
+  std::uint32_t mtu = 1024;  ///< path MTU in bytes
+  Qpn destination;
+  std::uint16_t pkey = 0xffff;
+  std::uint8_t max_rd_atomic = 1;       ///< reads and atomics in flight as requester
+  std::uint8_t max_dest_rd_atomic = 1;  ///< replayable as responder
+  std::uint8_t timeout = 14;            ///< 4.096 us * 2^t, 0 = never
+  std::uint8_t retry_count = 7;
+  std::uint8_t rnr_retry = 7;      ///< 7 = for ever
+  std::uint8_t min_rnr_timer = 12; ///< code of the timer table
+};
+
+}  // namespace softhca::transport
