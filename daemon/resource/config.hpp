@@ -1,0 +1,176 @@
+// What the operator decides: ports, tenants and their allocations, pools, identity. One TOML
+// file; config/softhca.toml describes every key. All of a Config has been checked as a whole: what
+// load_config() returns can be put into effect.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/base/net.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/resource/address.hpp"
+
+namespace softhca::resource {
+
+/// How eagerly the engine looks for work when there is none.
+enum class IdlePolicy : std::uint8_t {
+  kPoll,      ///< never sleeps
+  kAdaptive,  ///< parks idle processes, sleeps when all are parked
+};
+
+struct DaemonConfig {
+  std::string runtime_dir;         ///< sockets and device trees: <runtime_dir>/<tenant>/...
+  std::string log_level = "info";  ///< trace, debug, info, warning, error, critical or off
+  IdlePolicy idle = IdlePolicy::kAdaptive;
+  std::optional<std::uint32_t> engine_cpu;               ///< core the engine is pinned to
+  Duration park_after = std::chrono::microseconds(200);  ///< idle time before a process is parked
+
+  bool operator==(const DaemonConfig&) const = default;
+};
+
+struct MetricsConfig {
+  std::string address = "127.0.0.1:9465";  ///< host:port to listen on; empty: no endpoint
+
+  bool operator==(const MetricsConfig&) const = default;
+};
+
+/// Totals of the adapter. What no tenant is guaranteed is shared (mechanism A2).
+struct PoolsConfig {
+  std::uint32_t vcbs = 4096;
+  std::uint32_t pcbs = 8192;           ///< dedicated ones included
+  std::uint32_t dedicated_pcbs = 256;  ///< for the send queue scheduler and management (A9)
+  std::uint32_t tvls = 256;
+  std::uint32_t execution_credits = 1024;   ///< commands being gathered and sent at once
+  std::uint32_t completion_credits = 8192;  ///< commands waiting for acknowledgement at once
+  std::uint32_t kick_list = 1024;           ///< default length limit of a TVL's virtual kick list
+  std::uint32_t sessions = 1024;            ///< opened device contexts
+  std::uint32_t queue_pairs = 8192;
+  std::uint32_t completion_queues = 8192;
+  std::uint32_t shared_receive_queues = 1024;
+  std::uint32_t memory_regions = 65536;
+  std::uint32_t protection_domains = 4096;
+  std::uint32_t address_handles = 16384;
+
+  bool operator==(const PoolsConfig&) const = default;
+};
+
+/// The device as tenants see it, and the limits of one object of theirs.
+struct DeviceConfig {
+  std::string name = "softhca0";
+  std::uint32_t vendor_id = 0x02c5f0;  ///< 24 bits; locally administered, so nobody else's
+  std::uint32_t part_id = 0x5ca1;
+  std::uint32_t hardware_version = 1;
+  std::string firmware = "0.1.0";  ///< at most 31 bytes
+  std::uint32_t max_qp_wr = 16384;
+  std::uint32_t max_sge = 16;
+  std::uint32_t max_inline = 256;  ///< bytes
+  std::uint32_t max_cqe = 65536;
+  std::uint32_t max_srq_wr = 16384;
+  std::uint32_t max_rd_atomic = 16;
+  std::uint32_t completion_vectors = 1;
+
+  bool operator==(const DeviceConfig&) const = default;
+};
+
+/// Misbehaviour of a link for tests: probabilities 0 to 1 for each frame, from a seed.
+struct FaultConfig {
+  double loss = 0;
+  double duplicate = 0;
+  double reorder = 0;
+  double corrupt = 0;
+  std::uint64_t seed = 1;
+
+  bool operator==(const FaultConfig&) const = default;
+};
+
+/// Frames of a port, both directions, written to a pcap file until `frames` are in it.
+struct CaptureConfig {
+  std::string file;
+  std::uint64_t frames = 100000;
+
+  bool operator==(const CaptureConfig&) const = default;
+};
+
+struct PortConfig {
+  std::string name;
+  std::string interface;  ///< network interface reached with af_packet, or
+  std::string device;     ///< DPDK device string; exactly one of the two is set
+  std::vector<InterfaceAddress> addresses;
+  std::optional<Gid> gateway4;
+  std::optional<Gid> gateway6;
+  std::optional<std::uint16_t> vlan;
+  std::optional<std::uint32_t> mtu;  ///< bytes of an IP packet, where the device cannot tell
+  std::optional<FaultConfig> fault;
+  std::optional<CaptureConfig> capture;
+
+  bool operator==(const PortConfig&) const = default;
+};
+
+/// Who may open a tenant's socket. Empty owner or group: the daemon's own. Names or numbers.
+struct SocketConfig {
+  std::string owner;
+  std::string group;
+  std::uint32_t mode = 0660;
+
+  bool operator==(const SocketConfig&) const = default;
+};
+
+/// One transmit virtual lane of a tenant. Credits are guarantees.
+struct TvlConfig {
+  std::uint32_t weight = 1;  ///< share of the arbitrator's rounds
+  std::uint32_t execution_credits = 0;
+  std::uint32_t completion_credits = 0;
+  std::uint32_t kick_list = 1024;
+
+  bool operator==(const TvlConfig&) const = default;
+};
+
+/// A tenant and its allocation (mechanism A1). Amounts are guarantees; with `shared` it may also
+/// draw from what nobody is guaranteed, without it they are a hard cap.
+struct TenantConfig {
+  std::string name;
+  std::vector<Gid> addresses;  ///< its GID table, in this order; never empty
+  SocketConfig socket;
+  std::uint32_t vcbs = 0;
+  std::uint32_t vcbs_per_process = 16;
+  std::uint32_t pcbs = 0;
+  bool shared = true;
+  std::vector<TvlConfig> tvls;  ///< never empty
+
+  bool operator==(const TenantConfig&) const = default;
+};
+
+struct Config {
+  DaemonConfig daemon;
+  MetricsConfig metrics;
+  PoolsConfig pools;
+  DeviceConfig device;
+  std::vector<PortConfig> ports;      ///< empty: loopback between the tenants only
+  std::vector<TenantConfig> tenants;  ///< never empty
+
+  bool operator==(const Config&) const = default;
+};
+
+inline constexpr std::uint32_t kMaxVcbsPerProcess = 64;  ///< as abi/session.hpp has bits for
+inline constexpr std::uint32_t kMaxTvlWeight = 1000;
+
+/// What holds with no configuration file: tenants `a` (198.18.0.1) and `b` (198.18.0.2, both of
+/// the benchmarking range of RFC 2544), loopback only, a quarter of the buffers and credits
+/// guaranteed to each and the rest shared.
+Config default_config();
+
+/// $RUNTIME_DIRECTORY (systemd), else /run/softhca for root, else $XDG_RUNTIME_DIR/softhca, else
+/// /tmp/softhca-<uid>.
+std::string default_runtime_dir();
+
+/// The error message holds one line "file:line: key: what is wrong and how to mend it" for every
+/// error found. Keys not given have the values of a default-constructed Config; tenants must be
+/// given.
+Expected<Config> parse_config(std::string_view text, const std::string& filename);
+Expected<Config> load_config(const std::string& path);
+
+}  // namespace softhca::resource
