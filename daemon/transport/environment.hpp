@@ -35,8 +35,8 @@ struct Request {
   bool fence = false;
   std::uint32_t length = 0;  ///< bytes of the message (8 for atomics)
   std::uint32_t cookie = 0;
-  std::uint32_t imm = 0;     ///< network byte order
-  Rkey rkey;                 ///< of the remote region; for kSendInvalidate the key to invalidate
+  std::uint32_t imm = 0;  ///< network byte order
+  Rkey rkey;              ///< of the remote region; for kSendInvalidate the key to invalidate
   std::uint64_t remote_addr = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
@@ -71,33 +71,36 @@ struct ReceiveTicket {
   std::uint64_t capacity = 0;  ///< bytes its scatter list holds
 };
 
+/// Bytes before the payload of a UD message (InfiniBand specification 11.4.2.1, annex A17).
+inline constexpr std::uint32_t kRoutingHeaderBytes = 40;
+
 /// What a receive completion tells the consumer.
 struct ReceiveCompletion {
   Verdict verdict = Verdict::kOk;
   std::uint32_t cookie = 0;
   std::uint32_t byte_len = 0;
-  bool from_write = false;   ///< RDMA write with immediate
+  bool from_write = false;  ///< RDMA write with immediate
   bool has_imm = false;
   bool invalidated = false;
   bool solicited = false;
-  bool has_grh = false;      ///< UD
-  std::uint32_t imm = 0;     ///< network byte order, or the invalidated key
-  Qpn source;                ///< UD
+  bool has_grh = false;   ///< UD
+  std::uint32_t imm = 0;  ///< network byte order, or the invalidated key
+  Qpn source;             ///< UD
 };
 
 enum class AsyncEvent : std::uint8_t {
   kCommunicationEstablished,  ///< first request while in RTR
   kQpFatal,
-  kInvalidRequest,            ///< responder answered NAK invalid request
-  kAccessError,               ///< responder answered NAK remote access
+  kInvalidRequest,  ///< responder answered NAK invalid request
+  kAccessError,     ///< responder answered NAK remote access
 };
 
 enum class Count : std::uint8_t {
   kRetransmittedPackets,
   kAckTimeouts,
   kDuplicateRequests,
-  kOutOfSequence,        ///< request packets beyond the expected PSN
-  kImpliedNak,           ///< read or atomic response skipped over
+  kOutOfSequence,  ///< request packets beyond the expected PSN
+  kImpliedNak,     ///< read or atomic response skipped over
   kRnrNakSent,
   kRnrNakReceived,
   kSequenceNakSent,
@@ -110,12 +113,12 @@ enum class Count : std::uint8_t {
   kOperationNakReceived,
   kAcksSent,
   kAcksReceived,
-  kBadOpcode,            ///< opcode not valid here (dropped)
-  kBadState,             ///< queue pair does not receive (dropped)
-  kBadLength,            ///< payload does not fit opcode or path MTU
-  kBadQkey,              ///< UD
-  kGhostAck,             ///< response outside the window (dropped)
-  kReceiveDropped,       ///< UC, UD: no receive work request
+  kBadOpcode,       ///< opcode not valid here (dropped)
+  kBadState,        ///< queue pair does not receive (dropped)
+  kBadLength,       ///< payload does not fit opcode or path MTU
+  kBadQkey,         ///< UD
+  kGhostAck,        ///< response outside the window (dropped)
+  kReceiveDropped,  ///< UC, UD: no receive work request
   kCount,
 };
 
@@ -125,7 +128,8 @@ class Environment {
 
   // --- packets
   /// Makes and queues one packet of this queue pair to its peer. `h.pad`, addresses, ICRC are
-  /// filled in below. Called only between the calls of one poll step.
+  /// filled in below. Called from transmit() only, never from receive(), expire() or flush(): a
+  /// loopback may hand the packet to the peer's state machines before it returns.
   virtual SendResult send(const wire::Headers& h, const PayloadSource& payload) = 0;
 
   // --- requester
@@ -148,6 +152,9 @@ class Environment {
   virtual std::optional<ReceiveTicket> draw_receive() = 0;
   virtual Verdict store_receive(std::uint32_t cookie, std::uint64_t offset,
                                 std::span<const std::byte> payload) = 0;
+  /// UD: puts the 40 bytes of routing header of the packet at hand at offset 0; the payload follows
+  /// by store_receive at offset kRoutingHeaderBytes.
+  virtual Verdict store_routing_header(std::uint32_t cookie) = 0;
   virtual void complete_receive(const ReceiveCompletion& completion) = 0;
   /// Invalidates a key on behalf of send with invalidate: kOk or kRemoteAccess.
   virtual Verdict invalidate_key(Rkey rkey) = 0;
@@ -165,15 +172,32 @@ class Environment {
 
 /// Attributes of a connected queue pair the transport works by (struct ibv_qp_attr).
 struct RcAttributes {
-  std::uint32_t mtu = 1024;  ///< path MTU in bytes
+  std::uint32_t mtu = 1024;  ///< path MTU in bytes, a power of two
   Qpn destination;
   std::uint16_t pkey = 0xffff;
   std::uint8_t max_rd_atomic = 1;       ///< reads and atomics in flight as requester
   std::uint8_t max_dest_rd_atomic = 1;  ///< replayable as responder
   std::uint8_t timeout = 14;            ///< 4.096 us * 2^t, 0 = never
   std::uint8_t retry_count = 7;
-  std::uint8_t rnr_retry = 7;      ///< 7 = for ever
-  std::uint8_t min_rnr_timer = 12; ///< code of the timer table
+  std::uint8_t rnr_retry = 7;       ///< 7 = for ever
+  std::uint8_t min_rnr_timer = 12;  ///< code of the timer table
+  std::uint16_t psn_window = 256;   ///< packets sent and not yet acknowledged, at least 1
+  std::uint16_t ack_interval = 32;  ///< an acknowledgement is asked for every so many packets
+};
+
+/// Attributes of an unreliable connected queue pair.
+struct UcAttributes {
+  std::uint32_t mtu = 1024;  ///< path MTU in bytes, a power of two
+  Qpn destination;
+  std::uint16_t pkey = 0xffff;
+};
+
+/// Attributes of an unreliable datagram queue pair.
+struct UdAttributes {
+  std::uint32_t mtu = 1024;  ///< of the port, in bytes: the longest message
+  Qpn self;
+  std::uint32_t qkey = 0;
+  std::uint16_t pkey = 0xffff;
 };
 
 }  // namespace softhca::transport

@@ -1,0 +1,124 @@
+// The requester of a reliable connection: segments requests into packets, keeps them until they
+// are acknowledged, goes back when one was lost (InfiniBand specification, volume 1, 9.7).
+//
+// Go-back-N with a cursor. Everything before `unacked_` is complete; the cursor (`next_`,
+// `next_psn_`) says what is sent next. A retry of any kind moves the cursor back to `unacked_`;
+// transmit() then goes forward again over the same requests, which are private to the daemon and
+// unchanged. A read takes as many PSNs as it has response packets; a partly answered one is asked
+// for again from its first missing response on.
+//
+// The files: requester.cpp (life of a request), requester_transmit.cpp (what may go, and as which
+// packet), requester_receive.cpp (acknowledgements and responses), requester_retry.cpp (NAK, RNR,
+// timeouts).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/transport/environment.hpp"
+#include "daemon/transport/send_queue.hpp"
+#include "daemon/wire/headers.hpp"
+
+namespace softhca::transport {
+
+class Requester {
+ public:
+  /// Send queue depth. Once, at creation: the only allocation.
+  void set_capacity(std::uint32_t requests) { queue_.set_capacity(requests); }
+  /// May be called again (a modify in RTS); takes effect from the next packet on. The MTU must not
+  /// change while requests are pending.
+  void configure(const RcAttributes& attributes);
+  /// Forgets all requests without completing them; the next packet has PSN `sq_psn`.
+  void reset(Psn sq_psn);
+
+  bool full() const { return queue_.full(); }
+  bool idle() const { return queue_.empty(); }
+  /// Takes a request; nothing is sent before transmit(). REQUIRES: !full().
+  void start(const Request& request);
+
+  /// Sends up to `packet_budget` packets. True when it could go on right away (budget or port
+  /// buffer ended it); false when there is nothing to send until something is received, started or
+  /// the deadline expires.
+  bool transmit(Environment& env, Time now, unsigned packet_budget);
+  /// A response packet: ACK, NAK, RNR NAK, read response, atomic response. Others are counted and
+  /// dropped. Call transmit() afterwards. Sends nothing itself.
+  void receive(Environment& env, const wire::Headers& h, std::span<const std::byte> payload,
+               Time now);
+  /// To be called when deadline() has come (harmless earlier). Call transmit() afterwards.
+  void expire(Environment& env, Time now);
+  /// When expire() wants to be called; kNever when no timer runs.
+  Time deadline() const;
+  /// Completes everything with kFlushed: the queue pair is in the error state. The requester stays
+  /// silent until reset(); requests started meanwhile wait for the next flush().
+  void flush(Environment& env);
+
+ private:
+  using Slot = SendQueue::Slot;
+  enum class Step : std::uint8_t { kSent, kWait, kPortFull };
+
+  // requester_transmit.cpp
+  Step send_next(Environment& env, Time now);
+  bool may_send(const Slot& slot, std::uint32_t index) const;
+  bool has_credit(const Slot& slot, std::uint32_t index) const;
+  bool wants_ack(const Slot& slot, std::uint32_t index) const;
+  wire::Headers make_headers(const Slot& slot, std::uint32_t index) const;
+  PayloadSource make_payload(const Slot& slot, std::uint32_t index) const;
+  void note_sent(Environment& env, const Slot& slot, std::uint32_t index, Time now);
+
+  // requester_receive.cpp
+  void receive_acknowledge(Environment& env, const wire::Headers& h, Time now);
+  void receive_read_response(Environment& env, const wire::Headers& h,
+                             std::span<const std::byte> payload, Time now);
+  void receive_atomic_response(Environment& env, const wire::Headers& h,
+                               std::span<const std::byte> payload, Time now);
+  bool acknowledge_before(Environment& env, Psn end, Time now);
+  void accept_response(Environment& env, Time now);
+  void advance(Environment& env, std::uint32_t packets, Time now);
+  void update_credits(const wire::Headers& h);
+
+  // requester_retry.cpp
+  void receive_nak(Environment& env, const wire::Headers& h, Time now);
+  void receive_rnr(Environment& env, const wire::Headers& h, Time now);
+  void receive_sequence_nak(Environment& env, Time now);
+  void miss_response(Environment& env, Time now);
+  void retry(Environment& env, Time now);
+  void go_back();
+  void fail(Environment& env, Verdict verdict);
+
+  // requester.cpp
+  std::uint32_t index_of(const Slot& slot, Psn psn) const {
+    return (psn - slot.first.value()).value();
+  }
+  std::uint32_t chunk_end(const Slot& slot, std::uint32_t index) const;
+  std::uint32_t packet_bytes(const Slot& slot, std::uint32_t index) const;
+  bool nothing_outstanding() const { return next_psn_ == unacked_; }
+
+  RcAttributes attributes_;
+  std::uint32_t mtu_shift_ = 10;
+  Duration timeout_{};
+
+  SendQueue queue_;
+  std::uint32_t next_ = 0;  ///< counter of the request the cursor is in
+  Psn next_psn_;            ///< what is sent next
+  Psn unacked_;             ///< oldest PSN not acknowledged; lies in the oldest request
+  Psn sent_end_;            ///< one beyond the highest PSN ever sent or asked for
+  Psn queued_end_;          ///< one beyond the last PSN of the newest request
+  Psn queued_sequence_;     ///< SSN of the next request to be started
+
+  std::uint32_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor
+  bool response_missed_ = false;       ///< went back for a skipped response, no progress since
+  bool failed_ = false;                ///< nothing goes or comes until reset()
+
+  bool credits_limited_ = false;  ///< the peer counts its receives
+  Psn last_permitted_;            ///< LSN: SSN up to which it has receives
+
+  std::uint8_t retries_left_ = 0;
+  std::uint8_t rnr_retries_left_ = 0;
+  Time ack_deadline_ = kNever;
+  Time rnr_until_ = kNever;  ///< silent until then after an RNR NAK
+};
+
+}  // namespace softhca::transport

@@ -1,0 +1,141 @@
+// The responder of a reliable connection: executes request packets in order and answers them
+// (InfiniBand specification, volume 1, 9.7 and 9.9).
+//
+// receive() runs a chain of named checks over one packet; each ends the chain by naming what is
+// owed to the peer: an acknowledgement, a NAK, a response. transmit() pays what is owed, responses
+// to reads and atomics first and in PSN order, then one NAK or one coalesced ACK, so that no
+// acknowledgement overtakes a response.
+//
+// The files: responder.cpp (life, bookkeeping), responder_check.cpp (the chain),
+// responder_execute.cpp (send, write, read, atomic), responder_duplicate.cpp (replay),
+// responder_transmit.cpp (responses, NAK, ACK).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/transport/environment.hpp"
+#include "daemon/wire/headers.hpp"
+#include "daemon/wire/opcode.hpp"
+
+namespace softhca::transport {
+
+class Responder {
+ public:
+  /// Set-up time: allocates the remembered reads and atomics (max_dest_rd_atomic).
+  void configure(const RcAttributes& attributes);
+  /// Forgets everything without completing it; the next new packet must have PSN `rq_psn`.
+  void reset(Psn rq_psn);
+
+  /// A request packet. Others are counted and dropped. Sends nothing itself: call transmit().
+  void receive(Environment& env, const wire::Headers& h, std::span<const std::byte> payload,
+               Time now);
+  /// Sends what is owed, at most `packet_budget` read responses and one ACK or NAK; called at the
+  /// end of a poll step in which pending(). True when more could go right away. After a fatal NAK
+  /// has gone it calls enter_error(): the queue pair must stay alive until then.
+  bool transmit(Environment& env, unsigned packet_budget);
+  /// Something is owed to the peer.
+  bool pending() const { return due_ > 0 || ack_due_ || nak_ != 0; }
+  /// Completes an unfinished receive with kFlushed: the queue pair is in the error state. The
+  /// responder stays deaf and silent until reset().
+  void flush(Environment& env);
+
+ private:
+  enum class Message : std::uint8_t { kNone, kSend, kWrite };
+  enum class Refusal : std::uint8_t { kNone, kSequence, kNotReady, kFatal };
+
+  /// A read or atomic that was executed and can be replayed (9.7.5.1.4, 9.4.5).
+  struct Resource {
+    Psn first;
+    std::uint32_t packets = 0;  ///< 0: the place was never used
+    bool atomic = false;
+    bool due = false;      ///< packets [next, end) are owed
+    bool answered = true;  ///< all packets went once
+    std::uint32_t next = 0;
+    std::uint32_t end = 0;
+    Rkey rkey;
+    std::uint32_t length = 0;
+    std::uint64_t addr = 0;
+    std::uint64_t original = 0;
+  };
+
+  struct Packet {
+    const wire::Headers& h;
+    std::span<const std::byte> payload;
+    wire::OpcodeMask mask;
+  };
+
+  // responder_check.cpp
+  bool check_transport(Environment& env, const wire::OpcodeInfo& info);
+  bool check_psn(Environment& env, const Packet& p);
+  Verdict check_sequence(const Packet& p) const;
+  Verdict check_length(Environment& env, const Packet& p) const;
+
+  // responder_execute.cpp
+  Verdict execute(Environment& env, const Packet& p);
+  Verdict execute_send(Environment& env, const Packet& p);
+  Verdict execute_write(Environment& env, const Packet& p);
+  Verdict execute_read(Environment& env, const Packet& p);
+  Verdict execute_atomic(Environment& env, const Packet& p);
+  void finish_send(Environment& env, const Packet& p);
+  void finish_message(const Packet& p);
+
+  // responder_duplicate.cpp
+  void receive_duplicate(Environment& env, const Packet& p);
+  void replay_read(const wire::Headers& h);
+  void replay_atomic(const wire::Headers& h);
+  Resource* find_resource(Psn psn);
+
+  // responder_transmit.cpp
+  Resource* oldest_due();
+  SendResult send_response(Environment& env, Resource& r);
+  bool send_nak(Environment& env);
+  bool send_ack(Environment& env);
+  void become_failed(Environment& env);
+  wire::Headers make_headers(Environment& env, wire::Opcode opcode, Psn psn) const;
+
+  // responder.cpp
+  void refuse(Environment& env, Verdict verdict, const Packet& p);
+  void refuse_fatally(Environment& env, Verdict verdict, Psn psn);
+  void end_receive(Environment& env, Verdict verdict);
+  Resource* take_resource();
+  void owe(Resource& r, std::uint32_t from, std::uint32_t to);
+  void settle(Resource& r);
+  std::uint32_t packets_of(std::uint32_t length) const;
+
+  RcAttributes attributes_;
+  std::uint32_t mtu_shift_ = 10;
+
+  Psn expected_;
+  Psn sequence_;  ///< MSN: messages completed, 24 bits
+
+  // The message in progress.
+  Message message_ = Message::kNone;
+  bool drawn_ = false;  ///< `ticket_` is ours
+  ReceiveTicket ticket_;
+  std::uint64_t offset_ = 0;     ///< bytes taken so far
+  std::uint32_t remaining_ = 0;  ///< write: bytes to come
+  Rkey rkey_;
+  std::uint64_t addr_ = 0;
+
+  // What is owed.
+  bool ack_due_ = false;
+  std::uint8_t nak_ = 0;  ///< syndrome, 0: none
+  Psn nak_psn_;
+  std::uint32_t due_ = 0;  ///< resources with due set
+
+  Refusal refusal_ = Refusal::kNone;  ///< packets beyond the expected one are not for us
+  Psn gap_seen_;                      ///< kSequence: the packet that showed the gap
+  bool failed_ = false;               ///< deaf and silent until reset()
+  bool established_ = false;          ///< kCommunicationEstablished was raised
+
+  std::unique_ptr<Resource[]> resources_;  ///< ring, by age from oldest_resource_ on
+  std::uint32_t resource_count_ = 0;
+  std::uint32_t oldest_resource_ = 0;
+};
+
+}  // namespace softhca::transport
