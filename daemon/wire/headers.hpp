@@ -9,9 +9,9 @@
 namespace softhca::wire {
 
 /// AETH syndrome values (InfiniBand specification 9.7.5.1.2, 9.7.5.2.8).
-inline constexpr std::uint8_t kSyndromeAck = 0x00;           ///< | credit code, 0x1f = no limit
+inline constexpr std::uint8_t kSyndromeAck = 0x00;  ///< | credit code, 0x1f = no limit
 inline constexpr std::uint8_t kSyndromeNoCreditLimit = 0x1f;
-inline constexpr std::uint8_t kSyndromeRnr = 0x20;           ///< | timer code
+inline constexpr std::uint8_t kSyndromeRnr = 0x20;  ///< | timer code
 inline constexpr std::uint8_t kSyndromeSequence = 0x60;
 inline constexpr std::uint8_t kSyndromeInvalidRequest = 0x61;
 inline constexpr std::uint8_t kSyndromeRemoteAccess = 0x62;
@@ -47,6 +47,8 @@ struct Headers {
   // ImmDt, IETH
   std::uint32_t imm = 0;  ///< network byte order, handed through
   Rkey invalidate;
+  // XRCETH
+  std::uint32_t xrc_srq = 0;  ///< number of the shared receive queue, 24 bits
 };
 
 }  // namespace softhca::wire

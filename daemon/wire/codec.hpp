@@ -1,0 +1,27 @@
+// Transport headers to bytes and back. Which headers a packet has is read from the opcode table.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "daemon/wire/drop_reason.hpp"
+#include "daemon/wire/headers.hpp"
+#include "daemon/wire/opcode.hpp"
+
+namespace softhca::wire {
+
+/// Bytes of padding that bring a payload to a multiple of four.
+constexpr std::size_t pad_for(std::size_t payload_length) { return (0 - payload_length) & 3; }
+
+/// Reads the headers of `packet`: a transport packet from the base transport header to the end of
+/// the pad, ICRC cut off. On kNone `out` is filled (headers that the opcode has not are zero) and
+/// the payload is packet[header_length, size - pad); otherwise `out` is unspecified.
+[[nodiscard]] DropReason decode(std::span<const std::byte> packet, Headers& out);
+
+/// Writes the headers of `h` for a payload of `payload_length` bytes (h.pad is not used: the pad
+/// count follows from the length) and returns how many bytes that took, namely
+/// opcode_info(h.opcode).header_length.
+/// REQUIRES: h.opcode is known, and `to` has room.
+std::size_t encode(const Headers& h, std::size_t payload_length, std::byte* to);
+
+}  // namespace softhca::wire

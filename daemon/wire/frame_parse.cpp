@@ -1,0 +1,99 @@
+#include "daemon/base/endian.hpp"
+#include "daemon/wire/frame.hpp"
+#include "daemon/wire/icrc.hpp"
+
+namespace softhca::wire {
+
+namespace {
+
+constexpr std::uint16_t kMoreFragments = 0x2000;
+constexpr std::uint16_t kFragmentOffset = 0x1fff;
+
+/// Reads the IPv4 header at the start of `ip` and cuts off what the link padded behind the packet.
+DropReason parse_ipv4(std::span<const std::byte>& ip, ParsedFrame& out) {
+  if (ip.size() < kIpv4Length) return DropReason::kTruncated;
+  if (std::to_integer<std::uint8_t>(ip[9]) != kProtocolUdp) return DropReason::kNotUdp;
+  // Version 4 and five words: RoCE packets have no options.
+  if (ip[0] != std::byte{0x45}) return DropReason::kBadIpHeader;
+  if (fold_checksum(add_checksum(ip.first(kIpv4Length), 0)) != 0xffff)
+    return DropReason::kBadIpChecksum;
+  const std::size_t total = load_be<std::uint16_t>(&ip[2]);
+  if (total > ip.size() || total < kIpv4Length) return DropReason::kBadIpLength;
+  if (load_be<std::uint16_t>(&ip[6]) & (kMoreFragments | kFragmentOffset))
+    return DropReason::kFragment;
+  out.is_ipv4 = true;
+  out.traffic_class = std::to_integer<std::uint8_t>(ip[1]);
+  out.identification = load_be<std::uint16_t>(&ip[4]);
+  out.hop_limit = std::to_integer<std::uint8_t>(ip[8]);
+  out.flow_label = 0;
+  out.source = load_ipv4(&ip[12]);
+  out.destination = load_ipv4(&ip[16]);
+  ip = ip.first(total);
+  return DropReason::kNone;
+}
+
+DropReason parse_ipv6(std::span<const std::byte>& ip, ParsedFrame& out) {
+  if (ip.size() < kIpv6Length) return DropReason::kTruncated;
+  const auto first = load_be<std::uint32_t>(&ip[0]);
+  if (std::to_integer<std::uint8_t>(ip[6]) != kProtocolUdp) return DropReason::kNotUdp;
+  if (first >> 28 != 6) return DropReason::kBadIpHeader;
+  const std::size_t total = kIpv6Length + load_be<std::uint16_t>(&ip[4]);
+  if (total > ip.size()) return DropReason::kBadIpLength;
+  out.is_ipv4 = false;
+  out.traffic_class = static_cast<std::uint8_t>(first >> 20);
+  out.identification = 0;
+  out.hop_limit = std::to_integer<std::uint8_t>(ip[7]);
+  out.flow_label = first & 0xfffff;
+  out.source = load_ipv6(&ip[8]);
+  out.destination = load_ipv6(&ip[24]);
+  // A mapped address in an IPv6 header would pass for an IPv4 peer (RFC 4291 2.5.5.2).
+  if (out.source.is_ipv4() || out.destination.is_ipv4()) return DropReason::kBadIpHeader;
+  ip = ip.first(total);
+  return DropReason::kNone;
+}
+
+/// Reads UDP and transport headers.
+DropReason parse_udp(std::span<const std::byte> udp, ParsedFrame& out) {
+  if (udp.size() < kUdpLength) return DropReason::kBadIpLength;
+  if (load_be<std::uint16_t>(&udp[2]) != kRocePort) return DropReason::kOtherPort;
+  // A UDP length below the IP length would leave bytes that the ICRC does not protect.
+  if (load_be<std::uint16_t>(&udp[4]) != udp.size()) return DropReason::kBadUdpLength;
+  if (udp.size() < kUdpLength + kBthLength + kIcrcLength) return DropReason::kShortPacket;
+  out.udp_source_port = load_be<std::uint16_t>(&udp[0]);
+  const auto packet = udp.subspan(kUdpLength, udp.size() - kUdpLength - kIcrcLength);
+  if (const DropReason r = decode(packet, out.headers); r != DropReason::kNone) return r;
+  const std::size_t headers = opcode_info(out.headers.opcode).header_length;
+  out.payload = packet.subspan(headers, packet.size() - headers - out.headers.pad);
+  return DropReason::kNone;
+}
+
+}  // namespace
+
+DropReason parse_frame(std::span<const std::byte> frame, ParsedFrame& out) {
+  const std::size_t link_length = decode_ethernet(frame, out.ethernet);
+  if (link_length == 0) return DropReason::kTruncated;
+  std::span<const std::byte> ip = frame.subspan(link_length);
+  DropReason r = DropReason::kNotIp;
+  if (out.ethernet.ether_type == kEtherTypeIpv4)
+    r = parse_ipv4(ip, out);
+  else if (out.ethernet.ether_type == kEtherTypeIpv6)
+    r = parse_ipv6(ip, out);
+  if (r != DropReason::kNone) return r;
+  out.ip_packet = ip;
+  return parse_udp(ip.subspan(out.is_ipv4 ? kIpv4Length : kIpv6Length), out);
+}
+
+bool check_icrc(const ParsedFrame& frame) {
+  const auto covered = frame.ip_packet.first(frame.ip_packet.size() - kIcrcLength);
+  const std::byte* sent = covered.data() + covered.size();
+  return swap_bytes(load_be<std::uint32_t>(sent)) == icrc(covered);
+}
+
+void grh_bytes(const ParsedFrame& frame, std::span<std::byte, kGrhLength> out) {
+  const std::size_t length = frame.is_ipv4 ? kIpv4Length : kIpv6Length;
+  const std::size_t unused = kGrhLength - length;
+  std::memset(out.data(), 0, unused);
+  std::memcpy(out.data() + unused, frame.ip_packet.data(), length);
+}
+
+}  // namespace softhca::wire

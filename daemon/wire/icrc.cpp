@@ -1,0 +1,68 @@
+#include "daemon/wire/icrc.hpp"
+
+#include <isa-l/crc.h>
+
+#include <array>
+#include <cassert>
+#include <cstring>
+
+#include "daemon/wire/ip.hpp"
+#include "daemon/wire/opcode.hpp"
+
+namespace softhca::wire {
+
+namespace {
+
+/// The CRC after the eight bytes of ones.
+constexpr std::uint32_t kSeed = 0x2144df1c;
+
+constexpr std::byte kOnes{0xff};
+
+/// Packets up to here are checked in one piece: a second call of the CRC costs more than copying
+/// the rest of a short packet.
+constexpr std::size_t kOnePiece = 128;
+
+void mask_ipv4(std::byte* ip) {
+  ip[1] = kOnes;            // type of service
+  ip[8] = kOnes;            // time to live
+  ip[10] = ip[11] = kOnes;  // header checksum
+}
+
+void mask_ipv6(std::byte* ip) {
+  ip[0] |= std::byte{0x0f};  // traffic class, flow label
+  ip[1] = ip[2] = ip[3] = kOnes;
+  ip[7] = kOnes;  // hop limit
+}
+
+std::uint32_t crc(std::uint32_t state, const std::byte* data, std::size_t length) {
+  return crc32_gzip_refl(state, reinterpret_cast<const unsigned char*>(data), length);
+}
+
+template <std::size_t kIpLength>
+std::uint32_t icrc_of(std::span<const std::byte> packet) {
+  constexpr std::size_t kHead = kIpLength + kUdpLength + kBthLength;
+  assert(packet.size() >= kHead);
+  std::array<std::byte, kOnePiece> head;
+  const std::size_t copied = packet.size() <= kOnePiece ? packet.size() : kHead;
+  std::memcpy(head.data(), packet.data(), copied);
+  if constexpr (kIpLength == kIpv4Length)
+    mask_ipv4(head.data());
+  else
+    mask_ipv6(head.data());
+  std::byte* udp = head.data() + kIpLength;
+  udp[6] = udp[7] = kOnes;      // UDP checksum
+  udp[kUdpLength + 4] = kOnes;  // FECN, BECN, reserved
+  const std::uint32_t state = crc(kSeed, head.data(), copied);
+  if (copied == packet.size()) return state;
+  return crc(state, packet.data() + copied, packet.size() - copied);
+}
+
+}  // namespace
+
+std::uint32_t icrc(std::span<const std::byte> packet) {
+  assert(!packet.empty());
+  return std::to_integer<unsigned>(packet[0]) >> 4 == 4 ? icrc_of<kIpv4Length>(packet)
+                                                        : icrc_of<kIpv6Length>(packet);
+}
+
+}  // namespace softhca::wire
