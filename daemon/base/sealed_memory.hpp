@@ -1,0 +1,125 @@
+// Memory shared with a tenant: a memfd that the daemon makes, maps and seals, so that no tenant can
+// shrink it and make the daemon fault. Set-up path only, apart from base().
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "daemon/base/expected.hpp"
+
+namespace softhca {
+
+class SealedMemory {
+ public:
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t round_to_pages(std::size_t n) {
+    return (n + kPage - 1) / kPage * kPage;
+  }
+
+  /// Zeroed memory of at least `bytes` (> 0), in whole pages. `name` shows up in
+  /// /proc/<pid>/maps. Error codes are errno values (EMFILE, ENOMEM, ...).
+  static Expected<SealedMemory> create(const char* name, std::size_t bytes);
+
+  SealedMemory() = default;
+  SealedMemory(SealedMemory&& other) noexcept { swap(other); }
+  SealedMemory& operator=(SealedMemory&& other) noexcept {
+    SealedMemory(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~SealedMemory() {
+    if (base_ != nullptr) ::munmap(base_, bytes_);
+    close_fd();
+  }
+
+  std::byte* base() const { return base_; }
+  std::size_t bytes() const { return bytes_; }
+  std::uint64_t inode() const { return inode_; }
+
+  /// The descriptor to send to the tenant, or -1 after close_fd(). Owned by this object.
+  int fd() const { return fd_; }
+  /// The mapping stays; descriptors are scarcer than mappings.
+  void close_fd() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+  /// Zeroes [offset, offset + length) and gives whole pages of it back to the system.
+  void discard(std::size_t offset, std::size_t length);
+
+  /// Builds the page table entries of [offset, offset + length) now, so that the data path takes
+  /// no page faults. Best effort: kernels before 5.14 fault on first use.
+  void prefault(std::size_t offset, std::size_t length) const;
+
+ private:
+  void swap(SealedMemory& other) noexcept {
+    std::swap(base_, other.base_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(inode_, other.inode_);
+    std::swap(fd_, other.fd_);
+  }
+
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::uint64_t inode_ = 0;
+  int fd_ = -1;
+};
+
+inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes) {
+  const auto failed = [&](const char* step) {
+    const int code = errno;
+    return Error{std::string("shared memory '") + name + "' of " + std::to_string(bytes) +
+                     " bytes: " + step + ": " + std::strerror(code),
+                 code};
+  };
+  SealedMemory m;
+  const std::size_t size = round_to_pages(bytes);
+  if (bytes == 0 || size < bytes) {
+    errno = EINVAL;
+    return failed("size");
+  }
+  m.fd_ = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (m.fd_ < 0) return failed("memfd_create");
+  if (::ftruncate(m.fd_, static_cast<off_t>(size)) != 0) return failed("ftruncate");
+  if (::fcntl(m.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return failed("F_ADD_SEALS");
+  struct stat st;
+  if (::fstat(m.fd_, &st) != 0) return failed("fstat");
+  void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, m.fd_, 0);
+  if (at == MAP_FAILED) return failed("mmap");
+  m.base_ = static_cast<std::byte*>(at);
+  m.bytes_ = size;
+  m.inode_ = st.st_ino;
+  return m;
+}
+
+inline void SealedMemory::discard(std::size_t offset, std::size_t length) {
+  const std::size_t end = offset + length;
+  const std::size_t first = round_to_pages(offset);
+  const std::size_t last = end / kPage * kPage;
+  if (first >= last || ::madvise(base_ + first, last - first, MADV_REMOVE) != 0) {
+    std::memset(base_ + offset, 0, length);
+    return;
+  }
+  std::memset(base_ + offset, 0, first - offset);
+  std::memset(base_ + last, 0, end - last);
+}
+
+inline void SealedMemory::prefault(std::size_t offset, std::size_t length) const {
+#ifdef MADV_POPULATE_WRITE
+  const std::size_t first = offset / kPage * kPage;
+  ::madvise(base_ + first, round_to_pages(offset + length) - first, MADV_POPULATE_WRITE);
+#else
+  (void)offset, (void)length;
+#endif
+}
+
+}  // namespace softhca

@@ -1,0 +1,58 @@
+// From key to region. Keys are unguessable, and a key is looked up again for every packet or chunk
+// moved: so deregistering in flight is safe, the next access simply fails. Nobody keeps a Region*
+// beyond one step of the engine. Belongs to one engine and its thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/memory/region.hpp"
+
+namespace softhca::memory {
+
+class KeyTable {
+ public:
+  /// Up to `capacity` regions, at most 2^16 (so that 16 bits of each key stay random).
+  static constexpr std::uint32_t kMaxCapacity = 1 << 16;
+  explicit KeyTable(std::uint32_t capacity);
+
+  /// Takes the region and gives it its key, which serves as lkey and rkey. A key is never 0, and
+  /// differs from the one its slot had before; both the slot and the remaining bits are random.
+  /// Errors: ENOMEM (table full).
+  Expected<Region*> insert(std::unique_ptr<Region> region);
+
+  /// The region of a key, or null. A few ns: one load from the table.
+  Region* lookup(std::uint32_t key) const {
+    const Slot& slot = slots_[key & mask_];
+    return slot.key == key ? slot.region.get() : nullptr;
+  }
+
+  /// Ends the region. False: no such key.
+  bool erase(std::uint32_t key);
+
+  /// Ends all regions of a session, returns how many. Looks at the whole table.
+  std::size_t erase_session(SessionId session);
+
+  std::uint32_t size() const { return capacity_ - static_cast<std::uint32_t>(free_.size()); }
+  std::uint32_t capacity() const { return capacity_; }
+
+ private:
+  struct Slot {
+    std::uint32_t key = 0;  ///< of the region, or of the last one when there is none now
+    std::unique_ptr<Region> region;
+  };
+
+  void vacate(std::uint32_t index);
+
+  std::uint32_t capacity_;
+  std::uint32_t mask_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace softhca::memory

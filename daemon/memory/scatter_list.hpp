@@ -1,0 +1,128 @@
+// Scatter/gather lists, their keys resolved, and moving bytes to, from and between them. Every
+// function copies once, whichever way the two sides are reached; only between two stretches of
+// process memory it copies twice (bounce buffer). Returns kOk or kLocalProtection (out of bounds,
+// not mapped, process gone); bytes before a fault may have been moved. Overlapping source and
+// destination are harmless; the result is that of memmove within one extent, else unspecified.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "daemon/memory/key_table.hpp"
+
+namespace softhca::memory {
+
+/// Bytes [offset, offset + length) of a region. Valid until the engine's next step.
+struct ScatterEntry {
+  Region* region;
+  std::uint64_t offset;
+  std::uint64_t length;
+
+  /// Where [from, from + bytes) of the entry lies when it is contiguous and mapped here, else null.
+  std::byte* direct(std::uint64_t from, std::uint64_t bytes) const {
+    if (from > length || bytes > length - from) return nullptr;
+    return region->direct(offset + from, bytes);
+  }
+};
+using ScatterView = std::span<const ScatterEntry>;
+
+inline constexpr std::size_t kMaxEntries = 16;
+
+struct ScatterList {
+  std::array<ScatterEntry, kMaxEntries> entries;
+  std::size_t count = 0;
+  ScatterView view() const { return {entries.data(), count}; }
+};
+
+/// Resolves what of a list of keyed entries (each with addr, length, lkey) makes up bytes
+/// [offset, offset + length) of the message into `out`, whose bytes are then numbered from 0.
+/// Entries outside that range are not looked at, nor are empty ones. kLocalProtection: a key
+/// unknown, of another domain, too narrow or without `needed` (Access). kLocalLength: the list is
+/// shorter than offset + length. REQUIRES: at most kMaxEntries entries.
+template <class Entry>
+Verdict resolve(const KeyTable& keys, std::span<const Entry> list, std::uint64_t offset,
+                std::uint64_t length, std::uint32_t needed, PdId pd, ScatterList& out) {
+  out.count = 0;
+  for (const Entry& entry : list) {
+    if (length == 0) break;
+    if (offset >= entry.length) {
+      offset -= entry.length;
+      continue;
+    }
+    Region* region = keys.lookup(entry.lkey);
+    if (region == nullptr || check(*region, entry.addr, entry.length, needed, pd) != Verdict::kOk)
+      return Verdict::kLocalProtection;
+    const std::uint64_t rest = entry.length - offset;
+    const std::uint64_t part = rest < length ? rest : length;
+    out.entries[out.count++] = {region, region->offset_of(entry.addr) + offset, part};
+    length -= part;
+    offset = 0;
+  }
+  return length == 0 ? Verdict::kOk : Verdict::kLocalLength;
+}
+
+/// The general ways of gather() and scatter() below.
+Verdict gather_runs(ScatterView from, std::uint64_t offset, std::span<std::byte> into);
+Verdict scatter_runs(ScatterView to, std::uint64_t offset, std::span<const std::byte> from);
+
+/// Fills `into` from the bytes of the list that start at `offset`.
+inline Verdict gather(ScatterView from, std::uint64_t offset, std::span<std::byte> into) {
+  if (from.size() == 1) {
+    const ScatterEntry& e = from[0];
+    const std::byte* at = e.direct(offset, into.size());
+    if (at != nullptr) {
+      std::memcpy(into.data(), at, into.size());
+      return Verdict::kOk;
+    }
+  }
+  return gather_runs(from, offset, into);
+}
+
+/// Writes `from` to the bytes of the list that start at `offset`.
+inline Verdict scatter(ScatterView to, std::uint64_t offset, std::span<const std::byte> from) {
+  if (to.size() == 1) {
+    const ScatterEntry& e = to[0];
+    std::byte* at = e.direct(offset, from.size());
+    if (at != nullptr) {
+      std::memcpy(at, from.data(), from.size());
+      return Verdict::kOk;
+    }
+  }
+  return scatter_runs(to, offset, from);
+}
+
+/// Moves `length` bytes between two lists: a local transfer. Not bounded; callers of the engine
+/// move a chunk at a time.
+Verdict copy(ScatterView to, std::uint64_t to_offset, ScatterView from, std::uint64_t from_offset,
+             std::uint64_t length);
+
+// --- the same on one region; offsets count from its first byte
+
+inline Verdict read(Region& region, std::uint64_t offset, std::span<std::byte> into) {
+  const ScatterEntry whole{&region, 0, region.length()};
+  return gather({&whole, 1}, offset, into);
+}
+inline Verdict write(Region& region, std::uint64_t offset, std::span<const std::byte> from) {
+  const ScatterEntry whole{&region, 0, region.length()};
+  return scatter({&whole, 1}, offset, from);
+}
+inline Verdict copy(Region& to, std::uint64_t to_offset, Region& from, std::uint64_t from_offset,
+                    std::uint64_t length) {
+  const ScatterEntry dst{&to, 0, to.length()};
+  const ScatterEntry src{&from, 0, from.length()};
+  return copy({&dst, 1}, to_offset, {&src, 1}, from_offset, length);
+}
+
+enum class AtomicOp : std::uint8_t { kCompareSwap, kFetchAdd };
+
+/// Runs an atomic on the 8 bytes at `offset`, host byte order; `original` gets the value before.
+/// Atomic towards everybody in mapped memory; in process memory only towards the other requests of
+/// this engine (IBV_ATOMIC_HCA). kLocalProtection also when the bytes are not 8-byte aligned in
+/// the process.
+Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t compare_add,
+               std::uint64_t swap, std::uint64_t& original);
+
+}  // namespace softhca::memory

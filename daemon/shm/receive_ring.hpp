@@ -1,0 +1,85 @@
+// The engine's side of a receive queue or shared receive queue (abi/rings.hpp).
+#pragma once
+
+#include <bit>
+#include <cassert>
+#include <optional>
+
+#include "abi/rings.hpp"
+#include "daemon/shm/untrusted.hpp"
+
+namespace softhca::shm {
+
+/// A receive work request, private to the daemon.
+struct ReceiveWork {
+  std::uint32_t index = 0;                   ///< comes back in the completion
+  std::uint32_t count = 0;                   ///< entries in use
+  std::uint64_t bytes = 0;                   ///< sum of their lengths
+  abi::ScatterGather entries[abi::kMaxSge];  // left uninitialised on purpose: 256 bytes per message
+};
+
+class ReceiveRing {
+ public:
+  ReceiveRing() = default;
+  /// `base`: header and entries * receive_stride(max_sge) bytes that outlive the view; entries a
+  /// power of two; max_sge <= kMaxSge.
+  ReceiveRing(std::byte* base, std::uint32_t entries, std::uint32_t max_sge)
+      : base_(base), mask_(entries - 1), stride_(abi::receive_stride(max_sge)), max_sge_(max_sge) {
+    assert(std::has_single_bit(entries) && max_sge <= abi::kMaxSge);
+  }
+
+  std::uint32_t entries() const { return mask_ + 1; }
+  std::uint32_t taken() const { return taken_; }
+
+  /// Work requests at hand now; none: the producer index is hostile.
+  std::optional<std::uint32_t> available() {
+    seen_ = header().producer.load(std::memory_order_acquire);
+    const std::uint32_t count = seen_ - taken_;
+    if (count > entries()) return std::nullopt;
+    return count;
+  }
+
+  /// Draws the oldest work request. kHostile: producer index or number of entries impossible;
+  /// nothing is drawn, and the queue is not to be used again. Addresses and keys in `out` are
+  /// unvalidated.
+  Take take(ReceiveWork& out) {
+    if (seen_ == taken_) {
+      seen_ = header().producer.load(std::memory_order_acquire);
+      if (seen_ == taken_) return Take::kEmpty;
+    }
+    if (seen_ - taken_ > entries()) return Take::kHostile;
+    const std::byte* from = slot(taken_);
+    abi::ReceiveElement element;
+    copy_once(&element, from, sizeof element);
+    if (element.num_sge > max_sge_) return Take::kHostile;
+    copy_once(out.entries, from + sizeof element, element.num_sge * sizeof out.entries[0]);
+    out.index = element.index;
+    out.count = element.num_sge;
+    out.bytes = 0;
+    for (std::uint32_t i = 0; i < out.count; ++i) out.bytes += out.entries[i].length;
+    ++taken_;
+    prefetch_next();
+    return Take::kTaken;
+  }
+
+ private:
+  const abi::ReceiveRingHeader& header() const {
+    return *reinterpret_cast<const abi::ReceiveRingHeader*>(base_);
+  }
+  const std::byte* slot(std::uint32_t counter) const {
+    return base_ + sizeof(abi::ReceiveRingHeader) + std::size_t{counter & mask_} * stride_;
+  }
+  void prefetch_next() const {
+    __builtin_prefetch(slot(taken_));
+    __builtin_prefetch(slot(taken_ + 2));
+  }
+
+  const std::byte* base_ = nullptr;
+  std::uint32_t mask_ = 0;
+  std::uint32_t stride_ = 0;
+  std::uint32_t max_sge_ = 0;
+  std::uint32_t taken_ = 0;
+  std::uint32_t seen_ = 0;  ///< producer as last read
+};
+
+}  // namespace softhca::shm

@@ -1,0 +1,94 @@
+#include "daemon/shm/segment_pool.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+namespace softhca::shm {
+
+namespace {
+
+std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes) {
+  if (bytes == 0 || bytes > std::numeric_limits<std::uint32_t>::max())
+    return Error{"ring of " + std::to_string(bytes) + " bytes: not between 1 and 2^32-1", EINVAL};
+  const std::size_t room = round_up(bytes, kAlignment);
+  std::size_t offset = 0;
+  for (std::uint32_t i = 0; i < segments_.size(); ++i)
+    if (carve(segments_[i], room, offset)) return finish(i, offset, bytes);
+
+  const auto index = add_segment(room);
+  if (!index) return index.error();
+  carve(segments_[*index], room, offset);
+  return finish(*index, offset, bytes);
+}
+
+Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes) {
+  std::size_t size = std::max(next_segment_, SealedMemory::round_to_pages(bytes));
+  // A growing session takes larger steps, but the last step may be as small as the ring.
+  if (size > budget_ - segment_bytes_) size = SealedMemory::round_to_pages(bytes);
+  if (size > budget_ - segment_bytes_)
+    return Error{"ring of " + std::to_string(bytes) + " bytes: the session has " +
+                     std::to_string(budget_ - segment_bytes_) + " of " + std::to_string(budget_) +
+                     " bytes of ring memory left",
+                 ENOMEM};
+  auto memory = SharedSegment::create("softhca-rings", size);
+  if (!memory) return memory.error();
+  segments_.push_back({std::move(*memory), {{0, size}}});
+  segment_bytes_ += size;
+  next_segment_ = std::min(next_segment_ * 2, kLargestSegment);
+  return static_cast<std::uint32_t>(segments_.size() - 1);
+}
+
+bool SegmentPool::carve(Segment& segment, std::size_t bytes, std::size_t& offset) {
+  const auto gap = std::find_if(segment.gaps.begin(), segment.gaps.end(),
+                                [&](const Gap& g) { return g.bytes >= bytes; });
+  if (gap == segment.gaps.end()) return false;
+  offset = gap->offset;
+  gap->offset += bytes;
+  gap->bytes -= bytes;
+  if (gap->bytes == 0) segment.gaps.erase(gap);
+  return true;
+}
+
+SegmentPool::Allocation SegmentPool::finish(std::uint32_t index, std::size_t offset,
+                                            std::size_t bytes) {
+  SharedSegment& memory = segments_[index].memory;
+  // Again, although release() has done it: the tenant could write there in between.
+  memory.discard(offset, bytes);
+  return {{index, static_cast<std::uint32_t>(bytes), offset},
+          memory.base() + offset,
+          memory.fd() >= 0,
+          memory.fd()};
+}
+
+void SegmentPool::release(const abi::RingLocation& location) {
+  assert(location.segment < segments_.size());
+  Segment& segment = segments_[location.segment];
+  const Gap freed{location.offset, round_up(location.bytes, kAlignment)};
+  segment.memory.discard(freed.offset, freed.bytes);
+
+  auto& gaps = segment.gaps;
+  auto next =
+      std::find_if(gaps.begin(), gaps.end(), [&](const Gap& g) { return g.offset > freed.offset; });
+  assert(next == gaps.end() || freed.offset + freed.bytes <= next->offset);
+  next = gaps.insert(next, freed);
+  const auto join_with_next = [&](auto gap) {
+    const auto after = gap + 1;
+    if (after == gaps.end() || gap->offset + gap->bytes != after->offset) return;
+    gap->bytes += after->bytes;
+    gaps.erase(after);
+  };
+  join_with_next(next);
+  if (next != gaps.begin()) join_with_next(next - 1);
+}
+
+void SegmentPool::announced(std::uint32_t segment) {
+  assert(segment < segments_.size());
+  segments_[segment].memory.close_fd();
+}
+
+}  // namespace softhca::shm

@@ -1,0 +1,65 @@
+// Ring memory of one session: 64-byte aligned pieces of sealed memfds. Set-up path only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "abi/rings.hpp"
+#include "daemon/base/expected.hpp"
+#include "daemon/base/sealed_memory.hpp"
+
+namespace softhca::shm {
+
+using SharedSegment = SealedMemory;
+
+class SegmentPool {
+ public:
+  static constexpr std::size_t kFirstSegment = 64 << 10;
+  static constexpr std::size_t kLargestSegment = 4 << 20;  ///< larger rings have one of their own
+  static constexpr std::size_t kAlignment = 64;
+
+  struct Allocation {
+    abi::RingLocation location;  ///< bytes as asked for
+    std::byte* base;             ///< where the daemon sees it; zeroed
+    bool new_segment;            ///< the tenant has not been told of the segment: send `fd`
+    int fd;                      ///< of the segment, owned by the pool; -1 unless new_segment
+  };
+
+  /// The session may have up to `budget` bytes of segments.
+  explicit SegmentPool(std::size_t budget) : budget_(budget) {}
+
+  /// Errors: ENOMEM (budget), EINVAL (0 bytes, or over 32 bits), or what memfd_create and mmap say.
+  Expected<Allocation> allocate(std::size_t bytes);
+
+  /// `location` as it came from allocate(). The memory is zeroed, given back to the system where
+  /// whole pages are free, and used for later rings; segments live as long as the pool.
+  void release(const abi::RingLocation& location);
+
+  /// The segment's descriptor has been sent: closes it, and allocations from it are no longer
+  /// new_segment. Not called when sending failed, so that the next reply tries again.
+  void announced(std::uint32_t segment);
+
+  std::size_t segment_bytes() const { return segment_bytes_; }
+
+ private:
+  struct Gap {
+    std::size_t offset;
+    std::size_t bytes;
+  };
+  struct Segment {
+    SharedSegment memory;
+    std::vector<Gap> gaps;  ///< ascending, never adjoining
+  };
+
+  Expected<std::uint32_t> add_segment(std::size_t bytes);
+  static bool carve(Segment& segment, std::size_t bytes, std::size_t& offset);
+  Allocation finish(std::uint32_t index, std::size_t offset, std::size_t bytes);
+
+  std::size_t budget_;
+  std::size_t segment_bytes_ = 0;
+  std::size_t next_segment_ = kFirstSegment;
+  std::vector<Segment> segments_;
+};
+
+}  // namespace softhca::shm

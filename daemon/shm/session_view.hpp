@@ -1,0 +1,137 @@
+// The engine's side of a session's memory (abi/session.hpp): active and released bits, VCB pages,
+// doorbell ring, parking. One engine, one thread.
+#pragma once
+
+#include <bit>
+#include <cassert>
+
+#include "abi/session.hpp"
+#include "daemon/shm/untrusted.hpp"
+
+namespace softhca::shm {
+
+class SessionView {
+ public:
+  /// Prepares zeroed memory of abi::session_bytes(vcbs) bytes before a tenant sees it.
+  static void format(std::byte* base, std::uint32_t vcbs) {
+    auto* header = reinterpret_cast<abi::SessionHeader*>(base);
+    header->magic = abi::kSessionMagic;
+    header->version = abi::kAbiVersion;
+    header->vcbs = vcbs;
+  }
+
+  /// REQUIRES: formatted memory that outlives the view; vcbs <= kMaxVcbsPerSession.
+  SessionView(std::byte* base, std::uint32_t vcbs)
+      : base_(base),
+        mask_(vcbs == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << vcbs) - 1),
+        vcbs_(vcbs) {
+    assert(vcbs <= abi::kMaxVcbsPerSession);
+  }
+
+  std::uint32_t vcbs() const { return vcbs_; }
+
+  /// Bit i: VCB i is in the engine's hands.
+  std::uint64_t pending() const {
+    return (header().active.load(std::memory_order_acquire) ^ released_) & mask_;
+  }
+
+  /// Hands VCBs back to the tenant. REQUIRES: each bit was in a pending() since its last release.
+  /// A tenant that turns an active bit over meanwhile sees its VCB collected once more.
+  void release(std::uint64_t vcb_bits) {
+    released_ ^= vcb_bits & mask_;
+    header().released.store(released_, std::memory_order_release);
+  }
+
+  // --- VCB pages; vcb < vcbs()
+
+  /// Segments written, and possibly kExplicitKick. Any value may appear.
+  std::uint64_t scoreboard(std::uint32_t vcb) const {
+    return page(vcb).scoreboard.load(std::memory_order_acquire);
+  }
+
+  /// Copies a whole command, the payload only as far as the header says. Not kOk
+  /// (kLocalQpOperation): payload length impossible; `header` is filled, `payload` is not.
+  /// `payload` has room for kCommandPayloadBytes.
+  Verdict copy_command(std::uint32_t vcb, abi::CommandHeader& header, std::byte* payload) const {
+    const std::uint8_t* from = page(vcb).command;
+    copy_once(&header, from, sizeof header);
+    const Verdict verdict = check_payload(header, abi::kCommandPayloadBytes);
+    if (verdict == Verdict::kOk)
+      copy_once(payload, from + abi::kCommandHeaderBytes, header.payload_bytes);
+    return verdict;
+  }
+
+  /// Copies the 8-byte segments named by bits 0..39 of `segments` and leaves the others as they
+  /// are (a command collected in pieces). The caller validates when the command is complete.
+  void copy_segments(std::uint32_t vcb, std::uint64_t segments, abi::CommandHeader& header,
+                     std::byte* payload) const {
+    constexpr std::uint64_t kHeaderSegments = (1u << abi::kCommandHeaderBytes / 8) - 1;
+    const std::uint8_t* from = page(vcb).command;
+    copy_runs(reinterpret_cast<std::byte*>(&header), from, segments & kHeaderSegments);
+    copy_runs(payload, from + abi::kCommandHeaderBytes,
+              (segments & abi::kAllSegments) >> abi::kCommandHeaderBytes / 8);
+  }
+
+  void prefetch(std::uint32_t vcb) const { __builtin_prefetch(page(vcb).command); }
+
+  // --- doorbells
+
+  /// Takes the oldest doorbell and publishes that its slot is free. kHostile: the producer claims
+  /// more than the ring holds; it stays so, end the session. The doorbell itself is unvalidated.
+  Take next_doorbell(abi::Doorbell& out) {
+    if (doorbells_seen_ == doorbells_taken_) {
+      doorbells_seen_ = header().doorbell_producer.load(std::memory_order_acquire);
+      if (doorbells_seen_ == doorbells_taken_) return Take::kEmpty;
+    }
+    if (doorbells_seen_ - doorbells_taken_ > abi::kDoorbellEntries) return Take::kHostile;
+    const auto* ring = reinterpret_cast<const abi::Doorbell*>(base_ + abi::kDoorbellOffset);
+    copy_once(&out, &ring[doorbells_taken_ % abi::kDoorbellEntries], sizeof out);
+    header().doorbell_consumer.store(++doorbells_taken_, std::memory_order_release);
+    return Take::kTaken;
+  }
+
+  bool has_work() const {
+    return pending() != 0 ||
+           header().doorbell_producer.load(std::memory_order_acquire) != doorbells_taken_;
+  }
+
+  // --- parking
+
+  /// Asks the tenant for a write to the wake eventfd at its next post. False, and not parked, when
+  /// work came in meanwhile. The store and the loads after it are seq_cst, as are the tenant's
+  /// post and its look at `parked`: one of the two sees the other, so no wake-up is lost.
+  bool park() {
+    header().parked.store(1, std::memory_order_seq_cst);
+    const std::uint64_t active = header().active.load(std::memory_order_seq_cst);
+    const std::uint32_t doorbells = header().doorbell_producer.load(std::memory_order_seq_cst);
+    if (((active ^ released_) & mask_) == 0 && doorbells == doorbells_taken_) return true;
+    unpark();
+    return false;
+  }
+  void unpark() { header().parked.store(0, std::memory_order_seq_cst); }
+
+ private:
+  abi::SessionHeader& header() const { return *reinterpret_cast<abi::SessionHeader*>(base_); }
+  const abi::VcbPage& page(std::uint32_t vcb) const {
+    assert(vcb < vcbs_);
+    return reinterpret_cast<const abi::VcbPage*>(base_ + abi::kVcbOffset)[vcb];
+  }
+
+  static void copy_runs(std::byte* to, const std::uint8_t* from, std::uint64_t segments) {
+    while (segments != 0) {
+      const int first = std::countr_zero(segments);
+      const int count = std::countr_one(segments >> first);
+      copy_once(to + first * 8, from + first * 8, static_cast<std::size_t>(count) * 8);
+      segments &= ~(((std::uint64_t{1} << count) - 1) << first);
+    }
+  }
+
+  std::byte* base_;
+  std::uint64_t mask_;
+  std::uint64_t released_ = 0;  ///< what the tenant should see in `released`; never read back
+  std::uint32_t vcbs_;
+  std::uint32_t doorbells_taken_ = 0;
+  std::uint32_t doorbells_seen_ = 0;  ///< producer as last read
+};
+
+}  // namespace softhca::shm
