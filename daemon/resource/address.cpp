@@ -1,0 +1,49 @@
+#include "daemon/resource/address.hpp"
+
+#include <arpa/inet.h>
+
+#include <charconv>
+#include <cstring>
+
+namespace softhca::resource {
+
+std::optional<Gid> parse_address(std::string_view text) {
+  const std::string terminated(text);  // inet_pton reads up to a zero
+  if (terminated.find('\0') != std::string::npos) return std::nullopt;
+  if (in_addr v4{}; inet_pton(AF_INET, terminated.c_str(), &v4) == 1)
+    return Gid::from_ipv4(ntohl(v4.s_addr));
+  Gid gid;
+  if (inet_pton(AF_INET6, terminated.c_str(), gid.bytes.data()) == 1) return gid;
+  return std::nullopt;
+}
+
+std::optional<InterfaceAddress> parse_interface_address(std::string_view text) {
+  const auto slash = text.find('/');
+  const auto gid = parse_address(text.substr(0, slash));
+  if (!gid) return std::nullopt;
+  const std::uint8_t longest = gid->is_ipv4() ? 32 : 128;
+  InterfaceAddress address{*gid, longest};
+  if (slash == std::string_view::npos) return address;
+  const std::string_view digits = text.substr(slash + 1);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), address.prefix);
+  if (error != std::errc() || end != digits.data() + digits.size() || address.prefix > longest)
+    return std::nullopt;
+  return address;
+}
+
+bool is_host_address(const Gid& gid) {
+  if (gid.is_zero() || gid.is_multicast()) return false;
+  return !gid.is_ipv4() || (gid.ipv4() != 0 && gid.ipv4() != 0xffffffff);
+}
+
+std::string to_string(const Gid& gid) {
+  char text[INET6_ADDRSTRLEN];
+  if (gid.is_ipv4())
+    inet_ntop(AF_INET, gid.bytes.data() + 12, text, sizeof text);
+  else
+    inet_ntop(AF_INET6, gid.bytes.data(), text, sizeof text);
+  return text;
+}
+
+}  // namespace softhca::resource

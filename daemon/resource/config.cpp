@@ -1,0 +1,66 @@
+#include "daemon/resource/config.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "daemon/resource/config_read.hpp"
+#include "daemon/resource/document.hpp"
+
+namespace softhca::resource {
+
+std::string default_runtime_dir() {
+  // systemd separates several directories by colons; the first is the daemon's.
+  if (const char* dir = std::getenv("RUNTIME_DIRECTORY"); dir && *dir)
+    return std::string(dir, std::strcspn(dir, ":"));
+  if (geteuid() == 0) return "/run/softhca";
+  if (const char* dir = std::getenv("XDG_RUNTIME_DIR"); dir && *dir)
+    return std::string(dir) + "/softhca";
+  return "/tmp/softhca-" + std::to_string(geteuid());
+}
+
+Config default_config() {
+  Config config;
+  config.daemon.runtime_dir = default_runtime_dir();
+  const auto add_tenant = [&](const char* name, std::uint32_t address) {
+    TenantConfig& tenant = config.tenants.emplace_back();
+    tenant.name = name;
+    tenant.addresses = {Gid::from_ipv4(address)};
+    tenant.vcbs = config.pools.vcbs / 4;
+    tenant.pcbs = config.pools.pcbs / 4;
+    tenant.tvls.resize(4);
+    for (TvlConfig& tvl : tenant.tvls) {
+      tvl.execution_credits = config.pools.execution_credits / 16;
+      tvl.completion_credits = config.pools.completion_credits / 16;
+      tvl.kick_list = config.pools.kick_list;
+    }
+  };
+  add_tenant("a", 0xc6120001);
+  add_tenant("b", 0xc6120002);
+  return config;
+}
+
+Expected<Config> parse_config(std::string_view text, const std::string& filename) {
+  const auto document = parse_document(text);
+  if (!document) return Error{filename + ':' + document.error().message, EINVAL};
+  Config config;
+  config.daemon.runtime_dir = default_runtime_dir();
+  Problems problems;
+  read_document(*document, config, problems);
+  if (!problems.empty()) return Error{problems.report(filename), EINVAL};
+  return config;
+}
+
+Expected<Config> load_config(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf()))
+    return Error{path + ": cannot be read: " + std::strerror(errno), errno};
+  return parse_config(text.str(), path);
+}
+
+}  // namespace softhca::resource

@@ -1,0 +1,238 @@
+#include "daemon/resource/config_check.hpp"
+
+#include <algorithm>
+#include <functional>
+
+namespace softhca::resource {
+namespace {
+
+constexpr std::size_t kLongestSocketPath = 107;  // sun_path less its terminating zero
+
+unsigned line_of(const Value& table, std::string_view key) {
+  const Value* value = table.table() ? table.table()->find(key) : nullptr;
+  return value ? value->line : table.line;
+}
+
+bool in_subnet(const Gid& gid, const InterfaceAddress& subnet) {
+  if (gid.is_ipv4() != subnet.gid.is_ipv4()) return false;
+  const unsigned bits = subnet.prefix + (gid.is_ipv4() ? 96 : 0);
+  for (unsigned i = 0; i < bits; ++i) {
+    const unsigned mask = 0x80u >> (i % 8);
+    if ((gid.bytes[i / 8] & mask) != (subnet.gid.bytes[i / 8] & mask)) return false;
+  }
+  return true;
+}
+
+class Checker {
+ public:
+  Checker(const Config& config, const ConfigSource& source, Problems& problems)
+      : config_(config), source_(source), problems_(problems) {}
+
+  void run() {
+    check_port_names();
+    check_port_addresses();
+    check_gateways();
+    check_tenant_names();
+    check_tenant_addresses();
+    check_pools();
+    check_hard_caps();
+  }
+
+ private:
+  void port_problem(std::size_t i, std::string_view key, const std::string& text) {
+    problems_.add(line_of(*source_.ports[i], key), "port." + std::string(key), text);
+  }
+  void tenant_problem(std::size_t i, std::string_view key, const std::string& text) {
+    problems_.add(line_of(*source_.tenants[i], key), "tenant." + std::string(key), text);
+  }
+  std::string port_line(std::size_t i) const { return std::to_string(source_.ports[i]->line); }
+  std::string tenant_line(std::size_t i) const { return std::to_string(source_.tenants[i]->line); }
+
+  void check_port_names() {
+    const auto refuse_twice = [&](std::string_view key, const std::string PortConfig::*member) {
+      for (std::size_t i = 0; i < config_.ports.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j) {
+          const std::string& given = config_.ports[i].*member;
+          if (given.empty() || given != config_.ports[j].*member) continue;
+          port_problem(i, key,
+                       "\"" + given + "\" is already taken by the port of line " + port_line(j) +
+                           "; each port needs its own");
+          break;
+        }
+    };
+    refuse_twice("name", &PortConfig::name);
+    refuse_twice("interface", &PortConfig::interface);
+    refuse_twice("device", &PortConfig::device);
+  }
+
+  void check_port_addresses() {
+    for (std::size_t i = 0; i < config_.ports.size(); ++i) {
+      const auto& addresses = config_.ports[i].addresses;
+      for (std::size_t k = 0; k < addresses.size(); ++k)
+        if (const auto earlier = earlier_port_address(i, k))
+          port_problem(i, "addresses",
+                       to_string(addresses[k].gid) + " is already given to the port of line " +
+                           port_line(*earlier) + "; give it once");
+    }
+  }
+
+  /// The port that was given address k of port i before, if any.
+  std::optional<std::size_t> earlier_port_address(std::size_t i, std::size_t k) const {
+    const Gid& gid = config_.ports[i].addresses[k].gid;
+    for (std::size_t j = 0; j <= i; ++j) {
+      const auto& others = config_.ports[j].addresses;
+      const std::size_t count = j == i ? k : others.size();
+      for (std::size_t l = 0; l < count; ++l)
+        if (others[l].gid == gid) return j;
+    }
+    return std::nullopt;
+  }
+
+  void check_gateways() {
+    for (std::size_t i = 0; i < config_.ports.size(); ++i) {
+      const PortConfig& port = config_.ports[i];
+      const auto check = [&](std::string_view key, const std::optional<Gid>& gateway) {
+        if (!gateway || gateway->is_link_local()) return;
+        const auto reaches = [&](const InterfaceAddress& a) { return in_subnet(*gateway, a); };
+        if (std::none_of(port.addresses.begin(), port.addresses.end(), reaches))
+          port_problem(i, key,
+                       to_string(*gateway) +
+                           " is in the subnet of none of the port's addresses; give the "
+                           "port an address there, with its prefix length");
+      };
+      check("gateway4", port.gateway4);
+      check("gateway6", port.gateway6);
+    }
+  }
+
+  void check_tenant_names() {
+    for (std::size_t i = 0; i < config_.tenants.size(); ++i) {
+      const std::string& name = config_.tenants[i].name;
+      if (name.empty()) continue;
+      for (std::size_t j = 0; j < i; ++j)
+        if (config_.tenants[j].name == name) {
+          tenant_problem(i, "name",
+                         "\"" + name + "\" is already taken by the tenant of line " +
+                             tenant_line(j) + "; each tenant needs its own");
+          break;
+        }
+      const std::string path = config_.daemon.runtime_dir + '/' + name + "/socket";
+      if (path.size() > kLongestSocketPath)
+        tenant_problem(i, "name",
+                       "makes the socket path " + path + " longer than " +
+                           std::to_string(kLongestSocketPath) +
+                           " bytes; shorten the name or daemon.runtime_dir");
+    }
+  }
+
+  void check_tenant_addresses() {
+    for (std::size_t i = 0; i < config_.tenants.size(); ++i) {
+      const auto& addresses = config_.tenants[i].addresses;
+      for (std::size_t k = 0; k < addresses.size(); ++k) {
+        if (const auto earlier = earlier_tenant_address(i, k))
+          tenant_problem(i, "addresses",
+                         to_string(addresses[k]) + " is already given to the tenant of line " +
+                             tenant_line(*earlier) + "; an address belongs to one tenant, once");
+        check_reachable(i, addresses[k]);
+      }
+    }
+  }
+
+  std::optional<std::size_t> earlier_tenant_address(std::size_t i, std::size_t k) const {
+    const Gid& gid = config_.tenants[i].addresses[k];
+    for (std::size_t j = 0; j <= i; ++j) {
+      const auto& others = config_.tenants[j].addresses;
+      const auto end = j == i ? others.begin() + static_cast<std::ptrdiff_t>(k) : others.end();
+      if (std::find(others.begin(), end, gid) != end) return j;
+    }
+    return std::nullopt;
+  }
+
+  /// An address outside all subnets is free-standing and works within the daemon; one inside a
+  /// subnet that the port does not have would look reachable and not be.
+  void check_reachable(std::size_t tenant, const Gid& gid) {
+    const InterfaceAddress* subnet = nullptr;
+    const PortConfig* owner = nullptr;
+    for (const PortConfig& port : config_.ports)
+      for (const InterfaceAddress& address : port.addresses) {
+        if (address.gid == gid) return;
+        if (!in_subnet(gid, address)) continue;
+        subnet = &address;
+        owner = &port;
+      }
+    if (subnet)
+      tenant_problem(tenant, "addresses",
+                     to_string(gid) + " lies in the subnet of port \"" + owner->name +
+                         "\", which does not have it; add it to that port's "
+                         "addresses");
+  }
+
+  void check_pools() {
+    const PoolsConfig& pools = config_.pools;
+    check_pool("pcbs", pools.pcbs, pools.dedicated_pcbs,
+               [](const TenantConfig& t) { return std::uint64_t{t.pcbs}; });
+    check_pool("vcbs", pools.vcbs, 0, [](const TenantConfig& t) { return std::uint64_t{t.vcbs}; });
+    check_pool("tvls", pools.tvls, 0,
+               [](const TenantConfig& t) { return std::uint64_t{t.tvls.size()}; });
+    check_pool("execution_credits", pools.execution_credits, 0, [](const TenantConfig& t) {
+      std::uint64_t sum = 0;
+      for (const TvlConfig& tvl : t.tvls) sum += tvl.execution_credits;
+      return sum;
+    });
+    check_pool("completion_credits", pools.completion_credits, 0, [](const TenantConfig& t) {
+      std::uint64_t sum = 0;
+      for (const TvlConfig& tvl : t.tvls) sum += tvl.completion_credits;
+      return sum;
+    });
+  }
+
+  /// Names the first tenant whose guarantee does not fit any more.
+  void check_pool(std::string_view key, std::uint64_t total, std::uint64_t set_aside,
+                  const std::function<std::uint64_t(const TenantConfig&)>& guaranteed) {
+    if (set_aside > total) {
+      const Value* table = source_.document->table()->find("pools");
+      problems_.add(table ? line_of(*table, "dedicated_pcbs") : 1, "pools.dedicated_pcbs",
+                    std::to_string(set_aside) + " do not fit in pools." + std::string(key) + " = " +
+                        std::to_string(total));
+      return;
+    }
+    std::uint64_t free = total - set_aside;
+    for (std::size_t i = 0; i < config_.tenants.size(); ++i) {
+      const std::uint64_t asked = guaranteed(config_.tenants[i]);
+      if (asked > free) {
+        tenant_problem(i, key,
+                       "guarantees " + std::to_string(asked) + ", but of pools." +
+                           std::string(key) + " = " + std::to_string(total) + " only " +
+                           std::to_string(free) + " are left; lower a guarantee or raise the pool");
+        return;
+      }
+      free -= asked;
+    }
+  }
+
+  void check_hard_caps() {
+    for (std::size_t i = 0; i < config_.tenants.size(); ++i) {
+      const TenantConfig& tenant = config_.tenants[i];
+      if (tenant.shared) continue;
+      const auto stuck = [](const TvlConfig& tvl) {
+        return tvl.execution_credits == 0 || tvl.completion_credits == 0;
+      };
+      if (std::any_of(tenant.tvls.begin(), tenant.tvls.end(), stuck))
+        tenant_problem(i, "shared",
+                       "is false and a TVL has no execution or completion credits of "
+                       "its own, so it could never send; give every TVL both");
+    }
+  }
+
+  const Config& config_;
+  const ConfigSource& source_;
+  Problems& problems_;
+};
+
+}  // namespace
+
+void check_config(const Config& config, const ConfigSource& source, Problems& problems) {
+  Checker(config, source, problems).run();
+}
+
+}  // namespace softhca::resource

@@ -1,0 +1,12 @@
+// The sections of the configuration file, key by key.
+#pragma once
+
+#include "daemon/resource/config.hpp"
+#include "daemon/resource/reader.hpp"
+
+namespace softhca::resource {
+
+/// Fills `config`, which holds the defaults, from the document and checks the whole.
+void read_document(const Value& document, Config& config, Problems& problems);
+
+}  // namespace softhca::resource

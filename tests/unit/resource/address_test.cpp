@@ -1,0 +1,61 @@
+#include "daemon/resource/address.hpp"
+
+#include <gtest/gtest.h>
+
+namespace softhca::resource {
+namespace {
+
+TEST(Address, Ipv4IsMappedIntoAGid) {
+  const auto gid = parse_address("10.0.0.1");
+  ASSERT_TRUE(gid);
+  EXPECT_EQ(*gid, Gid::from_ipv4(0x0a000001));
+  EXPECT_EQ(to_string(*gid), "10.0.0.1");
+}
+
+TEST(Address, Ipv6IsItself) {
+  const auto gid = parse_address("fe80::1");
+  ASSERT_TRUE(gid);
+  EXPECT_TRUE(gid->is_link_local());
+  EXPECT_EQ(gid->bytes[15], 1);
+  EXPECT_EQ(to_string(*gid), "fe80::1");
+}
+
+TEST(Address, MappedSpellingIsTheIpv4Address) {
+  EXPECT_EQ(parse_address("::ffff:10.0.0.1"), parse_address("10.0.0.1"));
+}
+
+TEST(Address, RefusesWhatIsNoAddress) {
+  for (const char* text : {"", "10.0.0", "10.0.0.256", "host", "fe80::1::2", "10.0.0.1 ", "1"})
+    EXPECT_FALSE(parse_address(text)) << text;
+  EXPECT_FALSE(parse_address(std::string_view("10.0.0.1\0x", 10))) << "embedded zero";
+}
+
+TEST(InterfaceAddress, TakesThePrefixLength) {
+  const auto v4 = parse_interface_address("10.0.0.1/24");
+  ASSERT_TRUE(v4);
+  EXPECT_EQ(v4->prefix, 24);
+  const auto v6 = parse_interface_address("fe80::1/64");
+  ASSERT_TRUE(v6);
+  EXPECT_EQ(v6->prefix, 64);
+}
+
+TEST(InterfaceAddress, WithoutPrefixLengthIsAHost) {
+  EXPECT_EQ(parse_interface_address("10.0.0.1")->prefix, 32);
+  EXPECT_EQ(parse_interface_address("fe80::1")->prefix, 128);
+}
+
+TEST(InterfaceAddress, RefusesBadPrefixLengths) {
+  for (const char* text : {"10.0.0.1/33", "10.0.0.1/", "10.0.0.1/-1", "10.0.0.1/8x", "fe80::1/129",
+                           "10.0.0.1/256", "10.0.0.1/8/8", "/8"})
+    EXPECT_FALSE(parse_interface_address(text)) << text;
+}
+
+TEST(HostAddress, IsNotUnspecifiedMulticastOrBroadcast) {
+  EXPECT_TRUE(is_host_address(*parse_address("10.0.0.1")));
+  EXPECT_TRUE(is_host_address(*parse_address("fe80::1")));
+  for (const char* text : {"0.0.0.0", "255.255.255.255", "224.0.0.1", "::", "ff02::1"})
+    EXPECT_FALSE(is_host_address(*parse_address(text))) << text;
+}
+
+}  // namespace
+}  // namespace softhca::resource

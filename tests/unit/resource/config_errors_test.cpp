@@ -1,0 +1,192 @@
+// Every kind of mistake an operator can make is reported with file, line, key and a way out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "daemon/resource/config.hpp"
+
+namespace softhca::resource {
+namespace {
+
+using testing::HasSubstr;
+
+// Three lines, so that what a test appends begins at line 4.
+const std::string kTenant = "[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n";
+// Five lines, likewise from line 6.
+const std::string kPort =
+    "[[port]]\nname = \"p\"\ninterface = \"eth1\"\naddresses = [\"10.0.0.1/24\"]\n\n";
+
+std::string errors_of(const std::string& text) {
+  const auto config = parse_config(text, "test.toml");
+  if (config) return "accepted";
+  EXPECT_EQ(config.error().code, EINVAL);
+  return config.error().message;
+}
+
+struct Mistake {
+  const char* name;
+  std::string text;
+  const char* place;   ///< "line: key" of the only error
+  const char* advice;  ///< part of its text
+};
+
+class ConfigMistake : public testing::TestWithParam<Mistake> {};
+
+TEST_P(ConfigMistake, IsReportedOnceWithItsLineAndKey) {
+  const std::string errors = errors_of(GetParam().text);
+  EXPECT_THAT(errors, testing::StartsWith(std::string("test.toml:") + GetParam().place));
+  EXPECT_THAT(errors, HasSubstr(GetParam().advice));
+  EXPECT_EQ(errors.find('\n'), std::string::npos) << errors;
+}
+
+const Mistake kSyntaxAndTypes[] = {
+    {"Syntax", kTenant + "vcbs = = 3\n", "4: ", ""},
+    {"UnknownSection", kTenant + "[pool]\n", "4: pool:", "known here: daemon, metrics, pools"},
+    {"UnknownKey", kTenant + "vcb = 3\n", "4: tenant.vcb:", "vcbs_per_process"},
+    {"UnknownKeyInInlineTable", kTenant + "\nsocket = { mod = 0o600 }\n",
+     "5: tenant.socket.mod:", "owner, group, mode"},
+    {"StringForInteger", kTenant + "vcbs = \"3\"\n",
+     "4: tenant.vcbs:", "must be an integer, not a string"},
+    {"NumberForInteger", kTenant + "vcbs = 3.0\n", "4: tenant.vcbs:", "an integer, not a number"},
+    {"IntegerForBoolean", kTenant + "shared = 1\n", "4: tenant.shared:", "true or false"},
+    {"DateForString", kTenant + "[metrics]\naddress = 2020-01-01\n",
+     "5: metrics.address:", "must be a string, not a date"},
+    {"StringForList", kTenant + "[[tenant]]\nname = \"u\"\naddresses = \"198.18.0.2\"\n",
+     "6: tenant.addresses:", "must be an array of strings"},
+    {"IntegerInList", "[[tenant]]\nname = \"u\"\naddresses = [\n \"198.18.0.2\",\n 7]\n",
+     "5: tenant.addresses:", "must hold strings only"},
+    {"ValueForTable", "daemon = 3\n" + kTenant, "1: daemon:", "must be a table"},
+    {"TableForList", "[tenant]\nname = \"t\"\n", "1: tenant:", "[[tenant]]"},
+    {"ValueInListOfTables", "tenant = [ 3 ]\n", "1: tenant:", "[[tenant]]"},
+};
+INSTANTIATE_TEST_SUITE_P(SyntaxAndTypes, ConfigMistake, testing::ValuesIn(kSyntaxAndTypes),
+                         [](const auto& param) { return param.param.name; });
+
+const Mistake kValues[] = {
+    {"Negative", kTenant + "vcbs = -1\n", "4: tenant.vcbs:", "is -1, must be from 0 to"},
+    {"TooLarge", kTenant + "vcbs_per_process = 65\n", "4: tenant.vcbs_per_process:", "to 64"},
+    {"ZeroPool", kTenant + "[pools]\npcbs = 0\n", "5: pools.pcbs:", "must be from 1"},
+    {"RelativeRuntimeDir", kTenant + "[daemon]\nruntime_dir = \"run\"\n",
+     "5: daemon.runtime_dir:", "absolute"},
+    {"LogLevel", kTenant + "[daemon]\nlog_level = \"loud\"\n", "5: daemon.log_level:", "trace"},
+    {"Idle", kTenant + "[daemon]\nidle = \"lazy\"\n", "5: daemon.idle:", "\"poll\""},
+    {"EngineCpu", kTenant + "[daemon]\nengine_cpu = 5000\n", "5: daemon.engine_cpu:", "4095"},
+    {"ParkAfter", kTenant + "[daemon]\npark_after_us = 0\n", "5: daemon.park_after_us:", "from 1"},
+    {"MetricsAddress", kTenant + "[metrics]\naddress = \"9465\"\n",
+     "5: metrics.address:", "127.0.0.1:9465"},
+    {"MetricsPort", kTenant + "[metrics]\naddress = \"127.0.0.1:0\"\n", "5: metrics.address:", ""},
+    {"MetricsBareIpv6", kTenant + "[metrics]\naddress = \"::1:80\"\n",
+     "5: metrics.address:", "[::1]"},
+    {"DeviceName", kTenant + "[device]\nname = \"a/b\"\n", "5: device.name:", "letters"},
+    {"VendorId", kTenant + "[device]\nvendor_id = 0x1000000\n", "5: device.vendor_id:", ""},
+    {"Firmware", kTenant + "[device]\nfirmware = \"\"\n", "5: device.firmware:", "31 bytes"},
+    {"MaxSge", kTenant + "[device]\nmax_sge = 17\n", "5: device.max_sge:", "to 16"},
+    {"NoTenant", "[pools]\n", "1: tenant:", "[[tenant]]"},
+    {"TenantWithoutName", "[[tenant]]\naddresses = [\"198.18.0.1\"]\n",
+     "1: tenant.name:", "is missing"},
+    {"TenantNameLeavesItsFolder", "[[tenant]]\nname = \"../x\"\naddresses = [\"198.18.0.1\"]\n",
+     "2: tenant.name:", "letters, digits"},
+    {"TenantWithoutAddress", "[[tenant]]\nname = \"t\"\n", "1: tenant.addresses:", "at least one"},
+    {"TenantWithEmptyAddresses", "[[tenant]]\nname = \"t\"\naddresses = []\n",
+     "3: tenant.addresses:", "at least one"},
+    {"TenantAddressWithPrefix", "[[tenant]]\nname = \"t\"\naddresses = [\"10.0.0.1/24\"]\n",
+     "3: tenant.addresses:", "without prefix"},
+    {"TenantMulticast", "[[tenant]]\nname = \"t\"\naddresses = [\"224.0.0.1\"]\n",
+     "3: tenant.addresses:", "no address of a host"},
+    {"SocketMode", kTenant + "socket = { mode = 660 }\n", "4: tenant.socket.mode:", "0o660"},
+    {"NoTvls", kTenant + "tvls = 0\n", "4: tenant.tvls:", "from 1 to"},
+    {"TvlsTwice", kTenant + "tvls = 2\n[[tenant.tvl]]\n", "4: tenant.tvls:", "one of them"},
+    {"TvlWeight", kTenant + "[[tenant.tvl]]\nweight = 0\n", "5: tenant.tvl.weight:", "from 1"},
+    {"HardCapWithoutCredits", kTenant + "shared = false\nexecution_credits = 4\n",
+     "4: tenant.shared:", "give every TVL both"},
+};
+INSTANTIATE_TEST_SUITE_P(Values, ConfigMistake, testing::ValuesIn(kValues),
+                         [](const auto& param) { return param.param.name; });
+
+const Mistake kPortMistakes[] = {
+    {"Unnamed", "[[port]]\ninterface = \"eth1\"\n" + kTenant, "1: port.name:", "is missing"},
+    {"NoDevice", "[[port]]\nname = \"p\"\n" + kTenant, "1: port.interface:", "device ="},
+    {"TwoDevices",
+     "[[port]]\nname = \"p\"\ninterface = \"eth1\"\ndevice = \"net_tap0\"\n" + kTenant,
+     "3: port.interface:", "give either"},
+    {"InterfaceName", "[[port]]\nname = \"p\"\ninterface = \"eth1,qdisc_bypass=0\"\n" + kTenant,
+     "3: port.interface:", "ip link"},
+    {"Address",
+     "[[port]]\nname = \"p\"\ninterface = \"e\"\naddresses = [\"10.0.0.1/33\"]\n" + kTenant,
+     "4: port.addresses:", "10.0.0.1/24"},
+    {"GatewayFamily", kPort + "gateway6 = \"10.0.0.2\"\n" + kTenant, "6: port.gateway6:", "IPv6"},
+    {"GatewayElsewhere", kPort + "gateway4 = \"10.0.1.2\"\n" + kTenant,
+     "6: port.gateway4:", "prefix length"},
+    {"Vlan", kPort + "vlan = 4095\n" + kTenant, "6: port.vlan:", "to 4094"},
+    {"Mtu", kPort + "mtu = 68\n" + kTenant, "6: port.mtu:", "from 576"},
+    {"Loss", kPort + "fault = { loss = 1.5 }\n" + kTenant, "6: port.fault.loss:", "from 0 to 1"},
+    {"LossNotANumber", kPort + "fault = { loss = nan }\n" + kTenant, "6: port.fault.loss:", ""},
+    {"CaptureWithoutFile", kPort + "capture = { frames = 3 }\n" + kTenant,
+     "6: port.capture.file:", "pcap"},
+    {"SameName", kPort + "[[port]]\nname = \"p\"\ninterface = \"eth2\"\n" + kTenant,
+     "7: port.name:", "port of line 1"},
+    {"SameInterface", kPort + "[[port]]\nname = \"q\"\ninterface = \"eth1\"\n" + kTenant,
+     "8: port.interface:", "port of line 1"},
+    {"SameAddress",
+     kPort + "[[port]]\nname = \"q\"\ninterface = \"eth2\"\naddresses = [\"10.0.0.1/8\"]\n" +
+         kTenant,
+     "9: port.addresses:", "port of line 1"},
+    {"SameAddressOnOnePort",
+     "[[port]]\nname = \"q\"\ninterface = \"e\"\naddresses = [\"10.0.0.1/8\", \"10.0.0.1/9\"]\n" +
+         kTenant,
+     "4: port.addresses:", "10.0.0.1 is already given"},
+    {"TenantAddressThePortDoesNotHave",
+     kPort + "[[tenant]]\nname = \"t\"\naddresses = [\"10.0.0.2\"]\n",
+     "8: tenant.addresses:", "add it to that port's addresses"},
+};
+INSTANTIATE_TEST_SUITE_P(Ports, ConfigMistake, testing::ValuesIn(kPortMistakes),
+                         [](const auto& param) { return param.param.name; });
+
+// Two tenants of which the second begins at line 4.
+std::string second_tenant(const std::string& name, const std::string& address) {
+  return kTenant + "[[tenant]]\nname = \"" + name + "\"\naddresses = [\"" + address + "\"]\n";
+}
+
+const Mistake kTogether[] = {
+    {"SameTenantName", second_tenant("t", "198.18.0.2"), "5: tenant.name:", "tenant of line 1"},
+    {"SameTenantAddress", second_tenant("u", "198.18.0.1"),
+     "6: tenant.addresses:", "tenant of line 1"},
+    {"Pcbs", second_tenant("u", "198.18.0.2") + "pcbs = 8000\n",
+     "7: tenant.pcbs:", "guarantees 8000, but of pools.pcbs = 8192 only 7936 are left"},
+    {"Vcbs", second_tenant("u", "198.18.0.2") + "vcbs = 4097\n",
+     "7: tenant.vcbs:", "only 4096 are left"},
+    {"Tvls", second_tenant("u", "198.18.0.2") + "tvls = 2\n[pools]\ntvls = 2\n",
+     "7: tenant.tvls:", "only 1 are left"},
+    {"ExecutionCredits", second_tenant("u", "198.18.0.2") + "tvls = 2\nexecution_credits = 513\n",
+     "8: tenant.execution_credits:", "guarantees 1026, but of pools.execution_credits = 1024"},
+    {"CompletionCredits",
+     second_tenant("u", "198.18.0.2") + "[[tenant.tvl]]\n"
+                                        "completion_credits = 9000\n",
+     "4: tenant.completion_credits:", "guarantees 9000"},
+    {"DedicatedPcbs", kTenant + "[pools]\npcbs = 8\ndedicated_pcbs = 9\n",
+     "6: pools.dedicated_pcbs:", "do not fit"},
+    {"SocketPath", "[daemon]\nruntime_dir = \"/" + std::string(99, 'd') + "\"\n" + kTenant,
+     "4: tenant.name:", "shorten"},
+};
+INSTANTIATE_TEST_SUITE_P(Together, ConfigMistake, testing::ValuesIn(kTogether),
+                         [](const auto& param) { return param.param.name; });
+
+TEST(ConfigMistakes, AreAllReportedInTheOrderOfLines) {
+  const std::string errors = errors_of(
+      "[[tenant]]\nname = 3\naddresses = [\"nowhere\"]\nvcbs = -1\nfoo = 1\n"
+      "[pools]\npcbs = 0\n[metrics]\naddress = \"x\"\n");
+  std::size_t last = 0;
+  for (const char* place :
+       {"test.toml:2: tenant.name:", "test.toml:3: tenant.addresses:", "test.toml:4: tenant.vcbs:",
+        "test.toml:5: tenant.foo:", "test.toml:7: pools.pcbs:", "test.toml:9: metrics.address:"}) {
+    const std::size_t at = errors.find(place);
+    EXPECT_NE(at, std::string::npos) << place << " in\n" << errors;
+    EXPECT_GE(at, last);
+    last = at;
+  }
+  EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 5) << errors;
+}
+
+}  // namespace
+}  // namespace softhca::resource

@@ -1,0 +1,183 @@
+#include "daemon/resource/config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace softhca::resource {
+namespace {
+
+std::string sample_path() {
+  return std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + "/config/softhca.toml";
+}
+
+std::string read_sample() {
+  std::ostringstream text;
+  text << std::ifstream(sample_path()).rdbuf();
+  return text.str();
+}
+
+/// The sample with the settings behind "#" switched on.
+std::string uncomment(const std::string& text) {
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string line; std::getline(lines, line);) {
+    const bool setting =
+        line.size() > 1 && line[0] == '#' && (std::islower(line[1]) || line[1] == '[');
+    result += (setting ? line.substr(1) : line) + '\n';
+  }
+  return result;
+}
+
+constexpr const char* kTenant = "[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n";
+
+Config parsed(const std::string& text) {
+  auto config = parse_config(text, "test.toml");
+  if (config) return *config;
+  ADD_FAILURE() << config.error().message;
+  return {};
+}
+
+TEST(Config, SampleEqualsTheBuiltInDefaults) {
+  const auto config = load_config(sample_path());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_TRUE(*config == default_config());
+}
+
+TEST(Config, SettingsThatTheSampleSwitchesOffAreValid) {
+  const Config config = parsed(uncomment(read_sample()));
+  ASSERT_EQ(config.ports.size(), 1u);
+  EXPECT_EQ(config.ports[0].interface, "eth1");
+  EXPECT_EQ(config.ports[0].addresses.size(), 2u);
+  EXPECT_EQ(config.ports[0].gateway4, parse_address("10.0.0.254"));
+  EXPECT_EQ(config.ports[0].gateway6, parse_address("fe80::ff"));
+  EXPECT_EQ(config.ports[0].vlan, 100);
+  EXPECT_EQ(config.ports[0].mtu, 9000u);
+  ASSERT_TRUE(config.ports[0].fault);
+  EXPECT_EQ(config.ports[0].fault->loss, 0.01);
+  ASSERT_TRUE(config.ports[0].capture);
+  EXPECT_EQ(config.ports[0].capture->file, "/tmp/uplink.pcap");
+  EXPECT_EQ(config.daemon.engine_cpu, 1u);
+  EXPECT_EQ(config.daemon.runtime_dir, "/run/softhca");
+}
+
+TEST(Config, DefaultsGuaranteeHalfOfThePcbsAndShareTheRest) {
+  const Config config = default_config();
+  ASSERT_EQ(config.tenants.size(), 2u);
+  std::uint32_t guaranteed = 0;
+  for (const TenantConfig& tenant : config.tenants) {
+    EXPECT_EQ(tenant.pcbs, config.pools.pcbs / 4);
+    EXPECT_TRUE(tenant.shared);
+    guaranteed += tenant.pcbs;
+  }
+  EXPECT_EQ(guaranteed, config.pools.pcbs / 2);
+  EXPECT_TRUE(config.ports.empty());
+  EXPECT_EQ(to_string(config.tenants[0].addresses.at(0)), "198.18.0.1");
+  EXPECT_EQ(to_string(config.tenants[1].addresses.at(0)), "198.18.0.2");
+}
+
+TEST(Config, ATenantAloneHasTheDefaultsOfTheStructures) {
+  const Config config = parsed(kTenant);
+  ASSERT_EQ(config.tenants.size(), 1u);
+  EXPECT_EQ(config.pools, PoolsConfig{});
+  EXPECT_EQ(config.device, DeviceConfig{});
+  EXPECT_EQ(config.metrics, MetricsConfig{});
+  TenantConfig expected;
+  expected.name = "t";
+  expected.addresses = {*parse_address("198.18.0.1")};
+  expected.tvls.resize(1);
+  EXPECT_EQ(config.tenants[0], expected);
+}
+
+TEST(Config, TvlsTakeWhatTheyDoNotSayFromTheTenantAndThePools) {
+  const Config config = parsed(std::string("[pools]\nkick_list = 77\n") + kTenant +
+                               "weight = 2\nexecution_credits = 5\n"
+                               "[[tenant.tvl]]\nweight = 3\n[[tenant.tvl]]\nkick_list = 9\n");
+  const auto& tvls = config.tenants.at(0).tvls;
+  ASSERT_EQ(tvls.size(), 2u);
+  EXPECT_EQ(tvls[0], (TvlConfig{3, 5, 0, 77}));
+  EXPECT_EQ(tvls[1], (TvlConfig{2, 5, 0, 9}));
+}
+
+TEST(Config, DaemonKeys) {
+  const Config config = parsed(
+      "[daemon]\nruntime_dir = \"/x\"\nlog_level = \"debug\"\nidle = \"poll\"\nengine_cpu = 0\n"
+      "park_after_us = 5\n[metrics]\naddress = \"\"\n" +
+      std::string(kTenant));
+  EXPECT_EQ(config.daemon.runtime_dir, "/x");
+  EXPECT_EQ(config.daemon.log_level, "debug");
+  EXPECT_EQ(config.daemon.idle, IdlePolicy::kPoll);
+  EXPECT_EQ(config.daemon.engine_cpu, 0u);
+  EXPECT_EQ(config.daemon.park_after, std::chrono::microseconds(5));
+  EXPECT_EQ(config.metrics.address, "");
+}
+
+TEST(Config, TenantKeys) {
+  const Config config = parsed(
+      "[[tenant]]\nname = \"web-1\"\naddresses = [\"198.18.0.1\", \"fd00::1\"]\nvcbs = 10\n"
+      "vcbs_per_process = 0\npcbs = 20\nshared = false\ntvls = 2\nexecution_credits = 3\n"
+      "completion_credits = 4\nsocket = { owner = \"www\", group = \"33\", mode = 0o600 }\n");
+  const TenantConfig& tenant = config.tenants.at(0);
+  EXPECT_EQ(tenant.addresses.size(), 2u);
+  EXPECT_EQ(tenant.vcbs, 10u);
+  EXPECT_EQ(tenant.vcbs_per_process, 0u);
+  EXPECT_EQ(tenant.pcbs, 20u);
+  EXPECT_FALSE(tenant.shared);
+  EXPECT_EQ(tenant.tvls.size(), 2u);
+  EXPECT_EQ(tenant.socket, (SocketConfig{"www", "33", 0600}));
+}
+
+TEST(Config, APoolMayBeGuaranteedToTheLastBuffer) {
+  const Config config =
+      parsed("[pools]\npcbs = 30\ndedicated_pcbs = 10\n" + std::string(kTenant) +
+             "pcbs = 12\n[[tenant]]\nname = \"u\"\naddresses = [\"198.18.0.2\"]\npcbs = 8\n");
+  EXPECT_EQ(config.tenants.at(1).pcbs, 8u);
+}
+
+TEST(Config, AFreeStandingAddressIsAllowedBesidePorts) {
+  const Config config =
+      parsed("[[port]]\nname = \"p\"\ndevice = \"net_null0\"\naddresses = [\"10.0.0.1/24\"]\n" +
+             std::string(kTenant));
+  EXPECT_EQ(config.ports.at(0).device, "net_null0");
+}
+
+TEST(Config, FileThatCannotBeReadIsNamed) {
+  const auto config = load_config("/nonexistent/softhca.toml");
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, testing::StartsWith("/nonexistent/softhca.toml: "));
+  EXPECT_EQ(config.error().code, ENOENT);
+  EXPECT_FALSE(load_config("/")) << "a directory";
+}
+
+class RuntimeDir : public testing::Test {
+ protected:
+  void SetUp() override {
+    unsetenv("RUNTIME_DIRECTORY");
+    unsetenv("XDG_RUNTIME_DIR");
+  }
+};
+
+TEST_F(RuntimeDir, IsTheFirstThatTheServiceManagerGives) {
+  setenv("RUNTIME_DIRECTORY", "/run/one:/run/two", 1);
+  EXPECT_EQ(default_runtime_dir(), "/run/one");
+}
+
+TEST_F(RuntimeDir, DependsOnTheUser) {
+  if (geteuid() == 0) {
+    setenv("XDG_RUNTIME_DIR", "/run/user/0", 1);
+    EXPECT_EQ(default_runtime_dir(), "/run/softhca");
+  } else {
+    EXPECT_EQ(default_runtime_dir(), "/tmp/softhca-" + std::to_string(geteuid()));
+    setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+    EXPECT_EQ(default_runtime_dir(), "/run/user/7/softhca");
+  }
+}
+
+}  // namespace
+}  // namespace softhca::resource
