@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Checks that every source file keeps to its layer.
+
+  - A layer includes only the layers named for it below (the table of docs/architecture.md).
+  - Project headers are included by their path from the root, and exist.
+  - Only daemon/port/dpdk names DPDK (rte_).
+  - Only daemon/shm names the structures that lie in tenant memory.
+  - Below daemon/engine nothing reads a clock.
+
+Usage: check_layers.py [ROOT]     exit code 1 and one line per violation
+       check_layers.py --self-test
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+LOWER = {
+    "abi": set(),
+    "daemon/base": set(),
+    "daemon/wire": {"daemon/base"},
+    "daemon/shm": {"daemon/base", "abi"},
+    "daemon/memory": {"daemon/base"},
+    "daemon/collect": {"daemon/base", "abi"},
+    "daemon/schedule": {"daemon/base", "daemon/collect"},
+    "daemon/transport": {"daemon/base", "daemon/wire"},
+    "daemon/receive": {"daemon/base", "daemon/shm"},
+    "daemon/management": {"daemon/base", "daemon/wire"},
+    "daemon/port": {"daemon/base"},
+    "daemon/resource": {"daemon/base"},
+}
+ABOVE_ALL = set(LOWER)
+LOWER["daemon/engine"] = set(ABOVE_ALL)
+LOWER["daemon/control"] = ABOVE_ALL | {"daemon/engine"}
+LOWER["daemon/metrics"] = {"daemon/base", "daemon/resource", "daemon/engine"}
+LOWER["daemon"] = set(LOWER)  # main.cpp, the composition root
+LOWER["libverbs-provider"] = {"abi"}
+LOWER["cli"] = set()
+
+SOURCES = {".hpp", ".cpp", ".h", ".c"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+DPDK = re.compile(r"\brte_\w+")
+TENANT_MEMORY = re.compile(
+    r"\b(SessionHeader|VcbPage|ReceiveRingHeader|CompletionRingHeader)\b")
+CLOCK = re.compile(
+    r"\b(clock_gettime|gettimeofday|steady_clock|system_clock|high_resolution_clock|__rdtsc)\b")
+MAY_READ_CLOCK = {"daemon/engine", "daemon/control", "daemon/metrics", "daemon"}
+
+
+def layer_of(path):
+    """The layer of a path relative to the root, or None when it belongs to none."""
+    parts = path.split("/")
+    if parts[0] != "daemon":
+        return parts[0] if parts[0] in LOWER else None
+    if len(parts) == 2:
+        return "daemon"
+    return "/".join(parts[:2])
+
+
+def code_of(text):
+    """The lines of a file without comments; string literals stay, as includes are such."""
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
+    return [re.sub(r"//.*", "", line) for line in text.split("\n")]
+
+
+def check_include(root, layer, target):
+    if not (root / target).is_file():
+        return f'includes "{target}", which is no file; write the path from the root'
+    other = layer_of(target)
+    if other == layer or other in LOWER[layer]:
+        return None
+    allowed = ", ".join(sorted(LOWER[layer])) or "nothing"
+    return f'includes "{target}"; {layer} may include {allowed}'
+
+
+def check_line(layer, path, line):
+    if layer.startswith("daemon"):
+        if (found := DPDK.search(line)) and not path.startswith("daemon/port/dpdk/"):
+            yield f"names {found.group()}; only daemon/port/dpdk may name DPDK"
+        if (found := TENANT_MEMORY.search(line)) and layer != "daemon/shm":
+            yield f"names {found.group()}; only daemon/shm touches tenant memory"
+        if (found := CLOCK.search(line)) and layer not in MAY_READ_CLOCK:
+            yield f"reads a clock ({found.group()}); time is a parameter below daemon/engine"
+
+
+def check_file(root, path):
+    layer = layer_of(path)
+    if layer not in LOWER:
+        yield f"{path}:1: {layer} is no layer; name it in tools/check_layers.py"
+        return
+    text = (root / path).read_text(encoding="utf-8")
+    for number, line in enumerate(code_of(text), 1):
+        if found := INCLUDE.match(line):
+            if problem := check_include(root, layer, found.group(1)):
+                yield f"{path}:{number}: {problem}"
+        for problem in check_line(layer, path, line):
+            yield f"{path}:{number}: {problem}"
+
+
+def check_tree(root):
+    problems = []
+    files = 0
+    for top in ("abi", "daemon", "libverbs-provider", "cli"):
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix in SOURCES and file.is_file():
+                files += 1
+                problems += check_file(root, file.relative_to(root).as_posix())
+    return files, problems
+
+
+def self_test():
+    """Every rule must refuse what it forbids and let pass what it allows."""
+    cases = [
+        # path, text, part of the expected complaint (None: clean)
+        ("daemon/wire/a.hpp", '#include "daemon/base/b.hpp"\n', None),
+        ("daemon/wire/a.hpp", '#include "daemon/shm/s.hpp"\n', "may include daemon/base"),
+        ("daemon/base/a.hpp", '#include "abi/x.hpp"\n', "may include nothing"),
+        ("daemon/schedule/a.hpp", '#include "abi/x.hpp"\n', "may include"),
+        ("daemon/metrics/a.cpp", '#include "daemon/shm/s.hpp"\n', "may include"),
+        ("daemon/engine/a.cpp", '#include "daemon/shm/s.hpp"\n', None),
+        ("daemon/engine/a.cpp", '#include "daemon/control/c.hpp"\n', "may include"),
+        ("daemon/main.cpp", '#include "daemon/control/c.hpp"\n', None),
+        ("daemon/control/a.cpp", '# include "cli/x.hpp"\n', "may include"),
+        ("libverbs-provider/a.cpp", '#include "daemon/base/b.hpp"\n', "may include abi"),
+        ("libverbs-provider/a.cpp", '#include "abi/x.hpp"\n', None),
+        ("cli/a.cpp", '#include "abi/x.hpp"\n', "may include nothing"),
+        ("daemon/base/a.cpp", '#include "b.hpp"\n', "which is no file"),
+        ("daemon/base/a.cpp", '// #include "daemon/shm/s.hpp"\n', None),
+        ("daemon/base/a.cpp", '/*\n#include "daemon/shm/s.hpp"\n*/\n', None),
+        ("daemon/port/a.cpp", "rte_eth_rx_burst();\n", "only daemon/port/dpdk"),
+        ("daemon/port/dpdk/a.cpp", "rte_eth_rx_burst();\n", None),
+        ("daemon/engine/a.cpp", "#include <rte_mbuf.h>\n", "only daemon/port/dpdk"),
+        ("daemon/engine/a.cpp", "abi::VcbPage* page;\n", "only daemon/shm"),
+        ("daemon/shm/a.cpp", "abi::VcbPage* page;\n", None),
+        ("daemon/transport/a.cpp", "std::chrono::steady_clock::now();\n", "reads a clock"),
+        ("daemon/engine/a.cpp", "std::chrono::steady_clock::now();\n", None),
+        ("daemon/base/a.cpp", "// not from steady_clock\n", None),
+        ("daemon/extra/a.cpp", "int x;\n", "is no layer"),
+    ]
+    present = ("daemon/base/b.hpp", "daemon/shm/s.hpp", "daemon/control/c.hpp", "abi/x.hpp",
+               "cli/x.hpp")
+    failures = 0
+    for path, text, expected in cases:
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            for other in present:
+                (root / other).parent.mkdir(parents=True, exist_ok=True)
+                (root / other).write_text("")
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+            _, problems = check_tree(root)
+        right = not problems if expected is None else (
+            len(problems) == 1 and problems[0].startswith(path + ":") and expected in problems[0])
+        if not right:
+            failures += 1
+            print(f"{path} {text!r}: expected {expected!r}, got {problems}")
+    print(f"{len(cases) - failures} of {len(cases)} cases right")
+    return failures != 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+    files, problems = check_tree(root)
+    if not files:
+        problems.append(f"{root}: no source files")
+    for problem in problems:
+        print(problem)
+    print(f"{files} files, {len(problems)} violations")
+    return bool(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
