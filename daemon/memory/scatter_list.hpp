@@ -120,8 +120,8 @@ enum class AtomicOp : std::uint8_t { kCompareSwap, kFetchAdd };
 
 /// Runs an atomic on the 8 bytes at `offset`, host byte order; `original` gets the value before.
 /// Atomic towards everybody in mapped memory; in process memory only towards the other requests of
-/// this engine (IBV_ATOMIC_HCA). kLocalProtection also when the bytes are not 8-byte aligned in
-/// the process.
+/// this engine (IBV_ATOMIC_HCA). kLocalProtection also when the bytes are not 8-byte aligned
+/// where they are reached.
 Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t compare_add,
                std::uint64_t swap, std::uint64_t& original);
 

@@ -1,0 +1,72 @@
+#include "daemon/memory/key_table.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cerrno>
+
+namespace softhca::memory {
+
+namespace {
+
+/// Random bits from the kernel's generator. It cannot fail once the machine has booted; a short
+/// read by a signal is repeated.
+std::uint32_t random_bits() {
+  std::uint32_t bits = 0;
+  while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {
+  }
+  return bits;
+}
+
+}  // namespace
+
+KeyTable::KeyTable(std::uint32_t capacity)
+    : capacity_(capacity), mask_(std::bit_ceil(std::max(capacity, 1u)) - 1), slots_(mask_ + 1) {
+  assert(capacity <= kMaxCapacity);
+  for (std::uint32_t i = 0; i < capacity; ++i) free_.push_back(i);
+}
+
+Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region) {
+  if (free_.empty())
+    return Error{"memory keys: all " + std::to_string(capacity_) + " are in use", ENOMEM};
+  // A random slot, so that the index part of a key tells nothing about which others exist.
+  std::uint32_t& chosen = free_[random_bits() % free_.size()];
+  const std::uint32_t index = chosen;
+  chosen = free_.back();
+  free_.pop_back();
+
+  Slot& slot = slots_[index];
+  std::uint32_t key = 0;
+  do {
+    key = (random_bits() & ~mask_) | index;
+  } while (key == slot.key || key == 0);
+  slot.key = key;
+  slot.region = std::move(region);
+  slot.region->key_ = key;
+  return slot.region.get();
+}
+
+bool KeyTable::erase(std::uint32_t key) {
+  if (lookup(key) == nullptr) return false;
+  vacate(key & mask_);
+  return true;
+}
+
+std::size_t KeyTable::erase_session(SessionId session) {
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i < capacity_; ++i) {
+    if (slots_[i].region == nullptr || slots_[i].region->session() != session) continue;
+    vacate(i);
+    ++count;
+  }
+  return count;
+}
+
+void KeyTable::vacate(std::uint32_t index) {
+  slots_[index].region.reset();
+  free_.push_back(index);
+}
+
+}  // namespace softhca::memory
