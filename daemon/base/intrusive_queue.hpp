@@ -1,0 +1,133 @@
+// Lists of things that live in tables and are named by their index: no pointer, no allocation,
+// every operation O(1), removal from the middle included. A thing knows whether it is linked.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace softhca {
+
+inline constexpr std::uint32_t kNoIndex = 0xffffffff;
+
+/// Member of a table element that can stand in one IndexList at a time.
+struct IndexLink {
+  static constexpr std::uint32_t kUnlinked = 0xfffffffe;
+
+  std::uint32_t next = kUnlinked;
+  std::uint32_t prev = kNoIndex;
+
+  bool linked() const { return next != kUnlinked; }
+};
+
+/// Doubly linked list of elements of a table `T items[]`, linked through member `link`. The table
+/// is handed to each call, so that lists are relocatable PODs of 8 bytes.
+template <class T, IndexLink T::*link>
+class IndexList {
+ public:
+  bool empty() const { return head_ == kNoIndex; }
+  std::uint32_t front() const { return head_; }  ///< kNoIndex when empty
+  std::uint32_t back() const { return tail_; }   ///< kNoIndex when empty
+
+  /// REQUIRES: i is not linked.
+  void push_back(T* items, std::uint32_t i) {
+    IndexLink& l = items[i].*link;
+    assert(!l.linked());
+    l = {kNoIndex, tail_};
+    (tail_ == kNoIndex ? head_ : (items[tail_].*link).next) = i;
+    tail_ = i;
+  }
+
+  /// REQUIRES: i is not linked.
+  void push_front(T* items, std::uint32_t i) {
+    IndexLink& l = items[i].*link;
+    assert(!l.linked());
+    l = {head_, kNoIndex};
+    (head_ == kNoIndex ? tail_ : (items[head_].*link).prev) = i;
+    head_ = i;
+  }
+
+  /// REQUIRES: i is linked in this list.
+  void remove(T* items, std::uint32_t i) {
+    IndexLink& l = items[i].*link;
+    assert(l.linked());
+    (l.prev == kNoIndex ? head_ : (items[l.prev].*link).next) = l.next;
+    (l.next == kNoIndex ? tail_ : (items[l.next].*link).prev) = l.prev;
+    l = IndexLink{};
+  }
+
+  /// Takes the front out; kNoIndex when empty.
+  std::uint32_t pop_front(T* items) {
+    const std::uint32_t i = head_;
+    if (i != kNoIndex) remove(items, i);
+    return i;
+  }
+
+  /// The front goes to the back.
+  void rotate(T* items) {
+    if (head_ == tail_) return;
+    push_back(items, pop_front(items));
+  }
+
+  /// Appends all of `other` and leaves it empty. Same table and link.
+  void splice_back(T* items, IndexList& other) {
+    if (other.empty()) return;
+    if (empty()) {
+      *this = other;
+    } else {
+      (items[tail_].*link).next = other.head_;
+      (items[other.head_].*link).prev = tail_;
+      tail_ = other.tail_;
+    }
+    other = IndexList{};
+  }
+
+  /// The element after i; kNoIndex at the end.
+  std::uint32_t next(const T* items, std::uint32_t i) const { return (items[i].*link).next; }
+
+ private:
+  std::uint32_t head_ = kNoIndex;
+  std::uint32_t tail_ = kNoIndex;
+};
+
+/// FIFO of indices below a fixed number, each in it at most once: "queue pairs with work".
+class ReadyQueue {
+ public:
+  ReadyQueue() = default;
+  explicit ReadyQueue(std::uint32_t indices) : entries_(indices) {}
+
+  /// Set-up only: allocates. Keeps what is queued.
+  void reserve(std::uint32_t indices) {
+    if (indices > entries_.size()) entries_.resize(indices);
+  }
+
+  bool empty() const { return list_.empty(); }
+  bool contains(std::uint32_t i) const { return entries_[i].link.linked(); }
+
+  /// False: it stands in the queue already, and keeps its place.
+  bool push(std::uint32_t i) {
+    if (contains(i)) return false;
+    list_.push_back(entries_.data(), i);
+    return true;
+  }
+
+  std::optional<std::uint32_t> pop() {
+    const std::uint32_t i = list_.pop_front(entries_.data());
+    return i == kNoIndex ? std::nullopt : std::optional(i);
+  }
+
+  /// Nothing happens if it is not queued.
+  void remove(std::uint32_t i) {
+    if (contains(i)) list_.remove(entries_.data(), i);
+  }
+
+ private:
+  struct Entry {
+    IndexLink link;
+  };
+  std::vector<Entry> entries_;
+  IndexList<Entry, &Entry::link> list_;
+};
+
+}  // namespace softhca

@@ -1,0 +1,59 @@
+// Underlying function table: which underlying function (tenant) and collect group a VCB belongs to
+// (mechanism C6), and the PCB it is bound to.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/collect/pcb.hpp"
+
+namespace softhca::collect {
+
+class FunctionTable {
+ public:
+  /// VCBs 0..vcbs-1, none assigned. Allocates; set-up only.
+  explicit FunctionTable(std::uint32_t vcbs) : entries_(vcbs) {}
+
+  struct Entry {
+    PcbId pcb = kNoPcb;  ///< bound PCB, kNoPcb: none
+    GroupId group = kNoGroup;
+    TenantId tenant;
+
+    bool assigned() const { return group != kNoGroup; }
+  };
+
+  /// Gives the VCBs from `bar` on to a function, or to one of its sessions out of the shared rest.
+  /// Errors (EINVAL, EBUSY): the range leaves the table; one of them is assigned already.
+  Outcome assign(VcbId bar, std::uint32_t count, TenantId tenant, GroupId group);
+  /// Takes VCBs back. Errors: the range leaves the table (EINVAL); one is bound (EBUSY).
+  Outcome release(VcbId bar, std::uint32_t count);
+
+  /// Lowest run of `count` VCBs nobody has; linear search, set-up only.
+  std::optional<VcbId> find_unassigned(std::uint32_t count) const;
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
+  std::uint32_t unassigned() const { return size() - assigned_; }
+
+  Entry& operator[](VcbId id) {
+    assert(id.value < entries_.size());
+    return entries_[id.value];
+  }
+  const Entry& operator[](VcbId id) const {
+    assert(id.value < entries_.size());
+    return entries_[id.value];
+  }
+
+ private:
+  bool in_table(VcbId bar, std::uint32_t count) const {
+    return bar.value <= size() && count <= size() - bar.value;
+  }
+
+  std::vector<Entry> entries_;
+  std::uint32_t assigned_ = 0;
+};
+
+}  // namespace softhca::collect

@@ -1,0 +1,134 @@
+// The PCBs of an engine and who may have how many (mechanisms A1, A2, A4, A9, C6).
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "daemon/base/bit_set.hpp"
+#include "daemon/base/counter.hpp"
+#include "daemon/base/expected.hpp"
+#include "daemon/base/quota.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/collect/pcb.hpp"
+
+namespace softhca::collect {
+
+struct PcbPoolConfig {
+  std::uint32_t pcbs = 0;       ///< for collect groups: guaranteed parts and shared rest
+  std::uint32_t dedicated = 0;  ///< on top: for the send queue scheduler and management
+  std::uint16_t max_groups = 0;
+};
+
+struct GroupConfig {
+  TenantId tenant;
+  std::uint32_t guaranteed = 0;  ///< PCBs it has whatever the others do
+  bool may_share = true;         ///< false: the guarantee is also a hard cap
+};
+
+/// Row of the collect group table. Its counters may be read on any thread.
+struct CollectGroup {
+  TenantId tenant;
+  bool used = false;
+  Quota pcbs;
+  Gauge dedicated_in_use;
+  Counter refused;            ///< allocate() that found nothing: send queue mode
+  Counter dedicated_refused;  ///< allocate_dedicated() over the fair part
+};
+
+class PcbPool {
+ public:
+  /// Allocates everything; set-up only.
+  explicit PcbPool(const PcbPoolConfig& config);
+
+  // --- set-up
+
+  /// Errors: no row left; the guarantee exceeds what is unallocated (ENOSPC); fewer dedicated PCBs
+  /// than groups (ENOSPC).
+  Expected<GroupId> add_group(const GroupConfig& config);
+  /// Errors: unknown group (ENOENT); it still holds PCBs (EBUSY).
+  Outcome remove_group(GroupId id);
+  /// Changes the guarantee of a group. Errors as add_group().
+  Outcome set_guarantee(GroupId id, std::uint32_t guaranteed);
+
+  // --- data path: a few ns each
+
+  /// A PCB of the group's own, else of the shared rest (A4), with an empty scoreboard; nothing:
+  /// both are used up (A5).
+  std::optional<PcbId> allocate(GroupId id) {
+    CollectGroup& group = groups_[id.value];
+    assert(group.used);
+    if (!quota_.take(group.pcbs)) {
+      group.refused.add();
+      return std::nullopt;
+    }
+    return take_free(free_pcbs_, id, PcbUse::kPool);
+  }
+
+  /// A dedicated PCB (A9). Each group may hold its fair part, dedicated_limit(), so none can
+  /// exhaust them for the others; nothing: that is in use.
+  std::optional<PcbId> allocate_dedicated(GroupId id) {
+    CollectGroup& group = groups_[id.value];
+    assert(group.used);
+    if (group.dedicated_in_use.value() >= dedicated_limit() || !free_dedicated_.any()) {
+      group.dedicated_refused.add();
+      return std::nullopt;
+    }
+    group.dedicated_in_use.add();
+    return take_free(free_dedicated_, id, PcbUse::kDedicated);
+  }
+
+  /// REQUIRES: it is in use and not bound to a VCB.
+  void free(PcbId id) {
+    PcbState& s = states_[id.value];
+    assert(s.use != PcbUse::kFree && s.vcb == kNoVcb);
+    CollectGroup& group = groups_[s.group.value];
+    if (s.use == PcbUse::kPool) {
+      quota_.put(group.pcbs);
+      free_pcbs_.set(id.value);
+    } else {
+      group.dedicated_in_use.subtract();
+      free_dedicated_.set(id.value);
+    }
+    s.use = PcbUse::kFree;
+  }
+
+  Pcb& pcb(PcbId id) { return pcbs_[id.value]; }
+  PcbState& state(PcbId id) { return states_[id.value]; }
+  const PcbState& state(PcbId id) const { return states_[id.value]; }
+
+  // --- figures
+
+  /// PCBs of both kinds: ids are below it.
+  std::uint32_t size() const { return static_cast<std::uint32_t>(states_.size()); }
+  const CollectGroup& group(GroupId id) const { return groups_[id.value]; }
+  std::uint16_t max_groups() const { return static_cast<std::uint16_t>(groups_.size()); }
+  const QuotaPool& quota() const { return quota_; }
+  /// Dedicated PCBs one group may hold: the same for each, rounded down.
+  std::uint32_t dedicated_limit() const { return dedicated_limit_.value(); }
+
+ private:
+  PcbId take_free(BitSet& free, GroupId group, PcbUse use) {
+    const std::uint32_t i = *free.find_first();
+    free.clear(i);
+    states_[i] = {.scoreboard = Scoreboard(), .vcb = kNoVcb, .group = group, .use = use};
+    return PcbId(i);
+  }
+
+  void share_out_dedicated();
+  Error over_commit(std::uint32_t asked) const;
+
+  QuotaPool quota_;
+  std::uint32_t dedicated_;
+  Gauge dedicated_limit_;
+  std::uint16_t groups_used_ = 0;
+  std::vector<CollectGroup> groups_;
+  // Free PCB list: one bit string per kind, both indexed by PcbId.
+  BitSet free_pcbs_;
+  BitSet free_dedicated_;
+  std::vector<PcbState> states_;
+  std::vector<Pcb> pcbs_;
+};
+
+}  // namespace softhca::collect

@@ -1,0 +1,107 @@
+// Virtual kick arbitrator (mechanisms A11, A12): which complete command starts next.
+//
+// Every TVL has a virtual kick list, first in first out. A command starts when its TVL's turn has
+// come and the TVL has an execution credit and a completion credit, its own or shared ones. Turns
+// go round by weight: a TVL may start `weight` commands, then the next one has its turn. A TVL that
+// lacks a credit leaves the round and waits for one, keeping what is left of its turn, so that no
+// TVL ever blocks another and the weights also hold when credits are what is short.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "daemon/base/counter.hpp"
+#include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/schedule/tvl_table.hpp"
+
+namespace softhca::schedule {
+
+/// A command to execute. It holds one execution and one completion credit of its TVL.
+struct Start {
+  TvlId tvl;
+  PcbId pcb;
+};
+
+/// Counters of one TVL; may be read on any thread.
+struct LaneCounters {
+  Gauge waiting;             ///< commands in the kick list
+  Gauge waiting_high_water;  ///< most at once
+  Counter started;           ///< commands
+  Counter refused;           ///< kicks that found the list full
+  Counter execution_waits;   ///< times the TVL's turn came without an execution credit
+  Counter completion_waits;  ///< likewise, completion credit
+};
+
+class KickArbitrator {
+ public:
+  /// Serves the TVLs of `table`, which outlives it, also those added later, and PCBs below `pcbs`.
+  /// Allocates; set-up only.
+  KickArbitrator(TvlTable& table, std::uint32_t pcbs);
+
+  /// Queues a complete command. False: the list is full, use send queue mode.
+  /// REQUIRES: it is not queued.
+  bool kick(TvlId tvl, PcbId pcb);
+
+  /// The next command to start, with both its credits taken; nothing: no TVL has a command and
+  /// both credits.
+  std::optional<Start> next();
+
+  /// The command's last packet is made: its execution credit goes back.
+  void return_execution(TvlId tvl);
+  /// Acknowledged, timed out or failed (reliable) or last packet sent (unreliable): its completion
+  /// credit goes back.
+  void return_completion(TvlId tvl);
+
+  /// Takes a queued command out again (its queue pair died). False: it is not queued.
+  bool remove(PcbId pcb);
+
+  bool queued(PcbId pcb) const { return nodes_[pcb.value].link.linked(); }
+  /// Some command may be ready to start: next() is worth a call. May be true in vain.
+  bool has_work() const { return !round_.empty() || woken_by_shared(); }
+
+  const LaneCounters& counters(TvlId tvl) const { return lanes_[tvl.value].counters; }
+
+ private:
+  enum class State : std::uint8_t {
+    kIdle,            ///< no command
+    kRound,           ///< takes its turns
+    kWaitExecution,   ///< has commands, no execution credit
+    kWaitCompletion,  ///< has commands and an execution credit, no completion credit
+  };
+
+  struct Node {
+    IndexLink link;
+    TvlId tvl;
+  };
+  using KickList = IndexList<Node, &Node::link>;
+
+  struct Lane {
+    IndexLink link;  ///< in round_ or a waiting list
+    KickList list;
+    std::uint32_t turn = 0;  ///< starts left of its turn
+    State state = State::kIdle;
+    LaneCounters counters;
+  };
+  using LaneList = IndexList<Lane, &Lane::link>;
+
+  void leave(std::uint32_t lane);
+  void enter(LaneList& list, std::uint32_t lane);
+  void enter_round(std::uint32_t lane);
+  void wait(std::uint32_t lane, State state);
+  bool woken_by_shared() const;
+  void wake_by_shared();
+  Start start(std::uint32_t lane);
+
+  TvlTable& table_;
+  std::vector<Lane> lanes_;
+  std::vector<Node> nodes_;  ///< by PcbId
+  LaneList round_;
+  // TVLs that wait for a credit of this kind and may draw it from the shared rest. Those that may
+  // not are in no list: only the return of their own credit can help them.
+  LaneList wait_execution_;
+  LaneList wait_completion_;
+};
+
+}  // namespace softhca::schedule
