@@ -87,7 +87,7 @@ struct FaultConfig {
   bool operator==(const FaultConfig&) const = default;
 };
 
-/// Frames of a port, both directions, written to a pcap file until `frames` are in it.
+/// Frames of a port, both directions, written to a pcapng file until `frames` are in it.
 struct CaptureConfig {
   std::string file;
   std::uint64_t frames = 100000;

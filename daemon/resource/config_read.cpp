@@ -165,7 +165,7 @@ CaptureConfig read_capture(const Value& value, Problems& problems) {
   CaptureConfig config;
   Reader reader(value, "port.capture", problems);
   reader.string("file", config.file);
-  if (config.file.empty()) reader.complain("file", "is missing; name the pcap file to write");
+  if (config.file.empty()) reader.complain("file", "is missing; name the pcapng file to write");
   reader.integer("frames", config.frames, 1);
   reader.finish();
   return config;

@@ -62,7 +62,7 @@ TEST(Config, SettingsThatTheSampleSwitchesOffAreValid) {
   ASSERT_TRUE(config.ports[0].fault);
   EXPECT_EQ(config.ports[0].fault->loss, 0.01);
   ASSERT_TRUE(config.ports[0].capture);
-  EXPECT_EQ(config.ports[0].capture->file, "/tmp/uplink.pcap");
+  EXPECT_EQ(config.ports[0].capture->file, "/tmp/uplink.pcapng");
   EXPECT_EQ(config.daemon.engine_cpu, 1u);
   EXPECT_EQ(config.daemon.runtime_dir, "/run/softhca");
 }
