@@ -21,6 +21,7 @@
 #include "daemon/transport/environment.hpp"
 #include "daemon/transport/send_queue.hpp"
 #include "daemon/wire/headers.hpp"
+#include "daemon/wire/opcode.hpp"
 
 namespace softhca::transport {
 
@@ -61,8 +62,10 @@ class Requester {
 
   // requester_transmit.cpp
   Step send_next(Environment& env, Time now);
+  Step refuse_request(Environment& env, Verdict verdict);
   bool may_send(const Slot& slot, std::uint32_t index) const;
   bool has_credit(const Slot& slot, std::uint32_t index) const;
+  bool is_permitted(const Slot& slot) const;
   bool wants_ack(const Slot& slot, std::uint32_t index) const;
   wire::Headers make_headers(const Slot& slot, std::uint32_t index) const;
   PayloadSource make_payload(const Slot& slot, std::uint32_t index) const;
@@ -71,11 +74,9 @@ class Requester {
   // requester_receive.cpp
   void receive_acknowledge(Environment& env, const wire::Headers& h, Time now);
   void receive_read_response(Environment& env, const wire::Headers& h,
-                             std::span<const std::byte> payload, Time now);
-  void receive_atomic_response(Environment& env, const wire::Headers& h,
-                               std::span<const std::byte> payload, Time now);
+                             std::span<const std::byte> payload, wire::OpcodeMask mask, Time now);
+  void receive_atomic_response(Environment& env, const wire::Headers& h, Time now);
   bool acknowledge_before(Environment& env, Psn end, Time now);
-  void accept_response(Environment& env, Time now);
   void advance(Environment& env, std::uint32_t packets, Time now);
   void update_credits(const wire::Headers& h);
 
@@ -88,13 +89,12 @@ class Requester {
   void go_back();
   void fail(Environment& env, Verdict verdict);
 
-  // requester.cpp
+  static std::uint32_t chunk_end(const Slot& slot, std::uint32_t index);
   std::uint32_t index_of(const Slot& slot, Psn psn) const {
     return (psn - slot.first.value()).value();
   }
-  std::uint32_t chunk_end(const Slot& slot, std::uint32_t index) const;
-  std::uint32_t packet_bytes(const Slot& slot, std::uint32_t index) const;
   bool nothing_outstanding() const { return next_psn_ == unacked_; }
+  void start_timer(Time now) { ack_deadline_ = timeout_.count() == 0 ? kNever : now + timeout_; }
 
   RcAttributes attributes_;
   std::uint32_t mtu_shift_ = 10;

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "daemon/base/time.hpp"
@@ -53,12 +54,14 @@ class Responder {
     Psn first;
     std::uint32_t packets = 0;  ///< 0: the place was never used
     bool atomic = false;
-    bool due = false;      ///< packets [next, end) are owed
-    bool answered = true;  ///< all packets went once
+    bool due = false;     ///< packets [next, end) are owed
+    bool replay = false;  ///< was asked for again
+    std::uint32_t start = 0;
     std::uint32_t next = 0;
     std::uint32_t end = 0;
     Rkey rkey;
     std::uint32_t length = 0;
+    std::uint32_t answer_length = 0;  ///< bytes up to the end of packet `end` - 1
     std::uint64_t addr = 0;
     std::uint64_t original = 0;
   };
@@ -74,6 +77,9 @@ class Responder {
   bool check_psn(Environment& env, const Packet& p);
   Verdict check_sequence(const Packet& p) const;
   Verdict check_length(Environment& env, const Packet& p) const;
+  bool fits_opcode(const Packet& p) const;
+  bool fits_announcement(const Packet& p) const;
+  void accept(Environment& env, const Packet& p);
 
   // responder_execute.cpp
   Verdict execute(Environment& env, const Packet& p);
@@ -81,8 +87,7 @@ class Responder {
   Verdict execute_write(Environment& env, const Packet& p);
   Verdict execute_read(Environment& env, const Packet& p);
   Verdict execute_atomic(Environment& env, const Packet& p);
-  void finish_send(Environment& env, const Packet& p);
-  void finish_message(const Packet& p);
+  void finish_receive(Environment& env, const Packet& p, bool from_write);
 
   // responder_duplicate.cpp
   void receive_duplicate(Environment& env, const Packet& p);
@@ -91,21 +96,25 @@ class Responder {
   Resource* find_resource(Psn psn);
 
   // responder_transmit.cpp
-  Resource* oldest_due();
+  Resource& oldest_due();
   SendResult send_response(Environment& env, Resource& r);
+  PayloadSource response_payload(const Resource& r) const;
+  void refuse_response(Environment& env);
   bool send_nak(Environment& env);
   bool send_ack(Environment& env);
-  void become_failed(Environment& env);
-  wire::Headers make_headers(Environment& env, wire::Opcode opcode, Psn psn) const;
+  wire::Headers make_headers(wire::Opcode opcode, Psn psn) const;
+  void set_aeth(Environment& env, wire::Headers& h) const;
+  static Count count_of(std::uint8_t syndrome);
+  static std::optional<AsyncEvent> event_of(std::uint8_t syndrome);
 
   // responder.cpp
-  void refuse(Environment& env, Verdict verdict, const Packet& p);
-  void refuse_fatally(Environment& env, Verdict verdict, Psn psn);
+  bool draw(Environment& env);
   void end_receive(Environment& env, Verdict verdict);
+  void refuse(Environment& env, Verdict verdict);
   Resource* take_resource();
-  void owe(Resource& r, std::uint32_t from, std::uint32_t to);
+  void owe(Resource& r, std::uint32_t from, std::uint32_t end);
   void settle(Resource& r);
-  std::uint32_t packets_of(std::uint32_t length) const;
+  void forget_debts();
 
   RcAttributes attributes_;
   std::uint32_t mtu_shift_ = 10;

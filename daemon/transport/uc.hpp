@@ -30,7 +30,7 @@ class UcRequester {
   void flush(Environment& env);
 
  private:
-  void fail(Environment& env, Verdict verdict);
+  bool fail(Environment& env, Verdict verdict);
 
   UcAttributes attributes_;
   std::uint32_t mtu_shift_ = 10;
@@ -61,8 +61,8 @@ class UcResponder {
   bool check_length(const Packet& p) const;
   bool begin(Environment& env, const Packet& p);
   bool take(Environment& env, const Packet& p);
-  void finish(Environment& env, const Packet& p);
   bool draw(Environment& env);
+  void finish(Environment& env, const Packet& p);
   void fail(Environment& env, Verdict verdict);
 
   UcAttributes attributes_;

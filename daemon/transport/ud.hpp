@@ -23,6 +23,8 @@ class UdRequester {
   Verdict transmit(Environment& env, const Request& request, Qpn remote, std::uint32_t remote_qkey);
 
  private:
+  Verdict send(Environment& env, const Request& request, Qpn remote, std::uint32_t remote_qkey);
+
   UdAttributes attributes_;
   Psn next_psn_;
 };
@@ -38,6 +40,8 @@ class UdResponder {
   void flush(Environment& env);
 
  private:
+  bool draw(Environment& env);
+
   UdAttributes attributes_;
   bool drawn_ = false;  ///< `ticket_` is ours: it was too small for a message, and serves the next
   ReceiveTicket ticket_;

@@ -1,0 +1,71 @@
+#include "daemon/transport/requester.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+#include "daemon/transport/codes.hpp"
+#include "daemon/transport/segment.hpp"
+
+namespace softhca::transport {
+namespace {
+
+// A read of 2^31 bytes has 2^23 packets at MTU 256, more than PSN arithmetic can tell apart from
+// the past. It is asked for in parts of so many packets, each a read of its own on the wire.
+constexpr std::uint32_t kReadChunkPackets = 1u << 20;
+
+}  // namespace
+
+void Requester::configure(const RcAttributes& attributes) {
+  assert(std::has_single_bit(attributes.mtu));
+  attributes_ = attributes;
+  attributes_.psn_window = std::max<std::uint16_t>(attributes.psn_window, 1);
+  attributes_.ack_interval = std::max<std::uint16_t>(attributes.ack_interval, 1);
+  mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.mtu));
+  timeout_ = ack_timeout(attributes.timeout);
+  retries_left_ = attributes.retry_count;
+  rnr_retries_left_ = attributes.rnr_retry;
+}
+
+void Requester::reset(Psn sq_psn) {
+  queue_.clear();
+  next_ = 0;
+  next_psn_ = unacked_ = sent_end_ = queued_end_ = sq_psn;
+  queued_sequence_ = Psn(1);
+  reads_in_flight_ = 0;
+  response_missed_ = failed_ = false;
+  credits_limited_ = false;
+  last_permitted_ = Psn();
+  retries_left_ = attributes_.retry_count;
+  rnr_retries_left_ = attributes_.rnr_retry;
+  ack_deadline_ = rnr_until_ = kNever;
+}
+
+void Requester::start(const Request& request) {
+  assert(request.length <= kMaxMessageBytes);
+  Slot& slot = queue_.push();
+  slot.request = request;
+  slot.first = queued_end_;
+  slot.packets = is_atomic(request.kind) ? 1 : packets_of(request.length, mtu_shift_);
+  slot.sequence = queued_sequence_;
+  queued_end_ = queued_end_ + slot.packets;
+  const bool parts = request.kind == RequestKind::kRead;
+  queued_sequence_ = queued_sequence_ + (parts ? (slot.packets - 1) / kReadChunkPackets + 1 : 1);
+}
+
+/// Index one beyond the last packet that the read request covering packet `index` asks for.
+std::uint32_t Requester::chunk_end(const Slot& slot, std::uint32_t index) {
+  return std::min(slot.packets, (index / kReadChunkPackets + 1) * kReadChunkPackets);
+}
+
+Time Requester::deadline() const {
+  if (failed_) return kNever;
+  return rnr_until_ != kNever ? rnr_until_ : ack_deadline_;
+}
+
+void Requester::flush(Environment& env) {
+  failed_ = true;
+  while (!queue_.empty()) env.complete_request(queue_.pop(), Verdict::kFlushed);
+}
+
+}  // namespace softhca::transport

@@ -1,0 +1,133 @@
+// Requester: acknowledgements and responses (InfiniBand specification, volume 1, 9.7.5, 9.7.6).
+#include <cstring>
+
+#include "daemon/transport/codes.hpp"
+#include "daemon/transport/requester.hpp"
+#include "daemon/transport/segment.hpp"
+#include "daemon/wire/opcode.hpp"
+
+namespace softhca::transport {
+namespace {
+
+constexpr std::uint8_t kSyndromeClass = 0xe0;
+
+bool is_ack(std::uint8_t syndrome) { return (syndrome & kSyndromeClass) == wire::kSyndromeAck; }
+
+}  // namespace
+
+void Requester::receive(Environment& env, const wire::Headers& h,
+                        std::span<const std::byte> payload, Time now) {
+  if (failed_) return env.count(Count::kBadState);
+  const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
+  if (info.transport != wire::Transport::kRc || !info.mask.has_all(wire::kResponse))
+    return env.count(Count::kBadOpcode);
+  // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. The
+  // newest one again may carry fresh credits.
+  if (h.psn.is_before(unacked_) || !h.psn.is_before(sent_end_)) {
+    const bool newest =
+        h.opcode == wire::raw(wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
+    return newest ? update_credits(h) : env.count(Count::kGhostAck);
+  }
+  if (info.mask.has_all(wire::kRead)) return receive_read_response(env, h, payload, info.mask, now);
+  if (info.mask.has_all(wire::kAtomic)) return receive_atomic_response(env, h, now);
+  receive_acknowledge(env, h, now);
+}
+
+void Requester::receive_acknowledge(Environment& env, const wire::Headers& h, Time now) {
+  switch (h.syndrome & kSyndromeClass) {
+    case wire::kSyndromeAck:
+      env.count(Count::kAcksReceived);
+      if (!acknowledge_before(env, h.psn + 1, now)) return miss_response(env, now);
+      return update_credits(h);
+    case wire::kSyndromeRnr:
+      return receive_rnr(env, h, now);
+    case wire::kSyndromeSequence& kSyndromeClass:
+      return receive_nak(env, h, now);
+    default:
+      return env.count(Count::kGhostAck);
+  }
+}
+
+/// Everything before `end` is acknowledged. False when the response to a read or atomic is missing
+/// before that; what precedes it is acknowledged nevertheless.
+bool Requester::acknowledge_before(Environment& env, Psn end, Time now) {
+  while (unacked_ != end) {
+    const Slot& slot = queue_[queue_.oldest()];
+    if (awaits_response(slot.request.kind)) return false;
+    const std::uint32_t covered = (end - unacked_.value()).value();
+    const std::uint32_t left = slot.packets - index_of(slot, unacked_);
+    advance(env, covered < left ? covered : left, now);
+  }
+  return true;
+}
+
+void Requester::receive_read_response(Environment& env, const wire::Headers& h,
+                                      std::span<const std::byte> payload, wire::OpcodeMask mask,
+                                      Time now) {
+  if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
+  const Slot& slot = queue_[queue_.oldest()];
+  if (slot.request.kind != RequestKind::kRead) return fail(env, Verdict::kBadResponse);
+  const std::uint32_t index = index_of(slot, h.psn);
+  // First and middle are not told apart: after a retry both an old and a new run of responses may
+  // be under way, and only one of them starts here.
+  const bool last = index + 1 == chunk_end(slot, index);
+  if (mask.has_all(wire::kEnd) != last ||
+      payload.size() != bytes_of(slot.request.length, index, mtu_shift_) ||
+      (mask.has_all(wire::kAeth) && !is_ack(h.syndrome)))
+    return fail(env, Verdict::kBadResponse);
+  if (!payload.empty()) {
+    const Verdict stored = env.store_response(slot.request.cookie, index << mtu_shift_, payload);
+    if (stored != Verdict::kOk) return fail(env, stored);
+  }
+  if (mask.has_all(wire::kAeth)) update_credits(h);
+  advance(env, 1, now);
+}
+
+void Requester::receive_atomic_response(Environment& env, const wire::Headers& h, Time now) {
+  if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
+  const Slot& slot = queue_[queue_.oldest()];
+  if (!is_atomic(slot.request.kind) || !is_ack(h.syndrome)) return fail(env, Verdict::kBadResponse);
+  std::byte original[sizeof h.original];
+  std::memcpy(original, &h.original, sizeof original);
+  const Verdict stored = env.store_response(slot.request.cookie, 0, original);
+  if (stored != Verdict::kOk) return fail(env, stored);
+  update_credits(h);
+  advance(env, 1, now);
+}
+
+/// `packets` more of the oldest request are acknowledged: progress, which renews retries and timer.
+void Requester::advance(Environment& env, std::uint32_t packets, Time now) {
+  const Slot& slot = queue_[queue_.oldest()];
+  const std::uint32_t done = index_of(slot, unacked_) + packets;
+  const bool done_all = done == slot.packets;
+  const bool sent = !next_psn_.is_before(unacked_ + packets);
+  // A read answered without having been sent again after the cursor went back is not counted.
+  if (awaits_response(slot.request.kind) && sent && done == chunk_end(slot, done - 1))
+    --reads_in_flight_;
+  unacked_ = unacked_ + packets;
+  const std::uint32_t cookie = slot.request.cookie;
+  if (done_all) queue_.pop();
+  if (!sent) {
+    next_psn_ = unacked_;
+    next_ = queue_.oldest();
+  }
+  response_missed_ = false;
+  retries_left_ = attributes_.retry_count;
+  rnr_retries_left_ = attributes_.rnr_retry;
+  ack_deadline_ = kNever;
+  if (unacked_ != sent_end_) start_timer(now);
+  if (done_all) env.complete_request(cookie, Verdict::kOk);
+}
+
+/// The limit only grows: an older acknowledgement says nothing new (9.7.7.2.5).
+void Requester::update_credits(const wire::Headers& h) {
+  if (h.syndrome == wire::kSyndromeNoCreditLimit) {
+    credits_limited_ = false;
+    return;
+  }
+  const Psn permitted = Psn(h.msn) + decode_credits(h.syndrome);
+  if (!credits_limited_ || permitted.is_after(last_permitted_)) last_permitted_ = permitted;
+  credits_limited_ = true;
+}
+
+}  // namespace softhca::transport

@@ -1,0 +1,91 @@
+// Requester: what is done about loss and refusal (InfiniBand specification, volume
+// 1, 9.7.6, 9.9.2).
+#include "daemon/transport/codes.hpp"
+#include "daemon/transport/requester.hpp"
+
+namespace softhca::transport {
+
+/// A NAK of PSN n acknowledges everything before n (9.7.5.2.2).
+void Requester::receive_nak(Environment& env, const wire::Headers& h, Time now) {
+  if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
+  switch (h.syndrome) {
+    case wire::kSyndromeSequence:
+      env.count(Count::kSequenceNakReceived);
+      return receive_sequence_nak(env, now);
+    case wire::kSyndromeInvalidRequest:
+      env.count(Count::kInvalidNakReceived);
+      break;
+    case wire::kSyndromeRemoteAccess:
+      env.count(Count::kAccessNakReceived);
+      break;
+    case wire::kSyndromeRemoteOperation:
+      env.count(Count::kOperationNakReceived);
+      break;
+    default:
+      break;
+  }
+  fail(env, nak_verdict(h.syndrome));
+}
+
+void Requester::receive_sequence_nak(Environment& env, Time now) {
+  // The cursor is there already: a NAK seen twice.
+  if (nothing_outstanding()) return;
+  retry(env, now);
+}
+
+void Requester::receive_rnr(Environment& env, const wire::Headers& h, Time now) {
+  if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
+  env.count(Count::kRnrNakReceived);
+  if (rnr_until_ != kNever) return;
+  constexpr std::uint8_t kForEver = 7;
+  if (attributes_.rnr_retry != kForEver) {
+    if (rnr_retries_left_ == 0) return fail(env, Verdict::kRnrRetryExceeded);
+    --rnr_retries_left_;
+  }
+  go_back();
+  ack_deadline_ = kNever;
+  rnr_until_ = now + rnr_delay(h.syndrome);
+}
+
+/// Something came that proves a response to a read or atomic lost: an implied NAK. One retry until
+/// there is progress; the rest of the old run of responses is still on its way (9.7.6.1.1).
+void Requester::miss_response(Environment& env, Time now) {
+  if (response_missed_) return;
+  env.count(Count::kImpliedNak);
+  retry(env, now);
+  response_missed_ = true;
+}
+
+void Requester::expire(Environment& env, Time now) {
+  if (failed_ || now < deadline()) return;
+  if (rnr_until_ != kNever) {
+    rnr_until_ = kNever;
+    return;
+  }
+  env.count(Count::kAckTimeouts);
+  response_missed_ = false;
+  retry(env, now);
+}
+
+/// Retries of all causes but RNR share one counter, renewed by progress (9.7.6.1.3, 9.9.2.4.1).
+void Requester::retry(Environment& env, Time now) {
+  if (retries_left_ == 0) return fail(env, Verdict::kRetryExceeded);
+  --retries_left_;
+  go_back();
+  start_timer(now);
+}
+
+void Requester::go_back() {
+  next_ = queue_.oldest();
+  next_psn_ = unacked_;
+  reads_in_flight_ = 0;
+}
+
+/// The oldest request ends with an error, and with it the queue pair; the engine flushes the rest.
+void Requester::fail(Environment& env, Verdict verdict) {
+  failed_ = true;
+  env.complete_request(queue_.pop(), verdict);
+  env.enter_error(std::nullopt);
+}
+
+}  // namespace softhca::transport

@@ -1,0 +1,110 @@
+// Responder: the chain of checks a request packet goes through (InfiniBand specification, volume 1,
+// 9.6 and 9.7.4).
+#include "daemon/transport/responder.hpp"
+#include "daemon/transport/segment.hpp"
+
+namespace softhca::transport {
+
+void Responder::receive(Environment& env, const wire::Headers& h,
+                        std::span<const std::byte> payload, Time) {
+  const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
+  if (!check_transport(env, info)) return;
+  const Packet p{h, payload, info.mask};
+  if (!check_psn(env, p)) return;
+  Verdict verdict = check_sequence(p);
+  if (verdict == Verdict::kOk) verdict = check_length(env, p);
+  if (verdict == Verdict::kOk) verdict = execute(env, p);
+  if (verdict != Verdict::kOk) return refuse(env, verdict);
+  accept(env, p);
+}
+
+/// A request of a reliable connection, while we listen.
+bool Responder::check_transport(Environment& env, const wire::OpcodeInfo& info) {
+  if (failed_ || refusal_ == Refusal::kFatal) {
+    env.count(Count::kBadState);
+    return false;
+  }
+  if (info.transport == wire::Transport::kRc && info.mask.has_all(wire::kRequest)) return true;
+  env.count(Count::kBadOpcode);
+  return false;
+}
+
+/// 9.7.4.1.1: expected, duplicate (behind) or beyond a gap (ahead). One NAK per gap (9.7.5.2.2),
+/// and one more when the peer has evidently gone back and the expected packet was lost again: it
+/// saves the wait for the peer's timeout. After an RNR NAK what follows is dropped silently.
+bool Responder::check_psn(Environment& env, const Packet& p) {
+  const std::int32_t distance = p.h.psn.distance_from(expected_);
+  if (distance == 0) return true;
+  if (distance < 0) {
+    receive_duplicate(env, p);
+    return false;
+  }
+  if (refusal_ == Refusal::kNotReady) return false;
+  env.count(Count::kOutOfSequence);
+  if (refusal_ == Refusal::kSequence && p.h.psn.is_after(gap_seen_)) return false;
+  refusal_ = Refusal::kSequence;
+  gap_seen_ = p.h.psn;
+  nak_ = wire::kSyndromeSequence;
+  nak_psn_ = expected_;
+  return false;
+}
+
+/// 9.7.4.1.2: a message is one first, any middles, one last, or one only; nothing comes between.
+Verdict Responder::check_sequence(const Packet& p) const {
+  const bool start = p.mask.has_all(wire::kStart);
+  switch (message_) {
+    case Message::kNone:
+      return start ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
+    case Message::kSend:
+      return !start && p.mask.has_all(wire::kSend) ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
+    case Message::kWrite:
+      return !start && p.mask.has_all(wire::kWrite) ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
+  }
+  return Verdict::kRemoteInvalidRequest;
+}
+
+/// 9.7.4.1.6: payload against opcode and path MTU, and against the length the RETH announced.
+Verdict Responder::check_length(Environment& env, const Packet& p) const {
+  if (fits_opcode(p) && fits_announcement(p)) return Verdict::kOk;
+  env.count(Count::kBadLength);
+  return Verdict::kRemoteInvalidRequest;
+}
+
+bool Responder::fits_opcode(const Packet& p) const {
+  const std::size_t size = p.payload.size();
+  if (!p.mask.has_all(wire::kPayload)) return size == 0;
+  if (!p.mask.has_all(wire::kEnd)) return size == attributes_.mtu;
+  return size <= attributes_.mtu && (size > 0 || p.mask.has_all(wire::kStart));
+}
+
+bool Responder::fits_announcement(const Packet& p) const {
+  if (p.mask.has_all(wire::kAtomic)) return p.h.remote_addr % sizeof(std::uint64_t) == 0;
+  if (p.mask.has_all(wire::kReth) && p.h.dma_length > kMaxMessageBytes) return false;
+  if (!p.mask.has_all(wire::kWrite)) return true;
+  const std::uint32_t left = p.mask.has_all(wire::kStart) ? p.h.dma_length : remaining_;
+  return p.mask.has_all(wire::kEnd) ? p.payload.size() == left : p.payload.size() < left;
+}
+
+/// Executed: the next packet is expected. A sequence NAK not yet sent is moved along while the
+/// packet that showed the gap, dropped when it came, is still ahead; otherwise its reason is gone.
+void Responder::accept(Environment& env, const Packet& p) {
+  const bool read = p.mask.has_all(wire::kRead);
+  expected_ = expected_ + (read ? packets_of(p.h.dma_length, mtu_shift_) : 1);
+  if (nak_ == wire::kSyndromeSequence && !gap_seen_.is_before(expected_)) {
+    nak_psn_ = expected_;
+  } else {
+    refusal_ = Refusal::kNone;
+    nak_ = 0;
+  }
+  if (p.mask.has_all(wire::kEnd)) {
+    message_ = Message::kNone;
+    ++sequence_;
+  }
+  // The response to a read or atomic acknowledges it.
+  if (p.h.ack_request && !p.mask.has_any(wire::kRead | wire::kAtomic)) ack_due_ = true;
+  if (established_) return;
+  established_ = true;
+  env.raise_event(AsyncEvent::kCommunicationEstablished);
+}
+
+}  // namespace softhca::transport

@@ -1,0 +1,47 @@
+// Responder: packets that were executed before (InfiniBand specification, volume 1, 9.7.5.1.4,
+// table 47 "duplicate request").
+#include "daemon/transport/responder.hpp"
+#include "daemon/transport/segment.hpp"
+
+namespace softhca::transport {
+
+/// A send or write is acknowledged again, a read executed again, an atomic answered from memory.
+/// What cannot be replayed is dropped: the peer had its answer, or asks out of turn.
+void Responder::receive_duplicate(Environment& env, const Packet& p) {
+  env.count(Count::kDuplicateRequests);
+  if (p.mask.has_all(wire::kRead)) return replay_read(p.h);
+  if (p.mask.has_all(wire::kAtomic)) return replay_atomic(p.h);
+  ack_due_ = true;
+}
+
+/// A read is asked for again from any of its packets on, with the address moved along.
+void Responder::replay_read(const wire::Headers& h) {
+  Resource* const r = find_resource(h.psn);
+  if (r == nullptr || r->atomic) return;
+  const std::uint32_t index = (h.psn - r->first.value()).value();
+  const std::uint32_t offset = index << mtu_shift_;
+  if (h.rkey != r->rkey || h.remote_addr != r->addr + offset) return;
+  if (h.dma_length > r->length - offset || (h.dma_length == 0 && r->length != 0)) return;
+  r->replay = true;
+  r->answer_length = offset + h.dma_length;
+  owe(*r, index, index + packets_of(h.dma_length, mtu_shift_));
+}
+
+void Responder::replay_atomic(const wire::Headers& h) {
+  Resource* const r = find_resource(h.psn);
+  if (r == nullptr || !r->atomic) return;
+  r->replay = true;
+  owe(*r, 0, 1);
+}
+
+/// Youngest first: a PSN that came round again means the younger one.
+Responder::Resource* Responder::find_resource(Psn psn) {
+  for (std::uint32_t age = 1; age <= resource_count_; ++age) {
+    const std::uint32_t at = oldest_resource_ + resource_count_ - age;
+    Resource& r = resources_[at >= resource_count_ ? at - resource_count_ : at];
+    if ((psn - r.first.value()).value() < r.packets) return &r;
+  }
+  return nullptr;
+}
+
+}  // namespace softhca::transport

@@ -1,0 +1,137 @@
+// Responder: paying what is owed (InfiniBand specification, volume 1, 9.7.5.1).
+#include "daemon/transport/codes.hpp"
+#include "daemon/transport/responder.hpp"
+#include "daemon/transport/segment.hpp"
+
+namespace softhca::transport {
+
+bool Responder::transmit(Environment& env, unsigned packet_budget) {
+  while (due_ > 0) {
+    if (packet_budget-- == 0) return true;
+    switch (send_response(env, oldest_due())) {
+      case SendResult::kSent:
+        break;
+      case SendResult::kNoBuffer:
+        return true;
+      case SendResult::kNoAccess:
+        refuse_response(env);
+        break;
+    }
+  }
+  if (nak_ != 0) return send_nak(env);
+  if (ack_due_) return send_ack(env);
+  return false;
+}
+
+/// PSN order. REQUIRES: due_ > 0.
+Responder::Resource& Responder::oldest_due() {
+  std::uint32_t at = oldest_resource_;
+  while (!resources_[at].due) at = at + 1 == resource_count_ ? 0 : at + 1;
+  return resources_[at];
+}
+
+SendResult Responder::send_response(Environment& env, Resource& r) {
+  using wire::Opcode;
+  const bool first = r.next == r.start;
+  const bool last = r.next + 1 == r.end;
+  Opcode opcode = Opcode::kRcAtomicAck;
+  if (!r.atomic) {
+    opcode = first ? Opcode::kRcReadResponseFirst : Opcode::kRcReadResponseMiddle;
+    if (last) opcode = first ? Opcode::kRcReadResponseOnly : Opcode::kRcReadResponseLast;
+  }
+  wire::Headers h = make_headers(opcode, r.first + r.next);
+  if (first || last) set_aeth(env, h);
+  h.original = r.original;
+  const SendResult result = env.send(h, response_payload(r));
+  if (result != SendResult::kSent) return result;
+  ++r.next;
+  if (last) settle(r);
+  return result;
+}
+
+PayloadSource Responder::response_payload(const Resource& r) const {
+  PayloadSource p;
+  if (r.atomic || r.answer_length == 0) return p;
+  p.from = PayloadSource::From::kRemote;
+  p.rkey = r.rkey;
+  p.addr = r.addr + (std::uint64_t{r.next} << mtu_shift_);
+  p.length = bytes_of(r.answer_length, r.next, mtu_shift_);
+  return p;
+}
+
+/// The memory of the oldest read is gone: what was answered before stands, the rest is refused.
+void Responder::refuse_response(Environment& env) {
+  const Resource& r = oldest_due();
+  const Psn psn = r.first + r.next;
+  forget_debts();
+  refuse(env, Verdict::kRemoteAccess);
+  nak_psn_ = psn;
+}
+
+bool Responder::send_nak(Environment& env) {
+  wire::Headers h = make_headers(wire::Opcode::kRcAck, nak_psn_);
+  h.syndrome = nak_;
+  h.msn = sequence_.value();
+  if (env.send(h, {}) != SendResult::kSent) return true;
+  // It acknowledges all before it, too.
+  ack_due_ = false;
+  nak_ = 0;
+  env.count(count_of(h.syndrome));
+  if (refusal_ != Refusal::kFatal) return false;
+  failed_ = true;
+  env.enter_error(event_of(h.syndrome));
+  return false;
+}
+
+Count Responder::count_of(std::uint8_t syndrome) {
+  switch (syndrome) {
+    case wire::kSyndromeSequence:
+      return Count::kSequenceNakSent;
+    case wire::kSyndromeInvalidRequest:
+      return Count::kInvalidNakSent;
+    case wire::kSyndromeRemoteAccess:
+      return Count::kAccessNakSent;
+    case wire::kSyndromeRemoteOperation:
+      return Count::kOperationNakSent;
+    default:
+      return Count::kRnrNakSent;
+  }
+}
+
+/// A remote operation error needs no event: its cause stands in a receive completion.
+std::optional<AsyncEvent> Responder::event_of(std::uint8_t syndrome) {
+  switch (syndrome) {
+    case wire::kSyndromeInvalidRequest:
+      return AsyncEvent::kInvalidRequest;
+    case wire::kSyndromeRemoteAccess:
+      return AsyncEvent::kAccessError;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool Responder::send_ack(Environment& env) {
+  wire::Headers h = make_headers(wire::Opcode::kRcAck, expected_ - 1);
+  set_aeth(env, h);
+  if (env.send(h, {}) != SendResult::kSent) return true;
+  ack_due_ = false;
+  env.count(Count::kAcksSent);
+  return false;
+}
+
+wire::Headers Responder::make_headers(wire::Opcode opcode, Psn psn) const {
+  wire::Headers h;
+  h.opcode = wire::raw(opcode);
+  h.destination = attributes_.destination;
+  h.pkey = attributes_.pkey;
+  h.psn = psn;
+  return h;
+}
+
+void Responder::set_aeth(Environment& env, wire::Headers& h) const {
+  const std::optional<std::uint32_t> receives = env.receive_credits();
+  h.syndrome = receives ? encode_credits(*receives) : wire::kSyndromeNoCreditLimit;
+  h.msn = sequence_.value();
+}
+
+}  // namespace softhca::transport

@@ -1,0 +1,112 @@
+#include "daemon/transport/ud.hpp"
+
+#include "daemon/transport/segment.hpp"
+#include "daemon/wire/opcode.hpp"
+
+namespace softhca::transport {
+namespace {
+
+/// A Q_Key with the highest bit set in the work request stands for the queue pair's own
+/// (InfiniBand specification 10.2.5).
+constexpr std::uint32_t kOwnQkey = 0x80000000;
+
+Verdict check_request(const Request& r, std::uint32_t mtu) {
+  if (r.kind != RequestKind::kSend && r.kind != RequestKind::kSendImm)
+    return Verdict::kLocalQpOperation;
+  return r.length > mtu ? Verdict::kLocalLength : Verdict::kOk;
+}
+
+}  // namespace
+
+Verdict UdRequester::transmit(Environment& env, const Request& request, Qpn remote,
+                              std::uint32_t remote_qkey) {
+  Verdict verdict = check_request(request, attributes_.mtu);
+  if (verdict == Verdict::kOk) verdict = send(env, request, remote, remote_qkey);
+  if (verdict == Verdict::kBusy) return verdict;
+  env.complete_request(request.cookie, verdict);
+  if (verdict != Verdict::kOk) env.enter_error(std::nullopt);
+  return verdict;
+}
+
+Verdict UdRequester::send(Environment& env, const Request& request, Qpn remote,
+                          std::uint32_t remote_qkey) {
+  const bool imm = request.kind == RequestKind::kSendImm;
+  wire::Headers h;
+  h.opcode = wire::raw(imm ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly);
+  h.solicited = request.solicited;
+  h.destination = remote;
+  h.pkey = attributes_.pkey;
+  h.psn = next_psn_;
+  h.qkey = (remote_qkey & kOwnQkey) != 0 ? attributes_.qkey : remote_qkey;
+  h.source = attributes_.self;
+  if (imm) h.imm = request.imm;
+  PayloadSource payload;
+  if (request.length > 0) {
+    payload.from = PayloadSource::From::kRequest;
+    payload.cookie = request.cookie;
+    payload.length = request.length;
+  }
+  switch (env.send(h, payload)) {
+    case SendResult::kSent:
+      break;
+    case SendResult::kNoBuffer:
+      return Verdict::kBusy;
+    case SendResult::kNoAccess:
+      return Verdict::kLocalProtection;
+  }
+  ++next_psn_;
+  return Verdict::kOk;
+}
+
+void UdResponder::reset() { drawn_ = failed_ = false; }
+
+void UdResponder::receive(Environment& env, const wire::Headers& h,
+                          std::span<const std::byte> payload) {
+  if (failed_) return env.count(Count::kBadState);
+  const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
+  if (info.transport != wire::Transport::kUd) return env.count(Count::kBadOpcode);
+  // 9.6.1.5: the key of a datagram must be that of the queue pair.
+  if (h.qkey != attributes_.qkey) return env.count(Count::kBadQkey);
+  if (payload.size() > attributes_.mtu) return env.count(Count::kBadLength);
+  if (!draw(env)) return env.count(Count::kReceiveDropped);
+  // 9.8.3.2.2: too long for the receive: dropped, and the receive serves the next message.
+  const std::size_t bytes = kRoutingHeaderBytes + payload.size();
+  if (bytes > ticket_.capacity) return env.count(Count::kBadLength);
+
+  ReceiveCompletion c;
+  c.verdict = env.store_routing_header(ticket_.cookie);
+  if (c.verdict == Verdict::kOk && !payload.empty())
+    c.verdict = env.store_receive(ticket_.cookie, kRoutingHeaderBytes, payload);
+  c.cookie = ticket_.cookie;
+  c.byte_len = static_cast<std::uint32_t>(bytes);
+  c.has_imm = info.mask.has_all(wire::kImmDt);
+  c.imm = h.imm;
+  c.solicited = h.solicited;
+  c.has_grh = true;
+  c.source = h.source;
+  drawn_ = false;
+  failed_ = c.verdict != Verdict::kOk;
+  env.complete_receive(c);
+  if (failed_) env.enter_error(std::nullopt);
+}
+
+bool UdResponder::draw(Environment& env) {
+  if (drawn_) return true;
+  const std::optional<ReceiveTicket> ticket = env.draw_receive();
+  if (!ticket) return false;
+  ticket_ = *ticket;
+  drawn_ = true;
+  return true;
+}
+
+void UdResponder::flush(Environment& env) {
+  failed_ = true;
+  if (!drawn_) return;
+  drawn_ = false;
+  ReceiveCompletion c;
+  c.verdict = Verdict::kFlushed;
+  c.cookie = ticket_.cookie;
+  env.complete_receive(c);
+}
+
+}  // namespace softhca::transport
