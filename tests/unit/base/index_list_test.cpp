@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "daemon/base/intrusive_queue.hpp"
+
+namespace softhca {
+namespace {
+
+struct Item {
+  IndexLink link;
+};
+using List = IndexList<Item, &Item::link>;
+
+std::vector<std::uint32_t> contents(const List& list, const std::vector<Item>& items) {
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t i = list.front(); i != kNoIndex; i = list.next(items.data(), i))
+    all.push_back(i);
+  return all;
+}
+
+TEST(IndexList, RemovesFromFrontMiddleAndBack) {
+  std::vector<Item> items(5);
+  List list;
+  for (std::uint32_t i = 0; i < 5; ++i) list.push_back(items.data(), i);
+  list.remove(items.data(), 2);
+  list.remove(items.data(), 0);
+  list.remove(items.data(), 4);
+  EXPECT_EQ(contents(list, items), (std::vector<std::uint32_t>{1, 3}));
+  EXPECT_FALSE(items[2].link.linked());
+  list.push_front(items.data(), 4);
+  EXPECT_EQ(contents(list, items), (std::vector<std::uint32_t>{4, 1, 3}));
+  EXPECT_EQ(list.back(), 3u);
+}
+
+TEST(IndexList, RotatesAndSplices) {
+  std::vector<Item> items(5);
+  List a;
+  List b;
+  a.rotate(items.data());
+  EXPECT_TRUE(a.empty());
+  for (std::uint32_t i : {0, 1, 2}) a.push_back(items.data(), i);
+  a.rotate(items.data());
+  EXPECT_EQ(contents(a, items), (std::vector<std::uint32_t>{1, 2, 0}));
+  for (std::uint32_t i : {3, 4}) b.push_back(items.data(), i);
+  a.splice_back(items.data(), b);
+  EXPECT_TRUE(b.empty());
+  EXPECT_EQ(contents(a, items), (std::vector<std::uint32_t>{1, 2, 0, 3, 4}));
+  a.splice_back(items.data(), b);
+  b.splice_back(items.data(), a);
+  EXPECT_EQ(contents(b, items), (std::vector<std::uint32_t>{1, 2, 0, 3, 4}));
+  EXPECT_TRUE(a.empty());
+  b.remove(items.data(), 0);
+  b.remove(items.data(), 4);
+  EXPECT_EQ(contents(b, items), (std::vector<std::uint32_t>{1, 2, 3}));
+}
+
+TEST(ReadyQueue, HoldsEachIndexOnceAndKeepsItsPlace) {
+  ReadyQueue queue(4);
+  EXPECT_TRUE(queue.push(2));
+  EXPECT_TRUE(queue.push(0));
+  EXPECT_FALSE(queue.push(2));
+  EXPECT_EQ(queue.pop(), 2u);
+  EXPECT_FALSE(queue.contains(2));
+  EXPECT_TRUE(queue.push(2));
+  EXPECT_EQ(queue.pop(), 0u);
+  EXPECT_EQ(queue.pop(), 2u);
+  EXPECT_EQ(queue.pop(), std::nullopt);
+}
+
+TEST(ReadyQueue, KeepsWhatIsQueuedWhenItGrows) {
+  ReadyQueue queue(1);
+  queue.push(0);
+  queue.reserve(3);
+  queue.push(2);
+  EXPECT_EQ(queue.pop(), 0u);
+  EXPECT_EQ(queue.pop(), 2u);
+}
+
+TEST(ReadyQueue, AgreesWithADeque) {
+  constexpr std::uint32_t kSize = 20;
+  std::mt19937 random(2);
+  ReadyQueue queue(kSize);
+  std::deque<std::uint32_t> model;
+  for (int step = 0; step < 50000; ++step) {
+    const std::uint32_t i = random() % kSize;
+    const auto at = std::find(model.begin(), model.end(), i);
+    switch (random() % 3) {
+      case 0:
+        ASSERT_EQ(queue.push(i), at == model.end());
+        if (at == model.end()) model.push_back(i);
+        break;
+      case 1:
+        queue.remove(i);
+        if (at != model.end()) model.erase(at);
+        break;
+      default: {
+        const auto popped = queue.pop();
+        ASSERT_EQ(popped.has_value(), !model.empty());
+        if (popped) {
+          ASSERT_EQ(*popped, model.front());
+          model.pop_front();
+        }
+      }
+    }
+    ASSERT_EQ(queue.empty(), model.empty());
+  }
+}
+
+}  // namespace
+}  // namespace softhca
