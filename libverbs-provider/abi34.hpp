@@ -1,0 +1,235 @@
+// Private binary interface number 34 between libibverbs and its providers (rdma-core 39 to 56), as
+// far as this provider uses it. The distribution's header is not packaged; sizes and offsets below
+// were taken from the packaged library of version 44. Another interface number is another file.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+
+namespace softhca::provider::abi34 {
+
+struct ListNode {
+  ListNode* next;
+  ListNode* previous;
+};
+
+struct MatchEntry {
+  void* driver_data;
+  union {
+    const char* modalias;
+    std::uint64_t driver_id;
+  };
+  std::uint16_t vendor;
+  std::uint16_t device;
+  std::uint8_t kind;  ///< 0 ends a table
+};
+static_assert(sizeof(MatchEntry) == 24);
+static_assert(offsetof(MatchEntry, vendor) == 16 && offsetof(MatchEntry, kind) == 20);
+
+struct SysfsDevice {
+  ListNode node;
+  void* provider_data;
+  const MatchEntry* match;
+  std::uint32_t flags;
+  char sysfs_name[64];
+  dev_t sysfs_cdev;
+  char ibdev_name[64];
+  char ibdev_path[256];
+  char modalias[512];
+  std::uint64_t node_guid;
+  std::uint32_t driver_id;
+  std::uint32_t node_type;
+  int ibdev_idx;
+  std::uint32_t num_ports;
+  std::uint32_t abi_ver;
+  timespec time_created;
+};
+static_assert(sizeof(SysfsDevice) == 992);
+static_assert(offsetof(SysfsDevice, provider_data) == 16 && offsetof(SysfsDevice, match) == 24);
+static_assert(offsetof(SysfsDevice, flags) == 32 && offsetof(SysfsDevice, sysfs_name) == 36);
+static_assert(offsetof(SysfsDevice, sysfs_cdev) == 104 && offsetof(SysfsDevice, ibdev_name) == 112);
+static_assert(offsetof(SysfsDevice, ibdev_path) == 176 && offsetof(SysfsDevice, modalias) == 432);
+static_assert(offsetof(SysfsDevice, node_guid) == 944 && offsetof(SysfsDevice, driver_id) == 952);
+static_assert(offsetof(SysfsDevice, node_type) == 956 && offsetof(SysfsDevice, ibdev_idx) == 960);
+static_assert(offsetof(SysfsDevice, num_ports) == 964 && offsetof(SysfsDevice, abi_ver) == 968);
+static_assert(offsetof(SysfsDevice, time_created) == 976);
+
+struct VerbsDevice;
+
+struct DeviceOps {
+  const char* name;
+  std::uint32_t match_min_abi_version;
+  std::uint32_t match_max_abi_version;
+  const MatchEntry* match_table;
+  const DeviceOps** static_providers;
+  bool (*match_device)(SysfsDevice*);
+  /// Owns cmd_fd from the moment of the call, also when it fails.
+  verbs_context* (*alloc_context)(ibv_device*, int cmd_fd, void* private_data);
+  verbs_context* (*import_context)(ibv_device*, int cmd_fd);
+  VerbsDevice* (*alloc_device)(SysfsDevice*);
+  void (*uninit_device)(VerbsDevice*);
+};
+static_assert(sizeof(DeviceOps) == 72);
+static_assert(offsetof(DeviceOps, match_table) == 16 && offsetof(DeviceOps, match_device) == 32);
+static_assert(offsetof(DeviceOps, alloc_context) == 40 && offsetof(DeviceOps, alloc_device) == 56);
+static_assert(offsetof(DeviceOps, import_context) == 48 &&
+              offsetof(DeviceOps, uninit_device) == 64);
+
+struct VerbsDevice {
+  ibv_device device;
+  const DeviceOps* ops;
+  std::atomic<int> refcount;
+  ListNode node;
+  SysfsDevice* sysfs;
+  std::uint64_t core_support;
+};
+static_assert(sizeof(VerbsDevice) == 712);
+static_assert(offsetof(VerbsDevice, ops) == 664 && offsetof(VerbsDevice, refcount) == 672);
+static_assert(offsetof(VerbsDevice, node) == 680 && offsetof(VerbsDevice, sysfs) == 696);
+static_assert(offsetof(VerbsDevice, core_support) == 704);
+
+struct VerbsMr {
+  ibv_mr mr;
+  std::uint32_t type;  ///< 0: an ordinary region
+  int access;
+};
+static_assert(sizeof(VerbsMr) == 56);
+static_assert(offsetof(VerbsMr, type) == 48 && offsetof(VerbsMr, access) == 52);
+
+struct VerbsQp {
+  union {
+    ibv_qp qp;
+    ibv_qp_ex qp_ex;
+  };
+  std::uint32_t comp_mask;
+  void* xrcd;
+};
+static_assert(sizeof(VerbsQp) == 368);
+static_assert(offsetof(VerbsQp, comp_mask) == 352 && offsetof(VerbsQp, xrcd) == 360);
+
+struct VerbsCq {
+  union {
+    ibv_cq cq;
+    ibv_cq_ex cq_ex;
+  };
+};
+static_assert(sizeof(VerbsCq) == 288);
+
+struct VerbsSrq {
+  ibv_srq srq;
+  ibv_srq_type type;
+  void* xrcd;
+  ibv_cq* cq;
+  std::uint32_t srq_num;
+};
+static_assert(sizeof(VerbsSrq) == 160);
+static_assert(offsetof(VerbsSrq, type) == 128 && offsetof(VerbsSrq, xrcd) == 136);
+static_assert(offsetof(VerbsSrq, cq) == 144 && offsetof(VerbsSrq, srq_num) == 152);
+
+static_assert(sizeof(verbs_context) == 648 && offsetof(verbs_context, context) == 320);
+static_assert(offsetof(ibv_context, cmd_fd) == 264 && offsetof(ibv_context, async_fd) == 268);
+
+/// An operation this provider leaves to the library, which answers EOPNOTSUPP.
+using NotProvided = void (*)();
+
+/// What verbs_set_ops() takes; a null entry leaves the library's own in place.
+struct ContextOps {
+  NotProvided advise_mr;
+  NotProvided alloc_dm;
+  NotProvided alloc_mw;
+  NotProvided alloc_null_mr;
+  NotProvided alloc_parent_domain;
+  ibv_pd* (*alloc_pd)(ibv_context*);
+  NotProvided alloc_td;
+  void (*async_event)(ibv_context*, ibv_async_event*);
+  NotProvided attach_counters_point_flow;
+  NotProvided attach_mcast;
+  NotProvided bind_mw;
+  NotProvided close_xrcd;
+  void (*cq_event)(ibv_cq*);
+  ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);
+  NotProvided create_counters;
+  ibv_cq* (*create_cq)(ibv_context*, int cqe, ibv_comp_channel*, int comp_vector);
+  ibv_cq_ex* (*create_cq_ex)(ibv_context*, ibv_cq_init_attr_ex*);
+  NotProvided create_flow;
+  NotProvided create_flow_action_esp;
+  ibv_qp* (*create_qp)(ibv_pd*, ibv_qp_init_attr*);
+  ibv_qp* (*create_qp_ex)(ibv_context*, ibv_qp_init_attr_ex*);
+  NotProvided create_rwq_ind_table;
+  ibv_srq* (*create_srq)(ibv_pd*, ibv_srq_init_attr*);
+  NotProvided create_srq_ex;
+  NotProvided create_wq;
+  NotProvided dealloc_mw;
+  int (*dealloc_pd)(ibv_pd*);
+  NotProvided dealloc_td;
+  int (*dereg_mr)(VerbsMr*);
+  int (*destroy_ah)(ibv_ah*);
+  NotProvided destroy_counters;
+  int (*destroy_cq)(ibv_cq*);
+  NotProvided destroy_flow;
+  NotProvided destroy_flow_action;
+  int (*destroy_qp)(ibv_qp*);
+  NotProvided destroy_rwq_ind_table;
+  int (*destroy_srq)(ibv_srq*);
+  NotProvided destroy_wq;
+  NotProvided detach_mcast;
+  void (*free_context)(ibv_context*);
+  NotProvided free_dm;
+  NotProvided get_srq_num;
+  NotProvided import_dm;
+  NotProvided import_mr;
+  NotProvided import_pd;
+  NotProvided modify_cq;
+  NotProvided modify_flow_action_esp;
+  int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int mask);
+  NotProvided modify_qp_rate_limit;
+  int (*modify_srq)(ibv_srq*, ibv_srq_attr*, int mask);
+  NotProvided modify_wq;
+  NotProvided open_qp;
+  NotProvided open_xrcd;
+  int (*poll_cq)(ibv_cq*, int entries, ibv_wc*);
+  int (*post_recv)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
+  int (*post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);
+  NotProvided post_srq_ops;
+  int (*post_srq_recv)(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad);
+  int (*query_device_ex)(ibv_context*, const ibv_query_device_ex_input*, ibv_device_attr_ex*,
+                         std::size_t attr_size);
+  NotProvided query_ece;
+  int (*query_port)(ibv_context*, std::uint8_t port, ibv_port_attr*);
+  int (*query_qp)(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);
+  NotProvided query_qp_data_in_order;
+  NotProvided query_rt_values;
+  int (*query_srq)(ibv_srq*, ibv_srq_attr*);
+  NotProvided read_counters;
+  NotProvided reg_dm_mr;
+  NotProvided reg_dmabuf_mr;
+  ibv_mr* (*reg_mr)(ibv_pd*, void* addr, std::size_t length, std::uint64_t iova, int access);
+  int (*req_notify_cq)(ibv_cq*, int solicited_only);
+  NotProvided rereg_mr;
+  int (*resize_cq)(ibv_cq*, int cqe);
+  NotProvided set_ece;
+  NotProvided unimport_dm;
+  NotProvided unimport_mr;
+  NotProvided unimport_pd;
+};
+static_assert(sizeof(ContextOps) == 608);
+static_assert(offsetof(ContextOps, create_qp) == 19 * 8 &&
+              offsetof(ContextOps, dereg_mr) == 28 * 8);
+static_assert(offsetof(ContextOps, poll_cq) == 53 * 8 && offsetof(ContextOps, resize_cq) == 71 * 8);
+
+}  // namespace softhca::provider::abi34
+
+// Exported by libibverbs.so.1 with version IBVERBS_PRIVATE_34.
+extern "C" {
+void verbs_register_driver_34(const softhca::provider::abi34::DeviceOps* ops);
+/// Takes cmd_fd over, also when it fails. `verbs_context_offset` is a number of bytes.
+void* _verbs_init_and_alloc_context(ibv_device* device, int cmd_fd, std::size_t bytes,
+                                    verbs_context* verbs_context_offset, std::uint32_t driver_id);
+void verbs_set_ops(verbs_context* context, const softhca::provider::abi34::ContextOps* ops);
+void verbs_uninit_context(verbs_context* context);
+}

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "libverbs-provider/context.hpp"
+#include "libverbs-provider/event_files.hpp"
+#include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/queues.hpp"
+
+namespace softhca::provider {
+namespace {
+
+/// The ring a reply names. 0 or an errno value.
+int attach(Context& context, const abi::CreateCqReply& reply, ReceivedFds& fds,
+           CompletionRing& ring) {
+  if (reply.new_segment != 0)
+    if (const int error = context.segments.announce(reply.ring.segment, fds)) return error;
+  if (!std::has_single_bit(reply.entries)) return EPROTO;
+  const std::uint64_t needed = sizeof(abi::CompletionRingHeader) +
+                               std::uint64_t{reply.entries} * sizeof(abi::CompletionElement);
+  std::byte* base = context.segments.find(reply.ring, needed);
+  if (base == nullptr) return EPROTO;
+  ring.header = reinterpret_cast<abi::CompletionRingHeader*>(base);
+  ring.elements =
+      reinterpret_cast<abi::CompletionElement*>(base + sizeof(abi::CompletionRingHeader));
+  ring.entries = reply.entries;
+  ring.consumer = 0;
+  return 0;
+}
+
+bool size_allowed(const Context& context, int cqe) {
+  return cqe >= 1 && static_cast<std::uint32_t>(cqe) <= context.limits.max_cqe;
+}
+
+/// 0 or an errno value; without a channel the handle is kNoHandle.
+int find_channel(const Context& context, const ibv_comp_channel* channel, std::uint32_t& handle) {
+  handle = abi::kNoHandle;
+  if (channel == nullptr) return 0;
+  const auto known = channel_handle(context, channel->fd);
+  if (!known) return EINVAL;
+  handle = *known;
+  return 0;
+}
+
+/// 0 or an errno value.
+int create(Context& context, Cq& cq, int cqe, const ibv_comp_channel* channel, int vector) {
+  if (!size_allowed(context, cqe) || vector < 0 || vector >= context.ibv()->num_comp_vectors)
+    return EINVAL;
+  abi::CreateCqRequest request{user_handle_of(&cq), static_cast<std::uint32_t>(cqe), 0};
+  if (const int error = find_channel(context, channel, request.channel)) return error;
+  abi::CreateCqReply reply{};
+  ReceivedFds fds;
+  if (const int error = context.control.call(abi::Operation::kCreateCq, request, reply, fds))
+    return error;
+  cq.context = &context;
+  cq.base.cq.handle = reply.handle;
+  cq.base.cq.cqe = static_cast<int>(reply.entries);
+  return attach(context, reply, fds, cq.ring);
+}
+
+std::uint32_t elements_waiting(const Cq& cq) {
+  std::uint32_t end = cq.ring.consumer;
+  while (end - cq.ring.consumer < cq.ring.entries && cq.ring.peek(end) != nullptr) ++end;
+  return end - cq.ring.consumer + cq.backlog_count - cq.backlog_next;
+}
+
+/// Moves all that waits, of an earlier backlog and of `ring`, to `backlog` (large enough).
+std::uint32_t drain(Cq& cq, CompletionRing& ring, Array<Completion>& backlog) {
+  std::uint32_t count = 0;
+  while (cq.backlog_next != cq.backlog_count) backlog[count++] = cq.backlog[cq.backlog_next++];
+  for (std::uint32_t taken = 0; taken < ring.entries; ++taken, ++ring.consumer) {
+    const abi::CompletionElement* element = ring.peek(ring.consumer);
+    if (element == nullptr) break;
+    backlog[count++] = copy_completion(*element);
+  }
+  return count;
+}
+
+/// REQUIRES: cq.lock held. 0 or an errno value.
+int resize(Context& context, Cq& cq, std::uint32_t entries) {
+  if (elements_waiting(cq) > entries) return EINVAL;
+  // The engine may add to the old ring until it has answered.
+  Array<Completion> backlog;
+  if (!backlog.allocate(cq.ring.entries + (cq.backlog_count - cq.backlog_next))) return ENOMEM;
+  CompletionRing old = cq.ring;
+  const abi::ResizeCqRequest request{cq.base.cq.handle, entries};
+  abi::CreateCqReply reply{};
+  ReceivedFds fds;
+  if (const int error = context.control.call(abi::Operation::kResizeCq, request, reply, fds))
+    return error;
+  cq.backlog_count = drain(cq, old, backlog);
+  cq.backlog_next = 0;
+  cq.backlog = std::move(backlog);
+  if (const int error = attach(context, reply, fds, cq.ring)) return error;
+  cq.ring.header->arm.store(cq.arm_serial << 2 | cq.arm_kind, std::memory_order_seq_cst);
+  cq.base.cq.cqe = static_cast<int>(reply.entries);
+  return 0;
+}
+
+}  // namespace
+
+Completion copy_completion(const abi::CompletionElement& element) {
+  Completion copy;
+  std::memcpy(&copy, &element, offsetof(abi::CompletionElement, owner));
+  copy.source_qp = element.owner.load(std::memory_order_relaxed) & 0xffffff;
+  return copy;
+}
+
+ibv_cq* create_cq(ibv_context* ibv_context, int cqe, ibv_comp_channel* channel, int comp_vector) {
+  Owned<Cq> cq(make<Cq>());
+  if (cq == nullptr) return nullptr;
+  if (const int error = create(*to_context(ibv_context), *cq, cqe, channel, comp_vector)) {
+    errno = error;
+    return nullptr;
+  }
+  return &cq.release()->base.cq;
+}
+
+int resize_cq(ibv_cq* ibv_cq, int cqe) {
+  Cq& cq = *to_cq(ibv_cq);
+  if (!size_allowed(*cq.context, cqe)) return EINVAL;
+  if (cq.context->control.lost()) return EIO;
+  Guard guard(cq.lock);
+  return resize(*cq.context, cq, static_cast<std::uint32_t>(cqe));
+}
+
+int destroy_cq(ibv_cq* ibv_cq) {
+  Cq* cq = to_cq(ibv_cq);
+  Context& context = *cq->context;
+  if (const int error = context.control.destroy(abi::Operation::kDestroyCq, ibv_cq->handle))
+    return error;
+  remove(context, cq);
+  return 0;
+}
+
+int req_notify_cq(ibv_cq* ibv_cq, int solicited_only) {
+  Cq& cq = *to_cq(ibv_cq);
+  if (cq.context->control.lost()) return EIO;
+  const std::uint32_t kind = solicited_only != 0 ? abi::kArmSolicited : abi::kArmAny;
+  Guard guard(cq.lock);
+  cq.arm_kind = std::max(cq.arm_kind, kind);  // solicited does not weaken an earlier any
+  cq.ring.header->arm.store(cq.arm_serial << 2 | cq.arm_kind, std::memory_order_seq_cst);
+  return 0;
+}
+
+void cq_event(ibv_cq* ibv_cq) {
+  Cq& cq = *to_cq(ibv_cq);
+  Guard guard(cq.lock);
+  ++cq.arm_serial;
+  cq.arm_kind = abi::kArmNone;
+}
+
+}  // namespace softhca::provider

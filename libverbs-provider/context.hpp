@@ -1,0 +1,44 @@
+// One opened device.
+#pragma once
+
+#include <cstddef>
+
+#include "abi/control.hpp"
+#include "libverbs-provider/abi34.hpp"
+#include "libverbs-provider/control_channel.hpp"
+#include "libverbs-provider/qp_table.hpp"
+#include "libverbs-provider/segments.hpp"
+#include "libverbs-provider/session.hpp"
+
+namespace softhca::provider {
+
+/// An object that was destroyed while records naming it may still lie unread in a socket.
+struct Buried {
+  void* object;
+  void (*dispose)(void*);
+  Buried* next;
+};
+
+struct Context {
+  verbs_context verbs;  ///< first, and made by the library, which knows nothing of the rest
+
+  ControlChannel control;
+  Session session;
+  Segments segments;
+  QpTable qps;
+  abi::DeviceReply limits;
+  Buried* buried;  ///< guarded by the lock of event_files.hpp
+  Context* next;   ///< list of all contexts, guarded by the same
+  /// This is the copy in a forked child; the session belongs to the parent.
+  std::atomic<bool> forked;
+
+  ibv_context* ibv() { return &verbs.context; }
+};
+static_assert(offsetof(Context, verbs) == 0);
+
+inline Context* to_context(ibv_context* context) {
+  return reinterpret_cast<Context*>(reinterpret_cast<std::byte*>(context) -
+                                    offsetof(verbs_context, context));
+}
+
+}  // namespace softhca::provider

@@ -1,0 +1,79 @@
+// The tenant socket: one request, one reply (abi/control.hpp). One per opened device.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstddef>
+#include <span>
+
+#include "abi/control.hpp"
+#include "libverbs-provider/lock.hpp"
+
+namespace softhca::provider {
+
+/// Descriptors that came with a reply; those not taken are closed.
+class ReceivedFds {
+ public:
+  ReceivedFds() = default;
+  ~ReceivedFds();
+  ReceivedFds(const ReceivedFds&) = delete;
+  ReceivedFds& operator=(const ReceivedFds&) = delete;
+
+  unsigned count() const { return count_; }
+  /// The i-th descriptor, now the caller's; REQUIRES i < count(), not taken before.
+  int take(unsigned i);
+  void add(int fd);
+
+ private:
+  int fds_[abi::kMaxFds] = {-1, -1, -1};
+  unsigned count_ = 0;
+};
+
+class ControlChannel {
+ public:
+  ~ControlChannel();
+
+  /// 0 or an errno value.
+  int connect(const char* path);
+
+  /// Sends `operation` with `body`, receives a reply body of `reply.size()` bytes. Returns 0, the
+  /// errno value of the reply, EPROTO for a reply out of contract, EIO once the daemon is gone.
+  int call(abi::Operation operation, std::span<const iovec> body, std::span<std::byte> reply,
+           ReceivedFds& fds);
+
+  template <class Request, class Reply>
+  int call(abi::Operation operation, const Request& request, Reply& reply, ReceivedFds& fds) {
+    const iovec body{const_cast<Request*>(&request), sizeof request};
+    return call(operation, {&body, 1}, std::as_writable_bytes(std::span{&reply, 1}), fds);
+  }
+  /// For operations that come without descriptors; any that come all the same are closed.
+  template <class Request, class Reply>
+  int call(abi::Operation operation, const Request& request, Reply& reply) {
+    ReceivedFds none;
+    return call(operation, request, reply, none);
+  }
+  /// For operations that end the life of `handle`. When the daemon is gone so is the object: that
+  /// counts as success, and lets programs clean up.
+  int destroy(abi::Operation operation, std::uint32_t handle);
+
+  /// True when the daemon has closed the connection (asks the kernel).
+  bool hung_up();
+  bool lost() const { return lost_.load(std::memory_order_relaxed); }
+
+  /// In a forked child: gives up the copy of the connection, which stays the parent's.
+  void abandon();
+
+ private:
+  int exchange(const abi::RequestHeader& header, std::span<const iovec> body,
+               std::span<std::byte> reply, ReceivedFds& fds);
+  int broken(int error);
+  int receive(std::span<std::byte> reply, std::uint32_t tag, ReceivedFds& fds);
+
+  Mutex mutex_;
+  int fd_ = -1;
+  std::uint32_t next_tag_ = 1;
+  std::atomic<bool> lost_{false};
+};
+
+}  // namespace softhca::provider

@@ -1,0 +1,173 @@
+// Entry of the plugin: tells the library which devices are ours, and opens and closes them.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "libverbs-provider/context.hpp"
+#include "libverbs-provider/event_files.hpp"
+#include "libverbs-provider/operations.hpp"
+
+namespace softhca::provider {
+namespace {
+
+constexpr std::size_t kSocketPathBytes = 108;  ///< of sockaddr_un
+
+struct Device {
+  abi34::VerbsDevice base;
+  char socket_path[kSocketPathBytes];
+};
+
+/// Reads the path of the tenant socket from the device's sysfs folder: one line. False when the
+/// file is absent, empty or too long, that is, when the device is not ours.
+bool read_socket_path(const char* ibdev_path, char (&path)[kSocketPathBytes]) {
+  char name[300];
+  const int length = std::snprintf(name, sizeof name, "%s/softhca_socket", ibdev_path);
+  if (length < 0 || static_cast<std::size_t>(length) >= sizeof name) return false;
+  const int fd = ::open(name, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  char line[kSocketPathBytes + 1] = {};
+  const ssize_t got = ::read(fd, line, sizeof line);
+  ::close(fd);
+  if (got <= 0) return false;
+  const std::size_t end = strnlen(line, static_cast<std::size_t>(got));
+  const std::size_t bytes = std::strcspn(line, "\n") < end ? std::strcspn(line, "\n") : end;
+  if (bytes == 0 || bytes >= sizeof path) return false;
+  std::memcpy(path, line, bytes);
+  path[bytes] = '\0';
+  return true;
+}
+
+bool match_device(abi34::SysfsDevice* sysfs) {
+  char path[kSocketPathBytes];
+  return read_socket_path(sysfs->ibdev_path, path);
+}
+
+abi34::VerbsDevice* alloc_device(abi34::SysfsDevice* sysfs) {
+  Device* device = make<Device>();
+  if (device == nullptr) return nullptr;
+  if (read_socket_path(sysfs->ibdev_path, device->socket_path)) return &device->base;
+  dispose(device);
+  return nullptr;
+}
+
+void uninit_device(abi34::VerbsDevice* device) { dispose(reinterpret_cast<Device*>(device)); }
+
+/// Connects to the daemon and maps the session. 0 or an errno value.
+int open_session(Context& context, const char* socket_path) {
+  if (const int error = context.control.connect(socket_path)) return error;
+
+  const abi::HelloRequest hello{abi::kSessionMagic, abi::kAbiVersion, 0};
+  abi::HelloReply reply{};
+  ReceivedFds fds;
+  if (const int error = context.control.call(abi::Operation::kHello, hello, reply, fds))
+    return error;
+  if (fds.count() != 3) return EPROTO;
+  const int memory = fds.take(0);
+  const int wake = fds.take(1);
+  const int async = fds.take(2);
+  context.ibv()->async_fd = async;
+  // The library's users expect a blocking file until they say otherwise.
+  ::fcntl(async, F_SETFL, ::fcntl(async, F_GETFL) & ~O_NONBLOCK);
+  if (const int error = context.session.open(memory, wake, reply.vcbs)) return error;
+
+  return context.control.call(abi::Operation::kQueryDevice, abi::HandleBody{}, context.limits);
+}
+
+/// The library made `context` of zero bytes; our parts begin to live here and end in close().
+void construct_parts(Context& context) {
+  new (&context.control) ControlChannel;
+  new (&context.session) Session;
+  new (&context.segments) Segments;
+  new (&context.qps) QpTable;
+  new (&context.forked) std::atomic<bool>(false);
+}
+
+void close(Context& context) {
+  context.qps.~QpTable();
+  context.segments.~Segments();
+  context.session.~Session();
+  context.control.~ControlChannel();
+  verbs_uninit_context(&context.verbs);
+  std::free(&context);
+}
+
+void free_context(ibv_context* ibv_context) {
+  Context* context = to_context(ibv_context);
+  stop_serving_files(*context);
+  close(*context);
+}
+
+/// Events are counted where they are read (event_files.hpp).
+void async_event(ibv_context*, ibv_async_event*) {}
+
+constexpr abi34::ContextOps make_operations() {
+  abi34::ContextOps ops{};
+  ops.alloc_pd = alloc_pd;
+  ops.async_event = async_event;
+  ops.cq_event = cq_event;
+  ops.create_ah = create_ah;
+  ops.create_cq = create_cq;
+  ops.create_qp = create_qp;
+  ops.create_srq = create_srq;
+  ops.dealloc_pd = dealloc_pd;
+  ops.dereg_mr = dereg_mr;
+  ops.destroy_ah = destroy_ah;
+  ops.destroy_cq = destroy_cq;
+  ops.destroy_qp = destroy_qp;
+  ops.destroy_srq = destroy_srq;
+  ops.free_context = free_context;
+  ops.modify_qp = modify_qp;
+  ops.modify_srq = modify_srq;
+  ops.poll_cq = poll_cq;
+  ops.post_recv = post_recv;
+  ops.post_send = post_send;
+  ops.post_srq_recv = post_srq_recv;
+  ops.query_device_ex = query_device_ex;
+  ops.query_port = query_port;
+  ops.query_qp = query_qp;
+  ops.query_srq = query_srq;
+  ops.reg_mr = reg_mr;
+  ops.req_notify_cq = req_notify_cq;
+  ops.resize_cq = resize_cq;
+  return ops;
+}
+
+verbs_context* alloc_context(ibv_device* ibv_device, int cmd_fd, void*) {
+  static constexpr abi34::ContextOps kOperations = make_operations();
+  static constexpr std::uint32_t kNoKernelDriver = 0;
+  auto* context = static_cast<Context*>(
+      _verbs_init_and_alloc_context(ibv_device, cmd_fd, sizeof(Context), nullptr, kNoKernelDriver));
+  if (context == nullptr) return nullptr;
+  construct_parts(*context);
+  const auto* device = reinterpret_cast<const Device*>(ibv_device);
+  if (const int error = open_session(*context, device->socket_path)) {
+    close(*context);
+    errno = error;
+    return nullptr;
+  }
+  context->ibv()->num_comp_vectors = static_cast<int>(context->limits.completion_vectors);
+  verbs_set_ops(&context->verbs, &kOperations);
+  serve_files(*context);
+  return &context->verbs;
+}
+
+constexpr abi34::DeviceOps kDeviceOps = {
+    .name = "softhca",
+    .match_min_abi_version = 0,
+    .match_max_abi_version = 0x7fffffff,
+    .match_table = nullptr,
+    .static_providers = nullptr,
+    .match_device = match_device,
+    .alloc_context = alloc_context,
+    .import_context = nullptr,
+    .alloc_device = alloc_device,
+    .uninit_device = uninit_device,
+};
+
+[[gnu::constructor]] void register_provider() { verbs_register_driver_34(&kDeviceOps); }
+
+}  // namespace
+}  // namespace softhca::provider

@@ -1,0 +1,312 @@
+#include "libverbs-provider/event_files.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <rdma/ib_user_verbs.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "libverbs-provider/import_redirect.hpp"
+
+namespace softhca::provider {
+namespace {
+
+enum class FileKind : std::uint32_t { kForeign = 0, kDevice, kChannel, kAsync };
+
+struct File {
+  FileKind kind;
+  std::uint32_t handle;  ///< channels: the daemon's
+  Context* context;
+};
+
+/// Record of the file of asynchronous events.
+struct AsyncRecord {
+  std::uint64_t element;
+  std::uint32_t type;
+  std::uint32_t reserved;
+};
+
+Mutex files_lock;       ///< guards all below, and what event_files.hpp says
+File* files = nullptr;  ///< by descriptor
+std::size_t file_slots = 0;
+Context* contexts = nullptr;
+bool redirected = false;
+
+File find(int fd) {
+  Guard guard(files_lock);
+  if (fd < 0 || static_cast<std::size_t>(fd) >= file_slots) return {};
+  return files[fd];
+}
+
+/// REQUIRES: files_lock held. False when memory is short.
+bool remember(int fd, const File& file) {
+  const auto slot = static_cast<std::size_t>(fd);
+  if (slot >= file_slots) {
+    const std::size_t wanted = slot + 64;
+    auto* grown = static_cast<File*>(std::realloc(files, wanted * sizeof(File)));
+    if (grown == nullptr) return false;
+    std::memset(static_cast<void*>(grown + file_slots), 0, (wanted - file_slots) * sizeof(File));
+    files = grown;
+    file_slots = wanted;
+  }
+  files[slot] = file;
+  return true;
+}
+
+/// REQUIRES: files_lock held.
+void forget(int fd) {
+  if (fd >= 0 && static_cast<std::size_t>(fd) < file_slots) files[fd] = {};
+}
+
+bool has_records(int fd) {
+  pollfd state{fd, POLLIN, 0};
+  return fd >= 0 && ::poll(&state, 1, 0) > 0 && (state.revents & POLLIN) != 0;
+}
+
+// --- the device file -------------------------------------------------------------------------
+
+/// 0 or an errno value.
+int create_channel(Context& context, std::uint32_t& fd) {
+  abi::HandleBody reply{};
+  ReceivedFds fds;
+  const int error = context.control.call(abi::Operation::kCreateChannel, {},
+                                         std::as_writable_bytes(std::span{&reply, 1}), fds);
+  if (error != 0) return error;
+  if (fds.count() != 1) return EPROTO;
+  const int channel = fds.take(0);
+  fd = static_cast<std::uint32_t>(channel);
+  // Made non-blocking by whoever made it or not, it behaves as a fresh kernel file does.
+  ::fcntl(channel, F_SETFL, ::fcntl(channel, F_GETFL) & ~O_NONBLOCK);
+  Guard guard(files_lock);
+  if (remember(channel, {FileKind::kChannel, reply.handle, &context})) return 0;
+  ::close(channel);
+  return ENOMEM;
+}
+
+ssize_t command(Context& context, const void* buffer, std::size_t bytes) {
+  struct Request {
+    ib_uverbs_cmd_hdr header;
+    ib_uverbs_create_comp_channel body;
+  } request;
+  int error = EOPNOTSUPP;
+  if (bytes == sizeof request) {
+    std::memcpy(&request, buffer, sizeof request);
+    ib_uverbs_create_comp_channel_resp response{};
+    if (request.header.command == IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL &&
+        request.header.out_words * 4u == sizeof response) {
+      error = create_channel(context, response.fd);
+      if (error == 0)
+        std::memcpy(reinterpret_cast<void*>(request.body.response), &response, sizeof response);
+    }
+  }
+  if (error == 0) return static_cast<ssize_t>(bytes);
+  errno = error;
+  return -1;
+}
+
+// --- event records ---------------------------------------------------------------------------
+
+EventTarget* target_of(const AsyncRecord& record) {
+  auto* element = reinterpret_cast<void*>(record.element);
+  switch (record.type) {
+    case IBV_EVENT_CQ_ERR:
+      return &static_cast<Cq*>(element)->events;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return &static_cast<Qp*>(element)->events;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return &static_cast<Srq*>(element)->events;
+    default:
+      return nullptr;  // of the port or the device
+  }
+}
+
+/// Counts a record as delivered; false when its object is gone. REQUIRES: files_lock held.
+bool admit(FileKind kind, const void* buffer) {
+  if (kind == FileKind::kChannel) {
+    std::uint64_t element;
+    std::memcpy(&element, buffer, sizeof element);
+    EventTarget& target = reinterpret_cast<Cq*>(element)->events;
+    if (!target.retired) ++target.completions_delivered;
+    return !target.retired;
+  }
+  AsyncRecord record;
+  std::memcpy(&record, buffer, sizeof record);
+  EventTarget* target = target_of(record);
+  if (target == nullptr) return true;
+  if (!target->retired) ++target->async_delivered;
+  return !target->retired;
+}
+
+/// One record of a living object, without waiting; the lock makes it one step with admit().
+ssize_t take_record(int fd, FileKind kind, void* buffer, std::size_t bytes) {
+  Guard guard(files_lock);
+  for (;;) {
+    const ssize_t got = ::recv(fd, buffer, bytes, MSG_DONTWAIT);
+    if (got != static_cast<ssize_t>(bytes) || admit(kind, buffer)) return got;
+  }
+}
+
+ssize_t read_events(int fd, FileKind kind, void* buffer, std::size_t bytes) {
+  if (bytes != (kind == FileKind::kChannel ? sizeof(std::uint64_t) : sizeof(AsyncRecord))) {
+    errno = EINVAL;
+    return -1;
+  }
+  for (;;) {
+    const ssize_t got = take_record(fd, kind, buffer, bytes);
+    if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return got;
+    if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return got;
+    pollfd state{fd, POLLIN, 0};
+    if (::poll(&state, 1, -1) < 0) return -1;
+  }
+}
+
+// --- what the library calls ------------------------------------------------------------------
+
+ssize_t library_write(int fd, const void* buffer, std::size_t bytes) {
+  const File file = find(fd);
+  if (file.kind != FileKind::kDevice) return ::write(fd, buffer, bytes);
+  return command(*file.context, buffer, bytes);
+}
+
+ssize_t library_read(int fd, void* buffer, std::size_t bytes) {
+  const File file = find(fd);
+  if (file.kind != FileKind::kChannel && file.kind != FileKind::kAsync)
+    return ::read(fd, buffer, bytes);
+  return read_events(fd, file.kind, buffer, bytes);
+}
+
+int library_close(int fd) {
+  {
+    Guard guard(files_lock);
+    forget(fd);
+  }
+  return ::close(fd);
+}
+
+// --- fork ------------------------------------------------------------------------------------
+
+void before_fork() { files_lock.lock(); }
+void after_fork_parent() { files_lock.unlock(); }
+/// The child must neither disturb the parent's session nor keep its connection open.
+void after_fork_child() {
+  for (Context* c = contexts; c != nullptr; c = c->next) {
+    c->forked.store(true, std::memory_order_relaxed);
+    c->control.abandon();
+    c->session.abandon();
+    c->segments.abandon();
+  }
+  files_lock.unlock();
+}
+
+/// REQUIRES: files_lock held.
+void redirect_library() {
+  if (redirected) return;
+  redirected = true;
+  const auto* inside = reinterpret_cast<const void*>(&verbs_set_ops);
+  // read() first: without it a channel could not be used safely, without write() none is made.
+  if (redirect_import(inside, "read", reinterpret_cast<void*>(&library_read)) &&
+      redirect_import(inside, "close", reinterpret_cast<void*>(&library_close)))
+    redirect_import(inside, "write", reinterpret_cast<void*>(&library_write));
+  ::pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+void await_acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& done,
+                        std::uint32_t delivered) {
+  pthread_mutex_lock(&mutex);
+  while (done != delivered) pthread_cond_wait(&cond, &mutex);
+  pthread_mutex_unlock(&mutex);
+}
+
+/// True when no record can name the object.
+bool mark_retired(Context& context, EventTarget& target, int channel) {
+  Guard guard(files_lock);
+  target.retired = true;
+  return !has_records(context.ibv()->async_fd) && !has_records(channel);
+}
+
+bool waits_for_acknowledgement(const Context& context) {
+  return !context.forked.load(std::memory_order_relaxed);  // the others' threads are not here
+}
+
+}  // namespace
+
+void serve_files(Context& context) {
+  Guard guard(files_lock);
+  redirect_library();
+  remember(context.ibv()->cmd_fd, {FileKind::kDevice, 0, &context});
+  remember(context.ibv()->async_fd, {FileKind::kAsync, 0, &context});
+  context.next = contexts;
+  contexts = &context;
+}
+
+void stop_serving_files(Context& context) {
+  Guard guard(files_lock);
+  for (std::size_t fd = 0; fd < file_slots; ++fd)
+    if (files[fd].context == &context) files[fd] = {};
+  for (Context** c = &contexts; *c != nullptr; c = &(*c)->next) {
+    if (*c != &context) continue;
+    *c = context.next;
+    break;
+  }
+  while (Buried* grave = context.buried) {
+    context.buried = grave->next;
+    grave->dispose(grave->object);
+    std::free(grave);
+  }
+}
+
+std::optional<std::uint32_t> channel_handle(const Context& context, int fd) {
+  const File file = find(fd);
+  if (file.kind != FileKind::kChannel || file.context != &context) return std::nullopt;
+  return file.handle;
+}
+
+bool retire(Context& context, EventTarget& target, Cq* cq) {
+  ibv_cq& base = cq->base.cq;
+  const bool unnamed =
+      mark_retired(context, target, base.channel != nullptr ? base.channel->fd : -1);
+  if (waits_for_acknowledgement(context)) {
+    await_acknowledged(base.mutex, base.cond, base.comp_events_completed,
+                       target.completions_delivered);
+    await_acknowledged(base.mutex, base.cond, base.async_events_completed, target.async_delivered);
+  }
+  return unnamed;
+}
+
+bool retire(Context& context, EventTarget& target, Qp* qp) {
+  ibv_qp& base = qp->base.qp;
+  const bool unnamed = mark_retired(context, target, -1);
+  if (waits_for_acknowledgement(context))
+    await_acknowledged(base.mutex, base.cond, base.events_completed, target.async_delivered);
+  return unnamed;
+}
+
+bool retire(Context& context, EventTarget& target, Srq* srq) {
+  ibv_srq& base = srq->base.srq;
+  const bool unnamed = mark_retired(context, target, -1);
+  if (waits_for_acknowledgement(context))
+    await_acknowledged(base.mutex, base.cond, base.events_completed, target.async_delivered);
+  return unnamed;
+}
+
+void bury(Context& context, void* object, void (*dispose)(void*)) {
+  auto* grave = static_cast<Buried*>(std::malloc(sizeof(Buried)));
+  if (grave == nullptr) return;  // the object stays allocated, which is what matters
+  Guard guard(files_lock);
+  *grave = {object, dispose, context.buried};
+  context.buried = grave;
+}
+
+}  // namespace softhca::provider

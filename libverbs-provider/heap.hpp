@@ -1,0 +1,63 @@
+// Objects on the C heap: the library that loads this provider is C, and neither exceptions nor the
+// C++ runtime are wanted in the processes it is loaded into.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace softhca::provider {
+
+/// Null when memory is short; errno is ENOMEM then.
+template <class T>
+T* make() {
+  static_assert(alignof(T) <= alignof(std::max_align_t));
+  void* memory = std::calloc(1, sizeof(T));
+  return memory == nullptr ? nullptr : new (memory) T{};
+}
+
+template <class T>
+void dispose(T* object) {
+  if (object == nullptr) return;
+  object->~T();
+  std::free(object);
+}
+
+struct Dispose {
+  template <class T>
+  void operator()(T* object) const {
+    dispose(object);
+  }
+};
+template <class T>
+using Owned = std::unique_ptr<T, Dispose>;
+
+/// Zeroed array of a trivial type, freed with its owner.
+template <class T>
+class Array {
+ public:
+  Array() = default;
+  Array(Array&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  Array& operator=(Array&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~Array() { std::free(data_); }
+
+  /// False when memory is short.
+  bool allocate(std::size_t count) {
+    std::free(data_);
+    data_ = static_cast<T*>(std::calloc(count != 0 ? count : 1, sizeof(T)));
+    return data_ != nullptr;
+  }
+  T& operator[](std::size_t i) { return data_[i]; }
+  const T& operator[](std::size_t i) const { return data_[i]; }
+  T* data() { return data_; }
+
+ private:
+  T* data_ = nullptr;
+};
+
+}  // namespace softhca::provider

@@ -1,0 +1,51 @@
+// The operations this provider hands to the library, by file. Those that return a pointer set
+// errno when it is null; those that return int return 0 or an errno value (polling: a count).
+#pragma once
+
+#include "libverbs-provider/abi34.hpp"
+
+namespace softhca::provider {
+
+// query.cpp
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* attr, std::size_t attr_size);
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr);
+
+// memory.cpp
+ibv_pd* alloc_pd(ibv_context* context);
+int dealloc_pd(ibv_pd* pd);
+ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access);
+int dereg_mr(abi34::VerbsMr* mr);
+
+// address_handle.cpp
+ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr);
+int destroy_ah(ibv_ah* ah);
+
+// completion_queue.cpp
+ibv_cq* create_cq(ibv_context* context, int cqe, ibv_comp_channel* channel, int comp_vector);
+int resize_cq(ibv_cq* cq, int cqe);
+int destroy_cq(ibv_cq* cq);
+int req_notify_cq(ibv_cq* cq, int solicited_only);
+void cq_event(ibv_cq* cq);
+
+// poll.cpp
+int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc);
+
+// shared_receive_queue.cpp
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init);
+int modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask);
+int query_srq(ibv_srq* srq, ibv_srq_attr* attr);
+int destroy_srq(ibv_srq* srq);
+
+// queue_pair.cpp
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init);
+int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
+int query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init);
+int destroy_qp(ibv_qp* qp);
+
+// post_send.cpp, post_receive.cpp
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+
+}  // namespace softhca::provider

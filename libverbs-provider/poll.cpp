@@ -1,0 +1,95 @@
+#include <sched.h>
+
+#include <cerrno>
+
+#include "libverbs-provider/context.hpp"
+#include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/queues.hpp"
+
+namespace softhca::provider {
+namespace {
+
+/// Two busy pollers on one core cost 8 ms a switch; giving the core away after some empty polls,
+/// microseconds.
+constexpr std::uint32_t kEmptyPollsBeforeYield = 16;
+/// How often a poller of an empty queue asks whether the daemon still lives.
+constexpr std::uint32_t kEmptyPollsBeforeCheck = 1 << 14;
+
+/// Takes the element out of the queue it belonged to; its wr_id.
+std::uint64_t complete_send(SendQueue& queue, std::uint32_t sequence) {
+  const std::uint64_t wr_id = queue.wr_ids[sequence & queue.mask];
+  // One completion frees all earlier, unsignalled commands as well.
+  queue.completed.store(sequence + 1, std::memory_order_release);
+  return wr_id;
+}
+
+std::uint64_t complete_receive(Qp& qp, std::uint32_t index) {
+  if (qp.srq != nullptr) return return_slot(*qp.srq, index);
+  ReceiveQueue& queue = qp.receive;
+  const std::uint64_t wr_id = queue.wr_ids[index & queue.mask];
+  queue.completed.store(index + 1, std::memory_order_release);
+  return wr_id;
+}
+
+/// False when the completion is of a queue pair that is no more.
+bool translate(const QpTable& qps, const Completion& completion, ibv_wc& wc) {
+  if (completion.is_receive == kDiscarded) return false;
+  Qp* qp = qps.find(completion.qpn);
+  if (qp == nullptr) return false;
+  if (completion.status != IBV_WC_SUCCESS) qp->flushing.store(true, std::memory_order_relaxed);
+  wc.wr_id = completion.is_receive != 0 ? complete_receive(*qp, completion.index)
+                                        : complete_send(qp->send, completion.index);
+  wc.status = static_cast<ibv_wc_status>(completion.status);
+  wc.opcode = static_cast<ibv_wc_opcode>(completion.opcode);
+  wc.vendor_err = 0;
+  wc.byte_len = completion.byte_len;
+  wc.imm_data = completion.imm;  // in a union with invalidated_rkey
+  wc.qp_num = completion.qpn;
+  wc.src_qp = completion.source_qp;
+  wc.wc_flags = completion.flags;
+  wc.pkey_index = 0;
+  wc.slid = 0;
+  wc.sl = 0;
+  wc.dlid_path_bits = 0;
+  return true;
+}
+
+int take_backlog(Cq& cq, int entries, ibv_wc* wc) {
+  int count = 0;
+  while (count < entries && cq.backlog_next != cq.backlog_count)
+    if (translate(cq.context->qps, cq.backlog[cq.backlog_next++], wc[count])) ++count;
+  return count;
+}
+
+int take(Cq& cq, int entries, ibv_wc* wc) {
+  Guard guard(cq.lock);
+  int count = take_backlog(cq, entries, wc);
+  const std::uint32_t first = cq.ring.consumer;
+  while (count < entries) {
+    const abi::CompletionElement* element = cq.ring.peek(cq.ring.consumer);
+    if (element == nullptr) break;
+    ++cq.ring.consumer;
+    if (translate(cq.context->qps, copy_completion(*element), wc[count])) ++count;
+  }
+  if (cq.ring.consumer != first)
+    cq.ring.header->consumer.store(cq.ring.consumer, std::memory_order_release);
+  cq.empty_polls = count == 0 ? cq.empty_polls + 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* ibv_cq, int entries, ibv_wc* wc) {
+  Cq& cq = *to_cq(ibv_cq);
+  if (cq.context->forked.load(std::memory_order_relaxed)) return -EIO;
+  const int count = take(cq, entries, wc);
+  if (count != 0 || entries <= 0) return count;
+
+  const std::uint32_t empty = cq.empty_polls;
+  if (empty % kEmptyPollsBeforeYield == 0) sched_yield();
+  // What a daemon left behind is taken before its end is told.
+  if (empty % kEmptyPollsBeforeCheck == 0) cq.context->control.hung_up();
+  return cq.context->control.lost() ? -EIO : 0;
+}
+
+}  // namespace softhca::provider

@@ -1,0 +1,181 @@
+#include <bit>
+#include <cerrno>
+
+#include "libverbs-provider/context.hpp"
+#include "libverbs-provider/event_files.hpp"
+#include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/qp_attributes.hpp"
+#include "libverbs-provider/queues.hpp"
+
+namespace softhca::provider {
+namespace {
+
+/// 0 or an errno value.
+int attach_send(Context& context, const abi::CreateQpReply& reply, SendQueue& queue) {
+  if (!std::has_single_bit(reply.send_entries) || reply.max_send_wr > reply.send_entries ||
+      reply.max_inline > abi::kMaxInline || reply.max_send_sge > abi::kMaxSge)
+    return EPROTO;
+  queue.stride = abi::send_stride(reply.max_send_sge, reply.max_inline);
+  queue.ring =
+      context.segments.find(reply.send_ring, std::uint64_t{reply.send_entries} * queue.stride);
+  if (queue.ring == nullptr) return EPROTO;
+  queue.mask = reply.send_entries - 1;
+  queue.max_wr = reply.max_send_wr;
+  queue.max_sge = reply.max_send_sge;
+  queue.max_inline = reply.max_inline;
+  return queue.wr_ids.allocate(reply.send_entries) ? 0 : ENOMEM;
+}
+
+/// 0 or an errno value.
+int attach_receive(Context& context, const abi::CreateQpReply& reply, ReceiveQueue& queue) {
+  if (!std::has_single_bit(reply.receive_entries) || reply.max_receive_wr > reply.receive_entries)
+    return EPROTO;
+  queue.stride = abi::receive_stride(reply.max_receive_sge);
+  const std::uint64_t needed =
+      sizeof(abi::ReceiveRingHeader) + std::uint64_t{reply.receive_entries} * queue.stride;
+  std::byte* base = context.segments.find(reply.receive_ring, needed);
+  if (base == nullptr) return EPROTO;
+  queue.header = reinterpret_cast<abi::ReceiveRingHeader*>(base);
+  queue.elements = base + sizeof(abi::ReceiveRingHeader);
+  queue.mask = reply.receive_entries - 1;
+  queue.max_wr = reply.max_receive_wr;
+  queue.max_sge = reply.max_receive_sge;
+  return queue.wr_ids.allocate(reply.receive_entries) ? 0 : ENOMEM;
+}
+
+/// 0 or an errno value.
+int attach(Context& context, const abi::CreateQpReply& reply, ReceivedFds& fds, Qp& qp) {
+  if (reply.new_segment != 0)
+    if (const int error = context.segments.announce(reply.send_ring.segment, fds)) return error;
+  if (const int error = attach_send(context, reply, qp.send)) return error;
+  if (qp.srq == nullptr)
+    if (const int error = attach_receive(context, reply, qp.receive)) return error;
+  return context.qps.insert(reply.qpn, &qp) ? 0 : ENOMEM;
+}
+
+bool supported(ibv_qp_type type) {
+  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+}
+
+/// 0 or an errno value.
+int create(Context& context, Qp& qp, const ibv_pd& pd, ibv_qp_init_attr& init) {
+  if (!supported(init.qp_type)) return EOPNOTSUPP;
+  if (init.send_cq == nullptr || init.recv_cq == nullptr) return EINVAL;
+  abi::CreateQpRequest request{};
+  request.user_handle = user_handle_of(&qp);
+  request.pd = pd.handle;
+  request.type = init.qp_type;
+  request.send_cq = init.send_cq->handle;
+  request.receive_cq = init.recv_cq->handle;
+  request.srq = init.srq != nullptr ? init.srq->handle : abi::kNoHandle;
+  request.max_send_wr = init.cap.max_send_wr;
+  request.max_receive_wr = init.srq != nullptr ? 0 : init.cap.max_recv_wr;
+  request.max_send_sge = init.cap.max_send_sge;
+  request.max_receive_sge = init.srq != nullptr ? 0 : init.cap.max_recv_sge;
+  request.max_inline = init.cap.max_inline_data;
+  request.signal_all = init.sq_sig_all != 0 ? 1 : 0;
+
+  abi::CreateQpReply reply{};
+  ReceivedFds fds;
+  if (const int error = context.control.call(abi::Operation::kCreateQp, request, reply, fds))
+    return error;
+  qp.context = &context;
+  qp.qpn = reply.qpn;
+  qp.type = init.qp_type;
+  qp.srq = init.srq != nullptr ? to_srq(init.srq) : nullptr;
+  qp.signal_all = init.sq_sig_all != 0;
+  const int error = attach(context, reply, fds, qp);
+  if (error != 0) context.control.destroy(abi::Operation::kDestroyQp, reply.qpn);
+  return error;
+}
+
+ibv_qp_cap capabilities(const Qp& qp) {
+  return {qp.send.max_wr, qp.receive.max_wr, qp.send.max_sge, qp.receive.max_sge,
+          qp.send.max_inline};
+}
+
+void discard_all_completions(Qp& qp) {
+  Cq& send_cq = *to_cq(qp.base.qp.send_cq);
+  Cq& receive_cq = *to_cq(qp.base.qp.recv_cq);
+  discard_completions(send_cq, qp);
+  if (&receive_cq != &send_cq) discard_completions(receive_cq, qp);
+}
+
+/// After a transition to RESET both sides count from 0 again.
+void reset(Qp& qp) {
+  discard_all_completions(qp);
+  {
+    Guard guard(qp.send.lock);
+    qp.send.next = 0;
+    qp.send.completed.store(0, std::memory_order_relaxed);
+  }
+  qp.flushing.store(false, std::memory_order_relaxed);
+  if (qp.srq != nullptr) return;
+  Guard guard(qp.receive.lock);
+  qp.receive.next = 0;
+  qp.receive.completed.store(0, std::memory_order_relaxed);
+  qp.receive.header->producer.store(0, std::memory_order_release);
+}
+
+}  // namespace
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  Owned<Qp> qp(make<Qp>());
+  if (qp == nullptr) return nullptr;
+  if (const int error = create(*to_context(pd->context), *qp, *pd, *init)) {
+    errno = error;
+    return nullptr;
+  }
+  init->cap = capabilities(*qp);
+  ibv_qp& base = qp->base.qp;
+  base.handle = qp->qpn;
+  base.qp_num = qp->qpn;
+  base.send_cq = init->send_cq;
+  base.recv_cq = init->recv_cq;
+  return &qp.release()->base.qp;
+}
+
+int modify_qp(ibv_qp* ibv_qp, ibv_qp_attr* attr, int mask) {
+  Qp& qp = *to_qp(ibv_qp);
+  const abi::ModifyQpRequest request{qp.qpn, 0, to_qp_attributes(*attr, mask)};
+  const iovec body{const_cast<abi::ModifyQpRequest*>(&request), sizeof request};
+  ReceivedFds none;
+  if (const int error = qp.context->control.call(abi::Operation::kModifyQp, {&body, 1}, {}, none))
+    return error;
+  if ((mask & IBV_QP_STATE) == 0) return 0;
+  if (attr->qp_state == IBV_QPS_RESET) reset(qp);
+  qp.state.store(attr->qp_state, std::memory_order_release);
+  return 0;
+}
+
+int query_qp(ibv_qp* ibv_qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
+  Qp& qp = *to_qp(ibv_qp);
+  abi::QueryQpReply reply{};
+  const int error =
+      qp.context->control.call(abi::Operation::kQueryQp, abi::HandleBody{qp.qpn, 0}, reply);
+  if (error != 0) return error;
+  *attr = from_qp_attributes(reply.attributes);
+  attr->cap = capabilities(qp);
+  qp.state.store(attr->qp_state, std::memory_order_release);
+  *init = {};
+  init->qp_context = ibv_qp->qp_context;
+  init->send_cq = ibv_qp->send_cq;
+  init->recv_cq = ibv_qp->recv_cq;
+  init->srq = ibv_qp->srq;
+  init->cap = capabilities(qp);
+  init->qp_type = qp.type;
+  init->sq_sig_all = qp.signal_all ? 1 : 0;
+  return 0;
+}
+
+int destroy_qp(ibv_qp* ibv_qp) {
+  Qp* qp = to_qp(ibv_qp);
+  Context& context = *qp->context;
+  if (const int error = context.control.destroy(abi::Operation::kDestroyQp, qp->qpn)) return error;
+  discard_all_completions(*qp);
+  context.qps.remove(qp->qpn);
+  remove(context, qp);
+  return 0;
+}
+
+}  // namespace softhca::provider

@@ -1,0 +1,43 @@
+// Memory segments that hold the rings of a session: memfds announced by the daemon, mapped whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "libverbs-provider/control_channel.hpp"
+#include "libverbs-provider/lock.hpp"
+
+namespace softhca::provider {
+
+class Segments {
+ public:
+  Segments() = default;
+  ~Segments();
+  Segments(const Segments&) = delete;
+  Segments& operator=(const Segments&) = delete;
+
+  /// Maps a segment announced with a reply: its descriptor must have come. Announced again, the
+  /// new memory replaces the old (the daemon does so only when no ring lies in it). 0 or errno.
+  int announce(std::uint32_t segment, ReceivedFds& fds);
+
+  /// The ring's first byte; null unless it lies in a mapped segment, aligned, with at least
+  /// `needed` bytes.
+  std::byte* find(const abi::RingLocation& ring, std::uint64_t needed);
+
+  /// In a forked child: private memory takes the place of the parent's rings.
+  void abandon();
+
+ private:
+  struct Mapping {
+    std::uint32_t segment;
+    std::byte* base;
+    std::size_t bytes;
+  };
+  Mapping* lookup(std::uint32_t segment);
+
+  Mutex mutex_;
+  Mapping* mappings_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+}  // namespace softhca::provider

@@ -1,0 +1,107 @@
+#include "libverbs-provider/session.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace softhca::provider {
+
+Session::~Session() {
+  if (base_ != nullptr) ::munmap(base_, bytes_);
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+int Session::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
+  wake_fd_ = wake_fd;
+  const bool fits = vcbs <= abi::kMaxVcbsPerSession;
+  bytes_ = abi::session_bytes(vcbs);
+  void* memory = MAP_FAILED;
+  if (fits) memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
+  const int error = fits ? errno : EPROTO;
+  ::close(memory_fd);
+  if (memory == MAP_FAILED) return error;
+
+  base_ = static_cast<std::byte*>(memory);
+  header_ = reinterpret_cast<abi::SessionHeader*>(base_);
+  doorbells_ = reinterpret_cast<abi::Doorbell*>(base_ + abi::kDoorbellOffset);
+  pages_ = reinterpret_cast<abi::VcbPage*>(base_ + abi::kVcbOffset);
+  all_vcbs_ = vcbs == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << vcbs) - 1;
+  return header_->magic == abi::kSessionMagic && header_->version == abi::kAbiVersion ? 0 : EPROTO;
+}
+
+std::uint64_t Session::free_vcbs() const {
+  const std::uint64_t busy = header_->released.load(std::memory_order_acquire) ^
+                             header_->active.load(std::memory_order_acquire);
+  return all_vcbs_ & ~busy;
+}
+
+std::uint64_t Session::claim_vcbs(unsigned count) {
+  const unsigned start = cursor_.fetch_add(count, std::memory_order_relaxed) % 64;
+  std::uint64_t claimed = claimed_.load(std::memory_order_acquire);
+  for (;;) {
+    const std::uint64_t free = free_vcbs() & ~claimed;
+    if (static_cast<unsigned>(std::popcount(free)) < count) return 0;
+    // Round robin: from `start` upwards, then from 0.
+    std::uint64_t candidates = std::rotr(free, static_cast<int>(start));
+    std::uint64_t chosen = 0;
+    for (unsigned i = 0; i < count; ++i) {
+      chosen |= candidates & -candidates;
+      candidates &= candidates - 1;
+    }
+    chosen = std::rotl(chosen, static_cast<int>(start));
+    if (!claimed_.compare_exchange_weak(claimed, claimed | chosen, std::memory_order_acq_rel))
+      continue;
+    // Another thread may have claimed, used and handed over one of them between the look at
+    // `active` and the exchange.
+    if ((free_vcbs() & chosen) == chosen) return chosen;
+    claimed = claimed_.fetch_and(~chosen, std::memory_order_acq_rel) & ~chosen;
+  }
+}
+
+void Session::write_vcb(unsigned vcb, const void* command, std::size_t bytes) {
+  abi::VcbPage& page = pages_[vcb];
+  page.scoreboard.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  std::memcpy(page.command, command, bytes);
+  const auto payload = static_cast<std::uint32_t>(bytes - abi::kCommandHeaderBytes);
+  const std::uint64_t unused = abi::unused_segments(payload);
+  page.scoreboard.store((abi::kAllSegments & ~unused) | unused, std::memory_order_release);
+}
+
+void Session::hand_over(std::uint64_t vcbs) {
+  header_->active.fetch_xor(vcbs, std::memory_order_seq_cst);
+  claimed_.fetch_and(~vcbs, std::memory_order_release);
+  wake_if_parked();
+}
+
+bool Session::ring_doorbell(std::uint32_t qpn, std::uint32_t sequence) {
+  {
+    Guard guard(doorbell_lock_);
+    const std::uint32_t producer = header_->doorbell_producer.load(std::memory_order_relaxed);
+    const std::uint32_t consumer = header_->doorbell_consumer.load(std::memory_order_acquire);
+    if (producer - consumer >= abi::kDoorbellEntries) return false;
+    doorbells_[producer % abi::kDoorbellEntries] = {qpn, sequence};
+    header_->doorbell_producer.store(producer + 1, std::memory_order_seq_cst);
+  }
+  wake_if_parked();
+  return true;
+}
+
+void Session::wake_if_parked() {
+  if (header_->parked.load(std::memory_order_seq_cst) == 0) return;
+  const std::uint64_t one = 1;
+  // Cannot block or fail in a way that matters: a saturated counter wakes the engine as well.
+  [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof one);
+}
+
+void Session::abandon() {
+  if (base_ != nullptr)
+    ::mmap(base_, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+  wake_fd_ = -1;
+}
+
+}  // namespace softhca::provider

@@ -1,0 +1,56 @@
+// The session memory of one opened device (abi/session.hpp): virtual collect buffers and doorbells.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/session.hpp"
+#include "libverbs-provider/lock.hpp"
+
+namespace softhca::provider {
+
+class Session {
+ public:
+  Session() = default;
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Maps the session memfd; both descriptors are the session's from now on. 0 or an errno value.
+  int open(int memory_fd, int wake_fd, std::uint32_t vcbs);
+
+  /// Claims `count` free VCBs for the caller, or none: a mask of their bits, 0 when fewer are free.
+  std::uint64_t claim_vcbs(unsigned count);
+  /// Writes a command into a claimed VCB.
+  void write_vcb(unsigned vcb, const void* command, std::size_t bytes);
+  /// Gives claimed and written VCBs to the engine and wakes it if need be.
+  void hand_over(std::uint64_t vcbs);
+
+  /// Announces that the send queue of `qpn` holds commands up to, not including, `sequence`.
+  /// False when the ring is full.
+  bool ring_doorbell(std::uint32_t qpn, std::uint32_t sequence);
+
+  /// To be called after every store the engine should see soon.
+  void wake_if_parked();
+
+  /// In a forked child: what is mapped here is the parent's, so private memory takes its place.
+  void abandon();
+
+ private:
+  std::uint64_t free_vcbs() const;
+
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+  abi::SessionHeader* header_ = nullptr;
+  abi::Doorbell* doorbells_ = nullptr;
+  abi::VcbPage* pages_ = nullptr;
+  std::uint64_t all_vcbs_ = 0;
+  int wake_fd_ = -1;
+  /// VCBs some thread of this process is writing.
+  std::atomic<std::uint64_t> claimed_{0};
+  std::atomic<std::uint32_t> cursor_{0};
+  SpinLock doorbell_lock_;
+};
+
+}  // namespace softhca::provider

@@ -1,0 +1,98 @@
+#include <bit>
+#include <cerrno>
+
+#include "libverbs-provider/context.hpp"
+#include "libverbs-provider/event_files.hpp"
+#include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/queues.hpp"
+
+namespace softhca::provider {
+namespace {
+
+/// 0 or an errno value.
+int attach(Context& context, const abi::CreateSrqReply& reply, ReceivedFds& fds, Srq& srq) {
+  if (reply.new_segment != 0)
+    if (const int error = context.segments.announce(reply.ring.segment, fds)) return error;
+  if (!std::has_single_bit(reply.entries) || reply.max_wr > reply.entries) return EPROTO;
+  srq.stride = abi::receive_stride(reply.max_sge);
+  const std::uint64_t needed =
+      sizeof(abi::ReceiveRingHeader) + std::uint64_t{reply.entries} * srq.stride;
+  std::byte* base = context.segments.find(reply.ring, needed);
+  if (base == nullptr) return EPROTO;
+  srq.header = reinterpret_cast<abi::ReceiveRingHeader*>(base);
+  srq.elements = base + sizeof(abi::ReceiveRingHeader);
+  srq.mask = reply.entries - 1;
+  srq.max_wr = reply.max_wr;
+  srq.max_sge = reply.max_sge;
+  if (!srq.free_slots.allocate(srq.max_wr) || !srq.wr_ids.allocate(srq.max_wr)) return ENOMEM;
+  for (std::uint32_t i = 0; i < srq.max_wr; ++i) srq.free_slots[i] = srq.max_wr - 1 - i;
+  srq.free_count = srq.max_wr;
+  return 0;
+}
+
+/// 0 or an errno value.
+int create(Context& context, Srq& srq, const ibv_pd& pd, const ibv_srq_attr& attr) {
+  const abi::CreateSrqRequest request{user_handle_of(&srq), pd.handle, attr.max_wr, attr.max_sge,
+                                      attr.srq_limit};
+  abi::CreateSrqReply reply{};
+  ReceivedFds fds;
+  if (const int error = context.control.call(abi::Operation::kCreateSrq, request, reply, fds))
+    return error;
+  srq.context = &context;
+  srq.base.srq.handle = reply.handle;
+  const int error = attach(context, reply, fds, srq);
+  if (error != 0) context.control.destroy(abi::Operation::kDestroySrq, reply.handle);
+  return error;
+}
+
+}  // namespace
+
+std::uint64_t return_slot(Srq& srq, std::uint32_t index) {
+  if (index >= srq.max_wr) return 0;
+  Guard guard(srq.lock);
+  const std::uint64_t wr_id = srq.wr_ids[index];
+  if (srq.free_count < srq.max_wr) srq.free_slots[srq.free_count++] = index;
+  return wr_id;
+}
+
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+  Owned<Srq> srq(make<Srq>());
+  if (srq == nullptr) return nullptr;
+  if (const int error = create(*to_context(pd->context), *srq, *pd, init->attr)) {
+    errno = error;
+    return nullptr;
+  }
+  init->attr.max_wr = srq->max_wr;
+  init->attr.max_sge = srq->max_sge;
+  srq->base.type = IBV_SRQT_BASIC;
+  return &srq.release()->base.srq;
+}
+
+int modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;  // the device does not resize them
+  if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
+  const abi::ModifySrqRequest request{srq->handle, attr->srq_limit};
+  const iovec body{const_cast<abi::ModifySrqRequest*>(&request), sizeof request};
+  ReceivedFds none;
+  return to_srq(srq)->context->control.call(abi::Operation::kModifySrq, {&body, 1}, {}, none);
+}
+
+int query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
+  abi::QuerySrqReply reply{};
+  const int error = to_srq(srq)->context->control.call(abi::Operation::kQuerySrq,
+                                                       abi::HandleBody{srq->handle, 0}, reply);
+  if (error != 0) return error;
+  *attr = {reply.max_wr, reply.max_sge, reply.limit};
+  return 0;
+}
+
+int destroy_srq(ibv_srq* ibv_srq) {
+  Srq* srq = to_srq(ibv_srq);
+  Context& context = *srq->context;
+  if (const int error = context.control.destroy(abi::Operation::kDestroySrq, ibv_srq->handle))
+    return error;
+  remove(context, srq);
+  return 0;
+}
+
+}  // namespace softhca::provider
