@@ -26,8 +26,8 @@ struct PortCounters {
   std::uint64_t rx_bytes = 0;
   std::uint64_t tx_frames = 0;
   std::uint64_t tx_bytes = 0;
-  std::uint64_t rx_missed = 0;  ///< lost before the daemon saw them, where the device counts them
-  std::uint64_t tx_dropped = 0; ///< refused by the device
+  std::uint64_t rx_missed = 0;   ///< lost before the daemon saw them, where the device counts them
+  std::uint64_t tx_dropped = 0;  ///< refused by the device
 };
 
 class Port {

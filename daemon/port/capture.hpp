@@ -1,0 +1,75 @@
+// Writes what passes through a port to a pcapng file, both directions, for tshark and Wireshark.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/port/port.hpp"
+
+namespace softhca::port {
+
+enum class Direction : std::uint8_t { kInbound = 1, kOutbound = 2 };  // as in pcapng's epb_flags
+
+/// A pcapng file with one Ethernet interface and nanosecond time stamps.
+class CaptureFile {
+ public:
+  /// Creates or replaces the file. Frames after the first `most_frames` are not written.
+  static Expected<std::unique_ptr<CaptureFile>> create(const std::string& path,
+                                                       std::uint64_t most_frames);
+  void write(std::span<const std::byte> frame, Direction direction, Time when);
+  /// Puts what was written into the file, so that it can be read while the capture goes on.
+  void flush();
+  std::uint64_t frames() const { return frames_; }
+
+ private:
+  struct Closer {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
+  CaptureFile(std::FILE* file, std::uint64_t most_frames);
+
+  std::unique_ptr<std::FILE, Closer> file_;
+  std::uint64_t left_;
+  std::uint64_t frames_ = 0;
+  bool unflushed_ = false;
+};
+
+/// A debugging aid: it writes to a file from the thread that drives the port.
+class CapturePort final : public Port {
+ public:
+  CapturePort(std::unique_ptr<Port> inner, std::unique_ptr<CaptureFile> file)
+      : inner_(std::move(inner)), file_(std::move(file)) {}
+
+  /// The time stamp of the frames to come. Without it frames are numbered by the microsecond.
+  void set_time(Time now) {
+    now_ = now;
+    counted_ = false;
+  }
+
+  std::size_t receive(std::span<Frame> out) override;
+  void release(std::span<const Frame> frames) override { inner_->release(frames); }
+  Frame allocate() override { return inner_->allocate(); }
+  void transmit(const Frame& frame) override;
+  void flush() override;
+
+  MacAddress mac() const override { return inner_->mac(); }
+  std::uint32_t mtu() const override { return inner_->mtu(); }
+  bool link_up() const override { return inner_->link_up(); }
+  PortCounters counters() const override { return inner_->counters(); }
+  int wait_fd() const override { return inner_->wait_fd(); }
+  void prepare_sleep() override { inner_->prepare_sleep(); }
+
+ private:
+  void record(const Frame& frame, Direction direction);
+
+  std::unique_ptr<Port> inner_;
+  std::unique_ptr<CaptureFile> file_;
+  Time now_{};
+  bool counted_ = true;
+};
+
+}  // namespace softhca::port

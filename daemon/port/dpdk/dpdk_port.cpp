@@ -1,0 +1,168 @@
+#include "daemon/port/dpdk/dpdk_port.hpp"
+
+#include <net/if.h>
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "daemon/port/kernel_guard.hpp"
+
+namespace softhca::port {
+namespace {
+
+constexpr std::size_t kSourceMacOffset = 6;
+constexpr std::uint32_t kEthernetHeader = 14;
+
+rte_mbuf* buffer_of(const Frame& frame) { return static_cast<rte_mbuf*>(frame.token); }
+
+}  // namespace
+
+DpdkPort::DpdkPort(DpdkDevice device) : device_(std::move(device)) {}
+
+DpdkPort::~DpdkPort() {
+  drop_backlog();
+  for (; stash_begin_ < stash_end_; ++stash_begin_)
+    rte_pktmbuf_free(buffer_of(stash_[stash_begin_]));
+  rte_eth_dev_info info{};
+  const bool known = rte_eth_dev_info_get(device_.id, &info) == 0;
+  rte_eth_dev_stop(device_.id);
+  rte_eth_dev_close(device_.id);
+  if (known && info.device != nullptr) rte_dev_remove(info.device);
+  rte_mempool_free(device_.pool);
+}
+
+/// A thread DPDK knows has a buffer cache of its own; without one each buffer goes through the
+/// shared ring of the pool.
+void DpdkPort::adopt_thread() {
+  adopted_ = true;
+  if (rte_lcore_id() == LCORE_ID_ANY) (void)rte_thread_register();
+}
+
+bool DpdkPort::carrier() const {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(device_.id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+/// The frame in `m`, or a null one when it is dropped: our own frame that the kernel shows to every
+/// packet socket, a runt, or one in several buffers that does not fit in the first.
+Frame DpdkPort::accept(rte_mbuf* m) {
+  const bool whole = m->nb_segs == 1 || rte_pktmbuf_linearize(m) == 0;
+  auto* data = rte_pktmbuf_mtod(m, std::byte*);
+  if (!whole || m->data_len < kEthernetHeader) {
+    ++rx_dropped_;
+    rte_pktmbuf_free(m);
+    return {};
+  }
+  if (device_.wake && std::memcmp(data + kSourceMacOffset, device_.mac.bytes.data(),
+                                  device_.mac.bytes.size()) == 0) {
+    rte_pktmbuf_free(m);
+    return {};
+  }
+  return {data, m->data_len, 0, m};
+}
+
+std::size_t DpdkPort::burst(std::span<Frame> out) {
+  // A memif peer that goes away unmaps its rings from DPDK's interrupt thread; the link is taken
+  // down first.
+  if (device_.peer_may_vanish && !carrier()) return 0;
+  std::array<rte_mbuf*, kBurst> got;
+  const auto want = static_cast<std::uint16_t>(std::min(out.size(), got.size()));
+  const std::uint16_t n = rte_eth_rx_burst(device_.id, 0, got.data(), want);
+  std::size_t kept = 0;
+  for (std::uint16_t i = 0; i < n; ++i)
+    if (Frame f = accept(got[i])) out[kept++] = f;
+  return kept;
+}
+
+std::size_t DpdkPort::receive(std::span<Frame> out) {
+  if (!adopted_) [[unlikely]]
+    adopt_thread();
+  if (stash_begin_ == stash_end_) [[likely]]
+    return burst(out);
+  std::size_t n = 0;
+  while (n < out.size() && stash_begin_ < stash_end_) out[n++] = stash_[stash_begin_++];
+  return n;
+}
+
+void DpdkPort::release(std::span<const Frame> frames) {
+  for (const Frame& f : frames) rte_pktmbuf_free(buffer_of(f));
+}
+
+Frame DpdkPort::allocate() {
+  if (backlog_count_ >= kBacklog / 2) [[unlikely]] {
+    flush();
+    if (backlog_count_ >= kBacklog / 2) return {};
+  }
+  rte_mbuf* m = rte_pktmbuf_alloc(device_.pool);
+  if (m == nullptr) return {};
+  return {rte_pktmbuf_mtod(m, std::byte*), 0, rte_pktmbuf_tailroom(m), m};
+}
+
+void DpdkPort::transmit(const Frame& frame) {
+  rte_mbuf* m = buffer_of(frame);
+  assert(frame.length <= frame.capacity);
+  if (frame.length > device_.longest_frame || backlog_count_ == kBacklog) [[unlikely]] {
+    ++tx_dropped_;
+    rte_pktmbuf_free(m);
+    return;
+  }
+  m->data_len = static_cast<std::uint16_t>(frame.length);
+  m->pkt_len = frame.length;
+  backlog_[backlog_count_++] = m;
+  if (backlog_count_ % kBurst == 0) flush();
+}
+
+void DpdkPort::flush() {
+  if (backlog_count_ == 0) return;
+  if (device_.peer_may_vanish && !carrier()) return drop_backlog();
+  std::size_t sent = 0;
+  while (sent < backlog_count_) {
+    const auto want = static_cast<std::uint16_t>(std::min(backlog_count_ - sent, kBurst));
+    const std::uint16_t n = rte_eth_tx_burst(device_.id, 0, backlog_.data() + sent, want);
+    sent += n;
+    if (n < want) break;
+  }
+  std::copy(backlog_.begin() + sent, backlog_.begin() + backlog_count_, backlog_.begin());
+  backlog_count_ -= sent;
+}
+
+void DpdkPort::drop_backlog() {
+  rte_pktmbuf_free_bulk(backlog_.data(), static_cast<unsigned>(backlog_count_));
+  tx_dropped_ += backlog_count_;
+  backlog_count_ = 0;
+}
+
+bool DpdkPort::link_up() const {
+  return device_.interface.empty() ? carrier() : interface_running(device_.interface);
+}
+
+PortCounters DpdkPort::counters() const {
+  rte_eth_stats s{};
+  rte_eth_stats_get(device_.id, &s);
+  return {.rx_frames = s.ipackets,
+          .rx_bytes = s.ibytes,
+          .tx_frames = s.opackets,
+          .tx_bytes = s.obytes,
+          .rx_missed = s.imissed + s.ierrors + s.rx_nombuf + rx_dropped_,
+          .tx_dropped = s.oerrors + tx_dropped_};
+}
+
+/// Empties the wake socket, then looks once more: a frame that came before the emptying would wake
+/// nobody.
+void DpdkPort::prepare_sleep() {
+  if (!device_.wake) return;
+  device_.wake->drain();
+  if (stash_begin_ == stash_end_) {
+    stash_begin_ = 0;
+    stash_end_ = burst(stash_);
+  }
+  if (stash_begin_ < stash_end_) device_.wake->poke();
+}
+
+}  // namespace softhca::port

@@ -1,0 +1,72 @@
+// A started DPDK device, one receive and one transmit queue.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "daemon/port/port.hpp"
+#include "daemon/port/wake_socket.hpp"
+
+struct rte_mbuf;
+struct rte_mempool;
+
+namespace softhca::port {
+
+/// What open_dpdk_port() found out about a device.
+struct DpdkDevice {
+  std::uint16_t id = 0;         ///< DPDK's port number
+  std::string name;             ///< DPDK's device name
+  rte_mempool* pool = nullptr;  ///< owned by the port from here on
+  MacAddress mac;
+  std::uint32_t mtu = 0;
+  std::uint32_t longest_frame = 0;  ///< longer ones are dropped on transmission, and counted
+  std::string interface;            ///< kernel interface below, or empty
+  bool peer_may_vanish = false;     ///< memif: look at the link before each burst
+  std::optional<WakeSocket> wake;
+};
+
+class DpdkPort final : public Port {
+ public:
+  explicit DpdkPort(DpdkDevice device);
+  ~DpdkPort() override;
+  DpdkPort(const DpdkPort&) = delete;
+  DpdkPort& operator=(const DpdkPort&) = delete;
+
+  std::size_t receive(std::span<Frame> out) override;
+  void release(std::span<const Frame> frames) override;
+  Frame allocate() override;
+  void transmit(const Frame& frame) override;
+  void flush() override;
+
+  MacAddress mac() const override { return device_.mac; }
+  std::uint32_t mtu() const override { return device_.mtu; }
+  bool link_up() const override;
+  PortCounters counters() const override;
+  int wait_fd() const override { return device_.wake ? device_.wake->fd() : -1; }
+  void prepare_sleep() override;
+
+ private:
+  static constexpr std::size_t kBurst = 64;
+  /// Frames the device did not take yet. At half of it allocate() refuses, so that the engine
+  /// stops making packets before any is dropped; the other half is for those in the making.
+  static constexpr std::size_t kBacklog = 512;
+
+  void adopt_thread();
+  bool carrier() const;
+  std::size_t burst(std::span<Frame> out);
+  Frame accept(rte_mbuf* m);
+  void drop_backlog();
+
+  DpdkDevice device_;
+  bool adopted_ = false;
+  std::array<rte_mbuf*, kBacklog> backlog_{};
+  std::size_t backlog_count_ = 0;
+  /// Frames that arrived between the engine's last receive() and prepare_sleep().
+  std::array<Frame, kBurst> stash_{};
+  std::size_t stash_begin_ = 0, stash_end_ = 0;
+  std::uint64_t rx_dropped_ = 0, tx_dropped_ = 0;
+};
+
+}  // namespace softhca::port

@@ -1,0 +1,204 @@
+#include "daemon/port/dpdk/open.hpp"
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/port/dpdk/device_args.hpp"
+#include "daemon/port/dpdk/dpdk_port.hpp"
+#include "daemon/port/dpdk/eal.hpp"
+#include "daemon/port/kernel_guard.hpp"
+
+namespace softhca::port {
+namespace {
+
+constexpr std::uint32_t kEthernetOverhead = 18;  // header and one VLAN tag
+constexpr std::uint16_t kDescriptors = 1024;
+constexpr unsigned kPoolCache = 256;
+/// What the kernel puts before a frame in a slot of a packet ring, rounded up.
+constexpr std::uint32_t kPacketRingHeader = 96;
+
+Error failure(const DeviceArgs& args, const std::string& what, int code) {
+  code = code < 0 ? -code : code;
+  return {"port device \"" + args.text() + "\": " + what +
+              (code != 0 ? std::string(": ") + std::strerror(code) : ""),
+          code};
+}
+
+std::string hint(const DeviceArgs& args) {
+  if (args.is("net_af_packet"))
+    return "does not start (is the interface up, and does the daemon have CAP_NET_RAW and "
+           "CAP_NET_ADMIN?)";
+  if (args.is("net_memif")) return "does not start (does the socket's directory exist?)";
+  if (args.is_pci()) return "not found (is the card bound to vfio-pci?)";
+  return "does not start";
+}
+
+/// A memif server that died leaves its socket behind and the next one could not bind it. Removes
+/// it when nobody answers there.
+void remove_stale_socket(const DeviceArgs& args) {
+  const auto path = args.option("socket");
+  const auto role = args.option("role");
+  sockaddr_un address{};
+  if (!args.is("net_memif") || !path || args.option("socket-abstract") != "no" ||
+      (role != "server" && role != "master") || path->size() >= sizeof address.sun_path)
+    return;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path->data(), path->size());
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;
+  const bool refused = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) < 0 &&
+                       errno == ECONNREFUSED;
+  close(fd);
+  if (refused) unlink(path->c_str());
+}
+
+/// Everything a half-opened device must give back. commit() hands it over to the DpdkPort.
+struct Opening {
+  std::uint16_t id = RTE_MAX_ETHPORTS;
+  rte_device* device = nullptr;
+  rte_mempool* pool = nullptr;
+
+  Opening() = default;
+  Opening(const Opening&) = delete;
+  ~Opening() {
+    if (id != RTE_MAX_ETHPORTS) rte_eth_dev_close(id);
+    if (device != nullptr) rte_dev_remove(device);
+    rte_mempool_free(pool);
+  }
+  void commit() {
+    id = RTE_MAX_ETHPORTS;
+    device = nullptr;
+    pool = nullptr;
+  }
+};
+
+/// Asking the device for its port is the only proof that it started: a virtual device that fails
+/// fails nothing else.
+Outcome probe(const DeviceArgs& args, Opening& opening) {
+  std::uint16_t id = 0;
+  if (rte_eth_dev_get_port_by_name(args.name.c_str(), &id) != 0) {
+    const int result = rte_dev_probe(args.text().c_str());
+    if (result != 0) return failure(args, hint(args), result);
+    if (rte_eth_dev_get_port_by_name(args.name.c_str(), &id) != 0)
+      return failure(args, hint(args), 0);
+  } else if (!args.is_pci()) {
+    return failure(args, "a port of that name is open already", EEXIST);
+  }
+  opening.id = id;
+  return {};
+}
+
+Outcome configure(const DeviceArgs& args, Opening& opening, const rte_eth_dev_info& info) {
+  rte_eth_conf conf{};
+  std::uint16_t rx = kDescriptors, tx = kDescriptors;
+  int result = rte_eth_dev_configure(opening.id, 1, 1, &conf);
+  if (result == 0) result = rte_eth_dev_adjust_nb_rx_tx_desc(opening.id, &rx, &tx);
+  if (result != 0) return failure(args, "cannot be configured", result);
+  const int socket = rte_eth_dev_socket_id(opening.id);
+  rte_eth_txconf txconf = info.default_txconf;
+  if (rte_eth_rx_queue_setup(opening.id, 0, rx, static_cast<unsigned>(socket), nullptr,
+                             opening.pool) != 0 ||
+      rte_eth_tx_queue_setup(opening.id, 0, tx, static_cast<unsigned>(socket), &txconf) != 0)
+    return failure(args, "its queues cannot be set up", rte_errno);
+  return {};
+}
+
+/// Bytes of an IP packet the link carries. The kernel's figure for an interface (net_af_packet
+/// would cap it at 1500 and lower the interface's own); for software links what fits in their
+/// buffers; else the device is asked to carry a path MTU of 4096.
+std::uint32_t find_mtu(const DeviceArgs& args, std::uint16_t id, const DpdkPortOptions& options,
+                       std::uint32_t kernel_mtu) {
+  const std::uint32_t room = args.frame_room() - kEthernetOverhead;
+  if (options.mtu != 0) return std::min(options.mtu, room);
+  if (args.is("net_af_packet")) return std::min(kernel_mtu, room - kPacketRingHeader);
+  if (args.is("net_memif") || args.is("net_null") || args.is("net_ring")) return room;
+  std::uint16_t mtu = RTE_ETHER_MTU;
+  if (!args.is("net_tap")) (void)rte_eth_dev_set_mtu(id, static_cast<std::uint16_t>(room));
+  (void)rte_eth_dev_get_mtu(id, &mtu);
+  return std::min<std::uint32_t>(mtu, room);
+}
+
+Expected<rte_mempool*> make_pool(const DeviceArgs& args, const DpdkPortOptions& options) {
+  static unsigned serial = 0;
+  const std::string name = "softhca_port_" + std::to_string(serial++);
+  // net_af_packet copies a whole slot into a buffer without asking for its size.
+  const std::uint32_t room = std::max(args.frame_room(), kDefaultFrameRoom) + RTE_PKTMBUF_HEADROOM;
+  if (room > UINT16_MAX) return failure(args, "its frames are too long", EINVAL);
+  rte_mempool* pool = rte_pktmbuf_pool_create(name.c_str(), options.buffers, kPoolCache, 0,
+                                              static_cast<std::uint16_t>(room), SOCKET_ID_ANY);
+  if (pool == nullptr)
+    return failure(args,
+                   "no memory for " + std::to_string(options.buffers) +
+                       " packet buffers (ask for fewer, or give DPDK more memory)",
+                   rte_errno);
+  return pool;
+}
+
+MacAddress read_mac(std::uint16_t id) {
+  rte_ether_addr address{};
+  (void)rte_eth_macaddr_get(id, &address);
+  MacAddress mac;
+  std::copy_n(address.addr_bytes, mac.bytes.size(), mac.bytes.begin());
+  return mac;
+}
+
+/// The wake socket must exist before the device's own packet socket: the kernel serves the later
+/// one first, so that a frame is in the ring when the wake socket becomes readable.
+Outcome look_at_interface(const DeviceArgs& args, DpdkDevice& device, std::uint32_t& kernel_mtu) {
+  if (!args.is("net_af_packet")) return {};
+  device.interface = *args.option("iface");
+  auto state = read_interface(device.interface);
+  if (!state) return failure(args, state.error().message, 0);
+  kernel_mtu = state->mtu;
+  auto wake = WakeSocket::open(state->index);
+  if (!wake) return failure(args, wake.error().message, wake.error().code);
+  device.wake = std::move(*wake);
+  return {};
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<Port>> open_dpdk_port(const DpdkPortOptions& options) {
+  if (!eal_started()) return Error{"DPDK is not started", EINVAL};
+  auto args = parse_device(options.device);
+  if (!args) return args.error();
+
+  DpdkDevice device;
+  std::uint32_t kernel_mtu = 0;
+  if (auto seen = look_at_interface(*args, device, kernel_mtu); !seen) return seen.error();
+  remove_stale_socket(*args);
+  Opening opening;
+  if (auto found = probe(*args, opening); !found) return found.error();
+  rte_eth_dev_info info{};
+  if (rte_eth_dev_info_get(opening.id, &info) != 0) return failure(*args, "tells nothing", EIO);
+  opening.device = info.device;
+  auto pool = make_pool(*args, options);
+  if (!pool) return pool.error();
+  opening.pool = *pool;
+  if (auto done = configure(*args, opening, info); !done) return done.error();
+
+  device.id = opening.id;
+  device.name = args->name;
+  device.pool = opening.pool;
+  device.mtu = find_mtu(*args, opening.id, options, kernel_mtu);
+  device.longest_frame = device.mtu + kEthernetOverhead;
+  device.peer_may_vanish = args->is("net_memif");
+  if (int result = rte_eth_dev_start(opening.id); result != 0)
+    return failure(*args, "cannot be started", result);
+  // Neighbour solicitations come by multicast. Not every device has the switch, nor needs it.
+  (void)rte_eth_allmulticast_enable(opening.id);
+  device.mac = read_mac(opening.id);
+  opening.commit();
+  return std::unique_ptr<Port>(std::make_unique<DpdkPort>(std::move(device)));
+}
+
+}  // namespace softhca::port
