@@ -1,0 +1,198 @@
+#include "daemon/collect/pcb_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace softhca::collect {
+namespace {
+
+GroupId add(PcbPool& pool, std::uint16_t tenant, std::uint32_t guaranteed, bool may_share = true) {
+  return *pool.add_group({TenantId(tenant), guaranteed, may_share});
+}
+
+std::uint32_t take_all(PcbPool& pool, GroupId group) {
+  std::uint32_t taken = 0;
+  while (pool.allocate(group)) ++taken;
+  return taken;
+}
+
+TEST(PcbPool, OwnThenSharedThenNothing) {
+  PcbPool pool({.pcbs = 10, .dedicated = 0, .max_groups = 2});
+  const GroupId a = add(pool, 0, 3);
+  const GroupId b = add(pool, 1, 4);
+  EXPECT_EQ(take_all(pool, a), 6u);
+  EXPECT_EQ(pool.group(a).pcbs.own_in_use(), 3u);
+  EXPECT_EQ(pool.group(a).pcbs.shared_in_use(), 3u);
+  EXPECT_EQ(pool.group(a).refused.value(), 1u);
+  // The flood of one tenant leaves the other its guarantee, and no more.
+  EXPECT_EQ(take_all(pool, b), 4u);
+  EXPECT_EQ(pool.group(b).pcbs.high_water.value(), 4u);
+}
+
+TEST(PcbPool, WithoutAccessToTheSharedRestTheGuaranteeIsTheCap) {
+  PcbPool pool({.pcbs = 10, .dedicated = 0, .max_groups = 1});
+  EXPECT_EQ(take_all(pool, add(pool, 0, 3, false)), 3u);
+}
+
+TEST(PcbPool, ASharedPcbGivenBackIsAtOnceForOthers) {
+  PcbPool pool({.pcbs = 3, .dedicated = 0, .max_groups = 2});
+  const GroupId a = add(pool, 0, 1);
+  const GroupId b = add(pool, 1, 1);
+  const PcbId first = *pool.allocate(a);
+  ASSERT_TRUE(pool.allocate(a));
+  ASSERT_TRUE(pool.allocate(b));
+  ASSERT_FALSE(pool.allocate(b));
+  pool.free(first);
+  EXPECT_TRUE(pool.allocate(b));
+  EXPECT_FALSE(pool.allocate(a));
+}
+
+TEST(PcbPool, ANewUseStartsWithAnEmptyScoreboard) {
+  PcbPool pool({.pcbs = 1, .dedicated = 0, .max_groups = 1});
+  const GroupId a = add(pool, 5, 1);
+  const PcbId pcb = *pool.allocate(a);
+  pool.state(pcb).scoreboard.add(Scoreboard::kAll);
+  pool.free(pcb);
+  EXPECT_EQ(pool.state(pcb).use, PcbUse::kFree);
+  ASSERT_EQ(pool.allocate(a), pcb);
+  EXPECT_EQ(pool.state(pcb).scoreboard.bits(), 0u);
+  EXPECT_EQ(pool.state(pcb).group, a);
+  EXPECT_EQ(pool.state(pcb).use, PcbUse::kPool);
+  EXPECT_EQ(pool.state(pcb).vcb, kNoVcb);
+}
+
+TEST(PcbPool, RefusesOverCommitmentAndSaysWhy) {
+  PcbPool pool({.pcbs = 10, .dedicated = 0, .max_groups = 3});
+  add(pool, 0, 7);
+  const auto refused = pool.add_group({TenantId(1), 4, true});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOSPC);
+  EXPECT_NE(refused.error().message.find("asked for 4 more, 3 of 10"), std::string::npos)
+      << refused.error().message;
+  add(pool, 1, 3);
+  add(pool, 2, 0);
+  EXPECT_NE(pool.add_group({TenantId(3), 0, true}).error().message.find("full"), std::string::npos);
+}
+
+TEST(PcbPool, RemovesAGroupOnceItHoldsNothing) {
+  PcbPool pool({.pcbs = 4, .dedicated = 2, .max_groups = 1});
+  const GroupId a = add(pool, 0, 4);
+  const PcbId pcb = *pool.allocate(a);
+  EXPECT_EQ(pool.remove_group(a).error().code, EBUSY);
+  pool.free(pcb);
+  const PcbId dedicated = *pool.allocate_dedicated(a);
+  EXPECT_EQ(pool.remove_group(a).error().code, EBUSY);
+  pool.free(dedicated);
+  EXPECT_TRUE(pool.remove_group(a));
+  EXPECT_EQ(pool.remove_group(a).error().code, ENOENT);
+  EXPECT_EQ(pool.remove_group(GroupId(9)).error().code, ENOENT);
+  EXPECT_EQ(take_all(pool, add(pool, 1, 4)), 4u);
+}
+
+TEST(PcbPool, ChangesAGuarantee) {
+  PcbPool pool({.pcbs = 4, .dedicated = 0, .max_groups = 2});
+  const GroupId a = add(pool, 0, 1, false);
+  EXPECT_TRUE(pool.set_guarantee(a, 4));
+  EXPECT_EQ(take_all(pool, a), 4u);
+  EXPECT_EQ(pool.set_guarantee(a, 5).error().code, ENOSPC);
+  EXPECT_EQ(pool.set_guarantee(GroupId(1), 1).error().code, ENOENT);
+}
+
+TEST(PcbPool, DedicatedPcbsAreSharedOutFairlyAndApartFromTheOthers) {
+  PcbPool pool({.pcbs = 2, .dedicated = 7, .max_groups = 3});
+  const GroupId a = add(pool, 0, 0);
+  EXPECT_EQ(pool.dedicated_limit(), 7u);
+  const GroupId b = add(pool, 1, 0);
+  const GroupId c = add(pool, 2, 0);
+  EXPECT_EQ(pool.dedicated_limit(), 2u);
+  EXPECT_EQ(take_all(pool, a), 2u);
+  std::set<std::uint32_t> ids;
+  for (const GroupId group : {a, b, c}) {
+    for (int i = 0; i < 2; ++i) {
+      const auto pcb = pool.allocate_dedicated(group);
+      ASSERT_TRUE(pcb);
+      EXPECT_EQ(pool.state(*pcb).use, PcbUse::kDedicated);
+      EXPECT_TRUE(ids.insert(pcb->value).second);
+      EXPECT_GE(pcb->value, 2u);
+    }
+    EXPECT_FALSE(pool.allocate_dedicated(group));
+    EXPECT_EQ(pool.group(group).dedicated_refused.value(), 1u);
+  }
+  pool.free(PcbId(*ids.begin()));
+  EXPECT_TRUE(pool.allocate_dedicated(a));
+}
+
+TEST(PcbPool, EveryGroupGetsADedicatedPcbOrIsRefused) {
+  PcbPool pool({.pcbs = 2, .dedicated = 1, .max_groups = 3});
+  add(pool, 0, 0);
+  EXPECT_EQ(pool.add_group({TenantId(1), 0, true}).error().code, ENOSPC);
+}
+
+// A group added after others drew more than the part now left to each.
+TEST(PcbPool, ALateGroupWaitsForDedicatedPcbsToDrain) {
+  PcbPool pool({.pcbs = 0, .dedicated = 2, .max_groups = 2});
+  const GroupId a = add(pool, 0, 0);
+  const PcbId first = *pool.allocate_dedicated(a);
+  ASSERT_TRUE(pool.allocate_dedicated(a));
+  const GroupId b = add(pool, 1, 0);
+  EXPECT_FALSE(pool.allocate_dedicated(b));
+  pool.free(first);
+  EXPECT_FALSE(pool.allocate_dedicated(a));
+  EXPECT_TRUE(pool.allocate_dedicated(b));
+}
+
+// Against a model that finds a PCB by counting: same verdicts, no PCB handed out twice, and
+// whoever is below its guarantee is never refused.
+TEST(PcbPool, AgreesWithANaiveModel) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 40; ++round) {
+    const std::uint32_t total = 1 + random() % 200;
+    const std::uint16_t groups = 1 + random() % 5;
+    PcbPool pool({.pcbs = total, .dedicated = 10, .max_groups = groups});
+    struct Held {
+      std::uint32_t guaranteed;
+      bool may_share;
+      std::vector<PcbId> pcbs;
+    };
+    std::vector<Held> model;
+    std::uint32_t left = total;
+    for (std::uint16_t g = 0; g < groups; ++g) {
+      const std::uint32_t guaranteed = random() % (left + 1);
+      left -= guaranteed;
+      model.push_back({guaranteed, random() % 2 != 0, {}});
+      ASSERT_EQ(add(pool, g, guaranteed, model.back().may_share), GroupId(g));
+    }
+    std::set<std::uint32_t> in_use;
+    for (int step = 0; step < 3000; ++step) {
+      const auto g = static_cast<std::uint16_t>(random() % groups);
+      Held& held = model[g];
+      if (random() % 5 < 3) {
+        std::uint32_t shared = 0;
+        for (const Held& h : model)
+          shared += std::max<std::size_t>(h.pcbs.size(), h.guaranteed) - h.guaranteed;
+        const bool expected =
+            held.pcbs.size() < held.guaranteed || (held.may_share && shared < left);
+        const auto pcb = pool.allocate(GroupId(g));
+        ASSERT_EQ(pcb.has_value(), expected);
+        if (!pcb) continue;
+        ASSERT_LT(pcb->value, total);
+        ASSERT_TRUE(in_use.insert(pcb->value).second);
+        held.pcbs.push_back(*pcb);
+      } else if (!held.pcbs.empty()) {
+        std::swap(held.pcbs[random() % held.pcbs.size()], held.pcbs.back());
+        in_use.erase(held.pcbs.back().value);
+        pool.free(held.pcbs.back());
+        held.pcbs.pop_back();
+      }
+      ASSERT_EQ(pool.group(GroupId(g)).pcbs.in_use.value(), held.pcbs.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace softhca::collect
