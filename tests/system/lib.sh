@@ -1,0 +1,76 @@
+# What system tests share. Read inside the sandbox: . "$SYSTEM_TESTS/lib.sh"
+# shellcheck shell=bash
+
+fail() {
+  echo "failed: $*" >&2
+  exit 1
+}
+
+skip() {
+  echo "$*"
+  exit 77
+}
+
+next_port=19000
+
+# Waits until process $2 listens on TCP port $1, or is gone.
+wait_listening() {
+  local pattern
+  pattern=$(printf ':%04X 0*:0000 0A' "$1")
+  for ((i = 0; i < 400; ++i)); do
+    grep -qs "$pattern" /proc/net/tcp /proc/net/tcp6 && return 0
+    kill -0 "$2" 2>/dev/null || return 1
+    sleep 0.05
+  done
+  return 1
+}
+
+# Fills `command` with a program of ibverbs-utils or perftest, told its device and TCP port.
+compose() {  # PROGRAM ARGUMENT...
+  local program=$1
+  shift
+  next_port=$((next_port + 1))
+  case $program in
+    ibv_*) command=("$program" -d "$DEV" -g "$GID" -p "$next_port" "$@") ;;
+    *) command=("$program" -d "$DEV" -x "$GID" -p "$next_port" -F "$@") ;;
+  esac
+}
+
+# Runs a program as server of A (or of $SERVER) and as client of B (or $CLIENT), at most $LIMIT (60)
+# seconds. Both must end well. The client's output stays in $SANDBOX_DIR/client.
+pair() {  # PROGRAM ARGUMENT...
+  local command server limit=${LIMIT:-60}
+  echo "--- $*"
+  compose "$@"
+  timeout --foreground "$limit" ${SERVER:-$A} "${command[@]}" >"$SANDBOX_DIR/server" 2>&1 &
+  server=$!
+  wait_listening "$next_port" "$server" || { cat "$SANDBOX_DIR/server"; fail "$1: no server"; }
+  if ! timeout --foreground "$limit" ${CLIENT:-$B} "${command[@]}" "$A_IP" \
+    >"$SANDBOX_DIR/client" 2>&1; then
+    cat "$SANDBOX_DIR/server" "$SANDBOX_DIR/client"
+    fail "client of $*"
+  fi
+  wait "$server" || { cat "$SANDBOX_DIR/server" "$SANDBOX_DIR/client"; fail "server of $*"; }
+}
+
+# Sum of a metric over all label sets that match: metric URL NAME [LABELS-REGEX].
+metric() {
+  curl -sf --max-time 10 "$1" |
+    awk -v name="$2" -v labels="${3:-}" '
+      { split($1, part, "{") }
+      part[1] == name && $1 ~ labels { sum += $2; found = 1 }
+      END { if (!found) exit 1; printf "%.0f\n", sum }'
+}
+
+# Waits up to ten seconds until a command succeeds.
+eventually() {
+  for ((i = 0; i < 100; ++i)); do
+    "$@" && return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+daemons_live() {
+  kill -0 "$PID_A" 2>/dev/null && kill -0 "$PID_B" 2>/dev/null
+}
