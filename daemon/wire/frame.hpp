@@ -30,6 +30,7 @@ struct ParsedFrame {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
   bool is_ipv4 = false;
+  bool dont_fragment = true;  ///< always so with IPv6
   std::uint16_t udp_source_port = 0;
   std::uint16_t identification = 0;  ///< IPv4 only
   std::uint32_t flow_label = 0;      ///< 20 bits, IPv6 only
@@ -57,6 +58,7 @@ struct FramePath {
   Gid destination;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
+  bool dont_fragment = true;  ///< IPv4 only
   std::uint16_t udp_source_port = kRocePort;
   std::uint32_t flow_label = 0;  ///< 20 bits, IPv6 only
 };

@@ -8,8 +8,6 @@ namespace softhca::wire {
 
 namespace {
 
-constexpr std::uint16_t kDontFragment = 0x4000;
-
 /// UDP header, transport headers, payload, pad and ICRC.
 std::size_t udp_length(std::uint8_t opcode, std::size_t payload_length) {
   assert(opcode_info(opcode).is_known());
@@ -21,7 +19,7 @@ std::size_t udp_length(std::uint8_t opcode, std::size_t payload_length) {
 void write_ipv4(const FramePath& path, std::byte* ip) {
   ip[0] = std::byte{0x45};
   ip[1] = std::byte{path.traffic_class};
-  store_be(ip + 6, kDontFragment);
+  if (path.dont_fragment) store_be(ip + 6, kDontFragment);
   ip[8] = std::byte{path.hop_limit};
   ip[9] = std::byte{kProtocolUdp};
   store_ipv4(ip + 12, path.source);

@@ -19,9 +19,10 @@ DropReason parse_ipv4(std::span<const std::byte>& ip, ParsedFrame& out) {
     return DropReason::kBadIpChecksum;
   const std::size_t total = load_be<std::uint16_t>(&ip[2]);
   if (total > ip.size() || total < kIpv4Length) return DropReason::kBadIpLength;
-  if (load_be<std::uint16_t>(&ip[6]) & (kMoreFragments | kFragmentOffset))
-    return DropReason::kFragment;
+  const auto fragment = load_be<std::uint16_t>(&ip[6]);
+  if (fragment & (kMoreFragments | kFragmentOffset)) return DropReason::kFragment;
   out.is_ipv4 = true;
+  out.dont_fragment = fragment & kDontFragment;
   out.traffic_class = std::to_integer<std::uint8_t>(ip[1]);
   out.identification = load_be<std::uint16_t>(&ip[4]);
   out.hop_limit = std::to_integer<std::uint8_t>(ip[8]);
@@ -40,6 +41,7 @@ DropReason parse_ipv6(std::span<const std::byte>& ip, ParsedFrame& out) {
   const std::size_t total = kIpv6Length + load_be<std::uint16_t>(&ip[4]);
   if (total > ip.size()) return DropReason::kBadIpLength;
   out.is_ipv4 = false;
+  out.dont_fragment = true;
   out.traffic_class = static_cast<std::uint8_t>(first >> 20);
   out.identification = 0;
   out.hop_limit = std::to_integer<std::uint8_t>(ip[7]);

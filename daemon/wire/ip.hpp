@@ -19,6 +19,7 @@ inline constexpr std::uint16_t kEtherTypeVlan = 0x8100;
 inline constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
 
 inline constexpr std::size_t kIpv4Length = 20;
+inline constexpr std::uint16_t kDontFragment = 0x4000;
 inline constexpr std::size_t kIpv6Length = 40;
 inline constexpr std::size_t kUdpLength = 8;
 inline constexpr std::uint8_t kProtocolUdp = 17;
