@@ -17,8 +17,7 @@ Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes) 
   if (!memory) return memory.error();
   const std::uint32_t handle = next_handle_++;
   const Created created{handle, memory->fd(), memory->inode()};
-  entries_[handle] = {std::make_shared<SharedBuffer>(std::move(*memory)), ++use_clock_};
-  trim();
+  entries_[handle] = {std::make_shared<SharedBuffer>(std::move(*memory)), 0};
   return created;
 }
 

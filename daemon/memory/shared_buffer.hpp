@@ -35,10 +35,10 @@ class SharedBuffer {
   SealedMemory memory_;
 };
 
-/// The shared buffers of one session. A buffer without regions is idle; idle ones are kept for the
-/// next registration of the same memory, the least recently used given up first when they exceed
-/// `idle_budget`. Handles of buffers given up are unknown from then on; the process falls back to
-/// registering that memory as kProcess.
+/// The shared buffers of one session. A buffer whose regions are gone is idle; idle ones are kept
+/// for the next registration of the same memory, the least recently used given up first when they
+/// exceed `idle_budget`. Handles of buffers given up are unknown from then on; the process falls
+/// back to registering that memory as kProcess.
 class SharedBufferPool {
  public:
   /// Bytes: of all buffers of the session together, and of the idle ones among them.
@@ -71,8 +71,8 @@ class SharedBufferPool {
  private:
   struct Entry {
     std::shared_ptr<SharedBuffer> buffer;
-    std::uint64_t last_use;
-    bool idle() const { return buffer.use_count() == 1; }
+    std::uint64_t last_use;  ///< 0: never, its first registration is still to come
+    bool idle() const { return last_use != 0 && buffer.use_count() == 1; }
   };
 
   void give_up_idle(std::size_t keep_bytes);

@@ -1,0 +1,184 @@
+#include "daemon/shm/segment_pool.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+namespace softhca::shm {
+namespace {
+
+constexpr std::size_t kPlenty = 64 << 20;
+
+bool all_zero(const std::byte* at, std::size_t bytes) {
+  return std::all_of(at, at + bytes, [](std::byte b) { return b == std::byte{0}; });
+}
+
+SegmentPool::Allocation take(SegmentPool& pool, std::size_t bytes) {
+  auto got = pool.allocate(bytes);
+  if (!got) throw std::runtime_error(got.error().message);
+  return *got;
+}
+
+TEST(SharedSegment, IsSealedAgainstResizing) {
+  auto segment = SharedSegment::create("test", 5000);
+  ASSERT_TRUE(segment);
+  EXPECT_EQ(segment->bytes(), 8192u);
+  EXPECT_NE(segment->inode(), 0u);
+  EXPECT_EQ(::fcntl(segment->fd(), F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  EXPECT_EQ(::fcntl(segment->fd(), F_GETFD), FD_CLOEXEC);
+  EXPECT_NE(::ftruncate(segment->fd(), 0), 0);
+  EXPECT_NE(::ftruncate(segment->fd(), 1 << 20), 0);
+}
+
+TEST(SharedSegment, MappingOutlivesItsDescriptor) {
+  auto segment = SharedSegment::create("test", 4096);
+  ASSERT_TRUE(segment);
+  segment->close_fd();
+  EXPECT_EQ(segment->fd(), -1);
+  segment->base()[4095] = std::byte{1};
+  EXPECT_EQ(segment->base()[4095], std::byte{1});
+}
+
+TEST(SharedSegment, RefusesSizesThatAreNone) {
+  EXPECT_EQ(SharedSegment::create("test", 0).error().code, EINVAL);
+  EXPECT_EQ(SharedSegment::create("test", ~std::size_t{0}).error().code, EINVAL);
+}
+
+TEST(SharedSegment, DiscardZeroesExactlyTheRange) {
+  auto segment = SharedSegment::create("test", 4 * 4096);
+  ASSERT_TRUE(segment);
+  std::byte* base = segment->base();
+  const std::pair<std::size_t, std::size_t> ranges[] = {
+      {0, 16384}, {100, 200}, {100, 8192}, {4096, 4096}, {4000, 200}, {1, 16382}, {0, 0}};
+  for (const auto& [offset, length] : ranges) {
+    std::memset(base, 0xee, 16384);
+    segment->discard(offset, length);
+    EXPECT_TRUE(all_zero(base + offset, length)) << offset;
+    EXPECT_EQ(std::count(base, base + 16384, std::byte{0xee}),
+              static_cast<std::ptrdiff_t>(16384 - length));
+  }
+}
+
+TEST(SegmentPool, PiecesAreAlignedDisjointAndInsideTheirSegment) {
+  SegmentPool pool(kPlenty);
+  const auto a = take(pool, 100);
+  const auto b = take(pool, 64);
+  EXPECT_EQ(a.location.bytes, 100u);
+  EXPECT_EQ(a.location.segment, b.location.segment);
+  EXPECT_EQ(b.location.offset, a.location.offset + 128);
+  EXPECT_EQ(b.base, a.base + 128);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.base) % 64, 0u);
+}
+
+TEST(SegmentPool, ASegmentIsNewUntilAnnounced) {
+  SegmentPool pool(kPlenty);
+  const auto first = take(pool, 64);
+  EXPECT_TRUE(first.new_segment);
+  EXPECT_GE(first.fd, 0);
+  const auto again = take(pool, 64);
+  EXPECT_TRUE(again.new_segment) << "the first reply may not have gone out";
+  EXPECT_EQ(again.fd, first.fd);
+  pool.announced(first.location.segment);
+  EXPECT_EQ(::fcntl(first.fd, F_GETFD), -1) << "descriptor kept open";
+  const auto later = take(pool, 64);
+  EXPECT_FALSE(later.new_segment);
+  EXPECT_EQ(later.fd, -1);
+}
+
+TEST(SegmentPool, SegmentsGrowAndBigRingsGetTheirOwn) {
+  SegmentPool pool(kPlenty);
+  take(pool, 64);
+  EXPECT_EQ(pool.segment_bytes(), SegmentPool::kFirstSegment);
+  take(pool, SegmentPool::kFirstSegment);
+  EXPECT_EQ(pool.segment_bytes(), 3 * SegmentPool::kFirstSegment);
+  const std::size_t before = pool.segment_bytes();
+  const auto big = take(pool, SegmentPool::kLargestSegment + 1);
+  EXPECT_EQ(big.location.offset, 0u);
+  EXPECT_EQ(pool.segment_bytes() - before, SegmentPool::kLargestSegment + 4096);
+}
+
+TEST(SegmentPool, BudgetIsUsedToTheLastPageAndNotBeyond) {
+  SegmentPool pool(SegmentPool::kFirstSegment + 8192);
+  take(pool, SegmentPool::kFirstSegment);
+  const auto refused = pool.allocate(8193);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOMEM);
+  EXPECT_NE(refused.error().message.find("8192"), std::string::npos) << refused.error().message;
+  take(pool, 8192);
+  EXPECT_FALSE(pool.allocate(1));
+}
+
+TEST(SegmentPool, RefusesSizesThatAreNone) {
+  SegmentPool pool(kPlenty);
+  EXPECT_EQ(pool.allocate(0).error().code, EINVAL);
+  EXPECT_EQ(pool.allocate(std::size_t{1} << 32).error().code, EINVAL);
+  EXPECT_EQ(pool.allocate(~std::size_t{0}).error().code, EINVAL);
+}
+
+TEST(SegmentPool, ReusedMemoryIsZeroEvenIfWrittenAfterItsRelease) {
+  SegmentPool pool(kPlenty);
+  const auto first = take(pool, 3 * 4096 + 64);
+  std::memset(first.base, 0xff, first.location.bytes);
+  pool.release(first.location);
+  EXPECT_TRUE(all_zero(first.base, first.location.bytes));
+  std::memset(first.base, 0xff, first.location.bytes);
+  const auto second = take(pool, 3 * 4096 + 64);
+  ASSERT_EQ(second.base, first.base);
+  EXPECT_TRUE(all_zero(second.base, second.location.bytes));
+}
+
+TEST(SegmentPool, NeighboursAreNotTouchedByReleases) {
+  SegmentPool pool(kPlenty);
+  const auto a = take(pool, 64);
+  const auto b = take(pool, 100);
+  const auto c = take(pool, 64);
+  std::memset(a.base, 1, 64);
+  std::memset(c.base, 1, 64);
+  pool.release(b.location);
+  EXPECT_EQ(a.base[63], std::byte{1});
+  EXPECT_EQ(c.base[0], std::byte{1});
+}
+
+TEST(SegmentPool, FreedNeighboursGrowTogetherInAnyOrder) {
+  std::vector<int> order{0, 1, 2, 3};
+  do {
+    SegmentPool pool(SegmentPool::kFirstSegment);
+    std::vector<abi::RingLocation> pieces;
+    for (int i = 0; i < 4; ++i)
+      pieces.push_back(take(pool, SegmentPool::kFirstSegment / 4).location);
+    ASSERT_FALSE(pool.allocate(64));
+    for (const int i : order) pool.release(pieces[i]);
+    EXPECT_TRUE(pool.allocate(SegmentPool::kFirstSegment));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(SegmentPool, RandomUseNeverOverlapsAndNeverLeaks) {
+  SegmentPool pool(kPlenty);
+  std::mt19937 random(1);
+  std::vector<SegmentPool::Allocation> live;
+  for (int step = 0; step < 4000; ++step) {
+    if (live.size() < 40 || random() % 2 == 0) {
+      live.push_back(take(pool, 1 + random() % 20000));
+      const auto& got = live.back();
+      ASSERT_TRUE(all_zero(got.base, got.location.bytes));
+      std::memset(got.base, 0x5a, got.location.bytes);
+    } else {
+      std::swap(live[random() % live.size()], live.back());
+      const auto gone = live.back();
+      live.pop_back();
+      ASSERT_EQ(std::count(gone.base, gone.base + gone.location.bytes, std::byte{0x5a}),
+                static_cast<std::ptrdiff_t>(gone.location.bytes));
+      pool.release(gone.location);
+    }
+  }
+  for (const auto& piece : live) pool.release(piece.location);
+  const std::size_t settled = pool.segment_bytes();
+  for (int i = 0; i < 8; ++i) pool.release(take(pool, SegmentPool::kFirstSegment).location);
+  EXPECT_EQ(pool.segment_bytes(), settled);
+}
+
+}  // namespace
+}  // namespace softhca::shm
