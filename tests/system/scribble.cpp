@@ -189,6 +189,12 @@ int main(int argc, char** argv) {
   std::size_t words = 0;
   for (const Mapping& m : mappings) words += m.count;
 
+  for (const int fault : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE}) std::signal(fault, on_fault);
+  std::signal(SIGALRM, on_alarm);
+  alarm(static_cast<unsigned>(std::atoi(argv[4]) / 1000 + 5));
+  volatile bool post = true;
+  if (sigsetjmp(stumbled, 1) != 0) post = false;
+
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::atoi(argv[4]));
   std::uint64_t rounds = 0;
   for (; std::chrono::steady_clock::now() < end; ++rounds) {
