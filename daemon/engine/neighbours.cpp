@@ -1,0 +1,348 @@
+#include "daemon/engine/neighbours.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace softhca::engine {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration kReachableTime = seconds(30);  // RFC 4861 10, REACHABLE_TIME
+constexpr Duration kRetryTime = seconds(1);       // RFC 4861 10, RETRANS_TIMER; RFC 1122 2.3.2.1
+constexpr std::uint8_t kUnicastProbes = 3;        // RFC 4861 10, MAX_UNICAST_SOLICIT
+constexpr Duration kUnansweredKept = seconds(5);  // after the last use
+constexpr Duration kAnsweredKept = seconds(600);  // after the last use
+/// A first question is easily lost while links and bridges wake up; a connection should not wait a
+/// second for it.
+constexpr std::array<Duration, 3> kFirstRetries = {milliseconds(20), milliseconds(100),
+                                                   milliseconds(300)};
+/// A tenant that sends to a thousand addresses must not make us flood the network.
+constexpr std::uint32_t kQuestionsPerWindow = 32;
+constexpr Duration kWindow = milliseconds(100);
+
+constexpr std::size_t kMacLength = 6;
+
+std::size_t bits_in_common(const Gid& a, const Gid& b) {
+  for (std::size_t i = 0; i < a.bytes.size(); ++i) {
+    const auto differ = static_cast<std::uint8_t>(a.bytes[i] ^ b.bytes[i]);
+    if (differ != 0) return i * 8 + static_cast<std::size_t>(std::countl_zero(differ));
+  }
+  return 128;
+}
+
+std::size_t gid_prefix(const LocalAddress& a) {
+  return a.prefix_length + (a.address.is_ipv4() ? 96U : 0U);
+}
+
+bool on_network_of(const LocalAddress& own, const Gid& other) {
+  return own.address.is_ipv4() == other.is_ipv4() &&
+         bits_in_common(own.address, other) >= gid_prefix(own);
+}
+
+std::uint64_t hash(const Gid& g) {
+  std::uint64_t high, low;
+  std::memcpy(&high, g.bytes.data(), sizeof high);
+  std::memcpy(&low, g.bytes.data() + sizeof high, sizeof low);
+  return ((high ^ (low >> 32)) * 0x9e3779b97f4a7c15U + low) * 0xd6e8feb86659fd93U >> 32;
+}
+
+}  // namespace
+
+Neighbours::Neighbours(const Options& options, Sender send)
+    : options_(options), send_(std::move(send)) {
+  assert(options.capacity > 0);
+  entries_.resize(options.capacity);
+  buckets_.assign(std::bit_ceil(options.capacity), kNone);
+  for (std::uint32_t i = options.capacity; i-- > 0; free_ = i) entries_[i].next = free_;
+}
+
+// ---- the table
+
+std::uint32_t& Neighbours::bucket_of(const Gid& address) {
+  return buckets_[hash(address) & (buckets_.size() - 1)];
+}
+
+Neighbours::Entry* Neighbours::find(const Gid& address) {
+  for (std::uint32_t i = bucket_of(address); i != kNone; i = entries_[i].next)
+    if (entries_[i].address == address) return &entries_[i];
+  return nullptr;
+}
+
+Neighbours::Entry& Neighbours::insert(const Gid& address, Time now) {
+  if (free_ == kNone) make_room();
+  const std::uint32_t i = free_;
+  Entry& entry = entries_[i];
+  free_ = entry.next;
+  std::uint32_t& bucket = bucket_of(address);
+  entry = {address, {}, State::kIncomplete, 0, bucket, now, now};
+  bucket = i;
+  ++size_;
+  return entry;
+}
+
+void Neighbours::erase(Entry& entry) {
+  const auto i = static_cast<std::uint32_t>(&entry - entries_.data());
+  std::uint32_t* link = &bucket_of(entry.address);
+  while (*link != i) link = &entries_[*link].next;
+  *link = entry.next;
+  entry.state = State::kFree;
+  entry.next = free_;
+  free_ = i;
+  --size_;
+}
+
+/// Forgets the entry longest out of use, but one that never had an answer before one that works.
+void Neighbours::make_room() {
+  const auto rank = [](const Entry& e) { return std::pair(e.state != State::kIncomplete, e.used); };
+  erase(*std::min_element(entries_.begin(), entries_.end(),
+                          [&](const Entry& a, const Entry& b) { return rank(a) < rank(b); }));
+  ++counters_.evicted;
+}
+
+// ---- addresses
+
+void Neighbours::add_address(const LocalAddress& address) {
+  remove_address(address.address);
+  addresses_.push_back(address);
+}
+
+void Neighbours::remove_address(const Gid& address) {
+  std::erase_if(addresses_, [&](const LocalAddress& a) { return a.address == address; });
+}
+
+void Neighbours::set_gateway(const Gid& ipv4_gateway, const Gid& ipv6_gateway) {
+  gateway4_ = ipv4_gateway;
+  gateway6_ = ipv6_gateway;
+}
+
+const LocalAddress* Neighbours::local(const Gid& address) const {
+  const auto at = std::find_if(addresses_.begin(), addresses_.end(),
+                               [&](const LocalAddress& a) { return a.address == address; });
+  return at == addresses_.end() ? nullptr : &*at;
+}
+
+/// On whose behalf to ask for `target`: the address most like it. Same network first, then any of
+/// the family; some hosts do not answer a stranger.
+const LocalAddress* Neighbours::source_for(const Gid& target) const {
+  const LocalAddress* best = nullptr;
+  std::size_t best_bits = 0;
+  for (const LocalAddress& a : addresses_) {
+    if (a.address.is_ipv4() != target.is_ipv4()) continue;
+    const std::size_t bits = bits_in_common(a.address, target);
+    if (best == nullptr || bits > best_bits) {
+      best = &a;
+      best_bits = bits;
+    }
+  }
+  return best;
+}
+
+std::optional<Gid> Neighbours::next_hop(const Gid& destination) const {
+  if (destination.is_multicast() || destination.is_link_local()) return destination;
+  for (const LocalAddress& a : addresses_)
+    if (on_network_of(a, destination)) return destination;
+  const Gid& gateway = destination.is_ipv4() ? gateway4_ : gateway6_;
+  if (gateway.is_zero()) return std::nullopt;
+  return gateway;
+}
+
+void Neighbours::announce() {
+  for (const LocalAddress& a : addresses_) {
+    if (!a.answer) continue;
+    const wire::Station self{options_.mac, options_.vlan, a.address};
+    // RFC 5227 3 (an ARP request for oneself); RFC 4861 7.2.6 (an unsolicited advertisement, which
+    // is what a question without a sender gets).
+    send(a.address.is_ipv4() ? wire::build_arp_request(self, a.address, buffer_)
+                             : wire::build_advertisement(self, {.target = a.address}, buffer_));
+  }
+}
+
+// ---- asking
+
+void Neighbours::send(std::size_t length) { send_({buffer_.data(), length}); }
+
+bool Neighbours::may_ask(Time now) {
+  if (now >= window_end_) {
+    window_end_ = now + kWindow;
+    window_questions_ = 0;
+  }
+  if (window_questions_ == kQuestionsPerWindow) {
+    ++counters_.suppressed;
+    return false;
+  }
+  ++window_questions_;
+  return true;
+}
+
+/// Sends the question and sets the time of the next. While the neighbour is being checked it goes
+/// to its link address alone.
+void Neighbours::ask(Entry& entry, Time now) {
+  const LocalAddress* source = source_for(entry.address);
+  if (source == nullptr) {
+    entry.due = now + kRetryTime;
+    return;
+  }
+  if (!may_ask(now)) {
+    entry.due = window_end_;
+    return;
+  }
+  const wire::Station self{options_.mac, options_.vlan, source->address};
+  const std::size_t length = entry.address.is_ipv4()
+                                 ? wire::build_arp_request(self, entry.address, buffer_)
+                                 : wire::build_solicitation(self, entry.address, buffer_);
+  if (entry.state == State::kProbe) std::memcpy(buffer_.data(), entry.mac.bytes.data(), kMacLength);
+  send(length);
+  ++counters_.questions;
+  const bool early = entry.state == State::kIncomplete && entry.tries < kFirstRetries.size();
+  entry.due = now + (early ? kFirstRetries[entry.tries] : kRetryTime);
+  if (entry.tries < UINT8_MAX) ++entry.tries;
+}
+
+std::optional<MacAddress> Neighbours::resolve(const Gid& next_hop, Time now) {
+  if (next_hop.is_multicast()) return wire::multicast_mac(next_hop);
+  Entry* entry = find(next_hop);
+  if (entry == nullptr) {
+    entry = &insert(next_hop, now);
+    ask(*entry, now);
+    deadline_ = std::min(deadline_, deadline_of(*entry));
+    return std::nullopt;
+  }
+  entry->used = now;
+  if (entry->state == State::kIncomplete) return std::nullopt;
+  if (entry->state == State::kStale || (entry->state == State::kReachable && now >= entry->due))
+      [[unlikely]] {
+    entry->state = State::kProbe;
+    entry->tries = 0;
+    ask(*entry, now);
+    deadline_ = std::min(deadline_, deadline_of(*entry));
+  }
+  return entry->mac;
+}
+
+// ---- time
+
+Time Neighbours::deadline_of(const Entry& entry) const {
+  switch (entry.state) {
+    case State::kFree:
+      return kNever;
+    case State::kIncomplete:
+      return std::min(entry.due, entry.used + kUnansweredKept);
+    case State::kProbe:
+      return entry.due;
+    case State::kReachable:
+    case State::kStale:
+      return entry.used + kAnsweredKept;
+  }
+  return kNever;
+}
+
+void Neighbours::step(Entry& entry, Time now) {
+  if (entry.state == State::kIncomplete && now >= entry.used + kUnansweredKept) return erase(entry);
+  if (entry.state == State::kIncomplete) return ask(entry, now);
+  if (entry.state != State::kProbe) return erase(entry);
+  if (entry.tries >= kUnicastProbes) {
+    ++counters_.lost;
+    entry.state = State::kIncomplete;
+    entry.tries = 0;
+  }
+  ask(entry, now);
+}
+
+void Neighbours::run(Time now) {
+  if (now < deadline_) return;
+  deadline_ = kNever;
+  for (Entry& entry : entries_) {
+    if (now >= deadline_of(entry)) step(entry, now);
+    deadline_ = std::min(deadline_, deadline_of(entry));
+  }
+}
+
+// ---- hearing
+
+/// Takes a link address over. An answer to a question proves that the neighbour hears us too; what
+/// it says unasked does not (RFC 4861 7.2.5), and is checked at the next use.
+void Neighbours::confirm(Entry& entry, const MacAddress& mac, bool solicited, Time now) {
+  const bool changed = entry.state == State::kIncomplete || entry.mac != mac;
+  if (changed) {
+    ++counters_.learned;
+    entry.mac = mac;
+    entry.state = State::kStale;
+  }
+  if (solicited) {
+    entry.state = State::kReachable;
+    entry.due = now + kReachableTime;
+  }
+  deadline_ = std::min(deadline_, deadline_of(entry));
+}
+
+bool Neighbours::receive(std::span<const std::byte> frame, Time now) {
+  if (const auto arp = wire::parse_arp(frame)) {
+    if (arp->vlan == options_.vlan) receive_arp(*arp, now);
+    return true;
+  }
+  if (const auto m = wire::parse_neighbour(frame)) {
+    if (m->vlan == options_.vlan) receive_neighbour(*m, now);
+    return true;
+  }
+  return false;
+}
+
+/// RFC 826, "Packet Reception", without the creation of entries for those who ask us.
+void Neighbours::receive_arp(const wire::ArpMessage& m, Time now) {
+  using Operation = wire::ArpMessage::Operation;
+  if (m.sender_mac == options_.mac) return;
+  if (local(m.sender) != nullptr) {
+    ++counters_.conflicts;
+  } else if (Entry* entry = find(m.sender)) {
+    const bool to_us = m.operation == Operation::kReply && m.target_mac == options_.mac;
+    confirm(*entry, m.sender_mac, to_us, now);
+  }
+  const LocalAddress* asked = local(m.target);
+  if (m.operation != Operation::kRequest || asked == nullptr || !asked->answer) return;
+  send(wire::build_arp_reply({options_.mac, options_.vlan, asked->address}, m, buffer_));
+  ++counters_.answers;
+}
+
+void Neighbours::receive_neighbour(const wire::NeighbourMessage& m, Time now) {
+  if (m.source_mac == options_.mac) return;
+  if (m.is_advertisement)
+    receive_advertisement(m, now);
+  else
+    receive_solicitation(m, now);
+}
+
+/// RFC 4861 7.2.3 and 7.2.4.
+void Neighbours::receive_solicitation(const wire::NeighbourMessage& m, Time now) {
+  const LocalAddress* asked = local(m.target);
+  if (asked == nullptr) return;
+  if (m.link && local(m.source) == nullptr)
+    if (Entry* entry = find(m.source)) confirm(*entry, *m.link, false, now);
+  if (!asked->answer) return;
+  send(wire::build_advertisement({options_.mac, options_.vlan, asked->address}, m, buffer_));
+  ++counters_.answers;
+}
+
+/// RFC 4861 7.2.5.
+void Neighbours::receive_advertisement(const wire::NeighbourMessage& m, Time now) {
+  if (local(m.target) != nullptr) {
+    ++counters_.conflicts;
+    return;
+  }
+  Entry* entry = find(m.target);
+  if (entry == nullptr) return;
+  if (entry->state == State::kIncomplete && !m.link) return;
+  const MacAddress mac = m.link.value_or(entry->mac);
+  if (entry->state != State::kIncomplete && !m.overrides && mac != entry->mac) {
+    if (entry->state == State::kReachable) entry->state = State::kStale;
+    return;
+  }
+  confirm(*entry, mac, m.solicited, now);
+}
+
+}  // namespace softhca::engine
