@@ -1,0 +1,100 @@
+// The adapter around the transport in a simulated world: memory is a vector, receives are numbers,
+// frames are made and parsed by the real codecs. Every completion is checked as it comes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "daemon/base/time.hpp"
+#include "daemon/transport/environment.hpp"
+#include "daemon/wire/frame.hpp"
+#include "tests/sim/failure.hpp"
+#include "tests/sim/link.hpp"
+#include "tests/sim/random.hpp"
+#include "tests/sim/workload.hpp"
+
+namespace softhca::sim {
+
+class Model : public transport::Environment {
+ public:
+  /// `side` is 0 or 1. What the peer may do here is its workload.
+  Model(int side, Link& link, Random& random, const Workload& own, const Workload& of_peer);
+
+  // --- transport::Environment
+  transport::SendResult send(const wire::Headers& h,
+                             const transport::PayloadSource& source) override;
+  Verdict store_response(std::uint32_t cookie, std::uint32_t offset,
+                         std::span<const std::byte> payload) override;
+  void complete_request(std::uint32_t cookie, Verdict verdict) override;
+  Verdict check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
+                       transport::RemoteAccess access) override;
+  Verdict write_remote(Rkey rkey, std::uint64_t addr, std::span<const std::byte> payload) override;
+  Verdict atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
+                        std::uint64_t compare_add, std::uint64_t swap,
+                        std::uint64_t& original) override;
+  std::optional<transport::ReceiveTicket> draw_receive() override;
+  Verdict store_receive(std::uint32_t cookie, std::uint64_t offset,
+                        std::span<const std::byte> payload) override;
+  Verdict store_routing_header(std::uint32_t cookie) override;
+  void complete_receive(const transport::ReceiveCompletion& completion) override;
+  Verdict invalidate_key(Rkey rkey) override;
+  std::optional<std::uint32_t> receive_credits() override;
+  void enter_error(std::optional<transport::AsyncEvent> event) override;
+  void raise_event(transport::AsyncEvent) override {}
+  void count(transport::Count what, std::uint32_t n) override {
+    counts[static_cast<unsigned>(what)] += n;
+  }
+
+  Rkey rkey() const { return Rkey(0x1000u + static_cast<std::uint32_t>(side_)); }
+  bool all_completed() const { return completed == own_.operations.size(); }
+  void post_receives(std::uint32_t n);
+  /// Our memory must be what the peer's whole workload, done once, leaves.
+  void check_memory() const;
+  /// The write of operation `index` of the peer's workload must stand in our memory.
+  void check_write(std::uint32_t index) const;
+
+  const Model* peer = nullptr;
+  Time now{};
+  std::uint32_t port_buffers = 0;  ///< frames that may still be queued in this step
+  bool counts_receives = true;     ///< false: as with a shared receive queue
+  bool may_drop = false;           ///< unreliable: messages may be missing
+  bool may_fail = false;           ///< retries may run out
+  std::uint32_t receive_capacity = 0;
+
+  std::uint32_t completed = 0;  ///< operations
+  std::uint32_t succeeded = 0;
+  bool in_error = false;
+  std::uint32_t received = 0;       ///< receive completions with kOk
+  std::uint32_t next_expected = 0;  ///< peer's operation after the one received last
+  std::array<std::uint64_t, static_cast<unsigned>(transport::Count::kCount)> counts{};
+
+ private:
+  std::span<std::byte> memory(std::uint64_t addr, std::uint64_t length);
+  void check_response(const Operation& op) const;
+  void check_received(const Operation& op, const transport::ReceiveCompletion& c) const;
+  bool matches(const Operation& op, const transport::ReceiveCompletion& c) const;
+
+  const int side_;
+  Link& link_;
+  Random& random_;
+  const Workload& own_;
+  const Workload& of_peer_;
+  wire::FrameTemplate path_;
+  std::uint16_t identification_ = 0;
+
+  std::vector<std::byte> region_;
+  std::vector<std::vector<std::byte>> responses_;  ///< by cookie
+  struct Receive {
+    std::vector<std::byte> bytes;
+    bool drawn = false;
+  };
+  std::deque<std::uint32_t> posted_;
+  std::vector<Receive> receives_;  ///< by cookie
+  bool errored_ = false;
+};
+
+}  // namespace softhca::sim

@@ -1,0 +1,34 @@
+// Two adapters joined by one reliable connection, each doing its workload to the other.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/transport/environment.hpp"
+#include "daemon/transport/requester.hpp"
+#include "daemon/transport/responder.hpp"
+#include "tests/sim/model.hpp"
+
+namespace softhca::sim {
+
+struct RcSettings {
+  Faults faults;
+  transport::RcAttributes attributes;
+  WorkloadLimits limits;
+  std::uint32_t depth = 16;         ///< of both send queues
+  std::uint32_t port_buffers = 64;  ///< frames a side can send in one step
+  double receive_rate = 1;          ///< chance per step that receives are posted
+  bool counts_receives = true;
+  bool may_fail = false;
+};
+
+RcSettings random_rc_settings(Random& random);
+
+struct RcOutcome {
+  std::uint64_t frames = 0;
+  Duration elapsed{};
+};
+
+/// Throws Failure.
+RcOutcome run_rc(const RcSettings& settings, std::uint64_t seed);
+
+}  // namespace softhca::sim
