@@ -33,7 +33,10 @@ class CompletionRing {
   CompletionRing() = default;
   /// `base`: zeroed header and entries * sizeof(CompletionElement) bytes that outlive the view;
   /// entries a power of two.
-  CompletionRing(std::byte* base, std::uint32_t entries) { use(base, entries); }
+  /// `producer`: counter to go on from, everything before it polled.
+  CompletionRing(std::byte* base, std::uint32_t entries, std::uint32_t producer = 0) {
+    use(base, entries, producer);
+  }
 
   std::uint32_t entries() const { return entries_; }
 
@@ -77,7 +80,7 @@ class CompletionRing {
   /// event asked for before the resize still comes. The tenant takes what is left in the old ring.
   void replace(std::byte* base, std::uint32_t entries) {
     const std::uint32_t arm = header().arm.load(std::memory_order_seq_cst);
-    use(base, entries);
+    use(base, entries, 0);
     header().arm.store(arm, std::memory_order_seq_cst);
   }
 
@@ -92,11 +95,11 @@ class CompletionRing {
     return reinterpret_cast<abi::CompletionElement*>(base_ + sizeof(abi::CompletionRingHeader));
   }
 
-  void use(std::byte* base, std::uint32_t entries) {
+  void use(std::byte* base, std::uint32_t entries, std::uint32_t producer) {
     assert(std::has_single_bit(entries));
     base_ = base;
     entries_ = entries;
-    producer_ = consumer_seen_ = 0;
+    producer_ = consumer_seen_ = producer;
   }
 
   /// True when there is room. An index outside (producer - entries, producer] is no honest one; it

@@ -22,14 +22,24 @@ class ReceiveRing {
  public:
   ReceiveRing() = default;
   /// `base`: header and entries * receive_stride(max_sge) bytes that outlive the view; entries a
-  /// power of two; max_sge <= kMaxSge.
-  ReceiveRing(std::byte* base, std::uint32_t entries, std::uint32_t max_sge)
-      : base_(base), mask_(entries - 1), stride_(abi::receive_stride(max_sge)), max_sge_(max_sge) {
+  /// power of two; max_sge <= kMaxSge; `taken`: counter to go on from.
+  ReceiveRing(const std::byte* base, std::uint32_t entries, std::uint32_t max_sge,
+              std::uint32_t taken = 0)
+      : base_(base),
+        mask_(entries - 1),
+        stride_(abi::receive_stride(max_sge)),
+        max_sge_(max_sge),
+        taken_(taken),
+        seen_(taken) {
     assert(std::has_single_bit(entries) && max_sge <= abi::kMaxSge);
   }
 
   std::uint32_t entries() const { return mask_ + 1; }
   std::uint32_t taken() const { return taken_; }
+
+  /// The queue pair goes to RESET: both sides count from 0 again. The tenant writes its producer
+  /// word before it posts, which it does after the reply.
+  void restart() { taken_ = seen_ = 0; }
 
   /// Work requests at hand now; none: the producer index is hostile.
   std::optional<std::uint32_t> available() {

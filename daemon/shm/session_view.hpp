@@ -21,10 +21,13 @@ class SessionView {
   }
 
   /// REQUIRES: formatted memory that outlives the view; vcbs <= kMaxVcbsPerSession.
-  SessionView(std::byte* base, std::uint32_t vcbs)
+  /// `doorbells_taken`: counter to go on from.
+  SessionView(std::byte* base, std::uint32_t vcbs, std::uint32_t doorbells_taken = 0)
       : base_(base),
         mask_(vcbs == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << vcbs) - 1),
-        vcbs_(vcbs) {
+        vcbs_(vcbs),
+        doorbells_taken_(doorbells_taken),
+        doorbells_seen_(doorbells_taken) {
     assert(vcbs <= abi::kMaxVcbsPerSession);
   }
 
@@ -130,8 +133,8 @@ class SessionView {
   std::uint64_t mask_;
   std::uint64_t released_ = 0;  ///< what the tenant should see in `released`; never read back
   std::uint32_t vcbs_;
-  std::uint32_t doorbells_taken_ = 0;
-  std::uint32_t doorbells_seen_ = 0;  ///< producer as last read
+  std::uint32_t doorbells_taken_;
+  std::uint32_t doorbells_seen_;  ///< producer as last read
 };
 
 }  // namespace softhca::shm

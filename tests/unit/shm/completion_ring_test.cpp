@@ -106,6 +106,23 @@ TEST(CompletionRing, AConsumerIndexOutOfRangeIsAFullRing) {
   }
 }
 
+TEST(CompletionRing, CountersWrapAt32Bits) {
+  constexpr std::uint32_t kNearTheEnd = 0xfffffff8;  // a multiple of 2 * kEntries: as in a new ring
+  Queue queue;
+  queue.header().consumer = kNearTheEnd;
+  CompletionRing ring(queue.area.base(), kEntries, kNearTheEnd);
+  std::uint32_t index = 0;
+  for (std::uint32_t i = 0; i < 4 * kEntries; ++i) {
+    ASSERT_TRUE(ring.push(numbered(i)));
+    ASSERT_TRUE(queue.poll(index));
+    EXPECT_EQ(index, i);
+    EXPECT_FALSE(queue.poll(index));
+  }
+  EXPECT_EQ(queue.header().consumer.load(), 8u);
+  for (std::uint32_t i = 0; i < kEntries; ++i) ASSERT_TRUE(ring.push(numbered(i)));
+  EXPECT_FALSE(ring.push(numbered(9)));
+}
+
 TEST(CompletionRing, FiresOnlyWhenArmedAndSomethingCame) {
   Queue queue;
   CompletionRing ring(queue.area.base(), kEntries);

@@ -166,6 +166,20 @@ TEST_F(SessionViewTest, DoorbellsComeInOrderAndFreeTheirSlots) {
   EXPECT_EQ(view_.next_doorbell(doorbell), Take::kEmpty);
 }
 
+TEST_F(SessionViewTest, DoorbellCountersWrapAt32Bits) {
+  header().doorbell_producer = 0xfffffffe;
+  SessionView view(area_.base(), kVcbs, 0xfffffffe);
+  Doorbell doorbell;
+  EXPECT_EQ(view.next_doorbell(doorbell), Take::kEmpty);
+  for (std::uint32_t i = 0; i < kDoorbellEntries; ++i) ring_doorbell({i, 0xfffffffe + i});
+  for (std::uint32_t i = 0; i < kDoorbellEntries; ++i) {
+    ASSERT_EQ(view.next_doorbell(doorbell), Take::kTaken);
+    EXPECT_EQ(doorbell.qpn, i);
+  }
+  EXPECT_EQ(view.next_doorbell(doorbell), Take::kEmpty);
+  EXPECT_TRUE(view.park());
+}
+
 TEST_F(SessionViewTest, AFullDoorbellRingIsHonestOneMoreIsHostile) {
   Doorbell doorbell;
   header().doorbell_producer = kDoorbellEntries;

@@ -1,0 +1,154 @@
+#include "daemon/memory/key_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <random>
+#include <set>
+
+namespace softhca::memory {
+namespace {
+
+std::unique_ptr<Region> empty_region(std::uint32_t session = 0) {
+  RegionSpec spec;
+  spec.session = SessionId(session);
+  return std::move(*Region::make(std::move(spec)));
+}
+
+std::uint32_t add(KeyTable& table, std::uint32_t session = 0) {
+  auto region = table.insert(empty_region(session));
+  if (!region) throw std::runtime_error(region.error().message);
+  return (*region)->key();
+}
+
+TEST(KeyTable, FindsWhatWasInserted) {
+  KeyTable table(100);
+  auto region = table.insert(empty_region());
+  ASSERT_TRUE(region);
+  EXPECT_NE((*region)->key(), 0u);
+  EXPECT_EQ(table.lookup((*region)->key()), *region);
+  EXPECT_EQ(table.size(), 1u);
+}
+
+TEST(KeyTable, AnEmptyTableKnowsNoKey) {
+  const KeyTable table(16);
+  for (std::uint32_t key = 0; key < 100000; ++key) ASSERT_EQ(table.lookup(key), nullptr);
+  EXPECT_EQ(table.lookup(0xffffffff), nullptr);
+}
+
+TEST(KeyTable, HoldsItsCapacityAndNoMore) {
+  for (const std::uint32_t capacity : {1u, 2u, 5u, 64u}) {
+    KeyTable table(capacity);
+    std::set<std::uint32_t> keys;
+    for (std::uint32_t i = 0; i < capacity; ++i) keys.insert(add(table));
+    EXPECT_EQ(keys.size(), capacity);
+    EXPECT_EQ(table.size(), capacity);
+    const auto refused = table.insert(empty_region());
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ENOMEM);
+    for (const std::uint32_t key : keys) EXPECT_EQ(table.lookup(key)->key(), key);
+    ASSERT_TRUE(table.erase(*keys.begin()));
+    EXPECT_TRUE(table.insert(empty_region()));
+  }
+}
+
+TEST(KeyTable, ATableOfNoneRefuses) {
+  KeyTable table(0);
+  EXPECT_FALSE(table.insert(empty_region()));
+  EXPECT_EQ(table.lookup(0), nullptr);
+}
+
+TEST(KeyTable, AKeyOfADeregisteredRegionIsRefused) {
+  KeyTable table(8);
+  const std::uint32_t key = add(table);
+  EXPECT_TRUE(table.erase(key));
+  EXPECT_EQ(table.lookup(key), nullptr);
+  EXPECT_FALSE(table.erase(key));
+  EXPECT_EQ(table.size(), 0u);
+}
+
+TEST(KeyTable, AKeyIsNotGivenAgainAtOnce) {
+  KeyTable table(1);
+  std::uint32_t last = 0;
+  for (int i = 0; i < 10000; ++i) {
+    const std::uint32_t key = add(table);
+    ASSERT_NE(key, last);
+    ASSERT_EQ(table.lookup(last), nullptr);
+    ASSERT_TRUE(table.erase(key));
+    last = key;
+  }
+}
+
+TEST(KeyTable, KnowingOneKeyDoesNotHelpToGuessAnother) {
+  KeyTable table(KeyTable::kMaxCapacity);
+  const std::uint32_t known = add(table);
+  for (int i = 0; i < 100; ++i) add(table);
+  int found = 0;
+  for (std::uint32_t step = 1; step <= 20000; ++step) {
+    found += table.lookup(known + step) != nullptr;
+    found += table.lookup(known - step) != nullptr;
+    found += table.lookup(known + (step << 16)) != nullptr;
+    found += table.lookup(step) != nullptr;
+  }
+  // 80,000 guesses against 100 keys among 2^32 find 0.002 of them on average.
+  EXPECT_LE(found, 2);
+}
+
+TEST(KeyTable, KeysDifferInAllTheirBits) {
+  KeyTable table(64);
+  std::uint32_t ones = 0;
+  std::uint32_t zeros = 0;
+  for (int i = 0; i < 64; ++i) {
+    const std::uint32_t key = add(table);
+    ones |= key;
+    zeros |= ~key;
+  }
+  EXPECT_EQ(ones, 0xffffffffu);
+  EXPECT_EQ(zeros, 0xffffffffu);
+}
+
+TEST(KeyTable, EndsTheRegionsOfASessionTogether) {
+  KeyTable table(16);
+  const std::uint32_t a = add(table, 1);
+  const std::uint32_t b = add(table, 2);
+  const std::uint32_t c = add(table, 1);
+  EXPECT_EQ(table.erase_session(SessionId(1)), 2u);
+  EXPECT_EQ(table.lookup(a), nullptr);
+  EXPECT_EQ(table.lookup(c), nullptr);
+  EXPECT_NE(table.lookup(b), nullptr);
+  EXPECT_EQ(table.erase_session(SessionId(1)), 0u);
+  EXPECT_EQ(table.size(), 1u);
+}
+
+TEST(KeyTable, RegionsAreDestroyedWithTheirKey) {
+  KeyTable table(4);
+  RegionSpec spec;
+  auto buffer = std::make_shared<SharedBuffer>(std::move(*SealedMemory::create("test", 4096)));
+  spec.buffers.push_back(buffer);
+  auto region = table.insert(std::move(*Region::make(std::move(spec))));
+  ASSERT_TRUE(region);
+  EXPECT_EQ(buffer.use_count(), 2);
+  table.erase((*region)->key());
+  EXPECT_EQ(buffer.use_count(), 1);
+}
+
+TEST(KeyTable, RandomUseAgreesWithASet) {
+  KeyTable table(100);
+  std::mt19937 random(3);
+  std::vector<std::uint32_t> live;
+  for (int step = 0; step < 20000; ++step) {
+    if (live.size() < 100 && random() % 2 == 0) {
+      live.push_back(add(table));
+    } else if (!live.empty()) {
+      std::swap(live[random() % live.size()], live.back());
+      ASSERT_TRUE(table.erase(live.back()));
+      ASSERT_EQ(table.lookup(live.back()), nullptr);
+      live.pop_back();
+    }
+    ASSERT_EQ(table.size(), live.size());
+  }
+  for (const std::uint32_t key : live) ASSERT_NE(table.lookup(key), nullptr);
+}
+
+}  // namespace
+}  // namespace softhca::memory

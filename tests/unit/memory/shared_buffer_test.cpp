@@ -1,0 +1,133 @@
+#include "daemon/memory/shared_buffer.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+namespace softhca::memory {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+std::uint32_t create(SharedBufferPool& pool, std::size_t bytes) {
+  auto created = pool.create(bytes);
+  if (!created) throw std::runtime_error(created.error().message);
+  return created->handle;
+}
+
+/// Registers and deregisters once.
+void use(SharedBufferPool& pool, std::uint32_t handle) { ASSERT_NE(pool.acquire(handle), nullptr); }
+
+TEST(SharedBuffer, IsTheMemoryTheDescriptorNames) {
+  SharedBufferPool pool(1 << 20, 1 << 20);
+  auto created = pool.create(5000);
+  ASSERT_TRUE(created);
+  struct stat st;
+  ASSERT_EQ(::fstat(created->fd, &st), 0);
+  EXPECT_EQ(created->inode, st.st_ino);
+  EXPECT_EQ(st.st_size, 8192);
+  auto* tenant = static_cast<std::byte*>(
+      ::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, created->fd, 0));
+  ASSERT_NE(tenant, MAP_FAILED);
+  const int fd = created->fd;
+  pool.announced(created->handle);
+  EXPECT_EQ(::fcntl(fd, F_GETFD), -1) << "descriptor kept open";
+
+  const auto buffer = pool.acquire(created->handle);
+  ASSERT_NE(buffer, nullptr);
+  EXPECT_EQ(buffer->inode(), created->inode);
+  buffer->prefault(4000, 200);
+  tenant[8191] = std::byte{42};
+  EXPECT_EQ(*buffer->at(8191, 1), std::byte{42});
+  ::munmap(tenant, 8192);
+}
+
+TEST(SharedBuffer, BoundsSurviveAnyNumbers) {
+  SharedBufferPool pool(1 << 20, 1 << 20);
+  const auto buffer = pool.acquire(create(pool, kPage));
+  constexpr std::uint64_t kMax = ~std::uint64_t{0};
+  EXPECT_NE(buffer->at(0, kPage), nullptr);
+  EXPECT_NE(buffer->at(kPage, 0), nullptr);
+  EXPECT_EQ(buffer->at(0, kPage + 1), nullptr);
+  EXPECT_EQ(buffer->at(1, kPage), nullptr);
+  EXPECT_EQ(buffer->at(kPage + 1, 0), nullptr);
+  EXPECT_EQ(buffer->at(kMax, 1), nullptr);
+  EXPECT_EQ(buffer->at(1, kMax), nullptr);
+}
+
+TEST(SharedBufferPool, UnknownHandles) {
+  SharedBufferPool pool(1 << 20, 1 << 20);
+  EXPECT_EQ(pool.acquire(0), nullptr);
+  EXPECT_EQ(pool.acquire(12345), nullptr);
+  EXPECT_FALSE(pool.free(1));
+  pool.announced(77);
+  const std::uint32_t handle = create(pool, 1);
+  EXPECT_TRUE(pool.free(handle));
+  EXPECT_EQ(pool.acquire(handle), nullptr);
+  EXPECT_FALSE(pool.free(handle));
+}
+
+TEST(SharedBufferPool, BudgetAndNonsense) {
+  SharedBufferPool pool(3 * kPage, 0);
+  create(pool, 2 * kPage);
+  const auto refused = pool.create(kPage + 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOMEM);
+  create(pool, kPage);
+  EXPECT_EQ(pool.create(1).error().code, ENOMEM);
+  EXPECT_EQ(pool.create(~std::size_t{0} - kPage).error().code, ENOMEM);
+  EXPECT_EQ(pool.create(~std::size_t{0}).error().code, EINVAL);
+  EXPECT_EQ(pool.create(0).error().code, EINVAL);
+  EXPECT_EQ(pool.total_bytes(), 3 * kPage);
+}
+
+TEST(SharedBufferPool, ABufferLivesOnInItsRegions) {
+  SharedBufferPool pool(1 << 20, 1 << 20);
+  const std::uint32_t handle = create(pool, kPage);
+  const auto region = pool.acquire(handle);
+  EXPECT_TRUE(pool.free(handle));
+  *region->at(0, 1) = std::byte{1};
+  EXPECT_EQ(pool.total_bytes(), 0u);
+}
+
+TEST(SharedBufferPool, ABufferIsNotIdleBeforeItsFirstRegion) {
+  SharedBufferPool pool(1 << 20, 0);
+  const std::uint32_t handle = create(pool, kPage);
+  pool.trim();
+  EXPECT_EQ(pool.idle_bytes(), 0u);
+  EXPECT_NE(pool.acquire(handle), nullptr);
+}
+
+TEST(SharedBufferPool, IdleOnesGoLeastRecentlyUsedFirst) {
+  SharedBufferPool pool(1 << 20, 2 * kPage);
+  const std::uint32_t a = create(pool, kPage);
+  const std::uint32_t b = create(pool, kPage);
+  const std::uint32_t c = create(pool, kPage);
+  const std::uint32_t busy = create(pool, kPage);
+  const auto region = pool.acquire(busy);
+  use(pool, b);
+  use(pool, c);
+  use(pool, a);
+  EXPECT_EQ(pool.idle_bytes(), 3 * kPage);
+  pool.trim();
+  EXPECT_EQ(pool.idle_bytes(), 2 * kPage);
+  EXPECT_EQ(pool.acquire(b), nullptr) << "the least recently used";
+  EXPECT_NE(pool.acquire(c), nullptr);
+  EXPECT_NE(pool.acquire(a), nullptr);
+  EXPECT_NE(pool.acquire(busy), nullptr);
+}
+
+TEST(SharedBufferPool, IdleOnesMakeRoomForNewOnes) {
+  SharedBufferPool pool(4 * kPage, 4 * kPage);
+  const std::uint32_t idle = create(pool, 2 * kPage);
+  use(pool, idle);
+  const auto region = pool.acquire(create(pool, 2 * kPage));
+  ASSERT_NE(pool.acquire(idle), nullptr);
+  EXPECT_TRUE(pool.create(2 * kPage));
+  EXPECT_EQ(pool.acquire(idle), nullptr);
+  EXPECT_FALSE(pool.create(1)) << "what regions use stays";
+}
+
+}  // namespace
+}  // namespace softhca::memory
