@@ -19,6 +19,9 @@
 
 namespace softhca::sim {
 
+/// By transport::Count.
+using Counts = std::array<std::uint64_t, static_cast<unsigned>(transport::Count::kCount)>;
+
 class Model : public transport::Environment {
  public:
   /// `side` is 0 or 1. What the peer may do here is its workload.
@@ -46,11 +49,17 @@ class Model : public transport::Environment {
   void enter_error(std::optional<transport::AsyncEvent> event) override;
   void raise_event(transport::AsyncEvent) override {}
   void count(transport::Count what, std::uint32_t n) override {
-    counts[static_cast<unsigned>(what)] += n;
+    counts_[static_cast<unsigned>(what)] += n;
   }
 
   Rkey rkey() const { return Rkey(0x1000u + static_cast<std::uint32_t>(side_)); }
   bool all_completed() const { return completed == own_.operations.size(); }
+  std::uint64_t counted(transport::Count what) const {
+    return counts_[static_cast<unsigned>(what)];
+  }
+  void add_counts(Counts& to) const {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += counts_[i];
+  }
   void post_receives(std::uint32_t n);
   /// Our memory must be what the peer's whole workload, done once, leaves.
   void check_memory() const;
@@ -63,6 +72,7 @@ class Model : public transport::Environment {
   bool counts_receives = true;     ///< false: as with a shared receive queue
   bool may_drop = false;           ///< unreliable: messages may be missing
   bool may_fail = false;           ///< retries may run out
+  bool datagrams = false;          ///< messages may also come late or again
   std::uint32_t receive_capacity = 0;
 
   std::uint32_t completed = 0;  ///< operations
@@ -70,12 +80,11 @@ class Model : public transport::Environment {
   bool in_error = false;
   std::uint32_t received = 0;       ///< receive completions with kOk
   std::uint32_t next_expected = 0;  ///< peer's operation after the one received last
-  std::array<std::uint64_t, static_cast<unsigned>(transport::Count::kCount)> counts{};
 
  private:
   std::span<std::byte> memory(std::uint64_t addr, std::uint64_t length);
   void check_response(const Operation& op) const;
-  void check_received(const Operation& op, const transport::ReceiveCompletion& c) const;
+  std::uint32_t find_message(const transport::ReceiveCompletion& c) const;
   bool matches(const Operation& op, const transport::ReceiveCompletion& c) const;
 
   const int side_;
@@ -95,6 +104,7 @@ class Model : public transport::Environment {
   std::deque<std::uint32_t> posted_;
   std::vector<Receive> receives_;  ///< by cookie
   bool errored_ = false;
+  Counts counts_{};
 };
 
 }  // namespace softhca::sim

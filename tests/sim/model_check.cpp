@@ -9,8 +9,6 @@ namespace softhca::sim {
 
 using transport::RequestKind;
 
-/// Reliable: the peer's operations that draw a receive, each once and in order. Unreliable: some of
-/// them, each at most once and in order. Datagrams: see the datagram world.
 void Model::complete_receive(const transport::ReceiveCompletion& c) {
   Receive& r = receives_.at(c.cookie);
   require(r.drawn, "completion of a receive not drawn", c.cookie);
@@ -21,24 +19,33 @@ void Model::complete_receive(const transport::ReceiveCompletion& c) {
     return;
   }
   require(!in_error, "receive completed after an error", c.cookie);
-  const auto& operations = of_peer_.operations;
-  std::uint32_t at = next_expected;
-  while (at < operations.size() && (!transport::draws_receive(operations[at].request.kind) ||
-                                    (may_drop && !matches(operations[at], c)))) {
-    if (!may_drop && transport::is_write(operations[at].request.kind)) check_write(at);
-    ++at;
-  }
-  require(at < operations.size(), "received what was not sent, or again", c.cookie);
-  require(matches(operations[at], c), "received something else", at);
-  check_received(operations[at], c);
+  const std::uint32_t at = find_message(c);
+  require(at < of_peer_.operations.size(), "received what was not sent, or again", c.cookie);
+  require(matches(of_peer_.operations[at], c), "received something else", at);
+  if (c.from_write) check_write(at);
   next_expected = at + 1;
   ++received;
   r.bytes = {};
 }
 
+/// Reliable: the next of the peer's operations that draws a receive; writes before it must be in
+/// memory. Unreliable: the next that looks like it; it may be missing, but never comes twice or
+/// out of order. Datagrams: any.
+std::uint32_t Model::find_message(const transport::ReceiveCompletion& c) const {
+  const auto& operations = of_peer_.operations;
+  std::uint32_t at = datagrams ? 0 : next_expected;
+  for (; at < operations.size(); ++at) {
+    const transport::Request& q = operations[at].request;
+    if (may_drop ? matches(operations[at], c) : transport::draws_receive(q.kind)) break;
+    if (!may_drop && transport::is_write(q.kind)) check_write(at);
+  }
+  return at;
+}
+
 bool Model::matches(const Operation& op, const transport::ReceiveCompletion& c) const {
   const transport::Request& q = op.request;
-  if (!transport::draws_receive(q.kind) || c.byte_len != q.length) return false;
+  const std::uint32_t grh = c.has_grh ? transport::kRoutingHeaderBytes : 0;
+  if (!transport::draws_receive(q.kind) || c.byte_len != q.length + grh) return false;
   const bool imm = q.kind == RequestKind::kSendImm || q.kind == RequestKind::kWriteImm;
   if (c.from_write != transport::is_write(q.kind) || c.has_imm != imm) return false;
   if (c.invalidated != (q.kind == RequestKind::kSendInvalidate)) return false;
@@ -46,12 +53,9 @@ bool Model::matches(const Operation& op, const transport::ReceiveCompletion& c) 
   if (c.has_imm && c.imm != q.imm) return false;
   if (c.invalidated && c.imm != q.rkey.value) return false;
   if (c.from_write) return true;
-  return std::memcmp(receives_[c.cookie].bytes.data(), pool_bytes(op.data, q.length).data(),
-                     q.length) == 0;
-}
-
-void Model::check_received(const Operation& op, const transport::ReceiveCompletion& c) const {
-  if (c.from_write) check_write(op.request.cookie);
+  const std::byte* got = receives_[c.cookie].bytes.data();
+  if (std::memcmp(got, pool_bytes(0, grh).data(), grh) != 0) return false;
+  return std::memcmp(got + grh, pool_bytes(op.data, q.length).data(), q.length) == 0;
 }
 
 void Model::check_write(std::uint32_t index) const {

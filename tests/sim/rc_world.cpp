@@ -84,7 +84,7 @@ class World {
     }
   }
 
-  RcOutcome run() {
+  RcOutcome run(Counts& totals) {
     while (!done()) {
       deliver();
       bool more = false;
@@ -93,6 +93,7 @@ class World {
     }
     if (!s_.may_fail)
       for (Side& side : sides_) side.model.check_memory();
+    for (Side& side : sides_) side.model.add_counts(totals);
     return {link_.frames_sent(), now_ - Time{}};
   }
 
@@ -163,8 +164,8 @@ RcSettings random_rc_settings(Random& random) {
   return s;
 }
 
-RcOutcome run_rc(const RcSettings& settings, std::uint64_t seed) {
-  return World(settings, seed).run();
+RcOutcome run_rc(const RcSettings& settings, std::uint64_t seed, Counts& totals) {
+  return World(settings, seed).run(totals);
 }
 
 }  // namespace softhca::sim

@@ -28,7 +28,7 @@ struct RcOutcome {
   Duration elapsed{};
 };
 
-/// Throws Failure.
-RcOutcome run_rc(const RcSettings& settings, std::uint64_t seed);
+/// Throws Failure. Adds what the sides counted to `totals`.
+RcOutcome run_rc(const RcSettings& settings, std::uint64_t seed, Counts& totals);
 
 }  // namespace softhca::sim

@@ -48,15 +48,16 @@ class Maker {
   }
 
   RequestKind kind() {
-    if (limits_.reliable) return static_cast<RequestKind>(random_.below(8));
+    if (limits_.kinds == Kinds::kReliable) return static_cast<RequestKind>(random_.below(8));
     constexpr RequestKind kUnreliable[] = {RequestKind::kSend, RequestKind::kSendImm,
                                            RequestKind::kWrite, RequestKind::kWriteImm};
-    return kUnreliable[random_.below(4)];
+    return kUnreliable[random_.below(limits_.kinds == Kinds::kDatagram ? 2 : 4)];
   }
 
   /// Empty, tiny, around whole packets, anything.
   std::uint32_t length() {
     const std::uint32_t most = limits_.mtu * limits_.max_packets;
+    if (limits_.kinds == Kinds::kDatagram) return random_.below(most + 1);
     switch (random_.below(4)) {
       case 0:
         return random_.below(9);

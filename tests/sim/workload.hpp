@@ -28,12 +28,14 @@ struct Operation {
   Verdict expected = Verdict::kOk;
 };
 
+enum class Kinds : std::uint8_t { kReliable, kUnreliable, kDatagram };
+
 struct WorkloadLimits {
   std::uint32_t operations = 20;
   std::uint32_t mtu = 1024;
   std::uint32_t max_packets = 20;  ///< per message
-  bool reliable = true;            ///< reads, atomics and send with invalidate, too
-  bool poison = false;             ///< one operation that the peer must refuse
+  Kinds kinds = Kinds::kReliable;
+  bool poison = false;  ///< one operation that the peer must refuse
 };
 
 struct Workload {

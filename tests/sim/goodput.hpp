@@ -1,0 +1,15 @@
+// What a bad link costs: frames sent for each frame needed, and goodput in virtual time.
+#pragma once
+
+#include <string>
+
+namespace softhca::sim {
+
+/// The table as text. Each row: loss, frames sent per frame needed, milliseconds of virtual time.
+std::string goodput_table();
+
+/// Compares with the approved table: every figure within a third (and every loss present). Prints
+/// both when they differ.
+bool check_goodput(const std::string& approved_path);
+
+}  // namespace softhca::sim
