@@ -1,0 +1,41 @@
+#include "libverbs-provider/share/kernel.hpp"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace softhca::provider {
+namespace {
+
+void* move_pages(void* old_addr, std::size_t old_length, std::size_t new_length, int flags,
+                 void* new_addr) {
+  return ::mremap(old_addr, old_length, new_length, flags, new_addr);
+}
+
+int open_userfaultfd(int flags) {
+  return static_cast<int>(::syscall(SYS_userfaultfd, static_cast<long>(flags)));
+}
+
+int device_control(int fd, unsigned long request, void* argument) {
+  return ::ioctl(fd, request, argument);
+}
+
+bool is_single_threaded() {
+  // One link for itself, one for its parent, one for each thread.
+  struct stat tasks;
+  return ::stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3;
+}
+
+}  // namespace
+
+const KernelCalls& KernelCalls::real() {
+  static constexpr KernelCalls kCalls{::mmap,         ::munmap,          move_pages,
+                                      ::madvise,      ::fallocate,       open_userfaultfd,
+                                      device_control, is_single_threaded};
+  return kCalls;
+}
+
+}  // namespace softhca::provider

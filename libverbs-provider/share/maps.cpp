@@ -1,0 +1,109 @@
+#include "libverbs-provider/share/maps.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+namespace softhca::provider {
+namespace {
+
+/// Takes numbers and separators off the front of a line.
+class Cursor {
+ public:
+  Cursor(const char* begin, const char* end) : at_(begin), end_(end) {}
+
+  template <typename Number>
+  bool number(Number& value, int base) {
+    const auto [next, error] = std::from_chars(at_, end_, value, base);
+    at_ = next;
+    return error == std::errc{};
+  }
+  bool character(char wanted) {
+    if (at_ == end_ || *at_ != wanted) return false;
+    ++at_;
+    return true;
+  }
+  bool flag(char set, bool& value) {
+    if (at_ == end_) return false;
+    value = *at_++ == set;
+    return true;
+  }
+  std::string_view rest() {
+    while (at_ != end_ && *at_ == ' ') ++at_;
+    return {at_, static_cast<std::size_t>(end_ - at_)};
+  }
+
+ private:
+  const char* at_;
+  const char* end_;
+};
+
+MappingKind kind_of(std::uint64_t inode, std::string_view name) {
+  if (name.starts_with("[stack")) return MappingKind::kStack;
+  const bool anonymous = name.empty() || name == "[heap]" || name.starts_with("[anon:");
+  return inode == 0 && anonymous ? MappingKind::kAnonymous : MappingKind::kOther;
+}
+
+}  // namespace
+
+bool parse_mapping(const char* begin, const char* end, Mapping& mapping) {
+  Cursor line(begin, end);
+  const bool good = line.number(mapping.begin, 16) && line.character('-') &&
+                    line.number(mapping.end, 16) && line.character(' ') &&
+                    line.flag('r', mapping.readable) && line.flag('w', mapping.writable) &&
+                    line.flag('x', mapping.executable) && line.flag('s', mapping.shared) &&
+                    line.character(' ') && line.number(mapping.offset, 16) && line.character(' ') &&
+                    line.number(mapping.device_major, 16) && line.character(':') &&
+                    line.number(mapping.device_minor, 16) && line.character(' ') &&
+                    line.number(mapping.inode, 10);
+  if (good) mapping.kind = kind_of(mapping.inode, line.rest());
+  return good;
+}
+
+MapsReader::MapsReader() : fd_(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
+
+MapsReader::~MapsReader() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool MapsReader::fill() {
+  std::memmove(buffer_, buffer_ + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  ssize_t got;
+  do {
+    got = ::read(fd_, buffer_ + end_, sizeof(buffer_) - end_);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return false;
+  end_ += static_cast<std::size_t>(got);
+  return true;
+}
+
+bool MapsReader::next_line(const char*& begin, const char*& end) {
+  while (true) {
+    const auto* newline =
+        static_cast<const char*>(std::memchr(buffer_ + begin_, '\n', end_ - begin_));
+    if (newline != nullptr) {
+      begin = buffer_ + begin_;
+      end = newline;
+      begin_ = static_cast<std::size_t>(newline - buffer_) + 1;
+      return true;
+    }
+    // A path longer than the buffer: what counts stands in front of it.
+    if (begin_ == 0 && end_ == sizeof(buffer_)) end_ = sizeof(buffer_) / 2;
+    if (!fill()) return false;
+  }
+}
+
+bool MapsReader::next(Mapping& mapping) {
+  if (fd_ < 0) return false;
+  const char* begin = nullptr;
+  const char* end = nullptr;
+  return next_line(begin, end) && parse_mapping(begin, end, mapping);
+}
+
+}  // namespace softhca::provider

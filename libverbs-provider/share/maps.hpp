@@ -1,0 +1,56 @@
+// The kernel's list of this process's mappings, read afresh each time it is needed. No allocation:
+// it also runs in a child just forked, and while allocators hold their locks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace softhca::provider {
+
+enum class MappingKind : std::uint8_t {
+  kAnonymous,  ///< heap, .bss, mmap without a file
+  kStack,      ///< the main thread's stack
+  kOther,      ///< files, devices, huge pages, kernel pages
+};
+
+struct Mapping {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint64_t offset;  ///< in the file
+  std::uint64_t inode;   ///< 0: no file
+  std::uint32_t device_major;
+  std::uint32_t device_minor;
+  bool readable;
+  bool writable;
+  bool executable;
+  bool shared;
+  MappingKind kind;
+};
+
+/// Gives the mappings in ascending order of address.
+class MapsReader {
+ public:
+  MapsReader();
+  ~MapsReader();
+  MapsReader(const MapsReader&) = delete;
+  MapsReader& operator=(const MapsReader&) = delete;
+
+  /// False when /proc cannot be read: nothing is then known of any mapping.
+  bool ok() const { return fd_ >= 0; }
+  /// False at the end of the list.
+  bool next(Mapping& mapping);
+
+ private:
+  bool next_line(const char*& begin, const char*& end);
+  bool fill();
+
+  int fd_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  char buffer_[8192];
+};
+
+/// Reads one line of /proc/PID/maps (without its newline); false if it is not one.
+bool parse_mapping(const char* begin, const char* end, Mapping& mapping);
+
+}  // namespace softhca::provider

@@ -1,0 +1,77 @@
+// Every memfd of a daemon that may be mapped in this process. One table for the process, because
+// fork, madvise and mremap concern them all; each belongs to a registry, or to nobody any more.
+//
+// It changes only under the process lock. contains() needs no lock and allocates nothing:
+// allocators call madvise with their own locks held.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "libverbs-provider/share/key_table.hpp"
+#include "libverbs-provider/share/maps.hpp"
+
+namespace softhca::provider {
+
+/// Number of a registry; never given twice.
+using RegistryId = std::uint32_t;
+inline constexpr RegistryId kNoRegistry = 0;
+
+struct Memfd {
+  std::uint64_t bytes;
+  RegistryId owner;      ///< kNoRegistry: the handle has been given back ("orphan")
+  std::uint32_t handle;  ///< in the owner's session
+  std::uint32_t uses;    ///< extents of regions that lie in it
+  std::uint32_t seen;    ///< number of the last sweep that found it mapped
+  std::uint32_t older;   ///< neighbours in the owner's list of idle memfds
+  std::uint32_t newer;
+};
+
+class MemfdTable {
+ public:
+  static constexpr std::uint32_t kNowhere = 0xffffffff;
+
+  /// The process's table.
+  static MemfdTable& instance();
+
+  /// Lock-free. True if the mapping is a shared one of a memfd in the table.
+  bool contains(const Mapping& mapping) const { return find(mapping) != kNowhere; }
+  bool empty() const { return by_inode_.empty(); }
+
+  // The rest under the process lock. A memfd is known by its place in the table.
+
+  RegistryId new_registry() { return ++registries_; }
+
+  std::uint32_t find(const Mapping& mapping) const;
+  std::uint32_t find(RegistryId owner, std::uint32_t handle) const;
+  Memfd& at(std::uint32_t place) { return by_inode_.at(place); }
+
+  /// kNowhere when the table is full. `fd` is one just made by a daemon.
+  std::uint32_t insert(int fd, const Memfd& memfd);
+  void remove(std::uint32_t place);
+  /// The handle is given back, mappings stay.
+  void disown(std::uint32_t place);
+  /// The owner's session has ended.
+  void disown_all(RegistryId owner);
+  void clear();
+
+  /// A sweep goes through all mappings of the process and marks those of our memfds.
+  void begin_sweep() { ++sweep_; }
+  void mark(const Mapping& mapping);
+  bool marked(std::uint32_t place) { return at(place).seen == sweep_; }
+  /// Forgets the orphans that the sweep has not found.
+  void end_sweep();
+  bool has_orphans() const { return orphans_ != 0; }
+
+ private:
+  static constexpr std::uint32_t kSlots = 32768;
+
+  std::atomic<std::uint64_t> device_{0};  ///< of all memfds: major << 32 | minor
+  std::uint32_t registries_ = 0;
+  std::uint32_t orphans_ = 0;
+  std::uint32_t sweep_ = 0;
+  KeyTable<Memfd, kSlots> by_inode_;
+  KeyTable<std::uint32_t, kSlots> by_handle_;  ///< places in by_inode_
+};
+
+}  // namespace softhca::provider

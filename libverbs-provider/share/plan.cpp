@@ -1,0 +1,90 @@
+#include "libverbs-provider/share/plan.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace softhca::provider {
+
+void Plan::add(const Piece& piece) {
+  if (piece.begin >= piece.end) return;
+  if (count_ != 0 && piece.kind == PieceKind::kLeave) {
+    Piece& last = pieces_[count_ - 1];
+    if (last.kind == PieceKind::kLeave) {
+      last.end = piece.end;
+      return;
+    }
+  }
+  if (count_ == abi::kMaxMrExtents) {
+    too_many_ = true;
+    return;
+  }
+  pieces_[count_++] = piece;
+}
+
+bool Plan::holds_this_stack(const Mapping& mapping) const {
+  // A stack shared with the daemon would be shared with a forked child, too, until the child's
+  // handler runs, which it does on that stack.
+  const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  return mapping.begin <= here && here < mapping.end;
+}
+
+void Plan::consider_pages(const Mapping& mapping, PieceKind kind) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t begin = std::max(mapping.begin, begin_);
+  const std::uint64_t end = std::min(mapping.end, end_);
+  const std::uint64_t first = (begin + page - 1) / page * page;
+  const std::uint64_t last = std::max(first, end / page * page);
+  if (first >= end) return add({begin, end, 0, 0, PieceKind::kLeave});
+  add({begin, first, 0, 0, PieceKind::kLeave});
+  add({first, last, 0, 0, kind});
+  add({last, end, 0, 0, PieceKind::kLeave});
+}
+
+void Plan::consider(const Mapping& mapping) {
+  const std::uint64_t begin = std::max(mapping.begin, begin_);
+  const std::uint64_t end = std::min(mapping.end, end_);
+  const Piece leave{begin, end, 0, 0, PieceKind::kLeave};
+  if (!mapping.readable || !mapping.writable || mapping.executable) return add(leave);
+  MemfdTable& memfds = MemfdTable::instance();
+  if (const std::uint32_t place = memfds.find(mapping); place != MemfdTable::kNowhere) {
+    const RegistryId owner = memfds.at(place).owner;
+    if (owner == kNoRegistry) return consider_pages(mapping, PieceKind::kOrphan);
+    if (owner != owner_) return add(leave);
+    const std::uint64_t offset = mapping.offset + (begin - mapping.begin);
+    return add({begin, end, offset, place, PieceKind::kReuse});
+  }
+  const bool ours_to_replace =
+      mapping.kind == MappingKind::kAnonymous && !mapping.shared && !holds_this_stack(mapping);
+  if (!ours_to_replace) return add(leave);
+  consider_pages(mapping, PieceKind::kAnonymous);
+}
+
+int Plan::make(std::uint64_t addr, std::uint64_t length, RegistryId owner, bool sweep) {
+  begin_ = at_ = addr;
+  end_ = addr + length;
+  owner_ = owner;
+  const Piece all{begin_, end_, 0, 0, PieceKind::kLeave};
+  MapsReader maps;
+  if (!maps.ok()) {
+    add(all);
+    return 0;
+  }
+  Mapping mapping;
+  while ((sweep || at_ < end_) && maps.next(mapping)) {
+    if (sweep) MemfdTable::instance().mark(mapping);
+    if (at_ == end_ || mapping.end <= at_) continue;
+    if (mapping.begin > at_ || !mapping.readable) return EFAULT;
+    consider(mapping);
+    at_ = std::min(mapping.end, end_);
+  }
+  if (at_ != end_) return EFAULT;
+  if (too_many_) {
+    count_ = 0;
+    add(all);
+  }
+  return 0;
+}
+
+}  // namespace softhca::provider

@@ -1,0 +1,56 @@
+// What is to be done with each part of a region, from what is mapped there now.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "abi/control.hpp"
+#include "libverbs-provider/share/maps.hpp"
+#include "libverbs-provider/share/memfds.hpp"
+
+namespace softhca::provider {
+
+enum class PieceKind : std::uint8_t {
+  kLeave,      ///< stays as it is; the daemon reaches it with process_vm_readv/writev
+  kReuse,      ///< maps a memfd of this registry already
+  kAnonymous,  ///< whole pages of private memory, to be replaced
+  kOrphan,     ///< whole pages of a memfd of ours whose handle is gone, to be replaced
+};
+
+struct Piece {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint64_t offset;  ///< kReuse: of `begin` in the memfd
+  std::uint32_t place;   ///< kReuse: of the memfd in the MemfdTable
+  PieceKind kind;
+
+  bool replaceable() const { return kind == PieceKind::kAnonymous || kind == PieceKind::kOrphan; }
+};
+
+/// Pieces in ascending order, adjoining, each within one mapping.
+class Plan {
+ public:
+  /// Plans for [addr, addr+length), not empty, for the registry `owner`. With `sweep` also marks
+  /// in the MemfdTable what else is mapped. Returns 0, or EFAULT if a part cannot be read.
+  /// More than kMaxMrExtents pieces: all is left as it is. REQUIRES: process lock.
+  int make(std::uint64_t addr, std::uint64_t length, RegistryId owner, bool sweep);
+
+  std::span<const Piece> pieces() const { return {pieces_, count_}; }
+
+ private:
+  void consider(const Mapping& mapping);
+  void consider_pages(const Mapping& mapping, PieceKind kind);
+  void add(const Piece& piece);
+  bool holds_this_stack(const Mapping& mapping) const;
+
+  Piece pieces_[abi::kMaxMrExtents];
+  std::size_t count_ = 0;
+  bool too_many_ = false;
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+  std::uint64_t at_ = 0;  ///< planned up to here
+  RegistryId owner_ = kNoRegistry;
+};
+
+}  // namespace softhca::provider

@@ -1,0 +1,105 @@
+// Memory registration without copies: whatever private anonymous memory an application registers
+// becomes, in place, memory that the daemon maps too. docs/memory-registration.md tells the whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "abi/control.hpp"
+#include "libverbs-provider/share/kernel.hpp"
+#include "libverbs-provider/share/memfds.hpp"
+#include "libverbs-provider/share/plan.hpp"
+#include "libverbs-provider/share/replace.hpp"
+
+namespace softhca::provider {
+
+/// A memfd the daemon made for us (abi::Operation::kAllocShared), sealed against resizing.
+struct SharedMemory {
+  int fd;                ///< the receiver closes it
+  std::uint32_t handle;  ///< what the daemon calls it in this session
+};
+
+/// How a registry asks the daemon. Both are called with the process lock held: they must not
+/// register memory or fork.
+struct SharedMemorySource {
+  void* context;
+  /// Returns 0, or an errno value.
+  int (*alloc)(void* context, std::uint64_t bytes, SharedMemory* memory);
+  void (*free)(void* context, std::uint32_t handle);
+};
+
+/// Extents of one region: ascending, adjoining, covering it exactly.
+class ExtentList {
+ public:
+  std::span<const abi::MrExtent> all() const { return {extents_, count_}; }
+
+ private:
+  friend class MemoryRegistry;
+  abi::MrExtent extents_[abi::kMaxMrExtents];
+  std::size_t count_ = 0;
+  bool overflow_ = false;
+};
+
+/// The memory one session shares with the daemon. Thread-safe.
+class MemoryRegistry {
+ public:
+  struct Limits {
+    /// Memory no region uses any more stays shared up to this much, so that registering it again
+    /// costs nothing; beyond, the longest unused is given back to the daemon first.
+    std::uint64_t idle_bytes = 256 << 20;
+  };
+
+  explicit MemoryRegistry(const SharedMemorySource& source);
+  MemoryRegistry(const SharedMemorySource& source, const Limits& limits, const KernelCalls& kernel);
+  /// The session is over: handles are void, mappings stay and are private to the process. Does
+  /// not call the source.
+  ~MemoryRegistry();
+  MemoryRegistry(const MemoryRegistry&) = delete;
+  MemoryRegistry& operator=(const MemoryRegistry&) = delete;
+
+  struct Request {
+    std::uint64_t addr;
+    std::uint64_t length;
+    /// Memory to be replaced is marked MADV_DONTFORK, as ibv_fork_init() asks of registered memory.
+    bool dont_fork = false;
+  };
+
+  /// Shares what can be shared of the range, and tells how the daemon reaches every byte. Returns
+  /// 0; EFAULT if part of the range is not mapped, EINVAL if it wraps around: then `extents` is
+  /// empty. Each success is to be followed by one release() of the same extents.
+  int prepare(const Request& request, ExtentList& extents);
+
+  /// The region with these extents is deregistered (or never came to be).
+  void release(std::span<const abi::MrExtent> extents);
+
+  /// Bytes of shared memory held that no region uses.
+  std::uint64_t idle_bytes() const { return idle_bytes_; }
+
+ private:
+  void emit(const Plan& plan, bool dont_fork, ExtentList& extents);
+  std::size_t emit_run(std::span<const Piece> rest, Replacer& replacer, bool dont_fork,
+                       ExtentList& extents);
+  bool obtain(std::uint64_t bytes, SharedMemory& memory);
+  bool accept(const SharedMemory& memory, std::uint64_t bytes);
+  void append(ExtentList& extents, const abi::MrExtent& extent);
+  void release_locked(std::span<const abi::MrExtent> extents);
+  void use(std::uint32_t place);
+  void unuse(std::uint32_t place);
+  void link_idle(std::uint32_t place);
+  void unlink_idle(std::uint32_t place);
+  void trim(std::uint64_t limit);
+  void free_unmapped();
+  void give_back(std::uint32_t place, bool still_mapped);
+
+  const SharedMemorySource source_;
+  const Limits limits_;
+  const KernelCalls& kernel_;
+  const std::uint32_t generation_;
+  RegistryId id_ = kNoRegistry;
+  std::uint64_t idle_bytes_ = 0;
+  std::uint32_t oldest_idle_ = MemfdTable::kNowhere;
+  std::uint32_t newest_idle_ = MemfdTable::kNowhere;
+};
+
+}  // namespace softhca::provider

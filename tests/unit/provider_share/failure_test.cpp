@@ -1,0 +1,151 @@
+// Every system call on the way may fail: the memory must be as it was, or shared, never lost.
+#include <gtest/gtest.h>
+
+#include "libverbs-provider/share/process.hpp"
+#include "tests/unit/provider_share/fake_daemon.hpp"
+
+namespace softhca::provider {
+namespace {
+
+int calls_until_failure = -1;  ///< negative: none fails
+
+bool fails_now() { return calls_until_failure >= 0 && calls_until_failure-- == 0; }
+
+void* failing_map(void* addr, std::size_t length, int prot, int flags, int fd, off_t offset) {
+  return fails_now() ? MAP_FAILED : ::mmap(addr, length, prot, flags, fd, offset);
+}
+void* failing_move(void* old_addr, std::size_t old_length, std::size_t new_length, int flags,
+                   void* new_addr) {
+  return fails_now() ? MAP_FAILED : ::mremap(old_addr, old_length, new_length, flags, new_addr);
+}
+int failing_advise(void* addr, std::size_t length, int advice) {
+  return fails_now() ? -1 : ::madvise(addr, length, advice);
+}
+int failing_reserve(int fd, int mode, off_t offset, off_t length) {
+  return fails_now() ? -1 : ::fallocate(fd, mode, offset, length);
+}
+int failing_userfaultfd(int flags) {
+  return fails_now() ? -1 : KernelCalls::real().userfaultfd(flags);
+}
+int failing_control(int fd, unsigned long request, void* argument) {
+  return fails_now() ? -1 : KernelCalls::real().control(fd, request, argument);
+}
+bool never_alone() { return false; }
+
+constexpr KernelCalls kFailing{failing_map,     ::munmap,        failing_move,
+                               failing_advise,  failing_reserve, failing_userfaultfd,
+                               failing_control, never_alone};
+
+constexpr std::size_t kBytes = 2 * Replacer::kPieceBytes + 3 * kPage;
+
+std::size_t mappings_in(const void* addr, std::size_t length) {
+  const auto begin = reinterpret_cast<std::uint64_t>(addr);
+  MapsReader maps;
+  Mapping mapping;
+  std::size_t count = 0;
+  while (maps.next(mapping)) count += mapping.begin < begin + length && mapping.end > begin;
+  return count;
+}
+
+class Failures : public testing::TestWithParam<bool> {};
+
+/// With true: the memory is a memfd's that was given back, and is shared anew.
+TEST_P(Failures, LeaveTheMemoryAsItWas) {
+  bool failed = true;
+  int calls = 0;
+  for (; failed; ++calls) {
+    ASSERT_LT(calls, 100);
+    FakeDaemon daemon;
+    MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, kFailing);
+    Anonymous memory(kBytes / kPage);
+    ExtentList extents;
+    if (GetParam()) {
+      ASSERT_EQ(registry.prepare(region(memory.base(), kBytes), extents), 0);
+      registry.release(extents.all());
+    }
+    calls_until_failure = calls;
+    ASSERT_EQ(registry.prepare(region(memory.base(), kBytes), extents), 0);
+    failed = calls_until_failure < 0;
+    calls_until_failure = -1;
+    ASSERT_EQ(shape(memory.base(), kBytes, extents).find('!'), std::string::npos);
+    ASSERT_TRUE(memory.intact()) << "call " << calls;
+    // Written on both sides of whatever border there is now, and still one memory.
+    Anonymous::fill(memory.base(), kBytes, 5);
+    ASSERT_TRUE(memory.intact(5));
+    for (const abi::MrExtent& extent : extents.all()) {
+      if (extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kProcess)) continue;
+      const char* addr = reinterpret_cast<char*>(extent.addr);
+      ASSERT_TRUE(daemon.sees_the_same(extents.all(), addr, extent.length));
+    }
+    registry.release(extents.all());
+    ASSERT_EQ(daemon.freed.size(), daemon.allocs) << "call " << calls;
+    // What failed once is not spoilt for ever.
+    ASSERT_EQ(registry.prepare(region(memory.base(), kBytes), extents), 0);
+    ASSERT_EQ(shape(memory.base(), kBytes, extents).find('P'), std::string::npos);
+    ASSERT_TRUE(memory.intact(5));
+  }
+  EXPECT_GT(calls, 8);  // reserve, userfaultfd, its API, and four calls for each piece at least
+}
+
+INSTANTIATE_TEST_SUITE_P(FirstAndAnew, Failures, testing::Values(false, true));
+
+TEST(Failure, OfTheDaemonIsNotFatal) {
+  FakeDaemon daemon;
+  daemon.error = EDQUOT;
+  MemoryRegistry registry(daemon.source());
+  Anonymous memory(4);
+  ExtentList extents;
+  ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+  EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), "P");
+  EXPECT_TRUE(memory.intact());
+  EXPECT_EQ(mappings_in(memory.base(), memory.bytes()), 1u);
+}
+
+int no_userfaultfd(int) {
+  errno = EPERM;
+  return -1;
+}
+
+TEST(WithoutUserfaultfd, OneThreadNeedsNone) {
+  KernelCalls kernel = KernelCalls::real();
+  kernel.userfaultfd = no_userfaultfd;
+  for (const bool alone : {true, false}) {
+    kernel.single_threaded = alone ? [] { return true; } : [] { return false; };
+    FakeDaemon daemon;
+    MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, kernel);
+    Anonymous memory(4);
+    ExtentList extents;
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+      EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), alone ? "S" : "P");
+      EXPECT_TRUE(memory.intact());
+      registry.release(extents.all());
+    }
+    EXPECT_EQ(daemon.allocs, daemon.freed.size());
+  }
+}
+
+TEST(Failure, OfOneExtentTooManyGivesAllUp) {
+  // Two adjoining mappings share a memfd and make one extent, unless sharing stops in the middle
+  // of the first; single pages follow until there are 256 pieces, and then 257 extents.
+  const std::size_t big = Replacer::kPieceBytes / kPage + 1;
+  Anonymous memory(big + 1 + abi::kMaxMrExtents - 2);
+  ::madvise(memory.base(), big * kPage, MADV_DONTDUMP);
+  for (std::size_t i = 0; i < abi::kMaxMrExtents - 2; i += 2) {
+    ::mprotect(memory.base() + (big + 1 + i) * kPage, kPage, PROT_READ);
+  }
+  FakeDaemon daemon;
+  MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, kFailing);
+  ExtentList extents;
+  // reserve, userfaultfd, API, then map, register, move, move, wake of the first half.
+  calls_until_failure = 8;
+  ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+  calls_until_failure = -1;
+  EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), "P");
+  EXPECT_TRUE(memory.intact());
+  registry.release(extents.all());
+  EXPECT_EQ(daemon.freed.size(), daemon.allocs);
+}
+
+}  // namespace
+}  // namespace softhca::provider

@@ -1,0 +1,155 @@
+// Plays the daemon: hands out sealed memfds, maps what it handed out, remembers what came back.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+
+#include "libverbs-provider/share/share.hpp"
+
+namespace softhca::provider {
+
+inline constexpr std::size_t kPage = 4096;
+
+class FakeDaemon {
+ public:
+  ~FakeDaemon() {
+    for (auto& [handle, memory] : memories_) ::close(memory.fd);
+  }
+
+  SharedMemorySource source() {
+    return {this,
+            [](void* self, std::uint64_t bytes, SharedMemory* memory) {
+              return static_cast<FakeDaemon*>(self)->alloc(bytes, memory);
+            },
+            [](void* self, std::uint32_t handle) {
+              static_cast<FakeDaemon*>(self)->freed.insert(handle);
+            }};
+  }
+
+  // It reads and writes the memfds by their descriptors: mapped, they would look like the
+  // application's own.
+
+  /// True if the daemon finds at these addresses what the application finds there.
+  bool sees_the_same(std::span<const abi::MrExtent> extents, const char* addr, std::size_t length) {
+    for (std::size_t i = 0; i < length; i += kPage) {
+      char theirs[kPage];
+      const std::size_t bytes = std::min(kPage, length - i);
+      const Place place = find(extents, addr + i);
+      if (place.fd < 0) return false;
+      if (::pread(place.fd, theirs, bytes, place.offset) != static_cast<ssize_t>(bytes))
+        return false;
+      if (std::memcmp(theirs, addr + i, bytes) != 0) return false;
+    }
+    return true;
+  }
+  void write(std::span<const abi::MrExtent> extents, const char* addr, char value) {
+    const Place place = find(extents, addr);
+    if (::pwrite(place.fd, &value, 1, place.offset) != 1) std::abort();
+  }
+
+  int error = 0;  ///< of alloc
+  unsigned allocs = 0;
+  std::uint64_t allowance = ~std::uint64_t{0};  ///< bytes it hands out before ENOMEM
+  std::set<std::uint32_t> freed;
+
+ private:
+  struct Memory {
+    int fd;
+    std::uint64_t bytes;
+  };
+  struct Place {
+    int fd;  ///< -1: not in shared memory
+    off_t offset;
+  };
+
+  Place find(std::span<const abi::MrExtent> extents, const char* addr) {
+    const auto wanted = reinterpret_cast<std::uint64_t>(addr);
+    for (const abi::MrExtent& extent : extents) {
+      if (wanted < extent.addr || wanted >= extent.addr + extent.length) continue;
+      if (extent.kind != static_cast<std::uint32_t>(abi::ExtentKind::kShared)) break;
+      return {memories_.at(extent.handle).fd,
+              static_cast<off_t>(extent.offset + (wanted - extent.addr))};
+    }
+    return {-1, 0};
+  }
+
+  int alloc(std::uint64_t bytes, SharedMemory* memory) {
+    if (error != 0) return error;
+    std::uint64_t in_use = 0;
+    for (const auto& [handle, held] : memories_) in_use += freed.contains(handle) ? 0 : held.bytes;
+    if (in_use + bytes > allowance) return ENOMEM;
+    ++allocs;
+    const int fd = ::memfd_create("softhca-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return errno;
+    ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    memories_[next_] = {fd, bytes};
+    *memory = {::dup(fd), next_++};
+    return 0;
+  }
+
+  std::map<std::uint32_t, Memory> memories_;
+  std::uint32_t next_ = 7;
+};
+
+/// Anonymous memory with a pattern in it.
+class Anonymous {
+ public:
+  explicit Anonymous(std::size_t pages, char seed = 1) : bytes_(pages * kPage) {
+    base_ = static_cast<char*>(
+        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    fill(base_, bytes_, seed);
+  }
+  ~Anonymous() { ::munmap(base_, bytes_); }
+  Anonymous(const Anonymous&) = delete;
+  Anonymous& operator=(const Anonymous&) = delete;
+
+  static void fill(char* base, std::size_t bytes, char seed) {
+    for (std::size_t i = 0; i < bytes; ++i) base[i] = value(i, seed);
+  }
+  static bool holds(const char* base, std::size_t bytes, char seed) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      if (base[i] != value(i, seed)) return false;
+    }
+    return true;
+  }
+  static char value(std::size_t i, char seed) {
+    return static_cast<char>(i * 31 + i / kPage + seed);
+  }
+
+  char* base() const { return base_; }
+  std::size_t bytes() const { return bytes_; }
+  bool intact(char seed = 1) const { return holds(base_, bytes_, seed); }
+
+ private:
+  std::size_t bytes_;
+  char* base_;
+};
+
+inline MemoryRegistry::Request region(const void* addr, std::size_t length) {
+  return {reinterpret_cast<std::uint64_t>(addr), length};
+}
+
+/// "P" for each extent reached by process_vm, "S" for each shared one; "!" in front unless they
+/// cover the region exactly, one adjoining the other.
+inline std::string shape(const void* addr, std::size_t length, const ExtentList& extents) {
+  std::string text;
+  auto at = reinterpret_cast<std::uint64_t>(addr);
+  for (const abi::MrExtent& extent : extents.all()) {
+    if (extent.addr != at || extent.length == 0) text.insert(0, "!");
+    at = extent.addr + extent.length;
+    text += extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared) ? 'S' : 'P';
+  }
+  if (at != reinterpret_cast<std::uint64_t>(addr) + length) text.insert(0, "!");
+  return text;
+}
+
+}  // namespace softhca::provider

@@ -1,0 +1,140 @@
+// Threads write all the time while their memory is replaced under them: no write may be lost.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/provider_share/fake_daemon.hpp"
+
+namespace softhca::provider {
+namespace {
+
+/// Each writer counts up words of its own, spread over all pages, and knows what it wrote last.
+class Writers {
+ public:
+  Writers(char* base, std::size_t pages, int threads) : base_(base), pages_(pages) {
+    for (int i = 0; i < threads; ++i) {
+      last_.emplace_back(pages, 0);
+    }
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this, i] { run(i); });
+  }
+  void stop() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  std::size_t lost() const {
+    std::size_t count = lost_;
+    for (std::size_t i = 0; i < last_.size(); ++i) {
+      for (std::size_t page = 0; page < pages_; ++page) {
+        count += *word(static_cast<int>(i), page) != last_[i][page];
+      }
+    }
+    return count;
+  }
+
+ private:
+  std::uint64_t volatile* word(int writer, std::size_t page) const {
+    return reinterpret_cast<std::uint64_t volatile*>(base_ + page * kPage) + writer * 8;
+  }
+  void run(int writer) {
+    std::vector<std::uint64_t>& last = last_[static_cast<std::size_t>(writer)];
+    while (!stop_) {
+      for (std::size_t page = 0; page < pages_; ++page) {
+        if (*word(writer, page) != last[page]) ++lost_;
+        *word(writer, page) = ++last[page];
+      }
+    }
+  }
+
+  char* base_;
+  std::size_t pages_;
+  std::atomic<bool> stop_{false};
+  std::atomic<std::size_t> lost_{0};
+  std::vector<std::vector<std::uint64_t>> last_;
+  std::vector<std::thread> threads_;
+};
+
+/// Makes the whole range private and anonymous again, between rounds, when nobody writes.
+void make_anonymous(char* base, std::size_t bytes) {
+  std::vector<char> content(base, base + bytes);
+  ::mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  std::copy(content.begin(), content.end(), base);
+}
+
+bool userfaultfd_works() {
+  const int fd = KernelCalls::real().userfaultfd(1 /* UFFD_USER_MODE_ONLY */);
+  if (fd >= 0) ::close(fd);
+  return fd >= 0;
+}
+
+TEST(LiveWriters, LoseNothingWhenPrivateMemoryIsReplaced) {
+  if (!userfaultfd_works()) GTEST_SKIP() << "userfaultfd is not permitted here";
+  constexpr std::size_t kPages = 64;
+  FakeDaemon daemon;
+  std::size_t shared = 0;
+  for (int round = 0; round < 300; ++round) {
+    Anonymous memory(kPages, 0);
+    std::memset(memory.base(), 0, memory.bytes());
+    MemoryRegistry registry(daemon.source());
+    ExtentList extents;
+    Writers writers(memory.base(), kPages, 2);
+    ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+    shared += shape(memory.base(), memory.bytes(), extents) == "S";
+    writers.stop();
+    ASSERT_EQ(writers.lost(), 0u) << "round " << round;
+    make_anonymous(memory.base(), memory.bytes());
+  }
+  EXPECT_EQ(shared, 300u);
+}
+
+TEST(LiveWriters, LoseNothingWhenMemoryIsSharedAnew) {
+  if (!userfaultfd_works()) GTEST_SKIP() << "userfaultfd is not permitted here";
+  constexpr std::size_t kPages = 64;
+  FakeDaemon daemon;
+  MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, KernelCalls::real());
+  Anonymous memory(kPages, 0);
+  std::memset(memory.base(), 0, memory.bytes());
+  Writers writers(memory.base(), kPages, 2);
+  for (int round = 0; round < 1000; ++round) {
+    ExtentList extents;
+    ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+    ASSERT_EQ(shape(memory.base(), memory.bytes(), extents), "S");
+    registry.release(extents.all());
+  }
+  writers.stop();
+  EXPECT_EQ(writers.lost(), 0u);
+  EXPECT_EQ(daemon.allocs, 1000u);
+  EXPECT_EQ(daemon.freed.size(), 1000u);
+}
+
+TEST(LiveWriters, RegisterOverlappingRangesAtOnce) {
+  if (!userfaultfd_works()) GTEST_SKIP() << "userfaultfd is not permitted here";
+  constexpr std::size_t kPages = 64;
+  FakeDaemon daemon;
+  for (int round = 0; round < 50; ++round) {
+    Anonymous memory(kPages, 0);
+    std::memset(memory.base(), 0, memory.bytes());
+    MemoryRegistry registry(daemon.source());
+    Writers writers(memory.base(), kPages, 1);
+    std::vector<std::thread> threads;
+    std::atomic<int> bad{0};
+    for (std::size_t i = 0; i < 3; ++i) {
+      threads.emplace_back([&, i] {
+        ExtentList extents;
+        char* addr = memory.base() + i * 16 * kPage;
+        if (registry.prepare(region(addr, 32 * kPage), extents) != 0) ++bad;
+        if (shape(addr, 32 * kPage, extents).find('P') != std::string::npos) ++bad;
+        registry.release(extents.all());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    writers.stop();
+    ASSERT_EQ(writers.lost(), 0u);
+    ASSERT_EQ(bad, 0);
+  }
+}
+
+}  // namespace
+}  // namespace softhca::provider
