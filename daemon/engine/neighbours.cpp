@@ -254,12 +254,23 @@ void Neighbours::step(Entry& entry, Time now) {
   ask(entry, now);
 }
 
+/// When the rate limit strikes, the next round begins with the first entry it struck: otherwise
+/// those at the front would ask for the second time before those behind have asked at all.
 void Neighbours::run(Time now) {
   if (now < deadline_) return;
   deadline_ = kNever;
-  for (Entry& entry : entries_) {
+  const std::size_t first = next_to_run_;
+  const std::uint64_t suppressed = counters_.suppressed;
+  bool struck = false;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const std::size_t at = (first + i) % entries_.size();
+    Entry& entry = entries_[at];
     if (now >= deadline_of(entry)) step(entry, now);
     deadline_ = std::min(deadline_, deadline_of(entry));
+    if (!struck && counters_.suppressed != suppressed) {
+      struck = true;
+      next_to_run_ = at;
+    }
   }
 }
 
@@ -300,11 +311,11 @@ void Neighbours::receive_arp(const wire::ArpMessage& m, Time now) {
   if (local(m.sender) != nullptr) {
     ++counters_.conflicts;
   } else if (Entry* entry = find(m.sender)) {
-    const bool to_us = m.operation == Operation::kReply && m.target_mac == options_.mac;
+    const bool to_us = m.operation == Operation::kArpReply && m.target_mac == options_.mac;
     confirm(*entry, m.sender_mac, to_us, now);
   }
   const LocalAddress* asked = local(m.target);
-  if (m.operation != Operation::kRequest || asked == nullptr || !asked->answer) return;
+  if (m.operation != Operation::kArpRequest || asked == nullptr || !asked->answer) return;
   send(wire::build_arp_reply({options_.mac, options_.vlan, asked->address}, m, buffer_));
   ++counters_.answers;
 }

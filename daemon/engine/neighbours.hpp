@@ -122,7 +122,8 @@ class Neighbours {
   std::uint32_t free_ = kNone;
   std::uint32_t size_ = 0;
   Time deadline_ = kNever;
-  Time window_end_{};  ///< of the rate limit
+  std::size_t next_to_run_ = 0;  ///< entry that run() begins with
+  Time window_end_{};            ///< of the rate limit
   std::uint32_t window_questions_ = 0;
   NeighbourCounters counters_;
 };
