@@ -138,12 +138,12 @@ std::optional<ArpMessage> parse_arp(std::span<const std::byte> frame) {
 
 std::size_t build_arp_request(const Station& self, const Gid& target, ResolutionBuffer out) {
   return build_arp({kBroadcastMac, self.mac, self.vlan, kEtherTypeArp},
-                   ArpMessage::Operation::kRequest, self.address, MacAddress{}, target, out);
+                   ArpMessage::Operation::kArpRequest, self.address, MacAddress{}, target, out);
 }
 
 std::size_t build_arp_reply(const Station& self, const ArpMessage& request, ResolutionBuffer out) {
   return build_arp({request.sender_mac, self.mac, self.vlan, kEtherTypeArp},
-                   ArpMessage::Operation::kReply, self.address, request.sender_mac, request.sender,
+                   ArpMessage::Operation::kArpReply, self.address, request.sender_mac, request.sender,
                    out);
 }
 

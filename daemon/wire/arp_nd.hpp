@@ -36,8 +36,8 @@ struct Station {
 };
 
 struct ArpMessage {
-  enum class Operation : std::uint8_t { kRequest = 1, kReply = 2 };
-  Operation operation = Operation::kRequest;
+  enum class Operation : std::uint8_t { kArpRequest = 1, kArpReply = 2 };
+  Operation operation = Operation::kArpRequest;
   std::optional<std::uint16_t> vlan;
   MacAddress sender_mac;
   MacAddress target_mac;  ///< means nothing in a request

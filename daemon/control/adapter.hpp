@@ -1,0 +1,33 @@
+// What the control layer knows of the whole adapter: configuration, tenants, engine. One per daemon.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/engine/engine.hpp"
+#include "daemon/engine/worker.hpp"
+#include "daemon/resource/config.hpp"
+
+namespace softhca::control {
+
+struct Adapter {
+  const resource::Config& config;
+  engine::Engine& engine;
+  engine::Worker& worker;
+  std::vector<std::unique_ptr<engine::Tenant>> tenants;
+
+  // Names that are unique in the adapter, never used again.
+  std::uint32_t next_pd = 1;
+  std::uint32_t next_session = 1;
+
+  /// Payload bytes of the largest packet a tenant's addresses can carry, as a path MTU (256..4096).
+  std::uint32_t path_mtu(const engine::Tenant& tenant) const;
+  bool link_up(const engine::Tenant& tenant) const;
+};
+
+/// The largest of 256, 512, .. 4096 whose packets, with all headers, fit an IP MTU of `bytes`.
+std::uint32_t path_mtu_for(std::uint32_t bytes);
+
+}  // namespace softhca::control

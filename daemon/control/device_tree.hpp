@@ -1,0 +1,32 @@
+// The files by which the unmodified libibverbs finds the device of a tenant: a tree laid out like
+// /sys/class/infiniband and /sys/class/infiniband_verbs under <runtime>/<tenant>/sysfs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/base/net.hpp"
+
+namespace softhca::control {
+
+struct DeviceDescription {
+  std::string name;              ///< "softhca0"
+  std::string firmware;
+  std::string board;
+  std::uint64_t node_guid = 0;   ///< host byte order
+  std::string socket_path;
+  bool active = true;
+  struct Entry {
+    Gid gid;
+    std::string interface;  ///< network interface the address belongs to
+  };
+  std::vector<Entry> gids;
+};
+
+/// Writes the tree below `root`, replacing what an earlier daemon left there. Real adapters of
+/// the machine appear in it as symbolic links.
+Outcome write_device_tree(const std::string& root, const DeviceDescription& device);
+
+}  // namespace softhca::control

@@ -1,0 +1,63 @@
+// One request being answered: typed access to the copied record, and the reply being built.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "abi/control.hpp"
+
+namespace softhca::control {
+
+/// A private copy of a request's body, validated by size before use.
+class RequestBody {
+ public:
+  explicit RequestBody(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  /// False when the body is not exactly a T (or, with a tail, shorter than one).
+  template <class T>
+  bool read(T& out, bool with_tail = false) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (bytes_.size() < sizeof(T) || (!with_tail && bytes_.size() != sizeof(T))) return false;
+    std::memcpy(&out, bytes_.data(), sizeof(T));
+    return true;
+  }
+  /// Exactly `count` elements of T behind a head of type H.
+  template <class H, class T>
+  bool read_tail(std::vector<T>& out, std::size_t count) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (bytes_.size() != sizeof(H) + count * sizeof(T)) return false;
+    out.resize(count);
+    std::memcpy(out.data(), bytes_.data() + sizeof(H), count * sizeof(T));
+    return true;
+  }
+  bool empty() const { return bytes_.empty(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+class Reply {
+ public:
+  template <class T>
+  void write(const T& body) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    static_assert(sizeof(T) <= kRoom);
+    std::memcpy(bytes_, &body, sizeof body);
+    size_ = sizeof body;
+  }
+  void attach(int fd) { fds_.push_back(fd); }
+
+  std::span<const std::byte> bytes() const { return {bytes_, size_}; }
+  const std::vector<int>& fds() const { return fds_; }
+
+ private:
+  static constexpr std::size_t kRoom = 512;
+  std::byte bytes_[kRoom] = {};
+  std::size_t size_ = 0;
+  std::vector<int> fds_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,125 @@
+// Completion channels and completion queues.
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+#include "daemon/control/session.hpp"
+
+namespace softhca::control {
+namespace {
+
+std::size_t ring_bytes(std::uint32_t entries) {
+  return sizeof(abi::CompletionRingHeader) +
+         std::size_t{entries} * sizeof(abi::CompletionElement);
+}
+
+bool closed_by_peer(int socket) {
+  pollfd state{socket, 0, 0};
+  return ::poll(&state, 1, 0) == 1 && (state.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+}  // namespace
+
+int Session::create_channel(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  drop_closed_channels();
+  if (channels_.full()) return ENOMEM;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  auto channel = std::make_unique<Channel>();
+  channel->events = UniqueFd(ends[0]);
+  reply_fd_ = UniqueFd(ends[1]);
+  reply.write(abi::HandleBody{channels_.add(std::move(channel)), 0});
+  reply.attach(reply_fd_.get());
+  return 0;
+}
+
+/// Channels have no operation to destroy them: the process closes its end.
+void Session::drop_closed_channels() {
+  std::vector<std::uint32_t> closed;
+  channels_.for_each([&](std::uint32_t handle, const Channel& channel) {
+    if (channel.users == 0 && closed_by_peer(channel.events.get())) closed.push_back(handle);
+  });
+  for (const std::uint32_t handle : closed) channels_.remove(handle);
+}
+
+int Session::create_cq(const RequestBody& body, Reply& reply) {
+  abi::CreateCqRequest request;
+  if (!body.read(request)) return EINVAL;
+  if (request.entries == 0 || request.entries > adapter_.config.device.max_cqe) return EINVAL;
+  if (cqs_.full()) return ENOMEM;
+  Channel* channel = nullptr;
+  if (request.channel != abi::kNoHandle) {
+    channel = channels_.find(request.channel);
+    if (channel == nullptr) return EINVAL;
+  }
+
+  auto cq = std::make_unique<Cq>();
+  const std::uint32_t entries = std::bit_ceil(request.entries);
+  std::byte* base = nullptr;
+  abi::CreateCqReply out{};
+  if (const int error = allocate_ring(ring_bytes(entries), reply, cq->ring, base, out.new_segment))
+    return error;
+  cq->engine.session = engine_session_.get();
+  cq->engine.ring = shm::CompletionRing(base, entries);
+  cq->engine.user_handle = request.user_handle;
+  cq->channel = request.channel;
+  if (channel != nullptr) {
+    cq->engine.channel_fd = channel->events.get();
+    ++channel->users;
+  }
+  out.entries = entries;
+  out.ring = cq->ring;
+  out.handle = cqs_.add(std::move(cq));
+  reply.write(out);
+  return 0;
+}
+
+int Session::resize_cq(const RequestBody& body, Reply& reply) {
+  abi::ResizeCqRequest request;
+  if (!body.read(request)) return EINVAL;
+  Cq* cq = cqs_.find(request.handle);
+  if (cq == nullptr || request.entries == 0 || request.entries > adapter_.config.device.max_cqe)
+    return EINVAL;
+
+  const std::uint32_t entries = std::bit_ceil(request.entries);
+  abi::CreateCqReply out{};
+  std::byte* base = nullptr;
+  if (const int error = allocate_ring(ring_bytes(entries), reply, out.ring, base, out.new_segment))
+    return error;
+  bool fits = false;
+  adapter_.worker.run([&](engine::Engine&) {
+    fits = cq->engine.ring.backlog() <= request.entries;
+    if (fits) cq->engine.ring.replace(base, entries);
+  });
+  if (!fits) {
+    release_ring(out.ring);
+    return EINVAL;
+  }
+  // The process still reads what the old ring holds; its memory is used again after the next resize.
+  release_ring(cq->retired);
+  cq->retired = std::exchange(cq->ring, out.ring);
+  out.handle = request.handle;
+  out.entries = entries;
+  reply.write(out);
+  return 0;
+}
+
+int Session::destroy_cq(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const Cq* found = cqs_.find(request.handle);
+  if (found == nullptr) return EINVAL;
+  if (found->users != 0) return EBUSY;
+  const auto cq = cqs_.remove(request.handle);
+  adapter_.worker.run([&](engine::Engine& engine) { engine.remove(cq->engine); });
+  if (Channel* channel = channels_.find(cq->channel)) --channel->users;
+  release_ring(cq->ring);
+  release_ring(cq->retired);
+  return 0;
+}
+
+}  // namespace softhca::control

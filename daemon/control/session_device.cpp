@@ -1,0 +1,149 @@
+// Opening a session; what the device and its port look like; protection domains.
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "daemon/base/endian.hpp"
+#include "daemon/control/guid.hpp"
+#include "daemon/control/session.hpp"
+
+namespace softhca::control {
+namespace {
+
+// Values of enum ibv_port_state, ibv_mtu, and of the speed and width codes of ibv_port_attr.
+constexpr std::uint32_t kPortDown = 1;
+constexpr std::uint32_t kPortActive = 4;
+constexpr std::uint32_t kMtu4096 = 5;
+constexpr std::uint32_t kSpeedEdr = 32;
+constexpr std::uint32_t kWidth4x = 2;
+constexpr std::uint32_t kMaxMessage = 1u << 31;
+
+std::uint32_t mtu_code(std::uint32_t bytes) {
+  std::uint32_t code = 1;
+  while (bytes > 256 && code < kMtu4096) {
+    bytes /= 2;
+    ++code;
+  }
+  return code;
+}
+
+}  // namespace
+
+int Session::hello(const RequestBody& body, Reply& reply) {
+  abi::HelloRequest request;
+  if (!body.read(request)) return EINVAL;
+  if (request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion) return EPROTO;
+
+  const auto process = memory::ProcessMemory::open(peer_.pid);
+  if (!process) return process.error().code;
+  process_ = *process;
+
+  const resource::TenantConfig& tenant = adapter_.config.tenants[tenant_.id.value];
+  collect::FunctionTable& functions = adapter_.engine.functions();
+  std::uint32_t vcbs = std::min(tenant.vcbs_per_process, abi::kMaxVcbsPerSession);
+  // Without VCBs a process works through doorbells alone.
+  const auto bar = functions.find_unassigned(vcbs);
+  if (!bar) vcbs = 0;
+
+  auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs));
+  if (!memory) return memory.error().code;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  async_ = UniqueFd(ends[0]);
+  async_peer_ = UniqueFd(ends[1]);
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return errno;
+
+  session_memory_ = std::move(*memory);
+  shm::SessionView::format(session_memory_.base(), vcbs);
+  const VcbId first = bar.value_or(VcbId(0));
+  if (!functions.assign(first, vcbs, tenant_.id, tenant_.group)) return ENOMEM;
+  engine_session_ = std::make_unique<engine::Session>(
+      SessionId(adapter_.next_session++), tenant_, shm::SessionView(session_memory_.base(), vcbs),
+      first);
+  engine_session_->async_fd = async_.get();
+  engine_session_->wake_fd = wake_.get();
+  adapter_.worker.run([this](engine::Engine& engine) {
+    engine.install(*engine_session_);
+    adapter_.worker.watch(*engine_session_);
+  });
+  greeted_ = true;
+
+  reply.write(abi::HelloReply{.vcbs = vcbs,
+                              .session = engine_session_->id.value,
+                              .daemon_pid = static_cast<std::uint32_t>(::getpid()),
+                              .reserved = 0});
+  reply.attach(session_memory_.fd());
+  reply.attach(wake_.get());
+  reply.attach(async_peer_.get());
+  spdlog::debug("tenant {}: process {} (uid {}) opened session {}", tenant_.name, peer_.pid,
+                peer_.uid, engine_session_->id.value);
+  return 0;
+}
+
+int Session::query_device(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  const resource::DeviceConfig& device = adapter_.config.device;
+  const resource::PoolsConfig& pools = adapter_.config.pools;
+  abi::DeviceReply out{};
+  device.firmware.copy(out.firmware, sizeof out.firmware - 1);
+  out.node_guid = out.sys_image_guid = swap_bytes(node_guid(tenant_));
+  out.max_mr_size = ~std::uint64_t{0};
+  out.vendor_id = device.vendor_id;
+  out.vendor_part_id = device.part_id;
+  out.hw_version = device.hardware_version;
+  out.max_qp = pools.queue_pairs;
+  out.max_qp_wr = device.max_qp_wr;
+  out.max_sge = out.max_srq_sge = device.max_sge;
+  out.max_cq = pools.completion_queues;
+  out.max_cqe = device.max_cqe - 1;
+  out.max_mr = pools.memory_regions;
+  out.max_pd = pools.protection_domains;
+  out.max_ah = pools.address_handles;
+  out.max_srq = pools.shared_receive_queues;
+  out.max_srq_wr = device.max_srq_wr;
+  out.max_rd_atomic = device.max_rd_atomic;
+  out.max_inline = device.max_inline;
+  out.completion_vectors = device.completion_vectors;
+  reply.write(out);
+  return 0;
+}
+
+int Session::query_port(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  abi::PortReply out{};
+  out.state = adapter_.link_up(tenant_) ? kPortActive : kPortDown;
+  out.max_mtu = kMtu4096;
+  out.active_mtu = mtu_code(adapter_.path_mtu(tenant_));
+  out.gid_entries = static_cast<std::uint32_t>(tenant_.addresses.size());
+  out.max_message_bytes = kMaxMessage;
+  out.active_speed = kSpeedEdr;
+  out.active_width = kWidth4x;
+  reply.write(out);
+  return 0;
+}
+
+int Session::alloc_pd(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  if (pds_.full()) return ENOMEM;
+  auto pd = std::make_unique<Pd>();
+  pd->id = memory::PdId(adapter_.next_pd++);
+  reply.write(abi::HandleBody{pds_.add(std::move(pd)), 0});
+  return 0;
+}
+
+int Session::dealloc_pd(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const Pd* pd = pds_.find(request.handle);
+  if (pd == nullptr) return EINVAL;
+  if (pd->users != 0) return EBUSY;
+  pds_.remove(request.handle);
+  return 0;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,45 @@
+// Unix SOCK_SEQPACKET sockets: listening with owner and mode, records with descriptors.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/base/unique_fd.hpp"
+
+namespace softhca::control {
+
+/// Who may connect: file permissions of the socket. owner and group are names or numbers, empty =
+/// leave as created.
+struct SocketPermissions {
+  std::string owner;
+  std::string group;
+  unsigned mode = 0666;
+};
+
+/// Makes a listening socket at `path`, replacing one that no process listens on any more.
+/// Errors: path too long, in use by a living daemon, unknown owner or group, permissions.
+Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions);
+
+struct PeerIdentity {
+  pid_t pid = 0;
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+std::optional<PeerIdentity> peer_identity(int socket);
+
+enum class ReceiveResult { kRecord, kNothing, kClosed };
+
+/// One record into `buffer` (its size is the limit; a longer one counts as kClosed, as does one
+/// that carries descriptors: no request does). Non-blocking.
+ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_t& length);
+
+/// Sends one record with descriptors; false when the peer is gone or does not read.
+bool send_record(int socket, std::span<const std::byte> record, std::span<const int> fds);
+
+}  // namespace softhca::control

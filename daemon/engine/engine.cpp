@@ -1,0 +1,186 @@
+#include "daemon/engine/engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cassert>
+
+namespace softhca::engine {
+namespace {
+
+// A queue pair number is 24 bits: the slot in the low part, above it a generation that changes
+// with every use of the slot, so that a late packet finds nobody. Generation 0 is left out: it
+// would give the special numbers 0 and 1.
+constexpr std::uint32_t kQpnBits = 24;
+
+}  // namespace
+
+const char* name_of(FrameDrop reason) {
+  switch (reason) {
+    case FrameDrop::kUnknownAddress:
+      return "unknown_address";
+    case FrameDrop::kUnknownQueuePair:
+      return "unknown_queue_pair";
+    case FrameDrop::kForeignPeer:
+      return "foreign_peer";
+    case FrameDrop::kWrongTransport:
+      return "wrong_transport";
+    case FrameDrop::kPartitionKey:
+      return "partition_key";
+    case FrameDrop::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+Engine::Engine(const EngineLimits& limits, EventSink& events)
+    : events_(events),
+      pcbs_({.pcbs = limits.pcbs, .dedicated = limits.dedicated_pcbs, .max_groups = limits.tenants}),
+      functions_(limits.vcbs),
+      collector_(pcbs_, functions_),
+      scheduler_({.max_queue_pairs = std::bit_ceil(limits.queue_pairs),
+                  .max_tenants = limits.tenants,
+                  .quantum = 16}),
+      tvls_({.max_tvls = limits.tvls,
+             .max_tenants = limits.tenants,
+             .execution_credits = limits.execution_credits,
+             .completion_credits = limits.completion_credits}),
+      arbitrator_(tvls_, pcbs_.size()),
+      keys_(limits.memory_regions),
+      commands_(pcbs_.size()) {
+  const std::uint32_t slots = std::bit_ceil(limits.queue_pairs);
+  slot_bits_ = static_cast<std::uint32_t>(std::countr_zero(slots));
+  timers_.reserve(slots);
+  ready_.reserve(slots);
+  queue_pairs_.resize(slots);
+  generations_.resize(slots);
+  free_slots_.reserve(slots);
+  for (std::uint32_t slot = slots; slot-- > 0;) free_slots_.push_back(slot);
+  dirty_cqs_.reserve(1024);
+}
+
+Engine::~Engine() = default;
+
+void Engine::add_tenant(Tenant& tenant) {
+  tenants_.push_back(&tenant);
+  for (const Tenant::Address& address : tenant.addresses) local_gids_.insert(address.gid);
+}
+
+void Engine::add_port(std::unique_ptr<PortBinding> binding) {
+  ports_.push_back(std::move(binding));
+}
+
+void Engine::install(Session& session) {
+  session.last_active = now_;
+  sessions_.push_back(&session);
+}
+
+void Engine::remove(Session& session) {
+  if (session.parked) --parked_;
+  collector_.abandon(session.first_vcb, session.view.vcbs());
+  std::erase(sessions_, &session);
+  std::erase_if(deferred_events_,
+                [&](const PendingEvent& event) { return event.fd == session.async_fd; });
+  keys_.erase_session(session.id);
+}
+
+bool Engine::install(QueuePair& qp) {
+  if (free_slots_.empty()) return false;
+  // The oldest free slot, so that numbers come back as late as possible.
+  const std::uint32_t slot = free_slots_.front();
+  free_slots_.erase(free_slots_.begin());
+  const std::uint32_t generations = 1u << (kQpnBits - slot_bits_);
+  generations_[slot] = generations_[slot] + 1 < generations ? generations_[slot] + 1 : 1;
+  qp.slot = slot;
+  qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
+  queue_pairs_[slot] = &qp;
+  ++installed_;
+  const auto tvl = tvls_.pick_tvl(qp.tenant->id, qp.qpn);
+  const auto dedicated =
+      tvls_.pick_tvl(qp.tenant->id, qp.qpn, schedule::TvlPurpose::kDedicated);
+  assert(tvl && dedicated);  // every tenant is configured with both
+  qp.tvl = *tvl;
+  qp.dedicated_tvl = *dedicated;
+  if (qp.srq != nullptr) ++qp.srq->users;
+  return true;
+}
+
+void Engine::remove(QueuePair& qp) {
+  reset(qp);
+  if (qp.srq != nullptr) --qp.srq->users;
+  queue_pairs_[qp.slot] = nullptr;
+  free_slots_.push_back(qp.slot);
+  --installed_;
+}
+
+void Engine::remove(CompletionQueue& cq) {
+  std::erase(dirty_cqs_, &cq);
+  std::erase(deferred_cqs_, &cq);
+}
+
+std::optional<std::uint32_t> Engine::install(AddressHandle& ah) {
+  if (free_handles_.empty()) {
+    address_handles_.push_back(&ah);
+    return static_cast<std::uint32_t>(address_handles_.size() - 1);
+  }
+  const std::uint32_t handle = free_handles_.back();
+  free_handles_.pop_back();
+  address_handles_[handle] = &ah;
+  return handle;
+}
+
+void Engine::remove_address_handle(std::uint32_t handle) {
+  address_handles_[handle] = nullptr;
+  free_handles_.push_back(handle);
+}
+
+QueuePair* Engine::find(Qpn qpn) const {
+  QueuePair* qp = queue_pairs_[qpn.value & (queue_pairs_.size() - 1)];
+  return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
+}
+
+bool Engine::poll(Time now) {
+  now_ = now;
+  std::size_t work = receive_frames();
+  work += collect_commands();
+  work += fetch_commands();
+  work += start_commands();
+  work += run_ready();
+  work += timers_.advance(now, [this](TimerId id) {
+    if (QueuePair* qp = queue_pairs_[id.value]) expire(*qp);
+  });
+  finish_batch();
+  return work != 0;
+}
+
+void Engine::finish_batch() {
+  run_neighbours();
+  for (const auto& binding : ports_) binding->port->flush();
+  deliver_completion_events();
+  if (now_ >= deferred_retry_) retry_deferred_events();
+}
+
+Time Engine::next_deadline() const {
+  Time deadline = std::min(timers_.next_deadline(), deferred_retry_);
+  for (const auto& binding : ports_)
+    deadline = std::min(deadline, binding->neighbours->next_deadline());
+  return deadline;
+}
+
+bool Engine::park(Session& session) {
+  if (session.parked) return true;
+  if (!session.failed && !session.view.park()) return false;
+  session.parked = true;
+  ++parked_;
+  return true;
+}
+
+void Engine::unpark(Session& session) {
+  if (!session.parked || session.failed) return;
+  session.view.unpark();
+  session.parked = false;
+  session.last_active = now_;
+  --parked_;
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,298 @@
+// One engine: everything that happens to commands and packets, in one poll step. It owns no
+// thread and reads no clock; the worker (worker.hpp) or a simulation calls poll().
+//
+// The files follow the way of a command:
+//   engine.cpp            the poll step; installing and removing objects
+//   engine_collect.cpp    sessions: VCBs and doorbells -> PCBs -> kick; send queue mode
+//   engine_schedule.cpp   doorbells -> dedicated PCBs -> kick; the arbitrator starts commands
+//   engine_start.cpp      validating a command and handing it to its transport
+//   engine_transport.cpp  driving requesters, responders and their timers
+//   engine_local.cpp      messages between queue pairs of this daemon, in one copy
+//   engine_wire.cpp       frames in and out, addresses, neighbours
+//   engine_complete.cpp   completions, events, credits
+//   engine_states.cpp     queue pair state changes, errors, flushing
+//   engine_memory.cpp     the memory that commands, receives and remote keys name
+//   environment.cpp       what a transport state machine sees of all this
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/base/timer_wheel.hpp"
+#include "daemon/collect/collect_controller.hpp"
+#include "daemon/collect/pcb_pool.hpp"
+#include "daemon/engine/counters.hpp"
+#include "daemon/engine/neighbours.hpp"
+#include "daemon/engine/objects.hpp"
+#include "daemon/memory/key_table.hpp"
+#include "daemon/memory/scatter_list.hpp"
+#include "daemon/port/port.hpp"
+#include "daemon/schedule/kick_arbitrator.hpp"
+#include "daemon/schedule/send_queue_scheduler.hpp"
+#include "daemon/wire/frame.hpp"
+
+namespace softhca::engine {
+
+/// Where events go: the sockets of completion channels and contexts. False: the process does not
+/// read and its socket is full; the engine tries again later.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual bool completion_event(int channel_fd, std::uint64_t user_handle) = 0;
+  virtual bool async_event(int async_fd, std::uint64_t element, std::uint32_t type) = 0;
+};
+
+/// Values of enum ibv_event_type.
+enum class EventType : std::uint32_t {
+  kCqError = 0,
+  kQpFatal = 1,
+  kQpRequestError = 2,
+  kQpAccessError = 3,
+  kCommunicationEstablished = 4,
+  kSendQueueDrained = 5,
+  kPortActive = 9,
+  kPortError = 10,
+  kSrqError = 14,
+  kSrqLimitReached = 15,
+  kQpLastWqeReached = 16,
+};
+
+struct EngineLimits {
+  std::uint32_t vcbs = 4096;
+  std::uint32_t pcbs = 8192;  ///< without the dedicated ones
+  std::uint32_t dedicated_pcbs = 1024;
+  std::uint16_t tenants = 64;
+  std::uint16_t tvls = 256;
+  std::uint32_t execution_credits = 1024;
+  std::uint32_t completion_credits = 8192;
+  std::uint32_t queue_pairs = 8192;  ///< rounded up to a power of two
+  std::uint32_t memory_regions = 65536;
+};
+
+/// A port and the addresses this daemon has on it.
+struct PortBinding {
+  PortId id;
+  std::string name;
+  std::unique_ptr<port::Port> port;
+  std::unique_ptr<Neighbours> neighbours;
+  std::optional<std::uint16_t> vlan;
+  PortDropCounters drops;
+};
+
+class Engine {
+ public:
+  Engine(const EngineLimits& limits, EventSink& events);
+  ~Engine();
+
+  // --- set-up: before the first poll, or on the engine's thread between polls
+  collect::PcbPool& pcbs() { return pcbs_; }
+  collect::FunctionTable& functions() { return functions_; }
+  schedule::TvlTable& tvls() { return tvls_; }
+  const schedule::KickArbitrator& arbitrator() const { return arbitrator_; }
+  const schedule::SendQueueScheduler& scheduler() const { return scheduler_; }
+  memory::KeyTable& keys() { return keys_; }
+  void add_tenant(Tenant& tenant);
+  void add_port(std::unique_ptr<PortBinding> binding);
+  const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
+
+  void install(Session& session);
+  void remove(Session& session);
+  /// Gives the pair its number and slot; false: no slot is free.
+  bool install(QueuePair& qp);
+  /// Discards its commands without completions. The object may be freed afterwards.
+  void remove(QueuePair& qp);
+  void remove(CompletionQueue& cq);
+  void remove(SharedReceiveQueue& srq);
+  std::optional<std::uint32_t> install(AddressHandle& ah);
+  void remove_address_handle(std::uint32_t handle);
+
+  /// State changes of modify_qp; attributes have been checked and stored by the caller.
+  void reset(QueuePair& qp);
+  void enter_ready_to_receive(QueuePair& qp, Psn rq_psn);
+  void enter_ready_to_send(QueuePair& qp, Psn sq_psn);
+  void apply_attributes(QueuePair& qp);
+  void enter_drain(QueuePair& qp, bool notify);
+  void enter_error(QueuePair& qp);
+  /// Can messages to `gid` stay inside this daemon?
+  bool is_local(const Gid& gid) const { return local_gids_.contains(gid); }
+
+  // --- the poll step
+  /// True when there was anything to do.
+  bool poll(Time now);
+  /// Nothing will happen before this time unless a tenant posts or a frame comes.
+  Time next_deadline() const;
+  /// Is anything waiting that only polling can move on (and which therefore forbids sleep)?
+  bool has_runnable() const {
+    return !ready_.empty() || scheduler_.has_work() || arbitrator_.has_work();
+  }
+
+  // --- parking (worker)
+  const std::vector<Session*>& sessions() const { return sessions_; }
+  bool park(Session& session);
+  void unpark(Session& session);
+  std::uint32_t parked_sessions() const { return parked_; }
+
+  Time now() const { return now_; }
+  QueuePair* find(Qpn qpn) const;
+  std::uint32_t queue_pair_count() const { return installed_; }
+
+ private:
+  friend class QpEnvironment;
+
+  enum class LocalStep : std::uint8_t {
+    kGoOn,     ///< begun, or ended: look at the queue again
+    kPolling,  ///< waits, and the next poll step may bring what it waits for
+    kSleeping, ///< waits for its timer
+  };
+
+  // engine.cpp
+  void finish_batch();
+  void expire(QueuePair& qp);
+  void make_ready(QueuePair& qp) { ready_.push(qp.slot); }
+
+  // engine_collect.cpp
+  std::size_t collect_commands();
+  void collect_vcb(Session& session, std::uint32_t vcb);
+  bool send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard);
+  void accept(Session& session, PcbId pcb);
+  std::size_t collect_doorbells(Session& session);
+  void ring(Session& session, Qpn qpn, std::uint32_t sequence_end);
+  void fail_session(Session& session);
+  QueuePair* find_owned(const Session& session, std::uint32_t qpn) const;
+
+  // engine_schedule.cpp
+  std::size_t fetch_commands();
+  bool fetch_one(QueuePair& qp, std::uint32_t sequence);
+  std::size_t start_commands();
+  void prepare(QueuePair& qp, PcbId pcb);
+
+  // engine_start.cpp
+  void start(PcbId pcb);
+  void dispatch(QueuePair& qp, PcbId pcb);
+  void release_held(QueuePair& qp);
+  Verdict build_request(const QueuePair& qp, PcbId pcb, transport::Request& out);
+  Verdict measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
+                  std::uint32_t& length) const;
+  void fail_command(QueuePair& qp, PcbId pcb, Verdict verdict);
+
+  // engine_transport.cpp
+  std::size_t run_ready();
+  bool run(QueuePair& qp);
+  bool run_datagrams(QueuePair& qp);
+  bool run_datagram(QueuePair& qp, const transport::Request& request);
+  void settle(QueuePair& qp);
+  void receive_packet(QueuePair& qp, const wire::ParsedFrame& frame);
+
+  // engine_local.cpp
+  bool run_local(QueuePair& qp);
+  LocalStep step_local(QueuePair& qp, std::uint32_t& budget);
+  QueuePair* local_peer(const QueuePair& qp) const;
+  LocalStep wait_for_peer(QueuePair& qp);
+  LocalStep wait_for_receive(QueuePair& qp, const QueuePair& peer);
+  LocalStep begin_local(QueuePair& qp, QueuePair& peer, const transport::Request& request);
+  LocalStep draw_local(QueuePair& qp, QueuePair& peer, const transport::Request& request);
+  LocalStep pause_local(QueuePair& qp, Duration wait);
+  Verdict move_local(QueuePair& qp, QueuePair& peer, const transport::Request& request,
+                     std::uint32_t bytes, bool& remote_fault);
+  Verdict receive_list(const QueuePair& peer, std::uint64_t offset, std::uint32_t bytes,
+                       memory::ScatterList& out) const;
+  Verdict move_message(const QueuePair& qp, const transport::Request& request,
+                       std::uint32_t offset, std::uint32_t bytes, memory::ScatterView far,
+                       bool& remote_fault);
+  Verdict move_local_atomic(QueuePair& qp, QueuePair& peer, const transport::Request& request,
+                            bool& remote_fault);
+  void finish_local(QueuePair& qp, QueuePair& peer, const transport::Request& request);
+  void refuse_local(QueuePair& qp, QueuePair& peer, Verdict verdict);
+  void end_local(QueuePair& qp, Verdict verdict);
+  void deliver_datagram(QueuePair& qp, const transport::Request& request, const AddressPath& path);
+  void receive_datagram(QueuePair& qp, QueuePair& peer, const transport::Request& request,
+                        const AddressPath& path);
+
+  // engine_wire.cpp
+  std::size_t receive_frames();
+  void receive_frame(PortBinding& binding, const port::Frame& frame);
+  transport::SendResult send_packet(QueuePair& qp, const wire::Headers& h,
+                                    const transport::PayloadSource& payload);
+  const wire::FrameTemplate* frame_for(QueuePair& qp, PortBinding& binding, bool& lost);
+  Verdict fill(QueuePair& qp, const transport::PayloadSource& payload, std::span<std::byte> out);
+  bool has_address(const Tenant& tenant, const Gid& gid) const;
+  void run_neighbours();
+
+  // engine_complete.cpp
+  void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict);
+  void release_command(PcbId pcb);
+  void return_execution(PcbId pcb);
+  void push_completion(CompletionQueue& cq, const shm::Completion& completion, bool solicited);
+  void complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion);
+  shm::Take draw(QueuePair& qp);
+  void raise(Session& session, std::uint64_t element, EventType type);
+  void deliver_completion_events();
+  void retry_deferred_events();
+
+  // engine_states.cpp
+  void flush(QueuePair& qp);
+  void flush_receives(QueuePair& qp);
+  void discard_commands(QueuePair& qp);
+  void check_drained(QueuePair& qp);
+
+  // engine_memory.cpp
+  std::span<const abi::ScatterGather> entries_of(const collect::Pcb& pcb) const;
+  Verdict gather_message(const QueuePair& qp, PcbId pcb, std::uint32_t offset,
+                         std::span<std::byte> out);
+  Verdict scatter_message(const QueuePair& qp, PcbId pcb, std::uint32_t offset,
+                          std::span<const std::byte> in);
+  Verdict scatter_receive(const QueuePair& qp, std::uint64_t offset,
+                          std::span<const std::byte> in);
+  memory::Region* remote_region(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
+                                std::uint64_t length, transport::RemoteAccess access) const;
+  Verdict atomic_remote(QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
+                        std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);
+
+  EventSink& events_;
+  Time now_{};
+  collect::PcbPool pcbs_;
+  collect::FunctionTable functions_;
+  collect::CollectController collector_;
+  schedule::SendQueueScheduler scheduler_;
+  schedule::TvlTable tvls_;
+  schedule::KickArbitrator arbitrator_;
+  memory::KeyTable keys_;
+  TimerWheel timers_;
+  ReadyQueue ready_;
+
+  std::vector<CommandContext> commands_;  ///< by PCB
+  std::vector<QueuePair*> queue_pairs_;   ///< by slot
+  std::vector<std::uint32_t> generations_;
+  std::vector<std::uint32_t> free_slots_;
+  std::uint32_t slot_bits_ = 0;
+  std::uint32_t installed_ = 0;
+
+  std::vector<Session*> sessions_;
+  std::uint32_t parked_ = 0;
+  std::vector<Tenant*> tenants_;
+  std::vector<AddressHandle*> address_handles_;
+  std::vector<std::uint32_t> free_handles_;
+  std::set<Gid> local_gids_;  ///< asked when an address vector is set, not per packet
+  std::vector<std::unique_ptr<PortBinding>> ports_;
+
+  std::vector<CompletionQueue*> dirty_cqs_;
+  struct PendingEvent {
+    int fd;
+    std::uint64_t element;
+    std::uint32_t type;
+  };
+  std::vector<PendingEvent> deferred_events_;  ///< the process did not read its socket
+  std::vector<CompletionQueue*> deferred_cqs_;
+  Time deferred_retry_ = kNever;
+  std::uint16_t ip_identification_ = 0;
+  const wire::ParsedFrame* frame_ = nullptr;  ///< packet at hand, for its routing header
+};
+
+}  // namespace softhca::engine

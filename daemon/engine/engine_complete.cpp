@@ -1,0 +1,218 @@
+// The end of commands and receives: completions, events, credits given back (mechanism B6: by now
+// every read of the command's data is done).
+#include <atomic>
+
+#include "daemon/engine/engine.hpp"
+
+namespace softhca::engine {
+namespace {
+
+using abi::CompletionOpcode;
+using abi::CompletionStatus;
+
+// A full event socket is tried again this often.
+constexpr Duration kEventRetry = std::chrono::milliseconds(1);
+// Events a process does not read are kept up to this many, then dropped and counted.
+constexpr std::size_t kMaxDeferredEvents = 4096;
+
+CompletionStatus status_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOk:
+      return CompletionStatus::kSuccess;
+    case Verdict::kLocalLength:
+      return CompletionStatus::kLocalLengthError;
+    case Verdict::kLocalProtection:
+      return CompletionStatus::kLocalProtectionError;
+    case Verdict::kFlushed:
+      return CompletionStatus::kFlushError;
+    case Verdict::kBadResponse:
+      return CompletionStatus::kBadResponseError;
+    case Verdict::kLocalAccess:
+      return CompletionStatus::kLocalAccessError;
+    case Verdict::kRemoteInvalidRequest:
+      return CompletionStatus::kRemoteInvalidRequestError;
+    case Verdict::kRemoteAccess:
+      return CompletionStatus::kRemoteAccessError;
+    case Verdict::kRemoteOperation:
+      return CompletionStatus::kRemoteOperationError;
+    case Verdict::kRetryExceeded:
+      return CompletionStatus::kRetryExceededError;
+    case Verdict::kRnrRetryExceeded:
+      return CompletionStatus::kRnrRetryExceededError;
+    case Verdict::kLocalQpOperation:
+    case Verdict::kBusy:
+    case Verdict::kReceiverNotReady:
+      break;
+  }
+  return CompletionStatus::kLocalQpOperationError;
+}
+
+CompletionOpcode opcode_of(std::uint8_t command_opcode) {
+  switch (static_cast<abi::Opcode>(command_opcode)) {
+    case abi::Opcode::kRdmaWrite:
+    case abi::Opcode::kRdmaWriteWithImm:
+      return CompletionOpcode::kRdmaWrite;
+    case abi::Opcode::kRdmaRead:
+      return CompletionOpcode::kRdmaRead;
+    case abi::Opcode::kCompareSwap:
+      return CompletionOpcode::kCompareSwap;
+    case abi::Opcode::kFetchAdd:
+      return CompletionOpcode::kFetchAdd;
+    default:
+      return CompletionOpcode::kSend;
+  }
+}
+
+}  // namespace
+
+void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
+  const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
+  const bool wanted = qp.signal_all || (header.flags & abi::kCommandSignaled) != 0;
+  if (!qp.discarding && (wanted || verdict != Verdict::kOk)) {
+    shm::Completion completion;
+    completion.qpn = qp.qpn.value;
+    completion.index = header.sequence;
+    completion.byte_len = commands_[pcb.value].length;
+    completion.status = status_of(verdict);
+    completion.opcode = opcode_of(header.opcode);
+    push_completion(*qp.send_cq, completion, false);
+  }
+  --qp.started;
+  release_command(pcb);
+  if (qp.started == 0) {
+    check_drained(qp);
+    release_held(qp);
+  }
+}
+
+/// Credits and buffer go back.
+void Engine::release_command(PcbId pcb) {
+  CommandContext& command = commands_[pcb.value];
+  QueuePair& qp = *queue_pairs_[command.slot];
+  return_execution(pcb);
+  if (command.completion_held) arbitrator_.return_completion(command.tvl);
+  const bool dedicated = pcbs_.state(pcb).use == collect::PcbUse::kDedicated;
+  command = CommandContext{};
+  pcbs_.free(pcb);
+  --qp.commands;
+  if (!dedicated) return;
+  --qp.fetched;
+  scheduler_.unblock(schedule::QpSlot(qp.slot));
+  scheduler_.unblock_tenant(qp.tenant->id);
+}
+
+void Engine::return_execution(PcbId pcb) {
+  CommandContext& command = commands_[pcb.value];
+  if (!command.execution_held) return;
+  command.execution_held = false;
+  arbitrator_.return_execution(command.tvl);
+}
+
+void Engine::push_completion(CompletionQueue& cq, const shm::Completion& completion,
+                             bool solicited) {
+  if (cq.failed) return;
+  TenantCounters& counters = cq.session->tenant->counters;
+  shm::Completion stamped = completion;
+  stamped.timestamp = static_cast<std::uint64_t>(now_.time_since_epoch().count());
+  if (!cq.ring.push(stamped, solicited)) {
+    cq.failed = true;
+    counters.cq_overflows.add();
+    raise(*cq.session, cq.user_handle, EventType::kCqError);
+    for (QueuePair* qp : queue_pairs_)
+      if (qp != nullptr && (qp->send_cq == &cq || qp->receive_cq == &cq)) qp->error_pending = true;
+    return;
+  }
+  counters.completions.add();
+  if (completion.status != CompletionStatus::kSuccess) counters.completion_errors.add();
+  if (cq.channel_fd < 0 || cq.dirty) return;
+  cq.dirty = true;
+  dirty_cqs_.push_back(&cq);
+}
+
+void Engine::complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion) {
+  shm::Completion out;
+  out.qpn = qp.qpn.value;
+  out.index = qp.receive.index;
+  out.byte_len = completion.byte_len;
+  out.imm = completion.imm;
+  out.status = status_of(completion.verdict);
+  out.opcode = completion.from_write ? CompletionOpcode::kReceiveRdmaWithImm
+                                     : CompletionOpcode::kReceive;
+  out.flags = static_cast<std::uint8_t>(
+      (completion.has_grh ? abi::kCompletionGrh : 0) |
+      (completion.has_imm ? abi::kCompletionWithImm : 0) |
+      (completion.invalidated ? abi::kCompletionWithInvalidate : 0));
+  out.is_receive = true;
+  out.source_qpn = completion.source.value;
+  qp.receive_drawn = false;
+  push_completion(*qp.receive_cq, out, completion.solicited);
+}
+
+/// Draws a receive work request into qp.receive. A hostile ring fails its owner.
+shm::Take Engine::draw(QueuePair& qp) {
+  SharedReceiveQueue* srq = qp.srq;
+  if (srq == nullptr) {
+    const shm::Take take = qp.receive_ring.take(qp.receive);
+    qp.receive_drawn = take == shm::Take::kTaken;
+    if (take == shm::Take::kHostile) {
+      qp.tenant->counters.hostile_memory.add();
+      raise(*qp.session, qp.user_handle, EventType::kQpFatal);
+      qp.error_pending = true;
+    }
+    return take;
+  }
+  if (srq->failed) return shm::Take::kEmpty;
+  const shm::Take take = srq->ring.take(qp.receive);
+  qp.receive_drawn = take == shm::Take::kTaken;
+  const auto left = srq->ring.available();
+  if (take == shm::Take::kHostile || !left) {
+    srq->failed = true;
+    qp.tenant->counters.hostile_memory.add();
+    raise(*srq->session, srq->user_handle, EventType::kSrqError);
+    return take;
+  }
+  if (srq->limit != 0 && *left < srq->limit) {
+    srq->limit = 0;
+    raise(*srq->session, srq->user_handle, EventType::kSrqLimitReached);
+  }
+  return take;
+}
+
+void Engine::raise(Session& session, std::uint64_t element, EventType type) {
+  const auto number = static_cast<std::uint32_t>(type);
+  session.tenant->counters.events.add();
+  if (events_.async_event(session.async_fd, element, number)) return;
+  session.tenant->counters.events_deferred.add();
+  if (deferred_events_.size() >= kMaxDeferredEvents) return;
+  deferred_events_.push_back({session.async_fd, element, number});
+  deferred_retry_ = now_ + kEventRetry;
+}
+
+void Engine::deliver_completion_events() {
+  if (dirty_cqs_.empty()) return;
+  // Pairs with the tenant's arming and polling once more (abi/rings.hpp).
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (CompletionQueue* cq : dirty_cqs_) {
+    cq->dirty = false;
+    if (!cq->ring.check_arm()) continue;
+    cq->session->tenant->counters.events.add();
+    if (events_.completion_event(cq->channel_fd, cq->user_handle)) continue;
+    cq->session->tenant->counters.events_deferred.add();
+    deferred_cqs_.push_back(cq);
+    deferred_retry_ = now_ + kEventRetry;
+  }
+  dirty_cqs_.clear();
+}
+
+void Engine::retry_deferred_events() {
+  std::erase_if(deferred_cqs_, [this](CompletionQueue* cq) {
+    return events_.completion_event(cq->channel_fd, cq->user_handle);
+  });
+  std::erase_if(deferred_events_, [this](const PendingEvent& event) {
+    return events_.async_event(event.fd, event.element, event.type);
+  });
+  deferred_retry_ =
+      deferred_cqs_.empty() && deferred_events_.empty() ? kNever : now_ + kEventRetry;
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,367 @@
+// Messages between queue pairs of this daemon: from the memory of one process to that of the
+// other in one copy, with the checks, errors, waits and retries that the wire would bring.
+//
+// A long message moves a piece per turn, so that it holds nobody up; what it checked at its
+// beginning is checked again for every piece, since queue pair and regions may be gone by then.
+#include <algorithm>
+#include <array>
+
+#include "daemon/engine/environment.hpp"
+#include "daemon/transport/codes.hpp"
+
+namespace softhca::engine {
+namespace {
+
+using transport::Request;
+using transport::RequestKind;
+
+constexpr std::uint32_t kBytesPerTurn = 128 << 10;
+constexpr unsigned kMessagesPerTurn = 32;
+
+// A receive that is missing often comes within microseconds: for so long every poll step looks,
+// then only the timer of the RNR wait does.
+constexpr Duration kPollForReceive = std::chrono::microseconds(50);
+// How often to look for a peer when the timeout attribute says "never".
+constexpr Duration kPeerInterval = std::chrono::milliseconds(10);
+
+bool is_send(RequestKind kind) {
+  return kind == RequestKind::kSend || kind == RequestKind::kSendImm ||
+         kind == RequestKind::kSendInvalidate;
+}
+bool is_atomic(RequestKind kind) {
+  return kind == RequestKind::kCompareSwap || kind == RequestKind::kFetchAdd;
+}
+bool draws_receive(RequestKind kind) { return is_send(kind) || kind == RequestKind::kWriteImm; }
+
+transport::RemoteAccess access_of(RequestKind kind) {
+  if (is_atomic(kind)) return transport::RemoteAccess::kAtomic;
+  return kind == RequestKind::kRead ? transport::RemoteAccess::kRead
+                                    : transport::RemoteAccess::kWrite;
+}
+
+}  // namespace
+
+/// True when it could go on right away.
+bool Engine::run_local(QueuePair& qp) {
+  std::uint32_t budget = kBytesPerTurn;
+  for (unsigned i = 0; i < kMessagesPerTurn && budget != 0; ++i) {
+    if (qp.queue.empty() || qp.error_pending ||
+        (qp.state != QpState::kRts && qp.state != QpState::kSqd))
+      return false;
+    const LocalStep step = step_local(qp, budget);
+    if (step != LocalStep::kGoOn) return step == LocalStep::kPolling;
+  }
+  return true;
+}
+
+/// Moves the oldest request on by up to `budget` bytes.
+Engine::LocalStep Engine::step_local(QueuePair& qp, std::uint32_t& budget) {
+  const Request request = qp.queue.front();
+  LocalProgress& progress = qp.progress;
+  QueuePair* peer = local_peer(qp);
+  if (peer == nullptr) return wait_for_peer(qp);
+  if (!progress.begun) {
+    const LocalStep step = begin_local(qp, *peer, request);
+    if (step != LocalStep::kGoOn || !progress.begun) return step;
+  }
+  if (draws_receive(request.kind) && !peer->receive_drawn) {
+    // The peer was reset in the middle of the message.
+    progress = LocalProgress{};
+    return LocalStep::kPolling;
+  }
+
+  const std::uint32_t bytes = std::min(budget, request.length - progress.offset);
+  if (request.length != 0) {
+    bool remote_fault = false;
+    const Verdict verdict = is_atomic(request.kind)
+                                ? move_local_atomic(qp, *peer, request, remote_fault)
+                                : move_local(qp, *peer, request, bytes, remote_fault);
+    if (verdict != Verdict::kOk) {
+      if (remote_fault) {
+        refuse_local(qp, *peer, verdict);
+      } else {
+        end_local(qp, verdict);
+      }
+      return LocalStep::kGoOn;
+    }
+  }
+  budget -= bytes;
+  progress.offset += bytes;
+  if (progress.offset == request.length) finish_local(qp, *peer, request);
+  return LocalStep::kGoOn;
+}
+
+/// The other end, if it is there and connected to this one.
+QueuePair* Engine::local_peer(const QueuePair& qp) const {
+  QueuePair* peer = find(qp.destination);
+  if (peer == nullptr || peer->type != qp.type || !may_receive(peer->state) ||
+      peer->error_pending || peer->destination != qp.qpn ||
+      peer->path.destination != qp.path.source || peer->path.source != qp.path.destination)
+    return nullptr;
+  return peer;
+}
+
+/// As if packets went unanswered: UC does not notice, RC times out.
+Engine::LocalStep Engine::wait_for_peer(QueuePair& qp) {
+  if (qp.type == QpType::kUc) {
+    end_local(qp, Verdict::kOk);
+    return LocalStep::kGoOn;
+  }
+  LocalProgress& progress = qp.progress;
+  const Duration timeout = transport::ack_timeout(qp.rc.timeout);
+  const std::uint8_t retries = progress.retries;
+  if (progress.waiting && now_ < progress.wait_until) return LocalStep::kSleeping;
+  if (progress.waiting && timeout != Duration::zero()) {
+    qp.tenant->counters.transport[static_cast<std::size_t>(transport::Count::kAckTimeouts)].add();
+    if (retries >= qp.rc.retry_count) {
+      end_local(qp, Verdict::kRetryExceeded);
+      return LocalStep::kGoOn;
+    }
+  }
+  const bool waited = progress.waiting;
+  progress = LocalProgress{};
+  progress.retries = static_cast<std::uint8_t>(retries + (waited ? 1 : 0));
+  return pause_local(qp, timeout != Duration::zero() ? timeout : kPeerInterval);
+}
+
+Engine::LocalStep Engine::pause_local(QueuePair& qp, Duration wait) {
+  qp.progress.waiting = true;
+  qp.progress.waiting_since = now_;
+  qp.progress.wait_until = now_ + wait;
+  timers_.arm(TimerId(qp.slot), qp.progress.wait_until);
+  return LocalStep::kSleeping;
+}
+
+/// Receiver not ready: UC drops the message, RC waits as long as the peer's attribute says and
+/// tries as often as its own does (IBA 9.7.5.2.8). A receive posted meanwhile is taken at once.
+Engine::LocalStep Engine::wait_for_receive(QueuePair& qp, const QueuePair& peer) {
+  LocalProgress& progress = qp.progress;
+  auto& counters = qp.tenant->counters.transport;
+  if (qp.type == QpType::kUc) {
+    counters[static_cast<std::size_t>(transport::Count::kReceiveDropped)].add();
+    end_local(qp, Verdict::kOk);
+    return LocalStep::kGoOn;
+  }
+  if (progress.waiting && now_ < progress.wait_until) {
+    if (now_ - progress.waiting_since < kPollForReceive) return LocalStep::kPolling;
+    timers_.arm(TimerId(qp.slot), progress.wait_until);
+    return LocalStep::kSleeping;
+  }
+  counters[static_cast<std::size_t>(transport::Count::kRnrNakReceived)].add();
+  if (qp.rc.rnr_retry != 7 && progress.rnr_retries >= qp.rc.rnr_retry) {
+    end_local(qp, Verdict::kRnrRetryExceeded);
+    return LocalStep::kGoOn;
+  }
+  ++progress.rnr_retries;
+  pause_local(qp, transport::rnr_delay(peer.rc.min_rnr_timer));
+  return LocalStep::kPolling;
+}
+
+/// The checks at the first packet of a message. Sets progress.begun, or ends the request.
+Engine::LocalStep Engine::begin_local(QueuePair& qp, QueuePair& peer, const Request& request) {
+  QpEnvironment remote(*this, peer);
+  if (peer.state == QpState::kRtr && !peer.established_raised) {
+    peer.established_raised = true;
+    remote.raise_event(transport::AsyncEvent::kCommunicationEstablished);
+  }
+  if (!is_send(request.kind) && !is_atomic(request.kind)) {
+    const Verdict verdict = remote.check_remote(request.rkey, request.remote_addr, request.length,
+                                                access_of(request.kind));
+    if (verdict != Verdict::kOk) {
+      refuse_local(qp, peer, verdict);
+      return LocalStep::kGoOn;
+    }
+  }
+  if (request.kind == RequestKind::kSendInvalidate &&
+      remote.invalidate_key(request.rkey) != Verdict::kOk) {
+    refuse_local(qp, peer, Verdict::kRemoteAccess);
+    return LocalStep::kGoOn;
+  }
+  if (draws_receive(request.kind)) return draw_local(qp, peer, request);
+  qp.progress = LocalProgress{.begun = true};
+  return LocalStep::kGoOn;
+}
+
+Engine::LocalStep Engine::draw_local(QueuePair& qp, QueuePair& peer, const Request& request) {
+  const shm::Take take = draw(peer);
+  if (take == shm::Take::kHostile) {
+    if (peer.error_pending) enter_error(peer);
+    return wait_for_peer(qp);
+  }
+  if (take == shm::Take::kEmpty) return wait_for_receive(qp, peer);
+  if (is_send(request.kind) && request.length > peer.receive.bytes) {
+    complete_receive(peer, {.verdict = Verdict::kLocalLength});
+    refuse_local(qp, peer, Verdict::kRemoteInvalidRequest);
+    return LocalStep::kGoOn;
+  }
+  qp.progress = LocalProgress{.begun = true};
+  return LocalStep::kGoOn;
+}
+
+/// Bytes [offset, offset + bytes) of the receive drawn by `peer`.
+Verdict Engine::receive_list(const QueuePair& peer, std::uint64_t offset, std::uint32_t bytes,
+                             memory::ScatterList& out) const {
+  const std::span<const abi::ScatterGather> entries(peer.receive.entries, peer.receive.count);
+  const memory::PdId pd = peer.srq != nullptr ? peer.srq->pd : peer.pd;
+  return memory::resolve(keys_, entries, offset, bytes, memory::kLocalWrite, pd, out);
+}
+
+/// Copies the next `bytes` of a send, write or read. `remote_fault`: the peer's memory is to blame.
+Verdict Engine::move_local(QueuePair& qp, QueuePair& peer, const Request& request,
+                           std::uint32_t bytes, bool& remote_fault) {
+  const std::uint32_t offset = qp.progress.offset;
+  memory::ScatterList far;
+  remote_fault = true;
+  if (is_send(request.kind)) {
+    if (receive_list(peer, offset, bytes, far) != Verdict::kOk) return Verdict::kRemoteOperation;
+  } else {
+    const std::uint64_t addr = request.remote_addr + offset;
+    memory::Region* region = remote_region(peer, request.rkey, addr, bytes, access_of(request.kind));
+    if (region == nullptr) return Verdict::kRemoteAccess;
+    far.entries[0] = {region, region->offset_of(addr), bytes};
+    far.count = 1;
+  }
+  return move_message(qp, request, offset, bytes, far.view(), remote_fault);
+}
+
+/// Copies bytes of a message between the lists of its two ends, in one copy.
+Verdict Engine::move_message(const QueuePair& qp, const Request& request, std::uint32_t offset,
+                             std::uint32_t bytes, memory::ScatterView far, bool& remote_fault) {
+  const collect::Pcb& pcb = pcbs_.pcb(PcbId(request.cookie));
+  remote_fault = true;
+  if ((pcb.header.flags & abi::kCommandInline) != 0)
+    return memory::as_remote(memory::scatter(far, 0, {pcb.payload.data() + offset, bytes}));
+
+  const bool read = request.kind == RequestKind::kRead;
+  memory::ScatterList near;
+  const Verdict verdict =
+      memory::resolve(keys_, entries_of(pcb), offset, bytes,
+                      read ? memory::kLocalWrite : memory::kLocalRead, qp.pd, near);
+  remote_fault = false;
+  if (verdict != Verdict::kOk) return verdict;
+  const Verdict moved = read ? memory::copy(near.view(), 0, far, 0, bytes)
+                             : memory::copy(far, 0, near.view(), 0, bytes);
+  if (moved == Verdict::kOk) return moved;
+  // A copy fails only where memory is reached through a process; mapped memory cannot.
+  remote_fault = near.count == 1 && near.entries[0].direct(0, bytes) != nullptr;
+  return remote_fault ? Verdict::kRemoteAccess : Verdict::kLocalProtection;
+}
+
+Verdict Engine::move_local_atomic(QueuePair& qp, QueuePair& peer, const Request& request,
+                                  bool& remote_fault) {
+  std::uint64_t original = 0;
+  remote_fault = true;
+  const Verdict verdict = atomic_remote(peer, request.rkey, request.remote_addr, request.kind,
+                                        request.compare_add, request.swap, original);
+  if (verdict != Verdict::kOk) return verdict;
+  remote_fault = false;
+  return scatter_message(qp, PcbId(request.cookie), 0, std::as_bytes(std::span(&original, 1)));
+}
+
+void Engine::finish_local(QueuePair& qp, QueuePair& peer, const Request& request) {
+  if (draws_receive(request.kind)) {
+    transport::ReceiveCompletion completion;
+    completion.byte_len = request.length;
+    completion.from_write = request.kind == RequestKind::kWriteImm;
+    completion.has_imm =
+        request.kind == RequestKind::kWriteImm || request.kind == RequestKind::kSendImm;
+    completion.solicited = request.solicited;
+    completion.imm = request.imm;
+    complete_receive(peer, completion);
+    if (peer.error_pending) enter_error(peer);
+  }
+  TenantCounters& counters = qp.tenant->counters;
+  counters.local_messages.add();
+  counters.local_bytes.add(request.length);
+  end_local(qp, Verdict::kOk);
+}
+
+/// The peer answers with a fatal NAK: both ends go to the error state (UC: the message is lost).
+void Engine::refuse_local(QueuePair& qp, QueuePair& peer, Verdict verdict) {
+  if (qp.type == QpType::kUc && verdict != Verdict::kRemoteInvalidRequest) {
+    end_local(qp, Verdict::kOk);
+    return;
+  }
+  QpEnvironment remote(*this, peer);
+  remote.enter_error(verdict == Verdict::kRemoteAccess
+                         ? transport::AsyncEvent::kAccessError
+                         : transport::AsyncEvent::kInvalidRequest);
+  enter_error(peer);
+  end_local(qp, qp.type == QpType::kUc ? Verdict::kOk : verdict);
+}
+
+void Engine::end_local(QueuePair& qp, Verdict verdict) {
+  const PcbId pcb(qp.queue.front().cookie);
+  qp.queue.pop();
+  qp.progress = LocalProgress{};
+  if (verdict != Verdict::kOk) qp.error_pending = true;
+  complete_command(qp, pcb, verdict);
+}
+
+// --- datagrams
+
+void Engine::deliver_datagram(QueuePair& qp, const Request& request, const AddressPath& path) {
+  const abi::CommandHeader& header = pcbs_.pcb(PcbId(request.cookie)).header;
+  QueuePair* peer = find(Qpn(header.remote_qpn));
+  const std::uint32_t qkey =
+      (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
+  auto& counters = qp.tenant->counters;
+  const PcbId pcb(request.cookie);
+  if (peer == nullptr || peer->type != QpType::kUd || !may_receive(peer->state)) {
+    counters.transport[static_cast<std::size_t>(transport::Count::kBadState)].add();
+  } else if (peer->qkey != qkey) {
+    peer->tenant->counters.transport[static_cast<std::size_t>(transport::Count::kBadQkey)].add();
+  } else {
+    receive_datagram(qp, *peer, request, path);
+  }
+  complete_command(qp, pcb, qp.error_pending ? Verdict::kLocalProtection : Verdict::kOk);
+}
+
+void Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& request,
+                              const AddressPath& path) {
+  QpEnvironment remote(*this, peer);
+  const std::uint32_t length = request.length + transport::kRoutingHeaderBytes;
+  // A receive too small for an earlier datagram stays drawn and serves the next (IBA 9.8.3.2.2).
+  if (!peer.receive_drawn && draw(peer) != shm::Take::kTaken) {
+    remote.count(transport::Count::kReceiveDropped, 1);
+    if (peer.error_pending) enter_error(peer);
+    return;
+  }
+  if (length > peer.receive.bytes) return remote.count(transport::Count::kBadLength, 1);
+
+  const bool has_imm = request.kind == RequestKind::kSendImm;
+  const wire::Opcode opcode = has_imm ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly;
+  std::array<std::byte, wire::kGrhLength> grh;
+  wire::grh_bytes(wire::FrameTemplate({.source = path.source,
+                                       .destination = path.destination,
+                                       .traffic_class = path.traffic_class,
+                                       .hop_limit = path.hop_limit,
+                                       .flow_label = path.flow_label}),
+                  wire::raw(opcode), request.length, grh);
+  memory::ScatterList far;
+  Verdict verdict = scatter_receive(peer, 0, grh);
+  bool remote_fault = true;
+  if (verdict == Verdict::kOk)
+    verdict = receive_list(peer, transport::kRoutingHeaderBytes, request.length, far);
+  if (verdict == Verdict::kOk)
+    verdict = move_message(qp, request, 0, request.length, far.view(), remote_fault);
+  if (verdict != Verdict::kOk && remote_fault) {
+    complete_receive(peer, {.verdict = Verdict::kLocalProtection});
+    return enter_error(peer);
+  }
+  if (verdict != Verdict::kOk) {
+    qp.error_pending = true;
+    return;  // the receive stays drawn and serves the next datagram
+  }
+  qp.tenant->counters.local_messages.add();
+  qp.tenant->counters.local_bytes.add(request.length);
+  complete_receive(peer, {.byte_len = length,
+                          .has_imm = has_imm,
+                          .solicited = request.solicited,
+                          .has_grh = true,
+                          .imm = request.imm,
+                          .source = qp.qpn});
+  if (peer.error_pending) enter_error(peer);
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,70 @@
+// The memory that commands, receives and remote keys name. Keys are looked up for every access, so
+// a region may be deregistered at any time: the next access fails, nothing dangles.
+#include "daemon/engine/engine.hpp"
+
+namespace softhca::engine {
+
+std::span<const abi::ScatterGather> Engine::entries_of(const collect::Pcb& pcb) const {
+  return {reinterpret_cast<const abi::ScatterGather*>(pcb.payload.data()),
+          pcb.header.payload_bytes / sizeof(abi::ScatterGather)};
+}
+
+Verdict Engine::gather_message(const QueuePair& qp, PcbId id, std::uint32_t offset,
+                               std::span<std::byte> out) {
+  const collect::Pcb& pcb = pcbs_.pcb(id);
+  if ((pcb.header.flags & abi::kCommandInline) != 0) {
+    std::memcpy(out.data(), pcb.payload.data() + offset, out.size());
+    return Verdict::kOk;
+  }
+  memory::ScatterList list;
+  const Verdict verdict = memory::resolve(keys_, entries_of(pcb), offset, out.size(),
+                                          memory::kLocalRead, qp.pd, list);
+  return verdict == Verdict::kOk ? memory::gather(list.view(), 0, out) : verdict;
+}
+
+Verdict Engine::scatter_message(const QueuePair& qp, PcbId id, std::uint32_t offset,
+                                std::span<const std::byte> in) {
+  memory::ScatterList list;
+  const Verdict verdict = memory::resolve(keys_, entries_of(pcbs_.pcb(id)), offset, in.size(),
+                                          memory::kLocalWrite, qp.pd, list);
+  return verdict == Verdict::kOk ? memory::scatter(list.view(), 0, in) : verdict;
+}
+
+Verdict Engine::scatter_receive(const QueuePair& qp, std::uint64_t offset,
+                                std::span<const std::byte> in) {
+  const std::span<const abi::ScatterGather> entries(qp.receive.entries, qp.receive.count);
+  const memory::PdId pd = qp.srq != nullptr ? qp.srq->pd : qp.pd;
+  memory::ScatterList list;
+  const Verdict verdict =
+      memory::resolve(keys_, entries, offset, in.size(), memory::kLocalWrite, pd, list);
+  return verdict == Verdict::kOk ? memory::scatter(list.view(), 0, in) : verdict;
+}
+
+/// The region a peer may use so, or null: key, domain, bounds, flags of region and queue pair.
+memory::Region* Engine::remote_region(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
+                                      std::uint64_t length,
+                                      transport::RemoteAccess access) const {
+  std::uint32_t needed = memory::kRemoteWrite;
+  if (access == transport::RemoteAccess::kRead) needed = memory::kRemoteRead;
+  if (access == transport::RemoteAccess::kAtomic) needed = memory::kRemoteAtomic;
+  if ((qp.access & needed) == 0) return nullptr;
+  memory::Region* region = keys_.lookup(rkey.value);
+  if (region == nullptr || memory::check(*region, addr, length, needed, qp.pd) != Verdict::kOk)
+    return nullptr;
+  return region;
+}
+
+Verdict Engine::atomic_remote(QueuePair& qp, Rkey rkey, std::uint64_t addr,
+                              transport::RequestKind kind, std::uint64_t compare_add,
+                              std::uint64_t swap, std::uint64_t& original) {
+  if (addr % sizeof(std::uint64_t) != 0) return Verdict::kRemoteInvalidRequest;
+  memory::Region* region = remote_region(qp, rkey, addr, sizeof(std::uint64_t),
+                                         transport::RemoteAccess::kAtomic);
+  if (region == nullptr) return Verdict::kRemoteAccess;
+  const auto op = kind == transport::RequestKind::kFetchAdd ? memory::AtomicOp::kFetchAdd
+                                                            : memory::AtomicOp::kCompareSwap;
+  return memory::as_remote(
+      memory::atomic(*region, region->offset_of(addr), op, compare_add, swap, original));
+}
+
+}  // namespace softhca::engine

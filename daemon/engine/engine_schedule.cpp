@@ -1,0 +1,80 @@
+// Send queue scheduler to dedicated PCBs, arbitrator to transport (mechanisms A9, A11, A12, B2).
+#include "daemon/engine/engine.hpp"
+
+namespace softhca::engine {
+namespace {
+
+// Bounds of one poll step, so that no stage keeps the others waiting.
+constexpr std::size_t kTurnsPerStep = 8;
+constexpr std::size_t kStartsPerStep = 64;
+
+// A queue pair whose receiver is not ready holds its fetched commands for long: with at most this
+// many of the tenant's dedicated PCBs the others go on.
+constexpr std::uint32_t kFetchedPerQueuePair = 64;
+
+}  // namespace
+
+void Engine::prepare(QueuePair& qp, PcbId pcb) {
+  CommandContext& command = commands_[pcb.value];
+  command = CommandContext{};
+  command.slot = qp.slot;
+  ++qp.commands;
+}
+
+std::size_t Engine::fetch_commands() {
+  std::size_t work = 0;
+  for (std::size_t turn_count = 0; turn_count < kTurnsPerStep && scheduler_.has_work();
+       ++turn_count) {
+    const auto turn = scheduler_.next();
+    if (!turn) break;
+    QueuePair& qp = *queue_pairs_[turn->slot.value];
+    std::uint32_t fetched = 0;
+    while (fetched < turn->count && fetch_one(qp, turn->sequence + fetched)) ++fetched;
+    if (fetched != 0) scheduler_.fetched(turn->slot, fetched);
+    work += fetched;
+  }
+  return work;
+}
+
+/// False: an obstacle, which the scheduler has been told of.
+bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
+  if (qp.fetched >= kFetchedPerQueuePair) {
+    scheduler_.block(schedule::QpSlot(qp.slot));
+    return false;
+  }
+  const auto pcb = pcbs_.allocate_dedicated(qp.tenant->group);
+  if (!pcb) {
+    scheduler_.block_tenant(qp.tenant->id);
+    return false;
+  }
+  if (!arbitrator_.kick(qp.dedicated_tvl, *pcb)) {
+    pcbs_.free(*pcb);
+    qp.tenant->kick_blocked = true;
+    scheduler_.block(schedule::QpSlot(qp.slot));
+    return false;
+  }
+  collect::Pcb& buffer = pcbs_.pcb(*pcb);
+  if (qp.send_ring.copy(sequence, buffer.header, buffer.payload.data()) != Verdict::kOk)
+    buffer.header.opcode = 0xff;  // refused when its turn comes, so that completions stay in order
+  buffer.header.qpn = qp.qpn.value;
+  buffer.header.sequence = sequence;
+  prepare(qp, *pcb);
+  ++qp.fetched;
+  qp.tenant->counters.commands_doorbell.add();
+  return true;
+}
+
+std::size_t Engine::start_commands() {
+  std::size_t started = 0;
+  for (; started < kStartsPerStep; ++started) {
+    const auto next = arbitrator_.next();
+    if (!next) break;
+    CommandContext& command = commands_[next->pcb.value];
+    command.tvl = next->tvl;
+    command.execution_held = command.completion_held = true;
+    start(next->pcb);
+  }
+  return started;
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,154 @@
+// Validating a command and handing it to its transport. By now it lies in a PCB, private to the
+// daemon, and holds its credits.
+#include "daemon/engine/engine.hpp"
+
+namespace softhca::engine {
+namespace {
+
+using transport::RequestKind;
+
+constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;
+
+/// Which request an opcode is; false: not one this kind of queue pair takes.
+bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
+  switch (static_cast<abi::Opcode>(opcode)) {
+    case abi::Opcode::kSend:
+      kind = RequestKind::kSend;
+      return true;
+    case abi::Opcode::kSendWithImm:
+      kind = RequestKind::kSendImm;
+      return true;
+    case abi::Opcode::kRdmaWrite:
+      kind = RequestKind::kWrite;
+      return type != QpType::kUd;
+    case abi::Opcode::kRdmaWriteWithImm:
+      kind = RequestKind::kWriteImm;
+      return type != QpType::kUd;
+    case abi::Opcode::kSendWithInvalidate:
+      kind = RequestKind::kSendInvalidate;
+      return type == QpType::kRc;
+    case abi::Opcode::kRdmaRead:
+      kind = RequestKind::kRead;
+      return type == QpType::kRc;
+    case abi::Opcode::kCompareSwap:
+      kind = RequestKind::kCompareSwap;
+      return type == QpType::kRc;
+    case abi::Opcode::kFetchAdd:
+      kind = RequestKind::kFetchAdd;
+      return type == QpType::kRc;
+    default:
+      return false;
+  }
+}
+
+bool is_atomic(RequestKind kind) {
+  return kind == RequestKind::kCompareSwap || kind == RequestKind::kFetchAdd;
+}
+bool stores_response(RequestKind kind) { return kind == RequestKind::kRead || is_atomic(kind); }
+
+}  // namespace
+
+void Engine::start(PcbId pcb) {
+  const CommandContext& command = commands_[pcb.value];
+  QueuePair& qp = *queue_pairs_[command.slot];
+  scheduler_.started(schedule::QpSlot(qp.slot));
+  if (pcbs_.state(pcb).use == collect::PcbUse::kDedicated && qp.tenant->kick_blocked) {
+    qp.tenant->kick_blocked = false;
+    scheduler_.unblock_all(qp.tenant->id);
+  }
+  // Draining (SQD): nothing begins. And nothing overtakes a command that waits.
+  if (qp.state == QpState::kSqd || !qp.held.empty()) {
+    qp.held.push_back(commands_.data(), pcb.value);
+    return;
+  }
+  dispatch(qp, pcb);
+}
+
+void Engine::dispatch(QueuePair& qp, PcbId pcb) {
+  ++qp.started;
+  if (!may_send(qp.state)) return complete_command(qp, pcb, Verdict::kFlushed);
+
+  transport::Request request;
+  const Verdict verdict = build_request(qp, pcb, request);
+  if (verdict != Verdict::kOk) return fail_command(qp, pcb, verdict);
+
+  if (qp.type == QpType::kUd || qp.local) {
+    qp.queue.push(request);
+  } else if (qp.type == QpType::kRc) {
+    qp.requester.start(request);
+  } else {
+    qp.uc_requester.start(request);
+  }
+  make_ready(qp);
+}
+
+/// A command that cannot be executed fails after those before it have completed (IBA 10.8.3).
+void Engine::fail_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
+  if (qp.started > 1) {
+    --qp.started;
+    qp.held.push_front(commands_.data(), pcb.value);
+    return;
+  }
+  qp.tenant->counters.malformed_commands.add();
+  complete_command(qp, pcb, verdict);
+  enter_error(qp);
+}
+
+/// Called when what kept commands waiting may be over.
+void Engine::release_held(QueuePair& qp) {
+  while (!qp.held.empty() && qp.state != QpState::kSqd) {
+    const std::uint32_t pcb = qp.held.front();
+    qp.held.pop_front(commands_.data());
+    dispatch(qp, PcbId(pcb));
+    if (qp.held.front() == pcb) return;  // still waiting for those before it
+  }
+}
+
+Verdict Engine::build_request(const QueuePair& qp, PcbId pcb, transport::Request& out) {
+  const collect::Pcb& buffer = pcbs_.pcb(pcb);
+  const abi::CommandHeader& header = buffer.header;
+  if (!kind_of(qp.type, header.opcode, out.kind)) return Verdict::kLocalQpOperation;
+
+  std::uint32_t length = 0;
+  const Verdict measured = measure(qp, buffer, stores_response(out.kind), length);
+  if (measured != Verdict::kOk) return measured;
+  if (is_atomic(out.kind) && length != sizeof(std::uint64_t)) return Verdict::kLocalLength;
+  if (qp.type == QpType::kUd && length > qp.rc.mtu) return Verdict::kLocalLength;
+
+  out.solicited = (header.flags & abi::kCommandSolicited) != 0;
+  out.fence = (header.flags & abi::kCommandFence) != 0;
+  out.length = length;
+  out.cookie = pcb.value;
+  out.imm = header.imm;
+  out.rkey = Rkey(header.rkey);
+  out.remote_addr = header.remote_addr;
+  out.compare_add = header.compare_add;
+  out.swap = header.swap;
+  commands_[pcb.value].length = length;
+  return Verdict::kOk;
+}
+
+/// Length of the message, and whether its memory may be used so. Looked up once more at each
+/// access: the region may be gone by then.
+Verdict Engine::measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
+                        std::uint32_t& length) const {
+  if ((pcb.header.flags & abi::kCommandInline) != 0) {
+    length = pcb.header.payload_bytes;
+    return writes ? Verdict::kLocalQpOperation : Verdict::kOk;
+  }
+  std::uint64_t sum = 0;
+  const std::uint32_t needed = writes ? memory::kLocalWrite : memory::kLocalRead;
+  for (const abi::ScatterGather& entry : entries_of(pcb)) {
+    if (entry.length == 0) continue;
+    const memory::Region* region = keys_.lookup(entry.lkey);
+    if (region == nullptr ||
+        memory::check(*region, entry.addr, entry.length, needed, qp.pd) != Verdict::kOk)
+      return Verdict::kLocalProtection;
+    sum += entry.length;
+  }
+  if (sum > kMaxMessage) return Verdict::kLocalLength;
+  length = static_cast<std::uint32_t>(sum);
+  return Verdict::kOk;
+}
+
+}  // namespace softhca::engine

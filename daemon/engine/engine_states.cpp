@@ -1,0 +1,134 @@
+// State changes of queue pairs: what happens to commands and receives under way.
+#include "daemon/engine/environment.hpp"
+
+namespace softhca::engine {
+
+/// Takes over what modify_qp changed in qp.rc, qp.qkey and the like.
+void Engine::apply_attributes(QueuePair& qp) {
+  qp.requester.configure(qp.rc);
+  const transport::UcAttributes uc{
+      .mtu = qp.rc.mtu, .destination = qp.destination, .pkey = qp.rc.pkey};
+  qp.uc_requester.configure(uc);
+  qp.uc_responder.configure(uc);
+  const transport::UdAttributes ud{
+      .mtu = qp.rc.mtu, .self = qp.qpn, .qkey = qp.qkey, .pkey = qp.rc.pkey};
+  qp.ud_requester.configure(ud);
+  qp.ud_responder.configure(ud);
+}
+
+void Engine::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
+  qp.local = qp.type != QpType::kUd && is_local(qp.path.destination);
+  qp.udp_source_port = wire::source_port(qp.path.flow_label, qp.qpn, qp.destination);
+  qp.frame_valid_until = Time{};
+  qp.responder.configure(qp.rc);
+  apply_attributes(qp);
+  qp.responder.reset(rq_psn);
+  qp.uc_responder.reset(rq_psn);
+  qp.ud_responder.reset();
+  qp.state = QpState::kRtr;
+}
+
+void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
+  apply_attributes(qp);
+  if (qp.state == QpState::kRtr) {
+    qp.requester.reset(sq_psn);
+    qp.uc_requester.reset(sq_psn);
+    qp.ud_requester.reset(sq_psn);
+    scheduler_.open(schedule::QpSlot(qp.slot), qp.tenant->id, qp.send_ring.entries());
+  }
+  qp.state = QpState::kRts;
+  release_held(qp);
+  make_ready(qp);
+}
+
+void Engine::enter_drain(QueuePair& qp, bool notify) {
+  qp.state = QpState::kSqd;
+  qp.sqd_notify = notify;
+  check_drained(qp);
+}
+
+void Engine::check_drained(QueuePair& qp) {
+  if (qp.state != QpState::kSqd || qp.started != 0 || !qp.sqd_notify) return;
+  qp.sqd_notify = false;
+  raise(*qp.session, qp.user_handle, EventType::kSendQueueDrained);
+}
+
+/// All types go to ERR, as Linux rxe does it; IBA 10.3.1 would let UC and UD stop at SQE.
+void Engine::enter_error(QueuePair& qp) {
+  qp.error_pending = false;
+  if (qp.state == QpState::kReset) return;
+  if (qp.state != QpState::kError) {
+    const schedule::QpSlot slot(qp.slot);
+    if (!scheduler_.is_open(slot)) scheduler_.open(slot, qp.tenant->id, qp.send_ring.entries());
+    qp.state = QpState::kError;
+  }
+  flush(qp);
+  timers_.arm(TimerId(qp.slot), now_ + std::chrono::milliseconds(1));
+}
+
+void Engine::flush(QueuePair& qp) {
+  QpEnvironment env(*this, qp);
+  qp.requester.flush(env);
+  qp.uc_requester.flush(env);
+  while (!qp.queue.empty()) {
+    const std::uint32_t cookie = qp.queue.front().cookie;
+    qp.queue.pop();
+    complete_command(qp, PcbId(cookie), Verdict::kFlushed);
+  }
+  qp.progress = LocalProgress{};
+  release_held(qp);
+  qp.responder.flush(env);
+  qp.uc_responder.flush(env);
+  qp.ud_responder.flush(env);
+  if (qp.receive_drawn) complete_receive(qp, {.verdict = Verdict::kFlushed});
+  if (qp.srq == nullptr) {
+    flush_receives(qp);
+  } else if (!qp.last_wqe_raised) {
+    qp.last_wqe_raised = true;
+    raise(*qp.session, qp.user_handle, EventType::kQpLastWqeReached);
+  }
+  qp.error_pending = false;
+}
+
+void Engine::flush_receives(QueuePair& qp) {
+  // Bounded by the ring, so that a consumer that posts as fast as it is flushed holds nobody up.
+  for (std::uint32_t i = 0; i < qp.receive_ring.entries(); ++i) {
+    if (qp.receive_ring.take(qp.receive) != shm::Take::kTaken) return;
+    complete_receive(qp, {.verdict = Verdict::kFlushed});
+  }
+}
+
+/// To RESET: commands and receives under way vanish without completions.
+void Engine::reset(QueuePair& qp) {
+  qp.discarding = true;
+  scheduler_.close(schedule::QpSlot(qp.slot));
+  discard_commands(qp);
+  qp.requester.reset(Psn());
+  qp.uc_requester.reset(Psn());
+  qp.responder.reset(Psn());
+  qp.uc_responder.reset(Psn());
+  qp.ud_responder.reset();
+  while (!qp.queue.empty()) qp.queue.pop();
+  qp.progress = LocalProgress{};
+  if (qp.receive_drawn && qp.srq != nullptr)
+    complete_receive(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
+  qp.receive_drawn = false;
+  qp.receive_ring.restart();
+  qp.error_pending = qp.last_wqe_raised = qp.established_raised = false;
+  timers_.cancel(TimerId(qp.slot));
+  ready_.remove(qp.slot);
+  qp.discarding = false;
+  qp.state = QpState::kReset;
+}
+
+void Engine::discard_commands(QueuePair& qp) {
+  while (!qp.held.empty()) release_command(PcbId(qp.held.pop_front(commands_.data())));
+  for (std::uint32_t i = 0; i < commands_.size() && qp.commands != 0; ++i) {
+    if (commands_[i].slot != qp.slot) continue;
+    arbitrator_.remove(PcbId(i));
+    release_command(PcbId(i));
+  }
+  qp.started = 0;
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,135 @@
+// Driving the transport state machines: queue pairs with work, packets for them, their timers.
+#include "daemon/engine/environment.hpp"
+
+namespace softhca::engine {
+namespace {
+
+constexpr std::size_t kRunsPerStep = 64;    ///< queue pairs served in one poll step
+constexpr unsigned kPacketsPerRun = 32;     ///< packets one of them may send in a row
+constexpr std::size_t kDatagramsPerRun = 32;
+
+// In the error state receives may still be posted, and nobody rings for them: they are looked for
+// this often, and flushed.
+constexpr Duration kFlushInterval = std::chrono::milliseconds(5);
+
+}  // namespace
+
+std::size_t Engine::run_ready() {
+  std::size_t runs = 0;
+  for (; runs < kRunsPerStep; ++runs) {
+    const auto slot = ready_.pop();
+    if (!slot) break;
+    QueuePair& qp = *queue_pairs_[*slot];
+    if (run(qp)) ready_.push(*slot);
+    // One round: those that go on are served again in the next step.
+    if (ready_.contains(*slot) && runs + 1 >= kRunsPerStep / 2) break;
+  }
+  return runs;
+}
+
+/// True when it could go on right away.
+bool Engine::run(QueuePair& qp) {
+  QpEnvironment env(*this, qp);
+  bool more = false;
+  if (qp.type == QpType::kUd) {
+    more = run_datagrams(qp);
+  } else if (qp.local) {
+    more = run_local(qp);
+  } else if (qp.type == QpType::kUc) {
+    more = qp.uc_requester.transmit(env, kPacketsPerRun);
+  } else {
+    more = qp.responder.transmit(env, kPacketsPerRun);
+    // A requester in RTR has nothing, and one in the error state is silent.
+    more |= qp.requester.transmit(env, now_, kPacketsPerRun);
+  }
+  settle(qp);
+  return more && may_receive(qp.state);
+}
+
+/// After every call into a state machine: errors take effect, the timer follows the deadline.
+void Engine::settle(QueuePair& qp) {
+  if (qp.error_pending) enter_error(qp);
+  if (qp.type == QpType::kRc && !qp.local && qp.state != QpState::kError)
+    timers_.arm(TimerId(qp.slot), qp.requester.deadline());
+}
+
+void Engine::expire(QueuePair& qp) {
+  if (qp.state == QpState::kError) {
+    if (qp.srq != nullptr) return;
+    flush_receives(qp);
+    timers_.arm(TimerId(qp.slot), now_ + kFlushInterval);
+    return;
+  }
+  if (qp.type == QpType::kRc && !qp.local) {
+    QpEnvironment env(*this, qp);
+    qp.requester.expire(env, now_);
+    settle(qp);
+  }
+  make_ready(qp);
+}
+
+void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
+  QpEnvironment env(*this, qp);
+  frame_ = &frame;
+  qp.tenant->counters.rx_packets.add();
+  qp.tenant->counters.rx_bytes.add(frame.payload.size());
+  if (!may_receive(qp.state)) {
+    env.count(transport::Count::kBadState, 1);
+  } else if (qp.type == QpType::kRc) {
+    const auto mask = wire::opcode_info(frame.headers.opcode).mask;
+    if (mask.has_any(wire::kResponse)) {
+      qp.requester.receive(env, frame.headers, frame.payload, now_);
+    } else {
+      qp.responder.receive(env, frame.headers, frame.payload, now_);
+    }
+    make_ready(qp);
+  } else if (qp.type == QpType::kUc) {
+    qp.uc_responder.receive(env, frame.headers, frame.payload);
+  } else {
+    qp.ud_responder.receive(env, frame.headers, frame.payload);
+  }
+  settle(qp);
+  frame_ = nullptr;
+}
+
+bool Engine::run_datagrams(QueuePair& qp) {
+  for (std::size_t i = 0; i < kDatagramsPerRun; ++i) {
+    if (qp.queue.empty() || !may_send(qp.state)) return false;
+    const transport::Request request = qp.queue.front();
+    qp.queue.pop();
+    if (!run_datagram(qp, request)) {
+      qp.queue.push_front(request);
+      return true;
+    }
+    if (qp.error_pending) return false;
+  }
+  return true;
+}
+
+/// False: the port is full or the neighbour is being looked for; nothing happened.
+bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
+  const abi::CommandHeader& header = pcbs_.pcb(PcbId(request.cookie)).header;
+  const AddressHandle* ah = header.address_handle < address_handles_.size()
+                                ? address_handles_[header.address_handle]
+                                : nullptr;
+  QpEnvironment env(*this, qp);
+  if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
+    complete_command(qp, PcbId(request.cookie), Verdict::kLocalQpOperation);
+    env.enter_error(std::nullopt);
+    return true;
+  }
+  if (is_local(ah->path.destination)) {
+    deliver_datagram(qp, request, ah->path);
+    return true;
+  }
+  qp.path = ah->path;
+  qp.frame_valid_until = Time{};
+  qp.udp_source_port = ah->path.flow_label != 0 ? wire::source_port(ah->path.flow_label)
+                                                : wire::datagram_source_port(qp.qpn);
+  // A Q_Key with the high bit set stands for that of the queue pair (IBA 10.2.5).
+  const std::uint32_t qkey =
+      (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
+  return qp.ud_requester.transmit(env, request, Qpn(header.remote_qpn), qkey) != Verdict::kBusy;
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,102 @@
+#include "daemon/engine/environment.hpp"
+
+namespace softhca::engine {
+namespace {
+
+EventType event_type(transport::AsyncEvent event) {
+  switch (event) {
+    case transport::AsyncEvent::kCommunicationEstablished:
+      return EventType::kCommunicationEstablished;
+    case transport::AsyncEvent::kInvalidRequest:
+      return EventType::kQpRequestError;
+    case transport::AsyncEvent::kAccessError:
+      return EventType::kQpAccessError;
+    case transport::AsyncEvent::kQpFatal:
+      break;
+  }
+  return EventType::kQpFatal;
+}
+
+}  // namespace
+
+transport::SendResult QpEnvironment::send(const wire::Headers& h,
+                                          const transport::PayloadSource& payload) {
+  return engine_.send_packet(qp_, h, payload);
+}
+
+Verdict QpEnvironment::store_response(std::uint32_t cookie, std::uint32_t offset,
+                                      std::span<const std::byte> payload) {
+  return engine_.scatter_message(qp_, PcbId(cookie), offset, payload);
+}
+
+void QpEnvironment::complete_request(std::uint32_t cookie, Verdict verdict) {
+  engine_.complete_command(qp_, PcbId(cookie), verdict);
+}
+
+Verdict QpEnvironment::check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
+                                    transport::RemoteAccess access) {
+  if (length == 0) return Verdict::kOk;
+  return engine_.remote_region(qp_, rkey, addr, length, access) != nullptr
+             ? Verdict::kOk
+             : Verdict::kRemoteAccess;
+}
+
+Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,
+                                    std::span<const std::byte> payload) {
+  memory::Region* region =
+      engine_.remote_region(qp_, rkey, addr, payload.size(), transport::RemoteAccess::kWrite);
+  if (region == nullptr) return Verdict::kRemoteAccess;
+  return memory::as_remote(memory::write(*region, region->offset_of(addr), payload));
+}
+
+Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
+                                     std::uint64_t compare_add, std::uint64_t swap,
+                                     std::uint64_t& original) {
+  return engine_.atomic_remote(qp_, rkey, addr, kind, compare_add, swap, original);
+}
+
+std::optional<transport::ReceiveTicket> QpEnvironment::draw_receive() {
+  if (engine_.draw(qp_) != shm::Take::kTaken) return std::nullopt;
+  return transport::ReceiveTicket{.cookie = 0, .capacity = qp_.receive.bytes};
+}
+
+Verdict QpEnvironment::store_receive(std::uint32_t, std::uint64_t offset,
+                                     std::span<const std::byte> payload) {
+  return engine_.scatter_receive(qp_, offset, payload);
+}
+
+Verdict QpEnvironment::store_routing_header(std::uint32_t) {
+  std::array<std::byte, wire::kGrhLength> header;
+  wire::grh_bytes(*engine_.frame_, header);
+  return engine_.scatter_receive(qp_, 0, header);
+}
+
+void QpEnvironment::complete_receive(const transport::ReceiveCompletion& completion) {
+  engine_.complete_receive(qp_, completion);
+}
+
+// Regions cannot be invalidated by a peer: only memory windows of type 2 can, and without one every
+// key a peer names is refused (IBA o10-34).
+Verdict QpEnvironment::invalidate_key(Rkey) { return Verdict::kRemoteAccess; }
+
+std::optional<std::uint32_t> QpEnvironment::receive_credits() {
+  if (qp_.srq != nullptr) return std::nullopt;
+  return qp_.receive_ring.available();
+}
+
+void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
+  if (event) raise_event(*event);
+  qp_.error_pending = true;
+}
+
+void QpEnvironment::raise_event(transport::AsyncEvent event) {
+  if (event == transport::AsyncEvent::kCommunicationEstablished && qp_.state != QpState::kRtr)
+    return;
+  engine_.raise(*qp_.session, qp_.user_handle, event_type(event));
+}
+
+void QpEnvironment::count(transport::Count what, std::uint32_t n) {
+  qp_.tenant->counters.transport[static_cast<std::size_t>(what)].add(n);
+}
+
+}  // namespace softhca::engine

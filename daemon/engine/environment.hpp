@@ -1,0 +1,42 @@
+// What a transport state machine sees of the engine, for the duration of one call.
+#pragma once
+
+#include "daemon/engine/engine.hpp"
+#include "daemon/transport/environment.hpp"
+
+namespace softhca::engine {
+
+class QpEnvironment final : public transport::Environment {
+ public:
+  QpEnvironment(Engine& engine, QueuePair& qp) : engine_(engine), qp_(qp) {}
+
+  transport::SendResult send(const wire::Headers& h,
+                             const transport::PayloadSource& payload) override;
+  Verdict store_response(std::uint32_t cookie, std::uint32_t offset,
+                         std::span<const std::byte> payload) override;
+  void complete_request(std::uint32_t cookie, Verdict verdict) override;
+
+  Verdict check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
+                       transport::RemoteAccess access) override;
+  Verdict write_remote(Rkey rkey, std::uint64_t addr, std::span<const std::byte> payload) override;
+  Verdict atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
+                        std::uint64_t compare_add, std::uint64_t swap,
+                        std::uint64_t& original) override;
+  std::optional<transport::ReceiveTicket> draw_receive() override;
+  Verdict store_receive(std::uint32_t cookie, std::uint64_t offset,
+                        std::span<const std::byte> payload) override;
+  Verdict store_routing_header(std::uint32_t cookie) override;
+  void complete_receive(const transport::ReceiveCompletion& completion) override;
+  Verdict invalidate_key(Rkey rkey) override;
+  std::optional<std::uint32_t> receive_credits() override;
+
+  void enter_error(std::optional<transport::AsyncEvent> event) override;
+  void raise_event(transport::AsyncEvent event) override;
+  void count(transport::Count what, std::uint32_t n) override;
+
+ private:
+  Engine& engine_;
+  QueuePair& qp_;
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,202 @@
+// The objects a tenant process makes and the engine works on. The control thread creates and owns
+// them; once installed, only the engine thread touches their mutable parts until they are removed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/net.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/collect/pcb_pool.hpp"
+#include "daemon/engine/counters.hpp"
+#include "daemon/engine/qp_attributes.hpp"
+#include "daemon/shm/completion_ring.hpp"
+#include "daemon/shm/receive_ring.hpp"
+#include "daemon/shm/send_ring.hpp"
+#include "daemon/shm/session_view.hpp"
+#include "daemon/memory/key_table.hpp"
+#include "daemon/transport/requester.hpp"
+#include "daemon/transport/responder.hpp"
+#include "daemon/transport/uc.hpp"
+#include "daemon/transport/ud.hpp"
+#include "daemon/wire/frame.hpp"
+#include "daemon/wire/source_port.hpp"
+
+namespace softhca::engine {
+
+/// A tenant as the engine sees it.
+struct Tenant {
+  TenantId id;
+  std::string name;
+  collect::GroupId group;
+  bool kick_blocked = false;  ///< a queue pair waits for room in the dedicated kick list
+  struct Address {
+    Gid gid;
+    std::optional<PortId> port;  ///< none: reachable only inside this daemon
+  };
+  std::vector<Address> addresses;  ///< the GID table, by index
+  TenantCounters counters;
+};
+
+/// One opened device context of a process.
+struct Session {
+  Session(SessionId session, Tenant& owner, shm::SessionView memory, VcbId first)
+      : id(session), tenant(&owner), view(memory), first_vcb(first) {}
+
+  SessionId id;
+  Tenant* tenant;
+  shm::SessionView view;
+  VcbId first_vcb;              ///< of the adapter's VCB range; the process sees them from 0
+  int async_fd = -1;
+  int wake_fd = -1;
+  Time last_active{};
+  bool parked = false;
+  bool failed = false;          ///< its session memory was found corrupt; not read any more
+};
+
+struct CompletionQueue {
+  Session* session = nullptr;
+  shm::CompletionRing ring;
+  std::uint64_t user_handle = 0;
+  int channel_fd = -1;
+  bool failed = false;  ///< overflowed
+  bool dirty = false;   ///< has elements whose event is not decided yet
+};
+
+struct SharedReceiveQueue {
+  Session* session = nullptr;
+  shm::ReceiveRing ring;
+  std::uint64_t user_handle = 0;
+  memory::PdId pd;
+  std::uint32_t limit = 0;  ///< 0 = not armed
+  std::uint32_t users = 0;  ///< queue pairs
+  bool failed = false;
+};
+
+/// The way to one remote address, from an address vector.
+struct AddressPath {
+  Gid source;
+  Gid destination;
+  std::optional<PortId> port;  ///< none: inside this daemon
+  std::uint32_t flow_label = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+};
+
+struct AddressHandle {
+  Session* session = nullptr;
+  memory::PdId pd;
+  AddressPath path;
+};
+
+/// Message under way between two queue pairs of this daemon (see local_path.cpp).
+struct LocalProgress {
+  std::uint32_t offset = 0;  ///< bytes moved
+  bool begun = false;        ///< checks done, receive drawn
+  bool waiting = false;      ///< receiver not ready, or peer absent
+  Time waiting_since{};
+  Time wait_until{};
+  std::uint8_t rnr_retries = 0;  ///< used up
+  std::uint8_t retries = 0;      ///< used up
+};
+
+/// Requests started and not finished on a queue pair whose peer is in this daemon: a ring.
+class LocalQueue {
+ public:
+  explicit LocalQueue(std::uint32_t capacity) : slots_(capacity) {}
+  bool empty() const { return count_ == 0; }
+  bool full() const { return count_ == slots_.size(); }
+  transport::Request& front() { return slots_[head_]; }
+  void push(const transport::Request& request) {
+    std::size_t tail = head_ + count_;
+    if (tail >= slots_.size()) tail -= slots_.size();
+    slots_[tail] = request;
+    ++count_;
+  }
+  /// Puts back what pop() took.
+  void push_front(const transport::Request& request) {
+    head_ = head_ == 0 ? slots_.size() - 1 : head_ - 1;
+    slots_[head_] = request;
+    ++count_;
+  }
+  void pop() {
+    if (++head_ == slots_.size()) head_ = 0;
+    --count_;
+  }
+
+ private:
+  std::vector<transport::Request> slots_;
+  std::size_t head_ = 0;
+  std::size_t count_ = 0;
+};
+
+/// What the engine remembers of a command beside its PCB.
+struct CommandContext {
+  IndexLink held;                 ///< in QueuePair::held
+  std::uint32_t slot = kNoIndex;  ///< queue pair; kNoIndex: not a command yet
+  std::uint32_t length = 0;       ///< bytes of the message
+  TvlId tvl;                      ///< whose credits it holds
+  bool execution_held = false;
+  bool completion_held = false;
+};
+
+struct QueuePair {
+  Qpn qpn;
+  std::uint32_t slot = 0;  ///< index in the engine's tables and of its timer
+  QpType type = QpType::kRc;
+  Session* session = nullptr;
+  Tenant* tenant = nullptr;
+  std::uint64_t user_handle = 0;
+  memory::PdId pd;
+  bool signal_all = false;
+
+  shm::SendRing send_ring;
+  shm::ReceiveRing receive_ring;
+  SharedReceiveQueue* srq = nullptr;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* receive_cq = nullptr;
+  TvlId tvl;            ///< of commands collected from VCBs
+  TvlId dedicated_tvl;  ///< of commands fetched by the send queue scheduler
+
+  QpState state = QpState::kReset;
+  std::uint32_t access = 0;  ///< enum ibv_access_flags of the queue pair
+  std::uint32_t qkey = 0;
+  Qpn destination;
+  transport::RcAttributes rc;
+  AddressPath path;
+  bool local = false;  ///< the peer is in this daemon (RC, UC)
+  std::uint16_t udp_source_port = wire::kSourcePortBase;
+  wire::FrameTemplate frame;
+  Time unresolved_since = kNever;
+  Time frame_valid_until{};  ///< the next hop's address is to be looked up again then
+
+  transport::Requester requester;      ///< RC
+  transport::Responder responder;      ///< RC
+  transport::UcRequester uc_requester;
+  transport::UcResponder uc_responder;
+  transport::UdRequester ud_requester;
+  transport::UdResponder ud_responder;
+
+  LocalQueue queue;  ///< RC and UC with a local peer; UD: datagrams waiting for the port
+  LocalProgress progress;
+
+  shm::ReceiveWork receive;  ///< drawn for the message under way, and not yet completed
+  bool receive_drawn = false;
+  IndexList<CommandContext, &CommandContext::held> held;  ///< commands not to start yet, in order
+  std::uint32_t commands = 0;  ///< prepared and not released
+  std::uint32_t fetched = 0;   ///< of them in dedicated PCBs
+  std::uint32_t started = 0;   ///< of them handed to the transport
+  bool sqd_notify = false;
+  bool error_pending = false;  ///< to be flushed after the current call
+  bool discarding = false;     ///< being reset or removed: nothing is completed
+  bool last_wqe_raised = false;
+  bool established_raised = false;
+
+  explicit QueuePair(std::uint32_t send_entries) : queue(send_entries) {}
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,56 @@
+// Queue pair states and the attributes a transition takes (InfiniBand specification 10.3 and
+// table 91). Pure: the control layer asks before it changes anything.
+#pragma once
+
+#include <cstdint>
+
+namespace softhca::engine {
+
+/// Values of enum ibv_qp_type.
+enum class QpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4 };
+
+/// Values of enum ibv_qp_state.
+enum class QpState : std::uint8_t {
+  kReset = 0,
+  kInit = 1,
+  kRtr = 2,
+  kRts = 3,
+  kSqd = 4,
+  kSqe = 5,
+  kError = 6,
+};
+
+/// Bits of enum ibv_qp_attr_mask.
+namespace attr {
+inline constexpr std::uint32_t kState = 1 << 0;
+inline constexpr std::uint32_t kCurState = 1 << 1;
+inline constexpr std::uint32_t kSqdNotify = 1 << 2;
+inline constexpr std::uint32_t kAccessFlags = 1 << 3;
+inline constexpr std::uint32_t kPkeyIndex = 1 << 4;
+inline constexpr std::uint32_t kPort = 1 << 5;
+inline constexpr std::uint32_t kQkey = 1 << 6;
+inline constexpr std::uint32_t kAv = 1 << 7;
+inline constexpr std::uint32_t kPathMtu = 1 << 8;
+inline constexpr std::uint32_t kTimeout = 1 << 9;
+inline constexpr std::uint32_t kRetryCount = 1 << 10;
+inline constexpr std::uint32_t kRnrRetry = 1 << 11;
+inline constexpr std::uint32_t kRqPsn = 1 << 12;
+inline constexpr std::uint32_t kMaxRdAtomic = 1 << 13;
+inline constexpr std::uint32_t kAltPath = 1 << 14;
+inline constexpr std::uint32_t kMinRnrTimer = 1 << 15;
+inline constexpr std::uint32_t kSqPsn = 1 << 16;
+inline constexpr std::uint32_t kMaxDestRdAtomic = 1 << 17;
+inline constexpr std::uint32_t kPathMigState = 1 << 18;
+inline constexpr std::uint32_t kCap = 1 << 19;
+inline constexpr std::uint32_t kDestQpn = 1 << 20;
+}  // namespace attr
+
+/// Is `from` -> `to` with the attributes of `mask` (kState included or not) allowed for this type?
+bool transition_allowed(QpType type, QpState from, QpState to, std::uint32_t mask);
+
+constexpr bool may_send(QpState s) { return s == QpState::kRts; }
+constexpr bool may_receive(QpState s) {
+  return s == QpState::kRtr || s == QpState::kRts || s == QpState::kSqd || s == QpState::kSqe;
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,167 @@
+#include "daemon/engine/worker.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace softhca::engine {
+namespace {
+
+// Parked processes are listened to this often while the engine is busy with others.
+constexpr Duration kWakeupInterval = std::chrono::microseconds(20);
+// Without work for so long, the engine gives its sleep a chance.
+constexpr Duration kSpinBeforeSleep = std::chrono::microseconds(50);
+// How long to sleep at most: for ports that cannot wake us, and in general.
+constexpr Duration kNap = std::chrono::microseconds(500);
+constexpr Duration kLongestSleep = std::chrono::seconds(1);
+
+Time read_clock() {
+  timespec t;
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return Time(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
+}
+
+bool listen_to(int epoll, int fd, void* who) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = who;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+Error system_error(const char* what) {
+  const int code = errno;
+  return {std::string(what) + ": " + std::strerror(code), code};
+}
+
+void drain(int eventfd) {
+  std::uint64_t count;
+  [[maybe_unused]] const ssize_t got = ::read(eventfd, &count, sizeof count);
+}
+
+}  // namespace
+
+Outcome Worker::start() {
+  epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_ || !wake_ || !listen_to(epoll_.get(), wake_.get(), this))
+    return system_error("engine wake-up");
+  for (const auto& binding : engine_.ports()) {
+    const int fd = binding->port->wait_fd();
+    if (fd < 0 || !listen_to(epoll_.get(), fd, nullptr)) naps_ = true;
+  }
+  thread_ = std::thread([this] { loop(); });
+  ::pthread_setname_np(thread_.native_handle(), "softhca-engine");
+  if (!options_.cpu) return {};
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(*options_.cpu, &set);
+  if (const int code = ::pthread_setaffinity_np(thread_.native_handle(), sizeof set, &set))
+    return Error{"engine_cpu " + std::to_string(*options_.cpu) + ": " + std::strerror(code), code};
+  return {};
+}
+
+void Worker::stop() {
+  if (!thread_.joinable()) return;
+  stopping_.store(true);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);
+  thread_.join();
+}
+
+void Worker::run(const Task& task) {
+  const std::lock_guard lock(callers_);
+  task_.store(&task);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);
+  task_.wait(&task);
+}
+
+bool Worker::run_task() {
+  const Task* task = task_.load(std::memory_order_acquire);
+  if (task == nullptr) return false;
+  (*task)(engine_);
+  task_.store(nullptr);
+  task_.notify_all();
+  return true;
+}
+
+void Worker::watch(Session& session) { listen_to(epoll_.get(), session.wake_fd, &session); }
+
+void Worker::unwatch(Session& session) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session.wake_fd, nullptr);
+}
+
+void Worker::loop() {
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    const Time now = read_clock();
+    polls_.add();
+    const bool worked = engine_.poll(now) | run_task();
+    if (worked) last_work_ = now;
+    if (engine_.parked_sessions() != 0 && now - last_wakeup_look_ >= kWakeupInterval) {
+      last_wakeup_look_ = now;
+      look_for_wakeups(Duration::zero());
+    }
+    if (!worked) idle(now);
+  }
+}
+
+void Worker::idle(Time now) {
+  ::sched_yield();
+  if (!options_.adaptive || now - last_work_ < kSpinBeforeSleep) return;
+  if (!park_idle_sessions(now) || engine_.has_runnable()) return;
+  const Duration sleep = time_to_sleep(now);
+  if (sleep < std::chrono::microseconds(5)) return;
+  for (const auto& binding : engine_.ports()) binding->port->prepare_sleep();
+  sleeps_.add();
+  look_for_wakeups(sleep);
+}
+
+/// True when every session is parked.
+bool Worker::park_idle_sessions(Time now) {
+  bool all = true;
+  for (Session* session : engine_.sessions()) {
+    if (session->parked) continue;
+    if (now - session->last_active < options_.park_after || !engine_.park(*session)) all = false;
+  }
+  return all;
+}
+
+Duration Worker::time_to_sleep(Time now) const {
+  const Time deadline = engine_.next_deadline();
+  const Duration longest = naps_ ? kNap : kLongestSleep;
+  return deadline == kNever ? longest : std::min<Duration>(deadline - now, longest);
+}
+
+void Worker::look_for_wakeups(Duration timeout) {
+  std::array<epoll_event, 32> events;
+  const timespec limit{.tv_sec = timeout / std::chrono::seconds(1),
+                       .tv_nsec = (timeout % std::chrono::seconds(1)).count()};
+  // Through the system call: nanoseconds, where epoll_wait has milliseconds.
+  const long count = ::syscall(SYS_epoll_pwait2, epoll_.get(), events.data(), events.size(),
+                               &limit, nullptr, 0);
+  for (long i = 0; i < count; ++i) {
+    void* who = events[static_cast<std::size_t>(i)].data.ptr;
+    if (who == this) {
+      drain(wake_.get());
+    } else if (who != nullptr) {
+      Session& session = *static_cast<Session*>(who);
+      drain(session.wake_fd);
+      engine_.unpark(session);
+    }
+  }
+}
+
+}  // namespace softhca::engine

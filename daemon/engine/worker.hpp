@@ -1,0 +1,77 @@
+// The thread of an engine: the only reader of the clock, and the only one that sleeps.
+//
+// While there is work it polls. Without any it yields its core after every step, since programs
+// may share it; processes idle for a while are parked; and when all are parked and nothing is
+// due it sleeps until a process writes its wake eventfd, a frame comes, a timer is due or another
+// thread has a task for it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "daemon/base/counter.hpp"
+#include "daemon/base/expected.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/base/unique_fd.hpp"
+#include "daemon/engine/engine.hpp"
+
+namespace softhca::engine {
+
+struct WorkerOptions {
+  bool adaptive = true;  ///< false: polls for ever, never parks or sleeps
+  Duration park_after = std::chrono::microseconds(200);
+  std::optional<std::uint32_t> cpu;  ///< core to pin to
+};
+
+class Worker {
+ public:
+  using Task = std::function<void(Engine&)>;
+
+  Worker(Engine& engine, WorkerOptions options) : engine_(engine), options_(options) {}
+  ~Worker() { stop(); }
+
+  /// REQUIRES: the engine's ports are added. Errors: out of descriptors or threads, no such core.
+  Outcome start();
+  void stop();
+
+  /// Runs `task` on the engine's thread between two poll steps and returns when it is done. From
+  /// any thread but the engine's own.
+  void run(const Task& task);
+
+  /// From a task: the session's wake eventfd is to be listened to, or no longer.
+  void watch(Session& session);
+  void unwatch(Session& session);
+
+  const Counter& polls() const { return polls_; }
+  const Counter& sleeps() const { return sleeps_; }
+
+ private:
+  void loop();
+  bool run_task();
+  void idle(Time now);
+  bool park_idle_sessions(Time now);
+  void look_for_wakeups(Duration timeout);
+  Duration time_to_sleep(Time now) const;
+
+  Engine& engine_;
+  WorkerOptions options_;
+  UniqueFd epoll_;
+  UniqueFd wake_;
+  bool naps_ = false;  ///< a port cannot wake us: sleep only briefly
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+
+  std::mutex callers_;
+  std::atomic<const Task*> task_{nullptr};
+
+  Time last_work_{};
+  Time last_wakeup_look_{};
+  Counter polls_;
+  Counter sleeps_;
+};
+
+}  // namespace softhca::engine
