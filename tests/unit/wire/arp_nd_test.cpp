@@ -42,7 +42,7 @@ TEST(Arp, QuestionAndAnswer) {
     EXPECT_EQ(destination_of(asked), kBroadcastMac);
     const auto question = parse_arp(asked);
     ASSERT_TRUE(question);
-    EXPECT_EQ(question->operation, ArpMessage::Operation::kRequest);
+    EXPECT_EQ(question->operation, ArpMessage::Operation::kArpRequest);
     EXPECT_EQ(question->sender, kIpv4A);
     EXPECT_EQ(question->sender_mac, kMacA);
     EXPECT_EQ(question->target, kIpv4B);
@@ -54,7 +54,7 @@ TEST(Arp, QuestionAndAnswer) {
     EXPECT_EQ(destination_of(answered), kMacA);
     const auto answer = parse_arp(answered);
     ASSERT_TRUE(answer);
-    EXPECT_EQ(answer->operation, ArpMessage::Operation::kReply);
+    EXPECT_EQ(answer->operation, ArpMessage::Operation::kArpReply);
     EXPECT_EQ(answer->sender, kIpv4B);
     EXPECT_EQ(answer->sender_mac, kMacB);
     EXPECT_EQ(answer->target, kIpv4A);

@@ -188,7 +188,7 @@ TEST(Captures, ArpAndSolicitationsAreReadAndRebuilt) {
       ArpMessage question;
       question.sender = m->target;
       question.sender_mac = m->target_mac;
-      const std::size_t n = m->operation == ArpMessage::Operation::kRequest
+      const std::size_t n = m->operation == ArpMessage::Operation::kArpRequest
                                 ? build_arp_request(self, m->target, out)
                                 : build_arp_reply(self, question, out);
       EXPECT_EQ(frame, Bytes(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(n)));
