@@ -17,6 +17,9 @@ namespace {
 bool tried = false;
 bool started = false;
 
+/// net_memif registers for secondary processes, which we never have, and complains.
+constexpr std::string_view kHarmless = "Failed to register mp action callback";
+
 /// DPDK logs to a FILE; this one hands each line to a function.
 struct LogSink {
   std::function<void(std::string_view)> take;
@@ -25,7 +28,9 @@ struct LogSink {
     std::string_view rest(text, length);
     while (!rest.empty()) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
-      if (end > 0) static_cast<LogSink*>(cookie)->take(rest.substr(0, end));
+      const std::string_view line = rest.substr(0, end);
+      if (!line.empty() && line.find(kHarmless) == line.npos)
+        static_cast<LogSink*>(cookie)->take(line);
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     return static_cast<ssize_t>(length);
