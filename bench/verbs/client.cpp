@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "bench/verbs/memcpy_rate.hpp"
+#include "bench/verbs/sides.hpp"
+
+namespace softhca::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kWarmUp = 50;
+constexpr const char* kNames[] = {"send", "write", "read"};
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Messages a second, with spec.depth in flight on each queue pair.
+double message_rate(Endpoint& endpoint, const TestSpec& spec, double seconds) {
+  const std::uint32_t batch = std::max(1u, std::min(16u, spec.depth / 4));
+  const std::uint32_t batches = spec.depth / batch;
+  std::uint64_t posted = 0, done = 0;
+  const auto post = [&](std::uint32_t qp) {
+    endpoint.post(qp, batch);
+    posted += batch;
+  };
+  const auto start = Clock::now();
+  for (std::uint32_t i = 0; i < batches; ++i)
+    for (std::uint32_t qp = 0; qp < spec.queue_pairs; ++qp) post(qp);
+  bool over = false;
+  ibv_wc completions[32];
+  while (done < posted) {
+    const int n = endpoint.poll(completions, 32);
+    if (n && !over) over = since(start) > seconds;
+    for (int i = 0; i < n; ++i) {
+      done += batch;
+      if (!over) post(static_cast<std::uint32_t>(completions[i].wr_id));
+    }
+  }
+  return static_cast<double>(done) / since(start);
+}
+
+void time_reads(Endpoint& endpoint, const TestSpec& spec, std::vector<double>& times) {
+  ibv_wc completion;
+  for (std::uint32_t i = 0; i < spec.iterations; ++i) {
+    const auto start = Clock::now();
+    endpoint.post(0, 1);
+    while (endpoint.poll(&completion, 1) == 0) {
+    }
+    times.push_back(since(start));
+  }
+}
+
+class Client {
+ public:
+  Client(const Device& device, Peer& peer, const Plan& plan)
+      : device_(device), peer_(peer), plan_(plan), mtu_(choose_mtu()) {}
+
+  void run() {
+    std::printf("%s, path MTU %u, %u messages in flight per queue pair\n", device_.name().c_str(),
+                128u << mtu_, plan_.depth);
+    if (plan_.rate) run_rates();
+    if (plan_.latency) run_latencies();
+    peer_.send(TestSpec{});
+  }
+
+ private:
+  std::uint32_t choose_mtu() {
+    const std::uint32_t most = std::min(device_.active_mtu(), peer_.receive<std::uint32_t>());
+    std::uint32_t mtu = IBV_MTU_256;
+    while (mtu < most && (plan_.mtu == 0 || 128u << (mtu + 1) <= plan_.mtu)) ++mtu;
+    return mtu;
+  }
+
+  template <class Body>
+  void with_endpoint(const TestSpec& spec, Body body) {
+    peer_.send(spec);
+    Endpoint endpoint(device_, spec, peer_);
+    if (spec.operation == Operation::kSend && spec.measure == Measure::kLatency)
+      endpoint.post_receives(0, spec.depth);
+    peer_.receive<char>();
+    peer_.send('g');
+    body(endpoint);
+    peer_.send('d');
+  }
+
+  void run_rates() {
+    std::printf("%-6s %9s %4s %10s %9s %12s %7s\n", "rate", "bytes", "qps", "Mmsg/s", "GB/s",
+                "memcpy GB/s", "ratio");
+    for (const Operation operation : plan_.operations)
+      for (const std::uint64_t size : plan_.sizes)
+        for (const std::uint32_t qps : plan_.queue_pairs) rate(operation, size, qps);
+  }
+
+  void rate(Operation operation, std::uint64_t size, std::uint32_t qps) {
+    TestSpec spec{
+        Measure::kRate, operation, static_cast<std::uint32_t>(size), qps, plan_.depth, 0, mtu_};
+    // Not more than 64 MiB in flight on a queue pair: nothing is gained by it.
+    spec.depth =
+        static_cast<std::uint32_t>(std::clamp<std::uint64_t>((64u << 20) / size, 4, plan_.depth));
+    const double copy = memcpy_seconds(size, area_pairs(size, qps));
+    double per_second = 0;
+    with_endpoint(spec, [&](Endpoint& e) { per_second = message_rate(e, spec, plan_.seconds); });
+    const double bytes = static_cast<double>(size);
+    std::printf("%-6s %9llu %4u %10.4f %9.3f %12.3f %7.3f\n", name(operation),
+                static_cast<unsigned long long>(size), qps, per_second / 1e6,
+                per_second * bytes / 1e9, bytes / copy / 1e9, per_second * copy);
+    std::fflush(stdout);
+  }
+
+  void run_latencies() {
+    std::printf("%-6s %9s %4s %10s %9s %12s %7s\n", "latency", "bytes", "", "p50 us", "p99 us",
+                "memcpy us", "ratio");
+    for (const Operation operation : plan_.operations)
+      for (const std::uint64_t size : plan_.sizes) latency(operation, size);
+  }
+
+  /// One way for send and write (half a round trip), to completion for read.
+  void latency(Operation operation, std::uint64_t size) {
+    const auto iterations =
+        static_cast<std::uint32_t>(std::clamp<std::uint64_t>((256u << 20) / size, 50, 2000));
+    const TestSpec spec{Measure::kLatency,    operation, static_cast<std::uint32_t>(size), 1, 4,
+                        iterations + kWarmUp, mtu_};
+    const double copy = memcpy_seconds(size, 1);
+    std::vector<double> times;
+    with_endpoint(spec, [&](Endpoint& endpoint) {
+      if (operation == Operation::kRead)
+        time_reads(endpoint, spec, times);
+      else
+        play_ping_pong(endpoint, spec, /*first=*/true, &times);
+    });
+    times.erase(times.begin(), times.begin() + kWarmUp);
+    std::sort(times.begin(), times.end());
+    const double scale = operation == Operation::kRead ? 1e6 : 0.5e6;
+    const double p50 = times[times.size() / 2] * scale;
+    const double p99 = times[times.size() * 99 / 100] * scale;
+    std::printf("%-6s %9llu %4s %10.2f %9.2f %12.3f %7.1f\n", name(operation),
+                static_cast<unsigned long long>(size), "", p50, p99, copy * 1e6,
+                p50 / (copy * 1e6));
+    std::fflush(stdout);
+  }
+
+  static const char* name(Operation operation) {
+    return kNames[static_cast<std::size_t>(operation)];
+  }
+
+  const Device& device_;
+  Peer& peer_;
+  const Plan& plan_;
+  std::uint32_t mtu_;
+};
+
+}  // namespace
+
+void play_ping_pong(Endpoint& endpoint, const TestSpec& spec, bool first,
+                    std::vector<double>* times) {
+  const bool writes = spec.operation == Operation::kWrite;
+  volatile char* arrives = endpoint.receive_area(0) + spec.size - 1;
+  volatile char* leaves = endpoint.send_area(0) + spec.size - 1;
+  ibv_wc completions[8];
+  std::uint64_t sent = 0, completed = 0, received = 0;
+  const auto poll = [&] {
+    const int n = endpoint.poll(completions, 8);
+    for (int i = 0; i < n; ++i) {
+      if (completions[i].opcode != IBV_WC_RECV) {
+        ++completed;
+        continue;
+      }
+      ++received;
+      endpoint.post_receives(0, 1);
+    }
+  };
+  const auto mark = [](std::uint32_t i) { return static_cast<char>(2 + i % 100); };
+  const auto send = [&](std::uint32_t i) {
+    while (sent - completed >= spec.depth) poll();
+    *leaves = mark(i);
+    endpoint.post(0, 1);
+    ++sent;
+  };
+  const auto await = [&](std::uint32_t i) {
+    if (writes)
+      while (*arrives != mark(i)) poll();
+    else
+      while (received <= i) poll();
+  };
+  for (std::uint32_t i = 0; i < spec.iterations; ++i) {
+    const auto start = Clock::now();
+    if (first) send(i);
+    await(i);
+    if (!first) send(i);
+    if (times) times->push_back(since(start));
+  }
+  while (completed < sent) poll();
+}
+
+void run_client(const Device& device, Peer& peer, const Plan& plan) {
+  Client(device, peer, plan).run();
+}
+
+}  // namespace softhca::bench

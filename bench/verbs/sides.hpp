@@ -1,0 +1,32 @@
+// The two sides of a benchmark.
+#pragma once
+
+#include <vector>
+
+#include "bench/verbs/endpoint.hpp"
+
+namespace softhca::bench {
+
+/// What to measure, and for how long.
+struct Plan {
+  std::vector<Operation> operations;
+  std::vector<std::uint64_t> sizes;
+  std::vector<std::uint32_t> queue_pairs;
+  bool rate = true;
+  bool latency = true;
+  double seconds = 0.5;  ///< of each rate
+  std::uint32_t depth = 64;
+  std::uint32_t mtu = 0;  ///< bytes; 0: the largest that both sides have
+};
+
+/// Takes part in tests until the client is done.
+void serve(const Device& device, Peer& peer);
+/// Runs the plan against a server and prints a line for each figure.
+void run_client(const Device& device, Peer& peer, const Plan& plan);
+
+/// Sends or writes a message to and fro, spec.iterations times; `times` gets the seconds of each
+/// round trip as the first side sees it.
+void play_ping_pong(Endpoint& endpoint, const TestSpec& spec, bool first,
+                    std::vector<double>* times);
+
+}  // namespace softhca::bench
