@@ -30,6 +30,11 @@ static_assert(sizeof(Completion) == sizeof(abi::CompletionElement));
 
 class CompletionRing {
  public:
+  /// Shared memory a ring takes.
+  static constexpr std::size_t bytes_for(std::uint32_t entries) {
+    return sizeof(abi::CompletionRingHeader) + entries * sizeof(abi::CompletionElement);
+  }
+
   CompletionRing() = default;
   /// `base`: zeroed header and entries * sizeof(CompletionElement) bytes that outlive the view;
   /// entries a power of two.

@@ -20,6 +20,11 @@ struct ReceiveWork {
 
 class ReceiveRing {
  public:
+  /// Shared memory a ring takes.
+  static constexpr std::size_t bytes_for(std::uint32_t entries, std::uint32_t max_sge) {
+    return sizeof(abi::ReceiveRingHeader) + std::size_t{entries} * abi::receive_stride(max_sge);
+  }
+
   ReceiveRing() = default;
   /// `base`: header and entries * receive_stride(max_sge) bytes that outlive the view; entries a
   /// power of two; max_sge <= kMaxSge; `taken`: counter to go on from.

@@ -11,6 +11,11 @@ namespace softhca::shm {
 
 class SendRing {
  public:
+  /// Shared memory a ring takes.
+  static constexpr std::size_t bytes_for(std::uint32_t entries, std::uint32_t stride) {
+    return std::size_t{entries} * stride;
+  }
+
   SendRing() = default;
   /// `base`: entries * stride bytes that outlive the view; entries a power of two; stride of
   /// abi::send_stride().

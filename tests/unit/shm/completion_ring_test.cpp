@@ -12,7 +12,7 @@ constexpr std::uint32_t kEntries = 4;
 /// A completion queue and, of the tenant's side, what a test needs.
 struct Queue {
   explicit Queue(std::uint32_t entries = kEntries)
-      : area(64 + std::size_t{entries} * 32), count(entries) {}
+      : area(CompletionRing::bytes_for(entries)), count(entries) {}
   abi::CompletionRingHeader& header() { return area.at<abi::CompletionRingHeader>(0); }
   abi::CompletionElement& element(std::uint32_t i) {
     return area.at<abi::CompletionElement>(64 + std::size_t{i % count} * 32);

@@ -13,7 +13,8 @@ class ReceiveRingTest : public ::testing::Test {
   static constexpr std::uint32_t kSge = 2;
   static constexpr std::uint32_t kStride = abi::receive_stride(kSge);
 
-  ReceiveRingTest() : area_(64 + kEntries * kStride), ring_(area_.base(), kEntries, kSge) {}
+  ReceiveRingTest()
+      : area_(ReceiveRing::bytes_for(kEntries, kSge)), ring_(area_.base(), kEntries, kSge) {}
 
   std::atomic<std::uint32_t>& producer() { return area_.at<abi::ReceiveRingHeader>(0).producer; }
   void post(std::uint32_t index, std::uint32_t num_sge, std::uint32_t length = 100) {

@@ -14,7 +14,8 @@ class SendRingTest : public ::testing::Test {
   static constexpr std::uint32_t kEntries = 4;
   static constexpr std::uint32_t kStride = abi::send_stride(4, 64);  // 64 bytes of payload
 
-  SendRingTest() : area_(kEntries * kStride), ring_(area_.base(), kEntries, kStride) {}
+  SendRingTest()
+      : area_(SendRing::bytes_for(kEntries, kStride)), ring_(area_.base(), kEntries, kStride) {}
 
   void write(std::uint32_t slot, std::uint16_t payload_bytes, std::uint8_t flags = 0) {
     abi::CommandHeader header{};
