@@ -62,11 +62,6 @@ void forget(int fd) {
   if (fd >= 0 && static_cast<std::size_t>(fd) < file_slots) files[fd] = {};
 }
 
-bool has_records(int fd) {
-  pollfd state{fd, POLLIN, 0};
-  return fd >= 0 && ::poll(&state, 1, 0) > 0 && (state.revents & POLLIN) != 0;
-}
-
 // --- the device file -------------------------------------------------------------------------
 
 /// 0 or an errno value.
@@ -132,39 +127,61 @@ EventTarget* target_of(const AsyncRecord& record) {
   }
 }
 
-/// Counts a record as delivered; false when its object is gone. REQUIRES: files_lock held.
-bool admit(FileKind kind, const void* buffer) {
+constexpr std::size_t record_bytes(FileKind kind) {
+  return kind == FileKind::kChannel ? sizeof(std::uint64_t) : sizeof(AsyncRecord);
+}
+
+/// What a record names and how often it was named; {} for records of the port or the device.
+struct Named {
+  EventTarget* target = nullptr;
+  std::uint32_t* delivered = nullptr;
+
+  bool retired() const { return target != nullptr && target->retired; }
+};
+
+Named named_by(FileKind kind, const void* buffer) {
   if (kind == FileKind::kChannel) {
     std::uint64_t element;
     std::memcpy(&element, buffer, sizeof element);
     EventTarget& target = reinterpret_cast<Cq*>(element)->events;
-    if (!target.retired) ++target.completions_delivered;
-    return !target.retired;
+    return {&target, &target.completions_delivered};
   }
   AsyncRecord record;
   std::memcpy(&record, buffer, sizeof record);
   EventTarget* target = target_of(record);
-  if (target == nullptr) return true;
-  if (!target->retired) ++target->async_delivered;
-  return !target->retired;
+  return target == nullptr ? Named{} : Named{target, &target->async_delivered};
 }
 
-/// One record of a living object, without waiting; the lock makes it one step with admit().
-ssize_t take_record(int fd, FileKind kind, void* buffer, std::size_t bytes) {
+/// Takes records of destroyed objects off the head of the queue, so that a descriptor is readable
+/// only when there is something to read. REQUIRES: files_lock held.
+void drop_stale_records(int fd, FileKind kind) {
+  char buffer[sizeof(AsyncRecord)];
+  const auto whole = static_cast<ssize_t>(record_bytes(kind));
+  while (::recv(fd, buffer, sizeof buffer, MSG_PEEK | MSG_DONTWAIT) == whole &&
+         named_by(kind, buffer).retired())
+    ::recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+}
+
+/// One record of a living object, without waiting. The lock makes it one step with the count of
+/// deliveries, which a thread that destroys the object relies upon.
+ssize_t take_record(int fd, FileKind kind, void* buffer) {
   Guard guard(files_lock);
-  for (;;) {
-    const ssize_t got = ::recv(fd, buffer, bytes, MSG_DONTWAIT);
-    if (got != static_cast<ssize_t>(bytes) || admit(kind, buffer)) return got;
-  }
+  drop_stale_records(fd, kind);
+  const ssize_t got = ::recv(fd, buffer, record_bytes(kind), MSG_DONTWAIT);
+  if (got != static_cast<ssize_t>(record_bytes(kind))) return got;
+  const Named named = named_by(kind, buffer);
+  if (named.target != nullptr) ++*named.delivered;
+  drop_stale_records(fd, kind);
+  return got;
 }
 
 ssize_t read_events(int fd, FileKind kind, void* buffer, std::size_t bytes) {
-  if (bytes != (kind == FileKind::kChannel ? sizeof(std::uint64_t) : sizeof(AsyncRecord))) {
+  if (bytes != record_bytes(kind)) {
     errno = EINVAL;
     return -1;
   }
   for (;;) {
-    const ssize_t got = take_record(fd, kind, buffer, bytes);
+    const ssize_t got = take_record(fd, kind, buffer);
     if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return got;
     if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return got;
     pollfd state{fd, POLLIN, 0};
@@ -229,11 +246,20 @@ void await_acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, const std:
   pthread_mutex_unlock(&mutex);
 }
 
+/// False when records are left, behind one of a living object, that may name destroyed ones.
+/// REQUIRES: files_lock held.
+bool drained(int fd, FileKind kind) {
+  if (fd < 0) return true;
+  drop_stale_records(fd, kind);
+  pollfd state{fd, POLLIN, 0};
+  return ::poll(&state, 1, 0) <= 0 || (state.revents & POLLIN) == 0;
+}
+
 /// True when no record can name the object.
 bool mark_retired(Context& context, EventTarget& target, int channel) {
   Guard guard(files_lock);
   target.retired = true;
-  return !has_records(context.ibv()->async_fd) && !has_records(channel);
+  return drained(context.ibv()->async_fd, FileKind::kAsync) && drained(channel, FileKind::kChannel);
 }
 
 bool waits_for_acknowledgement(const Context& context) {

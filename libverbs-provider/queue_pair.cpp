@@ -94,6 +94,23 @@ ibv_qp_cap capabilities(const Qp& qp) {
           qp.send.max_inline};
 }
 
+/// Which of these fields the library sets itself differs between its versions.
+void fill_public_part(Qp& qp, ibv_pd& pd, const ibv_qp_init_attr& init) {
+  ibv_qp& base = qp.base.qp;
+  base.context = pd.context;
+  base.qp_context = init.qp_context;
+  base.pd = &pd;
+  base.send_cq = init.send_cq;
+  base.recv_cq = init.recv_cq;
+  base.srq = init.srq;
+  base.handle = qp.qpn;
+  base.qp_num = qp.qpn;
+  base.state = IBV_QPS_RESET;
+  base.qp_type = init.qp_type;
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
+}
+
 void discard_all_completions(Qp& qp) {
   Cq& send_cq = *to_cq(qp.base.qp.send_cq);
   Cq& receive_cq = *to_cq(qp.base.qp.recv_cq);
@@ -127,11 +144,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
     return nullptr;
   }
   init->cap = capabilities(*qp);
-  ibv_qp& base = qp->base.qp;
-  base.handle = qp->qpn;
-  base.qp_num = qp->qpn;
-  base.send_cq = init->send_cq;
-  base.recv_cq = init->recv_cq;
+  fill_public_part(*qp, *pd, *init);
   return &qp.release()->base.qp;
 }
 

@@ -65,6 +65,12 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   init->attr.max_wr = srq->max_wr;
   init->attr.max_sge = srq->max_sge;
   srq->base.type = IBV_SRQT_BASIC;
+  ibv_srq& base = srq->base.srq;
+  base.context = pd->context;
+  base.srq_context = init->srq_context;
+  base.pd = pd;
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
   return &srq.release()->base.srq;
 }
 

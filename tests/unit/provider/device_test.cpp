@@ -1,0 +1,184 @@
+#include <arpa/inet.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "tests/unit/provider/device_fixture.hpp"
+
+namespace softhca::provider::test {
+namespace {
+
+class Device : public DeviceTest {};
+
+TEST_F(Device, IsOpenedWithWhatTheDaemonSaid) {
+  EXPECT_EQ(context_->num_comp_vectors, 2);
+  EXPECT_NE(context_->async_fd, -1);
+  EXPECT_STREQ(context_->device->name, world_->name().c_str());
+  EXPECT_EQ(be64toh(ibv_get_device_guid(context_->device)), 0x1122334455667788u);
+}
+
+TEST_F(Device, TellsItsLimits) {
+  ibv_device_attr attr{};
+  ASSERT_EQ(ibv_query_device(context_, &attr), 0);
+  EXPECT_STREQ(attr.fw_ver, "fake 1");
+  EXPECT_EQ(attr.max_qp_wr, 1024);
+  EXPECT_EQ(attr.max_cqe, 4096);
+  EXPECT_EQ(attr.max_srq_sge, 4);
+  EXPECT_EQ(attr.vendor_part_id, 3u);
+  EXPECT_EQ(attr.max_qp_rd_atom, 16);
+  EXPECT_EQ(attr.phys_port_cnt, 1);
+  EXPECT_EQ(attr.max_pkeys, 1);
+
+  ibv_device_attr_ex extended{};
+  ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &extended), 0);
+  EXPECT_EQ(extended.orig_attr.max_qp_wr, 1024);
+  EXPECT_EQ(extended.tm_caps.max_ops, 0u);
+  const ibv_query_device_ex_input input{1};
+  EXPECT_EQ(ibv_query_device_ex(context_, &input, &extended), EINVAL);
+}
+
+TEST_F(Device, TellsItsPort) {
+  ibv_port_attr port{};
+  ASSERT_EQ(ibv_query_port(context_, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.active_mtu, IBV_MTU_1024);
+  EXPECT_EQ(port.gid_tbl_len, 2);
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  EXPECT_EQ(port.max_msg_sz, 1u << 30);
+  EXPECT_EQ(daemon().last<abi::HandleBody>(abi::Operation::kQueryPort).handle, 1u);
+  EXPECT_EQ(ibv_query_port(context_, 2, &port), EINVAL);
+  EXPECT_EQ(ibv_query_port(context_, 0, &port), EINVAL);
+}
+
+TEST_F(Device, GidsComeFromItsFiles) {
+  ibv_gid gid{};
+  ASSERT_EQ(ibv_query_gid(context_, 1, 0, &gid), 0);
+  EXPECT_EQ(gid.raw[10], 0xff);
+  EXPECT_EQ(gid.raw[12], 10);
+}
+
+TEST_F(Device, WhatIsNotProvidedIsNotSupported) {
+  errno = 0;
+  EXPECT_EQ(ibv_alloc_mw(pd_, IBV_MW_TYPE_1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  ibv_cq_init_attr_ex init{};
+  init.cqe = 16;
+  init.wc_flags = IBV_WC_EX_WITH_FLOW_TAG;
+  errno = 0;
+  EXPECT_EQ(ibv_create_cq_ex(context_, &init), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(Device, SecondContextHasItsOwnSession) {
+  ibv_context* other = world_->open();
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(daemon().session_count(), 2u);
+  EXPECT_EQ(ibv_close_device(other), 0);
+}
+
+TEST_F(Device, RefusedHelloIsTheErrorOfOpening) {
+  daemon().fail_next(abi::Operation::kHello, EPERM);
+  errno = 0;
+  EXPECT_EQ(world_->open(), nullptr);
+  EXPECT_EQ(errno, EPERM);
+}
+
+TEST_F(Device, TooManyVcbsAreRefused) {
+  daemon().set_vcbs(abi::kMaxVcbsPerSession + 1);
+  EXPECT_EQ(world_->open(), nullptr);
+}
+
+class Resources : public DeviceTest {};
+
+TEST_F(Resources, RegionIsRegisteredAsAsked) {
+  alignas(4096) static std::byte memory[3 * 4096];
+  ibv_mr* mr = ibv_reg_mr(pd_, memory + 8, 5000, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+  ASSERT_NE(mr, nullptr);
+  const auto request = daemon().last<abi::RegisterMrRequest>(abi::Operation::kRegisterMr);
+  const auto addr = reinterpret_cast<std::uintptr_t>(memory) + 8;
+  EXPECT_EQ(request.addr, addr);
+  EXPECT_EQ(request.length, 5000u);
+  EXPECT_EQ(request.iova, addr);
+  EXPECT_EQ(request.access, unsigned{IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ});
+  EXPECT_EQ(request.pd, pd_->handle);
+  EXPECT_EQ(mr->lkey, mr->handle << 8);
+  EXPECT_EQ(mr->rkey, mr->handle << 8 | 1);
+  const std::uint32_t handle = mr->handle;
+
+  const std::vector<std::byte> body = daemon().last_body(abi::Operation::kRegisterMr);
+  ASSERT_EQ(body.size(), sizeof request + request.extents * sizeof(abi::MrExtent));
+  std::uint64_t next = request.addr;
+  for (std::uint32_t i = 0; i < request.extents; ++i) {
+    abi::MrExtent extent;
+    std::memcpy(&extent, body.data() + sizeof request + i * sizeof extent, sizeof extent);
+    EXPECT_EQ(extent.addr, next);
+    next += extent.length;
+  }
+  EXPECT_EQ(next, addr + 5000);
+
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(daemon().last<abi::HandleBody>(abi::Operation::kDeregisterMr).handle, handle);
+}
+
+TEST_F(Resources, RegionMayBeSeenAtAnotherAddress) {
+  static std::byte memory[4096];
+  ibv_mr* zero = ibv_reg_mr_iova(pd_, memory, 100, 0, IBV_ACCESS_ZERO_BASED);
+  ASSERT_NE(zero, nullptr);
+  EXPECT_EQ(daemon().last<abi::RegisterMrRequest>(abi::Operation::kRegisterMr).iova, 0u);
+  ibv_mr* offset = ibv_reg_mr_iova(pd_, memory, 100, 0xabc000, IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(offset, nullptr);
+  EXPECT_EQ(daemon().last<abi::RegisterMrRequest>(abi::Operation::kRegisterMr).iova, 0xabc000u);
+  EXPECT_EQ(ibv_dereg_mr(zero), 0);
+  EXPECT_EQ(ibv_dereg_mr(offset), 0);
+}
+
+TEST_F(Resources, BadRegionsAreRefused) {
+  static std::byte memory[64];
+  errno = 0;
+  EXPECT_EQ(ibv_reg_mr(pd_, memory, 0, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  errno = 0;
+  EXPECT_EQ(ibv_reg_mr(pd_, memory, ~std::size_t{0}, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(daemon().count(abi::Operation::kRegisterMr), 0u);
+  daemon().fail_next(abi::Operation::kRegisterMr, ENOMEM);
+  errno = 0;
+  EXPECT_EQ(ibv_reg_mr(pd_, memory, 64, 0), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+}
+
+TEST_F(Resources, ErrorsOfTheDaemonAreReported) {
+  daemon().fail_next(abi::Operation::kAllocPd, ENOSPC);
+  errno = 0;
+  EXPECT_EQ(ibv_alloc_pd(context_), nullptr);
+  EXPECT_EQ(errno, ENOSPC);
+  daemon().fail_next(abi::Operation::kDeallocPd, EBUSY);
+  EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
+}
+
+TEST_F(Resources, AddressHandleCarriesItsVector) {
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.sl = 3;
+  attr.grh.sgid_index = 2;
+  attr.grh.hop_limit = 9;
+  attr.grh.traffic_class = 0x20;
+  attr.grh.flow_label = 0x12345;
+  attr.grh.dgid.raw[15] = 0x77;
+  ibv_ah* ah = ibv_create_ah(pd_, &attr);
+  ASSERT_NE(ah, nullptr);
+  const auto request = daemon().last<abi::CreateAhRequest>(abi::Operation::kCreateAh);
+  EXPECT_EQ(request.pd, pd_->handle);
+  EXPECT_EQ(request.av.dgid[15], 0x77);
+  EXPECT_EQ(request.av.sgid_index, 2);
+  EXPECT_EQ(request.av.hop_limit, 9);
+  EXPECT_EQ(request.av.traffic_class, 0x20);
+  EXPECT_EQ(request.av.flow_label, 0x12345u);
+  EXPECT_EQ(request.av.sl, 3);
+  EXPECT_EQ(request.av.is_global, 1);
+  EXPECT_EQ(ibv_destroy_ah(ah), 0);
+}
+
+}  // namespace
+}  // namespace softhca::provider::test
