@@ -58,20 +58,22 @@ class QuotaPool {
 
   /// Own first, else shared. False: neither.
   bool take(Quota& q) {
-    if (!q.below_guarantee()) {
+    const std::uint32_t in_use = q.in_use.value();
+    if (in_use >= q.guaranteed.value()) {
       if (!q.may_share || shared_free() == 0) return false;
       shared_free_.subtract();
     }
-    q.in_use.add();
-    q.high_water.raise_to(q.in_use.value());
+    q.in_use.set(in_use + 1);
+    q.high_water.raise_to(in_use + 1);
     return true;
   }
 
   /// REQUIRES: q has something in use.
   void put(Quota& q) {
-    assert(q.in_use.value() > 0);
-    if (q.in_use.value() > q.guaranteed.value()) shared_free_.add();
-    q.in_use.subtract();
+    const std::uint32_t in_use = q.in_use.value();
+    assert(in_use > 0);
+    if (in_use > q.guaranteed.value()) shared_free_.add();
+    q.in_use.set(in_use - 1);
   }
 
  private:

@@ -112,7 +112,11 @@ class PcbPool {
   PcbId take_free(BitSet& free, GroupId group, PcbUse use) {
     const std::uint32_t i = *free.find_first();
     free.clear(i);
-    states_[i] = {.scoreboard = Scoreboard(), .vcb = kNoVcb, .group = group, .use = use};
+    PcbState& s = states_[i];
+    s.scoreboard = Scoreboard();
+    s.vcb = kNoVcb;
+    s.group = group;
+    s.use = use;
     return PcbId(i);
   }
 
