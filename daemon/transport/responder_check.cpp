@@ -100,8 +100,11 @@ void Responder::accept(Environment& env, const Packet& p) {
     message_ = Message::kNone;
     ++sequence_;
   }
-  // The response to a read or atomic acknowledges it.
-  if (p.h.ack_request && !p.mask.has_any(wire::kRead | wire::kAtomic)) ack_due_ = true;
+  // The response to a read or atomic acknowledges it and all before it.
+  if (p.mask.has_any(wire::kRead | wire::kAtomic))
+    ack_due_ = false;
+  else if (p.h.ack_request)
+    ack_due_ = true;
   if (established_) return;
   established_ = true;
   env.raise_event(AsyncEvent::kCommunicationEstablished);

@@ -1,0 +1,102 @@
+// An adapter made of lists: what the transport asks for is written down, what it is answered is set
+// by the test.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "daemon/transport/environment.hpp"
+#include "tests/unit/transport/text.hpp"
+
+namespace softhca::transport {
+
+class FakeEnvironment : public Environment {
+ public:
+  SendResult send(const wire::Headers& h, const PayloadSource& payload) override {
+    if (port_buffers == 0) return SendResult::kNoBuffer;
+    if (payload.from != PayloadSource::From::kNone && !payload_accessible)
+      return SendResult::kNoAccess;
+    --port_buffers;
+    sent.push_back(to_text(h, payload));
+    return SendResult::kSent;
+  }
+  Verdict store_response(std::uint32_t cookie, std::uint32_t offset,
+                         std::span<const std::byte> payload) override {
+    if (local_access == Verdict::kOk)
+      stored.push_back("response " + std::to_string(cookie) + range(offset, payload.size()));
+    last_payload.assign(payload.begin(), payload.end());
+    return local_access;
+  }
+  void complete_request(std::uint32_t cookie, Verdict verdict) override {
+    done.push_back(std::to_string(cookie) + " " + to_text(verdict));
+  }
+  Verdict check_remote(Rkey, std::uint64_t, std::uint64_t length, RemoteAccess) override {
+    return length == 0 ? Verdict::kOk : remote_access;
+  }
+  Verdict write_remote(Rkey, std::uint64_t addr, std::span<const std::byte> payload) override {
+    stored.push_back("write " + hex(addr) + "+" + std::to_string(payload.size()));
+    return write_access;
+  }
+  Verdict atomic_remote(Rkey, std::uint64_t, RequestKind kind, std::uint64_t compare_add,
+                        std::uint64_t swap, std::uint64_t& original) override {
+    original = counter;
+    if (kind == RequestKind::kFetchAdd) counter += compare_add;
+    if (kind == RequestKind::kCompareSwap && counter == compare_add) counter = swap;
+    return remote_access;
+  }
+  std::optional<ReceiveTicket> draw_receive() override {
+    if (receives.empty()) return std::nullopt;
+    const ReceiveTicket ticket{next_receive++, receives.front()};
+    receives.pop_front();
+    return ticket;
+  }
+  Verdict store_receive(std::uint32_t cookie, std::uint64_t offset,
+                        std::span<const std::byte> payload) override {
+    if (local_access == Verdict::kOk)
+      stored.push_back("receive " + std::to_string(cookie) + range(offset, payload.size()));
+    return local_access;
+  }
+  Verdict store_routing_header(std::uint32_t cookie) override {
+    stored.push_back("grh " + std::to_string(cookie));
+    return local_access;
+  }
+  void complete_receive(const ReceiveCompletion& c) override { received.push_back(to_text(c)); }
+  Verdict invalidate_key(Rkey rkey) override {
+    stored.push_back("invalidate " + hex(rkey.value));
+    return invalidation;
+  }
+  std::optional<std::uint32_t> receive_credits() override { return credits; }
+  void enter_error(std::optional<AsyncEvent> event) override {
+    events.push_back("error" + (event ? " " + to_text(*event) : ""));
+  }
+  void raise_event(AsyncEvent event) override { events.push_back(to_text(event)); }
+  void count(Count what, std::uint32_t n) override { counts[static_cast<unsigned>(what)] += n; }
+
+  std::uint32_t counted(Count what) const { return counts[static_cast<unsigned>(what)]; }
+
+  // What happened, in order.
+  std::vector<std::string> sent;
+  std::vector<std::string> done;      ///< requests: "cookie verdict"
+  std::vector<std::string> received;  ///< receives
+  std::vector<std::string> stored;    ///< memory touched
+  std::vector<std::string> events;
+  std::vector<std::byte> last_payload;
+  std::array<std::uint32_t, static_cast<unsigned>(Count::kCount)> counts{};
+
+  // What the transport is answered.
+  std::uint32_t port_buffers = 1000000;
+  bool payload_accessible = true;
+  Verdict local_access = Verdict::kOk;
+  Verdict remote_access = Verdict::kOk;
+  Verdict write_access = Verdict::kOk;
+  Verdict invalidation = Verdict::kOk;
+  std::uint64_t counter = 0;
+  std::deque<std::uint64_t> receives;  ///< capacities
+  std::uint32_t next_receive = 0;
+  std::optional<std::uint32_t> credits;
+};
+
+}  // namespace softhca::transport

@@ -1,0 +1,349 @@
+// What a requester does about loss, refusal and strange answers.
+#include "tests/unit/transport/script.hpp"
+
+namespace softhca::transport {
+namespace {
+
+TEST_F(RequesterTest, AcknowledgementCoversAllBeforeIt) {
+  for (int i = 0; i < 3; ++i) post_and_run(RequestKind::kSend, 1);
+  feed_ack(1);
+  expect_done({"0 ok", "1 ok"});
+  feed_ack(2);
+  expect_done({"2 ok"});
+  expect_count(Count::kAcksReceived, 2);
+}
+
+TEST_F(RequesterTest, GhostAcknowledgementsAreIgnored) {
+  post_and_run(RequestKind::kSend, 1);
+  post_and_run(RequestKind::kSend, 1);
+  feed_ack(0);
+  expect_done({"0 ok"});
+  feed_ack(2);                               // not sent yet
+  feed_ack(0xfffff0);                        // long past
+  feed_nak(0, wire::kSyndromeRemoteAccess);  // of what was acknowledged
+  feed_read(Opcode::kRcReadResponseOnly, 0, 1);
+  expect_count(Count::kGhostAck, 4);
+  expect_done({});
+  feed_ack(0);  // a duplicate of the newest is no ghost
+  expect_count(Count::kGhostAck, 4);
+  expect_events({});
+}
+
+TEST_F(RequesterTest, AnswersBeforeAnythingWasSentAreGhosts) {
+  feed_nak(0, wire::kSyndromeRemoteAccess);
+  feed_nak(0, wire::kSyndromeRnr);
+  feed_read(Opcode::kRcReadResponseFirst, 5, 256);
+  feed(Opcode::kRcAtomicAck, 0);
+  expect_count(Count::kGhostAck, 4);
+  expect_events({});
+}
+
+TEST_F(RequesterTest, RequestsAndForeignOpcodesAreDropped) {
+  post_and_run(RequestKind::kSend, 1);
+  feed(Opcode::kRcSendOnly, 0);
+  feed(Opcode::kUcSendOnly, 0);
+  feed(Opcode::kXrcAck, 0);
+  feed(static_cast<Opcode>(0x1f), 0);
+  expect_count(Count::kBadOpcode, 4);
+  expect_done({});
+}
+
+TEST_F(RequesterTest, ReservedSyndromeIsDropped) {
+  post_and_run(RequestKind::kSend, 1);
+  feed_nak(0, 0x40);
+  feed_nak(0, 0x80);
+  feed_nak(0, 0xe0);
+  expect_count(Count::kGhostAck, 3);
+  expect_done({});
+}
+
+TEST_F(RequesterTest, SequenceNakGoesBack) {
+  post_and_run(RequestKind::kSend, 1024);
+  post_and_run(RequestKind::kWrite, 1);
+  env.sent.clear();
+  feed_nak(2, wire::kSyndromeSequence);
+  run();
+  expect_sent(
+      {"SEND_MIDDLE 2 [512,768)", "SEND_LAST 3 [768,1024) ?", "WRITE_ONLY 4 1000+1 [0,1) ?"});
+  expect_count(Count::kRetransmittedPackets, 3);
+  expect_count(Count::kSequenceNakReceived, 1);
+  feed_ack(4);
+  expect_done({"0 ok", "1 ok"});
+}
+
+TEST_F(RequesterTest, NakSeenTwiceCostsOneRetry) {
+  attributes.retry_count = 1;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  feed_nak(0, wire::kSyndromeSequence);
+  feed_nak(0, wire::kSyndromeSequence);
+  expect_done({});
+  feed_ack(0);
+  expect_done({"0 ok"});
+}
+
+TEST_F(RequesterTest, FatalNaksEndTheQueuePair) {
+  struct Case {
+    std::uint8_t syndrome;
+    const char* verdict;
+    Count count;
+  };
+  const Case cases[] = {
+      {0x61, "1 remote-invalid-request", Count::kInvalidNakReceived},
+      {0x62, "1 remote-access", Count::kAccessNakReceived},
+      {0x63, "1 remote-operation", Count::kOperationNakReceived},
+      {0x64, "1 bad-response", Count::kCount},
+      {0x7f, "1 bad-response", Count::kCount},
+  };
+  for (const Case& c : cases) {
+    env = FakeEnvironment();
+    cookie = 0;
+    start_at(0);
+    for (int i = 0; i < 3; ++i) post_and_run(RequestKind::kSend, 1);
+    feed_nak(1, c.syndrome);
+    expect_done({"0 ok", c.verdict});
+    expect_events({"error"});
+    if (c.count != Count::kCount) expect_count(c.count, 1);
+    requester.flush(env);
+    expect_done({"2 flushed"});
+    feed_ack(2);
+    expect_count(Count::kBadState, 1);
+    EXPECT_FALSE(run());
+  }
+}
+
+TEST_F(RequesterTest, TimeoutRetriesFromTheOldest) {
+  post_and_run(RequestKind::kSend, 1);
+  post_and_run(RequestKind::kSend, 1);
+  feed_ack(0);
+  env.sent.clear();
+  EXPECT_EQ(requester.deadline(), now + kTimeout);
+  pass(kTimeout - std::chrono::nanoseconds(1));
+  expect_nothing_sent();
+  pass(std::chrono::nanoseconds(1));
+  expect_sent({"SEND_ONLY 1 [0,1) ?"});
+  expect_count(Count::kAckTimeouts, 1);
+}
+
+TEST_F(RequesterTest, RetriesAreExceeded) {
+  post_and_run(RequestKind::kSend, 1);
+  post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 3; ++i) pass(kTimeout);
+  expect_done({});
+  pass(kTimeout);
+  expect_done({"0 retry-exceeded"});
+  expect_events({"error"});
+  EXPECT_EQ(requester.deadline(), kNever);
+  requester.flush(env);
+  expect_done({"1 flushed"});
+}
+
+TEST_F(RequesterTest, ProgressRenewsTheRetries) {
+  post_and_run(RequestKind::kSend, 1);
+  post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 3; ++i) pass(kTimeout);
+  feed_ack(0);
+  for (int i = 0; i < 3; ++i) pass(kTimeout);
+  expect_done({"0 ok"});
+  feed_ack(1);
+  expect_done({"1 ok"});
+}
+
+TEST_F(RequesterTest, TimeoutZeroIsNever) {
+  attributes.timeout = 0;
+  requester.configure(attributes);
+  post_and_run(RequestKind::kSend, 1);
+  EXPECT_EQ(requester.deadline(), kNever);
+}
+
+TEST_F(RequesterTest, ResetTimerStartsWithTheNextPacket) {
+  post_and_run(RequestKind::kSend, 1);
+  feed_ack(0);
+  EXPECT_EQ(requester.deadline(), kNever);
+  now += milliseconds(50);
+  post_and_run(RequestKind::kSend, 1);
+  EXPECT_EQ(requester.deadline(), now + kTimeout);
+}
+
+// --- receiver not ready
+
+TEST_F(RequesterTest, RnrNakWaitsAsLongAsItSays) {
+  post_and_run(RequestKind::kSend, 300);
+  env.sent.clear();
+  feed_nak(0, wire::kSyndromeRnr | 12);
+  EXPECT_FALSE(run());
+  expect_nothing_sent();
+  EXPECT_EQ(requester.deadline(), now + microseconds(640));
+  pass(microseconds(639));
+  expect_nothing_sent();
+  pass(microseconds(1));
+  expect_sent({"SEND_FIRST 0 [0,256)", "SEND_LAST 1 [256,300) ?"});
+  expect_count(Count::kRnrNakReceived, 1);
+  expect_count(Count::kAckTimeouts, 0);
+  EXPECT_EQ(requester.deadline(), now + kTimeout);
+}
+
+TEST_F(RequesterTest, RnrRetriesAreExceeded) {
+  post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 2; ++i) {
+    feed_nak(0, wire::kSyndromeRnr | 1);
+    pass(microseconds(10));
+  }
+  expect_done({});
+  feed_nak(0, wire::kSyndromeRnr | 1);
+  expect_done({"0 rnr-retry-exceeded"});
+  expect_events({"error"});
+}
+
+TEST_F(RequesterTest, RnrRetrySevenIsForEver) {
+  attributes.rnr_retry = 7;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 1000; ++i) {
+    feed_nak(0, wire::kSyndromeRnr | 1);
+    pass(microseconds(10));
+  }
+  expect_done({});
+  feed_ack(0);
+  expect_done({"0 ok"});
+}
+
+TEST_F(RequesterTest, RnrNakSeenTwiceCostsOneRetry) {
+  attributes.rnr_retry = 1;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  feed_nak(0, wire::kSyndromeRnr | 1);
+  feed_nak(0, wire::kSyndromeRnr | 1);
+  expect_done({});
+}
+
+TEST_F(RequesterTest, RnrNakAcknowledgesWhatIsBeforeIt) {
+  post_and_run(RequestKind::kWrite, 1);
+  post_and_run(RequestKind::kSend, 1);
+  env.sent.clear();
+  feed_nak(1, wire::kSyndromeRnr | 1);
+  expect_done({"0 ok"});
+  pass(microseconds(10));
+  expect_sent({"SEND_ONLY 1 [0,1) ?"});
+}
+
+// --- responses
+
+TEST_F(RequesterTest, LostResponseIsAnImpliedNak) {
+  post_and_run(RequestKind::kRead, 1000);
+  expect_sent({"READ_REQ 0 1000+1000 ?"});
+  feed_read(Opcode::kRcReadResponseFirst, 0, 256);
+  feed_read(Opcode::kRcReadResponseMiddle, 2, 256);  // 1 is missing
+  feed_read(Opcode::kRcReadResponseLast, 3, 232);    // no second retry for the same gap
+  run();
+  expect_sent({"READ_REQ 1 1100+744 ?"});
+  expect_count(Count::kImpliedNak, 1);
+  feed_read(Opcode::kRcReadResponseFirst, 1, 256);
+  feed_read(Opcode::kRcReadResponseMiddle, 2, 256);
+  feed_read(Opcode::kRcReadResponseLast, 3, 232);
+  expect_done({"0 ok"});
+  expect_stored({"response 0 [0,256)", "response 0 [256,512)", "response 0 [512,768)",
+                 "response 0 [768,1000)"});
+}
+
+TEST_F(RequesterTest, AcknowledgementBeyondAReadIsAnImpliedNak) {
+  post(RequestKind::kRead, 1);
+  post(RequestKind::kSend, 1);
+  run();
+  env.sent.clear();
+  feed_ack(1);
+  run();
+  expect_done({});
+  expect_sent({"READ_REQ 0 1000+1 ?", "SEND_ONLY 1 [0,1) ?"});
+  expect_count(Count::kImpliedNak, 1);
+  feed_read(Opcode::kRcReadResponseOnly, 0, 1);
+  feed_ack(1);
+  expect_done({"0 ok", "1 ok"});
+}
+
+TEST_F(RequesterTest, AtomicResponseSkippedIsAnImpliedNak) {
+  post(RequestKind::kFetchAdd, 8);
+  post(RequestKind::kFetchAdd, 8);
+  run();
+  env.sent.clear();
+  feed(Opcode::kRcAtomicAck, 1);
+  run();
+  expect_sent({"FETCH_ADD 0 1000 0,0 ?", "FETCH_ADD 1 1000 0,0 ?"});
+  feed(Opcode::kRcAtomicAck, 0);
+  feed(Opcode::kRcAtomicAck, 1);
+  expect_done({"0 ok", "1 ok"});
+}
+
+TEST_F(RequesterTest, TimeoutInAReadAsksForTheRest) {
+  post_and_run(RequestKind::kRead, 1000);
+  feed_read(Opcode::kRcReadResponseFirst, 0, 256);
+  env.sent.clear();
+  pass(kTimeout);
+  expect_sent({"READ_REQ 1 1100+744 ?"});
+}
+
+TEST_F(RequesterTest, ResponseAcknowledgesSendsBeforeIt) {
+  post(RequestKind::kSend, 1);
+  post(RequestKind::kRead, 1);
+  run();
+  feed_read(Opcode::kRcReadResponseOnly, 1, 1);
+  expect_done({"0 ok", "1 ok"});
+}
+
+TEST_F(RequesterTest, LateAnswersAfterGoingBackStillCount) {
+  attributes.max_rd_atomic = 1;
+  start_at(0);
+  post(RequestKind::kRead, 300);
+  post(RequestKind::kRead, 1);
+  run();
+  env.sent.clear();
+  now += kTimeout;
+  requester.expire(env, now);  // the cursor is back, nothing sent yet
+  feed_read(Opcode::kRcReadResponseFirst, 0, 256);
+  feed_read(Opcode::kRcReadResponseLast, 1, 44);
+  expect_done({"0 ok"});
+  run();
+  expect_sent({"READ_REQ 2 1000+1 ?"});
+}
+
+TEST_F(RequesterTest, ResponsesThatDoNotFitAreFatal) {
+  struct Case {
+    Opcode opcode;
+    std::size_t payload;
+    std::uint8_t syndrome;
+  };
+  constexpr std::uint8_t kGood = wire::kSyndromeNoCreditLimit;
+  const Case cases[] = {
+      {Opcode::kRcReadResponseFirst, 255, kGood}, {Opcode::kRcReadResponseFirst, 257, kGood},
+      {Opcode::kRcReadResponseLast, 256, kGood},  {Opcode::kRcReadResponseOnly, 256, kGood},
+      {Opcode::kRcReadResponseMiddle, 0, kGood},  {Opcode::kRcAtomicAck, 0, kGood},
+      {Opcode::kRcReadResponseFirst, 256, 0x62},
+  };
+  for (const Case& c : cases) {
+    env = FakeEnvironment();
+    cookie = 0;
+    start_at(0);
+    post_and_run(RequestKind::kRead, 300);
+    feed(c.opcode, 0, c.syndrome, c.payload);
+    expect_done({"0 bad-response"});
+    expect_events({"error"});
+    expect_stored({});
+  }
+}
+
+TEST_F(RequesterTest, ResponseToASendIsFatal) {
+  post_and_run(RequestKind::kSend, 1);
+  feed_read(Opcode::kRcReadResponseOnly, 0, 1);
+  expect_done({"0 bad-response"});
+}
+
+TEST_F(RequesterTest, ResponseWithoutRoomEndsWithTheLocalCause) {
+  env.local_access = Verdict::kLocalProtection;
+  post_and_run(RequestKind::kRead, 1);
+  feed_read(Opcode::kRcReadResponseOnly, 0, 1);
+  expect_done({"0 local-protection"});
+  expect_events({"error"});
+}
+
+}  // namespace
+}  // namespace softhca::transport
