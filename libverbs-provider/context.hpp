@@ -6,9 +6,11 @@
 #include "abi/control.hpp"
 #include "libverbs-provider/abi34.hpp"
 #include "libverbs-provider/control_channel.hpp"
+#include "libverbs-provider/heap.hpp"
 #include "libverbs-provider/qp_table.hpp"
 #include "libverbs-provider/segments.hpp"
 #include "libverbs-provider/session.hpp"
+#include "libverbs-provider/share/share.hpp"
 
 namespace softhca::provider {
 
@@ -25,6 +27,7 @@ struct Context {
   ControlChannel control;
   Session session;
   Segments segments;
+  Owned<MemoryRegistry> memory;
   QpTable qps;
   abi::DeviceReply limits;
   Buried* buried;  ///< guarded by the lock of event_files.hpp

@@ -55,8 +55,27 @@ abi34::VerbsDevice* alloc_device(abi34::SysfsDevice* sysfs) {
 
 void uninit_device(abi34::VerbsDevice* device) { dispose(reinterpret_cast<Device*>(device)); }
 
+int alloc_shared(void* control, std::uint64_t bytes, SharedMemory* memory) {
+  const abi::AllocSharedRequest request{bytes};
+  abi::AllocSharedReply reply{};
+  ReceivedFds fds;
+  const int error = static_cast<ControlChannel*>(control)->call(abi::Operation::kAllocShared,
+                                                                request, reply, fds);
+  if (error != 0) return error;
+  if (fds.count() != 1) return EPROTO;
+  *memory = {fds.take(0), reply.handle};
+  return 0;
+}
+
+void free_shared(void* control, std::uint32_t handle) {
+  static_cast<ControlChannel*>(control)->destroy(abi::Operation::kFreeShared, handle);
+}
+
 /// Connects to the daemon and maps the session. 0 or an errno value.
 int open_session(Context& context, const char* socket_path) {
+  context.memory.reset(
+      make<MemoryRegistry>(SharedMemorySource{&context.control, alloc_shared, free_shared}));
+  if (context.memory == nullptr) return ENOMEM;
   if (const int error = context.control.connect(socket_path)) return error;
 
   const abi::HelloRequest hello{abi::kSessionMagic, abi::kAbiVersion, 0};
@@ -81,12 +100,14 @@ void construct_parts(Context& context) {
   new (&context.control) ControlChannel;
   new (&context.session) Session;
   new (&context.segments) Segments;
+  new (&context.memory) Owned<MemoryRegistry>;
   new (&context.qps) QpTable;
   new (&context.forked) std::atomic<bool>(false);
 }
 
 void close(Context& context) {
   context.qps.~QpTable();
+  context.memory.~unique_ptr();
   context.segments.~Segments();
   context.session.~Session();
   context.control.~ControlChannel();

@@ -11,11 +11,11 @@
 namespace softhca::provider {
 
 /// Null when memory is short; errno is ENOMEM then.
-template <class T>
-T* make() {
+template <class T, class... Arguments>
+T* make(const Arguments&... arguments) {
   static_assert(alignof(T) <= alignof(std::max_align_t));
   void* memory = std::calloc(1, sizeof(T));
-  return memory == nullptr ? nullptr : new (memory) T{};
+  return memory == nullptr ? nullptr : new (memory) T{arguments...};
 }
 
 template <class T>

@@ -1,7 +1,5 @@
 #include <arpa/inet.h>
-#include <dlfcn.h>
-
-#include <algorithm>
+#include <sys/mman.h>
 
 #include "tests/unit/provider/device_fixture.hpp"
 
@@ -91,15 +89,19 @@ TEST_F(Device, TooManyVcbsAreRefused) {
 class Resources : public DeviceTest {};
 
 TEST_F(Resources, RegionIsRegisteredAsAsked) {
-  alignas(4096) static std::byte memory[3 * 4096];
-  ibv_mr* mr = ibv_reg_mr(pd_, memory + 8, 5000, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+  void* pages =
+      ::mmap(nullptr, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  auto* memory = static_cast<std::byte*>(pages) + 8;
+  const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+  ibv_mr* mr = ibv_reg_mr(pd_, memory, 13000, access);
   ASSERT_NE(mr, nullptr);
   const auto request = daemon().last<abi::RegisterMrRequest>(abi::Operation::kRegisterMr);
-  const auto addr = reinterpret_cast<std::uintptr_t>(memory) + 8;
+  const auto addr = reinterpret_cast<std::uintptr_t>(memory);
   EXPECT_EQ(request.addr, addr);
-  EXPECT_EQ(request.length, 5000u);
+  EXPECT_EQ(request.length, 13000u);
   EXPECT_EQ(request.iova, addr);
-  EXPECT_EQ(request.access, unsigned{IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ});
+  EXPECT_EQ(request.access, static_cast<unsigned>(access));
   EXPECT_EQ(request.pd, pd_->handle);
   EXPECT_EQ(mr->lkey, mr->handle << 8);
   EXPECT_EQ(mr->rkey, mr->handle << 8 | 1);
@@ -107,17 +109,21 @@ TEST_F(Resources, RegionIsRegisteredAsAsked) {
 
   const std::vector<std::byte> body = daemon().last_body(abi::Operation::kRegisterMr);
   ASSERT_EQ(body.size(), sizeof request + request.extents * sizeof(abi::MrExtent));
-  std::uint64_t next = request.addr;
-  for (std::uint32_t i = 0; i < request.extents; ++i) {
-    abi::MrExtent extent;
-    std::memcpy(&extent, body.data() + sizeof request + i * sizeof extent, sizeof extent);
-    EXPECT_EQ(extent.addr, next);
-    next += extent.length;
-  }
-  EXPECT_EQ(next, addr + 5000);
+  ASSERT_EQ(request.extents, 3u);  // head, whole pages, tail
+  abi::MrExtent extents[3];
+  std::memcpy(extents, body.data() + sizeof request, sizeof extents);
+  EXPECT_EQ(extents[0].addr, addr);
+  EXPECT_EQ(extents[1].addr, extents[0].addr + extents[0].length);
+  EXPECT_EQ(extents[2].addr, extents[1].addr + extents[1].length);
+  EXPECT_EQ(extents[2].addr + extents[2].length, addr + 13000);
+  ASSERT_EQ(extents[1].kind, static_cast<std::uint32_t>(abi::ExtentKind::kShared));
+  EXPECT_EQ(extents[1].length, 2 * 4096u);
+  memory[4096] = std::byte{0x5a};
+  EXPECT_EQ(session().shared.at(extents[1].handle).base[extents[1].offset + 8], std::byte{0x5a});
 
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
   EXPECT_EQ(daemon().last<abi::HandleBody>(abi::Operation::kDeregisterMr).handle, handle);
+  EXPECT_EQ(::munmap(pages, 4 * 4096), 0);
 }
 
 TEST_F(Resources, RegionMayBeSeenAtAnotherAddress) {

@@ -117,6 +117,7 @@ FakeSession::~FakeSession() {
     if (fd >= 0) ::close(fd);
   if (async_fds_[1] >= 0) ::close(async_fds_[1]);
   for (const auto& [handle, fd] : channels) ::close(fd);
+  for (const auto& [handle, memory] : shared) ::munmap(memory.base, memory.bytes);
 }
 
 std::uint64_t FakeSession::wakes() {
@@ -290,7 +291,8 @@ void FakeDaemon::serve(FakeSession& session) {
     ::close(session.async_fds_[1]);
     session.async_fds_[1] = -1;
   }
-  if (request.operation == abi::Operation::kCreateChannel)
+  if (request.operation == abi::Operation::kCreateChannel ||
+      request.operation == abi::Operation::kAllocShared)
     for (const int fd : fds) ::close(fd);
 }
 
@@ -319,6 +321,16 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
     case Operation::kCreateAh:
       write_as(reply, abi::HandleBody{session.next_handle_++, 0});
       return 0;
+    case Operation::kAllocShared: {
+      std::byte* base = nullptr;
+      const std::size_t bytes = read_as<abi::AllocSharedRequest>(request).bytes;
+      const int fd = make_memory(bytes, base);
+      const std::uint32_t handle = session.next_handle_++;
+      session.shared[handle] = {base, bytes};
+      fds = {fd};
+      write_as(reply, abi::AllocSharedReply{handle, 0, 0});
+      return 0;
+    }
     case Operation::kRegisterMr: {
       const std::uint32_t handle = session.next_handle_++;
       write_as(reply, abi::RegisterMrReply{handle, handle << 8, handle << 8 | 1, 0});

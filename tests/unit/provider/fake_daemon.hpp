@@ -90,7 +90,12 @@ class FakeSession {
   std::map<std::uint32_t, FakeCq> cqs;
   std::map<std::uint32_t, FakeQp> qps;
   std::map<std::uint32_t, FakeSrq> srqs;
-  std::map<std::uint32_t, int> channels;
+  std::map<std::uint32_t, int> channels;  ///< the daemon's end
+  struct Shared {
+    std::byte* base;
+    std::size_t bytes;
+  };
+  std::map<std::uint32_t, Shared> shared;  ///< kAllocShared
 
  private:
   friend class FakeDaemon;
