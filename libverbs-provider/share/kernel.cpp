@@ -12,7 +12,12 @@ namespace {
 
 void* move_pages(void* old_addr, std::size_t old_length, std::size_t new_length, int flags,
                  void* new_addr) {
-  return ::mremap(old_addr, old_length, new_length, flags, new_addr);
+  const long moved = ::syscall(SYS_mremap, old_addr, old_length, new_length, flags, new_addr);
+  return reinterpret_cast<void*>(moved);
+}
+
+int advise_kernel(void* addr, std::size_t length, int advice) {
+  return static_cast<int>(::syscall(SYS_madvise, addr, length, advice));
 }
 
 int open_userfaultfd(int flags) {
@@ -33,7 +38,7 @@ bool is_single_threaded() {
 
 const KernelCalls& KernelCalls::real() {
   static constexpr KernelCalls kCalls{::mmap,         ::munmap,          move_pages,
-                                      ::madvise,      ::fallocate,       open_userfaultfd,
+                                      advise_kernel,  ::fallocate,       open_userfaultfd,
                                       device_control, is_single_threaded};
   return kCalls;
 }

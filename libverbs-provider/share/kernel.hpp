@@ -19,7 +19,8 @@ struct KernelCalls {
   /// True when the calling thread is the only one of the process.
   bool (*single_threaded)();
 
-  /// The kernel's own.
+  /// The kernel's own, past the preload library, which takes madvise and mremap for the
+  /// application's.
   static const KernelCalls& real();
 };
 

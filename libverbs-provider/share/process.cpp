@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "libverbs-provider/share/kernel.hpp"
 #include "libverbs-provider/share/maps.hpp"
 #include "libverbs-provider/share/memfds.hpp"
 
@@ -71,7 +72,8 @@ bool copy_privately(const Mapping& mapping) {
   if (mapping.readable || ::mprotect(addr, length, PROT_READ) == 0) {
     std::memcpy(copy, addr, length);
     if (::mprotect(copy, length, protection_of(mapping)) == 0 &&
-        ::mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, addr) != MAP_FAILED) {
+        KernelCalls::real().move(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, addr) !=
+            MAP_FAILED) {
       return true;
     }
   }
@@ -135,10 +137,11 @@ void make_private(std::uint64_t addr, std::uint64_t length) {
 void after_dontneed(void* addr, std::size_t length) {
   if (MemfdTable::instance().empty()) return;
   const int error = errno;
-  for_each_of_ours(
-      reinterpret_cast<std::uint64_t>(addr), page_end(addr, length), [](const Mapping& mapping) {
-        ::madvise(reinterpret_cast<void*>(mapping.begin), mapping.end - mapping.begin, MADV_REMOVE);
-      });
+  for_each_of_ours(reinterpret_cast<std::uint64_t>(addr), page_end(addr, length),
+                   [](const Mapping& mapping) {
+                     KernelCalls::real().advise(reinterpret_cast<void*>(mapping.begin),
+                                                mapping.end - mapping.begin, MADV_REMOVE);
+                   });
   errno = error;
 }
 

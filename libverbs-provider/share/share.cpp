@@ -32,7 +32,7 @@ MemoryRegistry::MemoryRegistry(const SharedMemorySource& source)
 
 MemoryRegistry::MemoryRegistry(const SharedMemorySource& source, const Limits& limits,
                                const KernelCalls& kernel)
-    : source_(source), limits_(limits), kernel_(kernel), generation_(fork_generation()) {
+    : source_(source), limits_(limits), kernel_(&kernel), generation_(fork_generation()) {
   install_process_handlers();
   const ProcessLock lock;
   id_ = MemfdTable::instance().new_registry();
@@ -72,7 +72,7 @@ int MemoryRegistry::prepare(const Request& request, ExtentList& extents) {
 }
 
 void MemoryRegistry::emit(const Plan& plan, bool dont_fork, ExtentList& extents) {
-  Replacer replacer(kernel_);
+  Replacer replacer(*kernel_);
   // What is to be reused must not be given back meanwhile to make room.
   for (const Piece& piece : plan.pieces()) {
     if (piece.kind == PieceKind::kReuse) use(piece.place);
@@ -118,7 +118,7 @@ std::size_t MemoryRegistry::emit_run(std::span<const Piece> rest, Replacer& repl
     if (done != 0) append(extents, {piece.begin, done, offset, memory.handle, kShared});
     if (done != length) append(extents, reached_by_process(piece.begin + done, piece.end));
     if (done != 0 && dont_fork) {
-      kernel_.advise(reinterpret_cast<void*>(piece.begin), done, MADV_DONTFORK);
+      kernel_->advise(reinterpret_cast<void*>(piece.begin), done, MADV_DONTFORK);
     }
     replaced += done;
   }
@@ -146,7 +146,7 @@ bool MemoryRegistry::accept(const SharedMemory& memory, std::uint64_t bytes) {
     return false;
   }
   // Now, while it can be refused: later a page that is not to be had would be a SIGBUS.
-  if (kernel_.reserve(memory.fd, 0, 0, static_cast<off_t>(bytes)) != 0) return false;
+  if (kernel_->reserve(memory.fd, 0, 0, static_cast<off_t>(bytes)) != 0) return false;
   const Memfd memfd{bytes, id_, memory.handle, 0, 0, MemfdTable::kNowhere, MemfdTable::kNowhere};
   const std::uint32_t place = MemfdTable::instance().insert(memory.fd, memfd);
   if (place == MemfdTable::kNowhere) return false;

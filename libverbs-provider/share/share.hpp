@@ -94,7 +94,7 @@ class MemoryRegistry {
 
   const SharedMemorySource source_;
   const Limits limits_;
-  const KernelCalls& kernel_;
+  const KernelCalls* kernel_;
   const std::uint32_t generation_;
   RegistryId id_ = kNoRegistry;
   std::uint64_t idle_bytes_ = 0;

@@ -1,0 +1,121 @@
+// softhca-run: runs a program so that its libibverbs finds the device of a softhca tenant.
+#include <getopt.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "cli/run_places.hpp"
+
+namespace {
+
+using namespace softhca::cli;
+
+constexpr int kUsageError = 125;  // as env, nice and timeout have it
+constexpr int kCannotRun = 126;
+constexpr int kNotFound = 127;
+
+constexpr char kHelp[] =
+    R"(Usage: softhca-run [OPTION]... PROGRAM [ARGUMENT]...
+
+Runs PROGRAM, which may be any that uses libibverbs, with the RDMA device of a softhca tenant.
+
+  -t, --tenant NAME      the tenant; otherwise $SOFTHCA_TENANT, or the only one there is
+  -d, --runtime-dir DIR  where softhcad keeps its sockets and device trees; otherwise
+                         $SOFTHCA_RUNTIME_DIR, $RUNTIME_DIRECTORY, /run/softhca,
+                         $XDG_RUNTIME_DIR/softhca or /tmp/softhca-UID
+  -h, --help             this text
+
+Set for PROGRAM: SYSFS_PATH, SOFTHCA_SYSFS, SOFTHCA_TENANT, SOFTHCA_RUNTIME_DIR, and put in front
+of what they hold: LD_PRELOAD, IBV_DRIVERS, RDMAV_DRIVERS.
+Exit code: PROGRAM's; 125 if softhca-run fails, 126 if PROGRAM cannot be run, 127 if it is not found.
+
+Example: softhca-run --tenant a ibv_devinfo
+)";
+
+[[noreturn]] void fail(const std::string& message) {
+  std::fprintf(stderr, "softhca-run: %s\n", message.c_str());
+  std::exit(kUsageError);
+}
+
+template <typename Value>
+Value or_fail(const Found<Value>& found) {
+  if (const auto* failure = std::get_if<Failure>(&found)) fail(failure->message);
+  return std::get<Value>(found);
+}
+
+struct Options {
+  std::string tenant;
+  std::string runtime_directory;
+  char** command;
+};
+
+Options parse(int argc, char** argv) {
+  static const option kLong[] = {{"tenant", required_argument, nullptr, 't'},
+                                 {"runtime-dir", required_argument, nullptr, 'd'},
+                                 {"help", no_argument, nullptr, 'h'},
+                                 {nullptr, 0, nullptr, 0}};
+  Options options{};
+  // '+': the first word that is no option is the program, and all after it is the program's.
+  for (int letter; (letter = getopt_long(argc, argv, "+t:d:h", kLong, nullptr)) != -1;) {
+    switch (letter) {
+      case 't':
+        options.tenant = optarg;
+        break;
+      case 'd':
+        options.runtime_directory = optarg;
+        break;
+      case 'h':
+        std::fputs(kHelp, stdout);
+        std::exit(0);
+      default:
+        std::fputs("Try 'softhca-run --help'.\n", stderr);
+        std::exit(kUsageError);
+    }
+  }
+  options.command = argv + optind;
+  if (*options.command == nullptr) fail("no program given; try 'softhca-run --help'");
+  return options;
+}
+
+void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
+
+std::string in_front_of(const char* name, const std::string& value) {
+  const char* before = std::getenv(name);
+  return before == nullptr || *before == '\0' ? value : value + ":" + before;
+}
+
+void set_environment(const std::filesystem::path& runtime_directory, const std::string& tenant,
+                     const Libraries& libraries) {
+  const std::string preload = libraries.preload.string();
+  if (preload.find_first_of(" :") != std::string::npos) {
+    fail("the dynamic linker cannot preload " + preload + ": its path has a space or colon in it");
+  }
+  const std::string tree = (runtime_directory / tenant / "sysfs").string();
+  set("SYSFS_PATH", tree);
+  set("SOFTHCA_SYSFS", tree);
+  set("SOFTHCA_TENANT", tenant);
+  set("SOFTHCA_RUNTIME_DIR", runtime_directory.string());
+  set("LD_PRELOAD", in_front_of("LD_PRELOAD", preload));
+  // libibverbs reads the second only where the first is not set.
+  const char* drivers = std::getenv("RDMAV_DRIVERS") != nullptr ? "RDMAV_DRIVERS" : "IBV_DRIVERS";
+  const std::string list = in_front_of(drivers, libraries.provider.string());
+  set("RDMAV_DRIVERS", list);
+  set("IBV_DRIVERS", list);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  const auto runtime_directory = or_fail(find_runtime_directory(options.runtime_directory));
+  const auto tenant = or_fail(find_tenant(runtime_directory, options.tenant));
+  set_environment(runtime_directory, tenant, or_fail(find_libraries()));
+  ::execvp(options.command[0], options.command);
+  const int error = errno;
+  std::fprintf(stderr, "softhca-run: %s: %s\n", options.command[0], std::strerror(error));
+  return error == ENOENT ? kNotFound : kCannotRun;
+}

@@ -1,0 +1,127 @@
+// The functions of the C library that take a path, in all their variants: each calls the one it
+// replaces, with the path redirected.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "libverbs-provider/preload/next.hpp"
+#include "libverbs-provider/preload/redirect.hpp"
+
+using softhca::preload::Next;
+using softhca::preload::Redirected;
+
+namespace {
+
+bool takes_mode(int flags) { return (flags & (O_CREAT | O_TMPFILE)) != 0; }
+
+}  // namespace
+
+// The parameter with the path is called `original`; the arguments follow, with `path`.
+#define PATH_FUNCTION(Result, name, parameters, ...)                        \
+  extern "C" SOFTHCA_INTERPOSE Result softhca_##name parameters asm(#name); \
+  extern "C" Result softhca_##name parameters {                             \
+    static constinit Next<Result parameters> next{#name};                   \
+    const Redirected redirected(original);                                  \
+    const char* const path = redirected.path();                             \
+    return next.get()(__VA_ARGS__);                                         \
+  }
+
+#define OPEN_FUNCTION(name)                                                          \
+  extern "C" SOFTHCA_INTERPOSE int softhca_##name(const char*, int, ...) asm(#name); \
+  extern "C" int softhca_##name(const char* original, int flags, ...) {              \
+    static constinit Next<int(const char*, int, ...)> next{#name};                   \
+    const Redirected redirected(original);                                           \
+    if (!takes_mode(flags)) return next.get()(redirected.path(), flags);             \
+    va_list list;                                                                    \
+    va_start(list, flags);                                                           \
+    const mode_t mode = va_arg(list, mode_t);                                        \
+    va_end(list);                                                                    \
+    return next.get()(redirected.path(), flags, mode);                               \
+  }
+
+#define OPENAT_FUNCTION(name)                                                             \
+  extern "C" SOFTHCA_INTERPOSE int softhca_##name(int, const char*, int, ...) asm(#name); \
+  extern "C" int softhca_##name(int directory, const char* original, int flags, ...) {    \
+    static constinit Next<int(int, const char*, int, ...)> next{#name};                   \
+    const Redirected redirected(original);                                                \
+    if (!takes_mode(flags)) return next.get()(directory, redirected.path(), flags);       \
+    va_list list;                                                                         \
+    va_start(list, flags);                                                                \
+    const mode_t mode = va_arg(list, mode_t);                                             \
+    va_end(list);                                                                         \
+    return next.get()(directory, redirected.path(), flags, mode);                         \
+  }
+
+OPEN_FUNCTION(open)
+OPEN_FUNCTION(open64)
+OPENAT_FUNCTION(openat)
+OPENAT_FUNCTION(openat64)
+PATH_FUNCTION(int, __open_2, (const char* original, int flags), path, flags)
+PATH_FUNCTION(int, __open64_2, (const char* original, int flags), path, flags)
+PATH_FUNCTION(int, __openat_2, (int directory, const char* original, int flags), directory, path,
+              flags)
+PATH_FUNCTION(int, __openat64_2, (int directory, const char* original, int flags), directory, path,
+              flags)
+PATH_FUNCTION(FILE*, fopen, (const char* original, const char* mode), path, mode)
+PATH_FUNCTION(FILE*, fopen64, (const char* original, const char* mode), path, mode)
+
+using Filter = int (*)(const dirent*);
+using Order = int (*)(const dirent**, const dirent**);
+PATH_FUNCTION(DIR*, opendir, (const char* original), path)
+PATH_FUNCTION(int, scandir, (const char* original, dirent*** names, Filter filter, Order order),
+              path, names, filter, order)
+PATH_FUNCTION(int, scandir64, (const char* original, dirent*** names, Filter filter, Order order),
+              path, names, filter, order)
+
+PATH_FUNCTION(int, stat, (const char* original, struct stat* found), path, found)
+PATH_FUNCTION(int, stat64, (const char* original, struct stat64* found), path, found)
+PATH_FUNCTION(int, lstat, (const char* original, struct stat* found), path, found)
+PATH_FUNCTION(int, lstat64, (const char* original, struct stat64* found), path, found)
+PATH_FUNCTION(int, fstatat, (int directory, const char* original, struct stat* found, int flags),
+              directory, path, found, flags)
+PATH_FUNCTION(int, fstatat64,
+              (int directory, const char* original, struct stat64* found, int flags), directory,
+              path, found, flags)
+PATH_FUNCTION(int, statx,
+              (int directory, const char* original, int flags, unsigned mask, struct statx* found),
+              directory, path, flags, mask, found)
+// The same for programs linked before glibc 2.33.
+PATH_FUNCTION(int, __xstat, (int version, const char* original, struct stat* found), version, path,
+              found)
+PATH_FUNCTION(int, __xstat64, (int version, const char* original, struct stat64* found), version,
+              path, found)
+PATH_FUNCTION(int, __lxstat, (int version, const char* original, struct stat* found), version, path,
+              found)
+PATH_FUNCTION(int, __lxstat64, (int version, const char* original, struct stat64* found), version,
+              path, found)
+PATH_FUNCTION(int, __fxstatat,
+              (int version, int directory, const char* original, struct stat* found, int flags),
+              version, directory, path, found, flags)
+PATH_FUNCTION(int, __fxstatat64,
+              (int version, int directory, const char* original, struct stat64* found, int flags),
+              version, directory, path, found, flags)
+
+PATH_FUNCTION(int, access, (const char* original, int mode), path, mode)
+PATH_FUNCTION(int, euidaccess, (const char* original, int mode), path, mode)
+PATH_FUNCTION(int, eaccess, (const char* original, int mode), path, mode)
+PATH_FUNCTION(int, faccessat, (int directory, const char* original, int mode, int flags), directory,
+              path, mode, flags)
+
+PATH_FUNCTION(ssize_t, readlink, (const char* original, char* target, size_t size), path, target,
+              size)
+PATH_FUNCTION(ssize_t, readlinkat, (int directory, const char* original, char* target, size_t size),
+              directory, path, target, size)
+PATH_FUNCTION(ssize_t, __readlink_chk,
+              (const char* original, char* target, size_t size, size_t room), path, target, size,
+              room)
+PATH_FUNCTION(ssize_t, __readlinkat_chk,
+              (int directory, const char* original, char* target, size_t size, size_t room),
+              directory, path, target, size, room)
+PATH_FUNCTION(char*, realpath, (const char* original, char* resolved), path, resolved)
+PATH_FUNCTION(char*, __realpath_chk, (const char* original, char* resolved, size_t room), path,
+              resolved, room)
+PATH_FUNCTION(char*, canonicalize_file_name, (const char* original), path)

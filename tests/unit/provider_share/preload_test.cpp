@@ -1,0 +1,225 @@
+// The preload library, linked in front of the C library as LD_PRELOAD puts it: which paths it
+// redirects in which functions, and how madvise and mremap treat shared memory.
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/netlink.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <climits>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "tests/unit/provider_share/fake_daemon.hpp"
+
+extern "C" {
+struct nl_sock;
+int nl_connect(nl_sock*, int);
+int __xstat(int, const char*, struct stat*);
+int __lxstat(int, const char*, struct stat*);
+int __fxstatat(int, int, const char*, struct stat*, int);
+int __open_2(const char*, int);
+int __openat_2(int, const char*, int);
+}
+
+namespace softhca::provider {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A tenant's tree with device softhca0 and a link to a real one.
+class Preload : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/softhca-preload-XXXXXX";
+    root_ = ::mkdtemp(name);
+    fs::create_directories(root_ / "class/infiniband/softhca0/ports/1");
+    fs::create_directories(root_ / "class/infiniband_verbs/softhca0");
+    fs::create_directories(root_ / "elsewhere/uverbs7");
+    fs::create_symlink(root_ / "elsewhere/uverbs7", root_ / "class/infiniband_verbs/uverbs7");
+    fs::create_symlink("softhca0", root_ / "class/infiniband/alias");
+    std::ofstream(root_ / "class/infiniband/softhca0/node_type") << "1: CA\n";
+    ::setenv("SOFTHCA_SYSFS", root_.c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("SOFTHCA_SYSFS");
+    fs::remove_all(root_);
+  }
+
+  fs::path root_;
+};
+
+constexpr char kNode[] = "/sys/class/infiniband/softhca0/node_type";
+constexpr char kDevice[] = "/dev/infiniband/softhca0";
+
+std::string text_of(int fd) {
+  char text[32];
+  const ssize_t got = fd < 0 ? -1 : ::read(fd, text, sizeof(text));
+  if (fd >= 0) ::close(fd);
+  return got < 0 ? "error" : std::string(text, static_cast<std::size_t>(got));
+}
+
+std::string names_in(DIR* directory) {
+  std::set<std::string> names;
+  while (dirent* entry = directory == nullptr ? nullptr : ::readdir(directory)) {
+    if (entry->d_name[0] != '.') names.insert(entry->d_name);
+  }
+  if (directory != nullptr) ::closedir(directory);
+  std::string all;
+  for (const std::string& name : names) all += name + " ";
+  return all;
+}
+
+TEST_F(Preload, OpensFilesOfTheTree) {
+  EXPECT_EQ(text_of(::open(kNode, O_RDONLY)), "1: CA\n");
+  EXPECT_EQ(text_of(::open64(kNode, O_RDONLY)), "1: CA\n");
+  EXPECT_EQ(text_of(::openat(AT_FDCWD, kNode, O_RDONLY)), "1: CA\n");
+  EXPECT_EQ(text_of(::openat64(AT_FDCWD, kNode, O_RDONLY)), "1: CA\n");
+  EXPECT_EQ(text_of(__open_2(kNode, O_RDONLY)), "1: CA\n");
+  EXPECT_EQ(text_of(__openat_2(AT_FDCWD, kNode, O_RDONLY)), "1: CA\n");
+  FILE* file = ::fopen(kNode, "r");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(std::fgetc(file), '1');
+  std::fclose(file);
+}
+
+TEST_F(Preload, ListsTheTree) {
+  EXPECT_EQ(names_in(::opendir("/sys/class/infiniband")), "alias softhca0 ");
+  EXPECT_EQ(names_in(::opendir("/sys/class/infiniband/")), "alias softhca0 ");
+  EXPECT_EQ(names_in(::opendir("/sys/class/infiniband_verbs")), "softhca0 uverbs7 ");
+  EXPECT_EQ(names_in(::opendir("/sys/class/infiniband/softhca0/ports")), "1 ");
+  dirent** names = nullptr;
+  const int count = ::scandir("/sys/class/infiniband", &names, nullptr, alphasort);
+  EXPECT_EQ(count, 4);  // with . and ..
+  for (int i = 0; i < count; ++i) std::free(names[i]);
+  std::free(names);
+  const int directory = ::open("/sys/class/infiniband/softhca0", O_RDONLY | O_DIRECTORY);
+  EXPECT_EQ(text_of(::openat(directory, "node_type", O_RDONLY)), "1: CA\n");
+  ::close(directory);
+}
+
+TEST_F(Preload, FindsTheTreeByEveryTest) {
+  struct stat found;
+  EXPECT_EQ(::stat(kNode, &found), 0);
+  EXPECT_EQ(found.st_size, 6);
+  EXPECT_EQ(__xstat(1, kNode, &found), 0);
+  EXPECT_EQ(::fstatat(AT_FDCWD, kNode, &found, 0), 0);
+  EXPECT_EQ(__fxstatat(1, AT_FDCWD, kNode, &found, 0), 0);
+  struct statx extended;
+  EXPECT_EQ(::statx(AT_FDCWD, kNode, 0, STATX_SIZE, &extended), 0);
+  EXPECT_EQ(extended.stx_size, 6u);
+  EXPECT_EQ(::lstat("/sys/class/infiniband/alias", &found), 0);
+  EXPECT_TRUE(S_ISLNK(found.st_mode));
+  EXPECT_EQ(__lxstat(1, "/sys/class/infiniband/alias", &found), 0);
+  EXPECT_TRUE(S_ISLNK(found.st_mode));
+  EXPECT_EQ(::access(kNode, R_OK), 0);
+  EXPECT_EQ(::euidaccess(kNode, R_OK), 0);
+  EXPECT_EQ(::faccessat(AT_FDCWD, kNode, R_OK, 0), 0);
+}
+
+TEST_F(Preload, ResolvesLinksOfTheTree) {
+  char target[PATH_MAX] = {};
+  EXPECT_EQ(::readlink("/sys/class/infiniband/alias", target, sizeof(target)), 8);
+  EXPECT_STREQ(target, "softhca0");
+  EXPECT_EQ(::readlinkat(AT_FDCWD, "/sys/class/infiniband/alias", target, sizeof(target)), 8);
+  ASSERT_NE(::realpath("/sys/class/infiniband/alias", target), nullptr);
+  EXPECT_EQ(target, (root_ / "class/infiniband/softhca0").string());
+}
+
+TEST_F(Preload, TheDeviceFileIsDevNull) {
+  struct stat found;
+  ASSERT_EQ(::stat(kDevice, &found), 0);
+  EXPECT_TRUE(S_ISCHR(found.st_mode));
+  EXPECT_EQ(found.st_rdev, makedev(1, 3));
+  const int fd = ::open(kDevice, O_RDWR | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::fstat(fd, &found), 0);
+  EXPECT_EQ(found.st_rdev, makedev(1, 3));
+  ::close(fd);
+  EXPECT_EQ(::access(kDevice, R_OK | W_OK), 0);
+}
+
+TEST_F(Preload, LeavesEverythingElse) {
+  struct stat found;
+  for (const char* path :
+       {"/dev/infiniband/uverbs7", "/dev/infiniband/other", "/dev/infiniband/../null/x",
+        "/dev/infiniband/.", "/dev/infiniband/", "/dev/infiniband/softhca0/x",
+        "/sys/class/infiniband_cm_none", "/sys/class/infiniband/none", "", "/", "/s"}) {
+    struct stat real;
+    const long expected = ::syscall(SYS_newfstatat, AT_FDCWD, path, &real, 0);
+    EXPECT_EQ(::stat(path, &found), expected) << path;
+  }
+  EXPECT_EQ(::stat("/sys/class/net", &found), 0);
+  EXPECT_EQ(text_of(::open("/dev/null", O_RDONLY)), "");
+}
+
+TEST_F(Preload, PassesNullAndModeOn) {
+  const char* volatile nothing = nullptr;
+  struct stat found;
+  EXPECT_EQ(::open(nothing, O_RDONLY), -1);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(::stat(nothing, &found), -1);
+  EXPECT_EQ(errno, EFAULT);
+  const mode_t mask = ::umask(0);
+  const std::string file = root_ / "new";
+  ::close(::open(file.c_str(), O_CREAT | O_WRONLY, 0640));
+  ::umask(mask);
+  ASSERT_EQ(::stat(file.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0640u);
+}
+
+TEST_F(Preload, ALongNameIsNotCutOff) {
+  const std::string name = "/sys/class/infiniband/" + std::string(PATH_MAX, 'x');
+  EXPECT_EQ(::access(name.c_str(), F_OK), -1);
+  EXPECT_EQ(errno, ENAMETOOLONG);
+}
+
+TEST_F(Preload, DoesNothingWithoutATenant) {
+  ::unsetenv("SOFTHCA_SYSFS");
+  EXPECT_EQ(::access(kNode, F_OK), -1);
+  EXPECT_EQ(::access(kDevice, F_OK), -1);
+}
+
+TEST_F(Preload, OnlyRdmaNetlinkIsRefused) {
+  void* libnl = ::dlopen("libnl-3.so.200", RTLD_NOW | RTLD_LOCAL);
+  if (libnl == nullptr) GTEST_SKIP() << "no libnl here";
+  const auto allocate = reinterpret_cast<nl_sock* (*)()>(::dlsym(libnl, "nl_socket_alloc"));
+  const auto release = reinterpret_cast<void (*)(nl_sock*)>(::dlsym(libnl, "nl_socket_free"));
+  nl_sock* socket = allocate();
+  EXPECT_LT(nl_connect(socket, NETLINK_RDMA), 0);
+  // Found although libnl is in no global scope.
+  EXPECT_EQ(nl_connect(socket, NETLINK_ROUTE), 0);
+  release(socket);
+  ::dlclose(libnl);
+}
+
+TEST_F(Preload, SharedMemoryBehavesAsPrivateMemory) {
+  FakeDaemon daemon;
+  MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, KernelCalls::real());
+  Anonymous memory(8);
+  ExtentList extents;
+  ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+  ASSERT_EQ(shape(memory.base(), memory.bytes(), extents), "S");
+  ASSERT_EQ(::madvise(memory.base(), 2 * kPage, MADV_DONTNEED), 0);
+  for (std::size_t i = 0; i < 2 * kPage; ++i) ASSERT_EQ(memory.base()[i], 0);
+  EXPECT_EQ(memory.base()[2 * kPage], Anonymous::value(2 * kPage, 1));
+  // Sharing anew drops pages, too; not through this library.
+  registry.release(extents.all());
+  Anonymous::fill(memory.base(), memory.bytes(), 3);
+  ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+  EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), "S");
+  EXPECT_TRUE(memory.intact(3));
+  registry.release(extents.all());
+  auto* grown = static_cast<char*>(::mremap(memory.base(), 8 * kPage, 16 * kPage, MREMAP_MAYMOVE));
+  ASSERT_NE(grown, MAP_FAILED);
+  EXPECT_TRUE(Anonymous::holds(grown, 8 * kPage, 3));
+  std::memset(grown, 0, 16 * kPage);
+  ::munmap(grown, 16 * kPage);
+}
+
+}  // namespace
+}  // namespace softhca::provider

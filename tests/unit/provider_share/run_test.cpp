@@ -1,0 +1,164 @@
+// softhca-run, with runtime directories made up for the purpose, and the packaged libibverbs.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code;
+  std::string output;  ///< standard output and error
+};
+
+class Run : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/softhca-run-XXXXXX";
+    root_ = ::mkdtemp(name);
+    for (const char* variable : {"SOFTHCA_RUNTIME_DIR", "SOFTHCA_TENANT", "RUNTIME_DIRECTORY",
+                                 "XDG_RUNTIME_DIR", "LD_PRELOAD", "IBV_DRIVERS", "RDMAV_DRIVERS"}) {
+      ::unsetenv(variable);
+    }
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void write(const fs::path& path, const char* text) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text << '\n';
+  }
+  void add_tenant(const std::string& name) {
+    const fs::path tree = root_ / name / "sysfs" / "class";
+    write(tree / "infiniband_verbs/abi_version", "6");
+    write(tree / "infiniband_verbs/softhca0/ibdev", "softhca0");
+    write(tree / "infiniband_verbs/softhca0/dev", "1:3");
+    write(tree / "infiniband_verbs/softhca0/abi_version", "1");
+    write(tree / "infiniband/softhca0/node_type", "1: CA");
+    write(tree / "infiniband/softhca0/node_guid", "0211:22ff:fe33:4455");
+    write(tree / "infiniband/softhca0/softhca_socket", (root_ / name / "socket").c_str());
+  }
+  /// With --runtime-dir.
+  Outcome run(const std::string& arguments) {
+    return shell(std::string(SOFTHCA_RUN) + " --runtime-dir " + root_.string() + " " + arguments);
+  }
+  Outcome shell(const std::string& command) {
+    FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+    Outcome outcome{};
+    std::array<char, 512> text;
+    while (std::fgets(text.data(), text.size(), pipe) != nullptr) outcome.output += text.data();
+    outcome.code = WEXITSTATUS(::pclose(pipe));
+    return outcome;
+  }
+
+  fs::path root_;
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(Run, SetsTheEnvironment) {
+  add_tenant("red");
+  const Outcome outcome = run("env");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  const std::string tree = (root_ / "red/sysfs").string();
+  EXPECT_TRUE(contains(outcome.output, "\nSYSFS_PATH=" + tree + "\n")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "SOFTHCA_SYSFS=" + tree + "\n"));
+  EXPECT_TRUE(contains(outcome.output, "SOFTHCA_TENANT=red\n"));
+  EXPECT_TRUE(contains(outcome.output, "/libsofthca-preload.so\n"));
+  EXPECT_TRUE(contains(outcome.output, "IBV_DRIVERS=/"));
+  EXPECT_TRUE(contains(outcome.output, "/libsofthca\n"));
+}
+
+TEST_F(Run, PutsItselfInFrontOfWhatWasThere) {
+  add_tenant("red");
+  ::setenv("IBV_DRIVERS", "mine", 1);
+  Outcome outcome = run("env");
+  EXPECT_TRUE(contains(outcome.output, "\nIBV_DRIVERS=/")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "/libsofthca:mine\n"));
+  ::setenv("RDMAV_DRIVERS", "theirs", 1);
+  outcome = run("env");
+  EXPECT_TRUE(contains(outcome.output, "/libsofthca:theirs\n")) << outcome.output;
+}
+
+TEST_F(Run, PassesArgumentsOnUnchanged) {
+  add_tenant("red");
+  const Outcome outcome = run("printf '%s|' --tenant x -h -- '' 'a b'");
+  EXPECT_EQ(outcome.output, "--tenant|x|-h|--||a b|");
+  EXPECT_EQ(run("-- printf -- -h").output, "-h");
+}
+
+TEST_F(Run, PassesTheExitCodeOn) {
+  add_tenant("red");
+  EXPECT_EQ(run("sh -c 'exit 42'").code, 42);
+  const Outcome missing = run("softhca-no-such-program");
+  EXPECT_EQ(missing.code, 127);
+  EXPECT_TRUE(contains(missing.output, "softhca-no-such-program: No such file")) << missing.output;
+  EXPECT_EQ(run(root_.string()).code, 126);
+}
+
+TEST_F(Run, ChoosesTheTenant) {
+  EXPECT_EQ(run("true").code, 125);
+  EXPECT_TRUE(contains(run("true").output, "no tenant in " + root_.string()));
+  add_tenant("red");
+  add_tenant("blue");
+  write(root_ / "not-a-tenant/file", "");
+  const Outcome which = run("true");
+  EXPECT_EQ(which.code, 125);
+  EXPECT_TRUE(contains(which.output, "blue, red")) << which.output;
+  EXPECT_TRUE(contains(run("-t blue env").output, "SOFTHCA_TENANT=blue\n"));
+  ::setenv("SOFTHCA_TENANT", "red", 1);
+  EXPECT_TRUE(contains(run("env").output, "SOFTHCA_TENANT=red\n"));
+  EXPECT_TRUE(contains(run("--tenant=blue env").output, "SOFTHCA_TENANT=blue\n"));
+  for (const char* wrong : {"green", ".", "..", "red/../blue", "not-a-tenant"}) {
+    const Outcome outcome = run(std::string("-t ") + wrong + " true");
+    EXPECT_EQ(outcome.code, 125) << wrong;
+    EXPECT_TRUE(contains(outcome.output, "blue, red")) << outcome.output;
+  }
+}
+
+TEST_F(Run, ChoosesTheRuntimeDirectory) {
+  add_tenant("red");
+  const std::string program = std::string(SOFTHCA_RUN) + " ";
+  ::setenv("RUNTIME_DIRECTORY", (root_.string() + ":/elsewhere").c_str(), 1);
+  EXPECT_TRUE(contains(shell(program + "env").output, "SOFTHCA_TENANT=red\n"));
+  ::setenv("SOFTHCA_RUNTIME_DIR", "/nonexistent", 1);
+  const Outcome outcome = shell(program + "env");
+  EXPECT_EQ(outcome.code, 125);
+  EXPECT_TRUE(contains(outcome.output, "no runtime directory /nonexistent")) << outcome.output;
+  EXPECT_EQ(run("true").code, 0);
+}
+
+TEST_F(Run, ExplainsItself) {
+  const Outcome help = shell(std::string(SOFTHCA_RUN) + " --help");
+  EXPECT_EQ(help.code, 0);
+  EXPECT_TRUE(contains(help.output, "--tenant"));
+  EXPECT_EQ(shell(SOFTHCA_RUN).code, 125);
+  EXPECT_EQ(shell(std::string(SOFTHCA_RUN) + " --bogus").code, 125);
+}
+
+TEST_F(Run, TheDistributionsLibraryListsTheDevice) {
+  if (shell("command -v ibv_devices").code != 0) GTEST_SKIP() << "no ibv_devices here";
+  add_tenant("red");
+  const Outcome outcome = run("ibv_devices");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(contains(outcome.output, "softhca0")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "021122fffe334455")) << outcome.output;
+}
+
+TEST_F(Run, ProgramsThatReadSysThemselvesSeeTheDevice) {
+  add_tenant("red");
+  EXPECT_EQ(run("ls /sys/class/infiniband").output, "softhca0\n");
+  EXPECT_EQ(run("cat /sys/class/infiniband/softhca0/node_type").output, "1: CA\n");
+  EXPECT_EQ(run("stat -c %t:%T /dev/infiniband/softhca0").output, "1:3\n");
+}
+
+}  // namespace
