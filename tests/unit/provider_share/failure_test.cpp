@@ -3,6 +3,7 @@
 
 #include "libverbs-provider/share/process.hpp"
 #include "tests/unit/provider_share/fake_daemon.hpp"
+#include "tests/unit/provider_share/writers.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -89,6 +90,45 @@ TEST_P(Failures, LeaveTheMemoryAsItWas) {
 
 INSTANTIATE_TEST_SUITE_P(FirstAndAnew, Failures, testing::Values(false, true));
 
+/// As above, with a thread at work in the memory all the time; none may sleep for ever.
+TEST_P(Failures, WakeTheWriters) {
+  if (!userfaultfd_works()) GTEST_SKIP() << "userfaultfd is not permitted here";
+  constexpr std::size_t kPages = 16;
+  for (int calls = 0; calls < 12; ++calls) {
+    for (int round = 0; round < 20; ++round) {
+      FakeDaemon daemon;
+      MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, kFailing);
+      Anonymous memory(kPages);
+      std::memset(memory.base(), 0, memory.bytes());
+      ExtentList extents;
+      if (GetParam()) {
+        ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+        registry.release(extents.all());
+      }
+      Writers writers(memory.base(), kPages, 1);
+      calls_until_failure = calls;
+      ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+      calls_until_failure = -1;
+      writers.stop();
+      ASSERT_EQ(writers.lost(), 0u) << "call " << calls;
+      registry.release(extents.all());
+    }
+  }
+}
+
+TEST(Failure, ToReserveMemoryIsNotFatal) {
+  KernelCalls kernel = KernelCalls::real();
+  kernel.reserve = [](int, int, off_t, off_t) { return -1; };
+  FakeDaemon daemon;
+  MemoryRegistry registry(daemon.source(), {}, kernel);
+  Anonymous memory(4);
+  ExtentList extents;
+  ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+  EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), "P");
+  EXPECT_EQ(daemon.freed.size(), 1u);
+  EXPECT_EQ(registry.idle_bytes(), 0u);
+}
+
 TEST(Failure, OfTheDaemonIsNotFatal) {
   FakeDaemon daemon;
   daemon.error = EDQUOT;
@@ -134,13 +174,16 @@ TEST(Failure, OfOneExtentTooManyGivesAllUp) {
   for (std::size_t i = 0; i < abi::kMaxMrExtents - 2; i += 2) {
     ::mprotect(memory.base() + (big + 1 + i) * kPage, kPage, PROT_READ);
   }
+  KernelCalls kernel = KernelCalls::real();
+  static int maps;
+  maps = 0;
+  kernel.map = [](void* addr, std::size_t length, int prot, int flags, int fd, off_t offset) {
+    return ++maps == 2 ? MAP_FAILED : ::mmap(addr, length, prot, flags, fd, offset);
+  };
   FakeDaemon daemon;
-  MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, kFailing);
+  MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, kernel);
   ExtentList extents;
-  // reserve, userfaultfd, API, then map, register, move, move, wake of the first half.
-  calls_until_failure = 8;
   ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
-  calls_until_failure = -1;
   EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), "P");
   EXPECT_TRUE(memory.intact());
   registry.release(extents.all());

@@ -29,6 +29,7 @@ class Run : public testing::Test {
       ::unsetenv(variable);
     }
   }
+  static void SetUpTestSuite() { ::setenv("PATH", "/usr/bin:/bin", 1); }
   void TearDown() override { fs::remove_all(root_); }
 
   void write(const fs::path& path, const char* text) {
