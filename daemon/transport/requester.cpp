@@ -32,7 +32,7 @@ void Requester::reset(Psn sq_psn) {
   next_ = 0;
   next_psn_ = unacked_ = sent_end_ = queued_end_ = sq_psn;
   queued_sequence_ = Psn(1);
-  reads_in_flight_ = 0;
+  reads_in_flight_ = unasked_ = 0;
   response_missed_ = failed_ = false;
   credits_limited_ = false;
   last_permitted_ = Psn();

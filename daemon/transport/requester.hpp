@@ -69,7 +69,7 @@ class Requester {
   bool wants_ack(const Slot& slot, std::uint32_t index) const;
   wire::Headers make_headers(const Slot& slot, std::uint32_t index) const;
   PayloadSource make_payload(const Slot& slot, std::uint32_t index) const;
-  void note_sent(Environment& env, const Slot& slot, std::uint32_t index, Time now);
+  void note_sent(Environment& env, const Slot& slot, std::uint32_t index, bool asked, Time now);
 
   // requester_receive.cpp
   void receive_acknowledge(Environment& env, const wire::Headers& h, Time now);
@@ -108,6 +108,7 @@ class Requester {
   Psn queued_end_;          ///< one beyond the last PSN of the newest request
   Psn queued_sequence_;     ///< SSN of the next request to be started
 
+  std::uint32_t unasked_ = 0;          ///< packets sent since one asked for an acknowledgement
   std::uint32_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor
   bool response_missed_ = false;       ///< went back for a skipped response, no progress since
   bool failed_ = false;                ///< nothing goes or comes until reset()

@@ -78,7 +78,7 @@ void Requester::retry(Environment& env, Time now) {
 void Requester::go_back() {
   next_ = queue_.oldest();
   next_psn_ = unacked_;
-  reads_in_flight_ = 0;
+  reads_in_flight_ = unasked_ = 0;
 }
 
 /// The oldest request ends with an error, and with it the queue pair; the engine flushes the rest.

@@ -29,7 +29,8 @@ Requester::Step Requester::send_next(Environment& env, Time now) {
   if (awaits_response(slot.request.kind) && attributes_.max_rd_atomic == 0)
     return refuse_request(env, Verdict::kLocalQpOperation);
   if (!may_send(slot, index)) return Step::kWait;
-  switch (env.send(make_headers(slot, index), make_payload(slot, index))) {
+  const wire::Headers h = make_headers(slot, index);
+  switch (env.send(h, make_payload(slot, index))) {
     case SendResult::kSent:
       break;
     case SendResult::kNoBuffer:
@@ -37,7 +38,7 @@ Requester::Step Requester::send_next(Environment& env, Time now) {
     case SendResult::kNoAccess:
       return refuse_request(env, Verdict::kLocalProtection);
   }
-  note_sent(env, slot, index, now);
+  note_sent(env, slot, index, h.ack_request, now);
   return Step::kSent;
 }
 
@@ -72,7 +73,7 @@ bool Requester::is_permitted(const Slot& slot) const {
 /// then, so that a long message neither stalls nor is sent again from its start.
 bool Requester::wants_ack(const Slot& slot, std::uint32_t index) const {
   if (index + 1 == slot.packets || awaits_response(slot.request.kind)) return true;
-  if ((index + 1) % attributes_.ack_interval == 0) return true;
+  if (unasked_ + 1 >= attributes_.ack_interval) return true;
   if (next_psn_.distance_from(unacked_) + 1 >= attributes_.psn_window) return true;
   return index == 0 && !is_permitted(slot);
 }
@@ -109,7 +110,8 @@ PayloadSource Requester::make_payload(const Slot& slot, std::uint32_t index) con
   return segment_payload(slot.request, index, mtu_shift_);
 }
 
-void Requester::note_sent(Environment& env, const Slot& slot, std::uint32_t index, Time now) {
+void Requester::note_sent(Environment& env, const Slot& slot, std::uint32_t index, bool asked,
+                          Time now) {
   const bool is_read = slot.request.kind == RequestKind::kRead;
   const std::uint32_t end = is_read ? chunk_end(slot, index) : index + 1;
   if (next_psn_.is_before(sent_end_)) env.count(Count::kRetransmittedPackets);
@@ -117,6 +119,7 @@ void Requester::note_sent(Environment& env, const Slot& slot, std::uint32_t inde
   if (next_psn_.is_after(sent_end_)) sent_end_ = next_psn_;
   if (awaits_response(slot.request.kind)) ++reads_in_flight_;
   if (end == slot.packets) ++next_;
+  unasked_ = asked ? 0 : unasked_ + 1;
   if (ack_deadline_ == kNever) start_timer(now);
 }
 
