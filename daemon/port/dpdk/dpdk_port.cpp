@@ -1,6 +1,7 @@
 #include "daemon/port/dpdk/dpdk_port.hpp"
 
 #include <net/if.h>
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
@@ -19,13 +20,18 @@ namespace {
 constexpr std::size_t kSourceMacOffset = 6;
 constexpr std::uint32_t kEthernetHeader = 14;
 
+constexpr std::uint64_t kRedialMicroseconds = 1'000'000;
+
 rte_mbuf* buffer_of(const Frame& frame) { return static_cast<rte_mbuf*>(frame.token); }
 
 }  // namespace
 
-DpdkPort::DpdkPort(DpdkDevice device) : device_(std::move(device)) {}
+DpdkPort::DpdkPort(DpdkDevice device) : device_(std::move(device)) {
+  if (device_.dials) rte_eal_alarm_set(kRedialMicroseconds, redial, this);
+}
 
 DpdkPort::~DpdkPort() {
+  if (device_.dials) rte_eal_alarm_cancel(redial, this);
   drop_backlog();
   for (; stash_begin_ < stash_end_; ++stash_begin_)
     rte_pktmbuf_free(buffer_of(stash_[stash_begin_]));
@@ -35,6 +41,18 @@ DpdkPort::~DpdkPort() {
   rte_eth_dev_close(device_.id);
   if (known && info.device != nullptr) rte_dev_remove(info.device);
   rte_mempool_free(device_.pool);
+}
+
+/// A memif client connects when it is started and never again, so it is started again for as long
+/// as it has no link. Runs on DPDK's interrupt thread, which does the rest of memif's control work;
+/// without a link the engine leaves the device alone.
+void DpdkPort::redial(void* port) {
+  const auto* self = static_cast<const DpdkPort*>(port);
+  if (!self->carrier()) {
+    (void)rte_eth_dev_stop(self->device_.id);
+    (void)rte_eth_dev_start(self->device_.id);
+  }
+  rte_eal_alarm_set(kRedialMicroseconds, redial, port);
 }
 
 /// A thread DPDK knows has a buffer cache of its own; without one each buffer goes through the

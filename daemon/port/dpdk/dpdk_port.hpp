@@ -24,6 +24,7 @@ struct DpdkDevice {
   std::uint32_t longest_frame = 0;  ///< longer ones are dropped on transmission, and counted
   std::string interface;            ///< kernel interface below, or empty
   bool peer_may_vanish = false;     ///< memif: look at the link before each burst
+  bool dials = false;               ///< memif client: connects again when the peer comes back
   std::optional<WakeSocket> wake;
 };
 
@@ -53,6 +54,7 @@ class DpdkPort final : public Port {
   /// stops making packets before any is dropped; the other half is for those in the making.
   static constexpr std::size_t kBacklog = 512;
 
+  static void redial(void* port);
   void adopt_thread();
   bool carrier() const;
   std::size_t burst(std::span<Frame> out);

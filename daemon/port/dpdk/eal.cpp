@@ -5,6 +5,8 @@
 #include <rte_log.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -17,8 +19,15 @@ namespace {
 bool tried = false;
 bool started = false;
 
-/// net_memif registers for secondary processes, which we never have, and complains.
-constexpr std::string_view kHarmless = "Failed to register mp action callback";
+/// net_memif registers for secondary processes, which we never have; and a client that waits for
+/// its server says so every second (the port's link state tells).
+constexpr std::array<std::string_view, 2> kHarmless = {"Failed to register mp action callback",
+                                                       "Failed to connect socket"};
+
+bool is_harmless(std::string_view line) {
+  return std::any_of(kHarmless.begin(), kHarmless.end(),
+                     [&](std::string_view h) { return line.find(h) != line.npos; });
+}
 
 /// DPDK logs to a FILE; this one hands each line to a function.
 struct LogSink {
@@ -29,8 +38,7 @@ struct LogSink {
     while (!rest.empty()) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
       const std::string_view line = rest.substr(0, end);
-      if (!line.empty() && line.find(kHarmless) == line.npos)
-        static_cast<LogSink*>(cookie)->take(line);
+      if (!line.empty() && !is_harmless(line)) static_cast<LogSink*>(cookie)->take(line);
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     return static_cast<ssize_t>(length);

@@ -42,14 +42,18 @@ std::string hint(const DeviceArgs& args) {
   return "does not start";
 }
 
+bool is_memif_server(const DeviceArgs& args) {
+  const auto role = args.option("role");
+  return args.is("net_memif") && (role == "server" || role == "master");
+}
+
 /// A memif server that died leaves its socket behind and the next one could not bind it. Removes
 /// it when nobody answers there.
 void remove_stale_socket(const DeviceArgs& args) {
   const auto path = args.option("socket");
-  const auto role = args.option("role");
   sockaddr_un address{};
-  if (!args.is("net_memif") || !path || args.option("socket-abstract") != "no" ||
-      (role != "server" && role != "master") || path->size() >= sizeof address.sun_path)
+  if (!is_memif_server(args) || !path || args.option("socket-abstract") != "no" ||
+      path->size() >= sizeof address.sun_path)
     return;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path->data(), path->size());
@@ -192,7 +196,9 @@ Expected<std::unique_ptr<Port>> open_dpdk_port(const DpdkPortOptions& options) {
   device.mtu = find_mtu(*args, opening.id, options, kernel_mtu);
   device.longest_frame = device.mtu + kEthernetOverhead;
   device.peer_may_vanish = args->is("net_memif");
-  if (int result = rte_eth_dev_start(opening.id); result != 0)
+  device.dials = device.peer_may_vanish && !is_memif_server(*args);
+  // A client may be there before its server.
+  if (int result = rte_eth_dev_start(opening.id); result != 0 && !device.dials)
     return failure(*args, "cannot be started", result);
   // Neighbour solicitations come by multicast. Not every device has the switch, nor needs it.
   (void)rte_eth_allmulticast_enable(opening.id);

@@ -43,6 +43,11 @@ std::string Child::result() {
   return report;
 }
 
+bool Child::is_running() {
+  if (pid_ >= 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
+  return pid_ >= 0;
+}
+
 void Child::kill() {
   if (pid_ < 0) return;
   ::kill(pid_, SIGKILL);

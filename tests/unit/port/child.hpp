@@ -17,9 +17,10 @@ class Child {
 
   /// Waits for the end. What went wrong, also a signal; empty when all is well.
   std::string result();
+  /// Still there? Reaps it if not.
+  bool is_running();
   /// Ends it the hard way.
   void kill();
-  pid_t pid() const { return pid_; }
 
  private:
   pid_t pid_ = -1;

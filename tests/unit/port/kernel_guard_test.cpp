@@ -40,6 +40,12 @@ int error_after_sending() {
   return error;
 }
 
+/// The kernel tells of a carrier with some delay.
+bool wait_until_running(const std::string& interface, bool running) {
+  for (int i = 0; i < 5000 && interface_running(interface) != running; ++i) usleep(1000);
+  return interface_running(interface) == running;
+}
+
 /// Each test in a thread, because a namespace belongs to a thread.
 class KernelGuard : public testing::Test {
  protected:
@@ -96,6 +102,7 @@ TEST_F(KernelGuard, ReadsAnInterface) {
               "02:00:00:00:00:0a mtu 4200 up && ip link set vb up && "
               "ip addr add 192.0.2.1/24 dev va && "
               "ip addr add 2001:db8::1/64 dev va nodad && ip addr add 198.51.100.1/25 dev vb"));
+    ASSERT_TRUE(wait_until_running("va", true));
     auto state = read_interface("va");
     ASSERT_TRUE(state) << state.error().message;
     EXPECT_GT(state->index, 0);
@@ -108,7 +115,7 @@ TEST_F(KernelGuard, ReadsAnInterface) {
         texts.push_back(address_text(a.address) + "/" + std::to_string(a.prefix_length));
     EXPECT_THAT(texts, testing::UnorderedElementsAre("192.0.2.1/24", "2001:db8::1/64"));
     ASSERT_TRUE(shell("ip link set vb down"));
-    EXPECT_FALSE(interface_running("va"));
+    EXPECT_TRUE(wait_until_running("va", false));
   });
 }
 
