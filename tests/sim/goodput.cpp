@@ -45,8 +45,12 @@ Row measure(double percent, const RcOutcome& clean) {
           static_cast<double>(bad.elapsed.count()) / 1e6};
 }
 
-bool is_close(double got, double approved) {
-  return got <= approved * 4 / 3 && approved <= got * 4 / 3;
+// Whether the last packet of a run is lost, and a timeout of 4.2 ms is due, is luck: two are.
+constexpr double kLuckyMilliseconds = 9;
+
+bool is_close(double got, double approved, double slack) {
+  const double third = approved / 3;
+  return got <= approved + third + slack && got >= approved - third - slack;
 }
 
 }  // namespace
@@ -79,7 +83,8 @@ bool check_goodput(const std::string& approved_path) {
   Row b;
   while (got >> a.loss >> a.frames >> a.milliseconds) {
     good = good && approved >> b.loss >> b.frames >> b.milliseconds && a.loss == b.loss &&
-           is_close(a.frames, b.frames) && is_close(a.milliseconds, b.milliseconds);
+           is_close(a.frames, b.frames, 0) &&
+           is_close(a.milliseconds, b.milliseconds, kLuckyMilliseconds);
   }
   std::printf("goodput against loss:\n%s", now.c_str());
   if (!good) std::printf("differs from %s:\n%s", approved_path.c_str(), approved.str().c_str());

@@ -8,7 +8,8 @@ namespace softhca::sim {
 /// The table as text. Each row: loss, frames sent per frame needed, milliseconds of virtual time.
 std::string goodput_table();
 
-/// Compares with the approved table: every figure within a third (and every loss present). Prints
+/// Compares with the approved table: every loss present, frames within a third, time
+/// within a third and two timeouts. Prints
 /// both when they differ.
 bool check_goodput(const std::string& approved_path);
 
