@@ -41,6 +41,10 @@ Session::~Session() {
     for (auto& [qpn, qp] : qps_) engine.remove(qp->engine);
     ahs_.for_each([&](std::uint32_t, Ah& ah) { engine.remove_address_handle(ah.handle); });
     cqs_.for_each([&](std::uint32_t, Cq& cq) { engine.remove(cq.engine); });
+    mrs_.for_each([&](std::uint32_t, Mr& mr) {
+      tenant_.counters.memory_regions.subtract();
+      tenant_.counters.registered_bytes.subtract(mr.length);
+    });
     adapter_.worker.unwatch(*engine_session_);
     engine.remove(*engine_session_);
   });

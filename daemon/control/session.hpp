@@ -127,13 +127,13 @@ class Session {
   int check_create(const abi::CreateQpRequest& request) const;
   int query_qp(const RequestBody& body, Reply& reply);
   int destroy_qp(const RequestBody& body, Reply& reply);
-  void remove_qp(Qp& qp);
 
   // session_modify_qp.cpp
   int modify_qp(const RequestBody& body, Reply& reply);
   int check_values(const Qp& qp, const abi::QpAttributes& a) const;
   void store_attributes(Qp& qp, const abi::QpAttributes& a) const;
-  void change_state(engine::Engine& engine, Qp& qp, engine::QpState to, const abi::QpAttributes& a);
+  void change_state(engine::Engine& engine, Qp& qp, engine::QpState from, engine::QpState to,
+                    const abi::QpAttributes& a);
 
   // session_ah.cpp
   int create_ah(const RequestBody& body, Reply& reply);
@@ -166,6 +166,7 @@ class Session {
   HandleTable<Srq> srqs_;
   HandleTable<Mr> mrs_;
   HandleTable<Ah> ahs_;
+  std::unordered_map<std::uint32_t, std::uint32_t> ah_handles_;  ///< the engine's to ours
   std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;  ///< by number
 };
 

@@ -11,11 +11,6 @@
 namespace softhca::control {
 namespace {
 
-std::size_t ring_bytes(std::uint32_t entries) {
-  return sizeof(abi::CompletionRingHeader) +
-         std::size_t{entries} * sizeof(abi::CompletionElement);
-}
-
 bool closed_by_peer(int socket) {
   pollfd state{socket, 0, 0};
   return ::poll(&state, 1, 0) == 1 && (state.revents & (POLLHUP | POLLERR)) != 0;
@@ -61,7 +56,7 @@ int Session::create_cq(const RequestBody& body, Reply& reply) {
   const std::uint32_t entries = std::bit_ceil(request.entries);
   std::byte* base = nullptr;
   abi::CreateCqReply out{};
-  if (const int error = allocate_ring(ring_bytes(entries), reply, cq->ring, base, out.new_segment))
+  if (const int error = allocate_ring(shm::CompletionRing::bytes_for(entries), reply, cq->ring, base, out.new_segment))
     return error;
   cq->engine.session = engine_session_.get();
   cq->engine.ring = shm::CompletionRing(base, entries);
@@ -88,7 +83,7 @@ int Session::resize_cq(const RequestBody& body, Reply& reply) {
   const std::uint32_t entries = std::bit_ceil(request.entries);
   abi::CreateCqReply out{};
   std::byte* base = nullptr;
-  if (const int error = allocate_ring(ring_bytes(entries), reply, out.ring, base, out.new_segment))
+  if (const int error = allocate_ring(shm::CompletionRing::bytes_for(entries), reply, out.ring, base, out.new_segment))
     return error;
   bool fits = false;
   adapter_.worker.run([&](engine::Engine&) {

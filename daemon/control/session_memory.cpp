@@ -80,6 +80,8 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
     const auto inserted = engine.keys().insert(std::move(*region));
     if (inserted) {
       key = (*inserted)->key();
+      tenant_.counters.memory_regions.add();
+      tenant_.counters.registered_bytes.add(request.length);
     } else {
       error = inserted.error().code;
     }
@@ -96,7 +98,11 @@ int Session::deregister_mr(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   const auto mr = mrs_.remove(request.handle);
   if (mr == nullptr) return EINVAL;
-  adapter_.worker.run([&](engine::Engine& engine) { engine.keys().erase(mr->key); });
+  adapter_.worker.run([&](engine::Engine& engine) {
+    engine.keys().erase(mr->key);
+    tenant_.counters.memory_regions.subtract();
+    tenant_.counters.registered_bytes.subtract(mr->length);
+  });
   --pds_.find(mr->pd)->users;
   buffers_.trim();
   return 0;

@@ -26,6 +26,8 @@ struct TenantCounters {
   Counter cq_overflows;
   Counter malformed_commands;   ///< work requests that failed validation
   Counter hostile_memory;       ///< ring or session words no correct provider writes
+  Gauge sessions, queue_pairs, memory_regions;  ///< at present
+  Counter registered_bytes;                     ///< at present
   std::array<Counter, static_cast<std::size_t>(transport::Count::kCount)> transport;
 };
 

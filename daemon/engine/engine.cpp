@@ -73,6 +73,7 @@ void Engine::add_port(std::unique_ptr<PortBinding> binding) {
 void Engine::install(Session& session) {
   session.last_active = now_;
   sessions_.push_back(&session);
+  session.tenant->counters.sessions.add();
 }
 
 void Engine::remove(Session& session) {
@@ -82,6 +83,7 @@ void Engine::remove(Session& session) {
   std::erase_if(deferred_events_,
                 [&](const PendingEvent& event) { return event.fd == session.async_fd; });
   keys_.erase_session(session.id);
+  session.tenant->counters.sessions.subtract();
 }
 
 bool Engine::install(QueuePair& qp) {
@@ -102,6 +104,7 @@ bool Engine::install(QueuePair& qp) {
   qp.tvl = *tvl;
   qp.dedicated_tvl = *dedicated;
   if (qp.srq != nullptr) ++qp.srq->users;
+  qp.tenant->counters.queue_pairs.add();
   return true;
 }
 
@@ -111,6 +114,7 @@ void Engine::remove(QueuePair& qp) {
   queue_pairs_[qp.slot] = nullptr;
   free_slots_.push_back(qp.slot);
   --installed_;
+  qp.tenant->counters.queue_pairs.subtract();
 }
 
 void Engine::remove(CompletionQueue& cq) {
@@ -118,7 +122,7 @@ void Engine::remove(CompletionQueue& cq) {
   std::erase(deferred_cqs_, &cq);
 }
 
-std::optional<std::uint32_t> Engine::install(AddressHandle& ah) {
+std::uint32_t Engine::install(AddressHandle& ah) {
   if (free_handles_.empty()) {
     address_handles_.push_back(&ah);
     return static_cast<std::uint32_t>(address_handles_.size() - 1);

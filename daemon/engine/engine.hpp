@@ -93,8 +93,10 @@ class Engine {
 
   // --- set-up: before the first poll, or on the engine's thread between polls
   collect::PcbPool& pcbs() { return pcbs_; }
+  const collect::PcbPool& pcbs() const { return pcbs_; }
   collect::FunctionTable& functions() { return functions_; }
   schedule::TvlTable& tvls() { return tvls_; }
+  const schedule::TvlTable& tvls() const { return tvls_; }
   const schedule::KickArbitrator& arbitrator() const { return arbitrator_; }
   const schedule::SendQueueScheduler& scheduler() const { return scheduler_; }
   memory::KeyTable& keys() { return keys_; }
@@ -109,8 +111,9 @@ class Engine {
   /// Discards its commands without completions. The object may be freed afterwards.
   void remove(QueuePair& qp);
   void remove(CompletionQueue& cq);
-  void remove(SharedReceiveQueue& srq);
-  std::optional<std::uint32_t> install(AddressHandle& ah);
+  /// Arms the limit event of a shared receive queue; it fires at once when the queue is below.
+  void set_limit(SharedReceiveQueue& srq, std::uint32_t limit);
+  std::uint32_t install(AddressHandle& ah);
   void remove_address_handle(std::uint32_t handle);
 
   /// State changes of modify_qp; attributes have been checked and stored by the caller.
@@ -232,6 +235,7 @@ class Engine {
   void push_completion(CompletionQueue& cq, const shm::Completion& completion, bool solicited);
   void complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion);
   shm::Take draw(QueuePair& qp);
+  void check_limit(SharedReceiveQueue& srq);
   void raise(Session& session, std::uint64_t element, EventType type);
   void deliver_completion_events();
   void retry_deferred_events();

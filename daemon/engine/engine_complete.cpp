@@ -164,18 +164,25 @@ shm::Take Engine::draw(QueuePair& qp) {
   if (srq->failed) return shm::Take::kEmpty;
   const shm::Take take = srq->ring.take(qp.receive);
   qp.receive_drawn = take == shm::Take::kTaken;
-  const auto left = srq->ring.available();
-  if (take == shm::Take::kHostile || !left) {
+  if (take == shm::Take::kHostile) {
     srq->failed = true;
     qp.tenant->counters.hostile_memory.add();
     raise(*srq->session, srq->user_handle, EventType::kSrqError);
-    return take;
-  }
-  if (srq->limit != 0 && *left < srq->limit) {
-    srq->limit = 0;
-    raise(*srq->session, srq->user_handle, EventType::kSrqLimitReached);
+  } else {
+    check_limit(*srq);
   }
   return take;
+}
+
+void Engine::set_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
+  srq.limit = limit;
+  check_limit(srq);
+}
+
+void Engine::check_limit(SharedReceiveQueue& srq) {
+  if (srq.limit == 0 || srq.ring.available().value_or(0) >= srq.limit) return;
+  srq.limit = 0;
+  raise(*srq.session, srq.user_handle, EventType::kSrqLimitReached);
 }
 
 void Engine::raise(Session& session, std::uint64_t element, EventType type) {

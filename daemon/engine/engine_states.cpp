@@ -5,6 +5,7 @@ namespace softhca::engine {
 
 /// Takes over what modify_qp changed in qp.rc, qp.qkey and the like.
 void Engine::apply_attributes(QueuePair& qp) {
+  qp.frame_valid_until = Time{};
   qp.requester.configure(qp.rc);
   const transport::UcAttributes uc{
       .mtu = qp.rc.mtu, .destination = qp.destination, .pkey = qp.rc.pkey};

@@ -1,0 +1,137 @@
+// Creating, asking and destroying queue pairs. modify_qp has a file of its own.
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "daemon/control/session.hpp"
+
+namespace softhca::control {
+namespace {
+
+using engine::QpState;
+using engine::QpType;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+int Session::check_create(const abi::CreateQpRequest& request) const {
+  const resource::DeviceConfig& device = adapter_.config.device;
+  const auto type = static_cast<QpType>(request.type);
+  if (type != QpType::kRc && type != QpType::kUc && type != QpType::kUd) return EOPNOTSUPP;
+  if (pds_.find(request.pd) == nullptr || cqs_.find(request.send_cq) == nullptr ||
+      cqs_.find(request.receive_cq) == nullptr)
+    return EINVAL;
+  if (request.srq != abi::kNoHandle && srqs_.find(request.srq) == nullptr) return EINVAL;
+  if (request.max_send_wr > device.max_qp_wr || request.max_receive_wr > device.max_qp_wr ||
+      request.max_send_sge > device.max_sge || request.max_receive_sge > device.max_sge ||
+      request.max_inline > device.max_inline)
+    return EINVAL;
+  return 0;
+}
+
+int Session::create_qp(const RequestBody& body, Reply& reply) {
+  abi::CreateQpRequest request;
+  if (!body.read(request)) return EINVAL;
+  if (const int error = check_create(request)) return error;
+  request.max_send_wr = std::max(request.max_send_wr, 1u);
+  request.max_send_sge = std::max(request.max_send_sge, 1u);
+  const bool own_receives = request.srq == abi::kNoHandle;
+  request.max_receive_wr = own_receives ? std::max(request.max_receive_wr, 1u) : 0;
+  request.max_receive_sge = own_receives ? std::max(request.max_receive_sge, 1u) : 0;
+
+  abi::CreateQpReply out{};
+  out.send_entries = std::bit_ceil(request.max_send_wr);
+  out.receive_entries = own_receives ? std::bit_ceil(request.max_receive_wr) : 0;
+  const std::uint32_t stride = abi::send_stride(request.max_send_sge, request.max_inline);
+  const std::size_t send_bytes = aligned(shm::SendRing::bytes_for(out.send_entries, stride));
+  const std::size_t receive_bytes =
+      own_receives ? aligned(shm::ReceiveRing::bytes_for(out.receive_entries,
+                                                         request.max_receive_sge))
+                   : 0;
+
+  auto qp = std::make_unique<Qp>(out.send_entries);
+  std::byte* base = nullptr;
+  if (const int error =
+          allocate_ring(send_bytes + receive_bytes, reply, qp->ring, base, out.new_segment))
+    return error;
+  qp->request = request;
+  engine::QueuePair& e = qp->engine;
+  e.type = static_cast<QpType>(request.type);
+  e.session = engine_session_.get();
+  e.tenant = &tenant_;
+  e.user_handle = request.user_handle;
+  e.pd = pds_.find(request.pd)->id;
+  e.signal_all = request.signal_all != 0;
+  e.send_ring = shm::SendRing(base, out.send_entries, stride);
+  if (own_receives) {
+    e.receive_ring =
+        shm::ReceiveRing(base + send_bytes, out.receive_entries, request.max_receive_sge);
+  } else {
+    e.srq = &srqs_.find(request.srq)->engine;
+  }
+  e.send_cq = &cqs_.find(request.send_cq)->engine;
+  e.receive_cq = &cqs_.find(request.receive_cq)->engine;
+  if (e.type == QpType::kRc) e.requester.set_capacity(out.send_entries);
+  if (e.type == QpType::kUc) e.uc_requester.set_capacity(out.send_entries);
+  e.rc.mtu = adapter_.path_mtu(tenant_);
+
+  bool installed = false;
+  adapter_.worker.run([&](engine::Engine& engine) { installed = engine.install(e); });
+  if (!installed) {
+    release_ring(qp->ring);
+    return ENOMEM;
+  }
+  ++pds_.find(request.pd)->users;
+  ++cqs_.find(request.send_cq)->users;
+  ++cqs_.find(request.receive_cq)->users;
+  if (!own_receives) ++srqs_.find(request.srq)->users;
+
+  out.qpn = e.qpn.value;
+  out.max_send_wr = request.max_send_wr;
+  out.max_receive_wr = request.max_receive_wr;
+  out.max_send_sge = request.max_send_sge;
+  out.max_receive_sge = request.max_receive_sge;
+  out.max_inline = request.max_inline;
+  out.send_ring = out.receive_ring = qp->ring;
+  out.send_ring.bytes = static_cast<std::uint32_t>(send_bytes);
+  out.receive_ring.offset += send_bytes;
+  out.receive_ring.bytes = static_cast<std::uint32_t>(receive_bytes);
+  reply.write(out);
+  qps_.emplace(out.qpn, std::move(qp));
+  return 0;
+}
+
+int Session::query_qp(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const auto found = qps_.find(request.handle);
+  if (found == qps_.end()) return EINVAL;
+  const Qp& qp = *found->second;
+  abi::QueryQpReply out{qp.attributes};
+  adapter_.worker.run([&](engine::Engine&) {
+    const engine::QueuePair& e = qp.engine;
+    out.attributes.qp_state = out.attributes.cur_qp_state = static_cast<std::uint32_t>(e.state);
+    out.attributes.sq_draining = e.state == QpState::kSqd && e.started != 0;
+  });
+  reply.write(out);
+  return 0;
+}
+
+int Session::destroy_qp(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const auto found = qps_.find(request.handle);
+  if (found == qps_.end()) return EINVAL;
+  const auto qp = std::move(found->second);
+  qps_.erase(found);
+  adapter_.worker.run([&](engine::Engine& engine) { engine.remove(qp->engine); });
+  --pds_.find(qp->request.pd)->users;
+  --cqs_.find(qp->request.send_cq)->users;
+  --cqs_.find(qp->request.receive_cq)->users;
+  if (qp->request.srq != abi::kNoHandle) --srqs_.find(qp->request.srq)->users;
+  release_ring(qp->ring);
+  return 0;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,76 @@
+// Shared receive queues.
+#include <bit>
+#include <cerrno>
+
+#include "daemon/control/session.hpp"
+
+namespace softhca::control {
+
+int Session::create_srq(const RequestBody& body, Reply& reply) {
+  abi::CreateSrqRequest request;
+  if (!body.read(request)) return EINVAL;
+  const resource::DeviceConfig& device = adapter_.config.device;
+  Pd* pd = pds_.find(request.pd);
+  if (pd == nullptr || request.max_wr == 0 || request.max_wr > device.max_srq_wr ||
+      request.max_sge > device.max_sge || request.limit > request.max_wr)
+    return EINVAL;
+  if (srqs_.full()) return ENOMEM;
+
+  auto srq = std::make_unique<Srq>();
+  srq->max_sge = request.max_sge == 0 ? 1 : request.max_sge;
+  const std::uint32_t entries = std::bit_ceil(request.max_wr);
+  std::byte* base = nullptr;
+  abi::CreateSrqReply out{};
+  const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
+  if (const int error = allocate_ring(bytes, reply, srq->ring, base, out.new_segment)) return error;
+  srq->pd = request.pd;
+  srq->max_wr = request.max_wr;
+  srq->engine.session = engine_session_.get();
+  srq->engine.ring = shm::ReceiveRing(base, entries, srq->max_sge);
+  srq->engine.user_handle = request.user_handle;
+  srq->engine.pd = pd->id;
+  srq->engine.limit = request.limit;
+  ++pd->users;
+  out.entries = entries;
+  out.max_wr = srq->max_wr;
+  out.max_sge = srq->max_sge;
+  out.ring = srq->ring;
+  out.handle = srqs_.add(std::move(srq));
+  reply.write(out);
+  return 0;
+}
+
+int Session::modify_srq(const RequestBody& body, Reply&) {
+  abi::ModifySrqRequest request;
+  if (!body.read(request)) return EINVAL;
+  Srq* srq = srqs_.find(request.handle);
+  if (srq == nullptr || request.limit > srq->max_wr) return EINVAL;
+  adapter_.worker.run(
+      [&](engine::Engine& engine) { engine.set_limit(srq->engine, request.limit); });
+  return 0;
+}
+
+int Session::query_srq(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const Srq* srq = srqs_.find(request.handle);
+  if (srq == nullptr) return EINVAL;
+  abi::QuerySrqReply out{.max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = 0, .reserved = 0};
+  adapter_.worker.run([&](engine::Engine&) { out.limit = srq->engine.limit; });
+  reply.write(out);
+  return 0;
+}
+
+int Session::destroy_srq(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const Srq* found = srqs_.find(request.handle);
+  if (found == nullptr) return EINVAL;
+  if (found->users != 0) return EBUSY;
+  const auto srq = srqs_.remove(request.handle);
+  --pds_.find(srq->pd)->users;
+  release_ring(srq->ring);
+  return 0;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,187 @@
+#include "daemon/control/setup.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "daemon/port/capture.hpp"
+#include "daemon/port/dpdk/eal.hpp"
+#include "daemon/port/dpdk/device_args.hpp"
+#include "daemon/port/dpdk/open.hpp"
+#include "daemon/port/fault.hpp"
+#include "daemon/wire/arp_nd.hpp"
+
+namespace softhca::control {
+namespace {
+
+// The lane of a tenant's dedicated PCBs has credits of its own, beyond those of the pools, so that
+// commands of the send queue scheduler always get on (mechanism A9).
+constexpr std::uint32_t kDedicatedExecution = 32;
+constexpr std::uint32_t kDedicatedCompletion = 128;
+
+Error at(const std::string& where, const Error& error) {
+  return {where + ": " + error.message, error.code};
+}
+
+std::vector<std::string> pci_devices(const resource::Config& config) {
+  std::vector<std::string> out;
+  for (const resource::PortConfig& port : config.ports) {
+    const auto args = port::parse_device(port.device);
+    if (!port.device.empty() && args && args->is_pci()) out.push_back(args->name);
+  }
+  return out;
+}
+
+Expected<std::unique_ptr<port::Port>> open_port(const resource::PortConfig& config) {
+  auto opened = port::open_dpdk_port(
+      {.device = config.interface.empty() ? config.device : "iface=" + config.interface,
+       .mtu = config.mtu.value_or(0)});
+  if (!opened) return opened.error();
+  std::unique_ptr<port::Port> port = std::move(*opened);
+  if (config.capture) {
+    auto file = port::CaptureFile::create(config.capture->file, config.capture->frames);
+    if (!file) return file.error();
+    port = std::make_unique<port::CapturePort>(std::move(port), std::move(*file));
+  }
+  if (config.fault) {
+    const port::FaultRates rates{.loss = config.fault->loss,
+                                 .duplication = config.fault->duplicate,
+                                 .corruption = config.fault->corrupt,
+                                 .reordering = config.fault->reorder};
+    port = std::make_unique<port::FaultPort>(
+        std::move(port), port::FaultOptions{.seed = config.fault->seed, .receive = rates});
+  }
+  return port;
+}
+
+bool kernel_owns(const port::InterfaceState& state, const Gid& gid) {
+  return std::any_of(state.addresses.begin(), state.addresses.end(),
+                     [&](const auto& a) { return a.address == gid; });
+}
+
+Outcome add_port(const resource::PortConfig& config, PortId id, engine::Engine& engine,
+                 KernelGuards& guards) {
+  auto port = open_port(config);
+  if (!port) return port.error();
+  port::InterfaceState kernel;
+  if (!config.interface.empty()) {
+    auto state = port::read_interface(config.interface);
+    if (!state) return state.error();
+    kernel = *state;
+  }
+
+  auto binding = std::make_unique<engine::PortBinding>();
+  binding->id = id;
+  binding->name = config.name;
+  binding->vlan = config.vlan;
+  binding->port = std::move(*port);
+  port::Port* raw = binding->port.get();
+  binding->neighbours = std::make_unique<engine::Neighbours>(
+      engine::Neighbours::Options{.mac = raw->mac(), .vlan = config.vlan},
+      [raw](std::span<const std::byte> bytes) {
+        port::Frame frame = raw->allocate();
+        if (!frame) return;
+        std::copy(bytes.begin(), bytes.end(), frame.data);
+        frame.length = static_cast<std::uint32_t>(bytes.size());
+        raw->transmit(frame);
+      });
+  for (const resource::InterfaceAddress& address : config.addresses) {
+    const bool owned = kernel_owns(kernel, address.gid);
+    binding->neighbours->add_address({address.gid, address.prefix, !owned});
+    if (!owned) continue;
+    auto guard = port::guard_roce_port(address.gid, config.interface);
+    if (!guard) return guard.error();
+    guards.push_back(std::move(*guard));
+  }
+  binding->neighbours->set_gateway(config.gateway4.value_or(Gid{}), config.gateway6.value_or(Gid{}));
+  binding->neighbours->announce();
+  spdlog::info("port {}: {} MTU {}", config.name,
+               config.interface.empty() ? config.device : config.interface, raw->mtu());
+  engine.add_port(std::move(binding));
+  return {};
+}
+
+std::optional<PortId> port_of(const resource::Config& config, const Gid& gid) {
+  for (std::size_t i = 0; i < config.ports.size(); ++i)
+    for (const resource::InterfaceAddress& address : config.ports[i].addresses)
+      if (address.gid == gid) return PortId(static_cast<std::uint8_t>(i));
+  return std::nullopt;
+}
+
+Outcome add_lanes(const resource::TenantConfig& config, TenantId id, schedule::TvlTable& tvls) {
+  for (const resource::TvlConfig& tvl : config.tvls) {
+    const auto added = tvls.add({.tenant = id,
+                                 .purpose = schedule::TvlPurpose::kCommands,
+                                 .weight = tvl.weight,
+                                 .max_kick_list = tvl.kick_list,
+                                 .execution_guaranteed = tvl.execution_credits,
+                                 .completion_guaranteed = tvl.completion_credits,
+                                 .may_share = config.shared});
+    if (!added) return added.error();
+  }
+  const auto added = tvls.add({.tenant = id,
+                               .purpose = schedule::TvlPurpose::kDedicated,
+                               .weight = 1,
+                               .max_kick_list = kDedicatedCompletion,
+                               .execution_guaranteed = kDedicatedExecution,
+                               .completion_guaranteed = kDedicatedCompletion,
+                               .may_share = config.shared});
+  if (!added) return added.error();
+  return {};
+}
+
+}  // namespace
+
+engine::EngineLimits limits_of(const resource::Config& config) {
+  const resource::PoolsConfig& pools = config.pools;
+  const auto tenants = static_cast<std::uint32_t>(config.tenants.size());
+  engine::EngineLimits limits;
+  limits.vcbs = pools.vcbs;
+  limits.pcbs = pools.pcbs - pools.dedicated_pcbs;
+  limits.dedicated_pcbs = pools.dedicated_pcbs;
+  limits.tenants = static_cast<std::uint16_t>(tenants);
+  limits.tvls = static_cast<std::uint16_t>(pools.tvls + tenants);
+  limits.execution_credits = pools.execution_credits + tenants * kDedicatedExecution;
+  limits.completion_credits = pools.completion_credits + tenants * kDedicatedCompletion;
+  limits.queue_pairs = pools.queue_pairs;
+  limits.memory_regions = pools.memory_regions;
+  return limits;
+}
+
+Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine) {
+  KernelGuards guards;
+  if (config.ports.empty()) return guards;
+  const auto eal = port::start_eal({.pci_devices = pci_devices(config),
+                                    .log = [](std::string_view line) { spdlog::info("{}", line); }});
+  if (!eal) return eal.error();
+  for (std::size_t i = 0; i < config.ports.size(); ++i) {
+    const auto added =
+        add_port(config.ports[i], PortId(static_cast<std::uint8_t>(i)), engine, guards);
+    if (!added) return at("port " + config.ports[i].name, added.error());
+  }
+  return guards;
+}
+
+Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resource::Config& config,
+                                                                   engine::Engine& engine) {
+  std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  for (const resource::TenantConfig& entry : config.tenants) {
+    const TenantId id(static_cast<std::uint16_t>(tenants.size()));
+    const auto group = engine.pcbs().add_group(
+        {.tenant = id, .guaranteed = entry.pcbs, .may_share = entry.shared});
+    if (!group) return at("tenant " + entry.name, group.error());
+    if (auto lanes = add_lanes(entry, id, engine.tvls()); !lanes)
+      return at("tenant " + entry.name, lanes.error());
+    auto tenant = std::make_unique<engine::Tenant>();
+    tenant->id = id;
+    tenant->name = entry.name;
+    tenant->group = *group;
+    for (const Gid& gid : entry.addresses)
+      tenant->addresses.push_back({gid, port_of(config, gid)});
+    engine.add_tenant(*tenant);
+    tenants.push_back(std::move(tenant));
+  }
+  return tenants;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,97 @@
+// softhcad: the composition root.
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "daemon/control/event_sender.hpp"
+#include "daemon/control/server.hpp"
+#include "daemon/control/setup.hpp"
+#include "daemon/engine/worker.hpp"
+#include "daemon/metrics/exporter.hpp"
+#include "daemon/resource/config.hpp"
+
+namespace softhca {
+namespace {
+
+constexpr int kExitConfig = 2;
+constexpr int kExitSetup = 1;
+
+int fail(const Error& error, int code) {
+  std::fprintf(stderr, "softhcad: %s\n", error.message.c_str());
+  sd_notifyf(0, "STATUS=%s\nERRNO=%d", error.message.c_str(), error.code);
+  return code;
+}
+
+/// Before any thread starts, so that all inherit it: the control thread takes signals by signalfd.
+void block_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+int serve(const resource::Config& config) {
+  control::EventSender events;
+  engine::Engine engine(control::limits_of(config), events);
+  const auto guards = control::add_ports(config, engine);
+  if (!guards) return fail(guards.error(), kExitSetup);
+  auto tenants = control::add_tenants(config, engine);
+  if (!tenants) return fail(tenants.error(), kExitSetup);
+
+  engine::Worker worker(engine, {.adaptive = config.daemon.idle == resource::IdlePolicy::kAdaptive,
+                                 .park_after = config.daemon.park_after,
+                                 .cpu = config.daemon.engine_cpu});
+  control::Adapter adapter{.config = config,
+                           .engine = engine,
+                           .worker = worker,
+                           .tenants = std::move(*tenants)};
+  const metrics::Source source{.engine = engine, .worker = worker, .tenants = adapter.tenants};
+  auto exporter = metrics::Exporter::start(config.metrics.address, source);
+  if (!exporter) return fail(exporter.error(), kExitSetup);
+
+  control::Server server(adapter);
+  if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
+  if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
+  spdlog::info("ready: {} tenants, {} ports, runtime directory {}", config.tenants.size(),
+               config.ports.size(), config.daemon.runtime_dir);
+  sd_notify(0, "READY=1\nSTATUS=serving");
+
+  const auto ended = server.run();
+  sd_notify(0, "STOPPING=1");
+  worker.stop();
+  return ended ? 0 : fail(ended.error(), kExitSetup);
+}
+
+int run(int argc, char** argv) {
+  std::string config_file;
+  bool check = false;
+  CLI::App app{"softhcad: software RDMA adapter (RoCE v2)"};
+  app.add_option("-c,--config", config_file,
+                 "configuration file (TOML); without it: tenants a and b, loopback only");
+  app.add_flag("--check-config", check, "check the configuration and exit");
+  app.set_version_flag("--version", SOFTHCA_VERSION);
+  CLI11_PARSE(app, argc, argv);
+
+  auto config = config_file.empty() ? Expected<resource::Config>(resource::default_config())
+                                    : resource::load_config(config_file);
+  if (!config) return fail(config.error(), kExitConfig);
+  if (check) {
+    std::printf("%s: good\n", config_file.empty() ? "built-in configuration" : config_file.c_str());
+    return 0;
+  }
+  spdlog::set_pattern("%^%l%$: %v");
+  spdlog::set_level(spdlog::level::from_str(config->daemon.log_level));
+  spdlog::flush_on(spdlog::level::info);
+  block_signals();
+  return serve(*config);
+}
+
+}  // namespace
+}  // namespace softhca
+
+int main(int argc, char** argv) { return softhca::run(argc, argv); }

@@ -1,0 +1,218 @@
+#include "daemon/metrics/collector.hpp"
+
+#include <array>
+
+#include "daemon/metrics/families.hpp"
+
+namespace softhca::metrics {
+namespace {
+
+using transport::Count;
+
+/// Names operators know from node_exporter and mlx5, where they have one.
+struct TransportMetric {
+  Count count;
+  const char* name;
+  const char* help;
+};
+constexpr TransportMetric kTransportMetrics[] = {
+    {Count::kRetransmittedPackets, "softhca_retransmitted_packets_total",
+     "Request packets sent again."},
+    {Count::kAckTimeouts, "softhca_local_ack_timeout_errors_total",
+     "Acknowledgement timers that ran out."},
+    {Count::kDuplicateRequests, "softhca_duplicate_requests_packets_total",
+     "Request packets received again."},
+    {Count::kOutOfSequence, "softhca_out_of_sequence_packets_received_total",
+     "Request packets beyond the expected sequence number."},
+    {Count::kImpliedNak, "softhca_implied_nak_seq_errors_total",
+     "Read or atomic responses that were skipped."},
+    {Count::kAcksSent, "softhca_acks_sent_total", "Acknowledgements sent."},
+    {Count::kAcksReceived, "softhca_acks_received_total", "Acknowledgements received."},
+    {Count::kReceiveDropped, "softhca_out_of_buffer_drops_total",
+     "UC and UD messages without a receive request."},
+    {Count::kGhostAck, "softhca_ghost_responses_total", "Responses nothing is waiting for."},
+};
+
+struct NakMetric {
+  Count sent;
+  Count received;
+  const char* kind;
+};
+constexpr NakMetric kNaks[] = {
+    {Count::kRnrNakSent, Count::kRnrNakReceived, "receiver_not_ready"},
+    {Count::kSequenceNakSent, Count::kSequenceNakReceived, "sequence"},
+    {Count::kInvalidNakSent, Count::kInvalidNakReceived, "invalid_request"},
+    {Count::kAccessNakSent, Count::kAccessNakReceived, "remote_access"},
+    {Count::kOperationNakSent, Count::kOperationNakReceived, "remote_operation"},
+};
+
+struct DropMetric {
+  Count count;
+  const char* reason;
+};
+constexpr DropMetric kTenantDrops[] = {
+    {Count::kBadOpcode, "bad_opcode"},
+    {Count::kBadState, "bad_state"},
+    {Count::kBadLength, "bad_length"},
+    {Count::kBadQkey, "bad_qkey"},
+};
+
+void add_transport(Families& out, const engine::Tenant& tenant) {
+  const auto value = [&](Count c) {
+    return static_cast<double>(
+        tenant.counters.transport[static_cast<std::size_t>(c)].value());
+  };
+  const std::string& name = tenant.name;
+  for (const TransportMetric& m : kTransportMetrics)
+    out.counter(m.name, m.help, {{"tenant", name}}, value(m.count));
+  for (const NakMetric& m : kNaks) {
+    out.counter("softhca_naks_sent_total", "Negative acknowledgements sent.",
+                {{"tenant", name}, {"kind", m.kind}}, value(m.sent));
+    out.counter("softhca_naks_received_total", "Negative acknowledgements received.",
+                {{"tenant", name}, {"kind", m.kind}}, value(m.received));
+  }
+  for (const DropMetric& m : kTenantDrops)
+    out.counter("softhca_tenant_dropped_packets_total",
+                "Packets of a queue pair that its transport refused.",
+                {{"tenant", name}, {"reason", m.reason}}, value(m.count));
+}
+
+void add_work(Families& out, const engine::Tenant& tenant) {
+  const engine::TenantCounters& c = tenant.counters;
+  const Labels labels{{"tenant", tenant.name}};
+  const auto both = [&](const char* name, const char* help, const Counter& tx, const Counter& rx) {
+    out.counter(name, help, {{"tenant", tenant.name}, {"direction", "transmit"}},
+                static_cast<double>(tx.value()));
+    out.counter(name, help, {{"tenant", tenant.name}, {"direction", "receive"}},
+                static_cast<double>(rx.value()));
+  };
+  const auto one = [&](const char* name, const char* help, const Counter& counter) {
+    out.counter(name, help, labels, static_cast<double>(counter.value()));
+  };
+  both("softhca_packets_total", "RoCE packets by port.", c.tx_packets, c.rx_packets);
+  both("softhca_payload_bytes_total", "Payload of RoCE packets.", c.tx_bytes, c.rx_bytes);
+  one("softhca_local_messages_total", "Messages between queue pairs of this daemon.",
+      c.local_messages);
+  one("softhca_local_bytes_total", "Payload of messages between queue pairs of this daemon.",
+      c.local_bytes);
+  out.counter("softhca_commands_total", "Commands taken, by the way they came.",
+              {{"tenant", tenant.name}, {"way", "vcb"}},
+              static_cast<double>(c.commands_vcb.value()));
+  out.counter("softhca_commands_total", "Commands taken, by the way they came.",
+              {{"tenant", tenant.name}, {"way", "doorbell"}},
+              static_cast<double>(c.commands_doorbell.value()));
+  one("softhca_send_queue_mode_total", "VCB commands that became doorbells.", c.send_queue_mode);
+  one("softhca_doorbells_total", "Doorbells rung by processes.", c.doorbells);
+  one("softhca_completions_total", "Completion queue entries written.", c.completions);
+  one("softhca_completion_errors_total", "Completion queue entries with an error status.",
+      c.completion_errors);
+  one("softhca_completion_queue_overflows_total", "Completion queues that overflowed.",
+      c.cq_overflows);
+  one("softhca_events_total", "Completion and asynchronous events.", c.events);
+  one("softhca_events_deferred_total", "Events a process did not take at once.",
+      c.events_deferred);
+  one("softhca_malformed_commands_total", "Commands that failed validation.",
+      c.malformed_commands);
+  one("softhca_hostile_memory_total", "Shared words no correct provider writes.",
+      c.hostile_memory);
+}
+
+void add_objects(Families& out, const Source& source, const engine::Tenant& tenant) {
+  const Labels labels{{"tenant", tenant.name}};
+  const collect::CollectGroup& group = source.engine.pcbs().group(tenant.group);
+  out.gauge("softhca_queue_pairs", "Queue pairs.", labels, tenant.counters.queue_pairs.value());
+  out.gauge("softhca_memory_regions", "Memory regions.", labels,
+            tenant.counters.memory_regions.value());
+  out.gauge("softhca_registered_bytes", "Bytes of memory regions.", labels,
+            static_cast<double>(tenant.counters.registered_bytes.value()));
+  out.gauge("softhca_sessions", "Opened device contexts.", labels,
+            tenant.counters.sessions.value());
+  out.gauge("softhca_pcbs_guaranteed", "PCBs the tenant is guaranteed.", labels,
+            group.pcbs.guaranteed.value());
+  out.gauge("softhca_pcbs_in_use", "PCBs in use, without dedicated ones.", labels,
+            group.pcbs.in_use.value());
+  out.gauge("softhca_pcbs_high_water", "Most PCBs in use at once.", labels,
+            group.pcbs.high_water.value());
+  out.gauge("softhca_dedicated_pcbs_in_use", "Dedicated PCBs in use.", labels,
+            group.dedicated_in_use.value());
+  out.counter("softhca_pcb_refusals_total", "Commands that found no PCB.", labels,
+              static_cast<double>(group.refused.value()));
+}
+
+const char* purpose_of(const schedule::Tvl& tvl) {
+  return tvl.purpose == schedule::TvlPurpose::kDedicated ? "dedicated" : "commands";
+}
+
+void add_lanes(Families& out, const Source& source) {
+  const schedule::TvlTable& tvls = source.engine.tvls();
+  for (std::uint16_t i = 0; i < tvls.size(); ++i) {
+    const schedule::Tvl& tvl = tvls[TvlId(i)];
+    const schedule::LaneCounters& lane = source.engine.arbitrator().counters(TvlId(i));
+    const Labels labels{{"tenant", source.tenants[tvl.tenant.value]->name},
+                        {"tvl", std::to_string(i)},
+                        {"purpose", purpose_of(tvl)}};
+    const auto credits = [&](const char* kind, const Quota& quota) {
+      Labels with_kind = labels;
+      with_kind.emplace_back("kind", kind);
+      out.gauge("softhca_credits_guaranteed", "Credits the lane is guaranteed.", with_kind,
+                quota.guaranteed.value());
+      out.gauge("softhca_credits_in_use", "Credits in use.", with_kind, quota.in_use.value());
+    };
+    credits("execution", tvl.execution);
+    credits("completion", tvl.completion);
+    out.gauge("softhca_kick_list_waiting", "Commands in the virtual kick list.", labels,
+              lane.waiting.value());
+    out.counter("softhca_commands_started_total", "Commands started by the arbitrator.", labels,
+                static_cast<double>(lane.started.value()));
+  }
+}
+
+void add_port(Families& out, const engine::PortBinding& binding) {
+  const Labels labels{{"port", binding.name}};
+  const auto count = [&](const char* name, const char* help, std::uint64_t value) {
+    out.counter(name, help, labels, static_cast<double>(value));
+  };
+  const port::PortCounters c = binding.port->counters();
+  count("softhca_port_frames_received_total", "Frames received.", c.rx_frames);
+  count("softhca_port_frames_transmitted_total", "Frames transmitted.", c.tx_frames);
+  count("softhca_port_data_received_bytes_total", "Bytes of frames received.", c.rx_bytes);
+  count("softhca_port_data_transmitted_bytes_total", "Bytes of frames transmitted.", c.tx_bytes);
+  count("softhca_port_receive_missed_total", "Frames the device lost.", c.rx_missed);
+  count("softhca_port_transmit_dropped_total", "Frames the device refused.", c.tx_dropped);
+  count("softhca_port_unresolved_total", "Packets to a neighbour that does not answer.",
+        binding.drops.unresolved.value());
+  count("softhca_port_no_buffer_total", "Sends put off for want of a frame.",
+        binding.drops.no_buffer.value());
+  const auto drop = [&](const char* reason, const Counter& counter) {
+    out.counter("softhca_port_dropped_frames_total", "Received frames dropped.",
+                {{"port", binding.name}, {"reason", reason}},
+                static_cast<double>(counter.value()));
+  };
+  for (std::size_t i = 1; i < binding.drops.parse.size(); ++i)
+    drop(wire::name(static_cast<wire::DropReason>(i)), binding.drops.parse[i]);
+  for (std::size_t i = 0; i < binding.drops.frame.size(); ++i)
+    drop(engine::name_of(static_cast<engine::FrameDrop>(i)), binding.drops.frame[i]);
+}
+
+}  // namespace
+
+std::vector<prometheus::MetricFamily> Collector::Collect() const {
+  Families out;
+  for (const auto& tenant : source_.tenants) {
+    add_work(out, *tenant);
+    add_transport(out, *tenant);
+    add_objects(out, source_, *tenant);
+  }
+  add_lanes(out, source_);
+  for (const auto& binding : source_.engine.ports()) add_port(out, *binding);
+  const QuotaPool& pcbs = source_.engine.pcbs().quota();
+  out.gauge("softhca_pcbs_shared", "PCBs guaranteed to no tenant.", {}, pcbs.unallocated());
+  out.gauge("softhca_pcbs_shared_in_use", "Shared PCBs in use.", {}, pcbs.shared_in_use());
+  out.counter("softhca_engine_polls_total", "Poll steps of the engine.", {},
+              static_cast<double>(source_.worker.polls().value()));
+  out.counter("softhca_engine_sleeps_total", "Times the engine slept.", {},
+              static_cast<double>(source_.worker.sleeps().value()));
+  return out.take();
+}
+
+}  // namespace softhca::metrics

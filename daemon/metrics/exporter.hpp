@@ -1,0 +1,35 @@
+// The Prometheus endpoint: every scrape reads the counters as they stand.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/engine/engine.hpp"
+#include "daemon/engine/worker.hpp"
+
+namespace softhca::metrics {
+
+/// What is exported. All of it outlives the exporter.
+struct Source {
+  const engine::Engine& engine;
+  const engine::Worker& worker;
+  const std::vector<std::unique_ptr<engine::Tenant>>& tenants;
+};
+
+class Exporter {
+ public:
+  /// Listens at `address` ("127.0.0.1:9465"); with an empty one there is no endpoint.
+  /// Errors: the address is taken or not ours.
+  static Expected<std::unique_ptr<Exporter>> start(const std::string& address,
+                                                   const Source& source);
+  ~Exporter();
+
+ private:
+  struct Endpoint;
+  explicit Exporter(std::unique_ptr<Endpoint> endpoint);
+  std::unique_ptr<Endpoint> endpoint_;
+};
+
+}  // namespace softhca::metrics
