@@ -28,6 +28,7 @@ int Session::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
   header_ = reinterpret_cast<abi::SessionHeader*>(base_);
   doorbells_ = reinterpret_cast<abi::Doorbell*>(base_ + abi::kDoorbellOffset);
   pages_ = reinterpret_cast<abi::VcbPage*>(base_ + abi::kVcbOffset);
+  vcbs_ = vcbs;
   all_vcbs_ = vcbs == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << vcbs) - 1;
   return header_->magic == abi::kSessionMagic && header_->version == abi::kAbiVersion ? 0 : EPROTO;
 }
@@ -39,7 +40,8 @@ std::uint64_t Session::free_vcbs() const {
 }
 
 std::uint64_t Session::claim_vcbs(unsigned count) {
-  const unsigned start = cursor_.fetch_add(count, std::memory_order_relaxed) % 64;
+  if (vcbs_ < count) return 0;
+  const unsigned start = cursor_.fetch_add(count, std::memory_order_relaxed) % vcbs_;
   std::uint64_t claimed = claimed_.load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t free = free_vcbs() & ~claimed;
@@ -66,9 +68,8 @@ void Session::write_vcb(unsigned vcb, const void* command, std::size_t bytes) {
   page.scoreboard.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   std::memcpy(page.command, command, bytes);
-  const auto payload = static_cast<std::uint32_t>(bytes - abi::kCommandHeaderBytes);
-  const std::uint64_t unused = abi::unused_segments(payload);
-  page.scoreboard.store((abi::kAllSegments & ~unused) | unused, std::memory_order_release);
+  // All pieces at once: those written, and those the length says are not used.
+  page.scoreboard.store(abi::kAllSegments, std::memory_order_release);
 }
 
 void Session::hand_over(std::uint64_t vcbs) {

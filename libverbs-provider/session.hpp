@@ -45,6 +45,7 @@ class Session {
   abi::SessionHeader* header_ = nullptr;
   abi::Doorbell* doorbells_ = nullptr;
   abi::VcbPage* pages_ = nullptr;
+  std::uint32_t vcbs_ = 0;
   std::uint64_t all_vcbs_ = 0;
   int wake_fd_ = -1;
   /// VCBs some thread of this process is writing.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <iterator>
+#include <cstdio>
+#include <set>
+#include <string>
 
 namespace softhca::provider::abi34 {
 namespace {
@@ -37,6 +39,39 @@ TEST(Abi34, LibraryStructuresComeFirst) {
   EXPECT_EQ(offsetof(VerbsSrq, srq), 0u);
   EXPECT_EQ(offsetof(VerbsMr, mr), 0u);
   EXPECT_EQ(offsetof(VerbsDevice, device), 0u);
+}
+
+/// What `nm` says of the plugin's dynamic symbols: "T name" for its own, "U name@version".
+std::set<std::string> dynamic_symbols() {
+  std::set<std::string> symbols;
+  FILE* out = ::popen("nm --dynamic --format=posix " PROVIDER_DRIVER "-rdmav34.so", "r");
+  if (out == nullptr) return symbols;
+  char name[256];
+  char kind[4];
+  char line[512];
+  while (std::fgets(line, sizeof line, out) != nullptr)
+    if (std::sscanf(line, "%255s %3s", name, kind) == 2)
+      symbols.insert(std::string(kind) + " " + name);
+  ::pclose(out);
+  return symbols;
+}
+
+TEST(Plugin, ExportsNothingAndImportsTheInterfaceItWasBuiltFor) {
+  std::set<std::string> of_verbs;
+  const std::set<std::string> all = dynamic_symbols();
+  ASSERT_FALSE(all.empty());
+  for (const std::string& symbol : all) {
+    EXPECT_TRUE(symbol[0] == 'U' || symbol[0] == 'w') << symbol;
+    if (symbol.find("IBVERBS") != std::string::npos) of_verbs.insert(symbol);
+    EXPECT_EQ(symbol.find("GLIBCXX"), std::string::npos) << symbol;
+  }
+  EXPECT_EQ(of_verbs, (std::set<std::string>{
+                          "U _verbs_init_and_alloc_context@IBVERBS_PRIVATE_34",
+                          "U ibv_is_fork_initialized@IBVERBS_1.13",
+                          "U verbs_register_driver_34@IBVERBS_PRIVATE_34",
+                          "U verbs_set_ops@IBVERBS_PRIVATE_34",
+                          "U verbs_uninit_context@IBVERBS_PRIVATE_34",
+                      }));
 }
 
 }  // namespace

@@ -250,6 +250,40 @@ TEST_F(PostSend, WithoutAFreeVcbADoorbellServes) {
   EXPECT_EQ(session().handed_over(), 0xfeu);
 }
 
+TEST_F(PostSend, VcbsAreUsedInTurn) {
+  auto one = send_chain(1, 0);
+  for (unsigned i = 0; i < 20; ++i) {
+    ASSERT_EQ(post(one[0]), 0);
+    EXPECT_EQ(session().handed_over(), 1u << i % 8);
+    session().release_vcbs(session().handed_over());
+    complete(cq_, qp_, i);
+    ibv_wc wc;
+    ASSERT_EQ(ibv_poll_cq(cq_, 1, &wc), 1);
+  }
+}
+
+TEST_F(PostSend, SessionWithoutVcbsWorksByDoorbells) {
+  daemon().set_vcbs(0);
+  ibv_context* other = world_->open();
+  ASSERT_NE(other, nullptr);
+  ibv_pd* pd = ibv_alloc_pd(other);
+  ibv_cq* cq = ibv_create_cq(other, 4, nullptr, nullptr, 0);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.qp_type = IBV_QPT_RC;
+  init.cap = {4, 4, 1, 1, 0};
+  ibv_qp* qp = ibv_create_qp(pd, &init);
+  ASSERT_NE(qp, nullptr);
+  move(qp, IBV_QPS_RTS);
+  auto one = send_chain(1, 0);
+  ASSERT_EQ(ibv_post_send(qp, one.data(), &bad_), 0);
+  EXPECT_EQ(session().header().doorbell_producer.load(), 1u);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_close_device(other), 0);
+}
+
 TEST_F(PostSend, ParkedEngineIsWoken) {
   auto one = send_chain(1, 0);
   ASSERT_EQ(post(one[0]), 0);
