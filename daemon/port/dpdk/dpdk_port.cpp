@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/port/dpdk/memif_gate.hpp"
 #include "daemon/port/kernel_guard.hpp"
 
 namespace softhca::port {
@@ -86,9 +87,11 @@ Frame DpdkPort::accept(rte_mbuf* m) {
 }
 
 std::size_t DpdkPort::burst(std::span<Frame> out) {
-  // A memif peer that goes away unmaps its rings from DPDK's interrupt thread; the link is taken
-  // down first.
-  if (device_.peer_may_vanish && !carrier()) return 0;
+  std::optional<BurstGuard> guard;
+  if (device_.peer_may_vanish) {
+    guard.emplace(device_.id);
+    if (!carrier()) return 0;
+  }
   std::array<rte_mbuf*, kBurst> got;
   const auto want = static_cast<std::uint16_t>(std::min(out.size(), got.size()));
   const std::uint16_t n = rte_eth_rx_burst(device_.id, 0, got.data(), want);
@@ -138,7 +141,11 @@ void DpdkPort::transmit(const Frame& frame) {
 
 void DpdkPort::flush() {
   if (backlog_count_ == 0) return;
-  if (device_.peer_may_vanish && !carrier()) return drop_backlog();
+  std::optional<BurstGuard> guard;
+  if (device_.peer_may_vanish) {
+    guard.emplace(device_.id);
+    if (!carrier()) return drop_backlog();
+  }
   std::size_t sent = 0;
   while (sent < backlog_count_) {
     const auto want = static_cast<std::uint16_t>(std::min(backlog_count_ - sent, kBurst));
