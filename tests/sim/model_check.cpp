@@ -9,6 +9,17 @@ namespace softhca::sim {
 
 using transport::RequestKind;
 
+namespace {
+
+bool holds(const std::vector<std::byte>& memory, std::uint64_t offset,
+           std::span<const std::byte> bytes) {
+  if (bytes.empty()) return true;
+  return offset + bytes.size() <= memory.size() &&
+         std::memcmp(memory.data() + offset, bytes.data(), bytes.size()) == 0;
+}
+
+}  // namespace
+
 void Model::complete_receive(const transport::ReceiveCompletion& c) {
   Receive& r = receives_.at(c.cookie);
   require(r.drawn, "completion of a receive not drawn", c.cookie);
@@ -53,16 +64,14 @@ bool Model::matches(const Operation& op, const transport::ReceiveCompletion& c) 
   if (c.has_imm && c.imm != q.imm) return false;
   if (c.invalidated && c.imm != q.rkey.value) return false;
   if (c.from_write) return true;
-  const std::byte* got = receives_[c.cookie].bytes.data();
-  if (std::memcmp(got, pool_bytes(0, grh).data(), grh) != 0) return false;
-  return std::memcmp(got + grh, pool_bytes(op.data, q.length).data(), q.length) == 0;
+  const std::vector<std::byte>& got = receives_[c.cookie].bytes;
+  return holds(got, 0, pool_bytes(0, grh)) && holds(got, grh, pool_bytes(op.data, q.length));
 }
 
 void Model::check_write(std::uint32_t index) const {
   const Operation& op = of_peer_.operations.at(index);
   const std::uint64_t offset = op.request.remote_addr - kRegionBase;
-  require(std::memcmp(region_.data() + offset, pool_bytes(op.data, op.request.length).data(),
-                      op.request.length) == 0,
+  require(holds(region_, offset, pool_bytes(op.data, op.request.length)),
           "write completed but not in memory", index);
 }
 
