@@ -50,7 +50,8 @@ struct ReplyHeader {
   std::int32_t error;  ///< 0, or an errno value
 };
 
-/// Body of requests and replies that carry nothing but a handle (or nothing: handle 0).
+/// Body of requests and replies that carry nothing but a handle (or nothing: handle 0). That of
+/// kQueryPort is the port number.
 struct HandleBody {
   std::uint32_t handle;
   std::uint32_t reserved;

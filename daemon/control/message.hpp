@@ -33,7 +33,11 @@ class RequestBody {
     std::memcpy(out.data(), bytes_.data() + sizeof(H), count * sizeof(T));
     return true;
   }
-  bool empty() const { return bytes_.empty(); }
+  /// Nothing, which may also be said by a HandleBody of zeros.
+  bool empty() const {
+    abi::HandleBody handle;
+    return bytes_.empty() || (read(handle) && handle.handle == 0);
+  }
 
  private:
   std::span<const std::byte> bytes_;

@@ -114,7 +114,8 @@ int Session::query_device(const RequestBody& body, Reply& reply) {
 }
 
 int Session::query_port(const RequestBody& body, Reply& reply) {
-  if (!body.empty()) return EINVAL;
+  abi::HandleBody request;
+  if (!body.read(request) || request.handle != 1) return EINVAL;
   abi::PortReply out{};
   out.state = adapter_.link_up(tenant_) ? kPortActive : kPortDown;
   out.max_mtu = kMtu4096;
