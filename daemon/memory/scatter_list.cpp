@@ -94,7 +94,9 @@ using Direction = ProcessBatch::Direction;
 
 /// Both ends lie in processes: the kernel copies only to or from our own memory.
 Verdict bounce(const Run& to, const Run& from, std::uint64_t bytes) {
-  static thread_local std::array<std::byte, 64 << 10> buffer;  // stays in the second level cache
+  // Fits the second level cache. On the stack: thread-local storage would come off the small stacks
+  // that libraries give their threads.
+  std::array<std::byte, 32 << 10> buffer;
   for (std::uint64_t done = 0; done < bytes;) {
     const std::uint64_t part = std::min<std::uint64_t>(bytes - done, buffer.size());
     ProcessBatch batch;
