@@ -49,7 +49,9 @@ int serve(const resource::Config& config) {
   control::Adapter adapter{.config = config,
                            .engine = engine,
                            .worker = worker,
-                           .tenants = std::move(*tenants)};
+                           .tenants = std::move(*tenants),
+                           .vcbs = QuotaPool(config.pools.vcbs)};
+  adapter.guarantee_vcbs();
   const metrics::Source source{.engine = engine, .worker = worker, .tenants = adapter.tenants};
   auto exporter = metrics::Exporter::start(config.metrics.address, source);
   if (!exporter) return fail(exporter.error(), kExitSetup);

@@ -1,6 +1,7 @@
 #include "daemon/control/adapter.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 namespace softhca::control {
 
@@ -24,6 +25,39 @@ bool Adapter::link_up(const engine::Tenant& tenant) const {
   return std::all_of(tenant.addresses.begin(), tenant.addresses.end(), [&](const auto& address) {
     return !address.port || engine.ports()[address.port->value]->port->link_up();
   });
+}
+
+void Adapter::guarantee_vcbs() {
+  for (const auto& tenant : tenants) {
+    const resource::TenantConfig& entry = config.tenants[tenant->id.value];
+    tenant->vcbs.may_share = entry.shared;
+    [[maybe_unused]] const bool given = vcbs.set_guarantee(tenant->vcbs, entry.vcbs);
+    assert(given);
+  }
+}
+
+Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, std::uint32_t most) {
+  VcbRun run;
+  while (run.count < most && vcbs.take(tenant.vcbs)) ++run.count;
+  collect::FunctionTable& functions = engine.functions();
+  // Sessions come and go: a long enough run may be lacking although enough VCBs are free.
+  std::optional<VcbId> first;
+  while (run.count > 0 && !(first = functions.find_unassigned(run.count))) {
+    vcbs.put(tenant.vcbs);
+    --run.count;
+  }
+  if (run.count == 0) return run;
+  run.first = *first;
+  [[maybe_unused]] const auto assigned = functions.assign(run.first, run.count, tenant.id, tenant.group);
+  assert(assigned);  // just found free
+  return run;
+}
+
+void Adapter::give_back_vcbs(engine::Tenant& tenant, const VcbRun& run) {
+  if (run.count == 0) return;
+  [[maybe_unused]] const auto released = engine.functions().release(run.first, run.count);
+  assert(released);  // the engine has let go of them
+  for (std::uint32_t i = 0; i < run.count; ++i) vcbs.put(tenant.vcbs);
 }
 
 }  // namespace softhca::control

@@ -17,6 +17,7 @@ struct Adapter {
   engine::Engine& engine;
   engine::Worker& worker;
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  QuotaPool vcbs;  ///< who may have how many (A1, A2); which ones: engine.functions()
 
   // Names that are unique in the adapter, never used again.
   std::uint32_t next_pd = 1;
@@ -25,6 +26,16 @@ struct Adapter {
   /// Payload bytes of the largest packet a tenant's addresses can carry, as a path MTU (256..4096).
   std::uint32_t path_mtu(const engine::Tenant& tenant) const;
   bool link_up(const engine::Tenant& tenant) const;
+
+  /// Set-up: gives every tenant its guarantee. The configuration has been checked for overcommit.
+  void guarantee_vcbs();
+  /// A run of VCBs for a session, as many up to `most` as the tenant may still have; none: count 0.
+  struct VcbRun {
+    VcbId first;
+    std::uint32_t count = 0;
+  };
+  VcbRun take_vcbs(engine::Tenant& tenant, std::uint32_t most);
+  void give_back_vcbs(engine::Tenant& tenant, const VcbRun& run);
 };
 
 /// The largest of 256, 512, .. 4096 whose packets, with all headers, fit an IP MTU of `bytes`.

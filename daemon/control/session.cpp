@@ -1,7 +1,5 @@
 #include "daemon/control/session.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <array>
 #include <cerrno>
 
@@ -36,21 +34,20 @@ Session::Session(Adapter& adapter, engine::Tenant& tenant, UniqueFd socket, Peer
       ahs_(adapter.config.pools.address_handles) {}
 
 Session::~Session() {
-  if (!engine_session_) return;
-  adapter_.worker.run([this](engine::Engine& engine) {
-    for (auto& [qpn, qp] : qps_) engine.remove(qp->engine);
-    ahs_.for_each([&](std::uint32_t, Ah& ah) { engine.remove_address_handle(ah.handle); });
-    cqs_.for_each([&](std::uint32_t, Cq& cq) { engine.remove(cq.engine); });
-    mrs_.for_each([&](std::uint32_t, Mr& mr) {
-      tenant_.counters.memory_regions.subtract();
-      tenant_.counters.registered_bytes.subtract(mr.length);
+  if (engine_session_) {
+    adapter_.worker.run([this](engine::Engine& engine) {
+      for (auto& [qpn, qp] : qps_) engine.remove(qp->engine);
+      ahs_.for_each([&](std::uint32_t, Ah& ah) { engine.remove_address_handle(ah.handle); });
+      cqs_.for_each([&](std::uint32_t, Cq& cq) { engine.remove(cq.engine); });
+      mrs_.for_each([&](std::uint32_t, Mr& mr) {
+        tenant_.counters.memory_regions.subtract();
+        tenant_.counters.registered_bytes.subtract(mr.length);
+      });
+      adapter_.worker.unwatch(*engine_session_);
+      engine.remove(*engine_session_);
     });
-    adapter_.worker.unwatch(*engine_session_);
-    engine.remove(*engine_session_);
-  });
-  const auto released = adapter_.engine.functions().release(engine_session_->first_vcb,
-                                                            engine_session_->view.vcbs());
-  if (!released) spdlog::error("releasing VCBs: {}", released.error().message);
+  }
+  adapter_.give_back_vcbs(tenant_, vcbs_);
 }
 
 bool Session::serve() {

@@ -147,6 +147,7 @@ class Session {
   PeerIdentity peer_;
   UniqueFd pidfd_;
   bool greeted_ = false;
+  Adapter::VcbRun vcbs_;
 
   SealedMemory session_memory_;
   UniqueFd wake_;

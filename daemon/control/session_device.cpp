@@ -43,13 +43,10 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   process_ = *process;
 
   const resource::TenantConfig& tenant = adapter_.config.tenants[tenant_.id.value];
-  collect::FunctionTable& functions = adapter_.engine.functions();
-  std::uint32_t vcbs = std::min(tenant.vcbs_per_process, abi::kMaxVcbsPerSession);
   // Without VCBs a process works through doorbells alone.
-  const auto bar = functions.find_unassigned(vcbs);
-  if (!bar) vcbs = 0;
+  vcbs_ = adapter_.take_vcbs(tenant_, std::min(tenant.vcbs_per_process, abi::kMaxVcbsPerSession));
 
-  auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs));
+  auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.count));
   if (!memory) return memory.error().code;
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
@@ -59,12 +56,10 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   if (!wake_) return errno;
 
   session_memory_ = std::move(*memory);
-  shm::SessionView::format(session_memory_.base(), vcbs);
-  const VcbId first = bar.value_or(VcbId(0));
-  if (!functions.assign(first, vcbs, tenant_.id, tenant_.group)) return ENOMEM;
+  shm::SessionView::format(session_memory_.base(), vcbs_.count);
   engine_session_ = std::make_unique<engine::Session>(
-      SessionId(adapter_.next_session++), tenant_, shm::SessionView(session_memory_.base(), vcbs),
-      first);
+      SessionId(adapter_.next_session++), tenant_,
+      shm::SessionView(session_memory_.base(), vcbs_.count), vcbs_.first);
   engine_session_->async_fd = async_.get();
   engine_session_->wake_fd = wake_.get();
   adapter_.worker.run([this](engine::Engine& engine) {
@@ -73,7 +68,7 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   });
   greeted_ = true;
 
-  reply.write(abi::HelloReply{.vcbs = vcbs,
+  reply.write(abi::HelloReply{.vcbs = vcbs_.count,
                               .session = engine_session_->id.value,
                               .daemon_pid = static_cast<std::uint32_t>(::getpid()),
                               .reserved = 0});

@@ -118,8 +118,11 @@ void Engine::push_completion(CompletionQueue& cq, const shm::Completion& complet
     cq.failed = true;
     counters.cq_overflows.add();
     raise(*cq.session, cq.user_handle, EventType::kCqError);
-    for (QueuePair* qp : queue_pairs_)
-      if (qp != nullptr && (qp->send_cq == &cq || qp->receive_cq == &cq)) qp->error_pending = true;
+    for (QueuePair* qp : queue_pairs_) {
+      if (qp == nullptr || (qp->send_cq != &cq && qp->receive_cq != &cq)) continue;
+      qp->error_pending = true;
+      make_ready(*qp);
+    }
     return;
   }
   counters.completions.add();

@@ -14,6 +14,7 @@ class QpEnvironment final : public transport::Environment {
                              const transport::PayloadSource& payload) override;
   Verdict store_response(std::uint32_t cookie, std::uint32_t offset,
                          std::span<const std::byte> payload) override;
+  void request_sent(std::uint32_t cookie) override;
   void complete_request(std::uint32_t cookie, Verdict verdict) override;
 
   Verdict check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,

@@ -9,6 +9,7 @@
 
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/net.hpp"
+#include "daemon/base/quota.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/collect/pcb_pool.hpp"
@@ -33,6 +34,7 @@ struct Tenant {
   TenantId id;
   std::string name;
   collect::GroupId group;
+  Quota vcbs;  ///< held by its sessions; written by the control thread
   bool kick_blocked = false;  ///< a queue pair waits for room in the dedicated kick list
   struct Address {
     Gid gid;

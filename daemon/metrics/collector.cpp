@@ -127,6 +127,10 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
             static_cast<double>(tenant.counters.registered_bytes.value()));
   out.gauge("softhca_sessions", "Opened device contexts.", labels,
             tenant.counters.sessions.value());
+  out.gauge("softhca_vcbs_guaranteed", "VCBs the tenant is guaranteed.", labels,
+            tenant.vcbs.guaranteed.value());
+  out.gauge("softhca_vcbs_in_use", "VCBs held by the tenant's processes.", labels,
+            tenant.vcbs.in_use.value());
   out.gauge("softhca_pcbs_guaranteed", "PCBs the tenant is guaranteed.", labels,
             group.pcbs.guaranteed.value());
   out.gauge("softhca_pcbs_in_use", "PCBs in use, without dedicated ones.", labels,

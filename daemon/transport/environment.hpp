@@ -136,6 +136,9 @@ class Environment {
   /// Puts `payload` at `offset` of the local scatter list of request `cookie` (read, atomic).
   virtual Verdict store_response(std::uint32_t cookie, std::uint32_t offset,
                                  std::span<const std::byte> payload) = 0;
+  /// RC: the last packet of the request has gone; it now waits for the peer (mechanism A11). Comes
+  /// again after a retransmission.
+  virtual void request_sent(std::uint32_t /*cookie*/) {}
   /// The request is over; called once for each, in order. `cookie` is free afterwards.
   virtual void complete_request(std::uint32_t cookie, Verdict verdict) = 0;
 

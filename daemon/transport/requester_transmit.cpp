@@ -118,7 +118,10 @@ void Requester::note_sent(Environment& env, const Slot& slot, std::uint32_t inde
   next_psn_ = next_psn_ + (end - index);
   if (next_psn_.is_after(sent_end_)) sent_end_ = next_psn_;
   if (awaits_response(slot.request.kind)) ++reads_in_flight_;
-  if (end == slot.packets) ++next_;
+  if (end == slot.packets) {
+    ++next_;
+    env.request_sent(slot.request.cookie);
+  }
   unasked_ = asked ? 0 : unasked_ + 1;
   if (ack_deadline_ == kNever) start_timer(now);
 }
