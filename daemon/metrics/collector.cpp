@@ -188,12 +188,20 @@ void add_port(Families& out, const engine::PortBinding& binding) {
   count("softhca_port_no_buffer_total", "Sends put off for want of a frame.",
         binding.drops.no_buffer.value());
   const auto drop = [&](const char* reason, const Counter& counter) {
-    out.counter("softhca_port_dropped_frames_total", "Received frames dropped.",
+    out.counter("softhca_port_dropped_packets_total", "Received RoCE packets dropped.",
                 {{"port", binding.name}, {"reason", reason}},
                 static_cast<double>(counter.value()));
   };
-  for (std::size_t i = 1; i < binding.drops.parse.size(); ++i)
-    drop(wire::name(static_cast<wire::DropReason>(i)), binding.drops.parse[i]);
+  std::uint64_t foreign = 0;
+  for (std::size_t i = 1; i < binding.drops.parse.size(); ++i) {
+    const auto reason = static_cast<wire::DropReason>(i);
+    if (wire::is_foreign(reason)) {
+      foreign += binding.drops.parse[i].value();
+    } else {
+      drop(wire::name(reason), binding.drops.parse[i]);
+    }
+  }
+  count("softhca_port_foreign_frames_total", "Frames that are no RoCE packets.", foreign);
   for (std::size_t i = 0; i < binding.drops.frame.size(); ++i)
     drop(engine::name_of(static_cast<engine::FrameDrop>(i)), binding.drops.frame[i]);
 }
