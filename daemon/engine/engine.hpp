@@ -123,6 +123,8 @@ class Engine {
   void apply_attributes(QueuePair& qp);
   void enter_drain(QueuePair& qp, bool notify);
   void enter_error(QueuePair& qp);
+  /// Sends an asynchronous event: `element` is the user handle of the object, or the port number.
+  void raise(Session& session, std::uint64_t element, EventType type);
   /// Can messages to `gid` stay inside this daemon?
   bool is_local(const Gid& gid) const { return local_gids_.contains(gid); }
 
@@ -173,6 +175,7 @@ class Engine {
   // engine_schedule.cpp
   std::size_t fetch_commands();
   bool fetch_one(QueuePair& qp, std::uint32_t sequence);
+  void room_in_kick_list(Tenant& tenant);
   std::size_t start_commands();
   void prepare(QueuePair& qp, PcbId pcb);
 
@@ -215,8 +218,8 @@ class Engine {
   void refuse_local(QueuePair& qp, QueuePair& peer, Verdict verdict);
   void end_local(QueuePair& qp, Verdict verdict);
   void deliver_datagram(QueuePair& qp, const transport::Request& request, const AddressPath& path);
-  void receive_datagram(QueuePair& qp, QueuePair& peer, const transport::Request& request,
-                        const AddressPath& path);
+  Verdict receive_datagram(QueuePair& qp, QueuePair& peer, const transport::Request& request,
+                           const AddressPath& path);
 
   // engine_wire.cpp
   std::size_t receive_frames();
@@ -236,11 +239,11 @@ class Engine {
   void complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion);
   shm::Take draw(QueuePair& qp);
   void check_limit(SharedReceiveQueue& srq);
-  void raise(Session& session, std::uint64_t element, EventType type);
   void deliver_completion_events();
   void retry_deferred_events();
 
   // engine_states.cpp
+  void fail_later(QueuePair& qp);
   void flush(QueuePair& qp);
   void flush_receives(QueuePair& qp);
   void discard_commands(QueuePair& qp);

@@ -77,6 +77,7 @@ void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
     completion.opcode = opcode_of(header.opcode);
     push_completion(*qp.send_cq, completion, false);
   }
+  if (verdict != Verdict::kOk && qp.state != QpState::kError) fail_later(qp);
   --qp.started;
   release_command(pcb);
   if (qp.started == 0) {
@@ -119,9 +120,7 @@ void Engine::push_completion(CompletionQueue& cq, const shm::Completion& complet
     counters.cq_overflows.add();
     raise(*cq.session, cq.user_handle, EventType::kCqError);
     for (QueuePair* qp : queue_pairs_) {
-      if (qp == nullptr || (qp->send_cq != &cq && qp->receive_cq != &cq)) continue;
-      qp->error_pending = true;
-      make_ready(*qp);
+      if (qp != nullptr && (qp->send_cq == &cq || qp->receive_cq == &cq)) fail_later(*qp);
     }
     return;
   }
@@ -139,12 +138,12 @@ void Engine::complete_receive(QueuePair& qp, const transport::ReceiveCompletion&
   out.byte_len = completion.byte_len;
   out.imm = completion.imm;
   out.status = status_of(completion.verdict);
-  out.opcode = completion.from_write ? CompletionOpcode::kReceiveRdmaWithImm
-                                     : CompletionOpcode::kReceive;
-  out.flags = static_cast<std::uint8_t>(
-      (completion.has_grh ? abi::kCompletionGrh : 0) |
-      (completion.has_imm ? abi::kCompletionWithImm : 0) |
-      (completion.invalidated ? abi::kCompletionWithInvalidate : 0));
+  out.opcode =
+      completion.from_write ? CompletionOpcode::kReceiveRdmaWithImm : CompletionOpcode::kReceive;
+  out.flags =
+      static_cast<std::uint8_t>((completion.has_grh ? abi::kCompletionGrh : 0) |
+                                (completion.has_imm ? abi::kCompletionWithImm : 0) |
+                                (completion.invalidated ? abi::kCompletionWithInvalidate : 0));
   out.is_receive = true;
   out.source_qpn = completion.source.value;
   qp.receive_drawn = false;
@@ -160,7 +159,7 @@ shm::Take Engine::draw(QueuePair& qp) {
     if (take == shm::Take::kHostile) {
       qp.tenant->counters.hostile_memory.add();
       raise(*qp.session, qp.user_handle, EventType::kQpFatal);
-      qp.error_pending = true;
+      fail_later(qp);
     }
     return take;
   }
@@ -221,8 +220,7 @@ void Engine::retry_deferred_events() {
   std::erase_if(deferred_events_, [this](const PendingEvent& event) {
     return events_.async_event(event.fd, event.element, event.type);
   });
-  deferred_retry_ =
-      deferred_cqs_.empty() && deferred_events_.empty() ? kNever : now_ + kEventRetry;
+  deferred_retry_ = deferred_cqs_.empty() && deferred_events_.empty() ? kNever : now_ + kEventRetry;
 }
 
 }  // namespace softhca::engine

@@ -70,7 +70,9 @@ Engine::LocalStep Engine::step_local(QueuePair& qp, std::uint32_t& budget) {
     return LocalStep::kPolling;
   }
 
-  const std::uint32_t bytes = std::min(budget, request.length - progress.offset);
+  // An atomic runs whole, or it would run twice.
+  const std::uint32_t bytes =
+      is_atomic(request.kind) ? request.length : std::min(budget, request.length - progress.offset);
   if (request.length != 0) {
     bool remote_fault = false;
     const Verdict verdict = is_atomic(request.kind)
@@ -78,14 +80,14 @@ Engine::LocalStep Engine::step_local(QueuePair& qp, std::uint32_t& budget) {
                                 : move_local(qp, *peer, request, bytes, remote_fault);
     if (verdict != Verdict::kOk) {
       if (remote_fault) {
-        refuse_local(qp, *peer, verdict);
+        refuse_local(qp, *peer, is_send(request.kind) ? Verdict::kRemoteOperation : verdict);
       } else {
         end_local(qp, verdict);
       }
       return LocalStep::kGoOn;
     }
   }
-  budget -= bytes;
+  budget -= std::min(budget, bytes);
   progress.offset += bytes;
   if (progress.offset == request.length) finish_local(qp, *peer, request);
   return LocalStep::kGoOn;
@@ -183,13 +185,16 @@ Engine::LocalStep Engine::begin_local(QueuePair& qp, QueuePair& peer, const Requ
 }
 
 Engine::LocalStep Engine::draw_local(QueuePair& qp, QueuePair& peer, const Request& request) {
-  const shm::Take take = draw(peer);
-  if (take == shm::Take::kHostile) {
-    if (peer.error_pending) enter_error(peer);
-    return wait_for_peer(qp);
-  }
+  // A receive whose message broke off (the sender was reset, or it did not fit) serves the next.
+  const shm::Take take = peer.receive_drawn ? shm::Take::kTaken : draw(peer);
+  if (take == shm::Take::kHostile) return wait_for_peer(qp);
   if (take == shm::Take::kEmpty) return wait_for_receive(qp, peer);
   if (is_send(request.kind) && request.length > peer.receive.bytes) {
+    if (qp.type == QpType::kUc) {
+      QpEnvironment(*this, peer).count(transport::Count::kBadLength, 1);
+      end_local(qp, Verdict::kOk);
+      return LocalStep::kGoOn;
+    }
     complete_receive(peer, {.verdict = Verdict::kLocalLength});
     refuse_local(qp, peer, Verdict::kRemoteInvalidRequest);
     return LocalStep::kGoOn;
@@ -213,10 +218,12 @@ Verdict Engine::move_local(QueuePair& qp, QueuePair& peer, const Request& reques
   memory::ScatterList far;
   remote_fault = true;
   if (is_send(request.kind)) {
-    if (receive_list(peer, offset, bytes, far) != Verdict::kOk) return Verdict::kRemoteOperation;
+    const Verdict verdict = receive_list(peer, offset, bytes, far);
+    if (verdict != Verdict::kOk) return verdict;
   } else {
     const std::uint64_t addr = request.remote_addr + offset;
-    memory::Region* region = remote_region(peer, request.rkey, addr, bytes, access_of(request.kind));
+    memory::Region* region =
+        remote_region(peer, request.rkey, addr, bytes, access_of(request.kind));
     if (region == nullptr) return Verdict::kRemoteAccess;
     far.entries[0] = {region, region->offset_of(addr), bytes};
     far.count = 1;
@@ -268,7 +275,6 @@ void Engine::finish_local(QueuePair& qp, QueuePair& peer, const Request& request
     completion.solicited = request.solicited;
     completion.imm = request.imm;
     complete_receive(peer, completion);
-    if (peer.error_pending) enter_error(peer);
   }
   TenantCounters& counters = qp.tenant->counters;
   counters.local_messages.add();
@@ -277,24 +283,27 @@ void Engine::finish_local(QueuePair& qp, QueuePair& peer, const Request& request
 }
 
 /// The peer answers with a fatal NAK: both ends go to the error state (UC: the message is lost).
+/// The peer does so later, for it may be this very queue pair.
 void Engine::refuse_local(QueuePair& qp, QueuePair& peer, Verdict verdict) {
-  if (qp.type == QpType::kUc && verdict != Verdict::kRemoteInvalidRequest) {
-    end_local(qp, Verdict::kOk);
-    return;
+  const bool uc = qp.type == QpType::kUc;
+  std::optional<transport::AsyncEvent> event;
+  if (verdict == Verdict::kRemoteOperation) {
+    // The peer's own receive is to blame: its consumer learns the cause there (IBA 9.9.3).
+    complete_receive(peer, {.verdict = Verdict::kLocalProtection});
+  } else if (uc) {
+    return end_local(qp, Verdict::kOk);
+  } else {
+    event = verdict == Verdict::kRemoteAccess ? transport::AsyncEvent::kAccessError
+                                              : transport::AsyncEvent::kInvalidRequest;
   }
-  QpEnvironment remote(*this, peer);
-  remote.enter_error(verdict == Verdict::kRemoteAccess
-                         ? transport::AsyncEvent::kAccessError
-                         : transport::AsyncEvent::kInvalidRequest);
-  enter_error(peer);
-  end_local(qp, qp.type == QpType::kUc ? Verdict::kOk : verdict);
+  QpEnvironment(*this, peer).enter_error(event);
+  end_local(qp, uc ? Verdict::kOk : verdict);
 }
 
 void Engine::end_local(QueuePair& qp, Verdict verdict) {
   const PcbId pcb(qp.queue.front().cookie);
   qp.queue.pop();
   qp.progress = LocalProgress{};
-  if (verdict != Verdict::kOk) qp.error_pending = true;
   complete_command(qp, pcb, verdict);
 }
 
@@ -303,31 +312,34 @@ void Engine::end_local(QueuePair& qp, Verdict verdict) {
 void Engine::deliver_datagram(QueuePair& qp, const Request& request, const AddressPath& path) {
   const abi::CommandHeader& header = pcbs_.pcb(PcbId(request.cookie)).header;
   QueuePair* peer = find(Qpn(header.remote_qpn));
-  const std::uint32_t qkey =
-      (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
+  const std::uint32_t qkey = (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
   auto& counters = qp.tenant->counters;
-  const PcbId pcb(request.cookie);
-  if (peer == nullptr || peer->type != QpType::kUd || !may_receive(peer->state)) {
+  Verdict verdict = Verdict::kOk;
+  if (peer == nullptr || peer->type != QpType::kUd || !may_receive(peer->state) ||
+      peer->error_pending || !has_address(*peer->tenant, path.destination)) {
     counters.transport[static_cast<std::size_t>(transport::Count::kBadState)].add();
   } else if (peer->qkey != qkey) {
     peer->tenant->counters.transport[static_cast<std::size_t>(transport::Count::kBadQkey)].add();
   } else {
-    receive_datagram(qp, *peer, request, path);
+    verdict = receive_datagram(qp, *peer, request, path);
   }
-  complete_command(qp, pcb, qp.error_pending ? Verdict::kLocalProtection : Verdict::kOk);
+  complete_command(qp, PcbId(request.cookie), verdict);
 }
 
-void Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& request,
-                              const AddressPath& path) {
+/// How the datagram ends for its sender.
+Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& request,
+                                 const AddressPath& path) {
   QpEnvironment remote(*this, peer);
   const std::uint32_t length = request.length + transport::kRoutingHeaderBytes;
   // A receive too small for an earlier datagram stays drawn and serves the next (IBA 9.8.3.2.2).
   if (!peer.receive_drawn && draw(peer) != shm::Take::kTaken) {
     remote.count(transport::Count::kReceiveDropped, 1);
-    if (peer.error_pending) enter_error(peer);
-    return;
+    return Verdict::kOk;
   }
-  if (length > peer.receive.bytes) return remote.count(transport::Count::kBadLength, 1);
+  if (length > peer.receive.bytes) {
+    remote.count(transport::Count::kBadLength, 1);
+    return Verdict::kOk;
+  }
 
   const bool has_imm = request.kind == RequestKind::kSendImm;
   const wire::Opcode opcode = has_imm ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly;
@@ -345,13 +357,14 @@ void Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& req
     verdict = receive_list(peer, transport::kRoutingHeaderBytes, request.length, far);
   if (verdict == Verdict::kOk)
     verdict = move_message(qp, request, 0, request.length, far.view(), remote_fault);
-  if (verdict != Verdict::kOk && remote_fault) {
-    complete_receive(peer, {.verdict = Verdict::kLocalProtection});
-    return enter_error(peer);
-  }
+  // Otherwise the receive stays drawn and serves the next datagram.
+  if (verdict != Verdict::kOk && !remote_fault) return Verdict::kLocalProtection;
+  // It may have been drawn for a frame that did not fit: the responder must forget it.
+  peer.ud_responder.reset();
   if (verdict != Verdict::kOk) {
-    qp.error_pending = true;
-    return;  // the receive stays drawn and serves the next datagram
+    complete_receive(peer, {.verdict = Verdict::kLocalProtection});
+    fail_later(peer);
+    return Verdict::kOk;
   }
   qp.tenant->counters.local_messages.add();
   qp.tenant->counters.local_bytes.add(request.length);
@@ -361,7 +374,7 @@ void Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& req
                           .has_grh = true,
                           .imm = request.imm,
                           .source = qp.qpn});
-  if (peer.error_pending) enter_error(peer);
+  return Verdict::kOk;
 }
 
 }  // namespace softhca::engine

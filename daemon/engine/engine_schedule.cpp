@@ -64,6 +64,12 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   return true;
 }
 
+void Engine::room_in_kick_list(Tenant& tenant) {
+  if (!tenant.kick_blocked) return;
+  tenant.kick_blocked = false;
+  scheduler_.unblock_all(tenant.id);
+}
+
 std::size_t Engine::start_commands() {
   std::size_t started = 0;
   for (; started < kStartsPerStep; ++started) {

@@ -52,12 +52,9 @@ void Engine::start(PcbId pcb) {
   const CommandContext& command = commands_[pcb.value];
   QueuePair& qp = *queue_pairs_[command.slot];
   scheduler_.started(schedule::QpSlot(qp.slot));
-  if (pcbs_.state(pcb).use == collect::PcbUse::kDedicated && qp.tenant->kick_blocked) {
-    qp.tenant->kick_blocked = false;
-    scheduler_.unblock_all(qp.tenant->id);
-  }
-  // Draining (SQD): nothing begins. And nothing overtakes a command that waits.
-  if (qp.state == QpState::kSqd || !qp.held.empty()) {
+  if (pcbs_.state(pcb).use == collect::PcbUse::kDedicated) room_in_kick_list(*qp.tenant);
+  // Draining (SQD), or about to fail: nothing begins. And nothing overtakes a command that waits.
+  if (qp.state == QpState::kSqd || qp.error_pending || !qp.held.empty()) {
     qp.held.push_back(commands_.data(), pcb.value);
     return;
   }
@@ -67,6 +64,12 @@ void Engine::start(PcbId pcb) {
 void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   ++qp.started;
   if (!may_send(qp.state)) return complete_command(qp, pcb, Verdict::kFlushed);
+  // More than the send queue holds: no honest process has so many under way.
+  if (qp.started > qp.send_ring.entries()) {
+    qp.tenant->counters.hostile_memory.add();
+    raise(*qp.session, qp.user_handle, EventType::kQpFatal);
+    return complete_command(qp, pcb, Verdict::kLocalQpOperation);
+  }
 
   transport::Request request;
   const Verdict verdict = build_request(qp, pcb, request);
@@ -91,17 +94,18 @@ void Engine::fail_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
   }
   qp.tenant->counters.malformed_commands.add();
   complete_command(qp, pcb, verdict);
-  enter_error(qp);
 }
 
-/// Called when what kept commands waiting may be over.
+/// Called when what kept commands waiting may be over, also while it is running.
 void Engine::release_held(QueuePair& qp) {
-  while (!qp.held.empty() && qp.state != QpState::kSqd) {
-    const std::uint32_t pcb = qp.held.front();
-    qp.held.pop_front(commands_.data());
+  if (qp.releasing) return;
+  qp.releasing = true;
+  while (!qp.held.empty() && qp.state != QpState::kSqd && !qp.error_pending) {
+    const std::uint32_t pcb = qp.held.pop_front(commands_.data());
     dispatch(qp, PcbId(pcb));
-    if (qp.held.front() == pcb) return;  // still waiting for those before it
+    if (qp.held.front() == pcb) break;  // still waiting for those before it
   }
+  qp.releasing = false;
 }
 
 Verdict Engine::build_request(const QueuePair& qp, PcbId pcb, transport::Request& out) {

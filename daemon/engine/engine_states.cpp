@@ -7,6 +7,7 @@ namespace softhca::engine {
 void Engine::apply_attributes(QueuePair& qp) {
   qp.frame_valid_until = Time{};
   qp.requester.configure(qp.rc);
+  qp.responder.configure(qp.rc);
   const transport::UcAttributes uc{
       .mtu = qp.rc.mtu, .destination = qp.destination, .pkey = qp.rc.pkey};
   qp.uc_requester.configure(uc);
@@ -20,8 +21,6 @@ void Engine::apply_attributes(QueuePair& qp) {
 void Engine::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
   qp.local = qp.type != QpType::kUd && is_local(qp.path.destination);
   qp.udp_source_port = wire::source_port(qp.path.flow_label, qp.qpn, qp.destination);
-  qp.frame_valid_until = Time{};
-  qp.responder.configure(qp.rc);
   apply_attributes(qp);
   qp.responder.reset(rq_psn);
   qp.uc_responder.reset(rq_psn);
@@ -52,6 +51,12 @@ void Engine::check_drained(QueuePair& qp) {
   if (qp.state != QpState::kSqd || qp.started != 0 || !qp.sqd_notify) return;
   qp.sqd_notify = false;
   raise(*qp.session, qp.user_handle, EventType::kSendQueueDrained);
+}
+
+/// To the error state as soon as whatever is being done to it is over.
+void Engine::fail_later(QueuePair& qp) {
+  qp.error_pending = true;
+  make_ready(qp);
 }
 
 /// All types go to ERR, as Linux rxe does it; IBA 10.3.1 would let UC and UD stop at SQE.
@@ -130,6 +135,7 @@ void Engine::discard_commands(QueuePair& qp) {
     release_command(PcbId(i));
   }
   qp.started = 0;
+  room_in_kick_list(*qp.tenant);
 }
 
 }  // namespace softhca::engine

@@ -4,8 +4,8 @@
 namespace softhca::engine {
 namespace {
 
-constexpr std::size_t kRunsPerStep = 64;    ///< queue pairs served in one poll step
-constexpr unsigned kPacketsPerRun = 32;     ///< packets one of them may send in a row
+constexpr std::size_t kRunsPerStep = 64;  ///< queue pairs served in one poll step
+constexpr unsigned kPacketsPerRun = 32;   ///< packets one of them may send in a row
 constexpr std::size_t kDatagramsPerRun = 32;
 
 // In the error state receives may still be posted, and nobody rings for them: they are looked for
@@ -29,6 +29,10 @@ std::size_t Engine::run_ready() {
 
 /// True when it could go on right away.
 bool Engine::run(QueuePair& qp) {
+  if (qp.error_pending) {
+    enter_error(qp);
+    return false;
+  }
   QpEnvironment env(*this, qp);
   bool more = false;
   if (qp.type == QpType::kUd) {
@@ -94,7 +98,7 @@ void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
 
 bool Engine::run_datagrams(QueuePair& qp) {
   for (std::size_t i = 0; i < kDatagramsPerRun; ++i) {
-    if (qp.queue.empty() || !may_send(qp.state)) return false;
+    if (qp.queue.empty() || (qp.state != QpState::kRts && qp.state != QpState::kSqd)) return false;
     const transport::Request request = qp.queue.front();
     qp.queue.pop();
     if (!run_datagram(qp, request)) {
@@ -127,8 +131,7 @@ bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
   qp.udp_source_port = ah->path.flow_label != 0 ? wire::source_port(ah->path.flow_label)
                                                 : wire::datagram_source_port(qp.qpn);
   // A Q_Key with the high bit set stands for that of the queue pair (IBA 10.2.5).
-  const std::uint32_t qkey =
-      (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
+  const std::uint32_t qkey = (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
   return qp.ud_requester.transmit(env, request, Qpn(header.remote_qpn), qkey) != Verdict::kBusy;
 }
 

@@ -69,8 +69,8 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
   if ((parsed.headers.pkey & 0x7fff) != 0x7fff) return drop(FrameDrop::kPartitionKey);
   if (qp->type == QpType::kUd) {
     if (!has_address(*qp->tenant, parsed.destination)) return drop(FrameDrop::kUnknownAddress);
-  } else if (may_receive(qp->state) &&
-             (parsed.destination != qp->path.source || parsed.source != qp->path.destination)) {
+  } else if (qp->local || (may_receive(qp->state) && (parsed.destination != qp->path.source ||
+                                                      parsed.source != qp->path.destination))) {
     return drop(FrameDrop::kForeignPeer);
   }
   receive_packet(*qp, parsed);
@@ -145,8 +145,8 @@ Verdict Engine::fill(QueuePair& qp, const transport::PayloadSource& payload,
                      std::span<std::byte> out) {
   if (payload.from == transport::PayloadSource::From::kRequest)
     return gather_message(qp, PcbId(payload.cookie), payload.offset, out);
-  memory::Region* region = remote_region(qp, payload.rkey, payload.addr, payload.length,
-                                         transport::RemoteAccess::kRead);
+  memory::Region* region =
+      remote_region(qp, payload.rkey, payload.addr, payload.length, transport::RemoteAccess::kRead);
   if (region == nullptr) return Verdict::kRemoteAccess;
   return memory::read(*region, region->offset_of(payload.addr), out);
 }

@@ -58,7 +58,8 @@ Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::R
 }
 
 std::optional<transport::ReceiveTicket> QpEnvironment::draw_receive() {
-  if (engine_.draw(qp_) != shm::Take::kTaken) return std::nullopt;
+  // One may be left of a local datagram that did not fit.
+  if (!qp_.receive_drawn && engine_.draw(qp_) != shm::Take::kTaken) return std::nullopt;
   return transport::ReceiveTicket{.cookie = 0, .capacity = qp_.receive.bytes};
 }
 
@@ -88,7 +89,7 @@ std::optional<std::uint32_t> QpEnvironment::receive_credits() {
 
 void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
   if (event) raise_event(*event);
-  qp_.error_pending = true;
+  engine_.fail_later(qp_);
 }
 
 void QpEnvironment::raise_event(transport::AsyncEvent event) {

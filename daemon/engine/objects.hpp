@@ -194,6 +194,7 @@ struct QueuePair {
   std::uint32_t started = 0;   ///< of them handed to the transport
   bool sqd_notify = false;
   bool error_pending = false;  ///< to be flushed after the current call
+  bool releasing = false;      ///< release_held() is at work
   bool discarding = false;     ///< being reset or removed: nothing is completed
   bool last_wqe_raised = false;
   bool established_raised = false;
