@@ -1,0 +1,235 @@
+#include "tests/unit/engine/process.hpp"
+
+namespace softhca::engine {
+
+std::optional<Completed> TestCq::poll() {
+  auto* elements =
+      reinterpret_cast<abi::CompletionElement*>(memory_.base() + sizeof(abi::CompletionRingHeader));
+  const abi::CompletionElement& e = elements[consumer_ & (entries_ - 1)];
+  const std::uint32_t owner = e.owner.load(std::memory_order_acquire);
+  if ((owner & abi::kPhaseBit) != abi::phase_of(consumer_, entries_)) return std::nullopt;
+  const Completed out{e.qpn,
+                      e.index,
+                      e.byte_len,
+                      e.imm,
+                      static_cast<abi::CompletionStatus>(e.status),
+                      static_cast<abi::CompletionOpcode>(e.opcode),
+                      e.flags,
+                      e.is_receive != 0,
+                      owner & 0xffffff};
+  header().consumer.store(++consumer_, std::memory_order_release);
+  return out;
+}
+
+std::vector<Completed> TestCq::poll_all() {
+  std::vector<Completed> all;
+  while (const auto c = poll()) all.push_back(*c);
+  return all;
+}
+
+void ReceivePoster::post(std::uint32_t index, const std::vector<abi::ScatterGather>& list) {
+  abi::ReceiveElement& e = element(count_);
+  e = {index, static_cast<std::uint32_t>(list.size()), 0};
+  std::memcpy(static_cast<void*>(&e + 1), list.data(), list.size() * sizeof list[0]);
+  producer().store(++count_, std::memory_order_release);
+}
+
+Process::Process(Adapter& owner, Tenant& of, std::uint32_t vcbs)
+    : adapter(owner), tenant(of), pd(owner.next_pd++), vcbs_(vcbs) {
+  auto memory = SealedMemory::create("engine-test", abi::session_bytes(vcbs));
+  EXPECT_TRUE(memory);
+  memory_ = std::move(*memory);
+  shm::SessionView::format(memory_.base(), vcbs);
+  EXPECT_TRUE(adapter.engine.functions().assign(adapter.next_vcb, vcbs, tenant.id, tenant.group));
+  session = std::make_unique<Session>(SessionId(adapter.next_session++), tenant,
+                                      shm::SessionView(memory_.base(), vcbs), adapter.next_vcb);
+  session->async_fd = static_cast<int>(100 + session->id.value);
+  adapter.next_vcb = VcbId(adapter.next_vcb.value + vcbs);
+  adapter.engine.install(*session);
+}
+
+void Process::end() {
+  if (!session) return;
+  Engine& engine = adapter.engine;
+  for (const auto& qp : qps) engine.remove(qp->qp);
+  for (const std::uint32_t handle : ah_handles_) engine.remove_address_handle(handle);
+  for (const auto& cq : cqs_) engine.remove(cq->cq);
+  engine.remove(*session);
+  EXPECT_TRUE(engine.functions().release(session->first_vcb, vcbs_));
+  qps.clear();
+  ah_handles_.clear();
+  ahs_.clear();
+  srqs_.clear();
+  cqs_.clear();
+  session.reset();
+}
+
+TestCq& Process::make_cq(std::uint32_t entries, int channel) {
+  cqs_.push_back(std::make_unique<TestCq>(*session, entries, next_handle_++, channel));
+  return *cqs_.back();
+}
+
+TestSrq& Process::make_srq(std::uint32_t entries, std::uint32_t max_sge) {
+  srqs_.push_back(std::make_unique<TestSrq>(entries, max_sge));
+  TestSrq& srq = *srqs_.back();
+  srq.srq.session = session.get();
+  srq.srq.ring = shm::ReceiveRing(srq.ring.base(), entries, max_sge);
+  srq.srq.user_handle = next_handle_++;
+  srq.srq.pd = pd;
+  return srq;
+}
+
+TestQp& Process::make_qp(TestCq& send, TestCq& receive, const QpOptions& o) {
+  qps.push_back(std::make_unique<TestQp>(o));
+  TestQp& test = *qps.back();
+  QueuePair& qp = test.qp;
+  qp.type = o.type;
+  qp.session = session.get();
+  qp.tenant = &tenant;
+  qp.user_handle = next_handle_++;
+  qp.pd = pd;
+  qp.signal_all = o.signal_all;
+  qp.send_ring = shm::SendRing(test.send_memory.base(), o.send_entries, test.stride);
+  qp.receive_ring = shm::ReceiveRing(test.receives.base(), o.receive_entries, o.max_sge);
+  if (o.srq != nullptr) qp.srq = &o.srq->srq;
+  qp.send_cq = &send.cq;
+  qp.receive_cq = &receive.cq;
+  if (o.type == QpType::kRc) qp.requester.set_capacity(o.send_entries);
+  if (o.type == QpType::kUc) qp.uc_requester.set_capacity(o.send_entries);
+  EXPECT_TRUE(adapter.engine.install(qp));
+  return test;
+}
+
+void Process::destroy(TestQp& qp) {
+  adapter.engine.remove(qp.qp);
+  std::erase_if(qps, [&](const auto& q) { return q.get() == &qp; });
+}
+
+std::uint32_t Process::make_ah(const Gid& destination) {
+  ahs_.push_back(std::make_unique<AddressHandle>());
+  AddressHandle& ah = *ahs_.back();
+  ah.session = session.get();
+  ah.pd = pd;
+  ah.path.source = tenant.addresses[0].gid;
+  ah.path.port = tenant.addresses[0].port;
+  ah.path.destination = destination;
+  ah_handles_.push_back(adapter.engine.install(ah));
+  return ah_handles_.back();
+}
+
+Buffer& Process::make_buffer(std::size_t bytes, std::uint32_t access) {
+  buffers_.push_back(std::make_unique<Buffer>());
+  Buffer& b = *buffers_.back();
+  b.words.resize((bytes + 7) / 8);
+  b.size = bytes;
+  memory::RegionSpec spec;
+  spec.tenant = tenant.id;
+  spec.session = session->id;
+  spec.pd = pd;
+  spec.access = access;
+  spec.addr = spec.iova = b.addr();
+  spec.length = bytes;
+  spec.extents = {{b.addr(), bytes, b.data()}};
+  auto region = memory::Region::make(std::move(spec));
+  EXPECT_TRUE(region);
+  auto inserted = adapter.engine.keys().insert(std::move(*region));
+  EXPECT_TRUE(inserted);
+  b.key = (*inserted)->key();
+  return b;
+}
+
+std::uint32_t Process::write_command(TestQp& qp, const Work& w) {
+  abi::CommandHeader h{};
+  const bool in_line = (w.flags & abi::kCommandInline) != 0;
+  const std::size_t payload = in_line ? w.bytes.size() : w.sge.size() * sizeof w.sge[0];
+  h.opcode = static_cast<std::uint8_t>(w.opcode);
+  h.flags = w.flags;
+  h.payload_bytes = static_cast<std::uint16_t>(payload);
+  h.qpn = qp.qp.qpn.value;
+  h.sequence = qp.sequence;
+  h.remote_addr = w.remote_addr;
+  h.rkey = w.rkey;
+  h.imm = w.imm;
+  h.compare_add = w.compare_add;
+  h.swap = w.swap;
+  h.remote_qpn = w.remote_qpn;
+  h.remote_qkey = w.remote_qkey;
+  h.address_handle = w.address_handle;
+  std::byte* to = qp.slot(qp.sequence);
+  std::memcpy(to, &h, sizeof h);
+  const void* from = in_line ? static_cast<const void*>(w.bytes.data()) : w.sge.data();
+  if (payload != 0) std::memcpy(to + sizeof h, from, payload);
+  return qp.sequence++;
+}
+
+void Process::ring(std::uint32_t qpn, std::uint32_t sequence_end) {
+  const std::uint32_t at = header().doorbell_producer.load();
+  auto* doorbells = reinterpret_cast<abi::Doorbell*>(memory_.base() + abi::kDoorbellOffset);
+  doorbells[at % abi::kDoorbellEntries] = {qpn, sequence_end};
+  header().doorbell_producer.store(at + 1);
+}
+
+void Process::fill_vcb(std::uint32_t i, TestQp& qp, std::uint32_t sequence, std::uint64_t mask) {
+  const std::byte* from = qp.slot(sequence);
+  abi::VcbPage& page = vcb(i);
+  for (unsigned segment = 0; segment < abi::kSegments; ++segment) {
+    if ((mask >> segment & 1) == 0 || segment * abi::kSegmentBytes >= qp.stride) continue;
+    std::memcpy(page.command + segment * abi::kSegmentBytes, from + segment * abi::kSegmentBytes,
+                abi::kSegmentBytes);
+  }
+  page.scoreboard.store(page.scoreboard.load() | mask, std::memory_order_release);
+}
+
+void Process::hand_over(std::uint32_t i) { header().active.fetch_xor(std::uint64_t{1} << i); }
+
+bool Process::vcb_free(std::uint32_t i) const {
+  return ((header().active.load() ^ header().released.load()) >> i & 1) == 0;
+}
+
+void Process::post(TestQp& qp, const Work& work, Way way) {
+  const std::uint32_t sequence = write_command(qp, work);
+  for (std::uint32_t i = 0; way == Way::kVcb && i < vcbs_; ++i) {
+    if (!vcb_free(i)) continue;
+    vcb(i).scoreboard.store(0);
+    fill_vcb(i, qp, sequence);
+    return hand_over(i);
+  }
+  ring(qp.qp.qpn.value, qp.sequence);
+}
+
+void bring_up(Process& process, TestQp& test, Qpn peer, const Gid& peer_gid, const Connection& c,
+              bool to_send) {
+  Engine& engine = process.adapter.engine;
+  QueuePair& qp = test.qp;
+  qp.access = c.access;
+  qp.destination = qp.rc.destination = peer;
+  qp.path.source = process.tenant.addresses[0].gid;
+  qp.path.port = process.tenant.addresses[0].port;
+  qp.path.destination = peer_gid;
+  qp.rc.mtu = c.mtu;
+  qp.rc.timeout = c.timeout;
+  qp.rc.retry_count = c.retry_count;
+  qp.rc.rnr_retry = c.rnr_retry;
+  qp.rc.min_rnr_timer = c.min_rnr_timer;
+  qp.rc.max_rd_atomic = qp.rc.max_dest_rd_atomic = c.max_rd_atomic;
+  qp.state = QpState::kInit;
+  engine.enter_ready_to_receive(qp, Psn(0xfffff0));
+  if (to_send) engine.enter_ready_to_send(qp, Psn(0xfffff0));
+}
+
+void connect(Process& a, TestQp& qa, Process& b, TestQp& qb, const Connection& connection) {
+  bring_up(a, qa, qb.qp.qpn, b.tenant.addresses[0].gid, connection);
+  bring_up(b, qb, qa.qp.qpn, a.tenant.addresses[0].gid, connection);
+}
+
+void bring_up_datagram(Process& process, TestQp& test, std::uint32_t qkey) {
+  test.qp.qkey = qkey;
+  test.qp.rc.mtu = 1024;
+  test.qp.state = QpState::kInit;
+  process.adapter.engine.enter_ready_to_receive(test.qp, Psn(0));
+  process.adapter.engine.enter_ready_to_send(test.qp, Psn(0));
+}
+
+Gid address(std::uint32_t host) { return Gid::from_ipv4(0x0a000000 + host); }
+
+}  // namespace softhca::engine
