@@ -55,7 +55,27 @@ std::string gid_text(const Gid& gid) {
   return text;
 }
 
+fs::path port_folder(const std::string& device) {
+  return fs::path("class/infiniband") / device / "ports/1";
+}
+
+void write_state(TreeWriter& tree, const std::string& device, bool active) {
+  tree.file(port_folder(device) / "state", active ? "4: ACTIVE" : "1: DOWN");
+  tree.file(port_folder(device) / "phys_state", active ? "5: LinkUp" : "3: Disabled");
+}
+
+Outcome result_of(const TreeWriter& tree) {
+  if (tree.failure().empty()) return {};
+  return Error{"cannot write " + tree.failure() + ": check that runtime_dir is writable", EIO};
+}
+
 }  // namespace
+
+Outcome write_port_state(const std::string& root, const std::string& device, bool active) {
+  TreeWriter tree(root);
+  write_state(tree, device, active);
+  return result_of(tree);
+}
 
 Outcome write_device_tree(const std::string& root, const DeviceDescription& device) {
   std::error_code error;
@@ -77,10 +97,9 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   tree.file(base / "board_id", device.board);
   tree.file(base / "softhca_socket", device.socket_path);
 
-  const fs::path port = base / "ports/1";
+  const fs::path port = port_folder(device.name);
   tree.file(port / "link_layer", "Ethernet");
-  tree.file(port / "state", device.active ? "4: ACTIVE" : "1: DOWN");
-  tree.file(port / "phys_state", device.active ? "5: LinkUp" : "3: Disabled");
+  write_state(tree, device.name, device.active);
   tree.file(port / "rate", "100 Gb/sec (4X EDR)");
   tree.file(port / "lid", "0x0");
   tree.file(port / "sm_lid", "0x0");
@@ -95,9 +114,7 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   tree.link_real_entries("class/infiniband");
   tree.link_real_entries(verbs);
 
-  if (!tree.failure().empty())
-    return Error{"cannot write " + tree.failure() + ": check that runtime_dir is writable", EIO};
-  return {};
+  return result_of(tree);
 }
 
 }  // namespace softhca::control

@@ -29,4 +29,7 @@ struct DeviceDescription {
 /// the machine appear in it as symbolic links.
 Outcome write_device_tree(const std::string& root, const DeviceDescription& device);
 
+/// Brings the state of the port in a tree up to date.
+Outcome write_port_state(const std::string& root, const std::string& device, bool active);
+
 }  // namespace softhca::control

@@ -21,6 +21,9 @@
 namespace softhca::control {
 namespace {
 
+// How often the links of the ports are looked at.
+constexpr int kLinkIntervalMs = 1000;
+
 Error system_error(const std::string& what) {
   const int code = errno;
   return {what + ": " + std::strerror(code), code};
@@ -61,6 +64,7 @@ Outcome Server::open_tenant(engine::Tenant& tenant) {
   device.node_guid = node_guid(tenant);
   device.socket_path = listener.path;
   device.active = adapter_.link_up(tenant);
+  link_up_.push_back(device.active);
   for (const auto& address : tenant.addresses) {
     const std::string interface =
         address.port ? adapter_.config.ports[address.port->value].interface : std::string();
@@ -86,9 +90,11 @@ Outcome Server::run() {
   while (!stop) {
     // One event at a time: handling one may end the session another is about.
     epoll_event event;
-    const int count = ::epoll_wait(epoll_.get(), &event, 1, -1);
+    const int timeout = adapter_.config.ports.empty() ? -1 : kLinkIntervalMs;
+    const int count = ::epoll_wait(epoll_.get(), &event, 1, timeout);
     if (count < 0 && errno != EINTR) return system_error("epoll_wait");
     if (count == 1) handle(*static_cast<Watch*>(event.data.ptr), stop);
+    if (count == 0) check_links();
   }
   sessions_.clear();
   for (const Listener& listener : listeners_) ::unlink(listener.path.c_str());
@@ -146,6 +152,22 @@ void Server::accept(Listener& listener) {
   if (!watch(entry.session->socket(), &entry.socket) ||
       !watch(entry.session->pidfd(), &entry.process))
     sessions_.pop_back();
+}
+
+void Server::check_links() {
+  for (const auto& tenant : adapter_.tenants) {
+    const bool up = adapter_.link_up(*tenant);
+    if (up == link_up_[tenant->id.value]) continue;
+    link_up_[tenant->id.value] = up;
+    spdlog::info("tenant {}: link {}", tenant->name, up ? "up" : "down");
+    const std::string folder = adapter_.config.daemon.runtime_dir + "/" + tenant->name;
+    if (auto written =
+            write_port_state(folder + "/sysfs", adapter_.config.device.name, up);
+        !written)
+      spdlog::warn("{}", written.error().message);
+    for (const Entry& entry : sessions_)
+      if (&entry.session->tenant() == tenant.get()) entry.session->report_link(up);
+  }
 }
 
 /// The process has gone or broken the protocol. Closing its descriptors takes them out of epoll.

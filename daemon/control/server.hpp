@@ -1,7 +1,6 @@
 // The control thread: tenant sockets, sessions and their ends, signals.
 #pragma once
 
-#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -47,6 +46,8 @@ class Server {
   void accept(Listener& listener);
   void handle(const Watch& what, bool& stop);
   void end(Session& session);
+  /// Tells the sessions of tenants whose link went up or down.
+  void check_links();
 
   Adapter& adapter_;
   UniqueFd epoll_;
@@ -55,6 +56,7 @@ class Server {
   std::list<Listener> listeners_;
   std::list<Watch> listener_watches_;
   std::list<Entry> sessions_;
+  std::vector<bool> link_up_;  ///< by tenant, as last seen
 };
 
 }  // namespace softhca::control

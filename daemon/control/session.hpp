@@ -36,6 +36,8 @@ class Session {
 
   /// Answers every request that waits. False: the session is over.
   bool serve();
+  /// Raises the asynchronous event of the port.
+  void report_link(bool up);
 
   int socket() const { return socket_.get(); }
   int pidfd() const { return pidfd_.get(); }

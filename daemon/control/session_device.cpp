@@ -123,6 +123,15 @@ int Session::query_port(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
+void Session::report_link(bool up) {
+  if (!engine_session_) return;
+  constexpr std::uint64_t kPort = 1;
+  adapter_.worker.run([&](engine::Engine& engine) {
+    engine.raise(*engine_session_, kPort,
+                 up ? engine::EventType::kPortActive : engine::EventType::kPortError);
+  });
+}
+
 int Session::alloc_pd(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   if (pds_.full()) return ENOMEM;

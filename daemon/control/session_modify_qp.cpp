@@ -28,37 +28,38 @@ int Session::modify_qp(const RequestBody& body, Reply&) {
   Qp& qp = *found->second;
   const abi::QpAttributes& a = request.attributes;
 
-  QpState current{};
-  adapter_.worker.run([&](engine::Engine&) { current = qp.engine.state; });
-  if ((a.mask & attr::kCurState) != 0 && a.cur_qp_state != static_cast<std::uint32_t>(current))
-    return EINVAL;
+  if ((a.mask & ~kKnownAttributes) != 0) return EINVAL;
   if ((a.mask & attr::kState) != 0 && a.qp_state > static_cast<std::uint32_t>(QpState::kError))
     return EINVAL;
-  const QpState to =
-      (a.mask & attr::kState) != 0 ? static_cast<QpState>(a.qp_state) : current;
-  if ((a.mask & ~kKnownAttributes) != 0 ||
-      !engine::transition_allowed(qp.engine.type, current, to, a.mask))
-    return EINVAL;
-  engine::AddressPath path = qp.engine.path;
   if (const int error = check_values(qp, a)) return error;
+  std::optional<engine::AddressPath> path;
   if ((a.mask & attr::kAv) != 0)
-    if (const int error = path_of(a.av, path)) return error;
+    if (const int error = path_of(a.av, path.emplace())) return error;
 
+  // Checked and changed in one task: the engine itself moves queue pairs to the error state.
+  int error = 0;
   adapter_.worker.run([&](engine::Engine& engine) {
-    qp.engine.path = path;
+    const QpState from = qp.engine.state;
+    const QpState to = (a.mask & attr::kState) != 0 ? static_cast<QpState>(a.qp_state) : from;
+    const bool expected =
+        (a.mask & attr::kCurState) == 0 || a.cur_qp_state == static_cast<std::uint32_t>(from);
+    if (!expected || !engine::transition_allowed(qp.engine.type, from, to, a.mask)) {
+      error = EINVAL;
+      return;
+    }
+    if (path) qp.engine.path = *path;
     store_attributes(qp, a);
-    change_state(engine, qp, current, to, a);
+    change_state(engine, qp, from, to, a);
   });
-  return 0;
+  return error;
 }
 
 int Session::check_values(const Qp& qp, const abi::QpAttributes& a) const {
   const resource::DeviceConfig& device = adapter_.config.device;
   if ((a.mask & attr::kPort) != 0 && a.port_num != 1) return EINVAL;
   if ((a.mask & attr::kPkeyIndex) != 0 && a.pkey_index != 0) return EINVAL;
-  if ((a.mask & attr::kPathMtu) != 0 &&
-      (a.path_mtu == 0 || a.path_mtu > kMaxMtuCode ||
-       mtu_bytes(a.path_mtu) > adapter_.path_mtu(tenant_)))
+  if ((a.mask & attr::kPathMtu) != 0 && (a.path_mtu == 0 || a.path_mtu > kMaxMtuCode ||
+                                         mtu_bytes(a.path_mtu) > adapter_.path_mtu(tenant_)))
     return EINVAL;
   if ((a.mask & attr::kDestQpn) != 0 && a.dest_qp_num >= kQpnLimit) return EINVAL;
   if ((a.mask & attr::kMaxRdAtomic) != 0 && a.max_rd_atomic > device.max_rd_atomic) return EINVAL;

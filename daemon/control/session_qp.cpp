@@ -17,8 +17,8 @@ std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 int Session::check_create(const abi::CreateQpRequest& request) const {
   const resource::DeviceConfig& device = adapter_.config.device;
-  const auto type = static_cast<QpType>(request.type);
-  if (type != QpType::kRc && type != QpType::kUc && type != QpType::kUd) return EOPNOTSUPP;
+  const auto is = [&](QpType type) { return request.type == static_cast<std::uint32_t>(type); };
+  if (!is(QpType::kRc) && !is(QpType::kUc) && !is(QpType::kUd)) return EOPNOTSUPP;
   if (pds_.find(request.pd) == nullptr || cqs_.find(request.send_cq) == nullptr ||
       cqs_.find(request.receive_cq) == nullptr)
     return EINVAL;

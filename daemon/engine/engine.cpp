@@ -81,7 +81,7 @@ void Engine::remove(Session& session) {
   collector_.abandon(session.first_vcb, session.view.vcbs());
   std::erase(sessions_, &session);
   std::erase_if(deferred_events_,
-                [&](const PendingEvent& event) { return event.fd == session.async_fd; });
+                [&](const PendingEvent& event) { return event.session == &session; });
   keys_.erase_session(session.id);
   session.tenant->counters.sessions.subtract();
 }

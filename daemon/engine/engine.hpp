@@ -291,7 +291,7 @@ class Engine {
 
   std::vector<CompletionQueue*> dirty_cqs_;
   struct PendingEvent {
-    int fd;
+    Session* session;
     std::uint64_t element;
     std::uint32_t type;
   };

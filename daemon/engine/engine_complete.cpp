@@ -1,5 +1,6 @@
 // The end of commands and receives: completions, events, credits given back (mechanism B6: by now
 // every read of the command's data is done).
+#include <algorithm>
 #include <atomic>
 
 #include "daemon/engine/engine.hpp"
@@ -12,8 +13,10 @@ using abi::CompletionStatus;
 
 // A full event socket is tried again this often.
 constexpr Duration kEventRetry = std::chrono::milliseconds(1);
-// Events a process does not read are kept up to this many, then dropped and counted.
-constexpr std::size_t kMaxDeferredEvents = 4096;
+// Events a session does not read are kept up to this many, then dropped and counted.
+constexpr std::uint32_t kMaxDeferredEvents = 256;
+// Completion queues tried again in one step, so that full channels hold nobody else up.
+constexpr std::size_t kChannelRetries = 64;
 
 CompletionStatus status_of(Verdict verdict) {
   switch (verdict) {
@@ -190,11 +193,13 @@ void Engine::check_limit(SharedReceiveQueue& srq) {
 void Engine::raise(Session& session, std::uint64_t element, EventType type) {
   const auto number = static_cast<std::uint32_t>(type);
   session.tenant->counters.events.add();
-  if (events_.async_event(session.async_fd, element, number)) return;
+  if (session.events_deferred == 0 && events_.async_event(session.async_fd, element, number))
+    return;
   session.tenant->counters.events_deferred.add();
-  if (deferred_events_.size() >= kMaxDeferredEvents) return;
-  deferred_events_.push_back({session.async_fd, element, number});
-  deferred_retry_ = now_ + kEventRetry;
+  if (session.events_deferred == kMaxDeferredEvents) return;
+  ++session.events_deferred;
+  deferred_events_.push_back({&session, element, number});
+  deferred_retry_ = std::min(deferred_retry_, now_ + kEventRetry);
 }
 
 void Engine::deliver_completion_events() {
@@ -203,22 +208,38 @@ void Engine::deliver_completion_events() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (CompletionQueue* cq : dirty_cqs_) {
     cq->dirty = false;
-    if (!cq->ring.check_arm()) continue;
+    if (!cq->ring.check_arm() || cq->event_deferred) continue;
     cq->session->tenant->counters.events.add();
     if (events_.completion_event(cq->channel_fd, cq->user_handle)) continue;
     cq->session->tenant->counters.events_deferred.add();
+    cq->event_deferred = true;
     deferred_cqs_.push_back(cq);
-    deferred_retry_ = now_ + kEventRetry;
+    deferred_retry_ = std::min(deferred_retry_, now_ + kEventRetry);
   }
   dirty_cqs_.clear();
 }
 
 void Engine::retry_deferred_events() {
-  std::erase_if(deferred_cqs_, [this](CompletionQueue* cq) {
-    return events_.completion_event(cq->channel_fd, cq->user_handle);
+  const auto first = deferred_cqs_.begin();
+  const auto tried =
+      first + static_cast<std::ptrdiff_t>(std::min(deferred_cqs_.size(), kChannelRetries));
+  const auto sent = std::remove_if(first, tried, [this](CompletionQueue* cq) {
+    cq->event_deferred = !events_.completion_event(cq->channel_fd, cq->user_handle);
+    return !cq->event_deferred;
   });
+  const auto untried = deferred_cqs_.erase(sent, tried);
+  std::rotate(first, untried, deferred_cqs_.end());
+
+  // In order, and not again and again to a socket that was found full.
   std::erase_if(deferred_events_, [this](const PendingEvent& event) {
-    return events_.async_event(event.fd, event.element, event.type);
+    Session& session = *event.session;
+    if (session.events_refused == now_) return false;
+    if (events_.async_event(session.async_fd, event.element, event.type)) {
+      --session.events_deferred;
+      return true;
+    }
+    session.events_refused = now_;
+    return false;
   });
   deferred_retry_ = deferred_cqs_.empty() && deferred_events_.empty() ? kNever : now_ + kEventRetry;
 }

@@ -56,6 +56,8 @@ struct Session {
   int async_fd = -1;
   int wake_fd = -1;
   Time last_active{};
+  std::uint32_t events_deferred = 0;  ///< asynchronous events that wait for room in its socket
+  Time events_refused{};              ///< when the socket was last found full
   bool parked = false;
   bool failed = false;          ///< its session memory was found corrupt; not read any more
 };
@@ -67,6 +69,7 @@ struct CompletionQueue {
   int channel_fd = -1;
   bool failed = false;  ///< overflowed
   bool dirty = false;   ///< has elements whose event is not decided yet
+  bool event_deferred = false;  ///< a completion event waits for room in its channel
 };
 
 struct SharedReceiveQueue {

@@ -55,7 +55,8 @@ constexpr Transition kTransitions[] = {
 
 bool transition_allowed(QpType type, QpState from, QpState to, std::uint32_t mask) {
   const std::uint32_t given = mask & ~kState;
-  if (to == kReset || to == kError) return (given & ~kCurState) == 0;
+  // From everywhere, but a queue pair in RESET has nothing that could be in error.
+  if (to == kReset || (to == kError && from != kReset)) return (given & ~kCurState) == 0;
   for (const Transition& t : kTransitions) {
     if (t.type != type || t.from != from || t.to != to) continue;
     return (given & t.required) == t.required && (given & ~(t.required | t.optional)) == 0;
