@@ -43,6 +43,7 @@ Process::Process(Adapter& owner, Tenant& of, std::uint32_t vcbs)
   EXPECT_TRUE(adapter.engine.functions().assign(adapter.next_vcb, vcbs, tenant.id, tenant.group));
   session = std::make_unique<Session>(SessionId(adapter.next_session++), tenant,
                                       shm::SessionView(memory_.base(), vcbs), adapter.next_vcb);
+  next_handle_ = session->id.value * 0x1000;
   session->async_fd = static_cast<int>(100 + session->id.value);
   adapter.next_vcb = VcbId(adapter.next_vcb.value + vcbs);
   adapter.engine.install(*session);

@@ -213,7 +213,7 @@ class Process {
  private:
   SealedMemory memory_;
   std::uint32_t vcbs_;
-  std::uint64_t next_handle_ = 0x1000;
+  std::uint64_t next_handle_;
   std::vector<std::unique_ptr<TestCq>> cqs_;
   std::vector<std::unique_ptr<TestSrq>> srqs_;
   std::vector<std::unique_ptr<AddressHandle>> ahs_;
