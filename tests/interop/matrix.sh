@@ -48,3 +48,12 @@ matrix_cases() {
   both "ib_send_lat, inline" ib_send_lat -I 64 -s 64 -n 100
   both "ib_write_bw, 8 queue pairs" ib_write_bw -q 8 -s 8192 -n 50
 }
+
+# The host's daemon loses, repeats and reorders one frame of a hundred that it receives.
+bad_link_cases() {
+  LIMIT=180 both "bad link: contents RC" peer --mtu 4096
+  LIMIT=180 both "bad link: ib_write_bw" ib_write_bw -m 4096 -s 65536 -n 50
+  LIMIT=180 both "bad link: ib_read_bw" ib_read_bw -o 16 -m 4096 -s 65536 -n 50
+  LIMIT=180 both "bad link: ib_send_bw" ib_send_bw -m 4096 -s 65536 -n 50
+  LIMIT=180 both "bad link: ib_atomic_bw" ib_atomic_bw -o 16 -A FETCH_AND_ADD -n 200
+}
