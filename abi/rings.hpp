@@ -90,14 +90,14 @@ inline constexpr std::uint8_t kCompletionWithInvalidate = 1 << 3;
 /// counter c is valid when the phase bit of `owner` equals phase_of(c, entries).
 struct CompletionElement {
   std::uint32_t qpn;
-  std::uint32_t index;      ///< send: sequence number of the command; receive: ReceiveElement::index
+  std::uint32_t index;  ///< send: sequence number of the command; receive: ReceiveElement::index
   std::uint32_t byte_len;
-  std::uint32_t imm;        ///< immediate data (network byte order) or invalidated key
-  std::uint64_t timestamp;  ///< ns, CLOCK_MONOTONIC of the engine's batch
-  std::uint8_t status;      ///< CompletionStatus
-  std::uint8_t opcode;      ///< CompletionOpcode
-  std::uint8_t flags;       ///< kCompletion*
-  std::uint8_t is_receive;  ///< 1: of a receive queue, also when status is an error
+  std::uint32_t imm;                 ///< immediate data (network byte order) or invalidated key
+  std::uint64_t timestamp;           ///< ns, CLOCK_MONOTONIC of the engine's batch
+  std::uint8_t status;               ///< CompletionStatus
+  std::uint8_t opcode;               ///< CompletionOpcode
+  std::uint8_t flags;                ///< kCompletion*
+  std::uint8_t is_receive;           ///< 1: of a receive queue, also when status is an error
   std::atomic<std::uint32_t> owner;  ///< bits 0..23 source queue pair (UD); bit 31 phase
 };
 static_assert(sizeof(CompletionElement) == 32);

@@ -48,7 +48,8 @@ Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, std::uint32_t most) {
   }
   if (run.count == 0) return run;
   run.first = *first;
-  [[maybe_unused]] const auto assigned = functions.assign(run.first, run.count, tenant.id, tenant.group);
+  [[maybe_unused]] const auto assigned =
+      functions.assign(run.first, run.count, tenant.id, tenant.group);
   assert(assigned);  // just found free
   return run;
 }

@@ -1,4 +1,5 @@
-// What the control layer knows of the whole adapter: configuration, tenants, engine. One per daemon.
+// What the control layer knows of the whole adapter: configuration, tenants, engine. One per
+// daemon.
 #pragma once
 
 #include <atomic>

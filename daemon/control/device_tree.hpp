@@ -12,10 +12,10 @@
 namespace softhca::control {
 
 struct DeviceDescription {
-  std::string name;              ///< "softhca0"
+  std::string name;  ///< "softhca0"
   std::string firmware;
   std::string board;
-  std::uint64_t node_guid = 0;   ///< host byte order
+  std::uint64_t node_guid = 0;  ///< host byte order
   std::string socket_path;
   bool active = true;
   struct Entry {

@@ -52,8 +52,8 @@ Outcome Server::open_tenant(engine::Tenant& tenant) {
   if (error) return Error{"cannot make " + folder + ": " + error.message(), error.value()};
 
   Listener listener{.socket = {}, .path = folder + "/socket", .tenant = &tenant};
-  auto socket = listen_at(
-      listener.path, {config.socket.owner, config.socket.group, config.socket.mode});
+  auto socket =
+      listen_at(listener.path, {config.socket.owner, config.socket.group, config.socket.mode});
   if (!socket) return socket.error();
   listener.socket = std::move(*socket);
 
@@ -127,12 +127,12 @@ void Server::handle(const Watch& what, bool& stop) {
 }
 
 void Server::accept(Listener& listener) {
-  UniqueFd socket(
-      ::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return;
   const auto peer = peer_identity(socket.get());
   if (!peer || peer->pid == 0) {
-    spdlog::warn("tenant {}: a process of another PID namespace cannot be reached", listener.tenant->name);
+    spdlog::warn("tenant {}: a process of another PID namespace cannot be reached",
+                 listener.tenant->name);
     return;
   }
   if (sessions_.size() >= adapter_.config.pools.sessions) {
@@ -161,8 +161,7 @@ void Server::check_links() {
     link_up_[tenant->id.value] = up;
     spdlog::info("tenant {}: link {}", tenant->name, up ? "up" : "down");
     const std::string folder = adapter_.config.daemon.runtime_dir + "/" + tenant->name;
-    if (auto written =
-            write_port_state(folder + "/sysfs", adapter_.config.device.name, up);
+    if (auto written = write_port_state(folder + "/sysfs", adapter_.config.device.name, up);
         !written)
       spdlog::warn("{}", written.error().message);
     for (const Entry& entry : sessions_)
@@ -172,8 +171,7 @@ void Server::check_links() {
 
 /// The process has gone or broken the protocol. Closing its descriptors takes them out of epoll.
 void Server::end(Session& session) {
-  spdlog::debug("tenant {}: session of process {} ends", session.tenant().name,
-                session.peer().pid);
+  spdlog::debug("tenant {}: session of process {} ends", session.tenant().name, session.peer().pid);
   const auto entry = std::find_if(sessions_.begin(), sessions_.end(),
                                   [&](const Entry& e) { return e.session.get() == &session; });
   sessions_.erase(entry);

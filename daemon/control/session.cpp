@@ -85,9 +85,9 @@ bool Session::answer(std::span<const std::byte> record) {
     std::memcpy(out.data() + length, reply.bytes().data(), reply.bytes().size());
     length += reply.bytes().size();
   }
-  const bool sent = send_record(socket_.get(), {out.data(), length},
-                                error == 0 ? std::span<const int>(reply.fds())
-                                           : std::span<const int>());
+  const bool sent =
+      send_record(socket_.get(), {out.data(), length},
+                  error == 0 ? std::span<const int>(reply.fds()) : std::span<const int>());
   if (error == 0 && sent)
     for (const std::uint32_t segment : announced_) segments_.announced(segment);
   announced_.clear();

@@ -91,8 +91,8 @@ class Session {
   bool answer(std::span<const std::byte> record);
   static Handler handler_of(std::uint32_t operation);
   /// Allocates ring memory and, when its segment is new to the process, attaches the descriptor.
-  int allocate_ring(std::size_t bytes, Reply& reply, abi::RingLocation& location,
-                    std::byte*& base, std::uint32_t& new_segment);
+  int allocate_ring(std::size_t bytes, Reply& reply, abi::RingLocation& location, std::byte*& base,
+                    std::uint32_t& new_segment);
   void release_ring(const abi::RingLocation& location) {
     if (location.bytes != 0) segments_.release(location);
   }
@@ -170,7 +170,7 @@ class Session {
   HandleTable<Mr> mrs_;
   HandleTable<Ah> ahs_;
   std::unordered_map<std::uint32_t, std::uint32_t> ah_handles_;  ///< the engine's to ours
-  std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;  ///< by number
+  std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;   ///< by number
 };
 
 }  // namespace softhca::control

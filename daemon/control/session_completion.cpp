@@ -56,7 +56,8 @@ int Session::create_cq(const RequestBody& body, Reply& reply) {
   const std::uint32_t entries = std::bit_ceil(request.entries);
   std::byte* base = nullptr;
   abi::CreateCqReply out{};
-  if (const int error = allocate_ring(shm::CompletionRing::bytes_for(entries), reply, cq->ring, base, out.new_segment))
+  if (const int error = allocate_ring(shm::CompletionRing::bytes_for(entries), reply, cq->ring,
+                                      base, out.new_segment))
     return error;
   cq->engine.session = engine_session_.get();
   cq->engine.ring = shm::CompletionRing(base, entries);
@@ -83,7 +84,8 @@ int Session::resize_cq(const RequestBody& body, Reply& reply) {
   const std::uint32_t entries = std::bit_ceil(request.entries);
   abi::CreateCqReply out{};
   std::byte* base = nullptr;
-  if (const int error = allocate_ring(shm::CompletionRing::bytes_for(entries), reply, out.ring, base, out.new_segment))
+  if (const int error = allocate_ring(shm::CompletionRing::bytes_for(entries), reply, out.ring,
+                                      base, out.new_segment))
     return error;
   bool fits = false;
   adapter_.worker.run([&](engine::Engine&) {
@@ -94,7 +96,8 @@ int Session::resize_cq(const RequestBody& body, Reply& reply) {
     release_ring(out.ring);
     return EINVAL;
   }
-  // The process still reads what the old ring holds; its memory is used again after the next resize.
+  // The process still reads what the old ring holds; its memory is used again after the next
+  // resize.
   release_ring(cq->retired);
   cq->retired = std::exchange(cq->ring, out.ring);
   out.handle = request.handle;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "daemon/base/endian.hpp"
 #include "daemon/control/guid.hpp"
@@ -43,6 +44,8 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   process_ = *process;
 
   const resource::TenantConfig& tenant = adapter_.config.tenants[tenant_.id.value];
+  // Of an attempt that failed further on.
+  adapter_.give_back_vcbs(tenant_, std::exchange(vcbs_, {}));
   // Without VCBs a process works through doorbells alone.
   vcbs_ = adapter_.take_vcbs(tenant_, std::min(tenant.vcbs_per_process, abi::kMaxVcbsPerSession));
 

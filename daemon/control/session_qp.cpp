@@ -46,9 +46,9 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   const std::uint32_t stride = abi::send_stride(request.max_send_sge, request.max_inline);
   const std::size_t send_bytes = aligned(shm::SendRing::bytes_for(out.send_entries, stride));
   const std::size_t receive_bytes =
-      own_receives ? aligned(shm::ReceiveRing::bytes_for(out.receive_entries,
-                                                         request.max_receive_sge))
-                   : 0;
+      own_receives
+          ? aligned(shm::ReceiveRing::bytes_for(out.receive_entries, request.max_receive_sge))
+          : 0;
 
   auto qp = std::make_unique<Qp>(out.send_entries);
   std::byte* base = nullptr;

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "daemon/port/capture.hpp"
-#include "daemon/port/dpdk/eal.hpp"
 #include "daemon/port/dpdk/device_args.hpp"
+#include "daemon/port/dpdk/eal.hpp"
 #include "daemon/port/dpdk/open.hpp"
 #include "daemon/port/fault.hpp"
 #include "daemon/wire/arp_nd.hpp"
@@ -93,7 +93,8 @@ Outcome add_port(const resource::PortConfig& config, PortId id, engine::Engine& 
     if (!guard) return guard.error();
     guards.push_back(std::move(*guard));
   }
-  binding->neighbours->set_gateway(config.gateway4.value_or(Gid{}), config.gateway6.value_or(Gid{}));
+  binding->neighbours->set_gateway(config.gateway4.value_or(Gid{}),
+                                   config.gateway6.value_or(Gid{}));
   binding->neighbours->announce();
   spdlog::info("port {}: {} MTU {}", config.name,
                config.interface.empty() ? config.device : config.interface, raw->mtu());
@@ -151,8 +152,9 @@ engine::EngineLimits limits_of(const resource::Config& config) {
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine) {
   KernelGuards guards;
   if (config.ports.empty()) return guards;
-  const auto eal = port::start_eal({.pci_devices = pci_devices(config),
-                                    .log = [](std::string_view line) { spdlog::info("{}", line); }});
+  const auto eal =
+      port::start_eal({.pci_devices = pci_devices(config),
+                       .log = [](std::string_view line) { spdlog::info("{}", line); }});
   if (!eal) return eal.error();
   for (std::size_t i = 0; i < config.ports.size(); ++i) {
     const auto added =
@@ -176,8 +178,7 @@ Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resourc
     tenant->id = id;
     tenant->name = entry.name;
     tenant->group = *group;
-    for (const Gid& gid : entry.addresses)
-      tenant->addresses.push_back({gid, port_of(config, gid)});
+    for (const Gid& gid : entry.addresses) tenant->addresses.push_back({gid, port_of(config, gid)});
     engine.add_tenant(*tenant);
     tenants.push_back(std::move(tenant));
   }

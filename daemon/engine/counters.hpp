@@ -13,19 +13,19 @@
 namespace softhca::engine {
 
 struct TenantCounters {
-  Counter commands_vcb;         ///< collected from a virtual collect buffer
-  Counter commands_doorbell;    ///< fetched by the send queue scheduler
-  Counter send_queue_mode;      ///< VCB commands turned into doorbells (A5)
-  Counter doorbells;            ///< explicit doorbells taken
-  Counter tx_packets, tx_bytes; ///< RoCE packets to ports; bytes of transport payload
+  Counter commands_vcb;          ///< collected from a virtual collect buffer
+  Counter commands_doorbell;     ///< fetched by the send queue scheduler
+  Counter send_queue_mode;       ///< VCB commands turned into doorbells (A5)
+  Counter doorbells;             ///< explicit doorbells taken
+  Counter tx_packets, tx_bytes;  ///< RoCE packets to ports; bytes of transport payload
   Counter rx_packets, rx_bytes;
   Counter local_messages, local_bytes;  ///< moved between queue pairs of this daemon
   Counter completions, completion_errors;
-  Counter events;               ///< completion and asynchronous events
-  Counter events_deferred;      ///< the process did not read its channel
+  Counter events;           ///< completion and asynchronous events
+  Counter events_deferred;  ///< the process did not read its channel
   Counter cq_overflows;
-  Counter malformed_commands;   ///< work requests that failed validation
-  Counter hostile_memory;       ///< ring or session words no correct provider writes
+  Counter malformed_commands;  ///< work requests that failed validation
+  Counter hostile_memory;      ///< ring or session words no correct provider writes
   Gauge sessions, queue_pairs, memory_regions;  ///< at present
   Counter registered_bytes;                     ///< at present
   std::array<Counter, static_cast<std::size_t>(transport::Count::kCount)> transport;
@@ -33,10 +33,10 @@ struct TenantCounters {
 
 /// Why the engine dropped a received frame that parsed.
 enum class FrameDrop : std::uint8_t {
-  kUnknownAddress,    ///< destination address of no tenant
+  kUnknownAddress,  ///< destination address of no tenant
   kUnknownQueuePair,
-  kForeignPeer,       ///< addresses are not those of the connection
-  kWrongTransport,    ///< opcode of another transport than the queue pair's
+  kForeignPeer,     ///< addresses are not those of the connection
+  kWrongTransport,  ///< opcode of another transport than the queue pair's
   kPartitionKey,
   kCount,
 };

@@ -35,7 +35,8 @@ const char* name_of(FrameDrop reason) {
 
 Engine::Engine(const EngineLimits& limits, EventSink& events)
     : events_(events),
-      pcbs_({.pcbs = limits.pcbs, .dedicated = limits.dedicated_pcbs, .max_groups = limits.tenants}),
+      pcbs_(
+          {.pcbs = limits.pcbs, .dedicated = limits.dedicated_pcbs, .max_groups = limits.tenants}),
       functions_(limits.vcbs),
       collector_(pcbs_, functions_),
       scheduler_({.max_queue_pairs = std::bit_ceil(limits.queue_pairs),
@@ -98,8 +99,7 @@ bool Engine::install(QueuePair& qp) {
   queue_pairs_[slot] = &qp;
   ++installed_;
   const auto tvl = tvls_.pick_tvl(qp.tenant->id, qp.qpn);
-  const auto dedicated =
-      tvls_.pick_tvl(qp.tenant->id, qp.qpn, schedule::TvlPurpose::kDedicated);
+  const auto dedicated = tvls_.pick_tvl(qp.tenant->id, qp.qpn, schedule::TvlPurpose::kDedicated);
   assert(tvl && dedicated);  // every tenant is configured with both
   qp.tvl = *tvl;
   qp.dedicated_tvl = *dedicated;

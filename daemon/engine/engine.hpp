@@ -18,8 +18,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -152,9 +152,9 @@ class Engine {
   friend class QpEnvironment;
 
   enum class LocalStep : std::uint8_t {
-    kGoOn,     ///< begun, or ended: look at the queue again
-    kPolling,  ///< waits, and the next poll step may bring what it waits for
-    kSleeping, ///< waits for its timer
+    kGoOn,      ///< begun, or ended: look at the queue again
+    kPolling,   ///< waits, and the next poll step may bring what it waits for
+    kSleeping,  ///< waits for its timer
   };
 
   // engine.cpp
@@ -209,9 +209,8 @@ class Engine {
                      std::uint32_t bytes, bool& remote_fault);
   Verdict receive_list(const QueuePair& peer, std::uint64_t offset, std::uint32_t bytes,
                        memory::ScatterList& out) const;
-  Verdict move_message(const QueuePair& qp, const transport::Request& request,
-                       std::uint32_t offset, std::uint32_t bytes, memory::ScatterView far,
-                       bool& remote_fault);
+  Verdict move_message(const QueuePair& qp, const transport::Request& request, std::uint32_t offset,
+                       std::uint32_t bytes, memory::ScatterView far, bool& remote_fault);
   Verdict move_local_atomic(QueuePair& qp, QueuePair& peer, const transport::Request& request,
                             bool& remote_fault);
   void finish_local(QueuePair& qp, QueuePair& peer, const transport::Request& request);
@@ -255,8 +254,7 @@ class Engine {
                          std::span<std::byte> out);
   Verdict scatter_message(const QueuePair& qp, PcbId pcb, std::uint32_t offset,
                           std::span<const std::byte> in);
-  Verdict scatter_receive(const QueuePair& qp, std::uint64_t offset,
-                          std::span<const std::byte> in);
+  Verdict scatter_receive(const QueuePair& qp, std::uint64_t offset, std::span<const std::byte> in);
   memory::Region* remote_region(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
                                 std::uint64_t length, transport::RemoteAccess access) const;
   Verdict atomic_remote(QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,

@@ -17,8 +17,8 @@ Verdict Engine::gather_message(const QueuePair& qp, PcbId id, std::uint32_t offs
     return Verdict::kOk;
   }
   memory::ScatterList list;
-  const Verdict verdict = memory::resolve(keys_, entries_of(pcb), offset, out.size(),
-                                          memory::kLocalRead, qp.pd, list);
+  const Verdict verdict =
+      memory::resolve(keys_, entries_of(pcb), offset, out.size(), memory::kLocalRead, qp.pd, list);
   return verdict == Verdict::kOk ? memory::gather(list.view(), 0, out) : verdict;
 }
 
@@ -42,8 +42,7 @@ Verdict Engine::scatter_receive(const QueuePair& qp, std::uint64_t offset,
 
 /// The region a peer may use so, or null: key, domain, bounds, flags of region and queue pair.
 memory::Region* Engine::remote_region(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
-                                      std::uint64_t length,
-                                      transport::RemoteAccess access) const {
+                                      std::uint64_t length, transport::RemoteAccess access) const {
   std::uint32_t needed = memory::kRemoteWrite;
   if (access == transport::RemoteAccess::kRead) needed = memory::kRemoteRead;
   if (access == transport::RemoteAccess::kAtomic) needed = memory::kRemoteAtomic;
@@ -58,8 +57,8 @@ Verdict Engine::atomic_remote(QueuePair& qp, Rkey rkey, std::uint64_t addr,
                               transport::RequestKind kind, std::uint64_t compare_add,
                               std::uint64_t swap, std::uint64_t& original) {
   if (addr % sizeof(std::uint64_t) != 0) return Verdict::kRemoteInvalidRequest;
-  memory::Region* region = remote_region(qp, rkey, addr, sizeof(std::uint64_t),
-                                         transport::RemoteAccess::kAtomic);
+  memory::Region* region =
+      remote_region(qp, rkey, addr, sizeof(std::uint64_t), transport::RemoteAccess::kAtomic);
   if (region == nullptr) return Verdict::kRemoteAccess;
   const auto op = kind == transport::RequestKind::kFetchAdd ? memory::AtomicOp::kFetchAdd
                                                             : memory::AtomicOp::kCompareSwap;

@@ -38,9 +38,8 @@ void QpEnvironment::complete_request(std::uint32_t cookie, Verdict verdict) {
 Verdict QpEnvironment::check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                                     transport::RemoteAccess access) {
   if (length == 0) return Verdict::kOk;
-  return engine_.remote_region(qp_, rkey, addr, length, access) != nullptr
-             ? Verdict::kOk
-             : Verdict::kRemoteAccess;
+  return engine_.remote_region(qp_, rkey, addr, length, access) != nullptr ? Verdict::kOk
+                                                                           : Verdict::kRemoteAccess;
 }
 
 Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,

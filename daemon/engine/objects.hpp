@@ -15,11 +15,11 @@
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/qp_attributes.hpp"
+#include "daemon/memory/key_table.hpp"
 #include "daemon/shm/completion_ring.hpp"
 #include "daemon/shm/receive_ring.hpp"
 #include "daemon/shm/send_ring.hpp"
 #include "daemon/shm/session_view.hpp"
-#include "daemon/memory/key_table.hpp"
 #include "daemon/transport/requester.hpp"
 #include "daemon/transport/responder.hpp"
 #include "daemon/transport/uc.hpp"
@@ -34,7 +34,7 @@ struct Tenant {
   TenantId id;
   std::string name;
   collect::GroupId group;
-  Quota vcbs;  ///< held by its sessions; written by the control thread
+  Quota vcbs;                 ///< held by its sessions; written by the control thread
   bool kick_blocked = false;  ///< a queue pair waits for room in the dedicated kick list
   struct Address {
     Gid gid;
@@ -52,14 +52,14 @@ struct Session {
   SessionId id;
   Tenant* tenant;
   shm::SessionView view;
-  VcbId first_vcb;              ///< of the adapter's VCB range; the process sees them from 0
+  VcbId first_vcb;  ///< of the adapter's VCB range; the process sees them from 0
   int async_fd = -1;
   int wake_fd = -1;
   Time last_active{};
   std::uint32_t events_deferred = 0;  ///< asynchronous events that wait for room in its socket
   Time events_refused{};              ///< when the socket was last found full
   bool parked = false;
-  bool failed = false;          ///< its session memory was found corrupt; not read any more
+  bool failed = false;  ///< its session memory was found corrupt; not read any more
 };
 
 struct CompletionQueue {
@@ -67,8 +67,8 @@ struct CompletionQueue {
   shm::CompletionRing ring;
   std::uint64_t user_handle = 0;
   int channel_fd = -1;
-  bool failed = false;  ///< overflowed
-  bool dirty = false;   ///< has elements whose event is not decided yet
+  bool failed = false;          ///< overflowed
+  bool dirty = false;           ///< has elements whose event is not decided yet
   bool event_deferred = false;  ///< a completion event waits for room in its channel
 };
 
@@ -179,8 +179,8 @@ struct QueuePair {
   Time unresolved_since = kNever;
   Time frame_valid_until{};  ///< the next hop's address is to be looked up again then
 
-  transport::Requester requester;      ///< RC
-  transport::Responder responder;      ///< RC
+  transport::Requester requester;  ///< RC
+  transport::Responder responder;  ///< RC
   transport::UcRequester uc_requester;
   transport::UcResponder uc_responder;
   transport::UdRequester ud_requester;
@@ -192,9 +192,9 @@ struct QueuePair {
   shm::ReceiveWork receive;  ///< drawn for the message under way, and not yet completed
   bool receive_drawn = false;
   IndexList<CommandContext, &CommandContext::held> held;  ///< commands not to start yet, in order
-  std::uint32_t commands = 0;  ///< prepared and not released
-  std::uint32_t fetched = 0;   ///< of them in dedicated PCBs
-  std::uint32_t started = 0;   ///< of them handed to the transport
+  std::uint32_t commands = 0;                             ///< prepared and not released
+  std::uint32_t fetched = 0;                              ///< of them in dedicated PCBs
+  std::uint32_t started = 0;                              ///< of them handed to the transport
   bool sqd_notify = false;
   bool error_pending = false;  ///< to be flushed after the current call
   bool releasing = false;      ///< release_held() is at work

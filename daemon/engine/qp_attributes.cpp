@@ -16,7 +16,8 @@ struct Transition {
 using enum QpType;
 using enum QpState;
 
-constexpr std::uint32_t kRcLive = kCurState | kAccessFlags | kAltPath | kPathMigState | kMinRnrTimer;
+constexpr std::uint32_t kRcLive =
+    kCurState | kAccessFlags | kAltPath | kPathMigState | kMinRnrTimer;
 constexpr std::uint32_t kUcLive = kCurState | kAccessFlags | kAltPath | kPathMigState;
 
 constexpr Transition kTransitions[] = {

@@ -150,8 +150,8 @@ void Worker::look_for_wakeups(Duration timeout) {
   const timespec limit{.tv_sec = timeout / std::chrono::seconds(1),
                        .tv_nsec = (timeout % std::chrono::seconds(1)).count()};
   // Through the system call: nanoseconds, where epoll_wait has milliseconds.
-  const long count = ::syscall(SYS_epoll_pwait2, epoll_.get(), events.data(), events.size(),
-                               &limit, nullptr, 0);
+  const long count =
+      ::syscall(SYS_epoll_pwait2, epoll_.get(), events.data(), events.size(), &limit, nullptr, 0);
   for (long i = 0; i < count; ++i) {
     void* who = events[static_cast<std::size_t>(i)].data.ptr;
     if (who == this) {

@@ -59,8 +59,7 @@ constexpr DropMetric kTenantDrops[] = {
 
 void add_transport(Families& out, const engine::Tenant& tenant) {
   const auto value = [&](Count c) {
-    return static_cast<double>(
-        tenant.counters.transport[static_cast<std::size_t>(c)].value());
+    return static_cast<double>(tenant.counters.transport[static_cast<std::size_t>(c)].value());
   };
   const std::string& name = tenant.name;
   for (const TransportMetric& m : kTransportMetrics)
@@ -109,12 +108,9 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   one("softhca_completion_queue_overflows_total", "Completion queues that overflowed.",
       c.cq_overflows);
   one("softhca_events_total", "Completion and asynchronous events.", c.events);
-  one("softhca_events_deferred_total", "Events a process did not take at once.",
-      c.events_deferred);
-  one("softhca_malformed_commands_total", "Commands that failed validation.",
-      c.malformed_commands);
-  one("softhca_hostile_memory_total", "Shared words no correct provider writes.",
-      c.hostile_memory);
+  one("softhca_events_deferred_total", "Events a process did not take at once.", c.events_deferred);
+  one("softhca_malformed_commands_total", "Commands that failed validation.", c.malformed_commands);
+  one("softhca_hostile_memory_total", "Shared words no correct provider writes.", c.hostile_memory);
 }
 
 void add_objects(Families& out, const Source& source, const engine::Tenant& tenant) {
@@ -189,8 +185,7 @@ void add_port(Families& out, const engine::PortBinding& binding) {
         binding.drops.no_buffer.value());
   const auto drop = [&](const char* reason, const Counter& counter) {
     out.counter("softhca_port_dropped_packets_total", "Received RoCE packets dropped.",
-                {{"port", binding.name}, {"reason", reason}},
-                static_cast<double>(counter.value()));
+                {{"port", binding.name}, {"reason", reason}}, static_cast<double>(counter.value()));
   };
   std::uint64_t foreign = 0;
   for (std::size_t i = 1; i < binding.drops.parse.size(); ++i) {

@@ -20,8 +20,8 @@ grep -l fd09:0000:0000:0000:0000:0000:0000:0002 * | head -n 1" >"$dir/gids" || {
 matrix_cases() {
   local path
   for path in 1024 4096; do
-    both "contents RC, MTU $path" peer --mtu $path
-    both "contents UC, MTU $path" peer --transport uc --mtu $path
+    LIMIT=180 both "contents RC, MTU $path" peer --mtu $path
+    LIMIT=180 both "contents UC, MTU $path" peer --transport uc --mtu $path
     both "ibv_rc_pingpong, MTU $path" ibv_rc_pingpong -c -m $path -s 10000 -n 100
     both "ibv_uc_pingpong, MTU $path" ibv_uc_pingpong -c -m $path -s 10000 -n 20 -r 100
     both "ib_send_lat RC, MTU $path" ib_send_lat -m $path -s 9001 -n 100
@@ -33,8 +33,8 @@ matrix_cases() {
     both "ib_read_bw, MTU $path" ib_read_bw -o 16 -m $path -s 65536 -n 200
     both "ib_send_bw, MTU $path" ib_send_bw -m $path -s 65536 -n 200
   done
-  both "contents RC, MTU 256" peer --mtu 256
-  both "contents RC, IPv6" -6 peer --mtu 2048
+  LIMIT=180 both "contents RC, MTU 256" peer --mtu 256
+  LIMIT=180 both "contents RC, IPv6" -6 peer --mtu 2048
   both "ibv_rc_pingpong, events" ibv_rc_pingpong -c -e -n 100
   both "ibv_srq_pingpong" ibv_srq_pingpong -c -n 100
   both "ibv_ud_pingpong" ibv_ud_pingpong -c -s 1024 -n 100

@@ -59,6 +59,6 @@ start_daemon' || die "the daemon does not start again in the guest"
 between_tenants() {
   printf '. /tmp/env
 run a %s -g 0 -p 18900 & server=$!
-for i in $(seq 200); do ss -Hltn "sport = :18900" | grep -q . && break; sleep 0.1; done
+for i in $(seq 200); do grep -qs ":49D4 0*:0000 0A" /proc/net/tcp /proc/net/tcp6 && break; sleep 0.1; done
 run b %s -g 0 -p 18900 127.0.0.1 && wait $server' "$1" "$1"
 }
