@@ -143,8 +143,8 @@ std::size_t build_arp_request(const Station& self, const Gid& target, Resolution
 
 std::size_t build_arp_reply(const Station& self, const ArpMessage& request, ResolutionBuffer out) {
   return build_arp({request.sender_mac, self.mac, self.vlan, kEtherTypeArp},
-                   ArpMessage::Operation::kArpReply, self.address, request.sender_mac, request.sender,
-                   out);
+                   ArpMessage::Operation::kArpReply, self.address, request.sender_mac,
+                   request.sender, out);
 }
 
 std::optional<NeighbourMessage> parse_neighbour(std::span<const std::byte> frame) {
