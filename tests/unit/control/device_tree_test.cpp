@@ -1,0 +1,83 @@
+// The files by which libibverbs finds a device.
+#include "daemon/control/device_tree.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/control/folder.hpp"
+
+namespace softhca::control {
+namespace {
+
+class DeviceTree : public ::testing::Test {
+ protected:
+  DeviceTree() {
+    device.name = "softhca0";
+    device.firmware = "1.2.3";
+    device.board = "softhca";
+    device.node_guid = 0x0211223344556677;
+    device.socket_path = "/run/softhca/a/socket";
+    Gid ipv6;
+    ipv6.bytes = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, 1};
+    device.gids = {{Gid::from_ipv4(0xc6120001), "lo"}, {ipv6, "eth7"}};
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream in(root + "/" + name);
+    std::string line;
+    std::getline(in, line);
+    return in ? line : "missing";
+  }
+  Folder folder;
+  const std::string root = folder.path() + "/sysfs";
+  const std::string port = "class/infiniband/softhca0/ports/1/";
+  DeviceDescription device;
+};
+
+TEST_F(DeviceTree, HoldsWhatTheLibrariesRead) {
+  ASSERT_TRUE(write_device_tree(root, device));
+  EXPECT_EQ(read("class/infiniband_verbs/abi_version"), "6");
+  EXPECT_EQ(read("class/infiniband_verbs/softhca0/ibdev"), "softhca0");
+  EXPECT_EQ(read("class/infiniband_verbs/softhca0/abi_version"), "1");
+  EXPECT_EQ(read("class/infiniband/softhca0/node_type"), "1: CA");
+  EXPECT_EQ(read("class/infiniband/softhca0/node_guid"), "0211:2233:4455:6677");
+  EXPECT_EQ(read("class/infiniband/softhca0/fw_ver"), "1.2.3");
+  EXPECT_EQ(read("class/infiniband/softhca0/softhca_socket"), "/run/softhca/a/socket");
+  EXPECT_EQ(read(port + "link_layer"), "Ethernet");
+  EXPECT_EQ(read(port + "state"), "4: ACTIVE");
+  EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0001");
+  EXPECT_EQ(read(port + "gids/1"), "fd00:0000:0000:0000:0000:0000:0000:ab01");
+  EXPECT_EQ(read(port + "gid_attrs/types/1"), "RoCE v2");
+  EXPECT_EQ(read(port + "gid_attrs/ndevs/1"), "eth7");
+  EXPECT_EQ(read(port + "gids/2"), "missing");
+}
+
+TEST_F(DeviceTree, ReplacesWhatWasThere) {
+  ASSERT_TRUE(write_device_tree(root, device));
+  device.gids.pop_back();
+  device.name = "other0";
+  device.active = false;
+  ASSERT_TRUE(write_device_tree(root, device));
+  EXPECT_EQ(read(port + "gids/0"), "missing");
+  EXPECT_EQ(read("class/infiniband/other0/ports/1/state"), "1: DOWN");
+  EXPECT_EQ(read("class/infiniband/other0/ports/1/gids/1"), "missing");
+}
+
+TEST_F(DeviceTree, PortStateFollows) {
+  ASSERT_TRUE(write_device_tree(root, device));
+  ASSERT_TRUE(write_port_state(root, "softhca0", false));
+  EXPECT_EQ(read(port + "state"), "1: DOWN");
+  ASSERT_TRUE(write_port_state(root, "softhca0", true));
+  EXPECT_EQ(read(port + "state"), "4: ACTIVE");
+}
+
+TEST_F(DeviceTree, SaysWhatCannotBeWritten) {
+  std::ofstream(folder.path() + "/file") << "in the way";
+  const auto written = write_device_tree(folder.path() + "/file/below", device);
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("runtime_dir"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace softhca::control
