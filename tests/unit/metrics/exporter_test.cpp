@@ -1,0 +1,180 @@
+// A scrape as Prometheus does it: one HTTP request, the text parsed.
+#include "daemon/metrics/exporter.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "daemon/base/unique_fd.hpp"
+#include "daemon/control/event_sender.hpp"
+#include "daemon/control/setup.hpp"
+#include "daemon/port/memory_port.hpp"
+
+namespace softhca::metrics {
+namespace {
+
+/// A port of this machine that nobody listens on at the moment.
+std::uint16_t free_port() {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  return ntohs(address.sin_port);
+}
+
+std::string get(std::uint16_t port, const std::string& path) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const std::string request = "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
+  EXPECT_EQ(::send(fd.get(), request.data(), request.size(), 0),
+            static_cast<ssize_t>(request.size()));
+  std::string reply;
+  char buffer[4096];
+  for (ssize_t got; (got = ::recv(fd.get(), buffer, sizeof buffer, 0)) > 0;)
+    reply.append(buffer, static_cast<std::size_t>(got));
+  return reply;
+}
+
+/// The text format: families announced once, each sample of the family before it.
+struct Scrape {
+  explicit Scrape(const std::string& reply) {
+    const auto body = reply.find("\r\n\r\n");
+    EXPECT_NE(body, std::string::npos);
+    std::istringstream in(reply.substr(body + 4));
+    std::string family;
+    for (std::string line; std::getline(in, line);) {
+      std::istringstream words(line);
+      std::string first, second, third, fourth;
+      words >> first >> second >> third >> fourth;
+      if (first == "#" && second == "TYPE") {
+        family = third;
+        EXPECT_TRUE(types.emplace(family, fourth).second) << family << " twice";
+      } else if (first == "#") {
+        EXPECT_EQ(second, "HELP");
+        EXPECT_TRUE(helps.insert(third).second) << third << " twice";
+      } else if (line.rfind("softhca_", 0) == 0) {  // the exposer adds figures of its own
+        const auto space = line.rfind(' ');
+        const std::string name = line.substr(0, space);
+        EXPECT_EQ(name.substr(0, name.find('{')), family);
+        EXPECT_TRUE(samples.emplace(name, std::stod(line.substr(space + 1))).second)
+            << name << " twice";
+      }
+    }
+  }
+  /// The sample of a family with these labels, in any order; -1: there is none.
+  double value(const std::string& family, const std::set<std::string>& labels) const {
+    for (const auto& [name, value] : samples) {
+      if (name.substr(0, name.find('{')) != family) continue;
+      bool all = true;
+      for (const std::string& label : labels) all &= name.find(label) != std::string::npos;
+      if (all) return value;
+    }
+    return -1;
+  }
+  std::map<std::string, std::string> types;
+  std::set<std::string> helps;
+  std::map<std::string, double> samples;
+};
+
+class ExporterTest : public ::testing::Test {
+ protected:
+  ExporterTest() {
+    auto binding = std::make_unique<engine::PortBinding>();
+    binding->name = "wan";
+    binding->port = std::move(port::MemoryPort::make_pair().first);
+    binding->neighbours = std::make_unique<engine::Neighbours>(engine::Neighbours::Options{},
+                                                               [](std::span<const std::byte>) {});
+    engine.add_port(std::move(binding));
+    auto added = control::add_tenants(config, engine);
+    EXPECT_TRUE(added);
+    tenants = std::move(*added);
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port); }
+
+  const resource::Config config = resource::default_config();
+  control::EventSender events;
+  engine::Engine engine{control::limits_of(config), events};
+  engine::Worker worker{engine, {}};
+  std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  const std::uint16_t port = free_port();
+};
+
+TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
+  const auto exporter = Exporter::start(address(), {engine, worker, tenants});
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  tenants[1]->counters.commands_vcb.add(42);
+  tenants[1]->counters.local_bytes.add(std::uint64_t{1} << 40);
+  tenants[0]->counters.queue_pairs.add(3);
+  const auto rnr = static_cast<std::size_t>(transport::Count::kRnrNakSent);
+  tenants[0]->counters.transport[rnr].add(7);
+  engine.ports()[0]->drops.frame[0].add(5);
+
+  const std::string reply = get(port, "/metrics");
+  EXPECT_EQ(reply.substr(0, 15), "HTTP/1.1 200 OK");
+  const Scrape scrape(reply);
+  const std::set<std::string> a{"tenant=\"a\""};
+  const std::set<std::string> b{"tenant=\"b\""};
+  EXPECT_EQ(scrape.value("softhca_commands_total", {"tenant=\"b\"", "way=\"vcb\""}), 42);
+  EXPECT_EQ(scrape.value("softhca_commands_total", {"tenant=\"a\"", "way=\"vcb\""}), 0);
+  EXPECT_EQ(scrape.value("softhca_local_bytes_total", b), 1099511627776.0);
+  EXPECT_EQ(scrape.value("softhca_queue_pairs", a), 3);
+  EXPECT_EQ(
+      scrape.value("softhca_naks_sent_total", {"tenant=\"a\"", "kind=\"receiver_not_ready\""}), 7);
+  EXPECT_EQ(scrape.value("softhca_pcbs_guaranteed", a), config.tenants[0].pcbs);
+  EXPECT_EQ(scrape.value("softhca_port_dropped_packets_total",
+                         {"port=\"wan\"", "reason=\"unknown_address\""}),
+            5);
+
+  tenants[1]->counters.commands_vcb.add();
+  EXPECT_EQ(Scrape(get(port, "/metrics"))
+                .value("softhca_commands_total", {"tenant=\"b\"", "way=\"vcb\""}),
+            43);
+}
+
+TEST_F(ExporterTest, FamiliesAreWellFormed) {
+  const auto exporter = Exporter::start(address(), {engine, worker, tenants});
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  const Scrape scrape(get(port, "/metrics"));
+  std::set<std::string> per_tenant;
+  for (const auto& [name, value] : scrape.samples) {
+    EXPECT_GE(value, 0) << name;
+    const std::string family = name.substr(0, name.find('{'));
+    if (name.find("tenant=\"a\"") != std::string::npos) per_tenant.insert(family);
+  }
+  EXPECT_GT(per_tenant.size(), 30u);
+  for (const std::string& family : per_tenant)
+    EXPECT_GE(scrape.value(family, {"tenant=\"b\""}), 0) << family;
+  for (const auto& [family, type] : scrape.types) {
+    if (family.rfind("softhca_", 0) != 0) continue;
+    const bool total = family.size() > 6 && family.substr(family.size() - 6) == "_total";
+    EXPECT_EQ(type, total ? "counter" : "gauge") << family;
+    EXPECT_TRUE(scrape.helps.contains(family)) << family;
+  }
+}
+
+TEST_F(ExporterTest, AddressesThatCannotBe) {
+  const auto none = Exporter::start("", {engine, worker, tenants});
+  ASSERT_TRUE(none);
+  EXPECT_EQ(*none, nullptr);
+  const auto first = Exporter::start(address(), {engine, worker, tenants});
+  ASSERT_TRUE(first);
+  const auto second = Exporter::start(address(), {engine, worker, tenants});
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find(address()), std::string::npos);
+}
+
+}  // namespace
+}  // namespace softhca::metrics
