@@ -28,7 +28,7 @@ bar() {  # WHAT MEASURED WANTED UNIT [less]
 measure() {  # ARGUMENT...
   $A "$bench" -d $DEV -g $GID --server & local server=$!
   $B "$bench" -d $DEV -g $GID --client $A_IP --measure rate --seconds 2 "$@" |
-    tee /dev/stderr >$SANDBOX_DIR/figures
+    tee -a /dev/stderr >$SANDBOX_DIR/figures
   wait $server
 }
 
