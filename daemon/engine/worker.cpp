@@ -21,8 +21,11 @@ namespace {
 constexpr Duration kWakeupInterval = std::chrono::microseconds(20);
 // Without work for so long, the engine gives its sleep a chance.
 constexpr Duration kSpinBeforeSleep = std::chrono::microseconds(50);
-// How long to sleep at most: for ports that cannot wake us, and in general.
+// How long to sleep at most: with ports that cannot wake us; with ports that can, whose socket may
+// be told of a frame just before the frame is in their ring, so that the wake-up comes to nothing;
+// and without ports.
 constexpr Duration kNap = std::chrono::microseconds(500);
+constexpr Duration kLongestPortSleep = std::chrono::milliseconds(20);
 constexpr Duration kLongestSleep = std::chrono::seconds(1);
 
 Time read_clock() {
@@ -141,7 +144,9 @@ bool Worker::park_idle_sessions(Time now) {
 
 Duration Worker::time_to_sleep(Time now) const {
   const Time deadline = engine_.next_deadline();
-  const Duration longest = naps_ ? kNap : kLongestSleep;
+  const Duration longest = naps_                     ? kNap
+                           : engine_.ports().empty() ? kLongestSleep
+                                                     : kLongestPortSleep;
   return deadline == kNever ? longest : std::min<Duration>(deadline - now, longest);
 }
 
