@@ -30,7 +30,7 @@ std::vector<Completed> TestCq::poll_all() {
 void ReceivePoster::post(std::uint32_t index, const std::vector<abi::ScatterGather>& list) {
   abi::ReceiveElement& e = element(count_);
   e = {index, static_cast<std::uint32_t>(list.size()), 0};
-  std::memcpy(static_cast<void*>(&e + 1), list.data(), list.size() * sizeof list[0]);
+  std::copy(list.begin(), list.end(), reinterpret_cast<abi::ScatterGather*>(&e + 1));
   producer().store(++count_, std::memory_order_release);
 }
 
