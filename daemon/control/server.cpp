@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "daemon/base/system_error.hpp"
 #include "daemon/control/device_tree.hpp"
 #include "daemon/control/guid.hpp"
 
@@ -23,11 +24,6 @@ namespace {
 
 // How often the links of the ports are looked at.
 constexpr int kLinkIntervalMs = 1000;
-
-Error system_error(const std::string& what) {
-  const int code = errno;
-  return {what + ": " + std::strerror(code), code};
-}
 
 }  // namespace
 

@@ -21,8 +21,6 @@ class Server {
   /// Serves until SIGTERM or SIGINT. REQUIRES: both are blocked in all threads.
   Outcome run();
 
-  std::size_t session_count() const { return sessions_.size(); }
-
  private:
   struct Listener {
     UniqueFd socket;

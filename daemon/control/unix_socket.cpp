@@ -13,14 +13,10 @@
 #include <cstring>
 
 #include "abi/control.hpp"
+#include "daemon/base/system_error.hpp"
 
 namespace softhca::control {
 namespace {
-
-Error system_error(const std::string& what) {
-  const int code = errno;
-  return {what + ": " + std::strerror(code), code};
-}
 
 std::optional<unsigned> as_number(const std::string& text) {
   unsigned value = 0;

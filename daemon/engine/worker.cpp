@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "daemon/base/system_error.hpp"
+
 namespace softhca::engine {
 namespace {
 
@@ -39,11 +41,6 @@ bool listen_to(int epoll, int fd, void* who) {
   event.events = EPOLLIN;
   event.data.ptr = who;
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
-Error system_error(const char* what) {
-  const int code = errno;
-  return {std::string(what) + ": " + std::strerror(code), code};
 }
 
 void drain(int eventfd) {
