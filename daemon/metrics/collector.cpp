@@ -20,6 +20,8 @@ constexpr TransportMetric kTransportMetrics[] = {
      "Request packets sent again."},
     {Count::kAckTimeouts, "softhca_local_ack_timeout_errors_total",
      "Acknowledgement timers that ran out."},
+    {Count::kEarlyRetries, "softhca_early_retries_total",
+     "Retries that the round-trip time asked for before the timeout."},
     {Count::kDuplicateRequests, "softhca_duplicate_requests_packets_total",
      "Request packets received again."},
     {Count::kOutOfSequence, "softhca_out_of_sequence_packets_received_total",

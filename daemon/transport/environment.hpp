@@ -98,6 +98,7 @@ enum class AsyncEvent : std::uint8_t {
 enum class Count : std::uint8_t {
   kRetransmittedPackets,
   kAckTimeouts,
+  kEarlyRetries,  ///< sent again on round-trip time, before the timeout
   kDuplicateRequests,
   kOutOfSequence,  ///< request packets beyond the expected PSN
   kImpliedNak,     ///< read or atomic response skipped over
@@ -184,7 +185,7 @@ struct RcAttributes {
   std::uint8_t retry_count = 7;
   std::uint8_t rnr_retry = 7;       ///< 7 = for ever
   std::uint8_t min_rnr_timer = 12;  ///< code of the timer table
-  std::uint16_t psn_window = 256;   ///< packets sent and not yet acknowledged, at least 1
+  std::uint16_t psn_window = 256;   ///< packets sent and not yet acknowledged, at most; at least 1
   std::uint16_t ack_interval = 32;  ///< an acknowledgement is asked for every so many packets
 };
 

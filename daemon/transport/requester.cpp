@@ -21,6 +21,7 @@ void Requester::configure(const RcAttributes& attributes) {
   attributes_ = attributes;
   attributes_.psn_window = std::max<std::uint16_t>(attributes.psn_window, 1);
   attributes_.ack_interval = std::max<std::uint16_t>(attributes.ack_interval, 1);
+  flight_.set_limit(attributes_.psn_window);
   mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.mtu));
   timeout_ = ack_timeout(attributes.timeout);
   retries_left_ = attributes.retry_count;
@@ -38,7 +39,10 @@ void Requester::reset(Psn sq_psn) {
   last_permitted_ = Psn();
   retries_left_ = attributes_.retry_count;
   rnr_retries_left_ = attributes_.rnr_retry;
-  ack_deadline_ = rnr_until_ = kNever;
+  flight_.reset(attributes_.psn_window);
+  round_trip_.reset();
+  stop_timer();
+  rnr_until_ = kNever;
 }
 
 void Requester::start(const Request& request) {
@@ -60,7 +64,16 @@ std::uint32_t Requester::chunk_end(const Slot& slot, std::uint32_t index) {
 
 Time Requester::deadline() const {
   if (failed_) return kNever;
-  return rnr_until_ != kNever ? rnr_until_ : ack_deadline_;
+  return rnr_until_ != kNever ? rnr_until_ : std::min(ack_deadline_, early_deadline_);
+}
+
+/// From now on silence counts. Without a timeout nothing is ever sent again unasked.
+void Requester::start_timer(Time now) {
+  stop_timer();
+  if (timeout_.count() == 0) return;
+  ack_deadline_ = now + timeout_;
+  const Duration patience = round_trip_.patience();
+  if (patience < timeout_) early_deadline_ = now + patience;
 }
 
 void Requester::flush(Environment& env) {

@@ -7,6 +7,10 @@
 // unchanged. A read takes as many PSNs as it has response packets; a partly answered one is asked
 // for again from its first missing response on.
 //
+// How many packets are in flight follows what gets lost, and a retry comes as soon as the measured
+// round-trip time makes loss likely (pace.hpp). Such an early retry is not counted: retry_count and
+// timeout keep their meaning for a peer that stays silent.
+//
 // The files: requester.cpp (life of a request), requester_transmit.cpp (what may go, and as which
 // packet), requester_receive.cpp (acknowledgements and responses), requester_retry.cpp (NAK, RNR,
 // timeouts).
@@ -19,6 +23,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/transport/environment.hpp"
+#include "daemon/transport/pace.hpp"
 #include "daemon/transport/send_queue.hpp"
 #include "daemon/wire/headers.hpp"
 #include "daemon/wire/opcode.hpp"
@@ -86,15 +91,21 @@ class Requester {
   void receive_sequence_nak(Environment& env, Time now);
   void miss_response(Environment& env, Time now);
   void retry(Environment& env, Time now);
+  void retry_early(Time now);
   void go_back();
+  void note_loss();
   void fail(Environment& env, Verdict verdict);
 
   static std::uint32_t chunk_end(const Slot& slot, std::uint32_t index);
   std::uint32_t index_of(const Slot& slot, Psn psn) const {
     return (psn - slot.first.value()).value();
   }
+  std::uint32_t in_flight() const {
+    return static_cast<std::uint32_t>(next_psn_.distance_from(unacked_));
+  }
   bool nothing_outstanding() const { return next_psn_ == unacked_; }
-  void start_timer(Time now) { ack_deadline_ = timeout_.count() == 0 ? kNever : now + timeout_; }
+  void start_timer(Time now);
+  void stop_timer() { ack_deadline_ = early_deadline_ = kNever; }
 
   RcAttributes attributes_;
   std::uint32_t mtu_shift_ = 10;
@@ -108,6 +119,9 @@ class Requester {
   Psn queued_end_;          ///< one beyond the last PSN of the newest request
   Psn queued_sequence_;     ///< SSN of the next request to be started
 
+  FlightWindow flight_;
+  RoundTrip round_trip_;
+
   std::uint32_t unasked_ = 0;          ///< packets sent since one asked for an acknowledgement
   std::uint32_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor
   bool response_missed_ = false;       ///< went back for a skipped response, no progress since
@@ -119,7 +133,8 @@ class Requester {
   std::uint8_t retries_left_ = 0;
   std::uint8_t rnr_retries_left_ = 0;
   Time ack_deadline_ = kNever;
-  Time rnr_until_ = kNever;  ///< silent until then after an RNR NAK
+  Time early_deadline_ = kNever;  ///< before ack_deadline_, or never
+  Time rnr_until_ = kNever;       ///< silent until then after an RNR NAK
 };
 
 }  // namespace softhca::transport

@@ -111,10 +111,12 @@ void Requester::advance(Environment& env, std::uint32_t packets, Time now) {
     next_psn_ = unacked_;
     next_ = queue_.oldest();
   }
+  flight_.grow(packets, unacked_);
+  round_trip_.acknowledged(unacked_, now);
   response_missed_ = false;
   retries_left_ = attributes_.retry_count;
   rnr_retries_left_ = attributes_.rnr_retry;
-  ack_deadline_ = kNever;
+  stop_timer();
   if (unacked_ != sent_end_) start_timer(now);
   if (done_all) env.complete_request(cookie, Verdict::kOk);
 }

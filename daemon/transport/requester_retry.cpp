@@ -43,7 +43,7 @@ void Requester::receive_rnr(Environment& env, const wire::Headers& h, Time now) 
     --rnr_retries_left_;
   }
   go_back();
-  ack_deadline_ = kNever;
+  stop_timer();
   rnr_until_ = now + rnr_delay(h.syndrome);
 }
 
@@ -62,20 +62,37 @@ void Requester::expire(Environment& env, Time now) {
     rnr_until_ = kNever;
     return;
   }
-  env.count(Count::kAckTimeouts);
   response_missed_ = false;
+  if (now < ack_deadline_) {
+    env.count(Count::kEarlyRetries);
+    return retry_early(now);
+  }
+  env.count(Count::kAckTimeouts);
   retry(env, now);
+}
+
+/// The peer is silent for longer than it has been so far: once more, twice as patient. The timeout
+/// of the queue pair goes on running.
+void Requester::retry_early(Time now) {
+  note_loss();
+  go_back();
+  round_trip_.back_off();
+  early_deadline_ = now + round_trip_.patience();
 }
 
 /// Retries of all causes but RNR share one counter, renewed by progress (9.7.6.1.3, 9.9.2.4.1).
 void Requester::retry(Environment& env, Time now) {
   if (retries_left_ == 0) return fail(env, Verdict::kRetryExceeded);
   --retries_left_;
+  note_loss();
   go_back();
   start_timer(now);
 }
 
+void Requester::note_loss() { flight_.shrink(sent_end_); }
+
 void Requester::go_back() {
+  round_trip_.discard();
   next_ = queue_.oldest();
   next_psn_ = unacked_;
   reads_in_flight_ = unasked_ = 0;

@@ -51,7 +51,7 @@ Requester::Step Requester::refuse_request(Environment& env, Verdict verdict) {
 
 bool Requester::may_send(const Slot& slot, std::uint32_t index) const {
   const Request& r = slot.request;
-  if (next_psn_.distance_from(unacked_) >= attributes_.psn_window) return false;
+  if (in_flight() >= flight_.size()) return false;
   // A fenced request waits for all reads and atomics before it (10.8.3.3).
   if (r.fence && index == 0 && reads_in_flight_ > 0) return false;
   if (awaits_response(r.kind) && reads_in_flight_ >= attributes_.max_rd_atomic) return false;
@@ -73,8 +73,8 @@ bool Requester::is_permitted(const Slot& slot) const {
 /// then, so that a long message neither stalls nor is sent again from its start.
 bool Requester::wants_ack(const Slot& slot, std::uint32_t index) const {
   if (index + 1 == slot.packets || awaits_response(slot.request.kind)) return true;
-  if (unasked_ + 1 >= attributes_.ack_interval) return true;
-  if (next_psn_.distance_from(unacked_) + 1 >= attributes_.psn_window) return true;
+  if (unasked_ + 1 >= attributes_.ack_interval || unasked_ + 1 >= flight_.size() / 4) return true;
+  if (in_flight() + 1 >= flight_.size()) return true;
   return index == 0 && !is_permitted(slot);
 }
 
@@ -114,7 +114,10 @@ void Requester::note_sent(Environment& env, const Slot& slot, std::uint32_t inde
                           Time now) {
   const bool is_read = slot.request.kind == RequestKind::kRead;
   const std::uint32_t end = is_read ? chunk_end(slot, index) : index + 1;
-  if (next_psn_.is_before(sent_end_)) env.count(Count::kRetransmittedPackets);
+  if (next_psn_.is_before(sent_end_))
+    env.count(Count::kRetransmittedPackets);
+  else if (asked)
+    round_trip_.sent(next_psn_, now);
   next_psn_ = next_psn_ + (end - index);
   if (next_psn_.is_after(sent_end_)) sent_end_ = next_psn_;
   if (awaits_response(slot.request.kind)) ++reads_in_flight_;

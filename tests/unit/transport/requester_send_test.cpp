@@ -92,16 +92,19 @@ TEST_F(RequesterTest, AsksForAcknowledgementNowAndThen) {
                "WRITE_LAST 4 [1024,1280) ?"});
 }
 
-TEST_F(RequesterTest, StopsAtTheWindowAndAsksThere) {
-  attributes.psn_window = 2;
-  requester.configure(attributes);
-  post(RequestKind::kSend, 3 * 256);
+TEST_F(RequesterTest, StopsAtTheWindowAndAsksForEveryQuarterOfIt) {
+  attributes.psn_window = 8;
+  start_at(0);
+  post(RequestKind::kSend, 10 * 256);
   EXPECT_FALSE(run());
-  expect_sent({"SEND_FIRST 0 [0,256)", "SEND_MIDDLE 1 [256,512) ?"});
-  feed_ack(0);
+  expect_sent({"SEND_FIRST 0 [0,256)", "SEND_MIDDLE 1 [256,512) ?", "SEND_MIDDLE 2 [512,768)",
+               "SEND_MIDDLE 3 [768,1024) ?", "SEND_MIDDLE 4 [1024,1280)",
+               "SEND_MIDDLE 5 [1280,1536) ?", "SEND_MIDDLE 6 [1536,1792)",
+               "SEND_MIDDLE 7 [1792,2048) ?"});
+  feed_ack(1);
   run();
-  expect_sent({"SEND_LAST 2 [512,768) ?"});
-  feed_ack(2);
+  expect_sent({"SEND_MIDDLE 8 [2048,2304)", "SEND_LAST 9 [2304,2560) ?"});
+  feed_ack(9);
   expect_done({"0 ok"});
 }
 

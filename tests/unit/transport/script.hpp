@@ -58,12 +58,12 @@ class ScriptTest : public testing::Test {
   }
 };
 
-/// MTU 256, PSN from 0, timeout 4.096 us * 2^8, 3 retries, 2 reads in flight.
+/// MTU 256, PSN from 0, timeout 4.096 us * 2^7, 3 retries, 2 reads in flight.
 class RequesterTest : public ScriptTest {
  protected:
   RequesterTest() {
     attributes.mtu = 256;
-    attributes.timeout = 8;
+    attributes.timeout = 7;
     attributes.retry_count = 3;
     attributes.rnr_retry = 2;
     attributes.max_rd_atomic = 2;
@@ -112,7 +112,7 @@ class RequesterTest : public ScriptTest {
     run();
   }
 
-  static constexpr Duration kTimeout = std::chrono::nanoseconds(4096 << 8);
+  static constexpr Duration kTimeout = std::chrono::nanoseconds(4096 << 7);
   RcAttributes attributes;
   Requester requester;
   std::uint32_t cookie = 0;
