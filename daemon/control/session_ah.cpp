@@ -28,9 +28,10 @@ int Session::create_ah(const RequestBody& body, Reply& reply) {
   if (!body.read(request)) return EINVAL;
   Pd* pd = pds_.find(request.pd);
   if (pd == nullptr) return EINVAL;
-  if (ahs_.full()) return ENOMEM;
   auto ah = std::make_unique<Ah>();
-  if (const int error = path_of(request.av, ah->engine.path)) return error;
+  if (const int error = path_of(request.av, ah->engine.route.path)) return error;
+  ah->charge = take(Kind::kAddressHandles);
+  if (!ah->charge) return ENOMEM;
   ah->pd = request.pd;
   ah->engine.session = engine_session_.get();
   ah->engine.pd = pd->id;

@@ -47,7 +47,7 @@ int Session::modify_qp(const RequestBody& body, Reply&) {
       error = EINVAL;
       return;
     }
-    if (path) qp.engine.path = *path;
+    if (path) qp.engine.route.path = *path;
     store_attributes(qp, a);
     change_state(engine, qp, from, to, a);
   });

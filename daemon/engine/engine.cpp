@@ -1,4 +1,5 @@
 #include "daemon/engine/engine.hpp"
+#include "daemon/engine/environment.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +13,11 @@ namespace {
 // with every use of the slot, so that a late packet finds nobody. Generation 0 is left out: it
 // would give the special numbers 0 and 1.
 constexpr std::uint32_t kQpnBits = 24;
+
+// The retries of a peer fall into this: its early ones and, with the timeouts of common programs
+// (up to 0.5 s), several counted ones.
+constexpr Duration kTimeWait = std::chrono::seconds(4);
+constexpr unsigned kResponsesAtTheEnd = 32;
 
 }  // namespace
 
@@ -55,7 +61,6 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
   ready_.reserve(slots);
   queue_pairs_.resize(slots);
   generations_.resize(slots);
-  free_slots_.reserve(slots);
   for (std::uint32_t slot = slots; slot-- > 0;) free_slots_.push_back(slot);
   dirty_cqs_.reserve(1024);
 }
@@ -91,13 +96,12 @@ bool Engine::install(QueuePair& qp) {
   if (free_slots_.empty()) return false;
   // The oldest free slot, so that numbers come back as late as possible.
   const std::uint32_t slot = free_slots_.front();
-  free_slots_.erase(free_slots_.begin());
+  free_slots_.pop_front();
   const std::uint32_t generations = 1u << (kQpnBits - slot_bits_);
   generations_[slot] = generations_[slot] + 1 < generations ? generations_[slot] + 1 : 1;
   qp.slot = slot;
   qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
   queue_pairs_[slot] = &qp;
-  ++installed_;
   const auto tvl = tvls_.pick_tvl(qp.tenant->id, qp.qpn);
   const auto dedicated = tvls_.pick_tvl(qp.tenant->id, qp.qpn, schedule::TvlPurpose::kDedicated);
   assert(tvl && dedicated);  // every tenant is configured with both
@@ -108,12 +112,21 @@ bool Engine::install(QueuePair& qp) {
   return true;
 }
 
+/// For the time after its end; pays first what it owes.
+void Engine::remember(QueuePair& qp) {
+  if (qp.type != QpType::kRc || qp.local || !may_receive(qp.state)) return;
+  QpEnvironment env(*this, qp);
+  qp.responder.transmit(env, kResponsesAtTheEnd);
+  if (const auto answer = qp.responder.last_acknowledgement(env))
+    time_wait_.add({qp.qpn, *answer, qp.route, now_ + kTimeWait});
+}
+
 void Engine::remove(QueuePair& qp) {
+  remember(qp);
   reset(qp);
   if (qp.srq != nullptr) --qp.srq->users;
   queue_pairs_[qp.slot] = nullptr;
   free_slots_.push_back(qp.slot);
-  --installed_;
   qp.tenant->counters.queue_pairs.subtract();
 }
 
@@ -123,13 +136,17 @@ void Engine::remove(CompletionQueue& cq) {
 }
 
 std::uint32_t Engine::install(AddressHandle& ah) {
+  auto handle = static_cast<std::uint32_t>(address_handles_.size());
   if (free_handles_.empty()) {
     address_handles_.push_back(&ah);
-    return static_cast<std::uint32_t>(address_handles_.size() - 1);
+  } else {
+    handle = free_handles_.back();
+    free_handles_.pop_back();
+    address_handles_[handle] = &ah;
   }
-  const std::uint32_t handle = free_handles_.back();
-  free_handles_.pop_back();
-  address_handles_[handle] = &ah;
+  const std::uint32_t flow_label = ah.route.path.flow_label;
+  ah.route.udp_source_port =
+      flow_label != 0 ? wire::source_port(flow_label) : wire::datagram_source_port(Qpn(handle));
   return handle;
 }
 

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -31,6 +32,7 @@
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/neighbours.hpp"
 #include "daemon/engine/objects.hpp"
+#include "daemon/engine/time_wait.hpp"
 #include "daemon/memory/key_table.hpp"
 #include "daemon/memory/scatter_list.hpp"
 #include "daemon/port/port.hpp"
@@ -146,7 +148,6 @@ class Engine {
 
   Time now() const { return now_; }
   QueuePair* find(Qpn qpn) const;
-  std::uint32_t queue_pair_count() const { return installed_; }
 
  private:
   friend class QpEnvironment;
@@ -161,6 +162,7 @@ class Engine {
   void finish_batch();
   void expire(QueuePair& qp);
   void make_ready(QueuePair& qp) { ready_.push(qp.slot); }
+  void remember(QueuePair& qp);
 
   // engine_collect.cpp
   std::size_t collect_commands();
@@ -223,9 +225,10 @@ class Engine {
   // engine_wire.cpp
   std::size_t receive_frames();
   void receive_frame(PortBinding& binding, const port::Frame& frame);
-  transport::SendResult send_packet(QueuePair& qp, const wire::Headers& h,
-                                    const transport::PayloadSource& payload);
-  const wire::FrameTemplate* frame_for(QueuePair& qp, PortBinding& binding, bool& lost);
+  transport::SendResult send_packet(Route& route, const wire::Headers& h,
+                                    const transport::PayloadSource& payload, QueuePair* qp);
+  bool answer_late(const wire::ParsedFrame& frame);
+  const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, bool& lost);
   Verdict fill(QueuePair& qp, const transport::PayloadSource& payload, std::span<std::byte> out);
   bool has_address(const Tenant& tenant, const Gid& gid) const;
   void run_neighbours();
@@ -273,11 +276,11 @@ class Engine {
   ReadyQueue ready_;
 
   std::vector<CommandContext> commands_;  ///< by PCB
-  std::vector<QueuePair*> queue_pairs_;   ///< by slot
+  TimeWaitTable time_wait_;
+  std::vector<QueuePair*> queue_pairs_;  ///< by slot
   std::vector<std::uint32_t> generations_;
-  std::vector<std::uint32_t> free_slots_;
+  std::deque<std::uint32_t> free_slots_;  ///< by age
   std::uint32_t slot_bits_ = 0;
-  std::uint32_t installed_ = 0;
 
   std::vector<Session*> sessions_;
   std::uint32_t parked_ = 0;

@@ -8,10 +8,14 @@
 
 #include "daemon/engine/environment.hpp"
 #include "daemon/transport/codes.hpp"
+#include "daemon/transport/segment.hpp"
 
 namespace softhca::engine {
 namespace {
 
+using transport::awaits_response;
+using transport::draws_receive;
+using transport::is_atomic;
 using transport::Request;
 using transport::RequestKind;
 
@@ -28,11 +32,6 @@ bool is_send(RequestKind kind) {
   return kind == RequestKind::kSend || kind == RequestKind::kSendImm ||
          kind == RequestKind::kSendInvalidate;
 }
-bool is_atomic(RequestKind kind) {
-  return kind == RequestKind::kCompareSwap || kind == RequestKind::kFetchAdd;
-}
-bool draws_receive(RequestKind kind) { return is_send(kind) || kind == RequestKind::kWriteImm; }
-
 transport::RemoteAccess access_of(RequestKind kind) {
   if (is_atomic(kind)) return transport::RemoteAccess::kAtomic;
   return kind == RequestKind::kRead ? transport::RemoteAccess::kRead
@@ -98,7 +97,8 @@ QueuePair* Engine::local_peer(const QueuePair& qp) const {
   QueuePair* peer = find(qp.destination);
   if (peer == nullptr || peer->type != qp.type || !may_receive(peer->state) ||
       peer->error_pending || peer->destination != qp.qpn ||
-      peer->path.destination != qp.path.source || peer->path.source != qp.path.destination)
+      peer->route.path.destination != qp.route.path.source ||
+      peer->route.path.source != qp.route.path.destination)
     return nullptr;
   return peer;
 }
@@ -165,6 +165,14 @@ Engine::LocalStep Engine::begin_local(QueuePair& qp, QueuePair& peer, const Requ
   if (peer.state == QpState::kRtr && !peer.established_raised) {
     peer.established_raised = true;
     remote.raise_event(transport::AsyncEvent::kCommunicationEstablished);
+  }
+  if (awaits_response(request.kind) && qp.rc.max_rd_atomic == 0) {
+    end_local(qp, Verdict::kLocalQpOperation);
+    return LocalStep::kGoOn;
+  }
+  if (awaits_response(request.kind) && peer.rc.max_dest_rd_atomic == 0) {
+    refuse_local(qp, peer, Verdict::kRemoteInvalidRequest);
+    return LocalStep::kGoOn;
   }
   if (!is_send(request.kind) && !is_atomic(request.kind)) {
     const Verdict verdict = remote.check_remote(request.rkey, request.remote_addr, request.length,

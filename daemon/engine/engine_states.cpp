@@ -5,7 +5,12 @@ namespace softhca::engine {
 
 /// Takes over what modify_qp changed in qp.rc, qp.qkey and the like.
 void Engine::apply_attributes(QueuePair& qp) {
-  qp.frame_valid_until = Time{};
+  qp.route.invalidate();
+  if (qp.type != QpType::kUd) {
+    // A new path may lead in or out of this daemon; what is under way stays on its own.
+    if (qp.started == 0) qp.local = is_local(qp.route.path.destination);
+    qp.route.udp_source_port = wire::source_port(qp.route.path.flow_label, qp.qpn, qp.destination);
+  }
   qp.requester.configure(qp.rc);
   qp.responder.configure(qp.rc);
   const transport::UcAttributes uc{
@@ -19,8 +24,6 @@ void Engine::apply_attributes(QueuePair& qp) {
 }
 
 void Engine::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
-  qp.local = qp.type != QpType::kUd && is_local(qp.path.destination);
-  qp.udp_source_port = wire::source_port(qp.path.flow_label, qp.qpn, qp.destination);
   apply_attributes(qp);
   qp.responder.reset(rq_psn);
   qp.uc_responder.reset(rq_psn);

@@ -113,23 +113,19 @@ bool Engine::run_datagrams(QueuePair& qp) {
 /// False: the port is full or the neighbour is being looked for; nothing happened.
 bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
   const abi::CommandHeader& header = pcbs_.pcb(PcbId(request.cookie)).header;
-  const AddressHandle* ah = header.address_handle < address_handles_.size()
-                                ? address_handles_[header.address_handle]
-                                : nullptr;
-  QpEnvironment env(*this, qp);
+  AddressHandle* ah = header.address_handle < address_handles_.size()
+                          ? address_handles_[header.address_handle]
+                          : nullptr;
   if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
     complete_command(qp, PcbId(request.cookie), Verdict::kLocalQpOperation);
-    env.enter_error(std::nullopt);
+    fail_later(qp);
     return true;
   }
-  if (is_local(ah->path.destination)) {
-    deliver_datagram(qp, request, ah->path);
+  if (is_local(ah->route.path.destination)) {
+    deliver_datagram(qp, request, ah->route.path);
     return true;
   }
-  qp.path = ah->path;
-  qp.frame_valid_until = Time{};
-  qp.udp_source_port = ah->path.flow_label != 0 ? wire::source_port(ah->path.flow_label)
-                                                : wire::datagram_source_port(qp.qpn);
+  QpEnvironment env(*this, qp, ah->route);
   // A Q_Key with the high bit set stands for that of the queue pair (IBA 10.2.5).
   const std::uint32_t qkey = (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
   return qp.ud_requester.transmit(env, request, Qpn(header.remote_qpn), qkey) != Verdict::kBusy;

@@ -12,6 +12,7 @@ constexpr std::size_t kBurst = 64;
 constexpr Duration kFrameLifetime = std::chrono::milliseconds(100);
 // Packets to a neighbour that does not answer wait so long for it, then count as lost.
 constexpr Duration kResolutionPatience = std::chrono::milliseconds(100);
+constexpr Duration kResolutionMemory = std::chrono::seconds(1);
 
 bool is_transport_of(QpType type, wire::Transport transport) {
   switch (type) {
@@ -23,6 +24,10 @@ bool is_transport_of(QpType type, wire::Transport transport) {
       return transport == wire::Transport::kUd;
   }
   return false;
+}
+
+bool is_from_peer(const wire::ParsedFrame& frame, const Route& route) {
+  return frame.destination == route.path.source && frame.source == route.path.destination;
 }
 
 }  // namespace
@@ -62,15 +67,17 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
     binding.drops.frame[static_cast<std::size_t>(why)].add();
   };
   QueuePair* qp = find(parsed.headers.destination);
-  if (qp == nullptr) return drop(FrameDrop::kUnknownQueuePair);
+  if (qp == nullptr) {
+    if (!answer_late(parsed)) drop(FrameDrop::kUnknownQueuePair);
+    return;
+  }
   if (!is_transport_of(qp->type, wire::opcode_info(parsed.headers.opcode).transport))
     return drop(FrameDrop::kWrongTransport);
   // Full and limited members of the default partition (IBA 10.9.3).
   if ((parsed.headers.pkey & 0x7fff) != 0x7fff) return drop(FrameDrop::kPartitionKey);
   if (qp->type == QpType::kUd) {
     if (!has_address(*qp->tenant, parsed.destination)) return drop(FrameDrop::kUnknownAddress);
-  } else if (qp->local || (may_receive(qp->state) && (parsed.destination != qp->path.source ||
-                                                      parsed.source != qp->path.destination))) {
+  } else if (qp->local || (may_receive(qp->state) && !is_from_peer(parsed, qp->route))) {
     return drop(FrameDrop::kForeignPeer);
   }
   receive_packet(*qp, parsed);
@@ -82,38 +89,56 @@ bool Engine::has_address(const Tenant& tenant, const Gid& gid) const {
   return false;
 }
 
-/// The headers below the transport for packets of this queue pair, or null while the next hop is
-/// not known. `lost`: it has not answered for so long that packets to it count as lost.
-const wire::FrameTemplate* Engine::frame_for(QueuePair& qp, PortBinding& binding, bool& lost) {
-  lost = false;
-  if (now_ < qp.frame_valid_until) return &qp.frame;
-  const auto hop = binding.neighbours->next_hop(qp.path.destination);
-  const auto mac = hop ? binding.neighbours->resolve(*hop, now_) : std::nullopt;
-  if (!mac) {
-    if (qp.unresolved_since == kNever) qp.unresolved_since = now_;
-    lost = !hop || now_ - qp.unresolved_since > kResolutionPatience;
-    return nullptr;
-  }
-  qp.unresolved_since = kNever;
-  qp.frame = wire::FrameTemplate({.source_mac = binding.port->mac(),
-                                  .destination_mac = *mac,
-                                  .vlan = binding.vlan,
-                                  .source = qp.path.source,
-                                  .destination = qp.path.destination,
-                                  .traffic_class = qp.path.traffic_class,
-                                  .hop_limit = qp.path.hop_limit,
-                                  .udp_source_port = qp.udp_source_port,
-                                  .flow_label = qp.path.flow_label});
-  qp.frame_valid_until = now_ + kFrameLifetime;
-  return &qp.frame;
+/// A packet for a queue pair that is gone, which may be one that was executed: its acknowledgement
+/// was lost. A read or atomic cannot be answered any more.
+bool Engine::answer_late(const wire::ParsedFrame& frame) {
+  TimeWait* gone = time_wait_.find(frame.headers.destination, now_);
+  if (gone == nullptr || !is_from_peer(frame, gone->route)) return false;
+  const wire::OpcodeInfo& info = wire::opcode_info(frame.headers.opcode);
+  if (info.transport != wire::Transport::kRc || !info.mask.has_all(wire::kRequest) ||
+      info.mask.has_any(wire::kRead | wire::kAtomic) ||
+      frame.headers.psn.is_after(gone->answer.psn))
+    return false;
+  if (frame.headers.ack_request) send_packet(gone->route, gone->answer, {}, nullptr);
+  return true;
 }
 
-transport::SendResult Engine::send_packet(QueuePair& qp, const wire::Headers& h,
-                                          const transport::PayloadSource& payload) {
-  if (!qp.path.port) return transport::SendResult::kSent;  // to nowhere: as if lost
-  PortBinding& binding = *ports_[qp.path.port->value];
+/// The headers below the transport for packets that go this way, or null while the next hop is not
+/// known. `lost`: it has not answered for so long that packets to it count as lost.
+const wire::FrameTemplate* Engine::frame_for(Route& route, PortBinding& binding, bool& lost) {
+  lost = false;
+  if (now_ < route.valid_until) return &route.frame;
+  const auto hop = binding.neighbours->next_hop(route.path.destination);
+  const auto mac = hop ? binding.neighbours->resolve(*hop, now_) : std::nullopt;
+  if (!mac) {
+    // After a pause in which nothing was sent, patience starts anew.
+    if (route.unresolved_since == kNever || now_ - route.last_unresolved > kResolutionMemory)
+      route.unresolved_since = now_;
+    route.last_unresolved = now_;
+    lost = !hop || now_ - route.unresolved_since > kResolutionPatience;
+    return nullptr;
+  }
+  route.unresolved_since = kNever;
+  route.frame = wire::FrameTemplate({.source_mac = binding.port->mac(),
+                                     .destination_mac = *mac,
+                                     .vlan = binding.vlan,
+                                     .source = route.path.source,
+                                     .destination = route.path.destination,
+                                     .traffic_class = route.path.traffic_class,
+                                     .hop_limit = route.path.hop_limit,
+                                     .udp_source_port = route.udp_source_port,
+                                     .flow_label = route.path.flow_label});
+  route.valid_until = now_ + kFrameLifetime;
+  return &route.frame;
+}
+
+/// `qp` is whose payload and packet it is; null for an answer on behalf of one that is gone.
+transport::SendResult Engine::send_packet(Route& route, const wire::Headers& h,
+                                          const transport::PayloadSource& payload, QueuePair* qp) {
+  if (!route.path.port) return transport::SendResult::kSent;  // to nowhere: as if lost
+  PortBinding& binding = *ports_[route.path.port->value];
   bool lost = false;
-  const wire::FrameTemplate* path = frame_for(qp, binding, lost);
+  const wire::FrameTemplate* path = frame_for(route, binding, lost);
   if (path == nullptr) {
     if (!lost) return transport::SendResult::kNoBuffer;
     binding.drops.unresolved.add();
@@ -130,14 +155,16 @@ transport::SendResult Engine::send_packet(QueuePair& qp, const wire::Headers& h,
     return transport::SendResult::kSent;
   }
   wire::FrameBuilder builder({frame.data, length}, *path, h, payload.length, ip_identification_++);
-  if (payload.length != 0 && fill(qp, payload, builder.payload()) != Verdict::kOk) {
+  if (payload.length != 0 && fill(*qp, payload, builder.payload()) != Verdict::kOk) {
     binding.port->release({&frame, 1});
     return transport::SendResult::kNoAccess;
   }
   frame.length = static_cast<std::uint32_t>(builder.finish());
   binding.port->transmit(frame);
-  qp.tenant->counters.tx_packets.add();
-  qp.tenant->counters.tx_bytes.add(payload.length);
+  if (qp != nullptr) {
+    qp->tenant->counters.tx_packets.add();
+    qp->tenant->counters.tx_bytes.add(payload.length);
+  }
   return transport::SendResult::kSent;
 }
 

@@ -21,7 +21,7 @@ EventType event_type(transport::AsyncEvent event) {
 
 transport::SendResult QpEnvironment::send(const wire::Headers& h,
                                           const transport::PayloadSource& payload) {
-  return engine_.send_packet(qp_, h, payload);
+  return engine_.send_packet(route_, h, payload, &qp_);
 }
 
 Verdict QpEnvironment::store_response(std::uint32_t cookie, std::uint32_t offset,

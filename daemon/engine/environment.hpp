@@ -8,7 +8,10 @@ namespace softhca::engine {
 
 class QpEnvironment final : public transport::Environment {
  public:
-  QpEnvironment(Engine& engine, QueuePair& qp) : engine_(engine), qp_(qp) {}
+  QpEnvironment(Engine& engine, QueuePair& qp) : QpEnvironment(engine, qp, qp.route) {}
+  /// A datagram has a route of its own.
+  QpEnvironment(Engine& engine, QueuePair& qp, Route& route)
+      : engine_(engine), qp_(qp), route_(route) {}
 
   transport::SendResult send(const wire::Headers& h,
                              const transport::PayloadSource& payload) override;
@@ -38,6 +41,7 @@ class QpEnvironment final : public transport::Environment {
  private:
   Engine& engine_;
   QueuePair& qp_;
+  Route& route_;
 };
 
 }  // namespace softhca::engine

@@ -16,6 +16,7 @@
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/qp_attributes.hpp"
 #include "daemon/memory/key_table.hpp"
+#include "daemon/resource/accounts.hpp"
 #include "daemon/shm/completion_ring.hpp"
 #include "daemon/shm/receive_ring.hpp"
 #include "daemon/shm/send_ring.hpp"
@@ -42,6 +43,7 @@ struct Tenant {
   };
   std::vector<Address> addresses;  ///< the GID table, by index
   TenantCounters counters;
+  resource::Accounts accounts;  ///< what its sessions have taken; written by the control thread
 };
 
 /// One opened device context of a process.
@@ -92,10 +94,22 @@ struct AddressPath {
   std::uint8_t hop_limit = 64;
 };
 
+/// A path and the headers below the transport for it, as far as they are known.
+struct Route {
+  AddressPath path;
+  std::uint16_t udp_source_port = wire::kSourcePortBase;
+  wire::FrameTemplate frame;
+  Time valid_until{};              ///< the next hop's address is to be looked up again then
+  Time unresolved_since = kNever;  ///< the next hop does not answer
+  Time last_unresolved{};          ///< when that was last found
+
+  void invalidate() { valid_until = Time{}; }
+};
+
 struct AddressHandle {
   Session* session = nullptr;
   memory::PdId pd;
-  AddressPath path;
+  Route route;
 };
 
 /// Message under way between two queue pairs of this daemon (see local_path.cpp).
@@ -172,12 +186,8 @@ struct QueuePair {
   std::uint32_t qkey = 0;
   Qpn destination;
   transport::RcAttributes rc;
-  AddressPath path;
+  Route route;         ///< RC, UC
   bool local = false;  ///< the peer is in this daemon (RC, UC)
-  std::uint16_t udp_source_port = wire::kSourcePortBase;
-  wire::FrameTemplate frame;
-  Time unresolved_since = kNever;
-  Time frame_valid_until{};  ///< the next hop's address is to be looked up again then
 
   transport::Requester requester;  ///< RC
   transport::Responder responder;  ///< RC

@@ -41,6 +41,9 @@ class Responder {
   bool transmit(Environment& env, unsigned packet_budget);
   /// Something is owed to the peer.
   bool pending() const { return due_ > 0 || ack_due_ || nak_ != 0; }
+  /// The acknowledgement of all that was executed, to be repeated when the queue pair is gone; none
+  /// before the first packet and after a failure.
+  std::optional<wire::Headers> last_acknowledgement(Environment& env) const;
   /// Completes an unfinished receive with kFlushed: the queue pair is in the error state. The
   /// responder stays deaf and silent until reset().
   void flush(Environment& env);
@@ -102,6 +105,7 @@ class Responder {
   void refuse_response(Environment& env);
   bool send_nak(Environment& env);
   bool send_ack(Environment& env);
+  wire::Headers make_acknowledgement(Environment& env) const;
   wire::Headers make_headers(wire::Opcode opcode, Psn psn) const;
   void set_aeth(Environment& env, wire::Headers& h) const;
   static Count count_of(std::uint8_t syndrome);

@@ -111,12 +111,21 @@ std::optional<AsyncEvent> Responder::event_of(std::uint8_t syndrome) {
 }
 
 bool Responder::send_ack(Environment& env) {
-  wire::Headers h = make_headers(wire::Opcode::kRcAck, expected_ - 1);
-  set_aeth(env, h);
-  if (env.send(h, {}) != SendResult::kSent) return true;
+  if (env.send(make_acknowledgement(env), {}) != SendResult::kSent) return true;
   ack_due_ = false;
   env.count(Count::kAcksSent);
   return false;
+}
+
+wire::Headers Responder::make_acknowledgement(Environment& env) const {
+  wire::Headers h = make_headers(wire::Opcode::kRcAck, expected_ - 1);
+  set_aeth(env, h);
+  return h;
+}
+
+std::optional<wire::Headers> Responder::last_acknowledgement(Environment& env) const {
+  if (!established_ || failed_ || refusal_ == Refusal::kFatal) return std::nullopt;
+  return make_acknowledgement(env);
 }
 
 wire::Headers Responder::make_headers(wire::Opcode opcode, Psn psn) const {

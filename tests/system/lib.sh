@@ -52,24 +52,7 @@ pair() {  # PROGRAM ARGUMENT...
   fi
   wait "$server" && return
   cat "$SANDBOX_DIR/server" "$SANDBOX_DIR/client"
-  echo "failed: server of $*" >&2
-  exit 2
-}
-
-# As pair, over a link that loses packets. When the link loses the very last acknowledgement and the
-# client has ended by then, nobody is left to repeat it and the server runs out of retries, whatever
-# the adapter; that, and nothing else, may happen once in a while and is tried again.
-lossy_pair() {  # PROGRAM ARGUMENT...
-  local code
-  for attempt in 1 2 3; do
-    (pair "$@")
-    code=$?
-    next_port=$((next_port + 1))
-    ((code)) || return 0
-    ((code == 2)) && grep -q 'transport retry counter exceeded' "$SANDBOX_DIR/server" || exit 1
-    echo "the last acknowledgement was lost (attempt $attempt)"
-  done
-  fail "$* three times"
+  fail "server of $*"
 }
 
 # Sum of a metric over all label sets that match: metric URL NAME [LABELS-REGEX].

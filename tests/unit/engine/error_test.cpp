@@ -148,6 +148,30 @@ TEST_P(RcErrors, AtomicOnAnOddAddress) {
   expect_refused(EventType::kQpRequestError);
 }
 
+TEST_P(RcErrors, ReadsThatTheRequesterMayNotSend) {
+  pair.connect_pair();
+  pair.qa->qp.rc.max_rd_atomic = 0;
+  a.adapter.engine.apply_attributes(pair.qa->qp);
+  Buffer& near = a.make_buffer(8);
+  Buffer& far = b.make_buffer(8);
+  Work work = write(near, far);
+  work.opcode = abi::Opcode::kRdmaRead;
+  a.post(*pair.qa, work);
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kLocalQpOperationError);
+}
+
+TEST_P(RcErrors, ReadsThatTheResponderDoesNotRemember) {
+  pair.connect_pair();
+  pair.qb->qp.rc.max_dest_rd_atomic = 0;
+  b.adapter.engine.apply_attributes(pair.qb->qp);
+  Buffer& near = a.make_buffer(8);
+  Buffer& far = b.make_buffer(8);
+  Work work = write(near, far);
+  work.opcode = abi::Opcode::kRdmaRead;
+  a.post(*pair.qa, work);
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kRemoteInvalidRequestError);
+}
+
 TEST_P(RcErrors, MessageLongerThanTheReceive) {
   pair.connect_pair();
   Buffer& from = a.make_buffer(5000);

@@ -111,9 +111,9 @@ std::uint32_t Process::make_ah(const Gid& destination) {
   AddressHandle& ah = *ahs_.back();
   ah.session = session.get();
   ah.pd = pd;
-  ah.path.source = tenant.addresses[0].gid;
-  ah.path.port = tenant.addresses[0].port;
-  ah.path.destination = destination;
+  ah.route.path.source = tenant.addresses[0].gid;
+  ah.route.path.port = tenant.addresses[0].port;
+  ah.route.path.destination = destination;
   ah_handles_.push_back(adapter.engine.install(ah));
   return ah_handles_.back();
 }
@@ -204,9 +204,9 @@ void bring_up(Process& process, TestQp& test, Qpn peer, const Gid& peer_gid, con
   QueuePair& qp = test.qp;
   qp.access = c.access;
   qp.destination = qp.rc.destination = peer;
-  qp.path.source = process.tenant.addresses[0].gid;
-  qp.path.port = process.tenant.addresses[0].port;
-  qp.path.destination = peer_gid;
+  qp.route.path.source = process.tenant.addresses[0].gid;
+  qp.route.path.port = process.tenant.addresses[0].port;
+  qp.route.path.destination = peer_gid;
   qp.rc.mtu = c.mtu;
   qp.rc.timeout = c.timeout;
   qp.rc.retry_count = c.retry_count;

@@ -1,0 +1,53 @@
+// Reliable connections that are gone but whose peer may not know yet that all it sent arrived.
+//
+// A program that ends after its last message takes its queue pair away; when the last
+// acknowledgement was lost, its peer would retry in vain and fail. For a while after its end the
+// adapter therefore goes on acknowledging what the queue pair had executed, and nothing else: the
+// TimeWait of a connection (InfiniBand specification, volume 1, 12.9.8.4) put to the use TCP puts
+// its own to (RFC 9293, 3.4).
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "daemon/base/time.hpp"
+#include "daemon/engine/objects.hpp"
+#include "daemon/wire/headers.hpp"
+
+namespace softhca::engine {
+
+struct TimeWait {
+  Qpn qpn;
+  wire::Headers answer;  ///< the acknowledgement of everything executed
+  Route route;
+  Time until{};
+};
+
+/// The last so many connections that ended; an older one gives its place away early.
+class TimeWaitTable {
+ public:
+  static constexpr std::size_t kPlaces = 256;
+
+  TimeWaitTable() : numbers_(kPlaces), entries_(kPlaces) {}
+
+  void add(const TimeWait& entry) {
+    numbers_[next_] = entry.qpn;
+    entries_[next_] = entry;
+    next_ = (next_ + 1) % kPlaces;
+  }
+
+  /// Null when there is none or its time is over. Queue pair number 0 is never found.
+  TimeWait* find(Qpn qpn, Time now) {
+    if (qpn == Qpn()) return nullptr;
+    for (std::size_t i = 0; i < kPlaces; ++i)
+      if (numbers_[i] == qpn) return now < entries_[i].until ? &entries_[i] : nullptr;
+    return nullptr;
+  }
+
+ private:
+  std::vector<Qpn> numbers_;  ///< beside the entries: a search looks at nothing else
+  std::vector<TimeWait> entries_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace softhca::engine
