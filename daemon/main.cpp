@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 
+#include "daemon/control/descriptors.hpp"
 #include "daemon/control/event_sender.hpp"
 #include "daemon/control/server.hpp"
 #include "daemon/control/setup.hpp"
@@ -36,6 +37,8 @@ void block_signals() {
 }
 
 int serve(const resource::Config& config) {
+  if (const auto raised = control::raise_descriptor_limit(); !raised)
+    return fail(raised.error(), kExitSetup);
   control::EventSender events;
   engine::Engine engine(control::limits_of(config), events);
   const auto guards = control::add_ports(config, engine);
@@ -51,7 +54,7 @@ int serve(const resource::Config& config) {
                            .worker = worker,
                            .tenants = std::move(*tenants),
                            .vcbs = QuotaPool(config.pools.vcbs)};
-  adapter.guarantee_vcbs();
+  adapter.allocate();
   const metrics::Source source{.engine = engine, .worker = worker, .tenants = adapter.tenants};
   auto exporter = metrics::Exporter::start(config.metrics.address, source);
   if (!exporter) return fail(exporter.error(), kExitSetup);

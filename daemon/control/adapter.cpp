@@ -27,9 +27,12 @@ bool Adapter::link_up(const engine::Tenant& tenant) const {
   });
 }
 
-void Adapter::guarantee_vcbs() {
+void Adapter::allocate() {
+  totals.set_limits(resource::totals_of(config.pools));
   for (const auto& tenant : tenants) {
     const resource::TenantConfig& entry = config.tenants[tenant->id.value];
+    tenant->accounts.set_whole(totals);
+    tenant->accounts.set_limits(entry.limits);
     tenant->vcbs.may_share = entry.shared;
     [[maybe_unused]] const bool given = vcbs.set_guarantee(tenant->vcbs, entry.vcbs);
     assert(given);

@@ -18,7 +18,8 @@ struct Adapter {
   engine::Engine& engine;
   engine::Worker& worker;
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
-  QuotaPool vcbs;  ///< who may have how many (A1, A2); which ones: engine.functions()
+  resource::Accounts totals{};  ///< what all tenants together have taken, up to the pools
+  QuotaPool vcbs;               ///< who may have how many (A1, A2); which ones: engine.functions()
 
   // Names that are unique in the adapter, never used again.
   std::uint32_t next_pd = 1;
@@ -28,8 +29,9 @@ struct Adapter {
   std::uint32_t path_mtu(const engine::Tenant& tenant) const;
   bool link_up(const engine::Tenant& tenant) const;
 
-  /// Set-up: gives every tenant its guarantee. The configuration has been checked for overcommit.
-  void guarantee_vcbs();
+  /// Set-up: gives every tenant its guarantee of VCBs and its limits. The configuration has been
+  /// checked for overcommit.
+  void allocate();
   /// A run of VCBs for a session, as many up to `most` as the tenant may still have; none: count 0.
   struct VcbRun {
     VcbId first;

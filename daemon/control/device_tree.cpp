@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -23,17 +24,6 @@ class TreeWriter {
     out << content << '\n';
     out.close();
     if (error || !out) failure_ = (root_ / name).string();
-  }
-
-  /// Links every entry of a real /sys/class folder that the tree does not have itself.
-  void link_real_entries(const fs::path& folder) {
-    std::error_code error;
-    const fs::path real = fs::path("/sys") / folder;
-    for (const auto& entry : fs::directory_iterator(real, error)) {
-      const fs::path link = root_ / folder / entry.path().filename();
-      if (!fs::exists(fs::symlink_status(link, error)))
-        fs::create_symlink(real / entry.path().filename(), link, error);
-    }
   }
 
   const std::string& failure() const { return failure_; }
@@ -69,7 +59,45 @@ Outcome result_of(const TreeWriter& tree) {
   return Error{"cannot write " + tree.failure() + ": check that runtime_dir is writable", EIO};
 }
 
+constexpr const char* kRealFolders[] = {"class/infiniband", "class/infiniband_verbs"};
+
+/// Calls f(name) for every entry of a folder that may not be there, or go at any moment.
+template <class F>
+void for_each_name(const fs::path& folder, F&& f) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    f(entry->path().filename());
+}
+
 }  // namespace
+
+std::vector<std::string> real_devices(const std::string& real) {
+  std::vector<std::string> names;
+  for (const char* folder : kRealFolders)
+    for_each_name(fs::path(real) / folder,
+                  [&](const fs::path& name) { names.push_back((folder / name).string()); });
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void link_real_devices(const std::string& root, const std::string& real) {
+  std::error_code error;
+  for (const char* folder : kRealFolders) {
+    const fs::path there = fs::path(real) / folder;
+    const fs::path here = fs::path(root) / folder;
+    std::vector<fs::path> gone;
+    for_each_name(here, [&](const fs::path& name) {
+      if (fs::is_symlink(here / name, error) && !fs::exists(there / name, error))
+        gone.push_back(here / name);
+    });
+    for (const fs::path& link : gone) fs::remove(link, error);
+    for_each_name(there, [&](const fs::path& name) {
+      if (!fs::exists(fs::symlink_status(here / name, error)))
+        fs::create_symlink(there / name, here / name, error);
+    });
+  }
+}
 
 Outcome write_port_state(const std::string& root, const std::string& device, bool active) {
   TreeWriter tree(root);
@@ -111,9 +139,7 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
     tree.file(port / "gid_attrs/types" / index, "RoCE v2");
     tree.file(port / "gid_attrs/ndevs" / index, device.gids[i].interface);
   }
-  tree.link_real_entries("class/infiniband");
-  tree.link_real_entries(verbs);
-
+  link_real_devices(root);
   return result_of(tree);
 }
 

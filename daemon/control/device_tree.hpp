@@ -29,6 +29,11 @@ struct DeviceDescription {
 /// the machine appear in it as symbolic links.
 Outcome write_device_tree(const std::string& root, const DeviceDescription& device);
 
+/// The names in a real /sys/class/infiniband and /sys/class/infiniband_verbs below `real`.
+std::vector<std::string> real_devices(const std::string& real = "/sys");
+/// Makes the links in a tree those of the real adapters there are now.
+void link_real_devices(const std::string& root, const std::string& real = "/sys");
+
 /// Brings the state of the port in a tree up to date.
 Outcome write_port_state(const std::string& root, const std::string& device, bool active);
 

@@ -11,13 +11,8 @@ namespace softhca::control {
 template <class T>
 class HandleTable {
  public:
-  /// At most `limit` objects at a time.
-  explicit HandleTable(std::uint32_t limit) : limit_(limit) {}
-
-  bool full() const { return used_ >= limit_; }
   std::uint32_t size() const { return used_; }
 
-  /// REQUIRES: !full().
   std::uint32_t add(std::unique_ptr<T> object) {
     ++used_;
     if (!free_.empty()) {
@@ -50,7 +45,6 @@ class HandleTable {
   }
 
  private:
-  std::uint32_t limit_;
   std::uint32_t used_ = 0;
   std::vector<std::unique_ptr<T>> slots_;
   std::vector<std::uint32_t> free_;

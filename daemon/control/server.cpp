@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/control/device_tree.hpp"
@@ -22,8 +23,19 @@
 namespace softhca::control {
 namespace {
 
-// How often the links of the ports are looked at.
-constexpr int kLinkIntervalMs = 1000;
+using Clock = std::chrono::steady_clock;
+
+// How often the links of the ports and the kernel's adapters are looked at.
+constexpr auto kTick = std::chrono::seconds(1);
+// A tenant that is refused again and again must not fill the log.
+constexpr auto kComplaintInterval = std::chrono::seconds(10);
+// Connections of a tenant beyond its sessions: those that are to be told that there are too many.
+constexpr std::uint64_t kGreeting = 16;
+
+int milliseconds_until(Clock::time_point time) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+}
 
 }  // namespace
 
@@ -37,7 +49,12 @@ Outcome Server::open() {
   if (auto watched = watch(signals_.get(), &signal_watch_); !watched) return watched;
   for (const auto& tenant : adapter_.tenants)
     if (auto opened = open_tenant(*tenant); !opened) return opened;
+  real_devices_ = real_devices();
   return {};
+}
+
+std::string Server::tree_of(const engine::Tenant& tenant) const {
+  return adapter_.config.daemon.runtime_dir + "/" + tenant.name + "/sysfs";
 }
 
 Outcome Server::open_tenant(engine::Tenant& tenant) {
@@ -47,7 +64,9 @@ Outcome Server::open_tenant(engine::Tenant& tenant) {
   std::filesystem::create_directories(folder, error);
   if (error) return Error{"cannot make " + folder + ": " + error.message(), error.value()};
 
-  Listener listener{.socket = {}, .path = folder + "/socket", .tenant = &tenant};
+  Listener listener;
+  listener.path = folder + "/socket";
+  listener.tenant = &tenant;
   auto socket =
       listen_at(listener.path, {config.socket.owner, config.socket.group, config.socket.mode});
   if (!socket) return socket.error();
@@ -66,11 +85,11 @@ Outcome Server::open_tenant(engine::Tenant& tenant) {
         address.port ? adapter_.config.ports[address.port->value].interface : std::string();
     device.gids.push_back({address.gid, interface.empty() ? "lo" : interface});
   }
-  if (auto written = write_device_tree(folder + "/sysfs", device); !written) return written;
+  if (auto written = write_device_tree(tree_of(tenant), device); !written) return written;
 
-  listeners_.push_back(std::move(listener));
-  listener_watches_.push_back({Watch::Kind::kListener, &listeners_.back()});
-  return watch(listeners_.back().socket.get(), &listener_watches_.back());
+  Listener& kept = listeners_.emplace_back(std::move(listener));
+  kept.watch.listener = &kept;
+  return watch(kept.socket.get(), &kept.watch);
 }
 
 Outcome Server::watch(int fd, Watch* what) {
@@ -83,14 +102,16 @@ Outcome Server::watch(int fd, Watch* what) {
 
 Outcome Server::run() {
   bool stop = false;
+  Clock::time_point next_tick = Clock::now() + kTick;
   while (!stop) {
     // One event at a time: handling one may end the session another is about.
     epoll_event event;
-    const int timeout = adapter_.config.ports.empty() ? -1 : kLinkIntervalMs;
-    const int count = ::epoll_wait(epoll_.get(), &event, 1, timeout);
+    const int count = ::epoll_wait(epoll_.get(), &event, 1, milliseconds_until(next_tick));
     if (count < 0 && errno != EINTR) return system_error("epoll_wait");
     if (count == 1) handle(*static_cast<Watch*>(event.data.ptr), stop);
-    if (count == 0) check_links();
+    if (Clock::now() < next_tick) continue;  // however busy the tenants keep us
+    tick();
+    next_tick = Clock::now() + kTick;
   }
   sessions_.clear();
   for (const Listener& listener : listeners_) ::unlink(listener.path.c_str());
@@ -103,10 +124,10 @@ void Server::handle(const Watch& what, bool& stop) {
       accept(*what.listener);
       break;
     case Watch::Kind::kSession:
-      if (!what.session->serve()) end(*what.session);
+      if (!what.entry->session->serve()) end(*what.entry);
       break;
     case Watch::Kind::kProcess:
-      end(*what.session);
+      end(*what.entry);
       break;
     case Watch::Kind::kSignal: {
       signalfd_siginfo info{};
@@ -124,30 +145,80 @@ void Server::handle(const Watch& what, bool& stop) {
 
 void Server::accept(Listener& listener) {
   UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) return;
+  if (!socket) return accept_failed(listener, errno);
   const auto peer = peer_identity(socket.get());
-  if (!peer || peer->pid == 0) {
-    spdlog::warn("tenant {}: a process of another PID namespace cannot be reached",
-                 listener.tenant->name);
-    return;
-  }
-  if (sessions_.size() >= adapter_.config.pools.sessions) {
-    spdlog::warn("tenant {}: process {} refused: all {} sessions are in use (pools.sessions)",
-                 listener.tenant->name, peer->pid, sessions_.size());
-    return;
-  }
-  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, peer->pid, 0)));
-  if (!pidfd) return;  // gone already
+  if (!peer || peer->pid == 0)
+    return complain(listener, "a process of another PID namespace cannot be reached");
+  // Whoever comes when all sessions are taken is told so when it greets, but not any number.
+  if (listener.connections >=
+      listener.tenant->accounts.limit(resource::Kind::kSessions) + kGreeting)
+    return complain(listener, "it has " + std::to_string(listener.connections) +
+                                  " connections (tenant.sessions)");
+  add_session(listener, std::move(socket), *peer);
+}
 
-  sessions_.emplace_back();
-  Entry& entry = sessions_.back();
-  entry.session = std::make_unique<Session>(adapter_, *listener.tenant, std::move(socket), *peer,
-                                            std::move(pidfd));
-  entry.socket = {Watch::Kind::kSession, nullptr, entry.session.get()};
-  entry.process = {Watch::Kind::kProcess, nullptr, entry.session.get()};
+void Server::accept_failed(Listener& listener, int error) {
+  const bool lacking = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+  if (!lacking) return;  // the process has gone, or a signal came
+  complain(listener, strerror(error));
+  // The connection stays in the queue, and the listener ready for it: not to be looked at all the
+  // time.
+  if (!spare_.refuse_one(listener.socket.get())) arm(listener, false);
+}
+
+void Server::add_session(Listener& listener, UniqueFd socket, const PeerIdentity& peer) {
+  engine::Tenant& tenant = *listener.tenant;
+  auto descriptors = tenant.accounts.take(resource::Kind::kDescriptors, Session::kDescriptors);
+  if (!descriptors)
+    return complain(listener, "all its descriptors are in use (tenant.descriptors)");
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (!pidfd) {
+    if (errno != ESRCH) complain(listener, strerror(errno));
+    return;
+  }
+  Entry& entry = sessions_.emplace_back();
+  entry.self = std::prev(sessions_.end());
+  entry.listener = &listener;
+  ++listener.connections;
+  entry.session = std::make_unique<Session>(adapter_, tenant, std::move(socket), peer,
+                                            std::move(pidfd), std::move(descriptors));
+  entry.socket = {Watch::Kind::kSession, nullptr, &entry};
+  entry.process = {Watch::Kind::kProcess, nullptr, &entry};
   if (!watch(entry.session->socket(), &entry.socket) ||
-      !watch(entry.session->pidfd(), &entry.process))
-    sessions_.pop_back();
+      !watch(entry.session->pidfd(), &entry.process)) {
+    complain(listener, strerror(errno));
+    end(entry);
+  }
+}
+
+void Server::complain(Listener& listener, const std::string& why) {
+  const auto now = Clock::now();
+  if (now < listener.next_complaint) return;
+  listener.next_complaint = now + kComplaintInterval;
+  spdlog::warn("tenant {}: a connection is refused: {}", listener.tenant->name, why);
+}
+
+void Server::tick() {
+  check_links();
+  check_devices();
+  for (Listener& listener : listeners_)
+    if (!listener.armed) arm(listener, true);
+}
+
+void Server::arm(Listener& listener, bool armed) {
+  epoll_event event{};
+  if (armed) event.events = EPOLLIN;
+  event.data.ptr = &listener.watch;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.socket.get(), &event) == 0)
+    listener.armed = armed;
+}
+
+/// Adapters of the kernel may come and go while we run.
+void Server::check_devices() {
+  auto found = real_devices();
+  if (found == real_devices_) return;
+  real_devices_ = std::move(found);
+  for (const auto& tenant : adapter_.tenants) link_real_devices(tree_of(*tenant));
 }
 
 void Server::check_links() {
@@ -156,8 +227,7 @@ void Server::check_links() {
     if (up == link_up_[tenant->id.value]) continue;
     link_up_[tenant->id.value] = up;
     spdlog::info("tenant {}: link {}", tenant->name, up ? "up" : "down");
-    const std::string folder = adapter_.config.daemon.runtime_dir + "/" + tenant->name;
-    if (auto written = write_port_state(folder + "/sysfs", adapter_.config.device.name, up);
+    if (auto written = write_port_state(tree_of(*tenant), adapter_.config.device.name, up);
         !written)
       spdlog::warn("{}", written.error().message);
     for (const Entry& entry : sessions_)
@@ -166,11 +236,11 @@ void Server::check_links() {
 }
 
 /// The process has gone or broken the protocol. Closing its descriptors takes them out of epoll.
-void Server::end(Session& session) {
+void Server::end(Entry& entry) {
+  const Session& session = *entry.session;
   spdlog::debug("tenant {}: session of process {} ends", session.tenant().name, session.peer().pid);
-  const auto entry = std::find_if(sessions_.begin(), sessions_.end(),
-                                  [&](const Entry& e) { return e.session.get() == &session; });
-  sessions_.erase(entry);
+  --entry.listener->connections;
+  sessions_.erase(entry.self);
 }
 
 }  // namespace softhca::control

@@ -1,6 +1,7 @@
 // The control thread: tenant sockets, sessions and their ends, signals.
 #pragma once
 
+#include <chrono>
 #include <list>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/adapter.hpp"
+#include "daemon/control/descriptors.hpp"
 #include "daemon/control/session.hpp"
 
 namespace softhca::control {
@@ -22,19 +24,27 @@ class Server {
   Outcome run();
 
  private:
-  struct Listener {
-    UniqueFd socket;
-    std::string path;
-    engine::Tenant* tenant;
-  };
+  struct Listener;
+  struct Entry;
   /// What an epoll event is about.
   struct Watch {
     enum class Kind { kListener, kSession, kProcess, kSignal } kind;
     Listener* listener = nullptr;
-    Session* session = nullptr;
+    Entry* entry = nullptr;
+  };
+  struct Listener {
+    UniqueFd socket;
+    std::string path;
+    engine::Tenant* tenant = nullptr;
+    std::uint64_t connections = 0;
+    bool armed = true;  ///< epoll reports its connections
+    std::chrono::steady_clock::time_point next_complaint{};
+    Watch watch{Watch::Kind::kListener};
   };
   struct Entry {
     std::unique_ptr<Session> session;
+    Listener* listener = nullptr;
+    std::list<Entry>::iterator self;
     Watch socket;
     Watch process;
   };
@@ -42,8 +52,18 @@ class Server {
   Outcome open_tenant(engine::Tenant& tenant);
   Outcome watch(int fd, Watch* what);
   void accept(Listener& listener);
+  void accept_failed(Listener& listener, int error);
+  void add_session(Listener& listener, UniqueFd socket, const PeerIdentity& peer);
+  /// Says why a connection was refused, not too often.
+  void complain(Listener& listener, const std::string& why);
   void handle(const Watch& what, bool& stop);
-  void end(Session& session);
+  void end(Entry& entry);
+  std::string tree_of(const engine::Tenant& tenant) const;
+
+  /// What is looked at once a second.
+  void tick();
+  void arm(Listener& listener, bool armed);
+  void check_devices();
   /// Tells the sessions of tenants whose link went up or down.
   void check_links();
 
@@ -52,9 +72,10 @@ class Server {
   UniqueFd signals_;
   Watch signal_watch_{Watch::Kind::kSignal};
   std::list<Listener> listeners_;
-  std::list<Watch> listener_watches_;
   std::list<Entry> sessions_;
-  std::vector<bool> link_up_;  ///< by tenant, as last seen
+  SpareDescriptor spare_;
+  std::vector<bool> link_up_;              ///< by tenant, as last seen
+  std::vector<std::string> real_devices_;  ///< of the kernel, as last seen
 };
 
 }  // namespace softhca::control

@@ -1,5 +1,6 @@
 #include "daemon/control/session.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -15,39 +16,62 @@ constexpr std::size_t kIdleSharedBudget = std::size_t{256} << 20;
 // One process must not keep the others of its tenant from being served.
 constexpr int kRequestsPerTurn = 16;
 
+/// Runs f(engine, object) for all of them on the engine's thread, a few at a time: in between it
+/// serves others, however many one process has.
+template <class T, class F>
+void in_steps(engine::Worker& worker, const std::vector<T*>& objects, F&& f) {
+  constexpr std::size_t kStep = 32;
+  for (std::size_t first = 0; first < objects.size(); first += kStep)
+    worker.run([&](engine::Engine& engine) {
+      const std::size_t end = std::min(first + kStep, objects.size());
+      for (std::size_t i = first; i < end; ++i) f(engine, *objects[i]);
+    });
+}
+
+template <class T>
+std::vector<T*> all_of(const HandleTable<T>& table) {
+  std::vector<T*> objects;
+  objects.reserve(table.size());
+  table.for_each([&](std::uint32_t, T& object) { objects.push_back(&object); });
+  return objects;
+}
+
 }  // namespace
 
 Session::Session(Adapter& adapter, engine::Tenant& tenant, UniqueFd socket, PeerIdentity peer,
-                 UniqueFd pidfd)
+                 UniqueFd pidfd, resource::Charge descriptors)
     : adapter_(adapter),
       tenant_(tenant),
       socket_(std::move(socket)),
       peer_(peer),
       pidfd_(std::move(pidfd)),
+      descriptors_(std::move(descriptors)),
       segments_(kRingBudget),
-      buffers_(kSharedBudget, kIdleSharedBudget),
-      pds_(adapter.config.pools.protection_domains),
-      channels_(adapter.config.pools.completion_queues),
-      cqs_(adapter.config.pools.completion_queues),
-      srqs_(adapter.config.pools.shared_receive_queues),
-      mrs_(adapter.config.pools.memory_regions),
-      ahs_(adapter.config.pools.address_handles) {}
+      buffers_(kSharedBudget, kIdleSharedBudget) {}
 
 Session::~Session() {
-  if (engine_session_) {
-    adapter_.worker.run([this](engine::Engine& engine) {
-      for (auto& [qpn, qp] : qps_) engine.remove(qp->engine);
-      ahs_.for_each([&](std::uint32_t, Ah& ah) { engine.remove_address_handle(ah.handle); });
-      cqs_.for_each([&](std::uint32_t, Cq& cq) { engine.remove(cq.engine); });
-      mrs_.for_each([&](std::uint32_t, Mr& mr) {
-        tenant_.counters.memory_regions.subtract();
-        tenant_.counters.registered_bytes.subtract(mr.length);
-      });
-      adapter_.worker.unwatch(*engine_session_);
-      engine.remove(*engine_session_);
-    });
-  }
+  if (engine_session_) remove_from_engine();
   adapter_.give_back_vcbs(tenant_, vcbs_);
+}
+
+void Session::remove_from_engine() {
+  engine::Worker& worker = adapter_.worker;
+  std::vector<Qp*> qps;
+  for (const auto& [qpn, qp] : qps_) qps.push_back(qp.get());
+  in_steps(worker, qps, [](engine::Engine& engine, Qp& qp) { engine.remove(qp.engine); });
+  in_steps(worker, all_of(ahs_),
+           [](engine::Engine& engine, Ah& ah) { engine.remove_address_handle(ah.handle); });
+  in_steps(worker, all_of(cqs_), [](engine::Engine& engine, Cq& cq) { engine.remove(cq.engine); });
+  std::vector<std::unique_ptr<memory::Region>> regions;  // to be unmapped by this thread
+  in_steps(worker, all_of(mrs_), [&](engine::Engine& engine, Mr& mr) {
+    regions.push_back(engine.keys().remove(mr.key));
+    tenant_.counters.memory_regions.subtract();
+    tenant_.counters.registered_bytes.subtract(mr.bytes.amount());
+  });
+  worker.run([&](engine::Engine& engine) {
+    worker.unwatch(*engine_session_);
+    engine.remove(*engine_session_);
+  });
 }
 
 bool Session::serve() {
@@ -60,6 +84,9 @@ bool Session::serve() {
       case ReceiveResult::kClosed:
         return false;
       case ReceiveResult::kRecord:
+        // A process waits for each reply. Replies that pile up would hold descriptors in flight,
+        // of which the system lets a user have only so many.
+        if (has_unread(socket_.get())) return false;
         if (!answer({buffer.data(), length})) return false;
     }
   }
@@ -95,6 +122,7 @@ bool Session::answer(std::span<const std::byte> record) {
   announced_buffer_.reset();
   reply_fd_.reset();
   async_peer_.reset();
+  session_memory_.close_fd();
   return sent;
 }
 
@@ -148,20 +176,6 @@ Session::Handler Session::handler_of(std::uint32_t operation) {
       return &Session::destroy_ah;
   }
   return nullptr;
-}
-
-int Session::allocate_ring(std::size_t bytes, Reply& reply, abi::RingLocation& location,
-                           std::byte*& base, std::uint32_t& new_segment) {
-  const auto allocation = segments_.allocate(bytes);
-  if (!allocation) return ENOMEM;
-  location = allocation->location;
-  base = allocation->base;
-  new_segment = allocation->new_segment ? 1 : 0;
-  if (allocation->new_segment) {
-    reply.attach(allocation->fd);
-    announced_.push_back(location.segment);
-  }
-  return 0;
 }
 
 }  // namespace softhca::control

@@ -3,7 +3,7 @@
 // Destroying it takes back everything of that process at once.
 //
 // The files: session.cpp (life, dispatch), session_device.cpp (hello, attributes),
-// session_memory.cpp (shared buffers, regions), session_completion.cpp (channels, completion
+// session_memory.cpp (rings, shared buffers, regions), session_completion.cpp (channels, completion
 // queues), session_srq.cpp, session_qp.cpp, session_modify_qp.cpp, session_ah.cpp.
 #pragma once
 
@@ -22,19 +22,25 @@
 #include "daemon/control/message.hpp"
 #include "daemon/control/unix_socket.hpp"
 #include "daemon/memory/shared_buffer.hpp"
+#include "daemon/resource/accounts.hpp"
 #include "daemon/shm/segment_pool.hpp"
 
 namespace softhca::control {
 
 class Session {
  public:
+  /// Descriptors that each keeps open: the socket, two pidfds (of the control thread, of the
+  /// engine), the wake eventfd, the socket of asynchronous events.
+  static constexpr std::uint64_t kDescriptors = 5;
+
+  /// `descriptors`: the charge for those that a session always needs.
   Session(Adapter& adapter, engine::Tenant& tenant, UniqueFd socket, PeerIdentity peer,
-          UniqueFd pidfd);
+          UniqueFd pidfd, resource::Charge descriptors);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Answers every request that waits. False: the session is over.
+  /// Answers the requests that wait, not too many of them. False: the session is over.
   bool serve();
   /// Raises the asynchronous event of the port.
   void report_link(bool up);
@@ -45,24 +51,37 @@ class Session {
   const engine::Tenant& tenant() const { return tenant_; }
 
  private:
+  using Charge = resource::Charge;
+  using Kind = resource::Kind;
+
+  /// Memory of one or two rings.
+  struct Ring {
+    abi::RingLocation location{};
+    std::byte* base = nullptr;
+    Charge bytes;  ///< with what the daemon keeps for the entries
+  };
   struct Pd {
+    Charge charge;
     memory::PdId id;
     std::uint32_t users = 0;
   };
   struct Channel {
+    Charge descriptor;
     UniqueFd events;  ///< our end
     std::uint32_t users = 0;
   };
   struct Cq {
+    Charge charge;
     engine::CompletionQueue engine;
-    abi::RingLocation ring{};
-    abi::RingLocation retired{};  ///< the one before the last resize
+    Ring ring;
+    Ring retired;  ///< the one before the last resize
     std::uint32_t channel = abi::kNoHandle;
     std::uint32_t users = 0;
   };
   struct Srq {
+    Charge charge;
     engine::SharedReceiveQueue engine;
-    abi::RingLocation ring{};
+    Ring ring;
     std::uint32_t pd = 0;
     std::uint32_t max_wr = 0;
     std::uint32_t max_sge = 0;
@@ -70,17 +89,20 @@ class Session {
   };
   struct Qp {
     explicit Qp(std::uint32_t send_entries) : engine(send_entries) {}
+    Charge charge;
     engine::QueuePair engine;
     abi::CreateQpRequest request{};
-    abi::RingLocation ring{};  ///< both rings
+    Ring ring;  ///< both rings
     abi::QpAttributes attributes{};
   };
   struct Mr {
+    Charge charge;
+    Charge bytes;
     std::uint32_t key = 0;
     std::uint32_t pd = 0;
-    std::uint64_t length = 0;
   };
   struct Ah {
+    Charge charge;
     engine::AddressHandle engine;
     std::uint32_t pd = 0;
     std::uint32_t handle = 0;  ///< the engine's
@@ -90,12 +112,9 @@ class Session {
   // session.cpp
   bool answer(std::span<const std::byte> record);
   static Handler handler_of(std::uint32_t operation);
-  /// Allocates ring memory and, when its segment is new to the process, attaches the descriptor.
-  int allocate_ring(std::size_t bytes, Reply& reply, abi::RingLocation& location, std::byte*& base,
-                    std::uint32_t& new_segment);
-  void release_ring(const abi::RingLocation& location) {
-    if (location.bytes != 0) segments_.release(location);
-  }
+  /// For an object that does not exist yet. Empty, and counted: the tenant has too many.
+  Charge take(Kind kind, std::uint64_t amount = 1) { return tenant_.accounts.take(kind, amount); }
+  void remove_from_engine();
 
   // session_device.cpp
   int hello(const RequestBody& body, Reply& reply);
@@ -105,11 +124,18 @@ class Session {
   int dealloc_pd(const RequestBody& body, Reply& reply);
 
   // session_memory.cpp
+  /// Allocates ring memory and, when its segment is new to the process, attaches the descriptor.
+  /// `state`: bytes that the daemon keeps for the entries. 0, ENOMEM or another errno value.
+  int allocate_ring(std::size_t bytes, std::size_t state, Reply& reply, Ring& ring,
+                    std::uint32_t& new_segment);
+  void release_ring(Ring& ring);
   int alloc_shared(const RequestBody& body, Reply& reply);
   int free_shared(const RequestBody& body, Reply& reply);
   int register_mr(const RequestBody& body, Reply& reply);
   int deregister_mr(const RequestBody& body, Reply& reply);
   int add_extent(const abi::MrExtent& extent, memory::RegionSpec& spec);
+  void map_present(const std::vector<abi::MrExtent>& extents);
+  int install(std::unique_ptr<memory::Region> region, Mr& mr);
 
   // session_completion.cpp
   int create_channel(const RequestBody& body, Reply& reply);
@@ -149,6 +175,10 @@ class Session {
   PeerIdentity peer_;
   UniqueFd pidfd_;
   bool greeted_ = false;
+  Charge descriptors_;
+  Charge session_;
+  Charge session_mapping_;
+  std::vector<Charge> segment_mappings_;
   Adapter::VcbRun vcbs_;
 
   SealedMemory session_memory_;

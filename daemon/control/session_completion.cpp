@@ -21,10 +21,11 @@ bool closed_by_peer(int socket) {
 int Session::create_channel(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   drop_closed_channels();
-  if (channels_.full()) return ENOMEM;
+  auto channel = std::make_unique<Channel>();
+  channel->descriptor = take(Kind::kDescriptors);
+  if (!channel->descriptor) return ENOMEM;
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
-  auto channel = std::make_unique<Channel>();
   channel->events = UniqueFd(ends[0]);
   reply_fd_ = UniqueFd(ends[1]);
   reply.write(abi::HandleBody{channels_.add(std::move(channel)), 0});
@@ -45,7 +46,6 @@ int Session::create_cq(const RequestBody& body, Reply& reply) {
   abi::CreateCqRequest request;
   if (!body.read(request)) return EINVAL;
   if (request.entries == 0 || request.entries > adapter_.config.device.max_cqe) return EINVAL;
-  if (cqs_.full()) return ENOMEM;
   Channel* channel = nullptr;
   if (request.channel != abi::kNoHandle) {
     channel = channels_.find(request.channel);
@@ -53,14 +53,14 @@ int Session::create_cq(const RequestBody& body, Reply& reply) {
   }
 
   auto cq = std::make_unique<Cq>();
+  cq->charge = take(Kind::kCompletionQueues);
+  if (!cq->charge) return ENOMEM;
   const std::uint32_t entries = std::bit_ceil(request.entries);
-  std::byte* base = nullptr;
   abi::CreateCqReply out{};
-  if (const int error = allocate_ring(shm::CompletionRing::bytes_for(entries), reply, cq->ring,
-                                      base, out.new_segment))
-    return error;
+  const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
+  if (const int error = allocate_ring(bytes, 0, reply, cq->ring, out.new_segment)) return error;
   cq->engine.session = engine_session_.get();
-  cq->engine.ring = shm::CompletionRing(base, entries);
+  cq->engine.ring = shm::CompletionRing(cq->ring.base, entries);
   cq->engine.user_handle = request.user_handle;
   cq->channel = request.channel;
   if (channel != nullptr) {
@@ -68,7 +68,7 @@ int Session::create_cq(const RequestBody& body, Reply& reply) {
     ++channel->users;
   }
   out.entries = entries;
-  out.ring = cq->ring;
+  out.ring = cq->ring.location;
   out.handle = cqs_.add(std::move(cq));
   reply.write(out);
   return 0;
@@ -83,23 +83,23 @@ int Session::resize_cq(const RequestBody& body, Reply& reply) {
 
   const std::uint32_t entries = std::bit_ceil(request.entries);
   abi::CreateCqReply out{};
-  std::byte* base = nullptr;
-  if (const int error = allocate_ring(shm::CompletionRing::bytes_for(entries), reply, out.ring,
-                                      base, out.new_segment))
-    return error;
+  Ring ring;
+  const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
+  if (const int error = allocate_ring(bytes, 0, reply, ring, out.new_segment)) return error;
   bool fits = false;
   adapter_.worker.run([&](engine::Engine&) {
     fits = cq->engine.ring.backlog() <= request.entries;
-    if (fits) cq->engine.ring.replace(base, entries);
+    if (fits) cq->engine.ring.replace(ring.base, entries);
   });
   if (!fits) {
-    release_ring(out.ring);
+    release_ring(ring);
     return EINVAL;
   }
   // The process still reads what the old ring holds; its memory is used again after the next
   // resize.
   release_ring(cq->retired);
-  cq->retired = std::exchange(cq->ring, out.ring);
+  out.ring = ring.location;
+  cq->retired = std::exchange(cq->ring, std::move(ring));
   out.handle = request.handle;
   out.entries = entries;
   reply.write(out);

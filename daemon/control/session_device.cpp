@@ -39,6 +39,12 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   if (!body.read(request)) return EINVAL;
   if (request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion) return EPROTO;
 
+  session_ = {};
+  session_ = take(Kind::kSessions);
+  if (!session_) return ENOMEM;
+  session_mapping_ = {};
+  session_mapping_ = take(Kind::kMappings);
+  if (!session_mapping_) return ENOMEM;
   const auto process = memory::ProcessMemory::open(peer_.pid);
   if (!process) return process.error().code;
   process_ = *process;
@@ -86,23 +92,26 @@ int Session::hello(const RequestBody& body, Reply& reply) {
 int Session::query_device(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   const resource::DeviceConfig& device = adapter_.config.device;
-  const resource::PoolsConfig& pools = adapter_.config.pools;
+  const auto limit = [&](Kind kind) {
+    constexpr std::uint64_t kMost = 0x7fffffff;  // what verbs has room for
+    return static_cast<std::uint32_t>(std::min(tenant_.accounts.limit(kind), kMost));
+  };
   abi::DeviceReply out{};
   device.firmware.copy(out.firmware, sizeof out.firmware - 1);
   out.node_guid = out.sys_image_guid = swap_bytes(node_guid(tenant_));
-  out.max_mr_size = ~std::uint64_t{0};
+  out.max_mr_size = tenant_.accounts.limit(Kind::kRegisteredBytes);
   out.vendor_id = device.vendor_id;
   out.vendor_part_id = device.part_id;
   out.hw_version = device.hardware_version;
-  out.max_qp = pools.queue_pairs;
+  out.max_qp = limit(Kind::kQueuePairs);
   out.max_qp_wr = device.max_qp_wr;
   out.max_sge = out.max_srq_sge = device.max_sge;
-  out.max_cq = pools.completion_queues;
+  out.max_cq = limit(Kind::kCompletionQueues);
   out.max_cqe = device.max_cqe - 1;
-  out.max_mr = pools.memory_regions;
-  out.max_pd = pools.protection_domains;
-  out.max_ah = pools.address_handles;
-  out.max_srq = pools.shared_receive_queues;
+  out.max_mr = limit(Kind::kMemoryRegions);
+  out.max_pd = limit(Kind::kProtectionDomains);
+  out.max_ah = limit(Kind::kAddressHandles);
+  out.max_srq = limit(Kind::kSharedReceiveQueues);
   out.max_srq_wr = device.max_srq_wr;
   out.max_rd_atomic = device.max_rd_atomic;
   out.max_inline = device.max_inline;
@@ -137,8 +146,9 @@ void Session::report_link(bool up) {
 
 int Session::alloc_pd(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
-  if (pds_.full()) return ENOMEM;
   auto pd = std::make_unique<Pd>();
+  pd->charge = take(Kind::kProtectionDomains);
+  if (!pd->charge) return ENOMEM;
   pd->id = memory::PdId(adapter_.next_pd++);
   reply.write(abi::HandleBody{pds_.add(std::move(pd)), 0});
   return 0;

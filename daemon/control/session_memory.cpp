@@ -1,4 +1,4 @@
-// Shared buffers and memory regions.
+// Ring memory, shared buffers and memory regions.
 #include <cerrno>
 
 #include "daemon/control/session.hpp"
@@ -15,12 +15,48 @@ constexpr std::uint64_t kMaxShared = std::uint64_t{1} << 40;
 
 }  // namespace
 
+int Session::allocate_ring(std::size_t bytes, std::size_t state, Reply& reply, Ring& ring,
+                           std::uint32_t& new_segment) {
+  Charge charge = take(Kind::kQueueBytes, bytes + state);
+  if (!charge) return ENOMEM;
+  // It may need a segment, whose mapping then stays as long as the session.
+  Charge mapping = take(Kind::kMappings);
+  if (!mapping) return ENOMEM;
+  const std::size_t before = segments_.segment_bytes();
+  const auto allocation = segments_.allocate(bytes);
+  if (!allocation) return ENOMEM;
+  if (segments_.segment_bytes() != before) segment_mappings_.push_back(std::move(mapping));
+  ring.location = allocation->location;
+  ring.base = allocation->base;
+  ring.bytes = std::move(charge);
+  new_segment = allocation->new_segment ? 1 : 0;
+  if (allocation->new_segment) {
+    reply.attach(allocation->fd);
+    announced_.push_back(ring.location.segment);
+  }
+  return 0;
+}
+
+void Session::release_ring(Ring& ring) {
+  if (ring.location.bytes != 0) segments_.release(ring.location);
+  ring = {};
+}
+
 int Session::alloc_shared(const RequestBody& body, Reply& reply) {
   abi::AllocSharedRequest request;
   if (!body.read(request)) return EINVAL;
   if (request.bytes == 0 || request.bytes % abi::kPageBytes != 0 || request.bytes > kMaxShared)
     return EINVAL;
-  const auto created = buffers_.create(request.bytes);
+  struct Account {
+    Charge bytes;
+    Charge mapping;
+  };
+  const auto account = std::make_shared<Account>();
+  account->bytes = take(Kind::kSharedBytes, request.bytes);
+  if (!account->bytes) return ENOMEM;
+  account->mapping = take(Kind::kMappings);
+  if (!account->mapping) return ENOMEM;
+  const auto created = buffers_.create(request.bytes, account);
   if (!created) return created.error().code;
   announced_buffer_ = created->handle;
   reply.write(abi::AllocSharedReply{created->handle, 0, created->inode});
@@ -41,13 +77,19 @@ int Session::add_extent(const abi::MrExtent& extent, memory::RegionSpec& spec) {
     if (buffer == nullptr) return EINVAL;
     out.mapped = buffer->at(extent.offset, extent.length);
     if (out.mapped == nullptr) return EINVAL;
-    buffer->prefault(extent.offset, extent.length);
     spec.buffers.push_back(std::move(buffer));
   } else if (extent.kind != static_cast<std::uint32_t>(abi::ExtentKind::kProcess)) {
     return EINVAL;
   }
   spec.extents.push_back(out);
   return 0;
+}
+
+/// REQUIRES: add_extent() has accepted them, and they make up a region within the tenant's limit.
+void Session::map_present(const std::vector<abi::MrExtent>& extents) {
+  for (const abi::MrExtent& extent : extents)
+    if (extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared))
+      buffers_.acquire(extent.handle)->map_present(extent.offset, extent.length);
 }
 
 int Session::register_mr(const RequestBody& body, Reply& reply) {
@@ -58,7 +100,6 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
   Pd* pd = pds_.find(request.pd);
   if (pd == nullptr) return EINVAL;
   if ((request.access & ~(kKnownAccess | kOptionalAccess)) != 0) return EOPNOTSUPP;
-  if (mrs_.full()) return ENOMEM;
 
   memory::RegionSpec spec;
   spec.tenant = tenant_.id;
@@ -74,23 +115,33 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
   auto region = memory::Region::make(std::move(spec));
   if (!region) return region.error().code;
 
-  std::uint32_t key = 0;
+  auto mr = std::make_unique<Mr>();
+  mr->pd = request.pd;
+  mr->charge = take(Kind::kMemoryRegions);
+  if (!mr->charge) return ENOMEM;
+  mr->bytes = take(Kind::kRegisteredBytes, request.length);
+  if (!mr->bytes) return ENOMEM;
+  map_present(extents);
+  if (const int error = install(std::move(*region), *mr)) return error;
+  ++pd->users;
+  const std::uint32_t key = mr->key;
+  reply.write(abi::RegisterMrReply{mrs_.add(std::move(mr)), key, key, 0});
+  return 0;
+}
+
+int Session::install(std::unique_ptr<memory::Region> region, Mr& mr) {
   int error = 0;
   adapter_.worker.run([&](engine::Engine& engine) {
-    const auto inserted = engine.keys().insert(std::move(*region));
+    const auto inserted = engine.keys().insert(std::move(region));
     if (inserted) {
-      key = (*inserted)->key();
+      mr.key = (*inserted)->key();
       tenant_.counters.memory_regions.add();
-      tenant_.counters.registered_bytes.add(request.length);
+      tenant_.counters.registered_bytes.add(mr.bytes.amount());
     } else {
       error = inserted.error().code;
     }
   });
-  if (error != 0) return error;
-  ++pd->users;
-  auto mr = std::make_unique<Mr>(Mr{.key = key, .pd = request.pd, .length = request.length});
-  reply.write(abi::RegisterMrReply{mrs_.add(std::move(mr)), key, key, 0});
-  return 0;
+  return error;
 }
 
 int Session::deregister_mr(const RequestBody& body, Reply&) {
@@ -98,11 +149,13 @@ int Session::deregister_mr(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   const auto mr = mrs_.remove(request.handle);
   if (mr == nullptr) return EINVAL;
+  std::unique_ptr<memory::Region> region;
   adapter_.worker.run([&](engine::Engine& engine) {
-    engine.keys().erase(mr->key);
+    region = engine.keys().remove(mr->key);
     tenant_.counters.memory_regions.subtract();
-    tenant_.counters.registered_bytes.subtract(mr->length);
+    tenant_.counters.registered_bytes.subtract(mr->bytes.amount());
   });
+  region.reset();  // what it alone kept mapped goes here, not on the engine's thread
   --pds_.find(mr->pd)->users;
   buffers_.trim();
   return 0;

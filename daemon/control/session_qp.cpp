@@ -11,6 +11,10 @@ namespace {
 using engine::QpState;
 using engine::QpType;
 
+// What the daemon keeps for each entry of a send queue, whether the peer is local or remote.
+constexpr std::size_t kRequestState =
+    sizeof(transport::Request) + sizeof(transport::SendQueue::Slot);
+
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
@@ -50,11 +54,16 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
           ? aligned(shm::ReceiveRing::bytes_for(out.receive_entries, request.max_receive_sge))
           : 0;
 
-  auto qp = std::make_unique<Qp>(out.send_entries);
-  std::byte* base = nullptr;
-  if (const int error =
-          allocate_ring(send_bytes + receive_bytes, reply, qp->ring, base, out.new_segment))
+  Charge charge = take(Kind::kQueuePairs);
+  if (!charge) return ENOMEM;
+  Ring ring;
+  if (const int error = allocate_ring(send_bytes + receive_bytes, out.send_entries * kRequestState,
+                                      reply, ring, out.new_segment))
     return error;
+  auto qp = std::make_unique<Qp>(out.send_entries);
+  qp->charge = std::move(charge);
+  qp->ring = std::move(ring);
+  std::byte* const base = qp->ring.base;
   qp->request = request;
   engine::QueuePair& e = qp->engine;
   e.type = static_cast<QpType>(request.type);
@@ -93,7 +102,7 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   out.max_send_sge = request.max_send_sge;
   out.max_receive_sge = request.max_receive_sge;
   out.max_inline = request.max_inline;
-  out.send_ring = out.receive_ring = qp->ring;
+  out.send_ring = out.receive_ring = qp->ring.location;
   out.send_ring.bytes = static_cast<std::uint32_t>(send_bytes);
   out.receive_ring.offset += send_bytes;
   out.receive_ring.bytes = static_cast<std::uint32_t>(receive_bytes);

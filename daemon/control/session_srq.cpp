@@ -14,19 +14,19 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   if (pd == nullptr || request.max_wr == 0 || request.max_wr > device.max_srq_wr ||
       request.max_sge > device.max_sge || request.limit > request.max_wr)
     return EINVAL;
-  if (srqs_.full()) return ENOMEM;
 
   auto srq = std::make_unique<Srq>();
+  srq->charge = take(Kind::kSharedReceiveQueues);
+  if (!srq->charge) return ENOMEM;
   srq->max_sge = request.max_sge == 0 ? 1 : request.max_sge;
   const std::uint32_t entries = std::bit_ceil(request.max_wr);
-  std::byte* base = nullptr;
   abi::CreateSrqReply out{};
   const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
-  if (const int error = allocate_ring(bytes, reply, srq->ring, base, out.new_segment)) return error;
+  if (const int error = allocate_ring(bytes, 0, reply, srq->ring, out.new_segment)) return error;
   srq->pd = request.pd;
   srq->max_wr = request.max_wr;
   srq->engine.session = engine_session_.get();
-  srq->engine.ring = shm::ReceiveRing(base, entries, srq->max_sge);
+  srq->engine.ring = shm::ReceiveRing(srq->ring.base, entries, srq->max_sge);
   srq->engine.user_handle = request.user_handle;
   srq->engine.pd = pd->id;
   srq->engine.limit = request.limit;
@@ -34,7 +34,7 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   out.entries = entries;
   out.max_wr = srq->max_wr;
   out.max_sge = srq->max_sge;
-  out.ring = srq->ring;
+  out.ring = srq->ring.location;
   out.handle = srqs_.add(std::move(srq));
   reply.write(out);
   return 0;

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/sockios.h>
 #include <pwd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -99,6 +101,11 @@ ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_
     return ReceiveResult::kClosed;
   length = static_cast<std::size_t>(got);
   return ReceiveResult::kRecord;
+}
+
+bool has_unread(int socket) {
+  int bytes = 0;
+  return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes != 0;
 }
 
 bool send_record(int socket, std::span<const std::byte> record, std::span<const int> fds) {

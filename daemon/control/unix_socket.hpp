@@ -39,6 +39,9 @@ enum class ReceiveResult { kRecord, kNothing, kClosed };
 /// that carries descriptors: no request does). Non-blocking.
 ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_t& length);
 
+/// The peer has not yet received all that was sent to it.
+bool has_unread(int socket);
+
 /// Sends one record with descriptors; false when the peer is gone or does not read.
 bool send_record(int socket, std::span<const std::byte> record, std::span<const int> fds);
 

@@ -43,30 +43,24 @@ Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region) {
     key = (random_bits() & ~mask_) | index;
   } while (key == slot.key || key == 0);
   slot.key = key;
+  slot.session = region->session();
   slot.region = std::move(region);
   slot.region->key_ = key;
   return slot.region.get();
 }
 
-bool KeyTable::erase(std::uint32_t key) {
-  if (lookup(key) == nullptr) return false;
-  vacate(key & mask_);
-  return true;
+std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
+  if (lookup(key) == nullptr) return nullptr;
+  const std::uint32_t index = key & mask_;
+  free_.push_back(index);
+  return std::move(slots_[index].region);
 }
 
 std::size_t KeyTable::erase_session(SessionId session) {
   std::size_t count = 0;
-  for (std::uint32_t i = 0; i < capacity_; ++i) {
-    if (slots_[i].region == nullptr || slots_[i].region->session() != session) continue;
-    vacate(i);
-    ++count;
-  }
+  for (Slot& slot : slots_)
+    if (slot.session == session && slot.region != nullptr) count += erase(slot.key);
   return count;
-}
-
-void KeyTable::vacate(std::uint32_t index) {
-  slots_[index].region.reset();
-  free_.push_back(index);
 }
 
 }  // namespace softhca::memory

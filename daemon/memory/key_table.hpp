@@ -32,8 +32,11 @@ class KeyTable {
     return slot.key == key ? slot.region.get() : nullptr;
   }
 
-  /// Ends the region. False: no such key.
-  bool erase(std::uint32_t key);
+  /// Ends the key and hands over its region, so that unmapping its memory need not keep the
+  /// engine; null: no such key.
+  std::unique_ptr<Region> remove(std::uint32_t key);
+  /// Ends the region too. False: no such key.
+  bool erase(std::uint32_t key) { return remove(key) != nullptr; }
 
   /// Ends all regions of a session, returns how many. Looks at the whole table.
   std::size_t erase_session(SessionId session);
@@ -44,10 +47,9 @@ class KeyTable {
  private:
   struct Slot {
     std::uint32_t key = 0;  ///< of the region, or of the last one when there is none now
+    SessionId session;      ///< of the region: here, so that a sweep need not touch all regions
     std::unique_ptr<Region> region;
   };
-
-  void vacate(std::uint32_t index);
 
   std::uint32_t capacity_;
   std::uint32_t mask_;

@@ -5,7 +5,8 @@
 
 namespace softhca::memory {
 
-Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes) {
+Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes,
+                                                             std::shared_ptr<void> account) {
   const std::size_t size = SealedMemory::round_to_pages(bytes);
   const auto fits = [&] { return size <= total_budget_ && total_bytes() <= total_budget_ - size; };
   if (!fits()) give_up_idle(0);
@@ -17,7 +18,7 @@ Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes) 
   if (!memory) return memory.error();
   const std::uint32_t handle = next_handle_++;
   const Created created{handle, memory->fd(), memory->inode()};
-  entries_[handle] = {std::make_shared<SharedBuffer>(std::move(*memory)), 0};
+  entries_[handle] = {std::make_shared<SharedBuffer>(std::move(*memory), std::move(account)), 0};
   return created;
 }
 

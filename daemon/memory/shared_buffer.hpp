@@ -12,10 +12,13 @@
 
 namespace softhca::memory {
 
-/// Kept alive by the regions on it (shared_ptr) and by its pool.
+/// Kept alive by the regions on it (shared_ptr) and by its pool. Destroying it unmaps the memory:
+/// not on the engine's thread.
 class SharedBuffer {
  public:
-  explicit SharedBuffer(SealedMemory memory) : memory_(std::move(memory)) {}
+  /// `account` stands for whatever the owner wants to end with the mapping.
+  explicit SharedBuffer(SealedMemory memory, std::shared_ptr<void> account = nullptr)
+      : account_(std::move(account)), memory_(std::move(memory)) {}
 
   std::size_t bytes() const { return memory_.bytes(); }
   std::uint64_t inode() const { return memory_.inode(); }
@@ -25,14 +28,16 @@ class SharedBuffer {
     if (offset > bytes() || length > bytes() - offset) return nullptr;
     return memory_.base() + offset;
   }
-  /// So that accesses to [offset, offset + length) take no page faults. REQUIRES: at() not null.
-  void prefault(std::uint64_t offset, std::uint64_t length) const {
-    memory_.prefault(offset, length);
+  /// So that accesses to what the process has filled of [offset, offset + length) take no page
+  /// faults (SealedMemory::map_present). REQUIRES: at() not null.
+  void map_present(std::uint64_t offset, std::uint64_t length) const {
+    memory_.map_present(offset, length);
   }
 
  private:
   friend class SharedBufferPool;
-  SealedMemory memory_;
+  std::shared_ptr<void> account_;
+  SealedMemory memory_;  ///< unmapped before the account ends
 };
 
 /// The shared buffers of one session. A buffer whose regions are gone is idle; idle ones are kept
@@ -50,8 +55,9 @@ class SharedBufferPool {
     int fd;  ///< owned by the pool; send it, then call announced()
     std::uint64_t inode;
   };
-  /// Errors: ENOMEM (budget), EINVAL (0 bytes), or what memfd_create and mmap say.
-  Expected<Created> create(std::size_t bytes);
+  /// `account` ends with the buffer. Errors: ENOMEM (budget), EINVAL (0 bytes), or what
+  /// memfd_create and mmap say.
+  Expected<Created> create(std::size_t bytes, std::shared_ptr<void> account = nullptr);
 
   /// The descriptor has been sent (or never will be): closes it.
   void announced(std::uint32_t handle);

@@ -141,6 +141,29 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
               static_cast<double>(group.refused.value()));
 }
 
+/// What the tenant's programs have taken, and what they were refused.
+void add_limits(Families& out, const engine::Tenant& tenant) {
+  const resource::Accounts& accounts = tenant.accounts;
+  resource::for_each_kind([&](resource::Kind kind) {
+    const Labels labels{{"tenant", tenant.name}, {"resource", resource::name_of(kind)}};
+    const auto gauge = [&](const char* name, const char* help, std::uint64_t value) {
+      out.gauge(name, help, labels, static_cast<double>(value));
+    };
+    gauge("softhca_tenant_limit", "What the tenant may have at once.", accounts.limit(kind));
+    gauge("softhca_tenant_in_use", "What the tenant has.", accounts.in_use(kind));
+    gauge("softhca_tenant_high_water", "Most the tenant had at once.", accounts.high_water(kind));
+    const auto refused = [&](const char* by, std::uint64_t value) {
+      Labels with_cause = labels;
+      with_cause.emplace_back("by", by);
+      out.counter("softhca_tenant_refused_total",
+                  "Requests refused by the tenant's limit, or by the total of the adapter.",
+                  with_cause, static_cast<double>(value));
+    };
+    refused("tenant", accounts.refused(kind));
+    refused("adapter", accounts.refused_by_whole(kind));
+  });
+}
+
 const char* purpose_of(const schedule::Tvl& tvl) {
   return tvl.purpose == schedule::TvlPurpose::kDedicated ? "dedicated" : "commands";
 }
@@ -211,6 +234,7 @@ std::vector<prometheus::MetricFamily> Collector::Collect() const {
     add_work(out, *tenant);
     add_transport(out, *tenant);
     add_objects(out, source_, *tenant);
+    add_limits(out, *tenant);
   }
   add_lanes(out, source_);
   for (const auto& binding : source_.engine.ports()) add_port(out, *binding);

@@ -13,6 +13,29 @@
 
 namespace softhca::resource {
 
+Amounts totals_of(const PoolsConfig& pools) {
+  Amounts totals;
+  totals[Kind::kSessions] = pools.sessions;
+  totals[Kind::kQueuePairs] = pools.queue_pairs;
+  totals[Kind::kCompletionQueues] = pools.completion_queues;
+  totals[Kind::kSharedReceiveQueues] = pools.shared_receive_queues;
+  totals[Kind::kMemoryRegions] = pools.memory_regions;
+  totals[Kind::kRegisteredBytes] = pools.registered_bytes;
+  totals[Kind::kSharedBytes] = pools.shared_bytes;
+  totals[Kind::kProtectionDomains] = pools.protection_domains;
+  totals[Kind::kAddressHandles] = pools.address_handles;
+  totals[Kind::kQueueBytes] = pools.queue_bytes;
+  totals[Kind::kDescriptors] = pools.descriptors;
+  totals[Kind::kMappings] = pools.mappings;
+  return totals;
+}
+
+Amounts equal_share(const PoolsConfig& pools, std::size_t tenants) {
+  Amounts share = totals_of(pools);
+  for (std::uint64_t& amount : share.values) amount /= tenants;
+  return share;
+}
+
 std::string default_runtime_dir() {
   // systemd separates several directories by colons; the first is the daemon's.
   if (const char* dir = std::getenv("RUNTIME_DIRECTORY"); dir && *dir)
@@ -41,6 +64,8 @@ Config default_config() {
   };
   add_tenant("a", 0xc6120001);
   add_tenant("b", 0xc6120002);
+  for (TenantConfig& tenant : config.tenants)
+    tenant.limits = equal_share(config.pools, config.tenants.size());
   return config;
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/resource/address.hpp"
+#include "daemon/resource/amounts.hpp"
 
 namespace softhca::resource {
 
@@ -38,7 +39,8 @@ struct MetricsConfig {
   bool operator==(const MetricsConfig&) const = default;
 };
 
-/// Totals of the adapter. What no tenant is guaranteed is shared (mechanism A2).
+/// Totals of the adapter. What no tenant is guaranteed is shared (mechanism A2). From `sessions`
+/// on: of what tenants take as their programs ask for it, up to limits of their own.
 struct PoolsConfig {
   std::uint32_t vcbs = 4096;
   std::uint32_t pcbs = 8192;           ///< dedicated ones included
@@ -48,15 +50,23 @@ struct PoolsConfig {
   std::uint32_t completion_credits = 8192;  ///< commands waiting for acknowledgement at once
   std::uint32_t kick_list = 1024;           ///< default length limit of a TVL's virtual kick list
   std::uint32_t sessions = 1024;            ///< opened device contexts
-  std::uint32_t queue_pairs = 8192;
-  std::uint32_t completion_queues = 8192;
+  std::uint32_t queue_pairs = 131072;
+  std::uint32_t completion_queues = 131072;
   std::uint32_t shared_receive_queues = 1024;
   std::uint32_t memory_regions = 65536;
   std::uint32_t protection_domains = 4096;
   std::uint32_t address_handles = 16384;
+  std::uint64_t registered_bytes = machine_memory();  ///< of memory regions
+  std::uint64_t shared_bytes = machine_memory();      ///< shared in place, registered or idle
+  std::uint64_t queue_bytes = machine_memory() / 4;   ///< rings, and their state in the daemon
+  std::uint64_t descriptors = machine_descriptors();
+  std::uint64_t mappings = machine_mappings();
 
   bool operator==(const PoolsConfig&) const = default;
 };
+
+/// The pools that tenants have limits in.
+Amounts totals_of(const PoolsConfig& pools);
 
 /// The device as tenants see it, and the limits of one object of theirs.
 struct DeviceConfig {
@@ -140,6 +150,7 @@ struct TenantConfig {
   std::uint32_t pcbs = 0;
   bool shared = true;
   std::vector<TvlConfig> tvls;  ///< never empty
+  Amounts limits;               ///< what its programs may take; where not given, an equal share
 
   bool operator==(const TenantConfig&) const = default;
 };
@@ -162,6 +173,10 @@ inline constexpr std::uint32_t kMaxTvlWeight = 1000;
 /// the benchmarking range of RFC 2544), loopback only, a quarter of the buffers and credits
 /// guaranteed to each and the rest shared.
 Config default_config();
+
+/// The limits of a tenant that does not give its own, when there are `tenants` of them: an equal
+/// share of each pool, so that none can use up what is another's.
+Amounts equal_share(const PoolsConfig& pools, std::size_t tenants);
 
 /// $RUNTIME_DIRECTORY (systemd), else /run/softhca for root, else $XDG_RUNTIME_DIR/softhca, else
 /// /tmp/softhca-<uid>.

@@ -119,6 +119,11 @@ void read_pools(const Value& value, Problems& problems, PoolsConfig& config) {
   reader.integer("memory_regions", config.memory_regions, 1, kMost);
   reader.integer("protection_domains", config.protection_domains, 1, kMost);
   reader.integer("address_handles", config.address_handles, 0, kMost);
+  reader.integer("registered_bytes", config.registered_bytes, 1);
+  reader.integer("shared_bytes", config.shared_bytes, 0);
+  reader.integer("queue_bytes", config.queue_bytes, 1);
+  reader.integer("descriptors", config.descriptors, 1);
+  reader.integer("mappings", config.mappings, 1);
   reader.finish();
 }
 
@@ -286,7 +291,17 @@ std::vector<Gid> read_tenant_addresses(Reader& reader, Problems& problems) {
   return addresses;
 }
 
-TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, Problems& problems) {
+/// A limit beyond the pool would promise what cannot be had.
+void read_limits(Reader& reader, const Amounts& totals, Amounts& limits) {
+  for_each_kind([&](Kind kind) {
+    const std::string name = name_of(kind);
+    reader.integer(name_of(kind), limits[kind], 0, totals[kind], " (pools." + name + ")");
+  });
+}
+
+/// `share`: the limits where the tenant gives none.
+TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amounts& share,
+                         Problems& problems) {
   constexpr std::uint32_t kMost = 1u << 20;
   TenantConfig config;
   Reader reader(value, "tenant", problems);
@@ -298,6 +313,8 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, Problems&
   reader.integer("pcbs", config.pcbs, 0, kMost);
   reader.boolean("shared", config.shared);
   config.tvls = read_tvls(reader, pools, problems);
+  config.limits = share;
+  read_limits(reader, totals_of(pools), config.limits);
   reader.finish();
   return config;
 }
@@ -314,8 +331,9 @@ void read_document(const Value& document, Config& config, Problems& problems) {
   source.ports = reader.tables("port");
   for (const Value* v : source.ports) config.ports.push_back(read_port(*v, problems));
   source.tenants = reader.tables("tenant");
+  const Amounts share = equal_share(config.pools, std::max<std::size_t>(source.tenants.size(), 1));
   for (const Value* v : source.tenants)
-    config.tenants.push_back(read_tenant(*v, config.pools, problems));
+    config.tenants.push_back(read_tenant(*v, config.pools, share, problems));
   if (!reader.find("tenant"))
     problems.add(document.line, "tenant", "is missing; describe at least one with [[tenant]]");
   reader.finish();

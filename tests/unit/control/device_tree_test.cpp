@@ -72,6 +72,31 @@ TEST_F(DeviceTree, PortStateFollows) {
   EXPECT_EQ(read(port + "state"), "4: ACTIVE");
 }
 
+TEST_F(DeviceTree, FollowsTheAdaptersOfTheKernel) {
+  namespace fs = std::filesystem;
+  const std::string real = folder.path() + "/real";
+  const auto make = [&](const std::string& name) {
+    fs::create_directories(real + "/class/infiniband/" + name);
+    std::ofstream(real + "/class/infiniband/" + name + "/node_type") << "1: CA\n";
+  };
+  ASSERT_TRUE(write_device_tree(root, device));
+  EXPECT_TRUE(real_devices(real).empty());
+  make("rxe0");
+  make("softhca0");
+  fs::create_directories(real + "/class/infiniband_verbs/uverbs0");
+  EXPECT_EQ(real_devices(real).size(), 3u);
+  link_real_devices(root, real);
+  EXPECT_EQ(read("class/infiniband/rxe0/node_type"), "1: CA");
+  EXPECT_TRUE(fs::exists(root + "/class/infiniband_verbs/uverbs0"));
+  EXPECT_FALSE(fs::is_symlink(root + "/class/infiniband/softhca0")) << "ours comes first";
+  fs::remove_all(real + "/class/infiniband/rxe0");
+  make("rxe1");
+  link_real_devices(root, real);
+  EXPECT_FALSE(fs::is_symlink(root + "/class/infiniband/rxe0"));
+  EXPECT_EQ(read("class/infiniband/rxe1/node_type"), "1: CA");
+  EXPECT_EQ(read(port + "state"), "4: ACTIVE") << "ours is left alone";
+}
+
 TEST_F(DeviceTree, SaysWhatCannotBeWritten) {
   std::ofstream(folder.path() + "/file") << "in the way";
   const auto written = write_device_tree(folder.path() + "/file/below", device);

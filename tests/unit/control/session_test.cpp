@@ -2,146 +2,15 @@
 #include "daemon/control/session.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <random>
 
-#include "daemon/control/event_sender.hpp"
-#include "daemon/control/setup.hpp"
+#include "tests/unit/control/client.hpp"
 
 namespace softhca::control {
 namespace {
-
-using abi::Operation;
-
-resource::Config small_config() {
-  resource::Config config = resource::default_config();
-  config.pools.queue_pairs = 64;
-  config.pools.memory_regions = 64;
-  config.pools.completion_queues = 16;
-  config.pools.shared_receive_queues = 4;
-  config.pools.protection_domains = 8;
-  config.pools.address_handles = 8;
-  return config;
-}
-
-/// Everything below a session, its engine on a thread as in the daemon.
-class Daemon {
- public:
-  Daemon() {
-    auto tenants = add_tenants(config, engine);
-    EXPECT_TRUE(tenants);
-    adapter.tenants = std::move(*tenants);
-    adapter.guarantee_vcbs();
-    EXPECT_TRUE(worker.start());
-  }
-  ~Daemon() { worker.stop(); }
-
-  const resource::Config config = small_config();
-  EventSender events;
-  engine::Engine engine{limits_of(config), events};
-  engine::Worker worker{engine, {}};
-  Adapter adapter{.config = config,
-                  .engine = engine,
-                  .worker = worker,
-                  .tenants = {},
-                  .vcbs = QuotaPool(config.pools.vcbs)};
-};
-
-/// A process and its session, in one thread.
-class Client {
- public:
-  explicit Client(Daemon& daemon, std::size_t tenant = 0) {
-    int ends[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-    socket_ = UniqueFd(ends[0]);
-    const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
-    session_ =
-        std::make_unique<Session>(daemon.adapter, *daemon.adapter.tenants[tenant],
-                                  UniqueFd(ends[1]), *peer_identity(ends[1]), UniqueFd(pidfd));
-  }
-
-  /// Sends a record as it is. False: the session is over.
-  bool send(std::span<const std::byte> record) {
-    EXPECT_GE(::send(socket_.get(), record.data(), record.size(), 0), 0);
-    return session_->serve();
-  }
-  bool send(Operation operation, std::span<const std::byte> body) {
-    std::vector<std::byte> record(sizeof(abi::RequestHeader) + body.size());
-    const abi::RequestHeader header{static_cast<std::uint32_t>(operation), ++tag_};
-    std::memcpy(record.data(), &header, sizeof header);
-    if (!body.empty()) std::memcpy(record.data() + sizeof header, body.data(), body.size());
-    return send(record);
-  }
-  /// The reply: 0 or an errno value, the body in `out`; -1: none came.
-  int receive(std::vector<std::byte>& out) {
-    fds_.clear();
-    std::array<std::byte, 2048> bytes;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)];
-    iovec part{bytes.data(), bytes.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < static_cast<ssize_t>(sizeof(abi::ReplyHeader))) return -1;
-    if (const cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr)
-      for (std::size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
-        int fd;
-        std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-        fds_.emplace_back(fd);
-      }
-    abi::ReplyHeader header;
-    std::memcpy(&header, bytes.data(), sizeof header);
-    EXPECT_EQ(header.tag, tag_);
-    out.assign(bytes.data() + sizeof header, bytes.data() + got);
-    if (header.error != 0) {
-      EXPECT_TRUE(out.empty());
-      EXPECT_TRUE(fds_.empty());
-    }
-    return header.error;
-  }
-
-  /// A request and its reply; the reply must have the size of Out when it is no error.
-  template <class Out = abi::HandleBody, class In>
-  int ask(Operation operation, const In& request, Out* out = nullptr) {
-    EXPECT_TRUE(send(operation, std::as_bytes(std::span(&request, 1))));
-    std::vector<std::byte> body;
-    const int error = receive(body);
-    if (error == 0 && out != nullptr) {
-      EXPECT_EQ(body.size(), sizeof(Out));
-      if (body.size() == sizeof(Out)) std::memcpy(out, body.data(), sizeof(Out));
-    }
-    return error;
-  }
-  std::uint32_t make(Operation operation) {
-    abi::HandleBody out{};
-    EXPECT_EQ(ask(operation, abi::HandleBody{}, &out), 0);
-    return out.handle;
-  }
-  int greet() {
-    abi::HelloReply reply{};
-    const int error =
-        ask(Operation::kHello, abi::HelloRequest{abi::kSessionMagic, abi::kAbiVersion, 0}, &reply);
-    vcbs = reply.vcbs;
-    return error;
-  }
-  std::size_t descriptors() const { return fds_.size(); }
-  void end() { session_.reset(); }
-
-  std::uint32_t vcbs = 0;
-
- private:
-  UniqueFd socket_;
-  std::unique_ptr<Session> session_;
-  std::uint32_t tag_ = 0;
-  std::vector<UniqueFd> fds_;
-};
 
 class SessionTest : public ::testing::Test {
  protected:
@@ -153,6 +22,9 @@ class SessionTest : public ::testing::Test {
       EXPECT_EQ(tenant->counters.memory_regions.value(), 0u);
       EXPECT_EQ(tenant->counters.registered_bytes.value(), 0u);
       EXPECT_EQ(tenant->vcbs.in_use.value(), 0u);
+      resource::for_each_kind([&](resource::Kind kind) {
+        EXPECT_EQ(tenant->accounts.in_use(kind), 0u) << resource::name_of(kind);
+      });
     }
     EXPECT_EQ(daemon.engine.functions().unassigned(), daemon.engine.functions().size());
     EXPECT_EQ(daemon.engine.keys().size(), 0u);
@@ -286,7 +158,7 @@ TEST_F(SessionTest, LimitsHold) {
   int error = 0;
   for (int i = 0; i < 65 && error == 0; ++i) error = client.ask(Operation::kCreateQp, request);
   EXPECT_EQ(error, ENOMEM);
-  EXPECT_EQ(daemon.engine.queue_pair_count(), 64u);
+  EXPECT_EQ(daemon.adapter.tenants[0]->counters.queue_pairs.value(), 64u);
 }
 
 TEST_F(SessionTest, RegionsAreCheckedAndCounted) {

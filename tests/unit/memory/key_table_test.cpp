@@ -132,6 +132,18 @@ TEST(KeyTable, RegionsAreDestroyedWithTheirKey) {
   EXPECT_EQ(buffer.use_count(), 1);
 }
 
+TEST(KeyTable, ARegionMayBeTakenOutWhole) {
+  KeyTable table(4);
+  const std::uint32_t key = add(table, 3);
+  const Region* region = table.lookup(key);
+  const auto taken = table.remove(key);
+  EXPECT_EQ(taken.get(), region);
+  EXPECT_EQ(table.lookup(key), nullptr);
+  EXPECT_EQ(table.remove(key), nullptr);
+  EXPECT_EQ(table.size(), 0u);
+  EXPECT_EQ(table.erase_session(SessionId(3)), 0u);
+}
+
 TEST(KeyTable, RandomUseAgreesWithASet) {
   KeyTable table(100);
   std::mt19937 random(3);

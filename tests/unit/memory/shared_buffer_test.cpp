@@ -37,10 +37,57 @@ TEST(SharedBuffer, IsTheMemoryTheDescriptorNames) {
   const auto buffer = pool.acquire(created->handle);
   ASSERT_NE(buffer, nullptr);
   EXPECT_EQ(buffer->inode(), created->inode);
-  buffer->prefault(4000, 200);
+  buffer->map_present(4000, 200);
   tenant[8191] = std::byte{42};
   EXPECT_EQ(*buffer->at(8191, 1), std::byte{42});
   ::munmap(tenant, 8192);
+}
+
+/// Whether the page table of this process has the page, from /proc/self/pagemap.
+bool in_page_table(const std::byte* page) {
+  const int map = ::open("/proc/self/pagemap", O_RDONLY);
+  std::uint64_t entry = 0;
+  const auto at = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(page) / kPage * sizeof entry);
+  EXPECT_EQ(::pread(map, &entry, sizeof entry, at), static_cast<ssize_t>(sizeof entry));
+  ::close(map);
+  return entry >> 63 != 0;
+}
+
+TEST(SharedBuffer, WhatTheTenantHasFilledIsMappedAndNothingElseMade) {
+  constexpr std::size_t kPages = 5000;  // more than are looked at together
+  SharedBufferPool pool(kPages * kPage, 0);
+  auto created = pool.create(kPages * kPage);
+  ASSERT_TRUE(created);
+  const auto buffer = pool.acquire(created->handle);
+  const auto pages = [&] {
+    struct stat st;
+    EXPECT_EQ(::fstat(created->fd, &st), 0);
+    return st.st_blocks * 512 / static_cast<long>(kPage);
+  };
+  const std::size_t filled[] = {0, 1, 2047, 2048, 3000, kPages - 1};
+  for (const std::size_t page : filled)
+    ASSERT_EQ(::pwrite(created->fd, "x", 1, static_cast<off_t>(page * kPage + 7)), 1);
+  buffer->map_present(10, kPages * kPage - 20);
+  EXPECT_EQ(pages(), 6);
+  for (const std::size_t page : filled)
+    EXPECT_TRUE(in_page_table(buffer->at(page * kPage, kPage))) << page;
+  for (const std::size_t page : {2ul, 2046ul, 2049ul, 4998ul})
+    EXPECT_FALSE(in_page_table(buffer->at(page * kPage, kPage))) << page;
+
+  // A hole that the tenant makes afterwards reads as zeros.
+  ASSERT_EQ(::fallocate(created->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kPage), 0);
+  EXPECT_EQ(*buffer->at(7, 1), std::byte{0});
+}
+
+TEST(SharedBuffer, EndsItsAccountWithTheMapping) {
+  SharedBufferPool pool(1 << 20, 0);
+  auto account = std::make_shared<int>();
+  auto created = pool.create(kPage, account);
+  auto region = pool.acquire(created->handle);
+  EXPECT_TRUE(pool.free(created->handle));
+  EXPECT_EQ(account.use_count(), 2);
+  region.reset();
+  EXPECT_EQ(account.use_count(), 1);
 }
 
 TEST(SharedBuffer, BoundsSurviveAnyNumbers) {

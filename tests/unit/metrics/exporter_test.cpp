@@ -121,6 +121,10 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
   const auto rnr = static_cast<std::size_t>(transport::Count::kRnrNakSent);
   tenants[0]->counters.transport[rnr].add(7);
   engine.ports()[0]->drops.frame[0].add(5);
+  resource::Accounts& accounts = tenants[1]->accounts;
+  accounts.set_limits(config.tenants[1].limits);
+  const auto held = accounts.take(resource::Kind::kQueuePairs, 2);
+  EXPECT_FALSE(accounts.take(resource::Kind::kQueuePairs, 1 << 20));
 
   const std::string reply = get(port, "/metrics");
   EXPECT_EQ(reply.substr(0, 15), "HTTP/1.1 200 OK");
@@ -137,6 +141,15 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
   EXPECT_EQ(scrape.value("softhca_port_dropped_packets_total",
                          {"port=\"wan\"", "reason=\"unknown_address\""}),
             5);
+
+  const std::set<std::string> limited{"tenant=\"b\"", "resource=\"queue_pairs\""};
+  EXPECT_EQ(scrape.value("softhca_tenant_limit", limited),
+            static_cast<double>(config.tenants[1].limits[resource::Kind::kQueuePairs]));
+  EXPECT_EQ(scrape.value("softhca_tenant_in_use", limited), 2);
+  EXPECT_EQ(scrape.value("softhca_tenant_high_water", limited), 2);
+  EXPECT_EQ(scrape.value("softhca_tenant_refused_total",
+                         {"tenant=\"b\"", "resource=\"queue_pairs\"", "by=\"tenant\""}),
+            1);
 
   tenants[1]->counters.commands_vcb.add();
   EXPECT_EQ(Scrape(get(port, "/metrics"))

@@ -66,6 +66,10 @@ INSTANTIATE_TEST_SUITE_P(SyntaxAndTypes, ConfigMistake, testing::ValuesIn(kSynta
 const Mistake kValues[] = {
     {"Negative", kTenant + "vcbs = -1\n", "4: tenant.vcbs:", "is -1, must be from 0 to"},
     {"TooLarge", kTenant + "vcbs_per_process = 65\n", "4: tenant.vcbs_per_process:", "to 64"},
+    {"LimitBeyondItsPool", kTenant + "queue_pairs = 9\n[pools]\nqueue_pairs = 8\n",
+     "4: tenant.queue_pairs:", "must be from 0 to 8 (pools.queue_pairs)"},
+    {"NegativeLimit", kTenant + "registered_bytes = -1\n",
+     "4: tenant.registered_bytes:", "must be from 0"},
     {"ZeroPool", kTenant + "[pools]\npcbs = 0\n", "5: pools.pcbs:", "must be from 1"},
     {"RelativeRuntimeDir", kTenant + "[daemon]\nruntime_dir = \"run\"\n",
      "5: daemon.runtime_dir:", "absolute"},

@@ -92,7 +92,45 @@ TEST(Config, ATenantAloneHasTheDefaultsOfTheStructures) {
   expected.name = "t";
   expected.addresses = {*parse_address("198.18.0.1")};
   expected.tvls.resize(1);
+  expected.limits = totals_of(config.pools);
   EXPECT_EQ(config.tenants[0], expected);
+}
+
+TEST(Config, LimitsThatATenantDoesNotGiveAreAnEqualShare) {
+  const Config config =
+      parsed("[pools]\nqueue_pairs = 100\nmemory_regions = 9\nregistered_bytes = 5000\n" +
+             std::string(kTenant) +
+             "queue_pairs = 90\nregistered_bytes = 0\n[[tenant]]\nname = \"u\"\n"
+             "addresses = [\"198.18.0.2\"]\n");
+  const Amounts& first = config.tenants.at(0).limits;
+  const Amounts& second = config.tenants.at(1).limits;
+  EXPECT_EQ(first[Kind::kQueuePairs], 90u);
+  EXPECT_EQ(first[Kind::kRegisteredBytes], 0u);
+  EXPECT_EQ(first[Kind::kMemoryRegions], 4u);
+  EXPECT_EQ(second[Kind::kQueuePairs], 50u);
+  EXPECT_EQ(second[Kind::kRegisteredBytes], 2500u);
+  EXPECT_EQ(second[Kind::kSessions], config.pools.sessions / 2);
+}
+
+TEST(Config, EveryLimitHasAPoolAndAKey) {
+  std::string pools = "[pools]\n";
+  std::string tenant = kTenant;
+  for_each_kind([&](Kind kind) {
+    const auto number = 20 + static_cast<int>(kind);
+    pools += std::string(name_of(kind)) + " = " + std::to_string(2 * number) + '\n';
+    tenant += std::string(name_of(kind)) + " = " + std::to_string(number) + '\n';
+  });
+  const Config config = parsed(pools + tenant);
+  for_each_kind([&](Kind kind) {
+    const auto number = 20 + static_cast<std::uint64_t>(kind);
+    EXPECT_EQ(totals_of(config.pools)[kind], 2 * number) << name_of(kind);
+    EXPECT_EQ(config.tenants.at(0).limits[kind], number) << name_of(kind);
+  });
+}
+
+TEST(Config, ATenantOfTheDefaultsMayHave64000QueuePairs) {
+  for (const TenantConfig& tenant : default_config().tenants)
+    EXPECT_GE(tenant.limits[Kind::kQueuePairs], 64000u);
 }
 
 TEST(Config, TvlsTakeWhatTheyDoNotSayFromTheTenantAndThePools) {

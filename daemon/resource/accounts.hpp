@@ -1,0 +1,87 @@
+// Who has how many of what, up to which limit. An account of a tenant lies within that of the
+// whole adapter: what is taken counts in both. Taking yields a Charge, and the end of the Charge
+// gives back, exactly once, whichever way the object it was taken for ends.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "daemon/base/counter.hpp"
+#include "daemon/resource/amounts.hpp"
+
+namespace softhca::resource {
+
+class Accounts;
+
+/// Something taken, until it goes out of scope. Empty: refused, moved from or never taken.
+class [[nodiscard]] Charge {
+ public:
+  Charge() = default;
+  Charge(Charge&& other) noexcept
+      : accounts_(std::exchange(other.accounts_, nullptr)),
+        kind_(other.kind_),
+        amount_(other.amount_) {}
+  Charge& operator=(Charge&& other) noexcept {
+    Charge taken(std::move(other));
+    std::swap(accounts_, taken.accounts_);
+    std::swap(kind_, taken.kind_);
+    std::swap(amount_, taken.amount_);
+    return *this;
+  }
+  ~Charge();
+
+  explicit operator bool() const { return accounts_ != nullptr; }
+  std::uint64_t amount() const { return accounts_ != nullptr ? amount_ : 0; }
+
+ private:
+  friend class Accounts;
+  Charge(Accounts* accounts, Kind kind, std::uint64_t amount)
+      : accounts_(accounts), kind_(kind), amount_(amount) {}
+
+  Accounts* accounts_ = nullptr;
+  Kind kind_{};
+  std::uint64_t amount_ = 0;
+};
+
+/// Written by the control thread alone, read by any. Must outlive its charges, and stay where it
+/// is as long as there are some.
+class Accounts {
+ public:
+  /// Lies within `whole` from now on. REQUIRES: nothing is taken.
+  void set_whole(Accounts& whole) { whole_ = &whole; }
+
+  /// At any time. A limit below what is in use takes nothing away and refuses more.
+  void set_limits(const Amounts& limits);
+  void set_limit(Kind kind, std::uint64_t limit) { of(kind).limit.set(limit); }
+
+  /// An empty Charge, and a refusal counted: it would exceed a limit, here or of the whole.
+  Charge take(Kind kind, std::uint64_t amount = 1);
+
+  std::uint64_t limit(Kind kind) const { return of(kind).limit.value(); }
+  std::uint64_t in_use(Kind kind) const { return of(kind).in_use.value(); }
+  std::uint64_t high_water(Kind kind) const { return of(kind).high_water.value(); }
+  /// Refusals by the limit here, and by that of the whole.
+  std::uint64_t refused(Kind kind) const { return of(kind).refused.value(); }
+  std::uint64_t refused_by_whole(Kind kind) const { return of(kind).refused_by_whole.value(); }
+
+ private:
+  friend class Charge;
+  struct Account {
+    Counter limit, in_use, high_water;
+    Counter refused, refused_by_whole;
+    bool has(std::uint64_t amount) const {
+      return in_use.value() <= limit.value() && amount <= limit.value() - in_use.value();
+    }
+  };
+
+  Account& of(Kind kind) { return accounts_[static_cast<std::size_t>(kind)]; }
+  const Account& of(Kind kind) const { return accounts_[static_cast<std::size_t>(kind)]; }
+  void add(Kind kind, std::uint64_t amount);
+  void give_back(Kind kind, std::uint64_t amount);
+
+  std::array<Account, kKinds> accounts_;
+  Accounts* whole_ = nullptr;
+};
+
+}  // namespace softhca::resource

@@ -1,0 +1,60 @@
+// The things a tenant has as many of as its programs ask for, up to a limit; and amounts of them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace softhca::resource {
+
+enum class Kind : std::uint8_t {
+  kSessions,  ///< opened device contexts
+  kQueuePairs,
+  kCompletionQueues,
+  kSharedReceiveQueues,
+  kMemoryRegions,
+  kRegisteredBytes,  ///< of all memory regions together
+  kSharedBytes,      ///< of the memory shared in place, registered or idle
+  kProtectionDomains,
+  kAddressHandles,
+  kQueueBytes,   ///< rings of queues, and what the daemon keeps for each entry of a send queue
+  kDescriptors,  ///< open in the daemon
+  kMappings,     ///< of shared memory in the daemon's address space
+  kCount,
+};
+inline constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCount);
+
+/// Of the key in the configuration ([pools] and [[tenant]]) and of the label in metrics.
+inline constexpr std::array<const char*, kKinds> kKindNames = {
+    "sessions",        "queue_pairs",      "completion_queues", "shared_receive_queues",
+    "memory_regions",  "registered_bytes", "shared_bytes",      "protection_domains",
+    "address_handles", "queue_bytes",      "descriptors",       "mappings"};
+
+constexpr const char* name_of(Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+
+/// f(kind) for every kind.
+template <class F>
+void for_each_kind(F&& f) {
+  for (std::size_t i = 0; i < kKinds; ++i) f(static_cast<Kind>(i));
+}
+
+/// One number for each kind.
+struct Amounts {
+  std::array<std::uint64_t, kKinds> values{};
+
+  std::uint64_t& operator[](Kind kind) { return values[static_cast<std::size_t>(kind)]; }
+  std::uint64_t operator[](Kind kind) const { return values[static_cast<std::size_t>(kind)]; }
+  bool operator==(const Amounts&) const = default;
+};
+
+// --- what the machine allows the daemon
+
+/// Bytes of memory.
+std::uint64_t machine_memory();
+/// vm.max_map_count, less what libraries, ports and threads may need.
+std::uint64_t machine_mappings();
+/// The hard limit of open files (the daemon raises its soft limit to it), less what the daemon
+/// needs for itself.
+std::uint64_t machine_descriptors();
+
+}  // namespace softhca::resource

@@ -1,0 +1,268 @@
+// What one tenant may take, and that it is no more, whatever its programs do.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <functional>
+
+#include "tests/unit/control/client.hpp"
+
+namespace softhca::control {
+namespace {
+
+using resource::Kind;
+
+class LimitsTest : public ::testing::Test {
+ protected:
+  LimitsTest() { EXPECT_EQ(client.greet(), 0); }
+  ~LimitsTest() {
+    client.end();
+    other.end();
+    resource::for_each_kind([&](Kind kind) {
+      EXPECT_EQ(mine.in_use(kind), 0u) << resource::name_of(kind);
+      EXPECT_EQ(daemon.adapter.totals.in_use(kind), 0u) << resource::name_of(kind);
+    });
+    EXPECT_EQ(daemon.engine.keys().size(), 0u);
+  }
+
+  /// Makes objects until one is refused. Returns how many there were.
+  int make_until_refused(const std::function<int()>& make) {
+    for (int count = 0; count < 1000; ++count)
+      if (const int error = make(); error != 0) {
+        EXPECT_EQ(error, ENOMEM);
+        return count;
+      }
+    return -1;
+  }
+  /// Sets a limit of `room` beyond what is in use, and expects so many to be made, the refusal
+  /// to be counted, and another tenant to get on.
+  void expect_limit(Kind kind, const std::function<int(Client&)>& make) {
+    SCOPED_TRACE(resource::name_of(kind));
+    mine.set_limit(kind, mine.in_use(kind) + 3);
+    const std::uint64_t refused = mine.refused(kind);
+    EXPECT_EQ(make_until_refused([&] { return make(client); }), 3);
+    EXPECT_EQ(mine.refused(kind), refused + 1);
+    EXPECT_EQ(mine.in_use(kind), mine.limit(kind));
+    mine.set_limit(kind, 1);  // less than there is: nothing is lost, and no more is given
+    EXPECT_EQ(make(client), ENOMEM);
+    mine.set_limit(kind, mine.in_use(kind) + 1);
+    EXPECT_EQ(make(client), 0);
+    mine.set_limit(kind, daemon.config.tenants[0].limits[kind]);
+  }
+
+  std::uint32_t shared(Client& of, std::uint64_t bytes, int* error = nullptr) {
+    abi::AllocSharedReply reply{};
+    const int code = of.ask(Operation::kAllocShared, abi::AllocSharedRequest{bytes}, &reply);
+    if (error != nullptr) *error = code;
+    return reply.handle;
+  }
+  struct Registration {
+    abi::RegisterMrRequest head;
+    abi::MrExtent extent;
+  };
+  Registration registration(std::uint32_t pd, std::uint64_t bytes, std::uint32_t handle = 0) {
+    const std::uint64_t addr = std::uint64_t{1} << 40;
+    return {{addr, bytes, addr, 1, pd, 1, 0}, {addr, bytes, 0, handle, handle == 0 ? 0u : 1u}};
+  }
+  abi::CreateQpRequest qp_request(std::uint32_t pd, std::uint32_t cq, std::uint32_t wr = 4) {
+    return {.pd = pd,
+            .type = 2,
+            .send_cq = cq,
+            .receive_cq = cq,
+            .srq = abi::kNoHandle,
+            .max_send_wr = wr,
+            .max_receive_wr = 4,
+            .max_send_sge = 1,
+            .max_receive_sge = 1};
+  }
+  std::uint32_t make_cq(Client& of) {
+    abi::CreateCqReply reply{};
+    EXPECT_EQ(of.ask(Operation::kCreateCq, abi::CreateCqRequest{1, 10, abi::kNoHandle}, &reply), 0);
+    return reply.handle;
+  }
+
+  Daemon daemon;
+  resource::Accounts& mine = daemon.adapter.tenants[0]->accounts;
+  Client client{daemon};
+  Client other{daemon, 1};
+};
+
+TEST_F(LimitsTest, OfObjects) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  const std::uint32_t cq = make_cq(client);
+  expect_limit(Kind::kProtectionDomains,
+               [](Client& c) { return c.ask(Operation::kAllocPd, abi::HandleBody{}); });
+  expect_limit(Kind::kCompletionQueues, [](Client& c) {
+    return c.ask(Operation::kCreateCq, abi::CreateCqRequest{1, 10, abi::kNoHandle});
+  });
+  // The pool of these is 4, and one more than the limit is tried.
+  mine.set_limit(Kind::kSharedReceiveQueues, 2);
+  EXPECT_EQ(make_until_refused([&] {
+              return client.ask(Operation::kCreateSrq, abi::CreateSrqRequest{1, pd, 10, 1, 0});
+            }),
+            2);
+  expect_limit(Kind::kQueuePairs,
+               [&](Client& c) { return c.ask(Operation::kCreateQp, qp_request(pd, cq)); });
+  expect_limit(Kind::kMemoryRegions,
+               [&](Client& c) { return c.ask(Operation::kRegisterMr, registration(pd, 100)); });
+  expect_limit(Kind::kDescriptors, [](Client& c) {
+    const int error = c.ask(Operation::kCreateChannel, abi::HandleBody{});
+    c.keep_descriptors();
+    return error;
+  });
+  expect_limit(Kind::kMappings, [](Client& c) {
+    return c.ask(Operation::kAllocShared, abi::AllocSharedRequest{abi::kPageBytes});
+  });
+  abi::CreateAhRequest ah{.pd = pd, .av = {.is_global = 1, .port_num = 1}};
+  std::memcpy(ah.av.dgid, daemon.config.tenants[0].addresses[0].bytes.data(), 16);
+  expect_limit(Kind::kAddressHandles, [&](Client& c) { return c.ask(Operation::kCreateAh, ah); });
+  EXPECT_EQ(other.greet(), 0) << "another tenant";
+  const std::uint32_t its_pd = other.make(Operation::kAllocPd);
+  EXPECT_EQ(other.ask(Operation::kCreateQp, qp_request(its_pd, make_cq(other))), 0);
+  EXPECT_EQ(other.ask(Operation::kRegisterMr, registration(its_pd, 100)), 0);
+}
+
+TEST_F(LimitsTest, OfSessionsAreToldAtTheGreeting) {
+  mine.set_limit(Kind::kSessions, 2);
+  Client second(daemon);
+  Client third(daemon);
+  EXPECT_EQ(second.greet(), 0);
+  EXPECT_EQ(third.greet(), ENOMEM);
+  EXPECT_EQ(other.greet(), 0);
+  second.end();
+  EXPECT_EQ(third.greet(), 0) << "and may try again";
+}
+
+TEST_F(LimitsTest, WhatIsDestroyedIsGivenBackOnce) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  abi::CreateQpReply qp{};
+  ASSERT_EQ(client.ask(Operation::kCreateQp, qp_request(pd, make_cq(client)), &qp), 0);
+  abi::RegisterMrReply mr{};
+  ASSERT_EQ(client.ask(Operation::kRegisterMr, registration(pd, 5000), &mr), 0);
+  EXPECT_EQ(mine.in_use(Kind::kQueuePairs), 1u);
+  EXPECT_EQ(mine.in_use(Kind::kRegisteredBytes), 5000u);
+  for (int i = 0; i < 2; ++i) {
+    client.ask(Operation::kDestroyQp, abi::HandleBody{qp.qpn, 0});
+    client.ask(Operation::kDeregisterMr, abi::HandleBody{mr.handle, 0});
+    EXPECT_EQ(mine.in_use(Kind::kQueuePairs), 0u);
+    EXPECT_EQ(mine.in_use(Kind::kMemoryRegions), 0u);
+    EXPECT_EQ(mine.in_use(Kind::kRegisteredBytes), 0u);
+  }
+}
+
+TEST_F(LimitsTest, WhatFailsTakesNothing) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  const std::uint32_t cq = make_cq(client);
+  const resource::Kind kinds[] = {Kind::kQueuePairs,     Kind::kQueueBytes,
+                                  Kind::kMemoryRegions,  Kind::kRegisteredBytes,
+                                  Kind::kAddressHandles, Kind::kMappings};
+  std::vector<std::uint64_t> before;
+  for (const Kind kind : kinds) before.push_back(mine.in_use(kind));
+  mine.set_limit(Kind::kQueueBytes, mine.in_use(Kind::kQueueBytes) + 100);
+  EXPECT_EQ(client.ask(Operation::kCreateQp, qp_request(pd, cq)), ENOMEM) << "no ring";
+  mine.set_limit(Kind::kQueueBytes, 1 << 30);
+  auto bad = registration(pd, 100);
+  bad.extent.length = 99;
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, bad), EINVAL);
+  mine.set_limit(Kind::kRegisteredBytes, 99);
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, registration(pd, 100)), ENOMEM);
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, registration(pd, ~std::uint64_t{0} >> 1)), ENOMEM);
+  EXPECT_EQ(client.ask(Operation::kCreateAh, abi::CreateAhRequest{.pd = pd}), EINVAL);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(mine.in_use(kinds[i]), before[i]) << resource::name_of(kinds[i]);
+}
+
+TEST_F(LimitsTest, TheTotalOfTheAdapterHolds) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  daemon.adapter.totals.set_limit(Kind::kMemoryRegions, 1);
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, registration(pd, 100)), 0);
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, registration(pd, 100)), ENOMEM);
+  EXPECT_EQ(mine.refused(Kind::kMemoryRegions), 0u);
+  EXPECT_EQ(mine.refused_by_whole(Kind::kMemoryRegions), 1u);
+}
+
+TEST_F(LimitsTest, OfQueueMemoryCountWhatTheDaemonKeeps) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  const std::uint32_t cq = make_cq(client);
+  const std::uint64_t before = mine.in_use(Kind::kQueueBytes);
+  ASSERT_EQ(client.ask(Operation::kCreateQp, qp_request(pd, cq, 4096)), 0);
+  EXPECT_GE(mine.in_use(Kind::kQueueBytes) - before,
+            4096 * (sizeof(transport::Request) + sizeof(transport::SendQueue::Slot)));
+}
+
+TEST_F(LimitsTest, ShowInTheAttributesOfTheDevice) {
+  mine.set_limit(Kind::kQueuePairs, 33);
+  mine.set_limit(Kind::kCompletionQueues, 7);
+  mine.set_limit(Kind::kSharedReceiveQueues, 3);
+  mine.set_limit(Kind::kMemoryRegions, 44);
+  mine.set_limit(Kind::kRegisteredBytes, 4711);
+  mine.set_limit(Kind::kProtectionDomains, 5);
+  mine.set_limit(Kind::kAddressHandles, ~std::uint64_t{0});
+  abi::DeviceReply device{};
+  ASSERT_EQ(client.ask(Operation::kQueryDevice, abi::HandleBody{}, &device), 0);
+  EXPECT_EQ(device.max_qp, 33u);
+  EXPECT_EQ(device.max_cq, 7u);
+  EXPECT_EQ(device.max_srq, 3u);
+  EXPECT_EQ(device.max_mr, 44u);
+  EXPECT_EQ(device.max_mr_size, 4711u);
+  EXPECT_EQ(device.max_pd, 5u);
+  EXPECT_EQ(device.max_ah, 0x7fffffffu);
+}
+
+TEST_F(LimitsTest, RegisteringMakesNoPages) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  constexpr std::uint64_t kBytes = 64 << 20;
+  const std::uint32_t handle = shared(client, kBytes);
+  const UniqueFd memory(::dup(client.descriptor(0)));
+  const auto pages = [&] {
+    struct stat found {};
+    EXPECT_EQ(::fstat(memory.get(), &found), 0);
+    return found.st_blocks * 512 / 4096;
+  };
+  ASSERT_EQ(client.ask(Operation::kRegisterMr, registration(pd, kBytes, handle)), 0);
+  EXPECT_EQ(pages(), 0);
+
+  // Extents beyond the region are refused before anything is done about them.
+  auto request = registration(pd, 4096, handle);
+  request.extent.length = kBytes;
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, request), EINVAL);
+  EXPECT_EQ(pages(), 0);
+}
+
+TEST_F(LimitsTest, SharedMemoryCannotBeCutOff) {
+  shared(client, 1 << 20);
+  const int memory = client.descriptor(0);
+  EXPECT_EQ(::ftruncate(memory, 4096), -1);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_EQ(::fcntl(memory, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+}
+
+TEST_F(LimitsTest, OfSharedBytesLastAsLongAsTheMapping) {
+  mine.set_limit(Kind::kSharedBytes, 3 * abi::kPageBytes);
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  const std::uint32_t handle = shared(client, 2 * abi::kPageBytes);
+  const std::uint64_t mappings = mine.in_use(Kind::kMappings);
+  abi::RegisterMrReply mr{};
+  ASSERT_EQ(client.ask(Operation::kRegisterMr, registration(pd, 2 * abi::kPageBytes, handle), &mr),
+            0);
+  int error = 0;
+  shared(client, 2 * abi::kPageBytes, &error);
+  EXPECT_EQ(error, ENOMEM);
+  EXPECT_EQ(client.ask(Operation::kFreeShared, abi::HandleBody{handle, 0}), 0);
+  EXPECT_EQ(mine.in_use(Kind::kSharedBytes), 2u * abi::kPageBytes) << "the region uses it";
+  EXPECT_EQ(mine.in_use(Kind::kMappings), mappings);
+  EXPECT_EQ(client.ask(Operation::kDeregisterMr, abi::HandleBody{mr.handle, 0}), 0);
+  EXPECT_EQ(mine.in_use(Kind::kSharedBytes), 0u);
+  EXPECT_EQ(mine.in_use(Kind::kMappings), mappings - 1);
+}
+
+TEST_F(LimitsTest, RepliesDoNotPileUp) {
+  const abi::HandleBody nothing{};
+  const auto body = std::as_bytes(std::span(&nothing, 1));
+  EXPECT_TRUE(client.send(Operation::kCreateChannel, body));
+  EXPECT_FALSE(client.send(Operation::kCreateChannel, body)) << "the reply before is unread";
+}
+
+}  // namespace
+}  // namespace softhca::control
