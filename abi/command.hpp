@@ -43,7 +43,7 @@ struct CommandHeader {
   std::uint16_t payload_bytes;  ///< bytes of payload in use: 16 per entry, or inline length; <= 256
   std::uint32_t qpn;
   std::uint32_t sequence;     ///< send queue sequence number, free-running from 0
-  std::uint32_t checksum;     ///< mechanism C5; 0 = not given
+  std::uint32_t checksum;     ///< mechanism C5 (abi/checksum.hpp); 0 = not given
   std::uint64_t remote_addr;  ///< write, read, atomics
   std::uint32_t rkey;         ///< write, read, atomics; for send with invalidate: key to invalidate
   std::uint32_t imm;          ///< immediate data, network byte order

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "abi/checksum.hpp"
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/queues.hpp"
@@ -126,6 +127,7 @@ int write_command(Qp& qp, const ibv_send_wr& wr) {
   header.qpn = qp.qpn;
   header.sequence = queue.next;
   fill_remote(qp, wr, header);
+  header.checksum = abi::command_checksum(header, at + sizeof header);
   std::memcpy(at, &header, sizeof header);
   queue.wr_ids[queue.next & queue.mask] = wr.wr_id;
   ++queue.next;

@@ -25,6 +25,7 @@ struct TenantCounters {
   Counter events_deferred;  ///< the process did not read its channel
   Counter cq_overflows;
   Counter malformed_commands;  ///< work requests that failed validation
+  Counter bad_checksums;       ///< of them, torn: the checksum does not fit (C5)
   Counter hostile_memory;      ///< ring or session words no correct provider writes
   Gauge sessions, queue_pairs, memory_regions;  ///< at present
   Counter registered_bytes;                     ///< at present

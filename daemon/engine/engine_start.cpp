@@ -1,5 +1,6 @@
 // Validating a command and handing it to its transport. By now it lies in a PCB, private to the
 // daemon, and holds its credits.
+#include "abi/checksum.hpp"
 #include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
@@ -112,6 +113,10 @@ Verdict Engine::build_request(const QueuePair& qp, PcbId pcb, transport::Request
   const collect::Pcb& buffer = pcbs_.pcb(pcb);
   const abi::CommandHeader& header = buffer.header;
   if (!kind_of(qp.type, header.opcode, out.kind)) return Verdict::kLocalQpOperation;
+  if (!abi::checksum_matches(header, buffer.payload.data())) {
+    qp.tenant->counters.bad_checksums.add();
+    return Verdict::kLocalQpOperation;
+  }
 
   std::uint32_t length = 0;
   const Verdict measured = measure(qp, buffer, stores_response(out.kind), length);

@@ -112,6 +112,8 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   one("softhca_events_total", "Completion and asynchronous events.", c.events);
   one("softhca_events_deferred_total", "Events a process did not take at once.", c.events_deferred);
   one("softhca_malformed_commands_total", "Commands that failed validation.", c.malformed_commands);
+  one("softhca_bad_checksum_commands_total",
+      "Commands whose checksum did not fit: torn or scribbled.", c.bad_checksums);
   one("softhca_hostile_memory_total", "Shared words no correct provider writes.", c.hostile_memory);
 }
 

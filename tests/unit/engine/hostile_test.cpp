@@ -2,6 +2,7 @@
 // traffic goes on, and nothing stays behind.
 #include <random>
 
+#include "abi/checksum.hpp"
 #include "tests/unit/engine/pair.hpp"
 
 namespace softhca::engine {
@@ -46,6 +47,13 @@ class Hostile : public BothWays {
   bool fails() {
     return pair.run_until([&] { return qp->qp.state == QpState::kError; },
                           std::chrono::milliseconds(10));
+  }
+
+  /// Puts the checksum into command `number` of the send queue.
+  abi::CommandHeader& sign(std::uint32_t number) {
+    auto& header = *reinterpret_cast<abi::CommandHeader*>(qp->slot(number));
+    header.checksum = abi::command_checksum(header, qp->slot(number) + sizeof header);
+    return header;
   }
 
   Pair pair;
@@ -95,6 +103,36 @@ TEST_P(Hostile, VcbCommandForSomebodyElse) {
   EXPECT_TRUE(evil.vcb_free(0));
   EXPECT_EQ(pair.qa->qp.commands, 0u);
   EXPECT_EQ(evil.tenant.counters.malformed_commands.value(), 1u);
+}
+
+TEST_P(Hostile, CommandWithItsChecksumPasses) {
+  evil.write_command(*qp, {.opcode = abi::Opcode::kRdmaWrite});
+  sign(0);
+  evil.fill_vcb(0, *qp, 0);
+  evil.hand_over(0);
+  pair.run_until([&] { return qp->qp.started == 0 && qp->sequence == 1; });
+  EXPECT_EQ(pair.wait_status(*cq), Status::kSuccess);
+  EXPECT_EQ(evil.tenant.counters.bad_checksums.value(), 0u);
+}
+
+TEST_P(Hostile, TornCommandFailsItsQueuePair) {
+  evil.write_command(*qp, {.opcode = abi::Opcode::kRdmaWrite});
+  sign(0).imm ^= 1;
+  evil.fill_vcb(0, *qp, 0);
+  evil.hand_over(0);
+  EXPECT_EQ(pair.wait_status(*cq), Status::kLocalQpOperationError);
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(evil.tenant.counters.bad_checksums.value(), 1u);
+}
+
+TEST_P(Hostile, TornCommandInTheSendQueueFailsItsQueuePair) {
+  evil.write_command(*qp, {.opcode = abi::Opcode::kRdmaWrite});
+  reinterpret_cast<abi::CommandHeader*>(qp->slot(0))->sequence = 4;  // of another round
+  sign(0);
+  evil.ring(qp->qp.qpn.value, 1);
+  EXPECT_EQ(pair.wait_status(*cq), Status::kLocalQpOperationError);
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(evil.tenant.counters.bad_checksums.value(), 1u);
 }
 
 TEST_P(Hostile, SequenceNumberOutOfThinAir) {
