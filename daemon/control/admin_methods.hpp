@@ -1,0 +1,82 @@
+// The methods of the admin socket: a table that every part of the control layer may add to.
+//
+//   methods.add("set", [&manager](const Json& params) -> RpcResult {
+//     const auto done = manager.apply(params);
+//     if (!done) return refusal("pcbs", 300, 120);
+//     return Json{{"applied", true}};
+//   });
+//
+// Handlers run on the control thread, between two events of its loop, and are called with params
+// that are an object, an array or null (none given). They may throw nothing but what reading a Json
+// of the wrong shape throws: that becomes "invalid params".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace softhca::control {
+
+using Json = nlohmann::json;
+
+/// Codes of JSON-RPC 2.0, and our own (positive ones are free for applications).
+enum class RpcCode : int {
+  kParseError = -32700,
+  kInvalidRequest = -32600,
+  kMethodNotFound = -32601,
+  kInvalidParams = -32602,
+  kInternalError = -32603,
+  kRefused = 1,      ///< not enough is free: data = {resource, asked, free}
+  kNoSuchThing = 2,  ///< no tenant, level, TVL or queue pair of that name
+  kBadConfig = 3,    ///< the configuration file has mistakes: data = {problems: [text...]}
+  kNotLive = 4,      ///< cannot change while the daemon runs: data = {reasons: [text...]}
+  kTooLarge = 5,     ///< the answer would be too long: ask for less at once
+};
+
+struct RpcError {
+  RpcCode code = RpcCode::kInternalError;
+  std::string message;  ///< fit for the operator: what, why, how to mend
+  Json data;            ///< null: none
+};
+
+/// What a handler answers: a value, or an error.
+class [[nodiscard]] RpcResult {
+ public:
+  RpcResult(Json value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit
+  RpcResult(RpcError error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
+
+  explicit operator bool() const { return state_.index() == 0; }
+  Json& value() { return *std::get_if<0>(&state_); }
+  const Json& value() const { return *std::get_if<0>(&state_); }
+  const RpcError& error() const { return *std::get_if<1>(&state_); }
+
+ private:
+  std::variant<Json, RpcError> state_;
+};
+
+/// More was asked than is free (mechanism A6). `what`: whose, as "tenant ocean".
+RpcError refusal(std::string_view what, std::string_view resource, std::uint64_t asked,
+                 std::uint64_t free);
+RpcError no_such(std::string_view what, std::string_view name);
+RpcError invalid_params(std::string message);
+
+class AdminMethods {
+ public:
+  using Handler = std::function<RpcResult(const Json& params)>;
+
+  /// Replaces what has that name. Set-up only.
+  void add(std::string name, Handler handler);
+  /// Null: there is none.
+  const Handler* find(std::string_view name) const;
+
+ private:
+  std::map<std::string, Handler, std::less<>> handlers_;
+};
+
+}  // namespace softhca::control
