@@ -4,8 +4,6 @@
 
 #include <cassert>
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 namespace softhca {
 
@@ -89,45 +87,6 @@ class IndexList {
  private:
   std::uint32_t head_ = kNoIndex;
   std::uint32_t tail_ = kNoIndex;
-};
-
-/// FIFO of indices below a fixed number, each in it at most once: "queue pairs with work".
-class ReadyQueue {
- public:
-  ReadyQueue() = default;
-  explicit ReadyQueue(std::uint32_t indices) : entries_(indices) {}
-
-  /// Set-up only: allocates. Keeps what is queued.
-  void reserve(std::uint32_t indices) {
-    if (indices > entries_.size()) entries_.resize(indices);
-  }
-
-  bool empty() const { return list_.empty(); }
-  bool contains(std::uint32_t i) const { return entries_[i].link.linked(); }
-
-  /// False: it stands in the queue already, and keeps its place.
-  bool push(std::uint32_t i) {
-    if (contains(i)) return false;
-    list_.push_back(entries_.data(), i);
-    return true;
-  }
-
-  std::optional<std::uint32_t> pop() {
-    const std::uint32_t i = list_.pop_front(entries_.data());
-    return i == kNoIndex ? std::nullopt : std::optional(i);
-  }
-
-  /// Nothing happens if it is not queued.
-  void remove(std::uint32_t i) {
-    if (contains(i)) list_.remove(entries_.data(), i);
-  }
-
- private:
-  struct Entry {
-    IndexLink link;
-  };
-  std::vector<Entry> entries_;
-  IndexList<Entry, &Entry::link> list_;
 };
 
 }  // namespace softhca

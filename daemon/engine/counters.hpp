@@ -20,6 +20,7 @@ struct TenantCounters {
   Counter tx_packets, tx_bytes;  ///< RoCE packets to ports; bytes of transport payload
   Counter rx_packets, rx_bytes;
   Counter local_messages, local_bytes;  ///< moved between queue pairs of this daemon
+  Counter effort;  ///< engine work on its queue pairs, in bytes of a local copy
   Counter completions, completion_errors;
   Counter events;           ///< completion and asynchronous events
   Counter events_deferred;  ///< the process did not read its channel

@@ -58,7 +58,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
   const std::uint32_t slots = std::bit_ceil(limits.queue_pairs);
   slot_bits_ = static_cast<std::uint32_t>(std::countr_zero(slots));
   timers_.reserve(slots);
-  ready_.reserve(slots);
+  ready_.reserve(slots, limits.tenants);
   queue_pairs_.resize(slots);
   generations_.resize(slots);
   for (std::uint32_t slot = slots; slot-- > 0;) free_slots_.push_back(slot);

@@ -37,6 +37,7 @@
 #include "daemon/memory/scatter_list.hpp"
 #include "daemon/port/port.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
+#include "daemon/schedule/run_queue.hpp"
 #include "daemon/schedule/send_queue_scheduler.hpp"
 #include "daemon/wire/frame.hpp"
 
@@ -90,6 +91,13 @@ struct PortBinding {
 
 class Engine {
  public:
+  /// How much is done before others have their turn.
+  struct Portion {
+    std::uint64_t effort = 0;  ///< of a poll step, in bytes of a local copy that take as long
+    unsigned packets = 0;      ///< of a queue pair in a row
+    std::uint32_t bytes = 0;   ///< likewise, between queue pairs of this daemon
+  };
+
   Engine(const EngineLimits& limits, EventSink& events);
   ~Engine();
 
@@ -161,7 +169,7 @@ class Engine {
   // engine.cpp
   void finish_batch();
   void expire(QueuePair& qp);
-  void make_ready(QueuePair& qp) { ready_.push(qp.slot); }
+  void make_ready(QueuePair& qp) { ready_.push(qp.slot, qp.tenant->id); }
   void remember(QueuePair& qp);
 
   // engine_collect.cpp
@@ -273,7 +281,10 @@ class Engine {
   schedule::KickArbitrator arbitrator_;
   memory::KeyTable keys_;
   TimerWheel timers_;
-  ReadyQueue ready_;
+  schedule::RunQueue ready_;
+  const Portion* portion_ = nullptr;  ///< of the poll step at hand
+  std::uint64_t effort_ = 0;          ///< work done, in bytes of a local copy
+  Time contended_until_{};            ///< tenants compete for the engine
 
   std::vector<CommandContext> commands_;  ///< by PCB
   TimeWaitTable time_wait_;

@@ -19,8 +19,9 @@ using transport::is_atomic;
 using transport::Request;
 using transport::RequestKind;
 
-constexpr std::uint32_t kBytesPerTurn = 128 << 10;
 constexpr unsigned kMessagesPerTurn = 32;
+// Cost of the steps of a message beside its bytes, in bytes of a copy that take as long.
+constexpr std::uint64_t kMessageEffort = 512;
 
 // A receive that is missing often comes within microseconds: for so long every poll step looks,
 // then only the timer of the RNR wait does.
@@ -42,7 +43,7 @@ transport::RemoteAccess access_of(RequestKind kind) {
 
 /// True when it could go on right away.
 bool Engine::run_local(QueuePair& qp) {
-  std::uint32_t budget = kBytesPerTurn;
+  std::uint32_t budget = portion_->bytes;
   for (unsigned i = 0; i < kMessagesPerTurn && budget != 0; ++i) {
     if (qp.queue.empty() || qp.error_pending ||
         (qp.state != QpState::kRts && qp.state != QpState::kSqd))
@@ -87,6 +88,7 @@ Engine::LocalStep Engine::step_local(QueuePair& qp, std::uint32_t& budget) {
     }
   }
   budget -= std::min(budget, bytes);
+  effort_ += kMessageEffort + bytes;
   progress.offset += bytes;
   if (progress.offset == request.length) finish_local(qp, *peer, request);
   return LocalStep::kGoOn;
@@ -352,12 +354,12 @@ Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& 
   const bool has_imm = request.kind == RequestKind::kSendImm;
   const wire::Opcode opcode = has_imm ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly;
   std::array<std::byte, wire::kGrhLength> grh;
-  wire::grh_bytes(wire::FrameTemplate({.source = path.source,
-                                       .destination = path.destination,
-                                       .traffic_class = path.traffic_class,
-                                       .hop_limit = path.hop_limit,
-                                       .flow_label = path.flow_label}),
-                  wire::raw(opcode), request.length, grh);
+  const wire::FrameTemplate header({.source = path.source,
+                                    .destination = path.destination,
+                                    .traffic_class = path.traffic_class,
+                                    .hop_limit = path.hop_limit,
+                                    .flow_label = path.flow_label});
+  wire::grh_bytes(header, wire::raw(opcode), request.length, grh);
   memory::ScatterList far;
   Verdict verdict = scatter_receive(peer, 0, grh);
   bool remote_fault = true;
@@ -380,6 +382,7 @@ Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& 
                           .has_imm = has_imm,
                           .solicited = request.solicited,
                           .has_grh = true,
+                          .is_ipv4 = header.is_ipv4(),
                           .imm = request.imm,
                           .source = qp.qpn});
   return Verdict::kOk;

@@ -5,8 +5,17 @@ namespace softhca::engine {
 namespace {
 
 constexpr std::size_t kRunsPerStep = 64;  ///< queue pairs served in one poll step
-constexpr unsigned kPacketsPerRun = 32;   ///< packets one of them may send in a row
 constexpr std::size_t kDatagramsPerRun = 32;
+
+// Work of one poll step and of one queue pair in it. A step is what a command that comes meanwhile
+// has to wait for, so steps are short when tenants compete; long ones make larger bursts.
+constexpr Engine::Portion kAlone{.effort = 512 << 10, .packets = 32, .bytes = 128 << 10};
+constexpr Engine::Portion kContended{.effort = 32 << 10, .packets = 4, .bytes = 16 << 10};
+// Tenants that have competed so recently are expected to go on.
+constexpr Duration kContentionMemory = std::chrono::milliseconds(10);
+
+// Cost of looking at a queue pair, in bytes of a copy that take as long.
+constexpr std::uint64_t kRunEffort = 1024;
 
 // In the error state receives may still be posted, and nobody rings for them: they are looked for
 // this often, and flushed.
@@ -15,14 +24,20 @@ constexpr Duration kFlushInterval = std::chrono::milliseconds(5);
 }  // namespace
 
 std::size_t Engine::run_ready() {
+  portion_ = now_ < contended_until_ ? &kContended : &kAlone;
+  const std::uint64_t end = effort_ + portion_->effort;
   std::size_t runs = 0;
-  for (; runs < kRunsPerStep; ++runs) {
+  for (; runs < kRunsPerStep && effort_ < end; ++runs) {
+    if (ready_.contended()) contended_until_ = now_ + kContentionMemory;
     const auto slot = ready_.pop();
     if (!slot) break;
     QueuePair& qp = *queue_pairs_[*slot];
-    if (run(qp)) ready_.push(*slot);
-    // One round: those that go on are served again in the next step.
-    if (ready_.contains(*slot) && runs + 1 >= kRunsPerStep / 2) break;
+    const std::uint64_t before = effort_;
+    effort_ += kRunEffort;
+    const bool more = run(qp);
+    ready_.charge(qp.tenant->id, effort_ - before);
+    qp.tenant->counters.effort.add(effort_ - before);
+    if (more) ready_.push(*slot, qp.tenant->id);
   }
   return runs;
 }
@@ -40,11 +55,11 @@ bool Engine::run(QueuePair& qp) {
   } else if (qp.local) {
     more = run_local(qp);
   } else if (qp.type == QpType::kUc) {
-    more = qp.uc_requester.transmit(env, kPacketsPerRun);
+    more = qp.uc_requester.transmit(env, portion_->packets);
   } else {
-    more = qp.responder.transmit(env, kPacketsPerRun);
+    more = qp.responder.transmit(env, portion_->packets);
     // A requester in RTR has nothing, and one in the error state is silent.
-    more |= qp.requester.transmit(env, now_, kPacketsPerRun);
+    more |= qp.requester.transmit(env, now_, portion_->packets);
   }
   settle(qp);
   return more && may_receive(qp.state);

@@ -8,6 +8,10 @@ namespace {
 
 constexpr std::size_t kBurst = 64;
 
+// Cost of a packet in bytes of a local copy that take as long: gathered, summed, handed on.
+constexpr std::uint64_t kPacketEffort = 4096;
+constexpr std::uint64_t kPacketByteEffort = 2;
+
 // A neighbour's link address is asked for again this often; its table keeps it true meanwhile.
 constexpr Duration kFrameLifetime = std::chrono::milliseconds(100);
 // Packets to a neighbour that does not answer wait so long for it, then count as lost.
@@ -161,6 +165,7 @@ transport::SendResult Engine::send_packet(Route& route, const wire::Headers& h,
   }
   frame.length = static_cast<std::uint32_t>(builder.finish());
   binding.port->transmit(frame);
+  effort_ += kPacketEffort + kPacketByteEffort * payload.length;
   if (qp != nullptr) {
     qp->tenant->counters.tx_packets.add();
     qp->tenant->counters.tx_bytes.add(payload.length);

@@ -96,6 +96,8 @@ void add_work(Families& out, const engine::Tenant& tenant) {
       c.local_messages);
   one("softhca_local_bytes_total", "Payload of messages between queue pairs of this daemon.",
       c.local_bytes);
+  one("softhca_engine_work_bytes_total",
+      "Work of the engine on queue pairs, in bytes of a local copy that take as long.", c.effort);
   out.counter("softhca_commands_total", "Commands taken, by the way they came.",
               {{"tenant", tenant.name}, {"way", "vcb"}},
               static_cast<double>(c.commands_vcb.value()));

@@ -58,57 +58,5 @@ TEST(IndexList, RotatesAndSplices) {
   EXPECT_EQ(contents(b, items), (std::vector<std::uint32_t>{1, 2, 3}));
 }
 
-TEST(ReadyQueue, HoldsEachIndexOnceAndKeepsItsPlace) {
-  ReadyQueue queue(4);
-  EXPECT_TRUE(queue.push(2));
-  EXPECT_TRUE(queue.push(0));
-  EXPECT_FALSE(queue.push(2));
-  EXPECT_EQ(queue.pop(), 2u);
-  EXPECT_FALSE(queue.contains(2));
-  EXPECT_TRUE(queue.push(2));
-  EXPECT_EQ(queue.pop(), 0u);
-  EXPECT_EQ(queue.pop(), 2u);
-  EXPECT_EQ(queue.pop(), std::nullopt);
-}
-
-TEST(ReadyQueue, KeepsWhatIsQueuedWhenItGrows) {
-  ReadyQueue queue(1);
-  queue.push(0);
-  queue.reserve(3);
-  queue.push(2);
-  EXPECT_EQ(queue.pop(), 0u);
-  EXPECT_EQ(queue.pop(), 2u);
-}
-
-TEST(ReadyQueue, AgreesWithADeque) {
-  constexpr std::uint32_t kSize = 20;
-  std::mt19937 random(2);
-  ReadyQueue queue(kSize);
-  std::deque<std::uint32_t> model;
-  for (int step = 0; step < 50000; ++step) {
-    const std::uint32_t i = random() % kSize;
-    const auto at = std::find(model.begin(), model.end(), i);
-    switch (random() % 3) {
-      case 0:
-        ASSERT_EQ(queue.push(i), at == model.end());
-        if (at == model.end()) model.push_back(i);
-        break;
-      case 1:
-        queue.remove(i);
-        if (at != model.end()) model.erase(at);
-        break;
-      default: {
-        const auto popped = queue.pop();
-        ASSERT_EQ(popped.has_value(), !model.empty());
-        if (popped) {
-          ASSERT_EQ(*popped, model.front());
-          model.pop_front();
-        }
-      }
-    }
-    ASSERT_EQ(queue.empty(), model.empty());
-  }
-}
-
 }  // namespace
 }  // namespace softhca
