@@ -11,7 +11,7 @@
 
 namespace softhca::collect {
 
-/// A collect group: those who draw PCBs from one guarantee. Today one per tenant.
+/// A collect group: those who draw PCBs from one guarantee. One per tenant and one per level.
 using GroupId = Id<struct GroupTag, std::uint16_t>;
 
 inline constexpr GroupId kNoGroup{0xffff};

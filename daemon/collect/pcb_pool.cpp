@@ -4,7 +4,14 @@
 #include <cerrno>
 #include <string>
 
+#include "daemon/base/quota_division.hpp"
+
 namespace softhca::collect {
+namespace {
+
+Error unknown(GroupId id) { return {"no collect group " + std::to_string(id.value), ENOENT}; }
+
+}  // namespace
 
 PcbPool::PcbPool(const PcbPoolConfig& config)
     : quota_(config.pcbs),
@@ -23,56 +30,139 @@ Expected<GroupId> PcbPool::add_group(const GroupConfig& config) {
       std::find_if(groups_.begin(), groups_.end(), [](const auto& g) { return !g.used; });
   if (row == groups_.end())
     return Error{"collect group table is full: it holds " + std::to_string(groups_.size()), ENOSPC};
-  if (dedicated_ != 0 && groups_used_ >= dedicated_)
-    return Error{"each tenant needs a dedicated PCB: there are " + std::to_string(dedicated_) +
-                     " for " + std::to_string(groups_used_ + 1) + " collect groups",
-                 ENOSPC};
+  if (config.parent != kNoGroup &&
+      (!known(config.parent) || groups_[config.parent.value].parent != kNoGroup))
+    return Error{"collect group " + std::to_string(config.parent.value) + " is no tenant's",
+                 EINVAL};
 
   CollectGroup group;
   group.tenant = config.tenant;
-  group.used = true;
+  group.parent = config.parent;
+  group.is_default = config.is_default;
   group.pcbs.may_share = config.may_share;
-  if (!quota_.set_guarantee(group.pcbs, config.guaranteed)) return over_commit(config.guaranteed);
+  if (!give(group, config.guaranteed)) return over_commit(group, config.guaranteed);
+  group.used = true;
   *row = group;
-  ++groups_used_;
+  if (dedicated_ != 0 && parties() > dedicated_) {
+    give(*row, 0);
+    row->used = false;
+    return Error{"each tenant and level needs a dedicated PCB: there are " +
+                     std::to_string(dedicated_) + " for " + std::to_string(dedicated_ + 1) +
+                     " collect groups",
+                 ENOSPC};
+  }
   share_out_dedicated();
   return GroupId(static_cast<std::uint16_t>(row - groups_.begin()));
 }
 
 Outcome PcbPool::remove_group(GroupId id) {
-  if (id.value >= groups_.size() || !groups_[id.value].used)
-    return Error{"no collect group " + std::to_string(id.value), ENOENT};
+  if (!known(id)) return unknown(id);
   CollectGroup& group = groups_[id.value];
   const std::uint32_t held = group.pcbs.in_use.value() + group.dedicated_in_use.value();
   if (held != 0)
     return Error{"collect group " + std::to_string(id.value) + " still holds " +
                      std::to_string(held) + " PCBs",
                  EBUSY};
-  quota_.set_guarantee(group.pcbs, 0);
+  if (const auto levels = levels_of(id); !levels.empty())
+    return Error{"collect group " + std::to_string(id.value) + " still has " +
+                     std::to_string(levels.size()) + " levels",
+                 EBUSY};
+  give(group, 0);
   group.used = false;
-  --groups_used_;
   share_out_dedicated();
   return {};
 }
 
 Outcome PcbPool::set_guarantee(GroupId id, std::uint32_t guaranteed) {
-  if (id.value >= groups_.size() || !groups_[id.value].used)
-    return Error{"no collect group " + std::to_string(id.value), ENOENT};
-  Quota& quota = groups_[id.value].pcbs;
-  const std::uint32_t before = quota.guaranteed.value();
-  if (!quota_.set_guarantee(quota, guaranteed)) return over_commit(guaranteed - before);
+  if (!known(id)) return unknown(id);
+  CollectGroup& group = groups_[id.value];
+  if (group.parent == kNoGroup) return set_total(id, guaranteed);
+  const std::uint32_t before = group.pcbs.guaranteed.value();
+  if (!give(group, guaranteed)) return over_commit(group, guaranteed - before);
   return {};
 }
 
-void PcbPool::share_out_dedicated() {
-  dedicated_limit_.set(groups_used_ == 0 ? 0 : dedicated_ / groups_used_);
+Outcome PcbPool::set_total(GroupId id, std::uint32_t total) {
+  CollectGroup& tenant = groups_[id.value];
+  const std::uint32_t before = guaranteed(id);
+  const std::uint32_t shared = tenant.pcbs.guaranteed.value();
+  if (total >= before) {
+    if (!give(tenant, shared + total - before)) return over_commit(tenant, total - before);
+    return {};
+  }
+  const std::vector<CollectGroup*> levels = levels_of(id);
+  std::vector<std::uint32_t> amounts;
+  std::optional<std::size_t> default_level;
+  for (const CollectGroup* level : levels) {
+    if (level->is_default) default_level = amounts.size();
+    amounts.push_back(level->pcbs.guaranteed.value());
+  }
+  const Division after = after_decrease(shared, amounts, default_level, before - total);
+  for (std::size_t i = 0; i < levels.size(); ++i) give(*levels[i], after.levels[i]);
+  give(tenant, after.shared);
+  return {};
 }
 
-Error PcbPool::over_commit(std::uint32_t asked) const {
-  return {"PCBs: asked for " + std::to_string(asked) + " more, " +
-              std::to_string(quota_.shared_free()) + " of " + std::to_string(quota_.total()) +
-              " are free to be allocated (" + std::to_string(quota_.shared_in_use()) +
-              " further unallocated ones are in use)",
+Outcome PcbPool::set_may_share(GroupId id, bool may_share) {
+  if (!known(id)) return unknown(id);
+  groups_[id.value].pcbs.may_share = may_share;
+  return {};
+}
+
+Outcome PcbPool::set_default(GroupId id) {
+  if (!known(id)) return unknown(id);
+  CollectGroup& group = groups_[id.value];
+  if (group.parent == kNoGroup)
+    return Error{"collect group " + std::to_string(id.value) + " is no level", EINVAL};
+  for (CollectGroup* level : levels_of(group.parent)) level->is_default = level == &group;
+  return {};
+}
+
+std::uint32_t PcbPool::guaranteed(GroupId id) const {
+  std::uint32_t sum = group(id).pcbs.guaranteed.value();
+  for (const CollectGroup& g : groups_)
+    if (g.used && g.parent == id) sum += g.pcbs.guaranteed.value();
+  return sum;
+}
+
+/// False, and nothing changes: the pool, or the tenant, has less left.
+bool PcbPool::give(CollectGroup& group, std::uint32_t guaranteed) {
+  if (group.parent == kNoGroup) return quota_.set_guarantee(group.pcbs, guaranteed);
+  return quota_.set_guarantee(group.pcbs, groups_[group.parent.value].pcbs, guaranteed);
+}
+
+std::vector<CollectGroup*> PcbPool::levels_of(GroupId tenant) {
+  std::vector<CollectGroup*> levels;
+  for (CollectGroup& group : groups_)
+    if (group.used && group.parent == tenant) levels.push_back(&group);
+  return levels;
+}
+
+/// Groups that dedicated PCBs are shared out to.
+std::uint32_t PcbPool::parties() const {
+  std::uint32_t count = 0;
+  for (std::uint16_t i = 0; i < groups_.size(); ++i) {
+    const bool has_levels = std::any_of(groups_.begin(), groups_.end(), [&](const auto& g) {
+      return g.used && g.parent == GroupId(i);
+    });
+    if (groups_[i].used && !has_levels) ++count;
+  }
+  return count;
+}
+
+void PcbPool::share_out_dedicated() {
+  const std::uint32_t count = parties();
+  dedicated_limit_.set(count == 0 ? 0 : dedicated_ / count);
+}
+
+Error PcbPool::over_commit(const CollectGroup& group, std::uint32_t asked) const {
+  const std::string text = "PCBs: asked for " + std::to_string(asked) + " more, ";
+  if (group.parent != kNoGroup)
+    return {text + std::to_string(groups_[group.parent.value].pcbs.guaranteed.value()) + " of " +
+                std::to_string(guaranteed(group.parent)) + " of the tenant are undivided",
+            ENOSPC};
+  return {text + std::to_string(quota_.unallocated()) + " of " + std::to_string(quota_.total()) +
+              " are free to be allocated",
           ENOSPC};
 }
 

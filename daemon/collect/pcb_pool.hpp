@@ -25,13 +25,23 @@ struct GroupConfig {
   TenantId tenant;
   std::uint32_t guaranteed = 0;  ///< PCBs it has whatever the others do
   bool may_share = true;         ///< false: the guarantee is also a hard cap
+  /// A level of the tenant whose group this is: its guarantee is a part of that group's, and its
+  /// surplus is drawn from what the levels share.
+  GroupId parent = kNoGroup;
+  bool is_default = false;  ///< of the levels, the first to give when the tenant's total shrinks
 };
 
 /// Row of the collect group table. Its counters may be read on any thread.
 struct CollectGroup {
   TenantId tenant;
+  GroupId parent = kNoGroup;
   bool used = false;
+  bool is_default = false;
+  /// Of a level, or of a tenant without levels: its PCBs. Of a tenant with levels: the part that
+  /// these share, and what of it and beyond they have drawn.
   Quota pcbs;
+  Gauge all_in_use;  ///< of a tenant: with those of its levels
+  Gauge all_high_water;
   Gauge dedicated_in_use;
   Counter refused;            ///< allocate() that found nothing: send queue mode
   Counter dedicated_refused;  ///< allocate_dedicated() over the fair part
@@ -42,27 +52,39 @@ class PcbPool {
   /// Allocates everything; set-up only.
   explicit PcbPool(const PcbPoolConfig& config);
 
-  // --- set-up
+  // --- set-up and live changes, between polls; no command in flight loses its PCB
 
-  /// Errors: no row left; the guarantee exceeds what is unallocated (ENOSPC); fewer dedicated PCBs
-  /// than groups (ENOSPC).
+  /// Errors: no row left; the guarantee exceeds what is unallocated, of a level: what its tenant's
+  /// levels share (ENOSPC); fewer dedicated PCBs than groups (ENOSPC); the parent is none or a
+  /// level itself (EINVAL).
   Expected<GroupId> add_group(const GroupConfig& config);
-  /// Errors: unknown group (ENOENT); it still holds PCBs (EBUSY).
+  /// Errors: unknown group (ENOENT); it still holds PCBs or has levels (EBUSY). To drain a group
+  /// set its guarantee to 0 and send nothing more through it.
   Outcome remove_group(GroupId id);
-  /// Changes the guarantee of a group. Errors as add_group().
+  /// Changes the guarantee of a group. Of a level: a part of its tenant's, which its levels have
+  /// shared or will share. Of a tenant: its total (A8); an increase goes to what its levels share,
+  /// a decrease is taken from there, then from the default level, then from the others in
+  /// proportion. What is in use beyond the new guarantee is draining. Errors as add_group().
   Outcome set_guarantee(GroupId id, std::uint32_t guaranteed);
+  /// Errors: unknown group (ENOENT).
+  Outcome set_may_share(GroupId id, bool may_share);
+  /// Errors: unknown group (ENOENT), not a level (EINVAL). The level that was it is no more.
+  Outcome set_default(GroupId level);
 
   // --- data path: a few ns each
 
-  /// A PCB of the group's own, else of the shared rest (A4), with an empty scoreboard; nothing:
-  /// both are used up (A5).
+  /// A PCB of the group's own, else of what its tenant's levels share, else of the shared rest
+  /// (A4), with an empty scoreboard; nothing: all are used up (A5).
   std::optional<PcbId> allocate(GroupId id) {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
-    if (!quota_.take(group.pcbs)) {
+    CollectGroup& tenant = tenant_of(group);
+    if (!(&tenant == &group ? quota_.take(group.pcbs) : quota_.take(group.pcbs, tenant.pcbs))) {
       group.refused.add();
       return std::nullopt;
     }
+    tenant.all_in_use.add();
+    tenant.all_high_water.raise_to(tenant.all_in_use.value());
     return take_free(free_pcbs_, id, PcbUse::kPool);
   }
 
@@ -85,7 +107,9 @@ class PcbPool {
     assert(s.use != PcbUse::kFree && s.vcb == kNoVcb);
     CollectGroup& group = groups_[s.group.value];
     if (s.use == PcbUse::kPool) {
-      quota_.put(group.pcbs);
+      CollectGroup& tenant = tenant_of(group);
+      &tenant == &group ? quota_.put(group.pcbs) : quota_.put(group.pcbs, tenant.pcbs);
+      tenant.all_in_use.subtract();
       free_pcbs_.set(id.value);
     } else {
       group.dedicated_in_use.subtract();
@@ -105,7 +129,13 @@ class PcbPool {
   const CollectGroup& group(GroupId id) const { return groups_[id.value]; }
   std::uint16_t max_groups() const { return static_cast<std::uint16_t>(groups_.size()); }
   const QuotaPool& quota() const { return quota_; }
-  /// Dedicated PCBs one group may hold: the same for each, rounded down.
+  /// What a tenant is guaranteed with its levels; of a level, its own.
+  std::uint32_t guaranteed(GroupId id) const;
+  /// PCBs that were the group's until its guarantee shrank, in use and to come back; of a tenant:
+  /// those beyond its total.
+  std::uint32_t draining(GroupId id) const { return group(id).pcbs.draining.value(); }
+  /// Dedicated PCBs one group may hold: the same for each, rounded down. A tenant with levels
+  /// counts as these.
   std::uint32_t dedicated_limit() const { return dedicated_limit_.value(); }
 
  private:
@@ -120,13 +150,20 @@ class PcbPool {
     return PcbId(i);
   }
 
+  CollectGroup& tenant_of(CollectGroup& group) {
+    return group.parent == kNoGroup ? group : groups_[group.parent.value];
+  }
+  bool known(GroupId id) const { return id.value < groups_.size() && groups_[id.value].used; }
+  std::vector<CollectGroup*> levels_of(GroupId tenant);
+  std::uint32_t parties() const;
+  bool give(CollectGroup& group, std::uint32_t guaranteed);
+  Outcome set_total(GroupId tenant, std::uint32_t total);
   void share_out_dedicated();
-  Error over_commit(std::uint32_t asked) const;
+  Error over_commit(const CollectGroup& group, std::uint32_t asked) const;
 
   QuotaPool quota_;
   std::uint32_t dedicated_;
   Gauge dedicated_limit_;
-  std::uint16_t groups_used_ = 0;
   std::vector<CollectGroup> groups_;
   // Free PCB list: one bit string per kind, both indexed by PcbId.
   BitSet free_pcbs_;

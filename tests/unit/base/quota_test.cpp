@@ -42,17 +42,116 @@ TEST(Quota, ACappedHolderStaysOutOfTheSharedRest) {
   EXPECT_EQ(pool.shared_free(), 9u);
 }
 
-TEST(Quota, RefusesAGuaranteeItCouldNotHonour) {
+TEST(Quota, RefusesAGuaranteeBeyondWhatIsUnallocated) {
   QuotaPool pool(4);
   Quota a;
   Quota b;
   EXPECT_FALSE(pool.set_guarantee(a, 5));
   EXPECT_EQ(a.guaranteed.value(), 0u);
-  EXPECT_TRUE(pool.take(a));
+  ASSERT_TRUE(pool.set_guarantee(a, 1));
   EXPECT_FALSE(pool.set_guarantee(b, 4));
   EXPECT_TRUE(pool.set_guarantee(b, 3));
-  EXPECT_EQ(pool.unallocated(), 1u);
+  EXPECT_EQ(pool.unallocated(), 0u);
+}
+
+// What is in use is not taken away: the holder gets what others give back, before they can have it
+// again.
+TEST(Quota, AGuaranteeOfWhatIsInUseFillsAsThatIsGivenBack) {
+  QuotaPool pool(4);
+  Quota a;
+  Quota b;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pool.take(a));
+  ASSERT_TRUE(pool.set_guarantee(b, 3));
+  EXPECT_EQ(pool.overdrawn(), 2u);
   EXPECT_EQ(pool.shared_free(), 0u);
+  EXPECT_TRUE(pool.take(b));
+  EXPECT_FALSE(pool.available(b));
+  EXPECT_FALSE(pool.take(b));
+  pool.put(a);
+  EXPECT_FALSE(pool.take(a));
+  EXPECT_TRUE(pool.take(b));
+  pool.put(a);
+  EXPECT_EQ(pool.overdrawn(), 0u);
+  EXPECT_FALSE(pool.take(a));
+  EXPECT_TRUE(pool.take(b));
+  EXPECT_EQ(a.in_use.value(), 1u);
+  EXPECT_EQ(pool.free(), 0u);
+}
+
+TEST(Quota, WhatWasItsOwnDrains) {
+  QuotaPool pool(8);
+  Quota a;
+  ASSERT_TRUE(pool.set_guarantee(a, 4));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(pool.take(a));
+  EXPECT_EQ(a.draining.value(), 0u);
+  ASSERT_TRUE(pool.set_guarantee(a, 1));
+  EXPECT_EQ(a.draining.value(), 3u);
+  ASSERT_TRUE(pool.set_guarantee(a, 3));
+  EXPECT_EQ(a.draining.value(), 2u);
+  pool.put(a);
+  EXPECT_EQ(a.draining.value(), 1u);
+  ASSERT_TRUE(pool.take(a));
+  pool.put(a);
+  pool.put(a);
+  EXPECT_EQ(a.draining.value(), 0u);
+  EXPECT_EQ(a.in_use.value(), 3u);
+}
+
+TEST(Quota, OfTwoLevelsFirstTheOwnThenTheParentsThenTheShared) {
+  QuotaPool pool(6);
+  Quota parent;
+  Quota level;
+  Quota other;
+  ASSERT_TRUE(pool.set_guarantee(parent, 4));
+  ASSERT_TRUE(pool.set_guarantee(level, parent, 1));
+  ASSERT_TRUE(pool.set_guarantee(other, parent, 1));
+  EXPECT_FALSE(pool.set_guarantee(other, parent, 4));
+  EXPECT_EQ(parent.guaranteed.value(), 2u);
+  EXPECT_TRUE(pool.take(level, parent));
+  EXPECT_EQ(parent.in_use.value(), 0u);
+  EXPECT_TRUE(pool.take(level, parent));
+  EXPECT_TRUE(pool.take(level, parent));
+  EXPECT_EQ(parent.in_use.value(), 2u);
+  EXPECT_EQ(pool.shared_in_use(), 0u);
+  EXPECT_TRUE(pool.take(level, parent));
+  EXPECT_TRUE(pool.take(level, parent));
+  EXPECT_EQ(pool.shared_in_use(), 2u);
+  EXPECT_FALSE(pool.take(level, parent));
+  EXPECT_TRUE(pool.take(other, parent));
+  EXPECT_FALSE(pool.take(other, parent));
+  pool.put(level, parent);
+  EXPECT_EQ(pool.shared_free(), 1u);
+  EXPECT_TRUE(pool.take(other, parent));
+}
+
+TEST(Quota, ACapHoldsAtEitherLevel) {
+  QuotaPool pool(10);
+  Quota parent;
+  Quota capped;
+  Quota level;
+  ASSERT_TRUE(pool.set_guarantee(parent, 4));
+  parent.may_share = false;
+  capped.may_share = false;
+  ASSERT_TRUE(pool.set_guarantee(capped, parent, 1));
+  EXPECT_TRUE(pool.take(capped, parent));
+  EXPECT_FALSE(pool.take(capped, parent));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(pool.take(level, parent));
+  EXPECT_FALSE(pool.take(level, parent));
+  EXPECT_EQ(pool.shared_free(), 6u);
+}
+
+TEST(Quota, TheTotalGrowsAndShrinks) {
+  QuotaPool pool(1);
+  Quota a;
+  pool.grow(2);
+  ASSERT_TRUE(pool.set_guarantee(a, 2));
+  EXPECT_TRUE(pool.take(a) && pool.take(a) && pool.take(a));
+  EXPECT_FALSE(pool.take(a));
+  for (int i = 0; i < 3; ++i) pool.put(a);
+  ASSERT_TRUE(pool.set_guarantee(a, 0));
+  pool.shrink(2);
+  EXPECT_TRUE(pool.take(a));
+  EXPECT_FALSE(pool.take(a));
 }
 
 TEST(Quota, ASmallerGuaranteeTurnsWhatIsInUseIntoShared) {
@@ -72,7 +171,7 @@ TEST(Quota, ASmallerGuaranteeTurnsWhatIsInUseIntoShared) {
 }
 
 // Invariants after every step: what is drawn never exceeds the total; a holder below its guarantee
-// always gets one; the shared rest is what is drawn beyond guarantees.
+// gets one unless a guarantee is still filling; the shared rest is what is drawn beyond guarantees.
 TEST(Quota, AnySequenceKeepsGuaranteesAndTotals) {
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {
@@ -85,11 +184,12 @@ TEST(Quota, AnySequenceKeepsGuaranteesAndTotals) {
       if (random() % 10 == 0) {
         const std::uint32_t asked = random() % 12;
         const bool fits =
-            asked <= q.guaranteed.value() || asked - q.guaranteed.value() <= pool.shared_free();
+            asked <= q.guaranteed.value() || asked - q.guaranteed.value() <= pool.unallocated();
         ASSERT_EQ(pool.set_guarantee(q, asked), fits);
       } else if (random() % 2 != 0) {
-        const bool expected =
-            q.in_use.value() < q.guaranteed.value() || (q.may_share && pool.shared_free() > 0);
+        const bool expected = q.in_use.value() < q.guaranteed.value()
+                                  ? pool.free() > 0
+                                  : q.may_share && pool.shared_free() > 0;
         ASSERT_EQ(pool.available(q), expected);
         ASSERT_EQ(pool.take(q), expected);
       } else if (q.in_use.value() > 0) {
@@ -106,8 +206,12 @@ TEST(Quota, AnySequenceKeepsGuaranteesAndTotals) {
       }
       ASSERT_EQ(pool.unallocated(), total - guaranteed);
       ASSERT_EQ(pool.shared_in_use(), beyond);
-      ASSERT_LE(beyond, pool.unallocated());
+      ASSERT_EQ(pool.overdrawn(), beyond - std::min(beyond, pool.unallocated()));
+      ASSERT_EQ(pool.free(), total - in_use);
       ASSERT_LE(in_use, total);
+      if (pool.overdrawn() != 0) continue;
+      for (const Quota& h : holders)
+        ASSERT_TRUE(h.in_use.value() >= h.guaranteed.value() || pool.available(h));
     }
   }
 }
