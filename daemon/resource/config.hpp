@@ -29,6 +29,8 @@ struct DaemonConfig {
   IdlePolicy idle = IdlePolicy::kAdaptive;
   std::optional<std::uint32_t> engine_cpu;               ///< core the engine is pinned to
   Duration park_after = std::chrono::microseconds(200);  ///< idle time before a process is parked
+  /// How long the programs of a tenant that a reload removed may go on; 0: until they end.
+  std::chrono::seconds drain_timeout{0};
 
   bool operator==(const DaemonConfig&) const = default;
 };
@@ -42,6 +44,7 @@ struct MetricsConfig {
 /// Totals of the adapter. What no tenant is guaranteed is shared (mechanism A2). From `sessions`
 /// on: of what tenants take as their programs ask for it, up to limits of their own.
 struct PoolsConfig {
+  std::uint32_t tenants = 64;  ///< room in the tables, so that a reload may add some
   std::uint32_t vcbs = 4096;
   std::uint32_t pcbs = 8192;           ///< dedicated ones included
   std::uint32_t dedicated_pcbs = 256;  ///< for the send queue scheduler and management (A9)

@@ -32,6 +32,7 @@ class Checker {
     check_port_names();
     check_port_addresses();
     check_gateways();
+    check_tenant_count();
     check_tenant_names();
     check_tenant_addresses();
     check_pools();
@@ -103,6 +104,14 @@ class Checker {
       check("gateway4", port.gateway4);
       check("gateway6", port.gateway6);
     }
+  }
+
+  void check_tenant_count() {
+    const std::uint32_t room = config_.pools.tenants;
+    if (config_.tenants.size() > room)
+      tenant_problem(room, "name",
+                     "is one too many: there is room for " + std::to_string(room) +
+                         "; raise pools.tenants");
   }
 
   void check_tenant_names() {

@@ -72,6 +72,9 @@ void read_daemon(const Value& value, Problems& problems, DaemonConfig& config) {
           .count();
   reader.integer("park_after_us", park_us, 1, 10'000'000);
   config.park_after = std::chrono::microseconds(park_us);
+  auto drain = static_cast<std::uint32_t>(config.drain_timeout.count());
+  reader.integer("drain_timeout_s", drain, 0, 7 * 86'400);
+  config.drain_timeout = std::chrono::seconds(drain);
   reader.finish();
 }
 
@@ -105,6 +108,7 @@ void read_metrics(const Value& value, Problems& problems, MetricsConfig& config)
 void read_pools(const Value& value, Problems& problems, PoolsConfig& config) {
   constexpr std::uint32_t kMost = 1u << 20;
   Reader reader(value, "pools", problems);
+  reader.integer("tenants", config.tenants, 1, 1024);
   reader.integer("vcbs", config.vcbs, 0, kMost);
   reader.integer("pcbs", config.pcbs, 1, kMost);
   reader.integer("dedicated_pcbs", config.dedicated_pcbs, 1, kMost);

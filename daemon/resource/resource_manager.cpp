@@ -1,0 +1,210 @@
+#include "daemon/resource/resource_manager.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace softhca::resource {
+namespace {
+
+using Cause = AllocationRefusal::Cause;
+
+constexpr std::array<const char*, 6> kNames = {
+    "vcbs", "pcbs", "tvls", "execution_credits", "completion_credits", "kick_list"};
+
+constexpr std::uint64_t kMostTvls = 64;         // of a tenant, as the configuration has it
+constexpr std::uint64_t kMostOfAny = 1u << 20;  // likewise, of anything else
+
+std::uint64_t least_of(Allocation allocation) {
+  return allocation == Allocation::kTvls || allocation == Allocation::kKickList ? 1 : 0;
+}
+std::uint64_t most_of(Allocation allocation) {
+  return allocation == Allocation::kTvls ? kMostTvls : kMostOfAny;
+}
+
+bool is_of_tvl(Allocation allocation) {
+  return allocation == Allocation::kExecutionCredits ||
+         allocation == Allocation::kCompletionCredits || allocation == Allocation::kKickList;
+}
+
+std::string quoted(const std::string& name) { return '"' + name + '"'; }
+
+AllocationRefusal no_such(const std::string& who, const std::string& message) {
+  return {Cause::kNoSuchThing, who, {}, 0, 0, message};
+}
+
+AllocationRefusal bad_amount(const std::string& who, const AllocationChange& change) {
+  const std::string resource = name_of(change.allocation);
+  return {Cause::kBadAmount,
+          who,
+          resource,
+          change.amount,
+          0,
+          who + ": " + resource + " = " + std::to_string(change.amount) + " is not between " +
+              std::to_string(least_of(change.allocation)) + " and " +
+              std::to_string(most_of(change.allocation))};
+}
+
+AllocationRefusal not_free(const std::string& who, const char* resource, std::uint64_t asked,
+                           std::uint64_t free, std::uint64_t total, std::uint64_t held) {
+  std::string message = who + ": asked for " + std::to_string(asked) + " more " + resource + ", " +
+                        std::to_string(free) + " of pools." + resource + " = " +
+                        std::to_string(total) + " are unallocated";
+  if (held != 0)
+    message += "; removed tenants whose programs still run hold " + std::to_string(held);
+  return {Cause::kNotFree, who, resource, asked, free, std::move(message)};
+}
+
+void set(TvlConfig& tvl, Allocation allocation, std::uint32_t amount) {
+  if (allocation == Allocation::kExecutionCredits) tvl.execution_credits = amount;
+  if (allocation == Allocation::kCompletionCredits) tvl.completion_credits = amount;
+  if (allocation == Allocation::kKickList) tvl.kick_list = amount;
+}
+
+void set_tvl_count(TenantConfig& tenant, std::uint32_t count) {
+  TvlConfig more = tenant.tvls.back();
+  more.execution_credits = more.completion_credits = 0;
+  tenant.tvls.resize(count, more);
+}
+
+TenantConfig* find(std::vector<TenantConfig>& tenants, const std::string& name) {
+  const auto at = std::find_if(tenants.begin(), tenants.end(),
+                               [&](const TenantConfig& tenant) { return tenant.name == name; });
+  return at == tenants.end() ? nullptr : &*at;
+}
+
+/// TVLs are made and taken away first, so that the others of the request may speak of new ones.
+std::optional<AllocationRefusal> make(Config& config, const AllocationChange& change) {
+  const std::string who = "tenant " + change.tenant;
+  TenantConfig* tenant = find(config.tenants, change.tenant);
+  if (tenant == nullptr) return no_such(who, "there is no tenant " + quoted(change.tenant));
+  if (change.amount < least_of(change.allocation) || change.amount > most_of(change.allocation))
+    return bad_amount(who, change);
+  const auto amount = static_cast<std::uint32_t>(change.amount);
+  if (!is_of_tvl(change.allocation)) {
+    if (change.tvl)
+      return no_such(who,
+                     who + ": " + name_of(change.allocation) + " are of the tenant, not of a TVL");
+    if (change.allocation == Allocation::kVcbs) tenant->vcbs = amount;
+    if (change.allocation == Allocation::kPcbs) tenant->pcbs = amount;
+    if (change.allocation == Allocation::kTvls) set_tvl_count(*tenant, amount);
+  } else if (!change.tvl) {
+    for (TvlConfig& tvl : tenant->tvls) set(tvl, change.allocation, amount);
+  } else if (*change.tvl < tenant->tvls.size()) {
+    set(tenant->tvls[*change.tvl], change.allocation, amount);
+  } else {
+    return no_such(who, who + " has no TVL " + std::to_string(*change.tvl) + ": it has " +
+                            std::to_string(tenant->tvls.size()) + ", counted from 0");
+  }
+  return std::nullopt;
+}
+
+/// A hard cap of no credit at all would never let it send.
+std::optional<AllocationRefusal> find_stuck(const Config& config) {
+  for (const TenantConfig& tenant : config.tenants)
+    for (std::size_t i = 0; i < tenant.tvls.size() && !tenant.shared; ++i) {
+      const TvlConfig& tvl = tenant.tvls[i];
+      if (tvl.execution_credits != 0 && tvl.completion_credits != 0) continue;
+      const std::string who = "tenant " + tenant.name + ": TVL " + std::to_string(i);
+      const char* what = tvl.execution_credits == 0 ? kNames[3] : kNames[4];
+      return AllocationRefusal{
+          Cause::kBadAmount,
+          who,
+          what,
+          0,
+          0,
+          who + " would have no " + what +
+              " and may draw from none (shared = false), so it could never send"};
+    }
+  return std::nullopt;
+}
+
+/// One pool: its size, and what each tenant has of it.
+struct Pool {
+  const char* name;
+  std::uint64_t total;
+  std::uint64_t Held::*amount;
+};
+
+const TenantConfig* find(const Config& config, const std::string& name) {
+  for (const TenantConfig& tenant : config.tenants)
+    if (tenant.name == name) return &tenant;
+  return nullptr;
+}
+
+std::optional<AllocationRefusal> check_pool(const Pool& pool, const Config& in_force,
+                                            const Config& wanted, const Held& held) {
+  const auto before = [&](const TenantConfig& tenant) {
+    const TenantConfig* old = find(in_force, tenant.name);
+    return old == nullptr ? 0 : held_by(*old).*pool.amount;
+  };
+  std::uint64_t kept = held.*pool.amount;
+  for (const TenantConfig& tenant : wanted.tenants)
+    kept += std::min(before(tenant), held_by(tenant).*pool.amount);
+  std::uint64_t free = pool.total - std::min(pool.total, kept);
+  for (const TenantConfig& tenant : wanted.tenants) {
+    const std::uint64_t now = held_by(tenant).*pool.amount;
+    const std::uint64_t more = now - std::min(now, before(tenant));
+    if (more > free)
+      return not_free("tenant " + tenant.name, pool.name, more, free, pool.total,
+                      held.*pool.amount);
+    free -= more;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const char* name_of(Allocation allocation) { return kNames[static_cast<std::size_t>(allocation)]; }
+
+std::optional<Allocation> allocation_of(std::string_view name) {
+  const auto at = std::find(kNames.begin(), kNames.end(), name);
+  if (at == kNames.end()) return std::nullopt;
+  return static_cast<Allocation>(at - kNames.begin());
+}
+
+AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
+                              const Held& held) {
+  Config wanted = in_force;
+  for (const bool tvls : {true, false})
+    for (const AllocationChange& change : changes)
+      if ((change.allocation == Allocation::kTvls) == tvls)
+        if (auto refusal = make(wanted, change)) return std::move(*refusal);
+  if (auto refusal = find_stuck(wanted)) return std::move(*refusal);
+  if (auto refusal = check_room(in_force, wanted, held)) return std::move(*refusal);
+  return wanted;
+}
+
+std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,
+                                            const Held& held) {
+  const PoolsConfig& pools = wanted.pools;
+  const Pool all[] = {{"tenants", pools.tenants, &Held::tenants},
+                      {"vcbs", pools.vcbs, &Held::vcbs},
+                      {"pcbs", pools.pcbs - pools.dedicated_pcbs, &Held::pcbs},
+                      {"tvls", pools.tvls, &Held::tvls},
+                      {"execution_credits", pools.execution_credits, &Held::execution_credits},
+                      {"completion_credits", pools.completion_credits, &Held::completion_credits}};
+  for (const Pool& pool : all)
+    if (auto refusal = check_pool(pool, in_force, wanted, held)) return refusal;
+  return std::nullopt;
+}
+
+Held held_by(const TenantConfig& tenant) {
+  Held held{.tenants = 1, .vcbs = tenant.vcbs, .pcbs = tenant.pcbs, .tvls = tenant.tvls.size()};
+  for (const TvlConfig& tvl : tenant.tvls) {
+    held.execution_credits += tvl.execution_credits;
+    held.completion_credits += tvl.completion_credits;
+  }
+  return held;
+}
+
+Held& operator+=(Held& sum, const Held& more) {
+  sum.tenants += more.tenants;
+  sum.vcbs += more.vcbs;
+  sum.pcbs += more.pcbs;
+  sum.tvls += more.tvls;
+  sum.execution_credits += more.execution_credits;
+  sum.completion_credits += more.completion_credits;
+  return sum;
+}
+
+}  // namespace softhca::resource

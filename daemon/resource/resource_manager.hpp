@@ -1,0 +1,89 @@
+// Resource manager (mechanisms A6, A8): requests to change allocations while the daemon runs. A
+// request is a list of changes, all or none of which are made; it is checked as a whole against
+// the configuration in force, so that the order of its changes makes no difference: what one gives
+// back another may take. Pure: the outcome is the configuration to put into force.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/resource/config.hpp"
+
+namespace softhca::resource {
+
+enum class Allocation : std::uint8_t {
+  kVcbs,
+  kPcbs,
+  kTvls,
+  kExecutionCredits,   ///< of a TVL
+  kCompletionCredits,  ///< of a TVL
+  kKickList,           ///< of a TVL: its longest
+};
+/// As in the configuration: "vcbs", "execution_credits".
+const char* name_of(Allocation allocation);
+std::optional<Allocation> allocation_of(std::string_view name);
+
+struct AllocationChange {
+  std::string tenant;
+  Allocation allocation = Allocation::kVcbs;
+  std::uint64_t amount = 0;          ///< the new total, not what is added
+  std::optional<std::uint32_t> tvl;  ///< counted from 0; none: every TVL of the tenant
+};
+
+/// Why a request is refused.
+struct AllocationRefusal {
+  enum class Cause : std::uint8_t {
+    kNoSuchThing,  ///< tenant or TVL
+    kBadAmount,    ///< beyond what the key may hold, or a tenant that could never send
+    kNotFree,      ///< more than is unallocated
+  };
+  Cause cause = Cause::kNoSuchThing;
+  std::string who;          ///< "tenant ocean", "tenant ocean: TVL 3"
+  std::string resource;     ///< "pcbs"
+  std::uint64_t asked = 0;  ///< kNotFree: more than what it has
+  std::uint64_t free = 0;   ///< kNotFree: unallocated, with what the request itself gives back
+  std::string message;      ///< of all this
+};
+
+/// What tenants that were removed, and whose programs still run, have of tables and pools.
+struct Held {
+  std::uint64_t tenants = 0;
+  std::uint64_t vcbs = 0;
+  std::uint64_t pcbs = 0;
+  std::uint64_t tvls = 0;
+  std::uint64_t execution_credits = 0;
+  std::uint64_t completion_credits = 0;
+};
+
+class AllocationResult {
+ public:
+  AllocationResult(Config config) : config_(std::move(config)) {}                // NOLINT: implicit
+  AllocationResult(AllocationRefusal refusal) : refusal_(std::move(refusal)) {}  // NOLINT: implicit
+  explicit operator bool() const { return config_.has_value(); }
+  const Config& operator*() const { return *config_; }
+  const AllocationRefusal& refusal() const { return refusal_; }
+
+ private:
+  std::optional<Config> config_;
+  AllocationRefusal refusal_;
+};
+
+/// `in_force` with the changes made. TVLs that are added are like the tenant's last, without
+/// guaranteed credits.
+AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
+                              const Held& held = {});
+
+/// Is there room for all of `wanted` besides what is held? `in_force`: says whose allocations grow.
+/// Nothing: there is.
+std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,
+                                            const Held& held);
+
+/// What a tenant has of tables and pools.
+Held held_by(const TenantConfig& tenant);
+Held& operator+=(Held& sum, const Held& more);
+
+}  // namespace softhca::resource
