@@ -1,0 +1,186 @@
+// The methods `qps` and `srqs`: lists that may be long, so they come in pages, and their changing
+// parts are copied on the engine's thread, a few at a time.
+#include <algorithm>
+#include <optional>
+
+#include "daemon/control/admin_view.hpp"
+
+namespace softhca::control {
+namespace {
+
+// Objects looked at in one task of the engine: some microseconds.
+constexpr std::size_t kStep = 128;
+
+/// What of a queue pair the engine changes.
+struct QpShot {
+  engine::QpState state{};
+  Qpn destination;
+  Gid peer;
+  bool local = false;
+  std::uint32_t commands = 0;
+  std::uint32_t fetched = 0;
+  std::uint32_t started = 0;
+  std::uint32_t mtu = 0;
+  std::uint32_t srq = 0;
+  const char* failure = nullptr;
+};
+
+struct ShownQp {
+  const Session* session;
+  const engine::QueuePair* qp;
+};
+
+struct SrqShot {
+  std::uint32_t number = 0;
+  std::optional<std::uint32_t> available;
+  std::uint32_t limit = 0;
+  std::uint32_t users = 0;
+  bool failed = false;
+};
+
+struct ShownSrq {
+  const Session* session;
+  engine::SharedReceiveQueue* srq;
+  std::uint32_t max_wr;
+};
+
+const char* name_of(engine::QpType type) {
+  switch (type) {
+    case engine::QpType::kRc:
+      return "RC";
+    case engine::QpType::kUc:
+      return "UC";
+    case engine::QpType::kUd:
+      return "UD";
+  }
+  return "?";
+}
+
+const char* name_of(engine::QpState state) {
+  constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+QpShot shot_of(const engine::QueuePair& qp) {
+  return {.state = qp.state,
+          .destination = qp.destination,
+          .peer = qp.route.path.destination,
+          .local = qp.local,
+          .commands = qp.commands,
+          .fetched = qp.fetched,
+          .started = qp.started,
+          .mtu = qp.rc.mtu,
+          .srq = qp.srq == nullptr ? 0 : qp.srq->number,
+          .failure = qp.failure};
+}
+
+SrqShot shot_of(engine::SharedReceiveQueue& srq) {
+  return {.number = srq.number,
+          .available = srq.ring.available(),
+          .limit = srq.limit,
+          .users = srq.users,
+          .failed = srq.failed};
+}
+
+Json shown(const ShownQp& entry, const QpShot& shot) {
+  const engine::QueuePair& qp = *entry.qp;
+  Json out = {{"qpn", qp.qpn.value},
+              {"type", name_of(qp.type)},
+              {"state", name_of(shot.state)},
+              {"tenant", entry.session->tenant().name},
+              {"pid", entry.session->peer().pid},
+              {"tvl", qp.tvl.value},
+              {"commands", shot.commands},
+              {"fetched", shot.fetched},
+              {"started", shot.started},
+              {"mtu", shot.mtu}};
+  const bool connected = qp.type != engine::QpType::kUd && shot.state >= engine::QpState::kRtr;
+  if (connected && shot.peer != Gid{}) {
+    out["destination"] = resource::to_string(shot.peer);
+    out["destination_qpn"] = shot.destination.value;
+    out["path"] = shot.local ? "local" : "wire";
+  }
+  if (shot.srq != 0) out["srq"] = shot.srq;
+  if (shot.failure != nullptr) out["failure"] = shot.failure;
+  return out;
+}
+
+Json shown(const ShownSrq& entry, const SrqShot& shot) {
+  Json out = {{"srq", shot.number},
+              {"tenant", entry.session->tenant().name},
+              {"pid", entry.session->peer().pid},
+              {"max_wr", entry.max_wr},
+              {"limit", shot.limit},
+              {"queue_pairs", shot.users},
+              {"failed", shot.failed}};
+  if (shot.available) out["available"] = *shot.available;
+  return out;
+}
+
+/// shot_of() for each entry's object, taken on the engine's thread.
+template <class Shot, class Entry, class Object>
+std::vector<Shot> shots_of(engine::Worker& worker, const std::vector<Entry>& entries,
+                           Object* Entry::*object) {
+  std::vector<Shot> shots(entries.size());
+  for (std::size_t first = 0; first < entries.size(); first += kStep)
+    worker.run([&](engine::Engine&) {
+      const std::size_t end = std::min(first + kStep, entries.size());
+      for (std::size_t i = first; i < end; ++i) shots[i] = shot_of(*(entries[i].*object));
+    });
+  return shots;
+}
+
+}  // namespace
+
+/// In the order of their numbers: {tenant?, after?, limit?}; `next` is there when there are more.
+RpcResult AdminView::queue_pairs(const Json& params) {
+  const auto tenant = param<std::string>(params, "tenant", "");
+  if (!tenant.empty() && find_tenant(tenant) == nullptr) return no_such("tenant", tenant);
+  const auto after = param<std::int64_t>(params, "after", -1);
+  const std::size_t limit = std::max<std::size_t>(page_limit(params), 1);
+  std::vector<ShownQp> found;
+  for (const Session* session : sessions_())
+    if (tenant.empty() || session->tenant().name == tenant)
+      session->for_each_qp([&](const engine::QueuePair& qp) {
+        if (qp.qpn.value > after) found.push_back({session, &qp});
+      });
+  const std::size_t taken = std::min(found.size(), limit);
+  const auto end = found.begin() + static_cast<std::ptrdiff_t>(taken);
+  std::partial_sort(found.begin(), end, found.end(),
+                    [](const auto& a, const auto& b) { return a.qp->qpn < b.qp->qpn; });
+  const bool more = end != found.end();
+  found.resize(taken);
+  const auto shots = shots_of<QpShot>(adapter_.worker, found, &ShownQp::qp);
+  Json list = Json::array();
+  for (std::size_t i = 0; i < found.size(); ++i) list.push_back(shown(found[i], shots[i]));
+  Json out = {{"qps", std::move(list)}};
+  if (more) out["next"] = found.back().qp->qpn.value;
+  return out;
+}
+
+/// In the order of their numbers, likewise.
+RpcResult AdminView::shared_receive_queues(const Json& params) {
+  const auto tenant = param<std::string>(params, "tenant", "");
+  if (!tenant.empty() && find_tenant(tenant) == nullptr) return no_such("tenant", tenant);
+  const auto after = param<std::int64_t>(params, "after", -1);
+  const std::size_t limit = std::max<std::size_t>(page_limit(params), 1);
+  std::vector<ShownSrq> found;
+  for (const Session* session : sessions_())
+    if (tenant.empty() || session->tenant().name == tenant)
+      session->for_each_srq(
+          [&](std::uint32_t, engine::SharedReceiveQueue& srq, std::uint32_t max_wr) {
+            if (srq.number > after) found.push_back({session, &srq, max_wr});
+          });
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.srq->number < b.srq->number; });
+  const bool more = found.size() > limit;
+  found.resize(std::min(found.size(), limit));
+  const auto shots = shots_of<SrqShot>(adapter_.worker, found, &ShownSrq::srq);
+  Json list = Json::array();
+  for (std::size_t i = 0; i < found.size(); ++i) list.push_back(shown(found[i], shots[i]));
+  Json out = {{"srqs", std::move(list)}};
+  if (more) out["next"] = found.back().srq->number;
+  return out;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,52 @@
+// What happened lately, for the operator: sessions opened and closed, what the engine reports,
+// reloads. Bounded for each tenant, so that one that makes many events pushes out only its own.
+// Belongs to the control thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace softhca::control {
+
+struct JournalEntry {
+  std::uint64_t number = 0;  ///< counts from 1 over all tenants; given by the journal
+  std::chrono::system_clock::time_point time{};
+  std::string kind;    ///< one word: "session_opened", "queue_pair_error", "reload"
+  std::string tenant;  ///< empty: of the daemon as a whole
+  std::string text;    ///< for people
+  std::uint32_t queue_pair = 0;
+  std::uint32_t process = 0;
+};
+
+class Journal {
+ public:
+  explicit Journal(std::size_t per_tenant = 256) : per_tenant_(per_tenant) {}
+
+  /// An entry without time happened now.
+  void add(JournalEntry entry);
+
+  struct Page {
+    std::vector<JournalEntry> entries;  ///< oldest first
+    std::uint64_t last = 0;             ///< to be asked with next time
+    bool lost = false;                  ///< some after `after` are not kept any more
+  };
+  /// Those with numbers beyond `after`, the oldest `most` of them.
+  Page after(std::uint64_t after, std::size_t most) const;
+
+ private:
+  struct Lane {
+    std::deque<JournalEntry> entries;
+    std::uint64_t dropped = 0;  ///< number of the latest that was
+  };
+
+  std::size_t per_tenant_;
+  std::uint64_t last_ = 0;
+  std::map<std::string, Lane> lanes_;  ///< by tenant; of a tenant that has gone too
+};
+
+}  // namespace softhca::control
