@@ -1,0 +1,56 @@
+// Buffers of a shared receive queue whose completion has been written and which the consumer has
+// not posted again, each with who drew it (mechanism D2).
+//
+// Which of them a post gives back: the oldest one of the same memory (first address of its scatter
+// list); when there is none, since the consumer takes its buffers from a larger stock, the oldest
+// of all. So every post gives back one at most, and a consumer that keeps one sender's
+// messages while it reposts another's does not mix the two up.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/base/intrusive_queue.hpp"
+
+namespace softhca::receive {
+
+class Holdings {
+ public:
+  /// Allocates. `capacity`: at most so many at once, at least 1.
+  explicit Holdings(std::uint32_t capacity);
+
+  static std::size_t bytes_for(std::uint32_t capacity) {
+    return capacity * sizeof(Entry) + std::bit_ceil(capacity) * sizeof(Bucket);
+  }
+
+  std::uint32_t count() const { return count_; }
+  bool full() const { return count_ == entries_.size(); }
+
+  /// REQUIRES: !full().
+  void add(std::uint64_t address, std::uint32_t owner);
+  /// The owner of the one that a post of `address` gives back. REQUIRES: count() > 0.
+  std::uint32_t give_back(std::uint64_t address);
+  /// The owner of the oldest, which is given back. REQUIRES: count() > 0.
+  std::uint32_t give_back_oldest() { return remove(by_age_.front()); }
+
+ private:
+  struct Entry {
+    IndexLink age;   ///< in by_age_, or free_
+    IndexLink same;  ///< in its bucket
+    std::uint64_t address = 0;
+    std::uint32_t owner = 0;
+  };
+  using Bucket = IndexList<Entry, &Entry::same>;
+
+  std::uint32_t remove(std::uint32_t i);
+  Bucket& bucket_of(std::uint64_t address);
+
+  std::vector<Entry> entries_;
+  std::vector<Bucket> buckets_;
+  IndexList<Entry, &Entry::age> by_age_, free_;
+  std::uint32_t count_ = 0;
+};
+
+}  // namespace softhca::receive

@@ -1,0 +1,102 @@
+// What happens with time: limits that follow use (D5), the score board with aging (D4).
+#include <algorithm>
+#include <cmath>
+
+#include "daemon/receive/provisioner.hpp"
+
+namespace softhca::receive {
+namespace {
+
+constexpr float kAverageWeight = 0.25f;  ///< of the latest interval
+constexpr float kHeadroom = 1.25f;       ///< of a limit above the average use
+constexpr float kForgotten = 0.5f;       ///< score below which an idle queue pair is forgotten
+
+}  // namespace
+
+/// Looks at one account, the one looked at or active longest ago. Each draw looks at one of each
+/// list, so that all have their turn and none costs more than that.
+void Provisioner::visit(List& list, Time now) {
+  const std::uint32_t i = list.front();
+  if (i == kNoIndex) return;
+  Account& account = accounts_[i];
+  if (now - account.since < policy_.interval) return;
+  list.rotate(accounts_.data());
+  if (account.held == 0 && score_of(account, now) < kForgotten) {
+    counters_.recouped.add(account.limit);
+    return close(i);
+  }
+  adjust(account, now);
+}
+
+/// Raised while the limit is reached, lowered towards the average use otherwise, by a half of the
+/// way each interval.
+void Provisioner::adjust(Account& account, Time now) {
+  account.average += kAverageWeight * (static_cast<float>(account.peak) - account.average);
+  if (policy_.statistical && !account.own_limit && account.limit != 0) {
+    const auto wanted = static_cast<std::uint32_t>(std::ceil(account.average * kHeadroom)) + 1;
+    if (account.peak >= account.limit) {
+      raise(account, std::max(1u, account.limit / 4));
+    } else if (wanted < account.limit) {
+      lower(account, account.limit - (account.limit - wanted + 1) / 2);
+    }
+  }
+  account.peak = account.held;
+  account.since = now;
+}
+
+float Provisioner::score_of(const Account& account, Time now) const {
+  if (now <= account.scored) return account.score;
+  const float age = std::chrono::duration<float>(now - account.scored) /
+                    std::chrono::duration<float>(policy_.half_life);
+  return account.score * std::exp2(-age);
+}
+
+std::optional<Alarm> Provisioner::watch(std::uint32_t available, Time now) {
+  if (policy_.watermark == 0) return std::nullopt;
+  if (available > policy_.watermark) low_ = false;
+  if (available > policy_.watermark || low_) return std::nullopt;
+  low_ = true;
+  counters_.watermarks.add();
+  // A ranking looks at all accounts: a queue that swings about its watermark is ranked at times.
+  if (now < next_alarm_) return std::nullopt;
+  next_alarm_ = now + policy_.alarm_pause;
+  Alarm alarm;
+  rank(holding_, now, alarm);
+  rank(idle_, now, alarm);
+  if (policy_.on_exceed == OnExceed::kDropConnection) alarm.drop = choose_victim(now);
+  return alarm;
+}
+
+void Provisioner::rank(const List& list, Time now, Alarm& alarm) const {
+  for (std::uint32_t i = list.front(); i != kNoIndex; i = list.next(accounts_.data(), i)) {
+    const Account& account = accounts_[i];
+    const Offender offender{account.qpn, account.held, score_of(account, now)};
+    std::size_t place = alarm.count;
+    while (place > 0 && alarm.offenders[place - 1].score < offender.score) --place;
+    if (place == Alarm::kMost) continue;
+    alarm.count = std::min(alarm.count + 1, Alarm::kMost);
+    for (std::size_t at = alarm.count - 1; at > place; --at)
+      alarm.offenders[at] = alarm.offenders[at - 1];
+    alarm.offenders[place] = offender;
+  }
+}
+
+/// Of those that hold buffers, the least important with the highest score; none when all are
+/// equally important.
+std::optional<Qpn> Provisioner::choose_victim(Time now) const {
+  const Account* victim = nullptr;
+  std::uint8_t highest = 0;
+  for (std::uint32_t i = holding_.front(); i != kNoIndex; i = holding_.next(accounts_.data(), i)) {
+    const Account& account = accounts_[i];
+    if (account.orphan) continue;
+    highest = std::max(highest, account.importance);
+    if (victim == nullptr || account.importance < victim->importance ||
+        (account.importance == victim->importance &&
+         score_of(account, now) > score_of(*victim, now)))
+      victim = &account;
+  }
+  if (victim == nullptr || victim->importance == highest) return std::nullopt;
+  return victim->qpn;
+}
+
+}  // namespace softhca::receive
