@@ -81,10 +81,13 @@ enum class CompletionStatus : std::uint8_t {
   kRnrRetryExceededError = 13,
 };
 
-/// CompletionElement::flags: values of enum ibv_wc_flags.
+/// CompletionElement::flags: values of enum ibv_wc_flags, and kCompletionIpv4.
 inline constexpr std::uint8_t kCompletionGrh = 1 << 0;
 inline constexpr std::uint8_t kCompletionWithImm = 1 << 1;
 inline constexpr std::uint8_t kCompletionWithInvalidate = 1 << 3;
+/// With kCompletionGrh: the routing header is one of IPv4. No ibv_wc_flags; the provider tells
+/// programs by ibv_wc::sl.
+inline constexpr std::uint8_t kCompletionIpv4 = 1 << 7;
 
 /// One completion, 32 bytes, written by the engine; `owner` last (release). The element at
 /// counter c is valid when the phase bit of `owner` equals phase_of(c, entries).

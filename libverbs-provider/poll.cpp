@@ -31,6 +31,16 @@ std::uint64_t complete_receive(Qp& qp, std::uint32_t index) {
   return wr_id;
 }
 
+/// What a datagram came in, as adapters of RoCE tell it in the service level, which RoCE has no
+/// other use for (IBA A17.4.5.1 asks for the distinction): bit 3: in UDP; bits 0 to 2: 1 for IPv6,
+/// 2 for IPv4. UCX relies on it to find the address in the routing header.
+std::uint8_t packet_type(const Completion& completion) {
+  constexpr std::uint8_t kUdpIpv6 = 8 | 1;
+  constexpr std::uint8_t kUdpIpv4 = 8 | 2;
+  if ((completion.flags & abi::kCompletionGrh) == 0) return 0;
+  return (completion.flags & abi::kCompletionIpv4) != 0 ? kUdpIpv4 : kUdpIpv6;
+}
+
 /// False when the completion is of a queue pair that is no more.
 bool translate(const QpTable& qps, const Completion& completion, ibv_wc& wc) {
   if (completion.is_receive == kDiscarded) return false;
@@ -46,10 +56,10 @@ bool translate(const QpTable& qps, const Completion& completion, ibv_wc& wc) {
   wc.imm_data = completion.imm;  // in a union with invalidated_rkey
   wc.qp_num = completion.qpn;
   wc.src_qp = completion.source_qp;
-  wc.wc_flags = completion.flags;
+  wc.wc_flags = completion.flags & ~std::uint32_t{abi::kCompletionIpv4};
   wc.pkey_index = 0;
   wc.slid = 0;
-  wc.sl = 0;
+  wc.sl = packet_type(completion);
   wc.dlid_path_bits = 0;
   return true;
 }

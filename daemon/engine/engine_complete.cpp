@@ -145,6 +145,7 @@ void Engine::complete_receive(QueuePair& qp, const transport::ReceiveCompletion&
       completion.from_write ? CompletionOpcode::kReceiveRdmaWithImm : CompletionOpcode::kReceive;
   out.flags =
       static_cast<std::uint8_t>((completion.has_grh ? abi::kCompletionGrh : 0) |
+                                (completion.is_ipv4 ? abi::kCompletionIpv4 : 0) |
                                 (completion.has_imm ? abi::kCompletionWithImm : 0) |
                                 (completion.invalidated ? abi::kCompletionWithInvalidate : 0));
   out.is_receive = true;

@@ -74,7 +74,9 @@ Verdict QpEnvironment::store_routing_header(std::uint32_t) {
 }
 
 void QpEnvironment::complete_receive(const transport::ReceiveCompletion& completion) {
-  engine_.complete_receive(qp_, completion);
+  transport::ReceiveCompletion complete = completion;
+  complete.is_ipv4 = completion.has_grh && engine_.frame_->is_ipv4;
+  engine_.complete_receive(qp_, complete);
 }
 
 // Regions cannot be invalidated by a peer: only memory windows of type 2 can, and without one every

@@ -84,6 +84,7 @@ struct ReceiveCompletion {
   bool invalidated = false;
   bool solicited = false;
   bool has_grh = false;   ///< UD
+  bool is_ipv4 = false;   ///< with has_grh; known to the environment, not to the responder
   std::uint32_t imm = 0;  ///< network byte order, or the invalidated key
   Qpn source;             ///< UD
 };

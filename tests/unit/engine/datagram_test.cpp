@@ -53,7 +53,7 @@ TEST_P(Ud, DatagramBringsItsRoutingHeader) {
   EXPECT_EQ(received->byte_len, 200 + kGrh);
   EXPECT_EQ(received->source, qa->qp.qpn.value);
   EXPECT_EQ(received->imm, 99u);
-  EXPECT_EQ(received->flags, abi::kCompletionGrh | abi::kCompletionWithImm);
+  EXPECT_EQ(received->flags, abi::kCompletionGrh | abi::kCompletionIpv4 | abi::kCompletionWithImm);
   EXPECT_EQ(std::memcmp(to->data() + kGrh, from->data(), 200), 0);
   // The IPv4 header stands in the last 20 bytes of the area (annex A17.4.5.2).
   EXPECT_EQ(to->data()[20], std::byte{0x45});

@@ -85,6 +85,37 @@ TEST_F(Completion, FieldsAreTranslated) {
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
+TEST_F(Completion, ServiceLevelTellsTheKindOfARoutingHeader) {
+  ibv_cq* cq = make_cq(4);
+  ibv_qp* qp = make_qp(cq, IBV_QPT_UD);
+  move(qp, IBV_QPS_RTS);
+  const struct {
+    int flags;
+    unsigned wc_flags;
+    unsigned service_level;
+  } cases[] = {{abi::kCompletionGrh | abi::kCompletionIpv4, IBV_WC_GRH, 10},
+               {abi::kCompletionGrh, IBV_WC_GRH, 9},
+               {0, 0, 0}};
+  for (const auto& expected : cases) {
+    ibv_recv_wr wr{};
+    ibv_recv_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+    abi::CompletionElement element{};
+    element.qpn = qp->qp_num;
+    element.index = fake(qp).receive.producer() - 1;
+    element.opcode = IBV_WC_RECV;
+    element.flags = static_cast<std::uint8_t>(expected.flags);
+    element.is_receive = 1;
+    fake(cq).push(&element, 1);
+    ibv_wc wc{};
+    ASSERT_EQ(ibv_poll_cq(cq, 1, &wc), 1);
+    EXPECT_EQ(wc.wc_flags, expected.wc_flags);
+    EXPECT_EQ(wc.sl, expected.service_level);
+  }
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
 TEST_F(Completion, ResizeKeepsWhatWaits) {
   ibv_cq* cq = make_cq(4);
   ibv_qp* qp = make_qp(cq);
