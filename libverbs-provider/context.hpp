@@ -30,8 +30,9 @@ struct Context {
   Owned<MemoryRegistry> memory;
   QpTable qps;
   abi::DeviceReply limits;
-  Buried* buried;  ///< guarded by the lock of event_files.hpp
-  Context* next;   ///< list of all contexts, guarded by the same
+  Buried* buried;      ///< guarded by the lock of event_files.hpp
+  Context* next;       ///< list of all contexts, guarded by the same
+  bool loss_reported;  ///< IBV_EVENT_DEVICE_FATAL was read; guarded by the same
   /// This is the copy in a forked child; the session belongs to the parent.
   std::atomic<bool> forked;
 

@@ -162,12 +162,28 @@ void drop_stale_records(int fd, FileKind kind) {
     ::recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
 }
 
+/// The daemon closed its end: the last event of a device says that it is of no use any more, once.
+/// The library's users get an error afterwards. REQUIRES: files_lock held.
+ssize_t report_loss(Context& context, void* buffer) {
+  if (context.loss_reported) {
+    errno = EIO;
+    return -1;
+  }
+  context.loss_reported = true;
+  context.control.hung_up();
+  const AsyncRecord record{0, IBV_EVENT_DEVICE_FATAL, 0};
+  std::memcpy(buffer, &record, sizeof record);
+  return sizeof record;
+}
+
 /// One record of a living object, without waiting. The lock makes it one step with the count of
 /// deliveries, which a thread that destroys the object relies upon.
-ssize_t take_record(int fd, FileKind kind, void* buffer) {
+ssize_t take_record(int fd, const File& file, void* buffer) {
+  const FileKind kind = file.kind;
   Guard guard(files_lock);
   drop_stale_records(fd, kind);
   const ssize_t got = ::recv(fd, buffer, record_bytes(kind), MSG_DONTWAIT);
+  if (got == 0 && kind == FileKind::kAsync) return report_loss(*file.context, buffer);
   if (got != static_cast<ssize_t>(record_bytes(kind))) return got;
   const Named named = named_by(kind, buffer);
   if (named.target != nullptr) ++*named.delivered;
@@ -175,13 +191,13 @@ ssize_t take_record(int fd, FileKind kind, void* buffer) {
   return got;
 }
 
-ssize_t read_events(int fd, FileKind kind, void* buffer, std::size_t bytes) {
-  if (bytes != record_bytes(kind)) {
+ssize_t read_events(int fd, const File& file, void* buffer, std::size_t bytes) {
+  if (bytes != record_bytes(file.kind)) {
     errno = EINVAL;
     return -1;
   }
   for (;;) {
-    const ssize_t got = take_record(fd, kind, buffer);
+    const ssize_t got = take_record(fd, file, buffer);
     if (got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return got;
     if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return got;
     pollfd state{fd, POLLIN, 0};
@@ -201,7 +217,7 @@ ssize_t library_read(int fd, void* buffer, std::size_t bytes) {
   const File file = find(fd);
   if (file.kind != FileKind::kChannel && file.kind != FileKind::kAsync)
     return ::read(fd, buffer, bytes);
-  return read_events(fd, file.kind, buffer, bytes);
+  return read_events(fd, file, buffer, bytes);
 }
 
 int library_close(int fd) {

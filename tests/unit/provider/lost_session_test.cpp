@@ -55,7 +55,12 @@ TEST_F(LostSession, DaemonGoneIsAnErrorAndNoHang) {
   ibv_port_attr port;
   EXPECT_EQ(ibv_query_port(context_, 1, &port), EIO);
   ibv_async_event event;
+  ASSERT_EQ(ibv_get_async_event(context_, &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
+  ibv_ack_async_event(&event);
+  errno = 0;
   EXPECT_EQ(ibv_get_async_event(context_, &event), -1);
+  EXPECT_EQ(errno, EIO);
 }
 
 TEST_F(LostSession, ControlCallNoticesToo) {
