@@ -1,9 +1,7 @@
 #include "daemon/control/unix_socket.hpp"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/sockios.h>
-#include <pwd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,71 +9,87 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 #include "abi/control.hpp"
 #include "daemon/base/system_error.hpp"
+#include "daemon/resource/owners.hpp"
 
 namespace softhca::control {
 namespace {
 
-std::optional<unsigned> as_number(const std::string& text) {
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+/// Nothing when the path is too long.
+std::optional<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
 }
 
-Expected<uid_t> user_id(const std::string& name) {
-  if (name.empty()) return static_cast<uid_t>(-1);
-  if (const auto number = as_number(name)) return uid_t{*number};
-  if (const passwd* entry = getpwnam(name.c_str())) return entry->pw_uid;
-  return Error{"no user '" + name + "' on this system: name an existing user or a number", ENOENT};
+Error in_use(const std::string& path) {
+  return {path + ": address in use by a running daemon: stop it or choose another runtime_dir",
+          EADDRINUSE};
 }
 
-Expected<gid_t> group_id(const std::string& name) {
-  if (name.empty()) return static_cast<gid_t>(-1);
-  if (const auto number = as_number(name)) return gid_t{*number};
-  if (const group* entry = getgrnam(name.c_str())) return entry->gr_gid;
-  return Error{"no group '" + name + "' on this system: name an existing group or a number",
-               ENOENT};
+/// Why the socket could not be given away.
+Error chown_error(const std::string& path, const SocketPermissions& permissions) {
+  if (errno != EPERM) return system_error("chown " + path);
+  if (!permissions.owner.empty())
+    return {"cannot give " + path + " to user '" + permissions.owner +
+                "': run softhcad as root, or leave socket.owner out",
+            EPERM};
+  return {"cannot give " + path + " to group '" + permissions.group +
+              "': the user of softhcad is not in that group; add it, or run softhcad as root",
+          EPERM};
 }
 
-bool somebody_listens(const sockaddr_un& address) {
-  UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+Outcome set_permissions(const std::string& path, const SocketPermissions& permissions, uid_t owner,
+                        gid_t group) {
+  const bool given = owner != static_cast<uid_t>(-1) || group != static_cast<gid_t>(-1);
+  if (given && ::chown(path.c_str(), owner, group) != 0) return chown_error(path, permissions);
+  if (::chmod(path.c_str(), permissions.mode) != 0) return system_error("chmod " + path);
+  return {};
 }
 
 }  // namespace
 
+bool somebody_listens(const std::string& path) {
+  const auto address = address_of(path);
+  if (!address) return false;
+  UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) ==
+             0 ||
+         errno == EAGAIN;  // more connections wait than its queue holds
+}
+
+Outcome check_nobody_listens(const std::string& path) {
+  if (somebody_listens(path)) return in_use(path);
+  return {};
+}
+
 Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path)
+  const auto address = address_of(path);
+  if (!address)
     return Error{"socket path " + path + " is longer than 107 bytes: choose a shorter runtime_dir",
                  ENAMETOOLONG};
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
 
-  const auto owner = user_id(permissions.owner);
+  const auto owner = resource::user_id(permissions.owner);
   if (!owner) return owner.error();
-  const auto group = group_id(permissions.group);
+  const auto group = resource::group_id(permissions.group);
   if (!group) return group.error();
 
   UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return system_error("socket");
-  if (somebody_listens(address))
-    return Error{path + " belongs to a running daemon: stop it or choose another runtime_dir",
-                 EADDRINUSE};
+  if (somebody_listens(path)) return in_use(path);
   ::unlink(path.c_str());
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return system_error("bind " + path);
-  if ((*owner != static_cast<uid_t>(-1) || *group != static_cast<gid_t>(-1)) &&
-      ::chown(path.c_str(), *owner, *group) != 0)
-    return system_error("chown " + path);
-  if (::chmod(path.c_str(), permissions.mode) != 0) return system_error("chmod " + path);
-  if (::listen(fd.get(), 64) != 0) return system_error("listen " + path);
-  return fd;
+  auto ready = set_permissions(path, permissions, *owner, *group);
+  if (ready && ::listen(fd.get(), 64) != 0) ready = system_error("listen " + path);
+  if (ready) return fd;
+  ::unlink(path.c_str());
+  return ready.error();
 }
 
 std::optional<PeerIdentity> peer_identity(int socket) {

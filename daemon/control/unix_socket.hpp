@@ -26,6 +26,11 @@ struct SocketPermissions {
 /// Errors: path too long, in use by a living daemon, unknown owner or group, permissions.
 Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions);
 
+/// Does a process accept connections at `path`? Asked by connecting.
+bool somebody_listens(const std::string& path);
+/// Error: a running daemon does.
+Outcome check_nobody_listens(const std::string& path);
+
 struct PeerIdentity {
   pid_t pid = 0;
   uid_t uid = 0;

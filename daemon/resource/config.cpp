@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "daemon/resource/config_machine.hpp"
 #include "daemon/resource/config_read.hpp"
 #include "daemon/resource/document.hpp"
 
@@ -69,23 +70,38 @@ Config default_config() {
   return config;
 }
 
-Expected<Config> parse_config(std::string_view text, const std::string& filename) {
+namespace {
+
+enum class Scope { kText, kMachine };
+
+Expected<Config> read_config(std::string_view text, const std::string& filename, Scope scope) {
   const auto document = parse_document(text);
   if (!document) return Error{filename + ':' + document.error().message, EINVAL};
   Config config;
   config.daemon.runtime_dir = default_runtime_dir();
   Problems problems;
-  read_document(*document, config, problems);
+  const ConfigSource source = read_document(*document, config, problems);
+  if (scope == Scope::kMachine) check_machine(config, source, problems);
   if (!problems.empty()) return Error{problems.report(filename), EINVAL};
   return config;
 }
 
+}  // namespace
+
+Expected<Config> parse_config(std::string_view text, const std::string& filename) {
+  return read_config(text, filename, Scope::kText);
+}
+
 Expected<Config> load_config(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
+  if (file) file.peek();  // a directory can be opened, and not be read
+  if ((!file.is_open() || file.bad())) {
+    const int code = errno;
+    return Error{path + ": cannot be read: " + std::strerror(code), code};
+  }
   std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    return Error{path + ": cannot be read: " + std::strerror(errno), errno};
-  return parse_config(text.str(), path);
+  if (!file.eof()) text << file.rdbuf();  // which fails for nothing
+  return read_config(text.str(), path, Scope::kMachine);
 }
 
 }  // namespace softhca::resource

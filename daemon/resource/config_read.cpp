@@ -210,7 +210,12 @@ PortConfig read_port(const Value& value, Problems& problems) {
   read_port_device(reader, config);
   for (const Value* text : reader.strings("addresses")) {
     const auto address = parse_interface_address(*text->string());
-    if (address && is_host_address(address->gid))
+    if (address && text->string()->find('/') == std::string::npos)
+      problems.add(text->line, "port.addresses",
+                   "\"" + *text->string() + "\" lacks the prefix length of its subnet; write \"" +
+                       *text->string() + (address->gid.is_ipv4() ? "/24\"" : "/64\"") +
+                       " if that is what it is");
+    else if (address && is_host_address(address->gid))
       config.addresses.push_back(*address);
     else
       problems.add(text->line, "port.addresses",
@@ -325,7 +330,7 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
 
 }  // namespace
 
-void read_document(const Value& document, Config& config, Problems& problems) {
+ConfigSource read_document(const Value& document, Config& config, Problems& problems) {
   Reader reader(document, "", problems);
   ConfigSource source{&document, {}, {}};
   if (const Value* v = reader.find("daemon")) read_daemon(*v, problems, config.daemon);
@@ -338,10 +343,13 @@ void read_document(const Value& document, Config& config, Problems& problems) {
   const Amounts share = equal_share(config.pools, std::max<std::size_t>(source.tenants.size(), 1));
   for (const Value* v : source.tenants)
     config.tenants.push_back(read_tenant(*v, config.pools, share, problems));
-  if (!reader.find("tenant"))
-    problems.add(document.line, "tenant", "is missing; describe at least one with [[tenant]]");
+  const Value* tenants = reader.find("tenant");
+  if (!tenants || (tenants->array() && tenants->array()->empty()))
+    problems.add(tenants ? tenants->line : document.line, "tenant",
+                 "there is no [[tenant]]; describe at least one");
   reader.finish();
   check_config(config, source, problems);
+  return source;
 }
 
 }  // namespace softhca::resource

@@ -2,11 +2,12 @@
 #pragma once
 
 #include "daemon/resource/config.hpp"
+#include "daemon/resource/config_check.hpp"
 #include "daemon/resource/reader.hpp"
 
 namespace softhca::resource {
 
 /// Fills `config`, which holds the defaults, from the document and checks the whole.
-void read_document(const Value& document, Config& config, Problems& problems);
+ConfigSource read_document(const Value& document, Config& config, Problems& problems);
 
 }  // namespace softhca::resource

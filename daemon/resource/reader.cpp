@@ -41,7 +41,7 @@ Reader::Reader(const Value& value, std::string path, Problems& problems)
 }
 
 const Value* Reader::find(std::string_view key) {
-  asked_.push_back(key);
+  if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) asked_.push_back(key);
   return table_.find(key);
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 
 #include "daemon/resource/config.hpp"
@@ -58,6 +59,7 @@ const Mistake kSyntaxAndTypes[] = {
      "5: tenant.addresses:", "must hold strings only"},
     {"ValueForTable", "daemon = 3\n" + kTenant, "1: daemon:", "must be a table"},
     {"TableForList", "[tenant]\nname = \"t\"\n", "1: tenant:", "[[tenant]]"},
+    {"EmptyListOfTables", "tenant = []\n", "1: tenant:", "no [[tenant]]"},
     {"ValueInListOfTables", "tenant = [ 3 ]\n", "1: tenant:", "[[tenant]]"},
 };
 INSTANTIATE_TEST_SUITE_P(SyntaxAndTypes, ConfigMistake, testing::ValuesIn(kSyntaxAndTypes),
@@ -86,7 +88,10 @@ const Mistake kValues[] = {
     {"VendorId", kTenant + "[device]\nvendor_id = 0x1000000\n", "5: device.vendor_id:", ""},
     {"Firmware", kTenant + "[device]\nfirmware = \"\"\n", "5: device.firmware:", "31 bytes"},
     {"MaxSge", kTenant + "[device]\nmax_sge = 17\n", "5: device.max_sge:", "to 16"},
-    {"NoTenant", "[pools]\n", "1: tenant:", "[[tenant]]"},
+    {"NoTenant", "[pools]\n", "1: tenant:", "no [[tenant]]"},
+    {"PortAddressWithoutPrefix",
+     kTenant + "[[port]]\nname = \"p\"\ninterface = \"eth1\"\naddresses = [\"10.0.0.1\"]\n",
+     "7: port.addresses:", "write \"10.0.0.1/24\""},
     {"TenantWithoutName", "[[tenant]]\naddresses = [\"198.18.0.1\"]\n",
      "1: tenant.name:", "is missing"},
     {"TenantNameLeavesItsFolder", "[[tenant]]\nname = \"../x\"\naddresses = [\"198.18.0.1\"]\n",
@@ -190,6 +195,46 @@ TEST(ConfigMistakes, AreAllReportedInTheOrderOfLines) {
     last = at;
   }
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 5) << errors;
+}
+
+TEST(ConfigErrors, KnownKeysAreNamedOnce) {
+  const std::string errors = errors_of(kTenant + "[pool]\n");
+  const auto first = errors.find("tenant");
+  ASSERT_NE(first, std::string::npos) << errors;
+  EXPECT_EQ(errors.find("tenant", first + 1), std::string::npos) << errors;
+}
+
+/// What load_config() says of a file with this text.
+std::string errors_of_file(const std::string& text) {
+  const std::string path = testing::TempDir() + "/config_errors_test.toml";
+  std::ofstream(path) << text;
+  const auto config = load_config(path);
+  return config ? "accepted" : config.error().message;
+}
+
+TEST(ConfigFile, EmptyOrUnreadable) {
+  EXPECT_THAT(errors_of_file(""), HasSubstr("no [[tenant]]"));
+  const auto folder = load_config(testing::TempDir());
+  ASSERT_FALSE(folder);
+  EXPECT_THAT(folder.error().message, HasSubstr("cannot be read: Is a directory"));
+  const auto missing = load_config(testing::TempDir() + "/no/such.toml");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, HasSubstr("cannot be read: No such file"));
+}
+
+TEST(ConfigFile, NamesWhatTheMachineLacks) {
+  EXPECT_EQ(errors_of_file(kTenant + "socket = { owner = \"root\", group = \"4711\" }\n"
+                                     "[daemon]\nengine_cpu = 0\n"),
+            "accepted");
+  EXPECT_THAT(errors_of_file(kTenant + "socket = { owner = \"no-such-user\" }\n"),
+              HasSubstr(":4: tenant.socket.owner: no user 'no-such-user'"));
+  EXPECT_THAT(errors_of_file(kTenant + "\nsocket = { group = \"no-such-group\" }\n"),
+              HasSubstr(":5: tenant.socket.group: no group 'no-such-group'"));
+  EXPECT_THAT(errors_of_file(kTenant + "[daemon]\nengine_cpu = 4095\n"),
+              HasSubstr(":5: daemon.engine_cpu: is 4095, but the cores here are 0 to "));
+  EXPECT_THAT(errors_of_file(kTenant + "[[port]]\nname = \"p\"\ninterface = \"no-such-if\"\n"),
+              HasSubstr(":6: port.interface: there is no interface no-such-if"));
+  EXPECT_EQ(errors_of_file(kTenant + "[[port]]\nname = \"p\"\ninterface = \"lo\"\n"), "accepted");
 }
 
 }  // namespace

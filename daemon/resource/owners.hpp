@@ -1,0 +1,20 @@
+// Users and groups by name or number.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "daemon/base/expected.hpp"
+
+namespace softhca::resource {
+
+/// The id that leaves an owner as it is: of an empty name.
+inline constexpr uid_t kNoUser = static_cast<uid_t>(-1);
+inline constexpr gid_t kNoGroup = static_cast<gid_t>(-1);
+
+/// Errors: this system has none of that name. A number need not have a name.
+Expected<uid_t> user_id(const std::string& name);
+Expected<gid_t> group_id(const std::string& name);
+
+}  // namespace softhca::resource
