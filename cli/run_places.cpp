@@ -1,10 +1,17 @@
 #include "cli/run_places.hpp"
 
+#include <grp.h>
+#include <pwd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace softhca::cli {
 namespace {
@@ -37,6 +44,64 @@ bool is_own_directory(const fs::path& path) {
   return ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == ::getuid();
 }
 
+/// 0 when a daemon accepts connections to the tenant with this folder, else an errno value.
+int connect_error(const fs::path& folder) {
+  const std::string path = folder / "socket";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return ENAMETOOLONG;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return errno;
+  int error = 0;
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    error = errno == EAGAIN ? 0 : errno;  // busy, but there
+  ::close(fd);
+  return error;
+}
+
+/// Has a device tree and a living daemon that lets us in.
+bool is_open(const fs::path& folder) {
+  return directory_exists(folder / "sysfs" / "class") && connect_error(folder) == 0;
+}
+
+std::string owner_text(const struct stat& found) {
+  const passwd* user = ::getpwuid(found.st_uid);
+  const std::string owner = user != nullptr ? user->pw_name : std::to_string(found.st_uid);
+  const group* members = ::getgrgid(found.st_gid);
+  const std::string group = members != nullptr ? members->gr_name : std::to_string(found.st_gid);
+  char mode[8];
+  std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(found.st_mode & 07777));
+  return "owner " + owner + ":" + group + ", mode " + mode;
+}
+
+/// Empty when there is no such tenant at all.
+std::string why_closed(const fs::path& folder) {
+  const std::string socket = folder / "socket";
+  const int error = connect_error(folder);
+  struct stat found;
+  if (error == EACCES)
+    return socket + ": permission denied" +
+           (::stat(socket.c_str(), &found) == 0 ? "; " + owner_text(found) : "");
+  if (!directory_exists(folder / "sysfs") && !file_exists(socket)) return "";
+  if (error == 0) return folder.string() + " has no device tree";
+  return "no daemon behind " + socket + "; is it running?";
+}
+
+std::string why_all_closed(const fs::path& runtime_directory) {
+  std::vector<std::string> reasons;
+  std::error_code error;
+  for (fs::directory_iterator entry(runtime_directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string why = why_closed(entry->path());
+    if (!why.empty()) reasons.push_back(why);
+  }
+  std::sort(reasons.begin(), reasons.end());
+  std::string text;
+  for (const std::string& reason : reasons) text += (text.empty() ? "" : "\n  ") + reason;
+  return text;
+}
+
 std::string list_of(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
@@ -58,12 +123,16 @@ Found<fs::path> find_runtime_directory(const std::string& option) {
   }
   const std::string user = variable("XDG_RUNTIME_DIR");
   const fs::path temporary = "/tmp/softhca-" + std::to_string(::getuid());
-  if (directory_exists("/run/softhca")) return fs::path("/run/softhca");
-  if (!user.empty() && directory_exists(user + "/softhca")) return fs::path(user + "/softhca");
-  if (is_own_directory(temporary)) return temporary;
-  return Failure{"no runtime directory of softhcad found (/run/softhca" +
-                 (user.empty() ? "" : ", " + user + "/softhca") + ", " + temporary.string() +
-                 "); is it running? Name another with --runtime-dir"};
+  std::vector<fs::path> places;
+  if (directory_exists("/run/softhca")) places.push_back("/run/softhca");
+  if (!user.empty() && directory_exists(user + "/softhca")) places.push_back(user + "/softhca");
+  if (is_own_directory(temporary)) places.push_back(temporary);
+  for (const fs::path& place : places)
+    if (!tenants_of(place).empty()) return place;
+  if (!places.empty()) return places.front();
+  return Failure{"no daemon found: no runtime directory in /run/softhca" +
+                 (user.empty() ? "" : ", " + user + "/softhca") + " or " + temporary.string() +
+                 "; is softhcad running? Name another with --runtime-dir"};
 }
 
 std::vector<std::string> tenants_of(const fs::path& runtime_directory) {
@@ -71,8 +140,7 @@ std::vector<std::string> tenants_of(const fs::path& runtime_directory) {
   std::error_code error;
   for (fs::directory_iterator entry(runtime_directory, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (directory_exists(entry->path() / "sysfs" / "class"))
-      names.push_back(entry->path().filename());
+    if (is_open(entry->path())) names.push_back(entry->path().filename());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -81,19 +149,23 @@ std::vector<std::string> tenants_of(const fs::path& runtime_directory) {
 Found<std::string> find_tenant(const fs::path& runtime_directory, const std::string& option) {
   const std::string wanted = option.empty() ? variable("SOFTHCA_TENANT") : option;
   const std::vector<std::string> names = tenants_of(runtime_directory);
-  const std::string there =
-      names.empty() ? "there is none open to you" : "there is " + list_of(names);
-  const std::string place = " in " + runtime_directory.string();
   if (!wanted.empty()) {
-    if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;
     // Not listed where the directory may be entered but not read.
     const bool plain = wanted.find('/') == std::string::npos && wanted[0] != '.';
-    if (plain && directory_exists(runtime_directory / wanted / "sysfs" / "class")) return wanted;
-    return Failure{"no tenant " + wanted + place + " (" + there + ")"};
+    if (plain && is_open(runtime_directory / wanted)) return wanted;
+    const std::string why = plain ? why_closed(runtime_directory / wanted) : "";
+    if (!why.empty()) return Failure{why};
+    return Failure{"no tenant " + wanted + " in " + runtime_directory.string() +
+                   (names.empty() ? "" : "; there is " + list_of(names))};
   }
-  if (names.empty()) return Failure{"no tenant" + place + " is open to you; is softhcad running?"};
-  if (names.size() > 1) return Failure{"which tenant? Say --tenant; " + there + place};
-  return names.front();
+  if (names.size() == 1) return names.front();
+  if (!names.empty())
+    return Failure{"which tenant? Say --tenant; there is " + list_of(names) + " in " +
+                   runtime_directory.string()};
+  const std::string reasons = why_all_closed(runtime_directory);
+  return Failure{reasons.empty()
+                     ? "no tenant in " + runtime_directory.string() + "; is softhcad running?"
+                     : reasons};
 }
 
 Found<Libraries> find_libraries() {

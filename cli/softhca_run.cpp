@@ -23,10 +23,11 @@ constexpr char kHelp[] =
 
 Runs PROGRAM, which may be any that uses libibverbs, with the RDMA device of a softhca tenant.
 
-  -t, --tenant NAME      the tenant; otherwise $SOFTHCA_TENANT, or the only one there is
+  -t, --tenant NAME      the tenant; otherwise $SOFTHCA_TENANT, or the only one open to you
   -d, --runtime-dir DIR  where softhcad keeps its sockets and device trees; otherwise
-                         $SOFTHCA_RUNTIME_DIR, $RUNTIME_DIRECTORY, /run/softhca,
-                         $XDG_RUNTIME_DIR/softhca or /tmp/softhca-UID
+                         $SOFTHCA_RUNTIME_DIR or $RUNTIME_DIRECTORY, or the first of
+                         /run/softhca, $XDG_RUNTIME_DIR/softhca and /tmp/softhca-UID where
+                         a daemon serves a tenant open to you
   -h, --help             this text
 
 Set for PROGRAM: SYSFS_PATH, SOFTHCA_SYSFS, SOFTHCA_TENANT, SOFTHCA_RUNTIME_DIR, and put in front

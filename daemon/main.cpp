@@ -19,6 +19,7 @@ namespace softhca {
 namespace {
 
 constexpr int kExitConfig = 2;
+constexpr int kExitUsage = 2;
 constexpr int kExitSetup = 1;
 
 int fail(const Error& error, int code) {
@@ -36,9 +37,15 @@ void block_signals() {
   ::signal(SIGPIPE, SIG_IGN);
 }
 
+/// "1 port", "2 ports".
+std::string counted(std::size_t count, const char* thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
 int serve(const resource::Config& config) {
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
+  if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
   control::EventSender events;
   engine::Engine engine(control::limits_of(config), events);
   const auto guards = control::add_ports(config, engine);
@@ -62,8 +69,8 @@ int serve(const resource::Config& config) {
   control::Server server(adapter);
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
   if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
-  spdlog::info("ready: {} tenants, {} ports, runtime directory {}", config.tenants.size(),
-               config.ports.size(), config.daemon.runtime_dir);
+  spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
+               counted(config.ports.size(), "port"), config.daemon.runtime_dir);
   sd_notify(0, "READY=1\nSTATUS=serving");
 
   const auto ended = server.run();
@@ -80,7 +87,11 @@ int run(int argc, char** argv) {
                  "configuration file (TOML); without it: tenants a and b, loopback only");
   app.add_flag("--check-config", check, "check the configuration and exit");
   app.set_version_flag("--version", SOFTHCA_VERSION);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;  // --help and --version are such errors too
+  }
 
   auto config = config_file.empty() ? Expected<resource::Config>(resource::default_config())
                                     : resource::load_config(config_file);

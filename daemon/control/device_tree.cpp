@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/control/unix_socket.hpp"
+
 namespace softhca::control {
 namespace {
 
@@ -70,6 +72,17 @@ void for_each_name(const fs::path& folder, F&& f) {
     f(entry->path().filename());
 }
 
+/// Only what a daemon of ours wrote holds the path of its socket.
+bool is_device_tree(const fs::path& root) {
+  bool found = false;
+  const fs::path devices = root / "class/infiniband";
+  for_each_name(devices, [&](const fs::path& name) {
+    std::error_code error;
+    found = found || fs::exists(devices / name / "softhca_socket", error);
+  });
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> real_devices(const std::string& real) {
@@ -97,6 +110,26 @@ void link_real_devices(const std::string& root, const std::string& real) {
         fs::create_symlink(there / name, here / name, error);
     });
   }
+}
+
+void remove_tenant_folder(const std::string& folder) {
+  std::error_code error;
+  fs::remove_all(fs::path(folder) / "sysfs", error);  // links to the kernel's devices, not these
+  fs::remove(fs::path(folder) / "socket", error);
+  fs::remove(folder, error);  // unless somebody else keeps something there
+}
+
+void remove_stale_tenants(const std::string& runtime_dir, const std::vector<std::string>& kept) {
+  std::vector<fs::path> stale;
+  for_each_name(runtime_dir, [&](const fs::path& name) {
+    const fs::path folder = fs::path(runtime_dir) / name;
+    std::error_code error;
+    if (fs::is_symlink(folder, error) || std::find(kept.begin(), kept.end(), name) != kept.end())
+      return;
+    if (is_device_tree(folder / "sysfs") && !somebody_listens((folder / "socket").string()))
+      stale.push_back(folder);
+  });
+  for (const fs::path& folder : stale) remove_tenant_folder(folder.string());
 }
 
 Outcome write_port_state(const std::string& root, const std::string& device, bool active) {

@@ -37,4 +37,11 @@ void link_real_devices(const std::string& root, const std::string& real = "/sys"
 /// Brings the state of the port in a tree up to date.
 Outcome write_port_state(const std::string& root, const std::string& device, bool active);
 
+/// Takes away what is ours in the folder of a tenant, and the folder unless something else is
+/// there.
+void remove_tenant_folder(const std::string& folder);
+/// The same for every tenant in `runtime_dir` that is not among those kept and has no living
+/// daemon: what one that was killed left behind.
+void remove_stale_tenants(const std::string& runtime_dir, const std::vector<std::string>& kept);
+
 }  // namespace softhca::control

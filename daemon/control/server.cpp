@@ -47,6 +47,9 @@ Outcome Server::open() {
   signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!epoll_ || !signals_) return system_error("control thread");
   if (auto watched = watch(signals_.get(), &signal_watch_); !watched) return watched;
+  std::vector<std::string> names;
+  for (const auto& tenant : adapter_.tenants) names.push_back(tenant->name);
+  remove_stale_tenants(adapter_.config.daemon.runtime_dir, names);
   for (const auto& tenant : adapter_.tenants)
     if (auto opened = open_tenant(*tenant); !opened) return opened;
   real_devices_ = real_devices();
@@ -114,7 +117,8 @@ Outcome Server::run() {
     next_tick = Clock::now() + kTick;
   }
   sessions_.clear();
-  for (const Listener& listener : listeners_) ::unlink(listener.path.c_str());
+  for (const Listener& listener : listeners_)
+    remove_tenant_folder(adapter_.config.daemon.runtime_dir + "/" + listener.tenant->name);
   return {};
 }
 

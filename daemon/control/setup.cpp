@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/control/unix_socket.hpp"
 #include "daemon/port/capture.hpp"
 #include "daemon/port/dpdk/device_args.hpp"
 #include "daemon/port/dpdk/eal.hpp"
@@ -61,14 +62,15 @@ bool kernel_owns(const port::InterfaceState& state, const Gid& gid) {
 
 Outcome add_port(const resource::PortConfig& config, PortId id, engine::Engine& engine,
                  KernelGuards& guards) {
-  auto port = open_port(config);
-  if (!port) return port.error();
   port::InterfaceState kernel;
   if (!config.interface.empty()) {
+    // First, for its error speaks of the interface and not of what DPDK makes of it.
     auto state = port::read_interface(config.interface);
     if (!state) return state.error();
     kernel = *state;
   }
+  auto port = open_port(config);
+  if (!port) return port.error();
 
   auto binding = std::make_unique<engine::PortBinding>();
   binding->id = id;
@@ -147,6 +149,14 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   limits.queue_pairs = pools.queue_pairs;
   limits.memory_regions = pools.memory_regions;
   return limits;
+}
+
+Outcome check_free(const resource::Config& config) {
+  for (const resource::TenantConfig& tenant : config.tenants)
+    if (auto free = check_nobody_listens(config.daemon.runtime_dir + "/" + tenant.name + "/socket");
+        !free)
+      return free;
+  return {};
 }
 
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine) {

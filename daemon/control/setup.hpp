@@ -17,6 +17,10 @@ engine::EngineLimits limits_of(const resource::Config& config);
 /// the ports are open.
 using KernelGuards = std::vector<port::UdpGuard>;
 
+/// Error: another daemon serves a tenant of the configuration. Asked before anything is taken that
+/// two daemons cannot share, so that the reason is the one named.
+Outcome check_free(const resource::Config& config);
+
 /// Opens every port of the configuration and gives it to the engine. Errors name the port.
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine);
 

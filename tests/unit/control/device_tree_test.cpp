@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/control/unix_socket.hpp"
 #include "tests/unit/control/folder.hpp"
 
 namespace softhca::control {
@@ -102,6 +103,35 @@ TEST_F(DeviceTree, SaysWhatCannotBeWritten) {
   const auto written = write_device_tree(folder.path() + "/file/below", device);
   ASSERT_FALSE(written);
   EXPECT_NE(written.error().message.find("runtime_dir"), std::string::npos);
+}
+
+TEST_F(DeviceTree, FoldersOfADaemonThatWasKilledAreTakenAway) {
+  namespace fs = std::filesystem;
+  const auto make = [&](const std::string& tenant) {
+    device.socket_path = folder.path() + "/" + tenant + "/socket";
+    ASSERT_TRUE(write_device_tree(folder.path() + "/" + tenant + "/sysfs", device));
+  };
+  make("kept");
+  make("stale");
+  std::ofstream(folder.path() + "/stale/socket") << "dead";
+  make("alive");
+  const auto alive = listen_at(folder.path() + "/alive/socket", {});
+  ASSERT_TRUE(alive);
+  make("used");
+  std::ofstream(folder.path() + "/used/other") << "somebody's";
+  fs::create_directories(folder.path() + "/foreign/sysfs/class/infiniband/rxe0");
+  fs::create_directories(folder.path() + "/elsewhere");
+  fs::create_symlink(folder.path() + "/kept", folder.path() + "/link");
+
+  remove_stale_tenants(folder.path(), {"kept"});
+  EXPECT_TRUE(fs::exists(folder.path() + "/kept/sysfs/class"));
+  EXPECT_FALSE(fs::exists(folder.path() + "/stale"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/alive/sysfs/class"));
+  EXPECT_FALSE(fs::exists(folder.path() + "/used/sysfs"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/used/other"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/foreign/sysfs/class/infiniband/rxe0"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/elsewhere"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/link"));
 }
 
 }  // namespace
