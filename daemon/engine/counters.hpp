@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "daemon/base/counter.hpp"
+#include "daemon/receive/policy.hpp"
 #include "daemon/transport/environment.hpp"
 #include "daemon/wire/frame.hpp"
 
@@ -28,6 +29,9 @@ struct TenantCounters {
   Counter malformed_commands;  ///< work requests that failed validation
   Counter bad_checksums;       ///< of them, torn: the checksum does not fit (C5)
   Counter hostile_memory;      ///< ring or session words no correct provider writes
+
+  receive::ProvisioningCounters receive;  ///< of its shared receive queues
+
   Gauge sessions, queue_pairs, memory_regions;  ///< at present
   Counter registered_bytes;                     ///< at present
   std::array<Counter, static_cast<std::size_t>(transport::Count::kCount)> transport;

@@ -124,7 +124,10 @@ void Engine::remember(QueuePair& qp) {
 void Engine::remove(QueuePair& qp) {
   remember(qp);
   reset(qp);
-  if (qp.srq != nullptr) --qp.srq->users;
+  if (qp.srq != nullptr) {
+    if (qp.srq->provisioner) qp.srq->provisioner->leave(qp.member);
+    --qp.srq->users;
+  }
   queue_pairs_[qp.slot] = nullptr;
   free_slots_.push_back(qp.slot);
   qp.tenant->counters.queue_pairs.subtract();

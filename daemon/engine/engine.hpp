@@ -9,6 +9,7 @@
 //   engine_transport.cpp  driving requesters, responders and their timers
 //   engine_local.cpp      messages between queue pairs of this daemon, in one copy
 //   engine_wire.cpp       frames in and out, addresses, neighbours
+//   engine_receive.cpp    drawing receives; shared receive queues and their provisioning
 //   engine_complete.cpp   completions, events, credits
 //   engine_states.cpp     queue pair state changes, errors, flushing
 //   engine_memory.cpp     the memory that commands, receives and remote keys name
@@ -30,6 +31,7 @@
 #include "daemon/collect/collect_controller.hpp"
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/counters.hpp"
+#include "daemon/engine/event_log.hpp"
 #include "daemon/engine/neighbours.hpp"
 #include "daemon/engine/objects.hpp"
 #include "daemon/engine/time_wait.hpp"
@@ -121,6 +123,16 @@ class Engine {
   /// Discards its commands without completions. The object may be freed afterwards.
   void remove(QueuePair& qp);
   void remove(CompletionQueue& cq);
+  void install(SharedReceiveQueue& srq);
+  void remove(SharedReceiveQueue& srq);
+  /// Of all shared receive queues of the tenant, present and future; takes effect at once.
+  void set_receive_policy(Tenant& tenant, const receive::Policy& policy);
+  /// Buffers that one queue pair may hold, 0: no limit, receive::Member::kByPolicy: as the policy
+  /// says; its importance, or QueuePair::kByTrafficClass. REQUIRES: its queue is shared.
+  void set_receive_limit(QueuePair& qp, std::uint32_t limit);
+  void set_importance(QueuePair& qp, std::uint8_t importance);
+  /// What happened that the operator should know of; on the engine's thread.
+  const EventLog& event_log() const { return event_log_; }
   /// Arms the limit event of a shared receive queue; it fires at once when the queue is below.
   void set_limit(SharedReceiveQueue& srq, std::uint32_t limit);
   std::uint32_t install(AddressHandle& ah);
@@ -247,10 +259,20 @@ class Engine {
   void return_execution(PcbId pcb);
   void push_completion(CompletionQueue& cq, const shm::Completion& completion, bool solicited);
   void complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion);
-  shm::Take draw(QueuePair& qp);
-  void check_limit(SharedReceiveQueue& srq);
   void deliver_completion_events();
   void retry_deferred_events();
+
+  // engine_receive.cpp
+  shm::Take draw(QueuePair& qp);
+  shm::Take draw_shared(QueuePair& qp, SharedReceiveQueue& srq);
+  shm::Take draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq);
+  std::optional<std::uint32_t> account_posts(SharedReceiveQueue& srq);
+  void act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq, std::uint32_t available);
+  void drop_connection(QueuePair& qp, SharedReceiveQueue& srq);
+  void report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn, std::uint32_t amount);
+  void check_limit(SharedReceiveQueue& srq);
+  void provision(SharedReceiveQueue& srq);
+  void start_provisioning(SharedReceiveQueue& srq);
 
   // engine_states.cpp
   void fail_later(QueuePair& qp);
@@ -300,6 +322,10 @@ class Engine {
   std::vector<std::uint32_t> free_handles_;
   std::set<Gid> local_gids_;  ///< asked when an address vector is set, not per packet
   std::vector<std::unique_ptr<PortBinding>> ports_;
+
+  std::vector<SharedReceiveQueue*> shared_receive_queues_;
+  std::uint32_t next_srq_number_ = 1;
+  EventLog event_log_;
 
   std::vector<CompletionQueue*> dirty_cqs_;
   struct PendingEvent {

@@ -150,45 +150,12 @@ void Engine::complete_receive(QueuePair& qp, const transport::ReceiveCompletion&
                                 (completion.invalidated ? abi::kCompletionWithInvalidate : 0));
   out.is_receive = true;
   out.source_qpn = completion.source.value;
+  if (qp.srq != nullptr && qp.srq->provisioner) {
+    qp.srq->provisioner->completed(qp.member,
+                                   qp.receive.count == 0 ? 0 : qp.receive.entries[0].addr);
+  }
   qp.receive_drawn = false;
   push_completion(*qp.receive_cq, out, completion.solicited);
-}
-
-/// Draws a receive work request into qp.receive. A hostile ring fails its owner.
-shm::Take Engine::draw(QueuePair& qp) {
-  SharedReceiveQueue* srq = qp.srq;
-  if (srq == nullptr) {
-    const shm::Take take = qp.receive_ring.take(qp.receive);
-    qp.receive_drawn = take == shm::Take::kTaken;
-    if (take == shm::Take::kHostile) {
-      qp.tenant->counters.hostile_memory.add();
-      raise(*qp.session, qp.user_handle, EventType::kQpFatal);
-      fail_later(qp);
-    }
-    return take;
-  }
-  if (srq->failed) return shm::Take::kEmpty;
-  const shm::Take take = srq->ring.take(qp.receive);
-  qp.receive_drawn = take == shm::Take::kTaken;
-  if (take == shm::Take::kHostile) {
-    srq->failed = true;
-    qp.tenant->counters.hostile_memory.add();
-    raise(*srq->session, srq->user_handle, EventType::kSrqError);
-  } else {
-    check_limit(*srq);
-  }
-  return take;
-}
-
-void Engine::set_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
-  srq.limit = limit;
-  check_limit(srq);
-}
-
-void Engine::check_limit(SharedReceiveQueue& srq) {
-  if (srq.limit == 0 || srq.ring.available().value_or(0) >= srq.limit) return;
-  srq.limit = 0;
-  raise(*srq.session, srq.user_handle, EventType::kSrqLimitReached);
 }
 
 void Engine::raise(Session& session, std::uint64_t element, EventType type) {

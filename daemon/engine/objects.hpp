@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/qp_attributes.hpp"
 #include "daemon/memory/key_table.hpp"
+#include "daemon/receive/provisioner.hpp"
 #include "daemon/resource/accounts.hpp"
 #include "daemon/shm/completion_ring.hpp"
 #include "daemon/shm/receive_ring.hpp"
@@ -42,6 +44,10 @@ struct Tenant {
     std::optional<PortId> port;  ///< none: reachable only inside this daemon
   };
   std::vector<Address> addresses;  ///< the GID table, by index
+  /// Not in the table any more, and kept by queue pairs and address handles made before.
+  std::vector<Address> former_addresses;
+  bool leaving = false;            ///< removed: no new sessions; written by the control thread
+  receive::Policy receive_policy;  ///< of its shared receive queues
   TenantCounters counters;
   resource::Accounts accounts;  ///< what its sessions have taken; written by the control thread
 };
@@ -54,7 +60,8 @@ struct Session {
   SessionId id;
   Tenant* tenant;
   shm::SessionView view;
-  VcbId first_vcb;  ///< of the adapter's VCB range; the process sees them from 0
+  VcbId first_vcb;            ///< of the adapter's VCB range; the process sees them from 0
+  std::uint32_t process = 0;  ///< its id, for reports
   int async_fd = -1;
   int wake_fd = -1;
   Time last_active{};
@@ -82,6 +89,9 @@ struct SharedReceiveQueue {
   std::uint32_t limit = 0;  ///< 0 = not armed
   std::uint32_t users = 0;  ///< queue pairs
   bool failed = false;
+  std::uint32_t number = 0;                           ///< names it in reports
+  std::unique_ptr<receive::Provisioner> provisioner;  ///< none: no limit
+  std::uint32_t accounted = 0;  ///< posts the provisioner knows of, a counter of the ring
 };
 
 /// The way to one remote address, from an address vector.
@@ -158,6 +168,8 @@ struct CommandContext {
   IndexLink held;                 ///< in QueuePair::held
   std::uint32_t slot = kNoIndex;  ///< queue pair; kNoIndex: not a command yet
   std::uint32_t length = 0;       ///< bytes of the message
+  Time kicked_at{};
+  std::uint64_t seen_effort = 0;  ///< engine work done when it could first have been seen
   TvlId tvl;                      ///< whose credits it holds
   bool execution_held = false;
   bool completion_held = false;
@@ -176,6 +188,10 @@ struct QueuePair {
   shm::SendRing send_ring;
   shm::ReceiveRing receive_ring;
   SharedReceiveQueue* srq = nullptr;
+  receive::Member member;  ///< of srq
+  /// For the provisioning of srq; kByTrafficClass: the class selector of its path.
+  static constexpr std::uint8_t kByTrafficClass = 0xff;
+  std::uint8_t importance = kByTrafficClass;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   TvlId tvl;            ///< of commands collected from VCBs

@@ -54,6 +54,20 @@ class ReceiveRing {
     return count;
   }
 
+  /// Counter behind the latest work request that available() saw.
+  std::uint32_t posted() const { return seen_; }
+
+  /// Where the first buffer of a work request lies, as it stands there now: a hint that tells
+  /// buffers apart. 0: it has none.
+  std::uint64_t first_address(std::uint32_t counter) const {
+    abi::ReceiveElement element;
+    copy_once(&element, slot(counter), sizeof element);
+    if (element.num_sge == 0 || max_sge_ == 0) return 0;
+    abi::ScatterGather first;
+    copy_once(&first, slot(counter) + sizeof element, sizeof first);
+    return first.addr;
+  }
+
   /// Draws the oldest work request. kHostile: producer index or number of entries impossible;
   /// nothing is drawn, and the queue is not to be used again. Addresses and keys in `out` are
   /// unvalidated.

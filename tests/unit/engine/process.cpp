@@ -55,6 +55,7 @@ void Process::end() {
   for (const auto& qp : qps) engine.remove(qp->qp);
   for (const std::uint32_t handle : ah_handles_) engine.remove_address_handle(handle);
   for (const auto& cq : cqs_) engine.remove(cq->cq);
+  for (const auto& srq : srqs_) engine.remove(srq->srq);
   engine.remove(*session);
   EXPECT_TRUE(engine.functions().release(session->first_vcb, vcbs_));
   qps.clear();
@@ -77,6 +78,7 @@ TestSrq& Process::make_srq(std::uint32_t entries, std::uint32_t max_sge) {
   srq.srq.ring = shm::ReceiveRing(srq.ring.base(), entries, max_sge);
   srq.srq.user_handle = next_handle_++;
   srq.srq.pd = pd;
+  adapter.engine.install(srq.srq);
   return srq;
 }
 

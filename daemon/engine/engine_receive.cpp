@@ -1,0 +1,187 @@
+// Drawing receive work requests. A shared receive queue may be provisioned (mechanism D): then
+// each draw first learns what the consumer posted, and asks whether the queue pair may have one.
+#include <algorithm>
+
+#include "daemon/engine/engine.hpp"
+
+namespace softhca::engine {
+namespace {
+
+// Posts looked at in one draw; those beyond are looked at in the next.
+constexpr unsigned kPostsPerDraw = 256;
+
+/// IBA has no importance of connections; the class selector of the path (RFC 2474, 4.2.2) orders
+/// them everywhere else in the network.
+std::uint8_t importance_of(const QueuePair& qp) {
+  return qp.importance == QueuePair::kByTrafficClass
+             ? static_cast<std::uint8_t>(qp.route.path.traffic_class >> 5)
+             : qp.importance;
+}
+
+}  // namespace
+
+const char* name_of(DaemonEventKind kind) {
+  switch (kind) {
+    case DaemonEventKind::kSrqSoftLimit:
+      return "srq_soft_limit";
+    case DaemonEventKind::kSrqHardLimit:
+      return "srq_hard_limit";
+    case DaemonEventKind::kSrqConnectionDropped:
+      return "srq_connection_dropped";
+    case DaemonEventKind::kSrqWatermark:
+      return "srq_watermark";
+    case DaemonEventKind::kSrqOffender:
+      return "srq_offender";
+  }
+  return "unknown";
+}
+
+void Engine::install(SharedReceiveQueue& srq) {
+  srq.number = next_srq_number_++;
+  shared_receive_queues_.push_back(&srq);
+  provision(srq);
+}
+
+void Engine::remove(SharedReceiveQueue& srq) { std::erase(shared_receive_queues_, &srq); }
+
+void Engine::set_receive_policy(Tenant& tenant, const receive::Policy& policy) {
+  tenant.receive_policy = policy;
+  for (SharedReceiveQueue* srq : shared_receive_queues_)
+    if (srq->session->tenant == &tenant) provision(*srq);
+}
+
+void Engine::provision(SharedReceiveQueue& srq) {
+  const receive::Policy& policy = srq.session->tenant->receive_policy;
+  if (srq.provisioner) return srq.provisioner->set_policy(policy);
+  if (policy.wanted()) start_provisioning(srq);
+}
+
+/// What is drawn before there is a provisioner is nobody's.
+void Engine::start_provisioning(SharedReceiveQueue& srq) {
+  Tenant& tenant = *srq.session->tenant;
+  srq.provisioner = std::make_unique<receive::Provisioner>(
+      srq.ring.entries(), tenant.receive_policy, tenant.counters.receive);
+  srq.ring.available();
+  srq.accounted = srq.ring.posted();
+}
+
+/// A limit of one queue pair needs no policy of the tenant.
+void Engine::set_receive_limit(QueuePair& qp, std::uint32_t limit) {
+  if (!qp.srq->provisioner) start_provisioning(*qp.srq);
+  qp.srq->provisioner->set_limit(qp.member, limit);
+}
+
+void Engine::set_importance(QueuePair& qp, std::uint8_t importance) {
+  qp.importance = importance == QueuePair::kByTrafficClass
+                      ? importance
+                      : std::min<std::uint8_t>(importance, receive::kImportances - 1);
+}
+
+/// Draws a receive work request into qp.receive. A hostile ring fails its owner.
+shm::Take Engine::draw(QueuePair& qp) {
+  if (qp.srq != nullptr) return draw_shared(qp, *qp.srq);
+  const shm::Take take = qp.receive_ring.take(qp.receive);
+  qp.receive_drawn = take == shm::Take::kTaken;
+  if (take == shm::Take::kHostile) {
+    qp.tenant->counters.hostile_memory.add();
+    raise(*qp.session, qp.user_handle, EventType::kQpFatal);
+    fail_later(qp);
+  }
+  return take;
+}
+
+shm::Take Engine::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
+  if (srq.failed) return shm::Take::kEmpty;
+  const shm::Take take = srq.provisioner ? draw_provisioned(qp, srq) : srq.ring.take(qp.receive);
+  qp.receive_drawn = take == shm::Take::kTaken;
+  if (take == shm::Take::kHostile) {
+    srq.failed = true;
+    qp.tenant->counters.hostile_memory.add();
+    raise(*srq.session, srq.user_handle, EventType::kSrqError);
+  } else {
+    check_limit(srq);
+  }
+  return take;
+}
+
+/// kEmpty: there is none, or none for this queue pair.
+shm::Take Engine::draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq) {
+  receive::Provisioner& provisioner = *srq.provisioner;
+  const auto available = account_posts(srq);
+  if (!available) return shm::Take::kHostile;
+  if (*available == 0) return shm::Take::kEmpty;
+  qp.member.importance = importance_of(qp);
+  const receive::Decision decision = provisioner.decide(qp.member, qp.qpn, now_);
+  const std::uint32_t held = provisioner.held_by(qp.member);
+  if (decision == receive::Decision::kGrantedOverSoftLimit)
+    report(DaemonEventKind::kSrqSoftLimit, srq, qp.qpn, held);
+  if (decision == receive::Decision::kRefusedFirst)
+    report(DaemonEventKind::kSrqHardLimit, srq, qp.qpn, held);
+  if (decision == receive::Decision::kDropConnection) drop_connection(qp, srq);
+  if (!receive::is_granted(decision)) return shm::Take::kEmpty;
+  const shm::Take take = srq.ring.take(qp.receive);
+  if (take != shm::Take::kTaken) return take;
+  provisioner.drawn(qp.member, now_);
+  if (const auto alarm = provisioner.watch(*available - 1, now_))
+    act_on(*alarm, srq, *available - 1);
+  return take;
+}
+
+/// Tells the provisioner what was posted; work requests at hand, none: the ring is hostile.
+std::optional<std::uint32_t> Engine::account_posts(SharedReceiveQueue& srq) {
+  const auto available = srq.ring.available();
+  if (!available) return std::nullopt;
+  const std::uint32_t posted = srq.ring.posted();
+  receive::Provisioner& provisioner = *srq.provisioner;
+  // A producer word that was set back counts for nothing until it is beyond what it was.
+  for (unsigned n = 0; n < kPostsPerDraw && ring_distance(posted, srq.accounted) > 0; ++n) {
+    if (provisioner.unreplenished() == 0) {
+      srq.accounted = posted;
+    } else {
+      provisioner.posted(srq.ring.first_address(srq.accounted++));
+    }
+  }
+  return available;
+}
+
+void Engine::act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq, std::uint32_t available) {
+  report(DaemonEventKind::kSrqWatermark, srq, Qpn(), available);
+  for (std::size_t i = 0; i < alarm.count; ++i)
+    report(DaemonEventKind::kSrqOffender, srq, alarm.offenders[i].qpn, alarm.offenders[i].held);
+  if (!alarm.drop) return;
+  QueuePair* victim = find(*alarm.drop);
+  if (victim != nullptr && victim->srq == &srq) drop_connection(*victim, srq);
+}
+
+/// It fails by itself: its peer is told nothing and times out.
+void Engine::drop_connection(QueuePair& qp, SharedReceiveQueue& srq) {
+  if (qp.error_pending || qp.state == QpState::kError) return;
+  qp.tenant->counters.receive.connections_dropped.add();
+  report(DaemonEventKind::kSrqConnectionDropped, srq, qp.qpn, srq.provisioner->held_by(qp.member));
+  raise(*qp.session, qp.user_handle, EventType::kQpFatal);
+  fail_later(qp);
+}
+
+void Engine::report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn,
+                    std::uint32_t amount) {
+  event_log_.add({.time = now_,
+                  .kind = kind,
+                  .tenant = srq.session->tenant->id,
+                  .process = srq.session->process,
+                  .srq = srq.number,
+                  .qpn = qpn,
+                  .amount = amount});
+}
+
+void Engine::set_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
+  srq.limit = limit;
+  check_limit(srq);
+}
+
+void Engine::check_limit(SharedReceiveQueue& srq) {
+  if (srq.limit == 0 || srq.ring.available().value_or(0) >= srq.limit) return;
+  srq.limit = 0;
+  raise(*srq.session, srq.user_handle, EventType::kSrqLimitReached);
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,54 @@
+// The daemon's own events: the latest of them, for the operator (mechanism D4). Belongs to the
+// engine's thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+
+namespace softhca::engine {
+
+enum class DaemonEventKind : std::uint8_t {
+  kSrqSoftLimit,          ///< a queue pair went over its soft limit; amount: buffers it holds
+  kSrqHardLimit,          ///< a queue pair was refused a buffer; amount: buffers it holds
+  kSrqConnectionDropped,  ///< amount: buffers it holds
+  kSrqWatermark,          ///< a queue fell to its low watermark; amount: buffers left
+  kSrqOffender,           ///< after kSrqWatermark, highest draw first; amount: buffers it holds
+};
+
+const char* name_of(DaemonEventKind kind);
+
+struct DaemonEvent {
+  std::uint64_t sequence = 0;  ///< counts from 0
+  Time time{};
+  DaemonEventKind kind{};
+  TenantId tenant;
+  std::uint32_t process = 0;
+  std::uint32_t srq = 0;  ///< SharedReceiveQueue::number
+  Qpn qpn;                ///< 0: of the queue as a whole
+  std::uint32_t amount = 0;
+};
+
+class EventLog {
+ public:
+  static constexpr std::size_t kKept = 256;
+
+  void add(DaemonEvent event) {
+    event.sequence = count_++;
+    events_[event.sequence % kKept] = event;
+  }
+  /// Events so far; the latest kKept of them are there.
+  std::uint64_t count() const { return count_; }
+  std::uint64_t oldest() const { return count_ > kKept ? count_ - kKept : 0; }
+  /// REQUIRES: oldest() <= sequence < count().
+  const DaemonEvent& operator[](std::uint64_t sequence) const { return events_[sequence % kKept]; }
+
+ private:
+  std::array<DaemonEvent, kKept> events_{};
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace softhca::engine
