@@ -37,6 +37,14 @@ struct TenantCounters {
   std::array<Counter, static_cast<std::size_t>(transport::Count::kCount)> transport;
 };
 
+/// Of one level; its tenant's counters count the same.
+struct LevelCounters {
+  Counter commands_vcb;
+  Counter commands_doorbell;
+  Counter send_queue_mode;
+  Gauge sessions;
+};
+
 /// Why the engine dropped a received frame that parsed.
 enum class FrameDrop : std::uint8_t {
   kUnknownAddress,  ///< destination address of no tenant

@@ -42,18 +42,19 @@ const char* name_of(FrameDrop reason) {
 Engine::Engine(const EngineLimits& limits, EventSink& events)
     : events_(events),
       pcbs_(
-          {.pcbs = limits.pcbs, .dedicated = limits.dedicated_pcbs, .max_groups = limits.tenants}),
+          {.pcbs = limits.pcbs, .dedicated = limits.dedicated_pcbs, 
+           .max_groups = static_cast<std::uint16_t>(limits.tenants + limits.levels)}),
       functions_(limits.vcbs),
       collector_(pcbs_, functions_),
       scheduler_({.max_queue_pairs = std::bit_ceil(limits.queue_pairs),
-                  .max_tenants = limits.tenants,
+                  .max_tenants = static_cast<std::uint16_t>(limits.tenants + limits.levels),
                   .quantum = 16}),
       tvls_({.max_tvls = limits.tvls,
-             .max_tenants = limits.tenants,
              .execution_credits = limits.execution_credits,
              .completion_credits = limits.completion_credits}),
       arbitrator_(tvls_, pcbs_.size()),
       keys_(limits.memory_regions),
+      first_level_party_(limits.tenants),
       commands_(pcbs_.size()) {
   const std::uint32_t slots = std::bit_ceil(limits.queue_pairs);
   slot_bits_ = static_cast<std::uint32_t>(std::countr_zero(slots));
@@ -72,6 +73,24 @@ void Engine::add_tenant(Tenant& tenant) {
   for (const Tenant::Address& address : tenant.addresses) local_gids_.insert(address.gid);
 }
 
+Expected<TvlId> Engine::add_tvl(const schedule::TvlConfig& config) {
+  const auto added = tvls_.add(config);
+  if (added) arbitrator_.reset(*added);
+  return added;
+}
+
+Outcome Engine::change_tvl(TvlId id, const schedule::TvlConfig& config) {
+  const Outcome changed = tvls_.change(id, config);
+  arbitrator_.refresh();
+  return changed;
+}
+
+Outcome Engine::close_tvl(TvlId id) {
+  const Outcome closed = tvls_.close(id);
+  arbitrator_.refresh();
+  return closed;
+}
+
 void Engine::add_port(std::unique_ptr<PortBinding> binding) {
   ports_.push_back(std::move(binding));
 }
@@ -80,6 +99,7 @@ void Engine::install(Session& session) {
   session.last_active = now_;
   sessions_.push_back(&session);
   session.tenant->counters.sessions.add();
+  if (session.level != nullptr) session.level->counters.sessions.add();
 }
 
 void Engine::remove(Session& session) {
@@ -90,6 +110,7 @@ void Engine::remove(Session& session) {
                 [&](const PendingEvent& event) { return event.session == &session; });
   keys_.erase_session(session.id);
   session.tenant->counters.sessions.subtract();
+  if (session.level != nullptr) session.level->counters.sessions.subtract();
 }
 
 bool Engine::install(QueuePair& qp) {
@@ -102,11 +123,15 @@ bool Engine::install(QueuePair& qp) {
   qp.slot = slot;
   qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
   queue_pairs_[slot] = &qp;
-  const auto tvl = tvls_.pick_tvl(qp.tenant->id, qp.qpn);
-  const auto dedicated = tvls_.pick_tvl(qp.tenant->id, qp.qpn, schedule::TvlPurpose::kDedicated);
+  const LevelId level = qp.session->level_id();
+  const auto tvl = tvls_.pick_tvl(qp.tenant->id, level, qp.qpn);
+  const auto dedicated =
+      tvls_.pick_tvl(qp.tenant->id, level, qp.qpn, schedule::TvlPurpose::kDedicated);
   assert(tvl && dedicated);  // every tenant is configured with both
   qp.tvl = *tvl;
   qp.dedicated_tvl = *dedicated;
+  tvls_.attach(qp.tvl);
+  tvls_.attach(qp.dedicated_tvl);
   if (qp.srq != nullptr) ++qp.srq->users;
   qp.tenant->counters.queue_pairs.add();
   return true;
@@ -128,6 +153,8 @@ void Engine::remove(QueuePair& qp) {
     if (qp.srq->provisioner) qp.srq->provisioner->leave(qp.member);
     --qp.srq->users;
   }
+  tvls_.detach(qp.tvl);
+  tvls_.detach(qp.dedicated_tvl);
   queue_pairs_[qp.slot] = nullptr;
   free_slots_.push_back(qp.slot);
   qp.tenant->counters.queue_pairs.subtract();

@@ -74,6 +74,7 @@ struct EngineLimits {
   std::uint32_t pcbs = 8192;  ///< without the dedicated ones
   std::uint32_t dedicated_pcbs = 1024;
   std::uint16_t tenants = 64;
+  std::uint16_t levels = 192;  ///< of all tenants
   std::uint16_t tvls = 256;
   std::uint32_t execution_credits = 1024;
   std::uint32_t completion_credits = 8192;
@@ -112,6 +113,10 @@ class Engine {
   const schedule::KickArbitrator& arbitrator() const { return arbitrator_; }
   const schedule::SendQueueScheduler& scheduler() const { return scheduler_; }
   memory::KeyTable& keys() { return keys_; }
+  /// As TvlTable::add(), change() and close(); commands that wait see the difference.
+  Expected<TvlId> add_tvl(const schedule::TvlConfig& config);
+  Outcome change_tvl(TvlId id, const schedule::TvlConfig& config);
+  Outcome close_tvl(TvlId id);
   void add_tenant(Tenant& tenant);
   void add_port(std::unique_ptr<PortBinding> binding);
   const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
@@ -197,7 +202,8 @@ class Engine {
   // engine_schedule.cpp
   std::size_t fetch_commands();
   bool fetch_one(QueuePair& qp, std::uint32_t sequence);
-  void room_in_kick_list(Tenant& tenant);
+  TenantId party_of(const QueuePair& qp) const;
+  void room_in_kick_list(QueuePair& qp);
   std::size_t start_commands();
   void prepare(QueuePair& qp, PcbId pcb);
 
@@ -308,6 +314,7 @@ class Engine {
   std::uint64_t effort_ = 0;          ///< work done, in bytes of a local copy
   Time contended_until_{};            ///< tenants compete for the engine
 
+  std::uint16_t first_level_party_;       ///< of the send queue scheduler, see party_of()
   std::vector<CommandContext> commands_;  ///< by PCB
   TimeWaitTable time_wait_;
   std::vector<QueuePair*> queue_pairs_;  ///< by slot

@@ -59,7 +59,7 @@ bool Engine::send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t 
   collect::Pcb header_only;
   session.view.copy_segments(vcb, collect::kDoorbellSegments, header_only.header,
                              header_only.payload.data());
-  session.tenant->counters.send_queue_mode.add();
+  session.count_send_queue_mode();
   ring(session, Qpn(header_only.header.qpn), header_only.header.sequence + 1);
   return true;
 }
@@ -84,11 +84,12 @@ void Engine::accept(Session& session, PcbId pcb) {
     prepare(*qp, pcb);
     scheduler_.vcb_kicked(slot);
     session.tenant->counters.commands_vcb.add();
+    if (session.level != nullptr) session.level->counters.commands_vcb.add();
     return;
   }
   const std::uint32_t end = header.sequence + 1;
   pcbs_.free(pcb);
-  session.tenant->counters.send_queue_mode.add();
+  session.count_send_queue_mode();
   ring(session, qp->qpn, end);
 }
 

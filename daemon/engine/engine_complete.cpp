@@ -102,7 +102,7 @@ void Engine::release_command(PcbId pcb) {
   if (!dedicated) return;
   --qp.fetched;
   scheduler_.unblock(schedule::QpSlot(qp.slot));
-  scheduler_.unblock_tenant(qp.tenant->id);
+  scheduler_.unblock_tenant(party_of(qp));
 }
 
 void Engine::return_execution(PcbId pcb) {

@@ -42,14 +42,14 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
     scheduler_.block(schedule::QpSlot(qp.slot));
     return false;
   }
-  const auto pcb = pcbs_.allocate_dedicated(qp.tenant->group);
+  const auto pcb = pcbs_.allocate_dedicated(qp.session->group());
   if (!pcb) {
-    scheduler_.block_tenant(qp.tenant->id);
+    scheduler_.block_tenant(party_of(qp));
     return false;
   }
   if (!arbitrator_.kick(qp.dedicated_tvl, *pcb)) {
     pcbs_.free(*pcb);
-    qp.tenant->kick_blocked = true;
+    qp.session->kick_blocked() = true;
     scheduler_.block(schedule::QpSlot(qp.slot));
     return false;
   }
@@ -61,13 +61,23 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   prepare(qp, *pcb);
   ++qp.fetched;
   qp.tenant->counters.commands_doorbell.add();
+  if (Level* level = qp.session->level) level->counters.commands_doorbell.add();
   return true;
 }
 
-void Engine::room_in_kick_list(Tenant& tenant) {
-  if (!tenant.kick_blocked) return;
-  tenant.kick_blocked = false;
-  scheduler_.unblock_all(tenant.id);
+/// The send queue scheduler takes turns between levels as between tenants: each has dedicated PCBs
+/// and a kick list for them that it may run out of.
+TenantId Engine::party_of(const QueuePair& qp) const {
+  const LevelId level = qp.session->level_id();
+  if (level == kNoLevel) return qp.tenant->id;
+  return TenantId(static_cast<std::uint16_t>(first_level_party_ + level.value));
+}
+
+void Engine::room_in_kick_list(QueuePair& qp) {
+  bool& blocked = qp.session->kick_blocked();
+  if (!blocked) return;
+  blocked = false;
+  scheduler_.unblock_all(party_of(qp));
 }
 
 std::size_t Engine::start_commands() {

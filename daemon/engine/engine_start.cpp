@@ -53,7 +53,7 @@ void Engine::start(PcbId pcb) {
   const CommandContext& command = commands_[pcb.value];
   QueuePair& qp = *queue_pairs_[command.slot];
   scheduler_.started(schedule::QpSlot(qp.slot));
-  if (pcbs_.state(pcb).use == collect::PcbUse::kDedicated) room_in_kick_list(*qp.tenant);
+  if (pcbs_.state(pcb).use == collect::PcbUse::kDedicated) room_in_kick_list(qp);
   // Draining (SQD), or about to fail: nothing begins. And nothing overtakes a command that waits.
   if (qp.state == QpState::kSqd || qp.error_pending || !qp.held.empty()) {
     qp.held.push_back(commands_.data(), pcb.value);

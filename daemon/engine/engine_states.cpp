@@ -37,7 +37,7 @@ void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
     qp.requester.reset(sq_psn);
     qp.uc_requester.reset(sq_psn);
     qp.ud_requester.reset(sq_psn);
-    scheduler_.open(schedule::QpSlot(qp.slot), qp.tenant->id, qp.send_ring.entries());
+    scheduler_.open(schedule::QpSlot(qp.slot), party_of(qp), qp.send_ring.entries());
   }
   qp.state = QpState::kRts;
   release_held(qp);
@@ -68,7 +68,7 @@ void Engine::enter_error(QueuePair& qp) {
   if (qp.state == QpState::kReset) return;
   if (qp.state != QpState::kError) {
     const schedule::QpSlot slot(qp.slot);
-    if (!scheduler_.is_open(slot)) scheduler_.open(slot, qp.tenant->id, qp.send_ring.entries());
+    if (!scheduler_.is_open(slot)) scheduler_.open(slot, party_of(qp), qp.send_ring.entries());
     qp.state = QpState::kError;
   }
   flush(qp);
@@ -138,7 +138,7 @@ void Engine::discard_commands(QueuePair& qp) {
     release_command(PcbId(i));
   }
   qp.started = 0;
-  room_in_kick_list(*qp.tenant);
+  room_in_kick_list(qp);
 }
 
 }  // namespace softhca::engine

@@ -19,6 +19,7 @@
 #include "daemon/memory/key_table.hpp"
 #include "daemon/receive/provisioner.hpp"
 #include "daemon/resource/accounts.hpp"
+#include "daemon/schedule/rate_limiter.hpp"
 #include "daemon/shm/completion_ring.hpp"
 #include "daemon/shm/receive_ring.hpp"
 #include "daemon/shm/send_ring.hpp"
@@ -32,12 +33,32 @@
 
 namespace softhca::engine {
 
+/// A level: a part of a tenant's allocation, with a name, for some of its processes (mechanism A3).
+struct Level {
+  LevelId id;
+  std::string name;
+  collect::GroupId group;
+  Quota vcbs;               ///< held by its sessions; written by the control thread
+  Counter vcbs_refused;     ///< likewise; VCBs that a session asked for and did not get
+  bool is_default = false;  ///< for processes that nothing assigns to another
+  bool leaving = false;     ///< removed: takes no new sessions; written by the control thread
+  bool kick_blocked = false;
+  LevelCounters counters;
+};
+
 /// A tenant as the engine sees it.
 struct Tenant {
   TenantId id;
   std::string name;
   collect::GroupId group;
-  Quota vcbs;                 ///< held by its sessions; written by the control thread
+  /// Without levels: held by its sessions. With levels: the part that these share, and what they
+  /// have drawn from it and beyond. Written by the control thread.
+  Quota vcbs;
+  Gauge all_vcbs_in_use;       ///< with those of its levels
+  Gauge all_vcbs_high_water;   ///< most at once
+  Counter vcbs_refused;        ///< VCBs that a session asked for and did not get
+  /// None: the tenant is not divided, all its sessions draw on what it has as a whole.
+  std::vector<std::unique_ptr<Level>> levels;
   bool kick_blocked = false;  ///< a queue pair waits for room in the dedicated kick list
   struct Address {
     Gid gid;
@@ -49,6 +70,9 @@ struct Tenant {
   bool leaving = false;            ///< removed: no new sessions; written by the control thread
   receive::Policy receive_policy;  ///< of its shared receive queues
   TenantCounters counters;
+  schedule::RateLimiter rate;
+  bool throttled() const { return throttled_since != kNever; }
+  Time throttled_since = kNever;  ///< its rate is used up: nothing of it is collected
   resource::Accounts accounts;  ///< what its sessions have taken; written by the control thread
 };
 
@@ -59,6 +83,7 @@ struct Session {
 
   SessionId id;
   Tenant* tenant;
+  Level* level = nullptr;  ///< none: the tenant has no levels
   shm::SessionView view;
   VcbId first_vcb;            ///< of the adapter's VCB range; the process sees them from 0
   std::uint32_t process = 0;  ///< its id, for reports
@@ -69,6 +94,15 @@ struct Session {
   Time events_refused{};              ///< when the socket was last found full
   bool parked = false;
   bool failed = false;  ///< its session memory was found corrupt; not read any more
+
+  LevelId level_id() const { return level != nullptr ? level->id : kNoLevel; }
+  collect::GroupId group() const { return level != nullptr ? level->group : tenant->group; }
+  /// A queue pair waits for room in the kick list of dedicated PCBs.
+  bool& kick_blocked() { return level != nullptr ? level->kick_blocked : tenant->kick_blocked; }
+  void count_send_queue_mode() {
+    tenant->counters.send_queue_mode.add();
+    if (level != nullptr) level->counters.send_queue_mode.add();
+  }
 };
 
 struct CompletionQueue {
@@ -173,6 +207,7 @@ struct CommandContext {
   TvlId tvl;                      ///< whose credits it holds
   bool execution_held = false;
   bool completion_held = false;
+  bool dedicated_waits = false;  ///< in a dedicated PCB, and only the peer is awaited
 };
 
 struct QueuePair {
@@ -227,6 +262,7 @@ struct QueuePair {
   bool discarding = false;     ///< being reset or removed: nothing is completed
   bool last_wqe_raised = false;
   bool established_raised = false;
+  const char* failure = nullptr;  ///< why it is in the error state, or on its way there
 
   explicit QueuePair(std::uint32_t send_entries) : queue(send_entries) {}
 };

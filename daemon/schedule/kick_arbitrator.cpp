@@ -1,11 +1,12 @@
 #include "daemon/schedule/kick_arbitrator.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 namespace softhca::schedule {
 
 KickArbitrator::KickArbitrator(TvlTable& table, std::uint32_t pcbs)
-    : table_(table), lanes_(table.max_tvls()), nodes_(pcbs) {}
+    : table_(table), lanes_(table.size()), nodes_(pcbs) {}
 
 bool KickArbitrator::kick(TvlId tvl, PcbId pcb) {
   Lane& lane = lanes_[tvl.value];
@@ -19,28 +20,34 @@ bool KickArbitrator::kick(TvlId tvl, PcbId pcb) {
   lane.counters.waiting_high_water.raise_to(lane.counters.waiting.value());
   if (lane.state == State::kIdle) {
     lane.turn = table_[tvl].weight;
-    enter_round(tvl.value);
+    enter(tvl.value, State::kRound);
   }
   return true;
 }
 
 std::optional<Start> KickArbitrator::next() {
-  wake_by_shared();
+  wake();
   for (;;) {
-    while (!round_.empty()) {
-      const std::uint32_t lane = round_.front();
+    const LaneList& round = list_of(State::kRound);
+    while (!round.empty()) {
+      const std::uint32_t lane = round.front();
       const Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(lane))];
-      if (!table_.execution_pool().available(tvl.execution))
-        wait(lane, State::kWaitExecution);
-      else if (!table_.completion_pool().available(tvl.completion))
-        wait(lane, State::kWaitCompletion);
-      else
+      if (!table_.execution_pool().available(tvl.execution)) {
+        lanes_[lane].counters.execution_waits.add();
+        wait(lane, tvl.execution, State::kExecutionOwn, State::kExecutionShared,
+             State::kExecutionAny);
+      } else if (!table_.completion_pool().available(tvl.completion)) {
+        lanes_[lane].counters.completion_waits.add();
+        wait(lane, tvl.completion, State::kCompletionOwn, State::kCompletionShared,
+             State::kCompletionAny);
+      } else {
         return start(lane);
+      }
     }
     // Ends: no credit comes back meanwhile, so a TVL woken in vain waits for the other kind next,
     // of which there is none.
-    if (!woken_by_shared()) return std::nullopt;
-    wake_by_shared();
+    if (!can_wake_any()) return std::nullopt;
+    wake();
   }
 }
 
@@ -58,7 +65,7 @@ Start KickArbitrator::start(std::uint32_t index) {
     leave(index);
   } else if (--lane.turn == 0) {
     lane.turn = tvl.weight;
-    round_.rotate(lanes_.data());
+    list_of(State::kRound).rotate(lanes_.data());
   }
   return {id, pcb};
 }
@@ -66,15 +73,19 @@ Start KickArbitrator::start(std::uint32_t index) {
 void KickArbitrator::return_execution(TvlId id) {
   Tvl& tvl = table_[id];
   table_.execution_pool().put(tvl.execution);
-  if (lanes_[id.value].state == State::kWaitExecution && tvl.execution.below_guarantee())
-    enter_round(id.value);
+  const State state = lanes_[id.value].state;
+  if ((state == State::kExecutionOwn || state == State::kExecutionShared) &&
+      tvl.execution.below_guarantee())
+    enter(id.value, State::kRound);
 }
 
 void KickArbitrator::return_completion(TvlId id) {
   Tvl& tvl = table_[id];
   table_.completion_pool().put(tvl.completion);
-  if (lanes_[id.value].state == State::kWaitCompletion && tvl.completion.below_guarantee())
-    enter_round(id.value);
+  const State state = lanes_[id.value].state;
+  if ((state == State::kCompletionOwn || state == State::kCompletionShared) &&
+      tvl.completion.below_guarantee())
+    enter(id.value, State::kRound);
 }
 
 bool KickArbitrator::remove(PcbId pcb) {
@@ -87,53 +98,61 @@ bool KickArbitrator::remove(PcbId pcb) {
   return true;
 }
 
+void KickArbitrator::refresh() {
+  for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
+    const TvlId id(static_cast<std::uint16_t>(i));
+    if (lanes_[i].state == State::kIdle) continue;
+    lanes_[i].turn = std::min(lanes_[i].turn, table_[id].weight);
+    if (lanes_[i].state != State::kRound) enter(i, State::kRound);
+  }
+}
+
 /// Out of the round or the waiting list.
 void KickArbitrator::leave(std::uint32_t index) {
   Lane& lane = lanes_[index];
-  if (lane.link.linked()) {
-    LaneList& list = lane.state == State::kRound           ? round_
-                     : lane.state == State::kWaitExecution ? wait_execution_
-                                                           : wait_completion_;
-    list.remove(lanes_.data(), index);
-  }
+  if (lane.link.linked()) list_of(lane.state).remove(lanes_.data(), index);
   lane.state = State::kIdle;
 }
 
 /// A TVL whose turn has begun already goes to the front: it takes up the rest.
-void KickArbitrator::enter(LaneList& list, std::uint32_t index) {
-  const bool amid_turn =
-      lanes_[index].turn != table_[TvlId(static_cast<std::uint16_t>(index))].weight;
-  amid_turn ? list.push_front(lanes_.data(), index) : list.push_back(lanes_.data(), index);
-}
-
-void KickArbitrator::enter_round(std::uint32_t index) {
+void KickArbitrator::enter(std::uint32_t index, State state) {
   leave(index);
-  enter(round_, index);
-  lanes_[index].state = State::kRound;
-}
-
-void KickArbitrator::wait(std::uint32_t index, State state) {
   Lane& lane = lanes_[index];
-  const Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(index))];
-  const bool execution = state == State::kWaitExecution;
-  (execution ? lane.counters.execution_waits : lane.counters.completion_waits).add();
-  leave(index);
-  if ((execution ? tvl.execution : tvl.completion).may_share)
-    enter(execution ? wait_execution_ : wait_completion_, index);
+  LaneList& list = list_of(state);
+  const bool amid_turn = lane.turn != table_[TvlId(static_cast<std::uint16_t>(index))].weight;
+  amid_turn ? list.push_front(lanes_.data(), index) : list.push_back(lanes_.data(), index);
   lane.state = state;
 }
 
-bool KickArbitrator::woken_by_shared() const {
-  return (!wait_execution_.empty() && table_.execution_pool().shared_free() > 0) ||
-         (!wait_completion_.empty() && table_.completion_pool().shared_free() > 0);
+void KickArbitrator::wait(std::uint32_t index, const Quota& lacking, State own, State shared,
+                          State any) {
+  enter(index, lacking.below_guarantee() ? any : lacking.may_share ? shared : own);
 }
 
-/// One TVL of each kind a call: enough, because next() comes back here for every start.
-void KickArbitrator::wake_by_shared() {
-  if (!wait_execution_.empty() && table_.execution_pool().shared_free() > 0)
-    enter_round(wait_execution_.front());
-  if (!wait_completion_.empty() && table_.completion_pool().shared_free() > 0)
-    enter_round(wait_completion_.front());
+bool KickArbitrator::can_wake(State state) const {
+  if (list_of(state).empty()) return false;
+  switch (state) {
+    case State::kExecutionShared:
+      return table_.execution_pool().shared_free() > 0;
+    case State::kExecutionAny:
+      return table_.execution_pool().free() > 0;
+    case State::kCompletionShared:
+      return table_.completion_pool().shared_free() > 0;
+    case State::kCompletionAny:
+      return table_.completion_pool().free() > 0;
+    default:
+      return false;
+  }
+}
+
+bool KickArbitrator::can_wake_any() const {
+  return std::any_of(kWoken.begin(), kWoken.end(), [this](State s) { return can_wake(s); });
+}
+
+/// One TVL of each list a call: enough, because next() comes back here for every start.
+void KickArbitrator::wake() {
+  for (const State state : kWoken)
+    if (can_wake(state)) enter(list_of(state).front(), State::kRound);
 }
 
 }  // namespace softhca::schedule

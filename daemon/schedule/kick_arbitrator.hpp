@@ -7,6 +7,8 @@
 // TVL ever blocks another and the weights also hold when credits are what is short.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -54,22 +56,39 @@ class KickArbitrator {
   /// credit goes back.
   void return_completion(TvlId tvl);
 
+  /// Guarantees, caps or weights of TVLs have changed: all that wait look again.
+  void refresh();
+  /// The row is a new TVL: counts from 0. REQUIRES: its kick list is empty.
+  void reset(TvlId tvl) { lanes_[tvl.value].counters = LaneCounters{}; }
+
   /// Takes a queued command out again (its queue pair died). False: it is not queued.
   bool remove(PcbId pcb);
 
   bool queued(PcbId pcb) const { return nodes_[pcb.value].link.linked(); }
   /// Some command may be ready to start: next() is worth a call. May be true in vain.
-  bool has_work() const { return !round_.empty() || woken_by_shared(); }
+  bool has_work() const { return !list_of(State::kRound).empty() || can_wake_any(); }
 
   const LaneCounters& counters(TvlId tvl) const { return lanes_[tvl.value].counters; }
 
  private:
   enum class State : std::uint8_t {
-    kIdle,            ///< no command
-    kRound,           ///< takes its turns
-    kWaitExecution,   ///< has commands, no execution credit
-    kWaitCompletion,  ///< has commands and an execution credit, no completion credit
+    kIdle,   ///< no command
+    kRound,  ///< takes its turns
+    // Has commands and lacks an execution credit; in the second row it has that and lacks a
+    // completion credit. kOwn: may not draw on the shared rest, only the return of its own helps.
+    // kShared: may. kAny: is below its guarantee, which is still filling (QuotaPool::overdrawn).
+    kExecutionOwn,
+    kExecutionShared,
+    kExecutionAny,
+    kCompletionOwn,
+    kCompletionShared,
+    kCompletionAny,
+    kCount,
   };
+
+  /// By a credit that another TVL gave back.
+  static constexpr std::array kWoken = {State::kExecutionShared, State::kExecutionAny,
+                                        State::kCompletionShared, State::kCompletionAny};
 
   struct Node {
     IndexLink link;
@@ -86,22 +105,20 @@ class KickArbitrator {
   };
   using LaneList = IndexList<Lane, &Lane::link>;
 
+  LaneList& list_of(State state) { return lists_[static_cast<std::size_t>(state)]; }
+  const LaneList& list_of(State state) const { return lists_[static_cast<std::size_t>(state)]; }
   void leave(std::uint32_t lane);
-  void enter(LaneList& list, std::uint32_t lane);
-  void enter_round(std::uint32_t lane);
-  void wait(std::uint32_t lane, State state);
-  bool woken_by_shared() const;
-  void wake_by_shared();
+  void enter(std::uint32_t lane, State state);
+  void wait(std::uint32_t lane, const Quota& lacking, State own, State shared, State any);
+  bool can_wake(State state) const;
+  bool can_wake_any() const;
+  void wake();
   Start start(std::uint32_t lane);
 
   TvlTable& table_;
   std::vector<Lane> lanes_;
-  std::vector<Node> nodes_;  ///< by PcbId
-  LaneList round_;
-  // TVLs that wait for a credit of this kind and may draw it from the shared rest. Those that may
-  // not are in no list: only the return of their own credit can help them.
-  LaneList wait_execution_;
-  LaneList wait_completion_;
+  std::vector<Node> nodes_;                                              ///< by PcbId
+  std::array<LaneList, static_cast<std::size_t>(State::kCount)> lists_;  ///< by state
 };
 
 }  // namespace softhca::schedule

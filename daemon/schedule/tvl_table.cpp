@@ -1,5 +1,6 @@
 #include "daemon/schedule/tvl_table.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -10,10 +11,17 @@ std::string name(const TvlConfig& c, std::size_t index) {
   return "TVL " + std::to_string(index) + " of tenant " + std::to_string(c.tenant.value);
 }
 
+Error unknown(TvlId id) { return {"no TVL " + std::to_string(id.value), ENOENT}; }
+
+bool fits(const QuotaPool& pool, const Quota& quota, std::uint32_t asked) {
+  const std::uint32_t has = quota.guaranteed.value();
+  return asked <= has || asked - has <= pool.unallocated();
+}
+
 Error over_commit(const std::string& who, const char* what, std::uint32_t asked,
                   const QuotaPool& pool) {
   return {who + ": asked for " + std::to_string(asked) + " " + what + ", " +
-              std::to_string(pool.shared_free()) + " of " + std::to_string(pool.total()) +
+              std::to_string(pool.unallocated()) + " of " + std::to_string(pool.total()) +
               " are free to be allocated",
           ENOSPC};
 }
@@ -21,46 +29,108 @@ Error over_commit(const std::string& who, const char* what, std::uint32_t asked,
 }  // namespace
 
 TvlTable::TvlTable(const Config& config)
-    : max_tvls_(config.max_tvls),
-      execution_(config.execution_credits),
+    : execution_(config.execution_credits),
       completion_(config.completion_credits),
-      tenants_(config.max_tenants) {
-  tvls_.reserve(max_tvls_);
-}
+      tvls_(config.max_tvls) {}
 
-Expected<TvlId> TvlTable::add(const TvlConfig& c) {
-  const std::string who = name(c, tvls_.size());
-  if (tvls_.size() == max_tvls_)
-    return Error{who + ": the table holds " + std::to_string(max_tvls_) + " TVLs", ENOSPC};
-  if (c.tenant.value >= tenants_.size())
-    return Error{who + ": tenants are numbered below " + std::to_string(tenants_.size()), EINVAL};
+Outcome TvlTable::check(const TvlConfig& c, const std::string& who) const {
   if (c.weight == 0) return Error{who + ": weight must be at least 1", EINVAL};
   if (c.max_kick_list == 0) return Error{who + ": kick list must hold at least 1", EINVAL};
   if (!c.may_share && (c.execution_guaranteed == 0 || c.completion_guaranteed == 0))
     return Error{who + ": without own credits and without shared ones nothing can start", EINVAL};
+  return {};
+}
 
-  Tvl tvl;
-  tvl.tenant = c.tenant;
-  tvl.purpose = c.purpose;
+Expected<TvlId> TvlTable::add(const TvlConfig& c) {
+  const auto row = std::find_if(tvls_.begin(), tvls_.end(), [](const Tvl& t) { return !t.used; });
+  const std::string who = name(c, static_cast<std::size_t>(row - tvls_.begin()));
+  if (row == tvls_.end())
+    return Error{who + ": the table holds " + std::to_string(tvls_.size()) + " TVLs", ENOSPC};
+  const TvlId id(static_cast<std::uint16_t>(row - tvls_.begin()));
+  *row = Tvl{};
+  row->used = true;
+  row->tenant = c.tenant;
+  row->level = c.level;
+  row->purpose = c.purpose;
+  if (c.purpose == TvlPurpose::kDedicated) {
+    execution_.grow(c.execution_guaranteed);
+    completion_.grow(c.completion_guaranteed);
+  }
+  const Outcome given = change(id, c);
+  if (given) return id;
+  row->used = false;
+  if (c.purpose == TvlPurpose::kDedicated) {
+    execution_.shrink(c.execution_guaranteed);
+    completion_.shrink(c.completion_guaranteed);
+  }
+  return given.error();
+}
+
+Outcome TvlTable::change(TvlId id, const TvlConfig& c) {
+  if (!known(id)) return unknown(id);
+  const std::string who = name(c, id.value);
+  if (auto good = check(c, who); !good) return good;
+  Tvl& tvl = tvls_[id.value];
+  if (!fits(execution_, tvl.execution, c.execution_guaranteed))
+    return over_commit(who, "execution credits", c.execution_guaranteed, execution_);
+  if (!fits(completion_, tvl.completion, c.completion_guaranteed))
+    return over_commit(who, "completion credits", c.completion_guaranteed, completion_);
+  execution_.set_guarantee(tvl.execution, c.execution_guaranteed);
+  completion_.set_guarantee(tvl.completion, c.completion_guaranteed);
   tvl.weight = c.weight;
   tvl.max_kick_list = c.max_kick_list;
   tvl.execution.may_share = tvl.completion.may_share = c.may_share;
-  if (!execution_.set_guarantee(tvl.execution, c.execution_guaranteed))
-    return over_commit(who, "execution credits", c.execution_guaranteed, execution_);
-  if (!completion_.set_guarantee(tvl.completion, c.completion_guaranteed)) {
-    execution_.set_guarantee(tvl.execution, 0);
-    return over_commit(who, "completion credits", c.completion_guaranteed, completion_);
-  }
-  const TvlId id(static_cast<std::uint16_t>(tvls_.size()));
-  tvls_.push_back(tvl);
-  tenants_[c.tenant.value].of_purpose[static_cast<int>(c.purpose)].push_back(id);
-  return id;
+  return {};
 }
 
-std::optional<TvlId> TvlTable::pick_tvl(TenantId tenant, Qpn qpn, TvlPurpose purpose) const {
-  const auto& lanes = tenants_[tenant.value].of_purpose[static_cast<int>(purpose)];
-  if (lanes.empty()) return std::nullopt;
-  return lanes[qpn.value % lanes.size()];
+Outcome TvlTable::close(TvlId id) {
+  if (!known(id)) return unknown(id);
+  Tvl& tvl = tvls_[id.value];
+  tvl.closing = true;
+  tvl.execution.may_share = tvl.completion.may_share = true;
+  // The credits of a dedicated TVL are nobody else's: they leave with it.
+  if (tvl.purpose == TvlPurpose::kDedicated) return {};
+  execution_.set_guarantee(tvl.execution, 0);
+  completion_.set_guarantee(tvl.completion, 0);
+  return {};
+}
+
+Outcome TvlTable::remove(TvlId id) {
+  if (!known(id)) return unknown(id);
+  Tvl& tvl = tvls_[id.value];
+  const std::uint32_t execution = tvl.execution.guaranteed.value();
+  const std::uint32_t completion = tvl.completion.guaranteed.value();
+  const bool dedicated = tvl.purpose == TvlPurpose::kDedicated;
+  const bool held = tvl.queue_pairs != 0 || tvl.execution.in_use.value() != 0 ||
+                    tvl.completion.in_use.value() != 0;
+  // While guarantees given to others are filling, also what is nobody's may be in use.
+  const bool lent = dedicated && (execution > execution_.free() || completion > completion_.free());
+  if (held || lent)
+    return Error{"TVL " + std::to_string(id.value) + " is in use by " +
+                     std::to_string(tvl.queue_pairs) + " queue pairs, or its credits are",
+                 EBUSY};
+  execution_.set_guarantee(tvl.execution, 0);
+  completion_.set_guarantee(tvl.completion, 0);
+  if (dedicated) {
+    execution_.shrink(execution);
+    completion_.shrink(completion);
+  }
+  tvl.used = false;
+  return {};
+}
+
+std::optional<TvlId> TvlTable::pick_tvl(TenantId tenant, LevelId level, Qpn qpn,
+                                        TvlPurpose purpose) const {
+  const auto is_one = [&](const Tvl& t) {
+    return t.used && !t.closing && t.tenant == tenant && t.level == level && t.purpose == purpose;
+  };
+  const auto lanes = std::count_if(tvls_.begin(), tvls_.end(), is_one);
+  if (lanes == 0)
+    return level == kNoLevel ? std::nullopt : pick_tvl(tenant, kNoLevel, qpn, purpose);
+  auto nth = qpn.value % static_cast<std::uint32_t>(lanes);
+  const auto row = std::find_if(tvls_.begin(), tvls_.end(),
+                                [&](const Tvl& t) { return is_one(t) && nth-- == 0; });
+  return TvlId(static_cast<std::uint16_t>(row - tvls_.begin()));
 }
 
 }  // namespace softhca::schedule

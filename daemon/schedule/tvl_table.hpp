@@ -1,9 +1,10 @@
 // Transmit virtual lanes (TVLs): whose they are, their weight, kick-list length and credits
-// (mechanisms A1, A2, A9).
+// (mechanisms A1, A2, A3, A9). TVLs may be added, changed and removed while others are at work.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
@@ -18,6 +19,7 @@ enum class TvlPurpose : std::uint8_t { kCommands, kDedicated };
 
 struct TvlConfig {
   TenantId tenant;
+  LevelId level = kNoLevel;  ///< kNoLevel: of all those levels of the tenant that have none
   TvlPurpose purpose = TvlPurpose::kCommands;
   std::uint32_t weight = 1;                 ///< starts per round, relative to the others
   std::uint32_t max_kick_list = 0;          ///< commands that may wait for their start
@@ -28,10 +30,14 @@ struct TvlConfig {
 
 /// Row of the table. Its gauges may be read on any thread.
 struct Tvl {
+  bool used = false;
+  bool closing = false;  ///< takes no more queue pairs
   TenantId tenant;
+  LevelId level = kNoLevel;
   TvlPurpose purpose = TvlPurpose::kCommands;
   std::uint32_t weight = 1;
   std::uint32_t max_kick_list = 0;
+  std::uint32_t queue_pairs = 0;  ///< that are on it
   Quota execution;
   Quota completion;
 };
@@ -40,25 +46,41 @@ class TvlTable {
  public:
   struct Config {
     std::uint16_t max_tvls = 0;
-    std::uint16_t max_tenants = 0;
-    std::uint32_t execution_credits = 0;   ///< of the adapter: guaranteed and shared together
+    /// Of the adapter: guaranteed and shared together. The guarantees of dedicated TVLs come on
+    /// top.
+    std::uint32_t execution_credits = 0;
     std::uint32_t completion_credits = 0;  ///< likewise
   };
 
   /// Allocates everything; set-up only.
   explicit TvlTable(const Config& config);
 
-  /// Set-up. Errors: table full, a guarantee exceeds what is unallocated (ENOSPC); tenant out of
-  /// range, weight or kick-list length 0, a hard cap of no credit at all (EINVAL).
+  // --- set-up and live changes, between polls
+
+  /// Errors: table full, a guarantee exceeds what is unallocated (ENOSPC); weight or kick-list
+  /// length 0, a hard cap of no credit at all (EINVAL).
   Expected<TvlId> add(const TvlConfig& config);
+  /// Gives it the weight, kick-list length, guarantees and access to the shared rest of `config`,
+  /// all or none. What is in use beyond a smaller guarantee is draining. Errors as add(), and: no
+  /// such TVL (ENOENT). To be followed by KickArbitrator::refresh().
+  Outcome change(TvlId id, const TvlConfig& config);
+  /// First step of a removal: no more queue pairs, no own credits; those on it finish with shared
+  /// ones. Errors: no such TVL (ENOENT). To be followed by KickArbitrator::refresh().
+  Outcome close(TvlId id);
+  /// Errors: no such TVL (ENOENT); queue pairs are on it or credits in use (EBUSY).
+  Outcome remove(TvlId id);
 
-  /// The TVL of a queue pair: the queue pairs of a tenant are spread over its TVLs of that purpose,
-  /// and each stays on one as long as none is added. Nothing: the tenant has none.
-  std::optional<TvlId> pick_tvl(TenantId tenant, Qpn qpn,
+  /// The TVL for a new queue pair of a level: the queue pairs are spread over the level's TVLs of
+  /// that purpose, or if it has none, over those that are the tenant's as a whole. Nothing: there
+  /// is none of either kind.
+  std::optional<TvlId> pick_tvl(TenantId tenant, LevelId level, Qpn qpn,
                                 TvlPurpose purpose = TvlPurpose::kCommands) const;
+  /// A queue pair is on the TVL, or is not any more.
+  void attach(TvlId id) { ++tvls_[id.value].queue_pairs; }
+  void detach(TvlId id) { --tvls_[id.value].queue_pairs; }
 
+  /// Rows, those not in use included.
   std::uint16_t size() const { return static_cast<std::uint16_t>(tvls_.size()); }
-  std::uint16_t max_tvls() const { return max_tvls_; }
   Tvl& operator[](TvlId id) { return tvls_[id.value]; }
   const Tvl& operator[](TvlId id) const { return tvls_[id.value]; }
 
@@ -68,15 +90,12 @@ class TvlTable {
   const QuotaPool& completion_pool() const { return completion_; }
 
  private:
-  struct TenantLanes {
-    std::vector<TvlId> of_purpose[2];
-  };
+  Outcome check(const TvlConfig& config, const std::string& who) const;
+  bool known(TvlId id) const { return id.value < tvls_.size() && tvls_[id.value].used; }
 
-  std::uint16_t max_tvls_;
   QuotaPool execution_;
   QuotaPool completion_;
-  std::vector<Tvl> tvls_;  ///< capacity max_tvls_: rows never move
-  std::vector<TenantLanes> tenants_;
+  std::vector<Tvl> tvls_;  ///< rows never move
 };
 
 }  // namespace softhca::schedule

@@ -21,10 +21,14 @@ struct ModelCredits {
   std::vector<std::uint32_t> used;
 
   bool can_take(std::size_t lane, bool may_share) const {
-    if (used[lane] < own[lane]) return true;
-    std::uint32_t rest = total;
-    for (std::size_t i = 0; i < own.size(); ++i) rest -= std::max(own[i], used[i]);
-    return may_share && rest > 0;
+    std::uint32_t in_use = 0;
+    std::uint32_t spoken_for = 0;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      in_use += used[i];
+      spoken_for += std::max(own[i], used[i]);
+    }
+    if (used[lane] < own[lane]) return in_use < total;
+    return may_share && spoken_for < total;
   }
 };
 
@@ -41,7 +45,6 @@ TEST(KickArbitratorModel, StartsExactlyWhenSomeLaneHasACommandAndBothCredits) {
     ModelCredits execution{static_cast<std::uint32_t>(random() % 12), {}, {}};
     ModelCredits completion{static_cast<std::uint32_t>(random() % 16), {}, {}};
     TvlTable table({.max_tvls = lanes,
-                    .max_tenants = 1,
                     .execution_credits = execution.total,
                     .completion_credits = completion.total});
     KickArbitrator arbitrator(table, kPcbs);
@@ -73,7 +76,7 @@ TEST(KickArbitratorModel, StartsExactlyWhenSomeLaneHasACommandAndBothCredits) {
       const std::size_t i = random() % lanes;
       const TvlId tvl(static_cast<std::uint16_t>(i));
       ModelLane& lane = model[i];
-      switch (random() % 6) {
+      switch (random() % 7) {
         case 0:
         case 1: {
           if (free.empty()) break;
@@ -114,6 +117,20 @@ TEST(KickArbitratorModel, StartsExactlyWhenSomeLaneHasACommandAndBothCredits) {
             arbitrator.return_completion(tvl);
           }
           break;
+        case 5: {
+          if (random() % 8 != 0) break;
+          const TvlConfig wanted{.weight = static_cast<std::uint32_t>(1 + random() % 4),
+                                 .max_kick_list = static_cast<std::uint32_t>(lane.max_list),
+                                 .execution_guaranteed = static_cast<std::uint32_t>(random() % 6),
+                                 .completion_guaranteed = static_cast<std::uint32_t>(random() % 6),
+                                 .may_share = random() % 3 != 0};
+          if (!table.change(tvl, wanted)) break;
+          arbitrator.refresh();
+          execution.own[i] = wanted.execution_guaranteed;
+          completion.own[i] = wanted.completion_guaranteed;
+          lane.may_share = wanted.may_share;
+          break;
+        }
         default: {
           if (lane.list.empty() || random() % 4 != 0) break;
           const auto victim = lane.list.begin() + static_cast<long>(random() % lane.list.size());

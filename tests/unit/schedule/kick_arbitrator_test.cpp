@@ -16,10 +16,7 @@ constexpr std::uint32_t kPcbs = 400;
 class Bench {
  public:
   Bench(std::uint32_t execution, std::uint32_t completion)
-      : table({.max_tvls = 8,
-               .max_tenants = 8,
-               .execution_credits = execution,
-               .completion_credits = completion}),
+      : table({.max_tvls = 8, .execution_credits = execution, .completion_credits = completion}),
         arbitrator(table, kPcbs) {}
 
   TvlId add(std::uint32_t weight, std::uint32_t execution, std::uint32_t completion,
@@ -210,6 +207,49 @@ TEST(KickArbitrator, ALaneEmptiedWhileItWaitsIsForgotten) {
   EXPECT_FALSE(bench.arbitrator.next());
   bench.kick(b, 1);
   EXPECT_EQ(bench.arbitrator.next()->pcb, PcbId(2));
+}
+
+TvlConfig guarantees(std::uint32_t execution, std::uint32_t completion, bool may_share = true) {
+  return {.max_kick_list = kPcbs,
+          .execution_guaranteed = execution,
+          .completion_guaranteed = completion,
+          .may_share = may_share};
+}
+
+// Guarantees given while their credits are in use: the lane gets the next ones that come back,
+// before those who share.
+TEST(KickArbitrator, ALaneWhoseGuaranteeIsStillFillingStartsAsCreditsComeBack) {
+  Bench bench(3, 9);
+  const TvlId a = bench.add(1, 0, 0);
+  const TvlId b = bench.add(1, 0, 0);
+  bench.kick(a, 6);
+  EXPECT_EQ(bench.flood(), (std::map<TvlId, int>{{a, 3}}));
+  bench.kick(b, 3);
+  ASSERT_TRUE(bench.table.change(b, guarantees(2, 2)));
+  bench.arbitrator.refresh();
+  EXPECT_EQ(bench.table.execution_pool().overdrawn(), 2u);
+  EXPECT_FALSE(bench.arbitrator.next());
+  EXPECT_FALSE(bench.arbitrator.has_work());
+  for (int i = 0; i < 2; ++i) {
+    bench.finish(a);
+    ASSERT_TRUE(bench.arbitrator.has_work());
+    EXPECT_EQ(bench.flood(), (std::map<TvlId, int>{{b, 1}}));
+  }
+  bench.finish(a);
+  EXPECT_EQ(bench.flood().size(), 1u);
+}
+
+TEST(KickArbitrator, AWaitingLaneLooksAgainWhenItsGuaranteeOrCapChanges) {
+  Bench bench(4, 4);
+  const TvlId a = bench.add(1, 1, 1, false);
+  bench.kick(a, 4);
+  EXPECT_EQ(bench.flood()[a], 1);
+  ASSERT_TRUE(bench.table.change(a, guarantees(2, 2, false)));
+  bench.arbitrator.refresh();
+  EXPECT_EQ(bench.flood()[a], 1);
+  ASSERT_TRUE(bench.table.change(a, guarantees(2, 2, true)));
+  bench.arbitrator.refresh();
+  EXPECT_EQ(bench.flood()[a], 2);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ TvlConfig lane(std::uint16_t tenant, std::uint32_t execution, std::uint32_t comp
 }
 
 TvlTable::Config config() {
-  return {.max_tvls = 4, .max_tenants = 2, .execution_credits = 8, .completion_credits = 16};
+  return {.max_tvls = 4, .execution_credits = 8, .completion_credits = 16};
 }
 
 TEST(TvlTable, RefusesCreditsItDoesNotHaveAndChangesNothing) {
@@ -30,13 +30,11 @@ TEST(TvlTable, RefusesCreditsItDoesNotHaveAndChangesNothing) {
   EXPECT_NE(completion.error().message.find("7 completion credits, 6 of 16"), std::string::npos)
       << completion.error().message;
   EXPECT_EQ(table.execution_pool().unallocated(), 2u);
-  EXPECT_EQ(table.size(), 1u);
-  EXPECT_TRUE(table.add(lane(1, 2, 6)));
+  EXPECT_EQ(*table.add(lane(1, 2, 6)), TvlId(1));
 }
 
 TEST(TvlTable, RefusesConfigurationsThatCannotWork) {
   TvlTable table(config());
-  EXPECT_EQ(table.add(lane(2, 0, 0)).error().code, EINVAL);
   TvlConfig c = lane(0, 0, 0);
   c.weight = 0;
   EXPECT_EQ(table.add(c).error().code, EINVAL);
@@ -60,13 +58,83 @@ TEST(TvlTable, SpreadsQueuePairsOverTheTenantsOwnLanes) {
 
   std::map<TvlId, int> queue_pairs;
   for (std::uint32_t qpn = 100; qpn < 200; ++qpn) {
-    const TvlId tvl = *table.pick_tvl(TenantId(0), Qpn(qpn));
-    EXPECT_EQ(table.pick_tvl(TenantId(0), Qpn(qpn)), tvl);
+    const TvlId tvl = *table.pick_tvl(TenantId(0), kNoLevel, Qpn(qpn));
+    EXPECT_EQ(table.pick_tvl(TenantId(0), kNoLevel, Qpn(qpn)), tvl);
     ++queue_pairs[tvl];
   }
   EXPECT_EQ(queue_pairs, (std::map<TvlId, int>{{first, 50}, {second, 50}}));
-  EXPECT_EQ(table.pick_tvl(TenantId(0), Qpn(101), TvlPurpose::kDedicated), apart);
-  EXPECT_EQ(table.pick_tvl(TenantId(1), Qpn(100)), std::nullopt);
+  EXPECT_EQ(table.pick_tvl(TenantId(0), kNoLevel, Qpn(101), TvlPurpose::kDedicated), apart);
+  EXPECT_EQ(table.pick_tvl(TenantId(1), kNoLevel, Qpn(100)), std::nullopt);
+}
+
+TEST(TvlTable, ALevelUsesItsOwnLanesOrThoseOfTheTenant) {
+  TvlTable table(config());
+  TvlConfig of_level = lane(0, 0, 0);
+  of_level.level = LevelId(3);
+  const TvlId undivided = *table.add(lane(0, 0, 0));
+  const TvlId own = *table.add(of_level);
+  for (std::uint32_t qpn = 0; qpn < 4; ++qpn) {
+    EXPECT_EQ(table.pick_tvl(TenantId(0), LevelId(3), Qpn(qpn)), own);
+    EXPECT_EQ(table.pick_tvl(TenantId(0), LevelId(4), Qpn(qpn)), undivided);
+  }
+  EXPECT_EQ(table.pick_tvl(TenantId(1), LevelId(3), Qpn(0)), std::nullopt);
+}
+
+TEST(TvlTable, ChangesAllOrNothing) {
+  TvlTable table(config());
+  const TvlId id = *table.add(lane(0, 4, 4));
+  ASSERT_TRUE(table.add(lane(1, 2, 2)));
+  TvlConfig wanted = lane(0, 6, 15);
+  EXPECT_EQ(table.change(id, wanted).error().code, ENOSPC);
+  EXPECT_EQ(table[id].execution.guaranteed.value(), 4u);
+  wanted = lane(0, 6, 14);
+  wanted.weight = 5;
+  wanted.max_kick_list = 2;
+  wanted.may_share = false;
+  ASSERT_TRUE(table.change(id, wanted));
+  EXPECT_EQ(table[id].execution.guaranteed.value(), 6u);
+  EXPECT_EQ(table[id].weight, 5u);
+  EXPECT_EQ(table[id].max_kick_list, 2u);
+  EXPECT_FALSE(table[id].completion.may_share);
+  EXPECT_EQ(table.completion_pool().unallocated(), 0u);
+  wanted.weight = 0;
+  EXPECT_EQ(table.change(id, wanted).error().code, EINVAL);
+  EXPECT_EQ(table.change(TvlId(3), lane(0, 0, 0)).error().code, ENOENT);
+}
+
+TEST(TvlTable, LeavesOnceNobodyIsOnIt) {
+  TvlTable table(config());
+  const TvlId id = *table.add(lane(0, 8, 16));
+  const TvlId other = *table.add(lane(0, 0, 0));
+  table.attach(id);
+  ASSERT_TRUE(table.execution_pool().take(table[id].execution));
+  ASSERT_TRUE(table.close(id));
+  EXPECT_EQ(table.pick_tvl(TenantId(0), kNoLevel, Qpn(0)), other);
+  EXPECT_EQ(table.execution_pool().unallocated(), 8u);
+  EXPECT_EQ(table[id].execution.draining.value(), 1u);
+  EXPECT_EQ(table.remove(id).error().code, EBUSY);
+  table.execution_pool().put(table[id].execution);
+  EXPECT_EQ(table.remove(id).error().code, EBUSY);
+  table.detach(id);
+  ASSERT_TRUE(table.remove(id));
+  EXPECT_EQ(table.remove(id).error().code, ENOENT);
+  EXPECT_EQ(*table.add(lane(1, 1, 1)), id);
+}
+
+TEST(TvlTable, DedicatedLanesBringTheirOwnCredits) {
+  TvlTable table(config());
+  TvlConfig dedicated = lane(0, 5, 7);
+  dedicated.purpose = TvlPurpose::kDedicated;
+  const TvlId id = *table.add(dedicated);
+  EXPECT_EQ(table.execution_pool().total(), 13u);
+  EXPECT_EQ(table.execution_pool().unallocated(), 8u);
+  ASSERT_TRUE(table.add(lane(0, 8, 16)));
+  ASSERT_TRUE(table.remove(id));
+  EXPECT_EQ(table.execution_pool().total(), 8u);
+  EXPECT_EQ(table.completion_pool().total(), 16u);
+  dedicated.weight = 0;
+  EXPECT_FALSE(table.add(dedicated));
+  EXPECT_EQ(table.completion_pool().total(), 16u);
 }
 
 }  // namespace
