@@ -24,4 +24,38 @@ enum class Verdict : std::uint8_t {
   kReceiverNotReady,      ///< responder side only: no receive work request
 };
 
+constexpr const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOk:
+      return "ok";
+    case Verdict::kBusy:
+      return "busy";
+    case Verdict::kLocalLength:
+      return "local length error";
+    case Verdict::kLocalQpOperation:
+      return "malformed command";
+    case Verdict::kLocalProtection:
+      return "local protection error";
+    case Verdict::kFlushed:
+      return "flushed";
+    case Verdict::kBadResponse:
+      return "bad response";
+    case Verdict::kLocalAccess:
+      return "local access error";
+    case Verdict::kRemoteInvalidRequest:
+      return "remote invalid request error";
+    case Verdict::kRemoteAccess:
+      return "remote access error";
+    case Verdict::kRemoteOperation:
+      return "remote operation error";
+    case Verdict::kRetryExceeded:
+      return "transport retries exceeded";
+    case Verdict::kRnrRetryExceeded:
+      return "receiver-not-ready retries exceeded";
+    case Verdict::kReceiverNotReady:
+      return "receiver not ready";
+  }
+  return "unknown";
+}
+
 }  // namespace softhca

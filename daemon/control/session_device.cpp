@@ -69,6 +69,7 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   engine_session_ = std::make_unique<engine::Session>(
       SessionId(adapter_.next_session++), tenant_,
       shm::SessionView(session_memory_.base(), vcbs_.count), vcbs_.first);
+  engine_session_->process = static_cast<std::uint32_t>(peer_.pid);
   engine_session_->async_fd = async_.get();
   engine_session_->wake_fd = wake_.get();
   adapter_.worker.run([this](engine::Engine& engine) {

@@ -281,7 +281,8 @@ class Engine {
   void start_provisioning(SharedReceiveQueue& srq);
 
   // engine_states.cpp
-  void fail_later(QueuePair& qp);
+  void fail_later(QueuePair& qp, const char* cause);
+  void report(DaemonEventKind kind, const Session& session, Qpn qpn, const char* cause);
   void flush(QueuePair& qp);
   void flush_receives(QueuePair& qp);
   void discard_commands(QueuePair& qp);

@@ -120,6 +120,8 @@ void Engine::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
   if (verdict != schedule::RingVerdict::kHostile) return;
   session.tenant->counters.hostile_memory.add();
   raise(session, qp->user_handle, EventType::kQpFatal);
+  report(DaemonEventKind::kHostileMemory, session, qpn, "doorbell");
+  qp->failure = "its doorbell held nonsense";
   enter_error(*qp);
 }
 
@@ -128,9 +130,11 @@ void Engine::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
 void Engine::fail_session(Session& session) {
   session.failed = true;
   session.tenant->counters.hostile_memory.add();
+  report(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory");
   for (QueuePair* qp : queue_pairs_) {
     if (qp == nullptr || qp->session != &session || qp->state == QpState::kReset) continue;
     raise(session, qp->user_handle, EventType::kQpFatal);
+    qp->failure = "the memory of its session holds nonsense";
     enter_error(*qp);
   }
 }

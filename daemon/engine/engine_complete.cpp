@@ -80,7 +80,7 @@ void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
     completion.opcode = opcode_of(header.opcode);
     push_completion(*qp.send_cq, completion, false);
   }
-  if (verdict != Verdict::kOk && qp.state != QpState::kError) fail_later(qp);
+  if (verdict != Verdict::kOk && qp.state != QpState::kError) fail_later(qp, name_of(verdict));
   --qp.started;
   release_command(pcb);
   if (qp.started == 0) {
@@ -123,7 +123,8 @@ void Engine::push_completion(CompletionQueue& cq, const shm::Completion& complet
     counters.cq_overflows.add();
     raise(*cq.session, cq.user_handle, EventType::kCqError);
     for (QueuePair* qp : queue_pairs_) {
-      if (qp != nullptr && (qp->send_cq == &cq || qp->receive_cq == &cq)) fail_later(*qp);
+      if (qp != nullptr && (qp->send_cq == &cq || qp->receive_cq == &cq))
+        fail_later(*qp, "its completion queue overflowed");
     }
     return;
   }
@@ -156,6 +157,15 @@ void Engine::complete_receive(QueuePair& qp, const transport::ReceiveCompletion&
   }
   qp.receive_drawn = false;
   push_completion(*qp.receive_cq, out, completion.solicited);
+}
+
+void Engine::report(DaemonEventKind kind, const Session& session, Qpn qpn, const char* cause) {
+  event_log_.add({.time = now_,
+                  .kind = kind,
+                  .tenant = session.tenant->id,
+                  .process = session.process,
+                  .qpn = qpn,
+                  .cause = cause});
 }
 
 void Engine::raise(Session& session, std::uint64_t element, EventType type) {

@@ -373,7 +373,7 @@ Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& 
   peer.ud_responder.reset();
   if (verdict != Verdict::kOk) {
     complete_receive(peer, {.verdict = Verdict::kLocalProtection});
-    fail_later(peer);
+    fail_later(peer, "a datagram did not fit its receive");
     return Verdict::kOk;
   }
   qp.tenant->counters.local_messages.add();

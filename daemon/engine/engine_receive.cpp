@@ -32,6 +32,10 @@ const char* name_of(DaemonEventKind kind) {
       return "srq_watermark";
     case DaemonEventKind::kSrqOffender:
       return "srq_offender";
+    case DaemonEventKind::kQueuePairError:
+      return "queue_pair_error";
+    case DaemonEventKind::kHostileMemory:
+      return "hostile_memory";
   }
   return "unknown";
 }
@@ -85,7 +89,8 @@ shm::Take Engine::draw(QueuePair& qp) {
   if (take == shm::Take::kHostile) {
     qp.tenant->counters.hostile_memory.add();
     raise(*qp.session, qp.user_handle, EventType::kQpFatal);
-    fail_later(qp);
+    report(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "receive ring");
+    fail_later(qp, "its receive ring holds nonsense");
   }
   return take;
 }
@@ -98,6 +103,7 @@ shm::Take Engine::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
     srq.failed = true;
     qp.tenant->counters.hostile_memory.add();
     raise(*srq.session, srq.user_handle, EventType::kSrqError);
+    report(DaemonEventKind::kHostileMemory, *srq.session, qp.qpn, "shared receive ring");
   } else {
     check_limit(srq);
   }
@@ -159,7 +165,7 @@ void Engine::drop_connection(QueuePair& qp, SharedReceiveQueue& srq) {
   qp.tenant->counters.receive.connections_dropped.add();
   report(DaemonEventKind::kSrqConnectionDropped, srq, qp.qpn, srq.provisioner->held_by(qp.member));
   raise(*qp.session, qp.user_handle, EventType::kQpFatal);
-  fail_later(qp);
+  fail_later(qp, "it drew too much from its shared receive queue");
 }
 
 void Engine::report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn,

@@ -57,7 +57,8 @@ void Engine::check_drained(QueuePair& qp) {
 }
 
 /// To the error state as soon as whatever is being done to it is over.
-void Engine::fail_later(QueuePair& qp) {
+void Engine::fail_later(QueuePair& qp, const char* cause) {
+  if (qp.failure == nullptr) qp.failure = cause;
   qp.error_pending = true;
   make_ready(qp);
 }
@@ -70,6 +71,8 @@ void Engine::enter_error(QueuePair& qp) {
     const schedule::QpSlot slot(qp.slot);
     if (!scheduler_.is_open(slot)) scheduler_.open(slot, party_of(qp), qp.send_ring.entries());
     qp.state = QpState::kError;
+    if (qp.failure == nullptr) qp.failure = "its program asked for it";
+    report(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure);
   }
   flush(qp);
   timers_.arm(TimerId(qp.slot), now_ + std::chrono::milliseconds(1));
@@ -124,6 +127,7 @@ void Engine::reset(QueuePair& qp) {
   qp.receive_drawn = false;
   qp.receive_ring.restart();
   qp.error_pending = qp.last_wqe_raised = qp.established_raised = false;
+  qp.failure = nullptr;
   timers_.cancel(TimerId(qp.slot));
   ready_.remove(qp.slot);
   qp.discarding = false;

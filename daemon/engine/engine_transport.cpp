@@ -133,7 +133,7 @@ bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
                           : nullptr;
   if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
     complete_command(qp, PcbId(request.cookie), Verdict::kLocalQpOperation);
-    fail_later(qp);
+    fail_later(qp, name_of(Verdict::kLocalQpOperation));
     return true;
   }
   if (is_local(ah->route.path.destination)) {

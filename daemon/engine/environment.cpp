@@ -17,6 +17,19 @@ EventType event_type(transport::AsyncEvent event) {
   return EventType::kQpFatal;
 }
 
+const char* cause_of(transport::AsyncEvent event) {
+  switch (event) {
+    case transport::AsyncEvent::kInvalidRequest:
+      return "its peer sent an invalid request";
+    case transport::AsyncEvent::kAccessError:
+      return "its peer named memory it may not reach";
+    case transport::AsyncEvent::kCommunicationEstablished:
+    case transport::AsyncEvent::kQpFatal:
+      break;
+  }
+  return "fatal error";
+}
+
 }  // namespace
 
 transport::SendResult QpEnvironment::send(const wire::Headers& h,
@@ -90,7 +103,7 @@ std::optional<std::uint32_t> QpEnvironment::receive_credits() {
 
 void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
   if (event) raise_event(*event);
-  engine_.fail_later(qp_);
+  engine_.fail_later(qp_, event ? cause_of(*event) : "a receive of it failed");
 }
 
 void QpEnvironment::raise_event(transport::AsyncEvent event) {

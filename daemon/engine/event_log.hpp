@@ -17,6 +17,8 @@ enum class DaemonEventKind : std::uint8_t {
   kSrqConnectionDropped,  ///< amount: buffers it holds
   kSrqWatermark,          ///< a queue fell to its low watermark; amount: buffers left
   kSrqOffender,           ///< after kSrqWatermark, highest draw first; amount: buffers it holds
+  kQueuePairError,        ///< it entered the error state; cause: why
+  kHostileMemory,         ///< words no correct provider writes; cause: where
 };
 
 const char* name_of(DaemonEventKind kind);
@@ -30,6 +32,7 @@ struct DaemonEvent {
   std::uint32_t srq = 0;  ///< SharedReceiveQueue::number
   Qpn qpn;                ///< 0: of the queue as a whole
   std::uint32_t amount = 0;
+  const char* cause = "";  ///< static text
 };
 
 class EventLog {

@@ -105,10 +105,14 @@ void Worker::loop() {
   sigset_t all;
   sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  bool worked = false;
+  Time before = read_clock();
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Time now = read_clock();
+    if (worked) busy_.add(static_cast<std::uint64_t>((now - before).count()));
+    before = now;
     polls_.add();
-    const bool worked = engine_.poll(now) | run_task();
+    worked = engine_.poll(now) | run_task();
     if (worked) last_work_ = now;
     if (engine_.parked_sessions() != 0 && now - last_wakeup_look_ >= kWakeupInterval) {
       last_wakeup_look_ = now;

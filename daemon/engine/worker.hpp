@@ -48,6 +48,8 @@ class Worker {
 
   const Counter& polls() const { return polls_; }
   const Counter& sleeps() const { return sleeps_; }
+  /// Nanoseconds in poll steps that had something to do.
+  const Counter& busy() const { return busy_; }
 
  private:
   void loop();
@@ -72,6 +74,7 @@ class Worker {
   Time last_wakeup_look_{};
   Counter polls_;
   Counter sleeps_;
+  Counter busy_;
 };
 
 }  // namespace softhca::engine

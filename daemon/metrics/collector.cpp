@@ -249,6 +249,9 @@ std::vector<prometheus::MetricFamily> Collector::Collect() const {
               static_cast<double>(source_.worker.polls().value()));
   out.counter("softhca_engine_sleeps_total", "Times the engine slept.", {},
               static_cast<double>(source_.worker.sleeps().value()));
+  out.counter("softhca_engine_busy_seconds_total",
+              "Time of the engine in poll steps that had something to do.", {},
+              static_cast<double>(source_.worker.busy().value()) * 1e-9);
   return out.take();
 }
 
