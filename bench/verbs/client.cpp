@@ -42,7 +42,7 @@ double message_rate(Endpoint& endpoint, const TestSpec& spec, double seconds) {
   return static_cast<double>(done) / since(start);
 }
 
-void time_reads(Endpoint& endpoint, const TestSpec& spec, std::vector<double>& times) {
+void time_completions(Endpoint& endpoint, const TestSpec& spec, std::vector<double>& times) {
   ibv_wc completion;
   for (std::uint32_t i = 0; i < spec.iterations; ++i) {
     const auto start = Clock::now();
@@ -62,7 +62,8 @@ class Client {
     std::printf("%s, path MTU %u, %u messages in flight per queue pair\n", device_.name().c_str(),
                 128u << mtu_, plan_.depth);
     if (plan_.rate) run_rates();
-    if (plan_.latency) run_latencies();
+    if (plan_.latency) run_latencies(Measure::kLatency);
+    if (plan_.completion) run_latencies(Measure::kCompletion);
     peer_.send(TestSpec{});
   }
 
@@ -110,30 +111,36 @@ class Client {
     std::fflush(stdout);
   }
 
-  void run_latencies() {
-    std::printf("%-6s %9s %4s %10s %9s %12s %7s\n", "latency", "bytes", "", "p50 us", "p99 us",
-                "memcpy us", "ratio");
+  void run_latencies(Measure measure) {
+    std::printf("%-6s %9s %4s %10s %9s %12s %7s\n",
+                measure == Measure::kLatency ? "latency" : "completion", "bytes", "", "p50 us",
+                "p99 us", "memcpy us", "ratio");
     for (const Operation operation : plan_.operations)
-      for (const std::uint64_t size : plan_.sizes) latency(operation, size);
+      for (const std::uint64_t size : plan_.sizes) latency(measure, operation, size);
   }
 
-  /// One way for send and write (half a round trip), to completion for read.
-  void latency(Operation operation, std::uint64_t size) {
-    const auto iterations =
-        static_cast<std::uint32_t>(std::clamp<std::uint64_t>((256u << 20) / size, 50, 2000));
-    const TestSpec spec{Measure::kLatency,    operation, static_cast<std::uint32_t>(size), 1, 4,
-                        iterations + kWarmUp, mtu_};
+  std::uint32_t iterations_for(std::uint64_t size) const {
+    if (plan_.iterations != 0) return plan_.iterations;
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>((256u << 20) / size, 50, 2000));
+  }
+
+  /// One way for send and write (half a round trip), to completion for read and if that is asked.
+  void latency(Measure measure, Operation operation, std::uint64_t size) {
+    const bool to_completion = measure == Measure::kCompletion || operation == Operation::kRead;
+    const TestSpec spec{measure, operation, static_cast<std::uint32_t>(size),
+                        1,       4,         iterations_for(size) + kWarmUp,
+                        mtu_};
     const double copy = memcpy_seconds(size, 1);
     std::vector<double> times;
     with_endpoint(spec, [&](Endpoint& endpoint) {
-      if (operation == Operation::kRead)
-        time_reads(endpoint, spec, times);
+      if (to_completion)
+        time_completions(endpoint, spec, times);
       else
         play_ping_pong(endpoint, spec, /*first=*/true, &times);
     });
     times.erase(times.begin(), times.begin() + kWarmUp);
     std::sort(times.begin(), times.end());
-    const double scale = operation == Operation::kRead ? 1e6 : 0.5e6;
+    const double scale = to_completion ? 1e6 : 0.5e6;
     const double p50 = times[times.size() / 2] * scale;
     const double p99 = times[times.size() * 99 / 100] * scale;
     std::printf("%-6s %9llu %4s %10.2f %9.2f %12.3f %7.1f\n", name(operation),

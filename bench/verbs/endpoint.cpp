@@ -7,16 +7,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "bench/verbs/queue_pair.hpp"
+
 namespace softhca::bench {
 namespace {
 
 constexpr std::uint32_t kLongestChain = 16;
-
-void check(int error, const char* what) {
-  if (!error) return;
-  errno = error;
-  die(what);
-}
 
 }  // namespace
 
@@ -70,7 +66,7 @@ Endpoint::Endpoint(const Device& device, const TestSpec& spec, Peer& peer)
 
   std::vector<Address> local;
   for (std::uint32_t i = 0; i < spec.queue_pairs; ++i) {
-    qps_.push_back(create_qp());
+    qps_.push_back(create_rc(device, cq_, spec.depth, 2 * spec.depth));
     local.push_back({qps_[i]->qp_num, 100 + i,
                      reinterpret_cast<std::uint64_t>(buffer_.data()) + offset(i) + stride_,
                      mr_->rkey, 0, device.gid()});
@@ -78,59 +74,15 @@ Endpoint::Endpoint(const Device& device, const TestSpec& spec, Peer& peer)
   remote_.resize(spec.queue_pairs);
   peer.send_bytes(local.data(), local.size() * sizeof(Address));
   peer.receive_bytes(remote_.data(), remote_.size() * sizeof(Address));
-  for (std::uint32_t i = 0; i < spec.queue_pairs; ++i) connect(qps_[i], local[i], remote_[i]);
+  for (std::uint32_t i = 0; i < spec.queue_pairs; ++i)
+    connect_rc(qps_[i], device, {remote_[i].qpn, remote_[i].psn, remote_[i].gid}, local[i].psn,
+               static_cast<ibv_mtu>(spec.mtu));
 }
 
 Endpoint::~Endpoint() {
   for (ibv_qp* qp : qps_) ibv_destroy_qp(qp);
   ibv_destroy_cq(cq_);
   ibv_dereg_mr(mr_);
-}
-
-ibv_qp* Endpoint::create_qp() const {
-  ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = cq_;
-  init.qp_type = IBV_QPT_RC;
-  init.cap = {spec_.depth, 2 * spec_.depth, 1, 1, 0};
-  ibv_qp* qp = ibv_create_qp(device_.pd(), &init);
-  if (!qp) die("queue pair");
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-  check(ibv_modify_qp(qp, &attr,
-                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-        "queue pair to INIT");
-  return qp;
-}
-
-void Endpoint::connect(ibv_qp* qp, const Address& local, const Address& remote) const {
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = static_cast<ibv_mtu>(spec_.mtu);
-  attr.dest_qp_num = remote.qpn;
-  attr.rq_psn = remote.psn;
-  attr.max_dest_rd_atomic = 16;
-  attr.min_rnr_timer = 1;
-  attr.ah_attr.is_global = 1;
-  attr.ah_attr.grh.dgid = remote.gid;
-  attr.ah_attr.grh.sgid_index = device_.gid_index();
-  attr.ah_attr.grh.hop_limit = 64;
-  attr.ah_attr.port_num = 1;
-  check(ibv_modify_qp(qp, &attr,
-                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-        "queue pair to RTR");
-  attr.qp_state = IBV_QPS_RTS;
-  attr.sq_psn = local.psn;
-  attr.timeout = 14;
-  attr.retry_cnt = 7;
-  attr.rnr_retry = 7;
-  attr.max_rd_atomic = 16;
-  check(ibv_modify_qp(qp, &attr,
-                      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                          IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-        "queue pair to RTS");
 }
 
 void Endpoint::post(std::uint32_t qp, std::uint32_t count) {

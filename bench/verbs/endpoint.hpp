@@ -81,8 +81,6 @@ class Endpoint {
     ibv_gid gid;
   };
   std::size_t offset(std::uint32_t qp) const { return std::size_t{qp % areas_} * 2 * stride_; }
-  ibv_qp* create_qp() const;
-  void connect(ibv_qp* qp, const Address& local, const Address& remote) const;
 
   const Device& device_;
   TestSpec spec_;

@@ -77,20 +77,23 @@ int run(int argc, char** argv) {
   app.add_option("--qps", plan.queue_pairs, "numbers of queue pairs")
       ->delimiter(',')
       ->check(CLI::Range(1u, 1024u));
-  app.add_option("--measure", measure, "rate, latency or all")
-      ->check(CLI::IsMember({"rate", "latency", "all"}));
+  app.add_option("--measure", measure,
+                 "rate, latency, completion (from post to completion, one at a time) or all")
+      ->check(CLI::IsMember({"rate", "latency", "completion", "all"}));
   app.add_option("--seconds", plan.seconds, "of each rate")->capture_default_str();
   app.add_option("--depth", plan.depth, "messages in flight per queue pair")
       ->capture_default_str()
       ->check(CLI::Range(1u, 4096u));
+  app.add_option("--iterations", plan.iterations, "messages of each latency");
   app.add_option("--mtu", plan.mtu, "path MTU in bytes (default: the largest)");
   CLI11_PARSE(app, argc, argv);
 
   const std::map<std::string, Operation> kOperations = {
       {"send", Operation::kSend}, {"write", Operation::kWrite}, {"read", Operation::kRead}};
   for (const std::string& name : operations) plan.operations.push_back(kOperations.at(name));
-  plan.rate = measure != "latency";
-  plan.latency = measure != "rate";
+  plan.rate = measure == "rate" || measure == "all";
+  plan.latency = measure == "latency" || measure == "all";
+  plan.completion = measure == "completion";
 
   if (options.server) return serve_and_exit(options);
   if (!options.client.empty()) return connect_and_run(options, options.client);

@@ -17,9 +17,10 @@ namespace softhca::bench {
 
 void die(const std::string& what) {
   if (errno)
-    std::fprintf(stderr, "softhca-bench: %s: %s\n", what.c_str(), std::strerror(errno));
+    std::fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what.c_str(),
+                 std::strerror(errno));
   else
-    std::fprintf(stderr, "softhca-bench: %s\n", what.c_str());
+    std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, what.c_str());
   std::exit(1);
 }
 

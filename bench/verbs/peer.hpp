@@ -9,7 +9,7 @@
 namespace softhca::bench {
 
 enum class Operation : std::uint32_t { kSend, kWrite, kRead };
-enum class Measure : std::uint32_t { kEnd, kRate, kLatency };
+enum class Measure : std::uint32_t { kEnd, kRate, kLatency, kCompletion };
 
 /// What the client asks the server to take part in.
 struct TestSpec {
@@ -18,7 +18,7 @@ struct TestSpec {
   std::uint32_t size = 0;  ///< bytes of a message
   std::uint32_t queue_pairs = 1;
   std::uint32_t depth = 1;       ///< messages of a queue pair in flight
-  std::uint32_t iterations = 0;  ///< of a latency test, warm-up included
+  std::uint32_t iterations = 0;  ///< of a latency or completion test, warm-up included
   std::uint32_t mtu = 0;         ///< enum ibv_mtu
 };
 

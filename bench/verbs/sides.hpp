@@ -14,9 +14,11 @@ struct Plan {
   std::vector<std::uint32_t> queue_pairs;
   bool rate = true;
   bool latency = true;
+  bool completion = false;
   double seconds = 0.5;  ///< of each rate
   std::uint32_t depth = 64;
-  std::uint32_t mtu = 0;  ///< bytes; 0: the largest that both sides have
+  std::uint32_t iterations = 0;  ///< of each latency; 0: fewer the longer the message is
+  std::uint32_t mtu = 0;         ///< bytes; 0: the largest that both sides have
 };
 
 /// Takes part in tests until the client is done.

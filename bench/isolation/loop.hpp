@@ -1,0 +1,50 @@
+// Queue pairs of one process, connected to each other in pairs: what an aggressor needs is in one
+// program and one tenant.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/verbs/endpoint.hpp"
+
+namespace softhca::bench {
+
+struct Demand {
+  std::uint32_t queue_pairs = 1;  ///< that send; as many others receive
+  std::uint32_t size = 0;         ///< bytes of a message
+  std::uint32_t depth = 0;        ///< messages of a queue pair in flight
+  std::uint32_t chain = 0;        ///< messages of one post, the last of them signalled
+};
+
+class Loop {
+ public:
+  /// Ends the program on failure.
+  Loop(const Device& device, const Demand& demand);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  /// One chain. REQUIRES: room in the send queue.
+  void post(std::uint32_t qp, ibv_wr_opcode opcode);
+  /// Keeps demand.depth messages of every queue pair in flight for ever. Sleeps in between: with
+  /// deep queues the engine has work meanwhile, and the processor is the victim's.
+  [[noreturn]] void flood();
+
+ private:
+  void fill(std::uint32_t qp);
+  void await_event();
+  std::size_t offset(std::uint32_t qp) const { return std::size_t{qp % areas_} * 2 * demand_.size; }
+
+  const Device& device_;
+  Demand demand_;
+  std::uint32_t areas_;
+  Buffer buffer_;
+  ibv_mr* mr_;
+  ibv_comp_channel* channel_;
+  ibv_cq* cq_;
+  std::vector<ibv_qp*> senders_, receivers_;
+  std::vector<std::uint32_t> in_flight_;  ///< of each sender, messages
+  std::vector<ibv_send_wr> chain_;
+};
+
+}  // namespace softhca::bench

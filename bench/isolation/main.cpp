@@ -1,0 +1,97 @@
+// softhca-aggressor: a tenant that asks for as much as it can of one thing, until it is ended. It
+// prints "running" once it does.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "bench/isolation/loop.hpp"
+#include "bench/verbs/queue_pair.hpp"
+
+namespace softhca::bench {
+namespace {
+
+void say_running() {
+  std::puts("running");
+  std::fflush(stdout);
+}
+
+[[noreturn]] void flood(const Device& device, const Demand& demand) {
+  Loop loop(device, demand);
+  say_running();
+  loop.flood();
+}
+
+/// Memory registered, queue pairs made, connected, used once and destroyed.
+[[noreturn]] void churn(const Device& device, const Demand& demand) {
+  say_running();
+  for (;;) {
+    Loop loop(device, demand);
+    for (std::uint32_t qp = 0; qp < demand.queue_pairs; ++qp) loop.post(qp, IBV_WR_RDMA_WRITE);
+  }
+}
+
+/// Sends for which there is never a receive, tried again for ever at the shortest interval.
+[[noreturn]] void storm(const Device& device, const Demand& demand) {
+  Loop loop(device, demand);
+  for (std::uint32_t qp = 0; qp < demand.queue_pairs; ++qp) loop.post(qp, IBV_WR_SEND);
+  say_running();
+  for (;;) pause();
+}
+
+struct Mode {
+  const char* name;
+  void (*run)(const Device&, const Demand&);
+  Demand demand;
+};
+
+constexpr Mode kModes[] = {
+    {"hog", flood, {1, 1 << 20, 64, 4}},
+    {"doorbells", flood, {16, 64, 1024, 64}},
+    {"churn", churn, {4, 1 << 20, 4, 4}},
+    {"rnr", storm, {64, 64, 4, 4}},
+};
+
+int run(int argc, char** argv) {
+  std::string device_name, mode_name = "hog";
+  int gid_index = 0;
+  Demand asked{0, 0, 0, 0};
+
+  CLI::App app("A tenant that asks for as much as it can of one thing, until it is ended");
+  app.add_option("-d,--device", device_name, "name of the device (default: the first)");
+  app.add_option("-g,--gid", gid_index, "index of the GID")->capture_default_str();
+  app.add_option(
+         "--mode", mode_name,
+         "hog: long writes; doorbells: long chains of short writes; churn: memory and queue "
+         "pairs come and go; rnr: sends without receives")
+      ->check(CLI::IsMember({"hog", "doorbells", "churn", "rnr"}));
+  app.add_option("--qps", asked.queue_pairs, "queue pairs (default: as the mode has it)")
+      ->check(CLI::Range(1u, 1024u));
+  app.add_option("--size", asked.size, "bytes of a message, as 64K (likewise)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(1u, 1u << 30));
+  app.add_option("--depth", asked.depth, "messages of a queue pair in flight (likewise)")
+      ->check(CLI::Range(1u, 16384u));
+  app.add_option("--chain", asked.chain, "messages of one post (likewise)")
+      ->check(CLI::Range(1u, 16384u));
+  CLI11_PARSE(app, argc, argv);
+
+  for (const Mode& mode : kModes) {
+    if (mode.name != mode_name) continue;
+    Demand demand = mode.demand;
+    if (asked.queue_pairs) demand.queue_pairs = asked.queue_pairs;
+    if (asked.size) demand.size = asked.size;
+    if (asked.depth) demand.depth = asked.depth;
+    if (asked.chain) demand.chain = asked.chain;
+    if (demand.chain > demand.depth) die("--chain is longer than --depth");
+    const Device device(device_name, gid_index);
+    mode.run(device, demand);
+  }
+  return 1;  // not reached: the name is one of them, and no mode ends
+}
+
+}  // namespace
+}  // namespace softhca::bench
+
+int main(int argc, char** argv) { return softhca::bench::run(argc, argv); }
