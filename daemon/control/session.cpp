@@ -62,6 +62,8 @@ void Session::remove_from_engine() {
   in_steps(worker, all_of(ahs_),
            [](engine::Engine& engine, Ah& ah) { engine.remove_address_handle(ah.handle); });
   in_steps(worker, all_of(cqs_), [](engine::Engine& engine, Cq& cq) { engine.remove(cq.engine); });
+  in_steps(worker, all_of(srqs_),
+           [](engine::Engine& engine, Srq& srq) { engine.remove(srq.engine); });
   std::vector<std::unique_ptr<memory::Region>> regions;  // to be unmapped by this thread
   in_steps(worker, all_of(mrs_), [&](engine::Engine& engine, Mr& mr) {
     regions.push_back(engine.keys().remove(mr.key));

@@ -30,6 +30,10 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   srq->engine.user_handle = request.user_handle;
   srq->engine.pd = pd->id;
   srq->engine.limit = request.limit;
+  if (tenant_.receive_policy.wanted())  // made here, so that the engine need not
+    srq->engine.provisioner = std::make_unique<receive::Provisioner>(
+        entries, tenant_.receive_policy, tenant_.counters.receive);
+  adapter_.worker.run([&](engine::Engine& engine) { engine.install(srq->engine); });
   ++pd->users;
   out.entries = entries;
   out.max_wr = srq->max_wr;
@@ -68,6 +72,7 @@ int Session::destroy_srq(const RequestBody& body, Reply&) {
   if (found == nullptr) return EINVAL;
   if (found->users != 0) return EBUSY;
   const auto srq = srqs_.remove(request.handle);
+  adapter_.worker.run([&](engine::Engine& engine) { engine.remove(srq->engine); });
   --pds_.find(srq->pd)->users;
   release_ring(srq->ring);
   return 0;

@@ -119,6 +119,26 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   one("softhca_hostile_memory_total", "Shared words no correct provider writes.", c.hostile_memory);
 }
 
+/// Provisioning of shared receive queues (mechanism D).
+void add_receive(Families& out, const engine::Tenant& tenant) {
+  const auto& c = tenant.counters.receive;
+  const auto one = [&](const char* name, const char* help, const Counter& counter) {
+    out.counter(name, help, {{"tenant", tenant.name}}, static_cast<double>(counter.value()));
+  };
+  one("softhca_srq_soft_limit_exceeded_total", "Times a queue pair went over its soft limit.",
+      c.soft_exceeded);
+  one("softhca_srq_hard_limit_refused_total", "Buffers refused to a queue pair at its hard limit.",
+      c.hard_refused);
+  one("softhca_srq_limit_raised_buffers_total", "Buffers by which limits grew.", c.raised);
+  one("softhca_srq_replenished_buffers_total", "Buffers given on credit beyond a limit.",
+      c.replenished);
+  one("softhca_srq_recouped_buffers_total", "Buffers by which limits of idle queue pairs shrank.",
+      c.recouped);
+  one("softhca_srq_connections_dropped_total", "Queue pairs failed to spare others.",
+      c.connections_dropped);
+  one("softhca_srq_watermark_total", "Times a queue fell to its low watermark.", c.watermarks);
+}
+
 void add_objects(Families& out, const Source& source, const engine::Tenant& tenant) {
   const Labels labels{{"tenant", tenant.name}};
   const collect::CollectGroup& group = source.engine.pcbs().group(tenant.group);
@@ -237,6 +257,7 @@ std::vector<prometheus::MetricFamily> Collector::Collect() const {
   for (const auto& tenant : source_.tenants) {
     add_work(out, *tenant);
     add_transport(out, *tenant);
+    add_receive(out, *tenant);
     add_objects(out, source_, *tenant);
     add_limits(out, *tenant);
   }
