@@ -60,7 +60,8 @@ int serve(const resource::Config& config) {
                            .engine = engine,
                            .worker = worker,
                            .tenants = std::move(*tenants),
-                           .vcbs = QuotaPool(config.pools.vcbs)};
+                           .vcbs = QuotaPool(config.pools.vcbs),
+                           .version = SOFTHCA_VERSION};
   adapter.allocate();
   const metrics::Source source{.engine = engine, .worker = worker, .tenants = adapter.tenants};
   auto exporter = metrics::Exporter::start(config.metrics.address, source);

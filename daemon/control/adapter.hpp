@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/control/journal.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/resource/config.hpp"
@@ -20,6 +21,9 @@ struct Adapter {
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
   resource::Accounts totals{};  ///< what all tenants together have taken, up to the pools
   QuotaPool vcbs;               ///< who may have how many (A1, A2); which ones: engine.functions()
+
+  Journal journal{};         ///< what happened lately
+  const char* version = "";  ///< of the program
 
   // Names that are unique in the adapter, never used again.
   std::uint32_t next_pd = 1;

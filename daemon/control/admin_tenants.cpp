@@ -27,6 +27,47 @@ Json limits_of(const resource::Accounts& accounts) {
   return out;
 }
 
+/// What its levels share, and what they have of their own (mechanism A3).
+Json vcbs_of(const engine::Tenant& tenant) {
+  Json out = control::shown(tenant.vcbs);
+  out["refused"] = tenant.vcbs_refused.value();
+  if (tenant.levels.empty()) return out;
+  std::uint64_t guaranteed = tenant.vcbs.guaranteed.value();
+  for (const auto& level : tenant.levels) guaranteed += level->vcbs.guaranteed.value();
+  out["guaranteed"] = guaranteed;
+  out["in_use"] = tenant.all_vcbs_in_use.value();
+  out["high_water"] = tenant.all_vcbs_high_water.value();
+  return out;
+}
+
+Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
+  Json out = Json::array();
+  for (const auto& level : tenant.levels) {
+    const collect::CollectGroup& group = engine.pcbs().group(level->group);
+    Json pcbs = control::shown(group.pcbs);
+    pcbs["refused"] = group.refused.value();
+    Json vcbs = control::shown(level->vcbs);
+    vcbs["refused"] = level->vcbs_refused.value();
+    out.push_back({{"name", level->name},
+                   {"default", level->is_default},
+                   {"leaving", level->leaving},
+                   {"sessions", level->counters.sessions.value()},
+                   {"commands_vcb", level->counters.commands_vcb.value()},
+                   {"commands_doorbell", level->counters.commands_doorbell.value()},
+                   {"send_queue_mode", level->counters.send_queue_mode.value()},
+                   {"vcbs", std::move(vcbs)},
+                   {"pcbs", std::move(pcbs)}});
+  }
+  return out;
+}
+
+/// Empty: of the tenant as a whole.
+std::string level_name(const engine::Tenant& tenant, LevelId id) {
+  for (const auto& level : tenant.levels)
+    if (level->id == id) return level->name;
+  return {};
+}
+
 Json shown(const engine::Tenant& tenant, const engine::Engine& engine) {
   const collect::CollectGroup& group = engine.pcbs().group(tenant.group);
   Json pcbs = control::shown(group.pcbs);
@@ -41,7 +82,7 @@ Json shown(const engine::Tenant& tenant, const engine::Engine& engine) {
           {"leaving", tenant.leaving},
           {"sessions", tenant.counters.sessions.value()},
           {"queue_pairs", tenant.counters.queue_pairs.value()},
-          {"vcbs", control::shown(tenant.vcbs)},
+          {"vcbs", vcbs_of(tenant)},
           {"pcbs", std::move(pcbs)}};
 }
 
@@ -66,6 +107,7 @@ RpcResult AdminView::tenant_show(const Json& params) {
   Json out = shown(*tenant, adapter_.engine);
   out["link"] = adapter_.link_up(*tenant) ? "up" : "down";
   out["path_mtu"] = adapter_.path_mtu(*tenant);
+  out["levels"] = levels_of(*tenant, adapter_.engine);
   out["limits"] = limits_of(tenant->accounts);
   out["tvls"] = lanes_of(*tenant);
   out["processes"] = sessions_of(*tenant);
@@ -80,20 +122,23 @@ Json AdminView::lanes_of(const engine::Tenant& tenant) const {
     if (!tvl.used || tvl.tenant != tenant.id) continue;
     const schedule::LaneCounters& lane = adapter_.engine.arbitrator().counters(TvlId(i));
     const bool dedicated = tvl.purpose == schedule::TvlPurpose::kDedicated;
-    out.push_back({{"tvl", i},
-                   {"purpose", dedicated ? "dedicated" : "commands"},
-                   {"closing", tvl.closing},
-                   {"weight", tvl.weight},
-                   {"execution_credits", control::shown(tvl.execution)},
-                   {"completion_credits", control::shown(tvl.completion)},
-                   {"kick_list",
-                    {{"limit", tvl.max_kick_list},
-                     {"waiting", lane.waiting.value()},
-                     {"high_water", lane.waiting_high_water.value()},
-                     {"refused", lane.refused.value()}}},
-                   {"started", lane.started.value()},
-                   {"execution_waits", lane.execution_waits.value()},
-                   {"completion_waits", lane.completion_waits.value()}});
+    Json entry = {{"tvl", i},
+                  {"purpose", dedicated ? "dedicated" : "commands"},
+                  {"closing", tvl.closing},
+                  {"weight", tvl.weight},
+                  {"execution_credits", control::shown(tvl.execution)},
+                  {"completion_credits", control::shown(tvl.completion)},
+                  {"kick_list",
+                   {{"limit", tvl.max_kick_list},
+                    {"waiting", lane.waiting.value()},
+                    {"high_water", lane.waiting_high_water.value()},
+                    {"refused", lane.refused.value()}}},
+                  {"started", lane.started.value()},
+                  {"execution_waits", lane.execution_waits.value()},
+                  {"completion_waits", lane.completion_waits.value()}};
+    const std::string level = level_name(tenant, tvl.level);
+    if (!level.empty()) entry["level"] = level;
+    out.push_back(std::move(entry));
   }
   return out;
 }
@@ -104,18 +149,20 @@ Json AdminView::sessions_of(const engine::Tenant& tenant) const {
     if (&session->tenant() != &tenant) continue;
     const PeerIdentity& peer = session->peer();
     const Session::Holdings has = session->holdings();
-    out.push_back({{"session", has.id},
-                   {"pid", peer.pid},
-                   {"uid", peer.uid},
-                   {"gid", peer.gid},
-                   {"comm", name_of_process(peer.pid)},
-                   {"vcbs", has.vcbs},
-                   {"queue_pairs", has.queue_pairs},
-                   {"completion_queues", has.completion_queues},
-                   {"shared_receive_queues", has.shared_receive_queues},
-                   {"memory_regions", has.memory_regions},
-                   {"protection_domains", has.protection_domains},
-                   {"address_handles", has.address_handles}});
+    Json entry = {{"session", has.id},
+                  {"pid", peer.pid},
+                  {"uid", peer.uid},
+                  {"gid", peer.gid},
+                  {"comm", name_of_process(peer.pid)},
+                  {"vcbs", has.vcbs},
+                  {"queue_pairs", has.queue_pairs},
+                  {"completion_queues", has.completion_queues},
+                  {"shared_receive_queues", has.shared_receive_queues},
+                  {"memory_regions", has.memory_regions},
+                  {"protection_domains", has.protection_domains},
+                  {"address_handles", has.address_handles}};
+    if (has.level != nullptr) entry["level"] = has.level->name;
+    out.push_back(std::move(entry));
   }
   return out;
 }

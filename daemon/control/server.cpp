@@ -39,6 +39,11 @@ int milliseconds_until(Clock::time_point time) {
 
 }  // namespace
 
+Server::Server(Adapter& adapter)
+    : adapter_(adapter), view_(adapter, [this] { return sessions(); }) {
+  view_.add_to(methods_);
+}
+
 Outcome Server::open() {
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   sigset_t set;
@@ -52,6 +57,7 @@ Outcome Server::open() {
   remove_stale_tenants(adapter_.config.daemon.runtime_dir, names);
   for (const auto& tenant : adapter_.tenants)
     if (auto opened = open_tenant(*tenant); !opened) return opened;
+  if (auto opened = open_admin(); !opened) return opened;
   real_devices_ = real_devices();
   return {};
 }
@@ -95,6 +101,29 @@ Outcome Server::open_tenant(engine::Tenant& tenant) {
   return watch(kept.socket.get(), &kept.watch);
 }
 
+Outcome Server::open_admin() {
+  const resource::SocketConfig& socket = adapter_.config.admin.socket;
+  const std::string path = adapter_.config.daemon.runtime_dir + "/admin.sock";
+  if (auto opened = admin_.open(path, {socket.owner, socket.group, socket.mode}); !opened)
+    return opened;
+  return watch(admin_.fd(), &admin_watch_);
+}
+
+std::vector<const Session*> Server::sessions() const {
+  std::vector<const Session*> out;
+  for (const Entry& entry : sessions_) out.push_back(entry.session.get());
+  return out;
+}
+
+/// For the operator, as long as the process can be asked its name.
+void Server::note(const Session& session, const char* kind, const char* what) {
+  const auto process = static_cast<std::uint32_t>(session.peer().pid);
+  adapter_.journal.add({.kind = kind,
+                        .tenant = session.tenant().name,
+                        .text = "process " + std::to_string(process) + " " + what,
+                        .process = process});
+}
+
 Outcome Server::watch(int fd, Watch* what) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -132,6 +161,9 @@ void Server::handle(const Watch& what, bool& stop) {
       break;
     case Watch::Kind::kProcess:
       end(*what.entry);
+      break;
+    case Watch::Kind::kAdmin:
+      admin_.serve();
       break;
     case Watch::Kind::kSignal: {
       signalfd_siginfo info{};
@@ -191,18 +223,21 @@ void Server::add_session(Listener& listener, UniqueFd socket, const PeerIdentity
   if (!watch(entry.session->socket(), &entry.socket) ||
       !watch(entry.session->pidfd(), &entry.process)) {
     complain(listener, strerror(errno));
-    end(entry);
+    return end(entry);
   }
+  note(*entry.session, "session_opened", "connected");
 }
 
 void Server::complain(Listener& listener, const std::string& why) {
   const auto now = Clock::now();
   if (now < listener.next_complaint) return;
   listener.next_complaint = now + kComplaintInterval;
+  adapter_.journal.add({.kind = "session_refused", .tenant = listener.tenant->name, .text = why});
   spdlog::warn("tenant {}: a connection is refused: {}", listener.tenant->name, why);
 }
 
 void Server::tick() {
+  admin_.tick();
   check_links();
   check_devices();
   for (Listener& listener : listeners_)
@@ -243,6 +278,7 @@ void Server::check_links() {
 void Server::end(Entry& entry) {
   const Session& session = *entry.session;
   spdlog::debug("tenant {}: session of process {} ends", session.tenant().name, session.peer().pid);
+  note(session, "session_closed", "left");
   --entry.listener->connections;
   sessions_.erase(entry.self);
 }

@@ -1,4 +1,4 @@
-// The control thread: tenant sockets, sessions and their ends, signals.
+// The control thread: tenant sockets, sessions and their ends, the admin socket, signals.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,8 @@
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/adapter.hpp"
+#include "daemon/control/admin_socket.hpp"
+#include "daemon/control/admin_view.hpp"
 #include "daemon/control/descriptors.hpp"
 #include "daemon/control/session.hpp"
 
@@ -16,7 +18,10 @@ namespace softhca::control {
 
 class Server {
  public:
-  explicit Server(Adapter& adapter) : adapter_(adapter) {}
+  explicit Server(Adapter& adapter);
+
+  /// What the admin socket offers. Others add to it before open().
+  AdminMethods& admin_methods() { return methods_; }
 
   /// Makes the folder, socket and device tree of every tenant. Errors say which path and why.
   Outcome open();
@@ -28,7 +33,7 @@ class Server {
   struct Entry;
   /// What an epoll event is about.
   struct Watch {
-    enum class Kind { kListener, kSession, kProcess, kSignal } kind;
+    enum class Kind { kListener, kSession, kProcess, kSignal, kAdmin } kind;
     Listener* listener = nullptr;
     Entry* entry = nullptr;
   };
@@ -50,6 +55,9 @@ class Server {
   };
 
   Outcome open_tenant(engine::Tenant& tenant);
+  Outcome open_admin();
+  std::vector<const Session*> sessions() const;
+  void note(const Session& session, const char* kind, const char* what);
   Outcome watch(int fd, Watch* what);
   void accept(Listener& listener);
   void accept_failed(Listener& listener, int error);
@@ -68,9 +76,13 @@ class Server {
   void check_links();
 
   Adapter& adapter_;
+  AdminMethods methods_;
+  AdminView view_;
+  AdminSocket admin_{methods_};
   UniqueFd epoll_;
   UniqueFd signals_;
   Watch signal_watch_{Watch::Kind::kSignal};
+  Watch admin_watch_{Watch::Kind::kAdmin};
   std::list<Listener> listeners_;
   std::list<Entry> sessions_;
   SpareDescriptor spare_;

@@ -54,6 +54,18 @@ Session::~Session() {
   adapter_.give_back_vcbs(tenant_, vcbs_);
 }
 
+Session::Holdings Session::holdings() const {
+  return {.id = engine_session_ ? engine_session_->id.value : 0,
+          .level = engine_session_ ? engine_session_->level : nullptr,
+          .vcbs = vcbs_.count,
+          .protection_domains = pds_.size(),
+          .completion_queues = cqs_.size(),
+          .shared_receive_queues = srqs_.size(),
+          .memory_regions = mrs_.size(),
+          .address_handles = ahs_.size(),
+          .queue_pairs = qps_.size()};
+}
+
 void Session::remove_from_engine() {
   engine::Worker& worker = adapter_.worker;
   std::vector<Qp*> qps;

@@ -50,6 +50,26 @@ class Session {
   const PeerIdentity& peer() const { return peer_; }
   const engine::Tenant& tenant() const { return tenant_; }
 
+  /// How many it has, for the operator.
+  struct Holdings {
+    std::uint32_t id = 0;  ///< of the session; 0: it has not greeted yet
+    const engine::Level* level = nullptr;
+    std::uint32_t vcbs = 0, protection_domains = 0, completion_queues = 0;
+    std::uint32_t shared_receive_queues = 0, memory_regions = 0, address_handles = 0;
+    std::size_t queue_pairs = 0;
+  };
+  Holdings holdings() const;
+  /// f(const engine::QueuePair&) for each; what changes of it belongs to the engine's thread.
+  template <class F>
+  void for_each_qp(F&& f) const {
+    for (const auto& [qpn, qp] : qps_) f(qp->engine);
+  }
+  /// f(handle, engine::SharedReceiveQueue&, max_wr), likewise.
+  template <class F>
+  void for_each_srq(F&& f) const {
+    srqs_.for_each([&](std::uint32_t handle, Srq& srq) { f(handle, srq.engine, srq.max_wr); });
+  }
+
  private:
   using Charge = resource::Charge;
   using Kind = resource::Kind;

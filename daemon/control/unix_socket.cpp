@@ -68,7 +68,8 @@ Outcome check_nobody_listens(const std::string& path) {
   return {};
 }
 
-Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions) {
+Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions,
+                             int type) {
   const auto address = address_of(path);
   if (!address)
     return Error{"socket path " + path + " is longer than 107 bytes: choose a shorter runtime_dir",
@@ -79,7 +80,7 @@ Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& p
   const auto group = resource::group_id(permissions.group);
   if (!group) return group.error();
 
-  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return system_error("socket");
   if (somebody_listens(path)) return in_use(path);
   ::unlink(path.c_str());

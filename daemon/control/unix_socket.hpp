@@ -1,6 +1,7 @@
-// Unix SOCK_SEQPACKET sockets: listening with owner and mode, records with descriptors.
+// Unix sockets: listening with owner and mode; SOCK_SEQPACKET records with descriptors.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -24,7 +25,8 @@ struct SocketPermissions {
 
 /// Makes a listening socket at `path`, replacing one that no process listens on any more.
 /// Errors: path too long, in use by a living daemon, unknown owner or group, permissions.
-Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions);
+Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions,
+                             int type = SOCK_SEQPACKET);
 
 /// Does a process accept connections at `path`? Asked by connecting.
 bool somebody_listens(const std::string& path);

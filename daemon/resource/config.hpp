@@ -132,6 +132,13 @@ struct SocketConfig {
   bool operator==(const SocketConfig&) const = default;
 };
 
+/// Who may open the admin socket, <runtime_dir>/admin.sock.
+struct AdminConfig {
+  SocketConfig socket{.owner = "", .group = "", .mode = 0600};
+
+  bool operator==(const AdminConfig&) const = default;
+};
+
 /// One transmit virtual lane of a tenant. Credits are guarantees.
 struct TvlConfig {
   std::uint32_t weight = 1;  ///< share of the arbitrator's rounds
@@ -160,6 +167,7 @@ struct TenantConfig {
 
 struct Config {
   DaemonConfig daemon;
+  AdminConfig admin;
   MetricsConfig metrics;
   PoolsConfig pools;
   DeviceConfig device;

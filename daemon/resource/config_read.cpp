@@ -241,14 +241,21 @@ PortConfig read_port(const Value& value, Problems& problems) {
   return config;
 }
 
-SocketConfig read_socket(const Value& value, Problems& problems) {
-  SocketConfig config;
-  Reader reader(value, "tenant.socket", problems);
+SocketConfig read_socket(const Value& value, std::string name, SocketConfig config,
+                         Problems& problems) {
+  Reader reader(value, std::move(name), problems);
   reader.string("owner", config.owner);
   reader.string("group", config.group);
   reader.integer("mode", config.mode, 0, 0777, "; write it in octal, as 0o660");
   reader.finish();
   return config;
+}
+
+void read_admin(const Value& value, Problems& problems, AdminConfig& config) {
+  Reader reader(value, "admin", problems);
+  if (const Value* socket = reader.find("socket"))
+    config.socket = read_socket(*socket, "admin.socket", config.socket, problems);
+  reader.finish();
 }
 
 /// The keys that a tenant may give for all its TVLs and a TVL for itself.
@@ -316,7 +323,8 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
   Reader reader(value, "tenant", problems);
   read_name(reader, config.name);
   config.addresses = read_tenant_addresses(reader, problems);
-  if (const Value* socket = reader.find("socket")) config.socket = read_socket(*socket, problems);
+  if (const Value* socket = reader.find("socket"))
+    config.socket = read_socket(*socket, "tenant.socket", config.socket, problems);
   reader.integer("vcbs", config.vcbs, 0, kMost);
   reader.integer("vcbs_per_process", config.vcbs_per_process, 0, kMaxVcbsPerProcess);
   reader.integer("pcbs", config.pcbs, 0, kMost);
@@ -334,6 +342,7 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   Reader reader(document, "", problems);
   ConfigSource source{&document, {}, {}};
   if (const Value* v = reader.find("daemon")) read_daemon(*v, problems, config.daemon);
+  if (const Value* v = reader.find("admin")) read_admin(*v, problems, config.admin);
   if (const Value* v = reader.find("metrics")) read_metrics(*v, problems, config.metrics);
   if (const Value* v = reader.find("pools")) read_pools(*v, problems, config.pools);
   if (const Value* v = reader.find("device")) read_device(*v, problems, config.device);

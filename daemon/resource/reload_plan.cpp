@@ -10,6 +10,7 @@ namespace {
 // Why something cannot be changed while the daemon runs. "" is: it can.
 constexpr const char* kLive = "";
 constexpr const char* kTables = "the tables are laid out when the daemon starts";
+constexpr const char* kAdmin = "the socket is opened at the start";
 constexpr const char* kSockets = "running programs hold paths below it";
 constexpr const char* kThread = "the engine's thread is placed when it starts";
 constexpr const char* kDevice = "running programs have been told of the device";
@@ -133,6 +134,13 @@ class Planner {
     key("park_after_us", from.park_after, to.park_after);
     key("engine_cpu", from.engine_cpu, to.engine_cpu, kThread);
     key("drain_timeout_s", from.drain_timeout, to.drain_timeout);
+    place_ = {"admin"};
+    key("socket.owner", old_.admin.socket.owner, wanted_.admin.socket.owner, kAdmin);
+    key("socket.group", old_.admin.socket.group, wanted_.admin.socket.group, kAdmin);
+    if (old_.admin.socket.mode != wanted_.admin.socket.mode)
+      record("socket.mode", shown(Octal{old_.admin.socket.mode}),
+             shown(Octal{wanted_.admin.socket.mode}), kAdmin);
+    old_.admin = wanted_.admin;
     place_ = {"metrics"};
     key("address", old_.metrics.address, wanted_.metrics.address);
   }
