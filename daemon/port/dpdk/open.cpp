@@ -164,7 +164,7 @@ Outcome look_at_interface(const DeviceArgs& args, DpdkDevice& device, std::uint3
   if (!state) return failure(args, state.error().message, 0);
   kernel_mtu = state->mtu;
   auto wake = WakeSocket::open(state->index);
-  if (!wake) return failure(args, wake.error().message, wake.error().code);
+  if (!wake) return failure(args, wake.error().message, 0);
   device.wake = std::move(*wake);
   return {};
 }
