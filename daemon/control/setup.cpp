@@ -159,6 +159,31 @@ Outcome check_free(const resource::Config& config) {
   return {};
 }
 
+receive::Policy policy_of(const resource::SrqConfig& config) {
+  receive::Policy policy;
+  policy.limits = config.limits;
+  policy.kind = config.kind == resource::SrqLimitKind::kSoft ? receive::LimitKind::kSoft
+                                                             : receive::LimitKind::kHard;
+  switch (config.on_exceed) {
+    case resource::SrqExceed::kRaise:
+      policy.on_exceed = receive::OnExceed::kRaise;
+      break;
+    case resource::SrqExceed::kReplenish:
+      policy.on_exceed = receive::OnExceed::kReplenish;
+      break;
+    case resource::SrqExceed::kDropMessage:
+      policy.on_exceed = receive::OnExceed::kDropMessage;
+      break;
+    case resource::SrqExceed::kDropConnection:
+      policy.on_exceed = receive::OnExceed::kDropConnection;
+      break;
+  }
+  policy.statistical = config.statistical;
+  policy.overcommit = config.overcommit;
+  policy.watermark = config.watermark;
+  return policy;
+}
+
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine) {
   KernelGuards guards;
   if (config.ports.empty()) return guards;
@@ -188,6 +213,7 @@ Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resourc
     tenant->id = id;
     tenant->name = entry.name;
     tenant->group = *group;
+    tenant->receive_policy = policy_of(entry.srq);
     for (const Gid& gid : entry.addresses) tenant->addresses.push_back({gid, port_of(config, gid)});
     engine.add_tenant(*tenant);
     tenants.push_back(std::move(tenant));

@@ -11,6 +11,9 @@
 
 namespace softhca::control {
 
+/// For Engine::set_receive_policy().
+receive::Policy policy_of(const resource::SrqConfig& config);
+
 engine::EngineLimits limits_of(const resource::Config& config);
 
 /// What keeps the kernel from answering RoCE packets of addresses it owns; to be kept as long as

@@ -14,6 +14,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/resource/address.hpp"
 #include "daemon/resource/amounts.hpp"
+#include "daemon/resource/srq_config.hpp"
 
 namespace softhca::resource {
 
@@ -161,6 +162,7 @@ struct TenantConfig {
   bool shared = true;
   std::vector<TvlConfig> tvls;  ///< never empty
   Amounts limits;               ///< what its programs may take; where not given, an equal share
+  SrqConfig srq;
 
   bool operator==(const TenantConfig&) const = default;
 };

@@ -332,6 +332,7 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
   config.tvls = read_tvls(reader, pools, problems);
   config.limits = share;
   read_limits(reader, totals_of(pools), config.limits);
+  if (const Value* srq = reader.find("srq")) config.srq = read_srq(*srq, problems);
   reader.finish();
   return config;
 }

@@ -257,6 +257,8 @@ class Planner {
     key("vcbs_per_process", from.vcbs_per_process, to.vcbs_per_process);
     key("pcbs", from.pcbs, to.pcbs);
     for_each_kind([&](Kind kind) { key(name_of(kind), from.limits[kind], to.limits[kind]); });
+    if (!(from.srq == to.srq)) record("srq", describe(from.srq), describe(to.srq), kLive);
+    from.srq = to.srq;
     compare_tvls(from.tvls, to.tvls);
   }
 
