@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "daemon/base/counter.hpp"
+#include "daemon/base/histogram.hpp"
 #include "daemon/receive/policy.hpp"
 #include "daemon/transport/environment.hpp"
 #include "daemon/wire/frame.hpp"
@@ -21,17 +22,19 @@ struct TenantCounters {
   Counter tx_packets, tx_bytes;  ///< RoCE packets to ports; bytes of transport payload
   Counter rx_packets, rx_bytes;
   Counter local_messages, local_bytes;  ///< moved between queue pairs of this daemon
+  Counter throttled_ns;                 ///< time its rate held it back
+  Histogram arbitration_wait;           ///< ns from kick to start
+  /// Engine work, for whomever, from the look before a command was seen to its successful end.
+  Histogram command_work;
   Counter effort;  ///< engine work on its queue pairs, in bytes of a local copy
   Counter completions, completion_errors;
   Counter events;           ///< completion and asynchronous events
   Counter events_deferred;  ///< the process did not read its channel
   Counter cq_overflows;
-  Counter malformed_commands;  ///< work requests that failed validation
-  Counter bad_checksums;       ///< of them, torn: the checksum does not fit (C5)
-  Counter hostile_memory;      ///< ring or session words no correct provider writes
-
+  Counter malformed_commands;             ///< work requests that failed validation
+  Counter bad_checksums;                  ///< of them, torn: the checksum does not fit (C5)
+  Counter hostile_memory;                 ///< ring or session words no correct provider writes
   receive::ProvisioningCounters receive;  ///< of its shared receive queues
-
   Gauge sessions, queue_pairs, memory_regions;  ///< at present
   Counter registered_bytes;                     ///< at present
   std::array<Counter, static_cast<std::size_t>(transport::Count::kCount)> transport;
@@ -49,7 +52,8 @@ struct LevelCounters {
 enum class FrameDrop : std::uint8_t {
   kUnknownAddress,  ///< destination address of no tenant
   kUnknownQueuePair,
-  kForeignPeer,     ///< addresses are not those of the connection
+  kForeignPeer,     ///< addresses or port are not those of the connection
+  kForeignVlan,     ///< tagged for another network than the port's
   kWrongTransport,  ///< opcode of another transport than the queue pair's
   kPartitionKey,
   kCount,

@@ -29,6 +29,8 @@ const char* name_of(FrameDrop reason) {
       return "unknown_queue_pair";
     case FrameDrop::kForeignPeer:
       return "foreign_peer";
+    case FrameDrop::kForeignVlan:
+      return "foreign_vlan";
     case FrameDrop::kWrongTransport:
       return "wrong_transport";
     case FrameDrop::kPartitionKey:
@@ -41,14 +43,18 @@ const char* name_of(FrameDrop reason) {
 
 Engine::Engine(const EngineLimits& limits, EventSink& events)
     : events_(events),
-      pcbs_(
-          {.pcbs = limits.pcbs, .dedicated = limits.dedicated_pcbs, 
-           .max_groups = static_cast<std::uint16_t>(limits.tenants + limits.levels)}),
+      pcbs_({.pcbs = limits.pcbs,
+             .dedicated = limits.dedicated_pcbs,
+             .max_groups = static_cast<std::uint16_t>(limits.tenants + limits.levels)}),
       functions_(limits.vcbs),
       collector_(pcbs_, functions_),
+      overflow_places_(queue_pairs_),
       scheduler_({.max_queue_pairs = std::bit_ceil(limits.queue_pairs),
                   .max_tenants = static_cast<std::uint16_t>(limits.tenants + limits.levels),
-                  .quantum = 16}),
+                  .quantum = 16,
+                  .doorbells = limits.doorbells},
+                 overflow_places_),
+      dedicated_(limits.tenants + limits.levels),
       tvls_({.max_tvls = limits.tvls,
              .execution_credits = limits.execution_credits,
              .completion_credits = limits.completion_credits}),
@@ -70,7 +76,28 @@ Engine::~Engine() = default;
 
 void Engine::add_tenant(Tenant& tenant) {
   tenants_.push_back(&tenant);
-  for (const Tenant::Address& address : tenant.addresses) local_gids_.insert(address.gid);
+  throttled_.reserve(tenants_.size());
+  find_local_gids();
+}
+
+void Engine::remove_tenant(Tenant& tenant) {
+  std::erase(tenants_, &tenant);
+  std::erase(throttled_, &tenant);
+  find_local_gids();
+}
+
+void Engine::set_addresses(Tenant& tenant, std::vector<Tenant::Address> addresses,
+                           std::vector<Tenant::Address> former) {
+  tenant.addresses = std::move(addresses);
+  tenant.former_addresses = std::move(former);
+  find_local_gids();
+}
+
+void Engine::find_local_gids() {
+  local_gids_.clear();
+  for (const Tenant* tenant : tenants_)
+    for (const auto* list : {&tenant->addresses, &tenant->former_addresses})
+      for (const Tenant::Address& address : *list) local_gids_.insert(address.gid);
 }
 
 Expected<TvlId> Engine::add_tvl(const schedule::TvlConfig& config) {
@@ -143,12 +170,13 @@ void Engine::remember(QueuePair& qp) {
   QpEnvironment env(*this, qp);
   qp.responder.transmit(env, kResponsesAtTheEnd);
   if (const auto answer = qp.responder.last_acknowledgement(env))
-    time_wait_.add({qp.qpn, *answer, qp.route, now_ + kTimeWait});
+    time_wait_.add({qp.qpn, qp.tenant->id, *answer, qp.route, now_ + kTimeWait});
 }
 
 void Engine::remove(QueuePair& qp) {
   remember(qp);
   reset(qp);
+  forget_events(*qp.session, qp.user_handle);
   if (qp.srq != nullptr) {
     if (qp.srq->provisioner) qp.srq->provisioner->leave(qp.member);
     --qp.srq->users;
@@ -160,9 +188,19 @@ void Engine::remove(QueuePair& qp) {
   qp.tenant->counters.queue_pairs.subtract();
 }
 
+/// Those not delivered yet of an object that is going (IBA 11.6.3.2).
+void Engine::forget_events(Session& session, std::uint64_t element) {
+  if (session.events_deferred == 0) return;
+  session.events_deferred -=
+      static_cast<std::uint32_t>(std::erase_if(deferred_events_, [&](const PendingEvent& event) {
+        return event.session == &session && event.element == element;
+      }));
+}
+
 void Engine::remove(CompletionQueue& cq) {
   std::erase(dirty_cqs_, &cq);
   std::erase(deferred_cqs_, &cq);
+  forget_events(*cq.session, cq.user_handle);
 }
 
 std::uint32_t Engine::install(AddressHandle& ah) {
@@ -192,8 +230,10 @@ QueuePair* Engine::find(Qpn qpn) const {
 
 bool Engine::poll(Time now) {
   now_ = now;
+  if (!throttled_.empty()) release_throttled();
   std::size_t work = receive_frames();
   work += collect_commands();
+  work += relieve_doorbells();
   work += fetch_commands();
   work += start_commands();
   work += run_ready();
@@ -212,7 +252,7 @@ void Engine::finish_batch() {
 }
 
 Time Engine::next_deadline() const {
-  Time deadline = std::min(timers_.next_deadline(), deferred_retry_);
+  Time deadline = std::min({timers_.next_deadline(), deferred_retry_, next_release()});
   for (const auto& binding : ports_)
     deadline = std::min(deadline, binding->neighbours->next_deadline());
   return deadline;

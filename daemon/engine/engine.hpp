@@ -5,6 +5,7 @@
 //   engine.cpp            the poll step; installing and removing objects
 //   engine_collect.cpp    sessions: VCBs and doorbells -> PCBs -> kick; send queue mode
 //   engine_schedule.cpp   doorbells -> dedicated PCBs -> kick; the arbitrator starts commands
+//   engine_rate.cpp       tenants held back by their rates
 //   engine_start.cpp      validating a command and handing it to its transport
 //   engine_transport.cpp  driving requesters, responders and their timers
 //   engine_local.cpp      messages between queue pairs of this daemon, in one copy
@@ -34,6 +35,7 @@
 #include "daemon/engine/event_log.hpp"
 #include "daemon/engine/neighbours.hpp"
 #include "daemon/engine/objects.hpp"
+#include "daemon/engine/overflow_places.hpp"
 #include "daemon/engine/time_wait.hpp"
 #include "daemon/memory/key_table.hpp"
 #include "daemon/memory/scatter_list.hpp"
@@ -64,6 +66,7 @@ enum class EventType : std::uint32_t {
   kSendQueueDrained = 5,
   kPortActive = 9,
   kPortError = 10,
+  kGidChange = 18,
   kSrqError = 14,
   kSrqLimitReached = 15,
   kQpLastWqeReached = 16,
@@ -80,6 +83,7 @@ struct EngineLimits {
   std::uint32_t completion_credits = 8192;
   std::uint32_t queue_pairs = 8192;  ///< rounded up to a power of two
   std::uint32_t memory_regions = 65536;
+  schedule::DoorbellConfig doorbells = {};
 };
 
 /// A port and the addresses this daemon has on it.
@@ -96,9 +100,10 @@ class Engine {
  public:
   /// How much is done before others have their turn.
   struct Portion {
-    std::uint64_t effort = 0;  ///< of a poll step, in bytes of a local copy that take as long
-    unsigned packets = 0;      ///< of a queue pair in a row
-    std::uint32_t bytes = 0;   ///< likewise, between queue pairs of this daemon
+    std::uint64_t effort = 0;   ///< of a poll step, in bytes of a local copy that take as long
+    unsigned packets = 0;       ///< of a queue pair in a row
+    std::uint32_t bytes = 0;    ///< likewise, between queue pairs of this daemon
+    bool look_between = false;  ///< after each queue pair, whether a process has posted
   };
 
   Engine(const EngineLimits& limits, EventSink& events);
@@ -112,12 +117,23 @@ class Engine {
   const schedule::TvlTable& tvls() const { return tvls_; }
   const schedule::KickArbitrator& arbitrator() const { return arbitrator_; }
   const schedule::SendQueueScheduler& scheduler() const { return scheduler_; }
+  /// Of a tenant, or of one of its levels (null: of what is not divided into levels).
+  const schedule::DoorbellCounters& doorbells(const Tenant& tenant, const Level* level) const {
+    return scheduler_.counters(level == nullptr ? tenant.id : party_of(level->id));
+  }
   memory::KeyTable& keys() { return keys_; }
   /// As TvlTable::add(), change() and close(); commands that wait see the difference.
   Expected<TvlId> add_tvl(const schedule::TvlConfig& config);
   Outcome change_tvl(TvlId id, const schedule::TvlConfig& config);
   Outcome close_tvl(TvlId id);
   void add_tenant(Tenant& tenant);
+  /// Takes effect with the next command; a debt stays.
+  void set_rate(Tenant& tenant, const schedule::Rate& bytes, const schedule::Rate& messages);
+  /// REQUIRES: it has no sessions.
+  void remove_tenant(Tenant& tenant);
+  /// Changes both lists; former addresses are still ours.
+  void set_addresses(Tenant& tenant, std::vector<Tenant::Address> addresses,
+                     std::vector<Tenant::Address> former);
   void add_port(std::unique_ptr<PortBinding> binding);
   const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
 
@@ -184,10 +200,12 @@ class Engine {
   };
 
   // engine.cpp
+  void find_local_gids();
   void finish_batch();
   void expire(QueuePair& qp);
   void make_ready(QueuePair& qp) { ready_.push(qp.slot, qp.tenant->id); }
   void remember(QueuePair& qp);
+  void forget_events(Session& session, std::uint64_t element);
 
   // engine_collect.cpp
   std::size_t collect_commands();
@@ -196,16 +214,26 @@ class Engine {
   void accept(Session& session, PcbId pcb);
   std::size_t collect_doorbells(Session& session);
   void ring(Session& session, Qpn qpn, std::uint32_t sequence_end);
+  void doorbell_fails(QueuePair& qp);
   void fail_session(Session& session);
   QueuePair* find_owned(const Session& session, std::uint32_t qpn) const;
 
   // engine_schedule.cpp
   std::size_t fetch_commands();
   bool fetch_one(QueuePair& qp, std::uint32_t sequence);
+  std::size_t relieve_doorbells();
+  void watch_dedicated(TenantId party);
+  void dedicated_released(TenantId party);
   TenantId party_of(const QueuePair& qp) const;
+  TenantId party_of(LevelId level) const;
   void room_in_kick_list(QueuePair& qp);
   std::size_t start_commands();
   void prepare(QueuePair& qp, PcbId pcb);
+
+  // engine_rate.cpp
+  void charge_rate(Tenant& tenant, std::uint32_t bytes);
+  void release_throttled();
+  Time next_release() const;
 
   // engine_start.cpp
   void start(PcbId pcb);
@@ -219,6 +247,7 @@ class Engine {
   // engine_transport.cpp
   std::size_t run_ready();
   bool run(QueuePair& qp);
+  bool commands_wait() const;
   bool run_datagrams(QueuePair& qp);
   bool run_datagram(QueuePair& qp, const transport::Request& request);
   void settle(QueuePair& qp);
@@ -256,7 +285,7 @@ class Engine {
   bool answer_late(const wire::ParsedFrame& frame);
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, bool& lost);
   Verdict fill(QueuePair& qp, const transport::PayloadSource& payload, std::span<std::byte> out);
-  bool has_address(const Tenant& tenant, const Gid& gid) const;
+  bool has_address(const Tenant& tenant, const Gid& gid, std::optional<PortId> port = {}) const;
   void run_neighbours();
 
   // engine_complete.cpp
@@ -284,7 +313,7 @@ class Engine {
   void fail_later(QueuePair& qp, const char* cause);
   void report(DaemonEventKind kind, const Session& session, Qpn qpn, const char* cause);
   void flush(QueuePair& qp);
-  void flush_receives(QueuePair& qp);
+  bool flush_receives(QueuePair& qp);
   void discard_commands(QueuePair& qp);
   void check_drained(QueuePair& qp);
 
@@ -305,15 +334,21 @@ class Engine {
   collect::PcbPool pcbs_;
   collect::FunctionTable functions_;
   collect::CollectController collector_;
+  OverflowPlaces overflow_places_;
   schedule::SendQueueScheduler scheduler_;
+  std::vector<schedule::DedicatedWatch> dedicated_;  ///< by party
+  bool dedicated_short_ = false;  ///< a party found none, although it has not got its part
   schedule::TvlTable tvls_;
   schedule::KickArbitrator arbitrator_;
   memory::KeyTable keys_;
   TimerWheel timers_;
   schedule::RunQueue ready_;
-  const Portion* portion_ = nullptr;  ///< of the poll step at hand
-  std::uint64_t effort_ = 0;          ///< work done, in bytes of a local copy
-  Time contended_until_{};            ///< tenants compete for the engine
+  const Portion* portion_ = nullptr;    ///< of the poll step at hand
+  std::uint64_t effort_ = 0;            ///< work done, in bytes of a local copy
+  Time contended_until_{};              ///< tenants compete for the engine
+  Time sparse_until_{};                 ///< and one of them asks for little
+  std::uint64_t look_effort_ = 0;       ///< effort_ when the processes were last looked at
+  std::uint64_t last_look_effort_ = 0;  ///< and the time before
 
   std::uint16_t first_level_party_;       ///< of the send queue scheduler, see party_of()
   std::vector<CommandContext> commands_;  ///< by PCB
@@ -326,6 +361,7 @@ class Engine {
   std::vector<Session*> sessions_;
   std::uint32_t parked_ = 0;
   std::vector<Tenant*> tenants_;
+  std::vector<Tenant*> throttled_;
   std::vector<AddressHandle*> address_handles_;
   std::vector<std::uint32_t> free_handles_;
   std::set<Gid> local_gids_;  ///< asked when an address vector is set, not per packet
@@ -344,6 +380,7 @@ class Engine {
   std::vector<PendingEvent> deferred_events_;  ///< the process did not read its socket
   std::vector<CompletionQueue*> deferred_cqs_;
   Time deferred_retry_ = kNever;
+  Duration deferred_interval_{};  ///< until then, longer when nobody reads
   std::uint16_t ip_identification_ = 0;
   const wire::ParsedFrame* frame_ = nullptr;  ///< packet at hand, for its routing header
 };

@@ -6,10 +6,12 @@
 namespace softhca::engine {
 
 std::size_t Engine::collect_commands() {
+  last_look_effort_ = look_effort_;
+  look_effort_ = effort_;
   std::size_t work = 0;
   for (std::size_t i = 0; i < sessions_.size(); ++i) {
     Session& session = *sessions_[i];
-    if (session.parked || session.failed) continue;
+    if (session.parked || session.failed || session.tenant->throttled()) continue;
     std::size_t taken = 0;
     for (std::uint64_t pending = session.view.pending(); pending != 0; pending &= pending - 1) {
       collect_vcb(session, static_cast<std::uint32_t>(std::countr_zero(pending)));
@@ -117,12 +119,16 @@ void Engine::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
     return;
   }
   const auto verdict = scheduler_.ring(schedule::QpSlot(qp->slot), sequence_end);
-  if (verdict != schedule::RingVerdict::kHostile) return;
-  session.tenant->counters.hostile_memory.add();
-  raise(session, qp->user_handle, EventType::kQpFatal);
-  report(DaemonEventKind::kHostileMemory, session, qpn, "doorbell");
-  qp->failure = "its doorbell held nonsense";
-  enter_error(*qp);
+  if (verdict == schedule::RingVerdict::kHostile) doorbell_fails(*qp);
+}
+
+/// A doorbell, rung or read back from the overflow buffer, says what cannot be.
+void Engine::doorbell_fails(QueuePair& qp) {
+  qp.tenant->counters.hostile_memory.add();
+  raise(*qp.session, qp.user_handle, EventType::kQpFatal);
+  report(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell");
+  qp.failure = "its doorbell held nonsense";
+  enter_error(qp);
 }
 
 /// The session's own words contradict themselves: nothing more is read from it, its queue pairs

@@ -13,6 +13,8 @@ using abi::CompletionStatus;
 
 // A full event socket is tried again this often.
 constexpr Duration kEventRetry = std::chrono::milliseconds(1);
+// The longest wait between two tries while nobody reads.
+constexpr Duration kLongestEventRetry = std::chrono::milliseconds(64);
 // Events a session does not read are kept up to this many, then dropped and counted.
 constexpr std::uint32_t kMaxDeferredEvents = 256;
 // Completion queues tried again in one step, so that full channels hold nobody else up.
@@ -80,7 +82,10 @@ void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
     completion.opcode = opcode_of(header.opcode);
     push_completion(*qp.send_cq, completion, false);
   }
-  if (verdict != Verdict::kOk && qp.state != QpState::kError) fail_later(qp, name_of(verdict));
+  if (verdict == Verdict::kOk)
+    qp.tenant->counters.command_work.add(effort_ - commands_[pcb.value].seen_effort);
+  else if (qp.state != QpState::kError)
+    fail_later(qp, name_of(verdict));
   --qp.started;
   release_command(pcb);
   if (qp.started == 0) {
@@ -96,13 +101,16 @@ void Engine::release_command(PcbId pcb) {
   return_execution(pcb);
   if (command.completion_held) arbitrator_.return_completion(command.tvl);
   const bool dedicated = pcbs_.state(pcb).use == collect::PcbUse::kDedicated;
+  const bool waited = command.dedicated_waits;
+  const Duration held = now_ - command.kicked_at;
   command = CommandContext{};
   pcbs_.free(pcb);
   --qp.commands;
   if (!dedicated) return;
   --qp.fetched;
+  dedicated_[party_of(qp).value].released(waited, held);
   scheduler_.unblock(schedule::QpSlot(qp.slot));
-  scheduler_.unblock_tenant(party_of(qp));
+  dedicated_released(party_of(qp));
 }
 
 void Engine::return_execution(PcbId pcb) {
@@ -110,6 +118,11 @@ void Engine::return_execution(PcbId pcb) {
   if (!command.execution_held) return;
   command.execution_held = false;
   arbitrator_.return_execution(command.tvl);
+  if (pcbs_.state(pcb).use != collect::PcbUse::kDedicated) return;
+  command.dedicated_waits = true;
+  const TenantId party = party_of(*queue_pairs_[command.slot]);
+  dedicated_[party.value].waits();
+  watch_dedicated(party);
 }
 
 void Engine::push_completion(CompletionQueue& cq, const shm::Completion& completion,
@@ -177,7 +190,7 @@ void Engine::raise(Session& session, std::uint64_t element, EventType type) {
   if (session.events_deferred == kMaxDeferredEvents) return;
   ++session.events_deferred;
   deferred_events_.push_back({&session, element, number});
-  deferred_retry_ = std::min(deferred_retry_, now_ + kEventRetry);
+  deferred_retry_ = std::min(deferred_retry_, now_ + std::max(deferred_interval_, kEventRetry));
 }
 
 void Engine::deliver_completion_events() {
@@ -192,12 +205,13 @@ void Engine::deliver_completion_events() {
     cq->session->tenant->counters.events_deferred.add();
     cq->event_deferred = true;
     deferred_cqs_.push_back(cq);
-    deferred_retry_ = std::min(deferred_retry_, now_ + kEventRetry);
+    deferred_retry_ = std::min(deferred_retry_, now_ + std::max(deferred_interval_, kEventRetry));
   }
   dirty_cqs_.clear();
 }
 
 void Engine::retry_deferred_events() {
+  const std::size_t before = deferred_cqs_.size() + deferred_events_.size();
   const auto first = deferred_cqs_.begin();
   const auto tried =
       first + static_cast<std::ptrdiff_t>(std::min(deferred_cqs_.size(), kChannelRetries));
@@ -219,7 +233,11 @@ void Engine::retry_deferred_events() {
     session.events_refused = now_;
     return false;
   });
-  deferred_retry_ = deferred_cqs_.empty() && deferred_events_.empty() ? kNever : now_ + kEventRetry;
+  const std::size_t left = deferred_cqs_.size() + deferred_events_.size();
+  deferred_interval_ = left < before
+                           ? kEventRetry
+                           : std::clamp(2 * deferred_interval_, kEventRetry, kLongestEventRetry);
+  deferred_retry_ = left == 0 ? kNever : now_ + deferred_interval_;
 }
 
 }  // namespace softhca::engine

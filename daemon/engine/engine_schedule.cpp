@@ -1,10 +1,12 @@
-// Send queue scheduler to dedicated PCBs, arbitrator to transport (mechanisms A9, A11, A12, B2).
+// Send queue scheduler to dedicated PCBs, arbitrator to transport; doorbells that overflow
+// (mechanisms A9, A11, A12, B2, B4, B5).
 #include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 namespace {
 
 // Bounds of one poll step, so that no stage keeps the others waiting.
+constexpr std::size_t kReliefsPerStep = 32;
 constexpr std::size_t kTurnsPerStep = 8;
 constexpr std::size_t kStartsPerStep = 64;
 
@@ -12,13 +14,51 @@ constexpr std::size_t kStartsPerStep = 64;
 // many of the tenant's dedicated PCBs the others go on.
 constexpr std::uint32_t kFetchedPerQueuePair = 64;
 
+// Cost of taking a command in and starting it, in bytes of a copy that take as long.
+constexpr std::uint64_t kCommandEffort = 512;
+
 }  // namespace
 
 void Engine::prepare(QueuePair& qp, PcbId pcb) {
   CommandContext& command = commands_[pcb.value];
   command = CommandContext{};
   command.slot = qp.slot;
+  command.kicked_at = now_;
+  command.seen_effort = last_look_effort_;
+  effort_ += kCommandEffort;
   ++qp.commands;
+}
+
+/// Doorbells that are too many go to the overflow buffers, those there is room for come back.
+std::size_t Engine::relieve_doorbells() {
+  scheduler_.sample(now_);
+  std::size_t work = 0;
+  for (; work < kReliefsPerStep; ++work) {
+    const schedule::Relief relief = scheduler_.relieve();
+    if (relief.kind == schedule::Relief::Kind::kNone) break;
+    if (relief.kind == schedule::Relief::Kind::kLost)
+      doorbell_fails(*queue_pairs_[relief.slot.value]);
+  }
+  return work;
+}
+
+/// With hardly a dedicated PCB free and all others waiting for peers, a party keeps no more
+/// doorbells here than it has PCBs for: enough to go on with, and nothing that waits in vain.
+void Engine::watch_dedicated(TenantId party) {
+  const schedule::DedicatedWatch& watch = dedicated_[party.value];
+  const std::uint32_t limit = pcbs_.dedicated_limit();
+  scheduler_.set_bound(party, watch.stuck(scheduler_.config(), limit)
+                                  ? watch.free(limit)
+                                  : schedule::SendQueueScheduler::kNoBound);
+}
+
+/// A dedicated PCB of the party is free again.
+void Engine::dedicated_released(TenantId party) {
+  watch_dedicated(party);
+  scheduler_.unblock_tenant(party);
+  if (!dedicated_short_) return;
+  dedicated_short_ = false;
+  for (std::uint16_t i = 0; i < dedicated_.size(); ++i) scheduler_.unblock_tenant(TenantId(i));
 }
 
 std::size_t Engine::fetch_commands() {
@@ -38,12 +78,18 @@ std::size_t Engine::fetch_commands() {
 
 /// False: an obstacle, which the scheduler has been told of.
 bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
+  if (qp.tenant->throttled()) {
+    scheduler_.block_tenant(party_of(qp));
+    return false;
+  }
   if (qp.fetched >= kFetchedPerQueuePair) {
     scheduler_.block(schedule::QpSlot(qp.slot));
     return false;
   }
   const auto pcb = pcbs_.allocate_dedicated(qp.session->group());
   if (!pcb) {
+    // Its part may be with parties that had a larger one before others came.
+    dedicated_short_ |= dedicated_[party_of(qp).value].free(pcbs_.dedicated_limit()) != 0;
     scheduler_.block_tenant(party_of(qp));
     return false;
   }
@@ -60,6 +106,8 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   buffer.header.sequence = sequence;
   prepare(qp, *pcb);
   ++qp.fetched;
+  dedicated_[party_of(qp).value].taken();
+  watch_dedicated(party_of(qp));
   qp.tenant->counters.commands_doorbell.add();
   if (Level* level = qp.session->level) level->counters.commands_doorbell.add();
   return true;
@@ -69,7 +117,10 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
 /// and a kick list for them that it may run out of.
 TenantId Engine::party_of(const QueuePair& qp) const {
   const LevelId level = qp.session->level_id();
-  if (level == kNoLevel) return qp.tenant->id;
+  return level == kNoLevel ? qp.tenant->id : party_of(level);
+}
+
+TenantId Engine::party_of(LevelId level) const {
   return TenantId(static_cast<std::uint16_t>(first_level_party_ + level.value));
 }
 
@@ -88,6 +139,8 @@ std::size_t Engine::start_commands() {
     CommandContext& command = commands_[next->pcb.value];
     command.tvl = next->tvl;
     command.execution_held = command.completion_held = true;
+    queue_pairs_[command.slot]->tenant->counters.arbitration_wait.add(
+        static_cast<std::uint64_t>((now_ - command.kicked_at).count()));
     start(next->pcb);
   }
   return started;

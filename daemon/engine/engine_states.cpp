@@ -2,6 +2,17 @@
 #include "daemon/engine/environment.hpp"
 
 namespace softhca::engine {
+namespace {
+
+constexpr std::uint32_t kFlushedPerTurn = 64;
+constexpr std::uint64_t kFlushEffort = 256;  ///< in bytes of a copy that take as long
+
+// In the error state receives may still be posted, and nobody rings for them: they are looked for,
+// the less often the longer none came.
+constexpr Duration kFirstFlushInterval = std::chrono::milliseconds(1);
+constexpr Duration kLastFlushInterval = std::chrono::milliseconds(32);
+
+}  // namespace
 
 /// Takes over what modify_qp changed in qp.rc, qp.qkey and the like.
 void Engine::apply_attributes(QueuePair& qp) {
@@ -75,7 +86,6 @@ void Engine::enter_error(QueuePair& qp) {
     report(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure);
   }
   flush(qp);
-  timers_.arm(TimerId(qp.slot), now_ + std::chrono::milliseconds(1));
 }
 
 void Engine::flush(QueuePair& qp) {
@@ -94,7 +104,7 @@ void Engine::flush(QueuePair& qp) {
   qp.ud_responder.flush(env);
   if (qp.receive_drawn) complete_receive(qp, {.verdict = Verdict::kFlushed});
   if (qp.srq == nullptr) {
-    flush_receives(qp);
+    make_ready(qp);  // its receives are flushed in its turns
   } else if (!qp.last_wqe_raised) {
     qp.last_wqe_raised = true;
     raise(*qp.session, qp.user_handle, EventType::kQpLastWqeReached);
@@ -102,12 +112,21 @@ void Engine::flush(QueuePair& qp) {
   qp.error_pending = false;
 }
 
-void Engine::flush_receives(QueuePair& qp) {
-  // Bounded by the ring, so that a consumer that posts as fast as it is flushed holds nobody up.
-  for (std::uint32_t i = 0; i < qp.receive_ring.entries(); ++i) {
-    if (qp.receive_ring.take(qp.receive) != shm::Take::kTaken) return;
+/// In the error state, some receives at a time, so that a consumer that posts as fast as it is
+/// flushed has no more than its turns. True when there may be more; else they are looked for later.
+bool Engine::flush_receives(QueuePair& qp) {
+  if (qp.srq != nullptr) return false;
+  for (std::uint32_t i = 0; i < kFlushedPerTurn; ++i) {
+    if (qp.receive_ring.take(qp.receive) != shm::Take::kTaken) {
+      qp.flush_interval =
+          i != 0 ? kFirstFlushInterval : std::min(2 * qp.flush_interval, kLastFlushInterval);
+      timers_.arm(TimerId(qp.slot), now_ + qp.flush_interval);
+      return false;
+    }
     complete_receive(qp, {.verdict = Verdict::kFlushed});
+    effort_ += kFlushEffort;
   }
+  return true;
 }
 
 /// To RESET: commands and receives under way vanish without completions.

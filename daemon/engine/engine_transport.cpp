@@ -1,4 +1,6 @@
 // Driving the transport state machines: queue pairs with work, packets for them, their timers.
+#include <algorithm>
+
 #include "daemon/engine/environment.hpp"
 
 namespace softhca::engine {
@@ -10,27 +12,30 @@ constexpr std::size_t kDatagramsPerRun = 32;
 // Work of one poll step and of one queue pair in it. A step is what a command that comes meanwhile
 // has to wait for, so steps are short when tenants compete; long ones make larger bursts.
 constexpr Engine::Portion kAlone{.effort = 512 << 10, .packets = 32, .bytes = 128 << 10};
-constexpr Engine::Portion kContended{.effort = 32 << 10, .packets = 4, .bytes = 16 << 10};
+constexpr Engine::Portion kContended{.effort = 128 << 10, .packets = 8, .bytes = 32 << 10};
+// With a tenant that asks for little beside others that ask for much: what it waits for is one copy
+// of this size, since after each the processes are looked at.
+constexpr Engine::Portion kSparse{
+    .effort = 64 << 10, .packets = 1, .bytes = 4 << 10, .look_between = true};
 // Tenants that have competed so recently are expected to go on.
 constexpr Duration kContentionMemory = std::chrono::milliseconds(10);
+// With more processes a look costs more than it saves.
+constexpr std::size_t kMostLookedAt = 64;
 
 // Cost of looking at a queue pair, in bytes of a copy that take as long.
 constexpr std::uint64_t kRunEffort = 1024;
 
-// In the error state receives may still be posted, and nobody rings for them: they are looked for
-// this often, and flushed.
-constexpr Duration kFlushInterval = std::chrono::milliseconds(5);
-
 }  // namespace
 
 std::size_t Engine::run_ready() {
-  portion_ = now_ < contended_until_ ? &kContended : &kAlone;
+  portion_ = now_ < sparse_until_ ? &kSparse : now_ < contended_until_ ? &kContended : &kAlone;
   const std::uint64_t end = effort_ + portion_->effort;
   std::size_t runs = 0;
   for (; runs < kRunsPerStep && effort_ < end; ++runs) {
     if (ready_.contended()) contended_until_ = now_ + kContentionMemory;
     const auto slot = ready_.pop();
     if (!slot) break;
+    if (ready_.overtaken()) sparse_until_ = now_ + kContentionMemory;
     QueuePair& qp = *queue_pairs_[*slot];
     const std::uint64_t before = effort_;
     effort_ += kRunEffort;
@@ -38,8 +43,17 @@ std::size_t Engine::run_ready() {
     ready_.charge(qp.tenant->id, effort_ - before);
     qp.tenant->counters.effort.add(effort_ - before);
     if (more) ready_.push(*slot, qp.tenant->id);
+    if (portion_->look_between && commands_wait()) break;
   }
   return runs;
+}
+
+/// Has a process posted anything since the last look?
+bool Engine::commands_wait() const {
+  if (sessions_.size() > kMostLookedAt) return false;
+  return std::any_of(sessions_.begin(), sessions_.end(), [](const Session* session) {
+    return !session->parked && !session->failed && session->view.pending() != 0;
+  });
 }
 
 /// True when it could go on right away.
@@ -48,6 +62,7 @@ bool Engine::run(QueuePair& qp) {
     enter_error(qp);
     return false;
   }
+  if (qp.state == QpState::kError) return flush_receives(qp);
   QpEnvironment env(*this, qp);
   bool more = false;
   if (qp.type == QpType::kUd) {
@@ -73,13 +88,7 @@ void Engine::settle(QueuePair& qp) {
 }
 
 void Engine::expire(QueuePair& qp) {
-  if (qp.state == QpState::kError) {
-    if (qp.srq != nullptr) return;
-    flush_receives(qp);
-    timers_.arm(TimerId(qp.slot), now_ + kFlushInterval);
-    return;
-  }
-  if (qp.type == QpType::kRc && !qp.local) {
+  if (qp.type == QpType::kRc && !qp.local && qp.state != QpState::kError) {
     QpEnvironment env(*this, qp);
     qp.requester.expire(env, now_);
     settle(qp);

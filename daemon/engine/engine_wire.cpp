@@ -30,6 +30,13 @@ bool is_transport_of(QpType type, wire::Transport transport) {
   return false;
 }
 
+/// Frames of another VLAN are not for this port; a tag of priority only (id 0) is none
+/// (802.1Q 9.6).
+bool is_of_vlan(const wire::ParsedFrame& frame, std::optional<std::uint16_t> vlan) {
+  constexpr std::uint16_t kVlanId = 0xfff;
+  return (frame.ethernet.vlan.value_or(0) & kVlanId) == vlan.value_or(0);
+}
+
 bool is_from_peer(const wire::ParsedFrame& frame, const Route& route) {
   return frame.destination == route.path.source && frame.source == route.path.destination;
 }
@@ -70,6 +77,7 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
   const auto drop = [&](FrameDrop why) {
     binding.drops.frame[static_cast<std::size_t>(why)].add();
   };
+  if (!is_of_vlan(parsed, binding.vlan)) return drop(FrameDrop::kForeignVlan);
   QueuePair* qp = find(parsed.headers.destination);
   if (qp == nullptr) {
     if (!answer_late(parsed)) drop(FrameDrop::kUnknownQueuePair);
@@ -80,16 +88,20 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
   // Full and limited members of the default partition (IBA 10.9.3).
   if ((parsed.headers.pkey & 0x7fff) != 0x7fff) return drop(FrameDrop::kPartitionKey);
   if (qp->type == QpType::kUd) {
-    if (!has_address(*qp->tenant, parsed.destination)) return drop(FrameDrop::kUnknownAddress);
-  } else if (qp->local || (may_receive(qp->state) && !is_from_peer(parsed, qp->route))) {
+    if (!has_address(*qp->tenant, parsed.destination, binding.id))
+      return drop(FrameDrop::kUnknownAddress);
+  } else if (qp->local || (may_receive(qp->state) && (qp->route.path.port != binding.id ||
+                                                      !is_from_peer(parsed, qp->route)))) {
     return drop(FrameDrop::kForeignPeer);
   }
   receive_packet(*qp, parsed);
 }
 
-bool Engine::has_address(const Tenant& tenant, const Gid& gid) const {
-  for (const Tenant::Address& address : tenant.addresses)
-    if (address.gid == gid) return true;
+/// Has the tenant this address, on `port` if one is named?
+bool Engine::has_address(const Tenant& tenant, const Gid& gid, std::optional<PortId> port) const {
+  for (const auto* list : {&tenant.addresses, &tenant.former_addresses})
+    for (const Tenant::Address& address : *list)
+      if (address.gid == gid && (!port || address.port == port)) return true;
   return false;
 }
 

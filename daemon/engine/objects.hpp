@@ -54,9 +54,9 @@ struct Tenant {
   /// Without levels: held by its sessions. With levels: the part that these share, and what they
   /// have drawn from it and beyond. Written by the control thread.
   Quota vcbs;
-  Gauge all_vcbs_in_use;       ///< with those of its levels
-  Gauge all_vcbs_high_water;   ///< most at once
-  Counter vcbs_refused;        ///< VCBs that a session asked for and did not get
+  Gauge all_vcbs_in_use;      ///< with those of its levels
+  Gauge all_vcbs_high_water;  ///< most at once
+  Counter vcbs_refused;       ///< VCBs that a session asked for and did not get
   /// None: the tenant is not divided, all its sessions draw on what it has as a whole.
   std::vector<std::unique_ptr<Level>> levels;
   bool kick_blocked = false;  ///< a queue pair waits for room in the dedicated kick list
@@ -73,7 +73,7 @@ struct Tenant {
   schedule::RateLimiter rate;
   bool throttled() const { return throttled_since != kNever; }
   Time throttled_since = kNever;  ///< its rate is used up: nothing of it is collected
-  resource::Accounts accounts;  ///< what its sessions have taken; written by the control thread
+  resource::Accounts accounts;    ///< what its sessions have taken; written by the control thread
 };
 
 /// One opened device context of a process.
@@ -256,6 +256,7 @@ struct QueuePair {
   std::uint32_t commands = 0;                             ///< prepared and not released
   std::uint32_t fetched = 0;                              ///< of them in dedicated PCBs
   std::uint32_t started = 0;                              ///< of them handed to the transport
+  Duration flush_interval{};                              ///< of receives, in the error state
   bool sqd_notify = false;
   bool error_pending = false;  ///< to be flushed after the current call
   bool releasing = false;      ///< release_held() is at work

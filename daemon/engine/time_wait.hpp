@@ -18,22 +18,25 @@ namespace softhca::engine {
 
 struct TimeWait {
   Qpn qpn;
+  TenantId tenant;
   wire::Headers answer;  ///< the acknowledgement of everything executed
   Route route;
   Time until{};
 };
 
-/// The last so many connections that ended; an older one gives its place away early.
+/// The last so many connections that ended; an older one gives its place away early. A tenant has
+/// at most a quarter of the places, then its own oldest makes room.
 class TimeWaitTable {
  public:
   static constexpr std::size_t kPlaces = 256;
+  static constexpr std::size_t kPlacesOfTenant = kPlaces / 4;
 
   TimeWaitTable() : numbers_(kPlaces), entries_(kPlaces) {}
 
   void add(const TimeWait& entry) {
-    numbers_[next_] = entry.qpn;
-    entries_[next_] = entry;
-    next_ = (next_ + 1) % kPlaces;
+    const std::size_t place = place_for(entry.tenant);
+    numbers_[place] = entry.qpn;
+    entries_[place] = entry;
   }
 
   /// Null when there is none or its time is over. Queue pair number 0 is never found.
@@ -45,6 +48,20 @@ class TimeWaitTable {
   }
 
  private:
+  std::size_t place_for(TenantId tenant) {
+    std::size_t held = 0;
+    std::size_t oldest = kPlaces;
+    for (std::size_t i = 0; i < kPlaces; ++i) {
+      if (numbers_[i] == Qpn() || entries_[i].tenant != tenant) continue;
+      ++held;
+      if (oldest == kPlaces || entries_[i].until < entries_[oldest].until) oldest = i;
+    }
+    if (held >= kPlacesOfTenant) return oldest;
+    const std::size_t place = next_;
+    next_ = (next_ + 1) % kPlaces;
+    return place;
+  }
+
   std::vector<Qpn> numbers_;  ///< beside the entries: a search looks at nothing else
   std::vector<TimeWait> entries_;
   std::size_t next_ = 0;

@@ -42,6 +42,12 @@ class Worker {
   /// any thread but the engine's own.
   void run(const Task& task);
 
+  /// From a task: how eagerly to look for work from now on.
+  void set_idle(bool adaptive, Duration park_after) {
+    options_.adaptive = adaptive;
+    options_.park_after = park_after;
+  }
+
   /// From a task: the session's wake eventfd is to be listened to, or no longer.
   void watch(Session& session);
   void unwatch(Session& session);

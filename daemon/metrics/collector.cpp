@@ -98,6 +98,13 @@ void add_work(Families& out, const engine::Tenant& tenant) {
       c.local_bytes);
   one("softhca_engine_work_bytes_total",
       "Work of the engine on queue pairs, in bytes of a local copy that take as long.", c.effort);
+  out.histogram("softhca_arbitration_wait_seconds", "From a command's kick to its start.", labels,
+                c.arbitration_wait, 256, std::uint64_t{1} << 34, 1e-9);
+  out.summary(
+      "softhca_command_engine_work_bytes",
+      "Work of the engine, for all tenants, from when a command could have been seen to its "
+      "successful end, in bytes of a local copy that take as long.",
+      labels, c.command_work);
   out.counter("softhca_commands_total", "Commands taken, by the way they came.",
               {{"tenant", tenant.name}, {"way", "vcb"}},
               static_cast<double>(c.commands_vcb.value()));
@@ -165,6 +172,26 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
               static_cast<double>(group.refused.value()));
 }
 
+/// Of the tenant, or of one of its levels.
+void add_overflow(Families& out, const Source& source, const engine::Tenant& tenant,
+                  const engine::Level* level) {
+  const schedule::DoorbellCounters& c = source.engine.doorbells(tenant, level);
+  const Labels labels{{"tenant", tenant.name}, {"level", level == nullptr ? "" : level->name}};
+  const auto count = [&](const char* name, const char* help, const Counter& counter) {
+    out.counter(name, help, labels, static_cast<double>(counter.value()));
+  };
+  count("softhca_doorbells_pruned_total", "Doorbells written to the doorbell overflow buffer.",
+        c.pruned);
+  count("softhca_doorbells_recovered_total",
+        "Doorbells read back, each with those that joined it in the overflow buffer.", c.recovered);
+  count("softhca_doorbells_lost_total",
+        "Doorbells read back as something else: the program wrote over them.", c.lost);
+  out.gauge("softhca_doorbell_overflow_in_use",
+            "Queue pairs with a doorbell in the overflow buffer.", labels, c.overflow.value());
+  out.gauge("softhca_doorbell_overflow_high_water", "Most such queue pairs at once.", labels,
+            c.overflow_high_water.value());
+}
+
 /// What the tenant's programs have taken, and what they were refused.
 void add_limits(Families& out, const engine::Tenant& tenant) {
   const resource::Accounts& accounts = tenant.accounts;
@@ -192,14 +219,21 @@ const char* purpose_of(const schedule::Tvl& tvl) {
   return tvl.purpose == schedule::TvlPurpose::kDedicated ? "dedicated" : "commands";
 }
 
+const engine::Tenant* find_tenant(const Source& source, TenantId id) {
+  for (const auto& tenant : source.tenants)
+    if (tenant->id == id) return tenant.get();
+  return nullptr;
+}
+
 void add_lanes(Families& out, const Source& source) {
   const schedule::TvlTable& tvls = source.engine.tvls();
   for (std::uint16_t i = 0; i < tvls.size(); ++i) {
     const schedule::Tvl& tvl = tvls[TvlId(i)];
+    const engine::Tenant* tenant = find_tenant(source, tvl.tenant);
+    if (tenant == nullptr) continue;
     const schedule::LaneCounters& lane = source.engine.arbitrator().counters(TvlId(i));
-    const Labels labels{{"tenant", source.tenants[tvl.tenant.value]->name},
-                        {"tvl", std::to_string(i)},
-                        {"purpose", purpose_of(tvl)}};
+    const Labels labels{
+        {"tenant", tenant->name}, {"tvl", std::to_string(i)}, {"purpose", purpose_of(tvl)}};
     const auto credits = [&](const char* kind, const Quota& quota) {
       Labels with_kind = labels;
       with_kind.emplace_back("kind", kind);
@@ -254,11 +288,14 @@ void add_port(Families& out, const engine::PortBinding& binding) {
 
 std::vector<prometheus::MetricFamily> Collector::Collect() const {
   Families out;
+  const std::lock_guard lock(source_.tenants_changing);
   for (const auto& tenant : source_.tenants) {
     add_work(out, *tenant);
     add_transport(out, *tenant);
     add_receive(out, *tenant);
     add_objects(out, source_, *tenant);
+    add_overflow(out, source_, *tenant, nullptr);
+    for (const auto& level : tenant->levels) add_overflow(out, source_, *tenant, level.get());
     add_limits(out, *tenant);
   }
   add_lanes(out, source_);

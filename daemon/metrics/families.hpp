@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/histogram.hpp"
+
 namespace softhca::metrics {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
@@ -20,6 +22,12 @@ class Families {
   void gauge(const char* name, const char* help, const Labels& labels, double value) {
     add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
   }
+  /// With a bucket for each power of four from `first` to `last`; values are multiplied by `unit`.
+  void histogram(const char* name, const char* help, const Labels& labels,
+                 const Histogram& histogram, std::uint64_t first, std::uint64_t last, double unit);
+  /// Median, 99 % and 99.9 %, since the start.
+  void summary(const char* name, const char* help, const Labels& labels,
+               const Histogram& histogram);
   std::vector<prometheus::MetricFamily> take() { return std::move(families_); }
 
  private:

@@ -33,6 +33,8 @@ class RunQueue {
 
   /// Nobody has work.
   bool empty() const { return queued_ == 0; }
+  /// Tenants of little demand are among the others: one that was new was served ahead of them.
+  bool overtaken() const { return overtaken_; }
   /// More than one tenant is at it.
   bool contended() const {
     const std::uint32_t first = fresh_.empty() ? old_.front() : fresh_.front();
@@ -70,6 +72,7 @@ class RunQueue {
       const std::uint32_t slot = row.queue.pop_front(entries_.data());
       if (slot != kNoIndex) {
         --queued_;
+        overtaken_ = row.fresh && !old_.empty();
         return slot;
       }
       // Out of work: one that was new waits out a round, or it would be new again at once.
@@ -117,6 +120,7 @@ class RunQueue {
   std::vector<Row> rows_;
   TenantList fresh_, old_;
   std::uint32_t queued_ = 0;
+  bool overtaken_ = false;  ///< by what was popped last
 };
 
 }  // namespace softhca::schedule

@@ -1,12 +1,18 @@
 #include "daemon/schedule/send_queue_scheduler.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 namespace softhca::schedule {
 
-SendQueueScheduler::SendQueueScheduler(const SendQueueSchedulerConfig& config)
-    : quantum_(config.quantum), descriptors_(config.max_queue_pairs), tenants_(config.max_tenants) {
+SendQueueScheduler::SendQueueScheduler(const SendQueueSchedulerConfig& config,
+                                       DoorbellOverflow& overflow)
+    : quantum_(config.quantum),
+      config_(config.doorbells),
+      overflow_(overflow),
+      descriptors_(config.max_queue_pairs),
+      tenants_(config.max_tenants) {
   assert(quantum_ > 0);
 }
 
@@ -22,7 +28,11 @@ void SendQueueScheduler::open(QpSlot slot, TenantId tenant, std::uint32_t entrie
 }
 
 void SendQueueScheduler::close(QpSlot slot) {
-  unlink(slot.value);
+  if (!is_open(slot)) return;
+  if (overflowed(slot))
+    forget_overflow(slot.value);
+  else
+    unlink(slot.value);
   descriptors_[slot.value].state = State::kClosed;
 }
 
@@ -40,9 +50,13 @@ RingVerdict SendQueueScheduler::ring(QpSlot slot, std::uint32_t sequence_end) {
     counters.hostile.add();
     return RingVerdict::kHostile;
   }
+  if (overflowed(slot)) return join_overflow(slot, sequence_end);
   counters.accepted.add();
   d.write = sequence_end;
-  if (d.state == State::kIdle) make_ready(slot.value);
+  if (d.state == State::kIdle) {
+    link(slot.value);
+    hold_limit(d.tenant);
+  }
   return RingVerdict::kAccepted;
 }
 
@@ -76,7 +90,7 @@ void SendQueueScheduler::fetched(QpSlot slot, std::uint32_t count) {
   d.kicked += count;
   d.by_vcb = false;
   tenants_[d.tenant.value].counters.fetched.add(count);
-  if (d.read != d.write) return;
+  if (d.read != d.write) return take_turns(slot);
   unlink(slot.value);
   d.state = State::kIdle;
 }
@@ -84,30 +98,44 @@ void SendQueueScheduler::fetched(QpSlot slot, std::uint32_t count) {
 void SendQueueScheduler::started(QpSlot slot) {
   Descriptor& d = descriptors_[slot.value];
   assert(d.kicked > 0);
-  if (--d.kicked == 0 && d.state == State::kHeld) make_ready(slot.value);
+  if (--d.kicked != 0) return;
+  if (d.state == State::kHeld) {
+    leave_list(slot.value);
+    make_ready(slot.value);
+  } else if (d.state == State::kOverflowHeld) {
+    d.state = State::kOverflow;
+    tenants_[d.tenant.value].overflow.push_back(descriptors_.data(), slot.value);
+    update_tenant(d.tenant.value);
+  }
 }
 
 void SendQueueScheduler::block(QpSlot slot) {
   Descriptor& d = descriptors_[slot.value];
-  const bool ready = d.link.linked() && !is_blocked(d);
+  const bool ready = d.state == State::kReady || (d.state == State::kBlocked && !in_period(d));
   if (!ready) return;
-  unlink(slot.value);
+  leave_list(slot.value);
   Tenant& tenant = tenants_[d.tenant.value];
   tenant.blocked.push_back(descriptors_.data(), slot.value);
   d.state = State::kBlocked;
   d.blocked_in = tenant.period;
+  update_tenant(d.tenant.value);
 }
 
 void SendQueueScheduler::unblock(QpSlot slot) {
-  if (!is_blocked(descriptors_[slot.value])) return;
-  unlink(slot.value);
-  make_ready(slot.value);
+  Descriptor& d = descriptors_[slot.value];
+  if (!is_blocked(d)) return;
+  leave_list(slot.value);
+  if (d.state == State::kBlocked) return make_ready(slot.value);
+  d.state = State::kOverflow;
+  tenants_[d.tenant.value].overflow.push_back(descriptors_.data(), slot.value);
+  update_tenant(d.tenant.value);
 }
 
 void SendQueueScheduler::unblock_all(TenantId id) {
   Tenant& tenant = tenants_[id.value];
-  if (tenant.blocked.empty()) return;
+  if (tenant.blocked.empty() && tenant.overflow_blocked.empty()) return;
   tenant.ready.splice_back(descriptors_.data(), tenant.blocked);
+  tenant.overflow.splice_back(descriptors_.data(), tenant.overflow_blocked);
   ++tenant.period;
   update_tenant(id.value);
 }
@@ -122,37 +150,81 @@ void SendQueueScheduler::unblock_tenant(TenantId id) {
   update_tenant(id.value);
 }
 
-/// In the blocked list of its tenant, which has not been unblocked as a whole since.
+bool SendQueueScheduler::in_period(const Descriptor& d) const {
+  return d.blocked_in == tenants_[d.tenant.value].period;
+}
+
+/// In a blocked list of its tenant, which has not been unblocked as a whole since.
 bool SendQueueScheduler::is_blocked(const Descriptor& d) const {
-  return d.state == State::kBlocked && d.blocked_in == tenants_[d.tenant.value].period;
+  return (d.state == State::kBlocked || d.state == State::kOverflowBlocked) && in_period(d);
+}
+
+/// An idle one with a doorbell takes a place.
+void SendQueueScheduler::link(std::uint32_t slot) {
+  Descriptor& d = descriptors_[slot];
+  Tenant& tenant = tenants_[d.tenant.value];
+  ++linked_;
+  ++tenant.linked;
+  d.arrival_class =
+      config_.prune == PrunePolicy::kNewest
+          ? 0
+          : static_cast<std::uint8_t>(std::min<unsigned>(
+                static_cast<unsigned>(std::bit_width(d.pruned)), kArrivalClasses - 1));
+  tenant.arrivals[d.arrival_class].push_back(descriptors_.data(), slot);
+  make_ready(slot);
 }
 
 void SendQueueScheduler::make_ready(std::uint32_t slot) {
   Descriptor& d = descriptors_[slot];
-  if (d.kicked > 0 && d.by_vcb) {
-    d.state = State::kHeld;
-    return;
-  }
-  d.state = State::kReady;
-  tenants_[d.tenant.value].ready.push_back(descriptors_.data(), slot);
+  Tenant& tenant = tenants_[d.tenant.value];
+  const bool held = d.kicked > 0 && d.by_vcb;
+  d.state = held ? State::kHeld : State::kReady;
+  (held ? tenant.held : tenant.ready).push_back(descriptors_.data(), slot);
   update_tenant(d.tenant.value);
 }
 
-void SendQueueScheduler::unlink(std::uint32_t slot) {
+/// Out of the list that its state names, if any.
+void SendQueueScheduler::leave_list(std::uint32_t slot) {
   Descriptor& d = descriptors_[slot];
   if (!d.link.linked()) return;
   Tenant& tenant = tenants_[d.tenant.value];
-  (is_blocked(d) ? tenant.blocked : tenant.ready).remove(descriptors_.data(), slot);
+  DescriptorList* list = nullptr;
+  if (overflowed(QpSlot(slot)))
+    list = is_blocked(d) ? &tenant.overflow_blocked : &tenant.overflow;
+  else if (d.state == State::kHeld)
+    list = &tenant.held;
+  else
+    list = is_blocked(d) ? &tenant.blocked : &tenant.ready;
+  list->remove(descriptors_.data(), slot);
+}
+
+/// Gives its place back, if it has one.
+void SendQueueScheduler::unlink(std::uint32_t slot) {
+  Descriptor& d = descriptors_[slot];
+  if (!d.link.linked()) return;
+  leave_list(slot);
+  Tenant& tenant = tenants_[d.tenant.value];
+  tenant.arrivals[d.arrival_class].remove(descriptors_.data(), slot);
+  --tenant.linked;
+  --linked_;
   update_tenant(d.tenant.value);
 }
 
-/// Keeps the invariant: a tenant is linked exactly when it has a ready queue pair and may go on.
+template <IndexLink SendQueueScheduler::Tenant::*member>
+void SendQueueScheduler::keep(TenantList<member>& list, std::uint32_t tenant, bool wanted) {
+  if ((tenants_[tenant].*member).linked() == wanted) return;
+  wanted ? list.push_back(tenants_.data(), tenant) : list.remove(tenants_.data(), tenant);
+}
+
+/// Keeps the invariant: a tenant stands in each list of the scheduler exactly while it belongs.
 void SendQueueScheduler::update_tenant(std::uint32_t id) {
   Tenant& tenant = tenants_[id];
-  const bool has_turn = !tenant.stopped && !tenant.ready.empty();
-  if (has_turn == tenant.link.linked()) return;
-  has_turn ? tenants_with_work_.push_back(tenants_.data(), id)
-           : tenants_with_work_.remove(tenants_.data(), id);
+  const bool active = tenant.linked != 0 || tenant.counters.overflow.value() != 0;
+  if (active != tenant.active.linked()) active ? ++active_ : --active_;
+  keep(active_tenants_, id, active);
+  keep(tenants_with_work_, id, !tenant.stopped && !tenant.ready.empty());
+  keep(recovering_, id, !tenant.overflow.empty());
+  keep(over_bound_, id, tenant.linked > tenant.bound);
 }
 
 }  // namespace softhca::schedule

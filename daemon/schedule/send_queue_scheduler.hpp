@@ -1,4 +1,4 @@
-// Send queue scheduler: doorbells, and which send queue is read next (mechanisms A5, B1 to B3).
+// Send queue scheduler: doorbells, and which send queue is read next (mechanisms A5, B1 to B5).
 //
 // A doorbell says "the send queue of this pair holds commands up to here", so a later one contains
 // the earlier ones: the scheduler's buffer is one descriptor per queue pair with a read pointer
@@ -9,6 +9,15 @@
 // Order (B3): commands of a queue pair start in sequence whichever way they came. The scheduler
 // counts the commands of a queue pair that have been kicked and not started, and lets it change its
 // way, VCB or doorbell, only when there are none; so the two ways may use different TVLs.
+//
+// Overflow (B4, B5): only so many descriptors may be linked at once. Beyond, a doorbell is pruned:
+// written to the overflow buffer in the tenant's memory, and forgotten here but for the fact that
+// it is there. Further doorbells of that queue pair join it. A queue pair is therefore either
+// linked or overflowed, and nothing of it starts before what overflowed has come back.
+//   - Every tenant that has doorbells anywhere has a share of the places, the same for each. A
+//     tenant within its share is never pruned for others and may always recover.
+//   - Queue pairs that cannot go on do not keep others of their tenant from coming back, and where
+//     those that can are too many they take turns with them: nobody waits for ever.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +27,9 @@
 #include "daemon/base/counter.hpp"
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/types.hpp"
+#include "daemon/schedule/doorbell_overflow.hpp"
 
 namespace softhca::schedule {
-
-/// Index of a queue pair in its engine's table.
-using QpSlot = Id<struct QpSlotTag, std::uint32_t>;
 
 enum class RingVerdict : std::uint8_t {
   kAccepted,  ///< the write pointer moved on
@@ -41,6 +48,19 @@ struct SendQueueSchedulerConfig {
   std::uint32_t max_queue_pairs = 0;
   std::uint16_t max_tenants = 0;
   std::uint32_t quantum = 16;  ///< commands per turn of a queue pair
+  DoorbellConfig doorbells = {};
+};
+
+/// What one step of relieve() did.
+struct Relief {
+  enum class Kind : std::uint8_t {
+    kNone,       ///< there was nothing to do
+    kPruned,     ///< a doorbell went to the overflow buffer
+    kRecovered,  ///< one came back
+    kLost,       ///< `slot`: what was read back is none of its doorbells; it has none now
+  };
+  Kind kind = Kind::kNone;
+  QpSlot slot{0};
 };
 
 /// Counters of one tenant; may be read on any thread.
@@ -48,13 +68,23 @@ struct DoorbellCounters {
   Counter accepted;
   Counter stale;
   Counter hostile;
-  Counter fetched;  ///< commands
+  Counter fetched;            ///< commands
+  Counter pruned;             ///< doorbells written to the overflow buffer
+  Counter recovered;          ///< read back, each with all that joined it there
+  Counter lost;               ///< read back as something else: scribbled on
+  Gauge overflow;             ///< queue pairs with a doorbell in the overflow buffer
+  Gauge overflow_high_water;  ///< most at once
 };
 
 class SendQueueScheduler {
  public:
-  /// Allocates everything; set-up only.
-  explicit SendQueueScheduler(const SendQueueSchedulerConfig& config);
+  static constexpr std::uint32_t kNoBound = 0xffffffff;
+
+  /// Allocates everything; set-up only. `overflow` outlives it.
+  SendQueueScheduler(const SendQueueSchedulerConfig& config, DoorbellOverflow& overflow);
+  /// Thresholds and policy, at any time. REQUIRES: as for DoorbellConfig.
+  void configure(const DoorbellConfig& config) { config_ = config; }
+  const DoorbellConfig& config() const { return config_; }
 
   // --- queue pairs
 
@@ -77,9 +107,9 @@ class SendQueueScheduler {
   /// The next command was kicked from a VCB. REQUIRES: vcb_may_start().
   void vcb_kicked(QpSlot slot);
 
-  /// Whose turn it is; nothing: no queue pair has work that may be fetched. The queue pair and its
-  /// tenant go to the end of their lists. Fetch and kick up to `count` commands, report them with
-  /// fetched(), and if something was in the way say so with block() or block_tenant(), or the
+  /// Whose turn it is; nothing: no queue pair here has work that may be fetched. The queue pair and
+  /// its tenant go to the end of their lists. Fetch and kick up to `count` commands, report them
+  /// with fetched(), and if something was in the way say so with block() or block_tenant(), or the
   /// next turns will be in vain.
   std::optional<Turn> next();
   /// The next `count` commands were fetched and kicked. REQUIRES: they were pending.
@@ -101,9 +131,27 @@ class SendQueueScheduler {
   void block_tenant(TenantId tenant);
   void unblock_tenant(TenantId tenant);
 
+  // --- overflow
+
+  /// One step: prunes what is too much, else recovers a doorbell, oldest first in each tenant and
+  /// the tenants in turn. To be called a bounded number of times in each poll step.
+  Relief relieve();
+  /// This tenant's queue pairs may take so many places, whatever its share; kNoBound: no limit of
+  /// its own. What is more goes with relieve().
+  void set_bound(TenantId tenant, std::uint32_t places);
+  /// Follows the load (adaptive thresholds).
+  void sample(Time now) { threshold_.sample(now, linked_); }
+
   // --- figures
 
-  bool has_work() const { return !tenants_with_work_.empty(); }
+  /// next() or relieve() has something to do.
+  bool has_work() const { return !tenants_with_work_.empty() || may_relieve(); }
+  /// Its doorbells are in the overflow buffer.
+  bool overflowed(QpSlot slot) const { return descriptors_[slot.value].state >= State::kOverflow; }
+  /// Queue pairs with doorbells here; how many there may be.
+  std::uint32_t linked() const { return linked_; }
+  std::uint32_t linked(TenantId tenant) const { return tenants_[tenant.value].linked; }
+  std::uint32_t limit() const;
   /// Commands announced by doorbells and not fetched.
   std::uint32_t pending(QpSlot slot) const {
     return descriptors_[slot.value].write - descriptors_[slot.value].read;
@@ -119,41 +167,88 @@ class SendQueueScheduler {
     kIdle,     ///< no doorbell pending
     kReady,    ///< linked in its tenant's ready list
     kBlocked,  ///< linked in its tenant's blocked list; after unblock_all() in the ready list
-    kHeld,     ///< pending, but VCB commands must start first
+    kHeld,     ///< in its tenant's held list: pending, but VCB commands must start first
+    // Nothing pending here, a doorbell in the overflow buffer:
+    kOverflow,         ///< in its tenant's overflow list
+    kOverflowBlocked,  ///< in the list of these; after unblock_all() in the overflow list
+    kOverflowHeld,     ///< in no list until VCB commands have started
   };
 
   /// Send queue descriptor (B2).
   struct Descriptor {
-    IndexLink link;
+    IndexLink link;     ///< in the list that its state names
+    IndexLink arrival;  ///< linked ones: in Tenant::arrivals
     std::uint32_t read = 0;
     std::uint32_t write = 0;
     std::uint32_t entries = 0;
     std::uint32_t kicked = 0;      ///< kicked and not started, all of one way
-    std::uint32_t blocked_in = 0;  ///< kBlocked: the tenant's blocking period in which it was
+    std::uint32_t blocked_in = 0;  ///< blocked: the tenant's blocking period in which it was
+    std::uint32_t pruned = 0;      ///< how often, since it was opened
     TenantId tenant;
     State state = State::kClosed;
-    bool by_vcb = false;  ///< the way of those kicked
+    std::uint8_t arrival_class = 0;  ///< which of Tenant::arrivals
+    bool by_vcb = false;             ///< the way of those kicked
   };
   using DescriptorList = IndexList<Descriptor, &Descriptor::link>;
+  using ArrivalList = IndexList<Descriptor, &Descriptor::arrival>;
+
+  /// Queue pairs pruned never, once, up to 3, 7, ... times.
+  static constexpr std::uint32_t kArrivalClasses = 8;
 
   struct Tenant {
-    IndexLink link;
-    DescriptorList ready;
-    DescriptorList blocked;
-    std::uint32_t period = 0;  ///< goes up when the blocked list is emptied as a whole
+    IndexLink with_work, active, recovering, over_bound;
+    DescriptorList ready, blocked, held;
+    ArrivalList arrivals[kArrivalClasses];  ///< the linked ones, in the order they were linked
+    DescriptorList overflow;                ///< to be recovered, oldest first
+    DescriptorList overflow_blocked;
+    std::uint32_t linked = 0;
+    std::uint32_t bound = kNoBound;
+    std::uint32_t period = 0;  ///< goes up when the blocked lists are emptied as a whole
     bool stopped = false;      ///< block_tenant()
     DoorbellCounters counters;
   };
+  template <IndexLink Tenant::*member>
+  using TenantList = IndexList<Tenant, member>;
 
+  /// Where the place for a recovered doorbell comes from.
+  enum class Source : std::uint8_t { kNowhere, kFree, kOthers, kOwn };
+
+  bool in_period(const Descriptor& d) const;
   bool is_blocked(const Descriptor& d) const;
+  void link(std::uint32_t slot);
   void make_ready(std::uint32_t slot);
+  void leave_list(std::uint32_t slot);
   void unlink(std::uint32_t slot);
+  template <IndexLink Tenant::*member>
+  void keep(TenantList<member>& list, std::uint32_t tenant, bool wanted);
   void update_tenant(std::uint32_t tenant);
 
+  // send_queue_overflow.cpp
+  RingVerdict join_overflow(QpSlot slot, std::uint32_t sequence_end);
+  void prune(std::uint32_t slot);
+  void forget_overflow(std::uint32_t slot);
+  std::optional<std::uint32_t> read_back(QpSlot slot) const;
+  void hold_limit(TenantId tenant);
+  void take_turns(QpSlot slot);
+  std::uint32_t victim(const Tenant& tenant) const;
+  std::uint32_t most_linked() const;
+  std::uint32_t share() const;
+  Source source_for(const Tenant& tenant) const;
+  bool may_relieve() const;
+  Relief recover(std::uint32_t tenant);
+
   std::uint32_t quantum_;
+  DoorbellConfig config_;
+  DoorbellOverflow& overflow_;
+  EntryThreshold threshold_;
+  std::uint32_t linked_ = 0;
+  std::uint32_t active_ = 0;  ///< tenants with doorbells anywhere
   std::vector<Descriptor> descriptors_;
   std::vector<Tenant> tenants_;
-  IndexList<Tenant, &Tenant::link> tenants_with_work_;
+  TenantList<&Tenant::with_work> tenants_with_work_;
+  TenantList<&Tenant::active> active_tenants_;
+  TenantList<&Tenant::recovering> recovering_;
+  TenantList<&Tenant::over_bound> over_bound_;
 };
 
 }  // namespace softhca::schedule

@@ -239,6 +239,7 @@ TEST_P(RcErrors, ErrorFlushesWhatIsPostedAndWhatIsPostedLater) {
   for (int i = 0; i < 2; ++i) a.post(*pair.qa, {.sge = {buffer.all()}});
   pair.steps(5);  // they wait for a receive
   a.adapter.engine.enter_error(pair.qa->qp);
+  pair.steps(2);
   const auto flushed = pair.ca->poll_all();
   ASSERT_EQ(flushed.size(), 5u);
   std::uint32_t sends = 0;
@@ -259,6 +260,22 @@ TEST_P(RcErrors, ErrorFlushesWhatIsPostedAndWhatIsPostedLater) {
   EXPECT_FALSE(later->is_receive);
   EXPECT_EQ(later->index, 2u);
   EXPECT_EQ(later->status, Status::kFlushError);
+}
+
+/// However many receives wait to be flushed, and however fast new ones come: others have their
+/// turns.
+TEST_P(RcErrors, FlushingTakesTurns) {
+  pair.connect_pair();
+  TestQp& failed = a.make_qp(*pair.ca, a.make_cq(4096), {.receive_entries = 2048});
+  bring_up(a, failed, pair.qb->qp.qpn, address(2));
+  Buffer& buffer = a.make_buffer(8);
+  for (int i = 0; i < 2048; ++i) a.post_receive(failed, {buffer.all()});
+  a.adapter.engine.enter_error(failed.qp);
+  pair.step();
+  const std::uint32_t left = failed.qp.receive_ring.available().value_or(0);
+  EXPECT_GT(left, 0u) << "all in one step";
+  EXPECT_LT(left, 2048u);
+  EXPECT_TRUE(pair.run_until([&] { return failed.qp.receive_ring.available().value_or(1) == 0; }));
 }
 
 TEST_P(RcErrors, ResetForgetsEverythingAndTheQueuePairWorksAgain) {

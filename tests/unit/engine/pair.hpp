@@ -13,8 +13,9 @@ enum class Way { kLocal, kWire };
 /// Tenants `a` (10.0.0.1) and `b` (10.0.0.2), a process of each with a completion queue.
 class Pair : public World {
  public:
-  explicit Pair(Way way, const TenantOptions& options = {}) {
-    Adapter& first = add();
+  explicit Pair(Way way, const TenantOptions& options = {},
+                const EngineLimits& limits = Adapter::small_limits()) {
+    Adapter& first = add(limits);
     if (way == Way::kLocal) {
       first.add_tenant("a", address(1), {}, options);
       first.add_tenant("b", address(2), {}, options);
@@ -23,7 +24,7 @@ class Pair : public World {
       link = left.get();
       first.add_port(std::move(left), address(1));
       first.add_tenant("a", address(1), PortId(0), options);
-      add().add_port(std::move(right), address(2));
+      add(limits).add_port(std::move(right), address(2));
       adapters[1]->add_tenant("b", address(2), PortId(0), options);
     }
     a = std::make_unique<Process>(first, *first.tenants[0]);

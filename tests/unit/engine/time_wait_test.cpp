@@ -56,13 +56,36 @@ TEST(TimeWaitTable, FindsTheNewestAndForgetsTheOldest) {
   const Time now{std::chrono::seconds(1)};
   const Time until = now + std::chrono::seconds(1);
   for (std::uint32_t i = 1; i <= TimeWaitTable::kPlaces + 1; ++i)
-    table.add({.qpn = Qpn(i), .answer = {}, .route = {}, .until = until});
+    table.add({.qpn = Qpn(i),
+               .tenant = TenantId(static_cast<std::uint16_t>(i % 8)),
+               .answer = {},
+               .route = {},
+               .until = until});
   EXPECT_EQ(table.find(Qpn(1), now), nullptr);
   ASSERT_NE(table.find(Qpn(2), now), nullptr);
   EXPECT_EQ(table.find(Qpn(2), now)->qpn, Qpn(2));
   EXPECT_NE(table.find(Qpn(TimeWaitTable::kPlaces + 1), now), nullptr);
   EXPECT_EQ(table.find(Qpn(2), until), nullptr);
   EXPECT_EQ(TimeWaitTable().find(Qpn(0), now), nullptr);
+}
+
+TEST(TimeWaitTable, ATenantTakesItsOwnPlacesFirst) {
+  TimeWaitTable table;
+  const Time now{std::chrono::seconds(1)};
+  const auto add = [&](std::uint32_t qpn, std::uint16_t tenant) {
+    table.add({.qpn = Qpn(qpn),
+               .tenant = TenantId(tenant),
+               .answer = {},
+               .route = {},
+               .until = now + std::chrono::milliseconds(qpn)});
+  };
+  for (std::uint32_t i = 1; i <= 100; ++i) add(i, 0);
+  add(101, 1);
+  for (std::uint32_t i = 102; i <= 2000; ++i) add(i, 0);
+  EXPECT_NE(table.find(Qpn(101), now), nullptr);
+  EXPECT_NE(table.find(Qpn(2000), now), nullptr);
+  EXPECT_NE(table.find(Qpn(2000 - TimeWaitTable::kPlacesOfTenant + 1), now), nullptr);
+  EXPECT_EQ(table.find(Qpn(2000 - TimeWaitTable::kPlacesOfTenant), now), nullptr);
 }
 
 }  // namespace

@@ -113,6 +113,19 @@ TEST_F(RunQueueTest, TellsCompetition) {
   EXPECT_TRUE(queue.contended());
 }
 
+TEST_F(RunQueueTest, TellsWhoIsServedAheadOfOthers) {
+  queue.push(0, kA);
+  queue.pop();
+  EXPECT_FALSE(queue.overtaken());
+  queue.charge(kA, RunQueue::kQuantum);
+  queue.push(0, kA);
+  queue.push(1, kB);
+  queue.pop();  // A has used its turn up: B, which is new
+  EXPECT_TRUE(queue.overtaken());
+  queue.pop();
+  EXPECT_FALSE(queue.overtaken());
+}
+
 TEST_F(RunQueueTest, LosesAndRepeatsNothing) {
   std::mt19937 random(7);
   std::set<std::uint32_t> queued;

@@ -1,6 +1,7 @@
 // Processes post commands at random by VCB and doorbell; kick lists of two TVLs start them at
-// random. Every command must start exactly once and in sequence (B3), and when the scheduler says
-// that nobody has work, nobody that may go on has (a queue pair is never forgotten).
+// random; doorbells overflow and come back, queue pairs close and open. Every command must start
+// exactly once and in sequence (B3), every doorbell is in exactly one of its two places (B4), and
+// whoever may go on does, however many others may not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "daemon/schedule/send_queue_scheduler.hpp"
+#include "tests/unit/schedule/overflow_memory.hpp"
 
 namespace softhca::schedule {
 namespace {
@@ -20,6 +22,7 @@ constexpr std::uint32_t kSlots = 9;
 struct ModelQp {
   std::uint32_t posted = 0;
   std::uint32_t started = 0;
+  std::uint32_t announced = 0;      ///< the furthest end the engine was told of, either way
   std::vector<std::uint32_t> vcbs;  ///< posted by VCB and not seen by the engine
   std::deque<std::uint32_t> by_vcb;
   std::deque<std::uint32_t> by_doorbell;
@@ -28,14 +31,23 @@ struct ModelQp {
 
 class Model {
  public:
-  explicit Model(std::uint32_t seed) : random_(seed) {
-    for (std::uint32_t i = 0; i < kSlots; ++i)
-      scheduler_.open(QpSlot(i), TenantId(static_cast<std::uint16_t>(i % kTenants)), kEntries);
+  /// Places for `entries` queue pairs' doorbells.
+  Model(std::uint32_t seed, std::uint32_t entries)
+      : random_(seed),
+        scheduler_({.max_queue_pairs = kSlots,
+                    .max_tenants = kTenants,
+                    .quantum = 4,
+                    .doorbells = {.entries = entries,
+                                  .threshold = 0,
+                                  .prune = seed % 2 == 0 ? PrunePolicy::kNewest
+                                                         : PrunePolicy::kMostOverflow}},
+                   memory_) {
+    for (std::uint32_t i = 0; i < kSlots; ++i) open(i);
   }
 
   void step() {
     const std::uint32_t i = random_() % kSlots;
-    switch (random_() % 10) {
+    switch (random_() % 12) {
       case 0:
       case 1:
         return post(qps_[i]);
@@ -49,8 +61,21 @@ class Model {
         return turn();
       case 7:
         return obstruct(i);
+      case 8:
+        return relieve();
+      case 9:
+        return random_() % 8 == 0 ? reopen(i) : relieve();
       default:
         return start(i);
+    }
+  }
+
+  /// Everything of queue pairs that may go on runs out, whatever the others hold.
+  void drain_those_that_may() {
+    for (int round = 0; round < 4000; ++round) drain_step();
+    for (std::uint32_t i = 0; i < kSlots; ++i) {
+      if (qps_[i].blocked || stopped_[i % kTenants] || bounds_[i % kTenants] == 0) continue;
+      ASSERT_EQ(qps_[i].started, qps_[i].posted) << i;
     }
   }
 
@@ -59,18 +84,39 @@ class Model {
     for (std::uint16_t t = 0; t < kTenants; ++t) {
       scheduler_.unblock_all(TenantId(t));
       unblock_tenant(t);
+      set_bound(t, SendQueueScheduler::kNoBound);
     }
     for (ModelQp& qp : qps_) qp.blocked = false;
-    for (int round = 0; round < 4000; ++round) {
-      const std::uint32_t i = random_() % kSlots;
-      ring(i);
-      see_vcb(i);
-      turn();
-      start(i);
-      start(i);
+    for (int round = 0; round < 4000; ++round) drain_step();
+    for (std::uint32_t i = 0; i < kSlots; ++i) {
+      ASSERT_EQ(qps_[i].started, qps_[i].posted) << i;
+      ASSERT_FALSE(scheduler_.overflowed(QpSlot(i))) << i;
     }
-    for (std::uint32_t i = 0; i < kSlots; ++i) ASSERT_EQ(qps_[i].started, qps_[i].posted) << i;
     ASSERT_FALSE(scheduler_.has_work());
+    ASSERT_EQ(scheduler_.linked(), 0u);
+  }
+
+  void expect_one_place_for_each() {
+    std::uint32_t linked = 0;
+    for (std::uint32_t i = 0; i < kSlots; ++i) {
+      const QpSlot slot(i);
+      const bool overflowed = scheduler_.overflowed(slot);
+      ASSERT_FALSE(overflowed && scheduler_.pending(slot) != 0) << i;
+      const std::uint32_t end = overflowed
+                                    ? memory_.ends.at(i)
+                                    : scheduler_.next_sequence(slot) + scheduler_.pending(slot);
+      ASSERT_EQ(end, qps_[i].announced) << i;
+      linked += scheduler_.pending(slot) != 0;
+    }
+    ASSERT_EQ(scheduler_.linked(), linked);
+    ASSERT_LE(linked, scheduler_.limit());
+  }
+
+  std::uint64_t pruned() const {
+    std::uint64_t sum = 0;
+    for (std::uint16_t t = 0; t < kTenants; ++t)
+      sum += scheduler_.counters(TenantId(t)).pruned.value();
+    return sum;
   }
 
  private:
@@ -80,8 +126,42 @@ class Model {
     ++qp.posted;
   }
 
-  void ring(std::uint32_t i) {
-    ASSERT_NE(scheduler_.ring(QpSlot(i), qps_[i].posted), RingVerdict::kHostile);
+  void open(std::uint32_t i) {
+    // Near the wrap-around of sequence numbers.
+    const std::uint32_t first = 0u - random_() % 64;
+    scheduler_.open(QpSlot(i), TenantId(static_cast<std::uint16_t>(i % kTenants)), kEntries, first);
+    qps_[i] = ModelQp{};
+    qps_[i].posted = qps_[i].started = qps_[i].announced = first;
+  }
+
+  void reopen(std::uint32_t i) {
+    scheduler_.close(QpSlot(i));
+    memory_.ends.erase(i);
+    open(i);
+  }
+
+  void announce(std::uint32_t i, std::uint32_t end) {
+    ASSERT_NE(scheduler_.ring(QpSlot(i), end), RingVerdict::kHostile);
+    if (ring_distance(end, qps_[i].announced) > 0) qps_[i].announced = end;
+  }
+
+  void ring(std::uint32_t i) { announce(i, qps_[i].posted); }
+
+  void relieve() {
+    const Relief relief = scheduler_.relieve();
+    ASSERT_NE(relief.kind, Relief::Kind::kLost);
+    if (relief.kind == Relief::Kind::kNone) return;
+    ASSERT_EQ(scheduler_.overflowed(relief.slot), relief.kind == Relief::Kind::kPruned);
+  }
+
+  void drain_step() {
+    const std::uint32_t i = random_() % kSlots;
+    ring(i);
+    see_vcb(i);
+    relieve();
+    turn();
+    start(i);
+    start(i);
   }
 
   // The engine looks at one of the VCBs, in any order.
@@ -94,18 +174,19 @@ class Model {
     if (scheduler_.vcb_may_start(QpSlot(i), sequence)) {
       scheduler_.vcb_kicked(QpSlot(i));
       qp.by_vcb.push_back(sequence);
+      qp.announced = sequence + 1;
     } else {
-      ASSERT_NE(scheduler_.ring(QpSlot(i), sequence + 1), RingVerdict::kHostile);
+      announce(i, sequence + 1);
     }
   }
 
   void turn() {
     const auto turn = scheduler_.next();
-    ASSERT_EQ(turn.has_value(), scheduler_.has_work());
     if (!turn) return expect_nobody_is_forgotten();
     ModelQp& qp = qps_[turn->slot.value];
-    ASSERT_FALSE(qp.blocked || stopped_[turn->slot.value % kTenants]);
+    ASSERT_FALSE(stopped_[turn->slot.value % kTenants]);
     ASSERT_TRUE(qp.by_vcb.empty());
+    if (qp.blocked) return scheduler_.block(turn->slot);  // its kick list is still full
     const std::uint32_t count = random_() % (turn->count + 1);
     for (std::uint32_t n = 0; n < count; ++n) qp.by_doorbell.push_back(turn->sequence + n);
     scheduler_.fetched(turn->slot, count);
@@ -120,10 +201,9 @@ class Model {
 
   void obstruct(std::uint32_t i) {
     const std::uint16_t tenant = i % kTenants;
-    switch (random_() % 5) {
+    switch (random_() % 6) {
       case 0:
-        // Blocks only what has a turn to lose.
-        if (scheduler_.pending(QpSlot(i)) > 0 && qps_[i].by_vcb.empty()) qps_[i].blocked = true;
+        qps_[i].blocked = true;
         return scheduler_.block(QpSlot(i));
       case 1:
         qps_[i].blocked = false;
@@ -134,9 +214,16 @@ class Model {
       case 3:
         stopped_[tenant] = true;
         return scheduler_.block_tenant(TenantId(tenant));
+      case 4:
+        return set_bound(tenant, random_() % 2 == 0 ? random_() % 3 : SendQueueScheduler::kNoBound);
       default:
         return unblock_tenant(tenant);
     }
+  }
+
+  void set_bound(std::uint16_t tenant, std::uint32_t places) {
+    bounds_[tenant] = places;
+    scheduler_.set_bound(TenantId(tenant), places);
   }
 
   void unblock_tenant(std::uint16_t tenant) {
@@ -153,25 +240,40 @@ class Model {
     lane.pop_front();
     ++qp.started;
     scheduler_.started(QpSlot(i));
-    if (scheduler_.pending(QpSlot(i)) == 0) qp.blocked = false;
   }
 
   std::mt19937 random_;
-  SendQueueScheduler scheduler_{{.max_queue_pairs = kSlots, .max_tenants = kTenants, .quantum = 4}};
+  OverflowMemory memory_;
+  SendQueueScheduler scheduler_;
   std::vector<ModelQp> qps_{kSlots};
   bool stopped_[kTenants] = {};
+  std::uint32_t bounds_[kTenants] = {SendQueueScheduler::kNoBound, SendQueueScheduler::kNoBound,
+                                     SendQueueScheduler::kNoBound};
 };
 
-TEST(SendQueueSchedulerModel, EveryCommandStartsOnceAndInSequence) {
+void run_model(std::uint32_t entries) {
+  std::uint64_t pruned = 0;
   for (std::uint32_t seed = 0; seed < 100; ++seed) {
-    Model model(seed);
+    Model model(seed, entries);
     for (int step = 0; step < 3000; ++step) {
       model.step();
+      model.expect_one_place_for_each();
       ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed << " step " << step;
     }
+    model.drain_those_that_may();
+    ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
     model.drain();
     ASSERT_FALSE(testing::Test::HasFatalFailure()) << "seed " << seed;
+    pruned += model.pruned();
   }
+  EXPECT_GT(pruned, 5000u);
+}
+
+/// Only bounds make doorbells overflow.
+TEST(SendQueueSchedulerModel, EveryCommandStartsOnceAndInSequence) { run_model(1000); }
+
+TEST(SendQueueSchedulerModel, ThatHoldsWhateverOverflows) {
+  for (const std::uint32_t entries : {kTenants + 0u, kTenants + 2u}) run_model(entries);
 }
 
 }  // namespace

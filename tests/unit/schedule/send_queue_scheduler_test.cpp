@@ -5,6 +5,8 @@
 #include <map>
 #include <vector>
 
+#include "tests/unit/schedule/overflow_memory.hpp"
+
 namespace softhca::schedule {
 namespace {
 
@@ -29,7 +31,8 @@ class SendQueueSchedulerTest : public testing::Test {
     return turn->slot.value;
   }
 
-  SendQueueScheduler scheduler{{.max_queue_pairs = 8, .max_tenants = 3, .quantum = 4}};
+  OverflowMemory memory;
+  SendQueueScheduler scheduler{{.max_queue_pairs = 8, .max_tenants = 3, .quantum = 4}, memory};
 };
 
 TEST_F(SendQueueSchedulerTest, FetchesWhatDoorbellsAnnouncedInOrderAndInQuanta) {

@@ -1,0 +1,31 @@
+// The doorbell overflow buffer as the send queue scheduler sees it: a place in the memory of each
+// queue pair's send ring. It is made and accounted for with the ring, so it is there for as long as
+// there can be a doorbell for it, and no number of doorbells or queue pairs overflows it.
+#pragma once
+
+#include <vector>
+
+#include "daemon/engine/objects.hpp"
+#include "daemon/schedule/doorbell_overflow.hpp"
+
+namespace softhca::engine {
+
+class OverflowPlaces final : public schedule::DoorbellOverflow {
+ public:
+  /// `queue_pairs` by slot; outlives it.
+  explicit OverflowPlaces(const std::vector<QueuePair*>& queue_pairs) : queue_pairs_(queue_pairs) {}
+
+  void write(schedule::QpSlot slot, std::uint32_t sequence_end) override {
+    QueuePair& qp = *queue_pairs_[slot.value];
+    qp.send_ring.write_overflow(qp.qpn.value, sequence_end);
+  }
+  std::optional<std::uint32_t> read(schedule::QpSlot slot) const override {
+    const QueuePair& qp = *queue_pairs_[slot.value];
+    return qp.send_ring.read_overflow(qp.qpn.value);
+  }
+
+ private:
+  const std::vector<QueuePair*>& queue_pairs_;
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,120 @@
+// When doorbells leave the scheduler, and where to (mechanism B4): the thresholds that tell a
+// potential deadlock, and what the scheduler knows of the doorbell overflow buffer.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+
+namespace softhca::schedule {
+
+/// Index of a queue pair in its engine's table.
+using QpSlot = Id<struct QpSlotTag, std::uint32_t>;
+
+/// Whose doorbell is pruned, among those that could go on. One that cannot (blocked, or held by VCB
+/// commands) is always pruned before them.
+enum class PrunePolicy : std::uint8_t {
+  kNewest,        ///< of the queue pair that came in last
+  kMostOverflow,  ///< of a queue pair pruned most often (to a power of two); of these the newest
+};
+
+struct DoorbellConfig {
+  /// Queue pairs that may have doorbells in the scheduler at once, and how many of these places are
+  /// to be free. REQUIRES: entries - threshold >= tenants, so that each has a share.
+  std::uint32_t entries = 4096;
+  std::uint32_t threshold = 256;
+  /// Dedicated PCBs of a tenant: with fewer free, and all others waiting for a response or an
+  /// acknowledgement, its doorbells overflow. 0: never.
+  std::uint32_t dedicated_threshold = 1;
+  /// The thresholds above are the least; the thresholds in force follow the load.
+  bool adaptive = false;
+  PrunePolicy prune = PrunePolicy::kNewest;
+
+  bool operator==(const DoorbellConfig&) const = default;
+};
+
+/// The doorbell overflow buffer: memory of the tenants, one place for each queue pair. More is
+/// never needed, because a later doorbell contains the earlier ones. What is read back is a claim
+/// of the tenant's; that something is there, and in which order, the scheduler knows by itself.
+class DoorbellOverflow {
+ public:
+  virtual ~DoorbellOverflow() = default;
+  virtual void write(QpSlot slot, std::uint32_t sequence_end) = 0;
+  /// Nothing: what lies there is no doorbell of this queue pair.
+  virtual std::optional<std::uint32_t> read(QpSlot slot) const = 0;
+};
+
+/// How many places of the scheduler are to be free.
+///
+/// Adaptive: a quarter of what is in use on the average of the last milliseconds, at least the
+/// configured number and at most half of all. Where many queue pairs have doorbells pending all the
+/// time, those who come new find room without anybody being pruned; a burst after a quiet time may
+/// use nearly everything.
+class EntryThreshold {
+ public:
+  static constexpr Duration kInterval = std::chrono::microseconds(100);
+
+  /// To be called about as often as the load changes; samples at most once an interval.
+  void sample(Time now, std::uint32_t in_use) {
+    if (now < next_sample_) return;
+    next_sample_ = now + kInterval;
+    average_ += std::int64_t{in_use} - average_ / kWeight;
+  }
+  std::uint32_t in_force(const DoorbellConfig& config) const {
+    if (!config.adaptive) return config.threshold;
+    const auto wanted = static_cast<std::uint32_t>(average_ / kWeight / 4);
+    return std::max(config.threshold, std::min(wanted, config.entries / 2));
+  }
+
+ private:
+  static constexpr std::int64_t kWeight = 32;
+
+  Time next_sample_{};
+  std::int64_t average_ = 0;  ///< times kWeight
+};
+
+/// The dedicated PCBs of one tenant: are they all waiting?
+///
+/// Adaptive: when PCBs are held n times as long as usual (moving average over some 8 commands
+/// against one over some 256), n times as many have to be free, up to half of all; a tenant whose
+/// peers slow down thus keeps less in the scheduler.
+class DedicatedWatch {
+ public:
+  void taken() { ++in_use_; }
+  /// The command was handed to its transport and needs nothing more of the daemon's.
+  void waits() { ++waiting_; }
+  /// `waited`: waits() was called for it; `held`: since taken().
+  void released(bool waited, Duration held) {
+    --in_use_;
+    if (waited) --waiting_;
+    const std::int64_t sample = std::max<std::int64_t>(held.count(), 1) * kScale;
+    recent_ += recent_ == 0 ? sample : (sample - recent_) / 8;
+    usual_ += usual_ == 0 ? sample : (sample - usual_) / 256;
+  }
+
+  std::uint32_t threshold(const DoorbellConfig& config, std::uint32_t limit) const {
+    const std::uint32_t least = config.dedicated_threshold;
+    if (!config.adaptive || usual_ == 0) return least;
+    const std::int64_t scaled = std::int64_t{least} * recent_ / usual_;
+    const std::int64_t most = std::max(least, limit / 2);
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(scaled, least, most));
+  }
+  std::uint32_t free(std::uint32_t limit) const { return limit - std::min(limit, in_use_); }
+  /// A potential deadlock: below the threshold, and only the peers can change that.
+  bool stuck(const DoorbellConfig& config, std::uint32_t limit) const {
+    return waiting_ == in_use_ && free(limit) < threshold(config, limit);
+  }
+
+ private:
+  static constexpr std::int64_t kScale = 256;  ///< keeps the fractions of short times
+
+  std::uint32_t in_use_ = 0;
+  std::uint32_t waiting_ = 0;
+  std::int64_t recent_ = 0;
+  std::int64_t usual_ = 0;
+};
+
+}  // namespace softhca::schedule
