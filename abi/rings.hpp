@@ -24,7 +24,8 @@ static_assert(sizeof(RingLocation) == 16);
 
 // Send queue: `entries` commands of send_stride() bytes, no header. The tenant writes an element,
 // then announces it through a VCB or a doorbell; an element may be written again when the
-// completion that covers its sequence number has been polled.
+// completion that covers its sequence number has been polled. Behind the last element lie the
+// kOverflowBytes of abi/session.hpp.
 
 /// Receive queue and shared receive queue: this header, then `entries` elements of
 /// receive_stride() bytes. The tenant never lets producer run more than `entries` ahead of the

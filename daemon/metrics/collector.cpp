@@ -146,6 +146,12 @@ void add_receive(Families& out, const engine::Tenant& tenant) {
   one("softhca_srq_watermark_total", "Times a queue fell to its low watermark.", c.watermarks);
 }
 
+std::uint32_t vcbs_guaranteed(const engine::Tenant& tenant) {
+  std::uint32_t sum = tenant.vcbs.guaranteed.value();
+  for (const auto& level : tenant.levels) sum += level->vcbs.guaranteed.value();
+  return sum;
+}
+
 void add_objects(Families& out, const Source& source, const engine::Tenant& tenant) {
   const Labels labels{{"tenant", tenant.name}};
   const collect::CollectGroup& group = source.engine.pcbs().group(tenant.group);
@@ -157,15 +163,15 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
   out.gauge("softhca_sessions", "Opened device contexts.", labels,
             tenant.counters.sessions.value());
   out.gauge("softhca_vcbs_guaranteed", "VCBs the tenant is guaranteed.", labels,
-            tenant.vcbs.guaranteed.value());
+            vcbs_guaranteed(tenant));
   out.gauge("softhca_vcbs_in_use", "VCBs held by the tenant's processes.", labels,
-            tenant.vcbs.in_use.value());
+            tenant.all_vcbs_in_use.value());
   out.gauge("softhca_pcbs_guaranteed", "PCBs the tenant is guaranteed.", labels,
-            group.pcbs.guaranteed.value());
+            source.engine.pcbs().guaranteed(tenant.group));
   out.gauge("softhca_pcbs_in_use", "PCBs in use, without dedicated ones.", labels,
-            group.pcbs.in_use.value());
+            group.all_in_use.value());
   out.gauge("softhca_pcbs_high_water", "Most PCBs in use at once.", labels,
-            group.pcbs.high_water.value());
+            group.all_high_water.value());
   out.gauge("softhca_dedicated_pcbs_in_use", "Dedicated PCBs in use.", labels,
             group.dedicated_in_use.value());
   out.counter("softhca_pcb_refusals_total", "Commands that found no PCB.", labels,
@@ -190,6 +196,50 @@ void add_overflow(Families& out, const Source& source, const engine::Tenant& ten
             "Queue pairs with a doorbell in the overflow buffer.", labels, c.overflow.value());
   out.gauge("softhca_doorbell_overflow_high_water", "Most such queue pairs at once.", labels,
             c.overflow_high_water.value());
+}
+
+/// VCBs and PCBs by level: "level" is its name, or "" for the tenant as a whole, of which the levels
+/// are parts. Guaranteed: its own part of the guarantee, for the tenant the sum.
+void add_levels(Families& out, const Source& source, const engine::Tenant& tenant) {
+  struct Account {
+    const std::string name;
+    const Quota& vcbs;
+    const Counter& vcbs_refused;
+    const collect::CollectGroup& group;
+  };
+  const auto add = [&](const Account& account) {
+    const Labels labels{{"tenant", tenant.name}, {"level", account.name}};
+    const auto quota = [&](const char* kind, const Quota& q, std::uint64_t refused) {
+      Labels with_kind = labels;
+      with_kind.emplace_back("resource", kind);
+      const auto gauge = [&](const char* name, const char* help, std::uint32_t value) {
+        out.gauge(name, help, with_kind, value);
+      };
+      gauge("softhca_level_guaranteed", "Guaranteed; of \"\": shared among the tenant's levels.",
+            q.guaranteed.value());
+      gauge("softhca_level_in_use", "In use; of \"\": by levels beyond their own.",
+            q.in_use.value());
+      gauge("softhca_level_shared_in_use", "Of those in use: beyond the guarantee.",
+            q.shared_in_use());
+      gauge("softhca_level_high_water", "Most in use at once.", q.high_water.value());
+      gauge("softhca_level_draining", "In use, to come back since the guarantee shrank.",
+            q.draining.value());
+      out.counter("softhca_level_refused_total", "Asked for and not to be had.", with_kind,
+                  static_cast<double>(refused));
+    };
+    quota("vcbs", account.vcbs, account.vcbs_refused.value());
+    quota("pcbs", account.group.pcbs, account.group.refused.value());
+  };
+  const collect::PcbPool& pcbs = source.engine.pcbs();
+  add({"", tenant.vcbs, tenant.vcbs_refused, pcbs.group(tenant.group)});
+  for (const auto& level : tenant.levels) {
+    add({level->name, level->vcbs, level->vcbs_refused, pcbs.group(level->group)});
+    const Labels labels{{"tenant", tenant.name}, {"level", level->name}};
+    out.counter("softhca_level_send_queue_mode_total", "VCB commands that became doorbells.",
+                labels, static_cast<double>(level->counters.send_queue_mode.value()));
+    out.gauge("softhca_level_sessions", "Opened device contexts.", labels,
+              level->counters.sessions.value());
+  }
 }
 
 /// What the tenant's programs have taken, and what they were refused.
@@ -294,6 +344,7 @@ std::vector<prometheus::MetricFamily> Collector::Collect() const {
     add_transport(out, *tenant);
     add_receive(out, *tenant);
     add_objects(out, source_, *tenant);
+    add_levels(out, source_, *tenant);
     add_overflow(out, source_, *tenant, nullptr);
     for (const auto& level : tenant->levels) add_overflow(out, source_, *tenant, level.get());
     add_limits(out, *tenant);

@@ -152,6 +152,7 @@ class SendQueueScheduler {
   std::uint32_t linked() const { return linked_; }
   std::uint32_t linked(TenantId tenant) const { return tenants_[tenant.value].linked; }
   std::uint32_t limit() const;
+  std::size_t max_tenants() const { return tenants_.size(); }
   /// Commands announced by doorbells and not fetched.
   std::uint32_t pending(QpSlot slot) const {
     return descriptors_[slot.value].write - descriptors_[slot.value].read;

@@ -1,10 +1,14 @@
-// The engine's side of a send queue (abi/rings.hpp): fetches commands by sequence number.
+// The engine's side of a send queue (abi/rings.hpp): fetches commands by sequence number; behind
+// them the place for a doorbell that has overflowed (mechanism B4).
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cstring>
+#include <optional>
 
+#include "abi/session.hpp"
 #include "daemon/shm/untrusted.hpp"
 
 namespace softhca::shm {
@@ -13,14 +17,15 @@ class SendRing {
  public:
   /// Shared memory a ring takes.
   static constexpr std::size_t bytes_for(std::uint32_t entries, std::uint32_t stride) {
-    return std::size_t{entries} * stride;
+    return overflow_offset(entries, stride) + abi::kOverflowBytes;
   }
 
   SendRing() = default;
-  /// `base`: entries * stride bytes that outlive the view; entries a power of two; stride of
+  /// `base`: bytes_for() bytes that outlive the view; entries a power of two; stride of
   /// abi::send_stride().
-  SendRing(const std::byte* base, std::uint32_t entries, std::uint32_t stride)
+  SendRing(std::byte* base, std::uint32_t entries, std::uint32_t stride)
       : base_(base),
+        overflow_(base + overflow_offset(entries, stride)),
         mask_(entries - 1),
         stride_(stride),
         room_(
@@ -44,12 +49,30 @@ class SendRing {
     return verdict;
   }
 
+  /// A doorbell leaves the daemon for the tenant's memory.
+  void write_overflow(std::uint32_t qpn, std::uint32_t sequence_end) {
+    const abi::Doorbell doorbell{qpn, sequence_end};
+    std::memcpy(overflow_, &doorbell, sizeof doorbell);
+  }
+  /// What lies in its place now; nothing: no doorbell of this queue pair. The sequence number is
+  /// the tenant's claim.
+  std::optional<std::uint32_t> read_overflow(std::uint32_t qpn) const {
+    abi::Doorbell doorbell;
+    copy_once(&doorbell, overflow_, sizeof doorbell);
+    if (doorbell.qpn != qpn) return std::nullopt;
+    return doorbell.sequence;
+  }
+
  private:
+  static constexpr std::size_t overflow_offset(std::uint32_t entries, std::uint32_t stride) {
+    return (std::size_t{entries} * stride + 63) / 64 * 64;
+  }
   const std::byte* slot(std::uint32_t sequence) const {
     return base_ + std::size_t{sequence & mask_} * stride_;
   }
 
   const std::byte* base_ = nullptr;
+  std::byte* overflow_ = nullptr;
   std::uint32_t mask_ = 0;
   std::uint32_t stride_ = 0;
   std::uint32_t room_ = 0;  ///< bytes of payload a slot holds
