@@ -14,7 +14,7 @@ using Post = Process::Way;
 /// Places for the doorbells of `places` queue pairs, at least one for each tenant.
 EngineLimits few_places(std::uint32_t places = 4) {
   EngineLimits limits = Adapter::small_limits();
-  limits.tenants = 4;
+  limits.tenants = 3;
   limits.levels = 0;
   limits.doorbells = {.entries = places, .threshold = 0};
   return limits;
@@ -23,7 +23,7 @@ EngineLimits few_places(std::uint32_t places = 4) {
 /// A process whose queue pairs are connected to those of another.
 class Overflow : public BothWays {
  protected:
-  static constexpr std::uint32_t kPairs = 12;
+  static constexpr std::uint32_t kPairs = 16;
   static constexpr std::uint32_t kRing = 16;
 
   explicit Overflow(const EngineLimits& limits = few_places()) : pair(GetParam(), {}, limits) {
