@@ -1,0 +1,89 @@
+#include "cli/admin_client.hpp"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace softhca::cli {
+namespace {
+
+// Longer than any request takes; a daemon that is stopped does not answer at all.
+constexpr int kPatienceSeconds = 30;
+
+std::string why_unreachable(const std::string& path, int error) {
+  if (error == ENOENT || error == ECONNREFUSED)
+    return "no daemon listens on " + path + "; is softhcad running?";
+  if (error == EACCES || error == EPERM)
+    return "no permission for " + path + "; [admin] socket in the daemon's configuration says who";
+  return path + ": " + std::strerror(error);
+}
+
+}  // namespace
+
+AdminClient::AdminClient(const std::string& path) : path_(path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    throw CommandError(kUsage, "the path " + path + " is too long for a socket");
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket_ < 0) throw CommandError(kUnreachable, why_unreachable(path, errno));
+  const timeval patience{.tv_sec = kPatienceSeconds, .tv_usec = 0};
+  ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return;
+  const int error = errno;
+  ::close(socket_);
+  throw CommandError(kUnreachable, why_unreachable(path, error));
+}
+
+AdminClient::~AdminClient() { ::close(socket_); }
+
+Json AdminClient::call(const std::string& method, const Json& params) {
+  const unsigned id = next_id_++;
+  const Json request = {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", params}};
+  send(request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  const Json reply = Json::parse(receive_line(), nullptr, false);
+  if (!reply.is_object()) throw CommandError(kUnreachable, path_ + ": this is no softhcad");
+  if (reply.contains("error")) {
+    const Json& error = reply["error"];
+    throw CommandError(kRefused, error.value("message", "refused"), error.value("data", Json()));
+  }
+  if (!reply.contains("result") || reply.value("id", 0u) != id)
+    throw CommandError(kUnreachable, path_ + ": an answer to something else");
+  return reply["result"];
+}
+
+void AdminClient::send(const std::string& text) {
+  for (std::size_t sent = 0; sent < text.size();) {
+    const ssize_t n = ::send(socket_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw CommandError(kUnreachable, path_ + ": the daemon has gone");
+    sent += static_cast<std::size_t>(n);
+  }
+}
+
+std::string AdminClient::receive_line() {
+  for (std::size_t searched = 0;;) {
+    const std::size_t end = input_.find('\n', searched);
+    if (end != std::string::npos) {
+      const std::string line = input_.substr(0, end);
+      input_.erase(0, end + 1);
+      return line;
+    }
+    searched = input_.size();
+    std::array<char, 65536> bytes;
+    const ssize_t got = ::recv(socket_, bytes.data(), bytes.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      throw CommandError(kUnreachable, path_ + ": the daemon does not answer");
+    if (got <= 0) throw CommandError(kUnreachable, path_ + ": the daemon has gone");
+    input_.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace softhca::cli

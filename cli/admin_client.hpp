@@ -1,0 +1,52 @@
+// A client of softhcad's admin socket: one line of JSON-RPC 2.0 there, one line back.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace softhca::cli {
+
+using Json = nlohmann::json;
+
+/// Exit codes of softhcactl.
+inline constexpr int kRefused = 1;      ///< the daemon said no
+inline constexpr int kUsage = 2;        ///< the command line is wrong
+inline constexpr int kUnreachable = 3;  ///< no daemon, no permission, or it went away
+
+/// Ends the program with a message and an exit code.
+class CommandError : public std::runtime_error {
+ public:
+  CommandError(int code, const std::string& message, Json data = {})
+      : std::runtime_error(message), code_(code), data_(std::move(data)) {}
+  int code() const { return code_; }
+  /// What the daemon said beside its message; null: nothing.
+  const Json& data() const { return data_; }
+
+ private:
+  int code_;
+  Json data_;
+};
+
+class AdminClient {
+ public:
+  /// Throws CommandError when nobody listens there, or not to this user.
+  explicit AdminClient(const std::string& path);
+  ~AdminClient();
+  AdminClient(const AdminClient&) = delete;
+  AdminClient& operator=(const AdminClient&) = delete;
+
+  /// The result. Throws CommandError: kRefused with the daemon's message, or kUnreachable.
+  Json call(const std::string& method, const Json& params = Json::object());
+
+ private:
+  void send(const std::string& text);
+  std::string receive_line();
+
+  std::string path_;
+  int socket_ = -1;
+  unsigned next_id_ = 1;
+  std::string input_;
+};
+
+}  // namespace softhca::cli

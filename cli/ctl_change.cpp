@@ -1,0 +1,110 @@
+// set and reload.
+#include <charconv>
+#include <cstdio>
+#include <string_view>
+
+#include "cli/ctl_commands.hpp"
+
+namespace softhca::cli {
+namespace {
+
+[[noreturn]] void usage(const std::string& message) { throw CommandError(kUsage, message); }
+
+bool read_number(std::string_view text, std::uint64_t& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+/// "300", "64K", "1G": powers of 1024.
+std::uint64_t amount_of(std::string_view text, std::string_view word) {
+  constexpr std::string_view kUnits = "KMGT";
+  unsigned shift = 0;
+  if (!text.empty()) {
+    const std::size_t unit = kUnits.find(text.back());
+    if (unit != std::string_view::npos) {
+      shift = 10 * (static_cast<unsigned>(unit) + 1);
+      text.remove_suffix(1);
+    }
+  }
+  std::uint64_t value = 0;
+  if (!read_number(text, value) || value > (~std::uint64_t{0} >> shift))
+    usage(std::string(word) + ": the value is a number, as 300 or 64K");
+  return value << shift;
+}
+
+/// "ocean", "ocean/high", "ocean.tvl2", "ocean/high.tvl0".
+Json target_of(std::string_view word) {
+  Json target = Json::object();
+  std::string_view rest = word;
+  if (const auto dot = rest.rfind(".tvl"); dot != std::string_view::npos) {
+    std::uint64_t tvl = 0;
+    if (!read_number(rest.substr(dot + 4), tvl))
+      usage(std::string(word) + ": a TVL is named by its number, as .tvl0");
+    target["tvl"] = tvl;
+    rest = rest.substr(0, dot);
+  }
+  if (const auto slash = rest.find('/'); slash != std::string_view::npos) {
+    if (slash + 1 == rest.size()) usage(std::string(word) + ": the name of the level is missing");
+    target["level"] = rest.substr(slash + 1);
+    rest = rest.substr(0, slash);
+  }
+  if (rest.empty()) usage(std::string(word) + ": the name of the tenant is missing");
+  target["tenant"] = rest;
+  return target;
+}
+
+void print_changes(const Json& result) {
+  const Json changes = result.value("changes", Json::array());
+  for (const Json& change : changes) std::printf("%s\n", change.value("text", "?").c_str());
+  if (changes.empty()) std::puts("nothing changes");
+}
+
+}  // namespace
+
+Json changes_of(const std::vector<std::string>& words) {
+  Json changes = Json::array();
+  Json target;
+  bool used = true;
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos) {
+      if (!used) break;
+      target = target_of(word);
+      used = false;
+      continue;
+    }
+    if (target.is_null()) usage("say first whose " + word + " is: TENANT[/LEVEL][.tvlN]");
+    if (equals == 0) usage(word + ": the key is missing");
+    Json change = target;
+    change["resource"] = word.substr(0, equals);
+    change["amount"] = amount_of(std::string_view(word).substr(equals + 1), word);
+    changes.push_back(std::move(change));
+    used = true;
+  }
+  if (!used) usage("say what to set, as pcbs=300");
+  return Json{{"changes", std::move(changes)}};
+}
+
+void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json) {
+  const Json result = daemon.call("set", changes_of(words));
+  if (json) {
+    std::puts(result.dump().c_str());
+  } else {
+    print_changes(result);
+  }
+}
+
+void reload(AdminClient& daemon, bool dry_run, bool json) {
+  const Json result = daemon.call(dry_run ? "reload.plan" : "reload");
+  if (json) {
+    std::puts(result.dump().c_str());
+  } else {
+    print_changes(result);
+  }
+  // A dry run has found out, and says with its exit code what.
+  if (dry_run && !result.value("accepted", true))
+    throw CommandError(kRefused, "this reload would be refused",
+                       Json{{"reasons", result.value("refusals", Json::array())}});
+}
+
+}  // namespace softhca::cli

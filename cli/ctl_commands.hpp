@@ -1,0 +1,41 @@
+// The commands of softhcactl. Each asks the daemon and prints to standard output; each throws
+// CommandError. With `json` they print what the daemon answered, in one line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/admin_client.hpp"
+
+namespace softhca::cli {
+
+// --- ctl_show.cpp
+void show_status(AdminClient& daemon, bool json);
+void show_tenants(AdminClient& daemon, bool json);
+void show_tenant(AdminClient& daemon, const std::string& name, bool json);
+/// `tenant` empty: of all.
+void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json);
+void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, bool json);
+struct EventOptions {
+  std::uint64_t after = 0;
+  bool follow = false;  ///< until the daemon goes, or a signal comes
+  std::string tenant;   ///< empty: all
+};
+void show_events(AdminClient& daemon, const EventOptions& options, bool json);
+
+// --- ctl_change.cpp
+/// `words`: TENANT[/LEVEL][.tvlN] KEY=VALUE... and again; all of it is one request.
+void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json);
+/// The parameters of `set` for these words. Throws CommandError(kUsage).
+Json changes_of(const std::vector<std::string>& words);
+void reload(AdminClient& daemon, bool dry_run, bool json);
+
+// --- ctl_top.cpp
+struct TopOptions {
+  double interval = 1;      ///< seconds
+  std::uint64_t count = 0;  ///< how often; 0: until a signal comes
+};
+void show_top(AdminClient& daemon, const TopOptions& options, bool json);
+
+}  // namespace softhca::cli

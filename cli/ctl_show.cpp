@@ -1,0 +1,236 @@
+// What is shown once: status, tenants, queue pairs, shared receive queues, events.
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <functional>
+#include <thread>
+
+#include "cli/ctl_commands.hpp"
+#include "cli/ctl_text.hpp"
+
+namespace softhca::cli {
+namespace {
+
+// While following, the daemon is asked for events this often.
+constexpr auto kFollowInterval = std::chrono::milliseconds(300);
+
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+void print_json(const Json& json) {
+  print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void print_pools(const Json& pools) {
+  TextTable divided({"POOL", "TOTAL", "UNALLOCATED", "SHARED-FREE"});
+  TextTable taken({"LIMITED", "TOTAL", "IN-USE"});
+  for (const auto& [name, pool] : pools.items()) {
+    if (pool.contains("unallocated"))
+      divided.add(
+          {name, cell(pool, "total"), cell(pool, "unallocated"), cell(pool, "shared_free")});
+    else
+      taken.add({name, cell(pool, "total"), cell(pool, "in_use")});
+  }
+  print("\n" + divided.text() + "\n" + taken.text());
+}
+
+void print_ports(const Json& ports) {
+  if (ports.empty()) return print("ports: none, loopback only\n");
+  TextTable table(
+      {"PORT", "UP", "MTU", "MAC", "RX-FRAMES", "TX-FRAMES", "RX-MISSED", "TX-DROPPED"});
+  for (const Json& port : ports)
+    table.add({cell(port, "name"), cell(port, "up"), cell(port, "mtu"), cell(port, "mac"),
+               cell(port, "rx_frames"), cell(port, "tx_frames"), cell(port, "rx_missed"),
+               cell(port, "tx_dropped")});
+  print("\n" + table.text());
+}
+
+std::string addresses_of(const Json& tenant) {
+  std::string text;
+  for (const Json& entry : tenant.value("addresses", Json::array()))
+    text += (text.empty() ? "" : ",") + cell(entry, "address") +
+            (entry.contains("port") ? "@" + cell(entry, "port") : "");
+  return text;
+}
+
+void print_lanes(const Json& lanes) {
+  TextTable table({"TVL", "LEVEL", "PURPOSE", "WEIGHT", "EXECUTION", "COMPLETION", "KICK-LIST",
+                   "STARTED", "EXEC-WAITS", "COMPL-WAITS"});
+  for (const Json& lane : lanes) {
+    const Json kick = lane.value("kick_list", Json::object());
+    table.add({cell(lane, "tvl"), cell(lane, "level"), cell(lane, "purpose"), cell(lane, "weight"),
+               use_of(lane, "execution_credits"), use_of(lane, "completion_credits"),
+               cell(kick, "waiting") + "/" + cell(kick, "limit"), cell(lane, "started"),
+               cell(lane, "execution_waits"), cell(lane, "completion_waits")});
+  }
+  print("\n" + table.text());
+}
+
+void print_levels(const Json& levels) {
+  if (levels.empty()) return;
+  TextTable table({"LEVEL", "VCBS", "PCBS", "HIGH-WATER", "DRAINING", "REFUSED"});
+  for (const Json& level : levels) {
+    const Json pcbs = level.value("pcbs", Json::object());
+    table.add({cell(level, "name"), use_of(level, "vcbs"), use_of(level, "pcbs"),
+               cell(pcbs, "high_water"), cell(pcbs, "draining"), cell(pcbs, "refused")});
+  }
+  print("\n" + table.text());
+}
+
+void print_limits(const Json& limits) {
+  TextTable table({"RESOURCE", "LIMIT", "IN-USE", "HIGH-WATER", "REFUSED", "BY-POOL"});
+  for (const auto& [name, limit] : limits.items())
+    table.add({name, cell(limit, "limit"), cell(limit, "in_use"), cell(limit, "high_water"),
+               cell(limit, "refused"), cell(limit, "refused_by_pool")});
+  print("\n" + table.text());
+}
+
+void print_processes(const Json& processes) {
+  TextTable table(
+      {"SESSION", "LEVEL", "PID", "UID", "COMMAND", "VCBS", "QPS", "CQS", "SRQS", "MRS"});
+  for (const Json& p : processes)
+    table.add({cell(p, "session"), cell(p, "level"), cell(p, "pid"), cell(p, "uid"),
+               cell(p, "comm"), cell(p, "vcbs"), cell(p, "queue_pairs"),
+               cell(p, "completion_queues"), cell(p, "shared_receive_queues"),
+               cell(p, "memory_regions")});
+  print("\n" + table.text());
+}
+
+/// All pages of a list, one after the other.
+void for_each_page(AdminClient& daemon, const std::string& method, const std::string& tenant,
+                   const std::function<void(const Json&)>& use) {
+  Json params = Json::object();
+  if (!tenant.empty()) params["tenant"] = tenant;
+  for (;;) {
+    const Json page = daemon.call(method, params);
+    use(page);
+    if (!page.contains("next")) return;
+    params["after"] = page["next"];
+  }
+}
+
+/// The whole list as one document, whatever number of pages it came in.
+Json whole_list(AdminClient& daemon, const std::string& method, const std::string& tenant) {
+  Json list = Json::array();
+  for_each_page(daemon, method, tenant, [&](const Json& page) {
+    for (const Json& entry : page.at(method)) list.push_back(entry);
+  });
+  return Json{{method, std::move(list)}};
+}
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  ::localtime_r(&whole, &parts);
+  char text[64];
+  const std::size_t end = std::strftime(text, sizeof text, "%F %T", &parts);
+  std::snprintf(text + end, sizeof text - end, ".%03d",
+                static_cast<int>((seconds - static_cast<double>(whole)) * 1000));
+  return text;
+}
+
+void print_event(const Json& event, bool json) {
+  if (json) return print_json(event);
+  std::string line = clock_text(event.value("time", 0.0)) + "  " + cell(event, "kind");
+  if (event.contains("tenant")) line += "  tenant " + cell(event, "tenant");
+  if (event.contains("qpn")) line += "  queue pair " + cell(event, "qpn");
+  if (event.contains("pid") && event.contains("qpn")) line += " of process " + cell(event, "pid");
+  print(line + ": " + cell(event, "text") + "\n");
+}
+
+}  // namespace
+
+void show_status(AdminClient& daemon, bool json) {
+  const Json status = daemon.call("status");
+  if (json) return print_json(status);
+  char busy[32];
+  std::snprintf(busy, sizeof busy, "%.1f", status["engine"].value("busy_share", 0.0) * 100);
+  print("softhcad " + cell(status, "version") + ", process " + cell(status, "pid") + ", up " +
+        duration_text(status.value("uptime_s", 0.0)) + ", engine busy " + busy + " %\n");
+  print(cell(status, "tenants") + " tenants, " + cell(status, "sessions") + " sessions, device " +
+        cell(status, "device") + ", runtime directory " + cell(status, "runtime_dir") + "\n");
+  print_ports(status["ports"]);
+  print_pools(status["pools"]);
+}
+
+void show_tenants(AdminClient& daemon, bool json) {
+  const Json result = daemon.call("tenants");
+  if (json) return print_json(result);
+  TextTable table(
+      {"TENANT", "LINK", "SESSIONS", "QPS", "VCBS", "PCBS", "HIGH-WATER", "REFUSED", "ADDRESSES"});
+  for (const Json& tenant : result["tenants"])
+    table.add({cell(tenant, "name"),
+               tenant.value("leaving", false) ? "leaving" : cell(tenant, "link"),
+               cell(tenant, "sessions"), cell(tenant, "queue_pairs"), use_of(tenant, "vcbs"),
+               use_of(tenant, "pcbs"), cell(tenant["pcbs"], "high_water"),
+               cell(tenant["pcbs"], "refused"), addresses_of(tenant)});
+  print(table.text());
+}
+
+void show_tenant(AdminClient& daemon, const std::string& name, bool json) {
+  const Json tenant = daemon.call("tenant.show", {{"name", name}});
+  if (json) return print_json(tenant);
+  const Json& pcbs = tenant["pcbs"];
+  print("tenant " + cell(tenant, "name") + ", link " + cell(tenant, "link") + ", path MTU " +
+        cell(tenant, "path_mtu") + ", addresses " + addresses_of(tenant) +
+        (tenant.value("leaving", false) ? ", leaving" : "") + "\n");
+  TextTable table({"", "GUARANTEED", "IN-USE", "SHARED", "HIGH-WATER", "DRAINING", "REFUSED"});
+  for (const char* kind : {"vcbs", "pcbs"}) {
+    const Json& quota = tenant[kind];
+    table.add({kind, cell(quota, "guaranteed"), cell(quota, "in_use"), cell(quota, "shared"),
+               cell(quota, "high_water"), cell(quota, "draining"), cell(quota, "refused")});
+  }
+  print("\n" + table.text());
+  print("dedicated PCBs: " + cell(pcbs, "dedicated") + " in use, " +
+        cell(pcbs, "dedicated_refused") + " refused\n");
+  print_levels(tenant.value("levels", Json::array()));
+  print_lanes(tenant["tvls"]);
+  print_limits(tenant["limits"]);
+  print_processes(tenant["processes"]);
+}
+
+void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json) {
+  const Json list = whole_list(daemon, "qps", tenant);
+  if (json) return print_json(list);
+  TextTable table({"QPN", "TYPE", "STATE", "TENANT", "PID", "TVL", "STARTED", "WAITING", "PATH",
+                   "DESTINATION", "PEER-QPN", "SRQ", "FAILURE"});
+  for (const Json& qp : list["qps"]) {
+    const auto waiting = qp.value("commands", 0u) - qp.value("started", 0u);
+    table.add({cell(qp, "qpn"), cell(qp, "type"), cell(qp, "state"), cell(qp, "tenant"),
+               cell(qp, "pid"), cell(qp, "tvl"), cell(qp, "started"), std::to_string(waiting),
+               cell(qp, "path"), cell(qp, "destination"), cell(qp, "destination_qpn"),
+               cell(qp, "srq"), cell(qp, "failure")});
+  }
+  print(table.text());
+}
+
+void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, bool json) {
+  const Json list = whole_list(daemon, "srqs", tenant);
+  if (json) return print_json(list);
+  TextTable table({"SRQ", "TENANT", "PID", "QPS", "MAX-WR", "AVAILABLE", "LIMIT", "FAILED"});
+  for (const Json& srq : list["srqs"])
+    table.add({cell(srq, "srq"), cell(srq, "tenant"), cell(srq, "pid"), cell(srq, "queue_pairs"),
+               cell(srq, "max_wr"), cell(srq, "available"), cell(srq, "limit"),
+               cell(srq, "failed")});
+  print(table.text());
+}
+
+void show_events(AdminClient& daemon, const EventOptions& options, bool json) {
+  std::uint64_t after = options.after;
+  for (bool first = true;; first = false) {
+    const Json page = daemon.call("events", {{"after", after}});
+    if (page.value("lost", false) && !first)
+      std::fputs("softhcactl: some events are not kept any more\n", stderr);
+    for (const Json& event : page["events"])
+      if (options.tenant.empty() || event.value("tenant", "") == options.tenant)
+        print_event(event, json);
+    const std::uint64_t last = page.value("last", after);
+    const bool more = !page["events"].empty() && last != after;
+    after = last;
+    if (more) continue;
+    if (!options.follow) return;
+    std::fflush(stdout);
+    std::this_thread::sleep_for(kFollowInterval);
+  }
+}
+
+}  // namespace softhca::cli

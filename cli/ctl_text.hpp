@@ -1,0 +1,31 @@
+// Tables and numbers as softhcactl prints them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/admin_client.hpp"
+
+namespace softhca::cli {
+
+/// Columns as wide as their widest cell; numbers to the right.
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// A member as text; "-" when it is not there.
+std::string cell(const Json& object, const char* key);
+/// "12/64": of `object[key]`, what is in use and what is guaranteed.
+std::string use_of(const Json& object, const char* key);
+/// "1.2k", "3.4M", "5.6G": three digits and a power of 1000.
+std::string short_number(double value);
+std::string duration_text(double seconds);
+
+}  // namespace softhca::cli

@@ -1,0 +1,48 @@
+# bash completion for softhcactl. Names of tenants come from the running daemon.
+# shellcheck shell=bash
+
+_softhcactl_tenants() {
+  local i options=()
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    case ${COMP_WORDS[i]} in
+      --socket | --runtime-dir) options+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") ;;
+    esac
+  done
+  "${COMP_WORDS[0]}" "${options[@]}" tenants 2>/dev/null | awk 'NR > 1 { print $1 }'
+}
+
+_softhcactl() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' i
+  local common='--json --socket --runtime-dir --help --version'
+  COMPREPLY=()
+  case $before in
+    --socket) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --runtime-dir) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
+    -t | --tenant) mapfile -t COMPREPLY < <(compgen -W "$(_softhcactl_tenants)" -- "$word"); return ;;
+  esac
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    case ${COMP_WORDS[i]} in
+      --socket | --runtime-dir) ((++i)) ;;
+      -*) ;;
+      *) command=${COMP_WORDS[i]}; break ;;
+    esac
+  done
+  local words
+  case $command in
+    '') words="status tenants tenant qps srqs set reload top events $common" ;;
+    tenant) if [[ $before == show ]]; then words=$(_softhcactl_tenants); else words="show $common"; fi ;;
+    qps | srqs) words="--tenant $common" ;;
+    events) words="--follow --tenant --after $common" ;;
+    top) words="--once --count --interval $common" ;;
+    reload) words="--dry-run $common" ;;
+    set)
+      words="$(_softhcactl_tenants)"
+      words+=' vcbs= pcbs= tvls= execution_credits= completion_credits= kick_list='
+      compopt -o nospace 2>/dev/null
+      ;;
+    *) words=$common ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+
+complete -F _softhcactl softhcactl

@@ -1,0 +1,144 @@
+// softhcactl: shows and changes a running softhcad, through its admin socket.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "cli/ctl_commands.hpp"
+#include "cli/run_places.hpp"
+
+namespace softhca::cli {
+namespace {
+
+struct Options {
+  std::string socket;
+  std::string runtime_dir;
+  bool json = false;
+  std::string tenant;
+  std::vector<std::string> words;
+  bool dry_run = false;
+  bool once = false;
+  TopOptions top;
+  EventOptions events;
+};
+
+constexpr char kFooter[] =
+    "Exit codes: 0 done, 1 refused by the daemon, 2 wrong usage, 3 no daemon or no permission.\n"
+    "See softhcactl(1).";
+
+std::string socket_path(const Options& options) {
+  if (!options.socket.empty()) return options.socket;
+  const auto found = find_runtime_directory(options.runtime_dir);
+  if (const auto* failure = std::get_if<Failure>(&found))
+    throw CommandError(kUnreachable, failure->message);
+  return (std::get<std::filesystem::path>(found) / "admin.sock").string();
+}
+
+void add_common(CLI::App& app, Options& options) {
+  app.add_option("--socket", options.socket, "the daemon's admin socket")->type_name("PATH");
+  app.add_option("--runtime-dir", options.runtime_dir,
+                 "where the daemon keeps its sockets, as for softhca-run")
+      ->type_name("DIR");
+  app.add_flag("--json", options.json, "print what the daemon answered");
+  app.set_version_flag("--version", SOFTHCA_VERSION);
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.fallthrough();
+}
+
+CLI::App* add_show(CLI::App& app, Options& options) {
+  app.add_subcommand("status", "the daemon, its ports and its pools");
+  app.add_subcommand("tenants", "one line for each tenant");
+  CLI::App* tenant = app.add_subcommand("tenant", "one tenant");
+  tenant->require_subcommand(1);
+  tenant->add_subcommand("show", "allocations, TVLs, limits and processes of a tenant")
+      ->add_option("NAME", options.tenant, "the tenant")
+      ->required();
+  for (CLI::App* list : {app.add_subcommand("qps", "queue pairs"),
+                         app.add_subcommand("srqs", "shared receive queues")})
+    list->add_option("-t,--tenant", options.tenant, "only those of this tenant")->type_name("NAME");
+  CLI::App* events = app.add_subcommand("events", "what happened lately");
+  events->add_flag("-f,--follow", options.events.follow, "go on with what happens");
+  events->add_option("-t,--tenant", options.events.tenant, "only those of this tenant")
+      ->type_name("NAME");
+  events->add_option("--after", options.events.after, "only those after this number")
+      ->type_name("N");
+  return tenant;
+}
+
+void add_change(CLI::App& app, Options& options) {
+  app.add_subcommand("set", "change allocations, all of them or none")
+      ->add_option("CHANGE", options.words,
+                   "TENANT[/LEVEL][.tvlN] KEY=VALUE..., more than once if need be")
+      ->required();
+  app.add_subcommand("reload", "put the configuration file into force")
+      ->add_flag("--dry-run", options.dry_run, "only say what would change");
+}
+
+void add_top(CLI::App& app, Options& options) {
+  CLI::App* top = app.add_subcommand("top", "what the tenants do, every second");
+  top->add_option("-i,--interval", options.top.interval, "seconds between two looks")
+      ->check(CLI::Range(0.05, 3600.0));
+  CLI::Option* count = top->add_option("-n,--count", options.top.count, "end after so many");
+  top->add_flag("--once", options.once, "as --count 1")->excludes(count);
+}
+
+void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) {
+  const bool json = options.json;
+  if (options.once) options.top.count = 1;
+  // What is wrong with the command line is said without a daemon too.
+  if (app.got_subcommand("set")) changes_of(options.words);
+  AdminClient daemon(socket_path(options));
+  if (app.got_subcommand("status")) return show_status(daemon, json);
+  if (app.got_subcommand("tenants")) return show_tenants(daemon, json);
+  if (app.got_subcommand(&tenant)) return show_tenant(daemon, options.tenant, json);
+  if (app.got_subcommand("qps")) return show_queue_pairs(daemon, options.tenant, json);
+  if (app.got_subcommand("srqs")) return show_shared_receive_queues(daemon, options.tenant, json);
+  if (app.got_subcommand("events")) return show_events(daemon, options.events, json);
+  if (app.got_subcommand("set")) return set_allocations(daemon, options.words, json);
+  if (app.got_subcommand("reload")) return reload(daemon, options.dry_run, json);
+  show_top(daemon, options.top, json);
+}
+
+void complain(const CommandError& error, bool json) {
+  if (json) {
+    Json out = {{"error", error.what()}};
+    if (!error.data().is_null()) out["data"] = error.data();
+    std::printf("%s\n", out.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  }
+  std::fprintf(stderr, "softhcactl: %s\n", error.what());
+  for (const char* list : {"problems", "reasons"})
+    if (error.data().is_object() && error.data().contains(list))
+      for (const Json& line : error.data()[list])
+        if (line.is_string()) std::fprintf(stderr, "  %s\n", line.get<std::string>().c_str());
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app{"softhcactl: shows and changes a running softhcad"};
+  add_common(app, options);
+  const CLI::App* tenant = add_show(app, options);
+  add_change(app, options);
+  add_top(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  try {
+    run_command(app, *tenant, options);
+  } catch (const CommandError& error) {
+    complain(error, options.json);
+    return error.code();
+  } catch (const Json::exception& error) {
+    std::fprintf(stderr, "softhcactl: the daemon answers in another way than expected: %s\n",
+                 error.what());
+    return kUnreachable;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace softhca::cli
+
+int main(int argc, char** argv) { return softhca::cli::run(argc, argv); }
