@@ -148,6 +148,14 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   limits.completion_credits = pools.completion_credits + tenants * kDedicatedCompletion;
   limits.queue_pairs = pools.queue_pairs;
   limits.memory_regions = pools.memory_regions;
+  const resource::DoorbellsConfig& doorbells = config.doorbells;
+  limits.doorbells = {.entries = doorbells.entries,
+                      .threshold = doorbells.threshold,
+                      .dedicated_threshold = doorbells.dedicated_threshold,
+                      .adaptive = doorbells.adaptive,
+                      .prune = doorbells.prune == resource::PrunePolicy::kNewest
+                                   ? schedule::PrunePolicy::kNewest
+                                   : schedule::PrunePolicy::kMostOverflow};
   return limits;
 }
 

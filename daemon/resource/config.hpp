@@ -69,6 +69,20 @@ struct PoolsConfig {
   bool operator==(const PoolsConfig&) const = default;
 };
 
+/// Whose doorbells leave the send queue scheduler first when it runs out of places (B4).
+enum class PrunePolicy : std::uint8_t { kNewest, kMostOverflow };
+
+/// Doorbells that the daemon keeps itself; the others wait in the memory of their programs.
+struct DoorbellsConfig {
+  std::uint32_t entries = 4096;           ///< queue pairs with doorbells in the daemon
+  std::uint32_t threshold = 256;          ///< of these places, to be kept free; below `entries`
+  std::uint32_t dedicated_threshold = 1;  ///< dedicated PCBs of a tenant, likewise; 0: none
+  bool adaptive = false;                  ///< the thresholds follow the load
+  PrunePolicy prune = PrunePolicy::kNewest;
+
+  bool operator==(const DoorbellsConfig&) const = default;
+};
+
 /// The pools that tenants have limits in.
 Amounts totals_of(const PoolsConfig& pools);
 
@@ -172,6 +186,7 @@ struct Config {
   AdminConfig admin;
   MetricsConfig metrics;
   PoolsConfig pools;
+  DoorbellsConfig doorbells;
   DeviceConfig device;
   std::vector<PortConfig> ports;      ///< empty: loopback between the tenants only
   std::vector<TenantConfig> tenants;  ///< never empty

@@ -131,6 +131,25 @@ void read_pools(const Value& value, Problems& problems, PoolsConfig& config) {
   reader.finish();
 }
 
+void read_doorbells(const Value& value, Problems& problems, DoorbellsConfig& config) {
+  constexpr std::uint32_t kMost = 1u << 20;
+  Reader reader(value, "doorbells", problems);
+  reader.integer("entries", config.entries, 1, kMost);
+  reader.integer("threshold", config.threshold, 0, config.entries - 1, " (below entries)");
+  reader.integer("dedicated_threshold", config.dedicated_threshold, 0, kMost);
+  reader.boolean("adaptive", config.adaptive);
+  std::string prune = "newest";
+  reader.string("prune", prune);
+  if (prune == "most-overflow")
+    config.prune = PrunePolicy::kMostOverflow;
+  else if (prune != "newest")
+    reader.complain("prune", "must be \"newest\" or \"most-overflow\"");
+  if (!reader.find("threshold") && config.threshold >= config.entries)
+    reader.complain("threshold", "is " + std::to_string(config.threshold) +
+                                     " where not given; it must be below entries");
+  reader.finish();
+}
+
 void read_device(const Value& value, Problems& problems, DeviceConfig& config) {
   Reader reader(value, "device", problems);
   std::string name = config.name;
@@ -346,6 +365,8 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   if (const Value* v = reader.find("admin")) read_admin(*v, problems, config.admin);
   if (const Value* v = reader.find("metrics")) read_metrics(*v, problems, config.metrics);
   if (const Value* v = reader.find("pools")) read_pools(*v, problems, config.pools);
+  if (const Value* v = reader.find("doorbells"))
+    read_doorbells(*v, problems, config.doorbells);
   if (const Value* v = reader.find("device")) read_device(*v, problems, config.device);
   source.ports = reader.tables("port");
   for (const Value* v : source.ports) config.ports.push_back(read_port(*v, problems));

@@ -66,6 +66,10 @@ std::string shown(Octal mode) {
   return text.str();
 }
 
+std::string shown(PrunePolicy prune) {
+  return prune == PrunePolicy::kNewest ? "\"newest\"" : "\"most-overflow\"";
+}
+
 /// Compares two configurations. What has been compared is made equal in `old_`, so that a key that
 /// nobody compares is found at the end.
 class Planner {
@@ -75,6 +79,7 @@ class Planner {
   ReloadPlan run() {
     compare_daemon();
     compare_pools();
+    compare_doorbells();
     compare_device();
     compare_ports();
     compare_tenants();
@@ -171,6 +176,17 @@ class Planner {
     key("queue_bytes", from.queue_bytes, to.queue_bytes);
     key("descriptors", from.descriptors, to.descriptors);
     key("mappings", from.mappings, to.mappings);
+  }
+
+  void compare_doorbells() {
+    place_ = {"doorbells"};
+    DoorbellsConfig& from = old_.doorbells;
+    const DoorbellsConfig& to = wanted_.doorbells;
+    key("entries", from.entries, to.entries, kTables);
+    key("threshold", from.threshold, to.threshold, kTables);
+    key("dedicated_threshold", from.dedicated_threshold, to.dedicated_threshold, kTables);
+    key("adaptive", from.adaptive, to.adaptive, kTables);
+    key("prune", from.prune, to.prune, kTables);
   }
 
   void compare_device() {

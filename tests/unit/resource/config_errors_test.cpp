@@ -43,7 +43,7 @@ TEST_P(ConfigMistake, IsReportedOnceWithItsLineAndKey) {
 
 const Mistake kSyntaxAndTypes[] = {
     {"Syntax", kTenant + "vcbs = = 3\n", "4: ", ""},
-    {"UnknownSection", kTenant + "[pool]\n", "4: pool:", "known here: daemon, metrics, pools"},
+    {"UnknownSection", kTenant + "[pool]\n", "4: pool:", "known here: daemon, admin, metrics, pools, doorbells"},
     {"UnknownKey", kTenant + "vcb = 3\n", "4: tenant.vcb:", "vcbs_per_process"},
     {"UnknownKeyInInlineTable", kTenant + "\nsocket = { mod = 0o600 }\n",
      "5: tenant.socket.mod:", "owner, group, mode"},
@@ -76,6 +76,12 @@ const Mistake kValues[] = {
     {"RelativeRuntimeDir", kTenant + "[daemon]\nruntime_dir = \"run\"\n",
      "5: daemon.runtime_dir:", "absolute"},
     {"LogLevel", kTenant + "[daemon]\nlog_level = \"loud\"\n", "5: daemon.log_level:", "trace"},
+    {"DoorbellThreshold", kTenant + "[doorbells]\nentries = 8\nthreshold = 8\n",
+     "6: doorbells.threshold:", "must be from 0 to 7 (below entries)"},
+    {"FewDoorbells", kTenant + "[doorbells]\nentries = 8\n",
+     "4: doorbells.threshold:", "is 256 where not given; it must be below entries"},
+    {"Prune", kTenant + "[doorbells]\nprune = \"oldest\"\n",
+     "5: doorbells.prune:", "\"most-overflow\""},
     {"Idle", kTenant + "[daemon]\nidle = \"lazy\"\n", "5: daemon.idle:", "\"poll\""},
     {"EngineCpu", kTenant + "[daemon]\nengine_cpu = 5000\n", "5: daemon.engine_cpu:", "4095"},
     {"ParkAfter", kTenant + "[daemon]\npark_after_us = 0\n", "5: daemon.park_after_us:", "from 1"},
