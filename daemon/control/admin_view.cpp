@@ -99,6 +99,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
           {"completion_errors", c.completion_errors.value()},
           {"retransmitted_packets", transport(transport::Count::kRetransmittedPackets)},
           {"hostile_memory", c.hostile_memory.value()},
+          {"throttled_s", static_cast<double>(c.throttled_ns.value()) * 1e-9},
           {"sessions", c.sessions.value()},
           {"queue_pairs", c.queue_pairs.value()},
           {"pcbs",

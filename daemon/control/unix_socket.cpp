@@ -54,7 +54,7 @@ Outcome set_permissions(const std::string& path, const SocketPermissions& permis
 
 }  // namespace
 
-bool somebody_listens(const std::string& path) {
+bool somebody_listens(const std::string& path, int type) {
   const auto address = address_of(path);
   if (!address) return false;
   UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -82,7 +82,7 @@ Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& p
 
   UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return system_error("socket");
-  if (somebody_listens(path)) return in_use(path);
+  if (somebody_listens(path, type)) return in_use(path);
   ::unlink(path.c_str());
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return system_error("bind " + path);

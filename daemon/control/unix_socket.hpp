@@ -29,7 +29,7 @@ Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& p
                              int type = SOCK_SEQPACKET);
 
 /// Does a process accept connections at `path`? Asked by connecting.
-bool somebody_listens(const std::string& path);
+bool somebody_listens(const std::string& path, int type = SOCK_SEQPACKET);
 /// Error: a running daemon does.
 Outcome check_nobody_listens(const std::string& path);
 

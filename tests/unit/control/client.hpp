@@ -147,6 +147,7 @@ class Client {
     fds_.clear();
   }
   void end() { session_.reset(); }
+  const Session& session() const { return *session_; }
 
   std::uint32_t vcbs = 0;
 
