@@ -164,6 +164,25 @@ struct TvlConfig {
   bool operator==(const TvlConfig&) const = default;
 };
 
+/// A level: a part of its tenant's allocation for some of its programs (mechanism A3). With `shared`
+/// it may also draw on what the tenant's levels do not divide, and beyond that on what the tenant
+/// may share.
+struct LevelConfig {
+  std::string name;
+  std::uint32_t vcbs = 0;
+  std::uint32_t pcbs = 0;
+  std::uint32_t tvls = 0;  ///< the next so many of the tenant's; 0: those that no level has
+  bool shared = true;
+  bool is_default = false;  ///< one of the levels is: for programs that nothing assigns to another
+  // Whose programs belong to it, by what the kernel says of them: names or numbers. Who has a rule
+  // or a socket keeps others out that only ask for the level by name.
+  std::vector<std::string> users;
+  std::vector<std::string> groups;
+  std::optional<SocketConfig> socket;  ///< of its own, besides the tenant's: <level>.socket
+
+  bool operator==(const LevelConfig&) const = default;
+};
+
 /// A tenant and its allocation (mechanism A1). Amounts are guarantees; with `shared` it may also
 /// draw from what nobody is guaranteed, without it they are a hard cap.
 struct TenantConfig {
@@ -174,7 +193,8 @@ struct TenantConfig {
   std::uint32_t vcbs_per_process = 16;
   std::uint32_t pcbs = 0;
   bool shared = true;
-  std::vector<TvlConfig> tvls;  ///< never empty
+  std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
+  std::vector<LevelConfig> levels;
   Amounts limits;               ///< what its programs may take; where not given, an equal share
   SrqConfig srq;
 

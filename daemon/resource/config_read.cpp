@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 
 #include "daemon/resource/config_check.hpp"
+#include "daemon/resource/config_levels.hpp"
 
 namespace softhca::resource {
 namespace {
@@ -305,6 +307,49 @@ std::vector<TvlConfig> read_tvls(Reader& reader, const PoolsConfig& pools, Probl
   return tvls;
 }
 
+std::vector<std::string> read_names(Reader& reader, std::string_view key) {
+  std::vector<std::string> names;
+  for (const Value* name : reader.strings(key)) names.push_back(*name->string());
+  return names;
+}
+
+/// `tvls`: of the tenant, from the first that no level before has; what the level says of its TVLs
+/// is put there.
+LevelConfig read_level(const Value& value, std::span<TvlConfig> tvls, Problems& problems) {
+  constexpr std::uint32_t kMost = 1u << 20;
+  LevelConfig level;
+  Reader reader(value, "tenant.level", problems);
+  read_name(reader, level.name);
+  reader.integer("vcbs", level.vcbs, 0, kMost);
+  reader.integer("pcbs", level.pcbs, 0, kMost);
+  reader.integer("tvls", level.tvls, 0, tvls.size(), " (what tenant.tvls leaves)");
+  for (TvlConfig& tvl : tvls.first(level.tvls)) read_tvl_keys(reader, tvl);
+  for (const char* key : {"weight", "execution_credits", "completion_credits", "kick_list"})
+    if (level.tvls == 0 && reader.find(key))
+      reader.complain(key, "is of the level's TVLs, and it has none; give it some with `tvls`");
+  reader.boolean("shared", level.shared);
+  reader.boolean("default", level.is_default);
+  level.users = read_names(reader, "users");
+  level.groups = read_names(reader, "groups");
+  if (const Value* socket = reader.find("socket"))
+    level.socket = read_socket(*socket, "tenant.level.socket", {}, problems);
+  reader.finish();
+  return level;
+}
+
+/// REQUIRES: the amounts of the tenant are read.
+void read_levels(Reader& reader, TenantConfig& tenant, Problems& problems) {
+  const auto tables = reader.tables("level");
+  LevelsCheck check(tenant, problems);
+  std::span<TvlConfig> tvls(tenant.tvls);
+  for (const Value* table : tables) {
+    tenant.levels.push_back(read_level(*table, tvls, problems));
+    tvls = tvls.subspan(tenant.levels.back().tvls);
+    check.add(*table);
+  }
+  check.finish();
+}
+
 std::vector<Gid> read_tenant_addresses(Reader& reader, Problems& problems) {
   std::vector<Gid> addresses;
   const auto texts = reader.strings("addresses");
@@ -349,6 +394,7 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
   reader.integer("pcbs", config.pcbs, 0, kMost);
   reader.boolean("shared", config.shared);
   config.tvls = read_tvls(reader, pools, problems);
+  read_levels(reader, config, problems);
   config.limits = share;
   read_limits(reader, totals_of(pools), config.limits);
   if (const Value* srq = reader.find("srq")) config.srq = read_srq(*srq, problems);

@@ -1,0 +1,38 @@
+// Do the levels of a tenant fit in it and together?
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "daemon/resource/config.hpp"
+#include "daemon/resource/reader.hpp"
+
+namespace softhca::resource {
+
+class LevelsCheck {
+ public:
+  /// `tenant` is being read: its own amounts are known, its levels are added to it one by one.
+  LevelsCheck(TenantConfig& tenant, Problems& problems) : tenant_(tenant), problems_(problems) {}
+
+  /// The last level of the tenant was read from `table`.
+  void add(const Value& table);
+  /// All are read. Without one that says so the first is the default level.
+  void finish();
+
+ private:
+  void complain(const Value& table, std::string_view key, const std::string& text);
+  void check_name(const Value& table);
+  void check_amount(const Value& table, std::string_view key, std::uint32_t asked,
+                    std::uint32_t total, std::uint32_t& divided);
+  void check_tvls(const Value& table, const LevelConfig& level);
+
+  TenantConfig& tenant_;
+  Problems& problems_;
+  std::uint32_t vcbs_ = 0;  // divided so far
+  std::uint32_t pcbs_ = 0;
+  std::size_t tvls_ = 0;
+  const Value* needs_undivided_ = nullptr;  // the first level without TVLs of its own
+};
+
+}  // namespace softhca::resource

@@ -1,0 +1,97 @@
+// [[tenant.level]]: what is read, and what is refused with its line and key.
+#include <gtest/gtest.h>
+
+#include "daemon/resource/config.hpp"
+
+namespace softhca::resource {
+namespace {
+
+const std::string kTenant =
+    "[[tenant]]\n"                      // 1
+    "name = \"weather\"\n"              // 2
+    "addresses = [\"198.18.0.1\"]\n"    // 3
+    "vcbs = 25\npcbs = 20\ntvls = 4\n"  // 4 to 6
+    "execution_credits = 2\ncompletion_credits = 3\n";
+
+std::string error_of(const std::string& levels) {
+  const auto config = parse_config(kTenant + levels, "test.toml");
+  return config ? "good" : config.error().message;
+}
+void expect_error(const std::string& levels, const std::string& place, const std::string& text) {
+  const std::string error = error_of(levels);
+  EXPECT_NE(error.find("test.toml:" + place), std::string::npos) << error;
+  EXPECT_NE(error.find(text), std::string::npos) << error;
+}
+
+TEST(ConfigLevels, DivideTheTenant) {
+  const auto config = parse_config(kTenant + R"(
+[[tenant.level]]
+name = "alerts"
+vcbs = 15
+pcbs = 12
+tvls = 2
+weight = 3
+execution_credits = 5
+kick_list = 7
+shared = false
+users = ["ops", "1001"]
+groups = ["duty"]
+socket = { mode = 0o600 }
+[[tenant.level]]
+name = "other"
+vcbs = 10
+default = true
+)",
+                                   "test.toml");
+  ASSERT_TRUE(config) << config.error().message;
+  const TenantConfig& tenant = config->tenants.at(0);
+  ASSERT_EQ(tenant.levels.size(), 2u);
+  const LevelConfig& alerts = tenant.levels[0];
+  EXPECT_EQ(alerts.vcbs, 15u);
+  EXPECT_EQ(alerts.pcbs, 12u);
+  EXPECT_FALSE(alerts.shared);
+  EXPECT_FALSE(alerts.is_default);
+  EXPECT_EQ(alerts.users, (std::vector<std::string>{"ops", "1001"}));
+  EXPECT_EQ(alerts.groups, (std::vector<std::string>{"duty"}));
+  ASSERT_TRUE(alerts.socket);
+  EXPECT_EQ(alerts.socket->mode, 0600u);
+  EXPECT_TRUE(tenant.levels[1].is_default);
+  ASSERT_EQ(tenant.tvls.size(), 4u);
+  for (const std::size_t i : {0u, 1u}) {
+    EXPECT_EQ(tenant.tvls[i].weight, 3u);
+    EXPECT_EQ(tenant.tvls[i].execution_credits, 5u);
+    EXPECT_EQ(tenant.tvls[i].completion_credits, 3u);
+    EXPECT_EQ(tenant.tvls[i].kick_list, 7u);
+  }
+  EXPECT_EQ(tenant.tvls[2].weight, 1u);
+  EXPECT_EQ(tenant.tvls[2].execution_credits, 2u);
+}
+
+TEST(ConfigLevels, TheFirstIsTheDefaultWhenNoneSaysSo) {
+  const auto config =
+      parse_config(kTenant + "[[tenant.level]]\nname=\"a\"\n[[tenant.level]]\nname=\"b\"\n", "t");
+  ASSERT_TRUE(config);
+  EXPECT_TRUE(config->tenants[0].levels[0].is_default);
+  EXPECT_FALSE(config->tenants[0].levels[1].is_default);
+}
+
+TEST(ConfigLevels, RefusesWhatDoesNotFit) {
+  const std::string first = "[[tenant.level]]\nname = \"a\"\nvcbs = 15\npcbs = 15\n";  // 9 to 12
+  const std::string second = "[[tenant.level]]\nname = \"b\"\n";                       // 13, 14
+  expect_error(first + second + "vcbs = 11\n", "15: tenant.level.vcbs", "only 10 are left");
+  expect_error(first + second + "pcbs = 6\n", "15: tenant.level.pcbs", "only 5 are left");
+  expect_error(first + "tvls = 5\n", "13: tenant.level.tvls", "must be from 0 to 4");
+  expect_error(first + "tvls = 4\n[[tenant.level]]\nname = \"b\"\n", "14: tenant.level.tvls",
+               "leave it one");
+  expect_error(first + "weight = 2\n", "13: tenant.level.weight", "give it some");
+  expect_error(first + "[[tenant.level]]\nname = \"a\"\n", "14: tenant.level.name", "already");
+  expect_error(first + "default = true\n" + second + "default = true\n", "16: tenant.level.default",
+               "one default level");
+  expect_error(first + "tvls = 1\nexecution_credits = 0\nshared = false\n",
+               "15: tenant.level.shared", "never send");
+  expect_error("[[tenant.level]]\n", "9: tenant.level.name", "missing");
+  expect_error(first + "colour = 1\n", "13: tenant.level.colour", "");
+}
+
+}  // namespace
+}  // namespace softhca::resource
