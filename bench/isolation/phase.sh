@@ -1,0 +1,66 @@
+#!/bin/bash
+# One phase of the isolation bench, for tools/sandbox: a victim as tenant a, aggressors as others.
+# The victim's own figures and samples of the metrics go to a file, for report.py.
+#
+# usage: phase.sh latency|rate|equals alone|hog|hogs16|doorbells|churn|rnr|garbage|qps64 FILE
+set -euo pipefail
+victim=$1 aggressor=$2 out=$3
+bench=$SOFTHCA_BUILD/bench/verbs/softhca-bench
+program=$SOFTHCA_BUILD/bench/isolation/softhca-aggressor
+scribble=$SOFTHCA_BUILD/tests/system/scribble
+
+running() {  # FILE
+  for ((i = 0; i < 300; ++i)); do
+    [[ ! -s $1 ]] || return 0
+    sleep 0.1
+  done
+  echo "phase: no aggressor" >&2
+  return 1
+}
+
+aggressor() {  # TENANT ARGUMENT...
+  local tenant=$1
+  shift
+  "$SANDBOX_DIR/as-$tenant" "$program" -d "$DEV" -g "$GID" "$@" >"$SANDBOX_DIR/out-$tenant" &
+  running "$SANDBOX_DIR/out-$tenant"
+}
+
+case $aggressor in
+  alone) ;;
+  hogs16) for tenant in {b..q}; do aggressor $tenant --mode hog; done ;;
+  garbage)
+    while :; do
+      "$SANDBOX_DIR/as-b" "$scribble" "$DEV" "$GID" $RANDOM 300 >"$SANDBOX_DIR/out-b" 2>&1 || true
+    done &
+    ;;
+  # Deep enough that neither ever runs out of work.
+  qps64) aggressor b --mode hog --qps 64 --size 4M --depth 64 ;;
+  *) aggressor b --mode "$aggressor" ;;
+esac
+
+serve() {
+  $A "$bench" -d "$DEV" -g "$GID" -p 18700 --server &
+}
+case $victim in
+  latency)
+    serve
+    $A "$bench" -d "$DEV" -g "$GID" -p 18700 --client 127.0.0.1 --measure completion --op write \
+      --size 16 --iterations 20000 >"$out" &
+    ;;
+  rate)
+    serve
+    $A "$bench" -d "$DEV" -g "$GID" -p 18700 --client 127.0.0.1 --measure rate --op write \
+      --size 64 --qps 8 --seconds 4 >"$out" &
+    ;;
+  equals)
+    aggressor a --mode hog --qps 1 --size 4M --depth 4096
+    sleep 5 &
+    ;;
+esac
+measured=$!
+
+while kill -0 "$measured" 2>/dev/null; do
+  echo "sample $EPOCHREALTIME"
+  curl -sf --max-time 10 "$METRICS_A" | grep -E '^softhca_(engine_work_bytes_total|local_messages_total|command_engine_work_bytes|engine_busy_seconds_total)' || true
+  sleep 0.2
+done >"$out.samples"

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Table of the isolation bench from the files of its phases: report.py DIRECTORY SCENARIO..."""
+import pathlib
+import re
+import sys
+
+LINE = re.compile(r'softhca_(\w+?)(?:\{(.*)\})? (\S+)$')
+
+
+class Phase:
+    """Figures of one phase; work is in bytes of a local copy that take as long."""
+
+    def __init__(self, path):
+        lines = [line.split() for line in path.read_text().splitlines()]
+        self.figures = [line for line in lines if line and line[0] == 'write']
+        self.samples = []
+        for line in path.with_name(path.name + '.samples').read_text().splitlines():
+            if line.startswith('sample '):
+                self.samples.append({'time': float(line.split()[1])})
+            elif match := LINE.match(line):
+                name, labels, value = match.groups()
+                labels = dict(re.findall(r'(\w+)="([^"]*)"', labels or ''))
+                key = (name, labels.get('tenant'), labels.get('quantile'))
+                self.samples[-1][key] = float(value)
+        self.samples = [s for s in self.samples if len(s) > 1]
+
+    def work_p99(self):
+        return self.samples[-1]['command_engine_work_bytes', 'a', '0.99']
+
+    def steady(self):
+        """First and last sample between which the victim was at it all the time."""
+        key = ('local_messages_total', 'a', None)
+        rising = [i for i in range(1, len(self.samples))
+                  if self.samples[i][key] > self.samples[i - 1][key]]
+        if len(rising) < 4:
+            raise ValueError('too few samples')
+        # At either end of the first and the last interval it may not have been there.
+        return self.samples[rising[0]], self.samples[rising[-1] - 1]
+
+    def rate(self, name, tenant=None):
+        """A second, in the steady part; of all tenants together when none is named."""
+        first, last = self.steady()
+        keys = [k for k in last if k[0] == name and tenant in (None, k[1])]
+        return sum(last[k] - first[k] for k in keys) / (last['time'] - first['time'])
+
+    def share(self, tenant):
+        return self.rate('engine_work_bytes_total', tenant) / self.rate('engine_work_bytes_total')
+
+
+def row(scenario, what, alone, contended, ratio, target, less, clock=''):
+    met = ratio <= target if less else ratio >= target
+    print(f'{scenario:10} {what:34} {alone:>12} {contended:>12} {ratio:7.3f} '
+          f'{"<=" if less else ">="} {target:4.2f} {"met" if met else "SHORT":6} {clock}')
+
+
+def latency(scenario, alone, contended, saturated):
+    """The whole latency in engine work: what it is alone, by the clock, at the rate of a saturated
+    engine, and what the aggressor adds."""
+    work = saturated.rate('engine_work_bytes_total')
+    p50, p99 = (float(x) for x in alone.figures[0][2:4])
+    clock_p50, clock_p99 = (float(x) for x in contended.figures[0][2:4])
+    whole = p50 * 1e-6 * work
+    ratio = (whole + contended.work_p99() - alone.work_p99()) / whole
+    row(scenario, 'latency 16 B: p99, engine work', f'{alone.work_p99():.0f} B',
+        f'{contended.work_p99():.0f} B', ratio, 1.25 if scenario.startswith('hog') else 2, True,
+        f'p50 {p50:.1f} -> {clock_p50:.1f} us, p99 {p99:.1f} -> {clock_p99:.1f} us; '
+        f'engine {work / 1e9:.1f} GB/s of work')
+
+
+def rate(scenario, alone, contended, saturated):
+    """Guaranteed is half the engine, or all the victim asks for if that is less."""
+    capacity = max(p.rate('engine_work_bytes_total') for p in (alone, contended, saturated))
+    demand = alone.rate('engine_work_bytes_total', 'a') / capacity
+    share = contended.share('a')
+    messages = [float(p.figures[0][3]) for p in (alone, contended)]
+    row(scenario, 'rate 64 B, 8 QPs: share of engine', f'{demand:.3f}', f'{share:.3f}',
+        share / min(0.5, demand), 0.95, False,
+        f'{messages[0]:.2f} -> {messages[1]:.2f} million/s, {messages[1] / messages[0]:.2f}')
+
+
+def equals(phase):
+    shares = [phase.share('a'), phase.share('b')]
+    jain = sum(shares) ** 2 / (2 * sum(s * s for s in shares))
+    row('equals', '1 against 64 QPs: shares; Jain', f'{shares[0]:.3f}', f'{shares[1]:.3f}', jain,
+        0.99, False)
+
+
+def main():
+    directory, scenarios = pathlib.Path(sys.argv[1]), sys.argv[2:]
+
+    def attempt(body, *phases):
+        try:
+            body(*(Phase(directory / p) for p in phases))
+        except (OSError, ValueError, IndexError, KeyError) as error:
+            print(f'{phases[-1]}: no figures: {error!r}')
+
+    print(f'{"scenario":10} {"what":34} {"alone":>12} {"contended":>12} {"ratio":>7} {"target":7} '
+          f'{"":6} by the clock')
+    for scenario in scenarios:
+        if scenario == 'equals':
+            attempt(equals, 'equals-qps64')
+            continue
+        for victim, body in (('latency', latency), ('rate', rate)):
+            names = [f'{victim}-alone', f'{victim}-{scenario}']
+            if not (directory / names[1]).exists():
+                continue
+            hog = directory / f'{victim}-hog'
+            names.append(hog.name if hog.exists() else names[1])
+            attempt(lambda *p, s=scenario, b=body: b(s, *p), *names)
+
+
+main()

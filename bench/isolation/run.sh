@@ -1,0 +1,30 @@
+#!/bin/bash
+# How much a tenant notices of another that asks for all it can get, in the sandbox: a victim (tenant
+# a) alone, then beside each kind of aggressor, and the ratio of the two. Every phase has a daemon of
+# its own. docs/performance.md explains the columns.
+#
+# usage: bench/isolation/run.sh [SCENARIO...]     hog hogs16 doorbells churn rnr garbage equals
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/../.."
+export SOFTHCA_BUILD=${SOFTHCA_BUILD:-$PWD/build}
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/softhca-isolation.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+scenarios=("${@:-hog}")
+(($#)) || scenarios=(hog hogs16 doorbells churn rnr garbage equals)
+
+phase() {  # VICTIM AGGRESSOR
+  local tenants=2
+  [[ $2 != hogs16 ]] || tenants=17
+  echo "phase: $1, $2" >&2
+  tools/sandbox --tenants $tenants "$here/phase.sh" "$1" "$2" "$tmp/$1-$2" || echo "phase: $1, $2: failed" >&2
+}
+
+for victim in latency rate; do
+  phase $victim alone
+  for scenario in "${scenarios[@]}"; do
+    [[ $scenario == equals || $victim-$scenario == rate-hogs16 ]] || phase $victim "$scenario"
+  done
+done
+[[ ! " ${scenarios[*]} " == *" equals "* ]] || phase equals qps64
+python3 "$here/report.py" "$tmp" "${scenarios[@]}"
