@@ -65,6 +65,13 @@ struct HelloRequest {
   std::uint32_t reserved;
 };
 
+/// A process that asks for a level of its tenant sends this instead. EINVAL: no such level; EACCES:
+/// it is not for this process.
+struct HelloWithLevel {
+  HelloRequest hello;
+  char level[40];  ///< its name, filled up with zeros; all zeros: none asked for
+};
+
 /// With it 3 descriptors: session memfd, wake eventfd, asynchronous event socket (reads 16-byte
 /// records {u64 element, u32 event type, u32 reserved}; element is the user_handle of the object,
 /// or the port number).

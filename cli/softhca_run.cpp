@@ -24,6 +24,8 @@ constexpr char kHelp[] =
 Runs PROGRAM, which may be any that uses libibverbs, with the RDMA device of a softhca tenant.
 
   -t, --tenant NAME      the tenant; otherwise $SOFTHCA_TENANT, or the only one open to you
+  -l, --level NAME       the level of the tenant; otherwise $SOFTHCA_LEVEL, or what the daemon
+                         chooses by user and group, or its default level
   -d, --runtime-dir DIR  where softhcad keeps its sockets and device trees; otherwise
                          $SOFTHCA_RUNTIME_DIR or $RUNTIME_DIRECTORY, or the first of
                          /run/softhca, $XDG_RUNTIME_DIR/softhca and /tmp/softhca-UID where
@@ -50,21 +52,26 @@ Value or_fail(const Found<Value>& found) {
 
 struct Options {
   std::string tenant;
+  std::string level;
   std::string runtime_directory;
   char** command;
 };
 
 Options parse(int argc, char** argv) {
   static const option kLong[] = {{"tenant", required_argument, nullptr, 't'},
+                                 {"level", required_argument, nullptr, 'l'},
                                  {"runtime-dir", required_argument, nullptr, 'd'},
                                  {"help", no_argument, nullptr, 'h'},
                                  {nullptr, 0, nullptr, 0}};
   Options options{};
   // '+': the first word that is no option is the program, and all after it is the program's.
-  for (int letter; (letter = getopt_long(argc, argv, "+t:d:h", kLong, nullptr)) != -1;) {
+  for (int letter; (letter = getopt_long(argc, argv, "+t:l:d:h", kLong, nullptr)) != -1;) {
     switch (letter) {
       case 't':
         options.tenant = optarg;
+        break;
+      case 'l':
+        options.level = optarg;
         break;
       case 'd':
         options.runtime_directory = optarg;
@@ -115,6 +122,7 @@ int main(int argc, char** argv) {
   const auto runtime_directory = or_fail(find_runtime_directory(options.runtime_directory));
   const auto tenant = or_fail(find_tenant(runtime_directory, options.tenant));
   set_environment(runtime_directory, tenant, or_fail(find_libraries()));
+  if (!options.level.empty()) set("SOFTHCA_LEVEL", options.level);
   ::execvp(options.command[0], options.command);
   const int error = errno;
   std::fprintf(stderr, "softhca-run: %s: %s\n", options.command[0], std::strerror(error));

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "libverbs-provider/context.hpp"
@@ -71,18 +72,44 @@ void free_shared(void* control, std::uint32_t handle) {
   static_cast<ControlChannel*>(control)->destroy(abi::Operation::kFreeShared, handle);
 }
 
+/// Says hello, and which level of the tenant is wanted if the environment names one.
+int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
+  abi::HelloWithLevel hello{{abi::kSessionMagic, abi::kAbiVersion, 0}, {}};
+  const char* level = std::getenv("SOFTHCA_LEVEL");
+  if (level == nullptr || *level == '\0')
+    return control.call(abi::Operation::kHello, hello.hello, reply, fds);
+  if (std::strlen(level) >= sizeof hello.level) return EINVAL;
+  std::memcpy(hello.level, level, std::strlen(level));
+  return control.call(abi::Operation::kHello, hello, reply, fds);
+}
+
+/// The socket of the wanted level, beside the tenant's, where there is one for us; else the
+/// tenant's.
+void choose_socket(const char* tenants, char (&path)[kSocketPathBytes]) {
+  const char* level = std::getenv("SOFTHCA_LEVEL");
+  const char* slash = std::strrchr(tenants, '/');
+  if (level != nullptr && *level != '\0' && std::strchr(level, '/') == nullptr && slash != nullptr) {
+    const int folder = static_cast<int>(slash - tenants);
+    const int length =
+        std::snprintf(path, sizeof path, "%.*s/%s.socket", folder, tenants, level);
+    if (length > 0 && static_cast<std::size_t>(length) < sizeof path && ::access(path, W_OK) == 0)
+      return;
+  }
+  std::memcpy(path, tenants, std::strlen(tenants) + 1);
+}
+
 /// Connects to the daemon and maps the session. 0 or an errno value.
 int open_session(Context& context, const char* socket_path) {
   context.memory.reset(
       make<MemoryRegistry>(SharedMemorySource{&context.control, alloc_shared, free_shared}));
   if (context.memory == nullptr) return ENOMEM;
-  if (const int error = context.control.connect(socket_path)) return error;
+  char path[kSocketPathBytes];
+  choose_socket(socket_path, path);
+  if (const int error = context.control.connect(path)) return error;
 
-  const abi::HelloRequest hello{abi::kSessionMagic, abi::kAbiVersion, 0};
   abi::HelloReply reply{};
   ReceivedFds fds;
-  if (const int error = context.control.call(abi::Operation::kHello, hello, reply, fds))
-    return error;
+  if (const int error = greet(context.control, reply, fds)) return error;
   if (fds.count() != 3) return EPROTO;
   const int memory = fds.take(0);
   const int wake = fds.take(1);

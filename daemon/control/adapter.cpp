@@ -36,23 +36,48 @@ void Adapter::allocate() {
     tenant->vcbs.may_share = entry.shared;
     [[maybe_unused]] const bool given = vcbs.set_guarantee(tenant->vcbs, entry.vcbs);
     assert(given);
+    allocate_levels(*tenant, entry);
   }
 }
 
-Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, std::uint32_t most) {
-  VcbRun run;
-  while (run.count < most && vcbs.take(tenant.vcbs)) ++run.count;
+void Adapter::allocate_levels(engine::Tenant& tenant, const resource::TenantConfig& entry) {
+  for (std::size_t i = 0; i < tenant.levels.size(); ++i) {
+    [[maybe_unused]] const bool given =
+        vcbs.set_guarantee(tenant.levels[i]->vcbs, tenant.vcbs, entry.levels[i].vcbs);
+    assert(given);
+  }
+}
+
+bool Adapter::take_vcb(engine::Tenant& tenant, engine::Level* level) {
+  const bool taken = level != nullptr ? vcbs.take(level->vcbs, tenant.vcbs) : vcbs.take(tenant.vcbs);
+  if (!taken) return false;
+  tenant.all_vcbs_in_use.add();
+  tenant.all_vcbs_high_water.raise_to(tenant.all_vcbs_in_use.value());
+  return true;
+}
+
+void Adapter::put_vcb(engine::Tenant& tenant, engine::Level* level) {
+  level != nullptr ? vcbs.put(level->vcbs, tenant.vcbs) : vcbs.put(tenant.vcbs);
+  tenant.all_vcbs_in_use.subtract();
+}
+
+Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, engine::Level* level,
+                                   std::uint32_t most) {
+  VcbRun run{.first = {}, .count = 0, .level = level};
+  while (run.count < most && take_vcb(tenant, level)) ++run.count;
   collect::FunctionTable& functions = engine.functions();
   // Sessions come and go: a long enough run may be lacking although enough VCBs are free.
   std::optional<VcbId> first;
   while (run.count > 0 && !(first = functions.find_unassigned(run.count))) {
-    vcbs.put(tenant.vcbs);
+    put_vcb(tenant, level);
     --run.count;
   }
+  (level != nullptr ? level->vcbs_refused : tenant.vcbs_refused).add(most - run.count);
   if (run.count == 0) return run;
   run.first = *first;
   [[maybe_unused]] const auto assigned =
-      functions.assign(run.first, run.count, tenant.id, tenant.group);
+      functions.assign(run.first, run.count, tenant.id,
+                       level != nullptr ? level->group : tenant.group);
   assert(assigned);  // just found free
   return run;
 }
@@ -61,7 +86,7 @@ void Adapter::give_back_vcbs(engine::Tenant& tenant, const VcbRun& run) {
   if (run.count == 0) return;
   [[maybe_unused]] const auto released = engine.functions().release(run.first, run.count);
   assert(released);  // the engine has let go of them
-  for (std::uint32_t i = 0; i < run.count; ++i) vcbs.put(tenant.vcbs);
+  for (std::uint32_t i = 0; i < run.count; ++i) put_vcb(tenant, run.level);
 }
 
 }  // namespace softhca::control

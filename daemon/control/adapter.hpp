@@ -36,13 +36,19 @@ struct Adapter {
   /// Set-up: gives every tenant its guarantee of VCBs and its limits. The configuration has been
   /// checked for overcommit.
   void allocate();
-  /// A run of VCBs for a session, as many up to `most` as the tenant may still have; none: count 0.
+  /// For a tenant that has its guarantee: gives its levels theirs.
+  void allocate_levels(engine::Tenant& tenant, const resource::TenantConfig& entry);
+  /// A run of VCBs for a session, as many up to `most` as its level (null: the tenant, which has
+  /// none) may still have; none: count 0.
   struct VcbRun {
     VcbId first;
     std::uint32_t count = 0;
+    engine::Level* level = nullptr;
   };
-  VcbRun take_vcbs(engine::Tenant& tenant, std::uint32_t most);
+  VcbRun take_vcbs(engine::Tenant& tenant, engine::Level* level, std::uint32_t most);
   void give_back_vcbs(engine::Tenant& tenant, const VcbRun& run);
+  bool take_vcb(engine::Tenant& tenant, engine::Level* level);
+  void put_vcb(engine::Tenant& tenant, engine::Level* level);
 };
 
 /// The largest of 256, 512, .. 4096 whose packets, with all headers, fit an IP MTU of `bytes`.

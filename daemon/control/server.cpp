@@ -6,7 +6,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +17,6 @@
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/control/device_tree.hpp"
-#include "daemon/control/guid.hpp"
 
 namespace softhca::control {
 namespace {
@@ -56,49 +54,13 @@ Outcome Server::open() {
   for (const auto& tenant : adapter_.tenants) names.push_back(tenant->name);
   remove_stale_tenants(adapter_.config.daemon.runtime_dir, names);
   for (const auto& tenant : adapter_.tenants)
-    if (auto opened = open_tenant(*tenant); !opened) return opened;
+    if (auto opened = open_tenant(*tenant, adapter_.settings(*tenant).socket); !opened)
+      return opened;
+  for (const auto& tenant : adapter_.tenants)
+    if (auto opened = open_level_sockets(*tenant); !opened) return opened;
   if (auto opened = open_admin(); !opened) return opened;
   real_devices_ = real_devices();
   return {};
-}
-
-std::string Server::tree_of(const engine::Tenant& tenant) const {
-  return adapter_.config.daemon.runtime_dir + "/" + tenant.name + "/sysfs";
-}
-
-Outcome Server::open_tenant(engine::Tenant& tenant) {
-  const resource::TenantConfig& config = adapter_.config.tenants[tenant.id.value];
-  const std::string folder = adapter_.config.daemon.runtime_dir + "/" + tenant.name;
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return Error{"cannot make " + folder + ": " + error.message(), error.value()};
-
-  Listener listener;
-  listener.path = folder + "/socket";
-  listener.tenant = &tenant;
-  auto socket =
-      listen_at(listener.path, {config.socket.owner, config.socket.group, config.socket.mode});
-  if (!socket) return socket.error();
-  listener.socket = std::move(*socket);
-
-  DeviceDescription device;
-  device.name = adapter_.config.device.name;
-  device.firmware = adapter_.config.device.firmware;
-  device.board = "softhca";
-  device.node_guid = node_guid(tenant);
-  device.socket_path = listener.path;
-  device.active = adapter_.link_up(tenant);
-  link_up_.push_back(device.active);
-  for (const auto& address : tenant.addresses) {
-    const std::string interface =
-        address.port ? adapter_.config.ports[address.port->value].interface : std::string();
-    device.gids.push_back({address.gid, interface.empty() ? "lo" : interface});
-  }
-  if (auto written = write_device_tree(tree_of(tenant), device); !written) return written;
-
-  Listener& kept = listeners_.emplace_back(std::move(listener));
-  kept.watch.listener = &kept;
-  return watch(kept.socket.get(), &kept.watch);
 }
 
 Outcome Server::open_admin() {
@@ -169,7 +131,7 @@ void Server::handle(const Watch& what, bool& stop) {
       signalfd_siginfo info{};
       if (::read(signals_.get(), &info, sizeof info) != sizeof info) break;
       if (info.ssi_signo == SIGHUP) {
-        spdlog::warn("SIGHUP: this version does not reload its configuration; restart it");
+        if (reload_) reload_();
         break;
       }
       spdlog::info("{}: stopping", strsignal(static_cast<int>(info.ssi_signo)));
@@ -207,7 +169,7 @@ void Server::add_session(Listener& listener, UniqueFd socket, const PeerIdentity
   auto descriptors = tenant.accounts.take(resource::Kind::kDescriptors, Session::kDescriptors);
   if (!descriptors)
     return complain(listener, "all its descriptors are in use (tenant.descriptors)");
-  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  UniqueFd pidfd = peer_pidfd(socket.get(), peer);
   if (!pidfd) {
     if (errno != ESRCH) complain(listener, strerror(errno));
     return;
@@ -218,6 +180,7 @@ void Server::add_session(Listener& listener, UniqueFd socket, const PeerIdentity
   ++listener.connections;
   entry.session = std::make_unique<Session>(adapter_, tenant, std::move(socket), peer,
                                             std::move(pidfd), std::move(descriptors));
+  entry.session->set_socket_level(listener.level);
   entry.socket = {Watch::Kind::kSession, nullptr, &entry};
   entry.process = {Watch::Kind::kProcess, nullptr, &entry};
   if (!watch(entry.session->socket(), &entry.socket) ||
@@ -240,8 +203,9 @@ void Server::tick() {
   admin_.tick();
   check_links();
   check_devices();
+  if (ticked_) ticked_();
   for (Listener& listener : listeners_)
-    if (!listener.armed) arm(listener, true);
+    if (!listener.armed && listener.socket) arm(listener, true);
 }
 
 void Server::arm(Listener& listener, bool armed) {
@@ -261,16 +225,16 @@ void Server::check_devices() {
 }
 
 void Server::check_links() {
-  for (const auto& tenant : adapter_.tenants) {
-    const bool up = adapter_.link_up(*tenant);
-    if (up == link_up_[tenant->id.value]) continue;
-    link_up_[tenant->id.value] = up;
-    spdlog::info("tenant {}: link {}", tenant->name, up ? "up" : "down");
-    if (auto written = write_port_state(tree_of(*tenant), adapter_.config.device.name, up);
-        !written)
+  for (Listener& listener : listeners_) {
+    const engine::Tenant& tenant = *listener.tenant;
+    const bool up = adapter_.link_up(tenant);
+    if (up == listener.link_up) continue;
+    listener.link_up = up;
+    spdlog::info("tenant {}: link {}", tenant.name, up ? "up" : "down");
+    if (auto written = write_port_state(tree_of(tenant), adapter_.config.device.name, up); !written)
       spdlog::warn("{}", written.error().message);
     for (const Entry& entry : sessions_)
-      if (&entry.session->tenant() == tenant.get()) entry.session->report_link(up);
+      if (&entry.session->tenant() == &tenant) entry.session->report_link(up);
   }
 }
 

@@ -41,6 +41,7 @@ class Server {
     UniqueFd socket;
     std::string path;
     engine::Tenant* tenant = nullptr;
+    engine::Level* level = nullptr;  ///< whose socket it is; none: the tenant's
     std::uint64_t connections = 0;
     bool armed = true;  ///< epoll reports its connections
     std::chrono::steady_clock::time_point next_complaint{};
@@ -55,6 +56,7 @@ class Server {
   };
 
   Outcome open_tenant(engine::Tenant& tenant);
+  Outcome open_level_sockets(engine::Tenant& tenant);
   Outcome open_admin();
   std::vector<const Session*> sessions() const;
   void note(const Session& session, const char* kind, const char* what);

@@ -19,6 +19,7 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/adapter.hpp"
 #include "daemon/control/handle_table.hpp"
+#include "daemon/control/levels.hpp"
 #include "daemon/control/message.hpp"
 #include "daemon/control/unix_socket.hpp"
 #include "daemon/memory/shared_buffer.hpp"
@@ -39,6 +40,9 @@ class Session {
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
+
+  /// It came by the socket of a level. Before the first request.
+  void set_socket_level(engine::Level* level) { socket_level_ = level; }
 
   /// Answers the requests that wait, not too many of them. False: the session is over.
   bool serve();
@@ -137,6 +141,8 @@ class Session {
   void remove_from_engine();
 
   // session_device.cpp
+  /// `hello` is the view's backing store.
+  LevelQuery level_query(const abi::HelloWithLevel& hello) const;
   int hello(const RequestBody& body, Reply& reply);
   int query_device(const RequestBody& body, Reply& reply);
   int query_port(const RequestBody& body, Reply& reply);
@@ -192,6 +198,7 @@ class Session {
   Adapter& adapter_;
   engine::Tenant& tenant_;
   UniqueFd socket_;
+  engine::Level* socket_level_ = nullptr;  ///< by whose socket it came
   PeerIdentity peer_;
   UniqueFd pidfd_;
   bool greeted_ = false;

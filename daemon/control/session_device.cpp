@@ -34,10 +34,30 @@ std::uint32_t mtu_code(std::uint32_t bytes) {
 
 }  // namespace
 
+LevelQuery Session::level_query(const abi::HelloWithLevel& hello) const {
+  LevelQuery query{.by_socket = socket_level_, .uid = peer_.uid, .groups = {peer_.gid}, .name = {}};
+  query.name = {hello.level, ::strnlen(hello.level, sizeof hello.level)};
+  gid_t groups[256];
+  socklen_t bytes = sizeof groups;
+  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) == 0)
+    query.groups.insert(query.groups.end(), groups, groups + bytes / sizeof(gid_t));
+  return query;
+}
+
 int Session::hello(const RequestBody& body, Reply& reply) {
   abi::HelloRequest request;
-  if (!body.read(request)) return EINVAL;
+  abi::HelloWithLevel named{};
+  if (body.read(named))
+    request = named.hello;
+  else if (!body.read(request))
+    return EINVAL;
   if (request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion) return EPROTO;
+
+  const auto level = choose_level(adapter_.settings(tenant_), tenant_, level_query(named));
+  if (!level) {
+    spdlog::warn("tenant {}: process {} {}", tenant_.name, peer_.pid, level.error().message);
+    return level.error().code;
+  }
 
   session_ = {};
   session_ = take(Kind::kSessions);
@@ -53,7 +73,8 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   // Of an attempt that failed further on.
   adapter_.give_back_vcbs(tenant_, std::exchange(vcbs_, {}));
   // Without VCBs a process works through doorbells alone.
-  vcbs_ = adapter_.take_vcbs(tenant_, std::min(tenant.vcbs_per_process, abi::kMaxVcbsPerSession));
+  vcbs_ = adapter_.take_vcbs(tenant_, *level,
+                              std::min(tenant.vcbs_per_process, abi::kMaxVcbsPerSession));
 
   auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.count));
   if (!memory) return memory.error().code;
@@ -70,6 +91,7 @@ int Session::hello(const RequestBody& body, Reply& reply) {
       SessionId(adapter_.next_session++), tenant_,
       shm::SessionView(session_memory_.base(), vcbs_.count), vcbs_.first);
   engine_session_->process = static_cast<std::uint32_t>(peer_.pid);
+  engine_session_->level = *level;
   engine_session_->async_fd = async_.get();
   engine_session_->wake_fd = wake_.get();
   adapter_.worker.run([this](engine::Engine& engine) {

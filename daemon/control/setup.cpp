@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/control/levels.hpp"
 #include "daemon/control/unix_socket.hpp"
 #include "daemon/port/capture.hpp"
 #include "daemon/port/dpdk/device_args.hpp"
@@ -93,7 +94,7 @@ Outcome add_port(const resource::PortConfig& config, PortId id, engine::Engine& 
     if (!owned) continue;
     auto guard = port::guard_roce_port(address.gid, config.interface);
     if (!guard) return guard.error();
-    guards.push_back(std::move(*guard));
+    guards.emplace(address.gid, std::move(*guard));
   }
   binding->neighbours->set_gateway(config.gateway4.value_or(Gid{}),
                                    config.gateway6.value_or(Gid{}));
@@ -111,25 +112,47 @@ std::optional<PortId> port_of(const resource::Config& config, const Gid& gid) {
   return std::nullopt;
 }
 
-Outcome add_lanes(const resource::TenantConfig& config, TenantId id, schedule::TvlTable& tvls) {
-  for (const resource::TvlConfig& tvl : config.tvls) {
-    const auto added = tvls.add({.tenant = id,
-                                 .purpose = schedule::TvlPurpose::kCommands,
-                                 .weight = tvl.weight,
-                                 .max_kick_list = tvl.kick_list,
-                                 .execution_guaranteed = tvl.execution_credits,
-                                 .completion_guaranteed = tvl.completion_credits,
-                                 .may_share = config.shared});
-    if (!added) return added.error();
-  }
-  const auto added = tvls.add({.tenant = id,
+bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id) {
+  for (std::size_t i = 0; i < tenant.levels.size(); ++i)
+    if (tenant.levels[i]->id == id) return config.shared && config.levels[i].shared;
+  return config.shared;
+}
+
+Outcome add_dedicated_lane(TenantId tenant, LevelId level, bool share, schedule::TvlTable& tvls) {
+  const auto added = tvls.add({.tenant = tenant,
+                               .level = level,
                                .purpose = schedule::TvlPurpose::kDedicated,
                                .weight = 1,
                                .max_kick_list = kDedicatedCompletion,
                                .execution_guaranteed = kDedicatedExecution,
                                .completion_guaranteed = kDedicatedCompletion,
-                               .may_share = config.shared});
+                               .may_share = share});
   if (!added) return added.error();
+  return {};
+}
+
+/// Of a tenant with levels each level has a dedicated lane, else the tenant.
+Outcome add_lanes(const resource::TenantConfig& config, const engine::Tenant& tenant,
+                  schedule::TvlTable& tvls) {
+  for (std::size_t i = 0; i < config.tvls.size(); ++i) {
+    const resource::TvlConfig& tvl = config.tvls[i];
+    const LevelId level = level_of_tvl(config, tenant, i);
+    const auto added = tvls.add({.tenant = tenant.id,
+                                 .level = level,
+                                 .purpose = schedule::TvlPurpose::kCommands,
+                                 .weight = tvl.weight,
+                                 .max_kick_list = tvl.kick_list,
+                                 .execution_guaranteed = tvl.execution_credits,
+                                 .completion_guaranteed = tvl.completion_credits,
+                                 .may_share = may_share(config, tenant, level)});
+    if (!added) return added.error();
+  }
+  if (tenant.levels.empty()) return add_dedicated_lane(tenant.id, kNoLevel, config.shared, tvls);
+  for (const auto& level : tenant.levels)
+    if (auto added =
+            add_dedicated_lane(tenant.id, level->id, may_share(config, tenant, level->id), tvls);
+        !added)
+      return added;
   return {};
 }
 
@@ -137,15 +160,16 @@ Outcome add_lanes(const resource::TenantConfig& config, TenantId id, schedule::T
 
 engine::EngineLimits limits_of(const resource::Config& config) {
   const resource::PoolsConfig& pools = config.pools;
-  const auto tenants = static_cast<std::uint32_t>(config.tenants.size());
   engine::EngineLimits limits;
   limits.vcbs = pools.vcbs;
   limits.pcbs = pools.pcbs - pools.dedicated_pcbs;
   limits.dedicated_pcbs = pools.dedicated_pcbs;
-  limits.tenants = static_cast<std::uint16_t>(tenants);
-  limits.tvls = static_cast<std::uint16_t>(pools.tvls + tenants);
-  limits.execution_credits = pools.execution_credits + tenants * kDedicatedExecution;
-  limits.completion_credits = pools.completion_credits + tenants * kDedicatedCompletion;
+  limits.tenants = static_cast<std::uint16_t>(pools.tenants);
+  // Besides: the dedicated one of each, whose credits come on top.
+  // Each tenant and each level has a dedicated one besides.
+  limits.tvls = static_cast<std::uint16_t>(pools.tvls + pools.tenants + limits.levels);
+  limits.execution_credits = pools.execution_credits;
+  limits.completion_credits = pools.completion_credits;
   limits.queue_pairs = pools.queue_pairs;
   limits.memory_regions = pools.memory_regions;
   const resource::DoorbellsConfig& doorbells = config.doorbells;
@@ -165,6 +189,17 @@ Outcome check_free(const resource::Config& config) {
         !free)
       return free;
   return {};
+}
+
+Expected<std::optional<port::UdpGuard>> guard_address(const resource::PortConfig& port,
+                                                      const Gid& address) {
+  if (port.interface.empty()) return std::optional<port::UdpGuard>();
+  const auto state = port::read_interface(port.interface);
+  if (!state) return at("port " + port.name, state.error());
+  if (!kernel_owns(*state, address)) return std::optional<port::UdpGuard>();
+  auto guard = port::guard_roce_port(address, port.interface);
+  if (!guard) return at("port " + port.name, guard.error());
+  return std::optional<port::UdpGuard>(std::move(*guard));
 }
 
 receive::Policy policy_of(const resource::SrqConfig& config) {
@@ -207,23 +242,52 @@ Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine&
   return guards;
 }
 
+std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>& tenants,
+                                       const resource::Config& config) {
+  for (std::uint16_t id = 0; id < config.pools.tenants; ++id)
+    if (std::none_of(tenants.begin(), tenants.end(),
+                     [&](const engine::Tenant* tenant) { return tenant->id.value == id; }))
+      return TenantId(id);
+  return std::nullopt;
+}
+
+std::vector<engine::Tenant::Address> addresses_of(const resource::Config& config,
+                                                  const resource::TenantConfig& tenant) {
+  std::vector<engine::Tenant::Address> addresses;
+  for (const Gid& gid : tenant.addresses) addresses.push_back({gid, port_of(config, gid)});
+  return addresses;
+}
+
+Outcome add_tenant(const resource::TenantConfig& entry, engine::Tenant& tenant,
+                   engine::Engine& engine) {
+  const auto group = engine.pcbs().add_group(
+      {.tenant = tenant.id, .guaranteed = entry.pcbs, .may_share = entry.shared});
+  if (!group) return at("tenant " + entry.name, group.error());
+  tenant.group = *group;
+  tenant.receive_policy = policy_of(entry.srq);
+  Outcome lanes = add_levels(entry, tenant, engine);
+  if (lanes) lanes = add_lanes(entry, tenant, engine.tvls());
+  if (!lanes) {
+    for (std::uint16_t i = 0; i < engine.tvls().size(); ++i)
+      if (engine.tvls()[TvlId(i)].used && engine.tvls()[TvlId(i)].tenant == tenant.id)
+        (void)engine.tvls().remove(TvlId(i));
+    remove_levels(tenant, engine);
+    (void)engine.pcbs().remove_group(tenant.group);
+    return at("tenant " + entry.name, lanes.error());
+  }
+  engine.add_tenant(tenant);
+  return {};
+}
+
 Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resource::Config& config,
                                                                    engine::Engine& engine) {
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
   for (const resource::TenantConfig& entry : config.tenants) {
-    const TenantId id(static_cast<std::uint16_t>(tenants.size()));
-    const auto group = engine.pcbs().add_group(
-        {.tenant = id, .guaranteed = entry.pcbs, .may_share = entry.shared});
-    if (!group) return at("tenant " + entry.name, group.error());
-    if (auto lanes = add_lanes(entry, id, engine.tvls()); !lanes)
-      return at("tenant " + entry.name, lanes.error());
     auto tenant = std::make_unique<engine::Tenant>();
-    tenant->id = id;
+    tenant->id = TenantId(static_cast<std::uint16_t>(tenants.size()));
     tenant->name = entry.name;
-    tenant->group = *group;
-    tenant->receive_policy = policy_of(entry.srq);
-    for (const Gid& gid : entry.addresses) tenant->addresses.push_back({gid, port_of(config, gid)});
-    engine.add_tenant(*tenant);
+    tenant->addresses = addresses_of(config, entry);
+    if (auto added = add_tenant(entry, *tenant, engine); !added) return added.error();
     tenants.push_back(std::move(tenant));
   }
   return tenants;
