@@ -30,8 +30,8 @@ namespace softhca::control {
 
 class Session {
  public:
-  /// Descriptors that each keeps open: the socket, two pidfds (of the control thread, of the
-  /// engine), the wake eventfd, the socket of asynchronous events.
+  /// Descriptors that each keeps open: the socket, a pidfd, the memory of the process, the wake
+  /// eventfd, the socket of asynchronous events.
   static constexpr std::uint64_t kDescriptors = 5;
 
   /// `descriptors`: the charge for those that a session always needs.
@@ -144,6 +144,7 @@ class Session {
   /// `hello` is the view's backing store.
   LevelQuery level_query(const abi::HelloWithLevel& hello) const;
   int hello(const RequestBody& body, Reply& reply);
+  int open_process_memory();
   int query_device(const RequestBody& body, Reply& reply);
   int query_port(const RequestBody& body, Reply& reply);
   int alloc_pd(const RequestBody& body, Reply& reply);
@@ -218,7 +219,7 @@ class Session {
   memory::SharedBufferPool buffers_;
   std::optional<std::uint32_t> announced_buffer_;
   UniqueFd reply_fd_;  ///< a descriptor only the current reply needs
-  std::shared_ptr<memory::ProcessMemory> process_;
+  std::shared_ptr<memory::ProcessMemory> process_;  ///< null: its memory is out of reach
 
   HandleTable<Pd> pds_;
   HandleTable<Channel> channels_;

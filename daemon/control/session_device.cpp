@@ -65,11 +65,9 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   session_mapping_ = {};
   session_mapping_ = take(Kind::kMappings);
   if (!session_mapping_) return ENOMEM;
-  const auto process = memory::ProcessMemory::open(peer_.pid);
-  if (!process) return process.error().code;
-  process_ = *process;
-
   const resource::TenantConfig& tenant = adapter_.config.tenants[tenant_.id.value];
+  if (tenant.process_memory)
+    if (const int error = open_process_memory()) return error;
   // Of an attempt that failed further on.
   adapter_.give_back_vcbs(tenant_, std::exchange(vcbs_, {}));
   // Without VCBs a process works through doorbells alone.
@@ -109,6 +107,19 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   reply.attach(async_peer_.get());
   spdlog::debug("tenant {}: process {} (uid {}) opened session {}", tenant_.name, peer_.pid,
                 peer_.uid, engine_session_->id.value);
+  return 0;
+}
+
+/// Without it a session can register shared memory only.
+int Session::open_process_memory() {
+  const auto process = memory::ProcessMemory::open(peer_.pid, peer_.uid, pidfd_.get());
+  if (process) {
+    process_ = *process;
+    return 0;
+  }
+  if (process.error().code != EPERM && process.error().code != EACCES) return process.error().code;
+  spdlog::debug("tenant {}: memory that cannot be shared is not available: {}", tenant_.name,
+                process.error().message);
   return 0;
 }
 

@@ -80,6 +80,8 @@ int Session::add_extent(const abi::MrExtent& extent, memory::RegionSpec& spec) {
     spec.buffers.push_back(std::move(buffer));
   } else if (extent.kind != static_cast<std::uint32_t>(abi::ExtentKind::kProcess)) {
     return EINVAL;
+  } else if (process_ == nullptr) {
+    return EOPNOTSUPP;
   }
   spec.extents.push_back(out);
   return 0;

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -99,6 +100,18 @@ std::optional<PeerIdentity> peer_identity(int socket) {
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0)
     return std::nullopt;
   return PeerIdentity{credentials.pid, credentials.uid, credentials.gid};
+}
+
+UniqueFd peer_pidfd(int socket, const PeerIdentity& peer) {
+#ifndef SO_PEERPIDFD
+  constexpr int SO_PEERPIDFD = 77;
+#endif
+  int fd = -1;
+  socklen_t length = sizeof fd;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &length) == 0) return UniqueFd(fd);
+  if (errno == EINVAL || errno == ENODATA) errno = ESRCH;  // how some versions say it
+  if (errno != ENOPROTOOPT) return {};
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 
 ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_t& length) {

@@ -39,6 +39,9 @@ struct PeerIdentity {
   gid_t gid = 0;
 };
 std::optional<PeerIdentity> peer_identity(int socket);
+/// A pidfd of the process that connected. Before Linux 6.5 of the one that has its number now. Empty
+/// and errno set: ESRCH (it has ended) or another error.
+UniqueFd peer_pidfd(int socket, const PeerIdentity& peer);
 
 enum class ReceiveResult { kRecord, kNothing, kClosed };
 

@@ -7,44 +7,37 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/base/verdict.hpp"
 
 namespace softhca::memory {
 
+/// Bound to the address space that the process has when it is opened, not to the process: what it
+/// executes later, perhaps with more rights than it has now, is never reached.
 class ProcessMemory {
  public:
-  /// Errors: ESRCH (no such process), EMFILE, ...
-  static Expected<std::shared_ptr<ProcessMemory>> open(pid_t pid);
-  ~ProcessMemory();
-  ProcessMemory(const ProcessMemory&) = delete;
-  ProcessMemory& operator=(const ProcessMemory&) = delete;
-
-  pid_t pid() const { return pid_; }
-  /// Becomes readable when the process ends. Its session must end with it, even if a child still
-  /// holds the tenant socket: process ids are used again.
-  int pidfd() const { return pidfd_; }
-  /// The process was found gone; nothing is accessed any more.
-  bool gone() const { return gone_; }
+  /// `pidfd` and `uid`: the process and its user. Succeeds only where a process of that user
+  /// without privileges could reach the memory: not of one that changed its user or executes a
+  /// program that gives rights. Errors: ESRCH (it has ended), EPERM, EACCES (no access), EMFILE...
+  static Expected<std::shared_ptr<ProcessMemory>> open(pid_t pid, uid_t uid, int pidfd);
 
   /// Moves bytes between `local` (ours) and `remote` (the process's addresses), both of the same
   /// total length, at most IOV_MAX entries each; the entries are used up. kLocalProtection: part
-  /// of the range is not mapped or not permitted, or the process is gone; what came before the
-  /// fault may have been moved.
+  /// of the range is not mapped, or the address space is gone; what came before the fault may have
+  /// been moved.
   Verdict read(std::span<iovec> local, std::span<iovec> remote);
   Verdict write(std::span<iovec> local, std::span<iovec> remote);
 
  private:
-  using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
-                           unsigned long);
+  using Call = ssize_t (*)(int, const iovec*, int, off_t);
 
-  ProcessMemory(pid_t pid, int pidfd) : pid_(pid), pidfd_(pidfd) {}
+  explicit ProcessMemory(UniqueFd memory) : memory_(std::move(memory)) {}
   Verdict transfer(Call call, std::span<iovec> local, std::span<iovec> remote);
 
-  pid_t pid_;
-  int pidfd_;
-  bool gone_ = false;
+  UniqueFd memory_;  ///< /proc/<pid>/mem
 };
 
 }  // namespace softhca::memory

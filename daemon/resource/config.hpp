@@ -193,6 +193,7 @@ struct TenantConfig {
   std::uint32_t vcbs_per_process = 16;
   std::uint32_t pcbs = 0;
   bool shared = true;
+  bool process_memory = true;  ///< may register memory that is not shared with the daemon
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
   std::vector<LevelConfig> levels;
   Amounts limits;               ///< what its programs may take; where not given, an equal share

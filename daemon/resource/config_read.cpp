@@ -393,6 +393,7 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
   reader.integer("vcbs_per_process", config.vcbs_per_process, 0, kMaxVcbsPerProcess);
   reader.integer("pcbs", config.pcbs, 0, kMost);
   reader.boolean("shared", config.shared);
+  reader.boolean("process_memory", config.process_memory);
   config.tvls = read_tvls(reader, pools, problems);
   read_levels(reader, config, problems);
   config.limits = share;

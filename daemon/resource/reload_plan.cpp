@@ -272,6 +272,7 @@ class Planner {
     key("vcbs", from.vcbs, to.vcbs);
     key("vcbs_per_process", from.vcbs_per_process, to.vcbs_per_process);
     key("pcbs", from.pcbs, to.pcbs);
+    key("process_memory", from.process_memory, to.process_memory);
     for_each_kind([&](Kind kind) { key(name_of(kind), from.limits[kind], to.limits[kind]); });
     if (!(from.srq == to.srq)) record("srq", describe(from.srq), describe(to.srq), kLive);
     from.srq = to.srq;

@@ -12,7 +12,7 @@
 namespace softhca::provider {
 
 enum class PieceKind : std::uint8_t {
-  kLeave,      ///< stays as it is; the daemon reaches it with process_vm_readv/writev
+  kLeave,      ///< stays as it is; the daemon reaches it through /proc/<pid>/mem
   kReuse,      ///< maps a memfd of this registry already
   kAnonymous,  ///< whole pages of private memory, to be replaced
   kOrphan,     ///< whole pages of a memfd of ours whose handle is gone, to be replaced

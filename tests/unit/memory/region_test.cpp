@@ -1,9 +1,12 @@
 #include "daemon/memory/region.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+
+#include "daemon/base/unique_fd.hpp"
 
 namespace softhca::memory {
 namespace {
@@ -18,7 +21,8 @@ RegionSpec spec_of(std::vector<Extent> extents) {
   spec.iova = kAddr;
   for (const Extent& e : extents) spec.length += e.length;
   spec.extents = std::move(extents);
-  spec.process = *ProcessMemory::open(::getpid());
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  spec.process = *ProcessMemory::open(::getpid(), ::getuid(), pidfd.get());
   return spec;
 }
 

@@ -26,8 +26,7 @@ class ScatterListTest : public ::testing::Test {
   static constexpr std::size_t kBytes = 64 << 10;
   static constexpr PdId kPd{1};
 
-  ScatterListTest()
-      : tenant_(kBytes), process_(*ProcessMemory::open(tenant_.pid())), mapped_(kBytes / 8) {
+  ScatterListTest() : tenant_(kBytes), process_(tenant_.memory()), mapped_(kBytes / 8) {
     for (std::size_t i = 0; i < kBytes; ++i) shared()[i] = std::byte(TenantProcess::pattern(i));
   }
 
@@ -124,7 +123,7 @@ TEST_F(ScatterListTest, CopiesBetweenEveryTwoWaysOfReaching) {
       RegionSpec spec;
       spec.addr = spec.iova = other.addr();
       spec.length = kBytes;
-      spec.process = *ProcessMemory::open(other.pid());
+      spec.process = other.memory();
       spec.extents = {
           {other.addr(), 1000, nullptr},
           {other.addr() + 1000, kBytes - 1000, to_shared ? other_shared.data() : nullptr}};
@@ -141,7 +140,7 @@ TEST_F(ScatterListTest, BounceIsLargerThanItsBuffer) {
   RegionSpec spec;
   spec.addr = spec.iova = other.addr();
   spec.length = kLarge;
-  spec.process = *ProcessMemory::open(other.pid());
+  spec.process = other.memory();
   spec.extents = {{other.addr(), kLarge, nullptr}};
   Region* r = *keys_.insert(std::move(*Region::make(std::move(spec))));
   ASSERT_EQ(copy(*r, 0, *r, 100001, 199999), Verdict::kOk);

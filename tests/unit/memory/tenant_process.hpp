@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
+
+#include "daemon/base/unique_fd.hpp"
+#include "daemon/memory/process_memory.hpp"
 
 namespace softhca::memory {
 
@@ -26,6 +31,7 @@ class TenantProcess {
     ::munmap(memory_ + bytes, kPage);
     pid_ = ::fork();
     if (pid_ == 0) live();
+    pidfd_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
     char byte = 0;
     if (::read(ready_[0], &byte, 1) != 1) throw std::runtime_error("tenant did not start");
   }
@@ -44,6 +50,12 @@ class TenantProcess {
   /// The same in both processes, as the child was forked after the mapping was made.
   std::uint64_t addr() const { return reinterpret_cast<std::uint64_t>(memory_); }
   std::size_t bytes() const { return bytes_; }
+
+  /// As the daemon opens it.
+  std::shared_ptr<ProcessMemory> memory() const {
+    return *ProcessMemory::open(pid_, ::getuid(), pidfd_.get());
+  }
+  int pidfd() const { return pidfd_.get(); }
 
   /// Kills the process and waits for it.
   void end() {
@@ -67,6 +79,7 @@ class TenantProcess {
   std::uint8_t* memory_ = nullptr;
   int ready_[2] = {-1, -1};
   pid_t pid_ = -1;
+  UniqueFd pidfd_;
 };
 
 }  // namespace softhca::memory
