@@ -30,7 +30,7 @@ class RequestBody {
     static_assert(std::is_trivially_copyable_v<T>);
     if (bytes_.size() != sizeof(H) + count * sizeof(T)) return false;
     out.resize(count);
-    std::memcpy(out.data(), bytes_.data() + sizeof(H), count * sizeof(T));
+    if (count != 0) std::memcpy(out.data(), bytes_.data() + sizeof(H), count * sizeof(T));
     return true;
   }
   /// Nothing, which may also be said by a HandleBody of zeros.

@@ -169,7 +169,7 @@ class Session {
   int create_cq(const RequestBody& body, Reply& reply);
   int resize_cq(const RequestBody& body, Reply& reply);
   int destroy_cq(const RequestBody& body, Reply& reply);
-  void drop_closed_channels();
+  bool drop_closed_channels();
 
   // session_srq.cpp
   int create_srq(const RequestBody& body, Reply& reply);
@@ -223,6 +223,7 @@ class Session {
 
   HandleTable<Pd> pds_;
   HandleTable<Channel> channels_;
+  std::size_t enough_channels_ = 0;  ///< with so many it is time to look for closed ones
   HandleTable<Cq> cqs_;
   HandleTable<Srq> srqs_;
   HandleTable<Mr> mrs_;

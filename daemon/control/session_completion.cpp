@@ -2,27 +2,24 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "daemon/control/session.hpp"
 
 namespace softhca::control {
-namespace {
-
-bool closed_by_peer(int socket) {
-  pollfd state{socket, 0, 0};
-  return ::poll(&state, 1, 0) == 1 && (state.revents & (POLLHUP | POLLERR)) != 0;
-}
-
-}  // namespace
 
 int Session::create_channel(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
-  drop_closed_channels();
+  // Not at each: creating many would take a time that grows with the square of their number.
+  if (channels_.size() >= enough_channels_) drop_closed_channels();
   auto channel = std::make_unique<Channel>();
   channel->descriptor = take(Kind::kDescriptors);
+  if (!channel->descriptor && drop_closed_channels())
+    channel->descriptor = take(Kind::kDescriptors);
   if (!channel->descriptor) return ENOMEM;
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
@@ -33,13 +30,21 @@ int Session::create_channel(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// Channels have no operation to destroy them: the process closes its end.
-void Session::drop_closed_channels() {
-  std::vector<std::uint32_t> closed;
+/// Channels have no operation to destroy them: the process closes its end. True: there were some.
+bool Session::drop_closed_channels() {
+  std::vector<pollfd> ends;
+  std::vector<std::uint32_t> handles;
   channels_.for_each([&](std::uint32_t handle, const Channel& channel) {
-    if (channel.users == 0 && closed_by_peer(channel.events.get())) closed.push_back(handle);
+    if (channel.users != 0) return;
+    ends.push_back({channel.events.get(), 0, 0});
+    handles.push_back(handle);
   });
-  for (const std::uint32_t handle : closed) channels_.remove(handle);
+  const bool any = ::poll(ends.data(), ends.size(), 0) > 0;
+  for (std::size_t i = 0; any && i < ends.size(); ++i)
+    if ((ends[i].revents & (POLLHUP | POLLERR)) != 0) channels_.remove(handles[i]);
+  constexpr std::size_t kFew = 16;
+  enough_channels_ = std::max<std::size_t>(kFew, 2 * channels_.size());
+  return any;
 }
 
 int Session::create_cq(const RequestBody& body, Reply& reply) {

@@ -36,9 +36,9 @@ Time read_clock() {
   return Time(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
 }
 
-bool listen_to(int epoll, int fd, void* who) {
+bool listen_to(int epoll, int fd, void* who, std::uint32_t how = 0) {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = EPOLLIN | how;
   event.data.ptr = who;
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
@@ -95,7 +95,11 @@ bool Worker::run_task() {
   return true;
 }
 
-void Worker::watch(Session& session) { listen_to(epoll_.get(), session.wake_fd, &session); }
+/// Each write to it is an edge, and it is never read: the process may have made it blocking, as
+/// both share its flags, and may read it first.
+void Worker::watch(Session& session) {
+  listen_to(epoll_.get(), session.wake_fd, &session, EPOLLET);
+}
 
 void Worker::unwatch(Session& session) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session.wake_fd, nullptr);
@@ -163,9 +167,7 @@ void Worker::look_for_wakeups(Duration timeout) {
     if (who == this) {
       drain(wake_.get());
     } else if (who != nullptr) {
-      Session& session = *static_cast<Session*>(who);
-      drain(session.wake_fd);
-      engine_.unpark(session);
+      engine_.unpark(*static_cast<Session*>(who));
     }
   }
 }

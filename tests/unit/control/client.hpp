@@ -146,6 +146,7 @@ class Client {
     for (UniqueFd& fd : fds_) kept_.push_back(std::move(fd));
     fds_.clear();
   }
+  int kept(std::size_t i) const { return kept_[i].get(); }
   void end() { session_.reset(); }
   const Session& session() const { return *session_; }
 

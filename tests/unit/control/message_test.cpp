@@ -30,6 +30,8 @@ TEST(RequestBody, TailIsCountedExactly) {
   // A count of which the product with the size of an element would wrap.
   const auto bytes = zeros(sizeof(Head));
   EXPECT_FALSE(RequestBody(bytes).read_tail<Head>(tail, 0xffffffff));
+  EXPECT_TRUE(RequestBody(bytes).read_tail<Head>(tail, 0));
+  EXPECT_TRUE(tail.empty());
 }
 
 TEST(RequestBody, EmptyMayBeSaidByAHandleOfZero) {

@@ -1,7 +1,10 @@
 // A session over a pair of sockets: what a process asks for, rightly and wrongly.
 #include "daemon/control/session.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -227,6 +230,55 @@ TEST_F(SessionTest, RandomBodiesOfEveryLength) {
     }
   wild.reset();
   EXPECT_EQ(client.greet(), 0) << "the daemon serves others";
+}
+
+TEST_F(SessionTest, TheWakeupEventfdIsNeverRead) {
+  ASSERT_EQ(client.greet(), 0);
+  client.keep_descriptors();
+  const int wake = client.kept(1);
+  // As by a process that wants the daemon to wait for it: a read of an empty one would block.
+  ASSERT_EQ(::fcntl(wake, F_SETFL, 0), 0);
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t one = 1;
+    ASSERT_EQ(::write(wake, &one, sizeof one), 8);
+    ::usleep(20000);  // for the engine to see it
+  }
+  std::uint64_t count = 0;
+  pollfd state{wake, POLLIN, 0};
+  ASSERT_EQ(::poll(&state, 1, 0), 1);
+  ASSERT_EQ(::read(wake, &count, sizeof count), 8);
+  EXPECT_EQ(count, 3u);
+}
+
+TEST(ChannelsOfATenant, ThoseThatAreClosedMakeRoom) {
+  resource::Config config = small_config();
+  config.tenants[0].limits[resource::Kind::kDescriptors] = 50;
+  Daemon daemon(config);
+  Client client(daemon);
+  ASSERT_EQ(client.greet(), 0);
+  for (int i = 0; i < 500; ++i)  // each is closed with the next answer
+    ASSERT_EQ(client.ask(Operation::kCreateChannel, abi::HandleBody{}), 0) << i;
+}
+
+TEST(ProcessMemoryOfATenant, CanBeRefused) {
+  for (const bool allowed : {true, false}) {
+    resource::Config config = small_config();
+    config.tenants[0].process_memory = allowed;
+    Daemon daemon(config);
+    Client client(daemon);
+    ASSERT_EQ(client.greet(), 0);
+    struct {
+      abi::RegisterMrRequest head{};
+      abi::MrExtent extent{};
+    } request;
+    const auto at = reinterpret_cast<std::uint64_t>(&request);
+    request.head.pd = client.make(Operation::kAllocPd);
+    request.head.extents = 1;
+    request.head.addr = request.head.iova = request.extent.addr = at;
+    request.head.length = request.extent.length = sizeof request;
+    request.extent.kind = static_cast<std::uint32_t>(abi::ExtentKind::kProcess);
+    EXPECT_EQ(client.ask(Operation::kRegisterMr, request), allowed ? 0 : EOPNOTSUPP);
+  }
 }
 
 }  // namespace
