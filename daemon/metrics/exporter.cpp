@@ -49,10 +49,12 @@ Exporter::~Exporter() = default;
 Expected<std::unique_ptr<Exporter>> Exporter::start(const std::string& address,
                                                     const Source& source) {
   if (address.empty()) return std::unique_ptr<Exporter>();
-  constexpr std::size_t kThreads = 1;
+  // One that sends half a request takes a thread until the time is over; the others still answer.
+  const std::vector<std::string> options = {"listening_ports",    address, "num_threads", "4",
+                                            "request_timeout_ms", "1000"};
   try {
     auto endpoint = std::unique_ptr<Endpoint>(
-        new Endpoint{std::make_shared<Collector>(source), prometheus::Exposer(address, kThreads)});
+        new Endpoint{std::make_shared<Collector>(source), prometheus::Exposer(options)});
     endpoint->exposer.RegisterCollectable(endpoint->collector);
     return std::unique_ptr<Exporter>(new Exporter(std::move(endpoint)));
   } catch (const std::exception& failure) {

@@ -31,13 +31,20 @@ std::uint16_t free_port() {
   return ntohs(address.sin_port);
 }
 
-std::string get(std::uint16_t port, const std::string& path) {
+UniqueFd connect_to(std::uint16_t port) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  const timeval patience{.tv_sec = 20, .tv_usec = 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(port);
   EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+std::string get(std::uint16_t port, const std::string& path) {
+  const UniqueFd fd = connect_to(port);
   const std::string request = "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
   EXPECT_EQ(::send(fd.get(), request.data(), request.size(), 0),
             static_cast<ssize_t>(request.size()));
@@ -176,6 +183,17 @@ TEST_F(ExporterTest, FamiliesAreWellFormed) {
     EXPECT_EQ(type, total ? "counter" : "gauge") << family;
     EXPECT_TRUE(scrape.helps.contains(family)) << family;
   }
+}
+
+TEST_F(ExporterTest, HalfRequestsDoNotKeepOthersOut) {
+  const auto exporter = Exporter::start(address(), {engine, worker, tenants});
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  std::vector<UniqueFd> halves;
+  for (int i = 0; i < 8; ++i) {
+    halves.push_back(connect_to(port));
+    ASSERT_EQ(::send(halves.back().get(), "GET /me", 7, 0), 7);
+  }
+  EXPECT_NE(get(port, "/metrics").find("softhca_"), std::string::npos);
 }
 
 TEST_F(ExporterTest, AddressesThatCannotBe) {
