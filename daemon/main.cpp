@@ -34,7 +34,9 @@ void block_signals() {
   sigemptyset(&set);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
+  // Those that would end it without a word, leaving its sockets behind.
+  for (const int signal : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXFSZ})
+    ::signal(signal, SIG_IGN);
 }
 
 /// "1 port", "2 ports".

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "daemon/resource/config_machine.hpp"
 #include "daemon/resource/config_read.hpp"
@@ -99,9 +98,11 @@ Expected<Config> load_config(const std::string& path) {
     const int code = errno;
     return Error{path + ": cannot be read: " + std::strerror(code), code};
   }
-  std::ostringstream text;
-  if (!file.eof()) text << file.rdbuf();  // which fails for nothing
-  return read_config(text.str(), path, Scope::kMachine);
+  constexpr std::size_t kMost = (std::size_t{1} << 20) + 1;  // longer than a document may be
+  std::string text(kMost, '\0');
+  if (!file.eof()) file.read(text.data(), static_cast<std::streamsize>(kMost));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return read_config(text, path, Scope::kMachine);
 }
 
 }  // namespace softhca::resource

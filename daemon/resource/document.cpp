@@ -1,5 +1,6 @@
 #include "daemon/resource/document.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #define TOML_HEADER_ONLY 1
@@ -8,6 +9,90 @@
 
 namespace softhca::resource {
 namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+// Beyond what any key needs. The library parses by recursion, and ends the process by an assertion
+// at an array's header without a name.
+constexpr unsigned kMostNesting = 32;
+constexpr unsigned kMostDots = 32;
+
+/// Goes through a document before the library does, and finds what that does not survive.
+class Precheck {
+ public:
+  explicit Precheck(std::string_view text) : rest_(text) {}
+
+  Outcome run() {
+    while (!rest_.empty())
+      if (const char* wrong = step()) return Error{std::to_string(line_) + ": " + wrong};
+    return {};
+  }
+
+ private:
+  /// Null, or what is wrong.
+  const char* step() {
+    const char c = rest_.front();
+    if (c == '#') {
+      rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
+      return nullptr;
+    }
+    if (c == '"' || c == '\'') {
+      skip_string(c);
+      return nullptr;
+    }
+    if (nesting_ == 0 && starts_line_ && rest_.starts_with("[[") && !names_a_key(rest_.substr(2)))
+      return "a table without a name";
+    count(c);
+    if (nesting_ > kMostNesting || dots_ > kMostDots) return "too deeply nested";
+    rest_.remove_prefix(1);
+    return nullptr;
+  }
+
+  void count(char c) {
+    if (c == '[' || c == '{') ++nesting_;
+    if ((c == ']' || c == '}') && nesting_ > 0) --nesting_;
+    if (c == '.') ++dots_;
+    if (c == '=' || c == ',' || c == '[' || c == '{' || c == '\n') dots_ = 0;
+    if (c == '\n') {
+      ++line_;
+      starts_line_ = true;
+    } else if (c != ' ' && c != '\t') {
+      starts_line_ = false;
+    }
+  }
+
+  static bool names_a_key(std::string_view text) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+    if (text.empty()) return false;
+    const char c = text.front();
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '"' || c == '\'';
+  }
+
+  /// To its end, or where the library finds that it has none.
+  void skip_string(char quote) {
+    starts_line_ = false;
+    const std::string three(3, quote);
+    const bool block = rest_.starts_with(three);
+    const std::size_t quotes = block ? 3 : 1;
+    rest_.remove_prefix(quotes);
+    while (!rest_.empty() && !(block ? rest_.starts_with(three) : rest_.front() == quote)) {
+      if (rest_.front() == '\n') {
+        if (!block) return;
+        ++line_;
+      }
+      const bool escape =
+          quote == '"' && rest_.front() == '\\' && !rest_.substr(1).starts_with('\n');
+      rest_.remove_prefix(std::min<std::size_t>(escape ? 2 : 1, rest_.size()));
+    }
+    rest_.remove_prefix(std::min(quotes, rest_.size()));
+  }
+
+  std::string_view rest_;
+  unsigned line_ = 1;
+  unsigned nesting_ = 0;
+  unsigned dots_ = 0;
+  bool starts_line_ = true;
+};
 
 Value convert(const toml::node& node);
 
@@ -58,6 +143,8 @@ const char* Value::type_name() const {
 }
 
 Expected<Value> parse_document(std::string_view text) {
+  if (text.size() > kMostBytes) return Error{"1: longer than 1 MiB"};
+  if (const auto passed = Precheck(text).run(); !passed) return passed.error();
   const toml::parse_result result = toml::parse(text);
   if (!result) {
     const toml::parse_error& error = result.error();

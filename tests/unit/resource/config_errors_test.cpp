@@ -41,9 +41,34 @@ TEST_P(ConfigMistake, IsReportedOnceWithItsLineAndKey) {
   EXPECT_EQ(errors.find('\n'), std::string::npos) << errors;
 }
 
+std::string times(std::size_t count, std::string_view text) {
+  std::string out;
+  while (count-- > 0) out += text;
+  return out;
+}
+
+TEST(ConfigDocument, WhatWouldExhaustTheParserIsRefused) {
+  const std::string texts[] = {"[[[",
+                               "[[ [",
+                               "#\n  [[=",
+                               "a = " + times(9999, "["),
+                               "a = " + times(9999, "{a="),
+                               times(300000, "a.") + "a = 1",
+                               "[" + times(300000, "a.") + "a]",
+                               times(1 << 18, "#abc\n"),
+                               "a = \"\\",
+                               "a = '''\n"};
+  for (const std::string& text : texts)
+    EXPECT_NE(errors_of(text), "accepted") << text.substr(0, 20);
+  for (const std::string& text : {"#[[[" + times(99, "["), "# " + times(99, ".")})
+    EXPECT_EQ(errors_of(text + "\n" + kTenant), "accepted") << text;
+  EXPECT_THAT(errors_of(kTenant + "a = \"" + times(99, "[.") + "\\\"[[[\""), HasSubstr("tenant.a"));
+}
+
 const Mistake kSyntaxAndTypes[] = {
     {"Syntax", kTenant + "vcbs = = 3\n", "4: ", ""},
-    {"UnknownSection", kTenant + "[pool]\n", "4: pool:", "known here: daemon, admin, metrics, pools, doorbells"},
+    {"UnknownSection", kTenant + "[pool]\n",
+     "4: pool:", "known here: daemon, admin, metrics, pools, doorbells"},
     {"UnknownKey", kTenant + "vcb = 3\n", "4: tenant.vcb:", "vcbs_per_process"},
     {"UnknownKeyInInlineTable", kTenant + "\nsocket = { mod = 0o600 }\n",
      "5: tenant.socket.mod:", "owner, group, mode"},
