@@ -233,6 +233,7 @@ bool Engine::poll(Time now) {
   now_ = now;
   if (!throttled_.empty()) release_throttled();
   std::size_t work = receive_frames();
+  choose_portion();
   work += collect_commands();
   work += relieve_doorbells();
   work += fetch_commands();

@@ -102,7 +102,9 @@ class Engine {
   struct Portion {
     std::uint64_t effort = 0;   ///< of a poll step, in bytes of a local copy that take as long
     unsigned packets = 0;       ///< of a queue pair in a row
-    std::uint32_t bytes = 0;    ///< likewise, between queue pairs of this daemon
+    std::uint32_t bytes = 0;    ///< work likewise, between queue pairs of this daemon
+    std::size_t turns = 0;      ///< of send queues to be fetched from, in a poll step
+    std::size_t starts = 0;     ///< of commands, likewise
     bool look_between = false;  ///< after each queue pair, whether a process has posted
   };
 
@@ -247,7 +249,8 @@ class Engine {
   // engine_transport.cpp
   std::size_t run_ready();
   bool run(QueuePair& qp);
-  bool commands_wait() const;
+  void choose_portion();
+  bool commands_wait();
   bool run_datagrams(QueuePair& qp);
   bool run_datagram(QueuePair& qp, const transport::Request& request);
   void settle(QueuePair& qp);

@@ -21,7 +21,7 @@ using transport::RequestKind;
 
 constexpr unsigned kMessagesPerTurn = 32;
 // Cost of the steps of a message beside its bytes, in bytes of a copy that take as long.
-constexpr std::uint64_t kMessageEffort = 512;
+constexpr std::uint64_t kMessageEffort = 1536;
 
 // A receive that is missing often comes within microseconds: for so long every poll step looks,
 // then only the timer of the RNR wait does.
@@ -87,8 +87,9 @@ Engine::LocalStep Engine::step_local(QueuePair& qp, std::uint32_t& budget) {
       return LocalStep::kGoOn;
     }
   }
-  budget -= std::min(budget, bytes);
-  effort_ += kMessageEffort + bytes;
+  const std::uint64_t cost = kMessageEffort + bytes;
+  budget -= static_cast<std::uint32_t>(std::min<std::uint64_t>(budget, cost));
+  effort_ += cost;
   progress.offset += bytes;
   if (progress.offset == request.length) finish_local(qp, *peer, request);
   return LocalStep::kGoOn;

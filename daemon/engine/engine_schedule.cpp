@@ -7,15 +7,13 @@ namespace {
 
 // Bounds of one poll step, so that no stage keeps the others waiting.
 constexpr std::size_t kReliefsPerStep = 32;
-constexpr std::size_t kTurnsPerStep = 8;
-constexpr std::size_t kStartsPerStep = 64;
 
 // A queue pair whose receiver is not ready holds its fetched commands for long: with at most this
 // many of the tenant's dedicated PCBs the others go on.
 constexpr std::uint32_t kFetchedPerQueuePair = 64;
 
 // Cost of taking a command in and starting it, in bytes of a copy that take as long.
-constexpr std::uint64_t kCommandEffort = 512;
+constexpr std::uint64_t kCommandEffort = 2048;
 
 }  // namespace
 
@@ -26,6 +24,8 @@ void Engine::prepare(QueuePair& qp, PcbId pcb) {
   command.kicked_at = now_;
   command.seen_effort = last_look_effort_;
   effort_ += kCommandEffort;
+  ready_.charge(qp.tenant->id, kCommandEffort);
+  qp.tenant->counters.effort.add(kCommandEffort);
   ++qp.commands;
 }
 
@@ -63,7 +63,7 @@ void Engine::dedicated_released(TenantId party) {
 
 std::size_t Engine::fetch_commands() {
   std::size_t work = 0;
-  for (std::size_t turn_count = 0; turn_count < kTurnsPerStep && scheduler_.has_work();
+  for (std::size_t turn_count = 0; turn_count < portion_->turns && scheduler_.has_work();
        ++turn_count) {
     const auto turn = scheduler_.next();
     if (!turn) break;
@@ -133,7 +133,7 @@ void Engine::room_in_kick_list(QueuePair& qp) {
 
 std::size_t Engine::start_commands() {
   std::size_t started = 0;
-  for (; started < kStartsPerStep; ++started) {
+  for (; started < portion_->starts; ++started) {
     const auto next = arbitrator_.next();
     if (!next) break;
     CommandContext& command = commands_[next->pcb.value];

@@ -11,12 +11,18 @@ constexpr std::size_t kDatagramsPerRun = 32;
 
 // Work of one poll step and of one queue pair in it. A step is what a command that comes meanwhile
 // has to wait for, so steps are short when tenants compete; long ones make larger bursts.
-constexpr Engine::Portion kAlone{.effort = 512 << 10, .packets = 32, .bytes = 128 << 10};
-constexpr Engine::Portion kContended{.effort = 128 << 10, .packets = 8, .bytes = 32 << 10};
+constexpr Engine::Portion kAlone{
+    .effort = 512 << 10, .packets = 32, .bytes = 128 << 10, .turns = 8, .starts = 64};
+constexpr Engine::Portion kContended{
+    .effort = 128 << 10, .packets = 8, .bytes = 32 << 10, .turns = 4, .starts = 64};
 // With a tenant that asks for little beside others that ask for much: what it waits for is one copy
 // of this size, since after each the processes are looked at.
-constexpr Engine::Portion kSparse{
-    .effort = 64 << 10, .packets = 1, .bytes = 4 << 10, .look_between = true};
+constexpr Engine::Portion kSparse{.effort = 64 << 10,
+                                  .packets = 1,
+                                  .bytes = 4 << 10,
+                                  .turns = 1,
+                                  .starts = 16,
+                                  .look_between = true};
 // Tenants that have competed so recently are expected to go on.
 constexpr Duration kContentionMemory = std::chrono::milliseconds(10);
 // With more processes a look costs more than it saves.
@@ -27,8 +33,11 @@ constexpr std::uint64_t kRunEffort = 1024;
 
 }  // namespace
 
-std::size_t Engine::run_ready() {
+void Engine::choose_portion() {
   portion_ = now_ < sparse_until_ ? &kSparse : now_ < contended_until_ ? &kContended : &kAlone;
+}
+
+std::size_t Engine::run_ready() {
   const std::uint64_t end = effort_ + portion_->effort;
   std::size_t runs = 0;
   for (; runs < kRunsPerStep && effort_ < end; ++runs) {
@@ -48,12 +57,14 @@ std::size_t Engine::run_ready() {
   return runs;
 }
 
-/// Has a process posted anything since the last look?
-bool Engine::commands_wait() const {
+/// Has a process posted anything since the last look? If not, this was one.
+bool Engine::commands_wait() {
   if (sessions_.size() > kMostLookedAt) return false;
-  return std::any_of(sessions_.begin(), sessions_.end(), [](const Session* session) {
-    return !session->parked && !session->failed && session->view.pending() != 0;
+  const bool found = std::any_of(sessions_.begin(), sessions_.end(), [](const Session* session) {
+    return !session->parked && !session->failed && session->view.has_work();
   });
+  if (!found) look_effort_ = effort_;
+  return found;
 }
 
 /// True when it could go on right away.
