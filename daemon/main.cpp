@@ -9,6 +9,7 @@
 
 #include "daemon/control/descriptors.hpp"
 #include "daemon/control/event_sender.hpp"
+#include "daemon/control/reload.hpp"
 #include "daemon/control/server.hpp"
 #include "daemon/control/setup.hpp"
 #include "daemon/engine/worker.hpp"
@@ -44,13 +45,13 @@ std::string counted(std::size_t count, const char* thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
 }
 
-int serve(const resource::Config& config) {
+int serve(const resource::Config& config, const std::string& file) {
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
   if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
   control::EventSender events;
   engine::Engine engine(control::limits_of(config), events);
-  const auto guards = control::add_ports(config, engine);
+  auto guards = control::add_ports(config, engine);
   if (!guards) return fail(guards.error(), kExitSetup);
   auto tenants = control::add_tenants(config, engine);
   if (!tenants) return fail(tenants.error(), kExitSetup);
@@ -65,11 +66,25 @@ int serve(const resource::Config& config) {
                            .vcbs = QuotaPool(config.pools.vcbs),
                            .version = SOFTHCA_VERSION};
   adapter.allocate();
-  const metrics::Source source{.engine = engine, .worker = worker, .tenants = adapter.tenants};
+  const metrics::Source source{.engine = engine,
+                               .worker = worker,
+                               .tenants = adapter.tenants,
+                               .tenants_changing = adapter.tenants_changing};
   auto exporter = metrics::Exporter::start(config.metrics.address, source);
   if (!exporter) return fail(exporter.error(), kExitSetup);
 
   control::Server server(adapter);
+  control::Reloader reloader(
+      adapter, server, std::move(*guards), file,
+      [&](const std::string& address) -> Expected<control::Reloader::Replace> {
+        auto moved = metrics::Exporter::start(address, source);
+        if (!moved) return moved.error();
+        auto next = std::make_shared<std::unique_ptr<metrics::Exporter>>(std::move(*moved));
+        return control::Reloader::Replace([&exporter, next] { exporter->swap(*next); });
+      });
+  server.on_reload([&] { reloader.reload(); });
+  server.on_tick([&] { reloader.tick(); });
+  control::add_reload_methods(server.admin_methods(), reloader);
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
   if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
@@ -107,7 +122,7 @@ int run(int argc, char** argv) {
   spdlog::set_level(spdlog::level::from_str(config->daemon.log_level));
   spdlog::flush_on(spdlog::level::info);
   block_signals();
-  return serve(*config);
+  return serve(*config, config_file);
 }
 
 }  // namespace

@@ -88,10 +88,10 @@ int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
 void choose_socket(const char* tenants, char (&path)[kSocketPathBytes]) {
   const char* level = std::getenv("SOFTHCA_LEVEL");
   const char* slash = std::strrchr(tenants, '/');
-  if (level != nullptr && *level != '\0' && std::strchr(level, '/') == nullptr && slash != nullptr) {
+  if (level != nullptr && *level != '\0' && std::strchr(level, '/') == nullptr &&
+      slash != nullptr) {
     const int folder = static_cast<int>(slash - tenants);
-    const int length =
-        std::snprintf(path, sizeof path, "%.*s/%s.socket", folder, tenants, level);
+    const int length = std::snprintf(path, sizeof path, "%.*s/%s.socket", folder, tenants, level);
     if (length > 0 && static_cast<std::size_t>(length) < sizeof path && ::access(path, W_OK) == 0)
       return;
   }

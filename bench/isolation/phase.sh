@@ -50,17 +50,25 @@ case $victim in
   rate)
     serve
     $A "$bench" -d "$DEV" -g "$GID" -p 18700 --client 127.0.0.1 --measure rate --op write \
-      --size 64 --qps 8 --seconds 4 >"$out" &
+      --size 64 --qps 8 --depth 2048 --seconds 4 >"$out" &
     ;;
   equals)
+    : >"$out"
     aggressor a --mode hog --qps 1 --size 4M --depth 4096
     sleep 5 &
     ;;
 esac
 measured=$!
 
-while kill -0 "$measured" 2>/dev/null; do
+sample() {
   echo "sample $EPOCHREALTIME"
-  curl -sf --max-time 10 "$METRICS_A" | grep -E '^softhca_(engine_work_bytes_total|local_messages_total|command_engine_work_bytes|engine_busy_seconds_total)' || true
-  sleep 0.2
-done >"$out.samples"
+  curl -sf --max-time 10 "$METRICS_A" | grep -E \
+    '^softhca_(engine_work_bytes_total|local_messages_total|command_engine_work_bytes|engine_busy_seconds_total)'
+}
+{
+  sample
+  while kill -0 "$measured" 2>/dev/null; do
+    sleep 0.2
+    sample
+  done
+} >"$out.samples"

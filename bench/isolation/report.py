@@ -43,6 +43,13 @@ class Phase:
         keys = [k for k in last if k[0] == name and tenant in (None, k[1])]
         return sum(last[k] - first[k] for k in keys) / (last['time'] - first['time'])
 
+    def saturated_rate(self):
+        """Work of the engine in a second that it is busy."""
+        first, last = self.samples[0], self.samples[-1]
+        work = sum(last[k] - first[k] for k in last if k[0] == 'engine_work_bytes_total')
+        busy = ('engine_busy_seconds_total', None, None)
+        return work / (last[busy] - first[busy])
+
     def share(self, tenant):
         return self.rate('engine_work_bytes_total', tenant) / self.rate('engine_work_bytes_total')
 
@@ -56,7 +63,7 @@ def row(scenario, what, alone, contended, ratio, target, less, clock=''):
 def latency(scenario, alone, contended, saturated):
     """The whole latency in engine work: what it is alone, by the clock, at the rate of a saturated
     engine, and what the aggressor adds."""
-    work = saturated.rate('engine_work_bytes_total')
+    work = saturated.saturated_rate()
     p50, p99 = (float(x) for x in alone.figures[0][2:4])
     clock_p50, clock_p99 = (float(x) for x in contended.figures[0][2:4])
     whole = p50 * 1e-6 * work
@@ -69,7 +76,7 @@ def latency(scenario, alone, contended, saturated):
 
 def rate(scenario, alone, contended, saturated):
     """Guaranteed is half the engine, or all the victim asks for if that is less."""
-    capacity = max(p.rate('engine_work_bytes_total') for p in (alone, contended, saturated))
+    capacity = max(p.saturated_rate() for p in (alone, contended, saturated))
     demand = alone.rate('engine_work_bytes_total', 'a') / capacity
     share = contended.share('a')
     messages = [float(p.figures[0][3]) for p in (alone, contended)]

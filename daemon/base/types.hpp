@@ -17,10 +17,10 @@ struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
-using Qpn = Id<struct QpnTag, std::uint32_t>;            ///< queue pair number, 24 bits
-using Rkey = Id<struct RkeyTag, std::uint32_t>;          ///< remote key as it stands on the wire
-using Lkey = Id<struct LkeyTag, std::uint32_t>;          ///< local key in a scatter/gather entry
-using TenantId = Id<struct TenantTag, std::uint16_t>;    ///< index of a tenant, dense from 0
+using Qpn = Id<struct QpnTag, std::uint32_t>;          ///< queue pair number, 24 bits
+using Rkey = Id<struct RkeyTag, std::uint32_t>;        ///< remote key as it stands on the wire
+using Lkey = Id<struct LkeyTag, std::uint32_t>;        ///< local key in a scatter/gather entry
+using TenantId = Id<struct TenantTag, std::uint16_t>;  ///< index of a tenant, dense from 0
 /// Level of a tenant; index of it in the adapter, dense from 0.
 using LevelId = Id<struct LevelTag, std::uint16_t>;
 using SessionId = Id<struct SessionTag, std::uint32_t>;  ///< one opened device context of a process

@@ -27,10 +27,17 @@ bool Adapter::link_up(const engine::Tenant& tenant) const {
   });
 }
 
+const resource::TenantConfig& Adapter::settings(const engine::Tenant& tenant) const {
+  const auto at = std::find_if(config.tenants.begin(), config.tenants.end(),
+                               [&](const auto& entry) { return entry.name == tenant.name; });
+  assert(at != config.tenants.end());
+  return *at;
+}
+
 void Adapter::allocate() {
   totals.set_limits(resource::totals_of(config.pools));
   for (const auto& tenant : tenants) {
-    const resource::TenantConfig& entry = config.tenants[tenant->id.value];
+    const resource::TenantConfig& entry = settings(*tenant);
     tenant->accounts.set_whole(totals);
     tenant->accounts.set_limits(entry.limits);
     tenant->vcbs.may_share = entry.shared;
@@ -49,7 +56,8 @@ void Adapter::allocate_levels(engine::Tenant& tenant, const resource::TenantConf
 }
 
 bool Adapter::take_vcb(engine::Tenant& tenant, engine::Level* level) {
-  const bool taken = level != nullptr ? vcbs.take(level->vcbs, tenant.vcbs) : vcbs.take(tenant.vcbs);
+  const bool taken =
+      level != nullptr ? vcbs.take(level->vcbs, tenant.vcbs) : vcbs.take(tenant.vcbs);
   if (!taken) return false;
   tenant.all_vcbs_in_use.add();
   tenant.all_vcbs_high_water.raise_to(tenant.all_vcbs_in_use.value());
@@ -75,9 +83,8 @@ Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, engine::Level* level,
   (level != nullptr ? level->vcbs_refused : tenant.vcbs_refused).add(most - run.count);
   if (run.count == 0) return run;
   run.first = *first;
-  [[maybe_unused]] const auto assigned =
-      functions.assign(run.first, run.count, tenant.id,
-                       level != nullptr ? level->group : tenant.group);
+  [[maybe_unused]] const auto assigned = functions.assign(
+      run.first, run.count, tenant.id, level != nullptr ? level->group : tenant.group);
   assert(assigned);  // just found free
   return run;
 }

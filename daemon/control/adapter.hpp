@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "daemon/control/journal.hpp"
@@ -15,12 +16,15 @@
 namespace softhca::control {
 
 struct Adapter {
-  const resource::Config& config;
+  resource::Config config;  ///< in force
   engine::Engine& engine;
   engine::Worker& worker;
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
   resource::Accounts totals{};  ///< what all tenants together have taken, up to the pools
   QuotaPool vcbs;               ///< who may have how many (A1, A2); which ones: engine.functions()
+
+  /// Held while `tenants` changes, and by other threads that read it.
+  std::mutex tenants_changing{};
 
   Journal journal{};         ///< what happened lately
   const char* version = "";  ///< of the program
@@ -32,6 +36,9 @@ struct Adapter {
   /// Payload bytes of the largest packet a tenant's addresses can carry, as a path MTU (256..4096).
   std::uint32_t path_mtu(const engine::Tenant& tenant) const;
   bool link_up(const engine::Tenant& tenant) const;
+
+  /// What is configured for a tenant. REQUIRES: it is not leaving.
+  const resource::TenantConfig& settings(const engine::Tenant& tenant) const;
 
   /// Set-up: gives every tenant its guarantee of VCBs and its limits. The configuration has been
   /// checked for overcommit.

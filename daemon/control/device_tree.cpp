@@ -22,9 +22,11 @@ class TreeWriter {
     if (!failure_.empty()) return;
     std::error_code error;
     fs::create_directories((root_ / name).parent_path(), error);
-    std::ofstream out(root_ / name, std::ios::trunc);
+    // Programs may be reading the file that is there: it is the old one, then the new one.
+    std::ofstream out(root_ / ".new", std::ios::trunc);
     out << content << '\n';
     out.close();
+    if (!error && out) fs::rename(root_ / ".new", root_ / name, error);
     if (error || !out) failure_ = (root_ / name).string();
   }
 
@@ -54,6 +56,19 @@ fs::path port_folder(const std::string& device) {
 void write_state(TreeWriter& tree, const std::string& device, bool active) {
   tree.file(port_folder(device) / "state", active ? "4: ACTIVE" : "1: DOWN");
   tree.file(port_folder(device) / "phys_state", active ? "5: LinkUp" : "3: Disabled");
+}
+
+void write_identity(TreeWriter& tree, const DeviceDescription& device) {
+  const fs::path base = fs::path("class/infiniband") / device.name;
+  tree.file(base / "node_guid", guid_text(device.node_guid));
+  tree.file(base / "sys_image_guid", guid_text(device.node_guid));
+  const fs::path port = port_folder(device.name);
+  for (std::size_t i = 0; i < device.gids.size(); ++i) {
+    const std::string index = std::to_string(i);
+    tree.file(port / "gid_attrs/types" / index, "RoCE v2");
+    tree.file(port / "gid_attrs/ndevs" / index, device.gids[i].interface);
+    tree.file(port / "gids" / index, gid_text(device.gids[i].gid));
+  }
 }
 
 Outcome result_of(const TreeWriter& tree) {
@@ -138,6 +153,19 @@ Outcome write_port_state(const std::string& root, const std::string& device, boo
   return result_of(tree);
 }
 
+Outcome write_addresses(const std::string& root, const DeviceDescription& device) {
+  TreeWriter tree(root);
+  write_identity(tree, device);
+  const fs::path port = fs::path(root) / port_folder(device.name);
+  std::error_code error;
+  for (std::size_t i = device.gids.size(); fs::remove(port / "gids" / std::to_string(i), error);
+       ++i) {
+    fs::remove(port / "gid_attrs/types" / std::to_string(i), error);
+    fs::remove(port / "gid_attrs/ndevs" / std::to_string(i), error);
+  }
+  return result_of(tree);
+}
+
 Outcome write_device_tree(const std::string& root, const DeviceDescription& device) {
   std::error_code error;
   fs::remove_all(root, error);
@@ -151,8 +179,6 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
 
   const fs::path base = fs::path("class/infiniband") / device.name;
   tree.file(base / "node_type", "1: CA");
-  tree.file(base / "node_guid", guid_text(device.node_guid));
-  tree.file(base / "sys_image_guid", guid_text(device.node_guid));
   tree.file(base / "fw_ver", device.firmware);
   tree.file(base / "hca_id", device.name);
   tree.file(base / "board_id", device.board);
@@ -166,12 +192,7 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   tree.file(port / "sm_lid", "0x0");
   tree.file(port / "cap_mask", "0x04010000");
   tree.file(port / "pkeys/0", "0xffff");
-  for (std::size_t i = 0; i < device.gids.size(); ++i) {
-    const std::string index = std::to_string(i);
-    tree.file(port / "gids" / index, gid_text(device.gids[i].gid));
-    tree.file(port / "gid_attrs/types" / index, "RoCE v2");
-    tree.file(port / "gid_attrs/ndevs" / index, device.gids[i].interface);
-  }
+  write_identity(tree, device);
   link_real_devices(root);
   return result_of(tree);
 }

@@ -29,6 +29,9 @@ struct DeviceDescription {
 /// the machine appear in it as symbolic links.
 Outcome write_device_tree(const std::string& root, const DeviceDescription& device);
 
+/// Brings GUID and addresses in a tree up to date; programs may be reading it.
+Outcome write_addresses(const std::string& root, const DeviceDescription& device);
+
 /// The names in a real /sys/class/infiniband and /sys/class/infiniband_verbs below `real`.
 std::vector<std::string> real_devices(const std::string& real = "/sys");
 /// Makes the links in a tree those of the real adapters there are now.

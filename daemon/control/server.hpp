@@ -1,7 +1,9 @@
-// The control thread: tenant sockets, sessions and their ends, the admin socket, signals.
+// The control thread (server.cpp, server_tenants.cpp): tenant sockets, sessions and their ends, the
+// admin socket, signals.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -12,6 +14,7 @@
 #include "daemon/control/admin_socket.hpp"
 #include "daemon/control/admin_view.hpp"
 #include "daemon/control/descriptors.hpp"
+#include "daemon/control/device_tree.hpp"
 #include "daemon/control/session.hpp"
 
 namespace softhca::control {
@@ -28,6 +31,27 @@ class Server {
   /// Serves until SIGTERM or SIGINT. REQUIRES: both are blocked in all threads.
   Outcome run();
 
+  // --- tenants that come, change and go (server_tenants.cpp); before run() or on its thread
+
+  /// Called at SIGHUP, and about once a second.
+  void on_reload(std::function<void()> reload) { reload_ = std::move(reload); }
+  void on_tick(std::function<void()> tick) { ticked_ = std::move(tick); }
+
+  /// Makes folder, socket and device tree of a tenant; of one that was closed, anew.
+  Outcome open_tenant(engine::Tenant& tenant, const resource::SocketConfig& socket);
+  /// Takes the socket away: no new connections. Sessions go on.
+  void close_tenant(const engine::Tenant& tenant);
+  /// Takes away what else there is of it. REQUIRES: it is closed and has no connections.
+  void forget_tenant(const engine::Tenant& tenant);
+  /// Changes who may open the socket. Errors: unknown names, permissions.
+  Outcome permit(const engine::Tenant& tenant, const resource::SocketConfig& socket);
+  /// Its addresses have changed: the device tree says so, and its programs are told.
+  Outcome show_addresses(const engine::Tenant& tenant);
+  std::uint64_t connections(const engine::Tenant& tenant) const;
+  /// The least number of a session of the tenant; none: that of the next session of any.
+  std::uint32_t oldest_session(const engine::Tenant& tenant) const;
+  void end_sessions(const engine::Tenant& tenant);
+
  private:
   struct Listener;
   struct Entry;
@@ -43,7 +67,8 @@ class Server {
     engine::Tenant* tenant = nullptr;
     engine::Level* level = nullptr;  ///< whose socket it is; none: the tenant's
     std::uint64_t connections = 0;
-    bool armed = true;  ///< epoll reports its connections
+    bool armed = true;    ///< epoll reports its connections
+    bool link_up = true;  ///< as last seen
     std::chrono::steady_clock::time_point next_complaint{};
     Watch watch{Watch::Kind::kListener};
   };
@@ -55,9 +80,12 @@ class Server {
     Watch process;
   };
 
-  Outcome open_tenant(engine::Tenant& tenant);
   Outcome open_level_sockets(engine::Tenant& tenant);
   Outcome open_admin();
+  Listener* listener_of(const engine::Tenant& tenant);
+  const Listener* listener_of(const engine::Tenant& tenant) const;
+  DeviceDescription describe(const engine::Tenant& tenant) const;
+  std::string folder_of(const engine::Tenant& tenant) const;
   std::vector<const Session*> sessions() const;
   void note(const Session& session, const char* kind, const char* what);
   Outcome watch(int fd, Watch* what);
@@ -88,8 +116,9 @@ class Server {
   std::list<Listener> listeners_;
   std::list<Entry> sessions_;
   SpareDescriptor spare_;
-  std::vector<bool> link_up_;              ///< by tenant, as last seen
   std::vector<std::string> real_devices_;  ///< of the kernel, as last seen
+  std::function<void()> reload_;
+  std::function<void()> ticked_;
 };
 
 }  // namespace softhca::control

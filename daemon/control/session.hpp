@@ -48,6 +48,8 @@ class Session {
   bool serve();
   /// Raises the asynchronous event of the port.
   void report_link(bool up);
+  /// Raises the event of a changed GID table.
+  void report_addresses();
 
   int socket() const { return socket_.get(); }
   int pidfd() const { return pidfd_.get(); }
@@ -218,7 +220,7 @@ class Session {
   std::vector<std::uint32_t> announced_;  ///< segments whose descriptor the current reply carries
   memory::SharedBufferPool buffers_;
   std::optional<std::uint32_t> announced_buffer_;
-  UniqueFd reply_fd_;  ///< a descriptor only the current reply needs
+  UniqueFd reply_fd_;                               ///< a descriptor only the current reply needs
   std::shared_ptr<memory::ProcessMemory> process_;  ///< null: its memory is out of reach
 
   HandleTable<Pd> pds_;

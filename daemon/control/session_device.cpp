@@ -52,6 +52,7 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   else if (!body.read(request))
     return EINVAL;
   if (request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion) return EPROTO;
+  if (tenant_.leaving) return ENODEV;
 
   const auto level = choose_level(adapter_.settings(tenant_), tenant_, level_query(named));
   if (!level) {
@@ -65,14 +66,14 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   session_mapping_ = {};
   session_mapping_ = take(Kind::kMappings);
   if (!session_mapping_) return ENOMEM;
-  const resource::TenantConfig& tenant = adapter_.config.tenants[tenant_.id.value];
+  const resource::TenantConfig& tenant = adapter_.settings(tenant_);
   if (tenant.process_memory)
     if (const int error = open_process_memory()) return error;
   // Of an attempt that failed further on.
   adapter_.give_back_vcbs(tenant_, std::exchange(vcbs_, {}));
   // Without VCBs a process works through doorbells alone.
   vcbs_ = adapter_.take_vcbs(tenant_, *level,
-                              std::min(tenant.vcbs_per_process, abi::kMaxVcbsPerSession));
+                             std::min(tenant.vcbs_per_process, abi::kMaxVcbsPerSession));
 
   auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.count));
   if (!memory) return memory.error().code;
@@ -175,6 +176,14 @@ void Session::report_link(bool up) {
   adapter_.worker.run([&](engine::Engine& engine) {
     engine.raise(*engine_session_, kPort,
                  up ? engine::EventType::kPortActive : engine::EventType::kPortError);
+  });
+}
+
+void Session::report_addresses() {
+  if (!engine_session_) return;
+  constexpr std::uint64_t kPort = 1;
+  adapter_.worker.run([&](engine::Engine& engine) {
+    engine.raise(*engine_session_, kPort, engine::EventType::kGidChange);
   });
 }
 

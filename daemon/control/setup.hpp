@@ -1,7 +1,9 @@
-// From the configuration to an engine with its tenants and ports. Start-up only.
+// From the configuration to an engine with its tenants and ports.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
@@ -18,14 +20,28 @@ engine::EngineLimits limits_of(const resource::Config& config);
 
 /// What keeps the kernel from answering RoCE packets of addresses it owns; to be kept as long as
 /// the ports are open.
-using KernelGuards = std::vector<port::UdpGuard>;
+using KernelGuards = std::map<Gid, port::UdpGuard>;
 
 /// Error: another daemon serves a tenant of the configuration. Asked before anything is taken that
 /// two daemons cannot share, so that the reason is the one named.
 Outcome check_free(const resource::Config& config);
 
+/// For an address that is to be added to a port: the guard, if the kernel owns the address.
+Expected<std::optional<port::UdpGuard>> guard_address(const resource::PortConfig& port,
+                                                      const Gid& address);
+
 /// Opens every port of the configuration and gives it to the engine. Errors name the port.
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine);
+
+/// The row of a tenant that is to be made; nothing: all pools.tenants are taken.
+std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>& tenants,
+                                       const resource::Config& config);
+std::vector<engine::Tenant::Address> addresses_of(const resource::Config& config,
+                                                  const resource::TenantConfig& tenant);
+/// Gives a tenant, which has its id, name and addresses, its collect group and lanes. Set-up, or on
+/// the engine's thread; after an error it is as if it had not been tried.
+Outcome add_tenant(const resource::TenantConfig& entry, engine::Tenant& tenant,
+                   engine::Engine& engine);
 
 /// Makes every tenant, with its collect group and lanes. REQUIRES: ports are added. Errors name
 /// the tenant.

@@ -45,20 +45,12 @@ Error chown_error(const std::string& path, const SocketPermissions& permissions)
           EPERM};
 }
 
-Outcome set_permissions(const std::string& path, const SocketPermissions& permissions, uid_t owner,
-                        gid_t group) {
-  const bool given = owner != static_cast<uid_t>(-1) || group != static_cast<gid_t>(-1);
-  if (given && ::chown(path.c_str(), owner, group) != 0) return chown_error(path, permissions);
-  if (::chmod(path.c_str(), permissions.mode) != 0) return system_error("chmod " + path);
-  return {};
-}
-
 }  // namespace
 
 bool somebody_listens(const std::string& path, int type) {
   const auto address = address_of(path);
   if (!address) return false;
-  UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd probe(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) ==
              0 ||
          errno == EAGAIN;  // more connections wait than its queue holds
@@ -69,6 +61,18 @@ Outcome check_nobody_listens(const std::string& path) {
   return {};
 }
 
+Outcome set_permissions(const std::string& path, const SocketPermissions& permissions) {
+  const auto owner = resource::user_id(permissions.owner);
+  if (!owner) return owner.error();
+  const auto group = resource::group_id(permissions.group);
+  if (!group) return group.error();
+  if ((*owner != resource::kNoUser || *group != resource::kNoGroup) &&
+      ::chown(path.c_str(), *owner, *group) != 0)
+    return chown_error(path, permissions);
+  if (::chmod(path.c_str(), permissions.mode) != 0) return system_error("chmod " + path);
+  return {};
+}
+
 Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions,
                              int type) {
   const auto address = address_of(path);
@@ -76,22 +80,18 @@ Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& p
     return Error{"socket path " + path + " is longer than 107 bytes: choose a shorter runtime_dir",
                  ENAMETOOLONG};
 
-  const auto owner = resource::user_id(permissions.owner);
-  if (!owner) return owner.error();
-  const auto group = resource::group_id(permissions.group);
-  if (!group) return group.error();
-
   UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return system_error("socket");
   if (somebody_listens(path, type)) return in_use(path);
   ::unlink(path.c_str());
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return system_error("bind " + path);
-  auto ready = set_permissions(path, permissions, *owner, *group);
-  if (ready && ::listen(fd.get(), 64) != 0) ready = system_error("listen " + path);
-  if (ready) return fd;
-  ::unlink(path.c_str());
-  return ready.error();
+  if (const auto permitted = set_permissions(path, permissions); !permitted) {
+    ::unlink(path.c_str());
+    return permitted.error();
+  }
+  if (::listen(fd.get(), 64) != 0) return system_error("listen " + path);
+  return fd;
 }
 
 std::optional<PeerIdentity> peer_identity(int socket) {

@@ -28,6 +28,9 @@ struct SocketPermissions {
 Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions,
                              int type = SOCK_SEQPACKET);
 
+/// Changes who may connect to the socket at `path`. Errors: unknown owner or group, permissions.
+Outcome set_permissions(const std::string& path, const SocketPermissions& permissions);
+
 /// Does a process accept connections at `path`? Asked by connecting.
 bool somebody_listens(const std::string& path, int type = SOCK_SEQPACKET);
 /// Error: a running daemon does.
@@ -39,8 +42,8 @@ struct PeerIdentity {
   gid_t gid = 0;
 };
 std::optional<PeerIdentity> peer_identity(int socket);
-/// A pidfd of the process that connected. Before Linux 6.5 of the one that has its number now. Empty
-/// and errno set: ESRCH (it has ended) or another error.
+/// A pidfd of the process that connected. Before Linux 6.5 of the one that has its number now.
+/// Empty and errno set: ESRCH (it has ended) or another error.
 UniqueFd peer_pidfd(int socket, const PeerIdentity& peer);
 
 enum class ReceiveResult { kRecord, kNothing, kClosed };

@@ -100,12 +100,11 @@ class Engine {
  public:
   /// How much is done before others have their turn.
   struct Portion {
-    std::uint64_t effort = 0;   ///< of a poll step, in bytes of a local copy that take as long
-    unsigned packets = 0;       ///< of a queue pair in a row
-    std::uint32_t bytes = 0;    ///< work likewise, between queue pairs of this daemon
-    std::size_t turns = 0;      ///< of send queues to be fetched from, in a poll step
-    std::size_t starts = 0;     ///< of commands, likewise
-    bool look_between = false;  ///< after each queue pair, whether a process has posted
+    std::uint64_t effort = 0;  ///< of a poll step, in bytes of a local copy that take as long
+    unsigned packets = 0;      ///< of a queue pair in a row
+    std::uint32_t bytes = 0;   ///< work likewise, between queue pairs of this daemon
+    std::size_t turns = 0;     ///< of send queues to be fetched from, in a poll step
+    std::size_t starts = 0;    ///< of commands, likewise
   };
 
   Engine(const EngineLimits& limits, EventSink& events);

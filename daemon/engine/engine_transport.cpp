@@ -12,19 +12,16 @@ constexpr std::size_t kDatagramsPerRun = 32;
 // Work of one poll step and of one queue pair in it. A step is what a command that comes meanwhile
 // has to wait for, so steps are short when tenants compete; long ones make larger bursts.
 constexpr Engine::Portion kAlone{
-    .effort = 512 << 10, .packets = 32, .bytes = 128 << 10, .turns = 8, .starts = 64};
+    .effort = 512 << 10, .packets = 32, .bytes = 32 << 10, .turns = 8, .starts = 64};
 constexpr Engine::Portion kContended{
-    .effort = 128 << 10, .packets = 8, .bytes = 32 << 10, .turns = 4, .starts = 64};
+    .effort = 128 << 10, .packets = 8, .bytes = 16 << 10, .turns = 4, .starts = 64};
 // With a tenant that asks for little beside others that ask for much: what it waits for is one copy
-// of this size, since after each the processes are looked at.
-constexpr Engine::Portion kSparse{.effort = 64 << 10,
-                                  .packets = 1,
-                                  .bytes = 4 << 10,
-                                  .turns = 1,
-                                  .starts = 16,
-                                  .look_between = true};
-// Tenants that have competed so recently are expected to go on.
-constexpr Duration kContentionMemory = std::chrono::milliseconds(10);
+// of this size, since after each queue pair the processes are looked at.
+constexpr Engine::Portion kSparse{
+    .effort = 64 << 10, .packets = 1, .bytes = 4 << 10, .turns = 1, .starts = 16};
+// Tenants that have competed so recently are expected to go on: longer than a process waits for a
+// processor on a machine that is busy.
+constexpr Duration kContentionMemory = std::chrono::milliseconds(50);
 // With more processes a look costs more than it saves.
 constexpr std::size_t kMostLookedAt = 64;
 
@@ -52,7 +49,7 @@ std::size_t Engine::run_ready() {
     ready_.charge(qp.tenant->id, effort_ - before);
     qp.tenant->counters.effort.add(effort_ - before);
     if (more) ready_.push(*slot, qp.tenant->id);
-    if (portion_->look_between && commands_wait()) break;
+    if (commands_wait()) break;
   }
   return runs;
 }

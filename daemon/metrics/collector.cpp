@@ -198,8 +198,8 @@ void add_overflow(Families& out, const Source& source, const engine::Tenant& ten
             c.overflow_high_water.value());
 }
 
-/// VCBs and PCBs by level: "level" is its name, or "" for the tenant as a whole, of which the levels
-/// are parts. Guaranteed: its own part of the guarantee, for the tenant the sum.
+/// VCBs and PCBs by level: "level" is its name, or "" for the tenant as a whole, of which the
+/// levels are parts. Guaranteed: its own part of the guarantee, for the tenant the sum.
 void add_levels(Families& out, const Source& source, const engine::Tenant& tenant) {
   struct Account {
     const std::string name;

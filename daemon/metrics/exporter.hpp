@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Source {
   const engine::Engine& engine;
   const engine::Worker& worker;
   const std::vector<std::unique_ptr<engine::Tenant>>& tenants;
+  std::mutex& tenants_changing;  ///< held by whoever adds or removes tenants
 };
 
 class Exporter {

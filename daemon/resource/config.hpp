@@ -164,9 +164,9 @@ struct TvlConfig {
   bool operator==(const TvlConfig&) const = default;
 };
 
-/// A level: a part of its tenant's allocation for some of its programs (mechanism A3). With `shared`
-/// it may also draw on what the tenant's levels do not divide, and beyond that on what the tenant
-/// may share.
+/// A level: a part of its tenant's allocation for some of its programs (mechanism A3). With
+/// `shared` it may also draw on what the tenant's levels do not divide, and beyond that on what the
+/// tenant may share.
 struct LevelConfig {
   std::string name;
   std::uint32_t vcbs = 0;
@@ -193,10 +193,10 @@ struct TenantConfig {
   std::uint32_t vcbs_per_process = 16;
   std::uint32_t pcbs = 0;
   bool shared = true;
-  bool process_memory = true;  ///< may register memory that is not shared with the daemon
+  bool process_memory = true;   ///< may register memory that is not shared with the daemon
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
   std::vector<LevelConfig> levels;
-  Amounts limits;               ///< what its programs may take; where not given, an equal share
+  Amounts limits;  ///< what its programs may take; where not given, an equal share
   SrqConfig srq;
 
   bool operator==(const TenantConfig&) const = default;

@@ -109,9 +109,9 @@ class Checker {
   void check_tenant_count() {
     const std::uint32_t room = config_.pools.tenants;
     if (config_.tenants.size() > room)
-      tenant_problem(room, "name",
-                     "is one too many: there is room for " + std::to_string(room) +
-                         "; raise pools.tenants");
+      tenant_problem(
+          room, "name",
+          "is one too many: there is room for " + std::to_string(room) + "; raise pools.tenants");
   }
 
   void check_tenant_names() {

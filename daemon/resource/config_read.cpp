@@ -412,8 +412,7 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   if (const Value* v = reader.find("admin")) read_admin(*v, problems, config.admin);
   if (const Value* v = reader.find("metrics")) read_metrics(*v, problems, config.metrics);
   if (const Value* v = reader.find("pools")) read_pools(*v, problems, config.pools);
-  if (const Value* v = reader.find("doorbells"))
-    read_doorbells(*v, problems, config.doorbells);
+  if (const Value* v = reader.find("doorbells")) read_doorbells(*v, problems, config.doorbells);
   if (const Value* v = reader.find("device")) read_device(*v, problems, config.device);
   source.ports = reader.tables("port");
   for (const Value* v : source.ports) config.ports.push_back(read_port(*v, problems));

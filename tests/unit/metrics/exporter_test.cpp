@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <map>
+#include <mutex>
 #include <set>
 #include <sstream>
 
@@ -56,6 +57,14 @@ std::string get(std::uint16_t port, const std::string& path) {
 }
 
 /// The text format: families announced once, each sample of the family before it.
+/// Distributions come as several samples each.
+std::string family_of(const std::string& sample, const std::string& type) {
+  if (type != "histogram" && type != "summary") return sample;
+  for (const std::string suffix : {"_bucket", "_sum", "_count"})
+    if (sample.ends_with(suffix)) return sample.substr(0, sample.size() - suffix.size());
+  return sample;
+}
+
 struct Scrape {
   explicit Scrape(const std::string& reply) {
     const auto body = reply.find("\r\n\r\n");
@@ -75,7 +84,7 @@ struct Scrape {
       } else if (line.rfind("softhca_", 0) == 0) {  // the exposer adds figures of its own
         const auto space = line.rfind(' ');
         const std::string name = line.substr(0, space);
-        EXPECT_EQ(name.substr(0, name.find('{')), family);
+        EXPECT_EQ(family_of(name.substr(0, name.find('{')), types[family]), family);
         EXPECT_TRUE(samples.emplace(name, std::stod(line.substr(space + 1))).second)
             << name << " twice";
       }
@@ -116,11 +125,12 @@ class ExporterTest : public ::testing::Test {
   engine::Engine engine{control::limits_of(config), events};
   engine::Worker worker{engine, {}};
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  std::mutex tenants_changing;
   const std::uint16_t port = free_port();
 };
 
 TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
-  const auto exporter = Exporter::start(address(), {engine, worker, tenants});
+  const auto exporter = Exporter::start(address(), {engine, worker, tenants, tenants_changing});
   ASSERT_TRUE(exporter) << exporter.error().message;
   tenants[1]->counters.commands_vcb.add(42);
   tenants[1]->counters.local_bytes.add(std::uint64_t{1} << 40);
@@ -165,7 +175,7 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
 }
 
 TEST_F(ExporterTest, FamiliesAreWellFormed) {
-  const auto exporter = Exporter::start(address(), {engine, worker, tenants});
+  const auto exporter = Exporter::start(address(), {engine, worker, tenants, tenants_changing});
   ASSERT_TRUE(exporter) << exporter.error().message;
   const Scrape scrape(get(port, "/metrics"));
   std::set<std::string> per_tenant;
@@ -180,13 +190,14 @@ TEST_F(ExporterTest, FamiliesAreWellFormed) {
   for (const auto& [family, type] : scrape.types) {
     if (family.rfind("softhca_", 0) != 0) continue;
     const bool total = family.size() > 6 && family.substr(family.size() - 6) == "_total";
-    EXPECT_EQ(type, total ? "counter" : "gauge") << family;
+    const std::set<std::string> without_total = {"gauge", "histogram", "summary"};
+    EXPECT_TRUE(total ? type == "counter" : without_total.contains(type)) << family << ' ' << type;
     EXPECT_TRUE(scrape.helps.contains(family)) << family;
   }
 }
 
 TEST_F(ExporterTest, HalfRequestsDoNotKeepOthersOut) {
-  const auto exporter = Exporter::start(address(), {engine, worker, tenants});
+  const auto exporter = Exporter::start(address(), {engine, worker, tenants, tenants_changing});
   ASSERT_TRUE(exporter) << exporter.error().message;
   std::vector<UniqueFd> halves;
   for (int i = 0; i < 8; ++i) {
@@ -197,12 +208,12 @@ TEST_F(ExporterTest, HalfRequestsDoNotKeepOthersOut) {
 }
 
 TEST_F(ExporterTest, AddressesThatCannotBe) {
-  const auto none = Exporter::start("", {engine, worker, tenants});
+  const auto none = Exporter::start("", {engine, worker, tenants, tenants_changing});
   ASSERT_TRUE(none);
   EXPECT_EQ(*none, nullptr);
-  const auto first = Exporter::start(address(), {engine, worker, tenants});
+  const auto first = Exporter::start(address(), {engine, worker, tenants, tenants_changing});
   ASSERT_TRUE(first);
-  const auto second = Exporter::start(address(), {engine, worker, tenants});
+  const auto second = Exporter::start(address(), {engine, worker, tenants, tenants_changing});
   ASSERT_FALSE(second);
   EXPECT_NE(second.error().message.find(address()), std::string::npos);
 }

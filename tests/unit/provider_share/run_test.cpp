@@ -1,5 +1,7 @@
 // softhca-run, with runtime directories made up for the purpose, and the packaged libibverbs.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
+
+#include "daemon/base/unique_fd.hpp"
 
 namespace {
 
@@ -45,6 +50,17 @@ class Run : public testing::Test {
     write(tree / "infiniband/softhca0/node_type", "1: CA");
     write(tree / "infiniband/softhca0/node_guid", "0211:22ff:fe33:4455");
     write(tree / "infiniband/softhca0/softhca_socket", (root_ / name / "socket").c_str());
+    listen_at(root_ / name / "socket");
+  }
+  /// In the daemon's place: what has no listener counts as dead.
+  void listen_at(const fs::path& path) {
+    sockets_.emplace_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.string().copy(address.sun_path, sizeof address.sun_path - 1);
+    ASSERT_EQ(::bind(sockets_.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof address),
+              0);
+    ASSERT_EQ(::listen(sockets_.back().get(), 16), 0);
   }
   /// With --runtime-dir.
   Outcome run(const std::string& arguments) {
@@ -60,6 +76,7 @@ class Run : public testing::Test {
   }
 
   fs::path root_;
+  std::vector<softhca::UniqueFd> sockets_;
 };
 
 bool contains(const std::string& text, const std::string& part) {

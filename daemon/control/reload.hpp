@@ -1,0 +1,128 @@
+// Configuration reload and live changes of allocations (mechanisms A6, A8): the new configuration
+// is checked as a whole, compared with the one in force, and put into force as one change while
+// traffic runs, or not at all. Lives on the control thread.
+//
+// A tenant that is removed takes no new sessions; those it has go on with what it has until their
+// programs end or the drain timeout is over, then all of it returns.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/control/adapter.hpp"
+#include "daemon/control/reload_apply.hpp"
+#include "daemon/control/server.hpp"
+#include "daemon/control/setup.hpp"
+#include "daemon/resource/reload_plan.hpp"
+#include "daemon/resource/resource_manager.hpp"
+
+namespace softhca::control {
+
+/// Why a reload or a request was not made. Nothing has changed.
+struct ReloadRefusal {
+  enum class Cause : std::uint8_t {
+    kBadFile,  ///< it cannot be read or has mistakes: one line each
+    kNotLive,  ///< it changes what cannot change while the daemon runs: one line each
+    kNotFree,  ///< there is no room; `allocation` says of what
+    kSetup,    ///< sockets, ports or the metrics endpoint could not be made
+  };
+  Cause cause = Cause::kSetup;
+  std::vector<std::string> lines;  ///< fit for the operator
+  resource::AllocationRefusal allocation;
+};
+
+/// What was done, or why nothing was.
+struct ReloadResult {
+  resource::ReloadPlan plan;
+  std::optional<ReloadRefusal> refusal;
+
+  explicit operator bool() const { return !refusal; }
+};
+
+class Reloader {
+ public:
+  /// Starts a metrics endpoint at another address; what it returns takes its place or gives up.
+  using Replace = std::function<void()>;
+  using MoveMetrics = std::function<Expected<Replace>(const std::string& address)>;
+
+  /// `file`: the configuration; empty: the built-in one, and there is nothing to reload.
+  /// REQUIRES: the adapter has its tenants and allocations; the worker is not started yet.
+  Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::string file,
+           MoveMetrics move_metrics);
+
+  /// What reload() would do now.
+  ReloadResult plan() const;
+  /// Reads the file again and puts it into force, logs what changes or why nothing does, and tells
+  /// the service manager.
+  ReloadResult reload();
+  /// Puts a configuration into force.
+  ReloadResult put_into_force(const resource::Config& wanted);
+  /// A request to the resource manager (A6). In force until the next reload.
+  ReloadResult change(std::span<const resource::AllocationChange> changes);
+
+  /// About once a second: tenants that have drained, or whose time to do so is over.
+  void tick();
+  /// What removed tenants have, whose programs still run.
+  resource::Held held() const;
+
+ private:
+  struct Leaving {
+    engine::Tenant* tenant = nullptr;
+    resource::TenantConfig settings;  ///< what it had
+    std::chrono::steady_clock::time_point since;
+  };
+  /// An address that a tenant or port does not have any more, and sessions before `session` may.
+  struct FormerAddress {
+    engine::Tenant* tenant = nullptr;
+    engine::Tenant::Address address;
+    std::uint32_t session = 0;
+  };
+  /// What can fail, made before anything changes; what is not committed goes away again.
+  struct Prepared {
+    std::vector<std::unique_ptr<engine::Tenant>> added;
+    std::vector<std::pair<engine::Tenant*, resource::SocketConfig>> opened;     ///< to be closed
+    std::vector<std::pair<engine::Tenant*, resource::SocketConfig>> permitted;  ///< with the old
+    std::map<Gid, port::UdpGuard> guards;
+    Replace metrics;
+  };
+
+  std::optional<ReloadRefusal> check(const resource::Config& wanted,
+                                     const resource::ReloadPlan& plan) const;
+  Outcome prepare(const resource::Config& wanted, Prepared& prepared);
+  void undo(Prepared& prepared);
+  void commit(const resource::Config& wanted, Prepared& prepared);
+  Outcome change_engine(engine::Engine& engine, const resource::Config& wanted, Prepared& prepared);
+  void change_accounts(const resource::Config& wanted);
+  void change_vcbs(const resource::Config& wanted);
+  void change_addresses(const resource::Config& wanted);
+  void change_ports(engine::Engine& engine, const resource::Config& wanted);
+  void forget_addresses();
+  void finish_leaving();
+  void remove(engine::Tenant& tenant);
+
+  engine::Tenant* find(const std::string& name) const;
+  const resource::TenantConfig* settings_in(const resource::Config& config,
+                                            const std::string& name) const;
+  Leaving* find_leaving(const std::string& name);
+  std::vector<engine::Tenant::Address> former_of(const engine::Tenant& tenant) const;
+
+  Adapter& adapter_;
+  Server& server_;
+  KernelGuards guards_;
+  std::string file_;
+  MoveMetrics move_metrics_;
+  Allotments allotments_;
+  std::list<Leaving> leaving_;
+  std::vector<FormerAddress> former_;
+};
+
+/// The methods of the admin socket: `set`, `reload` and `reload.plan`.
+void add_reload_methods(AdminMethods& methods, Reloader& reloader);
+
+}  // namespace softhca::control

@@ -1,0 +1,121 @@
+// What goes away slowly: tenants that were removed, and addresses that queue pairs still have.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "daemon/control/reload.hpp"
+
+namespace softhca::control {
+
+void Reloader::tick() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto patience = adapter_.config.daemon.drain_timeout;
+  for (const Leaving& leaving : leaving_) {
+    if (patience.count() == 0 || now - leaving.since < patience) continue;
+    if (server_.connections(*leaving.tenant) == 0) continue;
+    spdlog::warn("tenant {}: its time to drain is over, {} connections are closed",
+                 leaving.tenant->name, server_.connections(*leaving.tenant));
+    server_.end_sessions(*leaving.tenant);
+  }
+  finish_leaving();
+  forget_addresses();
+  if (allotments_.closing() != 0)
+    adapter_.worker.run([&](engine::Engine&) { allotments_.collect_closed(); });
+}
+
+void Reloader::finish_leaving() {
+  std::erase_if(leaving_, [this](const Leaving& leaving) {
+    engine::Tenant& tenant = *leaving.tenant;
+    if (server_.connections(tenant) != 0) return false;
+    bool released = false;
+    adapter_.worker.run([&](engine::Engine&) { released = allotments_.release(tenant); });
+    if (!released) return false;
+    remove(tenant);
+    return true;
+  });
+}
+
+void Reloader::remove(engine::Tenant& tenant) {
+  spdlog::info("tenant {}: gone", tenant.name);
+  adapter_.journal.add({.kind = "tenant_removed", .tenant = tenant.name, .text = "it has drained"});
+  server_.forget_tenant(tenant);
+  adapter_.vcbs.set_guarantee(tenant.vcbs, 0);
+  std::erase_if(former_, [&](const FormerAddress& former) { return former.tenant == &tenant; });
+  const std::lock_guard lock(adapter_.tenants_changing);
+  std::erase_if(adapter_.tenants, [&](const auto& there) { return there.get() == &tenant; });
+}
+
+/// Queue pairs and address handles that there are keep their source addresses.
+void Reloader::change_addresses(const resource::Config& wanted) {
+  for (const auto& tenant : adapter_.tenants) {
+    const resource::TenantConfig* entry = settings_in(wanted, tenant->name);
+    if (entry == nullptr) continue;
+    const auto has = [&](const Gid& gid) {
+      return std::find(entry->addresses.begin(), entry->addresses.end(), gid) !=
+             entry->addresses.end();
+    };
+    for (const engine::Tenant::Address& address : tenant->addresses)
+      if (!has(address.gid)) former_.push_back({tenant.get(), address, adapter_.next_session});
+    std::erase_if(former_, [&](const FormerAddress& former) {
+      return former.tenant == tenant.get() && has(former.address.gid);
+    });
+  }
+}
+
+std::vector<engine::Tenant::Address> Reloader::former_of(const engine::Tenant& tenant) const {
+  std::vector<engine::Tenant::Address> addresses;
+  for (const FormerAddress& former : former_)
+    if (former.tenant == &tenant) addresses.push_back(former.address);
+  return addresses;
+}
+
+/// On the engine's thread. A port goes on answering for an address that sessions still have.
+void Reloader::change_ports(engine::Engine& engine, const resource::Config& wanted) {
+  for (std::size_t i = 0; i < wanted.ports.size(); ++i) {
+    const resource::PortConfig& now = wanted.ports[i];
+    const resource::PortConfig& before = adapter_.config.ports[i];
+    engine::Neighbours& neighbours = *engine.ports()[i]->neighbours;
+    for (const resource::InterfaceAddress& address : now.addresses)
+      if (std::find(before.addresses.begin(), before.addresses.end(), address) ==
+          before.addresses.end())
+        neighbours.add_address({address.gid, address.prefix, !guards_.contains(address.gid)});
+    neighbours.set_gateway(now.gateway4.value_or(Gid{}), now.gateway6.value_or(Gid{}));
+    if (now.addresses != before.addresses) neighbours.announce();
+    for (const resource::InterfaceAddress& address : before.addresses) {
+      const bool kept = std::any_of(now.addresses.begin(), now.addresses.end(),
+                                    [&](const auto& a) { return a.gid == address.gid; });
+      const bool held = std::any_of(former_.begin(), former_.end(), [&](const auto& former) {
+        return former.address.gid == address.gid;
+      });
+      if (kept || held) continue;
+      neighbours.remove_address(address.gid);
+      guards_.erase(address.gid);
+    }
+  }
+}
+
+void Reloader::forget_addresses() {
+  std::vector<FormerAddress> gone;
+  std::erase_if(former_, [&](const FormerAddress& former) {
+    if (server_.oldest_session(*former.tenant) < former.session) return false;
+    gone.push_back(former);
+    return true;
+  });
+  for (const FormerAddress& former : gone) {
+    const Gid& gid = former.address.gid;
+    const bool held = std::any_of(former_.begin(), former_.end(),
+                                  [&](const auto& other) { return other.address.gid == gid; });
+    bool configured = false;
+    for (const resource::PortConfig& port : adapter_.config.ports)
+      for (const resource::InterfaceAddress& address : port.addresses)
+        configured = configured || address.gid == gid;
+    adapter_.worker.run([&](engine::Engine& engine) {
+      engine.set_addresses(*former.tenant, former.tenant->addresses, former_of(*former.tenant));
+      if (former.address.port && !held && !configured)
+        engine.ports()[former.address.port->value]->neighbours->remove_address(gid);
+    });
+    if (!held && !configured) guards_.erase(gid);
+  }
+}
+
+}  // namespace softhca::control

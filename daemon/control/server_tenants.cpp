@@ -1,0 +1,130 @@
+// Tenants as the server knows them: their sockets and device trees, while it runs.
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "daemon/control/guid.hpp"
+#include "daemon/control/server.hpp"
+
+namespace softhca::control {
+namespace {
+
+SocketPermissions permissions_of(const resource::SocketConfig& socket) {
+  return {socket.owner, socket.group, socket.mode};
+}
+
+}  // namespace
+
+std::string Server::folder_of(const engine::Tenant& tenant) const {
+  return adapter_.config.daemon.runtime_dir + "/" + tenant.name;
+}
+
+std::string Server::tree_of(const engine::Tenant& tenant) const {
+  return folder_of(tenant) + "/sysfs";
+}
+
+Server::Listener* Server::listener_of(const engine::Tenant& tenant) {
+  for (Listener& listener : listeners_)
+    if (listener.tenant == &tenant) return &listener;
+  return nullptr;
+}
+
+const Server::Listener* Server::listener_of(const engine::Tenant& tenant) const {
+  for (const Listener& listener : listeners_)
+    if (listener.tenant == &tenant) return &listener;
+  return nullptr;
+}
+
+DeviceDescription Server::describe(const engine::Tenant& tenant) const {
+  DeviceDescription device;
+  device.name = adapter_.config.device.name;
+  device.firmware = adapter_.config.device.firmware;
+  device.board = "softhca";
+  device.node_guid = node_guid(tenant);
+  device.socket_path = folder_of(tenant) + "/socket";
+  device.active = adapter_.link_up(tenant);
+  for (const auto& address : tenant.addresses) {
+    const std::string interface =
+        address.port ? adapter_.config.ports[address.port->value].interface : std::string();
+    device.gids.push_back({address.gid, interface.empty() ? "lo" : interface});
+  }
+  return device;
+}
+
+Outcome Server::open_tenant(engine::Tenant& tenant, const resource::SocketConfig& socket) {
+  const std::string folder = folder_of(tenant);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Error{"cannot make " + folder + ": " + error.message(), error.value()};
+
+  auto listening = listen_at(folder + "/socket", permissions_of(socket));
+  if (!listening) return listening.error();
+  Listener* listener = listener_of(tenant);
+  if (listener == nullptr) {
+    // Programs of one that was closed go on using its tree.
+    if (auto written = write_device_tree(tree_of(tenant), describe(tenant)); !written) {
+      ::unlink((folder + "/socket").c_str());
+      return written;
+    }
+    listener = &listeners_.emplace_back();
+    listener->path = folder + "/socket";
+    listener->tenant = &tenant;
+    listener->watch.listener = listener;
+    listener->link_up = adapter_.link_up(tenant);
+  }
+  listener->socket = std::move(*listening);
+  listener->armed = true;
+  return watch(listener->socket.get(), &listener->watch);
+}
+
+/// Closing the descriptor takes it out of epoll.
+void Server::close_tenant(const engine::Tenant& tenant) {
+  Listener* listener = listener_of(tenant);
+  if (listener == nullptr || !listener->socket) return;
+  ::unlink(listener->path.c_str());
+  listener->socket.reset();
+}
+
+void Server::forget_tenant(const engine::Tenant& tenant) {
+  listeners_.remove_if([&](const Listener& listener) { return listener.tenant == &tenant; });
+  remove_tenant_folder(folder_of(tenant));
+}
+
+Outcome Server::permit(const engine::Tenant& tenant, const resource::SocketConfig& socket) {
+  SocketPermissions permissions = permissions_of(socket);
+  // It may have been somebody else's.
+  if (permissions.owner.empty()) permissions.owner = std::to_string(::geteuid());
+  if (permissions.group.empty()) permissions.group = std::to_string(::getegid());
+  return set_permissions(folder_of(tenant) + "/socket", permissions);
+}
+
+Outcome Server::show_addresses(const engine::Tenant& tenant) {
+  for (const Entry& entry : sessions_)
+    if (&entry.session->tenant() == &tenant) entry.session->report_addresses();
+  return write_addresses(tree_of(tenant), describe(tenant));
+}
+
+std::uint64_t Server::connections(const engine::Tenant& tenant) const {
+  const Listener* listener = listener_of(tenant);
+  return listener == nullptr ? 0 : listener->connections;
+}
+
+std::uint32_t Server::oldest_session(const engine::Tenant& tenant) const {
+  std::uint32_t oldest = adapter_.next_session;
+  for (const Entry& entry : sessions_) {
+    const std::uint32_t id = entry.session->holdings().id;
+    if (&entry.session->tenant() == &tenant && id != 0) oldest = std::min(oldest, id);
+  }
+  return oldest;
+}
+
+void Server::end_sessions(const engine::Tenant& tenant) {
+  for (auto entry = sessions_.begin(); entry != sessions_.end();) {
+    Entry& ending = *entry++;
+    if (&ending.session->tenant() == &tenant) end(ending);
+  }
+}
+
+}  // namespace softhca::control
