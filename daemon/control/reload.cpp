@@ -30,6 +30,12 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+bool have_same_levels(const TenantConfig& a, const TenantConfig& b) {
+  return std::equal(
+      a.levels.begin(), a.levels.end(), b.levels.begin(), b.levels.end(),
+      [](const auto& x, const auto& y) { return x.name == y.name && x.tvls == y.tvls; });
+}
+
 ReloadRefusal refusal(Cause cause, std::vector<std::string> lines) {
   return {cause, std::move(lines), {}};
 }
@@ -119,9 +125,16 @@ std::optional<ReloadRefusal> Reloader::check(const Config& wanted,
                                              const resource::ReloadPlan& plan) const {
   if (!plan.is_live()) return refusal(Cause::kNotLive, plan.refusals());
   resource::Held taken;
-  for (const Leaving& leaving : leaving_)
-    if (settings_in(wanted, leaving.settings.name) == nullptr)
+  for (const Leaving& leaving : leaving_) {
+    const TenantConfig* back = settings_in(wanted, leaving.settings.name);
+    if (back == nullptr) {
       taken += resource::held_by(leaving.settings);
+    } else if (!have_same_levels(*back, leaving.settings)) {
+      return refusal(Cause::kNotLive, {"tenant " + back->name +
+                                       ": programs of it still run with other levels; try again "
+                                       "when they have ended"});
+    }
+  }
   for (const TenantConfig& old : adapter_.config.tenants)
     if (settings_in(wanted, old.name) == nullptr && server_.connections(*find(old.name)) != 0)
       taken += resource::held_by(old);
@@ -216,6 +229,7 @@ void Reloader::commit(const Config& wanted, Prepared& prepared) {
     if (const auto changed = change_engine(engine, wanted, prepared); !changed)
       spdlog::error("reload: {}", changed.error().message);
     change_ports(engine, wanted);
+    engine.set_doorbells(limits_of(wanted).doorbells);
     adapter_.worker.set_idle(wanted.daemon.idle == resource::IdlePolicy::kAdaptive,
                              wanted.daemon.park_after);
   });
@@ -226,6 +240,9 @@ void Reloader::commit(const Config& wanted, Prepared& prepared) {
   const Config before = std::exchange(adapter_.config, wanted);
   change_accounts(wanted);
   change_vcbs(wanted);
+  for (const auto& [tenant, socket] : prepared.opened)
+    if (const auto opened = server_.open_level_sockets(*tenant); !opened)
+      spdlog::error("{}", opened.error().message);
   for (const TenantConfig& entry : wanted.tenants) {
     const TenantConfig* old = settings_in(before, entry.name);
     if (old != nullptr && old->addresses == entry.addresses) continue;
@@ -252,6 +269,7 @@ Outcome Reloader::change_engine(engine::Engine& engine, const Config& wanted, Pr
     return done;
   for (const auto& added : prepared.added)
     if (auto done = allotments_.add(*added, *settings_in(wanted, added->name)); !done) return done;
+  allotments_.collect_closed();
   for (const auto& tenant : adapter_.tenants)
     if (const TenantConfig* entry = settings_in(wanted, tenant->name))
       engine.set_addresses(*tenant, addresses_of(wanted, *entry), former_of(*tenant));
@@ -269,15 +287,34 @@ void Reloader::change_accounts(const Config& wanted) {
 
 void Reloader::change_vcbs(const Config& wanted) {
   for (const bool shrink : {true, false})
-    for (const auto& tenant : adapter_.tenants) {
-      const TenantConfig* entry = settings_in(wanted, tenant->name);
-      if (entry == nullptr) continue;
-      const std::uint32_t now = tenant->vcbs.guaranteed.value();
-      const std::uint32_t amount = shrink ? std::min(now, entry->vcbs) : entry->vcbs;
-      if (!adapter_.vcbs.set_guarantee(tenant->vcbs, amount))
-        spdlog::error("reload: tenant {}: no room for {} VCBs", tenant->name, amount);
-      tenant->vcbs.may_share = entry->shared;
+    for (const auto& tenant : adapter_.tenants)
+      if (const TenantConfig* entry = settings_in(wanted, tenant->name))
+        change_vcbs(*tenant, *entry, shrink);
+}
+
+/// Levels first when they shrink, last when they grow. check() has found room.
+void Reloader::change_vcbs(engine::Tenant& tenant, const TenantConfig& to, bool shrink) {
+  const auto set_levels = [&] {
+    for (std::size_t i = 0; i < tenant.levels.size(); ++i) {
+      Quota& level = tenant.levels[i]->vcbs;
+      const std::uint32_t now = level.guaranteed.value();
+      const std::uint32_t amount = shrink ? std::min(now, to.levels[i].vcbs) : to.levels[i].vcbs;
+      if (!adapter_.vcbs.set_guarantee(level, tenant.vcbs, amount))
+        spdlog::error("reload: tenant {}: no room for the VCBs of its levels", tenant.name);
     }
+  };
+  const auto set_total = [&] {
+    std::uint32_t divided = 0;
+    for (const auto& level : tenant.levels) divided += level->vcbs.guaranteed.value();
+    const std::uint32_t now = tenant.vcbs.guaranteed.value() + divided;
+    const std::uint32_t total = shrink ? std::min(now, to.vcbs) : to.vcbs;
+    if (!adapter_.vcbs.set_guarantee(tenant.vcbs, total - divided))
+      spdlog::error("reload: tenant {}: no room for {} VCBs", tenant.name, total);
+    tenant.vcbs.may_share = to.shared;
+  };
+  if (shrink) set_levels();
+  set_total();
+  if (!shrink) set_levels();
 }
 
 engine::Tenant* Reloader::find(const std::string& name) const {

@@ -100,6 +100,7 @@ class Reloader {
   Outcome change_engine(engine::Engine& engine, const resource::Config& wanted, Prepared& prepared);
   void change_accounts(const resource::Config& wanted);
   void change_vcbs(const resource::Config& wanted);
+  void change_vcbs(engine::Tenant& tenant, const resource::TenantConfig& to, bool shrink);
   void change_addresses(const resource::Config& wanted);
   void change_ports(engine::Engine& engine, const resource::Config& wanted);
   void forget_addresses();

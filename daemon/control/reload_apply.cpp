@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/control/levels.hpp"
 #include "daemon/control/setup.hpp"
 
 namespace softhca::control {
@@ -15,7 +16,7 @@ void Allotments::find_lanes(const engine::Tenant& tenant) {
   const schedule::TvlTable& tvls = adapter_.engine.tvls();
   for (std::uint16_t i = 0; i < tvls.size(); ++i) {
     const schedule::Tvl& tvl = tvls[TvlId(i)];
-    if (tvl.used && !tvl.closing && tvl.tenant == tenant.id && tvl.level == kNoLevel &&
+    if (tvl.used && !tvl.closing && tvl.tenant == tenant.id &&
         tvl.purpose == schedule::TvlPurpose::kCommands)
       lanes.push_back(TvlId(i));
   }
@@ -25,14 +26,15 @@ schedule::TvlConfig Allotments::lane(const engine::Tenant& tenant,
                                      const resource::TenantConfig& settings,
                                      std::size_t index) const {
   const resource::TvlConfig& tvl = settings.tvls[index];
+  const LevelId level = level_of_tvl(settings, tenant, index);
   return {.tenant = tenant.id,
-          .level = kNoLevel,
+          .level = level,
           .purpose = schedule::TvlPurpose::kCommands,
           .weight = tvl.weight,
           .max_kick_list = tvl.kick_list,
           .execution_guaranteed = tvl.execution_credits,
           .completion_guaranteed = tvl.completion_credits,
-          .may_share = settings.shared};
+          .may_share = may_share(settings, tenant, level)};
 }
 
 Outcome Allotments::shrink(engine::Tenant& tenant, const resource::TenantConfig& to) {
@@ -52,6 +54,11 @@ Outcome Allotments::shrink(engine::Tenant& tenant, const resource::TenantConfig&
     less.may_share = true;  // until it has what it is to have
     if (auto changed = engine.change_tvl(lanes[i], less); !changed) return changed;
   }
+  for (std::size_t i = 0; i < tenant.levels.size(); ++i) {
+    const collect::GroupId level = tenant.levels[i]->group;
+    if (to.levels[i].pcbs >= engine.pcbs().guaranteed(level)) continue;
+    if (auto set = engine.pcbs().set_guarantee(level, to.levels[i].pcbs); !set) return set;
+  }
   if (to.pcbs < engine.pcbs().guaranteed(tenant.group))
     if (auto set = engine.pcbs().set_guarantee(tenant.group, to.pcbs); !set) return set;
   return {};
@@ -61,6 +68,9 @@ Outcome Allotments::grow(engine::Tenant& tenant, const resource::TenantConfig& t
   engine::Engine& engine = adapter_.engine;
   if (auto set = engine.pcbs().set_guarantee(tenant.group, to.pcbs); !set) return set;
   if (auto set = engine.pcbs().set_may_share(tenant.group, to.shared); !set) return set;
+  engine.set_receive_policy(tenant, policy_of(to.srq));
+  for (std::size_t i = 0; i < tenant.levels.size(); ++i)
+    if (auto grown = grow_level(*tenant.levels[i], to.levels[i]); !grown) return grown;
   std::vector<TvlId>& lanes = lanes_[&tenant];
   for (std::size_t i = 0; i < to.tvls.size(); ++i) {
     if (i < lanes.size()) {
@@ -72,6 +82,15 @@ Outcome Allotments::grow(engine::Tenant& tenant, const resource::TenantConfig& t
     lanes.push_back(*added);
   }
   return {};
+}
+
+Outcome Allotments::grow_level(engine::Level& level, const resource::LevelConfig& to) {
+  collect::PcbPool& pcbs = adapter_.engine.pcbs();
+  if (auto set = pcbs.set_guarantee(level.group, to.pcbs); !set) return set;
+  if (auto set = pcbs.set_may_share(level.group, to.shared); !set) return set;
+  level.vcbs.may_share = to.shared;
+  level.is_default = to.is_default;
+  return to.is_default ? pcbs.set_default(level.group) : Outcome();
 }
 
 Outcome Allotments::add(engine::Tenant& tenant, const resource::TenantConfig& entry) {
@@ -90,6 +109,9 @@ bool Allotments::release(engine::Tenant& tenant) {
     if (!tvls.remove(row)) return false;
   std::erase_if(closing_, [&](TvlId id) { return !tvls[id].used; });
   lanes_[&tenant].clear();
+  for (const auto& level : tenant.levels)
+    adapter_.vcbs.set_guarantee(level->vcbs, tenant.vcbs, 0);  // the control thread waits for us
+  if (!remove_levels(tenant, engine)) return false;
   if (!engine.pcbs().remove_group(tenant.group)) return false;
   lanes_.erase(&tenant);
   engine.remove_tenant(tenant);

@@ -34,6 +34,7 @@ class Allotments {
   std::uint64_t closing() const { return closing_.size(); }
 
  private:
+  Outcome grow_level(engine::Level& level, const resource::LevelConfig& to);
   schedule::TvlConfig lane(const engine::Tenant& tenant, const resource::TenantConfig& settings,
                            std::size_t index) const;
   void find_lanes(const engine::Tenant& tenant);

@@ -226,6 +226,7 @@ void Server::check_devices() {
 
 void Server::check_links() {
   for (Listener& listener : listeners_) {
+    if (listener.level != nullptr) continue;  // as its tenant
     const engine::Tenant& tenant = *listener.tenant;
     const bool up = adapter_.link_up(tenant);
     if (up == listener.link_up) continue;

@@ -39,7 +39,9 @@ class Server {
 
   /// Makes folder, socket and device tree of a tenant; of one that was closed, anew.
   Outcome open_tenant(engine::Tenant& tenant, const resource::SocketConfig& socket);
-  /// Takes the socket away: no new connections. Sessions go on.
+  /// And those of its levels. REQUIRES: it is in the configuration in force.
+  Outcome open_level_sockets(engine::Tenant& tenant);
+  /// Takes its sockets away: no new connections. Sessions go on.
   void close_tenant(const engine::Tenant& tenant);
   /// Takes away what else there is of it. REQUIRES: it is closed and has no connections.
   void forget_tenant(const engine::Tenant& tenant);
@@ -80,8 +82,8 @@ class Server {
     Watch process;
   };
 
-  Outcome open_level_sockets(engine::Tenant& tenant);
   Outcome open_admin();
+  Listener& level_listener(const engine::Level& level);
   Listener* listener_of(const engine::Tenant& tenant);
   const Listener* listener_of(const engine::Tenant& tenant) const;
   DeviceDescription describe(const engine::Tenant& tenant) const;

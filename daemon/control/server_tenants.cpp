@@ -27,13 +27,13 @@ std::string Server::tree_of(const engine::Tenant& tenant) const {
 
 Server::Listener* Server::listener_of(const engine::Tenant& tenant) {
   for (Listener& listener : listeners_)
-    if (listener.tenant == &tenant) return &listener;
+    if (listener.tenant == &tenant && listener.level == nullptr) return &listener;
   return nullptr;
 }
 
 const Server::Listener* Server::listener_of(const engine::Tenant& tenant) const {
   for (const Listener& listener : listeners_)
-    if (listener.tenant == &tenant) return &listener;
+    if (listener.tenant == &tenant && listener.level == nullptr) return &listener;
   return nullptr;
 }
 
@@ -81,10 +81,11 @@ Outcome Server::open_tenant(engine::Tenant& tenant, const resource::SocketConfig
 
 /// Closing the descriptor takes it out of epoll.
 void Server::close_tenant(const engine::Tenant& tenant) {
-  Listener* listener = listener_of(tenant);
-  if (listener == nullptr || !listener->socket) return;
-  ::unlink(listener->path.c_str());
-  listener->socket.reset();
+  for (Listener& listener : listeners_) {
+    if (listener.tenant != &tenant || !listener.socket) continue;
+    ::unlink(listener.path.c_str());
+    listener.socket.reset();
+  }
 }
 
 void Server::forget_tenant(const engine::Tenant& tenant) {
@@ -107,8 +108,10 @@ Outcome Server::show_addresses(const engine::Tenant& tenant) {
 }
 
 std::uint64_t Server::connections(const engine::Tenant& tenant) const {
-  const Listener* listener = listener_of(tenant);
-  return listener == nullptr ? 0 : listener->connections;
+  std::uint64_t sum = 0;
+  for (const Listener& listener : listeners_)
+    if (listener.tenant == &tenant) sum += listener.connections;
+  return sum;
 }
 
 std::uint32_t Server::oldest_session(const engine::Tenant& tenant) const {

@@ -112,12 +112,6 @@ std::optional<PortId> port_of(const resource::Config& config, const Gid& gid) {
   return std::nullopt;
 }
 
-bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id) {
-  for (std::size_t i = 0; i < tenant.levels.size(); ++i)
-    if (tenant.levels[i]->id == id) return config.shared && config.levels[i].shared;
-  return config.shared;
-}
-
 Outcome add_dedicated_lane(TenantId tenant, LevelId level, bool share, schedule::TvlTable& tvls) {
   const auto added = tvls.add({.tenant = tenant,
                                .level = level,
@@ -158,6 +152,12 @@ Outcome add_lanes(const resource::TenantConfig& config, const engine::Tenant& te
 
 }  // namespace
 
+bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id) {
+  for (std::size_t i = 0; i < tenant.levels.size(); ++i)
+    if (tenant.levels[i]->id == id) return config.shared && config.levels[i].shared;
+  return config.shared;
+}
+
 engine::EngineLimits limits_of(const resource::Config& config) {
   const resource::PoolsConfig& pools = config.pools;
   engine::EngineLimits limits;
@@ -165,6 +165,7 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   limits.pcbs = pools.pcbs - pools.dedicated_pcbs;
   limits.dedicated_pcbs = pools.dedicated_pcbs;
   limits.tenants = static_cast<std::uint16_t>(pools.tenants);
+  limits.levels = resource::kMaxLevels;
   // Besides: the dedicated one of each, whose credits come on top.
   // Each tenant and each level has a dedicated one besides.
   limits.tvls = static_cast<std::uint16_t>(pools.tvls + pools.tenants + limits.levels);

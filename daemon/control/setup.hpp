@@ -16,6 +16,9 @@ namespace softhca::control {
 /// For Engine::set_receive_policy().
 receive::Policy policy_of(const resource::SrqConfig& config);
 
+/// May a TVL of that level, or of the tenant as a whole, draw from what is shared?
+bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id);
+
 engine::EngineLimits limits_of(const resource::Config& config);
 
 /// What keeps the kernel from answering RoCE packets of addresses it owns; to be kept as long as

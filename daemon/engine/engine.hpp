@@ -128,6 +128,11 @@ class Engine {
   Outcome change_tvl(TvlId id, const schedule::TvlConfig& config);
   Outcome close_tvl(TvlId id);
   void add_tenant(Tenant& tenant);
+  /// Thresholds and policy; the number of entries stays.
+  void set_doorbells(schedule::DoorbellConfig config) {
+    config.entries = scheduler_.config().entries;
+    scheduler_.configure(config);
+  }
   /// Takes effect with the next command; a debt stays.
   void set_rate(Tenant& tenant, const schedule::Rate& bytes, const schedule::Rate& messages);
   /// REQUIRES: it has no sessions.

@@ -217,6 +217,7 @@ struct Config {
 
 inline constexpr std::uint32_t kMaxVcbsPerProcess = 64;  ///< as abi/session.hpp has bits for
 inline constexpr std::uint32_t kMaxTvlWeight = 1000;
+inline constexpr std::uint32_t kMaxLevels = 192;  ///< of all tenants: rows of the engine's tables
 
 /// What holds with no configuration file: tenants `a` (198.18.0.1) and `b` (198.18.0.2, both of
 /// the benchmarking range of RFC 2544), loopback only, a quarter of the buffers and credits

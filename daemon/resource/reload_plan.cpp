@@ -14,6 +14,7 @@ constexpr const char* kAdmin = "the socket is opened at the start";
 constexpr const char* kSockets = "running programs hold paths below it";
 constexpr const char* kThread = "the engine's thread is placed when it starts";
 constexpr const char* kDevice = "running programs have been told of the device";
+constexpr const char* kLevels = "levels are made with their tenant";
 constexpr const char* kPort = "ports are opened when the daemon starts";
 constexpr const char* kUnknown = "this version cannot change it live";
 
@@ -47,6 +48,18 @@ std::string shown(const FaultConfig& fault) {
 std::string shown(const CaptureConfig& capture) {
   return "{ file = \"" + capture.file + "\", frames = " + std::to_string(capture.frames) + " }";
 }
+struct Octal {
+  std::uint32_t value;
+};
+std::string shown(Octal mode) {
+  std::ostringstream text;
+  text << "0o" << std::oct << mode.value;
+  return text.str();
+}
+std::string shown(const SocketConfig& socket) {
+  return "{ owner = " + shown(socket.owner) + ", group = " + shown(socket.group) +
+         ", mode = " + shown(Octal{socket.mode}) + " }";
+}
 template <class T>
 std::string shown(const std::optional<T>& value) {
   return value ? shown(*value) : "none";
@@ -56,14 +69,6 @@ std::string shown(const std::vector<T>& values) {
   std::string text = "[";
   for (const T& value : values) text += (text.size() > 1 ? ", " : "") + shown(value);
   return text + "]";
-}
-struct Octal {
-  std::uint32_t value;
-};
-std::string shown(Octal mode) {
-  std::ostringstream text;
-  text << "0o" << std::oct << mode.value;
-  return text.str();
 }
 
 std::string shown(PrunePolicy prune) {
@@ -183,10 +188,10 @@ class Planner {
     DoorbellsConfig& from = old_.doorbells;
     const DoorbellsConfig& to = wanted_.doorbells;
     key("entries", from.entries, to.entries, kTables);
-    key("threshold", from.threshold, to.threshold, kTables);
-    key("dedicated_threshold", from.dedicated_threshold, to.dedicated_threshold, kTables);
-    key("adaptive", from.adaptive, to.adaptive, kTables);
-    key("prune", from.prune, to.prune, kTables);
+    key("threshold", from.threshold, to.threshold);
+    key("dedicated_threshold", from.dedicated_threshold, to.dedicated_threshold);
+    key("adaptive", from.adaptive, to.adaptive);
+    key("prune", from.prune, to.prune);
   }
 
   void compare_device() {
@@ -277,6 +282,34 @@ class Planner {
     if (!(from.srq == to.srq)) record("srq", describe(from.srq), describe(to.srq), kLive);
     from.srq = to.srq;
     compare_tvls(from.tvls, to.tvls);
+    compare_levels(to.name, from.levels, to.levels);
+  }
+
+  void compare_levels(const std::string& tenant, std::vector<LevelConfig>& from,
+                      const std::vector<LevelConfig>& to) {
+    const auto is_same = [](const LevelConfig& a, const LevelConfig& b) {
+      return a.name == b.name;
+    };
+    if (!std::equal(from.begin(), from.end(), to.begin(), to.end(), is_same)) {
+      record("levels", names_of(from), names_of(to), kLevels);
+      from = to;
+    }
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      place_ = {"tenant", tenant + ": level " + to[i].name};
+      key("vcbs", from[i].vcbs, to[i].vcbs);
+      key("pcbs", from[i].pcbs, to[i].pcbs);
+      key("tvls", from[i].tvls, to[i].tvls, kLevels);
+      key("shared", from[i].shared, to[i].shared);
+      key("default", from[i].is_default, to[i].is_default);
+      key("users", from[i].users, to[i].users);
+      key("groups", from[i].groups, to[i].groups);
+      key("socket", from[i].socket, to[i].socket, kLevels);
+    }
+  }
+  static std::string names_of(const std::vector<LevelConfig>& levels) {
+    std::vector<std::string> names;
+    for (const LevelConfig& level : levels) names.push_back(level.name);
+    return shown(names);
   }
 
   /// TVLs come and go at the end; what they have is compared one by one.

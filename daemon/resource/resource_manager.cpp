@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <vector>
+
+#include "daemon/base/quota_division.hpp"
 
 namespace softhca::resource {
 namespace {
@@ -60,6 +64,35 @@ void set(TvlConfig& tvl, Allocation allocation, std::uint32_t amount) {
   if (allocation == Allocation::kKickList) tvl.kick_list = amount;
 }
 
+/// The levels' own, and one for those that have none.
+std::uint64_t least_tvls(const TenantConfig& tenant) {
+  std::uint64_t sum = 0;
+  bool undivided = tenant.levels.empty();
+  for (const LevelConfig& level : tenant.levels) {
+    sum += level.tvls;
+    undivided = undivided || level.tvls == 0;
+  }
+  return sum + (undivided ? 1 : 0);
+}
+
+/// A8: from the shared part, then the default level, then the others in proportion.
+void set_total(TenantConfig& tenant, std::uint32_t TenantConfig::*total,
+               std::uint32_t LevelConfig::*part, std::uint32_t amount) {
+  const std::uint32_t before = tenant.*total;
+  tenant.*total = amount;
+  if (amount >= before || tenant.levels.empty()) return;
+  std::vector<std::uint32_t> parts;
+  std::optional<std::size_t> default_level;
+  std::uint32_t divided = 0;
+  for (const LevelConfig& level : tenant.levels) {
+    if (level.is_default) default_level = parts.size();
+    parts.push_back(level.*part);
+    divided += level.*part;
+  }
+  const Division after = after_decrease(before - divided, parts, default_level, before - amount);
+  for (std::size_t i = 0; i < parts.size(); ++i) tenant.levels[i].*part = after.levels[i];
+}
+
 void set_tvl_count(TenantConfig& tenant, std::uint32_t count) {
   TvlConfig more = tenant.tvls.back();
   more.execution_credits = more.completion_credits = 0;
@@ -84,8 +117,18 @@ std::optional<AllocationRefusal> make(Config& config, const AllocationChange& ch
     if (change.tvl)
       return no_such(who,
                      who + ": " + name_of(change.allocation) + " are of the tenant, not of a TVL");
-    if (change.allocation == Allocation::kVcbs) tenant->vcbs = amount;
-    if (change.allocation == Allocation::kPcbs) tenant->pcbs = amount;
+    if (change.allocation == Allocation::kVcbs)
+      set_total(*tenant, &TenantConfig::vcbs, &LevelConfig::vcbs, amount);
+    if (change.allocation == Allocation::kPcbs)
+      set_total(*tenant, &TenantConfig::pcbs, &LevelConfig::pcbs, amount);
+    if (change.allocation == Allocation::kTvls && amount < least_tvls(*tenant))
+      return AllocationRefusal{
+          Cause::kBadAmount,
+          who,
+          "tvls",
+          amount,
+          0,
+          who + ": its levels need " + std::to_string(least_tvls(*tenant)) + " tvls"};
     if (change.allocation == Allocation::kTvls) set_tvl_count(*tenant, amount);
   } else if (!change.tvl) {
     for (TvlConfig& tvl : tenant->tvls) set(tvl, change.allocation, amount);
@@ -182,14 +225,21 @@ std::optional<AllocationRefusal> check_room(const Config& in_force, const Config
                       {"pcbs", pools.pcbs - pools.dedicated_pcbs, &Held::pcbs},
                       {"tvls", pools.tvls, &Held::tvls},
                       {"execution_credits", pools.execution_credits, &Held::execution_credits},
-                      {"completion_credits", pools.completion_credits, &Held::completion_credits}};
+                      {"completion_credits", pools.completion_credits, &Held::completion_credits},
+                      {"levels", kMaxLevels, &Held::levels},
+                      {"dedicated_pcbs", pools.dedicated_pcbs, &Held::dedicated_pcbs}};
   for (const Pool& pool : all)
     if (auto refusal = check_pool(pool, in_force, wanted, held)) return refusal;
   return std::nullopt;
 }
 
 Held held_by(const TenantConfig& tenant) {
-  Held held{.tenants = 1, .vcbs = tenant.vcbs, .pcbs = tenant.pcbs, .tvls = tenant.tvls.size()};
+  Held held{.tenants = 1,
+            .vcbs = tenant.vcbs,
+            .pcbs = tenant.pcbs,
+            .tvls = tenant.tvls.size(),
+            .levels = tenant.levels.size(),
+            .dedicated_pcbs = std::max<std::uint64_t>(tenant.levels.size(), 1)};
   for (const TvlConfig& tvl : tenant.tvls) {
     held.execution_credits += tvl.execution_credits;
     held.completion_credits += tvl.completion_credits;
@@ -204,6 +254,8 @@ Held& operator+=(Held& sum, const Held& more) {
   sum.tvls += more.tvls;
   sum.execution_credits += more.execution_credits;
   sum.completion_credits += more.completion_credits;
+  sum.levels += more.levels;
+  sum.dedicated_pcbs += more.dedicated_pcbs;
   return sum;
 }
 

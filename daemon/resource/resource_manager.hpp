@@ -57,6 +57,8 @@ struct Held {
   std::uint64_t tvls = 0;
   std::uint64_t execution_credits = 0;
   std::uint64_t completion_credits = 0;
+  std::uint64_t levels = 0;
+  std::uint64_t dedicated_pcbs = 0;  ///< at the least: one for each level, or for the tenant
 };
 
 class AllocationResult {
@@ -73,7 +75,8 @@ class AllocationResult {
 };
 
 /// `in_force` with the changes made. TVLs that are added are like the tenant's last, without
-/// guaranteed credits.
+/// guaranteed credits. When the total of a tenant shrinks below what its levels divide, they give
+/// as A8 says.
 AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
                               const Held& held = {});
 

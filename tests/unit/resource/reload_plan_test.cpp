@@ -16,6 +16,9 @@ Config with_port() {
   port.name = "up";
   port.interface = "eth0";
   port.addresses = {*parse_interface_address("10.0.0.1/24")};
+  LevelConfig& level = config.tenants[0].levels.emplace_back();
+  level.name = "high";
+  level.is_default = true;
   return config;
 }
 
@@ -84,6 +87,14 @@ const Edit kEdits[] = {
     {[](Config& c) { c.tenants[0].tvls[2].weight = 9; }, "tenant a: TVL 2: weight 1 -> 9", true},
     {[](Config& c) { c.tenants[0].tvls[3].kick_list = 9; }, "tenant a: TVL 3: kick_list 1024 -> 9",
      true},
+    {[](Config& c) { c.tenants[0].levels[0].pcbs = 9; }, "tenant a: level high: pcbs 0 -> 9", true},
+    {[](Config& c) { c.tenants[0].levels[0].users = {"root"}; },
+     "tenant a: level high: users [] -> [\"root\"]", true},
+    {[](Config& c) { c.tenants[0].levels[0].tvls = 2; },
+     "tenant a: level high: tvls 0 -> 2 (levels are made with their tenant; restart the daemon for "
+     "it)",
+     false},
+    {[](Config& c) { c.doorbells.threshold = 9; }, "doorbells: threshold 256 -> 9", true},
     {[](Config& c) { c.tenants[0].limits[Kind::kQueuePairs] = 9; },
      "tenant a: queue_pairs 65536 -> 9", true},
 };
@@ -116,6 +127,16 @@ TEST(ReloadPlan, TheWayBackSwapsFromAndTo) {
     EXPECT_EQ(there[0].key, back[0].key);
     EXPECT_EQ(there[0].is_live(), back[0].is_live());
   }
+}
+
+TEST(ReloadPlan, LevelsComeAndGoWithTheirTenant) {
+  Config wanted = with_port();
+  wanted.tenants[0].levels.emplace_back().name = "low";
+  const ReloadPlan plan = plan_reload(with_port(), wanted);
+  EXPECT_THAT(
+      plan.texts(),
+      testing::ElementsAre("tenant a: levels [\"high\"] -> [\"high\", \"low\"] (levels are made "
+                           "with their tenant; restart the daemon for it)"));
 }
 
 TEST(ReloadPlan, OrderOfTenantsIsNoDifference) {

@@ -116,6 +116,23 @@ TEST(ResourceManager, AHardCapKeepsACredit) {
             "= false), so it could never send");
 }
 
+TEST(ResourceManager, AShrinkingTotalIsTakenFromWhatLevelsShareThenFromTheDefaultLevel) {
+  Config config = two();
+  config.tenants[0].levels = {{.name = "alerts", .vcbs = 15}, {.name = "other", .vcbs = 8}};
+  config.tenants[0].levels[1].is_default = true;
+  const auto vcbs = [&](std::uint32_t total) {
+    const std::vector<AllocationChange> changes = {{"weather", Allocation::kVcbs, total, {}}};
+    const auto result = with_changes(config, changes);
+    EXPECT_TRUE(result);
+    const auto& levels = (*result).tenants[0].levels;
+    return std::pair(levels[0].vcbs, levels[1].vcbs);
+  };
+  EXPECT_EQ(vcbs(30), std::pair(15u, 8u));  // an increase is shared
+  EXPECT_EQ(vcbs(23), std::pair(15u, 8u));
+  EXPECT_EQ(vcbs(20), std::pair(15u, 5u));
+  EXPECT_EQ(vcbs(10), std::pair(10u, 0u));
+}
+
 TEST(ResourceManager, NamesComeBack) {
   for (int i = 0; i < 6; ++i) {
     const auto allocation = static_cast<Allocation>(i);
