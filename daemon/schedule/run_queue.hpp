@@ -3,7 +3,7 @@
 // The arbitrator decides which commands start; what a started command costs, a copy of 16 bytes or
 // of a gigabyte, is known only as it is done. Here tenants take turns by that cost, with the
 // deficit round robin of FQ-CoDel (RFC 8290, 4.1.2): a tenant that has been idle goes before those
-// that have not, for a small quantum, so that whoever asks for little hardly waits for whoever asks
+// that have not, for one quantum, so that whoever asks for little hardly waits for whoever asks
 // for much; within a tenant its queue pairs take turns.
 #pragma once
 
@@ -19,11 +19,9 @@ namespace softhca::schedule {
 
 class RunQueue {
  public:
-  /// Cost a tenant of weight 1 may run up per turn, in bytes moved.
-  static constexpr std::int64_t kQuantum = 32 << 10;
-  /// Likewise, ahead of the others when it has been idle: a short command or two. Where many come
-  /// back at once, each waits for so much of all of them.
-  static constexpr std::int64_t kFreshQuantum = 4 << 10;
+  /// Cost a tenant of weight 1 may run up per turn, in bytes moved: a short command or two. Who is
+  /// not new waits for so much of each of the others.
+  static constexpr std::int64_t kQuantum = 4 << 10;
 
   /// Set-up only: allocates.
   void reserve(std::uint32_t slots, std::uint16_t tenants) {
@@ -55,7 +53,7 @@ class RunQueue {
     row.queue.push_back(entries_.data(), slot);
     ++queued_;
     if (row.link.linked()) return;
-    row.deficit = kFreshQuantum * row.weight;
+    row.deficit = kQuantum * row.weight;
     row.fresh = true;
     fresh_.push_back(rows_.data(), tenant.value);
   }
