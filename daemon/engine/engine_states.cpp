@@ -10,7 +10,7 @@ constexpr std::uint64_t kFlushEffort = 256;  ///< in bytes of a copy that take a
 // In the error state receives may still be posted, and nobody rings for them: they are looked for,
 // the less often the longer none came.
 constexpr Duration kFirstFlushInterval = std::chrono::milliseconds(1);
-constexpr Duration kLastFlushInterval = std::chrono::milliseconds(32);
+constexpr Duration kLastFlushInterval = std::chrono::milliseconds(256);
 
 }  // namespace
 
