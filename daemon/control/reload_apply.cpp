@@ -69,6 +69,7 @@ Outcome Allotments::grow(engine::Tenant& tenant, const resource::TenantConfig& t
   if (auto set = engine.pcbs().set_guarantee(tenant.group, to.pcbs); !set) return set;
   if (auto set = engine.pcbs().set_may_share(tenant.group, to.shared); !set) return set;
   engine.set_receive_policy(tenant, policy_of(to.srq));
+  set_rate(to.rate, tenant, engine);
   for (std::size_t i = 0; i < tenant.levels.size(); ++i)
     if (auto grown = grow_level(*tenant.levels[i], to.levels[i]); !grown) return grown;
   std::vector<TvlId>& lanes = lanes_[&tenant];

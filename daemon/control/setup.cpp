@@ -259,6 +259,11 @@ std::vector<engine::Tenant::Address> addresses_of(const resource::Config& config
   return addresses;
 }
 
+void set_rate(const resource::RateConfig& config, engine::Tenant& tenant, engine::Engine& engine) {
+  engine.set_rate(tenant, {config.bytes_per_second, config.burst_bytes},
+                  {config.messages_per_second, config.burst_messages});
+}
+
 Outcome add_tenant(const resource::TenantConfig& entry, engine::Tenant& tenant,
                    engine::Engine& engine) {
   const auto group = engine.pcbs().add_group(
@@ -277,6 +282,7 @@ Outcome add_tenant(const resource::TenantConfig& entry, engine::Tenant& tenant,
     return at("tenant " + entry.name, lanes.error());
   }
   engine.add_tenant(tenant);
+  set_rate(entry.rate, tenant, engine);
   return {};
 }
 

@@ -15,6 +15,8 @@ namespace softhca::control {
 
 /// For Engine::set_receive_policy().
 receive::Policy policy_of(const resource::SrqConfig& config);
+/// Between polls of the engine.
+void set_rate(const resource::RateConfig& config, engine::Tenant& tenant, engine::Engine& engine);
 
 /// May a TVL of that level, or of the tenant as a whole, draw from what is shared?
 bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id);

@@ -115,8 +115,31 @@ Outcome Engine::change_tvl(TvlId id, const schedule::TvlConfig& config) {
 
 Outcome Engine::close_tvl(TvlId id) {
   const Outcome closed = tvls_.close(id);
+  if (closed) leave_tvl(id);
   arbitrator_.refresh();
   return closed;
+}
+
+/// Its queue pairs go on with the other TVLs of their level, and so do their commands that wait for
+/// a credit, in their order. The last TVL keeps them.
+void Engine::leave_tvl(TvlId id) {
+  for (QueuePair* qp : queue_pairs_) {
+    if (qp == nullptr) continue;
+    for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
+      TvlId& tvl = purpose == schedule::TvlPurpose::kCommands ? qp->tvl : qp->dedicated_tvl;
+      if (tvl != id) continue;
+      const auto other = tvls_.pick_tvl(qp->tenant->id, qp->session->level_id(), qp->qpn, purpose);
+      if (!other) return;
+      tvls_.detach(id);
+      tvls_.attach(*other);
+      tvl = *other;
+    }
+  }
+  const bool dedicated = tvls_[id].purpose == schedule::TvlPurpose::kDedicated;
+  while (const auto pcb = arbitrator_.first(id)) {
+    const QueuePair& qp = *queue_pairs_[commands_[pcb->value].slot];
+    arbitrator_.move(*pcb, dedicated ? qp.dedicated_tvl : qp.tvl);
+  }
 }
 
 void Engine::add_port(std::unique_ptr<PortBinding> binding) {

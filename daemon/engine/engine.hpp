@@ -207,6 +207,7 @@ class Engine {
 
   // engine.cpp
   void find_local_gids();
+  void leave_tvl(TvlId id);
   void finish_batch();
   void expire(QueuePair& qp);
   void make_ready(QueuePair& qp) { ready_.push(qp.slot, qp.tenant->id); }

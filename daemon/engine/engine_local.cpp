@@ -87,7 +87,7 @@ Engine::LocalStep Engine::step_local(QueuePair& qp, std::uint32_t& budget) {
       return LocalStep::kGoOn;
     }
   }
-  const std::uint64_t cost = kMessageEffort + bytes;
+  const std::uint64_t cost = (progress.offset == 0 ? kMessageEffort : 0) + bytes;
   budget -= static_cast<std::uint32_t>(std::min<std::uint64_t>(budget, cost));
   effort_ += cost;
   progress.offset += bytes;

@@ -111,6 +111,8 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   out.counter("softhca_commands_total", "Commands taken, by the way they came.",
               {{"tenant", tenant.name}, {"way", "doorbell"}},
               static_cast<double>(c.commands_doorbell.value()));
+  out.counter("softhca_throttled_seconds_total", "Time the tenant's rate held it back.", labels,
+              static_cast<double>(c.throttled_ns.value()) * 1e-9);
   one("softhca_send_queue_mode_total", "VCB commands that became doorbells.", c.send_queue_mode);
   one("softhca_doorbells_total", "Doorbells rung by processes.", c.doorbells);
   one("softhca_completions_total", "Completion queue entries written.", c.completions);

@@ -14,6 +14,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/resource/address.hpp"
 #include "daemon/resource/amounts.hpp"
+#include "daemon/resource/rate_config.hpp"
 #include "daemon/resource/srq_config.hpp"
 
 namespace softhca::resource {
@@ -197,6 +198,7 @@ struct TenantConfig {
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
   std::vector<LevelConfig> levels;
   Amounts limits;  ///< what its programs may take; where not given, an equal share
+  RateConfig rate;
   SrqConfig srq;
 
   bool operator==(const TenantConfig&) const = default;

@@ -398,6 +398,7 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
   read_levels(reader, config, problems);
   config.limits = share;
   read_limits(reader, totals_of(pools), config.limits);
+  if (const Value* rate = reader.find("rate")) config.rate = read_rate(*rate, problems);
   if (const Value* srq = reader.find("srq")) config.srq = read_srq(*srq, problems);
   reader.finish();
   return config;

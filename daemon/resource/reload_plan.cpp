@@ -279,6 +279,8 @@ class Planner {
     key("pcbs", from.pcbs, to.pcbs);
     key("process_memory", from.process_memory, to.process_memory);
     for_each_kind([&](Kind kind) { key(name_of(kind), from.limits[kind], to.limits[kind]); });
+    if (!(from.rate == to.rate)) record("rate", describe(from.rate), describe(to.rate), kLive);
+    from.rate = to.rate;
     if (!(from.srq == to.srq)) record("srq", describe(from.srq), describe(to.srq), kLive);
     from.srq = to.srq;
     compare_tvls(from.tvls, to.tvls);

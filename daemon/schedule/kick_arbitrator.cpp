@@ -14,6 +14,24 @@ bool KickArbitrator::kick(TvlId tvl, PcbId pcb) {
     lane.counters.refused.add();
     return false;
   }
+  append(tvl, pcb);
+  return true;
+}
+
+std::optional<PcbId> KickArbitrator::first(TvlId tvl) const {
+  const KickList& list = lanes_[tvl.value].list;
+  if (list.empty()) return std::nullopt;
+  return PcbId(list.front());
+}
+
+void KickArbitrator::move(PcbId pcb, TvlId to) {
+  [[maybe_unused]] const bool removed = remove(pcb);
+  assert(removed);
+  append(to, pcb);
+}
+
+void KickArbitrator::append(TvlId tvl, PcbId pcb) {
+  Lane& lane = lanes_[tvl.value];
   nodes_[pcb.value].tvl = tvl;
   lane.list.push_back(nodes_.data(), pcb.value);
   lane.counters.waiting.add();
@@ -22,7 +40,6 @@ bool KickArbitrator::kick(TvlId tvl, PcbId pcb) {
     lane.turn = table_[tvl].weight;
     enter(tvl.value, State::kRound);
   }
-  return true;
 }
 
 std::optional<Start> KickArbitrator::next() {

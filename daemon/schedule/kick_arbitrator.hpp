@@ -61,6 +61,12 @@ class KickArbitrator {
   /// The row is a new TVL: counts from 0. REQUIRES: its kick list is empty.
   void reset(TvlId tvl) { lanes_[tvl.value].counters = LaneCounters{}; }
 
+  /// The command that has waited longest in a kick list; nothing: it is empty.
+  std::optional<PcbId> first(TvlId tvl) const;
+  /// Puts a queued command at the end of another kick list, however long that is: its TVL is being
+  /// closed. REQUIRES: it is queued.
+  void move(PcbId pcb, TvlId to);
+
   /// Takes a queued command out again (its queue pair died). False: it is not queued.
   bool remove(PcbId pcb);
 
@@ -107,6 +113,7 @@ class KickArbitrator {
 
   LaneList& list_of(State state) { return lists_[static_cast<std::size_t>(state)]; }
   const LaneList& list_of(State state) const { return lists_[static_cast<std::size_t>(state)]; }
+  void append(TvlId tvl, PcbId pcb);
   void leave(std::uint32_t lane);
   void enter(std::uint32_t lane, State state);
   void wait(std::uint32_t lane, const Quota& lacking, State own, State shared, State any);

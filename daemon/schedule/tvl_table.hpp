@@ -64,8 +64,9 @@ class TvlTable {
   /// all or none. What is in use beyond a smaller guarantee is draining. Errors as add(), and: no
   /// such TVL (ENOENT). To be followed by KickArbitrator::refresh().
   Outcome change(TvlId id, const TvlConfig& config);
-  /// First step of a removal: no more queue pairs, no own credits; those on it finish with shared
-  /// ones. Errors: no such TVL (ENOENT). To be followed by KickArbitrator::refresh().
+  /// First step of a removal: no more queue pairs, no own credits; what is on it finishes with
+  /// shared ones, or is moved to others. Errors: no such TVL (ENOENT). To be followed by
+  /// KickArbitrator::refresh().
   Outcome close(TvlId id);
   /// Errors: no such TVL (ENOENT); queue pairs are on it or credits in use (EBUSY).
   Outcome remove(TvlId id);

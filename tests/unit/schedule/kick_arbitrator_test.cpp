@@ -67,6 +67,27 @@ TEST(KickArbitrator, NothingToStart) {
   EXPECT_FALSE(bench.arbitrator.next());
 }
 
+TEST(KickArbitrator, CommandsOfAClosedTvlGoOnInOrderWithAnother) {
+  Bench bench(1, 8);
+  const TvlId a = bench.add(1, 1, 4);
+  const TvlId b = bench.add(1, 0, 2, true, 2);
+  bench.kick(a, 5);
+  ASSERT_EQ(bench.arbitrator.next()->pcb, PcbId(0));  // and holds the only execution credit
+  ASSERT_TRUE(bench.table.close(a));
+  while (const auto pcb = bench.arbitrator.first(a)) bench.arbitrator.move(*pcb, b);
+  bench.arbitrator.refresh();
+  EXPECT_FALSE(bench.arbitrator.kick(b, PcbId(99)));  // its list is longer than it may be
+  bench.finish(a);
+  for (std::uint32_t i = 1; i < 5; ++i) {
+    const auto start = bench.arbitrator.next();
+    ASSERT_TRUE(start);
+    EXPECT_EQ(start->tvl, b);
+    EXPECT_EQ(start->pcb, PcbId(i));
+    bench.finish(b);
+  }
+  EXPECT_TRUE(bench.table.remove(a));
+}
+
 TEST(KickArbitrator, FirstInFirstOutWithinALane) {
   Bench bench(4, 4);
   const TvlId a = bench.add(1, 4, 4);

@@ -1,0 +1,25 @@
+// How much a tenant may send a second.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/resource/reader.hpp"
+
+namespace softhca::resource {
+
+/// Of the messages a tenant starts, reads by what they ask for. As it stands: no limit.
+struct RateConfig {
+  std::uint64_t bytes_per_second = 0;  ///< 0: no limit
+  std::uint64_t burst_bytes = 1 << 20;
+  std::uint64_t messages_per_second = 0;  ///< 0: no limit
+  std::uint64_t burst_messages = 64;
+
+  bool operator==(const RateConfig&) const = default;
+};
+
+RateConfig read_rate(const Value& value, Problems& problems);
+/// As the operator would write it.
+std::string describe(const RateConfig& config);
+
+}  // namespace softhca::resource
