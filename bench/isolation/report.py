@@ -74,43 +74,6 @@ def latency(scenario, alone, contended, saturated):
         f'engine {rate_of_work / 1e9:.1f} GB/s of work')
 
 
-def rate(self, name, tenant=None):
-        """A second, in the steady part; of all tenants together when none is named."""
-        first, last = self.steady()
-        keys = [k for k in last if k[0] == name and tenant in (None, k[1])]
-        return sum(last[k] - first[k] for k in keys) / (last['time'] - first['time'])
-
-    def saturated_rate(self):
-        """Work of the engine in a second that it is busy."""
-        first, last = self.samples[0], self.samples[-1]
-        work = sum(last[k] - first[k] for k in last if k[0] == 'engine_work_bytes_total')
-        busy = ('engine_busy_seconds_total', None, None)
-        return work / (last[busy] - first[busy])
-
-    def share(self, tenant):
-        return self.rate('engine_work_bytes_total', tenant) / self.rate('engine_work_bytes_total')
-
-
-def row(scenario, what, alone, contended, ratio, target, less, clock=''):
-    met = ratio <= target if less else ratio >= target
-    print(f'{scenario:10} {what:34} {alone:>12} {contended:>12} {ratio:7.3f} '
-          f'{"<=" if less else ">="} {target:4.2f} {"met" if met else "SHORT":6} {clock}')
-
-
-def latency(scenario, alone, contended, saturated):
-    """The whole latency in engine work: what it is alone, by the clock, at the rate of a saturated
-    engine, and what the aggressor adds."""
-    work = saturated.saturated_rate()
-    p50, p99 = (float(x) for x in alone.figures[0][2:4])
-    clock_p50, clock_p99 = (float(x) for x in contended.figures[0][2:4])
-    whole = p50 * 1e-6 * work
-    ratio = (whole + contended.work_p99() - alone.work_p99()) / whole
-    row(scenario, 'latency 16 B: p99, engine work', f'{alone.work_p99():.0f} B',
-        f'{contended.work_p99():.0f} B', ratio, 1.25 if scenario.startswith('hog') else 2, True,
-        f'p50 {p50:.1f} -> {clock_p50:.1f} us, p99 {p99:.1f} -> {clock_p99:.1f} us; '
-        f'engine {work / 1e9:.1f} GB/s of work')
-
-
 def rate(scenario, alone, contended, saturated):
     """Guaranteed is half the engine, or all the victim asks for if that is less."""
     capacity = max(p.saturated_rate() for p in (alone, contended, saturated))
