@@ -303,6 +303,7 @@ class Engine {
   void push_completion(CompletionQueue& cq, const shm::Completion& completion, bool solicited);
   void complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion);
   void deliver_completion_events();
+  void retry_events_later();
   void retry_deferred_events();
 
   // engine_receive.cpp

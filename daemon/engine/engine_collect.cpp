@@ -11,7 +11,7 @@ std::size_t Engine::collect_commands() {
   std::size_t work = 0;
   for (std::size_t i = 0; i < sessions_.size(); ++i) {
     Session& session = *sessions_[i];
-    if (session.parked || session.failed || session.tenant->throttled()) continue;
+    if (!session.is_collected()) continue;
     std::size_t taken = 0;
     for (std::uint64_t pending = session.view.pending(); pending != 0; pending &= pending - 1) {
       collect_vcb(session, static_cast<std::uint32_t>(std::countr_zero(pending)));

@@ -190,6 +190,11 @@ void Engine::raise(Session& session, std::uint64_t element, EventType type) {
   if (session.events_deferred == kMaxDeferredEvents) return;
   ++session.events_deferred;
   deferred_events_.push_back({&session, element, number});
+  retry_events_later();
+}
+
+/// An event waits for room: soon, unless tries have been in vain for long.
+void Engine::retry_events_later() {
   deferred_retry_ = std::min(deferred_retry_, now_ + std::max(deferred_interval_, kEventRetry));
 }
 
@@ -205,7 +210,7 @@ void Engine::deliver_completion_events() {
     cq->session->tenant->counters.events_deferred.add();
     cq->event_deferred = true;
     deferred_cqs_.push_back(cq);
-    deferred_retry_ = std::min(deferred_retry_, now_ + std::max(deferred_interval_, kEventRetry));
+    retry_events_later();
   }
   dirty_cqs_.clear();
 }

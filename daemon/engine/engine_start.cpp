@@ -2,13 +2,14 @@
 // daemon, and holds its credits.
 #include "abi/checksum.hpp"
 #include "daemon/engine/engine.hpp"
+#include "daemon/transport/segment.hpp"
 
 namespace softhca::engine {
 namespace {
 
+using transport::awaits_response;
+using transport::is_atomic;
 using transport::RequestKind;
-
-constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;
 
 /// Which request an opcode is; false: not one this kind of queue pair takes.
 bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
@@ -41,11 +42,6 @@ bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
       return false;
   }
 }
-
-bool is_atomic(RequestKind kind) {
-  return kind == RequestKind::kCompareSwap || kind == RequestKind::kFetchAdd;
-}
-bool stores_response(RequestKind kind) { return kind == RequestKind::kRead || is_atomic(kind); }
 
 }  // namespace
 
@@ -120,7 +116,7 @@ Verdict Engine::build_request(const QueuePair& qp, PcbId pcb, transport::Request
   }
 
   std::uint32_t length = 0;
-  const Verdict measured = measure(qp, buffer, stores_response(out.kind), length);
+  const Verdict measured = measure(qp, buffer, awaits_response(out.kind), length);
   if (measured != Verdict::kOk) return measured;
   if (is_atomic(out.kind) && length != sizeof(std::uint64_t)) return Verdict::kLocalLength;
   if (qp.type == QpType::kUd && length > qp.rc.mtu) return Verdict::kLocalLength;
@@ -156,7 +152,7 @@ Verdict Engine::measure(const QueuePair& qp, const collect::Pcb& pcb, bool write
       return Verdict::kLocalProtection;
     sum += entry.length;
   }
-  if (sum > kMaxMessage) return Verdict::kLocalLength;
+  if (sum > transport::kMaxMessageBytes) return Verdict::kLocalLength;
   length = static_cast<std::uint32_t>(sum);
   return Verdict::kOk;
 }

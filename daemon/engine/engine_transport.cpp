@@ -58,7 +58,7 @@ std::size_t Engine::run_ready() {
 bool Engine::commands_wait() {
   if (sessions_.size() > kMostLookedAt) return false;
   const bool found = std::any_of(sessions_.begin(), sessions_.end(), [](const Session* session) {
-    return !session->parked && !session->failed && session->view.has_work();
+    return session->is_collected() && session->view.has_work();
   });
   if (!found) look_effort_ = effort_;
   return found;

@@ -95,6 +95,8 @@ struct Session {
   bool parked = false;
   bool failed = false;  ///< its session memory was found corrupt; not read any more
 
+  /// Are its VCBs and doorbells looked at?
+  bool is_collected() const { return !parked && !failed && !tenant->throttled(); }
   LevelId level_id() const { return level != nullptr ? level->id : kNoLevel; }
   collect::GroupId group() const { return level != nullptr ? level->group : tenant->group; }
   /// A queue pair waits for room in the kick list of dedicated PCBs.
