@@ -10,11 +10,13 @@ void check(int error, const char* what) {
   die(what);
 }
 
-ibv_qp* create_rc(const Device& device, ibv_cq* cq, std::uint32_t sends, std::uint32_t receives) {
+ibv_qp* create_rc(const Device& device, const RcQueues& queues) {
   ibv_qp_init_attr init{};
-  init.send_cq = init.recv_cq = cq;
+  init.send_cq = queues.send_cq;
+  init.recv_cq = queues.receive_cq;
+  init.srq = queues.srq;
   init.qp_type = IBV_QPT_RC;
-  init.cap = {sends, receives, 1, 1, 0};
+  init.cap = {queues.sends, queues.receives, 1, 1, 0};
   ibv_qp* qp = ibv_create_qp(device.pd(), &init);
   if (!qp) die("queue pair");
   ibv_qp_attr attr{};
@@ -28,13 +30,13 @@ ibv_qp* create_rc(const Device& device, ibv_cq* cq, std::uint32_t sends, std::ui
 }
 
 void connect_rc(ibv_qp* qp, const Device& device, const RemoteEnd& remote, std::uint32_t psn,
-                ibv_mtu mtu) {
+                ibv_mtu mtu, std::uint8_t reads) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = mtu;
   attr.dest_qp_num = remote.qpn;
   attr.rq_psn = remote.psn;
-  attr.max_dest_rd_atomic = 16;
+  attr.max_dest_rd_atomic = reads;
   attr.min_rnr_timer = 1;
   attr.ah_attr.is_global = 1;
   attr.ah_attr.grh.dgid = remote.gid;
@@ -50,7 +52,7 @@ void connect_rc(ibv_qp* qp, const Device& device, const RemoteEnd& remote, std::
   attr.timeout = 14;
   attr.retry_cnt = 7;
   attr.rnr_retry = 7;
-  attr.max_rd_atomic = 16;
+  attr.max_rd_atomic = reads;
   check(ibv_modify_qp(qp, &attr,
                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                           IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
