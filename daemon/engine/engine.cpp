@@ -148,6 +148,7 @@ void Engine::add_port(std::unique_ptr<PortBinding> binding) {
 
 void Engine::install(Session& session) {
   session.last_active = now_;
+  session.party = session.level != nullptr ? party_of(session.level->id) : session.tenant->id;
   sessions_.push_back(&session);
   session.tenant->counters.sessions.add();
   if (session.level != nullptr) session.level->counters.sessions.add();
@@ -174,6 +175,7 @@ bool Engine::install(QueuePair& qp) {
   qp.slot = slot;
   qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
   queue_pairs_[slot] = &qp;
+  qp.party = qp.session->party;
   const LevelId level = qp.session->level_id();
   const auto tvl = tvls_.pick_tvl(qp.tenant->id, level, qp.qpn);
   const auto dedicated =

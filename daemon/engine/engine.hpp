@@ -231,7 +231,6 @@ class Engine {
   std::size_t relieve_doorbells();
   void watch_dedicated(TenantId party);
   void dedicated_released(TenantId party);
-  TenantId party_of(const QueuePair& qp) const;
   TenantId party_of(LevelId level) const;
   void room_in_kick_list(QueuePair& qp);
   std::size_t start_commands();
@@ -255,7 +254,7 @@ class Engine {
   std::size_t run_ready();
   bool run(QueuePair& qp);
   void choose_portion();
-  bool commands_wait();
+  bool commands_wait(TenantId served);
   bool run_datagrams(QueuePair& qp);
   bool run_datagram(QueuePair& qp, const transport::Request& request);
   void settle(QueuePair& qp);
@@ -352,12 +351,10 @@ class Engine {
   memory::KeyTable keys_;
   TimerWheel timers_;
   schedule::RunQueue ready_;
-  const Portion* portion_ = nullptr;    ///< of the poll step at hand
-  std::uint64_t effort_ = 0;            ///< work done, in bytes of a local copy
-  Time contended_until_{};              ///< tenants compete for the engine
-  Time sparse_until_{};                 ///< and one of them asks for little
-  std::uint64_t look_effort_ = 0;       ///< effort_ when the processes were last looked at
-  std::uint64_t last_look_effort_ = 0;  ///< and the time before
+  const Portion* portion_ = nullptr;  ///< of the poll step at hand
+  std::uint64_t effort_ = 0;          ///< work done, in bytes of a local copy
+  Time contended_until_{};            ///< tenants compete for the engine
+  Time sparse_until_{};               ///< and one of them asks for little
 
   std::uint16_t first_level_party_;       ///< of the send queue scheduler, see party_of()
   std::vector<CommandContext> commands_;  ///< by PCB

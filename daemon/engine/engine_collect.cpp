@@ -6,12 +6,12 @@
 namespace softhca::engine {
 
 std::size_t Engine::collect_commands() {
-  last_look_effort_ = look_effort_;
-  look_effort_ = effort_;
   std::size_t work = 0;
   for (std::size_t i = 0; i < sessions_.size(); ++i) {
     Session& session = *sessions_[i];
     if (!session.is_collected()) continue;
+    session.looked_before = session.looked;
+    session.looked = effort_;
     std::size_t taken = 0;
     for (std::uint64_t pending = session.view.pending(); pending != 0; pending &= pending - 1) {
       collect_vcb(session, static_cast<std::uint32_t>(std::countr_zero(pending)));

@@ -98,7 +98,7 @@ void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
 void Engine::release_command(PcbId pcb) {
   CommandContext& command = commands_[pcb.value];
   QueuePair& qp = *queue_pairs_[command.slot];
-  return_execution(pcb);
+  if (command.execution_held) arbitrator_.return_execution(command.tvl);
   if (command.completion_held) arbitrator_.return_completion(command.tvl);
   const bool dedicated = pcbs_.state(pcb).use == collect::PcbUse::kDedicated;
   const bool waited = command.dedicated_waits;
@@ -108,9 +108,9 @@ void Engine::release_command(PcbId pcb) {
   --qp.commands;
   if (!dedicated) return;
   --qp.fetched;
-  dedicated_[party_of(qp).value].released(waited, held);
+  dedicated_[qp.party.value].released(waited, held);
   scheduler_.unblock(schedule::QpSlot(qp.slot));
-  dedicated_released(party_of(qp));
+  dedicated_released(qp.party);
 }
 
 void Engine::return_execution(PcbId pcb) {
@@ -120,7 +120,7 @@ void Engine::return_execution(PcbId pcb) {
   arbitrator_.return_execution(command.tvl);
   if (pcbs_.state(pcb).use != collect::PcbUse::kDedicated) return;
   command.dedicated_waits = true;
-  const TenantId party = party_of(*queue_pairs_[command.slot]);
+  const TenantId party = queue_pairs_[command.slot]->party;
   dedicated_[party.value].waits();
   watch_dedicated(party);
 }

@@ -22,7 +22,7 @@ void Engine::prepare(QueuePair& qp, PcbId pcb) {
   command = CommandContext{};
   command.slot = qp.slot;
   command.kicked_at = now_;
-  command.seen_effort = last_look_effort_;
+  command.seen_effort = qp.session->looked_before;
   effort_ += kCommandEffort;
   ready_.charge(qp.tenant->id, kCommandEffort);
   qp.tenant->counters.effort.add(kCommandEffort);
@@ -79,7 +79,7 @@ std::size_t Engine::fetch_commands() {
 /// False: an obstacle, which the scheduler has been told of.
 bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   if (qp.tenant->throttled()) {
-    scheduler_.block_tenant(party_of(qp));
+    scheduler_.block_tenant(qp.party);
     return false;
   }
   if (qp.fetched >= kFetchedPerQueuePair) {
@@ -89,8 +89,8 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   const auto pcb = pcbs_.allocate_dedicated(qp.session->group());
   if (!pcb) {
     // Its part may be with parties that had a larger one before others came.
-    dedicated_short_ |= dedicated_[party_of(qp).value].free(pcbs_.dedicated_limit()) != 0;
-    scheduler_.block_tenant(party_of(qp));
+    dedicated_short_ |= dedicated_[qp.party.value].free(pcbs_.dedicated_limit()) != 0;
+    scheduler_.block_tenant(qp.party);
     return false;
   }
   if (!arbitrator_.kick(qp.dedicated_tvl, *pcb)) {
@@ -106,8 +106,8 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   buffer.header.sequence = sequence;
   prepare(qp, *pcb);
   ++qp.fetched;
-  dedicated_[party_of(qp).value].taken();
-  watch_dedicated(party_of(qp));
+  dedicated_[qp.party.value].taken();
+  watch_dedicated(qp.party);
   qp.tenant->counters.commands_doorbell.add();
   if (Level* level = qp.session->level) level->counters.commands_doorbell.add();
   return true;
@@ -115,11 +115,6 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
 
 /// The send queue scheduler takes turns between levels as between tenants: each has dedicated PCBs
 /// and a kick list for them that it may run out of.
-TenantId Engine::party_of(const QueuePair& qp) const {
-  const LevelId level = qp.session->level_id();
-  return level == kNoLevel ? qp.tenant->id : party_of(level);
-}
-
 TenantId Engine::party_of(LevelId level) const {
   return TenantId(static_cast<std::uint16_t>(first_level_party_ + level.value));
 }
@@ -128,7 +123,7 @@ void Engine::room_in_kick_list(QueuePair& qp) {
   bool& blocked = qp.session->kick_blocked();
   if (!blocked) return;
   blocked = false;
-  scheduler_.unblock_all(party_of(qp));
+  scheduler_.unblock_all(qp.party);
 }
 
 std::size_t Engine::start_commands() {

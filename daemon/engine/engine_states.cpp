@@ -48,7 +48,7 @@ void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
     qp.requester.reset(sq_psn);
     qp.uc_requester.reset(sq_psn);
     qp.ud_requester.reset(sq_psn);
-    scheduler_.open(schedule::QpSlot(qp.slot), party_of(qp), qp.send_ring.entries());
+    scheduler_.open(schedule::QpSlot(qp.slot), qp.party, qp.send_ring.entries());
   }
   qp.state = QpState::kRts;
   release_held(qp);
@@ -80,7 +80,7 @@ void Engine::enter_error(QueuePair& qp) {
   if (qp.state == QpState::kReset) return;
   if (qp.state != QpState::kError) {
     const schedule::QpSlot slot(qp.slot);
-    if (!scheduler_.is_open(slot)) scheduler_.open(slot, party_of(qp), qp.send_ring.entries());
+    if (!scheduler_.is_open(slot)) scheduler_.open(slot, qp.party, qp.send_ring.entries());
     qp.state = QpState::kError;
     if (qp.failure == nullptr) qp.failure = "its program asked for it";
     report(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure);

@@ -12,7 +12,7 @@ constexpr std::size_t kDatagramsPerRun = 32;
 // Work of one poll step and of one queue pair in it. A step is what a command that comes meanwhile
 // has to wait for, so steps are short when tenants compete; long ones make larger bursts.
 constexpr Engine::Portion kAlone{
-    .effort = 512 << 10, .packets = 32, .bytes = 32 << 10, .turns = 8, .starts = 64};
+    .effort = 512 << 10, .packets = 32, .bytes = 128 << 10, .turns = 8, .starts = 64};
 constexpr Engine::Portion kContended{
     .effort = 128 << 10, .packets = 8, .bytes = 16 << 10, .turns = 4, .starts = 64};
 // With a tenant that asks for little beside others that ask for much: what it waits for is one copy
@@ -49,18 +49,23 @@ std::size_t Engine::run_ready() {
     ready_.charge(qp.tenant->id, effort_ - before);
     qp.tenant->counters.effort.add(effort_ - before);
     if (more) ready_.push(*slot, qp.tenant->id);
-    if (commands_wait()) break;
+    if (commands_wait(qp.party)) break;
   }
   return runs;
 }
 
-/// Has a process posted anything since the last look? If not, this was one.
-bool Engine::commands_wait() {
+/// Has anybody but the party just served posted anything since the last look? If not, this was one.
+/// Its own commands can wait for the end of the step: whom nobody competes with pays for no look.
+bool Engine::commands_wait(TenantId served) {
   if (sessions_.size() > kMostLookedAt) return false;
-  const bool found = std::any_of(sessions_.begin(), sessions_.end(), [](const Session* session) {
-    return session->is_collected() && session->view.has_work();
-  });
-  if (!found) look_effort_ = effort_;
+  bool found = false;
+  for (Session* session : sessions_) {
+    if (session->party == served || !session->is_collected()) continue;
+    if (session->view.has_work())
+      found = true;
+    else
+      session->looked = effort_;
+  }
   return found;
 }
 

@@ -85,11 +85,14 @@ struct Session {
   Tenant* tenant;
   Level* level = nullptr;  ///< none: the tenant has no levels
   shm::SessionView view;
+  TenantId party;             ///< whose turns it shares: its level's, else its tenant's
   VcbId first_vcb;            ///< of the adapter's VCB range; the process sees them from 0
   std::uint32_t process = 0;  ///< its id, for reports
   int async_fd = -1;
   int wake_fd = -1;
   Time last_active{};
+  std::uint64_t looked = 0;           ///< engine work done when it was last looked at
+  std::uint64_t looked_before = 0;    ///< and the time before: what is collected came since then
   std::uint32_t events_deferred = 0;  ///< asynchronous events that wait for room in its socket
   Time events_refused{};              ///< when the socket was last found full
   bool parked = false;
@@ -218,6 +221,7 @@ struct QueuePair {
   QpType type = QpType::kRc;
   Session* session = nullptr;
   Tenant* tenant = nullptr;
+  TenantId party;  ///< its session's
   std::uint64_t user_handle = 0;
   memory::PdId pd;
   bool signal_all = false;

@@ -105,7 +105,8 @@ class DedicatedWatch {
   std::uint32_t free(std::uint32_t limit) const { return limit - std::min(limit, in_use_); }
   /// A potential deadlock: below the threshold, and only the peers can change that.
   bool stuck(const DoorbellConfig& config, std::uint32_t limit) const {
-    return waiting_ == in_use_ && free(limit) < threshold(config, limit);
+    return waiting_ == in_use_ && free(limit) < std::max(config.dedicated_threshold, limit / 2) &&
+           free(limit) < threshold(config, limit);
   }
 
  private:

@@ -146,6 +146,7 @@ void SendQueueScheduler::block_tenant(TenantId id) {
 }
 
 void SendQueueScheduler::unblock_tenant(TenantId id) {
+  if (!tenants_[id.value].stopped) return;
   tenants_[id.value].stopped = false;
   update_tenant(id.value);
 }
