@@ -21,12 +21,12 @@ void print_json(const Json& json) {
 }
 
 void print_pools(const Json& pools) {
-  TextTable divided({"POOL", "TOTAL", "UNALLOCATED", "SHARED-FREE"});
+  TextTable divided({"POOL", "TOTAL", "UNALLOCATED", "LENT", "SHARED-FREE"});
   TextTable taken({"LIMITED", "TOTAL", "IN-USE"});
   for (const auto& [name, pool] : pools.items()) {
     if (pool.contains("unallocated"))
-      divided.add(
-          {name, cell(pool, "total"), cell(pool, "unallocated"), cell(pool, "shared_free")});
+      divided.add({name, cell(pool, "total"), cell(pool, "unallocated"), cell(pool, "lent"),
+                   cell(pool, "shared_free")});
     else
       taken.add({name, cell(pool, "total"), cell(pool, "in_use")});
   }
@@ -173,11 +173,13 @@ void show_tenant(AdminClient& daemon, const std::string& name, bool json) {
   print("tenant " + cell(tenant, "name") + ", link " + cell(tenant, "link") + ", path MTU " +
         cell(tenant, "path_mtu") + ", addresses " + addresses_of(tenant) +
         (tenant.value("leaving", false) ? ", leaving" : "") + "\n");
-  TextTable table({"", "GUARANTEED", "IN-USE", "SHARED", "HIGH-WATER", "DRAINING", "REFUSED"});
+  TextTable table(
+      {"", "GUARANTEED", "LENT", "IN-USE", "SHARED", "HIGH-WATER", "DRAINING", "REFUSED"});
   for (const char* kind : {"vcbs", "pcbs"}) {
     const Json& quota = tenant[kind];
-    table.add({kind, cell(quota, "guaranteed"), cell(quota, "in_use"), cell(quota, "shared"),
-               cell(quota, "high_water"), cell(quota, "draining"), cell(quota, "refused")});
+    table.add({kind, cell(quota, "guaranteed"), cell(quota, "lent"), cell(quota, "in_use"),
+               cell(quota, "shared"), cell(quota, "high_water"), cell(quota, "draining"),
+               cell(quota, "refused")});
   }
   print("\n" + table.text());
   print("dedicated PCBs: " + cell(pcbs, "dedicated") + " in use, " +

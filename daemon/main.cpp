@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 
+#include "daemon/control/adjuster.hpp"
 #include "daemon/control/descriptors.hpp"
 #include "daemon/control/event_sender.hpp"
 #include "daemon/control/reload.hpp"
@@ -83,7 +84,11 @@ int serve(const resource::Config& config, const std::string& file) {
         return control::Reloader::Replace([&exporter, next] { exporter->swap(*next); });
       });
   server.on_reload([&] { reloader.reload(); });
-  server.on_tick([&] { reloader.tick(); });
+  control::Adjuster adjuster(adapter);
+  server.on_tick([&] {
+    reloader.tick();
+    adjuster.tick();
+  });
   control::add_reload_methods(server.admin_methods(), reloader);
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
   if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);

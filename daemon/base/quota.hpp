@@ -8,6 +8,12 @@
 // pool the parent is a holder too, its guarantee the part that its own holders share, its use what
 // they drew beyond their own. So a thing is looked for in the holder's own part, then the parent's,
 // then the pool's (A4). A holder is always used with the same parent, or always without.
+//
+// Lending (A10): what a holder leaves idle of its guarantee may count as shared for a while. When
+// it asks for more than the rest of its guarantee, all it has lent is recalled at once: until that
+// is back nobody else draws from the shared rest, and whatever comes back there goes to those who
+// have recalled. What is recalled is in force again only as far as it is free, so nobody else's
+// guarantee waits for it.
 #pragma once
 
 #include <algorithm>
@@ -20,16 +26,24 @@ namespace softhca {
 
 /// One holder's account in a QuotaPool. Written by the owner of the pool only.
 struct Quota {
-  Gauge guaranteed;
+  Gauge guaranteed;  ///< with what is lent of it
   Gauge in_use;
   Gauge high_water;  ///< most in use at once
   /// Of the surplus: what was the holder's own until its guarantee shrank, and is to come back
   /// (A8).
   Gauge draining;
-  bool may_share = true;  ///< false: the guarantee is also a hard cap
+  Gauge lent;              ///< of the guarantee: counts as shared until it is recalled
+  Gauge peak;              ///< most in use at once since this was last set
+  Counter recalls;         ///< of what was lent
+  bool may_share = true;   ///< false: the guarantee is also a hard cap
+  bool recalling = false;  ///< what is lent is on its way back
 
-  bool below_guarantee() const { return in_use.value() < guaranteed.value(); }
-  std::uint32_t own_in_use() const { return std::min(in_use.value(), guaranteed.value()); }
+  /// The part of the guarantee that is not lent.
+  std::uint32_t in_force() const {
+    return guaranteed.value() - std::min(guaranteed.value(), lent.value());
+  }
+  bool below_guarantee() const { return in_use.value() < in_force(); }
+  std::uint32_t own_in_use() const { return std::min(in_use.value(), in_force()); }
   std::uint32_t shared_in_use() const { return in_use.value() - own_in_use(); }
 };
 
@@ -44,40 +58,60 @@ class QuotaPool {
   std::uint32_t total() const { return total_.value(); }
   /// In use by nobody, whosever they are.
   std::uint32_t free() const { return free_.value(); }
-  /// Guaranteed to nobody: the size of the shared rest.
+  /// Guaranteed to nobody.
   std::uint32_t unallocated() const { return unallocated_.value(); }
+  /// Guaranteed to holders that leave it idle.
+  std::uint32_t lent() const { return lent_.value(); }
+  /// Of that: asked for by them, and not back.
+  std::uint32_t recalled() const { return recalled_.value(); }
+  /// The size of the shared rest.
+  std::uint32_t shared() const { return unallocated() + lent(); }
   std::uint32_t shared_in_use() const { return shared_in_use_.value(); }
-  std::uint32_t shared_free() const {
-    return unallocated() - std::min(unallocated(), shared_in_use());
-  }
+  std::uint32_t shared_free() const { return shared() - std::min(shared(), shared_in_use()); }
+  /// Of what is free there: not recalled.
+  std::uint32_t borrowable() const { return shared_free() - std::min(shared_free(), recalled()); }
   /// Drawn beyond all guarantees and the shared rest: guarantees were given while what they are
   /// made of was in use. Until it is 0 nobody draws from the shared rest, and a holder below its
   /// guarantee may have to wait for the next one that is given back.
-  std::uint32_t overdrawn() const {
-    return shared_in_use() - std::min(unallocated(), shared_in_use());
-  }
+  std::uint32_t overdrawn() const { return shared_in_use() - std::min(shared(), shared_in_use()); }
 
-  /// Changes a guarantee; nobody loses what is in use. False, and nothing changes: the increase
-  /// exceeds unallocated().
+  /// Changes a guarantee; nobody loses what is in use. A decrease is taken from what is lent first.
+  /// False, and nothing changes: the increase exceeds unallocated().
   bool set_guarantee(Quota& q, std::uint32_t guaranteed) {
     const std::uint32_t before = q.guaranteed.value();
     if (guaranteed > before && guaranteed - before > unallocated()) return false;
+    const std::uint32_t less = before - std::min(before, guaranteed);
     unallocated_.set(unallocated() + before - guaranteed);
-    resize(q, guaranteed, q.in_use.value());
+    resize(q, guaranteed, q.lent.value() - std::min(q.lent.value(), less), q.in_use.value());
     return true;
   }
 
-  /// Likewise for a holder with a parent; the rest stays or becomes the parent's. False: the
-  /// increase exceeds the parent's guarantee.
+  /// Likewise for a holder with a parent; the rest stays or becomes the parent's. What the parent
+  /// has lent it gives last. False: the increase exceeds the parent's guarantee.
   bool set_guarantee(Quota& q, Quota& parent, std::uint32_t guaranteed) {
     const std::uint32_t before = q.guaranteed.value();
     const std::uint32_t left = parent.guaranteed.value();
     if (guaranteed > before && guaranteed - before > left) return false;
+    const std::uint32_t less = before - std::min(before, guaranteed);
+    const std::uint32_t more = guaranteed - std::min(before, guaranteed);
+    const std::uint32_t given = std::min(q.lent.value(), less);
+    const std::uint32_t taken = more - std::min(more, parent.in_force());
     const std::uint32_t surplus = q.shared_in_use();
-    set_and_drain(q, guaranteed, q.in_use.value());
-    resize(parent, left + before - guaranteed, parent.in_use.value() + q.shared_in_use() - surplus);
+    set(q, guaranteed, q.lent.value() - given + taken, q.in_use.value());
+    resize(parent, left + before - guaranteed, parent.lent.value() + given - taken,
+           parent.in_use.value() + q.shared_in_use() - surplus);
     return true;
   }
+
+  /// Lends `n` of what is idle. REQUIRES: so many of its guarantee are in force and not in use.
+  void lend(Quota& q, std::uint32_t n) {
+    assert(!q.recalling && n <= q.in_force() - q.own_in_use());
+    resize(q, q.guaranteed.value(), q.lent.value() + n, q.in_use.value());
+  }
+  /// Wants back what is lent, and puts in force of it what is free; the rest comes with later calls
+  /// of this or take(). True: there is more in force than before.
+  bool recall(Quota& q) { return recall(q, nullptr); }
+  bool recall(Quota& q, Quota& parent) { return recall(q, &parent); }
 
   /// Adds to the total, unallocated. Control only.
   void grow(std::uint32_t n) {
@@ -94,12 +128,18 @@ class QuotaPool {
   }
 
   /// Invariant: free() + overdrawn() is shared_free() and all that holders have left of their
-  /// guarantees, so unless overdrawn a holder below its guarantee always gets one.
+  /// guarantees in force, so unless overdrawn a holder below its guarantee always gets one.
   bool available(const Quota& q) const {
-    return q.below_guarantee() ? free() > 0 : q.may_share && shared_free() > 0;
+    if (q.below_guarantee()) return free() > 0;
+    return q.lent.value() != 0 ? shared_free() > 0 : q.may_share && borrowable() > 0;
+  }
+  /// available(), of one that is about to take: it recalls what it has lent.
+  bool request(Quota& q) {
+    if (!q.below_guarantee() && q.lent.value() != 0) recall(q);
+    return available(q);
   }
 
-  /// Own first, else shared. False: neither.
+  /// Own first, what is lent of it last, else shared. False: neither.
   bool take(Quota& q) {
     if (!draw(q)) return false;
     free_.subtract();
@@ -107,7 +147,9 @@ class QuotaPool {
   }
   /// Own first, else the parent's, else the shared rest. False: none of them.
   bool take(Quota& q, Quota& parent) {
-    if (q.below_guarantee() ? free() == 0 : !q.may_share || !draw(parent)) return false;
+    if (!q.below_guarantee() && q.lent.value() != 0) recall(q, parent);
+    if (q.below_guarantee() ? free() == 0 : q.lent.value() != 0 || !q.may_share || !draw(parent))
+      return false;
     count(q);
     free_.subtract();
     return true;
@@ -127,11 +169,12 @@ class QuotaPool {
   static void count(Quota& q) {
     const std::uint32_t in_use = q.in_use.value() + 1;
     q.in_use.set(in_use);
+    q.peak.raise_to(in_use);
     q.high_water.raise_to(in_use);
   }
 
   bool draw(Quota& q) {
-    if (!available(q)) return false;
+    if (!request(q)) return false;
     if (!q.below_guarantee()) shared_in_use_.add();
     count(q);
     return true;
@@ -142,7 +185,7 @@ class QuotaPool {
     const std::uint32_t in_use = q.in_use.value();
     assert(in_use > 0);
     q.in_use.set(in_use - 1);
-    if (in_use <= q.guaranteed.value()) return false;
+    if (in_use <= q.in_force()) return false;
     if (q.draining.value() != 0) q.draining.subtract();
     return true;
   }
@@ -151,24 +194,56 @@ class QuotaPool {
     if (uncount(q)) shared_in_use_.subtract();
   }
 
+  /// While less is free than all want back, each gets one at a time. What a holder has drawn beyond
+  /// the guarantee in force is there already.
+  bool recall(Quota& q, Quota* parent) {
+    if (q.lent.value() == 0) return false;
+    if (!q.recalling) {
+      q.recalling = true;
+      q.recalls.add();
+      recalled_.add(q.lent.value());
+    }
+    const std::uint32_t surplus = q.shared_in_use();
+    const std::uint32_t drawn = parent ? std::min(surplus, parent->shared_in_use()) : surplus;
+    const std::uint32_t n = shared_free() >= recalled()
+                                ? q.lent.value()
+                                : std::min(q.lent.value(), drawn + std::min(shared_free(), 1u));
+    if (n == 0) return false;
+    if (parent == nullptr) {
+      resize(q, q.guaranteed.value(), q.lent.value() - n, q.in_use.value());
+      return true;
+    }
+    set(q, q.guaranteed.value(), q.lent.value() - n, q.in_use.value());
+    resize(*parent, parent->guaranteed.value(), parent->lent.value(),
+           parent->in_use.value() - (surplus - q.shared_in_use()));
+    return true;
+  }
+
   /// The surplus that comes of a change is draining; what the change covers is not any more.
-  static void set_and_drain(Quota& q, std::uint32_t guaranteed, std::uint32_t in_use) {
+  void set(Quota& q, std::uint32_t guaranteed, std::uint32_t lent, std::uint32_t in_use) {
     const std::uint32_t before = q.shared_in_use();
+    lent_.set(lent_.value() - q.lent.value() + lent);
+    if (q.recalling) recalled_.set(recalled() - q.lent.value() + lent);
+    if (lent == 0) q.recalling = false;
     q.guaranteed.set(guaranteed);
+    q.lent.set(lent);
     q.in_use.set(in_use);
+    q.peak.raise_to(in_use);
     q.high_water.raise_to(in_use);
     const std::uint32_t after = q.shared_in_use();
     q.draining.set(std::min(after, q.draining.value() + std::max(after, before) - before));
   }
 
-  void resize(Quota& q, std::uint32_t guaranteed, std::uint32_t in_use) {
+  void resize(Quota& q, std::uint32_t guaranteed, std::uint32_t lent, std::uint32_t in_use) {
     const std::uint32_t before = q.shared_in_use();
-    set_and_drain(q, guaranteed, in_use);
+    set(q, guaranteed, lent, in_use);
     shared_in_use_.set(shared_in_use() + q.shared_in_use() - before);
   }
 
   Gauge total_;
   Gauge unallocated_;
+  Gauge lent_;
+  Gauge recalled_;
   Gauge shared_in_use_;
   Gauge free_;
 };

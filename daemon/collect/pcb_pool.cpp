@@ -109,6 +109,19 @@ Outcome PcbPool::set_may_share(GroupId id, bool may_share) {
   return {};
 }
 
+void PcbPool::adjust(GroupId id, Lending lending, const AdjustmentPolicy& policy, Time now) {
+  CollectGroup& group = groups_[id.value];
+  Quota* const parent = group.parent == kNoGroup ? nullptr : &groups_[group.parent.value].pcbs;
+  group.idle.look(quota_, group.pcbs, parent, lending, policy, now);
+}
+
+void PcbPool::recall(GroupId id) {
+  CollectGroup& group = groups_[id.value];
+  CollectGroup& tenant = tenant_of(group);
+  quota_.recall(tenant.pcbs);
+  if (&tenant != &group) quota_.recall(group.pcbs, tenant.pcbs);
+}
+
 Outcome PcbPool::set_default(GroupId id) {
   if (!known(id)) return unknown(id);
   CollectGroup& group = groups_[id.value];

@@ -9,6 +9,7 @@
 #include "daemon/base/bit_set.hpp"
 #include "daemon/base/counter.hpp"
 #include "daemon/base/expected.hpp"
+#include "daemon/base/idle_watch.hpp"
 #include "daemon/base/quota.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/collect/pcb.hpp"
@@ -40,6 +41,7 @@ struct CollectGroup {
   /// Of a level, or of a tenant without levels: its PCBs. Of a tenant with levels: the part that
   /// these share, and what of it and beyond they have drawn.
   Quota pcbs;
+  IdleWatch idle;    ///< of pcbs
   Gauge all_in_use;  ///< of a tenant: with those of its levels
   Gauge all_high_water;
   Gauge dedicated_in_use;
@@ -68,6 +70,10 @@ class PcbPool {
   Outcome set_guarantee(GroupId id, std::uint32_t guaranteed);
   /// Errors: unknown group (ENOENT).
   Outcome set_may_share(GroupId id, bool may_share);
+  /// Lends what the group has left idle, or brings back what it has recalled (A10).
+  void adjust(GroupId id, Lending lending, const AdjustmentPolicy& policy, Time now);
+  /// Somebody has come who may use the PCBs of the group and of its tenant.
+  void recall(GroupId id);
   /// Errors: unknown group (ENOENT), not a level (EINVAL). The level that was it is no more.
   Outcome set_default(GroupId level);
 

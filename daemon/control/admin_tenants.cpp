@@ -1,4 +1,5 @@
 // The methods `tenants` and `tenant.show`.
+#include "daemon/control/adjuster.hpp"
 #include "daemon/control/admin_view.hpp"
 
 namespace softhca::control {
@@ -72,6 +73,7 @@ Json shown(const engine::Tenant& tenant, const engine::Engine& engine) {
   const collect::CollectGroup& group = engine.pcbs().group(tenant.group);
   Json pcbs = control::shown(group.pcbs);
   pcbs["guaranteed"] = engine.pcbs().guaranteed(tenant.group);
+  pcbs["lent"] = lent_by(engine, tenant).pcbs;
   pcbs["in_use"] = group.all_in_use.value();
   pcbs["high_water"] = group.all_high_water.value();
   pcbs["refused"] = group.refused.value();

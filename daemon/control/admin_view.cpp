@@ -17,6 +17,8 @@ constexpr std::size_t kLargestPage = 1000;
 Json shown(const QuotaPool& pool) {
   return {{"total", pool.total()},
           {"unallocated", pool.unallocated()},
+          {"lent", pool.lent()},
+          {"recalled", pool.recalled()},
           {"shared_free", pool.shared_free()}};
 }
 
@@ -117,9 +119,13 @@ std::size_t page_limit(const Json& params) {
 }
 
 Json shown(const Quota& quota) {
-  return {{"guaranteed", quota.guaranteed.value()}, {"in_use", quota.in_use.value()},
-          {"shared", quota.shared_in_use()},        {"high_water", quota.high_water.value()},
-          {"draining", quota.draining.value()},     {"may_share", quota.may_share}};
+  return {{"guaranteed", quota.guaranteed.value()},
+          {"in_use", quota.in_use.value()},
+          {"shared", quota.shared_in_use()},
+          {"high_water", quota.high_water.value()},
+          {"draining", quota.draining.value()},
+          {"lent", quota.lent.value()},
+          {"may_share", quota.may_share}};
 }
 
 std::string name_of_process(pid_t pid) {

@@ -62,7 +62,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       arbitrator_(tvls_, pcbs_.size()),
       keys_(limits.memory_regions),
       first_level_party_(limits.tenants),
-      commands_(pcbs_.size()) {
+      commands_(pcbs_.size()),
+      lends_(limits.tenants) {
   const std::uint32_t slots = std::bit_ceil(limits.queue_pairs);
   slot_bits_ = static_cast<std::uint32_t>(std::countr_zero(slots));
   timers_.reserve(slots);
@@ -150,6 +151,7 @@ void Engine::install(Session& session) {
   session.last_active = now_;
   session.party = session.level != nullptr ? party_of(session.level->id) : session.tenant->id;
   sessions_.push_back(&session);
+  pcbs_.recall(session.group());
   session.tenant->counters.sessions.add();
   if (session.level != nullptr) session.level->counters.sessions.add();
 }

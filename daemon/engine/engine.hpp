@@ -13,6 +13,7 @@
 //   engine_receive.cpp    drawing receives; shared receive queues and their provisioning
 //   engine_complete.cpp   completions, events, credits
 //   engine_states.cpp     queue pair state changes, errors, flushing
+//   engine_adjust.cpp     guarantees lent while they are idle
 //   engine_memory.cpp     the memory that commands, receives and remote keys name
 //   environment.cpp       what a transport state machine sees of all this
 #pragma once
@@ -133,6 +134,9 @@ class Engine {
     config.entries = scheduler_.config().entries;
     scheduler_.configure(config);
   }
+  /// About once a second while any tenant lends or has lent (mechanism A10): lends what is idle,
+  /// brings back what was recalled.
+  void adjust(const AdjustmentPolicy& policy);
   /// Takes effect with the next command; a debt stays.
   void set_rate(Tenant& tenant, const schedule::Rate& bytes, const schedule::Rate& messages);
   /// REQUIRES: it has no sessions.
@@ -235,6 +239,10 @@ class Engine {
   void room_in_kick_list(QueuePair& qp);
   std::size_t start_commands();
   void prepare(QueuePair& qp, PcbId pcb);
+
+  // engine_adjust.cpp
+  bool borrows(const Session& session) const;
+  void take_from_collecting();
 
   // engine_rate.cpp
   void charge_rate(Tenant& tenant, std::uint32_t bytes);
@@ -368,6 +376,7 @@ class Engine {
   std::uint32_t parked_ = 0;
   std::vector<Tenant*> tenants_;
   std::vector<Tenant*> throttled_;
+  std::vector<bool> lends_;  ///< tenants, by id
   std::vector<AddressHandle*> address_handles_;
   std::vector<std::uint32_t> free_handles_;
   std::set<Gid> local_gids_;  ///< asked when an address vector is set, not per packet

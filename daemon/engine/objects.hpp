@@ -68,6 +68,7 @@ struct Tenant {
   /// Not in the table any more, and kept by queue pairs and address handles made before.
   std::vector<Address> former_addresses;
   bool leaving = false;            ///< removed: no new sessions; written by the control thread
+  bool lends = false;              ///< guarantees that it leaves idle (A10)
   receive::Policy receive_policy;  ///< of its shared receive queues
   TenantCounters counters;
   schedule::RateLimiter rate;

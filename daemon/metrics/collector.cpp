@@ -224,6 +224,10 @@ void add_levels(Families& out, const Source& source, const engine::Tenant& tenan
       gauge("softhca_level_shared_in_use", "Of those in use: beyond the guarantee.",
             q.shared_in_use());
       gauge("softhca_level_high_water", "Most in use at once.", q.high_water.value());
+      gauge("softhca_level_lent", "Of the guarantee: idle, and lent to the shared rest.",
+            q.lent.value());
+      out.counter("softhca_level_recalls_total", "Times what was lent was asked for again.",
+                  with_kind, static_cast<double>(q.recalls.value()));
       gauge("softhca_level_draining", "In use, to come back since the guarantee shrank.",
             q.draining.value());
       out.counter("softhca_level_refused_total", "Asked for and not to be had.", with_kind,
@@ -292,6 +296,10 @@ void add_lanes(Families& out, const Source& source) {
       out.gauge("softhca_credits_guaranteed", "Credits the lane is guaranteed.", with_kind,
                 quota.guaranteed.value());
       out.gauge("softhca_credits_in_use", "Credits in use.", with_kind, quota.in_use.value());
+      out.gauge("softhca_credits_lent", "Of the guarantee: idle, and lent to the shared rest.",
+                with_kind, quota.lent.value());
+      out.counter("softhca_credits_recalls_total", "Times what was lent was asked for again.",
+                  with_kind, static_cast<double>(quota.recalls.value()));
     };
     credits("execution", tvl.execution);
     credits("completion", tvl.completion);

@@ -13,6 +13,7 @@
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/resource/address.hpp"
+#include "daemon/resource/adjustment_config.hpp"
 #include "daemon/resource/amounts.hpp"
 #include "daemon/resource/rate_config.hpp"
 #include "daemon/resource/srq_config.hpp"
@@ -194,6 +195,7 @@ struct TenantConfig {
   std::uint32_t vcbs_per_process = 16;
   std::uint32_t pcbs = 0;
   bool shared = true;
+  bool lends = true;            ///< guarantees that it leaves idle, where adjustment is automatic
   bool process_memory = true;   ///< may register memory that is not shared with the daemon
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
   std::vector<LevelConfig> levels;
@@ -210,6 +212,7 @@ struct Config {
   MetricsConfig metrics;
   PoolsConfig pools;
   DoorbellsConfig doorbells;
+  AdjustmentConfig adjustment;
   DeviceConfig device;
   std::vector<PortConfig> ports;      ///< empty: loopback between the tenants only
   std::vector<TenantConfig> tenants;  ///< never empty

@@ -393,6 +393,7 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
   reader.integer("vcbs_per_process", config.vcbs_per_process, 0, kMaxVcbsPerProcess);
   reader.integer("pcbs", config.pcbs, 0, kMost);
   reader.boolean("shared", config.shared);
+  reader.boolean("lends", config.lends);
   reader.boolean("process_memory", config.process_memory);
   config.tvls = read_tvls(reader, pools, problems);
   read_levels(reader, config, problems);
@@ -414,6 +415,7 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   if (const Value* v = reader.find("metrics")) read_metrics(*v, problems, config.metrics);
   if (const Value* v = reader.find("pools")) read_pools(*v, problems, config.pools);
   if (const Value* v = reader.find("doorbells")) read_doorbells(*v, problems, config.doorbells);
+  if (const Value* v = reader.find("adjustment")) config.adjustment = read_adjustment(*v, problems);
   if (const Value* v = reader.find("device")) read_device(*v, problems, config.device);
   source.ports = reader.tables("port");
   for (const Value* v : source.ports) config.ports.push_back(read_port(*v, problems));

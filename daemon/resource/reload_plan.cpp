@@ -48,6 +48,11 @@ std::string shown(const FaultConfig& fault) {
 std::string shown(const CaptureConfig& capture) {
   return "{ file = \"" + capture.file + "\", frames = " + std::to_string(capture.frames) + " }";
 }
+std::string shown(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
 struct Octal {
   std::uint32_t value;
 };
@@ -85,6 +90,7 @@ class Planner {
     compare_daemon();
     compare_pools();
     compare_doorbells();
+    compare_adjustment();
     compare_device();
     compare_ports();
     compare_tenants();
@@ -194,6 +200,13 @@ class Planner {
     key("prune", from.prune, to.prune);
   }
 
+  void compare_adjustment() {
+    place_ = {"adjustment"};
+    key("automatic", old_.adjustment.automatic, wanted_.adjustment.automatic);
+    key("idle_s", old_.adjustment.idle, wanted_.adjustment.idle);
+    key("keep", old_.adjustment.keep, wanted_.adjustment.keep);
+  }
+
   void compare_device() {
     place_ = {"device"};
     DeviceConfig& from = old_.device;
@@ -277,6 +290,7 @@ class Planner {
     key("vcbs", from.vcbs, to.vcbs);
     key("vcbs_per_process", from.vcbs_per_process, to.vcbs_per_process);
     key("pcbs", from.pcbs, to.pcbs);
+    key("lends", from.lends, to.lends);
     key("process_memory", from.process_memory, to.process_memory);
     for_each_kind([&](Kind kind) { key(name_of(kind), from.limits[kind], to.limits[kind]); });
     if (!(from.rate == to.rate)) record("rate", describe(from.rate), describe(to.rate), kLive);

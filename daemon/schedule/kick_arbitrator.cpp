@@ -48,15 +48,13 @@ std::optional<Start> KickArbitrator::next() {
     const LaneList& round = list_of(State::kRound);
     while (!round.empty()) {
       const std::uint32_t lane = round.front();
-      const Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(lane))];
-      if (!table_.execution_pool().available(tvl.execution)) {
+      Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(lane))];
+      if (!table_.execution_pool().request(tvl.execution)) {
         lanes_[lane].counters.execution_waits.add();
-        wait(lane, tvl.execution, State::kExecutionOwn, State::kExecutionShared,
-             State::kExecutionAny);
-      } else if (!table_.completion_pool().available(tvl.completion)) {
+        wait(lane, tvl.execution, kExecution);
+      } else if (!table_.completion_pool().request(tvl.completion)) {
         lanes_[lane].counters.completion_waits.add();
-        wait(lane, tvl.completion, State::kCompletionOwn, State::kCompletionShared,
-             State::kCompletionAny);
+        wait(lane, tvl.completion, kCompletion);
       } else {
         return start(lane);
       }
@@ -90,19 +88,20 @@ Start KickArbitrator::start(std::uint32_t index) {
 void KickArbitrator::return_execution(TvlId id) {
   Tvl& tvl = table_[id];
   table_.execution_pool().put(tvl.execution);
-  const State state = lanes_[id.value].state;
-  if ((state == State::kExecutionOwn || state == State::kExecutionShared) &&
-      tvl.execution.below_guarantee())
-    enter(id.value, State::kRound);
+  own_came_back(id.value, tvl.execution, kExecution);
 }
 
 void KickArbitrator::return_completion(TvlId id) {
   Tvl& tvl = table_[id];
   table_.completion_pool().put(tvl.completion);
-  const State state = lanes_[id.value].state;
-  if ((state == State::kCompletionOwn || state == State::kCompletionShared) &&
-      tvl.completion.below_guarantee())
-    enter(id.value, State::kRound);
+  own_came_back(id.value, tvl.completion, kCompletion);
+}
+
+void KickArbitrator::own_came_back(std::uint32_t index, const Quota& quota, const Waits& states) {
+  const State state = lanes_[index].state;
+  if ((state == states.own || state == states.shared || state == states.lent) &&
+      quota.below_guarantee())
+    enter(index, State::kRound);
 }
 
 bool KickArbitrator::remove(PcbId pcb) {
@@ -141,19 +140,25 @@ void KickArbitrator::enter(std::uint32_t index, State state) {
   lane.state = state;
 }
 
-void KickArbitrator::wait(std::uint32_t index, const Quota& lacking, State own, State shared,
-                          State any) {
-  enter(index, lacking.below_guarantee() ? any : lacking.may_share ? shared : own);
+void KickArbitrator::wait(std::uint32_t index, const Quota& lacking, const Waits& states) {
+  enter(index, lacking.below_guarantee()   ? states.any
+               : lacking.lent.value() != 0 ? states.lent
+               : lacking.may_share         ? states.shared
+                                           : states.own);
 }
 
 bool KickArbitrator::can_wake(State state) const {
   if (list_of(state).empty()) return false;
   switch (state) {
     case State::kExecutionShared:
+      return table_.execution_pool().borrowable() > 0;
+    case State::kExecutionLent:
       return table_.execution_pool().shared_free() > 0;
     case State::kExecutionAny:
       return table_.execution_pool().free() > 0;
     case State::kCompletionShared:
+      return table_.completion_pool().borrowable() > 0;
+    case State::kCompletionLent:
       return table_.completion_pool().shared_free() > 0;
     case State::kCompletionAny:
       return table_.completion_pool().free() > 0;

@@ -82,19 +82,31 @@ class KickArbitrator {
     kRound,  ///< takes its turns
     // Has commands and lacks an execution credit; in the second row it has that and lacks a
     // completion credit. kOwn: may not draw on the shared rest, only the return of its own helps.
-    // kShared: may. kAny: is below its guarantee, which is still filling (QuotaPool::overdrawn).
+    // kShared: may. kLent: has lent some, and has the first that comes back there. kAny: is below
+    // its guarantee, which is still filling (QuotaPool::overdrawn).
     kExecutionOwn,
     kExecutionShared,
+    kExecutionLent,
     kExecutionAny,
     kCompletionOwn,
     kCompletionShared,
+    kCompletionLent,
     kCompletionAny,
     kCount,
   };
 
   /// By a credit that another TVL gave back.
-  static constexpr std::array kWoken = {State::kExecutionShared, State::kExecutionAny,
+  static constexpr std::array kWoken = {State::kExecutionLent,    State::kExecutionShared,
+                                        State::kExecutionAny,     State::kCompletionLent,
                                         State::kCompletionShared, State::kCompletionAny};
+  /// The states of waiting for a kind of credit.
+  struct Waits {
+    State own, shared, lent, any;
+  };
+  static constexpr Waits kExecution = {State::kExecutionOwn, State::kExecutionShared,
+                                       State::kExecutionLent, State::kExecutionAny};
+  static constexpr Waits kCompletion = {State::kCompletionOwn, State::kCompletionShared,
+                                        State::kCompletionLent, State::kCompletionAny};
 
   struct Node {
     IndexLink link;
@@ -116,7 +128,8 @@ class KickArbitrator {
   void append(TvlId tvl, PcbId pcb);
   void leave(std::uint32_t lane);
   void enter(std::uint32_t lane, State state);
-  void wait(std::uint32_t lane, const Quota& lacking, State own, State shared, State any);
+  void wait(std::uint32_t lane, const Quota& lacking, const Waits& states);
+  void own_came_back(std::uint32_t lane, const Quota& quota, const Waits& states);
   bool can_wake(State state) const;
   bool can_wake_any() const;
   void wake();

@@ -119,6 +119,16 @@ Outcome TvlTable::remove(TvlId id) {
   return {};
 }
 
+bool TvlTable::adjust(TvlId id, bool may_lend, const AdjustmentPolicy& policy, Time now) {
+  Tvl& tvl = tvls_[id.value];
+  if (!tvl.used || tvl.purpose == TvlPurpose::kDedicated) return false;
+  const Lending lending = !may_lend              ? Lending::kNone
+                          : tvl.queue_pairs == 0 ? Lending::kAll
+                                                 : Lending::kIdle;
+  return tvl.execution_idle.look(execution_, tvl.execution, nullptr, lending, policy, now) |
+         tvl.completion_idle.look(completion_, tvl.completion, nullptr, lending, policy, now);
+}
+
 std::optional<TvlId> TvlTable::pick_tvl(TenantId tenant, LevelId level, Qpn qpn,
                                         TvlPurpose purpose) const {
   const auto is_one = [&](const Tvl& t) {

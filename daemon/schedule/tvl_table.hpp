@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/base/idle_watch.hpp"
 #include "daemon/base/quota.hpp"
 #include "daemon/base/types.hpp"
 
@@ -40,6 +41,8 @@ struct Tvl {
   std::uint32_t queue_pairs = 0;  ///< that are on it
   Quota execution;
   Quota completion;
+  IdleWatch execution_idle;
+  IdleWatch completion_idle;
 };
 
 class TvlTable {
@@ -76,9 +79,19 @@ class TvlTable {
   /// is none of either kind.
   std::optional<TvlId> pick_tvl(TenantId tenant, LevelId level, Qpn qpn,
                                 TvlPurpose purpose = TvlPurpose::kCommands) const;
-  /// A queue pair is on the TVL, or is not any more.
-  void attach(TvlId id) { ++tvls_[id.value].queue_pairs; }
+  /// A queue pair is on the TVL, or is not any more. Where it is the first, what is lent is
+  /// recalled.
+  void attach(TvlId id) {
+    Tvl& tvl = tvls_[id.value];
+    if (tvl.queue_pairs++ != 0) return;
+    execution_.recall(tvl.execution);
+    completion_.recall(tvl.completion);
+  }
   void detach(TvlId id) { --tvls_[id.value].queue_pairs; }
+
+  /// Lends what the TVL has left idle, or brings back what it has recalled (A10). `may_lend`: its
+  /// tenant lends. True: to be followed by KickArbitrator::refresh().
+  bool adjust(TvlId id, bool may_lend, const AdjustmentPolicy& policy, Time now);
 
   /// Rows, those not in use included.
   std::uint16_t size() const { return static_cast<std::uint16_t>(tvls_.size()); }
