@@ -101,12 +101,16 @@ struct VerbsMr {
 static_assert(sizeof(VerbsMr) == 56);
 static_assert(offsetof(VerbsMr, type) == 48 && offsetof(VerbsMr, access) == 52);
 
+/// VerbsQp::comp_mask.
+inline constexpr std::uint32_t kQpHasXrcd = 1 << 0;
+inline constexpr std::uint32_t kQpIsExtended = 1 << 1;
+
 struct VerbsQp {
   union {
     ibv_qp qp;
     ibv_qp_ex qp_ex;
   };
-  std::uint32_t comp_mask;
+  std::uint32_t comp_mask;  ///< kQp*
   void* xrcd;
 };
 static_assert(sizeof(VerbsQp) == 368);
@@ -143,9 +147,9 @@ struct ContextOps {
   NotProvided alloc_dm;
   NotProvided alloc_mw;
   NotProvided alloc_null_mr;
-  NotProvided alloc_parent_domain;
+  ibv_pd* (*alloc_parent_domain)(ibv_context*, ibv_parent_domain_init_attr*);
   ibv_pd* (*alloc_pd)(ibv_context*);
-  NotProvided alloc_td;
+  ibv_td* (*alloc_td)(ibv_context*, ibv_td_init_attr*);
   void (*async_event)(ibv_context*, ibv_async_event*);
   NotProvided attach_counters_point_flow;
   NotProvided attach_mcast;
@@ -166,7 +170,7 @@ struct ContextOps {
   NotProvided create_wq;
   NotProvided dealloc_mw;
   int (*dealloc_pd)(ibv_pd*);
-  NotProvided dealloc_td;
+  int (*dealloc_td)(ibv_td*);
   int (*dereg_mr)(VerbsMr*);
   int (*destroy_ah)(ibv_ah*);
   NotProvided destroy_counters;
@@ -203,7 +207,7 @@ struct ContextOps {
   int (*query_port)(ibv_context*, std::uint8_t port, ibv_port_attr*);
   int (*query_qp)(ibv_qp*, ibv_qp_attr*, int mask, ibv_qp_init_attr*);
   NotProvided query_qp_data_in_order;
-  NotProvided query_rt_values;
+  int (*query_rt_values)(ibv_context*, ibv_values_ex*);
   int (*query_srq)(ibv_srq*, ibv_srq_attr*);
   NotProvided read_counters;
   NotProvided reg_dm_mr;

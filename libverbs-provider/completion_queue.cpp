@@ -6,7 +6,7 @@
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/event_files.hpp"
 #include "libverbs-provider/operations.hpp"
-#include "libverbs-provider/queues.hpp"
+#include "libverbs-provider/polling.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -115,6 +115,27 @@ ibv_cq* create_cq(ibv_context* ibv_context, int cqe, ibv_comp_channel* channel, 
     return nullptr;
   }
   return &cq.release()->base.cq;
+}
+
+ibv_cq_ex* create_cq_ex(ibv_context* ibv_context, ibv_cq_init_attr_ex* init) {
+  constexpr std::uint64_t kFields = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
+                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  constexpr std::uint32_t kParts = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+  const bool has_flags = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
+  const std::uint32_t flags = has_flags ? init->flags : 0;
+  if ((init->wc_flags & ~kFields) != 0 || (init->comp_mask & ~kParts) != 0 ||
+      (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  constexpr std::uint32_t kMost = 0x7fffffff;  // beyond it, as beyond any limit: EINVAL
+  ibv_cq* cq = create_cq(ibv_context, static_cast<int>(std::min(init->cqe, kMost)), init->channel,
+                         static_cast<int>(std::min(init->comp_vector, kMost)));
+  if (cq == nullptr) return nullptr;
+  to_cq(cq)->single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+  install_poll_operations(*to_cq(cq), init->wc_flags);
+  return &to_cq(cq)->base.cq_ex;
 }
 
 int resize_cq(ibv_cq* ibv_cq, int cqe) {

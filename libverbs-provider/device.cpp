@@ -153,14 +153,19 @@ void async_event(ibv_context*, ibv_async_event*) {}
 
 constexpr abi34::ContextOps make_operations() {
   abi34::ContextOps ops{};
+  ops.alloc_parent_domain = alloc_parent_domain;
   ops.alloc_pd = alloc_pd;
+  ops.alloc_td = alloc_td;
   ops.async_event = async_event;
   ops.cq_event = cq_event;
   ops.create_ah = create_ah;
   ops.create_cq = create_cq;
+  ops.create_cq_ex = create_cq_ex;
   ops.create_qp = create_qp;
+  ops.create_qp_ex = create_qp_ex;
   ops.create_srq = create_srq;
   ops.dealloc_pd = dealloc_pd;
+  ops.dealloc_td = dealloc_td;
   ops.dereg_mr = dereg_mr;
   ops.destroy_ah = destroy_ah;
   ops.destroy_cq = destroy_cq;
@@ -176,6 +181,7 @@ constexpr abi34::ContextOps make_operations() {
   ops.query_device_ex = query_device_ex;
   ops.query_port = query_port;
   ops.query_qp = query_qp;
+  ops.query_rt_values = query_rt_values;
   ops.query_srq = query_srq;
   ops.reg_mr = reg_mr;
   ops.req_notify_cq = req_notify_cq;

@@ -1,4 +1,4 @@
-// Protection domains and memory regions.
+// Memory regions.
 #include <algorithm>
 #include <cerrno>
 #include <span>
@@ -8,27 +8,6 @@
 #include "libverbs-provider/operations.hpp"
 
 namespace softhca::provider {
-
-ibv_pd* alloc_pd(ibv_context* ibv_context) {
-  Context& context = *to_context(ibv_context);
-  Owned<ibv_pd> pd(make<ibv_pd>());
-  if (pd == nullptr) return nullptr;
-  abi::HandleBody reply{};
-  if (const int error = context.control.call(abi::Operation::kAllocPd, abi::HandleBody{}, reply)) {
-    errno = error;
-    return nullptr;
-  }
-  pd->context = ibv_context;
-  pd->handle = reply.handle;
-  return pd.release();
-}
-
-int dealloc_pd(ibv_pd* pd) {
-  ControlChannel& control = to_context(pd->context)->control;
-  if (const int error = control.destroy(abi::Operation::kDeallocPd, pd->handle)) return error;
-  dispose(pd);
-  return 0;
-}
 
 namespace {
 

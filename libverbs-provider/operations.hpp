@@ -11,9 +11,16 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
                     ibv_device_attr_ex* attr, std::size_t attr_size);
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr);
 
-// memory.cpp
+int query_rt_values(ibv_context* context, ibv_values_ex* values);
+
+// domains.cpp
 ibv_pd* alloc_pd(ibv_context* context);
 int dealloc_pd(ibv_pd* pd);
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* init);
+
+// memory.cpp
 ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access);
 int dereg_mr(abi34::VerbsMr* mr);
 
@@ -23,6 +30,7 @@ int destroy_ah(ibv_ah* ah);
 
 // completion_queue.cpp
 ibv_cq* create_cq(ibv_context* context, int cqe, ibv_comp_channel* channel, int comp_vector);
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init);
 int resize_cq(ibv_cq* cq, int cqe);
 int destroy_cq(ibv_cq* cq);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
@@ -39,6 +47,7 @@ int destroy_srq(ibv_srq* srq);
 
 // queue_pair.cpp
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init);
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
 int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init);
 int destroy_qp(ibv_qp* qp);

@@ -4,7 +4,7 @@
 
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/operations.hpp"
-#include "libverbs-provider/queues.hpp"
+#include "libverbs-provider/polling.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -64,23 +64,12 @@ bool translate(const QpTable& qps, const Completion& completion, ibv_wc& wc) {
   return true;
 }
 
-int take_backlog(Cq& cq, int entries, ibv_wc* wc) {
-  int count = 0;
-  while (count < entries && cq.backlog_next != cq.backlog_count)
-    if (translate(cq.context->qps, cq.backlog[cq.backlog_next++], wc[count])) ++count;
-  return count;
-}
-
 int take(Cq& cq, int entries, ibv_wc* wc) {
   Guard guard(cq.lock);
-  int count = take_backlog(cq, entries, wc);
+  int count = 0;
+  std::uint64_t timestamp = 0;
   const std::uint32_t first = cq.ring.consumer;
-  while (count < entries) {
-    const abi::CompletionElement* element = cq.ring.peek(cq.ring.consumer);
-    if (element == nullptr) break;
-    ++cq.ring.consumer;
-    if (translate(cq.context->qps, copy_completion(*element), wc[count])) ++count;
-  }
+  while (count < entries && take_completion(cq, wc[count], timestamp)) ++count;
   if (cq.ring.consumer != first)
     cq.ring.header->consumer.store(cq.ring.consumer, std::memory_order_release);
   cq.empty_polls = count == 0 ? cq.empty_polls + 1 : 0;
@@ -89,17 +78,35 @@ int take(Cq& cq, int entries, ibv_wc* wc) {
 
 }  // namespace
 
-int poll_cq(ibv_cq* ibv_cq, int entries, ibv_wc* wc) {
-  Cq& cq = *to_cq(ibv_cq);
-  if (cq.context->forked.load(std::memory_order_relaxed)) return -EIO;
-  const int count = take(cq, entries, wc);
-  if (count != 0 || entries <= 0) return count;
+bool take_completion(Cq& cq, ibv_wc& wc, std::uint64_t& timestamp) {
+  const QpTable& qps = cq.context->qps;
+  while (cq.backlog_next != cq.backlog_count) {
+    const Completion& completion = cq.backlog[cq.backlog_next++];
+    timestamp = completion.timestamp;
+    if (translate(qps, completion, wc)) return true;
+  }
+  while (const abi::CompletionElement* element = cq.ring.peek(cq.ring.consumer)) {
+    ++cq.ring.consumer;
+    const Completion completion = copy_completion(*element);
+    timestamp = completion.timestamp;
+    if (translate(qps, completion, wc)) return true;
+  }
+  return false;
+}
 
+int poll_in_vain(Cq& cq) {
   const std::uint32_t empty = cq.empty_polls;
   if (empty % kEmptyPollsBeforeYield == 0) sched_yield();
   // What a daemon left behind is taken before its end is told.
   if (empty % kEmptyPollsBeforeCheck == 0) cq.context->control.hung_up();
-  return cq.context->control.lost() ? -EIO : 0;
+  return cq.context->control.lost() ? EIO : 0;
+}
+
+int poll_cq(ibv_cq* ibv_cq, int entries, ibv_wc* wc) {
+  Cq& cq = *to_cq(ibv_cq);
+  if (cq.context->forked.load(std::memory_order_relaxed)) return -EIO;
+  const int count = take(cq, entries, wc);
+  return count != 0 || entries <= 0 ? count : -poll_in_vain(cq);
 }
 
 }  // namespace softhca::provider

@@ -1,59 +1,14 @@
-// The first two steps of a command's way: every command is written into the send queue; a short
-// chain goes to virtual collect buffers as well, a long one is announced by a doorbell.
-#include <sched.h>
-
-#include <bit>
+// The first two steps of a command's way: every command is written into the send queue and
+// announced.
 #include <cerrno>
 #include <cstring>
 
-#include "abi/checksum.hpp"
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/operations.hpp"
-#include "libverbs-provider/queues.hpp"
+#include "libverbs-provider/send_commands.hpp"
 
 namespace softhca::provider {
 namespace {
-
-/// Longer chains go by doorbell: one announcement, and the buffers are left to others.
-constexpr std::uint32_t kLongestVcbChain = 4;
-/// While waiting for room in the doorbell ring: yields between two looks at the daemon.
-constexpr unsigned kYieldsBeforeCheck = 1024;
-
-constexpr unsigned kRdmaOpcodes =
-    1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_RDMA_READ;
-constexpr unsigned kAtomicOpcodes =
-    1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
-constexpr unsigned kSendOpcodes = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM;
-/// What may carry its data inline.
-constexpr unsigned kPushOpcodes = kSendOpcodes | 1u << IBV_WR_SEND_WITH_INV |
-                                  1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM;
-
-constexpr unsigned opcodes_of(ibv_qp_type type) {
-  switch (type) {
-    case IBV_QPT_RC:
-      return kSendOpcodes | kRdmaOpcodes | kAtomicOpcodes | 1u << IBV_WR_SEND_WITH_INV;
-    case IBV_QPT_UC:
-      return kSendOpcodes | (kRdmaOpcodes & ~(1u << IBV_WR_RDMA_READ));
-    default:
-      return kSendOpcodes;
-  }
-}
-
-constexpr bool in(unsigned set, unsigned opcode) { return opcode < 32 && (set >> opcode & 1) != 0; }
-
-constexpr bool may_post_send(int state) {
-  return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE ||
-         state == IBV_QPS_ERR;
-}
-
-std::uint8_t command_flags(const Qp& qp, const ibv_send_wr& wr) {
-  std::uint8_t flags = 0;
-  if ((wr.send_flags & IBV_SEND_FENCE) != 0) flags |= abi::kCommandFence;
-  if (qp.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0) flags |= abi::kCommandSignaled;
-  if ((wr.send_flags & IBV_SEND_SOLICITED) != 0) flags |= abi::kCommandSolicited;
-  if ((wr.send_flags & IBV_SEND_INLINE) != 0) flags |= abi::kCommandInline;
-  return flags;
-}
 
 /// Fields that depend on the opcode.
 void fill_remote(const Qp& qp, const ibv_send_wr& wr, abi::CommandHeader& header) {
@@ -110,68 +65,17 @@ int check(const Qp& qp, const ibv_send_wr& wr) {
   return bytes <= qp.send.max_inline ? 0 : EINVAL;
 }
 
-std::byte* slot(const SendQueue& queue, std::uint32_t sequence) {
-  return queue.ring + std::size_t{sequence & queue.mask} * queue.stride;
-}
-
-/// Writes one command into the send queue. REQUIRES: the queue's lock held. 0 or an errno value.
+/// Writes one command into the send queue. 0 or an errno value.
 int write_command(Qp& qp, const ibv_send_wr& wr) {
-  SendQueue& queue = qp.send;
   if (const int error = check(qp, wr)) return error;
-  if (queue.next - queue.completed.load(std::memory_order_acquire) >= queue.max_wr) return ENOMEM;
-  std::byte* at = slot(queue, queue.next);
+  if (is_full(qp.send)) return ENOMEM;
   abi::CommandHeader header{};
   header.opcode = static_cast<std::uint8_t>(wr.opcode);
-  header.flags = command_flags(qp, wr);
-  header.payload_bytes = write_payload(wr, at + sizeof header);
-  header.qpn = qp.qpn;
-  header.sequence = queue.next;
+  header.flags = command_flags(qp, wr.send_flags);
+  header.payload_bytes = write_payload(wr, next_payload(qp.send));
   fill_remote(qp, wr, header);
-  header.checksum = abi::command_checksum(header, at + sizeof header);
-  std::memcpy(at, &header, sizeof header);
-  queue.wr_ids[queue.next & queue.mask] = wr.wr_id;
-  ++queue.next;
+  append(qp, header, wr.wr_id);
   return 0;
-}
-
-std::size_t command_bytes(const std::byte* command) {
-  abi::CommandHeader header;
-  std::memcpy(&header, command, sizeof header);
-  return sizeof header + header.payload_bytes;
-}
-
-/// Hands the commands [first, end) over in VCBs; false when there are not enough free.
-bool collect(Qp& qp, std::uint32_t first, std::uint32_t end) {
-  Session& session = qp.context->session;
-  const std::uint64_t claimed = session.claim_vcbs(end - first);
-  if (claimed == 0) return false;
-  std::uint64_t left = claimed;
-  for (std::uint32_t sequence = first; sequence != end; ++sequence, left &= left - 1) {
-    const std::byte* command = slot(qp.send, sequence);
-    session.write_vcb(static_cast<unsigned>(std::countr_zero(left)), command,
-                      command_bytes(command));
-  }
-  session.hand_over(claimed);
-  return true;
-}
-
-/// Waits for room in the ring; false when the daemon is gone.
-bool ring(Qp& qp) {
-  Context& context = *qp.context;
-  for (unsigned yields = 1; !context.session.ring_doorbell(qp.qpn, qp.send.next); ++yields) {
-    context.session.wake_if_parked();
-    if (yields % kYieldsBeforeCheck == 0 && context.control.hung_up()) return false;
-    sched_yield();
-  }
-  return true;
-}
-
-/// REQUIRES: the queue's lock held. 0 or an errno value.
-int announce(Qp& qp, std::uint32_t first) {
-  const std::uint32_t end = qp.send.next;
-  if (first == end) return 0;
-  if (end - first <= kLongestVcbChain && collect(qp, first, end)) return 0;
-  return ring(qp) ? 0 : EIO;
 }
 
 }  // namespace

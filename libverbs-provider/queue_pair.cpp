@@ -6,6 +6,7 @@
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/qp_attributes.hpp"
 #include "libverbs-provider/queues.hpp"
+#include "libverbs-provider/work_requests.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -57,13 +58,27 @@ bool supported(ibv_qp_type type) {
   return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
 }
 
+/// What only ibv_create_qp_ex() can ask for. 0 or an errno value.
+int check_extensions(const ibv_qp_init_attr_ex& init) {
+  constexpr std::uint32_t kParts = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+                                   IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+                                   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  if (!supported(init.qp_type) || (init.comp_mask & ~kParts) != 0) return EOPNOTSUPP;
+  if ((init.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || init.pd == nullptr) return EINVAL;
+  if ((init.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && init.create_flags != 0)
+    return EOPNOTSUPP;
+  if ((init.comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) != 0 && init.max_tso_header != 0)
+    return EOPNOTSUPP;
+  if ((init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0) return 0;
+  return check_send_operations(init.qp_type, init.send_ops_flags);
+}
+
 /// 0 or an errno value.
-int create(Context& context, Qp& qp, const ibv_pd& pd, ibv_qp_init_attr& init) {
-  if (!supported(init.qp_type)) return EOPNOTSUPP;
+int create(Context& context, Qp& qp, const ibv_qp_init_attr_ex& init) {
   if (init.send_cq == nullptr || init.recv_cq == nullptr) return EINVAL;
   abi::CreateQpRequest request{};
   request.user_handle = user_handle_of(&qp);
-  request.pd = pd.handle;
+  request.pd = init.pd->handle;
   request.type = init.qp_type;
   request.send_cq = init.send_cq->handle;
   request.receive_cq = init.recv_cq->handle;
@@ -95,11 +110,11 @@ ibv_qp_cap capabilities(const Qp& qp) {
 }
 
 /// Which of these fields the library sets itself differs between its versions.
-void fill_public_part(Qp& qp, ibv_pd& pd, const ibv_qp_init_attr& init) {
+void fill_public_part(Qp& qp, ibv_context* context, const ibv_qp_init_attr_ex& init) {
   ibv_qp& base = qp.base.qp;
-  base.context = pd.context;
+  base.context = context;
   base.qp_context = init.qp_context;
-  base.pd = &pd;
+  base.pd = init.pd;
   base.send_cq = init.send_cq;
   base.recv_cq = init.recv_cq;
   base.srq = init.srq;
@@ -136,16 +151,35 @@ void reset(Qp& qp) {
 
 }  // namespace
 
-ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   Owned<Qp> qp(make<Qp>());
   if (qp == nullptr) return nullptr;
-  if (const int error = create(*to_context(pd->context), *qp, *pd, *init)) {
+  int error = check_extensions(*init);
+  if (error == 0) error = create(*to_context(context), *qp, *init);
+  if (error != 0) {
     errno = error;
     return nullptr;
   }
   init->cap = capabilities(*qp);
-  fill_public_part(*qp, *pd, *init);
+  fill_public_part(*qp, context, *init);
+  if ((init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) install_send_operations(*qp);
   return &qp.release()->base.qp;
+}
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  ibv_qp_init_attr_ex extended{};
+  extended.qp_context = init->qp_context;
+  extended.send_cq = init->send_cq;
+  extended.recv_cq = init->recv_cq;
+  extended.srq = init->srq;
+  extended.cap = init->cap;
+  extended.qp_type = init->qp_type;
+  extended.sq_sig_all = init->sq_sig_all;
+  extended.comp_mask = IBV_QP_INIT_ATTR_PD;
+  extended.pd = pd;
+  ibv_qp* qp = create_qp_ex(pd->context, &extended);
+  if (qp != nullptr) init->cap = extended.cap;
+  return qp;
 }
 
 int modify_qp(ibv_qp* ibv_qp, ibv_qp_attr* attr, int mask) {

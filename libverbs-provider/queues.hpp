@@ -68,6 +68,10 @@ struct Cq {
   std::uint32_t backlog_next = 0;
   std::uint32_t backlog_count = 0;
   std::uint32_t empty_polls = 0;
+  // Extended completion queues: what ibv_start_poll() and ibv_next_poll() came to.
+  bool single_threaded = false;  ///< the program keeps its threads apart itself
+  ibv_wc current{};
+  std::uint64_t current_timestamp = 0;
   std::uint32_t arm_serial = 0;
   std::uint32_t arm_kind = abi::kArmNone;
 };
@@ -98,6 +102,17 @@ struct ReceiveQueue {
   Array<std::uint64_t> wr_ids;           ///< by index & mask
 };
 
+/// What the ibv_wr_ calls are making, from ibv_wr_start() to ibv_wr_complete(). Guarded by the lock
+/// of the send queue, which is held for that time.
+struct OpenCommand {
+  abi::CommandHeader header{};
+  std::uint64_t wr_id = 0;
+  std::uint32_t first = 0;  ///< sequence number of the first one since ibv_wr_start()
+  int error = 0;            ///< errno value of what went wrong first
+  bool begun = false;       ///< `header` is of a command that is not in the queue yet
+  bool addressed = false;
+};
+
 struct Qp {
   abi34::VerbsQp base;
   Context* context = nullptr;
@@ -111,6 +126,7 @@ struct Qp {
   std::atomic<bool> flushing{false};
   SendQueue send;
   ReceiveQueue receive;
+  OpenCommand open;
 };
 
 /// Completions of a shared receive queue come in any order, so its elements carry the number of a

@@ -91,6 +91,11 @@ int Session::resize_cq(const RequestBody& body, Reply& reply) {
   Ring ring;
   const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
   if (const int error = allocate_ring(bytes, 0, reply, ring, out.new_segment)) return error;
+  // What was posted before this request completes before its room is looked at, if it can:
+  // programs expect to be refused for completions they have every reason to count on.
+  constexpr int kStepsOfACommand = 8;
+  for (int i = 0; entries < cq->engine.ring.entries() && i < kStepsOfACommand; ++i)
+    adapter_.worker.run([&](engine::Engine& engine) { engine.unpark(*engine_session_); });
   bool fits = false;
   adapter_.worker.run([&](engine::Engine&) {
     fits = cq->engine.ring.backlog() <= request.entries;

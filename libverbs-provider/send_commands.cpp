@@ -1,0 +1,59 @@
+#include "libverbs-provider/send_commands.hpp"
+
+#include <sched.h>
+
+#include <bit>
+#include <cerrno>
+
+#include "libverbs-provider/context.hpp"
+
+namespace softhca::provider {
+namespace {
+
+/// Longer chains go by doorbell: one announcement, and the buffers are left to others.
+constexpr std::uint32_t kLongestVcbChain = 4;
+/// While waiting for room in the doorbell ring: yields between two looks at the daemon.
+constexpr unsigned kYieldsBeforeCheck = 1024;
+
+std::size_t command_bytes(const std::byte* command) {
+  abi::CommandHeader header;
+  std::memcpy(&header, command, sizeof header);
+  return sizeof header + header.payload_bytes;
+}
+
+/// Hands the commands [first, end) over in VCBs; false when there are not enough free.
+bool collect(Qp& qp, std::uint32_t first, std::uint32_t end) {
+  Session& session = qp.context->session;
+  const std::uint64_t claimed = session.claim_vcbs(end - first);
+  if (claimed == 0) return false;
+  std::uint64_t left = claimed;
+  for (std::uint32_t sequence = first; sequence != end; ++sequence, left &= left - 1) {
+    const std::byte* command = slot_of(qp.send, sequence);
+    session.write_vcb(static_cast<unsigned>(std::countr_zero(left)), command,
+                      command_bytes(command));
+  }
+  session.hand_over(claimed);
+  return true;
+}
+
+/// Waits for room in the ring; false when the daemon is gone.
+bool ring(Qp& qp) {
+  Context& context = *qp.context;
+  for (unsigned yields = 1; !context.session.ring_doorbell(qp.qpn, qp.send.next); ++yields) {
+    context.session.wake_if_parked();
+    if (yields % kYieldsBeforeCheck == 0 && context.control.hung_up()) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+}  // namespace
+
+int announce(Qp& qp, std::uint32_t first) {
+  const std::uint32_t end = qp.send.next;
+  if (first == end) return 0;
+  if (end - first <= kLongestVcbChain && collect(qp, first, end)) return 0;
+  return ring(qp) ? 0 : EIO;
+}
+
+}  // namespace softhca::provider

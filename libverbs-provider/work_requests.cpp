@@ -1,0 +1,216 @@
+// A command begins with the call that names its opcode, is added to by the setters, and is put into
+// the send queue when the next one begins or all are complete. The first mistake is remembered
+// and told by ibv_wr_complete(), which then takes nothing.
+#include "libverbs-provider/work_requests.hpp"
+
+#include <cerrno>
+
+#include "libverbs-provider/context.hpp"
+#include "libverbs-provider/send_commands.hpp"
+
+namespace softhca::provider {
+namespace {
+
+Qp& from(ibv_qp_ex* qp) { return *to_qp(&qp->qp_base); }
+
+void fail(Qp& qp, int error) {
+  if (qp.open.error == 0) qp.open.error = error;
+}
+
+/// What has been begun is whole.
+void finish(Qp& qp) {
+  OpenCommand& open = qp.open;
+  if (!open.begun) return;
+  open.begun = false;
+  if (qp.type == IBV_QPT_UD && !open.addressed) fail(qp, EINVAL);
+  if (open.error == 0) append(qp, open.header, open.wr_id);
+}
+
+/// The header of a new command; what is written to it after a mistake is lost.
+abi::CommandHeader& begin(ibv_qp_ex* ex, ibv_wr_opcode opcode) {
+  Qp& qp = from(ex);
+  finish(qp);
+  if (!in(opcodes_of(qp.type), opcode)) fail(qp, EINVAL);
+  if (is_full(qp.send)) fail(qp, ENOMEM);
+  OpenCommand& open = qp.open;
+  open.begun = true;
+  open.addressed = false;
+  open.wr_id = ex->wr_id;
+  open.header = {};
+  open.header.opcode = static_cast<std::uint8_t>(opcode);
+  open.header.flags = command_flags(qp, ex->wr_flags & ~unsigned{IBV_SEND_INLINE});
+  return open.header;
+}
+
+void begin_remote(ibv_qp_ex* ex, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint64_t addr) {
+  abi::CommandHeader& header = begin(ex, opcode);
+  header.rkey = rkey;
+  header.remote_addr = addr;
+}
+
+void wr_rdma_read(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr) {
+  begin_remote(ex, IBV_WR_RDMA_READ, rkey, addr);
+}
+
+void wr_rdma_write(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr) {
+  begin_remote(ex, IBV_WR_RDMA_WRITE, rkey, addr);
+}
+
+void wr_rdma_write_imm(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, __be32 imm) {
+  begin_remote(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr);
+  from(ex).open.header.imm = imm;
+}
+
+void wr_atomic_cmp_swp(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, std::uint64_t compare,
+                       std::uint64_t swap) {
+  begin_remote(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr);
+  from(ex).open.header.compare_add = compare;
+  from(ex).open.header.swap = swap;
+}
+
+void wr_atomic_fetch_add(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, std::uint64_t add) {
+  begin_remote(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr);
+  from(ex).open.header.compare_add = add;
+}
+
+void wr_send(ibv_qp_ex* ex) { begin(ex, IBV_WR_SEND); }
+
+void wr_send_imm(ibv_qp_ex* ex, __be32 imm) { begin(ex, IBV_WR_SEND_WITH_IMM).imm = imm; }
+
+void wr_send_inv(ibv_qp_ex* ex, std::uint32_t rkey) { begin(ex, IBV_WR_SEND_WITH_INV).rkey = rkey; }
+
+void wr_set_ud_addr(ibv_qp_ex* ex, ibv_ah* ah, std::uint32_t remote_qpn, std::uint32_t qkey) {
+  OpenCommand& open = from(ex).open;
+  if (ah == nullptr) return;
+  open.addressed = true;
+  open.header.address_handle = ah->handle;
+  open.header.remote_qpn = remote_qpn;
+  open.header.remote_qkey = qkey;
+}
+
+/// Where `bytes` more of payload go, or null after a mistake.
+std::byte* extend(Qp& qp, std::size_t bytes, std::size_t most) {
+  OpenCommand& open = qp.open;
+  if (!open.begun || bytes > most - open.header.payload_bytes) fail(qp, EINVAL);
+  if (open.error != 0) return nullptr;
+  std::byte* at = next_payload(qp.send) + open.header.payload_bytes;
+  open.header.payload_bytes = static_cast<std::uint16_t>(open.header.payload_bytes + bytes);
+  return at;
+}
+
+/// Data and entries are given once for a command.
+bool has_payload(Qp& qp) {
+  if (qp.open.header.payload_bytes == 0) return false;
+  fail(qp, EINVAL);
+  return true;
+}
+
+void set_entry(Qp& qp, const ibv_sge& sge) {
+  const abi::ScatterGather entry{sge.addr, sge.length, sge.lkey};
+  std::byte* at = extend(qp, sizeof entry, qp.send.max_sge * sizeof entry);
+  if (at != nullptr) std::memcpy(at, &entry, sizeof entry);
+}
+
+void wr_set_sge_list(ibv_qp_ex* ex, std::size_t count, const ibv_sge* list) {
+  Qp& qp = from(ex);
+  if (has_payload(qp)) return;
+  qp.open.header.flags &= static_cast<std::uint8_t>(~abi::kCommandInline);
+  for (std::size_t i = 0; i < count; ++i) set_entry(qp, list[i]);
+}
+
+void wr_set_sge(ibv_qp_ex* ex, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
+  const ibv_sge sge{addr, length, lkey};
+  wr_set_sge_list(ex, 1, &sge);
+}
+
+void set_data(Qp& qp, const void* data, std::size_t bytes) {
+  if (!in(kPushOpcodes, qp.open.header.opcode)) fail(qp, EINVAL);
+  qp.open.header.flags |= abi::kCommandInline;
+  std::byte* at = extend(qp, bytes, qp.send.max_inline);
+  if (at != nullptr && bytes != 0) std::memcpy(at, data, bytes);
+}
+
+void wr_set_inline_data(ibv_qp_ex* ex, void* data, std::size_t bytes) {
+  if (!has_payload(from(ex))) set_data(from(ex), data, bytes);
+}
+
+void wr_set_inline_data_list(ibv_qp_ex* ex, std::size_t count, const ibv_data_buf* list) {
+  if (has_payload(from(ex))) return;
+  for (std::size_t i = 0; i < count; ++i) set_data(from(ex), list[i].addr, list[i].length);
+}
+
+void wr_start(ibv_qp_ex* ex) {
+  Qp& qp = from(ex);
+  qp.send.lock.lock();
+  qp.open.first = qp.send.next;
+  qp.open.begun = false;
+  qp.open.error = 0;
+  if (qp.context->control.lost())
+    qp.open.error = EIO;
+  else if (!may_post_send(qp.state.load(std::memory_order_acquire)))
+    qp.open.error = EINVAL;
+}
+
+int wr_complete(ibv_qp_ex* ex) {
+  Qp& qp = from(ex);
+  finish(qp);
+  int error = qp.open.error;
+  if (error != 0)
+    qp.send.next = qp.open.first;
+  else
+    error = announce(qp, qp.open.first);
+  qp.send.lock.unlock();
+  return error;
+}
+
+void wr_abort(ibv_qp_ex* ex) {
+  Qp& qp = from(ex);
+  qp.send.next = qp.open.first;
+  qp.send.lock.unlock();
+}
+
+constexpr struct {
+  std::uint64_t operation;
+  ibv_wr_opcode opcode;
+} kOperations[] = {
+    {IBV_QP_EX_WITH_RDMA_WRITE, IBV_WR_RDMA_WRITE},
+    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM},
+    {IBV_QP_EX_WITH_SEND, IBV_WR_SEND},
+    {IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_WR_SEND_WITH_IMM},
+    {IBV_QP_EX_WITH_RDMA_READ, IBV_WR_RDMA_READ},
+    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP},
+    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD},
+    {IBV_QP_EX_WITH_SEND_WITH_INV, IBV_WR_SEND_WITH_INV},
+};
+
+}  // namespace
+
+int check_send_operations(ibv_qp_type type, std::uint64_t operations) {
+  for (const auto& known : kOperations)
+    if (in(opcodes_of(type), known.opcode)) operations &= ~known.operation;
+  return operations == 0 ? 0 : EOPNOTSUPP;
+}
+
+/// All of them, whichever were asked for: one that is not possible is an error of its own.
+void install_send_operations(Qp& qp) {
+  ibv_qp_ex& ex = qp.base.qp_ex;
+  qp.base.comp_mask |= abi34::kQpIsExtended;
+  ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+  ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
+  ex.wr_rdma_read = wr_rdma_read;
+  ex.wr_rdma_write = wr_rdma_write;
+  ex.wr_rdma_write_imm = wr_rdma_write_imm;
+  ex.wr_send = wr_send;
+  ex.wr_send_imm = wr_send_imm;
+  ex.wr_send_inv = wr_send_inv;
+  ex.wr_set_ud_addr = wr_set_ud_addr;
+  ex.wr_set_inline_data = wr_set_inline_data;
+  ex.wr_set_inline_data_list = wr_set_inline_data_list;
+  ex.wr_set_sge = wr_set_sge;
+  ex.wr_set_sge_list = wr_set_sge_list;
+  ex.wr_start = wr_start;
+  ex.wr_complete = wr_complete;
+  ex.wr_abort = wr_abort;
+}
+
+}  // namespace softhca::provider

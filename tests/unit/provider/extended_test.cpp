@@ -1,0 +1,282 @@
+// Extended completion queues and queue pairs, parent domains.
+#include <bit>
+#include <ctime>
+
+#include "tests/unit/provider/device_fixture.hpp"
+
+namespace softhca::provider::test {
+namespace {
+
+class Extended : public DeviceTest {
+ protected:
+  void TearDown() override {
+    if (qp_ != nullptr) {
+      EXPECT_EQ(ibv_destroy_qp(base()), 0);
+    }
+    if (cq_ != nullptr) {
+      EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq_)), 0);
+    }
+    DeviceTest::TearDown();
+  }
+
+  static constexpr std::uint64_t kAllFields = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
+                                              IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                                              IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+  ibv_cq_ex* make_cq_ex(std::uint64_t fields = kAllFields, std::uint32_t flags = 0) {
+    ibv_cq_init_attr_ex init{};
+    init.cqe = 8;
+    init.wc_flags = fields;
+    init.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    init.flags = flags;
+    errno = 0;
+    return ibv_create_cq_ex(context_, &init);
+  }
+
+  ibv_qp_init_attr_ex init_of(ibv_qp_type type, std::uint64_t operations) {
+    if (cq_ == nullptr) cq_ = make_cq_ex();
+    ibv_qp_init_attr_ex init{};
+    init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq_);
+    init.cap = {8, 8, 4, 4, 64};
+    init.qp_type = type;
+    init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    init.pd = pd_;
+    init.send_ops_flags = operations;
+    return init;
+  }
+  void use(ibv_qp_type type, std::uint64_t operations = IBV_QP_EX_WITH_SEND) {
+    auto init = init_of(type, operations);
+    ibv_qp* const qp = ibv_create_qp_ex(context_, &init);
+    ASSERT_NE(qp, nullptr) << errno;
+    qp_ = ibv_qp_to_qp_ex(qp);
+    ASSERT_NE(qp_, nullptr);
+    move(qp, IBV_QPS_RTS);
+  }
+  ibv_qp* base() { return &qp_->qp_base; }
+  abi::CommandHeader command(std::uint32_t sequence) { return fake(base()).command(sequence); }
+
+  ibv_cq_ex* cq_ = nullptr;
+  ibv_qp_ex* qp_ = nullptr;
+};
+
+TEST_F(Extended, CommandsAreThoseOfPostSend) {
+  use(IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                      IBV_QP_EX_WITH_SEND_WITH_INV);
+  ibv_wr_start(qp_);
+  qp_->wr_id = 77;
+  qp_->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
+  ibv_wr_rdma_write_imm(qp_, 99, 0xabcdef00, 0x11223344);
+  ibv_wr_set_sge(qp_, 7, 0x1000, 100);
+  qp_->wr_flags = 0;
+  ibv_wr_atomic_cmp_swp(qp_, 5, 0x8000, 11, 22);
+  const ibv_sge list[] = {{0x2000, 4, 8}, {0x3000, 4, 9}};
+  ibv_wr_set_sge_list(qp_, 2, list);
+  ibv_wr_send_inv(qp_, 4711);
+  char hello[] = "hello, world";
+  const ibv_data_buf data[] = {{hello, 7}, {hello + 7, 5}};
+  ibv_wr_set_inline_data_list(qp_, 2, data);
+  ASSERT_EQ(ibv_wr_complete(qp_), 0);
+
+  const abi::CommandHeader write = command(0);
+  EXPECT_EQ(write.opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+  EXPECT_EQ(write.flags, abi::kCommandSignaled | abi::kCommandFence);
+  EXPECT_EQ(write.rkey, 99u);
+  EXPECT_EQ(write.remote_addr, 0xabcdef00u);
+  EXPECT_EQ(write.imm, 0x11223344u);
+  EXPECT_EQ(write.payload_bytes, 16);
+  const abi::CommandHeader atomic = command(1);
+  EXPECT_EQ(atomic.sequence, 1u);
+  EXPECT_EQ(atomic.compare_add, 11u);
+  EXPECT_EQ(atomic.swap, 22u);
+  EXPECT_EQ(atomic.payload_bytes, 32);
+  const abi::CommandHeader send = command(2);
+  EXPECT_EQ(send.rkey, 4711u);
+  EXPECT_EQ(send.flags, abi::kCommandInline);
+  EXPECT_EQ(send.payload_bytes, 12);
+  EXPECT_EQ(std::memcmp(fake(base()).payload(2), "hello, world", 12), 0);
+  EXPECT_EQ(std::popcount(session().handed_over()), 3);
+
+  complete(ibv_cq_ex_to_cq(cq_), base(), 0);
+  ibv_poll_cq_attr attr{};
+  ASSERT_EQ(ibv_start_poll(cq_, &attr), 0);
+  EXPECT_EQ(cq_->wr_id, 77u);
+  ibv_end_poll(cq_);
+}
+
+TEST_F(Extended, AMistakeOrAbortTakesNothing) {
+  use(IBV_QPT_RC);
+  const auto mistakes = {
+      +[](ibv_qp_ex* qp) { ibv_wr_set_sge(qp, 1, 2, 3); },  // before any operation
+      +[](ibv_qp_ex* qp) {
+        ibv_wr_send(qp);
+        const ibv_sge list[5] = {};  // max_send_sge is 4
+        ibv_wr_set_sge_list(qp, 5, list);
+      },
+      +[](ibv_qp_ex* qp) {
+        char data[65];
+        ibv_wr_send(qp);
+        ibv_wr_set_inline_data(qp, data, 65);
+      },
+      +[](ibv_qp_ex* qp) {
+        char data[8];
+        ibv_wr_rdma_read(qp, 1, 2);
+        ibv_wr_set_inline_data(qp, data, 8);
+      },
+      +[](ibv_qp_ex* qp) {
+        ibv_wr_send(qp);
+        ibv_wr_set_sge(qp, 1, 2, 3);
+        ibv_wr_set_sge(qp, 1, 2, 3);
+      }};
+  for (const auto& mistake : mistakes) {
+    ibv_wr_start(qp_);
+    mistake(qp_);
+    ibv_wr_send(qp_);
+    EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);
+  }
+  ibv_wr_start(qp_);
+  for (int i = 0; i < 9; ++i) ibv_wr_send(qp_);  // max_send_wr is 8
+  EXPECT_EQ(ibv_wr_complete(qp_), ENOMEM);
+  ibv_wr_start(qp_);
+  ibv_wr_send(qp_);
+  ibv_wr_send(qp_);
+  ibv_wr_abort(qp_);
+  EXPECT_EQ(session().handed_over(), 0u);
+
+  move(base(), IBV_QPS_RESET);
+  ibv_wr_start(qp_);
+  ibv_wr_send(qp_);
+  EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);
+  move(base(), IBV_QPS_RTS);
+  ibv_wr_start(qp_);
+  for (int i = 0; i < 8; ++i) ibv_wr_send(qp_);
+  EXPECT_EQ(ibv_wr_complete(qp_), 0);  // all places are still free
+  EXPECT_EQ(command(0).sequence, 0u);
+}
+
+TEST_F(Extended, ADatagramNeedsAnAddress) {
+  use(IBV_QPT_UD);
+  ibv_wr_start(qp_);
+  ibv_wr_send(qp_);
+  EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);
+  ibv_ah_attr attr{};
+  ibv_ah* ah = ibv_create_ah(pd_, &attr);
+  ibv_wr_start(qp_);
+  ibv_wr_send(qp_);
+  ibv_wr_set_ud_addr(qp_, ah, 0x123456, 0x80010000);
+  EXPECT_EQ(ibv_wr_complete(qp_), 0);
+  EXPECT_EQ(command(0).address_handle, ah->handle);
+  EXPECT_EQ(command(0).remote_qpn, 0x123456u);
+  EXPECT_EQ(command(0).remote_qkey, 0x80010000u);
+  EXPECT_EQ(ibv_destroy_ah(ah), 0);
+}
+
+TEST_F(Extended, WhatIsNotPossibleIsRefused) {
+  const struct {
+    ibv_qp_type type;
+    std::uint64_t operations;
+  } cases[] = {{IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE},
+               {IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_READ},
+               {IBV_QPT_RC, IBV_QP_EX_WITH_TSO},
+               {IBV_QPT_RC, 1ull << 40}};
+  for (const auto& refused : cases) {
+    auto init = init_of(refused.type, refused.operations);
+    errno = 0;
+    EXPECT_EQ(ibv_create_qp_ex(context_, &init), nullptr) << refused.operations;
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }
+  auto init = init_of(IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
+  init.pd = nullptr;
+  EXPECT_EQ(ibv_create_qp_ex(context_, &init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  for (const ibv_create_cq_wc_flags fields : {IBV_WC_EX_WITH_TM_INFO, IBV_WC_EX_WITH_CVLAN}) {
+    EXPECT_EQ(make_cq_ex(fields), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  }
+  EXPECT_EQ(make_cq_ex(0, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  ibv_cq* const plain = make_cq();
+  ibv_qp* const qp = make_qp(plain);
+  EXPECT_EQ(ibv_qp_to_qp_ex(qp), nullptr);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(plain), 0);
+}
+
+TEST_F(Extended, FieldsAreReadOneByOne) {
+  use(IBV_QPT_UD);
+  ibv_poll_cq_attr attr{};
+  EXPECT_EQ(ibv_start_poll(cq_, &attr), ENOENT);
+  attr.comp_mask = 1;
+  EXPECT_EQ(ibv_start_poll(cq_, &attr), EINVAL);
+  attr.comp_mask = 0;
+
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const auto stamp =
+      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<unsigned>(now.tv_nsec);
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    ibv_recv_wr wr{};
+    wr.wr_id = 50 + i;
+    ibv_recv_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_recv(base(), &wr, &bad), 0);
+    abi::CompletionElement element{};
+    element.qpn = qp_->qp_base.qp_num;
+    element.index = static_cast<std::uint32_t>(i);
+    element.byte_len = 140;
+    element.imm = 0x01020304;
+    element.timestamp = stamp;
+    element.opcode = IBV_WC_RECV;
+    element.flags = abi::kCompletionGrh | abi::kCompletionWithImm;
+    element.is_receive = 1;
+    fake(ibv_cq_ex_to_cq(cq_)).push(&element, 0xabcdef);
+  }
+  ASSERT_EQ(ibv_start_poll(cq_, &attr), 0);
+  EXPECT_EQ(cq_->wr_id, 50u);
+  EXPECT_EQ(cq_->status, IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_wc_read_opcode(cq_), IBV_WC_RECV);
+  EXPECT_EQ(ibv_wc_read_byte_len(cq_), 140u);
+  EXPECT_EQ(ibv_wc_read_imm_data(cq_), 0x01020304u);
+  EXPECT_EQ(ibv_wc_read_qp_num(cq_), qp_->qp_base.qp_num);
+  EXPECT_EQ(ibv_wc_read_src_qp(cq_), 0xabcdefu);
+  EXPECT_EQ(ibv_wc_read_wc_flags(cq_), unsigned{IBV_WC_GRH | IBV_WC_WITH_IMM});
+  EXPECT_EQ(ibv_wc_read_sl(cq_), 9);
+  EXPECT_EQ(ibv_wc_read_completion_ts(cq_), stamp);
+  // Of the day: some time after 2020, whatever the machine's clock says of now.
+  EXPECT_GT(ibv_wc_read_completion_wallclock_ns(cq_), 1'577'836'800'000'000'000u);
+  ASSERT_EQ(ibv_next_poll(cq_), 0);
+  EXPECT_EQ(cq_->wr_id, 51u);
+  EXPECT_EQ(ibv_next_poll(cq_), ENOENT);
+  ibv_end_poll(cq_);
+  EXPECT_EQ(fake(ibv_cq_ex_to_cq(cq_)).header().consumer.load(), 2u);
+
+  ibv_values_ex values{};
+  values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+  ASSERT_EQ(ibv_query_rt_values_ex(context_, &values), 0);
+  EXPECT_GE(static_cast<std::uint64_t>(values.raw_clock.tv_nsec), stamp);
+}
+
+TEST_F(Extended, AParentDomainStandsForItsProtectionDomain) {
+  ibv_td_init_attr td_init{};
+  ibv_td* td = ibv_alloc_td(context_, &td_init);
+  ASSERT_NE(td, nullptr);
+  ibv_parent_domain_init_attr init{};
+  EXPECT_EQ(ibv_alloc_parent_domain(context_, &init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  init.pd = pd_;
+  init.td = td;
+  init.comp_mask = 1u << 30;
+  EXPECT_EQ(ibv_alloc_parent_domain(context_, &init), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  init.comp_mask = 0;
+  ibv_pd* parent = ibv_alloc_parent_domain(context_, &init);
+  ASSERT_NE(parent, nullptr);
+  EXPECT_EQ(parent->handle, pd_->handle);
+  EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
+  EXPECT_EQ(ibv_dealloc_td(td), EBUSY);
+  const std::size_t before = daemon().count(abi::Operation::kDeallocPd);
+  EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+  EXPECT_EQ(daemon().count(abi::Operation::kDeallocPd), before);
+  EXPECT_EQ(ibv_dealloc_td(td), 0);
+}
+
+}  // namespace
+}  // namespace softhca::provider::test
