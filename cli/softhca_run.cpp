@@ -33,7 +33,8 @@ Runs PROGRAM, which may be any that uses libibverbs, with the RDMA device of a s
   -h, --help             this text
 
 Set for PROGRAM: SYSFS_PATH, SOFTHCA_SYSFS, SOFTHCA_TENANT, SOFTHCA_RUNTIME_DIR, and put in front
-of what they hold: LD_PRELOAD, IBV_DRIVERS, RDMAV_DRIVERS.
+of what they hold: LD_PRELOAD, IBV_DRIVERS, RDMAV_DRIVERS; LD_LIBRARY_PATH where softhca is in a
+folder with a space in its name.
 Exit code: PROGRAM's; 125 if softhca-run fails, 126 if PROGRAM cannot be run, 127 if it is not found.
 
 Example: softhca-run --tenant a ibv_devinfo
@@ -98,9 +99,14 @@ std::string in_front_of(const char* name, const std::string& value) {
 
 void set_environment(const std::filesystem::path& runtime_directory, const std::string& tenant,
                      const Libraries& libraries) {
-  const std::string preload = libraries.preload.string();
-  if (preload.find_first_of(" :") != std::string::npos) {
-    fail("the dynamic linker cannot preload " + preload + ": its path has a space or colon in it");
+  std::string preload = libraries.preload.string();
+  if (preload.find_first_of(":;") != std::string::npos)
+    fail("the dynamic linker cannot preload " + preload + ": its path has a colon or semicolon");
+  if (preload.find(' ') != std::string::npos) {
+    // A space ends a name in LD_PRELOAD, but not a folder in LD_LIBRARY_PATH (ld.so(8)).
+    set("LD_LIBRARY_PATH",
+        in_front_of("LD_LIBRARY_PATH", libraries.preload.parent_path().string()));
+    preload = libraries.preload.filename();
   }
   const std::string tree = (runtime_directory / tenant / "sysfs").string();
   set("SYSFS_PATH", tree);

@@ -72,6 +72,11 @@ int serve(const resource::Config& config, const std::string& file) {
                                .tenants = adapter.tenants,
                                .tenants_changing = adapter.tenants_changing};
   auto exporter = metrics::Exporter::start(config.metrics.address, source);
+  if (!exporter && !config.metrics.chosen) {
+    // The default address is one for the whole machine, where several users may each have a daemon.
+    spdlog::warn("no metrics: {}", exporter.error().message);
+    exporter = metrics::Exporter::start("", source);
+  }
   if (!exporter) return fail(exporter.error(), kExitSetup);
 
   control::Server server(adapter);

@@ -40,6 +40,7 @@ struct DaemonConfig {
 
 struct MetricsConfig {
   std::string address = "127.0.0.1:9465";  ///< host:port to listen on; empty: no endpoint
+  bool chosen = false;                     ///< by the file: the daemon does not start without it
 
   bool operator==(const MetricsConfig&) const = default;
 };

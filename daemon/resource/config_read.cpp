@@ -100,7 +100,7 @@ void read_metrics(const Value& value, Problems& problems, MetricsConfig& config)
   std::string address = config.address;
   reader.string("address", address);
   if (address.empty() || is_listen_address(address))
-    config.address = address;
+    config.address = address, config.chosen = reader.find("address") != nullptr;
   else
     reader.complain("address",
                     "must be like \"127.0.0.1:9465\" or \"[::1]:9465\", or \"\" for no endpoint");

@@ -96,6 +96,21 @@ TEST_F(Run, SetsTheEnvironment) {
   EXPECT_TRUE(contains(outcome.output, "/libsofthca\n"));
 }
 
+TEST_F(Run, WorksFromAFolderWithASpaceInItsName) {
+  add_tenant("red");
+  const fs::path there = root_ / "my copy";
+  const fs::path built = fs::path(SOFTHCA_RUN).parent_path().parent_path();
+  fs::create_directories(there / "libverbs-provider/preload");
+  fs::create_directories(there / "cli");
+  for (const char* file : {"cli/softhca-run", "libverbs-provider/libsofthca-rdmav34.so",
+                           "libverbs-provider/preload/libsofthca-preload.so"}) {
+    fs::copy_file(built / file, there / file);
+  }
+  const Outcome outcome = shell("'" + (there / "cli/softhca-run").string() + "' --runtime-dir " +
+                                root_.string() + " grep -l libsofthca-preload /proc/self/maps");
+  EXPECT_EQ(outcome.output, "/proc/self/maps\n");
+}
+
 TEST_F(Run, PutsItselfInFrontOfWhatWasThere) {
   add_tenant("red");
   ::setenv("IBV_DRIVERS", "mine", 1);
