@@ -1,0 +1,174 @@
+// Every state that a few VCBs of two tenants, one of them with two levels, can bring a pool of
+// three PCBs into, breadth first: no PCB and no VCB is in two places, what is free is free, and who
+// is below its guarantee gets one.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+#include <set>
+#include <vector>
+
+#include "daemon/collect/collect_controller.hpp"
+
+namespace softhca::collect {
+namespace {
+
+constexpr std::uint32_t kPcbs = 3;
+constexpr std::uint32_t kVcbs = 5;
+
+struct Amounts {
+  std::uint32_t guarantee;               ///< of the first tenant, which has no levels
+  std::array<std::uint32_t, 3> divided;  ///< total of the second tenant, and of its levels
+  bool shared;                           ///< all may draw on the shared rest
+};
+
+class State {
+ public:
+  explicit State(const Amounts& setup) {
+    const auto tenant = [&](std::uint16_t id, std::uint32_t guarantee, GroupId parent = kNoGroup) {
+      const auto added = pool.add_group({TenantId(id), guarantee, setup.shared, parent});
+      EXPECT_TRUE(added);
+      return *added;
+    };
+    const GroupId plain = tenant(0, setup.guarantee);
+    const GroupId divided = tenant(1, setup.divided[0]);
+    groups = {plain, tenant(1, setup.divided[1], divided), tenant(1, setup.divided[2], divided)};
+    // VCBs of the plain tenant, and of both levels.
+    for (std::uint32_t v = 0; v < kVcbs; ++v)
+      EXPECT_TRUE(functions.assign(VcbId(v), 1, TenantId(v < 2 ? 0 : 1), group_of(v)));
+  }
+
+  GroupId group_of(std::uint32_t vcb) const { return groups[vcb < 2 ? 0 : vcb < 4 ? 1 : 2]; }
+
+  /// Where each PCB is: 0 free, 1 + VCB, or 100 + group that has it kicked.
+  std::array<std::uint32_t, kPcbs> key() const {
+    std::array<std::uint32_t, kPcbs> places{};
+    for (std::uint32_t p = 0; p < kPcbs; ++p) {
+      const PcbState& s = pool.state(PcbId(p));
+      if (s.use == PcbUse::kFree) continue;
+      places[p] = s.vcb != kNoVcb ? 1 + s.vcb.value : 100u + s.group.value;
+    }
+    return places;
+  }
+
+  void check() const {
+    std::uint32_t in_use = 0;
+    for (std::uint32_t p = 0; p < kPcbs; ++p) {
+      const PcbState& s = pool.state(PcbId(p));
+      in_use += s.use != PcbUse::kFree;
+      if (s.vcb != kNoVcb && s.use != PcbUse::kFree) {
+        ASSERT_EQ(functions[s.vcb].pcb, PcbId(p)) << "a VCB that knows nothing of its PCB";
+        ASSERT_EQ(s.group, group_of(s.vcb.value));
+      }
+    }
+    std::set<std::uint32_t> bound;
+    for (std::uint32_t v = 0; v < kVcbs; ++v) {
+      const PcbId pcb = functions[VcbId(v)].pcb;
+      if (pcb == kNoPcb) continue;
+      ASSERT_TRUE(bound.insert(pcb.value).second) << "a PCB with two VCBs";
+      ASSERT_EQ(pool.state(pcb).vcb, VcbId(v));
+    }
+    ASSERT_EQ(pool.quota().free(), kPcbs - in_use);
+    for (const GroupId id : groups) {
+      std::uint32_t held = 0;
+      for (std::uint32_t p = 0; p < kPcbs; ++p)
+        held += pool.state(PcbId(p)).use != PcbUse::kFree && pool.state(PcbId(p)).group == id;
+      ASSERT_EQ(pool.group(id).pcbs.in_use.value(), held);
+      if (pool.group(id).pcbs.below_guarantee()) {
+        ASSERT_GT(pool.quota().free(), 0u);
+      }
+    }
+  }
+
+  // The controller refers to the pool and table of this state.
+  CollectController controller() { return {pool, functions}; }
+
+  PcbPool pool{{.pcbs = kPcbs, .dedicated = 0, .max_groups = 4}};
+  FunctionTable functions{kVcbs};
+  std::array<GroupId, 3> groups{};
+};
+
+/// Breadth first over begin, unbind (the command is kicked), discard, free and abandon.
+class Search {
+ public:
+  explicit Search(const Amounts& setup) { reach(State(setup)); }
+
+  void run() {
+    while (!todo_.empty() && !testing::Test::HasFatalFailure()) {
+      const State from = todo_.front();
+      todo_.pop_front();
+      for (std::uint32_t v = 0; v < kVcbs; ++v) begin(from, VcbId(v));
+      for (std::uint32_t p = 0; p < kPcbs; ++p) end(from, PcbId(p));
+      for (const auto& [first, count] : {std::pair(0u, 2u), {2u, 2u}, {4u, 1u}}) {
+        State s = from;
+        s.controller().abandon(VcbId(first), count);
+        for (std::uint32_t v = first; v < first + count; ++v)
+          ASSERT_EQ(s.functions[VcbId(v)].pcb, kNoPcb);
+        reach(s);
+      }
+    }
+  }
+  std::size_t states() const { return seen_.size(); }
+
+ private:
+  void reach(const State& state) {
+    if (!seen_.insert(state.key()).second) return;
+    state.check();
+    todo_.push_back(state);
+  }
+
+  void begin(const State& from, VcbId vcb) {
+    State s = from;
+    const PcbId before = from.functions[vcb].pcb;
+    const GroupId group = from.group_of(vcb.value);
+    const auto pcb = s.controller().begin(vcb);
+    if (before != kNoPcb) {
+      ASSERT_EQ(pcb, before);
+      ASSERT_EQ(s.key(), from.key());
+    } else if (!pcb) {
+      ASSERT_FALSE(from.pool.group(group).pcbs.below_guarantee());
+      ASSERT_EQ(s.key(), from.key());
+    } else {
+      ASSERT_EQ(from.pool.state(*pcb).use, PcbUse::kFree);
+      ASSERT_EQ(s.pool.state(*pcb).scoreboard.bits(), 0u);
+    }
+    reach(s);
+  }
+
+  void end(const State& from, PcbId pcb) {
+    const PcbState& is = from.pool.state(pcb);
+    if (is.use == PcbUse::kFree) return;
+    if (is.vcb == kNoVcb) {
+      State s = from;
+      s.pool.free(pcb);
+      return reach(s);
+    }
+    State kicked = from;
+    kicked.controller().unbind(pcb);
+    ASSERT_EQ(kicked.functions[is.vcb].pcb, kNoPcb);
+    reach(kicked);
+    State dropped = from;
+    dropped.controller().discard(pcb);
+    ASSERT_EQ(dropped.functions[is.vcb].pcb, kNoPcb);
+    reach(dropped);
+  }
+
+  std::set<std::array<std::uint32_t, kPcbs>> seen_;
+  std::deque<State> todo_;
+};
+
+TEST(CollectStates, EveryReachableStateKeepsBindingsAndGuarantees) {
+  for (const Amounts& setup : {Amounts{0, {0, 0, 0}, true},
+                               {1, {1, 1, 0}, true},
+                               {1, {2, 1, 1}, false},
+                               {1, {2, 1, 0}, true},
+                               {0, {3, 1, 1}, true}}) {
+    Search search(setup);
+    search.run();
+    ASSERT_FALSE(HasFatalFailure());
+    EXPECT_GT(search.states(), 50u);
+  }
+}
+
+}  // namespace
+}  // namespace softhca::collect
