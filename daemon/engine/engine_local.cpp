@@ -99,9 +99,15 @@ Engine::LocalStep Engine::step_local(QueuePair& qp, std::uint32_t& budget) {
 QueuePair* Engine::local_peer(const QueuePair& qp) const {
   QueuePair* peer = find(qp.destination);
   if (peer == nullptr || peer->type != qp.type || !may_receive(peer->state) ||
-      peer->error_pending || peer->destination != qp.qpn ||
-      peer->route.path.destination != qp.route.path.source ||
-      peer->route.path.source != qp.route.path.destination)
+      peer->error_pending || peer->destination != qp.qpn)
+    return nullptr;
+  const AddressPath& here = qp.route.path;
+  const AddressPath& there = peer->route.path;
+  if (there.destination != here.source &&
+      !qp.tenant->goes_by(here.source, there.destination, here.port))
+    return nullptr;
+  if (there.source != here.destination &&
+      !peer->tenant->goes_by(there.source, here.destination, there.port))
     return nullptr;
   return peer;
 }
@@ -327,7 +333,7 @@ void Engine::deliver_datagram(QueuePair& qp, const Request& request, const Addre
   auto& counters = qp.tenant->counters;
   Verdict verdict = Verdict::kOk;
   if (peer == nullptr || peer->type != QpType::kUd || !may_receive(peer->state) ||
-      peer->error_pending || !has_address(*peer->tenant, path.destination)) {
+      peer->error_pending || !peer->tenant->has_address(path.destination)) {
     counters.transport[static_cast<std::size_t>(transport::Count::kBadState)].add();
   } else if (peer->qkey != qkey) {
     peer->tenant->counters.transport[static_cast<std::size_t>(transport::Count::kBadQkey)].add();

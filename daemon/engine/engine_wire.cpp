@@ -88,21 +88,25 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
   // Full and limited members of the default partition (IBA 10.9.3).
   if ((parsed.headers.pkey & 0x7fff) != 0x7fff) return drop(FrameDrop::kPartitionKey);
   if (qp->type == QpType::kUd) {
-    if (!has_address(*qp->tenant, parsed.destination, binding.id))
+    if (!qp->tenant->has_address(parsed.destination, binding.id))
       return drop(FrameDrop::kUnknownAddress);
-  } else if (qp->local || (may_receive(qp->state) && (qp->route.path.port != binding.id ||
-                                                      !is_from_peer(parsed, qp->route)))) {
+  } else if (qp->local || (may_receive(qp->state) &&
+                           (qp->route.path.port != binding.id || !is_for(*qp, parsed)))) {
     return drop(FrameDrop::kForeignPeer);
   }
   receive_packet(*qp, parsed);
 }
 
-/// Has the tenant this address, on `port` if one is named?
-bool Engine::has_address(const Tenant& tenant, const Gid& gid, std::optional<PortId> port) const {
-  for (const auto* list : {&tenant.addresses, &tenant.former_addresses})
-    for (const Tenant::Address& address : *list)
-      if (address.gid == gid && (!port || address.port == port)) return true;
-  return false;
+/// Comes it from the peer of an RC or UC queue pair? Answers then come from the address that the
+/// peer names.
+bool Engine::is_for(QueuePair& qp, const wire::ParsedFrame& frame) {
+  AddressPath& path = qp.route.path;
+  if (frame.source != path.destination) return false;
+  if (frame.destination == path.source) return true;
+  if (!qp.tenant->goes_by(path.source, frame.destination, path.port)) return false;
+  path.source = frame.destination;
+  qp.route.invalidate();
+  return true;
 }
 
 /// A packet for a queue pair that is gone, which may be one that was executed: its acknowledgement

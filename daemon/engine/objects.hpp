@@ -2,6 +2,7 @@
 // them; once installed, only the engine thread touches their mutable parts until they are removed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -67,6 +68,23 @@ struct Tenant {
   std::vector<Address> addresses;  ///< the GID table, by index
   /// Not in the table any more, and kept by queue pairs and address handles made before.
   std::vector<Address> former_addresses;
+  /// Is it one of either, on `port` if one is named?
+  bool has_address(const Gid& gid, std::optional<PortId> port = {}) const {
+    return is_in(addresses, gid, port) || is_in(former_addresses, gid, port);
+  }
+  /// May a peer name `named` to reach a queue pair whose address is `used`? Only that one; but when
+  /// it is since a change of addresses that the two differ, either: a program tells its peer the
+  /// address that it reads, connects by the index it has read, and the change may come between.
+  bool goes_by(const Gid& used, const Gid& named, std::optional<PortId> port) const {
+    return used == named ||
+           ((is_in(former_addresses, used, port) || is_in(former_addresses, named, port)) &&
+            has_address(named, port));
+  }
+  static bool is_in(const std::vector<Address>& list, const Gid& gid, std::optional<PortId> port) {
+    return std::any_of(list.begin(), list.end(), [&](const Address& address) {
+      return address.gid == gid && (!port || address.port == port);
+    });
+  }
   bool leaving = false;            ///< removed: no new sessions; written by the control thread
   bool lends = false;              ///< guarantees that it leaves idle (A10)
   receive::Policy receive_policy;  ///< of its shared receive queues
