@@ -116,6 +116,7 @@ class Session {
   struct Qp {
     explicit Qp(std::uint32_t send_entries) : engine(send_entries) {}
     Charge charge;
+    Charge reads;  ///< bytes to remember those of its peer by
     engine::QueuePair engine;
     abi::CreateQpRequest request{};
     Ring ring;  ///< both rings

@@ -1,5 +1,6 @@
 // modify_qp: the attributes are checked as a whole, then stored, then the engine changes state.
 #include <cerrno>
+#include <utility>
 
 #include "daemon/control/session.hpp"
 
@@ -36,6 +37,13 @@ int Session::modify_qp(const RequestBody& body, Reply&) {
   if ((a.mask & attr::kAv) != 0)
     if (const int error = path_of(a.av, path.emplace())) return error;
 
+  Charge reads;
+  if ((a.mask & attr::kMaxDestRdAtomic) != 0 && qp.engine.type == QpType::kRc) {
+    const std::size_t bytes = transport::Responder::memory_for(a.max_dest_rd_atomic);
+    reads = take(Kind::kQueueBytes, bytes);
+    if (!reads) return ENOMEM;
+  }
+
   // Checked and changed in one task: the engine itself moves queue pairs to the error state.
   int error = 0;
   adapter_.worker.run([&](engine::Engine& engine) {
@@ -51,6 +59,7 @@ int Session::modify_qp(const RequestBody& body, Reply&) {
     store_attributes(qp, a);
     change_state(engine, qp, from, to, a);
   });
+  if (error == 0 && reads) qp.reads = std::move(reads);
   return error;
 }
 
@@ -120,6 +129,7 @@ void Session::change_state(engine::Engine& engine, Qp& qp, QpState from, QpState
     case QpState::kReset:
       engine.reset(e);
       qp.attributes = {};
+      qp.reads = {};
       break;
     case QpState::kInit:
       e.state = QpState::kInit;

@@ -23,7 +23,10 @@ void Engine::apply_attributes(QueuePair& qp) {
     qp.route.udp_source_port = wire::source_port(qp.route.path.flow_label, qp.qpn, qp.destination);
   }
   qp.requester.configure(qp.rc);
-  qp.responder.configure(qp.rc);
+  // Between queue pairs of one daemon nothing is repeated, so nothing is remembered.
+  transport::RcAttributes rc = qp.rc;
+  if (qp.type != QpType::kRc || qp.local) rc.max_dest_rd_atomic = 0;
+  qp.responder.configure(rc);
   const transport::UcAttributes uc{
       .mtu = qp.rc.mtu, .destination = qp.destination, .pkey = qp.rc.pkey};
   qp.uc_requester.configure(uc);
@@ -137,6 +140,7 @@ void Engine::reset(QueuePair& qp) {
   qp.requester.reset(Psn());
   qp.uc_requester.reset(Psn());
   qp.responder.reset(Psn());
+  qp.responder.release();
   qp.uc_responder.reset(Psn());
   qp.ud_responder.reset();
   while (!qp.queue.empty()) qp.queue.pop();

@@ -18,6 +18,16 @@ void Responder::configure(const RcAttributes& attributes) {
   mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.mtu));
 }
 
+std::size_t Responder::memory_for(std::uint8_t max_dest_rd_atomic) {
+  return max_dest_rd_atomic * sizeof(Resource);
+}
+
+void Responder::release() {
+  forget_debts();
+  resources_.reset();
+  resource_count_ = oldest_resource_ = 0;
+}
+
 void Responder::reset(Psn rq_psn) {
   expected_ = rq_psn;
   sequence_ = Psn();

@@ -29,6 +29,10 @@ class Responder {
  public:
   /// Set-up time: allocates the remembered reads and atomics (max_dest_rd_atomic).
   void configure(const RcAttributes& attributes);
+  /// What that takes, in bytes.
+  static std::size_t memory_for(std::uint8_t max_dest_rd_atomic);
+  /// Gives it back; configure() and reset() come before the next packet.
+  void release();
   /// Forgets everything without completing it; the next new packet must have PSN `rq_psn`.
   void reset(Psn rq_psn);
 

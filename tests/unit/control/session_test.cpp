@@ -148,6 +148,44 @@ TEST_F(SessionTest, QueuePairGoesThroughItsStates) {
   EXPECT_EQ(modify(qp.qpn, {.mask = attr::kState, .qp_state = 0}), 0);
 }
 
+TEST_F(SessionTest, MemoryToRepeatReadsIsCountedAsAskedFor) {
+  namespace attr = engine::attr;
+  abi::CreateQpReply qp{};
+  ASSERT_EQ(client.ask(Operation::kCreateQp, qp_request(), &qp), 0);
+  resource::Accounts& accounts = daemon.adapter.tenants[0]->accounts;
+  const auto taken = [&] { return accounts.in_use(resource::Kind::kQueueBytes); };
+  const std::uint64_t before = taken();
+  const auto connect = [&](std::uint8_t reads) {
+    abi::QpAttributes rtr{.mask = attr::kState | attr::kAv | attr::kPathMtu | attr::kDestQpn |
+                                  attr::kRqPsn | attr::kMaxDestRdAtomic | attr::kMinRnrTimer,
+                          .qp_state = 2,
+                          .path_mtu = 3,
+                          .dest_qp_num = qp.qpn,
+                          .max_dest_rd_atomic = reads};
+    rtr.av.is_global = rtr.av.port_num = 1;
+    std::memcpy(rtr.av.dgid, daemon.config.tenants[0].addresses[0].bytes.data(), 16);
+    EXPECT_EQ(modify(qp.qpn, {.mask = attr::kState}), 0);
+    EXPECT_EQ(taken(), before) << "RESET gives it back";
+    EXPECT_EQ(
+        modify(qp.qpn, {.mask = attr::kState | attr::kPkeyIndex | attr::kPort | attr::kAccessFlags,
+                        .qp_state = 1,
+                        .port_num = 1}),
+        0);
+    return modify(qp.qpn, rtr);
+  };
+  ASSERT_EQ(connect(1), 0);
+  const std::uint64_t one = taken() - before;
+  EXPECT_GT(one, 0u);
+  ASSERT_EQ(connect(128), 0);
+  EXPECT_EQ(taken() - before, 128 * one);
+  accounts.set_limit(resource::Kind::kQueueBytes, before + 100 * one);
+  EXPECT_EQ(connect(128), ENOMEM);
+  EXPECT_EQ(taken(), before);
+  EXPECT_EQ(connect(100), 0);
+  EXPECT_EQ(client.ask(Operation::kDestroyQp, abi::HandleBody{qp.qpn, 0}), 0);
+  EXPECT_LT(taken(), before);
+}
+
 TEST_F(SessionTest, LimitsHold) {
   auto request = qp_request();
   request.max_send_wr = 0xffffffff;
