@@ -7,7 +7,7 @@ set -euo pipefail
 victim=$1 aggressor=$2 out=$3
 bench=$SOFTHCA_BUILD/bench/verbs/softhca-bench
 program=$SOFTHCA_BUILD/bench/isolation/softhca-aggressor
-scribble=$SOFTHCA_BUILD/tests/system/scribble
+scribble=$SOFTHCA_BUILD/tests/system/hostile/scribble
 
 running() {  # FILE
   for ((i = 0; i < 300; ++i)); do
@@ -30,7 +30,7 @@ case $aggressor in
   hogs16) for tenant in {b..q}; do aggressor $tenant --mode hog; done ;;
   garbage)
     while :; do
-      "$SANDBOX_DIR/as-b" "$scribble" "$DEV" "$GID" $RANDOM 300 >"$SANDBOX_DIR/out-b" 2>&1 || true
+      "$scribble" "$SANDBOX_DIR/ab/b/socket" "$B_ADDR" $RANDOM 20000 >"$SANDBOX_DIR/out-b" 2>&1 || true
     done &
     ;;
   # Deep enough that neither ever runs out of work.

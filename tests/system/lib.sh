@@ -76,3 +76,14 @@ eventually() {
 daemons_live() {
   kill -0 "$PID_A" 2>/dev/null && kill -0 "$PID_B" 2>/dev/null
 }
+
+# Ends the daemons as their service would. Nothing may have been found in them: no report of a
+# sanitizer, at work or at the end (leaks).
+end_daemons() {
+  kill -TERM "$PID_A" "$PID_B" 2>/dev/null || fail "a daemon is gone"
+  eventually daemons_gone || fail "a daemon does not end"
+  ! grep -hE -A 30 'Sanitizer|runtime error:' "$SANDBOX_DIR"/*.log || fail "found by a sanitizer"
+}
+daemons_gone() {
+  ! kill -0 "$PID_A" 2>/dev/null && ! kill -0 "$PID_B" 2>/dev/null
+}

@@ -1,0 +1,45 @@
+#include <unistd.h>
+
+#include "tests/system/hostile/life.hpp"
+
+namespace softhca::scribble {
+
+Session::Session(const std::string& socket) : channel(socket) {
+  abi::HelloReply hello{};
+  if (channel.ask(abi::Operation::kHello,
+                  abi::HelloRequest{abi::kSessionMagic, abi::kAbiVersion, 0}, hello) != 0)
+    die("hello");
+  vcbs = hello.vcbs;
+  memory_ = channel.map(0);
+  wake_ = ::dup(channel.fds()[1]);
+  abi::HandleBody made{};
+  if (channel.ask(abi::Operation::kAllocPd, abi::HandleBody{}, made) != 0) die("pd");
+  pd = made.handle;
+
+  abi::AllocSharedReply shared{};
+  if (channel.ask(abi::Operation::kAllocShared, abi::AllocSharedRequest{kBuffer}, shared) != 0)
+    die("shared memory");
+  address = reinterpret_cast<std::uint64_t>(channel.map(0).base);
+  constexpr std::uint32_t kAllAccess = 0xf;
+  const struct {
+    abi::RegisterMrRequest request;
+    abi::MrExtent extent;
+  } registration{
+      {address, kBuffer, address, kAllAccess, pd, 1, 0},
+      {address, kBuffer, 0, shared.handle, static_cast<std::uint32_t>(abi::ExtentKind::kShared)}};
+  abi::RegisterMrReply mr{};
+  if (channel.ask(abi::Operation::kRegisterMr, registration, mr) != 0) die("memory region");
+  key = mr.lkey;
+}
+
+std::byte* Session::ring(const abi::RingLocation& location, std::uint32_t new_segment) {
+  if (new_segment != 0) segments_[location.segment] = channel.map(0);
+  return segments_.at(location.segment).base + location.offset;
+}
+
+void Session::wake() {
+  const std::uint64_t one = 1;
+  if (::write(wake_, &one, sizeof one) < 0) die("wake");
+}
+
+}  // namespace softhca::scribble
