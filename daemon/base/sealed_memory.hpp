@@ -23,13 +23,21 @@ namespace softhca {
 class SealedMemory {
  public:
   static constexpr std::size_t kPage = 4096;
+
+  /// May a tenant give pages back while the memory is in use? A page fault of ours in what it is
+  /// giving back waits until all of that is gone: 0.2 s for a GiB.
+  enum class Holes : std::uint8_t {
+    kAllowed,  ///< for memory of a few MiB, and discard() gives pages back
+    kUntilSealed,
+  };
   static constexpr std::size_t round_to_pages(std::size_t n) {
     return (n + kPage - 1) / kPage * kPage;
   }
 
   /// Zeroed memory of at least `bytes` (> 0), in whole pages. `name` shows up in
   /// /proc/<pid>/maps. Error codes are errno values (EMFILE, ENOMEM, ...).
-  static Expected<SealedMemory> create(const char* name, std::size_t bytes);
+  static Expected<SealedMemory> create(const char* name, std::size_t bytes,
+                                       Holes holes = Holes::kAllowed);
 
   SealedMemory() = default;
   SealedMemory(SealedMemory&& other) noexcept { swap(other); }
@@ -54,6 +62,10 @@ class SealedMemory {
     fd_ = -1;
   }
 
+  /// From now on no hole can be made in memory of kUntilSealed, by nobody, and no new mapping that
+  /// can write. Closes the descriptor. Errors: the tenant has forbidden further seals (EPERM).
+  Outcome seal_holes();
+
   /// Zeroes [offset, offset + length) and gives whole pages of it back to the system.
   void discard(std::size_t offset, std::size_t length);
 
@@ -77,7 +89,8 @@ class SealedMemory {
   int fd_ = -1;
 };
 
-inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes) {
+inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes,
+                                                   Holes holes) {
   const auto failed = [&](const char* step) {
     const int code = errno;
     return Error{std::string("shared memory '") + name + "' of " + std::to_string(bytes) +
@@ -93,7 +106,8 @@ inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t
   m.fd_ = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (m.fd_ < 0) return failed("memfd_create");
   if (::ftruncate(m.fd_, static_cast<off_t>(size)) != 0) return failed("ftruncate");
-  if (::fcntl(m.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+  const int last = holes == Holes::kUntilSealed ? 0 : F_SEAL_SEAL;
+  if (::fcntl(m.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | last) != 0)
     return failed("F_ADD_SEALS");
   struct stat st;
   if (::fstat(m.fd_, &st) != 0) return failed("fstat");
@@ -103,6 +117,16 @@ inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t
   m.bytes_ = size;
   m.inode_ = st.st_ino;
   return m;
+}
+
+inline Outcome SealedMemory::seal_holes() {
+  if (fd_ < 0) return {};
+  if (::fcntl(fd_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+    const int code = errno;
+    return Error{std::string("F_SEAL_FUTURE_WRITE: ") + std::strerror(code), code};
+  }
+  close_fd();
+  return {};
 }
 
 inline void SealedMemory::discard(std::size_t offset, std::size_t length) {

@@ -132,8 +132,6 @@ bool Session::answer(std::span<const std::byte> record) {
   if (error == 0 && sent)
     for (const std::uint32_t segment : announced_) segments_.announced(segment);
   announced_.clear();
-  if (announced_buffer_) buffers_.announced(*announced_buffer_);
-  announced_buffer_.reset();
   reply_fd_.reset();
   async_peer_.reset();
   session_memory_.close_fd();

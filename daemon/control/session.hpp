@@ -220,7 +220,6 @@ class Session {
   shm::SegmentPool segments_;
   std::vector<std::uint32_t> announced_;  ///< segments whose descriptor the current reply carries
   memory::SharedBufferPool buffers_;
-  std::optional<std::uint32_t> announced_buffer_;
   UniqueFd reply_fd_;                               ///< a descriptor only the current reply needs
   std::shared_ptr<memory::ProcessMemory> process_;  ///< null: its memory is out of reach
 

@@ -56,9 +56,11 @@ int Session::alloc_shared(const RequestBody& body, Reply& reply) {
   if (!account->bytes) return ENOMEM;
   account->mapping = take(Kind::kMappings);
   if (!account->mapping) return ENOMEM;
-  const auto created = buffers_.create(request.bytes, account);
+  // Ours stays open until the first region seals the memory.
+  const auto descriptor = std::make_shared<Charge>(take(Kind::kDescriptors));
+  if (!*descriptor) return ENOMEM;
+  const auto created = buffers_.create(request.bytes, account, descriptor);
   if (!created) return created.error().code;
-  announced_buffer_ = created->handle;
   reply.write(abi::AllocSharedReply{created->handle, 0, created->inode});
   reply.attach(created->fd);
   return 0;
@@ -75,6 +77,7 @@ int Session::add_extent(const abi::MrExtent& extent, memory::RegionSpec& spec) {
   if (extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared)) {
     auto buffer = buffers_.acquire(extent.handle);
     if (buffer == nullptr) return EINVAL;
+    if (const auto sealed = buffer->seal_holes(); !sealed) return sealed.error().code;
     out.mapped = buffer->at(extent.offset, extent.length);
     if (out.mapped == nullptr) return EINVAL;
     spec.buffers.push_back(std::move(buffer));

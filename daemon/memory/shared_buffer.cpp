@@ -6,7 +6,8 @@
 namespace softhca::memory {
 
 Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes,
-                                                             std::shared_ptr<void> account) {
+                                                             std::shared_ptr<void> account,
+                                                             std::shared_ptr<void> descriptor) {
   const std::size_t size = SealedMemory::round_to_pages(bytes);
   const auto fits = [&] { return size <= total_budget_ && total_bytes() <= total_budget_ - size; };
   if (!fits()) give_up_idle(0);
@@ -14,17 +15,14 @@ Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes,
     return Error{"shared memory of " + std::to_string(bytes) + " bytes: the session uses " +
                      std::to_string(total_bytes()) + " of " + std::to_string(total_budget_),
                  ENOMEM};
-  auto memory = SealedMemory::create("softhca-shared", bytes);
+  auto memory = SealedMemory::create("softhca-shared", bytes, SealedMemory::Holes::kUntilSealed);
   if (!memory) return memory.error();
   const std::uint32_t handle = next_handle_++;
   const Created created{handle, memory->fd(), memory->inode()};
-  entries_[handle] = {std::make_shared<SharedBuffer>(std::move(*memory), std::move(account)), 0};
+  entries_[handle] = {
+      std::make_shared<SharedBuffer>(std::move(*memory), std::move(account), std::move(descriptor)),
+      0};
   return created;
-}
-
-void SharedBufferPool::announced(std::uint32_t handle) {
-  const auto at = entries_.find(handle);
-  if (at != entries_.end()) at->second.buffer->memory_.close_fd();
 }
 
 std::shared_ptr<SharedBuffer> SharedBufferPool::acquire(std::uint32_t handle) {

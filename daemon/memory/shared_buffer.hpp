@@ -16,9 +16,13 @@ namespace softhca::memory {
 /// not on the engine's thread.
 class SharedBuffer {
  public:
-  /// `account` stands for whatever the owner wants to end with the mapping.
-  explicit SharedBuffer(SealedMemory memory, std::shared_ptr<void> account = nullptr)
-      : account_(std::move(account)), memory_(std::move(memory)) {}
+  /// `account` stands for whatever the owner wants to end with the mapping, `descriptor` for what
+  /// ends with its descriptor.
+  explicit SharedBuffer(SealedMemory memory, std::shared_ptr<void> account = nullptr,
+                        std::shared_ptr<void> descriptor = nullptr)
+      : account_(std::move(account)),
+        descriptor_(std::move(descriptor)),
+        memory_(std::move(memory)) {}
 
   std::size_t bytes() const { return memory_.bytes(); }
   std::uint64_t inode() const { return memory_.inode(); }
@@ -28,6 +32,13 @@ class SharedBuffer {
     if (offset > bytes() || length > bytes() - offset) return nullptr;
     return memory_.base() + offset;
   }
+  /// From the first region on a tenant cannot take pages away (SealedMemory::seal_holes).
+  Outcome seal_holes() {
+    auto sealed = memory_.seal_holes();
+    if (sealed) descriptor_.reset();
+    return sealed;
+  }
+
   /// So that accesses to what the process has filled of [offset, offset + length) take no page
   /// faults (SealedMemory::map_present). REQUIRES: at() not null.
   void map_present(std::uint64_t offset, std::uint64_t length) const {
@@ -37,6 +48,7 @@ class SharedBuffer {
  private:
   friend class SharedBufferPool;
   std::shared_ptr<void> account_;
+  std::shared_ptr<void> descriptor_;
   SealedMemory memory_;  ///< unmapped before the account ends
 };
 
@@ -52,15 +64,13 @@ class SharedBufferPool {
 
   struct Created {
     std::uint32_t handle;
-    int fd;  ///< owned by the pool; send it, then call announced()
+    int fd;  ///< to be sent; the buffer's, open until seal_holes()
     std::uint64_t inode;
   };
-  /// `account` ends with the buffer. Errors: ENOMEM (budget), EINVAL (0 bytes), or what
-  /// memfd_create and mmap say.
-  Expected<Created> create(std::size_t bytes, std::shared_ptr<void> account = nullptr);
-
-  /// The descriptor has been sent (or never will be): closes it.
-  void announced(std::uint32_t handle);
+  /// `account` ends with the buffer, `descriptor` with its descriptor. Errors: ENOMEM (budget),
+  /// EINVAL (0 bytes), or what memfd_create and mmap say.
+  Expected<Created> create(std::size_t bytes, std::shared_ptr<void> account = nullptr,
+                           std::shared_ptr<void> descriptor = nullptr);
 
   /// A use of the buffer, to be kept by a region; null when the handle is unknown.
   std::shared_ptr<SharedBuffer> acquire(std::uint32_t handle);

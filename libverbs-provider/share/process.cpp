@@ -134,14 +134,21 @@ void make_private(std::uint64_t addr, std::uint64_t length) {
   });
 }
 
+/// Makes a part of our memory read as zeros. Pages of registered memory cannot be given back: the
+/// daemon has sealed it against holes.
+void forget(const Mapping& mapping) {
+  auto* addr = reinterpret_cast<char*>(mapping.begin);
+  const std::size_t length = mapping.end - mapping.begin;
+  if (KernelCalls::real().advise(addr, length, MADV_REMOVE) == 0) return;
+  if (!mapping.writable && ::mprotect(addr, length, PROT_READ | PROT_WRITE) != 0) return;
+  std::memset(addr, 0, length);
+  if (!mapping.writable) ::mprotect(addr, length, protection_of(mapping));
+}
+
 void after_dontneed(void* addr, std::size_t length) {
   if (MemfdTable::instance().empty()) return;
   const int error = errno;
-  for_each_of_ours(reinterpret_cast<std::uint64_t>(addr), page_end(addr, length),
-                   [](const Mapping& mapping) {
-                     KernelCalls::real().advise(reinterpret_cast<void*>(mapping.begin),
-                                                mapping.end - mapping.begin, MADV_REMOVE);
-                   });
+  for_each_of_ours(reinterpret_cast<std::uint64_t>(addr), page_end(addr, length), forget);
   errno = error;
 }
 

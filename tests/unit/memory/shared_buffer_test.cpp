@@ -31,16 +31,56 @@ TEST(SharedBuffer, IsTheMemoryTheDescriptorNames) {
       ::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, created->fd, 0));
   ASSERT_NE(tenant, MAP_FAILED);
   const int fd = created->fd;
-  pool.announced(created->handle);
-  EXPECT_EQ(::fcntl(fd, F_GETFD), -1) << "descriptor kept open";
-
   const auto buffer = pool.acquire(created->handle);
   ASSERT_NE(buffer, nullptr);
+  ASSERT_TRUE(buffer->seal_holes());
+  EXPECT_EQ(::fcntl(fd, F_GETFD), -1) << "descriptor kept open";
+  EXPECT_TRUE(buffer->seal_holes()) << "again";
   EXPECT_EQ(buffer->inode(), created->inode);
   buffer->map_present(4000, 200);
   tenant[8191] = std::byte{42};
   EXPECT_EQ(*buffer->at(8191, 1), std::byte{42});
   ::munmap(tenant, 8192);
+}
+
+// A page fault of the engine would wait until the hole is made.
+TEST(SharedBuffer, HasNoHolesMadeInItOnceItIsRegistered) {
+  SharedBufferPool pool(1 << 20, 1 << 20);
+  auto descriptor = std::make_shared<int>();
+  auto created = pool.create(4 * kPage, nullptr, descriptor);
+  ASSERT_TRUE(created);
+  const int fd = ::dup(created->fd);
+  const auto map = [&](int protection) {
+    return ::mmap(nullptr, 4 * kPage, protection, MAP_SHARED, fd, 0);
+  };
+  void* mapped = map(PROT_READ | PROT_WRITE);
+  ASSERT_NE(mapped, MAP_FAILED);
+  const auto punch = [&] {
+    return ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kPage);
+  };
+  EXPECT_EQ(punch(), 0);
+  auto* bytes = static_cast<std::byte*>(mapped);
+  bytes[0] = bytes[kPage] = std::byte{7};
+  const auto buffer = pool.acquire(created->handle);
+  ASSERT_TRUE(buffer->seal_holes());
+  EXPECT_EQ(descriptor.use_count(), 1) << "still accounted for";
+  EXPECT_EQ(punch(), -1);
+  EXPECT_EQ(::madvise(mapped, kPage, MADV_REMOVE), -1);
+  EXPECT_EQ(map(PROT_READ | PROT_WRITE), MAP_FAILED) << "a new way to write";
+  // What is mapped already goes on, holes from before included.
+  EXPECT_EQ(*buffer->at(0, 1), std::byte{7});
+  bytes[3 * kPage] = std::byte{8};
+  EXPECT_EQ(*buffer->at(3 * kPage, 1), std::byte{8});
+  ::munmap(mapped, 4 * kPage);
+  ::close(fd);
+}
+
+TEST(SharedBuffer, OfATenantThatForbidsSealsIsNotTaken) {
+  SharedBufferPool pool(1 << 20, 1 << 20);
+  auto created = pool.create(kPage);
+  ASSERT_TRUE(created);
+  ASSERT_EQ(::fcntl(created->fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+  EXPECT_FALSE(pool.acquire(created->handle)->seal_holes());
 }
 
 /// Whether the page table of this process has the page, from /proc/self/pagemap.
@@ -108,7 +148,6 @@ TEST(SharedBufferPool, UnknownHandles) {
   EXPECT_EQ(pool.acquire(0), nullptr);
   EXPECT_EQ(pool.acquire(12345), nullptr);
   EXPECT_FALSE(pool.free(1));
-  pool.announced(77);
   const std::uint32_t handle = create(pool, 1);
   EXPECT_TRUE(pool.free(handle));
   EXPECT_EQ(pool.acquire(handle), nullptr);

@@ -61,6 +61,13 @@ class FakeDaemon {
   std::uint64_t allowance = ~std::uint64_t{0};  ///< bytes it hands out before ENOMEM
   std::set<std::uint32_t> freed;
 
+  /// As the daemon does when memory is registered: no holes in it from now on, no new mapping that
+  /// can write.
+  void seal() {
+    for (const auto& [handle, memory] : memories_)
+      ::fcntl(memory.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+  }
+
  private:
   struct Memory {
     int fd;
@@ -90,7 +97,7 @@ class FakeDaemon {
     ++allocs;
     const int fd = ::memfd_create("softhca-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return errno;
-    ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     memories_[next_] = {fd, bytes};
     *memory = {::dup(fd), next_++};
     return 0;

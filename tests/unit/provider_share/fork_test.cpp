@@ -31,6 +31,7 @@ class Process : public testing::Test {
     request.dont_fork = dont_fork;
     ASSERT_EQ(registry_.prepare(request, extents_), 0);
     ASSERT_EQ(shape(memory.base(), memory.bytes(), extents_), "S");
+    daemon_.seal();
   }
 
   FakeDaemon daemon_;

@@ -204,6 +204,7 @@ TEST_F(Preload, SharedMemoryBehavesAsPrivateMemory) {
   ExtentList extents;
   ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
   ASSERT_EQ(shape(memory.base(), memory.bytes(), extents), "S");
+  daemon.seal();
   ASSERT_EQ(::madvise(memory.base(), 2 * kPage, MADV_DONTNEED), 0);
   for (std::size_t i = 0; i < 2 * kPage; ++i) ASSERT_EQ(memory.base()[i], 0);
   EXPECT_EQ(memory.base()[2 * kPage], Anonymous::value(2 * kPage, 1));
@@ -212,6 +213,7 @@ TEST_F(Preload, SharedMemoryBehavesAsPrivateMemory) {
   Anonymous::fill(memory.base(), memory.bytes(), 3);
   ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
   EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), "S");
+  daemon.seal();
   EXPECT_TRUE(memory.intact(3));
   registry.release(extents.all());
   auto* grown = static_cast<char*>(::mremap(memory.base(), 8 * kPage, 16 * kPage, MREMAP_MAYMOVE));
