@@ -300,7 +300,6 @@ class Engine {
   bool answer_late(const wire::ParsedFrame& frame);
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, bool& lost);
   Verdict fill(QueuePair& qp, const transport::PayloadSource& payload, std::span<std::byte> out);
-  static bool is_for(QueuePair& qp, const wire::ParsedFrame& frame);
   void run_neighbours();
 
   // engine_complete.cpp

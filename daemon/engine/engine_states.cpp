@@ -149,7 +149,7 @@ void Engine::reset(QueuePair& qp) {
     complete_receive(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
   qp.receive_drawn = false;
   qp.receive_ring.restart();
-  qp.error_pending = qp.last_wqe_raised = qp.established_raised = false;
+  qp.error_pending = qp.last_wqe_raised = qp.established_raised = qp.heard = false;
   qp.failure = nullptr;
   timers_.cancel(TimerId(qp.slot));
   ready_.remove(qp.slot);

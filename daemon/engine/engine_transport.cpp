@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "daemon/engine/environment.hpp"
+#include "daemon/engine/peer_address.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -102,6 +103,7 @@ void Engine::settle(QueuePair& qp) {
 
 void Engine::expire(QueuePair& qp) {
   if (qp.type == QpType::kRc && !qp.local && qp.state != QpState::kError) {
+    try_other_source(qp);
     QpEnvironment env(*this, qp);
     qp.requester.expire(env, now_);
     settle(qp);

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "daemon/engine/environment.hpp"
+#include "daemon/engine/peer_address.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -91,22 +92,10 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
     if (!qp->tenant->has_address(parsed.destination, binding.id))
       return drop(FrameDrop::kUnknownAddress);
   } else if (qp->local || (may_receive(qp->state) &&
-                           (qp->route.path.port != binding.id || !is_for(*qp, parsed)))) {
+                           (qp->route.path.port != binding.id || !is_from_peer_of(*qp, parsed)))) {
     return drop(FrameDrop::kForeignPeer);
   }
   receive_packet(*qp, parsed);
-}
-
-/// Comes it from the peer of an RC or UC queue pair? Answers then come from the address that the
-/// peer names.
-bool Engine::is_for(QueuePair& qp, const wire::ParsedFrame& frame) {
-  AddressPath& path = qp.route.path;
-  if (frame.source != path.destination) return false;
-  if (frame.destination == path.source) return true;
-  if (!qp.tenant->goes_by(path.source, frame.destination, path.port)) return false;
-  path.source = frame.destination;
-  qp.route.invalidate();
-  return true;
 }
 
 /// A packet for a queue pair that is gone, which may be one that was executed: its acknowledgement

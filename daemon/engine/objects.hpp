@@ -288,6 +288,7 @@ struct QueuePair {
   bool discarding = false;     ///< being reset or removed: nothing is completed
   bool last_wqe_raised = false;
   bool established_raised = false;
+  bool heard = false;             ///< a packet of its peer has come
   const char* failure = nullptr;  ///< why it is in the error state, or on its way there
 
   explicit QueuePair(std::uint32_t send_entries) : queue(send_entries) {}
