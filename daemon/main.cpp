@@ -70,6 +70,8 @@ int serve(const resource::Config& config, const std::string& file) {
   const metrics::Source source{.engine = engine,
                                .worker = worker,
                                .tenants = adapter.tenants,
+                               .vcbs = adapter.vcbs,
+                               .totals = adapter.totals,
                                .tenants_changing = adapter.tenants_changing};
   auto exporter = metrics::Exporter::start(config.metrics.address, source);
   if (!exporter && !config.metrics.chosen) {

@@ -81,6 +81,8 @@ class IndexList {
     other = IndexList{};
   }
 
+  /// The element before i; kNoIndex at the beginning.
+  std::uint32_t prev(const T* items, std::uint32_t i) const { return (items[i].*link).prev; }
   /// The element after i; kNoIndex at the end.
   std::uint32_t next(const T* items, std::uint32_t i) const { return (items[i].*link).next; }
 

@@ -35,6 +35,7 @@ struct Quota {
   Gauge lent;              ///< of the guarantee: counts as shared until it is recalled
   Gauge peak;              ///< most in use at once since this was last set
   Counter recalls;         ///< of what was lent
+  Counter recall_waits;    ///< times it was asked for and none of it was free
   bool may_share = true;   ///< false: the guarantee is also a hard cap
   bool recalling = false;  ///< what is lent is on its way back
 
@@ -58,6 +59,9 @@ class QuotaPool {
   std::uint32_t total() const { return total_.value(); }
   /// In use by nobody, whosever they are.
   std::uint32_t free() const { return free_.value(); }
+  std::uint32_t in_use() const { return total() - std::min(total(), free()); }
+  /// Most in use at once, by all.
+  std::uint32_t high_water() const { return high_water_.value(); }
   /// Guaranteed to nobody.
   std::uint32_t unallocated() const { return unallocated_.value(); }
   /// Guaranteed to holders that leave it idle.
@@ -142,7 +146,7 @@ class QuotaPool {
   /// Own first, what is lent of it last, else shared. False: neither.
   bool take(Quota& q) {
     if (!draw(q)) return false;
-    free_.subtract();
+    take_free();
     return true;
   }
   /// Own first, else the parent's, else the shared rest. False: none of them.
@@ -151,7 +155,7 @@ class QuotaPool {
     if (q.below_guarantee() ? free() == 0 : q.lent.value() != 0 || !q.may_share || !draw(parent))
       return false;
     count(q);
-    free_.subtract();
+    take_free();
     return true;
   }
 
@@ -166,6 +170,11 @@ class QuotaPool {
   }
 
  private:
+  void take_free() {
+    free_.subtract();
+    high_water_.raise_to(total() - free());
+  }
+
   static void count(Quota& q) {
     const std::uint32_t in_use = q.in_use.value() + 1;
     q.in_use.set(in_use);
@@ -208,7 +217,10 @@ class QuotaPool {
     const std::uint32_t n = shared_free() >= recalled()
                                 ? q.lent.value()
                                 : std::min(q.lent.value(), drawn + std::min(shared_free(), 1u));
-    if (n == 0) return false;
+    if (n == 0) {
+      q.recall_waits.add();
+      return false;
+    }
     if (parent == nullptr) {
       resize(q, q.guaranteed.value(), q.lent.value() - n, q.in_use.value());
       return true;
@@ -246,6 +258,7 @@ class QuotaPool {
   Gauge recalled_;
   Gauge shared_in_use_;
   Gauge free_;
+  Gauge high_water_;
 };
 
 }  // namespace softhca

@@ -45,6 +45,7 @@ struct CollectGroup {
   Gauge all_in_use;  ///< of a tenant: with those of its levels
   Gauge all_high_water;
   Gauge dedicated_in_use;
+  Gauge dedicated_high_water;
   Counter refused;            ///< allocate() that found nothing: send queue mode
   Counter dedicated_refused;  ///< allocate_dedicated() over the fair part
 };
@@ -104,6 +105,7 @@ class PcbPool {
       return std::nullopt;
     }
     group.dedicated_in_use.add();
+    group.dedicated_high_water.raise_to(group.dedicated_in_use.value());
     return take_free(free_dedicated_, id, PcbUse::kDedicated);
   }
 
@@ -135,6 +137,7 @@ class PcbPool {
   const CollectGroup& group(GroupId id) const { return groups_[id.value]; }
   std::uint16_t max_groups() const { return static_cast<std::uint16_t>(groups_.size()); }
   const QuotaPool& quota() const { return quota_; }
+  std::uint32_t dedicated() const { return dedicated_; }
   /// What a tenant is guaranteed with its levels; of a level, its own.
   std::uint32_t guaranteed(GroupId id) const;
   /// PCBs that were the group's until its guarantee shrank, in use and to come back; of a tenant:

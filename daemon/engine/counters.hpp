@@ -14,15 +14,25 @@
 
 namespace softhca::engine {
 
+/// Why a VCB command became a doorbell (A5).
+enum class SendQueueCause : std::uint8_t {
+  kNoPcb,         ///< none was to be had
+  kOrder,         ///< doorbells of its queue pair are pending (B3)
+  kKickListFull,  ///< of its TVL
+  kCount,
+};
+
 struct TenantCounters {
-  Counter commands_vcb;          ///< collected from a virtual collect buffer
-  Counter commands_doorbell;     ///< fetched by the send queue scheduler
-  Counter send_queue_mode;       ///< VCB commands turned into doorbells (A5)
+  Counter commands_vcb;       ///< collected from a virtual collect buffer
+  Counter commands_doorbell;  ///< fetched by the send queue scheduler
+  Counter send_queue_mode;    ///< VCB commands turned into doorbells (A5)
+  std::array<Counter, static_cast<std::size_t>(SendQueueCause::kCount)> send_queue_cause;
   Counter doorbells;             ///< explicit doorbells taken
   Counter tx_packets, tx_bytes;  ///< RoCE packets to ports; bytes of transport payload
   Counter rx_packets, rx_bytes;
   Counter local_messages, local_bytes;  ///< moved between queue pairs of this daemon
-  Counter throttled_ns;                 ///< time its rate held it back
+  Counter throttled_ns;                 ///< time its rate held it back, when it was over
+  Gauge throttled;                      ///< 1: its rate holds it back
   Histogram arbitration_wait;           ///< ns from kick to start
   /// Engine work, for whomever, from the look before a command was seen to its successful end.
   Histogram command_work;
@@ -45,6 +55,7 @@ struct LevelCounters {
   Counter commands_vcb;
   Counter commands_doorbell;
   Counter send_queue_mode;
+  Histogram arbitration_wait;  ///< ns from kick to start
   Gauge sessions;
 };
 
@@ -67,5 +78,6 @@ struct PortDropCounters {
 };
 
 const char* name_of(FrameDrop reason);
+const char* name_of(SendQueueCause cause);
 
 }  // namespace softhca::engine

@@ -41,6 +41,20 @@ const char* name_of(FrameDrop reason) {
   return "unknown";
 }
 
+const char* name_of(SendQueueCause cause) {
+  switch (cause) {
+    case SendQueueCause::kNoPcb:
+      return "no_pcb";
+    case SendQueueCause::kOrder:
+      return "order";
+    case SendQueueCause::kKickListFull:
+      return "kick_list_full";
+    case SendQueueCause::kCount:
+      break;
+  }
+  return "unknown";
+}
+
 Engine::Engine(const EngineLimits& limits, EventSink& events)
     : events_(events),
       pcbs_({.pcbs = limits.pcbs,

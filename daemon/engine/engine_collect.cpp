@@ -61,7 +61,7 @@ bool Engine::send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t 
   collect::Pcb header_only;
   session.view.copy_segments(vcb, collect::kDoorbellSegments, header_only.header,
                              header_only.payload.data());
-  session.count_send_queue_mode();
+  session.count_send_queue_mode(SendQueueCause::kNoPcb);
   ring(session, Qpn(header_only.header.qpn), header_only.header.sequence + 1);
   return true;
 }
@@ -82,7 +82,8 @@ void Engine::accept(Session& session, PcbId pcb) {
     return;
   }
   const schedule::QpSlot slot(qp->slot);
-  if (scheduler_.vcb_may_start(slot, header.sequence) && arbitrator_.kick(qp->tvl, pcb)) {
+  const bool in_order = scheduler_.vcb_may_start(slot, header.sequence);
+  if (in_order && arbitrator_.kick(qp->tvl, pcb)) {
     prepare(*qp, pcb);
     scheduler_.vcb_kicked(slot);
     session.tenant->counters.commands_vcb.add();
@@ -91,7 +92,7 @@ void Engine::accept(Session& session, PcbId pcb) {
   }
   const std::uint32_t end = header.sequence + 1;
   pcbs_.free(pcb);
-  session.count_send_queue_mode();
+  session.count_send_queue_mode(in_order ? SendQueueCause::kKickListFull : SendQueueCause::kOrder);
   ring(session, qp->qpn, end);
 }
 

@@ -123,7 +123,7 @@ Engine::LocalStep Engine::wait_for_peer(QueuePair& qp) {
   const std::uint8_t retries = progress.retries;
   if (progress.waiting && now_ < progress.wait_until) return LocalStep::kSleeping;
   if (progress.waiting && timeout != Duration::zero()) {
-    qp.tenant->counters.transport[static_cast<std::size_t>(transport::Count::kAckTimeouts)].add();
+    qp.count(transport::Count::kAckTimeouts);
     if (retries >= qp.rc.retry_count) {
       end_local(qp, Verdict::kRetryExceeded);
       return LocalStep::kGoOn;
@@ -147,9 +147,8 @@ Engine::LocalStep Engine::pause_local(QueuePair& qp, Duration wait) {
 /// tries as often as its own does (IBA 9.7.5.2.8). A receive posted meanwhile is taken at once.
 Engine::LocalStep Engine::wait_for_receive(QueuePair& qp, const QueuePair& peer) {
   LocalProgress& progress = qp.progress;
-  auto& counters = qp.tenant->counters.transport;
   if (qp.type == QpType::kUc) {
-    counters[static_cast<std::size_t>(transport::Count::kReceiveDropped)].add();
+    qp.count(transport::Count::kReceiveDropped);
     end_local(qp, Verdict::kOk);
     return LocalStep::kGoOn;
   }
@@ -158,7 +157,7 @@ Engine::LocalStep Engine::wait_for_receive(QueuePair& qp, const QueuePair& peer)
     timers_.arm(TimerId(qp.slot), progress.wait_until);
     return LocalStep::kSleeping;
   }
-  counters[static_cast<std::size_t>(transport::Count::kRnrNakReceived)].add();
+  qp.count(transport::Count::kRnrNakReceived);
   if (qp.rc.rnr_retry != 7 && progress.rnr_retries >= qp.rc.rnr_retry) {
     end_local(qp, Verdict::kRnrRetryExceeded);
     return LocalStep::kGoOn;

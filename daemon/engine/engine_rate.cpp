@@ -17,6 +17,7 @@ void Engine::charge_rate(Tenant& tenant, std::uint32_t bytes) {
   tenant.rate.charge(bytes, now_);
   if (tenant.throttled() || tenant.rate.ready_at() <= now_) return;
   tenant.throttled_since = now_;
+  tenant.counters.throttled.set(1);
   throttled_.push_back(&tenant);
 }
 
@@ -26,6 +27,7 @@ void Engine::release_throttled() {
     tenant->counters.throttled_ns.add(
         static_cast<std::uint64_t>((now_ - tenant->throttled_since).count()));
     tenant->throttled_since = kNever;
+    tenant->counters.throttled.set(0);
     scheduler_.unblock_tenant(tenant->id);
     for (const auto& level : tenant->levels) scheduler_.unblock_tenant(party_of(level->id));
     return true;

@@ -46,7 +46,10 @@ void Engine::install(SharedReceiveQueue& srq) {
   provision(srq);
 }
 
-void Engine::remove(SharedReceiveQueue& srq) { std::erase(shared_receive_queues_, &srq); }
+void Engine::remove(SharedReceiveQueue& srq) {
+  if (srq.provisioner) srq.provisioner->retire();
+  std::erase(shared_receive_queues_, &srq);
+}
 
 void Engine::set_receive_policy(Tenant& tenant, const receive::Policy& policy) {
   tenant.receive_policy = policy;

@@ -134,8 +134,10 @@ std::size_t Engine::start_commands() {
     CommandContext& command = commands_[next->pcb.value];
     command.tvl = next->tvl;
     command.execution_held = command.completion_held = true;
-    queue_pairs_[command.slot]->tenant->counters.arbitration_wait.add(
-        static_cast<std::uint64_t>((now_ - command.kicked_at).count()));
+    const QueuePair& qp = *queue_pairs_[command.slot];
+    const auto waited = static_cast<std::uint64_t>((now_ - command.kicked_at).count());
+    qp.tenant->counters.arbitration_wait.add(waited);
+    if (Level* level = qp.session->level) level->counters.arbitration_wait.add(waited);
     start(next->pcb);
   }
   return started;

@@ -112,8 +112,6 @@ void QpEnvironment::raise_event(transport::AsyncEvent event) {
   engine_.raise(*qp_.session, qp_.user_handle, event_type(event));
 }
 
-void QpEnvironment::count(transport::Count what, std::uint32_t n) {
-  qp_.tenant->counters.transport[static_cast<std::size_t>(what)].add(n);
-}
+void QpEnvironment::count(transport::Count what, std::uint32_t n) { qp_.count(what, n); }
 
 }  // namespace softhca::engine

@@ -123,8 +123,9 @@ struct Session {
   collect::GroupId group() const { return level != nullptr ? level->group : tenant->group; }
   /// A queue pair waits for room in the kick list of dedicated PCBs.
   bool& kick_blocked() { return level != nullptr ? level->kick_blocked : tenant->kick_blocked; }
-  void count_send_queue_mode() {
+  void count_send_queue_mode(SendQueueCause cause) {
     tenant->counters.send_queue_mode.add();
+    tenant->counters.send_queue_cause[static_cast<std::size_t>(cause)].add();
     if (level != nullptr) level->counters.send_queue_mode.add();
   }
 };
@@ -234,6 +235,24 @@ struct CommandContext {
   bool dedicated_waits = false;  ///< in a dedicated PCB, and only the peer is awaited
 };
 
+/// What a queue pair sent again and why. Belongs to the engine's thread.
+struct RetryCounters {
+  std::uint32_t packets = 0;        ///< sent again
+  std::uint32_t timeouts = 0;       ///< acknowledgement timers that ran out
+  std::uint32_t early = 0;          ///< retries before the timeout
+  std::uint32_t rnr_naks = 0;       ///< the peer had no receive
+  std::uint32_t sequence_naks = 0;  ///< the peer missed a packet
+
+  void add(transport::Count what, std::uint32_t n) {
+    using transport::Count;
+    if (what == Count::kRetransmittedPackets) packets += n;
+    if (what == Count::kAckTimeouts) timeouts += n;
+    if (what == Count::kEarlyRetries) early += n;
+    if (what == Count::kRnrNakReceived) rnr_naks += n;
+    if (what == Count::kSequenceNakReceived) sequence_naks += n;
+  }
+};
+
 struct QueuePair {
   Qpn qpn;
   std::uint32_t slot = 0;  ///< index in the engine's tables and of its timer
@@ -290,6 +309,12 @@ struct QueuePair {
   bool established_raised = false;
   bool heard = false;             ///< a packet of its peer has come
   const char* failure = nullptr;  ///< why it is in the error state, or on its way there
+
+  RetryCounters retries;
+  void count(transport::Count what, std::uint32_t n = 1) {
+    tenant->counters.transport[static_cast<std::size_t>(what)].add(n);
+    retries.add(what, n);
+  }
 
   explicit QueuePair(std::uint32_t send_entries) : queue(send_entries) {}
 };

@@ -17,7 +17,9 @@ struct Source {
   const engine::Engine& engine;
   const engine::Worker& worker;
   const std::vector<std::unique_ptr<engine::Tenant>>& tenants;
-  std::mutex& tenants_changing;  ///< held by whoever adds or removes tenants
+  const QuotaPool& vcbs;
+  const resource::Accounts& totals;  ///< of what tenants take as they ask for it
+  std::mutex& tenants_changing;      ///< held by whoever adds or removes tenants
 };
 
 class Exporter {

@@ -6,18 +6,9 @@ namespace softhca::metrics {
 
 prometheus::ClientMetric& Families::add(const char* name, const char* help,
                                         prometheus::MetricType type, const Labels& labels) {
-  prometheus::MetricFamily* family = nullptr;
-  for (auto& candidate : families_)
-    if (candidate.name == name) family = &candidate;
-  if (family == nullptr) {
-    families_.push_back({});
-    family = &families_.back();
-    family->name = name;
-    family->help = help;
-    family->type = type;
-  }
-  family->metric.emplace_back();
-  prometheus::ClientMetric& metric = family->metric.back();
+  const auto [place, is_new] = places_.try_emplace(name, families_.size());
+  if (is_new) families_.push_back({.name = name, .help = help, .type = type, .metric = {}});
+  prometheus::ClientMetric& metric = families_[place->second].metric.emplace_back();
   for (const auto& [label, value] : labels) metric.label.push_back({label, value});
   return metric;
 }

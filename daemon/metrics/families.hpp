@@ -5,6 +5,8 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,7 @@ class Families {
                                 const Labels& labels);
 
   std::vector<prometheus::MetricFamily> families_;
+  std::unordered_map<std::string_view, std::size_t> places_;  ///< by name, which is static text
 };
 
 }  // namespace softhca::metrics

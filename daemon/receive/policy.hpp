@@ -55,6 +55,8 @@ struct ProvisioningCounters {
   Counter replenished;          ///< buffers given on credit beyond a limit
   Counter recouped;             ///< buffers by which limits shrank, or whose queue pair was idle
   Counter connections_dropped;  ///< queue pairs sent to the error state; by the engine
+  Gauge held;                   ///< buffers held by queue pairs, of queues with limits
+  Gauge held_high_water;        ///< most at once
   Counter watermarks;           ///< times a queue fell to its low watermark
 };
 

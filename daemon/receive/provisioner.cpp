@@ -194,6 +194,9 @@ void Provisioner::drawn(Member& member, Time now) {
   (account.held == 0 ? idle_ : holding_).remove(accounts_.data(), i);
   holding_.push_back(accounts_.data(), i);
   change(account, [&] { ++account.held; });
+  ++held_;
+  counters_.held.add();
+  counters_.held_high_water.raise_to(counters_.held.value());
   account.drawing = true;
   account.peak = std::max(account.peak, account.held);
   account.score = score_of(account, now) + 1;
@@ -217,6 +220,8 @@ void Provisioner::posted(std::uint64_t address) {
 void Provisioner::give_back(std::uint32_t i) {
   Account& account = accounts_[i];
   change(account, [&] { --account.held; });
+  --held_;
+  counters_.held.subtract();
   if (account.held != 0) return;
   holding_.remove(accounts_.data(), i);
   idle_.push_back(accounts_.data(), i);

@@ -50,7 +50,8 @@ constexpr bool is_granted(Decision d) {
 struct Offender {
   Qpn qpn;
   std::uint32_t held = 0;
-  float score = 0;  ///< draws, each fading with the policy's half-life
+  std::uint32_t limit = 0;  ///< now; 0: none
+  float score = 0;          ///< draws, each fading with the policy's half-life
 };
 
 /// The queue has fallen to its low watermark (D4).
@@ -83,8 +84,14 @@ class Provisioner {
   /// The queue pair is gone. What it holds stays held until the consumer posts it.
   void leave(Member& member);
 
+  /// The queue is gone, with all that is held of it.
+  void retire() { counters_.held.subtract(held_); }
+
   /// After each draw: none, unless `available` has fallen to the watermark just now.
   std::optional<Alarm> watch(std::uint32_t available, Time now);
+
+  /// As an alarm has them, of those that drew lately: bounded in time however many there are.
+  Alarm score_board(Time now) const;
 
   std::uint32_t held_by(const Member& member) const;
   std::uint32_t limit_of(const Member& member) const;  ///< now; 0: none
@@ -93,6 +100,7 @@ class Provisioner {
     return budget_ > assigned_ ? static_cast<std::uint32_t>(budget_ - assigned_) : 0;
   }
   std::uint32_t accounts_in_use() const { return in_use_; }
+  std::uint32_t held() const { return held_; }
   /// Completed and not posted again; with none, a post gives nothing back.
   std::uint32_t unreplenished() const { return holdings_.count(); }
   /// What this object takes, in bytes.
@@ -140,6 +148,7 @@ class Provisioner {
   void adjust(Account& account, Time now);
   float score_of(const Account& account, Time now) const;
   void rank(const List& list, Time now, Alarm& alarm) const;
+  void rank(const Account& account, Time now, Alarm& alarm) const;
   std::optional<Qpn> choose_victim(Time now) const;
 
   Policy policy_;
@@ -150,6 +159,7 @@ class Provisioner {
   List idle_;     ///< hold nothing; least lately active first
   List holding_;  ///< hold something
   std::uint32_t in_use_ = 0;
+  std::uint32_t held_ = 0;  ///< buffers, by all accounts
   std::uint32_t buffers_;
   std::uint64_t budget_ = 0;
   std::uint64_t assigned_ = 0;

@@ -9,6 +9,7 @@ namespace {
 
 constexpr float kAverageWeight = 0.25f;  ///< of the latest interval
 constexpr float kHeadroom = 1.25f;       ///< of a limit above the average use
+constexpr std::uint32_t kShown = 1024;   ///< accounts of a list ranked for the operator
 constexpr float kForgotten = 0.5f;       ///< score below which an idle queue pair is forgotten
 
 }  // namespace
@@ -68,17 +69,31 @@ std::optional<Alarm> Provisioner::watch(std::uint32_t available, Time now) {
 }
 
 void Provisioner::rank(const List& list, Time now, Alarm& alarm) const {
-  for (std::uint32_t i = list.front(); i != kNoIndex; i = list.next(accounts_.data(), i)) {
-    const Account& account = accounts_[i];
-    const Offender offender{account.qpn, account.held, score_of(account, now)};
-    std::size_t place = alarm.count;
-    while (place > 0 && alarm.offenders[place - 1].score < offender.score) --place;
-    if (place == Alarm::kMost) continue;
-    alarm.count = std::min(alarm.count + 1, Alarm::kMost);
-    for (std::size_t at = alarm.count - 1; at > place; --at)
-      alarm.offenders[at] = alarm.offenders[at - 1];
-    alarm.offenders[place] = offender;
+  for (std::uint32_t i = list.front(); i != kNoIndex; i = list.next(accounts_.data(), i))
+    rank(accounts_[i], now, alarm);
+}
+
+void Provisioner::rank(const Account& account, Time now, Alarm& alarm) const {
+  const Offender offender{account.qpn, account.held, account.limit, score_of(account, now)};
+  std::size_t place = alarm.count;
+  while (place > 0 && alarm.offenders[place - 1].score < offender.score) --place;
+  if (place == Alarm::kMost) return;
+  alarm.count = std::min(alarm.count + 1, Alarm::kMost);
+  for (std::size_t at = alarm.count - 1; at > place; --at)
+    alarm.offenders[at] = alarm.offenders[at - 1];
+  alarm.offenders[place] = offender;
+}
+
+Alarm Provisioner::score_board(Time now) const {
+  Alarm board;
+  for (const List* list : {&holding_, &idle_}) {
+    std::uint32_t left = kShown;
+    for (std::uint32_t i = list->back(); i != kNoIndex && left != 0; --left) {
+      rank(accounts_[i], now, board);
+      i = list->prev(accounts_.data(), i);
+    }
   }
+  return board;
 }
 
 /// Of those that hold buffers, the least important with the highest score; none when all are

@@ -95,7 +95,7 @@ std::uint32_t SendQueueScheduler::most_linked() const {
 void SendQueueScheduler::hold_limit(TenantId id) {
   const Tenant& tenant = tenants_[id.value];
   if (tenant.linked > tenant.bound) return prune(victim(tenant));
-  if (linked_ <= limit()) return;
+  if (linked() <= limit()) return;
   prune(victim(tenant.linked > share() ? tenant : tenants_[most_linked()]));
 }
 
@@ -109,7 +109,7 @@ void SendQueueScheduler::take_turns(QpSlot slot) {
 
 SendQueueScheduler::Source SendQueueScheduler::source_for(const Tenant& tenant) const {
   if (tenant.linked < tenant.bound) {
-    if (linked_ < limit()) return Source::kFree;
+    if (linked() < limit()) return Source::kFree;
     if (tenant.linked < share()) return Source::kOthers;
   }
   const bool can_spare = !tenant.blocked.empty() || !tenant.held.empty();
@@ -117,7 +117,7 @@ SendQueueScheduler::Source SendQueueScheduler::source_for(const Tenant& tenant) 
 }
 
 bool SendQueueScheduler::may_relieve() const {
-  if (!over_bound_.empty() || linked_ > limit()) return true;
+  if (!over_bound_.empty() || linked() > limit()) return true;
   for (std::uint32_t id = recovering_.front(); id != kNoIndex;
        id = recovering_.next(tenants_.data(), id))
     if (source_for(tenants_[id]) != Source::kNowhere) return true;
@@ -125,7 +125,7 @@ bool SendQueueScheduler::may_relieve() const {
 }
 
 Relief SendQueueScheduler::relieve() {
-  if (!over_bound_.empty() || linked_ > limit()) {
+  if (!over_bound_.empty() || linked() > limit()) {
     const std::uint32_t id = over_bound_.empty() ? most_linked() : over_bound_.front();
     const std::uint32_t slot = victim(tenants_[id]);
     prune(slot);

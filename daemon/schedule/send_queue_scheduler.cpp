@@ -164,7 +164,8 @@ bool SendQueueScheduler::is_blocked(const Descriptor& d) const {
 void SendQueueScheduler::link(std::uint32_t slot) {
   Descriptor& d = descriptors_[slot];
   Tenant& tenant = tenants_[d.tenant.value];
-  ++linked_;
+  linked_.add();
+  linked_high_water_.raise_to(linked());
   ++tenant.linked;
   d.arrival_class =
       config_.prune == PrunePolicy::kNewest
@@ -207,7 +208,7 @@ void SendQueueScheduler::unlink(std::uint32_t slot) {
   Tenant& tenant = tenants_[d.tenant.value];
   tenant.arrivals[d.arrival_class].remove(descriptors_.data(), slot);
   --tenant.linked;
-  --linked_;
+  linked_.subtract();
   update_tenant(d.tenant.value);
 }
 

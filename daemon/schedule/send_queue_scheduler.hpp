@@ -140,7 +140,7 @@ class SendQueueScheduler {
   /// its own. What is more goes with relieve().
   void set_bound(TenantId tenant, std::uint32_t places);
   /// Follows the load (adaptive thresholds).
-  void sample(Time now) { threshold_.sample(now, linked_); }
+  void sample(Time now) { threshold_.sample(now, linked()); }
 
   // --- figures
 
@@ -149,7 +149,8 @@ class SendQueueScheduler {
   /// Its doorbells are in the overflow buffer.
   bool overflowed(QpSlot slot) const { return descriptors_[slot.value].state >= State::kOverflow; }
   /// Queue pairs with doorbells here; how many there may be.
-  std::uint32_t linked() const { return linked_; }
+  std::uint32_t linked() const { return linked_.value(); }
+  std::uint32_t linked_high_water() const { return linked_high_water_.value(); }
   std::uint32_t linked(TenantId tenant) const { return tenants_[tenant.value].linked; }
   std::uint32_t limit() const;
   std::size_t max_tenants() const { return tenants_.size(); }
@@ -242,7 +243,8 @@ class SendQueueScheduler {
   DoorbellConfig config_;
   DoorbellOverflow& overflow_;
   EntryThreshold threshold_;
-  std::uint32_t linked_ = 0;
+  Gauge linked_;
+  Gauge linked_high_water_;
   std::uint32_t active_ = 0;  ///< tenants with doorbells anywhere
   std::vector<Descriptor> descriptors_;
   std::vector<Tenant> tenants_;

@@ -56,8 +56,37 @@ TEST_P(RcErrors, GivesUpAfterSoManyRnrRetries) {
   EXPECT_GE(pair.now - begun, std::chrono::microseconds(20));
   const auto count = static_cast<std::size_t>(transport::Count::kRnrNakReceived);
   EXPECT_EQ(a.tenant.counters.transport[count].value(), 3u);
+  EXPECT_EQ(pair.qa->qp.retries.rnr_naks, 3u);
+  EXPECT_EQ(pair.qb->qp.retries.rnr_naks, 0u);
   EXPECT_EQ(pair.qa->qp.state, QpState::kError);
   EXPECT_EQ(pair.qb->qp.state, QpState::kRts);
+}
+
+TEST_P(RcErrors, WhatIsSentAgainIsCountedForItsQueuePair) {
+  if (local()) GTEST_SKIP() << "nothing is sent between queue pairs of one daemon";
+  pair.connect_pair({.timeout = 8, .retry_count = 7});
+  TestQp& lossy = *pair.qa;
+  pair.connect_pair({.timeout = 8, .retry_count = 7});
+  Buffer& near = a.make_buffer(8);
+  Buffer& far = b.make_buffer(8);
+  const Work work{.opcode = abi::Opcode::kRdmaWrite,
+                  .sge = {near.all()},
+                  .remote_addr = far.addr(),
+                  .rkey = far.key};
+  a.post(lossy, work);  // finds the neighbour
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+  pair.link->set_link(false);
+  a.post(lossy, work);
+  pair.steps(5);
+  pair.link->set_link(true);
+  a.post(*pair.qa, work);
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+  const auto count = static_cast<std::size_t>(transport::Count::kRetransmittedPackets);
+  EXPECT_GT(lossy.qp.retries.packets, 0u);
+  EXPECT_GT(lossy.qp.retries.timeouts + lossy.qp.retries.early, 0u);
+  EXPECT_EQ(lossy.qp.retries.packets, a.tenant.counters.transport[count].value());
+  EXPECT_EQ(pair.qa->qp.retries.packets, 0u);
 }
 
 TEST_P(RcErrors, PeerThatIsNotThereExhaustsRetries) {

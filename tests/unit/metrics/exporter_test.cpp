@@ -125,12 +125,15 @@ class ExporterTest : public ::testing::Test {
   engine::Engine engine{control::limits_of(config), events};
   engine::Worker worker{engine, {}};
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  QuotaPool vcbs{config.pools.vcbs};
+  resource::Accounts totals;
   std::mutex tenants_changing;
+  const Source source{engine, worker, tenants, vcbs, totals, tenants_changing};
   const std::uint16_t port = free_port();
 };
 
 TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
-  const auto exporter = Exporter::start(address(), {engine, worker, tenants, tenants_changing});
+  const auto exporter = Exporter::start(address(), source);
   ASSERT_TRUE(exporter) << exporter.error().message;
   tenants[1]->counters.commands_vcb.add(42);
   tenants[1]->counters.local_bytes.add(std::uint64_t{1} << 40);
@@ -168,6 +171,17 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
                          {"tenant=\"b\"", "resource=\"queue_pairs\"", "by=\"tenant\""}),
             1);
 
+  EXPECT_EQ(scrape.value("softhca_pool_size", {"pool=\"vcbs\""}), config.pools.vcbs);
+  EXPECT_EQ(scrape.value("softhca_pool_size", {"pool=\"pcbs\""}),
+            config.pools.pcbs - config.pools.dedicated_pcbs);
+  EXPECT_EQ(scrape.value("softhca_dedicated_pcbs", {}), config.pools.dedicated_pcbs);
+  EXPECT_EQ(scrape.value("softhca_doorbell_places", {}), config.doorbells.entries);
+  // A row for each lane that there is, and none for rows of the table that are not in use.
+  std::size_t lanes = 0;
+  for (const auto& [name, value] : scrape.samples)
+    lanes += name.rfind("softhca_kick_list_limit", 0) == 0;
+  EXPECT_EQ(lanes, config.tenants[0].tvls.size() + config.tenants[1].tvls.size() + 2);
+
   tenants[1]->counters.commands_vcb.add();
   EXPECT_EQ(Scrape(get(port, "/metrics"))
                 .value("softhca_commands_total", {"tenant=\"b\"", "way=\"vcb\""}),
@@ -175,7 +189,7 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
 }
 
 TEST_F(ExporterTest, FamiliesAreWellFormed) {
-  const auto exporter = Exporter::start(address(), {engine, worker, tenants, tenants_changing});
+  const auto exporter = Exporter::start(address(), source);
   ASSERT_TRUE(exporter) << exporter.error().message;
   const Scrape scrape(get(port, "/metrics"));
   std::set<std::string> per_tenant;
@@ -197,7 +211,7 @@ TEST_F(ExporterTest, FamiliesAreWellFormed) {
 }
 
 TEST_F(ExporterTest, HalfRequestsDoNotKeepOthersOut) {
-  const auto exporter = Exporter::start(address(), {engine, worker, tenants, tenants_changing});
+  const auto exporter = Exporter::start(address(), source);
   ASSERT_TRUE(exporter) << exporter.error().message;
   std::vector<UniqueFd> halves;
   for (int i = 0; i < 8; ++i) {
@@ -208,12 +222,12 @@ TEST_F(ExporterTest, HalfRequestsDoNotKeepOthersOut) {
 }
 
 TEST_F(ExporterTest, AddressesThatCannotBe) {
-  const auto none = Exporter::start("", {engine, worker, tenants, tenants_changing});
+  const auto none = Exporter::start("", source);
   ASSERT_TRUE(none);
   EXPECT_EQ(*none, nullptr);
-  const auto first = Exporter::start(address(), {engine, worker, tenants, tenants_changing});
+  const auto first = Exporter::start(address(), source);
   ASSERT_TRUE(first);
-  const auto second = Exporter::start(address(), {engine, worker, tenants, tenants_changing});
+  const auto second = Exporter::start(address(), source);
   ASSERT_FALSE(second);
   EXPECT_NE(second.error().message.find(address()), std::string::npos);
 }

@@ -187,6 +187,46 @@ TEST(Provisioner, WhoLeavesKeepsItsBuffersAndNothingElse) {
   EXPECT_EQ(desk.held(0) + desk.held(1), 0u);
 }
 
+TEST(Provisioner, WhatIsHeldIsCountedForTheTenant) {
+  ProvisioningCounters counters;
+  Provisioner first(8, limited(4), counters);
+  Provisioner second(8, limited(4), counters);
+  Member member;
+  const auto draw = [&](Provisioner& queue, Member& who) {
+    ASSERT_TRUE(is_granted(queue.decide(who, Qpn(7), Time{})));
+    queue.drawn(who, Time{});
+    queue.completed(who, 0);
+  };
+  Member other;
+  draw(first, member);
+  draw(first, member);
+  draw(second, other);
+  EXPECT_EQ(first.held(), 2u);
+  EXPECT_EQ(counters.held.value(), 3u);
+  first.posted(0);
+  EXPECT_EQ(counters.held.value(), 2u);
+  EXPECT_EQ(counters.held_high_water.value(), 3u);
+  first.retire();
+  EXPECT_EQ(counters.held.value(), 1u);
+}
+
+TEST(Provisioner, TheScoreBoardNamesWhoDrewMost) {
+  Desk desk(limited(4), 16);
+  EXPECT_EQ(desk.provisioner.score_board(desk.now).count, 0u);
+  desk.messages(2, 3);
+  desk.messages(0, 1);
+  desk.messages(1, 2);
+  desk.provisioner.posted(0);  // the oldest, of 2
+  const Alarm board = desk.provisioner.score_board(desk.now);
+  ASSERT_EQ(board.count, 3u);
+  EXPECT_EQ(board.offenders[0].qpn, Desk::qpn(2));
+  EXPECT_EQ(board.offenders[1].qpn, Desk::qpn(1));
+  EXPECT_EQ(board.offenders[2].qpn, Desk::qpn(0));
+  EXPECT_EQ(board.offenders[0].held, 2u);
+  EXPECT_EQ(board.offenders[0].limit, 4u);
+  EXPECT_FLOAT_EQ(board.offenders[0].score, 3);
+}
+
 /// Accounts are as many as buffers; one that holds nothing makes room.
 TEST(Provisioner, ManyMoreQueuePairsThanBuffers) {
   Desk desk(limited(1), 4, 64000);

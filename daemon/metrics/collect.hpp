@@ -1,0 +1,43 @@
+// The parts of a scrape; collector.cpp puts them together. docs/metrics.md has a row for each
+// metric; a system test compares.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/metrics/exporter.hpp"
+#include "daemon/metrics/families.hpp"
+
+namespace softhca::metrics {
+
+// --- collect_tenant.cpp: what a tenant does
+void add_work(Families& out, const engine::Tenant& tenant);
+void add_transport(Families& out, const engine::Tenant& tenant);
+void add_receive(Families& out, const engine::Tenant& tenant);
+void add_levels(Families& out, const engine::Tenant& tenant);
+
+// --- collect_pools.cpp: what there is, and who has it
+void add_pools(Families& out, const Source& source);
+void add_objects(Families& out, const Source& source, const engine::Tenant& tenant);
+void add_quotas(Families& out, const Source& source, const engine::Tenant& tenant);
+void add_limits(Families& out, const engine::Tenant& tenant);
+void add_lanes(Families& out, const Source& source);
+/// Of the tenant, or of one of its levels.
+void add_doorbells(Families& out, const Source& source, const engine::Tenant& tenant,
+                   const engine::Level* level);
+
+// --- collect_port.cpp
+void add_port(Families& out, const engine::PortBinding& binding);
+
+/// "level" is its name, or "" for the tenant as a whole: for what its levels share, or what is not
+/// divided into levels.
+inline Labels labels_of(const engine::Tenant& tenant, const engine::Level* level) {
+  return {{"tenant", tenant.name}, {"level", level == nullptr ? "" : level->name}};
+}
+inline Labels with(Labels labels, const char* name, std::string value) {
+  labels.emplace_back(name, std::move(value));
+  return labels;
+}
+inline double number(const Counter& counter) { return static_cast<double>(counter.value()); }
+
+}  // namespace softhca::metrics

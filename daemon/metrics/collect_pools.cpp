@@ -1,0 +1,240 @@
+// What there is in the pools, and who has it.
+#include "daemon/metrics/collect.hpp"
+
+namespace softhca::metrics {
+namespace {
+
+std::uint32_t vcbs_guaranteed(const engine::Tenant& tenant) {
+  std::uint32_t sum = tenant.vcbs.guaranteed.value();
+  for (const auto& level : tenant.levels) sum += level->vcbs.guaranteed.value();
+  return sum;
+}
+
+const char* purpose_of(const schedule::Tvl& tvl) {
+  return tvl.purpose == schedule::TvlPurpose::kDedicated ? "dedicated" : "commands";
+}
+
+const engine::Tenant* find_tenant(const Source& source, TenantId id) {
+  for (const auto& tenant : source.tenants)
+    if (tenant->id == id) return tenant.get();
+  return nullptr;
+}
+
+const engine::Level* find_level(const engine::Tenant& tenant, LevelId id) {
+  for (const auto& level : tenant.levels)
+    if (level->id == id) return level.get();
+  return nullptr;
+}
+
+/// Of a pool that is divided into guarantees and a shared rest.
+void add_pool(Families& out, const char* name, const QuotaPool& pool) {
+  const Labels labels{{"pool", name}};
+  const auto gauge = [&](const char* metric, const char* help, double value) {
+    out.gauge(metric, help, labels, value);
+  };
+  gauge("softhca_pool_size", "How many there are.", pool.total());
+  gauge("softhca_pool_in_use", "In use by all tenants.", pool.in_use());
+  gauge("softhca_pool_high_water", "Most in use at once.", pool.high_water());
+  gauge("softhca_pool_unallocated", "Guaranteed to no tenant.", pool.unallocated());
+  gauge("softhca_pool_lent", "Guaranteed to tenants that leave them idle and lend them.",
+        pool.lent());
+  gauge("softhca_pool_recalled", "Of those lent: asked for again and not back.", pool.recalled());
+  gauge("softhca_pool_shared_in_use", "In use beyond the guarantees in force.",
+        pool.shared_in_use());
+  gauge("softhca_pool_overdrawn", "Of these: more than there are beyond the guarantees in force.",
+        pool.overdrawn());
+}
+
+void add_quota(Families& out, const Labels& labels, const Quota& q) {
+  const auto gauge = [&](const char* name, const char* help, std::uint32_t value) {
+    out.gauge(name, help, labels, value);
+  };
+  gauge("softhca_level_guaranteed", "Guaranteed; of level \"\": shared among the tenant's levels.",
+        q.guaranteed.value());
+  gauge("softhca_level_lent", "Of the guarantee: idle, and lent to the shared rest.",
+        q.lent.value());
+  gauge("softhca_level_in_use", "In use; of level \"\": by levels beyond their own.",
+        q.in_use.value());
+  gauge("softhca_level_shared_in_use", "Of those in use: beyond the guarantee in force.",
+        q.shared_in_use());
+  gauge("softhca_level_high_water", "Most in use at once.", q.high_water.value());
+  gauge("softhca_level_draining", "In use, to come back since the guarantee shrank.",
+        q.draining.value());
+  out.counter("softhca_level_recalls_total", "Times what was lent was asked for again.", labels,
+              number(q.recalls));
+  out.counter("softhca_level_recall_waits_total",
+              "Times what was lent was asked for and none of it was free.", labels,
+              number(q.recall_waits));
+}
+
+void add_credits(Families& out, const Labels& lane, const char* kind, const Quota& q,
+                 const Counter& waits) {
+  const Labels labels = with(lane, "kind", kind);
+  const auto gauge = [&](const char* name, const char* help, std::uint32_t value) {
+    out.gauge(name, help, labels, value);
+  };
+  gauge("softhca_credits_guaranteed", "Credits the lane is guaranteed.", q.guaranteed.value());
+  gauge("softhca_credits_lent", "Of the guarantee: idle, and lent to the shared rest.",
+        q.lent.value());
+  gauge("softhca_credits_in_use", "Credits in use.", q.in_use.value());
+  gauge("softhca_credits_shared_in_use", "Of those in use: beyond the guarantee in force.",
+        q.shared_in_use());
+  gauge("softhca_credits_high_water", "Most credits in use at once.", q.high_water.value());
+  gauge("softhca_credits_draining", "In use, to come back since the guarantee shrank.",
+        q.draining.value());
+  out.counter("softhca_credit_waits_total", "Turns of the lane that found no credit.", labels,
+              number(waits));
+  out.counter("softhca_credits_recalls_total", "Times what was lent was asked for again.", labels,
+              number(q.recalls));
+  out.counter("softhca_credits_recall_waits_total",
+              "Times what was lent was asked for and none of it was free.", labels,
+              number(q.recall_waits));
+}
+
+}  // namespace
+
+void add_pools(Families& out, const Source& source) {
+  const engine::Engine& engine = source.engine;
+  add_pool(out, "vcbs", source.vcbs);
+  add_pool(out, "pcbs", engine.pcbs().quota());
+  add_pool(out, "execution_credits", engine.tvls().execution_pool());
+  add_pool(out, "completion_credits", engine.tvls().completion_pool());
+  resource::for_each_kind([&](resource::Kind kind) {
+    const resource::Accounts& totals = source.totals;
+    const Labels labels{{"pool", resource::name_of(kind)}};
+    out.gauge("softhca_pool_size", "How many there are.", labels,
+              static_cast<double>(totals.limit(kind)));
+    out.gauge("softhca_pool_in_use", "In use by all tenants.", labels,
+              static_cast<double>(totals.in_use(kind)));
+    out.gauge("softhca_pool_high_water", "Most in use at once.", labels,
+              static_cast<double>(totals.high_water(kind)));
+  });
+  out.gauge("softhca_dedicated_pcbs", "PCBs set aside for the send queue scheduler.", {},
+            engine.pcbs().dedicated());
+  out.gauge("softhca_dedicated_pcbs_limit", "Of these: what one tenant or level may have.", {},
+            engine.pcbs().dedicated_limit());
+  const schedule::SendQueueScheduler& scheduler = engine.scheduler();
+  out.gauge("softhca_doorbell_places", "Queue pairs that may have doorbells in the daemon.", {},
+            scheduler.config().entries);
+  out.gauge("softhca_doorbell_places_in_use", "Queue pairs that have.", {}, scheduler.linked());
+  out.gauge("softhca_doorbell_places_high_water", "Most such queue pairs at once.", {},
+            scheduler.linked_high_water());
+}
+
+void add_objects(Families& out, const Source& source, const engine::Tenant& tenant) {
+  const Labels labels{{"tenant", tenant.name}};
+  const engine::TenantCounters& c = tenant.counters;
+  const collect::PcbPool& pcbs = source.engine.pcbs();
+  const collect::CollectGroup& group = pcbs.group(tenant.group);
+  const auto gauge = [&](const char* name, const char* help, double value) {
+    out.gauge(name, help, labels, value);
+  };
+  gauge("softhca_queue_pairs", "Queue pairs.", c.queue_pairs.value());
+  gauge("softhca_memory_regions", "Memory regions.", c.memory_regions.value());
+  gauge("softhca_registered_bytes", "Bytes of memory regions.", number(c.registered_bytes));
+  gauge("softhca_sessions", "Opened device contexts.", c.sessions.value());
+  gauge("softhca_vcbs_guaranteed", "VCBs the tenant is guaranteed, with its levels.",
+        vcbs_guaranteed(tenant));
+  gauge("softhca_vcbs_in_use", "VCBs held by the tenant's processes.",
+        tenant.all_vcbs_in_use.value());
+  gauge("softhca_vcbs_high_water", "Most VCBs held at once.", tenant.all_vcbs_high_water.value());
+  gauge("softhca_pcbs_guaranteed", "PCBs the tenant is guaranteed, with its levels.",
+        pcbs.guaranteed(tenant.group));
+  gauge("softhca_pcbs_in_use", "PCBs in use, without dedicated ones.", group.all_in_use.value());
+  gauge("softhca_pcbs_high_water", "Most PCBs in use at once.", group.all_high_water.value());
+}
+
+void add_quotas(Families& out, const Source& source, const engine::Tenant& tenant) {
+  const auto add = [&](const engine::Level* level, const Quota& vcbs, const Counter& vcbs_refused,
+                       const collect::CollectGroup& group) {
+    const Labels labels = labels_of(tenant, level);
+    add_quota(out, with(labels, "resource", "vcbs"), vcbs);
+    add_quota(out, with(labels, "resource", "pcbs"), group.pcbs);
+    const char* refused = "Asked for and not to be had.";
+    out.counter("softhca_level_refused_total", refused, with(labels, "resource", "vcbs"),
+                number(vcbs_refused));
+    out.counter("softhca_level_refused_total", refused, with(labels, "resource", "pcbs"),
+                number(group.refused));
+    out.counter("softhca_level_refused_total", refused, with(labels, "resource", "dedicated_pcbs"),
+                number(group.dedicated_refused));
+    out.gauge("softhca_dedicated_pcbs_in_use", "Dedicated PCBs in use.", labels,
+              group.dedicated_in_use.value());
+    out.gauge("softhca_dedicated_pcbs_high_water", "Most dedicated PCBs in use at once.", labels,
+              group.dedicated_high_water.value());
+  };
+  const collect::PcbPool& pcbs = source.engine.pcbs();
+  add(nullptr, tenant.vcbs, tenant.vcbs_refused, pcbs.group(tenant.group));
+  for (const auto& level : tenant.levels)
+    add(level.get(), level->vcbs, level->vcbs_refused, pcbs.group(level->group));
+}
+
+void add_limits(Families& out, const engine::Tenant& tenant) {
+  const resource::Accounts& accounts = tenant.accounts;
+  resource::for_each_kind([&](resource::Kind kind) {
+    const Labels labels{{"tenant", tenant.name}, {"resource", resource::name_of(kind)}};
+    const auto gauge = [&](const char* name, const char* help, std::uint64_t value) {
+      out.gauge(name, help, labels, static_cast<double>(value));
+    };
+    gauge("softhca_tenant_limit", "What the tenant may have at once.", accounts.limit(kind));
+    gauge("softhca_tenant_in_use", "What the tenant has.", accounts.in_use(kind));
+    gauge("softhca_tenant_high_water", "Most the tenant had at once.", accounts.high_water(kind));
+    const auto refused = [&](const char* by, std::uint64_t value) {
+      out.counter("softhca_tenant_refused_total",
+                  "Requests refused by the tenant's limit, or by the total of the adapter.",
+                  with(labels, "by", by), static_cast<double>(value));
+    };
+    refused("tenant", accounts.refused(kind));
+    refused("adapter", accounts.refused_by_whole(kind));
+  });
+}
+
+void add_lanes(Families& out, const Source& source) {
+  const schedule::TvlTable& tvls = source.engine.tvls();
+  for (std::uint16_t i = 0; i < tvls.size(); ++i) {
+    const schedule::Tvl& tvl = tvls[TvlId(i)];
+    const engine::Tenant* tenant = tvl.used ? find_tenant(source, tvl.tenant) : nullptr;
+    if (tenant == nullptr) continue;
+    const schedule::LaneCounters& lane = source.engine.arbitrator().counters(TvlId(i));
+    const Labels labels =
+        with(with(labels_of(*tenant, find_level(*tenant, tvl.level)), "tvl", std::to_string(i)),
+             "purpose", purpose_of(tvl));
+    add_credits(out, labels, "execution", tvl.execution, lane.execution_waits);
+    add_credits(out, labels, "completion", tvl.completion, lane.completion_waits);
+    out.gauge("softhca_kick_list_limit", "Commands the virtual kick list may hold.", labels,
+              tvl.max_kick_list);
+    out.gauge("softhca_kick_list_waiting", "Commands in the virtual kick list.", labels,
+              lane.waiting.value());
+    out.gauge("softhca_kick_list_high_water", "Most commands in it at once.", labels,
+              lane.waiting_high_water.value());
+    out.counter("softhca_kick_list_refused_total", "Commands that found it full.", labels,
+                number(lane.refused));
+    out.counter("softhca_commands_started_total", "Commands started by the arbitrator.", labels,
+                number(lane.started));
+  }
+}
+
+void add_doorbells(Families& out, const Source& source, const engine::Tenant& tenant,
+                   const engine::Level* level) {
+  const schedule::DoorbellCounters& c = source.engine.doorbells(tenant, level);
+  const Labels labels = labels_of(tenant, level);
+  const auto count = [&](const char* name, const char* help, const Counter& counter) {
+    out.counter(name, help, labels, number(counter));
+  };
+  count("softhca_doorbells_accepted_total",
+        "Doorbells taken by the send queue scheduler, rung or made of VCB commands.", c.accepted);
+  count("softhca_doorbells_stale_total", "Doorbells for commands that were fetched before.",
+        c.stale);
+  count("softhca_doorbells_hostile_total", "Doorbells beyond the send queue.", c.hostile);
+  count("softhca_doorbells_pruned_total", "Doorbells written to the doorbell overflow buffer.",
+        c.pruned);
+  count("softhca_doorbells_recovered_total",
+        "Doorbells read back, each with those that joined it in the overflow buffer.", c.recovered);
+  count("softhca_doorbells_lost_total",
+        "Doorbells read back as something else: the program wrote over them.", c.lost);
+  out.gauge("softhca_doorbell_overflow_in_use",
+            "Queue pairs with a doorbell in the overflow buffer.", labels, c.overflow.value());
+  out.gauge("softhca_doorbell_overflow_high_water", "Most such queue pairs at once.", labels,
+            c.overflow_high_water.value());
+}
+
+}  // namespace softhca::metrics

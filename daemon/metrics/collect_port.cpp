@@ -1,0 +1,40 @@
+// What passes a port.
+#include "daemon/metrics/collect.hpp"
+
+namespace softhca::metrics {
+
+void add_port(Families& out, const engine::PortBinding& binding) {
+  const Labels labels{{"port", binding.name}};
+  const auto count = [&](const char* name, const char* help, std::uint64_t value) {
+    out.counter(name, help, labels, static_cast<double>(value));
+  };
+  const port::PortCounters c = binding.port->counters();
+  count("softhca_port_frames_received_total", "Frames received.", c.rx_frames);
+  count("softhca_port_frames_transmitted_total", "Frames transmitted.", c.tx_frames);
+  count("softhca_port_data_received_bytes_total", "Bytes of frames received.", c.rx_bytes);
+  count("softhca_port_data_transmitted_bytes_total", "Bytes of frames transmitted.", c.tx_bytes);
+  count("softhca_port_receive_missed_total", "Frames the device lost.", c.rx_missed);
+  count("softhca_port_transmit_dropped_total", "Frames the device refused.", c.tx_dropped);
+  count("softhca_port_unresolved_total", "Packets to a neighbour that does not answer.",
+        binding.drops.unresolved.value());
+  count("softhca_port_no_buffer_total", "Sends put off for want of a frame.",
+        binding.drops.no_buffer.value());
+  const auto drop = [&](const char* reason, const Counter& counter) {
+    out.counter("softhca_port_dropped_packets_total", "Received RoCE packets dropped.",
+                {{"port", binding.name}, {"reason", reason}}, static_cast<double>(counter.value()));
+  };
+  std::uint64_t foreign = 0;
+  for (std::size_t i = 1; i < binding.drops.parse.size(); ++i) {
+    const auto reason = static_cast<wire::DropReason>(i);
+    if (wire::is_foreign(reason)) {
+      foreign += binding.drops.parse[i].value();
+    } else {
+      drop(wire::name(reason), binding.drops.parse[i]);
+    }
+  }
+  count("softhca_port_foreign_frames_total", "Frames that are no RoCE packets.", foreign);
+  for (std::size_t i = 0; i < binding.drops.frame.size(); ++i)
+    drop(engine::name_of(static_cast<engine::FrameDrop>(i)), binding.drops.frame[i]);
+}
+
+}  // namespace softhca::metrics

@@ -1,0 +1,182 @@
+// What a tenant does.
+#include "daemon/metrics/collect.hpp"
+
+namespace softhca::metrics {
+namespace {
+
+using transport::Count;
+
+/// Names operators know from node_exporter and mlx5, where they have one.
+struct TransportMetric {
+  Count count;
+  const char* name;
+  const char* help;
+};
+constexpr TransportMetric kTransportMetrics[] = {
+    {Count::kRetransmittedPackets, "softhca_retransmitted_packets_total",
+     "Request packets sent again."},
+    {Count::kAckTimeouts, "softhca_local_ack_timeout_errors_total",
+     "Acknowledgement timers that ran out."},
+    {Count::kEarlyRetries, "softhca_early_retries_total",
+     "Retries that the round-trip time asked for before the timeout."},
+    {Count::kDuplicateRequests, "softhca_duplicate_requests_packets_total",
+     "Request packets received again."},
+    {Count::kOutOfSequence, "softhca_out_of_sequence_packets_received_total",
+     "Request packets beyond the expected sequence number."},
+    {Count::kImpliedNak, "softhca_implied_nak_seq_errors_total",
+     "Read or atomic responses that were skipped."},
+    {Count::kAcksSent, "softhca_acks_sent_total", "Acknowledgements sent."},
+    {Count::kAcksReceived, "softhca_acks_received_total", "Acknowledgements received."},
+    {Count::kReceiveDropped, "softhca_out_of_buffer_drops_total",
+     "UC and UD messages without a receive request."},
+    {Count::kGhostAck, "softhca_ghost_responses_total", "Responses nothing is waiting for."},
+};
+
+struct NakMetric {
+  Count sent;
+  Count received;
+  const char* kind;
+};
+constexpr NakMetric kNaks[] = {
+    {Count::kRnrNakSent, Count::kRnrNakReceived, "receiver_not_ready"},
+    {Count::kSequenceNakSent, Count::kSequenceNakReceived, "sequence"},
+    {Count::kInvalidNakSent, Count::kInvalidNakReceived, "invalid_request"},
+    {Count::kAccessNakSent, Count::kAccessNakReceived, "remote_access"},
+    {Count::kOperationNakSent, Count::kOperationNakReceived, "remote_operation"},
+};
+
+struct DropMetric {
+  Count count;
+  const char* reason;
+};
+constexpr DropMetric kTenantDrops[] = {
+    {Count::kBadOpcode, "bad_opcode"},
+    {Count::kBadState, "bad_state"},
+    {Count::kBadLength, "bad_length"},
+    {Count::kBadQkey, "bad_qkey"},
+};
+
+void add_arbitration_wait(Families& out, const char* name, const Labels& labels,
+                          const Histogram& wait) {
+  out.histogram(name, "From a command's kick to its start.", labels, wait, 256,
+                std::uint64_t{1} << 34, 1e-9);
+}
+
+}  // namespace
+
+void add_transport(Families& out, const engine::Tenant& tenant) {
+  const auto value = [&](Count c) {
+    return static_cast<double>(tenant.counters.transport[static_cast<std::size_t>(c)].value());
+  };
+  const std::string& name = tenant.name;
+  for (const TransportMetric& m : kTransportMetrics)
+    out.counter(m.name, m.help, {{"tenant", name}}, value(m.count));
+  for (const NakMetric& m : kNaks) {
+    out.counter("softhca_naks_sent_total", "Negative acknowledgements sent.",
+                {{"tenant", name}, {"kind", m.kind}}, value(m.sent));
+    out.counter("softhca_naks_received_total", "Negative acknowledgements received.",
+                {{"tenant", name}, {"kind", m.kind}}, value(m.received));
+  }
+  for (const DropMetric& m : kTenantDrops)
+    out.counter("softhca_tenant_dropped_packets_total",
+                "Packets of a queue pair that its transport refused.",
+                {{"tenant", name}, {"reason", m.reason}}, value(m.count));
+}
+
+void add_work(Families& out, const engine::Tenant& tenant) {
+  const engine::TenantCounters& c = tenant.counters;
+  const Labels labels{{"tenant", tenant.name}};
+  const auto both = [&](const char* name, const char* help, const Counter& tx, const Counter& rx) {
+    out.counter(name, help, {{"tenant", tenant.name}, {"direction", "transmit"}},
+                static_cast<double>(tx.value()));
+    out.counter(name, help, {{"tenant", tenant.name}, {"direction", "receive"}},
+                static_cast<double>(rx.value()));
+  };
+  const auto one = [&](const char* name, const char* help, const Counter& counter) {
+    out.counter(name, help, labels, static_cast<double>(counter.value()));
+  };
+  both("softhca_packets_total", "RoCE packets by port.", c.tx_packets, c.rx_packets);
+  both("softhca_payload_bytes_total", "Payload of RoCE packets.", c.tx_bytes, c.rx_bytes);
+  one("softhca_local_messages_total", "Messages between queue pairs of this daemon.",
+      c.local_messages);
+  one("softhca_local_bytes_total", "Payload of messages between queue pairs of this daemon.",
+      c.local_bytes);
+  one("softhca_engine_work_bytes_total",
+      "Work of the engine on queue pairs, in bytes of a local copy that take as long.", c.effort);
+  add_arbitration_wait(out, "softhca_arbitration_wait_seconds", labels, c.arbitration_wait);
+  out.summary(
+      "softhca_command_engine_work_bytes",
+      "Work of the engine, for all tenants, from when a command could have been seen to its "
+      "successful end, in bytes of a local copy that take as long.",
+      labels, c.command_work);
+  out.counter("softhca_commands_total", "Commands taken, by the way they came.",
+              {{"tenant", tenant.name}, {"way", "vcb"}}, number(c.commands_vcb));
+  out.counter("softhca_commands_total", "Commands taken, by the way they came.",
+              {{"tenant", tenant.name}, {"way", "doorbell"}}, number(c.commands_doorbell));
+  out.counter("softhca_throttled_seconds_total",
+              "Time the tenant's rate held it back, counted when that is over.", labels,
+              number(c.throttled_ns) * 1e-9);
+  out.gauge("softhca_throttled", "1: the tenant's rate holds it back.", labels,
+            c.throttled.value());
+  for (std::size_t i = 0; i < c.send_queue_cause.size(); ++i)
+    out.counter("softhca_send_queue_mode_total", "VCB commands that became doorbells, by cause.",
+                with(labels, "cause", engine::name_of(static_cast<engine::SendQueueCause>(i))),
+                number(c.send_queue_cause[i]));
+  one("softhca_doorbells_total", "Doorbells rung by processes.", c.doorbells);
+  one("softhca_completions_total", "Completion queue entries written.", c.completions);
+  one("softhca_completion_errors_total", "Completion queue entries with an error status.",
+      c.completion_errors);
+  one("softhca_completion_queue_overflows_total", "Completion queues that overflowed.",
+      c.cq_overflows);
+  one("softhca_events_total", "Completion and asynchronous events.", c.events);
+  one("softhca_events_deferred_total", "Events a process did not take at once.", c.events_deferred);
+  one("softhca_malformed_commands_total", "Commands that failed validation.", c.malformed_commands);
+  one("softhca_bad_checksum_commands_total",
+      "Commands whose checksum did not fit: torn or scribbled.", c.bad_checksums);
+  one("softhca_hostile_memory_total", "Shared words no correct provider writes.", c.hostile_memory);
+}
+
+/// Provisioning of shared receive queues (mechanism D).
+void add_receive(Families& out, const engine::Tenant& tenant) {
+  const auto& c = tenant.counters.receive;
+  const auto one = [&](const char* name, const char* help, const Counter& counter) {
+    out.counter(name, help, {{"tenant", tenant.name}}, static_cast<double>(counter.value()));
+  };
+  one("softhca_srq_soft_limit_exceeded_total", "Times a queue pair went over its soft limit.",
+      c.soft_exceeded);
+  one("softhca_srq_hard_limit_refused_total", "Buffers refused to a queue pair at its hard limit.",
+      c.hard_refused);
+  one("softhca_srq_limit_raised_buffers_total", "Buffers by which limits grew.", c.raised);
+  one("softhca_srq_replenished_buffers_total", "Buffers given on credit beyond a limit.",
+      c.replenished);
+  one("softhca_srq_recouped_buffers_total", "Buffers by which limits of idle queue pairs shrank.",
+      c.recouped);
+  one("softhca_srq_connections_dropped_total", "Queue pairs failed to spare others.",
+      c.connections_dropped);
+  out.gauge("softhca_srq_buffers_held", "Buffers held by queue pairs, of queues with limits.",
+            {{"tenant", tenant.name}}, c.held.value());
+  out.gauge("softhca_srq_buffers_held_high_water", "Most such buffers at once.",
+            {{"tenant", tenant.name}}, c.held_high_water.value());
+  one("softhca_srq_watermark_total", "Times a queue fell to its low watermark.", c.watermarks);
+}
+
+/// Of each level; what the tenant does counts these, too.
+void add_levels(Families& out, const engine::Tenant& tenant) {
+  for (const auto& level : tenant.levels) {
+    const Labels labels = labels_of(tenant, level.get());
+    const engine::LevelCounters& c = level->counters;
+    const char* help = "Commands of the level taken, by the way they came.";
+    out.counter("softhca_level_commands_total", help, with(labels, "way", "vcb"),
+                number(c.commands_vcb));
+    out.counter("softhca_level_commands_total", help, with(labels, "way", "doorbell"),
+                number(c.commands_doorbell));
+    out.counter("softhca_level_send_queue_mode_total",
+                "VCB commands of the level that became doorbells.", labels,
+                number(c.send_queue_mode));
+    add_arbitration_wait(out, "softhca_level_arbitration_wait_seconds", labels, c.arbitration_wait);
+    out.gauge("softhca_level_sessions", "Opened device contexts of the level.", labels,
+              c.sessions.value());
+  }
+}
+
+}  // namespace softhca::metrics

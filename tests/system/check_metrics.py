@@ -1,0 +1,147 @@
+"""Scrapes daemons with a Prometheus client's parser and compares what they export with the table of
+docs/metrics.md; then sums that must add up.
+
+usage: check_metrics.py DOCUMENT URL..."""
+import re
+import sys
+import urllib.request
+from prometheus_client.parser import text_string_to_metric_families
+
+SUFFIXES = ("_bucket", "_count", "_sum")
+
+
+class Scrape:
+    """Families by the name operators see: name -> type; samples: (name, labels) -> value."""
+
+    def __init__(self, url):
+        text = urllib.request.urlopen(url, timeout=10).read().decode()
+        self.types, self.labels, self.samples, self.sample_count = {}, {}, {}, 0
+        for family in text_string_to_metric_families(text):
+            if not family.name.startswith("softhca_"):
+                continue
+            name = family.name + ("_total" if family.type == "counter" else "")
+            expect(name not in self.types, f"{name}: twice")
+            expect(family.documentation, f"{name}: no help")
+            self.types[name] = family.type
+            self.labels[name] = set()
+            for sample in family.samples:
+                self.take(name, sample)
+
+    def take(self, family, sample):
+        key = (sample.name, tuple(sorted(sample.labels.items())))
+        expect(key not in self.samples, f"{key}: twice")
+        expect(sample.value >= 0, f"{key}: {sample.value}")
+        self.samples[key] = sample.value
+        self.labels[family].add(frozenset(sample.labels) - {"le", "quantile"})
+
+    def all(self, name, **labels):
+        return {
+            key[1]: value
+            for key, value in self.samples.items()
+            if key[0] == name and labels.items() <= dict(key[1]).items()
+        }
+
+    def sum(self, name, **labels):
+        found = self.all(name, **labels)
+        expect(found, f"{name} {labels}: not there")
+        return sum(found.values())
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"check_metrics: {what}")
+
+
+def documented(path):
+    """name -> (type, labels, unit): rows | `name` | type | `label`, .. | unit | meaning |"""
+    rows = {}
+    for line in open(path):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) != 5 or not cells[0].startswith("`softhca_"):
+            continue
+        name = cells[0].strip("`")
+        expect(name not in rows, f"{name}: documented twice")
+        expect(cells[4], f"{name}: documented without a meaning")
+        rows[name] = (cells[1], frozenset(re.findall(r"`(\w+)`", cells[2])), cells[3])
+    expect(rows, f"{path}: no rows")
+    return rows
+
+
+def check_against(rows, scrapes):
+    exported = {name for scrape in scrapes for name in scrape.types}
+    expect(not exported - rows.keys(), f"not documented: {sorted(exported - rows.keys())}")
+    expect(not rows.keys() - exported, f"not exported: {sorted(rows.keys() - exported)}")
+    for scrape in scrapes:
+        for name, kind in scrape.types.items():
+            documented_kind, labels, unit = rows[name]
+            expect(kind == documented_kind, f"{name}: is a {kind}, not a {documented_kind}")
+            for found in scrape.labels[name]:
+                expect(found == labels, f"{name}: labels {sorted(found)}, not {sorted(labels)}")
+            for word in ("bytes", "seconds"):
+                expect((word in name.split("_")) == (unit == word), f"{name}: unit {unit}")
+
+
+def check_histograms(scrape):
+    for name in (n for n, kind in scrape.types.items() if kind == "histogram"):
+        series = {}
+        for labels, value in scrape.all(name + "_bucket").items():
+            rest = tuple(pair for pair in labels if pair[0] != "le")
+            series.setdefault(rest, []).append((float(dict(labels)["le"]), value))
+        expect(series, f"{name}: no buckets")
+        for rest, buckets in series.items():
+            counts = [count for _, count in sorted(buckets)]
+            expect(counts == sorted(counts), f"{name}: buckets shrink")
+            expect(counts[-1] == scrape.samples[(name + "_count", rest)], f"{name}: count")
+
+
+def check_sums(scrape):
+    """At rest: guarantees and what is nobody's make the pool, what tenants have is what is in use."""
+    pool = lambda what, name: scrape.sum(f"softhca_pool_{what}", pool=name)
+    for name in ("vcbs", "pcbs"):
+        given = scrape.sum(f"softhca_{name}_guaranteed")
+        expect(given + pool("unallocated", name) == pool("size", name), f"{name}: guarantees")
+        parts = scrape.sum("softhca_level_guaranteed", resource=name)
+        expect(parts == given, f"{name}: guarantees of levels")
+        expect(scrape.sum(f"softhca_{name}_in_use") == pool("in_use", name), f"{name}: in use")
+    for kind in ("execution", "completion"):
+        name = f"{kind}_credits"
+        given = scrape.sum("softhca_credits_guaranteed", kind=kind)
+        expect(given + pool("unallocated", name) == pool("size", name), f"{name}: guarantees")
+        used = scrape.sum("softhca_credits_in_use", kind=kind)
+        expect(used == pool("in_use", name), f"{name}: in use")
+    for labels, total in scrape.all("softhca_pool_size").items():
+        name = dict(labels)["pool"]
+        expect(pool("in_use", name) <= pool("high_water", name) <= total, f"{name}: high water")
+        if scrape.all("softhca_tenant_in_use", resource=name):
+            used = scrape.sum("softhca_tenant_in_use", resource=name)
+            expect(used == pool("in_use", name), f"{name}: of the tenants")
+
+
+def check_work(scrape):
+    """At rest, too: every command that was taken was started, waited and was counted where it came."""
+    taken = scrape.sum("softhca_commands_total")
+    expect(taken > 0, "no commands")
+    expect(scrape.sum("softhca_commands_started_total") == taken, "commands started")
+    expect(scrape.sum("softhca_arbitration_wait_seconds_count") == taken, "arbitration waits")
+    if "softhca_level_commands_total" in scrape.types:
+        levels = {dict(labels)["tenant"] for labels in scrape.all("softhca_level_commands_total")}
+        of_tenants = sum(scrape.sum("softhca_commands_total", tenant=name) for name in levels)
+        of_levels = scrape.sum("softhca_level_commands_total")
+        expect(of_levels == of_tenants, "commands of levels")
+        waits = scrape.sum("softhca_level_arbitration_wait_seconds_count")
+        expect(waits == of_levels, "arbitration waits of levels")
+
+
+def main():
+    rows = documented(sys.argv[1])
+    scrapes = [Scrape(url) for url in sys.argv[2:]]
+    check_against(rows, scrapes)
+    for scrape in scrapes:
+        check_histograms(scrape)
+        check_sums(scrape)
+        check_work(scrape)
+    print(f"{len(rows)} metrics, {[len(scrape.samples) for scrape in scrapes]} series")
+
+
+if __name__ == "__main__":
+    main()
