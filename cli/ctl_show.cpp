@@ -117,6 +117,23 @@ Json whole_list(AdminClient& daemon, const std::string& method, const std::strin
   return Json{{method, std::move(list)}};
 }
 
+void print_provisioning(const Json& srq) {
+  const Json& provisioning = srq["provisioning"];
+  const Json& policy = provisioning["policy"];
+  print("\nSRQ " + cell(srq, "srq") + ": " + cell(policy, "kind") + " limits " +
+        cell(policy, "limits") + " by importance, " + cell(policy, "on_exceed") +
+        (policy.value("statistical", false) ? ", statistical" : "") + ", overcommit " +
+        cell(policy, "overcommit") + "\n");
+  if (provisioning["score_board"].empty()) return;
+  TextTable board({"QPN", "SCORE", "HELD", "LIMIT"});
+  for (const Json& who : provisioning["score_board"]) {
+    char score[32];
+    std::snprintf(score, sizeof score, "%.1f", who.value("score", 0.0));
+    board.add({cell(who, "qpn"), score, cell(who, "held"), cell(who, "limit")});
+  }
+  print(board.text());
+}
+
 std::string clock_text(double seconds) {
   const auto whole = static_cast<std::time_t>(seconds);
   std::tm parts{};
@@ -193,14 +210,16 @@ void show_tenant(AdminClient& daemon, const std::string& name, bool json) {
 void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json) {
   const Json list = whole_list(daemon, "qps", tenant);
   if (json) return print_json(list);
-  TextTable table({"QPN", "TYPE", "STATE", "TENANT", "PID", "TVL", "STARTED", "WAITING", "PATH",
-                   "DESTINATION", "PEER-QPN", "SRQ", "FAILURE"});
+  TextTable table({"QPN", "TYPE", "STATE", "TENANT", "LEVEL", "PID", "TVL", "STARTED", "WAITING",
+                   "PATH", "DESTINATION", "PEER-QPN", "RESENT", "TIMEOUTS", "RNR", "SRQ",
+                   "FAILURE"});
   for (const Json& qp : list["qps"]) {
     const auto waiting = qp.value("commands", 0u) - qp.value("started", 0u);
     table.add({cell(qp, "qpn"), cell(qp, "type"), cell(qp, "state"), cell(qp, "tenant"),
-               cell(qp, "pid"), cell(qp, "tvl"), cell(qp, "started"), std::to_string(waiting),
-               cell(qp, "path"), cell(qp, "destination"), cell(qp, "destination_qpn"),
-               cell(qp, "srq"), cell(qp, "failure")});
+               cell(qp, "level"), cell(qp, "pid"), cell(qp, "tvl"), cell(qp, "started"),
+               std::to_string(waiting), cell(qp, "path"), cell(qp, "destination"),
+               cell(qp, "destination_qpn"), cell(qp, "retransmitted_packets"), cell(qp, "timeouts"),
+               cell(qp, "rnr_naks_received"), cell(qp, "srq"), cell(qp, "failure")});
   }
   print(table.text());
 }
@@ -208,12 +227,19 @@ void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json)
 void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, bool json) {
   const Json list = whole_list(daemon, "srqs", tenant);
   if (json) return print_json(list);
-  TextTable table({"SRQ", "TENANT", "PID", "QPS", "MAX-WR", "AVAILABLE", "LIMIT", "FAILED"});
-  for (const Json& srq : list["srqs"])
+  TextTable table({"SRQ", "TENANT", "PID", "QPS", "ACTIVE", "MAX-WR", "AVAILABLE", "HELD",
+                   "UNASSIGNED", "LIMIT", "WATERMARK", "FAILED"});
+  for (const Json& srq : list["srqs"]) {
+    const Json provisioning = srq.value("provisioning", Json::object());
+    const Json policy = provisioning.value("policy", Json::object());
     table.add({cell(srq, "srq"), cell(srq, "tenant"), cell(srq, "pid"), cell(srq, "queue_pairs"),
-               cell(srq, "max_wr"), cell(srq, "available"), cell(srq, "limit"),
-               cell(srq, "failed")});
+               cell(provisioning, "active_queue_pairs"), cell(srq, "max_wr"),
+               cell(srq, "available"), cell(provisioning, "held"), cell(provisioning, "unassigned"),
+               cell(srq, "limit"), cell(policy, "watermark"), cell(srq, "failed")});
+  }
   print(table.text());
+  for (const Json& srq : list["srqs"])
+    if (srq.contains("provisioning")) print_provisioning(srq);
 }
 
 void show_events(AdminClient& daemon, const EventOptions& options, bool json) {

@@ -14,10 +14,10 @@ namespace {
 
 constexpr char kClear[] = "\x1b[H\x1b[J";
 
-/// Of a tenant in an earlier sample; null: it is new.
-Json before_of(const Json& sample, const std::string& name) {
-  for (const Json& tenant : sample["tenants"])
-    if (tenant.value("name", "") == name) return tenant;
+/// Of a list of an earlier sample; null: it is new.
+Json named(const Json& list, const std::string& name) {
+  for (const Json& entry : list)
+    if (entry.value("name", "") == name) return entry;
   return {};
 }
 
@@ -41,27 +41,43 @@ class Rates {
   double seconds_;
 };
 
-Json rates_of(const Json& before, const Json& now, double seconds) {
-  const Rates rate(before, now, seconds);
+/// What tenants and levels both have.
+Json common_rates(const Rates& rate, const Json& now) {
+  const double waits = rate.of("arbitration_wait/count");
   return {{"name", now["name"]},
           {"sessions", now["sessions"]},
-          {"queue_pairs", now["queue_pairs"]},
           {"commands_per_s", rate.of("commands_vcb") + rate.of("commands_doorbell")},
-          {"local_bytes_per_s", rate.of("local_bytes")},
-          {"tx_bytes_per_s", rate.of("tx_bytes")},
-          {"rx_bytes_per_s", rate.of("rx_bytes")},
-          {"completions_per_s", rate.of("completions")},
-          {"errors_per_s", rate.of("completion_errors")},
-          {"retransmissions_per_s", rate.of("retransmitted_packets")},
           {"send_queue_mode_per_s", rate.of("send_queue_mode")},
-          {"throttled_share", rate.of("throttled_s")},
           {"pcbs", now["pcbs"]},
           {"pcb_refusals_per_s", rate.of("pcbs/refused")},
           {"execution_credits", now["lanes"]["execution_credits"]},
           {"completion_credits", now["lanes"]["completion_credits"]},
           {"kick_list", now["lanes"]["kick_list"]},
           {"execution_waits_per_s", rate.of("lanes/execution_waits")},
-          {"completion_waits_per_s", rate.of("lanes/completion_waits")}};
+          {"completion_waits_per_s", rate.of("lanes/completion_waits")},
+          {"kicks_refused_per_s", rate.of("lanes/kicks_refused")},
+          {"arbitration_wait_s", waits > 0 ? rate.of("arbitration_wait/sum_s") / waits : 0}};
+}
+
+Json rates_of(const Json& before, const Json& now, double seconds) {
+  const Rates rate(before, now, seconds);
+  Json view = common_rates(rate, now);
+  view.update({{"queue_pairs", now["queue_pairs"]},
+               {"local_bytes_per_s", rate.of("local_bytes")},
+               {"tx_bytes_per_s", rate.of("tx_bytes")},
+               {"rx_bytes_per_s", rate.of("rx_bytes")},
+               {"completions_per_s", rate.of("completions")},
+               {"errors_per_s", rate.of("completion_errors")},
+               {"retransmissions_per_s", rate.of("retransmitted_packets")},
+               {"throttled", now["throttled"]},
+               {"throttled_share", rate.of("throttled_s")}});
+  Json levels = Json::array();
+  const Json old = before.is_null() ? Json::array() : before.value("levels", Json::array());
+  for (const Json& level : now["levels"])
+    levels.push_back(
+        common_rates(Rates(named(old, level.value("name", "")), level, seconds), level));
+  view["levels"] = std::move(levels);
+  return view;
 }
 
 Json view_of(const Json& before, const Json& now) {
@@ -69,7 +85,8 @@ Json view_of(const Json& before, const Json& now) {
   const double busy = now["engine"].value("busy_s", 0.0) - before["engine"].value("busy_s", 0.0);
   Json tenants = Json::array();
   for (const Json& tenant : now["tenants"])
-    tenants.push_back(rates_of(before_of(before, tenant.value("name", "")), tenant, seconds));
+    tenants.push_back(
+        rates_of(named(before["tenants"], tenant.value("name", "")), tenant, seconds));
   return {{"time_s", now["time_s"]},
           {"seconds", seconds},
           {"engine_busy_share", busy / seconds},
@@ -82,23 +99,35 @@ std::string percent_of(double share) {
   return text;
 }
 
+std::string microseconds_of(double seconds) { return short_number(seconds * 1e6) + "us"; }
+
 std::string text_of(const Json& view) {
   char head[96];
   std::snprintf(head, sizeof head, "engine busy %s, %zu tenants, over %.1f s\n\n",
                 percent_of(view.value("engine_busy_share", 0.0)).c_str(), view["tenants"].size(),
                 view.value("seconds", 0.0));
   TextTable table({"TENANT", "QPS", "CMD/s", "LOCAL-B/s", "TX-B/s", "RX-B/s", "PCBS", "EXEC",
-                   "COMPL", "KICK", "EXEC-WAIT/s", "COMPL-WAIT/s", "SQ-MODE/s", "THROTTLED",
+                   "COMPL", "KICK", "WAIT", "EXEC-WAIT/s", "COMPL-WAIT/s", "SQ-MODE/s", "THROTTLED",
                    "RETRY/s", "ERR/s"});
-  for (const Json& tenant : view["tenants"]) {
-    const auto rate = [&](const char* key) { return short_number(tenant.value(key, 0.0)); };
-    table.add({cell(tenant, "name"), cell(tenant, "queue_pairs"), rate("commands_per_s"),
+  // What is of the tenant as a whole stays empty for its levels.
+  const auto add = [&table](const std::string& name, const Json& row) {
+    const auto rate = [&](const char* key) {
+      return row.contains(key) ? short_number(row.value(key, 0.0)) : std::string();
+    };
+    const bool whole = row.contains("queue_pairs");
+    table.add({name, whole ? cell(row, "queue_pairs") : "", rate("commands_per_s"),
                rate("local_bytes_per_s"), rate("tx_bytes_per_s"), rate("rx_bytes_per_s"),
-               use_of(tenant, "pcbs"), cell(tenant, "execution_credits"),
-               cell(tenant, "completion_credits"), cell(tenant, "kick_list"),
+               use_of(row, "pcbs"), cell(row, "execution_credits"), cell(row, "completion_credits"),
+               cell(row, "kick_list"), microseconds_of(row.value("arbitration_wait_s", 0.0)),
                rate("execution_waits_per_s"), rate("completion_waits_per_s"),
-               rate("send_queue_mode_per_s"), percent_of(tenant.value("throttled_share", 0.0)),
+               rate("send_queue_mode_per_s"),
+               whole ? percent_of(row.value("throttled_share", 0.0)) : "",
                rate("retransmissions_per_s"), rate("errors_per_s")});
+  };
+  for (const Json& tenant : view["tenants"]) {
+    add(cell(tenant, "name"), tenant);
+    for (const Json& level : tenant["levels"])
+      add(cell(tenant, "name") + "/" + cell(level, "name"), level);
   }
   return head + table.text();
 }

@@ -9,7 +9,8 @@ namespace softhca::control {
 namespace {
 
 // Objects looked at in one task of the engine: some microseconds.
-constexpr std::size_t kStep = 128;
+constexpr std::size_t kQueuePairStep = 128;
+constexpr std::size_t kSrqStep = 1;  // its score board is ranked
 
 /// What of a queue pair the engine changes.
 struct QpShot {
@@ -22,6 +23,9 @@ struct QpShot {
   std::uint32_t started = 0;
   std::uint32_t mtu = 0;
   std::uint32_t srq = 0;
+  engine::RetryCounters retries;
+  std::uint32_t srq_held = 0;
+  std::uint32_t srq_limit = 0;
   const char* failure = nullptr;
 };
 
@@ -30,12 +34,22 @@ struct ShownQp {
   const engine::QueuePair* qp;
 };
 
+/// Of a provisioned queue (mechanism D).
+struct ProvisionShot {
+  receive::Policy policy;
+  std::uint32_t active = 0;
+  std::uint32_t held = 0;
+  std::uint32_t unassigned = 0;
+  receive::Alarm board;
+};
+
 struct SrqShot {
   std::uint32_t number = 0;
   std::optional<std::uint32_t> available;
   std::uint32_t limit = 0;
   std::uint32_t users = 0;
   bool failed = false;
+  std::optional<ProvisionShot> provision;
 };
 
 struct ShownSrq {
@@ -61,7 +75,8 @@ const char* name_of(engine::QpState state) {
   return kNames[static_cast<std::size_t>(state)];
 }
 
-QpShot shot_of(const engine::QueuePair& qp) {
+QpShot shot_of(engine::Engine&, const engine::QueuePair& qp) {
+  const bool provisioned = qp.srq != nullptr && qp.srq->provisioner != nullptr;
   return {.state = qp.state,
           .destination = qp.destination,
           .peer = qp.route.path.destination,
@@ -71,15 +86,26 @@ QpShot shot_of(const engine::QueuePair& qp) {
           .started = qp.started,
           .mtu = qp.rc.mtu,
           .srq = qp.srq == nullptr ? 0 : qp.srq->number,
+          .retries = qp.retries,
+          .srq_held = provisioned ? qp.srq->provisioner->held_by(qp.member) : 0,
+          .srq_limit = provisioned ? qp.srq->provisioner->limit_of(qp.member) : 0,
           .failure = qp.failure};
 }
 
-SrqShot shot_of(engine::SharedReceiveQueue& srq) {
-  return {.number = srq.number,
-          .available = srq.ring.available(),
-          .limit = srq.limit,
-          .users = srq.users,
-          .failed = srq.failed};
+SrqShot shot_of(engine::Engine& engine, engine::SharedReceiveQueue& srq) {
+  SrqShot shot{.number = srq.number,
+               .available = srq.ring.available(),
+               .limit = srq.limit,
+               .users = srq.users,
+               .failed = srq.failed,
+               .provision = {}};
+  if (const receive::Provisioner* p = srq.provisioner.get())
+    shot.provision = ProvisionShot{.policy = p->policy(),
+                                   .active = p->accounts_in_use(),
+                                   .held = p->held(),
+                                   .unassigned = p->unassigned(),
+                                   .board = p->score_board(engine.now())};
+  return shot;
 }
 
 Json shown(const ShownQp& entry, const QpShot& shot) {
@@ -93,16 +119,62 @@ Json shown(const ShownQp& entry, const QpShot& shot) {
               {"commands", shot.commands},
               {"fetched", shot.fetched},
               {"started", shot.started},
-              {"mtu", shot.mtu}};
+              {"mtu", shot.mtu},
+              {"retransmitted_packets", shot.retries.packets},
+              {"timeouts", shot.retries.timeouts},
+              {"early_retries", shot.retries.early},
+              {"rnr_naks_received", shot.retries.rnr_naks},
+              {"sequence_naks_received", shot.retries.sequence_naks}};
+  const Session::Holdings has = entry.session->holdings();
+  if (has.level != nullptr) out["level"] = has.level->name;
   const bool connected = qp.type != engine::QpType::kUd && shot.state >= engine::QpState::kRtr;
   if (connected && shot.peer != Gid{}) {
     out["destination"] = resource::to_string(shot.peer);
     out["destination_qpn"] = shot.destination.value;
     out["path"] = shot.local ? "local" : "wire";
   }
-  if (shot.srq != 0) out["srq"] = shot.srq;
+  if (shot.srq != 0) {
+    out["srq"] = shot.srq;
+    out["srq_held"] = shot.srq_held;
+    out["srq_limit"] = shot.srq_limit;
+  }
   if (shot.failure != nullptr) out["failure"] = shot.failure;
   return out;
+}
+
+const char* name_of(receive::OnExceed on_exceed) {
+  switch (on_exceed) {
+    case receive::OnExceed::kRaise:
+      return "raise";
+    case receive::OnExceed::kReplenish:
+      return "replenish";
+    case receive::OnExceed::kDropMessage:
+      return "drop-message";
+    case receive::OnExceed::kDropConnection:
+      return "drop-connection";
+  }
+  return "?";
+}
+
+Json shown(const ProvisionShot& shot) {
+  const receive::Policy& policy = shot.policy;
+  Json board = Json::array();
+  for (std::size_t i = 0; i < shot.board.count; ++i) {
+    const receive::Offender& who = shot.board.offenders[i];
+    board.push_back(
+        {{"qpn", who.qpn.value}, {"held", who.held}, {"limit", who.limit}, {"score", who.score}});
+  }
+  return {{"policy",
+           {{"limits", policy.limits},
+            {"kind", policy.kind == receive::LimitKind::kSoft ? "soft" : "hard"},
+            {"on_exceed", name_of(policy.on_exceed)},
+            {"statistical", policy.statistical},
+            {"overcommit", policy.overcommit},
+            {"watermark", policy.watermark}}},
+          {"active_queue_pairs", shot.active},
+          {"held", shot.held},
+          {"unassigned", shot.unassigned},
+          {"score_board", std::move(board)}};
 }
 
 Json shown(const ShownSrq& entry, const SrqShot& shot) {
@@ -114,18 +186,21 @@ Json shown(const ShownSrq& entry, const SrqShot& shot) {
               {"queue_pairs", shot.users},
               {"failed", shot.failed}};
   if (shot.available) out["available"] = *shot.available;
+  if (shot.provision) out["provisioning"] = shown(*shot.provision);
+  const Session::Holdings has = entry.session->holdings();
+  if (has.level != nullptr) out["level"] = has.level->name;
   return out;
 }
 
-/// shot_of() for each entry's object, taken on the engine's thread.
+/// shot_of() for each entry's object, taken on the engine's thread, `step` in one task.
 template <class Shot, class Entry, class Object>
 std::vector<Shot> shots_of(engine::Worker& worker, const std::vector<Entry>& entries,
-                           Object* Entry::*object) {
+                           Object* Entry::*object, std::size_t step) {
   std::vector<Shot> shots(entries.size());
-  for (std::size_t first = 0; first < entries.size(); first += kStep)
-    worker.run([&](engine::Engine&) {
-      const std::size_t end = std::min(first + kStep, entries.size());
-      for (std::size_t i = first; i < end; ++i) shots[i] = shot_of(*(entries[i].*object));
+  for (std::size_t first = 0; first < entries.size(); first += step)
+    worker.run([&](engine::Engine& engine) {
+      const std::size_t end = std::min(first + step, entries.size());
+      for (std::size_t i = first; i < end; ++i) shots[i] = shot_of(engine, *(entries[i].*object));
     });
   return shots;
 }
@@ -150,7 +225,7 @@ RpcResult AdminView::queue_pairs(const Json& params) {
                     [](const auto& a, const auto& b) { return a.qp->qpn < b.qp->qpn; });
   const bool more = end != found.end();
   found.resize(taken);
-  const auto shots = shots_of<QpShot>(adapter_.worker, found, &ShownQp::qp);
+  const auto shots = shots_of<QpShot>(adapter_.worker, found, &ShownQp::qp, kQueuePairStep);
   Json list = Json::array();
   for (std::size_t i = 0; i < found.size(); ++i) list.push_back(shown(found[i], shots[i]));
   Json out = {{"qps", std::move(list)}};
@@ -175,7 +250,7 @@ RpcResult AdminView::shared_receive_queues(const Json& params) {
             [](const auto& a, const auto& b) { return a.srq->number < b.srq->number; });
   const bool more = found.size() > limit;
   found.resize(std::min(found.size(), limit));
-  const auto shots = shots_of<SrqShot>(adapter_.worker, found, &ShownSrq::srq);
+  const auto shots = shots_of<SrqShot>(adapter_.worker, found, &ShownSrq::srq, kSrqStep);
   Json list = Json::array();
   for (std::size_t i = 0; i < found.size(); ++i) list.push_back(shown(found[i], shots[i]));
   Json out = {{"srqs", std::move(list)}};

@@ -1,5 +1,7 @@
 #include "daemon/control/admin_view.hpp"
 
+#include "daemon/control/adjuster.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,13 +59,14 @@ std::string text_of(const engine::DaemonEvent& event) {
   return event.cause;
 }
 
-/// What a tenant's lanes hold and wait for, all of them together.
-Json sum_of_lanes(const engine::Engine& engine, TenantId tenant) {
+/// What lanes hold and wait for, all together: of a tenant or, where it is given, of a level.
+Json sum_of_lanes(const engine::Engine& engine, TenantId tenant, const engine::Level* level) {
   std::uint64_t execution = 0, completion = 0, waiting = 0, started = 0;
-  std::uint64_t execution_waits = 0, completion_waits = 0;
+  std::uint64_t execution_waits = 0, completion_waits = 0, kicks_refused = 0;
   for (std::uint16_t i = 0; i < engine.tvls().size(); ++i) {
     const schedule::Tvl& tvl = engine.tvls()[TvlId(i)];
     if (!tvl.used || tvl.tenant != tenant) continue;
+    if (level != nullptr && tvl.level != level->id) continue;
     const schedule::LaneCounters& lane = engine.arbitrator().counters(TvlId(i));
     execution += tvl.execution.in_use.value();
     completion += tvl.completion.in_use.value();
@@ -71,13 +74,40 @@ Json sum_of_lanes(const engine::Engine& engine, TenantId tenant) {
     started += lane.started.value();
     execution_waits += lane.execution_waits.value();
     completion_waits += lane.completion_waits.value();
+    kicks_refused += lane.refused.value();
   }
   return {{"execution_credits", execution},
           {"completion_credits", completion},
           {"kick_list", waiting},
           {"started", started},
           {"execution_waits", execution_waits},
-          {"completion_waits", completion_waits}};
+          {"completion_waits", completion_waits},
+          {"kicks_refused", kicks_refused}};
+}
+
+/// From kick to start, all so far.
+Json shown(const Histogram& wait) {
+  return {{"count", wait.count()}, {"sum_s", static_cast<double>(wait.sum()) * 1e-9}};
+}
+
+/// Of the commands of its programs; its tenant's counters count them, too.
+Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant,
+                 const engine::Level& level) {
+  const engine::LevelCounters& c = level.counters;
+  const collect::CollectGroup& group = engine.pcbs().group(level.group);
+  return {{"name", level.name},
+          {"commands_vcb", c.commands_vcb.value()},
+          {"commands_doorbell", c.commands_doorbell.value()},
+          {"send_queue_mode", c.send_queue_mode.value()},
+          {"arbitration_wait", shown(c.arbitration_wait)},
+          {"sessions", c.sessions.value()},
+          {"pcbs",
+           {{"guaranteed", group.pcbs.guaranteed.value()},
+            {"lent", group.pcbs.lent.value()},
+            {"in_use", group.pcbs.in_use.value()},
+            {"dedicated", group.dedicated_in_use.value()},
+            {"refused", group.refused.value()}}},
+          {"lanes", sum_of_lanes(engine, tenant.id, &level)}};
 }
 
 Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
@@ -86,7 +116,10 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
   const auto transport = [&](transport::Count what) {
     return c.transport[static_cast<std::size_t>(what)].value();
   };
+  Json levels = Json::array();
+  for (const auto& level : tenant.levels) levels.push_back(counters_of(engine, tenant, *level));
   return {{"name", tenant.name},
+          {"levels", std::move(levels)},
           {"commands_vcb", c.commands_vcb.value()},
           {"commands_doorbell", c.commands_doorbell.value()},
           {"send_queue_mode", c.send_queue_mode.value()},
@@ -101,15 +134,18 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
           {"completion_errors", c.completion_errors.value()},
           {"retransmitted_packets", transport(transport::Count::kRetransmittedPackets)},
           {"hostile_memory", c.hostile_memory.value()},
+          {"arbitration_wait", shown(c.arbitration_wait)},
+          {"throttled", c.throttled.value() != 0},
           {"throttled_s", static_cast<double>(c.throttled_ns.value()) * 1e-9},
           {"sessions", c.sessions.value()},
           {"queue_pairs", c.queue_pairs.value()},
           {"pcbs",
            {{"guaranteed", engine.pcbs().guaranteed(tenant.group)},
+            {"lent", lent_by(engine, tenant).pcbs},
             {"in_use", group.all_in_use.value()},
             {"dedicated", group.dedicated_in_use.value()},
             {"refused", group.refused.value()}}},
-          {"lanes", sum_of_lanes(engine, tenant.id)}};
+          {"lanes", sum_of_lanes(engine, tenant.id, nullptr)}};
 }
 
 }  // namespace
