@@ -32,6 +32,7 @@ struct Quota {
   /// Of the surplus: what was the holder's own until its guarantee shrank, and is to come back
   /// (A8).
   Gauge draining;
+  Gauge not_lent;          ///< guaranteed - lent: what is asked on the data path
   Gauge lent;              ///< of the guarantee: counts as shared until it is recalled
   Gauge peak;              ///< most in use at once since this was last set
   Counter recalls;         ///< of what was lent
@@ -40,9 +41,7 @@ struct Quota {
   bool recalling = false;  ///< what is lent is on its way back
 
   /// The part of the guarantee that is not lent.
-  std::uint32_t in_force() const {
-    return guaranteed.value() - std::min(guaranteed.value(), lent.value());
-  }
+  std::uint32_t in_force() const { return not_lent.value(); }
   bool below_guarantee() const { return in_use.value() < in_force(); }
   std::uint32_t own_in_use() const { return std::min(in_use.value(), in_force()); }
   std::uint32_t shared_in_use() const { return in_use.value() - own_in_use(); }
@@ -54,6 +53,7 @@ class QuotaPool {
     total_.set(total);
     unallocated_.set(total);
     free_.set(total);
+    least_free_.set(total);
   }
 
   std::uint32_t total() const { return total_.value(); }
@@ -61,7 +61,7 @@ class QuotaPool {
   std::uint32_t free() const { return free_.value(); }
   std::uint32_t in_use() const { return total() - std::min(total(), free()); }
   /// Most in use at once, by all.
-  std::uint32_t high_water() const { return high_water_.value(); }
+  std::uint32_t high_water() const { return total() - std::min(total(), least_free_.value()); }
   /// Guaranteed to nobody.
   std::uint32_t unallocated() const { return unallocated_.value(); }
   /// Guaranteed to holders that leave it idle.
@@ -122,6 +122,7 @@ class QuotaPool {
     total_.add(n);
     unallocated_.add(n);
     free_.add(n);
+    least_free_.add(n);
   }
   /// Takes from the total. REQUIRES: so many are unallocated and free.
   void shrink(std::uint32_t n) {
@@ -129,6 +130,7 @@ class QuotaPool {
     total_.subtract(n);
     unallocated_.subtract(n);
     free_.subtract(n);
+    least_free_.subtract(std::min(n, least_free_.value()));
   }
 
   /// Invariant: free() + overdrawn() is shared_free() and all that holders have left of their
@@ -171,15 +173,22 @@ class QuotaPool {
 
  private:
   void take_free() {
-    free_.subtract();
-    high_water_.raise_to(total() - free());
+    const std::uint32_t left = free() - 1;
+    free_.set(left);
+    if (left < least_free_.value()) least_free_.set(left);
+  }
+
+  /// The peak is never above the high-water mark.
+  static void raise_peak(Quota& q, std::uint32_t in_use) {
+    if (in_use <= q.peak.value()) return;
+    q.peak.set(in_use);
+    q.high_water.raise_to(in_use);
   }
 
   static void count(Quota& q) {
     const std::uint32_t in_use = q.in_use.value() + 1;
     q.in_use.set(in_use);
-    q.peak.raise_to(in_use);
-    q.high_water.raise_to(in_use);
+    raise_peak(q, in_use);
   }
 
   bool draw(Quota& q) {
@@ -239,9 +248,9 @@ class QuotaPool {
     if (lent == 0) q.recalling = false;
     q.guaranteed.set(guaranteed);
     q.lent.set(lent);
+    q.not_lent.set(guaranteed - lent);
     q.in_use.set(in_use);
-    q.peak.raise_to(in_use);
-    q.high_water.raise_to(in_use);
+    raise_peak(q, in_use);
     const std::uint32_t after = q.shared_in_use();
     q.draining.set(std::min(after, q.draining.value() + std::max(after, before) - before));
   }
@@ -258,7 +267,7 @@ class QuotaPool {
   Gauge recalled_;
   Gauge shared_in_use_;
   Gauge free_;
-  Gauge high_water_;
+  Gauge least_free_;
 };
 
 }  // namespace softhca
