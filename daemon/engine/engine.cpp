@@ -81,7 +81,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
   const std::uint32_t slots = std::bit_ceil(limits.queue_pairs);
   slot_bits_ = static_cast<std::uint32_t>(std::countr_zero(slots));
   timers_.reserve(slots);
-  ready_.reserve(slots, limits.tenants);
+  ready_.reserve(slots, limits.tenants, static_cast<std::uint16_t>(scheduler_.max_tenants()));
   queue_pairs_.resize(slots);
   generations_.resize(slots);
   for (std::uint32_t slot = slots; slot-- > 0;) free_slots_.push_back(slot);
@@ -119,12 +119,14 @@ void Engine::find_local_gids() {
 Expected<TvlId> Engine::add_tvl(const schedule::TvlConfig& config) {
   const auto added = tvls_.add(config);
   if (added) arbitrator_.reset(*added);
+  find_weights();
   return added;
 }
 
 Outcome Engine::change_tvl(TvlId id, const schedule::TvlConfig& config) {
   const Outcome changed = tvls_.change(id, config);
   arbitrator_.refresh();
+  find_weights();
   return changed;
 }
 
@@ -132,7 +134,24 @@ Outcome Engine::close_tvl(TvlId id) {
   const Outcome closed = tvls_.close(id);
   if (closed) leave_tvl(id);
   arbitrator_.refresh();
+  find_weights();
   return closed;
+}
+
+/// A tenant weighs in the engine's time as much as the heaviest of its TVLs in the arbitrator's
+/// rounds, and so does a level among those of its tenant.
+void Engine::find_weights() {
+  std::vector<std::uint32_t> tenants(first_level_party_, 1), parties(scheduler_.max_tenants(), 1);
+  for (std::uint16_t i = 0; i < tvls_.size(); ++i) {
+    const schedule::Tvl& tvl = tvls_[TvlId(i)];
+    if (!tvl.used || tvl.closing || tvl.purpose != schedule::TvlPurpose::kCommands) continue;
+    const TenantId party = tvl.level == kNoLevel ? tvl.tenant : party_of(tvl.level);
+    for (std::uint32_t* weight : {&tenants[tvl.tenant.value], &parties[party.value]})
+      *weight = std::max(*weight, tvl.weight);
+  }
+  for (std::uint16_t i = 0; i < tenants.size(); ++i)
+    ready_.set_tenant_weight(TenantId(i), tenants[i]);
+  for (std::uint16_t i = 0; i < parties.size(); ++i) ready_.set_weight(TenantId(i), parties[i]);
 }
 
 /// Its queue pairs go on with the other TVLs of their level, and so do their commands that wait for
@@ -164,6 +183,8 @@ void Engine::add_port(std::unique_ptr<PortBinding> binding) {
 void Engine::install(Session& session) {
   session.last_active = now_;
   session.party = session.level != nullptr ? party_of(session.level->id) : session.tenant->id;
+  ready_.join(session.party, session.tenant->id);
+  find_weights();
   sessions_.push_back(&session);
   pcbs_.recall(session.group());
   session.tenant->counters.sessions.add();

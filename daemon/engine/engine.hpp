@@ -212,9 +212,10 @@ class Engine {
   // engine.cpp
   void find_local_gids();
   void leave_tvl(TvlId id);
+  void find_weights();
   void finish_batch();
   void expire(QueuePair& qp);
-  void make_ready(QueuePair& qp) { ready_.push(qp.slot, qp.tenant->id); }
+  void make_ready(QueuePair& qp) { ready_.push(qp.slot, qp.party); }
   void remember(QueuePair& qp);
   void forget_events(Session& session, std::uint64_t element);
 

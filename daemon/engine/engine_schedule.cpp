@@ -24,7 +24,7 @@ void Engine::prepare(QueuePair& qp, PcbId pcb) {
   command.kicked_at = now_;
   command.seen_effort = qp.session->looked_before;
   effort_ += kCommandEffort;
-  ready_.charge(qp.tenant->id, kCommandEffort);
+  ready_.charge(qp.party, kCommandEffort);
   qp.tenant->counters.effort.add(kCommandEffort);
   ++qp.commands;
 }

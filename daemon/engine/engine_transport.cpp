@@ -39,17 +39,16 @@ std::size_t Engine::run_ready() {
   const std::uint64_t end = effort_ + portion_->effort;
   std::size_t runs = 0;
   for (; runs < kRunsPerStep && effort_ < end; ++runs) {
-    if (ready_.contended()) contended_until_ = now_ + kContentionMemory;
     const auto slot = ready_.pop();
     if (!slot) break;
-    if (ready_.overtaken()) sparse_until_ = now_ + kContentionMemory;
     QueuePair& qp = *queue_pairs_[*slot];
+    if (ready_.contended(qp.party)) contended_until_ = now_ + kContentionMemory;
+    if (ready_.overtaken()) sparse_until_ = now_ + kContentionMemory;
     const std::uint64_t before = effort_;
     effort_ += kRunEffort;
     const bool more = run(qp);
-    ready_.charge(qp.tenant->id, effort_ - before);
+    ready_.served(*slot, effort_ - before, more);
     qp.tenant->counters.effort.add(effort_ - before);
-    if (more) ready_.push(*slot, qp.tenant->id);
     if (commands_wait(qp.party)) break;
   }
   return runs;

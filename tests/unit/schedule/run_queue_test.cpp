@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -10,26 +11,37 @@ namespace softhca::schedule {
 namespace {
 
 constexpr TenantId kA(0), kB(1), kC(2);
+/// Levels of tenant C: parties of their own.
+constexpr TenantId kC1(4), kC2(5);
+constexpr std::uint16_t kTenants = 4, kParties = 8;
+constexpr std::uint32_t kSlots = 64;
+constexpr std::uint64_t kLargest = 20000;  ///< piece of these tests
 
 class RunQueueTest : public ::testing::Test {
  protected:
-  RunQueueTest() { queue.reserve(64, 4); }
+  RunQueueTest() {
+    queue.reserve(kSlots, kTenants, kParties);
+    for (std::uint16_t i = 0; i < kTenants; ++i) queue.join(TenantId(i), TenantId(i));
+    queue.join(kC1, kC);
+    queue.join(kC2, kC);
+  }
 
-  /// Serves `turns` times, each at `cost` of the queue pair's tenant; everybody goes on for ever.
-  std::map<std::uint32_t, std::uint64_t> serve(int turns,
-                                               const std::map<std::uint32_t, std::uint64_t>& cost,
-                                               const std::map<std::uint32_t, TenantId>& owner) {
-    std::map<std::uint32_t, std::uint64_t> served;
-    for (int i = 0; i < turns; ++i) {
-      const std::uint32_t slot = *queue.pop();
-      queue.charge(owner.at(slot), cost.at(slot));
-      served[slot] += cost.at(slot);
-      queue.push(slot, owner.at(slot));
-    }
-    return served;
+  void push(std::uint32_t slot, TenantId party) {
+    owner[slot] = party;
+    queue.push(slot, party);
+  }
+
+  /// Serves once; the queue pair goes on for ever. Its number.
+  std::uint32_t serve(std::uint64_t cost, bool more = true) {
+    const std::uint32_t slot = *queue.pop();
+    queue.served(slot, cost, more);
+    work[owner.at(slot).value] += cost;
+    return slot;
   }
 
   RunQueue queue;
+  std::map<std::uint32_t, TenantId> owner;
+  std::map<std::uint16_t, std::uint64_t> work;  ///< by party
 };
 
 TEST_F(RunQueueTest, HoldsEachOnceAndInOrder) {
@@ -41,116 +53,289 @@ TEST_F(RunQueueTest, HoldsEachOnceAndInOrder) {
   EXPECT_TRUE(queue.contains(3));
   EXPECT_EQ(queue.pop(), 3u);
   EXPECT_FALSE(queue.contains(3));
+  queue.served(3, 1, false);
   EXPECT_EQ(queue.pop(), 1u);
+  queue.served(1, 1, false);
   EXPECT_FALSE(queue.pop());
   EXPECT_TRUE(queue.empty());
 }
 
 TEST_F(RunQueueTest, SharesByCostWhateverTheNumberOfQueuePairs) {
-  std::map<std::uint32_t, TenantId> owner{{0, kA}};
-  std::map<std::uint32_t, std::uint64_t> cost{{0, 5000}};
-  for (std::uint32_t slot = 1; slot <= 16; ++slot) {
-    owner[slot] = kB;
-    cost[slot] = 20000;
+  push(0, kA);
+  for (std::uint32_t slot = 1; slot <= 16; ++slot) push(slot, kB);
+  std::map<std::uint32_t, std::uint64_t> turns;
+  for (int i = 0; i < 20000; ++i) {
+    const std::uint32_t slot = serve(queue.contains(0) ? kLargest : 5000);
+    ++turns[slot];
+    const auto [less, more] = std::minmax(work[kA.value], work[kB.value]);
+    ASSERT_LE(more - less, 2 * kLargest);
   }
-  for (const auto& [slot, tenant] : owner) queue.push(slot, tenant);
-  const auto served = serve(20000, cost, owner);
-  std::uint64_t b = 0;
-  for (std::uint32_t slot = 1; slot <= 16; ++slot) b += served.at(slot);
-  EXPECT_NEAR(static_cast<double>(served.at(0)) / static_cast<double>(b), 1.0, 0.01);
   for (std::uint32_t slot = 2; slot <= 16; ++slot)
-    EXPECT_NEAR(static_cast<double>(served.at(slot)), static_cast<double>(served.at(1)), 40000);
+    EXPECT_NEAR(static_cast<double>(turns[slot]), static_cast<double>(turns[1]), 1);
 }
 
 TEST_F(RunQueueTest, WeightsDivideTheEngine) {
-  queue.set_weight(kB, 3);
-  queue.push(0, kA);
-  queue.push(1, kB);
-  const auto served = serve(20000, {{0, 9000}, {1, 9000}}, {{0, kA}, {1, kB}});
-  EXPECT_NEAR(static_cast<double>(served.at(1)) / static_cast<double>(served.at(0)), 3.0, 0.03);
+  queue.set_tenant_weight(kB, 3);
+  queue.set_weight(kC1, 7);
+  push(0, kA);
+  push(1, kB);
+  push(2, kC1);
+  push(3, kC2);
+  for (int i = 0; i < 50000; ++i) serve(9000);
+  const auto ratio = [this](TenantId a, TenantId b) {
+    return static_cast<double>(work[a.value]) / static_cast<double>(work[b.value]);
+  };
+  EXPECT_NEAR(ratio(kB, kA), 3.0, 0.01);
+  EXPECT_NEAR(ratio(kC1, kC2), 7.0, 0.03);
+  EXPECT_NEAR(
+      static_cast<double>(work[kC1.value] + work[kC2.value]) / static_cast<double>(work[kA.value]),
+      1.0, 0.01);
 }
 
-TEST_F(RunQueueTest, WhoAsksForLittleGoesFirst) {
-  for (std::uint32_t slot = 1; slot <= 16; ++slot) queue.push(slot, kB);
-  for (int i = 0; i < 100; ++i) {
-    queue.push(0, kA);
-    // Its first turn may still fall into the round it waits out; then one other is served before.
-    const std::uint32_t first = *queue.pop();
-    if (first != 0) {
-      queue.charge(kB, RunQueue::kQuantum);
-      queue.push(first, kB);
-      EXPECT_EQ(queue.pop(), 0u);
-    }
-    queue.charge(kA, 100);
-    const std::uint32_t other = *queue.pop();
-    EXPECT_NE(other, 0u);
-    queue.charge(kB, RunQueue::kQuantum);
-    queue.push(other, kB);
+TEST_F(RunQueueTest, ALevelThatFloodsStarvesNoSibling) {
+  for (std::uint32_t slot = 8; slot < kSlots; ++slot) push(slot, kC1);
+  push(0, kC2);
+  push(1, kA);
+  for (int i = 0; i < 3000; ++i) {
+    serve(kLargest);
+    const auto [less, more] = std::minmax(work[kC1.value], work[kC2.value]);
+    ASSERT_LE(more - less, 2 * kLargest);
+  }
+  EXPECT_NEAR(
+      static_cast<double>(work[kA.value]) / static_cast<double>(work[kC1.value] + work[kC2.value]),
+      1.0, 0.01);
+}
+
+TEST_F(RunQueueTest, WhoAsksForLittleWaitsForThePieceInServiceAlone) {
+  for (std::uint32_t slot = 1; slot <= 16; ++slot) push(slot, slot % 2 ? kB : kC1);
+  for (int i = 0; i < 300; ++i) serve(1 + static_cast<std::uint64_t>(i) * 37 % kLargest);
+  for (int i = 0; i < 1000; ++i) {
+    const std::uint32_t in_service = *queue.pop();
+    // What it takes to take its command in does not defer the command.
+    queue.charge(kA, 50);
+    push(0, kA);
+    queue.served(in_service, kLargest, true);
+    EXPECT_EQ(serve(100, false), 0u);
+    EXPECT_TRUE(queue.overtaken());
+    for (int j = 0; j < 3; ++j) EXPECT_NE(serve(kLargest), 0u);
   }
 }
 
 TEST_F(RunQueueTest, OftenNewIsNotMoreThanItsShare) {
   // Empties its queue after each large turn and comes back at once.
-  std::uint64_t a = 0;
-  std::uint64_t b = 0;
-  queue.push(0, kA);
-  queue.push(1, kB);
-  for (int i = 0; i < 20000; ++i) {
-    const std::uint32_t slot = *queue.pop();
-    queue.charge(slot == 0 ? kA : kB, 50000);
-    (slot == 0 ? a : b) += 50000;
-    queue.push(slot, slot == 0 ? kA : kB);
+  push(0, kA);
+  push(1, kB);
+  for (int i = 0; i < 20000; ++i)
+    if (serve(kLargest, queue.contains(0)) == 0) push(0, kA);
+  EXPECT_NEAR(static_cast<double>(work[kA.value]) / static_cast<double>(work[kB.value]), 1.0, 0.01);
+}
+
+TEST_F(RunQueueTest, NobodyPaysForWhatNobodyElseWanted) {
+  push(0, kA);
+  for (int i = 0; i < 1000; ++i) serve(kLargest);
+  queue.charge(kA, 1000 * kLargest);
+  serve(kLargest, false);
+  for (int i = 0; i < 1000; ++i) queue.charge(kA, kLargest);
+  push(0, kA);
+  push(1, kB);
+  work.clear();
+  for (int i = 0; i < 1000; ++i) serve(kLargest);
+  EXPECT_NEAR(static_cast<double>(work[kA.value]), static_cast<double>(work[kB.value]),
+              2 * kLargest);
+}
+
+TEST_F(RunQueueTest, WhatIsNotServiceCountsAsWell) {
+  push(0, kA);
+  push(1, kB);
+  for (int i = 0; i < 10000; ++i) {
+    if (serve(1000) != 0) continue;
+    queue.charge(kA, 2000);
   }
-  EXPECT_NEAR(static_cast<double>(a) / static_cast<double>(b), 1.0, 0.01);
+  EXPECT_NEAR(static_cast<double>(work[kB.value]) / static_cast<double>(work[kA.value]), 3.0, 0.01);
+}
+
+TEST_F(RunQueueTest, WhoIsAheadBeginsNothingNew) {
+  EXPECT_TRUE(queue.may_begin(kA, 0));
+  queue.charge(kA, 5000);
+  EXPECT_TRUE(queue.may_begin(kA, 0)) << "nobody else wants anything";
+  push(1, kB);
+  EXPECT_TRUE(queue.may_begin(kA, 0)) << "it was nobody's time";
+  queue.charge(kA, 5000);
+  EXPECT_FALSE(queue.may_begin(kA, 4999));
+  EXPECT_TRUE(queue.may_begin(kA, 5000));
+  while (!queue.may_begin(kA, 0)) serve(1000);
+  EXPECT_GE(work[kB.value], 5000u);
+  EXPECT_LE(work[kB.value], 7000u);
+  // Of two levels of one tenant.
+  push(2, kC1);
+  queue.charge(kC2, 10000);
+  EXPECT_FALSE(queue.may_begin(kC2, 9999));
+  EXPECT_TRUE(queue.may_begin(kC1, 10000));
 }
 
 TEST_F(RunQueueTest, TellsCompetition) {
-  EXPECT_FALSE(queue.contended());
-  queue.push(0, kA);
-  queue.push(1, kA);
-  EXPECT_FALSE(queue.contended());
-  queue.push(2, kC);
-  EXPECT_TRUE(queue.contended());
+  EXPECT_FALSE(queue.contended(kA));
+  push(0, kA);
+  push(1, kA);
+  EXPECT_FALSE(queue.contended(kA));
+  EXPECT_TRUE(queue.contended(kB));
+  push(2, kB);
+  EXPECT_TRUE(queue.contended(kA));
+  queue.remove(2);
+  push(3, kC1);
+  EXPECT_FALSE(queue.contended(kB) && !queue.contended(kC1));
+  queue.remove(0);
+  queue.remove(1);
+  EXPECT_FALSE(queue.contended(kC1));
+  EXPECT_TRUE(queue.contended(kC2)) << "its sibling";
 }
 
 TEST_F(RunQueueTest, TellsWhoIsServedAheadOfOthers) {
-  queue.push(0, kA);
-  queue.pop();
-  EXPECT_FALSE(queue.overtaken());
-  queue.charge(kA, RunQueue::kQuantum);
-  queue.push(0, kA);
-  queue.push(1, kB);
-  queue.pop();  // A has used its turn up: B, which is new
+  push(0, kA);
+  serve(kLargest);
+  EXPECT_FALSE(queue.overtaken()) << "nobody waited";
+  push(1, kB);
+  EXPECT_EQ(serve(kLargest), 1u);
   EXPECT_TRUE(queue.overtaken());
-  queue.pop();
-  EXPECT_FALSE(queue.overtaken());
+  for (int i = 0; i < 10; ++i) {
+    serve(kLargest);
+    EXPECT_FALSE(queue.overtaken()) << "both go on";
+  }
 }
 
-TEST_F(RunQueueTest, LosesAndRepeatsNothing) {
-  std::mt19937 random(7);
-  std::set<std::uint32_t> queued;
-  for (int i = 0; i < 200000; ++i) {
-    const std::uint32_t slot = random() % 64;
-    const TenantId tenant(static_cast<std::uint16_t>(slot % 4));
-    switch (random() % 4) {
+TEST_F(RunQueueTest, GoesOnWhenVirtualTimeStartsAnew) {
+  queue.set_weight(kC1, 50);
+  push(0, kA);
+  push(1, kB);
+  push(2, kC1);
+  push(3, kC2);
+  const std::uint64_t huge = std::uint64_t{1} << 50;
+  for (int i = 0; i < 6000; ++i) serve(huge);
+  EXPECT_NEAR(static_cast<double>(work[kA.value]) / static_cast<double>(work[kB.value]), 1.0, 0.01);
+  const auto c = static_cast<double>(work[kC1.value] + work[kC2.value]);
+  EXPECT_NEAR(c / static_cast<double>(work[kB.value]), 1.0, 0.01);
+  EXPECT_NEAR(c / static_cast<double>(work[kC2.value]), 51, 2);
+}
+
+TEST_F(RunQueueTest, APartyMayComeToAnotherTenant) {
+  push(0, kC1);
+  serve(kLargest, false);
+  queue.join(kC1, kB);
+  push(0, kC1);
+  push(1, kB);
+  push(2, kC);
+  for (int i = 0; i < 3000; ++i) serve(kLargest);
+  EXPECT_NEAR(static_cast<double>(work[kC.value]) / static_cast<double>(work[kB.value]), 2.0, 0.01);
+}
+
+/// Work of random cost that comes and goes, of parties of random weights. Whenever two competitors
+/// (tenants, or parties of one) have had work all the time, they have got the same for their
+/// weights but for the largest costs of each, which is the bound of start-time fair queuing.
+class RunQueueModel {
+ public:
+  explicit RunQueueModel(unsigned seed) : random_(seed) {
+    queue_.reserve(kSlots, kTenants, kParties);
+    for (std::uint16_t i = 0; i < kParties; ++i) {
+      queue_.join(TenantId(i), TenantId(i % kTenants));
+      weight_[i] = 1 + random_() % 5;
+      queue_.set_weight(TenantId(i), weight_[i]);
+    }
+    for (std::uint16_t i = 0; i < kTenants; ++i) {
+      tenant_weight_[i] = 1 + random_() % 5;
+      queue_.set_tenant_weight(TenantId(i), tenant_weight_[i]);
+    }
+  }
+
+  void step() {
+    const std::uint32_t slot = random_() % kSlots;
+    const std::uint16_t party = slot % kParties;
+    switch (random_() % 8) {
       case 0:
-      case 1:
-        queue.push(slot, tenant);
-        queued.insert(slot);
+        queue_.push(slot, TenantId(party));
+        queued_.insert(slot);
         break;
-      case 2:
-        queue.remove(slot);
-        queued.erase(slot);
+      case 1:
+        if (random_() % 4 != 0) break;
+        queue_.remove(slot);
+        queued_.erase(slot);
         break;
       default:
-        if (const auto got = queue.pop()) {
-          EXPECT_EQ(queued.erase(*got), 1u);
-          queue.charge(TenantId(static_cast<std::uint16_t>(*got % 4)), random() % 100000);
-        } else {
-          EXPECT_TRUE(queued.empty());
-        }
+        serve();
     }
-    ASSERT_EQ(queue.empty(), queued.empty());
+    ASSERT_EQ(queue_.empty(), queued_.empty());
+    check();
+  }
+
+ private:
+  void serve() {
+    const auto slot = queue_.pop();
+    ASSERT_EQ(slot.has_value(), !queued_.empty());
+    if (!slot) return;
+    ASSERT_EQ(queued_.erase(*slot), 1u);
+    const std::uint64_t cost = 1 + random_() % kLargest;
+    const bool more = random_() % 16 != 0;
+    queue_.served(*slot, cost, more);
+    if (more) queued_.insert(*slot);
+    work_[*slot % kParties] += cost;
+  }
+
+  bool has_work(std::uint32_t party) const {
+    return std::any_of(queued_.begin(), queued_.end(),
+                       [party](std::uint32_t slot) { return slot % kParties == party; });
+  }
+
+  /// Restarts the comparison of those that were without work, checks that of all others.
+  void check() {
+    for (std::uint32_t a = 0; a < kParties; ++a)
+      for (std::uint32_t b = 0; b < a; ++b)
+        if (a % kTenants == b % kTenants)
+          compare(party_[a][b], has_work(a) && has_work(b), service(a), service(b),
+                  double(kLargest) / weight_[a] + double(kLargest) / weight_[b]);
+    for (std::uint32_t a = 0; a < kTenants; ++a)
+      for (std::uint32_t b = 0; b < a; ++b)
+        compare(tenant_[a][b], tenant_has_work(a) && tenant_has_work(b), tenant_service(a),
+                tenant_service(b),
+                double(kLargest) / tenant_weight_[a] + double(kLargest) / tenant_weight_[b]);
+  }
+
+  struct Pair {
+    bool running = false;
+    double low = 0, high = 0;  ///< of the difference since both have work
+  };
+  void compare(Pair& pair, bool both, double a, double b, double bound) {
+    const double difference = a - b;
+    if (!both || !pair.running) {
+      pair = {both, difference, difference};
+      return;
+    }
+    pair.low = std::min(pair.low, difference);
+    pair.high = std::max(pair.high, difference);
+    ASSERT_LE(pair.high - pair.low, bound + 1e-3 * bound);
+  }
+
+  double service(std::uint32_t party) const { return double(work_[party]) / weight_[party]; }
+  bool tenant_has_work(std::uint32_t t) const { return has_work(t) || has_work(t + kTenants); }
+  double tenant_service(std::uint32_t t) const {
+    return double(work_[t] + work_[t + kTenants]) / tenant_weight_[t];
+  }
+
+  std::mt19937 random_;
+  RunQueue queue_;
+  std::set<std::uint32_t> queued_;
+  std::uint32_t weight_[kParties] = {};
+  std::uint32_t tenant_weight_[kTenants] = {};
+  std::uint64_t work_[kParties] = {};
+  Pair party_[kParties][kParties];
+  Pair tenant_[kTenants][kTenants];
+};
+
+TEST(RunQueueModelTest, AnyTwoWithWorkGetTheSameWithinABound) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    RunQueueModel model(seed);
+    for (int i = 0; i < 10000; ++i) {
+      model.step();
+      if (::testing::Test::HasFatalFailure()) FAIL() << "seed " << seed << ", step " << i;
+    }
   }
 }
 

@@ -1,0 +1,149 @@
+// Who is served next among competitors: start-time fair queuing (Goyal, Vin, Cheng, SIGCOMM 1996).
+//
+// Each competitor has a start tag and a finish tag. The one with work and the least start tag is
+// served; that tag becomes the virtual time. What serving it cost, divided by its weight, is added
+// to its finish tag, which is where its next service starts. Whoever has had nothing to do starts
+// at the present virtual time: it is owed nothing and owes nothing, and is behind no more than the
+// piece being served. So the service of any two that always have work differs by no more than the
+// largest piece of each, whatever their number, and what a piece costs may be learnt afterwards.
+//
+// Competitors stand in a table of their owner, which is handed to each call, and are named by
+// their index. All is O(log n) of those with work, and next to nothing for a single one.
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/intrusive_queue.hpp"
+
+namespace softhca::schedule {
+
+struct FairShare {
+  /// Tags are cost in units of one part in kScale, for a competitor of weight 1.
+  static constexpr std::uint64_t kScale = 1000;
+
+  std::uint64_t start = 0;   ///< of its next service
+  std::uint64_t finish = 0;  ///< start, and what it has cost meanwhile without being served
+  std::uint32_t weight = 1;
+  std::uint32_t place = kNoIndex;  ///< in the heap
+
+  bool waits() const { return place != kNoIndex; }
+  std::uint64_t tag_of(std::uint64_t cost) const { return cost * kScale / weight; }
+};
+
+template <class T, FairShare T::*share>
+class FairOrder {
+ public:
+  /// Set-up only: room for so many competitors with work.
+  void reserve(std::size_t competitors) { heap_.reserve(competitors); }
+
+  bool empty() const { return heap_.empty(); }
+  std::uint64_t now() const { return now_; }
+  /// REQUIRES: not empty.
+  std::uint32_t first() const { return heap_.front(); }
+  /// Has anybody but `i` work?
+  bool others(const T* items, std::uint32_t i) const {
+    return heap_.size() > ((items[i].*share).waits() ? 1u : 0u);
+  }
+
+  /// It has work. Among equals who comes is the first, since nobody has waited less for it.
+  /// REQUIRES: it does not wait yet.
+  void enter(T* items, std::uint32_t i) {
+    FairShare& s = items[i].*share;
+    assert(!s.waits() && heap_.size() < heap_.capacity());
+    lift(s);
+    s.place = static_cast<std::uint32_t>(heap_.size());
+    heap_.push_back(i);
+    rise(items, s.place);
+  }
+
+  /// It has none any more. REQUIRES: it waits.
+  void leave(T* items, std::uint32_t i) {
+    const std::uint32_t at = (items[i].*share).place;
+    (items[i].*share).place = kNoIndex;
+    const std::uint32_t last = heap_.back();
+    heap_.pop_back();
+    if (last == i) return;
+    put(items, at, last);
+    rise(items, at);
+    sink(items, (items[last].*share).place);
+  }
+
+  /// The first is served: virtual time is where it starts.
+  void serve(const T* items) { now_ = std::max(now_, (items[first()].*share).start); }
+
+  /// What serving it cost. It may have left meanwhile.
+  void served(T* items, std::uint32_t i, std::uint64_t cost) {
+    FairShare& s = items[i].*share;
+    s.start = s.finish += s.tag_of(cost);
+    if (s.waits()) sink(items, s.place);
+  }
+
+  /// It has cost something outside its turns, which defers the turn after the next. Nobody
+  /// waits: that is at nobody's cost, and virtual time goes on.
+  void charge(T* items, std::uint32_t i, std::uint64_t cost) {
+    FairShare& s = items[i].*share;
+    if (!s.waits()) lift(s);
+    s.finish += s.tag_of(cost);
+    if (empty()) now_ = std::max(now_, s.finish);
+  }
+
+  /// Cost, for its weight, that it is ahead of the others by.
+  std::uint64_t lead(const T* items, std::uint32_t i) const {
+    const FairShare& s = items[i].*share;
+    return s.finish <= now_ ? 0 : (s.finish - now_) / FairShare::kScale * s.weight;
+  }
+
+  /// Sets virtual time back to 0 before tags overflow; `all` are the competitors of this order.
+  template <class Range>
+  void restart(Range&& all) {
+    for (T& item : all) {
+      FairShare& s = item.*share;
+      s.start -= std::min(s.start, now_);
+      s.finish -= std::min(s.finish, now_);
+    }
+    now_ = 0;
+  }
+
+ private:
+  void lift(FairShare& s) {
+    s.start = std::max(s.start, now_);
+    s.finish = std::max(s.finish, s.start);
+  }
+
+  std::uint64_t start_at(const T* items, std::uint32_t at) const {
+    return (items[heap_[at]].*share).start;
+  }
+  void put(T* items, std::uint32_t at, std::uint32_t i) {
+    heap_[at] = i;
+    (items[i].*share).place = at;
+  }
+  void swap(T* items, std::uint32_t a, std::uint32_t b) {
+    const std::uint32_t i = heap_[a];
+    put(items, a, heap_[b]);
+    put(items, b, i);
+  }
+  void rise(T* items, std::uint32_t at) {
+    for (; at != 0 && start_at(items, at) <= start_at(items, (at - 1) / 2); at = (at - 1) / 2)
+      swap(items, at, (at - 1) / 2);
+  }
+  void sink(T* items, std::uint32_t at) {
+    for (;;) {
+      std::uint32_t child = 2 * at + 1;
+      if (child >= heap_.size()) return;
+      if (child + 1 < heap_.size() && start_at(items, child + 1) < start_at(items, child)) ++child;
+      if (start_at(items, at) < start_at(items, child)) return;
+      swap(items, at, child);
+      at = child;
+    }
+  }
+
+  std::vector<std::uint32_t> heap_;
+  std::uint64_t now_ = 0;  ///< virtual time
+};
+
+}  // namespace softhca::schedule
