@@ -52,6 +52,7 @@ int serve(const resource::Config& config, const std::string& file) {
   if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
   control::EventSender events;
   engine::Engine engine(control::limits_of(config), events);
+  engine.set_congestion(config.congestion);
   auto guards = control::add_ports(config, engine);
   if (!guards) return fail(guards.error(), kExitSetup);
   auto tenants = control::add_tenants(config, engine);

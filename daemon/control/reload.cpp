@@ -230,6 +230,7 @@ void Reloader::commit(const Config& wanted, Prepared& prepared) {
       spdlog::error("reload: {}", changed.error().message);
     change_ports(engine, wanted);
     engine.set_doorbells(limits_of(wanted).doorbells);
+    engine.set_congestion(wanted.congestion);
     adapter_.worker.set_idle(wanted.daemon.idle == resource::IdlePolicy::kAdaptive,
                              wanted.daemon.park_after);
   });

@@ -36,7 +36,13 @@ struct TenantCounters {
   Histogram arbitration_wait;           ///< ns from kick to start
   /// Engine work, for whomever, from the look before a command was seen to its successful end.
   Histogram command_work;
-  Counter effort;  ///< engine work on its queue pairs, in bytes of a local copy
+  Counter effort;           ///< engine work on its queue pairs, in bytes of a local copy
+  Counter marked_packets;   ///< received, marked as having met congestion (ECN)
+  Counter cnps_sent;        ///< congestion notifications
+  Counter cnps_handled;     ///< received, and their queue pair slows down
+  Counter cnps_ignored;     ///< received, and nobody reacts
+  Gauge paced_queue_pairs;  ///< slowed down at present
+  Counter paced_rate;       ///< bits per second that these may send at present, in all
   Counter completions, completion_errors;
   Counter events;           ///< completion and asynchronous events
   Counter events_deferred;  ///< the process did not read its channel

@@ -10,6 +10,7 @@
 //   engine_transport.cpp  driving requesters, responders and their timers
 //   engine_local.cpp      messages between queue pairs of this daemon, in one copy
 //   engine_wire.cpp       frames in and out, addresses, neighbours
+//   engine_congestion.cpp congestion told to peers and by them
 //   engine_receive.cpp    drawing receives; shared receive queues and their provisioning
 //   engine_complete.cpp   completions, events, credits
 //   engine_states.cpp     queue pair state changes, errors, flushing
@@ -27,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/congestion.hpp"
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/timer_wheel.hpp"
@@ -137,6 +139,8 @@ class Engine {
   /// About once a second while any tenant lends or has lent (mechanism A10): lends what is idle,
   /// brings back what was recalled.
   void adjust(const AdjustmentPolicy& policy);
+  /// Takes effect with the next packet; how packets are marked, within 100 ms.
+  void set_congestion(const CongestionParameters& parameters) { congestion_ = parameters; }
   /// Takes effect with the next command; a debt stays.
   void set_rate(Tenant& tenant, const schedule::Rate& bytes, const schedule::Rate& messages);
   /// REQUIRES: it has no sessions.
@@ -298,10 +302,22 @@ class Engine {
   void receive_frame(PortBinding& binding, const port::Frame& frame);
   transport::SendResult send_packet(Route& route, const wire::Headers& h,
                                     const transport::PayloadSource& payload, QueuePair* qp);
+  transport::SendResult send_frame(PortBinding& binding, const wire::FrameTemplate& path,
+                                   const wire::Headers& h, const transport::PayloadSource& payload,
+                                   QueuePair* qp);
   bool answer_late(const wire::ParsedFrame& frame);
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, bool& lost);
   Verdict fill(QueuePair& qp, const transport::PayloadSource& payload, std::span<std::byte> out);
   void run_neighbours();
+
+  // engine_congestion.cpp
+  void notify_sender(PortBinding& binding, QueuePair& qp, const wire::ParsedFrame& frame);
+  std::uint8_t traffic_class_of(const Route& route) const;
+  void receive_notification(QueuePair& qp);
+  transport::SendResult send_paced(QueuePair& qp, Route& route, const wire::Headers& h,
+                                   const transport::PayloadSource& payload);
+  void release_flow(QueuePair& qp);
+  void note_rate(QueuePair& qp, double before);
 
   // engine_complete.cpp
   void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict);
@@ -367,6 +383,7 @@ class Engine {
   std::uint16_t first_level_party_;       ///< of the send queue scheduler, see party_of()
   std::vector<CommandContext> commands_;  ///< by PCB
   TimeWaitTable time_wait_;
+  CongestionParameters congestion_;
   std::vector<QueuePair*> queue_pairs_;  ///< by slot
   std::vector<std::uint32_t> generations_;
   std::deque<std::uint32_t> free_slots_;  ///< by age

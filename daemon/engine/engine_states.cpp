@@ -18,6 +18,7 @@ constexpr Duration kLastFlushInterval = std::chrono::milliseconds(256);
 void Engine::apply_attributes(QueuePair& qp) {
   qp.route.invalidate();
   if (qp.type != QpType::kUd) {
+    qp.route.reacts = true;
     // A new path may lead in or out of this daemon; what is under way stays on its own.
     if (qp.started == 0) qp.local = is_local(qp.route.path.destination);
     qp.route.udp_source_port = wire::source_port(qp.route.path.flow_label, qp.qpn, qp.destination);
@@ -93,6 +94,7 @@ void Engine::enter_error(QueuePair& qp) {
 
 void Engine::flush(QueuePair& qp) {
   QpEnvironment env(*this, qp);
+  release_flow(qp);
   qp.requester.flush(env);
   qp.uc_requester.flush(env);
   while (!qp.queue.empty()) {
@@ -151,6 +153,7 @@ void Engine::reset(QueuePair& qp) {
   qp.receive_ring.restart();
   qp.error_pending = qp.last_wqe_raised = qp.established_raised = qp.heard = false;
   qp.failure = nullptr;
+  release_flow(qp);
   timers_.cancel(TimerId(qp.slot));
   ready_.remove(qp.slot);
   qp.discarding = false;

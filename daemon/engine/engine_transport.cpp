@@ -76,6 +76,7 @@ bool Engine::run(QueuePair& qp) {
     return false;
   }
   if (qp.state == QpState::kError) return flush_receives(qp);
+  qp.flow.resume();
   QpEnvironment env(*this, qp);
   bool more = false;
   if (qp.type == QpType::kUd) {
@@ -90,14 +91,17 @@ bool Engine::run(QueuePair& qp) {
     more |= qp.requester.transmit(env, now_, portion_->packets);
   }
   settle(qp);
-  return more && may_receive(qp.state);
+  return more && may_receive(qp.state) && qp.flow.wake_at() == kNever;
 }
 
 /// After every call into a state machine: errors take effect, the timer follows the deadline.
 void Engine::settle(QueuePair& qp) {
   if (qp.error_pending) enter_error(qp);
-  if (qp.type == QpType::kRc && !qp.local && qp.state != QpState::kError)
-    timers_.arm(TimerId(qp.slot), qp.requester.deadline());
+  if (qp.local || qp.state == QpState::kError) return;
+  if (qp.type == QpType::kRc)
+    timers_.arm(TimerId(qp.slot), std::min(qp.requester.deadline(), qp.flow.wake_at()));
+  else if (qp.flow.limited())
+    timers_.arm(TimerId(qp.slot), qp.flow.wake_at());
 }
 
 void Engine::expire(QueuePair& qp) {

@@ -84,7 +84,9 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
     if (!answer_late(parsed)) drop(FrameDrop::kUnknownQueuePair);
     return;
   }
-  if (!is_transport_of(qp->type, wire::opcode_info(parsed.headers.opcode).transport))
+  const wire::Transport transport = wire::opcode_info(parsed.headers.opcode).transport;
+  const bool notification = transport == wire::Transport::kCnp;
+  if (!notification && !is_transport_of(qp->type, transport))
     return drop(FrameDrop::kWrongTransport);
   // Full and limited members of the default partition (IBA 10.9.3).
   if ((parsed.headers.pkey & 0x7fff) != 0x7fff) return drop(FrameDrop::kPartitionKey);
@@ -95,6 +97,8 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
                            (qp->route.path.port != binding.id || !is_from_peer_of(*qp, parsed)))) {
     return drop(FrameDrop::kForeignPeer);
   }
+  if (notification) return receive_notification(*qp);
+  if (parsed.is_congested()) notify_sender(binding, *qp, parsed);
   receive_packet(*qp, parsed);
 }
 
@@ -133,7 +137,7 @@ const wire::FrameTemplate* Engine::frame_for(Route& route, PortBinding& binding,
                                      .vlan = binding.vlan,
                                      .source = route.path.source,
                                      .destination = route.path.destination,
-                                     .traffic_class = route.path.traffic_class,
+                                     .traffic_class = traffic_class_of(route),
                                      .hop_limit = route.path.hop_limit,
                                      .udp_source_port = route.udp_source_port,
                                      .flow_label = route.path.flow_label});
@@ -153,17 +157,23 @@ transport::SendResult Engine::send_packet(Route& route, const wire::Headers& h,
     binding.drops.unresolved.add();
     return transport::SendResult::kSent;
   }
+  return send_frame(binding, *path, h, payload, qp);
+}
+
+transport::SendResult Engine::send_frame(PortBinding& binding, const wire::FrameTemplate& path,
+                                         const wire::Headers& h,
+                                         const transport::PayloadSource& payload, QueuePair* qp) {
   port::Frame frame = binding.port->allocate();
   if (!frame) {
     binding.drops.no_buffer.add();
     return transport::SendResult::kNoBuffer;
   }
-  const std::size_t length = path->frame_length(h.opcode, payload.length);
+  const std::size_t length = path.frame_length(h.opcode, payload.length);
   if (length > frame.capacity) {  // a path MTU beyond what the port carries: lost, as on a wire
     binding.port->release({&frame, 1});
     return transport::SendResult::kSent;
   }
-  wire::FrameBuilder builder({frame.data, length}, *path, h, payload.length, ip_identification_++);
+  wire::FrameBuilder builder({frame.data, length}, path, h, payload.length, ip_identification_++);
   if (payload.length != 0 && fill(*qp, payload, builder.payload()) != Verdict::kOk) {
     binding.port->release({&frame, 1});
     return transport::SendResult::kNoAccess;

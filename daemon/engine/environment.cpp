@@ -34,6 +34,7 @@ const char* cause_of(transport::AsyncEvent event) {
 
 transport::SendResult QpEnvironment::send(const wire::Headers& h,
                                           const transport::PayloadSource& payload) {
+  if (qp_.flow.limited() && payload.length != 0) return engine_.send_paced(qp_, route_, h, payload);
   return engine_.send_packet(route_, h, payload, &qp_);
 }
 

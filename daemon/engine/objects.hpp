@@ -25,6 +25,7 @@
 #include "daemon/shm/receive_ring.hpp"
 #include "daemon/shm/send_ring.hpp"
 #include "daemon/shm/session_view.hpp"
+#include "daemon/transport/reaction_point.hpp"
 #include "daemon/transport/requester.hpp"
 #include "daemon/transport/responder.hpp"
 #include "daemon/transport/uc.hpp"
@@ -167,6 +168,7 @@ struct AddressPath {
 struct Route {
   AddressPath path;
   std::uint16_t udp_source_port = wire::kSourcePortBase;
+  bool reacts = false;  ///< who sends here slows down when told of congestion
   wire::FrameTemplate frame;
   Time valid_until{};              ///< the next hop's address is to be looked up again then
   Time unresolved_since = kNever;  ///< the next hop does not answer
@@ -281,8 +283,10 @@ struct QueuePair {
   std::uint32_t qkey = 0;
   Qpn destination;
   transport::RcAttributes rc;
-  Route route;         ///< RC, UC
-  bool local = false;  ///< the peer is in this daemon (RC, UC)
+  Route route;                    ///< RC, UC
+  bool local = false;             ///< the peer is in this daemon (RC, UC)
+  transport::ReactionPoint flow;  ///< RC, UC: how fast it may send to the wire
+  Time next_cnp{};                ///< the peer is not told of congestion before
 
   transport::Requester requester;  ///< RC
   transport::Responder responder;  ///< RC

@@ -13,6 +13,7 @@ namespace softhca::metrics {
 // --- collect_tenant.cpp: what a tenant does
 void add_work(Families& out, const engine::Tenant& tenant);
 void add_transport(Families& out, const engine::Tenant& tenant);
+void add_congestion(Families& out, const engine::Tenant& tenant);
 void add_receive(Families& out, const engine::Tenant& tenant);
 void add_levels(Families& out, const engine::Tenant& tenant);
 

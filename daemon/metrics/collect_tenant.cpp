@@ -136,6 +136,31 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   one("softhca_hostile_memory_total", "Shared words no correct provider writes.", c.hostile_memory);
 }
 
+void add_congestion(Families& out, const engine::Tenant& tenant) {
+  const engine::TenantCounters& c = tenant.counters;
+  const Labels labels{{"tenant", tenant.name}};
+  const auto count = [&](const char* name, const char* help, std::uint64_t value) {
+    out.counter(name, help, labels, static_cast<double>(value));
+  };
+  count("softhca_np_ecn_marked_roce_packets_received_total",
+        "Packets received that had met congestion.", c.marked_packets.value());
+  count("softhca_np_cnp_packets_sent_total", "Congestion notifications sent.", c.cnps_sent.value());
+  const std::uint64_t handled = c.cnps_handled.value(), ignored = c.cnps_ignored.value();
+  count("softhca_cnp_packets_received_total", "Congestion notifications received.",
+        handled + ignored);
+  count("softhca_rp_cnp_packets_handled_total",
+        "Congestion notifications that slowed a queue pair down.", handled);
+  count("softhca_rp_cnp_packets_ignored_total",
+        "Congestion notifications that nothing reacts to: by configuration, or datagrams.",
+        ignored);
+  out.gauge("softhca_paced_queue_pairs",
+            "Queue pairs slowed down by congestion, as of their last packet.", labels,
+            c.paced_queue_pairs.value());
+  out.gauge("softhca_paced_rate_bits_per_second",
+            "What the queue pairs slowed down may send, in all.", labels,
+            static_cast<double>(c.paced_rate.value()));
+}
+
 /// Provisioning of shared receive queues (mechanism D).
 void add_receive(Families& out, const engine::Tenant& tenant) {
   const auto& c = tenant.counters.receive;

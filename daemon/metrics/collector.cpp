@@ -23,6 +23,7 @@ std::vector<prometheus::MetricFamily> Collector::Collect() const {
   for (const auto& tenant : source_.tenants) {
     add_work(out, *tenant);
     add_transport(out, *tenant);
+    add_congestion(out, *tenant);
     add_receive(out, *tenant);
     add_levels(out, *tenant);
     add_objects(out, source_, *tenant);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/congestion.hpp"
 #include "daemon/base/expected.hpp"
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
@@ -214,6 +215,7 @@ struct Config {
   PoolsConfig pools;
   DoorbellsConfig doorbells;
   AdjustmentConfig adjustment;
+  CongestionParameters congestion;
   DeviceConfig device;
   std::vector<PortConfig> ports;      ///< empty: loopback between the tenants only
   std::vector<TenantConfig> tenants;  ///< never empty

@@ -4,6 +4,8 @@
 #include <concepts>
 #include <sstream>
 
+#include "daemon/resource/congestion_config.hpp"
+
 namespace softhca::resource {
 namespace {
 
@@ -80,6 +82,8 @@ std::string shown(PrunePolicy prune) {
   return prune == PrunePolicy::kNewest ? "\"newest\"" : "\"most-overflow\"";
 }
 
+std::string shown(CongestionMode mode) { return describe(mode); }
+
 /// Compares two configurations. What has been compared is made equal in `old_`, so that a key that
 /// nobody compares is found at the end.
 class Planner {
@@ -91,6 +95,7 @@ class Planner {
     compare_pools();
     compare_doorbells();
     compare_adjustment();
+    compare_congestion();
     compare_device();
     compare_ports();
     compare_tenants();
@@ -205,6 +210,15 @@ class Planner {
     key("automatic", old_.adjustment.automatic, wanted_.adjustment.automatic);
     key("idle_s", old_.adjustment.idle, wanted_.adjustment.idle);
     key("keep", old_.adjustment.keep, wanted_.adjustment.keep);
+  }
+
+  void compare_congestion() {
+    place_ = {"congestion"};
+    CongestionParameters& from = old_.congestion;
+    const CongestionParameters& to = wanted_.congestion;
+    key("mode", from.mode, to.mode);
+    for_each_congestion_key(
+        [&](const char* name, auto member) { key(name, from.*member, to.*member); });
   }
 
   void compare_device() {
