@@ -49,7 +49,8 @@ Expected<std::unique_ptr<port::Port>> open_port(const resource::PortConfig& conf
     const port::FaultRates rates{.loss = config.fault->loss,
                                  .duplication = config.fault->duplicate,
                                  .corruption = config.fault->corrupt,
-                                 .reordering = config.fault->reorder};
+                                 .reordering = config.fault->reorder,
+                                 .marking = config.fault->mark};
     port = std::make_unique<port::FaultPort>(
         std::move(port), port::FaultOptions{.seed = config.fault->seed, .receive = rates});
   }

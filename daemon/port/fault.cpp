@@ -54,6 +54,8 @@ FaultStage::Fate FaultStage::decide(Frame& frame, std::size_t roce) {
     ++counters_.lost;
     return {.lose = true};
   }
+  if (rates_.marking > 0 && happens(rates_.marking))
+    counters_.marked += mark_congested({frame.data, frame.length});
   if (corrupted) corrupt(frame, roce);
   counters_.duplicated += fate.duplicate;
   fate.hold = (late_by_order_ || late) && held_.size() < max_held_;

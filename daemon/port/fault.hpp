@@ -20,6 +20,7 @@ struct FaultRates {
   double corruption = 0;   ///< one bit is flipped where the ICRC looks, so a receiver must notice
   double reordering = 0;   ///< held until one to four later frames have passed, or `delay_steps`
   double delay = 0;        ///< held for one to `delay_steps` steps
+  double marking = 0;      ///< of ECN-capable packets, as a switch does it that is congested
   std::uint32_t delay_steps = 16;  ///< in calls of receive() (transmit side: of flush())
 };
 
@@ -39,6 +40,7 @@ struct FaultCounters {
   std::uint64_t corrupted = 0;
   std::uint64_t reordered = 0;
   std::uint64_t delayed = 0;
+  std::uint64_t marked = 0;
 };
 
 /// One direction: decides the fate of each frame and holds back those that are late. Knows

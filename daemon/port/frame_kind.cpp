@@ -14,21 +14,33 @@ constexpr std::byte kProtocolUdp{17};
 constexpr std::uint16_t kRocePort = 4791;
 constexpr std::size_t kUdpHeader = 8;
 
-/// Offset of the UDP header, 0 if none can be there.
-std::size_t udp_offset(std::span<const std::byte> frame) {
+/// The EtherType, and where what it announces begins; 0 if nothing can be there.
+struct Network {
+  std::uint16_t type = 0;
+  std::size_t at = 0;
+};
+
+Network network_of(std::span<const std::byte> frame) {
   std::size_t at = 12;
-  if (frame.size() < at + 2) return 0;
+  if (frame.size() < at + 2) return {};
   auto type = load_be<std::uint16_t>(&frame[at]);
   if (type == kEtherTypeVlan) {
     at += 4;
-    if (frame.size() < at + 2) return 0;
+    if (frame.size() < at + 2) return {};
     type = load_be<std::uint16_t>(&frame[at]);
   }
   at += 2;
-  if (type == kEtherTypeIpv4 && frame.size() >= at + 20 && frame[at + 9] == kProtocolUdp)
+  if (type == kEtherTypeIpv4 && frame.size() >= at + 20) return {type, at};
+  if (type == kEtherTypeIpv6 && frame.size() >= at + 40) return {type, at};
+  return {};
+}
+
+/// Offset of the UDP header, 0 if none can be there.
+std::size_t udp_offset(std::span<const std::byte> frame) {
+  const auto [type, at] = network_of(frame);
+  if (type == kEtherTypeIpv4 && frame[at + 9] == kProtocolUdp)
     return at + std::to_integer<std::size_t>(frame[at] & std::byte{15}) * 4;
-  if (type == kEtherTypeIpv6 && frame.size() >= at + 40 && frame[at + 6] == kProtocolUdp)
-    return at + 40;
+  if (type == kEtherTypeIpv6 && frame[at + 6] == kProtocolUdp) return at + 40;
   return 0;
 }
 
@@ -38,6 +50,27 @@ std::size_t roce_offset(std::span<const std::byte> frame) {
   const std::size_t udp = udp_offset(frame);
   if (udp == 0 || frame.size() < udp + kUdpHeader) return 0;
   return load_be<std::uint16_t>(&frame[udp + 2]) == kRocePort ? udp + kUdpHeader : 0;
+}
+
+bool mark_congested(std::span<std::byte> frame) {
+  constexpr unsigned kCongested = 3;
+  const auto [type, at] = network_of(frame);
+  if (at == 0) return false;
+  // The two bits stand at the end of the first word's traffic class.
+  const unsigned shift = type == kEtherTypeIpv4 ? 0 : 4;
+  const auto before = load_be<std::uint16_t>(&frame[at]);
+  const unsigned bits = before >> shift & kCongested;
+  if (bits == 0 || bits == kCongested) return false;
+  const auto after = static_cast<std::uint16_t>(before | kCongested << shift);
+  store_be(&frame[at], after);
+  if (type == kEtherTypeIpv6) return true;
+  // The checksum follows the word that changed (RFC 1624, equation 3).
+  std::uint32_t sum = static_cast<std::uint16_t>(~load_be<std::uint16_t>(&frame[at + 10]));
+  sum += static_cast<std::uint16_t>(~before) + std::uint32_t{after};
+  sum = (sum & 0xffff) + (sum >> 16);
+  sum = (sum & 0xffff) + (sum >> 16);
+  store_be(&frame[at + 10], static_cast<std::uint16_t>(~sum));
+  return true;
 }
 
 }  // namespace softhca::port

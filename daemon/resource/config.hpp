@@ -114,6 +114,7 @@ struct FaultConfig {
   double duplicate = 0;
   double reorder = 0;
   double corrupt = 0;
+  double mark = 0;  ///< of ECN-capable packets, as by a switch that is congested
   std::uint64_t seed = 1;
 
   bool operator==(const FaultConfig&) const = default;

@@ -187,6 +187,7 @@ FaultConfig read_fault(const Value& value, Problems& problems) {
   reader.number("duplicate", config.duplicate, 0, 1);
   reader.number("reorder", config.reorder, 0, 1);
   reader.number("corrupt", config.corrupt, 0, 1);
+  reader.number("mark", config.mark, 0, 1);
   reader.integer("seed", config.seed);
   reader.finish();
   return config;

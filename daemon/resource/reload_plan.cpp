@@ -44,7 +44,7 @@ std::string shown(const FaultConfig& fault) {
   std::ostringstream text;
   text << "{ loss = " << fault.loss << ", duplicate = " << fault.duplicate
        << ", reorder = " << fault.reorder << ", corrupt = " << fault.corrupt
-       << ", seed = " << fault.seed << " }";
+       << ", mark = " << fault.mark << ", seed = " << fault.seed << " }";
   return text.str();
 }
 std::string shown(const CaptureConfig& capture) {

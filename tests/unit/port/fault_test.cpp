@@ -235,6 +235,53 @@ TEST(FaultPort, DoesNotLetAnEngineSleepWhileFramesMayBeHeld) {
   EXPECT_EQ(FaultPort(std::make_unique<Waitable>(), {.receive = {.delay = 0.1}}).wait_fd(), -1);
 }
 
+/// An IPv4 header behind an Ethernet header, with its checksum.
+Bytes ipv4_frame(std::uint8_t traffic_class, bool tagged) {
+  Bytes frame(tagged ? 38 : 34);
+  if (tagged) store_be(&frame[12], std::uint16_t{0x8100});
+  const std::size_t ip = frame.size() - 20;
+  store_be(&frame[ip - 2], std::uint16_t{0x0800});
+  frame[ip] = std::byte{0x45};
+  frame[ip + 1] = std::byte{traffic_class};
+  frame[ip + 9] = std::byte{17};
+  store_be(&frame[ip + 12], 0x0a0000ffu);
+  return frame;
+}
+std::uint16_t sum_of(const Bytes& frame) {
+  std::uint32_t sum = 0;
+  for (std::size_t at = frame.size() - 20; at < frame.size(); at += 2)
+    sum += load_be<std::uint16_t>(&frame[at]);
+  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint16_t>(sum);
+}
+
+TEST(MarkCongested, MarksWhatIsCapableAndKeepsTheChecksumTrue) {
+  for (const bool tagged : {false, true})
+    for (unsigned tc = 0; tc < 256; ++tc) {
+      Bytes frame = ipv4_frame(static_cast<std::uint8_t>(tc), tagged);
+      store_be(&frame[frame.size() - 10], static_cast<std::uint16_t>(~sum_of(frame)));
+      ASSERT_EQ(sum_of(frame), 0xffff);
+      const bool capable = (tc & 3) == 1 || (tc & 3) == 2;
+      EXPECT_EQ(mark_congested(frame), capable);
+      EXPECT_EQ(std::to_integer<unsigned>(frame[frame.size() - 19]), capable ? tc | 3 : tc);
+      EXPECT_EQ(sum_of(frame), 0xffff) << tc;
+    }
+}
+
+TEST(MarkCongested, Ipv6AndOthers) {
+  Bytes frame(54);
+  store_be(&frame[12], std::uint16_t{0x86dd});
+  store_be(&frame[14], std::uint32_t{6} << 28 | 0x0a2 << 20 | 0xbeef);
+  EXPECT_FALSE(mark_congested(std::span(frame).first(53))) << "too short for its header";
+  EXPECT_TRUE(mark_congested(frame));
+  EXPECT_EQ(load_be<std::uint32_t>(&frame[14]), std::uint32_t{6} << 28 | 0x0a3 << 20 | 0xbeef);
+  EXPECT_FALSE(mark_congested(frame)) << "it is marked";
+  Bytes arp(60);
+  store_be(&arp[12], std::uint16_t{0x0806});
+  EXPECT_FALSE(mark_congested(arp));
+  EXPECT_FALSE(mark_congested(std::span<std::byte>()));
+}
+
 TEST(RoceOffset, FindsTheTransportHeaders) {
   Bytes frame = udp_frame(1);
   EXPECT_EQ(roce_offset(frame), kTestRoceOffset);

@@ -53,6 +53,12 @@ const Edit kEdits[] = {
      "for it)",
      false},
     {[](Config& c) { c.pools.sessions = 9; }, "pools: sessions 1024 -> 9", true},
+    {[](Config& c) { c.congestion.mode = CongestionMode::kOn; },
+     "congestion: mode \"notify\" -> \"on\"", true},
+    {[](Config& c) { c.congestion.rpg_ai_rate = 7; }, "congestion: rpg_ai_rate 5 -> 7", true},
+    {[](Config& c) { c.congestion.cnp_dscp = 7; }, "congestion: cnp_dscp 48 -> 7", true},
+    {[](Config& c) { c.congestion.clamp_tgt_rate = true; },
+     "congestion: clamp_tgt_rate false -> true", true},
     {[](Config& c) { c.device.name = "rdma0"; },
      "device: name \"softhca0\" -> \"rdma0\" (running programs have been told of the device; "
      "restart the daemon for it)",
@@ -62,7 +68,8 @@ const Edit kEdits[] = {
      "the daemon for it)",
      false},
     {[](Config& c) { c.ports[0].fault = FaultConfig{.loss = 0.5}; },
-     "port up: fault none -> { loss = 0.5, duplicate = 0, reorder = 0, corrupt = 0, seed = 1 } "
+     "port up: fault none -> { loss = 0.5, duplicate = 0, reorder = 0, corrupt = 0, mark = 0, "
+     "seed = 1 } "
      "(ports are opened when the daemon starts; restart the daemon for it)",
      false},
     {[](Config& c) { c.ports.clear(); },

@@ -1,0 +1,63 @@
+#include "daemon/resource/congestion_config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "daemon/resource/config.hpp"
+
+namespace softhca::resource {
+namespace {
+
+using testing::HasSubstr;
+
+Expected<Config> parse(const std::string& keys) {
+  return parse_config(
+      "[congestion]\n" + keys + "\n[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n",
+      "t.toml");
+}
+std::string error_of(const std::string& keys) {
+  const auto config = parse(keys);
+  return config ? "accepted" : config.error().message;
+}
+
+TEST(CongestionConfig, Modes) {
+  EXPECT_EQ(parse("")->congestion.mode, CongestionMode::kNotify);
+  EXPECT_EQ(parse("mode = \"off\"")->congestion.mode, CongestionMode::kOff);
+  EXPECT_EQ(parse("mode = \"notify\"")->congestion.mode, CongestionMode::kNotify);
+  EXPECT_EQ(parse("mode = \"on\"")->congestion.mode, CongestionMode::kOn);
+  EXPECT_THAT(error_of("mode = \"maybe\""), HasSubstr("2: congestion.mode: must be"));
+  EXPECT_THAT(error_of("mode = 1"), HasSubstr("2: congestion.mode:"));
+}
+
+/// Each key goes where it belongs: one less or more than its default, everything else unchanged.
+TEST(CongestionConfig, EveryKey) {
+  for_each_congestion_key([](const char* name, auto member) {
+    CongestionParameters wanted;
+    std::string value;
+    if constexpr (std::is_same_v<decltype(member), bool CongestionParameters::*>) {
+      wanted.*member = !(wanted.*member);
+      value = wanted.*member ? "true" : "false";
+    } else {
+      using Member = std::remove_reference_t<decltype(wanted.*member)>;
+      const bool is_least = wanted.*member <= 1;
+      wanted.*member = static_cast<Member>(is_least ? wanted.*member + 1 : wanted.*member - 1);
+      value = std::to_string(wanted.*member);
+    }
+    const auto config = parse(std::string(name) + " = " + value);
+    ASSERT_TRUE(config) << name << ": " << config.error().message;
+    EXPECT_TRUE(config->congestion == wanted) << name;
+  });
+}
+
+TEST(CongestionConfig, Bounds) {
+  for (const char* text :
+       {"cnp_dscp = 64", "cnp_802p_prio = 8", "initial_alpha_value = 1024", "dce_tcp_g = 1024",
+        "dce_tcp_rtt = 0", "rate_reduce_monitor_period = 0", "rpg_gd = 9", "rpg_min_dec_fac = 0",
+        "rpg_min_dec_fac = 101", "rpg_min_rate = 0", "rpg_min_rate = 10001", "rpg_time_reset = 0",
+        "rpg_byte_reset = 0", "rpg_threshold = 0", "rpg_ai_rate = 0", "rpg_hai_rate = 0",
+        "rpg_max_rate = 0", "rate_to_set_on_first_cnp = 10001", "min_time_between_cnps = -1"})
+    EXPECT_THAT(error_of(text), HasSubstr("2: congestion.")) << text;
+}
+
+}  // namespace
+}  // namespace softhca::resource
