@@ -73,6 +73,12 @@ Outcome PcbPool::remove_group(GroupId id) {
   return {};
 }
 
+void PcbPool::restore(const Books& books) {
+  quota_ = books.quota;
+  groups_ = books.groups;
+  share_out_dedicated();
+}
+
 Outcome PcbPool::set_guarantee(GroupId id, std::uint32_t guaranteed) {
   if (!known(id)) return unknown(id);
   CollectGroup& group = groups_[id.value];

@@ -78,6 +78,15 @@ class PcbPool {
   /// Errors: unknown group (ENOENT), not a level (EINVAL). The level that was it is no more.
   Outcome set_default(GroupId level);
 
+  /// Who may have how many, and has: all but the PCBs themselves. restore() takes back whatever
+  /// changed between the two. REQUIRES of it: no PCB was allocated or freed meanwhile.
+  struct Books {
+    QuotaPool quota;
+    std::vector<CollectGroup> groups;
+  };
+  Books books() const { return {quota_, groups_}; }
+  void restore(const Books& books);
+
   // --- data path: a few ns each
 
   /// A PCB of the group's own, else of what its tenant's levels share, else of the shared rest

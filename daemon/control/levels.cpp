@@ -37,50 +37,41 @@ engine::Level* find_level(const engine::Tenant& tenant, std::string_view name) {
 
 std::string names_of(const engine::Tenant& tenant) {
   std::string names;
-  for (const auto& level : tenant.levels) names += (names.empty() ? "" : ", ") + level->name;
+  for (const auto& level : tenant.levels)
+    if (!level->leaving) names += (names.empty() ? "" : ", ") + level->name;
   return names.empty() ? "none" : names;
 }
 
 }  // namespace
 
-Outcome add_levels(const resource::TenantConfig& config, engine::Tenant& tenant,
-                   engine::Engine& engine) {
-  for (const LevelConfig& entry : config.levels) {
-    const auto group = engine.pcbs().add_group({.tenant = tenant.id,
-                                                .guaranteed = entry.pcbs,
-                                                .may_share = entry.shared,
-                                                .parent = tenant.group,
-                                                .is_default = entry.is_default});
-    if (!group)
-      return Error{"level " + entry.name + ": " + group.error().message, group.error().code};
-    auto level = std::make_unique<engine::Level>();
-    level->id = LevelId(group->value);  // unique in the adapter, as a level's number is to be
-    level->name = entry.name;
-    level->group = *group;
-    level->is_default = entry.is_default;
-    level->vcbs.may_share = entry.shared;
-    tenant.levels.push_back(std::move(level));
-  }
-  return {};
+std::unique_ptr<engine::Level> make_level(const LevelConfig& config) {
+  auto level = std::make_unique<engine::Level>();
+  level->name = config.name;
+  level->vcbs.may_share = config.shared;
+  return level;
 }
 
-bool remove_levels(engine::Tenant& tenant, engine::Engine& engine) {
-  std::erase_if(tenant.levels, [&](const auto& level) {
-    return static_cast<bool>(engine.pcbs().remove_group(level->group));
-  });
-  return tenant.levels.empty();
+const LevelConfig* settings_of(const resource::TenantConfig& config, const engine::Level& level) {
+  return resource::find_level(config, level.name);
 }
 
-LevelId level_of_tvl(const resource::TenantConfig& config, const engine::Tenant& tenant,
-                     std::size_t index) {
+bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id) {
+  for (const auto& level : tenant.levels)
+    if (level->id == id)
+      if (const LevelConfig* entry = settings_of(config, *level))
+        return config.shared && entry->shared;
+  return config.shared;
+}
+
+std::span<const resource::TvlConfig> tvls_of(const resource::TenantConfig& config,
+                                             const engine::Tenant& tenant, LevelId id) {
+  std::span<const resource::TvlConfig> tvls(config.tvls);
   for (const LevelConfig& entry : config.levels) {
-    if (index < entry.tvls) {
-      const engine::Level* level = find_level(tenant, entry.name);
-      return level != nullptr ? level->id : kNoLevel;
-    }
-    index -= entry.tvls;
+    for (const auto& level : tenant.levels)
+      if (level->id == id && level->name == entry.name) return tvls.first(entry.tvls);
+    tvls = tvls.subspan(entry.tvls);
   }
-  return kNoLevel;
+  return tvls;
 }
 
 Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
@@ -105,7 +96,7 @@ Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
   }
   for (const auto& level : tenant.levels)
     if (level->is_default && !level->leaving) return level.get();
-  return tenant.levels.empty() ? nullptr : tenant.levels.front().get();
+  return nullptr;
 }
 
 }  // namespace softhca::control

@@ -1,9 +1,10 @@
-// The levels of a tenant: made from the configuration, taken apart, and which of them a process
-// belongs to.
+// The levels of a tenant: what is configured for them, and which of them a process belongs to.
 #pragma once
 
 #include <sys/types.h>
 
+#include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -13,19 +14,19 @@
 
 namespace softhca::control {
 
-/// Gives the tenant its levels, each with a collect group. Start-up, or as a task of the engine.
-/// Errors name the level; those before it stay, see remove_levels(). REQUIRES: the tenant has its
-/// group and no levels.
-Outcome add_levels(const resource::TenantConfig& config, engine::Tenant& tenant,
-                   engine::Engine& engine);
+/// To be given number and group by Allotments::change().
+std::unique_ptr<engine::Level> make_level(const resource::LevelConfig& config);
 
-/// Takes all levels from the tenant, as a task of the engine. False: one still holds PCBs; try
-/// again when it has drained. REQUIRES: the tenant has no sessions, its TVLs are removed.
-bool remove_levels(engine::Tenant& tenant, engine::Engine& engine);
+/// What is configured for a level; null: it is not in this configuration.
+const resource::LevelConfig* settings_of(const resource::TenantConfig& config,
+                                         const engine::Level& level);
 
-/// The level that has TVL `index` of the tenant; kNoLevel: it is undivided.
-LevelId level_of_tvl(const resource::TenantConfig& config, const engine::Tenant& tenant,
-                     std::size_t index);
+/// May a TVL of that level, or of those that no level has, draw from what is shared?
+bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id);
+
+/// The TVLs of a level of the tenant, or (kNoLevel) those that no level has.
+std::span<const resource::TvlConfig> tvls_of(const resource::TenantConfig& config,
+                                             const engine::Tenant& tenant, LevelId id);
 
 /// Who a process is, and how it came.
 struct LevelQuery {
@@ -36,8 +37,9 @@ struct LevelQuery {
 };
 
 /// By socket, else by the rules for users and groups, else what it asks for, else the default
-/// level. Null: the tenant has no levels. Errors, fit for the log: EINVAL, it asks for a level that
-/// does not exist; EACCES, it asks for one that is kept for those of its socket, users or groups.
+/// level. Null: the tenant is not divided. Errors, fit for the log: EINVAL, it asks for a level
+/// that does not exist; EACCES, it asks for one that is kept for those of its socket, users or
+/// groups.
 Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
                                       const engine::Tenant& tenant, const LevelQuery& query);
 

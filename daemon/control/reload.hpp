@@ -2,8 +2,12 @@
 // is checked as a whole, compared with the one in force, and put into force as one change while
 // traffic runs, or not at all. Lives on the control thread.
 //
-// A tenant that is removed takes no new sessions; those it has go on with what it has until their
-// programs end or the drain timeout is over, then all of it returns.
+// A tenant or level that is removed takes no new sessions; those it has go on with what it has
+// until their programs end or the drain timeout is over, then all of it returns.
+//
+// Files: reload.cpp (requests, checks), reload_prepare.cpp (what can fail outside: sockets, ports),
+// reload_commit.cpp (allocations, which are made or not as a whole, and what cannot fail),
+// reload_leave.cpp (what goes away slowly), reload_methods.cpp (the admin socket).
 #pragma once
 
 #include <chrono>
@@ -13,10 +17,11 @@
 #include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "daemon/control/adapter.hpp"
-#include "daemon/control/reload_apply.hpp"
+#include "daemon/control/allotments.hpp"
 #include "daemon/control/server.hpp"
 #include "daemon/control/setup.hpp"
 #include "daemon/resource/reload_plan.hpp"
@@ -66,10 +71,8 @@ class Reloader {
   /// A request to the resource manager (A6). In force until the next reload.
   ReloadResult change(std::span<const resource::AllocationChange> changes);
 
-  /// About once a second: tenants that have drained, or whose time to do so is over.
+  /// About once a second: tenants and levels that have drained, or whose time to do so is over.
   void tick();
-  /// What removed tenants have, whose programs still run.
-  resource::Held held() const;
 
  private:
   struct Leaving {
@@ -83,34 +86,64 @@ class Reloader {
     engine::Tenant::Address address;
     std::uint32_t session = 0;
   };
-  /// What can fail, made before anything changes; what is not committed goes away again.
+  struct LeavingLevel {
+    engine::Tenant* tenant = nullptr;
+    engine::Level* level = nullptr;
+    std::chrono::steady_clock::time_point since;
+  };
+  /// What can fail outside of the adapter, made before anything changes; what is not committed goes
+  /// away again.
   struct Prepared {
     std::vector<std::unique_ptr<engine::Tenant>> added;
-    std::vector<std::pair<engine::Tenant*, resource::SocketConfig>> opened;     ///< to be closed
+    std::vector<engine::Tenant*> opened;
     std::vector<std::pair<engine::Tenant*, resource::SocketConfig>> permitted;  ///< with the old
+    std::vector<engine::Level*> opened_levels;
+    std::vector<std::tuple<engine::Tenant*, engine::Level*, resource::SocketConfig>>
+        permitted_levels;  ///< likewise
     std::map<Gid, port::UdpGuard> guards;
     Replace metrics;
+    AllotmentChange change;
   };
+  struct VcbBooks;
 
   std::optional<ReloadRefusal> check(const resource::Config& wanted,
                                      const resource::ReloadPlan& plan) const;
+  /// What `wanted` does not have any more, and programs still use.
+  resource::Held held_besides(const resource::Config& wanted) const;
+  void add_held(const engine::Tenant& tenant, const resource::TenantConfig* wanted,
+                resource::Held& held) const;
+
   Outcome prepare(const resource::Config& wanted, Prepared& prepared);
+  Outcome prepare_ports(const resource::Config& wanted, Prepared& prepared);
+  Outcome prepare_tenant(const resource::Config& wanted, const resource::TenantConfig& entry,
+                         Prepared& prepared);
+  Outcome prepare_level(engine::Tenant& tenant, const resource::LevelConfig& entry,
+                        Prepared& prepared);
+  Expected<engine::Tenant*> make_tenant(const resource::Config& wanted,
+                                        const resource::TenantConfig& entry, Prepared& prepared);
   void undo(Prepared& prepared);
+
+  Outcome allocate(const resource::Config& wanted, Prepared& prepared);
+  void change_engine(engine::Engine& engine, const resource::Config& wanted, Prepared& prepared);
+  VcbBooks vcb_books(const Prepared& prepared) const;
+  Outcome change_vcbs(Prepared& prepared);
+  Outcome change_vcbs(const AllotmentChange::Row& row, const AllotmentChange& change, bool shrink);
   void commit(const resource::Config& wanted, Prepared& prepared);
-  Outcome change_engine(engine::Engine& engine, const resource::Config& wanted, Prepared& prepared);
+  void leave(const resource::Config& wanted, Prepared& prepared);
   void change_accounts(const resource::Config& wanted);
-  void change_vcbs(const resource::Config& wanted);
-  void change_vcbs(engine::Tenant& tenant, const resource::TenantConfig& to, bool shrink);
   void change_addresses(const resource::Config& wanted);
   void change_ports(engine::Engine& engine, const resource::Config& wanted);
   void forget_addresses();
   void finish_leaving();
+  void finish_leaving_levels();
+  void end_overdue();
+  void take_vcbs_of(engine::Tenant& tenant);
   void remove(engine::Tenant& tenant);
 
   engine::Tenant* find(const std::string& name) const;
-  const resource::TenantConfig* settings_in(const resource::Config& config,
-                                            const std::string& name) const;
-  Leaving* find_leaving(const std::string& name);
+  /// The settings in force of a level; null: there is none.
+  const resource::LevelConfig* in_force(const engine::Tenant& tenant,
+                                        const std::string& level) const;
   std::vector<engine::Tenant::Address> former_of(const engine::Tenant& tenant) const;
 
   Adapter& adapter_;
@@ -120,6 +153,7 @@ class Reloader {
   MoveMetrics move_metrics_;
   Allotments allotments_;
   std::list<Leaving> leaving_;
+  std::list<LeavingLevel> leaving_levels_;
   std::vector<FormerAddress> former_;
 };
 

@@ -8,19 +8,30 @@
 namespace softhca::control {
 
 void Reloader::tick() {
-  const auto now = std::chrono::steady_clock::now();
-  const auto patience = adapter_.config.daemon.drain_timeout;
-  for (const Leaving& leaving : leaving_) {
-    if (patience.count() == 0 || now - leaving.since < patience) continue;
-    if (server_.connections(*leaving.tenant) == 0) continue;
-    spdlog::warn("tenant {}: its time to drain is over, {} connections are closed",
-                 leaving.tenant->name, server_.connections(*leaving.tenant));
-    server_.end_sessions(*leaving.tenant);
-  }
+  end_overdue();
   finish_leaving();
+  finish_leaving_levels();
   forget_addresses();
   if (allotments_.closing() != 0)
     adapter_.worker.run([&](engine::Engine&) { allotments_.collect_closed(); });
+}
+
+/// What has not drained in the time it had.
+void Reloader::end_overdue() {
+  const auto patience = adapter_.config.daemon.drain_timeout;
+  if (patience.count() == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  const auto close = [&](const auto& what, const std::string& name) {
+    const std::uint64_t connections = server_.connections(what);
+    if (connections == 0) return;
+    spdlog::warn("{}: its time to drain is over, {} connections are closed", name, connections);
+    server_.end_sessions(what);
+  };
+  for (const Leaving& leaving : leaving_)
+    if (now - leaving.since >= patience) close(*leaving.tenant, "tenant " + leaving.tenant->name);
+  for (const LeavingLevel& leaving : leaving_levels_)
+    if (now - leaving.since >= patience)
+      close(*leaving.level, "tenant " + leaving.tenant->name + ": level " + leaving.level->name);
 }
 
 void Reloader::finish_leaving() {
@@ -28,19 +39,54 @@ void Reloader::finish_leaving() {
     engine::Tenant& tenant = *leaving.tenant;
     if (server_.connections(tenant) != 0) return false;
     bool released = false;
-    adapter_.worker.run([&](engine::Engine&) { released = allotments_.release(tenant); });
+    adapter_.worker.run([&](engine::Engine& engine) {
+      released = allotments_.release(tenant);
+      if (released) engine.remove_tenant(tenant);
+    });
     if (!released) return false;
+    take_vcbs_of(tenant);
     remove(tenant);
     return true;
   });
 }
 
+void Reloader::finish_leaving_levels() {
+  std::erase_if(leaving_levels_, [this](const LeavingLevel& leaving) {
+    auto& [tenant, level, since] = leaving;
+    if (server_.connections(*level) != 0) return false;
+    std::unique_ptr<engine::Level> removed;
+    const std::lock_guard lock(adapter_.tenants_changing);
+    adapter_.worker.run(
+        [&](engine::Engine&) { removed = allotments_.remove_level(*tenant, *level); });
+    if (!removed) return false;
+    adapter_.vcbs.set_guarantee(level->vcbs, tenant->vcbs, 0);
+    server_.forget_level(*level);
+    spdlog::info("tenant {}: level {}: gone", tenant->name, level->name);
+    adapter_.journal.add(
+        {.kind = "level_removed", .tenant = tenant->name, .text = level->name + " has drained"});
+    return true;
+  });
+  for (const resource::TenantConfig& entry : adapter_.config.tenants) {
+    engine::Tenant& tenant = *find(entry.name);
+    if (entry.levels.empty() || !allotments_.has_whole(tenant)) continue;
+    if (server_.undivided_sessions(tenant) != 0) continue;
+    adapter_.worker.run([&](engine::Engine&) { allotments_.release_whole(tenant); });
+  }
+}
+
+/// REQUIRES: it has no sessions.
+void Reloader::take_vcbs_of(engine::Tenant& tenant) {
+  for (const auto& level : tenant.levels) adapter_.vcbs.set_guarantee(level->vcbs, tenant.vcbs, 0);
+  adapter_.vcbs.set_guarantee(tenant.vcbs, 0);
+}
+
+/// It has given back all it had.
 void Reloader::remove(engine::Tenant& tenant) {
   spdlog::info("tenant {}: gone", tenant.name);
   adapter_.journal.add({.kind = "tenant_removed", .tenant = tenant.name, .text = "it has drained"});
   server_.forget_tenant(tenant);
-  adapter_.vcbs.set_guarantee(tenant.vcbs, 0);
   std::erase_if(former_, [&](const FormerAddress& former) { return former.tenant == &tenant; });
+  std::erase_if(leaving_levels_, [&](const LeavingLevel& l) { return l.tenant == &tenant; });
   const std::lock_guard lock(adapter_.tenants_changing);
   std::erase_if(adapter_.tenants, [&](const auto& there) { return there.get() == &tenant; });
 }
@@ -48,7 +94,7 @@ void Reloader::remove(engine::Tenant& tenant) {
 /// Queue pairs and address handles that there are keep their source addresses.
 void Reloader::change_addresses(const resource::Config& wanted) {
   for (const auto& tenant : adapter_.tenants) {
-    const resource::TenantConfig* entry = settings_in(wanted, tenant->name);
+    const resource::TenantConfig* entry = find_tenant(wanted, tenant->name);
     if (entry == nullptr) continue;
     const auto has = [&](const Gid& gid) {
       return std::find(entry->addresses.begin(), entry->addresses.end(), gid) !=

@@ -57,7 +57,11 @@ Outcome Server::open() {
     if (auto opened = open_tenant(*tenant, adapter_.settings(*tenant).socket); !opened)
       return opened;
   for (const auto& tenant : adapter_.tenants)
-    if (auto opened = open_level_sockets(*tenant); !opened) return opened;
+    for (const auto& level : tenant->levels) {
+      const auto* settings = settings_of(adapter_.settings(*tenant), *level);
+      if (!settings->socket) continue;
+      if (auto opened = open_level(*tenant, *level, *settings->socket); !opened) return opened;
+    }
   if (auto opened = open_admin(); !opened) return opened;
   real_devices_ = real_devices();
   return {};

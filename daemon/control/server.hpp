@@ -19,6 +19,10 @@
 
 namespace softhca::control {
 
+/// For a socket that is made, and for one that there is.
+SocketPermissions permissions_of(const resource::SocketConfig& socket);
+SocketPermissions given_permissions(const resource::SocketConfig& socket);
+
 class Server {
  public:
   explicit Server(Adapter& adapter);
@@ -39,9 +43,7 @@ class Server {
 
   /// Makes folder, socket and device tree of a tenant; of one that was closed, anew.
   Outcome open_tenant(engine::Tenant& tenant, const resource::SocketConfig& socket);
-  /// And those of its levels. REQUIRES: it is in the configuration in force.
-  Outcome open_level_sockets(engine::Tenant& tenant);
-  /// Takes its sockets away: no new connections. Sessions go on.
+  /// Takes its sockets, and those of its levels, away: no new connections. Sessions go on.
   void close_tenant(const engine::Tenant& tenant);
   /// Takes away what else there is of it. REQUIRES: it is closed and has no connections.
   void forget_tenant(const engine::Tenant& tenant);
@@ -53,6 +55,23 @@ class Server {
   /// The least number of a session of the tenant; none: that of the next session of any.
   std::uint32_t oldest_session(const engine::Tenant& tenant) const;
   void end_sessions(const engine::Tenant& tenant);
+
+  // --- levels likewise (server_levels.cpp)
+
+  /// Makes the socket of a level; of one that was closed, anew. REQUIRES: the tenant is open.
+  Outcome open_level(engine::Tenant& tenant, engine::Level& level,
+                     const resource::SocketConfig& socket);
+  /// Nothing happens if it has no socket.
+  void close_level(const engine::Level& level);
+  /// REQUIRES: it has no connections.
+  void forget_level(const engine::Level& level);
+  Outcome permit(const engine::Tenant& tenant, const engine::Level& level,
+                 const resource::SocketConfig& socket);
+  /// Sessions of the level, and those that came by its socket.
+  std::uint64_t connections(const engine::Level& level) const;
+  /// Sessions that are of no level.
+  std::uint64_t undivided_sessions(const engine::Tenant& tenant) const;
+  void end_sessions(const engine::Level& level);
 
  private:
   struct Listener;
@@ -83,7 +102,9 @@ class Server {
   };
 
   Outcome open_admin();
-  Listener& level_listener(const engine::Level& level);
+  static bool is_of(const Entry& entry, const engine::Level& level);
+  Listener* listener_of(const engine::Level& level);
+  std::string socket_of(const engine::Tenant& tenant, const engine::Level& level) const;
   Listener* listener_of(const engine::Tenant& tenant);
   const Listener* listener_of(const engine::Tenant& tenant) const;
   DeviceDescription describe(const engine::Tenant& tenant) const;

@@ -9,13 +9,18 @@
 #include "daemon/control/server.hpp"
 
 namespace softhca::control {
-namespace {
 
 SocketPermissions permissions_of(const resource::SocketConfig& socket) {
   return {socket.owner, socket.group, socket.mode};
 }
 
-}  // namespace
+/// Of one that there is: it may have been somebody else's.
+SocketPermissions given_permissions(const resource::SocketConfig& socket) {
+  SocketPermissions permissions = permissions_of(socket);
+  if (permissions.owner.empty()) permissions.owner = std::to_string(::geteuid());
+  if (permissions.group.empty()) permissions.group = std::to_string(::getegid());
+  return permissions;
+}
 
 std::string Server::folder_of(const engine::Tenant& tenant) const {
   return adapter_.config.daemon.runtime_dir + "/" + tenant.name;
@@ -94,11 +99,7 @@ void Server::forget_tenant(const engine::Tenant& tenant) {
 }
 
 Outcome Server::permit(const engine::Tenant& tenant, const resource::SocketConfig& socket) {
-  SocketPermissions permissions = permissions_of(socket);
-  // It may have been somebody else's.
-  if (permissions.owner.empty()) permissions.owner = std::to_string(::geteuid());
-  if (permissions.group.empty()) permissions.group = std::to_string(::getegid());
-  return set_permissions(folder_of(tenant) + "/socket", permissions);
+  return set_permissions(folder_of(tenant) + "/socket", given_permissions(socket));
 }
 
 Outcome Server::show_addresses(const engine::Tenant& tenant) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "daemon/control/allotments.hpp"
 #include "daemon/control/levels.hpp"
 #include "daemon/control/unix_socket.hpp"
 #include "daemon/port/capture.hpp"
@@ -15,11 +16,6 @@
 
 namespace softhca::control {
 namespace {
-
-// The lane of a tenant's dedicated PCBs has credits of its own, beyond those of the pools, so that
-// commands of the send queue scheduler always get on (mechanism A9).
-constexpr std::uint32_t kDedicatedExecution = 32;
-constexpr std::uint32_t kDedicatedCompletion = 128;
 
 Error at(const std::string& where, const Error& error) {
   return {where + ": " + error.message, error.code};
@@ -113,51 +109,7 @@ std::optional<PortId> port_of(const resource::Config& config, const Gid& gid) {
   return std::nullopt;
 }
 
-Outcome add_dedicated_lane(TenantId tenant, LevelId level, bool share, schedule::TvlTable& tvls) {
-  const auto added = tvls.add({.tenant = tenant,
-                               .level = level,
-                               .purpose = schedule::TvlPurpose::kDedicated,
-                               .weight = 1,
-                               .max_kick_list = kDedicatedCompletion,
-                               .execution_guaranteed = kDedicatedExecution,
-                               .completion_guaranteed = kDedicatedCompletion,
-                               .may_share = share});
-  if (!added) return added.error();
-  return {};
-}
-
-/// Of a tenant with levels each level has a dedicated lane, else the tenant.
-Outcome add_lanes(const resource::TenantConfig& config, const engine::Tenant& tenant,
-                  schedule::TvlTable& tvls) {
-  for (std::size_t i = 0; i < config.tvls.size(); ++i) {
-    const resource::TvlConfig& tvl = config.tvls[i];
-    const LevelId level = level_of_tvl(config, tenant, i);
-    const auto added = tvls.add({.tenant = tenant.id,
-                                 .level = level,
-                                 .purpose = schedule::TvlPurpose::kCommands,
-                                 .weight = tvl.weight,
-                                 .max_kick_list = tvl.kick_list,
-                                 .execution_guaranteed = tvl.execution_credits,
-                                 .completion_guaranteed = tvl.completion_credits,
-                                 .may_share = may_share(config, tenant, level)});
-    if (!added) return added.error();
-  }
-  if (tenant.levels.empty()) return add_dedicated_lane(tenant.id, kNoLevel, config.shared, tvls);
-  for (const auto& level : tenant.levels)
-    if (auto added =
-            add_dedicated_lane(tenant.id, level->id, may_share(config, tenant, level->id), tvls);
-        !added)
-      return added;
-  return {};
-}
-
 }  // namespace
-
-bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id) {
-  for (std::size_t i = 0; i < tenant.levels.size(); ++i)
-    if (tenant.levels[i]->id == id) return config.shared && config.levels[i].shared;
-  return config.shared;
-}
 
 engine::EngineLimits limits_of(const resource::Config& config) {
   const resource::PoolsConfig& pools = config.pools;
@@ -167,9 +119,9 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   limits.dedicated_pcbs = pools.dedicated_pcbs;
   limits.tenants = static_cast<std::uint16_t>(pools.tenants);
   limits.levels = resource::kMaxLevels;
-  // Besides: the dedicated one of each, whose credits come on top.
-  // Each tenant and each level has a dedicated one besides.
-  limits.tvls = static_cast<std::uint16_t>(pools.tvls + pools.tenants + limits.levels);
+  // Twice, for those that were removed and whose commands are not all done. Each tenant and each
+  // level has a dedicated one besides.
+  limits.tvls = static_cast<std::uint16_t>(2 * pools.tvls + pools.tenants + limits.levels);
   limits.execution_credits = pools.execution_credits;
   limits.completion_credits = pools.completion_credits;
   limits.queue_pairs = pools.queue_pairs;
@@ -265,39 +217,22 @@ void set_rate(const resource::RateConfig& config, engine::Tenant& tenant, engine
                   {config.messages_per_second, config.burst_messages});
 }
 
-Outcome add_tenant(const resource::TenantConfig& entry, engine::Tenant& tenant,
-                   engine::Engine& engine) {
-  const auto group = engine.pcbs().add_group(
-      {.tenant = tenant.id, .guaranteed = entry.pcbs, .may_share = entry.shared});
-  if (!group) return at("tenant " + entry.name, group.error());
-  tenant.group = *group;
-  tenant.receive_policy = policy_of(entry.srq);
-  Outcome lanes = add_levels(entry, tenant, engine);
-  if (lanes) lanes = add_lanes(entry, tenant, engine.tvls());
-  if (!lanes) {
-    for (std::uint16_t i = 0; i < engine.tvls().size(); ++i)
-      if (engine.tvls()[TvlId(i)].used && engine.tvls()[TvlId(i)].tenant == tenant.id)
-        (void)engine.tvls().remove(TvlId(i));
-    remove_levels(tenant, engine);
-    (void)engine.pcbs().remove_group(tenant.group);
-    return at("tenant " + entry.name, lanes.error());
-  }
-  engine.add_tenant(tenant);
-  set_rate(entry.rate, tenant, engine);
-  return {};
-}
-
 Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resource::Config& config,
                                                                    engine::Engine& engine) {
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  AllotmentChange change;
   for (const resource::TenantConfig& entry : config.tenants) {
-    auto tenant = std::make_unique<engine::Tenant>();
-    tenant->id = TenantId(static_cast<std::uint16_t>(tenants.size()));
+    auto& tenant = tenants.emplace_back(std::make_unique<engine::Tenant>());
+    tenant->id = TenantId(static_cast<std::uint16_t>(tenants.size() - 1));
     tenant->name = entry.name;
     tenant->addresses = addresses_of(config, entry);
-    if (auto added = add_tenant(entry, *tenant, engine); !added) return added.error();
-    tenants.push_back(std::move(tenant));
+    tenant->receive_policy = policy_of(entry.srq);
+    change.added.push_back({tenant.get(), &entry});
+    for (const resource::LevelConfig& level : entry.levels)
+      change.new_levels.push_back({tenant.get(), make_level(level), nullptr});
   }
+  if (auto made = Allotments(engine).change(change); !made) return made.error();
+  for (const AllotmentChange::Row& row : change.added) set_rate(row.to->rate, *row.tenant, engine);
   return tenants;
 }
 

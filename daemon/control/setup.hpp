@@ -18,9 +18,6 @@ receive::Policy policy_of(const resource::SrqConfig& config);
 /// Between polls of the engine.
 void set_rate(const resource::RateConfig& config, engine::Tenant& tenant, engine::Engine& engine);
 
-/// May a TVL of that level, or of the tenant as a whole, draw from what is shared?
-bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id);
-
 engine::EngineLimits limits_of(const resource::Config& config);
 
 /// What keeps the kernel from answering RoCE packets of addresses it owns; to be kept as long as
@@ -43,11 +40,6 @@ std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>&
                                        const resource::Config& config);
 std::vector<engine::Tenant::Address> addresses_of(const resource::Config& config,
                                                   const resource::TenantConfig& tenant);
-/// Gives a tenant, which has its id, name and addresses, its collect group and lanes. Set-up, or on
-/// the engine's thread; after an error it is as if it had not been tried.
-Outcome add_tenant(const resource::TenantConfig& entry, engine::Tenant& tenant,
-                   engine::Engine& engine);
-
 /// Makes every tenant, with its collect group and lanes. REQUIRES: ports are added. Errors name
 /// the tenant.
 Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resource::Config& config,

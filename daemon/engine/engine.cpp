@@ -90,7 +90,14 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
 
 Engine::~Engine() = default;
 
+void Engine::add_level(const Level& level) {
+  dedicated_[party_of(level.id).value] = {};
+  scheduler_.reset(party_of(level.id));
+}
+
 void Engine::add_tenant(Tenant& tenant) {
+  dedicated_[tenant.id.value] = {};
+  scheduler_.reset(tenant.id);
   tenants_.push_back(&tenant);
   throttled_.reserve(tenants_.size());
   find_local_gids();
@@ -154,6 +161,18 @@ void Engine::find_weights() {
   for (std::uint16_t i = 0; i < parties.size(); ++i) ready_.set_weight(TenantId(i), parties[i]);
 }
 
+/// That of its level, else one of the tenant's that no level has. Who was there before all of them
+/// were divided goes on with the default level's.
+std::optional<TvlId> Engine::tvl_for(const QueuePair& qp, schedule::TvlPurpose purpose) const {
+  const TenantId tenant = qp.tenant->id;
+  if (const auto own = tvls_.pick_tvl(tenant, qp.session->level_id(), qp.qpn, purpose)) return own;
+  for (const bool wanted : {true, false})
+    for (const auto& level : qp.tenant->levels)
+      if (level->is_default == wanted)
+        if (const auto other = tvls_.pick_tvl(tenant, level->id, qp.qpn, purpose)) return other;
+  return std::nullopt;
+}
+
 /// Its queue pairs go on with the other TVLs of their level, and so do their commands that wait for
 /// a credit, in their order. The last TVL keeps them.
 void Engine::leave_tvl(TvlId id) {
@@ -162,7 +181,7 @@ void Engine::leave_tvl(TvlId id) {
     for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
       TvlId& tvl = purpose == schedule::TvlPurpose::kCommands ? qp->tvl : qp->dedicated_tvl;
       if (tvl != id) continue;
-      const auto other = tvls_.pick_tvl(qp->tenant->id, qp->session->level_id(), qp->qpn, purpose);
+      const auto other = tvl_for(*qp, purpose);
       if (!other) return;
       tvls_.detach(id);
       tvls_.attach(*other);
@@ -213,10 +232,8 @@ bool Engine::install(QueuePair& qp) {
   qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
   queue_pairs_[slot] = &qp;
   qp.party = qp.session->party;
-  const LevelId level = qp.session->level_id();
-  const auto tvl = tvls_.pick_tvl(qp.tenant->id, level, qp.qpn);
-  const auto dedicated =
-      tvls_.pick_tvl(qp.tenant->id, level, qp.qpn, schedule::TvlPurpose::kDedicated);
+  const auto tvl = tvl_for(qp, schedule::TvlPurpose::kCommands);
+  const auto dedicated = tvl_for(qp, schedule::TvlPurpose::kDedicated);
   assert(tvl && dedicated);  // every tenant is configured with both
   qp.tvl = *tvl;
   qp.dedicated_tvl = *dedicated;

@@ -131,6 +131,8 @@ class Engine {
   Outcome change_tvl(TvlId id, const schedule::TvlConfig& config);
   Outcome close_tvl(TvlId id);
   void add_tenant(Tenant& tenant);
+  /// A level of a tenant, which has its number; before the first session of it.
+  void add_level(const Level& level);
   /// Thresholds and policy; the number of entries stays.
   void set_doorbells(schedule::DoorbellConfig config) {
     config.entries = scheduler_.config().entries;
@@ -215,6 +217,7 @@ class Engine {
 
   // engine.cpp
   void find_local_gids();
+  std::optional<TvlId> tvl_for(const QueuePair& qp, schedule::TvlPurpose purpose) const;
   void leave_tvl(TvlId id);
   void find_weights();
   void finish_batch();

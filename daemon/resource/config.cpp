@@ -46,6 +46,18 @@ std::string default_runtime_dir() {
   return "/tmp/softhca-" + std::to_string(geteuid());
 }
 
+const TenantConfig* find_tenant(const Config& config, std::string_view name) {
+  for (const TenantConfig& tenant : config.tenants)
+    if (tenant.name == name) return &tenant;
+  return nullptr;
+}
+
+const LevelConfig* find_level(const TenantConfig& tenant, std::string_view name) {
+  for (const LevelConfig& level : tenant.levels)
+    if (level.name == name) return &level;
+  return nullptr;
+}
+
 Config default_config() {
   Config config;
   config.daemon.runtime_dir = default_runtime_dir();

@@ -224,6 +224,10 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
+/// Null: there is none of that name.
+const TenantConfig* find_tenant(const Config& config, std::string_view name);
+const LevelConfig* find_level(const TenantConfig& tenant, std::string_view name);
+
 inline constexpr std::uint32_t kMaxVcbsPerProcess = 64;  ///< as abi/session.hpp has bits for
 inline constexpr std::uint32_t kMaxTvlWeight = 1000;
 inline constexpr std::uint32_t kMaxLevels = 192;  ///< of all tenants: rows of the engine's tables

@@ -16,7 +16,6 @@ constexpr const char* kAdmin = "the socket is opened at the start";
 constexpr const char* kSockets = "running programs hold paths below it";
 constexpr const char* kThread = "the engine's thread is placed when it starts";
 constexpr const char* kDevice = "running programs have been told of the device";
-constexpr const char* kLevels = "levels are made with their tenant";
 constexpr const char* kPort = "ports are opened when the daemon starts";
 constexpr const char* kUnknown = "this version cannot change it live";
 
@@ -134,7 +133,7 @@ class Planner {
     record(name, shown(from), shown(to), refusal);
     from = to;
   }
-  void record(const char* name, std::string from, std::string to, const char* refusal) {
+  void record(const char* name, std::string from, std::string to, const char* refusal = kLive) {
     plan_.differences.push_back({.kind = Difference::Kind::kChanged,
                                  .section = place_.section,
                                  .name = place_.name,
@@ -285,10 +284,11 @@ class Planner {
     old_.tenants = std::move(compared);
   }
 
-  template <class Tenants>
-  static auto find(Tenants& tenants, const std::string& name) -> decltype(tenants.data()) {
-    for (auto& tenant : tenants)
-      if (tenant.name == name) return &tenant;
+  /// Of tenants, or of levels.
+  template <class List>
+  static auto find(List& list, const std::string& name) -> decltype(list.data()) {
+    for (auto& entry : list)
+      if (entry.name == name) return &entry;
     return nullptr;
   }
 
@@ -317,25 +317,41 @@ class Planner {
 
   void compare_levels(const std::string& tenant, std::vector<LevelConfig>& from,
                       const std::vector<LevelConfig>& to) {
-    const auto is_same = [](const LevelConfig& a, const LevelConfig& b) {
-      return a.name == b.name;
-    };
-    if (!std::equal(from.begin(), from.end(), to.begin(), to.end(), is_same)) {
-      record("levels", names_of(from), names_of(to), kLevels);
-      from = to;
+    const auto full = [&](const LevelConfig& level) { return tenant + ": level " + level.name; };
+    std::vector<LevelConfig> stay, compared;
+    for (const LevelConfig& level : from) {
+      if (find(to, level.name) != nullptr)
+        stay.push_back(level);
+      else
+        add(Difference::Kind::kRemoved, "tenant", full(level), kLive);
     }
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      place_ = {"tenant", tenant + ": level " + to[i].name};
-      key("vcbs", from[i].vcbs, to[i].vcbs);
-      key("pcbs", from[i].pcbs, to[i].pcbs);
-      key("tvls", from[i].tvls, to[i].tvls, kLevels);
-      key("shared", from[i].shared, to[i].shared);
-      key("default", from[i].is_default, to[i].is_default);
-      key("users", from[i].users, to[i].users);
-      key("groups", from[i].groups, to[i].groups);
-      key("socket", from[i].socket, to[i].socket, kLevels);
+    for (const LevelConfig& level : to) {
+      const LevelConfig* old = find(stay, level.name);
+      compared.push_back(old != nullptr ? *old : level);
+      if (old == nullptr) add(Difference::Kind::kAdded, "tenant", full(level), kLive);
     }
+    // Their order decides whose rule comes first.
+    std::vector<LevelConfig> ordered = compared;
+    std::erase_if(ordered, [&](const LevelConfig& l) { return find(stay, l.name) == nullptr; });
+    if (names_of(stay) != names_of(ordered)) record("levels", names_of(stay), names_of(ordered));
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      place_ = {"tenant", full(to[i])};
+      compare_level(compared[i], to[i]);
+    }
+    from = std::move(compared);
   }
+
+  void compare_level(LevelConfig& from, const LevelConfig& to) {
+    key("vcbs", from.vcbs, to.vcbs);
+    key("pcbs", from.pcbs, to.pcbs);
+    key("tvls", from.tvls, to.tvls);
+    key("shared", from.shared, to.shared);
+    key("default", from.is_default, to.is_default);
+    key("users", from.users, to.users);
+    key("groups", from.groups, to.groups);
+    key("socket", from.socket, to.socket);
+  }
+
   static std::string names_of(const std::vector<LevelConfig>& levels) {
     std::vector<std::string> names;
     for (const LevelConfig& level : levels) names.push_back(level.name);

@@ -54,7 +54,7 @@ AllocationRefusal not_free(const std::string& who, const char* resource, std::ui
                         std::to_string(free) + " of pools." + resource + " = " +
                         std::to_string(total) + " are unallocated";
   if (held != 0)
-    message += "; removed tenants whose programs still run hold " + std::to_string(held);
+    message += "; removed tenants and levels whose programs still run hold " + std::to_string(held);
   return {Cause::kNotFree, who, resource, asked, free, std::move(message)};
 }
 
@@ -168,16 +168,10 @@ struct Pool {
   std::uint64_t Held::*amount;
 };
 
-const TenantConfig* find(const Config& config, const std::string& name) {
-  for (const TenantConfig& tenant : config.tenants)
-    if (tenant.name == name) return &tenant;
-  return nullptr;
-}
-
 std::optional<AllocationRefusal> check_pool(const Pool& pool, const Config& in_force,
                                             const Config& wanted, const Held& held) {
   const auto before = [&](const TenantConfig& tenant) {
-    const TenantConfig* old = find(in_force, tenant.name);
+    const TenantConfig* old = find_tenant(in_force, tenant.name);
     return old == nullptr ? 0 : held_by(*old).*pool.amount;
   };
   std::uint64_t kept = held.*pool.amount;
@@ -192,6 +186,77 @@ std::optional<AllocationRefusal> check_pool(const Pool& pool, const Config& in_f
                       held.*pool.amount);
     free -= more;
   }
+  return std::nullopt;
+}
+
+/// What a level has of a pool that its tenant divides.
+struct Part {
+  const char* name;
+  std::uint32_t TenantConfig::*total;
+  std::uint32_t LevelConfig::*amount;
+  std::uint64_t HeldPart::*held;
+};
+
+std::string of_levels(const Part& part, const TenantConfig& tenant, std::uint64_t free,
+                      std::uint64_t held) {
+  std::string text = std::to_string(free) + " of the tenant's " +
+                     std::to_string(tenant.*part.total) + " are undivided";
+  if (held != 0) text += "; removed levels whose programs still run hold " + std::to_string(held);
+  return text;
+}
+
+/// Within a tenant: what its levels have, and those that were removed still hold.
+std::optional<AllocationRefusal> check_part(const Part& part, const TenantConfig& tenant,
+                                            const TenantConfig* in_force, const HeldPart& held) {
+  const auto before = [&](const LevelConfig& level) -> std::uint64_t {
+    const LevelConfig* old = in_force != nullptr ? find_level(*in_force, level.name) : nullptr;
+    return old != nullptr ? old->*part.amount : 0;
+  };
+  const std::string who = "tenant " + tenant.name;
+  const std::uint64_t total = tenant.*part.total;
+  std::uint64_t kept = held.*part.held;
+  for (const LevelConfig& level : tenant.levels)
+    kept += std::min<std::uint64_t>(before(level), level.*part.amount);
+  if (kept > total)
+    return AllocationRefusal{Cause::kNotFree,
+                             who,
+                             part.name,
+                             kept,
+                             total,
+                             who + ": its levels have " + std::to_string(kept) + " " + part.name +
+                                 ", more than " + std::to_string(total) +
+                                 (held.*part.held != 0 ? ", those that were removed and whose "
+                                                         "programs still run included"
+                                                       : "")};
+  std::uint64_t free = total - kept;
+  for (const LevelConfig& level : tenant.levels) {
+    const std::uint64_t now = level.*part.amount;
+    const std::uint64_t more = now - std::min(now, before(level));
+    if (more > free)
+      return AllocationRefusal{Cause::kNotFree,
+                               who + ": level " + level.name,
+                               part.name,
+                               more,
+                               free,
+                               who + ": level " + level.name + ": asked for " +
+                                   std::to_string(more) + " more " + part.name + ", " +
+                                   of_levels(part, tenant, free, held.*part.held)};
+    free -= more;
+  }
+  return std::nullopt;
+}
+
+std::optional<AllocationRefusal> check_division(const Config& in_force, const TenantConfig& tenant,
+                                                const Held& held) {
+  const auto of_tenant =
+      std::find_if(held.parts.begin(), held.parts.end(),
+                   [&](const HeldPart& part) { return part.tenant == tenant.name; });
+  const HeldPart kept = of_tenant == held.parts.end() ? HeldPart{} : *of_tenant;
+  const TenantConfig* before = find_tenant(in_force, tenant.name);
+  constexpr Part kParts[] = {{"vcbs", &TenantConfig::vcbs, &LevelConfig::vcbs, &HeldPart::vcbs},
+                             {"pcbs", &TenantConfig::pcbs, &LevelConfig::pcbs, &HeldPart::pcbs}};
+  for (const Part& part : kParts)
+    if (auto refusal = check_part(part, tenant, before, kept)) return refusal;
   return std::nullopt;
 }
 
@@ -230,6 +295,8 @@ std::optional<AllocationRefusal> check_room(const Config& in_force, const Config
                       {"dedicated_pcbs", pools.dedicated_pcbs, &Held::dedicated_pcbs}};
   for (const Pool& pool : all)
     if (auto refusal = check_pool(pool, in_force, wanted, held)) return refusal;
+  for (const TenantConfig& tenant : wanted.tenants)
+    if (auto refusal = check_division(in_force, tenant, held)) return refusal;
   return std::nullopt;
 }
 
@@ -239,7 +306,8 @@ Held held_by(const TenantConfig& tenant) {
             .pcbs = tenant.pcbs,
             .tvls = tenant.tvls.size(),
             .levels = tenant.levels.size(),
-            .dedicated_pcbs = std::max<std::uint64_t>(tenant.levels.size(), 1)};
+            .dedicated_pcbs = std::max<std::uint64_t>(tenant.levels.size(), 1),
+            .parts = {}};
   for (const TvlConfig& tvl : tenant.tvls) {
     held.execution_credits += tvl.execution_credits;
     held.completion_credits += tvl.completion_credits;
@@ -256,6 +324,7 @@ Held& operator+=(Held& sum, const Held& more) {
   sum.completion_credits += more.completion_credits;
   sum.levels += more.levels;
   sum.dedicated_pcbs += more.dedicated_pcbs;
+  sum.parts.insert(sum.parts.end(), more.parts.begin(), more.parts.end());
   return sum;
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/base/expected.hpp"
 #include "daemon/resource/config.hpp"
@@ -49,7 +50,15 @@ struct AllocationRefusal {
   std::string message;      ///< of all this
 };
 
-/// What tenants that were removed, and whose programs still run, have of tables and pools.
+/// What of a tenant's is with levels that were removed, and whose programs still run.
+struct HeldPart {
+  std::string tenant;
+  std::uint64_t vcbs = 0;
+  std::uint64_t pcbs = 0;
+};
+
+/// What tenants and levels that were removed, and whose programs still run, have of tables and
+/// pools.
 struct Held {
   std::uint64_t tenants = 0;
   std::uint64_t vcbs = 0;
@@ -59,6 +68,7 @@ struct Held {
   std::uint64_t completion_credits = 0;
   std::uint64_t levels = 0;
   std::uint64_t dedicated_pcbs = 0;  ///< at the least: one for each level, or for the tenant
+  std::vector<HeldPart> parts;
 };
 
 class AllocationResult {

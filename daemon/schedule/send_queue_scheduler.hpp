@@ -93,6 +93,8 @@ class SendQueueScheduler {
   void open(QpSlot slot, TenantId tenant, std::uint32_t entries, std::uint32_t sequence = 0);
   /// Forgets its doorbells. Nothing happens if it is not open.
   void close(QpSlot slot);
+  /// The row is that of a new tenant: counts from 0. REQUIRES: no queue pair of it is open.
+  void reset(TenantId tenant) { tenants_[tenant.value].counters = DoorbellCounters{}; }
   bool is_open(QpSlot slot) const { return descriptors_[slot.value].state != State::kClosed; }
 
   // --- the two ways of a command

@@ -77,6 +77,7 @@ Outcome TvlTable::change(TvlId id, const TvlConfig& c) {
     return over_commit(who, "completion credits", c.completion_guaranteed, completion_);
   execution_.set_guarantee(tvl.execution, c.execution_guaranteed);
   completion_.set_guarantee(tvl.completion, c.completion_guaranteed);
+  tvl.closing = false;
   tvl.weight = c.weight;
   tvl.max_kick_list = c.max_kick_list;
   tvl.execution.may_share = tvl.completion.may_share = c.may_share;

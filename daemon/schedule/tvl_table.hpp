@@ -64,8 +64,9 @@ class TvlTable {
   /// length 0, a hard cap of no credit at all (EINVAL).
   Expected<TvlId> add(const TvlConfig& config);
   /// Gives it the weight, kick-list length, guarantees and access to the shared rest of `config`,
-  /// all or none. What is in use beyond a smaller guarantee is draining. Errors as add(), and: no
-  /// such TVL (ENOENT). To be followed by KickArbitrator::refresh().
+  /// all or none; one that was closed is open again. What is in use beyond a smaller guarantee is
+  /// draining. Errors as add(), and: no such TVL (ENOENT). To be followed by
+  /// KickArbitrator::refresh().
   Outcome change(TvlId id, const TvlConfig& config);
   /// First step of a removal: no more queue pairs, no own credits; what is on it finishes with
   /// shared ones, or is moved to others. Errors: no such TVL (ENOENT). To be followed by

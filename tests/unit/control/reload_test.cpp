@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <random>
 
 #include "tests/unit/control/client.hpp"
@@ -49,12 +51,21 @@ class ReloadTest : public ::testing::Test {
       const engine::Tenant* tenant = find(entry.name);
       ASSERT_NE(tenant, nullptr) << entry.name;
       std::uint32_t own_vcbs = tenant->vcbs.guaranteed.value();
-      for (std::size_t i = 0; i < tenant->levels.size(); ++i) {
-        const engine::Level& level = *tenant->levels[i];
-        EXPECT_EQ(level.vcbs.guaranteed.value(), entry.levels[i].vcbs);
-        EXPECT_EQ(daemon.engine.pcbs().guaranteed(level.group), entry.levels[i].pcbs);
-        own_vcbs += level.vcbs.guaranteed.value();
+      ASSERT_EQ(tenant->levels.size(), entry.levels.size());
+      for (const auto& level : tenant->levels) {
+        const resource::LevelConfig* settings = settings_of(entry, *level);
+        ASSERT_NE(settings, nullptr) << level->name;
+        EXPECT_FALSE(level->leaving);
+        EXPECT_EQ(level->vcbs.guaranteed.value(), settings->vcbs);
+        EXPECT_EQ(level->is_default, settings->is_default);
+        EXPECT_EQ(daemon.engine.pcbs().guaranteed(level->group), settings->pcbs);
+        EXPECT_EQ(daemon.engine.pcbs().group(level->group).is_default, settings->is_default);
+        EXPECT_EQ(std::filesystem::exists(socket_of(*tenant, *level)),
+                  settings->socket.has_value());
+        own_vcbs += level->vcbs.guaranteed.value();
+        expect_lanes(*tenant, entry, level->id);
       }
+      expect_lanes(*tenant, entry, kNoLevel);
       EXPECT_EQ(own_vcbs, entry.vcbs) << entry.name;
       EXPECT_EQ(daemon.engine.pcbs().guaranteed(tenant->group), entry.pcbs) << entry.name;
       EXPECT_EQ(tenant->vcbs.may_share, entry.shared);
@@ -84,6 +95,57 @@ class ReloadTest : public ::testing::Test {
               config.pools.pcbs - config.pools.dedicated_pcbs - pcbs);
   }
 
+  std::string socket_of(const engine::Tenant& tenant, const engine::Level& level) const {
+    return folder.path() + "/" + tenant.name + "/" + level.name + ".socket";
+  }
+  /// Of commands as configured; one dedicated lane for each level, or for the tenant.
+  void expect_lanes(const engine::Tenant& tenant, const TenantConfig& entry, LevelId level) {
+    const schedule::TvlTable& tvls = daemon.engine.tvls();
+    std::vector<std::uint32_t> weights, wanted;
+    std::size_t dedicated = 0;
+    for (std::uint16_t i = 0; i < tvls.size(); ++i) {
+      const schedule::Tvl& tvl = tvls[TvlId(i)];
+      if (!tvl.used || tvl.tenant != tenant.id || tvl.level != level) continue;
+      if (tvl.purpose == schedule::TvlPurpose::kCommands)
+        weights.push_back(tvl.weight);
+      else
+        ++dedicated;
+    }
+    for (const resource::TvlConfig& tvl : tvls_of(entry, tenant, level))
+      wanted.push_back(tvl.weight);
+    std::sort(weights.begin(), weights.end());
+    std::sort(wanted.begin(), wanted.end());
+    EXPECT_EQ(weights, wanted);
+    EXPECT_EQ(dedicated, level == kNoLevel && !entry.levels.empty() ? 0u : 1u);
+  }
+
+  /// Any levels that fit in the tenant and together.
+  static void divide(TenantConfig& tenant, std::mt19937& random) {
+    tenant.levels.clear();
+    std::uint32_t vcbs = 0, pcbs = 0, lanes = 1;
+    for (const char* name : {"high", "low", "spare"}) {
+      if (random() % 3 == 0) continue;
+      resource::LevelConfig level{.name = name};
+      vcbs += level.vcbs = random() % 300;
+      pcbs += level.pcbs = random() % 500;
+      lanes += level.tvls = random() % 3;
+      level.shared = random() % 2 != 0;
+      if (random() % 2 != 0)
+        level.socket = resource::SocketConfig{.owner = "", .group = "", .mode = 0600};
+      tenant.levels.push_back(level);
+    }
+    std::shuffle(tenant.levels.begin(), tenant.levels.end(), random);
+    if (!tenant.levels.empty()) tenant.levels[random() % tenant.levels.size()].is_default = true;
+    tenant.vcbs = vcbs + random() % 2000;
+    tenant.pcbs = pcbs + random() % 4000;
+    tenant.tvls.resize(lanes + random() % 4, tenant.tvls.back());
+    for (resource::TvlConfig& tvl : tenant.tvls) {
+      tvl.weight = 1 + random() % 9;
+      tvl.execution_credits = 1 + random() % 100;
+    }
+    tenant.shared = random() % 4 != 0;
+  }
+
   Folder folder;
   Daemon daemon{config_in(folder.path())};
   Server server{daemon.adapter};
@@ -103,24 +165,13 @@ TEST_F(ReloadTest, AnySequenceLeavesWhatTheConfigurationSays) {
       if (random() % 3 == 0 && std::none_of(wanted.tenants.begin(), wanted.tenants.end(),
                                             [&](const auto& t) { return t.name == name; }))
         wanted.tenants.push_back(another(name, static_cast<std::uint32_t>(address)));
-    for (TenantConfig& tenant : wanted.tenants) {
-      std::uint32_t divided_vcbs = 0, divided_pcbs = 0;
-      for (resource::LevelConfig& level : tenant.levels) {
-        divided_vcbs += level.vcbs = random() % 300;
-        divided_pcbs += level.pcbs = random() % 500;
-        level.shared = random() % 2 != 0;
-      }
-      tenant.vcbs = divided_vcbs + random() % 2000;
-      tenant.pcbs = divided_pcbs + random() % 4000;
-      tenant.tvls.resize(3 + random() % 4, tenant.tvls.back());
-      for (resource::TvlConfig& tvl : tenant.tvls) tvl.execution_credits = 1 + random() % 100;
-      tenant.shared = random() % 4 != 0;
-    }
+    for (TenantConfig& tenant : wanted.tenants) divide(tenant, random);
     const bool fits = wanted.tenants.size() <= wanted.pools.tenants &&
                       !check_room(daemon.adapter.config, wanted, {});
     const Config before = daemon.adapter.config;
     const ReloadResult result = reloader.put_into_force(wanted);
-    ASSERT_EQ(static_cast<bool>(result), fits);
+    ASSERT_EQ(static_cast<bool>(result), fits)
+        << (result ? "" : result.refusal->lines.front()) << " in round " << round;
     EXPECT_TRUE(daemon.adapter.config == (fits ? wanted : before));
     expect_in_force();
     accepted += fits;
@@ -143,6 +194,70 @@ TEST_F(ReloadTest, ARefusedSocketTakesBackTheOthers) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/c"));
   EXPECT_EQ(std::filesystem::status(folder.path() + "/b/socket").permissions(),
             std::filesystem::perms(0660));
+  expect_in_force();
+}
+
+// The configuration fits, and the engine refuses in the middle of the change all the same: what it
+// has done by then is taken back.
+TEST_F(ReloadTest, WhatTheEngineRefusesChangesNothing) {
+  Config wanted = daemon.adapter.config;
+  wanted.tenants.push_back(another("c", 3));
+  wanted.tenants[1].pcbs = 10;  // shrinks
+  wanted.tenants[1].tvls.pop_back();
+  wanted.tenants[0].vcbs += 100;
+  wanted.tenants[0].levels = {{.name = "low", .vcbs = 20, .pcbs = 30, .tvls = 1},
+                              {.name = "new", .vcbs = 10, .pcbs = 10, .tvls = 1}};
+  wanted.tenants[0].levels[0].is_default = true;
+  wanted.tenants[0].levels[1].socket =
+      resource::SocketConfig{.owner = "", .group = "", .mode = 0600};
+  wanted.tenants[2].levels = {{.name = "one", .vcbs = 1, .pcbs = 1, .tvls = 1}};
+  wanted.tenants[2].levels[0].is_default = true;
+
+  collect::PcbPool& pcbs = daemon.engine.pcbs();
+  schedule::TvlTable& tvls = daemon.engine.tvls();
+  const auto run = [&](auto&& task) { daemon.worker.run([&](engine::Engine&) { task(); }); };
+  const auto refused = [&](const char* what) {
+    SCOPED_TRACE(what);
+    const Config before = daemon.adapter.config;
+    const ReloadResult result = reloader.put_into_force(wanted);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.refusal->cause, ReloadRefusal::Cause::kSetup);
+    EXPECT_TRUE(daemon.adapter.config == before);
+    EXPECT_FALSE(std::filesystem::exists(folder.path() + "/c"));
+    EXPECT_FALSE(std::filesystem::exists(folder.path() + "/a/new.socket"));
+    EXPECT_EQ(find("a")->levels.size(), 2u);
+  };
+
+  std::vector<collect::GroupId> groups;
+  run([&] {
+    while (const auto group = pcbs.add_group({.tenant = TenantId(60)})) groups.push_back(*group);
+  });
+  refused("no collect group is left");
+  run([&] {
+    for (const collect::GroupId group : groups) EXPECT_TRUE(pcbs.remove_group(group));
+  });
+  expect_in_force();
+
+  std::vector<TvlId> rows;
+  run([&] {
+    while (const auto row = tvls.add({.tenant = TenantId(60), .max_kick_list = 1}))
+      rows.push_back(*row);
+    EXPECT_TRUE(tvls.remove(rows.back()));  // one is left: some are made before it ends
+    rows.pop_back();
+  });
+  refused("no TVL is left");
+  run([&] {
+    for (const TvlId row : rows) EXPECT_TRUE(tvls.remove(row));
+  });
+  expect_in_force();
+
+  Quota taken;
+  ASSERT_TRUE(daemon.adapter.vcbs.set_guarantee(taken, daemon.adapter.vcbs.unallocated()));
+  refused("no VCB is left");
+  ASSERT_TRUE(daemon.adapter.vcbs.set_guarantee(taken, 0));
+  expect_in_force();
+
+  EXPECT_TRUE(reloader.put_into_force(wanted));
   expect_in_force();
 }
 

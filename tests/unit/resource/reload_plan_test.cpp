@@ -97,10 +97,11 @@ const Edit kEdits[] = {
     {[](Config& c) { c.tenants[0].levels[0].pcbs = 9; }, "tenant a: level high: pcbs 0 -> 9", true},
     {[](Config& c) { c.tenants[0].levels[0].users = {"root"}; },
      "tenant a: level high: users [] -> [\"root\"]", true},
-    {[](Config& c) { c.tenants[0].levels[0].tvls = 2; },
-     "tenant a: level high: tvls 0 -> 2 (levels are made with their tenant; restart the daemon for "
-     "it)",
-     false},
+    {[](Config& c) { c.tenants[0].levels[0].tvls = 2; }, "tenant a: level high: tvls 0 -> 2", true},
+    {[](Config& c) {
+       c.tenants[0].levels[0].socket = SocketConfig{.owner = "", .group = "", .mode = 0600};
+     },
+     "tenant a: level high: socket none -> { owner = \"\", group = \"\", mode = 0o600 }", true},
     {[](Config& c) { c.doorbells.threshold = 9; }, "doorbells: threshold 256 -> 9", true},
     {[](Config& c) { c.tenants[0].limits[Kind::kQueuePairs] = 9; },
      "tenant a: queue_pairs 65536 -> 9", true},
@@ -136,14 +137,19 @@ TEST(ReloadPlan, TheWayBackSwapsFromAndTo) {
   }
 }
 
-TEST(ReloadPlan, LevelsComeAndGoWithTheirTenant) {
+TEST(ReloadPlan, LevelsComeAndGoAndChangeTheirOrder) {
   Config wanted = with_port();
   wanted.tenants[0].levels.emplace_back().name = "low";
-  const ReloadPlan plan = plan_reload(with_port(), wanted);
-  EXPECT_THAT(
-      plan.texts(),
-      testing::ElementsAre("tenant a: levels [\"high\"] -> [\"high\", \"low\"] (levels are made "
-                           "with their tenant; restart the daemon for it)"));
+  EXPECT_THAT(plan_reload(with_port(), wanted).texts(),
+              testing::ElementsAre("tenant a: level low: added"));
+  EXPECT_THAT(plan_reload(wanted, with_port()).texts(),
+              testing::ElementsAre("tenant a: level low: removed"));
+  Config swapped = wanted;
+  std::swap(swapped.tenants[0].levels[0], swapped.tenants[0].levels[1]);
+  const ReloadPlan plan = plan_reload(wanted, swapped);
+  EXPECT_TRUE(plan.is_live());
+  EXPECT_THAT(plan.texts(),
+              testing::ElementsAre("tenant a: levels [\"high\", \"low\"] -> [\"low\", \"high\"]"));
 }
 
 TEST(ReloadPlan, OrderOfTenantsIsNoDifference) {

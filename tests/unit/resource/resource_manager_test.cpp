@@ -76,7 +76,7 @@ TEST(ResourceManager, WhatIsHeldByRemovedTenantsIsNotFree) {
   EXPECT_EQ(result.refusal().free, 6u);
   EXPECT_EQ(result.refusal().message,
             "tenant ocean: asked for 10 more vcbs, 6 of pools.vcbs = 50 are unallocated; removed "
-            "tenants whose programs still run hold 4");
+            "tenants and levels whose programs still run hold 4");
 }
 
 TEST(ResourceManager, RefusesWhatItDoesNotKnow) {

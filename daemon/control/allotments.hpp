@@ -1,0 +1,119 @@
+// Putting the allocations of a configuration into force: at the start, and while the engine runs,
+// between two of its poll steps. What shrinks goes before what grows, so that the order of tenants
+// makes no difference. What is in use beyond a smaller guarantee stays until it is given back
+// (draining).
+//
+// A change is made as a whole or not at all: the books, which are all that can refuse a part of it,
+// are kept and put back when one does; what moves queue pairs or cannot be taken back comes after
+// all that may fail.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/engine/engine.hpp"
+#include "daemon/resource/config.hpp"
+
+namespace softhca::control {
+
+/// What is to change, of all tenants. Levels are known by their names.
+struct AllotmentChange {
+  struct Row {
+    engine::Tenant* tenant = nullptr;
+    const resource::TenantConfig* to = nullptr;
+  };
+  struct NewLevel {
+    engine::Tenant* tenant = nullptr;
+    std::unique_ptr<engine::Level> level;  ///< with its name; gets number and group
+    engine::Level* made = nullptr;         ///< the same, its tenant's now
+  };
+  struct OldLevel {
+    engine::Tenant* tenant = nullptr;
+    engine::Level* level = nullptr;
+    bool in_use = false;  ///< it has sessions: it keeps what it has until release_level()
+  };
+  std::vector<Row> there;              ///< those that stay, or come back
+  std::vector<Row> added;              ///< they have id, name and addresses
+  std::vector<engine::Tenant*> gone;   ///< without sessions
+  std::vector<NewLevel> new_levels;    ///< of those that are there or added
+  std::vector<OldLevel> gone_levels;   ///< of those that are there
+  std::vector<engine::Tenant*> whole;  ///< have sessions that are of no level
+
+  // Outcome.
+  std::vector<engine::Tenant*> released;
+  std::vector<std::unique_ptr<engine::Level>> released_levels;
+};
+
+/// Rows that the tenants have in the engine's tables. All but the figures: in a task of the
+/// engine's thread, or before it runs.
+class Allotments {
+ public:
+  explicit Allotments(engine::Engine& engine) : engine_(engine) {}
+  /// A tenant that has its allocation.
+  void adopt(const engine::Tenant& tenant);
+
+  /// Makes all of it, gives the added tenants to the engine and takes the released ones from it;
+  /// after an error, nothing. New levels are their tenants' then, released ones are not any more.
+  /// REQUIRES: Adapter::tenants_changing is held, when there are other threads.
+  Outcome change(AllotmentChange& change);
+
+  /// Takes all that a tenant without sessions has. False: some of it is still in use.
+  bool release(engine::Tenant& tenant);
+  /// Takes all that a level without sessions has, and the level from its tenant. Null: some of it
+  /// is still in use.
+  std::unique_ptr<engine::Level> remove_level(engine::Tenant& tenant, engine::Level& level);
+  /// Takes the dedicated TVL from a tenant with levels that has no sessions of no level.
+  void release_whole(engine::Tenant& tenant);
+  /// Takes back TVLs that were removed from tenants and are not in use any more.
+  void collect_closed();
+
+  /// TVLs that were removed and still carry commands.
+  std::uint64_t closing() const { return closing_.size(); }
+  /// There is what release_whole() takes.
+  bool has_whole(const engine::Tenant& tenant) const {
+    const auto found = parts_.find({&tenant, kNoLevel.value});
+    return found != parts_.end() && !found->second.dedicated.empty();
+  }
+  /// TVLs of commands that a level has.
+  const std::vector<TvlId>& lanes(const engine::Tenant& tenant, LevelId level) const;
+
+ private:
+  /// Of a level, or of what no level has.
+  struct Part {
+    std::vector<TvlId> commands;  ///< in their order
+    std::vector<TvlId> dedicated;
+  };
+  using PartKey = std::pair<const engine::Tenant*, std::uint16_t>;
+  using Parts = std::map<PartKey, Part>;
+  struct Books;
+
+  Books books() const;
+  void restore(const Books& books, AllotmentChange& change);
+  Outcome make(AllotmentChange& change);
+  void settle(AllotmentChange& change);
+
+  Part& part(const engine::Tenant& tenant, LevelId level) { return parts_[{&tenant, level.value}]; }
+  Outcome shrink(engine::Tenant& tenant, const resource::TenantConfig& to);
+  Outcome shrink_part(engine::Tenant& tenant, const resource::TenantConfig& to, LevelId level);
+  Outcome add_levels(AllotmentChange& change);
+  Outcome grow(engine::Tenant& tenant, const resource::TenantConfig& to);
+  Outcome grow_level(engine::Level& level, const resource::LevelConfig& to);
+  Outcome grow_part(engine::Tenant& tenant, const resource::TenantConfig& to, LevelId level);
+  Outcome set_dedicated(const engine::Tenant& tenant, LevelId level, bool share);
+  bool release_part(const engine::Tenant& tenant, LevelId level);
+  bool release_level(engine::Tenant& tenant, const engine::Level& level);
+  bool is_idle(collect::GroupId group) const;
+
+  engine::Engine& engine_;
+  Parts parts_;
+  std::vector<TvlId> closing_;
+  // By the change that is being made.
+  std::vector<TvlId> closed_;
+  std::vector<std::pair<engine::Tenant*, engine::Level*>> released_levels_;
+};
+
+}  // namespace softhca::control
