@@ -100,8 +100,9 @@ void read_metrics(const Value& value, Problems& problems, MetricsConfig& config)
   Reader reader(value, "metrics", problems);
   std::string address = config.address;
   reader.string("address", address);
+  config.chosen = reader.find("address") != nullptr;
   if (address.empty() || is_listen_address(address))
-    config.address = address, config.chosen = reader.find("address") != nullptr;
+    config.address = address;
   else
     reader.complain("address",
                     "must be like \"127.0.0.1:9465\" or \"[::1]:9465\", or \"\" for no endpoint");
