@@ -18,7 +18,8 @@ std::string why_unreachable(const std::string& path, int error) {
   if (error == ENOENT || error == ECONNREFUSED)
     return "no daemon listens on " + path + "; is softhcad running?";
   if (error == EACCES || error == EPERM)
-    return "no permission for " + path + "; [admin] socket in the daemon's configuration says who";
+    return "no permission for " + path +
+           "; the daemon's configuration says who may: [admin] socket, or control of a tenant";
   return path + ": " + std::strerror(error);
 }
 

@@ -15,8 +15,7 @@ bool read_number(std::string_view text, std::uint64_t& out) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-/// "300", "64K", "1G": powers of 1024.
-std::uint64_t amount_of(std::string_view text, std::string_view word) {
+std::uint64_t number_of(std::string_view text, std::string_view word) {
   constexpr std::string_view kUnits = "KMGT";
   unsigned shift = 0;
   if (!text.empty()) {
@@ -30,6 +29,19 @@ std::uint64_t amount_of(std::string_view text, std::string_view word) {
   if (!read_number(text, value) || value > (~std::uint64_t{0} >> shift))
     usage(std::string(word) + ": the value is a number, as 300 or 64K");
   return value << shift;
+}
+
+/// "300", "64K", "1G": powers of 1024; "true", "false", "1.5", or another word as it is.
+Json value_of(std::string_view text, std::string_view word) {
+  if (text.empty()) usage(std::string(word) + ": the value is missing");
+  if (text == "true" || text == "false") return text == "true";
+  if (text.front() < '0' || text.front() > '9') return text;
+  if (text.find('.') == std::string_view::npos) return number_of(text, word);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    usage(std::string(word) + ": the value is a number, as 300, 64K or 1.5");
+  return value;
 }
 
 /// "ocean", "ocean/high", "ocean.tvl2", "ocean/high.tvl0".
@@ -77,7 +89,7 @@ Json changes_of(const std::vector<std::string>& words) {
     if (equals == 0) usage(word + ": the key is missing");
     Json change = target;
     change["resource"] = word.substr(0, equals);
-    change["amount"] = amount_of(std::string_view(word).substr(equals + 1), word);
+    change["amount"] = value_of(std::string_view(word).substr(equals + 1), word);
     changes.push_back(std::move(change));
     used = true;
   }

@@ -13,16 +13,16 @@ _softhcactl_tenants() {
 
 _softhcactl() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' i
-  local common='--json --socket --runtime-dir --help --version'
+  local common='--json --as --socket --runtime-dir --help --version'
   COMPREPLY=()
   case $before in
     --socket) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     --runtime-dir) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
-    -t | --tenant) mapfile -t COMPREPLY < <(compgen -W "$(_softhcactl_tenants)" -- "$word"); return ;;
+    --as | -t | --tenant) mapfile -t COMPREPLY < <(compgen -W "$(_softhcactl_tenants)" -- "$word"); return ;;
   esac
   for ((i = 1; i < COMP_CWORD; ++i)); do
     case ${COMP_WORDS[i]} in
-      --socket | --runtime-dir) ((++i)) ;;
+      --socket | --runtime-dir | --as) ((++i)) ;;
       -*) ;;
       *) command=${COMP_WORDS[i]}; break ;;
     esac
@@ -37,7 +37,12 @@ _softhcactl() {
     reload) words="--dry-run $common" ;;
     set)
       words="$(_softhcactl_tenants)"
-      words+=' vcbs= pcbs= tvls= execution_credits= completion_credits= kick_list='
+      words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= execution_credits= completion_credits='
+      words+=' kick_list= weight= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
+      words+=' rate.burst_messages= srq.limit= srq.kind= srq.on_exceed= srq.statistical='
+      words+=' srq.overcommit= srq.watermark= sessions= queue_pairs= completion_queues='
+      words+=' shared_receive_queues= memory_regions= protection_domains= address_handles='
+      words+=' registered_bytes= shared_bytes= queue_bytes= descriptors= mappings='
       compopt -o nospace 2>/dev/null
       ;;
     *) words=$common ;;

@@ -13,6 +13,7 @@ namespace {
 struct Options {
   std::string socket;
   std::string runtime_dir;
+  std::string as;  ///< a tenant
   bool json = false;
   std::string tenant;
   std::vector<std::string> words;
@@ -31,7 +32,9 @@ std::string socket_path(const Options& options) {
   const auto found = find_runtime_directory(options.runtime_dir);
   if (const auto* failure = std::get_if<Failure>(&found))
     throw CommandError(kUnreachable, failure->message);
-  return (std::get<std::filesystem::path>(found) / "admin.sock").string();
+  const auto& folder = std::get<std::filesystem::path>(found);
+  return (options.as.empty() ? folder / "admin.sock" : folder / options.as / "control.sock")
+      .string();
 }
 
 void add_common(CLI::App& app, Options& options) {
@@ -39,6 +42,9 @@ void add_common(CLI::App& app, Options& options) {
   app.add_option("--runtime-dir", options.runtime_dir,
                  "where the daemon keeps its sockets, as for softhca-run")
       ->type_name("DIR");
+  app.add_option("--as", options.as,
+                 "ask as this tenant, by its own socket: `set` of its levels, `tenant show`")
+      ->type_name("TENANT");
   app.add_flag("--json", options.json, "print what the daemon answered");
   app.set_version_flag("--version", SOFTHCA_VERSION);
   app.footer(kFooter);

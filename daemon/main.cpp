@@ -98,6 +98,9 @@ int serve(const resource::Config& config, const std::string& file) {
     adjuster.tick();
   });
   control::add_reload_methods(server.admin_methods(), reloader);
+  server.on_own_requests([&](control::AdminMethods& methods, const engine::Tenant& tenant) {
+    control::add_own_methods(methods, reloader, tenant);
+  });
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
   if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),

@@ -35,6 +35,7 @@ enum class RpcCode : int {
   kNoSuchThing = 2,  ///< no tenant, level, TVL or queue pair of that name
   kBadConfig = 3,    ///< the configuration file has mistakes: data = {problems: [text...]}
   kNotLive = 4,      ///< cannot change while the daemon runs: data = {reasons: [text...]}
+  kNotAllowed = 6,   ///< is not a tenant's to change
   kTooLarge = 5,     ///< the answer would be too long: ask for less at once
 };
 

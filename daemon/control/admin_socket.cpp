@@ -51,6 +51,7 @@ void AdminSocket::serve() {
 }
 
 void AdminSocket::tick() {
+  answered_ = 0;
   if (!armed_) armed_ = watch(listener_.get(), nullptr, EPOLLIN, EPOLL_CTL_MOD);
 }
 
@@ -113,6 +114,7 @@ bool AdminSocket::read(Client& client) {
 }
 
 void AdminSocket::answer_line(Client& client) {
+  ++answered_;
   std::string_view line(client.input.data(), client.searched);
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.find_first_not_of(" \t") != std::string_view::npos)

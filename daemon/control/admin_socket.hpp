@@ -23,6 +23,7 @@ class AdminSocket {
   struct Limits {
     std::size_t line = std::size_t{1} << 20;  ///< bytes of a request
     std::size_t clients = 32;
+    std::size_t lines_per_tick = 0;  ///< answered between two calls of tick(); 0: any number
     RpcLimits rpc{};
   };
 
@@ -36,8 +37,12 @@ class AdminSocket {
   int fd() const { return epoll_.get(); }
   /// Accepts a client, or reads from one, answers one line of one, or writes to one.
   void serve();
-  /// Once a second: listens again after descriptors were lacking.
+  /// Once a second: listens again after descriptors were lacking, and answers again.
   void tick();
+  /// So many lines were answered that serve() is to be called after the next tick() only.
+  bool is_paused() const {
+    return limits_.lines_per_tick != 0 && answered_ >= limits_.lines_per_tick;
+  }
 
  private:
   struct Client {
@@ -65,7 +70,8 @@ class AdminSocket {
   std::string path_;
   UniqueFd epoll_;
   UniqueFd listener_;
-  bool armed_ = true;  ///< epoll reports connections
+  bool armed_ = true;         ///< epoll reports connections
+  std::size_t answered_ = 0;  ///< lines since the last tick()
   SpareDescriptor spare_;
   std::list<Client> clients_;
 };

@@ -100,6 +100,14 @@ RpcResult AdminView::tenants(const Json&) {
   return Json{{"tenants", std::move(out)}};
 }
 
+void AdminView::add_own(AdminMethods& methods, const engine::Tenant& tenant) {
+  methods.add("tenant.show", [this, name = tenant.name](const Json& params) -> RpcResult {
+    if (param<std::string>(params, "name", name) != name)
+      return RpcError{RpcCode::kNotAllowed, "this socket shows tenant " + name + " alone", {}};
+    return tenant_show(Json{{"name", name}});
+  });
+}
+
 RpcResult AdminView::tenant_show(const Json& params) {
   if (!params.is_object() || !params.contains("name"))
     return invalid_params("name the tenant: {\"name\": NAME}");

@@ -27,6 +27,8 @@ class AdminView {
 
   /// Must outlive the methods.
   void add_to(AdminMethods& methods);
+  /// `tenant.show`, of that tenant alone.
+  void add_own(AdminMethods& methods, const engine::Tenant& tenant);
 
  private:
   // admin_view.cpp

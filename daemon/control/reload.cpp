@@ -42,7 +42,8 @@ Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::s
       guards_(std::move(guards)),
       file_(std::move(file)),
       move_metrics_(std::move(move_metrics)),
-      allotments_(adapter.engine) {
+      allotments_(adapter.engine),
+      given_(adapter.config) {
   for (const auto& tenant : adapter.tenants) allotments_.adopt(*tenant);
 }
 
@@ -86,23 +87,51 @@ ReloadResult Reloader::reload() {
 }
 
 ReloadResult Reloader::change(std::span<const resource::AllocationChange> changes) {
-  const auto wanted =
-      resource::with_changes(adapter_.config, changes, held_besides(adapter_.config));
-  if (wanted) {
-    ReloadResult result = put_into_force(*wanted);
-    if (result)
-      for (const std::string& text : result.plan.texts()) {
-        spdlog::info("set: {}", text);
-        adapter_.journal.add({.kind = "set", .text = text});
-      }
+  ReloadResult result = put_changes(
+      resource::with_changes(adapter_.config, changes, held_besides(adapter_.config)), "set");
+  if (!result) return result;
+  for (const resource::AllocationChange& change : changes)
+    for (TenantConfig& tenant : given_.tenants)
+      if (tenant.name == change.tenant) tenant = *find_tenant(adapter_.config, change.tenant);
+  return result;
+}
+
+ReloadResult Reloader::change_own(const engine::Tenant& tenant,
+                                  std::span<const resource::AllocationChange> changes) {
+  const TenantConfig* total = find_tenant(given_, tenant.name);
+  if (total == nullptr) {
+    ReloadResult result;
+    result.refusal = refusal(Cause::kNotLive, {"tenant " + tenant.name + " is being removed"});
     return result;
   }
+  return put_changes(
+      resource::with_own_changes(adapter_.config, *total, changes, held_besides(adapter_.config)),
+      "set by tenant " + tenant.name);
+}
+
+ReloadResult Reloader::put_changes(const resource::AllocationResult& wanted,
+                                   const std::string& by) {
   ReloadResult result;
-  result.refusal = ReloadRefusal{Cause::kNotFree, {wanted.refusal().message}, wanted.refusal()};
+  if (!wanted) {
+    result.refusal = ReloadRefusal{Cause::kNotFree, {wanted.refusal().message}, wanted.refusal()};
+    return result;
+  }
+  result = put(*wanted);
+  if (!result) return result;
+  for (const resource::Difference& difference : result.plan.differences) {
+    spdlog::info("{}: {}", by, difference.text());
+    adapter_.journal.add({.kind = "set", .text = by + ": " + difference.text()});
+  }
   return result;
 }
 
 ReloadResult Reloader::put_into_force(const Config& wanted) {
+  ReloadResult result = put(wanted);
+  if (result) given_ = wanted;
+  return result;
+}
+
+ReloadResult Reloader::put(const Config& wanted) {
   ReloadResult result;
   result.plan = plan_reload(adapter_.config, wanted);
   result.refusal = check(wanted, result.plan);

@@ -71,6 +71,11 @@ class Reloader {
   /// A request to the resource manager (A6). In force until the next reload.
   ReloadResult change(std::span<const resource::AllocationChange> changes);
 
+  /// A request of a tenant for its own levels (A7), within what the operator has given it;
+  /// likewise.
+  ReloadResult change_own(const engine::Tenant& tenant,
+                          std::span<const resource::AllocationChange> changes);
+
   /// About once a second: tenants and levels that have drained, or whose time to do so is over.
   void tick();
 
@@ -97,6 +102,8 @@ class Reloader {
     std::vector<std::unique_ptr<engine::Tenant>> added;
     std::vector<engine::Tenant*> opened;
     std::vector<std::pair<engine::Tenant*, resource::SocketConfig>> permitted;  ///< with the old
+    std::vector<engine::Tenant*> opened_desks;
+    std::vector<std::pair<engine::Tenant*, resource::SocketConfig>> permitted_desks;  ///< likewise
     std::vector<engine::Level*> opened_levels;
     std::vector<std::tuple<engine::Tenant*, engine::Level*, resource::SocketConfig>>
         permitted_levels;  ///< likewise
@@ -106,6 +113,8 @@ class Reloader {
   };
   struct VcbBooks;
 
+  ReloadResult put(const resource::Config& wanted);
+  ReloadResult put_changes(const resource::AllocationResult& wanted, const std::string& by);
   std::optional<ReloadRefusal> check(const resource::Config& wanted,
                                      const resource::ReloadPlan& plan) const;
   /// What `wanted` does not have any more, and programs still use.
@@ -117,6 +126,8 @@ class Reloader {
   Outcome prepare_ports(const resource::Config& wanted, Prepared& prepared);
   Outcome prepare_tenant(const resource::Config& wanted, const resource::TenantConfig& entry,
                          Prepared& prepared);
+  Outcome prepare_desk(engine::Tenant& tenant, const resource::TenantConfig& entry,
+                       const resource::TenantConfig* old, Prepared& prepared);
   Outcome prepare_level(engine::Tenant& tenant, const resource::LevelConfig& entry,
                         Prepared& prepared);
   Expected<engine::Tenant*> make_tenant(const resource::Config& wanted,
@@ -152,6 +163,7 @@ class Reloader {
   std::string file_;
   MoveMetrics move_metrics_;
   Allotments allotments_;
+  resource::Config given_;  ///< in force, but for what tenants have changed of their own
   std::list<Leaving> leaving_;
   std::list<LeavingLevel> leaving_levels_;
   std::vector<FormerAddress> former_;
@@ -159,5 +171,7 @@ class Reloader {
 
 /// The methods of the admin socket: `set`, `reload` and `reload.plan`.
 void add_reload_methods(AdminMethods& methods, Reloader& reloader);
+/// `set`, for the socket of a tenant.
+void add_own_methods(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant);
 
 }  // namespace softhca::control

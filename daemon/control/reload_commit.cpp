@@ -102,7 +102,8 @@ void Reloader::leave(const Config& wanted, Prepared& prepared) {
     server_.forget_level(*level);
     std::erase_if(leaving_levels_, [&](const auto& l) { return l.level == level.get(); });
   }
-  for (const AllotmentChange::Row& row : prepared.change.there)
+  for (const AllotmentChange::Row& row : prepared.change.there) {
+    if (row.to->levels.empty()) server_.close_desk(*row.tenant);
     for (const auto& level : row.tenant->levels) {
       const resource::LevelConfig* entry = settings_of(*row.to, *level);
       const bool stays = entry != nullptr;
@@ -110,6 +111,7 @@ void Reloader::leave(const Config& wanted, Prepared& prepared) {
       if (!stays && !level->leaving) leaving_levels_.push_back({row.tenant, level.get(), now});
       level->leaving = !stays;
     }
+  }
   std::erase_if(leaving_levels_, [](const LeavingLevel& l) { return !l.level->leaving; });
 }
 

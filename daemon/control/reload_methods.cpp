@@ -30,6 +30,8 @@ RpcError error_of(const ReloadRefusal& refused) {
   const resource::AllocationRefusal& allocation = refused.allocation;
   if (allocation.cause == resource::AllocationRefusal::Cause::kNoSuchThing)
     return {RpcCode::kNoSuchThing, message, {}};
+  if (allocation.cause == resource::AllocationRefusal::Cause::kNotAllowed)
+    return {RpcCode::kNotAllowed, message, {}};
   if (allocation.cause == resource::AllocationRefusal::Cause::kBadAmount)
     return invalid_params(message);
   return {RpcCode::kRefused, message,
@@ -60,31 +62,75 @@ Json shown(const resource::ReloadPlan& plan) {
   return changes;
 }
 
-/// {"tenant": T, "resource": "pcbs", "amount": N, "tvl": I (of a TVL; none: all)}
-Expected<resource::AllocationChange> change_of(const Json& entry) {
-  if (entry.contains("level")) return Error{"allocations of a level cannot be set so"};
+std::string known_resources() {
+  std::string names;
+  for (std::size_t i = 0; i < resource::kAllocations; ++i)
+    names +=
+        (i == 0 ? "" : ", ") + std::string(resource::name_of(static_cast<resource::Allocation>(i)));
+  return names;
+}
+
+/// A number, or what the configuration has in its place.
+Expected<std::uint64_t> amount_of(resource::Allocation allocation, const Json& value) {
+  using resource::ValueForm;
+  const std::string name = resource::name_of(allocation);
+  switch (resource::form_of(allocation)) {
+    case ValueForm::kNumber:
+      if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+      return Error{name + ": amount must be a whole number, 0 or more"};
+    case ValueForm::kYesNo:
+      if (value.is_boolean()) return std::uint64_t{value.get<bool>()};
+      return Error{name + ": amount must be true or false"};
+    case ValueForm::kFactor:
+      if (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= 1e6)
+        return static_cast<std::uint64_t>(value.get<double>() * 1000 + 0.5);
+      return Error{name + ": amount must be a factor, as 1.5"};
+    case ValueForm::kWord:
+      break;
+  }
+  const auto words = resource::words_of(allocation);
+  std::string known;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (value.is_string() && value.get<std::string>() == words[i]) return std::uint64_t{i};
+    known += (i == 0 ? "" : ", ") + std::string(words[i]);
+  }
+  return Error{name + ": amount must be one of " + known};
+}
+
+/// {"tenant": T, "level": L, "tvl": I, "resource": "pcbs", "amount": N}: no level: of the tenant;
+/// no tvl: of all. `self`: whose, where it is not said.
+Expected<resource::AllocationChange> change_of(const Json& entry, const std::string& self) {
   const auto name = entry.at("resource").get<std::string>();
   const auto allocation = resource::allocation_of(name);
   if (!allocation)
-    return Error{
-        "unknown resource \"" + name +
-        "\"; there are vcbs, pcbs, tvls, execution_credits, completion_credits, kick_list"};
-  const auto number = [&](const char* key) -> Expected<std::uint64_t> {
-    if (!entry.at(key).is_number_unsigned())
-      return Error{std::string(key) + " must be a whole number, 0 or more"};
-    return entry.at(key).get<std::uint64_t>();
-  };
-  const auto amount = number("amount");
+    return Error{"unknown resource \"" + name.substr(0, 64) + "\"; there are " + known_resources()};
+  const auto amount = amount_of(*allocation, entry.at("amount"));
   if (!amount) return amount.error();
-  resource::AllocationChange change{.tenant = entry.at("tenant").get<std::string>(),
-                                    .allocation = *allocation,
-                                    .amount = *amount};
+  resource::AllocationChange change{.tenant = self, .allocation = *allocation, .amount = *amount};
+  if (self.empty() || entry.contains("tenant"))
+    change.tenant = entry.at("tenant").get<std::string>();
+  if (entry.contains("level")) change.level = entry.at("level").get<std::string>();
+  if (entry.contains("level") && change.level.empty()) return Error{"level is empty"};
   if (!entry.contains("tvl")) return change;
-  const auto tvl = number("tvl");
-  if (!tvl) return tvl.error();
-  change.tvl = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(*tvl, std::numeric_limits<std::uint32_t>::max()));
+  if (!entry.at("tvl").is_number_unsigned()) return Error{"tvl must be a whole number, 0 or more"};
+  change.tvl = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      entry.at("tvl").get<std::uint64_t>(), std::numeric_limits<std::uint32_t>::max()));
   return change;
+}
+
+/// One change, or a list of them under "changes".
+Expected<std::vector<resource::AllocationChange>> changes_of(const Json& params,
+                                                             const std::string& self) {
+  const Json list = params.is_object() && params.contains("changes") ? params.at("changes")
+                                                                     : Json::array({params});
+  if (!list.is_array() || list.empty()) return Error{"changes must be a list"};
+  std::vector<resource::AllocationChange> changes;
+  for (const Json& entry : list) {
+    const auto change = change_of(entry, self);
+    if (!change) return change.error();
+    changes.push_back(*change);
+  }
+  return changes;
 }
 
 }  // namespace
@@ -103,16 +149,19 @@ void add_reload_methods(AdminMethods& methods, Reloader& reloader) {
     return out;
   });
   methods.add("set", [&reloader](const Json& params) -> RpcResult {
-    // One change, or a list of them under "changes".
-    std::vector<resource::AllocationChange> changes;
-    const Json list = params.contains("changes") ? params.at("changes") : Json::array({params});
-    if (!list.is_array() || list.empty()) return invalid_params("changes must be a list");
-    for (const Json& entry : list) {
-      const auto change = change_of(entry);
-      if (!change) return invalid_params(change.error().message);
-      changes.push_back(*change);
-    }
-    const ReloadResult result = reloader.change(changes);
+    const auto changes = changes_of(params, {});
+    if (!changes) return invalid_params(changes.error().message);
+    const ReloadResult result = reloader.change(*changes);
+    if (!result) return error_of(*result.refusal);
+    return Json{{"changes", shown(result.plan)}};
+  });
+}
+
+void add_own_methods(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant) {
+  methods.add("set", [&reloader, &tenant](const Json& params) -> RpcResult {
+    const auto changes = changes_of(params, tenant.name);
+    if (!changes) return invalid_params(changes.error().message);
+    const ReloadResult result = reloader.change_own(tenant, *changes);
     if (!result) return error_of(*result.refusal);
     return Json{{"changes", shown(result.plan)}};
   });

@@ -61,12 +61,26 @@ Outcome Reloader::prepare_tenant(const Config& wanted, const TenantConfig& entry
     prepared.permitted.emplace_back(tenant, old->socket);
     if (auto permitted = server_.permit(*tenant, entry.socket); !permitted) return permitted;
   }
+  if (auto ready = prepare_desk(*tenant, entry, old, prepared); !ready) return ready;
   for (const auto& level : tenant->levels)
     if (settings_of(entry, *level) == nullptr)
       change.gone_levels.push_back({tenant, level.get(), server_.connections(*level) != 0});
   for (const resource::LevelConfig& level : entry.levels)
     if (auto ready = prepare_level(*tenant, level, prepared); !ready) return ready;
   return {};
+}
+
+/// Who has levels may divide among them.
+Outcome Reloader::prepare_desk(engine::Tenant& tenant, const TenantConfig& entry,
+                               const TenantConfig* old, Prepared& prepared) {
+  if (entry.levels.empty()) return {};
+  if (!server_.has_desk(tenant)) {
+    prepared.opened_desks.push_back(&tenant);
+    return server_.open_desk(tenant, entry.control);
+  }
+  if (old == nullptr || old->control == entry.control) return {};
+  prepared.permitted_desks.emplace_back(&tenant, old->control);
+  return server_.permit_desk(tenant, entry.control);
 }
 
 Expected<engine::Tenant*> Reloader::make_tenant(const Config& wanted, const TenantConfig& entry,
@@ -114,6 +128,10 @@ Outcome Reloader::prepare_level(engine::Tenant& tenant, const resource::LevelCon
 }
 
 void Reloader::undo(Prepared& prepared) {
+  for (const engine::Tenant* tenant : prepared.opened_desks) server_.close_desk(*tenant);
+  for (const auto& [tenant, socket] : prepared.permitted_desks)
+    if (auto back = server_.permit_desk(*tenant, socket); !back)
+      spdlog::error("{}", back.error().message);
   for (const engine::Level* level : prepared.opened_levels) server_.close_level(*level);
   for (const auto& added : prepared.change.new_levels) server_.forget_level(*added.level);
   for (const engine::Tenant* tenant : prepared.opened) server_.close_tenant(*tenant);

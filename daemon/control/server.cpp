@@ -62,6 +62,10 @@ Outcome Server::open() {
       if (!settings->socket) continue;
       if (auto opened = open_level(*tenant, *level, *settings->socket); !opened) return opened;
     }
+  for (const auto& tenant : adapter_.tenants)
+    if (!tenant->levels.empty())
+      if (auto opened = open_desk(*tenant, adapter_.settings(*tenant).control); !opened)
+        return opened;
   if (auto opened = open_admin(); !opened) return opened;
   real_devices_ = real_devices();
   return {};
@@ -112,6 +116,7 @@ Outcome Server::run() {
     next_tick = Clock::now() + kTick;
   }
   sessions_.clear();
+  desks_.clear();
   for (const Listener& listener : listeners_)
     remove_tenant_folder(adapter_.config.daemon.runtime_dir + "/" + listener.tenant->name);
   return {};
@@ -130,6 +135,9 @@ void Server::handle(const Watch& what, bool& stop) {
       break;
     case Watch::Kind::kAdmin:
       admin_.serve();
+      break;
+    case Watch::Kind::kDesk:
+      serve_desk(*what.desk);
       break;
     case Watch::Kind::kSignal: {
       signalfd_siginfo info{};
@@ -205,6 +213,7 @@ void Server::complain(Listener& listener, const std::string& why) {
 
 void Server::tick() {
   admin_.tick();
+  tick_desks();
   check_links();
   check_devices();
   if (ticked_) ticked_();

@@ -73,14 +73,35 @@ class Server {
   std::uint64_t undivided_sessions(const engine::Tenant& tenant) const;
   void end_sessions(const engine::Level& level);
 
+  // --- sockets by which tenants ask for what is their own (server_desks.cpp)
+
+  /// Adds to what a tenant may ask for, beside `tenant.show`. Before open().
+  using OwnMethods = std::function<void(AdminMethods&, const engine::Tenant&)>;
+  void on_own_requests(OwnMethods add) { own_methods_ = std::move(add); }
+  Outcome open_desk(const engine::Tenant& tenant, const resource::SocketConfig& socket);
+  /// Nothing happens if there is none.
+  void close_desk(const engine::Tenant& tenant);
+  bool has_desk(const engine::Tenant& tenant) const;
+  Outcome permit_desk(const engine::Tenant& tenant, const resource::SocketConfig& socket);
+
  private:
   struct Listener;
   struct Entry;
+  struct Desk;
   /// What an epoll event is about.
   struct Watch {
-    enum class Kind { kListener, kSession, kProcess, kSignal, kAdmin } kind;
+    enum class Kind { kListener, kSession, kProcess, kSignal, kAdmin, kDesk } kind;
     Listener* listener = nullptr;
     Entry* entry = nullptr;
+    Desk* desk = nullptr;
+  };
+  struct Desk {
+    Desk(const engine::Tenant& of, AdminSocket::Limits limits)
+        : tenant(&of), socket(methods, limits) {}
+    const engine::Tenant* tenant;
+    AdminMethods methods;
+    AdminSocket socket;
+    Watch watch{Watch::Kind::kDesk};
   };
   struct Listener {
     UniqueFd socket;
@@ -102,6 +123,9 @@ class Server {
   };
 
   Outcome open_admin();
+  void serve_desk(Desk& desk);
+  void tick_desks();
+  void watch_desk(Desk& desk, bool armed);
   static bool is_of(const Entry& entry, const engine::Level& level);
   Listener* listener_of(const engine::Level& level);
   std::string socket_of(const engine::Tenant& tenant, const engine::Level& level) const;
@@ -138,6 +162,8 @@ class Server {
   Watch admin_watch_{Watch::Kind::kAdmin};
   std::list<Listener> listeners_;
   std::list<Entry> sessions_;
+  std::list<Desk> desks_;
+  OwnMethods own_methods_;
   SpareDescriptor spare_;
   std::vector<std::string> real_devices_;  ///< of the kernel, as last seen
   std::function<void()> reload_;

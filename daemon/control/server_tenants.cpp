@@ -86,6 +86,7 @@ Outcome Server::open_tenant(engine::Tenant& tenant, const resource::SocketConfig
 
 /// Closing the descriptor takes it out of epoll.
 void Server::close_tenant(const engine::Tenant& tenant) {
+  close_desk(tenant);
   for (Listener& listener : listeners_) {
     if (listener.tenant != &tenant || !listener.socket) continue;
     ::unlink(listener.path.c_str());

@@ -195,6 +195,8 @@ struct TenantConfig {
   std::string name;
   std::vector<Gid> addresses;  ///< its GID table, in this order; never empty
   SocketConfig socket;
+  /// Who may divide it among its levels: control.sock, there when it has levels.
+  SocketConfig control{.owner = "", .group = "", .mode = 0600};
   std::uint32_t vcbs = 0;
   std::uint32_t vcbs_per_process = 16;
   std::uint32_t pcbs = 0;

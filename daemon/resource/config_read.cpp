@@ -392,6 +392,10 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
   config.addresses = read_tenant_addresses(reader, problems);
   if (const Value* socket = reader.find("socket"))
     config.socket = read_socket(*socket, "tenant.socket", config.socket, problems);
+  config.control.owner = config.socket.owner;
+  config.control.group = config.socket.group;
+  if (const Value* control = reader.find("control"))
+    config.control = read_socket(*control, "tenant.control", config.control, problems);
   reader.integer("vcbs", config.vcbs, 0, kMost);
   reader.integer("vcbs_per_process", config.vcbs_per_process, 0, kMaxVcbsPerProcess);
   reader.integer("pcbs", config.pcbs, 0, kMost);

@@ -300,6 +300,9 @@ class Planner {
     if (from.socket.mode != to.socket.mode)
       record("socket.mode", shown(Octal{from.socket.mode}), shown(Octal{to.socket.mode}), kLive);
     from.socket.mode = to.socket.mode;
+    if (!(from.control == to.control))
+      record("control", shown(from.control), shown(to.control), kLive);
+    from.control = to.control;
     key("shared", from.shared, to.shared);
     key("vcbs", from.vcbs, to.vcbs);
     key("vcbs_per_process", from.vcbs_per_process, to.vcbs_per_process);

@@ -1,7 +1,6 @@
 #include "daemon/resource/resource_manager.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <vector>
 
@@ -12,40 +11,23 @@ namespace {
 
 using Cause = AllocationRefusal::Cause;
 
-constexpr std::array<const char*, 6> kNames = {
-    "vcbs", "pcbs", "tvls", "execution_credits", "completion_credits", "kick_list"};
-
-constexpr std::uint64_t kMostTvls = 64;         // of a tenant, as the configuration has it
-constexpr std::uint64_t kMostOfAny = 1u << 20;  // likewise, of anything else
-
-std::uint64_t least_of(Allocation allocation) {
-  return allocation == Allocation::kTvls || allocation == Allocation::kKickList ? 1 : 0;
-}
-std::uint64_t most_of(Allocation allocation) {
-  return allocation == Allocation::kTvls ? kMostTvls : kMostOfAny;
-}
-
-bool is_of_tvl(Allocation allocation) {
-  return allocation == Allocation::kExecutionCredits ||
-         allocation == Allocation::kCompletionCredits || allocation == Allocation::kKickList;
-}
-
 std::string quoted(const std::string& name) { return '"' + name + '"'; }
 
 AllocationRefusal no_such(const std::string& who, const std::string& message) {
   return {Cause::kNoSuchThing, who, {}, 0, 0, message};
 }
 
-AllocationRefusal bad_amount(const std::string& who, const AllocationChange& change) {
+AllocationRefusal bad_value(const std::string& who, Allocation allocation, std::string message) {
+  return {Cause::kBadAmount, who, name_of(allocation), 0, 0, std::move(message)};
+}
+
+AllocationRefusal bad_amount(const std::string& who, const AllocationChange& change,
+                             const Range& range) {
   const std::string resource = name_of(change.allocation);
-  return {Cause::kBadAmount,
-          who,
-          resource,
-          change.amount,
-          0,
-          who + ": " + resource + " = " + std::to_string(change.amount) + " is not between " +
-              std::to_string(least_of(change.allocation)) + " and " +
-              std::to_string(most_of(change.allocation))};
+  return bad_value(who, change.allocation,
+                   who + ": " + resource + " = " + std::to_string(change.amount) +
+                       " is not between " + std::to_string(range.least) + " and " +
+                       std::to_string(range.most));
 }
 
 AllocationRefusal not_free(const std::string& who, const char* resource, std::uint64_t asked,
@@ -56,12 +38,6 @@ AllocationRefusal not_free(const std::string& who, const char* resource, std::ui
   if (held != 0)
     message += "; removed tenants and levels whose programs still run hold " + std::to_string(held);
   return {Cause::kNotFree, who, resource, asked, free, std::move(message)};
-}
-
-void set(TvlConfig& tvl, Allocation allocation, std::uint32_t amount) {
-  if (allocation == Allocation::kExecutionCredits) tvl.execution_credits = amount;
-  if (allocation == Allocation::kCompletionCredits) tvl.completion_credits = amount;
-  if (allocation == Allocation::kKickList) tvl.kick_list = amount;
 }
 
 /// The levels' own, and one for those that have none.
@@ -99,65 +75,173 @@ void set_tvl_count(TenantConfig& tenant, std::uint32_t count) {
   tenant.tvls.resize(count, more);
 }
 
-TenantConfig* find(std::vector<TenantConfig>& tenants, const std::string& name) {
-  const auto at = std::find_if(tenants.begin(), tenants.end(),
-                               [&](const TenantConfig& tenant) { return tenant.name == name; });
-  return at == tenants.end() ? nullptr : &*at;
+/// The TVLs of a level stand behind those of the levels before it.
+std::size_t first_tvl(const TenantConfig& tenant, const LevelConfig& level) {
+  std::size_t first = 0;
+  for (const LevelConfig& before : tenant.levels) {
+    if (before.name == level.name) break;
+    first += before.tvls;
+  }
+  return first;
 }
 
-/// TVLs are made and taken away first, so that the others of the request may speak of new ones.
-std::optional<AllocationRefusal> make(Config& config, const AllocationChange& change) {
-  const std::string who = "tenant " + change.tenant;
-  TenantConfig* tenant = find(config.tenants, change.tenant);
-  if (tenant == nullptr) return no_such(who, "there is no tenant " + quoted(change.tenant));
-  if (change.amount < least_of(change.allocation) || change.amount > most_of(change.allocation))
-    return bad_amount(who, change);
-  const auto amount = static_cast<std::uint32_t>(change.amount);
-  if (!is_of_tvl(change.allocation)) {
-    if (change.tvl)
-      return no_such(who,
-                     who + ": " + name_of(change.allocation) + " are of the tenant, not of a TVL");
-    if (change.allocation == Allocation::kVcbs)
-      set_total(*tenant, &TenantConfig::vcbs, &LevelConfig::vcbs, amount);
-    if (change.allocation == Allocation::kPcbs)
-      set_total(*tenant, &TenantConfig::pcbs, &LevelConfig::pcbs, amount);
-    if (change.allocation == Allocation::kTvls && amount < least_tvls(*tenant))
-      return AllocationRefusal{
-          Cause::kBadAmount,
-          who,
-          "tvls",
-          amount,
-          0,
-          who + ": its levels need " + std::to_string(least_tvls(*tenant)) + " tvls"};
-    if (change.allocation == Allocation::kTvls) set_tvl_count(*tenant, amount);
-  } else if (!change.tvl) {
-    for (TvlConfig& tvl : tenant->tvls) set(tvl, change.allocation, amount);
-  } else if (*change.tvl < tenant->tvls.size()) {
-    set(tenant->tvls[*change.tvl], change.allocation, amount);
+/// Takes them from those that no level has, or gives them back; all others stay as they are.
+std::optional<AllocationRefusal> set_level_tvls(TenantConfig& tenant, LevelConfig& level,
+                                                std::uint32_t count, const std::string& who) {
+  std::uint32_t divided = 0;
+  for (const LevelConfig& each : tenant.levels) divided += each.tvls;
+  const std::size_t free = tenant.tvls.size() - divided;
+  const auto at = [&](std::size_t index) {
+    return tenant.tvls.begin() + static_cast<std::ptrdiff_t>(index);
+  };
+  const std::size_t end = first_tvl(tenant, level) + level.tvls;
+  if (count > level.tvls) {
+    const std::uint32_t more = count - level.tvls;
+    if (more > free)
+      return AllocationRefusal{Cause::kNotFree,
+                               who,
+                               "tvls",
+                               more,
+                               free,
+                               who + ": asked for " + std::to_string(more) + " more tvls, " +
+                                   std::to_string(free) + " of the tenant's " +
+                                   std::to_string(tenant.tvls.size()) + " are undivided"};
+    std::rotate(at(end), at(divided), at(divided + more));
   } else {
-    return no_such(who, who + " has no TVL " + std::to_string(*change.tvl) + ": it has " +
-                            std::to_string(tenant->tvls.size()) + ", counted from 0");
+    std::rotate(at(end - (level.tvls - count)), at(end), tenant.tvls.end());
+  }
+  level.tvls = count;
+  return std::nullopt;
+}
+
+std::optional<AllocationRefusal> make_of_level(TenantConfig& tenant, LevelConfig& level,
+                                               const AllocationChange& change,
+                                               const std::string& who) {
+  const auto amount = static_cast<std::uint32_t>(change.amount);
+  switch (change.allocation) {
+    case Allocation::kVcbs:
+      level.vcbs = amount;
+      break;
+    case Allocation::kPcbs:
+      level.pcbs = amount;
+      break;
+    case Allocation::kShared:
+      level.shared = amount != 0;
+      break;
+    case Allocation::kTvls:
+      return set_level_tvls(tenant, level, amount, who);
+    default:
+      return no_such(who,
+                     who + ": " + name_of(change.allocation) + " is of the tenant, not of a level");
   }
   return std::nullopt;
 }
 
+std::optional<AllocationRefusal> make_of_tenant(TenantConfig& tenant,
+                                                const AllocationChange& change,
+                                                const std::string& who) {
+  const auto amount = static_cast<std::uint32_t>(change.amount);
+  switch (change.allocation) {
+    case Allocation::kVcbs:
+      set_total(tenant, &TenantConfig::vcbs, &LevelConfig::vcbs, amount);
+      break;
+    case Allocation::kPcbs:
+      set_total(tenant, &TenantConfig::pcbs, &LevelConfig::pcbs, amount);
+      break;
+    case Allocation::kTvls:
+      if (amount == 0 || amount < least_tvls(tenant))
+        return bad_value(who, change.allocation,
+                         tenant.levels.empty() ? who + ": tvls = 0 is not between 1 and 64"
+                                               : who + ": its levels need " +
+                                                     std::to_string(least_tvls(tenant)) + " tvls");
+      set_tvl_count(tenant, amount);
+      break;
+    default:
+      set(tenant, change.allocation, change.amount);
+  }
+  return std::nullopt;
+}
+
+std::optional<AllocationRefusal> make_of_tvls(TenantConfig& tenant, const LevelConfig* level,
+                                              const AllocationChange& change,
+                                              const std::string& who) {
+  std::span<TvlConfig> tvls(tenant.tvls);
+  if (level != nullptr) tvls = tvls.subspan(first_tvl(tenant, *level), level->tvls);
+  if (change.tvl && *change.tvl >= tvls.size())
+    return no_such(who, who + " has no TVL " + std::to_string(*change.tvl) + ": it has " +
+                            std::to_string(tvls.size()) + ", counted from 0");
+  if (tvls.empty()) return no_such(who, who + " has no TVL of its own");
+  if (change.tvl) tvls = tvls.subspan(*change.tvl, 1);
+  for (TvlConfig& tvl : tvls) set(tvl, change.allocation, change.amount);
+  return std::nullopt;
+}
+
+std::optional<AllocationRefusal> make(Config& config, const AllocationChange& change) {
+  std::string who = "tenant " + change.tenant;
+  auto* tenant = const_cast<TenantConfig*>(find_tenant(config, change.tenant));
+  if (tenant == nullptr) return no_such(who, "there is no tenant " + quoted(change.tenant));
+  LevelConfig* level = nullptr;
+  if (!change.level.empty()) {
+    level = const_cast<LevelConfig*>(find_level(*tenant, change.level));
+    if (level == nullptr) return no_such(who, who + " has no level " + quoted(change.level));
+    who += ": level " + change.level;
+  }
+  const Range range = range_of(change.allocation, config.pools);
+  if (change.amount < range.least || change.amount > range.most)
+    return bad_amount(who, change, range);
+  if (is_of_tvl(change.allocation)) return make_of_tvls(*tenant, level, change, who);
+  if (change.tvl) return no_such(who, who + ": " + name_of(change.allocation) + " is not of a TVL");
+  if (level != nullptr) return make_of_level(*tenant, *level, change, who);
+  return make_of_tenant(*tenant, change, who);
+}
+
+/// So that the order of changes makes no difference: what gives back before what takes, totals
+/// before parts, TVLs before what is said of them.
+int rank_of(const Config& in_force, const AllocationChange& change) {
+  const bool of_level = !change.level.empty();
+  if (change.allocation == Allocation::kTvls) {
+    if (!of_level) return 1;
+    const TenantConfig* tenant = find_tenant(in_force, change.tenant);
+    const LevelConfig* level = tenant != nullptr ? find_level(*tenant, change.level) : nullptr;
+    return level != nullptr && change.amount < level->tvls ? 0 : 2;
+  }
+  return of_level || is_of_tvl(change.allocation) ? 4 : 3;
+}
+
 /// A hard cap of no credit at all would never let it send.
-std::optional<AllocationRefusal> find_stuck(const Config& config) {
-  for (const TenantConfig& tenant : config.tenants)
-    for (std::size_t i = 0; i < tenant.tvls.size() && !tenant.shared; ++i) {
-      const TvlConfig& tvl = tenant.tvls[i];
-      if (tvl.execution_credits != 0 && tvl.completion_credits != 0) continue;
-      const std::string who = "tenant " + tenant.name + ": TVL " + std::to_string(i);
-      const char* what = tvl.execution_credits == 0 ? kNames[3] : kNames[4];
-      return AllocationRefusal{
-          Cause::kBadAmount,
-          who,
-          what,
-          0,
-          0,
-          who + " would have no " + what +
-              " and may draw from none (shared = false), so it could never send"};
-    }
+std::optional<AllocationRefusal> find_stuck(const TenantConfig& tenant, const LevelConfig* level) {
+  std::span<const TvlConfig> tvls(tenant.tvls);
+  std::string who = "tenant " + tenant.name;
+  if (level != nullptr) {
+    tvls = tvls.subspan(first_tvl(tenant, *level), level->tvls);
+    who += ": level " + level->name;
+  }
+  if (level != nullptr ? level->shared : tenant.shared) return std::nullopt;
+  for (std::size_t i = 0; i < tvls.size(); ++i) {
+    if (tvls[i].execution_credits != 0 && tvls[i].completion_credits != 0) continue;
+    const Allocation lacking = tvls[i].execution_credits == 0 ? Allocation::kExecutionCredits
+                                                              : Allocation::kCompletionCredits;
+    return bad_value(who, lacking,
+                     who + ": TVL " + std::to_string(i) + " would have no " + name_of(lacking) +
+                         " and may draw from none (shared = false), so it could never send");
+  }
+  return std::nullopt;
+}
+
+/// What the configuration file is checked for as well.
+std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
+  if (auto refusal = find_stuck(tenant, nullptr)) return refusal;
+  for (const LevelConfig& level : tenant.levels)
+    if (auto refusal = find_stuck(tenant, &level)) return refusal;
+  const std::string who = "tenant " + tenant.name;
+  if (tenant.tvls.size() < least_tvls(tenant))
+    return bad_value(who, Allocation::kTvls,
+                     who + ": a level without TVLs of its own needs one that no level has");
+  const auto& limits = tenant.srq.limits;
+  if (tenant.srq.statistical &&
+      std::all_of(limits.begin(), limits.end(), [](std::uint32_t l) { return l == 0; }))
+    return bad_value(who, Allocation::kSrqStatistical,
+                     who + ": srq.statistical needs a limit to begin with; set srq.limit too");
   return std::nullopt;
 }
 
@@ -262,24 +346,69 @@ std::optional<AllocationRefusal> check_division(const Config& in_force, const Te
 
 }  // namespace
 
-const char* name_of(Allocation allocation) { return kNames[static_cast<std::size_t>(allocation)]; }
-
-std::optional<Allocation> allocation_of(std::string_view name) {
-  const auto at = std::find(kNames.begin(), kNames.end(), name);
-  if (at == kNames.end()) return std::nullopt;
-  return static_cast<Allocation>(at - kNames.begin());
-}
-
 AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
                               const Held& held) {
   Config wanted = in_force;
-  for (const bool tvls : {true, false})
+  for (int rank = 0; rank <= 4; ++rank)
     for (const AllocationChange& change : changes)
-      if ((change.allocation == Allocation::kTvls) == tvls)
+      if (rank_of(in_force, change) == rank)
         if (auto refusal = make(wanted, change)) return std::move(*refusal);
-  if (auto refusal = find_stuck(wanted)) return std::move(*refusal);
+  for (const TenantConfig& tenant : wanted.tenants)
+    if (auto refusal = find_mistake(tenant)) return std::move(*refusal);
   if (auto refusal = check_room(in_force, wanted, held)) return std::move(*refusal);
   return wanted;
+}
+
+AllocationResult with_own_changes(const Config& in_force, const TenantConfig& total,
+                                  std::span<const AllocationChange> changes, const Held& held) {
+  const std::string who = "tenant " + total.name;
+  for (const AllocationChange& change : changes) {
+    const bool credits = change.allocation == Allocation::kExecutionCredits ||
+                         change.allocation == Allocation::kCompletionCredits;
+    const bool divided = change.allocation == Allocation::kVcbs ||
+                         change.allocation == Allocation::kPcbs ||
+                         change.allocation == Allocation::kTvls;
+    if (change.tenant != total.name)
+      return AllocationRefusal{Cause::kNotAllowed,
+                               who,
+                               name_of(change.allocation),
+                               0,
+                               0,
+                               who + " may change its own levels, and nothing of others"};
+    if (!(credits || (divided && !change.level.empty())))
+      return AllocationRefusal{
+          Cause::kNotAllowed,
+          who,
+          name_of(change.allocation),
+          0,
+          0,
+          who + " may change vcbs, pcbs and tvls of its levels and the credits of its TVLs; " +
+              name_of(change.allocation) + " is the operator's to change"};
+  }
+  AllocationResult result = with_changes(in_force, changes, held);
+  if (!result) return result;
+  const Held given = held_by(total);
+  const Held before = held_by(*find_tenant(in_force, total.name));
+  const Held after = held_by(*find_tenant(*result, total.name));
+  const auto exceeds = [&](Allocation allocation,
+                           std::uint64_t Held::*sum) -> std::optional<AllocationRefusal> {
+    if (after.*sum <= given.*sum) return std::nullopt;
+    const std::uint64_t asked = after.*sum - std::min(after.*sum, before.*sum);
+    const std::uint64_t free = given.*sum - std::min(given.*sum, before.*sum);
+    return AllocationRefusal{Cause::kNotFree,
+                             who,
+                             name_of(allocation),
+                             asked,
+                             free,
+                             who + ": asked for " + std::to_string(asked) + " more " +
+                                 name_of(allocation) + ", " + std::to_string(free) +
+                                 " of the tenant's " + std::to_string(given.*sum) + " are free"};
+  };
+  if (auto refusal = exceeds(Allocation::kExecutionCredits, &Held::execution_credits))
+    return std::move(*refusal);
+  if (auto refusal = exceeds(Allocation::kCompletionCredits, &Held::completion_credits))
+    return std::move(*refusal);
+  return result;
 }
 
 std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,

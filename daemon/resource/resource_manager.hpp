@@ -12,33 +12,25 @@
 #include <vector>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/resource/allocation.hpp"
 #include "daemon/resource/config.hpp"
 
 namespace softhca::resource {
 
-enum class Allocation : std::uint8_t {
-  kVcbs,
-  kPcbs,
-  kTvls,
-  kExecutionCredits,   ///< of a TVL
-  kCompletionCredits,  ///< of a TVL
-  kKickList,           ///< of a TVL: its longest
-};
-/// As in the configuration: "vcbs", "execution_credits".
-const char* name_of(Allocation allocation);
-std::optional<Allocation> allocation_of(std::string_view name);
-
 struct AllocationChange {
   std::string tenant;
   Allocation allocation = Allocation::kVcbs;
-  std::uint64_t amount = 0;          ///< the new total, not what is added
-  std::optional<std::uint32_t> tvl;  ///< counted from 0; none: every TVL of the tenant
+  std::uint64_t amount = 0;  ///< the new total, not what is added
+  /// Counted from 0, within the level if there is one; none: every TVL.
+  std::optional<std::uint32_t> tvl = {};
+  std::string level = {};  ///< empty: of the tenant as a whole
 };
 
 /// Why a request is refused.
 struct AllocationRefusal {
   enum class Cause : std::uint8_t {
-    kNoSuchThing,  ///< tenant or TVL
+    kNoSuchThing,  ///< tenant, level or TVL
+    kNotAllowed,   ///< a tenant asks for what is not its own to change
     kBadAmount,    ///< beyond what the key may hold, or a tenant that could never send
     kNotFree,      ///< more than is unallocated
   };
@@ -89,6 +81,12 @@ class AllocationResult {
 /// as A8 says.
 AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
                               const Held& held = {});
+
+/// What a tenant may ask for itself (mechanism A7): to divide among its levels what it has.
+/// `total`: what the operator has given it. Changes that are not of one of its levels, or not of
+/// VCBs, PCBs, TVLs and credits, are refused, as is what exceeds the total.
+AllocationResult with_own_changes(const Config& in_force, const TenantConfig& total,
+                                  std::span<const AllocationChange> changes, const Held& held = {});
 
 /// Is there room for all of `wanted` besides what is held? `in_force`: says whose allocations grow.
 /// Nothing: there is.

@@ -25,6 +25,13 @@ TEST(Layout, HandleBody) {
   EXPECT_EQ(offsetof(HandleBody, reserved), 4u);
 }
 
+TEST(Layout, HelloWithLevel) {
+  EXPECT_EQ(sizeof(HelloWithLevel), 56u);
+  EXPECT_EQ(offsetof(HelloWithLevel, hello), 0u);
+  EXPECT_EQ(offsetof(HelloWithLevel, level), 16u);
+  EXPECT_EQ(sizeof(HelloWithLevel::level), 40u);
+}
+
 TEST(Layout, HelloRequest) {
   EXPECT_EQ(sizeof(HelloRequest), 16u);
   EXPECT_EQ(offsetof(HelloRequest, magic), 0u);

@@ -134,7 +134,7 @@ TEST(ResourceManager, AShrinkingTotalIsTakenFromWhatLevelsShareThenFromTheDefaul
 }
 
 TEST(ResourceManager, NamesComeBack) {
-  for (int i = 0; i < 6; ++i) {
+  for (std::size_t i = 0; i < kAllocations; ++i) {
     const auto allocation = static_cast<Allocation>(i);
     EXPECT_EQ(allocation_of(name_of(allocation)), allocation);
   }

@@ -1,0 +1,73 @@
+// What of a tenant, a level or a TVL can be set while the daemon runs: each has the name of its key
+// in the configuration, and a number. Where the configuration has a word, the number is its place;
+// yes is 1; a factor is in thousandths.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "daemon/resource/config.hpp"
+
+namespace softhca::resource {
+
+enum class Allocation : std::uint8_t {
+  kVcbs,
+  kPcbs,
+  kTvls,
+  kShared,
+  kVcbsPerProcess,
+  // Of a TVL:
+  kExecutionCredits,
+  kCompletionCredits,
+  kKickList,  ///< its longest
+  kWeight,
+  // "rate.bytes_per_second", ...
+  kRateBytes,
+  kRateBurstBytes,
+  kRateMessages,
+  kRateBurstMessages,
+  // "srq.limit", ...
+  kSrqLimit,  ///< for every importance
+  kSrqKind,
+  kSrqOnExceed,
+  kSrqStatistical,
+  kSrqOvercommit,
+  kSrqWatermark,
+  kFirstLimit,  ///< what programs take: one for each Kind
+};
+inline constexpr std::size_t kAllocations =
+    static_cast<std::size_t>(Allocation::kFirstLimit) + kKinds;
+
+constexpr Allocation limit_of(Kind kind) {
+  return static_cast<Allocation>(static_cast<std::size_t>(Allocation::kFirstLimit) +
+                                 static_cast<std::size_t>(kind));
+}
+
+/// As in the configuration: "vcbs", "execution_credits", "rate.burst_bytes", "sessions".
+const char* name_of(Allocation allocation);
+std::optional<Allocation> allocation_of(std::string_view name);
+
+enum class ValueForm : std::uint8_t { kNumber, kYesNo, kWord, kFactor };
+ValueForm form_of(Allocation allocation);
+/// kWord: what there is, in the order of their numbers.
+std::span<const std::string_view> words_of(Allocation allocation);
+
+/// Least and most, of any tenant of that configuration.
+struct Range {
+  std::uint64_t least = 0;
+  std::uint64_t most = 0;
+};
+Range range_of(Allocation allocation, const PoolsConfig& pools);
+
+bool is_of_tvl(Allocation allocation);
+/// May be said of a level too.
+bool is_of_level(Allocation allocation);
+
+/// REQUIRES: within the range; it is of a TVL, or of a tenant and neither kVcbs, kPcbs nor kTvls.
+void set(TvlConfig& tvl, Allocation allocation, std::uint64_t amount);
+void set(TenantConfig& tenant, Allocation allocation, std::uint64_t amount);
+
+}  // namespace softhca::resource
