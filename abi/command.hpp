@@ -29,6 +29,7 @@ enum class Opcode : std::uint8_t {
   kLocalInvalidate = 7,
   kBindWindow = 8,
   kSendWithInvalidate = 9,
+  kAtomicWrite = 15,
 };
 
 /// CommandHeader::flags.
@@ -42,15 +43,15 @@ struct CommandHeader {
   std::uint8_t flags;           ///< kCommand*
   std::uint16_t payload_bytes;  ///< bytes of payload in use: 16 per entry, or inline length; <= 256
   std::uint32_t qpn;
-  std::uint32_t sequence;     ///< send queue sequence number, free-running from 0
-  std::uint32_t checksum;     ///< mechanism C5 (abi/checksum.hpp); 0 = not given
-  std::uint64_t remote_addr;  ///< write, read, atomics
-  std::uint32_t rkey;         ///< write, read, atomics; for send with invalidate: key to invalidate
-  std::uint32_t imm;          ///< immediate data, network byte order
-  std::uint64_t compare_add;  ///< atomics
-  std::uint64_t swap;         ///< compare and swap
-  std::uint32_t remote_qpn;   ///< UD
-  std::uint32_t remote_qkey;  ///< UD
+  std::uint32_t sequence;        ///< send queue sequence number, free-running from 0
+  std::uint32_t checksum;        ///< mechanism C5 (abi/checksum.hpp); 0 = not given
+  std::uint64_t remote_addr;     ///< write, read, atomics; bind: of the window
+  std::uint32_t rkey;            ///< write, read, atomics; bind: the new key; invalidation: the key
+  std::uint32_t imm;             ///< immediate data, network byte order; bind: ibv_access_flags
+  std::uint64_t compare_add;     ///< atomics; bind: bytes of the window
+  std::uint64_t swap;            ///< compare and swap; bind: key of the region
+  std::uint32_t remote_qpn;      ///< UD
+  std::uint32_t remote_qkey;     ///< UD
   std::uint32_t address_handle;  ///< UD: handle of the address handle
   std::uint32_t reserved;
 };

@@ -38,6 +38,9 @@ enum class Operation : std::uint32_t {
   kDestroyQp,
   kCreateAh,
   kDestroyAh,
+  kReregisterMr,
+  kAllocWindow,
+  kDeallocWindow,
 };
 
 struct RequestHeader {
@@ -105,7 +108,7 @@ struct DeviceReply {
   std::uint32_t max_rd_atomic;  ///< per queue pair, as initiator and as responder
   std::uint32_t max_inline;
   std::uint32_t completion_vectors;
-  std::uint32_t reserved;
+  std::uint32_t max_mw;
 };
 
 struct PortReply {
@@ -163,6 +166,25 @@ struct RegisterMrReply {
   std::uint32_t lkey;
   std::uint32_t rkey;
   std::uint32_t reserved;
+};
+
+/// Changes what `flags` (enum ibv_rereg_mr_flags) names: addr, length, iova and extents; the
+/// protection domain; access. Followed by region.extents MrExtents. The key stays; the reply is a
+/// RegisterMrReply. A failure leaves the region as it was.
+struct ReregisterMrRequest {
+  std::uint32_t handle;
+  std::uint32_t flags;
+  RegisterMrRequest region;
+};
+
+/// A memory window; it is bound and invalidated by commands.
+struct AllocWindowRequest {
+  std::uint32_t pd;
+  std::uint32_t type;  ///< enum ibv_mw_type
+};
+struct AllocWindowReply {
+  std::uint32_t handle;
+  std::uint32_t rkey;
 };
 
 // --- completion ------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ using NotProvided = void (*)();
 struct ContextOps {
   NotProvided advise_mr;
   NotProvided alloc_dm;
-  NotProvided alloc_mw;
+  ibv_mw* (*alloc_mw)(ibv_pd*, ibv_mw_type);
   NotProvided alloc_null_mr;
   ibv_pd* (*alloc_parent_domain)(ibv_context*, ibv_parent_domain_init_attr*);
   ibv_pd* (*alloc_pd)(ibv_context*);
@@ -153,7 +153,7 @@ struct ContextOps {
   void (*async_event)(ibv_context*, ibv_async_event*);
   NotProvided attach_counters_point_flow;
   NotProvided attach_mcast;
-  NotProvided bind_mw;
+  int (*bind_mw)(ibv_qp*, ibv_mw*, ibv_mw_bind*);
   NotProvided close_xrcd;
   void (*cq_event)(ibv_cq*);
   ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);
@@ -168,7 +168,7 @@ struct ContextOps {
   ibv_srq* (*create_srq)(ibv_pd*, ibv_srq_init_attr*);
   NotProvided create_srq_ex;
   NotProvided create_wq;
-  NotProvided dealloc_mw;
+  int (*dealloc_mw)(ibv_mw*);
   int (*dealloc_pd)(ibv_pd*);
   int (*dealloc_td)(ibv_td*);
   int (*dereg_mr)(VerbsMr*);
@@ -214,7 +214,7 @@ struct ContextOps {
   NotProvided reg_dmabuf_mr;
   ibv_mr* (*reg_mr)(ibv_pd*, void* addr, std::size_t length, std::uint64_t iova, int access);
   int (*req_notify_cq)(ibv_cq*, int solicited_only);
-  NotProvided rereg_mr;
+  int (*rereg_mr)(VerbsMr*, int flags, ibv_pd*, void* addr, std::size_t length, int access);
   int (*resize_cq)(ibv_cq*, int cqe);
   NotProvided set_ece;
   NotProvided unimport_dm;

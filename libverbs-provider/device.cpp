@@ -153,10 +153,12 @@ void async_event(ibv_context*, ibv_async_event*) {}
 
 constexpr abi34::ContextOps make_operations() {
   abi34::ContextOps ops{};
+  ops.alloc_mw = alloc_mw;
   ops.alloc_parent_domain = alloc_parent_domain;
   ops.alloc_pd = alloc_pd;
   ops.alloc_td = alloc_td;
   ops.async_event = async_event;
+  ops.bind_mw = bind_mw;
   ops.cq_event = cq_event;
   ops.create_ah = create_ah;
   ops.create_cq = create_cq;
@@ -164,6 +166,7 @@ constexpr abi34::ContextOps make_operations() {
   ops.create_qp = create_qp;
   ops.create_qp_ex = create_qp_ex;
   ops.create_srq = create_srq;
+  ops.dealloc_mw = dealloc_mw;
   ops.dealloc_pd = dealloc_pd;
   ops.dealloc_td = dealloc_td;
   ops.dereg_mr = dereg_mr;
@@ -185,6 +188,7 @@ constexpr abi34::ContextOps make_operations() {
   ops.query_srq = query_srq;
   ops.reg_mr = reg_mr;
   ops.req_notify_cq = req_notify_cq;
+  ops.rereg_mr = rereg_mr;
   ops.resize_cq = resize_cq;
   return ops;
 }

@@ -19,26 +19,37 @@ struct Mr {
 static_assert(offsetof(Mr, base) == 0);
 
 /// 0 or an errno value.
-int send_registration(Context& context, const abi::RegisterMrRequest& request,
+template <class Request>
+int send_registration(Context& context, abi::Operation operation, const Request& request,
                       std::span<const abi::MrExtent> extents, abi::RegisterMrReply& reply) {
-  const iovec body[] = {{const_cast<abi::RegisterMrRequest*>(&request), sizeof request},
+  const iovec body[] = {{const_cast<Request*>(&request), sizeof request},
                         {const_cast<abi::MrExtent*>(extents.data()), extents.size_bytes()}};
   ReceivedFds none;
-  return context.control.call(abi::Operation::kRegisterMr, body,
-                              std::as_writable_bytes(std::span{&reply, 1}), none);
+  return context.control.call(operation, body, std::as_writable_bytes(std::span{&reply, 1}), none);
+}
+
+/// Makes the memory reachable for the daemon. 0 or an errno value.
+int share(Context& context, std::uint64_t addr, std::uint64_t length, ExtentList& extents) {
+  const bool dont_fork = ibv_is_fork_initialized() == IBV_FORK_ENABLED;
+  return context.memory->prepare({addr, length, dont_fork}, extents);
+}
+
+/// As the kernel: a region has at least one byte and does not wrap around.
+bool is_range(std::uintptr_t begin, std::size_t length) {
+  return length != 0 && begin + length >= begin;
 }
 
 /// Shares the memory and registers it. 0 or an errno value.
 int create(Context& context, Mr& mr, abi::RegisterMrRequest& request) {
-  const bool dont_fork = ibv_is_fork_initialized() == IBV_FORK_ENABLED;
   ExtentList extents;
-  if (const int error = context.memory->prepare({request.addr, request.length, dont_fork}, extents))
-    return error;
+  if (const int error = share(context, request.addr, request.length, extents)) return error;
   const std::span<const abi::MrExtent> all = extents.all();
   request.extents = static_cast<std::uint32_t>(all.size());
   abi::RegisterMrReply reply{};
   const int error =
-      mr.extents.allocate(all.size()) ? send_registration(context, request, all, reply) : ENOMEM;
+      mr.extents.allocate(all.size())
+          ? send_registration(context, abi::Operation::kRegisterMr, request, all, reply)
+          : ENOMEM;
   if (error != 0) {
     context.memory->release(all);
     return error;
@@ -55,8 +66,7 @@ int create(Context& context, Mr& mr, abi::RegisterMrRequest& request) {
 
 ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access) {
   const auto begin = reinterpret_cast<std::uintptr_t>(addr);
-  // As the kernel: a region has at least one byte and does not wrap around.
-  if (length == 0 || begin + length < begin) {
+  if (!is_range(begin, length)) {
     errno = EINVAL;
     return nullptr;
   }
@@ -79,6 +89,43 @@ ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, i
   base.length = length;
   mr->base.access = access;
   return &mr.release()->base.mr;
+}
+
+/// The library takes over domain, address and length when this succeeds.
+int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::size_t length,
+             int access) {
+  Mr& mr = *reinterpret_cast<Mr*>(verbs_mr);
+  Context& context = *to_context(verbs_mr->mr.context);
+  const auto begin = reinterpret_cast<std::uintptr_t>(addr);
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  if (moves && !is_range(begin, length)) return EINVAL;
+  abi::ReregisterMrRequest request{};
+  request.handle = verbs_mr->mr.handle;
+  request.flags = static_cast<std::uint32_t>(flags);
+  request.region = {begin, length, begin, static_cast<std::uint32_t>(access), 0, 0, 0};
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) request.region.pd = pd->handle;
+  ExtentList extents;
+  if (moves)
+    if (const int error = share(context, begin, length, extents)) return error;
+  const std::span<const abi::MrExtent> all = extents.all();
+  request.region.extents = static_cast<std::uint32_t>(all.size());
+  Array<abi::MrExtent> kept;
+  abi::RegisterMrReply reply{};
+  const int error =
+      kept.allocate(all.size())
+          ? send_registration(context, abi::Operation::kReregisterMr, request, all, reply)
+          : ENOMEM;
+  if (error != 0) {
+    context.memory->release(all);
+    return error;
+  }
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) verbs_mr->access = access;
+  if (!moves) return 0;
+  context.memory->release({mr.extents.data(), mr.extent_count});
+  std::copy(all.begin(), all.end(), kept.data());
+  mr.extents = std::move(kept);
+  mr.extent_count = all.size();
+  return 0;
 }
 
 int dereg_mr(abi34::VerbsMr* verbs_mr) {

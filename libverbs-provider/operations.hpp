@@ -22,7 +22,13 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* i
 
 // memory.cpp
 ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access);
+int rereg_mr(abi34::VerbsMr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length, int access);
 int dereg_mr(abi34::VerbsMr* mr);
+
+// memory_window.cpp
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+int dealloc_mw(ibv_mw* mw);
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 
 // address_handle.cpp
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr);

@@ -52,8 +52,7 @@ std::uint16_t write_payload(const ibv_send_wr& wr, std::byte* payload) {
 
 /// 0 or an errno value.
 int check(const Qp& qp, const ibv_send_wr& wr) {
-  if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_BIND_MW || wr.opcode == IBV_WR_TSO)
-    return EOPNOTSUPP;
+  if (wr.opcode == IBV_WR_TSO) return EOPNOTSUPP;
   if (!in(opcodes_of(qp.type), wr.opcode)) return EINVAL;
   if (wr.num_sge < 0) return EINVAL;
   if (qp.type == IBV_QPT_UD && wr.wr.ud.ah == nullptr) return EINVAL;
@@ -65,8 +64,27 @@ int check(const Qp& qp, const ibv_send_wr& wr) {
   return bytes <= qp.send.max_inline ? 0 : EINVAL;
 }
 
+/// A command without data. 0 or an errno value.
+int write_window_command(Qp& qp, const ibv_send_wr& wr) {
+  if (!in(opcodes_of(qp.type), wr.opcode)) return EINVAL;
+  if (is_full(qp.send)) return ENOMEM;
+  abi::CommandHeader header{};
+  header.opcode = static_cast<std::uint8_t>(wr.opcode);
+  header.flags = command_flags(qp, wr.send_flags & ~unsigned{IBV_SEND_INLINE});
+  header.rkey = wr.invalidate_rkey;
+  if (wr.opcode == IBV_WR_BIND_MW) {
+    // Windows of type 1 have a call of their own.
+    if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2) return EINVAL;
+    const auto& bind = wr.bind_mw;
+    if (const int error = fill_bind(header, bind.mw, bind.rkey, bind.bind_info)) return error;
+  }
+  append(qp, header, wr.wr_id);
+  return 0;
+}
+
 /// Writes one command into the send queue. 0 or an errno value.
 int write_command(Qp& qp, const ibv_send_wr& wr) {
+  if (in(kWindowOpcodes, wr.opcode)) return write_window_command(qp, wr);
   if (const int error = check(qp, wr)) return error;
   if (is_full(qp.send)) return ENOMEM;
   abi::CommandHeader header{};

@@ -18,7 +18,9 @@ constexpr std::uint32_t kPortIpBasedGids = 1u << 26;
 constexpr std::uint64_t kNanosecondClock = 1'000'000;  ///< in kHz
 
 constexpr unsigned kCapabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                                   IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+                                   IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                                   IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                                   IBV_DEVICE_MEM_MGT_EXTENSIONS;
 
 int as_int(std::uint32_t value) {
   return static_cast<int>(std::min<std::uint32_t>(value, 0x7fffffff));
@@ -43,6 +45,7 @@ ibv_device_attr describe(const abi::DeviceReply& limits) {
   attr.max_cq = as_int(limits.max_cq);
   attr.max_cqe = as_int(limits.max_cqe);
   attr.max_mr = as_int(limits.max_mr);
+  attr.max_mw = as_int(limits.max_mw);
   attr.max_pd = as_int(limits.max_pd);
   attr.max_qp_rd_atom = as_int(limits.max_rd_atomic);
   attr.max_qp_init_rd_atom = as_int(limits.max_rd_atomic);

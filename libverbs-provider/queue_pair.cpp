@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 
@@ -73,6 +74,12 @@ int check_extensions(const ibv_qp_init_attr_ex& init) {
   return check_send_operations(init.qp_type, init.send_ops_flags);
 }
 
+/// Bytes of inline data for what carries its data in the command.
+std::uint32_t inline_needed(const ibv_qp_init_attr_ex& init) {
+  const bool named = (init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  return named && (init.send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0 ? 8 : 0;
+}
+
 /// 0 or an errno value.
 int create(Context& context, Qp& qp, const ibv_qp_init_attr_ex& init) {
   if (init.send_cq == nullptr || init.recv_cq == nullptr) return EINVAL;
@@ -87,7 +94,7 @@ int create(Context& context, Qp& qp, const ibv_qp_init_attr_ex& init) {
   request.max_receive_wr = init.srq != nullptr ? 0 : init.cap.max_recv_wr;
   request.max_send_sge = init.cap.max_send_sge;
   request.max_receive_sge = init.srq != nullptr ? 0 : init.cap.max_recv_sge;
-  request.max_inline = init.cap.max_inline_data;
+  request.max_inline = std::max(init.cap.max_inline_data, inline_needed(init));
   request.signal_all = init.sq_sig_all != 0 ? 1 : 0;
 
   abi::CreateQpReply reply{};

@@ -49,6 +49,19 @@ bool ring(Qp& qp) {
 
 }  // namespace
 
+int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
+              const ibv_mw_bind_info& info) {
+  constexpr std::uint32_t kOwnersBits = 0xff;
+  if (mw == nullptr || ((mw->rkey ^ rkey) & ~kOwnersBits) != 0) return EINVAL;
+  if (info.mr == nullptr && info.length != 0) return EINVAL;
+  header.rkey = rkey;
+  header.remote_addr = info.addr;
+  header.compare_add = info.length;
+  header.imm = info.mw_access_flags;
+  header.swap = info.mr != nullptr ? info.mr->lkey : 0;
+  return 0;
+}
+
 int announce(Qp& qp, std::uint32_t first) {
   const std::uint32_t end = qp.send.next;
   if (first == end) return 0;

@@ -12,21 +12,26 @@
 namespace softhca::provider {
 
 // Sets of values of enum ibv_wr_opcode.
-inline constexpr unsigned kRdmaOpcodes =
-    1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_RDMA_READ;
+inline constexpr unsigned kRdmaOpcodes = 1u << IBV_WR_RDMA_WRITE |
+                                         1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_RDMA_READ |
+                                         1u << IBV_WR_ATOMIC_WRITE;
 inline constexpr unsigned kAtomicOpcodes =
     1u << IBV_WR_ATOMIC_CMP_AND_SWP | 1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
 inline constexpr unsigned kSendOpcodes = 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM;
+inline constexpr unsigned kWindowOpcodes = 1u << IBV_WR_BIND_MW | 1u << IBV_WR_LOCAL_INV;
 /// What may carry its data inline.
-inline constexpr unsigned kPushOpcodes = kSendOpcodes | 1u << IBV_WR_SEND_WITH_INV |
-                                         1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM;
+inline constexpr unsigned kPushOpcodes =
+    kSendOpcodes | 1u << IBV_WR_SEND_WITH_INV | 1u << IBV_WR_RDMA_WRITE |
+    1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_ATOMIC_WRITE;
 
 constexpr unsigned opcodes_of(ibv_qp_type type) {
   switch (type) {
     case IBV_QPT_RC:
-      return kSendOpcodes | kRdmaOpcodes | kAtomicOpcodes | 1u << IBV_WR_SEND_WITH_INV;
+      return kSendOpcodes | kRdmaOpcodes | kAtomicOpcodes | kWindowOpcodes |
+             1u << IBV_WR_SEND_WITH_INV;
     case IBV_QPT_UC:
-      return kSendOpcodes | (kRdmaOpcodes & ~(1u << IBV_WR_RDMA_READ));
+      return kSendOpcodes | kWindowOpcodes | 1u << IBV_WR_RDMA_WRITE |
+             1u << IBV_WR_RDMA_WRITE_WITH_IMM;
     default:
       return kSendOpcodes;
   }
@@ -73,6 +78,10 @@ inline void append(Qp& qp, abi::CommandHeader& header, std::uint64_t wr_id) {
   queue.wr_ids[queue.next & queue.mask] = wr_id;
   ++queue.next;
 }
+
+/// What a bind command says. EINVAL: `rkey` cannot be a key of this window, or there is no region.
+int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
+              const ibv_mw_bind_info& info);
 
 /// Tells the engine of the commands from `first` on: a short chain goes to virtual collect buffers,
 /// a long one is announced by a doorbell. 0 or an errno value.

@@ -48,6 +48,23 @@ void begin_remote(ibv_qp_ex* ex, ibv_wr_opcode opcode, std::uint32_t rkey, std::
   header.remote_addr = addr;
 }
 
+/// Where `bytes` more of payload go, or null after a mistake.
+std::byte* extend(Qp& qp, std::size_t bytes, std::size_t most) {
+  OpenCommand& open = qp.open;
+  if (!open.begun || bytes > most - open.header.payload_bytes) fail(qp, EINVAL);
+  if (open.error != 0) return nullptr;
+  std::byte* at = next_payload(qp.send) + open.header.payload_bytes;
+  open.header.payload_bytes = static_cast<std::uint16_t>(open.header.payload_bytes + bytes);
+  return at;
+}
+
+void set_data(Qp& qp, const void* data, std::size_t bytes) {
+  if (!in(kPushOpcodes, qp.open.header.opcode)) fail(qp, EINVAL);
+  qp.open.header.flags |= abi::kCommandInline;
+  std::byte* at = extend(qp, bytes, qp.send.max_inline);
+  if (at != nullptr && bytes != 0) std::memcpy(at, data, bytes);
+}
+
 void wr_rdma_read(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr) {
   begin_remote(ex, IBV_WR_RDMA_READ, rkey, addr);
 }
@@ -73,6 +90,19 @@ void wr_atomic_fetch_add(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, 
   from(ex).open.header.compare_add = add;
 }
 
+void wr_atomic_write(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, const void* value) {
+  begin_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr);
+  set_data(from(ex), value, sizeof(std::uint64_t));
+}
+
+void wr_local_inv(ibv_qp_ex* ex, std::uint32_t rkey) { begin(ex, IBV_WR_LOCAL_INV).rkey = rkey; }
+
+void wr_bind_mw(ibv_qp_ex* ex, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* info) {
+  abi::CommandHeader& header = begin(ex, IBV_WR_BIND_MW);
+  const bool type_2 = mw != nullptr && mw->type == IBV_MW_TYPE_2;
+  if (const int error = type_2 ? fill_bind(header, mw, rkey, *info) : EINVAL) fail(from(ex), error);
+}
+
 void wr_send(ibv_qp_ex* ex) { begin(ex, IBV_WR_SEND); }
 
 void wr_send_imm(ibv_qp_ex* ex, __be32 imm) { begin(ex, IBV_WR_SEND_WITH_IMM).imm = imm; }
@@ -86,16 +116,6 @@ void wr_set_ud_addr(ibv_qp_ex* ex, ibv_ah* ah, std::uint32_t remote_qpn, std::ui
   open.header.address_handle = ah->handle;
   open.header.remote_qpn = remote_qpn;
   open.header.remote_qkey = qkey;
-}
-
-/// Where `bytes` more of payload go, or null after a mistake.
-std::byte* extend(Qp& qp, std::size_t bytes, std::size_t most) {
-  OpenCommand& open = qp.open;
-  if (!open.begun || bytes > most - open.header.payload_bytes) fail(qp, EINVAL);
-  if (open.error != 0) return nullptr;
-  std::byte* at = next_payload(qp.send) + open.header.payload_bytes;
-  open.header.payload_bytes = static_cast<std::uint16_t>(open.header.payload_bytes + bytes);
-  return at;
 }
 
 /// Data and entries are given once for a command.
@@ -121,13 +141,6 @@ void wr_set_sge_list(ibv_qp_ex* ex, std::size_t count, const ibv_sge* list) {
 void wr_set_sge(ibv_qp_ex* ex, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
   const ibv_sge sge{addr, length, lkey};
   wr_set_sge_list(ex, 1, &sge);
-}
-
-void set_data(Qp& qp, const void* data, std::size_t bytes) {
-  if (!in(kPushOpcodes, qp.open.header.opcode)) fail(qp, EINVAL);
-  qp.open.header.flags |= abi::kCommandInline;
-  std::byte* at = extend(qp, bytes, qp.send.max_inline);
-  if (at != nullptr && bytes != 0) std::memcpy(at, data, bytes);
 }
 
 void wr_set_inline_data(ibv_qp_ex* ex, void* data, std::size_t bytes) {
@@ -181,6 +194,9 @@ constexpr struct {
     {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP},
     {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD},
     {IBV_QP_EX_WITH_SEND_WITH_INV, IBV_WR_SEND_WITH_INV},
+    {IBV_QP_EX_WITH_LOCAL_INV, IBV_WR_LOCAL_INV},
+    {IBV_QP_EX_WITH_BIND_MW, IBV_WR_BIND_MW},
+    {IBV_QP_EX_WITH_ATOMIC_WRITE, IBV_WR_ATOMIC_WRITE},
 };
 
 }  // namespace
@@ -197,6 +213,9 @@ void install_send_operations(Qp& qp) {
   qp.base.comp_mask |= abi34::kQpIsExtended;
   ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
   ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
+  ex.wr_atomic_write = wr_atomic_write;
+  ex.wr_bind_mw = wr_bind_mw;
+  ex.wr_local_inv = wr_local_inv;
   ex.wr_rdma_read = wr_rdma_read;
   ex.wr_rdma_write = wr_rdma_write;
   ex.wr_rdma_write_imm = wr_rdma_write_imm;

@@ -15,7 +15,7 @@ enum class Verdict : std::uint8_t {
   kLocalProtection,       ///< a local scatter/gather entry is not covered by its key
   kFlushed,               ///< the queue pair left the states in which it works
   kBadResponse,           ///< a response that does not fit the request
-  kLocalAccess,           ///< reserved for memory window binds
+  kWindowBind,            ///< a memory window that cannot be bound so
   kRemoteInvalidRequest,  ///< NAK 0x61
   kRemoteAccess,          ///< NAK 0x62
   kRemoteOperation,       ///< NAK 0x63
@@ -40,8 +40,8 @@ constexpr const char* name_of(Verdict verdict) {
       return "flushed";
     case Verdict::kBadResponse:
       return "bad response";
-    case Verdict::kLocalAccess:
-      return "local access error";
+    case Verdict::kWindowBind:
+      return "memory window bind error";
     case Verdict::kRemoteInvalidRequest:
       return "remote invalid request error";
     case Verdict::kRemoteAccess:

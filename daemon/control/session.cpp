@@ -186,6 +186,12 @@ Session::Handler Session::handler_of(std::uint32_t operation) {
       return &Session::create_ah;
     case abi::Operation::kDestroyAh:
       return &Session::destroy_ah;
+    case abi::Operation::kReregisterMr:
+      return &Session::reregister_mr;
+    case abi::Operation::kAllocWindow:
+      return &Session::alloc_window;
+    case abi::Operation::kDeallocWindow:
+      return &Session::dealloc_window;
   }
   return nullptr;
 }

@@ -4,7 +4,8 @@
 //
 // The files: session.cpp (life, dispatch), session_device.cpp (hello, attributes),
 // session_memory.cpp (rings, shared buffers, regions), session_completion.cpp (channels, completion
-// queues), session_srq.cpp, session_qp.cpp, session_modify_qp.cpp, session_ah.cpp.
+// queues), session_windows.cpp, session_srq.cpp, session_qp.cpp, session_modify_qp.cpp,
+// session_ah.cpp.
 #pragma once
 
 #include <cstdint>
@@ -127,6 +128,14 @@ class Session {
     Charge bytes;
     std::uint32_t key = 0;
     std::uint32_t pd = 0;
+    /// The engine's until it is replaced or removed, which only we ask for; itself it never
+    /// changes.
+    const memory::Region* region = nullptr;
+  };
+  struct Window {
+    Charge charge;
+    std::uint32_t key = 0;  ///< at first; its low 8 bits change
+    std::uint32_t pd = 0;
   };
   struct Ah {
     Charge charge;
@@ -162,7 +171,10 @@ class Session {
   int alloc_shared(const RequestBody& body, Reply& reply);
   int free_shared(const RequestBody& body, Reply& reply);
   int register_mr(const RequestBody& body, Reply& reply);
+  int reregister_mr(const RequestBody& body, Reply& reply);
   int deregister_mr(const RequestBody& body, Reply& reply);
+  int change_spec(const abi::ReregisterMrRequest& request,
+                  const std::vector<abi::MrExtent>& extents, memory::RegionSpec& spec);
   int add_extent(const abi::MrExtent& extent, memory::RegionSpec& spec);
   void map_present(const std::vector<abi::MrExtent>& extents);
   int install(std::unique_ptr<memory::Region> region, Mr& mr);
@@ -173,6 +185,10 @@ class Session {
   int resize_cq(const RequestBody& body, Reply& reply);
   int destroy_cq(const RequestBody& body, Reply& reply);
   bool drop_closed_channels();
+
+  // session_windows.cpp
+  int alloc_window(const RequestBody& body, Reply& reply);
+  int dealloc_window(const RequestBody& body, Reply& reply);
 
   // session_srq.cpp
   int create_srq(const RequestBody& body, Reply& reply);
@@ -229,6 +245,7 @@ class Session {
   HandleTable<Cq> cqs_;
   HandleTable<Srq> srqs_;
   HandleTable<Mr> mrs_;
+  HandleTable<Window> windows_;
   HandleTable<Ah> ahs_;
   std::unordered_map<std::uint32_t, std::uint32_t> ah_handles_;  ///< the engine's to ours
   std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;   ///< by number

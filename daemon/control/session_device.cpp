@@ -144,6 +144,7 @@ int Session::query_device(const RequestBody& body, Reply& reply) {
   out.max_cq = limit(Kind::kCompletionQueues);
   out.max_cqe = device.max_cqe - 1;
   out.max_mr = limit(Kind::kMemoryRegions);
+  out.max_mw = limit(Kind::kMemoryWindows);
   out.max_pd = limit(Kind::kProtectionDomains);
   out.max_ah = limit(Kind::kAddressHandles);
   out.max_srq = limit(Kind::kSharedReceiveQueues);

@@ -11,6 +11,10 @@ constexpr std::uint32_t kOptionalAccess = 0x3ff00000;
 constexpr std::uint32_t kKnownAccess = memory::kLocalWrite | memory::kRemoteWrite |
                                        memory::kRemoteRead | memory::kRemoteAtomic |
                                        memory::kBindWindow | memory::kZeroBased;
+// Values of enum ibv_rereg_mr_flags.
+constexpr std::uint32_t kChangeTranslation = 1 << 0;
+constexpr std::uint32_t kChangePd = 1 << 1;
+constexpr std::uint32_t kChangeAccess = 1 << 2;
 constexpr std::uint64_t kMaxShared = std::uint64_t{1} << 40;
 
 }  // namespace
@@ -140,6 +144,7 @@ int Session::install(std::unique_ptr<memory::Region> region, Mr& mr) {
     const auto inserted = engine.keys().insert(std::move(region));
     if (inserted) {
       mr.key = (*inserted)->key();
+      mr.region = *inserted;
       tenant_.counters.memory_regions.add();
       tenant_.counters.registered_bytes.add(mr.bytes.amount());
     } else {
@@ -147,6 +152,69 @@ int Session::install(std::unique_ptr<memory::Region> region, Mr& mr) {
     }
   });
   return error;
+}
+
+/// What `request` changes of a region. 0 or an errno value.
+int Session::change_spec(const abi::ReregisterMrRequest& request,
+                         const std::vector<abi::MrExtent>& extents, memory::RegionSpec& spec) {
+  if ((request.flags & kChangeAccess) != 0) {
+    if ((request.region.access & ~(kKnownAccess | kOptionalAccess)) != 0) return EOPNOTSUPP;
+    spec.access = request.region.access & kKnownAccess;
+  }
+  if ((request.flags & kChangePd) != 0) {
+    const Pd* pd = pds_.find(request.region.pd);
+    if (pd == nullptr) return EINVAL;
+    spec.pd = pd->id;
+  }
+  if ((request.flags & kChangeTranslation) == 0) return 0;
+  spec.addr = request.region.addr;
+  spec.length = request.region.length;
+  spec.iova = (spec.access & memory::kZeroBased) != 0 ? 0 : request.region.iova;
+  spec.extents.clear();
+  spec.buffers.clear();
+  for (const abi::MrExtent& extent : extents)
+    if (const int error = add_extent(extent, spec)) return error;
+  return 0;
+}
+
+int Session::reregister_mr(const RequestBody& body, Reply& reply) {
+  abi::ReregisterMrRequest request;
+  if (!body.read(request, true) || request.region.extents > abi::kMaxMrExtents) return EINVAL;
+  std::vector<abi::MrExtent> extents;
+  if (!body.read_tail<abi::ReregisterMrRequest>(extents, request.region.extents)) return EINVAL;
+  Mr* mr = mrs_.find(request.handle);
+  constexpr std::uint32_t kKnown = kChangeTranslation | kChangePd | kChangeAccess;
+  if (mr == nullptr || (request.flags & ~kKnown) != 0) return EINVAL;
+  if ((request.flags & kChangeTranslation) == 0 && !extents.empty()) return EINVAL;
+
+  memory::RegionSpec spec = mr->region->spec();
+  if (const int error = change_spec(request, extents, spec)) return error;
+  const std::uint64_t length = spec.length;
+  auto region = memory::Region::make(std::move(spec));
+  if (!region) return region.error().code;
+  Charge bytes;
+  if (length != mr->bytes.amount()) {
+    bytes = take(Kind::kRegisteredBytes, length);
+    if (!bytes) return ENOMEM;
+  }
+  map_present(extents);
+  std::unique_ptr<memory::Region> before;
+  mr->region = region->get();
+  adapter_.worker.run([&](engine::Engine& engine) {
+    before = engine.keys().replace(mr->key, std::move(*region));
+    tenant_.counters.registered_bytes.subtract(before->length());
+    tenant_.counters.registered_bytes.add(length);
+  });
+  if (bytes) mr->bytes = std::move(bytes);
+  if ((request.flags & kChangePd) != 0) {
+    --pds_.find(mr->pd)->users;
+    mr->pd = request.region.pd;
+    ++pds_.find(mr->pd)->users;
+  }
+  before.reset();
+  buffers_.trim();
+  reply.write(abi::RegisterMrReply{request.handle, mr->key, mr->key, 0});
+  return 0;
 }
 
 int Session::deregister_mr(const RequestBody& body, Reply&) {

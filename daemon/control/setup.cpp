@@ -126,6 +126,7 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   limits.completion_credits = pools.completion_credits;
   limits.queue_pairs = pools.queue_pairs;
   limits.memory_regions = pools.memory_regions;
+  limits.memory_windows = pools.memory_windows;
   const resource::DoorbellsConfig& doorbells = config.doorbells;
   limits.doorbells = {.entries = doorbells.entries,
                       .threshold = doorbells.threshold,

@@ -75,6 +75,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .completion_credits = limits.completion_credits}),
       arbitrator_(tvls_, pcbs_.size()),
       keys_(limits.memory_regions),
+      windows_(limits.memory_windows),
       first_level_party_(limits.tenants),
       commands_(pcbs_.size()),
       lends_(limits.tenants) {
@@ -217,6 +218,7 @@ void Engine::remove(Session& session) {
   std::erase_if(deferred_events_,
                 [&](const PendingEvent& event) { return event.session == &session; });
   keys_.erase_session(session.id);
+  windows_.erase_session(session.id);
   session.tenant->counters.sessions.subtract();
   if (session.level != nullptr) session.level->counters.sessions.subtract();
 }

@@ -16,6 +16,7 @@
 //   engine_states.cpp     queue pair state changes, errors, flushing
 //   engine_adjust.cpp     guarantees lent while they are idle
 //   engine_memory.cpp     the memory that commands, receives and remote keys name
+//   engine_windows.cpp    memory windows: bind, invalidate
 //   environment.cpp       what a transport state machine sees of all this
 #pragma once
 
@@ -42,6 +43,7 @@
 #include "daemon/engine/time_wait.hpp"
 #include "daemon/memory/key_table.hpp"
 #include "daemon/memory/scatter_list.hpp"
+#include "daemon/memory/window_table.hpp"
 #include "daemon/port/port.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
 #include "daemon/schedule/run_queue.hpp"
@@ -86,6 +88,7 @@ struct EngineLimits {
   std::uint32_t completion_credits = 8192;
   std::uint32_t queue_pairs = 8192;  ///< rounded up to a power of two
   std::uint32_t memory_regions = 65536;
+  std::uint32_t memory_windows = 16384;
   schedule::DoorbellConfig doorbells = {};
 };
 
@@ -126,6 +129,7 @@ class Engine {
     return scheduler_.counters(level == nullptr ? tenant.id : party_of(level->id));
   }
   memory::KeyTable& keys() { return keys_; }
+  memory::WindowTable& windows() { return windows_; }
   /// As TvlTable::add(), change() and close(); commands that wait see the difference.
   Expected<TvlId> add_tvl(const schedule::TvlConfig& config);
   Outcome change_tvl(TvlId id, const schedule::TvlConfig& config);
@@ -359,10 +363,21 @@ class Engine {
   Verdict scatter_message(const QueuePair& qp, PcbId pcb, std::uint32_t offset,
                           std::span<const std::byte> in);
   Verdict scatter_receive(const QueuePair& qp, std::uint64_t offset, std::span<const std::byte> in);
-  memory::Region* remote_region(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
-                                std::uint64_t length, transport::RemoteAccess access) const;
+  /// A place in a region; null: there is none.
+  struct RemoteMemory {
+    memory::Region* region = nullptr;
+    std::uint64_t offset = 0;
+  };
+  RemoteMemory remote_memory(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
+                             std::uint64_t length, transport::RemoteAccess access);
   Verdict atomic_remote(QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
                         std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);
+
+  // engine_windows.cpp
+  static bool is_window_command(const abi::CommandHeader& header);
+  void run_window_command(QueuePair& qp, PcbId pcb);
+  Verdict bind_window(QueuePair& qp, const abi::CommandHeader& header);
+  Verdict invalidate(const QueuePair& qp, Rkey rkey);
 
   EventSink& events_;
   Time now_{};
@@ -376,6 +391,7 @@ class Engine {
   schedule::TvlTable tvls_;
   schedule::KickArbitrator arbitrator_;
   memory::KeyTable keys_;
+  memory::WindowTable windows_;
   TimerWheel timers_;
   schedule::RunQueue ready_;
   const Portion* portion_ = nullptr;  ///< of the poll step at hand

@@ -32,8 +32,8 @@ CompletionStatus status_of(Verdict verdict) {
       return CompletionStatus::kFlushError;
     case Verdict::kBadResponse:
       return CompletionStatus::kBadResponseError;
-    case Verdict::kLocalAccess:
-      return CompletionStatus::kLocalAccessError;
+    case Verdict::kWindowBind:
+      return CompletionStatus::kBindError;
     case Verdict::kRemoteInvalidRequest:
       return CompletionStatus::kRemoteInvalidRequestError;
     case Verdict::kRemoteAccess:
@@ -63,6 +63,12 @@ CompletionOpcode opcode_of(std::uint8_t command_opcode) {
       return CompletionOpcode::kCompareSwap;
     case abi::Opcode::kFetchAdd:
       return CompletionOpcode::kFetchAdd;
+    case abi::Opcode::kAtomicWrite:
+      return CompletionOpcode::kAtomicWrite;
+    case abi::Opcode::kBindWindow:
+      return CompletionOpcode::kBindWindow;
+    case abi::Opcode::kLocalInvalidate:
+      return CompletionOpcode::kLocalInvalidate;
     default:
       return CompletionOpcode::kSend;
   }

@@ -16,6 +16,7 @@ namespace {
 using transport::awaits_response;
 using transport::draws_receive;
 using transport::is_atomic;
+using transport::is_indivisible;
 using transport::Request;
 using transport::RequestKind;
 
@@ -71,13 +72,13 @@ Engine::LocalStep Engine::step_local(QueuePair& qp, std::uint32_t& budget) {
   }
 
   // An atomic runs whole, or it would run twice.
+  const bool whole = is_indivisible(request.kind);
   const std::uint32_t bytes =
-      is_atomic(request.kind) ? request.length : std::min(budget, request.length - progress.offset);
+      whole ? request.length : std::min(budget, request.length - progress.offset);
   if (request.length != 0) {
     bool remote_fault = false;
-    const Verdict verdict = is_atomic(request.kind)
-                                ? move_local_atomic(qp, *peer, request, remote_fault)
-                                : move_local(qp, *peer, request, bytes, remote_fault);
+    const Verdict verdict = whole ? move_local_atomic(qp, *peer, request, remote_fault)
+                                  : move_local(qp, *peer, request, bytes, remote_fault);
     if (verdict != Verdict::kOk) {
       if (remote_fault) {
         refuse_local(qp, *peer, is_send(request.kind) ? Verdict::kRemoteOperation : verdict);
@@ -182,18 +183,13 @@ Engine::LocalStep Engine::begin_local(QueuePair& qp, QueuePair& peer, const Requ
     refuse_local(qp, peer, Verdict::kRemoteInvalidRequest);
     return LocalStep::kGoOn;
   }
-  if (!is_send(request.kind) && !is_atomic(request.kind)) {
+  if (!is_send(request.kind) && !is_indivisible(request.kind)) {
     const Verdict verdict = remote.check_remote(request.rkey, request.remote_addr, request.length,
                                                 access_of(request.kind));
     if (verdict != Verdict::kOk) {
       refuse_local(qp, peer, verdict);
       return LocalStep::kGoOn;
     }
-  }
-  if (request.kind == RequestKind::kSendInvalidate &&
-      remote.invalidate_key(request.rkey) != Verdict::kOk) {
-    refuse_local(qp, peer, Verdict::kRemoteAccess);
-    return LocalStep::kGoOn;
   }
   if (draws_receive(request.kind)) return draw_local(qp, peer, request);
   qp.progress = LocalProgress{.begun = true};
@@ -238,10 +234,10 @@ Verdict Engine::move_local(QueuePair& qp, QueuePair& peer, const Request& reques
     if (verdict != Verdict::kOk) return verdict;
   } else {
     const std::uint64_t addr = request.remote_addr + offset;
-    memory::Region* region =
-        remote_region(peer, request.rkey, addr, bytes, access_of(request.kind));
-    if (region == nullptr) return Verdict::kRemoteAccess;
-    far.entries[0] = {region, region->offset_of(addr), bytes};
+    const RemoteMemory place =
+        remote_memory(peer, request.rkey, addr, bytes, access_of(request.kind));
+    if (place.region == nullptr) return Verdict::kRemoteAccess;
+    far.entries[0] = {place.region, place.offset, bytes};
     far.count = 1;
   }
   return move_message(qp, request, offset, bytes, far.view(), remote_fault);
@@ -273,15 +269,25 @@ Verdict Engine::move_message(const QueuePair& qp, const Request& request, std::u
 Verdict Engine::move_local_atomic(QueuePair& qp, QueuePair& peer, const Request& request,
                                   bool& remote_fault) {
   std::uint64_t original = 0;
+  std::uint64_t swap = request.swap;
+  const bool store = request.kind == RequestKind::kAtomicWrite;
+  if (store) {
+    const Verdict verdict =
+        gather_message(qp, PcbId(request.cookie), 0, std::as_writable_bytes(std::span(&swap, 1)));
+    if (verdict != Verdict::kOk) return verdict;
+  }
   remote_fault = true;
   const Verdict verdict = atomic_remote(peer, request.rkey, request.remote_addr, request.kind,
-                                        request.compare_add, request.swap, original);
-  if (verdict != Verdict::kOk) return verdict;
+                                        request.compare_add, swap, original);
+  if (verdict != Verdict::kOk || store) return verdict;
   remote_fault = false;
   return scatter_message(qp, PcbId(request.cookie), 0, std::as_bytes(std::span(&original, 1)));
 }
 
 void Engine::finish_local(QueuePair& qp, QueuePair& peer, const Request& request) {
+  const bool invalidates = request.kind == RequestKind::kSendInvalidate;
+  if (invalidates && QpEnvironment(*this, peer).invalidate_key(request.rkey) != Verdict::kOk)
+    return refuse_local(qp, peer, Verdict::kRemoteAccess);
   if (draws_receive(request.kind)) {
     transport::ReceiveCompletion completion;
     completion.byte_len = request.length;
@@ -289,7 +295,8 @@ void Engine::finish_local(QueuePair& qp, QueuePair& peer, const Request& request
     completion.has_imm =
         request.kind == RequestKind::kWriteImm || request.kind == RequestKind::kSendImm;
     completion.solicited = request.solicited;
-    completion.imm = request.imm;
+    completion.invalidated = invalidates;
+    completion.imm = invalidates ? request.rkey.value : request.imm;
     complete_receive(peer, completion);
   }
   TenantCounters& counters = qp.tenant->counters;

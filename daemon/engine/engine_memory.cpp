@@ -40,30 +40,43 @@ Verdict Engine::scatter_receive(const QueuePair& qp, std::uint64_t offset,
   return verdict == Verdict::kOk ? memory::scatter(list.view(), 0, in) : verdict;
 }
 
-/// The region a peer may use so, or null: key, domain, bounds, flags of region and queue pair.
-memory::Region* Engine::remote_region(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
-                                      std::uint64_t length, transport::RemoteAccess access) const {
+/// What a peer may use so, of a region or through a window: key, domain, bounds, flags of both and
+/// of the queue pair.
+Engine::RemoteMemory Engine::remote_memory(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
+                                           std::uint64_t length, transport::RemoteAccess access) {
   std::uint32_t needed = memory::kRemoteWrite;
   if (access == transport::RemoteAccess::kRead) needed = memory::kRemoteRead;
   if (access == transport::RemoteAccess::kAtomic) needed = memory::kRemoteAtomic;
-  if ((qp.access & needed) == 0) return nullptr;
+  if ((qp.access & needed) == 0) return {};
+  if (memory::is_window_key(rkey.value)) {
+    const memory::Window* window = windows_.lookup(rkey.value);
+    if (window == nullptr) return {};
+    RemoteMemory found;
+    found.region =
+        memory::resolve(*window, keys_, addr, length, needed, qp.pd, qp.qpn, found.offset);
+    return found;
+  }
   memory::Region* region = keys_.lookup(rkey.value);
   if (region == nullptr || memory::check(*region, addr, length, needed, qp.pd) != Verdict::kOk)
-    return nullptr;
-  return region;
+    return {};
+  return {region, region->offset_of(addr)};
 }
 
 Verdict Engine::atomic_remote(QueuePair& qp, Rkey rkey, std::uint64_t addr,
                               transport::RequestKind kind, std::uint64_t compare_add,
                               std::uint64_t swap, std::uint64_t& original) {
   if (addr % sizeof(std::uint64_t) != 0) return Verdict::kRemoteInvalidRequest;
-  memory::Region* region =
-      remote_region(qp, rkey, addr, sizeof(std::uint64_t), transport::RemoteAccess::kAtomic);
-  if (region == nullptr) return Verdict::kRemoteAccess;
-  const auto op = kind == transport::RequestKind::kFetchAdd ? memory::AtomicOp::kFetchAdd
-                                                            : memory::AtomicOp::kCompareSwap;
+  const bool store = kind == transport::RequestKind::kAtomicWrite;
+  const RemoteMemory place =
+      remote_memory(qp, rkey, addr, sizeof(std::uint64_t),
+                    store ? transport::RemoteAccess::kWrite : transport::RemoteAccess::kAtomic);
+  if (place.region == nullptr) return Verdict::kRemoteAccess;
+  auto op = memory::AtomicOp::kStore;
+  if (!store)
+    op = kind == transport::RequestKind::kFetchAdd ? memory::AtomicOp::kFetchAdd
+                                                   : memory::AtomicOp::kCompareSwap;
   return memory::as_remote(
-      memory::atomic(*region, region->offset_of(addr), op, compare_add, swap, original));
+      memory::atomic(*place.region, place.offset, op, compare_add, swap, original));
 }
 
 }  // namespace softhca::engine

@@ -7,9 +7,9 @@
 namespace softhca::engine {
 namespace {
 
-using transport::awaits_response;
-using transport::is_atomic;
+using transport::is_indivisible;
 using transport::RequestKind;
+using transport::stores_response;
 
 /// Which request an opcode is; false: not one this kind of queue pair takes.
 bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
@@ -37,6 +37,9 @@ bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
       return type == QpType::kRc;
     case abi::Opcode::kFetchAdd:
       kind = RequestKind::kFetchAdd;
+      return type == QpType::kRc;
+    case abi::Opcode::kAtomicWrite:
+      kind = RequestKind::kAtomicWrite;
       return type == QpType::kRc;
     default:
       return false;
@@ -68,6 +71,7 @@ void Engine::dispatch(QueuePair& qp, PcbId pcb) {
     return complete_command(qp, pcb, Verdict::kLocalQpOperation);
   }
 
+  if (is_window_command(pcbs_.pcb(pcb).header)) return run_window_command(qp, pcb);
   transport::Request request;
   const Verdict verdict = build_request(qp, pcb, request);
   if (verdict != Verdict::kOk) return fail_command(qp, pcb, verdict);
@@ -116,9 +120,9 @@ Verdict Engine::build_request(const QueuePair& qp, PcbId pcb, transport::Request
   }
 
   std::uint32_t length = 0;
-  const Verdict measured = measure(qp, buffer, awaits_response(out.kind), length);
+  const Verdict measured = measure(qp, buffer, stores_response(out.kind), length);
   if (measured != Verdict::kOk) return measured;
-  if (is_atomic(out.kind) && length != sizeof(std::uint64_t)) return Verdict::kLocalLength;
+  if (is_indivisible(out.kind) && length != sizeof(std::uint64_t)) return Verdict::kLocalLength;
   if (qp.type == QpType::kUd && length > qp.rc.mtu) return Verdict::kLocalLength;
 
   out.solicited = (header.flags & abi::kCommandSolicited) != 0;

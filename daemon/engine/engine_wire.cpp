@@ -109,7 +109,7 @@ bool Engine::answer_late(const wire::ParsedFrame& frame) {
   if (gone == nullptr || !is_from_peer(frame, gone->route)) return false;
   const wire::OpcodeInfo& info = wire::opcode_info(frame.headers.opcode);
   if (info.transport != wire::Transport::kRc || !info.mask.has_all(wire::kRequest) ||
-      info.mask.has_any(wire::kRead | wire::kAtomic) ||
+      info.mask.has_any(wire::kRead | wire::kAtomic | wire::kAtomicWrite) ||
       frame.headers.psn.is_after(gone->answer.psn))
     return false;
   if (frame.headers.ack_request) send_packet(gone->route, gone->answer, {}, nullptr);
@@ -192,10 +192,10 @@ Verdict Engine::fill(QueuePair& qp, const transport::PayloadSource& payload,
                      std::span<std::byte> out) {
   if (payload.from == transport::PayloadSource::From::kRequest)
     return gather_message(qp, PcbId(payload.cookie), payload.offset, out);
-  memory::Region* region =
-      remote_region(qp, payload.rkey, payload.addr, payload.length, transport::RemoteAccess::kRead);
-  if (region == nullptr) return Verdict::kRemoteAccess;
-  return memory::read(*region, region->offset_of(payload.addr), out);
+  const RemoteMemory place =
+      remote_memory(qp, payload.rkey, payload.addr, payload.length, transport::RemoteAccess::kRead);
+  if (place.region == nullptr) return Verdict::kRemoteAccess;
+  return memory::read(*place.region, place.offset, out);
 }
 
 void Engine::run_neighbours() {

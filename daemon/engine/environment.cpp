@@ -52,16 +52,16 @@ void QpEnvironment::complete_request(std::uint32_t cookie, Verdict verdict) {
 Verdict QpEnvironment::check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                                     transport::RemoteAccess access) {
   if (length == 0) return Verdict::kOk;
-  return engine_.remote_region(qp_, rkey, addr, length, access) != nullptr ? Verdict::kOk
-                                                                           : Verdict::kRemoteAccess;
+  const auto place = engine_.remote_memory(qp_, rkey, addr, length, access);
+  return place.region != nullptr ? Verdict::kOk : Verdict::kRemoteAccess;
 }
 
 Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,
                                     std::span<const std::byte> payload) {
-  memory::Region* region =
-      engine_.remote_region(qp_, rkey, addr, payload.size(), transport::RemoteAccess::kWrite);
-  if (region == nullptr) return Verdict::kRemoteAccess;
-  return memory::as_remote(memory::write(*region, region->offset_of(addr), payload));
+  const auto place =
+      engine_.remote_memory(qp_, rkey, addr, payload.size(), transport::RemoteAccess::kWrite);
+  if (place.region == nullptr) return Verdict::kRemoteAccess;
+  return memory::as_remote(memory::write(*place.region, place.offset, payload));
 }
 
 Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
@@ -93,9 +93,10 @@ void QpEnvironment::complete_receive(const transport::ReceiveCompletion& complet
   engine_.complete_receive(qp_, complete);
 }
 
-// Regions cannot be invalidated by a peer: only memory windows of type 2 can, and without one every
-// key a peer names is refused (IBA o10-34).
-Verdict QpEnvironment::invalidate_key(Rkey) { return Verdict::kRemoteAccess; }
+// Regions cannot be invalidated by a peer: only memory windows of type 2 can.
+Verdict QpEnvironment::invalidate_key(Rkey rkey) {
+  return engine_.invalidate(qp_, rkey) == Verdict::kOk ? Verdict::kOk : Verdict::kRemoteAccess;
+}
 
 std::optional<std::uint32_t> QpEnvironment::receive_credits() {
   if (qp_.srq != nullptr) return std::nullopt;

@@ -11,6 +11,7 @@ using Word = std::uint64_t;
 Word run_mapped(std::byte* at, AtomicOp op, Word compare_add, Word swap) {
   std::atomic_ref<Word> word(*reinterpret_cast<Word*>(at));
   if (op == AtomicOp::kFetchAdd) return word.fetch_add(compare_add);
+  if (op == AtomicOp::kStore) return word.exchange(swap);
   Word expected = compare_add;
   word.compare_exchange_strong(expected, swap);
   return expected;
@@ -25,7 +26,7 @@ Verdict run_in_process(ProcessMemory& process, std::uint64_t addr, AtomicOp op, 
   if (verdict != Verdict::kOk) return verdict;
   original = value;
   if (op == AtomicOp::kCompareSwap && value != compare_add) return Verdict::kOk;
-  value = op == AtomicOp::kCompareSwap ? swap : value + compare_add;
+  value = op == AtomicOp::kFetchAdd ? value + compare_add : swap;
   local = {&value, sizeof value};
   remote = {reinterpret_cast<void*>(addr), sizeof value};
   return process.write({&local, 1}, {&remote, 1});

@@ -6,12 +6,11 @@
 #include <bit>
 #include <cassert>
 #include <cerrno>
+#include <utility>
 
 namespace softhca::memory {
 
-namespace {
-
-/// Random bits from the kernel's generator. It cannot fail once the machine has booted; a short
+/// It cannot fail once the machine has booted; a short
 /// read by a signal is repeated.
 std::uint32_t random_bits() {
   std::uint32_t bits = 0;
@@ -19,8 +18,6 @@ std::uint32_t random_bits() {
   }
   return bits;
 }
-
-}  // namespace
 
 KeyTable::KeyTable(std::uint32_t capacity)
     : capacity_(capacity), mask_(std::bit_ceil(std::max(capacity, 1u)) - 1), slots_(mask_ + 1) {
@@ -40,13 +37,21 @@ Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region) {
   Slot& slot = slots_[index];
   std::uint32_t key = 0;
   do {
-    key = (random_bits() & ~mask_) | index;
+    key = (random_bits() & ~mask_ & ~kWindowKeyBit) | index;
   } while (key == slot.key || key == 0);
   slot.key = key;
   slot.session = region->session();
   slot.region = std::move(region);
   slot.region->key_ = key;
+  slot.region->serial_ = ++last_serial_;
   return slot.region.get();
+}
+
+std::unique_ptr<Region> KeyTable::replace(std::uint32_t key, std::unique_ptr<Region> region) {
+  if (lookup(key) == nullptr) return nullptr;
+  region->key_ = key;
+  region->serial_ = ++last_serial_;
+  return std::exchange(slots_[key & mask_].region, std::move(region));
 }
 
 std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {

@@ -15,9 +15,15 @@
 
 namespace softhca::memory {
 
+/// Set in keys of memory windows (window_table.hpp), clear in those of regions.
+inline constexpr std::uint32_t kWindowKeyBit = 1u << 31;
+
+/// Random bits from the kernel's generator.
+std::uint32_t random_bits();
+
 class KeyTable {
  public:
-  /// Up to `capacity` regions, at most 2^16 (so that 16 bits of each key stay random).
+  /// Up to `capacity` regions, at most 2^16 (so that 15 bits of each key stay random).
   static constexpr std::uint32_t kMaxCapacity = 1 << 16;
   explicit KeyTable(std::uint32_t capacity);
 
@@ -31,6 +37,10 @@ class KeyTable {
     const Slot& slot = slots_[key & mask_];
     return slot.key == key ? slot.region.get() : nullptr;
   }
+
+  /// Puts another region in the place of the one with this key, which is handed over; null: no such
+  /// key.
+  std::unique_ptr<Region> replace(std::uint32_t key, std::unique_ptr<Region> region);
 
   /// Ends the key and hands over its region, so that unmapping its memory need not keep the
   /// engine; null: no such key.
@@ -53,6 +63,7 @@ class KeyTable {
 
   std::uint32_t capacity_;
   std::uint32_t mask_;
+  std::uint64_t last_serial_ = 0;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
 };

@@ -72,6 +72,9 @@ class Region {
   TenantId tenant() const { return spec_.tenant; }
   SessionId session() const { return spec_.session; }
   std::uint32_t key() const { return key_; }
+  /// Differs from that of every other region there ever was.
+  std::uint64_t serial() const { return serial_; }
+  const RegionSpec& spec() const { return spec_; }
   ProcessMemory* process() const { return spec_.process.get(); }
 
   /// Offset of `addr` (as keys refer to it) in the region; beyond length() when it is outside.
@@ -106,6 +109,7 @@ class Region {
   PdId pd_;
   std::uint32_t access_;
   std::uint32_t key_ = 0;
+  std::uint64_t serial_ = 0;
 
   RegionSpec spec_;
 };

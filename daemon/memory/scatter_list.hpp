@@ -116,9 +116,10 @@ inline Verdict copy(Region& to, std::uint64_t to_offset, Region& from, std::uint
   return copy({&dst, 1}, to_offset, {&src, 1}, from_offset, length);
 }
 
-enum class AtomicOp : std::uint8_t { kCompareSwap, kFetchAdd };
+enum class AtomicOp : std::uint8_t { kCompareSwap, kFetchAdd, kStore };
 
-/// Runs an atomic on the 8 bytes at `offset`, host byte order; `original` gets the value before.
+/// Runs an atomic on the 8 bytes at `offset`, host byte order; `original` gets the value before. A
+/// store writes `swap`, all of it at once.
 /// Atomic towards everybody in mapped memory; in process memory only towards the other requests of
 /// this engine (IBV_ATOMIC_HCA). kLocalProtection also when the bytes are not 8-byte aligned
 /// where they are reached.

@@ -13,6 +13,7 @@ enum class Kind : std::uint8_t {
   kCompletionQueues,
   kSharedReceiveQueues,
   kMemoryRegions,
+  kMemoryWindows,
   kRegisteredBytes,  ///< of all memory regions together
   kSharedBytes,      ///< of the memory shared in place, registered or idle
   kProtectionDomains,
@@ -25,10 +26,19 @@ enum class Kind : std::uint8_t {
 inline constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCount);
 
 /// Of the key in the configuration ([pools] and [[tenant]]) and of the label in metrics.
-inline constexpr std::array<const char*, kKinds> kKindNames = {
-    "sessions",        "queue_pairs",      "completion_queues", "shared_receive_queues",
-    "memory_regions",  "registered_bytes", "shared_bytes",      "protection_domains",
-    "address_handles", "queue_bytes",      "descriptors",       "mappings"};
+inline constexpr std::array<const char*, kKinds> kKindNames = {"sessions",
+                                                               "queue_pairs",
+                                                               "completion_queues",
+                                                               "shared_receive_queues",
+                                                               "memory_regions",
+                                                               "memory_windows",
+                                                               "registered_bytes",
+                                                               "shared_bytes",
+                                                               "protection_domains",
+                                                               "address_handles",
+                                                               "queue_bytes",
+                                                               "descriptors",
+                                                               "mappings"};
 
 constexpr const char* name_of(Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
 

@@ -20,6 +20,7 @@ Amounts totals_of(const PoolsConfig& pools) {
   totals[Kind::kCompletionQueues] = pools.completion_queues;
   totals[Kind::kSharedReceiveQueues] = pools.shared_receive_queues;
   totals[Kind::kMemoryRegions] = pools.memory_regions;
+  totals[Kind::kMemoryWindows] = pools.memory_windows;
   totals[Kind::kRegisteredBytes] = pools.registered_bytes;
   totals[Kind::kSharedBytes] = pools.shared_bytes;
   totals[Kind::kProtectionDomains] = pools.protection_domains;

@@ -125,6 +125,7 @@ void read_pools(const Value& value, Problems& problems, PoolsConfig& config) {
   reader.integer("completion_queues", config.completion_queues, 1, kMost);
   reader.integer("shared_receive_queues", config.shared_receive_queues, 0, kMost);
   reader.integer("memory_regions", config.memory_regions, 1, kMost);
+  reader.integer("memory_windows", config.memory_windows, 0, 65536);
   reader.integer("protection_domains", config.protection_domains, 1, kMost);
   reader.integer("address_handles", config.address_handles, 0, kMost);
   reader.integer("registered_bytes", config.registered_bytes, 1);

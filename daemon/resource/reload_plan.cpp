@@ -180,6 +180,7 @@ class Planner {
     key("kick_list", from.kick_list, to.kick_list);
     key("queue_pairs", from.queue_pairs, to.queue_pairs, kTables);
     key("memory_regions", from.memory_regions, to.memory_regions, kTables);
+    key("memory_windows", from.memory_windows, to.memory_windows, kTables);
     // The rest is counted, not laid out.
     key("sessions", from.sessions, to.sessions);
     key("completion_queues", from.completion_queues, to.completion_queues);

@@ -25,6 +25,7 @@ enum class RequestKind : std::uint8_t {
   kRead,
   kCompareSwap,
   kFetchAdd,
+  kAtomicWrite,
 };
 
 /// One command as the transport sees it: validated, private to the daemon, its scatter/gather
@@ -151,6 +152,7 @@ class Environment {
   virtual Verdict write_remote(Rkey rkey, std::uint64_t addr,
                                std::span<const std::byte> payload) = 0;
   /// Runs an atomic on 8 aligned bytes; the value before goes to `original`. Host byte order.
+  /// kAtomicWrite: stores `swap`.
   virtual Verdict atomic_remote(Rkey rkey, std::uint64_t addr, RequestKind kind,
                                 std::uint64_t compare_add, std::uint64_t swap,
                                 std::uint64_t& original) = 0;

@@ -66,13 +66,15 @@ void Requester::receive_read_response(Environment& env, const wire::Headers& h,
                                       Time now) {
   if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
   const Slot& slot = queue_[queue_.oldest()];
-  if (slot.request.kind != RequestKind::kRead) return fail(env, Verdict::kBadResponse);
+  const RequestKind kind = slot.request.kind;
+  if (kind != RequestKind::kRead && kind != RequestKind::kAtomicWrite)
+    return fail(env, Verdict::kBadResponse);
+  const std::uint32_t length = stores_response(kind) ? slot.request.length : 0;
   const std::uint32_t index = index_of(slot, h.psn);
   // First and middle are not told apart: after a retry both an old and a new run of responses may
   // be under way, and only one of them starts here.
   const bool last = index + 1 == chunk_end(slot, index);
-  if (mask.has_all(wire::kEnd) != last ||
-      payload.size() != bytes_of(slot.request.length, index, mtu_shift_) ||
+  if (mask.has_all(wire::kEnd) != last || payload.size() != bytes_of(length, index, mtu_shift_) ||
       (mask.has_all(wire::kAeth) && !is_ack(h.syndrome)))
     return fail(env, Verdict::kBadResponse);
   if (!payload.empty()) {

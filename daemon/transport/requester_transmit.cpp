@@ -97,6 +97,8 @@ wire::Headers Requester::make_headers(const Slot& slot, std::uint32_t index) con
     const std::uint32_t end = chunk_end(slot, index);
     h.remote_addr += from;
     h.dma_length = (end == slot.packets ? r.length : end << mtu_shift_) - from;
+  } else if (r.kind == RequestKind::kAtomicWrite) {
+    h.dma_length = r.length;
   } else {
     // The addend of fetch-and-add travels in the swap field (9.2.8).
     h.swap_add = r.kind == RequestKind::kCompareSwap ? r.swap : r.compare_add;
@@ -106,7 +108,7 @@ wire::Headers Requester::make_headers(const Slot& slot, std::uint32_t index) con
 }
 
 PayloadSource Requester::make_payload(const Slot& slot, std::uint32_t index) const {
-  if (awaits_response(slot.request.kind)) return {};
+  if (stores_response(slot.request.kind)) return {};
   return segment_payload(slot.request, index, mtu_shift_);
 }
 

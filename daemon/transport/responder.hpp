@@ -61,6 +61,7 @@ class Responder {
     Psn first;
     std::uint32_t packets = 0;  ///< 0: the place was never used
     bool atomic = false;
+    bool store = false;   ///< atomic write: nothing but that it was done
     bool due = false;     ///< packets [next, end) are owed
     bool replay = false;  ///< was asked for again
     std::uint32_t start = 0;
@@ -94,6 +95,7 @@ class Responder {
   Verdict execute_write(Environment& env, const Packet& p);
   Verdict execute_read(Environment& env, const Packet& p);
   Verdict execute_atomic(Environment& env, const Packet& p);
+  Verdict execute_atomic_write(Environment& env, const Packet& p);
   void finish_receive(Environment& env, const Packet& p, bool from_write);
 
   // responder_duplicate.cpp

@@ -78,7 +78,10 @@ bool Responder::fits_opcode(const Packet& p) const {
 }
 
 bool Responder::fits_announcement(const Packet& p) const {
-  if (p.mask.has_all(wire::kAtomic)) return p.h.remote_addr % sizeof(std::uint64_t) == 0;
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  if (p.mask.has_all(wire::kAtomic)) return p.h.remote_addr % kWord == 0;
+  if (p.mask.has_all(wire::kAtomicWrite))
+    return p.payload.size() == kWord && p.h.dma_length == kWord && p.h.remote_addr % kWord == 0;
   if (p.mask.has_all(wire::kReth) && p.h.dma_length > kMaxMessageBytes) return false;
   if (!p.mask.has_all(wire::kWrite)) return true;
   const std::uint32_t left = p.mask.has_all(wire::kStart) ? p.h.dma_length : remaining_;
@@ -101,7 +104,7 @@ void Responder::accept(Environment& env, const Packet& p) {
     ++sequence_;
   }
   // The response to a read or atomic acknowledges it and all before it.
-  if (p.mask.has_any(wire::kRead | wire::kAtomic))
+  if (p.mask.has_any(wire::kRead | wire::kAtomic | wire::kAtomicWrite))
     ack_due_ = false;
   else if (p.h.ack_request)
     ack_due_ = true;

@@ -10,14 +10,14 @@ namespace softhca::transport {
 void Responder::receive_duplicate(Environment& env, const Packet& p) {
   env.count(Count::kDuplicateRequests);
   if (p.mask.has_all(wire::kRead)) return replay_read(p.h);
-  if (p.mask.has_all(wire::kAtomic)) return replay_atomic(p.h);
+  if (p.mask.has_any(wire::kAtomic | wire::kAtomicWrite)) return replay_atomic(p.h);
   ack_due_ = true;
 }
 
 /// A read is asked for again from any of its packets on, with the address moved along.
 void Responder::replay_read(const wire::Headers& h) {
   Resource* const r = find_resource(h.psn);
-  if (r == nullptr || r->atomic) return;
+  if (r == nullptr || r->atomic || r->store) return;
   const std::uint32_t index = (h.psn - r->first.value()).value();
   const std::uint32_t offset = index << mtu_shift_;
   if (h.rkey != r->rkey || h.remote_addr != r->addr + offset) return;
@@ -29,7 +29,8 @@ void Responder::replay_read(const wire::Headers& h) {
 
 void Responder::replay_atomic(const wire::Headers& h) {
   Resource* const r = find_resource(h.psn);
-  if (r == nullptr || !r->atomic) return;
+  const bool store = h.opcode == wire::raw(wire::Opcode::kRcAtomicWrite);
+  if (r == nullptr || !(store ? r->store : r->atomic)) return;
   r->replay = true;
   owe(*r, 0, 1);
 }

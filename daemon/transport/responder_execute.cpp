@@ -1,4 +1,6 @@
 // Responder: what a request packet does here (InfiniBand specification, volume 1, 9.4 and 9.7.4.1).
+#include <cstring>
+
 #include "daemon/transport/responder.hpp"
 #include "daemon/transport/segment.hpp"
 
@@ -9,6 +11,7 @@ Verdict Responder::execute(Environment& env, const Packet& p) {
   if (p.mask.has_all(wire::kSend)) return execute_send(env, p);
   if (p.mask.has_all(wire::kWrite)) return execute_write(env, p);
   if (p.mask.has_all(wire::kRead)) return execute_read(env, p);
+  if (p.mask.has_all(wire::kAtomicWrite)) return execute_atomic_write(env, p);
   return execute_atomic(env, p);
 }
 
@@ -94,6 +97,26 @@ Verdict Responder::execute_atomic(Environment& env, const Packet& p) {
                                                p.h.swap_add, 0, r->original);
   if (done != Verdict::kOk) return Verdict::kRemoteAccess;
   r->atomic = true;
+  r->first = p.h.psn;
+  r->packets = 1;
+  owe(*r, 0, 1);
+  return Verdict::kOk;
+}
+
+/// Answered as a read of nothing, and remembered as an atomic (annex A19).
+Verdict Responder::execute_atomic_write(Environment& env, const Packet& p) {
+  std::uint64_t value = 0;
+  std::uint64_t original = 0;
+  std::memcpy(&value, p.payload.data(), sizeof value);
+  if (env.check_remote(p.h.rkey, p.h.remote_addr, sizeof value, RemoteAccess::kWrite) !=
+      Verdict::kOk)
+    return Verdict::kRemoteAccess;
+  Resource* const r = take_resource();
+  if (r == nullptr) return Verdict::kRemoteInvalidRequest;
+  if (env.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kAtomicWrite, 0, value, original) !=
+      Verdict::kOk)
+    return Verdict::kRemoteAccess;
+  r->store = true;
   r->first = p.h.psn;
   r->packets = 1;
   owe(*r, 0, 1);

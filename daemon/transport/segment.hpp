@@ -19,8 +19,17 @@ constexpr bool is_atomic(RequestKind k) {
 constexpr bool is_write(RequestKind k) {
   return k == RequestKind::kWrite || k == RequestKind::kWriteImm;
 }
-/// Answered by responses of its own, not by an acknowledgement.
-constexpr bool awaits_response(RequestKind k) { return k == RequestKind::kRead || is_atomic(k); }
+/// 8 bytes that are changed at once, and never twice.
+constexpr bool is_indivisible(RequestKind k) {
+  return is_atomic(k) || k == RequestKind::kAtomicWrite;
+}
+/// Brings data back.
+constexpr bool stores_response(RequestKind k) { return k == RequestKind::kRead || is_atomic(k); }
+/// Answered by responses of its own, not by an acknowledgement; an atomic write by that of a read
+/// of nothing.
+constexpr bool awaits_response(RequestKind k) {
+  return stores_response(k) || k == RequestKind::kAtomicWrite;
+}
 /// Draws a receive work request at the peer.
 constexpr bool draws_receive(RequestKind k) {
   return k == RequestKind::kSend || k == RequestKind::kSendImm ||
@@ -57,6 +66,8 @@ constexpr wire::Opcode request_opcode(RequestKind kind, bool first, bool last) {
       {Opcode::kRcCompareSwap, Opcode::kRcCompareSwap, Opcode::kRcCompareSwap,
        Opcode::kRcCompareSwap},
       {Opcode::kRcFetchAdd, Opcode::kRcFetchAdd, Opcode::kRcFetchAdd, Opcode::kRcFetchAdd},
+      {Opcode::kRcAtomicWrite, Opcode::kRcAtomicWrite, Opcode::kRcAtomicWrite,
+       Opcode::kRcAtomicWrite},
   };
   return kOpcodes[static_cast<unsigned>(kind)][(first ? 1 : 0) + (last ? 2 : 0)];
 }

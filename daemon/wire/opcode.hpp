@@ -1,6 +1,7 @@
 // Every opcode of the base transport header: its name, transport, extended headers and role. One
 // row per opcode; parser, builder and state machines all read this table and nothing else
-// (InfiniBand specification, volume 1, 9.2 table 38; annex A14 for XRC; annex A17 for the CNP).
+// (InfiniBand specification, volume 1, 9.2 table 38; annex A14 for XRC; annex A19 for atomic write;
+// annex A17 for the CNP).
 #pragma once
 
 #include <array>
@@ -33,6 +34,7 @@ enum class Opcode : std::uint8_t {
   kRcFetchAdd = 0x14,
   kRcSendLastInvalidate = 0x16,
   kRcSendOnlyInvalidate = 0x17,
+  kRcAtomicWrite = 0x1d,
   kUcSendFirst = 0x20,
   kUcSendMiddle = 0x21,
   kUcSendLast = 0x22,
@@ -118,6 +120,8 @@ inline constexpr OpcodeMask kSend = OpcodeMask::bit(14);
 inline constexpr OpcodeMask kWrite = OpcodeMask::bit(15);
 inline constexpr OpcodeMask kRead = OpcodeMask::bit(16);
 inline constexpr OpcodeMask kAtomic = OpcodeMask::bit(17);
+/// With a read's response, and without its data.
+inline constexpr OpcodeMask kAtomicWrite = OpcodeMask::bit(19);
 /// Bytes may follow the headers.
 inline constexpr OpcodeMask kPayload = OpcodeMask::bit(18);
 
@@ -180,6 +184,7 @@ inline constexpr OpcodeRow kOpcodeRows[] = {
     {Opcode::kRcFetchAdd, "RC_FETCH_ADD", kAtomicCall},
     {Opcode::kRcSendLastInvalidate, "RC_SEND_LAST_INV", kSendData | kEnd | kIeth},
     {Opcode::kRcSendOnlyInvalidate, "RC_SEND_ONLY_INV", kSendData | kOnly | kIeth},
+    {Opcode::kRcAtomicWrite, "RC_ATOMIC_WRITE", kRequest | kAtomicWrite | kPayload | kOnly | kReth},
 
     {Opcode::kUcSendFirst, "UC_SEND_FIRST", kSendData | kStart},
     {Opcode::kUcSendMiddle, "UC_SEND_MIDDLE", kSendData | kMiddle},

@@ -25,6 +25,7 @@ inline resource::Config small_config() {
   resource::Config config = resource::default_config();
   config.pools.queue_pairs = 64;
   config.pools.memory_regions = 64;
+  config.pools.memory_windows = 8;
   config.pools.completion_queues = 16;
   config.pools.shared_receive_queues = 4;
   config.pools.protection_domains = 8;

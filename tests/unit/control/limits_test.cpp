@@ -106,6 +106,9 @@ TEST_F(LimitsTest, OfObjects) {
                [&](Client& c) { return c.ask(Operation::kCreateQp, qp_request(pd, cq)); });
   expect_limit(Kind::kMemoryRegions,
                [&](Client& c) { return c.ask(Operation::kRegisterMr, registration(pd, 100)); });
+  expect_limit(Kind::kMemoryWindows, [&](Client& c) {
+    return c.ask(Operation::kAllocWindow, abi::AllocWindowRequest{pd, 2});
+  });
   expect_limit(Kind::kDescriptors, [](Client& c) {
     const int error = c.ask(Operation::kCreateChannel, abi::HandleBody{});
     c.keep_descriptors();

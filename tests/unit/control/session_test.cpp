@@ -67,6 +67,67 @@ class SessionTest : public ::testing::Test {
   std::uint32_t cq = 0;
 };
 
+TEST_F(SessionTest, WindowsBelongToADomain) {
+  qp_request();
+  for (const std::uint32_t type : {0u, 3u, ~0u})
+    EXPECT_EQ(client.ask(Operation::kAllocWindow, abi::AllocWindowRequest{pd, type}), EINVAL);
+  EXPECT_EQ(client.ask(Operation::kAllocWindow, abi::AllocWindowRequest{pd + 1, 1}), EINVAL);
+  abi::AllocWindowReply window{};
+  ASSERT_EQ(client.ask(Operation::kAllocWindow, abi::AllocWindowRequest{pd, 1}, &window), 0);
+  EXPECT_EQ(daemon.engine.windows().size(), 1u);
+  EXPECT_EQ(client.ask(Operation::kDeallocPd, abi::HandleBody{pd, 0}), EBUSY);
+  EXPECT_EQ(client.ask(Operation::kDeallocWindow, abi::HandleBody{window.handle, 0}), 0);
+  EXPECT_EQ(client.ask(Operation::kDeallocWindow, abi::HandleBody{window.handle, 0}), EINVAL);
+  EXPECT_EQ(daemon.engine.windows().size(), 0u);
+}
+
+TEST_F(SessionTest, RegionsChangeInPlace) {
+  qp_request();
+  struct {
+    abi::RegisterMrRequest head{};
+    abi::MrExtent extent{};
+  } made;
+  const auto at = reinterpret_cast<std::uint64_t>(&made);
+  made.head = {at, sizeof made, at, memory::kLocalWrite, pd, 1, 0};
+  made.extent = {at, sizeof made, 0, 0, 0};
+  abi::RegisterMrReply mr{};
+  ASSERT_EQ(client.ask(Operation::kRegisterMr, made, &mr), 0);
+  struct {
+    abi::ReregisterMrRequest head{};
+    abi::MrExtent extent{};
+  } moved;
+  moved.head = {mr.handle, 1, {at, 8, at, 0, 0, 1, 0}};
+  moved.extent = {at, 8, 0, 0, 0};
+  abi::RegisterMrReply again{};
+  ASSERT_EQ(client.ask(Operation::kReregisterMr, moved, &again), 0);
+  EXPECT_EQ(again.rkey, mr.rkey);
+  const memory::Region* region = daemon.engine.keys().lookup(mr.lkey);
+  ASSERT_NE(region, nullptr);
+  EXPECT_EQ(region->length(), 8u);
+  EXPECT_EQ(region->access(), std::uint32_t{memory::kLocalWrite});
+
+  abi::ReregisterMrRequest change{mr.handle, 4, {}};
+  change.region.access = memory::kRemoteWrite;  // without local writing
+  EXPECT_EQ(client.ask(Operation::kReregisterMr, change), EINVAL);
+  change = {mr.handle, 2, {}};
+  change.region.pd = pd + 1;
+  EXPECT_EQ(client.ask(Operation::kReregisterMr, change), EINVAL);
+  EXPECT_EQ(client.ask(Operation::kReregisterMr, abi::ReregisterMrRequest{mr.handle, 8, {}}),
+            EINVAL);
+  EXPECT_EQ(client.ask(Operation::kReregisterMr, abi::ReregisterMrRequest{mr.handle + 1, 4, {}}),
+            EINVAL);
+  moved.extent.length = 4;  // covers half
+  EXPECT_EQ(client.ask(Operation::kReregisterMr, moved), EINVAL);
+  EXPECT_EQ(daemon.engine.keys().lookup(mr.lkey), region) << "all that failed changed nothing";
+  const std::uint32_t other = client.make(Operation::kAllocPd);
+  change = {mr.handle, 2, {}};
+  change.region.pd = other;
+  ASSERT_EQ(client.ask(Operation::kReregisterMr, change, &again), 0);
+  EXPECT_EQ(client.ask(Operation::kDeallocPd, abi::HandleBody{other, 0}), EBUSY);
+  EXPECT_EQ(client.ask(Operation::kDeregisterMr, abi::HandleBody{mr.handle, 0}), 0);
+  EXPECT_EQ(client.ask(Operation::kDeallocPd, abi::HandleBody{other, 0}), 0);
+}
+
 TEST_F(SessionTest, HelloComesFirstAndOnce) {
   EXPECT_EQ(client.ask(Operation::kHello, abi::HelloRequest{1, abi::kAbiVersion, 0}), EPROTO);
   EXPECT_EQ(client.greet(), 0);

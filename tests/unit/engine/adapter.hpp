@@ -66,7 +66,8 @@ class Adapter {
             .execution_credits = 64,
             .completion_credits = 256,
             .queue_pairs = 64,
-            .memory_regions = 64};
+            .memory_regions = 64,
+            .memory_windows = 16};
   }
 
   explicit Adapter(const EngineLimits& limits = small_limits()) : engine(limits, sink) {}

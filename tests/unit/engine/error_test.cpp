@@ -245,13 +245,13 @@ TEST_P(RcErrors, LocalMemoryThatIsNotRegistered) {
 /// The second of two bad commands is flushed, not blamed for itself.
 TEST_P(RcErrors, OnlyTheFirstBadCommandIsBlamed) {
   pair.connect_pair();
-  for (int i = 0; i < 3; ++i) a.post(*pair.qa, {.opcode = abi::Opcode::kBindWindow});
+  for (int i = 0; i < 3; ++i) a.post(*pair.qa, {.opcode = static_cast<abi::Opcode>(11)});
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kLocalQpOperationError);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kFlushError);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kFlushError);
 }
 
-TEST_P(RcErrors, RemoteInvalidationIsRefused) {
+TEST_P(RcErrors, RemoteInvalidationOfARegionIsRefused) {
   pair.connect_pair();
   Buffer& to = b.make_buffer(8);
   b.post_receive(*pair.qb, {to.all()});

@@ -56,8 +56,9 @@ TEST_F(Device, GidsComeFromItsFiles) {
 }
 
 TEST_F(Device, WhatIsNotProvidedIsNotSupported) {
+  ibv_alloc_dm_attr dm{};
   errno = 0;
-  EXPECT_EQ(ibv_alloc_mw(pd_, IBV_MW_TYPE_1), nullptr);
+  EXPECT_EQ(ibv_alloc_dm(context_, &dm), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
   ibv_cq_init_attr_ex init{};
   init.cqe = 16;

@@ -103,6 +103,55 @@ TEST_F(Extended, CommandsAreThoseOfPostSend) {
   ibv_end_poll(cq_);
 }
 
+TEST_F(Extended, WindowsAreBoundByCommands) {
+  use(IBV_QPT_RC, IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_ATOMIC_WRITE);
+  std::vector<char> memory(4096);
+  ibv_mr* mr = ibv_reg_mr(pd_, memory.data(), 4096, IBV_ACCESS_MW_BIND);
+  ASSERT_NE(mr, nullptr);
+  ibv_mw* first = ibv_alloc_mw(pd_, IBV_MW_TYPE_1);
+  ibv_mw* second = ibv_alloc_mw(pd_, IBV_MW_TYPE_2);
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  const std::uint32_t before = first->rkey;
+  ibv_mw_bind bind{};
+  bind.bind_info = {mr, reinterpret_cast<std::uintptr_t>(memory.data()), 100,
+                    IBV_ACCESS_REMOTE_READ};
+  ASSERT_EQ(ibv_bind_mw(base(), first, &bind), 0);
+  EXPECT_EQ(first->rkey, ibv_inc_rkey(before));
+  const abi::CommandHeader bound = command(0);
+  EXPECT_EQ(bound.opcode, IBV_WR_BIND_MW);
+  EXPECT_EQ(bound.rkey, first->rkey);
+  EXPECT_EQ(bound.swap, mr->lkey);
+  EXPECT_EQ(bound.compare_add, 100u);
+  EXPECT_EQ(bound.imm, unsigned{IBV_ACCESS_REMOTE_READ});
+
+  ibv_wr_start(qp_);
+  ibv_wr_bind_mw(qp_, second, ibv_inc_rkey(second->rkey), &bind.bind_info);
+  ibv_wr_local_inv(qp_, 4711);
+  const std::uint64_t value = 0x1122334455667788;
+  ibv_wr_atomic_write(qp_, 9, 0x8000, &value);
+  ASSERT_EQ(ibv_wr_complete(qp_), 0);
+  EXPECT_EQ(command(2).rkey, 4711u);
+  EXPECT_EQ(command(3).payload_bytes, 8);
+  EXPECT_EQ(std::memcmp(fake(base()).payload(3), &value, 8), 0);
+
+  ibv_wr_start(qp_);
+  ibv_wr_bind_mw(qp_, first, ibv_inc_rkey(first->rkey), &bind.bind_info);  // of type 1
+  EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);
+  ibv_wr_start(qp_);
+  ibv_wr_bind_mw(qp_, second, second->rkey + 0x100, &bind.bind_info);  // not its key
+  EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);
+  EXPECT_EQ(ibv_dealloc_mw(first), 0);
+  EXPECT_EQ(ibv_dealloc_mw(second), 0);
+
+  EXPECT_EQ(
+      ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_LOCAL_WRITE), 0);
+  const auto request = daemon().last<abi::ReregisterMrRequest>(abi::Operation::kReregisterMr);
+  EXPECT_EQ(request.flags, unsigned{IBV_REREG_MR_CHANGE_ACCESS});
+  EXPECT_EQ(request.region.access, unsigned{IBV_ACCESS_LOCAL_WRITE});
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
 TEST_F(Extended, AMistakeOrAbortTakesNothing) {
   use(IBV_QPT_RC);
   const auto mistakes = {

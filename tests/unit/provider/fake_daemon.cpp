@@ -336,6 +336,12 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
       write_as(reply, abi::RegisterMrReply{handle, handle << 8, handle << 8 | 1, 0});
       return 0;
     }
+    case Operation::kReregisterMr:
+      write_as(reply, abi::RegisterMrReply{});
+      return 0;
+    case Operation::kAllocWindow:
+      write_as(reply, abi::AllocWindowReply{session.next_handle_++, 0x80000100});
+      return 0;
     case Operation::kCreateChannel: {
       int pair[2];
       EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);

@@ -152,8 +152,10 @@ TEST_F(PostSend, OpcodesThatAQueuePairLacksAreRefused) {
     chain[0].opcode = opcode;
     EXPECT_EQ(post(chain[0]), EINVAL) << opcode;
   }
-  chain[0].opcode = IBV_WR_BIND_MW;
+  chain[0].opcode = IBV_WR_TSO;
   EXPECT_EQ(post(chain[0]), EOPNOTSUPP);
+  chain[0].opcode = IBV_WR_BIND_MW;  // of no window
+  EXPECT_EQ(post(chain[0]), EINVAL);
   chain[0].opcode = IBV_WR_DRIVER1;
   EXPECT_EQ(post(chain[0]), EINVAL);
   chain[0].opcode = IBV_WR_RDMA_WRITE;

@@ -74,8 +74,9 @@ TEST_F(ResponderStates, AllOpcodes) {
         if (wire::opcode_info(row.opcode).transport != wire::Transport::kRc) continue;
         if (!mask.has_all(wire::kRequest)) continue;
         enter(state);
-        const std::size_t size = mask.has_all(wire::kPayload) ? 256 : 0;
-        const std::uint32_t announced = mask.has_all(wire::kEnd) ? 256 : 512;
+        const std::uint32_t whole = mask.has_all(wire::kAtomicWrite) ? 8 : 256;
+        const std::size_t size = mask.has_all(wire::kPayload) ? whole : 0;
+        const std::uint32_t announced = mask.has_all(wire::kEnd) ? whole : 512;
         feed(row.opcode, psn, size, mask.has_all(wire::kRead) ? 4 : announced);
         run();
         text += std::string(state) + " | " + where + " | " + row.name + " | " + outcome(env) + "\n";

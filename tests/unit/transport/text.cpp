@@ -91,8 +91,8 @@ std::string to_text(Verdict v) {
       return "flushed";
     case Verdict::kBadResponse:
       return "bad-response";
-    case Verdict::kLocalAccess:
-      return "local-access";
+    case Verdict::kWindowBind:
+      return "window-bind";
     case Verdict::kRemoteInvalidRequest:
       return "remote-invalid-request";
     case Verdict::kRemoteAccess:
