@@ -70,7 +70,7 @@ TEST(Layout, DeviceReply) {
   EXPECT_EQ(offsetof(DeviceReply, max_rd_atomic), 112u);
   EXPECT_EQ(offsetof(DeviceReply, max_inline), 116u);
   EXPECT_EQ(offsetof(DeviceReply, completion_vectors), 120u);
-  EXPECT_EQ(offsetof(DeviceReply, reserved), 124u);
+  EXPECT_EQ(offsetof(DeviceReply, max_mw), 124u);
 }
 
 TEST(Layout, PortReply) {
