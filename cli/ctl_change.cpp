@@ -31,11 +31,11 @@ std::uint64_t number_of(std::string_view text, std::string_view word) {
   return value << shift;
 }
 
-/// "300", "64K", "1G": powers of 1024; "true", "false", "1.5", or another word as it is.
-Json value_of(std::string_view text, std::string_view word) {
+/// "300", "64K", "1G": powers of 1024; "true", "false", "1.5"; words where the key has some.
+Json value_of(std::string_view key, std::string_view text, std::string_view word) {
   if (text.empty()) usage(std::string(word) + ": the value is missing");
   if (text == "true" || text == "false") return text == "true";
-  if (text.front() < '0' || text.front() > '9') return text;
+  if (key == "srq.kind" || key == "srq.on_exceed") return text;
   if (text.find('.') == std::string_view::npos) return number_of(text, word);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -89,7 +89,8 @@ Json changes_of(const std::vector<std::string>& words) {
     if (equals == 0) usage(word + ": the key is missing");
     Json change = target;
     change["resource"] = word.substr(0, equals);
-    change["amount"] = value_of(std::string_view(word).substr(equals + 1), word);
+    change["amount"] = value_of(std::string_view(word).substr(0, equals),
+                                std::string_view(word).substr(equals + 1), word);
     changes.push_back(std::move(change));
     used = true;
   }
