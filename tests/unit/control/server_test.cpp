@@ -107,7 +107,7 @@ TEST_F(ServerTest, WithoutDescriptorsConnectionsAreClosedNotLeftWaiting) {
     const NoMoreDescriptors none;
     for (const UniqueFd& socket : sockets) {
       connect(socket, "a");
-      EXPECT_EQ(greet(socket), -1);
+      EXPECT_NE(greet(socket), 0) << "closed, or told so";
     }
   }
   EXPECT_EQ(greet(connected("b")), 0) << "as soon as there are descriptors again";

@@ -296,7 +296,8 @@ TEST_F(SessionTest, RegionsAreCheckedAndCounted) {
 TEST_F(SessionTest, UnknownOperationsEndIt) {
   EXPECT_EQ(client.greet(), 0);
   EXPECT_FALSE(client.send(static_cast<Operation>(0), {}));
-  for (const std::uint32_t operation : {24u, 1000u, 0xffffffffu}) {
+  const auto last = static_cast<std::uint32_t>(Operation::kDeallocWindow);
+  for (const std::uint32_t operation : {last + 1, 1000u, 0xffffffffu}) {
     Client other(daemon);
     EXPECT_EQ(other.greet(), 0);
     EXPECT_FALSE(other.send(static_cast<Operation>(operation), {}));
