@@ -1,6 +1,7 @@
 // How the adapter behaves in a congested network: ECN marks, congestion notification packets (CNP,
-// InfiniBand specification annex A17) and DCQCN. Names, units and, but for those with a reason
-// beside them, defaults are those of mlx5, so that what operators know holds here too.
+// InfiniBand specification annex A17) and DCQCN. Names and units are those of mlx5, so that what
+// operators know holds here too; defaults as well, where no reason for another stands beside them
+// (docs/congestion.md).
 #pragma once
 
 #include <cstdint>
@@ -35,13 +36,17 @@ struct CongestionParameters {
   std::uint32_t rpg_gd = 11;                     ///< by alpha in 1/1024, divided by 2^rpg_gd
   std::uint32_t rpg_min_dec_fac = 50;            ///< percent of the rate that always remain
   std::uint32_t rpg_min_rate = 1;
-  bool clamp_tgt_rate = false;                ///< each decrease lowers the target, too
+  /// Each decrease lowers the target, too. As published; without it the first step back from half
+  /// of rpg_max_rate leads far beyond what the path carries.
+  bool clamp_tgt_rate = true;
   bool clamp_tgt_rate_after_time_inc = true;  ///< also the first after an increase by time
 
   // Increase.
-  std::uint32_t rpg_time_reset = 300;    ///< between increases by time
-  std::uint32_t rpg_byte_reset = 32767;  ///< bytes between increases by bytes
-  std::uint32_t rpg_threshold = 1;       ///< increases of a kind that are fast recovery
+  std::uint32_t rpg_time_reset = 300;  ///< between increases by time
+  /// Bytes between increases by bytes. These two as published: hardware's 32767 and 1 overshoot at
+  /// the speeds of a software adapter.
+  std::uint32_t rpg_byte_reset = 10'000'000;
+  std::uint32_t rpg_threshold = 5;  ///< increases of a kind that are fast recovery
   std::uint32_t rpg_ai_rate = 5;
   std::uint32_t rpg_hai_rate = 50;
   /// A queue pair is not held back any more once it may send as fast. (0 in mlx5 is the speed of

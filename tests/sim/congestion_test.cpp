@@ -210,23 +210,23 @@ TEST_F(Congestion, TwoFlowsShareAPortFairlyWithAShortQueue) {
   const Outcome out = measure(parameters);
   EXPECT_GE(out.fairness(), 0.95);
   EXPECT_GE(out.sum(), 0.8 * kPortBits / 1e6);
-  EXPECT_LE(out.queue, kMarkAll);
+  EXPECT_LE(out.queue, 0.5 * kMarkAll);
   EXPECT_EQ(out.lost, 0u);
   EXPECT_GT(out.marked, 0u);
 }
 
-/// The target always follows the rate down, five steps of fast recovery, and bytes hardly count.
-TEST_F(Congestion, WithTheStepsOfThePaper) {
+/// The steps of hardware: small and many. They overshoot more, so that the queue is longer and now
+/// and then empty.
+TEST_F(Congestion, WithTheStepsOfHardware) {
   CongestionParameters parameters;
   parameters.mode = CongestionMode::kOn;
-  parameters.clamp_tgt_rate = true;
-  parameters.dce_tcp_g = 1020;
-  parameters.rpg_threshold = 5;
-  parameters.rpg_byte_reset = 10'000'000;
+  parameters.clamp_tgt_rate = false;
+  parameters.rpg_threshold = 1;
+  parameters.rpg_byte_reset = 32767;
   const Outcome out = measure(parameters);
-  EXPECT_GE(out.fairness(), 0.95);
-  EXPECT_GE(out.sum(), 0.8 * kPortBits / 1e6);
-  EXPECT_LE(out.queue, kMarkAll);
+  EXPECT_GE(out.fairness(), 0.9);
+  EXPECT_GE(out.sum(), 0.6 * kPortBits / 1e6);
+  EXPECT_LE(out.queue, 1.5 * kMarkAll);
   EXPECT_EQ(out.lost, 0u);
 }
 
@@ -235,7 +235,7 @@ TEST_F(Congestion, WithoutItTheQueueIsAsLongAsTheWindows) {
   parameters.mode = CongestionMode::kNotify;
   const Outcome out = measure(parameters);
   EXPECT_EQ(out.marked, 0u) << "who does not react must not say that it is ECN-capable";
-  EXPECT_GE(out.queue, 2.0 * kMarkAll);
+  EXPECT_GE(out.queue, 1.0 * kMarkAll);
 }
 
 }  // namespace
