@@ -99,7 +99,7 @@ Value convert(const toml::node& node);
 Table convert_table(const toml::table& table) {
   Table result;
   for (const auto& [key, node] : table)
-    result.entries.emplace_back(std::string(key.str()), convert(node));
+    result.entries.push_back({std::string(key.str()), convert(node)});
   return result;
 }
 

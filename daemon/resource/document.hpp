@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,9 +13,10 @@
 namespace softhca::resource {
 
 struct Value;
+struct Entry;
 
 struct Table {
-  std::vector<std::pair<std::string, Value>> entries;
+  std::vector<Entry> entries;
 
   /// Null when there is no such key.
   const Value* find(std::string_view key) const;
@@ -36,6 +36,11 @@ struct Value {
   const std::string* string() const { return std::get_if<std::string>(&content); }
   /// "a string", "a table", ... for messages.
   const char* type_name() const;
+};
+
+struct Entry {
+  std::string key;
+  Value value;
 };
 
 /// The error message is "line: what"; the caller puts the file's name before it.
