@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 // Beyond what any key needs. The library parses by recursion, and ends the process by an assertion
-// at an array's header without a name.
+// at a table's header without a name.
 constexpr unsigned kMostNesting = 32;
 constexpr unsigned kMostDots = 32;
 
@@ -39,7 +39,11 @@ class Precheck {
       skip_string(c);
       return nullptr;
     }
-    if (nesting_ == 0 && starts_line_ && rest_.starts_with("[[") && !names_a_key(rest_.substr(2)))
+    // As TOML has it; the library's tables of letters have places that it calls unreachable.
+    if (static_cast<unsigned char>(c) >= 0x80)
+      return "a character that only strings and comments may have";
+    if (nesting_ == 0 && starts_line_ && c == '[' &&
+        !names_a_key(rest_.substr(rest_.starts_with("[[") ? 2 : 1)))
       return "a table without a name";
     count(c);
     if (nesting_ > kMostNesting || dots_ > kMostDots) return "too deeply nested";
@@ -55,7 +59,7 @@ class Precheck {
     if (c == '\n') {
       ++line_;
       starts_line_ = true;
-    } else if (c != ' ' && c != '\t') {
+    } else if (c > ' ') {
       starts_line_ = false;
     }
   }
@@ -144,12 +148,16 @@ const char* Value::type_name() const {
 
 Expected<Value> parse_document(std::string_view text) {
   if (text.size() > kMostBytes) return Error{"1: longer than 1 MiB"};
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (const auto passed = Precheck(text).run(); !passed) return passed.error();
   const toml::parse_result result = toml::parse(text);
   if (!result) {
     const toml::parse_error& error = result.error();
-    return Error{std::to_string(error.source().begin.line) + ": " +
-                 std::string(error.description())};
+    std::string what(error.description());  // quotes the document, perhaps the end of a line
+    std::replace_if(
+        what.begin(), what.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+    return Error{std::to_string(error.source().begin.line) + ": " + what};
   }
   return convert(result.table());
 }

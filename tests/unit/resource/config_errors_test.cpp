@@ -51,6 +51,12 @@ TEST(ConfigDocument, WhatWouldExhaustTheParserIsRefused) {
   const std::string texts[] = {"[[[",
                                "[[ [",
                                "#\n  [[=",
+                               "[#",
+                               "a = 1\n [ \t=",
+                               "\xef\xbb\xbf[#",
+                               "\xef\xbb\xbf\xef\xbb\xbf",
+                               "a\xef\xbb\xbf = 1",
+                               "a = \xc3\xa9",
                                "a = " + times(9999, "["),
                                "a = " + times(9999, "{a="),
                                times(300000, "a.") + "a = 1",
@@ -60,9 +66,14 @@ TEST(ConfigDocument, WhatWouldExhaustTheParserIsRefused) {
                                "a = '''\n"};
   for (const std::string& text : texts)
     EXPECT_NE(errors_of(text), "accepted") << text.substr(0, 20);
-  for (const std::string& text : {"#[[[" + times(99, "["), "# " + times(99, ".")})
+  for (const std::string& text :
+       {"#[[[" + times(99, "["), "# " + times(99, "."), std::string("\xef\xbb\xbf# \xc3\xa9")})
     EXPECT_EQ(errors_of(text + "\n" + kTenant), "accepted") << text;
   EXPECT_THAT(errors_of(kTenant + "a = \"" + times(99, "[.") + "\\\"[[[\""), HasSubstr("tenant.a"));
+}
+
+TEST(ConfigDocument, WhatIsWrongTakesOneLine) {
+  EXPECT_EQ(errors_of("a = t\n").find('\n'), std::string::npos);
 }
 
 const Mistake kSyntaxAndTypes[] = {
