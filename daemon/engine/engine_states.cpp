@@ -1,4 +1,6 @@
 // State changes of queue pairs: what happens to commands and receives under way.
+#include <algorithm>
+
 #include "daemon/engine/environment.hpp"
 
 namespace softhca::engine {
@@ -11,6 +13,15 @@ constexpr std::uint64_t kFlushEffort = 256;  ///< in bytes of a copy that take a
 // the less often the longer none came.
 constexpr Duration kFirstFlushInterval = std::chrono::milliseconds(1);
 constexpr Duration kLastFlushInterval = std::chrono::milliseconds(256);
+// Long waits end together, at multiples of this, so that an engine with many such queue pairs and
+// nothing else to do sleeps in between.
+constexpr Duration kFlushGrid = std::chrono::milliseconds(8);
+
+Time next_flush(Time now, Duration interval) {
+  const Time due = now + interval;
+  if (interval <= kFlushGrid) return due;
+  return due + (kFlushGrid - due.time_since_epoch() % kFlushGrid);
+}
 
 }  // namespace
 
@@ -124,8 +135,9 @@ bool Engine::flush_receives(QueuePair& qp) {
   for (std::uint32_t i = 0; i < kFlushedPerTurn; ++i) {
     if (qp.receive_ring.take(qp.receive) != shm::Take::kTaken) {
       qp.flush_interval =
-          i != 0 ? kFirstFlushInterval : std::min(2 * qp.flush_interval, kLastFlushInterval);
-      timers_.arm(TimerId(qp.slot), now_ + qp.flush_interval);
+          i != 0 ? kFirstFlushInterval
+                 : std::clamp(2 * qp.flush_interval, kFirstFlushInterval, kLastFlushInterval);
+      timers_.arm(TimerId(qp.slot), next_flush(now_, qp.flush_interval));
       return false;
     }
     complete_receive(qp, {.verdict = Verdict::kFlushed});
