@@ -98,10 +98,12 @@ class FairOrder {
     return s.finish <= now_ ? 0 : (s.finish - now_) / FairShare::kScale * s.weight;
   }
 
-  /// Sets virtual time back to 0 before tags overflow; `all` are the competitors of this order.
-  template <class Range>
-  void restart(Range&& all) {
+  /// Sets virtual time back to 0 before tags overflow; those of `all` that `competes` accepts are
+  /// the competitors of this order.
+  template <class Items, class Competes>
+  void restart(Items& all, Competes&& competes) {
     for (T& item : all) {
+      if (!competes(item)) continue;
       FairShare& s = item.*share;
       s.start -= std::min(s.start, now_);
       s.finish -= std::min(s.finish, now_);

@@ -1,7 +1,5 @@
 #include "daemon/schedule/run_queue.hpp"
 
-#include <ranges>
-
 namespace softhca::schedule {
 namespace {
 
@@ -37,14 +35,12 @@ void RunQueue::push(std::uint32_t slot, TenantId party) {
 
 std::optional<std::uint32_t> RunQueue::pop() {
   if (order_.empty()) return std::nullopt;
-  if (order_.now() >= kRestart) order_.restart(tenants_);
+  if (order_.now() >= kRestart) order_.restart(tenants_, [](const Tenant&) { return true; });
   order_.serve(tenants_.data());
   const std::uint32_t owner = order_.first();
   Tenant& tenant = tenants_[owner];
   if (tenant.order.now() >= kRestart) {
-    tenant.order.restart(parties_ | std::views::filter([owner](const Party& candidate) {
-                           return candidate.tenant == owner;
-                         }));
+    tenant.order.restart(parties_, [owner](const Party& party) { return party.tenant == owner; });
   }
   tenant.order.serve(parties_.data());
   const std::uint32_t id = tenant.order.first();
