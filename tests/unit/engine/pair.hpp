@@ -14,13 +14,14 @@ enum class Way { kLocal, kWire };
 class Pair : public World {
  public:
   explicit Pair(Way way, const TenantOptions& options = {},
-                const EngineLimits& limits = Adapter::small_limits()) {
+                const EngineLimits& limits = Adapter::small_limits(),
+                const port::MemoryPort::Options& wire = {}) {
     Adapter& first = add(limits);
     if (way == Way::kLocal) {
       first.add_tenant("a", address(1), {}, options);
       first.add_tenant("b", address(2), {}, options);
     } else {
-      auto [left, right] = port::MemoryPort::make_pair();
+      auto [left, right] = port::MemoryPort::make_pair(wire);
       link = left.get();
       first.add_port(std::move(left), address(1));
       first.add_tenant("a", address(1), PortId(0), options);
