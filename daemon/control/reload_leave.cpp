@@ -52,7 +52,8 @@ void Reloader::finish_leaving() {
 
 void Reloader::finish_leaving_levels() {
   std::erase_if(leaving_levels_, [this](const LeavingLevel& leaving) {
-    auto& [tenant, level, since] = leaving;
+    engine::Tenant* const tenant = leaving.tenant;
+    engine::Level* const level = leaving.level;
     if (server_.connections(*level) != 0) return false;
     std::unique_ptr<engine::Level> removed;
     const std::lock_guard lock(adapter_.tenants_changing);

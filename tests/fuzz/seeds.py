@@ -6,7 +6,8 @@ usage: tests/fuzz/seeds.py FOLDER
 FOLDER/TARGET gets files; `tests/fuzz/run --minimize` keeps those that reach something new when
 they lie in tests/fuzz/corpus/TARGET. The frames are those of tests/wire, whole; for the target
 `packets`, each side of each connection there, as steps of that target; the configurations are those
-that this repository has, the requests those that softhcactl sends.
+that this repository has, the requests those that softhcactl sends; for the target `session`, what a
+program asks for that makes one of each object, connects, and takes it all down.
 """
 
 import pathlib
@@ -84,9 +85,51 @@ REQUESTS = [CALL % (method, params) for method, params in [
 ]]
 
 
+def words(*numbers):
+    """Of a request, as the target `session` reads them; a name is the number of the object made."""
+    return b"".join(bytes([n]) if n < 0xE0 else b"\xfe" + struct.pack("<I", n) for n in numbers)
+
+
+NONE = 0xFFFFFFFF
+# Places in that target's table of requests.
+(QUERY_DEVICE, QUERY_PORT, ALLOC_PD, DEALLOC_PD, ALLOC_SHARED, FREE_SHARED, REGISTER, REREGISTER, DEREGISTER,
+ CHANNEL, CREATE_CQ, RESIZE_CQ, DESTROY_CQ, CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ, DESTROY_SRQ, CREATE_QP,
+ MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, ALLOC_MW, DEALLOC_MW) = range(25)
+VECTOR = [0] * 2 + [0xFFFF0000, 0x010012C6, 0, 0x01004000, 0x00010000, 0]
+
+
+def attributes(mask, state, mtu=0, psn=0, qpn=0, vector=(), tail=(0,) * 5):
+    head = [mask, state, 0, mtu, 0, 0, psn, psn, qpn, 0xF]
+    return words(*head, *(vector or [0] * 8), *[0] * 8, *tail)
+
+
+def session(qp_type):
+    def one(place, *numbers):
+        return bytes([place]) + words(*numbers)
+
+    shared = one(ALLOC_SHARED, 0x4000, 0)
+    extents = bytes([0, 0, 0, 1, 0])
+    region = words(0x10000000, 0, 0x2000, 0, 0x10000000, 0, 0xF)
+    made = [
+        one(QUERY_DEVICE, 0, 0), one(QUERY_PORT, 1, 0), one(ALLOC_PD, 0, 0), shared,
+        bytes([REGISTER]) + region + words(0, 1, 0) + extents,
+        one(CHANNEL, 0, 0), one(CREATE_CQ, 7, 0, 16, 0), one(RESIZE_CQ, 0, 100),
+        one(CREATE_SRQ, 9, 0, 0, 16, 1, 0), one(MODIFY_SRQ, 0, 4), one(QUERY_SRQ, 0, 0),
+        one(CREATE_QP, 5, 0, 0, qp_type, 0, 0, 0, 10, 10, 2, 1, 64, 0, 0),
+        one(CREATE_AH, 0, 0, *VECTOR), one(ALLOC_MW, 0, 1),
+        bytes([MODIFY_QP]) + words(0, 0) + attributes(0x39, 1, tail=(0, 0, 0x0100, 0, 0)),
+        bytes([MODIFY_QP]) + words(0, 0) + attributes(0x129181, 2, 3, 7, 0, VECTOR, (0, 0x01000000, 0x0C, 0, 0)),
+        bytes([MODIFY_QP]) + words(0, 0) + attributes(0x12E01, 3, 0, 7, 0, (), (0, 0x00010000, 0x070E0000, 7, 0)),
+        one(QUERY_QP, 0, 0),
+    ]
+    ended = [one(place, 0, 0) for place in (DESTROY_QP, DESTROY_AH, DEALLOC_MW, DEREGISTER, FREE_SHARED,
+                                            DESTROY_SRQ, DESTROY_CQ, DEALLOC_PD)]
+    return b"\x00" + b"".join(made) + b"".join(ended)
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
-    for target in ("frame", "packets", "config", "admin"):
+    for target in ("frame", "packets", "config", "admin", "session"):
         (folder / target).mkdir(parents=True, exist_ok=True)
     for path in sorted((ROOT / "tests" / "wire").glob("*.pcap")):
         sides = {}
@@ -99,7 +142,10 @@ def main():
             (folder / "packets" / f"{path.stem}-{n}").write_bytes(
                 b"\x00" + RECEIVES + COMMANDS + b"".join(steps))
     for n, request in enumerate(REQUESTS):
-        (folder / "admin" / str(n)).write_text(request)
+        (folder / "admin" / str(n)).write_text("\0" + request)
+        (folder / "admin" / f"own-{n}").write_text("\1" + request)
+    for qp_type in (2, 3, 4):
+        (folder / "session" / str(qp_type)).write_bytes(session(qp_type))
     for path in [*ROOT.glob("config/*.toml"), *ROOT.glob("tests/system/*.toml")]:
         (folder / "config" / path.stem).write_bytes(path.read_bytes())
 
