@@ -41,7 +41,7 @@ _softhcactl() {
       words+=' kick_list= weight= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
       words+=' rate.burst_messages= srq.limit= srq.kind= srq.on_exceed= srq.statistical='
       words+=' srq.overcommit= srq.watermark= sessions= queue_pairs= completion_queues='
-      words+=' shared_receive_queues= memory_regions= protection_domains= address_handles='
+      words+=' shared_receive_queues= memory_regions= memory_windows= protection_domains= address_handles='
       words+=' registered_bytes= shared_bytes= queue_bytes= descriptors= mappings='
       compopt -o nospace 2>/dev/null
       ;;
