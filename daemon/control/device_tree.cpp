@@ -14,26 +14,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Where a file is written first: programs may be reading the one that is there.
+fs::path staged_of(const fs::path& name) {
+  return name.parent_path() / ("." + name.filename().string());
+}
+
 class TreeWriter {
  public:
-  explicit TreeWriter(fs::path root) : root_(std::move(root)) {}
+  enum class Way { kAtOnce, kStaged };
+  explicit TreeWriter(fs::path root, Way way = Way::kAtOnce) : root_(std::move(root)), way_(way) {}
 
   void file(const fs::path& name, const std::string& content) {
     if (!failure_.empty()) return;
+    const fs::path path = root_ / name;
     std::error_code error;
-    fs::create_directories((root_ / name).parent_path(), error);
-    // Programs may be reading the file that is there: it is the old one, then the new one.
-    std::ofstream out(root_ / ".new", std::ios::trunc);
+    fs::create_directories(path.parent_path(), error);
+    if (way_ == Way::kStaged) staged_.push_back(path.string());
+    std::ofstream out(staged_of(path), std::ios::trunc);
     out << content << '\n';
     out.close();
-    if (!error && out) fs::rename(root_ / ".new", root_ / name, error);
-    if (error || !out) failure_ = (root_ / name).string();
+    if (!error && out && way_ == Way::kAtOnce) fs::rename(staged_of(path), path, error);
+    if (error || !out) failure_ = path.string();
   }
 
   const std::string& failure() const { return failure_; }
+  /// Files that are written beside their places.
+  std::vector<std::string>& staged() { return staged_; }
 
  private:
   fs::path root_;
+  Way way_;
+  std::vector<std::string> staged_;
   std::string failure_;
 };
 
@@ -153,17 +164,35 @@ Outcome write_port_state(const std::string& root, const std::string& device, boo
   return result_of(tree);
 }
 
-Outcome write_addresses(const std::string& root, const DeviceDescription& device) {
-  TreeWriter tree(root);
+Expected<AddressUpdate> AddressUpdate::prepare(const std::string& root,
+                                               const DeviceDescription& device) {
+  TreeWriter tree(root, TreeWriter::Way::kStaged);
   write_identity(tree, device);
-  const fs::path port = fs::path(root) / port_folder(device.name);
+  AddressUpdate update;
+  update.port_ = (fs::path(root) / port_folder(device.name)).string();
+  update.addresses_ = device.gids.size();
+  update.staged_ = std::move(tree.staged());
+  if (auto written = result_of(tree); !written) return written.error();
+  return update;
+}
+
+AddressUpdate::~AddressUpdate() {
   std::error_code error;
-  for (std::size_t i = device.gids.size(); fs::remove(port / "gids" / std::to_string(i), error);
-       ++i) {
+  for (const std::string& name : staged_) fs::remove(staged_of(name), error);
+}
+
+Outcome AddressUpdate::apply() {
+  std::error_code error;
+  for (const std::string& name : staged_)
+    if (fs::rename(staged_of(name), name, error); error)
+      return Error{"cannot put " + name + " in its place: " + error.message(), error.value()};
+  staged_.clear();
+  const fs::path port = port_;
+  for (std::size_t i = addresses_; fs::remove(port / "gids" / std::to_string(i), error); ++i) {
     fs::remove(port / "gid_attrs/types" / std::to_string(i), error);
     fs::remove(port / "gid_attrs/ndevs" / std::to_string(i), error);
   }
-  return result_of(tree);
+  return {};
 }
 
 Outcome write_device_tree(const std::string& root, const DeviceDescription& device) {

@@ -29,8 +29,24 @@ struct DeviceDescription {
 /// the machine appear in it as symbolic links.
 Outcome write_device_tree(const std::string& root, const DeviceDescription& device);
 
-/// Brings GUID and addresses in a tree up to date; programs may be reading it.
-Outcome write_addresses(const std::string& root, const DeviceDescription& device);
+/// GUID and addresses of a tree that programs may be reading: other ones, written beside those that
+/// are there. What of it can fail for want of room or permission has not when apply() is called;
+/// without it nothing changes.
+class AddressUpdate {
+ public:
+  static Expected<AddressUpdate> prepare(const std::string& root, const DeviceDescription& device);
+  AddressUpdate(AddressUpdate&&) = default;
+  AddressUpdate& operator=(AddressUpdate&&) = default;
+  ~AddressUpdate();
+  /// An error: somebody else has changed the tree since.
+  Outcome apply();
+
+ private:
+  AddressUpdate() = default;
+  std::string port_;                 ///< folder of the port
+  std::size_t addresses_ = 0;        ///< in the table
+  std::vector<std::string> staged_;  ///< files to be put in their places
+};
 
 /// The names in a real /sys/class/infiniband and /sys/class/infiniband_verbs below `real`.
 std::vector<std::string> real_devices(const std::string& real = "/sys");

@@ -107,7 +107,9 @@ class Reloader {
     std::vector<engine::Level*> opened_levels;
     std::vector<std::tuple<engine::Tenant*, engine::Level*, resource::SocketConfig>>
         permitted_levels;  ///< likewise
+    std::vector<std::pair<engine::Tenant*, AddressUpdate>> shown;
     std::map<Gid, port::UdpGuard> guards;
+    engine::Provisioners provisioners;
     Replace metrics;
     AllotmentChange change;
   };
@@ -126,6 +128,9 @@ class Reloader {
   Outcome prepare_ports(const resource::Config& wanted, Prepared& prepared);
   Outcome prepare_tenant(const resource::Config& wanted, const resource::TenantConfig& entry,
                          Prepared& prepared);
+  Outcome prepare_addresses(engine::Tenant& tenant,
+                            const std::vector<engine::Tenant::Address>& addresses,
+                            Prepared& prepared);
   Outcome prepare_desk(engine::Tenant& tenant, const resource::TenantConfig& entry,
                        const resource::TenantConfig* old, Prepared& prepared);
   Outcome prepare_level(engine::Tenant& tenant, const resource::LevelConfig& entry,

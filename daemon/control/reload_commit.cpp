@@ -56,6 +56,8 @@ void Reloader::change_engine(engine::Engine& engine, const Config& wanted, Prepa
   for (auto& [gid, guard] : prepared.guards) guards_.emplace(gid, std::move(guard));
   for (const AllotmentChange::Row& row : prepared.change.there)
     engine.set_addresses(*row.tenant, addresses_of(wanted, *row.to), former_of(*row.tenant));
+  for (auto& [srq, provisioner] : prepared.provisioners)
+    engine.start_provisioning(*srq, std::move(provisioner));
   for (const auto* rows : {&prepared.change.there, &prepared.change.added})
     for (const auto& [tenant, to] : *rows) {
       engine.set_receive_policy(*tenant, policy_of(to->srq));
@@ -70,14 +72,9 @@ void Reloader::change_engine(engine::Engine& engine, const Config& wanted, Prepa
 
 void Reloader::commit(const Config& wanted, Prepared& prepared) {
   leave(wanted, prepared);
-  const Config before = std::exchange(adapter_.config, wanted);
+  adapter_.config = wanted;
   change_accounts(wanted);
-  for (const TenantConfig& entry : wanted.tenants) {
-    const TenantConfig* old = find_tenant(before, entry.name);
-    if (old != nullptr && old->addresses == entry.addresses) continue;
-    if (const auto shown = server_.show_addresses(*find(entry.name)); !shown)
-      spdlog::error("{}", shown.error().message);
-  }
+  for (auto& [tenant, update] : prepared.shown) server_.show_addresses(*tenant, update);
   spdlog::set_level(spdlog::level::from_str(wanted.daemon.log_level));
   if (prepared.metrics) prepared.metrics();
 }

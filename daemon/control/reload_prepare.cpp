@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "daemon/control/reload.hpp"
 
@@ -53,6 +54,8 @@ Outcome Reloader::prepare_tenant(const Config& wanted, const TenantConfig& entry
   } else {
     change.there.push_back({tenant, &entry});
     if (server_.undivided_sessions(*tenant) != 0) change.whole.push_back(tenant);
+    auto provisioners = adapter_.engine.make_provisioners(*tenant, policy_of(entry.srq));
+    std::move(provisioners.begin(), provisioners.end(), std::back_inserter(prepared.provisioners));
   }
   if (old == nullptr) {
     prepared.opened.push_back(tenant);
@@ -61,12 +64,25 @@ Outcome Reloader::prepare_tenant(const Config& wanted, const TenantConfig& entry
     prepared.permitted.emplace_back(tenant, old->socket);
     if (auto permitted = server_.permit(*tenant, entry.socket); !permitted) return permitted;
   }
+  if (auto ready = prepare_addresses(*tenant, addresses_of(wanted, entry), prepared); !ready)
+    return ready;
   if (auto ready = prepare_desk(*tenant, entry, old, prepared); !ready) return ready;
   for (const auto& level : tenant->levels)
     if (settings_of(entry, *level) == nullptr)
       change.gone_levels.push_back({tenant, level.get(), server_.connections(*level) != 0});
   for (const resource::LevelConfig& level : entry.levels)
     if (auto ready = prepare_level(*tenant, level, prepared); !ready) return ready;
+  return {};
+}
+
+/// A tenant that is added has them already.
+Outcome Reloader::prepare_addresses(engine::Tenant& tenant,
+                                    const std::vector<engine::Tenant::Address>& addresses,
+                                    Prepared& prepared) {
+  if (addresses == tenant.addresses) return {};
+  auto update = server_.prepare_addresses(tenant, addresses);
+  if (!update) return update.error();
+  prepared.shown.emplace_back(&tenant, std::move(*update));
   return {};
 }
 

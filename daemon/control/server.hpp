@@ -49,8 +49,11 @@ class Server {
   void forget_tenant(const engine::Tenant& tenant);
   /// Changes who may open the socket. Errors: unknown names, permissions.
   Outcome permit(const engine::Tenant& tenant, const resource::SocketConfig& socket);
+  /// Writes what the device tree will say. Errors: it cannot.
+  Expected<AddressUpdate> prepare_addresses(
+      const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const;
   /// Its addresses have changed: the device tree says so, and its programs are told.
-  Outcome show_addresses(const engine::Tenant& tenant);
+  void show_addresses(const engine::Tenant& tenant, AddressUpdate& update);
   std::uint64_t connections(const engine::Tenant& tenant) const;
   /// The least number of a session of the tenant; none: that of the next session of any.
   std::uint32_t oldest_session(const engine::Tenant& tenant) const;
@@ -131,7 +134,8 @@ class Server {
   std::string socket_of(const engine::Tenant& tenant, const engine::Level& level) const;
   Listener* listener_of(const engine::Tenant& tenant);
   const Listener* listener_of(const engine::Tenant& tenant) const;
-  DeviceDescription describe(const engine::Tenant& tenant) const;
+  DeviceDescription describe(const engine::Tenant& tenant,
+                             const std::vector<engine::Tenant::Address>& addresses) const;
   std::string folder_of(const engine::Tenant& tenant) const;
   std::vector<const Session*> sessions() const;
   void note(const Session& session, const char* kind, const char* what);

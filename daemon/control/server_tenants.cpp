@@ -1,4 +1,5 @@
 // Tenants as the server knows them: their sockets and device trees, while it runs.
+#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -42,15 +43,16 @@ const Server::Listener* Server::listener_of(const engine::Tenant& tenant) const 
   return nullptr;
 }
 
-DeviceDescription Server::describe(const engine::Tenant& tenant) const {
+DeviceDescription Server::describe(const engine::Tenant& tenant,
+                                   const std::vector<engine::Tenant::Address>& addresses) const {
   DeviceDescription device;
   device.name = adapter_.config.device.name;
   device.firmware = adapter_.config.device.firmware;
   device.board = "softhca";
-  device.node_guid = node_guid(tenant);
+  device.node_guid = node_guid(addresses.front().gid);
   device.socket_path = folder_of(tenant) + "/socket";
   device.active = adapter_.link_up(tenant);
-  for (const auto& address : tenant.addresses) {
+  for (const auto& address : addresses) {
     const std::string interface =
         address.port ? adapter_.config.ports[address.port->value].interface : std::string();
     device.gids.push_back({address.gid, interface.empty() ? "lo" : interface});
@@ -69,7 +71,8 @@ Outcome Server::open_tenant(engine::Tenant& tenant, const resource::SocketConfig
   Listener* listener = listener_of(tenant);
   if (listener == nullptr) {
     // Programs of one that was closed go on using its tree.
-    if (auto written = write_device_tree(tree_of(tenant), describe(tenant)); !written) {
+    if (auto written = write_device_tree(tree_of(tenant), describe(tenant, tenant.addresses));
+        !written) {
       ::unlink((folder + "/socket").c_str());
       return written;
     }
@@ -103,10 +106,15 @@ Outcome Server::permit(const engine::Tenant& tenant, const resource::SocketConfi
   return set_permissions(folder_of(tenant) + "/socket", given_permissions(socket));
 }
 
-Outcome Server::show_addresses(const engine::Tenant& tenant) {
+Expected<AddressUpdate> Server::prepare_addresses(
+    const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const {
+  return AddressUpdate::prepare(tree_of(tenant), describe(tenant, addresses));
+}
+
+void Server::show_addresses(const engine::Tenant& tenant, AddressUpdate& update) {
+  if (const auto applied = update.apply(); !applied) spdlog::error("{}", applied.error().message);
   for (const Entry& entry : sessions_)
     if (&entry.session->tenant() == &tenant) entry.session->report_addresses();
-  return write_addresses(tree_of(tenant), describe(tenant));
 }
 
 std::uint64_t Server::connections(const engine::Tenant& tenant) const {

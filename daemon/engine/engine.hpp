@@ -166,10 +166,17 @@ class Engine {
   void remove(CompletionQueue& cq);
   void install(SharedReceiveQueue& srq);
   void remove(SharedReceiveQueue& srq);
+  /// What the tenant's shared receive queues lack to follow `policy`. It allocates, and is
+  /// therefore for the control thread, outside of a task: queues come and go by its tasks alone.
+  Provisioners make_provisioners(const Tenant& tenant, const receive::Policy& policy) const;
+  /// What is drawn before is nobody's. REQUIRES: the queue has none.
+  void start_provisioning(SharedReceiveQueue& srq, std::unique_ptr<receive::Provisioner> made);
   /// Of all shared receive queues of the tenant, present and future; takes effect at once.
+  /// REQUIRES: none lacks a provisioner.
   void set_receive_policy(Tenant& tenant, const receive::Policy& policy);
   /// Buffers that one queue pair may hold, 0: no limit, receive::Member::kByPolicy: as the policy
-  /// says; its importance, or QueuePair::kByTrafficClass. REQUIRES: its queue is shared.
+  /// says; its importance, or QueuePair::kByTrafficClass. REQUIRES: its queue is shared, and the
+  /// first of them that it is provisioned.
   void set_receive_limit(QueuePair& qp, std::uint32_t limit);
   void set_importance(QueuePair& qp, std::uint8_t importance);
   /// What happened that the operator should know of; on the engine's thread.
@@ -345,8 +352,6 @@ class Engine {
   void drop_connection(QueuePair& qp, SharedReceiveQueue& srq);
   void report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn, std::uint32_t amount);
   void check_limit(SharedReceiveQueue& srq);
-  void provision(SharedReceiveQueue& srq);
-  void start_provisioning(SharedReceiveQueue& srq);
 
   // engine_states.cpp
   void fail_later(QueuePair& qp, const char* cause);

@@ -1,6 +1,8 @@
 // Drawing receive work requests. A shared receive queue may be provisioned (mechanism D): then
 // each draw first learns what the consumer posted, and asks whether the queue pair may have one.
 #include <algorithm>
+#include <cassert>
+#include <utility>
 
 #include "daemon/engine/engine.hpp"
 
@@ -43,7 +45,6 @@ const char* name_of(DaemonEventKind kind) {
 void Engine::install(SharedReceiveQueue& srq) {
   srq.number = next_srq_number_++;
   shared_receive_queues_.push_back(&srq);
-  provision(srq);
 }
 
 void Engine::remove(SharedReceiveQueue& srq) {
@@ -51,30 +52,36 @@ void Engine::remove(SharedReceiveQueue& srq) {
   std::erase(shared_receive_queues_, &srq);
 }
 
-void Engine::set_receive_policy(Tenant& tenant, const receive::Policy& policy) {
-  tenant.receive_policy = policy;
-  for (SharedReceiveQueue* srq : shared_receive_queues_)
-    if (srq->session->tenant == &tenant) provision(*srq);
+Provisioners Engine::make_provisioners(const Tenant& tenant, const receive::Policy& policy) const {
+  Provisioners made;
+  if (!policy.wanted()) return made;
+  for (SharedReceiveQueue* srq : shared_receive_queues_) {
+    Tenant& owner = *srq->session->tenant;
+    if (&owner == &tenant && !srq->provisioner)
+      made.emplace_back(srq, std::make_unique<receive::Provisioner>(srq->ring.entries(), policy,
+                                                                    owner.counters.receive));
+  }
+  return made;
 }
 
-void Engine::provision(SharedReceiveQueue& srq) {
-  const receive::Policy& policy = srq.session->tenant->receive_policy;
-  if (srq.provisioner) return srq.provisioner->set_policy(policy);
-  if (policy.wanted()) start_provisioning(srq);
-}
-
-/// What is drawn before there is a provisioner is nobody's.
-void Engine::start_provisioning(SharedReceiveQueue& srq) {
-  Tenant& tenant = *srq.session->tenant;
-  srq.provisioner = std::make_unique<receive::Provisioner>(
-      srq.ring.entries(), tenant.receive_policy, tenant.counters.receive);
+void Engine::start_provisioning(SharedReceiveQueue& srq,
+                                std::unique_ptr<receive::Provisioner> made) {
+  assert(!srq.provisioner);
+  srq.provisioner = std::move(made);
   srq.ring.available();
   srq.accounted = srq.ring.posted();
 }
 
-/// A limit of one queue pair needs no policy of the tenant.
+void Engine::set_receive_policy(Tenant& tenant, const receive::Policy& policy) {
+  tenant.receive_policy = policy;
+  for (SharedReceiveQueue* srq : shared_receive_queues_) {
+    if (srq->session->tenant != &tenant) continue;
+    assert(srq->provisioner || !policy.wanted());
+    if (srq->provisioner) srq->provisioner->set_policy(policy);
+  }
+}
+
 void Engine::set_receive_limit(QueuePair& qp, std::uint32_t limit) {
-  if (!qp.srq->provisioner) start_provisioning(*qp.srq);
   qp.srq->provisioner->set_limit(qp.member, limit);
 }
 

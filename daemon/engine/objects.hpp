@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/intrusive_queue.hpp"
@@ -65,6 +66,7 @@ struct Tenant {
   struct Address {
     Gid gid;
     std::optional<PortId> port;  ///< none: reachable only inside this daemon
+    bool operator==(const Address&) const = default;
   };
   std::vector<Address> addresses;  ///< the GID table, by index
   /// Not in the table any more, and kept by queue pairs and address handles made before.
@@ -153,6 +155,10 @@ struct SharedReceiveQueue {
   std::unique_ptr<receive::Provisioner> provisioner;  ///< none: no limit
   std::uint32_t accounted = 0;  ///< posts the provisioner knows of, a counter of the ring
 };
+
+/// For shared receive queues that have none.
+using Provisioners =
+    std::vector<std::pair<SharedReceiveQueue*, std::unique_ptr<receive::Provisioner>>>;
 
 /// The way to one remote address, from an address vector.
 struct AddressPath {

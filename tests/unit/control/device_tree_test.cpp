@@ -98,6 +98,33 @@ TEST_F(DeviceTree, FollowsTheAdaptersOfTheKernel) {
   EXPECT_EQ(read(port + "state"), "4: ACTIVE") << "ours is left alone";
 }
 
+TEST_F(DeviceTree, OtherAddressesAreThereAtOnceOrNotAtAll) {
+  namespace fs = std::filesystem;
+  ASSERT_TRUE(write_device_tree(root, device));
+  DeviceDescription other = device;
+  other.node_guid = 0x0200000000000001;
+  other.gids = {{Gid::from_ipv4(0xc6120009), "eth0"}};
+  const auto files = [&] { return std::distance(fs::recursive_directory_iterator(root), {}); };
+  const auto before = files();
+  {
+    auto update = AddressUpdate::prepare(root, other);
+    ASSERT_TRUE(update);
+    EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0001");
+    EXPECT_EQ(read("class/infiniband/softhca0/node_guid"), "0211:2233:4455:6677");
+  }
+  EXPECT_EQ(files(), before) << "what was prepared and not wanted is left";
+  {
+    auto update = AddressUpdate::prepare(root, other);
+    ASSERT_TRUE(update);
+    ASSERT_TRUE(update->apply());
+  }
+  EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0009");
+  EXPECT_EQ(read(port + "gid_attrs/ndevs/0"), "eth0");
+  EXPECT_EQ(read("class/infiniband/softhca0/node_guid"), "0200:0000:0000:0001");
+  EXPECT_EQ(read(port + "gids/1"), "missing");
+  EXPECT_EQ(files(), before - 3) << "the files of one address";
+}
+
 TEST_F(DeviceTree, SaysWhatCannotBeWritten) {
   std::ofstream(folder.path() + "/file") << "in the way";
   const auto written = write_device_tree(folder.path() + "/file/below", device);

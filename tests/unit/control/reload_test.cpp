@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
+#include <string>
 
 #include "tests/unit/control/client.hpp"
 #include "tests/unit/control/folder.hpp"
@@ -194,6 +197,63 @@ TEST_F(ReloadTest, ARefusedSocketTakesBackTheOthers) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/c"));
   EXPECT_EQ(std::filesystem::status(folder.path() + "/b/socket").permissions(),
             std::filesystem::perms(0660));
+  expect_in_force();
+}
+
+TEST_F(ReloadTest, SharedReceiveQueuesThatAreThereFollowAPolicy) {
+  Client client(daemon, 1);
+  ASSERT_EQ(client.greet(), 0);
+  abi::CreateSrqRequest request{};
+  request.pd = client.make(Operation::kAllocPd);
+  request.max_wr = 16384;
+  request.max_sge = 1;
+  abi::CreateSrqReply made{};
+  ASSERT_EQ(client.ask(Operation::kCreateSrq, request, &made), 0);
+  const auto limit = [&] {
+    std::uint32_t found = 0;
+    client.session().for_each_srq([&](auto, const engine::SharedReceiveQueue& srq, auto) {
+      if (srq.provisioner) found = srq.provisioner->policy().limits[0];
+    });
+    return found;
+  };
+  EXPECT_EQ(limit(), 0u);
+  for (const std::uint32_t wanted_limit : {7u, 9u, 0u, 3u}) {
+    Config wanted = daemon.adapter.config;
+    wanted.tenants[1].srq.limits.fill(wanted_limit);
+    ASSERT_TRUE(reloader.put_into_force(wanted));
+    EXPECT_EQ(limit(), wanted_limit);
+  }
+}
+
+// What programs read of their addresses is written before anything changes.
+TEST_F(ReloadTest, AddressesThatCannotBeShownChangeNothing) {
+  namespace fs = std::filesystem;
+  const auto gids_of = [&](const char* tenant) {
+    return folder.path() + "/" + tenant + "/sysfs/class/infiniband/softhca0/ports/1/gids";
+  };
+  const auto shown = [&](const char* tenant) {
+    std::ifstream in(gids_of(tenant) + "/0");
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string before = shown("a");
+  Config wanted = daemon.adapter.config;
+  wanted.tenants[0].addresses = {Gid::from_ipv4(0xc6120011)};
+  wanted.tenants[1].addresses = {Gid::from_ipv4(0xc6120012)};
+  wanted.tenants[1].pcbs = 10;
+  fs::create_directories(gids_of("b") + "/.0/in the way");
+  const ReloadResult refused = reloader.put_into_force(wanted);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.refusal->cause, ReloadRefusal::Cause::kSetup);
+  EXPECT_EQ(shown("a"), before);
+  EXPECT_FALSE(fs::exists(gids_of("a") + "/.0"));
+  EXPECT_NE(find("a")->addresses.front().gid, wanted.tenants[0].addresses.front());
+  expect_in_force();
+
+  fs::remove_all(gids_of("b") + "/.0");
+  ASSERT_TRUE(reloader.put_into_force(wanted));
+  EXPECT_EQ(shown("a"), "0000:0000:0000:0000:0000:ffff:c612:0011\n");
+  EXPECT_EQ(shown("b"), "0000:0000:0000:0000:0000:ffff:c612:0012\n");
+  EXPECT_EQ(find("a")->addresses.front().gid, wanted.tenants[0].addresses.front());
   expect_in_force();
 }
 

@@ -35,14 +35,19 @@ void ReceivePoster::post(std::uint32_t index, const std::vector<abi::ScatterGath
 }
 
 Process::Process(Adapter& owner, Tenant& of, std::uint32_t vcbs)
+    : Process(owner, of, vcbs, nullptr) {}
+
+Process::Process(Adapter& owner, Tenant& of, std::uint32_t vcbs, Level* level)
     : adapter(owner), tenant(of), pd(owner.next_pd++), vcbs_(vcbs) {
   auto memory = SealedMemory::create("engine-test", abi::session_bytes(vcbs));
   EXPECT_TRUE(memory);
   memory_ = std::move(*memory);
   shm::SessionView::format(memory_.base(), vcbs);
-  EXPECT_TRUE(adapter.engine.functions().assign(adapter.next_vcb, vcbs, tenant.id, tenant.group));
+  const collect::GroupId group = level != nullptr ? level->group : tenant.group;
+  EXPECT_TRUE(adapter.engine.functions().assign(adapter.next_vcb, vcbs, tenant.id, group));
   session = std::make_unique<Session>(SessionId(adapter.next_session++), tenant,
                                       shm::SessionView(memory_.base(), vcbs), adapter.next_vcb);
+  session->level = level;
   next_handle_ = session->id.value * 0x1000;
   session->async_fd = static_cast<int>(100 + session->id.value);
   adapter.next_vcb = VcbId(adapter.next_vcb.value + vcbs);
@@ -79,6 +84,7 @@ TestSrq& Process::make_srq(std::uint32_t entries, std::uint32_t max_sge) {
   srq.srq.user_handle = next_handle_++;
   srq.srq.pd = pd;
   adapter.engine.install(srq.srq);
+  provision(adapter.engine, tenant, tenant.receive_policy);
   return srq;
 }
 
@@ -231,6 +237,12 @@ void bring_up_datagram(Process& process, TestQp& test, std::uint32_t qkey) {
   test.qp.state = QpState::kInit;
   process.adapter.engine.enter_ready_to_receive(test.qp, Psn(0));
   process.adapter.engine.enter_ready_to_send(test.qp, Psn(0));
+}
+
+void provision(Engine& engine, Tenant& tenant, const receive::Policy& policy) {
+  for (auto& [srq, made] : engine.make_provisioners(tenant, policy))
+    engine.start_provisioning(*srq, std::move(made));
+  engine.set_receive_policy(tenant, policy);
 }
 
 Gid address(std::uint32_t host) { return Gid::from_ipv4(0x0a000000 + host); }

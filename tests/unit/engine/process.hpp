@@ -167,6 +167,8 @@ class Process {
   static constexpr std::uint32_t kVcbs = 4;
 
   Process(Adapter& adapter, Tenant& tenant, std::uint32_t vcbs = kVcbs);
+  /// `level`: of the tenant; null: it is of none.
+  Process(Adapter& adapter, Tenant& tenant, std::uint32_t vcbs, Level* level);
   ~Process() { end(); }
   /// The session ends, as when the process is killed.
   void end();
@@ -238,6 +240,9 @@ void bring_up(Process& process, TestQp& qp, Qpn peer, const Gid& peer_gid,
 void connect(Process& a, TestQp& qa, Process& b, TestQp& qb, const Connection& connection = {});
 /// A UD queue pair to RTS.
 void bring_up_datagram(Process& process, TestQp& qp, std::uint32_t qkey);
+
+/// As a reload sets the policy of a tenant's shared receive queues.
+void provision(Engine& engine, Tenant& tenant, const receive::Policy& policy);
 
 Gid address(std::uint32_t host);  ///< 10.0.0.host
 

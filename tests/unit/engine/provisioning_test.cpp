@@ -50,7 +50,7 @@ class Provisioning : public BothWays {
 
   Engine& engine() { return pair.b->adapter.engine; }
   receive::ProvisioningCounters& counters() { return pair.b->tenant.counters.receive; }
-  void set(const receive::Policy& policy) { engine().set_receive_policy(pair.b->tenant, policy); }
+  void set(const receive::Policy& policy) { provision(engine(), pair.b->tenant, policy); }
   void post(std::uint32_t i) { srq->ring.post(i, {buffer->part(i * kBytes, kBytes)}); }
   void send(std::size_t sender, unsigned n) {
     for (unsigned i = 0; i < n; ++i) {
@@ -190,6 +190,8 @@ TEST_P(Provisioning, LimitsChangeWhileMessagesFlow) {
 }
 
 TEST_P(Provisioning, ALimitForOneQueuePairNeedsNoPolicy) {
+  set(limited(kLimit));
+  set(receive::Policy{});
   engine().set_receive_limit(receivers[0]->qp, 2);
   send(0, 5);
   send(1, 9);
