@@ -137,6 +137,11 @@ Outcome PcbPool::set_default(GroupId id) {
   return {};
 }
 
+void PcbPool::set_undivided(GroupId id, bool undivided) {
+  groups_[id.value].undivided = undivided;
+  share_out_dedicated();
+}
+
 std::uint32_t PcbPool::guaranteed(GroupId id) const {
   std::uint32_t sum = group(id).pcbs.guaranteed.value();
   for (const CollectGroup& g : groups_)
@@ -164,7 +169,7 @@ std::uint32_t PcbPool::parties() const {
     const bool has_levels = std::any_of(groups_.begin(), groups_.end(), [&](const auto& g) {
       return g.used && g.parent == GroupId(i);
     });
-    if (groups_[i].used && !has_levels) ++count;
+    if (groups_[i].used && (!has_levels || groups_[i].undivided)) ++count;
   }
   return count;
 }

@@ -38,6 +38,7 @@ struct CollectGroup {
   GroupId parent = kNoGroup;
   bool used = false;
   bool is_default = false;
+  bool undivided = false;  ///< of a tenant with levels: it has programs that are of none of them
   /// Of a level, or of a tenant without levels: its PCBs. Of a tenant with levels: the part that
   /// these share, and what of it and beyond they have drawn.
   Quota pcbs;
@@ -77,6 +78,9 @@ class PcbPool {
   void recall(GroupId id);
   /// Errors: unknown group (ENOENT), not a level (EINVAL). The level that was it is no more.
   Outcome set_default(GroupId level);
+  /// A tenant whose levels were added while it had programs: as long as these run it has a part of
+  /// the dedicated PCBs beside its levels. REQUIRES: the group is used.
+  void set_undivided(GroupId tenant, bool undivided);
 
   /// Who may have how many, and has: all but the PCBs themselves. restore() takes back whatever
   /// changed between the two. REQUIRES of it: no PCB was allocated or freed meanwhile.
@@ -153,7 +157,7 @@ class PcbPool {
   /// those beyond its total.
   std::uint32_t draining(GroupId id) const { return group(id).pcbs.draining.value(); }
   /// Dedicated PCBs one group may hold: the same for each, rounded down. A tenant with levels
-  /// counts as these.
+  /// counts as these, and for itself while it has programs that are of none of them.
   std::uint32_t dedicated_limit() const { return dedicated_limit_.value(); }
 
  private:

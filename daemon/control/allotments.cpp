@@ -136,6 +136,8 @@ Outcome Allotments::make(AllotmentChange& change) {
     for (const auto& [tenant, to] : *rows)
       if (auto set = engine_.pcbs().set_guarantee(tenant->group, to->pcbs); !set)
         return at(*tenant, set.error());
+  for (const engine::Tenant* tenant : change.whole)
+    engine_.pcbs().set_undivided(tenant->group, true);
   if (auto added = add_levels(change); !added) return added;
   for (const auto* rows : {&change.there, &change.added})
     for (const auto& [tenant, to] : *rows)
@@ -328,6 +330,7 @@ bool Allotments::release(engine::Tenant& tenant) {
 }
 
 void Allotments::release_whole(engine::Tenant& tenant) {
+  engine_.pcbs().set_undivided(tenant.group, false);
   std::erase_if(part(tenant, kNoLevel).dedicated,
                 [&](TvlId id) { return static_cast<bool>(engine_.tvls().remove(id)); });
 }

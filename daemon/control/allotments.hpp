@@ -66,7 +66,8 @@ class Allotments {
   /// Takes all that a level without sessions has, and the level from its tenant. Null: some of it
   /// is still in use.
   std::unique_ptr<engine::Level> remove_level(engine::Tenant& tenant, engine::Level& level);
-  /// Takes the dedicated TVL from a tenant with levels that has no sessions of no level.
+  /// Takes the dedicated TVL, and its part of the dedicated PCBs, from a tenant with levels that
+  /// has no sessions of no level.
   void release_whole(engine::Tenant& tenant);
   /// Takes back TVLs that were removed from tenants and are not in use any more.
   void collect_closed();

@@ -192,6 +192,9 @@ void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted
     part.vcbs += level->vcbs.guaranteed.value();
     part.pcbs += adapter_.engine.pcbs().guaranteed(level->group);
   }
+  // Its programs from before there were levels.
+  if (settings != nullptr && !settings->levels.empty() && server_.undivided_sessions(tenant) != 0)
+    ++levels.dedicated_pcbs;
   held += levels;
   if (wanted != nullptr && part.vcbs + part.pcbs != 0) held.parts.push_back(std::move(part));
 }

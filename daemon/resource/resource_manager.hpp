@@ -50,7 +50,7 @@ struct HeldPart {
 };
 
 /// What tenants and levels that were removed, and whose programs still run, have of tables and
-/// pools.
+/// pools; likewise what programs have that ran before their tenant had levels.
 struct Held {
   std::uint64_t tenants = 0;
   std::uint64_t vcbs = 0;

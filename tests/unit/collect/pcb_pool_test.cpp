@@ -134,6 +134,24 @@ TEST(PcbPool, EveryGroupGetsADedicatedPcbOrIsRefused) {
 }
 
 // A group added after others drew more than the part now left to each.
+TEST(PcbPool, ProgramsOfNoLevelHaveAPartOfTheDedicatedPcbsOfTheirOwn) {
+  PcbPool pool({.pcbs = 8, .dedicated = 6, .max_groups = 4});
+  const GroupId tenant = *pool.add_group({.tenant = TenantId(0)});
+  pool.set_undivided(tenant, true);
+  EXPECT_EQ(pool.dedicated_limit(), 6u);
+  const GroupId level = *pool.add_group({.tenant = TenantId(0), .parent = tenant});
+  const GroupId other = *pool.add_group({.tenant = TenantId(1)});
+  EXPECT_EQ(pool.dedicated_limit(), 2u);
+  for (const GroupId group : {tenant, level, other}) {
+    EXPECT_TRUE(pool.allocate_dedicated(group));
+    EXPECT_TRUE(pool.allocate_dedicated(group));
+    EXPECT_FALSE(pool.allocate_dedicated(group));
+  }
+  EXPECT_TRUE(pool.add_group({.tenant = TenantId(2)}));
+  pool.set_undivided(tenant, false);
+  EXPECT_EQ(pool.dedicated_limit(), 2u) << "6 for 3";
+}
+
 TEST(PcbPool, ALateGroupWaitsForDedicatedPcbsToDrain) {
   PcbPool pool({.pcbs = 0, .dedicated = 2, .max_groups = 2});
   const GroupId a = add(pool, 0, 0);
