@@ -1,11 +1,13 @@
 // Every state that a few VCBs of two tenants, one of them with two levels, can bring a pool of
-// three PCBs into, breadth first: no PCB and no VCB is in two places, what is free is free, and who
-// is below its guarantee gets one.
+// three PCBs into, breadth first, and a pool of two whose guarantees change at any moment: no PCB
+// and no VCB is in two places, what is free is free, sums add up, and who is below its guarantee
+// gets one.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <deque>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "daemon/collect/collect_controller.hpp"
@@ -13,18 +15,23 @@
 namespace softhca::collect {
 namespace {
 
-constexpr std::uint32_t kPcbs = 3;
 constexpr std::uint32_t kVcbs = 5;
 
 struct Amounts {
   std::uint32_t guarantee;               ///< of the first tenant, which has no levels
   std::array<std::uint32_t, 3> divided;  ///< total of the second tenant, and of its levels
   bool shared;                           ///< all may draw on the shared rest
+  std::uint32_t pcbs = 3;
+  bool resized = false;  ///< every guarantee may become any other
 };
+
+/// Where each PCB is: 0 free, 1 + VCB, or 100 + group that has it kicked.
+using Places = std::vector<std::uint32_t>;
 
 class State {
  public:
-  explicit State(const Amounts& setup) {
+  explicit State(const Amounts& setup)
+      : pool({.pcbs = setup.pcbs, .dedicated = 0, .max_groups = 4}) {
     const auto tenant = [&](std::uint16_t id, std::uint32_t guarantee, GroupId parent = kNoGroup) {
       const auto added = pool.add_group({TenantId(id), guarantee, setup.shared, parent});
       EXPECT_TRUE(added);
@@ -32,7 +39,8 @@ class State {
     };
     const GroupId plain = tenant(0, setup.guarantee);
     const GroupId divided = tenant(1, setup.divided[0]);
-    groups = {plain, tenant(1, setup.divided[1], divided), tenant(1, setup.divided[2], divided)};
+    groups = {plain, tenant(1, setup.divided[1], divided), tenant(1, setup.divided[2], divided),
+              divided};
     // VCBs of the plain tenant, and of both levels.
     for (std::uint32_t v = 0; v < kVcbs; ++v)
       EXPECT_TRUE(functions.assign(VcbId(v), 1, TenantId(v < 2 ? 0 : 1), group_of(v)));
@@ -40,10 +48,9 @@ class State {
 
   GroupId group_of(std::uint32_t vcb) const { return groups[vcb < 2 ? 0 : vcb < 4 ? 1 : 2]; }
 
-  /// Where each PCB is: 0 free, 1 + VCB, or 100 + group that has it kicked.
-  std::array<std::uint32_t, kPcbs> key() const {
-    std::array<std::uint32_t, kPcbs> places{};
-    for (std::uint32_t p = 0; p < kPcbs; ++p) {
+  Places places() const {
+    Places places(pool.size());
+    for (std::uint32_t p = 0; p < pool.size(); ++p) {
       const PcbState& s = pool.state(PcbId(p));
       if (s.use == PcbUse::kFree) continue;
       places[p] = s.vcb != kNoVcb ? 1 + s.vcb.value : 100u + s.group.value;
@@ -51,9 +58,24 @@ class State {
     return places;
   }
 
+  /// Equal for states that cannot be told apart, now or later.
+  Places key() const {
+    Places key = places();
+    for (const GroupId id : groups) {
+      key.push_back(pool.group(id).pcbs.guaranteed.value());
+      key.push_back(pool.draining(id));
+    }
+    return key;
+  }
+
+  /// Is it sure to get one?
+  bool is_due(GroupId id) const {
+    return pool.group(id).pcbs.below_guarantee() && pool.quota().overdrawn() == 0;
+  }
+
   void check() const {
     std::uint32_t in_use = 0;
-    for (std::uint32_t p = 0; p < kPcbs; ++p) {
+    for (std::uint32_t p = 0; p < pool.size(); ++p) {
       const PcbState& s = pool.state(PcbId(p));
       in_use += s.use != PcbUse::kFree;
       if (s.vcb != kNoVcb && s.use != PcbUse::kFree) {
@@ -68,37 +90,42 @@ class State {
       ASSERT_TRUE(bound.insert(pcb.value).second) << "a PCB with two VCBs";
       ASSERT_EQ(pool.state(pcb).vcb, VcbId(v));
     }
-    ASSERT_EQ(pool.quota().free(), kPcbs - in_use);
+    ASSERT_EQ(pool.quota().free(), pool.size() - in_use);
+    std::uint32_t promised = 0;
     for (const GroupId id : groups) {
+      promised += pool.group(id).pcbs.guaranteed.value();
+      if (id == groups[3]) continue;  // what levels have beyond their own is in it
       std::uint32_t held = 0;
-      for (std::uint32_t p = 0; p < kPcbs; ++p)
+      for (std::uint32_t p = 0; p < pool.size(); ++p)
         held += pool.state(PcbId(p)).use != PcbUse::kFree && pool.state(PcbId(p)).group == id;
       ASSERT_EQ(pool.group(id).pcbs.in_use.value(), held);
-      if (pool.group(id).pcbs.below_guarantee()) {
+      if (is_due(id)) {
         ASSERT_GT(pool.quota().free(), 0u);
       }
     }
+    ASSERT_EQ(promised + pool.quota().unallocated(), pool.size());
   }
 
   // The controller refers to the pool and table of this state.
   CollectController controller() { return {pool, functions}; }
 
-  PcbPool pool{{.pcbs = kPcbs, .dedicated = 0, .max_groups = 4}};
+  PcbPool pool;
   FunctionTable functions{kVcbs};
-  std::array<GroupId, 3> groups{};
+  std::array<GroupId, 4> groups{};  ///< the last: of the tenant with levels
 };
 
-/// Breadth first over begin, unbind (the command is kicked), discard, free and abandon.
+/// Breadth first over begin, unbind (the command is kicked), discard, free, abandon and resize.
 class Search {
  public:
-  explicit Search(const Amounts& setup) { reach(State(setup)); }
+  explicit Search(const Amounts& setup) : resized_(setup.resized) { reach(State(setup)); }
 
   void run() {
     while (!todo_.empty() && !testing::Test::HasFatalFailure()) {
       const State from = todo_.front();
       todo_.pop_front();
       for (std::uint32_t v = 0; v < kVcbs; ++v) begin(from, VcbId(v));
-      for (std::uint32_t p = 0; p < kPcbs; ++p) end(from, PcbId(p));
+      for (std::uint32_t p = 0; p < from.pool.size(); ++p) end(from, PcbId(p));
+      if (resized_) resize(from);
       for (const auto& [first, count] : {std::pair(0u, 2u), {2u, 2u}, {4u, 1u}}) {
         State s = from;
         s.controller().abandon(VcbId(first), count);
@@ -126,13 +153,29 @@ class Search {
       ASSERT_EQ(pcb, before);
       ASSERT_EQ(s.key(), from.key());
     } else if (!pcb) {
-      ASSERT_FALSE(from.pool.group(group).pcbs.below_guarantee());
+      ASSERT_FALSE(from.is_due(group));
       ASSERT_EQ(s.key(), from.key());
     } else {
       ASSERT_EQ(from.pool.state(*pcb).use, PcbUse::kFree);
       ASSERT_EQ(s.pool.state(*pcb).scoreboard.bits(), 0u);
     }
     reach(s);
+  }
+
+  /// Nobody loses a PCB; a refusal changes nothing.
+  void resize(const State& from) {
+    for (const GroupId id : from.groups)
+      for (std::uint32_t amount = 0; amount <= from.pool.size(); ++amount) {
+        State s = from;
+        const bool done = static_cast<bool>(s.pool.set_guarantee(id, amount));
+        ASSERT_EQ(s.places(), from.places());
+        if (done) {
+          ASSERT_EQ(s.pool.guaranteed(id), amount);
+        } else {
+          ASSERT_EQ(s.key(), from.key());
+        }
+        reach(s);
+      }
   }
 
   void end(const State& from, PcbId pcb) {
@@ -153,7 +196,8 @@ class Search {
     reach(dropped);
   }
 
-  std::set<std::array<std::uint32_t, kPcbs>> seen_;
+  bool resized_;
+  std::set<Places> seen_;
   std::deque<State> todo_;
 };
 
@@ -162,7 +206,9 @@ TEST(CollectStates, EveryReachableStateKeepsBindingsAndGuarantees) {
                                {1, {1, 1, 0}, true},
                                {1, {2, 1, 1}, false},
                                {1, {2, 1, 0}, true},
-                               {0, {3, 1, 1}, true}}) {
+                               {0, {3, 1, 1}, true},
+                               {0, {0, 0, 0}, true, 2, true},
+                               {1, {1, 1, 0}, false, 2, true}}) {
     Search search(setup);
     search.run();
     ASSERT_FALSE(HasFatalFailure());
