@@ -53,7 +53,7 @@ struct CommandHeader {
   std::uint32_t remote_qpn;      ///< UD
   std::uint32_t remote_qkey;     ///< UD
   std::uint32_t address_handle;  ///< UD: handle of the address handle
-  std::uint32_t reserved;
+  std::uint32_t remote_srq;      ///< XRC: number of the shared receive queue, 24 bits
 };
 static_assert(sizeof(CommandHeader) == kCommandHeaderBytes);
 

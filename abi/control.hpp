@@ -41,6 +41,10 @@ enum class Operation : std::uint32_t {
   kReregisterMr,
   kAllocWindow,
   kDeallocWindow,
+  kOpenXrcDomain,
+  kCloseXrcDomain,
+  kOpenQp,
+  kCloseQp,
 };
 
 struct RequestHeader {
@@ -223,6 +227,12 @@ struct CreateSrqRequest {
   std::uint32_t max_sge;
   std::uint32_t limit;
 };
+/// A queue of XRC has a domain of that service and its own completion queue.
+struct CreateXrcSrqRequest {
+  CreateSrqRequest srq;
+  std::uint32_t xrc_domain;
+  std::uint32_t cq;
+};
 struct CreateSrqReply {
   std::uint32_t handle;
   std::uint32_t entries;  ///< slots of the ring
@@ -230,7 +240,7 @@ struct CreateSrqReply {
   std::uint32_t max_sge;
   RingLocation ring;
   std::uint32_t new_segment;
-  std::uint32_t reserved;
+  std::uint32_t number;  ///< by which peers of XRC name it, 24 bits
 };
 struct ModifySrqRequest {
   std::uint32_t handle;
@@ -245,6 +255,8 @@ struct QuerySrqReply {
 
 // --- queue pairs -----------------------------------------------------------------------------
 
+/// XRC: an initiator has no receives and no completion queue for them; a target has nothing but its
+/// domain, and all else is ignored.
 struct CreateQpRequest {
   std::uint64_t user_handle;
   std::uint32_t pd;
@@ -258,7 +270,7 @@ struct CreateQpRequest {
   std::uint32_t max_receive_sge;
   std::uint32_t max_inline;
   std::uint32_t signal_all;
-  std::uint32_t reserved;
+  std::uint32_t xrc_domain;  ///< XRC targets
 };
 /// With it 1 descriptor when new_segment is 1. Both rings lie in the same segment.
 struct CreateQpReply {
@@ -334,6 +346,30 @@ struct QueryQpReply {
 };
 /// Reply to kDestroyQp: receive elements that were drawn from a shared receive queue and will
 /// have no completion are returned by completions before the reply; none are lost.
+
+// --- extended reliable connected service (XRC) --------------------------------------------------
+
+/// OpenXrcDomainRequest::flags.
+inline constexpr std::uint32_t kXrcOfFile = 1 << 0;     ///< else a new one of this process alone
+inline constexpr std::uint32_t kXrcCreate = 1 << 1;     ///< EAGAIN without it, when there is none
+inline constexpr std::uint32_t kXrcExclusive = 1 << 2;  ///< EINVAL when there is one
+
+/// The domain of a file is the same for all processes of one user of the tenant. It ends when the
+/// last of them has closed it. kCloseXrcDomain: EBUSY while it has queues of this process.
+struct OpenXrcDomainRequest {
+  std::uint64_t device;  ///< of the file, st_dev
+  std::uint64_t inode;   ///< st_ino
+  std::uint32_t flags;   ///< kXrc*
+  std::uint32_t reserved;
+};
+
+/// A target that any process made in the domain; it ends when all who made or opened it have let
+/// go. The handle of the reply is for kCloseQp; other operations name it by its number.
+struct OpenQpRequest {
+  std::uint64_t user_handle;
+  std::uint32_t xrc_domain;
+  std::uint32_t qpn;
+};
 
 // --- address handles -------------------------------------------------------------------------
 

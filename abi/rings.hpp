@@ -91,19 +91,25 @@ inline constexpr std::uint8_t kCompletionWithInvalidate = 1 << 3;
 /// programs by ibv_wc::sl.
 inline constexpr std::uint8_t kCompletionIpv4 = 1 << 7;
 
+/// CompletionElement::is_receive. 2 is left to the tenant.
+inline constexpr std::uint8_t kCompletionOfReceive = 1;
+inline constexpr std::uint8_t kCompletionOfXrcReceive = 3;  ///< of an XRC shared receive queue
+
 /// One completion, 32 bytes, written by the engine; `owner` last (release). The element at
 /// counter c is valid when the phase bit of `owner` equals phase_of(c, entries).
 struct CompletionElement {
   std::uint32_t qpn;
   std::uint32_t index;  ///< send: sequence number of the command; receive: ReceiveElement::index
   std::uint32_t byte_len;
-  std::uint32_t imm;                 ///< immediate data (network byte order) or invalidated key
-  std::uint64_t timestamp;           ///< ns, CLOCK_MONOTONIC of the engine's batch
-  std::uint8_t status;               ///< CompletionStatus
-  std::uint8_t opcode;               ///< CompletionOpcode
-  std::uint8_t flags;                ///< kCompletion*
-  std::uint8_t is_receive;           ///< 1: of a receive queue, also when status is an error
-  std::atomic<std::uint32_t> owner;  ///< bits 0..23 source queue pair (UD); bit 31 phase
+  std::uint32_t imm;        ///< immediate data (network byte order) or invalidated key
+  std::uint64_t timestamp;  ///< ns, CLOCK_MONOTONIC of the engine's batch
+  std::uint8_t status;      ///< CompletionStatus
+  std::uint8_t opcode;      ///< CompletionOpcode
+  std::uint8_t flags;       ///< kCompletion*
+  std::uint8_t is_receive;  ///< kCompletionOf*, also when status is an error; 0: of a send
+  /// Bits 0..23 source queue pair (UD), or with kCompletionOfXrcReceive the number of the shared
+  /// receive queue; bit 31 phase.
+  std::atomic<std::uint32_t> owner;
 };
 static_assert(sizeof(CompletionElement) == 32);
 static_assert(offsetof(CompletionElement, owner) == 28);

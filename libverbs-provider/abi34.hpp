@@ -135,6 +135,14 @@ static_assert(sizeof(VerbsSrq) == 160);
 static_assert(offsetof(VerbsSrq, type) == 128 && offsetof(VerbsSrq, xrcd) == 136);
 static_assert(offsetof(VerbsSrq, cq) == 144 && offsetof(VerbsSrq, srq_num) == 152);
 
+struct VerbsXrcd {
+  ibv_xrcd xrcd;
+  std::uint32_t comp_mask;
+  std::uint32_t handle;
+};
+static_assert(sizeof(VerbsXrcd) == 16);
+static_assert(offsetof(VerbsXrcd, comp_mask) == 8 && offsetof(VerbsXrcd, handle) == 12);
+
 static_assert(sizeof(verbs_context) == 648 && offsetof(verbs_context, context) == 320);
 static_assert(offsetof(ibv_context, cmd_fd) == 264 && offsetof(ibv_context, async_fd) == 268);
 
@@ -154,7 +162,7 @@ struct ContextOps {
   NotProvided attach_counters_point_flow;
   NotProvided attach_mcast;
   int (*bind_mw)(ibv_qp*, ibv_mw*, ibv_mw_bind*);
-  NotProvided close_xrcd;
+  int (*close_xrcd)(ibv_xrcd*);
   void (*cq_event)(ibv_cq*);
   ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);
   NotProvided create_counters;
@@ -166,7 +174,7 @@ struct ContextOps {
   ibv_qp* (*create_qp_ex)(ibv_context*, ibv_qp_init_attr_ex*);
   NotProvided create_rwq_ind_table;
   ibv_srq* (*create_srq)(ibv_pd*, ibv_srq_init_attr*);
-  NotProvided create_srq_ex;
+  ibv_srq* (*create_srq_ex)(ibv_context*, ibv_srq_init_attr_ex*);
   NotProvided create_wq;
   int (*dealloc_mw)(ibv_mw*);
   int (*dealloc_pd)(ibv_pd*);
@@ -184,7 +192,7 @@ struct ContextOps {
   NotProvided detach_mcast;
   void (*free_context)(ibv_context*);
   NotProvided free_dm;
-  NotProvided get_srq_num;
+  int (*get_srq_num)(ibv_srq*, std::uint32_t* number);
   NotProvided import_dm;
   NotProvided import_mr;
   NotProvided import_pd;
@@ -194,8 +202,8 @@ struct ContextOps {
   NotProvided modify_qp_rate_limit;
   int (*modify_srq)(ibv_srq*, ibv_srq_attr*, int mask);
   NotProvided modify_wq;
-  NotProvided open_qp;
-  NotProvided open_xrcd;
+  ibv_qp* (*open_qp)(ibv_context*, ibv_qp_open_attr*);
+  ibv_xrcd* (*open_xrcd)(ibv_context*, ibv_xrcd_init_attr*);
   int (*poll_cq)(ibv_cq*, int entries, ibv_wc*);
   int (*post_recv)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad);
   int (*post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad);

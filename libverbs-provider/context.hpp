@@ -7,7 +7,7 @@
 #include "libverbs-provider/abi34.hpp"
 #include "libverbs-provider/control_channel.hpp"
 #include "libverbs-provider/heap.hpp"
-#include "libverbs-provider/qp_table.hpp"
+#include "libverbs-provider/number_table.hpp"
 #include "libverbs-provider/segments.hpp"
 #include "libverbs-provider/session.hpp"
 #include "libverbs-provider/share/share.hpp"
@@ -29,6 +29,7 @@ struct Context {
   Segments segments;
   Owned<MemoryRegistry> memory;
   QpTable qps;
+  SrqTable xrc_srqs;
   abi::DeviceReply limits;
   Buried* buried;      ///< guarded by the lock of event_files.hpp
   Context* next;       ///< list of all contexts, guarded by the same

@@ -129,10 +129,12 @@ void construct_parts(Context& context) {
   new (&context.segments) Segments;
   new (&context.memory) Owned<MemoryRegistry>;
   new (&context.qps) QpTable;
+  new (&context.xrc_srqs) SrqTable;
   new (&context.forked) std::atomic<bool>(false);
 }
 
 void close(Context& context) {
+  context.xrc_srqs.~SrqTable();
   context.qps.~QpTable();
   context.memory.~unique_ptr();
   context.segments.~Segments();
@@ -159,6 +161,7 @@ constexpr abi34::ContextOps make_operations() {
   ops.alloc_td = alloc_td;
   ops.async_event = async_event;
   ops.bind_mw = bind_mw;
+  ops.close_xrcd = close_xrcd;
   ops.cq_event = cq_event;
   ops.create_ah = create_ah;
   ops.create_cq = create_cq;
@@ -166,6 +169,7 @@ constexpr abi34::ContextOps make_operations() {
   ops.create_qp = create_qp;
   ops.create_qp_ex = create_qp_ex;
   ops.create_srq = create_srq;
+  ops.create_srq_ex = create_srq_ex;
   ops.dealloc_mw = dealloc_mw;
   ops.dealloc_pd = dealloc_pd;
   ops.dealloc_td = dealloc_td;
@@ -175,8 +179,11 @@ constexpr abi34::ContextOps make_operations() {
   ops.destroy_qp = destroy_qp;
   ops.destroy_srq = destroy_srq;
   ops.free_context = free_context;
+  ops.get_srq_num = get_srq_num;
   ops.modify_qp = modify_qp;
   ops.modify_srq = modify_srq;
+  ops.open_qp = open_qp;
+  ops.open_xrcd = open_xrcd;
   ops.poll_cq = poll_cq;
   ops.post_recv = post_recv;
   ops.post_send = post_send;

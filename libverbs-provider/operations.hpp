@@ -20,6 +20,10 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init);
 int dealloc_td(ibv_td* td);
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* init);
 
+// xrc_domain.cpp
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* init);
+int close_xrcd(ibv_xrcd* xrcd);
+
 // memory.cpp
 ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access);
 int rereg_mr(abi34::VerbsMr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length, int access);
@@ -47,6 +51,8 @@ int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc);
 
 // shared_receive_queue.cpp
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init);
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* init);
+int get_srq_num(ibv_srq* srq, std::uint32_t* number);
 int modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask);
 int query_srq(ibv_srq* srq, ibv_srq_attr* attr);
 int destroy_srq(ibv_srq* srq);
@@ -54,6 +60,7 @@ int destroy_srq(ibv_srq* srq);
 // queue_pair.cpp
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init);
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr);
 int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init);
 int destroy_qp(ibv_qp* qp);

@@ -41,21 +41,34 @@ std::uint8_t packet_type(const Completion& completion) {
   return (completion.flags & abi::kCompletionIpv4) != 0 ? kUdpIpv4 : kUdpIpv6;
 }
 
-/// False when the completion is of a queue pair that is no more.
-bool translate(const QpTable& qps, const Completion& completion, ibv_wc& wc) {
+/// What it is a completion of: its wr_id. False: of something that is no more. A receive of XRC is
+/// one of its shared receive queue; the queue pair may be another process's.
+bool take_back(const Context& context, const Completion& completion, std::uint64_t& wr_id) {
   if (completion.is_receive == kDiscarded) return false;
-  Qp* qp = qps.find(completion.qpn);
+  if (completion.is_receive == abi::kCompletionOfXrcReceive) {
+    Srq* srq = context.xrc_srqs.find(completion.source_qp);
+    if (srq != nullptr) wr_id = return_slot(*srq, completion.index);
+    return srq != nullptr;
+  }
+  Qp* qp = context.qps.find(completion.qpn);
   if (qp == nullptr) return false;
   if (completion.status != IBV_WC_SUCCESS) qp->flushing.store(true, std::memory_order_relaxed);
-  wc.wr_id = completion.is_receive != 0 ? complete_receive(*qp, completion.index)
-                                        : complete_send(qp->send, completion.index);
+  wr_id = completion.is_receive != 0 ? complete_receive(*qp, completion.index)
+                                     : complete_send(qp->send, completion.index);
+  return true;
+}
+
+/// False when the completion is of something that is no more.
+bool translate(const Context& context, const Completion& completion, ibv_wc& wc) {
+  if (!take_back(context, completion, wc.wr_id)) return false;
   wc.status = static_cast<ibv_wc_status>(completion.status);
   wc.opcode = static_cast<ibv_wc_opcode>(completion.opcode);
   wc.vendor_err = 0;
   wc.byte_len = completion.byte_len;
   wc.imm_data = completion.imm;  // in a union with invalidated_rkey
   wc.qp_num = completion.qpn;
-  wc.src_qp = completion.source_qp;
+  const bool xrc = completion.is_receive == abi::kCompletionOfXrcReceive;
+  wc.src_qp = xrc ? 0 : completion.source_qp;
   wc.wc_flags = completion.flags & ~std::uint32_t{abi::kCompletionIpv4};
   wc.pkey_index = 0;
   wc.slid = 0;
@@ -79,17 +92,16 @@ int take(Cq& cq, int entries, ibv_wc* wc) {
 }  // namespace
 
 bool take_completion(Cq& cq, ibv_wc& wc, std::uint64_t& timestamp) {
-  const QpTable& qps = cq.context->qps;
   while (cq.backlog_next != cq.backlog_count) {
     const Completion& completion = cq.backlog[cq.backlog_next++];
     timestamp = completion.timestamp;
-    if (translate(qps, completion, wc)) return true;
+    if (translate(*cq.context, completion, wc)) return true;
   }
   while (const abi::CompletionElement* element = cq.ring.peek(cq.ring.consumer)) {
     ++cq.ring.consumer;
     const Completion completion = copy_completion(*element);
     timestamp = completion.timestamp;
-    if (translate(qps, completion, wc)) return true;
+    if (translate(*cq.context, completion, wc)) return true;
   }
   return false;
 }

@@ -63,7 +63,7 @@ int post_recv(ibv_qp* ibv_qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   int error = 0;
   if (qp.context->control.lost())
     error = EIO;
-  else if (state == IBV_QPS_RESET || qp.srq != nullptr)
+  else if (state == IBV_QPS_RESET || qp.receive.header == nullptr)
     error = EINVAL;
   if (error != 0) {
     *bad = wr;

@@ -25,6 +25,7 @@ void fill_remote(const Qp& qp, const ibv_send_wr& wr, abi::CommandHeader& header
     header.rkey = wr.invalidate_rkey;
   else
     header.imm = wr.imm_data;
+  if (qp.type == IBV_QPT_XRC_SEND) header.remote_srq = wr.qp_type.xrc.remote_srqn;
   if (qp.type == IBV_QPT_UD) {
     header.remote_qpn = wr.wr.ud.remote_qpn;
     header.remote_qkey = wr.wr.ud.remote_qkey;

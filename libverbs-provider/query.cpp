@@ -20,7 +20,7 @@ constexpr std::uint64_t kNanosecondClock = 1'000'000;  ///< in kHz
 constexpr unsigned kCapabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
                                    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
                                    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-                                   IBV_DEVICE_MEM_MGT_EXTENSIONS;
+                                   IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
 
 int as_int(std::uint32_t value) {
   return static_cast<int>(std::min<std::uint32_t>(value, 0x7fffffff));

@@ -47,25 +47,34 @@ int attach_receive(Context& context, const abi::CreateQpReply& reply, ReceiveQue
 
 /// 0 or an errno value.
 int attach(Context& context, const abi::CreateQpReply& reply, ReceivedFds& fds, Qp& qp) {
+  if (qp.type == IBV_QPT_XRC_RECV) return 0;  // nothing is posted to it, and nothing completes
   if (reply.new_segment != 0)
     if (const int error = context.segments.announce(reply.send_ring.segment, fds)) return error;
   if (const int error = attach_send(context, reply, qp.send)) return error;
-  if (qp.srq == nullptr)
+  if (qp.srq == nullptr && qp.type != IBV_QPT_XRC_SEND)
     if (const int error = attach_receive(context, reply, qp.receive)) return error;
   return context.qps.insert(reply.qpn, &qp) ? 0 : ENOMEM;
 }
 
+std::uint32_t domain_handle(ibv_xrcd* xrcd) {
+  return reinterpret_cast<abi34::VerbsXrcd*>(xrcd)->handle;
+}
+
 bool supported(ibv_qp_type type) {
-  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+  return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
+         type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
 /// What only ibv_create_qp_ex() can ask for. 0 or an errno value.
 int check_extensions(const ibv_qp_init_attr_ex& init) {
-  constexpr std::uint32_t kParts = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-                                   IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+  constexpr std::uint32_t kParts = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                   IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
                                    IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if (!supported(init.qp_type) || (init.comp_mask & ~kParts) != 0) return EOPNOTSUPP;
-  if ((init.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || init.pd == nullptr) return EINVAL;
+  const bool target = init.qp_type == IBV_QPT_XRC_RECV;
+  const bool has_domain = target ? (init.comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0 && init.xrcd
+                                 : (init.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 && init.pd;
+  if (!has_domain) return EINVAL;
   if ((init.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && init.create_flags != 0)
     return EOPNOTSUPP;
   if ((init.comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) != 0 && init.max_tso_header != 0)
@@ -80,15 +89,35 @@ std::uint32_t inline_needed(const ibv_qp_init_attr_ex& init) {
   return named && (init.send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0 ? 8 : 0;
 }
 
-/// 0 or an errno value.
+/// Leaves out what the type has not got: an initiator of XRC nothing to receive by, a target
+/// everything but its domain.
+ibv_qp_init_attr_ex reduced(const ibv_qp_init_attr_ex& given) {
+  ibv_qp_init_attr_ex init = given;
+  const bool target = init.qp_type == IBV_QPT_XRC_RECV;
+  if (!target) init.xrcd = nullptr;
+  if (!target && init.qp_type != IBV_QPT_XRC_SEND) return init;
+  init.recv_cq = nullptr;
+  init.srq = nullptr;
+  init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
+  if (!target) return init;
+  init.pd = nullptr;
+  init.send_cq = nullptr;
+  init.cap = {};
+  return init;
+}
+
+/// REQUIRES: reduced(). 0 or an errno value.
 int create(Context& context, Qp& qp, const ibv_qp_init_attr_ex& init) {
-  if (init.send_cq == nullptr || init.recv_cq == nullptr) return EINVAL;
+  const bool target = init.qp_type == IBV_QPT_XRC_RECV;
+  const bool receives = !target && init.qp_type != IBV_QPT_XRC_SEND;
+  if ((!target && init.send_cq == nullptr) || (receives && init.recv_cq == nullptr)) return EINVAL;
   abi::CreateQpRequest request{};
   request.user_handle = user_handle_of(&qp);
-  request.pd = init.pd->handle;
+  request.pd = target ? abi::kNoHandle : init.pd->handle;
   request.type = init.qp_type;
-  request.send_cq = init.send_cq->handle;
-  request.receive_cq = init.recv_cq->handle;
+  request.send_cq = target ? abi::kNoHandle : init.send_cq->handle;
+  request.receive_cq = receives ? init.recv_cq->handle : abi::kNoHandle;
+  request.xrc_domain = target ? domain_handle(init.xrcd) : abi::kNoHandle;
   request.srq = init.srq != nullptr ? init.srq->handle : abi::kNoHandle;
   request.max_send_wr = init.cap.max_send_wr;
   request.max_receive_wr = init.srq != nullptr ? 0 : init.cap.max_recv_wr;
@@ -129,15 +158,19 @@ void fill_public_part(Qp& qp, ibv_context* context, const ibv_qp_init_attr_ex& i
   base.qp_num = qp.qpn;
   base.state = IBV_QPS_RESET;
   base.qp_type = init.qp_type;
+  if (init.xrcd != nullptr) {
+    qp.base.comp_mask |= abi34::kQpHasXrcd;
+    qp.base.xrcd = init.xrcd;
+  }
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
 }
 
 void discard_all_completions(Qp& qp) {
-  Cq& send_cq = *to_cq(qp.base.qp.send_cq);
-  Cq& receive_cq = *to_cq(qp.base.qp.recv_cq);
-  discard_completions(send_cq, qp);
-  if (&receive_cq != &send_cq) discard_completions(receive_cq, qp);
+  ibv_cq* const send_cq = qp.base.qp.send_cq;
+  ibv_cq* const receive_cq = qp.base.qp.recv_cq;
+  if (send_cq != nullptr) discard_completions(*to_cq(send_cq), qp);
+  if (receive_cq != nullptr && receive_cq != send_cq) discard_completions(*to_cq(receive_cq), qp);
 }
 
 /// After a transition to RESET both sides count from 0 again.
@@ -149,7 +182,7 @@ void reset(Qp& qp) {
     qp.send.completed.store(0, std::memory_order_relaxed);
   }
   qp.flushing.store(false, std::memory_order_relaxed);
-  if (qp.srq != nullptr) return;
+  if (qp.receive.header == nullptr) return;
   Guard guard(qp.receive.lock);
   qp.receive.next = 0;
   qp.receive.completed.store(0, std::memory_order_relaxed);
@@ -162,13 +195,14 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   Owned<Qp> qp(make<Qp>());
   if (qp == nullptr) return nullptr;
   int error = check_extensions(*init);
-  if (error == 0) error = create(*to_context(context), *qp, *init);
+  const ibv_qp_init_attr_ex used = reduced(*init);
+  if (error == 0) error = create(*to_context(context), *qp, used);
   if (error != 0) {
     errno = error;
     return nullptr;
   }
   init->cap = capabilities(*qp);
-  fill_public_part(*qp, context, *init);
+  fill_public_part(*qp, context, used);
   if ((init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) install_send_operations(*qp);
   return &qp.release()->base.qp;
 }
@@ -187,6 +221,41 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   ibv_qp* qp = create_qp_ex(pd->context, &extended);
   if (qp != nullptr) init->cap = extended.cap;
   return qp;
+}
+
+ibv_qp* open_qp(ibv_context* ibv_context, ibv_qp_open_attr* attr) {
+  constexpr std::uint32_t kNeeded =
+      IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+  Context& context = *to_context(ibv_context);
+  Owned<Qp> qp(make<Qp>());
+  if (qp == nullptr) return nullptr;
+  int error = 0;
+  abi::HandleBody reply{};
+  if ((attr->comp_mask & ~(kNeeded | IBV_QP_OPEN_ATTR_CONTEXT)) != 0)
+    error = EOPNOTSUPP;
+  else if ((attr->comp_mask & kNeeded) != kNeeded || attr->xrcd == nullptr ||
+           attr->qp_type != IBV_QPT_XRC_RECV)
+    error = EINVAL;
+  else
+    error = context.control.call(
+        abi::Operation::kOpenQp,
+        abi::OpenQpRequest{user_handle_of(qp.get()), domain_handle(attr->xrcd), attr->qp_num},
+        reply);
+  if (error != 0) {
+    errno = error;
+    return nullptr;
+  }
+  qp->context = &context;
+  qp->qpn = attr->qp_num;
+  qp->type = IBV_QPT_XRC_RECV;
+  qp->opened = true;
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_XRC_RECV;
+  init.xrcd = attr->xrcd;
+  if ((attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0) init.qp_context = attr->qp_context;
+  fill_public_part(*qp, ibv_context, init);
+  qp->base.qp.handle = reply.handle;
+  return &qp.release()->base.qp;
 }
 
 int modify_qp(ibv_qp* ibv_qp, ibv_qp_attr* attr, int mask) {
@@ -225,9 +294,10 @@ int query_qp(ibv_qp* ibv_qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
 int destroy_qp(ibv_qp* ibv_qp) {
   Qp* qp = to_qp(ibv_qp);
   Context& context = *qp->context;
-  if (const int error = context.control.destroy(abi::Operation::kDestroyQp, qp->qpn)) return error;
+  const auto operation = qp->opened ? abi::Operation::kCloseQp : abi::Operation::kDestroyQp;
+  if (const int error = context.control.destroy(operation, ibv_qp->handle)) return error;
   discard_all_completions(*qp);
-  context.qps.remove(qp->qpn);
+  if (qp->type != IBV_QPT_XRC_RECV) context.qps.remove(qp->qpn);
   remove(context, qp);
   return 0;
 }

@@ -124,6 +124,7 @@ struct Qp {
   std::atomic<int> state{IBV_QPS_RESET};  ///< as far as this process knows
   /// A completion with an error was seen: the engine flushes what is posted from now on.
   std::atomic<bool> flushing{false};
+  bool opened = false;  ///< by ibv_open_qp(): its handle is not its number
   SendQueue send;
   ReceiveQueue receive;
   OpenCommand open;

@@ -32,8 +32,12 @@ constexpr unsigned opcodes_of(ibv_qp_type type) {
     case IBV_QPT_UC:
       return kSendOpcodes | kWindowOpcodes | 1u << IBV_WR_RDMA_WRITE |
              1u << IBV_WR_RDMA_WRITE_WITH_IMM;
-    default:
+    case IBV_QPT_XRC_SEND:
+      return opcodes_of(IBV_QPT_RC) & ~(1u << IBV_WR_ATOMIC_WRITE);
+    case IBV_QPT_UD:
       return kSendOpcodes;
+    default:
+      return 0;
   }
 }
 

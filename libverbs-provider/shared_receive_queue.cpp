@@ -30,19 +30,47 @@ int attach(Context& context, const abi::CreateSrqReply& reply, ReceivedFds& fds,
   return 0;
 }
 
+bool is_xrc(const ibv_srq_init_attr_ex& init) {
+  return (init.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && init.srq_type == IBV_SRQT_XRC;
+}
+
 /// 0 or an errno value.
-int create(Context& context, Srq& srq, const ibv_pd& pd, const ibv_srq_attr& attr) {
-  const abi::CreateSrqRequest request{user_handle_of(&srq), pd.handle, attr.max_wr, attr.max_sge,
-                                      attr.srq_limit};
+int ask(Context& context, Srq& srq, const ibv_srq_init_attr_ex& init, abi::CreateSrqReply& reply,
+        ReceivedFds& fds) {
+  abi::CreateXrcSrqRequest request{};
+  request.srq = {user_handle_of(&srq), init.pd->handle, init.attr.max_wr, init.attr.max_sge,
+                 init.attr.srq_limit};
+  if (!is_xrc(init))
+    return context.control.call(abi::Operation::kCreateSrq, request.srq, reply, fds);
+  request.xrc_domain = reinterpret_cast<abi34::VerbsXrcd*>(init.xrcd)->handle;
+  request.cq = init.cq->handle;
+  return context.control.call(abi::Operation::kCreateSrq, request, reply, fds);
+}
+
+/// 0 or an errno value.
+int create(Context& context, Srq& srq, const ibv_srq_init_attr_ex& init) {
   abi::CreateSrqReply reply{};
   ReceivedFds fds;
-  if (const int error = context.control.call(abi::Operation::kCreateSrq, request, reply, fds))
-    return error;
+  if (const int error = ask(context, srq, init, reply, fds)) return error;
   srq.context = &context;
   srq.base.srq.handle = reply.handle;
-  const int error = attach(context, reply, fds, srq);
+  srq.base.srq_num = reply.number;
+  int error = attach(context, reply, fds, srq);
+  if (error == 0 && is_xrc(init) && !context.xrc_srqs.insert(reply.number, &srq)) error = ENOMEM;
   if (error != 0) context.control.destroy(abi::Operation::kDestroySrq, reply.handle);
   return error;
+}
+
+/// 0 or an errno value.
+int check(const ibv_srq_init_attr_ex& init) {
+  constexpr std::uint32_t kParts =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  const bool typed = (init.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
+  if ((init.comp_mask & ~kParts) != 0) return EOPNOTSUPP;
+  if (typed && init.srq_type != IBV_SRQT_BASIC && init.srq_type != IBV_SRQT_XRC) return EOPNOTSUPP;
+  const std::uint32_t needed = is_xrc(init) ? kParts : std::uint32_t{IBV_SRQ_INIT_ATTR_PD};
+  if ((init.comp_mask & needed) != needed || init.pd == nullptr) return EINVAL;
+  return is_xrc(init) && (init.xrcd == nullptr || init.cq == nullptr) ? EINVAL : 0;
 }
 
 }  // namespace
@@ -55,23 +83,48 @@ std::uint64_t return_slot(Srq& srq, std::uint32_t index) {
   return wr_id;
 }
 
-ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* init) {
   Owned<Srq> srq(make<Srq>());
   if (srq == nullptr) return nullptr;
-  if (const int error = create(*to_context(pd->context), *srq, *pd, init->attr)) {
+  int error = check(*init);
+  if (error == 0) error = create(*to_context(context), *srq, *init);
+  if (error != 0) {
     errno = error;
     return nullptr;
   }
   init->attr.max_wr = srq->max_wr;
   init->attr.max_sge = srq->max_sge;
   srq->base.type = IBV_SRQT_BASIC;
+  if (is_xrc(*init)) {
+    srq->base.type = IBV_SRQT_XRC;
+    srq->base.xrcd = init->xrcd;
+    srq->base.cq = init->cq;
+  }
   ibv_srq& base = srq->base.srq;
-  base.context = pd->context;
+  base.context = context;
   base.srq_context = init->srq_context;
-  base.pd = pd;
+  base.pd = init->pd;
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
   return &srq.release()->base.srq;
+}
+
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
+  ibv_srq_init_attr_ex extended{};
+  extended.srq_context = init->srq_context;
+  extended.attr = init->attr;
+  extended.comp_mask = IBV_SRQ_INIT_ATTR_PD;
+  extended.pd = pd;
+  ibv_srq* srq = create_srq_ex(pd->context, &extended);
+  if (srq != nullptr) init->attr = extended.attr;
+  return srq;
+}
+
+/// Only a queue of XRC has one.
+int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
+  if (to_srq(srq)->base.type != IBV_SRQT_XRC) return EINVAL;
+  *number = to_srq(srq)->base.srq_num;
+  return 0;
 }
 
 int modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
@@ -97,6 +150,8 @@ int destroy_srq(ibv_srq* ibv_srq) {
   Context& context = *srq->context;
   if (const int error = context.control.destroy(abi::Operation::kDestroySrq, ibv_srq->handle))
     return error;
+  // Its completions that nobody polled are passed over from now on.
+  if (srq->base.type == IBV_SRQT_XRC) context.xrc_srqs.remove(srq->base.srq_num);
   remove(context, srq);
   return 0;
 }

@@ -22,7 +22,9 @@ void finish(Qp& qp) {
   OpenCommand& open = qp.open;
   if (!open.begun) return;
   open.begun = false;
-  if (qp.type == IBV_QPT_UD && !open.addressed) fail(qp, EINVAL);
+  const bool each_addressed = qp.type == IBV_QPT_UD || qp.type == IBV_QPT_XRC_SEND;
+  if (each_addressed && !open.addressed && !in(kWindowOpcodes, open.header.opcode))
+    fail(qp, EINVAL);
   if (open.error == 0) append(qp, open.header, open.wr_id);
 }
 
@@ -116,6 +118,13 @@ void wr_set_ud_addr(ibv_qp_ex* ex, ibv_ah* ah, std::uint32_t remote_qpn, std::ui
   open.header.address_handle = ah->handle;
   open.header.remote_qpn = remote_qpn;
   open.header.remote_qkey = qkey;
+}
+
+void wr_set_xrc_srqn(ibv_qp_ex* ex, std::uint32_t remote_srqn) {
+  OpenCommand& open = from(ex).open;
+  if (from(ex).type != IBV_QPT_XRC_SEND || !open.begun) return fail(from(ex), EINVAL);
+  open.addressed = true;
+  open.header.remote_srq = remote_srqn;
 }
 
 /// Data and entries are given once for a command.
@@ -223,6 +232,7 @@ void install_send_operations(Qp& qp) {
   ex.wr_send_imm = wr_send_imm;
   ex.wr_send_inv = wr_send_inv;
   ex.wr_set_ud_addr = wr_set_ud_addr;
+  ex.wr_set_xrc_srqn = wr_set_xrc_srqn;
   ex.wr_set_inline_data = wr_set_inline_data;
   ex.wr_set_inline_data_list = wr_set_inline_data_list;
   ex.wr_set_sge = wr_set_sge;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/control/journal.hpp"
+#include "daemon/control/xrc_domains.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/resource/config.hpp"
@@ -28,6 +29,8 @@ struct Adapter {
 
   Journal journal{};         ///< what happened lately
   const char* version = "";  ///< of the program
+
+  XrcDomains xrc_domains{};
 
   // Names that are unique in the adapter, never used again.
   std::uint32_t next_pd = 1;

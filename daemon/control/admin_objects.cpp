@@ -66,6 +66,10 @@ const char* name_of(engine::QpType type) {
       return "UC";
     case engine::QpType::kUd:
       return "UD";
+    case engine::QpType::kXrcSend:
+      return "XRC_SEND";
+    case engine::QpType::kXrcReceive:
+      return "XRC_RECV";
   }
   return "?";
 }

@@ -69,13 +69,21 @@ Session::Holdings Session::holdings() const {
 void Session::remove_from_engine() {
   engine::Worker& worker = adapter_.worker;
   std::vector<Qp*> qps;
-  for (const auto& [qpn, qp] : qps_) qps.push_back(qp.get());
+  for (const auto& [qpn, qp] : qps_) {
+    if (qp->engine.sends())
+      qps.push_back(qp.get());
+    else
+      let_go(qp, qp->request.user_handle);
+  }
+  opened_qps_.for_each(
+      [&](std::uint32_t, const OpenedQp& opened) { let_go(opened.qp, opened.user_handle); });
   in_steps(worker, qps, [](engine::Engine& engine, Qp& qp) { engine.remove(qp.engine); });
   in_steps(worker, all_of(ahs_),
            [](engine::Engine& engine, Ah& ah) { engine.remove_address_handle(ah.handle); });
-  in_steps(worker, all_of(cqs_), [](engine::Engine& engine, Cq& cq) { engine.remove(cq.engine); });
+  // Those of XRC complete to a queue of the next kind, on behalf of targets that others hold.
   in_steps(worker, all_of(srqs_),
            [](engine::Engine& engine, Srq& srq) { engine.remove(srq.engine); });
+  in_steps(worker, all_of(cqs_), [](engine::Engine& engine, Cq& cq) { engine.remove(cq.engine); });
   std::vector<std::unique_ptr<memory::Region>> regions;  // to be unmapped by this thread
   in_steps(worker, all_of(mrs_), [&](engine::Engine& engine, Mr& mr) {
     regions.push_back(engine.keys().remove(mr.key));
@@ -192,6 +200,14 @@ Session::Handler Session::handler_of(std::uint32_t operation) {
       return &Session::alloc_window;
     case abi::Operation::kDeallocWindow:
       return &Session::dealloc_window;
+    case abi::Operation::kOpenXrcDomain:
+      return &Session::open_xrc_domain;
+    case abi::Operation::kCloseXrcDomain:
+      return &Session::close_xrc_domain;
+    case abi::Operation::kOpenQp:
+      return &Session::open_qp;
+    case abi::Operation::kCloseQp:
+      return &Session::close_qp;
   }
   return nullptr;
 }

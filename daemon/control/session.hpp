@@ -5,7 +5,7 @@
 // The files: session.cpp (life, dispatch), session_device.cpp (hello, attributes),
 // session_memory.cpp (rings, shared buffers, regions), session_completion.cpp (channels, completion
 // queues), session_windows.cpp, session_srq.cpp, session_qp.cpp, session_modify_qp.cpp,
-// session_ah.cpp.
+// session_xrc.cpp, session_ah.cpp.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,9 @@
 #include "daemon/control/handle_table.hpp"
 #include "daemon/control/levels.hpp"
 #include "daemon/control/message.hpp"
+#include "daemon/control/queue_pair.hpp"
 #include "daemon/control/unix_socket.hpp"
+#include "daemon/control/xrc_domains.hpp"
 #include "daemon/memory/shared_buffer.hpp"
 #include "daemon/resource/accounts.hpp"
 #include "daemon/shm/segment_pool.hpp"
@@ -70,6 +72,11 @@ class Session {
   template <class F>
   void for_each_qp(F&& f) const {
     for (const auto& [qpn, qp] : qps_) f(qp->engine);
+    // Who made it has gone.
+    opened_qps_.for_each([&](std::uint32_t, const OpenedQp& opened) {
+      const engine::QueuePair& qp = opened.qp->engine;
+      if (qp.session == engine_session_.get() && qp.user_handle == opened.user_handle) f(qp);
+    });
   }
   /// f(handle, engine::SharedReceiveQueue&, max_wr), likewise.
   template <class F>
@@ -81,12 +88,6 @@ class Session {
   using Charge = resource::Charge;
   using Kind = resource::Kind;
 
-  /// Memory of one or two rings.
-  struct Ring {
-    abi::RingLocation location{};
-    std::byte* base = nullptr;
-    Charge bytes;  ///< with what the daemon keeps for the entries
-  };
   struct Pd {
     Charge charge;
     memory::PdId id;
@@ -110,18 +111,22 @@ class Session {
     engine::SharedReceiveQueue engine;
     Ring ring;
     std::uint32_t pd = 0;
+    std::uint32_t xrc_domain = abi::kNoHandle;
+    std::uint32_t cq = abi::kNoHandle;  ///< with a domain of XRC
     std::uint32_t max_wr = 0;
     std::uint32_t max_sge = 0;
     std::uint32_t users = 0;
   };
-  struct Qp {
-    explicit Qp(std::uint32_t send_entries) : engine(send_entries) {}
+  struct XrcDomainOpen {
     Charge charge;
-    Charge reads;  ///< bytes to remember those of its peer by
-    engine::QueuePair engine;
-    abi::CreateQpRequest request{};
-    Ring ring;  ///< both rings
-    abi::QpAttributes attributes{};
+    std::shared_ptr<XrcDomain> domain;
+    std::uint32_t users = 0;
+  };
+  struct OpenedQp {
+    Charge charge;
+    std::shared_ptr<Qp> qp;
+    std::uint64_t user_handle = 0;
+    std::uint32_t xrc_domain = 0;
   };
   struct Mr {
     Charge charge;
@@ -192,6 +197,7 @@ class Session {
 
   // session_srq.cpp
   int create_srq(const RequestBody& body, Reply& reply);
+  int check_create(const abi::CreateXrcSrqRequest& request) const;
   int modify_srq(const RequestBody& body, Reply& reply);
   int query_srq(const RequestBody& body, Reply& reply);
   int destroy_srq(const RequestBody& body, Reply& reply);
@@ -199,6 +205,9 @@ class Session {
   // session_qp.cpp
   int create_qp(const RequestBody& body, Reply& reply);
   int check_create(const abi::CreateQpRequest& request) const;
+  void use(const abi::CreateQpRequest& request, std::uint32_t one);
+  /// Made or opened by this process; null: neither.
+  Qp* find_qp(std::uint32_t qpn) const;
   int query_qp(const RequestBody& body, Reply& reply);
   int destroy_qp(const RequestBody& body, Reply& reply);
 
@@ -208,6 +217,14 @@ class Session {
   void store_attributes(Qp& qp, const abi::QpAttributes& a) const;
   void change_state(engine::Engine& engine, Qp& qp, engine::QpState from, engine::QpState to,
                     const abi::QpAttributes& a);
+
+  // session_xrc.cpp
+  int open_xrc_domain(const RequestBody& body, Reply& reply);
+  int close_xrc_domain(const RequestBody& body, Reply& reply);
+  int create_xrc_target(const abi::CreateQpRequest& request, Reply& reply);
+  int open_qp(const RequestBody& body, Reply& reply);
+  int close_qp(const RequestBody& body, Reply& reply);
+  void let_go(const std::shared_ptr<Qp>& qp, std::uint64_t user_handle);
 
   // session_ah.cpp
   int create_ah(const RequestBody& body, Reply& reply);
@@ -248,7 +265,9 @@ class Session {
   HandleTable<Window> windows_;
   HandleTable<Ah> ahs_;
   std::unordered_map<std::uint32_t, std::uint32_t> ah_handles_;  ///< the engine's to ours
-  std::unordered_map<std::uint32_t, std::unique_ptr<Qp>> qps_;   ///< by number
+  std::unordered_map<std::uint32_t, std::shared_ptr<Qp>> qps_;   ///< by number
+  HandleTable<XrcDomainOpen> xrc_domains_;
+  HandleTable<OpenedQp> opened_qps_;
 };
 
 }  // namespace softhca::control

@@ -24,9 +24,9 @@ std::uint32_t mtu_bytes(std::uint32_t code) { return 128u << code; }
 int Session::modify_qp(const RequestBody& body, Reply&) {
   abi::ModifyQpRequest request;
   if (!body.read(request)) return EINVAL;
-  const auto found = qps_.find(request.qpn);
-  if (found == qps_.end()) return EINVAL;
-  Qp& qp = *found->second;
+  Qp* found = find_qp(request.qpn);
+  if (found == nullptr) return EINVAL;
+  Qp& qp = *found;
   const abi::QpAttributes& a = request.attributes;
 
   if ((a.mask & ~kKnownAttributes) != 0) return EINVAL;
@@ -38,7 +38,7 @@ int Session::modify_qp(const RequestBody& body, Reply&) {
     if (const int error = path_of(a.av, path.emplace())) return error;
 
   Charge reads;
-  if ((a.mask & attr::kMaxDestRdAtomic) != 0 && qp.engine.type == QpType::kRc) {
+  if ((a.mask & attr::kMaxDestRdAtomic) != 0 && engine::is_responder(qp.engine.type)) {
     const std::size_t bytes = transport::Responder::memory_for(a.max_dest_rd_atomic);
     reads = take(Kind::kQueueBytes, bytes);
     if (!reads) return ENOMEM;

@@ -22,9 +22,11 @@ std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 int Session::check_create(const abi::CreateQpRequest& request) const {
   const resource::DeviceConfig& device = adapter_.config.device;
   const auto is = [&](QpType type) { return request.type == static_cast<std::uint32_t>(type); };
-  if (!is(QpType::kRc) && !is(QpType::kUc) && !is(QpType::kUd)) return EOPNOTSUPP;
-  if (pds_.find(request.pd) == nullptr || cqs_.find(request.send_cq) == nullptr ||
-      cqs_.find(request.receive_cq) == nullptr)
+  const bool initiator = is(QpType::kXrcSend);
+  if (!is(QpType::kRc) && !is(QpType::kUc) && !is(QpType::kUd) && !initiator) return EOPNOTSUPP;
+  if (pds_.find(request.pd) == nullptr || cqs_.find(request.send_cq) == nullptr) return EINVAL;
+  if (initiator ? request.receive_cq != abi::kNoHandle || request.srq != abi::kNoHandle
+                : cqs_.find(request.receive_cq) == nullptr)
     return EINVAL;
   if (request.srq != abi::kNoHandle && srqs_.find(request.srq) == nullptr) return EINVAL;
   if (request.max_send_wr > device.max_qp_wr || request.max_receive_wr > device.max_qp_wr ||
@@ -37,10 +39,12 @@ int Session::check_create(const abi::CreateQpRequest& request) const {
 int Session::create_qp(const RequestBody& body, Reply& reply) {
   abi::CreateQpRequest request;
   if (!body.read(request)) return EINVAL;
+  if (request.type == static_cast<std::uint32_t>(QpType::kXrcReceive))
+    return create_xrc_target(request, reply);
   if (const int error = check_create(request)) return error;
   request.max_send_wr = std::max(request.max_send_wr, 1u);
   request.max_send_sge = std::max(request.max_send_sge, 1u);
-  const bool own_receives = request.srq == abi::kNoHandle;
+  const bool own_receives = request.srq == abi::kNoHandle && request.receive_cq != abi::kNoHandle;
   request.max_receive_wr = own_receives ? std::max(request.max_receive_wr, 1u) : 0;
   request.max_receive_sge = own_receives ? std::max(request.max_receive_sge, 1u) : 0;
 
@@ -60,7 +64,7 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   if (const int error = allocate_ring(send_bytes + receive_bytes, out.send_entries * kRequestState,
                                       reply, ring, out.new_segment))
     return error;
-  auto qp = std::make_unique<Qp>(out.send_entries);
+  auto qp = std::make_shared<Qp>(out.send_entries);
   qp->charge = std::move(charge);
   qp->ring = std::move(ring);
   std::byte* const base = qp->ring.base;
@@ -76,12 +80,12 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   if (own_receives) {
     e.receive_ring =
         shm::ReceiveRing(base + send_bytes, out.receive_entries, request.max_receive_sge);
-  } else {
+  } else if (request.srq != abi::kNoHandle) {
     e.srq = &srqs_.find(request.srq)->engine;
   }
   e.send_cq = &cqs_.find(request.send_cq)->engine;
-  e.receive_cq = &cqs_.find(request.receive_cq)->engine;
-  if (e.type == QpType::kRc) e.requester.set_capacity(out.send_entries);
+  if (request.receive_cq != abi::kNoHandle) e.receive_cq = &cqs_.find(request.receive_cq)->engine;
+  if (engine::is_reliable(e.type)) e.requester.set_capacity(out.send_entries);
   if (e.type == QpType::kUc) e.uc_requester.set_capacity(out.send_entries);
   e.rc.mtu = adapter_.path_mtu(tenant_);
 
@@ -91,10 +95,7 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
     release_ring(qp->ring);
     return ENOMEM;
   }
-  ++pds_.find(request.pd)->users;
-  ++cqs_.find(request.send_cq)->users;
-  ++cqs_.find(request.receive_cq)->users;
-  if (!own_receives) ++srqs_.find(request.srq)->users;
+  use(request, 1);
 
   out.qpn = e.qpn.value;
   out.max_send_wr = request.max_send_wr;
@@ -111,12 +112,29 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
+/// Counts a queue pair in, or, with `one` = -1, out where it is used.
+void Session::use(const abi::CreateQpRequest& request, std::uint32_t one) {
+  pds_.find(request.pd)->users += one;
+  cqs_.find(request.send_cq)->users += one;
+  if (Cq* cq = cqs_.find(request.receive_cq)) cq->users += one;
+  if (Srq* srq = srqs_.find(request.srq)) srq->users += one;
+}
+
+Qp* Session::find_qp(std::uint32_t qpn) const {
+  if (const auto found = qps_.find(qpn); found != qps_.end()) return found->second.get();
+  Qp* qp = nullptr;
+  opened_qps_.for_each([&](std::uint32_t, const OpenedQp& opened) {
+    if (opened.qp->engine.qpn.value == qpn) qp = opened.qp.get();
+  });
+  return qp;
+}
+
 int Session::query_qp(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
-  const auto found = qps_.find(request.handle);
-  if (found == qps_.end()) return EINVAL;
-  const Qp& qp = *found->second;
+  const Qp* found = find_qp(request.handle);
+  if (found == nullptr) return EINVAL;
+  const Qp& qp = *found;
   abi::QueryQpReply out{qp.attributes};
   adapter_.worker.run([&](engine::Engine&) {
     const engine::QueuePair& e = qp.engine;
@@ -134,11 +152,13 @@ int Session::destroy_qp(const RequestBody& body, Reply&) {
   if (found == qps_.end()) return EINVAL;
   const auto qp = std::move(found->second);
   qps_.erase(found);
+  if (!qp->engine.sends()) {
+    let_go(qp, qp->request.user_handle);
+    --xrc_domains_.find(qp->request.xrc_domain)->users;
+    return 0;
+  }
   adapter_.worker.run([&](engine::Engine& engine) { engine.remove(qp->engine); });
-  --pds_.find(qp->request.pd)->users;
-  --cqs_.find(qp->request.send_cq)->users;
-  --cqs_.find(qp->request.receive_cq)->users;
-  if (qp->request.srq != abi::kNoHandle) --srqs_.find(qp->request.srq)->users;
+  use(qp->request, std::uint32_t(-1));
   release_ring(qp->ring);
   return 0;
 }

@@ -6,14 +6,28 @@
 
 namespace softhca::control {
 
-int Session::create_srq(const RequestBody& body, Reply& reply) {
-  abi::CreateSrqRequest request;
-  if (!body.read(request)) return EINVAL;
+int Session::check_create(const abi::CreateXrcSrqRequest& request) const {
   const resource::DeviceConfig& device = adapter_.config.device;
-  Pd* pd = pds_.find(request.pd);
-  if (pd == nullptr || request.max_wr == 0 || request.max_wr > device.max_srq_wr ||
-      request.max_sge > device.max_sge || request.limit > request.max_wr)
+  const abi::CreateSrqRequest& plain = request.srq;
+  if (pds_.find(plain.pd) == nullptr || plain.max_wr == 0 || plain.max_wr > device.max_srq_wr ||
+      plain.max_sge > device.max_sge || plain.limit > plain.max_wr)
     return EINVAL;
+  if (request.xrc_domain == abi::kNoHandle) return 0;
+  const bool known =
+      xrc_domains_.find(request.xrc_domain) != nullptr && cqs_.find(request.cq) != nullptr;
+  return known ? 0 : EINVAL;
+}
+
+int Session::create_srq(const RequestBody& body, Reply& reply) {
+  abi::CreateXrcSrqRequest whole{.srq = {}, .xrc_domain = abi::kNoHandle, .cq = abi::kNoHandle};
+  if (body.read(whole)) {
+    if (whole.xrc_domain == abi::kNoHandle) return EINVAL;
+  } else if (!body.read(whole.srq)) {
+    return EINVAL;
+  }
+  if (const int error = check_create(whole)) return error;
+  const abi::CreateSrqRequest& request = whole.srq;
+  Pd* pd = pds_.find(request.pd);
 
   auto srq = std::make_unique<Srq>();
   srq->charge = take(Kind::kSharedReceiveQueues);
@@ -30,6 +44,14 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   srq->engine.user_handle = request.user_handle;
   srq->engine.pd = pd->id;
   srq->engine.limit = request.limit;
+  srq->xrc_domain = whole.xrc_domain;
+  srq->cq = whole.cq;
+  if (XrcDomainOpen* open = xrc_domains_.find(whole.xrc_domain)) {
+    srq->engine.xrc_domain = open->domain->id;
+    srq->engine.cq = &cqs_.find(whole.cq)->engine;
+    ++open->users;
+    ++cqs_.find(whole.cq)->users;
+  }
   if (tenant_.receive_policy.wanted())  // made here, so that the engine need not
     srq->engine.provisioner = std::make_unique<receive::Provisioner>(
         entries, tenant_.receive_policy, tenant_.counters.receive);
@@ -39,6 +61,7 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   out.max_wr = srq->max_wr;
   out.max_sge = srq->max_sge;
   out.ring = srq->ring.location;
+  out.number = srq->engine.number;
   out.handle = srqs_.add(std::move(srq));
   reply.write(out);
   return 0;
@@ -74,6 +97,10 @@ int Session::destroy_srq(const RequestBody& body, Reply&) {
   const auto srq = srqs_.remove(request.handle);
   adapter_.worker.run([&](engine::Engine& engine) { engine.remove(srq->engine); });
   --pds_.find(srq->pd)->users;
+  if (srq->xrc_domain != abi::kNoHandle) {
+    --xrc_domains_.find(srq->xrc_domain)->users;
+    --cqs_.find(srq->cq)->users;
+  }
   release_ring(srq->ring);
   return 0;
 }

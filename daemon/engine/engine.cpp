@@ -248,7 +248,7 @@ bool Engine::install(QueuePair& qp) {
 
 /// For the time after its end; pays first what it owes.
 void Engine::remember(QueuePair& qp) {
-  if (qp.type != QpType::kRc || qp.local || !may_receive(qp.state)) return;
+  if (!is_responder(qp.type) || qp.local || !may_receive(qp.state)) return;
   QpEnvironment env(*this, qp);
   qp.responder.transmit(env, kResponsesAtTheEnd);
   if (const auto answer = qp.responder.last_acknowledgement(env))
@@ -259,10 +259,7 @@ void Engine::remove(QueuePair& qp) {
   remember(qp);
   reset(qp);
   forget_events(*qp.session, qp.user_handle);
-  if (qp.srq != nullptr) {
-    if (qp.srq->provisioner) qp.srq->provisioner->leave(qp.member);
-    --qp.srq->users;
-  }
+  leave_receive_queues(qp);
   tvls_.detach(qp.tvl);
   tvls_.detach(qp.dedicated_tvl);
   queue_pairs_[qp.slot] = nullptr;

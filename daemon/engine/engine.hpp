@@ -17,6 +17,7 @@
 //   engine_adjust.cpp     guarantees lent while they are idle
 //   engine_memory.cpp     the memory that commands, receives and remote keys name
 //   engine_windows.cpp    memory windows: bind, invalidate
+//   engine_xrc.cpp        XRC targets: whose receives, whose memory, who holds them
 //   environment.cpp       what a transport state machine sees of all this
 #pragma once
 
@@ -27,6 +28,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "daemon/base/congestion.hpp"
@@ -171,6 +173,10 @@ class Engine {
   Provisioners make_provisioners(const Tenant& tenant, const receive::Policy& policy) const;
   /// What is drawn before is nobody's. REQUIRES: the queue has none.
   void start_provisioning(SharedReceiveQueue& srq, std::unique_ptr<receive::Provisioner> made);
+  /// An XRC target is held open by one more process, which is told of its events, too.
+  void share(QueuePair& qp, const QpHolder& holder);
+  /// One of those lets go. REQUIRES: another one stays.
+  void unshare(QueuePair& qp, const QpHolder& holder);
   /// Of all shared receive queues of the tenant, present and future; takes effect at once.
   /// REQUIRES: none lacks a provisioner.
   void set_receive_policy(Tenant& tenant, const receive::Policy& policy);
@@ -195,6 +201,8 @@ class Engine {
   void enter_error(QueuePair& qp);
   /// Sends an asynchronous event: `element` is the user handle of the object, or the port number.
   void raise(Session& session, std::uint64_t element, EventType type);
+  /// The same of a queue pair, to all who hold it.
+  void raise(const QueuePair& qp, EventType type);
   /// Can messages to `gid` stay inside this daemon?
   bool is_local(const Gid& gid) const { return local_gids_.contains(gid); }
 
@@ -349,9 +357,10 @@ class Engine {
   shm::Take draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq);
   std::optional<std::uint32_t> account_posts(SharedReceiveQueue& srq);
   void act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq, std::uint32_t available);
-  void drop_connection(QueuePair& qp, SharedReceiveQueue& srq);
+  void drop_connection(QueuePair& qp, SharedReceiveQueue& srq, const receive::Member& member);
   void report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn, std::uint32_t amount);
   void check_limit(SharedReceiveQueue& srq);
+  void fail_receive_queue(SharedReceiveQueue& srq);
 
   // engine_states.cpp
   void fail_later(QueuePair& qp, const char* cause);
@@ -373,7 +382,7 @@ class Engine {
     memory::Region* region = nullptr;
     std::uint64_t offset = 0;
   };
-  RemoteMemory remote_memory(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
+  RemoteMemory remote_memory(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
                              std::uint64_t length, transport::RemoteAccess access);
   Verdict atomic_remote(QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
                         std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);
@@ -383,6 +392,15 @@ class Engine {
   void run_window_command(QueuePair& qp, PcbId pcb);
   Verdict bind_window(QueuePair& qp, const abi::CommandHeader& header);
   Verdict invalidate(const QueuePair& qp, Rkey rkey);
+
+  // engine_xrc.cpp
+  Verdict choose_receive_queue(QueuePair& qp, std::uint32_t number);
+  SharedReceiveQueue* find_xrc_queue(const QueuePair& qp, std::uint32_t number) const;
+  static void use_receive_queue(QueuePair& qp, SharedReceiveQueue* srq);
+  static const receive::Member* member_of(const QueuePair& qp, const SharedReceiveQueue& srq);
+  void leave_receive_queues(QueuePair& qp);
+  void leave_xrc_targets(SharedReceiveQueue& srq);
+  memory::PdId remote_pd(const QueuePair& qp) const;
 
   EventSink& events_;
   Time now_{};
@@ -424,7 +442,8 @@ class Engine {
   std::vector<std::unique_ptr<PortBinding>> ports_;
 
   std::vector<SharedReceiveQueue*> shared_receive_queues_;
-  std::uint32_t next_srq_number_ = 1;
+  std::uint32_t next_srq_number_ = 0;
+  std::unordered_map<std::uint32_t, SharedReceiveQueue*> xrc_queues_;  ///< by number
   EventLog event_log_;
 
   std::vector<CompletionQueue*> dirty_cqs_;

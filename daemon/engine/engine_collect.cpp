@@ -126,7 +126,7 @@ void Engine::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
 /// A doorbell, rung or read back from the overflow buffer, says what cannot be.
 void Engine::doorbell_fails(QueuePair& qp) {
   qp.tenant->counters.hostile_memory.add();
-  raise(*qp.session, qp.user_handle, EventType::kQpFatal);
+  raise(qp, EventType::kQpFatal);
   report(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell");
   qp.failure = "its doorbell held nonsense";
   enter_error(qp);
@@ -139,8 +139,10 @@ void Engine::fail_session(Session& session) {
   session.tenant->counters.hostile_memory.add();
   report(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory");
   for (QueuePair* qp : queue_pairs_) {
-    if (qp == nullptr || qp->session != &session || qp->state == QpState::kReset) continue;
-    raise(session, qp->user_handle, EventType::kQpFatal);
+    // What an XRC target works by is not in the memory of a process.
+    if (qp == nullptr || qp->session != &session || !qp->sends() || qp->state == QpState::kReset)
+      continue;
+    raise(*qp, EventType::kQpFatal);
     qp->failure = "the memory of its session holds nonsense";
     enter_error(*qp);
   }

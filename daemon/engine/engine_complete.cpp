@@ -145,6 +145,8 @@ void Engine::push_completion(CompletionQueue& cq, const shm::Completion& complet
       if (qp != nullptr && (qp->send_cq == &cq || qp->receive_cq == &cq))
         fail_later(*qp, "its completion queue overflowed");
     }
+    for (SharedReceiveQueue* srq : shared_receive_queues_)
+      if (srq->cq == &cq) fail_receive_queue(*srq);
     return;
   }
   counters.completions.add();
@@ -154,7 +156,10 @@ void Engine::push_completion(CompletionQueue& cq, const shm::Completion& complet
   dirty_cqs_.push_back(&cq);
 }
 
+/// An XRC target may have lost the queue it drew from: then there is nothing to complete.
 void Engine::complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion) {
+  const bool xrc = qp.type == QpType::kXrcReceive;
+  if (xrc && qp.srq == nullptr) return;
   shm::Completion out;
   out.qpn = qp.qpn.value;
   out.index = qp.receive.index;
@@ -168,14 +173,14 @@ void Engine::complete_receive(QueuePair& qp, const transport::ReceiveCompletion&
                                 (completion.is_ipv4 ? abi::kCompletionIpv4 : 0) |
                                 (completion.has_imm ? abi::kCompletionWithImm : 0) |
                                 (completion.invalidated ? abi::kCompletionWithInvalidate : 0));
-  out.is_receive = true;
-  out.source_qpn = completion.source.value;
+  out.is_receive = xrc ? abi::kCompletionOfXrcReceive : abi::kCompletionOfReceive;
+  out.source_qpn = xrc ? qp.srq->number : completion.source.value;
   if (qp.srq != nullptr && qp.srq->provisioner) {
     qp.srq->provisioner->completed(qp.member,
                                    qp.receive.count == 0 ? 0 : qp.receive.entries[0].addr);
   }
   qp.receive_drawn = false;
-  push_completion(*qp.receive_cq, out, completion.solicited);
+  push_completion(xrc ? *qp.srq->cq : *qp.receive_cq, out, completion.solicited);
 }
 
 void Engine::report(DaemonEventKind kind, const Session& session, Qpn qpn, const char* cause) {
@@ -197,6 +202,11 @@ void Engine::raise(Session& session, std::uint64_t element, EventType type) {
   ++session.events_deferred;
   deferred_events_.push_back({&session, element, number});
   retry_events_later();
+}
+
+void Engine::raise(const QueuePair& qp, EventType type) {
+  raise(*qp.session, qp.user_handle, type);
+  for (const QpHolder& other : qp.other_holders) raise(*other.session, other.user_handle, type);
 }
 
 /// An event waits for room: soon, unless tries have been in vain for long.

@@ -80,7 +80,7 @@ transport::SendResult Engine::send_paced(QueuePair& qp, Route& route, const wire
   const std::uint32_t bytes = kHeaderBytes + payload.length;
   wire::Headers paced = h;
   // The pause that follows must not look like the peer's silence.
-  if (qp.type == QpType::kRc && wire::opcode_info(h.opcode).mask.has_all(wire::kRequest) &&
+  if (is_reliable(qp.type) && wire::opcode_info(h.opcode).mask.has_all(wire::kRequest) &&
       qp.flow.holds_after(bytes, now_))
     paced.ack_request = true;
   const auto result = send_packet(route, paced, payload, &qp);

@@ -99,7 +99,7 @@ Engine::LocalStep Engine::step_local(QueuePair& qp, std::uint32_t& budget) {
 /// The other end, if it is there and connected to this one.
 QueuePair* Engine::local_peer(const QueuePair& qp) const {
   QueuePair* peer = find(qp.destination);
-  if (peer == nullptr || peer->type != qp.type || !may_receive(peer->state) ||
+  if (peer == nullptr || peer->type != peer_type(qp.type) || !may_receive(peer->state) ||
       peer->error_pending || peer->destination != qp.qpn)
     return nullptr;
   const AddressPath& here = qp.route.path;
@@ -179,6 +179,13 @@ Engine::LocalStep Engine::begin_local(QueuePair& qp, QueuePair& peer, const Requ
     end_local(qp, Verdict::kLocalQpOperation);
     return LocalStep::kGoOn;
   }
+  if (qp.type == QpType::kXrcSend) {
+    const Verdict verdict = choose_receive_queue(peer, request.xrc_srq);
+    if (verdict != Verdict::kOk) {
+      refuse_local(qp, peer, verdict);
+      return LocalStep::kGoOn;
+    }
+  }
   if (awaits_response(request.kind) && peer.rc.max_dest_rd_atomic == 0) {
     refuse_local(qp, peer, Verdict::kRemoteInvalidRequest);
     return LocalStep::kGoOn;
@@ -235,7 +242,7 @@ Verdict Engine::move_local(QueuePair& qp, QueuePair& peer, const Request& reques
   } else {
     const std::uint64_t addr = request.remote_addr + offset;
     const RemoteMemory place =
-        remote_memory(peer, request.rkey, addr, bytes, access_of(request.kind));
+        remote_memory(peer, remote_pd(peer), request.rkey, addr, bytes, access_of(request.kind));
     if (place.region == nullptr) return Verdict::kRemoteAccess;
     far.entries[0] = {place.region, place.offset, bytes};
     far.count = 1;

@@ -42,8 +42,9 @@ Verdict Engine::scatter_receive(const QueuePair& qp, std::uint64_t offset,
 
 /// What a peer may use so, of a region or through a window: key, domain, bounds, flags of both and
 /// of the queue pair.
-Engine::RemoteMemory Engine::remote_memory(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
-                                           std::uint64_t length, transport::RemoteAccess access) {
+Engine::RemoteMemory Engine::remote_memory(const QueuePair& qp, memory::PdId pd, Rkey rkey,
+                                           std::uint64_t addr, std::uint64_t length,
+                                           transport::RemoteAccess access) {
   std::uint32_t needed = memory::kRemoteWrite;
   if (access == transport::RemoteAccess::kRead) needed = memory::kRemoteRead;
   if (access == transport::RemoteAccess::kAtomic) needed = memory::kRemoteAtomic;
@@ -52,12 +53,11 @@ Engine::RemoteMemory Engine::remote_memory(const QueuePair& qp, Rkey rkey, std::
     const memory::Window* window = windows_.lookup(rkey.value);
     if (window == nullptr) return {};
     RemoteMemory found;
-    found.region =
-        memory::resolve(*window, keys_, addr, length, needed, qp.pd, qp.qpn, found.offset);
+    found.region = memory::resolve(*window, keys_, addr, length, needed, pd, qp.qpn, found.offset);
     return found;
   }
   memory::Region* region = keys_.lookup(rkey.value);
-  if (region == nullptr || memory::check(*region, addr, length, needed, qp.pd) != Verdict::kOk)
+  if (region == nullptr || memory::check(*region, addr, length, needed, pd) != Verdict::kOk)
     return {};
   return {region, region->offset_of(addr)};
 }
@@ -68,7 +68,7 @@ Verdict Engine::atomic_remote(QueuePair& qp, Rkey rkey, std::uint64_t addr,
   if (addr % sizeof(std::uint64_t) != 0) return Verdict::kRemoteInvalidRequest;
   const bool store = kind == transport::RequestKind::kAtomicWrite;
   const RemoteMemory place =
-      remote_memory(qp, rkey, addr, sizeof(std::uint64_t),
+      remote_memory(qp, remote_pd(qp), rkey, addr, sizeof(std::uint64_t),
                     store ? transport::RemoteAccess::kWrite : transport::RemoteAccess::kAtomic);
   if (place.region == nullptr) return Verdict::kRemoteAccess;
   auto op = memory::AtomicOp::kStore;

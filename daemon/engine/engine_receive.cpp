@@ -43,11 +43,18 @@ const char* name_of(DaemonEventKind kind) {
 }
 
 void Engine::install(SharedReceiveQueue& srq) {
-  srq.number = next_srq_number_++;
+  constexpr std::uint32_t kNumbers = 1u << 24;  // as the wire has bits for
+  do {
+    next_srq_number_ = (next_srq_number_ + 1) % kNumbers;
+  } while (next_srq_number_ == 0 || xrc_queues_.contains(next_srq_number_));
+  srq.number = next_srq_number_;
+  if (srq.xrc_domain != XrcDomainId()) xrc_queues_[srq.number] = &srq;
   shared_receive_queues_.push_back(&srq);
 }
 
 void Engine::remove(SharedReceiveQueue& srq) {
+  if (srq.xrc_domain != XrcDomainId()) leave_xrc_targets(srq);
+  forget_events(*srq.session, srq.user_handle);
   if (srq.provisioner) srq.provisioner->retire();
   std::erase(shared_receive_queues_, &srq);
 }
@@ -98,7 +105,7 @@ shm::Take Engine::draw(QueuePair& qp) {
   qp.receive_drawn = take == shm::Take::kTaken;
   if (take == shm::Take::kHostile) {
     qp.tenant->counters.hostile_memory.add();
-    raise(*qp.session, qp.user_handle, EventType::kQpFatal);
+    raise(qp, EventType::kQpFatal);
     report(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "receive ring");
     fail_later(qp, "its receive ring holds nonsense");
   }
@@ -110,14 +117,18 @@ shm::Take Engine::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
   const shm::Take take = srq.provisioner ? draw_provisioned(qp, srq) : srq.ring.take(qp.receive);
   qp.receive_drawn = take == shm::Take::kTaken;
   if (take == shm::Take::kHostile) {
-    srq.failed = true;
     qp.tenant->counters.hostile_memory.add();
-    raise(*srq.session, srq.user_handle, EventType::kSrqError);
+    fail_receive_queue(srq);
     report(DaemonEventKind::kHostileMemory, *srq.session, qp.qpn, "shared receive ring");
   } else {
     check_limit(srq);
   }
   return take;
+}
+
+void Engine::fail_receive_queue(SharedReceiveQueue& srq) {
+  srq.failed = true;
+  raise(*srq.session, srq.user_handle, EventType::kSrqError);
 }
 
 /// kEmpty: there is none, or none for this queue pair.
@@ -133,7 +144,7 @@ shm::Take Engine::draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq) {
     report(DaemonEventKind::kSrqSoftLimit, srq, qp.qpn, held);
   if (decision == receive::Decision::kRefusedFirst)
     report(DaemonEventKind::kSrqHardLimit, srq, qp.qpn, held);
-  if (decision == receive::Decision::kDropConnection) drop_connection(qp, srq);
+  if (decision == receive::Decision::kDropConnection) drop_connection(qp, srq, qp.member);
   if (!receive::is_granted(decision)) return shm::Take::kEmpty;
   const shm::Take take = srq.ring.take(qp.receive);
   if (take != shm::Take::kTaken) return take;
@@ -166,15 +177,17 @@ void Engine::act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq, std::u
     report(DaemonEventKind::kSrqOffender, srq, alarm.offenders[i].qpn, alarm.offenders[i].held);
   if (!alarm.drop) return;
   QueuePair* victim = find(*alarm.drop);
-  if (victim != nullptr && victim->srq == &srq) drop_connection(*victim, srq);
+  const receive::Member* member = victim != nullptr ? member_of(*victim, srq) : nullptr;
+  if (member != nullptr) drop_connection(*victim, srq, *member);
 }
 
 /// It fails by itself: its peer is told nothing and times out.
-void Engine::drop_connection(QueuePair& qp, SharedReceiveQueue& srq) {
+void Engine::drop_connection(QueuePair& qp, SharedReceiveQueue& srq,
+                             const receive::Member& member) {
   if (qp.error_pending || qp.state == QpState::kError) return;
   qp.tenant->counters.receive.connections_dropped.add();
-  report(DaemonEventKind::kSrqConnectionDropped, srq, qp.qpn, srq.provisioner->held_by(qp.member));
-  raise(*qp.session, qp.user_handle, EventType::kQpFatal);
+  report(DaemonEventKind::kSrqConnectionDropped, srq, qp.qpn, srq.provisioner->held_by(member));
+  raise(qp, EventType::kQpFatal);
   fail_later(qp, "it drew too much from its shared receive queue");
 }
 

@@ -28,16 +28,16 @@ bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
       return type != QpType::kUd;
     case abi::Opcode::kSendWithInvalidate:
       kind = RequestKind::kSendInvalidate;
-      return type == QpType::kRc;
+      return is_reliable(type);
     case abi::Opcode::kRdmaRead:
       kind = RequestKind::kRead;
-      return type == QpType::kRc;
+      return is_reliable(type);
     case abi::Opcode::kCompareSwap:
       kind = RequestKind::kCompareSwap;
-      return type == QpType::kRc;
+      return is_reliable(type);
     case abi::Opcode::kFetchAdd:
       kind = RequestKind::kFetchAdd;
-      return type == QpType::kRc;
+      return is_reliable(type);
     case abi::Opcode::kAtomicWrite:
       kind = RequestKind::kAtomicWrite;
       return type == QpType::kRc;
@@ -67,7 +67,7 @@ void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   // More than the send queue holds: no honest process has so many under way.
   if (qp.started > qp.send_ring.entries()) {
     qp.tenant->counters.hostile_memory.add();
-    raise(*qp.session, qp.user_handle, EventType::kQpFatal);
+    raise(qp, EventType::kQpFatal);
     return complete_command(qp, pcb, Verdict::kLocalQpOperation);
   }
 
@@ -79,7 +79,7 @@ void Engine::dispatch(QueuePair& qp, PcbId pcb) {
 
   if (qp.type == QpType::kUd || qp.local) {
     qp.queue.push(request);
-  } else if (qp.type == QpType::kRc) {
+  } else if (is_reliable(qp.type)) {
     qp.requester.start(request);
   } else {
     qp.uc_requester.start(request);
@@ -134,6 +134,7 @@ Verdict Engine::build_request(const QueuePair& qp, PcbId pcb, transport::Request
   out.remote_addr = header.remote_addr;
   out.compare_add = header.compare_add;
   out.swap = header.swap;
+  out.xrc_srq = header.remote_srq & 0xffffff;
   commands_[pcb.value].length = length;
   return Verdict::kOk;
 }

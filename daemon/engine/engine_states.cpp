@@ -34,10 +34,11 @@ void Engine::apply_attributes(QueuePair& qp) {
     if (qp.started == 0) qp.local = is_local(qp.route.path.destination);
     qp.route.udp_source_port = wire::source_port(qp.route.path.flow_label, qp.qpn, qp.destination);
   }
+  qp.rc.xrc = is_xrc(qp.type);
   qp.requester.configure(qp.rc);
   // Between queue pairs of one daemon nothing is repeated, so nothing is remembered.
   transport::RcAttributes rc = qp.rc;
-  if (qp.type != QpType::kRc || qp.local) rc.max_dest_rd_atomic = 0;
+  if (!is_responder(qp.type) || qp.local) rc.max_dest_rd_atomic = 0;
   qp.responder.configure(rc);
   const transport::UcAttributes uc{
       .mtu = qp.rc.mtu, .destination = qp.destination, .pkey = qp.rc.pkey};
@@ -63,7 +64,7 @@ void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
     qp.requester.reset(sq_psn);
     qp.uc_requester.reset(sq_psn);
     qp.ud_requester.reset(sq_psn);
-    scheduler_.open(schedule::QpSlot(qp.slot), qp.party, qp.send_ring.entries());
+    if (qp.sends()) scheduler_.open(schedule::QpSlot(qp.slot), qp.party, qp.send_ring.entries());
   }
   qp.state = QpState::kRts;
   release_held(qp);
@@ -79,7 +80,7 @@ void Engine::enter_drain(QueuePair& qp, bool notify) {
 void Engine::check_drained(QueuePair& qp) {
   if (qp.state != QpState::kSqd || qp.started != 0 || !qp.sqd_notify) return;
   qp.sqd_notify = false;
-  raise(*qp.session, qp.user_handle, EventType::kSendQueueDrained);
+  raise(qp, EventType::kSendQueueDrained);
 }
 
 /// To the error state as soon as whatever is being done to it is over.
@@ -95,7 +96,8 @@ void Engine::enter_error(QueuePair& qp) {
   if (qp.state == QpState::kReset) return;
   if (qp.state != QpState::kError) {
     const schedule::QpSlot slot(qp.slot);
-    if (!scheduler_.is_open(slot)) scheduler_.open(slot, qp.party, qp.send_ring.entries());
+    if (qp.sends() && !scheduler_.is_open(slot))
+      scheduler_.open(slot, qp.party, qp.send_ring.entries());
     qp.state = QpState::kError;
     if (qp.failure == nullptr) qp.failure = "its program asked for it";
     report(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure);
@@ -119,11 +121,11 @@ void Engine::flush(QueuePair& qp) {
   qp.uc_responder.flush(env);
   qp.ud_responder.flush(env);
   if (qp.receive_drawn) complete_receive(qp, {.verdict = Verdict::kFlushed});
-  if (qp.srq == nullptr) {
+  if (qp.receives()) {
     make_ready(qp);  // its receives are flushed in its turns
-  } else if (!qp.last_wqe_raised) {
+  } else if (qp.type != QpType::kXrcSend && !qp.last_wqe_raised) {
     qp.last_wqe_raised = true;
-    raise(*qp.session, qp.user_handle, EventType::kQpLastWqeReached);
+    raise(qp, EventType::kQpLastWqeReached);
   }
   qp.error_pending = false;
 }
@@ -131,7 +133,7 @@ void Engine::flush(QueuePair& qp) {
 /// In the error state, some receives at a time, so that a consumer that posts as fast as it is
 /// flushed has no more than its turns. True when there may be more; else they are looked for later.
 bool Engine::flush_receives(QueuePair& qp) {
-  if (qp.srq != nullptr) return false;
+  if (!qp.receives()) return false;
   for (std::uint32_t i = 0; i < kFlushedPerTurn; ++i) {
     if (qp.receive_ring.take(qp.receive) != shm::Take::kTaken) {
       qp.flush_interval =

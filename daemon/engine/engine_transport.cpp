@@ -98,14 +98,14 @@ bool Engine::run(QueuePair& qp) {
 void Engine::settle(QueuePair& qp) {
   if (qp.error_pending) enter_error(qp);
   if (qp.local || qp.state == QpState::kError) return;
-  if (qp.type == QpType::kRc)
+  if (is_reliable(qp.type))
     timers_.arm(TimerId(qp.slot), std::min(qp.requester.deadline(), qp.flow.wake_at()));
   else if (qp.flow.limited())
     timers_.arm(TimerId(qp.slot), qp.flow.wake_at());
 }
 
 void Engine::expire(QueuePair& qp) {
-  if (qp.type == QpType::kRc && !qp.local && qp.state != QpState::kError) {
+  if (is_reliable(qp.type) && !qp.local && qp.state != QpState::kError) {
     try_other_source(qp);
     QpEnvironment env(*this, qp);
     qp.requester.expire(env, now_);
@@ -121,10 +121,12 @@ void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
   qp.tenant->counters.rx_bytes.add(frame.payload.size());
   if (!may_receive(qp.state)) {
     env.count(transport::Count::kBadState, 1);
-  } else if (qp.type == QpType::kRc) {
+  } else if (is_reliable(qp.type)) {
     const auto mask = wire::opcode_info(frame.headers.opcode).mask;
     if (mask.has_any(wire::kResponse)) {
       qp.requester.receive(env, frame.headers, frame.payload, now_);
+    } else if (!is_responder(qp.type)) {
+      env.count(transport::Count::kBadOpcode, 1);
     } else {
       qp.responder.receive(env, frame.headers, frame.payload, now_);
     }

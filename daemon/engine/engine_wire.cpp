@@ -27,6 +27,9 @@ bool is_transport_of(QpType type, wire::Transport transport) {
       return transport == wire::Transport::kUc;
     case QpType::kUd:
       return transport == wire::Transport::kUd;
+    case QpType::kXrcSend:
+    case QpType::kXrcReceive:
+      return transport == wire::Transport::kXrc;
   }
   return false;
 }
@@ -108,7 +111,8 @@ bool Engine::answer_late(const wire::ParsedFrame& frame) {
   TimeWait* gone = time_wait_.find(frame.headers.destination, now_);
   if (gone == nullptr || !is_from_peer(frame, gone->route)) return false;
   const wire::OpcodeInfo& info = wire::opcode_info(frame.headers.opcode);
-  if (info.transport != wire::Transport::kRc || !info.mask.has_all(wire::kRequest) ||
+  if (info.transport != wire::opcode_info(gone->answer.opcode).transport ||
+      !info.mask.has_all(wire::kRequest) ||
       info.mask.has_any(wire::kRead | wire::kAtomic | wire::kAtomicWrite) ||
       frame.headers.psn.is_after(gone->answer.psn))
     return false;
@@ -192,8 +196,14 @@ Verdict Engine::fill(QueuePair& qp, const transport::PayloadSource& payload,
                      std::span<std::byte> out) {
   if (payload.from == transport::PayloadSource::From::kRequest)
     return gather_message(qp, PcbId(payload.cookie), payload.offset, out);
-  const RemoteMemory place =
-      remote_memory(qp, payload.rkey, payload.addr, payload.length, transport::RemoteAccess::kRead);
+  memory::PdId pd = qp.pd;
+  if (qp.type == QpType::kXrcReceive) {
+    const SharedReceiveQueue* srq = find_xrc_queue(qp, payload.xrc_srq);
+    if (srq == nullptr) return Verdict::kRemoteAccess;
+    pd = srq->pd;
+  }
+  const RemoteMemory place = remote_memory(qp, pd, payload.rkey, payload.addr, payload.length,
+                                           transport::RemoteAccess::kRead);
   if (place.region == nullptr) return Verdict::kRemoteAccess;
   return memory::read(*place.region, place.offset, out);
 }

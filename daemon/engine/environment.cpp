@@ -49,17 +49,21 @@ void QpEnvironment::complete_request(std::uint32_t cookie, Verdict verdict) {
   engine_.complete_command(qp_, PcbId(cookie), verdict);
 }
 
+Verdict QpEnvironment::choose_receive_queue(std::uint32_t xrc_srq) {
+  return engine_.choose_receive_queue(qp_, xrc_srq);
+}
+
 Verdict QpEnvironment::check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                                     transport::RemoteAccess access) {
   if (length == 0) return Verdict::kOk;
-  const auto place = engine_.remote_memory(qp_, rkey, addr, length, access);
+  const auto place = engine_.remote_memory(qp_, engine_.remote_pd(qp_), rkey, addr, length, access);
   return place.region != nullptr ? Verdict::kOk : Verdict::kRemoteAccess;
 }
 
 Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,
                                     std::span<const std::byte> payload) {
-  const auto place =
-      engine_.remote_memory(qp_, rkey, addr, payload.size(), transport::RemoteAccess::kWrite);
+  const auto place = engine_.remote_memory(qp_, engine_.remote_pd(qp_), rkey, addr, payload.size(),
+                                           transport::RemoteAccess::kWrite);
   if (place.region == nullptr) return Verdict::kRemoteAccess;
   return memory::as_remote(memory::write(*place.region, place.offset, payload));
 }
@@ -99,7 +103,7 @@ Verdict QpEnvironment::invalidate_key(Rkey rkey) {
 }
 
 std::optional<std::uint32_t> QpEnvironment::receive_credits() {
-  if (qp_.srq != nullptr) return std::nullopt;
+  if (!qp_.receives()) return std::nullopt;
   return qp_.receive_ring.available();
 }
 
@@ -111,7 +115,7 @@ void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
 void QpEnvironment::raise_event(transport::AsyncEvent event) {
   if (event == transport::AsyncEvent::kCommunicationEstablished && qp_.state != QpState::kRtr)
     return;
-  engine_.raise(*qp_.session, qp_.user_handle, event_type(event));
+  engine_.raise(qp_, event_type(event));
 }
 
 void QpEnvironment::count(transport::Count what, std::uint32_t n) { qp_.count(what, n); }

@@ -20,6 +20,7 @@ class QpEnvironment final : public transport::Environment {
   void request_sent(std::uint32_t cookie) override;
   void complete_request(std::uint32_t cookie, Verdict verdict) override;
 
+  Verdict choose_receive_queue(std::uint32_t xrc_srq) override;
   Verdict check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                        transport::RemoteAccess access) override;
   Verdict write_remote(Rkey rkey, std::uint64_t addr, std::span<const std::byte> payload) override;

@@ -143,6 +143,9 @@ struct CompletionQueue {
   bool event_deferred = false;  ///< a completion event waits for room in its channel
 };
 
+/// A domain of extended reliable connected service (XRC); unique in the adapter, 0 is none.
+using XrcDomainId = Id<struct XrcDomainTag, std::uint32_t>;
+
 struct SharedReceiveQueue {
   Session* session = nullptr;
   shm::ReceiveRing ring;
@@ -151,7 +154,9 @@ struct SharedReceiveQueue {
   std::uint32_t limit = 0;  ///< 0 = not armed
   std::uint32_t users = 0;  ///< queue pairs
   bool failed = false;
-  std::uint32_t number = 0;                           ///< names it in reports
+  std::uint32_t number = 0;       ///< names it in reports and to peers of XRC, 24 bits
+  XrcDomainId xrc_domain;         ///< none: not of XRC
+  CompletionQueue* cq = nullptr;  ///< XRC: where its receives complete
   std::unique_ptr<receive::Provisioner> provisioner;  ///< none: no limit
   std::uint32_t accounted = 0;  ///< posts the provisioner knows of, a counter of the ring
 };
@@ -261,6 +266,19 @@ struct RetryCounters {
   }
 };
 
+/// An XRC target's share of a shared receive queue other than the one it is using.
+struct XrcMember {
+  SharedReceiveQueue* srq = nullptr;
+  receive::Member member;
+};
+
+/// Who is told of the events of a queue pair.
+struct QpHolder {
+  Session* session = nullptr;
+  std::uint64_t user_handle = 0;
+  bool operator==(const QpHolder&) const = default;
+};
+
 struct QueuePair {
   Qpn qpn;
   std::uint32_t slot = 0;  ///< index in the engine's tables and of its timer
@@ -276,6 +294,9 @@ struct QueuePair {
   shm::ReceiveRing receive_ring;
   SharedReceiveQueue* srq = nullptr;
   receive::Member member;  ///< of srq
+  XrcDomainId xrc_domain;  ///< XRC target: its srq is what the last request named
+  std::vector<XrcMember> xrc_members;
+  std::vector<QpHolder> other_holders;  ///< XRC target: who opened it, besides `session`
   /// For the provisioning of srq; kByTrafficClass: the class selector of its path.
   static constexpr std::uint8_t kByTrafficClass = 0xff;
   std::uint8_t importance = kByTrafficClass;
@@ -289,19 +310,19 @@ struct QueuePair {
   std::uint32_t qkey = 0;
   Qpn destination;
   transport::RcAttributes rc;
-  Route route;                    ///< RC, UC
-  bool local = false;             ///< the peer is in this daemon (RC, UC)
-  transport::ReactionPoint flow;  ///< RC, UC: how fast it may send to the wire
+  Route route;                    ///< connected ones
+  bool local = false;             ///< the peer is in this daemon; connected ones
+  transport::ReactionPoint flow;  ///< likewise: how fast it may send to the wire
   Time next_cnp{};                ///< the peer is not told of congestion before
 
-  transport::Requester requester;  ///< RC
-  transport::Responder responder;  ///< RC
+  transport::Requester requester;  ///< RC, XRC initiator
+  transport::Responder responder;  ///< RC, XRC target
   transport::UcRequester uc_requester;
   transport::UcResponder uc_responder;
   transport::UdRequester ud_requester;
   transport::UdResponder ud_responder;
 
-  LocalQueue queue;  ///< RC and UC with a local peer; UD: datagrams waiting for the port
+  LocalQueue queue;  ///< connected with a local peer; UD: datagrams waiting for the port
   LocalProgress progress;
 
   shm::ReceiveWork receive;  ///< drawn for the message under way, and not yet completed
@@ -325,6 +346,11 @@ struct QueuePair {
     tenant->counters.transport[static_cast<std::size_t>(what)].add(n);
     retries.add(what, n);
   }
+
+  /// Takes commands of its program.
+  bool sends() const { return type != QpType::kXrcReceive; }
+  /// Has a receive queue of its own.
+  bool receives() const { return srq == nullptr && !is_xrc(type); }
 
   explicit QueuePair(std::uint32_t send_entries) : queue(send_entries) {}
 };

@@ -7,7 +7,18 @@
 namespace softhca::engine {
 
 /// Values of enum ibv_qp_type.
-enum class QpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4 };
+enum class QpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcReceive = 10 };
+
+constexpr bool is_xrc(QpType t) { return t == QpType::kXrcSend || t == QpType::kXrcReceive; }
+/// Acknowledged and in order.
+constexpr bool is_reliable(QpType t) { return t == QpType::kRc || is_xrc(t); }
+/// Executes the requests of a reliable service.
+constexpr bool is_responder(QpType t) { return t == QpType::kRc || t == QpType::kXrcReceive; }
+/// What it is connected to.
+constexpr QpType peer_type(QpType t) {
+  if (t == QpType::kXrcSend) return QpType::kXrcReceive;
+  return t == QpType::kXrcReceive ? QpType::kXrcSend : t;
+}
 
 /// Values of enum ibv_qp_state.
 enum class QpState : std::uint8_t {

@@ -19,9 +19,9 @@ struct Completion {
   std::uint64_t timestamp = 0;  ///< ns
   abi::CompletionStatus status = abi::CompletionStatus::kSuccess;
   abi::CompletionOpcode opcode = abi::CompletionOpcode::kSend;
-  std::uint8_t flags = 0;  ///< abi::kCompletion*
-  bool is_receive = false;
-  std::uint32_t source_qpn = 0;  ///< UD
+  std::uint8_t flags = 0;        ///< abi::kCompletion*
+  std::uint8_t is_receive = 0;   ///< abi::kCompletionOf*
+  std::uint32_t source_qpn = 0;  ///< UD; XRC: number of the shared receive queue
 };
 static_assert(offsetof(Completion, source_qpn) == offsetof(abi::CompletionElement, owner));
 static_assert(offsetof(Completion, timestamp) == offsetof(abi::CompletionElement, timestamp));

@@ -13,6 +13,7 @@
 #include "daemon/base/types.hpp"
 #include "daemon/base/verdict.hpp"
 #include "daemon/wire/headers.hpp"
+#include "daemon/wire/opcode.hpp"
 
 namespace softhca::transport {
 
@@ -41,6 +42,7 @@ struct Request {
   std::uint64_t remote_addr = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
+  std::uint32_t xrc_srq = 0;  ///< XRC: number of the shared receive queue it is for
 };
 
 /// Where the payload of an outgoing packet comes from.
@@ -56,6 +58,7 @@ struct PayloadSource {
   std::uint32_t length = 0;
   Rkey rkey;
   std::uint64_t addr = 0;
+  std::uint32_t xrc_srq = 0;  ///< kRemote, XRC: the queue that the request named
 };
 
 enum class SendResult : std::uint8_t {
@@ -146,6 +149,12 @@ class Environment {
   virtual void complete_request(std::uint32_t cookie, Verdict verdict) = 0;
 
   // --- responder
+  /// XRC: what follows is for this shared receive queue: its receives, and the memory of its
+  /// protection domain. Asked for every request packet. kRemoteInvalidRequest: there is none of
+  /// this number in the domain of the queue pair.
+  virtual Verdict choose_receive_queue(std::uint32_t /*xrc_srq*/) {
+    return Verdict::kRemoteInvalidRequest;
+  }
   /// May this queue pair's peer do that? kOk or kRemoteAccess. length 0 is always kOk.
   virtual Verdict check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                                RemoteAccess access) = 0;
@@ -179,6 +188,7 @@ class Environment {
 
 /// Attributes of a connected queue pair the transport works by (struct ibv_qp_attr).
 struct RcAttributes {
+  bool xrc = false;          ///< an end of extended reliable connected service (annex A14)
   std::uint32_t mtu = 1024;  ///< path MTU in bytes, a power of two
   Qpn destination;
   std::uint16_t pkey = 0xffff;
@@ -190,6 +200,8 @@ struct RcAttributes {
   std::uint8_t min_rnr_timer = 12;  ///< code of the timer table
   std::uint16_t psn_window = 256;   ///< packets sent and not yet acknowledged, at most; at least 1
   std::uint16_t ack_interval = 32;  ///< an acknowledgement is asked for every so many packets
+
+  wire::Transport transport() const { return xrc ? wire::Transport::kXrc : wire::Transport::kRc; }
 };
 
 /// Attributes of an unreliable connected queue pair.

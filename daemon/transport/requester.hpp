@@ -1,5 +1,6 @@
-// The requester of a reliable connection: segments requests into packets, keeps them until they
-// are acknowledged, goes back when one was lost (InfiniBand specification, volume 1, 9.7).
+// The requester of a reliable connection, of RC or XRC: segments requests into packets, keeps them
+// until they are acknowledged, goes back when one was lost (InfiniBand specification, volume
+// 1, 9.7).
 //
 // Go-back-N with a cursor. Everything before `unacked_` is complete; the cursor (`next_`,
 // `next_psn_`) says what is sent next. A retry of any kind moves the cursor back to `unacked_`;
@@ -73,6 +74,7 @@ class Requester {
   bool is_permitted(const Slot& slot) const;
   bool wants_ack(const Slot& slot, std::uint32_t index) const;
   wire::Headers make_headers(const Slot& slot, std::uint32_t index) const;
+  void fill_question(wire::Headers& h, const Slot& slot, std::uint32_t index) const;
   PayloadSource make_payload(const Slot& slot, std::uint32_t index) const;
   void note_sent(Environment& env, const Slot& slot, std::uint32_t index, bool asked, Time now);
 

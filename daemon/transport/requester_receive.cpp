@@ -19,13 +19,13 @@ void Requester::receive(Environment& env, const wire::Headers& h,
                         std::span<const std::byte> payload, Time now) {
   if (failed_) return env.count(Count::kBadState);
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
-  if (info.transport != wire::Transport::kRc || !info.mask.has_all(wire::kResponse))
+  if (info.transport != attributes_.transport() || !info.mask.has_all(wire::kResponse))
     return env.count(Count::kBadOpcode);
   // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. The
   // newest one again may carry fresh credits.
   if (h.psn.is_before(unacked_) || !h.psn.is_before(sent_end_)) {
     const bool newest =
-        h.opcode == wire::raw(wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
+        wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
     return newest ? update_credits(h) : env.count(Count::kGhostAck);
   }
   if (info.mask.has_all(wire::kRead)) return receive_read_response(env, h, payload, info.mask, now);

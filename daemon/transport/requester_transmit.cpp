@@ -85,10 +85,20 @@ wire::Headers Requester::make_headers(const Slot& slot, std::uint32_t index) con
   h.pkey = attributes_.pkey;
   h.psn = next_psn_;
   h.ack_request = wants_ack(slot, index);
-  if (!awaits_response(r.kind)) {
+  if (awaits_response(r.kind))
+    fill_question(h, slot, index);
+  else
     fill_segment(h, r, index, slot.packets);
-    return h;
+  if (attributes_.xrc) {
+    h.opcode |= wire::kXrcBits;
+    h.xrc_srq = r.xrc_srq;
   }
+  return h;
+}
+
+/// Opcode and extended headers of the request packet of a read, atomic or atomic write.
+void Requester::fill_question(wire::Headers& h, const Slot& slot, std::uint32_t index) const {
+  const Request& r = slot.request;
   h.opcode = wire::raw(request_opcode(r.kind, true, true));
   h.rkey = r.rkey;
   h.remote_addr = r.remote_addr;
@@ -104,7 +114,6 @@ wire::Headers Requester::make_headers(const Slot& slot, std::uint32_t index) con
     h.swap_add = r.kind == RequestKind::kCompareSwap ? r.swap : r.compare_add;
     h.compare = r.kind == RequestKind::kCompareSwap ? r.compare_add : 0;
   }
-  return h;
 }
 
 PayloadSource Requester::make_payload(const Slot& slot, std::uint32_t index) const {

@@ -1,5 +1,5 @@
-// The responder of a reliable connection: executes request packets in order and answers them
-// (InfiniBand specification, volume 1, 9.7 and 9.9).
+// The responder of a reliable connection, of RC or XRC: executes request packets in order and
+// answers them (InfiniBand specification, volume 1, 9.7 and 9.9).
 //
 // receive() runs a chain of named checks over one packet; each ends the chain by naming what is
 // owed to the peer: an acknowledgement, a NAK, a response. transmit() pays what is owed, responses
@@ -69,6 +69,7 @@ class Responder {
     std::uint32_t end = 0;
     Rkey rkey;
     std::uint32_t length = 0;
+    std::uint32_t xrc_srq = 0;
     std::uint32_t answer_length = 0;  ///< bytes up to the end of packet `end` - 1
     std::uint64_t addr = 0;
     std::uint64_t original = 0;
@@ -84,6 +85,7 @@ class Responder {
   bool check_transport(Environment& env, const wire::OpcodeInfo& info);
   bool check_psn(Environment& env, const Packet& p);
   Verdict check_sequence(const Packet& p) const;
+  Verdict choose_receive_queue(Environment& env, const Packet& p);
   Verdict check_length(Environment& env, const Packet& p) const;
   bool fits_opcode(const Packet& p) const;
   bool fits_announcement(const Packet& p) const;
@@ -140,6 +142,7 @@ class Responder {
   std::uint32_t remaining_ = 0;  ///< write: bytes to come
   Rkey rkey_;
   std::uint64_t addr_ = 0;
+  std::uint32_t xrc_srq_ = 0;  ///< XRC: the queue it is for
 
   // What is owed.
   bool ack_due_ = false;

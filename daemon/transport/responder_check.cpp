@@ -13,6 +13,7 @@ void Responder::receive(Environment& env, const wire::Headers& h,
   if (!check_psn(env, p)) return;
   Verdict verdict = check_sequence(p);
   if (verdict == Verdict::kOk) verdict = check_length(env, p);
+  if (verdict == Verdict::kOk) verdict = choose_receive_queue(env, p);
   if (verdict == Verdict::kOk) verdict = execute(env, p);
   if (verdict != Verdict::kOk) return refuse(env, verdict);
   accept(env, p);
@@ -24,7 +25,7 @@ bool Responder::check_transport(Environment& env, const wire::OpcodeInfo& info) 
     env.count(Count::kBadState);
     return false;
   }
-  if (info.transport == wire::Transport::kRc && info.mask.has_all(wire::kRequest)) return true;
+  if (info.transport == attributes_.transport() && info.mask.has_all(wire::kRequest)) return true;
   env.count(Count::kBadOpcode);
   return false;
 }
@@ -61,6 +62,15 @@ Verdict Responder::check_sequence(const Packet& p) const {
       return !start && p.mask.has_all(wire::kWrite) ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
   }
   return Verdict::kRemoteInvalidRequest;
+}
+
+/// Annex A14: each request of XRC names a shared receive queue, and a message only one.
+Verdict Responder::choose_receive_queue(Environment& env, const Packet& p) {
+  if (!attributes_.xrc) return Verdict::kOk;
+  if (!p.mask.has_all(wire::kStart) && p.h.xrc_srq != xrc_srq_)
+    return Verdict::kRemoteInvalidRequest;
+  xrc_srq_ = p.h.xrc_srq;
+  return env.choose_receive_queue(xrc_srq_);
 }
 
 /// 9.7.4.1.6: payload against opcode and path MTU, and against the length the RETH announced.

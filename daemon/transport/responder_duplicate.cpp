@@ -20,7 +20,7 @@ void Responder::replay_read(const wire::Headers& h) {
   if (r == nullptr || r->atomic || r->store) return;
   const std::uint32_t index = (h.psn - r->first.value()).value();
   const std::uint32_t offset = index << mtu_shift_;
-  if (h.rkey != r->rkey || h.remote_addr != r->addr + offset) return;
+  if (h.rkey != r->rkey || h.remote_addr != r->addr + offset || h.xrc_srq != r->xrc_srq) return;
   if (h.dma_length > r->length - offset || (h.dma_length == 0 && r->length != 0)) return;
   r->replay = true;
   r->answer_length = offset + h.dma_length;
@@ -29,7 +29,7 @@ void Responder::replay_read(const wire::Headers& h) {
 
 void Responder::replay_atomic(const wire::Headers& h) {
   Resource* const r = find_resource(h.psn);
-  const bool store = h.opcode == wire::raw(wire::Opcode::kRcAtomicWrite);
+  const bool store = wire::does(h.opcode, wire::Opcode::kRcAtomicWrite);
   if (r == nullptr || !(store ? r->store : r->atomic)) return;
   r->replay = true;
   owe(*r, 0, 1);

@@ -77,6 +77,7 @@ Verdict Responder::execute_read(Environment& env, const Packet& p) {
   r->packets = packets_of(p.h.dma_length, mtu_shift_);
   r->rkey = p.h.rkey;
   r->addr = p.h.remote_addr;
+  r->xrc_srq = p.h.xrc_srq;
   r->length = r->answer_length = p.h.dma_length;
   owe(*r, 0, r->packets);
   return Verdict::kOk;
@@ -89,7 +90,7 @@ Verdict Responder::execute_atomic(Environment& env, const Packet& p) {
     return Verdict::kRemoteAccess;
   Resource* const r = take_resource();
   if (r == nullptr) return Verdict::kRemoteInvalidRequest;
-  const bool swaps = p.h.opcode == wire::raw(wire::Opcode::kRcCompareSwap);
+  const bool swaps = wire::does(p.h.opcode, wire::Opcode::kRcCompareSwap);
   const Verdict done = swaps
                            ? env.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kCompareSwap,
                                                p.h.compare, p.h.swap_add, r->original)

@@ -54,6 +54,7 @@ PayloadSource Responder::response_payload(const Resource& r) const {
   if (r.atomic || r.answer_length == 0) return p;
   p.from = PayloadSource::From::kRemote;
   p.rkey = r.rkey;
+  p.xrc_srq = r.xrc_srq;
   p.addr = r.addr + (std::uint64_t{r.next} << mtu_shift_);
   p.length = bytes_of(r.answer_length, r.next, mtu_shift_);
   return p;
@@ -130,7 +131,7 @@ std::optional<wire::Headers> Responder::last_acknowledgement(Environment& env) c
 
 wire::Headers Responder::make_headers(wire::Opcode opcode, Psn psn) const {
   wire::Headers h;
-  h.opcode = wire::raw(opcode);
+  h.opcode = wire::raw(opcode) | (attributes_.xrc ? wire::kXrcBits : 0);
   h.destination = attributes_.destination;
   h.pkey = attributes_.pkey;
   h.psn = psn;

@@ -78,6 +78,12 @@ enum class Opcode : std::uint8_t {
 /// The value as it stands in Headers::opcode.
 constexpr std::uint8_t raw(Opcode o) { return static_cast<std::uint8_t>(o); }
 
+/// With these bits set, an opcode of RC is the one of XRC that does the same.
+inline constexpr std::uint8_t kXrcBits = 0xa0;
+/// Does `opcode` do what `rc`, an opcode of RC, does? The low five bits say what, the others for
+/// which transport.
+constexpr bool does(std::uint8_t opcode, Opcode rc) { return (opcode & 0x1f) == raw(rc); }
+
 enum class Transport : std::uint8_t { kNone, kRc, kUc, kUd, kXrc, kCnp };
 
 /// A set of properties of an opcode. A type of its own, so that it cannot be tested against an

@@ -128,6 +128,7 @@ void Script::say(const std::vector<std::string>& words) {
   h.source = Qpn(whole(a.number("sqp"), 0x123));
   h.imm = whole(a.number("imm"));
   h.invalidate = Rkey(whole(a.number("inv")));
+  h.xrc_srq = whole(a.number("srq"), 1);
   ASSERT_TRUE(length == 0 || info.mask.has_any(wire::kPayload) || a.has("trailer"));
   const std::vector<std::byte> payload(length, std::byte(a.number("fill", 0xab)));
   peer_->send(h, payload, a);
@@ -165,6 +166,7 @@ void Script::hear(const std::vector<std::string>& words) {
   same(a, "compare", h.compare);
   same(a, "imm", h.imm);
   same(a, "inv", h.invalidate.value);
+  same(a, "srq", h.xrc_srq);
   same(a, "qkey", h.qkey);
   same(a, "sqp", h.source.value);
   same(a, "len", frame.payload.size());
@@ -180,7 +182,7 @@ void Script::hear(const std::vector<std::string>& words) {
   a.finish();
 }
 
-/// post KIND [len=] [at=] [address=] [rkey=] [imm=] [compare=] [swap=] [add=] [fence] [se]
+/// post KIND [len=] [at=] [address=] [rkey=] [imm=] [compare=] [swap=] [add=] [srq=] [fence] [se]
 void Script::post(Arguments& a) {
   Work work;
   work.opcode = find(kRequests, last_words_[1]);
@@ -196,13 +198,21 @@ void Script::post(Arguments& a) {
   work.imm = whole(a.number("imm"));
   work.compare_add = a.number("compare", a.number("add", 0));
   work.swap = a.number("swap", 0);
+  work.remote_srq = whole(a.number("srq"));
   process_->post(*qp_, work);
   step();
 }
 
-/// receive len= [at=]
+/// receive len= [at=] [srq=]
 void Script::receive(Arguments& a) {
   const std::size_t length = a.number("len", 0);
+  if (const auto srq = a.number("srq")) {
+    ASSERT_LE(*srq, srqs_.size());
+    std::vector<abi::ScatterGather> list;
+    if (length != 0) list = {memory_->part(a.number("at", 0), length)};
+    srqs_[*srq - 1]->ring.post(0, list);
+    return;
+  }
   if (length == 0)
     process_->post_receive(*qp_, {});
   else

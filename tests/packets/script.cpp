@@ -24,19 +24,14 @@ void Script::run(const std::string& path) {
 }
 
 void Script::line(const std::vector<std::string>& words) {
-  static const std::map<std::string, Command> kCommands = {{"world", &Script::make_world},
-                                                           {"qp", &Script::make_queue_pair},
-                                                           {"congestion", &Script::congestion},
-                                                           {"post", &Script::post},
-                                                           {"receive", &Script::receive},
-                                                           {"wait", &Script::wait},
-                                                           {"set", &Script::set},
-                                                           {"holds", &Script::holds},
-                                                           {"completes", &Script::completes},
-                                                           {"counted", &Script::counted},
-                                                           {"state", &Script::state},
-                                                           {"event", &Script::event},
-                                                           {"deregister", &Script::deregister}};
+  static const std::map<std::string, Command> kCommands = {
+      {"world", &Script::make_world}, {"qp", &Script::make_queue_pair},
+      {"srq", &Script::make_srq},     {"congestion", &Script::congestion},
+      {"post", &Script::post},        {"receive", &Script::receive},
+      {"wait", &Script::wait},        {"set", &Script::set},
+      {"holds", &Script::holds},      {"completes", &Script::completes},
+      {"counted", &Script::counted},  {"state", &Script::state},
+      {"event", &Script::event},      {"deregister", &Script::deregister}};
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (words[0] == ">") return say(rest);
   if (words[0] == "<") return hear(rest);

@@ -27,6 +27,7 @@ class Script {
   // setup.cpp
   void make_world(Arguments& a);
   void make_queue_pair(Arguments& a);
+  void make_srq(Arguments& a);
   void congestion(Arguments& a);
   // commands.cpp
   void hear(const std::vector<std::string>& words);
@@ -49,6 +50,7 @@ class Script {
   std::unique_ptr<Peer> peer_;
   engine::TestCq* cq_ = nullptr;
   engine::TestQp* qp_ = nullptr;
+  std::vector<engine::TestSrq*> srqs_;  ///< of XRC; the first has the number 1
   engine::Buffer* memory_ = nullptr;
   Gid peer_gid_;
 };

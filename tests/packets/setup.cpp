@@ -10,6 +10,7 @@ namespace {
 using engine::QpType;
 
 constexpr std::size_t kMemory = 16 << 10;
+constexpr engine::XrcDomainId kXrcDomain(1);
 
 Gid host(std::uint8_t number, bool ipv6) {
   if (!ipv6) return engine::address(number);
@@ -40,16 +41,20 @@ void Script::make_world(Arguments& a) {
   step();
 }
 
-/// qp rc|uc|ud [mtu=] [psn=] [timeout=] [retry=] [rnr_retry=] [min_rnr=] [rd_atomic=] [dest_rd=]
-/// [access=] [qkey=] [rtr]
+/// qp rc|uc|ud|xrc_send|xrc_recv [mtu=] [psn=] [timeout=] [retry=] [rnr_retry=] [min_rnr=]
+/// [rd_atomic=] [dest_rd=] [access=] [qkey=] [rtr]
 void Script::make_queue_pair(Arguments& a) {
   if (!peer_) {
     Arguments plain;
     make_world(plain);
   }
-  const QpType type = a.has("ud") ? QpType::kUd : a.has("uc") ? QpType::kUc : QpType::kRc;
+  QpType type = QpType::kRc;
+  if (a.has("ud")) type = QpType::kUd;
+  if (a.has("uc")) type = QpType::kUc;
+  if (a.has("xrc_send")) type = QpType::kXrcSend;
+  if (a.has("xrc_recv")) type = QpType::kXrcReceive;
   (void)a.has("rc");
-  qp_ = &process_->make_qp(*cq_, *cq_, {.type = type});
+  qp_ = &process_->make_qp(*cq_, *cq_, {.type = type, .xrc_domain = kXrcDomain});
   engine::QueuePair& qp = qp_->qp;
   qp.access = static_cast<std::uint32_t>(a.number("access", engine::Process::kFull));
   qp.qkey = static_cast<std::uint32_t>(a.number("qkey", 0x11111111));
@@ -72,6 +77,17 @@ void Script::make_queue_pair(Arguments& a) {
   engine::Engine& engine = process_->adapter.engine;
   engine.enter_ready_to_receive(qp, first);
   if (!a.has("rtr")) engine.enter_ready_to_send(qp, first);
+}
+
+/// srq [domain=]: a shared receive queue of XRC, numbered from 1.
+void Script::make_srq(Arguments& a) {
+  if (!peer_) {
+    Arguments plain;
+    make_world(plain);
+  }
+  const engine::XrcDomainId domain(
+      static_cast<std::uint32_t>(a.number("domain", kXrcDomain.value)));
+  srqs_.push_back(&process_->make_srq(domain, *cq_));
 }
 
 /// congestion mode=off|notify|on [name=value...], as in the configuration.

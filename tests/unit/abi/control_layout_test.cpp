@@ -158,6 +158,28 @@ TEST(Layout, CreateSrqRequest) {
   EXPECT_EQ(offsetof(CreateSrqRequest, limit), 20u);
 }
 
+TEST(Layout, CreateXrcSrqRequest) {
+  EXPECT_EQ(sizeof(CreateXrcSrqRequest), 32u);
+  EXPECT_EQ(offsetof(CreateXrcSrqRequest, srq), 0u);
+  EXPECT_EQ(offsetof(CreateXrcSrqRequest, xrc_domain), 24u);
+  EXPECT_EQ(offsetof(CreateXrcSrqRequest, cq), 28u);
+}
+
+TEST(Layout, OpenXrcDomainRequest) {
+  EXPECT_EQ(sizeof(OpenXrcDomainRequest), 24u);
+  EXPECT_EQ(offsetof(OpenXrcDomainRequest, device), 0u);
+  EXPECT_EQ(offsetof(OpenXrcDomainRequest, inode), 8u);
+  EXPECT_EQ(offsetof(OpenXrcDomainRequest, flags), 16u);
+  EXPECT_EQ(offsetof(OpenXrcDomainRequest, reserved), 20u);
+}
+
+TEST(Layout, OpenQpRequest) {
+  EXPECT_EQ(sizeof(OpenQpRequest), 16u);
+  EXPECT_EQ(offsetof(OpenQpRequest, user_handle), 0u);
+  EXPECT_EQ(offsetof(OpenQpRequest, xrc_domain), 8u);
+  EXPECT_EQ(offsetof(OpenQpRequest, qpn), 12u);
+}
+
 TEST(Layout, CreateSrqReply) {
   EXPECT_EQ(sizeof(CreateSrqReply), 40u);
   EXPECT_EQ(offsetof(CreateSrqReply, handle), 0u);
@@ -166,7 +188,7 @@ TEST(Layout, CreateSrqReply) {
   EXPECT_EQ(offsetof(CreateSrqReply, max_sge), 12u);
   EXPECT_EQ(offsetof(CreateSrqReply, ring), 16u);
   EXPECT_EQ(offsetof(CreateSrqReply, new_segment), 32u);
-  EXPECT_EQ(offsetof(CreateSrqReply, reserved), 36u);
+  EXPECT_EQ(offsetof(CreateSrqReply, number), 36u);
 }
 
 TEST(Layout, ModifySrqRequest) {
@@ -197,7 +219,7 @@ TEST(Layout, CreateQpRequest) {
   EXPECT_EQ(offsetof(CreateQpRequest, max_receive_sge), 40u);
   EXPECT_EQ(offsetof(CreateQpRequest, max_inline), 44u);
   EXPECT_EQ(offsetof(CreateQpRequest, signal_all), 48u);
-  EXPECT_EQ(offsetof(CreateQpRequest, reserved), 52u);
+  EXPECT_EQ(offsetof(CreateQpRequest, xrc_domain), 52u);
 }
 
 TEST(Layout, CreateQpReply) {

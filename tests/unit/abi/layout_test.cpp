@@ -26,7 +26,7 @@ TEST(Layout, CommandHeader) {
   EXPECT_EQ(offsetof(CommandHeader, remote_qpn), 48u);
   EXPECT_EQ(offsetof(CommandHeader, remote_qkey), 52u);
   EXPECT_EQ(offsetof(CommandHeader, address_handle), 56u);
-  EXPECT_EQ(offsetof(CommandHeader, reserved), 60u);
+  EXPECT_EQ(offsetof(CommandHeader, remote_srq), 60u);
 }
 
 TEST(Layout, ScatterGather) {

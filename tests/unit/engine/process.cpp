@@ -76,13 +76,16 @@ TestCq& Process::make_cq(std::uint32_t entries, int channel) {
   return *cqs_.back();
 }
 
-TestSrq& Process::make_srq(std::uint32_t entries, std::uint32_t max_sge) {
+TestSrq& Process::make_srq(std::uint32_t entries, std::uint32_t max_sge, XrcDomainId domain,
+                           TestCq* cq) {
   srqs_.push_back(std::make_unique<TestSrq>(entries, max_sge));
   TestSrq& srq = *srqs_.back();
   srq.srq.session = session.get();
   srq.srq.ring = shm::ReceiveRing(srq.ring.base(), entries, max_sge);
   srq.srq.user_handle = next_handle_++;
   srq.srq.pd = pd;
+  srq.srq.xrc_domain = domain;
+  if (cq != nullptr) srq.srq.cq = &cq->cq;
   adapter.engine.install(srq.srq);
   provision(adapter.engine, tenant, tenant.receive_policy);
   return srq;
@@ -96,14 +99,17 @@ TestQp& Process::make_qp(TestCq& send, TestCq& receive, const QpOptions& o) {
   qp.session = session.get();
   qp.tenant = &tenant;
   qp.user_handle = next_handle_++;
-  qp.pd = pd;
+  qp.xrc_domain = o.xrc_domain;
   qp.signal_all = o.signal_all;
+  if (qp.sends()) {
+    qp.pd = pd;
+    qp.send_cq = &send.cq;
+  }
   qp.send_ring = shm::SendRing(test.send_memory.base(), o.send_entries, test.stride);
   qp.receive_ring = shm::ReceiveRing(test.receives.base(), o.receive_entries, o.max_sge);
   if (o.srq != nullptr) qp.srq = &o.srq->srq;
-  qp.send_cq = &send.cq;
-  qp.receive_cq = &receive.cq;
-  if (o.type == QpType::kRc) qp.requester.set_capacity(o.send_entries);
+  if (!is_xrc(o.type)) qp.receive_cq = &receive.cq;
+  if (is_reliable(o.type)) qp.requester.set_capacity(o.send_entries);
   if (o.type == QpType::kUc) qp.uc_requester.set_capacity(o.send_entries);
   EXPECT_TRUE(adapter.engine.install(qp));
   return test;
@@ -112,6 +118,11 @@ TestQp& Process::make_qp(TestCq& send, TestCq& receive, const QpOptions& o) {
 void Process::destroy(TestQp& qp) {
   adapter.engine.remove(qp.qp);
   std::erase_if(qps, [&](const auto& q) { return q.get() == &qp; });
+}
+
+void Process::destroy(TestSrq& srq) {
+  adapter.engine.remove(srq.srq);
+  std::erase_if(srqs_, [&](const auto& s) { return s.get() == &srq; });
 }
 
 std::uint32_t Process::make_ah(const Gid& destination) {
@@ -164,6 +175,7 @@ std::uint32_t Process::write_command(TestQp& qp, const Work& w) {
   h.remote_qpn = w.remote_qpn;
   h.remote_qkey = w.remote_qkey;
   h.address_handle = w.address_handle;
+  h.remote_srq = w.remote_srq;
   std::byte* to = qp.slot(qp.sequence);
   std::memcpy(to, &h, sizeof h);
   const void* from = in_line ? static_cast<const void*>(w.bytes.data()) : w.sge.data();

@@ -125,6 +125,7 @@ struct QpOptions {
   std::uint32_t max_inline = 256;
   TestSrq* srq = nullptr;
   bool signal_all = false;
+  XrcDomainId xrc_domain{};  ///< of a target
 };
 
 /// A work request; `sge` or, with kCommandInline, `bytes`.
@@ -141,6 +142,7 @@ struct Work {
   std::uint32_t remote_qpn = 0;
   std::uint32_t remote_qkey = 0;
   std::uint32_t address_handle = 0;
+  std::uint32_t remote_srq = 0;
 };
 
 struct TestQp {
@@ -174,9 +176,13 @@ class Process {
   void end();
 
   TestCq& make_cq(std::uint32_t entries = 64, int channel = -1);
-  TestSrq& make_srq(std::uint32_t entries = 16, std::uint32_t max_sge = 4);
+  TestSrq& make_srq(std::uint32_t entries = 16, std::uint32_t max_sge = 4, XrcDomainId domain = {},
+                    TestCq* cq = nullptr);
+  /// One of XRC.
+  TestSrq& make_srq(XrcDomainId domain, TestCq& cq) { return make_srq(16, 4, domain, &cq); }
   TestQp& make_qp(TestCq& send, TestCq& receive, const QpOptions& options = {});
   void destroy(TestQp& qp);
+  void destroy(TestSrq& srq);
   std::uint32_t make_ah(const Gid& destination);
   Buffer& make_buffer(std::size_t bytes, std::uint32_t access = kFull);
 

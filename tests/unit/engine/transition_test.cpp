@@ -63,8 +63,11 @@ std::string describe(QpType type, QpState from, QpState to) {
 
 TEST(Transitions, AreAsApproved) {
   std::string text;
-  const std::pair<const char*, QpType> types[] = {
-      {"RC", QpType::kRc}, {"UC", QpType::kUc}, {"UD", QpType::kUd}};
+  const std::pair<const char*, QpType> types[] = {{"RC", QpType::kRc},
+                                                  {"UC", QpType::kUc},
+                                                  {"UD", QpType::kUd},
+                                                  {"XRC_SEND", QpType::kXrcSend},
+                                                  {"XRC_RECV", QpType::kXrcReceive}};
   for (const auto& [name, type] : types)
     for (std::size_t from = 0; from < std::size(kStates); ++from)
       for (std::size_t to = 0; to < std::size(kStates); ++to)

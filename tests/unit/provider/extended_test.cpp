@@ -225,6 +225,7 @@ TEST_F(Extended, WhatIsNotPossibleIsRefused) {
     std::uint64_t operations;
   } cases[] = {{IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE},
                {IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_READ},
+               {IBV_QPT_XRC_SEND, IBV_QP_EX_WITH_ATOMIC_WRITE},
                {IBV_QPT_RC, IBV_QP_EX_WITH_TSO},
                {IBV_QPT_RC, 1ull << 40}};
   for (const auto& refused : cases) {

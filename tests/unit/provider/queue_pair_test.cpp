@@ -46,9 +46,40 @@ TEST_F(QueuePair, IsCreatedAsAsked) {
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
+/// An initiator of XRC has nothing to receive by, whatever it is made with.
+TEST_F(QueuePair, InitiatorAsksForNothingToReceiveBy) {
+  ibv_cq* cq = make_cq();
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.qp_type = IBV_QPT_XRC_SEND;
+  init.cap = {4, 4, 1, 1, 0};
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  ASSERT_NE(qp, nullptr);
+  const auto request = daemon().last<abi::CreateQpRequest>(abi::Operation::kCreateQp);
+  EXPECT_EQ(request.receive_cq, abi::kNoHandle);
+  EXPECT_EQ(request.srq, abi::kNoHandle);
+  EXPECT_EQ(request.max_receive_wr, 0u);
+  EXPECT_EQ(qp->recv_cq, nullptr);
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_recv(qp, &receive, &bad), EINVAL);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST_F(QueuePair, TargetNeedsADomain) {
+  ibv_qp_init_attr_ex init{};
+  init.qp_type = IBV_QPT_XRC_RECV;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD;
+  init.pd = pd_;
+  errno = 0;
+  EXPECT_EQ(ibv_create_qp_ex(context_, &init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
 TEST_F(QueuePair, UnknownTypesAreNotSupported) {
   ibv_cq* cq = make_cq();
-  for (const ibv_qp_type type : {IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER, IBV_QPT_XRC_SEND}) {
+  for (const ibv_qp_type type : {IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER}) {
     ibv_qp_init_attr init{};
     init.send_cq = init.recv_cq = cq;
     init.qp_type = type;

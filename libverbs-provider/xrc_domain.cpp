@@ -1,0 +1,73 @@
+// Domains of extended reliable connected service.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+
+#include "libverbs-provider/context.hpp"
+#include "libverbs-provider/operations.hpp"
+
+namespace softhca::provider {
+namespace {
+
+struct Xrcd {
+  abi34::VerbsXrcd base;
+  int file;  ///< kept open, or its inode number might become another file's; -1: none
+};
+static_assert(offsetof(Xrcd, base) == 0);
+
+/// 0 or an errno value. The daemon is told which file it is; it has no access to it.
+int name_file(const ibv_xrcd_init_attr& init, abi::OpenXrcDomainRequest& request, int& file) {
+  file = -1;
+  if (init.fd == -1) return 0;
+  struct stat status {};
+  if (::fstat(init.fd, &status) != 0) return errno;
+  request.device = status.st_dev;
+  request.inode = status.st_ino;
+  request.flags = abi::kXrcOfFile;
+  if ((init.oflags & O_CREAT) != 0) request.flags |= abi::kXrcCreate;
+  if ((init.oflags & O_EXCL) != 0) request.flags |= abi::kXrcExclusive;
+  file = ::fcntl(init.fd, F_DUPFD_CLOEXEC, 0);
+  return file >= 0 ? 0 : errno;
+}
+
+/// 0 or an errno value.
+int open(Context& context, const ibv_xrcd_init_attr& init, Xrcd& xrcd) {
+  constexpr std::uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+  if ((init.comp_mask & ~kNeeded) != 0) return EOPNOTSUPP;
+  if (init.comp_mask != kNeeded) return EINVAL;
+  abi::OpenXrcDomainRequest request{};
+  if (const int error = name_file(init, request, xrcd.file)) return error;
+  abi::HandleBody reply{};
+  const int error = context.control.call(abi::Operation::kOpenXrcDomain, request, reply);
+  if (error != 0 && xrcd.file >= 0) ::close(xrcd.file);
+  xrcd.base.handle = reply.handle;
+  return error;
+}
+
+}  // namespace
+
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* init) {
+  Owned<Xrcd> xrcd(make<Xrcd>());
+  if (xrcd == nullptr) return nullptr;
+  if (const int error = open(*to_context(context), *init, *xrcd)) {
+    errno = error;
+    return nullptr;
+  }
+  xrcd->base.xrcd.context = context;
+  return &xrcd.release()->base.xrcd;
+}
+
+int close_xrcd(ibv_xrcd* ibv_xrcd) {
+  Xrcd* xrcd = reinterpret_cast<Xrcd*>(ibv_xrcd);
+  ControlChannel& control = to_context(ibv_xrcd->context)->control;
+  if (const int error = control.destroy(abi::Operation::kCloseXrcDomain, xrcd->base.handle))
+    return error;
+  if (xrcd->file >= 0) ::close(xrcd->file);
+  dispose(xrcd);
+  return 0;
+}
+
+}  // namespace softhca::provider
