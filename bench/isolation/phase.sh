@@ -2,7 +2,7 @@
 # One phase of the isolation bench, for tools/sandbox: a victim as tenant a, aggressors as others.
 # The victim's own figures and samples of the metrics go to a file, for report.py.
 #
-# usage: phase.sh latency|rate|equals alone|hog|hogs16|doorbells|churn|rnr|garbage|qps64 FILE
+# usage: phase.sh latency|rate|equals alone|hog|hogs16|hogs16-weight|doorbells|churn|rnr|garbage|qps64 FILE
 set -euo pipefail
 victim=$1 aggressor=$2 out=$3
 bench=$SOFTHCA_BUILD/bench/verbs/softhca-bench
@@ -27,7 +27,7 @@ aggressor() {  # TENANT ARGUMENT...
 
 case $aggressor in
   alone) ;;
-  hogs16) for tenant in {b..q}; do aggressor $tenant --mode hog; done ;;
+  hogs16*) for tenant in {b..q}; do aggressor $tenant --mode hog; done ;;
   garbage)
     while :; do
       "$scribble" "$SANDBOX_DIR/ab/b/socket" "$B_ADDR" $RANDOM 20000 >"$SANDBOX_DIR/out-b" 2>&1 || true

@@ -56,7 +56,7 @@ class Phase:
 
 def row(scenario, what, alone, contended, ratio, target, less, clock=''):
     met = ratio <= target if less else ratio >= target
-    print(f'{scenario:10} {what:34} {alone:>12} {contended:>12} {ratio:7.3f} '
+    print(f'{scenario:14} {what:34} {alone:>12} {contended:>12} {ratio:7.3f} '
           f'{"<=" if less else ">="} {target:4.2f} {"met" if met else "SHORT":6} {clock}')
 
 
@@ -101,7 +101,7 @@ def main():
         except (OSError, ValueError, IndexError, KeyError) as error:
             print(f'{phases[-1]}: no figures: {error!r}')
 
-    print(f'{"scenario":10} {"what":34} {"alone":>12} {"contended":>12} {"ratio":>7} {"target":7} '
+    print(f'{"scenario":14} {"what":34} {"alone":>12} {"contended":>12} {"ratio":>7} {"target":7} '
           f'{"":6} by the clock')
     for scenario in scenarios:
         if scenario == 'equals':

@@ -3,7 +3,8 @@
 # a) alone, then beside each kind of aggressor, and the ratio of the two. Every phase has a daemon of
 # its own. docs/performance.md explains the columns.
 #
-# usage: bench/isolation/run.sh [SCENARIO...]     hog hogs16 doorbells churn rnr garbage equals
+# usage: bench/isolation/run.sh [SCENARIO...]
+#   hog hogs16 hogs16-weight doorbells churn rnr garbage equals
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
@@ -11,19 +12,20 @@ export SOFTHCA_BUILD=${SOFTHCA_BUILD:-$PWD/build}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/softhca-isolation.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 scenarios=("${@:-hog}")
-(($#)) || scenarios=(hog hogs16 doorbells churn rnr garbage equals)
+(($#)) || scenarios=(hog hogs16 hogs16-weight doorbells churn rnr garbage equals)
 
 phase() {  # VICTIM AGGRESSOR
-  local tenants=2
-  [[ $2 != hogs16 ]] || tenants=17
+  local tenants=2 weight=1
+  [[ $2 != hogs16* ]] || tenants=17
+  [[ $2 != *-weight ]] || weight=16
   echo "phase: $1, $2" >&2
-  tools/sandbox --tenants $tenants "$here/phase.sh" "$1" "$2" "$tmp/$1-$2" || echo "phase: $1, $2: failed" >&2
+  tools/sandbox --tenants $tenants --weight $weight "$here/phase.sh" "$1" "$2" "$tmp/$1-$2" || echo "phase: $1, $2: failed" >&2
 }
 
 for victim in latency rate; do
   phase $victim alone
   for scenario in "${scenarios[@]}"; do
-    [[ $scenario == equals || $victim-$scenario == rate-hogs16 ]] || phase $victim "$scenario"
+    [[ $scenario == equals || $victim-$scenario == rate-hogs16* ]] || phase $victim "$scenario"
   done
 done
 [[ ! " ${scenarios[*]} " == *" equals "* ]] || phase equals qps64

@@ -19,10 +19,11 @@ constexpr int kRequestsPerTurn = 16;
 /// Runs f(engine, object) for all of them on the engine's thread, a few at a time: in between it
 /// serves others, however many one process has.
 template <class T, class F>
-void in_steps(engine::Worker& worker, const std::vector<T*>& objects, F&& f) {
-  constexpr std::size_t kStep = 32;
+void in_steps(engine::Worker& worker, const engine::Session& session,
+              const std::vector<T*>& objects, F&& f) {
+  constexpr std::size_t kStep = 4;
   for (std::size_t first = 0; first < objects.size(); first += kStep)
-    worker.run([&](engine::Engine& engine) {
+    worker.run_for(session, [&](engine::Engine& engine) {
       const std::size_t end = std::min(first + kStep, objects.size());
       for (std::size_t i = first; i < end; ++i) f(engine, *objects[i]);
     });
@@ -68,6 +69,7 @@ Session::Holdings Session::holdings() const {
 
 void Session::remove_from_engine() {
   engine::Worker& worker = adapter_.worker;
+  const engine::Session& session = *engine_session_;
   std::vector<Qp*> qps;
   for (const auto& [qpn, qp] : qps_) {
     if (qp->engine.sends())
@@ -77,20 +79,23 @@ void Session::remove_from_engine() {
   }
   opened_qps_.for_each(
       [&](std::uint32_t, const OpenedQp& opened) { let_go(opened.qp, opened.user_handle); });
-  in_steps(worker, qps, [](engine::Engine& engine, Qp& qp) { engine.remove(qp.engine); });
-  in_steps(worker, all_of(ahs_),
+  in_steps(worker, session, qps, [](engine::Engine& engine, Qp& qp) { engine.remove(qp.engine); });
+  in_steps(worker, session, all_of(ahs_),
            [](engine::Engine& engine, Ah& ah) { engine.remove_address_handle(ah.handle); });
   // Those of XRC complete to a queue of the next kind, on behalf of targets that others hold.
-  in_steps(worker, all_of(srqs_),
+  in_steps(worker, session, all_of(srqs_),
            [](engine::Engine& engine, Srq& srq) { engine.remove(srq.engine); });
-  in_steps(worker, all_of(cqs_), [](engine::Engine& engine, Cq& cq) { engine.remove(cq.engine); });
+  in_steps(worker, session, all_of(cqs_),
+           [](engine::Engine& engine, Cq& cq) { engine.remove(cq.engine); });
+  in_steps(worker, session, all_of(windows_),
+           [](engine::Engine& engine, Window& window) { engine.windows().erase(window.key); });
   std::vector<std::unique_ptr<memory::Region>> regions;  // to be unmapped by this thread
-  in_steps(worker, all_of(mrs_), [&](engine::Engine& engine, Mr& mr) {
+  in_steps(worker, session, all_of(mrs_), [&](engine::Engine& engine, Mr& mr) {
     regions.push_back(engine.keys().remove(mr.key));
     tenant_.counters.memory_regions.subtract();
     tenant_.counters.registered_bytes.subtract(mr.bytes.amount());
   });
-  worker.run([&](engine::Engine& engine) {
+  on_engine([&](engine::Engine& engine) {
     worker.unwatch(*engine_session_);
     engine.remove(*engine_session_);
   });

@@ -155,6 +155,10 @@ class Session {
   static Handler handler_of(std::uint32_t operation);
   /// For an object that does not exist yet. Empty, and counted: the tenant has too many.
   Charge take(Kind kind, std::uint64_t amount = 1) { return tenant_.accounts.take(kind, amount); }
+  /// As Worker::run_for(), at the tenant's cost. REQUIRES: greeted.
+  void on_engine(const engine::Worker::Task& task) {
+    adapter_.worker.run_for(*engine_session_, task);
+  }
   void remove_from_engine();
 
   // session_device.cpp

@@ -35,7 +35,7 @@ int Session::create_ah(const RequestBody& body, Reply& reply) {
   ah->pd = request.pd;
   ah->engine.session = engine_session_.get();
   ah->engine.pd = pd->id;
-  adapter_.worker.run([&](engine::Engine& engine) { ah->handle = engine.install(ah->engine); });
+  on_engine([&](engine::Engine& engine) { ah->handle = engine.install(ah->engine); });
   ++pd->users;
   // The process names it by the engine's handle, which stands in its commands; the table is ours.
   const std::uint32_t handle = ah->handle;
@@ -51,7 +51,7 @@ int Session::destroy_ah(const RequestBody& body, Reply&) {
   if (found == ah_handles_.end()) return EINVAL;
   const auto ah = ahs_.remove(found->second);
   ah_handles_.erase(found);
-  adapter_.worker.run([&](engine::Engine& engine) { engine.remove_address_handle(ah->handle); });
+  on_engine([&](engine::Engine& engine) { engine.remove_address_handle(ah->handle); });
   --pds_.find(ah->pd)->users;
   return 0;
 }

@@ -95,9 +95,9 @@ int Session::resize_cq(const RequestBody& body, Reply& reply) {
   // programs expect to be refused for completions they have every reason to count on.
   constexpr int kStepsOfACommand = 8;
   for (int i = 0; entries < cq->engine.ring.entries() && i < kStepsOfACommand; ++i)
-    adapter_.worker.run([&](engine::Engine& engine) { engine.unpark(*engine_session_); });
+    on_engine([&](engine::Engine& engine) { engine.unpark(*engine_session_); });
   bool fits = false;
-  adapter_.worker.run([&](engine::Engine&) {
+  on_engine([&](engine::Engine&) {
     fits = cq->engine.ring.backlog() <= request.entries;
     if (fits) cq->engine.ring.replace(ring.base, entries);
   });
@@ -123,7 +123,7 @@ int Session::destroy_cq(const RequestBody& body, Reply&) {
   if (found == nullptr) return EINVAL;
   if (found->users != 0) return EBUSY;
   const auto cq = cqs_.remove(request.handle);
-  adapter_.worker.run([&](engine::Engine& engine) { engine.remove(cq->engine); });
+  on_engine([&](engine::Engine& engine) { engine.remove(cq->engine); });
   if (Channel* channel = channels_.find(cq->channel)) --channel->users;
   release_ring(cq->ring);
   release_ring(cq->retired);

@@ -112,7 +112,6 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
 
   memory::RegionSpec spec;
   spec.tenant = tenant_.id;
-  spec.session = engine_session_->id;
   spec.pd = pd->id;
   spec.access = request.access & kKnownAccess;
   spec.addr = request.addr;
@@ -140,7 +139,7 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
 
 int Session::install(std::unique_ptr<memory::Region> region, Mr& mr) {
   int error = 0;
-  adapter_.worker.run([&](engine::Engine& engine) {
+  on_engine([&](engine::Engine& engine) {
     const auto inserted = engine.keys().insert(std::move(region));
     if (inserted) {
       mr.key = (*inserted)->key();
@@ -200,7 +199,7 @@ int Session::reregister_mr(const RequestBody& body, Reply& reply) {
   map_present(extents);
   std::unique_ptr<memory::Region> before;
   mr->region = region->get();
-  adapter_.worker.run([&](engine::Engine& engine) {
+  on_engine([&](engine::Engine& engine) {
     before = engine.keys().replace(mr->key, std::move(*region));
     tenant_.counters.registered_bytes.subtract(before->length());
     tenant_.counters.registered_bytes.add(length);
@@ -223,7 +222,7 @@ int Session::deregister_mr(const RequestBody& body, Reply&) {
   const auto mr = mrs_.remove(request.handle);
   if (mr == nullptr) return EINVAL;
   std::unique_ptr<memory::Region> region;
-  adapter_.worker.run([&](engine::Engine& engine) {
+  on_engine([&](engine::Engine& engine) {
     region = engine.keys().remove(mr->key);
     tenant_.counters.memory_regions.subtract();
     tenant_.counters.registered_bytes.subtract(mr->bytes.amount());

@@ -46,7 +46,7 @@ int Session::modify_qp(const RequestBody& body, Reply&) {
 
   // Checked and changed in one task: the engine itself moves queue pairs to the error state.
   int error = 0;
-  adapter_.worker.run([&](engine::Engine& engine) {
+  on_engine([&](engine::Engine& engine) {
     const QpState from = qp.engine.state;
     const QpState to = (a.mask & attr::kState) != 0 ? static_cast<QpState>(a.qp_state) : from;
     const bool expected =

@@ -90,7 +90,7 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   e.rc.mtu = adapter_.path_mtu(tenant_);
 
   bool installed = false;
-  adapter_.worker.run([&](engine::Engine& engine) { installed = engine.install(e); });
+  on_engine([&](engine::Engine& engine) { installed = engine.install(e); });
   if (!installed) {
     release_ring(qp->ring);
     return ENOMEM;
@@ -136,7 +136,7 @@ int Session::query_qp(const RequestBody& body, Reply& reply) {
   if (found == nullptr) return EINVAL;
   const Qp& qp = *found;
   abi::QueryQpReply out{qp.attributes};
-  adapter_.worker.run([&](engine::Engine&) {
+  on_engine([&](engine::Engine&) {
     const engine::QueuePair& e = qp.engine;
     out.attributes.qp_state = out.attributes.cur_qp_state = static_cast<std::uint32_t>(e.state);
     out.attributes.sq_draining = e.state == QpState::kSqd && e.started != 0;
@@ -157,7 +157,7 @@ int Session::destroy_qp(const RequestBody& body, Reply&) {
     --xrc_domains_.find(qp->request.xrc_domain)->users;
     return 0;
   }
-  adapter_.worker.run([&](engine::Engine& engine) { engine.remove(qp->engine); });
+  on_engine([&](engine::Engine& engine) { engine.remove(qp->engine); });
   use(qp->request, std::uint32_t(-1));
   release_ring(qp->ring);
   return 0;

@@ -55,7 +55,7 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   if (tenant_.receive_policy.wanted())  // made here, so that the engine need not
     srq->engine.provisioner = std::make_unique<receive::Provisioner>(
         entries, tenant_.receive_policy, tenant_.counters.receive);
-  adapter_.worker.run([&](engine::Engine& engine) { engine.install(srq->engine); });
+  on_engine([&](engine::Engine& engine) { engine.install(srq->engine); });
   ++pd->users;
   out.entries = entries;
   out.max_wr = srq->max_wr;
@@ -72,8 +72,7 @@ int Session::modify_srq(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   Srq* srq = srqs_.find(request.handle);
   if (srq == nullptr || request.limit > srq->max_wr) return EINVAL;
-  adapter_.worker.run(
-      [&](engine::Engine& engine) { engine.set_limit(srq->engine, request.limit); });
+  on_engine([&](engine::Engine& engine) { engine.set_limit(srq->engine, request.limit); });
   return 0;
 }
 
@@ -83,7 +82,7 @@ int Session::query_srq(const RequestBody& body, Reply& reply) {
   const Srq* srq = srqs_.find(request.handle);
   if (srq == nullptr) return EINVAL;
   abi::QuerySrqReply out{.max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = 0, .reserved = 0};
-  adapter_.worker.run([&](engine::Engine&) { out.limit = srq->engine.limit; });
+  on_engine([&](engine::Engine&) { out.limit = srq->engine.limit; });
   reply.write(out);
   return 0;
 }
@@ -95,7 +94,7 @@ int Session::destroy_srq(const RequestBody& body, Reply&) {
   if (found == nullptr) return EINVAL;
   if (found->users != 0) return EBUSY;
   const auto srq = srqs_.remove(request.handle);
-  adapter_.worker.run([&](engine::Engine& engine) { engine.remove(srq->engine); });
+  on_engine([&](engine::Engine& engine) { engine.remove(srq->engine); });
   --pds_.find(srq->pd)->users;
   if (srq->xrc_domain != abi::kNoHandle) {
     --xrc_domains_.find(srq->xrc_domain)->users;

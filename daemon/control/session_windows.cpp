@@ -16,9 +16,8 @@ int Session::alloc_window(const RequestBody& body, Reply& reply) {
   window->charge = take(Kind::kMemoryWindows);
   if (!window->charge) return ENOMEM;
   window->pd = request.pd;
-  adapter_.worker.run([&](engine::Engine& engine) {
-    const auto inserted =
-        engine.windows().insert(engine_session_->id, pd->id, request.type == kType2);
+  on_engine([&](engine::Engine& engine) {
+    const auto inserted = engine.windows().insert(pd->id, request.type == kType2);
     if (inserted) window->key = (*inserted)->key;
   });
   if (window->key == 0) return ENOMEM;
@@ -33,7 +32,7 @@ int Session::dealloc_window(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   const auto window = windows_.remove(request.handle);
   if (window == nullptr) return EINVAL;
-  adapter_.worker.run([&](engine::Engine& engine) { engine.windows().erase(window->key); });
+  on_engine([&](engine::Engine& engine) { engine.windows().erase(window->key); });
   --pds_.find(window->pd)->users;
   return 0;
 }

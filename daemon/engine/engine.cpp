@@ -1,4 +1,4 @@
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/effort.hpp"
 #include "daemon/engine/environment.hpp"
 
 #include <algorithm>
@@ -82,7 +82,10 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
   const std::uint32_t slots = std::bit_ceil(limits.queue_pairs);
   slot_bits_ = static_cast<std::uint32_t>(std::countr_zero(slots));
   timers_.reserve(slots);
-  ready_.reserve(slots, limits.tenants, static_cast<std::uint16_t>(scheduler_.max_tenants()));
+  const auto parties = static_cast<std::uint16_t>(scheduler_.max_tenants());
+  ready_.reserve(slots, limits.tenants, parties);
+  intake_.reserve(limits.tenants, parties);
+  choose_portion();
   queue_pairs_.resize(slots);
   generations_.resize(slots);
   for (std::uint32_t slot = slots; slot-- > 0;) free_slots_.push_back(slot);
@@ -157,9 +160,11 @@ void Engine::find_weights() {
     for (std::uint32_t* weight : {&tenants[tvl.tenant.value], &parties[party.value]})
       *weight = std::max(*weight, tvl.weight);
   }
-  for (std::uint16_t i = 0; i < tenants.size(); ++i)
-    ready_.set_tenant_weight(TenantId(i), tenants[i]);
-  for (std::uint16_t i = 0; i < parties.size(); ++i) ready_.set_weight(TenantId(i), parties[i]);
+  for (schedule::RunQueue* order : {&ready_, &intake_.order()}) {
+    for (std::uint16_t i = 0; i < tenants.size(); ++i)
+      order->set_tenant_weight(TenantId(i), tenants[i]);
+    for (std::uint16_t i = 0; i < parties.size(); ++i) order->set_weight(TenantId(i), parties[i]);
+  }
 }
 
 /// That of its level, else one of the tenant's that no level has. Who was there before all of them
@@ -204,6 +209,7 @@ void Engine::install(Session& session) {
   session.last_active = now_;
   session.party = session.level != nullptr ? party_of(session.level->id) : session.tenant->id;
   ready_.join(session.party, session.tenant->id);
+  intake_.add(session);
   find_weights();
   sessions_.push_back(&session);
   pcbs_.recall(session.group());
@@ -213,17 +219,17 @@ void Engine::install(Session& session) {
 
 void Engine::remove(Session& session) {
   if (session.parked) --parked_;
+  intake_.remove(session);
   collector_.abandon(session.first_vcb, session.view.vcbs());
   std::erase(sessions_, &session);
   std::erase_if(deferred_events_,
                 [&](const PendingEvent& event) { return event.session == &session; });
-  keys_.erase_session(session.id);
-  windows_.erase_session(session.id);
   session.tenant->counters.sessions.subtract();
   if (session.level != nullptr) session.level->counters.sessions.subtract();
 }
 
 bool Engine::install(QueuePair& qp) {
+  charge(*qp.session, kInstallEffort);
   if (free_slots_.empty()) return false;
   // The oldest free slot, so that numbers come back as late as possible.
   const std::uint32_t slot = free_slots_.front();
@@ -256,6 +262,7 @@ void Engine::remember(QueuePair& qp) {
 }
 
 void Engine::remove(QueuePair& qp) {
+  charge(*qp.session, kRemoveEffort);
   remember(qp);
   reset(qp);
   forget_events(*qp.session, qp.user_handle);
@@ -340,17 +347,35 @@ Time Engine::next_deadline() const {
 
 bool Engine::park(Session& session) {
   if (session.parked) return true;
-  if (!session.failed && !session.view.park()) return false;
+  if (!session.failed && !rests(session)) return false;
   session.parked = true;
+  intake_.rest(session);
   ++parked_;
   return true;
 }
 
-void Engine::unpark(Session& session) {
+/// From now on it says when it has posted something. False: it has, just now.
+bool Engine::rests(Session& session) {
+  const std::uint64_t unfinished = session.intake.unfinished;
+  if (!session.view.park(unfinished)) return false;
+  for (std::uint64_t left = unfinished; left != 0; left &= left - 1) {
+    if (!has_news(session, static_cast<std::uint32_t>(std::countr_zero(left)))) continue;
+    session.view.unpark();
+    session.intake.unfinished = 0;
+    return false;
+  }
+  return true;
+}
+
+void Engine::unpark(Session& session, std::uint64_t seen) {
   if (!session.parked || session.failed) return;
   session.view.unpark();
   session.parked = false;
   session.last_active = now_;
+  session.intake.looked = seen;
+  session.intake.waiting = false;
+  session.intake.unfinished = 0;  // it may say that it has finished one
+  intake_.wake(session);
   --parked_;
 }
 

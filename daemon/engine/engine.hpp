@@ -39,6 +39,8 @@
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/event_log.hpp"
+#include "daemon/engine/events.hpp"
+#include "daemon/engine/intake.hpp"
 #include "daemon/engine/neighbours.hpp"
 #include "daemon/engine/objects.hpp"
 #include "daemon/engine/overflow_places.hpp"
@@ -53,31 +55,6 @@
 #include "daemon/wire/frame.hpp"
 
 namespace softhca::engine {
-
-/// Where events go: the sockets of completion channels and contexts. False: the process does not
-/// read and its socket is full; the engine tries again later.
-class EventSink {
- public:
-  virtual ~EventSink() = default;
-  virtual bool completion_event(int channel_fd, std::uint64_t user_handle) = 0;
-  virtual bool async_event(int async_fd, std::uint64_t element, std::uint32_t type) = 0;
-};
-
-/// Values of enum ibv_event_type.
-enum class EventType : std::uint32_t {
-  kCqError = 0,
-  kQpFatal = 1,
-  kQpRequestError = 2,
-  kQpAccessError = 3,
-  kCommunicationEstablished = 4,
-  kSendQueueDrained = 5,
-  kPortActive = 9,
-  kPortError = 10,
-  kGidChange = 18,
-  kSrqError = 14,
-  kSrqLimitReached = 15,
-  kQpLastWqeReached = 16,
-};
 
 struct EngineLimits {
   std::uint32_t vcbs = 4096;
@@ -111,8 +88,9 @@ class Engine {
     std::uint64_t effort = 0;  ///< of a poll step, in bytes of a local copy that take as long
     unsigned packets = 0;      ///< of a queue pair in a row
     std::uint32_t bytes = 0;   ///< work likewise, between queue pairs of this daemon
-    std::size_t turns = 0;     ///< of send queues to be fetched from, in a poll step
-    std::size_t starts = 0;    ///< of commands, likewise
+    std::uint64_t intake = 0;  ///< work of taking in from VCBs, and of fetching, in a poll step
+    std::uint64_t turn = 0;    ///< of it, of a process or send queue in a row
+    std::size_t starts = 0;    ///< of commands, in a poll step
   };
 
   Engine(const EngineLimits& limits, EventSink& events);
@@ -213,13 +191,22 @@ class Engine {
   Time next_deadline() const;
   /// Is anything waiting that only polling can move on (and which therefore forbids sleep)?
   bool has_runnable() const {
-    return !ready_.empty() || scheduler_.has_work() || arbitrator_.has_work();
+    return !ready_.empty() || !intake_.empty() || scheduler_.has_work() || arbitrator_.has_work();
   }
+
+  // --- control requests (worker)
+  /// Whether a request of this party may be served now, or others have their turns first.
+  bool may_take_in(TenantId party) const;
+  /// Work outside the turns of queue pairs, in bytes of a local copy that take as long.
+  void charge(const Session& session, std::uint64_t cost);
+  std::uint64_t effort() const { return effort_; }
 
   // --- parking (worker)
   const std::vector<Session*>& sessions() const { return sessions_; }
   bool park(Session& session);
-  void unpark(Session& session);
+  void unpark(Session& session) { unpark(session, effort_); }
+  /// It has said that it posted something, after the engine had done work up to `seen`.
+  void unpark(Session& session, std::uint64_t seen);
   std::uint32_t parked_sessions() const { return parked_; }
 
   Time now() const { return now_; }
@@ -246,11 +233,16 @@ class Engine {
   void forget_events(Session& session, std::uint64_t element);
 
   // engine_collect.cpp
+  bool look_for_commands(Session& session);
   std::size_t collect_commands();
-  void collect_vcb(Session& session, std::uint32_t vcb);
+  std::size_t collect(Session& session, std::uint64_t end);
+  bool collect_vcb(Session& session, std::uint32_t vcb);
+  bool has_news(const Session& session, std::uint32_t vcb) const;
+  bool rests(Session& session);
   bool send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard);
   void accept(Session& session, PcbId pcb);
-  std::size_t collect_doorbells(Session& session);
+  std::size_t collect_doorbells(Session& session, std::uint64_t end);
+  void refuse(const Session& session);
   void ring(Session& session, Qpn qpn, std::uint32_t sequence_end);
   void doorbell_fails(QueuePair& qp);
   void fail_session(Session& session);
@@ -289,6 +281,7 @@ class Engine {
   std::size_t run_ready();
   bool run(QueuePair& qp);
   void choose_portion();
+  void note_competition(bool contended, bool overtaken);
   bool commands_wait(TenantId served);
   bool run_datagrams(QueuePair& qp);
   bool run_datagram(QueuePair& qp, const transport::Request& request);
@@ -417,6 +410,7 @@ class Engine {
   memory::WindowTable windows_;
   TimerWheel timers_;
   schedule::RunQueue ready_;
+  Intake intake_;
   const Portion* portion_ = nullptr;  ///< of the poll step at hand
   std::uint64_t effort_ = 0;          ///< work done, in bytes of a local copy
   Time contended_until_{};            ///< tenants compete for the engine

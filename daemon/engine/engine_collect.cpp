@@ -1,36 +1,114 @@
 // From the session memory of processes to complete commands in PCBs (mechanisms A4, A5, B1, C).
+#include <algorithm>
 #include <bit>
 
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/effort.hpp"
 
 namespace softhca::engine {
+namespace {
 
+// A VCB that was handed over half written is looked at again after so long, then ever later. A
+// process that finishes one while it is parked says so, as after any post.
+constexpr Duration kFirstLookAgain = std::chrono::microseconds(1);
+constexpr Duration kLastLookAgain = std::chrono::milliseconds(1);
+
+}  // namespace
+
+/// Work for the session's tenant.
+void Engine::charge(const Session& session, std::uint64_t cost) {
+  effort_ += cost;
+  ready_.charge(session.party, cost);
+  session.tenant->counters.effort.add(cost);
+}
+
+/// Who has had more than its share lately has nothing taken in before others have had theirs.
+bool Engine::may_take_in(TenantId party) const { return ready_.may_begin(party, portion_->intake); }
+
+/// True when something is there to be taken in.
+bool Engine::look_for_commands(Session& session) {
+  IntakeState& state = session.intake;
+  if (!session.is_collected()) return false;
+  if (state.unfinished != 0) {
+    state.unfinished &= session.view.pending();
+    if (now_ >= state.unfinished_due) state.unfinished = 0;
+  }
+  if (!state.waiting) {
+    state.looked_before = state.looked;
+    state.looked = effort_;
+  }
+  state.waiting = session.view.has_work(state.unfinished);
+  if (!state.waiting || !may_take_in(session.party)) return false;
+  intake_.push(session);
+  return true;
+}
+
+/// However much there is, a step takes in a portion.
 std::size_t Engine::collect_commands() {
+  intake_.look([this](Session& session) { look_for_commands(session); });
+  const std::uint64_t end = effort_ + portion_->intake;
   std::size_t work = 0;
-  for (std::size_t i = 0; i < sessions_.size(); ++i) {
-    Session& session = *sessions_[i];
-    if (!session.is_collected()) continue;
-    session.looked_before = session.looked;
-    session.looked = effort_;
-    std::size_t taken = 0;
-    for (std::uint64_t pending = session.view.pending(); pending != 0; pending &= pending - 1) {
-      collect_vcb(session, static_cast<std::uint32_t>(std::countr_zero(pending)));
-      ++taken;
+  while (effort_ < end) {
+    Session* session = intake_.pop();
+    if (session == nullptr) break;
+    if (!may_take_in(session->party)) {  // it was pushed in an earlier step
+      intake_.served(*session, 0, false);
+      continue;
     }
-    taken += collect_doorbells(session);
-    if (taken != 0) session.last_active = now_;
-    work += taken;
+    const std::uint64_t begin = effort_;
+    const bool others = intake_.contended(*session);
+    note_competition(others, intake_.order().overtaken());
+    work += collect(*session, others ? std::min(end, begin + portion_->turn) : end);
+    const IntakeState& state = session->intake;
+    intake_.served(*session, effort_ - begin, state.waiting && session->is_collected());
   }
   return work;
 }
 
-void Engine::collect_vcb(Session& session, std::uint32_t vcb) {
+/// Takes in until the engine's work is `end`, and a little more, so that neither VCBs nor doorbells
+/// hold the others up. How many there were.
+std::size_t Engine::collect(Session& session, std::uint64_t end) {
+  if (!session.is_collected()) return 0;
+  IntakeState& state = session.intake;
+  const std::uint64_t vcbs_end = session.view.rung() ? effort_ + (end - effort_) / 4 * 3 : end;
+  // In rotation, or the last VCBs would wait for ever behind the first.
+  std::uint64_t pending =
+      std::rotr(session.view.pending() & ~state.unfinished, static_cast<int>(state.next_vcb));
+  const std::uint32_t first = state.next_vcb;
+  const std::uint64_t unfinished = state.unfinished;
+  std::size_t taken = 0;
+  for (; pending != 0 && effort_ < vcbs_end; pending &= pending - 1) {
+    const auto vcb =
+        (first + static_cast<std::uint32_t>(std::countr_zero(pending))) % abi::kMaxVcbsPerSession;
+    state.next_vcb = (vcb + 1) % abi::kMaxVcbsPerSession;
+    if (collect_vcb(session, vcb)) {
+      ++taken;
+    } else {
+      charge(session, kDoorbellEffort);
+      state.unfinished |= std::uint64_t{1} << vcb;
+    }
+  }
+  if (state.unfinished != unfinished) {
+    state.unfinished_interval =
+        std::clamp(2 * state.unfinished_interval, kFirstLookAgain, kLastLookAgain);
+    state.unfinished_due = now_ + state.unfinished_interval;
+  } else if (unfinished == 0) {
+    state.unfinished_interval = {};
+  }
+  taken += collect_doorbells(session, end);
+  if (taken != 0) session.last_active = now_;
+  state.waiting = session.view.has_work(state.unfinished);
+  return taken;
+}
+
+/// False: the command is not whole yet.
+bool Engine::collect_vcb(Session& session, std::uint32_t vcb) {
   const std::uint64_t scoreboard = session.view.scoreboard(vcb);
   const VcbId id(session.first_vcb.value + vcb);
   const auto pcb = collector_.begin(id);
   if (!pcb) {
-    if (send_queue_mode(session, vcb, scoreboard)) session.view.release(std::uint64_t{1} << vcb);
-    return;
+    if (!send_queue_mode(session, vcb, scoreboard)) return false;
+    session.view.release(std::uint64_t{1} << vcb);
+    return true;
   }
 
   collect::Pcb& buffer = pcbs_.pcb(*pcb);
@@ -43,17 +121,28 @@ void Engine::collect_vcb(Session& session, std::uint32_t vcb) {
     const std::uint64_t news = scoreboard & ~pcbs_.state(*pcb).scoreboard.bits();
     session.view.copy_segments(vcb, news, buffer.header, buffer.payload.data());
     progress = collector_.add(*pcb, scoreboard);
-    if (progress == collect::Progress::kCollecting) return;
+    if (progress == collect::Progress::kCollecting) return false;
     copied = shm::check_payload(buffer.header, abi::kCommandPayloadBytes);
   }
   session.view.release(std::uint64_t{1} << vcb);
   if (copied != Verdict::kOk || progress == collect::Progress::kBadLength) {
-    session.tenant->counters.malformed_commands.add();
+    refuse(session);
     collector_.discard(*pcb);
-    return;
+    return true;
   }
   collector_.unbind(*pcb);
   accept(session, *pcb);
+  return true;
+}
+
+/// Has an unfinished VCB changed such that it is worth a look?
+bool Engine::has_news(const Session& session, std::uint32_t vcb) const {
+  const std::uint64_t scoreboard = session.view.scoreboard(vcb);
+  const PcbId pcb = functions_[VcbId(session.first_vcb.value + vcb)].pcb;
+  if ((scoreboard & abi::kExplicitKick) != 0) return true;
+  if (pcb == collect::kNoPcb)
+    return (scoreboard & collect::kDoorbellSegments) == collect::kDoorbellSegments;
+  return (scoreboard & abi::kAllSegments & ~pcbs_.state(pcb).scoreboard.bits()) != 0;
 }
 
 bool Engine::send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard) {
@@ -77,7 +166,7 @@ void Engine::accept(Session& session, PcbId pcb) {
   const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
   QueuePair* qp = find_owned(session, header.qpn);
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
-    session.tenant->counters.malformed_commands.add();
+    refuse(session);
     pcbs_.free(pcb);
     return;
   }
@@ -96,10 +185,10 @@ void Engine::accept(Session& session, PcbId pcb) {
   ring(session, qp->qpn, end);
 }
 
-std::size_t Engine::collect_doorbells(Session& session) {
+std::size_t Engine::collect_doorbells(Session& session, std::uint64_t end) {
   std::size_t taken = 0;
   abi::Doorbell doorbell;
-  while (taken < abi::kDoorbellEntries) {
+  while (taken == 0 || effort_ < end) {
     const shm::Take take = session.view.next_doorbell(doorbell);
     if (take == shm::Take::kEmpty) break;
     if (take == shm::Take::kHostile) {
@@ -113,12 +202,16 @@ std::size_t Engine::collect_doorbells(Session& session) {
   return taken;
 }
 
+/// What names no command.
+void Engine::refuse(const Session& session) {
+  charge(session, kDoorbellEffort);
+  session.tenant->counters.malformed_commands.add();
+}
+
 void Engine::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
   QueuePair* qp = find_owned(session, qpn.value);
-  if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
-    session.tenant->counters.malformed_commands.add();
-    return;
-  }
+  if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) return refuse(session);
+  charge(session, kDoorbellEffort);
   const auto verdict = scheduler_.ring(schedule::QpSlot(qp->slot), sequence_end);
   if (verdict == schedule::RingVerdict::kHostile) doorbell_fails(*qp);
 }
@@ -136,6 +229,7 @@ void Engine::doorbell_fails(QueuePair& qp) {
 /// fail, everybody else goes on.
 void Engine::fail_session(Session& session) {
   session.failed = true;
+  intake_.rest(session);
   session.tenant->counters.hostile_memory.add();
   report(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory");
   for (QueuePair* qp : queue_pairs_) {

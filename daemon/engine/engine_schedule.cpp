@@ -1,19 +1,18 @@
 // Send queue scheduler to dedicated PCBs, arbitrator to transport; doorbells that overflow
 // (mechanisms A9, A11, A12, B2, B4, B5).
-#include "daemon/engine/engine.hpp"
+#include <algorithm>
+
+#include "daemon/engine/effort.hpp"
 
 namespace softhca::engine {
 namespace {
-
-// Bounds of one poll step, so that no stage keeps the others waiting.
-constexpr std::size_t kReliefsPerStep = 32;
 
 // A queue pair whose receiver is not ready holds its fetched commands for long: with at most this
 // many of the tenant's dedicated PCBs the others go on.
 constexpr std::uint32_t kFetchedPerQueuePair = 64;
 
-// Cost of taking a command in and starting it, in bytes of a copy that take as long.
-constexpr std::uint64_t kCommandEffort = 2048;
+// Turns of a poll step in which nothing can be fetched.
+constexpr std::size_t kMostInVain = 8;
 
 }  // namespace
 
@@ -22,22 +21,22 @@ void Engine::prepare(QueuePair& qp, PcbId pcb) {
   command = CommandContext{};
   command.slot = qp.slot;
   command.kicked_at = now_;
-  command.seen_effort = qp.session->looked_before;
-  effort_ += kCommandEffort;
-  ready_.charge(qp.party, kCommandEffort);
-  qp.tenant->counters.effort.add(kCommandEffort);
+  command.seen_effort = qp.session->intake.looked_before;
+  charge(*qp.session, kCommandEffort);
   ++qp.commands;
 }
 
 /// Doorbells that are too many go to the overflow buffers, those there is room for come back.
 std::size_t Engine::relieve_doorbells() {
   scheduler_.sample(now_);
+  const std::uint64_t end = effort_ + portion_->turn;
   std::size_t work = 0;
-  for (; work < kReliefsPerStep; ++work) {
+  for (; effort_ < end; ++work) {
     const schedule::Relief relief = scheduler_.relieve();
     if (relief.kind == schedule::Relief::Kind::kNone) break;
-    if (relief.kind == schedule::Relief::Kind::kLost)
-      doorbell_fails(*queue_pairs_[relief.slot.value]);
+    QueuePair& qp = *queue_pairs_[relief.slot.value];
+    charge(*qp.session, kReliefEffort);
+    if (relief.kind == schedule::Relief::Kind::kLost) doorbell_fails(qp);
   }
   return work;
 }
@@ -62,15 +61,24 @@ void Engine::dedicated_released(TenantId party) {
 }
 
 std::size_t Engine::fetch_commands() {
+  const std::uint64_t end = effort_ + portion_->intake;
   std::size_t work = 0;
-  for (std::size_t turn_count = 0; turn_count < portion_->turns && scheduler_.has_work();
-       ++turn_count) {
+  TenantId passed = Intake::kNoParty;  // the first of those that have had more than their share
+  for (std::size_t vain = 0; effort_ < end && vain < kMostInVain;) {
     const auto turn = scheduler_.next();
     if (!turn) break;
     QueuePair& qp = *queue_pairs_[turn->slot.value];
+    if (!may_take_in(qp.party)) {
+      if (passed == qp.party) break;
+      if (passed == Intake::kNoParty) passed = qp.party;
+      continue;
+    }
+    const std::uint64_t turn_end = std::min(end, effort_ + portion_->turn);
     std::uint32_t fetched = 0;
-    while (fetched < turn->count && fetch_one(qp, turn->sequence + fetched)) ++fetched;
+    while (fetched < turn->count && effort_ < turn_end && fetch_one(qp, turn->sequence + fetched))
+      ++fetched;
     if (fetched != 0) scheduler_.fetched(turn->slot, fetched);
+    vain += fetched == 0;
     work += fetched;
   }
   return work;

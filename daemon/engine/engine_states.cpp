@@ -159,7 +159,6 @@ void Engine::reset(QueuePair& qp) {
   qp.responder.release();
   qp.uc_responder.reset(Psn());
   qp.ud_responder.reset();
-  while (!qp.queue.empty()) qp.queue.pop();
   qp.progress = LocalProgress{};
   if (qp.receive_drawn && qp.srq != nullptr)
     complete_receive(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
@@ -174,8 +173,16 @@ void Engine::reset(QueuePair& qp) {
   qp.state = QpState::kReset;
 }
 
+/// Those held back and those started are found through the queue pair; only what waits for a credit
+/// has to be looked for.
 void Engine::discard_commands(QueuePair& qp) {
   while (!qp.held.empty()) release_command(PcbId(qp.held.pop_front(commands_.data())));
+  while (!qp.queue.empty()) {
+    const PcbId pcb(qp.queue.front().cookie);
+    qp.queue.pop();
+    release_command(pcb);
+  }
+  if (qp.commands != 0) charge(*qp.session, commands_.size() * sizeof(CommandContext));
   for (std::uint32_t i = 0; i < commands_.size() && qp.commands != 0; ++i) {
     if (commands_[i].slot != qp.slot) continue;
     arbitrator_.remove(PcbId(i));

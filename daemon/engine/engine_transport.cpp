@@ -1,6 +1,7 @@
 // Driving the transport state machines: queue pairs with work, packets for them, their timers.
 #include <algorithm>
 
+#include "daemon/engine/effort.hpp"
 #include "daemon/engine/environment.hpp"
 #include "daemon/engine/peer_address.hpp"
 
@@ -10,29 +11,19 @@ namespace {
 constexpr std::size_t kRunsPerStep = 64;  ///< queue pairs served in one poll step
 constexpr std::size_t kDatagramsPerRun = 32;
 
-// Work of one poll step and of one queue pair in it. A step is what a command that comes meanwhile
-// has to wait for, so steps are short when tenants compete; long ones make larger bursts.
-constexpr Engine::Portion kAlone{
-    .effort = 512 << 10, .packets = 32, .bytes = 128 << 10, .turns = 8, .starts = 64};
-constexpr Engine::Portion kContended{
-    .effort = 128 << 10, .packets = 8, .bytes = 16 << 10, .turns = 4, .starts = 64};
-// With a tenant that asks for little beside others that ask for much: what it waits for is one copy
-// of this size, since after each queue pair the processes are looked at.
-constexpr Engine::Portion kSparse{
-    .effort = 64 << 10, .packets = 1, .bytes = 4 << 10, .turns = 1, .starts = 16};
 // Tenants that have competed so recently are expected to go on: longer than a process waits for a
 // processor on a machine that is busy.
 constexpr Duration kContentionMemory = std::chrono::milliseconds(50);
-// With more processes a look costs more than it saves.
-constexpr std::size_t kMostLookedAt = 64;
-
-// Cost of looking at a queue pair, in bytes of a copy that take as long.
-constexpr std::uint64_t kRunEffort = 1024;
-
 }  // namespace
 
 void Engine::choose_portion() {
   portion_ = now_ < sparse_until_ ? &kSparse : now_ < contended_until_ ? &kContended : &kAlone;
+}
+
+/// Others wait for their turns; and who has one now asks for little.
+void Engine::note_competition(bool contended, bool overtaken) {
+  if (contended) contended_until_ = now_ + kContentionMemory;
+  if (overtaken) sparse_until_ = now_ + kContentionMemory;
 }
 
 std::size_t Engine::run_ready() {
@@ -42,8 +33,7 @@ std::size_t Engine::run_ready() {
     const auto slot = ready_.pop();
     if (!slot) break;
     QueuePair& qp = *queue_pairs_[*slot];
-    if (ready_.contended(qp.party)) contended_until_ = now_ + kContentionMemory;
-    if (ready_.overtaken()) sparse_until_ = now_ + kContentionMemory;
+    note_competition(ready_.contended(qp.party), ready_.overtaken());
     const std::uint64_t before = effort_;
     effort_ += kRunEffort;
     const bool more = run(qp);
@@ -57,15 +47,8 @@ std::size_t Engine::run_ready() {
 /// Has anybody but the party just served posted anything since the last look? If not, this was one.
 /// Its own commands can wait for the end of the step: whom nobody competes with pays for no look.
 bool Engine::commands_wait(TenantId served) {
-  if (sessions_.size() > kMostLookedAt) return false;
   bool found = false;
-  for (Session* session : sessions_) {
-    if (session->party == served || !session->is_collected()) continue;
-    if (session->view.has_work())
-      found = true;
-    else
-      session->looked = effort_;
-  }
+  intake_.look([&](Session& session) { found |= look_for_commands(session); }, served);
   return found;
 }
 

@@ -98,6 +98,20 @@ struct Tenant {
   resource::Accounts accounts;    ///< what its sessions have taken; written by the control thread
 };
 
+/// What the engine knows of the VCBs and doorbells of a session.
+struct IntakeState {
+  std::uint32_t slot = 0;           ///< in the tables of Intake
+  std::uint32_t place = kNoIndex;   ///< among those of its party that are looked at
+  std::uint64_t looked = 0;         ///< engine work done when nothing was left here
+  std::uint64_t looked_before = 0;  ///< and the time before: what is taken in came since then
+  bool waiting = false;             ///< something was here, and not all of it is taken in
+  std::uint32_t next_vcb = 0;       ///< to be taken in first
+  /// VCBs handed over before their commands were whole: not work, and looked at again ever later.
+  std::uint64_t unfinished = 0;
+  Time unfinished_due{};
+  Duration unfinished_interval{};
+};
+
 /// One opened device context of a process.
 struct Session {
   Session(SessionId session, Tenant& owner, shm::SessionView memory, VcbId first)
@@ -113,8 +127,7 @@ struct Session {
   int async_fd = -1;
   int wake_fd = -1;
   Time last_active{};
-  std::uint64_t looked = 0;           ///< engine work done when it was last looked at
-  std::uint64_t looked_before = 0;    ///< and the time before: what is collected came since then
+  IntakeState intake;
   std::uint32_t events_deferred = 0;  ///< asynchronous events that wait for room in its socket
   Time events_refused{};              ///< when the socket was last found full
   bool parked = false;

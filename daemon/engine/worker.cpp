@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "daemon/base/system_error.hpp"
+#include "daemon/engine/effort.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -78,20 +79,23 @@ void Worker::stop() {
   thread_.join();
 }
 
-void Worker::run(const Task& task) {
+void Worker::run(const Request& request) {
   const std::lock_guard lock(callers_);
-  task_.store(&task);
+  request_.store(&request);
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);
-  task_.wait(&task);
+  request_.wait(&request);
 }
 
 bool Worker::run_task() {
-  const Task* task = task_.load(std::memory_order_acquire);
-  if (task == nullptr) return false;
-  (*task)(engine_);
-  task_.store(nullptr);
-  task_.notify_all();
+  const Request* request = request_.load(std::memory_order_acquire);
+  if (request == nullptr) return false;
+  const Session* payer = request->payer;
+  if (payer != nullptr && !engine_.may_take_in(payer->party)) return false;
+  request->task(engine_);
+  if (payer != nullptr) engine_.charge(*payer, kRequestEffort);
+  request_.store(nullptr);
+  request_.notify_all();
   return true;
 }
 
@@ -167,9 +171,10 @@ void Worker::look_for_wakeups(Duration timeout) {
     if (who == this) {
       drain(wake_.get());
     } else if (who != nullptr) {
-      engine_.unpark(*static_cast<Session*>(who));
+      engine_.unpark(*static_cast<Session*>(who), wakeups_seen_);
     }
   }
+  wakeups_seen_ = engine_.effort();
 }
 
 }  // namespace softhca::engine

@@ -40,7 +40,10 @@ class Worker {
 
   /// Runs `task` on the engine's thread between two poll steps and returns when it is done. From
   /// any thread but the engine's own.
-  void run(const Task& task);
+  void run(const Task& task) { run({task, nullptr}); }
+  /// Likewise, for a process: the task waits while the tenant has had more of the engine than its
+  /// share, and counts as the tenant's work. REQUIRES: the session is installed when it begins.
+  void run_for(const Session& session, const Task& task) { run({task, &session}); }
 
   /// From a task: how eagerly to look for work from now on.
   void set_idle(bool adaptive, Duration park_after) {
@@ -58,6 +61,12 @@ class Worker {
   const Counter& busy() const { return busy_; }
 
  private:
+  struct Request {
+    const Task& task;
+    const Session* payer;  ///< null: the daemon itself
+  };
+
+  void run(const Request& request);
   void loop();
   bool run_task();
   void idle(Time now);
@@ -74,10 +83,11 @@ class Worker {
   std::atomic<bool> stopping_{false};
 
   std::mutex callers_;
-  std::atomic<const Task*> task_{nullptr};
+  std::atomic<const Request*> request_{nullptr};
 
   Time last_work_{};
   Time last_wakeup_look_{};
+  std::uint64_t wakeups_seen_ = 0;  ///< engine work done at that look
   Counter polls_;
   Counter sleeps_;
   Counter busy_;

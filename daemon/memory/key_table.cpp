@@ -40,7 +40,6 @@ Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region) {
     key = (random_bits() & ~mask_ & ~kWindowKeyBit) | index;
   } while (key == slot.key || key == 0);
   slot.key = key;
-  slot.session = region->session();
   slot.region = std::move(region);
   slot.region->key_ = key;
   slot.region->serial_ = ++last_serial_;
@@ -59,13 +58,6 @@ std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
   const std::uint32_t index = key & mask_;
   free_.push_back(index);
   return std::move(slots_[index].region);
-}
-
-std::size_t KeyTable::erase_session(SessionId session) {
-  std::size_t count = 0;
-  for (Slot& slot : slots_)
-    if (slot.session == session && slot.region != nullptr) count += erase(slot.key);
-  return count;
 }
 
 }  // namespace softhca::memory

@@ -48,16 +48,12 @@ class KeyTable {
   /// Ends the region too. False: no such key.
   bool erase(std::uint32_t key) { return remove(key) != nullptr; }
 
-  /// Ends all regions of a session, returns how many. Looks at the whole table.
-  std::size_t erase_session(SessionId session);
-
   std::uint32_t size() const { return capacity_ - static_cast<std::uint32_t>(free_.size()); }
   std::uint32_t capacity() const { return capacity_; }
 
  private:
   struct Slot {
     std::uint32_t key = 0;  ///< of the region, or of the last one when there is none now
-    SessionId session;      ///< of the region: here, so that a sweep need not touch all regions
     std::unique_ptr<Region> region;
   };
 

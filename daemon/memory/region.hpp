@@ -41,7 +41,6 @@ struct Extent {
 /// Everything about a region but its key.
 struct RegionSpec {
   TenantId tenant;
-  SessionId session;
   PdId pd;
   std::uint32_t access = 0;     ///< Access
   std::uint64_t addr = 0;       ///< of the first byte, in the process
@@ -70,7 +69,6 @@ class Region {
   std::uint32_t access() const { return access_; }
   PdId pd() const { return pd_; }
   TenantId tenant() const { return spec_.tenant; }
-  SessionId session() const { return spec_.session; }
   std::uint32_t key() const { return key_; }
   /// Differs from that of every other region there ever was.
   std::uint64_t serial() const { return serial_; }

@@ -17,7 +17,7 @@ WindowTable::WindowTable(std::uint32_t capacity) : capacity_(capacity), windows_
   for (std::uint32_t i = 0; i < capacity; ++i) free_.push_back(i);
 }
 
-Expected<Window*> WindowTable::insert(SessionId session, PdId pd, bool of_queue_pair) {
+Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair) {
   if (free_.empty())
     return Error{"memory windows: all " + std::to_string(capacity_) + " are in use", ENOMEM};
   std::uint32_t& chosen = free_[random_bits() % free_.size()];
@@ -28,7 +28,6 @@ Expected<Window*> WindowTable::insert(SessionId session, PdId pd, bool of_queue_
   windows_[index] = Window{};
   windows_[index].of_queue_pair = of_queue_pair;
   windows_[index].key = kWindowKeyBit | (random_bits() & ~kIndexBits) | index << kIndexShift;
-  windows_[index].session = session;
   windows_[index].pd = pd;
   return &windows_[index];
 }
@@ -45,11 +44,6 @@ bool WindowTable::erase(std::uint32_t key) {
   *window = Window{};
   free_.push_back(static_cast<std::uint32_t>(window - windows_.data()));
   return true;
-}
-
-void WindowTable::erase_session(SessionId session) {
-  for (const Window& window : windows_)
-    if (window.key != 0 && window.session == session) erase(window.key);
 }
 
 Verdict bind(Window& window, const KeyTable& keys, std::uint32_t region_key, std::uint64_t addr,

@@ -18,7 +18,6 @@ constexpr bool is_window_key(std::uint32_t key) { return (key & kWindowKeyBit) !
 struct Window {
   bool of_queue_pair = false;  ///< type 2: serves the queue pair it was bound through
   std::uint32_t key = 0;       ///< 0: no such window
-  SessionId session;
   PdId pd;
   // While it is bound.
   bool bound = false;
@@ -37,7 +36,7 @@ class WindowTable {
   explicit WindowTable(std::uint32_t capacity);
 
   /// A window, not bound. Errors: ENOMEM (table full).
-  Expected<Window*> insert(SessionId session, PdId pd, bool of_queue_pair);
+  Expected<Window*> insert(PdId pd, bool of_queue_pair);
 
   /// The window with exactly this key, or null.
   Window* lookup(std::uint32_t key) {
@@ -49,8 +48,6 @@ class WindowTable {
 
   /// False: no such window. The low 8 bits do not count.
   bool erase(std::uint32_t key);
-  /// Ends all windows of a session. Looks at the whole table.
-  void erase_session(SessionId session);
 
   std::uint32_t size() const { return capacity_ - static_cast<std::uint32_t>(free_.size()); }
 

@@ -102,7 +102,7 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   one("softhca_local_bytes_total", "Payload of messages between queue pairs of this daemon.",
       c.local_bytes);
   one("softhca_engine_work_bytes_total",
-      "Work of the engine on queue pairs, in bytes of a local copy that take as long.", c.effort);
+      "Work of the engine for the tenant, in bytes of a local copy that take as long.", c.effort);
   add_arbitration_wait(out, "softhca_arbitration_wait_seconds", labels, c.arbitration_wait);
   out.summary(
       "softhca_command_engine_work_bytes",

@@ -93,21 +93,25 @@ class SessionView {
     return Take::kTaken;
   }
 
-  bool has_work() const {
-    return pending() != 0 ||
-           header().doorbell_producer.load(std::memory_order_acquire) != doorbells_taken_;
+  /// There is a doorbell.
+  bool rung() const {
+    return header().doorbell_producer.load(std::memory_order_acquire) != doorbells_taken_;
   }
+  /// A VCB, but for those of `ignored`, or a doorbell has been handed over.
+  bool has_work(std::uint64_t ignored = 0) const { return (pending() & ~ignored) != 0 || rung(); }
 
   // --- parking
 
   /// Asks the tenant for a write to the wake eventfd at its next post. False, and not parked, when
-  /// work came in meanwhile. The store and the loads after it are seq_cst, as are the tenant's
-  /// post and its look at `parked`: one of the two sees the other, so no wake-up is lost.
-  bool park() {
+  /// work came in meanwhile; VCBs of `ignored` are none. The store and the loads after it are
+  /// seq_cst, as are the tenant's post and its look at `parked`: one of the two sees the other, so
+  /// no wake-up is lost.
+  bool park(std::uint64_t ignored = 0) {
     header().parked.store(1, std::memory_order_seq_cst);
     const std::uint64_t active = header().active.load(std::memory_order_seq_cst);
     const std::uint32_t doorbells = header().doorbell_producer.load(std::memory_order_seq_cst);
-    if (((active ^ released_) & mask_) == 0 && doorbells == doorbells_taken_) return true;
+    if (((active ^ released_) & mask_ & ~ignored) == 0 && doorbells == doorbells_taken_)
+      return true;
     unpark();
     return false;
   }

@@ -62,7 +62,6 @@ class Arena {
   void add(std::size_t offset, std::size_t bytes, std::uint32_t access) {
     memory::RegionSpec spec;
     spec.tenant = process_.tenant.id;
-    spec.session = process_.session->id;
     spec.pd = process_.pd;
     spec.access = access;
     spec.addr = spec.iova = kIova + offset;

@@ -242,7 +242,7 @@ TEST_P(Overflow, ScribbledDoorbells) {
   for (TestQp* qp : near) {
     if (!overflowed(*qp)) continue;
     const abi::Doorbell wrong[] = {{qp->qp.qpn.value, 0},
-                                   {qp->qp.qpn.value, kRing + 1},
+                                   {qp->qp.qpn.value, 2 * kRing + 1},
                                    {near[0]->qp.qpn.value ^ 1, 1},
                                    {static_cast<std::uint32_t>(random()), 0xffffffff}};
     std::memcpy(overflow_of(*qp), &wrong[scribbled.size() % 4], sizeof wrong[0]);

@@ -61,6 +61,7 @@ void Process::end() {
   for (const std::uint32_t handle : ah_handles_) engine.remove_address_handle(handle);
   for (const auto& cq : cqs_) engine.remove(cq->cq);
   for (const auto& srq : srqs_) engine.remove(srq->srq);
+  for (const auto& buffer : buffers_) engine.keys().erase(buffer->key);
   engine.remove(*session);
   EXPECT_TRUE(engine.functions().release(session->first_vcb, vcbs_));
   qps.clear();
@@ -144,7 +145,6 @@ Buffer& Process::make_buffer(std::size_t bytes, std::uint32_t access) {
   b.size = bytes;
   memory::RegionSpec spec;
   spec.tenant = tenant.id;
-  spec.session = session->id;
   spec.pd = pd;
   spec.access = access;
   spec.addr = spec.iova = b.addr();

@@ -13,7 +13,7 @@ class Windows : public BothWays {
   ~Windows() { pair.expect_idle(); }
 
   std::uint32_t window(Process& owner, bool type_2 = true) {
-    return (*owner.adapter.engine.windows().insert(owner.session->id, owner.pd, type_2))->key;
+    return (*owner.adapter.engine.windows().insert(owner.pd, type_2))->key;
   }
   /// `b` binds; the new key.
   std::uint32_t bind(std::uint32_t key, Buffer& to, std::size_t offset, std::size_t bytes,
@@ -150,15 +150,6 @@ TEST_P(Windows, BindingWaitsForWhatWasPostedBefore) {
     EXPECT_EQ(done->status, Status::kSuccess);
     EXPECT_EQ(done->opcode, opcode);
   }
-}
-
-TEST_P(Windows, GoWithTheSession) {
-  Buffer& far = b.make_buffer(64, kOpen);
-  bind(window(b), far, 0, 64);
-  auto& table = b.adapter.engine.windows();
-  EXPECT_EQ(table.size(), 1u);
-  b.end();
-  EXPECT_EQ(table.size(), 0u);
 }
 
 TEST_P(Windows, AtomicWriteStoresAWord) {

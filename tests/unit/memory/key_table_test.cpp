@@ -9,14 +9,10 @@
 namespace softhca::memory {
 namespace {
 
-std::unique_ptr<Region> empty_region(std::uint32_t session = 0) {
-  RegionSpec spec;
-  spec.session = SessionId(session);
-  return std::move(*Region::make(std::move(spec)));
-}
+std::unique_ptr<Region> empty_region() { return std::move(*Region::make(RegionSpec())); }
 
-std::uint32_t add(KeyTable& table, std::uint32_t session = 0) {
-  auto region = table.insert(empty_region(session));
+std::uint32_t add(KeyTable& table) {
+  auto region = table.insert(empty_region());
   if (!region) throw std::runtime_error(region.error().message);
   return (*region)->key();
 }
@@ -108,19 +104,6 @@ TEST(KeyTable, KeysDifferInAllTheirBits) {
   EXPECT_EQ(zeros, 0xffffffffu);
 }
 
-TEST(KeyTable, EndsTheRegionsOfASessionTogether) {
-  KeyTable table(16);
-  const std::uint32_t a = add(table, 1);
-  const std::uint32_t b = add(table, 2);
-  const std::uint32_t c = add(table, 1);
-  EXPECT_EQ(table.erase_session(SessionId(1)), 2u);
-  EXPECT_EQ(table.lookup(a), nullptr);
-  EXPECT_EQ(table.lookup(c), nullptr);
-  EXPECT_NE(table.lookup(b), nullptr);
-  EXPECT_EQ(table.erase_session(SessionId(1)), 0u);
-  EXPECT_EQ(table.size(), 1u);
-}
-
 TEST(KeyTable, RegionsAreDestroyedWithTheirKey) {
   KeyTable table(4);
   RegionSpec spec;
@@ -135,14 +118,13 @@ TEST(KeyTable, RegionsAreDestroyedWithTheirKey) {
 
 TEST(KeyTable, ARegionMayBeTakenOutWhole) {
   KeyTable table(4);
-  const std::uint32_t key = add(table, 3);
+  const std::uint32_t key = add(table);
   const Region* region = table.lookup(key);
   const auto taken = table.remove(key);
   EXPECT_EQ(taken.get(), region);
   EXPECT_EQ(table.lookup(key), nullptr);
   EXPECT_EQ(table.remove(key), nullptr);
   EXPECT_EQ(table.size(), 0u);
-  EXPECT_EQ(table.erase_session(SessionId(3)), 0u);
 }
 
 TEST(KeyTable, RandomUseAgreesWithASet) {

@@ -26,9 +26,7 @@ class WindowTest : public ::testing::Test {
   std::uint32_t add_region(std::uint32_t access = kAll, PdId pd = kPd) {
     return (*keys_.insert(region(access, pd)))->key();
   }
-  Window& window(bool of_queue_pair = true) {
-    return **windows_.insert(SessionId(1), kPd, of_queue_pair);
-  }
+  Window& window(bool of_queue_pair = true) { return **windows_.insert(kPd, of_queue_pair); }
   Verdict bind_to(Window& w, std::uint32_t key, std::uint64_t addr, std::uint64_t length,
                   std::uint32_t access = kRemoteWrite) {
     return bind(w, keys_, key, addr, length, access, w.key ^ 1, kQpn);
@@ -48,7 +46,7 @@ TEST_F(WindowTest, KeysAreTheirOwnInTheLowBits) {
   std::set<std::uint32_t> keys;
   for (int i = 0; i < 4; ++i) keys.insert(window().key);
   EXPECT_EQ(keys.size(), 4u);
-  EXPECT_FALSE(windows_.insert(SessionId(1), kPd, true));
+  EXPECT_FALSE(windows_.insert(kPd, true));
   for (const std::uint32_t key : keys) {
     EXPECT_TRUE(is_window_key(key));
     EXPECT_EQ(windows_.lookup(key)->key, key);
@@ -63,9 +61,8 @@ TEST_F(WindowTest, KeysAreTheirOwnInTheLowBits) {
   EXPECT_FALSE(windows_.erase(gone));
   EXPECT_EQ(windows_.find(gone), nullptr);
   EXPECT_EQ(windows_.size(), 3u);
-  windows_.erase_session(SessionId(2));
-  EXPECT_EQ(windows_.size(), 3u);
-  windows_.erase_session(SessionId(1));
+  keys.erase(gone);
+  for (const std::uint32_t key : keys) EXPECT_TRUE(windows_.erase(key));
   EXPECT_EQ(windows_.size(), 0u);
   for (std::uint32_t key = 0; key < 0x10000; ++key)
     ASSERT_EQ(windows_.lookup(kWindowKeyBit | key * 0x101), nullptr);

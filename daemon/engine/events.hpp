@@ -1,0 +1,33 @@
+// What processes are told of: completion events, and asynchronous events of objects and the port.
+#pragma once
+
+#include <cstdint>
+
+namespace softhca::engine {
+
+/// Where events go: the sockets of completion channels and contexts. False: the process does not
+/// read and its socket is full; the engine tries again later.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual bool completion_event(int channel_fd, std::uint64_t user_handle) = 0;
+  virtual bool async_event(int async_fd, std::uint64_t element, std::uint32_t type) = 0;
+};
+
+/// Values of enum ibv_event_type.
+enum class EventType : std::uint32_t {
+  kCqError = 0,
+  kQpFatal = 1,
+  kQpRequestError = 2,
+  kQpAccessError = 3,
+  kCommunicationEstablished = 4,
+  kSendQueueDrained = 5,
+  kPortActive = 9,
+  kPortError = 10,
+  kGidChange = 18,
+  kSrqError = 14,
+  kSrqLimitReached = 15,
+  kQpLastWqeReached = 16,
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,81 @@
+// Whose session memory the engine looks at, and whose commands it takes in next.
+//
+// Both are bounded in a poll step, and neither follows how much anybody posts. Looks are divided
+// equally between the parties (tenants, or their levels) that have processes awake, and go round
+// the processes of each. Among those in which something was found, turns to be taken in from go by
+// what taking in costs: start-time fair queuing, as with the queue pairs that have work
+// (schedule/run_queue.hpp), so that who posts little waits for the turn in service alone.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/engine/objects.hpp"
+#include "daemon/schedule/run_queue.hpp"
+
+namespace softhca::engine {
+
+class Intake {
+ public:
+  /// Of a step, and between two pieces of work in it: with more a look costs more than it saves.
+  /// Each party has at least one.
+  static constexpr std::size_t kLooks = 64;
+  static constexpr TenantId kNoParty{0xffff};
+
+  /// Set-up only. Parties are numbered as in the run queue of the engine.
+  void reserve(std::uint16_t tenants, std::uint16_t parties);
+
+  /// The session is there, awake; allocates. It goes.
+  void add(Session& session);
+  void remove(Session& session);
+  /// It is to be looked at, or not any more. Nothing happens if that is so already.
+  void wake(Session& session);
+  void rest(Session& session);
+
+  /// visit(session) for those whose turn it is to be looked at, `except` for one party's.
+  template <class Visit>
+  void look(Visit&& visit, TenantId except = kNoParty) {
+    for (const std::uint16_t id : present_) {
+      if (id == except.value) continue;
+      Party& party = parties_[id];
+      const std::size_t size = party.awake.size(), count = std::min(looks_, size);
+      for (std::size_t i = 0; i < count; ++i) {
+        visit(*sessions_[party.awake[party.next]]);
+        if (++party.next == size) party.next = 0;
+      }
+    }
+  }
+
+  /// Something was found in it. Nothing happens if that is known.
+  void push(const Session& session) { order_.push(session.intake.slot, session.party); }
+  /// The session to be taken in from next, null: there is none; served() is to follow.
+  Session* pop();
+  /// What that cost, and whether something was left.
+  void served(const Session& session, std::uint64_t cost, bool more) {
+    order_.served(session.intake.slot, cost, more);
+  }
+  /// Others than its party wait for their turns.
+  bool contended(const Session& session) const { return order_.contended(session.party); }
+  bool empty() const { return order_.empty(); }
+  /// To set weights.
+  schedule::RunQueue& order() { return order_; }
+
+ private:
+  struct Party {
+    std::vector<std::uint32_t> awake;  ///< slots of sessions, in no order
+    std::size_t next = 0;              ///< place in `awake` of the next to be looked at
+  };
+  void share_looks();
+
+  std::vector<Session*> sessions_;  ///< by slot
+  std::vector<std::uint32_t> free_slots_;
+  std::vector<Party> parties_;
+  std::vector<std::uint16_t> present_;  ///< parties with sessions awake
+  std::size_t looks_ = kLooks;          ///< of each party
+  schedule::RunQueue order_;
+  std::uint16_t tenants_ = 0;
+};
+
+}  // namespace softhca::engine

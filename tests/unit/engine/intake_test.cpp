@@ -1,0 +1,295 @@
+// However much a tenant hands over, others wait for a portion of it and no more, and what taking it
+// in costs is at its own expense.
+#include <numeric>
+
+#include "daemon/engine/effort.hpp"
+#include "daemon/engine/intake.hpp"
+#include "tests/unit/engine/pair.hpp"
+
+namespace softhca::engine {
+namespace {
+
+using Post = Process::Way;
+
+constexpr std::uint32_t kBuffer = 4096;
+constexpr std::uint32_t kVcbs = 16;  ///< of each flooding process
+
+/// Tenant a posts one short write at a time; processes of tenant c, connected to themselves, flood.
+class Flood : public ::testing::TestWithParam<int> {
+ protected:
+  static EngineLimits limits() {
+    EngineLimits limits = Adapter::small_limits();
+    limits.vcbs = 1024;
+    limits.pcbs = 1024;
+    limits.queue_pairs = 128;
+    return limits;
+  }
+
+  Flood() : c(pair.adapters[0]->add_tenant("c", address(3))) {
+    pair.connect_pair();
+    from = &a.make_buffer(kBuffer);
+    to = &pair.b->make_buffer(kBuffer);
+    for (int i = 0; i < GetParam(); ++i) {
+      Flooder& f = flooders.emplace_back();
+      f.process = std::make_unique<Process>(a.adapter, c, kVcbs);
+      TestCq& cq = f.process->make_cq(512);
+      f.qp = &f.process->make_qp(cq, cq, {.send_entries = 256});
+      f.far = &f.process->make_qp(cq, cq);
+      connect(*f.process, *f.qp, *f.process, *f.far);
+      f.cq = &cq;
+      f.memory = &f.process->make_buffer(2 * kBuffer);
+    }
+  }
+  ~Flood() {
+    for (Flooder& f : flooders) f.process->end();
+  }
+
+  struct Flooder {
+    std::unique_ptr<Process> process;
+    TestQp* qp = nullptr;
+    TestQp* far = nullptr;
+    TestCq* cq = nullptr;
+    Buffer* memory = nullptr;
+    std::uint32_t posted = 0, done = 0;
+  };
+
+  /// Doorbells that say nothing new, as many as fit.
+  void ring_all() {
+    for (Flooder& f : flooders)
+      while (f.process->header().doorbell_producer - f.process->header().doorbell_consumer <
+             abi::kDoorbellEntries)
+        f.process->ring(f.qp->qp.qpn.value, 0);
+  }
+  std::uint32_t doorbells_taken() const {
+    std::uint32_t sum = 0;
+    for (const Flooder& f : flooders) sum += f.process->header().doorbell_consumer;
+    return sum;
+  }
+  /// Writes in all VCBs that are free.
+  void fill_all_vcbs() {
+    for (Flooder& f : flooders) {
+      f.done += static_cast<std::uint32_t>(f.cq->poll_all().size());
+      for (std::uint32_t v = 0; v < kVcbs && f.posted - f.done < 200; ++v) {
+        if (!f.process->vcb_free(v)) continue;
+        f.process->post(*f.qp, {.opcode = abi::Opcode::kRdmaWrite,
+                                .sge = {f.memory->part(0, kBuffer)},
+                                .remote_addr = f.memory->addr() + kBuffer,
+                                .rkey = f.memory->key});
+        ++f.posted;
+      }
+    }
+  }
+  void post() {
+    a.post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite,
+                      .sge = {from->part(0, 16)},
+                      .remote_addr = to->addr(),
+                      .rkey = to->key});
+  }
+  Engine& engine() { return a.adapter.engine; }
+
+  Pair pair{Way::kLocal, {}, limits()};
+  Process& a = *pair.a;
+  Tenant& c;
+  std::vector<Flooder> flooders;
+  Buffer* from = nullptr;
+  Buffer* to = nullptr;
+};
+
+// A step takes in a portion, the last of which may run over, and who posts little is the first.
+TEST_P(Flood, OfDoorbellsDelaysACommandByAPortion) {
+  constexpr std::uint32_t kMost = (kSparse.intake + kCommandEffort) / kDoorbellEffort;
+  for (int round = 0; round < 100; ++round) {
+    ring_all();
+    post();
+    const std::uint32_t before = doorbells_taken();
+    pair.step();
+    ASSERT_TRUE(a.vcb_free(0)) << round;
+    ASSERT_TRUE(pair.run_until([&] { return pair.ca->poll().has_value(); }));
+    if (round >= 10) {  // that there is competition is known by then
+      ASSERT_LE(doorbells_taken() - before, kMost) << round;
+    }
+  }
+}
+
+// A command waits for the rest of the piece under way when it comes, for the portions taken in,
+// brought back and fetched in one step, each running over by one, and for the piece whose turn it
+// was.
+TEST_P(Flood, OfCommandsDelaysACommandByAPortion) {
+  constexpr std::uint64_t kMessage = 2048;  ///< more than the steps of a message count
+  constexpr std::uint64_t kPiece = kSparse.bytes + kMessage + kRunEffort;
+  constexpr std::uint64_t kMost = 2 * kPiece + 2 * (kSparse.intake + kCommandEffort) +
+                                  kSparse.turn + kReliefEffort + kCommandEffort + kMessage +
+                                  kRunEffort;
+  for (int round = 0; round < 300; ++round) {
+    fill_all_vcbs();
+    post();
+    const std::uint64_t before = a.tenant.counters.command_work.sum();
+    ASSERT_TRUE(pair.run_until([&] { return pair.ca->poll().has_value(); }));
+    if (round >= 10) {
+      ASSERT_LE(a.tenant.counters.command_work.sum() - before, kMost) << round;
+    }
+  }
+}
+
+// Doorbells that come to nothing are work too. Beside a tenant that always has some, they are taken
+// in as far as the share of who rings them goes.
+TEST_P(Flood, OfDoorbellsIsPaidForByWhoRings) {
+  Tenant& b = pair.b->tenant;
+  Buffer& large = pair.b->make_buffer(1 << 20);
+  TestCq& cq = pair.b->make_cq();
+  TestQp& near = pair.b->make_qp(cq, cq);
+  TestQp& far = pair.b->make_qp(cq, cq);
+  connect(*pair.b, near, *pair.b, far);
+  std::uint32_t posted = 0, done = 0;
+  const auto keep_both_busy = [&] {
+    ring_all();
+    done += static_cast<std::uint32_t>(cq.poll_all().size());
+    for (; posted - done < 8; ++posted)
+      pair.b->post(near, {.opcode = abi::Opcode::kRdmaWrite,
+                          .sge = {large.part(0, 1 << 19)},
+                          .remote_addr = large.addr() + (1 << 19),
+                          .rkey = large.key});
+  };
+  for (int i = 0; i < 100; ++i) keep_both_busy(), pair.step();
+  const std::uint64_t b0 = b.counters.effort.value(), c0 = c.counters.effort.value();
+  for (int i = 0; i < 3000; ++i) keep_both_busy(), pair.step();
+  const auto of_b = static_cast<double>(b.counters.effort.value() - b0);
+  const auto of_c = static_cast<double>(c.counters.effort.value() - c0);
+  EXPECT_NEAR(of_c / of_b, 1, 0.01);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, Flood, ::testing::Values(2, 8, 32),
+                         ::testing::PrintToStringParamName());
+
+/// What a process asks for by control requests is work of its tenant, too: while others have work,
+/// the next waits until they have had as much.
+TEST(ControlRequests, WaitForTheTurnsOfOthers) {
+  Pair pair{Way::kLocal};
+  pair.connect_pair();
+  Process& a = *pair.a;
+  Process& b = *pair.b;
+  Engine& engine = a.adapter.engine;
+  constexpr std::uint64_t kCost = 100000;
+  pair.step();
+  engine.charge(*b.session, kCost);
+  EXPECT_TRUE(engine.may_take_in(b.session->party)) << "nobody else wants anything";
+
+  Buffer& from = a.make_buffer(1 << 20);
+  Buffer& to = b.make_buffer(1 << 20);
+  a.post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite,
+                    .sge = {from.all()},
+                    .remote_addr = to.addr(),
+                    .rkey = to.key});
+  pair.step();
+  ASSERT_TRUE(engine.has_runnable());
+  EXPECT_TRUE(engine.may_take_in(b.session->party));
+  const std::uint64_t before = a.tenant.counters.effort.value();
+  engine.charge(*b.session, kCost);
+  EXPECT_FALSE(engine.may_take_in(b.session->party));
+  EXPECT_TRUE(pair.run_until([&] { return engine.may_take_in(b.session->party); }));
+  EXPECT_GE(a.tenant.counters.effort.value() - before, kCost - kAlone.intake / 2);
+  EXPECT_GE(b.tenant.counters.effort.value(), 2 * kCost);
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+}
+
+class HalfWritten : public ::testing::Test {
+ protected:
+  HalfWritten() {
+    pair.connect_pair();
+    pair.b->post_receive(*pair.qb, {});
+    a.write_command(*pair.qa, {});
+    a.fill_vcb(0, *pair.qa, 0, kFirst);
+    a.hand_over(0);
+  }
+  void finish() { a.fill_vcb(0, *pair.qa, 0, abi::kAllSegments & ~kFirst); }
+  Engine& engine() { return a.adapter.engine; }
+
+  static constexpr std::uint64_t kFirst = 0b1001;
+  Pair pair{Way::kLocal};
+  Process& a = *pair.a;
+};
+
+TEST_F(HalfWritten, IsNoWork) {
+  pair.steps(2);
+  const std::uint64_t before = engine().effort();
+  constexpr int kSteps = 10000;
+  for (int i = 0; i < kSteps; ++i) EXPECT_FALSE(pair.step());
+  EXPECT_LE(engine().effort() - before, 24 * kDoorbellEffort);  // looks, ever rarer
+  EXPECT_FALSE(engine().has_runnable());
+  finish();
+  for (int i = 0; i < 2000 && !a.vcb_free(0); ++i) pair.step();
+  EXPECT_TRUE(a.vcb_free(0));
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+}
+
+TEST_F(HalfWritten, LetsItsProcessBeParked) {
+  pair.steps(2);
+  ASSERT_TRUE(engine().park(*a.session));
+  EXPECT_EQ(a.header().parked, 1u);
+  pair.steps(10);
+  finish();
+  engine().unpark(*a.session);  // the process has said so
+  pair.step();
+  EXPECT_TRUE(a.vcb_free(0));
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+}
+
+TEST_F(HalfWritten, IsSeenToBeFinishedBeforeParking) {
+  pair.steps(2);
+  finish();
+  EXPECT_FALSE(engine().park(*a.session));
+  EXPECT_EQ(a.header().parked, 0u);
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+}
+
+/// Sessions without memory of their own, of two parties.
+class Looks : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kMany = 3 * Intake::kLooks + 1;
+
+  Looks() {
+    intake.reserve(2, 2);
+    for (std::uint16_t t : {0, 1}) {
+      tenants[t].id = TenantId(t);
+      const std::size_t sessions = t == 0 ? 1 : kMany;
+      for (std::size_t i = 0; i < sessions; ++i) {
+        all.push_back(std::make_unique<Session>(SessionId(static_cast<std::uint32_t>(all.size())),
+                                                tenants[t], shm::SessionView(nullptr, 0),
+                                                VcbId(0)));
+        all.back()->party = TenantId(t);
+        intake.add(*all.back());
+      }
+    }
+    seen.resize(all.size());
+  }
+  void look() {
+    intake.look([this](const Session& session) { ++seen[session.id.value]; });
+  }
+
+  Tenant tenants[2];
+  std::vector<std::unique_ptr<Session>> all;
+  Intake intake;
+  std::vector<int> seen;
+};
+
+TEST_F(Looks, AreDividedBetweenParties) {
+  look();
+  EXPECT_EQ(seen[0], 1);
+  EXPECT_EQ(std::accumulate(seen.begin() + 1, seen.end(), 0), static_cast<int>(Intake::kLooks / 2));
+  constexpr int kRounds = 2 * kMany / (Intake::kLooks / 2);
+  for (int i = 1; i < kRounds; ++i) look();
+  for (std::size_t i = 1; i < seen.size(); ++i) EXPECT_GE(seen[i], 1) << i;
+}
+
+TEST_F(Looks, PassOverWhoRests) {
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (i % 3 != 0) intake.rest(*all[i]);
+  for (int i = 0; i < 10; ++i) look();
+  for (std::size_t i = 1; i < seen.size(); ++i) EXPECT_EQ(seen[i] != 0, i % 3 == 0) << i;
+  for (const auto& session : all) intake.remove(*session);
+  look();
+  EXPECT_EQ(seen[0], 10);
+}
+
+}  // namespace
+}  // namespace softhca::engine
