@@ -53,7 +53,7 @@ int Session::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply
   e.xrc_domain = open->domain->id;
   e.rc.mtu = adapter_.path_mtu(tenant_);
   bool installed = false;
-  adapter_.worker.run([&](engine::Engine& engine) { installed = engine.install(e); });
+  on_engine([&](engine::Engine& engine) { installed = engine.install(e); });
   if (!installed) return ENOMEM;
   ++open->users;
   abi::CreateQpReply out{};
@@ -78,7 +78,7 @@ int Session::open_qp(const RequestBody& body, Reply& reply) {
   opened->user_handle = request.user_handle;
   opened->xrc_domain = request.xrc_domain;
   ++opened->qp->holders;
-  adapter_.worker.run([&](engine::Engine& engine) {
+  on_engine([&](engine::Engine& engine) {
     engine.share(opened->qp->engine, {engine_session_.get(), request.user_handle});
   });
   ++open->users;
@@ -105,7 +105,7 @@ void Session::let_go(const std::shared_ptr<Qp>& qp, std::uint64_t user_handle) {
       if (open.domain->id == qp->engine.xrc_domain)
         open.domain->targets.erase(qp->engine.qpn.value);
     });
-  adapter_.worker.run([&](engine::Engine& engine) {
+  on_engine([&](engine::Engine& engine) {
     if (last)
       engine.remove(qp->engine);
     else
