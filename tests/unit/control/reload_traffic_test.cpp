@@ -31,6 +31,7 @@ using resource::TenantConfig;
 constexpr std::uint32_t kRing = 16;  ///< entries of every queue
 constexpr std::uint32_t kPlaces = 5;
 constexpr std::uint32_t kFlows = 5;  ///< of two processes
+constexpr Duration kLongestLook = std::chrono::milliseconds(2);  ///< at a VCB half written
 constexpr std::array kNames = {"high", "low"};
 
 engine::EngineLimits limits() {
@@ -133,6 +134,7 @@ class ReloadTraffic {
       write_the_rest(couple);
       for (Flow& flow : couple.flows) receive(couple, flow, kRing);
     }
+    world_.step(kLongestLook);
     const bool done = world_.run_until([&] {
       bool all = true;
       for (Couple& couple : couples_)
@@ -145,6 +147,7 @@ class ReloadTraffic {
     });
     ASSERT_TRUE(done) << "something was lost";
     forget_partials();
+    world_.step(kLongestLook);
     turn(3);
     check();
     for (std::uint32_t p = 0; p < pcbs().size(); ++p)

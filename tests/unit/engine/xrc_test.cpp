@@ -249,7 +249,7 @@ TEST_P(Xrc, NothingCanBePostedToATarget) {
 TEST_P(Xrc, ProvisioningFollowsTheQueue) {
   receive::Policy policy;
   policy.limits.fill(2);
-  b.adapter.engine.set_receive_policy(b.tenant, policy);
+  provision(b.adapter.engine, b.tenant, policy);
   TestSrq& other = b.make_srq(kDomain, *pair.cb);
   for (TestSrq* queue : {srq, &other})
     for (std::uint32_t i = 0; i < 8; ++i) queue->ring.post(i, {});
