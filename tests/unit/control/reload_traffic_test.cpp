@@ -30,7 +30,7 @@ using resource::TenantConfig;
 
 constexpr std::uint32_t kRing = 16;  ///< entries of every queue
 constexpr std::uint32_t kPlaces = 5;
-constexpr std::uint32_t kFlows = 5;  ///< of two processes
+constexpr std::uint32_t kFlows = 5;                              ///< of two processes
 constexpr Duration kLongestLook = std::chrono::milliseconds(2);  ///< at a VCB half written
 constexpr std::array kNames = {"high", "low"};
 
