@@ -45,6 +45,7 @@ enum class Operation : std::uint32_t {
   kCloseXrcDomain,
   kOpenQp,
   kCloseQp,
+  kModifyCq,
 };
 
 struct RequestHeader {
@@ -216,6 +217,14 @@ struct CreateCqReply {
 struct ResizeCqRequest {
   std::uint32_t handle;
   std::uint32_t entries;
+};
+
+/// Completion events come after `count` completions, or `period` after the first that no event has
+/// told of. Either 0: with each completion.
+struct ModifyCqRequest {
+  std::uint32_t handle;
+  std::uint16_t count;
+  std::uint16_t period;  ///< us
 };
 
 // --- shared receive queues -------------------------------------------------------------------

@@ -196,7 +196,7 @@ struct ContextOps {
   NotProvided import_dm;
   NotProvided import_mr;
   NotProvided import_pd;
-  NotProvided modify_cq;
+  int (*modify_cq)(ibv_cq*, ibv_modify_cq_attr*);
   NotProvided modify_flow_action_esp;
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int mask);
   NotProvided modify_qp_rate_limit;

@@ -146,6 +146,13 @@ int resize_cq(ibv_cq* ibv_cq, int cqe) {
   return resize(*cq.context, cq, static_cast<std::uint32_t>(cqe));
 }
 
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
+  if (attr->attr_mask == 0) return EINVAL;
+  if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) return EOPNOTSUPP;
+  const abi::ModifyCqRequest request{cq->handle, attr->moderate.cq_count, attr->moderate.cq_period};
+  return to_cq(cq)->context->control.call(abi::Operation::kModifyCq, request);
+}
+
 int destroy_cq(ibv_cq* ibv_cq) {
   Cq* cq = to_cq(ibv_cq);
   Context& context = *cq->context;

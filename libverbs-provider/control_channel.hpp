@@ -53,6 +53,13 @@ class ControlChannel {
     ReceivedFds none;
     return call(operation, request, reply, none);
   }
+  /// For operations whose reply is nothing but its error.
+  template <class Request>
+  int call(abi::Operation operation, const Request& request) {
+    const iovec body{const_cast<Request*>(&request), sizeof request};
+    ReceivedFds none;
+    return call(operation, {&body, 1}, {}, none);
+  }
   /// For operations that end the life of `handle`. When the daemon is gone so is the object: that
   /// counts as success, and lets programs clean up.
   int destroy(abi::Operation operation, std::uint32_t handle);

@@ -180,6 +180,7 @@ constexpr abi34::ContextOps make_operations() {
   ops.destroy_srq = destroy_srq;
   ops.free_context = free_context;
   ops.get_srq_num = get_srq_num;
+  ops.modify_cq = modify_cq;
   ops.modify_qp = modify_qp;
   ops.modify_srq = modify_srq;
   ops.open_qp = open_qp;

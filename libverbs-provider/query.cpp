@@ -72,6 +72,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   full.phys_port_cnt_ex = 1;
   full.completion_timestamp_mask = ~std::uint64_t{0};
   full.hca_core_clock = kNanosecondClock;
+  full.cq_mod_caps = {0xffff, 0xffff};
   // The caller's structure may be of an older version, or end after the first part.
   std::memcpy(attr, &full, std::min(attr_size, sizeof full));
   return 0;

@@ -261,10 +261,7 @@ ibv_qp* open_qp(ibv_context* ibv_context, ibv_qp_open_attr* attr) {
 int modify_qp(ibv_qp* ibv_qp, ibv_qp_attr* attr, int mask) {
   Qp& qp = *to_qp(ibv_qp);
   const abi::ModifyQpRequest request{qp.qpn, 0, to_qp_attributes(*attr, mask)};
-  const iovec body{const_cast<abi::ModifyQpRequest*>(&request), sizeof request};
-  ReceivedFds none;
-  if (const int error = qp.context->control.call(abi::Operation::kModifyQp, {&body, 1}, {}, none))
-    return error;
+  if (const int error = qp.context->control.call(abi::Operation::kModifyQp, request)) return error;
   if ((mask & IBV_QP_STATE) == 0) return 0;
   if (attr->qp_state == IBV_QPS_RESET) reset(qp);
   qp.state.store(attr->qp_state, std::memory_order_release);

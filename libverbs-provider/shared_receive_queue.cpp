@@ -131,9 +131,7 @@ int modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
   if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;  // the device does not resize them
   if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
   const abi::ModifySrqRequest request{srq->handle, attr->srq_limit};
-  const iovec body{const_cast<abi::ModifySrqRequest*>(&request), sizeof request};
-  ReceivedFds none;
-  return to_srq(srq)->context->control.call(abi::Operation::kModifySrq, {&body, 1}, {}, none);
+  return to_srq(srq)->context->control.call(abi::Operation::kModifySrq, request);
 }
 
 int query_srq(ibv_srq* srq, ibv_srq_attr* attr) {

@@ -213,6 +213,8 @@ Session::Handler Session::handler_of(std::uint32_t operation) {
       return &Session::open_qp;
     case abi::Operation::kCloseQp:
       return &Session::close_qp;
+    case abi::Operation::kModifyCq:
+      return &Session::modify_cq;
   }
   return nullptr;
 }

@@ -192,6 +192,7 @@ class Session {
   int create_channel(const RequestBody& body, Reply& reply);
   int create_cq(const RequestBody& body, Reply& reply);
   int resize_cq(const RequestBody& body, Reply& reply);
+  int modify_cq(const RequestBody& body, Reply& reply);
   int destroy_cq(const RequestBody& body, Reply& reply);
   bool drop_closed_channels();
 

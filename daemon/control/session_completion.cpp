@@ -116,6 +116,17 @@ int Session::resize_cq(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
+int Session::modify_cq(const RequestBody& body, Reply&) {
+  abi::ModifyCqRequest request;
+  if (!body.read(request)) return EINVAL;
+  Cq* cq = cqs_.find(request.handle);
+  if (cq == nullptr) return EINVAL;
+  adapter_.worker.run([&](engine::Engine& engine) {
+    engine.set_moderation(cq->engine, request.count, std::chrono::microseconds(request.period));
+  });
+  return 0;
+}
+
 int Session::destroy_cq(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;

@@ -286,6 +286,7 @@ void Engine::forget_events(Session& session, std::uint64_t element) {
 void Engine::remove(CompletionQueue& cq) {
   std::erase(dirty_cqs_, &cq);
   std::erase(deferred_cqs_, &cq);
+  std::erase(held_back_cqs_, &cq);
   forget_events(*cq.session, cq.user_handle);
 }
 
@@ -335,11 +336,13 @@ void Engine::finish_batch() {
   run_neighbours();
   for (const auto& binding : ports_) binding->port->flush();
   deliver_completion_events();
+  if (now_ >= announce_due_) announce_held_back();
   if (now_ >= deferred_retry_) retry_deferred_events();
 }
 
 Time Engine::next_deadline() const {
-  Time deadline = std::min({timers_.next_deadline(), deferred_retry_, next_release()});
+  Time deadline =
+      std::min({timers_.next_deadline(), deferred_retry_, announce_due_, next_release()});
   for (const auto& binding : ports_)
     deadline = std::min(deadline, binding->neighbours->next_deadline());
   return deadline;

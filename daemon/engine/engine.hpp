@@ -167,6 +167,8 @@ class Engine {
   const EventLog& event_log() const { return event_log_; }
   /// Arms the limit event of a shared receive queue; it fires at once when the queue is below.
   void set_limit(SharedReceiveQueue& srq, std::uint32_t limit);
+  /// When completion events come: after `count` completions or `period` after the first.
+  void set_moderation(CompletionQueue& cq, std::uint32_t count, Duration period);
   std::uint32_t install(AddressHandle& ah);
   void remove_address_handle(std::uint32_t handle);
 
@@ -341,6 +343,9 @@ class Engine {
   void push_completion(CompletionQueue& cq, const shm::Completion& completion, bool solicited);
   void complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion);
   void deliver_completion_events();
+  bool hold_back(CompletionQueue& cq);
+  void announce(CompletionQueue& cq);
+  void announce_held_back();
   void retry_events_later();
   void retry_deferred_events();
 
@@ -441,6 +446,8 @@ class Engine {
   EventLog event_log_;
 
   std::vector<CompletionQueue*> dirty_cqs_;
+  std::vector<CompletionQueue*> held_back_cqs_;  ///< and some that are no longer
+  Time announce_due_ = kNever;                   ///< not after the first of them is due
   struct PendingEvent {
     Session* session;
     std::uint64_t element;

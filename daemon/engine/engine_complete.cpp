@@ -151,7 +151,9 @@ void Engine::push_completion(CompletionQueue& cq, const shm::Completion& complet
   }
   counters.completions.add();
   if (completion.status != CompletionStatus::kSuccess) counters.completion_errors.add();
-  if (cq.channel_fd < 0 || cq.dirty) return;
+  if (cq.channel_fd < 0) return;
+  ++cq.unannounced;
+  if (cq.dirty) return;
   cq.dirty = true;
   dirty_cqs_.push_back(&cq);
 }
@@ -220,15 +222,55 @@ void Engine::deliver_completion_events() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (CompletionQueue* cq : dirty_cqs_) {
     cq->dirty = false;
-    if (!cq->ring.check_arm() || cq->event_deferred) continue;
-    cq->session->tenant->counters.events.add();
-    if (events_.completion_event(cq->channel_fd, cq->user_handle)) continue;
-    cq->session->tenant->counters.events_deferred.add();
-    cq->event_deferred = true;
-    deferred_cqs_.push_back(cq);
-    retry_events_later();
+    if (!hold_back(*cq)) announce(*cq);
   }
   dirty_cqs_.clear();
+}
+
+/// Moderation: too few completions yet, and the first of them not old enough. REQUIRES: there are
+/// some.
+bool Engine::hold_back(CompletionQueue& cq) {
+  if (cq.moderation_count == 0 || cq.moderation_period == Duration::zero()) return false;
+  if (cq.unannounced >= cq.moderation_count || now_ >= cq.announce_by) return false;
+  if (cq.announce_by != kNever) return true;
+  cq.announce_by = now_ + cq.moderation_period;
+  announce_due_ = std::min(announce_due_, cq.announce_by);
+  if (!cq.held_back) held_back_cqs_.push_back(&cq);
+  cq.held_back = true;
+  return true;
+}
+
+/// Sends an event if the process has asked for one. REQUIRES: a fence since the last completion.
+void Engine::announce(CompletionQueue& cq) {
+  cq.unannounced = 0;
+  cq.announce_by = kNever;
+  if (!cq.ring.check_arm() || cq.event_deferred) return;
+  cq.session->tenant->counters.events.add();
+  if (events_.completion_event(cq.channel_fd, cq.user_handle)) return;
+  cq.session->tenant->counters.events_deferred.add();
+  cq.event_deferred = true;
+  deferred_cqs_.push_back(&cq);
+  retry_events_later();
+}
+
+void Engine::announce_held_back() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  announce_due_ = kNever;
+  std::erase_if(held_back_cqs_, [this](CompletionQueue* cq) {
+    if (now_ >= cq->announce_by) announce(*cq);
+    cq->held_back = cq->announce_by != kNever;
+    announce_due_ = std::min(announce_due_, cq->announce_by);
+    return !cq->held_back;
+  });
+}
+
+/// What is held back under the old terms is told now.
+void Engine::set_moderation(CompletionQueue& cq, std::uint32_t count, Duration period) {
+  cq.moderation_count = count;
+  cq.moderation_period = period;
+  if (cq.announce_by == kNever) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  announce(cq);
 }
 
 void Engine::retry_deferred_events() {

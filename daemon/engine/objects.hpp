@@ -154,6 +154,12 @@ struct CompletionQueue {
   bool failed = false;          ///< overflowed
   bool dirty = false;           ///< has elements whose event is not decided yet
   bool event_deferred = false;  ///< a completion event waits for room in its channel
+  // Moderation of events: off while either is 0.
+  std::uint32_t moderation_count = 0;
+  Duration moderation_period{};
+  std::uint32_t unannounced = 0;  ///< completions since an event was last decided on
+  Time announce_by = kNever;      ///< held back until then
+  bool held_back = false;         ///< is in the engine's list of those
 };
 
 /// A domain of extended reliable connected service (XRC); unique in the adapter, 0 is none.

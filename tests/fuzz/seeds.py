@@ -94,7 +94,8 @@ NONE = 0xFFFFFFFF
 # Places in that target's table of requests.
 (QUERY_DEVICE, QUERY_PORT, ALLOC_PD, DEALLOC_PD, ALLOC_SHARED, FREE_SHARED, REGISTER, REREGISTER, DEREGISTER,
  CHANNEL, CREATE_CQ, RESIZE_CQ, DESTROY_CQ, CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ, DESTROY_SRQ, CREATE_QP,
- MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, ALLOC_MW, DEALLOC_MW) = range(25)
+ MODIFY_QP, QUERY_QP, DESTROY_QP, CREATE_AH, DESTROY_AH, ALLOC_MW, DEALLOC_MW, OPEN_DOMAIN, CLOSE_DOMAIN,
+ CREATE_XRC_SRQ, OPEN_QP, CLOSE_QP, MODIFY_CQ) = range(31)
 VECTOR = [0] * 2 + [0xFFFF0000, 0x010012C6, 0, 0x01004000, 0x00010000, 0]
 
 
@@ -103,10 +104,24 @@ def attributes(mask, state, mtu=0, psn=0, qpn=0, vector=(), tail=(0,) * 5):
     return words(*head, *(vector or [0] * 8), *[0] * 8, *tail)
 
 
-def session(qp_type):
-    def one(place, *numbers):
-        return bytes([place]) + words(*numbers)
+def one(place, *numbers):
+    return bytes([place]) + words(*numbers)
 
+
+def xrc_session():
+    def queue_pair(qp_type):
+        return one(CREATE_QP, 5, 0, 0, qp_type, 0, 0, 0, 10, 10, 2, 1, 64, 0, 0)
+
+    made = [
+        one(ALLOC_PD, 0, 0), one(CHANNEL, 0, 0), one(CREATE_CQ, 7, 0, 16, 0), one(MODIFY_CQ, 0, 0x00640010),
+        one(OPEN_DOMAIN, 1, 0, 5, 0, 3, 0), one(CREATE_XRC_SRQ, 9, 0, 0, 16, 1, 0, 0, 0),
+        queue_pair(10), one(OPEN_QP, 8, 0, 0, 0), queue_pair(9), one(CLOSE_DOMAIN, 0, 0),
+    ]
+    ended = [one(place, 0, 0) for place in (CLOSE_QP, DESTROY_QP, DESTROY_SRQ, CLOSE_DOMAIN)]
+    return b"\x00" + b"".join(made) + b"".join(ended)
+
+
+def session(qp_type):
     shared = one(ALLOC_SHARED, 0x4000, 0)
     extents = bytes([0, 0, 0, 1, 0])
     region = words(0x10000000, 0, 0x2000, 0, 0x10000000, 0, 0xF)
@@ -146,6 +161,7 @@ def main():
         (folder / "admin" / f"own-{n}").write_text("\1" + request)
     for qp_type in (2, 3, 4):
         (folder / "session" / str(qp_type)).write_bytes(session(qp_type))
+    (folder / "session" / "xrc").write_bytes(xrc_session())
     for path in [*ROOT.glob("config/*.toml"), *ROOT.glob("tests/system/*.toml")]:
         (folder / "config" / path.stem).write_bytes(path.read_bytes())
 

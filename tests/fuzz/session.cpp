@@ -15,14 +15,27 @@ using fuzz::Input;
 using fuzz::require;
 
 /// What a word of a request names, so that it can be one that there is.
-enum class Word : std::uint8_t { kNumber, kPd, kShared, kMr, kChannel, kCq, kSrq, kQp, kAh, kMw };
-constexpr std::size_t kWords = 10;
+enum class Word : std::uint8_t {
+  kNumber,
+  kPd,
+  kShared,
+  kMr,
+  kChannel,
+  kCq,
+  kSrq,
+  kQp,
+  kAh,
+  kMw,
+  kXrcDomain,
+  kOpenedQp
+};
+constexpr std::size_t kWords = 12;
 
 struct Request {
   Operation operation;
   std::uint32_t bytes;  ///< of the body
   Word makes = Word::kNumber;
-  std::array<std::pair<std::uint8_t, Word>, 4> names = {};  ///< at which word what is named
+  std::array<std::pair<std::uint8_t, Word>, 5> names = {};  ///< at which word what is named
 };
 
 constexpr Request kRequests[] = {
@@ -49,7 +62,7 @@ constexpr Request kRequests[] = {
     {Operation::kCreateQp,
      sizeof(abi::CreateQpRequest),
      Word::kQp,
-     {{{2, Word::kPd}, {4, Word::kCq}, {5, Word::kCq}, {6, Word::kSrq}}}},
+     {{{2, Word::kPd}, {4, Word::kCq}, {5, Word::kCq}, {6, Word::kSrq}, {13, Word::kXrcDomain}}}},
     {Operation::kModifyQp, sizeof(abi::ModifyQpRequest), {}, {{{0, Word::kQp}, {10, Word::kQp}}}},
     {Operation::kQueryQp, sizeof(abi::HandleBody), {}, {{{0, Word::kQp}}}},
     {Operation::kDestroyQp, sizeof(abi::HandleBody), {}, {{{0, Word::kQp}}}},
@@ -57,6 +70,18 @@ constexpr Request kRequests[] = {
     {Operation::kDestroyAh, sizeof(abi::HandleBody), {}, {{{0, Word::kAh}}}},
     {Operation::kAllocWindow, sizeof(abi::AllocWindowRequest), Word::kMw, {{{0, Word::kPd}}}},
     {Operation::kDeallocWindow, sizeof(abi::HandleBody), {}, {{{0, Word::kMw}}}},
+    {Operation::kOpenXrcDomain, sizeof(abi::OpenXrcDomainRequest), Word::kXrcDomain},
+    {Operation::kCloseXrcDomain, sizeof(abi::HandleBody), {}, {{{0, Word::kXrcDomain}}}},
+    {Operation::kCreateSrq,
+     sizeof(abi::CreateXrcSrqRequest),
+     Word::kSrq,
+     {{{2, Word::kPd}, {6, Word::kXrcDomain}, {7, Word::kCq}}}},
+    {Operation::kOpenQp,
+     sizeof(abi::OpenQpRequest),
+     Word::kOpenedQp,
+     {{{2, Word::kXrcDomain}, {3, Word::kQp}}}},
+    {Operation::kCloseQp, sizeof(abi::HandleBody), {}, {{{0, Word::kOpenedQp}}}},
+    {Operation::kModifyCq, sizeof(abi::ModifyCqRequest), {}, {{{0, Word::kCq}}}},
 };
 
 /// Little enough that many runs are made a second.

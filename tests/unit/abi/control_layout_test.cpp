@@ -149,6 +149,13 @@ TEST(Layout, ResizeCqRequest) {
   EXPECT_EQ(offsetof(ResizeCqRequest, entries), 4u);
 }
 
+TEST(Layout, ModifyCqRequest) {
+  EXPECT_EQ(sizeof(ModifyCqRequest), 8u);
+  EXPECT_EQ(offsetof(ModifyCqRequest, handle), 0u);
+  EXPECT_EQ(offsetof(ModifyCqRequest, count), 4u);
+  EXPECT_EQ(offsetof(ModifyCqRequest, period), 6u);
+}
+
 TEST(Layout, CreateSrqRequest) {
   EXPECT_EQ(sizeof(CreateSrqRequest), 24u);
   EXPECT_EQ(offsetof(CreateSrqRequest, user_handle), 0u);

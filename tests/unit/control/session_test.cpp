@@ -81,6 +81,19 @@ TEST_F(SessionTest, WindowsBelongToADomain) {
   EXPECT_EQ(daemon.engine.windows().size(), 0u);
 }
 
+TEST_F(SessionTest, OnlyOwnCompletionQueuesAreModerated) {
+  qp_request();
+  const auto moderate = [&](std::uint32_t handle) {
+    return client.ask(Operation::kModifyCq, abi::ModifyCqRequest{handle, 0xffff, 0xffff});
+  };
+  EXPECT_EQ(moderate(cq), 0);
+  EXPECT_EQ(moderate(cq + 1), EINVAL);
+  EXPECT_EQ(moderate(abi::kNoHandle), EINVAL);
+  EXPECT_EQ(client.ask(Operation::kModifyCq, cq), EINVAL) << "too short";
+  EXPECT_EQ(client.ask(Operation::kDestroyCq, abi::HandleBody{cq, 0}), 0);
+  EXPECT_EQ(moderate(cq), EINVAL);
+}
+
 TEST_F(SessionTest, RegionsChangeInPlace) {
   qp_request();
   struct {
@@ -296,7 +309,7 @@ TEST_F(SessionTest, RegionsAreCheckedAndCounted) {
 TEST_F(SessionTest, UnknownOperationsEndIt) {
   EXPECT_EQ(client.greet(), 0);
   EXPECT_FALSE(client.send(static_cast<Operation>(0), {}));
-  const auto last = static_cast<std::uint32_t>(Operation::kCloseQp);
+  const auto last = static_cast<std::uint32_t>(Operation::kModifyCq);
   for (const std::uint32_t operation : {last + 1, 1000u, 0xffffffffu}) {
     Client other(daemon);
     EXPECT_EQ(other.greet(), 0);
@@ -313,7 +326,7 @@ TEST_F(SessionTest, RandomBodiesOfEveryLength) {
   std::vector<std::byte> reply;
   auto wild = std::make_unique<Client>(daemon, 1);
   EXPECT_EQ(wild->greet(), 0);
-  constexpr auto kLast = static_cast<std::uint32_t>(Operation::kCloseQp);
+  constexpr auto kLast = static_cast<std::uint32_t>(Operation::kModifyCq);
   for (std::uint32_t operation = 2; operation <= kLast; ++operation)
     for (std::size_t length = 0; length < 260; ++length) {
       // Bytes that are often small, so that some handles and counts are right.

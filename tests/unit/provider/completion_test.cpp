@@ -34,6 +34,24 @@ TEST_F(Completion, QueueSizesAreChecked) {
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
+TEST_F(Completion, EventsAreModerated) {
+  ibv_cq* cq = make_cq(4);
+  ibv_modify_cq_attr attr{IBV_CQ_ATTR_MODERATE, {12, 345}};
+  ASSERT_EQ(ibv_modify_cq(cq, &attr), 0);
+  const auto request = daemon().last<abi::ModifyCqRequest>(abi::Operation::kModifyCq);
+  EXPECT_EQ(request.handle, cq->handle);
+  EXPECT_EQ(request.count, 12);
+  EXPECT_EQ(request.period, 345);
+  daemon().fail_next(abi::Operation::kModifyCq, EINVAL);
+  EXPECT_EQ(ibv_modify_cq(cq, &attr), EINVAL);
+  attr.attr_mask = 0;
+  EXPECT_EQ(ibv_modify_cq(cq, &attr), EINVAL);
+  attr.attr_mask = IBV_CQ_ATTR_MODERATE | IBV_CQ_ATTR_RESERVED;
+  EXPECT_EQ(ibv_modify_cq(cq, &attr), EOPNOTSUPP);
+  EXPECT_EQ(daemon().count(abi::Operation::kModifyCq), 2u);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
 TEST_F(Completion, RingWrapsAround) {
   ibv_cq* cq = make_cq(4);
   ibv_qp* qp = make_qp(cq);

@@ -31,6 +31,8 @@ TEST_F(Device, TellsItsLimits) {
   ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &extended), 0);
   EXPECT_EQ(extended.orig_attr.max_qp_wr, 1024);
   EXPECT_EQ(extended.tm_caps.max_ops, 0u);
+  EXPECT_EQ(extended.cq_mod_caps.max_cq_count, 0xffff);
+  EXPECT_EQ(extended.cq_mod_caps.max_cq_period, 0xffff);
   const ibv_query_device_ex_input input{1};
   EXPECT_EQ(ibv_query_device_ex(context_, &input, &extended), EINVAL);
 }
