@@ -46,6 +46,7 @@ enum class Operation : std::uint32_t {
   kOpenQp,
   kCloseQp,
   kModifyCq,
+  kAllocNullMr,
 };
 
 struct RequestHeader {
@@ -181,6 +182,10 @@ struct ReregisterMrRequest {
   std::uint32_t flags;
   RegisterMrRequest region;
 };
+
+// kAllocNullMr: a region without memory, by the HandleBody of its protection domain. Its lkey may
+// be used with any address: reading gives zeros, what is written is dropped. The reply is a
+// RegisterMrReply whose rkey is 0: peers cannot reach it.
 
 /// A memory window; it is bound and invalidated by commands.
 struct AllocWindowRequest {

@@ -93,9 +93,12 @@ static_assert(offsetof(VerbsDevice, ops) == 664 && offsetof(VerbsDevice, refcoun
 static_assert(offsetof(VerbsDevice, node) == 680 && offsetof(VerbsDevice, sysfs) == 696);
 static_assert(offsetof(VerbsDevice, core_support) == 704);
 
+/// VerbsMr::type; 0 is an ordinary region.
+inline constexpr std::uint32_t kNullMr = 1;
+
 struct VerbsMr {
   ibv_mr mr;
-  std::uint32_t type;  ///< 0: an ordinary region
+  std::uint32_t type;
   int access;
 };
 static_assert(sizeof(VerbsMr) == 56);
@@ -154,7 +157,7 @@ struct ContextOps {
   NotProvided advise_mr;
   NotProvided alloc_dm;
   ibv_mw* (*alloc_mw)(ibv_pd*, ibv_mw_type);
-  NotProvided alloc_null_mr;
+  ibv_mr* (*alloc_null_mr)(ibv_pd*);
   ibv_pd* (*alloc_parent_domain)(ibv_context*, ibv_parent_domain_init_attr*);
   ibv_pd* (*alloc_pd)(ibv_context*);
   ibv_td* (*alloc_td)(ibv_context*, ibv_td_init_attr*);

@@ -156,6 +156,7 @@ void async_event(ibv_context*, ibv_async_event*) {}
 constexpr abi34::ContextOps make_operations() {
   abi34::ContextOps ops{};
   ops.alloc_mw = alloc_mw;
+  ops.alloc_null_mr = alloc_null_mr;
   ops.alloc_parent_domain = alloc_parent_domain;
   ops.alloc_pd = alloc_pd;
   ops.alloc_td = alloc_td;

@@ -91,6 +91,22 @@ ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, i
   return &mr.release()->base.mr;
 }
 
+ibv_mr* alloc_null_mr(ibv_pd* pd) {
+  Owned<Mr> mr(make<Mr>());
+  if (mr == nullptr) return nullptr;
+  abi::RegisterMrReply reply{};
+  ControlChannel& control = to_context(pd->context)->control;
+  const abi::HandleBody request{pd->handle, 0};
+  if (const int error = control.call(abi::Operation::kAllocNullMr, request, reply)) {
+    errno = error;
+    return nullptr;
+  }
+  // Any address is in it.
+  mr->base.mr = {pd->context, pd, nullptr, SIZE_MAX, reply.handle, reply.lkey, reply.rkey};
+  mr->base.type = abi34::kNullMr;
+  return &mr.release()->base.mr;
+}
+
 /// The library takes over domain, address and length when this succeeds.
 int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::size_t length,
              int access) {

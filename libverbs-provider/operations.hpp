@@ -26,6 +26,7 @@ int close_xrcd(ibv_xrcd* xrcd);
 
 // memory.cpp
 ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access);
+ibv_mr* alloc_null_mr(ibv_pd* pd);
 int rereg_mr(abi34::VerbsMr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length, int access);
 int dereg_mr(abi34::VerbsMr* mr);
 

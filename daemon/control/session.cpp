@@ -215,6 +215,8 @@ Session::Handler Session::handler_of(std::uint32_t operation) {
       return &Session::close_qp;
     case abi::Operation::kModifyCq:
       return &Session::modify_cq;
+    case abi::Operation::kAllocNullMr:
+      return &Session::alloc_null_mr;
   }
   return nullptr;
 }

@@ -180,13 +180,14 @@ class Session {
   int alloc_shared(const RequestBody& body, Reply& reply);
   int free_shared(const RequestBody& body, Reply& reply);
   int register_mr(const RequestBody& body, Reply& reply);
+  int alloc_null_mr(const RequestBody& body, Reply& reply);
   int reregister_mr(const RequestBody& body, Reply& reply);
   int deregister_mr(const RequestBody& body, Reply& reply);
   int change_spec(const abi::ReregisterMrRequest& request,
                   const std::vector<abi::MrExtent>& extents, memory::RegionSpec& spec);
   int add_extent(const abi::MrExtent& extent, memory::RegionSpec& spec);
   void map_present(const std::vector<abi::MrExtent>& extents);
-  int install(std::unique_ptr<memory::Region> region, Mr& mr);
+  int install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr> mr, Reply& reply);
 
   // session_completion.cpp
   int create_channel(const RequestBody& body, Reply& reply);

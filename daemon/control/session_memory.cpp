@@ -106,7 +106,7 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
   if (!body.read(request, true) || request.extents > abi::kMaxMrExtents) return EINVAL;
   std::vector<abi::MrExtent> extents;
   if (!body.read_tail<abi::RegisterMrRequest>(extents, request.extents)) return EINVAL;
-  Pd* pd = pds_.find(request.pd);
+  const Pd* pd = pds_.find(request.pd);
   if (pd == nullptr) return EINVAL;
   if ((request.access & ~(kKnownAccess | kOptionalAccess)) != 0) return EOPNOTSUPP;
 
@@ -130,27 +130,42 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
   mr->bytes = take(Kind::kRegisteredBytes, request.length);
   if (!mr->bytes) return ENOMEM;
   map_present(extents);
-  if (const int error = install(std::move(*region), *mr)) return error;
-  ++pd->users;
-  const std::uint32_t key = mr->key;
-  reply.write(abi::RegisterMrReply{mrs_.add(std::move(mr)), key, key, 0});
-  return 0;
+  return install(std::move(*region), std::move(mr), reply);
 }
 
-int Session::install(std::unique_ptr<memory::Region> region, Mr& mr) {
+int Session::alloc_null_mr(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const Pd* pd = pds_.find(request.handle);
+  if (pd == nullptr) return EINVAL;
+  auto mr = std::make_unique<Mr>();
+  mr->pd = request.handle;
+  mr->charge = take(Kind::kMemoryRegions);
+  if (!mr->charge) return ENOMEM;
+  return install(memory::Region::make_null(tenant_.id, engine_session_->id, pd->id), std::move(mr),
+                 reply);
+}
+
+/// REQUIRES: the domain and what is charged stand in `mr`. 0, with a reply, or an errno value.
+int Session::install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr> mr, Reply& reply) {
   int error = 0;
   on_engine([&](engine::Engine& engine) {
     const auto inserted = engine.keys().insert(std::move(region));
     if (inserted) {
-      mr.key = (*inserted)->key();
-      mr.region = *inserted;
+      mr->key = (*inserted)->key();
+      mr->region = *inserted;
       tenant_.counters.memory_regions.add();
-      tenant_.counters.registered_bytes.add(mr.bytes.amount());
+      tenant_.counters.registered_bytes.add(mr->bytes.amount());
     } else {
       error = inserted.error().code;
     }
   });
-  return error;
+  if (error != 0) return error;
+  ++pds_.find(mr->pd)->users;
+  const std::uint32_t lkey = mr->key;
+  const std::uint32_t rkey = mr->region->is_null() ? 0 : lkey;
+  reply.write(abi::RegisterMrReply{mrs_.add(std::move(mr)), lkey, rkey, 0});
+  return 0;
 }
 
 /// What `request` changes of a region. 0 or an errno value.
@@ -183,7 +198,7 @@ int Session::reregister_mr(const RequestBody& body, Reply& reply) {
   if (!body.read_tail<abi::ReregisterMrRequest>(extents, request.region.extents)) return EINVAL;
   Mr* mr = mrs_.find(request.handle);
   constexpr std::uint32_t kKnown = kChangeTranslation | kChangePd | kChangeAccess;
-  if (mr == nullptr || (request.flags & ~kKnown) != 0) return EINVAL;
+  if (mr == nullptr || mr->region->is_null() || (request.flags & ~kKnown) != 0) return EINVAL;
   if ((request.flags & kChangeTranslation) == 0 && !extents.empty()) return EINVAL;
 
   memory::RegionSpec spec = mr->region->spec();

@@ -268,8 +268,9 @@ Verdict Engine::move_message(const QueuePair& qp, const Request& request, std::u
   const Verdict moved = read ? memory::copy(near.view(), 0, far, 0, bytes)
                              : memory::copy(far, 0, near.view(), 0, bytes);
   if (moved == Verdict::kOk) return moved;
-  // A copy fails only where memory is reached through a process; mapped memory cannot.
-  remote_fault = near.count == 1 && near.entries[0].direct(0, bytes) != nullptr;
+  // A copy fails only where memory is reached through a process; mapped memory cannot, nor none.
+  const memory::ScatterEntry& first = near.entries[0];
+  remote_fault = near.count == 1 && (first.region->is_null() || first.direct(0, bytes) != nullptr);
   return remote_fault ? Verdict::kRemoteAccess : Verdict::kLocalProtection;
 }
 

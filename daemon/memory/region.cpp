@@ -55,6 +55,16 @@ Expected<std::unique_ptr<Region>> Region::make(RegionSpec spec) {
   return std::unique_ptr<Region>(new Region(std::move(spec)));
 }
 
+std::unique_ptr<Region> Region::make_null(TenantId tenant, SessionId session, PdId pd) {
+  RegionSpec spec;
+  spec.tenant = tenant;
+  spec.session = session;
+  spec.pd = pd;
+  spec.access = kLocalWrite;
+  spec.length = ~std::uint64_t{0};
+  return std::unique_ptr<Region>(new Region(std::move(spec)));
+}
+
 Region::Region(RegionSpec spec)
     : iova_(spec.iova),
       length_(spec.length),
@@ -72,6 +82,7 @@ Region::Region(RegionSpec spec)
 Region::Run Region::run_at(std::uint64_t offset) const {
   assert(offset < length_);
   const std::uint64_t addr = spec_.addr + offset;
+  if (is_null()) return {nullptr, addr, length_ - offset};
   const auto after = std::upper_bound(
       spec_.extents.begin(), spec_.extents.end(), addr,
       [](std::uint64_t value, const Extent& extent) { return value < extent.addr; });

@@ -56,13 +56,16 @@ class Region {
   /// A run of bytes reached in one way.
   struct Run {
     std::byte* mapped;     ///< or null
-    std::uint64_t addr;    ///< in the process
+    std::uint64_t addr;    ///< in the process, if there is one
     std::uint64_t length;  ///< bytes
   };
 
   /// Errors: EINVAL when the extents or the addresses do not fit together, or when the flags allow
   /// remote writing or atomics without local writing.
   static Expected<std::unique_ptr<Region>> make(RegionSpec spec);
+  /// A region without memory, for local use at any address: reading gives zeros, what is written is
+  /// dropped.
+  static std::unique_ptr<Region> make_null(TenantId tenant, SessionId session, PdId pd);
 
   std::uint64_t length() const { return length_; }
   std::uint64_t iova() const { return iova_; }
@@ -74,6 +77,7 @@ class Region {
   std::uint64_t serial() const { return serial_; }
   const RegionSpec& spec() const { return spec_; }
   ProcessMemory* process() const { return spec_.process.get(); }
+  bool is_null() const { return length_ != 0 && spec_.extents.empty(); }
 
   /// Offset of `addr` (as keys refer to it) in the region; beyond length() when it is outside.
   std::uint64_t offset_of(std::uint64_t addr) const { return addr - iova_; }

@@ -12,6 +12,9 @@ struct Run {
   ProcessMemory* process = nullptr;
   std::uint64_t addr = 0;
   std::uint64_t length = 0;
+
+  /// Of a region without memory.
+  bool is_null() const { return mapped == nullptr && process == nullptr; }
 };
 
 /// Goes through the bytes of a list, run by run.
@@ -112,7 +115,26 @@ Verdict bounce(const Run& to, const Run& from, std::uint64_t bytes) {
   return Verdict::kOk;
 }
 
+Verdict clear(const Run& to, std::uint64_t bytes, ProcessBatch& batch) {
+  if (to.mapped != nullptr) {
+    std::memset(to.mapped, 0, bytes);
+    return Verdict::kOk;
+  }
+  static constexpr std::array<std::byte, 16 << 10> kZeros{};
+  // Only read from: it is the local side of writes to the process.
+  auto* const zeros = const_cast<std::byte*>(kZeros.data());
+  for (std::uint64_t done = 0; done < bytes;) {
+    const std::uint64_t part = std::min<std::uint64_t>(bytes - done, kZeros.size());
+    const Verdict verdict = batch.add(Direction::kWrite, to.process, to.addr + done, zeros, part);
+    if (verdict != Verdict::kOk) return verdict;
+    done += part;
+  }
+  return Verdict::kOk;
+}
+
 Verdict move(const Run& to, const Run& from, std::uint64_t bytes, ProcessBatch& batch) {
+  if (to.is_null()) return Verdict::kOk;
+  if (from.is_null()) return clear(to, bytes, batch);
   if (to.mapped != nullptr && from.mapped != nullptr) {
     std::memmove(to.mapped, from.mapped, bytes);
     return Verdict::kOk;

@@ -122,7 +122,7 @@ enum class AtomicOp : std::uint8_t { kCompareSwap, kFetchAdd, kStore };
 /// store writes `swap`, all of it at once.
 /// Atomic towards everybody in mapped memory; in process memory only towards the other requests of
 /// this engine (IBV_ATOMIC_HCA). kLocalProtection also when the bytes are not 8-byte aligned
-/// where they are reached.
+/// where they are reached. REQUIRES: not a null region.
 Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t compare_add,
                std::uint64_t swap, std::uint64_t& original);
 

@@ -82,6 +82,7 @@ constexpr Request kRequests[] = {
      {{{2, Word::kXrcDomain}, {3, Word::kQp}}}},
     {Operation::kCloseQp, sizeof(abi::HandleBody), {}, {{{0, Word::kOpenedQp}}}},
     {Operation::kModifyCq, sizeof(abi::ModifyCqRequest), {}, {{{0, Word::kCq}}}},
+    {Operation::kAllocNullMr, sizeof(abi::HandleBody), Word::kMr, {{{0, Word::kPd}}}},
 };
 
 /// Little enough that many runs are made a second.

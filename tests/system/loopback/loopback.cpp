@@ -1,12 +1,15 @@
-// A queue pair connected to itself, and what few programs use: moderation of completion events.
+// A queue pair connected to itself, and what few programs use: moderation of completion events and
+// null regions.
 //
 // usage: loopback DEVICE GID-INDEX
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "tests/system/programs.hpp"
 
@@ -93,6 +96,41 @@ void check_moderation(const Loopback& l) {
   }
 }
 
+/// Zeros come from the null region in the middle of a message, and what goes there is dropped.
+void check_null_region(const Loopback& l, char* memory) {
+  constexpr std::uint32_t kPart = 1000;
+  constexpr std::uint32_t kHole = 7777;
+  ibv_mr* null = ibv_alloc_null_mr(l.pd);
+  expect(null != nullptr, "a null region");
+  const auto at = [&](std::size_t offset, std::uint32_t bytes) {
+    return ibv_sge{reinterpret_cast<std::uintptr_t>(memory + offset), bytes, l.mr->lkey};
+  };
+  for (std::size_t i = 0; i < 2 * kBytes; ++i) memory[i] = static_cast<char>(i % 251 + 1);
+  const char* const to = memory + kBytes;
+  ibv_sge hole{0, kHole, null->lkey};
+
+  ibv_sge with_hole[] = {at(0, kPart), hole, at(kPart, kPart)};
+  ibv_sge whole = at(kBytes, 2 * kPart + kHole);
+  post(l, with_hole, 3, &whole, 1);
+  wait_for(l.send_cq, "a send of zeros");
+  wait_for(l.receive_cq, "zeros");
+  const char* const after = to + kPart + kHole;
+  expect(std::memcmp(to, memory, kPart) == 0 && std::memcmp(after, memory + kPart, kPart) == 0 &&
+             std::all_of(to + kPart, after, [](char byte) { return byte == 0; }),
+         "what came with zeros");
+
+  ibv_sge source = at(0, 2 * kPart + kHole);
+  ibv_sge around[] = {at(kBytes, kPart), hole, at(kBytes + kPart, kPart)};
+  post(l, &source, 1, around, 3);
+  wait_for(l.send_cq, "a send");
+  const ibv_wc wc = wait_for(l.receive_cq, "a receive that drops");
+  expect(wc.byte_len == 2 * kPart + kHole, "how much came");
+  expect(std::memcmp(to, memory, kPart) == 0 &&
+             std::memcmp(to + kPart, memory + kPart + kHole, kPart) == 0,
+         "what came around it");
+  expect(ibv_dereg_mr(null) == 0, "ending the null region");
+}
+
 void take_down(const Loopback& l) {
   expect(ibv_destroy_qp(l.qp) == 0 && ibv_dereg_mr(l.mr) == 0 && ibv_destroy_cq(l.send_cq) == 0 &&
              ibv_destroy_cq(l.receive_cq) == 0 && ibv_destroy_comp_channel(l.channel) == 0 &&
@@ -107,6 +145,7 @@ int main(int argc, char** argv) {
   static char memory[2 * kBytes];
   const Loopback l = set_up(argv[1], std::atoi(argv[2]), memory);
   check_moderation(l);
+  check_null_region(l, memory);
   take_down(l);
   return 0;
 }

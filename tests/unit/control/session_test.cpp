@@ -81,6 +81,32 @@ TEST_F(SessionTest, WindowsBelongToADomain) {
   EXPECT_EQ(daemon.engine.windows().size(), 0u);
 }
 
+TEST_F(SessionTest, NullRegionsHaveNoRkeyAndStayWhatTheyAre) {
+  qp_request();
+  EXPECT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd + 1, 0}), EINVAL);
+  EXPECT_EQ(client.ask(Operation::kAllocNullMr, pd), EINVAL) << "too short";
+  abi::RegisterMrReply mr{};
+  ASSERT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}, &mr), 0);
+  EXPECT_EQ(mr.rkey, 0u);
+  const memory::Region* region = daemon.engine.keys().lookup(mr.lkey);
+  ASSERT_NE(region, nullptr);
+  EXPECT_TRUE(region->is_null());
+  engine::TenantCounters& counters = daemon.adapter.tenants[0]->counters;
+  EXPECT_EQ(counters.memory_regions.value(), 1u);
+  EXPECT_EQ(counters.registered_bytes.value(), 0u);
+  abi::ReregisterMrRequest change{mr.handle, 4, {}};
+  change.region.access = memory::kLocalWrite | memory::kRemoteWrite;
+  EXPECT_EQ(client.ask(Operation::kReregisterMr, change), EINVAL);
+  EXPECT_EQ(client.ask(Operation::kDeallocPd, abi::HandleBody{pd, 0}), EBUSY);
+  EXPECT_EQ(client.ask(Operation::kDeregisterMr, abi::HandleBody{mr.handle, 0}), 0);
+  EXPECT_EQ(daemon.engine.keys().size(), 0u);
+
+  daemon.adapter.tenants[0]->accounts.set_limit(resource::Kind::kMemoryRegions, 2);
+  EXPECT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}), 0);
+  EXPECT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}), 0);
+  EXPECT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}), ENOMEM);
+}
+
 TEST_F(SessionTest, OnlyOwnCompletionQueuesAreModerated) {
   qp_request();
   const auto moderate = [&](std::uint32_t handle) {
@@ -309,7 +335,7 @@ TEST_F(SessionTest, RegionsAreCheckedAndCounted) {
 TEST_F(SessionTest, UnknownOperationsEndIt) {
   EXPECT_EQ(client.greet(), 0);
   EXPECT_FALSE(client.send(static_cast<Operation>(0), {}));
-  const auto last = static_cast<std::uint32_t>(Operation::kModifyCq);
+  const auto last = static_cast<std::uint32_t>(Operation::kAllocNullMr);
   for (const std::uint32_t operation : {last + 1, 1000u, 0xffffffffu}) {
     Client other(daemon);
     EXPECT_EQ(other.greet(), 0);
@@ -326,7 +352,7 @@ TEST_F(SessionTest, RandomBodiesOfEveryLength) {
   std::vector<std::byte> reply;
   auto wild = std::make_unique<Client>(daemon, 1);
   EXPECT_EQ(wild->greet(), 0);
-  constexpr auto kLast = static_cast<std::uint32_t>(Operation::kModifyCq);
+  constexpr auto kLast = static_cast<std::uint32_t>(Operation::kAllocNullMr);
   for (std::uint32_t operation = 2; operation <= kLast; ++operation)
     for (std::size_t length = 0; length < 260; ++length) {
       // Bytes that are often small, so that some handles and counts are right.

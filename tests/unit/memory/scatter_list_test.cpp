@@ -269,6 +269,40 @@ TEST_F(ScatterListTest, ResolveRefusesWhatTheKeyDoesNotCover) {
   EXPECT_EQ(verdict(good), Verdict::kLocalProtection) << "deregistered in flight";
 }
 
+TEST_F(ScatterListTest, NullRegionGivesZerosAndDropsWhatIsWritten) {
+  Region* null = *keys_.insert(Region::make_null(TenantId(0), SessionId(0), kPd));
+  ASSERT_TRUE(null->is_null());
+  Bytes bytes = random_bytes(5000, 1);
+  ASSERT_EQ(write(*null, 77, bytes), Verdict::kOk);
+  ASSERT_EQ(read(*null, 77, bytes), Verdict::kOk);
+  EXPECT_EQ(bytes, Bytes(5000));
+  EXPECT_EQ(null->direct(77, 5), nullptr);
+
+  // Longer than what is cleared at once, and not aligned.
+  constexpr std::size_t kFrom = 11;
+  constexpr std::size_t kCleared = 40001;
+  for (Region* r : {process_region(), shared_region(), region({100, 4000, 50, kBytes - 4150})}) {
+    EXPECT_FALSE(r->is_null());
+    EXPECT_EQ(copy(*null, 0, *r, 0, kBytes), Verdict::kOk);
+    ASSERT_EQ(copy(*r, kFrom, *null, 1 << 20, kCleared), Verdict::kOk);
+    EXPECT_EQ(contents(*r, kFrom, kCleared), Bytes(kCleared));
+    EXPECT_NE(contents(*r, 0, kFrom), Bytes(kFrom));
+    const std::size_t after = kFrom + kCleared;
+    EXPECT_EQ(contents(*r, after, kBytes - after), pattern(after, kBytes - after));
+  }
+  EXPECT_EQ(copy(*null, 0, *null, 5, ~std::uint64_t{0} - 5), Verdict::kOk) << "nothing to do";
+
+  const Sge list[] = {{~std::uint64_t{0}, 1, null->key()}};
+  ScatterList out;
+  EXPECT_EQ(resolve<Sge>(keys_, list, 0, 1, kLocalRead, kPd, out), Verdict::kLocalProtection)
+      << "beyond the last address";
+  EXPECT_EQ(check(*null, 0, 8, kLocalWrite, kPd), Verdict::kOk);
+  for (const std::uint32_t remote : {kRemoteRead, kRemoteWrite, kRemoteAtomic, kBindWindow})
+    EXPECT_EQ(check(*null, 0, 8, remote, kPd), Verdict::kLocalProtection);
+  tenant_.end();
+  EXPECT_EQ(copy(*process_region(), 0, *null, 0, 100), Verdict::kLocalProtection);
+}
+
 TEST_F(ScatterListTest, AtomicsWorkWhicheverWayTheBytesAreReached) {
   for (Region* r : {process_region(), shared_region()}) {
     std::uint64_t value = 100;

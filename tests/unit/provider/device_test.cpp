@@ -141,6 +141,28 @@ TEST_F(Resources, RegionMayBeSeenAtAnotherAddress) {
   EXPECT_EQ(ibv_dereg_mr(offset), 0);
 }
 
+TEST_F(Resources, NullRegionIsForLocalUseAlone) {
+  ibv_mr* mr = ibv_alloc_null_mr(pd_);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(daemon().last<abi::HandleBody>(abi::Operation::kAllocNullMr).handle, pd_->handle);
+  EXPECT_EQ(mr->context, context_);
+  EXPECT_EQ(mr->pd, pd_);
+  EXPECT_EQ(mr->addr, nullptr);
+  EXPECT_EQ(mr->length, SIZE_MAX);
+  EXPECT_EQ(mr->lkey, 0x4700u);
+  EXPECT_EQ(mr->rkey, 0u);
+  // The library itself refuses to change one: it knows what it is.
+  EXPECT_NE(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0), 0);
+  EXPECT_EQ(daemon().count(abi::Operation::kReregisterMr), 0u);
+  const std::uint32_t handle = mr->handle;
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(daemon().last<abi::HandleBody>(abi::Operation::kDeregisterMr).handle, handle);
+  daemon().fail_next(abi::Operation::kAllocNullMr, ENOMEM);
+  errno = 0;
+  EXPECT_EQ(ibv_alloc_null_mr(pd_), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+}
+
 TEST_F(Resources, BadRegionsAreRefused) {
   static std::byte memory[64];
   errno = 0;

@@ -336,6 +336,9 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
       write_as(reply, abi::RegisterMrReply{handle, handle << 8, handle << 8 | 1, 0});
       return 0;
     }
+    case Operation::kAllocNullMr:
+      write_as(reply, abi::RegisterMrReply{session.next_handle_++, 0x4700, 0, 0});
+      return 0;
     case Operation::kReregisterMr:
       write_as(reply, abi::RegisterMrReply{});
       return 0;
