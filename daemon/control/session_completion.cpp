@@ -121,7 +121,7 @@ int Session::modify_cq(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   Cq* cq = cqs_.find(request.handle);
   if (cq == nullptr) return EINVAL;
-  adapter_.worker.run([&](engine::Engine& engine) {
+  on_engine([&](engine::Engine& engine) {
     engine.set_moderation(cq->engine, request.count, std::chrono::microseconds(request.period));
   });
   return 0;
