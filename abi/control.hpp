@@ -47,6 +47,8 @@ enum class Operation : std::uint32_t {
   kCloseQp,
   kModifyCq,
   kAllocNullMr,
+  kAttachMulticast,
+  kDetachMulticast,
 };
 
 struct RequestHeader {
@@ -383,6 +385,20 @@ struct OpenQpRequest {
   std::uint64_t user_handle;
   std::uint32_t xrc_domain;
   std::uint32_t qpn;
+};
+
+// --- multicast -------------------------------------------------------------------------------
+
+inline constexpr std::uint32_t kMaxMulticastGroups = 16;   ///< of a queue pair
+inline constexpr std::uint32_t kMaxMulticastMembers = 16;  ///< of one group, of a tenant
+
+/// A UD queue pair of this process becomes a member of a group, or is none any more. EINVAL: no
+/// such queue pair, or of another type, not a group, or, detaching, not a member; ENOMEM: beyond
+/// the limits above. A member attached again stays one. kDestroyQp: EBUSY while it is a member.
+struct MulticastRequest {
+  std::uint32_t qpn;
+  std::uint32_t reserved;
+  std::uint8_t group[16];  ///< GID, network byte order
 };
 
 // --- address handles -------------------------------------------------------------------------

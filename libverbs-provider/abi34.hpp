@@ -163,7 +163,7 @@ struct ContextOps {
   ibv_td* (*alloc_td)(ibv_context*, ibv_td_init_attr*);
   void (*async_event)(ibv_context*, ibv_async_event*);
   NotProvided attach_counters_point_flow;
-  NotProvided attach_mcast;
+  int (*attach_mcast)(ibv_qp*, const ibv_gid* group, std::uint16_t lid);
   int (*bind_mw)(ibv_qp*, ibv_mw*, ibv_mw_bind*);
   int (*close_xrcd)(ibv_xrcd*);
   void (*cq_event)(ibv_cq*);
@@ -192,7 +192,7 @@ struct ContextOps {
   NotProvided destroy_rwq_ind_table;
   int (*destroy_srq)(ibv_srq*);
   NotProvided destroy_wq;
-  NotProvided detach_mcast;
+  int (*detach_mcast)(ibv_qp*, const ibv_gid* group, std::uint16_t lid);
   void (*free_context)(ibv_context*);
   NotProvided free_dm;
   int (*get_srq_num)(ibv_srq*, std::uint32_t* number);

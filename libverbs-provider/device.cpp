@@ -161,6 +161,7 @@ constexpr abi34::ContextOps make_operations() {
   ops.alloc_pd = alloc_pd;
   ops.alloc_td = alloc_td;
   ops.async_event = async_event;
+  ops.attach_mcast = attach_mcast;
   ops.bind_mw = bind_mw;
   ops.close_xrcd = close_xrcd;
   ops.cq_event = cq_event;
@@ -179,6 +180,7 @@ constexpr abi34::ContextOps make_operations() {
   ops.destroy_cq = destroy_cq;
   ops.destroy_qp = destroy_qp;
   ops.destroy_srq = destroy_srq;
+  ops.detach_mcast = detach_mcast;
   ops.free_context = free_context;
   ops.get_srq_num = get_srq_num;
   ops.modify_cq = modify_cq;

@@ -67,6 +67,10 @@ int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
 int query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init);
 int destroy_qp(ibv_qp* qp);
 
+// multicast.cpp
+int attach_mcast(ibv_qp* qp, const ibv_gid* group, std::uint16_t lid);
+int detach_mcast(ibv_qp* qp, const ibv_gid* group, std::uint16_t lid);
+
 // post_send.cpp, post_receive.cpp
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);

@@ -56,6 +56,10 @@ ibv_device_attr describe(const abi::DeviceReply& limits) {
   attr.max_srq = as_int(limits.max_srq);
   attr.max_srq_wr = as_int(limits.max_srq_wr);
   attr.max_srq_sge = as_int(limits.max_srq_sge);
+  // Of each queue pair so many, in groups of their own.
+  attr.max_mcast_grp = attr.max_total_mcast_qp_attach = as_int(
+      std::min(limits.max_qp, 0x7fffffff / abi::kMaxMulticastGroups) * abi::kMaxMulticastGroups);
+  attr.max_mcast_qp_attach = abi::kMaxMulticastMembers;
   attr.max_pkeys = 1;
   attr.phys_port_cnt = 1;
   return attr;

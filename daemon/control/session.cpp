@@ -217,6 +217,10 @@ Session::Handler Session::handler_of(std::uint32_t operation) {
       return &Session::modify_cq;
     case abi::Operation::kAllocNullMr:
       return &Session::alloc_null_mr;
+    case abi::Operation::kAttachMulticast:
+      return &Session::attach_multicast;
+    case abi::Operation::kDetachMulticast:
+      return &Session::detach_multicast;
   }
   return nullptr;
 }

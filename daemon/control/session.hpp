@@ -5,7 +5,7 @@
 // The files: session.cpp (life, dispatch), session_device.cpp (hello, attributes),
 // session_memory.cpp (rings, shared buffers, regions), session_completion.cpp (channels, completion
 // queues), session_windows.cpp, session_srq.cpp, session_qp.cpp, session_modify_qp.cpp,
-// session_xrc.cpp, session_ah.cpp.
+// session_xrc.cpp, session_multicast.cpp, session_ah.cpp.
 #pragma once
 
 #include <cstdint>
@@ -231,6 +231,12 @@ class Session {
   int open_qp(const RequestBody& body, Reply& reply);
   int close_qp(const RequestBody& body, Reply& reply);
   void let_go(const std::shared_ptr<Qp>& qp, std::uint64_t user_handle);
+
+  // session_multicast.cpp
+  int attach_multicast(const RequestBody& body, Reply& reply);
+  int detach_multicast(const RequestBody& body, Reply& reply);
+  /// EINVAL: not a UD queue pair of this process, or not a group.
+  int read_membership(const RequestBody& body, Qp*& qp, Gid& group) const;
 
   // session_ah.cpp
   int create_ah(const RequestBody& body, Reply& reply);

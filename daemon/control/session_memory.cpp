@@ -142,8 +142,7 @@ int Session::alloc_null_mr(const RequestBody& body, Reply& reply) {
   mr->pd = request.handle;
   mr->charge = take(Kind::kMemoryRegions);
   if (!mr->charge) return ENOMEM;
-  return install(memory::Region::make_null(tenant_.id, engine_session_->id, pd->id), std::move(mr),
-                 reply);
+  return install(memory::Region::make_null(tenant_.id, pd->id), std::move(mr), reply);
 }
 
 /// REQUIRES: the domain and what is charged stand in `mr`. 0, with a reply, or an errno value.

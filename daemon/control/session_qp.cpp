@@ -150,6 +150,7 @@ int Session::destroy_qp(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   const auto found = qps_.find(request.handle);
   if (found == qps_.end()) return EINVAL;
+  if (!found->second->engine.groups.empty()) return EBUSY;  // changed by our own tasks alone
   const auto qp = std::move(found->second);
   qps_.erase(found);
   if (!qp->engine.sends()) {

@@ -73,12 +73,14 @@ enum class FrameDrop : std::uint8_t {
   kForeignVlan,     ///< tagged for another network than the port's
   kWrongTransport,  ///< opcode of another transport than the queue pair's
   kPartitionKey,
+  kNoGroupMember,  ///< multicast that nobody here is attached for
   kCount,
 };
 
 struct PortDropCounters {
   std::array<Counter, static_cast<std::size_t>(wire::DropReason::kCount)> parse;
   std::array<Counter, static_cast<std::size_t>(FrameDrop::kCount)> frame;
+  void add(FrameDrop why) { frame[static_cast<std::size_t>(why)].add(); }
   Counter unresolved;  ///< packets to a neighbour that does not answer
   Counter no_buffer;   ///< sends put off because the port had no frame
 };

@@ -10,8 +10,8 @@ namespace softhca::engine {
 namespace {
 
 // A queue pair number is 24 bits: the slot in the low part, above it a generation that changes
-// with every use of the slot, so that a late packet finds nobody. Generation 0 is left out: it
-// would give the special numbers 0 and 1.
+// with every use of the slot, so that a late packet finds nobody. The first and the last generation
+// are left out: they would give the special numbers 0, 1 and kMulticastQpn.
 constexpr std::uint32_t kQpnBits = 24;
 
 // The retries of a peer fall into this: its early ones and, with the timeouts of common programs
@@ -35,6 +35,8 @@ const char* name_of(FrameDrop reason) {
       return "wrong_transport";
     case FrameDrop::kPartitionKey:
       return "partition_key";
+    case FrameDrop::kNoGroupMember:
+      return "no_group_member";
     case FrameDrop::kCount:
       break;
   }
@@ -234,8 +236,8 @@ bool Engine::install(QueuePair& qp) {
   // The oldest free slot, so that numbers come back as late as possible.
   const std::uint32_t slot = free_slots_.front();
   free_slots_.pop_front();
-  const std::uint32_t generations = 1u << (kQpnBits - slot_bits_);
-  generations_[slot] = generations_[slot] + 1 < generations ? generations_[slot] + 1 : 1;
+  const std::uint32_t last = (1u << (kQpnBits - slot_bits_)) - 1;
+  generations_[slot] = generations_[slot] + 1 < last ? generations_[slot] + 1 : 1;
   qp.slot = slot;
   qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
   queue_pairs_[slot] = &qp;
@@ -267,6 +269,7 @@ void Engine::remove(QueuePair& qp) {
   reset(qp);
   forget_events(*qp.session, qp.user_handle);
   leave_receive_queues(qp);
+  while (!qp.groups.empty()) detach_multicast(qp, qp.groups.back());
   tvls_.detach(qp.tvl);
   tvls_.detach(qp.dedicated_tvl);
   queue_pairs_[qp.slot] = nullptr;

@@ -18,11 +18,13 @@
 //   engine_memory.cpp     the memory that commands, receives and remote keys name
 //   engine_windows.cpp    memory windows: bind, invalidate
 //   engine_xrc.cpp        XRC targets: whose receives, whose memory, who holds them
+//   engine_multicast.cpp  multicast groups: members, datagrams to and for them
 //   environment.cpp       what a transport state machine sees of all this
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -169,6 +171,10 @@ class Engine {
   void set_limit(SharedReceiveQueue& srq, std::uint32_t limit);
   /// When completion events come: after `count` completions or `period` after the first.
   void set_moderation(CompletionQueue& cq, std::uint32_t count, Duration period);
+  /// Makes a UD queue pair a member of a multicast group; false: beyond abi::kMaxMulticast*.
+  bool attach_multicast(QueuePair& qp, const Gid& group);
+  /// False: it is not a member. Removing a queue pair does it, too.
+  bool detach_multicast(QueuePair& qp, const Gid& group);
   std::uint32_t install(AddressHandle& ah);
   void remove_address_handle(std::uint32_t handle);
 
@@ -310,7 +316,10 @@ class Engine {
   void finish_local(QueuePair& qp, QueuePair& peer, const transport::Request& request);
   void refuse_local(QueuePair& qp, QueuePair& peer, Verdict verdict);
   void end_local(QueuePair& qp, Verdict verdict);
-  void deliver_datagram(QueuePair& qp, const transport::Request& request, const AddressPath& path);
+  void deliver_datagram(QueuePair& qp, const transport::Request& request, const AddressPath& path,
+                        std::uint32_t qkey);
+  Verdict offer_datagram(QueuePair& qp, QueuePair& peer, const transport::Request& request,
+                         const AddressPath& path, std::uint32_t qkey);
   Verdict receive_datagram(QueuePair& qp, QueuePair& peer, const transport::Request& request,
                            const AddressPath& path);
 
@@ -322,6 +331,7 @@ class Engine {
   transport::SendResult send_frame(PortBinding& binding, const wire::FrameTemplate& path,
                                    const wire::Headers& h, const transport::PayloadSource& payload,
                                    QueuePair* qp);
+  static bool is_of_partition(const wire::ParsedFrame& frame);
   bool answer_late(const wire::ParsedFrame& frame);
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, bool& lost);
   Verdict fill(QueuePair& qp, const transport::PayloadSource& payload, std::span<std::byte> out);
@@ -400,6 +410,14 @@ class Engine {
   void leave_xrc_targets(SharedReceiveQueue& srq);
   memory::PdId remote_pd(const QueuePair& qp) const;
 
+  // engine_multicast.cpp
+  bool run_multicast(QueuePair& qp, const transport::Request& request, AddressHandle& ah,
+                     std::uint32_t qkey);
+  Verdict deliver_to_members(QueuePair& qp, const transport::Request& request,
+                             const AddressPath& path, std::uint32_t qkey);
+  void receive_multicast(PortBinding& binding, const wire::ParsedFrame& frame);
+  std::optional<PortId> port_of(const Gid& source) const;
+
   EventSink& events_;
   Time now_{};
   collect::PcbPool pcbs_;
@@ -443,6 +461,7 @@ class Engine {
   std::vector<SharedReceiveQueue*> shared_receive_queues_;
   std::uint32_t next_srq_number_ = 0;
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> xrc_queues_;  ///< by number
+  std::map<Gid, std::vector<QueuePair*>> groups_;  ///< of multicast, their members
   EventLog event_log_;
 
   std::vector<CompletionQueue*> dirty_cqs_;

@@ -340,21 +340,27 @@ void Engine::end_local(QueuePair& qp, Verdict verdict) {
 
 // --- datagrams
 
-void Engine::deliver_datagram(QueuePair& qp, const Request& request, const AddressPath& path) {
-  const abi::CommandHeader& header = pcbs_.pcb(PcbId(request.cookie)).header;
-  QueuePair* peer = find(Qpn(header.remote_qpn));
-  const std::uint32_t qkey = (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
-  auto& counters = qp.tenant->counters;
+void Engine::deliver_datagram(QueuePair& qp, const Request& request, const AddressPath& path,
+                              std::uint32_t qkey) {
+  QueuePair* peer = find(Qpn(pcbs_.pcb(PcbId(request.cookie)).header.remote_qpn));
   Verdict verdict = Verdict::kOk;
-  if (peer == nullptr || peer->type != QpType::kUd || !may_receive(peer->state) ||
-      peer->error_pending || !peer->tenant->has_address(path.destination)) {
-    counters.transport[static_cast<std::size_t>(transport::Count::kBadState)].add();
-  } else if (peer->qkey != qkey) {
-    peer->tenant->counters.transport[static_cast<std::size_t>(transport::Count::kBadQkey)].add();
-  } else {
-    verdict = receive_datagram(qp, *peer, request, path);
-  }
+  if (peer == nullptr || peer->type != QpType::kUd || !peer->tenant->has_address(path.destination))
+    qp.count(transport::Count::kBadState);
+  else
+    verdict = offer_datagram(qp, *peer, request, path, qkey);
   complete_command(qp, PcbId(request.cookie), verdict);
+}
+
+/// To a UD queue pair, if it takes it. How the datagram ends for its sender.
+Verdict Engine::offer_datagram(QueuePair& qp, QueuePair& peer, const Request& request,
+                               const AddressPath& path, std::uint32_t qkey) {
+  if (may_receive(peer.state) && !peer.error_pending && peer.qkey == qkey)
+    return receive_datagram(qp, peer, request, path);
+  if (may_receive(peer.state) && !peer.error_pending)
+    peer.count(transport::Count::kBadQkey);
+  else
+    qp.count(transport::Count::kBadState);
+  return Verdict::kOk;
 }
 
 /// How the datagram ends for its sender.
@@ -397,6 +403,7 @@ Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& 
     fail_later(peer, "a datagram did not fit its receive");
     return Verdict::kOk;
   }
+  effort_ += kMessageEffort + request.length;
   qp.tenant->counters.local_messages.add();
   qp.tenant->counters.local_bytes.add(request.length);
   complete_receive(peer, {.byte_len = length,

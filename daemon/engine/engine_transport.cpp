@@ -124,7 +124,8 @@ void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
 }
 
 bool Engine::run_datagrams(QueuePair& qp) {
-  for (std::size_t i = 0; i < kDatagramsPerRun; ++i) {
+  const std::uint64_t end = effort_ + portion_->effort;
+  for (std::size_t i = 0; i < kDatagramsPerRun && effort_ < end; ++i) {
     if (qp.queue.empty() || (qp.state != QpState::kRts && qp.state != QpState::kSqd)) return false;
     const transport::Request request = qp.queue.front();
     qp.queue.pop();
@@ -148,13 +149,15 @@ bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
     fail_later(qp, name_of(Verdict::kLocalQpOperation));
     return true;
   }
+  // A Q_Key with the high bit set stands for that of the queue pair (IBA 10.2.5).
+  const std::uint32_t qkey = (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
+  if (Qpn(header.remote_qpn) == kMulticastQpn && ah->route.path.destination.is_multicast())
+    return run_multicast(qp, request, *ah, qkey);
   if (is_local(ah->route.path.destination)) {
-    deliver_datagram(qp, request, ah->route.path);
+    deliver_datagram(qp, request, ah->route.path, qkey);
     return true;
   }
   QpEnvironment env(*this, qp, ah->route);
-  // A Q_Key with the high bit set stands for that of the queue pair (IBA 10.2.5).
-  const std::uint32_t qkey = (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
   return qp.ud_requester.transmit(env, request, Qpn(header.remote_qpn), qkey) != Verdict::kBusy;
 }
 

@@ -62,6 +62,11 @@ std::size_t Engine::receive_frames() {
   return received;
 }
 
+/// Full and limited members of the default partition (IBA 10.9.3).
+bool Engine::is_of_partition(const wire::ParsedFrame& frame) {
+  return (frame.headers.pkey & 0x7fff) == 0x7fff;
+}
+
 void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
   wire::ParsedFrame parsed;
   const wire::DropReason reason = wire::parse_frame(frame.bytes(), parsed);
@@ -78,27 +83,24 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
     binding.drops.parse[static_cast<std::size_t>(wire::DropReason::kBadIcrc)].add();
     return;
   }
-  const auto drop = [&](FrameDrop why) {
-    binding.drops.frame[static_cast<std::size_t>(why)].add();
-  };
-  if (!is_of_vlan(parsed, binding.vlan)) return drop(FrameDrop::kForeignVlan);
+  if (!is_of_vlan(parsed, binding.vlan)) return binding.drops.add(FrameDrop::kForeignVlan);
+  if (parsed.headers.destination == kMulticastQpn) return receive_multicast(binding, parsed);
   QueuePair* qp = find(parsed.headers.destination);
   if (qp == nullptr) {
-    if (!answer_late(parsed)) drop(FrameDrop::kUnknownQueuePair);
+    if (!answer_late(parsed)) binding.drops.add(FrameDrop::kUnknownQueuePair);
     return;
   }
   const wire::Transport transport = wire::opcode_info(parsed.headers.opcode).transport;
   const bool notification = transport == wire::Transport::kCnp;
   if (!notification && !is_transport_of(qp->type, transport))
-    return drop(FrameDrop::kWrongTransport);
-  // Full and limited members of the default partition (IBA 10.9.3).
-  if ((parsed.headers.pkey & 0x7fff) != 0x7fff) return drop(FrameDrop::kPartitionKey);
+    return binding.drops.add(FrameDrop::kWrongTransport);
+  if (!is_of_partition(parsed)) return binding.drops.add(FrameDrop::kPartitionKey);
   if (qp->type == QpType::kUd) {
     if (!qp->tenant->has_address(parsed.destination, binding.id))
-      return drop(FrameDrop::kUnknownAddress);
+      return binding.drops.add(FrameDrop::kUnknownAddress);
   } else if (qp->local || (may_receive(qp->state) &&
                            (qp->route.path.port != binding.id || !is_from_peer_of(*qp, parsed)))) {
-    return drop(FrameDrop::kForeignPeer);
+    return binding.drops.add(FrameDrop::kForeignPeer);
   }
   if (notification) return receive_notification(*qp);
   if (parsed.is_congested()) notify_sender(binding, *qp, parsed);

@@ -71,6 +71,11 @@ struct Tenant {
   std::vector<Address> addresses;  ///< the GID table, by index
   /// Not in the table any more, and kept by queue pairs and address handles made before.
   std::vector<Address> former_addresses;
+  /// Has it an address on the network of `port`; none: inside this daemon alone?
+  bool is_on(std::optional<PortId> port) const {
+    return std::any_of(addresses.begin(), addresses.end(),
+                       [&](const Address& address) { return address.port == port; });
+  }
   /// Is it one of either, on `port` if one is named?
   bool has_address(const Gid& gid, std::optional<PortId> port = {}) const {
     return is_in(addresses, gid, port) || is_in(former_addresses, gid, port);
@@ -298,6 +303,10 @@ struct QpHolder {
   bool operator==(const QpHolder&) const = default;
 };
 
+/// Where datagrams for all members of a multicast group are sent; no queue pair's number
+/// (IBA 10.5).
+inline constexpr Qpn kMulticastQpn(0xffffff);
+
 struct QueuePair {
   Qpn qpn;
   std::uint32_t slot = 0;  ///< index in the engine's tables and of its timer
@@ -315,6 +324,7 @@ struct QueuePair {
   receive::Member member;  ///< of srq
   XrcDomainId xrc_domain;  ///< XRC target: its srq is what the last request named
   std::vector<XrcMember> xrc_members;
+  std::vector<Gid> groups;              ///< UD: multicast groups it is a member of
   std::vector<QpHolder> other_holders;  ///< XRC target: who opened it, besides `session`
   /// For the provisioning of srq; kByTrafficClass: the class selector of its path.
   static constexpr std::uint8_t kByTrafficClass = 0xff;

@@ -55,10 +55,9 @@ Expected<std::unique_ptr<Region>> Region::make(RegionSpec spec) {
   return std::unique_ptr<Region>(new Region(std::move(spec)));
 }
 
-std::unique_ptr<Region> Region::make_null(TenantId tenant, SessionId session, PdId pd) {
+std::unique_ptr<Region> Region::make_null(TenantId tenant, PdId pd) {
   RegionSpec spec;
   spec.tenant = tenant;
-  spec.session = session;
   spec.pd = pd;
   spec.access = kLocalWrite;
   spec.length = ~std::uint64_t{0};

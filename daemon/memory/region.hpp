@@ -65,7 +65,7 @@ class Region {
   static Expected<std::unique_ptr<Region>> make(RegionSpec spec);
   /// A region without memory, for local use at any address: reading gives zeros, what is written is
   /// dropped.
-  static std::unique_ptr<Region> make_null(TenantId tenant, SessionId session, PdId pd);
+  static std::unique_ptr<Region> make_null(TenantId tenant, PdId pd);
 
   std::uint64_t length() const { return length_; }
   std::uint64_t iova() const { return iova_; }

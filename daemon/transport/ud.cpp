@@ -20,8 +20,7 @@ Verdict check_request(const Request& r, std::uint32_t mtu) {
 
 Verdict UdRequester::transmit(Environment& env, const Request& request, Qpn remote,
                               std::uint32_t remote_qkey) {
-  Verdict verdict = check_request(request, attributes_.mtu);
-  if (verdict == Verdict::kOk) verdict = send(env, request, remote, remote_qkey);
+  const Verdict verdict = send(env, request, remote, remote_qkey);
   if (verdict == Verdict::kBusy) return verdict;
   env.complete_request(request.cookie, verdict);
   if (verdict != Verdict::kOk) env.enter_error(std::nullopt);
@@ -30,6 +29,8 @@ Verdict UdRequester::transmit(Environment& env, const Request& request, Qpn remo
 
 Verdict UdRequester::send(Environment& env, const Request& request, Qpn remote,
                           std::uint32_t remote_qkey) {
+  if (const Verdict verdict = check_request(request, attributes_.mtu); verdict != Verdict::kOk)
+    return verdict;
   const bool imm = request.kind == RequestKind::kSendImm;
   wire::Headers h;
   h.opcode = wire::raw(imm ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly);

@@ -21,10 +21,10 @@ class UdRequester {
   /// Otherwise the request was completed with the verdict returned, and, unless it is kOk,
   /// enter_error() was called.
   Verdict transmit(Environment& env, const Request& request, Qpn remote, std::uint32_t remote_qkey);
-
- private:
+  /// Sends that packet, and leaves it to the caller to complete the request with the verdict.
   Verdict send(Environment& env, const Request& request, Qpn remote, std::uint32_t remote_qkey);
 
+ private:
   UdAttributes attributes_;
   Psn next_psn_;
 };

@@ -83,6 +83,8 @@ constexpr Request kRequests[] = {
     {Operation::kCloseQp, sizeof(abi::HandleBody), {}, {{{0, Word::kOpenedQp}}}},
     {Operation::kModifyCq, sizeof(abi::ModifyCqRequest), {}, {{{0, Word::kCq}}}},
     {Operation::kAllocNullMr, sizeof(abi::HandleBody), Word::kMr, {{{0, Word::kPd}}}},
+    {Operation::kAttachMulticast, sizeof(abi::MulticastRequest), {}, {{{0, Word::kQp}}}},
+    {Operation::kDetachMulticast, sizeof(abi::MulticastRequest), {}, {{{0, Word::kQp}}}},
 };
 
 /// Little enough that many runs are made a second.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "daemon/wire/arp_nd.hpp"
 #include "tests/packets/script.hpp"
 
 namespace softhca::packets {
@@ -148,8 +149,14 @@ void Script::hear(const std::vector<std::string>& words) {
   const wire::ParsedFrame& frame = heard->parsed;
   const wire::Headers& h = frame.headers;
   EXPECT_EQ(words[0], wire::opcode_info(h.opcode).name);
-  EXPECT_TRUE(frame.destination == peer_gid_);
   Arguments a({words.begin() + 1, words.end()});
+  if (const auto group = a.number("group")) {
+    const Gid gid = group_of(*group, peer_gid_.is_ipv4());
+    EXPECT_TRUE(frame.destination == gid);
+    EXPECT_TRUE(frame.ethernet.destination == wire::multicast_mac(gid));
+  } else {
+    EXPECT_TRUE(frame.destination == peer_gid_);
+  }
   EXPECT_EQ(h.destination.value, a.number("dqp", 0x123));
   EXPECT_EQ(h.pkey, a.number("pkey", 0xffff));
   same(a, "psn", h.psn.value());
@@ -183,6 +190,7 @@ void Script::hear(const std::vector<std::string>& words) {
 }
 
 /// post KIND [len=] [at=] [address=] [rkey=] [imm=] [compare=] [swap=] [add=] [srq=] [fence] [se]
+/// [group= qkey=]
 void Script::post(Arguments& a) {
   Work work;
   work.opcode = find(kRequests, last_words_[1]);
@@ -199,6 +207,11 @@ void Script::post(Arguments& a) {
   work.compare_add = a.number("compare", a.number("add", 0));
   work.swap = a.number("swap", 0);
   work.remote_srq = whole(a.number("srq"));
+  if (const auto group = a.number("group")) {
+    work.address_handle = process_->make_ah(group_of(*group, peer_gid_.is_ipv4()));
+    work.remote_qpn = engine::kMulticastQpn.value;
+    work.remote_qkey = whole(a.number("qkey"), qp_->qp.qkey);
+  }
   process_->post(*qp_, work);
   step();
 }
@@ -305,6 +318,17 @@ void Script::event(Arguments& a) {
   step();
   (void)a.has(last_words_[1]);
   EXPECT_EQ(process_->adapter.sink.count(find(kEvents, last_words_[1]), qp_->qp.user_handle), 1u);
+}
+
+/// attach group=, detach group=
+void Script::attach(Arguments& a) {
+  const Gid group = group_of(a.number("group", 0), peer_gid_.is_ipv4());
+  EXPECT_TRUE(process_->adapter.engine.attach_multicast(qp_->qp, group));
+}
+
+void Script::detach(Arguments& a) {
+  const Gid group = group_of(a.number("group", 0), peer_gid_.is_ipv4());
+  EXPECT_TRUE(process_->adapter.engine.detach_multicast(qp_->qp, group));
 }
 
 /// The registered memory is no longer to be reached.

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "daemon/base/endian.hpp"
+#include "daemon/wire/arp_nd.hpp"
 #include "daemon/wire/icrc.hpp"
 
 namespace softhca::packets {
@@ -101,6 +102,14 @@ void alter(Bytes& frame, const Layout& at, Arguments& how) {
 
 }  // namespace
 
+Gid group_of(std::uint64_t number, bool ipv4) {
+  const auto last = static_cast<std::uint8_t>(number);
+  if (ipv4) return Gid::from_ipv4(0xe0000000 + last);
+  Gid group{{0xff, 0x0e}};
+  group.bytes[15] = last;
+  return group;
+}
+
 Peer::Peer(std::unique_ptr<port::Port> end, const Gid& own, const Gid& adapter)
     : end_(std::move(end)),
       own_(own),
@@ -132,6 +141,10 @@ void Peer::send(const wire::Headers& h, std::span<const std::byte> payload, Argu
   path.destination = adapter_;
   if (const auto host = how.number("to"))
     path.destination.bytes[15] = static_cast<std::uint8_t>(*host);
+  if (const auto group = how.number("group")) {
+    path.destination = group_of(*group, own_.is_ipv4());
+    path.destination_mac = wire::multicast_mac(path.destination);
+  }
   path.udp_source_port = 0xc123;
   const wire::FrameTemplate headers(path);
   Bytes frame(headers.frame_length(h.opcode, payload.size()));

@@ -21,6 +21,9 @@ struct Heard {
   wire::ParsedFrame parsed;
 };
 
+/// 224.0.0.`number` or ff0e::`number`.
+Gid group_of(std::uint64_t number, bool ipv4);
+
 class Peer {
  public:
   Peer(std::unique_ptr<port::Port> end, const Gid& own, const Gid& adapter);

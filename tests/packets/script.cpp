@@ -31,7 +31,8 @@ void Script::line(const std::vector<std::string>& words) {
       {"wait", &Script::wait},        {"set", &Script::set},
       {"holds", &Script::holds},      {"completes", &Script::completes},
       {"counted", &Script::counted},  {"state", &Script::state},
-      {"event", &Script::event},      {"deregister", &Script::deregister}};
+      {"event", &Script::event},      {"deregister", &Script::deregister},
+      {"attach", &Script::attach},    {"detach", &Script::detach}};
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (words[0] == ">") return say(rest);
   if (words[0] == "<") return hear(rest);

@@ -41,6 +41,8 @@ class Script {
   void counted(Arguments& a);
   void state(Arguments& a);
   void event(Arguments& a);
+  void attach(Arguments& a);
+  void detach(Arguments& a);
   void deregister(Arguments& a);
   void step();
 

@@ -303,6 +303,13 @@ TEST(Layout, QueryQpReply) {
   EXPECT_EQ(offsetof(QueryQpReply, attributes), 0u);
 }
 
+TEST(Layout, MulticastRequest) {
+  EXPECT_EQ(sizeof(MulticastRequest), 24u);
+  EXPECT_EQ(offsetof(MulticastRequest, qpn), 0u);
+  EXPECT_EQ(offsetof(MulticastRequest, reserved), 4u);
+  EXPECT_EQ(offsetof(MulticastRequest, group), 8u);
+}
+
 TEST(Layout, CreateAhRequest) {
   EXPECT_EQ(sizeof(CreateAhRequest), 40u);
   EXPECT_EQ(offsetof(CreateAhRequest, pd), 0u);

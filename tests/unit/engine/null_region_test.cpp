@@ -15,7 +15,7 @@ class NullRegions : public BothWays {
   ~NullRegions() { pair.expect_idle(); }
 
   static std::uint32_t make_null(Process& owner) {
-    auto region = memory::Region::make_null(owner.tenant.id, owner.session->id, owner.pd);
+    auto region = memory::Region::make_null(owner.tenant.id, owner.pd);
     return (*owner.adapter.engine.keys().insert(std::move(region)))->key();
   }
   /// So many bytes of the null region of `owner`.
@@ -113,8 +113,7 @@ TEST_P(NullRegions, AreNotReachedByPeers) {
 }
 
 TEST_P(NullRegions, TakeNoWindow) {
-  const std::uint32_t window =
-      (*a.adapter.engine.windows().insert(a.session->id, a.pd, true))->key ^ 1;
+  const std::uint32_t window = (*a.adapter.engine.windows().insert(a.pd, true))->key ^ 1;
   EXPECT_EQ(run({.opcode = abi::Opcode::kBindWindow,
                  .imm = memory::kRemoteRead,
                  .remote_addr = 0x1000,

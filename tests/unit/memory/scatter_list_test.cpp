@@ -270,7 +270,7 @@ TEST_F(ScatterListTest, ResolveRefusesWhatTheKeyDoesNotCover) {
 }
 
 TEST_F(ScatterListTest, NullRegionGivesZerosAndDropsWhatIsWritten) {
-  Region* null = *keys_.insert(Region::make_null(TenantId(0), SessionId(0), kPd));
+  Region* null = *keys_.insert(Region::make_null(TenantId(0), kPd));
   ASSERT_TRUE(null->is_null());
   Bytes bytes = random_bytes(5000, 1);
   ASSERT_EQ(write(*null, 77, bytes), Verdict::kOk);

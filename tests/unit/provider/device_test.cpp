@@ -22,6 +22,9 @@ TEST_F(Device, TellsItsLimits) {
   EXPECT_EQ(attr.max_qp_wr, 1024);
   EXPECT_EQ(attr.max_cqe, 4096);
   EXPECT_EQ(attr.max_srq_sge, 4);
+  EXPECT_EQ(attr.max_mcast_grp, 1600);
+  EXPECT_EQ(attr.max_total_mcast_qp_attach, 1600);
+  EXPECT_EQ(attr.max_mcast_qp_attach, 16);
   EXPECT_EQ(attr.vendor_part_id, 3u);
   EXPECT_EQ(attr.max_qp_rd_atom, 16);
   EXPECT_EQ(attr.phys_port_cnt, 1);

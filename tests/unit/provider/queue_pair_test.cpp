@@ -126,6 +126,26 @@ TEST_F(QueuePair, ModifySendsWhatTheMaskNames) {
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
+TEST_F(QueuePair, JoinsAndLeavesMulticastGroups) {
+  ibv_cq* cq = make_cq();
+  ibv_qp* qp = make_qp(cq, IBV_QPT_UD);
+  ibv_gid group{};
+  group.raw[0] = 0xff;
+  group.raw[15] = 9;
+  for (const auto& [change, operation] :
+       {std::pair(&ibv_attach_mcast, abi::Operation::kAttachMulticast),
+        std::pair(&ibv_detach_mcast, abi::Operation::kDetachMulticast)}) {
+    EXPECT_EQ(change(qp, &group, 0), 0);
+    const auto request = daemon().last<abi::MulticastRequest>(operation);
+    EXPECT_EQ(request.qpn, qp->qp_num);
+    EXPECT_EQ(std::memcmp(request.group, group.raw, sizeof group.raw), 0);
+    daemon().fail_next(operation, EINVAL);
+    EXPECT_EQ(change(qp, &group, 0), EINVAL);
+  }
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
 TEST_F(QueuePair, DestroyingItSilencesItsCompletions) {
   ibv_cq* cq = make_cq();
   ibv_qp* gone = make_qp(cq);
