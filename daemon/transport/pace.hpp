@@ -41,6 +41,10 @@ class FlightWindow {
     ++window_;
   }
 
+  /// A whole timeout has passed without an answer: what was sent again is lost or waits in a queue
+  /// that more of it would only make longer. That counts each time.
+  void time_out() { recovering_ = false; }
+
   /// Something sent before `sent_end` was lost. The losses of one flight count once.
   void shrink(Psn sent_end) {
     if (recovering_) return;

@@ -68,6 +68,7 @@ void Requester::expire(Environment& env, Time now) {
     return retry_early(now);
   }
   env.count(Count::kAckTimeouts);
+  flight_.time_out();
   retry(env, now);
 }
 

@@ -10,13 +10,14 @@ until_listening() {  # PORT
 
 next_port=19000
 # Fills `command`: PROGRAM DEVICE GID ADDRESS ARGUMENT...; ADDRESS is the server's, or empty.
-# $peer: where the package of that name is.
+# $peer: where the package of that name is. -u 17: perftest's own timeout, 67 ms, is less than the
+# guest is silent for on a machine with other work.
 compose() {
   local program=$1 device=$2 gid=$3 address=$4
   shift 4
   case $program in
     ibv_*) command="$program -d $device -g $gid -p $next_port $* $address" ;;
-    ib_*) command="$program -d $device -x $gid -p $next_port -F $* $address" ;;
+    ib_*) command="$program -d $device -x $gid -p $next_port -F -u 17 $* $address" ;;
     peer) command="/usr/bin/python3 -B $peer ${address:+call --host }${address:-serve} --device $device"
           command+=" --gid $gid --port $next_port $*" ;;
   esac

@@ -246,6 +246,22 @@ TEST_F(RequesterTest, LossHalvesTheFlightAndAcknowledgementsGrowItAgain) {
   EXPECT_EQ(env.sent.size(), 33u);
 }
 
+TEST_F(RequesterTest, EachTimeoutHalvesTheFlightThatWasSentAgain) {
+  attributes.psn_window = 64;
+  attributes.retry_count = 7;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  std::vector<std::size_t> flights;
+  for (int i = 0; i < 5; ++i) {
+    run();
+    flights.push_back(env.sent.size());
+    env.sent.clear();
+    now = requester.deadline();
+    requester.expire(env, now);
+  }
+  EXPECT_EQ(flights, (std::vector<std::size_t>{64, 32, 16, 8, 8}));
+}
+
 TEST_F(RequesterTest, TheFlightNeverFallsBelowItsFloor) {
   attributes.psn_window = 64;
   start_at(0);
