@@ -289,7 +289,7 @@ class Engine {
   std::size_t run_ready();
   bool run(QueuePair& qp);
   void choose_portion();
-  void note_competition(bool contended, bool overtaken);
+  void note_competition(TenantId party, const schedule::RunQueue& order);
   bool commands_wait(TenantId served);
   bool run_datagrams(QueuePair& qp);
   bool run_datagram(QueuePair& qp, const transport::Request& request);

@@ -56,7 +56,7 @@ std::size_t Engine::collect_commands() {
     }
     const std::uint64_t begin = effort_;
     const bool others = intake_.contended(*session);
-    note_competition(others, intake_.order().overtaken());
+    note_competition(session->party, intake_.order());
     work += collect(*session, others ? std::min(end, begin + portion_->turn) : end);
     const IntakeState& state = session->intake;
     intake_.served(*session, effort_ - begin, state.waiting && session->is_collected());

@@ -20,10 +20,12 @@ void Engine::choose_portion() {
   portion_ = now_ < sparse_until_ ? &kSparse : now_ < contended_until_ ? &kContended : &kAlone;
 }
 
-/// Others wait for their turns; and who has one now asks for little.
-void Engine::note_competition(bool contended, bool overtaken) {
-  if (contended) contended_until_ = now_ + kContentionMemory;
-  if (overtaken) sparse_until_ = now_ + kContentionMemory;
+/// Others wait for their turns, and who has one now has come to overtake them: it asks for little,
+/// unless it has left commands to be fetched.
+void Engine::note_competition(TenantId party, const schedule::RunQueue& order) {
+  if (!order.contended(party)) return;
+  contended_until_ = now_ + kContentionMemory;
+  if (order.overtaken() && !scheduler_.has_work(party)) sparse_until_ = now_ + kContentionMemory;
 }
 
 std::size_t Engine::run_ready() {
@@ -33,7 +35,7 @@ std::size_t Engine::run_ready() {
     const auto slot = ready_.pop();
     if (!slot) break;
     QueuePair& qp = *queue_pairs_[*slot];
-    note_competition(ready_.contended(qp.party), ready_.overtaken());
+    note_competition(qp.party, ready_);
     const std::uint64_t before = effort_;
     effort_ += kRunEffort;
     const bool more = run(qp);
@@ -44,12 +46,14 @@ std::size_t Engine::run_ready() {
   return runs;
 }
 
-/// Has anybody but the party just served posted anything since the last look? If not, this was one.
-/// Its own commands can wait for the end of the step: whom nobody competes with pays for no look.
+/// Has anybody but the party just served posted anything since the last look (if not, this was
+/// one), or has commands in a send queue that are to be fetched? Its own commands can wait for the
+/// end of the step: whom nobody competes with pays for no look.
 bool Engine::commands_wait(TenantId served) {
   bool found = false;
   intake_.look([&](Session& session) { found |= look_for_commands(session); }, served);
-  return found;
+  return found || scheduler_.has_work_of(
+                      [&](TenantId party) { return party != served && may_take_in(party); });
 }
 
 /// True when it could go on right away.

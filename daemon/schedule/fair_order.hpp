@@ -7,6 +7,11 @@
 // piece being served. So the service of any two that always have work differs by no more than the
 // largest piece of each, whatever their number, and what a piece costs may be learnt afterwards.
 //
+// Virtual time stands while several with the same tag have their turns, then it jumps. Meanwhile
+// one that takes less than its share seems to be ahead. So who has rested comes first even when it
+// is ahead by a little, about a piece (as the warp of borrowed virtual time: Duda, Cheriton, SOSP
+// 1999); its tags stay what they are, so that it gets nothing by it in the long run.
+//
 // Competitors stand in a table of their owner, which is handed to each call, and are named by
 // their index. All is O(log n) of those with work, and next to nothing for a single one.
 #pragma once
@@ -25,8 +30,11 @@ namespace softhca::schedule {
 struct FairShare {
   /// Tags are cost in units of one part in kScale, for a competitor of weight 1.
   static constexpr std::uint64_t kScale = 1000;
+  /// Cost, for weight 1, that one who has rested may be ahead by without waiting for it.
+  static constexpr std::uint64_t kSlack = 6 << 10;
 
   std::uint64_t start = 0;   ///< of its next service
+  std::uint64_t order = 0;   ///< start, or a little before it: the least is the first
   std::uint64_t finish = 0;  ///< start, and what it has cost meanwhile without being served
   std::uint32_t weight = 1;
   std::uint32_t place = kNoIndex;  ///< in the heap
@@ -50,12 +58,14 @@ class FairOrder {
     return heap_.size() > ((items[i].*share).waits() ? 1u : 0u);
   }
 
-  /// It has work. Among equals who comes is the first, since nobody has waited less for it.
+  /// It has work. Among equals who comes is the first, since nobody has waited less for it; and who
+  /// has rested comes before those who have not, unless it is ahead of them by more than the slack.
   /// REQUIRES: it does not wait yet.
-  void enter(T* items, std::uint32_t i) {
+  void enter(T* items, std::uint32_t i, bool rested) {
     FairShare& s = items[i].*share;
     assert(!s.waits() && heap_.size() < heap_.capacity());
     lift(s);
+    s.order = rested ? s.start - kSlack : s.start;
     s.place = static_cast<std::uint32_t>(heap_.size());
     heap_.push_back(i);
     rise(items, s.place);
@@ -73,13 +83,18 @@ class FairOrder {
     sink(items, (items[last].*share).place);
   }
 
-  /// The first is served: virtual time is where it starts.
-  void serve(const T* items) { now_ = std::max(now_, (items[first()].*share).start); }
+  /// The first is served: virtual time is where it starts, or before that, where the second stands.
+  void serve(const T* items) {
+    std::uint64_t start = (items[first()].*share).start;
+    for (std::uint32_t at = 1; at < std::min<std::size_t>(heap_.size(), 3); ++at)
+      start = std::min(start, order_at(items, at));
+    now_ = std::max(now_, start);
+  }
 
   /// What serving it cost. It may have left meanwhile.
   void served(T* items, std::uint32_t i, std::uint64_t cost) {
     FairShare& s = items[i].*share;
-    s.start = s.finish += s.tag_of(cost);
+    s.order = s.start = s.finish += s.tag_of(cost);
     if (s.waits()) sink(items, s.place);
   }
 
@@ -92,33 +107,35 @@ class FairOrder {
     if (empty()) now_ = std::max(now_, s.finish);
   }
 
-  /// Cost, for its weight, that it is ahead of the others by.
+  /// Cost, for weight 1, that it is ahead of the others by, beyond the slack.
   std::uint64_t lead(const T* items, std::uint32_t i) const {
     const FairShare& s = items[i].*share;
-    return s.finish <= now_ ? 0 : (s.finish - now_) / FairShare::kScale * s.weight;
+    return s.finish <= now_ + kSlack ? 0 : (s.finish - now_ - kSlack) / FairShare::kScale;
   }
 
-  /// Sets virtual time back to 0 before tags overflow; those of `all` that `competes` accepts are
+  /// Sets virtual time back before tags overflow; those of `all` that `competes` accepts are
   /// the competitors of this order.
   template <class Items, class Competes>
   void restart(Items& all, Competes&& competes) {
+    const std::uint64_t past = now_ - kSlack;
     for (T& item : all) {
       if (!competes(item)) continue;
       FairShare& s = item.*share;
-      s.start -= std::min(s.start, now_);
-      s.finish -= std::min(s.finish, now_);
+      for (std::uint64_t* tag : {&s.start, &s.order, &s.finish}) *tag -= std::min(*tag, past);
     }
-    now_ = 0;
+    now_ = kSlack;
   }
 
  private:
+  static constexpr std::uint64_t kSlack = FairShare::kSlack * FairShare::kScale;
+
   void lift(FairShare& s) {
     s.start = std::max(s.start, now_);
     s.finish = std::max(s.finish, s.start);
   }
 
-  std::uint64_t start_at(const T* items, std::uint32_t at) const {
-    return (items[heap_[at]].*share).start;
+  std::uint64_t order_at(const T* items, std::uint32_t at) const {
+    return (items[heap_[at]].*share).order;
   }
   void put(T* items, std::uint32_t at, std::uint32_t i) {
     heap_[at] = i;
@@ -130,22 +147,22 @@ class FairOrder {
     put(items, b, i);
   }
   void rise(T* items, std::uint32_t at) {
-    for (; at != 0 && start_at(items, at) <= start_at(items, (at - 1) / 2); at = (at - 1) / 2)
+    for (; at != 0 && order_at(items, at) <= order_at(items, (at - 1) / 2); at = (at - 1) / 2)
       swap(items, at, (at - 1) / 2);
   }
   void sink(T* items, std::uint32_t at) {
     for (;;) {
       std::uint32_t child = 2 * at + 1;
       if (child >= heap_.size()) return;
-      if (child + 1 < heap_.size() && start_at(items, child + 1) < start_at(items, child)) ++child;
-      if (start_at(items, at) < start_at(items, child)) return;
+      if (child + 1 < heap_.size() && order_at(items, child + 1) < order_at(items, child)) ++child;
+      if (order_at(items, at) < order_at(items, child)) return;
       swap(items, at, child);
       at = child;
     }
   }
 
   std::vector<std::uint32_t> heap_;
-  std::uint64_t now_ = 0;  ///< virtual time
+  std::uint64_t now_ = kSlack;  ///< virtual time; no tag is less than 0
 };
 
 }  // namespace softhca::schedule

@@ -26,11 +26,11 @@ void RunQueue::join(TenantId id, TenantId tenant) {
   owner.order.reserve(++owner.parties);
 }
 
-void RunQueue::push(std::uint32_t slot, TenantId party) {
+void RunQueue::push(std::uint32_t slot, TenantId party, bool rested) {
   if (contains(slot)) return;
   entries_[slot].party = party;
   parties_[party.value].queue.push_back(entries_.data(), slot);
-  if (!parties_[party.value].share.waits()) enter(party.value);
+  if (!parties_[party.value].share.waits()) enter(party.value, rested);
 }
 
 std::optional<std::uint32_t> RunQueue::pop() {
@@ -58,7 +58,7 @@ void RunQueue::served(std::uint32_t slot, std::uint64_t cost, bool more) {
   Tenant& tenant = tenants_[party.tenant];
   tenant.order.served(parties_.data(), id.value, cost);
   order_.served(tenants_.data(), party.tenant, cost);
-  if (more) push(slot, id);
+  if (more) push(slot, id, false);
   party.rested = party.queue.empty();
 }
 
@@ -78,21 +78,21 @@ void RunQueue::remove(std::uint32_t slot) {
   leave(id);
 }
 
-bool RunQueue::may_begin(TenantId id, std::uint64_t slack) const {
+bool RunQueue::may_begin(TenantId id, std::uint64_t lead) const {
   const Party& party = parties_[id.value];
   const Tenant& tenant = tenants_[party.tenant];
   if (order_.others(tenants_.data(), party.tenant) &&
-      order_.lead(tenants_.data(), party.tenant) > slack)
+      order_.lead(tenants_.data(), party.tenant) > lead)
     return false;
   return !tenant.order.others(parties_.data(), id.value) ||
-         tenant.order.lead(parties_.data(), id.value) <= slack;
+         tenant.order.lead(parties_.data(), id.value) <= lead;
 }
 
 /// Its first queue pair with work.
-void RunQueue::enter(std::uint32_t id) {
+void RunQueue::enter(std::uint32_t id, bool rested) {
   const std::uint32_t tenant = parties_[id].tenant;
-  tenants_[tenant].order.enter(parties_.data(), id);
-  if (!tenants_[tenant].share.waits()) order_.enter(tenants_.data(), tenant);
+  tenants_[tenant].order.enter(parties_.data(), id, rested);
+  if (!tenants_[tenant].share.waits()) order_.enter(tenants_.data(), tenant, rested);
 }
 
 /// Its last.

@@ -48,7 +48,7 @@ class RunQueue {
   bool overtaken() const { return overtaken_; }
 
   /// A queue pair has work. Nothing happens if that is known.
-  void push(std::uint32_t slot, TenantId party);
+  void push(std::uint32_t slot, TenantId party) { push(slot, party, true); }
   /// The next to be served; served() is to follow.
   std::optional<std::uint32_t> pop();
   /// What the queue pair popped last cost, and whether it has more work.
@@ -58,9 +58,9 @@ class RunQueue {
   /// Nothing happens if it is not queued.
   void remove(std::uint32_t slot);
 
-  /// The party has had no more than `slack` beyond what the others have, or they want nothing: only
-  /// then may it begin something new.
-  bool may_begin(TenantId party, std::uint64_t slack) const;
+  /// The party has had no more than `lead`, times its weight, beyond what the others have for
+  /// theirs and FairShare::kSlack, or they want nothing: only then may it begin something new.
+  bool may_begin(TenantId party, std::uint64_t lead) const;
 
  private:
   struct Entry {
@@ -80,7 +80,8 @@ class RunQueue {
     std::uint32_t parties = 0;
   };
 
-  void enter(std::uint32_t party);
+  void push(std::uint32_t slot, TenantId party, bool rested);
+  void enter(std::uint32_t party, bool rested);
   void leave(std::uint32_t party);
 
   std::vector<Entry> entries_;

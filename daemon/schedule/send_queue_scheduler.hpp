@@ -148,6 +148,16 @@ class SendQueueScheduler {
 
   /// next() or relieve() has something to do.
   bool has_work() const { return !tenants_with_work_.empty() || may_relieve(); }
+  /// next() has something to do for this tenant.
+  bool has_work(TenantId tenant) const { return tenants_[tenant.value].with_work.linked(); }
+  /// For a tenant that `wanted` accepts.
+  template <class Wanted>
+  bool has_work_of(Wanted&& wanted) const {
+    std::uint32_t i = tenants_with_work_.front();
+    while (i != kNoIndex && !wanted(TenantId(static_cast<std::uint16_t>(i))))
+      i = tenants_with_work_.next(tenants_.data(), i);
+    return i != kNoIndex;
+  }
   /// Its doorbells are in the overflow buffer.
   bool overflowed(QpSlot slot) const { return descriptors_[slot.value].state >= State::kOverflow; }
   /// Queue pairs with doorbells here; how many there may be.
