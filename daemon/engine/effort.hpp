@@ -10,6 +10,13 @@ namespace softhca::engine {
 /// A command taken in and started; a queue pair looked at.
 inline constexpr std::uint64_t kCommandEffort = 2048;
 inline constexpr std::uint64_t kRunEffort = 1024;
+/// A packet made or taken, without and with each byte of its payload: gathered or scattered,
+/// summed.
+inline constexpr std::uint64_t kPacketEffort = 4096;
+inline constexpr std::uint64_t kPacketByteEffort = 2;
+/// What packets for it defer the turns of a party by, at most: or a flood from outside would keep
+/// it from answering.
+inline constexpr std::uint64_t kReceiveDebt = 1 << 20;
 /// A doorbell, or a VCB that makes no command; a doorbell that goes to the overflow buffer or comes
 /// back from there.
 inline constexpr std::uint64_t kDoorbellEffort = 512;

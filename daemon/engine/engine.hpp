@@ -294,6 +294,7 @@ class Engine {
   bool run_datagrams(QueuePair& qp);
   bool run_datagram(QueuePair& qp, const transport::Request& request);
   void settle(QueuePair& qp);
+  void charge_packet(QueuePair& qp, std::size_t payload);
   void receive_packet(QueuePair& qp, const wire::ParsedFrame& frame);
 
   // engine_local.cpp

@@ -101,11 +101,20 @@ void Engine::expire(QueuePair& qp) {
   make_ready(qp);
 }
 
+/// Its peer decides when it comes, so it waits for no turn; later turns wait for it.
+void Engine::charge_packet(QueuePair& qp, std::size_t payload) {
+  const std::uint64_t cost = kPacketEffort + kPacketByteEffort * payload;
+  effort_ += cost;
+  qp.tenant->counters.effort.add(cost);
+  if (ready_.may_begin(qp.party, kReceiveDebt)) ready_.charge(qp.party, cost);
+}
+
 void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
   QpEnvironment env(*this, qp);
   frame_ = &frame;
   qp.tenant->counters.rx_packets.add();
   qp.tenant->counters.rx_bytes.add(frame.payload.size());
+  charge_packet(qp, frame.payload.size());
   if (!may_receive(qp.state)) {
     env.count(transport::Count::kBadState, 1);
   } else if (is_reliable(qp.type)) {

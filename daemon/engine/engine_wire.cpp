@@ -1,6 +1,7 @@
 // Frames in and out.
 #include <array>
 
+#include "daemon/engine/effort.hpp"
 #include "daemon/engine/environment.hpp"
 #include "daemon/engine/peer_address.hpp"
 
@@ -8,10 +9,6 @@ namespace softhca::engine {
 namespace {
 
 constexpr std::size_t kBurst = 64;
-
-// Cost of a packet in bytes of a local copy that take as long: gathered, summed, handed on.
-constexpr std::uint64_t kPacketEffort = 4096;
-constexpr std::uint64_t kPacketByteEffort = 2;
 
 // A neighbour's link address is asked for again this often; its table keeps it true meanwhile.
 constexpr Duration kFrameLifetime = std::chrono::milliseconds(100);

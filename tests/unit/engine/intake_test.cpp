@@ -201,6 +201,36 @@ TEST(SendQueues, HaveTheirShareBesideLargeWrites) {
   EXPECT_NEAR(share, 1, 0.02);
 }
 
+// Packets that come for a tenant are its work; it answers them all the same.
+TEST(ReceivedPackets, AreWorkOfWhoseTheyAre) {
+  Pair pair{Way::kWire};
+  pair.connect_pair();
+  Process& a = *pair.a;
+  Process& b = *pair.b;
+  Process c(b.adapter, b.adapter.add_tenant("c", address(3)));
+  BesideLargeWrites of_b(b);
+  Buffer& from = a.make_buffer(kBuffer);
+  Buffer& to = b.make_buffer(kBuffer);
+  std::uint32_t posted = 0, done = 0;
+  const std::uint64_t received = b.tenant.counters.rx_packets.value();
+  const double share = BesideLargeWrites(c).work_of(b.tenant, pair, [&] {
+    of_b.keep_busy();
+    for (; pair.ca->poll(); ++done) {
+    }
+    for (; posted - done < 8; ++posted)
+      a.post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite,
+                        .sge = {from.all()},
+                        .remote_addr = to.addr(),
+                        .rkey = to.key});
+  });
+  EXPECT_NEAR(share, 1, 0.02);
+  const std::uint64_t packets = b.tenant.counters.rx_packets.value() - received;
+  EXPECT_GT(packets, 1000u);
+  EXPECT_LT(b.tenant.counters.local_bytes.value() + packets * kPacketEffort,
+            c.tenant.counters.local_bytes.value());
+  EXPECT_GT(done, 250u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Engine, Flood, ::testing::Values(2, 8, 32),
                          ::testing::PrintToStringParamName());
 
