@@ -42,7 +42,8 @@ class Worker {
   /// any thread but the engine's own.
   void run(const Task& task) { run({task, nullptr}); }
   /// Likewise, for a process: the task waits while the tenant has had more of the engine than its
-  /// share, and counts as the tenant's work. REQUIRES: the session is installed when it begins.
+  /// share, but not for long, since the caller serves other tenants too; and it counts as the
+  /// tenant's work. REQUIRES: the session is installed when it begins.
   void run_for(const Session& session, const Task& task) { run({task, &session}); }
 
   /// From a task: how eagerly to look for work from now on.
@@ -68,7 +69,7 @@ class Worker {
 
   void run(const Request& request);
   void loop();
-  bool run_task();
+  bool run_task(Time now);
   void idle(Time now);
   bool park_idle_sessions(Time now);
   void look_for_wakeups(Duration timeout);
@@ -84,6 +85,7 @@ class Worker {
 
   std::mutex callers_;
   std::atomic<const Request*> request_{nullptr};
+  std::optional<Time> task_waits_since_;  ///< for its tenant's turn
 
   Time last_work_{};
   Time last_wakeup_look_{};

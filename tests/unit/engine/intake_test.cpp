@@ -4,6 +4,7 @@
 
 #include "daemon/engine/effort.hpp"
 #include "daemon/engine/intake.hpp"
+#include "daemon/engine/worker.hpp"
 #include "tests/unit/engine/pair.hpp"
 
 namespace softhca::engine {
@@ -263,6 +264,36 @@ TEST(ControlRequests, WaitForTheTurnsOfOthers) {
   EXPECT_GE(a.tenant.counters.effort.value() - before, kCost - kAlone.intake / 2);
   EXPECT_GE(b.tenant.counters.effort.value(), 2 * kCost);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+}
+
+/// Who makes control requests serves all tenants: one far ahead of its share is not waited for
+/// until the others have had theirs.
+TEST(ControlRequests, DoNotWaitForLong) {
+  Pair pair{Way::kLocal};
+  pair.connect_pair();
+  Process& a = *pair.a;
+  Process& b = *pair.b;
+  Engine& engine = a.adapter.engine;
+  // Messages that cost much and move nothing: from a null region to a null region.
+  const auto null_part = [&](Process& owner) {
+    auto region = memory::Region::make_null(owner.tenant.id, owner.pd);
+    return abi::ScatterGather{0, 1u << 31, (*engine.keys().insert(std::move(region)))->key()};
+  };
+  const abi::ScatterGather from = null_part(a), to = null_part(b);
+  for (int i = 0; i < 16; ++i) {
+    b.post_receive(*pair.qb, {to});
+    a.post(*pair.qa, {.sge = {from}}, Process::Way::kDoorbell);
+  }
+  pair.steps(2);
+  ASSERT_TRUE(engine.has_runnable());
+  engine.charge(*b.session, std::uint64_t{1} << 50);
+
+  Worker worker(engine, {});
+  ASSERT_TRUE(worker.start());
+  bool its_turn = true;
+  worker.run_for(*b.session, [&](Engine&) { its_turn = engine.may_take_in(b.session->party); });
+  EXPECT_FALSE(its_turn);
+  worker.stop();
 }
 
 class HalfWritten : public ::testing::Test {
