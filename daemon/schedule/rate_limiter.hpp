@@ -21,11 +21,19 @@ struct Rate {
 
 class TokenBucket {
  public:
-  /// Starts with a full burst; a debt stays.
+  /// Starts with a full burst; a debt stays, to be paid at the new rate.
   void set(const Rate& rate, Time now) {
+    const std::uint64_t before = rate_.per_second;
     rate_ = rate;
     // The time the bucket takes to fill is what is kept of it: exact without fractions of tokens.
-    full_at_ = rate.per_second == 0 ? Time{} : std::max(full_at_, now);
+    const Duration to_fill = std::max(full_at_ - now, Duration::zero());
+    if (rate.per_second == 0)
+      full_at_ = Time{};
+    else if (before == rate.per_second)
+      full_at_ = now + to_fill;
+    else
+      full_at_ = now + bounded(static_cast<double>(to_fill.count()) * static_cast<double>(before) /
+                               static_cast<double>(rate.per_second));
   }
   const Rate& rate() const { return rate_; }
 
@@ -39,12 +47,14 @@ class TokenBucket {
  private:
   static constexpr Duration kLongest = std::chrono::hours(24 * 365 * 30);
 
+  static Duration bounded(double ns) {
+    return Duration(
+        static_cast<Duration::rep>(std::min(ns, static_cast<double>(kLongest.count()))));
+  }
   /// Time in which `amount` comes in, rounded down.
   Duration time_of(std::uint64_t amount) const {
     if (rate_.per_second == 0) return Duration::zero();
-    const double ns = static_cast<double>(amount) * 1e9 / static_cast<double>(rate_.per_second);
-    return Duration(
-        static_cast<Duration::rep>(std::min(ns, static_cast<double>(kLongest.count()))));
+    return bounded(static_cast<double>(amount) * 1e9 / static_cast<double>(rate_.per_second));
   }
 
   Rate rate_;

@@ -76,10 +76,23 @@ TEST(RateLimiter, AChangedRateKeepsTheDebt) {
   RateLimiter limiter;
   limiter.set({.per_second = 1000, .burst = 1}, {}, kStart);
   limiter.charge(1000, kStart);
-  limiter.set({.per_second = 2000, .burst = 1}, {}, kStart);
+  limiter.set({.per_second = 1000, .burst = 1}, {}, kStart);
   EXPECT_GT(limiter.ready_at(), kStart + milliseconds(999));
+  limiter.set({.per_second = 2000, .burst = 1}, {}, kStart);
+  EXPECT_GT(limiter.ready_at(), kStart + milliseconds(499));
+  EXPECT_LE(limiter.ready_at(), kStart + milliseconds(500) + Duration(100));
   limiter.set({}, {}, kStart);
   EXPECT_LE(limiter.ready_at(), kStart);
+}
+
+/// A rate set by mistake holds nobody back once it is put right.
+TEST(RateLimiter, ADebtOfASmallRateIsPaidAtALargerOne) {
+  RateLimiter limiter;
+  limiter.set({.per_second = 1, .burst = 1}, {}, kStart);
+  limiter.charge(1'000'000, kStart);
+  EXPECT_GT(limiter.ready_at(), kStart + std::chrono::hours(24));
+  limiter.set({.per_second = 1'000'000'000, .burst = 1}, {}, kStart + seconds(1));
+  EXPECT_LE(limiter.ready_at(), kStart + seconds(1) + milliseconds(1));
 }
 
 TEST(RateLimiter, HugeAmountsDoNotWrapAround) {
