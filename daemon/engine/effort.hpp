@@ -25,6 +25,8 @@ inline constexpr std::uint64_t kReliefEffort = 512;
 inline constexpr std::uint64_t kRequestEffort = 32 << 10;
 inline constexpr std::uint64_t kInstallEffort = 64 << 10;
 inline constexpr std::uint64_t kRemoveEffort = 16 << 10;
+/// A look at all queue pairs, for each that there is room for.
+inline constexpr std::uint64_t kSweepEffort = 16;
 
 // Work of one poll step and of one queue pair in it. A step is what a command that comes meanwhile
 // has to wait for, so steps are short when tenants compete; long ones make larger bursts.

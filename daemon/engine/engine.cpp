@@ -287,9 +287,10 @@ void Engine::forget_events(Session& session, std::uint64_t element) {
 }
 
 void Engine::remove(CompletionQueue& cq) {
-  std::erase(dirty_cqs_, &cq);
-  std::erase(deferred_cqs_, &cq);
-  std::erase(held_back_cqs_, &cq);
+  if (cq.dirty) std::erase(dirty_cqs_, &cq);
+  if (cq.event_deferred) std::erase(deferred_cqs_, &cq);
+  if (cq.users_go_on) std::erase(overflowed_cqs_, &cq);
+  held_back_cqs_.erase({cq.announce_by, &cq});
   forget_events(*cq.session, cq.user_handle);
 }
 
@@ -338,14 +339,15 @@ bool Engine::poll(Time now) {
 void Engine::finish_batch() {
   run_neighbours();
   for (const auto& binding : ports_) binding->port->flush();
+  if (!overflowed_cqs_.empty()) fail_users_of_overflowed();
   deliver_completion_events();
-  if (now_ >= announce_due_) announce_held_back();
+  if (now_ >= announce_due()) announce_held_back();
   if (now_ >= deferred_retry_) retry_deferred_events();
 }
 
 Time Engine::next_deadline() const {
   Time deadline =
-      std::min({timers_.next_deadline(), deferred_retry_, announce_due_, next_release()});
+      std::min({timers_.next_deadline(), deferred_retry_, announce_due(), next_release()});
   for (const auto& binding : ports_)
     deadline = std::min(deadline, binding->neighbours->next_deadline());
   return deadline;

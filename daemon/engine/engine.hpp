@@ -347,6 +347,9 @@ class Engine {
   void release_flow(QueuePair& qp);
   void note_rate(QueuePair& qp, double before);
 
+  /// Of a look at all queue pairs.
+  std::uint64_t sweep_effort() const;
+
   // engine_complete.cpp
   void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict);
   void release_command(PcbId pcb);
@@ -356,7 +359,11 @@ class Engine {
   void deliver_completion_events();
   bool hold_back(CompletionQueue& cq);
   void announce(CompletionQueue& cq);
+  Time announce_due() const {
+    return held_back_cqs_.empty() ? kNever : held_back_cqs_.begin()->first;
+  }
   void announce_held_back();
+  void fail_users_of_overflowed();
   void retry_events_later();
   void retry_deferred_events();
 
@@ -466,8 +473,8 @@ class Engine {
   EventLog event_log_;
 
   std::vector<CompletionQueue*> dirty_cqs_;
-  std::vector<CompletionQueue*> held_back_cqs_;  ///< and some that are no longer
-  Time announce_due_ = kNever;                   ///< not after the first of them is due
+  std::set<std::pair<Time, CompletionQueue*>> held_back_cqs_;  ///< by when they are due
+  std::vector<CompletionQueue*> overflowed_cqs_;               ///< in this step
   struct PendingEvent {
     Session* session;
     std::uint64_t element;

@@ -21,6 +21,8 @@ void Engine::charge(const Session& session, std::uint64_t cost) {
   session.tenant->counters.effort.add(cost);
 }
 
+std::uint64_t Engine::sweep_effort() const { return queue_pairs_.size() * kSweepEffort; }
+
 /// Who has had more than its share lately has nothing taken in before others have had theirs.
 bool Engine::may_take_in(TenantId party) const { return ready_.may_begin(party, portion_->intake); }
 
@@ -232,6 +234,7 @@ void Engine::fail_session(Session& session) {
   intake_.rest(session);
   session.tenant->counters.hostile_memory.add();
   report(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory");
+  charge(session, sweep_effort());
   for (QueuePair* qp : queue_pairs_) {
     // What an XRC target works by is not in the memory of a process.
     if (qp == nullptr || qp->session != &session || !qp->sends() || qp->state == QpState::kReset)

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/effort.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -19,6 +19,8 @@ constexpr Duration kLongestEventRetry = std::chrono::milliseconds(64);
 constexpr std::uint32_t kMaxDeferredEvents = 256;
 // Completion queues tried again in one step, so that full channels hold nobody else up.
 constexpr std::size_t kChannelRetries = 64;
+// Events of completion queues that were held back long enough, likewise.
+constexpr std::size_t kLateEvents = 64;
 
 CompletionStatus status_of(Verdict verdict) {
   switch (verdict) {
@@ -138,15 +140,10 @@ void Engine::push_completion(CompletionQueue& cq, const shm::Completion& complet
   shm::Completion stamped = completion;
   stamped.timestamp = static_cast<std::uint64_t>(now_.time_since_epoch().count());
   if (!cq.ring.push(stamped, solicited)) {
-    cq.failed = true;
+    cq.failed = cq.users_go_on = true;
+    overflowed_cqs_.push_back(&cq);
     counters.cq_overflows.add();
     raise(*cq.session, cq.user_handle, EventType::kCqError);
-    for (QueuePair* qp : queue_pairs_) {
-      if (qp != nullptr && (qp->send_cq == &cq || qp->receive_cq == &cq))
-        fail_later(*qp, "its completion queue overflowed");
-    }
-    for (SharedReceiveQueue* srq : shared_receive_queues_)
-      if (srq->cq == &cq) fail_receive_queue(*srq);
     return;
   }
   counters.completions.add();
@@ -156,6 +153,21 @@ void Engine::push_completion(CompletionQueue& cq, const shm::Completion& complet
   if (cq.dirty) return;
   cq.dirty = true;
   dirty_cqs_.push_back(&cq);
+}
+
+/// One look at all queue pairs, however many completion queues have overflowed in a step.
+void Engine::fail_users_of_overflowed() {
+  const auto concerns = [](const CompletionQueue* cq) { return cq != nullptr && cq->users_go_on; };
+  for (QueuePair* qp : queue_pairs_)
+    if (qp != nullptr && (concerns(qp->send_cq) || concerns(qp->receive_cq)))
+      fail_later(*qp, "its completion queue overflowed");
+  for (SharedReceiveQueue* srq : shared_receive_queues_)
+    if (concerns(srq->cq)) fail_receive_queue(*srq);
+  for (CompletionQueue* cq : overflowed_cqs_) {
+    cq->users_go_on = false;
+    charge(*cq->session, sweep_effort());
+  }
+  overflowed_cqs_.clear();
 }
 
 /// An XRC target may have lost the queue it drew from: then there is nothing to complete.
@@ -234,15 +246,14 @@ bool Engine::hold_back(CompletionQueue& cq) {
   if (cq.unannounced >= cq.moderation_count || now_ >= cq.announce_by) return false;
   if (cq.announce_by != kNever) return true;
   cq.announce_by = now_ + cq.moderation_period;
-  announce_due_ = std::min(announce_due_, cq.announce_by);
-  if (!cq.held_back) held_back_cqs_.push_back(&cq);
-  cq.held_back = true;
+  held_back_cqs_.emplace(cq.announce_by, &cq);
   return true;
 }
 
 /// Sends an event if the process has asked for one. REQUIRES: a fence since the last completion.
 void Engine::announce(CompletionQueue& cq) {
   cq.unannounced = 0;
+  if (cq.announce_by != kNever) held_back_cqs_.erase({cq.announce_by, &cq});
   cq.announce_by = kNever;
   if (!cq.ring.check_arm() || cq.event_deferred) return;
   cq.session->tenant->counters.events.add();
@@ -255,13 +266,8 @@ void Engine::announce(CompletionQueue& cq) {
 
 void Engine::announce_held_back() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  announce_due_ = kNever;
-  std::erase_if(held_back_cqs_, [this](CompletionQueue* cq) {
-    if (now_ >= cq->announce_by) announce(*cq);
-    cq->held_back = cq->announce_by != kNever;
-    announce_due_ = std::min(announce_due_, cq->announce_by);
-    return !cq->held_back;
-  });
+  for (std::size_t i = 0; i < kLateEvents && now_ >= announce_due(); ++i)
+    announce(*held_back_cqs_.begin()->second);
 }
 
 /// What is held back under the old terms is told now.

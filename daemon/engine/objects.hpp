@@ -157,6 +157,7 @@ struct CompletionQueue {
   std::uint64_t user_handle = 0;
   int channel_fd = -1;
   bool failed = false;          ///< overflowed
+  bool users_go_on = false;     ///< overflowed just now: its queue pairs are still to fail
   bool dirty = false;           ///< has elements whose event is not decided yet
   bool event_deferred = false;  ///< a completion event waits for room in its channel
   // Moderation of events: off while either is 0.
@@ -164,7 +165,6 @@ struct CompletionQueue {
   Duration moderation_period{};
   std::uint32_t unannounced = 0;  ///< completions since an event was last decided on
   Time announce_by = kNever;      ///< held back until then
-  bool held_back = false;         ///< is in the engine's list of those
 };
 
 /// A domain of extended reliable connected service (XRC); unique in the adapter, 0 is none.

@@ -1,4 +1,5 @@
 // Connections that fail: waits, retries, refusals, flushing.
+#include "daemon/engine/effort.hpp"
 #include "tests/unit/engine/pair.hpp"
 
 namespace softhca::engine {
@@ -469,6 +470,49 @@ TEST_F(ToItself, HostileReceiveRing) {
 TEST_F(ToItself, NoReceive) {
   for (int i = 0; i < 2; ++i) pair.a->post(*qp, {});
   EXPECT_EQ(sends(), (std::vector{Status::kRnrRetryExceededError, Status::kFlushError}));
+}
+
+/// Looking at all queue pairs costs more than what brings it about, so it is paid for.
+class LookAtAll : public ::testing::Test {
+ protected:
+  static EngineLimits limits() {
+    EngineLimits limits = Adapter::small_limits();
+    limits.queue_pairs = 4096;
+    return limits;
+  }
+  std::uint64_t effort() const { return b.tenant.counters.effort.value(); }
+
+  static constexpr std::uint64_t kLook = 4096 * kSweepEffort;
+  Pair pair{Way::kLocal, {}, limits()};
+  Process& b = *pair.b;
+};
+
+TEST_F(LookAtAll, AsCompletionQueuesOverflow) {
+  TestCq& small = b.make_cq(1);
+  TestQp& qp = b.make_qp(small, small);
+  bring_up(b, qp, Qpn(77), address(1));
+  b.post_receive(qp, {});
+  b.post_receive(qp, {});
+  const std::uint64_t before = effort();
+  b.adapter.engine.enter_error(qp.qp);
+  EXPECT_TRUE(pair.run_until([&] { return small.cq.failed; }));
+  EXPECT_FALSE(small.cq.users_go_on);
+  EXPECT_GE(effort() - before, kLook);
+  EXPECT_LT(effort() - before, 2 * kLook);
+}
+
+TEST_F(LookAtAll, AsQueuesOfXrcGo) {
+  TestSrq& srq = b.make_srq(XrcDomainId(1), *pair.cb);
+  const std::uint64_t before = effort();
+  b.destroy(srq);
+  EXPECT_GE(effort() - before, kLook);
+}
+
+TEST_F(LookAtAll, AsTheMemoryOfASessionHoldsNonsense) {
+  const std::uint64_t before = effort();
+  b.header().doorbell_producer = abi::kDoorbellEntries + 1;
+  EXPECT_TRUE(pair.run_until([&] { return b.session->failed; }));
+  EXPECT_GE(effort() - before, kLook);
 }
 
 }  // namespace

@@ -114,5 +114,30 @@ TEST_F(Moderation, QueueGoesWhileItIsHeldBack) {
   EXPECT_EQ(events(), 0u);
 }
 
+/// However many are due at once, a step tells of a few.
+TEST(ModerationOfMany, IsTurnedToInSteps) {
+  constexpr std::size_t kQueues = 200;
+  EngineLimits limits = Adapter::small_limits();
+  limits.queue_pairs = 256;
+  Pair pair{Way::kLocal, {}, limits};
+  Process& b = *pair.b;
+  for (std::size_t i = 0; i < kQueues; ++i) {
+    TestCq& cq = b.make_cq(4, kChannel);
+    b.adapter.engine.set_moderation(cq.cq, 100, microseconds(50000));
+    cq.arm(abi::kArmAny, 1);
+    TestQp& qp = b.make_qp(*pair.cb, cq);
+    bring_up(b, qp, Qpn(77), address(1));
+    b.post_receive(qp, {});
+    b.adapter.engine.enter_error(qp.qp);
+  }
+  pair.steps(100);
+  const auto& events = pair.sink_of(b).completions;
+  EXPECT_EQ(events.size(), 0u);
+  pair.step(microseconds(100000));
+  EXPECT_EQ(events.size(), 64u);
+  pair.steps(3);
+  EXPECT_EQ(events.size(), kQueues);
+}
+
 }  // namespace
 }  // namespace softhca::engine
