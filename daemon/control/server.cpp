@@ -128,7 +128,7 @@ void Server::handle(const Watch& what, bool& stop) {
       accept(*what.listener);
       break;
     case Watch::Kind::kSession:
-      if (!what.entry->session->serve()) end(*what.entry);
+      serve(*what.entry);
       break;
     case Watch::Kind::kProcess:
       end(*what.entry);
@@ -200,7 +200,14 @@ void Server::add_session(Listener& listener, UniqueFd socket, const PeerIdentity
     complain(listener, strerror(errno));
     return end(entry);
   }
-  note(*entry.session, "session_opened", "connected");
+}
+
+void Server::serve(Entry& entry) {
+  Session& session = *entry.session;
+  const bool greeted = session.greeted();
+  const bool goes_on = session.serve();
+  if (!greeted && session.greeted()) note(session, "session_opened", "connected");
+  if (!goes_on) end(entry);
 }
 
 void Server::complain(Listener& listener, const std::string& why) {
@@ -256,7 +263,8 @@ void Server::check_links() {
 void Server::end(Entry& entry) {
   const Session& session = *entry.session;
   spdlog::debug("tenant {}: session of process {} ends", session.tenant().name, session.peer().pid);
-  note(session, "session_closed", "left");
+  // softhca-run only looks who answers: such connections would push other events out.
+  if (session.greeted()) note(session, "session_closed", "left");
   --entry.listener->connections;
   sessions_.erase(entry.self);
 }

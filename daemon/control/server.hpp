@@ -146,6 +146,7 @@ class Server {
   /// Says why a connection was refused, not too often.
   void complain(Listener& listener, const std::string& why);
   void handle(const Watch& what, bool& stop);
+  void serve(Entry& entry);
   void end(Entry& entry);
   std::string tree_of(const engine::Tenant& tenant) const;
 

@@ -54,6 +54,8 @@ class Session {
   /// Raises the event of a changed GID table.
   void report_addresses();
 
+  /// It has told who it is, and what it has is set up.
+  bool greeted() const { return greeted_; }
   int socket() const { return socket_.get(); }
   int pidfd() const { return pidfd_.get(); }
   const PeerIdentity& peer() const { return peer_; }
