@@ -35,6 +35,8 @@ std::uint64_t number_of(std::string_view text, std::string_view word) {
 Json value_of(std::string_view key, std::string_view text, std::string_view word) {
   if (text.empty()) usage(std::string(word) + ": the value is missing");
   if (text == "true" || text == "false") return text == "true";
+  if (key == "shared" || key == "srq.statistical")
+    usage(std::string(word) + ": the value is true or false");
   if (key == "srq.kind" || key == "srq.on_exceed") return text;
   if (text.find('.') == std::string_view::npos) return number_of(text, word);
   double value = 0;

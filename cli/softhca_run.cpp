@@ -31,6 +31,7 @@ Runs PROGRAM, which may be any that uses libibverbs, with the RDMA device of a s
                          /run/softhca, $XDG_RUNTIME_DIR/softhca and /tmp/softhca-UID where
                          a daemon serves a tenant open to you
   -h, --help             this text
+  -V, --version          the version
 
 Set for PROGRAM: SYSFS_PATH, SOFTHCA_SYSFS, SOFTHCA_TENANT, SOFTHCA_RUNTIME_DIR, and put in front
 of what they hold: LD_PRELOAD, IBV_DRIVERS, RDMAV_DRIVERS; LD_LIBRARY_PATH where softhca is in a
@@ -59,14 +60,13 @@ struct Options {
 };
 
 Options parse(int argc, char** argv) {
-  static const option kLong[] = {{"tenant", required_argument, nullptr, 't'},
-                                 {"level", required_argument, nullptr, 'l'},
-                                 {"runtime-dir", required_argument, nullptr, 'd'},
-                                 {"help", no_argument, nullptr, 'h'},
-                                 {nullptr, 0, nullptr, 0}};
+  static const option kLong[] = {
+      {"tenant", required_argument, nullptr, 't'},      {"level", required_argument, nullptr, 'l'},
+      {"runtime-dir", required_argument, nullptr, 'd'}, {"help", no_argument, nullptr, 'h'},
+      {"version", no_argument, nullptr, 'V'},           {nullptr, 0, nullptr, 0}};
   Options options{};
   // '+': the first word that is no option is the program, and all after it is the program's.
-  for (int letter; (letter = getopt_long(argc, argv, "+t:l:d:h", kLong, nullptr)) != -1;) {
+  for (int letter; (letter = getopt_long(argc, argv, "+t:l:d:hV", kLong, nullptr)) != -1;) {
     switch (letter) {
       case 't':
         options.tenant = optarg;
@@ -79,6 +79,9 @@ Options parse(int argc, char** argv) {
         break;
       case 'h':
         std::fputs(kHelp, stdout);
+        std::exit(0);
+      case 'V':
+        std::puts(SOFTHCA_VERSION);
         std::exit(0);
       default:
         std::fputs("Try 'softhca-run --help'.\n", stderr);

@@ -30,11 +30,13 @@ AllocationRefusal bad_amount(const std::string& who, const AllocationChange& cha
                        std::to_string(range.most));
 }
 
-AllocationRefusal not_free(const std::string& who, const char* resource, std::uint64_t asked,
-                           std::uint64_t free, std::uint64_t total, std::uint64_t held) {
+/// `size`: what of the configuration the total is.
+AllocationRefusal not_free(const std::string& who, const char* resource, const char* size,
+                           std::uint64_t asked, std::uint64_t free, std::uint64_t total,
+                           std::uint64_t held) {
   std::string message = who + ": asked for " + std::to_string(asked) + " more " + resource + ", " +
-                        std::to_string(free) + " of pools." + resource + " = " +
-                        std::to_string(total) + " are unallocated";
+                        std::to_string(free) + " of " + size + " = " + std::to_string(total) +
+                        " are unallocated";
   if (held != 0)
     message += "; removed tenants and levels whose programs still run hold " + std::to_string(held);
   return {Cause::kNotFree, who, resource, asked, free, std::move(message)};
@@ -248,6 +250,7 @@ std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
 /// One pool: its size, and what each tenant has of it.
 struct Pool {
   const char* name;
+  const char* size;  ///< what of the configuration it is
   std::uint64_t total;
   std::uint64_t Held::*amount;
 };
@@ -266,7 +269,7 @@ std::optional<AllocationRefusal> check_pool(const Pool& pool, const Config& in_f
     const std::uint64_t now = held_by(tenant).*pool.amount;
     const std::uint64_t more = now - std::min(now, before(tenant));
     if (more > free)
-      return not_free("tenant " + tenant.name, pool.name, more, free, pool.total,
+      return not_free("tenant " + tenant.name, pool.name, pool.size, more, free, pool.total,
                       held.*pool.amount);
     free -= more;
   }
@@ -414,14 +417,17 @@ AllocationResult with_own_changes(const Config& in_force, const TenantConfig& to
 std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,
                                             const Held& held) {
   const PoolsConfig& pools = wanted.pools;
-  const Pool all[] = {{"tenants", pools.tenants, &Held::tenants},
-                      {"vcbs", pools.vcbs, &Held::vcbs},
-                      {"pcbs", pools.pcbs - pools.dedicated_pcbs, &Held::pcbs},
-                      {"tvls", pools.tvls, &Held::tvls},
-                      {"execution_credits", pools.execution_credits, &Held::execution_credits},
-                      {"completion_credits", pools.completion_credits, &Held::completion_credits},
-                      {"levels", kMaxLevels, &Held::levels},
-                      {"dedicated_pcbs", pools.dedicated_pcbs, &Held::dedicated_pcbs}};
+  const Pool all[] = {
+      {"tenants", "pools.tenants", pools.tenants, &Held::tenants},
+      {"vcbs", "pools.vcbs", pools.vcbs, &Held::vcbs},
+      {"pcbs", "pools.pcbs - pools.dedicated_pcbs", pools.pcbs - pools.dedicated_pcbs, &Held::pcbs},
+      {"tvls", "pools.tvls", pools.tvls, &Held::tvls},
+      {"execution_credits", "pools.execution_credits", pools.execution_credits,
+       &Held::execution_credits},
+      {"completion_credits", "pools.completion_credits", pools.completion_credits,
+       &Held::completion_credits},
+      {"levels", "all the levels there may be", kMaxLevels, &Held::levels},
+      {"dedicated_pcbs", "pools.dedicated_pcbs", pools.dedicated_pcbs, &Held::dedicated_pcbs}};
   for (const Pool& pool : all)
     if (auto refusal = check_pool(pool, in_force, wanted, held)) return refusal;
   for (const TenantConfig& tenant : wanted.tenants)

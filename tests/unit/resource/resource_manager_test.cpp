@@ -56,7 +56,8 @@ TEST(ResourceManager, SaysHowMuchWasAskedAndHowMuchIsFree) {
   EXPECT_EQ(result.refusal().asked, 9u);
   EXPECT_EQ(result.refusal().free, 8u);
   EXPECT_EQ(result.refusal().message,
-            "tenant ocean: asked for 9 more pcbs, 8 of pools.pcbs = 40 are unallocated");
+            "tenant ocean: asked for 9 more pcbs, 8 of pools.pcbs - pools.dedicated_pcbs = 40 are "
+            "unallocated");
 }
 
 TEST(ResourceManager, WhatOneGivesBackAnotherMayTakeInAnyOrder) {
