@@ -156,7 +156,7 @@ Found<std::string> find_tenant(const fs::path& runtime_directory, const std::str
     const std::string why = plain ? why_closed(runtime_directory / wanted) : "";
     if (!why.empty()) return Failure{why};
     return Failure{"no tenant " + wanted + " in " + runtime_directory.string() +
-                   (names.empty() ? "" : "; there is " + list_of(names))};
+                   (names.empty() ? "; is softhcad running?" : "; there is " + list_of(names))};
   }
   if (names.size() == 1) return names.front();
   if (!names.empty())

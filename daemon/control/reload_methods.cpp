@@ -19,9 +19,12 @@ RpcError error_of(const ReloadRefusal& refused) {
   const std::string message = joined(refused.lines) + "; nothing was changed";
   switch (refused.cause) {
     case Cause::kBadFile:
-      return {RpcCode::kBadConfig, message, Json{{"problems", refused.lines}}};
+      return {RpcCode::kBadConfig, "the configuration file has mistakes; nothing was changed",
+              Json{{"problems", refused.lines}}};
     case Cause::kNotLive:
-      return {RpcCode::kNotLive, message, Json{{"reasons", refused.lines}}};
+      return {RpcCode::kNotLive,
+              "not all of it can change while the daemon runs; nothing was changed",
+              Json{{"reasons", refused.lines}}};
     case Cause::kNotFree:
       break;
     case Cause::kSetup:
