@@ -70,6 +70,11 @@ ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, i
     errno = EINVAL;
     return nullptr;
   }
+  // Before its pages are looked at: it may be all of the address space.
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
   Owned<Mr> mr(make<Mr>());
   if (mr == nullptr) return nullptr;
   abi::RegisterMrRequest request{};

@@ -14,6 +14,7 @@ namespace attr = engine::attr;
 constexpr std::uint32_t kKnownAttributes = (attr::kDestQpn << 1) - 1;
 constexpr std::uint32_t kMaxMtuCode = 5;
 constexpr std::uint32_t kQpnLimit = 1u << 24;
+constexpr std::uint32_t kMigrated = 0;  ///< IBV_MIG_MIGRATED: the state of who has one path
 constexpr std::uint32_t kQpAccess =
     memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic;
 
@@ -65,6 +66,9 @@ int Session::modify_qp(const RequestBody& body, Reply&) {
 
 int Session::check_values(const Qp& qp, const abi::QpAttributes& a) const {
   const resource::DeviceConfig& device = adapter_.config.device;
+  // No automatic path migration: a path that would never be taken is not one to have.
+  if ((a.mask & attr::kAltPath) != 0) return EOPNOTSUPP;
+  if ((a.mask & attr::kPathMigState) != 0 && a.path_mig_state != kMigrated) return EOPNOTSUPP;
   if ((a.mask & attr::kPort) != 0 && a.port_num != 1) return EINVAL;
   if ((a.mask & attr::kPkeyIndex) != 0 && a.pkey_index != 0) return EINVAL;
   if ((a.mask & attr::kPathMtu) != 0 && (a.path_mtu == 0 || a.path_mtu > kMaxMtuCode ||
@@ -95,13 +99,6 @@ void Session::store_attributes(Qp& qp, const abi::QpAttributes& a) const {
   if (given(attr::kPort)) kept.port_num = a.port_num;
   if (given(attr::kQkey)) kept.qkey = e.qkey = a.qkey;
   if (given(attr::kAv)) kept.av = a.av;
-  if (given(attr::kAltPath)) {
-    kept.alt_av = a.alt_av;
-    kept.alt_pkey_index = a.alt_pkey_index;
-    kept.alt_port_num = a.alt_port_num;
-    kept.alt_timeout = a.alt_timeout;
-  }
-  if (given(attr::kPathMigState)) kept.path_mig_state = a.path_mig_state;
   if (given(attr::kSqdNotify)) kept.en_sqd_async_notify = a.en_sqd_async_notify;
   if (given(attr::kPathMtu)) {
     kept.path_mtu = a.path_mtu;

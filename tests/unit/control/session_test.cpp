@@ -218,10 +218,10 @@ TEST_F(SessionTest, QueuePairGoesThroughItsStates) {
   EXPECT_EQ(modify(qp.qpn, rtr), EINVAL) << "out of turn";
   EXPECT_EQ(modify(qp.qpn, {.mask = attr::kState, .qp_state = 6}), EINVAL) << "RESET to ERROR";
   EXPECT_EQ(modify(qp.qpn, init), 0);
-  const auto refused = [&](auto&& change) {
+  const auto refused = [&](auto&& change, int error = EINVAL) {
     abi::QpAttributes bad = rtr;
     change(bad);
-    return modify(qp.qpn, bad) == EINVAL;
+    return modify(qp.qpn, bad) == error;
   };
   EXPECT_TRUE(refused([](auto& a) { a.path_mtu = 0; }));
   EXPECT_TRUE(refused([](auto& a) { a.path_mtu = 6; }));
@@ -236,7 +236,14 @@ TEST_F(SessionTest, QueuePairGoesThroughItsStates) {
     a.mask |= attr::kCurState;
     a.cur_qp_state = 3;
   }));
+  EXPECT_TRUE(refused([](auto& a) { a.mask |= attr::kAltPath; }, EOPNOTSUPP));
   EXPECT_EQ(modify(qp.qpn, rtr), 0);
+  rts.mask |= attr::kPathMigState;
+  for (const std::uint32_t rearm_or_armed : {1, 2}) {
+    rts.path_mig_state = rearm_or_armed;
+    EXPECT_EQ(modify(qp.qpn, rts), EOPNOTSUPP);
+  }
+  rts.path_mig_state = 0;
   EXPECT_EQ(modify(qp.qpn, rts), 0);
   abi::QueryQpReply query{};
   EXPECT_EQ(client.ask(Operation::kQueryQp, abi::HandleBody{qp.qpn, 0}, &query), 0);

@@ -61,16 +61,48 @@ TEST_F(Device, GidsComeFromItsFiles) {
 }
 
 TEST_F(Device, WhatIsNotProvidedIsNotSupported) {
+  const auto refused = [](auto&& make) {
+    errno = 0;
+    return make() == nullptr && errno == EOPNOTSUPP;
+  };
   ibv_alloc_dm_attr dm{};
-  errno = 0;
-  EXPECT_EQ(ibv_alloc_dm(context_, &dm), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_TRUE(refused([&] { return ibv_alloc_dm(context_, &dm); }));
+  ibv_counters_init_attr counters{};
+  EXPECT_TRUE(refused([&] { return ibv_create_counters(context_, &counters); }));
   ibv_cq_init_attr_ex init{};
   init.cqe = 16;
   init.wc_flags = IBV_WC_EX_WITH_FLOW_TAG;
+  EXPECT_TRUE(refused([&] { return ibv_create_cq_ex(context_, &init); }));
+  ibv_wq_init_attr wq{};
+  EXPECT_TRUE(refused([&] { return ibv_create_wq(context_, &wq); }));
+  EXPECT_TRUE(refused([&] { return ibv_reg_dmabuf_mr(pd_, 0, 4096, 0, -1, 0); }));
+  ibv_sge range{};
+  EXPECT_EQ(ibv_advise_mr(pd_, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &range, 1), EOPNOTSUPP);
+}
+
+TEST_F(Device, HasNoOnDemandPaging) {
+  ibv_device_attr_ex attr{};
+  ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &attr), 0);
+  EXPECT_EQ(attr.odp_caps.general_caps, 0u);
+  EXPECT_EQ(attr.odp_caps.per_transport_caps.rc_odp_caps, 0u);
+  EXPECT_EQ(attr.xrc_odp_caps, 0u);
+  static std::byte memory[64];
   errno = 0;
-  EXPECT_EQ(ibv_create_cq_ex(context_, &init), nullptr);
+  EXPECT_EQ(ibv_reg_mr(pd_, memory, sizeof memory, IBV_ACCESS_ON_DEMAND), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+  errno = 0;  // all of the address space, implicitly
+  EXPECT_EQ(ibv_reg_mr(pd_, nullptr, SIZE_MAX, IBV_ACCESS_ON_DEMAND), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(daemon().count(abi::Operation::kRegisterMr), 0u);
+}
+
+TEST_F(Device, PromisesNoOrderOfTheBytes) {
+  ibv_cq* cq = make_cq();
+  ibv_qp* qp = make_qp(cq);
+  for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_SEND, IBV_WR_RDMA_READ})
+    EXPECT_EQ(ibv_query_qp_data_in_order(qp, opcode, 0), 0);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
 TEST_F(Device, SecondContextHasItsOwnSession) {
