@@ -181,6 +181,21 @@ std::optional<TvlId> Engine::tvl_for(const QueuePair& qp, schedule::TvlPurpose p
   return std::nullopt;
 }
 
+void Engine::join_tvls(QueuePair& qp) {
+  const auto tvl = tvl_for(qp, schedule::TvlPurpose::kCommands);
+  const auto dedicated = tvl_for(qp, schedule::TvlPurpose::kDedicated);
+  assert(tvl && dedicated);  // every tenant is configured with both
+  qp.tvl = *tvl;
+  qp.dedicated_tvl = *dedicated;
+  tvls_.attach(qp.tvl);
+  tvls_.attach(qp.dedicated_tvl);
+}
+
+void Engine::leave_tvls(QueuePair& qp) {
+  tvls_.detach(qp.tvl);
+  tvls_.detach(qp.dedicated_tvl);
+}
+
 /// Its queue pairs go on with the other TVLs of their level, and so do their commands that wait for
 /// a credit, in their order. The last TVL keeps them.
 void Engine::leave_tvl(TvlId id) {
@@ -242,13 +257,7 @@ bool Engine::install(QueuePair& qp) {
   qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
   queue_pairs_[slot] = &qp;
   qp.party = qp.session->party;
-  const auto tvl = tvl_for(qp, schedule::TvlPurpose::kCommands);
-  const auto dedicated = tvl_for(qp, schedule::TvlPurpose::kDedicated);
-  assert(tvl && dedicated);  // every tenant is configured with both
-  qp.tvl = *tvl;
-  qp.dedicated_tvl = *dedicated;
-  tvls_.attach(qp.tvl);
-  tvls_.attach(qp.dedicated_tvl);
+  join_tvls(qp);
   if (qp.srq != nullptr) ++qp.srq->users;
   qp.tenant->counters.queue_pairs.add();
   return true;
@@ -270,8 +279,7 @@ void Engine::remove(QueuePair& qp) {
   forget_events(*qp.session, qp.user_handle);
   leave_receive_queues(qp);
   while (!qp.groups.empty()) detach_multicast(qp, qp.groups.back());
-  tvls_.detach(qp.tvl);
-  tvls_.detach(qp.dedicated_tvl);
+  leave_tvls(qp);
   queue_pairs_[qp.slot] = nullptr;
   free_slots_.push_back(qp.slot);
   qp.tenant->counters.queue_pairs.subtract();

@@ -233,6 +233,8 @@ class Engine {
   void find_local_gids();
   std::optional<TvlId> tvl_for(const QueuePair& qp, schedule::TvlPurpose purpose) const;
   void leave_tvl(TvlId id);
+  void join_tvls(QueuePair& qp);
+  void leave_tvls(QueuePair& qp);
   void find_weights();
   void finish_batch();
   void expire(QueuePair& qp);

@@ -87,6 +87,8 @@ void Engine::unshare(QueuePair& qp, const QpHolder& holder) {
     qp.user_handle = heir.user_handle;
     ready_.remove(qp.slot);
     qp.party = heir.session->party;
+    leave_tvls(qp);
+    join_tvls(qp);  // of the heir's level: that of who goes may be gone next
     make_ready(qp);
     return;
   }

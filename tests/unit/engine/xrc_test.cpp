@@ -210,6 +210,40 @@ TEST_P(Xrc, TargetOutlivesWhoMadeIt) {
   b.destroy(*target);
 }
 
+/// Or a level that is removed would wait for it.
+TEST_P(Xrc, TargetWhoseMakerHasGoneIsOfTheHeirsLevel) {
+  Engine& engine = b.adapter.engine;
+  auto& level = *b.tenant.levels.emplace_back(std::make_unique<Level>());
+  const auto group = engine.pcbs().add_group(
+      {.tenant = b.tenant.id, .guaranteed = 0, .may_share = true, .parent = b.tenant.group});
+  ASSERT_TRUE(group);
+  level.group = *group;
+  level.id = LevelId(group->value);
+  std::vector<TvlId> lanes;
+  for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
+    const auto lane = engine.add_tvl({.tenant = b.tenant.id,
+                                      .level = level.id,
+                                      .purpose = purpose,
+                                      .max_kick_list = 4,
+                                      .may_share = true});
+    ASSERT_TRUE(lane);
+    lanes.push_back(*lane);
+  }
+  engine.add_level(level);
+  {
+    Process c(b.adapter, b.tenant, Process::kVcbs, &level);
+    TestCq& cq = c.make_cq();
+    TestQp& its = c.make_qp(cq, cq, {.type = QpType::kXrcReceive, .xrc_domain = kDomain});
+    engine.share(its.qp, {b.session.get(), 1});
+    engine.unshare(its.qp, {c.session.get(), its.qp.user_handle});
+    for (const TvlId lane : lanes) EXPECT_EQ(engine.tvls()[lane].queue_pairs, 0u);
+    engine.share(its.qp, {c.session.get(), its.qp.user_handle});
+    engine.unshare(its.qp, {b.session.get(), 1});
+    for (const TvlId lane : lanes) EXPECT_EQ(engine.tvls()[lane].queue_pairs, 1u);
+  }
+  for (const TvlId lane : lanes) EXPECT_TRUE(engine.tvls().remove(lane));
+}
+
 TEST_P(Xrc, EventsGoToAllWhoHoldTheTarget) {
   Process c(b.adapter, b.tenant);
   Engine& engine = b.adapter.engine;
