@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <thread>
 
 #include "bench/verbs/queue_pair.hpp"
 
@@ -66,19 +67,33 @@ void Loop::fill(std::uint32_t qp) {
 void Loop::flood() {
   check(ibv_req_notify_cq(cq_, 0), "req_notify_cq");
   for (std::uint32_t qp = 0; qp < demand_.queue_pairs; ++qp) fill(qp);
-  ibv_wc completions[32];
   for (;;) {
-    const int n = ibv_poll_cq(cq_, 32, completions);
-    errno = 0;
-    if (n < 0) die("poll_cq");
-    if (n == 0) await_event();
-    for (int i = 0; i < n; ++i) {
-      const ibv_wc& wc = completions[i];
-      if (wc.status != IBV_WC_SUCCESS)
-        die(std::string("completion: ") + ibv_wc_status_str(wc.status));
-      in_flight_[wc.wr_id] -= demand_.chain;
-      fill(static_cast<std::uint32_t>(wc.wr_id));
-    }
+    reap();
+    for (std::uint32_t qp = 0; qp < demand_.queue_pairs; ++qp) fill(qp);
+  }
+}
+
+void Loop::trickle(std::chrono::milliseconds pause) {
+  check(ibv_req_notify_cq(cq_, 0), "req_notify_cq");
+  for (;;) {
+    post(0, IBV_WR_RDMA_WRITE);
+    while (in_flight_[0] != 0) reap();
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+/// Takes what has completed, or waits for it.
+void Loop::reap() {
+  ibv_wc completions[32];
+  const int n = ibv_poll_cq(cq_, 32, completions);
+  errno = 0;
+  if (n < 0) die("poll_cq");
+  if (n == 0) await_event();
+  for (int i = 0; i < n; ++i) {
+    const ibv_wc& wc = completions[i];
+    if (wc.status != IBV_WC_SUCCESS)
+      die(std::string("completion: ") + ibv_wc_status_str(wc.status));
+    in_flight_[wc.wr_id] -= demand_.chain;
   }
 }
 

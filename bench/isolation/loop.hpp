@@ -2,6 +2,7 @@
 // program and one tenant.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -29,10 +30,13 @@ class Loop {
   /// Keeps demand.depth messages of every queue pair in flight for ever. Sleeps in between: with
   /// deep queues the engine has work meanwhile, and the processor is the victim's.
   [[noreturn]] void flood();
+  /// One chain on the first queue pair, and a pause, for ever.
+  [[noreturn]] void trickle(std::chrono::milliseconds pause);
 
  private:
   void fill(std::uint32_t qp);
   void await_event();
+  void reap();
   std::size_t offset(std::uint32_t qp) const { return std::size_t{qp % areas_} * 2 * demand_.size; }
 
   const Device& device_;

@@ -40,6 +40,13 @@ void say_running() {
   for (;;) pause();
 }
 
+/// A short write now and then.
+[[noreturn]] void trickle(const Device& device, const Demand& demand) {
+  Loop loop(device, demand);
+  say_running();
+  loop.trickle(std::chrono::milliseconds(33));
+}
+
 struct Mode {
   const char* name;
   void (*run)(const Device&, const Demand&);
@@ -47,10 +54,9 @@ struct Mode {
 };
 
 constexpr Mode kModes[] = {
-    {"hog", flood, {1, 1 << 20, 64, 4}},
-    {"doorbells", flood, {16, 64, 1024, 64}},
-    {"churn", churn, {4, 1 << 20, 4, 4}},
-    {"rnr", storm, {64, 64, 4, 4}},
+    {"hog", flood, {1, 1 << 20, 64, 4}},  {"doorbells", flood, {16, 64, 1024, 64}},
+    {"churn", churn, {4, 1 << 20, 4, 4}}, {"rnr", storm, {64, 64, 4, 4}},
+    {"rare", trickle, {1, 16, 1, 1}},
 };
 
 int run(int argc, char** argv) {
@@ -64,8 +70,8 @@ int run(int argc, char** argv) {
   app.add_option(
          "--mode", mode_name,
          "hog: long writes; doorbells: long chains of short writes; churn: memory and queue "
-         "pairs come and go; rnr: sends without receives")
-      ->check(CLI::IsMember({"hog", "doorbells", "churn", "rnr"}));
+         "pairs come and go; rnr: sends without receives; rare: a short write now and then")
+      ->check(CLI::IsMember({"hog", "doorbells", "churn", "rnr", "rare"}));
   app.add_option("--qps", asked.queue_pairs, "queue pairs (default: as the mode has it)")
       ->check(CLI::Range(1u, 1024u));
   app.add_option("--size", asked.size, "bytes of a message, as 64K (likewise)")

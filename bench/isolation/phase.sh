@@ -2,7 +2,9 @@
 # One phase of the isolation bench, for tools/sandbox: a victim as tenant a, aggressors as others.
 # The victim's own figures and samples of the metrics go to a file, for report.py.
 #
-# usage: phase.sh latency|rate|equals alone|hog|hogs16|hogs16-weight|doorbells|churn|rnr|garbage|qps64 FILE
+# usage: phase.sh VICTIM AGGRESSOR FILE
+#   latency rate bandwidth equals
+#   alone hog hogs16 hogs16-weight doorbells churn rnr garbage rare qps64
 set -euo pipefail
 victim=$1 aggressor=$2 out=$3
 bench=$SOFTHCA_BUILD/bench/verbs/softhca-bench
@@ -51,6 +53,11 @@ case $victim in
     serve
     $A "$bench" -d "$DEV" -g "$GID" -p 18700 --client 127.0.0.1 --measure rate --op write \
       --size 64 --qps 8 --depth 2048 --seconds 4 >"$out" &
+    ;;
+  bandwidth)
+    serve
+    $A "$bench" -d "$DEV" -g "$GID" -p 18700 --client 127.0.0.1 --measure rate --op write \
+      --size 1M --qps 1 --seconds 4 >"$out" &
     ;;
   equals)
     : >"$out"

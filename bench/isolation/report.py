@@ -85,6 +85,13 @@ def rate(scenario, alone, contended, saturated):
         f'{messages[0]:.2f} -> {messages[1]:.2f} million/s, {messages[1] / messages[0]:.2f}')
 
 
+def bandwidth(scenario, alone, contended):
+    """Somebody who asks for next to nothing is not to cost much."""
+    figures = [float(p.figures[0][4]) for p in (alone, contended)]
+    row(scenario, 'rate 1 MiB: GB/s by the clock', f'{figures[0]:.1f}', f'{figures[1]:.1f}',
+        figures[1] / figures[0], 0.95, False)
+
+
 def equals(phase):
     shares = [phase.share('a'), phase.share('b')]
     jain = sum(shares) ** 2 / (2 * sum(s * s for s in shares))
@@ -106,6 +113,9 @@ def main():
     for scenario in scenarios:
         if scenario == 'equals':
             attempt(equals, 'equals-qps64')
+            continue
+        if scenario == 'rare':
+            attempt(lambda *p: bandwidth('rare', *p), 'bandwidth-alone', 'bandwidth-rare')
             continue
         for victim, body in (('latency', latency), ('rate', rate)):
             names = [f'{victim}-alone', f'{victim}-{scenario}']

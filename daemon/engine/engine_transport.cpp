@@ -12,8 +12,10 @@ constexpr std::size_t kRunsPerStep = 64;  ///< queue pairs served in one poll st
 constexpr std::size_t kDatagramsPerRun = 32;
 
 // Tenants that have competed so recently are expected to go on: longer than a process waits for a
-// processor on a machine that is busy.
+// processor on a machine that is busy. One that asks for little but now and then is not to have the
+// others work in the smallest portions all the time.
 constexpr Duration kContentionMemory = std::chrono::milliseconds(50);
+constexpr Duration kSparseMemory = std::chrono::milliseconds(5);
 }  // namespace
 
 void Engine::choose_portion() {
@@ -25,7 +27,7 @@ void Engine::choose_portion() {
 void Engine::note_competition(TenantId party, const schedule::RunQueue& order) {
   if (!order.contended(party)) return;
   contended_until_ = now_ + kContentionMemory;
-  if (order.overtaken() && !scheduler_.has_work(party)) sparse_until_ = now_ + kContentionMemory;
+  if (order.overtaken() && !scheduler_.has_work(party)) sparse_until_ = now_ + kSparseMemory;
 }
 
 std::size_t Engine::run_ready() {

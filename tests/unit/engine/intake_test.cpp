@@ -202,6 +202,41 @@ TEST(SendQueues, HaveTheirShareBesideLargeWrites) {
   EXPECT_NEAR(share, 1, 0.02);
 }
 
+// Beside one that asks for little portions are small, but one that writes now and then does not
+// keep them so.
+TEST(Portions, GrowAgainBetweenRareWrites) {
+  Pair pair{Way::kLocal};
+  pair.connect_pair();
+  Process& a = *pair.a;
+  BesideLargeWrites of_b(*pair.b);
+  Buffer& from = a.make_buffer(64);
+  Buffer& to = pair.b->make_buffer(64);
+  const Engine& engine = a.adapter.engine;
+  const auto most_in_a_step = [&](int steps) {
+    std::uint64_t most = 0;
+    for (int i = 0; i < steps; ++i) {
+      of_b.keep_busy();
+      const std::uint64_t before = engine.effort();
+      pair.step();
+      most = std::max(most, engine.effort() - before);
+    }
+    return most;
+  };
+  most_in_a_step(100);
+  for (int round = 0; round < 10; ++round) {
+    a.post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite,
+                      .sge = {from.all()},
+                      .remote_addr = to.addr(),
+                      .rkey = to.key});
+    most_in_a_step(2);
+    ASSERT_TRUE(pair.ca->poll());
+    EXPECT_LT(most_in_a_step(100), 2 * kSparse.effort);
+    pair.now += std::chrono::milliseconds(6);
+    EXPECT_GE(most_in_a_step(100), kContended.effort);
+    pair.now += std::chrono::milliseconds(24);
+  }
+}
+
 // Packets that come for a tenant are its work; it answers them all the same.
 TEST(ReceivedPackets, AreWorkOfWhoseTheyAre) {
   Pair pair{Way::kWire};
