@@ -11,11 +11,15 @@ namespace {
 constexpr std::size_t kRunsPerStep = 64;  ///< queue pairs served in one poll step
 constexpr std::size_t kDatagramsPerRun = 32;
 
-// Tenants that have competed so recently are expected to go on: longer than a process waits for a
-// processor on a machine that is busy. One that asks for little but now and then is not to have the
-// others work in the smallest portions all the time.
-constexpr Duration kContentionMemory = std::chrono::milliseconds(50);
-constexpr Duration kSparseMemory = std::chrono::milliseconds(5);
+// Tenants that have competed are expected to go on for a while, which grows with each time they do
+// up to longer than a process waits for a processor on a machine that is busy. So one that asks for
+// a little now and then does not have the others work in small portions all the time.
+constexpr Duration kExpectedOfOne = std::chrono::milliseconds(1);
+constexpr Duration kExpectedOfMany = std::chrono::milliseconds(50);
+
+void expect_more(Time& until, Time now) {
+  until = std::min(std::max(until, now) + kExpectedOfOne, now + kExpectedOfMany);
+}
 }  // namespace
 
 void Engine::choose_portion() {
@@ -26,8 +30,8 @@ void Engine::choose_portion() {
 /// unless it has left commands to be fetched.
 void Engine::note_competition(TenantId party, const schedule::RunQueue& order) {
   if (!order.contended(party)) return;
-  contended_until_ = now_ + kContentionMemory;
-  if (order.overtaken() && !scheduler_.has_work(party)) sparse_until_ = now_ + kSparseMemory;
+  expect_more(contended_until_, now_);
+  if (order.overtaken() && !scheduler_.has_work(party)) expect_more(sparse_until_, now_);
 }
 
 std::size_t Engine::run_ready() {
