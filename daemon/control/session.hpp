@@ -237,8 +237,9 @@ class Session {
   // session_multicast.cpp
   int attach_multicast(const RequestBody& body, Reply& reply);
   int detach_multicast(const RequestBody& body, Reply& reply);
-  /// EINVAL: not a UD queue pair of this process, or not a group.
-  int read_membership(const RequestBody& body, Qp*& qp, Gid& group) const;
+  using Membership = bool (engine::Engine::*)(engine::QueuePair&, const Gid&);
+  /// EINVAL: not a UD queue pair of this process, or not a group; `refusal`: the engine refuses.
+  int change_membership(const RequestBody& body, Membership change, int refusal);
 
   // session_ah.cpp
   int create_ah(const RequestBody& body, Reply& reply);

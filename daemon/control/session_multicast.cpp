@@ -6,32 +6,25 @@
 
 namespace softhca::control {
 
-int Session::read_membership(const RequestBody& body, Qp*& qp, Gid& group) const {
+int Session::change_membership(const RequestBody& body, Membership change, int refusal) {
   abi::MulticastRequest request;
   if (!body.read(request)) return EINVAL;
-  qp = find_qp(request.qpn);
+  Qp* qp = find_qp(request.qpn);
+  Gid group;
   std::memcpy(group.bytes.data(), request.group, sizeof request.group);
-  const bool usable =
-      qp != nullptr && qp->engine.type == engine::QpType::kUd && group.is_multicast();
-  return usable ? 0 : EINVAL;
+  if (qp == nullptr || qp->engine.type != engine::QpType::kUd || !group.is_multicast())
+    return EINVAL;
+  bool changed = false;
+  on_engine([&](engine::Engine& engine) { changed = (engine.*change)(qp->engine, group); });
+  return changed ? 0 : refusal;
 }
 
 int Session::attach_multicast(const RequestBody& body, Reply&) {
-  Qp* qp = nullptr;
-  Gid group;
-  if (const int error = read_membership(body, qp, group)) return error;
-  bool attached = false;
-  on_engine([&](engine::Engine& engine) { attached = engine.attach_multicast(qp->engine, group); });
-  return attached ? 0 : ENOMEM;
+  return change_membership(body, &engine::Engine::attach_multicast, ENOMEM);
 }
 
 int Session::detach_multicast(const RequestBody& body, Reply&) {
-  Qp* qp = nullptr;
-  Gid group;
-  if (const int error = read_membership(body, qp, group)) return error;
-  bool detached = false;
-  on_engine([&](engine::Engine& engine) { detached = engine.detach_multicast(qp->engine, group); });
-  return detached ? 0 : EINVAL;
+  return change_membership(body, &engine::Engine::detach_multicast, EINVAL);
 }
 
 }  // namespace softhca::control

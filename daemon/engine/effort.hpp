@@ -14,6 +14,9 @@ inline constexpr std::uint64_t kRunEffort = 1024;
 /// summed.
 inline constexpr std::uint64_t kPacketEffort = 4096;
 inline constexpr std::uint64_t kPacketByteEffort = 2;
+constexpr std::uint64_t packet_effort(std::size_t payload) {
+  return kPacketEffort + kPacketByteEffort * payload;
+}
 /// What packets for it defer the turns of a party by, at most: or a flood from outside would keep
 /// it from answering.
 inline constexpr std::uint64_t kReceiveDebt = 1 << 20;

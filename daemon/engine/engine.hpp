@@ -243,6 +243,7 @@ class Engine {
   void forget_events(Session& session, std::uint64_t element);
 
   // engine_collect.cpp
+  void charge_sweep(const Session& session);
   bool look_for_commands(Session& session);
   std::size_t collect_commands();
   std::size_t collect(Session& session, std::uint64_t end);
@@ -291,7 +292,7 @@ class Engine {
   std::size_t run_ready();
   bool run(QueuePair& qp);
   void choose_portion();
-  void note_competition(TenantId party, const schedule::RunQueue& order);
+  bool note_competition(TenantId party, const schedule::RunQueue& order);
   bool commands_wait(TenantId served);
   bool run_datagrams(QueuePair& qp);
   bool run_datagram(QueuePair& qp, const transport::Request& request);
@@ -348,9 +349,6 @@ class Engine {
                                    const transport::PayloadSource& payload);
   void release_flow(QueuePair& qp);
   void note_rate(QueuePair& qp, double before);
-
-  /// Of a look at all queue pairs.
-  std::uint64_t sweep_effort() const;
 
   // engine_complete.cpp
   void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict);

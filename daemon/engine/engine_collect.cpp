@@ -21,7 +21,10 @@ void Engine::charge(const Session& session, std::uint64_t cost) {
   session.tenant->counters.effort.add(cost);
 }
 
-std::uint64_t Engine::sweep_effort() const { return queue_pairs_.size() * kSweepEffort; }
+/// A look at all queue pairs.
+void Engine::charge_sweep(const Session& session) {
+  charge(session, queue_pairs_.size() * kSweepEffort);
+}
 
 /// Who has had more than its share lately has nothing taken in before others have had theirs.
 bool Engine::may_take_in(TenantId party) const { return ready_.may_begin(party, portion_->intake); }
@@ -57,8 +60,7 @@ std::size_t Engine::collect_commands() {
       continue;
     }
     const std::uint64_t begin = effort_;
-    const bool others = intake_.contended(*session);
-    note_competition(session->party, intake_.order());
+    const bool others = note_competition(session->party, intake_.order());
     work += collect(*session, others ? std::min(end, begin + portion_->turn) : end);
     const IntakeState& state = session->intake;
     intake_.served(*session, effort_ - begin, state.waiting && session->is_collected());
@@ -234,7 +236,7 @@ void Engine::fail_session(Session& session) {
   intake_.rest(session);
   session.tenant->counters.hostile_memory.add();
   report(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory");
-  charge(session, sweep_effort());
+  charge_sweep(session);
   for (QueuePair* qp : queue_pairs_) {
     // What an XRC target works by is not in the memory of a process.
     if (qp == nullptr || qp->session != &session || !qp->sends() || qp->state == QpState::kReset)

@@ -165,7 +165,7 @@ void Engine::fail_users_of_overflowed() {
     if (concerns(srq->cq)) fail_receive_queue(*srq);
   for (CompletionQueue* cq : overflowed_cqs_) {
     cq->users_go_on = false;
-    charge(*cq->session, sweep_effort());
+    charge_sweep(*cq->session);
   }
   overflowed_cqs_.clear();
 }

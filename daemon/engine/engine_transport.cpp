@@ -27,11 +27,12 @@ void Engine::choose_portion() {
 }
 
 /// Others wait for their turns, and who has one now has come to overtake them: it asks for little,
-/// unless it has left commands to be fetched.
-void Engine::note_competition(TenantId party, const schedule::RunQueue& order) {
-  if (!order.contended(party)) return;
+/// unless it has left commands to be fetched. False: nobody waits.
+bool Engine::note_competition(TenantId party, const schedule::RunQueue& order) {
+  if (!order.contended(party)) return false;
   expect_more(contended_until_, now_);
   if (order.overtaken() && !scheduler_.has_work(party)) expect_more(sparse_until_, now_);
+  return true;
 }
 
 std::size_t Engine::run_ready() {
@@ -109,7 +110,7 @@ void Engine::expire(QueuePair& qp) {
 
 /// Its peer decides when it comes, so it waits for no turn; later turns wait for it.
 void Engine::charge_packet(QueuePair& qp, std::size_t payload) {
-  const std::uint64_t cost = kPacketEffort + kPacketByteEffort * payload;
+  const std::uint64_t cost = packet_effort(payload);
   effort_ += cost;
   qp.tenant->counters.effort.add(cost);
   if (ready_.may_begin(qp.party, kReceiveDebt)) ready_.charge(qp.party, cost);

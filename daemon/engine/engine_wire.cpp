@@ -183,7 +183,7 @@ transport::SendResult Engine::send_frame(PortBinding& binding, const wire::Frame
   }
   frame.length = static_cast<std::uint32_t>(builder.finish());
   binding.port->transmit(frame);
-  effort_ += kPacketEffort + kPacketByteEffort * payload.length;
+  effort_ += packet_effort(payload.length);
   if (qp != nullptr) {
     qp->tenant->counters.tx_packets.add();
     qp->tenant->counters.tx_bytes.add(payload.length);

@@ -59,7 +59,7 @@ void Engine::leave_receive_queues(QueuePair& qp) {
 /// refused.
 void Engine::leave_xrc_targets(SharedReceiveQueue& srq) {
   xrc_queues_.erase(srq.number);
-  charge(*srq.session, sweep_effort());
+  charge_sweep(*srq.session);
   for (QueuePair* qp : queue_pairs_) {
     if (qp == nullptr || qp->type != QpType::kXrcReceive) continue;
     std::erase_if(qp->xrc_members, [&](const XrcMember& m) { return m.srq == &srq; });

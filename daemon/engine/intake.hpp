@@ -56,10 +56,8 @@ class Intake {
   void served(const Session& session, std::uint64_t cost, bool more) {
     order_.served(session.intake.slot, cost, more);
   }
-  /// Others than its party wait for their turns.
-  bool contended(const Session& session) const { return order_.contended(session.party); }
   bool empty() const { return order_.empty(); }
-  /// To set weights.
+  /// Whose turns are contended; to set weights.
   schedule::RunQueue& order() { return order_; }
 
  private:

@@ -65,7 +65,7 @@ class FairOrder {
     FairShare& s = items[i].*share;
     assert(!s.waits() && heap_.size() < heap_.capacity());
     lift(s);
-    s.order = rested ? s.start - kSlack : s.start;
+    s.order = rested ? s.start - kSlackTag : s.start;
     s.place = static_cast<std::uint32_t>(heap_.size());
     heap_.push_back(i);
     rise(items, s.place);
@@ -110,24 +110,24 @@ class FairOrder {
   /// Cost, for weight 1, that it is ahead of the others by, beyond the slack.
   std::uint64_t lead(const T* items, std::uint32_t i) const {
     const FairShare& s = items[i].*share;
-    return s.finish <= now_ + kSlack ? 0 : (s.finish - now_ - kSlack) / FairShare::kScale;
+    return s.finish <= now_ + kSlackTag ? 0 : (s.finish - now_ - kSlackTag) / FairShare::kScale;
   }
 
   /// Sets virtual time back before tags overflow; those of `all` that `competes` accepts are
   /// the competitors of this order.
   template <class Items, class Competes>
   void restart(Items& all, Competes&& competes) {
-    const std::uint64_t past = now_ - kSlack;
+    const std::uint64_t past = now_ - kSlackTag;
     for (T& item : all) {
       if (!competes(item)) continue;
       FairShare& s = item.*share;
       for (std::uint64_t* tag : {&s.start, &s.order, &s.finish}) *tag -= std::min(*tag, past);
     }
-    now_ = kSlack;
+    now_ = kSlackTag;
   }
 
  private:
-  static constexpr std::uint64_t kSlack = FairShare::kSlack * FairShare::kScale;
+  static constexpr std::uint64_t kSlackTag = FairShare::kSlack * FairShare::kScale;
 
   void lift(FairShare& s) {
     s.start = std::max(s.start, now_);
@@ -162,7 +162,7 @@ class FairOrder {
   }
 
   std::vector<std::uint32_t> heap_;
-  std::uint64_t now_ = kSlack;  ///< virtual time; no tag is less than 0
+  std::uint64_t now_ = kSlackTag;  ///< virtual time; no tag is less than 0
 };
 
 }  // namespace softhca::schedule

@@ -26,11 +26,11 @@ void RunQueue::join(TenantId id, TenantId tenant) {
   owner.order.reserve(++owner.parties);
 }
 
-void RunQueue::push(std::uint32_t slot, TenantId party, bool rested) {
+void RunQueue::push(std::uint32_t slot, TenantId party) {
   if (contains(slot)) return;
   entries_[slot].party = party;
   parties_[party.value].queue.push_back(entries_.data(), slot);
-  if (!parties_[party.value].share.waits()) enter(party.value, rested);
+  if (!parties_[party.value].share.waits()) enter(party.value);
 }
 
 std::optional<std::uint32_t> RunQueue::pop() {
@@ -58,7 +58,7 @@ void RunQueue::served(std::uint32_t slot, std::uint64_t cost, bool more) {
   Tenant& tenant = tenants_[party.tenant];
   tenant.order.served(parties_.data(), id.value, cost);
   order_.served(tenants_.data(), party.tenant, cost);
-  if (more) push(slot, id, false);
+  if (more) push(slot, id);
   party.rested = party.queue.empty();
 }
 
@@ -89,8 +89,9 @@ bool RunQueue::may_begin(TenantId id, std::uint64_t lead) const {
 }
 
 /// Its first queue pair with work.
-void RunQueue::enter(std::uint32_t id, bool rested) {
+void RunQueue::enter(std::uint32_t id) {
   const std::uint32_t tenant = parties_[id].tenant;
+  const bool rested = parties_[id].rested;
   tenants_[tenant].order.enter(parties_.data(), id, rested);
   if (!tenants_[tenant].share.waits()) order_.enter(tenants_.data(), tenant, rested);
 }

@@ -48,7 +48,7 @@ class RunQueue {
   bool overtaken() const { return overtaken_; }
 
   /// A queue pair has work. Nothing happens if that is known.
-  void push(std::uint32_t slot, TenantId party) { push(slot, party, true); }
+  void push(std::uint32_t slot, TenantId party);
   /// The next to be served; served() is to follow.
   std::optional<std::uint32_t> pop();
   /// What the queue pair popped last cost, and whether it has more work.
@@ -80,8 +80,7 @@ class RunQueue {
     std::uint32_t parties = 0;
   };
 
-  void push(std::uint32_t slot, TenantId party, bool rested);
-  void enter(std::uint32_t party, bool rested);
+  void enter(std::uint32_t party);
   void leave(std::uint32_t party);
 
   std::vector<Entry> entries_;

@@ -54,6 +54,7 @@ systemctl reload softhcad
 for i in $(seq 300); do [ -S /run/softhca/c/socket ] && break; sleep 0.1; done
 [ -S /run/softhca/c/socket ]
 echo "[nonsense]" >>/etc/softhca/softhca.toml
+# Whether systemctl says so as well is its affair: the status has to.
 systemctl reload softhcad || true
 for i in $(seq 300); do systemctl show -p StatusText softhcad | grep refused && break; sleep 0.1; done
 systemctl show -p StatusText softhcad | grep "serving; the last reload was refused"

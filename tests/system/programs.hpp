@@ -65,6 +65,16 @@ inline void bring_up(ibv_qp* qp, std::uint32_t peer, const ibv_gid& gid, int gid
          "to RTS");
 }
 
+/// A send of `list`, signalled; `wr` has what else it needs.
+inline void post_send(ibv_qp* qp, ibv_sge* list, int count, ibv_send_wr wr = {}) {
+  wr.sg_list = list;
+  wr.num_sge = count;
+  wr.opcode = IBV_WR_SEND;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  expect(ibv_post_send(qp, &wr, &bad) == 0, "posting a send");
+}
+
 inline ibv_wc wait_for(ibv_cq* cq, const char* what) {
   ibv_wc wc{};
   const std::time_t end = std::time(nullptr) + kPatience;

@@ -53,13 +53,7 @@ void post(const Loopback& l, ibv_sge* from, int from_count, ibv_sge* to, int to_
   ibv_recv_wr receive{4711, nullptr, to, to_count};
   ibv_recv_wr* bad_receive = nullptr;
   expect(ibv_post_recv(l.qp, &receive, &bad_receive) == 0, "posting a receive");
-  ibv_send_wr send{};
-  send.sg_list = from;
-  send.num_sge = from_count;
-  send.opcode = IBV_WR_SEND;
-  send.send_flags = IBV_SEND_SIGNALED;
-  ibv_send_wr* bad_send = nullptr;
-  expect(ibv_post_send(l.qp, &send, &bad_send) == 0, "posting a send");
+  post_send(l.qp, from, from_count);
 }
 
 void wait_for_event(const Loopback& l) {

@@ -95,14 +95,9 @@ void exchange(const Queues& q, char* memory, const ibv_qp& target) {
   expect(ibv_post_srq_recv(q.srq, &receive, &bad_receive) == 0, "posting a receive");
   ibv_sge from{reinterpret_cast<std::uintptr_t>(memory), kBytes, q.mr->lkey};
   ibv_send_wr send{};
-  send.sg_list = &from;
-  send.num_sge = 1;
-  send.opcode = IBV_WR_SEND;
-  send.send_flags = IBV_SEND_SIGNALED;
   send.qp_type.xrc.remote_srqn = number;
-  ibv_send_wr* bad_send = nullptr;
   for (std::size_t i = 0; i < kBytes; ++i) memory[i] = static_cast<char>(i * 7);
-  expect(ibv_post_send(q.initiator, &send, &bad_send) == 0, "posting a send");
+  post_send(q.initiator, &from, 1, send);
   wait_for(q.send_cq, "the send");
   const ibv_wc wc = wait_for(q.receive_cq, "the receive");
   expect(wc.wr_id == 4711 && wc.qp_num == target.qp_num && wc.byte_len == kBytes, "what it says");

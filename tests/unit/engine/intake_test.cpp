@@ -15,6 +15,13 @@ using Post = Process::Way;
 constexpr std::uint32_t kBuffer = 4096;
 constexpr std::uint32_t kVcbs = 16;  ///< of each flooding process
 
+Work write(const abi::ScatterGather& near, Buffer& far, std::uint64_t offset = 0) {
+  return {.opcode = abi::Opcode::kRdmaWrite,
+          .sge = {near},
+          .remote_addr = far.addr() + offset,
+          .rkey = far.key};
+}
+
 /// Tenant a posts one short write at a time; processes of tenant c, connected to themselves, flood.
 class Flood : public ::testing::TestWithParam<int> {
  protected:
@@ -72,20 +79,12 @@ class Flood : public ::testing::TestWithParam<int> {
       f.done += static_cast<std::uint32_t>(f.cq->poll_all().size());
       for (std::uint32_t v = 0; v < kVcbs && f.posted - f.done < 200; ++v) {
         if (!f.process->vcb_free(v)) continue;
-        f.process->post(*f.qp, {.opcode = abi::Opcode::kRdmaWrite,
-                                .sge = {f.memory->part(0, kBuffer)},
-                                .remote_addr = f.memory->addr() + kBuffer,
-                                .rkey = f.memory->key});
+        f.process->post(*f.qp, write(f.memory->part(0, kBuffer), *f.memory, kBuffer));
         ++f.posted;
       }
     }
   }
-  void post() {
-    a.post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite,
-                      .sge = {from->part(0, 16)},
-                      .remote_addr = to->addr(),
-                      .rkey = to->key});
-  }
+  void post() { a.post(*pair.qa, write(from->part(0, 16), *to)); }
   Engine& engine() { return a.adapter.engine; }
 
   Pair pair{Way::kLocal, {}, limits()};
@@ -142,10 +141,7 @@ class BesideLargeWrites {
   void keep_busy() {
     done_ += static_cast<std::uint32_t>(cq_.poll_all().size());
     for (; posted_ - done_ < 8; ++posted_)
-      process_.post(near_, {.opcode = abi::Opcode::kRdmaWrite,
-                            .sge = {memory_.part(0, 1 << 19)},
-                            .remote_addr = memory_.addr() + (1 << 19),
-                            .rkey = memory_.key});
+      process_.post(near_, write(memory_.part(0, 1 << 19), memory_, 1 << 19));
   }
   /// Work of another tenant, relative to that of b, while `keep_other_busy` does so.
   template <class KeepBusy>
@@ -192,10 +188,7 @@ TEST(SendQueues, HaveTheirShareBesideLargeWrites) {
       if (outstanding[i] == 200) continue;
       std::uint32_t sequence = 0;
       for (; outstanding[i] < 200; ++outstanding[i])
-        sequence = a.write_command(*qps[i], {.opcode = abi::Opcode::kRdmaWrite,
-                                             .sge = {memory.part(0, 64)},
-                                             .remote_addr = memory.addr() + 64,
-                                             .rkey = memory.key});
+        sequence = a.write_command(*qps[i], write(memory.part(0, 64), memory, 64));
       a.ring(qps[i]->qp.qpn.value, sequence + 1);
     }
   });
@@ -224,10 +217,7 @@ TEST(Portions, GrowAgainBetweenRareWrites) {
   };
   most_in_a_step(100);
   for (int round = 0; round < 10; ++round) {
-    a.post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite,
-                      .sge = {from.all()},
-                      .remote_addr = to.addr(),
-                      .rkey = to.key});
+    a.post(*pair.qa, write(from.all(), to));
     most_in_a_step(2);
     ASSERT_TRUE(pair.ca->poll());
     EXPECT_LT(most_in_a_step(100), 2 * kSparse.effort);
@@ -253,11 +243,7 @@ TEST(ReceivedPackets, AreWorkOfWhoseTheyAre) {
     of_b.keep_busy();
     for (; pair.ca->poll(); ++done) {
     }
-    for (; posted - done < 8; ++posted)
-      a.post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite,
-                        .sge = {from.all()},
-                        .remote_addr = to.addr(),
-                        .rkey = to.key});
+    for (; posted - done < 8; ++posted) a.post(*pair.qa, write(from.all(), to));
   });
   EXPECT_NEAR(share, 1, 0.02);
   const std::uint64_t packets = b.tenant.counters.rx_packets.value() - received;
@@ -285,10 +271,7 @@ TEST(ControlRequests, WaitForTheTurnsOfOthers) {
 
   Buffer& from = a.make_buffer(1 << 20);
   Buffer& to = b.make_buffer(1 << 20);
-  a.post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite,
-                    .sge = {from.all()},
-                    .remote_addr = to.addr(),
-                    .rkey = to.key});
+  a.post(*pair.qa, write(from.all(), to));
   pair.step();
   ASSERT_TRUE(engine.has_runnable());
   EXPECT_TRUE(engine.may_take_in(b.session->party));
