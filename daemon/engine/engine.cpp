@@ -158,6 +158,7 @@ void Engine::find_weights() {
   for (std::uint16_t i = 0; i < tvls_.size(); ++i) {
     const schedule::Tvl& tvl = tvls_[TvlId(i)];
     if (!tvl.used || tvl.closing || tvl.purpose != schedule::TvlPurpose::kCommands) continue;
+    assert(tvl.tenant.value < tenants.size());
     const TenantId party = tvl.level == kNoLevel ? tvl.tenant : party_of(tvl.level);
     for (std::uint32_t* weight : {&tenants[tvl.tenant.value], &parties[party.value]})
       *weight = std::max(*weight, tvl.weight);

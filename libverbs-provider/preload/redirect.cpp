@@ -66,7 +66,8 @@ const char* device_name(const char* path) {
 bool active() { return tree() != nullptr; }
 
 Redirected::Redirected(const char* original) : path_(original) {
-  if (original == nullptr || (original[1] != 's' && original[1] != 'd')) return;
+  if (original == nullptr || original[0] != '/' || (original[1] != 's' && original[1] != 'd'))
+    return;
   const char* entry = class_entry(original);
   const char* device = device_name(original);
   if (entry == nullptr && device == nullptr) return;

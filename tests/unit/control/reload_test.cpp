@@ -165,8 +165,9 @@ TEST_F(ReloadTest, AnySequenceLeavesWhatTheConfigurationSays) {
     std::erase_if(wanted.tenants,
                   [&](const TenantConfig& t) { return t.name != "a" && random() % 3 == 0; });
     for (const auto& [name, address] : {std::pair("b", 2), {"c", 3}, {"d", 4}, {"e", 5}})
-      if (random() % 3 == 0 && std::none_of(wanted.tenants.begin(), wanted.tenants.end(),
-                                            [&](const auto& t) { return t.name == name; }))
+      if (random() % 3 == 0 &&
+          std::none_of(wanted.tenants.begin(), wanted.tenants.end(),
+                       [name = name](const auto& t) { return t.name == name; }))
         wanted.tenants.push_back(another(name, static_cast<std::uint32_t>(address)));
     for (TenantConfig& tenant : wanted.tenants) divide(tenant, random);
     const bool fits = wanted.tenants.size() <= wanted.pools.tenants &&
@@ -273,6 +274,8 @@ TEST_F(ReloadTest, WhatTheEngineRefusesChangesNothing) {
   wanted.tenants[2].levels = {{.name = "one", .vcbs = 1, .pcbs = 1, .tvls = 1}};
   wanted.tenants[2].levels[0].is_default = true;
 
+  const TenantId nobody(static_cast<std::uint16_t>(daemon.adapter.config.pools.tenants - 1));
+  ASSERT_EQ(wanted.tenants.size(), nobody.value);
   collect::PcbPool& pcbs = daemon.engine.pcbs();
   schedule::TvlTable& tvls = daemon.engine.tvls();
   const auto run = [&](auto&& task) { daemon.worker.run([&](engine::Engine&) { task(); }); };
@@ -290,7 +293,7 @@ TEST_F(ReloadTest, WhatTheEngineRefusesChangesNothing) {
 
   std::vector<collect::GroupId> groups;
   run([&] {
-    while (const auto group = pcbs.add_group({.tenant = TenantId(60)})) groups.push_back(*group);
+    while (const auto group = pcbs.add_group({.tenant = nobody})) groups.push_back(*group);
   });
   refused("no collect group is left");
   run([&] {
@@ -300,8 +303,7 @@ TEST_F(ReloadTest, WhatTheEngineRefusesChangesNothing) {
 
   std::vector<TvlId> rows;
   run([&] {
-    while (const auto row = tvls.add({.tenant = TenantId(60), .max_kick_list = 1}))
-      rows.push_back(*row);
+    while (const auto row = tvls.add({.tenant = nobody, .max_kick_list = 1})) rows.push_back(*row);
     EXPECT_TRUE(tvls.remove(rows.back()));  // one is left: some are made before it ends
     rows.pop_back();
   });

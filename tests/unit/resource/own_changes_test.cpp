@@ -173,8 +173,9 @@ TEST(OwnChanges, AnySequenceKeepsTotalsAndOthers) {
   for (int round = 0; round < 5000; ++round) {
     Changes changes;
     for (unsigned n = 1 + random() % 3; n > 0; --n) {
-      AllocationChange change = of(random() % 2 ? "high" : "low",
-                                   static_cast<Allocation>(random() % kAllocations), random() % 30);
+      const std::uint64_t amount = random() % 30;
+      const auto allocation = static_cast<Allocation>(random() % kAllocations);
+      AllocationChange change = of(random() % 2 ? "high" : "low", allocation, amount);
       if (random() % 20 == 0) change.tenant = "sky";
       if (random() % 3 == 0) change.tvl = random() % 3;
       changes.push_back(change);

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <source_location>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,12 +18,20 @@
 namespace softhca::transport {
 
 using Lines = std::vector<std::string>;
-using Where = std::source_location;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using wire::Opcode;
 
 inline constexpr std::uint64_t kRemoteAddr = 0x1000;
+
+/// Of the caller, as a default argument. (std::source_location is not in clang 14.)
+struct Where {
+  static constexpr Where current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+  const char* file;
+  int line;
+};
 
 /// Holds the environment and the questions about it that requester and responder tests share.
 class ScriptTest : public testing::Test {
@@ -42,7 +49,7 @@ class ScriptTest : public testing::Test {
     take(env.events, lines, at);
   }
   void expect_count(Count what, std::uint32_t n, Where at = Where::current()) {
-    const testing::ScopedTrace trace(at.file_name(), static_cast<int>(at.line()), "asked here");
+    const testing::ScopedTrace trace(at.file, at.line, "asked here");
     EXPECT_EQ(env.counted(what), n);
   }
 
@@ -53,7 +60,7 @@ class ScriptTest : public testing::Test {
 
  private:
   static void take(Lines& got, const Lines& wanted, Where at) {
-    const testing::ScopedTrace trace(at.file_name(), static_cast<int>(at.line()), "asked here");
+    const testing::ScopedTrace trace(at.file, at.line, "asked here");
     EXPECT_EQ(std::exchange(got, {}), wanted);
   }
 };
