@@ -128,7 +128,8 @@ void Worker::loop() {
     if (worked) busy_.add(static_cast<std::uint64_t>((now - before).count()));
     before = now;
     polls_.add();
-    worked = engine_.poll(now) | run_task(now);
+    const bool polled = engine_.poll(now);
+    worked = run_task(now) || polled;
     if (worked) last_work_ = now;
     if (engine_.parked_sessions() != 0 && now - last_wakeup_look_ >= kWakeupInterval) {
       last_wakeup_look_ = now;

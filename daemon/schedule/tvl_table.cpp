@@ -126,8 +126,10 @@ bool TvlTable::adjust(TvlId id, bool may_lend, const AdjustmentPolicy& policy, T
   const Lending lending = !may_lend              ? Lending::kNone
                           : tvl.queue_pairs == 0 ? Lending::kAll
                                                  : Lending::kIdle;
-  return tvl.execution_idle.look(execution_, tvl.execution, nullptr, lending, policy, now) |
-         tvl.completion_idle.look(completion_, tvl.completion, nullptr, lending, policy, now);
+  const bool changed =
+      tvl.execution_idle.look(execution_, tvl.execution, nullptr, lending, policy, now);
+  return tvl.completion_idle.look(completion_, tvl.completion, nullptr, lending, policy, now) ||
+         changed;
 }
 
 std::optional<TvlId> TvlTable::pick_tvl(TenantId tenant, LevelId level, Qpn qpn,
