@@ -17,6 +17,8 @@
 #include <ctime>
 #include <string>
 
+#include "tests/system/programs.hpp"
+
 namespace {
 
 constexpr unsigned kWanted = 20;
@@ -26,15 +28,8 @@ constexpr std::uint32_t kSlot = 1024;
 constexpr unsigned kSlots = 32;
 constexpr std::uint32_t kQkey = 0x1b2c3d4;
 constexpr std::uint32_t kMulticastQpn = 0xffffff;
-constexpr std::time_t kPatience = 30;  // seconds
 
 alignas(4096) unsigned char memory[kSlots * kSlot];
-
-void expect(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "%s (%s)\n", what, std::strerror(errno));
-  std::exit(1);
-}
 
 ibv_gid group_of(const char* text) {
   ibv_gid gid{};
@@ -45,13 +40,7 @@ ibv_gid group_of(const char* text) {
 }
 
 struct Process {
-  Process(const char* device, std::uint32_t qkey) {
-    ibv_device** const list = ibv_get_device_list(nullptr);
-    expect(list != nullptr, "list of devices");
-    for (ibv_device** d = list; *d != nullptr; ++d)
-      if (std::strcmp(ibv_get_device_name(*d), device) == 0) context = ibv_open_device(*d);
-    ibv_free_device_list(list);
-    expect(context != nullptr, device);
+  Process(const char* device, std::uint32_t qkey) : context(open_device(device)) {
     pd = ibv_alloc_pd(context);
     cq = ibv_create_cq(context, 2 * kSlots, nullptr, nullptr, 0);
     mr = ibv_reg_mr(pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE);
@@ -91,7 +80,7 @@ struct Process {
     expect(ibv_post_recv(qp, &wr, &bad) == 0, "posting a receive");
   }
 
-  ibv_context* context = nullptr;
+  ibv_context* context;
   ibv_pd* pd = nullptr;
   ibv_cq* cq = nullptr;
   ibv_mr* mr = nullptr;
@@ -147,13 +136,8 @@ void send(Process& p, int gid_index, const ibv_gid& group, const char* folder, s
   while (!is_over(folder, end)) {
     ibv_sge from{reinterpret_cast<std::uintptr_t>(memory), kMessage, p.mr->lkey};
     ibv_send_wr wr{};
-    wr.sg_list = &from;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_SEND;
-    wr.send_flags = IBV_SEND_SIGNALED;
     wr.wr.ud = {ah, kMulticastQpn, kQkey};
-    ibv_send_wr* bad = nullptr;
-    expect(ibv_post_send(p.qp, &wr, &bad) == 0, "posting a send");
+    post_send(p.qp, &from, 1, wr);
     ibv_wc wc{};
     while (ibv_poll_cq(p.cq, 1, &wc) == 0) is_over(folder, end);
     expect(wc.status == IBV_WC_SUCCESS, "the send");

@@ -256,14 +256,19 @@ TEST(ReceivedPackets, AreWorkOfWhoseTheyAre) {
 INSTANTIATE_TEST_SUITE_P(Engine, Flood, ::testing::Values(2, 8, 32),
                          ::testing::PrintToStringParamName());
 
-/// What a process asks for by control requests is work of its tenant, too: while others have work,
-/// the next waits until they have had as much.
-TEST(ControlRequests, WaitForTheTurnsOfOthers) {
+class ControlRequests : public ::testing::Test {
+ protected:
+  ControlRequests() { pair.connect_pair(); }
+
   Pair pair{Way::kLocal};
-  pair.connect_pair();
   Process& a = *pair.a;
   Process& b = *pair.b;
   Engine& engine = a.adapter.engine;
+};
+
+/// What a process asks for by control requests is work of its tenant, too: while others have work,
+/// the next waits until they have had as much.
+TEST_F(ControlRequests, WaitForTheTurnsOfOthers) {
   constexpr std::uint64_t kCost = 100000;
   pair.step();
   engine.charge(*b.session, kCost);
@@ -286,12 +291,7 @@ TEST(ControlRequests, WaitForTheTurnsOfOthers) {
 
 /// Who makes control requests serves all tenants: one far ahead of its share is not waited for
 /// until the others have had theirs.
-TEST(ControlRequests, DoNotWaitForLong) {
-  Pair pair{Way::kLocal};
-  pair.connect_pair();
-  Process& a = *pair.a;
-  Process& b = *pair.b;
-  Engine& engine = a.adapter.engine;
+TEST_F(ControlRequests, DoNotWaitForLong) {
   // Messages that cost much and move nothing: from a null region to a null region.
   const auto null_part = [&](Process& owner) {
     auto region = memory::Region::make_null(owner.tenant.id, owner.pd);
@@ -300,7 +300,7 @@ TEST(ControlRequests, DoNotWaitForLong) {
   const abi::ScatterGather from = null_part(a), to = null_part(b);
   for (int i = 0; i < 16; ++i) {
     b.post_receive(*pair.qb, {to});
-    a.post(*pair.qa, {.sge = {from}}, Process::Way::kDoorbell);
+    a.post(*pair.qa, {.sge = {from}}, Post::kDoorbell);
   }
   pair.steps(2);
   ASSERT_TRUE(engine.has_runnable());
