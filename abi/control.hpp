@@ -354,7 +354,9 @@ static_assert(sizeof(QpAttributes) == 40 + 64 + 4 + 16);
 
 struct ModifyQpRequest {
   std::uint32_t qpn;
-  std::uint32_t reserved;
+  /// To RESET: sequence number of the next command. Those before it that the engine has not taken
+  /// in are void; they may still stand in VCBs and in the doorbell ring.
+  std::uint32_t send_sequence;
   QpAttributes attributes;
 };
 struct QueryQpReply {

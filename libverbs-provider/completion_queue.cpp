@@ -51,12 +51,18 @@ int create(Context& context, Cq& cq, int cqe, const ibv_comp_channel* channel, i
   if (const int error = find_channel(context, channel, request.channel)) return error;
   abi::CreateCqReply reply{};
   ReceivedFds fds;
-  if (const int error = context.control.call(abi::Operation::kCreateCq, request, reply, fds))
-    return error;
+  int error = 0;
+  {
+    ControlChannel::Turn turn(context.control);
+    error = turn.call(abi::Operation::kCreateCq, request, reply, fds);
+    if (error != 0) return error;
+    error = attach(context, reply, fds, cq.ring);
+  }
+  if (error != 0) context.control.destroy(abi::Operation::kDestroyCq, reply.handle);
   cq.context = &context;
   cq.base.cq.handle = reply.handle;
   cq.base.cq.cqe = static_cast<int>(reply.entries);
-  return attach(context, reply, fds, cq.ring);
+  return error;
 }
 
 std::uint32_t elements_waiting(const Cq& cq) {
@@ -87,12 +93,14 @@ int resize(Context& context, Cq& cq, std::uint32_t entries) {
   const abi::ResizeCqRequest request{cq.base.cq.handle, entries};
   abi::CreateCqReply reply{};
   ReceivedFds fds;
-  if (const int error = context.control.call(abi::Operation::kResizeCq, request, reply, fds))
-    return error;
+  // The next request may have the place of the old ring given to another one.
+  ControlChannel::Turn turn(context.control);
+  if (const int error = turn.call(abi::Operation::kResizeCq, request, reply, fds)) return error;
   cq.backlog_count = drain(cq, old, backlog);
   cq.backlog_next = 0;
   cq.backlog = std::move(backlog);
-  if (const int error = attach(context, reply, fds, cq.ring)) return error;
+  // The engine writes to the new ring alone: without it nothing would ever complete again.
+  if (const int error = attach(context, reply, fds, cq.ring)) return turn.give_up(error);
   cq.ring.header->arm.store(cq.arm_serial << 2 | cq.arm_kind, std::memory_order_seq_cst);
   cq.base.cq.cqe = static_cast<int>(reply.entries);
   return 0;

@@ -63,12 +63,20 @@ int ControlChannel::connect(const char* path) {
   return result == 0 ? 0 : errno;
 }
 
-int ControlChannel::call(abi::Operation operation, std::span<const iovec> body,
-                         std::span<std::byte> reply, ReceivedFds& fds) {
-  if (lost()) return EIO;
-  Guard guard(mutex_);
-  const abi::RequestHeader header{static_cast<std::uint32_t>(operation), next_tag_++};
-  return exchange(header, body, reply, fds);
+/// Once lost it stays so, and in a forked child the lock may be held by a thread that is not there.
+ControlChannel::Turn::Turn(ControlChannel& channel) : channel_(channel), locked_(!channel.lost()) {
+  if (locked_) channel_.mutex_.lock();
+}
+
+ControlChannel::Turn::~Turn() {
+  if (locked_) channel_.mutex_.unlock();
+}
+
+int ControlChannel::Turn::call(abi::Operation operation, std::span<const iovec> body,
+                               std::span<std::byte> reply, ReceivedFds& fds) {
+  if (channel_.lost()) return EIO;
+  const abi::RequestHeader header{static_cast<std::uint32_t>(operation), channel_.next_tag_++};
+  return channel_.exchange(header, body, reply, fds);
 }
 
 /// Once requests and replies no longer pair up, the connection is of no use.
@@ -78,10 +86,7 @@ int ControlChannel::broken(int error) {
 }
 
 int ControlChannel::destroy(abi::Operation operation, std::uint32_t handle) {
-  const abi::HandleBody request{handle, 0};
-  const iovec body{const_cast<abi::HandleBody*>(&request), sizeof request};
-  ReceivedFds none;
-  const int error = call(operation, {&body, 1}, {}, none);
+  const int error = call(operation, abi::HandleBody{handle, 0});
   return lost() ? 0 : error;
 }
 

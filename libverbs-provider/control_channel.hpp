@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "abi/control.hpp"
 #include "libverbs-provider/lock.hpp"
@@ -34,31 +35,61 @@ class ControlChannel {
  public:
   ~ControlChannel();
 
+  /// The channel for as long as this lives: no request of another thread comes between the calls
+  /// of one turn and what is done with their replies. A reply may rest on an earlier one (a ring in
+  /// a segment announced with another ring), so what it says of shared state is acted on within the
+  /// turn. Locks of queues are taken before a turn begins, never in it.
+  class Turn {
+   public:
+    explicit Turn(ControlChannel& channel);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+    /// Sends `operation` with `body`, receives a reply body of `reply.size()` bytes. Returns 0, the
+    /// errno value of the reply, EPROTO for a reply out of contract, EIO once the daemon is gone.
+    int call(abi::Operation operation, std::span<const iovec> body, std::span<std::byte> reply,
+             ReceivedFds& fds);
+
+    template <class Request, class Reply>
+    int call(abi::Operation operation, const Request& request, Reply& reply, ReceivedFds& fds) {
+      const iovec body{const_cast<Request*>(&request), sizeof request};
+      return call(operation, {&body, 1}, std::as_writable_bytes(std::span{&reply, 1}), fds);
+    }
+    /// For operations that come without descriptors; any that come all the same are closed.
+    template <class Request, class Reply>
+    int call(abi::Operation operation, const Request& request, Reply& reply) {
+      ReceivedFds none;
+      return call(operation, request, reply, none);
+    }
+    /// For operations whose reply is nothing but its error.
+    template <class Request>
+    int call(abi::Operation operation, const Request& request) {
+      const iovec body{const_cast<Request*>(&request), sizeof request};
+      ReceivedFds none;
+      return call(operation, {&body, 1}, {}, none);
+    }
+
+    /// The process cannot follow what the daemon has done: the connection is of no use any more,
+    /// and the program is told so as when the daemon is gone. Returns `error`.
+    int give_up(int error) { return channel_.broken(error); }
+
+   private:
+    ControlChannel& channel_;
+    bool locked_;
+  };
+
   /// 0 or an errno value.
   int connect(const char* path);
 
-  /// Sends `operation` with `body`, receives a reply body of `reply.size()` bytes. Returns 0, the
-  /// errno value of the reply, EPROTO for a reply out of contract, EIO once the daemon is gone.
+  /// A turn of one call.
   int call(abi::Operation operation, std::span<const iovec> body, std::span<std::byte> reply,
-           ReceivedFds& fds);
-
-  template <class Request, class Reply>
-  int call(abi::Operation operation, const Request& request, Reply& reply, ReceivedFds& fds) {
-    const iovec body{const_cast<Request*>(&request), sizeof request};
-    return call(operation, {&body, 1}, std::as_writable_bytes(std::span{&reply, 1}), fds);
+           ReceivedFds& fds) {
+    return Turn(*this).call(operation, body, reply, fds);
   }
-  /// For operations that come without descriptors; any that come all the same are closed.
-  template <class Request, class Reply>
-  int call(abi::Operation operation, const Request& request, Reply& reply) {
-    ReceivedFds none;
-    return call(operation, request, reply, none);
-  }
-  /// For operations whose reply is nothing but its error.
-  template <class Request>
-  int call(abi::Operation operation, const Request& request) {
-    const iovec body{const_cast<Request*>(&request), sizeof request};
-    ReceivedFds none;
-    return call(operation, {&body, 1}, {}, none);
+  template <class... Arguments>
+  int call(abi::Operation operation, Arguments&&... arguments) {
+    return Turn(*this).call(operation, std::forward<Arguments>(arguments)...);
   }
   /// For operations that end the life of `handle`. When the daemon is gone so is the object: that
   /// counts as success, and lets programs clean up.

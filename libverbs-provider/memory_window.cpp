@@ -32,14 +32,13 @@ int dealloc_mw(ibv_mw* mw) {
 int bind_mw(ibv_qp* ibv_qp, ibv_mw* mw, ibv_mw_bind* bind) {
   Qp& qp = *to_qp(ibv_qp);
   if (!in(opcodes_of(qp.type), IBV_WR_BIND_MW)) return EINVAL;
-  if (qp.context->control.lost()) return EIO;
-  if (!may_post_send(qp.state.load(std::memory_order_acquire))) return EINVAL;
   const std::uint32_t rkey = ibv_inc_rkey(mw->rkey);
   abi::CommandHeader header{};
   header.opcode = IBV_WR_BIND_MW;
   header.flags = command_flags(qp, bind->send_flags & ~unsigned{IBV_SEND_INLINE});
   if (const int error = fill_bind(header, mw, rkey, bind->bind_info)) return error;
   Guard guard(qp.send.lock);
+  if (const int error = may_post(qp)) return error;
   if (is_full(qp.send)) return ENOMEM;
   const std::uint32_t first = qp.send.next;
   append(qp, header, bind->wr_id);

@@ -59,18 +59,19 @@ void write_receive_element(std::byte* slot, std::uint32_t index, const ibv_recv_
 
 int post_recv(ibv_qp* ibv_qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   Qp& qp = *to_qp(ibv_qp);
-  const int state = qp.state.load(std::memory_order_acquire);
+  int state = IBV_QPS_RESET;
   int error = 0;
-  if (qp.context->control.lost())
-    error = EIO;
-  else if (state == IBV_QPS_RESET || qp.receive.header == nullptr)
-    error = EINVAL;
-  if (error != 0) {
-    *bad = wr;
-    return error;
-  }
   {
     Guard guard(qp.receive.lock);
+    state = qp.state.load(std::memory_order_acquire);
+    if (qp.context->control.lost())
+      error = EIO;
+    else if (state == IBV_QPS_RESET || qp.receive.header == nullptr)
+      error = EINVAL;
+    if (error != 0) {
+      *bad = wr;
+      return error;
+    }
     error = write_chain(qp.receive, wr, bad);
   }
   // The engine has to flush these at once, and may be asleep.

@@ -101,16 +101,12 @@ int write_command(Qp& qp, const ibv_send_wr& wr) {
 
 int post_send(ibv_qp* ibv_qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   Qp& qp = *to_qp(ibv_qp);
-  int error = 0;
-  if (qp.context->control.lost())
-    error = EIO;
-  else if (!may_post_send(qp.state.load(std::memory_order_acquire)))
-    error = EINVAL;
+  Guard guard(qp.send.lock);
+  int error = may_post(qp);
   if (error != 0) {
     *bad = wr;
     return error;
   }
-  Guard guard(qp.send.lock);
   const std::uint32_t first = qp.send.next;
   ibv_send_wr* const begin = wr;
   while (wr != nullptr && (error = write_command(qp, *wr)) == 0) wr = wr->next;

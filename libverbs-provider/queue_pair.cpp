@@ -128,14 +128,18 @@ int create(Context& context, Qp& qp, const ibv_qp_init_attr_ex& init) {
 
   abi::CreateQpReply reply{};
   ReceivedFds fds;
-  if (const int error = context.control.call(abi::Operation::kCreateQp, request, reply, fds))
-    return error;
   qp.context = &context;
-  qp.qpn = reply.qpn;
   qp.type = init.qp_type;
   qp.srq = init.srq != nullptr ? to_srq(init.srq) : nullptr;
   qp.signal_all = init.sq_sig_all != 0;
-  const int error = attach(context, reply, fds, qp);
+  int error = 0;
+  {
+    ControlChannel::Turn turn(context.control);
+    error = turn.call(abi::Operation::kCreateQp, request, reply, fds);
+    if (error != 0) return error;
+    qp.qpn = reply.qpn;
+    error = attach(context, reply, fds, qp);
+  }
   if (error != 0) context.control.destroy(abi::Operation::kDestroyQp, reply.qpn);
   return error;
 }
@@ -173,20 +177,32 @@ void discard_all_completions(Qp& qp) {
   if (receive_cq != nullptr && receive_cq != send_cq) discard_completions(*to_cq(receive_cq), qp);
 }
 
-/// After a transition to RESET both sides count from 0 again.
-void reset(Qp& qp) {
-  discard_all_completions(qp);
+/// In a turn, so that what one thread asks does not overtake what another does. 0 or errno.
+int change_state(Qp& qp, const abi::ModifyQpRequest& request, bool changes, int state) {
+  ControlChannel::Turn turn(qp.context->control);
+  const int error = turn.call(abi::Operation::kModifyQp, request);
+  if (error == 0 && changes) qp.state.store(state, std::memory_order_release);
+  return error;
+}
+
+/// To RESET. Receives count from 0 again. The numbers of commands go on: some posted before may
+/// still lie in collect buffers and doorbells, and are known as old ones by theirs. 0 or errno.
+int reset(Qp& qp, abi::ModifyQpRequest& request) {
   {
-    Guard guard(qp.send.lock);
-    qp.send.next = 0;
-    qp.send.completed.store(0, std::memory_order_relaxed);
+    Guard guard(qp.send.lock);  // nothing is posted between the number and the change
+    request.send_sequence = qp.send.next;
+    if (const int error = change_state(qp, request, true, IBV_QPS_RESET)) return error;
   }
+  // Whoever polls may hold the lock of the completion queue and want that of the send queue.
+  discard_all_completions(qp);
+  qp.send.completed.store(request.send_sequence, std::memory_order_release);
   qp.flushing.store(false, std::memory_order_relaxed);
-  if (qp.receive.header == nullptr) return;
+  if (qp.receive.header == nullptr) return 0;
   Guard guard(qp.receive.lock);
   qp.receive.next = 0;
   qp.receive.completed.store(0, std::memory_order_relaxed);
   qp.receive.header->producer.store(0, std::memory_order_release);
+  return 0;
 }
 
 }  // namespace
@@ -260,23 +276,23 @@ ibv_qp* open_qp(ibv_context* ibv_context, ibv_qp_open_attr* attr) {
 
 int modify_qp(ibv_qp* ibv_qp, ibv_qp_attr* attr, int mask) {
   Qp& qp = *to_qp(ibv_qp);
-  const abi::ModifyQpRequest request{qp.qpn, 0, to_qp_attributes(*attr, mask)};
-  if (const int error = qp.context->control.call(abi::Operation::kModifyQp, request)) return error;
-  if ((mask & IBV_QP_STATE) == 0) return 0;
-  if (attr->qp_state == IBV_QPS_RESET) reset(qp);
-  qp.state.store(attr->qp_state, std::memory_order_release);
-  return 0;
+  abi::ModifyQpRequest request{qp.qpn, 0, to_qp_attributes(*attr, mask)};
+  const bool changes = (mask & IBV_QP_STATE) != 0;
+  if (changes && attr->qp_state == IBV_QPS_RESET) return reset(qp, request);
+  return change_state(qp, request, changes, attr->qp_state);
 }
 
 int query_qp(ibv_qp* ibv_qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
   Qp& qp = *to_qp(ibv_qp);
   abi::QueryQpReply reply{};
-  const int error =
-      qp.context->control.call(abi::Operation::kQueryQp, abi::HandleBody{qp.qpn, 0}, reply);
-  if (error != 0) return error;
-  *attr = from_qp_attributes(reply.attributes);
+  {
+    ControlChannel::Turn turn(qp.context->control);
+    const int error = turn.call(abi::Operation::kQueryQp, abi::HandleBody{qp.qpn, 0}, reply);
+    if (error != 0) return error;
+    *attr = from_qp_attributes(reply.attributes);
+    qp.state.store(attr->qp_state, std::memory_order_release);
+  }
   attr->cap = capabilities(qp);
-  qp.state.store(attr->qp_state, std::memory_order_release);
   *init = {};
   init->qp_context = ibv_qp->qp_context;
   init->send_cq = ibv_qp->send_cq;

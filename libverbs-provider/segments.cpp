@@ -8,27 +8,28 @@
 #include <cstdlib>
 
 namespace softhca::provider {
-namespace {
 
-/// Maps all of the memfd and closes the descriptor. 0 or an errno value.
-int map_whole(int fd, std::byte*& base, std::size_t& bytes) {
+/// All of the memfd; its descriptor is not needed then. 0 or an errno value.
+int Segments::Mapping::map() {
   struct stat status {};
-  void* memory = MAP_FAILED;
-  if (::fstat(fd, &status) == 0)
-    memory = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ | PROT_WRITE,
-                    MAP_SHARED, fd, 0);
-  const int error = errno;
+  if (::fstat(fd, &status) != 0) return errno;
+  void* memory = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ | PROT_WRITE,
+                        MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return errno;
   ::close(fd);
-  if (memory == MAP_FAILED) return error;
+  fd = -1;
   base = static_cast<std::byte*>(memory);
   bytes = static_cast<std::size_t>(status.st_size);
   return 0;
 }
 
-}  // namespace
+void Segments::Mapping::drop() {
+  if (base != nullptr) ::munmap(base, bytes);
+  if (fd >= 0) ::close(fd);
+}
 
 Segments::~Segments() {
-  for (std::size_t i = 0; i < count_; ++i) ::munmap(mappings_[i].base, mappings_[i].bytes);
+  for (std::size_t i = 0; i < count_; ++i) mappings_[i].drop();
   std::free(mappings_);
 }
 
@@ -40,36 +41,38 @@ Segments::Mapping* Segments::lookup(std::uint32_t segment) {
 
 int Segments::announce(std::uint32_t segment, ReceivedFds& fds) {
   if (fds.count() != 1) return EPROTO;
-  Mapping fresh{segment, nullptr, 0};
-  if (const int error = map_whole(fds.take(0), fresh.base, fresh.bytes)) return error;
+  Mapping fresh{segment, fds.take(0), nullptr, 0};
+  const int error = fresh.map();
   Guard guard(mutex_);
   if (Mapping* known = lookup(segment)) {
-    ::munmap(known->base, known->bytes);
+    known->drop();
     *known = fresh;
-    return 0;
+    return error;
   }
   void* grown = std::realloc(mappings_, (count_ + 1) * sizeof(Mapping));
   if (grown == nullptr) {
-    ::munmap(fresh.base, fresh.bytes);
+    fresh.drop();
     return ENOMEM;
   }
   mappings_ = static_cast<Mapping*>(grown);
   mappings_[count_++] = fresh;
-  return 0;
+  return error;
 }
 
 std::byte* Segments::find(const abi::RingLocation& ring, std::uint64_t needed) {
   Guard guard(mutex_);
-  const Mapping* mapping = lookup(ring.segment);
-  if (mapping == nullptr || ring.offset % 64 != 0 || ring.bytes < needed) return nullptr;
+  Mapping* mapping = lookup(ring.segment);
+  if (mapping == nullptr || (mapping->base == nullptr && mapping->map() != 0)) return nullptr;
+  if (ring.offset % 64 != 0 || ring.bytes < needed) return nullptr;
   if (ring.offset > mapping->bytes || ring.bytes > mapping->bytes - ring.offset) return nullptr;
   return mapping->base + ring.offset;
 }
 
 void Segments::abandon() {
   for (std::size_t i = 0; i < count_; ++i)
-    ::mmap(mappings_[i].base, mappings_[i].bytes, PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (mappings_[i].base != nullptr)
+      ::mmap(mappings_[i].base, mappings_[i].bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
 }  // namespace softhca::provider

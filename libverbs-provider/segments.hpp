@@ -18,6 +18,8 @@ class Segments {
 
   /// Maps a segment announced with a reply: its descriptor must have come. Announced again, the
   /// new memory replaces the old (the daemon does so only when no ring lies in it). 0 or errno.
+  /// To be called in the turn of the request, as is find(): a segment is announced once, and the
+  /// next reply, to whatever thread, may name it. One that could not be mapped is tried again then.
   int announce(std::uint32_t segment, ReceivedFds& fds);
 
   /// The ring's first byte; null unless it lies in a mapped segment, aligned, with at least
@@ -30,8 +32,12 @@ class Segments {
  private:
   struct Mapping {
     std::uint32_t segment;
-    std::byte* base;
+    int fd;           ///< while it is not mapped, else -1
+    std::byte* base;  ///< null: not mapped
     std::size_t bytes;
+
+    int map();
+    void drop();
   };
   Mapping* lookup(std::uint32_t segment);
 

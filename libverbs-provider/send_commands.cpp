@@ -49,6 +49,14 @@ bool ring(Qp& qp) {
 
 }  // namespace
 
+int may_post(const Qp& qp) {
+  if (qp.context->control.lost()) return EIO;
+  const int state = qp.state.load(std::memory_order_acquire);
+  const bool takes =
+      state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE || state == IBV_QPS_ERR;
+  return takes ? 0 : EINVAL;
+}
+
 int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
               const ibv_mw_bind_info& info) {
   constexpr std::uint32_t kOwnersBits = 0xff;

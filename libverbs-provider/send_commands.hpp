@@ -43,10 +43,8 @@ constexpr unsigned opcodes_of(ibv_qp_type type) {
 
 constexpr bool in(unsigned set, unsigned opcode) { return opcode < 32 && (set >> opcode & 1) != 0; }
 
-constexpr bool may_post_send(int state) {
-  return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE ||
-         state == IBV_QPS_ERR;
-}
+/// Takes the queue pair commands now? 0 or an errno value.
+int may_post(const Qp& qp);
 
 /// CommandHeader::flags of enum ibv_send_flags.
 inline std::uint8_t command_flags(const Qp& qp, unsigned send_flags) {

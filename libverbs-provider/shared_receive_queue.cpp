@@ -35,27 +35,31 @@ bool is_xrc(const ibv_srq_init_attr_ex& init) {
 }
 
 /// 0 or an errno value.
-int ask(Context& context, Srq& srq, const ibv_srq_init_attr_ex& init, abi::CreateSrqReply& reply,
-        ReceivedFds& fds) {
+int ask(ControlChannel::Turn& turn, Srq& srq, const ibv_srq_init_attr_ex& init,
+        abi::CreateSrqReply& reply, ReceivedFds& fds) {
   abi::CreateXrcSrqRequest request{};
   request.srq = {user_handle_of(&srq), init.pd->handle, init.attr.max_wr, init.attr.max_sge,
                  init.attr.srq_limit};
-  if (!is_xrc(init))
-    return context.control.call(abi::Operation::kCreateSrq, request.srq, reply, fds);
+  if (!is_xrc(init)) return turn.call(abi::Operation::kCreateSrq, request.srq, reply, fds);
   request.xrc_domain = reinterpret_cast<abi34::VerbsXrcd*>(init.xrcd)->handle;
   request.cq = init.cq->handle;
-  return context.control.call(abi::Operation::kCreateSrq, request, reply, fds);
+  return turn.call(abi::Operation::kCreateSrq, request, reply, fds);
 }
 
 /// 0 or an errno value.
 int create(Context& context, Srq& srq, const ibv_srq_init_attr_ex& init) {
   abi::CreateSrqReply reply{};
   ReceivedFds fds;
-  if (const int error = ask(context, srq, init, reply, fds)) return error;
+  int error = 0;
+  {
+    ControlChannel::Turn turn(context.control);
+    error = ask(turn, srq, init, reply, fds);
+    if (error != 0) return error;
+    error = attach(context, reply, fds, srq);
+  }
   srq.context = &context;
   srq.base.srq.handle = reply.handle;
   srq.base.srq_num = reply.number;
-  int error = attach(context, reply, fds, srq);
   if (error == 0 && is_xrc(init) && !context.xrc_srqs.insert(reply.number, &srq)) error = ENOMEM;
   if (error != 0) context.control.destroy(abi::Operation::kDestroySrq, reply.handle);
   return error;

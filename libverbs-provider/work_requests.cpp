@@ -166,11 +166,7 @@ void wr_start(ibv_qp_ex* ex) {
   qp.send.lock.lock();
   qp.open.first = qp.send.next;
   qp.open.begun = false;
-  qp.open.error = 0;
-  if (qp.context->control.lost())
-    qp.open.error = EIO;
-  else if (!may_post_send(qp.state.load(std::memory_order_acquire)))
-    qp.open.error = EINVAL;
+  qp.open.error = may_post(qp);
 }
 
 int wr_complete(ibv_qp_ex* ex) {

@@ -224,7 +224,7 @@ class Session {
   int check_values(const Qp& qp, const abi::QpAttributes& a) const;
   void store_attributes(Qp& qp, const abi::QpAttributes& a) const;
   void change_state(engine::Engine& engine, Qp& qp, engine::QpState from, engine::QpState to,
-                    const abi::QpAttributes& a);
+                    const abi::ModifyQpRequest& request);
 
   // session_xrc.cpp
   int open_xrc_domain(const RequestBody& body, Reply& reply);

@@ -58,7 +58,7 @@ int Session::modify_qp(const RequestBody& body, Reply&) {
     }
     if (path) qp.engine.route.path = *path;
     store_attributes(qp, a);
-    change_state(engine, qp, from, to, a);
+    change_state(engine, qp, from, to, request);
   });
   if (error == 0 && reads) qp.reads = std::move(reads);
   return error;
@@ -120,11 +120,12 @@ void Session::store_attributes(Qp& qp, const abi::QpAttributes& a) const {
 }
 
 void Session::change_state(engine::Engine& engine, Qp& qp, QpState from, QpState to,
-                           const abi::QpAttributes& a) {
+                           const abi::ModifyQpRequest& request) {
+  const abi::QpAttributes& a = request.attributes;
   engine::QueuePair& e = qp.engine;
   switch (to) {
     case QpState::kReset:
-      engine.reset(e);
+      engine.reset(e, request.send_sequence);
       qp.attributes = {};
       qp.reads = {};
       break;

@@ -14,6 +14,11 @@ namespace {
 // are left out: they would give the special numbers 0, 1 and kMulticastQpn.
 constexpr std::uint32_t kQpnBits = 24;
 
+// Address handles: likewise a slot, and above it a generation, so that a command posted before its
+// handle was destroyed goes nowhere. A slot rests until so many others have been given up.
+constexpr std::uint32_t kHandleSlotMask = (1u << 24) - 1;
+constexpr std::size_t kHandlesAtRest = 256;
+
 // The retries of a peer fall into this: its early ones and, with the timeouts of common programs
 // (up to 0.5 s), several counted ones.
 constexpr Duration kTimeWait = std::chrono::seconds(4);
@@ -276,7 +281,7 @@ void Engine::remember(QueuePair& qp) {
 void Engine::remove(QueuePair& qp) {
   charge(*qp.session, kRemoveEffort);
   remember(qp);
-  reset(qp);
+  reset(qp, 0);
   forget_events(*qp.session, qp.user_handle);
   leave_receive_queues(qp);
   while (!qp.groups.empty()) detach_multicast(qp, qp.groups.back());
@@ -304,14 +309,14 @@ void Engine::remove(CompletionQueue& cq) {
 }
 
 std::uint32_t Engine::install(AddressHandle& ah) {
-  auto handle = static_cast<std::uint32_t>(address_handles_.size());
-  if (free_handles_.empty()) {
-    address_handles_.push_back(&ah);
+  std::uint32_t handle = static_cast<std::uint32_t>(address_handles_.size());
+  if (free_handles_.size() < kHandlesAtRest) {
+    address_handles_.emplace_back();
   } else {
-    handle = free_handles_.back();
-    free_handles_.pop_back();
-    address_handles_[handle] = &ah;
+    handle = free_handles_.front();
+    free_handles_.pop_front();
   }
+  address_handles_[handle & kHandleSlotMask] = {handle, &ah};
   const std::uint32_t flow_label = ah.route.path.flow_label;
   ah.route.udp_source_port =
       flow_label != 0 ? wire::source_port(flow_label) : wire::datagram_source_port(Qpn(handle));
@@ -319,8 +324,14 @@ std::uint32_t Engine::install(AddressHandle& ah) {
 }
 
 void Engine::remove_address_handle(std::uint32_t handle) {
-  address_handles_[handle] = nullptr;
-  free_handles_.push_back(handle);
+  address_handles_[handle & kHandleSlotMask] = {};
+  free_handles_.push_back(handle + kHandleSlotMask + 1);
+}
+
+AddressHandle* Engine::find_address_handle(std::uint32_t handle) const {
+  const std::uint32_t slot = handle & kHandleSlotMask;
+  if (slot >= address_handles_.size() || address_handles_[slot].handle != handle) return nullptr;
+  return address_handles_[slot].ah;
 }
 
 QueuePair* Engine::find(Qpn qpn) const {

@@ -177,9 +177,11 @@ class Engine {
   bool detach_multicast(QueuePair& qp, const Gid& group);
   std::uint32_t install(AddressHandle& ah);
   void remove_address_handle(std::uint32_t handle);
+  AddressHandle* find_address_handle(std::uint32_t handle) const;
 
   /// State changes of modify_qp; attributes have been checked and stored by the caller.
-  void reset(QueuePair& qp);
+  /// `send_sequence`: number of the next command; what was posted before is void, taken in or not.
+  void reset(QueuePair& qp, std::uint32_t send_sequence);
   void enter_ready_to_receive(QueuePair& qp, Psn rq_psn);
   void enter_ready_to_send(QueuePair& qp, Psn sq_psn);
   void apply_attributes(QueuePair& qp);
@@ -379,6 +381,7 @@ class Engine {
   void fail_receive_queue(SharedReceiveQueue& srq);
 
   // engine_states.cpp
+  void open_send_queue(QueuePair& qp);
   void fail_later(QueuePair& qp, const char* cause);
   void report(DaemonEventKind kind, const Session& session, Qpn qpn, const char* cause);
   void flush(QueuePair& qp);
@@ -461,9 +464,13 @@ class Engine {
   std::vector<Tenant*> tenants_;
   std::vector<Tenant*> throttled_;
   std::vector<bool> lends_;  ///< tenants, by id
-  std::vector<AddressHandle*> address_handles_;
-  std::vector<std::uint32_t> free_handles_;
-  std::set<Gid> local_gids_;  ///< asked when an address vector is set, not per packet
+  struct HandleSlot {
+    std::uint32_t handle = 0;
+    AddressHandle* ah = nullptr;  ///< null: free
+  };
+  std::vector<HandleSlot> address_handles_;
+  std::deque<std::uint32_t> free_handles_;  ///< by age, with their next generation
+  std::set<Gid> local_gids_;                ///< asked when an address vector is set, not per packet
   std::vector<std::unique_ptr<PortBinding>> ports_;
 
   std::vector<SharedReceiveQueue*> shared_receive_queues_;

@@ -64,11 +64,15 @@ void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
     qp.requester.reset(sq_psn);
     qp.uc_requester.reset(sq_psn);
     qp.ud_requester.reset(sq_psn);
-    if (qp.sends()) scheduler_.open(schedule::QpSlot(qp.slot), qp.party, qp.send_ring.entries());
+    if (qp.sends()) open_send_queue(qp);
   }
   qp.state = QpState::kRts;
   release_held(qp);
   make_ready(qp);
+}
+
+void Engine::open_send_queue(QueuePair& qp) {
+  scheduler_.open(schedule::QpSlot(qp.slot), qp.party, qp.send_ring.entries(), qp.first_sequence);
 }
 
 void Engine::enter_drain(QueuePair& qp, bool notify) {
@@ -95,9 +99,7 @@ void Engine::enter_error(QueuePair& qp) {
   qp.error_pending = false;
   if (qp.state == QpState::kReset) return;
   if (qp.state != QpState::kError) {
-    const schedule::QpSlot slot(qp.slot);
-    if (qp.sends() && !scheduler_.is_open(slot))
-      scheduler_.open(slot, qp.party, qp.send_ring.entries());
+    if (qp.sends() && !scheduler_.is_open(schedule::QpSlot(qp.slot))) open_send_queue(qp);
     qp.state = QpState::kError;
     if (qp.failure == nullptr) qp.failure = "its program asked for it";
     report(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure);
@@ -148,8 +150,10 @@ bool Engine::flush_receives(QueuePair& qp) {
   return true;
 }
 
-/// To RESET: commands and receives under way vanish without completions.
-void Engine::reset(QueuePair& qp) {
+/// To RESET: commands and receives under way vanish without completions. Commands that still lie in
+/// VCBs and doorbells, where they wait for the tenant's turn, are told by their numbers.
+void Engine::reset(QueuePair& qp, std::uint32_t send_sequence) {
+  qp.first_sequence = send_sequence;
   qp.discarding = true;
   scheduler_.close(schedule::QpSlot(qp.slot));
   discard_commands(qp);

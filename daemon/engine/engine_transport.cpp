@@ -161,9 +161,7 @@ bool Engine::run_datagrams(QueuePair& qp) {
 /// False: the port is full or the neighbour is being looked for; nothing happened.
 bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
   const abi::CommandHeader& header = pcbs_.pcb(PcbId(request.cookie)).header;
-  AddressHandle* ah = header.address_handle < address_handles_.size()
-                          ? address_handles_[header.address_handle]
-                          : nullptr;
+  AddressHandle* ah = find_address_handle(header.address_handle);
   if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
     complete_command(qp, PcbId(request.cookie), Verdict::kLocalQpOperation);
     fail_later(qp, name_of(Verdict::kLocalQpOperation));

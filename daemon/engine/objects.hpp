@@ -335,7 +335,8 @@ struct QueuePair {
   TvlId dedicated_tvl;  ///< of commands fetched by the send queue scheduler
 
   QpState state = QpState::kReset;
-  std::uint32_t access = 0;  ///< enum ibv_access_flags of the queue pair
+  std::uint32_t first_sequence = 0;  ///< of its commands since it was in RESET
+  std::uint32_t access = 0;          ///< enum ibv_access_flags of the queue pair
   std::uint32_t qkey = 0;
   Qpn destination;
   transport::RcAttributes rc;

@@ -12,7 +12,8 @@ constexpr std::uint32_t kOwnersBits = (1u << kIndexShift) - 1;
 
 }  // namespace
 
-WindowTable::WindowTable(std::uint32_t capacity) : capacity_(capacity), windows_(capacity) {
+WindowTable::WindowTable(std::uint32_t capacity)
+    : capacity_(capacity), windows_(capacity), last_keys_(capacity) {
   assert(capacity <= kMaxCapacity);
   for (std::uint32_t i = 0; i < capacity; ++i) free_.push_back(i);
 }
@@ -27,7 +28,12 @@ Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair) {
   constexpr std::uint32_t kIndexBits = (kMaxCapacity - 1) << kIndexShift;
   windows_[index] = Window{};
   windows_[index].of_queue_pair = of_queue_pair;
-  windows_[index].key = kWindowKeyBit | (random_bits() & ~kIndexBits) | index << kIndexShift;
+  std::uint32_t& key = last_keys_[index];
+  const std::uint32_t before = key;
+  do {
+    key = kWindowKeyBit | (random_bits() & ~kIndexBits) | index << kIndexShift;
+  } while (((key ^ before) & ~kOwnersBits) == 0);
+  windows_[index].key = key;
   windows_[index].pd = pd;
   return &windows_[index];
 }

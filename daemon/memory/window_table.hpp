@@ -35,7 +35,8 @@ class WindowTable {
   /// REQUIRES: capacity <= kMaxCapacity.
   explicit WindowTable(std::uint32_t capacity);
 
-  /// A window, not bound. Errors: ENOMEM (table full).
+  /// A window, not bound. Its key differs from that of the window before it in the same place by
+  /// more than the owner's bits. Errors: ENOMEM (table full).
   Expected<Window*> insert(PdId pd, bool of_queue_pair);
 
   /// The window with exactly this key, or null.
@@ -54,6 +55,7 @@ class WindowTable {
  private:
   std::uint32_t capacity_;
   std::vector<Window> windows_;
+  std::vector<std::uint32_t> last_keys_;  ///< the latest that each place had
   std::vector<std::uint32_t> free_;
 };
 

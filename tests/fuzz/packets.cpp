@@ -304,7 +304,7 @@ class Run {
     }
   }
   void start_again() {
-    adapter_.engine.reset(qp_->qp);
+    adapter_.engine.reset(qp_->qp, 0);
     (void)cq_->poll_all();
     qp_->sequence = posted_ = completed_ = 0;
     if (receives_ == &qp_->receives) {

@@ -264,8 +264,9 @@ class Run {
         if (qp.qp.state == QpState::kSqd) engine.enter_ready_to_send(qp.qp, Psn(0));
         return;
       case 3:
-        engine.reset(qp.qp);
-        qp.sequence = qp.next_receive = 0;
+        qp.sequence += static_cast<std::uint32_t>(input_.take<std::int8_t>());
+        engine.reset(qp.qp, qp.sequence);
+        qp.next_receive = 0;
         qp.receives.restart();
         return bring_up_again(i);
     }

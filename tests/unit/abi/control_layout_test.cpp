@@ -294,7 +294,7 @@ TEST(Layout, QpAttributes) {
 TEST(Layout, ModifyQpRequest) {
   EXPECT_EQ(sizeof(ModifyQpRequest), 132u);
   EXPECT_EQ(offsetof(ModifyQpRequest, qpn), 0u);
-  EXPECT_EQ(offsetof(ModifyQpRequest, reserved), 4u);
+  EXPECT_EQ(offsetof(ModifyQpRequest, send_sequence), 4u);
   EXPECT_EQ(offsetof(ModifyQpRequest, attributes), 8u);
 }
 

@@ -45,7 +45,7 @@ class XrcTest : public ::testing::Test {
     return c.ask(operation, abi::HandleBody{handle, 0});
   }
   static int to_init(Client& c, std::uint32_t qpn) {
-    abi::ModifyQpRequest request{.qpn = qpn, .reserved = 0, .attributes = {}};
+    abi::ModifyQpRequest request{.qpn = qpn, .send_sequence = 0, .attributes = {}};
     request.attributes.mask = engine::attr::kState | engine::attr::kPkeyIndex |
                               engine::attr::kPort | engine::attr::kAccessFlags;
     request.attributes.qp_state = 1;

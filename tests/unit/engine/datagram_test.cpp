@@ -116,6 +116,29 @@ TEST_P(Ud, AddressHandleOfAnotherProcess) {
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kLocalQpOperationError);
 }
 
+/// What was posted with a handle that has been destroyed since does not go by one made later.
+TEST_P(Ud, ANewAddressHandleIsNoneOfBefore) {
+  Engine& engine = a.adapter.engine;
+  AddressHandle first = *engine.find_address_handle(ah);
+  AddressHandle later = first;
+  const std::uint32_t handle = engine.install(first);
+  Work work = datagram(8);
+  work.address_handle = handle;
+  a.post(*qa, work);  // not taken in yet
+  engine.remove_address_handle(handle);
+  b.post_receive(*qb, {to->all()});
+  std::uint32_t made = 0;
+  for (int i = 0; i < 5000; ++i) {
+    made = engine.install(later);
+    ASSERT_NE(made, handle);
+    if (i + 1 < 5000) engine.remove_address_handle(made);
+  }
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kLocalQpOperationError);
+  pair.run_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(pair.cb->poll_all().empty());
+  engine.remove_address_handle(made);
+}
+
 TEST_P(Ud, DrainsInSqd) {
   // Nobody answers for this address on the wire: the datagram waits for a while.
   Work work = datagram(8);

@@ -315,11 +315,8 @@ TEST_P(RcErrors, ResetForgetsEverythingAndTheQueuePairWorksAgain) {
   for (int i = 0; i < 5; ++i) a.post(*pair.qa, {.sge = {from.all()}});
   a.post_receive(*pair.qa, {from.all()});
   pair.steps(3);
-  a.adapter.engine.reset(pair.qa->qp);
-  b.adapter.engine.reset(pair.qb->qp);
-  pair.qa->sequence = pair.qb->sequence = 0;
-  pair.qa->receives.restart();
-  pair.qb->receives.restart();
+  a.reset(*pair.qa);
+  b.reset(*pair.qb);
   pair.expect_idle();
   pair.run_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(pair.ca->poll_all().empty());
@@ -332,6 +329,50 @@ TEST_P(RcErrors, ResetForgetsEverythingAndTheQueuePairWorksAgain) {
   EXPECT_TRUE(from.equals(to));
 }
 
+/// What the engine has not taken in when the queue pair goes to RESET waits in VCBs and doorbells,
+/// and is taken in when the queue pair is in use again. It must not run on the new connection.
+TEST_P(RcErrors, WhatWasPostedBeforeResetIsVoid) {
+  pair.connect_pair();
+  Buffer& from = a.make_buffer(8);
+  Buffer& to = b.make_buffer(8);
+  for (const auto way : {Process::Way::kVcb, Process::Way::kDoorbell}) {
+    from.fill(1);
+    for (int i = 0; i < 2; ++i) a.post(*pair.qa, write(from, to), way);
+    a.reset(*pair.qa);
+    b.reset(*pair.qb);
+    connect(a, *pair.qa, b, *pair.qb);
+    pair.run_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(to.is_zero());
+    EXPECT_TRUE(pair.ca->poll_all().empty());
+
+    from.fill(2);
+    a.post(*pair.qa, write(from, to), way);
+    const auto done = pair.wait(*pair.ca);
+    ASSERT_TRUE(done);
+    EXPECT_EQ(done->status, Status::kSuccess);
+    EXPECT_EQ(done->index, pair.qa->sequence - 1);
+    EXPECT_TRUE(from.equals(to));
+    std::fill(to.words.begin(), to.words.end(), 0);
+    pair.expect_idle();
+  }
+}
+
+/// Also where the queue pair failed before it could send.
+TEST_P(RcErrors, WhatWasPostedBeforeResetIsNotFlushedLater) {
+  pair.connect_pair();
+  Buffer& from = a.make_buffer(8);
+  for (int i = 0; i < 3; ++i) a.post(*pair.qa, {.sge = {from.all()}});
+  a.reset(*pair.qa);
+  pair.qa->qp.state = QpState::kInit;
+  a.adapter.engine.enter_error(pair.qa->qp);
+  a.post(*pair.qa, {.sge = {from.all()}});
+  pair.run_for(std::chrono::milliseconds(1));
+  const auto flushed = pair.ca->poll_all();
+  ASSERT_EQ(flushed.size(), 1u);
+  EXPECT_EQ(flushed[0].status, Status::kFlushError);
+  EXPECT_EQ(flushed[0].index, 3u);
+}
+
 /// Reset in the middle of a message: the peer's receive is neither lost nor completed twice.
 TEST_P(RcErrors, SenderResetInTheMiddleOfAMessage) {
   pair.connect_pair();
@@ -340,8 +381,7 @@ TEST_P(RcErrors, SenderResetInTheMiddleOfAMessage) {
   b.post_receive(*pair.qb, {to.all()});
   a.post(*pair.qa, {.sge = {from.all()}});
   EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.receive_drawn; }));
-  a.adapter.engine.reset(pair.qa->qp);
-  pair.qa->sequence = 0;
+  a.reset(*pair.qa);
   bring_up(a, *pair.qa, pair.qb->qp.qpn, address(2));
   b.adapter.engine.enter_error(pair.qb->qp);
   const auto flushed = pair.cb->poll_all();

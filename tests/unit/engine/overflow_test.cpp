@@ -207,14 +207,14 @@ TEST_P(Overflow, QueuePairsEndWithTheirDoorbellsOutside) {
   EXPECT_EQ(counters(a).overflow.value(), before - 1);
   // Reset, and used again from its first command on.
   TestQp* again = some_overflowed();
-  a.adapter.engine.reset(again->qp);
+  a.reset(*again);
   EXPECT_FALSE(overflowed(*again));
   EXPECT_EQ(counters(a).overflow.value(), before - 2);
   // Failed: all that was posted is flushed.
   TestQp* failed = some_overflowed();
   a.adapter.engine.enter_error(failed->qp);
   for (TestQp* other : near)
-    if (other != failed) a.adapter.engine.reset(other->qp);
+    if (other != failed) a.reset(*other);
   std::uint32_t flushed = 0;
   EXPECT_TRUE(pair.run_until([&] {
     while (const auto c = send_cq->poll()) {

@@ -121,6 +121,12 @@ void Process::destroy(TestQp& qp) {
   std::erase_if(qps, [&](const auto& q) { return q.get() == &qp; });
 }
 
+void Process::reset(TestQp& qp) {
+  adapter.engine.reset(qp.qp, qp.sequence);
+  qp.receives.restart();
+  qp.next_receive = 0;
+}
+
 void Process::destroy(TestSrq& srq) {
   adapter.engine.remove(srq.srq);
   std::erase_if(srqs_, [&](const auto& s) { return s.get() == &srq; });

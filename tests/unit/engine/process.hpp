@@ -182,6 +182,8 @@ class Process {
   TestSrq& make_srq(XrcDomainId domain, TestCq& cq) { return make_srq(16, 4, domain, &cq); }
   TestQp& make_qp(TestCq& send, TestCq& receive, const QpOptions& options = {});
   void destroy(TestQp& qp);
+  /// To RESET, as a process does it: commands go on to be counted, receives start anew.
+  void reset(TestQp& qp);
   void destroy(TestSrq& srq);
   std::uint32_t make_ah(const Gid& destination);
   Buffer& make_buffer(std::size_t bytes, std::uint32_t access = kFull);

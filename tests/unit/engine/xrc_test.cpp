@@ -263,8 +263,8 @@ TEST_P(Xrc, ErrorFlushesTheInitiator) {
   a.adapter.engine.enter_error(initiator->qp);
   EXPECT_EQ(run(work(abi::Opcode::kSend, a.make_buffer(8))), Status::kFlushError);
   pair.run_for(std::chrono::milliseconds(10));
-  a.adapter.engine.reset(initiator->qp);
-  b.adapter.engine.reset(target->qp);
+  a.reset(*initiator);
+  b.reset(*target);
 }
 
 /// A process names the target's number in its own doorbells and buffers.

@@ -68,6 +68,18 @@ TEST_F(WindowTest, KeysAreTheirOwnInTheLowBits) {
     ASSERT_EQ(windows_.lookup(kWindowKeyBit | key * 0x101), nullptr);
 }
 
+/// Or a bind that was posted before its window was deallocated would be one of the next.
+TEST_F(WindowTest, KeysDoNotComeBackAtOnce) {
+  WindowTable one(1);
+  std::uint32_t before = (*one.insert(kPd, true))->key;
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(one.erase(before));
+    const std::uint32_t key = (*one.insert(kPd, true))->key;
+    ASSERT_EQ(one.find(before), nullptr);
+    before = key;
+  }
+}
+
 TEST_F(WindowTest, OpensItsPartAndNoMore) {
   const std::uint32_t key = add_region();
   Window& w = window();

@@ -14,8 +14,6 @@
 namespace softhca::provider::test {
 namespace {
 
-constexpr std::size_t kSegmentBytes = 8 << 20;
-
 int make_memory(std::size_t bytes, std::byte*& base) {
   const int fd = ::memfd_create("fake", MFD_CLOEXEC);
   EXPECT_EQ(::ftruncate(fd, static_cast<off_t>(bytes)), 0);

@@ -67,6 +67,8 @@ struct FakeSrq {
 /// What belongs to one connection. The test uses it while the provider makes no calls.
 class FakeSession {
  public:
+  static constexpr std::size_t kSegmentBytes = 8 << 20;  ///< for rings
+
   FakeSession(int connection, std::uint32_t vcbs);
   ~FakeSession();
 

@@ -182,6 +182,7 @@ TEST_F(QueuePair, ResetStartsTheQueuesAnew) {
   ASSERT_EQ(ibv_post_recv(qp, &receive, &bad), 0);
   complete(cq, qp, 0);
   move(qp, IBV_QPS_RESET);
+  EXPECT_EQ(daemon().last<abi::ModifyQpRequest>(abi::Operation::kModifyQp).send_sequence, 8u);
   EXPECT_EQ(fake(qp).receive.producer(), 0u);
   ibv_wc wc;
   EXPECT_EQ(ibv_poll_cq(cq, 1, &wc), 0);
@@ -190,7 +191,7 @@ TEST_F(QueuePair, ResetStartsTheQueuesAnew) {
 
   move(qp, IBV_QPS_RTS);
   ASSERT_EQ(ibv_post_send(qp, chain.data(), &bad_send), 0);
-  EXPECT_EQ(fake(qp).command(0).sequence, 0u);
+  EXPECT_EQ(fake(qp).command(0).sequence, 8u);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
