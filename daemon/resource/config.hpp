@@ -253,8 +253,8 @@ std::string default_runtime_dir();
 /// error found. Keys not given have the values of a default-constructed Config; tenants must be
 /// given.
 Expected<Config> parse_config(std::string_view text, const std::string& filename);
-/// Likewise for a file, and names what this machine does not have: users, groups, interfaces, the
-/// engine's core.
+/// Likewise for a file, and names what this machine does not have: users, groups, interfaces,
+/// folders of captures, the engine's core.
 Expected<Config> load_config(const std::string& path);
 
 }  // namespace softhca::resource

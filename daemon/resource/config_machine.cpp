@@ -3,45 +3,109 @@
 #include <net/if.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "daemon/resource/owners.hpp"
 
 namespace softhca::resource {
 namespace {
 
-unsigned line_of(const Value& table, std::string_view key) {
-  const Value* value = table.table() ? table.table()->find(key) : nullptr;
-  return value ? value->line : table.line;
+/// Null: `table` has no such key, or is no table.
+const Value* find(const Value& table, std::string_view key) {
+  return table.table() ? table.table()->find(key) : nullptr;
 }
 
-void check_engine_cpu(const Config& config, const ConfigSource& source, Problems& problems) {
-  const long cores = ::sysconf(_SC_NPROCESSORS_CONF);
-  if (!config.daemon.engine_cpu || cores <= 0 ||
-      *config.daemon.engine_cpu < static_cast<unsigned long>(cores))
-    return;
-  const Value* table = source.document->table()->find("daemon");
-  problems.add(table ? line_of(*table, "engine_cpu") : 1, "daemon.engine_cpu",
-               "is " + std::to_string(*config.daemon.engine_cpu) +
-                   ", but the cores here are 0 to " + std::to_string(cores - 1));
+/// Calls `use` for each string of the array `key`.
+template <typename Use>
+void for_each_string(const Value& table, std::string_view key, Use use) {
+  const Value* list = find(table, key);
+  if (list == nullptr || !list->array()) return;
+  for (const Value& element : *list->array())
+    if (element.string()) use(element);
 }
+
+/// Walks the document and not what was made of it, which does not know its lines.
+class Machine {
+ public:
+  Machine(const Value& document, Problems& problems) : document_(document), problems_(problems) {}
+
+  void check_engine_cpu(const Config& config) {
+    const long cores = ::sysconf(_SC_NPROCESSORS_CONF);
+    if (!config.daemon.engine_cpu || cores <= 0 ||
+        *config.daemon.engine_cpu < static_cast<unsigned long>(cores))
+      return;
+    problems_.add(find(*find(document_, "daemon"), "engine_cpu")->line, "daemon.engine_cpu",
+                  "is " + std::to_string(*config.daemon.engine_cpu) +
+                      ", but the cores here are 0 to " + std::to_string(cores - 1));
+  }
+
+  void check_admin() {
+    if (const Value* admin = find(document_, "admin")) check_socket(*admin, "admin", "socket");
+  }
+
+  void check_port(const Value& port) {
+    const Value* name = find(port, "interface");
+    if (name != nullptr && name->string() && !name->string()->empty() &&
+        ::if_nametoindex(name->string()->c_str()) == 0)
+      problems_.add(name->line, "port.interface",
+                    "there is no interface " + *name->string() + " here (see `ip link`)");
+    if (const Value* capture = find(port, "capture"))
+      if (const Value* file = find(*capture, "file"); file != nullptr && file->string())
+        check_folder_of(*file);
+  }
+
+  void check_tenant(const Value& tenant) {
+    check_socket(tenant, "tenant", "socket");
+    check_socket(tenant, "tenant", "control");
+    const Value* levels = find(tenant, "level");
+    if (levels == nullptr || !levels->array()) return;
+    for (const Value& level : *levels->array()) {
+      check_socket(level, "tenant.level", "socket");
+      for_each_string(level, "users", [&](const Value& v) { check_user(v, "tenant.level.users"); });
+      for_each_string(level, "groups",
+                      [&](const Value& v) { check_group(v, "tenant.level.groups"); });
+    }
+  }
+
+ private:
+  void check_user(const Value& name, const std::string& key) {
+    if (const auto user = user_id(*name.string()); !user)
+      problems_.add(name.line, key, user.error().message);
+  }
+  void check_group(const Value& name, const std::string& key) {
+    if (const auto group = group_id(*name.string()); !group)
+      problems_.add(name.line, key, group.error().message);
+  }
+
+  void check_socket(const Value& table, const std::string& path, const std::string& key) {
+    const Value* socket = find(table, key);
+    if (socket == nullptr) return;
+    const std::string name = path + "." + key;
+    if (const Value* owner = find(*socket, "owner"); owner != nullptr && owner->string())
+      check_user(*owner, name + ".owner");
+    if (const Value* group = find(*socket, "group"); group != nullptr && group->string())
+      check_group(*group, name + ".group");
+  }
+
+  void check_folder_of(const Value& file) {
+    const auto folder = std::filesystem::path(*file.string()).parent_path();
+    std::error_code error;
+    if (!folder.empty() && !std::filesystem::is_directory(folder, error))
+      problems_.add(file.line, "port.capture.file", "there is no folder " + folder.string());
+  }
+
+  const Value& document_;
+  Problems& problems_;
+};
 
 }  // namespace
 
 void check_machine(const Config& config, const ConfigSource& source, Problems& problems) {
-  check_engine_cpu(config, source, problems);
-  for (std::size_t i = 0; i < config.ports.size(); ++i) {
-    const std::string& name = config.ports[i].interface;
-    if (!name.empty() && ::if_nametoindex(name.c_str()) == 0)
-      problems.add(line_of(*source.ports[i], "interface"), "port.interface",
-                   "there is no interface " + name + " here (see `ip link`)");
-  }
-  for (std::size_t i = 0; i < config.tenants.size(); ++i) {
-    const unsigned line = line_of(*source.tenants[i], "socket");
-    const SocketConfig& socket = config.tenants[i].socket;
-    if (const auto user = user_id(socket.owner); !user)
-      problems.add(line, "tenant.socket.owner", user.error().message);
-    if (const auto group = group_id(socket.group); !group)
-      problems.add(line, "tenant.socket.group", group.error().message);
-  }
+  Machine machine(*source.document, problems);
+  machine.check_engine_cpu(config);
+  machine.check_admin();
+  for (const Value* port : source.ports) machine.check_port(*port);
+  for (const Value* tenant : source.tenants) machine.check_tenant(*tenant);
 }
 
 }  // namespace softhca::resource

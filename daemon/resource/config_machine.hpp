@@ -5,8 +5,8 @@
 
 namespace softhca::resource {
 
-/// Notes the owners and groups of sockets, the network interfaces and the core of the engine that
-/// this machine (this network namespace) does not have.
+/// Notes the users and groups (of sockets and levels), the network interfaces, the folders of
+/// captures and the core of the engine that this machine (this network namespace) does not have.
 void check_machine(const Config& config, const ConfigSource& source, Problems& problems);
 
 }  // namespace softhca::resource

@@ -311,9 +311,12 @@ std::vector<TvlConfig> read_tvls(Reader& reader, const PoolsConfig& pools, Probl
   return tvls;
 }
 
-std::vector<std::string> read_names(Reader& reader, std::string_view key) {
+std::vector<std::string> read_names(Reader& reader, std::string_view key, Problems& problems) {
   std::vector<std::string> names;
-  for (const Value* name : reader.strings(key)) names.push_back(*name->string());
+  for (const Value* name : reader.strings(key)) {
+    names.push_back(*name->string());
+    if (names.back().empty()) problems.add(name->line, reader.path_of(key), "holds an empty name");
+  }
   return names;
 }
 
@@ -333,8 +336,8 @@ LevelConfig read_level(const Value& value, std::span<TvlConfig> tvls, Problems& 
       reader.complain(key, "is of the level's TVLs, and it has none; give it some with `tvls`");
   reader.boolean("shared", level.shared);
   reader.boolean("default", level.is_default);
-  level.users = read_names(reader, "users");
-  level.groups = read_names(reader, "groups");
+  level.users = read_names(reader, "users", problems);
+  level.groups = read_names(reader, "groups", problems);
   if (const Value* socket = reader.find("socket"))
     level.socket = read_socket(*socket, "tenant.level.socket", {}, problems);
   reader.finish();

@@ -10,10 +10,12 @@
 namespace softhca::resource {
 namespace {
 
+/// The greatest number is nobody's: chown() takes it for "leave as it is".
 std::optional<unsigned> as_number(const std::string& text) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || value == kNoUser)
+    return std::nullopt;
   return value;
 }
 

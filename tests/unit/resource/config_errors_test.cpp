@@ -272,11 +272,50 @@ TEST(ConfigFile, NamesWhatTheMachineLacks) {
               HasSubstr(":4: tenant.socket.owner: no user 'no-such-user'"));
   EXPECT_THAT(errors_of_file(kTenant + "\nsocket = { group = \"no-such-group\" }\n"),
               HasSubstr(":5: tenant.socket.group: no group 'no-such-group'"));
+  EXPECT_THAT(errors_of_file(kTenant + "socket = { owner = \"4294967295\" }\n"),
+              HasSubstr(":4: tenant.socket.owner: no user '4294967295'"));
   EXPECT_THAT(errors_of_file(kTenant + "[daemon]\nengine_cpu = 4095\n"),
               HasSubstr(":5: daemon.engine_cpu: is 4095, but the cores here are 0 to "));
   EXPECT_THAT(errors_of_file(kTenant + "[[port]]\nname = \"p\"\ninterface = \"no-such-if\"\n"),
               HasSubstr(":6: port.interface: there is no interface no-such-if"));
-  EXPECT_EQ(errors_of_file(kTenant + "[[port]]\nname = \"p\"\ninterface = \"lo\"\n"), "accepted");
+  const std::string port = kTenant + "[[port]]\nname = \"p\"\ninterface = \"lo\"\n";
+  EXPECT_EQ(errors_of_file(port), "accepted");
+  EXPECT_EQ(errors_of_file(port + "capture = { file = \"here.pcapng\" }\n"), "accepted");
+  EXPECT_THAT(errors_of_file(port + "capture = { file = \"/no/such/x.pcapng\" }\n"),
+              HasSubstr(":7: port.capture.file: there is no folder /no/such"));
+}
+
+TEST(ConfigFile, NamesUnknownUsersAndGroupsWhereverTheyStand) {
+  const std::string good = R"(
+[[tenant.level]]
+name = "l"
+users = ["root", "4711"]
+groups = ["root", "4711"]
+)";
+  EXPECT_EQ(errors_of_file(kTenant + good), "accepted");
+  const std::string errors = errors_of_file(kTenant + R"(socket = { group = "nogroup1" }
+control = { owner = "nouser1" }
+[[tenant.level]]
+name = "l"
+users = ["root", "nouser2",
+         "nouser3"]
+groups = ["nogroup2"]
+[tenant.level.socket]
+owner = "nouser4"
+group = "nogroup3"
+[admin]
+socket = { group = "nogroup4" }
+)");
+  for (const char* place :
+       {":4: tenant.socket.group: no group 'nogroup1'",
+        ":5: tenant.control.owner: no user 'nouser1'", ":8: tenant.level.users: no user 'nouser2'",
+        ":9: tenant.level.users: no user 'nouser3'",
+        ":10: tenant.level.groups: no group 'nogroup2'",
+        ":12: tenant.level.socket.owner: no user 'nouser4'",
+        ":13: tenant.level.socket.group: no group 'nogroup3'",
+        ":15: admin.socket.group: no group 'nogroup4'"})
+    EXPECT_THAT(errors, HasSubstr(place));
+  EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 7) << errors;
 }
 
 }  // namespace

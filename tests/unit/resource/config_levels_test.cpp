@@ -90,6 +90,7 @@ TEST(ConfigLevels, RefusesWhatDoesNotFit) {
   expect_error(first + "tvls = 1\nexecution_credits = 0\nshared = false\n",
                "15: tenant.level.shared", "never send");
   expect_error("[[tenant.level]]\n", "9: tenant.level.name", "missing");
+  expect_error(first + "users = [\"root\",\n\"\"]\n", "14: tenant.level.users", "empty name");
   expect_error(first + "colour = 1\n", "13: tenant.level.colour", "");
 }
 
