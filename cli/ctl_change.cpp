@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "cli/ctl_commands.hpp"
+#include "cli/ctl_text.hpp"
 
 namespace softhca::cli {
 namespace {
@@ -102,24 +103,17 @@ Json changes_of(const std::vector<std::string>& words) {
 
 void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json) {
   const Json result = daemon.call("set", changes_of(words));
-  if (json) {
-    std::puts(result.dump().c_str());
-  } else {
-    print_changes(result);
-  }
+  if (json) return print_json(result);
+  print_changes(result);
 }
 
 void reload(AdminClient& daemon, bool dry_run, bool json) {
   const Json result = daemon.call(dry_run ? "reload.plan" : "reload");
-  if (json) {
-    std::puts(result.dump().c_str());
-  } else {
-    print_changes(result);
-  }
   // A dry run has found out, and says with its exit code what.
-  if (dry_run && !result.value("accepted", true))
-    throw CommandError(kRefused, "this reload would be refused",
-                       Json{{"reasons", result.value("refusals", Json::array())}});
+  const bool refused = dry_run && !result.value("accepted", true);
+  if (json && !refused) return print_json(result);
+  if (!json) print_changes(result);
+  if (refused) throw CommandError(kRefused, "this reload would be refused", result);
 }
 
 }  // namespace softhca::cli

@@ -16,10 +16,6 @@ constexpr auto kFollowInterval = std::chrono::milliseconds(300);
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-void print_json(const Json& json) {
-  print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-}
-
 void print_pools(const Json& pools) {
   TextTable divided({"POOL", "TOTAL", "UNALLOCATED", "LENT", "SHARED-FREE"});
   TextTable taken({"LIMITED", "TOTAL", "IN-USE"});
@@ -104,7 +100,7 @@ void for_each_page(AdminClient& daemon, const std::string& method, const std::st
     const Json page = daemon.call(method, params);
     use(page);
     if (!page.contains("next")) return;
-    params["after"] = page["next"];
+    params["after"] = page.at("next");
   }
 }
 
@@ -118,15 +114,15 @@ Json whole_list(AdminClient& daemon, const std::string& method, const std::strin
 }
 
 void print_provisioning(const Json& srq) {
-  const Json& provisioning = srq["provisioning"];
-  const Json& policy = provisioning["policy"];
+  const Json& provisioning = srq.at("provisioning");
+  const Json& policy = provisioning.at("policy");
   print("\nSRQ " + cell(srq, "srq") + ": " + cell(policy, "kind") + " limits " +
         cell(policy, "limits") + " by importance, " + cell(policy, "on_exceed") +
         (policy.value("statistical", false) ? ", statistical" : "") + ", overcommit " +
         cell(policy, "overcommit") + "\n");
-  if (provisioning["score_board"].empty()) return;
+  if (provisioning.at("score_board").empty()) return;
   TextTable board({"QPN", "SCORE", "HELD", "LIMIT"});
-  for (const Json& who : provisioning["score_board"]) {
+  for (const Json& who : provisioning.at("score_board")) {
     char score[32];
     std::snprintf(score, sizeof score, "%.1f", who.value("score", 0.0));
     board.add({cell(who, "qpn"), score, cell(who, "held"), cell(who, "limit")});
@@ -145,8 +141,7 @@ std::string clock_text(double seconds) {
   return text;
 }
 
-void print_event(const Json& event, bool json) {
-  if (json) return print_json(event);
+void print_event(const Json& event) {
   std::string line = clock_text(event.value("time", 0.0)) + "  " + cell(event, "kind");
   if (event.contains("tenant")) line += "  tenant " + cell(event, "tenant");
   if (event.contains("qpn")) line += "  queue pair " + cell(event, "qpn");
@@ -160,13 +155,13 @@ void show_status(AdminClient& daemon, bool json) {
   const Json status = daemon.call("status");
   if (json) return print_json(status);
   char busy[32];
-  std::snprintf(busy, sizeof busy, "%.1f", status["engine"].value("busy_share", 0.0) * 100);
+  std::snprintf(busy, sizeof busy, "%.1f", status.at("engine").value("busy_share", 0.0) * 100);
   print("softhcad " + cell(status, "version") + ", process " + cell(status, "pid") + ", up " +
         duration_text(status.value("uptime_s", 0.0)) + ", engine busy " + busy + " %\n");
   print(cell(status, "tenants") + " tenants, " + cell(status, "sessions") + " sessions, device " +
         cell(status, "device") + ", runtime directory " + cell(status, "runtime_dir") + "\n");
-  print_ports(status["ports"]);
-  print_pools(status["pools"]);
+  print_ports(status.at("ports"));
+  print_pools(status.at("pools"));
 }
 
 void show_tenants(AdminClient& daemon, bool json) {
@@ -174,26 +169,26 @@ void show_tenants(AdminClient& daemon, bool json) {
   if (json) return print_json(result);
   TextTable table(
       {"TENANT", "LINK", "SESSIONS", "QPS", "VCBS", "PCBS", "HIGH-WATER", "REFUSED", "ADDRESSES"});
-  for (const Json& tenant : result["tenants"])
+  for (const Json& tenant : result.at("tenants"))
     table.add({cell(tenant, "name"),
                tenant.value("leaving", false) ? "leaving" : cell(tenant, "link"),
                cell(tenant, "sessions"), cell(tenant, "queue_pairs"), use_of(tenant, "vcbs"),
-               use_of(tenant, "pcbs"), cell(tenant["pcbs"], "high_water"),
-               cell(tenant["pcbs"], "refused"), addresses_of(tenant)});
+               use_of(tenant, "pcbs"), cell(tenant.at("pcbs"), "high_water"),
+               cell(tenant.at("pcbs"), "refused"), addresses_of(tenant)});
   print(table.text());
 }
 
 void show_tenant(AdminClient& daemon, const std::string& name, bool json) {
   const Json tenant = daemon.call("tenant.show", {{"name", name}});
   if (json) return print_json(tenant);
-  const Json& pcbs = tenant["pcbs"];
+  const Json& pcbs = tenant.at("pcbs");
   print("tenant " + cell(tenant, "name") + ", link " + cell(tenant, "link") + ", path MTU " +
         cell(tenant, "path_mtu") + ", addresses " + addresses_of(tenant) +
         (tenant.value("leaving", false) ? ", leaving" : "") + "\n");
   TextTable table(
       {"", "GUARANTEED", "LENT", "IN-USE", "SHARED", "HIGH-WATER", "DRAINING", "REFUSED"});
   for (const char* kind : {"vcbs", "pcbs"}) {
-    const Json& quota = tenant[kind];
+    const Json& quota = tenant.at(kind);
     table.add({kind, cell(quota, "guaranteed"), cell(quota, "lent"), cell(quota, "in_use"),
                cell(quota, "shared"), cell(quota, "high_water"), cell(quota, "draining"),
                cell(quota, "refused")});
@@ -202,9 +197,9 @@ void show_tenant(AdminClient& daemon, const std::string& name, bool json) {
   print("dedicated PCBs: " + cell(pcbs, "dedicated") + " in use, " +
         cell(pcbs, "dedicated_refused") + " refused\n");
   print_levels(tenant.value("levels", Json::array()));
-  print_lanes(tenant["tvls"]);
-  print_limits(tenant["limits"]);
-  print_processes(tenant["processes"]);
+  print_lanes(tenant.at("tvls"));
+  print_limits(tenant.at("limits"));
+  print_processes(tenant.at("processes"));
 }
 
 void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json) {
@@ -213,7 +208,7 @@ void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json)
   TextTable table({"QPN", "TYPE", "STATE", "TENANT", "LEVEL", "PID", "TVL", "STARTED", "WAITING",
                    "PATH", "DESTINATION", "PEER-QPN", "RESENT", "TIMEOUTS", "RNR", "SRQ",
                    "FAILURE"});
-  for (const Json& qp : list["qps"]) {
+  for (const Json& qp : list.at("qps")) {
     const auto waiting = qp.value("commands", 0u) - qp.value("started", 0u);
     table.add({cell(qp, "qpn"), cell(qp, "type"), cell(qp, "state"), cell(qp, "tenant"),
                cell(qp, "level"), cell(qp, "pid"), cell(qp, "tvl"), cell(qp, "started"),
@@ -229,7 +224,7 @@ void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, 
   if (json) return print_json(list);
   TextTable table({"SRQ", "TENANT", "PID", "QPS", "ACTIVE", "MAX-WR", "AVAILABLE", "HELD",
                    "UNASSIGNED", "LIMIT", "WATERMARK", "FAILED"});
-  for (const Json& srq : list["srqs"]) {
+  for (const Json& srq : list.at("srqs")) {
     const Json provisioning = srq.value("provisioning", Json::object());
     const Json policy = provisioning.value("policy", Json::object());
     table.add({cell(srq, "srq"), cell(srq, "tenant"), cell(srq, "pid"), cell(srq, "queue_pairs"),
@@ -238,27 +233,35 @@ void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, 
                cell(srq, "limit"), cell(policy, "watermark"), cell(srq, "failed")});
   }
   print(table.text());
-  for (const Json& srq : list["srqs"])
+  for (const Json& srq : list.at("srqs"))
     if (srq.contains("provisioning")) print_provisioning(srq);
 }
 
 void show_events(AdminClient& daemon, const EventOptions& options, bool json) {
   std::uint64_t after = options.after;
+  Json list = Json::array();  // of one document, when not following
   for (bool first = true;; first = false) {
     const Json page = daemon.call("events", {{"after", after}});
     if (page.value("lost", false) && !first)
       std::fputs("softhcactl: some events are not kept any more\n", stderr);
-    for (const Json& event : page["events"])
-      if (options.tenant.empty() || event.value("tenant", "") == options.tenant)
-        print_event(event, json);
+    for (const Json& event : page.at("events")) {
+      if (!options.tenant.empty() && event.value("tenant", "") != options.tenant) continue;
+      if (!json)
+        print_event(event);
+      else if (options.follow)
+        print_json(event);
+      else
+        list.push_back(event);
+    }
     const std::uint64_t last = page.value("last", after);
-    const bool more = !page["events"].empty() && last != after;
+    const bool more = !page.at("events").empty() && last != after;
     after = last;
     if (more) continue;
-    if (!options.follow) return;
+    if (!options.follow) break;
     std::fflush(stdout);
     std::this_thread::sleep_for(kFollowInterval);
   }
+  if (json) print_json({{"events", std::move(list)}, {"last", after}});
 }
 
 }  // namespace softhca::cli

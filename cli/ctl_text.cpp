@@ -43,6 +43,10 @@ std::string TextTable::text() const {
   return out;
 }
 
+void print_json(const Json& json) {
+  std::puts(json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
 std::string cell(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return "-";

@@ -20,6 +20,8 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
+/// One document, in a line of its own.
+void print_json(const Json& json);
 /// A member as text; "-" when it is not there.
 std::string cell(const Json& object, const char* key);
 /// "12/64": of `object[key]`, what is in use and what is guaranteed.

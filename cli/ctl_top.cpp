@@ -44,15 +44,15 @@ class Rates {
 /// What tenants and levels both have.
 Json common_rates(const Rates& rate, const Json& now) {
   const double waits = rate.of("arbitration_wait/count");
-  return {{"name", now["name"]},
-          {"sessions", now["sessions"]},
+  return {{"name", now.at("name")},
+          {"sessions", now.at("sessions")},
           {"commands_per_s", rate.of("commands_vcb") + rate.of("commands_doorbell")},
           {"send_queue_mode_per_s", rate.of("send_queue_mode")},
-          {"pcbs", now["pcbs"]},
+          {"pcbs", now.at("pcbs")},
           {"pcb_refusals_per_s", rate.of("pcbs/refused")},
-          {"execution_credits", now["lanes"]["execution_credits"]},
-          {"completion_credits", now["lanes"]["completion_credits"]},
-          {"kick_list", now["lanes"]["kick_list"]},
+          {"execution_credits", now.at("lanes").at("execution_credits")},
+          {"completion_credits", now.at("lanes").at("completion_credits")},
+          {"kick_list", now.at("lanes").at("kick_list")},
           {"execution_waits_per_s", rate.of("lanes/execution_waits")},
           {"completion_waits_per_s", rate.of("lanes/completion_waits")},
           {"kicks_refused_per_s", rate.of("lanes/kicks_refused")},
@@ -62,18 +62,18 @@ Json common_rates(const Rates& rate, const Json& now) {
 Json rates_of(const Json& before, const Json& now, double seconds) {
   const Rates rate(before, now, seconds);
   Json view = common_rates(rate, now);
-  view.update({{"queue_pairs", now["queue_pairs"]},
+  view.update({{"queue_pairs", now.at("queue_pairs")},
                {"local_bytes_per_s", rate.of("local_bytes")},
                {"tx_bytes_per_s", rate.of("tx_bytes")},
                {"rx_bytes_per_s", rate.of("rx_bytes")},
                {"completions_per_s", rate.of("completions")},
                {"errors_per_s", rate.of("completion_errors")},
                {"retransmissions_per_s", rate.of("retransmitted_packets")},
-               {"throttled", now["throttled"]},
+               {"throttled", now.at("throttled")},
                {"throttled_share", rate.of("throttled_s")}});
   Json levels = Json::array();
   const Json old = before.is_null() ? Json::array() : before.value("levels", Json::array());
-  for (const Json& level : now["levels"])
+  for (const Json& level : now.at("levels"))
     levels.push_back(
         common_rates(Rates(named(old, level.value("name", "")), level, seconds), level));
   view["levels"] = std::move(levels);
@@ -82,12 +82,13 @@ Json rates_of(const Json& before, const Json& now, double seconds) {
 
 Json view_of(const Json& before, const Json& now) {
   const double seconds = std::max(now.value("time_s", 0.0) - before.value("time_s", 0.0), 1e-3);
-  const double busy = now["engine"].value("busy_s", 0.0) - before["engine"].value("busy_s", 0.0);
+  const double busy =
+      now.at("engine").value("busy_s", 0.0) - before.at("engine").value("busy_s", 0.0);
   Json tenants = Json::array();
-  for (const Json& tenant : now["tenants"])
+  for (const Json& tenant : now.at("tenants"))
     tenants.push_back(
-        rates_of(named(before["tenants"], tenant.value("name", "")), tenant, seconds));
-  return {{"time_s", now["time_s"]},
+        rates_of(named(before.at("tenants"), tenant.value("name", "")), tenant, seconds));
+  return {{"time_s", now.at("time_s")},
           {"seconds", seconds},
           {"engine_busy_share", busy / seconds},
           {"tenants", std::move(tenants)}};
@@ -104,7 +105,7 @@ std::string microseconds_of(double seconds) { return short_number(seconds * 1e6)
 std::string text_of(const Json& view) {
   char head[96];
   std::snprintf(head, sizeof head, "engine busy %s, %zu tenants, over %.1f s\n\n",
-                percent_of(view.value("engine_busy_share", 0.0)).c_str(), view["tenants"].size(),
+                percent_of(view.value("engine_busy_share", 0.0)).c_str(), view.at("tenants").size(),
                 view.value("seconds", 0.0));
   TextTable table({"TENANT", "QPS", "CMD/s", "LOCAL-B/s", "TX-B/s", "RX-B/s", "PCBS", "EXEC",
                    "COMPL", "KICK", "WAIT", "EXEC-WAIT/s", "COMPL-WAIT/s", "SQ-MODE/s", "THROTTLED",
@@ -124,9 +125,9 @@ std::string text_of(const Json& view) {
                whole ? percent_of(row.value("throttled_share", 0.0)) : "",
                rate("retransmissions_per_s"), rate("errors_per_s")});
   };
-  for (const Json& tenant : view["tenants"]) {
+  for (const Json& tenant : view.at("tenants")) {
     add(cell(tenant, "name"), tenant);
-    for (const Json& level : tenant["levels"])
+    for (const Json& level : tenant.at("levels"))
       add(cell(tenant, "name") + "/" + cell(level, "name"), level);
   }
   return head + table.text();
@@ -143,7 +144,10 @@ void show_top(AdminClient& daemon, const TopOptions& options, bool json) {
     const Json view = view_of(before, now);
     if (live) std::fputs(kClear, stdout);
     if (!live && !json && shown != 0) std::puts("");
-    std::fputs((json ? view.dump() + "\n" : text_of(view)).c_str(), stdout);
+    if (json)
+      print_json(view);
+    else
+      std::fputs(text_of(view).c_str(), stdout);
     std::fflush(stdout);
     before = std::move(now);
   }

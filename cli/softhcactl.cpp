@@ -1,10 +1,13 @@
 // softhcactl: shows and changes a running softhcad, through its admin socket.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/ctl_commands.hpp"
+#include "cli/ctl_text.hpp"
 #include "cli/run_places.hpp"
 
 namespace softhca::cli {
@@ -106,14 +109,22 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   show_top(daemon, options.top, json);
 }
 
+/// Of a command line that could not be read, too.
+bool wants_json(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc, [](std::string_view word) { return word == "--json"; });
+}
+
+/// The one document of a command that failed.
+void print_error(const char* message, const Json& data) {
+  Json out = {{"error", message}};
+  if (!data.is_null()) out["data"] = data;
+  print_json(out);
+}
+
 void complain(const CommandError& error, bool json) {
-  if (json) {
-    Json out = {{"error", error.what()}};
-    if (!error.data().is_null()) out["data"] = error.data();
-    std::printf("%s\n", out.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
-  }
+  if (json) print_error(error.what(), error.data());
   std::fprintf(stderr, "softhcactl: %s\n", error.what());
-  for (const char* list : {"problems", "reasons"})
+  for (const char* list : {"problems", "reasons", "refusals"})
     if (error.data().is_object() && error.data().contains(list))
       for (const Json& line : error.data()[list])
         if (line.is_string()) std::fprintf(stderr, "  %s\n", line.get<std::string>().c_str());
@@ -129,7 +140,9 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    if (app.exit(error) == 0) return 0;  // --help and --version are such errors too
+    if (wants_json(argc, argv)) print_error(error.what(), {});
+    return kUsage;
   }
   try {
     run_command(app, *tenant, options);
@@ -137,8 +150,8 @@ int run(int argc, char** argv) {
     complain(error, options.json);
     return error.code();
   } catch (const Json::exception& error) {
-    std::fprintf(stderr, "softhcactl: the daemon answers in another way than expected: %s\n",
-                 error.what());
+    const std::string why = "the daemon answers in another way than expected: ";
+    complain({kUnreachable, why + error.what()}, options.json);
     return kUnreachable;
   }
   return 0;
