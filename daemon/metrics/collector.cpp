@@ -17,7 +17,7 @@ void add_engine(Families& out, const engine::Worker& worker) {
 
 }  // namespace
 
-std::vector<prometheus::MetricFamily> Collector::Collect() const {
+std::vector<prometheus::MetricFamily> Collector::collect() const {
   Families out;
   const std::lock_guard lock(source_.tenants_changing);
   for (const auto& tenant : source_.tenants) {

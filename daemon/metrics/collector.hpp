@@ -1,7 +1,7 @@
 // From the counters of the engine to metric families.
 #pragma once
 
-#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
 
 #include <vector>
 
@@ -9,10 +9,10 @@
 
 namespace softhca::metrics {
 
-class Collector final : public prometheus::Collectable {
+class Collector {
  public:
   explicit Collector(const Source& source) : source_(source) {}
-  std::vector<prometheus::MetricFamily> Collect() const override;
+  std::vector<prometheus::MetricFamily> collect() const;
 
  private:
   Source source_;

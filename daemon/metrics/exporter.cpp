@@ -1,46 +1,85 @@
 #include "daemon/metrics/exporter.hpp"
 
-#include <netdb.h>
-#include <prometheus/exposer.h>
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
-#include <exception>
+#include <string_view>
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/metrics/collector.hpp"
+#include "daemon/resource/address.hpp"
 
 namespace softhca::metrics {
-
 namespace {
 
-/// The library does not tell why it could not listen, so the socket is asked. Empty when it can be
-/// bound (now). `address` is like 127.0.0.1:9465 or [::1]:9465.
-std::string why_not_bound(const std::string& address) {
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos) return {};
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found) != 0) return {};
-  std::string why;
-  const UniqueFd probe(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;  // as the library does, so that connections that ended do not count
-  ::setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(probe.get(), found->ai_addr, found->ai_addrlen) != 0) why = std::strerror(errno);
-  ::freeaddrinfo(found);
-  return why;
+// One thread answers all. Whoever sends half a request, or does not read the reply, holds one of
+// the connections until the time is over.
+constexpr unsigned kMostConnections = 64;
+constexpr unsigned kPatienceSeconds = 2;
+constexpr int kBacklog = 64;
+
+Expected<UniqueFd> listen_at(const sockaddr* address, socklen_t length) {
+  UniqueFd fd(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;  // connections that ended do not keep the address
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (!fd || ::bind(fd.get(), address, length) != 0 || ::listen(fd.get(), kBacklog) != 0)
+    return Error{std::strerror(errno), errno};
+  return fd;
+}
+
+Expected<UniqueFd> listen_at(const resource::ListenAddress& where) {
+  if (where.gid.is_ipv4()) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(where.port);
+    address.sin_addr.s_addr = htonl(where.gid.ipv4());
+    return listen_at(reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  }
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(where.port);
+  std::memcpy(&address.sin6_addr, where.gid.bytes.data(), sizeof address.sin6_addr);
+  return listen_at(reinterpret_cast<const sockaddr*>(&address), sizeof address);
+}
+
+MHD_Result reply(MHD_Connection* connection, unsigned status, std::string text, const char* type) {
+  MHD_Response* response =
+      MHD_create_response_from_buffer(text.size(), text.data(), MHD_RESPMEM_MUST_COPY);
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+  const MHD_Result queued = MHD_queue_response(connection, status, response);
+  MHD_destroy_response(response);
+  return queued;
+}
+
+MHD_Result answer(void* collector, MHD_Connection* connection, const char* url, const char* method,
+                  const char* /*version*/, const char* /*upload*/, std::size_t* /*upload_size*/,
+                  void** /*request*/) {
+  const std::string_view verb = method;
+  if (verb != MHD_HTTP_METHOD_GET && verb != MHD_HTTP_METHOD_HEAD)
+    return reply(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET is all there is\n", "text/plain");
+  if (std::string_view(url) != "/metrics")
+    return reply(connection, MHD_HTTP_NOT_FOUND, "the metrics are at /metrics\n", "text/plain");
+  return reply(
+      connection, MHD_HTTP_OK,
+      prometheus::TextSerializer().Serialize(static_cast<const Collector*>(collector)->collect()),
+      "text/plain; version=0.0.4; charset=utf-8");
 }
 
 }  // namespace
 
 struct Exporter::Endpoint {
-  std::shared_ptr<Collector> collector;
-  prometheus::Exposer exposer;
+  explicit Endpoint(const Source& source) : collector(source) {}
+  ~Endpoint() {
+    if (server != nullptr) MHD_stop_daemon(server);
+  }
+
+  Collector collector;
+  MHD_Daemon* server = nullptr;
 };
 
 Exporter::Exporter(std::unique_ptr<Endpoint> endpoint) : endpoint_(std::move(endpoint)) {}
@@ -49,19 +88,23 @@ Exporter::~Exporter() = default;
 Expected<std::unique_ptr<Exporter>> Exporter::start(const std::string& address,
                                                     const Source& source) {
   if (address.empty()) return std::unique_ptr<Exporter>();
-  // One that sends half a request takes a thread until the time is over; the others still answer.
-  const std::vector<std::string> options = {"listening_ports",    address, "num_threads", "4",
-                                            "request_timeout_ms", "1000"};
-  try {
-    auto endpoint = std::unique_ptr<Endpoint>(
-        new Endpoint{std::make_shared<Collector>(source), prometheus::Exposer(options)});
-    endpoint->exposer.RegisterCollectable(endpoint->collector);
-    return std::unique_ptr<Exporter>(new Exporter(std::move(endpoint)));
-  } catch (const std::exception& failure) {
-    const std::string why = why_not_bound(address);
-    return Error{"metrics endpoint " + address + ": " + (why.empty() ? failure.what() : why) +
-                 ": choose another metrics.address, or \"\" for none"};
-  }
+  const auto failed = [&](const std::string& why, int code) {
+    return Error{"metrics endpoint " + address + ": " + why +
+                     ": choose another metrics.address, or \"\" for none",
+                 code};
+  };
+  const auto where = resource::parse_listen_address(address);
+  if (!where) return failed(std::strerror(EINVAL), EINVAL);
+  auto listener = listen_at(*where);
+  if (!listener) return failed(listener.error().message, listener.error().code);
+  auto endpoint = std::make_unique<Endpoint>(source);
+  // The server closes the socket, also where it cannot start.
+  endpoint->server = MHD_start_daemon(
+      MHD_USE_AUTO_INTERNAL_THREAD, 0, nullptr, nullptr, answer, &endpoint->collector,
+      MHD_OPTION_LISTEN_SOCKET, listener->release(), MHD_OPTION_CONNECTION_LIMIT, kMostConnections,
+      MHD_OPTION_CONNECTION_TIMEOUT, kPatienceSeconds, MHD_OPTION_END);
+  if (endpoint->server == nullptr) return failed("its thread cannot be started", errno);
+  return std::unique_ptr<Exporter>(new Exporter(std::move(endpoint)));
 }
 
 }  // namespace softhca::metrics

@@ -32,6 +32,22 @@ std::optional<InterfaceAddress> parse_interface_address(std::string_view text) {
   return address;
 }
 
+std::optional<ListenAddress> parse_listen_address(std::string_view text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  std::string_view host = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  const bool bracketed = host.starts_with('[') && host.ends_with(']');
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  const auto gid = parse_address(host);
+  if (!gid || gid->is_ipv4() == bracketed || gid->is_link_local()) return std::nullopt;
+  ListenAddress address{*gid, 0};
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+  if (error != std::errc() || end != port.data() + port.size() || address.port == 0)
+    return std::nullopt;
+  return address;
+}
+
 bool is_host_address(const Gid& gid) {
   if (gid.is_zero() || gid.is_multicast()) return false;
   return !gid.is_ipv4() || (gid.ipv4() != 0 && gid.ipv4() != 0xffffffff);

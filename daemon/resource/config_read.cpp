@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <span>
 
 #include "daemon/resource/config_check.hpp"
@@ -81,31 +80,18 @@ void read_daemon(const Value& value, Problems& problems, DaemonConfig& config) {
   reader.finish();
 }
 
-/// "127.0.0.1:9465" or "[::1]:9465".
-bool is_listen_address(std::string_view text) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return false;
-  std::string_view host = text.substr(0, colon);
-  const std::string_view port = text.substr(colon + 1);
-  const bool bracketed = host.starts_with('[') && host.ends_with(']');
-  if (bracketed) host = host.substr(1, host.size() - 2);
-  const auto gid = parse_address(host);
-  if (!gid || gid->is_ipv4() == bracketed) return false;
-  std::uint16_t number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  return error == std::errc() && end == port.data() + port.size() && number != 0;
-}
-
 void read_metrics(const Value& value, Problems& problems, MetricsConfig& config) {
   Reader reader(value, "metrics", problems);
   std::string address = config.address;
   reader.string("address", address);
   config.chosen = reader.find("address") != nullptr;
-  if (address.empty() || is_listen_address(address))
+  if (address.empty() || parse_listen_address(address))
     config.address = address;
   else
-    reader.complain("address",
-                    "must be like \"127.0.0.1:9465\" or \"[::1]:9465\", or \"\" for no endpoint");
+    reader.complain(
+        "address",
+        "must be like \"127.0.0.1:9465\" or \"[::1]:9465\" (not link-local), or \"\" for no "
+        "endpoint");
   reader.finish();
 }
 

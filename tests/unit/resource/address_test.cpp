@@ -24,6 +24,24 @@ TEST(Address, MappedSpellingIsTheIpv4Address) {
   EXPECT_EQ(parse_address("::ffff:10.0.0.1"), parse_address("10.0.0.1"));
 }
 
+TEST(Address, WithAPortToListenOn) {
+  const auto v4 = parse_listen_address("127.0.0.1:9465");
+  ASSERT_TRUE(v4);
+  EXPECT_EQ(to_string(v4->gid), "127.0.0.1");
+  EXPECT_EQ(v4->port, 9465);
+  const auto v6 = parse_listen_address("[2001:db8::1]:80");
+  ASSERT_TRUE(v6);
+  EXPECT_EQ(to_string(v6->gid), "2001:db8::1");
+  EXPECT_EQ(v6->port, 80);
+  EXPECT_TRUE(parse_listen_address("[::]:1"));
+  EXPECT_TRUE(parse_listen_address("0.0.0.0:65535"));
+  for (const char* text :
+       {"", "9465", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:1x",
+        "::1:9465", "[127.0.0.1]:9465", "[::1]", "[]:9465", ":9465", "localhost:9465",
+        "[::ffff:127.0.0.1]:9465", "[fe80::1]:9465", "[fe80::1%lo]:9465"})
+    EXPECT_FALSE(parse_listen_address(text)) << text;
+}
+
 TEST(Address, RefusesWhatIsNoAddress) {
   for (const char* text : {"", "10.0.0", "10.0.0.256", "host", "fe80::1::2", "10.0.0.1 ", "1"})
     EXPECT_FALSE(parse_address(text)) << text;

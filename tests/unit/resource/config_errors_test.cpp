@@ -126,6 +126,8 @@ const Mistake kValues[] = {
     {"MetricsPort", kTenant + "[metrics]\naddress = \"127.0.0.1:0\"\n", "5: metrics.address:", ""},
     {"MetricsBareIpv6", kTenant + "[metrics]\naddress = \"::1:80\"\n",
      "5: metrics.address:", "[::1]"},
+    {"MetricsLinkLocal", kTenant + "[metrics]\naddress = \"[fe80::1]:80\"\n",
+     "5: metrics.address:", "not link-local"},
     {"DeviceName", kTenant + "[device]\nname = \"a/b\"\n", "5: device.name:", "letters"},
     {"VendorId", kTenant + "[device]\nvendor_id = 0x1000000\n", "5: device.vendor_id:", ""},
     {"Firmware", kTenant + "[device]\nfirmware = \"\"\n", "5: device.firmware:", "31 bytes"},
