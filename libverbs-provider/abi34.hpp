@@ -1,17 +1,24 @@
-// Private binary interface number 34 between libibverbs and its providers (rdma-core 39 to 56), as
-// far as this provider uses it. The distribution's header is not packaged; sizes and offsets below
-// were taken from the packaged library of version 44. Another interface number is another file.
+// Private binary interface number 34 between libibverbs and its providers (rdma-core 34 to 56, of
+// which 36 and later have the operations below), as far as this provider uses it. The
+// distribution's header is not packaged; sizes and offsets were taken from the packaged library of
+// version 44, and compared with the sources of the others: they differ in VerbsQp only. Another
+// interface number is another file.
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <sys/types.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <ctime>
 
 namespace softhca::provider::abi34 {
+
+/// What a mutex has more than on x86-64 (arm64: 8): objects that hold one are larger by it.
+inline constexpr std::size_t kMutexGrowth = sizeof(pthread_mutex_t) - 40;
 
 struct ListNode {
   ListNode* next;
@@ -104,20 +111,33 @@ struct VerbsMr {
 static_assert(sizeof(VerbsMr) == 56);
 static_assert(offsetof(VerbsMr, type) == 48 && offsetof(VerbsMr, access) == 52);
 
-/// VerbsQp::comp_mask.
-inline constexpr std::uint32_t kQpHasXrcd = 1 << 0;
+/// Of the flags of a queue pair: ibv_qp_to_qp_ex() returns it.
 inline constexpr std::uint32_t kQpIsExtended = 1 << 1;
+
+/// The library looks for the flags right behind its ibv_qp_ex, which has grown twice without
+/// another number of the interface: by wr_atomic_write and by wr_flush. So they have a place for
+/// each.
+inline constexpr std::size_t kQpFlagPlaces[] = {
+    offsetof(ibv_qp_ex, wr_abort) + 1 * sizeof(void (*)()),  // rdma-core 36 to 43
+    offsetof(ibv_qp_ex, wr_abort) + 2 * sizeof(void (*)()),  // 44: behind wr_atomic_write
+    offsetof(ibv_qp_ex, wr_abort) + 3 * sizeof(void (*)()),  // 45 to 56: behind wr_flush
+};
 
 struct VerbsQp {
   union {
     ibv_qp qp;
-    ibv_qp_ex qp_ex;
+    ibv_qp_ex qp_ex;  ///< as the header knows it that this is built with
+    std::byte bytes[kQpFlagPlaces[2] + 2 * sizeof(void*)];  ///< the largest, and a pointer behind
   };
-  std::uint32_t comp_mask;  ///< kQp*
-  void* xrcd;
+
+  /// Writes over wr_atomic_write and wr_flush, the first and second place to newer versions: those
+  /// of them that there are have to be set afterwards.
+  void set_flags(std::uint32_t flags) {
+    for (const std::size_t place : kQpFlagPlaces) std::memcpy(bytes + place, &flags, sizeof flags);
+  }
 };
-static_assert(sizeof(VerbsQp) == 368);
-static_assert(offsetof(VerbsQp, comp_mask) == 352 && offsetof(VerbsQp, xrcd) == 360);
+static_assert(sizeof(VerbsQp) == 376 + kMutexGrowth);
+static_assert(offsetof(ibv_qp_ex, wr_atomic_write) == kQpFlagPlaces[0]);
 
 struct VerbsCq {
   union {
@@ -125,7 +145,7 @@ struct VerbsCq {
     ibv_cq_ex cq_ex;
   };
 };
-static_assert(sizeof(VerbsCq) == 288);
+static_assert(sizeof(VerbsCq) == 288 + kMutexGrowth);
 
 struct VerbsSrq {
   ibv_srq srq;
@@ -134,9 +154,11 @@ struct VerbsSrq {
   ibv_cq* cq;
   std::uint32_t srq_num;
 };
-static_assert(sizeof(VerbsSrq) == 160);
-static_assert(offsetof(VerbsSrq, type) == 128 && offsetof(VerbsSrq, xrcd) == 136);
-static_assert(offsetof(VerbsSrq, cq) == 144 && offsetof(VerbsSrq, srq_num) == 152);
+static_assert(sizeof(VerbsSrq) == 160 + kMutexGrowth);
+static_assert(offsetof(VerbsSrq, type) == 128 + kMutexGrowth &&
+              offsetof(VerbsSrq, xrcd) == 136 + kMutexGrowth);
+static_assert(offsetof(VerbsSrq, cq) == 144 + kMutexGrowth &&
+              offsetof(VerbsSrq, srq_num) == 152 + kMutexGrowth);
 
 struct VerbsXrcd {
   ibv_xrcd xrcd;
@@ -146,7 +168,8 @@ struct VerbsXrcd {
 static_assert(sizeof(VerbsXrcd) == 16);
 static_assert(offsetof(VerbsXrcd, comp_mask) == 8 && offsetof(VerbsXrcd, handle) == 12);
 
-static_assert(sizeof(verbs_context) == 648 && offsetof(verbs_context, context) == 320);
+static_assert(sizeof(verbs_context) == 648 + kMutexGrowth &&
+              offsetof(verbs_context, context) == 320);
 static_assert(offsetof(ibv_context, cmd_fd) == 264 && offsetof(ibv_context, async_fd) == 268);
 
 /// An operation this provider leaves to the library, which answers EOPNOTSUPP.

@@ -94,7 +94,6 @@ std::uint32_t inline_needed(const ibv_qp_init_attr_ex& init) {
 ibv_qp_init_attr_ex reduced(const ibv_qp_init_attr_ex& given) {
   ibv_qp_init_attr_ex init = given;
   const bool target = init.qp_type == IBV_QPT_XRC_RECV;
-  if (!target) init.xrcd = nullptr;
   if (!target && init.qp_type != IBV_QPT_XRC_SEND) return init;
   init.recv_cq = nullptr;
   init.srq = nullptr;
@@ -162,10 +161,6 @@ void fill_public_part(Qp& qp, ibv_context* context, const ibv_qp_init_attr_ex& i
   base.qp_num = qp.qpn;
   base.state = IBV_QPS_RESET;
   base.qp_type = init.qp_type;
-  if (init.xrcd != nullptr) {
-    qp.base.comp_mask |= abi34::kQpHasXrcd;
-    qp.base.xrcd = init.xrcd;
-  }
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
 }
@@ -219,7 +214,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   }
   init->cap = capabilities(*qp);
   fill_public_part(*qp, context, used);
-  if ((init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) install_send_operations(*qp);
+  if ((init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0)
+    install_send_operations(*qp, init->send_ops_flags);
   return &qp.release()->base.qp;
 }
 
@@ -267,7 +263,6 @@ ibv_qp* open_qp(ibv_context* ibv_context, ibv_qp_open_attr* attr) {
   qp->opened = true;
   ibv_qp_init_attr_ex init{};
   init.qp_type = IBV_QPT_XRC_RECV;
-  init.xrcd = attr->xrcd;
   if ((attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0) init.qp_context = attr->qp_context;
   fill_public_part(*qp, ibv_context, init);
   qp->base.qp.handle = reply.handle;

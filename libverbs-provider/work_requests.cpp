@@ -212,13 +212,14 @@ int check_send_operations(ibv_qp_type type, std::uint64_t operations) {
   return operations == 0 ? 0 : EOPNOTSUPP;
 }
 
-/// All of them, whichever were asked for: one that is not possible is an error of its own.
-void install_send_operations(Qp& qp) {
+/// All of them, whichever were asked for: one that is not possible is an error of its own. Atomic
+/// write stands where old versions of the library have the flags, and these never ask for it.
+void install_send_operations(Qp& qp, std::uint64_t operations) {
   ibv_qp_ex& ex = qp.base.qp_ex;
-  qp.base.comp_mask |= abi34::kQpIsExtended;
+  qp.base.set_flags(abi34::kQpIsExtended);
+  if ((operations & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0) ex.wr_atomic_write = wr_atomic_write;
   ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
   ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
-  ex.wr_atomic_write = wr_atomic_write;
   ex.wr_bind_mw = wr_bind_mw;
   ex.wr_local_inv = wr_local_inv;
   ex.wr_rdma_read = wr_rdma_read;

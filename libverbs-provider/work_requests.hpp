@@ -11,7 +11,8 @@ namespace softhca::provider {
 /// type? 0 or an errno value.
 int check_send_operations(ibv_qp_type type, std::uint64_t operations);
 
-/// Makes a queue pair an extended one. REQUIRES: check_send_operations() had no objection.
-void install_send_operations(Qp& qp);
+/// Makes a queue pair an extended one, for these operations. REQUIRES: check_send_operations() had
+/// no objection.
+void install_send_operations(Qp& qp, std::uint64_t operations);
 
 }  // namespace softhca::provider

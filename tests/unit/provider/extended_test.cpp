@@ -59,6 +59,46 @@ class Extended : public DeviceTest {
   ibv_qp_ex* qp_ = nullptr;
 };
 
+/// Versions of the library with this private interface, and where each looks for the flags of a
+/// queue pair: sizeof(ibv_qp_ex) of its header, on x86-64.
+constexpr struct {
+  unsigned version;
+  std::size_t flags;
+} kLibraries[] = {{36, 344}, {39, 344}, {43, 344}, {44, 352}, {45, 360}, {50, 360}, {56, 360}};
+
+std::uint32_t flags_in(ibv_qp* qp, std::size_t place) {
+  std::uint32_t flags = 0;
+  const std::size_t growth = sizeof(pthread_mutex_t) - 40;
+  std::memcpy(&flags, reinterpret_cast<std::byte*>(qp) + place + growth, sizeof flags);
+  return flags;
+}
+
+constexpr std::uint32_t kIsExtended = 2;
+
+TEST_F(Extended, EachVersionOfTheLibraryFindsThatItIs) {
+  use(IBV_QPT_RC);
+  for (const auto& library : kLibraries)
+    EXPECT_EQ(flags_in(base(), library.flags), kIsExtended) << library.version;
+}
+
+TEST_F(Extended, OneForAtomicWritesIsFoundByThoseThatKnowThem) {
+  use(IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE);
+  EXPECT_NE(qp_->wr_atomic_write, nullptr);
+  for (const auto& library : kLibraries)
+    if (library.version >= 44) {
+      EXPECT_EQ(flags_in(base(), library.flags), kIsExtended) << library.version;
+    }
+}
+
+TEST_F(Extended, OthersAreNotFound) {
+  ibv_cq* const cq = make_cq();
+  ibv_qp* const qp = make_qp(cq);
+  for (const auto& library : kLibraries) EXPECT_EQ(flags_in(qp, library.flags), 0u);
+  EXPECT_EQ(ibv_qp_to_qp_ex(qp), nullptr);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
 TEST_F(Extended, CommandsAreThoseOfPostSend) {
   use(IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                       IBV_QP_EX_WITH_SEND_WITH_INV);
