@@ -123,6 +123,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
           {"commands_vcb", c.commands_vcb.value()},
           {"commands_doorbell", c.commands_doorbell.value()},
           {"send_queue_mode", c.send_queue_mode.value()},
+          {"commands_given_back", c.commands_given_back.value()},
           {"doorbells", c.doorbells.value()},
           {"tx_packets", c.tx_packets.value()},
           {"tx_bytes", c.tx_bytes.value()},

@@ -23,9 +23,10 @@ enum class SendQueueCause : std::uint8_t {
 };
 
 struct TenantCounters {
-  Counter commands_vcb;       ///< collected from a virtual collect buffer
-  Counter commands_doorbell;  ///< fetched by the send queue scheduler
-  Counter send_queue_mode;    ///< VCB commands turned into doorbells (A5)
+  Counter commands_vcb;         ///< collected from a virtual collect buffer
+  Counter commands_doorbell;    ///< fetched by the send queue scheduler
+  Counter commands_given_back;  ///< taken in and put back, as their peer was not ready
+  Counter send_queue_mode;      ///< VCB commands turned into doorbells (A5)
   std::array<Counter, static_cast<std::size_t>(SendQueueCause::kCount)> send_queue_cause;
   Counter doorbells;             ///< explicit doorbells taken
   Counter tx_packets, tx_bytes;  ///< RoCE packets to ports; bytes of transport payload

@@ -5,6 +5,7 @@
 //   engine.cpp            the poll step; installing and removing objects
 //   engine_collect.cpp    sessions: VCBs and doorbells -> PCBs -> kick; send queue mode
 //   engine_schedule.cpp   doorbells -> dedicated PCBs -> kick; the arbitrator starts commands
+//   engine_stall.cpp      queue pairs that cannot go on: their commands go back
 //   engine_rate.cpp       tenants held back by their rates
 //   engine_start.cpp      validating a command and handing it to its transport
 //   engine_transport.cpp  driving requesters, responders and their timers
@@ -270,11 +271,19 @@ class Engine {
   TenantId party_of(LevelId level) const;
   void room_in_kick_list(QueuePair& qp);
   std::size_t start_commands();
+  bool may_fetch(const QueuePair& qp, std::uint32_t sequence) const;
   void prepare(QueuePair& qp, PcbId pcb);
 
   // engine_adjust.cpp
   bool borrows(const Session& session) const;
   void take_from_collecting();
+
+  // engine_stall.cpp
+  void give_back(QueuePair& qp, bool started);
+  void stall(QueuePair& qp);
+  void resume(QueuePair& qp);
+  void retry_stalled(QueuePair& qp);
+  static bool has_receive(QueuePair& qp);
 
   // engine_rate.cpp
   void charge_rate(Tenant& tenant, std::uint32_t bytes);
@@ -283,6 +292,10 @@ class Engine {
 
   // engine_start.cpp
   void start(PcbId pcb);
+  static bool has_begun(const QueuePair& qp, std::uint32_t sequence) {
+    return ring_distance(sequence, qp.not_begun) < 0;
+  }
+  void count(QueuePair& qp, PcbId pcb);
   void dispatch(QueuePair& qp, PcbId pcb);
   void release_held(QueuePair& qp);
   Verdict build_request(const QueuePair& qp, PcbId pcb, transport::Request& out);

@@ -175,12 +175,11 @@ void Engine::accept(Session& session, PcbId pcb) {
     return;
   }
   const schedule::QpSlot slot(qp->slot);
-  const bool in_order = scheduler_.vcb_may_start(slot, header.sequence);
+  const bool in_order =
+      qp->state != QpState::kSqd && scheduler_.vcb_may_start(slot, header.sequence);
   if (in_order && arbitrator_.kick(qp->tvl, pcb)) {
     prepare(*qp, pcb);
     scheduler_.vcb_kicked(slot);
-    session.tenant->counters.commands_vcb.add();
-    if (session.level != nullptr) session.level->counters.commands_vcb.add();
     return;
   }
   const std::uint32_t end = header.sequence + 1;

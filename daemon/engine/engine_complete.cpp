@@ -90,10 +90,12 @@ void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
     completion.opcode = opcode_of(header.opcode);
     push_completion(*qp.send_cq, completion, false);
   }
-  if (verdict == Verdict::kOk)
+  if (verdict == Verdict::kOk) {
+    qp.probing = false;
     qp.tenant->counters.command_work.add(effort_ - commands_[pcb.value].seen_effort);
-  else if (qp.state != QpState::kError)
+  } else if (qp.state != QpState::kError) {
     fail_later(qp, name_of(verdict));
+  }
   --qp.started;
   release_command(pcb);
   if (qp.started == 0) {

@@ -44,12 +44,17 @@ transport::RemoteAccess access_of(RequestKind kind) {
 
 /// True when it could go on right away.
 bool Engine::run_local(QueuePair& qp) {
+  if (qp.stalled) {
+    retry_stalled(qp);
+    return false;
+  }
   std::uint32_t budget = portion_->bytes;
   for (unsigned i = 0; i < kMessagesPerTurn && budget != 0; ++i) {
     if (qp.queue.empty() || qp.error_pending ||
         (qp.state != QpState::kRts && qp.state != QpState::kSqd))
       return false;
     const LocalStep step = step_local(qp, budget);
+    if (step == LocalStep::kSleeping) stall(qp);
     if (step != LocalStep::kGoOn) return step == LocalStep::kPolling;
   }
   return true;
@@ -137,8 +142,8 @@ Engine::LocalStep Engine::wait_for_peer(QueuePair& qp) {
 }
 
 Engine::LocalStep Engine::pause_local(QueuePair& qp, Duration wait) {
+  if (!qp.progress.waiting) qp.progress.waiting_since = now_;
   qp.progress.waiting = true;
-  qp.progress.waiting_since = now_;
   qp.progress.wait_until = now_ + wait;
   timers_.arm(TimerId(qp.slot), qp.progress.wait_until);
   return LocalStep::kSleeping;

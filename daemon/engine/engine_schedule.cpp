@@ -7,8 +7,8 @@
 namespace softhca::engine {
 namespace {
 
-// A queue pair whose receiver is not ready holds its fetched commands for long: with at most this
-// many of the tenant's dedicated PCBs the others go on.
+// A queue pair whose peer is slow to acknowledge holds its fetched commands for long: with at most
+// this many of the tenant's dedicated PCBs the others go on.
 constexpr std::uint32_t kFetchedPerQueuePair = 64;
 
 // Turns of a poll step in which nothing can be fetched.
@@ -23,6 +23,7 @@ void Engine::prepare(QueuePair& qp, PcbId pcb) {
   command.kicked_at = now_;
   command.seen_effort = qp.session->intake.looked_before;
   charge(*qp.session, kCommandEffort);
+  qp.kicked.push_back(commands_.data(), pcb.value);
   ++qp.commands;
 }
 
@@ -84,13 +85,22 @@ std::size_t Engine::fetch_commands() {
   return work;
 }
 
+/// If not, something will end that gives it another turn: its stall, or a command that it has here.
+/// The last PCB of a party is for a queue pair that holds none.
+bool Engine::may_fetch(const QueuePair& qp, std::uint32_t sequence) const {
+  if (qp.stalled || (qp.state == QpState::kSqd && !has_begun(qp, sequence))) return false;
+  if (qp.fetched == 0) return true;
+  const std::uint32_t free = dedicated_[qp.party.value].free(pcbs_.dedicated_limit());
+  return !qp.probing && qp.fetched < kFetchedPerQueuePair && free > 1;
+}
+
 /// False: an obstacle, which the scheduler has been told of.
 bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   if (qp.tenant->throttled()) {
     scheduler_.block_tenant(qp.party);
     return false;
   }
-  if (qp.fetched >= kFetchedPerQueuePair) {
+  if (!may_fetch(qp, sequence)) {
     scheduler_.block(schedule::QpSlot(qp.slot));
     return false;
   }
@@ -116,8 +126,6 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   ++qp.fetched;
   dedicated_[qp.party.value].taken();
   watch_dedicated(qp.party);
-  qp.tenant->counters.commands_doorbell.add();
-  if (Level* level = qp.session->level) level->counters.commands_doorbell.add();
   return true;
 }
 

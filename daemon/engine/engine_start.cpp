@@ -51,19 +51,36 @@ bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
 void Engine::start(PcbId pcb) {
   const CommandContext& command = commands_[pcb.value];
   QueuePair& qp = *queue_pairs_[command.slot];
+  qp.kicked.remove(commands_.data(), pcb.value);
   scheduler_.started(schedule::QpSlot(qp.slot));
   if (pcbs_.state(pcb).use == collect::PcbUse::kDedicated) room_in_kick_list(qp);
-  // Draining (SQD), or about to fail: nothing begins. And nothing overtakes a command that waits.
-  if (qp.state == QpState::kSqd || qp.error_pending || !qp.held.empty()) {
+  // About to fail: nothing begins. And nothing overtakes a command that waits.
+  if (qp.error_pending || !qp.held.empty()) {
     qp.held.push_back(commands_.data(), pcb.value);
     return;
   }
   dispatch(qp, pcb);
 }
 
+/// A command begins, by the way that it came.
+void Engine::count(QueuePair& qp, PcbId pcb) {
+  const bool dedicated = pcbs_.state(pcb).use == collect::PcbUse::kDedicated;
+  const auto add = [&](auto& counters) {
+    (dedicated ? counters.commands_doorbell : counters.commands_vcb).add();
+  };
+  add(qp.tenant->counters);
+  if (Level* level = qp.session->level) add(level->counters);
+}
+
 void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   ++qp.started;
-  if (!may_send(qp.state)) return complete_command(qp, pcb, Verdict::kFlushed);
+  const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
+  const bool begins = !has_begun(qp, sequence);  // else it was given back, and comes again
+  if (begins) {
+    qp.not_begun = sequence + 1;
+    count(qp, pcb);
+  }
+  if (qp.state == QpState::kError) return complete_command(qp, pcb, Verdict::kFlushed);
   // More than the send queue holds: no honest process has so many under way.
   if (qp.started > qp.send_ring.entries()) {
     qp.tenant->counters.hostile_memory.add();
@@ -75,7 +92,7 @@ void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   transport::Request request;
   const Verdict verdict = build_request(qp, pcb, request);
   if (verdict != Verdict::kOk) return fail_command(qp, pcb, verdict);
-  charge_rate(*qp.tenant, request.length);
+  if (begins) charge_rate(*qp.tenant, request.length);
 
   if (qp.type == QpType::kUd || qp.local) {
     qp.queue.push(request);
@@ -102,7 +119,7 @@ void Engine::fail_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
 void Engine::release_held(QueuePair& qp) {
   if (qp.releasing) return;
   qp.releasing = true;
-  while (!qp.held.empty() && qp.state != QpState::kSqd && !qp.error_pending) {
+  while (!qp.held.empty() && !qp.error_pending) {
     const std::uint32_t pcb = qp.held.pop_front(commands_.data());
     dispatch(qp, PcbId(pcb));
     if (qp.held.front() == pcb) break;  // still waiting for those before it

@@ -67,7 +67,7 @@ void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
     if (qp.sends()) open_send_queue(qp);
   }
   qp.state = QpState::kRts;
-  release_held(qp);
+  scheduler_.unblock(schedule::QpSlot(qp.slot));
   make_ready(qp);
 }
 
@@ -75,14 +75,18 @@ void Engine::open_send_queue(QueuePair& qp) {
   scheduler_.open(schedule::QpSlot(qp.slot), qp.party, qp.send_ring.entries(), qp.first_sequence);
 }
 
+/// What has not begun waits in the send queue.
 void Engine::enter_drain(QueuePair& qp, bool notify) {
   qp.state = QpState::kSqd;
   qp.sqd_notify = notify;
+  if (qp.sends()) give_back(qp, false);
   check_drained(qp);
 }
 
+/// What has begun is complete, also what was given back after that.
 void Engine::check_drained(QueuePair& qp) {
-  if (qp.state != QpState::kSqd || qp.started != 0 || !qp.sqd_notify) return;
+  if (qp.state != QpState::kSqd || qp.commands != 0 || !qp.sqd_notify) return;
+  if (has_begun(qp, scheduler_.next_sequence(schedule::QpSlot(qp.slot)))) return;
   qp.sqd_notify = false;
   raise(qp, EventType::kSendQueueDrained);
 }
@@ -104,6 +108,8 @@ void Engine::enter_error(QueuePair& qp) {
     if (qp.failure == nullptr) qp.failure = "its program asked for it";
     report(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure);
   }
+  qp.stalled = qp.probing = false;
+  scheduler_.unblock(schedule::QpSlot(qp.slot));
   flush(qp);
 }
 
@@ -153,7 +159,8 @@ bool Engine::flush_receives(QueuePair& qp) {
 /// To RESET: commands and receives under way vanish without completions. Commands that still lie in
 /// VCBs and doorbells, where they wait for the tenant's turn, are told by their numbers.
 void Engine::reset(QueuePair& qp, std::uint32_t send_sequence) {
-  qp.first_sequence = send_sequence;
+  qp.first_sequence = qp.not_begun = send_sequence;
+  qp.stalled = qp.probing = false;
   qp.discarding = true;
   scheduler_.close(schedule::QpSlot(qp.slot));
   discard_commands(qp);
@@ -177,8 +184,7 @@ void Engine::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.state = QpState::kReset;
 }
 
-/// Those held back and those started are found through the queue pair; only what waits for a credit
-/// has to be looked for.
+/// All but those in the hands of a requester are found through the queue pair.
 void Engine::discard_commands(QueuePair& qp) {
   while (!qp.held.empty()) release_command(PcbId(qp.held.pop_front(commands_.data())));
   while (!qp.queue.empty()) {
@@ -186,11 +192,14 @@ void Engine::discard_commands(QueuePair& qp) {
     qp.queue.pop();
     release_command(pcb);
   }
+  while (!qp.kicked.empty()) {
+    const PcbId pcb(qp.kicked.pop_front(commands_.data()));
+    arbitrator_.remove(pcb);
+    release_command(pcb);
+  }
   if (qp.commands != 0) charge(*qp.session, commands_.size() * sizeof(CommandContext));
   for (std::uint32_t i = 0; i < commands_.size() && qp.commands != 0; ++i) {
-    if (commands_[i].slot != qp.slot) continue;
-    arbitrator_.remove(PcbId(i));
-    release_command(PcbId(i));
+    if (commands_[i].slot == qp.slot) release_command(PcbId(i));
   }
   qp.started = 0;
   room_in_kick_list(qp);

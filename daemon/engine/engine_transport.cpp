@@ -83,6 +83,7 @@ bool Engine::run(QueuePair& qp) {
     more = qp.responder.transmit(env, portion_->packets);
     // A requester in RTR has nothing, and one in the error state is silent.
     more |= qp.requester.transmit(env, now_, portion_->packets);
+    if (qp.stalled && !qp.requester.receiver_not_ready()) resume(qp);
   }
   settle(qp);
   return more && may_receive(qp.state) && qp.flow.wake_at() == kNever;
@@ -92,6 +93,7 @@ bool Engine::run(QueuePair& qp) {
 void Engine::settle(QueuePair& qp) {
   if (qp.error_pending) enter_error(qp);
   if (qp.local || qp.state == QpState::kError) return;
+  if (!qp.stalled && qp.requester.receiver_not_ready()) stall(qp);
   if (is_reliable(qp.type))
     timers_.arm(TimerId(qp.slot), std::min(qp.requester.deadline(), qp.flow.wake_at()));
   else if (qp.flow.limited())

@@ -261,7 +261,7 @@ class LocalQueue {
 
 /// What the engine remembers of a command beside its PCB.
 struct CommandContext {
-  IndexLink held;                 ///< in QueuePair::held
+  IndexLink link;                 ///< in QueuePair::kicked or QueuePair::held
   std::uint32_t slot = kNoIndex;  ///< queue pair; kNoIndex: not a command yet
   std::uint32_t length = 0;       ///< bytes of the message
   Time kicked_at{};
@@ -357,11 +357,16 @@ struct QueuePair {
 
   shm::ReceiveWork receive;  ///< drawn for the message under way, and not yet completed
   bool receive_drawn = false;
-  IndexList<CommandContext, &CommandContext::held> held;  ///< commands not to start yet, in order
-  std::uint32_t commands = 0;                             ///< prepared and not released
-  std::uint32_t fetched = 0;                              ///< of them in dedicated PCBs
-  std::uint32_t started = 0;                              ///< of them handed to the transport
-  Duration flush_interval{};                              ///< of receives, in the error state
+  using CommandList = IndexList<CommandContext, &CommandContext::link>;
+  CommandList kicked;           ///< commands that wait for credits, in order
+  CommandList held;             ///< have credits, and are not to start yet, in order
+  std::uint32_t commands = 0;   ///< prepared and not released
+  std::uint32_t fetched = 0;    ///< of them in dedicated PCBs
+  std::uint32_t started = 0;    ///< of them handed to the transport
+  std::uint32_t not_begun = 0;  ///< sequence of the first never handed to it
+  bool stalled = false;         ///< its commands were given back, see Engine::give_back()
+  bool probing = false;         ///< after that, until one has succeeded: one at a time
+  Duration flush_interval{};    ///< of receives, in the error state
   bool sqd_notify = false;
   bool error_pending = false;  ///< to be flushed after the current call
   bool releasing = false;      ///< release_held() is at work

@@ -122,6 +122,9 @@ void add_work(Families& out, const engine::Tenant& tenant) {
     out.counter("softhca_send_queue_mode_total", "VCB commands that became doorbells, by cause.",
                 with(labels, "cause", engine::name_of(static_cast<engine::SendQueueCause>(i))),
                 number(c.send_queue_cause[i]));
+  one("softhca_commands_given_back_total",
+      "Commands that went back to their send queue, as their peer was not ready.",
+      c.commands_given_back);
   one("softhca_doorbells_total", "Doorbells rung by processes.", c.doorbells);
   one("softhca_completions_total", "Completion queue entries written.", c.completions);
   one("softhca_completion_errors_total", "Completion queue entries with an error status.",

@@ -109,6 +109,18 @@ void SendQueueScheduler::started(QpSlot slot) {
   }
 }
 
+void SendQueueScheduler::rewind(QpSlot slot, std::uint32_t sequence) {
+  Descriptor& d = descriptors_[slot.value];
+  assert(d.state != State::kClosed && d.kicked == 0);
+  d.read = sequence;
+  if (overflowed(slot)) {
+    d.write = sequence;  // the doorbell in the overflow buffer ends behind all of them
+  } else if (d.state == State::kIdle && d.read != d.write) {
+    link(slot.value);
+    hold_limit(d.tenant);
+  }
+}
+
 void SendQueueScheduler::block(QpSlot slot) {
   Descriptor& d = descriptors_[slot.value];
   const bool ready = d.state == State::kReady || (d.state == State::kBlocked && !in_period(d));

@@ -121,6 +121,10 @@ class SendQueueScheduler {
   /// list). To be reported for every one of them.
   void started(QpSlot slot);
 
+  /// Commands from `sequence` on were taken out again before they began; they are to be fetched
+  /// anew. REQUIRES: they had been kicked, and every one kicked has been reported started.
+  void rewind(QpSlot slot, std::uint32_t sequence);
+
   // --- obstacles
 
   /// This queue pair cannot go on (its kick list is full): no turns until unblock() or

@@ -56,6 +56,17 @@ class Requester {
                Time now);
   /// To be called when deadline() has come (harmless earlier). Call transmit() afterwards.
   void expire(Environment& env, Time now);
+  /// The peer had no receive for the oldest request (RNR NAK): nothing goes before deadline().
+  bool receiver_not_ready() const { return rnr_until_ != kNever; }
+  /// Forgets all requests and calls visit(cookie) for each, oldest first. They may be started
+  /// again, the same in the same order, and have the PSNs that they had. REQUIRES:
+  /// receiver_not_ready(), so that the peer has executed none of them.
+  template <class Visit>
+  void withdraw(Visit&& visit) {
+    begin_withdrawal();
+    while (!queue_.empty()) visit(queue_.pop());
+    next_ = queue_.oldest();
+  }
   /// When expire() wants to be called; kNever when no timer runs.
   Time deadline() const;
   /// Completes everything with kFlushed: the queue pair is in the error state. The requester stays
@@ -95,6 +106,7 @@ class Requester {
   void retry(Environment& env, Time now);
   void retry_early(Time now);
   void go_back();
+  void begin_withdrawal();
   void note_loss();
   void fail(Environment& env, Verdict verdict);
 

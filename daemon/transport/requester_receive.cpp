@@ -23,7 +23,7 @@ void Requester::receive(Environment& env, const wire::Headers& h,
     return env.count(Count::kBadOpcode);
   // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. The
   // newest one again may carry fresh credits.
-  if (h.psn.is_before(unacked_) || !h.psn.is_before(sent_end_)) {
+  if (h.psn.is_before(unacked_) || !h.psn.is_before(sent_end_) || !h.psn.is_before(queued_end_)) {
     const bool newest =
         wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
     return newest ? update_credits(h) : env.count(Count::kGhostAck);
@@ -119,7 +119,7 @@ void Requester::advance(Environment& env, std::uint32_t packets, Time now) {
   retries_left_ = attributes_.retry_count;
   rnr_retries_left_ = attributes_.rnr_retry;
   stop_timer();
-  if (unacked_ != sent_end_) start_timer(now);
+  if (unacked_ != sent_end_ && !queue_.empty()) start_timer(now);
   if (done_all) env.complete_request(cookie, Verdict::kOk);
 }
 

@@ -1,5 +1,7 @@
 // Requester: what is done about loss and refusal (InfiniBand specification, volume
 // 1, 9.7.6, 9.9.2).
+#include <cassert>
+
 #include "daemon/transport/codes.hpp"
 #include "daemon/transport/requester.hpp"
 
@@ -45,6 +47,18 @@ void Requester::receive_rnr(Environment& env, const wire::Headers& h, Time now) 
   go_back();
   stop_timer();
   rnr_until_ = now + rnr_delay(h.syndrome);
+}
+
+/// As before the oldest request was started, but for the packets of it that the peer has taken (all
+/// before the last of a write with immediate data): these are duplicates when they come again, and
+/// may be acknowledged at once.
+void Requester::begin_withdrawal() {
+  assert(receiver_not_ready());
+  if (queue_.empty()) return;
+  const Slot& oldest = queue_[queue_.oldest()];
+  sent_end_ = unacked_;
+  next_psn_ = unacked_ = queued_end_ = oldest.first;
+  queued_sequence_ = oldest.sequence;
 }
 
 /// Something came that proves a response to a read or atomic lost: an implied NAK. One retry until

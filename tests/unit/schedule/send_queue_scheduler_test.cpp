@@ -64,6 +64,42 @@ TEST_F(SendQueueSchedulerTest, APartlyUsedTurnLeavesTheRestPending) {
   EXPECT_EQ(scheduler.next()->sequence, 1u);
 }
 
+TEST_F(SendQueueSchedulerTest, WhatIsTakenOutAgainIsFetchedAnew) {
+  scheduler.ring(kA, 6);
+  take_turn();
+  take_turn();
+  EXPECT_FALSE(scheduler.has_work());
+  scheduler.rewind(kA, 2);
+  EXPECT_FALSE(scheduler.vcb_may_start(kA, 6));
+  EXPECT_EQ(scheduler.ring(kA, 7), RingVerdict::kAccepted);
+  EXPECT_EQ(scheduler.ring(kA, 19), RingVerdict::kHostile);
+  const auto turn = scheduler.next();
+  ASSERT_TRUE(turn);
+  EXPECT_EQ(turn->sequence, 2u);
+  EXPECT_EQ(turn->count, 4u);
+  scheduler.fetched(kA, 4);
+  EXPECT_EQ(scheduler.next()->sequence, 6u);
+  scheduler.fetched(kA, 1);
+  for (int i = 0; i < 5; ++i) scheduler.started(kA);
+  EXPECT_TRUE(scheduler.vcb_may_start(kA, 7));
+}
+
+TEST_F(SendQueueSchedulerTest, VcbCommandsTakenOutAgainComeByDoorbell) {
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(scheduler.vcb_may_start(kA, i));
+    scheduler.vcb_kicked(kA);
+  }
+  for (int i = 0; i < 3; ++i) scheduler.started(kA);
+  scheduler.rewind(kA, 0);
+  EXPECT_FALSE(scheduler.vcb_may_start(kA, 3));
+  EXPECT_EQ(scheduler.pending(kA), 3u);
+  scheduler.block(kA);
+  EXPECT_FALSE(scheduler.next());
+  scheduler.unblock(kA);
+  EXPECT_EQ(take_turn(), kA.value);
+  EXPECT_TRUE(scheduler.vcb_may_start(kA, 3));
+}
+
 TEST_F(SendQueueSchedulerTest, ADoorbellThatSaysNothingNewIsStale) {
   EXPECT_EQ(scheduler.ring(kA, 0), RingVerdict::kStale);
   EXPECT_FALSE(scheduler.has_work());

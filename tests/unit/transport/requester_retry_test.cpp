@@ -342,6 +342,49 @@ TEST_F(RequesterTest, RnrNakAcknowledgesWhatIsBeforeIt) {
   expect_sent({"SEND_ONLY 1 [0,1) ?"});
 }
 
+/// Requests refused by an RNR NAK may be taken out, and have their PSNs when they come again.
+TEST_F(RequesterTest, WithdrawnRequestsStartAnew) {
+  attributes.rnr_retry = 1;
+  start_at(0);
+  post_and_run(RequestKind::kWrite, 1);
+  post_and_run(RequestKind::kSend, 300);
+  post_and_run(RequestKind::kRead, 600);
+  feed_nak(1, wire::kSyndromeRnr | 1);
+  expect_done({"0 ok"});
+  ASSERT_TRUE(requester.receiver_not_ready());
+  std::vector<std::uint32_t> cookies;
+  requester.withdraw([&](std::uint32_t taken) { cookies.push_back(taken); });
+  EXPECT_EQ(cookies, (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_TRUE(requester.idle());
+  for (const std::uint32_t late : {1, 2, 5}) feed_ack(late);
+  feed_nak(1, wire::kSyndromeRnr | 1);
+  expect_count(Count::kGhostAck, 4);
+  env.sent.clear();
+  pass(microseconds(10));
+  EXPECT_FALSE(requester.receiver_not_ready());
+  expect_nothing_sent();
+  post_and_run(RequestKind::kSend, 300);
+  post_and_run(RequestKind::kRead, 600);
+  expect_sent({"SEND_FIRST 1 [0,256)", "SEND_LAST 2 [256,300) ?", "READ_REQ 3 1000+600 ?"});
+  // Its retries go on where they were.
+  feed_nak(1, wire::kSyndromeRnr | 1);
+  expect_done({"3 rnr-retry-exceeded"});
+}
+
+/// The peer has taken the first packets: they go once more, as duplicates.
+TEST_F(RequesterTest, AWithdrawnWriteWithImmediateStartsFromItsFirstPacket) {
+  post_and_run(RequestKind::kWriteImm, 600);
+  env.sent.clear();
+  feed_nak(2, wire::kSyndromeRnr | 1);
+  requester.withdraw([](std::uint32_t) {});
+  pass(microseconds(10));
+  post_and_run(RequestKind::kWriteImm, 600);
+  expect_sent({"WRITE_FIRST 0 1000+600 [0,256)", "WRITE_MIDDLE 1 [256,512)",
+               "WRITE_LAST_IMM 2 [512,600) imm 0 ?"});
+  feed_ack(2);
+  expect_done({"1 ok"});
+}
+
 // --- responses
 
 TEST_F(RequesterTest, LostResponseIsAnImpliedNak) {

@@ -1,0 +1,83 @@
+// Queue pairs that cannot go on, since their peer has no receive or is not there, or their program
+// drains them: their commands go back to the send queue and are fetched again when they may go on
+// (A5's way). What they held, PCBs, credits and room in kick lists, is for others meanwhile:
+// however many queue pairs wait for their peers, no other one waits for them.
+//
+// Every command stands in its send queue until it has completed, so nothing is lost; and only those
+// go back of which the peer has executed nothing, so nothing happens twice.
+#include "daemon/engine/environment.hpp"
+#include "daemon/transport/codes.hpp"
+
+namespace softhca::engine {
+namespace {
+
+constexpr std::uint8_t kRnrForEver = 7;
+
+}  // namespace
+
+/// Gives back the commands that are not handed to the transport and, if `started`, those that are.
+/// REQUIRES for these: the peer has executed nothing of them.
+void Engine::give_back(QueuePair& qp, bool started) {
+  const schedule::QpSlot slot(qp.slot);
+  std::optional<std::uint32_t> first;
+  const auto back = [&](std::uint32_t index) {
+    const PcbId pcb(index);
+    if (!first) first = pcbs_.pcb(pcb).header.sequence;
+    release_command(pcb);
+    qp.tenant->counters.commands_given_back.add();
+  };
+  const auto take_back = [&](std::uint32_t index) {
+    --qp.started;
+    back(index);
+  };
+  if (started && !qp.local) qp.requester.withdraw(take_back);
+  while (started && !qp.queue.empty()) {
+    const std::uint32_t index = qp.queue.front().cookie;
+    qp.queue.pop();
+    take_back(index);
+  }
+  while (!qp.held.empty()) back(qp.held.pop_front(commands_.data()));
+  while (!qp.kicked.empty()) {
+    const std::uint32_t index = qp.kicked.pop_front(commands_.data());
+    arbitrator_.remove(PcbId(index));
+    scheduler_.started(slot);
+    back(index);
+  }
+  room_in_kick_list(qp);
+  if (first) scheduler_.rewind(slot, *first);
+  scheduler_.block(slot);
+}
+
+/// Its oldest command waits for its peer, and all others for that one.
+void Engine::stall(QueuePair& qp) {
+  qp.stalled = true;
+  give_back(qp, true);
+}
+
+/// Goes on with one command at a time until one has succeeded.
+void Engine::resume(QueuePair& qp) {
+  qp.stalled = false;
+  qp.probing = true;
+  scheduler_.unblock(schedule::QpSlot(qp.slot));
+}
+
+/// The time of a stalled one whose peer is in this daemon. Whether there is a receive can be seen
+/// without fetching a command for it; whatever else the try may come to takes the command.
+void Engine::retry_stalled(QueuePair& qp) {
+  if (now_ < qp.progress.wait_until) {
+    timers_.arm(TimerId(qp.slot), qp.progress.wait_until);
+    return;
+  }
+  QueuePair* peer = local_peer(qp);
+  if (peer == nullptr || qp.rc.rnr_retry != kRnrForEver || has_receive(*peer)) return resume(qp);
+  qp.count(transport::Count::kRnrNakReceived);
+  pause_local(qp, transport::rnr_delay(peer->rc.min_rnr_timer));
+}
+
+/// Also when that cannot be told: then drawing one will.
+bool Engine::has_receive(QueuePair& qp) {
+  shm::ReceiveRing& ring = qp.srq != nullptr ? qp.srq->ring : qp.receive_ring;
+  return qp.receive_drawn || ring.available().value_or(1) != 0;
+}
+
+}  // namespace softhca::engine

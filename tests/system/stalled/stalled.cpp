@@ -1,0 +1,167 @@
+// Queue pairs whose receivers are not ready, each with a full send queue, beside one whose receiver
+// is: that one goes on, and each of them when its receiver is ready. Two processes, one of which
+// sends; they meet over TCP.
+//
+// usage: stalled DEVICE GID-INDEX QUEUE-PAIRS PORT [ADDRESS]
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "tests/system/programs.hpp"
+
+namespace {
+
+constexpr int kDepth = 256;
+constexpr int kChain = 16;  // longer than what goes into collect buffers
+
+struct End {
+  ibv_cq* cq;
+  ibv_qp* qp;
+};
+
+struct Device {
+  ibv_context* context;
+  ibv_pd* pd;
+  ibv_mr* mr;
+  ibv_gid gid;
+  std::uint32_t memory[2 * kDepth];
+
+  ibv_sge word(int i) {
+    return {reinterpret_cast<std::uintptr_t>(&memory[i]), sizeof memory[0], mr->lkey};
+  }
+};
+
+End make_end(const Device& device) {
+  End end{};
+  end.cq = ibv_create_cq(device.context, kDepth, nullptr, nullptr, 0);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = end.cq;
+  init.qp_type = IBV_QPT_RC;
+  init.cap = {kDepth, kDepth, 1, 1, 0};
+  end.qp = ibv_create_qp(device.pd, &init);
+  expect(end.qp != nullptr, "making a queue pair");
+  return end;
+}
+
+int connected_socket(int port, const char* address) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (address != nullptr) {
+    inet_pton(AF_INET, address, &where.sin_addr);
+    for (int i = 0; i < 200; ++i) {
+      if (connect(fd, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0) return fd;
+      usleep(50000);
+    }
+    expect(false, "connecting");
+  }
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  expect(bind(fd, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0 && listen(fd, 1) == 0,
+         "listening");
+  return accept(fd, nullptr, nullptr);
+}
+
+/// The same of the other side: all queue pair numbers, or that a step is done.
+template <class T>
+T exchange(int fd, const T& mine) {
+  T theirs{};
+  expect(send(fd, &mine, sizeof mine, 0) == sizeof mine, "the other side is gone");
+  expect(recv(fd, &theirs, sizeof theirs, MSG_WAITALL) == sizeof theirs, "the other side is gone");
+  return theirs;
+}
+
+struct Hello {
+  ibv_gid gid;
+  std::uint32_t qpns[257];
+};
+
+void send_chain(Device& device, const End& end, int count) {
+  std::vector<ibv_sge> list(static_cast<std::size_t>(count));
+  std::vector<ibv_send_wr> chain(list.size());
+  for (int i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    list[at] = device.word(i);
+    chain[at].wr_id = at;
+    chain[at].next = i + 1 < count ? &chain[at + 1] : nullptr;
+    chain[at].sg_list = &list[at];
+    chain[at].num_sge = 1;
+    chain[at].opcode = IBV_WR_SEND;
+    chain[at].send_flags = IBV_SEND_SIGNALED;
+  }
+  ibv_send_wr* bad = nullptr;
+  expect(ibv_post_send(end.qp, chain.data(), &bad) == 0, "posting sends");
+}
+
+void post_receives(Device& device, const End& end, int count) {
+  for (int i = 0; i < count; ++i) {
+    ibv_sge list = device.word(kDepth + i);
+    ibv_recv_wr receive{static_cast<std::uint64_t>(i), nullptr, &list, 1};
+    ibv_recv_wr* bad = nullptr;
+    expect(ibv_post_recv(end.qp, &receive, &bad) == 0, "posting receives");
+  }
+}
+
+void expect_all(const End& end, int count, const char* what) {
+  for (int i = 0; i < count; ++i)
+    expect(wait_for(end.cq, what).wr_id == static_cast<std::uint64_t>(i), "out of order");
+}
+
+void expect_content(const Device& device, int count) {
+  for (int i = 0; i < count; ++i)
+    expect(device.memory[kDepth + i] == static_cast<std::uint32_t>(i), "wrong content");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 5)
+    return std::fprintf(stderr, "usage: stalled DEVICE GID-INDEX QUEUE-PAIRS PORT [ADDRESS]\n"), 2;
+  const int gid_index = std::atoi(argv[2]), stalled = std::atoi(argv[3]);
+  const bool sends = argc > 5;
+  static Device device;
+  device.context = open_device(argv[1]);
+  device.pd = ibv_alloc_pd(device.context);
+  device.mr = ibv_reg_mr(device.pd, device.memory, sizeof device.memory, IBV_ACCESS_LOCAL_WRITE);
+  expect(device.mr != nullptr, "registering memory");
+  expect(ibv_query_gid(device.context, 1, gid_index, &device.gid) == 0, "the GID");
+  for (int i = 0; i < kDepth; ++i) device.memory[i] = static_cast<std::uint32_t>(i);
+
+  const int fd = connected_socket(std::atoi(argv[4]), sends ? argv[5] : nullptr);
+  std::vector<End> ends;
+  Hello mine{.gid = device.gid, .qpns = {}};
+  for (int i = 0; i <= stalled; ++i) {
+    ends.push_back(make_end(device));
+    mine.qpns[i] = ends.back().qp->qp_num;
+  }
+  const Hello theirs = exchange(fd, mine);
+  for (int i = 0; i <= stalled; ++i)
+    bring_up(ends[static_cast<std::size_t>(i)].qp, theirs.qpns[i], theirs.gid, gid_index);
+  const End other = ends.back();
+  ends.pop_back();
+  exchange(fd, 1);
+
+  // The first word comes last, so that the content is of this message.
+  if (sends)
+    for (const End& end : ends) send_chain(device, end, kDepth);
+  else
+    post_receives(device, other, kChain);
+  usleep(200000);  // they are refused, and refused again
+  exchange(fd, 2);
+  if (sends) send_chain(device, other, kChain);
+  expect_all(other, kChain, "it waits for those whose receivers are not ready");
+  if (!sends) expect_content(device, kChain);
+  exchange(fd, 3);
+  for (const End& end : ends) {
+    if (!sends) {
+      std::memset(device.memory + kDepth, 0xff, sizeof device.memory / 2);
+      post_receives(device, end, kDepth);
+    }
+    expect_all(end, kDepth, "one does not go on when its receiver is ready");
+    if (!sends) expect_content(device, kDepth);
+  }
+  exchange(fd, 4);
+  return 0;
+}
