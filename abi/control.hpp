@@ -136,7 +136,8 @@ struct PortReply {
 
 /// The daemon makes a sealed memfd of `bytes` (whole pages); reply HandleBody, 1 descriptor. The
 /// process copies its pages in and maps it in their place. kFreeShared gives up the process's
-/// interest; the daemon keeps the memory while a region uses it and may keep it a little longer.
+/// interest; the daemon keeps the memory while a region uses it. Memory whose last region has ended
+/// it keeps until it, or the tenant, lacks what that takes; then it forgets the handle by itself.
 struct AllocSharedRequest {
   std::uint64_t bytes;
 };
@@ -160,6 +161,7 @@ struct MrExtent {
 inline constexpr std::uint32_t kMaxMrExtents = 256;
 
 /// Followed by `extents` MrExtents, ascending, adjoining, covering exactly [addr, addr+length).
+/// ESTALE: the handle of one of them has been forgotten.
 struct RegisterMrRequest {
   std::uint64_t addr;
   std::uint64_t length;

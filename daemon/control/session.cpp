@@ -7,11 +7,9 @@
 namespace softhca::control {
 namespace {
 
-// Of one process: ring memory, registered memory shared in place, and what of the latter is kept
-// for the next registration once idle.
+// Of one process: ring memory, and registered memory shared in place.
 constexpr std::size_t kRingBudget = std::size_t{1} << 30;
 constexpr std::size_t kSharedBudget = std::size_t{1} << 40;
-constexpr std::size_t kIdleSharedBudget = std::size_t{256} << 20;
 
 // One process must not keep the others of its tenant from being served.
 constexpr int kRequestsPerTurn = 16;
@@ -48,9 +46,12 @@ Session::Session(Adapter& adapter, engine::Tenant& tenant, UniqueFd socket, Peer
       pidfd_(std::move(pidfd)),
       descriptors_(std::move(descriptors)),
       segments_(kRingBudget),
-      buffers_(kSharedBudget, kIdleSharedBudget) {}
+      buffers_(kSharedBudget) {
+  tenant_.accounts.add(*this);
+}
 
 Session::~Session() {
+  tenant_.accounts.remove(*this);
   if (engine_session_) remove_from_engine();
   adapter_.give_back_vcbs(tenant_, vcbs_);
 }

@@ -31,7 +31,7 @@
 
 namespace softhca::control {
 
-class Session {
+class Session final : private resource::IdleHolder {
  public:
   /// Descriptors that each keeps open: the socket, a pidfd, the memory of the process, the wake
   /// eventfd, the socket of asynchronous events.
@@ -156,7 +156,9 @@ class Session {
   bool answer(std::span<const std::byte> record);
   static Handler handler_of(std::uint32_t operation);
   /// For an object that does not exist yet. Empty, and counted: the tenant has too many.
-  Charge take(Kind kind, std::uint64_t amount = 1) { return tenant_.accounts.take(kind, amount); }
+  Charge take(Kind kind, std::uint64_t amount = 1, std::uint64_t spare = 0) {
+    return tenant_.accounts.take(kind, amount, spare);
+  }
   /// As Worker::run_for(), at the tenant's cost. REQUIRES: greeted.
   void on_engine(const engine::Worker::Task& task) {
     adapter_.worker.run_for(*engine_session_, task);
@@ -179,16 +181,24 @@ class Session {
   int allocate_ring(std::size_t bytes, std::size_t state, Reply& reply, Ring& ring,
                     std::uint32_t& new_segment);
   void release_ring(Ring& ring);
+  std::uint64_t idle(Kind kind) const override;
+  void give_up_idle(Kind kind) override;
   int alloc_shared(const RequestBody& body, Reply& reply);
   int free_shared(const RequestBody& body, Reply& reply);
   int register_mr(const RequestBody& body, Reply& reply);
   int alloc_null_mr(const RequestBody& body, Reply& reply);
   int reregister_mr(const RequestBody& body, Reply& reply);
   int deregister_mr(const RequestBody& body, Reply& reply);
-  int change_spec(const abi::ReregisterMrRequest& request,
-                  const std::vector<abi::MrExtent>& extents, memory::RegionSpec& spec);
-  int add_extent(const abi::MrExtent& extent, memory::RegionSpec& spec);
-  void map_present(const std::vector<abi::MrExtent>& extents);
+  /// Of a request. A buffer it names is idle afterwards if nothing comes of it.
+  struct Extents {
+    std::vector<abi::MrExtent> all;
+    std::vector<std::shared_ptr<memory::SharedBuffer>> buffers;  ///< of each; null: none
+  };
+  template <class Head>
+  bool read_extents(const RequestBody& body, std::uint32_t count, Extents& extents);
+  int add(const Extents& extents, memory::RegionSpec& spec) const;
+  int change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
+                  memory::RegionSpec& spec) const;
   int install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr> mr, Reply& reply);
 
   // session_completion.cpp
@@ -257,7 +267,6 @@ class Session {
   Charge descriptors_;
   Charge session_;
   Charge session_mapping_;
-  std::vector<Charge> segment_mappings_;
   Adapter::VcbRun vcbs_;
 
   SealedMemory session_memory_;

@@ -15,7 +15,19 @@ constexpr std::uint32_t kKnownAccess = memory::kLocalWrite | memory::kRemoteWrit
 constexpr std::uint32_t kChangeTranslation = 1 << 0;
 constexpr std::uint32_t kChangePd = 1 << 1;
 constexpr std::uint32_t kChangeAccess = 1 << 2;
+constexpr std::uint64_t kSpare = 16;  // the part of the mappings that is kept from memory
 constexpr std::uint64_t kMaxShared = std::uint64_t{1} << 40;
+
+bool is_shared(const abi::MrExtent& extent) {
+  return extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared);
+}
+
+/// REQUIRES: they make up a region, within the tenant's limit.
+void map_present(const std::vector<abi::MrExtent>& extents,
+                 const std::vector<std::shared_ptr<memory::SharedBuffer>>& buffers) {
+  for (std::size_t i = 0; i < extents.size(); ++i)
+    if (buffers[i] != nullptr) buffers[i]->map_present(extents[i].offset, extents[i].length);
+}
 
 }  // namespace
 
@@ -23,13 +35,13 @@ int Session::allocate_ring(std::size_t bytes, std::size_t state, Reply& reply, R
                            std::uint32_t& new_segment) {
   Charge charge = take(Kind::kQueueBytes, bytes + state);
   if (!charge) return ENOMEM;
-  // It may need a segment, whose mapping then stays as long as the session.
-  Charge mapping = take(Kind::kMappings);
-  if (!mapping) return ENOMEM;
-  const std::size_t before = segments_.segment_bytes();
-  const auto allocation = segments_.allocate(bytes);
+  std::shared_ptr<Charge> mapping;  // ends with the segment
+  if (!segments_.has_room(bytes)) {
+    mapping = std::make_shared<Charge>(take(Kind::kMappings));
+    if (!*mapping) return ENOMEM;
+  }
+  const auto allocation = segments_.allocate(bytes, std::move(mapping));
   if (!allocation) return ENOMEM;
-  if (segments_.segment_bytes() != before) segment_mappings_.push_back(std::move(mapping));
   ring.location = allocation->location;
   ring.base = allocation->base;
   ring.bytes = std::move(charge);
@@ -46,6 +58,18 @@ void Session::release_ring(Ring& ring) {
   ring = {};
 }
 
+std::uint64_t Session::idle(Kind kind) const {
+  if (kind == Kind::kSharedBytes) return buffers_.idle_bytes();
+  return kind == Kind::kMappings ? buffers_.idle_count() + segments_.idle_count() : 0;
+}
+
+void Session::give_up_idle(Kind kind) {
+  if (kind == Kind::kMappings && segments_.idle_count() != 0)
+    segments_.give_up_idle();
+  else
+    buffers_.give_up_oldest();
+}
+
 int Session::alloc_shared(const RequestBody& body, Reply& reply) {
   abi::AllocSharedRequest request;
   if (!body.read(request)) return EINVAL;
@@ -58,7 +82,8 @@ int Session::alloc_shared(const RequestBody& body, Reply& reply) {
   const auto account = std::make_shared<Account>();
   account->bytes = take(Kind::kSharedBytes, request.bytes);
   if (!account->bytes) return ENOMEM;
-  account->mapping = take(Kind::kMappings);
+  // Memory can do without, queues and sessions cannot.
+  account->mapping = take(Kind::kMappings, 1, tenant_.accounts.limit(Kind::kMappings) / kSpare);
   if (!account->mapping) return ENOMEM;
   // Ours stays open until the first region seals the memory.
   const auto descriptor = std::make_shared<Charge>(take(Kind::kDescriptors));
@@ -76,36 +101,43 @@ int Session::free_shared(const RequestBody& body, Reply&) {
   return buffers_.free(request.handle) ? 0 : EINVAL;
 }
 
-int Session::add_extent(const abi::MrExtent& extent, memory::RegionSpec& spec) {
-  memory::Extent out{.addr = extent.addr, .length = extent.length, .mapped = nullptr};
-  if (extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared)) {
-    auto buffer = buffers_.acquire(extent.handle);
-    if (buffer == nullptr) return EINVAL;
-    if (const auto sealed = buffer->seal_holes(); !sealed) return sealed.error().code;
-    out.mapped = buffer->at(extent.offset, extent.length);
-    if (out.mapped == nullptr) return EINVAL;
-    spec.buffers.push_back(std::move(buffer));
-  } else if (extent.kind != static_cast<std::uint32_t>(abi::ExtentKind::kProcess)) {
-    return EINVAL;
-  } else if (process_ == nullptr) {
-    return EOPNOTSUPP;
-  }
-  spec.extents.push_back(out);
-  return 0;
+/// False: the request is not well formed.
+template <class Head>
+bool Session::read_extents(const RequestBody& body, std::uint32_t count, Extents& extents) {
+  if (count > abi::kMaxMrExtents || !body.read_tail<Head>(extents.all, count)) return false;
+  for (const abi::MrExtent& extent : extents.all)
+    extents.buffers.push_back(is_shared(extent) ? buffers_.acquire(extent.handle) : nullptr);
+  return true;
 }
 
-/// REQUIRES: add_extent() has accepted them, and they make up a region within the tenant's limit.
-void Session::map_present(const std::vector<abi::MrExtent>& extents) {
-  for (const abi::MrExtent& extent : extents)
-    if (extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared))
-      buffers_.acquire(extent.handle)->map_present(extent.offset, extent.length);
+/// 0 or an errno value.
+int Session::add(const Extents& extents, memory::RegionSpec& spec) const {
+  for (std::size_t i = 0; i < extents.all.size(); ++i) {
+    const abi::MrExtent& extent = extents.all[i];
+    const auto& buffer = extents.buffers[i];
+    memory::Extent out{.addr = extent.addr, .length = extent.length, .mapped = nullptr};
+    if (is_shared(extent)) {
+      if (buffer == nullptr) return ESTALE;
+      if (const auto sealed = buffer->seal_holes(); !sealed) return sealed.error().code;
+      out.mapped = buffer->at(extent.offset, extent.length);
+      if (out.mapped == nullptr) return EINVAL;
+      spec.buffers.push_back(buffer);
+    } else if (extent.kind != static_cast<std::uint32_t>(abi::ExtentKind::kProcess)) {
+      return EINVAL;
+    } else if (process_ == nullptr) {
+      return EOPNOTSUPP;
+    }
+    spec.extents.push_back(out);
+  }
+  return 0;
 }
 
 int Session::register_mr(const RequestBody& body, Reply& reply) {
   abi::RegisterMrRequest request;
-  if (!body.read(request, true) || request.extents > abi::kMaxMrExtents) return EINVAL;
-  std::vector<abi::MrExtent> extents;
-  if (!body.read_tail<abi::RegisterMrRequest>(extents, request.extents)) return EINVAL;
+  Extents extents;
+  if (!body.read(request, true) ||
+      !read_extents<abi::RegisterMrRequest>(body, request.extents, extents))
+    return EINVAL;
   const Pd* pd = pds_.find(request.pd);
   if (pd == nullptr) return EINVAL;
   if ((request.access & ~(kKnownAccess | kOptionalAccess)) != 0) return EOPNOTSUPP;
@@ -118,8 +150,7 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
   spec.length = request.length;
   spec.iova = (request.access & memory::kZeroBased) != 0 ? 0 : request.iova;
   spec.process = process_;
-  for (const abi::MrExtent& extent : extents)
-    if (const int error = add_extent(extent, spec)) return error;
+  if (const int error = add(extents, spec)) return error;
   auto region = memory::Region::make(std::move(spec));
   if (!region) return region.error().code;
 
@@ -129,7 +160,7 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
   if (!mr->charge) return ENOMEM;
   mr->bytes = take(Kind::kRegisteredBytes, request.length);
   if (!mr->bytes) return ENOMEM;
-  map_present(extents);
+  map_present(extents.all, extents.buffers);
   return install(std::move(*region), std::move(mr), reply);
 }
 
@@ -168,8 +199,8 @@ int Session::install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr>
 }
 
 /// What `request` changes of a region. 0 or an errno value.
-int Session::change_spec(const abi::ReregisterMrRequest& request,
-                         const std::vector<abi::MrExtent>& extents, memory::RegionSpec& spec) {
+int Session::change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
+                         memory::RegionSpec& spec) const {
   if ((request.flags & kChangeAccess) != 0) {
     if ((request.region.access & ~(kKnownAccess | kOptionalAccess)) != 0) return EOPNOTSUPP;
     spec.access = request.region.access & kKnownAccess;
@@ -185,20 +216,19 @@ int Session::change_spec(const abi::ReregisterMrRequest& request,
   spec.iova = (spec.access & memory::kZeroBased) != 0 ? 0 : request.region.iova;
   spec.extents.clear();
   spec.buffers.clear();
-  for (const abi::MrExtent& extent : extents)
-    if (const int error = add_extent(extent, spec)) return error;
-  return 0;
+  return add(extents, spec);
 }
 
 int Session::reregister_mr(const RequestBody& body, Reply& reply) {
   abi::ReregisterMrRequest request;
-  if (!body.read(request, true) || request.region.extents > abi::kMaxMrExtents) return EINVAL;
-  std::vector<abi::MrExtent> extents;
-  if (!body.read_tail<abi::ReregisterMrRequest>(extents, request.region.extents)) return EINVAL;
+  Extents extents;
+  if (!body.read(request, true) ||
+      !read_extents<abi::ReregisterMrRequest>(body, request.region.extents, extents))
+    return EINVAL;
   Mr* mr = mrs_.find(request.handle);
   constexpr std::uint32_t kKnown = kChangeTranslation | kChangePd | kChangeAccess;
   if (mr == nullptr || mr->region->is_null() || (request.flags & ~kKnown) != 0) return EINVAL;
-  if ((request.flags & kChangeTranslation) == 0 && !extents.empty()) return EINVAL;
+  if ((request.flags & kChangeTranslation) == 0 && !extents.all.empty()) return EINVAL;
 
   memory::RegionSpec spec = mr->region->spec();
   if (const int error = change_spec(request, extents, spec)) return error;
@@ -210,7 +240,7 @@ int Session::reregister_mr(const RequestBody& body, Reply& reply) {
     bytes = take(Kind::kRegisteredBytes, length);
     if (!bytes) return ENOMEM;
   }
-  map_present(extents);
+  map_present(extents.all, extents.buffers);
   std::unique_ptr<memory::Region> before;
   mr->region = region->get();
   on_engine([&](engine::Engine& engine) {
@@ -225,7 +255,6 @@ int Session::reregister_mr(const RequestBody& body, Reply& reply) {
     ++pds_.find(mr->pd)->users;
   }
   before.reset();
-  buffers_.trim();
   reply.write(abi::RegisterMrReply{request.handle, mr->key, mr->key, 0});
   return 0;
 }
@@ -243,7 +272,6 @@ int Session::deregister_mr(const RequestBody& body, Reply&) {
   });
   region.reset();  // what it alone kept mapped goes here, not on the engine's thread
   --pds_.find(mr->pd)->users;
-  buffers_.trim();
   return 0;
 }
 

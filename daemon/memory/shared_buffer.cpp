@@ -1,65 +1,82 @@
 #include "daemon/memory/shared_buffer.hpp"
 
-#include <algorithm>
+#include <cassert>
 #include <string>
 
 namespace softhca::memory {
+
+/// Each use keeps the buffer alive; the last to end makes it idle.
+struct SharedBufferPool::EndOfUse {
+  std::shared_ptr<SharedBuffer> buffer;
+  void operator()(SharedBuffer*) const {
+    if (--buffer->uses_ == 0 && buffer->pool_ != nullptr) buffer->pool_->link_idle(*buffer);
+  }
+};
+
+SharedBufferPool::~SharedBufferPool() {
+  for (const auto& [handle, buffer] : buffers_) buffer->pool_ = nullptr;
+}
 
 Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes,
                                                              std::shared_ptr<void> account,
                                                              std::shared_ptr<void> descriptor) {
   const std::size_t size = SealedMemory::round_to_pages(bytes);
-  const auto fits = [&] { return size <= total_budget_ && total_bytes() <= total_budget_ - size; };
-  if (!fits()) give_up_idle(0);
-  if (!fits())
+  const auto fits = [&](std::size_t used) { return size <= budget_ && used <= budget_ - size; };
+  if (fits(total_bytes_ - idle_bytes_))
+    while (!fits(total_bytes_)) give_up_oldest();
+  if (!fits(total_bytes_))
     return Error{"shared memory of " + std::to_string(bytes) + " bytes: the session uses " +
-                     std::to_string(total_bytes()) + " of " + std::to_string(total_budget_),
+                     std::to_string(total_bytes_) + " of " + std::to_string(budget_),
                  ENOMEM};
   auto memory = SealedMemory::create("softhca-shared", bytes, SealedMemory::Holes::kUntilSealed);
   if (!memory) return memory.error();
+  while (next_handle_ == 0 || buffers_.contains(next_handle_)) ++next_handle_;
   const std::uint32_t handle = next_handle_++;
   const Created created{handle, memory->fd(), memory->inode()};
-  entries_[handle] = {
-      std::make_shared<SharedBuffer>(std::move(*memory), std::move(account), std::move(descriptor)),
-      0};
+  auto buffer =
+      std::make_shared<SharedBuffer>(std::move(*memory), std::move(account), std::move(descriptor));
+  buffer->handle_ = handle;
+  buffer->pool_ = this;
+  buffer->idle_ = idle_.end();
+  total_bytes_ += buffer->bytes();
+  buffers_[handle] = std::move(buffer);
   return created;
 }
 
 std::shared_ptr<SharedBuffer> SharedBufferPool::acquire(std::uint32_t handle) {
-  const auto at = entries_.find(handle);
-  if (at == entries_.end()) return nullptr;
-  at->second.last_use = ++use_clock_;
-  return at->second.buffer;
+  const auto at = buffers_.find(handle);
+  if (at == buffers_.end()) return nullptr;
+  SharedBuffer& buffer = *at->second;
+  if (buffer.idle_ != idle_.end()) unlink_idle(buffer);
+  ++buffer.uses_;
+  return {&buffer, EndOfUse{at->second}};
 }
 
-bool SharedBufferPool::free(std::uint32_t handle) { return entries_.erase(handle) != 0; }
-
-void SharedBufferPool::trim() { give_up_idle(idle_budget_); }
-
-void SharedBufferPool::give_up_idle(std::size_t keep_bytes) {
-  std::size_t idle = idle_bytes();
-  while (idle > keep_bytes) {
-    auto oldest = entries_.end();
-    for (auto at = entries_.begin(); at != entries_.end(); ++at)
-      if (at->second.idle() &&
-          (oldest == entries_.end() || at->second.last_use < oldest->second.last_use))
-        oldest = at;
-    idle -= oldest->second.buffer->bytes();
-    entries_.erase(oldest);
-  }
+bool SharedBufferPool::free(std::uint32_t handle) {
+  const auto at = buffers_.find(handle);
+  if (at == buffers_.end()) return false;
+  SharedBuffer& buffer = *at->second;
+  if (buffer.idle_ != idle_.end()) unlink_idle(buffer);
+  buffer.pool_ = nullptr;
+  total_bytes_ -= buffer.bytes();
+  buffers_.erase(at);
+  return true;
 }
 
-std::size_t SharedBufferPool::idle_bytes() const {
-  std::size_t sum = 0;
-  for (const auto& [handle, entry] : entries_)
-    if (entry.idle()) sum += entry.buffer->bytes();
-  return sum;
+void SharedBufferPool::give_up_oldest() {
+  assert(!idle_.empty());
+  free(idle_.front()->handle_);
 }
 
-std::size_t SharedBufferPool::total_bytes() const {
-  std::size_t sum = 0;
-  for (const auto& [handle, entry] : entries_) sum += entry.buffer->bytes();
-  return sum;
+void SharedBufferPool::link_idle(SharedBuffer& buffer) {
+  buffer.idle_ = idle_.insert(idle_.end(), &buffer);
+  idle_bytes_ += buffer.bytes();
+}
+
+void SharedBufferPool::unlink_idle(SharedBuffer& buffer) {
+  idle_bytes_ -= buffer.bytes();
+  idle_.erase(buffer.idle_);
+  buffer.idle_ = idle_.end();
 }
 
 }  // namespace softhca::memory

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <unordered_map>
 
@@ -11,6 +12,8 @@
 #include "daemon/base/sealed_memory.hpp"
 
 namespace softhca::memory {
+
+class SharedBufferPool;
 
 /// Kept alive by the regions on it (shared_ptr) and by its pool. Destroying it unmaps the memory:
 /// not on the engine's thread.
@@ -49,18 +52,23 @@ class SharedBuffer {
   friend class SharedBufferPool;
   std::shared_ptr<void> account_;
   std::shared_ptr<void> descriptor_;
-  SealedMemory memory_;  ///< unmapped before the account ends
+  SealedMemory memory_;                      ///< unmapped before the account ends
+  std::uint32_t handle_ = 0;                 ///< in the pool
+  std::size_t uses_ = 0;                     ///< that acquire() gave and that have not ended
+  SharedBufferPool* pool_ = nullptr;         ///< null: it has forgotten the buffer
+  std::list<SharedBuffer*>::iterator idle_;  ///< its place there, where it is idle
 };
 
-/// The shared buffers of one session. A buffer whose regions are gone is idle; idle ones are kept
-/// for the next registration of the same memory, the least recently used given up first when they
-/// exceed `idle_budget`. Handles of buffers given up are unknown from then on; the process falls
-/// back to registering that memory as kProcess.
+/// The shared buffers of one session. A buffer whose regions are gone is idle: it is kept for the
+/// next registration of the same memory until somebody lacks what it takes. Handles of buffers
+/// given up are unknown from then on; the process shares that memory anew. One thread.
 class SharedBufferPool {
  public:
-  /// Bytes: of all buffers of the session together, and of the idle ones among them.
-  SharedBufferPool(std::size_t total_budget, std::size_t idle_budget)
-      : total_budget_(total_budget), idle_budget_(idle_budget) {}
+  /// Bytes of all buffers of the session together.
+  explicit SharedBufferPool(std::size_t budget) : budget_(budget) {}
+  ~SharedBufferPool();
+  SharedBufferPool(const SharedBufferPool&) = delete;
+  SharedBufferPool& operator=(const SharedBufferPool&) = delete;
 
   struct Created {
     std::uint32_t handle;
@@ -78,26 +86,25 @@ class SharedBufferPool {
   /// kFreeShared: forgets the buffer; its memory goes with its last region. False: unknown handle.
   bool free(std::uint32_t handle);
 
-  /// Gives up idle buffers over the budget; to be called after regions are gone.
-  void trim();
+  /// The longest unused ends, with its account. REQUIRES: idle_count() != 0.
+  void give_up_oldest();
 
-  std::size_t idle_bytes() const;
-  std::size_t total_bytes() const;  ///< of buffers the pool still knows
+  std::size_t idle_count() const { return idle_.size(); }
+  std::size_t idle_bytes() const { return idle_bytes_; }
+  std::size_t total_bytes() const { return total_bytes_; }  ///< of buffers the pool still knows
 
  private:
-  struct Entry {
-    std::shared_ptr<SharedBuffer> buffer;
-    std::uint64_t last_use;  ///< 0: never, its first registration is still to come
-    bool idle() const { return last_use != 0 && buffer.use_count() == 1; }
-  };
+  struct EndOfUse;
 
-  void give_up_idle(std::size_t keep_bytes);
+  void link_idle(SharedBuffer& buffer);
+  void unlink_idle(SharedBuffer& buffer);
 
-  std::size_t total_budget_;
-  std::size_t idle_budget_;
+  std::size_t budget_;
+  std::size_t total_bytes_ = 0;
+  std::size_t idle_bytes_ = 0;
   std::uint32_t next_handle_ = 1;
-  std::uint64_t use_clock_ = 0;
-  std::unordered_map<std::uint32_t, Entry> entries_;
+  std::unordered_map<std::uint32_t, std::shared_ptr<SharedBuffer>> buffers_;
+  std::list<SharedBuffer*> idle_;  ///< the longest unused first
 };
 
 }  // namespace softhca::memory

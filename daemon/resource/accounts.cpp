@@ -1,5 +1,6 @@
 #include "daemon/resource/accounts.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 namespace softhca::resource {
@@ -12,14 +13,49 @@ void Accounts::set_limits(const Amounts& limits) {
   for_each_kind([&](Kind kind) { set_limit(kind, limits[kind]); });
 }
 
-Charge Accounts::take(Kind kind, std::uint64_t amount) {
-  Account& own = of(kind);
-  if (!own.has(amount)) {
-    own.refused.add();
+void Accounts::add(IdleHolder& holder) {
+  holders_.push_back(&holder);
+  if (whole_ != nullptr) whole_->add(holder);
+}
+
+void Accounts::remove(IdleHolder& holder) {
+  std::erase(holders_, &holder);
+  if (whole_ != nullptr) whole_->remove(holder);
+}
+
+/// Is there room for `amount` once so much of what is in use has been given up?
+bool Accounts::has(Kind kind, std::uint64_t amount, std::uint64_t idle, std::uint64_t spare) const {
+  const Account& own = of(kind);
+  const std::uint64_t limit = own.limit.value() - std::min(spare, own.limit.value());
+  const std::uint64_t used = own.in_use.value() - std::min(idle, own.in_use.value());
+  return used <= limit && amount <= limit - used;
+}
+
+/// Who has most of it idle gives up first, and nobody anything where that would not be enough.
+bool Accounts::make_room(Kind kind, std::uint64_t amount, std::uint64_t spare) {
+  std::uint64_t idle = 0;
+  if (!has(kind, amount, idle, spare))
+    for (const IdleHolder* holder : holders_) idle += holder->idle(kind);
+  if (!has(kind, amount, idle, spare)) return false;
+  while (!has(kind, amount, 0, spare)) {
+    const std::uint64_t before = in_use(kind);
+    (*std::max_element(
+         holders_.begin(), holders_.end(),
+         [&](const IdleHolder* a, const IdleHolder* b) { return a->idle(kind) < b->idle(kind); }))
+        ->give_up_idle(kind);
+    assert(in_use(kind) < before);
+    if (in_use(kind) >= before) return false;
+  }
+  return true;
+}
+
+Charge Accounts::take(Kind kind, std::uint64_t amount, std::uint64_t spare) {
+  if (!make_room(kind, amount, spare)) {
+    of(kind).refused.add();
     return {};
   }
-  if (whole_ != nullptr && !whole_->of(kind).has(amount)) {
-    own.refused_by_whole.add();
+  if (whole_ != nullptr && !whole_->make_room(kind, amount, 0)) {
+    of(kind).refused_by_whole.add();
     return {};
   }
   add(kind, amount);

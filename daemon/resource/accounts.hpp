@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "daemon/base/counter.hpp"
 #include "daemon/resource/amounts.hpp"
@@ -44,6 +45,19 @@ class [[nodiscard]] Charge {
   std::uint64_t amount_ = 0;
 };
 
+/// Has taken what it could do without for the time being. That counts as taken, but keeps nobody
+/// from taking as much: it is given up first.
+class IdleHolder {
+ public:
+  /// How much could be given up.
+  virtual std::uint64_t idle(Kind kind) const = 0;
+  /// Some of it ends. REQUIRES: idle(kind) is not 0.
+  virtual void give_up_idle(Kind kind) = 0;
+
+ protected:
+  ~IdleHolder() = default;
+};
+
 /// Written by the control thread alone, read by any. Must outlive its charges, and stay where it
 /// is as long as there are some.
 class Accounts {
@@ -55,8 +69,13 @@ class Accounts {
   void set_limits(const Amounts& limits);
   void set_limit(Kind kind, std::uint64_t limit) { of(kind).limit.set(limit); }
 
-  /// An empty Charge, and a refusal counted: it would exceed a limit, here or of the whole.
-  Charge take(Kind kind, std::uint64_t amount = 1);
+  /// Those of whom what is idle is taken back. REQUIRES: what `holder` takes it takes here.
+  void add(IdleHolder& holder);
+  void remove(IdleHolder& holder);
+
+  /// An empty Charge, and a refusal counted: it would exceed a limit, here or of the whole, or
+  /// leave less than `spare` below the limit here, though nothing were idle.
+  Charge take(Kind kind, std::uint64_t amount = 1, std::uint64_t spare = 0);
 
   std::uint64_t limit(Kind kind) const { return of(kind).limit.value(); }
   std::uint64_t in_use(Kind kind) const { return of(kind).in_use.value(); }
@@ -70,18 +89,18 @@ class Accounts {
   struct Account {
     Counter limit, in_use, high_water;
     Counter refused, refused_by_whole;
-    bool has(std::uint64_t amount) const {
-      return in_use.value() <= limit.value() && amount <= limit.value() - in_use.value();
-    }
   };
 
   Account& of(Kind kind) { return accounts_[static_cast<std::size_t>(kind)]; }
   const Account& of(Kind kind) const { return accounts_[static_cast<std::size_t>(kind)]; }
+  bool make_room(Kind kind, std::uint64_t amount, std::uint64_t spare);
+  bool has(Kind kind, std::uint64_t amount, std::uint64_t idle, std::uint64_t spare) const;
   void add(Kind kind, std::uint64_t amount);
   void give_back(Kind kind, std::uint64_t amount);
 
   std::array<Account, kKinds> accounts_;
   Accounts* whole_ = nullptr;
+  std::vector<IdleHolder*> holders_;
 };
 
 }  // namespace softhca::resource

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <utility>
 
 namespace softhca::shm {
 
@@ -12,7 +13,16 @@ std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / 
 
 }  // namespace
 
-Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes) {
+bool SegmentPool::has_room(std::size_t bytes) const {
+  const std::size_t room = round_up(bytes, kAlignment);
+  return std::any_of(segments_.begin(), segments_.end(), [&](const Segment& segment) {
+    return std::any_of(segment.gaps.begin(), segment.gaps.end(),
+                       [&](const Gap& gap) { return gap.bytes >= room; });
+  });
+}
+
+Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes,
+                                                        std::shared_ptr<void> account) {
   if (bytes == 0 || bytes > std::numeric_limits<std::uint32_t>::max())
     return Error{"ring of " + std::to_string(bytes) + " bytes: not between 1 and 2^32-1", EINVAL};
   const std::size_t room = round_up(bytes, kAlignment);
@@ -20,13 +30,23 @@ Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes) {
   for (std::uint32_t i = 0; i < segments_.size(); ++i)
     if (carve(segments_[i], room, offset)) return finish(i, offset, bytes);
 
-  const auto index = add_segment(room);
+  const auto index = add_segment(room, std::move(account));
   if (!index) return index.error();
   carve(segments_[*index], room, offset);
   return finish(*index, offset, bytes);
 }
 
-Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes) {
+/// Of a segment that has been given up, so that numbers stay small however many come and go.
+std::uint32_t SegmentPool::unused_number() {
+  const auto unused = std::find_if(segments_.begin(), segments_.end(), [](const Segment& segment) {
+    return segment.memory.base() == nullptr;
+  });
+  const auto number = static_cast<std::uint32_t>(unused - segments_.begin());
+  if (number == segments_.size()) segments_.emplace_back();
+  return number;
+}
+
+Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes, std::shared_ptr<void> account) {
   std::size_t size = std::max(next_segment_, SealedMemory::round_to_pages(bytes));
   // A growing session takes larger steps, but the last step may be as small as the ring.
   if (size > budget_ - segment_bytes_) size = SealedMemory::round_to_pages(bytes);
@@ -37,10 +57,11 @@ Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes) {
                  ENOMEM};
   auto memory = SharedSegment::create("softhca-rings", size);
   if (!memory) return memory.error();
-  segments_.push_back({std::move(*memory), {{0, size}}});
+  const std::uint32_t index = unused_number();
+  segments_[index] = {std::move(*memory), {{0, size}}, std::move(account)};
   segment_bytes_ += size;
   next_segment_ = std::min(next_segment_ * 2, kLargestSegment);
-  return static_cast<std::uint32_t>(segments_.size() - 1);
+  return index;
 }
 
 bool SegmentPool::carve(Segment& segment, std::size_t bytes, std::size_t& offset) {
@@ -56,6 +77,7 @@ bool SegmentPool::carve(Segment& segment, std::size_t bytes, std::size_t& offset
 
 SegmentPool::Allocation SegmentPool::finish(std::uint32_t index, std::size_t offset,
                                             std::size_t bytes) {
+  if (index == idle_) idle_ = kNone;
   SharedSegment& memory = segments_[index].memory;
   // Again, although release() has done it: the tenant could write there in between.
   memory.discard(offset, bytes);
@@ -84,6 +106,16 @@ void SegmentPool::release(const abi::RingLocation& location) {
   };
   join_with_next(next);
   if (next != gaps.begin()) join_with_next(next - 1);
+  if (!segment.idle()) return;
+  give_up_idle();
+  idle_ = location.segment;
+}
+
+void SegmentPool::give_up_idle() {
+  if (idle_ == kNone) return;
+  segment_bytes_ -= segments_[idle_].memory.bytes();
+  segments_[idle_] = {};
+  idle_ = kNone;
 }
 
 void SegmentPool::announced(std::uint32_t segment) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "abi/rings.hpp"
@@ -29,12 +30,20 @@ class SegmentPool {
   /// The session may have up to `budget` bytes of segments.
   explicit SegmentPool(std::size_t budget) : budget_(budget) {}
 
-  /// Errors: ENOMEM (budget), EINVAL (0 bytes, or over 32 bits), or what memfd_create and mmap say.
-  Expected<Allocation> allocate(std::size_t bytes);
+  /// Has a segment room for it? Else allocate() will make one.
+  bool has_room(std::size_t bytes) const;
+
+  /// `account` ends with the segment if one is made for it. Errors: ENOMEM (budget), EINVAL (0
+  /// bytes, or over 32 bits), or what memfd_create and mmap say.
+  Expected<Allocation> allocate(std::size_t bytes, std::shared_ptr<void> account = nullptr);
 
   /// `location` as it came from allocate(). The memory is zeroed, given back to the system where
-  /// whole pages are free, and used for later rings; segments live as long as the pool.
+  /// whole pages are free, and used for later rings. One segment without rings is kept for them.
   void release(const abi::RingLocation& location);
+
+  /// Segments without rings: at most one. The next to be made takes its number, and is announced.
+  std::size_t idle_count() const { return idle_ != kNone ? 1 : 0; }
+  void give_up_idle();
 
   /// The segment's descriptor has been sent: closes it, and allocations from it are no longer
   /// new_segment. Not called when sending failed, so that the next reply tries again.
@@ -48,18 +57,23 @@ class SegmentPool {
     std::size_t bytes;
   };
   struct Segment {
-    SharedSegment memory;
+    SharedSegment memory;   ///< none: it has been given up
     std::vector<Gap> gaps;  ///< ascending, never adjoining
+    std::shared_ptr<void> account;
+    bool idle() const { return gaps.size() == 1 && gaps.front().bytes == memory.bytes(); }
   };
+  static constexpr std::uint32_t kNone = 0xffffffff;
 
-  Expected<std::uint32_t> add_segment(std::size_t bytes);
+  Expected<std::uint32_t> add_segment(std::size_t bytes, std::shared_ptr<void> account);
+  std::uint32_t unused_number();
   static bool carve(Segment& segment, std::size_t bytes, std::size_t& offset);
   Allocation finish(std::uint32_t index, std::size_t offset, std::size_t bytes);
 
   std::size_t budget_;
   std::size_t segment_bytes_ = 0;
   std::size_t next_segment_ = kFirstSegment;
-  std::vector<Segment> segments_;
+  std::vector<Segment> segments_;  ///< by number
+  std::uint32_t idle_ = kNone;
 };
 
 }  // namespace softhca::shm

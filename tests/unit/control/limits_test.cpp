@@ -261,6 +261,85 @@ TEST_F(LimitsTest, OfSharedBytesLastAsLongAsTheMapping) {
   EXPECT_EQ(mine.in_use(Kind::kMappings), mappings - 1);
 }
 
+TEST_F(LimitsTest, ARingInASegmentWithRoomTakesNoMapping) {
+  make_cq(client);
+  mine.set_limit(Kind::kMappings, mine.in_use(Kind::kMappings));
+  make_cq(client);
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  EXPECT_EQ(client.ask(Operation::kCreateQp, qp_request(pd, make_cq(client))), 0);
+}
+
+TEST_F(LimitsTest, SegmentsWithoutRingsGiveTheirMappingsBack) {
+  const std::uint64_t before = mine.in_use(Kind::kMappings);
+  std::vector<std::uint32_t> cqs;
+  abi::CreateCqReply cq{};
+  for (int i = 0; i < 8; ++i) {  // too large for one segment
+    ASSERT_EQ(client.ask(Operation::kCreateCq, abi::CreateCqRequest{1, 60000, abi::kNoHandle}, &cq),
+              0);
+    cqs.push_back(cq.handle);
+  }
+  EXPECT_GE(mine.in_use(Kind::kMappings), before + 4);
+  for (const std::uint32_t handle : cqs)
+    ASSERT_EQ(client.ask(Operation::kDestroyCq, abi::HandleBody{handle, 0}), 0);
+  EXPECT_EQ(mine.in_use(Kind::kMappings), before + 1) << "one is kept for rings to come";
+  mine.set_limit(Kind::kMappings, before + 1);
+  EXPECT_EQ(Client(daemon).greet(), 0) << "until somebody lacks it";
+  EXPECT_EQ(mine.in_use(Kind::kMappings), before);
+  ASSERT_EQ(client.ask(Operation::kCreateCq, abi::CreateCqRequest{1, 10, abi::kNoHandle}, &cq), 0);
+  EXPECT_EQ(cq.new_segment, 1u);
+}
+
+TEST_F(LimitsTest, IdleMemoryKeepsNobodyFromMappings) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  std::vector<std::uint32_t> handles;
+  for (int i = 0; i < 4; ++i) {
+    handles.push_back(shared(client, abi::kPageBytes));
+    abi::RegisterMrReply mr{};
+    ASSERT_EQ(
+        client.ask(Operation::kRegisterMr, registration(pd, abi::kPageBytes, handles[i]), &mr), 0);
+    const int error =
+        i == 1 ? 0 : client.ask(Operation::kDeregisterMr, abi::HandleBody{mr.handle, 0});
+    ASSERT_EQ(error, 0);
+  }
+  mine.set_limit(Kind::kMappings, mine.in_use(Kind::kMappings));
+  Client second(daemon);
+  EXPECT_EQ(second.greet(), 0);
+  EXPECT_EQ(second.ask(Operation::kCreateCq, abi::CreateCqRequest{1, 10, abi::kNoHandle}), 0);
+  EXPECT_EQ(client.ask(Operation::kCreateCq, abi::CreateCqRequest{1, 10, abi::kNoHandle}), 0);
+  EXPECT_EQ(second.ask(Operation::kAllocShared, abi::AllocSharedRequest{abi::kPageBytes}), ENOMEM)
+      << "what is registered stays";
+  EXPECT_EQ(mine.refused(Kind::kMappings), 1u);
+  // The process is told of what it has lost when it names that.
+  for (const std::uint32_t handle : handles)
+    EXPECT_EQ(client.ask(Operation::kRegisterMr, registration(pd, abi::kPageBytes, handle)),
+              handle == handles[1] ? 0 : ESTALE);
+}
+
+TEST_F(LimitsTest, IdleMemoryKeepsNobodyFromSharedBytes) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  mine.set_limit(Kind::kSharedBytes, 4 * abi::kPageBytes);
+  const std::uint32_t handle = shared(client, 3 * abi::kPageBytes);
+  auto request = registration(pd, 3 * abi::kPageBytes, handle);
+  request.extent.length = 1;
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, request), EINVAL) << "it is idle all the same";
+  int error = 0;
+  shared(client, 5 * abi::kPageBytes, &error);
+  EXPECT_EQ(error, ENOMEM);
+  EXPECT_EQ(mine.in_use(Kind::kSharedBytes), 3u * abi::kPageBytes);
+  shared(client, 2 * abi::kPageBytes, &error);
+  EXPECT_EQ(error, 0);
+  EXPECT_EQ(mine.in_use(Kind::kSharedBytes), 2u * abi::kPageBytes);
+}
+
+TEST_F(LimitsTest, MemoryLeavesMappingsToQueuesAndSessions) {
+  mine.set_limit(Kind::kMappings, 32);
+  EXPECT_EQ(make_until_refused(
+                [&] { return client.ask(Operation::kAllocShared, abi::AllocSharedRequest{4096}); }),
+            29);  // one has the session, two are left
+  make_cq(client);
+  EXPECT_EQ(Client(daemon).greet(), 0);
+}
+
 TEST_F(LimitsTest, RepliesDoNotPileUp) {
   const abi::HandleBody nothing{};
   const auto body = std::as_bytes(std::span(&nothing, 1));

@@ -334,7 +334,7 @@ TEST_F(SessionTest, RegionsAreCheckedAndCounted) {
   bad = request;
   bad.extent.kind = 1;
   bad.extent.handle = 4711;
-  EXPECT_EQ(client.ask(Operation::kRegisterMr, bad), EINVAL);
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, bad), ESTALE);
   EXPECT_EQ(client.ask(Operation::kDeregisterMr, abi::HandleBody{reply.handle, 0}), 0);
   EXPECT_EQ(client.ask(Operation::kDeregisterMr, abi::HandleBody{reply.handle, 0}), EINVAL);
 }

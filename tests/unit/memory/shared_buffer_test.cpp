@@ -20,7 +20,7 @@ std::uint32_t create(SharedBufferPool& pool, std::size_t bytes) {
 void use(SharedBufferPool& pool, std::uint32_t handle) { ASSERT_NE(pool.acquire(handle), nullptr); }
 
 TEST(SharedBuffer, IsTheMemoryTheDescriptorNames) {
-  SharedBufferPool pool(1 << 20, 1 << 20);
+  SharedBufferPool pool(1 << 20);
   auto created = pool.create(5000);
   ASSERT_TRUE(created);
   struct stat st;
@@ -45,7 +45,7 @@ TEST(SharedBuffer, IsTheMemoryTheDescriptorNames) {
 
 // A page fault of the engine would wait until the hole is made.
 TEST(SharedBuffer, HasNoHolesMadeInItOnceItIsRegistered) {
-  SharedBufferPool pool(1 << 20, 1 << 20);
+  SharedBufferPool pool(1 << 20);
   auto descriptor = std::make_shared<int>();
   auto created = pool.create(4 * kPage, nullptr, descriptor);
   ASSERT_TRUE(created);
@@ -76,7 +76,7 @@ TEST(SharedBuffer, HasNoHolesMadeInItOnceItIsRegistered) {
 }
 
 TEST(SharedBuffer, OfATenantThatForbidsSealsIsNotTaken) {
-  SharedBufferPool pool(1 << 20, 1 << 20);
+  SharedBufferPool pool(1 << 20);
   auto created = pool.create(kPage);
   ASSERT_TRUE(created);
   ASSERT_EQ(::fcntl(created->fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
@@ -95,7 +95,7 @@ bool in_page_table(const std::byte* page) {
 
 TEST(SharedBuffer, WhatTheTenantHasFilledIsMappedAndNothingElseMade) {
   constexpr std::size_t kPages = 5000;  // more than are looked at together
-  SharedBufferPool pool(kPages * kPage, 0);
+  SharedBufferPool pool(kPages * kPage);
   auto created = pool.create(kPages * kPage);
   ASSERT_TRUE(created);
   const auto buffer = pool.acquire(created->handle);
@@ -120,7 +120,7 @@ TEST(SharedBuffer, WhatTheTenantHasFilledIsMappedAndNothingElseMade) {
 }
 
 TEST(SharedBuffer, EndsItsAccountWithTheMapping) {
-  SharedBufferPool pool(1 << 20, 0);
+  SharedBufferPool pool(1 << 20);
   auto account = std::make_shared<int>();
   auto created = pool.create(kPage, account);
   auto region = pool.acquire(created->handle);
@@ -131,7 +131,7 @@ TEST(SharedBuffer, EndsItsAccountWithTheMapping) {
 }
 
 TEST(SharedBuffer, BoundsSurviveAnyNumbers) {
-  SharedBufferPool pool(1 << 20, 1 << 20);
+  SharedBufferPool pool(1 << 20);
   const auto buffer = pool.acquire(create(pool, kPage));
   constexpr std::uint64_t kMax = ~std::uint64_t{0};
   EXPECT_NE(buffer->at(0, kPage), nullptr);
@@ -144,7 +144,7 @@ TEST(SharedBuffer, BoundsSurviveAnyNumbers) {
 }
 
 TEST(SharedBufferPool, UnknownHandles) {
-  SharedBufferPool pool(1 << 20, 1 << 20);
+  SharedBufferPool pool(1 << 20);
   EXPECT_EQ(pool.acquire(0), nullptr);
   EXPECT_EQ(pool.acquire(12345), nullptr);
   EXPECT_FALSE(pool.free(1));
@@ -155,7 +155,7 @@ TEST(SharedBufferPool, UnknownHandles) {
 }
 
 TEST(SharedBufferPool, BudgetAndNonsense) {
-  SharedBufferPool pool(3 * kPage, 0);
+  SharedBufferPool pool(3 * kPage);
   create(pool, 2 * kPage);
   const auto refused = pool.create(kPage + 1);
   ASSERT_FALSE(refused);
@@ -169,7 +169,7 @@ TEST(SharedBufferPool, BudgetAndNonsense) {
 }
 
 TEST(SharedBufferPool, ABufferLivesOnInItsRegions) {
-  SharedBufferPool pool(1 << 20, 1 << 20);
+  SharedBufferPool pool(1 << 20);
   const std::uint32_t handle = create(pool, kPage);
   const auto region = pool.acquire(handle);
   EXPECT_TRUE(pool.free(handle));
@@ -178,41 +178,67 @@ TEST(SharedBufferPool, ABufferLivesOnInItsRegions) {
 }
 
 TEST(SharedBufferPool, ABufferIsNotIdleBeforeItsFirstRegion) {
-  SharedBufferPool pool(1 << 20, 0);
+  SharedBufferPool pool(1 << 20);
   const std::uint32_t handle = create(pool, kPage);
-  pool.trim();
-  EXPECT_EQ(pool.idle_bytes(), 0u);
-  EXPECT_NE(pool.acquire(handle), nullptr);
+  EXPECT_EQ(pool.idle_count(), 0u);
+  use(pool, handle);
+  EXPECT_EQ(pool.idle_count(), 1u);
+  EXPECT_EQ(pool.idle_bytes(), kPage);
 }
 
-TEST(SharedBufferPool, IdleOnesGoLeastRecentlyUsedFirst) {
-  SharedBufferPool pool(1 << 20, 2 * kPage);
+TEST(SharedBufferPool, ABufferIsIdleWhenTheLastOfItsRegionsEnds) {
+  SharedBufferPool pool(1 << 20);
+  const std::uint32_t handle = create(pool, kPage);
+  auto first = pool.acquire(handle);
+  auto second = pool.acquire(handle);
+  auto copy = second;
+  first.reset();
+  second.reset();
+  EXPECT_EQ(pool.idle_count(), 0u);
+  copy.reset();
+  EXPECT_EQ(pool.idle_count(), 1u);
+  EXPECT_TRUE(pool.free(handle));
+  EXPECT_EQ(pool.idle_count(), 0u);
+  EXPECT_EQ(pool.idle_bytes(), 0u);
+}
+
+TEST(SharedBufferPool, IdleOnesAreGivenUpTheLongestUnusedFirst) {
+  SharedBufferPool pool(1 << 20);
   const std::uint32_t a = create(pool, kPage);
-  const std::uint32_t b = create(pool, kPage);
-  const std::uint32_t c = create(pool, kPage);
+  const std::uint32_t b = create(pool, 2 * kPage);
   const std::uint32_t busy = create(pool, kPage);
   const auto region = pool.acquire(busy);
+  use(pool, a);
   use(pool, b);
-  use(pool, c);
   use(pool, a);
   EXPECT_EQ(pool.idle_bytes(), 3 * kPage);
-  pool.trim();
-  EXPECT_EQ(pool.idle_bytes(), 2 * kPage);
-  EXPECT_EQ(pool.acquire(b), nullptr) << "the least recently used";
-  EXPECT_NE(pool.acquire(c), nullptr);
+  pool.give_up_oldest();
+  EXPECT_EQ(pool.idle_bytes(), kPage);
+  EXPECT_EQ(pool.total_bytes(), 2 * kPage);
+  EXPECT_EQ(pool.acquire(b), nullptr);
   EXPECT_NE(pool.acquire(a), nullptr);
   EXPECT_NE(pool.acquire(busy), nullptr);
 }
 
 TEST(SharedBufferPool, IdleOnesMakeRoomForNewOnes) {
-  SharedBufferPool pool(4 * kPage, 4 * kPage);
+  SharedBufferPool pool(4 * kPage);
   const std::uint32_t idle = create(pool, 2 * kPage);
   use(pool, idle);
   const auto region = pool.acquire(create(pool, 2 * kPage));
-  ASSERT_NE(pool.acquire(idle), nullptr);
+  EXPECT_FALSE(pool.create(3 * kPage));
+  EXPECT_NE(pool.acquire(idle), nullptr) << "it would not have been enough";
   EXPECT_TRUE(pool.create(2 * kPage));
   EXPECT_EQ(pool.acquire(idle), nullptr);
   EXPECT_FALSE(pool.create(1)) << "what regions use stays";
+}
+
+TEST(SharedBufferPool, MayEndBeforeTheRegions) {
+  std::shared_ptr<SharedBuffer> region;
+  {
+    SharedBufferPool pool(1 << 20);
+    region = pool.acquire(create(pool, kPage));
+  }
+  *region->at(0, 1) = std::byte{1};
 }
 
 }  // namespace

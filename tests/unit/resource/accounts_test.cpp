@@ -126,5 +126,70 @@ TEST(Amounts, WhatTheMachineAllowsIsPlausible) {
   EXPECT_GE(machine_descriptors(), 16u);
 }
 
+/// Holds some of it that it could do without.
+class Holder final : public IdleHolder {
+ public:
+  Holder(Accounts& accounts, std::uint64_t each, int count) : accounts_(accounts) {
+    for (int i = 0; i < count; ++i) charges_.push_back(accounts.take(Kind::kMappings, each));
+    accounts.add(*this);
+  }
+  ~Holder() { accounts_.remove(*this); }
+  std::uint64_t idle(Kind kind) const override {
+    std::uint64_t sum = 0;
+    if (kind == Kind::kMappings)
+      for (const Charge& charge : charges_) sum += charge.amount();
+    return sum;
+  }
+  void give_up_idle(Kind) override { charges_.pop_back(); }
+
+ private:
+  Accounts& accounts_;
+  std::vector<Charge> charges_;
+};
+
+TEST(IdleHolder, WithMostGivesUpWhatSomebodyLacks) {
+  Accounts accounts;
+  accounts.set_limit(Kind::kMappings, 100);
+  accounts.set_limit(Kind::kSharedBytes, 1);
+  Holder few(accounts, 10, 2), many(accounts, 10, 8);
+  EXPECT_FALSE(accounts.take(Kind::kSharedBytes, 2)) << "of this nobody has any";
+  {
+    const Charge taken = accounts.take(Kind::kMappings, 15);
+    EXPECT_TRUE(taken);
+    EXPECT_EQ(few.idle(Kind::kMappings), 20u);
+    EXPECT_EQ(many.idle(Kind::kMappings), 60u);
+    EXPECT_EQ(accounts.in_use(Kind::kMappings), 95u);
+    EXPECT_FALSE(accounts.take(Kind::kMappings, 86)) << "all that is idle would not be enough";
+    EXPECT_EQ(accounts.in_use(Kind::kMappings), 95u);
+    EXPECT_EQ(accounts.refused(Kind::kMappings), 1u);
+  }
+  EXPECT_FALSE(accounts.take(Kind::kMappings, ~std::uint64_t{0}));
+  EXPECT_TRUE(accounts.take(Kind::kMappings, 100));
+  EXPECT_EQ(few.idle(Kind::kMappings) + many.idle(Kind::kMappings), 0u);
+}
+
+TEST(IdleHolder, OfOthersMakesRoomInTheWhole) {
+  Accounts whole, one, other;
+  whole.set_limit(Kind::kMappings, 10);
+  for (Accounts* part : {&one, &other}) {
+    part->set_whole(whole);
+    part->set_limit(Kind::kMappings, 10);
+  }
+  Holder holder(one, 1, 10);
+  EXPECT_TRUE(other.take(Kind::kMappings, 4));
+  EXPECT_EQ(one.in_use(Kind::kMappings), 6u);
+  EXPECT_EQ(other.refused_by_whole(Kind::kMappings), 0u);
+}
+
+TEST(Accounts, SomeCanBeKeptFromSome) {
+  Accounts accounts;
+  accounts.set_limit(Kind::kMappings, 3);
+  const Charge taken = accounts.take(Kind::kMappings, 1, 2);
+  EXPECT_TRUE(taken);
+  EXPECT_FALSE(accounts.take(Kind::kMappings, 1, 2));
+  EXPECT_FALSE(accounts.take(Kind::kMappings, 0, 4));
+  EXPECT_TRUE(accounts.take(Kind::kMappings, 2));
+}
+
 }  // namespace
 }  // namespace softhca::resource

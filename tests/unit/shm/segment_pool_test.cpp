@@ -180,5 +180,58 @@ TEST(SegmentPool, RandomUseNeverOverlapsAndNeverLeaks) {
   EXPECT_EQ(pool.segment_bytes(), settled);
 }
 
+TEST(SegmentPool, TellsWhetherASegmentWillBeMade) {
+  SegmentPool pool(kPlenty);
+  EXPECT_FALSE(pool.has_room(1));
+  const auto ring = take(pool, SegmentPool::kFirstSegment - 64);
+  EXPECT_TRUE(pool.has_room(64));
+  EXPECT_FALSE(pool.has_room(65));
+  pool.release(ring.location);
+  EXPECT_TRUE(pool.has_room(SegmentPool::kFirstSegment));
+}
+
+TEST(SegmentPool, OneSegmentWithoutRingsIsKept) {
+  SegmentPool pool(kPlenty);
+  std::vector<SegmentPool::Allocation> rings;
+  std::vector<std::weak_ptr<void>> accounts;
+  for (int i = 0; i < 3; ++i) {
+    const auto account = std::make_shared<int>();
+    accounts.push_back(account);
+    rings.push_back(*pool.allocate(SegmentPool::kLargestSegment, account));
+    pool.announced(rings.back().location.segment);
+  }
+  EXPECT_EQ(pool.idle_count(), 0u);
+  for (const auto& ring : rings) pool.release(ring.location);
+  EXPECT_EQ(pool.idle_count(), 1u);
+  EXPECT_EQ(pool.segment_bytes(), SegmentPool::kLargestSegment);
+  EXPECT_TRUE(accounts[0].expired() && accounts[1].expired());
+  EXPECT_FALSE(accounts[2].expired());
+  EXPECT_FALSE(take(pool, 64).new_segment) << "what is kept is used";
+  EXPECT_EQ(pool.idle_count(), 0u);
+  pool.give_up_idle();
+  EXPECT_EQ(pool.idle_count(), 0u);
+  EXPECT_FALSE(accounts[2].expired()) << "it is in use";
+}
+
+TEST(SegmentPool, NumbersOfSegmentsGivenUpAreTakenAgainAndAnnounced) {
+  SegmentPool pool(kPlenty);
+  const auto kept = take(pool, 64);
+  pool.announced(kept.location.segment);
+  for (int i = 0; i < 100; ++i) {
+    const auto account = std::make_shared<int>();
+    const auto ring = *pool.allocate(SegmentPool::kLargestSegment, account);
+    ASSERT_EQ(ring.location.segment, 1u);
+    ASSERT_TRUE(ring.new_segment);
+    ASSERT_TRUE(all_zero(ring.base, 4096));
+    std::memset(ring.base, 1, 4096);
+    pool.announced(1);
+    pool.release(ring.location);
+    ASSERT_EQ(account.use_count(), 2);
+    pool.give_up_idle();
+    ASSERT_EQ(account.use_count(), 1);
+  }
+  EXPECT_EQ(pool.segment_bytes(), SegmentPool::kFirstSegment);
+}
+
 }  // namespace
 }  // namespace softhca::shm
