@@ -28,10 +28,26 @@ int send_registration(Context& context, abi::Operation operation, const Request&
   return context.control.call(operation, body, std::as_writable_bytes(std::span{&reply, 1}), none);
 }
 
-/// Makes the memory reachable for the daemon. 0 or an errno value.
-int share(Context& context, std::uint64_t addr, std::uint64_t length, ExtentList& extents) {
+/// Shares the memory of the region and has it registered by `send(extents)`, 0 or an errno value as
+/// this is. Memory kept from earlier registrations the daemon may have given up when somebody
+/// lacked it: such is shared anew.
+template <class Send>
+int share(Context& context, std::uint64_t addr, std::uint64_t length, ExtentList& extents,
+          Send send) {
   const bool dont_fork = ibv_is_fork_initialized() == IBV_FORK_ENABLED;
-  return context.memory->prepare({addr, length, dont_fork}, extents);
+  // Once would do, but for threads that register the same memory while the tenant is short of it.
+  constexpr int kAttempts = 8;
+  int error = ESTALE;
+  for (int i = 0; error == ESTALE && i < kAttempts; ++i) {
+    if (const int failed = context.memory->prepare({addr, length, dont_fork}, extents))
+      return failed;
+    error = send(extents.all());
+    if (error == ESTALE)
+      context.memory->forget(extents.all());
+    else if (error != 0)
+      context.memory->release(extents.all());
+  }
+  return error == ESTALE ? ENOMEM : error;
 }
 
 /// As the kernel: a region has at least one byte and does not wrap around.
@@ -39,23 +55,24 @@ bool is_range(std::uintptr_t begin, std::size_t length) {
   return length != 0 && begin + length >= begin;
 }
 
+/// What a region keeps of its extents.
+bool keep(const ExtentList& extents, Array<abi::MrExtent>& kept) {
+  if (!kept.allocate(extents.all().size())) return false;
+  std::copy(extents.all().begin(), extents.all().end(), kept.data());
+  return true;
+}
+
 /// Shares the memory and registers it. 0 or an errno value.
 int create(Context& context, Mr& mr, abi::RegisterMrRequest& request) {
   ExtentList extents;
-  if (const int error = share(context, request.addr, request.length, extents)) return error;
-  const std::span<const abi::MrExtent> all = extents.all();
-  request.extents = static_cast<std::uint32_t>(all.size());
   abi::RegisterMrReply reply{};
-  const int error =
-      mr.extents.allocate(all.size())
-          ? send_registration(context, abi::Operation::kRegisterMr, request, all, reply)
-          : ENOMEM;
-  if (error != 0) {
-    context.memory->release(all);
-    return error;
-  }
-  std::copy(all.begin(), all.end(), mr.extents.data());
-  mr.extent_count = all.size();
+  const auto send = [&](std::span<const abi::MrExtent> all) {
+    request.extents = static_cast<std::uint32_t>(all.size());
+    if (!keep(extents, mr.extents)) return ENOMEM;
+    return send_registration(context, abi::Operation::kRegisterMr, request, all, reply);
+  };
+  if (const int error = share(context, request.addr, request.length, extents, send)) return error;
+  mr.extent_count = extents.all().size();
   mr.base.mr.handle = reply.handle;
   mr.base.mr.lkey = reply.lkey;
   mr.base.mr.rkey = reply.rkey;
@@ -126,26 +143,20 @@ int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::s
   request.region = {begin, length, begin, static_cast<std::uint32_t>(access), 0, 0, 0};
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) request.region.pd = pd->handle;
   ExtentList extents;
-  if (moves)
-    if (const int error = share(context, begin, length, extents)) return error;
-  const std::span<const abi::MrExtent> all = extents.all();
-  request.region.extents = static_cast<std::uint32_t>(all.size());
   Array<abi::MrExtent> kept;
   abi::RegisterMrReply reply{};
-  const int error =
-      kept.allocate(all.size())
-          ? send_registration(context, abi::Operation::kReregisterMr, request, all, reply)
-          : ENOMEM;
-  if (error != 0) {
-    context.memory->release(all);
-    return error;
-  }
+  const auto send = [&](std::span<const abi::MrExtent> all) {
+    request.region.extents = static_cast<std::uint32_t>(all.size());
+    if (!keep(extents, kept)) return ENOMEM;
+    return send_registration(context, abi::Operation::kReregisterMr, request, all, reply);
+  };
+  const int error = moves ? share(context, begin, length, extents, send) : send({});
+  if (error != 0) return error;
   if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) verbs_mr->access = access;
   if (!moves) return 0;
   context.memory->release({mr.extents.data(), mr.extent_count});
-  std::copy(all.begin(), all.end(), kept.data());
   mr.extents = std::move(kept);
-  mr.extent_count = all.size();
+  mr.extent_count = extents.all().size();
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "libverbs-provider/share/maps.hpp"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,6 +43,18 @@ class Cursor {
   const char* end_;
 };
 
+// PROCMAP_QUERY of linux/fs.h, which the headers of older kernels lack.
+struct ProcmapQuery {
+  std::uint64_t size, query_flags, query_addr;
+  std::uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+  std::uint32_t dev_major, dev_minor;
+  std::uint32_t vma_name_size, build_id_size;
+  std::uint64_t vma_name_addr, build_id_addr;
+};
+constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
+constexpr std::uint64_t kReadable = 1, kWritable = 2, kExecutable = 4, kShared = 8;
+constexpr std::uint64_t kCoveringOrNext = 16;
+
 MappingKind kind_of(std::uint64_t inode, std::string_view name) {
   if (name.starts_with("[stack")) return MappingKind::kStack;
   const bool anonymous = name.empty() || name == "[heap]" || name.starts_with("[anon:");
@@ -64,7 +77,8 @@ bool parse_mapping(const char* begin, const char* end, Mapping& mapping) {
   return good;
 }
 
-MapsReader::MapsReader() : fd_(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
+MapsReader::MapsReader(std::uint64_t from)
+    : from_(from), asks_(from != 0), fd_(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
 
 MapsReader::~MapsReader() {
   if (fd_ >= 0) ::close(fd_);
@@ -99,11 +113,50 @@ bool MapsReader::next_line(const char*& begin, const char*& end) {
   }
 }
 
-bool MapsReader::next(Mapping& mapping) {
-  if (fd_ < 0) return false;
+/// False at the end of the list; also, and asks_ too, where the kernel cannot be asked.
+bool MapsReader::ask(Mapping& mapping) {
+  ProcmapQuery query{};
+  query.size = sizeof query;
+  query.query_flags = kCoveringOrNext;
+  query.query_addr = from_;
+  query.vma_name_addr = reinterpret_cast<std::uint64_t>(buffer_);
+  query.vma_name_size = sizeof buffer_;
+  if (::ioctl(fd_, kProcmapQuery, &query) != 0) {
+    asks_ = errno == ENOENT;
+    return false;
+  }
+  const auto has = [&](std::uint64_t flag) { return (query.vma_flags & flag) != 0; };
+  const std::string_view name(buffer_, query.vma_name_size == 0 ? 0 : query.vma_name_size - 1);
+  mapping = {query.vma_start,
+             query.vma_end,
+             query.vma_offset,
+             query.inode,
+             query.dev_major,
+             query.dev_minor,
+             has(kReadable),
+             has(kWritable),
+             has(kExecutable),
+             has(kShared),
+             kind_of(query.inode, name)};
+  from_ = mapping.end;
+  return true;
+}
+
+bool MapsReader::read(Mapping& mapping) {
   const char* begin = nullptr;
   const char* end = nullptr;
-  return next_line(begin, end) && parse_mapping(begin, end, mapping);
+  while (next_line(begin, end) && parse_mapping(begin, end, mapping))
+    if (mapping.end > from_) return true;
+  return false;
+}
+
+bool MapsReader::next(Mapping& mapping) {
+  if (fd_ < 0) return false;
+  if (asks_) {
+    if (ask(mapping)) return true;
+    if (asks_) return false;
+  }
+  return read(mapping);
 }
 
 }  // namespace softhca::provider

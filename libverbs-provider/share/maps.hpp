@@ -1,5 +1,8 @@
-// The kernel's list of this process's mappings, read afresh each time it is needed. No allocation:
+// The kernel's list of this process's mappings, asked afresh each time it is needed. No allocation:
 // it also runs in a child just forked, and while allocators hold their locks.
+//
+// Linux 6.11 and later can be asked for the mapping at an address. Older kernels have only the list
+// as text, from its start: there what is asked costs the more the more mappings lie below it.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +30,10 @@ struct Mapping {
   MappingKind kind;
 };
 
-/// Gives the mappings in ascending order of address.
+/// Gives the mappings in ascending order of address, from the first that ends above `from`.
 class MapsReader {
  public:
-  MapsReader();
+  explicit MapsReader(std::uint64_t from = 0);
   ~MapsReader();
   MapsReader(const MapsReader&) = delete;
   MapsReader& operator=(const MapsReader&) = delete;
@@ -41,9 +44,13 @@ class MapsReader {
   bool next(Mapping& mapping);
 
  private:
+  bool ask(Mapping& mapping);
+  bool read(Mapping& mapping);
   bool next_line(const char*& begin, const char*& end);
   bool fill();
 
+  std::uint64_t from_;
+  bool asks_;  ///< all of the list is faster read
   int fd_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

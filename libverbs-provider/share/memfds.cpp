@@ -52,6 +52,9 @@ std::uint32_t MemfdTable::insert(int fd, const Memfd& memfd) {
 
 void MemfdTable::remove(std::uint32_t place) {
   if (at(place).owner != kNoRegistry) disown(place);
+  const Memfd& memfd = at(place);
+  (memfd.newer == kNowhere ? newest_orphan_ : at(memfd.newer).older) = memfd.older;
+  if (memfd.older != kNowhere) at(memfd.older).newer = memfd.newer;
   --orphans_;
   by_inode_.erase(place);
 }
@@ -60,6 +63,10 @@ void MemfdTable::disown(std::uint32_t place) {
   Memfd& memfd = at(place);
   by_handle_.erase(by_handle_.find(key_of(memfd.owner, memfd.handle)));
   memfd.owner = kNoRegistry;
+  memfd.newer = kNowhere;
+  memfd.older = newest_orphan();
+  if (memfd.older != kNowhere) at(memfd.older).newer = place;
+  newest_orphan_ = place;
   ++orphans_;
 }
 
@@ -75,15 +82,25 @@ void MemfdTable::clear() {
   by_handle_.clear();
 }
 
-void MemfdTable::mark(const Mapping& mapping) {
-  const std::uint32_t place = find(mapping);
-  if (place != kNowhere) at(place).seen = sweep_;
+bool MemfdTable::sweep() {
+  if (++calls_ * kMappingsPerCall < swept_) return false;
+  MapsReader maps;
+  if (!maps.ok()) return false;
+  ++sweep_;
+  calls_ = swept_ = 0;
+  Mapping mapping;
+  for (; maps.next(mapping); ++swept_) {
+    const std::uint32_t place = find(mapping);
+    if (place != kNowhere) at(place).seen = sweep_;
+  }
+  return true;
 }
 
-void MemfdTable::end_sweep() {
-  for (std::uint32_t place = 0; place < kSlots && orphans_ != 0; ++place) {
-    const bool orphan = by_inode_.used(place) && at(place).owner == kNoRegistry;
-    if (orphan && !marked(place)) remove(place);
+void MemfdTable::forget_unmapped() {
+  for (std::uint32_t place = newest_orphan(); place != kNowhere;) {
+    const std::uint32_t next = at(place).older;
+    if (!marked(place)) remove(place);
+    place = next;
   }
 }
 

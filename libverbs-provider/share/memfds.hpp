@@ -23,7 +23,7 @@ struct Memfd {
   std::uint32_t handle;  ///< in the owner's session
   std::uint32_t uses;    ///< extents of regions that lie in it
   std::uint32_t seen;    ///< number of the last sweep that found it mapped
-  std::uint32_t older;   ///< neighbours in the owner's list of idle memfds
+  std::uint32_t older;   ///< neighbours in the owner's list of idle memfds, or that of orphans
   std::uint32_t newer;
 };
 
@@ -55,21 +55,27 @@ class MemfdTable {
   void disown_all(RegistryId owner);
   void clear();
 
-  /// A sweep goes through all mappings of the process and marks those of our memfds.
-  void begin_sweep() { ++sweep_; }
-  void mark(const Mapping& mapping);
+  /// Goes through all mappings of the process and marks those of our memfds. False: not now. Each
+  /// call is worth a look at some mappings, so that however many there are costs a caller the same.
+  bool sweep();
   bool marked(std::uint32_t place) { return at(place).seen == sweep_; }
-  /// Forgets the orphans that the sweep has not found.
-  void end_sweep();
+  /// Forgets the orphans that the last sweep has not found.
+  void forget_unmapped();
   bool has_orphans() const { return orphans_ != 0; }
 
  private:
-  static constexpr std::uint32_t kSlots = 32768;
+  std::uint32_t newest_orphan() const { return orphans_ != 0 ? newest_orphan_ : kNowhere; }
+
+  static constexpr std::uint32_t kSlots = 65536;  ///< a process has 65,530 mappings at most
+  static constexpr std::uint64_t kMappingsPerCall = 256;
 
   std::atomic<std::uint64_t> device_{0};  ///< of all memfds: major << 32 | minor
   std::uint32_t registries_ = 0;
   std::uint32_t orphans_ = 0;
+  std::uint32_t newest_orphan_ = 0;  ///< if there is one
   std::uint32_t sweep_ = 0;
+  std::uint64_t swept_ = 0;  ///< mappings that the last sweep went through
+  std::uint64_t calls_ = 0;  ///< since then
   KeyTable<Memfd, kSlots> by_inode_;
   KeyTable<std::uint32_t, kSlots> by_handle_;  ///< places in by_inode_
 };

@@ -30,7 +30,7 @@ bool Plan::holds_this_stack(const Mapping& mapping) const {
   return mapping.begin <= here && here < mapping.end;
 }
 
-void Plan::consider_pages(const Mapping& mapping, PieceKind kind) {
+void Plan::consider_pages(const Mapping& mapping, PieceKind kind, std::uint32_t place) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t begin = std::max(mapping.begin, begin_);
   const std::uint64_t end = std::min(mapping.end, end_);
@@ -38,7 +38,7 @@ void Plan::consider_pages(const Mapping& mapping, PieceKind kind) {
   const std::uint64_t last = std::max(first, end / page * page);
   if (first >= end) return add({begin, end, 0, 0, PieceKind::kLeave});
   add({begin, first, 0, 0, PieceKind::kLeave});
-  add({first, last, 0, 0, kind});
+  add({first, last, mapping.offset + (first - mapping.begin), place, kind});
   add({last, end, 0, 0, PieceKind::kLeave});
 }
 
@@ -50,7 +50,7 @@ void Plan::consider(const Mapping& mapping) {
   MemfdTable& memfds = MemfdTable::instance();
   if (const std::uint32_t place = memfds.find(mapping); place != MemfdTable::kNowhere) {
     const RegistryId owner = memfds.at(place).owner;
-    if (owner == kNoRegistry) return consider_pages(mapping, PieceKind::kOrphan);
+    if (owner == kNoRegistry) return consider_pages(mapping, PieceKind::kOrphan, place);
     if (owner != owner_) return add(leave);
     const std::uint64_t offset = mapping.offset + (begin - mapping.begin);
     return add({begin, end, offset, place, PieceKind::kReuse});
@@ -58,23 +58,21 @@ void Plan::consider(const Mapping& mapping) {
   const bool ours_to_replace =
       mapping.kind == MappingKind::kAnonymous && !mapping.shared && !holds_this_stack(mapping);
   if (!ours_to_replace) return add(leave);
-  consider_pages(mapping, PieceKind::kAnonymous);
+  consider_pages(mapping, PieceKind::kAnonymous, MemfdTable::kNowhere);
 }
 
-int Plan::make(std::uint64_t addr, std::uint64_t length, RegistryId owner, bool sweep) {
+int Plan::make(std::uint64_t addr, std::uint64_t length, RegistryId owner) {
   begin_ = at_ = addr;
   end_ = addr + length;
   owner_ = owner;
   const Piece all{begin_, end_, 0, 0, PieceKind::kLeave};
-  MapsReader maps;
+  MapsReader maps(addr);
   if (!maps.ok()) {
     add(all);
     return 0;
   }
   Mapping mapping;
-  while ((sweep || at_ < end_) && maps.next(mapping)) {
-    if (sweep) MemfdTable::instance().mark(mapping);
-    if (at_ == end_ || mapping.end <= at_) continue;
+  while (at_ < end_ && maps.next(mapping)) {
     if (mapping.begin > at_ || !mapping.readable) return EFAULT;
     consider(mapping);
     at_ = std::min(mapping.end, end_);

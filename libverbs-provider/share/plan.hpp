@@ -21,8 +21,8 @@ enum class PieceKind : std::uint8_t {
 struct Piece {
   std::uint64_t begin;
   std::uint64_t end;
-  std::uint64_t offset;  ///< kReuse: of `begin` in the memfd
-  std::uint32_t place;   ///< kReuse: of the memfd in the MemfdTable
+  std::uint64_t offset;  ///< kReuse, kOrphan: of `begin` in the memfd
+  std::uint32_t place;   ///< kReuse, kOrphan: of the memfd in the MemfdTable
   PieceKind kind;
 
   bool replaceable() const { return kind == PieceKind::kAnonymous || kind == PieceKind::kOrphan; }
@@ -31,16 +31,16 @@ struct Piece {
 /// Pieces in ascending order, adjoining, each within one mapping.
 class Plan {
  public:
-  /// Plans for [addr, addr+length), not empty, for the registry `owner`. With `sweep` also marks
-  /// in the MemfdTable what else is mapped. Returns 0, or EFAULT if a part cannot be read.
-  /// More than kMaxMrExtents pieces: all is left as it is. REQUIRES: process lock.
-  int make(std::uint64_t addr, std::uint64_t length, RegistryId owner, bool sweep);
+  /// Plans for [addr, addr+length), not empty, for the registry `owner`. Returns 0, or EFAULT if a
+  /// part cannot be read. More than kMaxMrExtents pieces: all is left as it is. REQUIRES: process
+  /// lock.
+  int make(std::uint64_t addr, std::uint64_t length, RegistryId owner);
 
   std::span<const Piece> pieces() const { return {pieces_, count_}; }
 
  private:
   void consider(const Mapping& mapping);
-  void consider_pages(const Mapping& mapping, PieceKind kind);
+  void consider_pages(const Mapping& mapping, PieceKind kind, std::uint32_t place);
   void add(const Piece& piece);
   bool holds_this_stack(const Mapping& mapping) const;
 

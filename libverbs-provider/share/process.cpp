@@ -90,12 +90,12 @@ struct Batch {
 };
 
 void collect(std::uint64_t addr, std::uint64_t end, Batch& batch) {
-  MapsReader maps;
+  MapsReader maps(addr);
   Mapping mapping;
   batch.count = 0;
   while (batch.count < Batch::kMost && maps.next(mapping)) {
     if (mapping.begin >= end) return;
-    if (mapping.end <= addr || !MemfdTable::instance().contains(mapping)) continue;
+    if (!MemfdTable::instance().contains(mapping)) continue;
     mapping.begin = std::max(mapping.begin, addr);
     mapping.end = std::min(mapping.end, end);
     batch.mappings[batch.count++] = mapping;

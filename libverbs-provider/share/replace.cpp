@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,18 +43,29 @@ uffdio_range range_of(const char* addr, std::uint64_t length) {
 
 Replacer::Replacer(const KernelCalls& kernel) : kernel_(kernel) {}
 
-Replacer::~Replacer() {
-  if (uffd_ >= 0) ::close(uffd_);
+Replacer::~Replacer() { close_userfaultfd(); }
+
+/// Whoever sleeps wakes, and nothing is held any more.
+void Replacer::close_userfaultfd() {
+  if (still_open()) ::close(uffd_);
+  uffd_ = -1;
+}
+
+/// Programs close descriptors that they do not know; another file may have the number by now.
+bool Replacer::still_open() const {
+  struct stat file;
+  return uffd_ >= 0 && ::fstat(uffd_, &file) == 0 && file.st_ino == inode_;
 }
 
 void Replacer::open_userfaultfd() {
-  tried_ = true;
   // One that also holds system calls needs a privilege; the other makes them fail with EFAULT.
   for (const int flags : {O_CLOEXEC, O_CLOEXEC | UFFD_USER_MODE_ONLY}) {
     uffd_ = kernel_.userfaultfd(flags);
     if (uffd_ >= 0) break;
   }
-  if (uffd_ < 0) return;
+  struct stat file {};
+  if (uffd_ < 0 || ::fstat(uffd_, &file) != 0) return;
+  inode_ = file.st_ino;
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = UFFD_FEATURE_MINOR_SHMEM;
@@ -61,13 +73,12 @@ void Replacer::open_userfaultfd() {
   if (holds_memfd_) return;
   api = {};  // kernels before 5.14
   api.api = UFFD_API;
-  if (kernel_.control(uffd_, UFFDIO_API, &api) == 0) return;
-  ::close(uffd_);
-  uffd_ = -1;
+  if (kernel_.control(uffd_, UFFDIO_API, &api) != 0) close_userfaultfd();
 }
 
 bool Replacer::can_hold(ReplaceKind kind) {
-  if (!tried_) open_userfaultfd();
+  if (still_open() && kind == ReplaceKind::kMemfd && !holds_memfd_) close_userfaultfd();
+  if (!still_open()) open_userfaultfd();
   if (uffd_ < 0) return kernel_.single_threaded();
   return kind == ReplaceKind::kAnonymous || holds_memfd_ || kernel_.single_threaded();
 }
@@ -87,14 +98,14 @@ bool Replacer::hold(const Piece& piece) {
 void Replacer::let_go(const Piece& piece) {
   if (uffd_ < 0) return;
   uffdio_range range = range_of(piece.addr, piece.length);
-  kernel_.control(uffd_, UFFDIO_UNREGISTER, &range);
+  if (kernel_.control(uffd_, UFFDIO_UNREGISTER, &range) != 0) close_userfaultfd();
   wake(piece);  // the range may be the moved pages by now, of which the userfaultfd knows nothing
 }
 
 void Replacer::wake(const Piece& piece) {
   if (uffd_ < 0) return;
   uffdio_range range = range_of(piece.addr, piece.length);
-  kernel_.control(uffd_, UFFDIO_WAKE, &range);
+  if (kernel_.control(uffd_, UFFDIO_WAKE, &range) != 0) close_userfaultfd();
 }
 
 bool Replacer::take_pages(Piece& piece) {
@@ -128,7 +139,6 @@ void Replacer::put_back(Piece& piece) {
 }
 
 bool Replacer::exchange(Piece& piece) {
-  const SignalsBlocked blocked;
   if (!hold(piece)) return false;
   if (!take_pages(piece)) {
     let_go(piece);
@@ -145,7 +155,21 @@ bool Replacer::exchange(Piece& piece) {
   return true;
 }
 
-bool Replacer::replace_piece(Piece& piece) {
+/// Now, while it can be refused: later a page that is not to be had would be a SIGBUS.
+bool Replacer::stage(Piece& piece, int fd, std::uint64_t offset) {
+  const auto at = static_cast<off_t>(offset);
+  const auto length = static_cast<off_t>(piece.length);
+  if (kernel_.reserve(fd, 0, at, length) != 0) return false;
+  void* staging =
+      kernel_.map(nullptr, piece.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, at);
+  if (staging == MAP_FAILED) return false;
+  piece.staging = static_cast<char*>(staging);
+  return true;
+}
+
+bool Replacer::replace_piece(Piece& piece, int fd, std::uint64_t offset) {
+  const SignalsBlocked blocked;  // a pending one would also interrupt stage()
+  if (!stage(piece, fd, offset)) return false;
   if (!exchange(piece)) {
     kernel_.unmap(piece.staging, piece.length);
     return false;
@@ -159,13 +183,12 @@ std::uint64_t Replacer::replace(ReplaceKind kind, std::uint64_t addr, std::uint6
   if (!can_hold(kind)) return 0;
   std::uint64_t done = 0;
   while (done < length) {
+    // Up to a multiple of its size, so that a huge page is taken as a whole: it is freed as a
+    // whole.
+    const std::uint64_t most = kPieceBytes - (addr + done) % kPieceBytes;
     Piece piece{reinterpret_cast<char*>(addr + done), nullptr, nullptr,
-                std::min(kPieceBytes, length - done), kind};
-    void* staging = kernel_.map(nullptr, piece.length, PROT_READ | PROT_WRITE,
-                                MAP_SHARED | MAP_POPULATE, fd, static_cast<off_t>(offset + done));
-    if (staging == MAP_FAILED) break;
-    piece.staging = static_cast<char*>(staging);
-    if (!replace_piece(piece)) break;
+                std::min(most, length - done), kind};
+    if (!replace_piece(piece, fd, offset + done)) break;
     done += piece.length;
   }
   return done;

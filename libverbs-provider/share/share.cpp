@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "libverbs-provider/share/process.hpp"
@@ -32,7 +33,11 @@ MemoryRegistry::MemoryRegistry(const SharedMemorySource& source)
 
 MemoryRegistry::MemoryRegistry(const SharedMemorySource& source, const Limits& limits,
                                const KernelCalls& kernel)
-    : source_(source), limits_(limits), kernel_(&kernel), generation_(fork_generation()) {
+    : source_(source),
+      limits_(limits),
+      kernel_(&kernel),
+      replacer_(kernel),
+      generation_(fork_generation()) {
   install_process_handlers();
   const ProcessLock lock;
   id_ = MemfdTable::instance().new_registry();
@@ -55,13 +60,10 @@ int MemoryRegistry::prepare(const Request& request, ExtentList& extents) {
     append(extents, reached_by_process(request.addr, end));
     return 0;
   }
-  MemfdTable& memfds = MemfdTable::instance();
-  const bool sweep = oldest_idle_ != MemfdTable::kNowhere || memfds.has_orphans();
-  if (sweep) memfds.begin_sweep();
+  free_unmapped();
   Plan plan;
-  if (const int error = plan.make(request.addr, request.length, id_, sweep)) return error;
-  if (sweep) free_unmapped();
-  emit(plan, request.dont_fork, extents);
+  if (const int error = plan.make(request.addr, request.length, id_)) return error;
+  emit(plan, request, extents);
   if (extents.overflow_) {
     release_locked(extents.all());
     extents.count_ = 0;
@@ -71,18 +73,28 @@ int MemoryRegistry::prepare(const Request& request, ExtentList& extents) {
   return 0;
 }
 
-void MemoryRegistry::emit(const Plan& plan, bool dont_fork, ExtentList& extents) {
-  Replacer replacer(*kernel_);
-  // What is to be reused must not be given back meanwhile to make room.
-  for (const Piece& piece : plan.pieces()) {
-    if (piece.kind == PieceKind::kReuse) use(piece.place);
-  }
+struct MemoryRegistry::Emission {
+  ExtentList& extents;
+  const bool dont_fork;
+  const std::uint64_t memfd_bytes;
+};
+
+/// How large memfds are to be so that their borders, too, fit the list of extents.
+std::uint64_t MemoryRegistry::memfd_bytes(const Plan& plan, std::uint64_t length) const {
+  const std::uint64_t most = 1 + (abi::kMaxMrExtents - plan.pieces().size()) / 4;
+  if (most == 1) return length;
+  if (length / most <= limits_.memfd_bytes) return limits_.memfd_bytes;
+  return (length / most / Replacer::kPieceBytes + 1) * Replacer::kPieceBytes;
+}
+
+void MemoryRegistry::emit(const Plan& plan, const Request& request, ExtentList& extents) {
+  Emission emission{extents, request.dont_fork, memfd_bytes(plan, request.length)};
   std::span<const Piece> rest = plan.pieces();
   while (!rest.empty()) {
     const Piece& piece = rest.front();
     std::size_t taken = 1;
     if (piece.replaceable()) {
-      taken = emit_run(rest, replacer, dont_fork, extents);
+      taken = emit_run(rest, emission);
     } else if (piece.kind == PieceKind::kReuse) {
       const std::uint32_t handle = MemfdTable::instance().at(piece.place).handle;
       append(extents, {piece.begin, piece.end - piece.begin, piece.offset, handle, kShared});
@@ -91,49 +103,62 @@ void MemoryRegistry::emit(const Plan& plan, bool dont_fork, ExtentList& extents)
     }
     rest = rest.subspan(taken);
   }
-  for (const Piece& piece : plan.pieces()) {
-    if (piece.kind == PieceKind::kReuse) unuse(piece.place);
-  }
 }
 
-/// Replaces the pieces at the front that can be, together by one memfd; returns how many.
-std::size_t MemoryRegistry::emit_run(std::span<const Piece> rest, Replacer& replacer,
-                                     bool dont_fork, ExtentList& extents) {
+/// Replaces the pieces at the front that can be, together by as few memfds as may be; returns how
+/// many pieces.
+std::size_t MemoryRegistry::emit_run(std::span<const Piece> rest, Emission& emission) {
   std::size_t count = 0;
   while (count < rest.size() && rest[count].replaceable()) ++count;
-  const std::uint64_t begin = rest[0].begin;
   const std::uint64_t end = rest[count - 1].end;
-  SharedMemory memory{-1, 0};
-  if (!obtain(end - begin, memory)) {
-    append(extents, reached_by_process(begin, end));
-    return count;
+  std::uint64_t begin = rest[0].begin;
+  while (begin != end) {
+    const std::uint64_t border = begin + std::min(emission.memfd_bytes, end - begin);
+    if (emit_memfd(rest.first(count), begin, border, emission) == 0) break;
+    begin = border;
   }
+  // Where nothing could be replaced nothing more will be.
+  if (begin != end) append(emission.extents, reached_by_process(begin, end));
+  return count;
+}
+
+/// Replaces [begin, end) of adjoining pieces by one memfd. Returns how many bytes it could; 0: no
+/// extents were made.
+std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uint64_t begin,
+                                         std::uint64_t end, Emission& emission) {
+  SharedMemory memory{-1, 0};
+  if (!obtain(end - begin, memory)) return 0;
+  ExtentList& extents = emission.extents;
   std::uint64_t replaced = 0;
-  for (const Piece& piece : rest.first(count)) {
+  std::uint64_t left = begin;  // nothing is replaced from here up to the present piece
+  for (const Piece& piece : pieces) {
+    const std::uint64_t first = std::max(piece.begin, begin);
+    const std::uint64_t last = std::min(piece.end, end);
+    if (first >= last) continue;
     const auto kind =
         piece.kind == PieceKind::kOrphan ? ReplaceKind::kMemfd : ReplaceKind::kAnonymous;
-    const std::uint64_t offset = piece.begin - begin;
-    const std::uint64_t length = piece.end - piece.begin;
-    const std::uint64_t done = replacer.replace(kind, piece.begin, length, memory.fd, offset);
-    if (done != 0) append(extents, {piece.begin, done, offset, memory.handle, kShared});
-    if (done != length) append(extents, reached_by_process(piece.begin + done, piece.end));
-    if (done != 0 && dont_fork) {
-      kernel_->advise(reinterpret_cast<void*>(piece.begin), done, MADV_DONTFORK);
+    const std::uint64_t done =
+        replacer_.replace(kind, first, last - first, memory.fd, first - begin);
+    if (done == 0) continue;
+    if (left != first) append(extents, reached_by_process(left, first));
+    append(extents, {first, done, first - begin, memory.handle, kShared});
+    left = first + done;
+    if (emission.dont_fork) {
+      kernel_->advise(reinterpret_cast<void*>(first), done, MADV_DONTFORK);
     }
     replaced += done;
   }
   ::close(memory.fd);
-  if (replaced == 0) give_back(MemfdTable::instance().find(id_, memory.handle), false);
-  return count;
+  if (replaced == 0) {
+    give_back(MemfdTable::instance().find(id_, memory.handle), false);
+  } else if (left != end) {
+    append(extents, reached_by_process(left, end));
+  }
+  return replaced;
 }
 
 bool MemoryRegistry::obtain(std::uint64_t bytes, SharedMemory& memory) {
-  if (source_.alloc(source_.context, bytes, &memory) != 0) {
-    // The tenant's allowance may be used up by what lies idle.
-    if (oldest_idle_ == MemfdTable::kNowhere) return false;
-    trim(0);
-    if (source_.alloc(source_.context, bytes, &memory) != 0) return false;
-  }
+  if (source_.alloc(source_.context, bytes, &memory) != 0) return false;
   if (accept(memory, bytes)) return true;
   ::close(memory.fd);
   source_.free(source_.context, memory.handle);
@@ -145,8 +170,6 @@ bool MemoryRegistry::accept(const SharedMemory& memory, std::uint64_t bytes) {
   if (::fstat(memory.fd, &file) != 0 || static_cast<std::uint64_t>(file.st_size) < bytes) {
     return false;
   }
-  // Now, while it can be refused: later a page that is not to be had would be a SIGBUS.
-  if (kernel_->reserve(memory.fd, 0, 0, static_cast<off_t>(bytes)) != 0) return false;
   const Memfd memfd{bytes, id_, memory.handle, 0, 0, MemfdTable::kNowhere, MemfdTable::kNowhere};
   const std::uint32_t place = MemfdTable::instance().insert(memory.fd, memfd);
   if (place == MemfdTable::kNowhere) return false;
@@ -204,6 +227,18 @@ void MemoryRegistry::release(std::span<const abi::MrExtent> extents) {
   trim(limits_.idle_bytes);
 }
 
+void MemoryRegistry::forget(std::span<const abi::MrExtent> extents) {
+  const ProcessLock lock;
+  if (fork_generation() != generation_) return;
+  release_locked(extents);
+  MemfdTable& memfds = MemfdTable::instance();
+  for (const abi::MrExtent& extent : extents) {
+    if (extent.kind != kShared) continue;
+    const std::uint32_t place = memfds.find(id_, extent.handle);
+    if (place != MemfdTable::kNowhere && memfds.at(place).uses == 0) give_back(place, true);
+  }
+}
+
 void MemoryRegistry::release_locked(std::span<const abi::MrExtent> extents) {
   for (const abi::MrExtent& extent : extents) {
     if (extent.kind == kShared) unuse(MemfdTable::instance().find(id_, extent.handle));
@@ -214,15 +249,17 @@ void MemoryRegistry::trim(std::uint64_t limit) {
   while (idle_bytes_ > limit) give_back(oldest_idle_, true);
 }
 
-/// REQUIRES: a sweep has gone through all mappings.
+/// Gives back what the application has unmapped.
 void MemoryRegistry::free_unmapped() {
   MemfdTable& memfds = MemfdTable::instance();
+  if (oldest_idle_ == MemfdTable::kNowhere && !memfds.has_orphans()) return;
+  if (!memfds.sweep()) return;
   for (std::uint32_t place = oldest_idle_; place != MemfdTable::kNowhere;) {
     const std::uint32_t next = memfds.at(place).newer;
     if (!memfds.marked(place)) give_back(place, false);
     place = next;
   }
-  memfds.end_sweep();
+  memfds.forget_unmapped();
 }
 
 /// REQUIRES: no uses.

@@ -48,6 +48,10 @@ class MemoryRegistry {
     /// Memory no region uses any more stays shared up to this much, so that registering it again
     /// costs nothing; beyond, the longest unused is given back to the daemon first.
     std::uint64_t idle_bytes = 256 << 20;
+    /// A larger region has several memfds, unless their number would exceed what one message has
+    /// room for. The pages of a memfd go all at once, when nobody maps it any more: where memory
+    /// is shared anew, so much of it is there twice.
+    std::uint64_t memfd_bytes = 64 << 20;
   };
 
   explicit MemoryRegistry(const SharedMemorySource& source);
@@ -73,13 +77,20 @@ class MemoryRegistry {
   /// The region with these extents is deregistered (or never came to be).
   void release(std::span<const abi::MrExtent> extents);
 
+  /// Likewise, and the daemon has forgotten handles of theirs: what no other region uses is shared
+  /// anew when it is registered again.
+  void forget(std::span<const abi::MrExtent> extents);
+
   /// Bytes of shared memory held that no region uses.
   std::uint64_t idle_bytes() const { return idle_bytes_; }
 
  private:
-  void emit(const Plan& plan, bool dont_fork, ExtentList& extents);
-  std::size_t emit_run(std::span<const Piece> rest, Replacer& replacer, bool dont_fork,
-                       ExtentList& extents);
+  std::uint64_t memfd_bytes(const Plan& plan, std::uint64_t length) const;
+  void emit(const Plan& plan, const Request& request, ExtentList& extents);
+  struct Emission;
+  std::size_t emit_run(std::span<const Piece> rest, Emission& emission);
+  std::uint64_t emit_memfd(std::span<const Piece> pieces, std::uint64_t begin, std::uint64_t end,
+                           Emission& emission);
   bool obtain(std::uint64_t bytes, SharedMemory& memory);
   bool accept(const SharedMemory& memory, std::uint64_t bytes);
   void append(ExtentList& extents, const abi::MrExtent& extent);
@@ -95,6 +106,7 @@ class MemoryRegistry {
   const SharedMemorySource source_;
   const Limits limits_;
   const KernelCalls* kernel_;
+  Replacer replacer_;
   const std::uint32_t generation_;
   RegistryId id_ = kNoRegistry;
   std::uint64_t idle_bytes_ = 0;

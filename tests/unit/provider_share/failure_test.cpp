@@ -1,5 +1,10 @@
 // Every system call on the way may fail: the memory must be as it was, or shared, never lost.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
 
 #include "libverbs-provider/share/process.hpp"
 #include "tests/unit/provider_share/fake_daemon.hpp"
@@ -116,17 +121,62 @@ TEST_P(Failures, WakeTheWriters) {
   }
 }
 
-TEST(Failure, ToReserveMemoryIsNotFatal) {
+int reservations_left = 0;
+int failing_after(int fd, int mode, off_t offset, off_t length) {
+  return reservations_left-- > 0 ? ::fallocate(fd, mode, offset, length) : -1;
+}
+
+TEST(Failure, ToReserveMemoryLeavesTheRest) {
   KernelCalls kernel = KernelCalls::real();
-  kernel.reserve = [](int, int, off_t, off_t) { return -1; };
+  kernel.reserve = failing_after;
+  for (const int pieces : {0, 1, 3}) {
+    FakeDaemon daemon;
+    MemoryRegistry registry(daemon.source(), {}, kernel);
+    Anonymous memory(4 * Replacer::kPieceBytes / kPage);
+    reservations_left = pieces;
+    ExtentList extents;
+    ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+    EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), pieces == 0 ? "P" : "SP");
+    EXPECT_TRUE(memory.intact());
+    registry.release(extents.all());
+    EXPECT_EQ(daemon.freed.size(), pieces == 0 ? 1u : 0u);
+    EXPECT_EQ(registry.idle_bytes(), pieces == 0 ? 0u : memory.bytes());
+  }
+}
+
+/// Bytes of anonymous memory of this process.
+std::uint64_t anonymous_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::uint64_t kilobytes = 0;
+  while (status >> word && word != "RssAnon:") {
+  }
+  status >> kilobytes;
+  return kilobytes << 10;
+}
+
+std::uint64_t peak;  ///< of anonymous memory and what was reserved beside it
+int measuring_reserve(int fd, int mode, off_t offset, off_t length) {
+  const int result = ::fallocate(fd, mode, offset, length);
+  struct stat file;
+  ::fstat(fd, &file);
+  peak = std::max(peak, anonymous_bytes() + static_cast<std::uint64_t>(file.st_blocks) * 512);
+  return result;
+}
+
+TEST(Peak, OnlyOnePieceIsThereTwice) {
+  constexpr std::uint64_t kSlack = 8 << 20;  // the kernel's counters are a little behind
+  KernelCalls kernel = KernelCalls::real();
+  kernel.reserve = measuring_reserve;
   FakeDaemon daemon;
   MemoryRegistry registry(daemon.source(), {}, kernel);
-  Anonymous memory(4);
+  Anonymous memory((64 << 20) / kPage);
+  const std::uint64_t before = anonymous_bytes();
+  peak = 0;
   ExtentList extents;
   ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
-  EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), "P");
-  EXPECT_EQ(daemon.freed.size(), 1u);
-  EXPECT_EQ(registry.idle_bytes(), 0u);
+  ASSERT_EQ(shape(memory.base(), memory.bytes(), extents), "S");
+  EXPECT_LE(peak, before + Replacer::kPieceBytes + kSlack);
 }
 
 TEST(Failure, OfTheDaemonIsNotFatal) {

@@ -62,6 +62,33 @@ TEST_F(Registry, SharesLargeMemoryOfSeveralPieces) {
   EXPECT_TRUE(daemon_.sees_the_same(extents_.all(), memory.base(), memory.bytes()));
 }
 
+TEST_F(Registry, ALargeRegionHasSeveralMemfds) {
+  MemoryRegistry registry(daemon_.source(), {.memfd_bytes = 8 * kPage}, KernelCalls::real());
+  Anonymous memory(60);
+  ExtentList extents;
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+    EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), "SSSSSSSS");
+    EXPECT_TRUE(memory.intact());
+    EXPECT_TRUE(daemon_.sees_the_same(extents.all(), memory.base(), memory.bytes()));
+    EXPECT_EQ(daemon_.allocs, 8u);
+    registry.release(extents.all());
+  }
+}
+
+TEST_F(Registry, ALargeRegionHasNoMoreMemfdsThanExtents) {
+  MemoryRegistry registry(daemon_.source(), {.memfd_bytes = kPage}, KernelCalls::real());
+  const std::size_t bytes = 70 * Replacer::kPieceBytes + kPage;
+  Anonymous memory(bytes / kPage);
+  ::mprotect(memory.base() + 8 * kPage, kPage, PROT_READ);
+  ExtentList extents;
+  ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+  const std::string found = shape(memory.base(), memory.bytes(), extents);
+  EXPECT_EQ(found, "SP" + std::string(found.size() - 2, 'S'));
+  EXPECT_LT(found.size(), 70u);
+  EXPECT_TRUE(memory.intact());
+}
+
 TEST_F(Registry, SharesHeapAndBss) {
   const std::size_t bytes = 100000;  // below malloc's threshold for mmap: in the heap
   char* heap = static_cast<char*>(std::malloc(bytes));

@@ -1,0 +1,115 @@
+// What programs see of memory registration.
+//
+// usage: memory DEVICE twice MEGABYTES   registers so much, and the same again
+//        memory DEVICE idle PAGES        registers and deregisters so many pages that lie apart,
+//        and
+//                                        makes queues; stays until its standard input ends
+//        memory DEVICE apart PAGES       registers so many, all at once
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "tests/system/programs.hpp"
+
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+ibv_pd* domain_of(const char* device) {
+  ibv_pd* pd = ibv_alloc_pd(open_device(device));
+  expect(pd != nullptr, "a protection domain");
+  return pd;
+}
+
+char* map_memory(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  expect(memory != MAP_FAILED, "mmap");
+  return static_cast<char*>(memory);
+}
+
+ibv_mr* register_memory(ibv_pd* pd, char* memory, std::size_t bytes) {
+  ibv_mr* mr = ibv_reg_mr(pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+  expect(mr != nullptr, "ibv_reg_mr");
+  return mr;
+}
+
+void expect_content(const char* memory, std::size_t bytes, char value) {
+  for (std::size_t i = 0; i < bytes; i += kPage)
+    expect(memory[i] == value, "the content of registered memory");
+}
+
+void register_twice(const char* device, std::size_t bytes) {
+  ibv_pd* pd = domain_of(device);
+  char* memory = map_memory(bytes);
+  std::memset(memory, 1, bytes);
+  // Nothing of this is kept for a registration to come: the second one shares the memory anew.
+  for (int round = 0; round < 2; ++round) {
+    ibv_mr* mr = register_memory(pd, memory, bytes);
+    expect_content(memory, bytes, 1);
+    expect(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+  }
+}
+
+std::vector<ibv_mr*> register_apart(ibv_pd* pd, char* memory, std::size_t pages) {
+  std::vector<ibv_mr*> regions;
+  for (std::size_t i = 0; i < pages; ++i) {
+    memory[2 * i * kPage] = static_cast<char>(i);
+    regions.push_back(register_memory(pd, memory + 2 * i * kPage, kPage));
+  }
+  for (std::size_t i = 0; i < pages; ++i)
+    expect(memory[2 * i * kPage] == static_cast<char>(i), "the content of registered memory");
+  return regions;
+}
+
+void deregister(const std::vector<ibv_mr*>& regions) {
+  for (ibv_mr* mr : regions) expect(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+}
+
+void make_queues(ibv_context* context, ibv_pd* pd, int entries) {
+  ibv_cq* cq = ibv_create_cq(context, entries, nullptr, nullptr, 0);
+  expect(cq != nullptr, "ibv_create_cq");
+  ibv_qp_init_attr init{};
+  init.qp_type = IBV_QPT_RC;
+  init.send_cq = init.recv_cq = cq;
+  init.cap = {8, 8, 1, 1, 0};
+  expect(ibv_create_qp(pd, &init) != nullptr, "ibv_create_qp");
+}
+
+void leave_idle(const char* device, std::size_t pages) {
+  ibv_pd* pd = domain_of(device);
+  char* memory = map_memory(2 * pages * kPage);
+  deregister(register_apart(pd, memory, pages));
+  make_queues(pd->context, pd, 16);
+  make_queues(pd->context, pd, 60000);  // of segments of their own
+  make_queues(open_device(device), pd, 16);
+  // What has been given up meanwhile is registered as if it had not.
+  deregister(register_apart(pd, memory, pages));
+  std::puts("idle");
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+  deregister(register_apart(pd, memory, pages));
+}
+
+void register_many(const char* device, std::size_t pages) {
+  ibv_pd* pd = domain_of(device);
+  char* memory = map_memory(2 * pages * kPage);
+  deregister(register_apart(pd, memory, pages));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  expect(argc == 4, "arguments");
+  const std::string_view what = argv[2];
+  const auto number = static_cast<std::size_t>(std::atol(argv[3]));
+  if (what == "twice") register_twice(argv[1], number << 20);
+  if (what == "idle") leave_idle(argv[1], number);
+  if (what == "apart") register_many(argv[1], number);
+}
