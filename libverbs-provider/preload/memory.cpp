@@ -1,42 +1,90 @@
-// madvise and mremap, for memory that the provider has shared with the daemon in place. The
-// application takes it for private memory; where the kernel treats the two differently, the
-// provider, once it has told us how, makes up for it (libverbs-provider/share/process.hpp).
+// madvise, process_madvise and mremap, for memory that the provider has shared with the daemon in
+// place. The application takes it for private memory; where the kernel treats the two differently,
+// the provider, once it has told us how, makes up for it (libverbs-provider/share/hooks.hpp).
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdarg>
 #include <cstddef>
+#include <cstdlib>
+#include <cstring>
 
 #include "libverbs-provider/preload/next.hpp"
+#include "libverbs-provider/share/hooks.hpp"
 
 namespace {
 
-using Hook = void (*)(void*, std::size_t);
-std::atomic<Hook> after_dontneed{nullptr};
-std::atomic<Hook> before_growth{nullptr};
+using softhca::provider::MemoryHooks;
 
-constexpr int kDontNeedLocked = 24;  ///< MADV_DONTNEED_LOCKED, Linux 5.18
+std::atomic<const MemoryHooks*> hooks{nullptr};
 
-void run(const std::atomic<Hook>& hook, void* addr, std::size_t length) {
-  if (Hook function = hook.load(std::memory_order_acquire)) function(addr, length);
+const MemoryHooks* memory_hooks() { return hooks.load(std::memory_order_acquire); }
+
+/// From the "Pid:" line of /proc/self/fdinfo/N; the values for oneself need no file (Linux 6.14).
+bool is_own_process(int pidfd) {
+  constexpr int kSelfThread = -10000, kSelf = -10001;
+  if (pidfd == kSelfThread || pidfd == kSelf) return true;
+  char text[512] = "/proc/self/fdinfo/";
+  if (pidfd < 0) return false;
+  char digits[12];
+  char* first = digits + sizeof digits - 1;
+  *first = '\0';
+  for (unsigned rest = static_cast<unsigned>(pidfd); first == digits + sizeof digits - 1 || rest;
+       rest /= 10)
+    *--first = static_cast<char>('0' + rest % 10);
+  std::strcat(text, first);
+  const int fd = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, text, O_RDONLY | O_CLOEXEC));
+  if (fd < 0) return false;
+  const ssize_t got = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  text[got > 0 ? got : 0] = '\0';
+  const char* pid = std::strstr(text, "\nPid:");
+  return pid != nullptr && std::atol(pid + 5) == ::getpid();
 }
 
 }  // namespace
 
 /// Called by the provider when it first shares memory.
-extern "C" SOFTHCA_INTERPOSE void softhca_preload_set_memory_hooks(Hook dontneed, Hook growth);
-extern "C" void softhca_preload_set_memory_hooks(Hook dontneed, Hook growth) {
-  after_dontneed.store(dontneed, std::memory_order_release);
-  before_growth.store(growth, std::memory_order_release);
+extern "C" SOFTHCA_INTERPOSE void softhca_preload_set_memory_hooks(const MemoryHooks* given);
+extern "C" void softhca_preload_set_memory_hooks(const MemoryHooks* given) {
+  hooks.store(given, std::memory_order_release);
 }
 
 extern "C" SOFTHCA_INTERPOSE int softhca_madvise(void*, std::size_t, int) asm("madvise");
 extern "C" int softhca_madvise(void* addr, std::size_t length, int advice) {
   static constinit softhca::preload::Next<int(void*, std::size_t, int)> next{"madvise"};
   const int result = next.get()(addr, length, advice);
-  const bool drops = advice == MADV_DONTNEED || advice == kDontNeedLocked;
-  if (result == 0 && drops) run(after_dontneed, addr, length);
-  return result;
+  const MemoryHooks* with = memory_hooks();
+  return with != nullptr ? with->advised(addr, length, advice, result) : result;
+}
+
+extern "C" SOFTHCA_INTERPOSE ssize_t softhca_process_madvise(int, const iovec*, std::size_t, int,
+                                                             unsigned) asm("process_madvise");
+extern "C" ssize_t softhca_process_madvise(int pidfd, const iovec* ranges, std::size_t count,
+                                           int advice, unsigned flags) {
+  const auto advise = [&](std::size_t n) {
+    return ::syscall(SYS_process_madvise, pidfd, ranges, n, advice, flags);
+  };
+  const int error = errno;
+  if (memory_hooks() == nullptr || !is_own_process(pidfd)) {
+    errno = error;
+    return advise(count);
+  }
+  // Whether the kernel knows such a call, before it is made of others.
+  if (advise(0) != 0) return -1;
+  ssize_t done = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (softhca_madvise(ranges[i].iov_base, ranges[i].iov_len, advice) != 0)
+      return done != 0 ? done : -1;
+    done += static_cast<ssize_t>(ranges[i].iov_len);
+  }
+  errno = error;
+  return done;
 }
 
 extern "C" SOFTHCA_INTERPOSE void* softhca_mremap(void*, std::size_t, std::size_t, int,
@@ -45,12 +93,16 @@ extern "C" void* softhca_mremap(void* addr, std::size_t old_length, std::size_t 
                                 int flags, ...) {
   static constinit softhca::preload::Next<void*(void*, std::size_t, std::size_t, int, ...)> next{
       "mremap"};
-  if (old_length != 0 && new_length > old_length) run(before_growth, addr, old_length);
-  if ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) == 0)
-    return next.get()(addr, old_length, new_length, flags);
-  va_list list;
-  va_start(list, flags);
-  void* new_addr = va_arg(list, void*);
-  va_end(list);
+  void* new_addr = nullptr;
+  if ((flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) != 0) {
+    va_list list;
+    va_start(list, flags);
+    new_addr = va_arg(list, void*);
+    va_end(list);
+  }
+  void* result = nullptr;
+  const MemoryHooks* with = memory_hooks();
+  if (with != nullptr && with->remap({addr, old_length, new_length, flags, new_addr}, &result))
+    return result;
   return next.get()(addr, old_length, new_length, flags, new_addr);
 }

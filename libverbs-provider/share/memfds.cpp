@@ -56,6 +56,7 @@ void MemfdTable::remove(std::uint32_t place) {
   (memfd.newer == kNowhere ? newest_orphan_ : at(memfd.newer).older) = memfd.older;
   if (memfd.older != kNowhere) at(memfd.older).newer = memfd.newer;
   --orphans_;
+  wiped_.forget(place);
   by_inode_.erase(place);
 }
 
@@ -78,6 +79,7 @@ void MemfdTable::disown_all(RegistryId owner) {
 
 void MemfdTable::clear() {
   orphans_ = 0;
+  wiped_.clear();
   by_inode_.clear();
   by_handle_.clear();
 }

@@ -10,6 +10,7 @@
 
 #include "libverbs-provider/share/key_table.hpp"
 #include "libverbs-provider/share/maps.hpp"
+#include "libverbs-provider/share/wiped.hpp"
 
 namespace softhca::provider {
 
@@ -55,6 +56,9 @@ class MemfdTable {
   void disown_all(RegistryId owner);
   void clear();
 
+  WipedParts& wiped() { return wiped_; }
+  const WipedParts& wiped() const { return wiped_; }
+
   /// Goes through all mappings of the process and marks those of our memfds. False: not now. Each
   /// call is worth a look at some mappings, so that however many there are costs a caller the same.
   bool sweep();
@@ -76,6 +80,7 @@ class MemfdTable {
   std::uint32_t sweep_ = 0;
   std::uint64_t swept_ = 0;  ///< mappings that the last sweep went through
   std::uint64_t calls_ = 0;  ///< since then
+  WipedParts wiped_;
   KeyTable<Memfd, kSlots> by_inode_;
   KeyTable<std::uint32_t, kSlots> by_handle_;  ///< places in by_inode_
 };

@@ -12,13 +12,10 @@
 #include <cstring>
 
 #include "libverbs-provider/share/kernel.hpp"
-#include "libverbs-provider/share/maps.hpp"
-#include "libverbs-provider/share/memfds.hpp"
+#include "libverbs-provider/share/ours.hpp"
 
 namespace softhca::provider {
 namespace {
-
-constexpr std::uint64_t kWholeAddressSpace = ~std::uint64_t{0};
 
 pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<std::uint32_t> generation{0};
@@ -46,24 +43,6 @@ void after_fork_in_parent() {
   pthread_mutex_unlock(&process_mutex);
 }
 
-void after_fork_in_child() {
-  if (!MemfdTable::instance().empty()) {
-    make_private(0, kWholeAddressSpace);
-    MemfdTable::instance().clear();
-  }
-  if (fork_pipe[0] >= 0) {
-    ::close(fork_pipe[0]);
-    ::close(fork_pipe[1]);
-  }
-  generation.fetch_add(1, std::memory_order_relaxed);
-  pthread_mutex_unlock(&process_mutex);
-}
-
-int protection_of(const Mapping& mapping) {
-  return (mapping.readable ? PROT_READ : 0) | (mapping.writable ? PROT_WRITE : 0) |
-         (mapping.executable ? PROT_EXEC : 0);
-}
-
 bool copy_privately(const Mapping& mapping) {
   auto* addr = reinterpret_cast<char*>(mapping.begin);
   const std::size_t length = mapping.end - mapping.begin;
@@ -81,42 +60,39 @@ bool copy_privately(const Mapping& mapping) {
   return false;
 }
 
-/// The parts of our memfds' mappings within a range, a few at a time: they are changed while the
-/// kernel's list is not being read.
-struct Batch {
-  static constexpr std::size_t kMost = 32;
-  Mapping mappings[kMost];
-  std::size_t count = 0;
-};
+/// REQUIRES: it is private by now.
+void wipe_parts(const Mapping& mapping) {
+  const MemfdTable& memfds = MemfdTable::instance();
+  const std::uint64_t end = mapping.offset + (mapping.end - mapping.begin);
+  memfds.wiped().for_each(
+      memfds.find(mapping), mapping.offset, end, [&](std::uint64_t first, std::uint64_t last) {
+        auto* addr = reinterpret_cast<char*>(mapping.begin + (first - mapping.offset));
+        // Its own children's will be empty, too.
+        for (const int advice : {MADV_DONTNEED, MADV_WIPEONFORK})
+          KernelCalls::real().advise(addr, last - first, advice);
+      });
+}
 
-void collect(std::uint64_t addr, std::uint64_t end, Batch& batch) {
-  MapsReader maps(addr);
-  Mapping mapping;
-  batch.count = 0;
-  while (batch.count < Batch::kMost && maps.next(mapping)) {
-    if (mapping.begin >= end) return;
-    if (!MemfdTable::instance().contains(mapping)) continue;
-    mapping.begin = std::max(mapping.begin, addr);
-    mapping.end = std::min(mapping.end, end);
-    batch.mappings[batch.count++] = mapping;
+/// Memory that cannot be copied for want of memory is unmapped: a program that stops is better than
+/// two that share a heap unawares.
+void make_all_private() {
+  for_each_of_ours(0, ~std::uint64_t{0}, [](const Mapping& mapping) {
+    if (copy_privately(mapping)) return wipe_parts(mapping);
+    ::munmap(reinterpret_cast<void*>(mapping.begin), mapping.end - mapping.begin);
+  });
+}
+
+void after_fork_in_child() {
+  if (!MemfdTable::instance().empty()) {
+    make_all_private();
+    MemfdTable::instance().clear();
   }
-}
-
-template <typename Visit>
-void for_each_of_ours(std::uint64_t addr, std::uint64_t end, Visit visit) {
-  Batch batch;
-  do {
-    collect(addr, end, batch);
-    for (std::size_t i = 0; i < batch.count; ++i) {
-      visit(batch.mappings[i]);
-      addr = batch.mappings[i].end;
-    }
-  } while (batch.count == Batch::kMost);
-}
-
-std::uint64_t page_end(const void* addr, std::size_t length) {
-  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  return (reinterpret_cast<std::uint64_t>(addr) + length + page - 1) / page * page;
+  if (fork_pipe[0] >= 0) {
+    ::close(fork_pipe[0]);
+    ::close(fork_pipe[1]);
+  }
+  generation.fetch_add(1, std::memory_order_relaxed);
+  pthread_mutex_unlock(&process_mutex);
 }
 
 }  // namespace
@@ -126,48 +102,13 @@ ProcessLock::~ProcessLock() { pthread_mutex_unlock(&process_mutex); }
 
 std::uint32_t fork_generation() { return generation.load(std::memory_order_relaxed); }
 
-void make_private(std::uint64_t addr, std::uint64_t length) {
-  const std::uint64_t end = length > kWholeAddressSpace - addr ? kWholeAddressSpace : addr + length;
-  for_each_of_ours(addr, end, [](const Mapping& mapping) {
-    if (copy_privately(mapping)) return;
-    ::munmap(reinterpret_cast<void*>(mapping.begin), mapping.end - mapping.begin);
-  });
-}
-
-/// Makes a part of our memory read as zeros. Pages of registered memory cannot be given back: the
-/// daemon has sealed it against holes.
-void forget(const Mapping& mapping) {
-  auto* addr = reinterpret_cast<char*>(mapping.begin);
-  const std::size_t length = mapping.end - mapping.begin;
-  if (KernelCalls::real().advise(addr, length, MADV_REMOVE) == 0) return;
-  if (!mapping.writable && ::mprotect(addr, length, PROT_READ | PROT_WRITE) != 0) return;
-  std::memset(addr, 0, length);
-  if (!mapping.writable) ::mprotect(addr, length, protection_of(mapping));
-}
-
-void after_dontneed(void* addr, std::size_t length) {
-  if (MemfdTable::instance().empty()) return;
-  const int error = errno;
-  for_each_of_ours(reinterpret_cast<std::uint64_t>(addr), page_end(addr, length), forget);
-  errno = error;
-}
-
-void before_growth(void* addr, std::size_t length) {
-  if (MemfdTable::instance().empty()) return;
-  const int error = errno;
-  make_private(reinterpret_cast<std::uint64_t>(addr),
-               page_end(addr, length) - reinterpret_cast<std::uint64_t>(addr));
-  errno = error;
-}
-
 void install_process_handlers() {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, [] {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    using SetHooks = void (*)(void (*)(void*, std::size_t), void (*)(void*, std::size_t));
-    auto* set_hooks =
-        reinterpret_cast<SetHooks>(::dlsym(RTLD_DEFAULT, "softhca_preload_set_memory_hooks"));
-    if (set_hooks != nullptr) set_hooks(after_dontneed, before_growth);
+    static constexpr MemoryHooks kHooks{after_advice, remap};
+    auto* set_hooks = reinterpret_cast<SetMemoryHooks>(::dlsym(RTLD_DEFAULT, kSetMemoryHooks));
+    if (set_hooks != nullptr) set_hooks(&kHooks);
   });
 }
 

@@ -5,7 +5,10 @@
 
 #include <pthread.h>
 
+#include <cstddef>
 #include <cstdint>
+
+#include "libverbs-provider/share/hooks.hpp"
 
 namespace softhca::provider {
 
@@ -25,14 +28,8 @@ void install_process_handlers();
 /// Counts the forks this process is below: a registry of another generation is its parent's.
 std::uint32_t fork_generation();
 
-/// Replaces each of our memfds mapped within [addr, addr+length) by private memory of the same
-/// content and protection. Nobody may write there meanwhile. Memory that cannot be copied for
-/// want of memory is unmapped: a program that stops is better than two that share a heap unawares.
-void make_private(std::uint64_t addr, std::uint64_t length);
-
-/// madvise(MADV_DONTNEED) has been applied: our memory in the range shall read as zeros.
-void after_dontneed(void* addr, std::size_t length);
-/// mremap is about to grow the range, which a memfd cannot follow.
-void before_growth(void* addr, std::size_t length);
+// The preload library's questions (hooks.hpp).
+int after_advice(void* addr, std::size_t length, int advice, int result);
+bool remap(const MemoryHooks::Remap& request, void** result);
 
 }  // namespace softhca::provider

@@ -142,6 +142,11 @@ std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uin
     if (done == 0) continue;
     if (left != first) append(extents, reached_by_process(left, first));
     append(extents, {first, done, first - begin, memory.handle, kShared});
+    if (kind == ReplaceKind::kMemfd) {
+      MemfdTable& memfds = MemfdTable::instance();
+      memfds.wiped().move(piece.place, piece.offset + (first - piece.begin), done,
+                          memfds.find(id_, memory.handle), first - begin);
+    }
     left = first + done;
     if (emission.dont_fork) {
       kernel_->advise(reinterpret_cast<void*>(first), done, MADV_DONTFORK);

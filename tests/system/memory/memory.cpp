@@ -5,7 +5,10 @@
 //        and
 //                                        makes queues; stays until its standard input ends
 //        memory DEVICE apart PAGES       registers so many, all at once
+//        memory DEVICE advice PAGES      does to registered memory what programs do to memory
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -103,6 +106,57 @@ void register_many(const char* device, std::size_t pages) {
   deregister(register_apart(pd, memory, pages));
 }
 
+bool child_finds(const char* memory, std::size_t bytes, char value) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (std::size_t i = 0; i < bytes; ++i)
+      if (memory[i] != value) ::_exit(1);
+    ::_exit(0);
+  }
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// REQUIRES: holds ones.
+void give_advice(char* memory, std::size_t bytes) {
+  expect(::madvise(memory, bytes, MADV_WIPEONFORK) == 0, "MADV_WIPEONFORK");
+  expect(child_finds(memory, bytes, 0), "what children find of memory that is wiped");
+  expect_content(memory, bytes, 1);
+  expect(::madvise(memory, bytes, MADV_KEEPONFORK) == 0, "MADV_KEEPONFORK");
+  expect(child_finds(memory, bytes, 1), "what children find of memory that is kept");
+  expect(::madvise(memory, bytes, MADV_FREE) == 0, "MADV_FREE");
+  std::memset(memory, 2, bytes);
+  expect_content(memory, bytes, 2);
+  expect(::madvise(memory, bytes, MADV_REMOVE) != 0 && errno == EINVAL, "MADV_REMOVE");
+  expect(::mprotect(memory, bytes, PROT_NONE) == 0, "mprotect");
+  expect(::mprotect(memory, bytes, PROT_READ | PROT_WRITE) == 0, "mprotect");
+  expect_content(memory, bytes, 2);
+  expect(::mlock(memory, bytes) == 0 && ::munlock(memory, bytes) == 0, "mlock");
+  expect(::posix_madvise(memory, bytes, POSIX_MADV_DONTNEED) == 0, "posix_madvise");
+  expect_content(memory, bytes, 2);
+  expect(::madvise(memory, bytes, MADV_DONTNEED) == 0, "MADV_DONTNEED");
+  expect_content(memory, bytes, 0);
+}
+
+void advise(const char* device, std::size_t pages) {
+  ibv_pd* pd = domain_of(device);
+  const std::size_t bytes = pages * kPage;
+  char* memory = map_memory(bytes);
+  for (int round = 0; round < 2; ++round) {
+    std::memset(memory, 1, bytes);
+    ibv_mr* mr = register_memory(pd, memory + kPage, bytes - 2 * kPage);
+    give_advice(memory, bytes);
+    expect(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+    std::memset(memory, 1, bytes);
+    give_advice(memory, bytes);
+  }
+  std::memset(memory, 3, bytes);
+  void* grown = ::mremap(memory, bytes, 3 * bytes, MREMAP_MAYMOVE);
+  expect(grown != MAP_FAILED, "mremap");
+  expect_content(static_cast<char*>(grown), bytes, 3);
+  expect_content(static_cast<char*>(grown) + bytes, 2 * bytes, 0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -112,4 +166,5 @@ int main(int argc, char** argv) {
   if (what == "twice") register_twice(argv[1], number << 20);
   if (what == "idle") leave_idle(argv[1], number);
   if (what == "apart") register_many(argv[1], number);
+  if (what == "advice") advise(argv[1], number);
 }

@@ -1,5 +1,4 @@
-// A child sees the memory as it was at the fork, and changes nothing in its parent; and what
-// madvise and mremap mean for private memory they mean for shared memory of ours.
+// A child sees the memory as it was at the fork, and changes nothing in its parent.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -123,46 +122,6 @@ TEST_F(Process, AChildDoesNotUseItsParentsSession) {
     return in_child([&] { return memory.intact() ? 0 : 6; });
   });
   EXPECT_EQ(code, 0);
-}
-
-TEST_F(Process, DroppedContentReadsAsZeros) {
-  Anonymous memory(8);
-  share(memory);
-  char* from = memory.base() + 2 * kPage;
-  ASSERT_EQ(::madvise(from, 2 * kPage, MADV_DONTNEED), 0);
-  after_dontneed(from, 2 * kPage);
-  for (std::size_t i = 0; i < 2 * kPage; ++i) ASSERT_EQ(from[i], 0);
-  EXPECT_TRUE(Anonymous::holds(memory.base(), 2 * kPage, 1));
-  // Still shared, and what was dropped can be shared anew.
-  from[5] = 9;
-  EXPECT_TRUE(daemon_.sees_the_same(extents_.all(), memory.base(), memory.bytes()));
-}
-
-TEST_F(Process, DroppingOtherMemoryTouchesNoFile) {
-  Anonymous ours(1);
-  share(ours);
-  const int fd = ::memfd_create("other", 0);
-  ASSERT_EQ(::ftruncate(fd, kPage), 0);
-  auto* file =
-      static_cast<char*>(::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-  file[0] = 42;
-  after_dontneed(file, kPage);
-  EXPECT_EQ(file[0], 42);
-  ::munmap(file, kPage);
-  ::close(fd);
-}
-
-TEST_F(Process, SharedMemoryCanGrow) {
-  Anonymous memory(4);
-  share(memory);
-  before_growth(memory.base(), memory.bytes());
-  EXPECT_TRUE(memory.intact());
-  auto* grown = static_cast<char*>(
-      ::mremap(memory.base(), memory.bytes(), 2 * memory.bytes(), MREMAP_MAYMOVE));
-  ASSERT_NE(grown, MAP_FAILED);
-  EXPECT_TRUE(Anonymous::holds(grown, memory.bytes(), 1));
-  std::memset(grown + memory.bytes(), 1, memory.bytes());  // not beyond the end of any file
-  ::munmap(grown, 2 * memory.bytes());
 }
 
 }  // namespace

@@ -5,8 +5,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/netlink.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <climits>
@@ -221,6 +224,41 @@ TEST_F(Preload, SharedMemoryBehavesAsPrivateMemory) {
   EXPECT_TRUE(Anonymous::holds(grown, 8 * kPage, 3));
   std::memset(grown, 0, 16 * kPage);
   ::munmap(grown, 16 * kPage);
+}
+
+TEST_F(Preload, TakesAdviceByEveryFunction) {
+  FakeDaemon daemon;
+  MemoryRegistry registry(daemon.source());
+  Anonymous memory(8);
+  ExtentList extents;
+  ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+  daemon.seal();
+  for (const int advice : {MADV_FREE, MADV_WIPEONFORK, MADV_KEEPONFORK})
+    EXPECT_EQ(::madvise(memory.base(), memory.bytes(), advice), 0) << advice;
+  EXPECT_EQ(::posix_madvise(memory.base(), memory.bytes(), POSIX_MADV_DONTNEED), 0);
+  EXPECT_TRUE(memory.intact()) << "POSIX keeps the content";
+  errno = 0;
+  EXPECT_EQ(::madvise(memory.base(), memory.bytes(), MADV_REMOVE), -1);
+  EXPECT_EQ(errno, EINVAL);
+
+  const int self = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
+  const iovec ranges[] = {{memory.base(), kPage}, {memory.base() + 4 * kPage, kPage}};
+  const auto advise = [&](int pidfd, int advice) {
+    return ::process_madvise(pidfd, ranges, 2, advice, 0);
+  };
+  EXPECT_EQ(advise(self, MADV_COLD), static_cast<ssize_t>(2 * kPage));
+  EXPECT_EQ(advise(-1, MADV_COLD), -1);
+  EXPECT_TRUE(memory.intact());
+  Anonymous other(1);
+  const iovec private_range{other.base(), kPage};
+  if (::syscall(SYS_process_madvise, self, &private_range, 1, MADV_DONTNEED, 0) == kPage) {
+    EXPECT_EQ(advise(self, MADV_FREE), static_cast<ssize_t>(2 * kPage));
+    EXPECT_EQ(advise(self, MADV_DONTNEED), static_cast<ssize_t>(2 * kPage));
+    EXPECT_EQ(memory.base()[0], 0);
+    EXPECT_EQ(memory.base()[4 * kPage], 0);
+    EXPECT_EQ(memory.base()[kPage], Anonymous::value(kPage, 1));
+  }
+  ::close(self);
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// Where our memfds are mapped within a range. No lock and no allocation: allocators call madvise
+// with their own locks held.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "libverbs-provider/share/maps.hpp"
+#include "libverbs-provider/share/memfds.hpp"
+
+namespace softhca::provider {
+
+/// A few at a time: they are changed while the kernel's list is not being read.
+struct OurMappings {
+  static constexpr std::size_t kMost = 32;
+  Mapping mappings[kMost];
+  std::size_t count = 0;
+
+  /// The first in [addr, end), cut to it.
+  void find(std::uint64_t addr, std::uint64_t end);
+};
+
+/// visit(const Mapping&) for each part of ours in [addr, end).
+template <typename Visit>
+void for_each_of_ours(std::uint64_t addr, std::uint64_t end, Visit visit) {
+  OurMappings ours;
+  do {
+    ours.find(addr, end);
+    for (std::size_t i = 0; i < ours.count; ++i) {
+      visit(ours.mappings[i]);
+      addr = ours.mappings[i].end;
+    }
+  } while (ours.count == OurMappings::kMost);
+}
+
+bool any_of_ours(std::uint64_t addr, std::uint64_t end);
+
+int protection_of(const Mapping& mapping);
+
+/// Where whole pages end.
+std::uint64_t page_end(std::uint64_t addr);
+
+}  // namespace softhca::provider
