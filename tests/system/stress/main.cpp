@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/system/stress/playground.hpp"
 #include "tests/system/stress/worker.hpp"
 
 namespace {
@@ -18,19 +19,23 @@ namespace {
 using namespace softhca::stress;
 
 constexpr unsigned kLinkWorkers = 4;
+constexpr unsigned kRegionWorkers = 2;
 
 struct Thread {
   std::string name;
   std::unique_ptr<Worker> worker;
 };
 
-std::vector<Thread> make_workers(Station& first, Station& second, const std::string& name) {
+std::vector<Thread> make_workers(Station& first, Station& second, const Playground& ground,
+                                 const std::string& name) {
   const bool hosts = &first != &second;
   std::vector<Thread> all;
   for (unsigned i = 0; i < kLinkWorkers; ++i) {
     const Stage stage = i % 2 == 0 ? Stage{first, second, hosts} : Stage{second, first, hosts};
     all.push_back({"links" + std::to_string(i), make_link_worker(stage)});
   }
+  for (unsigned i = 0; i < ground.owners(); ++i)
+    all.push_back({"regions" + std::to_string(i), make_region_worker(first, ground, i)});
   all.push_back({"crowd", make_crowd_worker(first)});
   all.push_back({"starts", make_start_worker(first.device, name)});
   return all;
@@ -57,9 +62,10 @@ int main(int argc, char** argv) {
   const Device device(argv[3]);
   const auto other = argc == 5 ? std::make_unique<Device>(argv[4]) : nullptr;
   {
+    const Playground ground(kRegionWorkers);
     Station first(device);
     const auto second = other ? std::make_unique<Station>(*other) : nullptr;
-    run(make_workers(first, second ? *second : first, argv[3]), seed, time);
+    run(make_workers(first, second ? *second : first, ground, argv[3]), seed, time);
   }
   std::puts("destroyed");
   std::fflush(stdout);

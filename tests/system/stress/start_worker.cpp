@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/system/stress/loop.hpp"
 #include "tests/system/stress/memory.hpp"
 #include "tests/system/stress/worker.hpp"
 
@@ -11,6 +12,7 @@ namespace softhca::stress {
 namespace {
 
 constexpr int kResizes = 3;
+constexpr std::size_t kBytes = 64;
 
 class StartWorker : public Worker {
  public:
@@ -45,46 +47,24 @@ class StartWorker : public Worker {
   }
 
   static void use(const Device& device, ibv_pd* pd, Random& random, std::barrier<>& together) {
-    Slots slots(2, 64, 64);
+    Slots slots(2, kBytes, kBytes);
     slots.enroll(pd);
     together.arrive_and_wait();
     Completions completions(device, static_cast<int>(random.between(1, 512)));
     ibv_srq_init_attr shared{};
     shared.attr = {random.between(1, 256), random.between(1, 4), 0};
     const SharedReceiveQueue srq(made(ibv_create_srq(pd, &shared), "ibv_create_srq"));
-    ibv_qp_init_attr init{};
-    init.qp_type = IBV_QPT_RC;
-    init.send_cq = init.recv_cq = completions.cq();
-    init.cap = {random.between(1, 256), random.between(1, 256), random.between(1, 8), 1, 64};
-    const QueuePair qp(made(ibv_create_qp(pd, &init), "ibv_create_qp"));
-    Inbox sent, received;
-    completions.admit(qp->qp_num, &sent, &received);
-    bring_up(qp.get(), {device.gid, qp->qp_num, 1}, 1, IBV_MTU_1024, 1);
+    Loop loop(device, pd, completions,
+              {random.between(1, 256), random.between(1, 256), random.between(1, 8), 1, 64});
     for (int i = 0; i < kResizes; ++i) {
       together.arrive_and_wait();
       completions.resize(static_cast<int>(random.between(1, 4096)));
-      write(qp.get(), slots, random.next() >> 1);
-      await(completions, sent);
-    }
-  }
-
-  static void write(ibv_qp* qp, Slots& slots, std::uint64_t number) {
-    write_pattern(slots.at(0), 8, number);
-    ibv_sge from{slots.address(0), 8, slots.region()->lkey};
-    ibv_send_wr wr{}, *bad = nullptr;
-    wr.wr_id = number;
-    wr.sg_list = &from;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma = {slots.address(1), slots.region()->rkey};
-    must(ibv_post_send(qp, &wr, &bad), "ibv_post_send");
-  }
-
-  static void await(Completions& completions, Inbox& sent) {
-    for (const auto end = Clock::now() + kPatience; !completions.take(sent); completions.poll()) {
-      if (Clock::now() > end) throw Fault("no completion after a resize");
-      pause();
+      const std::uint64_t number = random.next();
+      write_pattern(slots.at(0), kBytes, number);
+      loop.write(entry_of(slots.address(0), kBytes, slots.region()), slots.at(1),
+                 slots.region()->rkey);
+      if (loop.finish() != IBV_WC_SUCCESS) throw Fault("a write after a resize");
+      slots.check(1, "what was written after a resize", 0, kBytes, number);
     }
   }
 

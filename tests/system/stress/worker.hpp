@@ -10,6 +10,8 @@
 
 namespace softhca::stress {
 
+class Playground;
+
 class Worker {
  public:
   virtual ~Worker() = default;
@@ -28,7 +30,8 @@ std::unique_ptr<Worker> make_link_worker(const Stage& stage);
 std::unique_ptr<Worker> make_crowd_worker(Station& station);
 /// `name` is that of the device.
 std::unique_ptr<Worker> make_start_worker(const Device& device, const std::string& name);
-std::unique_ptr<Worker> make_region_worker(const Stage& stage);
+std::unique_ptr<Worker> make_region_worker(Station& station, const Playground& ground,
+                                           unsigned owner);
 std::unique_ptr<Worker> make_datagram_worker(const Stage& stage);
 
 }  // namespace softhca::stress
