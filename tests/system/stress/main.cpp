@@ -19,6 +19,7 @@ namespace {
 using namespace softhca::stress;
 
 constexpr unsigned kLinkWorkers = 4;
+constexpr unsigned kDatagramWorkers = 2;
 constexpr unsigned kRegionWorkers = 2;
 
 struct Thread {
@@ -30,10 +31,13 @@ std::vector<Thread> make_workers(Station& first, Station& second, const Playgrou
                                  const std::string& name) {
   const bool hosts = &first != &second;
   std::vector<Thread> all;
-  for (unsigned i = 0; i < kLinkWorkers; ++i) {
-    const Stage stage = i % 2 == 0 ? Stage{first, second, hosts} : Stage{second, first, hosts};
-    all.push_back({"links" + std::to_string(i), make_link_worker(stage)});
-  }
+  const auto stage = [&](unsigned i) {
+    return i % 2 == 0 ? Stage{first, second, hosts} : Stage{second, first, hosts};
+  };
+  for (unsigned i = 0; i < kLinkWorkers; ++i)
+    all.push_back({"links" + std::to_string(i), make_link_worker(stage(i))});
+  for (unsigned i = 0; i < kDatagramWorkers; ++i)
+    all.push_back({"datagrams" + std::to_string(i), make_datagram_worker(stage(i), i + 1)});
   for (unsigned i = 0; i < ground.owners(); ++i)
     all.push_back({"regions" + std::to_string(i), make_region_worker(first, ground, i)});
   all.push_back({"crowd", make_crowd_worker(first)});

@@ -32,6 +32,7 @@ std::unique_ptr<Worker> make_crowd_worker(Station& station);
 std::unique_ptr<Worker> make_start_worker(const Device& device, const std::string& name);
 std::unique_ptr<Worker> make_region_worker(Station& station, const Playground& ground,
                                            unsigned owner);
-std::unique_ptr<Worker> make_datagram_worker(const Stage& stage);
+/// Each with a multicast group of its own.
+std::unique_ptr<Worker> make_datagram_worker(const Stage& stage, unsigned group);
 
 }  // namespace softhca::stress
