@@ -154,6 +154,7 @@ class Link {
   std::vector<std::pair<unsigned, std::size_t>> arrived_;  ///< in which slot, of which command
   std::size_t late_ = 0;                                   ///< receives that are not posted yet
   std::size_t limit_ = 0;  ///< of the shared receive queue; 0: none is armed
+  bool limits_ = true;     ///< one may be armed
 };
 
 }  // namespace softhca::stress

@@ -93,7 +93,7 @@ void Link::break_down() {
   };
   breaking_ = random_.below(2) == 0 ? Breaking::kPeerFirst : Breaking::kSenderFirst;
   if (breaking_ == Breaking::kPeerFirst) fail_receiver();
-  // It takes a reliable sender half a second to notice that its peer is gone.
+  // It takes a reliable sender two seconds to notice that its peer is gone.
   std::this_thread::sleep_for(std::chrono::microseconds(random_.below(2000)));
   if (breaking_ == Breaking::kSenderFirst || random_.below(16) != 0)
     to_state(sender_.get(), IBV_QPS_ERR);

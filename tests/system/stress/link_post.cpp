@@ -73,7 +73,7 @@ void Link::prepare(const Command& command, unsigned slot) {
 
 /// In chains of random length; the last command of all says that it is done.
 void Link::post(unsigned count) {
-  if (srq_ && limit_ == 0 && !busy() && random_.below(4) == 0) arm_limit();
+  if (srq_ && limits_ && limit_ == 0 && !busy() && random_.below(4) == 0) arm_limit();
   const auto first = static_cast<unsigned>(commands_.size());
   std::size_t messages = 0;
   for (unsigned i = 0; i < count; ++i) {

@@ -183,6 +183,7 @@ void Link::unmake_shared_receive_queue() {
   for (const Posted& receive : posted_) free_.push_back(receive.slot);
   posted_.clear();
   limit_ = 0;
+  limits_ = true;
 }
 
 /// What has vanished takes room until it is passed over. Completions of a shared receive queue of
@@ -232,7 +233,9 @@ void Link::forget_all() {
   arrived_.clear();
   messages_.clear();
   commands_.clear();
-  completed_ = late_ = limit_ = 0;
+  completed_ = late_ = 0;
+  if (limit_ != 0) limits_ = false;  // an event of it may be on its way
+  limit_ = 0;
   source_->blank_all();
   target_->blank_all();
   arrivals_->blank_all();

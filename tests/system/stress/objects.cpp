@@ -3,8 +3,9 @@
 namespace softhca::stress {
 namespace {
 
-constexpr std::uint8_t kTimeout = 14;  // 67 ms
-constexpr std::uint8_t kForEver = 7;   // of retries for a receiver that is not ready
+constexpr std::uint8_t kTimeout =
+    16;  // 268 ms, eight times: the adapter may have to wait for a core
+constexpr std::uint8_t kForEver = 7;  // of retries for a receiver that is not ready
 
 Context open(const std::string& name) {
   ibv_device** const list = made(ibv_get_device_list(nullptr), "ibv_get_device_list");
