@@ -1,7 +1,11 @@
+#include <cstring>
+
 #include "libverbs-provider/queues.hpp"
 
 namespace softhca::provider {
 namespace {
+
+constexpr std::uint32_t kSourceBits = ~abi::kPhaseBit;
 
 template <class Element>
 void discard(Element& element, Qp& qp) {
@@ -10,16 +14,40 @@ void discard(Element& element, Qp& qp) {
   element.is_receive = kDiscarded;
 }
 
+/// The phase is the place's, not the completion's.
+void move(const abi::CompletionElement& from, abi::CompletionElement& to) {
+  std::memcpy(static_cast<void*>(&to), &from, offsetof(abi::CompletionElement, owner));
+  const std::uint32_t source = from.owner.load(std::memory_order_relaxed) & kSourceBits;
+  const std::uint32_t phase = to.owner.load(std::memory_order_relaxed) & abi::kPhaseBit;
+  to.owner.store(phase | source, std::memory_order_relaxed);
+}
+
+/// What is discarded takes no room from then on: what is left moves up to `end`, up to which the
+/// elements are the consumer's, until `consumer` has passed them.
+void close_gaps(CompletionRing& ring, std::uint32_t end) {
+  std::uint32_t to = end;
+  for (std::uint32_t from = end; from-- != ring.consumer;) {
+    const abi::CompletionElement& element = *ring.peek(from);
+    if (element.is_receive == kDiscarded) continue;
+    if (--to != from) move(element, *ring.peek(to));
+  }
+  if (to == ring.consumer) return;
+  ring.consumer = to;
+  ring.header->consumer.store(to, std::memory_order_release);
+}
+
 }  // namespace
 
 void discard_completions(Cq& cq, Qp& qp) {
   Guard guard(cq.lock);
   for (std::uint32_t i = cq.backlog_next; i != cq.backlog_count; ++i) discard(cq.backlog[i], qp);
-  for (std::uint32_t i = 0; i < cq.ring.entries; ++i) {
-    abi::CompletionElement* element = cq.ring.peek(cq.ring.consumer + i);
+  std::uint32_t end = cq.ring.consumer;
+  for (; end - cq.ring.consumer < cq.ring.entries; ++end) {
+    abi::CompletionElement* element = cq.ring.peek(end);
     if (element == nullptr) break;
-    discard(*element, qp);  // the element is the consumer's until `consumer` has passed it
+    discard(*element, qp);
   }
+  close_gaps(cq.ring, end);
 }
 
 }  // namespace softhca::provider

@@ -170,6 +170,33 @@ TEST_F(QueuePair, DestroyingItSilencesItsCompletions) {
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
 }
 
+/// Else a queue that is large enough for all that is under way would overflow.
+TEST_F(QueuePair, DiscardedCompletionsTakeNoRoom) {
+  ibv_cq* cq = make_cq(4);
+  ibv_qp* stays = make_qp(cq);
+  ibv_qp* resets = make_qp(cq);
+  move(stays, IBV_QPS_RTS);
+  auto chain = send_chain(1, 300);
+  ibv_send_wr* bad = nullptr;
+  for (std::uint32_t lap = 0; lap < 6; ++lap) {
+    ASSERT_EQ(ibv_post_send(stays, chain.data(), &bad), 0);
+    complete(cq, resets, 3 * lap);
+    complete(cq, stays, lap);
+    complete(cq, resets, 3 * lap + 1);
+    complete(cq, resets, 3 * lap + 2);
+    move(resets, IBV_QPS_RESET);
+    EXPECT_EQ(fake(cq).header().consumer.load(), 4 * lap + 3);
+    ibv_wc wc[2];
+    ASSERT_EQ(ibv_poll_cq(cq, 2, wc), 1);
+    EXPECT_EQ(wc[0].wr_id, 300u);
+    EXPECT_EQ(wc[0].qp_num, stays->qp_num);
+    EXPECT_EQ(fake(cq).header().consumer.load(), 4 * lap + 4);
+  }
+  EXPECT_EQ(ibv_destroy_qp(resets), 0);
+  EXPECT_EQ(ibv_destroy_qp(stays), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
 TEST_F(QueuePair, ResetStartsTheQueuesAnew) {
   ibv_cq* cq = make_cq();
   ibv_qp* qp = make_qp(cq);
