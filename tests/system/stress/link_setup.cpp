@@ -186,11 +186,9 @@ void Link::unmake_shared_receive_queue() {
   limits_ = true;
 }
 
-/// What has vanished takes room until it is passed over. Completions of a shared receive queue of
-/// XRC are its own and stay when a target goes.
+/// Completions of a shared receive queue of XRC are its own and stay when a target goes.
 void Link::take_left_behind() {
-  while (sends_->poll()) {
-  }
+  if (!xrc_domain_) return;
   while (receives_->poll()) {
   }
 }
