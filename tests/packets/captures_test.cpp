@@ -110,7 +110,7 @@ class Replay {
       }
     }
     bring_up(*process_, *qp_, Qpn(0x123), engine::address(2), connection);
-    process_->adapter.engine.reset(qp_->qp);
+    process_->reset(*qp_);
     qp_->qp.state = engine::QpState::kInit;
     process_->adapter.engine.enter_ready_to_receive(qp_->qp, first);
     process_->adapter.engine.enter_ready_to_send(qp_->qp, first);

@@ -40,7 +40,7 @@ class OpcodePairs : public testing::Test {
     cq = &process->make_cq();
     qp = &process->make_qp(*cq, *cq);
     bring_up(*process, *qp, Qpn(0x123), engine::address(2), {.mtu = kMtu});
-    process->adapter.engine.reset(qp->qp);
+    process->reset(*qp);
     qp->qp.state = engine::QpState::kInit;
     process->adapter.engine.enter_ready_to_receive(qp->qp, Psn(0));
     process->adapter.engine.enter_ready_to_send(qp->qp, Psn(0));
