@@ -21,6 +21,7 @@ using namespace softhca::stress;
 constexpr unsigned kLinkWorkers = 4;
 constexpr unsigned kDatagramWorkers = 2;
 constexpr unsigned kRegionWorkers = 2;
+constexpr unsigned kStartWorkers = 2;
 
 struct Thread {
   std::string name;
@@ -41,7 +42,8 @@ std::vector<Thread> make_workers(Station& first, Station& second, const Playgrou
   for (unsigned i = 0; i < ground.owners(); ++i)
     all.push_back({"regions" + std::to_string(i), make_region_worker(first, ground, i)});
   all.push_back({"crowd", make_crowd_worker(first)});
-  all.push_back({"starts", make_start_worker(first.device, name)});
+  for (unsigned i = 0; i < kStartWorkers; ++i)
+    all.push_back({"starts" + std::to_string(i), make_start_worker(first.device, name)});
   return all;
 }
 

@@ -219,8 +219,7 @@ class RegionWorker : public Worker {
     if (status != IBV_WC_REM_ACCESS_ERR)
       throw Fault(std::string("an access that is not allowed: ") + ibv_wc_status_str(status));
     own_.check(1, "what was not to be read");
-    station_.watch.await(loop_->qp(), IBV_EVENT_QP_ACCESS_ERR);
-    reconnect();
+    reconnect(status);
   }
 
   Range everywhere() const { return {ground_.begin(), ground_.begin() + ground_.bytes(), 0}; }
@@ -253,8 +252,10 @@ class RegionWorker : public Worker {
     return key;
   }
 
-  /// Windows of type 2 are their queue pair's.
-  void reconnect() {
+  /// After a failure, of which an event has told. Windows of type 2 are their queue pair's.
+  void reconnect(ibv_wc_status failure) {
+    if (failure == IBV_WC_REM_ACCESS_ERR)
+      station_.watch.await(loop_->qp(), IBV_EVENT_QP_ACCESS_ERR);
     loop_->reset();
     std::erase_if(windows_, [](const Bound& bound) { return bound.window->type == IBV_MW_TYPE_2; });
   }
@@ -288,7 +289,8 @@ class RegionWorker : public Worker {
     stripes_.adopt(numbers);
     own_.disenroll();
     own_.enroll(pd_.get());
-    if (loop_->finish() != IBV_WC_SUCCESS) reconnect();
+    const ibv_wc_status status = loop_->finish();
+    if (status != IBV_WC_SUCCESS) reconnect(status);
   }
 
   /// Before it is bound. The next window is not bound by what was meant for it.
@@ -305,7 +307,7 @@ class RegionWorker : public Worker {
     const Window next(make_window(IBV_MW_TYPE_2));
     const ibv_wc_status status = loop_->finish();
     stripes_.adopt(numbers);
-    if (status != IBV_WC_SUCCESS) reconnect();
+    if (status != IBV_WC_SUCCESS) reconnect(status);
     must_be_refused(access(stripe, key, false, 0));
   }
 
