@@ -26,8 +26,10 @@ void Engine::give_back(QueuePair& qp, bool started) {
     release_command(pcb);
     qp.tenant->counters.commands_given_back.add();
   };
+  // Its program may change it before it comes again, so it pays for what it is then.
   const auto take_back = [&](std::uint32_t index) {
     --qp.started;
+    qp.tenant->rate.refund(commands_[index].length);
     back(index);
   };
   if (started && !qp.local) qp.requester.withdraw(take_back);
@@ -45,13 +47,13 @@ void Engine::give_back(QueuePair& qp, bool started) {
   }
   room_in_kick_list(qp);
   if (first) scheduler_.rewind(slot, *first);
-  scheduler_.block(slot);
 }
 
 /// Its oldest command waits for its peer, and all others for that one.
 void Engine::stall(QueuePair& qp) {
   qp.stalled = true;
   give_back(qp, true);
+  scheduler_.block(schedule::QpSlot(qp.slot));
 }
 
 /// Goes on with one command at a time until one has succeeded.
@@ -69,15 +71,18 @@ void Engine::retry_stalled(QueuePair& qp) {
     return;
   }
   QueuePair* peer = local_peer(qp);
-  if (peer == nullptr || qp.rc.rnr_retry != kRnrForEver || has_receive(*peer)) return resume(qp);
+  const bool for_receive = qp.progress.rnr_retries != 0;  // else for its peer
+  if (peer == nullptr || !for_receive || qp.rc.rnr_retry != kRnrForEver || has_receive(*peer))
+    return resume(qp);
   qp.count(transport::Count::kRnrNakReceived);
   pause_local(qp, transport::rnr_delay(peer->rc.min_rnr_timer));
 }
 
-/// Also when that cannot be told: then drawing one will.
+/// Also when that cannot be told, as of an XRC target without a queue: then drawing one will.
 bool Engine::has_receive(QueuePair& qp) {
+  if (qp.receive_drawn || (qp.srq == nullptr && !qp.receives())) return true;
   shm::ReceiveRing& ring = qp.srq != nullptr ? qp.srq->ring : qp.receive_ring;
-  return qp.receive_drawn || ring.available().value_or(1) != 0;
+  return ring.available().value_or(1) != 0;
 }
 
 }  // namespace softhca::engine

@@ -75,8 +75,7 @@ void Engine::count(QueuePair& qp, PcbId pcb) {
 void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   ++qp.started;
   const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
-  const bool begins = !has_begun(qp, sequence);  // else it was given back, and comes again
-  if (begins) {
+  if (!has_begun(qp, sequence)) {  // else it was given back, and comes again
     qp.not_begun = sequence + 1;
     count(qp, pcb);
   }
@@ -92,7 +91,7 @@ void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   transport::Request request;
   const Verdict verdict = build_request(qp, pcb, request);
   if (verdict != Verdict::kOk) return fail_command(qp, pcb, verdict);
-  if (begins) charge_rate(*qp.tenant, request.length);
+  charge_rate(*qp.tenant, request.length);
 
   if (qp.type == QpType::kUd || qp.local) {
     qp.queue.push(request);

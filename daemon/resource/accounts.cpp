@@ -31,12 +31,16 @@ bool Accounts::has(Kind kind, std::uint64_t amount, std::uint64_t idle, std::uin
   return used <= limit && amount <= limit - used;
 }
 
-/// Who has most of it idle gives up first, and nobody anything where that would not be enough.
-bool Accounts::make_room(Kind kind, std::uint64_t amount, std::uint64_t spare) {
+/// Is there room, or would there be if all gave up what they have idle?
+bool Accounts::may_have(Kind kind, std::uint64_t amount, std::uint64_t spare) const {
+  if (has(kind, amount, 0, spare)) return true;
   std::uint64_t idle = 0;
-  if (!has(kind, amount, idle, spare))
-    for (const IdleHolder* holder : holders_) idle += holder->idle(kind);
-  if (!has(kind, amount, idle, spare)) return false;
+  for (const IdleHolder* holder : holders_) idle += holder->idle(kind);
+  return has(kind, amount, idle, spare);
+}
+
+/// Who has most of it idle gives up first. REQUIRES: may_have().
+bool Accounts::make_room(Kind kind, std::uint64_t amount, std::uint64_t spare) {
   while (!has(kind, amount, 0, spare)) {
     const std::uint64_t before = in_use(kind);
     (*std::max_element(
@@ -50,14 +54,17 @@ bool Accounts::make_room(Kind kind, std::uint64_t amount, std::uint64_t spare) {
 }
 
 Charge Accounts::take(Kind kind, std::uint64_t amount, std::uint64_t spare) {
-  if (!make_room(kind, amount, spare)) {
+  // Nobody gives anything up where that would not be enough.
+  if (!may_have(kind, amount, spare)) {
     of(kind).refused.add();
     return {};
   }
-  if (whole_ != nullptr && !whole_->make_room(kind, amount, 0)) {
+  if (whole_ != nullptr && !whole_->may_have(kind, amount, 0)) {
     of(kind).refused_by_whole.add();
     return {};
   }
+  if (!make_room(kind, amount, spare) || (whole_ != nullptr && !whole_->make_room(kind, amount, 0)))
+    return {};
   add(kind, amount);
   return {this, kind, amount};
 }

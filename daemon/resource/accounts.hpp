@@ -93,6 +93,7 @@ class Accounts {
 
   Account& of(Kind kind) { return accounts_[static_cast<std::size_t>(kind)]; }
   const Account& of(Kind kind) const { return accounts_[static_cast<std::size_t>(kind)]; }
+  bool may_have(Kind kind, std::uint64_t amount, std::uint64_t spare) const;
   bool make_room(Kind kind, std::uint64_t amount, std::uint64_t spare);
   bool has(Kind kind, std::uint64_t amount, std::uint64_t idle, std::uint64_t spare) const;
   void add(Kind kind, std::uint64_t amount);

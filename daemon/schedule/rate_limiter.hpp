@@ -41,6 +41,10 @@ class TokenBucket {
     if (rate_.per_second == 0) return;
     full_at_ = std::min(std::max(full_at_, now) + time_of(amount), now + kLongest);
   }
+  /// Takes a charge() back.
+  void refund(std::uint64_t amount) {
+    if (rate_.per_second != 0) full_at_ -= time_of(amount);
+  }
   /// When the bucket is out of debt; in the past if it is not in debt.
   Time ready_at() const { return full_at_ - time_of(std::max<std::uint64_t>(rate_.burst, 1) - 1); }
 
@@ -75,6 +79,11 @@ class RateLimiter {
   void charge(std::uint64_t bytes, Time now) {
     bytes_.charge(bytes, now);
     messages_.charge(1, now);
+  }
+  /// It was taken back before it went.
+  void refund(std::uint64_t bytes) {
+    bytes_.refund(bytes);
+    messages_.refund(1);
   }
   /// The next command may start from then on.
   Time ready_at() const {

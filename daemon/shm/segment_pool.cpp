@@ -50,6 +50,7 @@ Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes, std::shared_
   std::size_t size = std::max(next_segment_, SealedMemory::round_to_pages(bytes));
   // A growing session takes larger steps, but the last step may be as small as the ring.
   if (size > budget_ - segment_bytes_) size = SealedMemory::round_to_pages(bytes);
+  if (size > budget_ - segment_bytes_) give_up_idle();
   if (size > budget_ - segment_bytes_)
     return Error{"ring of " + std::to_string(bytes) + " bytes: the session has " +
                      std::to_string(budget_ - segment_bytes_) + " of " + std::to_string(budget_) +

@@ -47,12 +47,15 @@ void Requester::reset(Psn sq_psn) {
 
 void Requester::start(const Request& request) {
   assert(request.length <= kMaxMessageBytes);
+  const bool alone = queue_.empty();
   Slot& slot = queue_.push();
   slot.request = request;
   slot.first = queued_end_;
   slot.packets = is_atomic(request.kind) ? 1 : packets_of(request.length, mtu_shift_);
   slot.sequence = queued_sequence_;
-  queued_end_ = queued_end_ + slot.packets;
+  // After withdraw(), not the one that it was: the peer has taken more packets than it has.
+  if (alone && index_of(slot, unacked_) >= slot.packets) slot.first = unacked_;
+  queued_end_ = slot.first + slot.packets;
   const bool parts = request.kind == RequestKind::kRead;
   queued_sequence_ = queued_sequence_ + (parts ? (slot.packets - 1) / kReadChunkPackets + 1 : 1);
 }

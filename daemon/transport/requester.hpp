@@ -59,8 +59,9 @@ class Requester {
   /// The peer had no receive for the oldest request (RNR NAK): nothing goes before deadline().
   bool receiver_not_ready() const { return rnr_until_ != kNever; }
   /// Forgets all requests and calls visit(cookie) for each, oldest first. They may be started
-  /// again, the same in the same order, and have the PSNs that they had. REQUIRES:
-  /// receiver_not_ready(), so that the peer has executed none of them.
+  /// again, the same in the same order: they have the PSNs that they had, and the oldest goes on
+  /// behind the packets of it that the peer has taken (all but the last of a write with immediate
+  /// data). REQUIRES: receiver_not_ready(), so that the peer has executed none of them.
   template <class Visit>
   void withdraw(Visit&& visit) {
     begin_withdrawal();

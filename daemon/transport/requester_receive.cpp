@@ -23,7 +23,7 @@ void Requester::receive(Environment& env, const wire::Headers& h,
     return env.count(Count::kBadOpcode);
   // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. The
   // newest one again may carry fresh credits.
-  if (h.psn.is_before(unacked_) || !h.psn.is_before(sent_end_) || !h.psn.is_before(queued_end_)) {
+  if (h.psn.is_before(unacked_) || !h.psn.is_before(sent_end_) || queue_.empty()) {
     const bool newest =
         wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
     return newest ? update_credits(h) : env.count(Count::kGhostAck);
@@ -48,10 +48,11 @@ void Requester::receive_acknowledge(Environment& env, const wire::Headers& h, Ti
   }
 }
 
-/// Everything before `end` is acknowledged. False when the response to a read or atomic is missing
-/// before that; what precedes it is acknowledged nevertheless.
+/// Everything before `end` is acknowledged, or all there is where `end` lies behind that, in
+/// requests that were withdrawn. False when the response to a read or atomic is missing before
+/// that; what precedes it is acknowledged nevertheless.
 bool Requester::acknowledge_before(Environment& env, Psn end, Time now) {
-  while (unacked_ != end) {
+  while (unacked_ != end && !queue_.empty()) {
     const Slot& slot = queue_[queue_.oldest()];
     if (awaits_response(slot.request.kind)) return false;
     const std::uint32_t covered = (end - unacked_.value()).value();
@@ -65,6 +66,7 @@ void Requester::receive_read_response(Environment& env, const wire::Headers& h,
                                       std::span<const std::byte> payload, wire::OpcodeMask mask,
                                       Time now) {
   if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
+  if (queue_.empty()) return env.count(Count::kGhostAck);
   const Slot& slot = queue_[queue_.oldest()];
   const RequestKind kind = slot.request.kind;
   if (kind != RequestKind::kRead && kind != RequestKind::kAtomicWrite)
@@ -87,6 +89,7 @@ void Requester::receive_read_response(Environment& env, const wire::Headers& h,
 
 void Requester::receive_atomic_response(Environment& env, const wire::Headers& h, Time now) {
   if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
+  if (queue_.empty()) return env.count(Count::kGhostAck);
   const Slot& slot = queue_[queue_.oldest()];
   if (!is_atomic(slot.request.kind) || !is_ack(h.syndrome)) return fail(env, Verdict::kBadResponse);
   std::byte original[sizeof h.original];

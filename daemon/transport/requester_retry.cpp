@@ -10,6 +10,7 @@ namespace softhca::transport {
 /// A NAK of PSN n acknowledges everything before n (9.7.5.2.2).
 void Requester::receive_nak(Environment& env, const wire::Headers& h, Time now) {
   if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
+  if (queue_.empty()) return env.count(Count::kGhostAck);
   switch (h.syndrome) {
     case wire::kSyndromeSequence:
       env.count(Count::kSequenceNakReceived);
@@ -37,6 +38,7 @@ void Requester::receive_sequence_nak(Environment& env, Time now) {
 
 void Requester::receive_rnr(Environment& env, const wire::Headers& h, Time now) {
   if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
+  if (queue_.empty()) return env.count(Count::kGhostAck);
   env.count(Count::kRnrNakReceived);
   if (rnr_until_ != kNever) return;
   constexpr std::uint8_t kForEver = 7;
@@ -49,15 +51,13 @@ void Requester::receive_rnr(Environment& env, const wire::Headers& h, Time now) 
   rnr_until_ = now + rnr_delay(h.syndrome);
 }
 
-/// As before the oldest request was started, but for the packets of it that the peer has taken (all
-/// before the last of a write with immediate data): these are duplicates when they come again, and
-/// may be acknowledged at once.
+/// What was sent may yet be acknowledged, where a retry has overtaken the refusal: `sent_end_`
+/// stays.
 void Requester::begin_withdrawal() {
   assert(receiver_not_ready());
   if (queue_.empty()) return;
   const Slot& oldest = queue_[queue_.oldest()];
-  sent_end_ = unacked_;
-  next_psn_ = unacked_ = queued_end_ = oldest.first;
+  queued_end_ = oldest.first;
   queued_sequence_ = oldest.sequence;
 }
 

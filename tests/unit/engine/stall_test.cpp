@@ -220,6 +220,58 @@ TEST_P(Stall, NobodyWaitsForQueuePairsWhosePeerIsNotThere) {
   }
 }
 
+/// It was not for want of a receive, and one-sided programs post none.
+TEST_P(Stall, AOneSidedCommandNeedsNothingButItsPeer) {
+  if (!local()) GTEST_SKIP() << "on the wire, commands wait for acknowledgements in PCBs";
+  const Ends ends = make({.timeout = 0});
+  b.reset(*ends.far);
+  a.post(*ends.near, {.opcode = abi::Opcode::kRdmaWrite,
+                      .sge = {words->all()},
+                      .remote_addr = landed->addr(),
+                      .rkey = landed->key});
+  let_stall();
+  bring_up(b, *ends.far, ends.near->qp.qpn, a.tenant.addresses[0].gid);
+  expect_done(*ends.near, 1);
+  expect_landed();
+}
+
+/// A command that is put back as it has to wait for those before it goes on in SQD.
+TEST_P(Stall, WhatHasBegunGoesOnWhileDraining) {
+  const Ends ends = make();
+  Buffer& opened = a.make_buffer(64, Process::kFull | memory::kBindWindow);
+  const std::uint32_t window = (*a.adapter.engine.windows().insert(a.pd, false))->key;
+  a.post(*ends.near, {.sge = {words->part(8, 8)}}, Post::kVcb);
+  a.post(*ends.near,
+         {.opcode = abi::Opcode::kBindWindow,
+          .imm = memory::kRemoteWrite,
+          .remote_addr = opened.addr(),
+          .rkey = window ^ 1,
+          .compare_add = 64,
+          .swap = opened.key},
+         Post::kVcb);
+  EXPECT_TRUE(pair.run_until([&] { return !ends.near->qp.held.empty(); }));
+  a.adapter.engine.enter_drain(ends.near->qp, true);
+  b.post_receive(*ends.far, {landed->part(8, 8)});
+  expect_done(*ends.near, 2);
+  EXPECT_EQ(pair.sink_of(a).count(EventType::kSendQueueDrained, ends.near->qp.user_handle), 1u);
+}
+
+/// What goes back pays for what it is when it comes again.
+TEST_P(Stall, ARateIsChargedForWhatGoes) {
+  schedule::Rate messages{.per_second = 1000, .burst = 2 * kRing};
+  a.adapter.engine.set_rate(a.tenant, {}, messages);
+  const Ends ends = make();
+  fill(*ends.near, Post::kDoorbell);
+  pair.run_for(std::chrono::milliseconds(20));  // many tries
+  EXPECT_FALSE(a.tenant.throttled());
+  post_receives(*ends.far);
+  expect_done(*ends.near, kRing);
+  const Ends other = make();
+  post_receives(*other.far);
+  fill(*other.near, Post::kDoorbell);
+  expect_done(*other.near, kRing);
+}
+
 /// What is posted to a queue pair in SQD waits in the send queue.
 TEST_P(Stall, NobodyWaitsForQueuePairsThatAreDrained) {
   std::vector<Ends> drained;

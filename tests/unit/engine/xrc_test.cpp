@@ -267,6 +267,20 @@ TEST_P(Xrc, ErrorFlushesTheInitiator) {
   b.reset(*target);
 }
 
+/// What it sends by its initiator waits for the target, which has no queue before the first message
+/// and none after the end of the one that it used.
+TEST_P(Xrc, AStalledInitiatorHasATargetWithoutAQueue) {
+  Buffer& near = a.make_buffer(8);
+  b.reset(*target);
+  a.post(*initiator, work(abi::Opcode::kSend, near));
+  pair.run_for(std::chrono::microseconds(200));
+  bring_up(b, *target, initiator->qp.qpn, address(1));
+  pair.run_for(std::chrono::milliseconds(20));  // no receive
+  EXPECT_TRUE(pair.ca->poll_all().empty());
+  b.destroy(*srq);
+  EXPECT_TRUE(pair.run_until([&] { return initiator->qp.state == QpState::kError; }));
+}
+
 /// A process names the target's number in its own doorbells and buffers.
 TEST_P(Xrc, NothingCanBePostedToATarget) {
   const std::uint64_t before = b.tenant.counters.malformed_commands.value();

@@ -371,18 +371,71 @@ TEST_F(RequesterTest, WithdrawnRequestsStartAnew) {
   expect_done({"3 rnr-retry-exceeded"});
 }
 
-/// The peer has taken the first packets: they go once more, as duplicates.
-TEST_F(RequesterTest, AWithdrawnWriteWithImmediateStartsFromItsFirstPacket) {
+/// The peer has taken all but the last packet. It is no progress that these are known.
+TEST_F(RequesterTest, AWithdrawnWriteWithImmediateGoesOnWithItsLastPacket) {
+  attributes.rnr_retry = 2;
+  start_at(0);
   post_and_run(RequestKind::kWriteImm, 600);
-  env.sent.clear();
+  for (int i = 0; i < 2; ++i) {
+    feed_nak(2, wire::kSyndromeRnr | 1);
+    expect_done({});
+    requester.withdraw([](std::uint32_t) {});
+    env.sent.clear();
+    pass(microseconds(10));
+    post_and_run(RequestKind::kWriteImm, 600);
+    expect_sent({"WRITE_LAST_IMM 2 [512,600) imm 0 ?"});
+  }
+  feed_nak(2, wire::kSyndromeRnr | 1);
+  expect_done({"2 rnr-retry-exceeded"});
+}
+
+/// Its program has made it another: shorter than what the peer has taken.
+TEST_F(RequesterTest, AWithdrawnRequestThatComesShorterIsANewOne) {
+  post_and_run(RequestKind::kWriteImm, 600);
   feed_nak(2, wire::kSyndromeRnr | 1);
   requester.withdraw([](std::uint32_t) {});
   pass(microseconds(10));
-  post_and_run(RequestKind::kWriteImm, 600);
-  expect_sent({"WRITE_FIRST 0 1000+600 [0,256)", "WRITE_MIDDLE 1 [256,512)",
-               "WRITE_LAST_IMM 2 [512,600) imm 0 ?"});
+  env.sent.clear();
+  post_and_run(RequestKind::kSend, 100);
+  expect_sent({"SEND_ONLY 2 [0,100) ?"});
   feed_ack(2);
   expect_done({"1 ok"});
+}
+
+/// A retry has overtaken the refusal: the peer has executed all, and says so from now on.
+TEST_F(RequesterTest, WithdrawnRequestsMayHaveBeenExecuted) {
+  for (int i = 0; i < 3; ++i) post_and_run(RequestKind::kSend, 1);
+  feed_nak(0, wire::kSyndromeRnr | 1);
+  requester.withdraw([](std::uint32_t) {});
+  feed_ack(2);
+  expect_done({});
+  pass(microseconds(10));
+  for (const char* done : {"3 ok", "4 ok", "5 ok"}) {
+    post_and_run(RequestKind::kSend, 1);  // alone, and taken for a duplicate
+    feed_ack(2);
+    expect_done({done});
+  }
+  feed_nak(2, wire::kSyndromeRemoteAccess);
+  expect_events({});
+}
+
+/// What a peer says of requests that are not here ends nothing but those that are.
+TEST_F(RequesterTest, RefusalsOfWithdrawnRequestsAreGhosts) {
+  for (int i = 0; i < 3; ++i) post_and_run(RequestKind::kSend, 1);
+  feed_nak(0, wire::kSyndromeRnr | 1);
+  requester.withdraw([](std::uint32_t) {});
+  pass(microseconds(10));
+  for (const char* done : {"3 ok", "4 ok"}) {
+    post_and_run(RequestKind::kSend, 1);
+    feed_nak(2, wire::kSyndromeRemoteAccess);
+    expect_done({done});
+    feed_nak(2, wire::kSyndromeRnr | 1);
+    feed_read(Opcode::kRcReadResponseOnly, 2, 1);
+    feed(Opcode::kRcAtomicAck, 2);
+  }
+  EXPECT_FALSE(requester.receiver_not_ready());
+  EXPECT_EQ(requester.deadline(), kNever);
+  expect_events({});
 }
 
 // --- responses
