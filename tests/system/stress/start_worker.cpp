@@ -18,9 +18,18 @@ class StartWorker : public Worker {
  public:
   StartWorker(const Device& device, std::string name) : device_(device), name_(std::move(name)) {}
 
+  /// Mostly of a program that has just opened the device: what is made first meets most.
   void round() override {
-    const auto own = random_.below(2) == 0 ? std::make_unique<Device>(name_) : nullptr;
-    const Device& device = own ? *own : device_;
+    if (random_.below(4) != 0) {
+      const Device device(name_);
+      return begin_all(device, random_.below(4) == 0);
+    }
+    begin_all(device_, true);
+  }
+  void recover() override {}
+
+ private:
+  void begin_all(const Device& device, bool to_use) {
     const Domain pd(made(ibv_alloc_pd(device.context.get()), "ibv_alloc_pd"));
     const unsigned count = random_.between(2, 12);
     std::barrier<> together(count);
@@ -29,21 +38,31 @@ class StartWorker : public Worker {
     for (unsigned i = 0; i < count; ++i)
       threads.emplace_back([&, i, seed = random_.next()] {
         here() = {place.worker + "." + std::to_string(i), place.round};
-        begin(device, pd.get(), Random(seed), together);
+        begin(device, pd.get(), Random(seed), to_use, together);
       });
     for (std::thread& thread : threads) thread.join();
   }
-  void recover() override {}
 
- private:
   /// A fault leaves the others to themselves.
-  static void begin(const Device& device, ibv_pd* pd, Random random, std::barrier<>& together) {
+  static void begin(const Device& device, ibv_pd* pd, Random random, bool to_use,
+                    std::barrier<>& together) {
     try {
-      use(device, pd, random, together);
+      if (to_use)
+        use(device, pd, random, together);
+      else
+        make(device, pd, random, together);
     } catch (const Fault& fault) {
       complain(fault.what(), fault.detail());
       together.arrive_and_drop();
     }
+  }
+
+  static void make(const Device& device, ibv_pd* pd, Random& random, std::barrier<>& together) {
+    together.arrive_and_wait();
+    const Completions completions(device, static_cast<int>(random.between(1, 512)));
+    ibv_srq_init_attr shared{};
+    shared.attr = {random.between(1, 256), random.between(1, 4), 0};
+    const SharedReceiveQueue srq(made(ibv_create_srq(pd, &shared), "ibv_create_srq"));
   }
 
   static void use(const Device& device, ibv_pd* pd, Random& random, std::barrier<>& together) {
@@ -51,9 +70,6 @@ class StartWorker : public Worker {
     slots.enroll(pd);
     together.arrive_and_wait();
     Completions completions(device, static_cast<int>(random.between(1, 512)));
-    ibv_srq_init_attr shared{};
-    shared.attr = {random.between(1, 256), random.between(1, 4), 0};
-    const SharedReceiveQueue srq(made(ibv_create_srq(pd, &shared), "ibv_create_srq"));
     Loop loop(device, pd, completions,
               {random.between(1, 256), random.between(1, 256), random.between(1, 8), 1, 64});
     for (int i = 0; i < kResizes; ++i) {
