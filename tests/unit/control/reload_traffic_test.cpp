@@ -524,7 +524,7 @@ class ReloadTraffic {
 
 TEST(ReloadTraffic, AnySequenceKeepsBuffersGuaranteesAndOrder) {
   std::uint64_t reloads = 0, completed = 0, pruned = 0, send_queue_mode = 0;
-  for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 160; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ReloadTraffic traffic(seed);
     for (int step = 0; step < 1500; ++step) {

@@ -39,11 +39,14 @@ resource::Config worked_example() {
   return *config;
 }
 
+constexpr std::size_t kLong = 1 << 20;
+
 /// A process of a tenant or level, and one of control that it sends to.
 struct Sender {
   std::unique_ptr<Process> process, sink;
   engine::TestCq* cq;
   engine::Buffer* far;
+  engine::Buffer *large = nullptr, *far_large = nullptr;  ///< of who holds what it has for long
   std::vector<TestQp*> qps;
   std::uint32_t vcbs;
   std::vector<std::uint32_t> under_way = {};  ///< by queue pair
@@ -82,8 +85,8 @@ class WorkedExample {
     return adapter.engine.pcbs().group(of.group);
   }
 
-  /// Each flood fills every VCB that it finds free: ocean/high with writes, the others with sends
-  /// that nobody receives, which keep what they have.
+  /// Each flood fills every VCB that it finds free: ocean/high with short writes, the others with
+  /// long ones, which keep what they have for many steps.
   void flood() {
     for (Sender& sender : floods) {
       poll(sender);
@@ -91,7 +94,7 @@ class WorkedExample {
         const std::size_t i = sender.next++ % sender.qps.size();
         if (!sender.process->vcb_free(vcb) || sender.under_way[i] == kRing) continue;
         const bool ends = sender.process->session->level->name == "high";
-        sender.process->post(*sender.qps[i], ends ? write(sender) : send());
+        sender.process->post(*sender.qps[i], ends ? write(sender) : long_write(sender));
         ++sender.under_way[i];
       }
     }
@@ -131,6 +134,8 @@ class WorkedExample {
     sender.cq = &sender.process->make_cq(4096);
     engine::TestCq& sunk = sender.sink->make_cq(64);
     sender.far = &sender.sink->make_buffer(64);
+    sender.large = &sender.process->make_buffer(kLong);
+    sender.far_large = &sender.sink->make_buffer(kLong);
     for (std::size_t i = 0; i < queue_pairs; ++i) {
       TestQp& from = sender.process->make_qp(*sender.cq, *sender.cq, {.send_entries = kRing});
       connect(*sender.process, from, *sender.sink, sender.sink->make_qp(sunk, sunk));
@@ -148,9 +153,11 @@ class WorkedExample {
             .remote_addr = sender.far->addr(),
             .rkey = sender.far->key};
   }
-  static engine::Work send() {
-    return {.flags = abi::kCommandSignaled | abi::kCommandInline,
-            .bytes = std::vector<std::byte>(64)};
+  static engine::Work long_write(const Sender& sender) {
+    return {.opcode = abi::Opcode::kRdmaWrite,
+            .sge = {sender.large->all()},
+            .remote_addr = sender.far_large->addr(),
+            .rkey = sender.far_large->key};
   }
 
   /// Commands that are still under way.
@@ -189,7 +196,7 @@ TEST(WorkedExampleInVirtualTime, AlertsHasItsGuaranteeWhileTheOthersFlood) {
     const engine::Level& flooding = example.level(tenant, level);
     EXPECT_GT(example.group(flooding).refused.value(), 0u) << level;
   }
-  EXPECT_GE(example.group(example.level("weather", "other")).pcbs.in_use.value(), 8u);
+  EXPECT_GE(example.group(example.level("weather", "other")).pcbs.high_water.value(), 8u);
   const auto& writes = example.level("ocean", "high").counters;
   EXPECT_GT(writes.commands_vcb.value() + writes.commands_doorbell.value(), 1000u)
       << "no flood of writes";
