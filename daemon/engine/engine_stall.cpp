@@ -24,13 +24,16 @@ void Engine::give_back(QueuePair& qp, bool started) {
     const PcbId pcb(index);
     if (!first) first = pcbs_.pcb(pcb).header.sequence;
     release_command(pcb);
+  };
+  const auto back_started = [&](std::uint32_t index) {
+    back(index);
     qp.tenant->counters.commands_given_back.add();
   };
   // Its program may change it before it comes again, so it pays for what it is then.
   const auto take_back = [&](std::uint32_t index) {
     --qp.started;
     qp.tenant->rate.refund(commands_[index].length);
-    back(index);
+    back_started(index);
   };
   if (started && !qp.local) qp.requester.withdraw(take_back);
   while (started && !qp.queue.empty()) {
@@ -38,7 +41,7 @@ void Engine::give_back(QueuePair& qp, bool started) {
     qp.queue.pop();
     take_back(index);
   }
-  while (!qp.held.empty()) back(qp.held.pop_front(commands_.data()));
+  while (!qp.held.empty()) back_started(qp.held.pop_front(commands_.data()));
   while (!qp.kicked.empty()) {
     const std::uint32_t index = qp.kicked.pop_front(commands_.data());
     arbitrator_.remove(PcbId(index));

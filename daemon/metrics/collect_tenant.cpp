@@ -123,7 +123,7 @@ void add_work(Families& out, const engine::Tenant& tenant) {
                 with(labels, "cause", engine::name_of(static_cast<engine::SendQueueCause>(i))),
                 number(c.send_queue_cause[i]));
   one("softhca_commands_given_back_total",
-      "Commands that went back to their send queue, as their peer was not ready.",
+      "Commands started that went back to their send queue, as their peer was not ready.",
       c.commands_given_back);
   one("softhca_doorbells_total", "Doorbells rung by processes.", c.doorbells);
   one("softhca_completions_total", "Completion queue entries written.", c.completions);
