@@ -164,7 +164,7 @@ Engine::LocalStep Engine::wait_for_receive(QueuePair& qp, const QueuePair& peer)
     return LocalStep::kSleeping;
   }
   qp.count(transport::Count::kRnrNakReceived);
-  if (qp.rc.rnr_retry != 7 && progress.rnr_retries >= qp.rc.rnr_retry) {
+  if (qp.rc.rnr_retry != transport::kRnrRetryForEver && progress.rnr_retries >= qp.rc.rnr_retry) {
     end_local(qp, Verdict::kRnrRetryExceeded);
     return LocalStep::kGoOn;
   }

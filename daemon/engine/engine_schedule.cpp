@@ -85,7 +85,7 @@ std::size_t Engine::fetch_commands() {
   return work;
 }
 
-/// If not, something will end that gives it another turn: its stall, or a command that it has here.
+/// When it may not, the end of its stall or of one of its commands gives it another turn.
 /// The last PCB of a party is for a queue pair that holds none.
 bool Engine::may_fetch(const QueuePair& qp, std::uint32_t sequence) const {
   if (qp.stalled || (qp.state == QpState::kSqd && !has_begun(qp, sequence))) return false;

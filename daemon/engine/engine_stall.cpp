@@ -9,11 +9,6 @@
 #include "daemon/transport/codes.hpp"
 
 namespace softhca::engine {
-namespace {
-
-constexpr std::uint8_t kRnrForEver = 7;
-
-}  // namespace
 
 /// Gives back the commands that are not handed to the transport and, if `started`, those that are.
 /// REQUIRES for these: the peer has executed nothing of them.
@@ -66,8 +61,8 @@ void Engine::resume(QueuePair& qp) {
   scheduler_.unblock(schedule::QpSlot(qp.slot));
 }
 
-/// The time of a stalled one whose peer is in this daemon. Whether there is a receive can be seen
-/// without fetching a command for it; whatever else the try may come to takes the command.
+/// A stalled queue pair whose peer is in this daemon is due. A missing receive shows without
+/// fetching a command; any other outcome needs the command.
 void Engine::retry_stalled(QueuePair& qp) {
   if (now_ < qp.progress.wait_until) {
     timers_.arm(TimerId(qp.slot), qp.progress.wait_until);
@@ -75,13 +70,14 @@ void Engine::retry_stalled(QueuePair& qp) {
   }
   QueuePair* peer = local_peer(qp);
   const bool for_receive = qp.progress.rnr_retries != 0;  // else for its peer
-  if (peer == nullptr || !for_receive || qp.rc.rnr_retry != kRnrForEver || has_receive(*peer))
+  if (peer == nullptr || !for_receive || qp.rc.rnr_retry != transport::kRnrRetryForEver ||
+      has_receive(*peer))
     return resume(qp);
   qp.count(transport::Count::kRnrNakReceived);
   pause_local(qp, transport::rnr_delay(peer->rc.min_rnr_timer));
 }
 
-/// Also when that cannot be told, as of an XRC target without a queue: then drawing one will.
+/// True also when only drawing one can tell, as for an XRC target that has no queue yet.
 bool Engine::has_receive(QueuePair& qp) {
   if (qp.receive_drawn || (qp.srq == nullptr && !qp.receives())) return true;
   shm::ReceiveRing& ring = qp.srq != nullptr ? qp.srq->ring : qp.receive_ring;

@@ -157,7 +157,7 @@ bool Engine::flush_receives(QueuePair& qp) {
 }
 
 /// To RESET: commands and receives under way vanish without completions. Commands that still lie in
-/// VCBs and doorbells, where they wait for the tenant's turn, are told by their numbers.
+/// VCBs and doorbells, where they wait for the tenant's turn, are known by their numbers.
 void Engine::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.first_sequence = qp.not_begun = send_sequence;
   qp.stalled = qp.probing = false;

@@ -16,6 +16,9 @@ std::uint8_t nak_syndrome(Verdict verdict);
 /// sane peer sends on RC, are a kBadResponse).
 Verdict nak_verdict(std::uint8_t syndrome);
 
+/// The value of the RNR retry attribute that sets no limit (9.7.5.2.8).
+inline constexpr std::uint8_t kRnrRetryForEver = 7;
+
 /// Wait before the retry that an RNR NAK asks for (InfiniBand specification 9.7.5.2.8, table 45).
 /// Only the lower five bits count.
 Duration rnr_delay(std::uint8_t timer_code);

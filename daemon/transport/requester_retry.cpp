@@ -41,8 +41,7 @@ void Requester::receive_rnr(Environment& env, const wire::Headers& h, Time now) 
   if (queue_.empty()) return env.count(Count::kGhostAck);
   env.count(Count::kRnrNakReceived);
   if (rnr_until_ != kNever) return;
-  constexpr std::uint8_t kForEver = 7;
-  if (attributes_.rnr_retry != kForEver) {
+  if (attributes_.rnr_retry != kRnrRetryForEver) {
     if (rnr_retries_left_ == 0) return fail(env, Verdict::kRnrRetryExceeded);
     --rnr_retries_left_;
   }
