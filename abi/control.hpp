@@ -49,6 +49,8 @@ enum class Operation : std::uint32_t {
   kAllocNullMr,
   kAttachMulticast,
   kDetachMulticast,
+  kOpenEventChannel,
+  kConnectionCommand,
 };
 
 struct RequestHeader {
@@ -411,6 +413,31 @@ struct CreateAhRequest {
   std::uint32_t pd;
   std::uint32_t reserved;
   AddressVector av;
+};
+
+// --- connections (rdma_cm) ----------------------------------------------------------------------
+
+// A connection to the tenant socket whose first request is kOpenEventChannel, with the body of a
+// HELLO (HelloRequest or HelloWithLevel), is an event channel of the connection manager and no
+// session. The reply is a HandleBody with the number of the channel, and 1 descriptor: one end of a
+// stream socket, readable while events are queued. Closing it closes the channel, and all that its
+// identifiers stand for.
+
+inline constexpr std::uint32_t kMaxConnectionCommand = 320;  ///< bytes of body
+inline constexpr std::uint32_t kMaxConnectionReply = 336;    ///< bytes
+
+/// A command of the kernel's connection manager (rdma/rdma_user_cm.h), followed by its body; the
+/// address of the response in it is ignored. GET_EVENT does not wait: EAGAIN when none is queued.
+struct ConnectionCommandRequest {
+  std::uint32_t command;  ///< RDMA_USER_CM_CMD_*
+  std::uint32_t channel;  ///< MIGRATE_ID: where the identifier is now; else 0
+};
+/// Followed by `bytes` of the response.
+struct ConnectionCommandReply {
+  std::uint32_t bytes;
+  /// 1: the queue of events has become empty. The daemon wrote one byte to the stream socket when
+  /// it got its first event; the process takes one byte out.
+  std::uint32_t drained;
 };
 
 }  // namespace softhca::abi
