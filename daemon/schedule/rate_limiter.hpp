@@ -1,69 +1,18 @@
-// A tenant's rate: bytes and messages a second, with a burst of each.
-//
-// Token buckets that may run into debt: a command starts while neither bucket is overdrawn and is
-// charged in full, whatever its length, so that a message longer than the burst can be sent at all;
-// the next one waits until the debt is paid. Over time the rate is exact.
+// A tenant's rate: bytes and messages a second, with a burst of each. A command starts while
+// neither bucket is in debt and is charged in full, whatever its length, so that a message longer
+// than the burst can be sent at all.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "daemon/base/time.hpp"
+#include "daemon/base/token_bucket.hpp"
 
 namespace softhca::schedule {
 
-struct Rate {
-  std::uint64_t per_second = 0;  ///< 0: no limit
-  std::uint64_t burst = 0;       ///< what may be used at once after a pause; at least 1 counts
-
-  bool operator==(const Rate&) const = default;
-};
-
-class TokenBucket {
- public:
-  /// Starts with a full burst; a debt stays, to be paid at the new rate.
-  void set(const Rate& rate, Time now) {
-    const std::uint64_t before = rate_.per_second;
-    rate_ = rate;
-    // The time the bucket takes to fill is what is kept of it: exact without fractions of tokens.
-    const Duration to_fill = std::max(full_at_ - now, Duration::zero());
-    if (rate.per_second == 0)
-      full_at_ = Time{};
-    else if (before == rate.per_second)
-      full_at_ = now + to_fill;
-    else
-      full_at_ = now + bounded(static_cast<double>(to_fill.count()) * static_cast<double>(before) /
-                               static_cast<double>(rate.per_second));
-  }
-  const Rate& rate() const { return rate_; }
-
-  void charge(std::uint64_t amount, Time now) {
-    if (rate_.per_second == 0) return;
-    full_at_ = std::min(std::max(full_at_, now) + time_of(amount), now + kLongest);
-  }
-  /// Takes a charge() back.
-  void refund(std::uint64_t amount) {
-    if (rate_.per_second != 0) full_at_ -= time_of(amount);
-  }
-  /// When the bucket is out of debt; in the past if it is not in debt.
-  Time ready_at() const { return full_at_ - time_of(std::max<std::uint64_t>(rate_.burst, 1) - 1); }
-
- private:
-  static constexpr Duration kLongest = std::chrono::hours(24 * 365 * 30);
-
-  static Duration bounded(double ns) {
-    return Duration(
-        static_cast<Duration::rep>(std::min(ns, static_cast<double>(kLongest.count()))));
-  }
-  /// Time in which `amount` comes in, rounded down.
-  Duration time_of(std::uint64_t amount) const {
-    if (rate_.per_second == 0) return Duration::zero();
-    return bounded(static_cast<double>(amount) * 1e9 / static_cast<double>(rate_.per_second));
-  }
-
-  Rate rate_;
-  Time full_at_{};
-};
+using softhca::Rate;
+using softhca::TokenBucket;
 
 class RateLimiter {
  public:

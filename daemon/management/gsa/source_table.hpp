@@ -1,0 +1,90 @@
+// The sources of the datagrams of a receive pool (mechanism E5): one entry for each client and GID
+// that was heard lately, in a table of fixed size.
+//
+// Anyone can make up source addresses, so a place in the table must not be worth much until it was
+// kept up for a while:
+//   - What is heard for the first time is new, and takes the place of the new source that was heard
+//     least lately. All new sources of a client together have one part and one rate.
+//   - A source that still sends when its probation is over becomes established. At most half of the
+//     places are for those, and none of them is taken from a source heard within forget_after.
+// So a flood of 100,000 made-up addresses, each heard once or twice, drives out only what is new
+// itself. One who keeps up more addresses than there are places, each for longer than the
+// probation, keeps others from becoming established; those that are stay so.
+//
+// An entry whose source holds buffers is never given away. Pure; allocates at set-up only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/net.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/base/token_bucket.hpp"
+#include "daemon/management/gsa/client.hpp"
+#include "daemon/management/gsa/parameters.hpp"
+
+namespace softhca::management::gsa {
+
+struct Source {
+  IndexLink link;  ///< in a list of SourceTable, unless it holds buffers
+  std::uint32_t next_in_bucket = kNoIndex;
+  ClientId client;
+  Gid gid;
+  bool established = false;
+  std::uint32_t own = 0;       ///< buffers it holds of its client's share
+  std::uint32_t borrowed = 0;  ///< and of those that are spare
+  TokenBucket rate;
+  Time first_heard{};
+  Time last_heard{};
+  std::uint64_t received = 0;
+  std::uint64_t discarded = 0;
+  std::uint32_t window = 0;  ///< the one that `heard` counts
+  std::uint32_t heard = 0;
+  std::uint32_t heard_before = 0;  ///< in the window before that
+
+  std::uint32_t held() const { return own + borrowed; }
+};
+
+class SourceTable {
+ public:
+  using Seed = std::array<std::uint64_t, 2>;
+
+  /// `places`: at least 2. Allocates.
+  SourceTable(std::uint32_t places, const Seed& seed);
+
+  /// The entry of a source that was just heard, made if there is none. kNoIndex: every place is
+  /// taken by a source that holds buffers or is established.
+  std::uint32_t hear(ClientId client, const Gid& gid, const SourceLimits& limits, Time now,
+                     std::uint32_t window);
+
+  /// It was given a buffer, of its client's share or borrowed; it gave one back.
+  void take(std::uint32_t source, bool borrowed);
+  void give_back(std::uint32_t source, bool borrowed);
+
+  Source& operator[](std::uint32_t i) { return sources_[i]; }
+  const Source& operator[](std::uint32_t i) const { return sources_[i]; }
+  const std::vector<Source>& places() const { return sources_; }
+  std::uint32_t established() const { return established_count_; }
+
+ private:
+  using List = IndexList<Source, &Source::link>;
+
+  std::uint32_t& bucket_of(ClientId client, const Gid& gid);
+  std::uint32_t find(ClientId client, const Gid& gid);
+  std::uint32_t add(ClientId client, const Gid& gid, Time now);
+  void forget(std::uint32_t i);
+  void establish(std::uint32_t i, const SourceLimits& limits, Time now);
+  List& list_of(const Source& source) { return source.established ? established_ : new_; }
+
+  Seed seed_;
+  std::vector<Source> sources_;
+  std::vector<std::uint32_t> buckets_;  ///< first entry of each chain
+  List free_;
+  List new_;          ///< hold nothing; heard least lately first
+  List established_;  ///< likewise
+  std::uint32_t established_count_ = 0;
+};
+
+}  // namespace softhca::management::gsa

@@ -1,0 +1,47 @@
+// The performance agent of a port (management class 4; InfiniBand specification, volume 1, 16.1):
+// answers ClassPortInfo, PortCounters and PortCountersExtended.
+//
+// Counters can be read and not set. A datagram to queue pair 1 proves nothing about who sent it,
+// and the class has no key: whoever reaches the port could wipe out the figures its tenant is
+// billed and watched by. So Set is answered with "method and attribute combination not supported",
+// and so is said at once to a program that would else take the answer for a reset.
+//
+// Pure: counters come in as values.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace softhca::management {
+
+inline constexpr std::size_t kMadBytes = 256;
+
+/// Counters of a port as the agent gives them, at full width; those of 32 bits and less stop at
+/// their largest value.
+struct PortCounters {
+  std::uint64_t transmitted_bytes = 0;  ///< of packets from LRH to VCRC (RoCE: from IP to ICRC)
+  std::uint64_t received_bytes = 0;
+  std::uint64_t transmitted_packets = 0;
+  std::uint64_t received_packets = 0;
+  std::uint64_t transmitted_unicast = 0;
+  std::uint64_t received_unicast = 0;
+  std::uint64_t transmitted_multicast = 0;
+  std::uint64_t received_multicast = 0;
+  std::uint64_t link_downed = 0;
+  std::uint64_t receive_errors = 0;              ///< malformed packets
+  std::uint64_t transmit_discards = 0;           ///< packets that could not be sent
+  std::uint64_t receive_constraint_errors = 0;   ///< refused by policy
+  std::uint64_t transmit_constraint_errors = 0;  ///< likewise
+  std::uint64_t buffer_overruns = 0;             ///< lost for want of buffers
+  std::uint64_t transmit_waits = 0;  ///< times there was something to send and it had to wait
+};
+
+/// The answer to a MAD of class 4, or none: it is no request (answers are not answered), or not of
+/// a version that one could answer. `port`: the one the request came to, as programs number it.
+std::optional<std::array<std::byte, kMadBytes>> answer(
+    std::span<const std::byte, kMadBytes> request, std::uint8_t port, const PortCounters& counters);
+
+}  // namespace softhca::management
