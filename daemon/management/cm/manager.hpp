@@ -1,0 +1,101 @@
+// Connection manager of a tenant (InfiniBand specification, volume 1, chapter 12). Sans clock and
+// I/O: MADs, calls of the user and `now` go in; MADs go out by Environment, news by User.
+//
+// A connection begins by connect(), or by a request that the user takes. It belongs to its user
+// until destroy(); the manager still keeps it while the peer is to be told, and through time wait.
+// One that is over by itself (kRejected, kUnreachable, kTimeWaitOver, kSidrReplied) keeps no state
+// beyond its event but for time wait: calls for its id return kUnknown or kWrongState, and
+// destroy() is not needed, though allowed. After kTimeWaitOver the id is free.
+//
+//   active   connect() -> kReplied -> confirm()      ... disconnect() -> kDisconnected ->
+//   passive  on_request() -> accept() -> kEstablished ... kDisconnectRequested -> disconnect() ->
+//                                                                               kTimeWaitOver
+//
+// Every operation costs O(log n) in the number of connections, whatever peers send.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/management/cm/environment.hpp"
+#include "daemon/management/cm/parameters.hpp"
+
+namespace softhca::management::cm {
+
+class Manager {
+ public:
+  /// `ca_guid`: of the tenant's adapter, in the order of the wire's bytes read as one number.
+  Manager(Environment& environment, User& user, std::uint64_t ca_guid, const Limits& limits = {});
+  ~Manager();
+  Manager(const Manager&) = delete;
+  Manager& operator=(const Manager&) = delete;
+
+  // --- from the wire and the clock
+  /// A MAD that an agent of `path.remote` sent to `path.local`, from queue pair `source`. Any bytes
+  /// at all; what is not a message for this manager is counted and dropped.
+  void receive(std::span<const std::byte> mad, const Path& path, Qpn source, Time now);
+  /// To be called when next_deadline() has come (harmless earlier).
+  void expire(Time now);
+  /// kNever when no timer runs.
+  Time next_deadline() const;
+
+  // --- active side
+  /// Sends REQ until it is answered. No id: kNoPlace or kTooLong, as `result` says.
+  struct Started {
+    Result result = Result::kOk;
+    CommId id;
+  };
+  Started connect(const ConnectParameters& parameters, Time now);
+  /// RTU, after kReplied. At most 224 bytes.
+  Result confirm(CommId id, Time now, PrivateData private_data = {});
+  /// SIDR_REQ until it is answered.
+  Started sidr_request(const SidrParameters& parameters, Time now);
+
+  // --- passive side
+  /// REP, for a request taken, until RTU comes.
+  Result accept(CommId id, const AcceptParameters& parameters, Time now);
+  /// Established though no RTU has come: the queue pair received a message. kEstablished follows,
+  /// before this returns.
+  Result notify_established(CommId id, Time now);
+  /// MRA at once: the answer to the request takes longer. Without this call one goes in answer to
+  /// a duplicate of the request only.
+  Result send_mra(CommId id, std::uint8_t service_timeout, Time now);
+  /// SIDR_REP, for a question taken. It is remembered for duplicates; for the user the question is
+  /// over.
+  Result sidr_reply(CommId id, const SidrReplyParameters& parameters, Time now);
+
+  // --- both
+  /// REJ: passive before RTU came, active before confirm() or after kReplied. No more events.
+  Result reject(CommId id, const RejectParameters& parameters, Time now);
+  /// DREQ until it is answered, or DREP when a DREQ waits for an answer. At most 220 bytes.
+  Result disconnect(CommId id, Time now, PrivateData private_data = {});
+  /// The user has done with it, in any state: no more events for it. The peer is told what its
+  /// state asks for: REJ 4 when nothing came back yet, REJ 28 before it is established, DREQ, DREP.
+  Result destroy(CommId id, Time now);
+  /// Another name from now on (a passive connection gets its lasting one when it is accepted).
+  Result set_cookie(CommId id, Cookie cookie);
+
+  // --- what is
+  std::optional<State> state(CommId id) const;
+  /// None: unknown id, or a service id resolution.
+  std::optional<QueuePairAttributes> queue_pair_attributes(CommId id) const;
+  std::optional<ConnectionView> view(CommId id) const;
+  void for_each(const std::function<void(const ConnectionView&)>& visit) const;
+  std::uint32_t size() const;       ///< connections of all kinds, time wait included
+  std::uint32_t half_open() const;  ///< see Limits
+  const Counters& counters() const;
+  /// Takes effect for what begins from now on.
+  void set_limits(const Limits& limits);
+
+ private:
+  class Machine;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace softhca::management::cm

@@ -1,0 +1,195 @@
+// What the user of a connection manager hands it, and gets from it. Times are the codes of the
+// specification unless they are Durations: a response timeout or packet life time t stands for
+// about 2^(t-8) ms, at least 1 ms; an acknowledge timeout t for 4.096 us * 2^t.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "daemon/base/net.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/wire/cm_messages.hpp"
+
+namespace softhca::management::cm {
+
+/// Local communication id: names a connection of a manager. Random, never 0, and unique among all
+/// the manager has, those in time wait included.
+using CommId = Id<struct CommIdTag, std::uint32_t>;
+
+/// The user's name of a connection.
+using Cookie = std::uint64_t;
+
+/// Bytes for the private data of a message; shorter ones are filled up with zeros.
+using PrivateData = std::span<const std::byte>;
+
+/// The way from an address of this side to one of the peer's.
+struct Path {
+  Gid local;
+  Gid remote;
+  std::uint32_t flow_label = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+
+  bool operator==(const Path&) const = default;
+};
+
+enum class Transport : std::uint8_t { kRc, kUc };
+
+/// Of REQ.
+struct ConnectParameters {
+  Cookie cookie = 0;
+  Path path;
+  std::uint64_t service_id = 0;
+  Transport transport = Transport::kRc;
+  Qpn local_qpn;
+  Psn starting_psn;
+  std::uint16_t pkey = 0xffff;
+  std::uint8_t path_mtu = 3;             ///< 1 to 5 for 256 to 4096 bytes
+  std::uint8_t packet_life_time = 18;    ///< code; 16 in later kernels
+  std::uint8_t local_ack_delay = 0;      ///< code, of this adapter
+  std::uint8_t packet_rate = 0;          ///< 6 bits, told to the peer
+  std::uint8_t responder_resources = 0;  ///< reads and atomics answered at a time
+  std::uint8_t initiator_depth = 0;      ///< reads and atomics in flight
+  std::uint8_t retry_count = 7;
+  std::uint8_t rnr_retry_count = 7;
+  bool flow_control = true;
+  bool srq = false;
+  std::uint8_t remote_response_timeout = 20;  ///< code: how soon the peer is to answer
+  std::uint8_t local_response_timeout = 20;   ///< code: how soon this side promises to answer
+  std::uint8_t max_cm_retries = 15;           ///< REQ and DREQ go 1 + so many times
+  PrivateData private_data;                   ///< at most 92 bytes, RDMA IP header included
+};
+
+/// Of REP.
+struct AcceptParameters {
+  Qpn local_qpn;
+  Psn starting_psn;
+  std::uint8_t responder_resources = 0;
+  std::uint8_t initiator_depth = 0;
+  std::uint8_t target_ack_delay = 0;  ///< code
+  std::uint8_t rnr_retry_count = 7;
+  bool flow_control = true;
+  bool srq = false;
+  PrivateData private_data;  ///< at most 196 bytes
+};
+
+/// Of REJ.
+struct RejectParameters {
+  wire::CmRejectReason reason = wire::CmRejectReason::kConsumer;
+  PrivateData info;          ///< additional information, at most 72 bytes
+  PrivateData private_data;  ///< at most 148 bytes
+};
+
+/// Of SIDR_REQ.
+struct SidrParameters {
+  Cookie cookie = 0;
+  Path path;
+  std::uint64_t service_id = 0;
+  std::uint16_t pkey = 0xffff;
+  std::uint8_t response_timeout = 20;  ///< code: after so long it goes again
+  std::uint8_t max_cm_retries = 15;
+  PrivateData private_data;  ///< at most 216 bytes, RDMA IP header included
+};
+
+/// Of SIDR_REP.
+struct SidrReplyParameters {
+  wire::CmSidrStatus status = wire::CmSidrStatus::kValid;
+  Qpn qpn;
+  std::uint32_t qkey = 0;
+  PrivateData info;          ///< additional information, at most 72 bytes
+  PrivateData private_data;  ///< at most 136 bytes
+};
+
+/// How a call of the user's ended.
+enum class Result : std::uint8_t {
+  kOk,
+  kUnknown,     ///< no connection of this id
+  kWrongState,  ///< nothing was done
+  kTooLong,     ///< private data or additional information
+  kNoPlace,     ///< the manager has as many connections as it may
+};
+
+/// States of a connection (figures 132 and 133 of the specification; Linux has the same). Those of
+/// the active side come first. "Mra" says that a message receipt acknowledgement came or went.
+enum class State : std::uint8_t {
+  kReqSent,
+  kMraReqReceived,
+  kRepReceived,
+  kReqReceived,
+  kMraReqSent,
+  kRepSent,
+  kMraRepReceived,
+  kEstablished,
+  kDreqSent,
+  kDreqReceived,
+  kTimeWait,
+  kSidrReqSent,
+  kSidrReqReceived,
+  kSidrRepSent,  ///< keeps the answer for duplicates of the question
+  kCount,
+};
+
+const char* name_of(State state);
+
+/// What INIT_QP_ATTR needs: how to bring the queue pair of this side to INIT, RTR and RTS.
+struct QueuePairAttributes {
+  bool may_init = false;     ///< the fields down to responder_resources hold
+  bool may_connect = false;  ///< all hold: what the peer said of itself is known
+  Transport transport = Transport::kRc;
+  Path path;
+  std::uint8_t sl = 0;
+  std::uint16_t pkey = 0xffff;
+  std::uint8_t responder_resources = 0;  ///< max_dest_rd_atomic
+  std::uint8_t initiator_depth = 0;      ///< max_rd_atomic
+  std::uint8_t path_mtu = 3;             ///< 1 to 5
+  Qpn remote_qpn;
+  Psn rq_psn;  ///< the peer's starting PSN
+  Psn sq_psn;  ///< known on the passive side once it accepted
+  std::uint8_t retry_count = 0;
+  std::uint8_t rnr_retry_count = 0;
+  std::uint8_t ack_timeout = 0;  ///< code
+  bool peer_has_srq = false;
+};
+
+/// What operators see of a connection.
+struct ConnectionView {
+  CommId id;
+  Cookie cookie = 0;
+  bool has_user = false;  ///< false: the user destroyed it; it goes by itself
+  bool active = false;    ///< this side asked
+  State state{};
+  Path path;
+  std::uint64_t service_id = 0;
+  std::uint32_t remote_comm_id = 0;
+  Qpn local_qpn;
+  Qpn remote_qpn;
+};
+
+struct Limits {
+  /// All that the manager has: connecting, connected, in time wait, service id resolutions.
+  std::uint32_t connections = 65536;
+  /// Those of them that a peer asked for and that are not established yet.
+  std::uint32_t half_open = 1024;
+  /// No timeout that a peer asks for counts for more: its REQ and its MRA name such times.
+  Duration longest_wait = std::chrono::seconds(70);
+};
+
+struct Counters {
+  std::uint64_t received = 0;
+  std::uint64_t sent = 0;
+  std::uint64_t retries = 0;              ///< sent again as no answer came
+  std::uint64_t duplicates = 0;           ///< received again
+  std::uint64_t malformed = 0;            ///< not a message of this version of the class
+  std::uint64_t wrong_source = 0;         ///< not from a general services agent
+  std::uint64_t unknown = 0;              ///< for no connection, or not from its peer
+  std::uint64_t unexpected = 0;           ///< not in this state
+  std::uint64_t requests_refused = 0;     ///< by the user
+  std::uint64_t requests_over_limit = 0;  ///< left without an answer
+  std::uint64_t stale = 0;                ///< REQ of a queue pair that was connected
+  std::uint64_t timeouts = 0;             ///< all retries went unanswered
+  std::uint64_t established = 0;
+};
+
+}  // namespace softhca::management::cm
