@@ -18,6 +18,7 @@
 // Pure: no clock, no thread (one owner), no allocation but at set-up and registration.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -120,6 +121,7 @@ class ReceivePool {
     std::optional<std::uint32_t> number;  ///< that it named; none: the operator's
     std::uint32_t asked = 0;
     std::uint32_t share = 0;
+    std::uint32_t granted = 0;        ///< of the share; the rest follows as others give back
     std::uint32_t told_share = 0;     ///< that it knows of
     std::uint32_t own = 0;            ///< held, of its share
     std::uint32_t borrowed = 0;       ///< held, of the spare ones
@@ -145,35 +147,45 @@ class ReceivePool {
 
   // receive_pool.cpp
   Outcome check_room(std::uint32_t asked_before, std::uint32_t asked) const;
-  void set_asked(Client& client, std::uint32_t asked);
-  void set_share(Client& client, std::uint32_t share);
-  void make_room(std::uint32_t buffers);
+  void set_asked(std::uint32_t i, std::uint32_t asked);
+  void set_share(std::uint32_t i, std::uint32_t share);
+  void grant_promised();
+  /// Runs `f`, which changes what a client is granted or holds, and keeps the sum right.
   template <class F>
-  void change(Client& client, F&& f);
+  void change(Client& client, F&& f) {
+    reserved_ -= std::max(client.granted, client.own) + client.borrowed;
+    f();
+    reserved_ += std::max(client.granted, client.own) + client.borrowed;
+    client.counters.held.set(client.held());
+    client.counters.held_high_water.raise_to(client.held());
+  }
 
   // posting.cpp
   std::uint32_t posted() const { return provisioned_ - counters_.in_use.value(); }
   void post_for_shares();
   void remove_posted(std::uint32_t buffers);
+  bool post_for_datagram();
   void post_below_low_threshold();
+  void post_more(std::uint32_t wanted);
   void remove_above_high_threshold();
   void publish_posted();
 
   // admit.cpp
-  std::uint32_t spare() const;
   void note_source(Client& client, std::uint32_t source, Time now) const;
-  Discard check_rates(Client& client, Source& source, Time now) const;
+  static Discard check_rates(const Client& client, const Source& source, Time now);
   Grant grant(const Client& client, const Source& source, Time now) const;
   bool within_share(const Client& client, const Source& source, Time now) const;
   bool may_borrow(const Client& client, const Source& source) const;
   Discard cause_of_refusal(const Client& client, const Source& source) const;
-  Admission discard(Admission admission, Client& client, Source& source, Discard cause);
-  std::uint32_t take_buffer(ClientId id, Client& client, std::uint32_t source, bool borrowed);
+  std::uint32_t spare_buffers() const;
+  Admission discard(Admission admission, Client* client, Source* source, Discard cause);
+  std::uint32_t take_buffer(ClientId id, std::uint32_t source, bool borrowed);
 
   // watch.cpp
-  void judge_traffic(ClientId id, Client& client);
-  void raise_share(ClientId id, Client& client);
-  void lower_share(ClientId id, Client& client, std::uint32_t share);
+  void judge_traffic(std::uint32_t i);
+  void raise_share(std::uint32_t i);
+  void lower_share(std::uint32_t i, std::uint32_t share);
+  void lower_raised_shares(std::uint32_t wanted);
 
   Parameters parameters_;
   FixedPool<Client> clients_;
@@ -184,9 +196,12 @@ class ReceivePool {
   std::uint32_t asked_ = 0;          ///< sum over the clients
   std::uint32_t shares_ = 0;         ///< likewise; at most Parameters::buffers
   std::uint32_t provisioned_ = 0;    ///< posted and in use; at least shares_
-  std::uint32_t reserved_ = 0;       ///< sum of max(share, own), and what is borrowed
+  /// Sum of max(granted, own), and what is borrowed. At most Parameters::buffers, except after a
+  /// reload that took buffers away which are in use.
+  std::uint32_t reserved_ = 0;
   std::uint32_t borrowed_by_new_ = 0;
-  BitSet changed_;  ///< clients that have to be told
+  BitSet promised_;  ///< clients that were not granted all of their share yet
+  BitSet changed_;   ///< clients that have to be told
   std::uint32_t window_ = 0;
   Time watch_at_;
   PoolCounters counters_;

@@ -45,6 +45,11 @@ struct Source {
   std::uint32_t heard_before = 0;  ///< in the window before that
 
   std::uint32_t held() const { return own + borrowed; }
+  /// Datagrams in window `now` and the one before.
+  std::uint64_t heard_lately(std::uint32_t now) const {
+    if (window == now) return std::uint64_t{heard} + heard_before;
+    return window + 1 == now ? heard : 0;
+  }
 };
 
 class SourceTable {

@@ -1,0 +1,160 @@
+// Fairness between the hosts that send to one client: E5.
+#include <algorithm>
+#include <vector>
+
+#include "tests/unit/management/gsa/desk.hpp"
+
+namespace softhca::management::gsa {
+namespace {
+
+constexpr std::uint64_t kKey = 7;
+
+TEST(Source, TheOnlyOneMayHaveAlmostAllOfTheShare) {
+  Desk desk(unlimited(16));
+  desk.join(kKey);
+  EXPECT_EQ(desk.flood(kKey, 1, 100), 14u);
+  EXPECT_EQ(desk.discarded(kKey, Discard::kSourceOverQuota), 86u);
+  EXPECT_EQ(desk.send(kKey, 2), Discard::kNewSourcesOver) << "new ones have their part by now";
+}
+
+TEST(Source, AStormCostsTheHostItComesFrom) {
+  Desk desk(unlimited(16));
+  desk.join(kKey);
+  for (std::uint32_t from : {1u, 2u}) desk.establish(kKey, from);
+  desk.serve(kKey, 1);
+  EXPECT_EQ(desk.flood(kKey, 2, 1000), 8u);
+  EXPECT_EQ(desk.discarded(kKey, Discard::kSourceOverQuota), 992u);
+  EXPECT_EQ(desk.flood(kKey, 1, 8), 8u);
+}
+
+TEST(Source, AStormLeavesOthersTheirPartThoughItBorrowsToo) {
+  Desk desk(unlimited(160));
+  desk.join(kKey);
+  for (std::uint32_t from : {1u, 2u, 3u}) desk.establish(kKey, from);
+  const std::uint32_t taken = desk.flood(kKey, 3, 1000);
+  EXPECT_GT(taken, 16u) << "there was room for more";
+  EXPECT_LT(taken, 96u);
+  EXPECT_EQ(desk.flood(kKey, 1, 4), 4u);
+  EXPECT_EQ(desk.flood(kKey, 2, 4), 4u);
+  EXPECT_EQ(desk.discarded(kKey, Discard::kOverQuota), 0u);
+}
+
+TEST(Source, HasARateWithABurst) {
+  Parameters parameters = unlimited(64);
+  parameters.sources.rate = {.per_second = 100, .burst = 10};
+  Desk desk(parameters);
+  desk.join(kKey);
+  std::uint32_t given = 0;
+  const Time start = desk.now;
+  for (std::uint32_t i = 0; i < 4000; ++i, desk.now += milliseconds(1)) {
+    given += desk.serve(kKey, 1) == Discard::kNone ? 1 : 0;
+    if (i % 50 == 0) {
+      EXPECT_EQ(desk.serve(kKey, 2), Discard::kNone) << i;
+    }
+  }
+  EXPECT_EQ(desk.now - start, seconds(4));
+  EXPECT_NEAR(given, 410, 2);
+  EXPECT_EQ(desk.discarded(kKey, Discard::kSourceOverRate), 4000 - given);
+}
+
+TEST(Source, AChangedRateCountsForThoseAlreadyKnown) {
+  Parameters parameters = unlimited(64);
+  Desk desk(parameters);
+  desk.join(kKey);
+  desk.establish(kKey, 1);
+  parameters.sources.rate = {.per_second = 1, .burst = 1};
+  ASSERT_TRUE(desk.pool.set_parameters(parameters, desk.now));
+  EXPECT_EQ(desk.serve(kKey, 1), Discard::kNone);
+  EXPECT_EQ(desk.serve(kKey, 1), Discard::kSourceOverRate);
+}
+
+TEST(Source, IsEstablishedWhenItStillSendsAfterItsProbation) {
+  Desk desk(unlimited(64));
+  desk.join(kKey);
+  desk.serve(kKey, 1);
+  desk.now += milliseconds(999);
+  desk.serve(kKey, 1);
+  EXPECT_FALSE(desk.pool.busiest_sources(1).front().established);
+  desk.now += milliseconds(1);
+  desk.serve(kKey, 1);
+  EXPECT_TRUE(desk.pool.busiest_sources(1).front().established);
+}
+
+/// 100,000 made-up addresses, each of which sends `each` times, a client that is slow to give back.
+void spoof(Desk& desk, std::uint32_t each, std::uint32_t& established_given) {
+  for (std::uint32_t i = 0; i < 100'000; ++i) {
+    desk.now += Duration(10'000);
+    desk.flood(kKey, 1'000'000 + i, each);
+    if (i % 100 == 0) established_given += desk.flood(kKey, 1 + i / 100 % 4, 1);
+    if (i % 50 == 49) desk.give_back(kKey);
+  }
+}
+
+TEST(Source, AHundredThousandMadeUpOnesCostEstablishedOnesNothing) {
+  for (std::uint32_t each : {1u, 2u}) {
+    Desk desk(unlimited(16));
+    desk.join(kKey);
+    for (std::uint32_t from : {1u, 2u, 3u, 4u}) desk.establish(kKey, from);
+    std::uint32_t given = 0;
+    spoof(desk, each, given);
+    EXPECT_EQ(given, 1000u) << "of a thousand that they sent";
+    EXPECT_GT(desk.discarded(kKey, Discard::kNewSourcesOver), 50'000u);
+    const std::vector<SourceView> sources = desk.pool.busiest_sources(100);
+    EXPECT_EQ(std::ranges::count_if(sources, &SourceView::established), 4);
+  }
+}
+
+TEST(Source, MadeUpOnesTogetherHaveOneRate) {
+  Parameters parameters = unlimited(64);
+  parameters.sources.new_rate = {.per_second = 100, .burst = 10};
+  Desk desk(parameters);
+  desk.join(kKey);
+  desk.establish(kKey, 1);
+  std::uint32_t given = 0;
+  for (std::uint32_t i = 0; i < 100'000; ++i) {
+    desk.now += Duration(10'000);
+    given += desk.serve(kKey, 1'000'000 + i) == Discard::kNone ? 1 : 0;
+    if (i % 1000 == 0) {
+      EXPECT_EQ(desk.serve(kKey, 1), Discard::kNone) << i;
+    }
+  }
+  EXPECT_NEAR(given, 110, 2);
+}
+
+TEST(Source, EstablishedOnesKeepTheirPlacesFromThoseWhoMakeUpManyThatLast) {
+  Desk desk(unlimited(16));
+  desk.join(kKey);
+  for (std::uint32_t from : {1u, 2u}) desk.establish(kKey, from);
+  for (int round = 0; round < 100; ++round) {
+    desk.now += milliseconds(500);
+    for (std::uint32_t i = 0; i < 30; ++i) desk.serve(kKey, 1000 + i + 15 * (round / 4));
+    for (std::uint32_t from : {1u, 2u}) EXPECT_EQ(desk.serve(kKey, from), Discard::kNone);
+  }
+  const std::vector<SourceView> all = desk.pool.busiest_sources(100);
+  EXPECT_LE(std::ranges::count_if(all, &SourceView::established), 32);
+  for (std::uint32_t from : {1u, 2u})
+    EXPECT_TRUE(std::ranges::any_of(
+        all, [&](const SourceView& s) { return s.source == host(from) && s.established; }));
+}
+
+TEST(Source, OneThatHoldsBuffersKeepsItsPlace) {
+  Parameters parameters = unlimited(64);
+  parameters.sources.new_part = 1;
+  Desk desk(parameters, {.buffers = 64, .clients = 2, .sources = 4});
+  desk.join(kKey, 32);
+  for (std::uint32_t from = 1; from <= 4; ++from) EXPECT_EQ(desk.send(kKey, from), Discard::kNone);
+  EXPECT_EQ(desk.send(kKey, 5), Discard::kNewSourcesOver) << "nowhere to remember it";
+  desk.give_back(kKey, 1);
+  EXPECT_EQ(desk.send(kKey, 5), Discard::kNone);
+}
+
+TEST(Source, TheSameHostIsAnotherSourceForAnotherClient) {
+  Desk desk(unlimited(32));
+  desk.join(1);
+  desk.join(2);
+  EXPECT_EQ(desk.flood(1, 1, 100), 14u);
+  EXPECT_EQ(desk.flood(2, 1, 14), 14u);
+}
+
+}  // namespace
+}  // namespace softhca::management::gsa
