@@ -1,0 +1,114 @@
+// What a program's rdma_cm_id stands for.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/management/cm/parameters.hpp"
+#include "daemon/management/rdma_cm/environment.hpp"
+#include "daemon/management/rdma_cm/socket_address.hpp"
+
+namespace softhca::management::rdma_cm {
+
+/// Number of an identifier, as programs name it.
+using IdentifierNumber = Id<struct IdentifierTag, std::uint32_t>;
+/// Number of a membership in a group, likewise.
+using MembershipNumber = Id<struct MembershipTag, std::uint32_t>;
+
+enum class PortSpace : std::uint16_t { kIpoib = 0x0002, kTcp = 0x0106, kUdp = 0x0111 };
+
+/// Q_Key of all datagram queue pairs of rdma_cm.
+inline constexpr std::uint32_t kDatagramQkey = 0x01234567;
+
+enum class IdentifierState : std::uint8_t {
+  kIdle,
+  kBound,
+  kResolvingAddress,
+  kAddressResolved,
+  kRouteResolved,
+  kConnect,     ///< from CONNECT or the peer's request on
+  kDisconnect,  ///< the program was told DISCONNECTED
+  kListen,
+  kRemoved,  ///< the adapter is gone
+};
+
+const char* name_of(IdentifierState state);
+
+/// What a path record tells beyond the addresses.
+struct Route {
+  std::uint8_t mtu = 3;
+  std::uint8_t rate = 0;
+  std::uint8_t packet_life_time = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+  std::uint8_t sl = 0;
+};
+
+struct Identifier {
+  IdentifierNumber number;
+  std::uint32_t generation = 0;  ///< differs from that of all others that had this number
+  ChannelId channel;             ///< 0: a request whose event the program has not taken
+  /// The program's name of it, for events. 0: none are queued; so for a request until it is
+  /// accepted.
+  std::uint64_t uid = 0;
+  PortSpace space{};
+  IdentifierState state = IdentifierState::kIdle;
+
+  SocketAddress local;
+  SocketAddress remote;
+  /// Set when `local` is an address of the tenant's and no wildcard; the GID it has.
+  std::optional<Gid> source;
+  bool address_gone = false;   ///< the program was told so
+  bool holds_port = false;     ///< `local.port` in the port table
+  bool loopback_only = false;  ///< bound to a loopback address
+  std::optional<Route> route;
+
+  // Options.
+  std::uint8_t traffic_class = 0;
+  bool reuse_address = false;
+  std::optional<bool> af_only;
+  std::optional<std::uint8_t> ack_timeout;
+
+  // While the neighbour is looked for.
+  Gid chosen_source;  ///< becomes `source` when it is found
+  Time resolve_deadline = kNever;
+
+  // Of a listener.
+  std::uint32_t backlog = 0;
+  std::uint32_t waiting = 0;  ///< requests whose event the program has not taken
+
+  // Of a connection.
+  std::optional<Role> role;              ///< set once there was one
+  std::optional<cm::CommId> connection;  ///< while the connection manager knows it
+  Qpn qpn;
+  bool srq = false;
+  Psn local_psn;   ///< the peer sends from it: told in REQ or REP
+  Psn remote_psn;  ///< of the peer's REQ or REP
+  Time began;
+
+  /// Sequence numbers of its events in the channel's queue, in order.
+  std::deque<std::uint64_t> queued;
+  std::uint32_t events_reported = 0;
+  std::deque<MembershipNumber> memberships;
+
+  /// Of its port: IPv4 has but one family to keep to, and IPv6 takes both unless it is told.
+  bool keeps_to_family() const { return af_only.value_or(local.family == AF_INET); }
+  bool is_datagram() const { return space != PortSpace::kTcp; }
+  std::uint64_t service_id(std::uint16_t port) const {
+    return std::uint64_t{static_cast<std::uint16_t>(space)} << 16 | port;
+  }
+  /// Names it to others, and no later one of the same number.
+  std::uint64_t cookie() const { return std::uint64_t{generation} << 32 | number.value; }
+};
+
+/// Membership of an identifier in a multicast group.
+struct Membership {
+  IdentifierNumber owner;
+  std::uint64_t uid = 0;  ///< for its events
+  std::uint32_t events_reported = 0;
+};
+
+}  // namespace softhca::management::rdma_cm

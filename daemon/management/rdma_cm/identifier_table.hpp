@@ -1,0 +1,38 @@
+// The identifiers of a tenant, by number.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include "daemon/management/rdma_cm/identifier.hpp"
+
+namespace softhca::management::rdma_cm {
+
+class IdentifierTable {
+ public:
+  /// A new one of the lowest free number. Stays where it is until it is erased.
+  Identifier& make();
+  void erase(IdentifierNumber number);
+
+  /// Null: none.
+  Identifier* find(std::uint32_t number);
+  Identifier* find_cookie(std::uint64_t cookie);
+  std::size_t size() const { return size_; }
+
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const auto& slot : slots_)
+      if (slot) visit(*slot);
+  }
+
+ private:
+  std::vector<std::unique_ptr<Identifier>> slots_;
+  std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>> free_;
+  std::uint32_t generations_ = 0;
+  std::size_t size_ = 0;
+};
+
+}  // namespace softhca::management::rdma_cm

@@ -1,0 +1,60 @@
+// Who holds which port of a port space of a tenant.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "daemon/management/rdma_cm/socket_address.hpp"
+
+namespace softhca::management::rdma_cm {
+
+/// Ports given to those who ask for port 0, both ends included.
+struct PortRange {
+  std::uint16_t first = 32768;  // as Linux has it
+  std::uint16_t last = 60999;
+};
+
+/// The rules are those of Linux's rdma_cm, where a wildcard stands against every other address
+/// (EADDRNOTAVAIL) and an address against itself (EADDRINUSE). Two holders get along if both may
+/// reuse, or if each keeps to its own family and the families differ.
+class PortTable {
+ public:
+  /// One identifier's hold of a port.
+  struct Claim {
+    SocketAddress at;      ///< its port is the one claimed; 0 in bind_any()
+    bool reuse = false;    ///< REUSEADDR
+    bool af_only = false;  ///< keeps to its family
+  };
+
+  explicit PortTable(PortRange range = {}) : range_(range) {}
+
+  /// 0, EADDRINUSE or EADDRNOTAVAIL. REQUIRES: `owner` holds no port of this table; port not 0.
+  int bind(std::uint32_t owner, const Claim& claim);
+  /// A port of the range that nobody holds, looked for from a place that `random` chooses; 0 when
+  /// all are taken.
+  std::uint16_t bind_any(std::uint32_t owner, Claim claim, std::uint32_t random);
+  /// From now on others cannot share the port by REUSEADDR: 0, or what bind() would say to one who
+  /// does not reuse. REQUIRES: `owner` holds `port`.
+  int listen(std::uint32_t owner, std::uint16_t port);
+  /// The owner's wildcard has become an address, or its options are others: not checked, counts
+  /// for those who come. REQUIRES: `owner` holds the claim's port.
+  void change(std::uint32_t owner, const Claim& claim);
+  /// Nothing happens if it does not hold it.
+  void release(std::uint32_t owner, std::uint16_t port);
+
+  std::size_t ports_in_use() const { return ports_.size(); }
+
+ private:
+  struct Port {
+    std::unordered_map<std::uint32_t, Claim> claims;  ///< by owner
+    std::size_t exclusive = 0;                        ///< of them: do not reuse
+  };
+
+  static int conflict(const Port& port, std::uint32_t owner, const Claim& claim);
+  void insert(std::uint32_t owner, const Claim& claim);
+
+  PortRange range_;
+  std::unordered_map<std::uint16_t, Port> ports_;
+};
+
+}  // namespace softhca::management::rdma_cm

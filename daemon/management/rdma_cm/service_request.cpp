@@ -1,0 +1,187 @@
+// Requests of peers: who serves them, and the identifiers they become.
+#include <algorithm>
+
+#include "daemon/management/rdma_cm/private_data.hpp"
+#include "daemon/management/rdma_cm/service.hpp"
+
+namespace softhca::management::rdma_cm {
+
+struct Service::Inquiry {
+  cm::CommId connection;
+  cm::Path path;
+  std::uint64_t service_id = 0;
+  bool datagram = false;        ///< SIDR_REQ
+  bool right_transport = true;  ///< REQ: reliable connected
+  wire::CmIpHeader header;
+
+  PortSpace space() const { return static_cast<PortSpace>(service_id >> 16); }
+  std::uint16_t port() const { return static_cast<std::uint16_t>(service_id); }
+  Gid source() const { return from_header(header.source, header.ip_version); }
+  Gid destination() const { return from_header(header.destination, header.ip_version); }
+  bool is_ipv4() const { return header.ip_version == 4; }
+  sa_family_t family() const { return is_ipv4() ? AF_INET : AF_INET6; }
+
+  /// The header is one, and tells the addresses that the message itself has.
+  bool header_is_true() const {
+    return header.version == 0 && (is_ipv4() || header.ip_version == 6) &&
+           source() == path.remote && destination() == path.local;
+  }
+};
+
+namespace {
+
+constexpr std::uint64_t kMostServiceId = 0xffffffff;  // 16 bits of port space, 16 of port
+
+template <class Data>
+wire::CmIpHeader header_of(const Data& private_data) {
+  return wire::decode_cm_ip_header(
+      std::span(private_data).template first<wire::CmIpHeader::kBytes>());
+}
+
+template <class Data>
+std::span<const std::byte> program_part(const Data& private_data) {
+  return std::span(private_data).subspan(wire::CmIpHeader::kBytes);
+}
+
+/// Whether a listener on `own` serves `destination`.
+bool serves(const Identifier& listener, const Gid& destination) {
+  const SocketAddress& own = listener.local;
+  if (!own.is_any()) return own.address == destination;
+  return !listener.keeps_to_family() || own.address.is_ipv4() == destination.is_ipv4();
+}
+
+}  // namespace
+
+// --- who serves it
+
+Identifier* Service::find_listener(const Inquiry& inquiry, cm::Answer& why) {
+  const auto refuse = [&](wire::CmRejectReason reason, wire::CmSidrStatus status) {
+    environment_.note_reject_sent(reason);
+    why = inquiry.datagram ? cm::Answer::refuse(status) : cm::Answer::refuse(reason);
+    return nullptr;
+  };
+  const auto here = inquiry.service_id > kMostServiceId
+                        ? listeners_.end()
+                        : listeners_.find({inquiry.space(), inquiry.port()});
+  if (here == listeners_.end())
+    return refuse(wire::CmRejectReason::kInvalidServiceId, wire::CmSidrStatus::kUnsupported);
+
+  const bool right_kind =
+      inquiry.right_transport && inquiry.datagram == (inquiry.space() != PortSpace::kTcp);
+  const bool from_here = own_address(inquiry.path.remote) != nullptr;
+  if (right_kind && inquiry.header_is_true())
+    for (const IdentifierNumber number : here->second) {
+      Identifier* const listener = identifiers_.find(number.value);
+      if (serves(*listener, inquiry.path.local) && (from_here || !listener->loopback_only))
+        return listener;
+    }
+  return refuse(wire::CmRejectReason::kConsumer, wire::CmSidrStatus::kReject);
+}
+
+/// The listener, if there is room for one more request.
+Identifier* Service::admit(const Inquiry& inquiry, cm::Answer& why) {
+  Identifier* const listener = find_listener(inquiry, why);
+  if (listener == nullptr) return nullptr;
+  why = cm::Answer::silence();
+  if (listener->waiting >= listener->backlog) {
+    environment_.note_refused(Refusal::kBacklog);
+    return nullptr;
+  }
+  if (identifiers_.size() >= limits_.identifiers) {
+    environment_.note_refused(Refusal::kIdentifiers);
+    return nullptr;
+  }
+  if (!rate_allows()) return nullptr;
+  if (!inquiry.datagram && !environment_.may_connect()) {
+    environment_.note_refused(Refusal::kAdmission);
+    environment_.note_reject_sent(wire::CmRejectReason::kNoResources);
+    why = cm::Answer::refuse(wire::CmRejectReason::kNoResources);
+    return nullptr;
+  }
+  return listener;
+}
+
+// --- what it becomes
+
+Identifier& Service::make_request(const Inquiry& inquiry, const Identifier& listener) {
+  Identifier& id = identifiers_.make();
+  id.space = listener.space;
+  id.state = IdentifierState::kConnect;
+  id.role = Role::kPassive;
+  id.connection = inquiry.connection;
+  id.local = {.family = inquiry.family(),
+              .port = inquiry.port(),
+              .address = inquiry.path.local,
+              .scope = listener.local.scope};
+  id.remote = {.family = inquiry.family(),
+               .port = inquiry.header.source_port,
+               .address = inquiry.path.remote,
+               .scope = listener.local.scope};
+  id.source = inquiry.path.local;
+  id.traffic_class = inquiry.path.traffic_class;
+  id.route = route_to(id);
+  id.route->hop_limit = inquiry.path.hop_limit;
+  id.local_psn = Psn(environment_.random());
+  id.began = now_;
+  return id;
+}
+
+void Service::report_request(Identifier& listener, const Identifier& request,
+                             rdma_ucm_event_resp response) {
+  response.uid = listener.uid;
+  response.id = request.number.value;
+  response.event = static_cast<std::uint32_t>(EventType::kConnectRequest);
+  ++listener.waiting;
+  push(*channel_of(listener), listener, {.request = request.number, .response = response});
+}
+
+cm::Answer Service::on_request(const cm::Request& request) {
+  const wire::CmReq& req = request.message;
+  const Inquiry inquiry{.connection = request.id,
+                        .path = request.path,
+                        .service_id = req.service_id,
+                        .right_transport = req.transport == wire::CmTransport::kReliableConnected,
+                        .header = header_of(req.private_data)};
+  cm::Answer answer;
+  Identifier* const listener = admit(inquiry, answer);
+  if (listener == nullptr) return answer;
+
+  Identifier& id = make_request(inquiry, *listener);
+  id.remote_psn = req.starting_psn;
+  id.route->mtu = std::min(id.route->mtu, req.path_mtu);
+  id.route->rate = req.primary.packet_rate;
+  const std::uint8_t timeout = req.primary.local_ack_timeout;
+  id.route->packet_life_time = timeout == 0 ? timeout : static_cast<std::uint8_t>(timeout - 1);
+
+  rdma_ucm_event_resp response{};
+  rdma_ucm_conn_param& parameters = response.param.conn;
+  // What one end starts, the other answers.
+  parameters.responder_resources = req.initiator_depth;
+  parameters.initiator_depth = req.responder_resources;
+  parameters.flow_control = req.end_to_end_flow_control;
+  parameters.retry_count = req.retry_count;
+  parameters.rnr_retry_count = req.rnr_retry_count;
+  parameters.srq = req.srq;
+  parameters.qp_num = req.local_qpn.value;
+  copy_private_data(program_part(req.private_data), parameters);
+  report_request(*listener, id, response);
+  return cm::Answer::take(id.cookie());
+}
+
+cm::Answer Service::on_sidr_request(const cm::SidrRequest& request) {
+  const Inquiry inquiry{.connection = request.id,
+                        .path = request.path,
+                        .service_id = request.message.service_id,
+                        .datagram = true,
+                        .header = header_of(request.message.private_data)};
+  cm::Answer answer;
+  Identifier* const listener = admit(inquiry, answer);
+  if (listener == nullptr) return answer;
+  const Identifier& id = make_request(inquiry, *listener);
+  rdma_ucm_event_resp response{};
+  copy_private_data(program_part(request.message.private_data), response.param.ud);
+  report_request(*listener, id, response);
+  return cm::Answer::take(id.cookie());
+}
+
+}  // namespace softhca::management::rdma_cm
