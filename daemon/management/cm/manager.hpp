@@ -17,14 +17,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
+#include "daemon/management/cm/connection_table.hpp"
 #include "daemon/management/cm/environment.hpp"
 #include "daemon/management/cm/parameters.hpp"
+#include "daemon/management/cm/transitions.hpp"
+#include "daemon/wire/mad.hpp"
 
 namespace softhca::management::cm {
 
@@ -32,7 +34,6 @@ class Manager {
  public:
   /// `ca_guid`: of the tenant's adapter, in the order of the wire's bytes read as one number.
   Manager(Environment& environment, User& user, std::uint64_t ca_guid, const Limits& limits = {});
-  ~Manager();
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
@@ -43,7 +44,7 @@ class Manager {
   /// To be called when next_deadline() has come (harmless earlier).
   void expire(Time now);
   /// kNever when no timer runs.
-  Time next_deadline() const;
+  Time next_deadline() const { return connections_.next_deadline(); }
 
   // --- active side
   /// Sends REQ until it is answered. No id: kNoPlace or kTooLong, as `result` says.
@@ -87,15 +88,62 @@ class Manager {
   std::optional<QueuePairAttributes> queue_pair_attributes(CommId id) const;
   std::optional<ConnectionView> view(CommId id) const;
   void for_each(const std::function<void(const ConnectionView&)>& visit) const;
-  std::uint32_t size() const;       ///< connections of all kinds, time wait included
-  std::uint32_t half_open() const;  ///< see Limits
-  const Counters& counters() const;
+  std::uint32_t size() const {
+    return connections_.size();
+  }  ///< connections of all kinds, time wait included
+  /// See Limits.
+  std::uint32_t half_open() const { return connections_.half_open(); }
+  const Counters& counters() const { return counters_; }
   /// Takes effect for what begins from now on.
-  void set_limits(const Limits& limits);
+  void set_limits(const Limits& limits) { limits_ = limits; }
 
  private:
-  class Machine;
-  std::unique_ptr<Machine> machine_;
+  // machine.cpp
+  bool run(Connection& c, Input input, Time now, const Details& details);
+  void act(Connection& c, const Transition& t, Time now, const Details& details);
+  void set_timer(Connection& c, const Transition& t, State before, Time now, Input input,
+                 const Details& details);
+  void keep_and_send(Connection& c, const wire::Mad& mad);
+  void send(const Path& path, const wire::Mad& mad);
+  void keep_dreq(Connection& c);
+  bool may_reply_stateless(Time now);
+  Connection* make_connection(const Path& path, State state);
+  CommId draw_id();
+  std::uint64_t draw_transaction_id(CommId id);
+  Duration bounded(Duration wait) const;
+  Connection* owned(CommId id);
+  Result call(CommId id, Input input, Time now, const Details& details = {});
+
+  // manager_receive.cpp
+  void dispatch(const wire::MadHeader& header, std::span<const std::byte, wire::kMadBytes> mad,
+                const Path& path, Time now);
+  void receive_req(const wire::CmReq& m, std::uint64_t transaction_id, const Path& path, Time now);
+  void refuse_req(const wire::CmReq& m, std::uint64_t transaction_id, const Path& path,
+                  wire::CmRejectReason reason, Time now);
+  void offer_req(const wire::CmReq& m, std::uint64_t transaction_id, const Path& path, Time now);
+  void receive_rep(const wire::CmRep& m, std::uint64_t transaction_id, const Path& path, Time now);
+  bool take_rep(Connection& c, const wire::CmRep& m, const Path& path, Time now);
+  void receive_mra(const wire::CmMra& m, const Path& path, Time now);
+  void receive_rej(const wire::CmRej& m, const Path& path, Time now);
+  void receive_dreq(const wire::CmDreq& m, std::uint64_t transaction_id, const Path& path,
+                    Time now);
+  void receive_sidr_req(const wire::CmSidrReq& m, std::uint64_t transaction_id, const Path& path,
+                        Time now);
+  void receive_sidr_rep(const wire::CmSidrRep& m, const Path& path, Time now);
+  template <class Message>
+  void receive_for(const Message& m, Input input, const Path& path, Time now,
+                   const Details& details);
+  Connection* find_match(std::uint32_t local, std::uint32_t remote, const Path& path);
+  Connection* find_rejected(const wire::CmRej& m, const Path& path);
+
+  Environment& environment_;
+  User& user_;
+  const std::uint64_t ca_guid_;
+  Limits limits_;
+  Counters counters_;
+  ConnectionTable connections_;
+  Time replies_since_{};
+  std::uint32_t replies_ = 0;
 };
 
 }  // namespace softhca::management::cm

@@ -35,7 +35,8 @@ struct Path {
   bool operator==(const Path&) const = default;
 };
 
-enum class Transport : std::uint8_t { kRc, kUc };
+/// kXrc: the active side has the initiator, the passive side the target.
+enum class Transport : std::uint8_t { kRc, kUc, kXrc };
 
 /// Of REQ.
 struct ConnectParameters {
@@ -172,6 +173,9 @@ struct Limits {
   std::uint32_t connections = 65536;
   /// Those of them that a peer asked for and that are not established yet.
   std::uint32_t half_open = 1024;
+  /// Answers a second to what belongs to no connection: refusals of requests, REJ for an unknown
+  /// REP, DREP for an unknown DREQ. The peer asks again.
+  std::uint32_t stateless_replies = 4096;
   /// No timeout that a peer asks for counts for more: its REQ and its MRA name such times.
   Duration longest_wait = std::chrono::seconds(70);
 };
@@ -188,7 +192,9 @@ struct Counters {
   std::uint64_t requests_refused = 0;     ///< by the user
   std::uint64_t requests_over_limit = 0;  ///< left without an answer
   std::uint64_t stale = 0;                ///< REQ of a queue pair that was connected
-  std::uint64_t timeouts = 0;             ///< all retries went unanswered
+  std::uint64_t replies_over_limit = 0;   ///< see Limits::stateless_replies
+  std::uint64_t given_up = 0;  ///< of those without a user, to make place for new connections
+  std::uint64_t timeouts = 0;  ///< all retries went unanswered
   std::uint64_t established = 0;
 };
 

@@ -1,0 +1,33 @@
+// The messages that a connection sends.
+#pragma once
+
+#include "daemon/management/cm/connection.hpp"
+#include "daemon/wire/cm_messages.hpp"
+
+namespace softhca::management::cm {
+
+/// False: longer than the field.
+template <std::size_t bytes>
+bool fits(PrivateData data) {
+  return data.size() <= bytes;
+}
+
+wire::Mad compose_req(const Connection& c, const ConnectParameters& p, std::uint64_t ca_guid);
+wire::Mad compose_rep(const Connection& c, const AcceptParameters& p, std::uint64_t ca_guid);
+wire::Mad compose_rtu(const Connection& c, PrivateData private_data);
+/// About the message that the state of the connection answers.
+wire::Mad compose_rej(const Connection& c, const RejectParameters& p);
+/// REJ 4 of one that gives up.
+wire::Mad compose_rej_timeout(const Connection& c, std::uint64_t ca_guid);
+wire::Mad compose_mra(const Connection& c, std::uint8_t service_timeout);
+wire::Mad compose_dreq(const Connection& c, PrivateData private_data);
+wire::Mad compose_drep(const Connection& c, PrivateData private_data);
+wire::Mad compose_apr(const Connection& c, std::uint64_t transaction_id);
+wire::Mad compose_sidr_req(const Connection& c, const SidrParameters& p);
+wire::Mad compose_sidr_rep(const Connection& c, const SidrReplyParameters& p);
+
+/// The code of the acknowledge timeout of a path: twice its packet life time and the delay of the
+/// acknowledging end.
+std::uint8_t ack_timeout_of(std::uint8_t packet_life_time, std::uint8_t ack_delay);
+
+}  // namespace softhca::management::cm
