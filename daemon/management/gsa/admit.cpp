@@ -89,7 +89,7 @@ bool ReceivePool::within_share(const Client& client, const Source& source, Time 
 /// Each may borrow as much as it leaves, so that there is always something left for another.
 bool ReceivePool::may_borrow(const Client& client, const Source& source) const {
   const std::uint32_t spare = spare_buffers();
-  if (spare == 0 || client.borrowed >= spare) return false;
+  if (client.borrowed >= spare) return false;
   const SourceLimits& limits = parameters_.sources;
   if (!source.established && borrowed_by_new_ >= part_of(spare, limits.new_part)) return false;
   return source.borrowed < part_of(spare, limits.part);
@@ -97,16 +97,17 @@ bool ReceivePool::may_borrow(const Client& client, const Source& source) const {
 
 /// REQUIRES: grant() refused.
 Discard ReceivePool::cause_of_refusal(const Client& client, const Source& source) const {
-  const SourceLimits& limits = parameters_.sources;
-  if (client.own < client.share && client.own >= client.granted) return Discard::kExhausted;
-  if (client.own < client.share) {
-    const bool of_new =
-        !source.established && client.own_of_new >= part_of(client.share, limits.new_part);
-    return of_new ? Discard::kNewSourcesOver : Discard::kSourceOverQuota;
-  }
+  const double part = parameters_.sources.part;
   const std::uint32_t spare = spare_buffers();
-  if (spare == 0 || client.borrowed >= spare) return Discard::kOverQuota;
-  const bool of_source = source.borrowed >= part_of(spare, limits.part);
+  bool of_source = false;
+  if (client.own < client.granted)
+    of_source = source.own >= part_of(client.share, part);
+  else if (client.own < client.share)
+    return Discard::kExhausted;
+  else if (client.borrowed >= spare)
+    return Discard::kOverQuota;
+  else
+    of_source = source.borrowed >= part_of(spare, part);
   return of_source ? Discard::kSourceOverQuota : Discard::kNewSourcesOver;
 }
 

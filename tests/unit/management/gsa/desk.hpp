@@ -49,7 +49,9 @@ struct Desk {
   /// The client is done with it at once.
   Discard serve(std::uint64_t key, std::uint32_t from) {
     const Admission admission = pool.admit(ClientKey(key), host(from), now);
-    if (admission) EXPECT_TRUE(pool.release(admission.buffer));
+    if (admission) {
+      EXPECT_TRUE(pool.release(admission.buffer));
+    }
     return admission.cause;
   }
   /// How many of `n` datagrams got a buffer.
