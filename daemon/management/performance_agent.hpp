@@ -2,22 +2,21 @@
 // answers ClassPortInfo, PortCounters and PortCountersExtended.
 //
 // Counters can be read and not set. A datagram to queue pair 1 proves nothing about who sent it,
-// and the class has no key: whoever reaches the port could wipe out the figures its tenant is
+// and the class has no key: whoever reaches the port could wipe out the figures that its tenant is
 // billed and watched by. So Set is answered with "method and attribute combination not supported",
-// and so is said at once to a program that would else take the answer for a reset.
+// and a program does not take the answer for a reset.
 //
 // Pure: counters come in as values.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
-namespace softhca::management {
+#include "daemon/wire/mad.hpp"
 
-inline constexpr std::size_t kMadBytes = 256;
+namespace softhca::management {
 
 /// Counters of a port as the agent gives them, at full width; those of 32 bits and less stop at
 /// their largest value.
@@ -36,12 +35,13 @@ struct PortCounters {
   std::uint64_t receive_constraint_errors = 0;   ///< refused by policy
   std::uint64_t transmit_constraint_errors = 0;  ///< likewise
   std::uint64_t buffer_overruns = 0;             ///< lost for want of buffers
-  std::uint64_t transmit_waits = 0;  ///< times there was something to send and it had to wait
+  std::uint64_t queue_pair_1_dropped = 0;  ///< datagrams that the general services agent discarded
+  std::uint64_t transmit_waits = 0;        ///< times there was something to send and it had to wait
 };
 
-/// The answer to a MAD of class 4, or none: it is no request (answers are not answered), or not of
-/// a version that one could answer. `port`: the one the request came to, as programs number it.
-std::optional<std::array<std::byte, kMadBytes>> answer(
-    std::span<const std::byte, kMadBytes> request, std::uint8_t port, const PortCounters& counters);
+/// The answer to a MAD of class 4, or none: it is of another class or base version, or nothing that
+/// is answered (a response, a notice). `port`: the one it came to, as programs number it.
+std::optional<wire::Mad> answer(std::span<const std::byte, wire::kMadBytes> request,
+                                std::uint8_t port, const PortCounters& counters);
 
 }  // namespace softhca::management
