@@ -90,4 +90,16 @@ std::string AdminClient::receive_line() {
   }
 }
 
+Json AdminClient::whole_list(const std::string& method, const std::string& tenant) {
+  Json params = Json::object();
+  if (!tenant.empty()) params["tenant"] = tenant;
+  Json list = Json::array();
+  for (;;) {
+    const Json page = call(method, params);
+    for (const Json& entry : page.at(method)) list.push_back(entry);
+    if (!page.contains("next")) return Json{{method, std::move(list)}};
+    params["after"] = page.at("next");
+  }
+}
+
 }  // namespace softhca::cli

@@ -38,6 +38,9 @@ class AdminClient {
 
   /// The result. Throws CommandError: kRefused with the daemon's message, or kUnreachable.
   Json call(const std::string& method, const Json& params = Json::object());
+  /// The whole list that `method` answers, whatever number of pages it comes in, as one document;
+  /// `tenant` empty: of all tenants.
+  Json whole_list(const std::string& method, const std::string& tenant);
 
  private:
   void send(const std::string& text);

@@ -10,13 +10,16 @@
 
 namespace softhca::cli {
 
-// --- ctl_show.cpp
+// --- ctl_show.cpp, ctl_connections.cpp
 void show_status(AdminClient& daemon, bool json);
 void show_tenants(AdminClient& daemon, bool json);
 void show_tenant(AdminClient& daemon, const std::string& name, bool json);
 /// `tenant` empty: of all.
 void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json);
 void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, bool json);
+void show_connections(AdminClient& daemon, const std::string& tenant, bool json);
+void show_listeners(AdminClient& daemon, const std::string& tenant, bool json);
+void show_general_services(AdminClient& daemon, bool json);
 struct EventOptions {
   std::uint64_t after = 0;
   bool follow = false;  ///< until the daemon goes, or a signal comes

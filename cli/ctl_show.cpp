@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <functional>
 #include <thread>
 
 #include "cli/ctl_commands.hpp"
@@ -89,28 +88,6 @@ void print_processes(const Json& processes) {
                cell(p, "completion_queues"), cell(p, "shared_receive_queues"),
                cell(p, "memory_regions")});
   print("\n" + table.text());
-}
-
-/// All pages of a list, one after the other.
-void for_each_page(AdminClient& daemon, const std::string& method, const std::string& tenant,
-                   const std::function<void(const Json&)>& use) {
-  Json params = Json::object();
-  if (!tenant.empty()) params["tenant"] = tenant;
-  for (;;) {
-    const Json page = daemon.call(method, params);
-    use(page);
-    if (!page.contains("next")) return;
-    params["after"] = page.at("next");
-  }
-}
-
-/// The whole list as one document, whatever number of pages it came in.
-Json whole_list(AdminClient& daemon, const std::string& method, const std::string& tenant) {
-  Json list = Json::array();
-  for_each_page(daemon, method, tenant, [&](const Json& page) {
-    for (const Json& entry : page.at(method)) list.push_back(entry);
-  });
-  return Json{{method, std::move(list)}};
 }
 
 void print_provisioning(const Json& srq) {
@@ -203,7 +180,7 @@ void show_tenant(AdminClient& daemon, const std::string& name, bool json) {
 }
 
 void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json) {
-  const Json list = whole_list(daemon, "qps", tenant);
+  const Json list = daemon.whole_list("qps", tenant);
   if (json) return print_json(list);
   TextTable table({"QPN", "TYPE", "STATE", "TENANT", "LEVEL", "PID", "TVL", "STARTED", "WAITING",
                    "PATH", "DESTINATION", "PEER-QPN", "RESENT", "TIMEOUTS", "RNR", "SRQ",
@@ -220,7 +197,7 @@ void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json)
 }
 
 void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, bool json) {
-  const Json list = whole_list(daemon, "srqs", tenant);
+  const Json list = daemon.whole_list("srqs", tenant);
   if (json) return print_json(list);
   TextTable table({"SRQ", "TENANT", "PID", "QPS", "ACTIVE", "MAX-WR", "AVAILABLE", "HELD",
                    "UNASSIGNED", "LIMIT", "WATERMARK", "FAILED"});

@@ -29,9 +29,9 @@ _softhcactl() {
   done
   local words
   case $command in
-    '') words="status tenants tenant qps srqs set reload top events $common" ;;
+    '') words="status tenants tenant qps srqs connections listeners gsa set reload top events $common" ;;
     tenant) if [[ $before == show ]]; then words=$(_softhcactl_tenants); else words="show $common"; fi ;;
-    qps | srqs) words="--tenant $common" ;;
+    qps | srqs | connections | listeners) words="--tenant $common" ;;
     events) words="--follow --tenant --after $common" ;;
     top) words="--once --count --interval $common" ;;
     reload) words="--dry-run $common" ;;

@@ -64,8 +64,11 @@ CLI::App* add_show(CLI::App& app, Options& options) {
       ->add_option("NAME", options.tenant, "the tenant")
       ->required();
   for (CLI::App* list : {app.add_subcommand("qps", "queue pairs"),
-                         app.add_subcommand("srqs", "shared receive queues")})
+                         app.add_subcommand("srqs", "shared receive queues"),
+                         app.add_subcommand("connections", "connections by rdma_cm"),
+                         app.add_subcommand("listeners", "who listens by rdma_cm")})
     list->add_option("-t,--tenant", options.tenant, "only those of this tenant")->type_name("NAME");
+  app.add_subcommand("gsa", "the general services agent: its clients and their datagrams");
   CLI::App* events = app.add_subcommand("events", "what happened lately");
   events->add_flag("-f,--follow", options.events.follow, "go on with what happens");
   events->add_option("-t,--tenant", options.events.tenant, "only those of this tenant")
@@ -103,6 +106,9 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (app.got_subcommand(&tenant)) return show_tenant(daemon, options.tenant, json);
   if (app.got_subcommand("qps")) return show_queue_pairs(daemon, options.tenant, json);
   if (app.got_subcommand("srqs")) return show_shared_receive_queues(daemon, options.tenant, json);
+  if (app.got_subcommand("connections")) return show_connections(daemon, options.tenant, json);
+  if (app.got_subcommand("listeners")) return show_listeners(daemon, options.tenant, json);
+  if (app.got_subcommand("gsa")) return show_general_services(daemon, json);
   if (app.got_subcommand("events")) return show_events(daemon, options.events, json);
   if (app.got_subcommand("set")) return set_allocations(daemon, options.words, json);
   if (app.got_subcommand("reload")) return reload(daemon, options.dry_run, json);

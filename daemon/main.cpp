@@ -10,6 +10,7 @@
 #include "daemon/control/adjuster.hpp"
 #include "daemon/control/descriptors.hpp"
 #include "daemon/control/event_sender.hpp"
+#include "daemon/control/general_services.hpp"
 #include "daemon/control/reload.hpp"
 #include "daemon/control/server.hpp"
 #include "daemon/control/setup.hpp"
@@ -68,12 +69,20 @@ int serve(const resource::Config& config, const std::string& file) {
                            .vcbs = QuotaPool(config.pools.vcbs),
                            .version = SOFTHCA_VERSION};
   adapter.allocate();
-  const metrics::Source source{.engine = engine,
-                               .worker = worker,
-                               .tenants = adapter.tenants,
-                               .vcbs = adapter.vcbs,
-                               .totals = adapter.totals,
-                               .tenants_changing = adapter.tenants_changing};
+  const auto general_services =
+      control::GeneralServices::open(worker, control::general_services_party(config));
+  if (!general_services) return fail(general_services.error(), kExitSetup);
+  const metrics::Source source{
+      .engine = engine,
+      .worker = worker,
+      .tenants = adapter.tenants,
+      .vcbs = adapter.vcbs,
+      .totals = adapter.totals,
+      .tenants_changing = adapter.tenants_changing,
+      .general_services = {.counters = (*general_services)->counters(),
+                           .party = (*general_services)->party_counters(),
+                           .pool = (*general_services)->pool_counters(),
+                           .clients = [&] { return (*general_services)->clients(); }}};
   auto exporter = metrics::Exporter::start(config.metrics.address, source);
   if (!exporter && !config.metrics.chosen) {
     // The default address is one for the whole machine, where several users may each have a daemon.
@@ -82,7 +91,7 @@ int serve(const resource::Config& config, const std::string& file) {
   }
   if (!exporter) return fail(exporter.error(), kExitSetup);
 
-  control::Server server(adapter);
+  control::Server server(adapter, **general_services);
   control::Reloader reloader(
       adapter, server, std::move(*guards), file,
       [&](const std::string& address) -> Expected<control::Reloader::Replace> {

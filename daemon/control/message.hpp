@@ -45,12 +45,13 @@ class RequestBody {
 
 class Reply {
  public:
+  /// The first `size` bytes of `body`.
   template <class T>
-  void write(const T& body) {
+  void write(const T& body, std::size_t size = sizeof(T)) {
     static_assert(std::is_trivially_copyable_v<T>);
     static_assert(sizeof(T) <= kRoom);
-    std::memcpy(bytes_, &body, sizeof body);
-    size_ = sizeof body;
+    std::memcpy(bytes_, &body, size);
+    size_ = size;
   }
   void attach(int fd) { fds_.push_back(fd); }
 

@@ -16,6 +16,7 @@
 #include <iterator>
 
 #include "daemon/base/system_error.hpp"
+#include "daemon/control/clock.hpp"
 #include "daemon/control/device_tree.hpp"
 
 namespace softhca::control {
@@ -30,16 +31,21 @@ constexpr auto kComplaintInterval = std::chrono::seconds(10);
 // Connections of a tenant beyond its sessions: those that are to be told that there are too many.
 constexpr std::uint64_t kGreeting = 16;
 
-int milliseconds_until(Clock::time_point time) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now()).count();
+int milliseconds_until(Time time) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
 }
 
 }  // namespace
 
-Server::Server(Adapter& adapter)
-    : adapter_(adapter), view_(adapter, [this] { return sessions(); }) {
+Server::Server(Adapter& adapter, GeneralServices& general_services)
+    : adapter_(adapter),
+      general_services_(general_services),
+      connections_(adapter, general_services),
+      view_(adapter, [this] { return sessions(); }),
+      connections_view_(adapter, connections_, general_services) {
   view_.add_to(methods_);
+  connections_view_.add_to(methods_);
 }
 
 Outcome Server::open() {
@@ -50,6 +56,8 @@ Outcome Server::open() {
   signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!epoll_ || !signals_) return system_error("control thread");
   if (auto watched = watch(signals_.get(), &signal_watch_); !watched) return watched;
+  if (auto watched = watch(general_services_.event_fd(), &datagram_watch_); !watched)
+    return watched;
   std::vector<std::string> names;
   for (const auto& tenant : adapter_.tenants) names.push_back(tenant->name);
   remove_stale_tenants(adapter_.config.daemon.runtime_dir, names);
@@ -104,17 +112,23 @@ Outcome Server::watch(int fd, Watch* what) {
 
 Outcome Server::run() {
   bool stop = false;
-  Clock::time_point next_tick = Clock::now() + kTick;
+  Time next_tick = now() + kTick;
   while (!stop) {
     // One event at a time: handling one may end the session another is about.
     epoll_event event;
-    const int count = ::epoll_wait(epoll_.get(), &event, 1, milliseconds_until(next_tick));
+    const Time due = std::min(next_tick, connections_.next_deadline());
+    const int count =
+        ::epoll_wait(epoll_.get(), &event, 1, datagrams_left_ ? 0 : milliseconds_until(due));
     if (count < 0 && errno != EINTR) return system_error("epoll_wait");
     if (count == 1) handle(*static_cast<Watch*>(event.data.ptr), stop);
-    if (Clock::now() < next_tick) continue;  // however busy the tenants keep us
+    if (datagrams_left_) serve_datagrams();
+    if (now() >= connections_.next_deadline()) connections_.expire(now());
+    if (now() < next_tick) continue;  // however busy the tenants keep us
     tick();
-    next_tick = Clock::now() + kTick;
+    next_tick = now() + kTick;
   }
+  connections_.device_removed();
+  channels_.clear();
   sessions_.clear();
   desks_.clear();
   for (const Listener& listener : listeners_)
@@ -132,6 +146,12 @@ void Server::handle(const Watch& what, bool& stop) {
       break;
     case Watch::Kind::kProcess:
       end(*what.entry);
+      break;
+    case Watch::Kind::kChannel:
+      serve_channel(*what.channel);
+      break;
+    case Watch::Kind::kDatagrams:
+      serve_datagrams();
       break;
     case Watch::Kind::kAdmin:
       admin_.serve();
@@ -207,6 +227,12 @@ void Server::serve(Entry& entry) {
   const bool greeted = session.greeted();
   const bool goes_on = session.serve();
   if (!greeted && session.greeted()) note(session, "session_opened", "connected");
+  if (auto request = session.become_channel()) {
+    engine::Tenant& tenant = *entry.listener->tenant;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, request->socket.get(), nullptr);
+    end(entry);
+    return add_channel(tenant, std::move(*request));
+  }
   if (!goes_on) end(entry);
 }
 
@@ -223,6 +249,8 @@ void Server::tick() {
   tick_desks();
   check_links();
   check_devices();
+  general_services_.tick(now());
+  connections_.tick();
   if (ticked_) ticked_();
   for (Listener& listener : listeners_)
     if (!listener.armed && listener.socket) arm(listener, true);

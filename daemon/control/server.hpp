@@ -11,10 +11,14 @@
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/adapter.hpp"
+#include "daemon/control/admin_connections.hpp"
 #include "daemon/control/admin_socket.hpp"
 #include "daemon/control/admin_view.hpp"
+#include "daemon/control/connections.hpp"
 #include "daemon/control/descriptors.hpp"
 #include "daemon/control/device_tree.hpp"
+#include "daemon/control/event_channel.hpp"
+#include "daemon/control/general_services.hpp"
 #include "daemon/control/session.hpp"
 
 namespace softhca::control {
@@ -25,7 +29,8 @@ SocketPermissions given_permissions(const resource::SocketConfig& socket);
 
 class Server {
  public:
-  explicit Server(Adapter& adapter);
+  /// `general_services`: open, and outlives the server.
+  Server(Adapter& adapter, GeneralServices& general_services);
 
   /// What the admin socket offers. Others add to it before open().
   AdminMethods& admin_methods() { return methods_; }
@@ -90,12 +95,23 @@ class Server {
  private:
   struct Listener;
   struct Entry;
+  struct ChannelEntry;
   struct Desk;
   /// What an epoll event is about.
   struct Watch {
-    enum class Kind { kListener, kSession, kProcess, kSignal, kAdmin, kDesk } kind;
+    enum class Kind {
+      kListener,
+      kSession,
+      kProcess,
+      kChannel,
+      kDatagrams,
+      kSignal,
+      kAdmin,
+      kDesk,
+    } kind;
     Listener* listener = nullptr;
     Entry* entry = nullptr;
+    ChannelEntry* channel = nullptr;
     Desk* desk = nullptr;
   };
   struct Desk {
@@ -124,6 +140,18 @@ class Server {
     Watch socket;
     Watch process;
   };
+
+  struct ChannelEntry {
+    std::unique_ptr<EventChannel> channel;
+    std::list<ChannelEntry>::iterator self;
+    Watch socket;
+  };
+
+  // server_connections.cpp
+  void add_channel(engine::Tenant& tenant, ChannelRequest request);
+  void serve_channel(ChannelEntry& entry);
+  void serve_datagrams();
+  void end_channels(const engine::Tenant& tenant);
 
   Outcome open_admin();
   void serve_desk(Desk& desk);
@@ -158,15 +186,21 @@ class Server {
   void check_links();
 
   Adapter& adapter_;
+  GeneralServices& general_services_;
+  Connections connections_;
+  bool datagrams_left_ = false;  ///< by the last look at them
   AdminMethods methods_;
   AdminView view_;
+  ConnectionsView connections_view_;
   AdminSocket admin_{methods_};
   UniqueFd epoll_;
   UniqueFd signals_;
   Watch signal_watch_{Watch::Kind::kSignal};
   Watch admin_watch_{Watch::Kind::kAdmin};
+  Watch datagram_watch_{Watch::Kind::kDatagrams};
   std::list<Listener> listeners_;
   std::list<Entry> sessions_;
+  std::list<ChannelEntry> channels_;
   std::list<Desk> desks_;
   OwnMethods own_methods_;
   SpareDescriptor spare_;

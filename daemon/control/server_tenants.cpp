@@ -84,6 +84,8 @@ Outcome Server::open_tenant(engine::Tenant& tenant, const resource::SocketConfig
   }
   listener->socket = std::move(*listening);
   listener->armed = true;
+  if (connections_.find(tenant) == nullptr)
+    if (auto added = connections_.add(tenant); !added) return added;
   return watch(listener->socket.get(), &listener->watch);
 }
 
@@ -98,6 +100,8 @@ void Server::close_tenant(const engine::Tenant& tenant) {
 }
 
 void Server::forget_tenant(const engine::Tenant& tenant) {
+  end_channels(tenant);
+  connections_.remove(tenant);
   listeners_.remove_if([&](const Listener& listener) { return listener.tenant == &tenant; });
   remove_tenant_folder(folder_of(tenant));
 }
@@ -115,6 +119,7 @@ void Server::show_addresses(const engine::Tenant& tenant, AddressUpdate& update)
   if (const auto applied = update.apply(); !applied) spdlog::error("{}", applied.error().message);
   for (const Entry& entry : sessions_)
     if (&entry.session->tenant() == &tenant) entry.session->report_addresses();
+  connections_.addresses_changed(tenant);
 }
 
 std::uint64_t Server::connections(const engine::Tenant& tenant) const {
@@ -138,6 +143,7 @@ void Server::end_sessions(const engine::Tenant& tenant) {
     Entry& ending = *entry++;
     if (&ending.session->tenant() == &tenant) end(ending);
   }
+  end_channels(tenant);
 }
 
 }  // namespace softhca::control

@@ -116,6 +116,7 @@ bool Session::serve() {
         // of which the system lets a user have only so many.
         if (has_unread(socket_.get())) return false;
         if (!answer({buffer.data(), length})) return false;
+        if (channel_tag_) return true;
     }
   }
   return true;
@@ -126,6 +127,8 @@ bool Session::answer(std::span<const std::byte> record) {
   abi::RequestHeader header;
   if (record.size() < sizeof header) return false;
   std::memcpy(&header, record.data(), sizeof header);
+  if (header.operation == static_cast<std::uint32_t>(abi::Operation::kOpenEventChannel))
+    return ask_for_channel(header.tag, RequestBody(record.subspan(sizeof header)));
   const Handler handler = handler_of(header.operation);
   const bool hello = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
   if (handler == nullptr || hello == greeted_) return false;
@@ -150,6 +153,28 @@ bool Session::answer(std::span<const std::byte> record) {
   async_peer_.reset();
   session_memory_.close_fd();
   return sent;
+}
+
+bool Session::ask_for_channel(std::uint32_t tag, const RequestBody& body) {
+  abi::HelloRequest request;
+  abi::HelloWithLevel named;
+  if (body.read(named))
+    request = named.hello;
+  else if (!body.read(request))
+    return false;
+  if (greeted_ || request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion)
+    return false;
+  channel_tag_ = tag;
+  return true;
+}
+
+std::optional<ChannelRequest> Session::become_channel() {
+  if (!channel_tag_) return std::nullopt;
+  return ChannelRequest{
+      .tag = *channel_tag_,
+      .socket = std::move(socket_),
+      .peer = peer_,
+      .descriptors = tenant_.accounts.take(Kind::kDescriptors, EventChannel::kDescriptors)};
 }
 
 Session::Handler Session::handler_of(std::uint32_t operation) {
@@ -222,6 +247,9 @@ Session::Handler Session::handler_of(std::uint32_t operation) {
       return &Session::attach_multicast;
     case abi::Operation::kDetachMulticast:
       return &Session::detach_multicast;
+    case abi::Operation::kOpenEventChannel:
+    case abi::Operation::kConnectionCommand:
+      break;  // of an event channel
   }
   return nullptr;
 }

@@ -19,6 +19,7 @@
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/adapter.hpp"
+#include "daemon/control/event_channel.hpp"
 #include "daemon/control/handle_table.hpp"
 #include "daemon/control/levels.hpp"
 #include "daemon/control/message.hpp"
@@ -49,6 +50,9 @@ class Session final : private resource::IdleHolder {
 
   /// Answers the requests that wait, not too many of them. False: the session is over.
   bool serve();
+  /// What was to be a session is to be an event channel of rdma_cm instead, whose request is still
+  /// to be answered. Takes the socket out of it. Nothing: it is a session.
+  std::optional<ChannelRequest> become_channel();
   /// Raises the asynchronous event of the port.
   void report_link(bool up);
   /// Raises the event of a changed GID table.
@@ -153,6 +157,7 @@ class Session final : private resource::IdleHolder {
   using Handler = int (Session::*)(const RequestBody&, Reply&);
 
   // session.cpp
+  bool ask_for_channel(std::uint32_t tag, const RequestBody& body);
   bool answer(std::span<const std::byte> record);
   static Handler handler_of(std::uint32_t operation);
   /// For an object that does not exist yet. Empty, and counted: the tenant has too many.
@@ -264,6 +269,7 @@ class Session final : private resource::IdleHolder {
   PeerIdentity peer_;
   UniqueFd pidfd_;
   bool greeted_ = false;
+  std::optional<std::uint32_t> channel_tag_;  ///< of a request to be an event channel
   Charge descriptors_;
   Charge session_;
   Charge session_mapping_;

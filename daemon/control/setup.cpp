@@ -7,6 +7,7 @@
 #include "daemon/control/allotments.hpp"
 #include "daemon/control/levels.hpp"
 #include "daemon/control/unix_socket.hpp"
+#include "daemon/engine/datagram_service.hpp"
 #include "daemon/port/capture.hpp"
 #include "daemon/port/dpdk/device_args.hpp"
 #include "daemon/port/dpdk/eal.hpp"
@@ -16,6 +17,9 @@
 
 namespace softhca::control {
 namespace {
+
+// For what it sends, and one that every party has.
+constexpr std::uint16_t kGeneralServicesTvls = 2;
 
 Error at(const std::string& where, const Error& error) {
   return {where + ": " + error.message, error.code};
@@ -115,13 +119,15 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   const resource::PoolsConfig& pools = config.pools;
   engine::EngineLimits limits;
   limits.vcbs = pools.vcbs;
-  limits.pcbs = pools.pcbs - pools.dedicated_pcbs;
+  // Beyond the pools: what the general services agent sends with.
+  limits.pcbs = pools.pcbs - pools.dedicated_pcbs + engine::DatagramService::kSends;
   limits.dedicated_pcbs = pools.dedicated_pcbs;
-  limits.tenants = static_cast<std::uint16_t>(pools.tenants);
+  limits.tenants = static_cast<std::uint16_t>(pools.tenants + 1);
   limits.levels = resource::kMaxLevels;
   // Twice, for those that were removed and whose commands are not all done. Each tenant and each
   // level has a dedicated one besides.
-  limits.tvls = static_cast<std::uint16_t>(2 * pools.tvls + pools.tenants + limits.levels);
+  limits.tvls = static_cast<std::uint16_t>(2 * pools.tvls + pools.tenants + limits.levels +
+                                           kGeneralServicesTvls);
   limits.execution_credits = pools.execution_credits;
   limits.completion_credits = pools.completion_credits;
   limits.queue_pairs = pools.queue_pairs;
@@ -136,6 +142,10 @@ engine::EngineLimits limits_of(const resource::Config& config) {
                                    ? schedule::PrunePolicy::kNewest
                                    : schedule::PrunePolicy::kMostOverflow};
   return limits;
+}
+
+TenantId general_services_party(const resource::Config& config) {
+  return TenantId(static_cast<std::uint16_t>(config.pools.tenants));
 }
 
 Outcome check_free(const resource::Config& config) {

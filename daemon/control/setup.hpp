@@ -19,6 +19,8 @@ receive::Policy policy_of(const resource::SrqConfig& config);
 void set_rate(const resource::RateConfig& config, engine::Tenant& tenant, engine::Engine& engine);
 
 engine::EngineLimits limits_of(const resource::Config& config);
+/// The number of the party that general services are to the engine: that of no tenant.
+TenantId general_services_party(const resource::Config& config);
 
 /// What keeps the kernel from answering RoCE packets of addresses it owns; to be kept as long as
 /// the ports are open.

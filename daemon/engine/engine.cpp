@@ -344,6 +344,7 @@ bool Engine::poll(Time now) {
   if (!throttled_.empty()) release_throttled();
   std::size_t work = receive_frames();
   choose_portion();
+  if (!datagram_services_.empty()) work += run_datagram_services();
   work += collect_commands();
   work += relieve_doorbells();
   work += fetch_commands();
@@ -361,6 +362,7 @@ void Engine::finish_batch() {
   for (const auto& binding : ports_) binding->port->flush();
   if (!overflowed_cqs_.empty()) fail_users_of_overflowed();
   deliver_completion_events();
+  announce_datagrams();
   if (now_ >= announce_due()) announce_held_back();
   if (now_ >= deferred_retry_) retry_deferred_events();
 }
@@ -370,7 +372,7 @@ Time Engine::next_deadline() const {
       std::min({timers_.next_deadline(), deferred_retry_, announce_due(), next_release()});
   for (const auto& binding : ports_)
     deadline = std::min(deadline, binding->neighbours->next_deadline());
-  return deadline;
+  return std::min(deadline, next_neighbour_try());
 }
 
 bool Engine::park(Session& session) {

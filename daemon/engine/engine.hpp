@@ -20,6 +20,7 @@
 //   engine_windows.cpp    memory windows: bind, invalidate
 //   engine_xrc.cpp        XRC targets: whose receives, whose memory, who holds them
 //   engine_multicast.cpp  multicast groups: members, datagrams to and for them
+//   engine_datagram_service.cpp  queue pairs that several clients share, that of general services
 //   environment.cpp       what a transport state machine sees of all this
 #pragma once
 
@@ -59,6 +60,8 @@
 
 namespace softhca::engine {
 
+struct Datagram;
+
 struct EngineLimits {
   std::uint32_t vcbs = 4096;
   std::uint32_t pcbs = 8192;  ///< without the dedicated ones
@@ -82,6 +85,13 @@ struct PortBinding {
   std::unique_ptr<Neighbours> neighbours;
   std::optional<std::uint16_t> vlan;
   PortDropCounters drops;
+};
+
+/// Whether datagrams to an address can go.
+enum class Reach : std::uint8_t {
+  kReady,    ///< inside this daemon, or the link address is known
+  kUnknown,  ///< it has been asked for
+  kNone,     ///< no port or network leads there
 };
 
 class Engine {
@@ -176,6 +186,9 @@ class Engine {
   bool attach_multicast(QueuePair& qp, const Gid& group);
   /// False: it is not a member. Removing a queue pair does it, too.
   bool detach_multicast(QueuePair& qp, const Gid& group);
+  /// Opens its queue pair. False: no number is free.
+  bool open(DatagramService& service);
+  void close(DatagramService& service);
   std::uint32_t install(AddressHandle& ah);
   void remove_address_handle(std::uint32_t handle);
   AddressHandle* find_address_handle(std::uint32_t handle) const;
@@ -194,6 +207,8 @@ class Engine {
   void raise(const QueuePair& qp, EventType type);
   /// Can messages to `gid` stay inside this daemon?
   bool is_local(const Gid& gid) const { return local_gids_.contains(gid); }
+  /// Can datagrams go this way? Asks for the link address that is not known.
+  Reach reach_of(const AddressPath& path);
 
   // --- the poll step
   /// True when there was anything to do.
@@ -202,7 +217,8 @@ class Engine {
   Time next_deadline() const;
   /// Is anything waiting that only polling can move on (and which therefore forbids sleep)?
   bool has_runnable() const {
-    return !ready_.empty() || !intake_.empty() || scheduler_.has_work() || arbitrator_.has_work();
+    return !ready_.empty() || !intake_.empty() || scheduler_.has_work() || arbitrator_.has_work() ||
+           clients_wait();
   }
 
   // --- control requests (worker)
@@ -442,6 +458,26 @@ class Engine {
   void receive_multicast(PortBinding& binding, const wire::ParsedFrame& frame);
   std::optional<PortId> port_of(const Gid& source) const;
 
+  // engine_datagram_service.cpp
+  std::size_t run_datagram_services();
+  bool clients_wait() const;
+  Time next_neighbour_try() const;
+  void announce_datagrams();
+  std::size_t take_sends(DatagramService& service);
+  std::size_t try_waiting(DatagramService& service);
+  void wait_for_neighbour(DatagramService& service, const Datagram& datagram);
+  bool post(DatagramService& service, const Datagram& datagram);
+  Tenant* tenant_with(const Gid& address, std::optional<PortId> port) const;
+  Tenant* owner_of(const QueuePair& qp, const Gid& address, std::optional<PortId> port) const;
+  QueuePair* find_receiver(Qpn qpn) const;
+  std::optional<std::uint32_t> admit(DatagramService& service, const Tenant& tenant,
+                                     std::span<const std::byte> start, std::size_t length,
+                                     const Gid& source);
+  void hand_over(DatagramService& service, std::uint32_t buffer);
+  void receive_for_clients(QueuePair& qp, const wire::ParsedFrame& frame, PortId port);
+  Verdict deliver_to_clients(QueuePair& from, QueuePair& to, const transport::Request& request,
+                             const AddressPath& path);
+
   EventSink& events_;
   Time now_{};
   collect::PcbPool pcbs_;
@@ -491,6 +527,8 @@ class Engine {
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> xrc_queues_;  ///< by number
   std::map<Gid, std::vector<QueuePair*>> groups_;  ///< of multicast, their members
   EventLog event_log_;
+  std::vector<DatagramService*> datagram_services_;
+  DatagramService* general_services_ = nullptr;  ///< one of them
 
   std::vector<CompletionQueue*> dirty_cqs_;
   std::set<std::pair<Time, CompletionQueue*>> held_back_cqs_;  ///< by when they are due

@@ -82,7 +82,7 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
   }
   if (!is_of_vlan(parsed, binding.vlan)) return binding.drops.add(FrameDrop::kForeignVlan);
   if (parsed.headers.destination == kMulticastQpn) return receive_multicast(binding, parsed);
-  QueuePair* qp = find(parsed.headers.destination);
+  QueuePair* qp = find_receiver(parsed.headers.destination);
   if (qp == nullptr) {
     if (!answer_late(parsed)) binding.drops.add(FrameDrop::kUnknownQueuePair);
     return;
@@ -93,8 +93,10 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
     return binding.drops.add(FrameDrop::kWrongTransport);
   if (!is_of_partition(parsed)) return binding.drops.add(FrameDrop::kPartitionKey);
   if (qp->type == QpType::kUd) {
-    if (!qp->tenant->has_address(parsed.destination, binding.id))
+    if (owner_of(*qp, parsed.destination, binding.id) == nullptr)
       return binding.drops.add(FrameDrop::kUnknownAddress);
+    if (qp->clients != nullptr && !notification)
+      return receive_for_clients(*qp, parsed, binding.id);
   } else if (qp->local || (may_receive(qp->state) &&
                            (qp->route.path.port != binding.id || !is_from_peer_of(*qp, parsed)))) {
     return binding.drops.add(FrameDrop::kForeignPeer);

@@ -18,6 +18,7 @@
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/qp_attributes.hpp"
+#include "daemon/management/connection_counters.hpp"
 #include "daemon/memory/key_table.hpp"
 #include "daemon/receive/provisioner.hpp"
 #include "daemon/resource/accounts.hpp"
@@ -101,6 +102,7 @@ struct Tenant {
   bool throttled() const { return throttled_since != kNever; }
   Time throttled_since = kNever;  ///< its rate is used up: nothing of it is collected
   resource::Accounts accounts;    ///< what its sessions have taken; written by the control thread
+  management::ConnectionCounters connections;  ///< likewise
 };
 
 /// What the engine knows of the VCBs and doorbells of a session.
@@ -307,6 +309,8 @@ struct QpHolder {
 /// (IBA 10.5).
 inline constexpr Qpn kMulticastQpn(0xffffff);
 
+class DatagramService;
+
 struct QueuePair {
   Qpn qpn;
   std::uint32_t slot = 0;  ///< index in the engine's tables and of its timer
@@ -325,6 +329,7 @@ struct QueuePair {
   XrcDomainId xrc_domain;  ///< XRC target: its srq is what the last request named
   std::vector<XrcMember> xrc_members;
   std::vector<Gid> groups;              ///< UD: multicast groups it is a member of
+  DatagramService* clients = nullptr;   ///< UD, of the daemon's own: what shares it
   std::vector<QpHolder> other_holders;  ///< XRC target: who opened it, besides `session`
   /// For the provisioning of srq; kByTrafficClass: the class selector of its path.
   static constexpr std::uint8_t kByTrafficClass = 0xff;

@@ -78,16 +78,20 @@ Outcome Worker::start() {
 void Worker::stop() {
   if (!thread_.joinable()) return;
   stopping_.store(true);
+  wake();
+  thread_.join();
+}
+
+void Worker::wake() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);
-  thread_.join();
 }
 
 void Worker::run(const Request& request) {
   const std::lock_guard lock(callers_);
+  if (!thread_.joinable()) return request.task(engine_);
   request_.store(&request);
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);
+  wake();
   request_.wait(&request);
 }
 

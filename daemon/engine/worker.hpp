@@ -39,12 +39,16 @@ class Worker {
   void stop();
 
   /// Runs `task` on the engine's thread between two poll steps and returns when it is done. From
-  /// any thread but the engine's own.
+  /// any thread but the engine's own. While there is none, before start() and after stop(), on the
+  /// caller's.
   void run(const Task& task) { run({task, nullptr}); }
   /// Likewise, for a process: the task waits while the tenant has had more of the engine than its
   /// share, but not for long, since the caller serves other tenants too; and it counts as the
   /// tenant's work. REQUIRES: the session is installed when it begins.
   void run_for(const Session& session, const Task& task) { run({task, &session}); }
+
+  /// Something waits for the engine that it may not be looking for. From any thread.
+  void wake();
 
   /// From a task: how eagerly to look for work from now on.
   void set_idle(bool adaptive, Duration park_after) {

@@ -105,8 +105,8 @@ std::uint16_t check(const wire::MadHeader& header, std::uint8_t port_select, std
 
 /// Notices and what answers something get no answer: two agents would talk for ever.
 bool is_answered(MadMethod method) {
-  return !wire::is_response(method) && method != MadMethod::kSend && method != MadMethod::kTrap &&
-         method != MadMethod::kTrapRepress;
+  return !wire::is_response(method) && method != MadMethod::kSendMessage &&
+         method != MadMethod::kTrap && method != MadMethod::kTrapRepress;
 }
 
 }  // namespace

@@ -27,6 +27,10 @@ void add_lanes(Families& out, const Source& source);
 void add_doorbells(Families& out, const Source& source, const engine::Tenant& tenant,
                    const engine::Level* level);
 
+// --- collect_connections.cpp
+void add_connections(Families& out, const engine::Tenant& tenant);
+void add_general_services(Families& out, const Source& source);
+
 // --- collect_port.cpp
 void add_port(Families& out, const engine::PortBinding& binding);
 

@@ -29,11 +29,13 @@ std::vector<prometheus::MetricFamily> Collector::collect() const {
     add_objects(out, source_, *tenant);
     add_quotas(out, source_, *tenant);
     add_limits(out, *tenant);
+    add_connections(out, *tenant);
     add_doorbells(out, source_, *tenant, nullptr);
     for (const auto& level : tenant->levels) add_doorbells(out, source_, *tenant, level.get());
   }
   add_lanes(out, source_);
   add_pools(out, source_);
+  add_general_services(out, source_);
   for (const auto& binding : source_.engine.ports()) add_port(out, *binding);
   add_engine(out, source_.worker);
   return out.take();

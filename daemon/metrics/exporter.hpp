@@ -1,16 +1,26 @@
 // The Prometheus endpoint: every scrape reads the counters as they stand.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/engine/datagram_service.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
 
 namespace softhca::metrics {
+
+/// Of the general services agent.
+struct GeneralServices {
+  const engine::DatagramServiceCounters& counters;
+  const engine::TenantCounters& party;
+  const management::gsa::PoolCounters& pool;
+  std::function<std::vector<management::gsa::ClientView>()> clients;  ///< on any thread
+};
 
 /// What is exported. All of it outlives the exporter.
 struct Source {
@@ -20,6 +30,7 @@ struct Source {
   const QuotaPool& vcbs;
   const resource::Accounts& totals;  ///< of what tenants take as they ask for it
   std::mutex& tenants_changing;      ///< held by whoever adds or removes tenants
+  GeneralServices general_services;
 };
 
 class Exporter {

@@ -280,7 +280,7 @@ Mad encode_cm(const Message& message, std::uint64_t transaction_id) {
   Mad mad{};
   encode(MadHeader{.management_class = ManagementClass::kCommunication,
                    .class_version = kCmClassVersion,
-                   .method = MadMethod::kSend,
+                   .method = MadMethod::kSendMessage,
                    .transaction_id = transaction_id,
                    .attribute_id = static_cast<std::uint16_t>(Message::kAttribute)},
          mad);

@@ -35,7 +35,7 @@ enum class ManagementClass : std::uint8_t {
 enum class MadMethod : std::uint8_t {
   kGet = 0x01,
   kSet = 0x02,
-  kSend = 0x03,
+  kSendMessage = 0x03,
   kTrap = 0x05,
   kReport = 0x06,
   kTrapRepress = 0x07,

@@ -78,7 +78,8 @@ void Manager::receive(std::span<const std::byte> mad, const Path& path, Qpn sour
   }
   const auto header = wire::decode_mad_header(mad);
   if (!header || header->management_class != wire::ManagementClass::kCommunication ||
-      header->class_version != wire::kCmClassVersion || header->method != wire::MadMethod::kSend) {
+      header->class_version != wire::kCmClassVersion ||
+      header->method != wire::MadMethod::kSendMessage) {
     ++counters_.malformed;
     return;
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/control/event_sender.hpp"
+#include "daemon/control/general_services.hpp"
 #include "daemon/control/session.hpp"
 #include "daemon/control/setup.hpp"
 
@@ -57,6 +58,8 @@ class Daemon {
                   .worker = worker,
                   .tenants = {},
                   .vcbs = QuotaPool(config.pools.vcbs)};
+  const std::unique_ptr<GeneralServices> general_services =
+      std::move(*GeneralServices::open(worker, general_services_party(config)));
 };
 
 /// A process and its session, in one thread.

@@ -151,7 +151,7 @@ class ReloadTest : public ::testing::Test {
 
   Folder folder;
   Daemon daemon{config_in(folder.path())};
-  Server server{daemon.adapter};
+  Server server{daemon.adapter, *daemon.general_services};
   Reloader reloader{daemon.adapter, server, {}, "", {}};
 };
 

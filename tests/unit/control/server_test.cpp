@@ -79,7 +79,7 @@ class ServerTest : public ::testing::Test {
 
   Folder folder;
   Daemon daemon{config_in(folder.path())};
-  Server server{daemon.adapter};
+  Server server{daemon.adapter, *daemon.general_services};
   std::thread thread;
 };
 

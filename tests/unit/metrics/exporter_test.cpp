@@ -13,6 +13,7 @@
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/event_sender.hpp"
+#include "daemon/control/general_services.hpp"
 #include "daemon/control/setup.hpp"
 #include "daemon/port/memory_port.hpp"
 
@@ -143,7 +144,17 @@ class ExporterTest : public ::testing::Test {
   QuotaPool vcbs{config.pools.vcbs};
   resource::Accounts totals;
   std::mutex tenants_changing;
-  const Source source{engine, worker, tenants, vcbs, totals, tenants_changing};
+  const std::unique_ptr<control::GeneralServices> general_services =
+      std::move(*control::GeneralServices::open(worker, control::general_services_party(config)));
+  const Source source{
+      engine,
+      worker,
+      tenants,
+      vcbs,
+      totals,
+      tenants_changing,
+      {general_services->counters(), general_services->party_counters(),
+       general_services->pool_counters(), [this] { return general_services->clients(); }}};
   const std::uint16_t port = free_port(AF_INET);
 };
 

@@ -1,0 +1,52 @@
+// A bounded queue from one thread to one other, without locks.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace softhca {
+
+template <class T>
+class SpscRing {
+ public:
+  /// Room for at least `capacity` elements. Allocates; set-up only.
+  explicit SpscRing(std::size_t capacity) : slots_(std::bit_ceil(capacity)) {}
+
+  // --- the producer
+
+  /// False: full, and nothing happened.
+  bool push(T value) {
+    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail - head_.load(std::memory_order_acquire) == slots_.size()) return false;
+    slots_[tail & (slots_.size() - 1)] = std::move(value);
+    tail_.store(tail + 1, std::memory_order_release);
+    return true;
+  }
+
+  // --- the consumer
+
+  /// The oldest element, null: there is none. It stays until pop().
+  T* front() {
+    const std::uint32_t head = head_.load(std::memory_order_relaxed);
+    if (head == tail_.load(std::memory_order_acquire)) return nullptr;
+    return &slots_[head & (slots_.size() - 1)];
+  }
+  /// REQUIRES: front() was not null.
+  void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+
+  /// Of either thread; another may change it at once.
+  bool empty() const {
+    return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire);
+  }
+
+ private:
+  std::vector<T> slots_;
+  alignas(64) std::atomic<std::uint32_t> head_{0};  ///< writer: consumer (release)
+  alignas(64) std::atomic<std::uint32_t> tail_{0};  ///< writer: producer (release)
+};
+
+}  // namespace softhca

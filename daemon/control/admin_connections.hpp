@@ -1,0 +1,33 @@
+// The methods of the admin socket about connections: connections, listeners, gsa. See
+// docs/admin-socket.md.
+#pragma once
+
+#include "daemon/control/adapter.hpp"
+#include "daemon/control/admin_methods.hpp"
+#include "daemon/control/connections.hpp"
+#include "daemon/control/general_services.hpp"
+
+namespace softhca::control {
+
+class ConnectionsView {
+ public:
+  ConnectionsView(const Adapter& adapter, Connections& connections, GeneralServices& agent)
+      : adapter_(adapter), connections_(connections), agent_(agent) {}
+
+  /// Must outlive the methods.
+  void add_to(AdminMethods& methods);
+
+ private:
+  RpcResult connections(const Json& params);
+  RpcResult listeners(const Json& params);
+  RpcResult general_services(const Json& params);
+  /// visit(tenant, service) for the tenant of `params`, or for all.
+  template <class Visit>
+  std::optional<RpcError> for_each_service(const Json& params, Visit&& visit);
+
+  const Adapter& adapter_;
+  Connections& connections_;
+  GeneralServices& agent_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,311 @@
+#include "daemon/control/connections.hpp"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "daemon/control/clock.hpp"
+#include "daemon/control/guid.hpp"
+
+namespace softhca::control {
+namespace {
+
+using namespace management;
+
+constexpr std::uint8_t kConnectionManagement = 7;  ///< class (IBA 13.4.4)
+
+// Neighbours that programs wait for are looked at this often, so many at a time; who does not
+// answer for so long is not there.
+constexpr Duration kLook = std::chrono::milliseconds(2);
+constexpr std::size_t kLooks = 64;
+constexpr Duration kPatience = std::chrono::seconds(3);
+constexpr std::size_t kQuestions = 4096;
+
+bool same_family(const Gid& a, const Gid& b) { return a.is_ipv4() == b.is_ipv4(); }
+
+bool is_within(const Gid& address, const resource::InterfaceAddress& network) {
+  const unsigned skipped = network.gid.is_ipv4() ? 96 : 0;
+  for (unsigned bit = 0; bit < skipped + network.prefix; ++bit) {
+    const auto mask = static_cast<std::uint8_t>(0x80 >> bit % 8);
+    if ((address.bytes[bit / 8] & mask) != (network.gid.bytes[bit / 8] & mask)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+/// The world around the service of one tenant.
+class Connections::ServedTenant final : public rdma_cm::Environment {
+ public:
+  ServedTenant(Adapter& adapter, GeneralServices& agent, engine::Tenant& tenant)
+      : adapter_(adapter), agent_(agent), tenant_(tenant), service_(*this) {
+    read_addresses();
+  }
+
+  const engine::Tenant& tenant() const { return tenant_; }
+  rdma_cm::Service& service() { return service_; }
+
+  void read_addresses() {
+    addresses_.clear();
+    for (const auto& address : tenant_.addresses)
+      addresses_.push_back({address.gid, static_cast<std::uint8_t>(addresses_.size())});
+  }
+
+  void receive(const engine::Datagram& datagram, Time now) {
+    service_.receive({datagram.payload.data(), datagram.length},
+                     {.local = datagram.path.source,
+                      .remote = datagram.path.destination,
+                      .flow_label = datagram.path.flow_label,
+                      .traffic_class = datagram.path.traffic_class},
+                     datagram.peer, now);
+  }
+
+  void add_signal(rdma_cm::ChannelId channel, int fd) { signals_.emplace(channel, fd); }
+  void remove_signal(rdma_cm::ChannelId channel) { signals_.erase(channel); }
+
+  Time next_deadline() const {
+    return std::min(service_.next_deadline(), questions_.empty() ? kNever : next_look_);
+  }
+  void expire(Time now) {
+    service_.expire(now);
+    if (!questions_.empty() && now >= next_look_) look_for_neighbours(now);
+  }
+
+  void copy_figures() {
+    ConnectionCounters& to = counters();
+    const cm::Manager& manager = service_.manager();
+    const cm::Counters& from = manager.counters();
+    to.mads_received.set(from.received);
+    to.mads_sent.set(from.sent);
+    to.retries.set(from.retries);
+    to.duplicates.set(from.duplicates);
+    to.malformed.set(from.malformed);
+    to.stale.set(from.stale);
+    to.timeouts.set(from.timeouts);
+    to.connections.set(manager.size());
+    to.half_open.set(manager.half_open());
+    to.listeners.set(static_cast<std::uint32_t>(service_.listeners()));
+    to.identifiers.set(static_cast<std::uint32_t>(service_.identifiers()));
+    to.event_channels.set(static_cast<std::uint32_t>(service_.channels()));
+  }
+
+  // --- rdma_cm::Environment
+
+  void send(const cm::Path& path, const wire::Mad& mad) override {
+    engine::Datagram datagram;
+    datagram.path = engine_path(path.local, path.remote);
+    datagram.path.flow_label = path.flow_label;
+    datagram.path.traffic_class = path.traffic_class;
+    datagram.path.hop_limit = path.hop_limit;
+    datagram.peer = engine::kGeneralServicesQpn;
+    static_assert(sizeof mad == engine::Datagram::kBytes);
+    std::copy(mad.begin(), mad.end(), datagram.payload.begin());
+    agent_.send(datagram);
+  }
+
+  std::uint32_t random() override {
+    std::uint32_t number = 0;
+    // So few bytes never come short (getrandom(2)).
+    [[maybe_unused]] const ssize_t got = ::getrandom(&number, sizeof number, 0);
+    return number;
+  }
+
+  /// At most two bytes are ever unread, so there is room; a process that fills the socket itself
+  /// misses its own events.
+  void signal(rdma_cm::ChannelId channel) override {
+    const auto found = signals_.find(channel);
+    if (found == signals_.end()) return;
+    const std::byte one{1};
+    [[maybe_unused]] const ssize_t sent =
+        ::send(found->second, &one, sizeof one, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+
+  std::span<const rdma_cm::LocalAddress> addresses() const override { return addresses_; }
+
+  rdma_cm::Adapter adapter() const override {
+    return {.node_guid = guid(), .path_mtu = mtu_code(adapter_.path_mtu(tenant_))};
+  }
+
+  /// On the same network, else by a gateway; inside this daemon any of the family.
+  std::optional<Gid> source_for(const Gid& destination) const override {
+    const bool inside = adapter_.engine.is_local(destination);
+    std::optional<Gid> by_gateway;
+    for (const auto& address : tenant_.addresses) {
+      if (!same_family(address.gid, destination)) continue;
+      if (inside) return address.gid;
+      if (!address.port) continue;
+      const resource::PortConfig& port = adapter_.config.ports[address.port->value];
+      for (const resource::InterfaceAddress& network : port.addresses)
+        if (network.gid == address.gid && is_within(destination, network)) return address.gid;
+      const bool routed = (destination.is_ipv4() ? port.gateway4 : port.gateway6).has_value();
+      if ((routed || destination.is_multicast()) && !by_gateway) by_gateway = address.gid;
+    }
+    if (by_gateway || !destination.is_multicast()) return by_gateway;
+    for (const auto& address : tenant_.addresses)  // a group of this daemon's own
+      if (same_family(address.gid, destination)) return address.gid;
+    return std::nullopt;
+  }
+
+  void resolve(const Gid& source, const Gid& destination, rdma_cm::ResolveCookie cookie) override {
+    if (adapter_.engine.is_local(destination) || destination.is_multicast())
+      return service_.resolved(cookie, true);
+    if (questions_.size() >= kQuestions) return service_.resolved(cookie, false);
+    if (questions_.empty()) next_look_ = now();
+    questions_.push_back({engine_path(source, destination), cookie, now() + kPatience});
+  }
+
+  bool may_connect() override { return true; }
+
+  void note_refused(rdma_cm::Refusal refusal) override {
+    counters().refused[static_cast<std::size_t>(refusal)].add();
+  }
+  void note_reject_sent(wire::CmRejectReason reason) override {
+    counters().rejects_sent[reject_index(reason)].add();
+  }
+  void note_reject_received(wire::CmRejectReason reason) override {
+    counters().rejects_received[reject_index(reason)].add();
+  }
+  void note_unreachable(rdma_cm::Role) override { counters().unreachable.add(); }
+  void note_established(rdma_cm::Role role, Duration took) override {
+    (role == rdma_cm::Role::kActive ? counters().established_active
+                                    : counters().established_passive)
+        .add();
+    counters().establish_ns.add(static_cast<std::uint64_t>(took.count()));
+  }
+
+ private:
+  struct Question {
+    engine::AddressPath path;
+    rdma_cm::ResolveCookie cookie;
+    Time until{};
+  };
+
+  static std::uint8_t mtu_code(std::uint32_t bytes) {
+    std::uint8_t code = 1;
+    for (; bytes > 256 && code < 5; bytes /= 2) ++code;
+    return code;
+  }
+  static std::size_t reject_index(wire::CmRejectReason reason) {
+    const auto code = static_cast<std::size_t>(reason);
+    return code < ConnectionCounters::kRejectReasons ? code : 0;
+  }
+  std::uint64_t guid() const { return node_guid(tenant_.addresses.front().gid); }
+  ConnectionCounters& counters() { return tenant_.connections; }
+
+  engine::AddressPath engine_path(const Gid& local, const Gid& remote) const {
+    engine::AddressPath path{.source = local, .destination = remote};
+    if (adapter_.engine.is_local(remote)) return path;
+    for (const auto* list : {&tenant_.addresses, &tenant_.former_addresses})
+      for (const auto& address : *list)
+        if (address.gid == local) path.port = address.port;
+    return path;
+  }
+
+  void look_for_neighbours(Time now) {
+    const std::size_t count = std::min(questions_.size(), kLooks);
+    std::vector<engine::Reach> found(count);
+    adapter_.worker.run([&](engine::Engine& engine) {
+      for (std::size_t i = 0; i < count; ++i) found[i] = engine.reach_of(questions_[i].path);
+    });
+    // Those that were looked at go behind the others.
+    std::vector<Question> looked(questions_.begin(),
+                                 questions_.begin() + static_cast<std::ptrdiff_t>(count));
+    questions_.erase(questions_.begin(), questions_.begin() + static_cast<std::ptrdiff_t>(count));
+    for (std::size_t i = 0; i < count; ++i)
+      if (found[i] == engine::Reach::kUnknown && now < looked[i].until)
+        questions_.push_back(looked[i]);
+    next_look_ = now + kLook;
+    for (std::size_t i = 0; i < count; ++i)
+      if (found[i] != engine::Reach::kUnknown || now >= looked[i].until)
+        service_.resolved(looked[i].cookie, found[i] == engine::Reach::kReady);
+  }
+
+  Adapter& adapter_;
+  GeneralServices& agent_;
+  engine::Tenant& tenant_;
+  std::vector<rdma_cm::LocalAddress> addresses_;
+  rdma_cm::Service service_;
+  std::map<rdma_cm::ChannelId, int> signals_;
+  std::vector<Question> questions_;
+  Time next_look_{};
+};
+
+Connections::Connections(Adapter& adapter, GeneralServices& agent)
+    : adapter_(adapter), agent_(agent) {}
+Connections::~Connections() = default;
+
+Connections::ServedTenant* Connections::served(const engine::Tenant& tenant) {
+  for (const auto& it : served_)
+    if (&it->tenant() == &tenant) return it.get();
+  return nullptr;
+}
+
+Outcome Connections::add(engine::Tenant& tenant) {
+  auto it = std::make_unique<ServedTenant>(adapter_, agent_, tenant);
+  const auto added =
+      agent_.add_client(tenant, kConnectionManagement,
+                        {.name = "connection manager",
+                         .receive = [made = it.get()](const engine::Datagram& datagram) {
+                           made->receive(datagram, now());
+                         }});
+  if (!added)
+    return Error{"tenant " + tenant.name + ": " + added.error().message, added.error().code};
+  served_.push_back(std::move(it));
+  return {};
+}
+
+void Connections::remove(const engine::Tenant& tenant) {
+  agent_.remove_client(tenant, kConnectionManagement);
+  std::erase_if(served_, [&](const auto& it) { return &it->tenant() == &tenant; });
+}
+
+void Connections::addresses_changed(const engine::Tenant& tenant) {
+  ServedTenant* it = served(tenant);
+  if (it == nullptr) return;
+  it->read_addresses();
+  it->service().addresses_changed();
+}
+
+void Connections::device_removed() {
+  for (const auto& it : served_) it->service().device_removed(now());
+}
+
+std::optional<management::rdma_cm::ChannelId> Connections::open_channel(
+    const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner, int signal) {
+  ServedTenant* it = served(tenant);
+  if (it == nullptr) return std::nullopt;
+  const auto channel = it->service().open_channel(owner);
+  it->add_signal(channel, signal);
+  return channel;
+}
+
+void Connections::close_channel(const engine::Tenant& tenant,
+                                management::rdma_cm::ChannelId channel) {
+  ServedTenant* it = served(tenant);
+  if (it == nullptr) return;
+  it->remove_signal(channel);
+  it->service().close_channel(channel, now());
+}
+
+management::rdma_cm::Service* Connections::find(const engine::Tenant& tenant) {
+  ServedTenant* it = served(tenant);
+  return it != nullptr ? &it->service() : nullptr;
+}
+
+Time Connections::next_deadline() const {
+  Time next = kNever;
+  for (const auto& it : served_) next = std::min(next, it->next_deadline());
+  return next;
+}
+
+void Connections::tick() {
+  for (const auto& it : served_) it->copy_figures();
+}
+
+void Connections::expire(Time now) {
+  for (const auto& it : served_)
+    if (now >= it->next_deadline()) it->expire(now);
+}
+
+}  // namespace softhca::control

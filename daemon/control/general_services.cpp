@@ -1,0 +1,166 @@
+#include "daemon/control/general_services.hpp"
+
+#include <sys/random.h>
+
+#include <utility>
+
+#include "daemon/control/clock.hpp"
+
+namespace softhca::control {
+namespace {
+
+// Datagrams given to clients before the control thread looks for others' requests.
+constexpr int kPerTurn = 64;
+constexpr std::uint32_t kCompletionCredits = 2 * engine::DatagramService::kSends;
+
+management::gsa::SourceTable::Seed random_seed() {
+  management::gsa::SourceTable::Seed seed{};
+  // Up to 256 bytes never come short (getrandom(2)).
+  [[maybe_unused]] const ssize_t got = ::getrandom(seed.data(), sizeof seed, 0);
+  return seed;
+}
+
+}  // namespace
+
+GeneralServices::GeneralServices(engine::Worker& worker, TenantId party) : worker_(worker) {
+  party_.id = party;
+  party_.name = "general services";
+}
+
+GeneralServices::~GeneralServices() {
+  if (service_) worker_.run([&](engine::Engine& engine) { engine.close(*service_); });
+}
+
+Expected<std::unique_ptr<GeneralServices>> GeneralServices::open(
+    engine::Worker& worker, TenantId party, const management::gsa::Parameters& parameters) {
+  std::unique_ptr<GeneralServices> agent(new GeneralServices(worker, party));
+  Outcome entered;
+  worker.run([&](engine::Engine& engine) { entered = agent->enter(engine, parameters); });
+  if (!entered) return entered.error();
+  return agent;
+}
+
+Outcome GeneralServices::enter(engine::Engine& engine,
+                               const management::gsa::Parameters& parameters) {
+  const auto group = engine.pcbs().add_group(
+      {.tenant = party_.id, .guaranteed = engine::DatagramService::kSends, .may_share = false});
+  if (!group) return group.error();
+  party_.group = *group;
+  engine.add_tenant(party_);
+  // What it sends goes by the dedicated one, whose credits nobody else can take.
+  for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
+    const bool dedicated = purpose == schedule::TvlPurpose::kDedicated;
+    const auto tvl =
+        engine.add_tvl({.tenant = party_.id,
+                        .level = kNoLevel,
+                        .purpose = purpose,
+                        .weight = 1,
+                        .max_kick_list = kCompletionCredits,
+                        .execution_guaranteed = dedicated ? engine::DatagramService::kSends : 0,
+                        .completion_guaranteed = dedicated ? kCompletionCredits : 0,
+                        .may_share = !dedicated});
+    if (!tvl) return tvl.error();
+  }
+  engine::DatagramService::Options options{.is_general_services = true, .parameters = parameters};
+  options.size.seed = random_seed();
+  auto made = engine::DatagramService::make(party_, options, now());
+  if (!made) return made.error();
+  service_ = std::move(*made);
+  if (!engine.open(*service_)) {
+    service_.reset();
+    return Error{"general services: no queue pair is left (pools.queue_pairs)", ENOSPC};
+  }
+  return {};
+}
+
+Outcome GeneralServices::add_client(const engine::Tenant& tenant, std::uint8_t management_class,
+                                    Client client) {
+  const auto key = engine::client_key(tenant.id, management_class);
+  Expected<management::gsa::ClientId> id = Error{};
+  worker_.run([&](engine::Engine&) {
+    id = service_->pool().register_client(key, client.name, client.buffers);
+  });
+  if (!id) return id.error();
+  clients_.emplace(key, Registration{*id, std::move(client)});
+  return {};
+}
+
+Outcome GeneralServices::set_buffers(const engine::Tenant& tenant, std::uint8_t management_class,
+                                     std::optional<std::uint32_t> buffers) {
+  const auto found = clients_.find(engine::client_key(tenant.id, management_class));
+  if (found == clients_.end()) return Error{"no client of this class", ENOENT};
+  Outcome set;
+  worker_.run(
+      [&](engine::Engine&) { set = service_->pool().set_buffers(found->second.id, buffers); });
+  return set;
+}
+
+void GeneralServices::remove_client(const engine::Tenant& tenant, std::uint8_t management_class) {
+  const auto found = clients_.find(engine::client_key(tenant.id, management_class));
+  if (found == clients_.end()) return;
+  worker_.run([&](engine::Engine&) { service_->pool().deregister_client(found->second.id); });
+  clients_.erase(found);
+}
+
+bool GeneralServices::serve() {
+  service_->clear_event();
+  for (int i = 0; i < kPerTurn; ++i) {
+    const engine::Datagram* datagram = service_->front();
+    if (datagram == nullptr) return false;
+    const std::uint8_t management_class = engine::management_class_of(*datagram);
+    const auto client = clients_.find(engine::client_key(datagram->tenant, management_class));
+    if (client != clients_.end()) client->second.client.receive(*datagram);
+    service_->pop();
+  }
+  return service_->front() != nullptr;
+}
+
+void GeneralServices::send(const engine::Datagram& datagram) {
+  service_->send(datagram);
+  worker_.wake();
+}
+
+void GeneralServices::tick(Time now) {
+  std::vector<management::gsa::ShareChange> changes;
+  std::vector<management::gsa::ClientView> seen;
+  worker_.run([&](engine::Engine&) {
+    management::gsa::ReceivePool& pool = service_->pool();
+    seen = pool.clients();
+    if (now >= pool.watch_at()) pool.watch_traffic(now);
+    while (const auto change = pool.take_share_change()) changes.push_back(*change);
+  });
+  {
+    const std::lock_guard lock(seen_changing_);
+    seen_ = std::move(seen);
+  }
+  for (const management::gsa::ShareChange& change : changes)
+    if (const auto found = clients_.find(change.key); found != clients_.end())
+      found->second.client.tell(change);
+}
+
+std::vector<management::gsa::ClientView> GeneralServices::clients() const {
+  const std::lock_guard lock(seen_changing_);
+  return seen_;
+}
+
+GeneralServices::View GeneralServices::view() {
+  constexpr std::size_t kSources = 16;
+  View view;
+  worker_.run([&](engine::Engine&) {
+    const management::gsa::ReceivePool& pool = service_->pool();
+    view = {.parameters = pool.parameters(),
+            .low_threshold = pool.low_threshold(),
+            .high_threshold = pool.high_threshold(),
+            .clients = pool.clients(),
+            .sources = pool.busiest_sources(kSources)};
+  });
+  return view;
+}
+
+Outcome GeneralServices::set_parameters(const management::gsa::Parameters& parameters, Time now) {
+  Outcome set;
+  worker_.run([&](engine::Engine&) { set = service_->pool().set_parameters(parameters, now); });
+  return set;
+}
+
+}  // namespace softhca::control

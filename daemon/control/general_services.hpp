@@ -1,0 +1,96 @@
+// The general services agent (mechanism E): queue pair 1 of every port and address, and who has
+// registered for what it receives. The party that it stands for is a tenant of the engine like any
+// other, with PCBs and a TVL of its own (mechanism A9), and no bigger share of the engine than one.
+// On the control thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/engine/datagram_service.hpp"
+#include "daemon/engine/worker.hpp"
+
+namespace softhca::control {
+
+class GeneralServices {
+ public:
+  /// A management datagram has come. It is there during the call only.
+  using Receive = std::function<void(const engine::Datagram&)>;
+  /// The share of the client has been changed, as its traffic showed that it should be (E4).
+  using Tell = std::function<void(const management::gsa::ShareChange&)>;
+  struct Client {
+    std::string name;
+    std::optional<std::uint32_t> buffers;  ///< none: the operator's number
+    Receive receive;
+    Tell tell;
+  };
+
+  /// Takes PCBs, a TVL and the queue pair. `party`: number of the tenant that it is to the engine;
+  /// no other has it. Errors: out of memory, descriptors or places.
+  static Expected<std::unique_ptr<GeneralServices>> open(
+      engine::Worker& worker, TenantId party, const management::gsa::Parameters& parameters = {});
+  ~GeneralServices();
+  GeneralServices(const GeneralServices&) = delete;
+  GeneralServices& operator=(const GeneralServices&) = delete;
+
+  /// A client for a management class of a tenant's addresses. Errors: as
+  /// gsa::ReceivePool::register_client().
+  Outcome add_client(const engine::Tenant& tenant, std::uint8_t management_class, Client client);
+  /// As gsa::ReceivePool::set_buffers().
+  Outcome set_buffers(const engine::Tenant& tenant, std::uint8_t management_class,
+                      std::optional<std::uint32_t> buffers);
+  /// Nothing happens if there is none.
+  void remove_client(const engine::Tenant& tenant, std::uint8_t management_class);
+
+  /// Readable when datagrams have come.
+  int event_fd() const { return service_->event_fd(); }
+  /// Gives those that have come to their clients, not too many. True: there are more.
+  bool serve();
+  /// It may be lost, as on a wire.
+  void send(const engine::Datagram& datagram);
+
+  /// About once a second: looks at the traffic of the clients (E4).
+  void tick(Time now);
+  /// Errors: as gsa::ReceivePool::set_parameters().
+  Outcome set_parameters(const management::gsa::Parameters& parameters, Time now);
+
+  /// Counters that any thread may read.
+  const engine::DatagramServiceCounters& counters() const { return service_->counters(); }
+  const engine::TenantCounters& party_counters() const { return party_.counters; }
+  const management::gsa::PoolCounters& pool_counters() const { return service_->pool().counters(); }
+  /// The clients as they were at the last tick(). From any thread.
+  std::vector<management::gsa::ClientView> clients() const;
+  /// What the operator asks for: as it is now.
+  struct View {
+    management::gsa::Parameters parameters;
+    std::uint32_t low_threshold = 0, high_threshold = 0;
+    std::vector<management::gsa::ClientView> clients;
+    std::vector<management::gsa::SourceView> sources;
+  };
+  View view();
+
+ private:
+  struct Registration {
+    management::gsa::ClientId id;
+    Client client;
+  };
+
+  GeneralServices(engine::Worker& worker, TenantId party);
+  Outcome enter(engine::Engine& engine, const management::gsa::Parameters& parameters);
+
+  engine::Worker& worker_;
+  engine::Tenant party_;
+  std::unique_ptr<engine::DatagramService> service_;
+  std::map<management::gsa::ClientKey, Registration> clients_;
+  mutable std::mutex seen_changing_;
+  std::vector<management::gsa::ClientView> seen_;  ///< under seen_changing_
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,271 @@
+// Queue pairs that several clients share, above all that of general services: datagrams to their
+// receive pools, and from them.
+#include <algorithm>
+#include <cstring>
+
+#include "daemon/engine/datagram_service.hpp"
+#include "daemon/engine/effort.hpp"
+#include "daemon/engine/environment.hpp"
+
+namespace softhca::engine {
+namespace {
+
+// A neighbour is waited for so long, and asked for so often; others' datagrams go on meanwhile.
+constexpr Duration kPatience = std::chrono::seconds(1);
+constexpr Duration kTry = std::chrono::milliseconds(1);
+constexpr int kWaitingForOnePeer = 4;
+// Datagrams of the clients taken in one poll step.
+constexpr unsigned kSendsPerStep = 16;
+// What is discarded has been parsed and looked at.
+constexpr std::uint64_t kDiscardEffort = 1024;
+
+}  // namespace
+
+bool Engine::open(DatagramService& service) {
+  QueuePair& qp = service.qp_;
+  install(service.session_);
+  if (!install(qp)) {
+    remove(service.session_);
+    return false;
+  }
+  if (service.is_general_services_) {
+    qp.qpn = kGeneralServicesQpn;
+    general_services_ = &service;
+  }
+  for (std::uint32_t i = 0; i < DatagramService::kSends; ++i)
+    service.handles_[i] = install(service.paths_[i]);
+  enter_ready_to_receive(qp, Psn(0));
+  enter_ready_to_send(qp, Psn(0));
+  datagram_services_.push_back(&service);
+  return true;
+}
+
+void Engine::close(DatagramService& service) {
+  std::erase(datagram_services_, &service);
+  if (general_services_ == &service) general_services_ = nullptr;
+  for (const std::uint32_t handle : service.handles_) remove_address_handle(handle);
+  remove(service.qp_);
+  remove(service.cq_);
+  remove(service.session_);
+}
+
+// --- what clients send
+
+std::size_t Engine::run_datagram_services() {
+  std::size_t work = 0;
+  for (DatagramService* service : datagram_services_) {
+    for (; const std::uint32_t* buffer = service->released_.front(); ++work) {
+      service->pool_.release(*buffer);
+      service->released_.pop();
+    }
+    if (now_ >= service->next_try_) work += try_waiting(*service);
+    work += take_sends(*service);
+  }
+  return work;
+}
+
+bool Engine::clients_wait() const {
+  return std::any_of(datagram_services_.begin(), datagram_services_.end(),
+                     [](const DatagramService* service) { return service->has_work(); });
+}
+
+Time Engine::next_neighbour_try() const {
+  Time next = kNever;
+  for (const DatagramService* service : datagram_services_)
+    next = std::min(next, service->next_try());
+  return next;
+}
+
+std::size_t Engine::take_sends(DatagramService& service) {
+  std::size_t taken = 0;
+  for (; taken < kSendsPerStep; ++taken) {
+    const Datagram* datagram = service.sends_.front();
+    if (datagram == nullptr || !may_take_in(service.qp_.party)) break;
+    const Reach reach = reach_of(datagram->path);
+    if (reach == Reach::kReady && !post(service, *datagram)) break;
+    if (reach == Reach::kUnknown) wait_for_neighbour(service, *datagram);
+    if (reach == Reach::kNone) service.counters_.unresolved.add();
+    service.sends_.pop();
+  }
+  return taken;
+}
+
+Reach Engine::reach_of(const AddressPath& path) {
+  if (is_local(path.destination)) return Reach::kReady;
+  if (!path.port) return Reach::kNone;
+  Neighbours& neighbours = *ports_[path.port->value]->neighbours;
+  const auto hop = neighbours.next_hop(path.destination);
+  if (!hop) return Reach::kNone;
+  return neighbours.resolve(*hop, now_) ? Reach::kReady : Reach::kUnknown;
+}
+
+/// A command of the queue pair would keep those behind it waiting. Too many, or too many for one
+/// peer: the datagram is lost.
+void Engine::wait_for_neighbour(DatagramService& service, const Datagram& datagram) {
+  const auto& waiting = service.waiting_;
+  const auto same = std::count_if(waiting.begin(), waiting.end(), [&](const auto& other) {
+    return other.datagram.path.destination == datagram.path.destination;
+  });
+  if (waiting.size() == DatagramService::kWaiting || same >= kWaitingForOnePeer)
+    return service.counters_.unresolved.add();
+  service.waiting_.push_back({datagram, now_ + kPatience});
+  service.next_try_ = std::min(service.next_try_, now_ + kTry);
+}
+
+std::size_t Engine::try_waiting(DatagramService& service) {
+  const std::size_t before = service.waiting_.size();
+  std::erase_if(service.waiting_, [&](const DatagramService::Waiting& waiting) {
+    if (reach_of(waiting.datagram.path) == Reach::kReady) return post(service, waiting.datagram);
+    if (now_ < waiting.until) return false;
+    service.counters_.unresolved.add();
+    return true;
+  });
+  service.next_try_ = service.waiting_.empty() ? kNever : now_ + kTry;
+  return before - service.waiting_.size();
+}
+
+/// As a command that came by a VCB. False: nothing is free for it now.
+bool Engine::post(DatagramService& service, const Datagram& datagram) {
+  QueuePair& qp = service.qp_;
+  const schedule::QpSlot slot(qp.slot);
+  const std::uint32_t sequence = service.sequence_;
+  if (qp.commands == DatagramService::kSends || !scheduler_.vcb_may_start(slot, sequence))
+    return false;
+  const auto pcb = pcbs_.allocate(qp.session->group());
+  if (!pcb) return false;
+  if (!arbitrator_.kick(qp.dedicated_tvl, *pcb)) {
+    pcbs_.free(*pcb);
+    return false;
+  }
+  scheduler_.vcb_kicked(slot);
+  // Commands of one queue pair end in order, so that of kSends before has done with it.
+  AddressHandle& path = service.paths_[sequence % DatagramService::kSends];
+  path.route.path = datagram.path;
+  path.route.invalidate();
+  collect::Pcb& buffer = pcbs_.pcb(*pcb);
+  buffer.header = {};
+  buffer.header.opcode = static_cast<std::uint8_t>(abi::Opcode::kSend);
+  buffer.header.flags = abi::kCommandInline;
+  buffer.header.payload_bytes = datagram.length;
+  buffer.header.qpn = qp.qpn.value;
+  buffer.header.sequence = sequence;
+  buffer.header.remote_qpn = datagram.peer.value;
+  buffer.header.remote_qkey = datagram.qkey;
+  buffer.header.address_handle = service.handles_[sequence % DatagramService::kSends];
+  std::memcpy(buffer.payload.data(), datagram.payload.data(), datagram.length);
+  prepare(qp, *pcb);
+  ++service.sequence_;
+  service.counters_.sent.add();
+  return true;
+}
+
+// --- what comes for them
+
+/// Of all tenants' addresses: queue pair 1 is that of each.
+Tenant* Engine::tenant_with(const Gid& address, std::optional<PortId> port) const {
+  for (Tenant* tenant : tenants_)
+    if (tenant->has_address(address, port)) return tenant;
+  return nullptr;
+}
+
+Tenant* Engine::owner_of(const QueuePair& qp, const Gid& address,
+                         std::optional<PortId> port) const {
+  if (qp.clients != nullptr && qp.clients->is_general_services_) return tenant_with(address, port);
+  return qp.tenant->has_address(address, port) ? qp.tenant : nullptr;
+}
+
+/// A buffer for a datagram to a client of the queue pair; nothing: it is discarded, and why is
+/// counted. Who sends more than it may costs hardly more than the look at its packet.
+std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenant& tenant,
+                                           std::span<const std::byte> start, std::size_t length,
+                                           const Gid& source) {
+  if (length > Datagram::kBytes || start.size() <= kClassOffset) {
+    service.counters_.bad_length.add();
+    return std::nullopt;
+  }
+  const auto group = static_cast<std::uint8_t>(start[kClassOffset]);
+  const auto admission = service.pool_.admit(client_key(tenant.id, group), source, now_);
+  if (!admission) {
+    charge(service.session_, kDiscardEffort);
+    return std::nullopt;
+  }
+  if (!ready_.may_begin(service.qp_.party, kReceiveDebt)) {
+    service.pool_.release(admission.buffer);
+    service.counters_.over_share.add();
+    return std::nullopt;
+  }
+  charge(service.session_, packet_effort(length));
+  return admission.buffer;
+}
+
+void Engine::hand_over(DatagramService& service, std::uint32_t buffer) {
+  service.counters_.received.add();
+  service.arrivals_.push(buffer);
+  service.news_ = true;
+}
+
+/// Tells the clients, once in a poll step.
+void Engine::announce_datagrams() {
+  for (DatagramService* service : datagram_services_)
+    if (service->news_) service->announce();
+}
+
+QueuePair* Engine::find_receiver(Qpn qpn) const {
+  if (qpn != kGeneralServicesQpn) return find(qpn);
+  return general_services_ != nullptr ? &general_services_->qp_ : nullptr;
+}
+
+/// A packet for a queue pair that several clients share.
+void Engine::receive_for_clients(QueuePair& qp, const wire::ParsedFrame& frame, PortId port) {
+  const wire::Headers& h = frame.headers;
+  if (h.qkey != qp.qkey) return qp.count(transport::Count::kBadQkey);
+  DatagramService& service = *qp.clients;
+  const Tenant* tenant = owner_of(qp, frame.destination, port);
+  const auto buffer = admit(service, *tenant, frame.payload, frame.payload.size(), frame.source);
+  if (!buffer) return;
+  Datagram& datagram = service.buffers_[*buffer];
+  datagram.path = {.source = frame.destination,
+                   .destination = frame.source,
+                   .port = port,
+                   .flow_label = frame.flow_label,
+                   .traffic_class = frame.traffic_class};
+  datagram.peer = h.source;
+  datagram.tenant = tenant->id;
+  datagram.length = static_cast<std::uint16_t>(frame.payload.size());
+  std::copy(frame.payload.begin(), frame.payload.end(), datagram.payload.begin());
+  hand_over(service, *buffer);
+}
+
+/// The same, from a queue pair of this daemon. How the datagram ends for its sender.
+Verdict Engine::deliver_to_clients(QueuePair& from, QueuePair& to,
+                                   const transport::Request& request, const AddressPath& path) {
+  DatagramService& service = *to.clients;
+  const PcbId pcb(request.cookie);
+  const std::size_t looked = std::min<std::size_t>(request.length, kClassOffset + 1);
+  std::array<std::byte, kClassOffset + 1> start{};
+  const Verdict readable = gather_message(from, pcb, 0, {start.data(), looked});
+  if (readable != Verdict::kOk) return Verdict::kLocalProtection;
+  const Tenant* tenant = owner_of(to, path.destination, std::nullopt);
+  const auto buffer = admit(service, *tenant, {start.data(), looked}, request.length, path.source);
+  if (!buffer) return Verdict::kOk;
+  Datagram& datagram = service.buffers_[*buffer];
+  const Verdict copied = gather_message(from, pcb, 0, {datagram.payload.data(), request.length});
+  if (copied != Verdict::kOk) {
+    service.pool_.release(*buffer);
+    return Verdict::kLocalProtection;
+  }
+  datagram.path = {.source = path.destination,
+                   .destination = path.source,
+                   .port = std::nullopt,
+                   .flow_label = path.flow_label,
+                   .traffic_class = path.traffic_class};
+  datagram.peer = from.qpn;
+  datagram.tenant = tenant->id;
+  datagram.length = static_cast<std::uint16_t>(request.length);
+  from.tenant->counters.local_messages.add();
+  from.tenant->counters.local_bytes.add(request.length);
+  hand_over(service, *buffer);
+  return Verdict::kOk;
+}
+
+}  // namespace softhca::engine

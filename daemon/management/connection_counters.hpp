@@ -1,0 +1,28 @@
+// What the connection service of a tenant counts. Written by the control thread, read by any.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "daemon/base/counter.hpp"
+#include "daemon/base/histogram.hpp"
+
+namespace softhca::management {
+
+struct ConnectionCounters {
+  /// Codes of REJ (IBA 12.6.7.2) up to the last; greater ones count as 0.
+  static constexpr std::size_t kRejectReasons = 36;
+  static constexpr std::size_t kRefusals = 8;  ///< as many as rdma_cm::Refusal has, or more
+
+  Counter established_active, established_passive;
+  Counter unreachable;
+  std::array<Counter, kRejectReasons> rejects_sent, rejects_received;
+  std::array<Counter, kRefusals> refused;
+  Histogram establish_ns;  ///< from the program's connect, or the peer's request
+  // Of the connection manager, as last read.
+  Counter mads_received, mads_sent, retries, duplicates, malformed, stale, timeouts;
+  Gauge connections, half_open, listeners, identifiers, event_channels;
+};
+
+}  // namespace softhca::management

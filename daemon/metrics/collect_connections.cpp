@@ -1,0 +1,150 @@
+// Connections by rdma_cm, and the general services agent they go through.
+#include "daemon/management/gsa/client.hpp"
+#include "daemon/management/rdma_cm/environment.hpp"
+#include "daemon/metrics/collect.hpp"
+
+namespace softhca::metrics {
+namespace {
+
+using management::ConnectionCounters;
+using management::gsa::Discard;
+
+struct Reason {
+  wire::CmRejectReason code;
+  const char* name;
+};
+constexpr Reason kReasons[] = {
+    {wire::CmRejectReason::kNoQueuePair, "no_queue_pair"},
+    {wire::CmRejectReason::kNoResources, "no_resources"},
+    {wire::CmRejectReason::kTimeout, "timeout"},
+    {wire::CmRejectReason::kUnsupported, "unsupported"},
+    {wire::CmRejectReason::kInvalidCommId, "invalid_comm_id"},
+    {wire::CmRejectReason::kInvalidServiceId, "invalid_service_id"},
+    {wire::CmRejectReason::kInvalidTransportType, "invalid_transport_type"},
+    {wire::CmRejectReason::kStaleConnection, "stale_connection"},
+    {wire::CmRejectReason::kConsumer, "consumer"},
+    {wire::CmRejectReason::kDuplicateLocalCommId, "duplicate_local_comm_id"},
+};
+
+using Rejects = std::array<Counter, ConnectionCounters::kRejectReasons>;
+
+void add_rejects(Families& out, const char* name, const char* help, const std::string& tenant,
+                 const Rejects& rejects) {
+  double others = 0;
+  for (const Counter& counter : rejects) others += number(counter);
+  for (const Reason& reason : kReasons) {
+    const double value = number(rejects[static_cast<std::size_t>(reason.code)]);
+    others -= value;
+    out.counter(name, help, {{"tenant", tenant}, {"reason", reason.name}}, value);
+  }
+  out.counter(name, help, {{"tenant", tenant}, {"reason", "other"}}, others);
+}
+
+/// "connection manager" of tenant "web": what holds for a client of the agent.
+std::string tenant_name(const Source& source, management::gsa::ClientKey key) {
+  for (const auto& tenant : source.tenants)
+    if (tenant->id.value == key.value >> 8) return tenant->name;
+  return "";
+}
+
+}  // namespace
+
+void add_connections(Families& out, const engine::Tenant& tenant) {
+  const ConnectionCounters& c = tenant.connections;
+  const Labels labels{{"tenant", tenant.name}};
+  const auto counter = [&](const char* name, const char* help, const Counter& value) {
+    out.counter(name, help, labels, number(value));
+  };
+  const auto gauge = [&](const char* name, const char* help, const Gauge& value) {
+    out.gauge(name, help, labels, static_cast<double>(value.value()));
+  };
+  const char* const kEstablished = "softhca_connections_established_total";
+  const char* const kEstablishedHelp = "Connections that rdma_cm brought about.";
+  out.counter(kEstablished, kEstablishedHelp, with(labels, "role", "active"),
+              number(c.established_active));
+  out.counter(kEstablished, kEstablishedHelp, with(labels, "role", "passive"),
+              number(c.established_passive));
+  out.histogram("softhca_connection_establish_seconds",
+                "From a program's connect, or a peer's request, to the connection.", labels,
+                c.establish_ns, std::uint64_t{1} << 12, std::uint64_t{1} << 36, 1e-9);
+  add_rejects(out, "softhca_connection_rejects_sent_total", "Refusals (REJ) sent.", tenant.name,
+              c.rejects_sent);
+  add_rejects(out, "softhca_connection_rejects_received_total", "Refusals (REJ) received.",
+              tenant.name, c.rejects_received);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(management::rdma_cm::Refusal::kCount); ++i)
+    out.counter("softhca_connection_refusals_total",
+                "Connections, listeners and identifiers that the tenant was refused.",
+                with(labels, "limit", name_of(static_cast<management::rdma_cm::Refusal>(i))),
+                number(c.refused[i]));
+  counter("softhca_connections_unreachable_total", "Connects that nobody answered.", c.unreachable);
+  counter("softhca_connection_messages_received_total",
+          "Messages of connection management received.", c.mads_received);
+  counter("softhca_connection_messages_sent_total", "Messages of connection management sent.",
+          c.mads_sent);
+  counter("softhca_connection_retries_total", "Of those sent: again, as no answer came.",
+          c.retries);
+  counter("softhca_connection_duplicates_total", "Of those received: again.", c.duplicates);
+  counter("softhca_connection_malformed_total", "Of those received: not what they should be.",
+          c.malformed);
+  counter("softhca_connection_stale_total", "Requests of a queue pair that was already connected.",
+          c.stale);
+  gauge("softhca_connections", "Connections, with those that begin and those in time wait.",
+        c.connections);
+  gauge("softhca_connections_half_open", "Of these: asked for by a peer, not established.",
+        c.half_open);
+  gauge("softhca_connection_listeners", "Listening identifiers of rdma_cm.", c.listeners);
+  gauge("softhca_connection_identifiers", "Identifiers of rdma_cm.", c.identifiers);
+  gauge("softhca_connection_event_channels", "Event channels of rdma_cm.", c.event_channels);
+}
+
+void add_general_services(Families& out, const Source& source) {
+  const engine::DatagramServiceCounters& c = source.general_services.counters;
+  const auto one = [&](const char* name, const char* help, const Counter& value) {
+    out.counter(name, help, {}, number(value));
+  };
+  one("softhca_gsa_sent_total", "Management datagrams sent.", c.sent);
+  one("softhca_gsa_received_total", "Management datagrams given to clients.", c.received);
+  one("softhca_gsa_send_refused_total", "Management datagrams of clients that sent too many.",
+      c.send_refused);
+  one("softhca_gsa_unresolved_total", "Management datagrams to neighbours that did not answer.",
+      c.unresolved);
+  one("softhca_gsa_over_share_total",
+      "Management datagrams discarded as the agent had had its share of the engine.", c.over_share);
+  one("softhca_gsa_bad_length_total",
+      "Management datagrams discarded as too long, or too short to have a class.", c.bad_length);
+  out.counter("softhca_gsa_engine_work_bytes_total",
+              "Work of the engine for the agent, in bytes of a local copy that take as long.", {},
+              number(source.general_services.party.effort));
+  const management::gsa::PoolCounters& pool = source.general_services.pool;
+  out.gauge("softhca_gsa_buffers_posted", "Buffers that wait for management datagrams.", {},
+            static_cast<double>(pool.posted.value()));
+  out.gauge("softhca_gsa_buffers_in_use", "Buffers that clients hold.", {},
+            static_cast<double>(pool.in_use.value()));
+  out.gauge("softhca_gsa_buffers_added", "Buffers beyond the clients' shares.", {},
+            static_cast<double>(pool.added.value()));
+  out.counter("softhca_gsa_discarded_without_client_total",
+              "Management datagrams of a class that nobody registered for.", {},
+              number(pool.discarded[static_cast<std::size_t>(Discard::kNoClient)]));
+  for (const management::gsa::ClientView& client : source.general_services.clients()) {
+    const Labels labels{{"tenant", tenant_name(source, client.key)},
+                        {"class", std::to_string(client.key.value & 0xff)}};
+    const management::gsa::ClientCounters& own = client.counters;
+    out.gauge("softhca_gsa_client_quota", "Buffers posted for the client.", labels,
+              static_cast<double>(own.share.value()));
+    out.gauge("softhca_gsa_client_asked", "Buffers it asked for.", labels,
+              static_cast<double>(own.asked.value()));
+    out.gauge("softhca_gsa_client_in_use", "Buffers it holds.", labels,
+              static_cast<double>(own.held.value()));
+    out.counter("softhca_gsa_client_received_total", "Datagrams it was given.", labels,
+                number(own.received));
+    out.counter("softhca_gsa_client_raised_total", "Times its quota was raised.", labels,
+                number(own.raised));
+    for (std::size_t i = 1; i < management::gsa::kDiscards; ++i)
+      if (static_cast<Discard>(i) != Discard::kNoClient)
+        out.counter("softhca_gsa_client_discarded_total", "Datagrams for it that were discarded.",
+                    with(labels, "cause", name_of(static_cast<Discard>(i))),
+                    number(own.discarded[i]));
+  }
+}
+
+}  // namespace softhca::metrics

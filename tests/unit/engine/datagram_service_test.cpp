@@ -1,0 +1,186 @@
+// Queue pairs that several clients share: what clients send and receive, from each other and from
+// queue pairs of programs, inside one daemon and between two.
+#include "daemon/engine/datagram_service.hpp"
+#include "tests/unit/engine/pair.hpp"
+
+namespace softhca::engine {
+namespace {
+
+constexpr std::uint8_t kClass = 7;
+
+class Services : public BothWays {
+ protected:
+  Services() : pair(GetParam()) {
+    for (const auto& adapter : pair.adapters) {
+      Tenant& party = adapter->add_tenant("services", address(200));
+      auto made = DatagramService::make(party, {.is_general_services = true}, pair.now);
+      services.push_back(std::move(*made));
+      EXPECT_TRUE(adapter->engine.open(*services.back()));
+      for (const auto& tenant : adapter->tenants) {
+        const auto id = services.back()->pool().register_client(client_key(tenant->id, kClass),
+                                                                "test of " + tenant->name);
+        EXPECT_TRUE(id);
+      }
+    }
+  }
+  ~Services() {
+    for (std::size_t i = 0; i < services.size(); ++i) pair.adapters[i]->engine.close(*services[i]);
+  }
+
+  DatagramService& sender() { return *services.front(); }
+  DatagramService& receiver() { return *services.back(); }
+  Tenant& tenant_b() { return pair.b->tenant; }
+
+  /// From tenant a's address to tenant b's.
+  Datagram datagram(std::uint8_t first, std::uint32_t to = 2) const {
+    Datagram out;
+    out.path.source = address(1);
+    out.path.destination = address(to);
+    if (!local()) out.path.port = PortId(0);
+    out.peer = kGeneralServicesQpn;
+    out.payload.fill(std::byte{first});
+    out.payload[kClassOffset] = std::byte{kClass};
+    return out;
+  }
+  bool local() const { return GetParam() == Way::kLocal; }
+  const Datagram* wait_for_datagram() {
+    pair.run_until([&] { return receiver().front() != nullptr; });
+    return receiver().front();
+  }
+
+  Pair pair;
+  std::vector<std::unique_ptr<DatagramService>> services;
+};
+
+TEST_P(Services, ADatagramComesWithTheWayBack) {
+  ASSERT_TRUE(sender().send(datagram(0x5a)));
+  const Datagram* got = wait_for_datagram();
+  ASSERT_NE(got, nullptr);
+  EXPECT_EQ(got->payload, datagram(0x5a).payload);
+  EXPECT_EQ(got->length, Datagram::kBytes);
+  EXPECT_EQ(got->peer, kGeneralServicesQpn);
+  EXPECT_EQ(got->tenant, tenant_b().id);
+  EXPECT_EQ(got->path.source, address(2));
+  EXPECT_EQ(got->path.destination, address(1));
+  EXPECT_EQ(got->path.port.has_value(), !local());
+  receiver().pop();
+  EXPECT_EQ(receiver().front(), nullptr);
+}
+
+TEST_P(Services, TheEventTellsOnceUntilItIsCleared) {
+  const auto readable = [&] {
+    std::uint64_t count = 0;
+    return ::read(receiver().event_fd(), &count, sizeof count) == sizeof count;
+  };
+  EXPECT_FALSE(readable());
+  ASSERT_TRUE(sender().send(datagram(1)));
+  ASSERT_NE(wait_for_datagram(), nullptr);
+  EXPECT_TRUE(readable());
+  ASSERT_TRUE(sender().send(datagram(2)));
+  pair.run_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(readable());  // not cleared yet: no second write
+  receiver().clear_event();
+  ASSERT_TRUE(sender().send(datagram(3)));
+  pair.run_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(readable());
+}
+
+TEST_P(Services, ManyGoInOrderAndAllBuffersComeBack) {
+  std::uint8_t next = 0;
+  for (unsigned sent = 0; sent < 1000; ++sent) {
+    ASSERT_TRUE(sender().send(datagram(static_cast<std::uint8_t>(sent))));
+    const Datagram* got = wait_for_datagram();
+    ASSERT_NE(got, nullptr) << sent;
+    EXPECT_EQ(got->payload[0], std::byte{next++});
+    receiver().pop();
+  }
+  pair.run_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(receiver().pool().counters().in_use.value(), 0u);
+  EXPECT_EQ(sender().counters().sent.value(), 1000u);
+}
+
+TEST_P(Services, WhatNobodyRegisteredForIsDiscarded) {
+  Datagram unknown = datagram(1);
+  unknown.payload[kClassOffset] = std::byte{0x44};
+  ASSERT_TRUE(sender().send(unknown));
+  ASSERT_TRUE(sender().send(datagram(2)));
+  const Datagram* got = wait_for_datagram();
+  ASSERT_NE(got, nullptr);
+  EXPECT_EQ(got->payload[0], std::byte{2});
+  using management::gsa::Discard;
+  const auto& discarded = receiver().pool().counters().discarded;
+  EXPECT_EQ(discarded[static_cast<std::size_t>(Discard::kNoClient)].value(), 1u);
+}
+
+TEST_P(Services, AProgramReachesItAndIsAnswered) {
+  Process& a = *pair.a;
+  TestQp& qa = a.make_qp(*pair.ca, *pair.ca, {.type = QpType::kUd});
+  bring_up_datagram(a, qa, kGeneralServicesQkey);
+  Buffer& from = a.make_buffer(Datagram::kBytes);
+  Buffer& to = a.make_buffer(1000);
+  from.fill(3);
+  from.data()[kClassOffset] = std::byte{kClass};
+  a.post_receive(qa, {to.all()});
+  a.post(qa, {.sge = {from.all()},
+              .remote_qpn = kGeneralServicesQpn.value,
+              .remote_qkey = 0x80000000,
+              .address_handle = a.make_ah(address(2))});
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+  const Datagram* got = wait_for_datagram();
+  ASSERT_NE(got, nullptr);
+  EXPECT_EQ(std::memcmp(got->payload.data(), from.data(), Datagram::kBytes), 0);
+  EXPECT_EQ(got->peer, qa.qp.qpn);
+  ASSERT_TRUE(receiver().send(*got));
+  const auto answer = pair.wait(*pair.ca);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->source, kGeneralServicesQpn.value);
+  EXPECT_EQ(answer->byte_len, Datagram::kBytes + transport::kRoutingHeaderBytes);
+}
+
+TEST_P(Services, AWrongKeyOrLengthIsNotTaken) {
+  Datagram wrong = datagram(1);
+  wrong.qkey = 0x11111111;
+  ASSERT_TRUE(sender().send(wrong));
+  Datagram empty = datagram(1);
+  empty.length = 1;
+  ASSERT_TRUE(sender().send(empty));
+  ASSERT_TRUE(sender().send(datagram(9)));
+  const Datagram* got = wait_for_datagram();
+  ASSERT_NE(got, nullptr);
+  EXPECT_EQ(got->payload[0], std::byte{9});
+  EXPECT_EQ(receiver().counters().bad_length.value(), 1u);
+}
+
+/// What cannot be reached keeps nobody else's datagrams waiting.
+TEST_P(Services, AnUnknownNeighbourHoldsUpNobody) {
+  for (unsigned i = 0; i < 200; ++i) ASSERT_TRUE(sender().send(datagram(1, 77)));
+  ASSERT_TRUE(sender().send(datagram(2)));
+  const Time before = pair.now;
+  ASSERT_NE(wait_for_datagram(), nullptr);
+  EXPECT_LT(pair.now - before, std::chrono::milliseconds(100));
+  pair.run_for(std::chrono::seconds(3));
+  EXPECT_EQ(sender().counters().unresolved.value(), 200u);
+}
+
+TEST_P(Services, AStormOfOneClassTakesNoMoreBuffersThanItsOwn) {
+  ASSERT_TRUE(receiver().pool().register_client(client_key(tenant_b().id, 4), "other", 16u));
+  for (unsigned i = 0; i < 3000; ++i) {
+    while (!sender().send(datagram(1))) pair.step();
+    pair.step();
+  }
+  Datagram other = datagram(4);
+  other.payload[kClassOffset] = std::byte{4};
+  ASSERT_TRUE(sender().send(other));
+  pair.run_for(std::chrono::milliseconds(10));
+  bool came = false;
+  while (const Datagram* got = receiver().front()) {
+    came |= management_class_of(*got) == 4;
+    receiver().pop();
+  }
+  EXPECT_TRUE(came);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Services, ::testing::Values(Way::kLocal, Way::kWire), way_name);
+
+}  // namespace
+}  // namespace softhca::engine
