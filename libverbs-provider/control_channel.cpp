@@ -1,67 +1,22 @@
 #include "libverbs-provider/control_channel.hpp"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 namespace softhca::provider {
 namespace {
 
 constexpr std::size_t kMaxParts = 4;
 
-/// Moves the descriptors of a received message into `fds`.
-void collect_fds(msghdr& message, ReceivedFds& fds) {
-  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-      fds.add(fd);
-    }
-  }
-}
-
 }  // namespace
-
-ReceivedFds::~ReceivedFds() {
-  for (const int fd : fds_)
-    if (fd >= 0) ::close(fd);
-}
-
-int ReceivedFds::take(unsigned i) {
-  const int fd = fds_[i];
-  fds_[i] = -1;
-  return fd;
-}
-
-void ReceivedFds::add(int fd) {
-  if (count_ < abi::kMaxFds)
-    fds_[count_++] = fd;
-  else
-    ::close(fd);
-}
 
 ControlChannel::~ControlChannel() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-int ControlChannel::connect(const char* path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (std::strlen(path) >= sizeof address.sun_path) return ENAMETOOLONG;
-  std::strcpy(address.sun_path, path);
-  fd_ = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (fd_ < 0) return errno;
-  int result;
-  do result = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  while (result != 0 && errno == EINTR);
-  return result == 0 ? 0 : errno;
-}
+int ControlChannel::connect(const char* path) { return connect_socket(path, fd_); }
 
 /// Once lost it stays so, and in a forked child the lock may be held by a thread that is not there.
 ControlChannel::Turn::Turn(ControlChannel& channel) : channel_(channel), locked_(!channel.lost()) {
@@ -95,34 +50,20 @@ int ControlChannel::exchange(const abi::RequestHeader& header, std::span<const i
   iovec parts[kMaxParts] = {{const_cast<abi::RequestHeader*>(&header), sizeof header}};
   std::size_t count = 1;
   for (const iovec& part : body) parts[count++] = part;
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = count;
-  ssize_t sent;
-  do sent = ::sendmsg(fd_, &message, MSG_NOSIGNAL);
-  while (sent < 0 && errno == EINTR);
-  if (sent < 0) return errno == EMSGSIZE ? EINVAL : broken(EIO);
+  if (const int error = send_record(fd_, {parts, count}))
+    return error == EMSGSIZE ? EINVAL : broken(EIO);
   return receive(reply, header.tag, fds);
 }
 
 int ControlChannel::receive(std::span<std::byte> reply, std::uint32_t tag, ReceivedFds& fds) {
   abi::ReplyHeader header{};
   iovec parts[] = {{&header, sizeof header}, {reply.data(), reply.size()}};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * abi::kMaxFds)];
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  ssize_t got;
-  do got = ::recvmsg(fd_, &message, MSG_CMSG_CLOEXEC);
-  while (got < 0 && errno == EINTR);
-  if (got <= 0) return broken(EIO);
-  collect_fds(message, fds);
-  if (static_cast<std::size_t>(got) < sizeof header || header.tag != tag) return broken(EPROTO);
+  const Received got = receive_record(fd_, parts, fds);
+  if (got.bytes == 0) return broken(EIO);
+  if (got.bytes < sizeof header || header.tag != tag) return broken(EPROTO);
   if (header.error != 0) return header.error > 0 ? header.error : broken(EPROTO);
-  const bool whole = static_cast<std::size_t>(got) >= sizeof header + reply.size();
-  return whole && (message.msg_flags & MSG_CTRUNC) == 0 ? 0 : broken(EPROTO);
+  const bool whole = got.bytes >= sizeof header + reply.size();
+  return whole && !got.lost_fds ? 0 : broken(EPROTO);
 }
 
 bool ControlChannel::hung_up() {

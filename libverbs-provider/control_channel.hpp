@@ -1,8 +1,6 @@
 // The tenant socket: one request, one reply (abi/control.hpp). One per opened device.
 #pragma once
 
-#include <sys/uio.h>
-
 #include <atomic>
 #include <cstddef>
 #include <span>
@@ -10,26 +8,9 @@
 
 #include "abi/control.hpp"
 #include "libverbs-provider/lock.hpp"
+#include "libverbs-provider/record_socket.hpp"
 
 namespace softhca::provider {
-
-/// Descriptors that came with a reply; those not taken are closed.
-class ReceivedFds {
- public:
-  ReceivedFds() = default;
-  ~ReceivedFds();
-  ReceivedFds(const ReceivedFds&) = delete;
-  ReceivedFds& operator=(const ReceivedFds&) = delete;
-
-  unsigned count() const { return count_; }
-  /// The i-th descriptor, now the caller's; REQUIRES i < count(), not taken before.
-  int take(unsigned i);
-  void add(int fd);
-
- private:
-  int fds_[abi::kMaxFds] = {-1, -1, -1};
-  unsigned count_ = 0;
-};
 
 class ControlChannel {
  public:

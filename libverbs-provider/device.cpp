@@ -7,14 +7,14 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "libverbs-provider/connection_files.hpp"
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/event_files.hpp"
 #include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/tenant_socket.hpp"
 
 namespace softhca::provider {
 namespace {
-
-constexpr std::size_t kSocketPathBytes = 108;  ///< of sockaddr_un
 
 struct Device {
   abi34::VerbsDevice base;
@@ -49,9 +49,12 @@ bool match_device(abi34::SysfsDevice* sysfs) {
 abi34::VerbsDevice* alloc_device(abi34::SysfsDevice* sysfs) {
   Device* device = make<Device>();
   if (device == nullptr) return nullptr;
-  if (read_socket_path(sysfs->ibdev_path, device->socket_path)) return &device->base;
-  dispose(device);
-  return nullptr;
+  if (!read_socket_path(sysfs->ibdev_path, device->socket_path)) {
+    dispose(device);
+    return nullptr;
+  }
+  serve_connections(device->socket_path);
+  return &device->base;
 }
 
 void uninit_device(abi34::VerbsDevice* device) { dispose(reinterpret_cast<Device*>(device)); }
@@ -74,28 +77,11 @@ void free_shared(void* control, std::uint32_t handle) {
 
 /// Says hello, and which level of the tenant is wanted if the environment names one.
 int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
-  abi::HelloWithLevel hello{{abi::kSessionMagic, abi::kAbiVersion, 0}, {}};
-  const char* level = std::getenv("SOFTHCA_LEVEL");
-  if (level == nullptr || *level == '\0')
-    return control.call(abi::Operation::kHello, hello.hello, reply, fds);
-  if (std::strlen(level) >= sizeof hello.level) return EINVAL;
-  std::memcpy(hello.level, level, std::strlen(level));
-  return control.call(abi::Operation::kHello, hello, reply, fds);
-}
-
-/// The socket of the wanted level, beside the tenant's, where there is one for us; else the
-/// tenant's.
-void choose_socket(const char* tenants, char (&path)[kSocketPathBytes]) {
-  const char* level = std::getenv("SOFTHCA_LEVEL");
-  const char* slash = std::strrchr(tenants, '/');
-  if (level != nullptr && *level != '\0' && std::strchr(level, '/') == nullptr &&
-      slash != nullptr) {
-    const int folder = static_cast<int>(slash - tenants);
-    const int length = std::snprintf(path, sizeof path, "%.*s/%s.socket", folder, tenants, level);
-    if (length > 0 && static_cast<std::size_t>(length) < sizeof path && ::access(path, W_OK) == 0)
-      return;
-  }
-  std::memcpy(path, tenants, std::strlen(tenants) + 1);
+  Hello hello;
+  if (const int error = make_hello(hello)) return error;
+  const iovec body{&hello.body, hello.bytes};
+  return control.call(abi::Operation::kHello, {&body, 1},
+                      std::as_writable_bytes(std::span{&reply, 1}), fds);
 }
 
 /// Connects to the daemon and maps the session. 0 or an errno value.

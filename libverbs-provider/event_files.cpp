@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "libverbs-provider/descriptor_table.hpp"
 #include "libverbs-provider/import_redirect.hpp"
 
 namespace softhca::provider {
@@ -30,36 +31,14 @@ struct AsyncRecord {
   std::uint32_t reserved;
 };
 
-Mutex files_lock;       ///< guards all below, and what event_files.hpp says
-File* files = nullptr;  ///< by descriptor
-std::size_t file_slots = 0;
+Mutex files_lock;  ///< guards all below, and what event_files.hpp says
+DescriptorTable<File> files;
 Context* contexts = nullptr;
 bool redirected = false;
 
 File find(int fd) {
   Guard guard(files_lock);
-  if (fd < 0 || static_cast<std::size_t>(fd) >= file_slots) return {};
-  return files[fd];
-}
-
-/// REQUIRES: files_lock held. False when memory is short.
-bool remember(int fd, const File& file) {
-  const auto slot = static_cast<std::size_t>(fd);
-  if (slot >= file_slots) {
-    const std::size_t wanted = slot + 64;
-    auto* grown = static_cast<File*>(std::realloc(files, wanted * sizeof(File)));
-    if (grown == nullptr) return false;
-    std::memset(static_cast<void*>(grown + file_slots), 0, (wanted - file_slots) * sizeof(File));
-    files = grown;
-    file_slots = wanted;
-  }
-  files[slot] = file;
-  return true;
-}
-
-/// REQUIRES: files_lock held.
-void forget(int fd) {
-  if (fd >= 0 && static_cast<std::size_t>(fd) < file_slots) files[fd] = {};
+  return files.find(fd);
 }
 
 // --- the device file -------------------------------------------------------------------------
@@ -77,7 +56,7 @@ int create_channel(Context& context, std::uint32_t& fd) {
   // Made non-blocking by whoever made it or not, it behaves as a fresh kernel file does.
   ::fcntl(channel, F_SETFL, ::fcntl(channel, F_GETFL) & ~O_NONBLOCK);
   Guard guard(files_lock);
-  if (remember(channel, {FileKind::kChannel, reply.handle, &context})) return 0;
+  if (files.put(channel, {FileKind::kChannel, reply.handle, &context})) return 0;
   ::close(channel);
   return ENOMEM;
 }
@@ -223,7 +202,7 @@ ssize_t library_read(int fd, void* buffer, std::size_t bytes) {
 int library_close(int fd) {
   {
     Guard guard(files_lock);
-    forget(fd);
+    files.forget(fd);
   }
   return ::close(fd);
 }
@@ -287,16 +266,16 @@ bool waits_for_acknowledgement(const Context& context) {
 void serve_files(Context& context) {
   Guard guard(files_lock);
   redirect_library();
-  remember(context.ibv()->cmd_fd, {FileKind::kDevice, 0, &context});
-  remember(context.ibv()->async_fd, {FileKind::kAsync, 0, &context});
+  files.put(context.ibv()->cmd_fd, {FileKind::kDevice, 0, &context});
+  files.put(context.ibv()->async_fd, {FileKind::kAsync, 0, &context});
   context.next = contexts;
   contexts = &context;
 }
 
 void stop_serving_files(Context& context) {
   Guard guard(files_lock);
-  for (std::size_t fd = 0; fd < file_slots; ++fd)
-    if (files[fd].context == &context) files[fd] = {};
+  for (File& file : files)
+    if (file.context == &context) file = {};
   for (Context** c = &contexts; *c != nullptr; c = &(*c)->next) {
     if (*c != &context) continue;
     *c = context.next;

@@ -13,35 +13,39 @@ namespace softhca::provider {
 namespace {
 
 struct LoadedObject {
-  const void* inside;
   ElfW(Addr) base = 0;
   const ElfW(Dyn) * dynamic = nullptr;
   ElfW(Addr) relro_begin = 0;
   ElfW(Addr) relro_end = 0;
-};
 
-int match_object(dl_phdr_info* info, std::size_t, void* argument) {
-  auto& object = *static_cast<LoadedObject*>(argument);
-  const auto address = reinterpret_cast<ElfW(Addr)>(object.inside);
-  bool contains = false;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    const ElfW(Addr) begin = info->dlpi_addr + header.p_vaddr;
-    if (header.p_type == PT_LOAD && address >= begin && address < begin + header.p_memsz)
-      contains = true;
-  }
-  if (!contains) return 0;
-  object.base = info->dlpi_addr;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    const ElfW(Addr) begin = info->dlpi_addr + header.p_vaddr;
-    if (header.p_type == PT_DYNAMIC) object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);
-    if (header.p_type == PT_GNU_RELRO) {
-      object.relro_begin = begin;
-      object.relro_end = begin + header.p_memsz;
+  explicit LoadedObject(const dl_phdr_info& info) : base(info.dlpi_addr) {
+    for (int i = 0; i < info.dlpi_phnum; ++i) {
+      const ElfW(Phdr)& header = info.dlpi_phdr[i];
+      const ElfW(Addr) begin = base + header.p_vaddr;
+      if (header.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);
+      if (header.p_type == PT_GNU_RELRO) {
+        relro_begin = begin;
+        relro_end = begin + header.p_memsz;
+      }
     }
   }
-  return 1;
+};
+
+bool contains(const dl_phdr_info& info, const void* inside) {
+  const auto address = reinterpret_cast<ElfW(Addr)>(inside);
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info.dlpi_phdr[i];
+    const ElfW(Addr) begin = info.dlpi_addr + header.p_vaddr;
+    if (header.p_type == PT_LOAD && address >= begin && address < begin + header.p_memsz)
+      return true;
+  }
+  return false;
+}
+
+bool is_file(const dl_phdr_info& info, const char* beginning) {
+  const char* slash = std::strrchr(info.dlpi_name, '/');
+  const char* file = slash != nullptr ? slash + 1 : info.dlpi_name;
+  return std::strncmp(file, beginning, std::strlen(beginning)) == 0;
 }
 
 /// The part of the dynamic section that names imports. The loader has made its addresses absolute
@@ -97,25 +101,61 @@ struct Imports {
 };
 
 bool store(const LoadedObject& object, ElfW(Addr) slot, void* value) {
+  // Other threads may be calling through the slot.
+  const std::atomic_ref<void*> import(*reinterpret_cast<void**>(slot));
+  if (import.load(std::memory_order_relaxed) == value) return true;
   const auto page_bytes = static_cast<ElfW(Addr)>(::sysconf(_SC_PAGESIZE));
   auto* page = reinterpret_cast<void*>(slot & ~(page_bytes - 1));
   if (::mprotect(page, page_bytes, PROT_READ | PROT_WRITE) != 0) return false;
-  // Other threads may be calling through the slot.
-  std::atomic_ref<void*>(*reinterpret_cast<void**>(slot)).store(value, std::memory_order_release);
+  import.store(value, std::memory_order_release);
   if (slot >= object.relro_begin && slot < object.relro_end)
     ::mprotect(page, page_bytes, PROT_READ);
   return true;
 }
 
+enum class Outcome { kDone, kAbsent, kFailed };
+
+Outcome redirect(const dl_phdr_info& info, const Redirection& redirection) {
+  const LoadedObject object(info);
+  if (object.dynamic == nullptr) return Outcome::kAbsent;
+  const Imports imports(object);
+  if (imports.symbols == nullptr || imports.names == nullptr) return Outcome::kAbsent;
+  const ElfW(Addr) slot = imports.slot(object, redirection.name);
+  if (slot == 0) return Outcome::kAbsent;
+  return store(object, slot, redirection.replacement) ? Outcome::kDone : Outcome::kFailed;
+}
+
 }  // namespace
 
 bool redirect_import(const void* inside, const char* name, void* replacement) {
-  LoadedObject object{inside};
-  if (::dl_iterate_phdr(match_object, &object) == 0 || object.dynamic == nullptr) return false;
-  const Imports imports(object);
-  if (imports.symbols == nullptr || imports.names == nullptr) return false;
-  const ElfW(Addr) slot = imports.slot(object, name);
-  return slot != 0 && store(object, slot, replacement);
+  struct Search {
+    const void* inside;
+    Redirection redirection;
+    bool done;
+  } search{inside, {name, replacement}, false};
+  const auto visit = [](dl_phdr_info* info, std::size_t, void* argument) {
+    auto& wanted = *static_cast<Search*>(argument);
+    if (!contains(*info, wanted.inside)) return 0;
+    wanted.done = redirect(*info, wanted.redirection) == Outcome::kDone;
+    return 1;
+  };
+  ::dl_iterate_phdr(visit, &search);
+  return search.done;
+}
+
+void redirect_imports_of(const char* file, std::span<const Redirection> redirections) {
+  struct Search {
+    const char* file;
+    std::span<const Redirection> redirections;
+  } search{file, redirections};
+  const auto visit = [](dl_phdr_info* info, std::size_t, void* argument) {
+    const auto& wanted = *static_cast<const Search*>(argument);
+    if (!is_file(*info, wanted.file)) return 0;
+    for (const Redirection& redirection : wanted.redirections)
+      if (redirect(*info, redirection) == Outcome::kFailed) break;
+    return 0;
+  };
+  ::dl_iterate_phdr(visit, &search);
 }
 
 }  // namespace softhca::provider

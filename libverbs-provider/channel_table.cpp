@@ -1,0 +1,98 @@
+#include "libverbs-provider/channel_table.hpp"
+
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "libverbs-provider/descriptor_table.hpp"
+#include "libverbs-provider/heap.hpp"
+#include "libverbs-provider/lock.hpp"
+
+namespace softhca::provider {
+namespace {
+
+/// With the number of its holders, of which the table is one.
+struct CountedChannel : EventChannel {
+  std::uint32_t holders = 1;
+};
+
+Mutex channels_lock;  ///< guards the table, and the numbers of holders
+DescriptorTable<CountedChannel*> channels;
+
+void let_go(CountedChannel* channel) {
+  if (channel == nullptr) return;
+  bool last;
+  {
+    Guard guard(channels_lock);
+    last = --channel->holders == 0;
+  }
+  if (last) dispose(channel);
+}
+
+void before_fork() { channels_lock.lock(); }
+void after_fork_parent() { channels_lock.unlock(); }
+/// The threads that held a channel are not here.
+void after_fork_child() {
+  for (CountedChannel* channel : channels)
+    if (channel != nullptr) channel->holders = 1;
+  channels_lock.unlock();
+}
+
+/// What the table had there before.
+CountedChannel* replace(int fd, CountedChannel* channel) {
+  Guard guard(channels_lock);
+  CountedChannel* before = channels.find(fd);
+  if (channel == nullptr)
+    channels.forget(fd);
+  else if (!channels.put(fd, channel))
+    return channel;
+  return before;
+}
+
+}  // namespace
+
+HeldChannel::HeldChannel(int fd) : fd_(fd) {
+  Guard guard(channels_lock);
+  CountedChannel* channel = channels.find(fd);
+  if (channel != nullptr) ++channel->holders;
+  channel_ = channel;
+}
+
+HeldChannel::~HeldChannel() { let_go(static_cast<CountedChannel*>(channel_)); }
+
+void HeldChannel::take_signal() const {
+  Guard guard(channels_lock);
+  if (channels.find(fd_) != channel_) return;
+  char byte;
+  ::recv(fd_, &byte, sizeof byte, MSG_DONTWAIT);
+}
+
+bool is_channel(int fd) {
+  Guard guard(channels_lock);
+  return channels.find(fd) != nullptr;
+}
+
+int open_channel(const char* tenant_socket, int& fd) {
+  auto* channel = make<CountedChannel>();
+  if (channel == nullptr) return ENOMEM;
+  if (const int error = channel->open(tenant_socket, fd)) {
+    dispose(channel);
+    return error;
+  }
+  CountedChannel* replaced = replace(fd, channel);
+  let_go(replaced);  // of a descriptor that was closed behind our back
+  if (replaced != channel) return 0;
+  ::close(fd);
+  return ENOMEM;
+}
+
+void forget_channel(int fd) { let_go(replace(fd, nullptr)); }
+
+void keep_channels_in_children() {
+  ::pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+}  // namespace softhca::provider

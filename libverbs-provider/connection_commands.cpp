@@ -1,0 +1,173 @@
+#include "libverbs-provider/connection_commands.hpp"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <rdma/rdma_user_cm.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "libverbs-provider/channel_table.hpp"
+
+namespace softhca::provider {
+namespace {
+
+using Body = std::span<const std::byte>;
+
+/// Where in a command's body the address of its response is, and how many bytes there must be room
+/// for (0: it has none). The kernel's numbers: those of the first library that had the command.
+struct ResponsePlace {
+  std::size_t at;
+  std::size_t least;
+};
+
+constexpr ResponsePlace response_place(std::uint32_t command) {
+  switch (command) {
+    case RDMA_USER_CM_CMD_CREATE_ID:
+      return {offsetof(rdma_ucm_create_id, response), sizeof(rdma_ucm_create_id_resp)};
+    case RDMA_USER_CM_CMD_DESTROY_ID:
+    case RDMA_USER_CM_CMD_LEAVE_MCAST:
+      return {offsetof(rdma_ucm_destroy_id, response), sizeof(rdma_ucm_destroy_id_resp)};
+    case RDMA_USER_CM_CMD_QUERY_ROUTE:
+      return {offsetof(rdma_ucm_query, response), offsetof(rdma_ucm_query_route_resp, ibdev_index)};
+    case RDMA_USER_CM_CMD_INIT_QP_ATTR:
+      return {offsetof(rdma_ucm_init_qp_attr, response), sizeof(ib_uverbs_qp_attr)};
+    case RDMA_USER_CM_CMD_GET_EVENT:
+      return {offsetof(rdma_ucm_get_event, response), offsetof(rdma_ucm_event_resp, reserved)};
+    case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
+      return {offsetof(rdma_ucm_join_ip_mcast, response), sizeof(rdma_ucm_create_id_resp)};
+    case RDMA_USER_CM_CMD_MIGRATE_ID:
+      return {offsetof(rdma_ucm_migrate_id, response), sizeof(rdma_ucm_migrate_resp)};
+    default:
+      return {};
+  }
+}
+
+/// A command as it was written.
+struct Command {
+  rdma_ucm_cmd_hdr header;
+  Body body;
+  ResponsePlace place;
+
+  void respond(const void* response, std::size_t bytes) const {
+    if (place.least == 0) return;
+    std::uint64_t address;
+    std::memcpy(&address, body.data() + place.at, sizeof address);
+    std::memcpy(reinterpret_cast<void*>(address), response,
+                std::min<std::size_t>(bytes, header.out));
+  }
+};
+
+/// 0 or an errno value, the kernel's.
+int parse(const void* buffer, std::size_t bytes, Command& command) {
+  if (bytes < sizeof command.header) return EINVAL;
+  std::memcpy(&command.header, buffer, sizeof command.header);
+  if (command.header.in > bytes - sizeof command.header) return EINVAL;
+  if (command.header.in > abi::kMaxConnectionCommand) return EINVAL;
+  command.body = {static_cast<const std::byte*>(buffer) + sizeof command.header, command.header.in};
+  command.place = response_place(command.header.cmd);
+  if (command.place.least == 0) return 0;
+  if (command.body.size() < command.place.at + sizeof(std::uint64_t)) return EINVAL;
+  return command.header.out < command.place.least ? ENOSPC : 0;
+}
+
+bool ends_something(const Command& command) {
+  return command.header.cmd == RDMA_USER_CM_CMD_DESTROY_ID ||
+         command.header.cmd == RDMA_USER_CM_CMD_LEAVE_MCAST;
+}
+
+/// One request and its reply on `channel`. `drains`: the channel whose events the reply speaks of.
+int exchange(const HeldChannel& channel, const HeldChannel& drains, const Command& command,
+             Body body, std::uint32_t other) {
+  EventChannel::Turn turn(*channel);
+  EventChannel::Response response;
+  const int error = turn.command({command.header.cmd, other}, body, response);
+  if (error != 0) {
+    // As with other objects: when the daemon is gone so are the identifier and the membership.
+    // That counts as success, and lets programs clean up. No event is left to be waited for.
+    if (!channel->lost() || !ends_something(command)) return error;
+    const rdma_ucm_destroy_id_resp nothing{};
+    command.respond(&nothing, sizeof nothing);
+    return 0;
+  }
+  if (response.head.drained != 0) drains.take_signal();
+  if (response.head.bytes < command.place.least) return turn.give_up(EPROTO);
+  command.respond(response.bytes, response.head.bytes);
+  return 0;
+}
+
+/// 0, an errno value, or EBADF when the channel has been closed meanwhile.
+int run(int fd, const Command& command) {
+  const HeldChannel channel(fd);
+  return channel ? exchange(channel, channel, command, command.body, 0) : EBADF;
+}
+
+/// The option's value lies in memory of the process: it follows the body.
+int set_option(int fd, const Command& command) {
+  rdma_ucm_set_option option;
+  if (command.body.size() < sizeof option) return EINVAL;
+  std::memcpy(&option, command.body.data(), sizeof option);
+  std::byte body[abi::kMaxConnectionCommand];
+  if (option.optlen > sizeof body - sizeof option) return EINVAL;
+  std::memcpy(body, &option, sizeof option);
+  std::memcpy(body + sizeof option, reinterpret_cast<const void*>(option.optval), option.optlen);
+  const HeldChannel channel(fd);
+  if (!channel) return EBADF;
+  return exchange(channel, channel, command, {body, sizeof option + option.optlen}, 0);
+}
+
+/// Written to the channel that the identifier goes to; the body has the descriptor of the one where
+/// it is now.
+int migrate(int fd, const Command& command) {
+  rdma_ucm_migrate_id request;
+  if (command.body.size() < sizeof request) return EINVAL;
+  std::memcpy(&request, command.body.data(), sizeof request);
+  const HeldChannel to(fd);
+  if (!to) return EBADF;
+  const HeldChannel from(static_cast<int>(request.fd));
+  if (!from) return EINVAL;
+  return exchange(to, from, command, command.body, from->number());
+}
+
+/// Neither a lock nor the channel is held while waiting: other threads may give commands, and the
+/// thread that waits may be cancelled.
+int next_event(int fd, const Command& command) {
+  for (;;) {
+    const int error = run(fd, command);
+    if (error != EAGAIN || (::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return error;
+    char byte;
+    const ssize_t got = ::recv(fd, &byte, sizeof byte, MSG_PEEK);
+    if (got < 0) return errno;
+    if (got == 0) return EIO;
+  }
+}
+
+int carry_out(int fd, const Command& command) {
+  switch (command.header.cmd) {
+    case RDMA_USER_CM_CMD_GET_EVENT:
+      return next_event(fd, command);
+    case RDMA_USER_CM_CMD_SET_OPTION:
+      return set_option(fd, command);
+    case RDMA_USER_CM_CMD_MIGRATE_ID:
+      return migrate(fd, command);
+    default:
+      return run(fd, command);
+  }
+}
+
+}  // namespace
+
+ssize_t write_command(int fd, const void* buffer, std::size_t bytes) {
+  Command command;
+  int error = parse(buffer, bytes, command);
+  if (error == 0) error = carry_out(fd, command);
+  if (error == 0) return static_cast<ssize_t>(bytes);
+  errno = error;
+  return -1;
+}
+
+}  // namespace softhca::provider

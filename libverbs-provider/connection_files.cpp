@@ -1,0 +1,115 @@
+#include "libverbs-provider/connection_files.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+
+#include "libverbs-provider/abi34.hpp"
+#include "libverbs-provider/channel_table.hpp"
+#include "libverbs-provider/connection_commands.hpp"
+#include "libverbs-provider/import_redirect.hpp"
+#include "libverbs-provider/lock.hpp"
+#include "libverbs-provider/tenant_socket.hpp"
+
+namespace softhca::provider {
+namespace {
+
+constexpr char kDeviceFile[] = "/dev/infiniband/rdma_cm";
+
+Mutex setup_lock;  ///< guards all below
+char socket_path[kSocketPathBytes];
+bool watching = false;
+
+// --- what librdmacm calls --------------------------------------------------------------------
+
+int open_device_file(int flags) {
+  char path[kSocketPathBytes];
+  {
+    Guard guard(setup_lock);
+    std::memcpy(path, socket_path, sizeof path);
+  }
+  int fd = -1;
+  if (const int error = open_channel(path, fd)) {
+    errno = error;
+    return -1;
+  }
+  // As it comes it is closed on exec, and may block or not.
+  if ((flags & O_CLOEXEC) == 0) ::fcntl(fd, F_SETFD, 0);
+  ::fcntl(fd, F_SETFL, flags & O_NONBLOCK);
+  return fd;
+}
+
+int library_open(const char* path, int flags, ...) {
+  if (std::strcmp(path, kDeviceFile) == 0) return open_device_file(flags);
+  if ((flags & (O_CREAT | O_TMPFILE)) == 0) return ::open(path, flags);
+  va_list list;
+  va_start(list, flags);
+  const mode_t mode = va_arg(list, mode_t);
+  va_end(list);
+  return ::open(path, flags, mode);
+}
+
+/// The library insists on a character device.
+int library_fstat(int fd, struct stat* found) {
+  const int result = ::fstat(fd, found);
+  if (result == 0 && is_channel(fd)) found->st_mode = (found->st_mode & ~S_IFMT) | S_IFCHR;
+  return result;
+}
+
+ssize_t library_write(int fd, const void* buffer, std::size_t bytes) {
+  return is_channel(fd) ? write_command(fd, buffer, bytes) : ::write(fd, buffer, bytes);
+}
+
+int library_close(int fd) {
+  forget_channel(fd);
+  return ::close(fd);
+}
+
+// --- redirection -----------------------------------------------------------------------------
+
+void redirect_library() {
+  static const Redirection kRedirections[] = {
+      {"close", reinterpret_cast<void*>(&library_close)},
+      {"write", reinterpret_cast<void*>(&library_write)},
+      {"fstat", reinterpret_cast<void*>(&library_fstat)},
+      {"fstat64", reinterpret_cast<void*>(&library_fstat)},
+      // Last: no channel is made that the others do not know.
+      {"open", reinterpret_cast<void*>(&library_open)},
+      {"open64", reinterpret_cast<void*>(&library_open)},
+  };
+  redirect_imports_of("librdmacm", kRedirections);
+}
+
+/// libibverbs looks for devices: librdmacm may have been loaded since it last did, and asks for
+/// them before it opens anything.
+DIR* verbs_opendir(const char* path) {
+  redirect_library();
+  return ::opendir(path);
+}
+
+/// REQUIRES: setup_lock held.
+void watch_for_library() {
+  if (watching) return;
+  watching = true;
+  redirect_import(reinterpret_cast<const void*>(&verbs_set_ops), "opendir",
+                  reinterpret_cast<void*>(&verbs_opendir));
+  keep_channels_in_children();
+}
+
+}  // namespace
+
+void serve_connections(const char* tenant_socket) {
+  {
+    Guard guard(setup_lock);
+    std::strncpy(socket_path, tenant_socket, sizeof socket_path - 1);
+    watch_for_library();
+  }
+  redirect_library();
+}
+
+}  // namespace softhca::provider

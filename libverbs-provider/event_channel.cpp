@@ -1,0 +1,118 @@
+#include "libverbs-provider/event_channel.hpp"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "libverbs-provider/tenant_socket.hpp"
+
+namespace softhca::provider {
+
+/// Lies in memory that a forked child has, too.
+struct EventChannel::Shared {
+  pthread_mutex_t mutex;
+  std::uint32_t next_tag;
+  std::atomic<bool> lost;
+};
+
+EventChannel::~EventChannel() {
+  if (fd_ >= 0) ::close(fd_);
+  if (shared_ != nullptr) ::munmap(shared_, sizeof(Shared));
+}
+
+int EventChannel::open(const char* tenant_socket, int& signal_fd) {
+  char path[kSocketPathBytes];
+  choose_socket(tenant_socket, path);
+  if (const int error = share()) return error;
+  if (const int error = connect_socket(path, fd_)) return error;
+  return greet(signal_fd);
+}
+
+int EventChannel::share() {
+  void* memory =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return ENOMEM;
+  shared_ = static_cast<Shared*>(memory);
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  const int error = pthread_mutex_init(&shared_->mutex, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  return error;
+}
+
+int EventChannel::greet(int& signal_fd) {
+  Hello hello;
+  if (const int error = make_hello(hello)) return error;
+  abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kOpenEventChannel),
+                            shared_->next_tag++};
+  iovec request[] = {{&header, sizeof header}, {&hello.body, hello.bytes}};
+  if (const int error = send_record(fd_, request)) return error;
+
+  abi::ReplyHeader answer{};
+  abi::HandleBody channel{};
+  ReceivedFds fds;
+  iovec reply[] = {{&answer, sizeof answer}, {&channel, sizeof channel}};
+  const Received got = receive_record(fd_, reply, fds);
+  if (got.bytes == 0) return EIO;
+  if (got.bytes < sizeof answer || answer.tag != header.tag) return EPROTO;
+  if (answer.error != 0) return answer.error > 0 ? answer.error : EPROTO;
+  if (got.bytes != sizeof answer + sizeof channel || fds.count() != 1) return EPROTO;
+  number_ = channel.handle;
+  signal_fd = fds.take(0);
+  return 0;
+}
+
+bool EventChannel::lost() const { return shared_->lost.load(std::memory_order_relaxed); }
+
+/// A thread that is cancelled between a request and its reply would leave the reply to the next
+/// one; programs do cancel the thread that takes their events. A process that was killed there
+/// leaves nobody who could tell what became of its command.
+EventChannel::Turn::Turn(EventChannel& channel) : channel_(channel) {
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
+  pthread_mutex_t& mutex = channel.shared_->mutex;
+  if (pthread_mutex_lock(&mutex) != EOWNERDEAD) return;
+  pthread_mutex_consistent(&mutex);
+  give_up(EIO);
+}
+
+EventChannel::Turn::~Turn() {
+  pthread_mutex_unlock(&channel_.shared_->mutex);
+  pthread_setcancelstate(cancel_state_, nullptr);
+}
+
+int EventChannel::Turn::give_up(int error) {
+  channel_.shared_->lost.store(true, std::memory_order_relaxed);
+  ::shutdown(channel_.fd_, SHUT_RDWR);
+  return error;
+}
+
+int EventChannel::Turn::command(const abi::ConnectionCommandRequest& request,
+                                std::span<const std::byte> body, Response& response) {
+  if (channel_.lost()) return EIO;
+  abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kConnectionCommand),
+                            channel_.shared_->next_tag++};
+  iovec parts[] = {{&header, sizeof header},
+                   {const_cast<abi::ConnectionCommandRequest*>(&request), sizeof request},
+                   {const_cast<std::byte*>(body.data()), body.size()}};
+  if (send_record(channel_.fd_, parts) != 0) return give_up(EIO);
+
+  abi::ReplyHeader answer{};
+  ReceivedFds none;
+  iovec reply[] = {{&answer, sizeof answer}, {&response, sizeof response}};
+  const Received got = receive_record(channel_.fd_, reply, none);
+  if (got.bytes == 0) return give_up(EIO);
+  if (got.bytes < sizeof answer || answer.tag != header.tag) return give_up(EPROTO);
+  if (answer.error != 0) return answer.error > 0 ? answer.error : give_up(EPROTO);
+  const bool whole = got.bytes >= sizeof answer + sizeof response.head &&
+                     response.head.bytes <= sizeof response.bytes &&
+                     got.bytes == sizeof answer + sizeof response.head + response.head.bytes;
+  return whole ? 0 : give_up(EPROTO);
+}
+
+}  // namespace softhca::provider

@@ -1,0 +1,84 @@
+#include "libverbs-provider/record_socket.hpp"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace softhca::provider {
+namespace {
+
+/// Moves the descriptors of a received message into `fds`.
+void collect_fds(msghdr& message, ReceivedFds& fds) {
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+      fds.add(fd);
+    }
+  }
+}
+
+}  // namespace
+
+ReceivedFds::~ReceivedFds() {
+  for (const int fd : fds_)
+    if (fd >= 0) ::close(fd);
+}
+
+int ReceivedFds::take(unsigned i) {
+  const int fd = fds_[i];
+  fds_[i] = -1;
+  return fd;
+}
+
+void ReceivedFds::add(int fd) {
+  if (count_ < abi::kMaxFds)
+    fds_[count_++] = fd;
+  else
+    ::close(fd);
+}
+
+int connect_socket(const char* path, int& fd) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (std::strlen(path) >= sizeof address.sun_path) return ENAMETOOLONG;
+  std::strcpy(address.sun_path, path);
+  fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  int result;
+  do result = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : errno;
+}
+
+int send_record(int fd, std::span<iovec> parts) {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  ssize_t sent;
+  do sent = ::sendmsg(fd, &message, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent < 0 ? errno : 0;
+}
+
+Received receive_record(int fd, std::span<iovec> parts, ReceivedFds& fds) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * abi::kMaxFds)];
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t got;
+  do got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_TRUNC);
+  while (got < 0 && errno == EINTR);
+  if (got <= 0) return {};
+  collect_fds(message, fds);
+  return {static_cast<std::size_t>(got), (message.msg_flags & MSG_CTRUNC) != 0};
+}
+
+}  // namespace softhca::provider

@@ -1,0 +1,46 @@
+// Records on a Unix socket (SOCK_SEQPACKET), and the descriptors that come with them.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <span>
+
+#include "abi/control.hpp"
+
+namespace softhca::provider {
+
+/// Descriptors that came with a reply; those not taken are closed.
+class ReceivedFds {
+ public:
+  ReceivedFds() = default;
+  ~ReceivedFds();
+  ReceivedFds(const ReceivedFds&) = delete;
+  ReceivedFds& operator=(const ReceivedFds&) = delete;
+
+  unsigned count() const { return count_; }
+  /// The i-th descriptor, now the caller's; REQUIRES i < count(), not taken before.
+  int take(unsigned i);
+  void add(int fd);
+
+ private:
+  int fds_[abi::kMaxFds] = {-1, -1, -1};
+  unsigned count_ = 0;
+};
+
+/// 0 with a new descriptor in `fd`, or an errno value.
+int connect_socket(const char* path, int& fd);
+
+/// 0 or an errno value. Signals do not interrupt it.
+int send_record(int fd, std::span<iovec> parts);
+
+struct Received {
+  /// Of the record, of which more than there was room for is lost. 0: the other end is closed, or
+  /// receiving failed.
+  std::size_t bytes;
+  bool lost_fds;  ///< more descriptors came than any reply has
+};
+/// Signals do not interrupt it.
+Received receive_record(int fd, std::span<iovec> parts, ReceivedFds& fds);
+
+}  // namespace softhca::provider
