@@ -138,7 +138,10 @@ int migrate(int fd, const Command& command) {
 int next_event(int fd, const Command& command) {
   for (;;) {
     const int error = run(fd, command);
-    if (error != EAGAIN || (::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) return error;
+    if (error != EAGAIN) return error;
+    const int flags = ::fcntl(fd, F_GETFL);
+    if (flags < 0) return EBADF;
+    if ((flags & O_NONBLOCK) != 0) return EAGAIN;
     char byte;
     const ssize_t got = ::recv(fd, &byte, sizeof byte, MSG_PEEK);
     if (got < 0) return errno;

@@ -195,6 +195,7 @@ void FakeDaemon::reset() {
   sessions_.clear();
   requests_.clear();
   failures_.clear();
+  spoils_.clear();
   vcbs_ = 8;
 }
 
@@ -205,12 +206,18 @@ void FakeDaemon::hang_up() {
     session->connection_ = -1;
     ::close(session->async_fds_[0]);
     session->async_fds_[0] = -1;
+    if (session->channel != nullptr) session->channel->hang_up();
   }
 }
 
 void FakeDaemon::fail_next(abi::Operation operation, int error) {
   const std::lock_guard guard(mutex_);
   failures_[operation] = error;
+}
+
+void FakeDaemon::spoil_next(abi::Operation operation, Spoil spoil) {
+  const std::lock_guard guard(mutex_);
+  spoils_[operation] = std::move(spoil);
 }
 
 FakeSession& FakeDaemon::session() {
@@ -237,6 +244,66 @@ std::size_t FakeDaemon::count(abi::Operation operation) {
   for (const Request& request : requests_) count += request.operation == operation ? 1 : 0;
   return count;
 }
+
+// --- event channels --------------------------------------------------------------------------
+
+std::uint32_t FakeDaemon::newest_channel() {
+  const std::lock_guard guard(mutex_);
+  return last_channel_;
+}
+
+FakeEventChannel* FakeDaemon::find_channel(std::uint32_t number) {
+  for (const auto& session : sessions_)
+    if (session->channel != nullptr && session->channel->number() == number)
+      return session->channel.get();
+  return nullptr;
+}
+
+void FakeDaemon::post_event(std::uint32_t channel, const kernel::rdma_ucm_event_resp& event) {
+  const std::lock_guard guard(mutex_);
+  FakeEventChannel* found = find_channel(channel);
+  ASSERT_NE(found, nullptr) << channel;
+  found->post(event);
+}
+
+abi::ConnectionCommandRequest FakeDaemon::last_command(std::uint32_t command,
+                                                       std::vector<std::byte>& body) {
+  const std::lock_guard guard(mutex_);
+  for (auto request = requests_.rbegin(); request != requests_.rend(); ++request) {
+    if (request->operation != abi::Operation::kConnectionCommand) continue;
+    const auto head = read_as<abi::ConnectionCommandRequest>(*request);
+    if (head.command != command) continue;
+    body.assign(request->body.begin() + sizeof head, request->body.end());
+    return head;
+  }
+  ADD_FAILURE() << "no command " << command;
+  return {};
+}
+
+int FakeDaemon::open_channel(FakeSession& session, std::vector<std::byte>& reply,
+                             std::vector<int>& fds) {
+  session.channel = std::make_unique<FakeEventChannel>(++last_channel_);
+  write_as(reply, abi::HandleBody{last_channel_, 0});
+  fds = {session.channel->take_program_end()};
+  return 0;
+}
+
+int FakeDaemon::carry_out(FakeSession& session, const Request& request,
+                          std::vector<std::byte>& reply) {
+  const auto head = read_as<abi::ConnectionCommandRequest>(request);
+  std::vector<std::byte> response;
+  bool emptied = false;
+  const int error =
+      session.channel->carry_out(head.command, std::span(request.body).subspan(sizeof head),
+                                 find_channel(head.channel), response, emptied);
+  if (error != 0) return error;
+  write_as(reply, abi::ConnectionCommandReply{static_cast<std::uint32_t>(response.size()),
+                                              emptied ? 1u : 0u});
+  reply.insert(reply.end(), response.begin(), response.end());
+  return 0;
+}
+
+// --- serving ---------------------------------------------------------------------------------
 
 void FakeDaemon::run() {
   for (;;) {
@@ -284,13 +351,18 @@ void FakeDaemon::serve(FakeSession& session) {
   } else {
     reply.error = handle(session, request, body, fds);
   }
+  if (const auto spoil = spoils_.find(request.operation); spoil != spoils_.end()) {
+    spoil->second(reply, body, fds);
+    spoils_.erase(spoil);
+  }
   send_reply(session.connection_, reply, body, fds);
   if (request.operation == abi::Operation::kHello) {
     ::close(session.async_fds_[1]);
     session.async_fds_[1] = -1;
   }
   if (request.operation == abi::Operation::kCreateChannel ||
-      request.operation == abi::Operation::kAllocShared)
+      request.operation == abi::Operation::kAllocShared ||
+      request.operation == abi::Operation::kOpenEventChannel)
     for (const int fd : fds) ::close(fd);
 }
 
@@ -418,6 +490,10 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
       write_as(reply, body);
       return 0;
     }
+    case Operation::kOpenEventChannel:
+      return open_channel(session, reply, fds);
+    case Operation::kConnectionCommand:
+      return carry_out(session, request, reply);
     default:
       return 0;
   }

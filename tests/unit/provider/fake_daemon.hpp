@@ -17,6 +17,7 @@
 
 #include "abi/control.hpp"
 #include "abi/session.hpp"
+#include "tests/unit/provider/fake_event_channel.hpp"
 
 namespace softhca::provider::test {
 
@@ -97,7 +98,8 @@ class FakeSession {
     std::byte* base;
     std::size_t bytes;
   };
-  std::map<std::uint32_t, Shared> shared;  ///< kAllocShared
+  std::map<std::uint32_t, Shared> shared;     ///< kAllocShared
+  std::unique_ptr<FakeEventChannel> channel;  ///< the connection is an event channel
 
  private:
   friend class FakeDaemon;
@@ -133,6 +135,10 @@ class FakeDaemon {
 
   /// The next `operation` is answered with this errno value.
   void fail_next(abi::Operation operation, int error);
+  /// The next reply to `operation` is passed through this.
+  using Spoil = std::function<void(abi::ReplyHeader& header, std::vector<std::byte>& body,
+                                   std::vector<int>& fds)>;
+  void spoil_next(abi::Operation operation, Spoil spoil);
   void set_vcbs(std::uint32_t vcbs) { vcbs_ = vcbs; }
   abi::DeviceReply& device() { return device_; }
 
@@ -151,11 +157,20 @@ class FakeDaemon {
   std::vector<std::byte> last_body(abi::Operation operation);
   std::size_t count(abi::Operation operation);
 
+  /// The number of the event channel opened last.
+  std::uint32_t newest_channel();
+  void post_event(std::uint32_t channel, const kernel::rdma_ucm_event_resp& event);
+  /// The last kConnectionCommand of this kind; fails the test when there was none.
+  abi::ConnectionCommandRequest last_command(std::uint32_t command, std::vector<std::byte>& body);
+
  private:
   void run();
   void serve(FakeSession& session);
   int handle(FakeSession& session, const Request& request, std::vector<std::byte>& reply,
              std::vector<int>& fds);
+  int open_channel(FakeSession& session, std::vector<std::byte>& reply, std::vector<int>& fds);
+  int carry_out(FakeSession& session, const Request& request, std::vector<std::byte>& reply);
+  FakeEventChannel* find_channel(std::uint32_t number);
 
   std::recursive_mutex mutex_;
   int listener_;
@@ -165,6 +180,8 @@ class FakeDaemon {
   std::vector<std::unique_ptr<FakeSession>> sessions_;
   std::vector<Request> requests_;
   std::map<abi::Operation, int> failures_;
+  std::map<abi::Operation, Spoil> spoils_;
+  std::uint32_t last_channel_ = 0;
   std::thread thread_;
 };
 
