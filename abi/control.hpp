@@ -428,6 +428,7 @@ inline constexpr std::uint32_t kMaxConnectionReply = 336;    ///< bytes
 
 /// A command of the kernel's connection manager (rdma/rdma_user_cm.h), followed by its body; the
 /// address of the response in it is ignored. GET_EVENT does not wait: EAGAIN when none is queued.
+/// SET_OPTION: `optlen` bytes, the value, follow the body; the address `optval` is ignored.
 struct ConnectionCommandRequest {
   std::uint32_t command;  ///< RDMA_USER_CM_CMD_*
   std::uint32_t channel;  ///< MIGRATE_ID: where the identifier is now; else 0
