@@ -16,8 +16,10 @@ constexpr std::uint32_t kBuffers = 128;
 
 class Model {
  public:
+  /// Without parts of sources the quiet client may take its share from any host at any time.
   Model(std::uint32_t seed, const Parameters& parameters)
       : random_(seed),
+        checks_quiet_(parameters.sources.part == 1 && parameters.sources.new_part == 1),
         parameters_(parameters),
         desk_(parameters, {.buffers = 256, .clients = 6, .sources = 300, .seed = {seed, 7}}) {
     desk_.join(kQuiet, kQuietBuffers);
@@ -41,7 +43,7 @@ class Model {
       case 6:
       case 7:
       case 8:
-        return quiet();
+        return checks_quiet_ ? quiet() : datagram();
       case 9:
         return flood();
       default:
@@ -81,6 +83,9 @@ class Model {
     ASSERT_TRUE(desk_.pool.set_parameters(last, desk_.now));
     desk_.join(1, kBuffers);
     EXPECT_EQ(desk_.flood(1, 1, 2 * kBuffers), kBuffers);
+    desk_.give_back(1);
+    ASSERT_TRUE(desk_.pool.set_buffers(*desk_.pool.find_client(ClientKey(1)), 2));
+    EXPECT_EQ(desk_.flood(1, 2, 2 * kBuffers), 2 + (kBuffers - 2) / 2) << "half of the spare ones";
   }
 
  private:
@@ -147,6 +152,7 @@ class Model {
   }
 
   std::mt19937 random_;
+  bool checks_quiet_;
   Parameters parameters_;
   Desk desk_;
   std::set<std::uint32_t> used_;
@@ -178,6 +184,15 @@ TEST(PoolModel, SharesFollowTrafficQuickly) {
   parameters.sources.part = parameters.sources.new_part = 1;
   parameters.adjustment.window = milliseconds(10);
   parameters.adjustment.lower_after = 2;
+  run(parameters);
+}
+
+TEST(PoolModel, SourcesAreHeldToTheirParts) {
+  Parameters parameters;
+  parameters.buffers = kBuffers;
+  parameters.sources.rate = {.per_second = 300, .burst = 20};
+  parameters.sources.new_rate = {.per_second = 1000, .burst = 20};
+  parameters.sources.probation = milliseconds(200);
   run(parameters);
 }
 

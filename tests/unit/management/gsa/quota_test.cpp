@@ -62,6 +62,16 @@ TEST(Quota, OneThatJoinsIsGrantedBuffersAsTheyAreGivenBackAndNobodyElseLoses) {
   EXPECT_EQ(desk.in_use(), 60u);
 }
 
+TEST(Quota, AShareThatGrowsUpToWhatIsHeldNeedsNoOtherBuffers) {
+  Desk desk(tight());
+  const ClientId id = desk.join(1, 20);
+  EXPECT_EQ(flood_of_many(desk, 1, 100), 20u + 6u);
+  ASSERT_TRUE(desk.pool.set_buffers(id, 2));
+  desk.join(2, 12);
+  ASSERT_TRUE(desk.pool.set_buffers(id, 20));
+  EXPECT_EQ(desk.send(1, 1000), Discard::kOverQuota) << "all 20 are granted, though none is spare";
+}
+
 TEST(Quota, WhatAClientHoldsWhenItLeavesIsInUseUntilItIsGivenBack) {
   Desk desk(tight());
   const ClientId gone = desk.join(1);

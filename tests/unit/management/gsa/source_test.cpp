@@ -121,20 +121,41 @@ TEST(Source, MadeUpOnesTogetherHaveOneRate) {
   EXPECT_NEAR(given, 110, 2);
 }
 
-TEST(Source, EstablishedOnesKeepTheirPlacesFromThoseWhoMakeUpManyThatLast) {
+/// 30 made-up addresses that last until their probation is over, then the next 30.
+TEST(Source, EstablishedOnesKeepTheirPlacesFromMadeUpOnesThatLast) {
   Desk desk(unlimited(16));
   desk.join(kKey);
   for (std::uint32_t from : {1u, 2u}) desk.establish(kKey, from);
-  for (int round = 0; round < 100; ++round) {
-    desk.now += milliseconds(500);
-    for (std::uint32_t i = 0; i < 30; ++i) desk.serve(kKey, 1000 + i + 15 * (round / 4));
-    for (std::uint32_t from : {1u, 2u}) EXPECT_EQ(desk.serve(kKey, from), Discard::kNone);
+  for (std::uint32_t batch = 1; batch <= 15; ++batch) {
+    for (std::uint32_t i = 0; i < 30; ++i) desk.serve(kKey, 1000 * batch + i);
+    desk.now += seconds(1);
+    for (std::uint32_t i = 0; i < 30; ++i) desk.serve(kKey, 1000 * batch + i);
+    desk.now += milliseconds(900);
   }
   const std::vector<SourceView> all = desk.pool.busiest_sources(100);
-  EXPECT_LE(std::ranges::count_if(all, &SourceView::established), 32);
+  EXPECT_EQ(std::ranges::count_if(all, &SourceView::established), 32) << "half of the places";
   for (std::uint32_t from : {1u, 2u})
-    EXPECT_TRUE(std::ranges::any_of(
-        all, [&](const SourceView& s) { return s.source == host(from) && s.established; }));
+    EXPECT_TRUE(std::ranges::any_of(all, [&](const SourceView& s) {
+      return s.source == host(from) && s.established;
+    })) << "silent for less than half a minute";
+}
+
+TEST(Source, APlaceIsFreeForAnotherWhenAnEstablishedOneIsSilentForLong) {
+  Desk desk(unlimited(16), {.buffers = 16, .clients = 1, .sources = 4});
+  desk.join(kKey);
+  for (std::uint32_t from : {1u, 2u}) desk.establish(kKey, from);
+  const auto is_established = [&](std::uint32_t from) {
+    const std::vector<SourceView> all = desk.pool.busiest_sources(4);
+    return std::ranges::any_of(
+        all, [&](const SourceView& s) { return s.source == host(from) && s.established; });
+  };
+  desk.establish(kKey, 3);
+  EXPECT_FALSE(is_established(3));
+  desk.now += seconds(28);
+  desk.serve(kKey, 3);
+  EXPECT_TRUE(is_established(3)) << "30 seconds after 1 was heard";
+  EXPECT_FALSE(is_established(1));
+  EXPECT_TRUE(is_established(2));
 }
 
 TEST(Source, OneThatHoldsBuffersKeepsItsPlace) {
