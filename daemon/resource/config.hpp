@@ -16,6 +16,7 @@
 #include "daemon/resource/address.hpp"
 #include "daemon/resource/adjustment_config.hpp"
 #include "daemon/resource/amounts.hpp"
+#include "daemon/resource/general_services_config.hpp"
 #include "daemon/resource/rate_config.hpp"
 #include "daemon/resource/srq_config.hpp"
 
@@ -221,6 +222,7 @@ struct Config {
   DoorbellsConfig doorbells;
   AdjustmentConfig adjustment;
   CongestionParameters congestion;
+  GeneralServicesConfig general_services;
   DeviceConfig device;
   std::vector<PortConfig> ports;      ///< empty: loopback between the tenants only
   std::vector<TenantConfig> tenants;  ///< never empty

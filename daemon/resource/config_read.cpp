@@ -414,6 +414,8 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   if (const Value* v = reader.find("doorbells")) read_doorbells(*v, problems, config.doorbells);
   if (const Value* v = reader.find("adjustment")) config.adjustment = read_adjustment(*v, problems);
   if (const Value* v = reader.find("congestion")) config.congestion = read_congestion(*v, problems);
+  if (const Value* v = reader.find("general_services"))
+    config.general_services = read_general_services(*v, problems);
   if (const Value* v = reader.find("device")) read_device(*v, problems, config.device);
   source.ports = reader.tables("port");
   for (const Value* v : source.ports) config.ports.push_back(read_port(*v, problems));

@@ -95,6 +95,7 @@ class Planner {
     compare_doorbells();
     compare_adjustment();
     compare_congestion();
+    compare_general_services();
     compare_device();
     compare_ports();
     compare_tenants();
@@ -219,6 +220,13 @@ class Planner {
     key("mode", from.mode, to.mode);
     for_each_congestion_key(
         [&](const char* name, auto member) { key(name, from.*member, to.*member); });
+  }
+
+  void compare_general_services() {
+    place_ = {"general_services"};
+    for_each_general_services_key([&](const char* name, auto member) {
+      key(name, old_.general_services.*member, wanted_.general_services.*member);
+    });
   }
 
   void compare_device() {

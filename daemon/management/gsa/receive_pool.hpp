@@ -38,9 +38,9 @@ namespace softhca::management::gsa {
 
 /// What is made at set-up and cannot be changed.
 struct PoolSize {
-  std::uint32_t buffers = 4096;  ///< most that Parameters::buffers may ever be
-  std::uint32_t clients = 256;   ///< registered at once
-  std::uint32_t sources = 8192;  ///< remembered at once, of all clients
+  std::uint32_t buffers = 16384;  ///< most that Parameters::buffers may ever be
+  std::uint32_t clients = 256;    ///< registered at once
+  std::uint32_t sources = 8192;   ///< remembered at once, of all clients
   /// Random: whoever knows it could make up sources that are slow to find.
   SourceTable::Seed seed{};
 };

@@ -1,0 +1,62 @@
+// Reads the table [general_services]: the receive buffers of queue pair 1 and who may use how many
+// of them (mechanisms E1 to E6). Its keys are the members of GeneralServicesConfig.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "daemon/resource/reader.hpp"
+
+namespace softhca::resource {
+
+inline constexpr std::uint32_t kMaxGeneralServicesBuffers = 16384;
+
+struct GeneralServicesConfig {
+  std::uint32_t buffers = 1024;                 ///< at most posted and in use together
+  std::uint32_t buffers_per_client = 16;        ///< of one that names no number
+  std::optional<std::uint32_t> low_threshold;   ///< posted, below which more are; none: by clients
+  std::optional<std::uint32_t> high_threshold;  ///< posted, above which those are removed; likewise
+  double source_part = 0.5;  ///< of a client's share, for one host while others send
+  std::uint32_t source_rate =
+      10'000;  ///< datagrams a second of one host to one client; 0: no limit
+  std::uint32_t source_burst = 1'000;
+  double new_sources_part = 0.5;  ///< likewise, of all hosts together that are not known yet
+  std::uint32_t new_sources_rate = 10'000;
+  std::uint32_t new_sources_burst = 1'000;
+  std::uint32_t probation_ms = 1'000;      ///< a host that still sends then is known
+  std::uint32_t forget_after_ms = 30'000;  ///< its place may go to another then
+  std::uint32_t window_ms = 1'000;         ///< over which a client's traffic is watched
+  std::uint32_t raise_after = 3;  ///< of the last 8 windows in which its share was too small
+  std::uint32_t lower_after = 8;  ///< windows in a row in which half of it would have done
+  std::uint32_t raise_most = 4;   ///< times what the client asked for
+  double engine_share = 0.1;      ///< of the engine's time for what comes to queue pair 1
+
+  bool operator==(const GeneralServicesConfig&) const = default;
+};
+
+GeneralServicesConfig read_general_services(const Value& value, Problems& problems);
+
+/// Calls f(name, member) for each key.
+template <class F>
+void for_each_general_services_key(F&& f) {
+  using C = GeneralServicesConfig;
+  f("buffers", &C::buffers);
+  f("buffers_per_client", &C::buffers_per_client);
+  f("low_threshold", &C::low_threshold);
+  f("high_threshold", &C::high_threshold);
+  f("source_part", &C::source_part);
+  f("source_rate", &C::source_rate);
+  f("source_burst", &C::source_burst);
+  f("new_sources_part", &C::new_sources_part);
+  f("new_sources_rate", &C::new_sources_rate);
+  f("new_sources_burst", &C::new_sources_burst);
+  f("probation_ms", &C::probation_ms);
+  f("forget_after_ms", &C::forget_after_ms);
+  f("window_ms", &C::window_ms);
+  f("raise_after", &C::raise_after);
+  f("lower_after", &C::lower_after);
+  f("raise_most", &C::raise_most);
+  f("engine_share", &C::engine_share);
+}
+
+}  // namespace softhca::resource
