@@ -69,8 +69,8 @@ int serve(const resource::Config& config, const std::string& file) {
                            .vcbs = QuotaPool(config.pools.vcbs),
                            .version = SOFTHCA_VERSION};
   adapter.allocate();
-  const auto general_services =
-      control::GeneralServices::open(worker, control::general_services_party(config));
+  const auto general_services = control::GeneralServices::open(
+      worker, control::general_services_party(config), config.general_services);
   if (!general_services) return fail(general_services.error(), kExitSetup);
   const metrics::Source source{
       .engine = engine,

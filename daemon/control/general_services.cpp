@@ -20,6 +20,25 @@ management::gsa::SourceTable::Seed random_seed() {
   return seed;
 }
 
+management::gsa::Parameters parameters_of(const resource::GeneralServicesConfig& config) {
+  using std::chrono::milliseconds;
+  return {.buffers = config.buffers,
+          .buffers_per_client = config.buffers_per_client,
+          .low_threshold = config.low_threshold,
+          .high_threshold = config.high_threshold,
+          .sources = {.part = config.source_part,
+                      .rate = {.per_second = config.source_rate, .burst = config.source_burst},
+                      .new_part = config.new_sources_part,
+                      .new_rate = {.per_second = config.new_sources_rate,
+                                   .burst = config.new_sources_burst},
+                      .probation = milliseconds(config.probation_ms),
+                      .forget_after = milliseconds(config.forget_after_ms)},
+          .adjustment = {.window = milliseconds(config.window_ms),
+                         .raise_after = config.raise_after,
+                         .lower_after = config.lower_after,
+                         .most = config.raise_most}};
+}
+
 }  // namespace
 
 GeneralServices::GeneralServices(engine::Worker& worker, TenantId party) : worker_(worker) {
@@ -32,16 +51,16 @@ GeneralServices::~GeneralServices() {
 }
 
 Expected<std::unique_ptr<GeneralServices>> GeneralServices::open(
-    engine::Worker& worker, TenantId party, const management::gsa::Parameters& parameters) {
+    engine::Worker& worker, TenantId party, const resource::GeneralServicesConfig& config) {
   std::unique_ptr<GeneralServices> agent(new GeneralServices(worker, party));
   Outcome entered;
-  worker.run([&](engine::Engine& engine) { entered = agent->enter(engine, parameters); });
+  worker.run([&](engine::Engine& engine) { entered = agent->enter(engine, config); });
   if (!entered) return entered.error();
   return agent;
 }
 
 Outcome GeneralServices::enter(engine::Engine& engine,
-                               const management::gsa::Parameters& parameters) {
+                               const resource::GeneralServicesConfig& config) {
   const auto group = engine.pcbs().add_group(
       {.tenant = party_.id, .guaranteed = engine::DatagramService::kSends, .may_share = false});
   if (!group) return group.error();
@@ -61,11 +80,14 @@ Outcome GeneralServices::enter(engine::Engine& engine,
                         .may_share = !dedicated});
     if (!tvl) return tvl.error();
   }
-  engine::DatagramService::Options options{.is_general_services = true, .parameters = parameters};
+  engine::DatagramService::Options options{.is_general_services = true,
+                                           .parameters = parameters_of(config)};
+  options.size.buffers = resource::kMaxGeneralServicesBuffers;
   options.size.seed = random_seed();
   auto made = engine::DatagramService::make(party_, options, now());
   if (!made) return made.error();
   service_ = std::move(*made);
+  service_->set_engine_share(config.engine_share);
   if (!engine.open(*service_)) {
     service_.reset();
     return Error{"general services: no queue pair is left (pools.queue_pairs)", ENOSPC};
@@ -157,9 +179,12 @@ GeneralServices::View GeneralServices::view() {
   return view;
 }
 
-Outcome GeneralServices::set_parameters(const management::gsa::Parameters& parameters, Time now) {
+Outcome GeneralServices::change(const resource::GeneralServicesConfig& config, Time now) {
   Outcome set;
-  worker_.run([&](engine::Engine&) { set = service_->pool().set_parameters(parameters, now); });
+  worker_.run([&](engine::Engine&) {
+    service_->set_engine_share(config.engine_share);
+    set = service_->pool().set_parameters(parameters_of(config), now);
+  });
   return set;
 }
 

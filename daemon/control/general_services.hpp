@@ -16,6 +16,7 @@
 #include "daemon/base/expected.hpp"
 #include "daemon/engine/datagram_service.hpp"
 #include "daemon/engine/worker.hpp"
+#include "daemon/resource/general_services_config.hpp"
 
 namespace softhca::control {
 
@@ -35,7 +36,7 @@ class GeneralServices {
   /// Takes PCBs, a TVL and the queue pair. `party`: number of the tenant that it is to the engine;
   /// no other has it. Errors: out of memory, descriptors or places.
   static Expected<std::unique_ptr<GeneralServices>> open(
-      engine::Worker& worker, TenantId party, const management::gsa::Parameters& parameters = {});
+      engine::Worker& worker, TenantId party, const resource::GeneralServicesConfig& config = {});
   ~GeneralServices();
   GeneralServices(const GeneralServices&) = delete;
   GeneralServices& operator=(const GeneralServices&) = delete;
@@ -58,8 +59,8 @@ class GeneralServices {
 
   /// About once a second: looks at the traffic of the clients (E4).
   void tick(Time now);
-  /// Errors: as gsa::ReceivePool::set_parameters().
-  Outcome set_parameters(const management::gsa::Parameters& parameters, Time now);
+  /// Takes effect at once. Errors: as gsa::ReceivePool::set_parameters().
+  Outcome change(const resource::GeneralServicesConfig& config, Time now);
 
   /// Counters that any thread may read.
   const engine::DatagramServiceCounters& counters() const { return service_->counters(); }
@@ -83,7 +84,7 @@ class GeneralServices {
   };
 
   GeneralServices(engine::Worker& worker, TenantId party);
-  Outcome enter(engine::Engine& engine, const management::gsa::Parameters& parameters);
+  Outcome enter(engine::Engine& engine, const resource::GeneralServicesConfig& config);
 
   engine::Worker& worker_;
   engine::Tenant party_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "daemon/control/clock.hpp"
 #include "daemon/control/reload.hpp"
 
 namespace softhca::control {
@@ -74,6 +75,8 @@ void Reloader::commit(const Config& wanted, Prepared& prepared) {
   leave(wanted, prepared);
   adapter_.config = wanted;
   change_accounts(wanted);
+  if (auto changed = server_.general_services().change(wanted.general_services, now()); !changed)
+    spdlog::error("general services go on as they were: {}", changed.error().message);
   for (auto& [tenant, update] : prepared.shown) server_.show_addresses(*tenant, update);
   spdlog::set_level(spdlog::level::from_str(wanted.daemon.log_level));
   if (prepared.metrics) prepared.metrics();

@@ -64,6 +64,8 @@ class Server {
   std::uint32_t oldest_session(const engine::Tenant& tenant) const;
   void end_sessions(const engine::Tenant& tenant);
 
+  GeneralServices& general_services() { return general_services_; }
+
   // --- levels likewise (server_levels.cpp)
 
   /// Makes the socket of a level; of one that was closed, anew. REQUIRES: the tenant is open.

@@ -90,6 +90,9 @@ class DatagramService {
   bool send(const Datagram& datagram);
 
   // --- the engine's thread
+
+  /// What comes for it takes at most this part of the engine's time while tenants want it.
+  void set_engine_share(double share) { engine_share_ = share; }
   management::gsa::ReceivePool& pool() { return pool_; }
   /// Nothing happens before unless a client sends or releases, or a packet comes.
   Time next_try() const { return next_try_; }
@@ -130,6 +133,11 @@ class DatagramService {
   std::vector<Waiting> waiting_;
   Time next_try_ = kNever;
   bool news_ = false;  ///< something came in this poll step
+  double engine_share_ = 1;
+  // Engine work since a moment ago, and what of it was for what came here.
+  Time share_since_{};
+  std::uint64_t share_start_ = 0;
+  std::uint64_t share_used_ = 0;
 };
 
 }  // namespace softhca::engine
