@@ -31,6 +31,9 @@ struct TenantCounters {
   Counter doorbells;             ///< explicit doorbells taken
   Counter tx_packets, tx_bytes;  ///< RoCE packets to ports; bytes of transport payload
   Counter rx_packets, rx_bytes;
+  Counter tx_octets, rx_octets;         ///< of these packets: whole frames, without FCS
+  Counter tx_multicast, rx_multicast;   ///< those of them to multicast groups
+  Counter unresolved;                   ///< packets dropped: their neighbour does not answer
   Counter local_messages, local_bytes;  ///< moved between queue pairs of this daemon
   Counter throttled_ns;                 ///< time its rate held it back, when it was over
   Gauge throttled;                      ///< 1: its rate holds it back
@@ -55,6 +58,22 @@ struct TenantCounters {
   Gauge sessions, queue_pairs, memory_regions;  ///< at present
   Counter registered_bytes;                     ///< at present
   std::array<Counter, static_cast<std::size_t>(transport::Count::kCount)> transport;
+
+  std::uint64_t value(transport::Count what) const {
+    return transport[static_cast<std::size_t>(what)].value();
+  }
+  void count_transmitted(std::uint64_t octets, std::uint64_t payload, bool multicast) {
+    tx_packets.add();
+    tx_bytes.add(payload);
+    tx_octets.add(octets);
+    if (multicast) tx_multicast.add();
+  }
+  void count_received(const wire::ParsedFrame& frame) {
+    rx_packets.add();
+    rx_bytes.add(frame.payload.size());
+    rx_octets.add(wire::frame_length(frame));
+    if (frame.destination.is_multicast()) rx_multicast.add();
+  }
 };
 
 /// Of one level; its tenant's counters count the same.

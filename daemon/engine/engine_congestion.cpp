@@ -51,7 +51,7 @@ void Engine::notify_sender(PortBinding& binding, QueuePair& qp, const wire::Pars
   h.becn = true;
   h.pkey = qp.rc.pkey;
   h.destination = qp.type == QpType::kUd ? frame.headers.source : qp.destination;
-  if (send_frame(binding, path, h, {}, nullptr) != transport::SendResult::kSent) return;
+  if (send_frame(binding, path, h, {}, &qp) != transport::SendResult::kSent) return;
   qp.tenant->counters.cnps_sent.add();
   qp.next_cnp = now_ + std::chrono::microseconds(congestion_.min_time_between_cnps);
 }

@@ -315,6 +315,7 @@ void Engine::finish_local(QueuePair& qp, QueuePair& peer, const Request& request
   TenantCounters& counters = qp.tenant->counters;
   counters.local_messages.add();
   counters.local_bytes.add(request.length);
+  if (const auto counted = transport::request_count(request.kind)) peer.count(*counted);
   end_local(qp, Verdict::kOk);
 }
 

@@ -121,8 +121,7 @@ void Engine::charge_packet(QueuePair& qp, std::size_t payload) {
 void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
   QpEnvironment env(*this, qp);
   frame_ = &frame;
-  qp.tenant->counters.rx_packets.add();
-  qp.tenant->counters.rx_bytes.add(frame.payload.size());
+  qp.tenant->counters.count_received(frame);
   charge_packet(qp, frame.payload.size());
   if (!may_receive(qp.state)) {
     env.count(transport::Count::kBadState, 1);

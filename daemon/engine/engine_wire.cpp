@@ -101,7 +101,10 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
                            (qp->route.path.port != binding.id || !is_from_peer_of(*qp, parsed)))) {
     return binding.drops.add(FrameDrop::kForeignPeer);
   }
-  if (notification) return receive_notification(*qp);
+  if (notification) {
+    qp->tenant->counters.count_received(parsed);
+    return receive_notification(*qp);
+  }
   if (parsed.is_congested()) notify_sender(binding, *qp, parsed);
   receive_packet(*qp, parsed);
 }
@@ -160,6 +163,7 @@ transport::SendResult Engine::send_packet(Route& route, const wire::Headers& h,
   if (path == nullptr) {
     if (!lost) return transport::SendResult::kNoBuffer;
     binding.drops.unresolved.add();
+    if (qp != nullptr) qp->tenant->counters.unresolved.add();
     return transport::SendResult::kSent;
   }
   return send_frame(binding, *path, h, payload, qp);
@@ -186,10 +190,9 @@ transport::SendResult Engine::send_frame(PortBinding& binding, const wire::Frame
   frame.length = static_cast<std::uint32_t>(builder.finish());
   binding.port->transmit(frame);
   effort_ += packet_effort(payload.length);
-  if (qp != nullptr) {
-    qp->tenant->counters.tx_packets.add();
-    qp->tenant->counters.tx_bytes.add(payload.length);
-  }
+  if (qp != nullptr)
+    qp->tenant->counters.count_transmitted(frame.length, payload.length,
+                                           h.destination == kMulticastQpn);
   return transport::SendResult::kSent;
 }
 

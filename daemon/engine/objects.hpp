@@ -61,6 +61,7 @@ struct Tenant {
   Gauge all_vcbs_in_use;      ///< with those of its levels
   Gauge all_vcbs_high_water;  ///< most at once
   Counter vcbs_refused;       ///< VCBs that a session asked for and did not get
+  Counter link_downed;        ///< times its link went down; written by the control thread
   /// None: the tenant is not divided, all its sessions draw on what it has as a whole.
   std::vector<std::unique_ptr<Level>> levels;
   bool kick_blocked = false;  ///< a queue pair waits for room in the dedicated kick list

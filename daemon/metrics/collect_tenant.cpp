@@ -25,6 +25,9 @@ constexpr TransportMetric kTransportMetrics[] = {
      "Request packets beyond the expected sequence number."},
     {Count::kImpliedNak, "softhca_implied_nak_seq_errors_total",
      "Read or atomic responses that were skipped."},
+    {Count::kWriteRequests, "softhca_rx_write_requests_total", "Writes of peers."},
+    {Count::kReadRequests, "softhca_rx_read_requests_total", "Reads of peers."},
+    {Count::kAtomicRequests, "softhca_rx_atomic_requests_total", "Atomics of peers."},
     {Count::kAcksSent, "softhca_acks_sent_total", "Acknowledgements sent."},
     {Count::kAcksReceived, "softhca_acks_received_total", "Acknowledgements received."},
     {Count::kReceiveDropped, "softhca_out_of_buffer_drops_total",
@@ -65,9 +68,7 @@ void add_arbitration_wait(Families& out, const char* name, const Labels& labels,
 }  // namespace
 
 void add_transport(Families& out, const engine::Tenant& tenant) {
-  const auto value = [&](Count c) {
-    return static_cast<double>(tenant.counters.transport[static_cast<std::size_t>(c)].value());
-  };
+  const auto value = [&](Count c) { return static_cast<double>(tenant.counters.value(c)); };
   const std::string& name = tenant.name;
   for (const TransportMetric& m : kTransportMetrics)
     out.counter(m.name, m.help, {{"tenant", name}}, value(m.count));

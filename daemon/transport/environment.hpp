@@ -106,7 +106,10 @@ enum class Count : std::uint8_t {
   kEarlyRetries,  ///< sent again on round-trip time, before the timeout
   kDuplicateRequests,
   kOutOfSequence,  ///< request packets beyond the expected PSN
-  kImpliedNak,     ///< read or atomic response skipped over
+  kWriteRequests,  ///< of peers, executed whole; so are the next two
+  kReadRequests,
+  kAtomicRequests,
+  kImpliedNak,  ///< read or atomic response skipped over
   kRnrNakSent,
   kRnrNakReceived,
   kSequenceNakSent,

@@ -112,6 +112,7 @@ void Responder::accept(Environment& env, const Packet& p) {
   if (p.mask.has_all(wire::kEnd)) {
     message_ = Message::kNone;
     ++sequence_;
+    if (const auto counted = request_count(p.mask)) env.count(*counted);
   }
   // The response to a read or atomic acknowledges it and all before it.
   if (p.mask.has_any(wire::kRead | wire::kAtomic | wire::kAtomicWrite))

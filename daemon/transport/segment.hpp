@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "daemon/transport/environment.hpp"
 #include "daemon/wire/headers.hpp"
@@ -34,6 +35,21 @@ constexpr bool awaits_response(RequestKind k) {
 constexpr bool draws_receive(RequestKind k) {
   return k == RequestKind::kSend || k == RequestKind::kSendImm ||
          k == RequestKind::kSendInvalidate || k == RequestKind::kWriteImm;
+}
+
+/// What a request counts as at its responder; none: a send.
+constexpr std::optional<Count> request_count(RequestKind k) {
+  if (is_write(k)) return Count::kWriteRequests;
+  if (k == RequestKind::kRead) return Count::kReadRequests;
+  if (is_indivisible(k)) return Count::kAtomicRequests;
+  return std::nullopt;
+}
+/// The same for a packet that is a request or part of one.
+constexpr std::optional<Count> request_count(wire::OpcodeMask mask) {
+  if (mask.has_any(wire::kAtomic | wire::kAtomicWrite)) return Count::kAtomicRequests;
+  if (mask.has_all(wire::kRead)) return Count::kReadRequests;
+  if (mask.has_all(wire::kWrite)) return Count::kWriteRequests;
+  return std::nullopt;
 }
 
 /// Packets of a message of `length` bytes; an empty one has one.

@@ -140,6 +140,7 @@ bool UcResponder::draw(Environment& env) {
 void UcResponder::finish(Environment& env, const Packet& p) {
   const bool write = message_ == Message::kWrite;
   message_ = Message::kNone;
+  if (write) env.count(Count::kWriteRequests);
   if (write && !p.mask.has_all(wire::kImmDt)) return;
   ReceiveCompletion c;
   c.cookie = ticket_.cookie;

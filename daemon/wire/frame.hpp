@@ -46,6 +46,12 @@ struct ParsedFrame {
 /// is a UDP checksum: senders leave it 0, and the ICRC is the stronger test.
 [[nodiscard]] DropReason parse_frame(std::span<const std::byte> frame, ParsedFrame& out);
 
+/// Bytes of the whole frame, without what Ethernet pads it with and the FCS.
+inline std::size_t frame_length(const ParsedFrame& frame) {
+  const std::size_t tag = frame.ethernet.vlan ? kVlanTagLength : 0;
+  return kEthernetLength + tag + frame.ip_packet.size();
+}
+
 /// False when the packet was damaged on the way: drop it as DropReason::kBadIcrc.
 [[nodiscard]] bool check_icrc(const ParsedFrame& frame);
 

@@ -73,6 +73,7 @@ TEST_F(ResponderTest, WritesGoWhereTheRethSays) {
   expect_stored({"write 1000+256", "write 1100+256", "write 1200+88"});
   expect_received({});
   expect_answer({"ACK 3 msn 2"});
+  expect_count(Count::kWriteRequests, 2);
 }
 
 TEST_F(ResponderTest, WriteWithImmediateDrawsAtItsLastPacket) {
@@ -87,6 +88,7 @@ TEST_F(ResponderTest, WriteWithImmediateDrawsAtItsLastPacket) {
   expect_stored({"write 1100+44"});
   expect_received({"0 ok 300 bytes written imm 11"});
   expect_answer({"ACK 1 msn 1"});
+  expect_count(Count::kWriteRequests, 1);
 }
 
 TEST_F(ResponderTest, ReadIsAnsweredInPackets) {
@@ -96,6 +98,7 @@ TEST_F(ResponderTest, ReadIsAnsweredInPackets) {
   feed_read(3, 256);
   feed_read(4, 0);
   expect_answer({"READ_RESP_ONLY 3 1000+256 msn 3", "READ_RESP_ONLY 4 msn 3"});
+  expect_count(Count::kReadRequests, 3);
 }
 
 TEST_F(ResponderTest, BudgetAndPortEndARun) {
@@ -133,6 +136,7 @@ TEST_F(ResponderTest, AtomicsAnswerTheOldValue) {
   feed(h);
   expect_answer({"ATOMIC_ACK 1 msn 2 =12"});
   EXPECT_EQ(env.counter, 100u);
+  expect_count(Count::kAtomicRequests, 2);
 }
 
 TEST_F(ResponderTest, ResponsesAndAcknowledgementsKeepTheirOrder) {
@@ -242,6 +246,7 @@ TEST_F(ResponderTest, DuplicateSendIsAcknowledgedNotExecuted) {
   expect_received({});
   expect_stored({});
   expect_count(Count::kDuplicateRequests, 2);
+  expect_count(Count::kWriteRequests, 1);
 }
 
 TEST_F(ResponderTest, DuplicateReadIsExecutedAgain) {

@@ -85,6 +85,7 @@ TEST_F(UcTest, ReceivesMessages) {
   feed(Opcode::kUcWriteOnly, 4, 0, 0);
   expect_received({"0 ok 300 bytes", "1 ok 300 bytes written imm 55"});
   expect_stored({"receive 0 [0,256)", "receive 0 [256,300)", "write 1000+256", "write 1100+44"});
+  expect_count(Count::kWriteRequests, 2);
 }
 
 TEST_F(UcTest, GapDropsTheMessageAndKeepsItsReceive) {

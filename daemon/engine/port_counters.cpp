@@ -1,0 +1,40 @@
+#include "daemon/engine/port_counters.hpp"
+
+namespace softhca::engine {
+namespace {
+
+/// What a port received and could not be read, for whomever it was.
+std::uint64_t malformed_on(const PortBinding& binding) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 1; i < binding.drops.parse.size(); ++i)
+    if (!wire::is_foreign(static_cast<wire::DropReason>(i))) sum += binding.drops.parse[i].value();
+  return sum;
+}
+
+}  // namespace
+
+DevicePortCounters port_counters_of(const Tenant& tenant,
+                                    const std::vector<std::unique_ptr<PortBinding>>& ports) {
+  DevicePortCounters out;
+  const TenantCounters& own = tenant.counters;
+  // Packets after multicast, which is part of them: the engine counts meanwhile.
+  out.transmitted_multicast = own.tx_multicast.value();
+  out.received_multicast = own.rx_multicast.value();
+  out.transmitted_octets = own.tx_octets.value();
+  out.received_octets = own.rx_octets.value();
+  out.transmitted_packets = own.tx_packets.value();
+  out.received_packets = own.rx_packets.value();
+  out.transmit_discards = own.unresolved.value();
+  out.link_downed = tenant.link_downed.value();
+  for (const auto& binding : ports) {
+    if (!tenant.is_on(binding->id)) continue;
+    const port::PortCounters device = binding->port->counters();
+    out.receive_errors += malformed_on(*binding) + device.rx_missed;
+    out.bad_icrc +=
+        binding->drops.parse[static_cast<std::size_t>(wire::DropReason::kBadIcrc)].value();
+    out.transmit_discards += device.tx_dropped;
+  }
+  return out;
+}
+
+}  // namespace softhca::engine
