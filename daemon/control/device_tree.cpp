@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/control/counter_files.hpp"
 #include "daemon/control/unix_socket.hpp"
 
 namespace softhca::control {
@@ -60,13 +61,9 @@ std::string gid_text(const Gid& gid) {
   return text;
 }
 
-fs::path port_folder(const std::string& device) {
-  return fs::path("class/infiniband") / device / "ports/1";
-}
-
 void write_state(TreeWriter& tree, const std::string& device, bool active) {
-  tree.file(port_folder(device) / "state", active ? "4: ACTIVE" : "1: DOWN");
-  tree.file(port_folder(device) / "phys_state", active ? "5: LinkUp" : "3: Disabled");
+  tree.file(fs::path(port_folder(device)) / "state", active ? "4: ACTIVE" : "1: DOWN");
+  tree.file(fs::path(port_folder(device)) / "phys_state", active ? "5: LinkUp" : "3: Disabled");
 }
 
 void write_identity(TreeWriter& tree, const DeviceDescription& device) {
@@ -111,6 +108,10 @@ bool is_device_tree(const fs::path& root) {
 
 }  // namespace
 
+std::string port_folder(const std::string& device) {
+  return "class/infiniband/" + device + "/ports/1";
+}
+
 std::vector<std::string> real_devices(const std::string& real) {
   std::vector<std::string> names;
   for (const char* folder : kRealFolders)
@@ -142,6 +143,7 @@ void remove_tenant_folder(const std::string& folder) {
   std::error_code error;
   fs::remove_all(fs::path(folder) / "sysfs", error);  // links to the kernel's devices, not these
   fs::remove(fs::path(folder) / "socket", error);
+  fs::remove_all(CounterFiles::staged_in(folder), error);
   fs::remove(folder, error);  // unless somebody else keeps something there
 }
 
@@ -210,6 +212,8 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   tree.file(base / "node_type", "1: CA");
   tree.file(base / "fw_ver", device.firmware);
   tree.file(base / "hca_id", device.name);
+  tree.file(base / "hca_type", device.board);
+  tree.file(base / "hw_rev", std::to_string(device.hardware_version));
   tree.file(base / "board_id", device.board);
   tree.file(base / "softhca_socket", device.socket_path);
 
@@ -218,7 +222,9 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   write_state(tree, device.name, device.active);
   tree.file(port / "rate", "100 Gb/sec (4X EDR)");
   tree.file(port / "lid", "0x0");
+  tree.file(port / "lid_mask_count", "0");
   tree.file(port / "sm_lid", "0x0");
+  tree.file(port / "sm_sl", "0");
   tree.file(port / "cap_mask", "0x04010000");
   tree.file(port / "pkeys/0", "0xffff");
   write_identity(tree, device);

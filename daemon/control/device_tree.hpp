@@ -15,6 +15,7 @@ struct DeviceDescription {
   std::string name;  ///< "softhca0"
   std::string firmware;
   std::string board;
+  std::uint32_t hardware_version = 0;
   std::uint64_t node_guid = 0;  ///< host byte order
   std::string socket_path;
   bool active = true;
@@ -24,6 +25,9 @@ struct DeviceDescription {
   };
   std::vector<Entry> gids;
 };
+
+/// Of the one port of a device, below the root of its tree.
+std::string port_folder(const std::string& device);
 
 /// Writes the tree below `root`, replacing what an earlier daemon left there. Real adapters of
 /// the machine appear in it as symbolic links.

@@ -248,6 +248,7 @@ void Server::tick() {
   admin_.tick();
   tick_desks();
   check_links();
+  write_counters();
   check_devices();
   general_services_.tick(now());
   connections_.tick();
@@ -279,11 +280,22 @@ void Server::check_links() {
     const bool up = adapter_.link_up(tenant);
     if (up == listener.link_up) continue;
     listener.link_up = up;
+    if (!up) listener.tenant->link_downed.add();
     spdlog::info("tenant {}: link {}", tenant.name, up ? "up" : "down");
     if (auto written = write_port_state(tree_of(tenant), adapter_.config.device.name, up); !written)
       spdlog::warn("{}", written.error().message);
     for (const Entry& entry : sessions_)
       if (&entry.session->tenant() == &tenant) entry.session->report_link(up);
+  }
+}
+
+/// A full disk is said once, and again when it was not in between.
+void Server::write_counters() {
+  for (Listener& listener : listeners_) {
+    if (!listener.counters) continue;
+    const auto written = listener.counters->update(*listener.tenant, adapter_.engine.ports());
+    if (!written && !listener.counters_fail) spdlog::warn("{}", written.error().message);
+    listener.counters_fail = !written;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "daemon/control/admin_socket.hpp"
 #include "daemon/control/admin_view.hpp"
 #include "daemon/control/connections.hpp"
+#include "daemon/control/counter_files.hpp"
 #include "daemon/control/descriptors.hpp"
 #include "daemon/control/device_tree.hpp"
 #include "daemon/control/event_channel.hpp"
@@ -130,8 +132,10 @@ class Server {
     engine::Tenant* tenant = nullptr;
     engine::Level* level = nullptr;  ///< whose socket it is; none: the tenant's
     std::uint64_t connections = 0;
-    bool armed = true;    ///< epoll reports its connections
-    bool link_up = true;  ///< as last seen
+    bool armed = true;                     ///< epoll reports its connections
+    bool link_up = true;                   ///< as last seen
+    std::optional<CounterFiles> counters;  ///< of a tenant
+    bool counters_fail = false;            ///< to be written; it has been said
     std::chrono::steady_clock::time_point next_complaint{};
     Watch watch{Watch::Kind::kListener};
   };
@@ -186,6 +190,7 @@ class Server {
   void check_devices();
   /// Tells the sessions of tenants whose link went up or down.
   void check_links();
+  void write_counters();
 
   Adapter& adapter_;
   GeneralServices& general_services_;

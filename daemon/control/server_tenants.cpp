@@ -49,6 +49,7 @@ DeviceDescription Server::describe(const engine::Tenant& tenant,
   device.name = adapter_.config.device.name;
   device.firmware = adapter_.config.device.firmware;
   device.board = "softhca";
+  device.hardware_version = adapter_.config.device.hardware_version;
   device.node_guid = node_guid(addresses.front().gid);
   device.socket_path = folder_of(tenant) + "/socket";
   device.active = adapter_.link_up(tenant);
@@ -71,12 +72,15 @@ Outcome Server::open_tenant(engine::Tenant& tenant, const resource::SocketConfig
   Listener* listener = listener_of(tenant);
   if (listener == nullptr) {
     // Programs of one that was closed go on using its tree.
-    if (auto written = write_device_tree(tree_of(tenant), describe(tenant, tenant.addresses));
-        !written) {
+    auto written = write_device_tree(tree_of(tenant), describe(tenant, tenant.addresses));
+    CounterFiles counters(tree_of(tenant), adapter_.config.device.name);
+    if (written) written = counters.update(tenant, adapter_.engine.ports());
+    if (!written) {
       ::unlink((folder + "/socket").c_str());
       return written;
     }
     listener = &listeners_.emplace_back();
+    listener->counters = std::move(counters);
     listener->path = folder + "/socket";
     listener->tenant = &tenant;
     listener->watch.listener = listener;

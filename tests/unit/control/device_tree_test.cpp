@@ -18,6 +18,7 @@ class DeviceTree : public ::testing::Test {
     device.name = "softhca0";
     device.firmware = "1.2.3";
     device.board = "softhca";
+    device.hardware_version = 1;
     device.node_guid = 0x0211223344556677;
     device.socket_path = "/run/softhca/a/socket";
     Gid ipv6;
@@ -45,7 +46,11 @@ TEST_F(DeviceTree, HoldsWhatTheLibrariesRead) {
   EXPECT_EQ(read("class/infiniband/softhca0/node_guid"), "0211:2233:4455:6677");
   EXPECT_EQ(read("class/infiniband/softhca0/fw_ver"), "1.2.3");
   EXPECT_EQ(read("class/infiniband/softhca0/softhca_socket"), "/run/softhca/a/socket");
+  EXPECT_EQ(read("class/infiniband/softhca0/hca_type"), "softhca");
+  EXPECT_EQ(read("class/infiniband/softhca0/hw_rev"), "1");
   EXPECT_EQ(read(port + "link_layer"), "Ethernet");
+  EXPECT_EQ(read(port + "lid_mask_count"), "0");
+  EXPECT_EQ(read(port + "sm_sl"), "0");
   EXPECT_EQ(read(port + "state"), "4: ACTIVE");
   EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0001");
   EXPECT_EQ(read(port + "gids/1"), "fd00:0000:0000:0000:0000:0000:0000:ab01");
