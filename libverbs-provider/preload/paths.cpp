@@ -72,6 +72,7 @@ PATH_FUNCTION(FILE*, fopen64, (const char* original, const char* mode), path, mo
 using Filter = int (*)(const dirent*);
 using Order = int (*)(const dirent**, const dirent**);
 PATH_FUNCTION(DIR*, opendir, (const char* original), path)
+PATH_FUNCTION(int, chdir, (const char* original), path)
 PATH_FUNCTION(int, scandir, (const char* original, dirent*** names, Filter filter, Order order),
               path, names, filter, order)
 PATH_FUNCTION(int, scandir64, (const char* original, dirent*** names, Filter filter, Order order),
