@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -98,19 +100,13 @@ struct Kind {
 };
 constexpr Kind kKinds[] = {{"counters", kCounters}, {"hw_counters", kHardwareCounters}};
 
-/// In its place. What else may stand at the path is neither followed nor waited for.
-bool write_figure(const std::string& path, std::uint64_t value, bool shorter) {
-  std::array<char, 24> text;
-  char* const end = std::to_chars(text.data(), text.data() + text.size() - 1, value).ptr;
-  *end = '\n';
-  const auto length = end + 1 - text.data();
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  const UniqueFd file(::open(path.c_str(), kFlags, 0644));
-  return file && ::pwrite(file.get(), text.data(), static_cast<std::size_t>(length), 0) == length &&
-         (!shorter || ::ftruncate(file.get(), length) == 0);
-}
-
 bool is_lacking(int error) { return error == EINVAL || error == ENOSYS || error == EXDEV; }
+
+/// A new file, whatever stands there: that is neither followed nor waited for.
+UniqueFd create(const std::string& path) {
+  ::unlink(path.c_str());
+  return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+}
 
 }  // namespace
 
@@ -121,55 +117,83 @@ std::string CounterFiles::staged_in(const std::string& tenant_folder) {
 CounterFiles::CounterFiles(const std::string& root, const std::string& device) {
   namespace fs = std::filesystem;
   const std::string staged = staged_in(fs::path(root).parent_path().string());
-  std::error_code error;  // of what cannot be made update() tells
+  std::error_code error;  // update() tells of what could not be made
   fs::remove_all(staged, error);
-  for (const Kind& kind : kKinds) {
-    Folder& folder = folders_.emplace_back();
-    folder.path = root + "/" + port_folder(device) + "/" + kind.folder;
-    folder.staged_path = staged + "/" + kind.folder;
-    folder.shown.resize(kind.figures.size());
-    folder.staged.resize(kind.figures.size());
-    fs::create_directories(folder.path, error);
-    fs::create_directories(folder.staged_path, error);
+  fs::create_directories(staged, error);
+  const std::string zero = staged + "/zero";
+  File written;
+  write(zero, written, 0);
+  for (std::size_t kind = 0; kind < std::size(kKinds); ++kind) {
+    const std::string shown = root + "/" + port_folder(device) + "/" + kKinds[kind].folder;
+    folders_.push_back(
+        {make_copy(shown, kind, zero), make_copy(staged + "/" + kKinds[kind].folder, kind, zero)});
   }
+}
+
+CounterFiles::Copy CounterFiles::make_copy(const std::string& path, std::size_t kind,
+                                           const std::string& zero) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  Copy copy{path, {}};
+  for (const Figure& figure : kKinds[kind].figures) {
+    File& file = copy.files.emplace_back();
+    if (::link(zero.c_str(), (path + "/" + figure.file).c_str()) == 0) file.figure = 0;
+  }
+  return copy;
 }
 
 Outcome CounterFiles::update(const engine::Tenant& tenant,
                              const std::vector<std::unique_ptr<engine::PortBinding>>& ports) {
   const Source source{tenant.counters, engine::port_counters_of(tenant, ports)};
   for (std::size_t kind = 0; kind < folders_.size(); ++kind) {
-    Figures figures;
+    std::vector<std::uint64_t> figures;
     for (const Figure& figure : kKinds[kind].figures) figures.push_back(figure.value(source));
-    if (auto shown = show(folders_[kind], kind, figures); !shown) return shown;
+    if (auto shown = show(folders_[kind], figures, kind); !shown) return shown;
   }
   return {};
 }
 
-Outcome CounterFiles::show(Folder& folder, std::size_t kind, const Figures& figures) {
-  if (figures == folder.shown) return {};
+Outcome CounterFiles::show(Folder& folder, const std::vector<std::uint64_t>& figures,
+                           std::size_t kind) {
+  const auto holds = [](const File& file, std::uint64_t figure) { return file.figure == figure; };
+  auto& [shown, staged] = folder;
+  if (std::equal(shown.files.begin(), shown.files.end(), figures.begin(), holds)) return {};
   for (std::size_t i = 0; i < figures.size(); ++i) {
-    std::optional<std::uint64_t>& written = folder.staged[i];
-    if (written == figures[i]) continue;
-    const std::string path = folder.staged_path + "/" + kKinds[kind].figures[i].file;
-    // Errors of a port go down when the tenant leaves it.
-    if (!write_figure(path, *figures[i], figures[i] < written))
-      return system_error("cannot write " + path);
-    written = figures[i];
+    if (holds(staged.files[i], figures[i])) continue;
+    const std::string path = staged.path + "/" + kKinds[kind].figures[i].file;
+    if (!write(path, staged.files[i], figures[i])) return system_error("cannot write " + path);
   }
-  if (folder.staged_path == folder.path) {
-    folder.shown = folder.staged;
+  if (staged.path == shown.path) {
+    shown = staged;
     return {};
   }
-  if (::renameat2(AT_FDCWD, folder.staged_path.c_str(), AT_FDCWD, folder.path.c_str(),
-                  RENAME_EXCHANGE) == 0) {
-    std::swap(folder.shown, folder.staged);
+  if (::renameat2(AT_FDCWD, staged.path.c_str(), AT_FDCWD, shown.path.c_str(), RENAME_EXCHANGE) ==
+      0) {
+    std::swap(shown.files, staged.files);
     return {};
   }
-  if (!is_lacking(errno)) return system_error("cannot show " + folder.staged_path);
-  // A file system without such an exchange: in their places then.
-  folder.staged_path = folder.path;
-  folder.staged = folder.shown;
-  return show(folder, kind, figures);
+  if (!is_lacking(errno)) return system_error("cannot show " + staged.path);
+  // A file system where folders cannot change places: in their places then.
+  staged = shown;
+  return show(folder, figures, kind);
+}
+
+bool CounterFiles::write(const std::string& path, File& file, std::uint64_t figure) {
+  std::array<char, 24> text;
+  char* const end = std::to_chars(text.data(), text.data() + text.size() - 1, figure).ptr;
+  *end = '\n';
+  const auto length = end + 1 - text.data();
+  constexpr int kFlags = O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const UniqueFd fd = file.own ? UniqueFd(::open(path.c_str(), kFlags)) : create(path);
+  file.own = static_cast<bool>(fd);
+  // Errors of a port go down when the tenant leaves it.
+  const bool shorter = !file.figure || figure < *file.figure;
+  file.figure.reset();
+  if (!fd || ::pwrite(fd.get(), text.data(), static_cast<std::size_t>(length), 0) != length ||
+      (shorter && ::ftruncate(fd.get(), length) != 0))
+    return false;
+  file.figure = figure;
+  return true;
 }
 
 }  // namespace softhca::control

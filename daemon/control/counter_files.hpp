@@ -35,13 +35,20 @@ class CounterFiles {
   static std::string staged_in(const std::string& tenant_folder);
 
  private:
-  /// As the files of one copy of a folder have them; none: not written yet.
-  using Figures = std::vector<std::optional<std::uint64_t>>;
-  struct Folder {
-    std::string path, staged_path;
-    Figures shown, staged;
+  struct File {
+    std::optional<std::uint64_t> figure;  ///< in it; none: not known
+    bool own = false;                     ///< no link to the one of all that are 0
   };
-  static Outcome show(Folder& folder, std::size_t kind, const Figures& figures);
+  struct Copy {
+    std::string path;
+    std::vector<File> files;
+  };
+  struct Folder {
+    Copy shown, staged;
+  };
+  static Copy make_copy(const std::string& path, std::size_t kind, const std::string& zero);
+  static Outcome show(Folder& folder, const std::vector<std::uint64_t>& figures, std::size_t kind);
+  static bool write(const std::string& path, File& file, std::uint64_t figure);
 
   std::vector<Folder> folders_;
 };
