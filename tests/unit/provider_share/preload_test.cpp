@@ -95,6 +95,10 @@ TEST_F(Preload, ListsTheTree) {
   EXPECT_EQ(names_in(::opendir("/sys/class/infiniband/")), "alias softhca0 ");
   EXPECT_EQ(names_in(::opendir("/sys/class/infiniband_verbs")), "softhca0 uverbs7 ");
   EXPECT_EQ(names_in(::opendir("/sys/class/infiniband/softhca0/ports")), "1 ");
+  const fs::path before = fs::current_path();
+  ASSERT_EQ(::chdir("/sys/class/infiniband"), 0);
+  EXPECT_EQ(names_in(::opendir(".")), "alias softhca0 ");
+  fs::current_path(before);
   dirent** names = nullptr;
   const int count = ::scandir("/sys/class/infiniband", &names, nullptr, alphasort);
   EXPECT_EQ(count, 4);  // with . and ..
