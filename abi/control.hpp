@@ -51,6 +51,10 @@ enum class Operation : std::uint32_t {
   kDetachMulticast,
   kOpenEventChannel,
   kConnectionCommand,
+  kShareContext,
+  kJoinContext,
+  kImportPd,
+  kImportMr,
 };
 
 struct RequestHeader {
@@ -119,7 +123,12 @@ struct DeviceReply {
   std::uint32_t max_inline;
   std::uint32_t completion_vectors;
   std::uint32_t max_mw;
+  std::uint32_t capabilities;  ///< kCan*
+  std::uint32_t reserved;
 };
+
+/// Regions may have extents that are kProcess.
+inline constexpr std::uint32_t kCanReachProcess = 1 << 0;
 
 struct PortReply {
   std::uint32_t state;       ///< enum ibv_port_state
@@ -189,6 +198,9 @@ struct ReregisterMrRequest {
   RegisterMrRequest region;
 };
 
+// A region of all addresses (implicit on-demand paging): IBV_ACCESS_ON_DEMAND, address 0, length
+// 2^64 - 1, and one extent, kProcess. It counts no registered bytes.
+
 // kAllocNullMr: a region without memory, by the HandleBody of its protection domain. Its lkey may
 // be used with any address: reading gives zeros, what is written is dropped. The reply is a
 // RegisterMrReply whose rkey is 0: peers cannot reach it.
@@ -201,6 +213,29 @@ struct AllocWindowRequest {
 struct AllocWindowReply {
   std::uint32_t handle;
   std::uint32_t rkey;
+};
+
+// --- contexts that share objects ----------------------------------------------------------------
+
+/// Lets another process of the same user join the session: from then on the two have the same
+/// protection domains and regions, by the same handles, until the last of them ends. kShareContext:
+/// no body; the reply is a ContextToken, always the same one. kJoinContext, with such a token:
+/// EACCES: this user has no such session in this tenant; EBUSY: this session has objects of its
+/// own. Regions whose memory is not shared are of no use any more once the process ends that
+/// registered them.
+struct ContextToken {
+  std::uint8_t bytes[16];  ///< to be guessed by nobody
+};
+
+// kImportPd, kImportMr, by a HandleBody: what a handle stands for. EINVAL: nothing. The former has
+// no reply body.
+struct ImportMrReply {
+  std::uint64_t length;
+  std::uint64_t iova;
+  std::uint32_t lkey;
+  std::uint32_t rkey;
+  std::uint32_t access;
+  std::uint32_t reserved;
 };
 
 // --- completion ------------------------------------------------------------------------------

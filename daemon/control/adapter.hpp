@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "daemon/control/device_files.hpp"
 #include "daemon/control/journal.hpp"
 #include "daemon/control/xrc_domains.hpp"
 #include "daemon/engine/engine.hpp"
@@ -31,6 +32,7 @@ struct Adapter {
   const char* version = "";  ///< of the program
 
   XrcDomains xrc_domains{};
+  DeviceFiles device_files{};
 
   // Names that are unique in the adapter, never used again.
   std::uint32_t next_pd = 1;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "abi/control.hpp"
+#include "daemon/control/protection_domain.hpp"
 #include "daemon/engine/objects.hpp"
 #include "daemon/resource/accounts.hpp"
 
@@ -21,6 +22,7 @@ struct Qp {
   explicit Qp(std::uint32_t send_entries) : engine(send_entries) {}
   resource::Charge charge;
   resource::Charge reads;  ///< bytes to remember those of its peer by
+  PdUse pd;                ///< an XRC target has none
   engine::QueuePair engine;
   abi::CreateQpRequest request{};
   Ring ring;  ///< both rings; an XRC target has none

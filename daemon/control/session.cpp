@@ -54,16 +54,17 @@ Session::~Session() {
   tenant_.accounts.remove(*this);
   if (engine_session_) remove_from_engine();
   adapter_.give_back_vcbs(tenant_, vcbs_);
+  forget_file();
 }
 
 Session::Holdings Session::holdings() const {
   return {.id = engine_session_ ? engine_session_->id.value : 0,
           .level = engine_session_ ? engine_session_->level : nullptr,
           .vcbs = vcbs_.count,
-          .protection_domains = pds_.size(),
+          .protection_domains = file_->pds.size(),
           .completion_queues = cqs_.size(),
           .shared_receive_queues = srqs_.size(),
-          .memory_regions = mrs_.size(),
+          .memory_regions = file_->mrs.size(),
           .address_handles = ahs_.size(),
           .queue_pairs = qps_.size()};
 }
@@ -90,16 +91,22 @@ void Session::remove_from_engine() {
            [](engine::Engine& engine, Cq& cq) { engine.remove(cq.engine); });
   in_steps(worker, session, all_of(windows_),
            [](engine::Engine& engine, Window& window) { engine.windows().erase(window.key); });
-  std::vector<std::unique_ptr<memory::Region>> regions;  // to be unmapped by this thread
-  in_steps(worker, session, all_of(mrs_), [&](engine::Engine& engine, Mr& mr) {
-    regions.push_back(engine.keys().remove(mr.key));
-    tenant_.counters.memory_regions.subtract();
-    tenant_.counters.registered_bytes.subtract(mr.bytes.amount());
-  });
+  if (file_.use_count() == 1) remove_regions();
   on_engine([&](engine::Engine& engine) {
     worker.unwatch(*engine_session_);
     engine.remove(*engine_session_);
   });
+}
+
+/// The last session with the file ends.
+void Session::remove_regions() {
+  std::vector<std::unique_ptr<memory::Region>> regions;  // to be unmapped by this thread
+  in_steps(adapter_.worker, *engine_session_, all_of(file_->mrs),
+           [&](engine::Engine& engine, Mr& mr) {
+             regions.push_back(engine.keys().remove(mr.key));
+             tenant_.counters.memory_regions.subtract();
+             tenant_.counters.registered_bytes.subtract(mr.bytes.amount());
+           });
 }
 
 bool Session::serve() {
@@ -250,6 +257,14 @@ Session::Handler Session::handler_of(std::uint32_t operation) {
     case abi::Operation::kOpenEventChannel:
     case abi::Operation::kConnectionCommand:
       break;  // of an event channel
+    case abi::Operation::kShareContext:
+      return &Session::share_context;
+    case abi::Operation::kJoinContext:
+      return &Session::join_context;
+    case abi::Operation::kImportPd:
+      return &Session::import_pd;
+    case abi::Operation::kImportMr:
+      return &Session::import_mr;
   }
   return nullptr;
 }

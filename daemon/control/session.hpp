@@ -5,7 +5,7 @@
 // The files: session.cpp (life, dispatch), session_device.cpp (hello, attributes),
 // session_memory.cpp (rings, shared buffers, regions), session_completion.cpp (channels, completion
 // queues), session_windows.cpp, session_srq.cpp, session_qp.cpp, session_modify_qp.cpp,
-// session_xrc.cpp, session_multicast.cpp, session_ah.cpp.
+// session_xrc.cpp, session_multicast.cpp, session_ah.cpp, session_sharing.cpp.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/adapter.hpp"
 #include "daemon/control/event_channel.hpp"
+#include "daemon/control/device_files.hpp"
 #include "daemon/control/handle_table.hpp"
 #include "daemon/control/levels.hpp"
 #include "daemon/control/message.hpp"
@@ -94,11 +95,6 @@ class Session final : private resource::IdleHolder {
   using Charge = resource::Charge;
   using Kind = resource::Kind;
 
-  struct Pd {
-    Charge charge;
-    memory::PdId id;
-    std::uint32_t users = 0;
-  };
   struct Channel {
     Charge descriptor;
     UniqueFd events;  ///< our end
@@ -116,7 +112,7 @@ class Session final : private resource::IdleHolder {
     Charge charge;
     engine::SharedReceiveQueue engine;
     Ring ring;
-    std::uint32_t pd = 0;
+    PdUse pd;
     std::uint32_t xrc_domain = abi::kNoHandle;
     std::uint32_t cq = abi::kNoHandle;  ///< with a domain of XRC
     std::uint32_t max_wr = 0;
@@ -134,24 +130,15 @@ class Session final : private resource::IdleHolder {
     std::uint64_t user_handle = 0;
     std::uint32_t xrc_domain = 0;
   };
-  struct Mr {
-    Charge charge;
-    Charge bytes;
-    std::uint32_t key = 0;
-    std::uint32_t pd = 0;
-    /// The engine's until it is replaced or removed, which only we ask for; itself it never
-    /// changes.
-    const memory::Region* region = nullptr;
-  };
   struct Window {
     Charge charge;
     std::uint32_t key = 0;  ///< at first; its low 8 bits change
-    std::uint32_t pd = 0;
+    PdUse pd;
   };
   struct Ah {
     Charge charge;
     engine::AddressHandle engine;
-    std::uint32_t pd = 0;
+    PdUse pd;
     std::uint32_t handle = 0;  ///< the engine's
   };
   using Handler = int (Session::*)(const RequestBody&, Reply&);
@@ -169,6 +156,7 @@ class Session final : private resource::IdleHolder {
     adapter_.worker.run_for(*engine_session_, task);
   }
   void remove_from_engine();
+  void remove_regions();
 
   // session_device.cpp
   /// `hello` is the view's backing store.
@@ -262,6 +250,14 @@ class Session final : private resource::IdleHolder {
   /// EINVAL: not a usable address vector for this tenant.
   int path_of(const abi::AddressVector& av, engine::AddressPath& out) const;
 
+  // session_sharing.cpp
+  int share_context(const RequestBody& body, Reply& reply);
+  int join_context(const RequestBody& body, Reply& reply);
+  int import_pd(const RequestBody& body, Reply& reply);
+  int import_mr(const RequestBody& body, Reply& reply);
+  FileUser file_user() const { return {tenant_.id, peer_.uid}; }
+  void forget_file();
+
   Adapter& adapter_;
   engine::Tenant& tenant_;
   UniqueFd socket_;
@@ -286,12 +282,11 @@ class Session final : private resource::IdleHolder {
   UniqueFd reply_fd_;                               ///< a descriptor only the current reply needs
   std::shared_ptr<memory::ProcessMemory> process_;  ///< null: its memory is out of reach
 
-  HandleTable<Pd> pds_;
+  std::shared_ptr<DeviceFile> file_ = std::make_shared<DeviceFile>();
   HandleTable<Channel> channels_;
   std::size_t enough_channels_ = 0;  ///< with so many it is time to look for closed ones
   HandleTable<Cq> cqs_;
   HandleTable<Srq> srqs_;
-  HandleTable<Mr> mrs_;
   HandleTable<Window> windows_;
   HandleTable<Ah> ahs_;
   std::unordered_map<std::uint32_t, std::uint32_t> ah_handles_;  ///< the engine's to ours

@@ -26,17 +26,16 @@ int Session::path_of(const abi::AddressVector& av, engine::AddressPath& out) con
 int Session::create_ah(const RequestBody& body, Reply& reply) {
   abi::CreateAhRequest request;
   if (!body.read(request)) return EINVAL;
-  Pd* pd = pds_.find(request.pd);
+  Pd* pd = file_->pds.find(request.pd);
   if (pd == nullptr) return EINVAL;
   auto ah = std::make_unique<Ah>();
   if (const int error = path_of(request.av, ah->engine.route.path)) return error;
   ah->charge = take(Kind::kAddressHandles);
   if (!ah->charge) return ENOMEM;
-  ah->pd = request.pd;
+  ah->pd = PdUse(*pd);
   ah->engine.session = engine_session_.get();
   ah->engine.pd = pd->id;
   on_engine([&](engine::Engine& engine) { ah->handle = engine.install(ah->engine); });
-  ++pd->users;
   // The process names it by the engine's handle, which stands in its commands; the table is ours.
   const std::uint32_t handle = ah->handle;
   ah_handles_[handle] = ahs_.add(std::move(ah));
@@ -52,7 +51,6 @@ int Session::destroy_ah(const RequestBody& body, Reply&) {
   const auto ah = ahs_.remove(found->second);
   ah_handles_.erase(found);
   on_engine([&](engine::Engine& engine) { engine.remove_address_handle(ah->handle); });
-  --pds_.find(ah->pd)->users;
   return 0;
 }
 

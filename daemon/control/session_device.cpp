@@ -67,7 +67,7 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   session_mapping_ = take(Kind::kMappings);
   if (!session_mapping_) return ENOMEM;
   const resource::TenantConfig& tenant = adapter_.settings(tenant_);
-  if (tenant.process_memory)
+  if (tenant.process_memory && process_ == nullptr)
     if (const int error = open_process_memory()) return error;
   // Of an attempt that failed further on.
   adapter_.give_back_vcbs(tenant_, std::exchange(vcbs_, {}));
@@ -115,7 +115,13 @@ int Session::hello(const RequestBody& body, Reply& reply) {
 int Session::open_process_memory() {
   const auto process = memory::ProcessMemory::open(peer_.pid, peer_.uid, pidfd_.get());
   if (process) {
-    process_ = *process;
+    // Regions may outlive the session, where others share them.
+    struct Account {
+      Charge descriptor;
+      std::shared_ptr<memory::ProcessMemory> memory;
+    };
+    const auto account = std::make_shared<Account>(descriptors_.split(1), *process);
+    process_ = {account, account->memory.get()};
     return 0;
   }
   if (process.error().code != EPERM && process.error().code != EACCES) return process.error().code;
@@ -145,6 +151,7 @@ int Session::query_device(const RequestBody& body, Reply& reply) {
   out.max_cqe = device.max_cqe - 1;
   out.max_mr = limit(Kind::kMemoryRegions);
   out.max_mw = limit(Kind::kMemoryWindows);
+  if (process_ != nullptr) out.capabilities |= abi::kCanReachProcess;
   out.max_pd = limit(Kind::kProtectionDomains);
   out.max_ah = limit(Kind::kAddressHandles);
   out.max_srq = limit(Kind::kSharedReceiveQueues);
@@ -194,17 +201,17 @@ int Session::alloc_pd(const RequestBody& body, Reply& reply) {
   pd->charge = take(Kind::kProtectionDomains);
   if (!pd->charge) return ENOMEM;
   pd->id = memory::PdId(adapter_.next_pd++);
-  reply.write(abi::HandleBody{pds_.add(std::move(pd)), 0});
+  reply.write(abi::HandleBody{file_->pds.add(std::move(pd)), 0});
   return 0;
 }
 
 int Session::dealloc_pd(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
-  const Pd* pd = pds_.find(request.handle);
+  const Pd* pd = file_->pds.find(request.handle);
   if (pd == nullptr) return EINVAL;
   if (pd->users != 0) return EBUSY;
-  pds_.remove(request.handle);
+  file_->pds.remove(request.handle);
   return 0;
 }
 

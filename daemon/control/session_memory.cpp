@@ -8,18 +8,28 @@ namespace {
 
 // Relaxed ordering and the other optional flags (bits 20 and up) may be ignored by definition.
 constexpr std::uint32_t kOptionalAccess = 0x3ff00000;
+constexpr std::uint32_t kHugePages = 1 << 7;  // IBV_ACCESS_HUGETLB: makes no difference here
 constexpr std::uint32_t kKnownAccess = memory::kLocalWrite | memory::kRemoteWrite |
                                        memory::kRemoteRead | memory::kRemoteAtomic |
-                                       memory::kBindWindow | memory::kZeroBased;
+                                       memory::kBindWindow | memory::kZeroBased | memory::kOnDemand;
+constexpr std::uint32_t kPermittedAccess = kKnownAccess | kOptionalAccess | kHugePages;
 // Values of enum ibv_rereg_mr_flags.
 constexpr std::uint32_t kChangeTranslation = 1 << 0;
 constexpr std::uint32_t kChangePd = 1 << 1;
 constexpr std::uint32_t kChangeAccess = 1 << 2;
 constexpr std::uint64_t kSpare = 16;  // the part of the mappings that is kept from memory
+constexpr std::uint64_t kAllAddresses = ~std::uint64_t{0};  // the length of such a region
 constexpr std::uint64_t kMaxShared = std::uint64_t{1} << 40;
 
 bool is_shared(const abi::MrExtent& extent) {
   return extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared);
+}
+
+/// What a region counts as registered. One of all addresses says nothing of how much is used.
+std::uint64_t registered_bytes(const memory::RegionSpec& spec) {
+  const bool implicit = (spec.access & memory::kOnDemand) != 0 && spec.addr == 0 &&
+                        spec.length == kAllAddresses && spec.buffers.empty();
+  return implicit ? 0 : spec.length;
 }
 
 /// REQUIRES: they make up a region, within the tenant's limit.
@@ -138,9 +148,9 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
   if (!body.read(request, true) ||
       !read_extents<abi::RegisterMrRequest>(body, request.extents, extents))
     return EINVAL;
-  const Pd* pd = pds_.find(request.pd);
+  Pd* pd = file_->pds.find(request.pd);
   if (pd == nullptr) return EINVAL;
-  if ((request.access & ~(kKnownAccess | kOptionalAccess)) != 0) return EOPNOTSUPP;
+  if ((request.access & ~kPermittedAccess) != 0) return EOPNOTSUPP;
 
   memory::RegionSpec spec;
   spec.tenant = tenant_.id;
@@ -151,14 +161,15 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
   spec.iova = (request.access & memory::kZeroBased) != 0 ? 0 : request.iova;
   spec.process = process_;
   if (const int error = add(extents, spec)) return error;
+  const std::uint64_t counted = registered_bytes(spec);
   auto region = memory::Region::make(std::move(spec));
   if (!region) return region.error().code;
 
   auto mr = std::make_unique<Mr>();
-  mr->pd = request.pd;
+  mr->pd = PdUse(*pd);
   mr->charge = take(Kind::kMemoryRegions);
   if (!mr->charge) return ENOMEM;
-  mr->bytes = take(Kind::kRegisteredBytes, request.length);
+  mr->bytes = take(Kind::kRegisteredBytes, counted);
   if (!mr->bytes) return ENOMEM;
   map_present(extents.all, extents.buffers);
   return install(std::move(*region), std::move(mr), reply);
@@ -167,10 +178,10 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
 int Session::alloc_null_mr(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
-  const Pd* pd = pds_.find(request.handle);
+  Pd* pd = file_->pds.find(request.handle);
   if (pd == nullptr) return EINVAL;
   auto mr = std::make_unique<Mr>();
-  mr->pd = request.handle;
+  mr->pd = PdUse(*pd);
   mr->charge = take(Kind::kMemoryRegions);
   if (!mr->charge) return ENOMEM;
   return install(memory::Region::make_null(tenant_.id, pd->id), std::move(mr), reply);
@@ -191,10 +202,9 @@ int Session::install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr>
     }
   });
   if (error != 0) return error;
-  ++pds_.find(mr->pd)->users;
   const std::uint32_t lkey = mr->key;
-  const std::uint32_t rkey = mr->region->is_null() ? 0 : lkey;
-  reply.write(abi::RegisterMrReply{mrs_.add(std::move(mr)), lkey, rkey, 0});
+  const std::uint32_t rkey = mr->rkey();
+  reply.write(abi::RegisterMrReply{file_->mrs.add(std::move(mr)), lkey, rkey, 0});
   return 0;
 }
 
@@ -202,11 +212,11 @@ int Session::install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr>
 int Session::change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
                          memory::RegionSpec& spec) const {
   if ((request.flags & kChangeAccess) != 0) {
-    if ((request.region.access & ~(kKnownAccess | kOptionalAccess)) != 0) return EOPNOTSUPP;
+    if ((request.region.access & ~kPermittedAccess) != 0) return EOPNOTSUPP;
     spec.access = request.region.access & kKnownAccess;
   }
   if ((request.flags & kChangePd) != 0) {
-    const Pd* pd = pds_.find(request.region.pd);
+    const Pd* pd = file_->pds.find(request.region.pd);
     if (pd == nullptr) return EINVAL;
     spec.pd = pd->id;
   }
@@ -216,6 +226,7 @@ int Session::change_spec(const abi::ReregisterMrRequest& request, const Extents&
   spec.iova = (spec.access & memory::kZeroBased) != 0 ? 0 : request.region.iova;
   spec.extents.clear();
   spec.buffers.clear();
+  spec.process = process_;  // another process may have registered it
   return add(extents, spec);
 }
 
@@ -225,19 +236,19 @@ int Session::reregister_mr(const RequestBody& body, Reply& reply) {
   if (!body.read(request, true) ||
       !read_extents<abi::ReregisterMrRequest>(body, request.region.extents, extents))
     return EINVAL;
-  Mr* mr = mrs_.find(request.handle);
+  Mr* mr = file_->mrs.find(request.handle);
   constexpr std::uint32_t kKnown = kChangeTranslation | kChangePd | kChangeAccess;
   if (mr == nullptr || mr->region->is_null() || (request.flags & ~kKnown) != 0) return EINVAL;
   if ((request.flags & kChangeTranslation) == 0 && !extents.all.empty()) return EINVAL;
 
   memory::RegionSpec spec = mr->region->spec();
   if (const int error = change_spec(request, extents, spec)) return error;
-  const std::uint64_t length = spec.length;
+  const std::uint64_t counted = registered_bytes(spec);
   auto region = memory::Region::make(std::move(spec));
   if (!region) return region.error().code;
   Charge bytes;
-  if (length != mr->bytes.amount()) {
-    bytes = take(Kind::kRegisteredBytes, length);
+  if (counted != mr->bytes.amount()) {
+    bytes = take(Kind::kRegisteredBytes, counted);
     if (!bytes) return ENOMEM;
   }
   map_present(extents.all, extents.buffers);
@@ -245,15 +256,11 @@ int Session::reregister_mr(const RequestBody& body, Reply& reply) {
   mr->region = region->get();
   on_engine([&](engine::Engine& engine) {
     before = engine.keys().replace(mr->key, std::move(*region));
-    tenant_.counters.registered_bytes.subtract(before->length());
-    tenant_.counters.registered_bytes.add(length);
+    tenant_.counters.registered_bytes.subtract(mr->bytes.amount());
+    tenant_.counters.registered_bytes.add(counted);
   });
   if (bytes) mr->bytes = std::move(bytes);
-  if ((request.flags & kChangePd) != 0) {
-    --pds_.find(mr->pd)->users;
-    mr->pd = request.region.pd;
-    ++pds_.find(mr->pd)->users;
-  }
+  if ((request.flags & kChangePd) != 0) mr->pd = PdUse(*file_->pds.find(request.region.pd));
   before.reset();
   reply.write(abi::RegisterMrReply{request.handle, mr->key, mr->key, 0});
   return 0;
@@ -262,7 +269,7 @@ int Session::reregister_mr(const RequestBody& body, Reply& reply) {
 int Session::deregister_mr(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
-  const auto mr = mrs_.remove(request.handle);
+  const auto mr = file_->mrs.remove(request.handle);
   if (mr == nullptr) return EINVAL;
   std::unique_ptr<memory::Region> region;
   on_engine([&](engine::Engine& engine) {
@@ -271,7 +278,6 @@ int Session::deregister_mr(const RequestBody& body, Reply&) {
     tenant_.counters.registered_bytes.subtract(mr->bytes.amount());
   });
   region.reset();  // what it alone kept mapped goes here, not on the engine's thread
-  --pds_.find(mr->pd)->users;
   return 0;
 }
 

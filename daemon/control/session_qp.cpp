@@ -24,7 +24,8 @@ int Session::check_create(const abi::CreateQpRequest& request) const {
   const auto is = [&](QpType type) { return request.type == static_cast<std::uint32_t>(type); };
   const bool initiator = is(QpType::kXrcSend);
   if (!is(QpType::kRc) && !is(QpType::kUc) && !is(QpType::kUd) && !initiator) return EOPNOTSUPP;
-  if (pds_.find(request.pd) == nullptr || cqs_.find(request.send_cq) == nullptr) return EINVAL;
+  if (file_->pds.find(request.pd) == nullptr || cqs_.find(request.send_cq) == nullptr)
+    return EINVAL;
   if (initiator ? request.receive_cq != abi::kNoHandle || request.srq != abi::kNoHandle
                 : cqs_.find(request.receive_cq) == nullptr)
     return EINVAL;
@@ -74,7 +75,9 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   e.session = engine_session_.get();
   e.tenant = &tenant_;
   e.user_handle = request.user_handle;
-  e.pd = pds_.find(request.pd)->id;
+  Pd& pd = *file_->pds.find(request.pd);
+  qp->pd = PdUse(pd);
+  e.pd = pd.id;
   e.signal_all = request.signal_all != 0;
   e.send_ring = shm::SendRing(base, out.send_entries, stride);
   if (own_receives) {
@@ -112,9 +115,8 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// Counts a queue pair in, or, with `one` = -1, out where it is used.
+/// Counts a queue pair in, or, with `one` = -1, out of the queues it uses.
 void Session::use(const abi::CreateQpRequest& request, std::uint32_t one) {
-  pds_.find(request.pd)->users += one;
   cqs_.find(request.send_cq)->users += one;
   if (Cq* cq = cqs_.find(request.receive_cq)) cq->users += one;
   if (Srq* srq = srqs_.find(request.srq)) srq->users += one;

@@ -9,8 +9,9 @@ namespace softhca::control {
 int Session::check_create(const abi::CreateXrcSrqRequest& request) const {
   const resource::DeviceConfig& device = adapter_.config.device;
   const abi::CreateSrqRequest& plain = request.srq;
-  if (pds_.find(plain.pd) == nullptr || plain.max_wr == 0 || plain.max_wr > device.max_srq_wr ||
-      plain.max_sge > device.max_sge || plain.limit > plain.max_wr)
+  if (file_->pds.find(plain.pd) == nullptr || plain.max_wr == 0 ||
+      plain.max_wr > device.max_srq_wr || plain.max_sge > device.max_sge ||
+      plain.limit > plain.max_wr)
     return EINVAL;
   if (request.xrc_domain == abi::kNoHandle) return 0;
   const bool known =
@@ -27,7 +28,7 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   }
   if (const int error = check_create(whole)) return error;
   const abi::CreateSrqRequest& request = whole.srq;
-  Pd* pd = pds_.find(request.pd);
+  Pd* pd = file_->pds.find(request.pd);
 
   auto srq = std::make_unique<Srq>();
   srq->charge = take(Kind::kSharedReceiveQueues);
@@ -37,7 +38,7 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   abi::CreateSrqReply out{};
   const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
   if (const int error = allocate_ring(bytes, 0, reply, srq->ring, out.new_segment)) return error;
-  srq->pd = request.pd;
+  srq->pd = PdUse(*pd);
   srq->max_wr = request.max_wr;
   srq->engine.session = engine_session_.get();
   srq->engine.ring = shm::ReceiveRing(srq->ring.base, entries, srq->max_sge);
@@ -56,7 +57,6 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
     srq->engine.provisioner = std::make_unique<receive::Provisioner>(
         entries, tenant_.receive_policy, tenant_.counters.receive);
   on_engine([&](engine::Engine& engine) { engine.install(srq->engine); });
-  ++pd->users;
   out.entries = entries;
   out.max_wr = srq->max_wr;
   out.max_sge = srq->max_sge;
@@ -95,7 +95,6 @@ int Session::destroy_srq(const RequestBody& body, Reply&) {
   if (found->users != 0) return EBUSY;
   const auto srq = srqs_.remove(request.handle);
   on_engine([&](engine::Engine& engine) { engine.remove(srq->engine); });
-  --pds_.find(srq->pd)->users;
   if (srq->xrc_domain != abi::kNoHandle) {
     --xrc_domains_.find(srq->xrc_domain)->users;
     --cqs_.find(srq->cq)->users;

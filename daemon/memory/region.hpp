@@ -28,6 +28,7 @@ enum Access : std::uint32_t {
   kRemoteAtomic = 1 << 3,
   kBindWindow = 1 << 4,
   kZeroBased = 1 << 5,
+  kOnDemand = 1 << 6,  ///< allows nothing
 };
 
 /// Part of a region. `mapped` is where its first byte lies in the daemon, null when the bytes are

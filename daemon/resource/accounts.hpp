@@ -35,6 +35,12 @@ class [[nodiscard]] Charge {
   explicit operator bool() const { return accounts_ != nullptr; }
   std::uint64_t amount() const { return accounts_ != nullptr ? amount_ : 0; }
 
+  /// So much of it as a charge of its own. REQUIRES: amount <= amount().
+  Charge split(std::uint64_t amount) {
+    amount_ -= amount;
+    return {accounts_, kind_, amount};
+  }
+
  private:
   friend class Accounts;
   Charge(Accounts* accounts, Kind kind, std::uint64_t amount)

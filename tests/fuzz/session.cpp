@@ -85,6 +85,10 @@ constexpr Request kRequests[] = {
     {Operation::kAllocNullMr, sizeof(abi::HandleBody), Word::kMr, {{{0, Word::kPd}}}},
     {Operation::kAttachMulticast, sizeof(abi::MulticastRequest), {}, {{{0, Word::kQp}}}},
     {Operation::kDetachMulticast, sizeof(abi::MulticastRequest), {}, {{{0, Word::kQp}}}},
+    {Operation::kShareContext, sizeof(abi::HandleBody)},
+    {Operation::kJoinContext, sizeof(abi::ContextToken)},
+    {Operation::kImportPd, sizeof(abi::HandleBody), {}, {{{0, Word::kPd}}}},
+    {Operation::kImportMr, sizeof(abi::HandleBody), {}, {{{0, Word::kMr}}}},
 };
 
 /// Little enough that many runs are made a second.

@@ -48,7 +48,7 @@ TEST(Layout, HelloReply) {
 }
 
 TEST(Layout, DeviceReply) {
-  EXPECT_EQ(sizeof(DeviceReply), 128u);
+  EXPECT_EQ(sizeof(DeviceReply), 136u);
   EXPECT_EQ(offsetof(DeviceReply, firmware), 0u);
   EXPECT_EQ(offsetof(DeviceReply, node_guid), 32u);
   EXPECT_EQ(offsetof(DeviceReply, sys_image_guid), 40u);
@@ -71,6 +71,8 @@ TEST(Layout, DeviceReply) {
   EXPECT_EQ(offsetof(DeviceReply, max_inline), 116u);
   EXPECT_EQ(offsetof(DeviceReply, completion_vectors), 120u);
   EXPECT_EQ(offsetof(DeviceReply, max_mw), 124u);
+  EXPECT_EQ(offsetof(DeviceReply, capabilities), 128u);
+  EXPECT_EQ(offsetof(DeviceReply, reserved), 132u);
 }
 
 TEST(Layout, PortReply) {
@@ -154,6 +156,18 @@ TEST(Layout, ModifyCqRequest) {
   EXPECT_EQ(offsetof(ModifyCqRequest, handle), 0u);
   EXPECT_EQ(offsetof(ModifyCqRequest, count), 4u);
   EXPECT_EQ(offsetof(ModifyCqRequest, period), 6u);
+}
+
+TEST(Layout, ContextToken) { EXPECT_EQ(sizeof(ContextToken), 16u); }
+
+TEST(Layout, ImportMrReply) {
+  EXPECT_EQ(sizeof(ImportMrReply), 32u);
+  EXPECT_EQ(offsetof(ImportMrReply, length), 0u);
+  EXPECT_EQ(offsetof(ImportMrReply, iova), 8u);
+  EXPECT_EQ(offsetof(ImportMrReply, lkey), 16u);
+  EXPECT_EQ(offsetof(ImportMrReply, rkey), 20u);
+  EXPECT_EQ(offsetof(ImportMrReply, access), 24u);
+  EXPECT_EQ(offsetof(ImportMrReply, reserved), 28u);
 }
 
 TEST(Layout, CreateSrqRequest) {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -65,16 +66,17 @@ class Daemon {
 /// A process and its session, in one thread.
 class Client {
  public:
-  explicit Client(Daemon& daemon, std::size_t tenant = 0) {
+  explicit Client(Daemon& daemon, std::size_t tenant = 0, std::optional<uid_t> uid = std::nullopt) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     socket_ = UniqueFd(ends[0]);
+    PeerIdentity peer = *peer_identity(ends[1]);
+    peer.uid = uid.value_or(peer.uid);
     const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
-    session_ =
-        std::make_unique<Session>(daemon.adapter, *daemon.adapter.tenants[tenant],
-                                  UniqueFd(ends[1]), *peer_identity(ends[1]), UniqueFd(pidfd),
-                                  daemon.adapter.tenants[tenant]->accounts.take(
-                                      resource::Kind::kDescriptors, Session::kDescriptors));
+    session_ = std::make_unique<Session>(daemon.adapter, *daemon.adapter.tenants[tenant],
+                                         UniqueFd(ends[1]), peer, UniqueFd(pidfd),
+                                         daemon.adapter.tenants[tenant]->accounts.take(
+                                             resource::Kind::kDescriptors, Session::kDescriptors));
   }
 
   /// Sends a record as it is. False: the session is over.

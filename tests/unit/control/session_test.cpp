@@ -342,7 +342,7 @@ TEST_F(SessionTest, RegionsAreCheckedAndCounted) {
 TEST_F(SessionTest, UnknownOperationsEndIt) {
   EXPECT_EQ(client.greet(), 0);
   EXPECT_FALSE(client.send(static_cast<Operation>(0), {}));
-  const auto last = static_cast<std::uint32_t>(Operation::kDetachMulticast);
+  const auto last = static_cast<std::uint32_t>(Operation::kImportMr);
   for (const std::uint32_t operation : {last + 1, 1000u, 0xffffffffu}) {
     Client other(daemon);
     EXPECT_EQ(other.greet(), 0);
@@ -359,7 +359,7 @@ TEST_F(SessionTest, RandomBodiesOfEveryLength) {
   std::vector<std::byte> reply;
   auto wild = std::make_unique<Client>(daemon, 1);
   EXPECT_EQ(wild->greet(), 0);
-  constexpr auto kLast = static_cast<std::uint32_t>(Operation::kDetachMulticast);
+  constexpr auto kLast = static_cast<std::uint32_t>(Operation::kImportMr);
   for (std::uint32_t operation = 2; operation <= kLast; ++operation)
     for (std::size_t length = 0; length < 260; ++length) {
       // Bytes that are often small, so that some handles and counts are right.

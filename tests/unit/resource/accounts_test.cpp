@@ -36,6 +36,19 @@ TEST(Accounts, TheLargestAmountFits) {
   EXPECT_TRUE(accounts.take(kKind, 0));
 }
 
+TEST(Accounts, PartOfAChargeIsGivenBackByItself) {
+  Accounts accounts;
+  accounts.set_limit(kKind, 10);
+  Charge rest = accounts.take(kKind, 7);
+  {
+    const Charge part = rest.split(3);
+    EXPECT_EQ(part.amount(), 3u);
+    EXPECT_EQ(rest.amount(), 4u);
+    EXPECT_EQ(accounts.in_use(kKind), 7u);
+  }
+  EXPECT_EQ(accounts.in_use(kKind), 4u);
+}
+
 TEST(Accounts, AChargeIsGivenBackOnceHoweverItMoves) {
   Accounts accounts;
   accounts.set_limit(kKind, 100);
