@@ -102,6 +102,7 @@ static_assert(offsetof(VerbsDevice, core_support) == 704);
 
 /// VerbsMr::type; 0 is an ordinary region.
 inline constexpr std::uint32_t kNullMr = 1;
+inline constexpr std::uint32_t kImportedMr = 2;
 
 struct VerbsMr {
   ibv_mr mr;
@@ -177,7 +178,8 @@ using NotProvided = void (*)();
 
 /// What verbs_set_ops() takes; a null entry leaves the library's own in place.
 struct ContextOps {
-  NotProvided advise_mr;
+  int (*advise_mr)(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge* list,
+                   std::uint32_t count);
   NotProvided alloc_dm;
   ibv_mw* (*alloc_mw)(ibv_pd*, ibv_mw_type);
   ibv_mr* (*alloc_null_mr)(ibv_pd*);
@@ -220,8 +222,8 @@ struct ContextOps {
   NotProvided free_dm;
   int (*get_srq_num)(ibv_srq*, std::uint32_t* number);
   NotProvided import_dm;
-  NotProvided import_mr;
-  NotProvided import_pd;
+  ibv_mr* (*import_mr)(ibv_pd*, std::uint32_t handle);
+  ibv_pd* (*import_pd)(ibv_context*, std::uint32_t handle);
   int (*modify_cq)(ibv_cq*, ibv_modify_cq_attr*);
   NotProvided modify_flow_action_esp;
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int mask);
@@ -252,8 +254,8 @@ struct ContextOps {
   int (*resize_cq)(ibv_cq*, int cqe);
   NotProvided set_ece;
   NotProvided unimport_dm;
-  NotProvided unimport_mr;
-  NotProvided unimport_pd;
+  void (*unimport_mr)(ibv_mr*);
+  void (*unimport_pd)(ibv_pd*);
 };
 static_assert(sizeof(ContextOps) == 608);
 static_assert(offsetof(ContextOps, create_qp) == 19 * 8 &&

@@ -7,6 +7,7 @@
 #include "libverbs-provider/abi34.hpp"
 #include "libverbs-provider/control_channel.hpp"
 #include "libverbs-provider/heap.hpp"
+#include "libverbs-provider/memory_region.hpp"
 #include "libverbs-provider/number_table.hpp"
 #include "libverbs-provider/segments.hpp"
 #include "libverbs-provider/session.hpp"
@@ -28,6 +29,7 @@ struct Context {
   Session session;
   Segments segments;
   Owned<MemoryRegistry> memory;
+  OnDemandRegions on_demand;
   QpTable qps;
   SrqTable xrc_srqs;
   abi::DeviceReply limits;

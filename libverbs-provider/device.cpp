@@ -9,6 +9,7 @@
 
 #include "libverbs-provider/connection_files.hpp"
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/device_file.hpp"
 #include "libverbs-provider/event_files.hpp"
 #include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/tenant_socket.hpp"
@@ -108,12 +109,30 @@ int open_session(Context& context, const char* socket_path) {
   return context.control.call(abi::Operation::kQueryDevice, abi::HandleBody{}, context.limits);
 }
 
+/// Lets others join the session by copies of cmd_fd, which named the device until now. 0 or an
+/// errno value.
+int share_session(Context& context) {
+  abi::ContextToken token{};
+  const int error = context.control.call(abi::Operation::kShareContext, abi::HandleBody{}, token);
+  if (error != 0) return error;
+  const auto* device = reinterpret_cast<const Device*>(context.ibv()->device);
+  return make_device_file(context.ibv()->cmd_fd, device->base.sysfs->sysfs_cdev, token);
+}
+
+/// Joins the session that cmd_fd is of. 0 or an errno value.
+int join_session(Context& context) {
+  DeviceFileContent content;
+  if (!read_device_file(context.ibv()->cmd_fd, content)) return EINVAL;
+  return context.control.call(abi::Operation::kJoinContext, content.token);
+}
+
 /// The library made `context` of zero bytes; our parts begin to live here and end in close().
 void construct_parts(Context& context) {
   new (&context.control) ControlChannel;
   new (&context.session) Session;
   new (&context.segments) Segments;
   new (&context.memory) Owned<MemoryRegistry>;
+  new (&context.on_demand) OnDemandRegions;
   new (&context.qps) QpTable;
   new (&context.xrc_srqs) SrqTable;
   new (&context.forked) std::atomic<bool>(false);
@@ -122,6 +141,7 @@ void construct_parts(Context& context) {
 void close(Context& context) {
   context.xrc_srqs.~SrqTable();
   context.qps.~QpTable();
+  context.on_demand.~OnDemandRegions();
   context.memory.~unique_ptr();
   context.segments.~Segments();
   context.session.~Session();
@@ -141,6 +161,7 @@ void async_event(ibv_context*, ibv_async_event*) {}
 
 constexpr abi34::ContextOps make_operations() {
   abi34::ContextOps ops{};
+  ops.advise_mr = advise_mr;
   ops.alloc_mw = alloc_mw;
   ops.alloc_null_mr = alloc_null_mr;
   ops.alloc_parent_domain = alloc_parent_domain;
@@ -169,6 +190,8 @@ constexpr abi34::ContextOps make_operations() {
   ops.detach_mcast = detach_mcast;
   ops.free_context = free_context;
   ops.get_srq_num = get_srq_num;
+  ops.import_mr = import_mr;
+  ops.import_pd = import_pd;
   ops.modify_cq = modify_cq;
   ops.modify_qp = modify_qp;
   ops.modify_srq = modify_srq;
@@ -187,10 +210,13 @@ constexpr abi34::ContextOps make_operations() {
   ops.req_notify_cq = req_notify_cq;
   ops.rereg_mr = rereg_mr;
   ops.resize_cq = resize_cq;
+  ops.unimport_mr = unimport_mr;
+  ops.unimport_pd = unimport_pd;
   return ops;
 }
 
-verbs_context* alloc_context(ibv_device* ibv_device, int cmd_fd, void*) {
+/// A context on a session of its own, then what `share(context)` makes of it: 0 or an errno value.
+verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Context&)) {
   static constexpr abi34::ContextOps kOperations = make_operations();
   static constexpr std::uint32_t kNoKernelDriver = 0;
   auto* context = static_cast<Context*>(
@@ -198,7 +224,9 @@ verbs_context* alloc_context(ibv_device* ibv_device, int cmd_fd, void*) {
   if (context == nullptr) return nullptr;
   construct_parts(*context);
   const auto* device = reinterpret_cast<const Device*>(ibv_device);
-  if (const int error = open_session(*context, device->socket_path)) {
+  int error = open_session(*context, device->socket_path);
+  if (error == 0) error = share(*context);
+  if (error != 0) {
     close(*context);
     errno = error;
     return nullptr;
@@ -209,6 +237,14 @@ verbs_context* alloc_context(ibv_device* ibv_device, int cmd_fd, void*) {
   return &context->verbs;
 }
 
+verbs_context* alloc_context(ibv_device* device, int cmd_fd, void*) {
+  return make_context(device, cmd_fd, share_session);
+}
+
+verbs_context* import_context(ibv_device* device, int cmd_fd) {
+  return make_context(device, cmd_fd, join_session);
+}
+
 constexpr abi34::DeviceOps kDeviceOps = {
     .name = "softhca",
     .match_min_abi_version = 0,
@@ -217,7 +253,7 @@ constexpr abi34::DeviceOps kDeviceOps = {
     .static_providers = nullptr,
     .match_device = match_device,
     .alloc_context = alloc_context,
-    .import_context = nullptr,
+    .import_context = import_context,
     .alloc_device = alloc_device,
     .uninit_device = uninit_device,
 };

@@ -36,6 +36,21 @@ int dealloc_pd(ibv_pd* ibv_pd) {
   return 0;
 }
 
+ibv_pd* import_pd(ibv_context* ibv_context, std::uint32_t handle) {
+  ControlChannel& control = to_context(ibv_context)->control;
+  Owned<Pd> pd(make<Pd>());
+  if (pd == nullptr) return nullptr;
+  if (const int error = control.call(abi::Operation::kImportPd, abi::HandleBody{handle, 0})) {
+    errno = error;
+    return nullptr;
+  }
+  pd->base = {ibv_context, handle};
+  return &pd.release()->base;
+}
+
+/// The domain lives on for others.
+void unimport_pd(ibv_pd* pd) { dispose(reinterpret_cast<Pd*>(pd)); }
+
 /// A promise to use what is made in it from one thread at a time. Nothing is gained from it here:
 /// locks that nobody else holds cost next to nothing.
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init) {

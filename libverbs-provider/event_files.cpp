@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -80,6 +83,17 @@ ssize_t command(Context& context, const void* buffer, std::size_t bytes) {
   if (error == 0) return static_cast<ssize_t>(bytes);
   errno = error;
   return -1;
+}
+
+/// The one that the library makes of a context which it has imported, though we have given it its
+/// file of asynchronous events. False: another.
+bool control(const Context& context, void* argument) {
+  auto& request = *static_cast<ib_uverbs_ioctl_hdr*>(argument);
+  if (request.object_id != UVERBS_OBJECT_ASYNC_EVENT ||
+      request.method_id != UVERBS_METHOD_ASYNC_EVENT_ALLOC || request.num_attrs != 1)
+    return false;
+  request.attrs[0].data = static_cast<std::uint64_t>(context.verbs.context.async_fd);
+  return true;
 }
 
 // --- event records ---------------------------------------------------------------------------
@@ -199,6 +213,14 @@ ssize_t library_read(int fd, void* buffer, std::size_t bytes) {
   return read_events(fd, file, buffer, bytes);
 }
 
+int library_ioctl(int fd, unsigned long request, void* argument) {
+  const File file = find(fd);
+  if (file.kind == FileKind::kDevice && request == RDMA_VERBS_IOCTL &&
+      control(*file.context, argument))
+    return 0;
+  return ::ioctl(fd, request, argument);
+}
+
 int library_close(int fd) {
   {
     Guard guard(files_lock);
@@ -228,6 +250,7 @@ void redirect_library() {
   redirected = true;
   const auto* inside = reinterpret_cast<const void*>(&verbs_set_ops);
   // read() first: without it a channel could not be used safely, without write() none is made.
+  redirect_import(inside, "ioctl", reinterpret_cast<void*>(&library_ioctl));
   if (redirect_import(inside, "read", reinterpret_cast<void*>(&library_read)) &&
       redirect_import(inside, "close", reinterpret_cast<void*>(&library_close)))
     redirect_import(inside, "write", reinterpret_cast<void*>(&library_write));

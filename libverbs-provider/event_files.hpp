@@ -1,10 +1,11 @@
 // The descriptors behind which the library expects a kernel: the device file, completion channels
-// and the file of asynchronous events. write(), read() and close() of libibverbs.so.1 come here
-// first; what is not about one of our descriptors goes on to the C library.
+// and the file of asynchronous events. write(), read(), ioctl() and close() of libibverbs.so.1 come
+// here first; what is not about one of our descriptors goes on to the C library.
 //
 // Why each: making a completion channel is a write() to the device file and no operation of the
-// provider; a record that names a destroyed object must not be seen by the library, which
-// dereferences it; a descriptor must be forgotten when it is closed.
+// provider, nor is making the file of asynchronous events of an imported context, an ioctl(); a
+// record that names a destroyed object must not be seen by the library, which dereferences it; a
+// descriptor must be forgotten when it is closed.
 #pragma once
 
 #include <cstdint>

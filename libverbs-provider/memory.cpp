@@ -5,18 +5,37 @@
 
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/heap.hpp"
+#include "libverbs-provider/memory_region.hpp"
 #include "libverbs-provider/operations.hpp"
 
 namespace softhca::provider {
 
-namespace {
+void OnDemandRegions::add(Mr& mr) {
+  Guard guard(lock_);
+  mr.next_on_demand = first_;
+  first_ = &mr;
+}
 
-struct Mr {
-  abi34::VerbsMr base;
-  Array<abi::MrExtent> extents;
-  std::size_t extent_count = 0;
-};
-static_assert(offsetof(Mr, base) == 0);
+void OnDemandRegions::remove(const Mr& mr) {
+  Guard guard(lock_);
+  for (Mr** at = &first_; *at != nullptr; at = &(*at)->next_on_demand) {
+    if (*at != &mr) continue;
+    *at = mr.next_on_demand;
+    return;
+  }
+}
+
+bool OnDemandRegions::find(std::uint32_t lkey, Found& found) {
+  Guard guard(lock_);
+  for (const Mr* mr = first_; mr != nullptr; mr = mr->next_on_demand) {
+    if (mr->base.mr.lkey != lkey) continue;
+    found = {mr->base.mr, mr->iova, mr->base.access, mr->is_imported()};
+    return true;
+  }
+  return false;
+}
+
+namespace {
 
 /// 0 or an errno value.
 template <class Request>
@@ -55,6 +74,25 @@ bool is_range(std::uintptr_t begin, std::size_t length) {
   return length != 0 && begin + length >= begin;
 }
 
+/// On demand, where the daemon reaches the process: the region is of addresses, whatever may lie
+/// there when it is used.
+bool is_of_addresses(const Context& context, int access) {
+  return (access & IBV_ACCESS_ON_DEMAND) != 0 &&
+         (context.limits.capabilities & abi::kCanReachProcess) != 0;
+}
+
+/// A region of all addresses (implicit on-demand paging).
+bool is_implicit(const abi::RegisterMrRequest& request) {
+  return (request.access & IBV_ACCESS_ON_DEMAND) != 0 && request.addr == 0 &&
+         request.length == SIZE_MAX;
+}
+
+/// 0 or an errno value.
+int check_implicit(const Context& context, const abi::RegisterMrRequest& request) {
+  if (request.iova != 0) return EINVAL;
+  return is_of_addresses(context, static_cast<int>(request.access)) ? 0 : EOPNOTSUPP;
+}
+
 /// What a region keeps of its extents.
 bool keep(const ExtentList& extents, Array<abi::MrExtent>& kept) {
   if (!kept.allocate(extents.all().size())) return false;
@@ -62,7 +100,15 @@ bool keep(const ExtentList& extents, Array<abi::MrExtent>& kept) {
   return true;
 }
 
-/// Shares the memory and registers it. 0 or an errno value.
+/// As share(); nothing is shared, nor looked at.
+template <class Send>
+int send_addresses(std::uint64_t addr, std::uint64_t length, Send send) {
+  const abi::MrExtent whole{addr, length, 0, 0,
+                            static_cast<std::uint32_t>(abi::ExtentKind::kProcess)};
+  return send({&whole, 1});
+}
+
+/// Shares the memory, if need be, and registers it. 0 or an errno value.
 int create(Context& context, Mr& mr, abi::RegisterMrRequest& request) {
   ExtentList extents;
   abi::RegisterMrReply reply{};
@@ -71,7 +117,10 @@ int create(Context& context, Mr& mr, abi::RegisterMrRequest& request) {
     if (!keep(extents, mr.extents)) return ENOMEM;
     return send_registration(context, abi::Operation::kRegisterMr, request, all, reply);
   };
-  if (const int error = share(context, request.addr, request.length, extents, send)) return error;
+  const int error = is_of_addresses(context, static_cast<int>(request.access))
+                        ? send_addresses(request.addr, request.length, send)
+                        : share(context, request.addr, request.length, extents, send);
+  if (error != 0) return error;
   mr.extent_count = extents.all().size();
   mr.base.mr.handle = reply.handle;
   mr.base.mr.lkey = reply.lkey;
@@ -87,11 +136,6 @@ ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, i
     errno = EINVAL;
     return nullptr;
   }
-  // Before its pages are looked at: it may be all of the address space.
-  if ((access & IBV_ACCESS_ON_DEMAND) != 0) {
-    errno = EOPNOTSUPP;
-    return nullptr;
-  }
   Owned<Mr> mr(make<Mr>());
   if (mr == nullptr) return nullptr;
   abi::RegisterMrRequest request{};
@@ -100,7 +144,10 @@ ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, i
   request.iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova;
   request.access = static_cast<std::uint32_t>(access);
   request.pd = pd->handle;
-  if (const int error = create(*to_context(pd->context), *mr, request)) {
+  Context& context = *to_context(pd->context);
+  int error = is_implicit(request) ? check_implicit(context, request) : 0;
+  if (error == 0) error = create(context, *mr, request);
+  if (error != 0) {
     errno = error;
     return nullptr;
   }
@@ -110,6 +157,8 @@ ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, i
   base.addr = addr;
   base.length = length;
   mr->base.access = access;
+  mr->iova = request.iova;
+  if (mr->on_demand()) context.on_demand.add(*mr);
   return &mr.release()->base.mr;
 }
 
@@ -137,6 +186,9 @@ int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::s
   const auto begin = reinterpret_cast<std::uintptr_t>(addr);
   const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
   if (moves && !is_range(begin, length)) return EINVAL;
+  const int new_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : verbs_mr->access;
+  const bool turns = ((new_access ^ verbs_mr->access) & IBV_ACCESS_ON_DEMAND) != 0;
+  if (turns && !moves) return EOPNOTSUPP;  // the memory would have to be told anew
   abi::ReregisterMrRequest request{};
   request.handle = verbs_mr->mr.handle;
   request.flags = static_cast<std::uint32_t>(flags);
@@ -150,9 +202,15 @@ int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::s
     if (!keep(extents, kept)) return ENOMEM;
     return send_registration(context, abi::Operation::kReregisterMr, request, all, reply);
   };
-  const int error = moves ? share(context, begin, length, extents, send) : send({});
+  const int error = !moves ? send({})
+                    : is_of_addresses(context, new_access)
+                        ? send_addresses(begin, length, send)
+                        : share(context, begin, length, extents, send);
   if (error != 0) return error;
-  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) verbs_mr->access = access;
+  context.on_demand.remove(mr);
+  verbs_mr->access = new_access;
+  if (moves) mr.iova = (new_access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : begin;
+  if (mr.on_demand()) context.on_demand.add(mr);
   if (!moves) return 0;
   context.memory->release({mr.extents.data(), mr.extent_count});
   mr.extents = std::move(kept);
@@ -161,13 +219,39 @@ int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::s
 }
 
 int dereg_mr(abi34::VerbsMr* verbs_mr) {
-  Mr* mr = reinterpret_cast<Mr*>(verbs_mr);
   Context& context = *to_context(verbs_mr->mr.context);
   if (const int error = context.control.destroy(abi::Operation::kDeregisterMr, verbs_mr->mr.handle))
     return error;
+  unimport_mr(&verbs_mr->mr);
+  return 0;
+}
+
+ibv_mr* import_mr(ibv_pd* pd, std::uint32_t handle) {
+  Owned<Mr> mr(make<Mr>());
+  if (mr == nullptr) return nullptr;
+  Context& context = *to_context(pd->context);
+  abi::ImportMrReply reply{};
+  if (const int error =
+          context.control.call(abi::Operation::kImportMr, abi::HandleBody{handle, 0}, reply)) {
+    errno = error;
+    return nullptr;
+  }
+  // The address is another process's.
+  mr->base.mr = {pd->context, pd, nullptr, reply.length, handle, reply.lkey, reply.rkey};
+  mr->base.type = abi34::kImportedMr;
+  mr->base.access = static_cast<int>(reply.access);
+  mr->iova = reply.iova;
+  if (mr->on_demand()) context.on_demand.add(*mr);
+  return &mr.release()->base.mr;
+}
+
+/// The region lives on for others. Whoever made it may call this, too.
+void unimport_mr(ibv_mr* ibv_mr) {
+  Mr* mr = reinterpret_cast<Mr*>(ibv_mr);
+  Context& context = *to_context(ibv_mr->context);
+  context.on_demand.remove(*mr);
   context.memory->release({mr->extents.data(), mr->extent_count});
   dispose(mr);
-  return 0;
 }
 
 }  // namespace softhca::provider

@@ -19,6 +19,8 @@ int dealloc_pd(ibv_pd* pd);
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init);
 int dealloc_td(ibv_td* td);
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* init);
+ibv_pd* import_pd(ibv_context* context, std::uint32_t handle);
+void unimport_pd(ibv_pd* pd);
 
 // xrc_domain.cpp
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* init);
@@ -29,6 +31,12 @@ ibv_mr* reg_mr(ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, i
 ibv_mr* alloc_null_mr(ibv_pd* pd);
 int rereg_mr(abi34::VerbsMr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length, int access);
 int dereg_mr(abi34::VerbsMr* mr);
+ibv_mr* import_mr(ibv_pd* pd, std::uint32_t handle);
+void unimport_mr(ibv_mr* mr);
+
+// prefetch.cpp
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
+              std::uint32_t count);
 
 // memory_window.cpp
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);

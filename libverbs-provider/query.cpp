@@ -22,6 +22,13 @@ constexpr unsigned kCapabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_POR
                                    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
                                    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
 
+// What each type of queue pair does with regions that are paged on demand: all that it does with
+// others.
+constexpr std::uint32_t kOdpUd =
+    IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+constexpr std::uint32_t kOdpUc = kOdpUd | IBV_ODP_SUPPORT_WRITE;
+constexpr std::uint32_t kOdpRc = kOdpUc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+
 int as_int(std::uint32_t value) {
   return static_cast<int>(std::min<std::uint32_t>(value, 0x7fffffff));
 }
@@ -74,6 +81,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   full.orig_attr = describe(to_context(context)->limits);
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
   full.phys_port_cnt_ex = 1;
+  full.odp_caps.general_caps = IBV_ODP_SUPPORT;
+  if ((to_context(context)->limits.capabilities & abi::kCanReachProcess) != 0)
+    full.odp_caps.general_caps |= IBV_ODP_SUPPORT_IMPLICIT;
+  full.odp_caps.per_transport_caps = {kOdpRc, kOdpUc, kOdpUd};
+  full.xrc_odp_caps = kOdpRc;
   full.completion_timestamp_mask = ~std::uint64_t{0};
   full.hca_core_clock = kNanosecondClock;
   full.cq_mod_caps = {0xffff, 0xffff};

@@ -76,24 +76,7 @@ TEST_F(Device, WhatIsNotProvidedIsNotSupported) {
   ibv_wq_init_attr wq{};
   EXPECT_TRUE(refused([&] { return ibv_create_wq(context_, &wq); }));
   EXPECT_TRUE(refused([&] { return ibv_reg_dmabuf_mr(pd_, 0, 4096, 0, -1, 0); }));
-  ibv_sge range{};
-  EXPECT_EQ(ibv_advise_mr(pd_, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &range, 1), EOPNOTSUPP);
-}
-
-TEST_F(Device, HasNoOnDemandPaging) {
-  ibv_device_attr_ex attr{};
-  ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &attr), 0);
-  EXPECT_EQ(attr.odp_caps.general_caps, 0u);
-  EXPECT_EQ(attr.odp_caps.per_transport_caps.rc_odp_caps, 0u);
-  EXPECT_EQ(attr.xrc_odp_caps, 0u);
-  static std::byte memory[64];
-  errno = 0;
-  EXPECT_EQ(ibv_reg_mr(pd_, memory, sizeof memory, IBV_ACCESS_ON_DEMAND), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-  errno = 0;  // all of the address space, implicitly
-  EXPECT_EQ(ibv_reg_mr(pd_, nullptr, SIZE_MAX, IBV_ACCESS_ON_DEMAND), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-  EXPECT_EQ(daemon().count(abi::Operation::kRegisterMr), 0u);
+  EXPECT_TRUE(refused([&] { return ibv_import_dm(context_, 1); }));
 }
 
 TEST_F(Device, PromisesNoOrderOfTheBytes) {

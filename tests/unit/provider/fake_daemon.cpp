@@ -171,6 +171,7 @@ FakeDaemon::FakeDaemon(const std::string& socket_path) {
   device_.max_rd_atomic = 16;
   device_.max_inline = 256;
   device_.completion_vectors = 2;
+  device_.capabilities = abi::kCanReachProcess;
 
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -412,6 +413,15 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
     case Operation::kReregisterMr:
       write_as(reply, abi::RegisterMrReply{});
       return 0;
+    case Operation::kShareContext:
+      write_as(reply, kToken);
+      return 0;
+    case Operation::kImportMr: {
+      const std::uint32_t handle = read_as<abi::HandleBody>(request).handle;
+      write_as(reply, abi::ImportMrReply{100, 0x1000, handle << 8 | 1, handle << 8 | 2,
+                                         IBV_ACCESS_ON_DEMAND, 0});
+      return 0;
+    }
     case Operation::kAllocWindow:
       write_as(reply, abi::AllocWindowReply{session.next_handle_++, 0x80000100});
       return 0;

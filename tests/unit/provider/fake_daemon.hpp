@@ -125,6 +125,10 @@ class FakeDaemon {
     std::vector<std::byte> body;
   };
 
+  /// What lets others join each of its sessions.
+  static constexpr abi::ContextToken kToken{
+      {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
+
   explicit FakeDaemon(const std::string& socket_path);
   ~FakeDaemon();
 

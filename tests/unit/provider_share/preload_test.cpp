@@ -17,6 +17,7 @@
 #include <fstream>
 #include <functional>
 
+#include "libverbs-provider/device_file.hpp"
 #include "tests/unit/provider_share/fake_daemon.hpp"
 
 extern "C" {
@@ -24,6 +25,8 @@ struct nl_sock;
 int nl_connect(nl_sock*, int);
 int __xstat(int, const char*, struct stat*);
 int __lxstat(int, const char*, struct stat*);
+int __fxstat(int, int, struct stat*);
+int __fxstat64(int, int, struct stat64*);
 int __fxstatat(int, int, const char*, struct stat*, int);
 int __open_2(const char*, int);
 int __openat_2(int, const char*, int);
@@ -75,6 +78,51 @@ std::string names_in(DIR* directory) {
   std::string all;
   for (const std::string& name : names) all += name + " ";
   return all;
+}
+
+/// A memfd with `bytes` of what a device file holds.
+int device_file(std::size_t bytes, const char* magic = kDeviceFileMagic) {
+  struct {
+    DeviceFileContent content;
+    char more[8];
+  } whole{};
+  std::strcpy(whole.content.magic, magic);
+  whole.content.number = makedev(1, 3);
+  const int fd = ::memfd_create("test", MFD_CLOEXEC);
+  EXPECT_EQ(::write(fd, &whole, bytes), static_cast<ssize_t>(bytes));
+  return fd;
+}
+
+TEST_F(Preload, DeviceFilesLookLikeTheDevice) {
+  const int fd = device_file(sizeof(DeviceFileContent));
+  const auto expect_device = [](int result, const auto& found) {
+    EXPECT_EQ(result, 0);
+    EXPECT_TRUE(S_ISCHR(found.st_mode));
+    EXPECT_EQ(found.st_rdev, makedev(1, 3));
+  };
+  struct stat found {};
+  struct stat64 found64 {};
+  expect_device(::fstat(fd, &found), found);
+  expect_device(::fstat64(fd, &found64), found64);
+  found = {};
+  found64 = {};
+  expect_device(__fxstat(1, fd, &found), found);
+  expect_device(__fxstat64(1, fd, &found64), found64);
+  ::close(fd);
+}
+
+TEST_F(Preload, OtherFilesLookLikeWhatTheyAre) {
+  struct stat found {};
+  for (const int fd :
+       {device_file(sizeof(DeviceFileContent) - 1), device_file(sizeof(DeviceFileContent) + 8),
+        device_file(sizeof(DeviceFileContent), "another magic")}) {
+    EXPECT_EQ(::fstat(fd, &found), 0);
+    EXPECT_TRUE(S_ISREG(found.st_mode));
+    EXPECT_EQ(found.st_rdev, 0u);
+    ::close(fd);
+  }
+  EXPECT_EQ(::fstat(-1, &found), -1);
+  EXPECT_EQ(errno, EBADF);
 }
 
 TEST_F(Preload, OpensFilesOfTheTree) {

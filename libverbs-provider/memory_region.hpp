@@ -1,0 +1,47 @@
+// A memory region of this process, or one that another registered.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/control.hpp"
+#include "libverbs-provider/abi34.hpp"
+#include "libverbs-provider/heap.hpp"
+#include "libverbs-provider/lock.hpp"
+
+namespace softhca::provider {
+
+struct Mr {
+  abi34::VerbsMr base;
+  Array<abi::MrExtent> extents;  ///< shared for it, to be released with it
+  std::size_t extent_count;
+  std::uint64_t iova;
+  Mr* next_on_demand;
+
+  bool is_imported() const { return base.type == abi34::kImportedMr; }
+  bool on_demand() const { return (base.access & IBV_ACCESS_ON_DEMAND) != 0; }
+};
+static_assert(offsetof(Mr, base) == 0);
+
+/// The regions of a context that are paged on demand, which advice may name.
+class OnDemandRegions {
+ public:
+  void add(Mr& mr);
+  /// Nothing happens if it is not one of them.
+  void remove(const Mr& mr);
+
+  /// What stands in a region now; null: no such region.
+  struct Found {
+    ibv_mr mr;
+    std::uint64_t iova;
+    int access;
+    bool imported;
+  };
+  bool find(std::uint32_t lkey, Found& found);
+
+ private:
+  Mutex lock_;
+  Mr* first_ = nullptr;
+};
+
+}  // namespace softhca::provider

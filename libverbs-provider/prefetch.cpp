@@ -1,0 +1,75 @@
+// Advice on memory that is paged on demand. Nothing is kept of what lies where, so all that can be
+// done for a region is to have its pages present. That is done where the memory is: advice on a
+// region of another process is checked, and has no effect.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "libverbs-provider/context.hpp"
+#include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/share/kernel.hpp"
+
+namespace softhca::provider {
+namespace {
+
+constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+
+struct Range {
+  std::uintptr_t begin = 0;
+  std::size_t length = 0;  ///< 0: nothing to be done
+};
+
+/// What of this process's memory the entry names. 0, or what mlx5 says to such an entry.
+int find_range(Context& context, const ibv_pd& pd, bool write, const ibv_sge& entry, Range& range) {
+  OnDemandRegions::Found found;
+  if (!context.on_demand.find(entry.lkey, found)) return ENOENT;
+  if (found.mr.pd->handle != pd.handle || (write && (found.access & kWritable) == 0)) return EPERM;
+  const std::uint64_t offset = entry.addr - found.iova;
+  if (offset > found.mr.length || entry.length > found.mr.length - offset) return EFAULT;
+  if (!found.imported)
+    range = {reinterpret_cast<std::uintptr_t>(found.mr.addr) + offset, entry.length};
+  return 0;
+}
+
+/// Has the pages of the range present, by the time it returns where `wait`. 0, or EFAULT: some are
+/// not to be had.
+int populate(Range range, bool write, bool wait) {
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  range.length += range.begin % page;
+  range.begin -= range.begin % page;
+  const KernelCalls& kernel = KernelCalls::real();
+  auto* const begin = reinterpret_cast<void*>(range.begin);
+  if (!wait) {
+    kernel.advise(begin, range.length, MADV_WILLNEED);
+    return 0;
+  }
+  // EINVAL: before Linux 5.14, or memory that has no pages of its own. All of this is best effort.
+  const int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+  if (kernel.advise(begin, range.length, advice) == 0 || errno == EINVAL) return 0;
+  return EFAULT;
+}
+
+}  // namespace
+
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
+              std::uint32_t count) {
+  if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
+      advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+    return EOPNOTSUPP;
+  if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) return EINVAL;
+  Context& context = *to_context(pd->context);
+  const bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+  const bool wait = (flags & IBV_ADVISE_MR_FLAG_FLUSH) != 0;
+  for (const ibv_sge* entry = list; entry != list + count; ++entry) {
+    Range range;
+    if (const int error = find_range(context, *pd, write, *entry, range)) return error;
+    // What is present can be reached as it is.
+    if (range.length == 0 || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) continue;
+    if (const int error = populate(range, write, wait)) return error;
+  }
+  return 0;
+}
+
+}  // namespace softhca::provider
