@@ -270,12 +270,11 @@ Verdict Engine::move_message(const QueuePair& qp, const Request& request, std::u
                       read ? memory::kLocalWrite : memory::kLocalRead, qp.pd, near);
   remote_fault = false;
   if (verdict != Verdict::kOk) return verdict;
-  const Verdict moved = read ? memory::copy(near.view(), 0, far, 0, bytes)
-                             : memory::copy(far, 0, near.view(), 0, bytes);
+  bool to_blame = false;
+  const Verdict moved = read ? memory::copy(near.view(), 0, far, 0, bytes, &to_blame)
+                             : memory::copy(far, 0, near.view(), 0, bytes, &to_blame);
   if (moved == Verdict::kOk) return moved;
-  // A copy fails only where memory is reached through a process; mapped memory cannot, nor none.
-  const memory::ScatterEntry& first = near.entries[0];
-  remote_fault = near.count == 1 && (first.region->is_null() || first.direct(0, bytes) != nullptr);
+  remote_fault = read ? !to_blame : to_blame;
   return remote_fault ? Verdict::kRemoteAccess : Verdict::kLocalProtection;
 }
 

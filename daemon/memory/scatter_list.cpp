@@ -76,6 +76,9 @@ class ProcessBatch {
     return Verdict::kOk;
   }
 
+  /// Of those moved last; of the failure, if one failed.
+  Direction direction() const { return direction_; }
+
   Verdict flush() {
     if (count_ == 0) return Verdict::kOk;
     const std::span local{mapped_.data(), count_};
@@ -96,13 +99,12 @@ class ProcessBatch {
 using Direction = ProcessBatch::Direction;
 
 /// Both ends lie in processes: the kernel copies only to or from our own memory.
-Verdict bounce(const Run& to, const Run& from, std::uint64_t bytes) {
+Verdict bounce(const Run& to, const Run& from, std::uint64_t bytes, ProcessBatch& batch) {
   // Fits the second level cache. On the stack: thread-local storage would come off the small stacks
   // that libraries give their threads.
   std::array<std::byte, 32 << 10> buffer;
   for (std::uint64_t done = 0; done < bytes;) {
     const std::uint64_t part = std::min<std::uint64_t>(bytes - done, buffer.size());
-    ProcessBatch batch;
     Verdict verdict =
         batch.add(Direction::kRead, from.process, from.addr + done, buffer.data(), part);
     if (verdict == Verdict::kOk) verdict = batch.flush();
@@ -143,12 +145,11 @@ Verdict move(const Run& to, const Run& from, std::uint64_t bytes, ProcessBatch& 
     return batch.add(Direction::kRead, from.process, from.addr, to.mapped, bytes);
   if (from.mapped != nullptr)
     return batch.add(Direction::kWrite, to.process, to.addr, from.mapped, bytes);
-  return bounce(to, from, bytes);
+  return bounce(to, from, bytes, batch);
 }
 
 template <class To, class From>
-Verdict transfer(To to, From from, std::uint64_t length) {
-  ProcessBatch batch;
+Verdict transfer(To to, From from, std::uint64_t length, ProcessBatch& batch) {
   while (length > 0) {
     Run dst;
     Run src;
@@ -161,6 +162,12 @@ Verdict transfer(To to, From from, std::uint64_t length) {
     length -= part;
   }
   return batch.flush();
+}
+
+template <class To, class From>
+Verdict transfer(To to, From from, std::uint64_t length) {
+  ProcessBatch batch;
+  return transfer(to, from, length, batch);
 }
 
 }  // namespace
@@ -176,7 +183,7 @@ Verdict scatter_runs(ScatterView to, std::uint64_t offset, std::span<const std::
 }
 
 Verdict copy(ScatterView to, std::uint64_t to_offset, ScatterView from, std::uint64_t from_offset,
-             std::uint64_t length) {
+             std::uint64_t length, bool* to_blame) {
   if (to.size() == 1 && from.size() == 1) {
     std::byte* dst = to[0].direct(to_offset, length);
     const std::byte* src = from[0].direct(from_offset, length);
@@ -185,7 +192,12 @@ Verdict copy(ScatterView to, std::uint64_t to_offset, ScatterView from, std::uin
       return Verdict::kOk;
     }
   }
-  return transfer(ListWalk(to, to_offset), ListWalk(from, from_offset), length);
+  ProcessBatch batch;
+  const Verdict verdict =
+      transfer(ListWalk(to, to_offset), ListWalk(from, from_offset), length, batch);
+  if (verdict != Verdict::kOk && to_blame != nullptr)
+    *to_blame = batch.direction() == Direction::kWrite;
+  return verdict;
 }
 
 }  // namespace softhca::memory

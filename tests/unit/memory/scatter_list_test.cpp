@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -207,6 +208,28 @@ TEST_F(ScatterListTest, CopyBetweenListsOfDifferentShapes) {
   ASSERT_EQ(gather(to, 10, after), Verdict::kOk);
   EXPECT_EQ(after, before);
   EXPECT_EQ(copy(to, 10, from, 33, 3492), Verdict::kLocalProtection) << "destination too short";
+}
+
+TEST_F(ScatterListTest, WhichSideFailedIsTold) {
+  Region* there = process_region();
+  Region* shared = shared_region();
+  Region* beyond = region({kBytes + 4096});  // whose last page is not mapped
+  const auto to_blame = [](Region* to, std::uint64_t to_offset, Region* from,
+                           std::uint64_t from_offset) {
+    const ScatterEntry dst{to, 0, to->length()};
+    const ScatterEntry src{from, 0, from->length()};
+    std::optional<bool> blame;
+    bool told = false;
+    if (copy({&dst, 1}, to_offset, {&src, 1}, from_offset, 100, &told) != Verdict::kOk)
+      blame = told;
+    return blame;
+  };
+  for (Region* good : {there, shared}) {
+    EXPECT_EQ(to_blame(beyond, kBytes, good, 0), true);
+    EXPECT_EQ(to_blame(good, 0, beyond, kBytes), false);
+    EXPECT_EQ(to_blame(beyond, 0, good, 0), std::nullopt);
+  }
+  EXPECT_EQ(to_blame(beyond, kBytes, beyond, kBytes), false) << "reading comes first";
 }
 
 TEST_F(ScatterListTest, AProcessThatDiesMidwayIsAVerdict) {
