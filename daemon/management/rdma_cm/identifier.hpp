@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
+#include <vector>
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
@@ -90,9 +90,9 @@ struct Identifier {
   Time began;
 
   /// Sequence numbers of its events in the channel's queue, in order.
-  std::deque<std::uint64_t> queued;
+  std::vector<std::uint64_t> queued;
   std::uint32_t events_reported = 0;
-  std::deque<MembershipNumber> memberships;
+  std::vector<MembershipNumber> memberships;
 
   /// Of its port: IPv4 has but one family to keep to, and IPv6 takes both unless it is told.
   bool keeps_to_family() const { return af_only.value_or(local.family == AF_INET); }

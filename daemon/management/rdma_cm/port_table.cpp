@@ -1,9 +1,21 @@
 #include "daemon/management/rdma_cm/port_table.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 
 namespace softhca::management::rdma_cm {
+
+PortTable::PortTable(PortRange range) : range_(range) {
+  range_.first = std::max<std::uint16_t>(range.first, 1);
+  if (range_.first > range_.last) return;
+  unused_ = BitSet(range_.last - range_.first + 1u);
+  for (std::uint32_t i = 0; i < unused_.size(); ++i) unused_.set(i);
+}
+
+bool PortTable::in_range(std::uint16_t port) const {
+  return port >= range_.first && port <= range_.last;
+}
 
 int PortTable::conflict(const Port& port, std::uint32_t owner, const Claim& claim) {
   if (claim.reuse && port.exclusive == 0) return 0;
@@ -17,9 +29,10 @@ int PortTable::conflict(const Port& port, std::uint32_t owner, const Claim& clai
 }
 
 void PortTable::insert(std::uint32_t owner, const Claim& claim) {
-  Port& port = ports_[claim.at.port];
-  port.claims.emplace(owner, claim);
-  if (!claim.reuse) ++port.exclusive;
+  const auto [port, is_new] = ports_.try_emplace(claim.at.port);
+  if (is_new && in_range(claim.at.port)) unused_.clear(claim.at.port - range_.first);
+  port->second.claims.emplace(owner, claim);
+  if (!claim.reuse) ++port->second.exclusive;
 }
 
 int PortTable::bind(std::uint32_t owner, const Claim& claim) {
@@ -32,14 +45,11 @@ int PortTable::bind(std::uint32_t owner, const Claim& claim) {
 }
 
 std::uint16_t PortTable::bind_any(std::uint32_t owner, Claim claim, std::uint32_t random) {
-  const std::uint32_t ports = range_.last - range_.first + 1u;
-  for (std::uint32_t i = 0; i < ports; ++i) {
-    claim.at.port = static_cast<std::uint16_t>(range_.first + (random % ports + i) % ports);
-    if (ports_.contains(claim.at.port)) continue;
-    insert(owner, claim);
-    return claim.at.port;
-  }
-  return 0;
+  if (!unused_.any()) return 0;
+  const auto next = unused_.find_next(random % unused_.size());
+  claim.at.port = static_cast<std::uint16_t>(range_.first + next.value_or(*unused_.find_first()));
+  insert(owner, claim);
+  return claim.at.port;
 }
 
 int PortTable::listen(std::uint32_t owner, std::uint16_t port) {
@@ -66,7 +76,9 @@ void PortTable::release(std::uint32_t owner, std::uint16_t port) {
   if (claim == found->second.claims.end()) return;
   if (!claim->second.reuse) --found->second.exclusive;
   found->second.claims.erase(claim);
-  if (found->second.claims.empty()) ports_.erase(found);
+  if (!found->second.claims.empty()) return;
+  ports_.erase(found);
+  if (in_range(port)) unused_.set(port - range_.first);
 }
 
 }  // namespace softhca::management::rdma_cm

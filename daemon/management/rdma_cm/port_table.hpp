@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "daemon/base/bit_set.hpp"
 #include "daemon/management/rdma_cm/socket_address.hpp"
 
 namespace softhca::management::rdma_cm {
@@ -26,7 +27,7 @@ class PortTable {
     bool af_only = false;  ///< keeps to its family
   };
 
-  explicit PortTable(PortRange range = {}) : range_(range) {}
+  explicit PortTable(PortRange range = {});
 
   /// 0, EADDRINUSE or EADDRNOTAVAIL. REQUIRES: `owner` holds no port of this table; port not 0.
   int bind(std::uint32_t owner, const Claim& claim);
@@ -53,7 +54,11 @@ class PortTable {
   static int conflict(const Port& port, std::uint32_t owner, const Claim& claim);
   void insert(std::uint32_t owner, const Claim& claim);
 
+  /// Whether the port is one of the range: its bit in `unused_`.
+  bool in_range(std::uint16_t port) const;
+
   PortRange range_;
+  BitSet unused_;  ///< ports of the range that nobody holds
   std::unordered_map<std::uint16_t, Port> ports_;
 };
 

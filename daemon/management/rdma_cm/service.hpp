@@ -53,6 +53,7 @@ struct ListenerInfo {
 
 class Service : private cm::User {
  public:
+  /// Asks the environment for the adapter at once.
   explicit Service(Environment& environment, const Limits& limits = {},
                    const cm::Limits& manager_limits = {});
 

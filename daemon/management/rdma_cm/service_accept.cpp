@@ -98,7 +98,6 @@ int Service::refuse_request(Identifier& id, Body private_data, wire::CmRejectRea
         now_);
   if (result != cm::Result::kOk) return EINVAL;
   environment_.note_reject_sent(reason);
-  manager_.destroy(*id.connection, now_);
   id.connection.reset();
   return 0;
 }

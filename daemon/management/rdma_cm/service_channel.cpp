@@ -100,7 +100,7 @@ int Service::migrate_id(Channel& channel, ChannelId other, Body body, Reply& rep
   source.identifiers.erase(id->number);
   channel.identifiers.insert(id->number);
   id->channel = channel.id;
-  std::deque<std::uint64_t> moving;
+  std::vector<std::uint64_t> moving;
   moving.swap(id->queued);
   for (const std::uint64_t sequence : moving) {
     const auto event = source.events.extract(sequence);
