@@ -154,7 +154,8 @@ void Manager::receive_req(const wire::CmReq& m, std::uint64_t transaction_id, co
   }
   if (Connection* c = connections_.find_peer({path.remote, m.local_ca_guid, m.local_comm_id})) {
     ++counters_.duplicates;
-    if (!same_ends(c->path, path) || !run(*c, Input::kReq, now, {})) ++counters_.unexpected;
+    if (c->active || !same_ends(c->path, path) || !run(*c, Input::kReq, now, {}))
+      ++counters_.unexpected;
     return;
   }
   if (const auto reason = defect_of(m, path))
@@ -218,7 +219,7 @@ void Manager::receive_rep(const wire::CmRep& m, std::uint64_t transaction_id, co
   }
   if (ours && c->remote_comm_id == m.local_comm_id) {
     ++counters_.duplicates;
-    if (!run(*c, Input::kRep, now, {})) ++counters_.unexpected;
+    if (!c->active || !run(*c, Input::kRep, now, {})) ++counters_.unexpected;
     return;
   }
   ++counters_.unknown;

@@ -1,0 +1,84 @@
+// One manager with its surroundings written down: what it sent, what it told its user, as text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "daemon/management/cm/manager.hpp"
+
+namespace softhca::management::cm {
+
+inline const Gid kHere = Gid::from_ipv4(0x0a090001);
+inline const Gid kThere = Gid::from_ipv4(0x0a090002);
+inline constexpr std::uint64_t kOurGuid = 0x1111111111111111;
+inline constexpr std::uint64_t kPeerGuid = 0x2222222222222222;
+inline constexpr std::uint64_t kService = 0x0000000001061c06;
+inline constexpr Qpn kOurQpn{0x11};
+inline constexpr Qpn kPeerQpn{0x22};
+inline constexpr std::uint32_t kPeerId = 0x5001;
+
+/// "REJ 28 about REP": the message of a MAD in a few words.
+std::string text_of(const wire::Mad& mad);
+/// "kRejected 8" and the like.
+std::string text_of(const Event& event);
+
+class World final : public Environment, public User {
+ public:
+  explicit World(const Limits& limits = {}) : manager(*this, *this, kOurGuid, limits) {}
+
+  // Environment
+  void send(const Path& path, const wire::Mad& mad) override {
+    paths.push_back(path);
+    mads.push_back(mad);
+  }
+  std::uint32_t random() override { return next_random++; }
+
+  // User
+  Answer on_request(const Request& request) override {
+    requests.push_back(request.id);
+    last_path = request.path;
+    last_req = request.message;
+    return answer;
+  }
+  Answer on_sidr_request(const SidrRequest& request) override {
+    questions.push_back(request.id);
+    return answer;
+  }
+  void on_event(const Event& event) override { events.push_back(text_of(event)); }
+
+  Path path() const { return {.local = kHere, .remote = kThere}; }
+  template <class Message>
+  void receive(const Message& message, std::uint64_t transaction_id = 7) {
+    manager.receive(wire::encode_cm(message, transaction_id), path(), Qpn(1), now);
+  }
+  /// Goes on to the next timer.
+  void wait() {
+    now = std::max(now, manager.next_deadline());
+    manager.expire(now);
+  }
+  /// What was sent since the last call, one a line.
+  std::string take_sent();
+  std::string take_events();
+
+  // A connection in each state.
+  CommId connect();
+  CommId take_request();
+  wire::CmReq peer_req() const;
+  wire::CmRep peer_rep(CommId id) const;
+  /// `active`: of the end that asked, where the state does not say which it is.
+  CommId enter(State state, bool active = false);
+
+  Manager manager;
+  Time now{};
+  Answer answer = Answer::take(77);
+  std::uint32_t next_random = 0x1001;
+  std::vector<Path> paths;
+  std::vector<wire::Mad> mads;
+  std::vector<std::string> events;
+  std::vector<CommId> requests;
+  std::vector<CommId> questions;
+  Path last_path;
+  wire::CmReq last_req;
+};
+
+}  // namespace softhca::management::cm
