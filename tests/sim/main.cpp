@@ -2,14 +2,16 @@
 //
 //   sim [--count N] [--first N] [--seed N] [--goodput FILE]
 //
-// runs N worlds (default 3000) of the seeds from --first on, each once with a reliable connection
-// and once unreliably; --seed runs a single one. On a failure the seed is printed; the same seed
-// fails the same way again. --goodput compares the cost of loss with an approved table.
+// runs N worlds (default 3000) of the seeds from --first on, each once with a reliable connection,
+// once unreliably, and once with two connection managers that connect and disconnect; --seed runs
+// a single one. On a failure the seed is printed; the same seed fails the same way again. --goodput
+// compares the cost of loss with an approved table.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/sim/cm_world.hpp"
 #include "tests/sim/goodput.hpp"
 #include "tests/sim/rc_world.hpp"
 #include "tests/sim/unreliable_world.hpp"
@@ -30,7 +32,7 @@ bool report(const char* name, std::uint64_t seed, World world) {
   }
 }
 
-bool run_seed(std::uint64_t seed, Counts& totals) {
+bool run_seed(std::uint64_t seed, Counts& totals, CmCounts& cm_totals) {
   Random random(seed);
   bool good = report("reliable", seed, [&] {
     const RcSettings settings = random_rc_settings(random);
@@ -40,6 +42,11 @@ bool run_seed(std::uint64_t seed, Counts& totals) {
   good &= report("unreliable", seed, [&] {
     const UnreliableSettings settings = random_unreliable_settings(other);
     run_unreliable(settings, other.next(), totals);
+  });
+  Random third(seed * 3);
+  good &= report("connections", seed, [&] {
+    const CmSettings settings = random_cm_settings(third);
+    run_cm(settings, third.next(), cm_totals);
   });
   return good;
 }
@@ -83,13 +90,17 @@ int main(int argc, char** argv) {
   }
   constexpr std::uint64_t kMostFailures = 20;
   Counts totals{};
+  CmCounts cm_totals{};
   std::uint64_t failures = 0;
   for (std::uint64_t seed = first; seed < first + count && failures < kMostFailures; ++seed)
-    failures += !run_seed(seed, totals);
+    failures += !run_seed(seed, totals, cm_totals);
   std::printf("%llu seeds, %llu failures\n", static_cast<unsigned long long>(count),
               static_cast<unsigned long long>(failures));
   bool good = failures == 0;
-  if (count >= 1000) good &= check_coverage(totals);
+  if (count >= 1000) {
+    good &= check_coverage(totals);
+    good &= check_cm_coverage(cm_totals);
+  }
   if (goodput != nullptr) good &= check_goodput(goodput);
   return good ? 0 : 1;
 }
