@@ -5,7 +5,8 @@ usage: tests/fuzz/seeds.py FOLDER
 
 FOLDER/TARGET gets files; `tests/fuzz/run --minimize` keeps those that reach something new when
 they lie in tests/fuzz/corpus/TARGET. The frames are those of tests/wire, whole; for the target
-`packets`, each side of each connection there, as steps of that target; the configurations are those
+`packets`, each side of each connection there, as steps of that target, and for `cm` the management
+datagrams; the configurations are those
 that this repository has, the requests those that softhcactl sends; for the target `session`, what a
 program asks for that makes one of each object, connects, and takes it all down.
 """
@@ -85,6 +86,13 @@ REQUESTS = [CALL % (method, params) for method, params in [
 ]]
 
 
+def cm_step(packet):
+    """A step of the target `cm`: a whole MAD, from queue pair 1; nothing: not one."""
+    if packet[0] != 0x64 or packet[5:8] != b"\0\0\1" or len(packet) != 20 + 256:
+        return b""
+    return b"\0" + packet[20:] + b"\0"
+
+
 def words(*numbers):
     """Of a request, as the target `session` reads them; a name is the number of the object made."""
     return b"".join(bytes([n]) if n < 0xE0 else b"\xfe" + struct.pack("<I", n) for n in numbers)
@@ -145,15 +153,19 @@ def session(qp_type):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    for target in ("frame", "packets", "config", "admin", "session"):
+    for target in ("frame", "packets", "config", "admin", "session", "cm"):
         (folder / target).mkdir(parents=True, exist_ok=True)
     for path in sorted((ROOT / "tests" / "wire").glob("*.pcap")):
         sides = {}
+        management = b""
         for n, frame in enumerate(frames_of(path)):
             (folder / "frame" / f"{path.stem}-{n}").write_bytes(frame)
             found = transport_of(frame)
             if found:
                 sides.setdefault(found[0], []).append(packet_step(found[1]))
+                management += cm_step(found[1])
+        if management:
+            (folder / "cm" / path.stem).write_bytes(management)
         for n, steps in enumerate(sides.values()):
             (folder / "packets" / f"{path.stem}-{n}").write_bytes(
                 b"\x00" + RECEIVES + COMMANDS + b"".join(steps))
