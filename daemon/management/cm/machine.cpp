@@ -12,6 +12,9 @@ namespace {
 /// How long the program may think, as told to a peer that asks again: 65 s.
 constexpr std::uint8_t kServiceTimeout = 24;
 
+/// So that a storm of connections that end together does not hold up what else the caller does.
+constexpr unsigned kTimersAtOnce = 256;
+
 /// States that need what was kept before.
 bool uses_kept(State state) { return is_retrying(state) || state == State::kSidrRepSent; }
 
@@ -117,7 +120,9 @@ void Manager::set_timer(Connection& c, const Transition& t, State before, Time n
 }
 
 void Manager::expire(Time now) {
-  while (Connection* c = connections_.take_due(now)) {
+  for (unsigned n = 0; n < kTimersAtOnce; ++n) {
+    Connection* c = connections_.take_due(now);
+    if (c == nullptr) return;
     Input input = Input::kExpired;
     if (is_retrying(c->state)) {
       if (c->retries_left == 0) {

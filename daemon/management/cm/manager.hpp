@@ -41,7 +41,8 @@ class Manager {
   /// A MAD that an agent of `path.remote` sent to `path.local`, from queue pair `source`. Any bytes
   /// at all; what is not a message for this manager is counted and dropped.
   void receive(std::span<const std::byte> mad, const Path& path, Qpn source, Time now);
-  /// To be called when next_deadline() has come (harmless earlier).
+  /// To be called when next_deadline() has come (harmless earlier). Does a bounded part at a time:
+  /// next_deadline() is still past when more is due.
   void expire(Time now);
   /// kNever when no timer runs.
   Time next_deadline() const { return connections_.next_deadline(); }

@@ -391,6 +391,19 @@ TEST(Manager, ExtendedReliableConnections) {
   EXPECT_EQ(wire::decode_cm<wire::CmRep>(w.mads.back()).local_eecn, kOurQpn.value);
 }
 
+TEST(Manager, ManyTimersAreTakenAFewAtATime) {
+  World w;
+  for (int i = 0; i < 1000; ++i) w.connect();
+  w.take_sent();
+  const Time due = w.manager.next_deadline();
+  unsigned calls = 0;
+  for (; w.manager.next_deadline() <= due; ++calls) w.manager.expire(due);
+  EXPECT_EQ(w.mads.size(), 1000u);
+  EXPECT_GE(calls, 2u);
+  w.manager.expire(due);
+  EXPECT_EQ(w.mads.size(), 1000u);
+}
+
 TEST(Manager, WhatOperatorsSee) {
   World w;
   const CommId id = w.enter(State::kEstablished);
