@@ -1,6 +1,7 @@
 // The manager's machine: a transition is looked up, its message goes, the state changes, the timer
 // is set, and at last the user is told.
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 
 #include "daemon/management/cm/compose.hpp"
@@ -62,6 +63,7 @@ void Manager::act(Connection& c, const Transition& t, Time now, const Details& d
     case Send::kNothing:
       break;
     case Send::kGiven:
+      assert(details.given != nullptr);
       keep_and_send(c, *details.given);
       break;
     case Send::kAgain:

@@ -228,7 +228,7 @@ TEST(Hostile, AUserMayDestroyWhatItIsToldOf) {
   EXPECT_EQ(busy.manager.size(), 0u);
 }
 
-TEST(Hostile, AConnectionIsSmall) { EXPECT_LE(sizeof(Connection), 320u); }
+TEST(Hostile, AConnectionIsSmall) { EXPECT_LE(sizeof(Connection), 256u); }
 
 }  // namespace
 }  // namespace softhca::management::cm
