@@ -129,7 +129,7 @@ RpcResult ConnectionsView::general_services(const Json&) {
   const GeneralServices::View view = agent_.view();
   const auto tenant_of = [&](gsa::ClientKey key) {
     for (const auto& tenant : adapter_.tenants)
-      if (tenant->id.value == key.value >> 8) return tenant->name;
+      if (tenant->id == engine::tenant_of(key)) return tenant->name;
     return std::string();
   };
   Json clients = Json::array(), sources = Json::array();

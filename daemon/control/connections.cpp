@@ -7,6 +7,7 @@
 
 #include "daemon/control/clock.hpp"
 #include "daemon/control/guid.hpp"
+#include "daemon/control/performance.hpp"
 
 namespace softhca::control {
 namespace {
@@ -242,6 +243,12 @@ Connections::ServedTenant* Connections::served(const engine::Tenant& tenant) {
 }
 
 Outcome Connections::add(engine::Tenant& tenant) {
+  // One that has gone, and whose number this has, may be there yet.
+  for (const auto& it : served_)
+    if (it->tenant().id == tenant.id) {
+      remove(it->tenant());
+      break;
+    }
   auto it = std::make_unique<ServedTenant>(adapter_, agent_, tenant);
   const auto added =
       agent_.add_client(tenant, kConnectionManagement,
@@ -252,10 +259,11 @@ Outcome Connections::add(engine::Tenant& tenant) {
   if (!added)
     return Error{"tenant " + tenant.name + ": " + added.error().message, added.error().code};
   served_.push_back(std::move(it));
-  return {};
+  return add_performance_agent(agent_, adapter_, tenant);
 }
 
 void Connections::remove(const engine::Tenant& tenant) {
+  remove_performance_agent(agent_, tenant);
   agent_.remove_client(tenant, kConnectionManagement);
   std::erase_if(served_, [&](const auto& it) { return &it->tenant() == &tenant; });
 }

@@ -80,8 +80,7 @@ Outcome GeneralServices::enter(engine::Engine& engine,
                         .may_share = !dedicated});
     if (!tvl) return tvl.error();
   }
-  engine::DatagramService::Options options{.is_general_services = true,
-                                           .parameters = parameters_of(config)};
+  engine::DatagramService::Options options{.parameters = parameters_of(config)};
   options.size.buffers = resource::kMaxGeneralServicesBuffers;
   options.size.seed = random_seed();
   auto made = engine::DatagramService::make(party_, options, now());
@@ -90,7 +89,7 @@ Outcome GeneralServices::enter(engine::Engine& engine,
   service_->set_engine_share(config.engine_share);
   if (!engine.open(*service_)) {
     service_.reset();
-    return Error{"general services: no queue pair is left (pools.queue_pairs)", ENOSPC};
+    return Error{"general services: there is one agent already", EBUSY};
   }
   return {};
 }
@@ -142,7 +141,7 @@ void GeneralServices::send(const engine::Datagram& datagram) {
   worker_.wake();
 }
 
-void GeneralServices::tick(Time now) {
+void GeneralServices::tick(Time now, const Told& told) {
   std::vector<management::gsa::ShareChange> changes;
   std::vector<management::gsa::ClientView> seen;
   worker_.run([&](engine::Engine&) {
@@ -156,8 +155,11 @@ void GeneralServices::tick(Time now) {
     seen_ = std::move(seen);
   }
   for (const management::gsa::ShareChange& change : changes)
-    if (const auto found = clients_.find(change.key); found != clients_.end())
-      found->second.client.tell(change);
+    if (const auto found = clients_.find(change.key); found != clients_.end()) {
+      const Client& client = found->second.client;
+      if (client.tell) client.tell(change);
+      told(client.name, change);
+    }
 }
 
 std::vector<management::gsa::ClientView> GeneralServices::clients() const {

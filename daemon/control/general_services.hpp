@@ -24,7 +24,8 @@ class GeneralServices {
  public:
   /// A management datagram has come. It is there during the call only.
   using Receive = std::function<void(const engine::Datagram&)>;
-  /// The share of the client has been changed, as its traffic showed that it should be (E4).
+  /// The share of the client has been changed, as its traffic showed that it should be (E4). None:
+  /// it does not care.
   using Tell = std::function<void(const management::gsa::ShareChange&)>;
   struct Client {
     std::string name;
@@ -57,8 +58,10 @@ class GeneralServices {
   /// It may be lost, as on a wire.
   void send(const engine::Datagram& datagram);
 
-  /// About once a second: looks at the traffic of the clients (E4).
-  void tick(Time now);
+  /// About once a second: looks at the traffic of the clients (E4). `told`: of every share that
+  /// was changed, beside the client itself.
+  using Told = std::function<void(const std::string& client, const management::gsa::ShareChange&)>;
+  void tick(Time now, const Told& told);
   /// Takes effect at once. Errors: as gsa::ReceivePool::set_parameters().
   Outcome change(const resource::GeneralServicesConfig& config, Time now);
 

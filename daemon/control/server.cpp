@@ -250,7 +250,7 @@ void Server::tick() {
   check_links();
   write_counters();
   check_devices();
-  general_services_.tick(now());
+  tick_general_services();
   connections_.tick();
   if (ticked_) ticked_();
   for (Listener& listener : listeners_)

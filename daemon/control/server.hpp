@@ -157,6 +157,7 @@ class Server {
   void add_channel(engine::Tenant& tenant, ChannelRequest request);
   void serve_channel(ChannelEntry& entry);
   void serve_datagrams();
+  void tick_general_services();
   void end_channels(const engine::Tenant& tenant);
 
   Outcome open_admin();

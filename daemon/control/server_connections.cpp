@@ -2,14 +2,31 @@
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
+#include "daemon/control/clock.hpp"
 #include "daemon/control/server.hpp"
 
 namespace softhca::control {
 
 void Server::serve_datagrams() { datagrams_left_ = general_services_.serve(); }
+
+void Server::tick_general_services() {
+  general_services_.tick(
+      now(), [&](const std::string& client, const management::gsa::ShareChange& change) {
+        const auto tenant =
+            std::find_if(adapter_.tenants.begin(), adapter_.tenants.end(),
+                         [&](const auto& t) { return t->id == engine::tenant_of(change.key); });
+        adapter_.journal.add(
+            {.kind = change.new_share > change.old_share ? "gsa_share_raised" : "gsa_share_lowered",
+             .tenant = tenant == adapter_.tenants.end() ? "" : (*tenant)->name,
+             .text = client + " has " + std::to_string(change.new_share) +
+                     " receive buffers of general services, instead of " +
+                     std::to_string(change.old_share)});
+      });
+}
 
 /// Its place in the tenant's accounts was that of a session, which is free again.
 void Server::add_channel(engine::Tenant& tenant, ChannelRequest request) {

@@ -30,8 +30,7 @@ Expected<std::unique_ptr<DatagramService>> DatagramService::make(Tenant& tenant,
 
 DatagramService::DatagramService(Tenant& tenant, const Options& options, SealedMemory memory,
                                  Time now)
-    : is_general_services_(options.is_general_services),
-      pool_(options.size, options.parameters, now),
+    : pool_(options.size, options.parameters, now),
       buffers_(options.size.buffers),
       arrivals_(options.size.buffers),
       released_(options.size.buffers),

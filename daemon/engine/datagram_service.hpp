@@ -60,6 +60,10 @@ constexpr management::gsa::ClientKey client_key(TenantId tenant, std::uint8_t ma
   return management::gsa::ClientKey(std::uint64_t{tenant.value} << 8 | management_class);
 }
 
+constexpr TenantId tenant_of(management::gsa::ClientKey key) {
+  return TenantId(static_cast<std::uint16_t>(key.value >> 8));
+}
+
 class DatagramService {
  public:
   static constexpr std::uint32_t kSends = 32;    ///< commands under way at most
@@ -67,8 +71,6 @@ class DatagramService {
 
   struct Options {
     std::uint32_t qkey = kGeneralServicesQkey;
-    /// Its number is 1, and it serves the addresses of all tenants.
-    bool is_general_services = false;
     management::gsa::PoolSize size = {};
     management::gsa::Parameters parameters = {};
   };
@@ -112,7 +114,6 @@ class DatagramService {
   DatagramService(Tenant& tenant, const Options& options, SealedMemory memory, Time now);
   void announce();
 
-  bool is_general_services_;
   management::gsa::ReceivePool pool_;
   std::vector<Datagram> buffers_;     ///< by number in the pool
   SpscRing<std::uint32_t> arrivals_;  ///< buffers, engine to clients

@@ -24,6 +24,10 @@ constexpr std::size_t kHandlesAtRest = 256;
 constexpr Duration kTimeWait = std::chrono::seconds(4);
 constexpr unsigned kResponsesAtTheEnd = 32;
 
+// Queue pairs of the daemon's own, beyond those of tenants. Their numbers are well known, so their
+// slots need not be part of them.
+constexpr std::uint32_t kOwnQueuePairs = 1;
+
 }  // namespace
 
 const char* name_of(FrameDrop reason) {
@@ -70,7 +74,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       functions_(limits.vcbs),
       collector_(pcbs_, functions_),
       overflow_places_(queue_pairs_),
-      scheduler_({.max_queue_pairs = std::bit_ceil(limits.queue_pairs),
+      scheduler_({.max_queue_pairs = std::bit_ceil(limits.queue_pairs) + kOwnQueuePairs,
                   // Tenants, then levels by number, which is that of their collect group.
                   .max_tenants = static_cast<std::uint16_t>(2 * limits.tenants + limits.levels),
                   .quantum = 16,
@@ -88,13 +92,14 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       lends_(limits.tenants) {
   const std::uint32_t slots = std::bit_ceil(limits.queue_pairs);
   slot_bits_ = static_cast<std::uint32_t>(std::countr_zero(slots));
-  timers_.reserve(slots);
+  timers_.reserve(slots + kOwnQueuePairs);
   const auto parties = static_cast<std::uint16_t>(scheduler_.max_tenants());
-  ready_.reserve(slots, limits.tenants, parties);
+  ready_.reserve(slots + kOwnQueuePairs, limits.tenants, parties);
   intake_.reserve(limits.tenants, parties);
   choose_portion();
-  queue_pairs_.resize(slots);
+  queue_pairs_.resize(slots + kOwnQueuePairs);
   generations_.resize(slots);
+  for (std::uint32_t own = 0; own < kOwnQueuePairs; ++own) own_slots_.push_back(slots + own);
   for (std::uint32_t slot = slots; slot-- > 0;) free_slots_.push_back(slot);
   dirty_cqs_.reserve(1024);
 }
@@ -259,14 +264,18 @@ bool Engine::install(QueuePair& qp) {
   free_slots_.pop_front();
   const std::uint32_t last = (1u << (kQpnBits - slot_bits_)) - 1;
   generations_[slot] = generations_[slot] + 1 < last ? generations_[slot] + 1 : 1;
-  qp.slot = slot;
   qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
+  enter(qp, slot);
+  return true;
+}
+
+void Engine::enter(QueuePair& qp, std::uint32_t slot) {
+  qp.slot = slot;
   queue_pairs_[slot] = &qp;
   qp.party = qp.session->party;
   join_tvls(qp);
   if (qp.srq != nullptr) ++qp.srq->users;
   qp.tenant->counters.queue_pairs.add();
-  return true;
 }
 
 /// For the time after its end; pays first what it owes.
@@ -287,7 +296,10 @@ void Engine::remove(QueuePair& qp) {
   while (!qp.groups.empty()) detach_multicast(qp, qp.groups.back());
   leave_tvls(qp);
   queue_pairs_[qp.slot] = nullptr;
-  free_slots_.push_back(qp.slot);
+  if (qp.clients != nullptr)
+    own_slots_.push_back(qp.slot);
+  else
+    free_slots_.push_back(qp.slot);
   qp.tenant->counters.queue_pairs.subtract();
 }
 
@@ -335,7 +347,7 @@ AddressHandle* Engine::find_address_handle(std::uint32_t handle) const {
 }
 
 QueuePair* Engine::find(Qpn qpn) const {
-  QueuePair* qp = queue_pairs_[qpn.value & (queue_pairs_.size() - 1)];
+  QueuePair* qp = queue_pairs_[qpn.value & ((1u << slot_bits_) - 1)];
   return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
 }
 

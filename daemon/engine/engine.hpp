@@ -186,7 +186,7 @@ class Engine {
   bool attach_multicast(QueuePair& qp, const Gid& group);
   /// False: it is not a member. Removing a queue pair does it, too.
   bool detach_multicast(QueuePair& qp, const Gid& group);
-  /// Opens its queue pair. False: no number is free.
+  /// Opens its queue pair, which takes the place of none of a tenant. False: there are too many.
   bool open(DatagramService& service);
   void close(DatagramService& service);
   std::uint32_t install(AddressHandle& ah);
@@ -255,6 +255,7 @@ class Engine {
   void join_tvls(QueuePair& qp);
   void leave_tvls(QueuePair& qp);
   void find_weights();
+  void enter(QueuePair& qp, std::uint32_t slot);
   void finish_batch();
   void expire(QueuePair& qp);
   void make_ready(QueuePair& qp) { ready_.push(qp.slot, qp.party); }
@@ -508,6 +509,7 @@ class Engine {
   std::vector<QueuePair*> queue_pairs_;  ///< by slot
   std::vector<std::uint32_t> generations_;
   std::deque<std::uint32_t> free_slots_;  ///< by age
+  std::vector<std::uint32_t> own_slots_;  ///< free ones, for queue pairs of the daemon's own
   std::uint32_t slot_bits_ = 0;
 
   std::vector<Session*> sessions_;

@@ -27,15 +27,12 @@ constexpr std::uint64_t kDiscardEffort = 1024;
 
 bool Engine::open(DatagramService& service) {
   QueuePair& qp = service.qp_;
+  if (own_slots_.empty()) return false;
   install(service.session_);
-  if (!install(qp)) {
-    remove(service.session_);
-    return false;
-  }
-  if (service.is_general_services_) {
-    qp.qpn = kGeneralServicesQpn;
-    general_services_ = &service;
-  }
+  qp.qpn = kGeneralServicesQpn;
+  enter(qp, own_slots_.back());
+  own_slots_.pop_back();
+  general_services_ = &service;
   for (std::uint32_t i = 0; i < DatagramService::kSends; ++i)
     service.handles_[i] = install(service.paths_[i]);
   enter_ready_to_receive(qp, Psn(0));
@@ -46,7 +43,7 @@ bool Engine::open(DatagramService& service) {
 
 void Engine::close(DatagramService& service) {
   std::erase(datagram_services_, &service);
-  if (general_services_ == &service) general_services_ = nullptr;
+  general_services_ = nullptr;
   for (const std::uint32_t handle : service.handles_) remove_address_handle(handle);
   remove(service.qp_);
   remove(service.cq_);
@@ -174,7 +171,7 @@ Tenant* Engine::tenant_with(const Gid& address, std::optional<PortId> port) cons
 
 Tenant* Engine::owner_of(const QueuePair& qp, const Gid& address,
                          std::optional<PortId> port) const {
-  if (qp.clients != nullptr && qp.clients->is_general_services_) return tenant_with(address, port);
+  if (qp.clients != nullptr) return tenant_with(address, port);
   return qp.tenant->has_address(address, port) ? qp.tenant : nullptr;
 }
 

@@ -43,7 +43,7 @@ void add_rejects(Families& out, const char* name, const char* help, const std::s
 /// "connection manager" of tenant "web": what holds for a client of the agent.
 std::string tenant_name(const Source& source, management::gsa::ClientKey key) {
   for (const auto& tenant : source.tenants)
-    if (tenant->id.value == key.value >> 8) return tenant->name;
+    if (tenant->id == engine::tenant_of(key)) return tenant->name;
   return "";
 }
 

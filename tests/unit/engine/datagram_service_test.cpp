@@ -13,7 +13,7 @@ class Services : public BothWays {
   Services() : pair(GetParam()) {
     for (const auto& adapter : pair.adapters) {
       Tenant& party = adapter->add_tenant("services", address(200));
-      auto made = DatagramService::make(party, {.is_general_services = true}, pair.now);
+      auto made = DatagramService::make(party, {}, pair.now);
       services.push_back(std::move(*made));
       EXPECT_TRUE(adapter->engine.open(*services.back()));
       for (const auto& tenant : adapter->tenants) {
