@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -133,20 +134,28 @@ int migrate(int fd, const Command& command) {
   return exchange(to, from, command, command.body, from->number());
 }
 
+/// Waits until the channel of `fd` has events or is lost. 0 or an errno value. The kernel's file
+/// lives as long as a thread waits in it: when others close the descriptor meanwhile, that thread
+/// hears nothing any more, and programs let the end of the process take it along.
+int await_event(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags >= 0 && (flags & O_NONBLOCK) != 0) return EAGAIN;
+  char byte;
+  const ssize_t got = ::recv(fd, &byte, sizeof byte, MSG_PEEK);
+  const int error = got < 0 ? errno : 0;
+  while (!is_channel(fd)) ::pause();
+  return got == 0 ? EIO : error;
+}
+
 /// Neither a lock nor the channel is held while waiting: other threads may give commands, and the
 /// thread that waits may be cancelled.
 int next_event(int fd, const Command& command) {
-  for (;;) {
-    const int error = run(fd, command);
-    if (error != EAGAIN) return error;
-    const int flags = ::fcntl(fd, F_GETFL);
-    if (flags < 0) return EBADF;
-    if ((flags & O_NONBLOCK) != 0) return EAGAIN;
-    char byte;
-    const ssize_t got = ::recv(fd, &byte, sizeof byte, MSG_PEEK);
-    if (got < 0) return errno;
-    if (got == 0) return EIO;
+  int error = run(fd, command);
+  while (error == EAGAIN) {
+    error = await_event(fd);
+    if (error == 0) error = run(fd, command);
   }
+  return error;
 }
 
 int carry_out(int fd, const Command& command) {
