@@ -80,7 +80,7 @@ int serve(const resource::Config& config, const std::string& file) {
       .totals = adapter.totals,
       .tenants_changing = adapter.tenants_changing,
       .general_services = {.counters = (*general_services)->counters(),
-                           .party = (*general_services)->party_counters(),
+                           .party = (*general_services)->party(),
                            .pool = (*general_services)->pool_counters(),
                            .clients = [&] { return (*general_services)->clients(); }}};
   auto exporter = metrics::Exporter::start(config.metrics.address, source);

@@ -18,7 +18,7 @@ namespace softhca::collect {
 
 struct PcbPoolConfig {
   std::uint32_t pcbs = 0;       ///< for collect groups: guaranteed parts and shared rest
-  std::uint32_t dedicated = 0;  ///< on top: for the send queue scheduler and management
+  std::uint32_t dedicated = 0;  ///< on top: for the send queue scheduler
   std::uint16_t max_groups = 0;
 };
 

@@ -67,7 +67,7 @@ class GeneralServices {
 
   /// Counters that any thread may read.
   const engine::DatagramServiceCounters& counters() const { return service_->counters(); }
-  const engine::TenantCounters& party_counters() const { return party_.counters; }
+  const engine::Tenant& party() const { return party_; }
   const management::gsa::PoolCounters& pool_counters() const { return service_->pool().counters(); }
   /// The clients as they were at the last tick(). From any thread.
   std::vector<management::gsa::ClientView> clients() const;

@@ -120,7 +120,9 @@ int Session::open_process_memory() {
       Charge descriptor;
       std::shared_ptr<memory::ProcessMemory> memory;
     };
-    const auto account = std::make_shared<Account>(descriptors_.split(1), *process);
+    const auto account = std::make_shared<Account>();
+    account->descriptor = descriptors_.split(1);
+    account->memory = *process;
     process_ = {account, account->memory.get()};
     return 0;
   }

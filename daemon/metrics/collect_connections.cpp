@@ -47,6 +47,25 @@ std::string tenant_name(const Source& source, management::gsa::ClientKey key) {
   return "";
 }
 
+/// PCBs and credits that are the agent's alone.
+void add_allotment(Families& out, const Source& source) {
+  const engine::Tenant& party = source.general_services.party;
+  out.gauge("softhca_gsa_pcbs", "PCBs that only the agent can take.", {},
+            source.engine.pcbs().guaranteed(party.group));
+  const schedule::TvlTable& tvls = source.engine.tvls();
+  double execution = 0, completion = 0;
+  for (std::uint16_t i = 0; i < tvls.size(); ++i) {
+    const schedule::Tvl& tvl = tvls[TvlId(i)];
+    if (!tvl.used || tvl.tenant != party.id) continue;
+    execution += tvl.execution.guaranteed.value();
+    completion += tvl.completion.guaranteed.value();
+  }
+  const char* const kName = "softhca_gsa_credits";
+  const char* const kHelp = "Credits that only the agent can take.";
+  out.gauge(kName, kHelp, {{"kind", "execution"}}, execution);
+  out.gauge(kName, kHelp, {{"kind", "completion"}}, completion);
+}
+
 }  // namespace
 
 void add_connections(Families& out, const engine::Tenant& tenant) {
@@ -114,7 +133,8 @@ void add_general_services(Families& out, const Source& source) {
       "Management datagrams discarded as too long, or too short to have a class.", c.bad_length);
   out.counter("softhca_gsa_engine_work_bytes_total",
               "Work of the engine for the agent, in bytes of a local copy that take as long.", {},
-              number(source.general_services.party.effort));
+              number(source.general_services.party.counters.effort));
+  add_allotment(out, source);
   const management::gsa::PoolCounters& pool = source.general_services.pool;
   out.gauge("softhca_gsa_buffers_posted", "Buffers that wait for management datagrams.", {},
             static_cast<double>(pool.posted.value()));

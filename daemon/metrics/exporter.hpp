@@ -17,7 +17,7 @@ namespace softhca::metrics {
 /// Of the general services agent.
 struct GeneralServices {
   const engine::DatagramServiceCounters& counters;
-  const engine::TenantCounters& party;
+  const engine::Tenant& party;  ///< what it is to the engine
   const management::gsa::PoolCounters& pool;
   std::function<std::vector<management::gsa::ClientView>()> clients;  ///< on any thread
 };

@@ -54,7 +54,7 @@ struct PoolsConfig {
   std::uint32_t tenants = 64;  ///< room in the tables, so that a reload may add some
   std::uint32_t vcbs = 4096;
   std::uint32_t pcbs = 8192;           ///< dedicated ones included
-  std::uint32_t dedicated_pcbs = 256;  ///< for the send queue scheduler and management (A9)
+  std::uint32_t dedicated_pcbs = 256;  ///< for the send queue scheduler (A9)
   std::uint32_t tvls = 256;
   std::uint32_t execution_credits = 1024;   ///< commands being gathered and sent at once
   std::uint32_t completion_credits = 8192;  ///< commands waiting for acknowledgement at once

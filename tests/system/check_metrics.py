@@ -99,13 +99,15 @@ def check_sums(scrape):
     pool = lambda what, name: scrape.sum(f"softhca_pool_{what}", pool=name)
     for name in ("vcbs", "pcbs"):
         given = scrape.sum(f"softhca_{name}_guaranteed")
-        expect(given + pool("unallocated", name) == pool("size", name), f"{name}: guarantees")
+        agent = scrape.sum("softhca_gsa_pcbs") if name == "pcbs" else 0
+        expect(given + agent + pool("unallocated", name) == pool("size", name), f"{name}: guarantees")
         parts = scrape.sum("softhca_level_guaranteed", resource=name)
         expect(parts == given, f"{name}: guarantees of levels")
         expect(scrape.sum(f"softhca_{name}_in_use") == pool("in_use", name), f"{name}: in use")
     for kind in ("execution", "completion"):
         name = f"{kind}_credits"
         given = scrape.sum("softhca_credits_guaranteed", kind=kind)
+        given += scrape.sum("softhca_gsa_credits", kind=kind)
         expect(given + pool("unallocated", name) == pool("size", name), f"{name}: guarantees")
         used = scrape.sum("softhca_credits_in_use", kind=kind)
         expect(used == pool("in_use", name), f"{name}: in use")

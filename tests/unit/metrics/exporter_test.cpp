@@ -153,8 +153,8 @@ class ExporterTest : public ::testing::Test {
       vcbs,
       totals,
       tenants_changing,
-      {general_services->counters(), general_services->party_counters(),
-       general_services->pool_counters(), [this] { return general_services->clients(); }}};
+      {general_services->counters(), general_services->party(), general_services->pool_counters(),
+       [this] { return general_services->clients(); }}};
   const std::uint16_t port = free_port(AF_INET);
 };
 
