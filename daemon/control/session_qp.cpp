@@ -105,7 +105,9 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   out.max_receive_wr = request.max_receive_wr;
   out.max_send_sge = request.max_send_sge;
   out.max_receive_sge = request.max_receive_sge;
-  out.max_inline = request.max_inline;
+  // What has room for entries has it for inline data; programs rely on it without asking.
+  const std::uint32_t room = request.max_send_sge * std::uint32_t{sizeof(abi::ScatterGather)};
+  out.max_inline = std::max(request.max_inline, std::min(room, adapter_.config.device.max_inline));
   out.send_ring = out.receive_ring = qp->ring.location;
   out.send_ring.bytes = static_cast<std::uint32_t>(send_bytes);
   out.receive_ring.offset += send_bytes;
