@@ -150,12 +150,12 @@ int await_event(int fd) {
 /// Neither a lock nor the channel is held while waiting: other threads may give commands, and the
 /// thread that waits may be cancelled.
 int next_event(int fd, const Command& command) {
-  int error = run(fd, command);
-  while (error == EAGAIN) {
+  for (;;) {
+    int error = run(fd, command);
+    if (error != EAGAIN) return error;
     error = await_event(fd);
-    if (error == 0) error = run(fd, command);
+    if (error != 0) return error;
   }
-  return error;
 }
 
 int carry_out(int fd, const Command& command) {
