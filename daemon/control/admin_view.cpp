@@ -1,12 +1,13 @@
 #include "daemon/control/admin_view.hpp"
 
-#include "daemon/control/adjuster.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
+
+#include "daemon/control/adjuster.hpp"
+#include "daemon/engine/datagram_service.hpp"
 
 namespace softhca::control {
 namespace {
@@ -16,8 +17,9 @@ using std::chrono::system_clock;
 
 constexpr std::size_t kLargestPage = 1000;
 
-Json shown(const QuotaPool& pool) {
-  return {{"total", pool.total()},
+/// `own`: what the daemon has in it for itself, beyond what the operator divides.
+Json shown(const QuotaPool& pool, std::uint32_t own = 0) {
+  return {{"total", pool.total() - own},
           {"unallocated", pool.unallocated()},
           {"lent", pool.lent()},
           {"recalled", pool.recalled()},
@@ -240,7 +242,7 @@ Json AdminView::ports() const {
 /// What is divided among tenants, and what they take as they ask for it.
 Json AdminView::pools() const {
   Json pools = {{"vcbs", shown(adapter_.vcbs)},
-                {"pcbs", shown(adapter_.engine.pcbs().quota())},
+                {"pcbs", shown(adapter_.engine.pcbs().quota(), engine::DatagramService::kSends)},
                 {"execution_credits", shown(adapter_.engine.tvls().execution_pool())},
                 {"completion_credits", shown(adapter_.engine.tvls().completion_pool())}};
   resource::for_each_kind([&](resource::Kind kind) {

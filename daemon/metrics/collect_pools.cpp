@@ -26,13 +26,14 @@ const engine::Level* find_level(const engine::Tenant& tenant, LevelId id) {
   return nullptr;
 }
 
-/// Of a pool that is divided into guarantees and a shared rest.
-void add_pool(Families& out, const char* name, const QuotaPool& pool) {
+/// Of a pool that is divided into guarantees and a shared rest. `own`: what the daemon has in it
+/// for itself, beyond what the operator divides.
+void add_pool(Families& out, const char* name, const QuotaPool& pool, std::uint32_t own = 0) {
   const Labels labels{{"pool", name}};
   const auto gauge = [&](const char* metric, const char* help, double value) {
     out.gauge(metric, help, labels, value);
   };
-  gauge("softhca_pool_size", "How many there are.", pool.total());
+  gauge("softhca_pool_size", "How many there are.", pool.total() - own);
   gauge("softhca_pool_in_use", "In use by all tenants.", pool.in_use());
   gauge("softhca_pool_high_water", "Most in use at once.", pool.high_water());
   gauge("softhca_pool_unallocated", "Guaranteed to no tenant.", pool.unallocated());
@@ -96,7 +97,8 @@ void add_credits(Families& out, const Labels& lane, const char* kind, const Quot
 void add_pools(Families& out, const Source& source) {
   const engine::Engine& engine = source.engine;
   add_pool(out, "vcbs", source.vcbs);
-  add_pool(out, "pcbs", engine.pcbs().quota());
+  const engine::Tenant& agent = source.general_services.party;
+  add_pool(out, "pcbs", engine.pcbs().quota(), engine.pcbs().guaranteed(agent.group));
   add_pool(out, "execution_credits", engine.tvls().execution_pool());
   add_pool(out, "completion_credits", engine.tvls().completion_pool());
   resource::for_each_kind([&](resource::Kind kind) {

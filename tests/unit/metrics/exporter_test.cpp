@@ -199,7 +199,7 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
 
   EXPECT_EQ(scrape.value("softhca_pool_size", {"pool=\"vcbs\""}), config.pools.vcbs);
   EXPECT_EQ(scrape.value("softhca_pool_size", {"pool=\"pcbs\""}),
-            config.pools.pcbs - config.pools.dedicated_pcbs + engine::DatagramService::kSends);
+            config.pools.pcbs - config.pools.dedicated_pcbs);
   EXPECT_EQ(scrape.value("softhca_dedicated_pcbs", {}), config.pools.dedicated_pcbs);
   EXPECT_EQ(scrape.value("softhca_doorbell_places", {}), config.doorbells.entries);
   // A row for each lane that there is, and none for rows of the table that are not in use.
