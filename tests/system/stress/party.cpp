@@ -95,8 +95,10 @@ void Party::finish_receives() {
   const auto end = Clock::now() + (lossy_ ? std::chrono::milliseconds(kShortPatience) : kPatience);
   while (!expected_.empty()) {
     if (take()) continue;
-    if (Clock::now() > end && lossy_) break;
-    if (Clock::now() > end) throw Fault("a datagram has not come");
+    if (Clock::now() > end) {
+      if (lossy_) break;
+      throw Fault("a datagram has not come");
+    }
     pause();
   }
   while (take()) {
