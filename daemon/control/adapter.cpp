@@ -13,6 +13,13 @@ std::uint32_t path_mtu_for(std::uint32_t bytes) {
   return mtu;
 }
 
+std::uint8_t mtu_code(std::uint32_t path_mtu) {
+  constexpr std::uint8_t kMtu4096 = 5;
+  std::uint8_t code = 1;
+  for (; path_mtu > 256 && code < kMtu4096; path_mtu /= 2) ++code;
+  return code;
+}
+
 std::uint32_t Adapter::path_mtu(const engine::Tenant& tenant) const {
   std::uint32_t mtu = 4096;
   for (const auto& address : tenant.addresses)

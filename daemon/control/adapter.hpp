@@ -65,5 +65,7 @@ struct Adapter {
 
 /// The largest of 256, 512, .. 4096 whose packets, with all headers, fit an IP MTU of `bytes`.
 std::uint32_t path_mtu_for(std::uint32_t bytes);
+/// Its value of enum ibv_mtu: 1 to 5 for 256 to 4096.
+std::uint8_t mtu_code(std::uint32_t path_mtu);
 
 }  // namespace softhca::control

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <map>
 
 #include "daemon/control/clock.hpp"
 #include "daemon/control/guid.hpp"
@@ -14,7 +15,8 @@ namespace {
 
 using namespace management;
 
-constexpr std::uint8_t kConnectionManagement = 7;  ///< class (IBA 13.4.4)
+constexpr auto kConnectionManagement =
+    static_cast<std::uint8_t>(wire::ManagementClass::kCommunication);
 
 // Neighbours that programs wait for are looked at this often, so many at a time; who does not
 // answer for so long is not there.
@@ -182,11 +184,6 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     Time until{};
   };
 
-  static std::uint8_t mtu_code(std::uint32_t bytes) {
-    std::uint8_t code = 1;
-    for (; bytes > 256 && code < 5; bytes /= 2) ++code;
-    return code;
-  }
   static std::size_t reject_index(wire::CmRejectReason reason) {
     const auto code = static_cast<std::size_t>(reason);
     return code < ConnectionCounters::kRejectReasons ? code : 0;
@@ -213,13 +210,13 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     std::vector<Question> looked(questions_.begin(),
                                  questions_.begin() + static_cast<std::ptrdiff_t>(count));
     questions_.erase(questions_.begin(), questions_.begin() + static_cast<std::ptrdiff_t>(count));
-    for (std::size_t i = 0; i < count; ++i)
+    next_look_ = now + kLook;
+    for (std::size_t i = 0; i < count; ++i) {
       if (found[i] == engine::Reach::kUnknown && now < looked[i].until)
         questions_.push_back(looked[i]);
-    next_look_ = now + kLook;
-    for (std::size_t i = 0; i < count; ++i)
-      if (found[i] != engine::Reach::kUnknown || now >= looked[i].until)
+      else
         service_.resolved(looked[i].cookie, found[i] == engine::Reach::kReady);
+    }
   }
 
   Adapter& adapter_;

@@ -3,10 +3,8 @@
 // control thread.
 #pragma once
 
-#include <functional>
-#include <map>
 #include <memory>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "daemon/control/adapter.hpp"
@@ -24,7 +22,7 @@ class Connections {
 
   /// Errors: no buffers are left for another client of general services.
   Outcome add(engine::Tenant& tenant);
-  /// Its channels are told that the device is gone. Nothing happens if it is not there.
+  /// Nothing happens if it is not there. REQUIRES: its channels are closed.
   void remove(const engine::Tenant& tenant);
   /// Its addresses are others now.
   void addresses_changed(const engine::Tenant& tenant);
@@ -33,7 +31,7 @@ class Connections {
   void device_removed();
 
   /// `signal`: a stream socket, gets a byte whenever events are queued and none were before.
-  /// Nothing: the tenant is not served, or has too many channels.
+  /// Nothing: the tenant is not served.
   std::optional<management::rdma_cm::ChannelId> open_channel(
       const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner, int signal);
   void close_channel(const engine::Tenant& tenant, management::rdma_cm::ChannelId channel);

@@ -15,20 +15,6 @@ namespace {
 // One process must not keep the others of its tenant from being served.
 constexpr int kRequestsPerTurn = 16;
 
-bool reply_with(int socket, std::uint32_t tag, int error, const Reply& reply) {
-  std::array<std::byte, 1024> out;
-  const abi::ReplyHeader header{tag, error};
-  std::memcpy(out.data(), &header, sizeof header);
-  std::size_t length = sizeof header;
-  std::span<const int> fds;
-  if (error == 0) {
-    std::memcpy(out.data() + length, reply.bytes().data(), reply.bytes().size());
-    length += reply.bytes().size();
-    fds = reply.fds();
-  }
-  return send_record(socket, {out.data(), length}, fds);
-}
-
 }  // namespace
 
 EventChannel::EventChannel(Connections& connections, engine::Tenant& tenant, ChannelRequest request)
@@ -51,7 +37,7 @@ std::unique_ptr<EventChannel> EventChannel::open(Connections& connections, engin
   std::unique_ptr<EventChannel> channel(new EventChannel(connections, tenant, std::move(request)));
   Reply reply;
   const int error = channel->start(owner, reply);
-  const bool answered = reply_with(channel->socket(), tag, error, reply);
+  const bool answered = send_reply(channel->socket(), tag, error, reply);
   channel->program_end_.reset();
   return error == 0 && answered ? std::move(channel) : nullptr;
 }
@@ -94,7 +80,7 @@ bool EventChannel::answer(std::span<const std::byte> record) {
     return false;
   Reply reply;
   const int error = run(record.subspan(sizeof header), reply);
-  return reply_with(socket_.get(), header.tag, error, reply);
+  return send_reply(socket_.get(), header.tag, error, reply);
 }
 
 int EventChannel::run(std::span<const std::byte> body, Reply& reply) {

@@ -1,6 +1,7 @@
 // One request being answered: typed access to the copied record, and the reply being built.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "abi/control.hpp"
+#include "daemon/control/unix_socket.hpp"
 
 namespace softhca::control {
 
@@ -45,6 +47,8 @@ class RequestBody {
 
 class Reply {
  public:
+  static constexpr std::size_t kRoom = 512;  ///< bytes of body
+
   /// The first `size` bytes of `body`.
   template <class T>
   void write(const T& body, std::size_t size = sizeof(T)) {
@@ -59,10 +63,20 @@ class Reply {
   const std::vector<int>& fds() const { return fds_; }
 
  private:
-  static constexpr std::size_t kRoom = 512;
   std::byte bytes_[kRoom] = {};
   std::size_t size_ = 0;
   std::vector<int> fds_;
 };
+
+/// Answers a request: with the body and descriptors of `reply`, or with the error alone. False: the
+/// process is gone or does not read.
+inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& reply) {
+  std::array<std::byte, sizeof(abi::ReplyHeader) + Reply::kRoom> record;
+  const abi::ReplyHeader header{tag, error};
+  std::memcpy(record.data(), &header, sizeof header);
+  if (error != 0) return send_record(socket, {record.data(), sizeof header}, {});
+  std::memcpy(record.data() + sizeof header, reply.bytes().data(), reply.bytes().size());
+  return send_record(socket, {record.data(), sizeof header + reply.bytes().size()}, reply.fds());
+}
 
 }  // namespace softhca::control

@@ -142,17 +142,7 @@ bool Session::answer(std::span<const std::byte> record) {
 
   Reply reply;
   const int error = (this->*handler)(RequestBody(record.subspan(sizeof header)), reply);
-  std::array<std::byte, 1024> out;
-  const abi::ReplyHeader reply_header{header.tag, error};
-  std::memcpy(out.data(), &reply_header, sizeof reply_header);
-  std::size_t length = sizeof reply_header;
-  if (error == 0) {
-    std::memcpy(out.data() + length, reply.bytes().data(), reply.bytes().size());
-    length += reply.bytes().size();
-  }
-  const bool sent =
-      send_record(socket_.get(), {out.data(), length},
-                  error == 0 ? std::span<const int>(reply.fds()) : std::span<const int>());
+  const bool sent = send_reply(socket_.get(), header.tag, error, reply);
   if (error == 0 && sent)
     for (const std::uint32_t segment : announced_) segments_.announced(segment);
   announced_.clear();

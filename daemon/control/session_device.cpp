@@ -23,15 +23,6 @@ constexpr std::uint32_t kSpeedEdr = 32;
 constexpr std::uint32_t kWidth4x = 2;
 constexpr std::uint32_t kMaxMessage = 1u << 31;
 
-std::uint32_t mtu_code(std::uint32_t bytes) {
-  std::uint32_t code = 1;
-  while (bytes > 256 && code < kMtu4096) {
-    bytes /= 2;
-    ++code;
-  }
-  return code;
-}
-
 }  // namespace
 
 LevelQuery Session::level_query(const abi::HelloWithLevel& hello) const {

@@ -72,7 +72,11 @@ void DatagramService::pop() {
   arrivals_.pop();
 }
 
-bool DatagramService::send(const Datagram& datagram) { return sends_.push(datagram); }
+bool DatagramService::send(const Datagram& datagram) {
+  const bool taken = sends_.push(datagram);
+  if (!taken) counters_.send_refused.add();
+  return taken;
+}
 
 /// One write for all that came since the clients looked last.
 void DatagramService::announce() {

@@ -49,7 +49,7 @@ inline std::uint8_t management_class_of(const Datagram& datagram) {
 struct DatagramServiceCounters {
   Counter sent;
   Counter received;      ///< and given to a client
-  Counter send_refused;  ///< the clients' ring was full
+  Counter send_refused;  ///< the clients' ring was full; written by the clients' thread
   Counter unresolved;    ///< sends to a neighbour that did not answer
   Counter over_share;    ///< received, while the engine's time was others'
   Counter bad_length;    ///< received, too long for a buffer or too short to have a class
@@ -100,7 +100,6 @@ class DatagramService {
   Time next_try() const { return next_try_; }
 
   // --- any thread
-  Qpn qpn() const { return qp_.qpn; }
   const DatagramServiceCounters& counters() const { return counters_; }
   bool has_work() const { return !sends_.empty() || !released_.empty(); }
 

@@ -176,7 +176,7 @@ Tenant* Engine::owner_of(const QueuePair& qp, const Gid& address,
 }
 
 /// A buffer for a datagram to a client of the queue pair; nothing: it is discarded, and why is
-/// counted. Who sends more than it may costs hardly more than the look at its packet.
+/// counted. A source over its limits costs hardly more than the look at its packet.
 std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenant& tenant,
                                            std::span<const std::byte> start, std::size_t length,
                                            const Gid& source) {
@@ -184,8 +184,8 @@ std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenan
     service.counters_.bad_length.add();
     return std::nullopt;
   }
-  const auto group = static_cast<std::uint8_t>(start[kClassOffset]);
-  const auto admission = service.pool_.admit(client_key(tenant.id, group), source, now_);
+  const auto management_class = static_cast<std::uint8_t>(start[kClassOffset]);
+  const auto admission = service.pool_.admit(client_key(tenant.id, management_class), source, now_);
   if (!admission) {
     charge_receive(service, kDiscardEffort);
     return std::nullopt;
