@@ -67,7 +67,8 @@ int serve(const resource::Config& config, const std::string& file) {
                            .worker = worker,
                            .tenants = std::move(*tenants),
                            .vcbs = QuotaPool(config.pools.vcbs),
-                           .version = SOFTHCA_VERSION};
+                           .version = SOFTHCA_VERSION,
+                           .identity = control::identity_of(config, engine)};
   adapter.allocate();
   const auto general_services = control::GeneralServices::open(
       worker, control::general_services_party(config), config.general_services);
