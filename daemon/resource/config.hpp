@@ -103,7 +103,7 @@ struct DeviceConfig {
   std::uint32_t max_qp_wr = 16384;
   std::uint32_t max_sge = 16;
   std::uint32_t max_inline = 256;  ///< bytes
-  std::uint32_t max_cqe = 65536;
+  std::uint32_t max_cqe = 1u << 20;
   std::uint32_t max_srq_wr = 16384;
   std::uint32_t max_rd_atomic = 128;
   std::uint32_t completion_vectors = 1;

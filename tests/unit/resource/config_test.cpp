@@ -133,6 +133,14 @@ TEST(Config, ATenantOfTheDefaultsMayHave64000QueuePairs) {
     EXPECT_GE(tenant.limits[Kind::kQueuePairs], 64000u);
 }
 
+/// libfabric's reliable datagrams over verbs make one completion queue for 384 sends and as many
+/// receives with each of 256 peers, whatever the device says that it can have.
+TEST(Config, ACompletionQueueOfTheDefaultsServesAllPeersOfLibfabric) {
+  constexpr std::uint32_t kPeers = 256;
+  constexpr std::uint32_t kRequestsOfAPeer = 2 * 384;
+  EXPECT_LT(kPeers * kRequestsOfAPeer, DeviceConfig{}.max_cqe);
+}
+
 TEST(Config, TvlsTakeWhatTheyDoNotSayFromTheTenantAndThePools) {
   const Config config = parsed(std::string("[pools]\nkick_list = 77\n") + kTenant +
                                "weight = 2\nexecution_credits = 5\n"
