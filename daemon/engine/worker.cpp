@@ -83,6 +83,7 @@ void Worker::stop() {
 }
 
 void Worker::wake() {
+  if (!asleep_.exchange(false)) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);
 }
@@ -149,9 +150,17 @@ void Worker::idle(Time now) {
   if (!park_idle_sessions(now) || engine_.has_runnable()) return;
   const Duration sleep = time_to_sleep(now);
   if (sleep < std::chrono::microseconds(5)) return;
-  for (const auto& binding : engine_.ports()) binding->port->prepare_sleep();
-  sleeps_.add();
-  look_for_wakeups(sleep);
+  asleep_.exchange(true);  // who came before that has woken nobody, and is seen now
+  if (!is_called()) {
+    for (const auto& binding : engine_.ports()) binding->port->prepare_sleep();
+    sleeps_.add();
+    look_for_wakeups(sleep);
+  }
+  asleep_.store(false);
+}
+
+bool Worker::is_called() const {
+  return engine_.has_runnable() || request_.load() != nullptr || stopping_.load();
 }
 
 /// True when every session is parked.

@@ -75,6 +75,7 @@ class Worker {
   void loop();
   bool run_task(Time now);
   void idle(Time now);
+  bool is_called() const;
   bool park_idle_sessions(Time now);
   void look_for_wakeups(Duration timeout);
   Duration time_to_sleep(Time now) const;
@@ -86,6 +87,8 @@ class Worker {
   bool naps_ = false;  ///< a port cannot wake us: sleep only briefly
   std::thread thread_;
   std::atomic<bool> stopping_{false};
+  /// Who waits for the engine is to wake it. Exchanged by both sides, so that one sees the other.
+  std::atomic<bool> asleep_{false};
 
   std::mutex callers_;
   std::atomic<const Request*> request_{nullptr};
