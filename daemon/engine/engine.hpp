@@ -474,8 +474,7 @@ class Engine {
   std::optional<std::uint32_t> admit(DatagramService& service, const Tenant& tenant,
                                      std::span<const std::byte> start, std::size_t length,
                                      const Gid& source);
-  void charge_receive(DatagramService& service, std::uint64_t cost);
-  bool is_within_share(DatagramService& service);
+  bool is_within_share(DatagramService& service, bool from_busy_source);
   void hand_over(DatagramService& service, std::uint32_t buffer);
   void receive_for_clients(QueuePair& qp, const wire::ParsedFrame& frame, PortId port);
   Verdict deliver_to_clients(QueuePair& from, QueuePair& to, const transport::Request& request,

@@ -187,25 +187,23 @@ std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenan
   const auto management_class = static_cast<std::uint8_t>(start[kClassOffset]);
   const auto admission = service.pool_.admit(client_key(tenant.id, management_class), source, now_);
   if (!admission) {
-    charge_receive(service, kDiscardEffort);
+    // Not of the share, which others are to have: it is spent whether there is any left or not.
+    charge(service.session_, kDiscardEffort);
     return std::nullopt;
   }
-  if (!is_within_share(service)) {
+  if (!is_within_share(service, admission.from_busy_source)) {
     service.pool_.release(admission.buffer);
     service.counters_.over_share.add();
     return std::nullopt;
   }
-  charge_receive(service, packet_effort(length));
+  charge(service.session_, packet_effort(length));
+  service.share_used_ += packet_effort(length);
   return admission.buffer;
 }
 
-void Engine::charge_receive(DatagramService& service, std::uint64_t cost) {
-  charge(service.session_, cost);
-  service.share_used_ += cost;
-}
-
-/// Peers decide when datagrams come, so that turns do not bound what these cost others.
-bool Engine::is_within_share(DatagramService& service) {
+/// Peers decide when datagrams come, so that turns do not bound what these cost others. Half of the
+/// share is for sources that send little.
+bool Engine::is_within_share(DatagramService& service, bool from_busy_source) {
   if (now_ - service.share_since_ >= kShareWindow) {
     service.share_since_ = now_;
     service.share_start_ = effort_;
@@ -213,7 +211,8 @@ bool Engine::is_within_share(DatagramService& service) {
   }
   if (!ready_.contended(service.qp_.party)) return true;
   const double all = static_cast<double>(effort_ - service.share_start_);
-  return static_cast<double>(service.share_used_) <= kShareSlack + service.engine_share_ * all;
+  const double share = kShareSlack + service.engine_share_ * all;
+  return static_cast<double>(service.share_used_) <= (from_busy_source ? share / 2 : share);
 }
 
 void Engine::hand_over(DatagramService& service, std::uint32_t buffer) {

@@ -15,6 +15,14 @@ std::uint32_t part_of(std::uint32_t whole, double part) {
 std::uint32_t kept_for_others(std::uint32_t share) {
   return share == 1 ? 0 : std::max(1u, share / 8);
 }
+/// More than half of the burst is used.
+bool is_busy(const TokenBucket& bucket, Time now) {
+  const Rate& rate = bucket.rate();
+  if (rate.per_second == 0) return false;
+  const double spare = static_cast<double>(rate.burst) / 2 - 1;  // ready_at() leaves the last one
+  const double wait = spare * 1e9 / static_cast<double>(rate.per_second);
+  return bucket.ready_at() + Duration(static_cast<Duration::rep>(wait)) > now;
+}
 }  // namespace
 
 const char* name_of(Discard cause) {
@@ -55,7 +63,10 @@ Admission ReceivePool::admit(ClientKey key, const Gid& gid, Time now) {
   if (!post_for_datagram()) return discard(none, &client, &source, Discard::kExhausted);
   source.rate.charge(1, now);
   if (!source.established) client.new_rate.charge(1, now);
-  return {.buffer = take_buffer(id, i, granted == Grant::kBorrowed), .client = id};
+  return {.buffer = take_buffer(id, i, granted == Grant::kBorrowed),
+          .client = id,
+          .from_busy_source =
+              is_busy(source.rate, now) || (!source.established && is_busy(client.new_rate, now))};
 }
 
 /// Remembers whether several sources send to a client: then each is held to its part.

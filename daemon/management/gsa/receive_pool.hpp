@@ -50,6 +50,8 @@ struct Admission {
   std::uint32_t buffer = kNoIndex;  ///< below PoolSize::buffers
   Discard cause = Discard::kNone;
   ClientId client;  ///< none: kNoClient
+  /// Its source has used more than half of what it may send at once; a new source, all new ones.
+  bool from_busy_source = false;
 
   explicit operator bool() const { return cause == Discard::kNone; }
 };

@@ -57,6 +57,36 @@ TEST(Source, HasARateWithABurst) {
   EXPECT_EQ(desk.discarded(kKey, Discard::kSourceOverRate), 4000 - given);
 }
 
+bool is_found_busy(Desk& desk, std::uint32_t from) {
+  const Admission admission = desk.pool.admit(ClientKey(kKey), host(from), desk.now);
+  desk.pool.release(admission.buffer);
+  return admission.from_busy_source;
+}
+
+TEST(Source, IsBusyWhenItHasUsedHalfItsBurst) {
+  Parameters parameters = unlimited(64);
+  parameters.sources.rate = {.per_second = 100, .burst = 10};
+  Desk desk(parameters);
+  desk.join(kKey);
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(is_found_busy(desk, 1)) << i;
+  EXPECT_TRUE(is_found_busy(desk, 1));
+  EXPECT_FALSE(is_found_busy(desk, 2));
+  desk.now += milliseconds(100);
+  EXPECT_FALSE(is_found_busy(desk, 1));
+}
+
+TEST(Source, NewOnesAreBusyTogether) {
+  Parameters parameters = unlimited(64);
+  parameters.sources.new_rate = {.per_second = 100, .burst = 10};
+  Desk desk(parameters);
+  desk.join(kKey);
+  desk.establish(kKey, 1);
+  for (std::uint32_t from = 100; from < 105; ++from)
+    EXPECT_FALSE(is_found_busy(desk, from)) << from;
+  EXPECT_TRUE(is_found_busy(desk, 105));
+  EXPECT_FALSE(is_found_busy(desk, 1));
+}
+
 TEST(Source, AChangedRateCountsForThoseAlreadyKnown) {
   Parameters parameters = unlimited(64);
   Desk desk(parameters);
