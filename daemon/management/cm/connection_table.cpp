@@ -20,15 +20,34 @@ Connection& ConnectionTable::add(Connection&& connection) {
   const CommId id = connection.id;
   const auto [at, added] = connections_.emplace(id, std::move(connection));
   assert(added);
-  half_open_ += at->second.is_half_open();
+  add_half_open(at->second);
   return at->second;
+}
+
+void ConnectionTable::add_half_open(const Connection& c) {
+  if (!c.is_half_open()) return;
+  ++half_open_;
+  ++half_open_of_[c.path.remote];
+}
+
+void ConnectionTable::subtract_half_open(const Connection& c) {
+  if (!c.is_half_open()) return;
+  --half_open_;
+  const auto peer = half_open_of_.find(c.path.remote);
+  if (--peer->second == 0) half_open_of_.erase(peer);
+}
+
+bool ConnectionTable::may_open_half(const Gid& peer, std::uint32_t most) const {
+  const auto at = half_open_of_.find(peer);
+  const std::uint32_t has = at == half_open_of_.end() ? 0 : at->second;
+  return std::uint64_t{half_open_} + has < most;
 }
 
 void ConnectionTable::remove(Connection& c) {
   arm(c, kNever);
   unlist_peer(c);
   unlist_queue_pair(c);
-  half_open_ -= c.is_half_open();
+  subtract_half_open(c);
   if (c.lingers_since != 0) released_.erase({c.lingers_since, c.id});
   connections_.erase(c.id);
 }
@@ -44,14 +63,14 @@ const Connection* ConnectionTable::find(CommId id) const {
 }
 
 void ConnectionTable::set_state(Connection& c, State state) {
-  half_open_ -= c.is_half_open();
+  subtract_half_open(c);
   c.state = state;
-  half_open_ += c.is_half_open();
+  add_half_open(c);
 }
 
 void ConnectionTable::release(Connection& c) {
   if (!c.has_user) return;
-  half_open_ -= c.is_half_open();
+  subtract_half_open(c);
   c.has_user = false;
   c.lingers_since = ++releases_;
   released_.emplace(c.lingers_since, c.id);

@@ -34,6 +34,8 @@ class ConnectionTable {
  public:
   std::uint32_t size() const { return static_cast<std::uint32_t>(connections_.size()); }
   std::uint32_t half_open() const { return half_open_; }
+  /// May this peer have another, of so many in all? As many as it leaves to others.
+  bool may_open_half(const Gid& peer, std::uint32_t most) const;
 
   /// The reference stays valid until remove(). REQUIRES: no connection has this id.
   Connection& add(Connection&& connection);
@@ -68,6 +70,8 @@ class ConnectionTable {
 
  private:
   void unlist_peer(Connection& connection);
+  void add_half_open(const Connection& connection);
+  void subtract_half_open(const Connection& connection);
 
   std::unordered_map<CommId, Connection> connections_;  // by numbers of our own choice
   std::map<PeerKey, CommId> peers_;
@@ -76,6 +80,7 @@ class ConnectionTable {
   std::set<std::pair<std::uint64_t, CommId>> released_;
   std::uint64_t releases_ = 0;
   std::uint32_t half_open_ = 0;
+  std::map<Gid, std::uint32_t> half_open_of_;  ///< by peer, those that have any
 };
 
 }  // namespace softhca::management::cm

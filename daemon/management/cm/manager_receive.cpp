@@ -171,7 +171,7 @@ void Manager::receive_req(const wire::CmReq& m, std::uint64_t transaction_id, co
 
 void Manager::offer_req(const wire::CmReq& m, std::uint64_t transaction_id, const Path& path,
                         Time now) {
-  Connection* c = connections_.half_open() >= limits_.half_open
+  Connection* c = !connections_.may_open_half(path.remote, limits_.half_open)
                       ? nullptr
                       : make_connection(path, State::kReqReceived);
   if (c == nullptr) {
@@ -336,7 +336,7 @@ void Manager::receive_sidr_req(const wire::CmSidrReq& m, std::uint64_t transacti
     if (!same_ends(c->path, path) || !run(*c, Input::kSidrReq, now, {})) ++counters_.unexpected;
     return;
   }
-  Connection* c = connections_.half_open() >= limits_.half_open
+  Connection* c = !connections_.may_open_half(path.remote, limits_.half_open)
                       ? nullptr
                       : make_connection(path, State::kSidrReqReceived);
   if (c == nullptr) {

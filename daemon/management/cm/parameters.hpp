@@ -171,7 +171,8 @@ struct ConnectionView {
 struct Limits {
   /// All that the manager has: connecting, connected, in time wait, service id resolutions.
   std::uint32_t connections = 65536;
-  /// Those of them that a peer asked for and that are not established yet.
+  /// Those of them that a peer asked for and that are not established yet. One host may have as
+  /// many as it leaves to others: half of them when it is alone.
   std::uint32_t half_open = 1024;
   /// Answers a second to what belongs to no connection: refusals of requests, REJ for an unknown
   /// REP, DREP for an unknown DREQ. The peer asks again.

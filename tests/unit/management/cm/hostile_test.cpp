@@ -133,12 +133,38 @@ TEST(Hostile, AFloodOfRequestsIsBounded) {
     w.receive(req);
     w.receive(wire::CmSidrReq{.request_id = i, .service_id = kService});
   }
-  EXPECT_EQ(w.manager.half_open(), 10u);
-  EXPECT_EQ(w.manager.size(), 10u);
-  EXPECT_EQ(w.manager.counters().requests_over_limit, 1990u);
+  // Half of them, and the other half is for others.
+  EXPECT_EQ(w.manager.half_open(), 5u);
+  EXPECT_EQ(w.manager.size(), 5u);
+  EXPECT_EQ(w.manager.counters().requests_over_limit, 1995u);
   EXPECT_TRUE(w.mads.empty());
   // This side's own connects find their place.
   EXPECT_NE(w.connect(), CommId(0));
+}
+
+TEST(Hostile, AFloodOfOneHostLeavesPlacesToOthers) {
+  World w({.half_open = 64});
+  const auto ask = [&](std::uint32_t host, std::uint32_t times) {
+    const Path path{.local = kHere, .remote = Gid::from_ipv4(0x0a090100 + host)};
+    auto req = w.peer_req();
+    req.primary.local_gid = path.remote;
+    const std::size_t before = w.requests.size();
+    for (std::uint32_t i = 1; i <= times; ++i) {
+      req.local_comm_id = i;
+      req.local_qpn = Qpn(i);
+      w.manager.receive(wire::encode_cm(req, i), path, Qpn(1), w.now);
+    }
+    return w.requests.size() - before;
+  };
+  EXPECT_EQ(ask(0, 1000), 32u);
+  EXPECT_EQ(ask(1, 1000), 16u);
+  EXPECT_EQ(ask(2, 4), 4u);
+  EXPECT_EQ(ask(3, 4), 4u);
+  // What it gives up it may have again.
+  w.manager.destroy(w.requests.front(), w.now);
+  EXPECT_EQ(ask(0, 1001), 0u);  // others have come meanwhile
+  for (const CommId id : w.requests) w.manager.destroy(id, w.now);
+  EXPECT_EQ(w.manager.half_open(), 0u);
 }
 
 TEST(Hostile, ThoseWithoutAUserGiveWay) {
