@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <utility>
 
 #include "daemon/control/clock.hpp"
 #include "daemon/control/performance.hpp"
@@ -110,10 +112,13 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   }
 
   std::uint32_t random() override {
-    std::uint32_t number = 0;
-    // So few bytes never come short (getrandom(2)).
-    [[maybe_unused]] const ssize_t got = ::getrandom(&number, sizeof number, 0);
-    return number;
+    if (randoms_left_ == 0) {
+      // Up to 256 bytes never come short (getrandom(2)).
+      [[maybe_unused]] const ssize_t got = ::getrandom(randoms_.data(), sizeof randoms_, 0);
+      static_assert(sizeof randoms_ <= 256);
+      randoms_left_ = randoms_.size();
+    }
+    return std::exchange(randoms_[--randoms_left_], 0);
   }
 
   /// At most two bytes are ever unread, so there is room; a process that fills the socket itself
@@ -230,6 +235,8 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   std::map<rdma_cm::ChannelId, int> signals_;
   std::vector<Question> questions_;
   Time next_look_{};
+  std::array<std::uint32_t, 64> randoms_{};
+  std::size_t randoms_left_ = 0;
 };
 
 Connections::Connections(Adapter& adapter, GeneralServices& agent)
