@@ -36,7 +36,7 @@ void set_defaults(DeviceArgs& args) {
     args.set_default("qpairs", "1");
     args.set_default("framesz", std::to_string(kDefaultFrameRoom));
     args.set_default("blocksz", std::to_string(8 * args.frame_room()));
-    args.set_default("framecnt", "1024");
+    args.set_default("framecnt", "2048");
   }
   if (args.is("net_memif")) {
     args.set_default("bsize", std::to_string(kDefaultFrameRoom));

@@ -12,7 +12,7 @@ std::string text_of(std::string_view device) {
 
 TEST(DeviceArgs, InterfaceAloneIsAfPacketWithRoomForRoce) {
   EXPECT_EQ(text_of("iface=veth0"),
-            "net_af_packet_veth0,iface=veth0,qpairs=1,framesz=4608,blocksz=36864,framecnt=1024");
+            "net_af_packet_veth0,iface=veth0,qpairs=1,framesz=4608,blocksz=36864,framecnt=2048");
 }
 
 TEST(DeviceArgs, WhatTheOperatorGivesStays) {
