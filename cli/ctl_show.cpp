@@ -79,6 +79,25 @@ void print_limits(const Json& limits) {
   print("\n" + table.text());
 }
 
+std::string carried_text(const Json& level) {
+  return cell(level, "admitted") + "/" +
+         (level.at("carried").is_null() ? "any" : cell(level, "carried"));
+}
+
+/// What it may have of rdma_cm, and what its guarantees carry.
+void print_connections(const Json& connections) {
+  if (connections.is_null()) return;
+  TextTable limits({"CONNECTIONS", "LIMIT", "IN-USE", "REFUSED"});
+  for (const auto& [name, limit] : connections.at("limits").items())
+    limits.add({name, cell(limit, "limit"), cell(limit, "in_use"), cell(limit, "refused")});
+  TextTable admission({"CONNECTIONS-OF", "ADMITTED", "REFUSED"});
+  for (const Json& level : connections.at("admission").at("levels")) {
+    const std::string name = cell(level, "level");
+    admission.add({name.empty() ? "no level" : name, carried_text(level), cell(level, "refused")});
+  }
+  print("\n" + limits.text() + "\n" + admission.text());
+}
+
 void print_processes(const Json& processes) {
   TextTable table(
       {"SESSION", "LEVEL", "PID", "UID", "COMMAND", "VCBS", "QPS", "CQS", "SRQS", "MRS"});
@@ -176,6 +195,7 @@ void show_tenant(AdminClient& daemon, const std::string& name, bool json) {
   print_levels(tenant.value("levels", Json::array()));
   print_lanes(tenant.at("tvls"));
   print_limits(tenant.at("limits"));
+  print_connections(tenant.value("connections", Json()));
   print_processes(tenant.at("processes"));
 }
 

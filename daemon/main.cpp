@@ -79,6 +79,7 @@ int serve(const resource::Config& config, const std::string& file) {
       .tenants = adapter.tenants,
       .vcbs = adapter.vcbs,
       .totals = adapter.totals,
+      .connections = adapter.connections,
       .tenants_changing = adapter.tenants_changing,
       .general_services = {.counters = (*general_services)->counters(),
                            .party = (*general_services)->party(),

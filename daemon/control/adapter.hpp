@@ -13,6 +13,7 @@
 #include "daemon/control/xrc_domains.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
+#include "daemon/management/connection_figures.hpp"
 #include "daemon/resource/config.hpp"
 
 namespace softhca::control {
@@ -25,7 +26,10 @@ struct Adapter {
   resource::Accounts totals{};  ///< what all tenants together have taken, up to the pools
   QuotaPool vcbs;               ///< who may have how many (A1, A2); which ones: engine.functions()
 
-  /// Held while `tenants` changes, and by other threads that read it.
+  /// Of rdma_cm, as they were about a second ago.
+  std::vector<management::ConnectionFigures> connections{};
+
+  /// Held while `tenants` or `connections` changes, and by other threads that read them.
   std::mutex tenants_changing{};
 
   Journal journal{};         ///< what happened lately

@@ -115,6 +115,29 @@ RpcResult ConnectionsView::connections(const Json& params) {
   return page_of("connections", std::move(all), params);
 }
 
+Json ConnectionsView::limits(const engine::Tenant& tenant) {
+  const auto figures = connections_.figures(tenant);
+  if (!figures) return nullptr;
+  Json limits = Json::object(), levels = Json::array();
+  for (const ConnectionFigures::Limit& limit : figures->limits) {
+    Json& entry = limits[limit.key] = {{"limit", limit.limit}, {"refused", limit.refused}};
+    if (limit.in_use) entry["in_use"] = *limit.in_use;
+  }
+  const auto carried = [](std::uint32_t count) {
+    return count == rdma_cm::Admission::kAll ? Json() : Json(count);
+  };
+  for (const rdma_cm::Admission::View& level : figures->levels)
+    levels.push_back({{"level", level.level},
+                      {"carried", carried(level.carries)},
+                      {"admitted", level.admitted},
+                      {"refused", level.refused}});
+  return {{"limits", std::move(limits)},
+          {"admission",
+           {{"admitted", figures->admitted},
+            {"most", carried(figures->most_admitted)},
+            {"levels", std::move(levels)}}}};
+}
+
 RpcResult ConnectionsView::listeners(const Json& params) {
   std::vector<Json> all;
   const auto refused = for_each_service(params, [&](const auto& tenant, const auto& service) {

@@ -16,6 +16,8 @@ class ConnectionsView {
 
   /// Must outlive the methods.
   void add_to(AdminMethods& methods);
+  /// For tenant.show.
+  Json limits(const engine::Tenant& tenant);
 
  private:
   RpcResult connections(const Json& params);

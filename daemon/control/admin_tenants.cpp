@@ -119,6 +119,7 @@ RpcResult AdminView::tenant_show(const Json& params) {
   out["path_mtu"] = adapter_.path_mtu(*tenant);
   out["levels"] = levels_of(*tenant, adapter_.engine);
   out["limits"] = limits_of(tenant->accounts);
+  if (connections_) out["connections"] = connections_(*tenant);
   out["tvls"] = lanes_of(*tenant);
   out["processes"] = sessions_of(*tenant);
   return out;

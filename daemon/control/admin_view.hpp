@@ -21,9 +21,12 @@ class AdminView {
  public:
   using Sessions = std::function<std::vector<const Session*>()>;
 
-  /// `sessions`: those that there are.
-  AdminView(Adapter& adapter, Sessions sessions)
-      : adapter_(adapter), sessions_(std::move(sessions)) {}
+  /// What a tenant may have of rdma_cm, and has.
+  using ConnectionsOf = std::function<Json(const engine::Tenant&)>;
+
+  /// `sessions`: those that there are. `connections`: none: nothing is shown of them.
+  AdminView(Adapter& adapter, Sessions sessions, ConnectionsOf connections = {})
+      : adapter_(adapter), sessions_(std::move(sessions)), connections_(std::move(connections)) {}
 
   /// Must outlive the methods.
   void add_to(AdminMethods& methods);
@@ -56,6 +59,7 @@ class AdminView {
 
   Adapter& adapter_;
   Sessions sessions_;
+  ConnectionsOf connections_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::uint64_t engine_events_ = 0;  ///< of the engine's log, taken over into the journal
 };

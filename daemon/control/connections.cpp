@@ -10,6 +10,7 @@
 
 #include "daemon/control/clock.hpp"
 #include "daemon/control/performance.hpp"
+#include "daemon/resource/carried.hpp"
 
 namespace softhca::control {
 namespace {
@@ -28,6 +29,12 @@ constexpr Duration kLook = std::chrono::milliseconds(2);
 constexpr std::size_t kLooks = 64;
 constexpr Duration kPatience = std::chrono::seconds(3);
 constexpr std::size_t kQuestions = 4096;
+
+// What programs have to clean up, once their adapter goes.
+constexpr Duration kFarewell = std::chrono::seconds(2);
+
+// A tenant that is refused again and again must not fill the journal.
+constexpr Duration kComplaintInterval = std::chrono::seconds(10);
 
 bool same_family(const Gid& a, const Gid& b) { return a.is_ipv4() == b.is_ipv4(); }
 
@@ -59,6 +66,44 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
       addresses_.push_back({address.gid, static_cast<std::uint8_t>(addresses_.size())});
   }
 
+  void configure(const resource::TenantConfig& config) {
+    const resource::ConnectionsConfig& to = config.connections;
+    service_.set_limits({.identifiers = to.identifiers,
+                         .listeners = to.listeners,
+                         .backlog = to.backlog,
+                         .connects_per_second = to.connects_per_second},
+                        {.connections = to.most, .half_open = to.half_open});
+    limits_ = to;
+    std::vector<rdma_cm::Admission::Part> parts;
+    for (const resource::Carried& part : resource::carried_by(config))
+      parts.push_back({part.level, part.connections, part.shares});
+    // Each connection has a queue pair of its own.
+    const auto queue_pairs = std::min<std::uint64_t>(config.limits[resource::Kind::kQueuePairs],
+                                                     rdma_cm::Admission::kAll);
+    service_.admission().set(parts, static_cast<std::uint32_t>(queue_pairs));
+  }
+
+  ConnectionFigures figures() {
+    copy_figures();
+    const ConnectionCounters& c = counters();
+    using rdma_cm::Refusal;
+    ConnectionFigures out{
+        .tenant = tenant_.name,
+        .limits = {{Refusal::kIdentifiers, "identifiers", limits_.identifiers,
+                    c.identifiers.value()},
+                   {Refusal::kListeners, "listeners", limits_.listeners, c.listeners.value()},
+                   {Refusal::kBacklog, "backlog", limits_.backlog, {}},
+                   {Refusal::kConnections, "most", limits_.most, c.connections.value()},
+                   {Refusal::kHalfOpen, "half_open", limits_.half_open, c.half_open.value()},
+                   {Refusal::kConnectRate, "connects_per_second", limits_.connects_per_second, {}}},
+        .admitted = service_.admission().admitted(),
+        .most_admitted = service_.admission().most(),
+        .levels = service_.admission().view()};
+    for (ConnectionFigures::Limit& limit : out.limits)
+      limit.refused = c.refused[static_cast<std::size_t>(limit.refusal)].value();
+    return out;
+  }
+
   void receive(const engine::Datagram& datagram, Time now) {
     service_.receive({datagram.payload.data(), datagram.length},
                      {.local = datagram.path.source,
@@ -66,6 +111,14 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
                       .flow_label = datagram.path.flow_label,
                       .traffic_class = datagram.path.traffic_class},
                      datagram.peer, now);
+  }
+
+  bool retire(Time now) {
+    if (!service_.is_removed()) {
+      service_.device_removed(now);
+      retired_at_ = now;
+    }
+    return service_.identifiers() == 0 || now - retired_at_ >= kFarewell;
   }
 
   void add_signal(rdma_cm::ChannelId channel, int fd) { signals_.emplace(channel, fd); }
@@ -167,10 +220,16 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     questions_.push_back({engine_path(source, destination), cookie, now() + kPatience});
   }
 
-  bool may_connect() override { return true; }
-
   void note_refused(rdma_cm::Refusal refusal) override {
-    counters().refused[static_cast<std::size_t>(refusal)].add();
+    const auto index = static_cast<std::size_t>(refusal);
+    counters().refused[index].add();
+    if (now() < next_complaint_[index]) return;
+    next_complaint_[index] = now() + kComplaintInterval;
+    adapter_.journal.add({.kind = "connection_refused",
+                          .tenant = tenant_.name,
+                          .text = why(refusal) + ": " +
+                                  std::to_string(counters().refused[index].value()) +
+                                  " refused so far"});
   }
   void note_reject_sent(wire::CmRejectReason reason) override {
     counters().rejects_sent[reject_index(reason)].add();
@@ -192,6 +251,17 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     rdma_cm::ResolveCookie cookie;
     Time until{};
   };
+
+  std::string why(rdma_cm::Refusal refusal) {
+    if (refusal == rdma_cm::Refusal::kAdmission)
+      return "its guarantees carry no more than the " +
+             std::to_string(service_.admission().admitted()) + " connections there are";
+    if (refusal == rdma_cm::Refusal::kEvents) return "events that a program does not take";
+    for (const ConnectionFigures::Limit& limit : figures().limits)
+      if (limit.refusal == refusal)
+        return std::string("connections.") + limit.key + " = " + std::to_string(limit.limit);
+    return name_of(refusal);
+  }
 
   static std::size_t reject_index(wire::CmRejectReason reason) {
     const auto code = static_cast<std::size_t>(reason);
@@ -232,11 +302,14 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   engine::Tenant& tenant_;
   std::vector<rdma_cm::LocalAddress> addresses_;
   rdma_cm::Service service_;
+  resource::ConnectionsConfig limits_;
+  std::array<Time, static_cast<std::size_t>(rdma_cm::Refusal::kCount)> next_complaint_{};
   std::map<rdma_cm::ChannelId, int> signals_;
   std::vector<Question> questions_;
   Time next_look_{};
   std::array<std::uint32_t, 64> randoms_{};
   std::size_t randoms_left_ = 0;
+  Time retired_at_{};
 };
 
 Connections::Connections(Adapter& adapter, GeneralServices& agent)
@@ -275,6 +348,16 @@ void Connections::remove(const engine::Tenant& tenant) {
   std::erase_if(served_, [&](const auto& it) { return &it->tenant() == &tenant; });
 }
 
+void Connections::configure(const engine::Tenant& tenant, const resource::TenantConfig& config) {
+  if (ServedTenant* it = served(tenant)) it->configure(config);
+}
+
+std::optional<ConnectionFigures> Connections::figures(const engine::Tenant& tenant) {
+  ServedTenant* it = served(tenant);
+  if (it == nullptr) return std::nullopt;
+  return it->figures();
+}
+
 void Connections::addresses_changed(const engine::Tenant& tenant) {
   ServedTenant* it = served(tenant);
   if (it == nullptr) return;
@@ -282,8 +365,20 @@ void Connections::addresses_changed(const engine::Tenant& tenant) {
   it->service().addresses_changed();
 }
 
-void Connections::device_removed() {
-  for (const auto& it : served_) it->service().device_removed(now());
+bool Connections::retire(const engine::Tenant& tenant) {
+  ServedTenant* it = served(tenant);
+  return it == nullptr || it->retire(now());
+}
+
+bool Connections::retire() {
+  bool done = true;
+  for (const auto& it : served_) done = it->retire(now()) && done;
+  return done;
+}
+
+bool Connections::is_retired(const engine::Tenant& tenant) {
+  ServedTenant* it = served(tenant);
+  return it != nullptr && it->service().is_removed();
 }
 
 std::optional<management::rdma_cm::ChannelId> Connections::open_channel(
@@ -315,7 +410,10 @@ Time Connections::next_deadline() const {
 }
 
 void Connections::tick() {
-  for (const auto& it : served_) it->copy_figures();
+  std::vector<ConnectionFigures> all;
+  for (const auto& it : served_) all.push_back(it->figures());
+  const std::lock_guard lock(adapter_.tenants_changing);
+  adapter_.connections = std::move(all);
 }
 
 void Connections::expire(Time now) {

@@ -24,11 +24,21 @@ class Connections {
   Outcome add(engine::Tenant& tenant);
   /// Nothing happens if it is not there. REQUIRES: its channels are closed.
   void remove(const engine::Tenant& tenant);
+  /// Its limits, and what its guarantees carry, are these now. Nothing happens if it is not there.
+  void configure(const engine::Tenant& tenant, const resource::TenantConfig& config);
+  /// Nothing: it is not served.
+  std::optional<management::ConnectionFigures> figures(const engine::Tenant& tenant);
   /// Its addresses are others now.
   void addresses_changed(const engine::Tenant& tenant);
 
-  /// The daemon ends: all peers are told.
-  void device_removed();
+  /// The tenant's adapter goes: at the first call its programs and their peers are told, as of a
+  /// device that is removed. True: the programs have destroyed what they had, or had two seconds
+  /// for it, or it is not there.
+  bool retire(const engine::Tenant& tenant);
+  /// Likewise of all tenants, as the daemon ends.
+  bool retire();
+  /// retire() was called for it.
+  bool is_retired(const engine::Tenant& tenant);
 
   /// `signal`: a stream socket, gets a byte whenever events are queued and none were before.
   /// Nothing: the tenant is not served.

@@ -30,19 +30,22 @@ EventChannel::~EventChannel() {
 std::unique_ptr<EventChannel> EventChannel::open(Connections& connections, engine::Tenant& tenant,
                                                  ChannelRequest request) {
   const std::uint32_t tag = request.tag;
+  const int refusal = request.refusal;
   const management::rdma_cm::ChannelOwner owner{
       .process = request.peer.pid,
       .user = request.peer.uid,
-      .may_bind_low_ports = may_bind_low_ports(request.peer)};
+      .may_bind_low_ports = may_bind_low_ports(request.peer),
+      .level = request.level};
   std::unique_ptr<EventChannel> channel(new EventChannel(connections, tenant, std::move(request)));
   Reply reply;
-  const int error = channel->start(owner, reply);
+  const int error = channel->start(owner, refusal, reply);
   const bool answered = send_reply(channel->socket(), tag, error, reply);
   channel->program_end_.reset();
   return error == 0 && answered ? std::move(channel) : nullptr;
 }
 
-int EventChannel::start(const management::rdma_cm::ChannelOwner& owner, Reply& reply) {
+int EventChannel::start(const management::rdma_cm::ChannelOwner& owner, int refusal, Reply& reply) {
+  if (refusal != 0) return refusal;
   if (!descriptors_) return EMFILE;
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "abi/control.hpp"
 #include "daemon/base/unique_fd.hpp"
@@ -21,6 +22,8 @@ struct ChannelRequest {
   std::uint32_t tag = 0;
   UniqueFd socket;
   PeerIdentity peer;
+  int refusal = 0;    ///< errno value: there is no level for it
+  std::string level;  ///< of the program; empty: of none
   resource::Charge descriptors;
 };
 
@@ -44,7 +47,7 @@ class EventChannel {
 
  private:
   EventChannel(Connections& connections, engine::Tenant& tenant, ChannelRequest request);
-  int start(const management::rdma_cm::ChannelOwner& owner, Reply& reply);
+  int start(const management::rdma_cm::ChannelOwner& owner, int refusal, Reply& reply);
   bool answer(std::span<const std::byte> record);
   int run(std::span<const std::byte> body, Reply& reply);
 

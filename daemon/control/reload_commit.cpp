@@ -121,6 +121,7 @@ void Reloader::change_accounts(const Config& wanted) {
     const TenantConfig* entry = find_tenant(wanted, tenant->name);
     if (entry == nullptr) continue;
     tenant->accounts.set_limits(entry->limits);
+    server_.configure_connections(*tenant, *entry);
   }
 }
 

@@ -28,7 +28,8 @@ void Reloader::end_overdue() {
     server_.end_sessions(what);
   };
   for (const Leaving& leaving : leaving_)
-    if (now - leaving.since >= patience) close(*leaving.tenant, "tenant " + leaving.tenant->name);
+    if (now - leaving.since >= patience && server_.retire(*leaving.tenant))
+      close(*leaving.tenant, "tenant " + leaving.tenant->name);
   for (const LeavingLevel& leaving : leaving_levels_)
     if (now - leaving.since >= patience)
       close(*leaving.level, "tenant " + leaving.tenant->name + ": level " + leaving.level->name);
@@ -37,7 +38,7 @@ void Reloader::end_overdue() {
 void Reloader::finish_leaving() {
   std::erase_if(leaving_, [this](const Leaving& leaving) {
     engine::Tenant& tenant = *leaving.tenant;
-    if (server_.connections(tenant) != 0) return false;
+    if (server_.connections(tenant) != 0 || !server_.retire(tenant)) return false;
     bool released = false;
     adapter_.worker.run([&](engine::Engine& engine) {
       released = allotments_.release(tenant);

@@ -26,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 // How often the links of the ports and the kernel's adapters are looked at.
 constexpr auto kTick = std::chrono::seconds(1);
+// And, as the daemon ends, whether its programs have cleaned up.
+constexpr auto kLeaveStep = std::chrono::milliseconds(50);
 // A tenant that is refused again and again must not fill the log.
 constexpr auto kComplaintInterval = std::chrono::seconds(10);
 // Connections of a tenant beyond its sessions: those that are to be told that there are too many.
@@ -42,7 +44,9 @@ Server::Server(Adapter& adapter, GeneralServices& general_services)
     : adapter_(adapter),
       general_services_(general_services),
       connections_(adapter, general_services),
-      view_(adapter, [this] { return sessions(); }),
+      view_(
+          adapter, [this] { return sessions(); },
+          [this](const engine::Tenant& tenant) { return connections_view_.limits(tenant); }),
       connections_view_(adapter, connections_, general_services) {
   view_.add_to(methods_);
   connections_view_.add_to(methods_);
@@ -61,9 +65,11 @@ Outcome Server::open() {
   std::vector<std::string> names;
   for (const auto& tenant : adapter_.tenants) names.push_back(tenant->name);
   remove_stale_tenants(adapter_.config.daemon.runtime_dir, names);
-  for (const auto& tenant : adapter_.tenants)
+  for (const auto& tenant : adapter_.tenants) {
     if (auto opened = open_tenant(*tenant, adapter_.settings(*tenant).socket); !opened)
       return opened;
+    configure_connections(*tenant, adapter_.settings(*tenant));
+  }
   for (const auto& tenant : adapter_.tenants)
     for (const auto& level : tenant->levels) {
       const auto* settings = settings_of(adapter_.settings(*tenant), *level);
@@ -76,6 +82,7 @@ Outcome Server::open() {
         return opened;
   if (auto opened = open_admin(); !opened) return opened;
   real_devices_ = real_devices();
+  connections_.tick();
   return {};
 }
 
@@ -114,25 +121,41 @@ Outcome Server::run() {
   bool stop = false;
   Time next_tick = now() + kTick;
   while (!stop) {
-    // One event at a time: handling one may end the session another is about.
-    epoll_event event;
-    const Time due = std::min(next_tick, connections_.next_deadline());
-    const int count =
-        ::epoll_wait(epoll_.get(), &event, 1, datagrams_left_ ? 0 : milliseconds_until(due));
-    if (count < 0 && errno != EINTR) return system_error("epoll_wait");
-    if (count == 1) handle(*static_cast<Watch*>(event.data.ptr), stop);
-    if (datagrams_left_) serve_datagrams();
-    if (now() >= connections_.next_deadline()) connections_.expire(now());
+    if (auto done = step(next_tick, stop); !done) return done;
     if (now() < next_tick) continue;  // however busy the tenants keep us
     tick();
     next_tick = now() + kTick;
   }
-  connections_.device_removed();
+  if (auto done = take_leave(); !done) return done;
   channels_.clear();
   sessions_.clear();
   desks_.clear();
   for (const Listener& listener : listeners_)
     remove_tenant_folder(adapter_.config.daemon.runtime_dir + "/" + listener.tenant->name);
+  return {};
+}
+
+Outcome Server::step(Time due, bool& stop) {
+  // One event at a time: handling one may end the session another is about.
+  epoll_event event;
+  due = std::min(due, connections_.next_deadline());
+  const int count =
+      ::epoll_wait(epoll_.get(), &event, 1, datagrams_left_ ? 0 : milliseconds_until(due));
+  if (count < 0 && errno != EINTR) return system_error("epoll_wait");
+  if (count == 1) handle(*static_cast<Watch*>(event.data.ptr), stop);
+  if (datagrams_left_) serve_datagrams();
+  if (now() >= connections_.next_deadline()) connections_.expire(now());
+  return {};
+}
+
+/// Nobody comes any more. Programs that have something of rdma_cm hear that the device is removed,
+/// and may clean up, with verbs too. A second signal ends it at once.
+Outcome Server::take_leave() {
+  for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, admin_.fd(), nullptr);
+  reload_ = nullptr;
+  for (bool stop = false; !connections_.retire() && !stop;)
+    if (auto done = step(now() + kLeaveStep, stop); !done) return done;
   return {};
 }
 

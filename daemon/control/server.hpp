@@ -61,10 +61,14 @@ class Server {
       const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const;
   /// Its addresses have changed: the device tree says so, and its programs are told.
   void show_addresses(const engine::Tenant& tenant, AddressUpdate& update);
+  /// Its limits of rdma_cm, and what its guarantees carry.
+  void configure_connections(const engine::Tenant& tenant, const resource::TenantConfig& settings);
   std::uint64_t connections(const engine::Tenant& tenant) const;
   /// The least number of a session of the tenant; none: that of the next session of any.
   std::uint32_t oldest_session(const engine::Tenant& tenant) const;
   void end_sessions(const engine::Tenant& tenant);
+  /// As Connections::retire().
+  bool retire(const engine::Tenant& tenant) { return connections_.retire(tenant); }
 
   GeneralServices& general_services() { return general_services_; }
 
@@ -161,6 +165,9 @@ class Server {
   void end_channels(const engine::Tenant& tenant);
 
   Outcome open_admin();
+  /// Handles at most one event, and what is due. It waits no longer than until `due`.
+  Outcome step(Time due, bool& stop);
+  Outcome take_leave();
   void serve_desk(Desk& desk);
   void tick_desks();
   void watch_desk(Desk& desk, bool armed);

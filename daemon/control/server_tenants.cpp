@@ -87,6 +87,10 @@ Outcome Server::open_tenant(engine::Tenant& tenant, const resource::SocketConfig
   }
   listener->socket = std::move(*listening);
   listener->armed = true;
+  if (connections_.is_retired(tenant)) {  // it comes back
+    end_channels(tenant);
+    connections_.remove(tenant);
+  }
   if (connections_.find(tenant) == nullptr)
     if (auto added = connections_.add(tenant); !added) return added;
   return watch(listener->socket.get(), &listener->watch);
@@ -123,6 +127,11 @@ void Server::show_addresses(const engine::Tenant& tenant, AddressUpdate& update)
   for (const Entry& entry : sessions_)
     if (&entry.session->tenant() == &tenant) entry.session->report_addresses();
   connections_.addresses_changed(tenant);
+}
+
+void Server::configure_connections(const engine::Tenant& tenant,
+                                   const resource::TenantConfig& settings) {
+  connections_.configure(tenant, settings);
 }
 
 std::uint64_t Server::connections(const engine::Tenant& tenant) const {

@@ -123,7 +123,7 @@ bool Session::serve() {
         // of which the system lets a user have only so many.
         if (has_unread(socket_.get())) return false;
         if (!answer({buffer.data(), length})) return false;
-        if (channel_tag_) return true;
+        if (channel_wish_) return true;
     }
   }
   return true;
@@ -154,23 +154,31 @@ bool Session::answer(std::span<const std::byte> record) {
 
 bool Session::ask_for_channel(std::uint32_t tag, const RequestBody& body) {
   abi::HelloRequest request;
-  abi::HelloWithLevel named;
+  abi::HelloWithLevel named{};
   if (body.read(named))
     request = named.hello;
   else if (!body.read(request))
     return false;
   if (greeted_ || request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion)
     return false;
-  channel_tag_ = tag;
+  channel_wish_ = {.tag = tag, .refusal = tenant_.leaving ? ENODEV : 0, .level = {}};
+  if (tenant_.leaving) return true;
+  const auto level = find_level(named);
+  if (!level)
+    channel_wish_->refusal = level.error().code;
+  else if (*level != nullptr)
+    channel_wish_->level = (*level)->name;
   return true;
 }
 
 std::optional<ChannelRequest> Session::become_channel() {
-  if (!channel_tag_) return std::nullopt;
+  if (!channel_wish_) return std::nullopt;
   return ChannelRequest{
-      .tag = *channel_tag_,
+      .tag = channel_wish_->tag,
       .socket = std::move(socket_),
       .peer = peer_,
+      .refusal = channel_wish_->refusal,
+      .level = std::move(channel_wish_->level),
       .descriptors = tenant_.accounts.take(Kind::kDescriptors, EventChannel::kDescriptors)};
 }
 

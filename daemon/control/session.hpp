@@ -161,6 +161,7 @@ class Session final : private resource::IdleHolder {
   // session_device.cpp
   /// `hello` is the view's backing store.
   LevelQuery level_query(const abi::HelloWithLevel& hello) const;
+  Expected<engine::Level*> find_level(const abi::HelloWithLevel& hello) const;
   int hello(const RequestBody& body, Reply& reply);
   int open_process_memory();
   int query_device(const RequestBody& body, Reply& reply);
@@ -265,7 +266,13 @@ class Session final : private resource::IdleHolder {
   PeerIdentity peer_;
   UniqueFd pidfd_;
   bool greeted_ = false;
-  std::optional<std::uint32_t> channel_tag_;  ///< of a request to be an event channel
+  /// Of a request to be an event channel: its tag, and what came of looking for its level.
+  struct ChannelWish {
+    std::uint32_t tag = 0;
+    int refusal = 0;
+    std::string level;
+  };
+  std::optional<ChannelWish> channel_wish_;
   Charge descriptors_;
   Charge session_;
   Charge session_mapping_;

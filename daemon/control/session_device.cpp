@@ -34,6 +34,14 @@ LevelQuery Session::level_query(const abi::HelloWithLevel& hello) const {
   return query;
 }
 
+/// Null: the tenant is not divided. REQUIRES: the tenant is not leaving.
+Expected<engine::Level*> Session::find_level(const abi::HelloWithLevel& hello) const {
+  auto level = choose_level(adapter_.settings(tenant_), tenant_, level_query(hello));
+  if (!level)
+    spdlog::warn("tenant {}: process {} {}", tenant_.name, peer_.pid, level.error().message);
+  return level;
+}
+
 int Session::hello(const RequestBody& body, Reply& reply) {
   abi::HelloRequest request;
   abi::HelloWithLevel named{};
@@ -44,11 +52,8 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   if (request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion) return EPROTO;
   if (tenant_.leaving) return ENODEV;
 
-  const auto level = choose_level(adapter_.settings(tenant_), tenant_, level_query(named));
-  if (!level) {
-    spdlog::warn("tenant {}: process {} {}", tenant_.name, peer_.pid, level.error().message);
-    return level.error().code;
-  }
+  const auto level = find_level(named);
+  if (!level) return level.error().code;
 
   session_ = {};
   session_ = take(Kind::kSessions);

@@ -29,6 +29,8 @@ void add_doorbells(Families& out, const Source& source, const engine::Tenant& te
 
 // --- collect_connections.cpp
 void add_connections(Families& out, const engine::Tenant& tenant);
+/// Of all tenants: limits, and what their guarantees carry.
+void add_connection_limits(Families& out, const Source& source);
 void add_general_services(Families& out, const Source& source);
 
 // --- collect_port.cpp

@@ -1,4 +1,7 @@
 // Connections by rdma_cm, and the general services agent they go through.
+#include <limits>
+
+#include "daemon/management/connection_figures.hpp"
 #include "daemon/management/gsa/client.hpp"
 #include "daemon/management/rdma_cm/environment.hpp"
 #include "daemon/metrics/collect.hpp"
@@ -114,6 +117,29 @@ void add_connections(Families& out, const engine::Tenant& tenant) {
   gauge("softhca_connection_listeners", "Listening identifiers of rdma_cm.", c.listeners);
   gauge("softhca_connection_identifiers", "Identifiers of rdma_cm.", c.identifiers);
   gauge("softhca_connection_event_channels", "Event channels of rdma_cm.", c.event_channels);
+}
+
+void add_connection_limits(Families& out, const Source& source) {
+  using management::rdma_cm::Admission;
+  for (const management::ConnectionFigures& figures : source.connections) {
+    const Labels labels{{"tenant", figures.tenant}};
+    for (const auto& limit : figures.limits)
+      out.gauge("softhca_connection_limit",
+                "Limits of the tenant in rdma_cm; connect_rate 0: none.",
+                with(labels, "limit", name_of(limit.refusal)), limit.limit);
+    for (const Admission::View& level : figures.levels) {
+      const Labels own = with(labels, "level", level.level);
+      out.gauge("softhca_connections_admitted",
+                "Connections that begin or are established, by the level of their programs.", own,
+                level.admitted);
+      out.gauge("softhca_connections_carried", "Connections that guarantees carry.", own,
+                level.carries == Admission::kAll ? std::numeric_limits<double>::infinity()
+                                                 : level.carries);
+      out.counter("softhca_connections_not_carried_total",
+                  "Connections refused as guarantees do not carry them.", own,
+                  static_cast<double>(level.refused));
+    }
+  }
 }
 
 void add_general_services(Families& out, const Source& source) {

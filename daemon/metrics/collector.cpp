@@ -35,6 +35,7 @@ std::vector<prometheus::MetricFamily> Collector::collect() const {
   }
   add_lanes(out, source_);
   add_pools(out, source_);
+  add_connection_limits(out, source_);
   add_general_services(out, source_);
   for (const auto& binding : source_.engine.ports()) add_port(out, *binding);
   add_engine(out, source_.worker);

@@ -11,6 +11,7 @@
 #include "daemon/engine/datagram_service.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
+#include "daemon/management/connection_figures.hpp"
 
 namespace softhca::metrics {
 
@@ -29,7 +30,8 @@ struct Source {
   const std::vector<std::unique_ptr<engine::Tenant>>& tenants;
   const QuotaPool& vcbs;
   const resource::Accounts& totals;  ///< of what tenants take as they ask for it
-  std::mutex& tenants_changing;      ///< held by whoever adds or removes tenants
+  const std::vector<management::ConnectionFigures>& connections;
+  std::mutex& tenants_changing;  ///< held by whoever changes `tenants` or `connections`
   GeneralServices general_services;
 };
 

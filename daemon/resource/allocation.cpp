@@ -24,41 +24,51 @@ struct Setting {
 };
 
 /// In the order of the enumeration.
-constexpr std::array<Setting, static_cast<std::size_t>(Allocation::kFirstLimit)> kSettings = {{
-    {"vcbs", {0, kMostOfAny}, Holder::kLevelToo},
-    {"pcbs", {0, kMostOfAny}, Holder::kLevelToo},
-    {"tvls", {0, kMostTvls}, Holder::kLevelToo},
-    {"shared", {0, 1}, Holder::kLevelToo, ValueForm::kYesNo},
-    {"vcbs_per_process", {0, kMaxVcbsPerProcess}},
-    {"execution_credits", {0, kMostOfAny}, Holder::kTvl},
-    {"completion_credits", {0, kMostOfAny}, Holder::kTvl},
-    {"kick_list", {1, kMostOfAny}, Holder::kTvl},
-    {"weight", {1, kMaxTvlWeight}, Holder::kTvl},
-    {"rate.bytes_per_second", {0, kMostOfRate}},
-    {"rate.burst_bytes", {1, kMostOfRate}},
-    {"rate.messages_per_second", {0, kMostOfRate}},
-    {"rate.burst_messages", {1, kMostOfRate}},
-    {"srq.limit", {0, kMostBuffers}},
-    {"srq.kind", {0, kLimitKinds.size() - 1}, Holder::kTenant, ValueForm::kWord},
-    {"srq.on_exceed", {0, kExceeds.size() - 1}, Holder::kTenant, ValueForm::kWord},
-    {"srq.statistical", {0, 1}, Holder::kTenant, ValueForm::kYesNo},
-    {"srq.overcommit", {1000, 1'000'000}, Holder::kTenant, ValueForm::kFactor},
-    {"srq.watermark", {0, kMostBuffers}},
-}};
+constexpr std::array<Setting, static_cast<std::size_t>(Allocation::kFirstConnections)> kSettings = {
+    {
+        {"vcbs", {0, kMostOfAny}, Holder::kLevelToo},
+        {"pcbs", {0, kMostOfAny}, Holder::kLevelToo},
+        {"tvls", {0, kMostTvls}, Holder::kLevelToo},
+        {"shared", {0, 1}, Holder::kLevelToo, ValueForm::kYesNo},
+        {"vcbs_per_process", {0, kMaxVcbsPerProcess}},
+        {"execution_credits", {0, kMostOfAny}, Holder::kTvl},
+        {"completion_credits", {0, kMostOfAny}, Holder::kTvl},
+        {"kick_list", {1, kMostOfAny}, Holder::kTvl},
+        {"weight", {1, kMaxTvlWeight}, Holder::kTvl},
+        {"rate.bytes_per_second", {0, kMostOfRate}},
+        {"rate.burst_bytes", {1, kMostOfRate}},
+        {"rate.messages_per_second", {0, kMostOfRate}},
+        {"rate.burst_messages", {1, kMostOfRate}},
+        {"srq.limit", {0, kMostBuffers}},
+        {"srq.kind", {0, kLimitKinds.size() - 1}, Holder::kTenant, ValueForm::kWord},
+        {"srq.on_exceed", {0, kExceeds.size() - 1}, Holder::kTenant, ValueForm::kWord},
+        {"srq.statistical", {0, 1}, Holder::kTenant, ValueForm::kYesNo},
+        {"srq.overcommit", {1000, 1'000'000}, Holder::kTenant, ValueForm::kFactor},
+        {"srq.watermark", {0, kMostBuffers}},
+    }};
 
 bool is_limit(Allocation allocation) { return allocation >= Allocation::kFirstLimit; }
 Kind kind_of(Allocation allocation) {
   return static_cast<Kind>(static_cast<std::size_t>(allocation) -
                            static_cast<std::size_t>(Allocation::kFirstLimit));
 }
-const Setting& setting(Allocation allocation) {
-  return kSettings[static_cast<std::size_t>(allocation)];
+/// Null: it is none.
+const ConnectionsKey* connections_key(Allocation allocation) {
+  if (allocation < Allocation::kFirstConnections || is_limit(allocation)) return nullptr;
+  return &kConnectionsKeys[static_cast<std::size_t>(allocation) -
+                           static_cast<std::size_t>(Allocation::kFirstConnections)];
+}
+/// Of what is neither.
+const Setting* setting(Allocation allocation) {
+  if (allocation >= Allocation::kFirstConnections) return nullptr;
+  return &kSettings[static_cast<std::size_t>(allocation)];
 }
 
 }  // namespace
 
 const char* name_of(Allocation allocation) {
-  return is_limit(allocation) ? name_of(kind_of(allocation)) : setting(allocation).name;
+  if (const ConnectionsKey* key = connections_key(allocation)) return key->name;
+  return is_limit(allocation) ? name_of(kind_of(allocation)) : setting(allocation)->name;
 }
 
 std::optional<Allocation> allocation_of(std::string_view name) {
@@ -68,7 +78,8 @@ std::optional<Allocation> allocation_of(std::string_view name) {
 }
 
 ValueForm form_of(Allocation allocation) {
-  return is_limit(allocation) ? ValueForm::kNumber : setting(allocation).form;
+  const Setting* own = setting(allocation);
+  return own != nullptr ? own->form : ValueForm::kNumber;
 }
 
 std::span<const std::string_view> words_of(Allocation allocation) {
@@ -79,14 +90,17 @@ std::span<const std::string_view> words_of(Allocation allocation) {
 
 Range range_of(Allocation allocation, const PoolsConfig& pools) {
   if (is_limit(allocation)) return {0, totals_of(pools)[kind_of(allocation)]};
-  return setting(allocation).range;
+  if (const ConnectionsKey* key = connections_key(allocation)) return {key->least, key->most};
+  return setting(allocation)->range;
 }
 
 bool is_of_tvl(Allocation allocation) {
-  return !is_limit(allocation) && setting(allocation).holder == Holder::kTvl;
+  const Setting* own = setting(allocation);
+  return own != nullptr && own->holder == Holder::kTvl;
 }
 bool is_of_level(Allocation allocation) {
-  return !is_limit(allocation) && setting(allocation).holder != Holder::kTenant;
+  const Setting* own = setting(allocation);
+  return own != nullptr && own->holder != Holder::kTenant;
 }
 
 void set(TvlConfig& tvl, Allocation allocation, std::uint64_t value) {
@@ -103,6 +117,10 @@ void set(TenantConfig& tenant, Allocation allocation, std::uint64_t amount) {
     return;
   }
   const auto number = static_cast<std::uint32_t>(amount);
+  if (const ConnectionsKey* key = connections_key(allocation)) {
+    tenant.connections.*key->member = number;
+    return;
+  }
   switch (allocation) {
     case Allocation::kShared:
       tenant.shared = amount != 0;

@@ -36,7 +36,10 @@ enum class Allocation : std::uint8_t {
   kSrqStatistical,
   kSrqOvercommit,
   kSrqWatermark,
-  kFirstLimit,  ///< what programs take: one for each Kind
+  // "connections.identifiers", ...: one for each of kConnectionsKeys
+  kFirstConnections,
+  kFirstLimit =
+      kFirstConnections + kConnectionsKeys.size(),  ///< what programs take: one for each Kind
 };
 inline constexpr std::size_t kAllocations =
     static_cast<std::size_t>(Allocation::kFirstLimit) + kKinds;

@@ -16,6 +16,7 @@
 #include "daemon/resource/address.hpp"
 #include "daemon/resource/adjustment_config.hpp"
 #include "daemon/resource/amounts.hpp"
+#include "daemon/resource/connections_config.hpp"
 #include "daemon/resource/general_services_config.hpp"
 #include "daemon/resource/rate_config.hpp"
 #include "daemon/resource/srq_config.hpp"
@@ -210,6 +211,7 @@ struct TenantConfig {
   Amounts limits;  ///< what its programs may take; where not given, an equal share
   RateConfig rate;
   SrqConfig srq;
+  ConnectionsConfig connections;
 
   bool operator==(const TenantConfig&) const = default;
 };

@@ -372,9 +372,9 @@ void read_limits(Reader& reader, const Amounts& totals, Amounts& limits) {
   });
 }
 
-/// `share`: the limits where the tenant gives none.
+/// `share`, `connections`: the limits where the tenant gives none.
 TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amounts& share,
-                         Problems& problems) {
+                         const ConnectionsConfig& connections, Problems& problems) {
   constexpr std::uint32_t kMost = 1u << 20;
   TenantConfig config;
   Reader reader(value, "tenant", problems);
@@ -398,6 +398,9 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
   read_limits(reader, totals_of(pools), config.limits);
   if (const Value* rate = reader.find("rate")) config.rate = read_rate(*rate, problems);
   if (const Value* srq = reader.find("srq")) config.srq = read_srq(*srq, problems);
+  config.connections = connections;
+  if (const Value* own = reader.find("connections"))
+    config.connections = read_connections(*own, "tenant.connections", connections, problems);
   reader.finish();
   return config;
 }
@@ -416,13 +419,16 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   if (const Value* v = reader.find("congestion")) config.congestion = read_congestion(*v, problems);
   if (const Value* v = reader.find("general_services"))
     config.general_services = read_general_services(*v, problems);
+  ConnectionsConfig connections;
+  if (const Value* v = reader.find("connections"))
+    connections = read_connections(*v, "connections", connections, problems);
   if (const Value* v = reader.find("device")) read_device(*v, problems, config.device);
   source.ports = reader.tables("port");
   for (const Value* v : source.ports) config.ports.push_back(read_port(*v, problems));
   source.tenants = reader.tables("tenant");
   const Amounts share = equal_share(config.pools, std::max<std::size_t>(source.tenants.size(), 1));
   for (const Value* v : source.tenants)
-    config.tenants.push_back(read_tenant(*v, config.pools, share, problems));
+    config.tenants.push_back(read_tenant(*v, config.pools, share, connections, problems));
   const Value* tenants = reader.find("tenant");
   if (!tenants || (tenants->array() && tenants->array()->empty()))
     problems.add(tenants ? tenants->line : document.line, "tenant",

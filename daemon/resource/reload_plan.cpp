@@ -323,6 +323,8 @@ class Planner {
     from.rate = to.rate;
     if (!(from.srq == to.srq)) record("srq", describe(from.srq), describe(to.srq), kLive);
     from.srq = to.srq;
+    for (const ConnectionsKey& limit : kConnectionsKeys)
+      key(limit.name, from.connections.*limit.member, to.connections.*limit.member);
     compare_tvls(from.tvls, to.tvls);
     compare_levels(to.name, from.levels, to.levels);
   }

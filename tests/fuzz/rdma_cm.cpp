@@ -22,6 +22,7 @@ constexpr std::size_t kBody = 340;
 class Run final : public Environment {
  public:
   explicit Run(Input& input) : input_(input), service_(*this, kLimits) {
+    service_.admission().set({{.level = "", .carries = 6}}, 8);
     for (std::size_t i = 0; i < channels_.size(); ++i) open(i);
   }
 
@@ -35,7 +36,8 @@ class Run final : public Environment {
       service_.expire(now_);
     }
     require(service_.identifiers() == 0 && service_.memberships() == 0 &&
-                service_.listeners() == 0 && service_.manager().size() == 0,
+                service_.listeners() == 0 && service_.manager().size() == 0 &&
+                service_.admission().admitted() == 0,
             "nothing remains");
   }
 
@@ -59,7 +61,6 @@ class Run final : public Environment {
     if (input_.flag()) return service_.resolved(cookie, input_.flag());
     cookie_ = cookie;
   }
-  bool may_connect() override { return input_.below(8) != 7; }
   void note_refused(Refusal) override {}
   void note_reject_sent(wire::CmRejectReason) override {}
   void note_reject_received(wire::CmRejectReason) override {}

@@ -84,6 +84,9 @@ struct Event {
   const wire::CmSidrRep* sidr_rep = nullptr;
 };
 
+/// Which of Limits a peer's request exceeds: it gets no answer.
+enum class OverLimit : std::uint8_t { kConnections, kHalfOpen };
+
 /// Whom the manager tells. Within the calls the user may call the manager, but for receive() and
 /// expire(): what a call is about has been done before the call.
 class User {
@@ -94,6 +97,7 @@ class User {
   virtual Answer on_request(const Request& request) = 0;
   /// A new SIDR_REQ, likewise.
   virtual Answer on_sidr_request(const SidrRequest& request) = 0;
+  virtual void on_over_limit(OverLimit) {}
   virtual void on_event(const Event& event) = 0;
 };
 

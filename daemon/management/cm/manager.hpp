@@ -109,6 +109,7 @@ class Manager {
   void keep_dreq(Connection& c);
   bool may_reply_stateless(Time now);
   Connection* make_connection(const Path& path, State state);
+  Connection* make_half_open(const Path& path, State state);
   CommId draw_id();
   std::uint64_t draw_transaction_id(CommId id);
   Duration bounded(Duration wait) const;

@@ -169,15 +169,20 @@ void Manager::receive_req(const wire::CmReq& m, std::uint64_t transaction_id, co
   offer_req(m, transaction_id, path, now);
 }
 
+/// For what a peer asks. Null: there is no place.
+Connection* Manager::make_half_open(const Path& path, State state) {
+  const bool too_many = !connections_.may_open_half(path.remote, limits_.half_open);
+  Connection* c = too_many ? nullptr : make_connection(path, state);
+  if (c != nullptr) return c;
+  ++counters_.requests_over_limit;
+  user_.on_over_limit(too_many ? OverLimit::kHalfOpen : OverLimit::kConnections);
+  return nullptr;
+}
+
 void Manager::offer_req(const wire::CmReq& m, std::uint64_t transaction_id, const Path& path,
                         Time now) {
-  Connection* c = !connections_.may_open_half(path.remote, limits_.half_open)
-                      ? nullptr
-                      : make_connection(path, State::kReqReceived);
-  if (c == nullptr) {
-    ++counters_.requests_over_limit;
-    return;
-  }
+  Connection* c = make_half_open(path, State::kReqReceived);
+  if (c == nullptr) return;
   take_over(*c, m, transaction_id);
   c->response_timeout = bounded(duration_of(m.local_response_timeout));
   c->linger =
@@ -336,13 +341,8 @@ void Manager::receive_sidr_req(const wire::CmSidrReq& m, std::uint64_t transacti
     if (!same_ends(c->path, path) || !run(*c, Input::kSidrReq, now, {})) ++counters_.unexpected;
     return;
   }
-  Connection* c = !connections_.may_open_half(path.remote, limits_.half_open)
-                      ? nullptr
-                      : make_connection(path, State::kSidrReqReceived);
-  if (c == nullptr) {
-    ++counters_.requests_over_limit;
-    return;
-  }
+  Connection* c = make_half_open(path, State::kSidrReqReceived);
+  if (c == nullptr) return;
   c->transaction_id = transaction_id;
   c->remote_comm_id = m.request_id;
   c->service_id = m.service_id;

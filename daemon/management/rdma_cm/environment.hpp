@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
@@ -26,6 +27,7 @@ struct ChannelOwner {
   pid_t process = 0;  ///< 0: not known
   uid_t user = 0;
   bool may_bind_low_ports = false;  ///< those below 1024
+  std::string level;                ///< of its tenant; empty: of none
 };
 
 /// An address of the tenant.
@@ -50,7 +52,8 @@ enum class Refusal : std::uint8_t {
   kBacklog,      ///< a peer: no answer
   kConnectRate,  ///< a process: EAGAIN; a peer: no answer
   kAdmission,    ///< a process: ENOBUFS; a peer: REJ "no resources"
-  kConnections,  ///< those of the connection manager. ENOMEM
+  kConnections,  ///< those of the connection manager. A process: ENOMEM; a peer: no answer
+  kHalfOpen,     ///< a peer: no answer
   kEvents,       ///< a process does not take its events. ENOMEM
   kCount,
 };
@@ -82,9 +85,6 @@ class Environment : public cm::Environment {
   /// Finds out whether `destination` can be reached from `source`. Answered by
   /// Service::resolved(), before this returns or later.
   virtual void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) = 0;
-
-  /// Whether the tenant's guarantees carry one more connection.
-  virtual bool may_connect() = 0;
 
   // What happened, to be counted.
   virtual void note_refused(Refusal refusal) = 0;

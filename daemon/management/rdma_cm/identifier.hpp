@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "daemon/base/time.hpp"
@@ -83,6 +84,7 @@ struct Identifier {
   // Of a connection.
   std::optional<Role> role;              ///< set once there was one
   std::optional<cm::CommId> connection;  ///< while the connection manager knows it
+  std::optional<std::string> admitted;   ///< counted by admission, as of this level
   Qpn qpn;
   bool srq = false;
   Psn local_psn;   ///< the peer sends from it: told in REQ or REP

@@ -183,6 +183,7 @@ void Service::destroy(Identifier& id) {
   if (id.state == IdentifierState::kListen) leave_listening(id);
   stop_resolving(id);
   end_connection(id);
+  give_back_admission(id);
   if (id.holds_port) ports_of(id.space).release(id.number.value, id.local.port);
   for (const MembershipNumber membership : id.memberships) memberships_.erase(membership);
   drop_events(id);
@@ -201,7 +202,7 @@ void Service::end_connection(Identifier& id) {
   if (!id.connection) return;
   const std::optional<cm::State> state = manager_.state(*id.connection);
   manager_.destroy(*id.connection, now_);
-  id.connection.reset();
+  forget_connection(id);
   if (!state) return;
   switch (*state) {
     case cm::State::kReqSent:
@@ -216,6 +217,23 @@ void Service::end_connection(Identifier& id) {
     default:
       return;
   }
+}
+
+void Service::forget_connection(Identifier& id) {
+  id.connection.reset();
+  give_back_admission(id);
+}
+
+bool Service::take_admission(const std::string& level) {
+  if (admission_.take(level)) return true;
+  environment_.note_refused(Refusal::kAdmission);
+  return false;
+}
+
+void Service::give_back_admission(Identifier& id) {
+  if (!id.admitted) return;
+  admission_.give_back(*id.admitted);
+  id.admitted.reset();
 }
 
 // --- the rest of the world

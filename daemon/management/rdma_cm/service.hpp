@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "daemon/management/cm/manager.hpp"
+#include "daemon/management/rdma_cm/admission.hpp"
 #include "daemon/management/rdma_cm/channel.hpp"
 #include "daemon/management/rdma_cm/environment.hpp"
 #include "daemon/management/rdma_cm/identifier_table.hpp"
@@ -88,7 +89,12 @@ class Service : private cm::User {
   /// The adapter goes away: DEVICE_REMOVAL for all; peers are told, and identifiers good for
   /// GET_EVENT and DESTROY_ID only (else ENXIO). CREATE_ID: ENODEV.
   void device_removed(Time now);
+  bool is_removed() const { return removed_; }
+  /// At any time. What is there stays, though it be more; new ones are refused.
   void set_limits(const Limits& limits, const cm::Limits& manager_limits);
+  Admission& admission() { return admission_; }
+  const Admission& admission() const { return admission_; }
+  const Limits& limits() const { return limits_; }
 
   void for_each_connection(const std::function<void(const ConnectionInfo&)>& visit) const;
   void for_each_listener(const std::function<void(const ListenerInfo&)>& visit) const;
@@ -132,6 +138,12 @@ class Service : private cm::User {
   void destroy(Identifier& id);
   void leave_listening(Identifier& id);
   void end_connection(Identifier& id);
+  /// The connection manager knows it no longer.
+  void forget_connection(Identifier& id);
+  /// Nothing of the tenant's guarantees is for it any more.
+  void give_back_admission(Identifier& id);
+  /// As of the program's level. False: refused, and said so.
+  bool take_admission(const std::string& level);
   Channel* channel_of(const Identifier& id);
   pid_t process_of(const Identifier& id) const;
 
@@ -175,6 +187,7 @@ class Service : private cm::User {
   // What the connection manager tells (service_request.cpp, service_events.cpp).
   cm::Answer on_request(const cm::Request& request) override;
   cm::Answer on_sidr_request(const cm::SidrRequest& request) override;
+  void on_over_limit(cm::OverLimit limit) override;
   void on_event(const cm::Event& event) override;
   void replied(Identifier& id, const wire::CmRep& rep);
   void rejected(Identifier& id, const wire::CmRej& rej);
@@ -200,6 +213,7 @@ class Service : private cm::User {
 
   Environment& environment_;
   Limits limits_;
+  Admission admission_;
   Time now_;  ///< of the call under way
   std::unordered_map<ChannelId, Channel> channels_;
   IdentifierTable identifiers_;

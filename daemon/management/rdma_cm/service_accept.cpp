@@ -98,7 +98,7 @@ int Service::refuse_request(Identifier& id, Body private_data, wire::CmRejectRea
         now_);
   if (result != cm::Result::kOk) return EINVAL;
   environment_.note_reject_sent(reason);
-  id.connection.reset();
+  forget_connection(id);
   return 0;
 }
 

@@ -70,10 +70,9 @@ int Service::connect(Channel& channel, Body body) {
 int Service::connect_queue_pair(Identifier& id, const rdma_ucm_conn_param& parameters) {
   RequestData<92> data;
   if (!data.fill(id, private_data_of(parameters))) return EINVAL;
-  if (!environment_.may_connect()) {
-    environment_.note_refused(Refusal::kAdmission);
-    return ENOBUFS;
-  }
+  const std::string& level = channel_of(id)->owner.level;
+  if (!take_admission(level)) return ENOBUFS;
+  id.admitted = level;
   id.qpn = Qpn(parameters.qp_num & Psn::kMask);
   id.srq = parameters.srq != 0;
   id.local_psn = Psn(environment_.random());
@@ -110,6 +109,7 @@ int Service::ask_service(Identifier& id, const rdma_ucm_conn_param& parameters) 
 
 int Service::begin_connection(Identifier& id, const cm::Manager::Started& started) {
   if (started.result != cm::Result::kOk) {
+    give_back_admission(id);
     environment_.note_refused(Refusal::kConnections);
     return ENOMEM;
   }

@@ -39,7 +39,7 @@ void Service::on_event(const cm::Event& event) {
     case Kind::kDisconnected:
       return disconnected(id, 0);
     case Kind::kTimeWaitOver:
-      id.connection.reset();
+      forget_connection(id);
       if (id.state == IdentifierState::kDisconnect) queue(id, EventType::kTimewaitExit);
       return;
     case Kind::kSidrReplied:
@@ -63,7 +63,7 @@ void Service::replied(Identifier& id, const wire::CmRep& rep) {
 }
 
 void Service::rejected(Identifier& id, const wire::CmRej& rej) {
-  id.connection.reset();
+  forget_connection(id);
   environment_.note_reject_received(rej.reason);
   rdma_ucm_event_resp response =
       make_event(EventType::kRejected, static_cast<std::uint32_t>(rej.reason));
@@ -75,7 +75,7 @@ void Service::unreachable(Identifier& id, cm::State state) {
   environment_.note_unreachable(*id.role);
   // Time wait begins, and is told of when it is over.
   if (state == cm::State::kDreqSent) return disconnected(id, -ETIMEDOUT);
-  id.connection.reset();
+  forget_connection(id);
   queue(id, EventType::kUnreachable, -ETIMEDOUT);
 }
 
@@ -83,6 +83,7 @@ void Service::unreachable(Identifier& id, cm::State state) {
 void Service::disconnected(Identifier& id, int status) {
   if (id.state != IdentifierState::kConnect) return;
   id.state = IdentifierState::kDisconnect;
+  give_back_admission(id);
   queue(id, EventType::kDisconnected, status);
 }
 

@@ -92,8 +92,7 @@ Identifier* Service::admit(const Inquiry& inquiry, cm::Answer& why) {
     return nullptr;
   }
   if (!rate_allows()) return nullptr;
-  if (!inquiry.datagram && !environment_.may_connect()) {
-    environment_.note_refused(Refusal::kAdmission);
+  if (!inquiry.datagram && !take_admission(channel_of(*listener)->owner.level)) {
     environment_.note_reject_sent(wire::CmRejectReason::kNoResources);
     why = cm::Answer::refuse(wire::CmRejectReason::kNoResources);
     return nullptr;
@@ -147,6 +146,7 @@ cm::Answer Service::on_request(const cm::Request& request) {
   if (listener == nullptr) return answer;
 
   Identifier& id = make_request(inquiry, *listener);
+  id.admitted = channel_of(*listener)->owner.level;
   id.remote_psn = req.starting_psn;
   id.route->mtu = std::min(id.route->mtu, req.path_mtu);
   id.route->rate = req.primary.packet_rate;
@@ -166,6 +166,11 @@ cm::Answer Service::on_request(const cm::Request& request) {
   copy_private_data(program_part(req.private_data), parameters);
   report_request(*listener, id, response);
   return cm::Answer::take(id.cookie());
+}
+
+void Service::on_over_limit(cm::OverLimit limit) {
+  environment_.note_refused(limit == cm::OverLimit::kHalfOpen ? Refusal::kHalfOpen
+                                                              : Refusal::kConnections);
 }
 
 cm::Answer Service::on_sidr_request(const cm::SidrRequest& request) {

@@ -17,6 +17,8 @@ const char* name_of(Refusal refusal) {
       return "admission";
     case Refusal::kConnections:
       return "connections";
+    case Refusal::kHalfOpen:
+      return "half_open";
     case Refusal::kEvents:
       return "events";
     case Refusal::kCount:

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <rdma/rdma_user_cm.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/un.h>
@@ -35,8 +36,10 @@ class ServerTest : public ::testing::Test {
     thread = std::thread([this] { EXPECT_TRUE(server.run()); });
   }
   ~ServerTest() {
-    ::kill(::getpid(), SIGTERM);
-    thread.join();
+    if (thread.joinable()) {
+      ::kill(::getpid(), SIGTERM);
+      thread.join();
+    }
     for (const auto& tenant : daemon.adapter.tenants)
       resource::for_each_kind([&](Kind kind) {
         EXPECT_EQ(tenant->accounts.in_use(kind), 0u) << resource::name_of(kind);
@@ -75,6 +78,46 @@ class ServerTest : public ::testing::Test {
     const ssize_t got = ::recv(socket.get(), &reply, sizeof reply, 0);
     if (got < 0) return errno == ECONNRESET ? -1 : -2;
     return got == 0 ? -1 : reply.header.error;
+  }
+
+  /// An event channel of the level with this name. The error of the reply, or -1.
+  static int open_channel(const UniqueFd& socket, const char* level = "") {
+    struct {
+      abi::RequestHeader header;
+      abi::HelloWithLevel body;
+    } request{};
+    request.header = {static_cast<std::uint32_t>(abi::Operation::kOpenEventChannel), 1};
+    request.body.hello = {abi::kSessionMagic, abi::kAbiVersion, 0};
+    std::strncpy(request.body.level, level, sizeof request.body.level - 1);
+    if (::send(socket.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) return -1;
+    struct {
+      abi::ReplyHeader header;
+      abi::HandleBody body;
+    } reply{};  // the descriptor that comes with it is dropped
+    const ssize_t got = ::recv(socket.get(), &reply, sizeof reply, 0);
+    return got < static_cast<ssize_t>(sizeof reply.header) ? -1 : reply.header.error;
+  }
+  /// A command of rdma_cm. The error of the reply, or -1.
+  template <class Body, class Out>
+  static int command(const UniqueFd& socket, std::uint32_t number, const Body& body, Out& out) {
+    struct {
+      abi::RequestHeader header;
+      abi::ConnectionCommandRequest request;
+      std::byte body[sizeof(Body)];
+    } record{};
+    record.header = {static_cast<std::uint32_t>(abi::Operation::kConnectionCommand), 2};
+    record.request.command = number;
+    std::memcpy(record.body, &body, sizeof body);
+    if (::send(socket.get(), &record, sizeof record, MSG_NOSIGNAL) < 0) return -1;
+    struct {
+      abi::ReplyHeader header;
+      abi::ConnectionCommandReply head;
+      std::byte bytes[abi::kMaxConnectionReply];
+    } reply{};
+    const ssize_t got = ::recv(socket.get(), &reply, sizeof reply, 0);
+    if (got < static_cast<ssize_t>(sizeof reply.header)) return -1;
+    if (reply.header.error == 0) std::memcpy(&out, reply.bytes, sizeof out);
+    return reply.header.error;
   }
 
   Folder folder;
@@ -135,6 +178,35 @@ TEST_F(ServerTest, ProgramsBeyondTheSessionsOfTheirTenantAreToldSo) {
   for (int i = 0; i < 40; ++i) silent.push_back(connected("a"));
   EXPECT_EQ(greet(silent.back()), -1) << "not any number of them";
   EXPECT_EQ(greet(connected("b")), 0);
+}
+
+TEST_F(ServerTest, AnOrderlyEndIsTheRemovalOfADevice) {
+  const UniqueFd program = connected("a");
+  ASSERT_EQ(open_channel(program), 0);
+  rdma_ucm_create_id_resp made{};
+  const rdma_ucm_create_id create{
+      .uid = 77, .response = 0, .ps = RDMA_PS_TCP, .qp_type = 2, .reserved = {}};
+  ASSERT_EQ(command(program, RDMA_USER_CM_CMD_CREATE_ID, create, made), 0);
+  ::kill(::getpid(), SIGTERM);
+  rdma_ucm_event_resp event{};
+  int error = EAGAIN;
+  for (int i = 0; i < 1000 && error == EAGAIN; ++i) {
+    error = command(program, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}, event);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_EQ(error, 0);
+  EXPECT_EQ(event.event, 11u) << "RDMA_CM_EVENT_DEVICE_REMOVAL";
+  EXPECT_EQ(event.uid, 77u);
+  rdma_ucm_destroy_id_resp destroyed{};
+  rdma_ucm_destroy_id destroy{};
+  destroy.id = made.id;
+  ASSERT_EQ(command(program, RDMA_USER_CM_CMD_DESTROY_ID, destroy, destroyed), 0);
+  EXPECT_EQ(destroyed.events_reported, 1u);
+  thread.join();
+}
+
+TEST_F(ServerTest, AnEventChannelOfALevelThatIsNotThere) {
+  EXPECT_EQ(open_channel(connected("a"), "nonsense"), EINVAL);
 }
 
 TEST(DescriptorLimit, IsRaisedToTheHardOne) {

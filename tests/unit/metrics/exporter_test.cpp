@@ -143,6 +143,7 @@ class ExporterTest : public ::testing::Test {
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
   QuotaPool vcbs{config.pools.vcbs};
   resource::Accounts totals;
+  std::vector<management::ConnectionFigures> connections;
   std::mutex tenants_changing;
   const std::unique_ptr<control::GeneralServices> general_services =
       std::move(*control::GeneralServices::open(worker, control::general_services_party(config)));
@@ -152,6 +153,7 @@ class ExporterTest : public ::testing::Test {
       tenants,
       vcbs,
       totals,
+      connections,
       tenants_changing,
       {general_services->counters(), general_services->party(), general_services->pool_counters(),
        [this] { return general_services->clients(); }}};

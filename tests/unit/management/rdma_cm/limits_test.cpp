@@ -136,17 +136,17 @@ TEST_F(Few, PeersConnectsASecond) {
 }
 
 TEST_F(Few, AdmissionOfOwnConnects) {
-  near.admits = false;
+  near.service->admission().set({}, 0);
   const auto id = client.resolved(to);
   EXPECT_EQ(client.connect(id), ENOBUFS);
   EXPECT_EQ(near.refused[Refusal::kAdmission], 1);
-  near.admits = true;
+  near.service->admission().set({{.level = ""}}, 1);
   EXPECT_EQ(client.connect(id), 0) << "it may try again";
 }
 
 TEST_F(Few, AdmissionOfPeersConnects) {
   server.listening(to);
-  far.admits = false;
+  far.service->admission().set({}, 0);
   connecting();
   world.run();
   client.expect(EventType::kRejected, 3);

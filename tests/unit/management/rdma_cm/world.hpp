@@ -59,7 +59,6 @@ class Host final : public Environment {
   Adapter adapter() const override { return {.node_guid = guid, .path_mtu = 4, .packet_rate = 3}; }
   std::optional<Gid> source_for(const Gid& destination) const override;
   void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) override;
-  bool may_connect() override { return admits; }
   void note_refused(Refusal refusal) override { ++refused[refusal]; }
   void note_reject_sent(wire::CmRejectReason reason) override { ++rejects_sent[reason]; }
   void note_reject_received(wire::CmRejectReason reason) override { ++rejects_received[reason]; }
@@ -71,7 +70,6 @@ class Host final : public Environment {
   World& world;
   std::uint64_t guid = 0;
   std::vector<LocalAddress> own;
-  bool admits = true;
   /// Neighbours answer at once; else they are asked about and answer(), or not.
   bool neighbours_answer = true;
   std::vector<ResolveCookie> asked;

@@ -1,0 +1,29 @@
+// What a tenant may have of connections, and has, for operators and metrics.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/management/rdma_cm/admission.hpp"
+#include "daemon/management/rdma_cm/environment.hpp"
+
+namespace softhca::management {
+
+struct ConnectionFigures {
+  struct Limit {
+    rdma_cm::Refusal refusal;  ///< for what is beyond it
+    const char* key;           ///< in the configuration
+    std::uint32_t limit = 0;
+    std::optional<std::uint32_t> in_use;  ///< none: it is no number of things there are
+    std::uint64_t refused = 0;
+  };
+  std::string tenant;
+  std::vector<Limit> limits;
+  std::uint32_t admitted = 0;
+  std::uint32_t most_admitted = 0;
+  std::vector<rdma_cm::Admission::View> levels;
+};
+
+}  // namespace softhca::management

@@ -1,0 +1,61 @@
+// Admission: a tenant's guarantees carry so many connections, and no more begin. Each is counted
+// for the level of the program that connects or listens: it is carried by what the level has of its
+// own, or, where the level shares, by what no level has of its own.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace softhca::management::rdma_cm {
+
+class Admission {
+ public:
+  static constexpr std::uint32_t kAll = std::numeric_limits<std::uint32_t>::max();
+
+  /// What carries connections: a level, or (no name) what no level has of its own.
+  struct Part {
+    std::string level;
+    std::uint32_t carries = kAll;
+    bool shares = true;
+  };
+  struct View {
+    std::string level;
+    std::uint32_t carries = kAll;
+    std::uint32_t admitted = 0;
+    std::uint64_t refused = 0;
+  };
+
+  /// `most`: of all together. Connections that were admitted stay; those of a level that is no part
+  /// any more are carried by what no level has.
+  void set(const std::vector<Part>& parts, std::uint32_t most);
+
+  /// One more connection of a level (no name: of none). False: it is not carried, which is counted.
+  bool take(const std::string& level);
+  /// REQUIRES: one was taken.
+  void give_back(const std::string& level);
+
+  std::uint32_t admitted() const { return admitted_; }
+  std::uint32_t most() const { return most_; }
+  /// By names of levels, what no level has first.
+  std::vector<View> view() const;
+
+ private:
+  struct Entry {
+    std::uint32_t carries = 0;
+    bool shares = true;
+    bool is_part = false;
+    std::uint32_t admitted = 0;
+    std::uint64_t refused = 0;
+  };
+  bool carries_one_more(const std::string& level, const Entry& entry) const;
+  std::uint32_t beyond_levels() const;
+
+  std::map<std::string, Entry> entries_{{"", {.carries = kAll, .is_part = true}}};
+  std::uint32_t most_ = kAll;
+  std::uint32_t admitted_ = 0;
+};
+
+}  // namespace softhca::management::rdma_cm

@@ -1,0 +1,124 @@
+// Limits of rdma_cm: [connections], a tenant's `connections`, changes of them, and how many
+// connections guarantees carry.
+#include "daemon/resource/connections_config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "daemon/resource/carried.hpp"
+#include "daemon/resource/config.hpp"
+#include "daemon/resource/reload_plan.hpp"
+#include "daemon/resource/resource_manager.hpp"
+
+namespace softhca::resource {
+namespace {
+
+using testing::HasSubstr;
+
+Expected<Config> parse(const std::string& common, const std::string& own) {
+  return parse_config(common + "[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n" + own,
+                      "t.toml");
+}
+std::string error_of(const std::string& common, const std::string& own) {
+  const auto config = parse(common, own);
+  return config ? "accepted" : config.error().message;
+}
+
+TEST(ConnectionsConfig, NothingGiven) {
+  const auto config = parse("", "");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->tenants[0].connections, ConnectionsConfig{});
+}
+
+TEST(ConnectionsConfig, ATenantsOwnComesBeforeTheDefaultOfAll) {
+  const auto config = parse("[connections]\nlisteners = 7\nbacklog = 8\n",
+                            "connections = { backlog = 9, pcbs_each = 2 }\n");
+  ASSERT_TRUE(config) << config.error().message;
+  ConnectionsConfig expected;
+  expected.listeners = 7;
+  expected.backlog = 9;
+  expected.pcbs_each = 2;
+  EXPECT_EQ(config->tenants[0].connections, expected);
+}
+
+TEST(ConnectionsConfig, Mistakes) {
+  EXPECT_THAT(error_of("", "connections = { identifiers = 65537 }\n"),
+              HasSubstr("t.toml:4: tenant.connections.identifiers:"));
+  EXPECT_THAT(error_of("[connections]\nbacklog = 0\n", ""),
+              HasSubstr("t.toml:2: connections.backlog:"));
+  EXPECT_THAT(error_of("[connections]\nlimit = 1\n", ""), HasSubstr("connections.limit"));
+  EXPECT_THAT(error_of("connections = 1\n", ""), HasSubstr("t.toml:1: connections"));
+}
+
+TEST(ConnectionsConfig, ADifferenceIsNamedAndLive) {
+  const auto before = parse("", "");
+  const auto after = parse("[connections]\nhalf_open = 3\n", "");
+  ASSERT_TRUE(before && after);
+  const ReloadPlan plan = plan_reload(*before, *after);
+  EXPECT_TRUE(plan.is_live());
+  EXPECT_EQ(plan.texts(), (std::vector<std::string>{"tenant t: connections.half_open 1024 -> 3"}));
+}
+
+TEST(ConnectionsConfig, EveryKeyCanBeSetAndKeepsToItsRange) {
+  const auto config = parse("", "");
+  ASSERT_TRUE(config);
+  for (const ConnectionsKey& key : kConnectionsKeys) {
+    SCOPED_TRACE(key.name);
+    const auto allocation = allocation_of(key.name);
+    ASSERT_TRUE(allocation);
+    EXPECT_STREQ(name_of(*allocation), key.name);
+    EXPECT_FALSE(is_of_level(*allocation));
+    const auto ask = [&](std::uint64_t amount) {
+      const AllocationChange change{.tenant = "t", .allocation = *allocation, .amount = amount};
+      return with_changes(*config, std::span(&change, 1));
+    };
+    const auto changed = ask(key.most);
+    ASSERT_TRUE(changed);
+    EXPECT_EQ((*changed).tenants[0].connections.*key.member, key.most);
+    EXPECT_FALSE(ask(std::uint64_t{key.most} + 1));
+    if (key.least > 0) EXPECT_FALSE(ask(key.least - 1));
+  }
+}
+
+// --- what guarantees carry
+
+TenantConfig divided() {
+  TenantConfig tenant;
+  tenant.pcbs = 40;
+  tenant.tvls.assign(4, {.completion_credits = 10});
+  tenant.levels = {{.name = "high", .pcbs = 16, .tvls = 2, .shared = false},
+                   {.name = "low", .pcbs = 9}};
+  return tenant;
+}
+
+std::vector<std::uint32_t> carried(const TenantConfig& tenant) {
+  std::vector<std::uint32_t> out;
+  for (const Carried& part : carried_by(tenant)) out.push_back(part.connections);
+  return out;
+}
+
+TEST(Carried, NothingAskedForCarriesAll) {
+  EXPECT_EQ(carried(divided()), (std::vector<std::uint32_t>(3, kCarriesAll)));
+}
+
+TEST(Carried, ByPcbs) {
+  TenantConfig tenant = divided();
+  tenant.connections.pcbs_each = 4;
+  EXPECT_EQ(carried(tenant), (std::vector<std::uint32_t>{4, 2, 3}));
+  const auto parts = carried_by(tenant);
+  EXPECT_EQ(parts[0].level, "high");
+  EXPECT_FALSE(parts[0].shares);
+  EXPECT_TRUE(parts[1].shares);
+  EXPECT_EQ(parts[2].level, "");
+}
+
+TEST(Carried, ByCreditsOfItsOwnTvls) {
+  TenantConfig tenant = divided();
+  tenant.connections.completion_credits_each = 7;
+  EXPECT_EQ(carried(tenant), (std::vector<std::uint32_t>{2, kCarriesAll, 2}));
+  tenant.connections.pcbs_each = 16;
+  EXPECT_EQ(carried(tenant), (std::vector<std::uint32_t>{1, 0, 0}));
+}
+
+}  // namespace
+}  // namespace softhca::resource
