@@ -43,6 +43,7 @@ struct Route {
   std::uint8_t mtu = 3;
   std::uint8_t rate = 0;
   std::uint8_t packet_life_time = 0;
+  std::uint32_t flow_label = 0;  ///< 20 bits
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
   std::uint8_t sl = 0;

@@ -186,11 +186,24 @@ int Service::resolve_route(Channel& channel, Body body) {
   return 0;
 }
 
+namespace {
+
+/// Tells connections of the same ends apart, for networks that spread them over paths; the
+/// program's own if it names one, else as Linux makes it.
+std::uint32_t flow_label_of(const Identifier& id) {
+  constexpr std::uint32_t kMask = 0xfffff;
+  const std::uint32_t own = ntohl(id.local.flow_info) & kMask;
+  return own != 0 ? own : (id.local.port * 31U + id.remote.port) & kMask;
+}
+
+}  // namespace
+
 Route Service::route_to(const Identifier& id) const {
   const Adapter adapter = environment_.adapter();
   Route route{.mtu = adapter.path_mtu,
               .rate = adapter.packet_rate,
               .packet_life_time = kPacketLifeTime,
+              .flow_label = flow_label_of(id),
               .traffic_class = id.traffic_class};
   // The acknowledge timeout is twice the life time, for the way there and back.
   if (id.ack_timeout.value_or(0) != 0)
@@ -202,6 +215,7 @@ cm::Path Service::path_of(const Identifier& id) const {
   const Route route = id.route.value_or(route_to(id));
   return {.local = *id.source,
           .remote = id.remote.address,
+          .flow_label = route.flow_label,
           .traffic_class = route.traffic_class,
           .hop_limit = route.hop_limit};
 }

@@ -42,6 +42,7 @@ int Service::join_multicast(Channel& channel, Body body, Reply& reply) {
   response.event = static_cast<std::uint32_t>(EventType::kMulticastJoin);
   cm::Path path = path_of(*id);
   path.remote = group->address;
+  path.flow_label = 0;
   response.param.ud.ah_attr = address_vector(path, 0);
   response.param.ud.qp_num = kMulticastQpn;
   response.param.ud.qkey = kDatagramQkey;

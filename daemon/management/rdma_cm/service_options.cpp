@@ -103,11 +103,13 @@ int Service::set_ib_path(Identifier& id, Body value) {
     const Route own = route_to(id);
     const std::uint8_t mtu = byte(PackedPath::kMtu) & 0x3f;
     if (mtu == 0 || mtu > own.mtu) return EINVAL;
-    const auto hops = load_be<std::uint32_t>(&path[PackedPath::kFlowAndHops]) & 0xff;
+    const auto flow_and_hops = load_be<std::uint32_t>(&path[PackedPath::kFlowAndHops]);
+    const auto hops = flow_and_hops & 0xff;
     id.route =
         Route{.mtu = mtu,
               .rate = static_cast<std::uint8_t>(byte(PackedPath::kRate) & 0x3f),
               .packet_life_time = static_cast<std::uint8_t>(byte(PackedPath::kLifeTime) & 0x1f),
+              .flow_label = flow_and_hops >> 8 & 0xfffff,
               .traffic_class = byte(PackedPath::kTrafficClass),
               .hop_limit = hops != 0 ? static_cast<std::uint8_t>(hops) : own.hop_limit,
               .sl = static_cast<std::uint8_t>(byte(PackedPath::kQosAndSl + 1) & 0xf)};

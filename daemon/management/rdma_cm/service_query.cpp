@@ -72,6 +72,7 @@ int Service::query_route(Channel& channel, Body body, Reply& reply) {
       path.mtu = id->route->mtu;
       path.rate = id->route->rate;
       path.packet_life_time = id->route->packet_life_time;
+      path.flow_label = htonl(id->route->flow_label);
       path.traffic_class = id->route->traffic_class;
       path.hop_limit = id->route->hop_limit;
       path.sl = id->route->sl;

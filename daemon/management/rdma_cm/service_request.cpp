@@ -119,6 +119,7 @@ Identifier& Service::make_request(const Inquiry& inquiry, const Identifier& list
   id.source = inquiry.path.local;
   id.traffic_class = inquiry.path.traffic_class;
   id.route = route_to(id);
+  id.route->flow_label = inquiry.path.flow_label;
   id.route->hop_limit = inquiry.path.hop_limit;
   id.local_psn = Psn(environment_.random());
   id.began = now_;

@@ -251,6 +251,7 @@ TEST_F(Addresses, TheRouteIsOnePathRecord) {
   EXPECT_EQ(path.pkey, 0xffff);
   EXPECT_EQ(path.mtu, 4u);
   EXPECT_EQ(path.rate, 3);
+  EXPECT_EQ(ntohl(path.flow_label), (local(id).port * 31u + 7174) & 0xfffff);
   EXPECT_EQ(path.hop_limit, 64);
   EXPECT_EQ(path.traffic_class, 0x60);
   EXPECT_EQ(path.packet_life_time, 18);

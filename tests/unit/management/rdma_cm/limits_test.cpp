@@ -232,7 +232,7 @@ ib_path_rec_data path(const Gid& source, const Gid& destination, std::uint32_t f
   std::array<std::byte, 64> packed{};
   std::memcpy(&packed[8], destination.bytes.data(), 16);
   std::memcpy(&packed[24], source.bytes.data(), 16);
-  store_be<std::uint32_t>(&packed[44], 7);
+  store_be<std::uint32_t>(&packed[44], 0x54321 << 8 | 7);
   packed[48] = std::byte{0x20};
   packed[54] = std::byte{0x80 | 2};
   packed[55] = std::byte{0x80 | 5};
@@ -266,6 +266,7 @@ TEST_F(Options, AGivenPathIsARouteResolved) {
   EXPECT_EQ(route.ib_route[0].mtu, 2u);
   EXPECT_EQ(route.ib_route[0].rate, 5);
   EXPECT_EQ(route.ib_route[0].packet_life_time, 13);
+  EXPECT_EQ(ntohl(route.ib_route[0].flow_label), 0x54321u);
   EXPECT_EQ(route.ib_route[0].traffic_class, 0x20);
   EXPECT_EQ(route.ib_route[0].hop_limit, 7);
   EXPECT_EQ(client.connect(id), 0);

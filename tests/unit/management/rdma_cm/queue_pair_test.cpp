@@ -40,6 +40,8 @@ TEST_F(Connections, QueuePairAttributes) {
   EXPECT_EQ(here.ah_attr.port_num, 1);
   EXPECT_EQ(std::memcmp(here.ah_attr.grh.dgid, gid("10.0.0.2").bytes.data(), 16), 0);
   EXPECT_EQ(std::memcmp(there.ah_attr.grh.dgid, gid("10.0.0.1").bytes.data(), 16), 0);
+  EXPECT_NE(here.ah_attr.grh.flow_label, 0u);
+  EXPECT_EQ(here.ah_attr.grh.flow_label, there.ah_attr.grh.flow_label);
   EXPECT_EQ(here.ah_attr.grh.hop_limit, 64);
   const auto here_expects = here.rq_psn, there_expects = there.rq_psn;
 
