@@ -5,8 +5,9 @@ usage: check_capture.py FILE [--from MAC]
 
 FILE: pcap (not pcapng) of Ethernet frames, whole. Each frame to UDP port 4791 must carry the invariant
 CRC of annex A17.3.3, computed here with zlib, and tshark must dissect it as RoCE without a complaint.
-Prints `OPCODE SENT RECEIVED` for each opcode on the wire (decimal; frames from MAC, and all others), then
-exits with 1 if there was a complaint, each named with the number of its frame.
+Prints `OPCODE SENT RECEIVED` for each opcode on the wire (decimal; frames from MAC, and all others), and
+`mad ATTRIBUTE SENT RECEIVED` for each attribute of a connection manager's, with `accepted N`, of how many
+requests; then exits with 1 if there was a complaint, each named with the number of its frame.
 """
 
 import argparse
@@ -17,6 +18,9 @@ import zlib
 
 ROCE_PORT = 4791
 COMPLAINTS_SHOWN = 10
+UD_SEND_ONLY = 100
+CONNECTION_CLASS = 7
+REP, SIDR_REP = 0x13, 0x18
 # What tshark would guess the payload to be is no concern of the test.
 GUESSES = ["eth_over_ib", "fc_infiniband", "iser_infiniband", "lnet_ib", "mellanox_eoib", "nvme_rdma",
            "rpcrdma_infiniband", "sdp_infiniband", "smb_direct_infiniband", "smcr_infiniband"]
@@ -53,6 +57,18 @@ def roce_packet(frame):
     return packet, udp + 8
 
 
+def connection_message(packet, bth):
+    """Attribute and data of a connection manager's datagram, None of any other packet."""
+    mad = bth + 20
+    if packet[bth] != UD_SEND_ONLY or packet[bth + 5 : bth + 8] != b"\0\0\1" or packet[mad + 1] != CONNECTION_CLASS:
+        return None
+    return int.from_bytes(packet[mad + 16 : mad + 18], "big"), packet[mad + 8 :]
+
+
+def accepts(attribute, data):
+    return attribute == REP or (attribute == SIDR_REP and data[20] == 0)
+
+
 def invariant_crc(packet, bth):
     """Of an IP packet up to its last four bytes, with all that may change on the way as ones."""
     masked = bytearray(packet[:-4])
@@ -86,6 +102,8 @@ def main():
     options = parser.parse_args()
     sender = bytes.fromhex(options.sender.replace(":", ""))
     counts = collections.defaultdict(lambda: [0, 0])
+    messages = collections.defaultdict(lambda: [0, 0])
+    accepted = set()
     complaints = []
     for number, (frame, length) in enumerate(frames(options.file), 1):
         if len(frame) < length:
@@ -96,11 +114,20 @@ def main():
             continue
         packet, bth = found
         counts[packet[bth]][frame[6:12] != sender] += 1
+        if (message := connection_message(packet, bth)) is not None:
+            attribute, data = message
+            messages[attribute][frame[6:12] != sender] += 1
+            if accepts(attribute, data):
+                accepted.add(bytes(data[:8]))
         if invariant_crc(packet, bth) != packet[-4:]:
             complaints.append(f"{number}: ICRC is wrong, opcode {packet[bth]}")
     complaints += tshark_complaints(options.file)
     for opcode, (sent, received) in sorted(counts.items()):
         print(opcode, sent, received)
+    for attribute, (sent, received) in sorted(messages.items()):
+        print("mad", attribute, sent, received)
+    if messages:
+        print("accepted", len(accepted))
     for complaint in complaints[:COMPLAINTS_SHOWN]:
         print("complaint:", complaint)
     if not counts:

@@ -76,6 +76,7 @@ matrix_cases() {
   check "contents by ibv_wr_*" captured wire guest peer --few --extended --mtu 2048
   check "congestion: rxe marks its packets and is told" congestion
   both_adapters_cases
+  connection_cases
   stop_daemon
   start_daemon vlan || die "the daemon does not start"
   short_choice=40966 contents_cases VLAN -V
@@ -83,6 +84,7 @@ matrix_cases() {
   guest_link_bad || die "the guest's link does not get bad"
   start_daemon link "$host_link_bad" || die "the daemon does not start"
   short_choice=10244 contents_cases 'link, bad' --lossy --few
+  bad_link_connection_cases
   [[ -n $short ]] || bad_link_program_cases
   stop_daemon
   if [[ -z $short ]]; then

@@ -27,9 +27,16 @@ trap 'exit 143' TERM HUP
 # `ip netns exec` would mount a fresh /sys over whatever stands in for device files there.
 enter_host=(nsenter "--net=/run/netns/$namespace" --)
 on_host() { "${enter_host[@]}" "$@"; }
+# Fills `tenant`: what makes the words after it a program of the tenant's. Started in the background
+# by itself, not by a function, that is what $! names.
+tenant_words() {
+  tenant=("${enter_host[@]}" timeout --foreground "$limit" "$build/cli/softhca-run"
+          --runtime-dir "$dir/runtime" --tenant t --)
+}
 as_tenant() {
-  on_host timeout --foreground "$limit" "$build/cli/softhca-run" --runtime-dir "$dir/runtime" \
-    --tenant t -- "$@"
+  local tenant
+  tenant_words
+  "${tenant[@]}" "$@"
 }
 
 next_command=0

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """Writes what the interoperation tests saw into their document.
 
-usage: table.py RESULTS WIRE DOCUMENT
+usage: table.py RESULTS WIRE CONNECTIONS DOCUMENT
 
 RESULTS: lines `LINK|MTU|IP|REQUESTER|TRANSPORT|COUNT|OPERATION` (REQUESTER: softhca or rxe), of cases that
 passed. WIRE: lines `OPCODE SENT RECEIVED` (frames of the host's daemon, of the guest) of the same cases.
+CONNECTIONS: of cases of rdma_cm that passed, lines `COLUMN|host or guest serves|CASE|REQUESTS ACCEPTED` and
+`mad ATTRIBUTE SENT RECEIVED`.
 DOCUMENT: what is between the lines `<!-- seen -->` and `<!-- /seen -->` is replaced.
 """
 
@@ -19,6 +21,9 @@ OPCODES = {
     "COMPARE_SWAP": 19, "FETCH_ADD": 20, "SEND_LAST_INVALIDATE": 22, "SEND_ONLY_INVALIDATE": 23}
 NAMES = {code: name for name, code in OPCODES.items()}
 SERVICES = {0: "RC", 1: "UC", 3: "UD"}  # the upper three bits
+ATTRIBUTES = {0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x15: "DREQ", 0x16: "DREP",
+              0x17: "SIDR_REQ", 0x18: "SIDR_REP"}
+COLUMNS = ["IPv4", "IPv6", "IPv4, bad", "IPv6, bad"]
 MARKS = ("<!-- seen -->", "<!-- /seen -->")
 
 
@@ -57,12 +62,36 @@ def wire_table(path):
         yield f"| {opcode} | {name} | {sent} | {received} |"
 
 
+def connection_tables(path):
+    rows = {}
+    messages = collections.defaultdict(lambda: [0, 0])
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("mad "):
+                attribute, sent, received = map(int, line.split()[1:])
+                messages[attribute][0] += sent
+                messages[attribute][1] += received
+            else:
+                column, server, case, accepted = line.strip().split("|")
+                rows.setdefault(case, {}).setdefault(column, {})[server] = accepted
+    yield "| | " + " | ".join(COLUMNS) + " |"
+    yield "| --- |" + " --- |" * len(COLUMNS)
+    for case, cells in rows.items():
+        shown = (cells.get(column, {}) for column in COLUMNS)
+        yield f"| {case} |" + "".join(f" {cell.get('host', '-')} / {cell.get('guest', '-')} |" for cell in shown)
+    yield from ["", "All messages of these cases:", "", "| | of softhca | of rxe |", "| --- | --- | --- |"]
+    for attribute, (sent, received) in sorted(messages.items()):
+        yield f"| {ATTRIBUTES.get(attribute, hex(attribute))} | {sent} | {received} |"
+
+
 def main():
-    results, wire, document = sys.argv[1:]
+    results, wire, connections, document = sys.argv[1:]
     lines = []
     for link, rows in read_results(results).items():
         lines += [f"*{link[0].upper()}{link[1:]}*", "", *operations_table(rows), ""]
-    lines += ["All frames of these cases, by opcode:", "", *wire_table(wire)]
+    lines += ["All frames of these cases, by opcode:", "", *wire_table(wire), "",
+              "*Connections*: accepted where softhca serves / where rxe serves", "",
+              *connection_tables(connections)]
     with open(document, encoding="utf-8") as file:
         text = file.read()
     before, rest = text.split(MARKS[0])
