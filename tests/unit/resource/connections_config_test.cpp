@@ -76,7 +76,9 @@ TEST(ConnectionsConfig, EveryKeyCanBeSetAndKeepsToItsRange) {
     ASSERT_TRUE(changed);
     EXPECT_EQ((*changed).tenants[0].connections.*key.member, key.most);
     EXPECT_FALSE(ask(std::uint64_t{key.most} + 1));
-    if (key.least > 0) EXPECT_FALSE(ask(key.least - 1));
+    if (key.least > 0) {
+      EXPECT_FALSE(ask(key.least - 1));
+    }
   }
 }
 

@@ -170,7 +170,7 @@ TEST(OwnChanges, AnySequenceKeepsTotalsAndOthers) {
   std::mt19937 random(5);
   Config config = divided();
   unsigned accepted = 0;
-  for (int round = 0; round < 5000; ++round) {
+  for (int round = 0; round < 8000; ++round) {
     Changes changes;
     for (unsigned n = 1 + random() % 3; n > 0; --n) {
       const std::uint64_t amount = random() % 30;

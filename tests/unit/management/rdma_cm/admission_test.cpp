@@ -104,7 +104,9 @@ TEST(Admission, RandomSteps) {
         --has[level];
       } else {
         const bool taken = admission.take(level);
-        if (!level.empty() && has[level] < own[level]) ASSERT_TRUE(taken);
+        if (!level.empty() && has[level] < own[level]) {
+          ASSERT_TRUE(taken);
+        }
         has[level] += taken;
       }
       const std::uint32_t sum = has[""] + has["x"] + has["y"];
