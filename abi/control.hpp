@@ -55,6 +55,10 @@ enum class Operation : std::uint32_t {
   kJoinContext,
   kImportPd,
   kImportMr,
+  kOpenDatagramClient,
+  kSetDatagramBuffers,
+  kSendDatagram,
+  kReceiveDatagram,
 };
 
 struct RequestHeader {
@@ -473,6 +477,73 @@ struct ConnectionCommandReply {
   std::uint32_t bytes;
   /// 1: the queue of events has become empty. The daemon wrote one byte to the stream socket when
   /// it got its first event; the process takes one byte out.
+  std::uint32_t drained;
+};
+
+// --- datagrams to queue pairs that several programs share ----------------------------------------
+
+inline constexpr std::uint32_t kManagementQpn = 1;
+/// The other one, whose datagrams begin with the number of their client (32 bits, big endian).
+inline constexpr std::uint32_t kProgramQpn = 2;
+inline constexpr std::uint32_t kProgramQkey = 0x0d6a0002;
+inline constexpr std::uint32_t kDatagramBytes = 256;  ///< of payload, at most
+
+/// A connection to the tenant socket whose first request is kOpenDatagramClient is a client of such
+/// a queue pair, on all addresses of the tenant, and no session. The reply is a DatagramQuotaBody
+/// and 1 descriptor: one end of a stream socket, readable while something is queued. The client
+/// ends with its connection. Errors: EINVAL no such queue pair, class or flags; EACCES the class is
+/// the daemon's; EADDRINUSE it has a client; EDQUOT the tenant has too many; ENOSPC all tenants
+/// have; ENOBUFS the tenant asks for too many buffers; ENOMEM there are not so many; EMFILE the
+/// tenant has too many descriptors; EBUSY it asks too often; ENODEV it is going.
+struct OpenDatagramClientRequest {
+  std::uint64_t magic;  ///< kSessionMagic
+  std::uint32_t version;
+  std::uint32_t qpn;       ///< kManagementQpn or kProgramQpn
+  std::uint32_t selector;  ///< management class, or number of the client
+  std::uint32_t flags;     ///< kDatagramResponses
+  std::uint32_t buffers;   ///< 0: the operator's number
+  std::uint32_t reserved;
+};
+/// Of a management class: responses, instead of requests and what nobody asked for.
+inline constexpr std::uint32_t kDatagramResponses = 1 << 0;
+
+/// kSetDatagramBuffers, by a HandleBody whose handle is the number of buffers (0: the operator's).
+/// Errors: ENOBUFS, ENOMEM and EBUSY as above. The reply is a DatagramQuotaBody.
+struct DatagramQuotaBody {
+  std::uint32_t quota;  ///< buffers posted for the client
+  std::uint32_t reserved;
+};
+
+/// Where a datagram came from, or is to go.
+struct DatagramHead {
+  std::uint8_t local[16];  ///< GID; to send: one of the tenant's, or zeros, to have one chosen
+  std::uint8_t peer[16];   ///< GID
+  std::uint32_t qpn;       ///< of the peer
+  std::uint32_t qkey;      ///< to send
+  std::uint32_t flow_label;
+  std::uint8_t traffic_class;
+  std::uint8_t hop_limit;  ///< to send; 0: 64
+  std::uint16_t pkey;      ///< of what came; always 0xffff
+  std::uint32_t bytes;     ///< of payload, which follows
+};
+static_assert(sizeof(DatagramHead) == 52);
+
+// kSendDatagram: a DatagramHead and the payload; it may be lost, as on a wire. No reply body.
+// Errors: EINVAL not so many bytes, no queue pair; EACCES not of the client's class; EADDRNOTAVAIL
+// not an address of the tenant; ENETUNREACH no address to send from; EBUSY too many a second;
+// EAGAIN too many of all wait.
+
+// kReceiveDatagram: no body; does not wait.
+
+enum class DatagramEvent : std::uint32_t {
+  kNothing = 0,   ///< nothing is queued
+  kReceived = 1,  ///< a DatagramHead and its payload follow
+  kQuota = 2,     ///< the daemon has raised or lowered the quota; a DatagramQuotaBody follows
+};
+struct ReceiveDatagramReply {
+  std::uint32_t event;  ///< DatagramEvent
+  /// 1: nothing is queued any more. The daemon wrote one byte to the stream socket when something
+  /// first was; the process takes one byte out.
   std::uint32_t drained;
 };
 

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "abi/control.hpp"
 #include "daemon/base/system_error.hpp"
 
 namespace softhca::engine {
@@ -14,7 +15,23 @@ constexpr std::size_t kSendsWaiting = 1024;  ///< of clients, until the engine t
 constexpr std::uint32_t kCompletions = 64;   ///< only failed commands have one
 constexpr std::uint32_t kStride = abi::send_stride(1, abi::kMaxInline);
 
+std::uint32_t class_and_direction(std::span<const std::byte, kSelectorBytes> start) {
+  return class_selector(static_cast<std::uint8_t>(start[kClassOffset]),
+                        (start[kMethodOffset] & kResponse) != std::byte{0});
+}
+
+std::uint32_t leading_number(std::span<const std::byte, kSelectorBytes> start) {
+  std::uint32_t number = 0;
+  for (const std::byte byte : start) number = number << 8 | static_cast<std::uint32_t>(byte);
+  return number;
+}
+
 }  // namespace
+
+constinit const SharedQueuePair kManagementQueuePair{kGeneralServicesQpn, kGeneralServicesQkey,
+                                                     class_and_direction};
+constinit const SharedQueuePair kProgramQueuePair{Qpn(abi::kProgramQpn), abi::kProgramQkey,
+                                                  leading_number};
 
 Expected<std::unique_ptr<DatagramService>> DatagramService::make(Tenant& tenant,
                                                                  const Options& options, Time now) {
@@ -30,8 +47,10 @@ Expected<std::unique_ptr<DatagramService>> DatagramService::make(Tenant& tenant,
 
 DatagramService::DatagramService(Tenant& tenant, const Options& options, SealedMemory memory,
                                  Time now)
-    : pool_(options.size, options.parameters, now),
-      buffers_(options.size.buffers),
+    : queue_pair_(options.queue_pair),
+      pool_(options.size, options.parameters, now),
+      buffers_(
+          std::make_unique_for_overwrite<std::byte[]>(options.size.buffers * sizeof(Datagram))),
       arrivals_(options.size.buffers),
       released_(options.size.buffers),
       sends_(kSendsWaiting),
@@ -48,7 +67,8 @@ DatagramService::DatagramService(Tenant& tenant, const Options& options, SealedM
   qp_.tenant = &tenant;
   qp_.type = QpType::kUd;
   qp_.send_cq = qp_.receive_cq = &cq_;
-  qp_.qkey = options.qkey;
+  qp_.qpn = queue_pair_.qpn;
+  qp_.qkey = queue_pair_.qkey;
   qp_.rc.mtu = Datagram::kBytes;
   qp_.clients = this;
   waiting_.reserve(kWaiting);
@@ -63,13 +83,23 @@ void DatagramService::clear_event() {
 
 const Datagram* DatagramService::front() {
   const std::uint32_t* buffer = arrivals_.front();
-  return buffer == nullptr ? nullptr : &buffers_[*buffer];
+  return buffer == nullptr ? nullptr : place_of(*buffer);
+}
+
+void DatagramService::pop() { release(take()); }
+
+std::uint32_t DatagramService::take() {
+  const std::uint32_t buffer = *arrivals_.front();
+  arrivals_.pop();
+  return buffer;
 }
 
 /// As many can be released as there are buffers, so there is room.
-void DatagramService::pop() {
-  released_.push(*arrivals_.front());
-  arrivals_.pop();
+void DatagramService::release(std::uint32_t buffer) { released_.push(buffer); }
+
+management::gsa::ClientKey DatagramService::key_of(const Datagram& datagram) const {
+  return client_key(datagram.tenant,
+                    queue_pair_.selector(std::span(datagram.payload).first<kSelectorBytes>()));
 }
 
 bool DatagramService::send(const Datagram& datagram) {

@@ -1,7 +1,7 @@
-// An unreliable-datagram queue pair of the daemon's own that several clients share (mechanism E6);
-// queue pair 1, of the general services agent, is one. What it receives goes through a receive pool
-// to the thread of the clients; what these send becomes commands like any other, with PCBs, a TVL
-// and a share of the engine of the party that the service stands for.
+// An unreliable-datagram queue pair of the daemon's own that several clients share (mechanism E6):
+// queue pair 1, of the general services agent, is one, queue pair 2 another. What it receives goes
+// through a receive pool to the thread of the clients; what these send becomes commands like any
+// other, with PCBs, a TVL and a share of the engine of the party that the service stands for.
 //
 // Two threads meet here: the engine's, and the one on which the clients are (the control thread).
 // Between them are rings without locks.
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "daemon/base/counter.hpp"
@@ -28,6 +29,25 @@ namespace softhca::engine {
 inline constexpr Qpn kGeneralServicesQpn(1);
 inline constexpr std::uint32_t kGeneralServicesQkey = 0x80010000;
 
+/// Queue pairs of the daemon's own have numbers up to this; no others do.
+inline constexpr std::uint32_t kLastOwnQpn = 2;
+
+/// A datagram begins with what tells its client; so many bytes are read to find that out.
+inline constexpr std::size_t kSelectorBytes = 4;
+
+/// A queue pair that the daemon has on each tenant's addresses.
+struct SharedQueuePair {
+  Qpn qpn;
+  std::uint32_t qkey = 0;
+  /// Which of a tenant's clients a datagram is for, by its first bytes.
+  std::uint32_t (*selector)(std::span<const std::byte, kSelectorBytes> start) = nullptr;
+};
+
+/// Clients are known by management class and direction: see class_selector().
+extern const SharedQueuePair kManagementQueuePair;
+/// For tenants' programs. Clients are known by the number, big endian, that datagrams begin with.
+extern const SharedQueuePair kProgramQueuePair;
+
 /// A management datagram (IBA 13.4.2), or as much else, with the way it goes or came by.
 struct Datagram {
   static constexpr std::size_t kBytes = 256;
@@ -40,10 +60,23 @@ struct Datagram {
   std::array<std::byte, kBytes> payload{};
 };
 
-/// Where the class is in a management datagram (IBA 13.4.2), by which its client is known.
+/// Where class and method are in a management datagram (IBA 13.4.2).
 inline constexpr std::size_t kClassOffset = 1;
-inline std::uint8_t management_class_of(const Datagram& datagram) {
-  return static_cast<std::uint8_t>(datagram.payload[kClassOffset]);
+inline constexpr std::size_t kMethodOffset = 3;
+/// In the method, of what answers a request.
+inline constexpr std::byte kResponse{0x80};
+
+/// Of a client of a management class: requests and what nobody asked for, or responses.
+constexpr std::uint32_t class_selector(std::uint8_t management_class, bool responses = false) {
+  return management_class | (responses ? 0x100u : 0u);
+}
+
+constexpr std::uint8_t class_of(std::uint32_t selector) {
+  return static_cast<std::uint8_t>(selector);
+}
+/// For people.
+constexpr const char* messages_of(std::uint32_t selector) {
+  return selector == class_selector(class_of(selector)) ? "requests" : "responses";
 }
 
 struct DatagramServiceCounters {
@@ -55,13 +88,16 @@ struct DatagramServiceCounters {
   Counter bad_length;    ///< received, too long for a buffer or too short to have a class
 };
 
-/// In the receive pool: a management class of one tenant.
-constexpr management::gsa::ClientKey client_key(TenantId tenant, std::uint8_t management_class) {
-  return management::gsa::ClientKey(std::uint64_t{tenant.value} << 8 | management_class);
+/// In the receive pool: a client of one tenant.
+constexpr management::gsa::ClientKey client_key(TenantId tenant, std::uint32_t selector) {
+  return management::gsa::ClientKey(std::uint64_t{tenant.value} << 32 | selector);
 }
 
 constexpr TenantId tenant_of(management::gsa::ClientKey key) {
-  return TenantId(static_cast<std::uint16_t>(key.value >> 8));
+  return TenantId(static_cast<std::uint16_t>(key.value >> 32));
+}
+constexpr std::uint32_t selector_of(management::gsa::ClientKey key) {
+  return static_cast<std::uint32_t>(key.value);
 }
 
 class DatagramService {
@@ -70,7 +106,7 @@ class DatagramService {
   static constexpr std::uint32_t kWaiting = 64;  ///< datagrams that wait for a neighbour
 
   struct Options {
-    std::uint32_t qkey = kGeneralServicesQkey;
+    SharedQueuePair queue_pair = kManagementQueuePair;
     management::gsa::PoolSize size = {};
     management::gsa::Parameters parameters = {};
   };
@@ -88,6 +124,12 @@ class DatagramService {
   const Datagram* front();
   /// Its buffer goes back to the pool. REQUIRES: front() was not null.
   void pop();
+  /// Likewise, but its buffer stays in use until release(). Returns its number.
+  std::uint32_t take();
+  /// REQUIRES: take() returned it, and it has not been released since.
+  void release(std::uint32_t buffer);
+  const Datagram& datagram(std::uint32_t buffer) const { return *place_of(buffer); }
+  management::gsa::ClientKey key_of(const Datagram& datagram) const;
   /// False: too many wait to be sent. The engine is to be woken afterwards.
   bool send(const Datagram& datagram);
 
@@ -112,9 +154,16 @@ class DatagramService {
 
   DatagramService(Tenant& tenant, const Options& options, SealedMemory memory, Time now);
   void announce();
+  Datagram* place_of(std::uint32_t buffer) const {
+    return reinterpret_cast<Datagram*>(buffers_.get()) + buffer;
+  }
+  Datagram& fresh(std::uint32_t buffer) { return *std::construct_at(place_of(buffer)); }
 
+  const SharedQueuePair queue_pair_;
   management::gsa::ReceivePool pool_;
-  std::vector<Datagram> buffers_;     ///< by number in the pool
+  /// By number in the pool. There is room for the most the operator may ever ask for; what is not
+  /// used is not touched.
+  std::unique_ptr<std::byte[]> buffers_;
   SpscRing<std::uint32_t> arrivals_;  ///< buffers, engine to clients
   SpscRing<std::uint32_t> released_;  ///< buffers, clients to engine
   SpscRing<Datagram> sends_;          ///< clients to engine

@@ -1,3 +1,4 @@
+#include "daemon/engine/datagram_service.hpp"
 #include "daemon/engine/effort.hpp"
 #include "daemon/engine/environment.hpp"
 
@@ -26,7 +27,12 @@ constexpr unsigned kResponsesAtTheEnd = 32;
 
 // Queue pairs of the daemon's own, beyond those of tenants. Their numbers are well known, so their
 // slots need not be part of them.
-constexpr std::uint32_t kOwnQueuePairs = 1;
+constexpr std::uint32_t kOwnQueuePairs = 2;
+
+/// A power of two. The least number of a queue pair of a program is as big: above that of our own.
+std::uint32_t slots_for(std::uint32_t queue_pairs) {
+  return std::bit_ceil(std::max(queue_pairs, kLastOwnQpn + 1));
+}
 
 }  // namespace
 
@@ -74,7 +80,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       functions_(limits.vcbs),
       collector_(pcbs_, functions_),
       overflow_places_(queue_pairs_),
-      scheduler_({.max_queue_pairs = std::bit_ceil(limits.queue_pairs) + kOwnQueuePairs,
+      scheduler_({.max_queue_pairs = slots_for(limits.queue_pairs) + kOwnQueuePairs,
                   // Tenants, then levels by number, which is that of their collect group.
                   .max_tenants = static_cast<std::uint16_t>(2 * limits.tenants + limits.levels),
                   .quantum = 16,
@@ -90,7 +96,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       first_level_party_(limits.tenants),
       commands_(pcbs_.size()),
       lends_(limits.tenants) {
-  const std::uint32_t slots = std::bit_ceil(limits.queue_pairs);
+  const std::uint32_t slots = slots_for(limits.queue_pairs);
   slot_bits_ = static_cast<std::uint32_t>(std::countr_zero(slots));
   timers_.reserve(slots + kOwnQueuePairs);
   const auto parties = static_cast<std::uint16_t>(scheduler_.max_tenants());
@@ -354,7 +360,9 @@ QueuePair* Engine::find(Qpn qpn) const {
 bool Engine::poll(Time now) {
   now_ = now;
   if (!throttled_.empty()) release_throttled();
-  std::size_t work = receive_frames();
+  // First, as what comes now may have them.
+  std::size_t work = give_back_buffers();
+  work += receive_frames();
   choose_portion();
   if (!datagram_services_.empty()) work += run_datagram_services();
   work += collect_commands();

@@ -460,6 +460,7 @@ class Engine {
   std::optional<PortId> port_of(const Gid& source) const;
 
   // engine_datagram_service.cpp
+  std::size_t give_back_buffers();
   std::size_t run_datagram_services();
   bool clients_wait() const;
   Time next_neighbour_try() const;
@@ -471,14 +472,16 @@ class Engine {
   Tenant* tenant_with(const Gid& address, std::optional<PortId> port) const;
   Tenant* owner_of(const QueuePair& qp, const Gid& address, std::optional<PortId> port) const;
   QueuePair* find_receiver(Qpn qpn) const;
+  QueuePair* own_queue_pair(Qpn qpn) const;
   std::optional<std::uint32_t> admit(DatagramService& service, const Tenant& tenant,
                                      std::span<const std::byte> start, std::size_t length,
                                      const Gid& source);
   bool is_within_share(DatagramService& service, bool from_busy_source);
   void hand_over(DatagramService& service, std::uint32_t buffer);
-  void receive_for_clients(QueuePair& qp, const wire::ParsedFrame& frame, PortId port);
-  Verdict deliver_to_clients(QueuePair& from, QueuePair& to, const transport::Request& request,
-                             const AddressPath& path);
+  void receive_for_clients(QueuePair& qp, const Tenant& tenant, const wire::ParsedFrame& frame,
+                           PortId port);
+  Verdict deliver_to_clients(QueuePair& from, QueuePair& to, const Tenant& tenant,
+                             const transport::Request& request, const AddressPath& path);
 
   EventSink& events_;
   Time now_{};
@@ -531,7 +534,6 @@ class Engine {
   std::map<Gid, std::vector<QueuePair*>> groups_;  ///< of multicast, their members
   EventLog event_log_;
   std::vector<DatagramService*> datagram_services_;
-  DatagramService* general_services_ = nullptr;  ///< one of them
 
   std::vector<CompletionQueue*> dirty_cqs_;
   std::set<std::pair<Time, CompletionQueue*>> held_back_cqs_;  ///< by when they are due

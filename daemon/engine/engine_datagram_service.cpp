@@ -14,6 +14,8 @@ namespace {
 constexpr Duration kPatience = std::chrono::seconds(1);
 constexpr Duration kTry = std::chrono::milliseconds(1);
 constexpr int kWaitingForOnePeer = 4;
+// Of one address of ours: a tenant's programs may name any peer.
+constexpr int kWaitingFromOneAddress = 16;
 // Datagrams of the clients taken in one poll step.
 constexpr unsigned kSendsPerStep = 16;
 // A share of the engine's time is looked at over so long; what may be taken beyond it then, in
@@ -27,12 +29,10 @@ constexpr std::uint64_t kDiscardEffort = 1024;
 
 bool Engine::open(DatagramService& service) {
   QueuePair& qp = service.qp_;
-  if (own_slots_.empty()) return false;
+  if (own_slots_.empty() || own_queue_pair(qp.qpn) != nullptr) return false;
   install(service.session_);
-  qp.qpn = kGeneralServicesQpn;
   enter(qp, own_slots_.back());
   own_slots_.pop_back();
-  general_services_ = &service;
   for (std::uint32_t i = 0; i < DatagramService::kSends; ++i)
     service.handles_[i] = install(service.paths_[i]);
   enter_ready_to_receive(qp, Psn(0));
@@ -43,7 +43,6 @@ bool Engine::open(DatagramService& service) {
 
 void Engine::close(DatagramService& service) {
   std::erase(datagram_services_, &service);
-  general_services_ = nullptr;
   for (const std::uint32_t handle : service.handles_) remove_address_handle(handle);
   remove(service.qp_);
   remove(service.cq_);
@@ -52,13 +51,19 @@ void Engine::close(DatagramService& service) {
 
 // --- what clients send
 
-std::size_t Engine::run_datagram_services() {
+std::size_t Engine::give_back_buffers() {
   std::size_t work = 0;
-  for (DatagramService* service : datagram_services_) {
+  for (DatagramService* service : datagram_services_)
     for (; const std::uint32_t* buffer = service->released_.front(); ++work) {
       service->pool_.release(*buffer);
       service->released_.pop();
     }
+  return work;
+}
+
+std::size_t Engine::run_datagram_services() {
+  std::size_t work = 0;
+  for (DatagramService* service : datagram_services_) {
     if (now_ >= service->next_try_) work += try_waiting(*service);
     work += take_sends(*service);
   }
@@ -100,14 +105,18 @@ Reach Engine::reach_of(const AddressPath& path) {
   return neighbours.resolve(*hop, now_) ? Reach::kReady : Reach::kUnknown;
 }
 
-/// A command of the queue pair would keep those behind it waiting. Too many, or too many for one
-/// peer: the datagram is lost.
+/// A command of the queue pair would keep those behind it waiting. Too many, too many for one peer
+/// or from one address: the datagram is lost.
 void Engine::wait_for_neighbour(DatagramService& service, const Datagram& datagram) {
   const auto& waiting = service.waiting_;
-  const auto same = std::count_if(waiting.begin(), waiting.end(), [&](const auto& other) {
-    return other.datagram.path.destination == datagram.path.destination;
-  });
-  if (waiting.size() == DatagramService::kWaiting || same >= kWaitingForOnePeer)
+  const auto same = [&](Gid AddressPath::*end) {
+    return std::count_if(waiting.begin(), waiting.end(), [&](const auto& other) {
+      return other.datagram.path.*end == datagram.path.*end;
+    });
+  };
+  if (waiting.size() == DatagramService::kWaiting ||
+      same(&AddressPath::destination) >= kWaitingForOnePeer ||
+      same(&AddressPath::source) >= kWaitingFromOneAddress)
     return service.counters_.unresolved.add();
   service.waiting_.push_back({datagram, now_ + kPatience});
   service.next_try_ = std::min(service.next_try_, now_ + kTry);
@@ -180,12 +189,12 @@ Tenant* Engine::owner_of(const QueuePair& qp, const Gid& address,
 std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenant& tenant,
                                            std::span<const std::byte> start, std::size_t length,
                                            const Gid& source) {
-  if (length > Datagram::kBytes || start.size() <= kClassOffset) {
+  if (length > Datagram::kBytes || start.size() < kSelectorBytes) {
     service.counters_.bad_length.add();
     return std::nullopt;
   }
-  const auto management_class = static_cast<std::uint8_t>(start[kClassOffset]);
-  const auto admission = service.pool_.admit(client_key(tenant.id, management_class), source, now_);
+  const std::uint32_t selector = service.queue_pair_.selector(start.first<kSelectorBytes>());
+  const auto admission = service.pool_.admit(client_key(tenant.id, selector), source, now_);
   if (!admission) {
     // Not of the share, which others are to have: it is spent whether there is any left or not.
     charge(service.session_, kDiscardEffort);
@@ -228,44 +237,51 @@ void Engine::announce_datagrams() {
 }
 
 QueuePair* Engine::find_receiver(Qpn qpn) const {
-  if (qpn != kGeneralServicesQpn) return find(qpn);
-  return general_services_ != nullptr ? &general_services_->qp_ : nullptr;
+  QueuePair* own = own_queue_pair(qpn);
+  return own != nullptr ? own : find(qpn);
 }
 
-/// A packet for a queue pair that several clients share.
-void Engine::receive_for_clients(QueuePair& qp, const wire::ParsedFrame& frame, PortId port) {
+/// Their numbers are below those of all others.
+QueuePair* Engine::own_queue_pair(Qpn qpn) const {
+  if (qpn.value > kLastOwnQpn) return nullptr;
+  for (DatagramService* service : datagram_services_)
+    if (service->qp_.qpn == qpn) return &service->qp_;
+  return nullptr;
+}
+
+/// A packet for a queue pair that several clients share, to an address of `tenant`.
+void Engine::receive_for_clients(QueuePair& qp, const Tenant& tenant,
+                                 const wire::ParsedFrame& frame, PortId port) {
   const wire::Headers& h = frame.headers;
   if (h.qkey != qp.qkey) return qp.count(transport::Count::kBadQkey);
   DatagramService& service = *qp.clients;
-  const Tenant* tenant = owner_of(qp, frame.destination, port);
-  const auto buffer = admit(service, *tenant, frame.payload, frame.payload.size(), frame.source);
+  const auto buffer = admit(service, tenant, frame.payload, frame.payload.size(), frame.source);
   if (!buffer) return;
-  Datagram& datagram = service.buffers_[*buffer];
+  Datagram& datagram = service.fresh(*buffer);
   datagram.path = {.source = frame.destination,
                    .destination = frame.source,
                    .port = port,
                    .flow_label = frame.flow_label,
                    .traffic_class = frame.traffic_class};
   datagram.peer = h.source;
-  datagram.tenant = tenant->id;
+  datagram.tenant = tenant.id;
   datagram.length = static_cast<std::uint16_t>(frame.payload.size());
   std::copy(frame.payload.begin(), frame.payload.end(), datagram.payload.begin());
   hand_over(service, *buffer);
 }
 
 /// The same, from a queue pair of this daemon. How the datagram ends for its sender.
-Verdict Engine::deliver_to_clients(QueuePair& from, QueuePair& to,
+Verdict Engine::deliver_to_clients(QueuePair& from, QueuePair& to, const Tenant& tenant,
                                    const transport::Request& request, const AddressPath& path) {
   DatagramService& service = *to.clients;
   const PcbId pcb(request.cookie);
-  const std::size_t looked = std::min<std::size_t>(request.length, kClassOffset + 1);
-  std::array<std::byte, kClassOffset + 1> start{};
+  const std::size_t looked = std::min<std::size_t>(request.length, kSelectorBytes);
+  std::array<std::byte, kSelectorBytes> start{};
   const Verdict readable = gather_message(from, pcb, 0, {start.data(), looked});
   if (readable != Verdict::kOk) return Verdict::kLocalProtection;
-  const Tenant* tenant = owner_of(to, path.destination, std::nullopt);
-  const auto buffer = admit(service, *tenant, {start.data(), looked}, request.length, path.source);
+  const auto buffer = admit(service, tenant, {start.data(), looked}, request.length, path.source);
   if (!buffer) return Verdict::kOk;
-  Datagram& datagram = service.buffers_[*buffer];
+  Datagram& datagram = service.fresh(*buffer);
   const Verdict copied = gather_message(from, pcb, 0, {datagram.payload.data(), request.length});
   if (copied != Verdict::kOk) {
     service.pool_.release(*buffer);
@@ -277,7 +293,7 @@ Verdict Engine::deliver_to_clients(QueuePair& from, QueuePair& to,
                    .flow_label = path.flow_label,
                    .traffic_class = path.traffic_class};
   datagram.peer = from.qpn;
-  datagram.tenant = tenant->id;
+  datagram.tenant = tenant.id;
   datagram.length = static_cast<std::uint16_t>(request.length);
   from.tenant->counters.local_messages.add();
   from.tenant->counters.local_bytes.add(request.length);

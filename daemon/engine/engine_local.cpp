@@ -348,10 +348,16 @@ void Engine::end_local(QueuePair& qp, Verdict verdict) {
 void Engine::deliver_datagram(QueuePair& qp, const Request& request, const AddressPath& path,
                               std::uint32_t qkey) {
   QueuePair* peer = find_receiver(Qpn(pcbs_.pcb(PcbId(request.cookie)).header.remote_qpn));
+  const Tenant* owner = peer != nullptr && peer->type == QpType::kUd
+                            ? owner_of(*peer, path.destination, std::nullopt)
+                            : nullptr;
   Verdict verdict = Verdict::kOk;
-  if (peer == nullptr || peer->type != QpType::kUd ||
-      owner_of(*peer, path.destination, std::nullopt) == nullptr)
+  if (owner == nullptr)
     qp.count(transport::Count::kBadState);
+  else if (peer->clients != nullptr && peer->qkey != qkey)
+    peer->count(transport::Count::kBadQkey);
+  else if (peer->clients != nullptr)
+    verdict = deliver_to_clients(qp, *peer, *owner, request, path);
   else
     verdict = offer_datagram(qp, *peer, request, path, qkey);
   complete_command(qp, PcbId(request.cookie), verdict);
@@ -372,7 +378,6 @@ Verdict Engine::offer_datagram(QueuePair& qp, QueuePair& peer, const Request& re
 /// How the datagram ends for its sender.
 Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& request,
                                  const AddressPath& path) {
-  if (peer.clients != nullptr) return deliver_to_clients(qp, peer, request, path);
   QpEnvironment remote(*this, peer);
   const std::uint32_t length = request.length + transport::kRoutingHeaderBytes;
   // A receive too small for an earlier datagram stays drawn and serves the next (IBA 9.8.3.2.2).

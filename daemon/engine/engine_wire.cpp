@@ -93,10 +93,10 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
     return binding.drops.add(FrameDrop::kWrongTransport);
   if (!is_of_partition(parsed)) return binding.drops.add(FrameDrop::kPartitionKey);
   if (qp->type == QpType::kUd) {
-    if (owner_of(*qp, parsed.destination, binding.id) == nullptr)
-      return binding.drops.add(FrameDrop::kUnknownAddress);
+    const Tenant* owner = owner_of(*qp, parsed.destination, binding.id);
+    if (owner == nullptr) return binding.drops.add(FrameDrop::kUnknownAddress);
     if (qp->clients != nullptr && !notification)
-      return receive_for_clients(*qp, parsed, binding.id);
+      return receive_for_clients(*qp, *owner, parsed, binding.id);
   } else if (qp->local || (may_receive(qp->state) &&
                            (qp->route.path.port != binding.id || !is_from_peer_of(*qp, parsed)))) {
     return binding.drops.add(FrameDrop::kForeignPeer);

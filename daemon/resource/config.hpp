@@ -224,7 +224,8 @@ struct Config {
   DoorbellsConfig doorbells;
   AdjustmentConfig adjustment;
   CongestionParameters congestion;
-  GeneralServicesConfig general_services;
+  GeneralServicesConfig general_services;  ///< queue pair 1
+  GeneralServicesConfig shared_datagrams;  ///< queue pair 2
   DeviceConfig device;
   std::vector<PortConfig> ports;      ///< empty: loopback between the tenants only
   std::vector<TenantConfig> tenants;  ///< never empty

@@ -418,10 +418,12 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   if (const Value* v = reader.find("adjustment")) config.adjustment = read_adjustment(*v, problems);
   if (const Value* v = reader.find("congestion")) config.congestion = read_congestion(*v, problems);
   if (const Value* v = reader.find("general_services"))
-    config.general_services = read_general_services(*v, problems);
+    config.general_services = read_general_services(*v, "general_services", problems);
   ConnectionsConfig connections;
   if (const Value* v = reader.find("connections"))
     connections = read_connections(*v, "connections", connections, problems);
+  if (const Value* v = reader.find("shared_datagrams"))
+    config.shared_datagrams = read_general_services(*v, "shared_datagrams", problems);
   if (const Value* v = reader.find("device")) read_device(*v, problems, config.device);
   source.ports = reader.tables("port");
   for (const Value* v : source.ports) config.ports.push_back(read_port(*v, problems));

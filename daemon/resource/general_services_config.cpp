@@ -17,9 +17,10 @@ void read_threshold(Reader& reader, std::string_view key, std::optional<std::uin
 
 }  // namespace
 
-GeneralServicesConfig read_general_services(const Value& value, Problems& problems) {
+GeneralServicesConfig read_general_services(const Value& value, const char* table,
+                                            Problems& problems) {
   GeneralServicesConfig c;
-  Reader reader(value, "general_services", problems);
+  Reader reader(value, table, problems);
   reader.integer("buffers", c.buffers, 1, kMaxGeneralServicesBuffers);
   reader.integer("buffers_per_client", c.buffers_per_client, 1, c.buffers, " (buffers)");
   if (c.buffers_per_client > c.buffers)
@@ -41,6 +42,10 @@ GeneralServicesConfig read_general_services(const Value& value, Problems& proble
   reader.integer("lower_after", c.lower_after, 1, kLongest);
   reader.integer("raise_most", c.raise_most, 1, kMaxGeneralServicesBuffers);
   reader.number("engine_share", c.engine_share, kLeastPart, 1);
+  reader.integer("tenant_clients", c.tenant_clients, 0, kMostPrograms);
+  reader.integer("tenant_buffers", c.tenant_buffers, 0, kMaxGeneralServicesBuffers);
+  reader.integer("send_rate", c.send_rate, 0, kFastest);
+  reader.integer("send_burst", c.send_burst, 1, kFastest);
   reader.finish();
   return c;
 }

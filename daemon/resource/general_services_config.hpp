@@ -1,5 +1,6 @@
-// Reads the table [general_services]: the receive buffers of queue pair 1 and who may use how many
-// of them (mechanisms E1 to E6). Its keys are the members of GeneralServicesConfig.
+// Reads the tables [general_services] and [shared_datagrams]: the receive buffers of queue pairs 1
+// and 2, and who may use how many of them (mechanisms E1 to E6). Their keys are the members of
+// GeneralServicesConfig.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 namespace softhca::resource {
 
 inline constexpr std::uint32_t kMaxGeneralServicesBuffers = 16384;
+inline constexpr std::uint32_t kMostPrograms = 256;  ///< registered at once, of all tenants
 
 struct GeneralServicesConfig {
   std::uint32_t buffers = 1024;                 ///< at most posted and in use together
@@ -29,12 +31,18 @@ struct GeneralServicesConfig {
   std::uint32_t raise_after = 3;  ///< of the last 8 windows in which its share was too small
   std::uint32_t lower_after = 8;  ///< windows in a row in which half of it would have done
   std::uint32_t raise_most = 4;   ///< times what the client asked for
-  double engine_share = 0.1;      ///< of the engine's time for what comes to queue pair 1
+  double engine_share = 0.1;      ///< of the engine's time for what comes to the queue pair
+  // Of the programs of one tenant together:
+  std::uint32_t tenant_clients = 16;   ///< registered at once
+  std::uint32_t tenant_buffers = 256;  ///< that these may ask for
+  std::uint32_t send_rate = 2'000;  ///< datagrams sent and numbers changed, a second; 0: no limit
+  std::uint32_t send_burst = 200;
 
   bool operator==(const GeneralServicesConfig&) const = default;
 };
 
-GeneralServicesConfig read_general_services(const Value& value, Problems& problems);
+GeneralServicesConfig read_general_services(const Value& value, const char* table,
+                                            Problems& problems);
 
 /// Calls f(name, member) for each key.
 template <class F>
@@ -57,6 +65,10 @@ void for_each_general_services_key(F&& f) {
   f("lower_after", &C::lower_after);
   f("raise_most", &C::raise_most);
   f("engine_share", &C::engine_share);
+  f("tenant_clients", &C::tenant_clients);
+  f("tenant_buffers", &C::tenant_buffers);
+  f("send_rate", &C::send_rate);
+  f("send_burst", &C::send_burst);
 }
 
 }  // namespace softhca::resource

@@ -95,7 +95,8 @@ class Planner {
     compare_doorbells();
     compare_adjustment();
     compare_congestion();
-    compare_general_services();
+    compare_datagrams("general_services", &Config::general_services);
+    compare_datagrams("shared_datagrams", &Config::shared_datagrams);
     compare_device();
     compare_ports();
     compare_tenants();
@@ -222,10 +223,10 @@ class Planner {
         [&](const char* name, auto member) { key(name, from.*member, to.*member); });
   }
 
-  void compare_general_services() {
-    place_ = {"general_services"};
+  void compare_datagrams(const char* section, GeneralServicesConfig Config::*table) {
+    place_ = {section};
     for_each_general_services_key([&](const char* name, auto member) {
-      key(name, old_.general_services.*member, wanted_.general_services.*member);
+      key(name, (old_.*table).*member, (wanted_.*table).*member);
     });
   }
 

@@ -100,7 +100,7 @@ bool ReceivePool::within_share(const Client& client, const Source& source, Time 
 /// Each may borrow as much as it leaves, so that there is always something left for another.
 bool ReceivePool::may_borrow(const Client& client, const Source& source) const {
   const std::uint32_t spare = spare_buffers();
-  if (client.borrowed >= spare) return false;
+  if (client.gives_back == GivesBack::kMaybe || client.borrowed >= spare) return false;
   const SourceLimits& limits = parameters_.sources;
   if (!source.established && borrowed_by_new_ >= part_of(spare, limits.new_part)) return false;
   return source.borrowed < part_of(spare, limits.part);
@@ -115,7 +115,7 @@ Discard ReceivePool::cause_of_refusal(const Client& client, const Source& source
     of_source = source.own >= part_of(client.share, part);
   else if (client.own < client.share)
     return Discard::kExhausted;
-  else if (client.borrowed >= spare)
+  else if (client.gives_back == GivesBack::kMaybe || client.borrowed >= spare)
     return Discard::kOverQuota;
   else
     of_source = source.borrowed >= part_of(spare, part);
@@ -168,6 +168,7 @@ bool ReceivePool::release(std::uint32_t index) {
   if (buffer.of_new_source && buffer.borrowed) --borrowed_by_new_;
   if (Client* client = clients_.find(buffer.client); client != nullptr) {
     change(*client, [&] { --(buffer.borrowed ? client->borrowed : client->own); });
+    client->gave_back = true;
     if (buffer.of_new_source && !buffer.borrowed) --client->own_of_new;
   } else {
     --reserved_;

@@ -24,15 +24,15 @@ ReceivePool::ReceivePool(const PoolSize& size, const Parameters& parameters, Tim
 // --- clients
 
 Expected<ClientId> ReceivePool::register_client(ClientKey key, std::string name,
-                                                std::optional<std::uint32_t> number) {
-  if (by_key_.contains(key.value))
-    return Error{"a client is registered for this class already", EEXIST};
+                                                std::optional<std::uint32_t> number,
+                                                GivesBack gives_back) {
+  if (by_key_.contains(key.value)) return Error{"there is such a client already", EEXIST};
   const std::uint32_t asked = number.value_or(parameters_.buffers_per_client);
   if (Outcome room = check_room(0, asked); !room) return room.error();
   const auto id = clients_.allocate();
   if (!id) return Error{"all places for clients are taken", ENOSPC};
   Client& client = clients_[id->index] =
-      Client{.key = key, .name = std::move(name), .number = number};
+      Client{.key = key, .name = std::move(name), .number = number, .gives_back = gives_back};
   by_key_.emplace(key.value, id->index);
   counters_.clients.add();
   client.new_rate.set(parameters_.sources.new_rate, Time{});

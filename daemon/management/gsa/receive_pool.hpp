@@ -56,6 +56,10 @@ struct Admission {
   explicit operator bool() const { return cause == Discard::kNone; }
 };
 
+/// What can be expected of a client. One that keeps buffers as long as it likes borrows none, and
+/// its share is not raised while it gives none back: all that it can keep from others is its share.
+enum class GivesBack : std::uint8_t { kSoon, kMaybe };
+
 class ReceivePool {
  public:
   /// Allocates. REQUIRES: parameters pass check().
@@ -68,7 +72,8 @@ class ReceivePool {
   /// Errors: EEXIST the key is registered; ENOSPC too many clients; ENOMEM no room for so many
   /// buffers (the message says how many there is room for); EINVAL 0 buffers.
   Expected<ClientId> register_client(ClientKey key, std::string name,
-                                     std::optional<std::uint32_t> buffers = std::nullopt);
+                                     std::optional<std::uint32_t> buffers = std::nullopt,
+                                     GivesBack gives_back = GivesBack::kSoon);
   /// Up before an expected burst, down after; none: the operator's number. Begins with exactly that
   /// as its share. Errors: ENOENT, ENOMEM, EINVAL; nothing is changed then.
   Outcome set_buffers(ClientId client, std::optional<std::uint32_t> buffers);
@@ -121,6 +126,7 @@ class ReceivePool {
     ClientKey key;
     std::string name;
     std::optional<std::uint32_t> number;  ///< that it named; none: the operator's
+    GivesBack gives_back = GivesBack::kSoon;
     std::uint32_t asked = 0;
     std::uint32_t share = 0;
     std::uint32_t granted = 0;        ///< of the share; the rest follows as others give back
@@ -133,6 +139,7 @@ class ReceivePool {
     Time several_until{};             ///< until then it counts as having several sources
     std::uint32_t peak = 0;           ///< most held in this window
     bool refused = false;             ///< one was discarded as over its share in this window
+    bool gave_back = false;           ///< one in this window
     std::uint8_t short_windows = 0;   ///< one bit for each of the last 8, the latest lowest
     std::uint32_t calm_windows = 0;   ///< in a row
     ClientCounters counters;

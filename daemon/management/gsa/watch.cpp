@@ -17,7 +17,8 @@ void ReceivePool::watch_traffic(Time now) {
 /// One window of a client's traffic: was its share too small, or far too large?
 void ReceivePool::judge_traffic(std::uint32_t i) {
   Client& client = clients_[i];
-  const bool too_small = client.refused || client.peak > client.share;
+  const bool stuck = client.gives_back == GivesBack::kMaybe && !client.gave_back;
+  const bool too_small = !stuck && (client.refused || client.peak > client.share);
   const bool too_large = !client.refused && client.peak <= client.share / 2;
   client.short_windows = static_cast<std::uint8_t>(client.short_windows << 1 | (too_small ? 1 : 0));
   client.calm_windows = too_large ? client.calm_windows + 1 : 0;
@@ -29,6 +30,7 @@ void ReceivePool::judge_traffic(std::uint32_t i) {
     lower_share(i, std::max(client.asked, client.share / 2));
   client.peak = client.held();
   client.refused = false;
+  client.gave_back = false;
 }
 
 /// To what it needed, or by half where that is not known since datagrams were discarded; no further

@@ -331,5 +331,34 @@ TEST(Layout, CreateAhRequest) {
   EXPECT_EQ(offsetof(CreateAhRequest, av), 8u);
 }
 
+TEST(Layout, OpenDatagramClientRequest) {
+  EXPECT_EQ(sizeof(OpenDatagramClientRequest), 32u);
+  EXPECT_EQ(offsetof(OpenDatagramClientRequest, magic), 0u);
+  EXPECT_EQ(offsetof(OpenDatagramClientRequest, version), 8u);
+  EXPECT_EQ(offsetof(OpenDatagramClientRequest, qpn), 12u);
+  EXPECT_EQ(offsetof(OpenDatagramClientRequest, selector), 16u);
+  EXPECT_EQ(offsetof(OpenDatagramClientRequest, flags), 20u);
+  EXPECT_EQ(offsetof(OpenDatagramClientRequest, buffers), 24u);
+  EXPECT_EQ(offsetof(OpenDatagramClientRequest, reserved), 28u);
+}
+
+TEST(Layout, Datagrams) {
+  EXPECT_EQ(sizeof(DatagramQuotaBody), 8u);
+  EXPECT_EQ(offsetof(DatagramQuotaBody, quota), 0u);
+  EXPECT_EQ(sizeof(DatagramHead), 52u);
+  EXPECT_EQ(offsetof(DatagramHead, local), 0u);
+  EXPECT_EQ(offsetof(DatagramHead, peer), 16u);
+  EXPECT_EQ(offsetof(DatagramHead, qpn), 32u);
+  EXPECT_EQ(offsetof(DatagramHead, qkey), 36u);
+  EXPECT_EQ(offsetof(DatagramHead, flow_label), 40u);
+  EXPECT_EQ(offsetof(DatagramHead, traffic_class), 44u);
+  EXPECT_EQ(offsetof(DatagramHead, hop_limit), 45u);
+  EXPECT_EQ(offsetof(DatagramHead, pkey), 46u);
+  EXPECT_EQ(offsetof(DatagramHead, bytes), 48u);
+  EXPECT_EQ(sizeof(ReceiveDatagramReply), 8u);
+  EXPECT_EQ(offsetof(ReceiveDatagramReply, event), 0u);
+  EXPECT_EQ(offsetof(ReceiveDatagramReply, drained), 4u);
+}
+
 }  // namespace
 }  // namespace softhca::abi

@@ -40,6 +40,7 @@ class Services : public BothWays {
     out.peer = kGeneralServicesQpn;
     out.payload.fill(std::byte{first});
     out.payload[kClassOffset] = std::byte{kClass};
+    out.payload[kMethodOffset] = std::byte{1};
     return out;
   }
   bool local() const { return GetParam() == Way::kLocal; }
@@ -112,6 +113,72 @@ TEST_P(Services, WhatNobodyRegisteredForIsDiscarded) {
   EXPECT_EQ(discarded[static_cast<std::size_t>(Discard::kNoClient)].value(), 1u);
 }
 
+TEST_P(Services, ResponsesAreAnothersThanRequests) {
+  Datagram response = datagram(1);
+  response.payload[kMethodOffset] = std::byte{0x81};
+  ASSERT_TRUE(sender().send(response));  // nobody's
+  ASSERT_TRUE(receiver().pool().register_client(
+      client_key(tenant_b().id, class_selector(kClass, true)), "responses"));
+  pair.run_for(std::chrono::milliseconds(1));
+  response.payload[0] = std::byte{2};
+  ASSERT_TRUE(sender().send(response));
+  const Datagram* got = wait_for_datagram();
+  ASSERT_NE(got, nullptr);
+  EXPECT_EQ(got->payload[0], std::byte{2});
+  EXPECT_EQ(selector_of(receiver().key_of(*got)), class_selector(kClass, true));
+}
+
+TEST_P(Services, WhatIsTakenStaysInUseUntilItIsReleased) {
+  for (std::uint8_t i = 0; i < 3; ++i) ASSERT_TRUE(sender().send(datagram(i)));
+  std::vector<std::uint32_t> taken;
+  while (taken.size() < 3) {
+    ASSERT_NE(wait_for_datagram(), nullptr);
+    taken.push_back(receiver().take());
+  }
+  EXPECT_EQ(receiver().pool().counters().in_use.value(), 3u);
+  EXPECT_EQ(receiver().datagram(taken[1]).payload[0], std::byte{1});
+  for (const std::uint32_t buffer : taken) receiver().release(buffer);
+  pair.run_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(receiver().pool().counters().in_use.value(), 0u);
+}
+
+TEST_P(Services, AnotherQueuePairHasClientsByTheNumberThatDatagramsBeginWith) {
+  std::vector<std::unique_ptr<DatagramService>> programs;
+  for (const auto& adapter : pair.adapters) {
+    Tenant& party = adapter->add_tenant("programs", address(201));
+    programs.push_back(
+        std::move(*DatagramService::make(party, {.queue_pair = kProgramQueuePair}, pair.now)));
+    ASSERT_TRUE(adapter->engine.open(*programs.back()));
+    EXPECT_FALSE(adapter->engine.open(*programs.back()));
+  }
+  DatagramService& to = *programs.back();
+  ASSERT_TRUE(to.pool().register_client(client_key(tenant_b().id, 0x01020304), "four"));
+  ASSERT_TRUE(to.pool().register_client(client_key(tenant_b().id, 5), "five"));
+  Datagram out = datagram(0);
+  out.peer = kProgramQueuePair.qpn;
+  out.qkey = kProgramQueuePair.qkey;
+  out.length = 9;
+  for (const std::uint8_t last : {4, 9, 5}) {  // to one, to nobody, to the other
+    const bool four = last == 4;
+    out.payload[0] = std::byte{four};
+    out.payload[1] = std::byte{static_cast<std::uint8_t>(four ? 2 : 0)};
+    out.payload[2] = std::byte{static_cast<std::uint8_t>(four ? 3 : 0)};
+    out.payload[3] = std::byte{last};
+    ASSERT_TRUE(programs.front()->send(out));
+  }
+  std::vector<std::uint32_t> numbers;
+  while (numbers.size() < 2) {
+    pair.run_until([&] { return to.front() != nullptr; });
+    ASSERT_NE(to.front(), nullptr);
+    EXPECT_EQ(to.front()->length, 9);
+    EXPECT_EQ(to.front()->peer, kProgramQueuePair.qpn);
+    numbers.push_back(selector_of(to.key_of(*to.front())));
+    to.pop();
+  }
+  EXPECT_EQ(numbers, (std::vector<std::uint32_t>{0x01020304, 5}));
+  for (std::size_t i = 0; i < programs.size(); ++i) pair.adapters[i]->engine.close(*programs[i]);
+}
+
 TEST_P(Services, AProgramReachesItAndIsAnswered) {
   Process& a = *pair.a;
   TestQp& qa = a.make_qp(*pair.ca, *pair.ca, {.type = QpType::kUd});
@@ -120,6 +187,7 @@ TEST_P(Services, AProgramReachesItAndIsAnswered) {
   Buffer& to = a.make_buffer(1000);
   from.fill(3);
   from.data()[kClassOffset] = std::byte{kClass};
+  from.data()[kMethodOffset] = std::byte{1};
   a.post_receive(qa, {to.all()});
   a.post(qa, {.sge = {from.all()},
               .remote_qpn = kGeneralServicesQpn.value,

@@ -45,6 +45,18 @@ TEST(GeneralServicesConfig, EveryKey) {
   });
 }
 
+TEST(GeneralServicesConfig, SharedDatagramsHaveTheSameKeysInATableOfTheirOwn) {
+  const std::string tenant = "\n[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n";
+  const auto config = parse_config("[shared_datagrams]\nbuffers = 64" + tenant, "t.toml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->shared_datagrams.buffers, 64u);
+  EXPECT_TRUE(config->general_services == GeneralServicesConfig{});
+  const ReloadPlan plan = plan_reload(*parse(""), *config);
+  EXPECT_TRUE(plan.is_live());
+  ASSERT_EQ(plan.texts().size(), 1u);
+  EXPECT_THAT(plan.texts()[0], testing::StartsWith("shared_datagrams: buffers"));
+}
+
 TEST(GeneralServicesConfig, Bounds) {
   for (const char* text : {"buffers = 0",
                            "buffers = 16385",
@@ -69,6 +81,10 @@ TEST(GeneralServicesConfig, Bounds) {
                            "raise_most = 0",
                            "engine_share = 0",
                            "engine_share = 1.1",
+                           "tenant_clients = 257",
+                           "tenant_buffers = 16385",
+                           "send_rate = -1",
+                           "send_burst = 0",
                            "buffer = 1"})
     EXPECT_THAT(error_of(text), HasSubstr("t.toml:2: general_services.")) << text;
   EXPECT_THAT(error_of("low_threshold = 9\nhigh_threshold = 8"),

@@ -140,5 +140,40 @@ TEST_F(Share, TheWindowPassesOnceHoweverOftenItIsAsked) {
   EXPECT_EQ(desk.pool.watch_at(), due + seconds(6));
 }
 
+// One that keeps buffers as long as it likes.
+
+struct Keeper : testing::Test {
+  Keeper() : desk(unlimited(160)) {
+    desk.join(1);
+    keeper = *desk.pool.register_client(ClientKey(2), "keeper", 8, GivesBack::kMaybe);
+    for (std::uint32_t from : {1u, 2u, 3u, 4u}) desk.establish(2, from);
+    desk.pass_window();
+  }
+  Desk desk;
+  ClientId keeper;
+};
+
+TEST_F(Keeper, BorrowsNone) {
+  for (std::uint32_t i = 0; i < 100; ++i) desk.send(2, 1 + i % 4);
+  EXPECT_EQ(desk.counters(2).held.value(), 8u);
+  EXPECT_EQ(desk.send(2, 1), Discard::kOverQuota);
+}
+
+TEST_F(Keeper, GetsNoMoreWhileItGivesNoneBack) {
+  for (int window = 0; window < 20; ++window) {
+    for (std::uint32_t i = 0; i < 100; ++i) desk.send(2, 1 + i % 4);
+    desk.pass_window();
+  }
+  EXPECT_EQ(desk.share(2), 8u);
+}
+
+TEST_F(Keeper, GetsMoreWhenItDoes) {
+  for (int window = 0; window < 3; ++window) {
+    burst(desk, 2, 40);
+    desk.pass_window();
+  }
+  EXPECT_EQ(desk.share(2), 12u);
+}
+
 }  // namespace
 }  // namespace softhca::management::gsa
