@@ -17,6 +17,41 @@ std::string discarded_text(const Json& counts) {
   return text.empty() ? "-" : text;
 }
 
+/// What tells the clients of a queue pair: `titles` of the columns and `keys` of the objects.
+void print_services(const Json& services, const std::vector<const char*>& titles,
+                    const std::vector<const char*>& keys) {
+  const Json& buffers = services.at("buffers");
+  print("buffers: " + cell(buffers, "posted") + " posted (low " + cell(buffers, "low_threshold") +
+        ", high " + cell(buffers, "high_threshold") + "), " + cell(buffers, "in_use") +
+        " in use, limit " + cell(buffers, "limit") + "\n");
+  print("datagrams: " + cell(services, "received") + " received, " + cell(services, "sent") +
+        " sent, discarded " + discarded_text(services.at("discarded")) + "; " +
+        cell(services, "over_share") + " beyond the share of the engine, " +
+        cell(services, "unresolved") + " to neighbours that did not answer\n");
+  const auto row = [&](const Json& of, std::vector<std::string> rest) {
+    std::vector<std::string> cells;
+    for (const char* key : keys) cells.push_back(cell(of, key));
+    cells.insert(cells.end(), rest.begin(), rest.end());
+    return cells;
+  };
+  const auto heading = [&](std::vector<std::string> rest) {
+    rest.insert(rest.begin(), titles.begin(), titles.end());
+    return rest;
+  };
+  TextTable clients(heading(
+      {"CLIENT", "ASKED", "QUOTA", "IN-USE", "HIGH-WATER", "RECEIVED", "RAISED", "DISCARDED"}));
+  for (const Json& c : services.at("clients"))
+    clients.add(row(c, {cell(c, "name"), cell(c, "asked"), cell(c, "quota"), cell(c, "in_use"),
+                        cell(c, "in_use_high_water"), cell(c, "received"), cell(c, "raised"),
+                        discarded_text(c.at("discarded"))}));
+  if (!services.at("clients").empty()) print("\n" + clients.text());
+  TextTable sources(heading({"SOURCE", "IN-USE", "RECENT", "RECEIVED", "DISCARDED"}));
+  for (const Json& s : services.at("sources"))
+    sources.add(row(s, {cell(s, "source"), cell(s, "in_use"), cell(s, "recent"),
+                        cell(s, "received"), cell(s, "discarded")}));
+  if (!services.at("sources").empty()) print("\n" + sources.text());
+}
+
 }  // namespace
 
 void show_connections(AdminClient& daemon, const std::string& tenant, bool json) {
@@ -43,27 +78,9 @@ void show_listeners(AdminClient& daemon, const std::string& tenant, bool json) {
 void show_general_services(AdminClient& daemon, bool json) {
   const Json agent = daemon.call("gsa");
   if (json) return print_json(agent);
-  const Json& buffers = agent.at("buffers");
-  print("buffers: " + cell(buffers, "posted") + " posted (low " + cell(buffers, "low_threshold") +
-        ", high " + cell(buffers, "high_threshold") + "), " + cell(buffers, "in_use") +
-        " in use, limit " + cell(buffers, "limit") + "\n");
-  print("datagrams: " + cell(agent, "received") + " received, " + cell(agent, "sent") +
-        " sent, discarded " + discarded_text(agent.at("discarded")) + "; " +
-        cell(agent, "over_share") + " beyond the share of the engine, " +
-        cell(agent, "unresolved") + " to neighbours that did not answer\n\n");
-  TextTable clients({"TENANT", "CLASS", "CLIENT", "ASKED", "QUOTA", "IN-USE", "HIGH-WATER",
-                     "RECEIVED", "RAISED", "DISCARDED"});
-  for (const Json& c : agent.at("clients"))
-    clients.add({cell(c, "tenant"), cell(c, "class"), cell(c, "name"), cell(c, "asked"),
-                 cell(c, "quota"), cell(c, "in_use"), cell(c, "in_use_high_water"),
-                 cell(c, "received"), cell(c, "raised"), discarded_text(c.at("discarded"))});
-  print(clients.text());
-  if (agent.at("sources").empty()) return;
-  TextTable sources({"SOURCE", "TENANT", "CLASS", "IN-USE", "RECENT", "RECEIVED", "DISCARDED"});
-  for (const Json& s : agent.at("sources"))
-    sources.add({cell(s, "source"), cell(s, "tenant"), cell(s, "class"), cell(s, "in_use"),
-                 cell(s, "recent"), cell(s, "received"), cell(s, "discarded")});
-  print("\n" + sources.text());
+  print_services(agent, {"TENANT", "CLASS", "MESSAGES"}, {"tenant", "class", "messages"});
+  print("\nqueue pair 2, between programs\n");
+  print_services(agent.at("shared"), {"TENANT", "NUMBER"}, {"tenant", "number"});
 }
 
 }  // namespace softhca::cli

@@ -71,20 +71,26 @@ int serve(const resource::Config& config, const std::string& file) {
                            .identity = control::identity_of(config, engine)};
   adapter.allocate();
   const auto general_services = control::GeneralServices::open(
-      worker, control::general_services_party(config), config.general_services);
+      worker, control::general_services_place(config), config.general_services);
   if (!general_services) return fail(general_services.error(), kExitSetup);
-  const metrics::Source source{
-      .engine = engine,
-      .worker = worker,
-      .tenants = adapter.tenants,
-      .vcbs = adapter.vcbs,
-      .totals = adapter.totals,
-      .connections = adapter.connections,
-      .tenants_changing = adapter.tenants_changing,
-      .general_services = {.counters = (*general_services)->counters(),
-                           .party = (*general_services)->party(),
-                           .pool = (*general_services)->pool_counters(),
-                           .clients = [&] { return (*general_services)->clients(); }}};
+  const auto shared_datagrams = control::GeneralServices::open(
+      worker, control::shared_datagrams_place(config), config.shared_datagrams);
+  if (!shared_datagrams) return fail(shared_datagrams.error(), kExitSetup);
+  const auto exported = [](control::GeneralServices& services) {
+    return metrics::GeneralServices{.counters = services.counters(),
+                                    .party = services.party(),
+                                    .pool = services.pool_counters(),
+                                    .clients = [&services] { return services.clients(); }};
+  };
+  const metrics::Source source{.engine = engine,
+                               .worker = worker,
+                               .tenants = adapter.tenants,
+                               .vcbs = adapter.vcbs,
+                               .totals = adapter.totals,
+                               .connections = adapter.connections,
+                               .tenants_changing = adapter.tenants_changing,
+                               .general_services = exported(**general_services),
+                               .shared_datagrams = exported(**shared_datagrams)};
   auto exporter = metrics::Exporter::start(config.metrics.address, source);
   if (!exporter && !config.metrics.chosen) {
     // The default address is one for the whole machine, where several users may each have a daemon.
@@ -93,7 +99,7 @@ int serve(const resource::Config& config, const std::string& file) {
   }
   if (!exporter) return fail(exporter.error(), kExitSetup);
 
-  control::Server server(adapter, **general_services);
+  control::Server server(adapter, **general_services, **shared_datagrams);
   control::Reloader reloader(
       adapter, server, std::move(*guards), file,
       [&](const std::string& address) -> Expected<control::Reloader::Replace> {

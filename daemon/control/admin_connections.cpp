@@ -149,37 +149,56 @@ RpcResult ConnectionsView::listeners(const Json& params) {
 }
 
 RpcResult ConnectionsView::general_services(const Json&) {
-  const GeneralServices::View view = agent_.view();
-  const auto tenant_of = [&](gsa::ClientKey key) {
-    for (const auto& tenant : adapter_.tenants)
-      if (tenant->id == engine::tenant_of(key)) return tenant->name;
-    return std::string();
-  };
+  Json out = view_of(agent_);
+  out["shared"] = view_of(shared_);
+  return out;
+}
+
+/// Whose client it is, and what for.
+Json ConnectionsView::view_of(gsa::ClientKey key, bool of_class) const {
+  Json out = Json::object();
+  for (const auto& tenant : adapter_.tenants)
+    if (tenant->id == engine::tenant_of(key)) out["tenant"] = tenant->name;
+  const std::uint32_t selector = engine::selector_of(key);
+  if (!of_class) {
+    out["number"] = selector;
+    return out;
+  }
+  out["class"] = engine::class_of(selector);
+  out["messages"] = engine::messages_of(selector);
+  return out;
+}
+
+Json ConnectionsView::view_of(GeneralServices& services) const {
+  const GeneralServices::View view = services.view();
+  const bool of_class = &services == &agent_;
   Json clients = Json::array(), sources = Json::array();
-  for (const gsa::ClientView& client : view.clients)
-    clients.push_back({{"tenant", tenant_of(client.key)},
-                       {"class", client.key.value & 0xff},
-                       {"name", client.name},
-                       {"asked", client.counters.asked.value()},
-                       {"quota", client.counters.share.value()},
-                       {"in_use", client.counters.held.value()},
-                       {"in_use_high_water", client.counters.held_high_water.value()},
-                       {"borrowed", client.borrowed},
-                       {"received", client.counters.received.value()},
-                       {"raised", client.counters.raised.value()},
-                       {"lowered", client.counters.lowered.value()},
-                       {"discarded", discarded_of(client.counters.discarded)}});
-  for (const gsa::SourceView& source : view.sources)
-    sources.push_back({{"tenant", tenant_of(source.client)},
-                       {"class", source.client.value & 0xff},
-                       {"source", resource::to_string(source.source)},
-                       {"established", source.established},
-                       {"in_use", source.held},
-                       {"recent", source.recent},
-                       {"received", source.received},
-                       {"discarded", source.discarded}});
-  const gsa::PoolCounters& pool = agent_.pool_counters();
-  const engine::DatagramServiceCounters& c = agent_.counters();
+  for (const gsa::ClientView& client : view.clients) {
+    Json entry = view_of(client.key, of_class);
+    entry.update({{"name", client.name},
+                  {"asked", client.counters.asked.value()},
+                  {"quota", client.counters.share.value()},
+                  {"in_use", client.counters.held.value()},
+                  {"in_use_high_water", client.counters.held_high_water.value()},
+                  {"borrowed", client.borrowed},
+                  {"received", client.counters.received.value()},
+                  {"raised", client.counters.raised.value()},
+                  {"lowered", client.counters.lowered.value()},
+                  {"discarded", discarded_of(client.counters.discarded)}});
+    clients.push_back(std::move(entry));
+  }
+  for (const gsa::SourceView& source : view.sources) {
+    Json entry = view_of(source.client, of_class);
+    entry.update({{"source", resource::to_string(source.source)},
+                  {"established", source.established},
+                  {"in_use", source.held},
+                  {"recent", source.recent},
+                  {"received", source.received},
+                  {"discarded", source.discarded}});
+    sources.push_back(std::move(entry));
+  }
+  const gsa::PoolCounters& pool = services.pool_counters();
+  const engine::DatagramServiceCounters& c = services.counters();
   return Json{{"buffers",
                {{"limit", view.parameters.buffers},
                 {"posted", pool.posted.value()},

@@ -11,8 +11,9 @@ namespace softhca::control {
 
 class ConnectionsView {
  public:
-  ConnectionsView(const Adapter& adapter, Connections& connections, GeneralServices& agent)
-      : adapter_(adapter), connections_(connections), agent_(agent) {}
+  ConnectionsView(const Adapter& adapter, Connections& connections, GeneralServices& agent,
+                  GeneralServices& shared)
+      : adapter_(adapter), connections_(connections), agent_(agent), shared_(shared) {}
 
   /// Must outlive the methods.
   void add_to(AdminMethods& methods);
@@ -23,6 +24,8 @@ class ConnectionsView {
   RpcResult connections(const Json& params);
   RpcResult listeners(const Json& params);
   RpcResult general_services(const Json& params);
+  Json view_of(GeneralServices& services) const;
+  Json view_of(management::gsa::ClientKey key, bool of_class) const;
   /// visit(tenant, service) for the tenant of `params`, or for all.
   template <class Visit>
   std::optional<RpcError> for_each_service(const Json& params, Visit&& visit);
@@ -30,6 +33,7 @@ class ConnectionsView {
   const Adapter& adapter_;
   Connections& connections_;
   GeneralServices& agent_;
+  GeneralServices& shared_;  ///< the queue pair for programs
 };
 
 }  // namespace softhca::control

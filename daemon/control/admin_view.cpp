@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "daemon/control/adjuster.hpp"
+#include "daemon/control/setup.hpp"
 #include "daemon/engine/datagram_service.hpp"
 
 namespace softhca::control {
@@ -242,7 +243,8 @@ Json AdminView::ports() const {
 /// What is divided among tenants, and what they take as they ask for it.
 Json AdminView::pools() const {
   Json pools = {{"vcbs", shown(adapter_.vcbs)},
-                {"pcbs", shown(adapter_.engine.pcbs().quota(), engine::DatagramService::kSends)},
+                {"pcbs", shown(adapter_.engine.pcbs().quota(),
+                               kOwnServices * engine::DatagramService::kSends)},
                 {"execution_credits", shown(adapter_.engine.tvls().execution_pool())},
                 {"completion_credits", shown(adapter_.engine.tvls().completion_pool())}};
   resource::for_each_kind([&](resource::Kind kind) {

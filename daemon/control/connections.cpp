@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/control/clock.hpp"
+#include "daemon/control/paths.hpp"
 #include "daemon/control/performance.hpp"
 #include "daemon/resource/carried.hpp"
 
@@ -19,9 +20,6 @@ using namespace management;
 
 constexpr auto kConnectionManagement =
     static_cast<std::uint8_t>(wire::ManagementClass::kCommunication);
-
-/// IBV_RATE_100_GBPS: the rate of the port, as programs see it.
-constexpr std::uint8_t kPortRate = 16;
 
 // Neighbours that programs wait for are looked at this often, so many at a time; who does not
 // answer for so long is not there.
@@ -35,17 +33,6 @@ constexpr Duration kFarewell = std::chrono::seconds(2);
 
 // A tenant that is refused again and again must not fill the journal.
 constexpr Duration kComplaintInterval = std::chrono::seconds(10);
-
-bool same_family(const Gid& a, const Gid& b) { return a.is_ipv4() == b.is_ipv4(); }
-
-bool is_within(const Gid& address, const resource::InterfaceAddress& network) {
-  const unsigned skipped = network.gid.is_ipv4() ? 96 : 0;
-  for (unsigned bit = 0; bit < skipped + network.prefix; ++bit) {
-    const auto mask = static_cast<std::uint8_t>(0x80 >> bit % 8);
-    if ((address.bytes[bit / 8] & mask) != (network.gid.bytes[bit / 8] & mask)) return false;
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -154,7 +141,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
 
   void send(const cm::Path& path, const wire::Mad& mad) override {
     engine::Datagram datagram;
-    datagram.path = engine_path(path.local, path.remote);
+    datagram.path = path_between(adapter_, tenant_, path.local, path.remote);
     datagram.path.flow_label = path.flow_label;
     datagram.path.traffic_class = path.traffic_class;
     datagram.path.hop_limit = path.hop_limit;
@@ -187,29 +174,11 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   std::span<const rdma_cm::LocalAddress> addresses() const override { return addresses_; }
 
   rdma_cm::Adapter adapter() const override {
-    return {.node_guid = adapter_.node_guid(tenant_),
-            .path_mtu = mtu_code(adapter_.path_mtu(tenant_)),
-            .packet_rate = kPortRate};
+    return {.node_guid = guid(), .path_mtu = mtu_code(adapter_.path_mtu(tenant_))};
   }
 
-  /// On the same network, else by a gateway; inside this daemon any of the family.
   std::optional<Gid> source_for(const Gid& destination) const override {
-    const bool inside = adapter_.engine.is_local(destination);
-    std::optional<Gid> by_gateway;
-    for (const auto& address : tenant_.addresses) {
-      if (!same_family(address.gid, destination)) continue;
-      if (inside) return address.gid;
-      if (!address.port) continue;
-      const resource::PortConfig& port = adapter_.config.ports[address.port->value];
-      for (const resource::InterfaceAddress& network : port.addresses)
-        if (network.gid == address.gid && is_within(destination, network)) return address.gid;
-      const bool routed = (destination.is_ipv4() ? port.gateway4 : port.gateway6).has_value();
-      if ((routed || destination.is_multicast()) && !by_gateway) by_gateway = address.gid;
-    }
-    if (by_gateway || !destination.is_multicast()) return by_gateway;
-    for (const auto& address : tenant_.addresses)  // a group of this daemon's own
-      if (same_family(address.gid, destination)) return address.gid;
-    return std::nullopt;
+    return control::source_for(adapter_, tenant_, destination);
   }
 
   void resolve(const Gid& source, const Gid& destination, rdma_cm::ResolveCookie cookie) override {
@@ -217,7 +186,8 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
       return service_.resolved(cookie, true);
     if (questions_.size() >= kQuestions) return service_.resolved(cookie, false);
     if (questions_.empty()) next_look_ = now();
-    questions_.push_back({engine_path(source, destination), cookie, now() + kPatience});
+    questions_.push_back(
+        {path_between(adapter_, tenant_, source, destination), cookie, now() + kPatience});
   }
 
   void note_refused(rdma_cm::Refusal refusal) override {
@@ -267,16 +237,8 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     const auto code = static_cast<std::size_t>(reason);
     return code < ConnectionCounters::kRejectReasons ? code : 0;
   }
+  std::uint64_t guid() const { return node_guid(tenant_.addresses.front().gid); }
   ConnectionCounters& counters() { return tenant_.connections; }
-
-  engine::AddressPath engine_path(const Gid& local, const Gid& remote) const {
-    engine::AddressPath path{.source = local, .destination = remote};
-    if (adapter_.engine.is_local(remote)) return path;
-    for (const auto* list : {&tenant_.addresses, &tenant_.former_addresses})
-      for (const auto& address : *list)
-        if (address.gid == local) path.port = address.port;
-    return path;
-  }
 
   void look_for_neighbours(Time now) {
     const std::size_t count = std::min(questions_.size(), kLooks);

@@ -2,61 +2,31 @@
 // manager would be to it. Serves its commands on the control thread.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 
-#include "abi/control.hpp"
-#include "daemon/base/unique_fd.hpp"
 #include "daemon/control/connections.hpp"
-#include "daemon/control/message.hpp"
-#include "daemon/control/unix_socket.hpp"
-#include "daemon/resource/accounts.hpp"
+#include "daemon/control/tenant_channel.hpp"
 
 namespace softhca::control {
 
-/// A connection to the tenant's socket whose first request asks for an event channel.
-struct ChannelRequest {
-  std::uint32_t tag = 0;
-  UniqueFd socket;
-  PeerIdentity peer;
-  int refusal = 0;    ///< errno value: there is no level for it
-  std::string level;  ///< of the program; empty: of none
-  resource::Charge descriptors;
-};
-
-class EventChannel {
+class EventChannel final : public TenantChannel {
  public:
-  /// Descriptors that each keeps open: the socket and our end of the signal.
-  static constexpr std::uint64_t kDescriptors = 2;
-
   /// Answers the request. Null: with an error, or the process has gone.
   static std::unique_ptr<EventChannel> open(Connections& connections, engine::Tenant& tenant,
                                             ChannelRequest request);
-  ~EventChannel();
-  EventChannel(const EventChannel&) = delete;
-  EventChannel& operator=(const EventChannel&) = delete;
-
-  /// Answers the requests that wait, not too many of them. False: the channel is over.
-  bool serve();
-
-  int socket() const { return socket_.get(); }
-  const engine::Tenant& tenant() const { return tenant_; }
+  ~EventChannel() override;
 
  private:
-  EventChannel(Connections& connections, engine::Tenant& tenant, ChannelRequest request);
-  int start(const management::rdma_cm::ChannelOwner& owner, int refusal, Reply& reply);
-  bool answer(std::span<const std::byte> record);
-  int run(std::span<const std::byte> body, Reply& reply);
+  EventChannel(Connections& connections, engine::Tenant& tenant, ChannelRequest& request)
+      : TenantChannel(tenant, request), connections_(connections) {}
+  int start(const management::rdma_cm::ChannelOwner& owner, Reply& reply);
+  std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
+                         Reply& reply) override;
+  int command(std::span<const std::byte> body, Reply& reply);
 
   Connections& connections_;
-  engine::Tenant& tenant_;
-  UniqueFd socket_;
-  UniqueFd signal_;       ///< a byte sent by it says that events are queued
-  UniqueFd program_end_;  ///< of the signal, until it is sent
-  resource::Charge descriptors_;
   std::optional<management::rdma_cm::ChannelId> channel_;
 };
 

@@ -41,9 +41,9 @@ management::gsa::Parameters parameters_of(const resource::GeneralServicesConfig&
 
 }  // namespace
 
-GeneralServices::GeneralServices(engine::Worker& worker, TenantId party) : worker_(worker) {
-  party_.id = party;
-  party_.name = "general services";
+GeneralServices::GeneralServices(engine::Worker& worker, const Place& place) : worker_(worker) {
+  party_.id = place.party;
+  party_.name = place.name;
 }
 
 GeneralServices::~GeneralServices() {
@@ -51,15 +51,15 @@ GeneralServices::~GeneralServices() {
 }
 
 Expected<std::unique_ptr<GeneralServices>> GeneralServices::open(
-    engine::Worker& worker, TenantId party, const resource::GeneralServicesConfig& config) {
-  std::unique_ptr<GeneralServices> agent(new GeneralServices(worker, party));
+    engine::Worker& worker, const Place& place, const resource::GeneralServicesConfig& config) {
+  std::unique_ptr<GeneralServices> agent(new GeneralServices(worker, place));
   Outcome entered;
-  worker.run([&](engine::Engine& engine) { entered = agent->enter(engine, config); });
+  worker.run([&](engine::Engine& engine) { entered = agent->enter(engine, place, config); });
   if (!entered) return entered.error();
   return agent;
 }
 
-Outcome GeneralServices::enter(engine::Engine& engine,
+Outcome GeneralServices::enter(engine::Engine& engine, const Place& place,
                                const resource::GeneralServicesConfig& config) {
   const auto group = engine.pcbs().add_group(
       {.tenant = party_.id, .guaranteed = engine::DatagramService::kSends, .may_share = false});
@@ -80,7 +80,9 @@ Outcome GeneralServices::enter(engine::Engine& engine,
                         .may_share = !dedicated});
     if (!tvl) return tvl.error();
   }
-  engine::DatagramService::Options options{.parameters = parameters_of(config)};
+  engine::DatagramService::Options options{.queue_pair = place.queue_pair,
+                                           .parameters = parameters_of(config)};
+  options.size.clients = place.clients;
   options.size.buffers = resource::kMaxGeneralServicesBuffers;
   options.size.seed = random_seed();
   auto made = engine::DatagramService::make(party_, options, now());
@@ -89,35 +91,37 @@ Outcome GeneralServices::enter(engine::Engine& engine,
   service_->set_engine_share(config.engine_share);
   if (!engine.open(*service_)) {
     service_.reset();
-    return Error{"general services: there is one agent already", EBUSY};
+    return Error{party_.name + ": the queue pair is taken", EBUSY};
   }
   return {};
 }
 
-Outcome GeneralServices::add_client(const engine::Tenant& tenant, std::uint8_t management_class,
+Outcome GeneralServices::add_client(const engine::Tenant& tenant, std::uint32_t selector,
                                     Client client) {
-  const auto key = engine::client_key(tenant.id, management_class);
+  using management::gsa::GivesBack;
+  const auto key = engine::client_key(tenant.id, selector);
+  const GivesBack gives_back = client.keep ? GivesBack::kMaybe : GivesBack::kSoon;
   Expected<management::gsa::ClientId> id = Error{};
   worker_.run([&](engine::Engine&) {
-    id = service_->pool().register_client(key, client.name, client.buffers);
+    id = service_->pool().register_client(key, client.name, client.buffers, gives_back);
   });
   if (!id) return id.error();
   clients_.emplace(key, Registration{*id, std::move(client)});
   return {};
 }
 
-Outcome GeneralServices::set_buffers(const engine::Tenant& tenant, std::uint8_t management_class,
+Outcome GeneralServices::set_buffers(const engine::Tenant& tenant, std::uint32_t selector,
                                      std::optional<std::uint32_t> buffers) {
-  const auto found = clients_.find(engine::client_key(tenant.id, management_class));
-  if (found == clients_.end()) return Error{"no client of this class", ENOENT};
+  const auto found = clients_.find(engine::client_key(tenant.id, selector));
+  if (found == clients_.end()) return Error{"no such client", ENOENT};
   Outcome set;
   worker_.run(
       [&](engine::Engine&) { set = service_->pool().set_buffers(found->second.id, buffers); });
   return set;
 }
 
-void GeneralServices::remove_client(const engine::Tenant& tenant, std::uint8_t management_class) {
-  const auto found = clients_.find(engine::client_key(tenant.id, management_class));
+void GeneralServices::remove_client(const engine::Tenant& tenant, std::uint32_t selector) {
+  const auto found = clients_.find(engine::client_key(tenant.id, selector));
   if (found == clients_.end()) return;
   worker_.run([&](engine::Engine&) { service_->pool().deregister_client(found->second.id); });
   clients_.erase(found);
@@ -128,17 +132,27 @@ bool GeneralServices::serve() {
   for (int i = 0; i < kPerTurn; ++i) {
     const engine::Datagram* datagram = service_->front();
     if (datagram == nullptr) return false;
-    const std::uint8_t management_class = engine::management_class_of(*datagram);
-    const auto client = clients_.find(engine::client_key(datagram->tenant, management_class));
-    if (client != clients_.end()) client->second.client.receive(*datagram);
-    service_->pop();
+    if (!deliver(*datagram)) service_->pop();
   }
   return service_->front() != nullptr;
 }
 
-void GeneralServices::send(const engine::Datagram& datagram) {
-  service_->send(datagram);
+/// True: its client has it now.
+bool GeneralServices::deliver(const engine::Datagram& datagram) {
+  const auto found = clients_.find(service_->key_of(datagram));
+  if (found == clients_.end()) return false;
+  const Client& client = found->second.client;
+  if (client.keep)
+    client.keep(service_->take());
+  else
+    client.receive(datagram);
+  return static_cast<bool>(client.keep);
+}
+
+bool GeneralServices::send(const engine::Datagram& datagram) {
+  const bool taken = service_->send(datagram);
   worker_.wake();
+  return taken;
 }
 
 void GeneralServices::tick(Time now, const Told& told) {

@@ -1,7 +1,7 @@
 // The general services agent (mechanism E): queue pair 1 of every port and address, and who has
-// registered for what it receives. The party that it stands for is a tenant of the engine like any
-// other, with PCBs and a TVL of its own (mechanism A9), and no bigger share of the engine than one.
-// On the control thread.
+// registered for what it receives; or another queue pair that several clients share (E6), in the
+// same way. The party that it stands for is a tenant of the engine like any other, with PCBs and a
+// TVL of its own (mechanism A9), and no bigger share of the engine than one. On the control thread.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,10 @@ namespace softhca::control {
 
 class GeneralServices {
  public:
-  /// A management datagram has come. It is there during the call only.
+  /// A datagram has come. It is there during the call only.
   using Receive = std::function<void(const engine::Datagram&)>;
+  /// Likewise, and it is there, in a buffer of the client's share, until release().
+  using Keep = std::function<void(std::uint32_t buffer)>;
   /// The share of the client has been changed, as its traffic showed that it should be (E4). None:
   /// it does not care.
   using Tell = std::function<void(const management::gsa::ShareChange&)>;
@@ -32,31 +34,43 @@ class GeneralServices {
     std::optional<std::uint32_t> buffers;  ///< none: the operator's number
     Receive receive;
     Tell tell;
+    Keep keep;  ///< instead of `receive`: a client that keeps buffers as long as it likes
   };
 
-  /// Takes PCBs, a TVL and the queue pair. `party`: number of the tenant that it is to the engine;
-  /// no other has it. Errors: out of memory, descriptors or places.
+  struct Place {
+    TenantId party;  ///< number of the tenant that it is to the engine; no other has it
+    const engine::SharedQueuePair& queue_pair;
+    const char* name;
+    std::uint32_t clients;  ///< registered at once
+  };
+  /// Takes PCBs, a TVL and the queue pair. Errors: out of memory, descriptors or places.
   static Expected<std::unique_ptr<GeneralServices>> open(
-      engine::Worker& worker, TenantId party, const resource::GeneralServicesConfig& config = {});
+      engine::Worker& worker, const Place& place,
+      const resource::GeneralServicesConfig& config = {});
   ~GeneralServices();
   GeneralServices(const GeneralServices&) = delete;
   GeneralServices& operator=(const GeneralServices&) = delete;
 
-  /// A client for a management class of a tenant's addresses. Errors: as
-  /// gsa::ReceivePool::register_client().
-  Outcome add_client(const engine::Tenant& tenant, std::uint8_t management_class, Client client);
+  /// A client of a tenant's addresses. `selector`: of a management class as class_selector() says.
+  /// Errors: as gsa::ReceivePool::register_client().
+  Outcome add_client(const engine::Tenant& tenant, std::uint32_t selector, Client client);
   /// As gsa::ReceivePool::set_buffers().
-  Outcome set_buffers(const engine::Tenant& tenant, std::uint8_t management_class,
+  Outcome set_buffers(const engine::Tenant& tenant, std::uint32_t selector,
                       std::optional<std::uint32_t> buffers);
   /// Nothing happens if there is none.
-  void remove_client(const engine::Tenant& tenant, std::uint8_t management_class);
+  void remove_client(const engine::Tenant& tenant, std::uint32_t selector);
 
   /// Readable when datagrams have come.
   int event_fd() const { return service_->event_fd(); }
   /// Gives those that have come to their clients, not too many. True: there are more.
   bool serve();
-  /// It may be lost, as on a wire.
-  void send(const engine::Datagram& datagram);
+  /// It may be lost, as on a wire. False: too many wait to be sent.
+  bool send(const engine::Datagram& datagram);
+  /// What a client keeps. REQUIRES: it was given to it, and not released.
+  const engine::Datagram& datagram(std::uint32_t buffer) const {
+    return service_->datagram(buffer);
+  }
+  void release(std::uint32_t buffer) { service_->release(buffer); }
 
   /// About once a second: looks at the traffic of the clients (E4). `told`: of every share that
   /// was changed, beside the client itself.
@@ -86,8 +100,10 @@ class GeneralServices {
     Client client;
   };
 
-  GeneralServices(engine::Worker& worker, TenantId party);
-  Outcome enter(engine::Engine& engine, const resource::GeneralServicesConfig& config);
+  GeneralServices(engine::Worker& worker, const Place& place);
+  Outcome enter(engine::Engine& engine, const Place& place,
+                const resource::GeneralServicesConfig& config);
+  bool deliver(const engine::Datagram& datagram);
 
   engine::Worker& worker_;
   engine::Tenant party_;

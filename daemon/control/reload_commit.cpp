@@ -77,6 +77,8 @@ void Reloader::commit(const Config& wanted, Prepared& prepared) {
   change_accounts(wanted);
   if (auto changed = server_.general_services().change(wanted.general_services, now()); !changed)
     spdlog::error("general services go on as they were: {}", changed.error().message);
+  if (auto changed = server_.shared_datagrams().change(wanted.shared_datagrams, now()); !changed)
+    spdlog::error("shared datagrams go on as they were: {}", changed.error().message);
   for (auto& [tenant, update] : prepared.shown) server_.show_addresses(*tenant, update);
   spdlog::set_level(spdlog::level::from_str(wanted.daemon.log_level));
   if (prepared.metrics) prepared.metrics();

@@ -40,14 +40,17 @@ int milliseconds_until(Time time) {
 
 }  // namespace
 
-Server::Server(Adapter& adapter, GeneralServices& general_services)
+Server::Server(Adapter& adapter, GeneralServices& general_services,
+               GeneralServices& shared_datagrams)
     : adapter_(adapter),
       general_services_(general_services),
+      shared_datagrams_(shared_datagrams),
       connections_(adapter, general_services),
+      datagram_clients_(adapter, general_services, shared_datagrams),
       view_(
           adapter, [this] { return sessions(); },
           [this](const engine::Tenant& tenant) { return connections_view_.limits(tenant); }),
-      connections_view_(adapter, connections_, general_services) {
+      connections_view_(adapter, connections_, general_services, shared_datagrams) {
   view_.add_to(methods_);
   connections_view_.add_to(methods_);
 }
@@ -60,8 +63,8 @@ Outcome Server::open() {
   signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!epoll_ || !signals_) return system_error("control thread");
   if (auto watched = watch(signals_.get(), &signal_watch_); !watched) return watched;
-  if (auto watched = watch(general_services_.event_fd(), &datagram_watch_); !watched)
-    return watched;
+  for (const GeneralServices* services : {&general_services_, &shared_datagrams_})
+    if (auto watched = watch(services->event_fd(), &datagram_watch_); !watched) return watched;
   std::vector<std::string> names;
   for (const auto& tenant : adapter_.tenants) names.push_back(tenant->name);
   remove_stale_tenants(adapter_.config.daemon.runtime_dir, names);
@@ -273,7 +276,8 @@ void Server::tick() {
   check_links();
   write_counters();
   check_devices();
-  tick_general_services();
+  tick_datagrams(general_services_);
+  tick_datagrams(shared_datagrams_);
   connections_.tick();
   if (ticked_) ticked_();
   for (Listener& listener : listeners_)

@@ -17,6 +17,7 @@
 #include "daemon/control/admin_view.hpp"
 #include "daemon/control/connections.hpp"
 #include "daemon/control/counter_files.hpp"
+#include "daemon/control/datagram_client.hpp"
 #include "daemon/control/descriptors.hpp"
 #include "daemon/control/device_tree.hpp"
 #include "daemon/control/event_channel.hpp"
@@ -31,8 +32,8 @@ SocketPermissions given_permissions(const resource::SocketConfig& socket);
 
 class Server {
  public:
-  /// `general_services`: open, and outlives the server.
-  Server(Adapter& adapter, GeneralServices& general_services);
+  /// Both queue pairs are open and outlive the server.
+  Server(Adapter& adapter, GeneralServices& general_services, GeneralServices& shared_datagrams);
 
   /// What the admin socket offers. Others add to it before open().
   AdminMethods& admin_methods() { return methods_; }
@@ -71,6 +72,7 @@ class Server {
   bool retire(const engine::Tenant& tenant) { return connections_.retire(tenant); }
 
   GeneralServices& general_services() { return general_services_; }
+  GeneralServices& shared_datagrams() { return shared_datagrams_; }
 
   // --- levels likewise (server_levels.cpp)
 
@@ -152,7 +154,7 @@ class Server {
   };
 
   struct ChannelEntry {
-    std::unique_ptr<EventChannel> channel;
+    std::unique_ptr<TenantChannel> channel;
     std::list<ChannelEntry>::iterator self;
     Watch socket;
   };
@@ -161,7 +163,7 @@ class Server {
   void add_channel(engine::Tenant& tenant, ChannelRequest request);
   void serve_channel(ChannelEntry& entry);
   void serve_datagrams();
-  void tick_general_services();
+  void tick_datagrams(GeneralServices& services);
   void end_channels(const engine::Tenant& tenant);
 
   Outcome open_admin();
@@ -202,7 +204,9 @@ class Server {
 
   Adapter& adapter_;
   GeneralServices& general_services_;
+  GeneralServices& shared_datagrams_;
   Connections connections_;
+  DatagramClients datagram_clients_;
   bool datagrams_left_ = false;  ///< by the last look at them
   AdminMethods methods_;
   AdminView view_;

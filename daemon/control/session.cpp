@@ -123,7 +123,7 @@ bool Session::serve() {
         // of which the system lets a user have only so many.
         if (has_unread(socket_.get())) return false;
         if (!answer({buffer.data(), length})) return false;
-        if (channel_wish_) return true;
+        if (channel_) return true;
     }
   }
   return true;
@@ -135,7 +135,9 @@ bool Session::answer(std::span<const std::byte> record) {
   if (record.size() < sizeof header) return false;
   std::memcpy(&header, record.data(), sizeof header);
   if (header.operation == static_cast<std::uint32_t>(abi::Operation::kOpenEventChannel))
-    return ask_for_channel(header.tag, RequestBody(record.subspan(sizeof header)));
+    return ask_for_event_channel(header.tag, RequestBody(record.subspan(sizeof header)));
+  if (header.operation == static_cast<std::uint32_t>(abi::Operation::kOpenDatagramClient))
+    return ask_for_datagrams(header.tag, RequestBody(record.subspan(sizeof header)));
   const Handler handler = handler_of(header.operation);
   const bool hello = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
   if (handler == nullptr || hello == greeted_) return false;
@@ -152,7 +154,7 @@ bool Session::answer(std::span<const std::byte> record) {
   return sent;
 }
 
-bool Session::ask_for_channel(std::uint32_t tag, const RequestBody& body) {
+bool Session::ask_for_event_channel(std::uint32_t tag, const RequestBody& body) {
   abi::HelloRequest request;
   abi::HelloWithLevel named{};
   if (body.read(named))
@@ -161,25 +163,33 @@ bool Session::ask_for_channel(std::uint32_t tag, const RequestBody& body) {
     return false;
   if (greeted_ || request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion)
     return false;
-  channel_wish_ = {.tag = tag, .refusal = tenant_.leaving ? ENODEV : 0, .level = {}};
+  channel_ = {.operation = abi::Operation::kOpenEventChannel, .tag = tag};
+  channel_->refusal = tenant_.leaving ? ENODEV : 0;
   if (tenant_.leaving) return true;
   const auto level = find_level(named);
   if (!level)
-    channel_wish_->refusal = level.error().code;
+    channel_->refusal = level.error().code;
   else if (*level != nullptr)
-    channel_wish_->level = (*level)->name;
+    channel_->level = (*level)->name;
+  return true;
+}
+
+bool Session::ask_for_datagrams(std::uint32_t tag, const RequestBody& body) {
+  abi::OpenDatagramClientRequest request;
+  if (!body.read(request) || greeted_ || request.magic != abi::kSessionMagic ||
+      request.version != abi::kAbiVersion)
+    return false;
+  channel_ = {.operation = abi::Operation::kOpenDatagramClient, .tag = tag, .datagrams = request};
+  channel_->refusal = tenant_.leaving ? ENODEV : 0;
   return true;
 }
 
 std::optional<ChannelRequest> Session::become_channel() {
-  if (!channel_wish_) return std::nullopt;
-  return ChannelRequest{
-      .tag = channel_wish_->tag,
-      .socket = std::move(socket_),
-      .peer = peer_,
-      .refusal = channel_wish_->refusal,
-      .level = std::move(channel_wish_->level),
-      .descriptors = tenant_.accounts.take(Kind::kDescriptors, EventChannel::kDescriptors)};
+  if (!channel_) return std::nullopt;
+  channel_->socket = std::move(socket_);
+  channel_->peer = peer_;
+  channel_->descriptors = tenant_.accounts.take(Kind::kDescriptors, TenantChannel::kDescriptors);
+  return std::move(channel_);
 }
 
 Session::Handler Session::handler_of(std::uint32_t operation) {
@@ -254,7 +264,11 @@ Session::Handler Session::handler_of(std::uint32_t operation) {
       return &Session::detach_multicast;
     case abi::Operation::kOpenEventChannel:
     case abi::Operation::kConnectionCommand:
-      break;  // of an event channel
+    case abi::Operation::kOpenDatagramClient:
+    case abi::Operation::kSetDatagramBuffers:
+    case abi::Operation::kSendDatagram:
+    case abi::Operation::kReceiveDatagram:
+      break;  // of channels
     case abi::Operation::kShareContext:
       return &Session::share_context;
     case abi::Operation::kJoinContext:

@@ -20,11 +20,11 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/adapter.hpp"
 #include "daemon/control/device_files.hpp"
-#include "daemon/control/event_channel.hpp"
 #include "daemon/control/handle_table.hpp"
 #include "daemon/control/levels.hpp"
 #include "daemon/control/message.hpp"
 #include "daemon/control/queue_pair.hpp"
+#include "daemon/control/tenant_channel.hpp"
 #include "daemon/control/unix_socket.hpp"
 #include "daemon/control/xrc_domains.hpp"
 #include "daemon/memory/shared_buffer.hpp"
@@ -51,8 +51,8 @@ class Session final : private resource::IdleHolder {
 
   /// Answers the requests that wait, not too many of them. False: the session is over.
   bool serve();
-  /// What was to be a session is to be an event channel of rdma_cm instead, whose request is still
-  /// to be answered. Takes the socket out of it. Nothing: it is a session.
+  /// What was to be a session is to be a channel instead, whose request is still to be answered.
+  /// Takes the socket out of it. Nothing: it is a session.
   std::optional<ChannelRequest> become_channel();
   /// Raises the asynchronous event of the port.
   void report_link(bool up);
@@ -144,7 +144,8 @@ class Session final : private resource::IdleHolder {
   using Handler = int (Session::*)(const RequestBody&, Reply&);
 
   // session.cpp
-  bool ask_for_channel(std::uint32_t tag, const RequestBody& body);
+  bool ask_for_event_channel(std::uint32_t tag, const RequestBody& body);
+  bool ask_for_datagrams(std::uint32_t tag, const RequestBody& body);
   bool answer(std::span<const std::byte> record);
   static Handler handler_of(std::uint32_t operation);
   /// For an object that does not exist yet. Empty, and counted: the tenant has too many.
@@ -266,13 +267,7 @@ class Session final : private resource::IdleHolder {
   PeerIdentity peer_;
   UniqueFd pidfd_;
   bool greeted_ = false;
-  /// Of a request to be an event channel: its tag, and what came of looking for its level.
-  struct ChannelWish {
-    std::uint32_t tag = 0;
-    int refusal = 0;
-    std::string level;
-  };
-  std::optional<ChannelWish> channel_wish_;
+  std::optional<ChannelRequest> channel_;  ///< it is to be one
   Charge descriptors_;
   Charge session_;
   Charge session_mapping_;

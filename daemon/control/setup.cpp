@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "daemon/control/allotments.hpp"
-#include "daemon/control/guid.hpp"
 #include "daemon/control/levels.hpp"
 #include "daemon/control/unix_socket.hpp"
 #include "daemon/engine/datagram_service.hpp"
@@ -19,8 +18,10 @@
 namespace softhca::control {
 namespace {
 
-// For what it sends, and one that every party has.
-constexpr std::uint16_t kGeneralServicesTvls = 2;
+// Of each queue pair of the daemon's own: for what it sends, and one that every party has.
+constexpr std::uint16_t kServiceTvls = 2;
+// Connection manager and performance agent.
+constexpr std::uint32_t kOwnClientsPerTenant = 2;
 
 Error at(const std::string& where, const Error& error) {
   return {where + ": " + error.message, error.code};
@@ -120,15 +121,15 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   const resource::PoolsConfig& pools = config.pools;
   engine::EngineLimits limits;
   limits.vcbs = pools.vcbs;
-  // Beyond the pools: what the general services agent sends with.
-  limits.pcbs = pools.pcbs - pools.dedicated_pcbs + engine::DatagramService::kSends;
+  // Beyond the pools: what the queue pairs of the daemon's own send with.
+  limits.pcbs = pools.pcbs - pools.dedicated_pcbs + kOwnServices * engine::DatagramService::kSends;
   limits.dedicated_pcbs = pools.dedicated_pcbs;
-  limits.tenants = static_cast<std::uint16_t>(pools.tenants + 1);
+  limits.tenants = static_cast<std::uint16_t>(pools.tenants + kOwnServices);
   limits.levels = resource::kMaxLevels;
   // Twice, for those that were removed and whose commands are not all done. Each tenant and each
   // level has a dedicated one besides.
   limits.tvls = static_cast<std::uint16_t>(2 * pools.tvls + pools.tenants + limits.levels +
-                                           kGeneralServicesTvls);
+                                           kOwnServices * kServiceTvls);
   limits.execution_credits = pools.execution_credits;
   limits.completion_credits = pools.completion_credits;
   limits.queue_pairs = pools.queue_pairs;
@@ -145,8 +146,18 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   return limits;
 }
 
-TenantId general_services_party(const resource::Config& config) {
-  return TenantId(static_cast<std::uint16_t>(config.pools.tenants));
+GeneralServices::Place general_services_place(const resource::Config& config) {
+  return {.party = TenantId(static_cast<std::uint16_t>(config.pools.tenants)),
+          .queue_pair = engine::kManagementQueuePair,
+          .name = "general services",
+          .clients = kOwnClientsPerTenant * config.pools.tenants + resource::kMostPrograms};
+}
+
+GeneralServices::Place shared_datagrams_place(const resource::Config& config) {
+  return {.party = TenantId(static_cast<std::uint16_t>(config.pools.tenants + 1)),
+          .queue_pair = engine::kProgramQueuePair,
+          .name = "shared datagrams",
+          .clients = resource::kMostPrograms};
 }
 
 Outcome check_free(const resource::Config& config) {
@@ -206,22 +217,6 @@ Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine&
     if (!added) return at("port " + config.ports[i].name, added.error());
   }
   return guards;
-}
-
-std::string interface_of(const resource::PortConfig& port) {
-  if (!port.interface.empty()) return port.interface;
-  const auto args = port::parse_device(port.device);
-  return (args ? args->option("iface") : std::nullopt).value_or("lo");
-}
-
-std::uint64_t identity_of(const resource::Config& config, const engine::Engine& engine) {
-  std::vector<PortIdentity> ports;
-  for (std::size_t i = 0; i < config.ports.size(); ++i) {
-    const auto& addresses = config.ports[i].addresses;
-    ports.push_back({.mac = engine.ports()[i]->port->mac(),
-                     .address = addresses.empty() ? Gid{} : addresses.front().gid});
-  }
-  return daemon_identity(config.daemon.runtime_dir, ports);
 }
 
 std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>& tenants,

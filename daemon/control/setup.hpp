@@ -4,10 +4,10 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/control/general_services.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/port/kernel_guard.hpp"
 #include "daemon/resource/config.hpp"
@@ -20,8 +20,11 @@ receive::Policy policy_of(const resource::SrqConfig& config);
 void set_rate(const resource::RateConfig& config, engine::Tenant& tenant, engine::Engine& engine);
 
 engine::EngineLimits limits_of(const resource::Config& config);
-/// The number of the party that general services are to the engine: that of no tenant.
-TenantId general_services_party(const resource::Config& config);
+/// Queue pairs of the daemon's own: general services and shared datagrams.
+inline constexpr std::uint16_t kOwnServices = 2;
+/// Their parties have numbers of no tenant.
+GeneralServices::Place general_services_place(const resource::Config& config);
+GeneralServices::Place shared_datagrams_place(const resource::Config& config);
 
 /// What keeps the kernel from answering RoCE packets of addresses it owns; to be kept as long as
 /// the ports are open.
@@ -37,12 +40,6 @@ Expected<std::optional<port::UdpGuard>> guard_address(const resource::PortConfig
 
 /// Opens every port of the configuration and gives it to the engine. Errors name the port.
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine);
-
-/// The network interface by which programs know a port: its own, "lo" where it has none.
-std::string interface_of(const resource::PortConfig& port);
-
-/// For Adapter::identity. REQUIRES: ports are added.
-std::uint64_t identity_of(const resource::Config& config, const engine::Engine& engine);
 
 /// The row of a tenant that is to be made; nothing: all pools.tenants are taken.
 std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>& tenants,

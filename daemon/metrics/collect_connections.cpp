@@ -50,10 +50,10 @@ std::string tenant_name(const Source& source, management::gsa::ClientKey key) {
   return "";
 }
 
-/// PCBs and credits that are the agent's alone.
-void add_allotment(Families& out, const Source& source) {
-  const engine::Tenant& party = source.general_services.party;
-  out.gauge("softhca_gsa_pcbs", "PCBs that only the agent can take.", {},
+/// PCBs and credits that are the queue pair's alone.
+void add_allotment(Families& out, const Source& source, const engine::Tenant& party,
+                   const Labels& labels) {
+  out.gauge("softhca_gsa_pcbs", "PCBs that only the queue pair can take.", labels,
             source.engine.pcbs().guaranteed(party.group));
   const schedule::TvlTable& tvls = source.engine.tvls();
   double execution = 0, completion = 0;
@@ -64,9 +64,58 @@ void add_allotment(Families& out, const Source& source) {
     completion += tvl.completion.guaranteed.value();
   }
   const char* const kName = "softhca_gsa_credits";
-  const char* const kHelp = "Credits that only the agent can take.";
-  out.gauge(kName, kHelp, {{"kind", "execution"}}, execution);
-  out.gauge(kName, kHelp, {{"kind", "completion"}}, completion);
+  const char* const kHelp = "Credits that only the queue pair can take.";
+  out.gauge(kName, kHelp, with(labels, "kind", "execution"), execution);
+  out.gauge(kName, kHelp, with(labels, "kind", "completion"), completion);
+}
+
+/// Of the queue pair: numbers 1 (general services) and 2 (between programs).
+void add_services(Families& out, const Source& source, const GeneralServices& services,
+                  const Labels& labels) {
+  const engine::DatagramServiceCounters& c = services.counters;
+  const auto one = [&](const char* name, const char* help, const Counter& value) {
+    out.counter(name, help, labels, number(value));
+  };
+  one("softhca_gsa_sent_total", "Datagrams sent.", c.sent);
+  one("softhca_gsa_received_total", "Datagrams given to clients.", c.received);
+  one("softhca_gsa_send_refused_total", "Datagrams of clients that sent too many.", c.send_refused);
+  one("softhca_gsa_unresolved_total", "Datagrams to neighbours that did not answer.", c.unresolved);
+  one("softhca_gsa_over_share_total",
+      "Datagrams discarded as the queue pair had had its share of the engine.", c.over_share);
+  one("softhca_gsa_bad_length_total",
+      "Datagrams discarded as too long, or too short to say whose they are.", c.bad_length);
+  one("softhca_gsa_engine_work_bytes_total",
+      "Work of the engine for the queue pair, in bytes of a local copy that take as long.",
+      services.party.counters.effort);
+  add_allotment(out, source, services.party, labels);
+  const management::gsa::PoolCounters& pool = services.pool;
+  out.gauge("softhca_gsa_buffers_posted", "Buffers that wait for datagrams.", labels,
+            static_cast<double>(pool.posted.value()));
+  out.gauge("softhca_gsa_buffers_in_use", "Buffers that clients hold.", labels,
+            static_cast<double>(pool.in_use.value()));
+  out.gauge("softhca_gsa_buffers_added", "Buffers beyond the clients' shares.", labels,
+            static_cast<double>(pool.added.value()));
+  one("softhca_gsa_discarded_without_client_total", "Datagrams that nobody registered for.",
+      pool.discarded[static_cast<std::size_t>(Discard::kNoClient)]);
+}
+
+void add_client(Families& out, const management::gsa::ClientView& client, const Labels& labels) {
+  const management::gsa::ClientCounters& own = client.counters;
+  out.gauge("softhca_gsa_client_quota", "Buffers posted for the client.", labels,
+            static_cast<double>(own.share.value()));
+  out.gauge("softhca_gsa_client_asked", "Buffers it asked for.", labels,
+            static_cast<double>(own.asked.value()));
+  out.gauge("softhca_gsa_client_in_use", "Buffers it holds.", labels,
+            static_cast<double>(own.held.value()));
+  out.counter("softhca_gsa_client_received_total", "Datagrams it was given.", labels,
+              number(own.received));
+  out.counter("softhca_gsa_client_raised_total", "Times its quota was raised.", labels,
+              number(own.raised));
+  for (std::size_t i = 1; i < management::gsa::kDiscards; ++i)
+    if (static_cast<Discard>(i) != Discard::kNoClient)
+      out.counter("softhca_gsa_client_discarded_total", "Datagrams for it that were discarded.",
+                  with(labels, "cause", name_of(static_cast<Discard>(i))),
+                  number(own.discarded[i]));
 }
 
 }  // namespace
@@ -143,53 +192,20 @@ void add_connection_limits(Families& out, const Source& source) {
 }
 
 void add_general_services(Families& out, const Source& source) {
-  const engine::DatagramServiceCounters& c = source.general_services.counters;
-  const auto one = [&](const char* name, const char* help, const Counter& value) {
-    out.counter(name, help, {}, number(value));
-  };
-  one("softhca_gsa_sent_total", "Management datagrams sent.", c.sent);
-  one("softhca_gsa_received_total", "Management datagrams given to clients.", c.received);
-  one("softhca_gsa_send_refused_total", "Management datagrams of clients that sent too many.",
-      c.send_refused);
-  one("softhca_gsa_unresolved_total", "Management datagrams to neighbours that did not answer.",
-      c.unresolved);
-  one("softhca_gsa_over_share_total",
-      "Management datagrams discarded as the agent had had its share of the engine.", c.over_share);
-  one("softhca_gsa_bad_length_total",
-      "Management datagrams discarded as too long, or too short to have a class.", c.bad_length);
-  out.counter("softhca_gsa_engine_work_bytes_total",
-              "Work of the engine for the agent, in bytes of a local copy that take as long.", {},
-              number(source.general_services.party.counters.effort));
-  add_allotment(out, source);
-  const management::gsa::PoolCounters& pool = source.general_services.pool;
-  out.gauge("softhca_gsa_buffers_posted", "Buffers that wait for management datagrams.", {},
-            static_cast<double>(pool.posted.value()));
-  out.gauge("softhca_gsa_buffers_in_use", "Buffers that clients hold.", {},
-            static_cast<double>(pool.in_use.value()));
-  out.gauge("softhca_gsa_buffers_added", "Buffers beyond the clients' shares.", {},
-            static_cast<double>(pool.added.value()));
-  out.counter("softhca_gsa_discarded_without_client_total",
-              "Management datagrams of a class that nobody registered for.", {},
-              number(pool.discarded[static_cast<std::size_t>(Discard::kNoClient)]));
-  for (const management::gsa::ClientView& client : source.general_services.clients()) {
-    const Labels labels{{"tenant", tenant_name(source, client.key)},
-                        {"class", std::to_string(client.key.value & 0xff)}};
-    const management::gsa::ClientCounters& own = client.counters;
-    out.gauge("softhca_gsa_client_quota", "Buffers posted for the client.", labels,
-              static_cast<double>(own.share.value()));
-    out.gauge("softhca_gsa_client_asked", "Buffers it asked for.", labels,
-              static_cast<double>(own.asked.value()));
-    out.gauge("softhca_gsa_client_in_use", "Buffers it holds.", labels,
-              static_cast<double>(own.held.value()));
-    out.counter("softhca_gsa_client_received_total", "Datagrams it was given.", labels,
-                number(own.received));
-    out.counter("softhca_gsa_client_raised_total", "Times its quota was raised.", labels,
-                number(own.raised));
-    for (std::size_t i = 1; i < management::gsa::kDiscards; ++i)
-      if (static_cast<Discard>(i) != Discard::kNoClient)
-        out.counter("softhca_gsa_client_discarded_total", "Datagrams for it that were discarded.",
-                    with(labels, "cause", name_of(static_cast<Discard>(i))),
-                    number(own.discarded[i]));
+  const Labels management{{"queue_pair", "1"}}, programs{{"queue_pair", "2"}};
+  add_services(out, source, source.general_services, management);
+  add_services(out, source, source.shared_datagrams, programs);
+  for (const auto& client : source.general_services.clients()) {
+    const std::uint32_t selector = engine::selector_of(client.key);
+    Labels labels = with(management, "tenant", tenant_name(source, client.key));
+    labels.emplace_back("class", std::to_string(engine::class_of(selector)));
+    labels.emplace_back("messages", engine::messages_of(selector));
+    add_client(out, client, with(std::move(labels), "client", client.name));
+  }
+  for (const auto& client : source.shared_datagrams.clients()) {
+    Labels labels = with(programs, "tenant", tenant_name(source, client.key));
+    labels.emplace_back("number", std::to_string(engine::selector_of(client.key)));
+    add_client(out, client, with(std::move(labels), "client", client.name));
   }
 }
 

@@ -97,8 +97,10 @@ void add_credits(Families& out, const Labels& lane, const char* kind, const Quot
 void add_pools(Families& out, const Source& source) {
   const engine::Engine& engine = source.engine;
   add_pool(out, "vcbs", source.vcbs);
-  const engine::Tenant& agent = source.general_services.party;
-  add_pool(out, "pcbs", engine.pcbs().quota(), engine.pcbs().guaranteed(agent.group));
+  std::uint32_t own_pcbs = 0;
+  for (const auto* services : {&source.general_services, &source.shared_datagrams})
+    own_pcbs += engine.pcbs().guaranteed(services->party.group);
+  add_pool(out, "pcbs", engine.pcbs().quota(), own_pcbs);
   add_pool(out, "execution_credits", engine.tvls().execution_pool());
   add_pool(out, "completion_credits", engine.tvls().completion_pool());
   resource::for_each_kind([&](resource::Kind kind) {

@@ -15,7 +15,7 @@
 
 namespace softhca::metrics {
 
-/// Of the general services agent.
+/// Of the general services agent, or the queue pair for programs.
 struct GeneralServices {
   const engine::DatagramServiceCounters& counters;
   const engine::Tenant& party;  ///< what it is to the engine
@@ -33,6 +33,7 @@ struct Source {
   const std::vector<management::ConnectionFigures>& connections;
   std::mutex& tenants_changing;  ///< held by whoever changes `tenants` or `connections`
   GeneralServices general_services;
+  GeneralServices shared_datagrams;
 };
 
 class Exporter {

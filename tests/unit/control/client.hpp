@@ -59,8 +59,10 @@ class Daemon {
                   .worker = worker,
                   .tenants = {},
                   .vcbs = QuotaPool(config.pools.vcbs)};
-  const std::unique_ptr<GeneralServices> general_services =
-      std::move(*GeneralServices::open(worker, general_services_party(config)));
+  const std::unique_ptr<GeneralServices> general_services = std::move(
+      *GeneralServices::open(worker, general_services_place(config), config.general_services));
+  const std::unique_ptr<GeneralServices> shared_datagrams = std::move(
+      *GeneralServices::open(worker, shared_datagrams_place(config), config.shared_datagrams));
 };
 
 /// A process and its session, in one thread.

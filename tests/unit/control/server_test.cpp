@@ -122,7 +122,7 @@ class ServerTest : public ::testing::Test {
 
   Folder folder;
   Daemon daemon{config_in(folder.path())};
-  Server server{daemon.adapter, *daemon.general_services};
+  Server server{daemon.adapter, *daemon.general_services, *daemon.shared_datagrams};
   std::thread thread;
 };
 

@@ -146,17 +146,22 @@ class ExporterTest : public ::testing::Test {
   std::vector<management::ConnectionFigures> connections;
   std::mutex tenants_changing;
   const std::unique_ptr<control::GeneralServices> general_services =
-      std::move(*control::GeneralServices::open(worker, control::general_services_party(config)));
-  const Source source{
-      engine,
-      worker,
-      tenants,
-      vcbs,
-      totals,
-      connections,
-      tenants_changing,
-      {general_services->counters(), general_services->party(), general_services->pool_counters(),
-       [this] { return general_services->clients(); }}};
+      std::move(*control::GeneralServices::open(worker, control::general_services_place(config)));
+  const std::unique_ptr<control::GeneralServices> shared_datagrams =
+      std::move(*control::GeneralServices::open(worker, control::shared_datagrams_place(config)));
+  static GeneralServices exported(control::GeneralServices& services) {
+    return {services.counters(), services.party(), services.pool_counters(),
+            [&services] { return services.clients(); }};
+  }
+  const Source source{engine,
+                      worker,
+                      tenants,
+                      vcbs,
+                      totals,
+                      connections,
+                      tenants_changing,
+                      exported(*general_services),
+                      exported(*shared_datagrams)};
   const std::uint16_t port = free_port(AF_INET);
 };
 

@@ -1,0 +1,60 @@
+#include "daemon/control/tenant_channel.hpp"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace softhca::control {
+namespace {
+
+// One process must not keep the others of its tenant from being served.
+constexpr int kRequestsPerTurn = 16;
+
+}  // namespace
+
+int TenantChannel::make_signal(Reply& reply) {
+  if (!descriptors_) return EMFILE;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  signal_ = UniqueFd(ends[0]);
+  program_end_ = UniqueFd(ends[1]);
+  reply.attach(program_end_.get());
+  return 0;
+}
+
+bool TenantChannel::answer_open(std::uint32_t tag, int error, const Reply& reply) {
+  const bool answered = send_reply(socket(), tag, error, reply);
+  program_end_.reset();
+  return error == 0 && answered;
+}
+
+bool TenantChannel::serve() {
+  std::array<std::byte, abi::kMaxRecord> buffer;
+  for (int i = 0; i < kRequestsPerTurn; ++i) {
+    std::size_t length = 0;
+    switch (receive_record(socket_.get(), buffer, length)) {
+      case ReceiveResult::kNothing:
+        return true;
+      case ReceiveResult::kClosed:
+        return false;
+      case ReceiveResult::kRecord:
+        if (!answer({buffer.data(), length})) return false;
+    }
+  }
+  return true;
+}
+
+/// False: the peer breaks the protocol or does not take the answer.
+bool TenantChannel::answer(std::span<const std::byte> record) {
+  abi::RequestHeader header;
+  if (record.size() < sizeof header) return false;
+  std::memcpy(&header, record.data(), sizeof header);
+  Reply reply;
+  const auto error =
+      run(static_cast<abi::Operation>(header.operation), record.subspan(sizeof header), reply);
+  return error && send_reply(socket_.get(), header.tag, *error, reply);
+}
+
+}  // namespace softhca::control
