@@ -184,9 +184,10 @@ static int ask(struct softhca_client* client, const struct options* o) {
     if (sent != 0 && o->interval_ms != 0) usleep(o->interval_ms * 1000);
     make_ping(o, first + sent, &to);
     const double start = milliseconds();
-    int error = softhca_client_send(client, &to);
+    int error;
+    while ((error = softhca_client_send(client, &to)) == -EBUSY || error == -EAGAIN)
+      usleep(1000); /* as often as the tenant may, and no more often */
     const int came = error == 0 ? wait_for(client, o, first + sent, &answer) : error;
-    if (came == -EBUSY || came == -EAGAIN) continue; /* counts as lost */
     if (came < 0) return fail(o->address, came);
     if (came == 0) continue;
     ++answered;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <poll.h>
 
+#include "daemon/control/clock.hpp"
 #include "tests/unit/control/client.hpp"
 
 namespace softhca::control {
