@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "daemon/control/guid.hpp"
+
 namespace softhca::control {
 
 std::uint32_t path_mtu_for(std::uint32_t bytes) {
@@ -32,6 +34,10 @@ bool Adapter::link_up(const engine::Tenant& tenant) const {
   return std::all_of(tenant.addresses.begin(), tenant.addresses.end(), [&](const auto& address) {
     return !address.port || engine.ports()[address.port->value]->port->link_up();
   });
+}
+
+std::uint64_t Adapter::node_guid(const engine::Tenant& tenant) const {
+  return control::node_guid(identity, tenant.name);
 }
 
 const resource::TenantConfig& Adapter::settings(const engine::Tenant& tenant) const {

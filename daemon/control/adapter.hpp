@@ -35,6 +35,9 @@ struct Adapter {
   Journal journal{};         ///< what happened lately
   const char* version = "";  ///< of the program
 
+  /// Of this daemon among others, from when it started: device GUIDs are made of it.
+  std::uint64_t identity = 0;
+
   XrcDomains xrc_domains{};
   DeviceFiles device_files{};
 
@@ -45,6 +48,8 @@ struct Adapter {
   /// Payload bytes of the largest packet a tenant's addresses can carry, as a path MTU (256..4096).
   std::uint32_t path_mtu(const engine::Tenant& tenant) const;
   bool link_up(const engine::Tenant& tenant) const;
+  /// Of the tenant's device, whatever becomes of its addresses. Host byte order.
+  std::uint64_t node_guid(const engine::Tenant& tenant) const;
 
   /// What is configured for a tenant. REQUIRES: it is not leaving.
   const resource::TenantConfig& settings(const engine::Tenant& tenant) const;

@@ -21,6 +21,9 @@ using namespace management;
 constexpr auto kConnectionManagement =
     static_cast<std::uint8_t>(wire::ManagementClass::kCommunication);
 
+/// IBV_RATE_100_GBPS: the rate of the port, as programs see it.
+constexpr std::uint8_t kPortRate = 16;
+
 // Neighbours that programs wait for are looked at this often, so many at a time; who does not
 // answer for so long is not there.
 constexpr Duration kLook = std::chrono::milliseconds(2);
@@ -174,7 +177,9 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   std::span<const rdma_cm::LocalAddress> addresses() const override { return addresses_; }
 
   rdma_cm::Adapter adapter() const override {
-    return {.node_guid = guid(), .path_mtu = mtu_code(adapter_.path_mtu(tenant_))};
+    return {.node_guid = adapter_.node_guid(tenant_),
+            .path_mtu = mtu_code(adapter_.path_mtu(tenant_)),
+            .packet_rate = kPortRate};
   }
 
   std::optional<Gid> source_for(const Gid& destination) const override {
@@ -237,7 +242,6 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     const auto code = static_cast<std::size_t>(reason);
     return code < ConnectionCounters::kRejectReasons ? code : 0;
   }
-  std::uint64_t guid() const { return node_guid(tenant_.addresses.front().gid); }
   ConnectionCounters& counters() { return tenant_.connections; }
 
   void look_for_neighbours(Time now) {

@@ -26,16 +26,21 @@ class TreeWriter {
   explicit TreeWriter(fs::path root, Way way = Way::kAtOnce) : root_(std::move(root)), way_(way) {}
 
   void file(const fs::path& name, const std::string& content) {
-    if (!failure_.empty()) return;
-    const fs::path path = root_ / name;
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    if (way_ == Way::kStaged) staged_.push_back(path.string());
-    std::ofstream out(staged_of(path), std::ios::trunc);
-    out << content << '\n';
-    out.close();
-    if (!error && out && way_ == Way::kAtOnce) fs::rename(staged_of(path), path, error);
-    if (error || !out) failure_ = path.string();
+    put(name, [&](const fs::path& staged) {
+      std::ofstream out(staged, std::ios::trunc);
+      out << content << '\n';
+      out.close();
+      return out.good();
+    });
+  }
+
+  void link(const fs::path& name, const fs::path& target) {
+    put(name, [&](const fs::path& staged) {
+      std::error_code error;
+      fs::remove(staged, error);
+      fs::create_symlink(target, staged, error);
+      return !error;
+    });
   }
 
   const std::string& failure() const { return failure_; }
@@ -43,6 +48,19 @@ class TreeWriter {
   std::vector<std::string>& staged() { return staged_; }
 
  private:
+  /// `make` writes what is to be at a name beside it; false: it cannot.
+  template <class Make>
+  void put(const fs::path& name, Make&& make) {
+    if (!failure_.empty()) return;
+    const fs::path path = root_ / name;
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (way_ == Way::kStaged) staged_.push_back(path.string());
+    const bool made = make(staged_of(path));
+    if (!error && made && way_ == Way::kAtOnce) fs::rename(staged_of(path), path, error);
+    if (error || !made) failure_ = path.string();
+  }
+
   fs::path root_;
   Way way_;
   std::vector<std::string> staged_;
@@ -66,10 +84,18 @@ void write_state(TreeWriter& tree, const std::string& device, bool active) {
   tree.file(fs::path(port_folder(device)) / "phys_state", active ? "5: LinkUp" : "3: Disabled");
 }
 
-void write_identity(TreeWriter& tree, const DeviceDescription& device) {
-  const fs::path base = fs::path("class/infiniband") / device.name;
-  tree.file(base / "node_guid", guid_text(device.node_guid));
-  tree.file(base / "sys_image_guid", guid_text(device.node_guid));
+/// Of the network interfaces of a device.
+fs::path interface_folder(const std::string& device) {
+  return fs::path("class/infiniband") / device / "device/net";
+}
+
+std::set<std::string> interfaces_of(const DeviceDescription& device) {
+  std::set<std::string> interfaces;
+  for (const DeviceDescription::Entry& entry : device.gids) interfaces.insert(entry.interface);
+  return interfaces;
+}
+
+void write_addresses(TreeWriter& tree, const DeviceDescription& device) {
   const fs::path port = port_folder(device.name);
   for (std::size_t i = 0; i < device.gids.size(); ++i) {
     const std::string index = std::to_string(i);
@@ -77,6 +103,8 @@ void write_identity(TreeWriter& tree, const DeviceDescription& device) {
     tree.file(port / "gid_attrs/ndevs" / index, device.gids[i].interface);
     tree.file(port / "gids" / index, gid_text(device.gids[i].gid));
   }
+  for (const std::string& interface : interfaces_of(device))
+    tree.link(interface_folder(device.name) / interface, fs::path("/sys/class/net") / interface);
 }
 
 Outcome result_of(const TreeWriter& tree) {
@@ -169,10 +197,12 @@ Outcome write_port_state(const std::string& root, const std::string& device, boo
 Expected<AddressUpdate> AddressUpdate::prepare(const std::string& root,
                                                const DeviceDescription& device) {
   TreeWriter tree(root, TreeWriter::Way::kStaged);
-  write_identity(tree, device);
+  write_addresses(tree, device);
   AddressUpdate update;
   update.port_ = (fs::path(root) / port_folder(device.name)).string();
+  update.interfaces_ = (fs::path(root) / interface_folder(device.name)).string();
   update.addresses_ = device.gids.size();
+  update.present_ = interfaces_of(device);
   update.staged_ = std::move(tree.staged());
   if (auto written = result_of(tree); !written) return written.error();
   return update;
@@ -194,6 +224,12 @@ Outcome AddressUpdate::apply() {
     fs::remove(port / "gid_attrs/types" / std::to_string(i), error);
     fs::remove(port / "gid_attrs/ndevs" / std::to_string(i), error);
   }
+  std::vector<fs::path> gone;
+  const fs::path interfaces = interfaces_;
+  for_each_name(interfaces, [&](const fs::path& name) {
+    if (!present_.contains(name.string())) gone.push_back(interfaces / name);
+  });
+  for (const fs::path& link : gone) fs::remove(link, error);
   return {};
 }
 
@@ -211,6 +247,8 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   const fs::path base = fs::path("class/infiniband") / device.name;
   tree.file(base / "node_type", "1: CA");
   tree.file(base / "fw_ver", device.firmware);
+  tree.file(base / "node_guid", guid_text(device.node_guid));
+  tree.file(base / "sys_image_guid", guid_text(device.node_guid));
   tree.file(base / "hca_id", device.name);
   tree.file(base / "hca_type", device.board);
   tree.file(base / "hw_rev", std::to_string(device.hardware_version));
@@ -227,7 +265,7 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   tree.file(port / "sm_sl", "0");
   tree.file(port / "cap_mask", "0x04010000");
   tree.file(port / "pkeys/0", "0xffff");
-  write_identity(tree, device);
+  write_addresses(tree, device);
   link_real_devices(root);
   return result_of(tree);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,9 @@ std::string port_folder(const std::string& device);
 /// the machine appear in it as symbolic links.
 Outcome write_device_tree(const std::string& root, const DeviceDescription& device);
 
-/// GUID and addresses of a tree that programs may be reading: other ones, written beside those that
-/// are there. What of it can fail for want of room or permission has not when apply() is called;
-/// without it nothing changes.
+/// Other addresses for a tree that programs may be reading, written beside those that are there.
+/// What of it can fail for want of room or permission has not when apply() is called; without it
+/// nothing changes.
 class AddressUpdate {
  public:
   static Expected<AddressUpdate> prepare(const std::string& root, const DeviceDescription& device);
@@ -48,7 +49,9 @@ class AddressUpdate {
  private:
   AddressUpdate() = default;
   std::string port_;                 ///< folder of the port
+  std::string interfaces_;           ///< folder of the network interfaces
   std::size_t addresses_ = 0;        ///< in the table
+  std::set<std::string> present_;    ///< interfaces
   std::vector<std::string> staged_;  ///< files to be put in their places
 };
 

@@ -1,21 +1,25 @@
-// The GUID of a tenant's device.
+// GUIDs of the tenants' devices.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "daemon/base/net.hpp"
 
 namespace softhca::control {
 
-/// Unique to a tenant among those who can reach it: made of its first address, as an EUI-64 with
-/// the "locally administered" bit set. Host byte order, never 0.
-inline std::uint64_t node_guid(const Gid& first) {
-  // FNV-1a, so that the whole of an IPv6 address counts.
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const std::uint8_t byte : first.bytes) hash = (hash ^ byte) * 0x100000001b3;
-  constexpr std::uint64_t kLocal = std::uint64_t{0x02} << 56;
-  constexpr std::uint64_t kGroup = std::uint64_t{0x01} << 56;
-  return (hash | kLocal) & ~kGroup;
-}
+struct PortIdentity {
+  MacAddress mac;
+  Gid address;  ///< its first
+};
+
+/// Tells this daemon from all others that its tenants can meet: those of this machine have other
+/// runtime directories, those of other machines other ports. The same after a restart with the
+/// same of both.
+std::uint64_t daemon_identity(std::string_view runtime_dir, std::span<const PortIdentity> ports);
+
+/// An EUI-64 with the "locally administered" bit set. Host byte order, never 0.
+std::uint64_t node_guid(std::uint64_t daemon, std::string_view tenant);
 
 }  // namespace softhca::control

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "daemon/control/guid.hpp"
 #include "daemon/control/server.hpp"
+#include "daemon/control/setup.hpp"
 
 namespace softhca::control {
 
@@ -50,14 +50,13 @@ DeviceDescription Server::describe(const engine::Tenant& tenant,
   device.firmware = adapter_.config.device.firmware;
   device.board = "softhca";
   device.hardware_version = adapter_.config.device.hardware_version;
-  device.node_guid = node_guid(addresses.front().gid);
+  device.node_guid = adapter_.node_guid(tenant);
   device.socket_path = folder_of(tenant) + "/socket";
   device.active = adapter_.link_up(tenant);
-  for (const auto& address : addresses) {
-    const std::string interface =
-        address.port ? adapter_.config.ports[address.port->value].interface : std::string();
-    device.gids.push_back({address.gid, interface.empty() ? "lo" : interface});
-  }
+  for (const auto& address : addresses)
+    device.gids.push_back(
+        {address.gid,
+         address.port ? interface_of(adapter_.config.ports[address.port->value]) : "lo"});
   return device;
 }
 

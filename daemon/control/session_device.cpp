@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "daemon/base/endian.hpp"
-#include "daemon/control/guid.hpp"
 #include "daemon/control/session.hpp"
 
 namespace softhca::control {
@@ -137,7 +136,7 @@ int Session::query_device(const RequestBody& body, Reply& reply) {
   };
   abi::DeviceReply out{};
   device.firmware.copy(out.firmware, sizeof out.firmware - 1);
-  out.node_guid = out.sys_image_guid = swap_bytes(node_guid(tenant_.addresses.front().gid));
+  out.node_guid = out.sys_image_guid = swap_bytes(adapter_.node_guid(tenant_));
   out.max_mr_size = tenant_.accounts.limit(Kind::kRegisteredBytes);
   out.vendor_id = device.vendor_id;
   out.vendor_part_id = device.part_id;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "daemon/control/allotments.hpp"
+#include "daemon/control/guid.hpp"
 #include "daemon/control/levels.hpp"
 #include "daemon/control/unix_socket.hpp"
 #include "daemon/engine/datagram_service.hpp"
@@ -217,6 +218,22 @@ Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine&
     if (!added) return at("port " + config.ports[i].name, added.error());
   }
   return guards;
+}
+
+std::string interface_of(const resource::PortConfig& port) {
+  if (!port.interface.empty()) return port.interface;
+  const auto args = port::parse_device(port.device);
+  return (args ? args->option("iface") : std::nullopt).value_or("lo");
+}
+
+std::uint64_t identity_of(const resource::Config& config, const engine::Engine& engine) {
+  std::vector<PortIdentity> ports;
+  for (std::size_t i = 0; i < config.ports.size(); ++i) {
+    const auto& addresses = config.ports[i].addresses;
+    ports.push_back({.mac = engine.ports()[i]->port->mac(),
+                     .address = addresses.empty() ? Gid{} : addresses.front().gid});
+  }
+  return daemon_identity(config.daemon.runtime_dir, ports);
 }
 
 std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>& tenants,

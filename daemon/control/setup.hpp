@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
@@ -40,6 +41,12 @@ Expected<std::optional<port::UdpGuard>> guard_address(const resource::PortConfig
 
 /// Opens every port of the configuration and gives it to the engine. Errors name the port.
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine);
+
+/// The network interface by which programs know a port: its own, "lo" where it has none.
+std::string interface_of(const resource::PortConfig& port);
+
+/// For Adapter::identity. REQUIRES: ports are added.
+std::uint64_t identity_of(const resource::Config& config, const engine::Engine& engine);
 
 /// The row of a tenant that is to be made; nothing: all pools.tenants are taken.
 std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>& tenants,

@@ -59,6 +59,16 @@ TEST_F(DeviceTree, HoldsWhatTheLibrariesRead) {
   EXPECT_EQ(read(port + "gids/2"), "missing");
 }
 
+TEST_F(DeviceTree, LeadsToTheNetworkInterfaces) {
+  namespace fs = std::filesystem;
+  device.gids.push_back({Gid::from_ipv4(0xc6120002), "eth7"});
+  ASSERT_TRUE(write_device_tree(root, device));
+  const fs::path net = root + "/class/infiniband/softhca0/device/net";
+  EXPECT_EQ(std::distance(fs::directory_iterator(net), {}), 2);
+  EXPECT_EQ(fs::read_symlink(net / "lo"), "/sys/class/net/lo");
+  EXPECT_EQ(fs::read_symlink(net / "eth7"), "/sys/class/net/eth7");
+}
+
 TEST_F(DeviceTree, ReplacesWhatWasThere) {
   ASSERT_TRUE(write_device_tree(root, device));
   device.gids.pop_back();
@@ -107,15 +117,15 @@ TEST_F(DeviceTree, OtherAddressesAreThereAtOnceOrNotAtAll) {
   namespace fs = std::filesystem;
   ASSERT_TRUE(write_device_tree(root, device));
   DeviceDescription other = device;
-  other.node_guid = 0x0200000000000001;
   other.gids = {{Gid::from_ipv4(0xc6120009), "eth0"}};
+  const fs::path interfaces = root + "/class/infiniband/softhca0/device/net";
   const auto files = [&] { return std::distance(fs::recursive_directory_iterator(root), {}); };
   const auto before = files();
   {
     auto update = AddressUpdate::prepare(root, other);
     ASSERT_TRUE(update);
     EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0001");
-    EXPECT_EQ(read("class/infiniband/softhca0/node_guid"), "0211:2233:4455:6677");
+    EXPECT_TRUE(fs::is_symlink(interfaces / "eth7"));
   }
   EXPECT_EQ(files(), before) << "what was prepared and not wanted is left";
   {
@@ -125,9 +135,11 @@ TEST_F(DeviceTree, OtherAddressesAreThereAtOnceOrNotAtAll) {
   }
   EXPECT_EQ(read(port + "gids/0"), "0000:0000:0000:0000:0000:ffff:c612:0009");
   EXPECT_EQ(read(port + "gid_attrs/ndevs/0"), "eth0");
-  EXPECT_EQ(read("class/infiniband/softhca0/node_guid"), "0200:0000:0000:0001");
+  EXPECT_TRUE(fs::is_symlink(interfaces / "eth0"));
+  EXPECT_FALSE(fs::is_symlink(interfaces / "eth7"));
+  EXPECT_FALSE(fs::is_symlink(interfaces / "lo"));
   EXPECT_EQ(read(port + "gids/1"), "missing");
-  EXPECT_EQ(files(), before - 3) << "the files of one address";
+  EXPECT_EQ(files(), before - 4) << "the files of one address, and one interface";
 }
 
 TEST_F(DeviceTree, SaysWhatCannotBeWritten) {
