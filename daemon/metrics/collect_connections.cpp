@@ -1,5 +1,6 @@
 // Connections by rdma_cm, and the general services agent they go through.
 #include <limits>
+#include <utility>
 
 #include "daemon/management/connection_figures.hpp"
 #include "daemon/management/gsa/client.hpp"
@@ -99,7 +100,15 @@ void add_services(Families& out, const Source& source, const GeneralServices& se
       pool.discarded[static_cast<std::size_t>(Discard::kNoClient)]);
 }
 
-void add_client(Families& out, const management::gsa::ClientView& client, const Labels& labels) {
+/// All clients have the same labels; those that say nothing of it are empty.
+void add_client(Families& out, const Source& source, const management::gsa::ClientView& client,
+                Labels labels, std::string management_class, std::string messages,
+                std::string client_number) {
+  labels.emplace_back("tenant", tenant_name(source, client.key));
+  labels.emplace_back("class", std::move(management_class));
+  labels.emplace_back("messages", std::move(messages));
+  labels.emplace_back("number", std::move(client_number));
+  labels.emplace_back("client", client.name);
   const management::gsa::ClientCounters& own = client.counters;
   out.gauge("softhca_gsa_client_quota", "Buffers posted for the client.", labels,
             static_cast<double>(own.share.value()));
@@ -197,16 +206,12 @@ void add_general_services(Families& out, const Source& source) {
   add_services(out, source, source.shared_datagrams, programs);
   for (const auto& client : source.general_services.clients()) {
     const std::uint32_t selector = engine::selector_of(client.key);
-    Labels labels = with(management, "tenant", tenant_name(source, client.key));
-    labels.emplace_back("class", std::to_string(engine::class_of(selector)));
-    labels.emplace_back("messages", engine::messages_of(selector));
-    add_client(out, client, with(std::move(labels), "client", client.name));
+    add_client(out, source, client, management, std::to_string(engine::class_of(selector)),
+               engine::messages_of(selector), "");
   }
-  for (const auto& client : source.shared_datagrams.clients()) {
-    Labels labels = with(programs, "tenant", tenant_name(source, client.key));
-    labels.emplace_back("number", std::to_string(engine::selector_of(client.key)));
-    add_client(out, client, with(std::move(labels), "client", client.name));
-  }
+  for (const auto& client : source.shared_datagrams.clients())
+    add_client(out, source, client, programs, "", "",
+               std::to_string(engine::selector_of(client.key)));
 }
 
 }  // namespace softhca::metrics

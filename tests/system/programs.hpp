@@ -65,6 +65,21 @@ inline void bring_up(ibv_qp* qp, std::uint32_t peer, const ibv_gid& gid, int gid
          "to RTS");
 }
 
+/// A UD queue pair, to RTS.
+inline void bring_up_datagrams(ibv_qp* qp, std::uint32_t qkey) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  attr.qkey = qkey;
+  expect(
+      ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0,
+      "to INIT");
+  attr.qp_state = IBV_QPS_RTR;
+  expect(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0, "to RTR");
+  attr.qp_state = IBV_QPS_RTS;
+  expect(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "to RTS");
+}
+
 /// A send of `list`, signalled; `wr` has what else it needs.
 inline void post_send(ibv_qp* qp, ibv_sge* list, int count, ibv_send_wr wr = {}) {
   wr.sg_list = list;

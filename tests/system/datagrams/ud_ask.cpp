@@ -24,20 +24,6 @@ void put(unsigned char* at, std::uint32_t value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-void bring_up_datagrams(ibv_qp* qp) {
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  attr.qkey = SOFTHCA_QKEY_PROGRAMS;
-  expect(
-      ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0,
-      "to INIT");
-  attr.qp_state = IBV_QPS_RTR;
-  expect(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0, "to RTR");
-  attr.qp_state = IBV_QPS_RTS;
-  expect(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "to RTS");
-}
-
 ibv_ah* handle_for(ibv_pd* pd, int gid_index, const char* address) {
   ibv_ah_attr path{};
   path.is_global = 1;
@@ -65,7 +51,7 @@ int main(int argc, char** argv) {
   init.cap = {4, 4, 1, 1, 0};
   ibv_qp* qp = ibv_create_qp(pd, &init);
   expect(mr != nullptr && qp != nullptr, "making the queues");
-  bring_up_datagrams(qp);
+  bring_up_datagrams(qp, SOFTHCA_QKEY_PROGRAMS);
   ibv_sge to{reinterpret_cast<std::uintptr_t>(memory[1]), sizeof memory[1], mr->lkey};
   ibv_recv_wr receive{1, nullptr, &to, 1};
   ibv_recv_wr* bad = nullptr;

@@ -46,17 +46,7 @@ struct Process {
     mr = ibv_reg_mr(pd, memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE);
     expect(pd != nullptr && cq != nullptr && mr != nullptr, "making the queues");
     qp = make_qp(IBV_QPT_UD);
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = 1;
-    attr.qkey = qkey;
-    expect(
-        ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0,
-        "to INIT");
-    attr.qp_state = IBV_QPS_RTR;
-    expect(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0, "to RTR");
-    attr.qp_state = IBV_QPS_RTS;
-    expect(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "to RTS");
+    bring_up_datagrams(qp, qkey);
   }
   ~Process() {
     expect(ibv_destroy_qp(qp) == 0 && ibv_dereg_mr(mr) == 0 && ibv_destroy_cq(cq) == 0 &&

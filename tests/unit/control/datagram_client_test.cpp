@@ -349,24 +349,6 @@ TEST_F(DatagramClientTest, WhatIsDroppedLeavesNoSignalBehind) {
   EXPECT_FALSE(server.readable());
 }
 
-TEST_F(DatagramClientTest, MalformedRequestsEndTheConnectionOrAreRefused) {
-  for (std::uint32_t operation = 0; operation < 64; ++operation)
-    for (const std::size_t bytes : {0, 1, 7, 8, 9, 51, 52, 53, 307, 308, 309, 4096}) {
-      Program program = open(0, of_class());
-      ASSERT_EQ(program.opened, 0);
-      const std::vector<std::byte> body(bytes, std::byte{0xff});
-      const bool goes_on = program.send(operation, body);
-      const bool known = operation == static_cast<std::uint32_t>(Operation::kSetDatagramBuffers) ||
-                         operation == static_cast<std::uint32_t>(Operation::kSendDatagram) ||
-                         operation == static_cast<std::uint32_t>(Operation::kReceiveDatagram);
-      EXPECT_EQ(goes_on, known) << operation;
-      std::vector<std::byte> reply;
-      if (known && bytes != 0) {
-        EXPECT_NE(program.receive(reply), 0) << operation << ", " << bytes;
-      }
-    }
-}
-
 class SlowTenant : public DatagramClientTest {
  protected:
   SlowTenant()
@@ -417,6 +399,24 @@ TEST_F(QuickWatch, AProgramIsToldWhenItIsGivenMore) {
   ASSERT_TRUE(told);
   EXPECT_GT(server.quota, 2u);
   EXPECT_LE(server.quota, 8u);
+}
+
+TEST_F(QuickWatch, MalformedRequestsEndTheConnectionOrAreRefused) {
+  for (std::uint32_t operation = 0; operation < 64; ++operation)
+    for (const std::size_t bytes : {0, 1, 7, 8, 9, 51, 52, 53, 307, 308, 309, 4096}) {
+      Program program = open(0, of_class());
+      ASSERT_EQ(program.opened, 0);
+      const std::vector<std::byte> body(bytes, std::byte{0xff});
+      const bool goes_on = program.send(operation, body);
+      const bool known = operation == static_cast<std::uint32_t>(Operation::kSetDatagramBuffers) ||
+                         operation == static_cast<std::uint32_t>(Operation::kSendDatagram) ||
+                         operation == static_cast<std::uint32_t>(Operation::kReceiveDatagram);
+      EXPECT_EQ(goes_on, known) << operation;
+      std::vector<std::byte> reply;
+      if (known && bytes != 0) {
+        EXPECT_NE(program.receive(reply), 0) << operation << ", " << bytes;
+      }
+    }
 }
 
 }  // namespace

@@ -117,9 +117,9 @@ TEST_P(Services, ResponsesAreAnothersThanRequests) {
   Datagram response = datagram(1);
   response.payload[kMethodOffset] = std::byte{0x81};
   ASSERT_TRUE(sender().send(response));  // nobody's
+  pair.run_for(std::chrono::milliseconds(100));
   ASSERT_TRUE(receiver().pool().register_client(
       client_key(tenant_b().id, class_selector(kClass, true)), "responses"));
-  pair.run_for(std::chrono::milliseconds(1));
   response.payload[0] = std::byte{2};
   ASSERT_TRUE(sender().send(response));
   const Datagram* got = wait_for_datagram();
