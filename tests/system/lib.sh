@@ -59,8 +59,8 @@ pair() {  # PROGRAM ARGUMENT...
 metric() {
   curl -sf --max-time 10 "$1" |
     awk -v name="$2" -v labels="${3:-}" '
-      { split($1, part, "{") }
-      part[1] == name && $1 ~ labels { sum += $2; found = 1 }
+      { key = substr($0, 1, length($0) - length($NF) - 1); split(key, part, "{") }
+      part[1] == name && key ~ labels { sum += $NF; found = 1 }
       END { if (!found) exit 1; printf "%.0f\n", sum }'
 }
 
