@@ -308,7 +308,9 @@ Outcome Connections::add(engine::Tenant& tenant) {
   return add_performance_agent(agent_, adapter_, tenant);
 }
 
+/// Nothing happens if it is not served, as its number may be another's by now.
 void Connections::remove(const engine::Tenant& tenant) {
+  if (served(tenant) == nullptr) return;
   remove_performance_agent(agent_, tenant);
   agent_.remove_client(tenant, kConnectionManagement);
   std::erase_if(served_, [&](const auto& it) { return &it->tenant() == &tenant; });

@@ -53,6 +53,7 @@ DatagramClient::~DatagramClient() {
 
 void DatagramClient::keep(std::uint32_t buffer) {
   queue_.push_back(buffer);
+  drop_surplus();
   announce();
 }
 
@@ -63,7 +64,8 @@ void DatagramClient::quota_changed(std::uint32_t quota) {
   announce();
 }
 
-/// What was its share may be another's now.
+/// What was its share may be another's now, and what was on its way here when the share shrank
+/// comes after.
 void DatagramClient::drop_surplus() {
   for (; queue_.size() > quota_; queue_.pop_front())
     registration_->service().release(queue_.front());

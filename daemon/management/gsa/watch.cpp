@@ -23,8 +23,11 @@ void ReceivePool::judge_traffic(std::uint32_t i) {
   client.short_windows = static_cast<std::uint8_t>(client.short_windows << 1 | (too_small ? 1 : 0));
   client.calm_windows = too_large ? client.calm_windows + 1 : 0;
   const ShareAdjustment& a = parameters_.adjustment;
-  if (a.raise_after != 0 &&
-      static_cast<std::uint32_t>(std::popcount(client.short_windows)) >= a.raise_after)
+  // It would keep from others what it does not use.
+  if (stuck && client.held() != 0 && client.share > client.asked)
+    lower_share(i, client.asked);
+  else if (a.raise_after != 0 &&
+           static_cast<std::uint32_t>(std::popcount(client.short_windows)) >= a.raise_after)
     raise_share(i);
   else if (client.share > client.asked && client.calm_windows >= a.lower_after)
     lower_share(i, std::max(client.asked, client.share / 2));

@@ -85,5 +85,19 @@ TEST_F(Routes, LeadToTheSameDeviceAfterOtherAddresses) {
   EXPECT_EQ(route(0, Gid::from_ipv4(0xc6120077)).node_guid, guid);
 }
 
+/// A reload may give a tenant the number of one that goes, and end the latter afterwards.
+TEST_F(Routes, ATenantWithTheNumberOfAFormerOneIsServed) {
+  engine::Tenant successor;
+  successor.id = tenant(1).id;
+  successor.name = "c";
+  successor.addresses = tenant(1).addresses;
+  const std::size_t clients = daemon.general_services->clients().size();
+  EXPECT_TRUE(connections.add(successor));
+  connections.remove(tenant(1));
+  EXPECT_EQ(daemon.general_services->clients().size(), clients);
+  connections.remove(successor);
+  EXPECT_LT(daemon.general_services->clients().size(), clients);
+}
+
 }  // namespace
 }  // namespace softhca::control

@@ -175,5 +175,16 @@ TEST_F(Keeper, GetsMoreWhenItDoes) {
   EXPECT_EQ(desk.share(2), 12u);
 }
 
+TEST_F(Keeper, LosesWhatItWasGivenWhenItGivesNoneBackAnyMore) {
+  for (int window = 0; window < 3; ++window) {
+    burst(desk, 2, 40);
+    desk.pass_window();
+  }
+  ASSERT_EQ(desk.share(2), 12u);
+  for (std::uint32_t i = 0; i < 100; ++i) desk.send(2, 1 + i % 4);
+  desk.pass_window();
+  EXPECT_EQ(desk.share(2), 8u);
+}
+
 }  // namespace
 }  // namespace softhca::management::gsa
