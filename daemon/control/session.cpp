@@ -88,7 +88,7 @@ void Session::remove_from_engine() {
   in_steps(worker, session, all_of(srqs_),
            [](engine::Engine& engine, Srq& srq) { engine.remove(srq.engine); });
   in_steps(worker, session, all_of(cqs_),
-           [](engine::Engine& engine, Cq& cq) { engine.remove(cq.engine); });
+           [](engine::Engine& engine, Cq& cq) { engine.completion_events().remove(cq.engine); });
   in_steps(worker, session, all_of(windows_),
            [](engine::Engine& engine, Window& window) { engine.windows().erase(window.key); });
   if (file_.use_count() == 1) remove_regions();

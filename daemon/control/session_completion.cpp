@@ -122,7 +122,8 @@ int Session::modify_cq(const RequestBody& body, Reply&) {
   Cq* cq = cqs_.find(request.handle);
   if (cq == nullptr) return EINVAL;
   on_engine([&](engine::Engine& engine) {
-    engine.set_moderation(cq->engine, request.count, std::chrono::microseconds(request.period));
+    engine.completion_events().set_moderation(cq->engine, request.count,
+                                              std::chrono::microseconds(request.period));
   });
   return 0;
 }
@@ -134,7 +135,7 @@ int Session::destroy_cq(const RequestBody& body, Reply&) {
   if (found == nullptr) return EINVAL;
   if (found->users != 0) return EBUSY;
   const auto cq = cqs_.remove(request.handle);
-  on_engine([&](engine::Engine& engine) { engine.remove(cq->engine); });
+  on_engine([&](engine::Engine& engine) { engine.completion_events().remove(cq->engine); });
   if (Channel* channel = channels_.find(cq->channel)) --channel->users;
   release_ring(cq->ring);
   release_ring(cq->retired);

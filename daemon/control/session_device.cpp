@@ -179,8 +179,9 @@ void Session::report_link(bool up) {
   if (!engine_session_) return;
   constexpr std::uint64_t kPort = 1;
   adapter_.worker.run([&](engine::Engine& engine) {
-    engine.raise(*engine_session_, kPort,
-                 up ? engine::EventType::kPortActive : engine::EventType::kPortError);
+    engine.async_events().raise(
+        *engine_session_, kPort,
+        up ? engine::EventType::kPortActive : engine::EventType::kPortError);
   });
 }
 
@@ -188,7 +189,7 @@ void Session::report_addresses() {
   if (!engine_session_) return;
   constexpr std::uint64_t kPort = 1;
   adapter_.worker.run([&](engine::Engine& engine) {
-    engine.raise(*engine_session_, kPort, engine::EventType::kGidChange);
+    engine.async_events().raise(*engine_session_, kPort, engine::EventType::kGidChange);
   });
 }
 

@@ -73,7 +73,8 @@ const char* name_of(SendQueueCause cause) {
 }
 
 Engine::Engine(const EngineLimits& limits, EventSink& events)
-    : events_(events),
+    : async_events_(events, clock_),
+      completion_events_(events, async_events_, clock_),
       pcbs_({.pcbs = limits.pcbs,
              .dedicated = limits.dedicated_pcbs,
              .max_groups = static_cast<std::uint16_t>(limits.tenants + limits.levels)}),
@@ -107,7 +108,6 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
   generations_.resize(slots);
   for (std::uint32_t own = 0; own < kOwnQueuePairs; ++own) own_slots_.push_back(slots + own);
   for (std::uint32_t slot = slots; slot-- > 0;) free_slots_.push_back(slot);
-  dirty_cqs_.reserve(1024);
 }
 
 Engine::~Engine() = default;
@@ -240,7 +240,7 @@ void Engine::add_port(std::unique_ptr<PortBinding> binding) {
 }
 
 void Engine::install(Session& session) {
-  session.last_active = now_;
+  session.last_active = clock_.now;
   session.party = session.level != nullptr ? party_of(session.level->id) : session.tenant->id;
   ready_.join(session.party, session.tenant->id);
   intake_.add(session);
@@ -256,8 +256,7 @@ void Engine::remove(Session& session) {
   intake_.remove(session);
   collector_.abandon(session.first_vcb, session.view.vcbs());
   std::erase(sessions_, &session);
-  std::erase_if(deferred_events_,
-                [&](const PendingEvent& event) { return event.session == &session; });
+  async_events_.forget(session);
   session.tenant->counters.sessions.subtract();
   if (session.level != nullptr) session.level->counters.sessions.subtract();
 }
@@ -290,14 +289,14 @@ void Engine::remember(QueuePair& qp) {
   QpEnvironment env(*this, qp);
   qp.responder.transmit(env, kResponsesAtTheEnd);
   if (const auto answer = qp.responder.last_acknowledgement(env))
-    time_wait_.add({qp.qpn, qp.tenant->id, *answer, qp.route, now_ + kTimeWait});
+    time_wait_.add({qp.qpn, qp.tenant->id, *answer, qp.route, clock_.now + kTimeWait});
 }
 
 void Engine::remove(QueuePair& qp) {
   charge(*qp.session, kRemoveEffort);
   remember(qp);
   reset(qp, 0);
-  forget_events(*qp.session, qp.user_handle);
+  async_events_.forget(*qp.session, qp.user_handle);
   leave_receive_queues(qp);
   while (!qp.groups.empty()) detach_multicast(qp, qp.groups.back());
   leave_tvls(qp);
@@ -307,23 +306,6 @@ void Engine::remove(QueuePair& qp) {
   else
     free_slots_.push_back(qp.slot);
   qp.tenant->counters.queue_pairs.subtract();
-}
-
-/// Those not delivered yet of an object that is going (IBA 11.6.3.2).
-void Engine::forget_events(Session& session, std::uint64_t element) {
-  if (session.events_deferred == 0) return;
-  session.events_deferred -=
-      static_cast<std::uint32_t>(std::erase_if(deferred_events_, [&](const PendingEvent& event) {
-        return event.session == &session && event.element == element;
-      }));
-}
-
-void Engine::remove(CompletionQueue& cq) {
-  if (cq.dirty) std::erase(dirty_cqs_, &cq);
-  if (cq.event_deferred) std::erase(deferred_cqs_, &cq);
-  if (cq.users_go_on) std::erase(overflowed_cqs_, &cq);
-  held_back_cqs_.erase({cq.announce_by, &cq});
-  forget_events(*cq.session, cq.user_handle);
 }
 
 std::uint32_t Engine::install(AddressHandle& ah) {
@@ -358,7 +340,7 @@ QueuePair* Engine::find(Qpn qpn) const {
 }
 
 bool Engine::poll(Time now) {
-  now_ = now;
+  clock_.now = now;
   if (!throttled_.empty()) release_throttled();
   // First, as what comes now may have them.
   std::size_t work = give_back_buffers();
@@ -380,16 +362,15 @@ bool Engine::poll(Time now) {
 void Engine::finish_batch() {
   run_neighbours();
   for (const auto& binding : ports_) binding->port->flush();
-  if (!overflowed_cqs_.empty()) fail_users_of_overflowed();
-  deliver_completion_events();
+  if (completion_events_.any_overflowed()) fail_users_of_overflowed();
+  completion_events_.deliver();
   announce_datagrams();
-  if (now_ >= announce_due()) announce_held_back();
-  if (now_ >= deferred_retry_) retry_deferred_events();
+  if (clock_.now >= async_events_.next_deadline()) async_events_.retry();
 }
 
 Time Engine::next_deadline() const {
-  Time deadline =
-      std::min({timers_.next_deadline(), deferred_retry_, announce_due(), next_release()});
+  Time deadline = std::min({timers_.next_deadline(), completion_events_.next_deadline(),
+                            async_events_.next_deadline(), next_release()});
   for (const auto& binding : ports_)
     deadline = std::min(deadline, binding->neighbours->next_deadline());
   return std::min(deadline, next_neighbour_try());
@@ -421,7 +402,7 @@ void Engine::unpark(Session& session, std::uint64_t seen) {
   if (!session.parked || session.failed) return;
   session.view.unpark();
   session.parked = false;
-  session.last_active = now_;
+  session.last_active = clock_.now;
   session.intake.looked = seen;
   session.intake.waiting = false;
   session.intake.unfinished = 0;  // it may say that it has finished one

@@ -13,7 +13,7 @@
 //   engine_wire.cpp       frames in and out, addresses, neighbours
 //   engine_congestion.cpp congestion told to peers and by them
 //   engine_receive.cpp    drawing receives; shared receive queues and their provisioning
-//   engine_complete.cpp   completions, events, credits
+//   engine_complete.cpp   completions, credits given back
 //   engine_states.cpp     queue pair state changes, errors, flushing
 //   engine_adjust.cpp     guarantees lent while they are idle
 //   engine_memory.cpp     the memory that commands, receives and remote keys name
@@ -41,9 +41,10 @@
 #include "daemon/base/timer_wheel.hpp"
 #include "daemon/collect/collect_controller.hpp"
 #include "daemon/collect/pcb_pool.hpp"
+#include "daemon/engine/async_events.hpp"
+#include "daemon/engine/completion_events.hpp"
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/event_log.hpp"
-#include "daemon/engine/events.hpp"
 #include "daemon/engine/intake.hpp"
 #include "daemon/engine/neighbours.hpp"
 #include "daemon/engine/objects.hpp"
@@ -121,6 +122,8 @@ class Engine {
   const schedule::DoorbellCounters& doorbells(const Tenant& tenant, const Level* level) const {
     return scheduler_.counters(level == nullptr ? tenant.id : party_of(level->id));
   }
+  AsyncEvents& async_events() { return async_events_; }
+  CompletionEvents& completion_events() { return completion_events_; }
   memory::KeyTable& keys() { return keys_; }
   memory::WindowTable& windows() { return windows_; }
   /// As TvlTable::add(), change() and close(); commands that wait see the difference.
@@ -156,7 +159,6 @@ class Engine {
   bool install(QueuePair& qp);
   /// Discards its commands without completions. The object may be freed afterwards.
   void remove(QueuePair& qp);
-  void remove(CompletionQueue& cq);
   void install(SharedReceiveQueue& srq);
   void remove(SharedReceiveQueue& srq);
   /// What the tenant's shared receive queues lack to follow `policy`. It allocates, and is
@@ -180,8 +182,6 @@ class Engine {
   const EventLog& event_log() const { return event_log_; }
   /// Arms the limit event of a shared receive queue; it fires at once when the queue is below.
   void set_limit(SharedReceiveQueue& srq, std::uint32_t limit);
-  /// When completion events come: after `count` completions or `period` after the first.
-  void set_moderation(CompletionQueue& cq, std::uint32_t count, Duration period);
   /// Makes a UD queue pair a member of a multicast group; false: beyond abi::kMaxMulticast*.
   bool attach_multicast(QueuePair& qp, const Gid& group);
   /// False: it is not a member. Removing a queue pair does it, too.
@@ -201,10 +201,6 @@ class Engine {
   void apply_attributes(QueuePair& qp);
   void enter_drain(QueuePair& qp, bool notify);
   void enter_error(QueuePair& qp);
-  /// Sends an asynchronous event: `element` is the user handle of the object, or the port number.
-  void raise(Session& session, std::uint64_t element, EventType type);
-  /// The same of a queue pair, to all who hold it.
-  void raise(const QueuePair& qp, EventType type);
   /// Can messages to `gid` stay inside this daemon?
   bool is_local(const Gid& gid) const { return local_gids_.contains(gid); }
   /// Can datagrams go this way? Asks for the link address that is not known.
@@ -236,7 +232,7 @@ class Engine {
   void unpark(Session& session, std::uint64_t seen);
   std::uint32_t parked_sessions() const { return parked_; }
 
-  Time now() const { return now_; }
+  Time now() const { return clock_.now; }
   QueuePair* find(Qpn qpn) const;
 
  private:
@@ -260,7 +256,6 @@ class Engine {
   void expire(QueuePair& qp);
   void make_ready(QueuePair& qp) { ready_.push(qp.slot, qp.party); }
   void remember(QueuePair& qp);
-  void forget_events(Session& session, std::uint64_t element);
 
   // engine_collect.cpp
   void charge_sweep(const Session& session);
@@ -386,18 +381,8 @@ class Engine {
   void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict);
   void release_command(PcbId pcb);
   void return_execution(PcbId pcb);
-  void push_completion(CompletionQueue& cq, const shm::Completion& completion, bool solicited);
   void complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion);
-  void deliver_completion_events();
-  bool hold_back(CompletionQueue& cq);
-  void announce(CompletionQueue& cq);
-  Time announce_due() const {
-    return held_back_cqs_.empty() ? kNever : held_back_cqs_.begin()->first;
-  }
-  void announce_held_back();
   void fail_users_of_overflowed();
-  void retry_events_later();
-  void retry_deferred_events();
 
   // engine_receive.cpp
   shm::Take draw(QueuePair& qp);
@@ -483,8 +468,9 @@ class Engine {
   Verdict deliver_to_clients(QueuePair& from, QueuePair& to, const Tenant& tenant,
                              const transport::Request& request, const AddressPath& path);
 
-  EventSink& events_;
-  Time now_{};
+  StepClock clock_;
+  AsyncEvents async_events_;
+  CompletionEvents completion_events_;
   collect::PcbPool pcbs_;
   collect::FunctionTable functions_;
   collect::CollectController collector_;
@@ -535,18 +521,6 @@ class Engine {
   EventLog event_log_;
   std::vector<DatagramService*> datagram_services_;
 
-  std::vector<CompletionQueue*> dirty_cqs_;
-  std::set<std::pair<Time, CompletionQueue*>> held_back_cqs_;  ///< by when they are due
-  std::vector<CompletionQueue*> overflowed_cqs_;               ///< in this step
-  struct PendingEvent {
-    Session* session;
-    std::uint64_t element;
-    std::uint32_t type;
-  };
-  std::vector<PendingEvent> deferred_events_;  ///< the process did not read its socket
-  std::vector<CompletionQueue*> deferred_cqs_;
-  Time deferred_retry_ = kNever;
-  Duration deferred_interval_{};  ///< until then, longer when nobody reads
   std::uint16_t ip_identification_ = 0;
   const wire::ParsedFrame* frame_ = nullptr;  ///< packet at hand, for its routing header
 };

@@ -8,7 +8,7 @@ void Engine::adjust(const AdjustmentPolicy& policy) {
   if (pcbs_.quota().recalled() != 0) take_from_collecting();
   const auto adjust_group = [&](bool lends, bool present, collect::GroupId group) {
     const Lending lending = !lends ? Lending::kNone : present ? Lending::kIdle : Lending::kAll;
-    pcbs_.adjust(group, lending, policy, now_);
+    pcbs_.adjust(group, lending, policy, clock_.now);
   };
   for (const Tenant* tenant : tenants_) {
     lends_[tenant->id.value] = tenant->lends;
@@ -18,7 +18,7 @@ void Engine::adjust(const AdjustmentPolicy& policy) {
   }
   bool changed = false;
   for (std::uint16_t i = 0; i < tvls_.size(); ++i)
-    changed |= tvls_.adjust(TvlId(i), lends_[tvls_[TvlId(i)].tenant.value], policy, now_);
+    changed |= tvls_.adjust(TvlId(i), lends_[tvls_[TvlId(i)].tenant.value], policy, clock_.now);
   if (changed) arbitrator_.refresh();
 }
 

@@ -35,7 +35,7 @@ bool Engine::look_for_commands(Session& session) {
   if (!session.is_collected()) return false;
   if (state.unfinished != 0) {
     state.unfinished &= session.view.pending();
-    if (now_ >= state.unfinished_due) state.unfinished = 0;
+    if (clock_.now >= state.unfinished_due) state.unfinished = 0;
   }
   if (!state.waiting) {
     state.looked_before = state.looked;
@@ -94,12 +94,12 @@ std::size_t Engine::collect(Session& session, std::uint64_t end) {
   if (state.unfinished != unfinished) {
     state.unfinished_interval =
         std::clamp(2 * state.unfinished_interval, kFirstLookAgain, kLastLookAgain);
-    state.unfinished_due = now_ + state.unfinished_interval;
+    state.unfinished_due = clock_.now + state.unfinished_interval;
   } else if (unfinished == 0) {
     state.unfinished_interval = {};
   }
   taken += collect_doorbells(session, end);
-  if (taken != 0) session.last_active = now_;
+  if (taken != 0) session.last_active = clock_.now;
   state.waiting = session.view.has_work(state.unfinished);
   return taken;
 }
@@ -222,7 +222,7 @@ void Engine::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
 /// A doorbell, rung or read back from the overflow buffer, says what cannot be.
 void Engine::doorbell_fails(QueuePair& qp) {
   qp.tenant->counters.hostile_memory.add();
-  raise(qp, EventType::kQpFatal);
+  async_events_.raise(qp, EventType::kQpFatal);
   report(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell");
   qp.failure = "its doorbell held nonsense";
   enter_error(qp);
@@ -240,7 +240,7 @@ void Engine::fail_session(Session& session) {
     // What an XRC target works by is not in the memory of a process.
     if (qp == nullptr || qp->session != &session || !qp->sends() || qp->state == QpState::kReset)
       continue;
-    raise(*qp, EventType::kQpFatal);
+    async_events_.raise(*qp, EventType::kQpFatal);
     qp->failure = "the memory of its session holds nonsense";
     enter_error(*qp);
   }

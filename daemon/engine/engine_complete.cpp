@@ -1,8 +1,5 @@
-// The end of commands and receives: completions, events, credits given back (mechanism B6: by now
+// The end of commands and receives: completions, credits given back (mechanism B6: by now
 // every read of the command's data is done).
-#include <algorithm>
-#include <atomic>
-
 #include "daemon/engine/effort.hpp"
 
 namespace softhca::engine {
@@ -10,17 +7,6 @@ namespace {
 
 using abi::CompletionOpcode;
 using abi::CompletionStatus;
-
-// A full event socket is tried again this often.
-constexpr Duration kEventRetry = std::chrono::milliseconds(1);
-// The longest wait between two tries while nobody reads.
-constexpr Duration kLongestEventRetry = std::chrono::milliseconds(64);
-// Events a session does not read are kept up to this many, then dropped and counted.
-constexpr std::uint32_t kMaxDeferredEvents = 256;
-// Completion queues tried again in one step, so that full channels hold nobody else up.
-constexpr std::size_t kChannelRetries = 64;
-// Events of completion queues that were held back long enough, likewise.
-constexpr std::size_t kLateEvents = 64;
 
 CompletionStatus status_of(Verdict verdict) {
   switch (verdict) {
@@ -88,7 +74,7 @@ void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
     completion.byte_len = commands_[pcb.value].length;
     completion.status = status_of(verdict);
     completion.opcode = opcode_of(header.opcode);
-    push_completion(*qp.send_cq, completion, false);
+    completion_events_.push(*qp.send_cq, completion, false);
   }
   if (verdict == Verdict::kOk) {
     qp.probing = false;
@@ -112,7 +98,7 @@ void Engine::release_command(PcbId pcb) {
   if (command.completion_held) arbitrator_.return_completion(command.tvl);
   const bool dedicated = pcbs_.state(pcb).use == collect::PcbUse::kDedicated;
   const bool waited = command.dedicated_waits;
-  const Duration held = now_ - command.kicked_at;
+  const Duration held = clock_.now - command.kicked_at;
   command = CommandContext{};
   pcbs_.free(pcb);
   --qp.commands;
@@ -135,28 +121,6 @@ void Engine::return_execution(PcbId pcb) {
   watch_dedicated(party);
 }
 
-void Engine::push_completion(CompletionQueue& cq, const shm::Completion& completion,
-                             bool solicited) {
-  if (cq.failed) return;
-  TenantCounters& counters = cq.session->tenant->counters;
-  shm::Completion stamped = completion;
-  stamped.timestamp = static_cast<std::uint64_t>(now_.time_since_epoch().count());
-  if (!cq.ring.push(stamped, solicited)) {
-    cq.failed = cq.users_go_on = true;
-    overflowed_cqs_.push_back(&cq);
-    counters.cq_overflows.add();
-    raise(*cq.session, cq.user_handle, EventType::kCqError);
-    return;
-  }
-  counters.completions.add();
-  if (completion.status != CompletionStatus::kSuccess) counters.completion_errors.add();
-  if (cq.channel_fd < 0) return;
-  ++cq.unannounced;
-  if (cq.dirty) return;
-  cq.dirty = true;
-  dirty_cqs_.push_back(&cq);
-}
-
 /// One look at all queue pairs, however many completion queues have overflowed in a step.
 void Engine::fail_users_of_overflowed() {
   const auto concerns = [](const CompletionQueue* cq) { return cq != nullptr && cq->users_go_on; };
@@ -165,11 +129,10 @@ void Engine::fail_users_of_overflowed() {
       fail_later(*qp, "its completion queue overflowed");
   for (SharedReceiveQueue* srq : shared_receive_queues_)
     if (concerns(srq->cq)) fail_receive_queue(*srq);
-  for (CompletionQueue* cq : overflowed_cqs_) {
+  while (CompletionQueue* cq = completion_events_.take_overflowed()) {
     cq->users_go_on = false;
     charge_sweep(*cq->session);
   }
-  overflowed_cqs_.clear();
 }
 
 /// An XRC target may have lost the queue it drew from: then there is nothing to complete.
@@ -196,119 +159,16 @@ void Engine::complete_receive(QueuePair& qp, const transport::ReceiveCompletion&
                                    qp.receive.count == 0 ? 0 : qp.receive.entries[0].addr);
   }
   qp.receive_drawn = false;
-  push_completion(xrc ? *qp.srq->cq : *qp.receive_cq, out, completion.solicited);
+  completion_events_.push(xrc ? *qp.srq->cq : *qp.receive_cq, out, completion.solicited);
 }
 
 void Engine::report(DaemonEventKind kind, const Session& session, Qpn qpn, const char* cause) {
-  event_log_.add({.time = now_,
+  event_log_.add({.time = clock_.now,
                   .kind = kind,
                   .tenant = session.tenant->id,
                   .process = session.process,
                   .qpn = qpn,
                   .cause = cause});
-}
-
-void Engine::raise(Session& session, std::uint64_t element, EventType type) {
-  const auto number = static_cast<std::uint32_t>(type);
-  session.tenant->counters.events.add();
-  if (session.events_deferred == 0 && events_.async_event(session.async_fd, element, number))
-    return;
-  session.tenant->counters.events_deferred.add();
-  if (session.events_deferred == kMaxDeferredEvents) return;
-  ++session.events_deferred;
-  deferred_events_.push_back({&session, element, number});
-  retry_events_later();
-}
-
-void Engine::raise(const QueuePair& qp, EventType type) {
-  raise(*qp.session, qp.user_handle, type);
-  for (const QpHolder& other : qp.other_holders) raise(*other.session, other.user_handle, type);
-}
-
-/// An event waits for room: soon, unless tries have been in vain for long.
-void Engine::retry_events_later() {
-  deferred_retry_ = std::min(deferred_retry_, now_ + std::max(deferred_interval_, kEventRetry));
-}
-
-void Engine::deliver_completion_events() {
-  if (dirty_cqs_.empty()) return;
-  // Pairs with the tenant's arming and polling once more (abi/rings.hpp).
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (CompletionQueue* cq : dirty_cqs_) {
-    cq->dirty = false;
-    if (!hold_back(*cq)) announce(*cq);
-  }
-  dirty_cqs_.clear();
-}
-
-/// Moderation: too few completions yet, and the first of them not old enough. REQUIRES: there are
-/// some.
-bool Engine::hold_back(CompletionQueue& cq) {
-  if (cq.moderation_count == 0 || cq.moderation_period == Duration::zero()) return false;
-  if (cq.unannounced >= cq.moderation_count || now_ >= cq.announce_by) return false;
-  if (cq.announce_by != kNever) return true;
-  cq.announce_by = now_ + cq.moderation_period;
-  held_back_cqs_.emplace(cq.announce_by, &cq);
-  return true;
-}
-
-/// Sends an event if the process has asked for one. REQUIRES: a fence since the last completion.
-void Engine::announce(CompletionQueue& cq) {
-  cq.unannounced = 0;
-  if (cq.announce_by != kNever) held_back_cqs_.erase({cq.announce_by, &cq});
-  cq.announce_by = kNever;
-  if (!cq.ring.check_arm() || cq.event_deferred) return;
-  cq.session->tenant->counters.events.add();
-  if (events_.completion_event(cq.channel_fd, cq.user_handle)) return;
-  cq.session->tenant->counters.events_deferred.add();
-  cq.event_deferred = true;
-  deferred_cqs_.push_back(&cq);
-  retry_events_later();
-}
-
-void Engine::announce_held_back() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (std::size_t i = 0; i < kLateEvents && now_ >= announce_due(); ++i)
-    announce(*held_back_cqs_.begin()->second);
-}
-
-/// What is held back under the old terms is told now.
-void Engine::set_moderation(CompletionQueue& cq, std::uint32_t count, Duration period) {
-  cq.moderation_count = count;
-  cq.moderation_period = period;
-  if (cq.announce_by == kNever) return;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  announce(cq);
-}
-
-void Engine::retry_deferred_events() {
-  const std::size_t before = deferred_cqs_.size() + deferred_events_.size();
-  const auto first = deferred_cqs_.begin();
-  const auto tried =
-      first + static_cast<std::ptrdiff_t>(std::min(deferred_cqs_.size(), kChannelRetries));
-  const auto sent = std::remove_if(first, tried, [this](CompletionQueue* cq) {
-    cq->event_deferred = !events_.completion_event(cq->channel_fd, cq->user_handle);
-    return !cq->event_deferred;
-  });
-  const auto untried = deferred_cqs_.erase(sent, tried);
-  std::rotate(first, untried, deferred_cqs_.end());
-
-  // In order, and not again and again to a socket that was found full.
-  std::erase_if(deferred_events_, [this](const PendingEvent& event) {
-    Session& session = *event.session;
-    if (session.events_refused == now_) return false;
-    if (events_.async_event(session.async_fd, event.element, event.type)) {
-      --session.events_deferred;
-      return true;
-    }
-    session.events_refused = now_;
-    return false;
-  });
-  const std::size_t left = deferred_cqs_.size() + deferred_events_.size();
-  deferred_interval_ = left < before
-                           ? kEventRetry
-                           : std::clamp(2 * deferred_interval_, kEventRetry, kLongestEventRetry);
-  deferred_retry_ = left == 0 ? kNever : now_ + deferred_interval_;
 }
 
 }  // namespace softhca::engine

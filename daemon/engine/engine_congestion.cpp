@@ -28,11 +28,11 @@ std::uint8_t Engine::traffic_class_of(const Route& route) const {
 /// one has its turn.
 void Engine::notify_sender(PortBinding& binding, QueuePair& qp, const wire::ParsedFrame& frame) {
   qp.tenant->counters.marked_packets.add();
-  if (congestion_.mode == CongestionMode::kOff || !may_receive(qp.state) || now_ < qp.next_cnp ||
-      frame.destination.is_multicast())
+  if (congestion_.mode == CongestionMode::kOff || !may_receive(qp.state) ||
+      clock_.now < qp.next_cnp || frame.destination.is_multicast())
     return;
   const auto hop = binding.neighbours->next_hop(frame.source);
-  const auto mac = hop ? binding.neighbours->resolve(*hop, now_) : std::nullopt;
+  const auto mac = hop ? binding.neighbours->resolve(*hop, clock_.now) : std::nullopt;
   if (!mac) return;
   std::optional<std::uint16_t> vlan = binding.vlan;
   if (vlan) vlan = static_cast<std::uint16_t>(*vlan | congestion_.cnp_802p_prio << 13);
@@ -53,7 +53,7 @@ void Engine::notify_sender(PortBinding& binding, QueuePair& qp, const wire::Pars
   h.destination = qp.type == QpType::kUd ? frame.headers.source : qp.destination;
   if (send_frame(binding, path, h, {}, &qp) != transport::SendResult::kSent) return;
   qp.tenant->counters.cnps_sent.add();
-  qp.next_cnp = now_ + std::chrono::microseconds(congestion_.min_time_between_cnps);
+  qp.next_cnp = clock_.now + std::chrono::microseconds(congestion_.min_time_between_cnps);
 }
 
 void Engine::receive_notification(QueuePair& qp) {
@@ -61,7 +61,7 @@ void Engine::receive_notification(QueuePair& qp) {
     return qp.tenant->counters.cnps_ignored.add();
   qp.tenant->counters.cnps_handled.add();
   const double before = qp.flow.rate();
-  qp.flow.notify(congestion_, now_);
+  qp.flow.notify(congestion_, clock_.now);
   note_rate(qp, before);
 }
 
@@ -70,23 +70,23 @@ transport::SendResult Engine::send_paced(QueuePair& qp, Route& route, const wire
                                          const transport::PayloadSource& payload) {
   const double before = qp.flow.rate();
   if (congestion_.mode == CongestionMode::kOn)
-    qp.flow.advance(congestion_, now_);
+    qp.flow.advance(congestion_, clock_.now);
   else
     qp.flow.release();
   note_rate(qp, before);
   if (!qp.flow.limited()) return send_packet(route, h, payload, &qp);
-  if (!qp.flow.may_send(now_)) return transport::SendResult::kNoBuffer;
+  if (!qp.flow.may_send(clock_.now)) return transport::SendResult::kNoBuffer;
 
   const std::uint32_t bytes = kHeaderBytes + payload.length;
   wire::Headers paced = h;
   // The pause that follows must not look like the peer's silence.
   if (is_reliable(qp.type) && wire::opcode_info(h.opcode).mask.has_all(wire::kRequest) &&
-      qp.flow.holds_after(bytes, now_))
+      qp.flow.holds_after(bytes, clock_.now))
     paced.ack_request = true;
   const auto result = send_packet(route, paced, payload, &qp);
   if (result != transport::SendResult::kSent) return result;
   const double rate = qp.flow.rate();
-  qp.flow.sent(congestion_, bytes, now_);
+  qp.flow.sent(congestion_, bytes, clock_.now);
   note_rate(qp, rate);
   return result;
 }

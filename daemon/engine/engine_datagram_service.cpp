@@ -45,7 +45,7 @@ void Engine::close(DatagramService& service) {
   std::erase(datagram_services_, &service);
   for (const std::uint32_t handle : service.handles_) remove_address_handle(handle);
   remove(service.qp_);
-  remove(service.cq_);
+  completion_events_.remove(service.cq_);
   remove(service.session_);
 }
 
@@ -64,7 +64,7 @@ std::size_t Engine::give_back_buffers() {
 std::size_t Engine::run_datagram_services() {
   std::size_t work = 0;
   for (DatagramService* service : datagram_services_) {
-    if (now_ >= service->next_try_) work += try_waiting(*service);
+    if (clock_.now >= service->next_try_) work += try_waiting(*service);
     work += take_sends(*service);
   }
   return work;
@@ -102,7 +102,7 @@ Reach Engine::reach_of(const AddressPath& path) {
   Neighbours& neighbours = *ports_[path.port->value]->neighbours;
   const auto hop = neighbours.next_hop(path.destination);
   if (!hop) return Reach::kNone;
-  return neighbours.resolve(*hop, now_) ? Reach::kReady : Reach::kUnknown;
+  return neighbours.resolve(*hop, clock_.now) ? Reach::kReady : Reach::kUnknown;
 }
 
 /// A command of the queue pair would keep those behind it waiting. Too many, too many for one peer
@@ -118,19 +118,19 @@ void Engine::wait_for_neighbour(DatagramService& service, const Datagram& datagr
       same(&AddressPath::destination) >= kWaitingForOnePeer ||
       same(&AddressPath::source) >= kWaitingFromOneAddress)
     return service.counters_.unresolved.add();
-  service.waiting_.push_back({datagram, now_ + kPatience});
-  service.next_try_ = std::min(service.next_try_, now_ + kTry);
+  service.waiting_.push_back({datagram, clock_.now + kPatience});
+  service.next_try_ = std::min(service.next_try_, clock_.now + kTry);
 }
 
 std::size_t Engine::try_waiting(DatagramService& service) {
   const std::size_t before = service.waiting_.size();
   std::erase_if(service.waiting_, [&](const DatagramService::Waiting& waiting) {
     if (reach_of(waiting.datagram.path) == Reach::kReady) return post(service, waiting.datagram);
-    if (now_ < waiting.until) return false;
+    if (clock_.now < waiting.until) return false;
     service.counters_.unresolved.add();
     return true;
   });
-  service.next_try_ = service.waiting_.empty() ? kNever : now_ + kTry;
+  service.next_try_ = service.waiting_.empty() ? kNever : clock_.now + kTry;
   return before - service.waiting_.size();
 }
 
@@ -194,7 +194,7 @@ std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenan
     return std::nullopt;
   }
   const std::uint32_t selector = service.queue_pair_.selector(start.first<kSelectorBytes>());
-  const auto admission = service.pool_.admit(client_key(tenant.id, selector), source, now_);
+  const auto admission = service.pool_.admit(client_key(tenant.id, selector), source, clock_.now);
   if (!admission) {
     // Not of the share, which others are to have: it is spent whether there is any left or not.
     charge(service.session_, kDiscardEffort);
@@ -213,8 +213,8 @@ std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenan
 /// Peers decide when datagrams come, so that turns do not bound what these cost others. Half of the
 /// share is for sources that send little.
 bool Engine::is_within_share(DatagramService& service, bool from_busy_source) {
-  if (now_ - service.share_since_ >= kShareWindow) {
-    service.share_since_ = now_;
+  if (clock_.now - service.share_since_ >= kShareWindow) {
+    service.share_since_ = clock_.now;
     service.share_start_ = effort_;
     service.share_used_ = 0;
   }

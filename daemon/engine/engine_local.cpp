@@ -127,7 +127,7 @@ Engine::LocalStep Engine::wait_for_peer(QueuePair& qp) {
   LocalProgress& progress = qp.progress;
   const Duration timeout = transport::ack_timeout(qp.rc.timeout);
   const std::uint8_t retries = progress.retries;
-  if (progress.waiting && now_ < progress.wait_until) return LocalStep::kSleeping;
+  if (progress.waiting && clock_.now < progress.wait_until) return LocalStep::kSleeping;
   if (progress.waiting && timeout != Duration::zero()) {
     qp.count(transport::Count::kAckTimeouts);
     if (retries >= qp.rc.retry_count) {
@@ -142,9 +142,9 @@ Engine::LocalStep Engine::wait_for_peer(QueuePair& qp) {
 }
 
 Engine::LocalStep Engine::pause_local(QueuePair& qp, Duration wait) {
-  if (!qp.progress.waiting) qp.progress.waiting_since = now_;
+  if (!qp.progress.waiting) qp.progress.waiting_since = clock_.now;
   qp.progress.waiting = true;
-  qp.progress.wait_until = now_ + wait;
+  qp.progress.wait_until = clock_.now + wait;
   timers_.arm(TimerId(qp.slot), qp.progress.wait_until);
   return LocalStep::kSleeping;
 }
@@ -158,8 +158,8 @@ Engine::LocalStep Engine::wait_for_receive(QueuePair& qp, const QueuePair& peer)
     end_local(qp, Verdict::kOk);
     return LocalStep::kGoOn;
   }
-  if (progress.waiting && now_ < progress.wait_until) {
-    if (now_ - progress.waiting_since < kPollForReceive) return LocalStep::kPolling;
+  if (progress.waiting && clock_.now < progress.wait_until) {
+    if (clock_.now - progress.waiting_since < kPollForReceive) return LocalStep::kPolling;
     timers_.arm(TimerId(qp.slot), progress.wait_until);
     return LocalStep::kSleeping;
   }

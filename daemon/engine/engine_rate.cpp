@@ -8,24 +8,24 @@
 namespace softhca::engine {
 
 void Engine::set_rate(Tenant& tenant, const schedule::Rate& bytes, const schedule::Rate& messages) {
-  tenant.rate.set(bytes, messages, now_);
+  tenant.rate.set(bytes, messages, clock_.now);
 }
 
 /// A message of the tenant starts.
 void Engine::charge_rate(Tenant& tenant, std::uint32_t bytes) {
   if (!tenant.rate.limited()) return;
-  tenant.rate.charge(bytes, now_);
-  if (tenant.throttled() || tenant.rate.ready_at() <= now_) return;
-  tenant.throttled_since = now_;
+  tenant.rate.charge(bytes, clock_.now);
+  if (tenant.throttled() || tenant.rate.ready_at() <= clock_.now) return;
+  tenant.throttled_since = clock_.now;
   tenant.counters.throttled.set(1);
   throttled_.push_back(&tenant);
 }
 
 void Engine::release_throttled() {
   std::erase_if(throttled_, [this](Tenant* tenant) {
-    if (now_ < tenant->rate.ready_at()) return false;
+    if (clock_.now < tenant->rate.ready_at()) return false;
     tenant->counters.throttled_ns.add(
-        static_cast<std::uint64_t>((now_ - tenant->throttled_since).count()));
+        static_cast<std::uint64_t>((clock_.now - tenant->throttled_since).count()));
     tenant->throttled_since = kNever;
     tenant->counters.throttled.set(0);
     scheduler_.unblock_tenant(tenant->id);

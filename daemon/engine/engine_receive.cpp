@@ -54,7 +54,7 @@ void Engine::install(SharedReceiveQueue& srq) {
 
 void Engine::remove(SharedReceiveQueue& srq) {
   if (srq.xrc_domain != XrcDomainId()) leave_xrc_targets(srq);
-  forget_events(*srq.session, srq.user_handle);
+  async_events_.forget(*srq.session, srq.user_handle);
   if (srq.provisioner) srq.provisioner->retire();
   std::erase(shared_receive_queues_, &srq);
 }
@@ -105,7 +105,7 @@ shm::Take Engine::draw(QueuePair& qp) {
   qp.receive_drawn = take == shm::Take::kTaken;
   if (take == shm::Take::kHostile) {
     qp.tenant->counters.hostile_memory.add();
-    raise(qp, EventType::kQpFatal);
+    async_events_.raise(qp, EventType::kQpFatal);
     report(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "receive ring");
     fail_later(qp, "its receive ring holds nonsense");
   }
@@ -128,7 +128,7 @@ shm::Take Engine::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
 
 void Engine::fail_receive_queue(SharedReceiveQueue& srq) {
   srq.failed = true;
-  raise(*srq.session, srq.user_handle, EventType::kSrqError);
+  async_events_.raise(*srq.session, srq.user_handle, EventType::kSrqError);
 }
 
 /// kEmpty: there is none, or none for this queue pair.
@@ -138,7 +138,7 @@ shm::Take Engine::draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq) {
   if (!available) return shm::Take::kHostile;
   if (*available == 0) return shm::Take::kEmpty;
   qp.member.importance = importance_of(qp);
-  const receive::Decision decision = provisioner.decide(qp.member, qp.qpn, now_);
+  const receive::Decision decision = provisioner.decide(qp.member, qp.qpn, clock_.now);
   const std::uint32_t held = provisioner.held_by(qp.member);
   if (decision == receive::Decision::kGrantedOverSoftLimit)
     report(DaemonEventKind::kSrqSoftLimit, srq, qp.qpn, held);
@@ -148,8 +148,8 @@ shm::Take Engine::draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq) {
   if (!receive::is_granted(decision)) return shm::Take::kEmpty;
   const shm::Take take = srq.ring.take(qp.receive);
   if (take != shm::Take::kTaken) return take;
-  provisioner.drawn(qp.member, now_);
-  if (const auto alarm = provisioner.watch(*available - 1, now_))
+  provisioner.drawn(qp.member, clock_.now);
+  if (const auto alarm = provisioner.watch(*available - 1, clock_.now))
     act_on(*alarm, srq, *available - 1);
   return take;
 }
@@ -187,13 +187,13 @@ void Engine::drop_connection(QueuePair& qp, SharedReceiveQueue& srq,
   if (qp.error_pending || qp.state == QpState::kError) return;
   qp.tenant->counters.receive.connections_dropped.add();
   report(DaemonEventKind::kSrqConnectionDropped, srq, qp.qpn, srq.provisioner->held_by(member));
-  raise(qp, EventType::kQpFatal);
+  async_events_.raise(qp, EventType::kQpFatal);
   fail_later(qp, "it drew too much from its shared receive queue");
 }
 
 void Engine::report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn,
                     std::uint32_t amount) {
-  event_log_.add({.time = now_,
+  event_log_.add({.time = clock_.now,
                   .kind = kind,
                   .tenant = srq.session->tenant->id,
                   .process = srq.session->process,
@@ -210,7 +210,7 @@ void Engine::set_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
 void Engine::check_limit(SharedReceiveQueue& srq) {
   if (srq.limit == 0 || srq.ring.available().value_or(0) >= srq.limit) return;
   srq.limit = 0;
-  raise(*srq.session, srq.user_handle, EventType::kSrqLimitReached);
+  async_events_.raise(*srq.session, srq.user_handle, EventType::kSrqLimitReached);
 }
 
 }  // namespace softhca::engine

@@ -20,7 +20,7 @@ void Engine::prepare(QueuePair& qp, PcbId pcb) {
   CommandContext& command = commands_[pcb.value];
   command = CommandContext{};
   command.slot = qp.slot;
-  command.kicked_at = now_;
+  command.kicked_at = clock_.now;
   command.seen_effort = qp.session->intake.looked_before;
   charge(*qp.session, kCommandEffort);
   qp.kicked.push_back(commands_.data(), pcb.value);
@@ -29,7 +29,7 @@ void Engine::prepare(QueuePair& qp, PcbId pcb) {
 
 /// Doorbells that are too many go to the overflow buffers, those there is room for come back.
 std::size_t Engine::relieve_doorbells() {
-  scheduler_.sample(now_);
+  scheduler_.sample(clock_.now);
   const std::uint64_t end = effort_ + portion_->turn;
   std::size_t work = 0;
   for (; effort_ < end; ++work) {
@@ -151,7 +151,7 @@ std::size_t Engine::start_commands() {
     command.tvl = next->tvl;
     command.execution_held = command.completion_held = true;
     const QueuePair& qp = *queue_pairs_[command.slot];
-    const auto waited = static_cast<std::uint64_t>((now_ - command.kicked_at).count());
+    const auto waited = static_cast<std::uint64_t>((clock_.now - command.kicked_at).count());
     qp.tenant->counters.arbitration_wait.add(waited);
     if (Level* level = qp.session->level) level->counters.arbitration_wait.add(waited);
     start(next->pcb);

@@ -64,7 +64,7 @@ void Engine::resume(QueuePair& qp) {
 /// A stalled queue pair whose peer is in this daemon is due. A missing receive shows without
 /// fetching a command; any other outcome needs the command.
 void Engine::retry_stalled(QueuePair& qp) {
-  if (now_ < qp.progress.wait_until) {
+  if (clock_.now < qp.progress.wait_until) {
     timers_.arm(TimerId(qp.slot), qp.progress.wait_until);
     return;
   }

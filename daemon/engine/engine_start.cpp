@@ -83,7 +83,7 @@ void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   // More than the send queue holds: no honest process has so many under way.
   if (qp.started > qp.send_ring.entries()) {
     qp.tenant->counters.hostile_memory.add();
-    raise(qp, EventType::kQpFatal);
+    async_events_.raise(qp, EventType::kQpFatal);
     return complete_command(qp, pcb, Verdict::kLocalQpOperation);
   }
 

@@ -88,7 +88,7 @@ void Engine::check_drained(QueuePair& qp) {
   if (qp.state != QpState::kSqd || qp.commands != 0 || !qp.sqd_notify) return;
   if (qp.sends() && has_begun(qp, scheduler_.next_sequence(schedule::QpSlot(qp.slot)))) return;
   qp.sqd_notify = false;
-  raise(qp, EventType::kSendQueueDrained);
+  async_events_.raise(qp, EventType::kSendQueueDrained);
 }
 
 /// To the error state as soon as whatever is being done to it is over.
@@ -133,7 +133,7 @@ void Engine::flush(QueuePair& qp) {
     make_ready(qp);  // its receives are flushed in its turns
   } else if (qp.type != QpType::kXrcSend && !qp.last_wqe_raised) {
     qp.last_wqe_raised = true;
-    raise(qp, EventType::kQpLastWqeReached);
+    async_events_.raise(qp, EventType::kQpLastWqeReached);
   }
   qp.error_pending = false;
 }
@@ -147,7 +147,7 @@ bool Engine::flush_receives(QueuePair& qp) {
       qp.flush_interval =
           i != 0 ? kFirstFlushInterval
                  : std::clamp(2 * qp.flush_interval, kFirstFlushInterval, kLastFlushInterval);
-      timers_.arm(TimerId(qp.slot), next_flush(now_, qp.flush_interval));
+      timers_.arm(TimerId(qp.slot), next_flush(clock_.now, qp.flush_interval));
       return false;
     }
     complete_receive(qp, {.verdict = Verdict::kFlushed});

@@ -23,15 +23,17 @@ void expect_more(Time& until, Time now) {
 }  // namespace
 
 void Engine::choose_portion() {
-  portion_ = now_ < sparse_until_ ? &kSparse : now_ < contended_until_ ? &kContended : &kAlone;
+  portion_ = clock_.now < sparse_until_      ? &kSparse
+             : clock_.now < contended_until_ ? &kContended
+                                             : &kAlone;
 }
 
 /// Others wait for their turns, and who has one now has come to overtake them: it asks for little,
 /// unless it has left commands to be fetched. False: nobody waits.
 bool Engine::note_competition(TenantId party, const schedule::RunQueue& order) {
   if (!order.contended(party)) return false;
-  expect_more(contended_until_, now_);
-  if (order.overtaken() && !scheduler_.has_work(party)) expect_more(sparse_until_, now_);
+  expect_more(contended_until_, clock_.now);
+  if (order.overtaken() && !scheduler_.has_work(party)) expect_more(sparse_until_, clock_.now);
   return true;
 }
 
@@ -82,7 +84,7 @@ bool Engine::run(QueuePair& qp) {
   } else {
     more = qp.responder.transmit(env, portion_->packets);
     // A requester in RTR has nothing, and one in the error state is silent.
-    more |= qp.requester.transmit(env, now_, portion_->packets);
+    more |= qp.requester.transmit(env, clock_.now, portion_->packets);
     if (qp.stalled && !qp.requester.receiver_not_ready()) resume(qp);
   }
   settle(qp);
@@ -104,7 +106,7 @@ void Engine::expire(QueuePair& qp) {
   if (is_reliable(qp.type) && !qp.local && qp.state != QpState::kError) {
     try_other_source(qp);
     QpEnvironment env(*this, qp);
-    qp.requester.expire(env, now_);
+    qp.requester.expire(env, clock_.now);
     settle(qp);
   }
   make_ready(qp);
@@ -128,11 +130,11 @@ void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
   } else if (is_reliable(qp.type)) {
     const auto mask = wire::opcode_info(frame.headers.opcode).mask;
     if (mask.has_any(wire::kResponse)) {
-      qp.requester.receive(env, frame.headers, frame.payload, now_);
+      qp.requester.receive(env, frame.headers, frame.payload, clock_.now);
     } else if (!is_responder(qp.type)) {
       env.count(transport::Count::kBadOpcode, 1);
     } else {
-      qp.responder.receive(env, frame.headers, frame.payload, now_);
+      qp.responder.receive(env, frame.headers, frame.payload, clock_.now);
     }
     make_ready(qp);
   } else if (qp.type == QpType::kUc) {

@@ -68,7 +68,7 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
   wire::ParsedFrame parsed;
   const wire::DropReason reason = wire::parse_frame(frame.bytes(), parsed);
   if (wire::is_foreign(reason)) {
-    if (!binding.neighbours->receive(frame.bytes(), now_))
+    if (!binding.neighbours->receive(frame.bytes(), clock_.now))
       binding.drops.parse[static_cast<std::size_t>(reason)].add();
     return;
   }
@@ -112,7 +112,7 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
 /// A packet for a queue pair that is gone, which may be one that was executed: its acknowledgement
 /// was lost. A read or atomic cannot be answered any more.
 bool Engine::answer_late(const wire::ParsedFrame& frame) {
-  TimeWait* gone = time_wait_.find(frame.headers.destination, now_);
+  TimeWait* gone = time_wait_.find(frame.headers.destination, clock_.now);
   if (gone == nullptr || !is_from_peer(frame, gone->route)) return false;
   const wire::OpcodeInfo& info = wire::opcode_info(frame.headers.opcode);
   if (info.transport != wire::opcode_info(gone->answer.opcode).transport ||
@@ -128,15 +128,15 @@ bool Engine::answer_late(const wire::ParsedFrame& frame) {
 /// known. `lost`: it has not answered for so long that packets to it count as lost.
 const wire::FrameTemplate* Engine::frame_for(Route& route, PortBinding& binding, bool& lost) {
   lost = false;
-  if (now_ < route.valid_until) return &route.frame;
+  if (clock_.now < route.valid_until) return &route.frame;
   const auto hop = binding.neighbours->next_hop(route.path.destination);
-  const auto mac = hop ? binding.neighbours->resolve(*hop, now_) : std::nullopt;
+  const auto mac = hop ? binding.neighbours->resolve(*hop, clock_.now) : std::nullopt;
   if (!mac) {
     // After a pause in which nothing was sent, patience starts anew.
-    if (route.unresolved_since == kNever || now_ - route.last_unresolved > kResolutionMemory)
-      route.unresolved_since = now_;
-    route.last_unresolved = now_;
-    lost = !hop || now_ - route.unresolved_since > kResolutionPatience;
+    if (route.unresolved_since == kNever || clock_.now - route.last_unresolved > kResolutionMemory)
+      route.unresolved_since = clock_.now;
+    route.last_unresolved = clock_.now;
+    lost = !hop || clock_.now - route.unresolved_since > kResolutionPatience;
     return nullptr;
   }
   route.unresolved_since = kNever;
@@ -149,7 +149,7 @@ const wire::FrameTemplate* Engine::frame_for(Route& route, PortBinding& binding,
                                      .hop_limit = route.path.hop_limit,
                                      .udp_source_port = route.udp_source_port,
                                      .flow_label = route.path.flow_label});
-  route.valid_until = now_ + kFrameLifetime;
+  route.valid_until = clock_.now + kFrameLifetime;
   return &route.frame;
 }
 
@@ -214,7 +214,7 @@ Verdict Engine::fill(QueuePair& qp, const transport::PayloadSource& payload,
 
 void Engine::run_neighbours() {
   for (const auto& binding : ports_)
-    if (now_ >= binding->neighbours->next_deadline()) binding->neighbours->run(now_);
+    if (clock_.now >= binding->neighbours->next_deadline()) binding->neighbours->run(clock_.now);
 }
 
 }  // namespace softhca::engine

@@ -79,7 +79,7 @@ memory::PdId Engine::remote_pd(const QueuePair& qp) const {
 void Engine::share(QueuePair& qp, const QpHolder& holder) { qp.other_holders.push_back(holder); }
 
 void Engine::unshare(QueuePair& qp, const QpHolder& holder) {
-  forget_events(*holder.session, holder.user_handle);
+  async_events_.forget(*holder.session, holder.user_handle);
   if (holder == QpHolder{qp.session, qp.user_handle}) {
     const QpHolder heir = qp.other_holders.front();
     qp.other_holders.erase(qp.other_holders.begin());

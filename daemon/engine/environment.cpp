@@ -115,7 +115,7 @@ void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
 void QpEnvironment::raise_event(transport::AsyncEvent event) {
   if (event == transport::AsyncEvent::kCommunicationEstablished && qp_.state != QpState::kRtr)
     return;
-  engine_.raise(qp_, event_type(event));
+  engine_.async_events_.raise(qp_, event_type(event));
 }
 
 void QpEnvironment::count(transport::Count what, std::uint32_t n) { qp_.count(what, n); }

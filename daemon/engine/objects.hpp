@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/linked_list.hpp"
 #include "daemon/base/net.hpp"
 #include "daemon/base/quota.hpp"
 #include "daemon/base/time.hpp"
@@ -159,15 +160,18 @@ struct CompletionQueue {
   shm::CompletionRing ring;
   std::uint64_t user_handle = 0;
   int channel_fd = -1;
-  bool failed = false;          ///< overflowed
-  bool users_go_on = false;     ///< overflowed just now: its queue pairs are still to fail
-  bool dirty = false;           ///< has elements whose event is not decided yet
-  bool event_deferred = false;  ///< a completion event waits for room in its channel
-  // Moderation of events: off while either is 0.
+  bool failed = false;       ///< overflowed
+  bool users_go_on = false;  ///< overflowed just now: its queue pairs are still to fail
+  ListLink<CompletionQueue> overflowed;
+  ListLink<CompletionQueue> dirty;     ///< has elements whose event is not decided yet
+  ListLink<CompletionQueue> deferred;  ///< a completion event waits for room in its channel
+  // Moderation of events: off without a timer.
+  std::uint32_t moderation_timer = kNoIndex;
   std::uint32_t moderation_count = 0;
   Duration moderation_period{};
   std::uint32_t unannounced = 0;  ///< completions since an event was last decided on
   Time announce_by = kNever;      ///< held back until then
+  ListLink<CompletionQueue> due;  ///< then is now
 };
 
 /// A domain of extended reliable connected service (XRC); unique in the adapter, 0 is none.

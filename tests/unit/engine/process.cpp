@@ -59,7 +59,7 @@ void Process::end() {
   Engine& engine = adapter.engine;
   for (const auto& qp : qps) engine.remove(qp->qp);
   for (const std::uint32_t handle : ah_handles_) engine.remove_address_handle(handle);
-  for (const auto& cq : cqs_) engine.remove(cq->cq);
+  for (const auto& cq : cqs_) engine.completion_events().remove(cq->cq);
   for (const auto& srq : srqs_) engine.remove(srq->srq);
   for (const auto& buffer : buffers_) engine.keys().erase(buffer->key);
   engine.remove(*session);

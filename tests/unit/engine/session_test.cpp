@@ -145,7 +145,9 @@ class Events : public ::testing::Test {
   Events()
       : session(*pair.a->session), engine(pair.a->adapter.engine), sink(pair.a->adapter.sink) {}
   /// An asynchronous event about `element`.
-  void raise(std::uint64_t element) { engine.raise(session, element, EventType::kPortActive); }
+  void raise(std::uint64_t element) {
+    engine.async_events().raise(session, element, EventType::kPortActive);
+  }
   Pair pair{Way::kLocal};
   Session& session;
   Engine& engine;

@@ -1,0 +1,55 @@
+// Lists of things that live at their own addresses: no allocation, every operation O(1), removal
+// from the middle included. A thing knows whether it is linked. (For things that live in tables
+// and are named by their index: intrusive_queue.hpp.)
+#pragma once
+
+#include <cassert>
+
+namespace softhca {
+
+/// Member of a `T` that can stand in one LinkedList at a time.
+template <class T>
+struct ListLink {
+  T* next = nullptr;
+  T* prev = nullptr;
+  bool linked = false;
+};
+
+/// Doubly linked list of `T`, linked through member `link`. It owns nothing.
+template <class T, ListLink<T> T::*link>
+class LinkedList {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  T* front() const { return head_; }  ///< null when empty
+
+  /// REQUIRES: `item` is not linked.
+  void push_back(T& item) {
+    ListLink<T>& l = item.*link;
+    assert(!l.linked);
+    l = {nullptr, tail_, true};
+    (tail_ == nullptr ? head_ : (tail_->*link).next) = &item;
+    tail_ = &item;
+  }
+
+  /// Nothing happens if it is not linked. REQUIRES: it is in no other list of this link.
+  void remove(T& item) {
+    ListLink<T>& l = item.*link;
+    if (!l.linked) return;
+    (l.prev == nullptr ? head_ : (l.prev->*link).next) = l.next;
+    (l.next == nullptr ? tail_ : (l.next->*link).prev) = l.prev;
+    l = {};
+  }
+
+  /// Takes the front out; null when empty.
+  T* pop_front() {
+    T* item = head_;
+    if (item != nullptr) remove(*item);
+    return item;
+  }
+
+ private:
+  T* head_ = nullptr;
+  T* tail_ = nullptr;
+};
+
+}  // namespace softhca

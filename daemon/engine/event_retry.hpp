@@ -1,0 +1,30 @@
+// When events that found a socket full are tried again: soon, and ever later while nobody reads.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "daemon/base/time.hpp"
+
+namespace softhca::engine {
+
+class EventRetry {
+ public:
+  static constexpr Duration kFirst = std::chrono::milliseconds(1);
+  static constexpr Duration kLongest = std::chrono::milliseconds(64);
+
+  Time due() const { return due_; }
+  /// One more event waits.
+  void wait(Time now) { due_ = std::min(due_, now + std::max(interval_, kFirst)); }
+  /// Of `before` events that waited, `left` still do.
+  void tried(std::size_t before, std::size_t left, Time now) {
+    interval_ = left < before ? kFirst : std::clamp(2 * interval_, kFirst, kLongest);
+    due_ = left == 0 ? kNever : now + interval_;
+  }
+
+ private:
+  Time due_ = kNever;
+  Duration interval_{};
+};
+
+}  // namespace softhca::engine
