@@ -20,7 +20,8 @@ template <class T, ListLink<T> T::*link>
 class LinkedList {
  public:
   bool empty() const { return head_ == nullptr; }
-  T* front() const { return head_; }  ///< null when empty
+  T* front() const { return head_; }                           ///< null when empty
+  static T* next(const T& item) { return (item.*link).next; }  ///< null at the end
 
   /// REQUIRES: `item` is not linked.
   void push_back(T& item) {
@@ -45,6 +46,11 @@ class LinkedList {
     T* item = head_;
     if (item != nullptr) remove(*item);
     return item;
+  }
+
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (T* item = head_; item != nullptr; item = next(*item)) visit(*item);
   }
 
  private:

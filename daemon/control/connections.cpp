@@ -187,7 +187,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   }
 
   void resolve(const Gid& source, const Gid& destination, rdma_cm::ResolveCookie cookie) override {
-    if (adapter_.engine.is_local(destination) || destination.is_multicast())
+    if (adapter_.engine.addresses().is_local(destination) || destination.is_multicast())
       return service_.resolved(cookie, true);
     if (questions_.size() >= kQuestions) return service_.resolved(cookie, false);
     if (questions_.empty()) next_look_ = now();

@@ -56,7 +56,7 @@ Outcome Reloader::allocate(const Config& wanted, Prepared& prepared) {
 void Reloader::change_engine(engine::Engine& engine, const Config& wanted, Prepared& prepared) {
   for (auto& [gid, guard] : prepared.guards) guards_.emplace(gid, std::move(guard));
   for (const AllotmentChange::Row& row : prepared.change.there)
-    engine.set_addresses(*row.tenant, addresses_of(wanted, *row.to), former_of(*row.tenant));
+    engine.addresses().set(*row.tenant, addresses_of(wanted, *row.to), former_of(*row.tenant));
   for (auto& [srq, provisioner] : prepared.provisioners)
     engine.start_provisioning(*srq, std::move(provisioner));
   for (const auto* rows : {&prepared.change.there, &prepared.change.added})

@@ -158,7 +158,7 @@ void Reloader::forget_addresses() {
       for (const resource::InterfaceAddress& address : port.addresses)
         configured = configured || address.gid == gid;
     adapter_.worker.run([&](engine::Engine& engine) {
-      engine.set_addresses(*former.tenant, former.tenant->addresses, former_of(*former.tenant));
+      engine.addresses().set(*former.tenant, former.tenant->addresses, former_of(*former.tenant));
       if (former.address.port && !held && !configured)
         engine.ports()[former.address.port->value]->neighbours->remove_address(gid);
     });

@@ -83,7 +83,7 @@ void Session::remove_from_engine() {
       [&](std::uint32_t, const OpenedQp& opened) { let_go(opened.qp, opened.user_handle); });
   in_steps(worker, session, qps, [](engine::Engine& engine, Qp& qp) { engine.remove(qp.engine); });
   in_steps(worker, session, all_of(ahs_),
-           [](engine::Engine& engine, Ah& ah) { engine.remove_address_handle(ah.handle); });
+           [](engine::Engine& engine, Ah& ah) { engine.address_handles().remove(ah.handle); });
   // Those of XRC complete to a queue of the next kind, on behalf of targets that others hold.
   in_steps(worker, session, all_of(srqs_),
            [](engine::Engine& engine, Srq& srq) { engine.remove(srq.engine); });

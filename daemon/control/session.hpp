@@ -242,7 +242,7 @@ class Session final : private resource::IdleHolder {
   // session_multicast.cpp
   int attach_multicast(const RequestBody& body, Reply& reply);
   int detach_multicast(const RequestBody& body, Reply& reply);
-  using Membership = bool (engine::Engine::*)(engine::QueuePair&, const Gid&);
+  using Membership = bool (engine::Multicast::*)(engine::QueuePair&, const Gid&);
   /// EINVAL: not a UD queue pair of this process, or not a group; `refusal`: the engine refuses.
   int change_membership(const RequestBody& body, Membership change, int refusal);
 

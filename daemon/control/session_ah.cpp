@@ -35,7 +35,7 @@ int Session::create_ah(const RequestBody& body, Reply& reply) {
   ah->pd = PdUse(*pd);
   ah->engine.session = engine_session_.get();
   ah->engine.pd = pd->id;
-  on_engine([&](engine::Engine& engine) { ah->handle = engine.install(ah->engine); });
+  on_engine([&](engine::Engine& engine) { ah->handle = engine.address_handles().add(ah->engine); });
   // The process names it by the engine's handle, which stands in its commands; the table is ours.
   const std::uint32_t handle = ah->handle;
   ah_handles_[handle] = ahs_.add(std::move(ah));
@@ -50,7 +50,7 @@ int Session::destroy_ah(const RequestBody& body, Reply&) {
   if (found == ah_handles_.end()) return EINVAL;
   const auto ah = ahs_.remove(found->second);
   ah_handles_.erase(found);
-  on_engine([&](engine::Engine& engine) { engine.remove_address_handle(ah->handle); });
+  on_engine([&](engine::Engine& engine) { engine.address_handles().remove(ah->handle); });
   return 0;
 }
 

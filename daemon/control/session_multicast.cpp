@@ -15,16 +15,17 @@ int Session::change_membership(const RequestBody& body, Membership change, int r
   if (qp == nullptr || qp->engine.type != engine::QpType::kUd || !group.is_multicast())
     return EINVAL;
   bool changed = false;
-  on_engine([&](engine::Engine& engine) { changed = (engine.*change)(qp->engine, group); });
+  on_engine(
+      [&](engine::Engine& engine) { changed = (engine.multicast().*change)(qp->engine, group); });
   return changed ? 0 : refusal;
 }
 
 int Session::attach_multicast(const RequestBody& body, Reply&) {
-  return change_membership(body, &engine::Engine::attach_multicast, ENOMEM);
+  return change_membership(body, &engine::Multicast::attach, ENOMEM);
 }
 
 int Session::detach_multicast(const RequestBody& body, Reply&) {
-  return change_membership(body, &engine::Engine::detach_multicast, EINVAL);
+  return change_membership(body, &engine::Multicast::detach, EINVAL);
 }
 
 }  // namespace softhca::control

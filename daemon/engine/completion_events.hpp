@@ -30,6 +30,10 @@ class CompletionEvents {
   void remove(CompletionQueue& cq);
 
   bool any_overflowed() const { return !overflowed_.empty(); }
+  template <class Visit>
+  void for_each_overflowed(Visit&& visit) const {
+    overflowed_.for_each(visit);
+  }
   /// Null: no other. It is not among them any more; CompletionQueue::users_go_on stays.
   CompletionQueue* take_overflowed() { return overflowed_.pop_front(); }
 

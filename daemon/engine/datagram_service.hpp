@@ -29,9 +29,6 @@ namespace softhca::engine {
 inline constexpr Qpn kGeneralServicesQpn(1);
 inline constexpr std::uint32_t kGeneralServicesQkey = 0x80010000;
 
-/// Queue pairs of the daemon's own have numbers up to this; no others do.
-inline constexpr std::uint32_t kLastOwnQpn = 2;
-
 /// A datagram begins with what tells its client; so many bytes are read to find that out.
 inline constexpr std::size_t kSelectorBytes = 4;
 

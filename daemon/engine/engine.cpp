@@ -10,29 +10,10 @@
 namespace softhca::engine {
 namespace {
 
-// A queue pair number is 24 bits: the slot in the low part, above it a generation that changes
-// with every use of the slot, so that a late packet finds nobody. The first and the last generation
-// are left out: they would give the special numbers 0, 1 and kMulticastQpn.
-constexpr std::uint32_t kQpnBits = 24;
-
-// Address handles: likewise a slot, and above it a generation, so that a command posted before its
-// handle was destroyed goes nowhere. A slot rests until so many others have been given up.
-constexpr std::uint32_t kHandleSlotMask = (1u << 24) - 1;
-constexpr std::size_t kHandlesAtRest = 256;
-
 // The retries of a peer fall into this: its early ones and, with the timeouts of common programs
 // (up to 0.5 s), several counted ones.
 constexpr Duration kTimeWait = std::chrono::seconds(4);
 constexpr unsigned kResponsesAtTheEnd = 32;
-
-// Queue pairs of the daemon's own, beyond those of tenants. Their numbers are well known, so their
-// slots need not be part of them.
-constexpr std::uint32_t kOwnQueuePairs = 2;
-
-/// A power of two. The least number of a queue pair of a program is as big: above that of our own.
-std::uint32_t slots_for(std::uint32_t queue_pairs) {
-  return std::bit_ceil(std::max(queue_pairs, kLastOwnQpn + 1));
-}
 
 }  // namespace
 
@@ -75,13 +56,15 @@ const char* name_of(SendQueueCause cause) {
 Engine::Engine(const EngineLimits& limits, EventSink& events)
     : async_events_(events, clock_),
       completion_events_(events, async_events_, clock_),
+      multicast_(addresses_),
       pcbs_({.pcbs = limits.pcbs,
              .dedicated = limits.dedicated_pcbs,
              .max_groups = static_cast<std::uint16_t>(limits.tenants + limits.levels)}),
       functions_(limits.vcbs),
       collector_(pcbs_, functions_),
+      queue_pairs_(limits.queue_pairs),
       overflow_places_(queue_pairs_),
-      scheduler_({.max_queue_pairs = slots_for(limits.queue_pairs) + kOwnQueuePairs,
+      scheduler_({.max_queue_pairs = queue_pairs_.slots(),
                   // Tenants, then levels by number, which is that of their collect group.
                   .max_tenants = static_cast<std::uint16_t>(2 * limits.tenants + limits.levels),
                   .quantum = 16,
@@ -97,17 +80,11 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       first_level_party_(limits.tenants),
       commands_(pcbs_.size()),
       lends_(limits.tenants) {
-  const std::uint32_t slots = slots_for(limits.queue_pairs);
-  slot_bits_ = static_cast<std::uint32_t>(std::countr_zero(slots));
-  timers_.reserve(slots + kOwnQueuePairs);
+  timers_.reserve(queue_pairs_.slots());
   const auto parties = static_cast<std::uint16_t>(scheduler_.max_tenants());
-  ready_.reserve(slots + kOwnQueuePairs, limits.tenants, parties);
+  ready_.reserve(queue_pairs_.slots(), limits.tenants, parties);
   intake_.reserve(limits.tenants, parties);
   choose_portion();
-  queue_pairs_.resize(slots + kOwnQueuePairs);
-  generations_.resize(slots);
-  for (std::uint32_t own = 0; own < kOwnQueuePairs; ++own) own_slots_.push_back(slots + own);
-  for (std::uint32_t slot = slots; slot-- > 0;) free_slots_.push_back(slot);
 }
 
 Engine::~Engine() = default;
@@ -120,29 +97,13 @@ void Engine::add_level(const Level& level) {
 void Engine::add_tenant(Tenant& tenant) {
   dedicated_[tenant.id.value] = {};
   scheduler_.reset(tenant.id);
-  tenants_.push_back(&tenant);
-  throttled_.reserve(tenants_.size());
-  find_local_gids();
+  addresses_.add(tenant);
+  throttled_.reserve(addresses_.tenants().size());
 }
 
 void Engine::remove_tenant(Tenant& tenant) {
-  std::erase(tenants_, &tenant);
+  addresses_.remove(tenant);
   std::erase(throttled_, &tenant);
-  find_local_gids();
-}
-
-void Engine::set_addresses(Tenant& tenant, std::vector<Tenant::Address> addresses,
-                           std::vector<Tenant::Address> former) {
-  tenant.addresses = std::move(addresses);
-  tenant.former_addresses = std::move(former);
-  find_local_gids();
-}
-
-void Engine::find_local_gids() {
-  local_gids_.clear();
-  for (const Tenant* tenant : tenants_)
-    for (const auto* list : {&tenant->addresses, &tenant->former_addresses})
-      for (const Tenant::Address& address : *list) local_gids_.insert(address.gid);
 }
 
 Expected<TvlId> Engine::add_tvl(const schedule::TvlConfig& config) {
@@ -213,24 +174,29 @@ void Engine::leave_tvls(QueuePair& qp) {
   tvls_.detach(qp.dedicated_tvl);
 }
 
+/// False: there is no other one.
+bool Engine::leave_tvl(QueuePair& qp, TvlId id) {
+  for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
+    TvlId& tvl = purpose == schedule::TvlPurpose::kCommands ? qp.tvl : qp.dedicated_tvl;
+    if (tvl != id) continue;
+    const auto other = tvl_for(qp, purpose);
+    if (!other) return false;
+    tvls_.detach(id);
+    tvls_.attach(*other);
+    tvl = *other;
+  }
+  return true;
+}
+
 /// Its queue pairs go on with the other TVLs of their level, and so do their commands that wait for
 /// a credit, in their order. The last TVL keeps them.
 void Engine::leave_tvl(TvlId id) {
-  for (QueuePair* qp : queue_pairs_) {
-    if (qp == nullptr) continue;
-    for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
-      TvlId& tvl = purpose == schedule::TvlPurpose::kCommands ? qp->tvl : qp->dedicated_tvl;
-      if (tvl != id) continue;
-      const auto other = tvl_for(*qp, purpose);
-      if (!other) return;
-      tvls_.detach(id);
-      tvls_.attach(*other);
-      tvl = *other;
-    }
-  }
+  bool last = false;
+  queue_pairs_.for_each([&](QueuePair& qp) { last |= !leave_tvl(qp, id); });
+  if (last) return;
   const bool dedicated = tvls_[id].purpose == schedule::TvlPurpose::kDedicated;
   while (const auto pcb = arbitrator_.first(id)) {
-    const QueuePair& qp = *queue_pairs_[commands_[pcb->value].slot];
+    const QueuePair& qp = queue_pairs_[commands_[pcb->value].slot];
     arbitrator_.move(*pcb, dedicated ? qp.dedicated_tvl : qp.tvl);
   }
 }
@@ -263,20 +229,12 @@ void Engine::remove(Session& session) {
 
 bool Engine::install(QueuePair& qp) {
   charge(*qp.session, kInstallEffort);
-  if (free_slots_.empty()) return false;
-  // The oldest free slot, so that numbers come back as late as possible.
-  const std::uint32_t slot = free_slots_.front();
-  free_slots_.pop_front();
-  const std::uint32_t last = (1u << (kQpnBits - slot_bits_)) - 1;
-  generations_[slot] = generations_[slot] + 1 < last ? generations_[slot] + 1 : 1;
-  qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
-  enter(qp, slot);
+  if (!queue_pairs_.add(qp)) return false;
+  enter(qp);
   return true;
 }
 
-void Engine::enter(QueuePair& qp, std::uint32_t slot) {
-  qp.slot = slot;
-  queue_pairs_[slot] = &qp;
+void Engine::enter(QueuePair& qp) {
   qp.party = qp.session->party;
   join_tvls(qp);
   if (qp.srq != nullptr) ++qp.srq->users;
@@ -298,45 +256,10 @@ void Engine::remove(QueuePair& qp) {
   reset(qp, 0);
   async_events_.forget(*qp.session, qp.user_handle);
   leave_receive_queues(qp);
-  while (!qp.groups.empty()) detach_multicast(qp, qp.groups.back());
+  multicast_.detach_all(qp);
   leave_tvls(qp);
-  queue_pairs_[qp.slot] = nullptr;
-  if (qp.clients != nullptr)
-    own_slots_.push_back(qp.slot);
-  else
-    free_slots_.push_back(qp.slot);
+  queue_pairs_.remove(qp);
   qp.tenant->counters.queue_pairs.subtract();
-}
-
-std::uint32_t Engine::install(AddressHandle& ah) {
-  std::uint32_t handle = static_cast<std::uint32_t>(address_handles_.size());
-  if (free_handles_.size() < kHandlesAtRest) {
-    address_handles_.emplace_back();
-  } else {
-    handle = free_handles_.front();
-    free_handles_.pop_front();
-  }
-  address_handles_[handle & kHandleSlotMask] = {handle, &ah};
-  const std::uint32_t flow_label = ah.route.path.flow_label;
-  ah.route.udp_source_port =
-      flow_label != 0 ? wire::source_port(flow_label) : wire::datagram_source_port(Qpn(handle));
-  return handle;
-}
-
-void Engine::remove_address_handle(std::uint32_t handle) {
-  address_handles_[handle & kHandleSlotMask] = {};
-  free_handles_.push_back(handle + kHandleSlotMask + 1);
-}
-
-AddressHandle* Engine::find_address_handle(std::uint32_t handle) const {
-  const std::uint32_t slot = handle & kHandleSlotMask;
-  if (slot >= address_handles_.size() || address_handles_[slot].handle != handle) return nullptr;
-  return address_handles_[slot].ah;
-}
-
-QueuePair* Engine::find(Qpn qpn) const {
-  QueuePair* qp = queue_pairs_[qpn.value & ((1u << slot_bits_) - 1)];
-  return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
 }
 
 bool Engine::poll(Time now) {
@@ -353,7 +276,7 @@ bool Engine::poll(Time now) {
   work += start_commands();
   work += run_ready();
   work += timers_.advance(now, [this](TimerId id) {
-    if (QueuePair* qp = queue_pairs_[id.value]) expire(*qp);
+    if (QueuePair* qp = queue_pairs_.at(id.value)) expire(*qp);
   });
   finish_batch();
   return work != 0;

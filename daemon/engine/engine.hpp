@@ -41,14 +41,18 @@
 #include "daemon/base/timer_wheel.hpp"
 #include "daemon/collect/collect_controller.hpp"
 #include "daemon/collect/pcb_pool.hpp"
+#include "daemon/engine/address_handles.hpp"
 #include "daemon/engine/async_events.hpp"
 #include "daemon/engine/completion_events.hpp"
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/event_log.hpp"
 #include "daemon/engine/intake.hpp"
+#include "daemon/engine/local_addresses.hpp"
+#include "daemon/engine/multicast.hpp"
 #include "daemon/engine/neighbours.hpp"
 #include "daemon/engine/objects.hpp"
 #include "daemon/engine/overflow_places.hpp"
+#include "daemon/engine/qp_table.hpp"
 #include "daemon/engine/time_wait.hpp"
 #include "daemon/memory/key_table.hpp"
 #include "daemon/memory/scatter_list.hpp"
@@ -124,6 +128,9 @@ class Engine {
   }
   AsyncEvents& async_events() { return async_events_; }
   CompletionEvents& completion_events() { return completion_events_; }
+  LocalAddresses& addresses() { return addresses_; }
+  AddressHandles& address_handles() { return address_handles_; }
+  Multicast& multicast() { return multicast_; }
   memory::KeyTable& keys() { return keys_; }
   memory::WindowTable& windows() { return windows_; }
   /// As TvlTable::add(), change() and close(); commands that wait see the difference.
@@ -147,9 +154,6 @@ class Engine {
   void set_rate(Tenant& tenant, const schedule::Rate& bytes, const schedule::Rate& messages);
   /// REQUIRES: it has no sessions.
   void remove_tenant(Tenant& tenant);
-  /// Changes both lists; former addresses are still ours.
-  void set_addresses(Tenant& tenant, std::vector<Tenant::Address> addresses,
-                     std::vector<Tenant::Address> former);
   void add_port(std::unique_ptr<PortBinding> binding);
   const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
 
@@ -182,16 +186,9 @@ class Engine {
   const EventLog& event_log() const { return event_log_; }
   /// Arms the limit event of a shared receive queue; it fires at once when the queue is below.
   void set_limit(SharedReceiveQueue& srq, std::uint32_t limit);
-  /// Makes a UD queue pair a member of a multicast group; false: beyond abi::kMaxMulticast*.
-  bool attach_multicast(QueuePair& qp, const Gid& group);
-  /// False: it is not a member. Removing a queue pair does it, too.
-  bool detach_multicast(QueuePair& qp, const Gid& group);
   /// Opens its queue pair, which takes the place of none of a tenant. False: there are too many.
   bool open(DatagramService& service);
   void close(DatagramService& service);
-  std::uint32_t install(AddressHandle& ah);
-  void remove_address_handle(std::uint32_t handle);
-  AddressHandle* find_address_handle(std::uint32_t handle) const;
 
   /// State changes of modify_qp; attributes have been checked and stored by the caller.
   /// `send_sequence`: number of the next command; what was posted before is void, taken in or not.
@@ -201,8 +198,6 @@ class Engine {
   void apply_attributes(QueuePair& qp);
   void enter_drain(QueuePair& qp, bool notify);
   void enter_error(QueuePair& qp);
-  /// Can messages to `gid` stay inside this daemon?
-  bool is_local(const Gid& gid) const { return local_gids_.contains(gid); }
   /// Can datagrams go this way? Asks for the link address that is not known.
   Reach reach_of(const AddressPath& path);
 
@@ -233,7 +228,7 @@ class Engine {
   std::uint32_t parked_sessions() const { return parked_; }
 
   Time now() const { return clock_.now; }
-  QueuePair* find(Qpn qpn) const;
+  QueuePair* find(Qpn qpn) const { return queue_pairs_.find(qpn); }
 
  private:
   friend class QpEnvironment;
@@ -245,13 +240,13 @@ class Engine {
   };
 
   // engine.cpp
-  void find_local_gids();
   std::optional<TvlId> tvl_for(const QueuePair& qp, schedule::TvlPurpose purpose) const;
+  bool leave_tvl(QueuePair& qp, TvlId id);
   void leave_tvl(TvlId id);
   void join_tvls(QueuePair& qp);
   void leave_tvls(QueuePair& qp);
   void find_weights();
-  void enter(QueuePair& qp, std::uint32_t slot);
+  void enter(QueuePair& qp);
   void finish_batch();
   void expire(QueuePair& qp);
   void make_ready(QueuePair& qp) { ready_.push(qp.slot, qp.party); }
@@ -442,7 +437,6 @@ class Engine {
   Verdict deliver_to_members(QueuePair& qp, const transport::Request& request,
                              const AddressPath& path, std::uint32_t qkey);
   void receive_multicast(PortBinding& binding, const wire::ParsedFrame& frame);
-  std::optional<PortId> port_of(const Gid& source) const;
 
   // engine_datagram_service.cpp
   std::size_t give_back_buffers();
@@ -454,10 +448,7 @@ class Engine {
   std::size_t try_waiting(DatagramService& service);
   void wait_for_neighbour(DatagramService& service, const Datagram& datagram);
   bool post(DatagramService& service, const Datagram& datagram);
-  Tenant* tenant_with(const Gid& address, std::optional<PortId> port) const;
   Tenant* owner_of(const QueuePair& qp, const Gid& address, std::optional<PortId> port) const;
-  QueuePair* find_receiver(Qpn qpn) const;
-  QueuePair* own_queue_pair(Qpn qpn) const;
   std::optional<std::uint32_t> admit(DatagramService& service, const Tenant& tenant,
                                      std::span<const std::byte> start, std::size_t length,
                                      const Gid& source);
@@ -471,9 +462,13 @@ class Engine {
   StepClock clock_;
   AsyncEvents async_events_;
   CompletionEvents completion_events_;
+  LocalAddresses addresses_;
+  AddressHandles address_handles_;
+  Multicast multicast_;
   collect::PcbPool pcbs_;
   collect::FunctionTable functions_;
   collect::CollectController collector_;
+  QpTable queue_pairs_;
   OverflowPlaces overflow_places_;
   schedule::SendQueueScheduler scheduler_;
   std::vector<schedule::DedicatedWatch> dedicated_;  ///< by party
@@ -494,30 +489,15 @@ class Engine {
   std::vector<CommandContext> commands_;  ///< by PCB
   TimeWaitTable time_wait_;
   CongestionParameters congestion_;
-  std::vector<QueuePair*> queue_pairs_;  ///< by slot
-  std::vector<std::uint32_t> generations_;
-  std::deque<std::uint32_t> free_slots_;  ///< by age
-  std::vector<std::uint32_t> own_slots_;  ///< free ones, for queue pairs of the daemon's own
-  std::uint32_t slot_bits_ = 0;
-
   std::vector<Session*> sessions_;
   std::uint32_t parked_ = 0;
-  std::vector<Tenant*> tenants_;
   std::vector<Tenant*> throttled_;
   std::vector<bool> lends_;  ///< tenants, by id
-  struct HandleSlot {
-    std::uint32_t handle = 0;
-    AddressHandle* ah = nullptr;  ///< null: free
-  };
-  std::vector<HandleSlot> address_handles_;
-  std::deque<std::uint32_t> free_handles_;  ///< by age, with their next generation
-  std::set<Gid> local_gids_;                ///< asked when an address vector is set, not per packet
   std::vector<std::unique_ptr<PortBinding>> ports_;
 
   std::vector<SharedReceiveQueue*> shared_receive_queues_;
   std::uint32_t next_srq_number_ = 0;
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> xrc_queues_;  ///< by number
-  std::map<Gid, std::vector<QueuePair*>> groups_;  ///< of multicast, their members
   EventLog event_log_;
   std::vector<DatagramService*> datagram_services_;
 

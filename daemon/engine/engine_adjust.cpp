@@ -10,7 +10,7 @@ void Engine::adjust(const AdjustmentPolicy& policy) {
     const Lending lending = !lends ? Lending::kNone : present ? Lending::kIdle : Lending::kAll;
     pcbs_.adjust(group, lending, policy, clock_.now);
   };
-  for (const Tenant* tenant : tenants_) {
+  for (const Tenant* tenant : addresses_.tenants()) {
     lends_[tenant->id.value] = tenant->lends;
     adjust_group(tenant->lends, tenant->counters.sessions.value() != 0, tenant->group);
     for (const auto& level : tenant->levels)

@@ -23,7 +23,7 @@ void Engine::charge(const Session& session, std::uint64_t cost) {
 
 /// A look at all queue pairs.
 void Engine::charge_sweep(const Session& session) {
-  charge(session, queue_pairs_.size() * kSweepEffort);
+  charge(session, queue_pairs_.slots() * kSweepEffort);
 }
 
 /// Who has had more than its share lately has nothing taken in before others have had theirs.
@@ -235,15 +235,14 @@ void Engine::fail_session(Session& session) {
   intake_.rest(session);
   session.tenant->counters.hostile_memory.add();
   report(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory");
-  charge_sweep(session);
-  for (QueuePair* qp : queue_pairs_) {
+  session.queue_pairs.for_each([&](QueuePair& qp) {
+    charge(session, kSweepEffort);
     // What an XRC target works by is not in the memory of a process.
-    if (qp == nullptr || qp->session != &session || !qp->sends() || qp->state == QpState::kReset)
-      continue;
-    async_events_.raise(*qp, EventType::kQpFatal);
-    qp->failure = "the memory of its session holds nonsense";
-    enter_error(*qp);
-  }
+    if (!qp.sends() || qp.state == QpState::kReset) return;
+    async_events_.raise(qp, EventType::kQpFatal);
+    qp.failure = "the memory of its session holds nonsense";
+    enter_error(qp);
+  });
 }
 
 }  // namespace softhca::engine

@@ -1,5 +1,7 @@
 // The end of commands and receives: completions, credits given back (mechanism B6: by now
 // every read of the command's data is done).
+#include <utility>
+
 #include "daemon/engine/effort.hpp"
 
 namespace softhca::engine {
@@ -93,7 +95,7 @@ void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
 /// Credits and buffer go back.
 void Engine::release_command(PcbId pcb) {
   CommandContext& command = commands_[pcb.value];
-  QueuePair& qp = *queue_pairs_[command.slot];
+  QueuePair& qp = queue_pairs_[command.slot];
   if (command.execution_held) arbitrator_.return_execution(command.tvl);
   if (command.completion_held) arbitrator_.return_completion(command.tvl);
   const bool dedicated = pcbs_.state(pcb).use == collect::PcbUse::kDedicated;
@@ -116,23 +118,28 @@ void Engine::return_execution(PcbId pcb) {
   arbitrator_.return_execution(command.tvl);
   if (pcbs_.state(pcb).use != collect::PcbUse::kDedicated) return;
   command.dedicated_waits = true;
-  const TenantId party = queue_pairs_[command.slot]->party;
+  const TenantId party = queue_pairs_[command.slot].party;
   dedicated_[party.value].waits();
   watch_dedicated(party);
 }
 
-/// One look at all queue pairs, however many completion queues have overflowed in a step.
+/// One look at the queue pairs of a session, however many of its completion queues have overflowed
+/// in a step.
 void Engine::fail_users_of_overflowed() {
   const auto concerns = [](const CompletionQueue* cq) { return cq != nullptr && cq->users_go_on; };
-  for (QueuePair* qp : queue_pairs_)
-    if (qp != nullptr && (concerns(qp->send_cq) || concerns(qp->receive_cq)))
-      fail_later(*qp, "its completion queue overflowed");
+  completion_events_.for_each_overflowed([&](CompletionQueue& overflowed) {
+    Session& session = *overflowed.session;
+    if (std::exchange(session.overflows, true)) return;
+    session.queue_pairs.for_each([&](QueuePair& qp) {
+      charge(session, kSweepEffort);
+      if (concerns(qp.send_cq) || concerns(qp.receive_cq))
+        fail_later(qp, "its completion queue overflowed");
+    });
+  });
   for (SharedReceiveQueue* srq : shared_receive_queues_)
     if (concerns(srq->cq)) fail_receive_queue(*srq);
-  while (CompletionQueue* cq = completion_events_.take_overflowed()) {
-    cq->users_go_on = false;
-    charge_sweep(*cq->session);
-  }
+  while (CompletionQueue* cq = completion_events_.take_overflowed())
+    cq->users_go_on = cq->session->overflows = false;
 }
 
 /// An XRC target may have lost the queue it drew from: then there is nothing to complete.

@@ -29,12 +29,11 @@ constexpr std::uint64_t kDiscardEffort = 1024;
 
 bool Engine::open(DatagramService& service) {
   QueuePair& qp = service.qp_;
-  if (own_slots_.empty() || own_queue_pair(qp.qpn) != nullptr) return false;
+  if (!queue_pairs_.add_own(qp)) return false;
   install(service.session_);
-  enter(qp, own_slots_.back());
-  own_slots_.pop_back();
+  enter(qp);
   for (std::uint32_t i = 0; i < DatagramService::kSends; ++i)
-    service.handles_[i] = install(service.paths_[i]);
+    service.handles_[i] = address_handles_.add(service.paths_[i]);
   enter_ready_to_receive(qp, Psn(0));
   enter_ready_to_send(qp, Psn(0));
   datagram_services_.push_back(&service);
@@ -43,7 +42,7 @@ bool Engine::open(DatagramService& service) {
 
 void Engine::close(DatagramService& service) {
   std::erase(datagram_services_, &service);
-  for (const std::uint32_t handle : service.handles_) remove_address_handle(handle);
+  for (const std::uint32_t handle : service.handles_) address_handles_.remove(handle);
   remove(service.qp_);
   completion_events_.remove(service.cq_);
   remove(service.session_);
@@ -97,7 +96,7 @@ std::size_t Engine::take_sends(DatagramService& service) {
 }
 
 Reach Engine::reach_of(const AddressPath& path) {
-  if (is_local(path.destination)) return Reach::kReady;
+  if (addresses_.is_local(path.destination)) return Reach::kReady;
   if (!path.port) return Reach::kNone;
   Neighbours& neighbours = *ports_[path.port->value]->neighbours;
   const auto hop = neighbours.next_hop(path.destination);
@@ -171,16 +170,10 @@ bool Engine::post(DatagramService& service, const Datagram& datagram) {
 
 // --- what comes for them
 
-/// Of all tenants' addresses: queue pair 1 is that of each.
-Tenant* Engine::tenant_with(const Gid& address, std::optional<PortId> port) const {
-  for (Tenant* tenant : tenants_)
-    if (tenant->has_address(address, port)) return tenant;
-  return nullptr;
-}
-
+/// A queue pair that several clients share has the addresses of all tenants.
 Tenant* Engine::owner_of(const QueuePair& qp, const Gid& address,
                          std::optional<PortId> port) const {
-  if (qp.clients != nullptr) return tenant_with(address, port);
+  if (qp.clients != nullptr) return addresses_.owner(address, port);
   return qp.tenant->has_address(address, port) ? qp.tenant : nullptr;
 }
 
@@ -234,19 +227,6 @@ void Engine::hand_over(DatagramService& service, std::uint32_t buffer) {
 void Engine::announce_datagrams() {
   for (DatagramService* service : datagram_services_)
     if (service->news_) service->announce();
-}
-
-QueuePair* Engine::find_receiver(Qpn qpn) const {
-  QueuePair* own = own_queue_pair(qpn);
-  return own != nullptr ? own : find(qpn);
-}
-
-/// Their numbers are below those of all others.
-QueuePair* Engine::own_queue_pair(Qpn qpn) const {
-  if (qpn.value > kLastOwnQpn) return nullptr;
-  for (DatagramService* service : datagram_services_)
-    if (service->qp_.qpn == qpn) return &service->qp_;
-  return nullptr;
 }
 
 /// A packet for a queue pair that several clients share, to an address of `tenant`.

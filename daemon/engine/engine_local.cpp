@@ -347,7 +347,7 @@ void Engine::end_local(QueuePair& qp, Verdict verdict) {
 
 void Engine::deliver_datagram(QueuePair& qp, const Request& request, const AddressPath& path,
                               std::uint32_t qkey) {
-  QueuePair* peer = find_receiver(Qpn(pcbs_.pcb(PcbId(request.cookie)).header.remote_qpn));
+  QueuePair* peer = find(Qpn(pcbs_.pcb(PcbId(request.cookie)).header.remote_qpn));
   const Tenant* owner = peer != nullptr && peer->type == QpType::kUd
                             ? owner_of(*peer, path.destination, std::nullopt)
                             : nullptr;

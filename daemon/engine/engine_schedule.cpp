@@ -35,7 +35,7 @@ std::size_t Engine::relieve_doorbells() {
   for (; effort_ < end; ++work) {
     const schedule::Relief relief = scheduler_.relieve();
     if (relief.kind == schedule::Relief::Kind::kNone) break;
-    QueuePair& qp = *queue_pairs_[relief.slot.value];
+    QueuePair& qp = queue_pairs_[relief.slot.value];
     charge(*qp.session, kReliefEffort);
     if (relief.kind == schedule::Relief::Kind::kLost) doorbell_fails(qp);
   }
@@ -68,7 +68,7 @@ std::size_t Engine::fetch_commands() {
   for (std::size_t vain = 0; effort_ < end && vain < kMostInVain;) {
     const auto turn = scheduler_.next();
     if (!turn) break;
-    QueuePair& qp = *queue_pairs_[turn->slot.value];
+    QueuePair& qp = queue_pairs_[turn->slot.value];
     if (!may_take_in(qp.party)) {
       if (passed == qp.party) break;
       if (passed == Intake::kNoParty) passed = qp.party;
@@ -150,7 +150,7 @@ std::size_t Engine::start_commands() {
     CommandContext& command = commands_[next->pcb.value];
     command.tvl = next->tvl;
     command.execution_held = command.completion_held = true;
-    const QueuePair& qp = *queue_pairs_[command.slot];
+    const QueuePair& qp = queue_pairs_[command.slot];
     const auto waited = static_cast<std::uint64_t>((clock_.now - command.kicked_at).count());
     qp.tenant->counters.arbitration_wait.add(waited);
     if (Level* level = qp.session->level) level->counters.arbitration_wait.add(waited);

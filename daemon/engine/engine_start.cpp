@@ -50,7 +50,7 @@ bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
 
 void Engine::start(PcbId pcb) {
   const CommandContext& command = commands_[pcb.value];
-  QueuePair& qp = *queue_pairs_[command.slot];
+  QueuePair& qp = queue_pairs_[command.slot];
   qp.kicked.remove(commands_.data(), pcb.value);
   scheduler_.started(schedule::QpSlot(qp.slot));
   if (pcbs_.state(pcb).use == collect::PcbUse::kDedicated) room_in_kick_list(qp);

@@ -31,7 +31,7 @@ void Engine::apply_attributes(QueuePair& qp) {
   if (qp.type != QpType::kUd) {
     qp.route.reacts = true;
     // A new path may lead in or out of this daemon; what is under way stays on its own.
-    if (qp.started == 0) qp.local = is_local(qp.route.path.destination);
+    if (qp.started == 0) qp.local = addresses_.is_local(qp.route.path.destination);
     qp.route.udp_source_port = wire::source_port(qp.route.path.flow_label, qp.qpn, qp.destination);
   }
   qp.rc.xrc = is_xrc(qp.type);

@@ -43,7 +43,7 @@ std::size_t Engine::run_ready() {
   for (; runs < kRunsPerStep && effort_ < end; ++runs) {
     const auto slot = ready_.pop();
     if (!slot) break;
-    QueuePair& qp = *queue_pairs_[*slot];
+    QueuePair& qp = queue_pairs_[*slot];
     note_competition(qp.party, ready_);
     const std::uint64_t before = effort_;
     effort_ += kRunEffort;
@@ -164,7 +164,7 @@ bool Engine::run_datagrams(QueuePair& qp) {
 /// False: the port is full or the neighbour is being looked for; nothing happened.
 bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
   const abi::CommandHeader& header = pcbs_.pcb(PcbId(request.cookie)).header;
-  AddressHandle* ah = find_address_handle(header.address_handle);
+  AddressHandle* ah = address_handles_.find(header.address_handle);
   if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
     complete_command(qp, PcbId(request.cookie), Verdict::kLocalQpOperation);
     fail_later(qp, name_of(Verdict::kLocalQpOperation));
@@ -174,7 +174,7 @@ bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
   const std::uint32_t qkey = (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
   if (Qpn(header.remote_qpn) == kMulticastQpn && ah->route.path.destination.is_multicast())
     return run_multicast(qp, request, *ah, qkey);
-  if (is_local(ah->route.path.destination)) {
+  if (addresses_.is_local(ah->route.path.destination)) {
     deliver_datagram(qp, request, ah->route.path, qkey);
     return true;
   }

@@ -82,7 +82,7 @@ void Engine::receive_frame(PortBinding& binding, const port::Frame& frame) {
   }
   if (!is_of_vlan(parsed, binding.vlan)) return binding.drops.add(FrameDrop::kForeignVlan);
   if (parsed.headers.destination == kMulticastQpn) return receive_multicast(binding, parsed);
-  QueuePair* qp = find_receiver(parsed.headers.destination);
+  QueuePair* qp = find(parsed.headers.destination);
   if (qp == nullptr) {
     if (!answer_late(parsed)) binding.drops.add(FrameDrop::kUnknownQueuePair);
     return;

@@ -60,14 +60,14 @@ void Engine::leave_receive_queues(QueuePair& qp) {
 void Engine::leave_xrc_targets(SharedReceiveQueue& srq) {
   xrc_queues_.erase(srq.number);
   charge_sweep(*srq.session);
-  for (QueuePair* qp : queue_pairs_) {
-    if (qp == nullptr || qp->type != QpType::kXrcReceive) continue;
-    std::erase_if(qp->xrc_members, [&](const XrcMember& m) { return m.srq == &srq; });
-    if (qp->srq != &srq) continue;
-    qp->srq = nullptr;
-    qp->member = {};
-    qp->receive_drawn = false;
-  }
+  queue_pairs_.for_each([&](QueuePair& qp) {
+    if (qp.type != QpType::kXrcReceive) return;
+    std::erase_if(qp.xrc_members, [&](const XrcMember& m) { return m.srq == &srq; });
+    if (qp.srq != &srq) return;
+    qp.srq = nullptr;
+    qp.member = {};
+    qp.receive_drawn = false;
+  });
 }
 
 /// Whose memory a peer's keys may name.
@@ -83,7 +83,7 @@ void Engine::unshare(QueuePair& qp, const QpHolder& holder) {
   if (holder == QpHolder{qp.session, qp.user_handle}) {
     const QpHolder heir = qp.other_holders.front();
     qp.other_holders.erase(qp.other_holders.begin());
-    qp.session = heir.session;
+    queue_pairs_.hand_over(qp, *heir.session);
     qp.user_handle = heir.user_handle;
     ready_.remove(qp.slot);
     qp.party = heir.session->party;

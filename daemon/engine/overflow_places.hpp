@@ -3,29 +3,29 @@
 // there can be a doorbell for it, and no number of doorbells or queue pairs overflows it.
 #pragma once
 
-#include <vector>
+#include <optional>
 
-#include "daemon/engine/objects.hpp"
+#include "daemon/engine/qp_table.hpp"
 #include "daemon/schedule/doorbell_overflow.hpp"
 
 namespace softhca::engine {
 
 class OverflowPlaces final : public schedule::DoorbellOverflow {
  public:
-  /// `queue_pairs` by slot; outlives it.
-  explicit OverflowPlaces(const std::vector<QueuePair*>& queue_pairs) : queue_pairs_(queue_pairs) {}
+  /// `queue_pairs` outlives it.
+  explicit OverflowPlaces(const QpTable& queue_pairs) : queue_pairs_(queue_pairs) {}
 
   void write(schedule::QpSlot slot, std::uint32_t sequence_end) override {
-    QueuePair& qp = *queue_pairs_[slot.value];
+    QueuePair& qp = queue_pairs_[slot.value];
     qp.send_ring.write_overflow(qp.qpn.value, sequence_end);
   }
   std::optional<std::uint32_t> read(schedule::QpSlot slot) const override {
-    const QueuePair& qp = *queue_pairs_[slot.value];
+    const QueuePair& qp = queue_pairs_[slot.value];
     return qp.send_ring.read_overflow(qp.qpn.value);
   }
 
  private:
-  const std::vector<QueuePair*>& queue_pairs_;
+  const QpTable& queue_pairs_;
 };
 
 }  // namespace softhca::engine

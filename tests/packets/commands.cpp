@@ -323,12 +323,12 @@ void Script::event(Arguments& a) {
 /// attach group=, detach group=
 void Script::attach(Arguments& a) {
   const Gid group = group_of(a.number("group", 0), peer_gid_.is_ipv4());
-  EXPECT_TRUE(process_->adapter.engine.attach_multicast(qp_->qp, group));
+  EXPECT_TRUE(process_->adapter.engine.multicast().attach(qp_->qp, group));
 }
 
 void Script::detach(Arguments& a) {
   const Gid group = group_of(a.number("group", 0), peer_gid_.is_ipv4());
-  EXPECT_TRUE(process_->adapter.engine.detach_multicast(qp_->qp, group));
+  EXPECT_TRUE(process_->adapter.engine.multicast().detach(qp_->qp, group));
 }
 
 /// The registered memory is no longer to be reached.

@@ -21,7 +21,7 @@ class AddressesTest : public BothWays {
     std::vector<Tenant::Address> addresses, before;
     for (const Gid& gid : now) addresses.push_back({gid, port});
     for (const Gid& gid : former) before.push_back({gid, port});
-    a.adapter.engine.set_addresses(a.tenant, addresses, before);
+    a.adapter.engine.addresses().set(a.tenant, addresses, before);
   }
   void connect_naming(const Gid& gid) {
     bring_up(a, *pair.qa, pair.qb->qp.qpn, b.tenant.addresses[0].gid);

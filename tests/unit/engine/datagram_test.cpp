@@ -119,24 +119,24 @@ TEST_P(Ud, AddressHandleOfAnotherProcess) {
 /// What was posted with a handle that has been destroyed since does not go by one made later.
 TEST_P(Ud, ANewAddressHandleIsNoneOfBefore) {
   Engine& engine = a.adapter.engine;
-  AddressHandle first = *engine.find_address_handle(ah);
+  AddressHandle first = *engine.address_handles().find(ah);
   AddressHandle later = first;
-  const std::uint32_t handle = engine.install(first);
+  const std::uint32_t handle = engine.address_handles().add(first);
   Work work = datagram(8);
   work.address_handle = handle;
   a.post(*qa, work);  // not taken in yet
-  engine.remove_address_handle(handle);
+  engine.address_handles().remove(handle);
   b.post_receive(*qb, {to->all()});
   std::uint32_t made = 0;
   for (int i = 0; i < 5000; ++i) {
-    made = engine.install(later);
+    made = engine.address_handles().add(later);
     ASSERT_NE(made, handle);
-    if (i + 1 < 5000) engine.remove_address_handle(made);
+    if (i + 1 < 5000) engine.address_handles().remove(made);
   }
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kLocalQpOperationError);
   pair.run_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(pair.cb->poll_all().empty());
-  engine.remove_address_handle(made);
+  engine.address_handles().remove(made);
 }
 
 TEST_P(Ud, DrainsInSqd) {

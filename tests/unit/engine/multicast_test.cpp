@@ -19,10 +19,10 @@ struct Endpoint {
     bring_up_datagram(of, qp, qkey);
   }
   bool attach(const Gid& group = kGroup) {
-    return process.adapter.engine.attach_multicast(qp.qp, group);
+    return process.adapter.engine.multicast().attach(qp.qp, group);
   }
   bool detach(const Gid& group = kGroup) {
-    return process.adapter.engine.detach_multicast(qp.qp, group);
+    return process.adapter.engine.multicast().detach(qp.qp, group);
   }
   void receive() { process.post_receive(qp, {to.all()}); }
   void send(Buffer& from, std::uint32_t qkey = kQkey, const Gid& group = kGroup) {

@@ -97,7 +97,7 @@ TEST(PortCounters, MulticastIsCountedApart) {
   TestQp& to = pair.b->make_qp(*pair.cb, *pair.cb, {.type = QpType::kUd});
   bring_up_datagram(*pair.a, from, 1);
   bring_up_datagram(*pair.b, to, 1);
-  ASSERT_TRUE(pair.b->adapter.engine.attach_multicast(to.qp, group));
+  ASSERT_TRUE(pair.b->adapter.engine.multicast().attach(to.qp, group));
   Buffer& data = pair.a->make_buffer(200);
   Buffer& space = pair.b->make_buffer(400);
   pair.b->post_receive(to, {space.all()});

@@ -58,7 +58,7 @@ void Process::end() {
   if (!session) return;
   Engine& engine = adapter.engine;
   for (const auto& qp : qps) engine.remove(qp->qp);
-  for (const std::uint32_t handle : ah_handles_) engine.remove_address_handle(handle);
+  for (const std::uint32_t handle : ah_handles_) engine.address_handles().remove(handle);
   for (const auto& cq : cqs_) engine.completion_events().remove(cq->cq);
   for (const auto& srq : srqs_) engine.remove(srq->srq);
   for (const auto& buffer : buffers_) engine.keys().erase(buffer->key);
@@ -140,7 +140,7 @@ std::uint32_t Process::make_ah(const Gid& destination) {
   ah.route.path.source = tenant.addresses[0].gid;
   ah.route.path.port = tenant.addresses[0].port;
   ah.route.path.destination = destination;
-  ah_handles_.push_back(adapter.engine.install(ah));
+  ah_handles_.push_back(adapter.engine.address_handles().add(ah));
   return ah_handles_.back();
 }
 

@@ -1,0 +1,34 @@
+// A completion queue as the engine sees it.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/linked_list.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/shm/completion_ring.hpp"
+
+namespace softhca::engine {
+
+struct Session;
+
+struct CompletionQueue {
+  Session* session = nullptr;
+  shm::CompletionRing ring;
+  std::uint64_t user_handle = 0;
+  int channel_fd = -1;
+  bool failed = false;       ///< overflowed
+  bool users_go_on = false;  ///< overflowed just now: its queue pairs are still to fail
+  ListLink<CompletionQueue> overflowed;
+  ListLink<CompletionQueue> dirty;     ///< has elements whose event is not decided yet
+  ListLink<CompletionQueue> deferred;  ///< a completion event waits for room in its channel
+  // Moderation of events: off without a timer.
+  std::uint32_t moderation_timer = kNoIndex;
+  std::uint32_t moderation_count = 0;
+  Duration moderation_period{};
+  std::uint32_t unannounced = 0;  ///< completions since an event was last decided on
+  Time announce_by = kNever;      ///< held back until then
+  ListLink<CompletionQueue> due;  ///< then is now
+};
+
+}  // namespace softhca::engine

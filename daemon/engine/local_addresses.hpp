@@ -1,0 +1,42 @@
+// Whose addresses are whose: those of all tenants, on which port or inside this daemon alone.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "daemon/engine/tenant.hpp"
+
+namespace softhca::engine {
+
+class LocalAddresses {
+ public:
+  void add(Tenant& tenant);
+  void remove(Tenant& tenant);
+  /// Changes both lists; former addresses are still ours.
+  void set(Tenant& tenant, std::vector<Tenant::Address> addresses,
+           std::vector<Tenant::Address> former);
+  const std::vector<Tenant*>& tenants() const { return tenants_; }
+
+  /// Can messages to `gid` stay inside this daemon?
+  bool is_local(const Gid& gid) const;
+  /// Whose address it is, on `port` if one is named; null: nobody's.
+  Tenant* owner(const Gid& gid, std::optional<PortId> port) const;
+  /// By which port a tenant of ours sends as `source`; none: by no port.
+  std::optional<PortId> port_of(const Gid& source) const;
+
+ private:
+  struct Entry {
+    Gid gid;
+    std::optional<PortId> port;
+    Tenant* tenant;
+  };
+  using Place = std::vector<Entry>::const_iterator;
+
+  void rebuild();
+  Place first(const Gid& gid) const;
+
+  std::vector<Tenant*> tenants_;
+  std::vector<Entry> by_gid_;  ///< sorted; of one GID: by port, then as the tenants came
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,72 @@
+#include "daemon/engine/qp_table.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace softhca::engine {
+namespace {
+
+// The first and the last generation are left out: they would give the numbers of the daemon's own
+// and kMulticastQpn.
+constexpr std::uint32_t kQpnBits = 24;
+
+}  // namespace
+
+QpTable::QpTable(std::uint32_t queue_pairs)
+    : slot_bits_(static_cast<std::uint32_t>(
+          std::countr_zero(std::bit_ceil(std::max(queue_pairs, kOwn + 1))))),
+      by_slot_((1u << slot_bits_) + kOwn),
+      generations_(1u << slot_bits_) {
+  const std::uint32_t first_own = 1u << slot_bits_;
+  for (std::uint32_t slot = first_own; slot-- > 0;) free_.push_back(slot);
+  for (std::uint32_t own = 0; own < kOwn; ++own) free_own_.push_back(first_own + own);
+}
+
+bool QpTable::add(QueuePair& qp) {
+  if (free_.empty()) return false;
+  // The oldest free slot, so that numbers come back as late as possible.
+  const std::uint32_t slot = free_.front();
+  free_.pop_front();
+  const std::uint32_t last = (1u << (kQpnBits - slot_bits_)) - 1;
+  generations_[slot] = generations_[slot] + 1 < last ? generations_[slot] + 1 : 1;
+  qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
+  enter(qp, slot);
+  return true;
+}
+
+bool QpTable::add_own(QueuePair& qp) {
+  QueuePair*& place = well_known_[qp.qpn.value];
+  if (place != nullptr || free_own_.empty()) return false;
+  place = &qp;
+  enter(qp, free_own_.back());
+  free_own_.pop_back();
+  return true;
+}
+
+void QpTable::enter(QueuePair& qp, std::uint32_t slot) {
+  qp.slot = slot;
+  by_slot_[slot] = &qp;
+  qp.session->queue_pairs.push_back(qp);
+}
+
+void QpTable::remove(QueuePair& qp) {
+  qp.session->queue_pairs.remove(qp);
+  by_slot_[qp.slot] = nullptr;
+  if (qp.slot < generations_.size()) return free_.push_back(qp.slot);
+  free_own_.push_back(qp.slot);
+  well_known_[qp.qpn.value] = nullptr;
+}
+
+void QpTable::hand_over(QueuePair& qp, Session& heir) {
+  qp.session->queue_pairs.remove(qp);
+  qp.session = &heir;
+  heir.queue_pairs.push_back(qp);
+}
+
+QueuePair* QpTable::find(Qpn qpn) const {
+  if (qpn.value < well_known_.size()) return well_known_[qpn.value];
+  QueuePair* qp = by_slot_[qpn.value & ((1u << slot_bits_) - 1)];
+  return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,47 @@
+// Ways to remote addresses.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "daemon/base/net.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/memory/key_table.hpp"
+#include "daemon/wire/frame.hpp"
+#include "daemon/wire/source_port.hpp"
+
+namespace softhca::engine {
+
+struct Session;
+
+/// The way to one remote address, from an address vector.
+struct AddressPath {
+  Gid source;
+  Gid destination;
+  std::optional<PortId> port;  ///< none: inside this daemon
+  std::uint32_t flow_label = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+};
+
+/// A path and the headers below the transport for it, as far as they are known.
+struct Route {
+  AddressPath path;
+  std::uint16_t udp_source_port = wire::kSourcePortBase;
+  bool reacts = false;  ///< who sends here slows down when told of congestion
+  wire::FrameTemplate frame;
+  Time valid_until{};              ///< the next hop's address is to be looked up again then
+  Time unresolved_since = kNever;  ///< the next hop does not answer
+  Time last_unresolved{};          ///< when that was last found
+
+  void invalidate() { valid_until = Time{}; }
+};
+
+struct AddressHandle {
+  Session* session = nullptr;
+  memory::PdId pd;
+  Route route;
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,63 @@
+// One opened device context of a process, as the engine sees it.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/base/intrusive_queue.hpp"
+#include "daemon/engine/queue_pair.hpp"
+#include "daemon/engine/tenant.hpp"
+#include "daemon/shm/session_view.hpp"
+
+namespace softhca::engine {
+
+/// What the engine knows of the VCBs and doorbells of a session.
+struct IntakeState {
+  std::uint32_t slot = 0;           ///< in the tables of Intake
+  std::uint32_t place = kNoIndex;   ///< among those of its party that are looked at
+  std::uint64_t looked = 0;         ///< engine work done when nothing was left here
+  std::uint64_t looked_before = 0;  ///< and the time before: what is taken in came since then
+  bool waiting = false;             ///< something was here, and not all of it is taken in
+  std::uint32_t next_vcb = 0;       ///< to be taken in first
+  /// VCBs handed over before their commands were whole: not work, and looked at again ever later.
+  std::uint64_t unfinished = 0;
+  Time unfinished_due{};
+  Duration unfinished_interval{};
+};
+
+/// One opened device context of a process.
+struct Session {
+  Session(SessionId session, Tenant& owner, shm::SessionView memory, VcbId first)
+      : id(session), tenant(&owner), view(memory), first_vcb(first) {}
+
+  SessionId id;
+  Tenant* tenant;
+  Level* level = nullptr;  ///< none: the tenant has no levels
+  shm::SessionView view;
+  TenantId party;             ///< whose turns it shares: its level's, else its tenant's
+  VcbId first_vcb;            ///< of the adapter's VCB range; the process sees them from 0
+  std::uint32_t process = 0;  ///< its id, for reports
+  int async_fd = -1;
+  int wake_fd = -1;
+  Time last_active{};
+  IntakeState intake;
+  LinkedList<QueuePair, &QueuePair::of_session> queue_pairs;  ///< installed ones
+  std::uint32_t events_deferred = 0;  ///< asynchronous events that wait for room in its socket
+  Time events_refused{};              ///< when the socket was last found full
+  bool parked = false;
+  bool overflows = false;  ///< a completion queue did in this step; its queue pairs have been seen
+  bool failed = false;     ///< its session memory was found corrupt; not read any more
+
+  /// Are its VCBs and doorbells looked at?
+  bool is_collected() const { return !parked && !failed && !tenant->throttled(); }
+  LevelId level_id() const { return level != nullptr ? level->id : kNoLevel; }
+  collect::GroupId group() const { return level != nullptr ? level->group : tenant->group; }
+  /// A queue pair waits for room in the kick list of dedicated PCBs.
+  bool& kick_blocked() { return level != nullptr ? level->kick_blocked : tenant->kick_blocked; }
+  void count_send_queue_mode(SendQueueCause cause) {
+    tenant->counters.send_queue_mode.add();
+    tenant->counters.send_queue_cause[static_cast<std::size_t>(cause)].add();
+    if (level != nullptr) level->counters.send_queue_mode.add();
+  }
+};
+
+}  // namespace softhca::engine

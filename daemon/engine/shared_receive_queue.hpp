@@ -1,0 +1,39 @@
+// A shared receive queue as the engine sees it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/types.hpp"
+#include "daemon/engine/completion_queue.hpp"
+#include "daemon/memory/key_table.hpp"
+#include "daemon/receive/provisioner.hpp"
+#include "daemon/shm/receive_ring.hpp"
+
+namespace softhca::engine {
+
+/// A domain of extended reliable connected service (XRC); unique in the adapter, 0 is none.
+using XrcDomainId = Id<struct XrcDomainTag, std::uint32_t>;
+
+struct SharedReceiveQueue {
+  Session* session = nullptr;
+  shm::ReceiveRing ring;
+  std::uint64_t user_handle = 0;
+  memory::PdId pd;
+  std::uint32_t limit = 0;  ///< 0 = not armed
+  std::uint32_t users = 0;  ///< queue pairs
+  bool failed = false;
+  std::uint32_t number = 0;       ///< names it in reports and to peers of XRC, 24 bits
+  XrcDomainId xrc_domain;         ///< none: not of XRC
+  CompletionQueue* cq = nullptr;  ///< XRC: where its receives complete
+  std::unique_ptr<receive::Provisioner> provisioner;  ///< none: no limit
+  std::uint32_t accounted = 0;  ///< posts the provisioner knows of, a counter of the ring
+};
+
+/// For shared receive queues that have none.
+using Provisioners =
+    std::vector<std::pair<SharedReceiveQueue*, std::unique_ptr<receive::Provisioner>>>;
+
+}  // namespace softhca::engine

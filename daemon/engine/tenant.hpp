@@ -1,0 +1,92 @@
+// A tenant and its levels as the engine sees them.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/net.hpp"
+#include "daemon/base/quota.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/collect/pcb_pool.hpp"
+#include "daemon/engine/counters.hpp"
+#include "daemon/management/connection_counters.hpp"
+#include "daemon/receive/provisioner.hpp"
+#include "daemon/resource/accounts.hpp"
+#include "daemon/schedule/rate_limiter.hpp"
+
+namespace softhca::engine {
+
+/// A level: a part of a tenant's allocation, with a name, for some of its processes (mechanism A3).
+struct Level {
+  LevelId id;
+  std::string name;
+  collect::GroupId group;
+  Quota vcbs;               ///< held by its sessions; written by the control thread
+  Counter vcbs_refused;     ///< likewise; VCBs that a session asked for and did not get
+  bool is_default = false;  ///< for processes that nothing assigns to another
+  bool leaving = false;     ///< removed: takes no new sessions; written by the control thread
+  bool kick_blocked = false;
+  LevelCounters counters;
+};
+
+/// A tenant as the engine sees it.
+struct Tenant {
+  TenantId id;
+  std::string name;
+  collect::GroupId group;
+  /// Without levels: held by its sessions. With levels: the part that these share, and what they
+  /// have drawn from it and beyond. Written by the control thread.
+  Quota vcbs;
+  Gauge all_vcbs_in_use;      ///< with those of its levels
+  Gauge all_vcbs_high_water;  ///< most at once
+  Counter vcbs_refused;       ///< VCBs that a session asked for and did not get
+  Counter link_downed;        ///< times its link went down; written by the control thread
+  /// None: the tenant is not divided, all its sessions draw on what it has as a whole.
+  std::vector<std::unique_ptr<Level>> levels;
+  bool kick_blocked = false;  ///< a queue pair waits for room in the dedicated kick list
+  struct Address {
+    Gid gid;
+    std::optional<PortId> port;  ///< none: reachable only inside this daemon
+    bool operator==(const Address&) const = default;
+  };
+  std::vector<Address> addresses;  ///< the GID table, by index
+  /// Not in the table any more, and kept by queue pairs and address handles made before.
+  std::vector<Address> former_addresses;
+  /// Has it an address on the network of `port`; none: inside this daemon alone?
+  bool is_on(std::optional<PortId> port) const {
+    return std::any_of(addresses.begin(), addresses.end(),
+                       [&](const Address& address) { return address.port == port; });
+  }
+  /// Is it one of either, on `port` if one is named?
+  bool has_address(const Gid& gid, std::optional<PortId> port = {}) const {
+    return is_in(addresses, gid, port) || is_in(former_addresses, gid, port);
+  }
+  /// May a peer name `named` to reach a queue pair whose address is `used`? Only that one; but when
+  /// it is since a change of addresses that the two differ, either: a program tells its peer the
+  /// address that it reads, connects by the index it has read, and the change may come between.
+  bool goes_by(const Gid& used, const Gid& named, std::optional<PortId> port) const {
+    return used == named ||
+           ((is_in(former_addresses, used, port) || is_in(former_addresses, named, port)) &&
+            has_address(named, port));
+  }
+  static bool is_in(const std::vector<Address>& list, const Gid& gid, std::optional<PortId> port) {
+    return std::any_of(list.begin(), list.end(), [&](const Address& address) {
+      return address.gid == gid && (!port || address.port == port);
+    });
+  }
+  bool leaving = false;            ///< removed: no new sessions; written by the control thread
+  bool lends = false;              ///< guarantees that it leaves idle (A10)
+  receive::Policy receive_policy;  ///< of its shared receive queues
+  TenantCounters counters;
+  schedule::RateLimiter rate;
+  bool throttled() const { return throttled_since != kNever; }
+  Time throttled_since = kNever;  ///< its rate is used up: nothing of it is collected
+  resource::Accounts accounts;    ///< what its sessions have taken; written by the control thread
+  management::ConnectionCounters connections;  ///< likewise
+};
+
+}  // namespace softhca::engine
