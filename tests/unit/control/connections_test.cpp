@@ -91,12 +91,15 @@ TEST_F(Routes, ATenantWithTheNumberOfAFormerOneIsServed) {
   successor.id = tenant(1).id;
   successor.name = "c";
   successor.addresses = tenant(1).addresses;
-  const std::size_t clients = daemon.general_services->clients().size();
+  const auto is_client = [&](std::uint8_t management_class) {
+    return bool(daemon.general_services->set_buffers(successor,
+                                                     engine::class_selector(management_class), 16));
+  };
   EXPECT_TRUE(connections.add(successor));
   connections.remove(tenant(1));
-  EXPECT_EQ(daemon.general_services->clients().size(), clients);
+  for (const std::uint8_t management_class : {7, 4}) EXPECT_TRUE(is_client(management_class));
   connections.remove(successor);
-  EXPECT_LT(daemon.general_services->clients().size(), clients);
+  for (const std::uint8_t management_class : {7, 4}) EXPECT_FALSE(is_client(management_class));
 }
 
 }  // namespace
