@@ -34,9 +34,6 @@ constexpr std::size_t kQuestions = 4096;
 // What programs have to clean up, once their adapter goes.
 constexpr Duration kFarewell = std::chrono::seconds(2);
 
-// A tenant that is refused again and again must not fill the journal.
-constexpr Duration kComplaintInterval = std::chrono::seconds(10);
-
 }  // namespace
 
 /// The world around the service of one tenant.
@@ -198,8 +195,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   void note_refused(rdma_cm::Refusal refusal) override {
     const auto index = static_cast<std::size_t>(refusal);
     counters().refused[index].add();
-    if (now() < next_complaint_[index]) return;
-    next_complaint_[index] = now() + kComplaintInterval;
+    if (!complaints_[index].allows(now())) return;
     adapter_.journal.add({.kind = "connection_refused",
                           .tenant = tenant_.name,
                           .text = why(refusal) + ": " +
@@ -269,7 +265,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   std::vector<rdma_cm::LocalAddress> addresses_;
   rdma_cm::Service service_;
   resource::ConnectionsConfig limits_;
-  std::array<Time, static_cast<std::size_t>(rdma_cm::Refusal::kCount)> next_complaint_{};
+  std::array<ComplaintLimit, static_cast<std::size_t>(rdma_cm::Refusal::kCount)> complaints_{};
   std::map<rdma_cm::ChannelId, int> signals_;
   std::vector<Question> questions_;
   Time next_look_{};

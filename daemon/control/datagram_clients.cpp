@@ -13,8 +13,6 @@
 namespace softhca::control {
 namespace {
 
-// A tenant that is refused again and again must not fill the journal.
-constexpr Duration kComplaintInterval = std::chrono::seconds(10);
 constexpr std::size_t kLongestName = 16;
 
 std::optional<std::uint32_t> number_of(std::uint32_t buffers) {
@@ -158,9 +156,7 @@ int DatagramClients::charge(Queue& queue, const engine::Tenant& tenant) {
 
 void DatagramClients::complain(const Registration& registration, pid_t process,
                                const std::string& client, const std::string& why) {
-  Usage& usage = registration.queue_.usage[registration.tenant_.id];
-  if (now() < usage.next_complaint) return;
-  usage.next_complaint = now() + kComplaintInterval;
+  if (!registration.queue_.usage[registration.tenant_.id].complaints.allows(now())) return;
   adapter_.journal.add({.kind = "gsa_client_refused",
                         .tenant = registration.tenant_.name,
                         .text = client + ": " + why,

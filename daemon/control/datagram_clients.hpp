@@ -72,7 +72,7 @@ class DatagramClients {
  private:
   struct Usage {
     TokenBucket requests;
-    Time next_complaint{};
+    ComplaintLimit complaints;
   };
   struct Queue {
     GeneralServices& service;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/time.hpp"
+
 namespace softhca::control {
 
 struct JournalEntry {
@@ -21,6 +23,21 @@ struct JournalEntry {
   std::string text;    ///< for people
   std::uint32_t queue_pair = 0;
   std::uint32_t process = 0;
+};
+
+/// When the operator is told again of what keeps happening: a tenant that is refused again and
+/// again must not fill the journal.
+class ComplaintLimit {
+ public:
+  /// True at most once in ten seconds.
+  bool allows(Time now) {
+    if (now < next_) return false;
+    next_ = now + std::chrono::seconds(10);
+    return true;
+  }
+
+ private:
+  Time next_{};
 };
 
 class Journal {

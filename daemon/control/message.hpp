@@ -79,4 +79,24 @@ inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& re
   return send_record(socket, {record.data(), sizeof header + reply.bytes().size()}, reply.fds());
 }
 
+/// What is to be done after a record.
+enum class Served : std::uint8_t { kNext, kEnough, kEnd };
+
+/// Gives the records that wait to `answer`, which returns what is to be done then; not too many, so
+/// that one process does not keep the others of its tenant from being served. False: the connection
+/// is over.
+template <class Answer>
+bool serve_records(int socket, Answer&& answer) {
+  constexpr int kMost = 16;
+  std::array<std::byte, abi::kMaxRecord> buffer;
+  for (int i = 0; i < kMost; ++i) {
+    std::size_t length = 0;
+    const ReceiveResult result = receive_record(socket, buffer, length);
+    if (result != ReceiveResult::kRecord) return result == ReceiveResult::kNothing;
+    const Served served = answer(std::span<const std::byte>(buffer.data(), length));
+    if (served != Served::kNext) return served == Served::kEnough;
+  }
+  return true;
+}
+
 }  // namespace softhca::control

@@ -28,8 +28,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kTick = std::chrono::seconds(1);
 // And, as the daemon ends, whether its programs have cleaned up.
 constexpr auto kLeaveStep = std::chrono::milliseconds(50);
-// A tenant that is refused again and again must not fill the log.
-constexpr auto kComplaintInterval = std::chrono::seconds(10);
 // Connections of a tenant beyond its sessions: those that are to be told that there are too many.
 constexpr std::uint64_t kGreeting = 16;
 
@@ -263,9 +261,7 @@ void Server::serve(Entry& entry) {
 }
 
 void Server::complain(Listener& listener, const std::string& why) {
-  const auto now = Clock::now();
-  if (now < listener.next_complaint) return;
-  listener.next_complaint = now + kComplaintInterval;
+  if (!listener.complaints.allows(now())) return;
   adapter_.journal.add({.kind = "session_refused", .tenant = listener.tenant->name, .text = why});
   spdlog::warn("tenant {}: a connection is refused: {}", listener.tenant->name, why);
 }

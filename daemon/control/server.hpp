@@ -142,7 +142,7 @@ class Server {
     bool link_up = true;                   ///< as last seen
     std::optional<CounterFiles> counters;  ///< of a tenant
     bool counters_fail = false;            ///< to be written; it has been said
-    std::chrono::steady_clock::time_point next_complaint{};
+    ComplaintLimit complaints;             ///< of sessions refused
     Watch watch{Watch::Kind::kListener};
   };
   struct Entry {

@@ -11,9 +11,6 @@ namespace {
 constexpr std::size_t kRingBudget = std::size_t{1} << 30;
 constexpr std::size_t kSharedBudget = std::size_t{1} << 40;
 
-// One process must not keep the others of its tenant from being served.
-constexpr int kRequestsPerTurn = 16;
-
 /// Runs f(engine, object) for all of them on the engine's thread, a few at a time: in between it
 /// serves others, however many one process has.
 template <class T, class F>
@@ -110,23 +107,12 @@ void Session::remove_regions() {
 }
 
 bool Session::serve() {
-  std::array<std::byte, abi::kMaxRecord> buffer;
-  for (int i = 0; i < kRequestsPerTurn; ++i) {
-    std::size_t length = 0;
-    switch (receive_record(socket_.get(), buffer, length)) {
-      case ReceiveResult::kNothing:
-        return true;
-      case ReceiveResult::kClosed:
-        return false;
-      case ReceiveResult::kRecord:
-        // A process waits for each reply. Replies that pile up would hold descriptors in flight,
-        // of which the system lets a user have only so many.
-        if (has_unread(socket_.get())) return false;
-        if (!answer({buffer.data(), length})) return false;
-        if (channel_) return true;
-    }
-  }
-  return true;
+  return serve_records(socket_.get(), [this](std::span<const std::byte> record) {
+    // A process waits for each reply. Replies that pile up would hold descriptors in flight, of
+    // which the system lets a user have only so many.
+    if (has_unread(socket_.get()) || !answer(record)) return Served::kEnd;
+    return channel_ ? Served::kEnough : Served::kNext;
+  });
 }
 
 /// False: the peer breaks the protocol or does not take the answer.

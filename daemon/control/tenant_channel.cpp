@@ -2,17 +2,12 @@
 
 #include <sys/socket.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 
+#include "daemon/control/message.hpp"
+
 namespace softhca::control {
-namespace {
-
-// One process must not keep the others of its tenant from being served.
-constexpr int kRequestsPerTurn = 16;
-
-}  // namespace
 
 int TenantChannel::make_signal(Reply& reply) {
   if (!descriptors_) return EMFILE;
@@ -31,19 +26,9 @@ bool TenantChannel::answer_open(std::uint32_t tag, int error, const Reply& reply
 }
 
 bool TenantChannel::serve() {
-  std::array<std::byte, abi::kMaxRecord> buffer;
-  for (int i = 0; i < kRequestsPerTurn; ++i) {
-    std::size_t length = 0;
-    switch (receive_record(socket_.get(), buffer, length)) {
-      case ReceiveResult::kNothing:
-        return true;
-      case ReceiveResult::kClosed:
-        return false;
-      case ReceiveResult::kRecord:
-        if (!answer({buffer.data(), length})) return false;
-    }
-  }
-  return true;
+  return serve_records(socket(), [this](std::span<const std::byte> record) {
+    return answer(record) ? Served::kNext : Served::kEnd;
+  });
 }
 
 /// False: the peer breaks the protocol or does not take the answer.

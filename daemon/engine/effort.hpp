@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kReliefEffort = 512;
 inline constexpr std::uint64_t kRequestEffort = 32 << 10;
 inline constexpr std::uint64_t kInstallEffort = 64 << 10;
 inline constexpr std::uint64_t kRemoveEffort = 16 << 10;
-/// A look at all queue pairs, for each that there is room for.
+/// A look at many queue pairs or shared receive queues, for each.
 inline constexpr std::uint64_t kSweepEffort = 16;
 
 // Work of one poll step and of one queue pair in it. A step is what a command that comes meanwhile

@@ -12,6 +12,9 @@
 //   engine_local.cpp      messages between queue pairs of this daemon, in one copy
 //   engine_wire.cpp       frames in and out, addresses, neighbours
 //   engine_congestion.cpp congestion told to peers and by them
+//   async_events.cpp, completion_events.cpp  events on their way to processes
+//   qp_table.cpp          queue pairs by number and slot
+//   local_addresses.cpp, address_handles.cpp, multicast.cpp  addresses, and who is behind them
 //   engine_receive.cpp    drawing receives; shared receive queues and their provisioning
 //   engine_complete.cpp   completions, credits given back
 //   engine_states.cpp     queue pair state changes, errors, flushing
@@ -19,7 +22,7 @@
 //   engine_memory.cpp     the memory that commands, receives and remote keys name
 //   engine_windows.cpp    memory windows: bind, invalidate
 //   engine_xrc.cpp        XRC targets: whose receives, whose memory, who holds them
-//   engine_multicast.cpp  multicast groups: members, datagrams to and for them
+//   engine_multicast.cpp  datagrams to multicast groups and for their members
 //   engine_datagram_service.cpp  queue pairs that several clients share, that of general services
 //   environment.cpp       what a transport state machine sees of all this
 #pragma once

@@ -123,13 +123,14 @@ void Engine::return_execution(PcbId pcb) {
   watch_dedicated(party);
 }
 
-/// One look at the queue pairs of a session, however many of its completion queues have overflowed
-/// in a step.
+/// One look at the queue pairs of a session and at all shared receive queues, however many of its
+/// completion queues have overflowed in a step.
 void Engine::fail_users_of_overflowed() {
   const auto concerns = [](const CompletionQueue* cq) { return cq != nullptr && cq->users_go_on; };
   completion_events_.for_each_overflowed([&](CompletionQueue& overflowed) {
     Session& session = *overflowed.session;
     if (std::exchange(session.overflows, true)) return;
+    charge(session, shared_receive_queues_.size() * kSweepEffort);
     session.queue_pairs.for_each([&](QueuePair& qp) {
       charge(session, kSweepEffort);
       if (concerns(qp.send_cq) || concerns(qp.receive_cq))
