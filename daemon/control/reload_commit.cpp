@@ -58,10 +58,10 @@ void Reloader::change_engine(engine::Engine& engine, const Config& wanted, Prepa
   for (const AllotmentChange::Row& row : prepared.change.there)
     engine.addresses().set(*row.tenant, addresses_of(wanted, *row.to), former_of(*row.tenant));
   for (auto& [srq, provisioner] : prepared.provisioners)
-    engine.start_provisioning(*srq, std::move(provisioner));
+    engine.receive_queues().start_provisioning(*srq, std::move(provisioner));
   for (const auto* rows : {&prepared.change.there, &prepared.change.added})
     for (const auto& [tenant, to] : *rows) {
-      engine.set_receive_policy(*tenant, policy_of(to->srq));
+      engine.receive_queues().set_policy(*tenant, policy_of(to->srq));
       set_rate(to->rate, *tenant, engine);
     }
   change_ports(engine, wanted);

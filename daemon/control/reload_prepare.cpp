@@ -54,7 +54,8 @@ Outcome Reloader::prepare_tenant(const Config& wanted, const TenantConfig& entry
   } else {
     change.there.push_back({tenant, &entry});
     if (server_.undivided_sessions(*tenant) != 0) change.whole.push_back(tenant);
-    auto provisioners = adapter_.engine.make_provisioners(*tenant, policy_of(entry.srq));
+    auto provisioners =
+        adapter_.engine.receive_queues().make_provisioners(*tenant, policy_of(entry.srq));
     std::move(provisioners.begin(), provisioners.end(), std::back_inserter(prepared.provisioners));
   }
   if (old == nullptr) {

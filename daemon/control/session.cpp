@@ -83,7 +83,7 @@ void Session::remove_from_engine() {
            [](engine::Engine& engine, Ah& ah) { engine.address_handles().remove(ah.handle); });
   // Those of XRC complete to a queue of the next kind, on behalf of targets that others hold.
   in_steps(worker, session, all_of(srqs_),
-           [](engine::Engine& engine, Srq& srq) { engine.remove(srq.engine); });
+           [](engine::Engine& engine, Srq& srq) { engine.receive_queues().remove(srq.engine); });
   in_steps(worker, session, all_of(cqs_),
            [](engine::Engine& engine, Cq& cq) { engine.completion_events().remove(cq.engine); });
   in_steps(worker, session, all_of(windows_),

@@ -56,7 +56,7 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   if (tenant_.receive_policy.wanted())  // made here, so that the engine need not
     srq->engine.provisioner = std::make_unique<receive::Provisioner>(
         entries, tenant_.receive_policy, tenant_.counters.receive);
-  on_engine([&](engine::Engine& engine) { engine.install(srq->engine); });
+  on_engine([&](engine::Engine& engine) { engine.receive_queues().add(srq->engine); });
   out.entries = entries;
   out.max_wr = srq->max_wr;
   out.max_sge = srq->max_sge;
@@ -72,7 +72,9 @@ int Session::modify_srq(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   Srq* srq = srqs_.find(request.handle);
   if (srq == nullptr || request.limit > srq->max_wr) return EINVAL;
-  on_engine([&](engine::Engine& engine) { engine.set_limit(srq->engine, request.limit); });
+  on_engine([&](engine::Engine& engine) {
+    engine.receive_queues().set_limit(srq->engine, request.limit);
+  });
   return 0;
 }
 
@@ -94,7 +96,7 @@ int Session::destroy_srq(const RequestBody& body, Reply&) {
   if (found == nullptr) return EINVAL;
   if (found->users != 0) return EBUSY;
   const auto srq = srqs_.remove(request.handle);
-  on_engine([&](engine::Engine& engine) { engine.remove(srq->engine); });
+  on_engine([&](engine::Engine& engine) { engine.receive_queues().remove(srq->engine); });
   if (srq->xrc_domain != abi::kNoHandle) {
     --xrc_domains_.find(srq->xrc_domain)->users;
     --cqs_.find(srq->cq)->users;

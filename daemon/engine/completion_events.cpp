@@ -5,6 +5,38 @@
 
 namespace softhca::engine {
 
+abi::CompletionStatus status_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOk:
+      return abi::CompletionStatus::kSuccess;
+    case Verdict::kLocalLength:
+      return abi::CompletionStatus::kLocalLengthError;
+    case Verdict::kLocalProtection:
+      return abi::CompletionStatus::kLocalProtectionError;
+    case Verdict::kFlushed:
+      return abi::CompletionStatus::kFlushError;
+    case Verdict::kBadResponse:
+      return abi::CompletionStatus::kBadResponseError;
+    case Verdict::kWindowBind:
+      return abi::CompletionStatus::kBindError;
+    case Verdict::kRemoteInvalidRequest:
+      return abi::CompletionStatus::kRemoteInvalidRequestError;
+    case Verdict::kRemoteAccess:
+      return abi::CompletionStatus::kRemoteAccessError;
+    case Verdict::kRemoteOperation:
+      return abi::CompletionStatus::kRemoteOperationError;
+    case Verdict::kRetryExceeded:
+      return abi::CompletionStatus::kRetryExceededError;
+    case Verdict::kRnrRetryExceeded:
+      return abi::CompletionStatus::kRnrRetryExceededError;
+    case Verdict::kLocalQpOperation:
+    case Verdict::kBusy:
+    case Verdict::kReceiverNotReady:
+      break;
+  }
+  return abi::CompletionStatus::kLocalQpOperationError;
+}
+
 void CompletionEvents::push(CompletionQueue& cq, const shm::Completion& completion,
                             bool solicited) {
   if (cq.failed) return;

@@ -12,6 +12,9 @@
 
 namespace softhca::engine {
 
+/// How a verdict stands in a completion (IBA 11.6.2).
+abi::CompletionStatus status_of(Verdict verdict);
+
 class CompletionEvents {
  public:
   /// Events of moderated queues that are due are told of this many in one step, and so many

@@ -1,5 +1,5 @@
+#include "daemon/engine/costs.hpp"
 #include "daemon/engine/datagram_service.hpp"
-#include "daemon/engine/effort.hpp"
 #include "daemon/engine/environment.hpp"
 
 #include <algorithm>
@@ -75,16 +75,15 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .execution_credits = limits.execution_credits,
              .completion_credits = limits.completion_credits}),
       arbitrator_(tvls_, pcbs_.size()),
-      keys_(limits.memory_regions),
-      windows_(limits.memory_windows),
+      memory_(limits.memory_regions, limits.memory_windows),
+      cpu_(clock_, queue_pairs_.slots(), limits.tenants,
+           static_cast<std::uint16_t>(scheduler_.max_tenants())),
+      receive_queues_(clock_, queue_pairs_, cpu_, async_events_, completion_events_, event_log_),
       first_level_party_(limits.tenants),
       commands_(pcbs_.size()),
       lends_(limits.tenants) {
   timers_.reserve(queue_pairs_.slots());
-  const auto parties = static_cast<std::uint16_t>(scheduler_.max_tenants());
-  ready_.reserve(queue_pairs_.slots(), limits.tenants, parties);
-  intake_.reserve(limits.tenants, parties);
-  choose_portion();
+  intake_.reserve(limits.tenants, static_cast<std::uint16_t>(scheduler_.max_tenants()));
 }
 
 Engine::~Engine() = default;
@@ -140,7 +139,7 @@ void Engine::find_weights() {
     for (std::uint32_t* weight : {&tenants[tvl.tenant.value], &parties[party.value]})
       *weight = std::max(*weight, tvl.weight);
   }
-  for (schedule::RunQueue* order : {&ready_, &intake_.order()}) {
+  for (schedule::RunQueue* order : {&cpu_.order(), &intake_.order()}) {
     for (std::uint16_t i = 0; i < tenants.size(); ++i)
       order->set_tenant_weight(TenantId(i), tenants[i]);
     for (std::uint16_t i = 0; i < parties.size(); ++i) order->set_weight(TenantId(i), parties[i]);
@@ -208,7 +207,7 @@ void Engine::add_port(std::unique_ptr<PortBinding> binding) {
 void Engine::install(Session& session) {
   session.last_active = clock_.now;
   session.party = session.level != nullptr ? party_of(session.level->id) : session.tenant->id;
-  ready_.join(session.party, session.tenant->id);
+  cpu_.order().join(session.party, session.tenant->id);
   intake_.add(session);
   find_weights();
   sessions_.push_back(&session);
@@ -228,7 +227,7 @@ void Engine::remove(Session& session) {
 }
 
 bool Engine::install(QueuePair& qp) {
-  charge(*qp.session, kInstallEffort);
+  cpu_.charge(*qp.session, kInstallCost);
   if (!queue_pairs_.add(qp)) return false;
   enter(qp);
   return true;
@@ -251,11 +250,11 @@ void Engine::remember(QueuePair& qp) {
 }
 
 void Engine::remove(QueuePair& qp) {
-  charge(*qp.session, kRemoveEffort);
+  cpu_.charge(*qp.session, kRemoveCost);
   remember(qp);
   reset(qp, 0);
   async_events_.forget(*qp.session, qp.user_handle);
-  leave_receive_queues(qp);
+  receive_queues_.leave(qp);
   multicast_.detach_all(qp);
   leave_tvls(qp);
   queue_pairs_.remove(qp);
@@ -268,7 +267,7 @@ bool Engine::poll(Time now) {
   // First, as what comes now may have them.
   std::size_t work = give_back_buffers();
   work += receive_frames();
-  choose_portion();
+  cpu_.choose_budget();
   if (!datagram_services_.empty()) work += run_datagram_services();
   work += collect_commands();
   work += relieve_doorbells();

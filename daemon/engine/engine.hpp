@@ -15,13 +15,14 @@
 //   async_events.cpp, completion_events.cpp  events on their way to processes
 //   qp_table.cpp          queue pairs by number and slot
 //   local_addresses.cpp, address_handles.cpp, multicast.cpp  addresses, and who is behind them
-//   engine_receive.cpp    drawing receives; shared receive queues and their provisioning
+//   receive_queues.cpp    drawing receives; shared receive queues and their provisioning; XRC
 //   engine_complete.cpp   completions, credits given back
 //   engine_states.cpp     queue pair state changes, errors, flushing
 //   engine_adjust.cpp     guarantees lent while they are idle
-//   engine_memory.cpp     the memory that commands, receives and remote keys name
+//   memory_access.cpp     the memory that commands, receives and remote keys name
+//   cpu_scheduler.cpp     whose turn it is, and for how long; costs.hpp: what counts as how much
 //   engine_windows.cpp    memory windows: bind, invalidate
-//   engine_xrc.cpp        XRC targets: whose receives, whose memory, who holds them
+//   engine_xrc.cpp        XRC targets: who holds them
 //   engine_multicast.cpp  datagrams to multicast groups and for their members
 //   engine_datagram_service.cpp  queue pairs that several clients share, that of general services
 //   environment.cpp       what a transport state machine sees of all this
@@ -48,18 +49,18 @@
 #include "daemon/engine/async_events.hpp"
 #include "daemon/engine/completion_events.hpp"
 #include "daemon/engine/counters.hpp"
+#include "daemon/engine/cpu_scheduler.hpp"
 #include "daemon/engine/event_log.hpp"
 #include "daemon/engine/intake.hpp"
 #include "daemon/engine/local_addresses.hpp"
+#include "daemon/engine/memory_access.hpp"
 #include "daemon/engine/multicast.hpp"
 #include "daemon/engine/neighbours.hpp"
 #include "daemon/engine/objects.hpp"
 #include "daemon/engine/overflow_places.hpp"
 #include "daemon/engine/qp_table.hpp"
+#include "daemon/engine/receive_queues.hpp"
 #include "daemon/engine/time_wait.hpp"
-#include "daemon/memory/key_table.hpp"
-#include "daemon/memory/scatter_list.hpp"
-#include "daemon/memory/window_table.hpp"
 #include "daemon/port/port.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
 #include "daemon/schedule/run_queue.hpp"
@@ -104,16 +105,6 @@ enum class Reach : std::uint8_t {
 
 class Engine {
  public:
-  /// How much is done before others have their turn.
-  struct Portion {
-    std::uint64_t effort = 0;  ///< of a poll step, in bytes of a local copy that take as long
-    unsigned packets = 0;      ///< of a queue pair in a row
-    std::uint32_t bytes = 0;   ///< work likewise, between queue pairs of this daemon
-    std::uint64_t intake = 0;  ///< work of taking in from VCBs, and of fetching, in a poll step
-    std::uint64_t turn = 0;    ///< of it, of a process or send queue in a row
-    std::size_t starts = 0;    ///< of commands, in a poll step
-  };
-
   Engine(const EngineLimits& limits, EventSink& events);
   ~Engine();
 
@@ -131,11 +122,13 @@ class Engine {
   }
   AsyncEvents& async_events() { return async_events_; }
   CompletionEvents& completion_events() { return completion_events_; }
+  CpuScheduler& cpu() { return cpu_; }
+  ReceiveQueues& receive_queues() { return receive_queues_; }
   LocalAddresses& addresses() { return addresses_; }
   AddressHandles& address_handles() { return address_handles_; }
   Multicast& multicast() { return multicast_; }
-  memory::KeyTable& keys() { return keys_; }
-  memory::WindowTable& windows() { return windows_; }
+  memory::KeyTable& keys() { return memory_.keys(); }
+  memory::WindowTable& windows() { return memory_.windows(); }
   /// As TvlTable::add(), change() and close(); commands that wait see the difference.
   Expected<TvlId> add_tvl(const schedule::TvlConfig& config);
   Outcome change_tvl(TvlId id, const schedule::TvlConfig& config);
@@ -166,29 +159,12 @@ class Engine {
   bool install(QueuePair& qp);
   /// Discards its commands without completions. The object may be freed afterwards.
   void remove(QueuePair& qp);
-  void install(SharedReceiveQueue& srq);
-  void remove(SharedReceiveQueue& srq);
-  /// What the tenant's shared receive queues lack to follow `policy`. It allocates, and is
-  /// therefore for the control thread, outside of a task: queues come and go by its tasks alone.
-  Provisioners make_provisioners(const Tenant& tenant, const receive::Policy& policy) const;
-  /// What is drawn before is nobody's. REQUIRES: the queue has none.
-  void start_provisioning(SharedReceiveQueue& srq, std::unique_ptr<receive::Provisioner> made);
   /// An XRC target is held open by one more process, which is told of its events, too.
   void share(QueuePair& qp, const QpHolder& holder);
   /// One of those lets go. REQUIRES: another one stays.
   void unshare(QueuePair& qp, const QpHolder& holder);
-  /// Of all shared receive queues of the tenant, present and future; takes effect at once.
-  /// REQUIRES: none lacks a provisioner.
-  void set_receive_policy(Tenant& tenant, const receive::Policy& policy);
-  /// Buffers that one queue pair may hold, 0: no limit, receive::Member::kByPolicy: as the policy
-  /// says; its importance, or QueuePair::kByTrafficClass. REQUIRES: its queue is shared, and the
-  /// first of them that it is provisioned.
-  void set_receive_limit(QueuePair& qp, std::uint32_t limit);
-  void set_importance(QueuePair& qp, std::uint8_t importance);
   /// What happened that the operator should know of; on the engine's thread.
   const EventLog& event_log() const { return event_log_; }
-  /// Arms the limit event of a shared receive queue; it fires at once when the queue is below.
-  void set_limit(SharedReceiveQueue& srq, std::uint32_t limit);
   /// Opens its queue pair, which takes the place of none of a tenant. False: there are too many.
   bool open(DatagramService& service);
   void close(DatagramService& service);
@@ -211,21 +187,14 @@ class Engine {
   Time next_deadline() const;
   /// Is anything waiting that only polling can move on (and which therefore forbids sleep)?
   bool has_runnable() const {
-    return !ready_.empty() || !intake_.empty() || scheduler_.has_work() || arbitrator_.has_work() ||
+    return cpu_.has_work() || !intake_.empty() || scheduler_.has_work() || arbitrator_.has_work() ||
            clients_wait();
   }
-
-  // --- control requests (worker)
-  /// Whether a request of this party may be served now, or others have their turns first.
-  bool may_take_in(TenantId party) const;
-  /// Work outside the turns of queue pairs, in bytes of a local copy that take as long.
-  void charge(const Session& session, std::uint64_t cost);
-  std::uint64_t effort() const { return effort_; }
 
   // --- parking (worker)
   const std::vector<Session*>& sessions() const { return sessions_; }
   bool park(Session& session);
-  void unpark(Session& session) { unpark(session, effort_); }
+  void unpark(Session& session) { unpark(session, cpu_.done()); }
   /// It has said that it posted something, after the engine had done work up to `seen`.
   void unpark(Session& session, std::uint64_t seen);
   std::uint32_t parked_sessions() const { return parked_; }
@@ -252,7 +221,6 @@ class Engine {
   void enter(QueuePair& qp);
   void finish_batch();
   void expire(QueuePair& qp);
-  void make_ready(QueuePair& qp) { ready_.push(qp.slot, qp.party); }
   void remember(QueuePair& qp);
 
   // engine_collect.cpp
@@ -293,7 +261,6 @@ class Engine {
   void stall(QueuePair& qp);
   void resume(QueuePair& qp);
   void retry_stalled(QueuePair& qp);
-  static bool has_receive(QueuePair& qp);
 
   // engine_rate.cpp
   void charge_rate(Tenant& tenant, std::uint32_t bytes);
@@ -309,20 +276,15 @@ class Engine {
   void dispatch(QueuePair& qp, PcbId pcb);
   void release_held(QueuePair& qp);
   Verdict build_request(const QueuePair& qp, PcbId pcb, transport::Request& out);
-  Verdict measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
-                  std::uint32_t& length) const;
   void fail_command(QueuePair& qp, PcbId pcb, Verdict verdict);
 
   // engine_transport.cpp
   std::size_t run_ready();
   bool run(QueuePair& qp);
-  void choose_portion();
-  bool note_competition(TenantId party, const schedule::RunQueue& order);
   bool commands_wait(TenantId served);
   bool run_datagrams(QueuePair& qp);
   bool run_datagram(QueuePair& qp, const transport::Request& request);
   void settle(QueuePair& qp);
-  void charge_packet(QueuePair& qp, std::size_t payload);
   void receive_packet(QueuePair& qp, const wire::ParsedFrame& frame);
 
   // engine_local.cpp
@@ -336,10 +298,6 @@ class Engine {
   LocalStep pause_local(QueuePair& qp, Duration wait);
   Verdict move_local(QueuePair& qp, QueuePair& peer, const transport::Request& request,
                      std::uint32_t bytes, bool& remote_fault);
-  Verdict receive_list(const QueuePair& peer, std::uint64_t offset, std::uint32_t bytes,
-                       memory::ScatterList& out) const;
-  Verdict move_message(const QueuePair& qp, const transport::Request& request, std::uint32_t offset,
-                       std::uint32_t bytes, memory::ScatterView far, bool& remote_fault);
   Verdict move_local_atomic(QueuePair& qp, QueuePair& peer, const transport::Request& request,
                             bool& remote_fault);
   void finish_local(QueuePair& qp, QueuePair& peer, const transport::Request& request);
@@ -379,60 +337,18 @@ class Engine {
   void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict);
   void release_command(PcbId pcb);
   void return_execution(PcbId pcb);
-  void complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion);
   void fail_users_of_overflowed();
-
-  // engine_receive.cpp
-  shm::Take draw(QueuePair& qp);
-  shm::Take draw_shared(QueuePair& qp, SharedReceiveQueue& srq);
-  shm::Take draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq);
-  std::optional<std::uint32_t> account_posts(SharedReceiveQueue& srq);
-  void act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq, std::uint32_t available);
-  void drop_connection(QueuePair& qp, SharedReceiveQueue& srq, const receive::Member& member);
-  void report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn, std::uint32_t amount);
-  void check_limit(SharedReceiveQueue& srq);
-  void fail_receive_queue(SharedReceiveQueue& srq);
 
   // engine_states.cpp
   void open_send_queue(QueuePair& qp);
-  void fail_later(QueuePair& qp, const char* cause);
-  void report(DaemonEventKind kind, const Session& session, Qpn qpn, const char* cause);
   void flush(QueuePair& qp);
   bool flush_receives(QueuePair& qp);
   void discard_commands(QueuePair& qp);
   void check_drained(QueuePair& qp);
 
-  // engine_memory.cpp
-  std::span<const abi::ScatterGather> entries_of(const collect::Pcb& pcb) const;
-  Verdict gather_message(const QueuePair& qp, PcbId pcb, std::uint32_t offset,
-                         std::span<std::byte> out);
-  Verdict scatter_message(const QueuePair& qp, PcbId pcb, std::uint32_t offset,
-                          std::span<const std::byte> in);
-  Verdict scatter_receive(const QueuePair& qp, std::uint64_t offset, std::span<const std::byte> in);
-  /// A place in a region; null: there is none.
-  struct RemoteMemory {
-    memory::Region* region = nullptr;
-    std::uint64_t offset = 0;
-  };
-  RemoteMemory remote_memory(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
-                             std::uint64_t length, transport::RemoteAccess access);
-  Verdict atomic_remote(QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
-                        std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);
-
   // engine_windows.cpp
   static bool is_window_command(const abi::CommandHeader& header);
   void run_window_command(QueuePair& qp, PcbId pcb);
-  Verdict bind_window(QueuePair& qp, const abi::CommandHeader& header);
-  Verdict invalidate(const QueuePair& qp, Rkey rkey);
-
-  // engine_xrc.cpp
-  Verdict choose_receive_queue(QueuePair& qp, std::uint32_t number);
-  SharedReceiveQueue* find_xrc_queue(const QueuePair& qp, std::uint32_t number) const;
-  static void use_receive_queue(QueuePair& qp, SharedReceiveQueue* srq);
-  static const receive::Member* member_of(const QueuePair& qp, const SharedReceiveQueue& srq);
-  void leave_receive_queues(QueuePair& qp);
-  void leave_xrc_targets(SharedReceiveQueue& srq);
-  memory::PdId remote_pd(const QueuePair& qp) const;
 
   // engine_multicast.cpp
   bool run_multicast(QueuePair& qp, const transport::Request& request, AddressHandle& ah,
@@ -463,6 +379,7 @@ class Engine {
                              const transport::Request& request, const AddressPath& path);
 
   StepClock clock_;
+  EventLog event_log_{clock_};
   AsyncEvents async_events_;
   CompletionEvents completion_events_;
   LocalAddresses addresses_;
@@ -478,15 +395,11 @@ class Engine {
   bool dedicated_short_ = false;  ///< a party found none, although it has not got its part
   schedule::TvlTable tvls_;
   schedule::KickArbitrator arbitrator_;
-  memory::KeyTable keys_;
-  memory::WindowTable windows_;
+  MemoryAccess memory_;
+  CpuScheduler cpu_;
+  ReceiveQueues receive_queues_;
   TimerWheel timers_;
-  schedule::RunQueue ready_;
   Intake intake_;
-  const Portion* portion_ = nullptr;  ///< of the poll step at hand
-  std::uint64_t effort_ = 0;          ///< work done, in bytes of a local copy
-  Time contended_until_{};            ///< tenants compete for the engine
-  Time sparse_until_{};               ///< and one of them asks for little
 
   std::uint16_t first_level_party_;       ///< of the send queue scheduler, see party_of()
   std::vector<CommandContext> commands_;  ///< by PCB
@@ -498,10 +411,6 @@ class Engine {
   std::vector<bool> lends_;  ///< tenants, by id
   std::vector<std::unique_ptr<PortBinding>> ports_;
 
-  std::vector<SharedReceiveQueue*> shared_receive_queues_;
-  std::uint32_t next_srq_number_ = 0;
-  std::unordered_map<std::uint32_t, SharedReceiveQueue*> xrc_queues_;  ///< by number
-  EventLog event_log_;
   std::vector<DatagramService*> datagram_services_;
 
   std::uint16_t ip_identification_ = 0;

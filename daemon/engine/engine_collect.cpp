@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "daemon/engine/effort.hpp"
+#include "daemon/engine/costs.hpp"
+#include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -14,20 +15,10 @@ constexpr Duration kLastLookAgain = std::chrono::milliseconds(1);
 
 }  // namespace
 
-/// Work for the session's tenant.
-void Engine::charge(const Session& session, std::uint64_t cost) {
-  effort_ += cost;
-  ready_.charge(session.party, cost);
-  session.tenant->counters.effort.add(cost);
-}
-
 /// A look at all queue pairs.
 void Engine::charge_sweep(const Session& session) {
-  charge(session, queue_pairs_.slots() * kSweepEffort);
+  cpu_.charge(session, queue_pairs_.slots() * kSweepCost);
 }
-
-/// Who has had more than its share lately has nothing taken in before others have had theirs.
-bool Engine::may_take_in(TenantId party) const { return ready_.may_begin(party, portion_->intake); }
 
 /// True when something is there to be taken in.
 bool Engine::look_for_commands(Session& session) {
@@ -39,10 +30,10 @@ bool Engine::look_for_commands(Session& session) {
   }
   if (!state.waiting) {
     state.looked_before = state.looked;
-    state.looked = effort_;
+    state.looked = cpu_.done();
   }
   state.waiting = session.view.has_work(state.unfinished);
-  if (!state.waiting || !may_take_in(session.party)) return false;
+  if (!state.waiting || !cpu_.may_take_in(session.party)) return false;
   intake_.push(session);
   return true;
 }
@@ -50,20 +41,21 @@ bool Engine::look_for_commands(Session& session) {
 /// However much there is, a step takes in a portion.
 std::size_t Engine::collect_commands() {
   intake_.look([this](Session& session) { look_for_commands(session); });
-  const std::uint64_t end = effort_ + portion_->intake;
+  const std::uint64_t end = cpu_.done() + cpu_.budget().intake;
   std::size_t work = 0;
-  while (effort_ < end) {
+  while (cpu_.done() < end) {
     Session* session = intake_.pop();
     if (session == nullptr) break;
-    if (!may_take_in(session->party)) {  // it was pushed in an earlier step
+    if (!cpu_.may_take_in(session->party)) {  // it was pushed in an earlier step
       intake_.served(*session, 0, false);
       continue;
     }
-    const std::uint64_t begin = effort_;
-    const bool others = note_competition(session->party, intake_.order());
-    work += collect(*session, others ? std::min(end, begin + portion_->turn) : end);
+    const std::uint64_t begin = cpu_.done();
+    const bool others =
+        cpu_.note_competition(session->party, intake_.order(), scheduler_.has_work(session->party));
+    work += collect(*session, others ? std::min(end, begin + cpu_.budget().turn) : end);
     const IntakeState& state = session->intake;
-    intake_.served(*session, effort_ - begin, state.waiting && session->is_collected());
+    intake_.served(*session, cpu_.done() - begin, state.waiting && session->is_collected());
   }
   return work;
 }
@@ -73,21 +65,22 @@ std::size_t Engine::collect_commands() {
 std::size_t Engine::collect(Session& session, std::uint64_t end) {
   if (!session.is_collected()) return 0;
   IntakeState& state = session.intake;
-  const std::uint64_t vcbs_end = session.view.rung() ? effort_ + (end - effort_) / 4 * 3 : end;
+  const std::uint64_t vcbs_end =
+      session.view.rung() ? cpu_.done() + (end - cpu_.done()) / 4 * 3 : end;
   // In rotation, or the last VCBs would wait for ever behind the first.
   std::uint64_t pending =
       std::rotr(session.view.pending() & ~state.unfinished, static_cast<int>(state.next_vcb));
   const std::uint32_t first = state.next_vcb;
   const std::uint64_t unfinished = state.unfinished;
   std::size_t taken = 0;
-  for (; pending != 0 && effort_ < vcbs_end; pending &= pending - 1) {
+  for (; pending != 0 && cpu_.done() < vcbs_end; pending &= pending - 1) {
     const auto vcb =
         (first + static_cast<std::uint32_t>(std::countr_zero(pending))) % abi::kMaxVcbsPerSession;
     state.next_vcb = (vcb + 1) % abi::kMaxVcbsPerSession;
     if (collect_vcb(session, vcb)) {
       ++taken;
     } else {
-      charge(session, kDoorbellEffort);
+      cpu_.charge(session, kDoorbellCost);
       state.unfinished |= std::uint64_t{1} << vcb;
     }
   }
@@ -191,7 +184,7 @@ void Engine::accept(Session& session, PcbId pcb) {
 std::size_t Engine::collect_doorbells(Session& session, std::uint64_t end) {
   std::size_t taken = 0;
   abi::Doorbell doorbell;
-  while (taken == 0 || effort_ < end) {
+  while (taken == 0 || cpu_.done() < end) {
     const shm::Take take = session.view.next_doorbell(doorbell);
     if (take == shm::Take::kEmpty) break;
     if (take == shm::Take::kHostile) {
@@ -207,14 +200,14 @@ std::size_t Engine::collect_doorbells(Session& session, std::uint64_t end) {
 
 /// What names no command.
 void Engine::refuse(const Session& session) {
-  charge(session, kDoorbellEffort);
+  cpu_.charge(session, kDoorbellCost);
   session.tenant->counters.malformed_commands.add();
 }
 
 void Engine::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
   QueuePair* qp = find_owned(session, qpn.value);
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) return refuse(session);
-  charge(session, kDoorbellEffort);
+  cpu_.charge(session, kDoorbellCost);
   const auto verdict = scheduler_.ring(schedule::QpSlot(qp->slot), sequence_end);
   if (verdict == schedule::RingVerdict::kHostile) doorbell_fails(*qp);
 }
@@ -223,7 +216,7 @@ void Engine::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
 void Engine::doorbell_fails(QueuePair& qp) {
   qp.tenant->counters.hostile_memory.add();
   async_events_.raise(qp, EventType::kQpFatal);
-  report(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell");
+  event_log_.add(event_of(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell"));
   qp.failure = "its doorbell held nonsense";
   enter_error(qp);
 }
@@ -234,9 +227,9 @@ void Engine::fail_session(Session& session) {
   session.failed = true;
   intake_.rest(session);
   session.tenant->counters.hostile_memory.add();
-  report(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory");
+  event_log_.add(event_of(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory"));
   session.queue_pairs.for_each([&](QueuePair& qp) {
-    charge(session, kSweepEffort);
+    cpu_.charge(session, kSweepCost);
     // What an XRC target works by is not in the memory of a process.
     if (!qp.sends() || qp.state == QpState::kReset) return;
     async_events_.raise(qp, EventType::kQpFatal);

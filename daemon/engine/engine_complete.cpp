@@ -2,45 +2,13 @@
 // every read of the command's data is done).
 #include <utility>
 
-#include "daemon/engine/effort.hpp"
+#include "daemon/engine/costs.hpp"
+#include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 namespace {
 
 using abi::CompletionOpcode;
-using abi::CompletionStatus;
-
-CompletionStatus status_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kOk:
-      return CompletionStatus::kSuccess;
-    case Verdict::kLocalLength:
-      return CompletionStatus::kLocalLengthError;
-    case Verdict::kLocalProtection:
-      return CompletionStatus::kLocalProtectionError;
-    case Verdict::kFlushed:
-      return CompletionStatus::kFlushError;
-    case Verdict::kBadResponse:
-      return CompletionStatus::kBadResponseError;
-    case Verdict::kWindowBind:
-      return CompletionStatus::kBindError;
-    case Verdict::kRemoteInvalidRequest:
-      return CompletionStatus::kRemoteInvalidRequestError;
-    case Verdict::kRemoteAccess:
-      return CompletionStatus::kRemoteAccessError;
-    case Verdict::kRemoteOperation:
-      return CompletionStatus::kRemoteOperationError;
-    case Verdict::kRetryExceeded:
-      return CompletionStatus::kRetryExceededError;
-    case Verdict::kRnrRetryExceeded:
-      return CompletionStatus::kRnrRetryExceededError;
-    case Verdict::kLocalQpOperation:
-    case Verdict::kBusy:
-    case Verdict::kReceiverNotReady:
-      break;
-  }
-  return CompletionStatus::kLocalQpOperationError;
-}
 
 CompletionOpcode opcode_of(std::uint8_t command_opcode) {
   switch (static_cast<abi::Opcode>(command_opcode)) {
@@ -80,9 +48,9 @@ void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
   }
   if (verdict == Verdict::kOk) {
     qp.probing = false;
-    qp.tenant->counters.command_work.add(effort_ - commands_[pcb.value].seen_effort);
+    qp.tenant->counters.command_work.add(cpu_.done() - commands_[pcb.value].work_when_seen);
   } else if (qp.state != QpState::kError) {
-    fail_later(qp, name_of(verdict));
+    cpu_.fail_later(qp, name_of(verdict));
   }
   --qp.started;
   release_command(pcb);
@@ -130,53 +98,16 @@ void Engine::fail_users_of_overflowed() {
   completion_events_.for_each_overflowed([&](CompletionQueue& overflowed) {
     Session& session = *overflowed.session;
     if (std::exchange(session.overflows, true)) return;
-    charge(session, shared_receive_queues_.size() * kSweepEffort);
+    cpu_.charge(session, receive_queues_.size() * kSweepCost);
     session.queue_pairs.for_each([&](QueuePair& qp) {
-      charge(session, kSweepEffort);
+      cpu_.charge(session, kSweepCost);
       if (concerns(qp.send_cq) || concerns(qp.receive_cq))
-        fail_later(qp, "its completion queue overflowed");
+        cpu_.fail_later(qp, "its completion queue overflowed");
     });
   });
-  for (SharedReceiveQueue* srq : shared_receive_queues_)
-    if (concerns(srq->cq)) fail_receive_queue(*srq);
+  receive_queues_.fail_users_of_overflowed();
   while (CompletionQueue* cq = completion_events_.take_overflowed())
     cq->users_go_on = cq->session->overflows = false;
-}
-
-/// An XRC target may have lost the queue it drew from: then there is nothing to complete.
-void Engine::complete_receive(QueuePair& qp, const transport::ReceiveCompletion& completion) {
-  const bool xrc = qp.type == QpType::kXrcReceive;
-  if (xrc && qp.srq == nullptr) return;
-  shm::Completion out;
-  out.qpn = qp.qpn.value;
-  out.index = qp.receive.index;
-  out.byte_len = completion.byte_len;
-  out.imm = completion.imm;
-  out.status = status_of(completion.verdict);
-  out.opcode =
-      completion.from_write ? CompletionOpcode::kReceiveRdmaWithImm : CompletionOpcode::kReceive;
-  out.flags =
-      static_cast<std::uint8_t>((completion.has_grh ? abi::kCompletionGrh : 0) |
-                                (completion.is_ipv4 ? abi::kCompletionIpv4 : 0) |
-                                (completion.has_imm ? abi::kCompletionWithImm : 0) |
-                                (completion.invalidated ? abi::kCompletionWithInvalidate : 0));
-  out.is_receive = xrc ? abi::kCompletionOfXrcReceive : abi::kCompletionOfReceive;
-  out.source_qpn = xrc ? qp.srq->number : completion.source.value;
-  if (qp.srq != nullptr && qp.srq->provisioner) {
-    qp.srq->provisioner->completed(qp.member,
-                                   qp.receive.count == 0 ? 0 : qp.receive.entries[0].addr);
-  }
-  qp.receive_drawn = false;
-  completion_events_.push(xrc ? *qp.srq->cq : *qp.receive_cq, out, completion.solicited);
-}
-
-void Engine::report(DaemonEventKind kind, const Session& session, Qpn qpn, const char* cause) {
-  event_log_.add({.time = clock_.now,
-                  .kind = kind,
-                  .tenant = session.tenant->id,
-                  .process = session.process,
-                  .qpn = qpn,
-                  .cause = cause});
 }
 
 }  // namespace softhca::engine

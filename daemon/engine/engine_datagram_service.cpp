@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "daemon/engine/costs.hpp"
 #include "daemon/engine/datagram_service.hpp"
-#include "daemon/engine/effort.hpp"
 #include "daemon/engine/environment.hpp"
 
 namespace softhca::engine {
@@ -22,8 +22,6 @@ constexpr unsigned kSendsPerStep = 16;
 // bytes of a local copy that take as long: some 50 datagrams.
 constexpr Duration kShareWindow = std::chrono::milliseconds(10);
 constexpr double kShareSlack = 256 << 10;
-// What is discarded has been parsed and looked at.
-constexpr std::uint64_t kDiscardEffort = 1024;
 
 }  // namespace
 
@@ -85,7 +83,7 @@ std::size_t Engine::take_sends(DatagramService& service) {
   std::size_t taken = 0;
   for (; taken < kSendsPerStep; ++taken) {
     const Datagram* datagram = service.sends_.front();
-    if (datagram == nullptr || !may_take_in(service.qp_.party)) break;
+    if (datagram == nullptr || !cpu_.may_take_in(service.qp_.party)) break;
     const Reach reach = reach_of(datagram->path);
     if (reach == Reach::kReady && !post(service, *datagram)) break;
     if (reach == Reach::kUnknown) wait_for_neighbour(service, *datagram);
@@ -190,7 +188,7 @@ std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenan
   const auto admission = service.pool_.admit(client_key(tenant.id, selector), source, clock_.now);
   if (!admission) {
     // Not of the share, which others are to have: it is spent whether there is any left or not.
-    charge(service.session_, kDiscardEffort);
+    cpu_.charge(service.session_, kDiscardCost);
     return std::nullopt;
   }
   if (!is_within_share(service, admission.from_busy_source)) {
@@ -198,8 +196,8 @@ std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenan
     service.counters_.over_share.add();
     return std::nullopt;
   }
-  charge(service.session_, packet_effort(length));
-  service.share_used_ += packet_effort(length);
+  cpu_.charge(service.session_, packet_cost(length));
+  service.share_used_ += packet_cost(length);
   return admission.buffer;
 }
 
@@ -208,11 +206,11 @@ std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenan
 bool Engine::is_within_share(DatagramService& service, bool from_busy_source) {
   if (clock_.now - service.share_since_ >= kShareWindow) {
     service.share_since_ = clock_.now;
-    service.share_start_ = effort_;
+    service.share_start_ = cpu_.done();
     service.share_used_ = 0;
   }
-  if (!ready_.contended(service.qp_.party)) return true;
-  const double all = static_cast<double>(effort_ - service.share_start_);
+  if (!cpu_.contended(service.qp_.party)) return true;
+  const double all = static_cast<double>(cpu_.done() - service.share_start_);
   const double share = kShareSlack + service.engine_share_ * all;
   return static_cast<double>(service.share_used_) <= (from_busy_source ? share / 2 : share);
 }
@@ -254,15 +252,16 @@ void Engine::receive_for_clients(QueuePair& qp, const Tenant& tenant,
 Verdict Engine::deliver_to_clients(QueuePair& from, QueuePair& to, const Tenant& tenant,
                                    const transport::Request& request, const AddressPath& path) {
   DatagramService& service = *to.clients;
-  const PcbId pcb(request.cookie);
+  const collect::Pcb& command = pcbs_.pcb(PcbId(request.cookie));
   const std::size_t looked = std::min<std::size_t>(request.length, kSelectorBytes);
   std::array<std::byte, kSelectorBytes> start{};
-  const Verdict readable = gather_message(from, pcb, 0, {start.data(), looked});
+  const Verdict readable = memory_.gather(from, command, 0, {start.data(), looked});
   if (readable != Verdict::kOk) return Verdict::kLocalProtection;
   const auto buffer = admit(service, tenant, {start.data(), looked}, request.length, path.source);
   if (!buffer) return Verdict::kOk;
   Datagram& datagram = service.fresh(*buffer);
-  const Verdict copied = gather_message(from, pcb, 0, {datagram.payload.data(), request.length});
+  const Verdict copied =
+      memory_.gather(from, command, 0, {datagram.payload.data(), request.length});
   if (copied != Verdict::kOk) {
     service.pool_.release(*buffer);
     return Verdict::kLocalProtection;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/engine/costs.hpp"
 #include "daemon/engine/environment.hpp"
 #include "daemon/transport/codes.hpp"
 #include "daemon/transport/segment.hpp"
@@ -21,8 +22,6 @@ using transport::Request;
 using transport::RequestKind;
 
 constexpr unsigned kMessagesPerTurn = 32;
-// Cost of the steps of a message beside its bytes, in bytes of a copy that take as long.
-constexpr std::uint64_t kMessageEffort = 1536;
 
 // A receive that is missing often comes within microseconds: for so long every poll step looks,
 // then only the timer of the RNR wait does.
@@ -48,7 +47,7 @@ bool Engine::run_local(QueuePair& qp) {
     retry_stalled(qp);
     return false;
   }
-  std::uint32_t budget = portion_->bytes;
+  std::uint32_t budget = cpu_.budget().bytes;
   for (unsigned i = 0; i < kMessagesPerTurn && budget != 0; ++i) {
     if (qp.queue.empty() || qp.error_pending ||
         (qp.state != QpState::kRts && qp.state != QpState::kSqd))
@@ -93,9 +92,9 @@ Engine::LocalStep Engine::step_local(QueuePair& qp, std::uint32_t& budget) {
       return LocalStep::kGoOn;
     }
   }
-  const std::uint64_t cost = (progress.offset == 0 ? kMessageEffort : 0) + bytes;
+  const std::uint64_t cost = (progress.offset == 0 ? kLocalMessageCost : 0) + bytes;
   budget -= static_cast<std::uint32_t>(std::min<std::uint64_t>(budget, cost));
-  effort_ += cost;
+  cpu_.add(cost);
   progress.offset += bytes;
   if (progress.offset == request.length) finish_local(qp, *peer, request);
   return LocalStep::kGoOn;
@@ -185,7 +184,7 @@ Engine::LocalStep Engine::begin_local(QueuePair& qp, QueuePair& peer, const Requ
     return LocalStep::kGoOn;
   }
   if (qp.type == QpType::kXrcSend) {
-    const Verdict verdict = choose_receive_queue(peer, request.xrc_srq);
+    const Verdict verdict = receive_queues_.choose(peer, request.xrc_srq);
     if (verdict != Verdict::kOk) {
       refuse_local(qp, peer, verdict);
       return LocalStep::kGoOn;
@@ -210,7 +209,7 @@ Engine::LocalStep Engine::begin_local(QueuePair& qp, QueuePair& peer, const Requ
 
 Engine::LocalStep Engine::draw_local(QueuePair& qp, QueuePair& peer, const Request& request) {
   // A receive whose message broke off (the sender was reset, or it did not fit) serves the next.
-  const shm::Take take = peer.receive_drawn ? shm::Take::kTaken : draw(peer);
+  const shm::Take take = peer.receive_drawn ? shm::Take::kTaken : receive_queues_.draw(peer);
   if (take == shm::Take::kHostile) return wait_for_peer(qp);
   if (take == shm::Take::kEmpty) return wait_for_receive(qp, peer);
   if (is_send(request.kind) && request.length > peer.receive.bytes) {
@@ -219,20 +218,12 @@ Engine::LocalStep Engine::draw_local(QueuePair& qp, QueuePair& peer, const Reque
       end_local(qp, Verdict::kOk);
       return LocalStep::kGoOn;
     }
-    complete_receive(peer, {.verdict = Verdict::kLocalLength});
+    receive_queues_.complete(peer, {.verdict = Verdict::kLocalLength});
     refuse_local(qp, peer, Verdict::kRemoteInvalidRequest);
     return LocalStep::kGoOn;
   }
   qp.progress = LocalProgress{.begun = true};
   return LocalStep::kGoOn;
-}
-
-/// Bytes [offset, offset + bytes) of the receive drawn by `peer`.
-Verdict Engine::receive_list(const QueuePair& peer, std::uint64_t offset, std::uint32_t bytes,
-                             memory::ScatterList& out) const {
-  const std::span<const abi::ScatterGather> entries(peer.receive.entries, peer.receive.count);
-  const memory::PdId pd = peer.srq != nullptr ? peer.srq->pd : peer.pd;
-  return memory::resolve(keys_, entries, offset, bytes, memory::kLocalWrite, pd, out);
 }
 
 /// Copies the next `bytes` of a send, write or read. `remote_fault`: the peer's memory is to blame.
@@ -242,40 +233,18 @@ Verdict Engine::move_local(QueuePair& qp, QueuePair& peer, const Request& reques
   memory::ScatterList far;
   remote_fault = true;
   if (is_send(request.kind)) {
-    const Verdict verdict = receive_list(peer, offset, bytes, far);
+    const Verdict verdict = memory_.resolve_receive(peer, offset, bytes, far);
     if (verdict != Verdict::kOk) return verdict;
   } else {
     const std::uint64_t addr = request.remote_addr + offset;
     const RemoteMemory place =
-        remote_memory(peer, remote_pd(peer), request.rkey, addr, bytes, access_of(request.kind));
+        memory_.remote(peer, peer.remote_pd(), request.rkey, addr, bytes, access_of(request.kind));
     if (place.region == nullptr) return Verdict::kRemoteAccess;
     far.entries[0] = {place.region, place.offset, bytes};
     far.count = 1;
   }
-  return move_message(qp, request, offset, bytes, far.view(), remote_fault);
-}
-
-/// Copies bytes of a message between the lists of its two ends, in one copy.
-Verdict Engine::move_message(const QueuePair& qp, const Request& request, std::uint32_t offset,
-                             std::uint32_t bytes, memory::ScatterView far, bool& remote_fault) {
-  const collect::Pcb& pcb = pcbs_.pcb(PcbId(request.cookie));
-  remote_fault = true;
-  if ((pcb.header.flags & abi::kCommandInline) != 0)
-    return memory::as_remote(memory::scatter(far, 0, {pcb.payload.data() + offset, bytes}));
-
-  const bool read = request.kind == RequestKind::kRead;
-  memory::ScatterList near;
-  const Verdict verdict =
-      memory::resolve(keys_, entries_of(pcb), offset, bytes,
-                      read ? memory::kLocalWrite : memory::kLocalRead, qp.pd, near);
-  remote_fault = false;
-  if (verdict != Verdict::kOk) return verdict;
-  bool to_blame = false;
-  const Verdict moved = read ? memory::copy(near.view(), 0, far, 0, bytes, &to_blame)
-                             : memory::copy(far, 0, near.view(), 0, bytes, &to_blame);
-  if (moved == Verdict::kOk) return moved;
-  remote_fault = read ? !to_blame : to_blame;
-  return remote_fault ? Verdict::kRemoteAccess : Verdict::kLocalProtection;
+  return memory_.move(qp, pcbs_.pcb(PcbId(request.cookie)), offset, bytes, far.view(),
+                      request.kind == RequestKind::kRead, remote_fault);
 }
 
 Verdict Engine::move_local_atomic(QueuePair& qp, QueuePair& peer, const Request& request,
@@ -284,16 +253,17 @@ Verdict Engine::move_local_atomic(QueuePair& qp, QueuePair& peer, const Request&
   std::uint64_t swap = request.swap;
   const bool store = request.kind == RequestKind::kAtomicWrite;
   if (store) {
-    const Verdict verdict =
-        gather_message(qp, PcbId(request.cookie), 0, std::as_writable_bytes(std::span(&swap, 1)));
+    const Verdict verdict = memory_.gather(qp, pcbs_.pcb(PcbId(request.cookie)), 0,
+                                           std::as_writable_bytes(std::span(&swap, 1)));
     if (verdict != Verdict::kOk) return verdict;
   }
   remote_fault = true;
-  const Verdict verdict = atomic_remote(peer, request.rkey, request.remote_addr, request.kind,
-                                        request.compare_add, swap, original);
+  const Verdict verdict = memory_.atomic(peer, request.rkey, request.remote_addr, request.kind,
+                                         request.compare_add, swap, original);
   if (verdict != Verdict::kOk || store) return verdict;
   remote_fault = false;
-  return scatter_message(qp, PcbId(request.cookie), 0, std::as_bytes(std::span(&original, 1)));
+  return memory_.scatter(qp, pcbs_.pcb(PcbId(request.cookie)), 0,
+                         std::as_bytes(std::span(&original, 1)));
 }
 
 void Engine::finish_local(QueuePair& qp, QueuePair& peer, const Request& request) {
@@ -309,7 +279,7 @@ void Engine::finish_local(QueuePair& qp, QueuePair& peer, const Request& request
     completion.solicited = request.solicited;
     completion.invalidated = invalidates;
     completion.imm = invalidates ? request.rkey.value : request.imm;
-    complete_receive(peer, completion);
+    receive_queues_.complete(peer, completion);
   }
   TenantCounters& counters = qp.tenant->counters;
   counters.local_messages.add();
@@ -325,7 +295,7 @@ void Engine::refuse_local(QueuePair& qp, QueuePair& peer, Verdict verdict) {
   std::optional<transport::AsyncEvent> event;
   if (verdict == Verdict::kRemoteOperation) {
     // The peer's own receive is to blame: its consumer learns the cause there (IBA 9.9.3).
-    complete_receive(peer, {.verdict = Verdict::kLocalProtection});
+    receive_queues_.complete(peer, {.verdict = Verdict::kLocalProtection});
   } else if (uc) {
     return end_local(qp, Verdict::kOk);
   } else {
@@ -381,7 +351,7 @@ Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& 
   QpEnvironment remote(*this, peer);
   const std::uint32_t length = request.length + transport::kRoutingHeaderBytes;
   // A receive too small for an earlier datagram stays drawn and serves the next (IBA 9.8.3.2.2).
-  if (!peer.receive_drawn && draw(peer) != shm::Take::kTaken) {
+  if (!peer.receive_drawn && receive_queues_.draw(peer) != shm::Take::kTaken) {
     remote.count(transport::Count::kReceiveDropped, 1);
     return Verdict::kOk;
   }
@@ -400,31 +370,32 @@ Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& 
                                     .flow_label = path.flow_label});
   wire::grh_bytes(header, wire::raw(opcode), request.length, grh);
   memory::ScatterList far;
-  Verdict verdict = scatter_receive(peer, 0, grh);
+  Verdict verdict = memory_.scatter_receive(peer, 0, grh);
   bool remote_fault = true;
   if (verdict == Verdict::kOk)
-    verdict = receive_list(peer, transport::kRoutingHeaderBytes, request.length, far);
+    verdict = memory_.resolve_receive(peer, transport::kRoutingHeaderBytes, request.length, far);
   if (verdict == Verdict::kOk)
-    verdict = move_message(qp, request, 0, request.length, far.view(), remote_fault);
+    verdict = memory_.move(qp, pcbs_.pcb(PcbId(request.cookie)), 0, request.length, far.view(),
+                           false, remote_fault);
   // Otherwise the receive stays drawn and serves the next datagram.
   if (verdict != Verdict::kOk && !remote_fault) return Verdict::kLocalProtection;
   // It may have been drawn for a frame that did not fit: the responder must forget it.
   peer.ud_responder.reset();
   if (verdict != Verdict::kOk) {
-    complete_receive(peer, {.verdict = Verdict::kLocalProtection});
-    fail_later(peer, "a datagram did not fit its receive");
+    receive_queues_.complete(peer, {.verdict = Verdict::kLocalProtection});
+    cpu_.fail_later(peer, "a datagram did not fit its receive");
     return Verdict::kOk;
   }
-  effort_ += kMessageEffort + request.length;
+  cpu_.add(kLocalMessageCost + request.length);
   qp.tenant->counters.local_messages.add();
   qp.tenant->counters.local_bytes.add(request.length);
-  complete_receive(peer, {.byte_len = length,
-                          .has_imm = has_imm,
-                          .solicited = request.solicited,
-                          .has_grh = true,
-                          .is_ipv4 = header.is_ipv4(),
-                          .imm = request.imm,
-                          .source = qp.qpn});
+  receive_queues_.complete(peer, {.byte_len = length,
+                                  .has_imm = has_imm,
+                                  .solicited = request.solicited,
+                                  .has_grh = true,
+                                  .is_ipv4 = header.is_ipv4(),
+                                  .imm = request.imm,
+                                  .source = qp.qpn});
   return Verdict::kOk;
 }
 

@@ -11,7 +11,7 @@ bool Engine::run_multicast(QueuePair& qp, const transport::Request& request, Add
   if (verdict == Verdict::kBusy) return false;
   if (verdict == Verdict::kOk) verdict = deliver_to_members(qp, request, ah.route.path, qkey);
   complete_command(qp, PcbId(request.cookie), verdict);
-  if (verdict != Verdict::kOk) fail_later(qp, name_of(verdict));
+  if (verdict != Verdict::kOk) cpu_.fail_later(qp, name_of(verdict));
   return true;
 }
 

@@ -2,7 +2,8 @@
 // (mechanisms A9, A11, A12, B2, B4, B5).
 #include <algorithm>
 
-#include "daemon/engine/effort.hpp"
+#include "daemon/engine/costs.hpp"
+#include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -21,8 +22,8 @@ void Engine::prepare(QueuePair& qp, PcbId pcb) {
   command = CommandContext{};
   command.slot = qp.slot;
   command.kicked_at = clock_.now;
-  command.seen_effort = qp.session->intake.looked_before;
-  charge(*qp.session, kCommandEffort);
+  command.work_when_seen = qp.session->intake.looked_before;
+  cpu_.charge(*qp.session, kCommandCost);
   qp.kicked.push_back(commands_.data(), pcb.value);
   ++qp.commands;
 }
@@ -30,13 +31,13 @@ void Engine::prepare(QueuePair& qp, PcbId pcb) {
 /// Doorbells that are too many go to the overflow buffers, those there is room for come back.
 std::size_t Engine::relieve_doorbells() {
   scheduler_.sample(clock_.now);
-  const std::uint64_t end = effort_ + portion_->turn;
+  const std::uint64_t end = cpu_.done() + cpu_.budget().turn;
   std::size_t work = 0;
-  for (; effort_ < end; ++work) {
+  for (; cpu_.done() < end; ++work) {
     const schedule::Relief relief = scheduler_.relieve();
     if (relief.kind == schedule::Relief::Kind::kNone) break;
     QueuePair& qp = queue_pairs_[relief.slot.value];
-    charge(*qp.session, kReliefEffort);
+    cpu_.charge(*qp.session, kReliefCost);
     if (relief.kind == schedule::Relief::Kind::kLost) doorbell_fails(qp);
   }
   return work;
@@ -62,21 +63,22 @@ void Engine::dedicated_released(TenantId party) {
 }
 
 std::size_t Engine::fetch_commands() {
-  const std::uint64_t end = effort_ + portion_->intake;
+  const std::uint64_t end = cpu_.done() + cpu_.budget().intake;
   std::size_t work = 0;
   TenantId passed = Intake::kNoParty;  // the first of those that have had more than their share
-  for (std::size_t vain = 0; effort_ < end && vain < kMostInVain;) {
+  for (std::size_t vain = 0; cpu_.done() < end && vain < kMostInVain;) {
     const auto turn = scheduler_.next();
     if (!turn) break;
     QueuePair& qp = queue_pairs_[turn->slot.value];
-    if (!may_take_in(qp.party)) {
+    if (!cpu_.may_take_in(qp.party)) {
       if (passed == qp.party) break;
       if (passed == Intake::kNoParty) passed = qp.party;
       continue;
     }
-    const std::uint64_t turn_end = std::min(end, effort_ + portion_->turn);
+    const std::uint64_t turn_end = std::min(end, cpu_.done() + cpu_.budget().turn);
     std::uint32_t fetched = 0;
-    while (fetched < turn->count && effort_ < turn_end && fetch_one(qp, turn->sequence + fetched))
+    while (fetched < turn->count && cpu_.done() < turn_end &&
+           fetch_one(qp, turn->sequence + fetched))
       ++fetched;
     if (fetched != 0) scheduler_.fetched(turn->slot, fetched);
     vain += fetched == 0;
@@ -144,7 +146,7 @@ void Engine::room_in_kick_list(QueuePair& qp) {
 
 std::size_t Engine::start_commands() {
   std::size_t started = 0;
-  for (; started < portion_->starts; ++started) {
+  for (; started < cpu_.budget().starts; ++started) {
     const auto next = arbitrator_.next();
     if (!next) break;
     CommandContext& command = commands_[next->pcb.value];

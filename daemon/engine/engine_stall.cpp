@@ -71,17 +71,10 @@ void Engine::retry_stalled(QueuePair& qp) {
   QueuePair* peer = local_peer(qp);
   const bool for_receive = qp.progress.rnr_retries != 0;  // else for its peer
   if (peer == nullptr || !for_receive || qp.rc.rnr_retry != transport::kRnrRetryForEver ||
-      has_receive(*peer))
+      ReceiveQueues::has_receive(*peer))
     return resume(qp);
   qp.count(transport::Count::kRnrNakReceived);
   pause_local(qp, transport::rnr_delay(peer->rc.min_rnr_timer));
-}
-
-/// True also when only drawing one can tell, as for an XRC target that has no queue yet.
-bool Engine::has_receive(QueuePair& qp) {
-  if (qp.receive_drawn || (qp.srq == nullptr && !qp.receives())) return true;
-  shm::ReceiveRing& ring = qp.srq != nullptr ? qp.srq->ring : qp.receive_ring;
-  return ring.available().value_or(1) != 0;
 }
 
 }  // namespace softhca::engine

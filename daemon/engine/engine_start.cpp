@@ -100,7 +100,7 @@ void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   } else {
     qp.uc_requester.start(request);
   }
-  make_ready(qp);
+  cpu_.make_ready(qp);
 }
 
 /// A command that cannot be executed fails after those before it have completed (IBA 10.8.3).
@@ -136,7 +136,7 @@ Verdict Engine::build_request(const QueuePair& qp, PcbId pcb, transport::Request
   }
 
   std::uint32_t length = 0;
-  const Verdict measured = measure(qp, buffer, stores_response(out.kind), length);
+  const Verdict measured = memory_.measure(qp, buffer, stores_response(out.kind), length);
   if (measured != Verdict::kOk) return measured;
   if (is_indivisible(out.kind) && length != sizeof(std::uint64_t)) return Verdict::kLocalLength;
   if (qp.type == QpType::kUd && length > qp.rc.mtu) return Verdict::kLocalLength;
@@ -152,29 +152,6 @@ Verdict Engine::build_request(const QueuePair& qp, PcbId pcb, transport::Request
   out.swap = header.swap;
   out.xrc_srq = header.remote_srq & 0xffffff;
   commands_[pcb.value].length = length;
-  return Verdict::kOk;
-}
-
-/// Length of the message, and whether its memory may be used so. Looked up once more at each
-/// access: the region may be gone by then.
-Verdict Engine::measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
-                        std::uint32_t& length) const {
-  if ((pcb.header.flags & abi::kCommandInline) != 0) {
-    length = pcb.header.payload_bytes;
-    return writes ? Verdict::kLocalQpOperation : Verdict::kOk;
-  }
-  std::uint64_t sum = 0;
-  const std::uint32_t needed = writes ? memory::kLocalWrite : memory::kLocalRead;
-  for (const abi::ScatterGather& entry : entries_of(pcb)) {
-    if (entry.length == 0) continue;
-    const memory::Region* region = keys_.lookup(entry.lkey);
-    if (region == nullptr ||
-        memory::check(*region, entry.addr, entry.length, needed, qp.pd) != Verdict::kOk)
-      return Verdict::kLocalProtection;
-    sum += entry.length;
-  }
-  if (sum > transport::kMaxMessageBytes) return Verdict::kLocalLength;
-  length = static_cast<std::uint32_t>(sum);
   return Verdict::kOk;
 }
 

@@ -1,13 +1,13 @@
 // State changes of queue pairs: what happens to commands and receives under way.
 #include <algorithm>
 
+#include "daemon/engine/costs.hpp"
 #include "daemon/engine/environment.hpp"
 
 namespace softhca::engine {
 namespace {
 
 constexpr std::uint32_t kFlushedPerTurn = 64;
-constexpr std::uint64_t kFlushEffort = 256;  ///< in bytes of a copy that take as long
 
 // In the error state receives may still be posted, and nobody rings for them: they are looked for,
 // the less often the longer none came.
@@ -68,7 +68,7 @@ void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
   }
   qp.state = QpState::kRts;
   scheduler_.unblock(schedule::QpSlot(qp.slot));
-  make_ready(qp);
+  cpu_.make_ready(qp);
 }
 
 void Engine::open_send_queue(QueuePair& qp) {
@@ -91,13 +91,6 @@ void Engine::check_drained(QueuePair& qp) {
   async_events_.raise(qp, EventType::kSendQueueDrained);
 }
 
-/// To the error state as soon as whatever is being done to it is over.
-void Engine::fail_later(QueuePair& qp, const char* cause) {
-  if (qp.failure == nullptr) qp.failure = cause;
-  qp.error_pending = true;
-  make_ready(qp);
-}
-
 /// All types go to ERR, as Linux rxe does it; IBA 10.3.1 would let UC and UD stop at SQE.
 void Engine::enter_error(QueuePair& qp) {
   qp.error_pending = false;
@@ -106,7 +99,7 @@ void Engine::enter_error(QueuePair& qp) {
     if (qp.sends() && !scheduler_.is_open(schedule::QpSlot(qp.slot))) open_send_queue(qp);
     qp.state = QpState::kError;
     if (qp.failure == nullptr) qp.failure = "its program asked for it";
-    report(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure);
+    event_log_.add(event_of(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure));
   }
   qp.stalled = qp.probing = false;
   scheduler_.unblock(schedule::QpSlot(qp.slot));
@@ -128,9 +121,9 @@ void Engine::flush(QueuePair& qp) {
   qp.responder.flush(env);
   qp.uc_responder.flush(env);
   qp.ud_responder.flush(env);
-  if (qp.receive_drawn) complete_receive(qp, {.verdict = Verdict::kFlushed});
+  if (qp.receive_drawn) receive_queues_.complete(qp, {.verdict = Verdict::kFlushed});
   if (qp.receives()) {
-    make_ready(qp);  // its receives are flushed in its turns
+    cpu_.make_ready(qp);  // its receives are flushed in its turns
   } else if (qp.type != QpType::kXrcSend && !qp.last_wqe_raised) {
     qp.last_wqe_raised = true;
     async_events_.raise(qp, EventType::kQpLastWqeReached);
@@ -150,8 +143,8 @@ bool Engine::flush_receives(QueuePair& qp) {
       timers_.arm(TimerId(qp.slot), next_flush(clock_.now, qp.flush_interval));
       return false;
     }
-    complete_receive(qp, {.verdict = Verdict::kFlushed});
-    effort_ += kFlushEffort;
+    receive_queues_.complete(qp, {.verdict = Verdict::kFlushed});
+    cpu_.add(kFlushCost);
   }
   return true;
 }
@@ -172,14 +165,14 @@ void Engine::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.ud_responder.reset();
   qp.progress = LocalProgress{};
   if (qp.receive_drawn && qp.srq != nullptr)
-    complete_receive(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
+    receive_queues_.complete(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
   qp.receive_drawn = false;
   qp.receive_ring.restart();
   qp.error_pending = qp.last_wqe_raised = qp.established_raised = qp.heard = false;
   qp.failure = nullptr;
   release_flow(qp);
   timers_.cancel(TimerId(qp.slot));
-  ready_.remove(qp.slot);
+  cpu_.remove(qp);
   qp.discarding = false;
   qp.state = QpState::kReset;
 }
@@ -197,7 +190,7 @@ void Engine::discard_commands(QueuePair& qp) {
     arbitrator_.remove(pcb);
     release_command(pcb);
   }
-  if (qp.commands != 0) charge(*qp.session, commands_.size() * sizeof(CommandContext));
+  if (qp.commands != 0) cpu_.charge(*qp.session, commands_.size() * sizeof(CommandContext));
   for (std::uint32_t i = 0; i < commands_.size() && qp.commands != 0; ++i) {
     if (commands_[i].slot == qp.slot) release_command(PcbId(i));
   }

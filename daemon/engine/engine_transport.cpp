@@ -1,7 +1,7 @@
 // Driving the transport state machines: queue pairs with work, packets for them, their timers.
 #include <algorithm>
 
-#include "daemon/engine/effort.hpp"
+#include "daemon/engine/costs.hpp"
 #include "daemon/engine/environment.hpp"
 #include "daemon/engine/peer_address.hpp"
 
@@ -11,45 +11,17 @@ namespace {
 constexpr std::size_t kRunsPerStep = 64;  ///< queue pairs served in one poll step
 constexpr std::size_t kDatagramsPerRun = 32;
 
-// Tenants that have competed are expected to go on for a while, which grows with each time they do
-// up to longer than a process waits for a processor on a machine that is busy. So one that asks for
-// a little now and then does not have the others work in small portions all the time.
-constexpr Duration kExpectedOfOne = std::chrono::milliseconds(1);
-constexpr Duration kExpectedOfMany = std::chrono::milliseconds(50);
-
-void expect_more(Time& until, Time now) {
-  until = std::min(std::max(until, now) + kExpectedOfOne, now + kExpectedOfMany);
-}
 }  // namespace
 
-void Engine::choose_portion() {
-  portion_ = clock_.now < sparse_until_      ? &kSparse
-             : clock_.now < contended_until_ ? &kContended
-                                             : &kAlone;
-}
-
-/// Others wait for their turns, and who has one now has come to overtake them: it asks for little,
-/// unless it has left commands to be fetched. False: nobody waits.
-bool Engine::note_competition(TenantId party, const schedule::RunQueue& order) {
-  if (!order.contended(party)) return false;
-  expect_more(contended_until_, clock_.now);
-  if (order.overtaken() && !scheduler_.has_work(party)) expect_more(sparse_until_, clock_.now);
-  return true;
-}
-
 std::size_t Engine::run_ready() {
-  const std::uint64_t end = effort_ + portion_->effort;
+  const std::uint64_t end = cpu_.done() + cpu_.budget().runs;
   std::size_t runs = 0;
-  for (; runs < kRunsPerStep && effort_ < end; ++runs) {
-    const auto slot = ready_.pop();
+  for (; runs < kRunsPerStep && cpu_.done() < end; ++runs) {
+    const auto slot = cpu_.begin();
     if (!slot) break;
     QueuePair& qp = queue_pairs_[*slot];
-    note_competition(qp.party, ready_);
-    const std::uint64_t before = effort_;
-    effort_ += kRunEffort;
-    const bool more = run(qp);
-    ready_.served(*slot, effort_ - before, more);
-    qp.tenant->counters.effort.add(effort_ - before);
+    cpu_.note_competition(qp.party, cpu_.order(), scheduler_.has_work(qp.party));
+    cpu_.finished(qp, run(qp));
     if (commands_wait(qp.party)) break;
   }
   return runs;
@@ -62,7 +34,7 @@ bool Engine::commands_wait(TenantId served) {
   bool found = false;
   intake_.look([&](Session& session) { found |= look_for_commands(session); }, served);
   return found || scheduler_.has_work_of(
-                      [&](TenantId party) { return party != served && may_take_in(party); });
+                      [&](TenantId party) { return party != served && cpu_.may_take_in(party); });
 }
 
 /// True when it could go on right away.
@@ -80,11 +52,11 @@ bool Engine::run(QueuePair& qp) {
   } else if (qp.local) {
     more = run_local(qp);
   } else if (qp.type == QpType::kUc) {
-    more = qp.uc_requester.transmit(env, portion_->packets);
+    more = qp.uc_requester.transmit(env, cpu_.budget().packets);
   } else {
-    more = qp.responder.transmit(env, portion_->packets);
+    more = qp.responder.transmit(env, cpu_.budget().packets);
     // A requester in RTR has nothing, and one in the error state is silent.
-    more |= qp.requester.transmit(env, clock_.now, portion_->packets);
+    more |= qp.requester.transmit(env, clock_.now, cpu_.budget().packets);
     if (qp.stalled && !qp.requester.receiver_not_ready()) resume(qp);
   }
   settle(qp);
@@ -109,22 +81,14 @@ void Engine::expire(QueuePair& qp) {
     qp.requester.expire(env, clock_.now);
     settle(qp);
   }
-  make_ready(qp);
-}
-
-/// Its peer decides when it comes, so it waits for no turn; later turns wait for it.
-void Engine::charge_packet(QueuePair& qp, std::size_t payload) {
-  const std::uint64_t cost = packet_effort(payload);
-  effort_ += cost;
-  qp.tenant->counters.effort.add(cost);
-  if (ready_.may_begin(qp.party, kReceiveDebt)) ready_.charge(qp.party, cost);
+  cpu_.make_ready(qp);
 }
 
 void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
   QpEnvironment env(*this, qp);
   frame_ = &frame;
   qp.tenant->counters.count_received(frame);
-  charge_packet(qp, frame.payload.size());
+  cpu_.charge_packet(qp, frame.payload.size());
   if (!may_receive(qp.state)) {
     env.count(transport::Count::kBadState, 1);
   } else if (is_reliable(qp.type)) {
@@ -136,7 +100,7 @@ void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
     } else {
       qp.responder.receive(env, frame.headers, frame.payload, clock_.now);
     }
-    make_ready(qp);
+    cpu_.make_ready(qp);
   } else if (qp.type == QpType::kUc) {
     qp.uc_responder.receive(env, frame.headers, frame.payload);
   } else {
@@ -147,8 +111,8 @@ void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
 }
 
 bool Engine::run_datagrams(QueuePair& qp) {
-  const std::uint64_t end = effort_ + portion_->effort;
-  for (std::size_t i = 0; i < kDatagramsPerRun && effort_ < end; ++i) {
+  const std::uint64_t end = cpu_.done() + cpu_.budget().runs;
+  for (std::size_t i = 0; i < kDatagramsPerRun && cpu_.done() < end; ++i) {
     if (qp.queue.empty() || (qp.state != QpState::kRts && qp.state != QpState::kSqd)) return false;
     const transport::Request request = qp.queue.front();
     qp.queue.pop();
@@ -167,7 +131,7 @@ bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
   AddressHandle* ah = address_handles_.find(header.address_handle);
   if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
     complete_command(qp, PcbId(request.cookie), Verdict::kLocalQpOperation);
-    fail_later(qp, name_of(Verdict::kLocalQpOperation));
+    cpu_.fail_later(qp, name_of(Verdict::kLocalQpOperation));
     return true;
   }
   // A Q_Key with the high bit set stands for that of the queue pair (IBA 10.2.5).

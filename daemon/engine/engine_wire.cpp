@@ -1,7 +1,7 @@
 // Frames in and out.
 #include <array>
 
-#include "daemon/engine/effort.hpp"
+#include "daemon/engine/costs.hpp"
 #include "daemon/engine/environment.hpp"
 #include "daemon/engine/peer_address.hpp"
 
@@ -189,7 +189,7 @@ transport::SendResult Engine::send_frame(PortBinding& binding, const wire::Frame
   }
   frame.length = static_cast<std::uint32_t>(builder.finish());
   binding.port->transmit(frame);
-  effort_ += packet_effort(payload.length);
+  cpu_.add(packet_cost(payload.length));
   if (qp != nullptr)
     qp->tenant->counters.count_transmitted(frame.length, payload.length,
                                            h.destination == kMulticastQpn);
@@ -199,15 +199,15 @@ transport::SendResult Engine::send_frame(PortBinding& binding, const wire::Frame
 Verdict Engine::fill(QueuePair& qp, const transport::PayloadSource& payload,
                      std::span<std::byte> out) {
   if (payload.from == transport::PayloadSource::From::kRequest)
-    return gather_message(qp, PcbId(payload.cookie), payload.offset, out);
+    return memory_.gather(qp, pcbs_.pcb(PcbId(payload.cookie)), payload.offset, out);
   memory::PdId pd = qp.pd;
   if (qp.type == QpType::kXrcReceive) {
-    const SharedReceiveQueue* srq = find_xrc_queue(qp, payload.xrc_srq);
+    const SharedReceiveQueue* srq = receive_queues_.find_xrc(qp, payload.xrc_srq);
     if (srq == nullptr) return Verdict::kRemoteAccess;
     pd = srq->pd;
   }
-  const RemoteMemory place = remote_memory(qp, pd, payload.rkey, payload.addr, payload.length,
-                                           transport::RemoteAccess::kRead);
+  const RemoteMemory place = memory_.remote(qp, pd, payload.rkey, payload.addr, payload.length,
+                                            transport::RemoteAccess::kRead);
   if (place.region == nullptr) return Verdict::kRemoteAccess;
   return memory::read(*place.region, place.offset, out);
 }

@@ -8,6 +8,7 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
+#include "daemon/engine/clock.hpp"
 
 namespace softhca::engine {
 
@@ -39,7 +40,11 @@ class EventLog {
  public:
   static constexpr std::size_t kKept = 256;
 
+  explicit EventLog(const StepClock& clock) : clock_(clock) {}
+
+  /// Time and sequence are set here.
   void add(DaemonEvent event) {
+    event.time = clock_.now;
     event.sequence = count_++;
     events_[event.sequence % kKept] = event;
   }
@@ -50,6 +55,7 @@ class EventLog {
   const DaemonEvent& operator[](std::uint64_t sequence) const { return events_[sequence % kKept]; }
 
  private:
+  const StepClock& clock_;
   std::array<DaemonEvent, kKept> events_{};
   std::uint64_t count_ = 0;
 };

@@ -68,8 +68,8 @@ struct CommandContext {
   std::uint32_t slot = kNoIndex;  ///< queue pair; kNoIndex: not a command yet
   std::uint32_t length = 0;       ///< bytes of the message
   Time kicked_at{};
-  std::uint64_t seen_effort = 0;  ///< engine work done when it could first have been seen
-  TvlId tvl;                      ///< whose credits it holds
+  std::uint64_t work_when_seen = 0;  ///< engine work done when it could first have been seen
+  TvlId tvl;                         ///< whose credits it holds
   bool execution_held = false;
   bool completion_held = false;
   bool dedicated_waits = false;  ///< in a dedicated PCB, and only the peer is awaited
@@ -193,6 +193,12 @@ struct QueuePair {
   bool sends() const { return type != QpType::kXrcReceive; }
   /// Has a receive queue of its own.
   bool receives() const { return srq == nullptr && !is_xrc(type); }
+
+  /// Whose memory a peer's keys may name: of an XRC target, that of the queue in use (annex A14).
+  memory::PdId remote_pd() const {
+    if (type != QpType::kXrcReceive) return pd;
+    return srq != nullptr ? srq->pd : memory::PdId();
+  }
 
   explicit QueuePair(std::uint32_t send_entries) : queue(send_entries) {}
 };

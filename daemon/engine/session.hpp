@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "daemon/base/intrusive_queue.hpp"
+#include "daemon/engine/event_log.hpp"
 #include "daemon/engine/queue_pair.hpp"
 #include "daemon/engine/tenant.hpp"
 #include "daemon/shm/session_view.hpp"
@@ -59,5 +60,15 @@ struct Session {
     if (level != nullptr) level->counters.send_queue_mode.add();
   }
 };
+
+/// Of what happened to a process. `cause` is static text.
+inline DaemonEvent event_of(DaemonEventKind kind, const Session& session, Qpn qpn,
+                            const char* cause) {
+  return {.kind = kind,
+          .tenant = session.tenant->id,
+          .process = session.process,
+          .qpn = qpn,
+          .cause = cause};
+}
 
 }  // namespace softhca::engine

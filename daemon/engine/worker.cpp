@@ -15,7 +15,7 @@
 #include <cstring>
 
 #include "daemon/base/system_error.hpp"
-#include "daemon/engine/effort.hpp"
+#include "daemon/engine/costs.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -100,13 +100,13 @@ bool Worker::run_task(Time now) {
   const Request* request = request_.load(std::memory_order_acquire);
   if (request == nullptr) return false;
   const Session* payer = request->payer;
-  if (payer != nullptr && !engine_.may_take_in(payer->party)) {
+  if (payer != nullptr && !engine_.cpu().may_take_in(payer->party)) {
     if (!task_waits_since_) task_waits_since_ = now;
     if (now - *task_waits_since_ < kLongestTaskWait) return false;
   }
   task_waits_since_.reset();
   request->task(engine_);
-  if (payer != nullptr) engine_.charge(*payer, kRequestEffort);
+  if (payer != nullptr) engine_.cpu().charge(*payer, kRequestCost);
   request_.store(nullptr);
   request_.notify_all();
   return true;
@@ -196,7 +196,7 @@ void Worker::look_for_wakeups(Duration timeout) {
       engine_.unpark(*static_cast<Session*>(who), wakeups_seen_);
     }
   }
-  wakeups_seen_ = engine_.effort();
+  wakeups_seen_ = engine_.cpu().done();
 }
 
 }  // namespace softhca::engine

@@ -245,7 +245,7 @@ class Run {
         cq_->arm(value & 3, value >> 2);
         return;
       case 4:
-        evil_.adapter.engine.set_limit(srq_->srq, value);
+        evil_.adapter.engine.receive_queues().set_limit(srq_->srq, value);
         return;
     }
   }

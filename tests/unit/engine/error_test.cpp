@@ -1,5 +1,5 @@
 // Connections that fail: waits, retries, refusals, flushing.
-#include "daemon/engine/effort.hpp"
+#include "daemon/engine/costs.hpp"
 #include "tests/unit/engine/pair.hpp"
 
 namespace softhca::engine {
@@ -528,8 +528,8 @@ class LookAtAll : public ::testing::Test {
   }
 
   static constexpr int kQueuePairs = 300;
-  static constexpr std::uint64_t kLookAtSession = kQueuePairs * kSweepEffort;
-  static constexpr std::uint64_t kLook = 4096 * kSweepEffort;
+  static constexpr std::uint64_t kLookAtSession = kQueuePairs * kSweepCost;
+  static constexpr std::uint64_t kLook = 4096 * kSweepCost;
   Pair pair{Way::kLocal, {}, limits()};
   Process& b = *pair.b;
 };

@@ -2,7 +2,7 @@
 // in costs is at its own expense.
 #include <numeric>
 
-#include "daemon/engine/effort.hpp"
+#include "daemon/engine/costs.hpp"
 #include "daemon/engine/intake.hpp"
 #include "daemon/engine/worker.hpp"
 #include "tests/unit/engine/pair.hpp"
@@ -97,7 +97,7 @@ class Flood : public ::testing::TestWithParam<int> {
 
 // A step takes in a portion, the last of which may run over, and who posts little is the first.
 TEST_P(Flood, OfDoorbellsDelaysACommandByAPortion) {
-  constexpr std::uint32_t kMost = (kSparse.intake + kCommandEffort) / kDoorbellEffort;
+  constexpr std::uint32_t kMost = (kSparse.intake + kCommandCost) / kDoorbellCost;
   for (int round = 0; round < 100; ++round) {
     ring_all();
     post();
@@ -116,10 +116,9 @@ TEST_P(Flood, OfDoorbellsDelaysACommandByAPortion) {
 // was.
 TEST_P(Flood, OfCommandsDelaysACommandByAPortion) {
   constexpr std::uint64_t kMessage = 2048;  ///< more than the steps of a message count
-  constexpr std::uint64_t kPiece = kSparse.bytes + kMessage + kRunEffort;
-  constexpr std::uint64_t kMost = 2 * kPiece + 2 * (kSparse.intake + kCommandEffort) +
-                                  kSparse.turn + kReliefEffort + kCommandEffort + kMessage +
-                                  kRunEffort;
+  constexpr std::uint64_t kPiece = kSparse.bytes + kMessage + kRunCost;
+  constexpr std::uint64_t kMost = 2 * kPiece + 2 * (kSparse.intake + kCommandCost) + kSparse.turn +
+                                  kReliefCost + kCommandCost + kMessage + kRunCost;
   for (int round = 0; round < 300; ++round) {
     fill_all_vcbs();
     post();
@@ -204,14 +203,14 @@ TEST(Portions, GrowAgainBetweenRareWrites) {
   BesideLargeWrites of_b(*pair.b);
   Buffer& from = a.make_buffer(64);
   Buffer& to = pair.b->make_buffer(64);
-  const Engine& engine = a.adapter.engine;
+  const CpuScheduler& cpu = a.adapter.engine.cpu();
   const auto most_in_a_step = [&](int steps) {
     std::uint64_t most = 0;
     for (int i = 0; i < steps; ++i) {
       of_b.keep_busy();
-      const std::uint64_t before = engine.effort();
+      const std::uint64_t before = cpu.done();
       pair.step();
-      most = std::max(most, engine.effort() - before);
+      most = std::max(most, cpu.done() - before);
     }
     return most;
   };
@@ -220,9 +219,9 @@ TEST(Portions, GrowAgainBetweenRareWrites) {
     a.post(*pair.qa, write(from.all(), to));
     most_in_a_step(2);
     ASSERT_TRUE(pair.ca->poll());
-    EXPECT_LT(most_in_a_step(100), 2 * kSparse.effort);
+    EXPECT_LT(most_in_a_step(100), 2 * kSparse.runs);
     pair.now += std::chrono::milliseconds(6);
-    EXPECT_GE(most_in_a_step(100), kContended.effort);
+    EXPECT_GE(most_in_a_step(100), kContended.runs);
     pair.now += std::chrono::milliseconds(24);
   }
 }
@@ -248,7 +247,7 @@ TEST(ReceivedPackets, AreWorkOfWhoseTheyAre) {
   EXPECT_NEAR(share, 1, 0.02);
   const std::uint64_t packets = b.tenant.counters.rx_packets.value() - received;
   EXPECT_GT(packets, 1000u);
-  EXPECT_LT(b.tenant.counters.local_bytes.value() + packets * kPacketEffort,
+  EXPECT_LT(b.tenant.counters.local_bytes.value() + packets * kPacketCost,
             c.tenant.counters.local_bytes.value());
   EXPECT_GT(done, 250u);
 }
@@ -271,19 +270,19 @@ class ControlRequests : public ::testing::Test {
 TEST_F(ControlRequests, WaitForTheTurnsOfOthers) {
   constexpr std::uint64_t kCost = 100000;
   pair.step();
-  engine.charge(*b.session, kCost);
-  EXPECT_TRUE(engine.may_take_in(b.session->party)) << "nobody else wants anything";
+  engine.cpu().charge(*b.session, kCost);
+  EXPECT_TRUE(engine.cpu().may_take_in(b.session->party)) << "nobody else wants anything";
 
   Buffer& from = a.make_buffer(1 << 20);
   Buffer& to = b.make_buffer(1 << 20);
   a.post(*pair.qa, write(from.all(), to));
   pair.step();
   ASSERT_TRUE(engine.has_runnable());
-  EXPECT_TRUE(engine.may_take_in(b.session->party));
+  EXPECT_TRUE(engine.cpu().may_take_in(b.session->party));
   const std::uint64_t before = a.tenant.counters.effort.value();
-  engine.charge(*b.session, kCost);
-  EXPECT_FALSE(engine.may_take_in(b.session->party));
-  EXPECT_TRUE(pair.run_until([&] { return engine.may_take_in(b.session->party); }));
+  engine.cpu().charge(*b.session, kCost);
+  EXPECT_FALSE(engine.cpu().may_take_in(b.session->party));
+  EXPECT_TRUE(pair.run_until([&] { return engine.cpu().may_take_in(b.session->party); }));
   EXPECT_GE(a.tenant.counters.effort.value() - before, kCost - kAlone.intake / 2);
   EXPECT_GE(b.tenant.counters.effort.value(), 2 * kCost);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
@@ -304,12 +303,13 @@ TEST_F(ControlRequests, DoNotWaitForLong) {
   }
   pair.steps(2);
   ASSERT_TRUE(engine.has_runnable());
-  engine.charge(*b.session, std::uint64_t{1} << 50);
+  engine.cpu().charge(*b.session, std::uint64_t{1} << 50);
 
   Worker worker(engine, {});
   ASSERT_TRUE(worker.start());
   bool its_turn = true;
-  worker.run_for(*b.session, [&](Engine&) { its_turn = engine.may_take_in(b.session->party); });
+  worker.run_for(*b.session,
+                 [&](Engine&) { its_turn = engine.cpu().may_take_in(b.session->party); });
   EXPECT_FALSE(its_turn);
   worker.stop();
 }
@@ -333,10 +333,10 @@ class HalfWritten : public ::testing::Test {
 
 TEST_F(HalfWritten, IsNoWork) {
   pair.steps(2);
-  const std::uint64_t before = engine().effort();
+  const std::uint64_t before = engine().cpu().done();
   constexpr int kSteps = 10000;
   for (int i = 0; i < kSteps; ++i) EXPECT_FALSE(pair.step());
-  EXPECT_LE(engine().effort() - before, 24 * kDoorbellEffort);  // looks, ever rarer
+  EXPECT_LE(engine().cpu().done() - before, 24 * kDoorbellCost);  // looks, ever rarer
   EXPECT_FALSE(engine().has_runnable());
   finish();
   for (int i = 0; i < 2000 && !a.vcb_free(0); ++i) pair.step();

@@ -60,7 +60,7 @@ void Process::end() {
   for (const auto& qp : qps) engine.remove(qp->qp);
   for (const std::uint32_t handle : ah_handles_) engine.address_handles().remove(handle);
   for (const auto& cq : cqs_) engine.completion_events().remove(cq->cq);
-  for (const auto& srq : srqs_) engine.remove(srq->srq);
+  for (const auto& srq : srqs_) engine.receive_queues().remove(srq->srq);
   for (const auto& buffer : buffers_) engine.keys().erase(buffer->key);
   engine.remove(*session);
   EXPECT_TRUE(engine.functions().release(session->first_vcb, vcbs_));
@@ -87,7 +87,7 @@ TestSrq& Process::make_srq(std::uint32_t entries, std::uint32_t max_sge, XrcDoma
   srq.srq.pd = pd;
   srq.srq.xrc_domain = domain;
   if (cq != nullptr) srq.srq.cq = &cq->cq;
-  adapter.engine.install(srq.srq);
+  adapter.engine.receive_queues().add(srq.srq);
   provision(adapter.engine, tenant, tenant.receive_policy);
   return srq;
 }
@@ -128,7 +128,7 @@ void Process::reset(TestQp& qp) {
 }
 
 void Process::destroy(TestSrq& srq) {
-  adapter.engine.remove(srq.srq);
+  adapter.engine.receive_queues().remove(srq.srq);
   std::erase_if(srqs_, [&](const auto& s) { return s.get() == &srq; });
 }
 
@@ -144,23 +144,27 @@ std::uint32_t Process::make_ah(const Gid& destination) {
   return ah_handles_.back();
 }
 
+void Buffer::enter(memory::KeyTable& keys, TenantId tenant, memory::PdId pd, std::uint32_t access) {
+  memory::RegionSpec spec;
+  spec.tenant = tenant;
+  spec.pd = pd;
+  spec.access = access;
+  spec.addr = spec.iova = addr();
+  spec.length = size;
+  spec.extents = {{addr(), size, data()}};
+  auto region = memory::Region::make(std::move(spec));
+  ASSERT_TRUE(region);
+  auto inserted = keys.insert(std::move(*region));
+  ASSERT_TRUE(inserted);
+  key = (*inserted)->key();
+}
+
 Buffer& Process::make_buffer(std::size_t bytes, std::uint32_t access) {
   buffers_.push_back(std::make_unique<Buffer>());
   Buffer& b = *buffers_.back();
   b.words.resize((bytes + 7) / 8);
   b.size = bytes;
-  memory::RegionSpec spec;
-  spec.tenant = tenant.id;
-  spec.pd = pd;
-  spec.access = access;
-  spec.addr = spec.iova = b.addr();
-  spec.length = bytes;
-  spec.extents = {{b.addr(), bytes, b.data()}};
-  auto region = memory::Region::make(std::move(spec));
-  EXPECT_TRUE(region);
-  auto inserted = adapter.engine.keys().insert(std::move(*region));
-  EXPECT_TRUE(inserted);
-  b.key = (*inserted)->key();
+  b.enter(adapter.engine.keys(), tenant.id, pd, access);
   return b;
 }
 
@@ -258,9 +262,9 @@ void bring_up_datagram(Process& process, TestQp& test, std::uint32_t qkey) {
 }
 
 void provision(Engine& engine, Tenant& tenant, const receive::Policy& policy) {
-  for (auto& [srq, made] : engine.make_provisioners(tenant, policy))
-    engine.start_provisioning(*srq, std::move(made));
-  engine.set_receive_policy(tenant, policy);
+  for (auto& [srq, made] : engine.receive_queues().make_provisioners(tenant, policy))
+    engine.receive_queues().start_provisioning(*srq, std::move(made));
+  engine.receive_queues().set_policy(tenant, policy);
 }
 
 Gid address(std::uint32_t host) { return Gid::from_ipv4(0x0a000000 + host); }

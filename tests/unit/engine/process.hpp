@@ -107,6 +107,8 @@ struct Buffer {
     return {addr() + offset, static_cast<std::uint32_t>(bytes), key};
   }
   abi::ScatterGather all() { return part(0, size); }
+  /// Registers it; `key` is the region's then.
+  void enter(memory::KeyTable& keys, TenantId tenant, memory::PdId pd, std::uint32_t access);
   void fill(unsigned seed) {
     for (std::size_t i = 0; i < size; ++i)
       data()[i] = static_cast<std::byte>((i * 131 + seed * 17 + i / 251) & 0xff);

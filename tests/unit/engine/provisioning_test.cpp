@@ -177,14 +177,14 @@ TEST_P(Provisioning, SoftLimitTellsAndLetsThrough) {
 
 TEST_P(Provisioning, LimitsChangeWhileMessagesFlow) {
   set(limited(kLimit));
-  engine().set_receive_limit(receivers[0]->qp, 7);
+  engine().receive_queues().set_limit(receivers[0]->qp, 7);
   send(0, 12);
   pair.run_for(kWhile);
   EXPECT_EQ(received_by(0), 7u);
-  engine().set_receive_limit(receivers[0]->qp, 0);
+  engine().receive_queues().set_limit(receivers[0]->qp, 0);
   pair.run_for(kWhile);
   EXPECT_EQ(received_by(0), 12u);
-  engine().set_receive_limit(receivers[0]->qp, receive::Member::kByPolicy);
+  engine().receive_queues().set_limit(receivers[0]->qp, receive::Member::kByPolicy);
   set(receive::Policy{});
   expect_all_arrive();
 }
@@ -192,7 +192,7 @@ TEST_P(Provisioning, LimitsChangeWhileMessagesFlow) {
 TEST_P(Provisioning, ALimitForOneQueuePairNeedsNoPolicy) {
   set(limited(kLimit));
   set(receive::Policy{});
-  engine().set_receive_limit(receivers[0]->qp, 2);
+  engine().receive_queues().set_limit(receivers[0]->qp, 2);
   send(0, 5);
   send(1, 9);
   pair.run_for(kWhile);
@@ -242,7 +242,7 @@ TEST_P(Provisioning, WatermarkNamesOffendersAndGivesUpTheLeastImportant) {
   policy.watermark = 6;
   set(policy);
   receivers[2]->qp.route.path.traffic_class = 0xb8;  // expedited forwarding
-  engine().set_importance(receivers[1]->qp, 3);
+  engine().receive_queues().set_importance(receivers[1]->qp, 3);
   send(2, 1);
   send(1, 3);
   pair.run_for(kWhile);

@@ -98,7 +98,7 @@ class Srq : public BothWays {
 TEST_P(Srq, LimitIsToldOnce) {
   Buffer& to = pair.b->make_buffer(8);
   for (std::uint32_t i = 0; i < 4; ++i) srq->ring.post(i, {to.all()});
-  pair.b->adapter.engine.set_limit(srq->srq, 3);
+  pair.b->adapter.engine.receive_queues().set_limit(srq->srq, 3);
   for (std::uint32_t i = 0; i < 4; ++i) {
     EXPECT_EQ(limits(), i < 2 ? 0u : 1u);
     pair.a->post(*pair.qa, {});
@@ -106,7 +106,7 @@ TEST_P(Srq, LimitIsToldOnce) {
     EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
   }
   EXPECT_EQ(srq->srq.limit, 0u);
-  pair.b->adapter.engine.set_limit(srq->srq, 1);
+  pair.b->adapter.engine.receive_queues().set_limit(srq->srq, 1);
   EXPECT_EQ(limits(), 2u) << "below the limit already";
 }
 

@@ -1,0 +1,37 @@
+// What the engine's work is counted as, in cost units: one is about the time that a local copy
+// takes for a byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace softhca::engine {
+
+/// A command taken in and started; a queue pair looked at.
+inline constexpr std::uint64_t kCommandCost = 2048;
+inline constexpr std::uint64_t kRunCost = 1024;
+/// The steps of a message between queue pairs of this daemon; each of its bytes costs one more.
+inline constexpr std::uint64_t kLocalMessageCost = 1536;
+/// A packet made or taken, without and with each byte of its payload: gathered or scattered,
+/// summed.
+inline constexpr std::uint64_t kPacketCost = 4096;
+inline constexpr std::uint64_t kPacketByteCost = 2;
+constexpr std::uint64_t packet_cost(std::size_t payload) {
+  return kPacketCost + kPacketByteCost * payload;
+}
+/// A management datagram that is discarded: parsed and looked at.
+inline constexpr std::uint64_t kDiscardCost = 1024;
+/// A doorbell, or a VCB that makes no command; a doorbell that goes to the overflow buffer or comes
+/// back from there.
+inline constexpr std::uint64_t kDoorbellCost = 512;
+inline constexpr std::uint64_t kReliefCost = 512;
+/// A receive flushed in the error state.
+inline constexpr std::uint64_t kFlushCost = 256;
+/// A control request, with waking who waits for it; what a queue pair adds that comes or goes.
+inline constexpr std::uint64_t kRequestCost = 32 << 10;
+inline constexpr std::uint64_t kInstallCost = 64 << 10;
+inline constexpr std::uint64_t kRemoveCost = 16 << 10;
+/// A look at many queue pairs or shared receive queues, for each.
+inline constexpr std::uint64_t kSweepCost = 16;
+
+}  // namespace softhca::engine

@@ -1,0 +1,25 @@
+#include "daemon/engine/event_log.hpp"
+
+namespace softhca::engine {
+
+const char* name_of(DaemonEventKind kind) {
+  switch (kind) {
+    case DaemonEventKind::kSrqSoftLimit:
+      return "srq_soft_limit";
+    case DaemonEventKind::kSrqHardLimit:
+      return "srq_hard_limit";
+    case DaemonEventKind::kSrqConnectionDropped:
+      return "srq_connection_dropped";
+    case DaemonEventKind::kSrqWatermark:
+      return "srq_watermark";
+    case DaemonEventKind::kSrqOffender:
+      return "srq_offender";
+    case DaemonEventKind::kQueuePairError:
+      return "queue_pair_error";
+    case DaemonEventKind::kHostileMemory:
+      return "hostile_memory";
+  }
+  return "unknown";
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,72 @@
+// The memory that commands, receives and remote keys name, of regions or through windows. Keys are
+// looked up for every access, so a region may be deregistered at any time: the next access fails,
+// nothing dangles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "daemon/collect/pcb_pool.hpp"
+#include "daemon/engine/queue_pair.hpp"
+#include "daemon/memory/key_table.hpp"
+#include "daemon/memory/scatter_list.hpp"
+#include "daemon/memory/window_table.hpp"
+#include "daemon/transport/environment.hpp"
+
+namespace softhca::engine {
+
+/// A place in a region; null: there is none.
+struct RemoteMemory {
+  memory::Region* region = nullptr;
+  std::uint64_t offset = 0;
+};
+
+class MemoryAccess {
+ public:
+  MemoryAccess(std::uint32_t regions, std::uint32_t windows) : keys_(regions), windows_(windows) {}
+
+  memory::KeyTable& keys() { return keys_; }
+  memory::WindowTable& windows() { return windows_; }
+
+  // --- of commands of the queue pair. Errors: kLocalProtection.
+  /// Length of the message, and whether its memory may be used so. Looked up once more at each
+  /// access. `writes`: responses are stored there.
+  Verdict measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
+                  std::uint32_t& length) const;
+  /// Bytes of the message from `offset` on.
+  Verdict gather(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
+                 std::span<std::byte> out);
+  Verdict scatter(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
+                  std::span<const std::byte> in);
+  /// The message's bytes from `offset` on, and those of `far`, in one copy. `from_far`: of a read.
+  /// `remote_fault`: the far memory is to blame.
+  Verdict move(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
+               std::uint32_t bytes, memory::ScatterView far, bool from_far, bool& remote_fault);
+
+  // --- of the receive that the queue pair has drawn
+  Verdict scatter_receive(const QueuePair& qp, std::uint64_t offset, std::span<const std::byte> in);
+  Verdict resolve_receive(const QueuePair& qp, std::uint64_t offset, std::uint32_t bytes,
+                          memory::ScatterList& out) const;
+
+  // --- of the peer of a queue pair
+  /// What the peer may use so: key, domain, bounds, flags of region, window and queue pair.
+  RemoteMemory remote(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
+                      std::uint64_t length, transport::RemoteAccess access);
+  /// kRemoteInvalidRequest: not aligned.
+  Verdict atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
+                 std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);
+
+  // --- windows
+  /// kWindowBind: it may not be bound so.
+  Verdict bind(const QueuePair& qp, const abi::CommandHeader& header);
+  /// Only windows of type 2 can be invalidated, through the queue pair they are bound to
+  /// (o10-37.2.17). kLocalQpOperation: there is none with this key.
+  Verdict invalidate(const QueuePair& qp, Rkey rkey);
+
+ private:
+  memory::KeyTable keys_;
+  memory::WindowTable windows_;
+};
+
+}  // namespace softhca::engine

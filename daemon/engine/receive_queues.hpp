@@ -1,0 +1,101 @@
+// Receives: drawn from a queue pair's own ring or from a shared receive queue, and completed. A
+// shared one may be provisioned (mechanism D): then each draw first learns what the consumer
+// posted, and asks whether the queue pair may have one. XRC targets draw from the queue that each
+// request names (InfiniBand specification, annex A14); it may go between two packets.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/engine/completion_events.hpp"
+#include "daemon/engine/cpu_scheduler.hpp"
+#include "daemon/engine/event_log.hpp"
+#include "daemon/engine/qp_table.hpp"
+#include "daemon/transport/environment.hpp"
+
+namespace softhca::engine {
+
+class ReceiveQueues {
+ public:
+  ReceiveQueues(const StepClock& clock, QpTable& queue_pairs, CpuScheduler& cpu,
+                AsyncEvents& async_events, CompletionEvents& completion_events, EventLog& log)
+      : clock_(clock),
+        queue_pairs_(queue_pairs),
+        cpu_(cpu),
+        async_events_(async_events),
+        completion_events_(completion_events),
+        log_(log) {}
+
+  // --- shared receive queues
+  /// Gives it its number.
+  void add(SharedReceiveQueue& srq);
+  /// What XRC targets have drawn of it is gone, too; the rest of their messages is refused.
+  void remove(SharedReceiveQueue& srq);
+  std::size_t size() const { return shared_.size(); }
+  /// Arms the limit event; it fires at once when the queue is below.
+  void set_limit(SharedReceiveQueue& srq, std::uint32_t limit);
+  /// The completion queues of some have overflowed (CompletionQueue::users_go_on): they fail.
+  void fail_users_of_overflowed();
+
+  // --- provisioning
+  /// What the tenant's shared receive queues lack to follow `policy`. It allocates, and is
+  /// therefore for the control thread, outside of a task: queues come and go by its tasks alone.
+  Provisioners make_provisioners(const Tenant& tenant, const receive::Policy& policy) const;
+  /// What is drawn before is nobody's. REQUIRES: the queue has none.
+  void start_provisioning(SharedReceiveQueue& srq, std::unique_ptr<receive::Provisioner> made);
+  /// Of all shared receive queues of the tenant, present and future; takes effect at once.
+  /// REQUIRES: none lacks a provisioner.
+  void set_policy(Tenant& tenant, const receive::Policy& policy);
+  /// Buffers that one queue pair may hold, 0: no limit, receive::Member::kByPolicy: as the policy
+  /// says. REQUIRES: its queue is shared and provisioned.
+  void set_limit(QueuePair& qp, std::uint32_t limit);
+  /// Its importance, or QueuePair::kByTrafficClass. REQUIRES: its queue is shared.
+  void set_importance(QueuePair& qp, std::uint8_t importance);
+
+  // --- receives of a queue pair
+  /// Draws a receive work request into qp.receive. A hostile ring fails its owner.
+  shm::Take draw(QueuePair& qp);
+  /// The end of what was drawn.
+  void complete(QueuePair& qp, const transport::ReceiveCompletion& completion);
+  /// Is there one to draw? True also when only drawing can tell, as for an XRC target that has no
+  /// queue yet.
+  static bool has_receive(QueuePair& qp);
+  /// The queue pair is going.
+  void leave(QueuePair& qp);
+
+  // --- XRC targets
+  /// From now on it draws from the queue with this number. kRemoteInvalidRequest: it may use none
+  /// such.
+  Verdict choose(QueuePair& qp, std::uint32_t number);
+  /// Null: there is none that this target may use.
+  SharedReceiveQueue* find_xrc(const QueuePair& qp, std::uint32_t number) const;
+
+ private:
+  shm::Take draw_shared(QueuePair& qp, SharedReceiveQueue& srq);
+  shm::Take draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq);
+  std::optional<std::uint32_t> account_posts(SharedReceiveQueue& srq);
+  void act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq, std::uint32_t available);
+  void drop_connection(QueuePair& qp, SharedReceiveQueue& srq, const receive::Member& member);
+  void report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn, std::uint32_t amount);
+  void check_limit(SharedReceiveQueue& srq);
+  void fail(SharedReceiveQueue& srq);
+  static void use(QueuePair& qp, SharedReceiveQueue* srq);
+  static const receive::Member* member_of(const QueuePair& qp, const SharedReceiveQueue& srq);
+  void leave_xrc_targets(SharedReceiveQueue& srq);
+
+  const StepClock& clock_;
+  QpTable& queue_pairs_;
+  CpuScheduler& cpu_;
+  AsyncEvents& async_events_;
+  CompletionEvents& completion_events_;
+  EventLog& log_;
+  std::vector<SharedReceiveQueue*> shared_;
+  std::unordered_map<std::uint32_t, SharedReceiveQueue*> xrc_;  ///< by number
+  std::uint32_t next_number_ = 0;
+};
+
+}  // namespace softhca::engine

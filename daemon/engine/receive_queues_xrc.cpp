@@ -1,0 +1,73 @@
+// XRC targets: receives are drawn from the queue a request names, complete where that one says, and
+// remote keys are checked against its protection domain.
+#include <algorithm>
+
+#include "daemon/engine/costs.hpp"
+#include "daemon/engine/receive_queues.hpp"
+
+namespace softhca::engine {
+
+SharedReceiveQueue* ReceiveQueues::find_xrc(const QueuePair& qp, std::uint32_t number) const {
+  const auto found = xrc_.find(number);
+  if (found == xrc_.end()) return nullptr;
+  SharedReceiveQueue& srq = *found->second;
+  return srq.xrc_domain == qp.xrc_domain && !srq.failed ? &srq : nullptr;
+}
+
+Verdict ReceiveQueues::choose(QueuePair& qp, std::uint32_t number) {
+  SharedReceiveQueue* srq = find_xrc(qp, number);
+  if (srq == nullptr) return Verdict::kRemoteInvalidRequest;
+  if (srq == qp.srq) return Verdict::kOk;
+  // Left of a message that broke off: it cannot serve one for another queue.
+  if (qp.receive_drawn) complete(qp, {.verdict = Verdict::kFlushed});
+  use(qp, srq);
+  return Verdict::kOk;
+}
+
+/// What it holds of the queue before stays on its account there.
+void ReceiveQueues::use(QueuePair& qp, SharedReceiveQueue* srq) {
+  if (qp.srq == srq) return;
+  if (qp.srq != nullptr) qp.xrc_members.push_back({qp.srq, qp.member});
+  qp.srq = srq;
+  qp.member = {};
+  const auto known = std::find_if(qp.xrc_members.begin(), qp.xrc_members.end(),
+                                  [&](const XrcMember& m) { return m.srq == srq; });
+  if (known == qp.xrc_members.end()) return;
+  qp.member = known->member;
+  qp.xrc_members.erase(known);
+}
+
+/// Null: it has no share of that queue.
+const receive::Member* ReceiveQueues::member_of(const QueuePair& qp,
+                                                const SharedReceiveQueue& srq) {
+  if (qp.srq == &srq) return &qp.member;
+  for (const XrcMember& other : qp.xrc_members)
+    if (other.srq == &srq) return &other.member;
+  return nullptr;
+}
+
+/// The queue pair is going.
+void ReceiveQueues::leave(QueuePair& qp) {
+  if (qp.srq == nullptr) return;
+  if (qp.srq->provisioner) qp.srq->provisioner->leave(qp.member);
+  for (XrcMember& other : qp.xrc_members)
+    if (other.srq->provisioner) other.srq->provisioner->leave(other.member);
+  if (qp.type != QpType::kXrcReceive) --qp.srq->users;
+}
+
+/// The queue is going. What a target has drawn of it is gone, too; the rest of its message is
+/// refused.
+void ReceiveQueues::leave_xrc_targets(SharedReceiveQueue& srq) {
+  xrc_.erase(srq.number);
+  cpu_.charge(*srq.session, queue_pairs_.slots() * kSweepCost);
+  queue_pairs_.for_each([&](QueuePair& qp) {
+    if (qp.type != QpType::kXrcReceive) return;
+    std::erase_if(qp.xrc_members, [&](const XrcMember& m) { return m.srq == &srq; });
+    if (qp.srq != &srq) return;
+    qp.srq = nullptr;
+    qp.member = {};
+    qp.receive_drawn = false;
+  });
+}
+
+}  // namespace softhca::engine
