@@ -291,6 +291,9 @@ Outcome Connections::add(engine::Tenant& tenant) {
       remove(it->tenant());
       break;
     }
+  const auto refused = [&](const Error& error) {
+    return Error{"tenant " + tenant.name + ": " + error.message, error.code};
+  };
   auto it = std::make_unique<ServedTenant>(adapter_, agent_, tenant);
   const auto added =
       agent_.add_client(tenant, kConnectionManagement,
@@ -298,10 +301,13 @@ Outcome Connections::add(engine::Tenant& tenant) {
                          .receive = [made = it.get()](const engine::Datagram& datagram) {
                            made->receive(datagram, now());
                          }});
-  if (!added)
-    return Error{"tenant " + tenant.name + ": " + added.error().message, added.error().code};
+  if (!added) return refused(added.error());
+  if (const auto watched = add_performance_agent(agent_, adapter_, tenant); !watched) {
+    agent_.remove_client(tenant, kConnectionManagement);
+    return refused(watched.error());
+  }
   served_.push_back(std::move(it));
-  return add_performance_agent(agent_, adapter_, tenant);
+  return {};
 }
 
 /// Nothing happens if it is not served, as its number may be another's by now.

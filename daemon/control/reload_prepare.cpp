@@ -153,6 +153,12 @@ void Reloader::undo(Prepared& prepared) {
   for (const auto& added : prepared.change.new_levels) server_.forget_level(*added.level);
   for (const engine::Tenant* tenant : prepared.opened) server_.close_tenant(*tenant);
   for (const auto& added : prepared.added) server_.forget_tenant(*added);
+  for (engine::Tenant* tenant : prepared.change.gone) {  // one of them may have had its number
+    const TenantConfig* settings = find_tenant(adapter_.config, tenant->name);
+    if (settings == nullptr) continue;
+    if (auto back = server_.serve_connections(*tenant, *settings); !back)
+      spdlog::error("{}", back.error().message);
+  }
   for (const auto& [tenant, socket] : prepared.permitted)
     if (auto back = server_.permit(*tenant, socket); !back)
       spdlog::error("{}", back.error().message);

@@ -62,6 +62,8 @@ class Server {
       const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const;
   /// Its addresses have changed: the device tree says so, and its programs are told.
   void show_addresses(const engine::Tenant& tenant, AddressUpdate& update);
+  /// Nothing happens if it has a connection manager. Errors: as Connections::add().
+  Outcome serve_connections(engine::Tenant& tenant, const resource::TenantConfig& settings);
   /// Its limits of rdma_cm, and what its guarantees carry.
   void configure_connections(const engine::Tenant& tenant, const resource::TenantConfig& settings);
   std::uint64_t connections(const engine::Tenant& tenant) const;

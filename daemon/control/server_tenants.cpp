@@ -129,6 +129,13 @@ void Server::show_addresses(const engine::Tenant& tenant, AddressUpdate& update)
   connections_.addresses_changed(tenant);
 }
 
+Outcome Server::serve_connections(engine::Tenant& tenant, const resource::TenantConfig& settings) {
+  if (connections_.find(tenant) != nullptr) return {};
+  if (auto added = connections_.add(tenant); !added) return added;
+  configure_connections(tenant, settings);
+  return {};
+}
+
 void Server::configure_connections(const engine::Tenant& tenant,
                                    const resource::TenantConfig& settings) {
   connections_.configure(tenant, settings);

@@ -102,5 +102,23 @@ TEST_F(Routes, ATenantWithTheNumberOfAFormerOneIsServed) {
   for (const std::uint8_t management_class : {7, 4}) EXPECT_FALSE(is_client(management_class));
 }
 
+TEST(ConnectionsOf, ATenantThatIsServedInPartOnlyIsNotServed) {
+  resource::Config config = small_config();
+  config.general_services.buffers = 5;  // two clients for each of two tenants, and one more
+  config.general_services.buffers_per_client = 1;
+  Daemon daemon(config);
+  Connections connections(daemon.adapter, *daemon.general_services);
+  for (const auto& tenant : daemon.adapter.tenants) ASSERT_TRUE(connections.add(*tenant));
+  engine::Tenant third;
+  third.id = TenantId(2);
+  third.name = "c";
+  const auto added = connections.add(third);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().message, "tenant c: there is room for 0 of 5 buffers, not for 1");
+  EXPECT_EQ(connections.find(third), nullptr);
+  connections.remove(*daemon.adapter.tenants[0]);
+  EXPECT_TRUE(connections.add(third)) << "what it had been given is free";
+}
+
 }  // namespace
 }  // namespace softhca::control
