@@ -1,5 +1,7 @@
 #include "daemon/management/rdma_cm/admission.hpp"
 
+#include <algorithm>
+
 namespace softhca::management::rdma_cm {
 
 void Admission::set(const std::vector<Part>& parts, std::uint32_t most) {
@@ -29,21 +31,38 @@ std::uint32_t Admission::beyond_levels() const {
   return sum;
 }
 
-bool Admission::carries_one_more(const std::string& level, const Entry& entry) const {
-  if (admitted_ >= most_) return false;
-  if (!level.empty() && entry.admitted < entry.carries) return true;
-  return entry.shares && beyond_levels() < entries_.at("").carries;
+std::uint32_t Admission::room(const std::string& level, const Entry& entry) const {
+  const auto left = [](std::uint32_t of, std::uint32_t used) { return of > used ? of - used : 0; };
+  std::uint64_t room = level.empty() ? 0 : left(entry.carries, entry.admitted);
+  if (entry.shares) room += left(entries_.at("").carries, beyond_levels());
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(room, left(most_, admitted_)));
 }
 
 bool Admission::take(const std::string& level) {
   Entry& entry = entries_[level];
-  if (!carries_one_more(level, entry)) {
+  if (room(level, entry) == 0) {
     ++entry.refused;
     return false;
   }
   ++entry.admitted;
   ++admitted_;
   return true;
+}
+
+Admission::Verdict Admission::take_half_open(const std::string& level, const Gid& peer) {
+  const auto has = half_open_.find({level, peer});
+  if (has != half_open_.end()) {
+    const std::uint32_t left = room(level, entries_.at(level));
+    if (left != 0 && has->second >= left) return Verdict::kPeerHasItsPart;
+  }
+  if (!take(level)) return Verdict::kNotCarried;
+  ++half_open_[{level, peer}];
+  return Verdict::kTaken;
+}
+
+void Admission::close_half(const std::string& level, const Gid& peer) {
+  const auto has = half_open_.find({level, peer});
+  if (--has->second == 0) half_open_.erase(has);
 }
 
 void Admission::give_back(const std::string& level) {

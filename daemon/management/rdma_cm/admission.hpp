@@ -7,7 +7,10 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "daemon/base/net.hpp"
 
 namespace softhca::management::rdma_cm {
 
@@ -34,7 +37,13 @@ class Admission {
 
   /// One more connection of a level (no name: of none). False: it is not carried, which is counted.
   bool take(const std::string& level);
-  /// REQUIRES: one was taken.
+  /// Likewise for a peer that asks: it is half-open until close_half(). Of what is free a peer may
+  /// have so many half-open as it leaves to others.
+  enum class Verdict : std::uint8_t { kTaken, kNotCarried, kPeerHasItsPart };
+  Verdict take_half_open(const std::string& level, const Gid& peer);
+  /// The peer has answered, or it is over. REQUIRES: one was taken.
+  void close_half(const std::string& level, const Gid& peer);
+  /// REQUIRES: one was taken, and is not half-open.
   void give_back(const std::string& level);
 
   std::uint32_t admitted() const { return admitted_; }
@@ -50,12 +59,14 @@ class Admission {
     std::uint32_t admitted = 0;
     std::uint64_t refused = 0;
   };
-  bool carries_one_more(const std::string& level, const Entry& entry) const;
+  /// How many more a level may have.
+  std::uint32_t room(const std::string& level, const Entry& entry) const;
   std::uint32_t beyond_levels() const;
 
   std::map<std::string, Entry> entries_{{"", {.carries = kAll, .is_part = true}}};
   std::uint32_t most_ = kAll;
   std::uint32_t admitted_ = 0;
+  std::map<std::pair<std::string, Gid>, std::uint32_t> half_open_;  ///< of those that have any
 };
 
 }  // namespace softhca::management::rdma_cm

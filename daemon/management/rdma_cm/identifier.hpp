@@ -86,6 +86,7 @@ struct Identifier {
   std::optional<Role> role;              ///< set once there was one
   std::optional<cm::CommId> connection;  ///< while the connection manager knows it
   std::optional<std::string> admitted;   ///< counted by admission, as of this level
+  bool half_open = false;                ///< as half-open of `remote`, likewise
   Qpn qpn;
   bool srq = false;
   Psn local_psn;   ///< the peer sends from it: told in REQ or REP

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace softhca::management::rdma_cm {
 
@@ -224,16 +225,16 @@ void Service::forget_connection(Identifier& id) {
   give_back_admission(id);
 }
 
-bool Service::take_admission(const std::string& level) {
-  if (admission_.take(level)) return true;
-  environment_.note_refused(Refusal::kAdmission);
-  return false;
-}
-
 void Service::give_back_admission(Identifier& id) {
   if (!id.admitted) return;
+  close_half(id);
   admission_.give_back(*id.admitted);
   id.admitted.reset();
+}
+
+void Service::close_half(Identifier& id) {
+  if (!std::exchange(id.half_open, false)) return;
+  admission_.close_half(*id.admitted, id.remote.address);
 }
 
 // --- the rest of the world

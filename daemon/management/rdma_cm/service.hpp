@@ -142,8 +142,8 @@ class Service : private cm::User {
   void forget_connection(Identifier& id);
   /// Nothing of the tenant's guarantees is for it any more.
   void give_back_admission(Identifier& id);
-  /// As of the program's level. False: refused, and said so.
-  bool take_admission(const std::string& level);
+  /// Its peer has answered, or it is over.
+  void close_half(Identifier& id);
   Channel* channel_of(const Identifier& id);
   pid_t process_of(const Identifier& id) const;
 
@@ -177,6 +177,7 @@ class Service : private cm::User {
   int refuse_request(Identifier& id, Body private_data, wire::CmRejectReason reason);
   int begin_connection(Identifier& id, const cm::Manager::Started& started);
   bool rate_allows();
+  int carry(Identifier& id);
   void established(Identifier& id);
 
   // Queue pair attributes (service_query.cpp).
@@ -200,6 +201,7 @@ class Service : private cm::User {
   /// Null: `why` says what to answer.
   Identifier* find_listener(const Inquiry& inquiry, cm::Answer& why);
   Identifier* admit(const Inquiry& inquiry, cm::Answer& why);
+  bool carry(const std::string& level, const Gid& peer, cm::Answer& why);
   Identifier& make_request(const Inquiry& inquiry, const Identifier& listener);
   void report_request(Identifier& listener, const Identifier& request,
                       rdma_ucm_event_resp response);

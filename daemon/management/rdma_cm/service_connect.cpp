@@ -62,17 +62,27 @@ int Service::connect(Channel& channel, Body body) {
   if (const int error = find_bound(channel, command.id, id)) return error;
   if (id->state != IdentifierState::kRouteResolved) return EINVAL;
   if (id->remote.address.is_multicast()) return EINVAL;
-  if (!rate_allows()) return EAGAIN;
   return id->is_datagram() ? ask_service(*id, command.conn_param)
                            : connect_queue_pair(*id, command.conn_param);
+}
+
+/// Admission first, as for requests of peers. 0, or an errno value.
+int Service::carry(Identifier& id) {
+  const std::string& level = channel_of(id)->owner.level;
+  if (!admission_.take(level)) {
+    environment_.note_refused(Refusal::kAdmission);
+    return ENOBUFS;
+  }
+  id.admitted = level;
+  if (rate_allows()) return 0;
+  give_back_admission(id);
+  return EAGAIN;
 }
 
 int Service::connect_queue_pair(Identifier& id, const rdma_ucm_conn_param& parameters) {
   RequestData<92> data;
   if (!data.fill(id, private_data_of(parameters))) return EINVAL;
-  const std::string& level = channel_of(id)->owner.level;
-  if (!take_admission(level)) return ENOBUFS;
-  id.admitted = level;
+  if (const int error = carry(id)) return error;
   id.qpn = Qpn(parameters.qp_num & Psn::kMask);
   id.srq = parameters.srq != 0;
   id.local_psn = Psn(environment_.random());
@@ -99,6 +109,7 @@ int Service::connect_queue_pair(Identifier& id, const rdma_ucm_conn_param& param
 int Service::ask_service(Identifier& id, const rdma_ucm_conn_param& parameters) {
   RequestData<216> data;
   if (!data.fill(id, private_data_of(parameters))) return EINVAL;
+  if (!rate_allows()) return EAGAIN;
   id.qpn = Qpn(parameters.qp_num & Psn::kMask);
   const cm::SidrParameters ask{.cookie = id.cookie(),
                                .path = path_of(id),

@@ -27,6 +27,7 @@ void Service::on_event(const cm::Event& event) {
       return replied(id, *event.rep);
     case Kind::kEstablished:
       if (id.state != IdentifierState::kConnect) return;
+      close_half(id);
       established(id);
       return queue(id, EventType::kEstablished);
     case Kind::kRejected:

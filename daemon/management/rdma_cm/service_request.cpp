@@ -91,13 +91,29 @@ Identifier* Service::admit(const Inquiry& inquiry, cm::Answer& why) {
     environment_.note_refused(Refusal::kIdentifiers);
     return nullptr;
   }
-  if (!rate_allows()) return nullptr;
-  if (!inquiry.datagram && !take_admission(channel_of(*listener)->owner.level)) {
-    environment_.note_reject_sent(wire::CmRejectReason::kNoResources);
-    why = cm::Answer::refuse(wire::CmRejectReason::kNoResources);
-    return nullptr;
+  if (inquiry.datagram) return rate_allows() ? listener : nullptr;
+  const std::string& level = channel_of(*listener)->owner.level;
+  return carry(level, inquiry.path.remote, why) ? listener : nullptr;
+}
+
+/// Admission first: what it refuses is none of the connects a second.
+bool Service::carry(const std::string& level, const Gid& peer, cm::Answer& why) {
+  switch (admission_.take_half_open(level, peer)) {
+    case Admission::Verdict::kTaken:
+      break;
+    case Admission::Verdict::kNotCarried:
+      environment_.note_refused(Refusal::kAdmission);
+      environment_.note_reject_sent(wire::CmRejectReason::kNoResources);
+      why = cm::Answer::refuse(wire::CmRejectReason::kNoResources);
+      return false;
+    case Admission::Verdict::kPeerHasItsPart:
+      environment_.note_refused(Refusal::kHalfOpen);
+      return false;
   }
-  return listener;
+  if (rate_allows()) return true;
+  admission_.close_half(level, peer);
+  admission_.give_back(level);
+  return false;
 }
 
 // --- what it becomes
@@ -148,6 +164,7 @@ cm::Answer Service::on_request(const cm::Request& request) {
 
   Identifier& id = make_request(inquiry, *listener);
   id.admitted = channel_of(*listener)->owner.level;
+  id.half_open = true;
   id.remote_psn = req.starting_psn;
   id.route->mtu = std::min(id.route->mtu, req.path_mtu);
   id.route->rate = req.primary.packet_rate;

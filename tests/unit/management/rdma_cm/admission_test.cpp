@@ -85,6 +85,32 @@ TEST(Admission, RefusalsAreCountedByLevel) {
   EXPECT_EQ(view[1].refused, 2u);
 }
 
+TEST(Admission, APeerHasAsManyHalfOpenAsItLeavesToOthers) {
+  using Verdict = Admission::Verdict;
+  const Gid one = gid("10.0.0.1"), two = gid("10.0.0.2");
+  Admission admission;
+  const auto most_of = [&](const Gid& peer, const std::string& level) {
+    std::uint32_t count = 0;
+    while (admission.take_half_open(level, peer) == Verdict::kTaken) ++count;
+    return count;
+  };
+  admission.set({{"high", 1, false}, {"", 8}}, kAll);
+  EXPECT_EQ(most_of(one, ""), 4u);
+  EXPECT_EQ(admission.take_half_open("", one), Verdict::kPeerHasItsPart);
+  EXPECT_EQ(most_of(two, ""), 2u);
+  EXPECT_EQ(most_of(one, "high"), 1u) << "each level by itself; a single one is anybody's";
+  EXPECT_EQ(admission.take_half_open("high", one), Verdict::kNotCarried);
+  EXPECT_EQ(admission.view()[1].refused, 2u) << "of high";
+  EXPECT_EQ(admission.view()[0].refused, 0u);
+
+  for (int i = 0; i < 4; ++i) admission.close_half("", one);
+  EXPECT_EQ(admission.admitted(), 7u) << "these are established";
+  EXPECT_EQ(most_of(one, ""), 1u) << "of the two that are left";
+  admission.close_half("", one);
+  for (int i = 0; i < 5; ++i) admission.give_back("");
+  EXPECT_EQ(most_of(one, ""), 3u);
+}
+
 /// Whatever is taken and given back: no level is refused what is its own.
 TEST(Admission, RandomSteps) {
   std::mt19937 random(7);
@@ -222,6 +248,39 @@ TEST_F(Admitted, EveryEndGivesBack) {
   server.close();
   world.run();
   EXPECT_EQ(both(), none) << "the process died";
+}
+
+TEST_F(Admitted, APeerThatOnlySendsRequestsKeepsNobodyOut) {
+  Host third{world, {"10.0.0.3"}};
+  Program other{third};
+  server.listening(to);
+  admission(far).set({{"", 6}}, kAll);
+  std::vector<std::uint32_t> asked, taken;
+  for (int i = 0; i < 20; ++i) {
+    asked.push_back(client.resolved(to));
+    EXPECT_EQ(client.connect(asked.back()), 0);
+  }
+  world.run();
+  EXPECT_EQ(admission(far).admitted(), 3u);
+  EXPECT_EQ(far.refused[Refusal::kHalfOpen], 17);
+  EXPECT_EQ(far.refused[Refusal::kAdmission], 0);
+  for (int i = 0; i < 3; ++i) {
+    taken.push_back(server.expect(EventType::kConnectRequest).id);
+    EXPECT_EQ(server.accept(taken.back()), 0);  // which nobody confirms
+  }
+  world.run();
+  establish(world, other, server, to);
+  establish(world, other, server, to);
+  client.expect(EventType::kConnectResponse);
+
+  EXPECT_EQ(client.confirm(asked[0]), 0);
+  world.run();
+  server.expect(EventType::kEstablished);
+  EXPECT_EQ(server.destroy(taken[1]), 0);
+  EXPECT_EQ(server.destroy(taken[2]), 0);
+  EXPECT_EQ(admission(far).admitted(), 3u) << "three are established";
+  world.advance(7s);
+  EXPECT_EQ(admission(far).admitted(), 5u) << "two more of those that try again";
 }
 
 TEST_F(Admitted, AConnectForWhichThereIsNoPlaceTakesNothing) {

@@ -155,6 +155,40 @@ TEST_F(Few, AdmissionOfPeersConnects) {
   server.expect_none();
 }
 
+TEST_F(Few, WhatAdmissionRefusesIsNoConnectOfASecond) {
+  Limits limits = kFew;
+  limits.connects_per_second = 2;
+  near.service->set_limits(limits, {});
+  near.service->admission().set({}, 0);
+  const auto id = client.resolved(to), second = client.resolved(to), third = client.resolved(to);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(client.connect(id), ENOBUFS);
+  near.service->admission().set({{.level = ""}}, 3);
+  EXPECT_EQ(client.connect(id), 0);
+  EXPECT_EQ(client.connect(second), 0);
+  EXPECT_EQ(client.connect(third), EAGAIN);
+  EXPECT_EQ(near.service->admission().admitted(), 2u) << "nor does the rate take of admission";
+}
+
+TEST_F(Few, WhatAdmissionRefusesIsNoRequestOfASecond) {
+  Limits limits = kFew;
+  limits.connects_per_second = 1;
+  far.service->set_limits(limits, {});
+  server.listening(to);
+  far.service->admission().set({}, 0);
+  for (int i = 0; i < 5; ++i) connecting();
+  world.run();
+  for (int i = 0; i < 5; ++i) client.expect(EventType::kRejected, 3);
+  EXPECT_EQ(far.refused[Refusal::kAdmission], 5);
+  EXPECT_EQ(far.refused[Refusal::kConnectRate], 0);
+  far.service->admission().set({{.level = ""}}, 3);
+  connecting();
+  connecting();
+  world.run();
+  EXPECT_EQ(far.refused[Refusal::kConnectRate], 1);
+  EXPECT_EQ(far.service->admission().admitted(), 1u) << "nor does the rate take of admission";
+  server.expect(EventType::kConnectRequest);
+}
+
 TEST_F(Few, EventsOfAProgramThatDoesNotTakeThem) {
   const auto id = client.create();
   int error = 0, events = 0;
