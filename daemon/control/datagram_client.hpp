@@ -20,6 +20,7 @@ class DatagramClient final : public TenantChannel {
   static std::unique_ptr<DatagramClient> open(DatagramClients& clients, engine::Tenant& tenant,
                                               ChannelRequest request);
   ~DatagramClient() override;
+  Kind kind() const override { return Kind::kDatagrams; }
 
  private:
   DatagramClient(engine::Tenant& tenant, ChannelRequest& request)

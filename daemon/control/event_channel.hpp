@@ -17,6 +17,7 @@ class EventChannel final : public TenantChannel {
   static std::unique_ptr<EventChannel> open(Connections& connections, engine::Tenant& tenant,
                                             ChannelRequest request);
   ~EventChannel() override;
+  Kind kind() const override { return Kind::kEvents; }
 
  private:
   EventChannel(Connections& connections, engine::Tenant& tenant, ChannelRequest& request)

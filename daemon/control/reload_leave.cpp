@@ -38,7 +38,8 @@ void Reloader::end_overdue() {
 void Reloader::finish_leaving() {
   std::erase_if(leaving_, [this](const Leaving& leaving) {
     engine::Tenant& tenant = *leaving.tenant;
-    if (server_.connections(tenant) != 0 || !server_.retire(tenant)) return false;
+    if (server_.sessions(tenant) != 0 || !server_.retire(tenant)) return false;
+    if (server_.connections(tenant, TenantChannel::Kind::kDatagrams) != 0) return false;
     bool released = false;
     adapter_.worker.run([&](engine::Engine& engine) {
       released = allotments_.release(tenant);

@@ -67,6 +67,8 @@ class Server {
   /// Its limits of rdma_cm, and what its guarantees carry.
   void configure_connections(const engine::Tenant& tenant, const resource::TenantConfig& settings);
   std::uint64_t connections(const engine::Tenant& tenant) const;
+  std::uint64_t connections(const engine::Tenant& tenant, TenantChannel::Kind kind) const;
+  std::uint64_t sessions(const engine::Tenant& tenant) const;
   /// The least number of a session of the tenant; none: that of the next session of any.
   std::uint32_t oldest_session(const engine::Tenant& tenant) const;
   void end_sessions(const engine::Tenant& tenant);
@@ -167,6 +169,7 @@ class Server {
   void serve_datagrams();
   void tick_datagrams(GeneralServices& services);
   void end_channels(const engine::Tenant& tenant);
+  void end_event_channels(const engine::Tenant& tenant);
 
   Outcome open_admin();
   /// Handles at most one event, and what is due. It waits no longer than until `due`.

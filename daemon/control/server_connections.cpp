@@ -51,6 +51,13 @@ void Server::serve_channel(ChannelEntry& entry) {
   if (!entry.channel->serve()) channels_.erase(entry.self);
 }
 
+void Server::end_event_channels(const engine::Tenant& tenant) {
+  channels_.remove_if([&](const ChannelEntry& entry) {
+    return &entry.channel->tenant() == &tenant &&
+           entry.channel->kind() == TenantChannel::Kind::kEvents;
+  });
+}
+
 void Server::end_channels(const engine::Tenant& tenant) {
   channels_.remove_if(
       [&](const ChannelEntry& entry) { return &entry.channel->tenant() == &tenant; });

@@ -88,7 +88,7 @@ Outcome Server::open_tenant(engine::Tenant& tenant, const resource::SocketConfig
   listener->socket = std::move(*listening);
   listener->armed = true;
   if (connections_.is_retired(tenant)) {  // it comes back
-    end_channels(tenant);
+    end_event_channels(tenant);
     connections_.remove(tenant);
   }
   if (connections_.find(tenant) == nullptr)
@@ -142,6 +142,19 @@ void Server::configure_connections(const engine::Tenant& tenant,
 }
 
 std::uint64_t Server::connections(const engine::Tenant& tenant) const {
+  using Kind = TenantChannel::Kind;
+  return sessions(tenant) + connections(tenant, Kind::kEvents) +
+         connections(tenant, Kind::kDatagrams);
+}
+
+std::uint64_t Server::connections(const engine::Tenant& tenant, TenantChannel::Kind kind) const {
+  const auto is_of = [&](const ChannelEntry& entry) {
+    return &entry.channel->tenant() == &tenant && entry.channel->kind() == kind;
+  };
+  return static_cast<std::uint64_t>(std::count_if(channels_.begin(), channels_.end(), is_of));
+}
+
+std::uint64_t Server::sessions(const engine::Tenant& tenant) const {
   std::uint64_t sum = 0;
   for (const Listener& listener : listeners_)
     if (listener.tenant == &tenant) sum += listener.connections;

@@ -35,6 +35,9 @@ class TenantChannel {
   /// Descriptors that each keeps open: the socket and our end of the signal.
   static constexpr std::uint64_t kDescriptors = 2;
 
+  /// What it is for.
+  enum class Kind : std::uint8_t { kEvents, kDatagrams };
+
   virtual ~TenantChannel() = default;
   TenantChannel(const TenantChannel&) = delete;
   TenantChannel& operator=(const TenantChannel&) = delete;
@@ -44,6 +47,7 @@ class TenantChannel {
 
   int socket() const { return socket_.get(); }
   const engine::Tenant& tenant() const { return tenant_; }
+  virtual Kind kind() const = 0;
 
  protected:
   TenantChannel(engine::Tenant& tenant, ChannelRequest& request)

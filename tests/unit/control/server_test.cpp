@@ -8,8 +8,10 @@
 #include <sys/resource.h>
 #include <sys/un.h>
 
+#include <filesystem>
 #include <thread>
 
+#include "daemon/control/reload.hpp"
 #include "tests/unit/control/client.hpp"
 #include "tests/unit/control/folder.hpp"
 
@@ -29,8 +31,10 @@ class ServerTest : public ::testing::Test {
   ServerTest() {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
+    for (const int signal : {SIGTERM, SIGHUP}) sigaddset(&set, signal);
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    server.on_tick([this] { reloader.tick(); });
+    server.on_reload([this] { EXPECT_TRUE(reloader.put_into_force(wanted)); });
     const auto opened = server.open();
     EXPECT_TRUE(opened) << opened.error().message;
     thread = std::thread([this] { EXPECT_TRUE(server.run()); });
@@ -97,6 +101,39 @@ class ServerTest : public ::testing::Test {
     const ssize_t got = ::recv(socket.get(), &reply, sizeof reply, 0);
     return got < static_cast<ssize_t>(sizeof reply.header) ? -1 : reply.header.error;
   }
+  /// A client of queue pair 2. The error of the reply, or -1.
+  static int open_datagrams(const UniqueFd& socket) {
+    const struct {
+      abi::RequestHeader header;
+      abi::OpenDatagramClientRequest body;
+    } request{{static_cast<std::uint32_t>(abi::Operation::kOpenDatagramClient), 1},
+              {.magic = abi::kSessionMagic,
+               .version = abi::kAbiVersion,
+               .qpn = abi::kProgramQpn,
+               .selector = 5,
+               .flags = 0,
+               .buffers = 0,
+               .reserved = 0}};
+    if (::send(socket.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) return -1;
+    return answer(socket);
+  }
+  static int set_buffers(const UniqueFd& socket, std::uint32_t buffers) {
+    const struct {
+      abi::RequestHeader header;
+      abi::HandleBody body;
+    } request{{static_cast<std::uint32_t>(abi::Operation::kSetDatagramBuffers), 2}, {buffers, 0}};
+    if (::send(socket.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) return -1;
+    return answer(socket);
+  }
+  /// The error of a reply, or -1.
+  static int answer(const UniqueFd& socket) {
+    struct {
+      abi::ReplyHeader header;
+      abi::DatagramQuotaBody body;
+    } reply{};
+    const ssize_t got = ::recv(socket.get(), &reply, sizeof reply, 0);
+    return got < static_cast<ssize_t>(sizeof reply.header) ? -1 : reply.header.error;
+  }
   /// A command of rdma_cm. The error of the reply, or -1.
   template <class Body, class Out>
   static int command(const UniqueFd& socket, std::uint32_t number, const Body& body, Out& out) {
@@ -122,7 +159,9 @@ class ServerTest : public ::testing::Test {
 
   Folder folder;
   Daemon daemon{config_in(folder.path())};
+  resource::Config wanted = daemon.config;  ///< by the next reload
   Server server{daemon.adapter, *daemon.general_services, *daemon.shared_datagrams};
+  Reloader reloader{daemon.adapter, server, {}, "", {}};
   std::thread thread;
 };
 
@@ -183,26 +222,27 @@ TEST_F(ServerTest, ProgramsBeyondTheSessionsOfTheirTenantAreToldSo) {
 TEST_F(ServerTest, AnOrderlyEndIsTheRemovalOfADevice) {
   const UniqueFd program = connected("a");
   ASSERT_EQ(open_channel(program), 0);
-  rdma_ucm_create_id_resp made{};
-  const rdma_ucm_create_id create{
-      .uid = 77, .response = 0, .ps = RDMA_PS_TCP, .qp_type = 2, .reserved = {}};
-  ASSERT_EQ(command(program, RDMA_USER_CM_CMD_CREATE_ID, create, made), 0);
+  const std::uint32_t id = create_id(program);
   ::kill(::getpid(), SIGTERM);
-  rdma_ucm_event_resp event{};
-  int error = EAGAIN;
-  for (int i = 0; i < 1000 && error == EAGAIN; ++i) {
-    error = command(program, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}, event);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  ASSERT_EQ(error, 0);
-  EXPECT_EQ(event.event, 11u) << "RDMA_CM_EVENT_DEVICE_REMOVAL";
-  EXPECT_EQ(event.uid, 77u);
-  rdma_ucm_destroy_id_resp destroyed{};
-  rdma_ucm_destroy_id destroy{};
-  destroy.id = made.id;
-  ASSERT_EQ(command(program, RDMA_USER_CM_CMD_DESTROY_ID, destroy, destroyed), 0);
-  EXPECT_EQ(destroyed.events_reported, 1u);
+  expect_removal(program, id);
   thread.join();
+}
+
+TEST_F(ServerTest, AProgramWithAnEventChannelAloneIsToldThatItsTenantIsRemoved) {
+  const UniqueFd program = connected("a");
+  ASSERT_EQ(open_channel(program), 0);
+  const std::uint32_t id = create_id(program);
+  remove_first();
+  expect_removal(program, id);
+  char byte;
+  EXPECT_EQ(::recv(program.get(), &byte, 1, 0), 0) << "then the tenant goes";
+}
+
+TEST_F(ServerTest, AClientOfDatagramsGoesOnWhenItsTenantIsRemoved) {
+  const UniqueFd program = connected("a");
+  ASSERT_EQ(open_datagrams(program), 0);
+  remove_first();
+  EXPECT_EQ(set_buffers(program, 8), 0);
 }
 
 TEST_F(ServerTest, AnEventChannelOfALevelThatIsNotThere) {
