@@ -2,6 +2,8 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "daemon/control/clock.hpp"
@@ -117,6 +119,7 @@ Outcome GeneralServices::set_buffers(const engine::Tenant& tenant, std::uint32_t
   Outcome set;
   worker_.run(
       [&](engine::Engine&) { set = service_->pool().set_buffers(found->second.id, buffers); });
+  if (set) found->second.client.buffers = buffers;
   return set;
 }
 
@@ -195,11 +198,25 @@ GeneralServices::View GeneralServices::view() {
   return view;
 }
 
+Outcome GeneralServices::check(const resource::GeneralServicesConfig& config,
+                               const std::vector<TenantId>& gone) const {
+  const management::gsa::Parameters parameters = parameters_of(config);
+  if (auto valid = management::gsa::ReceivePool::check(parameters); !valid) return valid;
+  std::uint64_t asked = 0;
+  for (const auto& [key, registration] : clients_)
+    if (std::find(gone.begin(), gone.end(), engine::tenant_of(key)) == gone.end())
+      asked += registration.client.buffers.value_or(parameters.buffers_per_client);
+  if (asked <= parameters.buffers) return {};
+  return Error{"its clients ask for " + std::to_string(asked) + " buffers, more than " +
+                   std::to_string(parameters.buffers),
+               ENOMEM};
+}
+
 Outcome GeneralServices::change(const resource::GeneralServicesConfig& config, Time now) {
   Outcome set;
   worker_.run([&](engine::Engine&) {
-    service_->set_engine_share(config.engine_share);
     set = service_->pool().set_parameters(parameters_of(config), now);
+    if (set) service_->set_engine_share(config.engine_share);
   });
   return set;
 }

@@ -76,7 +76,10 @@ class GeneralServices {
   /// was changed, beside the client itself.
   using Told = std::function<void(const std::string& client, const management::gsa::ShareChange&)>;
   void tick(Time now, const Told& told);
-  /// Takes effect at once. Errors: as gsa::ReceivePool::set_parameters().
+  /// Whether change() can be made once the clients of the tenants that go are no more.
+  Outcome check(const resource::GeneralServicesConfig& config,
+                const std::vector<TenantId>& gone) const;
+  /// Takes effect at once. Errors: as gsa::ReceivePool::set_parameters(); nothing has changed.
   Outcome change(const resource::GeneralServicesConfig& config, Time now);
 
   /// Counters that any thread may read.

@@ -125,6 +125,7 @@ class Reloader {
                 resource::Held& held) const;
 
   Outcome prepare(const resource::Config& wanted, Prepared& prepared);
+  Outcome check_datagrams(const resource::Config& wanted, const Prepared& prepared);
   Outcome prepare_ports(const resource::Config& wanted, Prepared& prepared);
   Outcome prepare_tenant(const resource::Config& wanted, const resource::TenantConfig& entry,
                          Prepared& prepared);
@@ -145,6 +146,8 @@ class Reloader {
   Outcome change_vcbs(Prepared& prepared);
   Outcome change_vcbs(const AllotmentChange::Row& row, const AllotmentChange& change, bool shrink);
   void commit(const resource::Config& wanted, Prepared& prepared);
+  static void change_datagrams(GeneralServices& services,
+                               const resource::GeneralServicesConfig& to);
   void leave(const resource::Config& wanted, Prepared& prepared);
   void change_accounts(const resource::Config& wanted);
   void change_addresses(const resource::Config& wanted);

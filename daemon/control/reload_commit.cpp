@@ -75,13 +75,18 @@ void Reloader::commit(const Config& wanted, Prepared& prepared) {
   leave(wanted, prepared);
   adapter_.config = wanted;
   change_accounts(wanted);
-  if (auto changed = server_.general_services().change(wanted.general_services, now()); !changed)
-    spdlog::error("general services go on as they were: {}", changed.error().message);
-  if (auto changed = server_.shared_datagrams().change(wanted.shared_datagrams, now()); !changed)
-    spdlog::error("shared datagrams go on as they were: {}", changed.error().message);
+  change_datagrams(server_.general_services(), wanted.general_services);
+  change_datagrams(server_.shared_datagrams(), wanted.shared_datagrams);
   for (auto& [tenant, update] : prepared.shown) server_.show_addresses(*tenant, update);
   spdlog::set_level(spdlog::level::from_str(wanted.daemon.log_level));
   if (prepared.metrics) prepared.metrics();
+}
+
+/// REQUIRES: it has been checked.
+void Reloader::change_datagrams(GeneralServices& services,
+                                const resource::GeneralServicesConfig& to) {
+  if (auto changed = services.change(to, now()); !changed)
+    spdlog::error("{} goes on as it was: {}", services.party().name, changed.error().message);
 }
 
 /// Tenants and levels that go, and those that come back.

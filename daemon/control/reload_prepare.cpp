@@ -24,7 +24,27 @@ Outcome Reloader::prepare(const Config& wanted, Prepared& prepared) {
       prepared.change.gone.push_back(tenant.get());
   for (const TenantConfig& entry : wanted.tenants)
     if (auto ready = prepare_tenant(wanted, entry, prepared); !ready) return ready;
-  return {};
+  return check_datagrams(wanted, prepared);
+}
+
+/// Those who come have their clients already, and those who go have theirs yet, unless their number
+/// is another's.
+Outcome Reloader::check_datagrams(const Config& wanted, const Prepared& prepared) {
+  std::vector<TenantId> gone;
+  for (const engine::Tenant* tenant : prepared.change.gone)
+    if (std::none_of(prepared.added.begin(), prepared.added.end(),
+                     [&](const auto& added) { return added->id == tenant->id; }))
+      gone.push_back(tenant->id);
+  const auto check = [&](const char* what, GeneralServices& services,
+                         const resource::GeneralServicesConfig& to) -> Outcome {
+    auto possible = services.check(to, gone);
+    if (possible) return possible;
+    return Error{std::string("[") + what + "]: " + possible.error().message, possible.error().code};
+  };
+  auto possible = check("general_services", server_.general_services(), wanted.general_services);
+  if (possible)
+    possible = check("shared_datagrams", server_.shared_datagrams(), wanted.shared_datagrams);
+  return possible;
 }
 
 Outcome Reloader::prepare_ports(const Config& wanted, Prepared& prepared) {

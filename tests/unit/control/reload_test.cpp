@@ -203,6 +203,69 @@ TEST_F(ReloadTest, ARefusedSocketTakesBackTheOthers) {
   expect_in_force();
 }
 
+// A tenant that comes has the number of one that goes, and a later one of the reload is refused.
+TEST_F(ReloadTest, ATenantThatStaysAfterAllIsServedAgain) {
+  const auto small = [](const char* name, std::uint32_t last_byte) {
+    TenantConfig tenant = another(name, last_byte);
+    tenant.vcbs = tenant.pcbs = 0;
+    tenant.tvls = {resource::TvlConfig{}};
+    return tenant;
+  };
+  Config full = daemon.adapter.config;
+  full.tenants[1].connections.listeners = 7;
+  full.tenants.push_back(small("c", 3));
+  full.tenants.push_back(small("d", 4));
+  ASSERT_EQ(full.tenants.size(), full.pools.tenants);
+  ASSERT_TRUE(reloader.put_into_force(full));
+  const TenantId number = find("b")->id;
+  const auto connections = [&] {
+    return (*server.admin_methods().find("tenant.show"))({{"name", "b"}}).value()["connections"];
+  };
+  const auto before = connections();
+  ASSERT_EQ(before["limits"]["listeners"]["limit"], 7);
+
+  Config wanted = full;
+  wanted.tenants[1] = small("e", 5);
+  wanted.tenants[2].socket.owner = "nobody-of-that-name";
+  ASSERT_FALSE(reloader.put_into_force(wanted));
+  EXPECT_EQ(connections(), before);
+  for (const std::uint8_t management_class : {7, 4})
+    EXPECT_TRUE(daemon.general_services->set_buffers(*find("b"),
+                                                     engine::class_selector(management_class), 16));
+  expect_in_force();
+
+  wanted.tenants[2].socket = full.tenants[2].socket;
+  wanted.general_services.buffers = 8 * 16 - 1;  // of e as well, which has its clients already
+  ASSERT_FALSE(reloader.put_into_force(wanted));
+  EXPECT_EQ(connections(), before);
+
+  wanted.general_services.buffers = 8 * 16;
+  ASSERT_TRUE(reloader.put_into_force(wanted));
+  EXPECT_EQ(find("e")->id, number) << "as it was in the refused one";
+}
+
+TEST_F(ReloadTest, BuffersThatClientsHoldAreNotTakenFromThem) {
+  Config wanted = daemon.adapter.config;
+  wanted.general_services.buffers = 4 * 16 - 1;  // two clients for each of two tenants
+  wanted.general_services.engine_share = 0.01;
+  wanted.tenants[1].pcbs = 10;
+  const Config before = daemon.adapter.config;
+  const ReloadResult refused = reloader.put_into_force(wanted);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.refusal->cause, ReloadRefusal::Cause::kSetup);
+  EXPECT_EQ(refused.refusal->lines.front(),
+            "[general_services]: its clients ask for 64 buffers, more than 63");
+  EXPECT_TRUE(daemon.adapter.config == before);
+  EXPECT_EQ(daemon.general_services->view().parameters.buffers, before.general_services.buffers);
+  expect_in_force();
+
+  wanted.tenants.pop_back();  // whose clients go with it
+  wanted.general_services.buffers = 2 * 16;
+  ASSERT_TRUE(reloader.put_into_force(wanted));
+  EXPECT_EQ(daemon.general_services->view().parameters.buffers, 32u);
+  expect_in_force();
+}
+
 TEST_F(ReloadTest, SharedReceiveQueuesThatAreThereFollowAPolicy) {
   Client client(daemon, 1);
   ASSERT_EQ(client.greet(), 0);
