@@ -224,9 +224,14 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   };
 
   std::string why(rdma_cm::Refusal refusal) {
+    const std::uint32_t admitted = service_.admission().admitted();
     if (refusal == rdma_cm::Refusal::kAdmission)
-      return "its guarantees carry no more than the " +
-             std::to_string(service_.admission().admitted()) + " connections there are";
+      return admitted == 0 ? "its guarantees carry no connection"
+                           : "its guarantees carry no more than the " + std::to_string(admitted) +
+                                 " connections there are";
+    if (refusal == rdma_cm::Refusal::kHalfOpen)
+      return "connections.half_open = " + std::to_string(limits_.half_open) +
+             ", and of one peer at most half of what is free";
     if (refusal == rdma_cm::Refusal::kEvents) return "events that a program does not take";
     for (const ConnectionFigures::Limit& limit : figures().limits)
       if (limit.refusal == refusal)

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <utility>
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/control/clock.hpp"
@@ -223,16 +224,21 @@ void Server::accept_failed(Listener& listener, int error) {
 void Server::add_session(Listener& listener, UniqueFd socket, const PeerIdentity& peer) {
   engine::Tenant& tenant = *listener.tenant;
   auto descriptors = tenant.accounts.take(resource::Kind::kDescriptors, Session::kDescriptors);
-  if (!descriptors)
-    return complain(listener, "all its descriptors are in use (tenant.descriptors)");
+  const bool charged = static_cast<bool>(descriptors);
+  if (!charged) {
+    complain(listener, "all its descriptors are in use (tenant.descriptors)");
+    if (std::exchange(listener.telling, true)) return;
+  }
   UniqueFd pidfd = peer_pidfd(socket.get(), peer);
   if (!pidfd) {
+    if (!charged) listener.telling = false;
     if (errno != ESRCH) complain(listener, strerror(errno));
     return;
   }
   Entry& entry = sessions_.emplace_back();
   entry.self = std::prev(sessions_.end());
   entry.listener = &listener;
+  entry.charged = charged;
   ++listener.connections;
   entry.session = std::make_unique<Session>(adapter_, tenant, std::move(socket), peer,
                                             std::move(pidfd), std::move(descriptors));
@@ -329,6 +335,7 @@ void Server::end(Entry& entry) {
   // softhca-run only looks who answers: such connections would push other events out.
   if (session.greeted()) note(session, "session_closed", "left");
   --entry.listener->connections;
+  if (!entry.charged) entry.listener->telling = false;
   sessions_.erase(entry.self);
 }
 

@@ -66,6 +66,7 @@ class Server {
   Outcome serve_connections(engine::Tenant& tenant, const resource::TenantConfig& settings);
   /// Its limits of rdma_cm, and what its guarantees carry.
   void configure_connections(const engine::Tenant& tenant, const resource::TenantConfig& settings);
+  /// All that its programs have: sessions, those by sockets of its levels too, and channels.
   std::uint64_t connections(const engine::Tenant& tenant) const;
   std::uint64_t connections(const engine::Tenant& tenant, TenantChannel::Kind kind) const;
   std::uint64_t sessions(const engine::Tenant& tenant) const;
@@ -142,6 +143,7 @@ class Server {
     engine::Tenant* tenant = nullptr;
     engine::Level* level = nullptr;  ///< whose socket it is; none: the tenant's
     std::uint64_t connections = 0;
+    bool telling = false;                  ///< one for whom no descriptors are left that it is so
     bool armed = true;                     ///< epoll reports its connections
     bool link_up = true;                   ///< as last seen
     std::optional<CounterFiles> counters;  ///< of a tenant
@@ -152,6 +154,7 @@ class Server {
   struct Entry {
     std::unique_ptr<Session> session;
     Listener* listener = nullptr;
+    bool charged = true;  ///< for the descriptors of a session
     std::list<Entry>::iterator self;
     Watch socket;
     Watch process;

@@ -39,7 +39,8 @@ class Session final : private resource::IdleHolder {
   /// eventfd, the socket of asynchronous events.
   static constexpr std::uint64_t kDescriptors = 5;
 
-  /// `descriptors`: the charge for those that a session always needs.
+  /// `descriptors`: the charge for those that a session always needs; without it, it is only told
+  /// EMFILE.
   Session(Adapter& adapter, engine::Tenant& tenant, UniqueFd socket, PeerIdentity peer,
           UniqueFd pidfd, resource::Charge descriptors);
   ~Session();

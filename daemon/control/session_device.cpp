@@ -51,6 +51,7 @@ int Session::hello(const RequestBody& body, Reply& reply) {
     return EINVAL;
   if (request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion) return EPROTO;
   if (tenant_.leaving) return ENODEV;
+  if (!descriptors_) return EMFILE;
 
   const auto level = find_level(named);
   if (!level) return level.error().code;

@@ -157,6 +157,41 @@ class ServerTest : public ::testing::Test {
     return reply.header.error;
   }
 
+  /// The number of an identifier of rdma_cm.
+  static std::uint32_t create_id(const UniqueFd& channel) {
+    rdma_ucm_create_id_resp made{};
+    const rdma_ucm_create_id create{
+        .uid = 77, .response = 0, .ps = RDMA_PS_TCP, .qp_type = 2, .reserved = {}};
+    EXPECT_EQ(command(channel, RDMA_USER_CM_CMD_CREATE_ID, create, made), 0);
+    return made.id;
+  }
+  /// Its program is told that the device is removed, and cleans up.
+  static void expect_removal(const UniqueFd& channel, std::uint32_t id) {
+    rdma_ucm_event_resp event{};
+    int error = EAGAIN;
+    for (int i = 0; i < 20000 && error == EAGAIN; ++i) {
+      error = command(channel, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}, event);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(error, 0);
+    EXPECT_EQ(event.event, 11u) << "RDMA_CM_EVENT_DEVICE_REMOVAL";
+    EXPECT_EQ(event.uid, 77u);
+    rdma_ucm_destroy_id_resp destroyed{};
+    rdma_ucm_destroy_id destroy{};
+    destroy.id = id;
+    ASSERT_EQ(command(channel, RDMA_USER_CM_CMD_DESTROY_ID, destroy, destroyed), 0);
+    EXPECT_EQ(destroyed.events_reported, 1u);
+  }
+  /// A reload without the first tenant, until its socket is gone.
+  void remove_first() {
+    wanted.tenants.erase(wanted.tenants.begin());
+    ::kill(::getpid(), SIGHUP);
+    const std::string socket = folder.path() + "/a/socket";
+    for (int i = 0; i < 20000 && std::filesystem::exists(socket); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_FALSE(std::filesystem::exists(socket));
+  }
+
   Folder folder;
   Daemon daemon{config_in(folder.path())};
   resource::Config wanted = daemon.config;  ///< by the next reload
@@ -203,9 +238,22 @@ TEST_F(ServerTest, ATenantsConnectionsLeaveTheOthersTheirs) {
     mine.push_back(connected("a"));
     EXPECT_EQ(greet(mine.back()), 0);
   }
-  EXPECT_EQ(greet(connected("a")), -1);
-  EXPECT_EQ(a.refused(Kind::kDescriptors), 1u);
+  const UniqueFd told = connected("a");
+  EXPECT_EQ(greet(told), EMFILE);
+  EXPECT_EQ(greet(told), EMFILE);
+  EXPECT_EQ(greet(connected("a")), -1) << "one at a time is told so";
+  EXPECT_EQ(a.refused(Kind::kDescriptors), 2u);
+  EXPECT_EQ(a.in_use(Kind::kDescriptors), 3 * Session::kDescriptors);
   EXPECT_EQ(greet(connected("b")), 0);
+}
+
+TEST_F(ServerTest, AnEventChannelNeedsNoMoreThanItsOwnDescriptors) {
+  resource::Accounts& a = daemon.adapter.tenants[0]->accounts;
+  a.set_limit(Kind::kDescriptors, 3);
+  const UniqueFd first = connected("a");
+  EXPECT_EQ(open_channel(first), 0);
+  EXPECT_EQ(open_channel(connected("a")), EMFILE);
+  EXPECT_EQ(greet(connected("a")), EMFILE);
 }
 
 TEST_F(ServerTest, ProgramsBeyondTheSessionsOfTheirTenantAreToldSo) {
