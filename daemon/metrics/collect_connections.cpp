@@ -183,7 +183,7 @@ void add_connection_limits(Families& out, const Source& source) {
     const Labels labels{{"tenant", figures.tenant}};
     for (const auto& limit : figures.limits)
       out.gauge("softhca_connection_limit",
-                "Limits of the tenant in rdma_cm; connect_rate 0: none.",
+                "Limits of the tenant in rdma_cm; connects_per_second 0: none.",
                 with(labels, "limit", name_of(limit.refusal)), limit.limit);
     for (const Admission::View& level : figures.levels) {
       const Labels own = with(labels, "level", level.level);

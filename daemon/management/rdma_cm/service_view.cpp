@@ -12,11 +12,11 @@ const char* name_of(Refusal refusal) {
     case Refusal::kBacklog:
       return "backlog";
     case Refusal::kConnectRate:
-      return "connect_rate";
+      return "connects_per_second";
     case Refusal::kAdmission:
       return "admission";
     case Refusal::kConnections:
-      return "connections";
+      return "most";
     case Refusal::kHalfOpen:
       return "half_open";
     case Refusal::kEvents:
