@@ -268,7 +268,6 @@ RpcResult AdminView::counters(const Json&) {
               {"tenants", std::move(tenants)}};
 }
 
-/// Copies the engine's latest events into the journal, where they get their place among ours.
 void AdminView::take_engine_events() {
   std::array<engine::DaemonEvent, engine::EventLog::kKept> taken;
   std::size_t count = 0;

@@ -32,13 +32,14 @@ class AdminView {
   void add_to(AdminMethods& methods);
   /// `tenant.show`, of that tenant alone.
   void add_own(AdminMethods& methods, const engine::Tenant& tenant);
+  /// Copies the engine's latest events into the journal; about once a second, as it keeps but few.
+  void take_engine_events();
 
  private:
   // admin_view.cpp
   RpcResult status(const Json& params);
   RpcResult counters(const Json& params);
   RpcResult events(const Json& params);
-  void take_engine_events();
   Json pools() const;
   Json ports() const;
   double uptime() const;

@@ -24,11 +24,12 @@ Journal::Page Journal::after(std::uint64_t after, std::size_t most) const {
     for (const JournalEntry& entry : lane.entries)
       if (entry.number > after) page.entries.push_back(entry);
   }
-  std::sort(page.entries.begin(), page.entries.end(),
-            [](const auto& a, const auto& b) { return a.number < b.number; });
-  if (page.entries.size() <= most) return page;
-  page.entries.resize(most);
-  page.last = most == 0 ? after : page.entries.back().number;
+  std::ranges::sort(page.entries, {}, &JournalEntry::number);
+  if (page.entries.size() > most) {
+    page.entries.resize(most);
+    page.last = most == 0 ? after : page.entries.back().number;
+  }
+  std::ranges::stable_sort(page.entries, {}, &JournalEntry::time);
   return page;
 }
 

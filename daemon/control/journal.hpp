@@ -44,11 +44,11 @@ class Journal {
  public:
   explicit Journal(std::size_t per_tenant = 256) : per_tenant_(per_tenant) {}
 
-  /// An entry without time happened now.
+  /// An entry without time happened now; others may come late.
   void add(JournalEntry entry);
 
   struct Page {
-    std::vector<JournalEntry> entries;  ///< oldest first
+    std::vector<JournalEntry> entries;  ///< in the order in which they happened
     std::uint64_t last = 0;             ///< to be asked with next time
     bool lost = false;                  ///< some after `after` are not kept any more
   };

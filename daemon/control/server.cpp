@@ -281,6 +281,7 @@ void Server::tick() {
   tick_datagrams(general_services_);
   tick_datagrams(shared_datagrams_);
   connections_.tick();
+  view_.take_engine_events();
   if (ticked_) ticked_();
   for (Listener& listener : listeners_)
     if (!listener.armed && listener.socket) arm(listener, true);

@@ -42,11 +42,13 @@ TEST(Journal, ATenantPushesOutOnlyItsOwn) {
 TEST(Journal, KeepsTheTimeItIsGiven) {
   Journal journal;
   const auto then = std::chrono::system_clock::time_point(std::chrono::seconds(5));
-  journal.add({.time = then, .kind = "test", .text = "then"});
   journal.add(of("", "now"));
+  journal.add({.time = then, .kind = "test", .text = "then"});
   const auto page = journal.after(0, 10);
   EXPECT_EQ(page.entries[0].time, then);
   EXPECT_GT(page.entries[1].time, then);
+  EXPECT_EQ(page.last, 2u);
+  EXPECT_EQ(journal.after(0, 1).entries[0].text, "now") << "in the order of numbers, page by page";
 }
 
 }  // namespace
