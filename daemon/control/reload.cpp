@@ -88,7 +88,7 @@ ReloadResult Reloader::reload() {
 
 ReloadResult Reloader::change(std::span<const resource::AllocationChange> changes) {
   ReloadResult result = put_changes(
-      resource::with_changes(adapter_.config, changes, held_besides(adapter_.config)), "set");
+      resource::with_changes(adapter_.config, changes, held_besides(adapter_.config)), "");
   if (!result) return result;
   for (const resource::AllocationChange& change : changes)
     for (TenantConfig& tenant : given_.tenants)
@@ -106,7 +106,7 @@ ReloadResult Reloader::change_own(const engine::Tenant& tenant,
   }
   return put_changes(
       resource::with_own_changes(adapter_.config, *total, changes, held_besides(adapter_.config)),
-      "set by tenant " + tenant.name);
+      "by tenant " + tenant.name + ": ");
 }
 
 ReloadResult Reloader::put_changes(const resource::AllocationResult& wanted,
@@ -119,8 +119,8 @@ ReloadResult Reloader::put_changes(const resource::AllocationResult& wanted,
   result = put(*wanted);
   if (!result) return result;
   for (const resource::Difference& difference : result.plan.differences) {
-    spdlog::info("{}: {}", by, difference.text());
-    adapter_.journal.add({.kind = "set", .text = by + ": " + difference.text()});
+    spdlog::info("set: {}{}", by, difference.text());
+    adapter_.journal.add({.kind = "set", .text = by + difference.text()});
   }
   return result;
 }
