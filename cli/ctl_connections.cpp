@@ -17,6 +17,15 @@ std::string discarded_text(const Json& counts) {
   return text.empty() ? "-" : text;
 }
 
+/// Management classes are written in hexadecimal.
+void write_classes(Json& entries) {
+  for (Json& entry : entries) {
+    char text[8];
+    std::snprintf(text, sizeof text, "0x%02x", entry.at("class").get<unsigned>());
+    entry["class"] = text;
+  }
+}
+
 /// What tells the clients of a queue pair: `titles` of the columns and `keys` of the objects.
 void print_services(const Json& services, const std::vector<const char*>& titles,
                     const std::vector<const char*>& keys) {
@@ -76,8 +85,9 @@ void show_listeners(AdminClient& daemon, const std::string& tenant, bool json) {
 }
 
 void show_general_services(AdminClient& daemon, bool json) {
-  const Json agent = daemon.call("gsa");
+  Json agent = daemon.call("gsa");
   if (json) return print_json(agent);
+  for (const char* entries : {"clients", "sources"}) write_classes(agent.at(entries));
   print_services(agent, {"TENANT", "CLASS", "MESSAGES"}, {"tenant", "class", "messages"});
   print("\nqueue pair 2, between programs\n");
   print_services(agent.at("shared"), {"TENANT", "NUMBER"}, {"tenant", "number"});
