@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "abi/control.hpp"
+#include "tests/tenant_socket.hpp"
 
 namespace softhca::scribble {
 
@@ -43,7 +44,7 @@ class Channel {
     return exchange(operation, std::as_bytes(std::span(&in, 1)), body);
   }
   /// Closed with the next request.
-  const std::vector<int>& fds() const { return fds_; }
+  const std::vector<UniqueFd>& fds() const { return fds_; }
   /// Maps a descriptor of the last reply.
   Mapping map(std::size_t fd) const;
 
@@ -53,7 +54,7 @@ class Channel {
 
   int socket_;
   std::uint32_t tag_ = 0;
-  std::vector<int> fds_;
+  std::vector<UniqueFd> fds_;
 };
 
 }  // namespace softhca::scribble

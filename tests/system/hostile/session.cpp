@@ -11,7 +11,7 @@ Session::Session(const std::string& socket) : channel(socket) {
     die("hello");
   vcbs = hello.vcbs;
   memory_ = channel.map(0);
-  wake_ = ::dup(channel.fds()[1]);
+  wake_ = ::dup(channel.fds()[1].get());
   abi::HandleBody made{};
   if (channel.ask(abi::Operation::kAllocPd, abi::HandleBody{}, made) != 0) die("pd");
   pd = made.handle;

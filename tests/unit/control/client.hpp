@@ -6,18 +6,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "daemon/control/event_sender.hpp"
 #include "daemon/control/general_services.hpp"
 #include "daemon/control/session.hpp"
 #include "daemon/control/setup.hpp"
+#include "tests/tenant_socket.hpp"
 
 namespace softhca::control {
 
@@ -65,62 +65,74 @@ class Daemon {
       *GeneralServices::open(worker, shared_datagrams_place(config), config.shared_datagrams));
 };
 
-/// A process and its session, in one thread.
-class Client {
+/// A process's end of a connection to its tenant's socket.
+class ProcessEnd {
  public:
-  explicit Client(Daemon& daemon, std::size_t tenant = 0, std::optional<uid_t> uid = std::nullopt) {
+  ProcessEnd() {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     socket_ = UniqueFd(ends[0]);
-    PeerIdentity peer = *peer_identity(ends[1]);
+    served_end_ = UniqueFd(ends[1]);
+  }
+
+  /// For what serves the process. Once.
+  UniqueFd take_served_end() { return std::move(served_end_); }
+
+  /// Sends a record as it is.
+  void put(std::span<const std::byte> record) {
+    EXPECT_GE(::send(socket_.get(), record.data(), record.size(), 0), 0);
+  }
+  void put(Operation operation, std::span<const std::byte> body) {
+    put(request_record(operation, ++tag_, body));
+  }
+  /// The reply: 0 or an errno value, the body in `out`; -1: none came.
+  int receive(std::vector<std::byte>& out) {
+    fds_.clear();
+    std::optional<ReplyRecord> reply = receive_reply(socket_.get(), MSG_DONTWAIT);
+    if (!reply) return -1;
+    EXPECT_EQ(reply->header.tag, tag_);
+    out = std::move(reply->body);
+    fds_ = std::move(reply->fds);
+    if (reply->header.error != 0) {
+      EXPECT_TRUE(out.empty());
+      EXPECT_TRUE(fds_.empty());
+    }
+    return reply->header.error;
+  }
+
+  std::size_t descriptors() const { return fds_.size(); }
+  int descriptor(std::size_t i) const { return fds_[i].get(); }
+  std::vector<UniqueFd> take_descriptors() { return std::exchange(fds_, {}); }
+
+ private:
+  UniqueFd socket_;
+  UniqueFd served_end_;
+  std::uint32_t tag_ = 0;
+  std::vector<UniqueFd> fds_;  ///< of the last reply
+};
+
+/// A process and its session, in one thread.
+class Client : public ProcessEnd {
+ public:
+  explicit Client(Daemon& daemon, std::size_t tenant = 0, std::optional<uid_t> uid = std::nullopt) {
+    UniqueFd served = take_served_end();
+    PeerIdentity peer = *peer_identity(served.get());
     peer.uid = uid.value_or(peer.uid);
     const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
     session_ = std::make_unique<Session>(daemon.adapter, *daemon.adapter.tenants[tenant],
-                                         UniqueFd(ends[1]), peer, UniqueFd(pidfd),
+                                         std::move(served), peer, UniqueFd(pidfd),
                                          daemon.adapter.tenants[tenant]->accounts.take(
                                              resource::Kind::kDescriptors, Session::kDescriptors));
   }
 
   /// Sends a record as it is. False: the session is over.
   bool send(std::span<const std::byte> record) {
-    EXPECT_GE(::send(socket_.get(), record.data(), record.size(), 0), 0);
+    put(record);
     return session_->serve();
   }
   bool send(Operation operation, std::span<const std::byte> body) {
-    std::vector<std::byte> record(sizeof(abi::RequestHeader) + body.size());
-    const abi::RequestHeader header{static_cast<std::uint32_t>(operation), ++tag_};
-    std::memcpy(record.data(), &header, sizeof header);
-    if (!body.empty()) std::memcpy(record.data() + sizeof header, body.data(), body.size());
-    return send(record);
-  }
-  /// The reply: 0 or an errno value, the body in `out`; -1: none came.
-  int receive(std::vector<std::byte>& out) {
-    fds_.clear();
-    std::array<std::byte, 2048> bytes;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)];
-    iovec part{bytes.data(), bytes.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < static_cast<ssize_t>(sizeof(abi::ReplyHeader))) return -1;
-    if (const cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr)
-      for (std::size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
-        int fd;
-        std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-        fds_.emplace_back(fd);
-      }
-    abi::ReplyHeader header;
-    std::memcpy(&header, bytes.data(), sizeof header);
-    EXPECT_EQ(header.tag, tag_);
-    out.assign(bytes.data() + sizeof header, bytes.data() + got);
-    if (header.error != 0) {
-      EXPECT_TRUE(out.empty());
-      EXPECT_TRUE(fds_.empty());
-    }
-    return header.error;
+    put(operation, body);
+    return session_->serve();
   }
 
   /// A request and its reply; the reply must have the size of Out when it is no error.
@@ -147,12 +159,9 @@ class Client {
     vcbs = reply.vcbs;
     return error;
   }
-  std::size_t descriptors() const { return fds_.size(); }
-  int descriptor(std::size_t i) const { return fds_[i].get(); }
   /// They stay open: a completion channel goes when its process closes its end.
   void keep_descriptors() {
-    for (UniqueFd& fd : fds_) kept_.push_back(std::move(fd));
-    fds_.clear();
+    for (UniqueFd& fd : take_descriptors()) kept_.push_back(std::move(fd));
   }
   int kept(std::size_t i) const { return kept_[i].get(); }
   void end() { session_.reset(); }
@@ -161,10 +170,7 @@ class Client {
   std::uint32_t vcbs = 0;
 
  private:
-  UniqueFd socket_;
   std::unique_ptr<Session> session_;
-  std::uint32_t tag_ = 0;
-  std::vector<UniqueFd> fds_;
   std::vector<UniqueFd> kept_;
 };
 

@@ -20,61 +20,35 @@ resource::Config config_with(const std::function<void(resource::Config&)>& chang
 }
 
 /// A program, its connection and what serves it, in one thread.
-class Program {
+class Program : public ProcessEnd {
  public:
   Program(Daemon& daemon, DatagramClients& clients, std::size_t tenant,
           const abi::OpenDatagramClientRequest& request) {
-    int ends[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-    socket_ = UniqueFd(ends[0]);
+    UniqueFd served = take_served_end();
+    const PeerIdentity peer = *peer_identity(served.get());
     engine::Tenant& of = *daemon.adapter.tenants[tenant];
     ChannelRequest asked{
         .operation = Operation::kOpenDatagramClient,
-        .tag = tag_,
         .datagrams = request,
-        .socket = UniqueFd(ends[1]),
-        .peer = *peer_identity(ends[1]),
+        .socket = std::move(served),
+        .peer = peer,
         .descriptors = of.accounts.take(resource::Kind::kDescriptors, TenantChannel::kDescriptors)};
     client_ = DatagramClient::open(clients, of, std::move(asked));
     std::vector<std::byte> body;
     opened = receive(body);
-    if (opened == 0) quota = read<abi::DatagramQuotaBody>(body).quota;
+    if (opened != 0) return;
+    quota = read<abi::DatagramQuotaBody>(body).quota;
+    signal_ = std::move(take_descriptors().front());
   }
 
-  /// A request as it is. False: the connection is over.
-  bool send(std::uint32_t operation, std::span<const std::byte> body) {
-    std::vector<std::byte> record(sizeof(abi::RequestHeader) + body.size());
-    const abi::RequestHeader header{operation, ++tag_};
-    std::memcpy(record.data(), &header, sizeof header);
-    std::ranges::copy(body, record.begin() + sizeof header);
-    EXPECT_GE(::send(socket_.get(), record.data(), record.size(), 0), 0);
+  /// False: the connection is over.
+  bool send(Operation operation, std::span<const std::byte> body) {
+    put(operation, body);
     return client_->serve();
-  }
-  int receive(std::vector<std::byte>& out) {
-    std::array<std::byte, 2048> bytes;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-    iovec part{bytes.data(), bytes.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < static_cast<ssize_t>(sizeof(abi::ReplyHeader))) return -1;
-    if (const cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
-      signal_ = UniqueFd(fd);
-    }
-    abi::ReplyHeader header;
-    std::memcpy(&header, bytes.data(), sizeof header);
-    EXPECT_EQ(header.tag, tag_);
-    out.assign(bytes.data() + sizeof header, bytes.data() + got);
-    return header.error;
   }
   template <class In>
   int ask(Operation operation, const In& request, std::vector<std::byte>& reply) {
-    EXPECT_TRUE(send(static_cast<std::uint32_t>(operation), std::as_bytes(std::span(&request, 1))));
+    EXPECT_TRUE(send(operation, std::as_bytes(std::span(&request, 1))));
     return receive(reply);
   }
   template <class T>
@@ -103,7 +77,7 @@ class Program {
   /// The next of what waits; the byte of the signal is taken as programs do.
   abi::DatagramEvent take(Message* message = nullptr) {
     std::vector<std::byte> reply;
-    EXPECT_TRUE(send(static_cast<std::uint32_t>(Operation::kReceiveDatagram), {}));
+    EXPECT_TRUE(send(Operation::kReceiveDatagram, {}));
     EXPECT_EQ(receive(reply), 0);
     const auto head = read<abi::ReceiveDatagramReply>(reply);
     if (head.drained != 0) {
@@ -130,9 +104,7 @@ class Program {
   std::uint32_t quota = 0;
 
  private:
-  UniqueFd socket_;
   UniqueFd signal_;
-  std::uint32_t tag_ = 7;
   std::unique_ptr<DatagramClient> client_;
 };
 
@@ -225,7 +197,7 @@ TEST_F(DatagramClientTest, NumbersTellProgramsOfOneTenantApart) {
   std::vector<std::byte> reply;
   std::vector<std::byte> body(sizeof message.head + 6);
   std::memcpy(body.data(), &message, body.size());
-  ASSERT_TRUE(from.send(static_cast<std::uint32_t>(Operation::kSendDatagram), body));
+  ASSERT_TRUE(from.send(Operation::kSendDatagram, body));
   ASSERT_EQ(from.receive(reply), 0);
   ASSERT_TRUE(eventually([&] { return two.readable(); }));
   Program::Message got;
@@ -407,7 +379,7 @@ TEST_F(QuickWatch, MalformedRequestsEndTheConnectionOrAreRefused) {
       Program program = open(0, of_class());
       ASSERT_EQ(program.opened, 0);
       const std::vector<std::byte> body(bytes, std::byte{0xff});
-      const bool goes_on = program.send(operation, body);
+      const bool goes_on = program.send(static_cast<Operation>(operation), body);
       const bool known = operation == static_cast<std::uint32_t>(Operation::kSetDatagramBuffers) ||
                          operation == static_cast<std::uint32_t>(Operation::kSendDatagram) ||
                          operation == static_cast<std::uint32_t>(Operation::kReceiveDatagram);
