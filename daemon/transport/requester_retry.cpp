@@ -45,6 +45,7 @@ void Requester::receive_rnr(Environment& env, const wire::Headers& h, Time now) 
     if (rnr_retries_left_ == 0) return fail(env, Verdict::kRnrRetryExceeded);
     --rnr_retries_left_;
   }
+  retries_left_ = attributes_.retry_count;  // they are for a peer that says nothing
   go_back();
   stop_timer();
   rnr_until_ = now + rnr_delay(h.syndrome);
@@ -94,7 +95,9 @@ void Requester::retry_early(Time now) {
   early_deadline_ = now + round_trip_.patience();
 }
 
-/// Retries of all causes but RNR share one counter, renewed by progress (9.7.6.1.3, 9.9.2.4.1).
+/// Retries of all causes but RNR share one counter (9.7.6.1.3, 9.9.2.4.1), renewed by progress, and
+/// by an RNR NAK: where a receive is long in coming, a few of many answers that are lost on the way
+/// do not mean that the peer is gone.
 void Requester::retry(Environment& env, Time now) {
   if (retries_left_ == 0) return fail(env, Verdict::kRetryExceeded);
   --retries_left_;

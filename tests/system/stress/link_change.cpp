@@ -116,7 +116,14 @@ void Link::drain() {
   attr.en_sqd_async_notify = 1;
   must(ibv_modify_qp(sender_.get(), &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
        "ibv_modify_qp to SQD");
-  from_.watch.await(sender_.get(), IBV_EVENT_SQ_DRAINED);
+  try {
+    from_.watch.await(sender_.get(), IBV_EVENT_SQ_DRAINED);
+  } catch (const Fault&) {  // a command that has failed says more
+    while (sends_->poll()) {
+    }
+    while (const auto wc = sends_->take(sent_)) take_sent(*wc);
+    throw;
+  }
   to_state(sender_.get(), IBV_QPS_RTS);
 }
 

@@ -323,6 +323,34 @@ TEST_F(RequesterTest, RnrRetrySevenIsForEver) {
   expect_done({"0 ok"});
 }
 
+TEST_F(RequesterTest, RnrNakRenewsTheRetriesOfSilence) {
+  attributes.rnr_retry = 7;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 10; ++i) {
+    for (int lost = 0; lost < attributes.retry_count; ++lost) pass(kTimeout);
+    feed_nak(0, wire::kSyndromeRnr | 1);
+    pass(microseconds(10));
+  }
+  expect_done({});
+  for (int lost = 0; lost <= attributes.retry_count; ++lost) pass(kTimeout);
+  expect_done({"0 retry-exceeded"});
+}
+
+TEST_F(RequesterTest, SilenceDoesNotRenewRnrRetries) {
+  attributes.rnr_retry = 2;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 2; ++i) {
+    feed_nak(0, wire::kSyndromeRnr | 1);
+    pass(microseconds(10));
+    pass(kTimeout);
+  }
+  expect_done({});
+  feed_nak(0, wire::kSyndromeRnr | 1);
+  expect_done({"0 rnr-retry-exceeded"});
+}
+
 TEST_F(RequesterTest, RnrNakSeenTwiceCostsOneRetry) {
   attributes.rnr_retry = 1;
   start_at(0);
