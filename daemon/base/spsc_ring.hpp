@@ -38,10 +38,12 @@ class SpscRing {
   /// REQUIRES: front() was not null.
   void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
-  /// Of either thread; another may change it at once.
-  bool empty() const {
-    return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire);
+  // --- of either thread; the other may change it at once
+
+  std::uint32_t size() const {
+    return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_acquire);
   }
+  bool empty() const { return size() == 0; }
 
  private:
   std::vector<T> slots_;

@@ -146,6 +146,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     datagram.path.traffic_class = path.traffic_class;
     datagram.path.hop_limit = path.hop_limit;
     datagram.peer = engine::kGeneralServicesQpn;
+    datagram.tenant = tenant_.id;
     static_assert(sizeof mad == engine::Datagram::kBytes);
     std::copy(mad.begin(), mad.end(), datagram.payload.begin());
     agent_.send(datagram);

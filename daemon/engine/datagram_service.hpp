@@ -52,8 +52,9 @@ struct Datagram {
   AddressPath path;  ///< source: an address of ours; destination: the peer's
   Qpn peer;
   std::uint32_t qkey = kGeneralServicesQkey;  ///< of what is sent
-  TenantId tenant;                            ///< whose address it came to
-  std::uint16_t length = kBytes;              ///< of payload, in bytes
+  TenantId tenant;                            ///< whose address it came to or comes from
+  bool of_program = false;        ///< sent by a program of the tenant, not by the daemon for it
+  std::uint16_t length = kBytes;  ///< of payload, in bytes
   std::array<std::byte, kBytes> payload{};
 };
 
@@ -99,8 +100,8 @@ constexpr std::uint32_t selector_of(management::gsa::ClientKey key) {
 
 class DatagramService {
  public:
-  static constexpr std::uint32_t kSends = 32;    ///< commands under way at most
-  static constexpr std::uint32_t kWaiting = 64;  ///< datagrams that wait for a neighbour
+  static constexpr std::uint32_t kSends = 32;     ///< commands under way at most
+  static constexpr std::uint32_t kWaiting = 128;  ///< datagrams that wait for a neighbour
 
   struct Options {
     SharedQueuePair queue_pair = kManagementQueuePair;
@@ -127,7 +128,8 @@ class DatagramService {
   void release(std::uint32_t buffer);
   const Datagram& datagram(std::uint32_t buffer) const { return *place_of(buffer); }
   management::gsa::ClientKey key_of(const Datagram& datagram) const;
-  /// False: too many wait to be sent. The engine is to be woken afterwards.
+  /// False: too many wait to be sent; half of the room is not for programs. The engine is to be
+  /// woken afterwards.
   bool send(const Datagram& datagram);
 
   // --- the engine's thread

@@ -177,8 +177,8 @@ class Engine {
   void apply_attributes(QueuePair& qp);
   void enter_drain(QueuePair& qp, bool notify);
   void enter_error(QueuePair& qp);
-  /// Can datagrams go this way? Asks for the link address that is not known.
-  Reach reach_of(const AddressPath& path);
+  /// Can datagrams go this way? Asks for the link address that is not known, if it may.
+  Reach reach_of(const AddressPath& path, bool may_ask = true);
 
   // --- the poll step
   /// True when there was anything to do.
@@ -321,6 +321,7 @@ class Engine {
   static bool is_of_partition(const wire::ParsedFrame& frame);
   bool answer_late(const wire::ParsedFrame& frame);
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, bool& lost);
+  std::optional<MacAddress> link_address(PortBinding& binding, const Gid& source, const Gid& hop);
   Verdict fill(QueuePair& qp, const transport::PayloadSource& payload, std::span<std::byte> out);
   void run_neighbours();
 
@@ -365,7 +366,7 @@ class Engine {
   void announce_datagrams();
   std::size_t take_sends(DatagramService& service);
   std::size_t try_waiting(DatagramService& service);
-  void wait_for_neighbour(DatagramService& service, const Datagram& datagram);
+  static bool has_place(const DatagramService& service, const Datagram& datagram);
   bool post(DatagramService& service, const Datagram& datagram);
   Tenant* owner_of(const QueuePair& qp, const Gid& address, std::optional<PortId> port) const;
   std::optional<std::uint32_t> admit(DatagramService& service, const Tenant& tenant,

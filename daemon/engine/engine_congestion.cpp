@@ -32,7 +32,7 @@ void Engine::notify_sender(PortBinding& binding, QueuePair& qp, const wire::Pars
       clock_.now < qp.next_cnp || frame.destination.is_multicast())
     return;
   const auto hop = binding.neighbours->next_hop(frame.source);
-  const auto mac = hop ? binding.neighbours->resolve(*hop, clock_.now) : std::nullopt;
+  const auto mac = hop ? link_address(binding, frame.destination, *hop) : std::nullopt;
   if (!mac) return;
   std::optional<std::uint16_t> vlan = binding.vlan;
   if (vlan) vlan = static_cast<std::uint16_t>(*vlan | congestion_.cnp_802p_prio << 13);

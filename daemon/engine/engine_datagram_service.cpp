@@ -13,9 +13,9 @@ namespace {
 // A neighbour is waited for so long, and asked for so often; others' datagrams go on meanwhile.
 constexpr Duration kPatience = std::chrono::seconds(1);
 constexpr Duration kTry = std::chrono::milliseconds(1);
-constexpr int kWaitingForOnePeer = 4;
-// Of one address of ours: a tenant's programs may name any peer.
-constexpr int kWaitingFromOneAddress = 16;
+constexpr int kWaitingOfKind = DatagramService::kWaiting / 2;
+constexpr int kWaitingOfTenant = kWaitingOfKind / 4;
+constexpr int kWaitingForPeer = 4;
 // Datagrams of the clients taken in one poll step.
 constexpr unsigned kSendsPerStep = 16;
 // A share of the engine's time is looked at over so long; what may be taken beyond it then, in
@@ -79,44 +79,50 @@ Time Engine::next_neighbour_try() const {
   return next;
 }
 
+/// A command of the queue pair would keep those behind it waiting for a neighbour, so that what is
+/// for one not known waits beside it. What has no place there is lost, and asks for nobody.
 std::size_t Engine::take_sends(DatagramService& service) {
   std::size_t taken = 0;
   for (; taken < kSendsPerStep; ++taken) {
     const Datagram* datagram = service.sends_.front();
     if (datagram == nullptr || !cpu_.may_take_in(service.qp_.party)) break;
-    const Reach reach = reach_of(datagram->path);
-    if (reach == Reach::kReady && !post(service, *datagram)) break;
-    if (reach == Reach::kUnknown) wait_for_neighbour(service, *datagram);
-    if (reach == Reach::kNone) service.counters_.unresolved.add();
+    const bool may_wait = has_place(service, *datagram);
+    const Reach reach = reach_of(datagram->path, may_wait);
+    if (reach == Reach::kReady) {
+      if (!post(service, *datagram)) break;
+    } else if (reach == Reach::kUnknown && may_wait) {
+      service.waiting_.push_back({*datagram, clock_.now + kPatience});
+      service.next_try_ = std::min(service.next_try_, clock_.now + kTry);
+    } else {
+      service.counters_.unresolved.add();
+    }
     service.sends_.pop();
   }
   return taken;
 }
 
-Reach Engine::reach_of(const AddressPath& path) {
+Reach Engine::reach_of(const AddressPath& path, bool may_ask) {
   if (addresses_.is_local(path.destination)) return Reach::kReady;
   if (!path.port) return Reach::kNone;
-  Neighbours& neighbours = *ports_[path.port->value]->neighbours;
-  const auto hop = neighbours.next_hop(path.destination);
+  PortBinding& binding = *ports_[path.port->value];
+  const auto hop = binding.neighbours->next_hop(path.destination);
   if (!hop) return Reach::kNone;
-  return neighbours.resolve(*hop, clock_.now) ? Reach::kReady : Reach::kUnknown;
+  if (!may_ask && !binding.neighbours->knows(*hop)) return Reach::kUnknown;
+  return link_address(binding, path.source, *hop) ? Reach::kReady : Reach::kUnknown;
 }
 
-/// A command of the queue pair would keep those behind it waiting. Too many, too many for one peer
-/// or from one address: the datagram is lost.
-void Engine::wait_for_neighbour(DatagramService& service, const Datagram& datagram) {
-  const auto& waiting = service.waiting_;
-  const auto same = [&](Gid AddressPath::*end) {
-    return std::count_if(waiting.begin(), waiting.end(), [&](const auto& other) {
-      return other.datagram.path.*end == datagram.path.*end;
-    });
-  };
-  if (waiting.size() == DatagramService::kWaiting ||
-      same(&AddressPath::destination) >= kWaitingForOnePeer ||
-      same(&AddressPath::source) >= kWaitingFromOneAddress)
-    return service.counters_.unresolved.add();
-  service.waiting_.push_back({datagram, clock_.now + kPatience});
-  service.next_try_ = std::min(service.next_try_, clock_.now + kTry);
+/// May it wait for a neighbour? The daemon's own datagrams have half of the places and programs'
+/// the other, of which those of a tenant have a part, and those for one peer a part of that.
+bool Engine::has_place(const DatagramService& service, const Datagram& datagram) {
+  int of_kind = 0, of_tenant = 0, to_peer = 0;
+  for (const auto& [other, until] : service.waiting_) {
+    if (other.of_program != datagram.of_program) continue;
+    ++of_kind;
+    if (other.tenant != datagram.tenant) continue;
+    ++of_tenant;
+    to_peer += other.path.destination == datagram.path.destination;
+  }
+  return of_kind < kWaitingOfKind && of_tenant < kWaitingOfTenant && to_peer < kWaitingForPeer;
 }
 
 std::size_t Engine::try_waiting(DatagramService& service) {

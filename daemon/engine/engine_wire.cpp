@@ -15,6 +15,8 @@ constexpr Duration kFrameLifetime = std::chrono::milliseconds(100);
 // Packets to a neighbour that does not answer wait so long for it, then count as lost.
 constexpr Duration kResolutionPatience = std::chrono::milliseconds(100);
 constexpr Duration kResolutionMemory = std::chrono::seconds(1);
+/// Among the users of neighbours: for addresses whose tenant has gone.
+constexpr TenantId kNobody(0xffff);
 
 bool is_transport_of(QpType type, wire::Transport transport) {
   switch (type) {
@@ -124,13 +126,20 @@ bool Engine::answer_late(const wire::ParsedFrame& frame) {
   return true;
 }
 
+/// The tenant whose address the packets come from has its part of the neighbour table.
+std::optional<MacAddress> Engine::link_address(PortBinding& binding, const Gid& source,
+                                               const Gid& hop) {
+  const Tenant* user = addresses_.owner(source, binding.id);
+  return binding.neighbours->resolve(hop, clock_.now, user != nullptr ? user->id : kNobody);
+}
+
 /// The headers below the transport for packets that go this way, or null while the next hop is not
 /// known. `lost`: it has not answered for so long that packets to it count as lost.
 const wire::FrameTemplate* Engine::frame_for(Route& route, PortBinding& binding, bool& lost) {
   lost = false;
   if (clock_.now < route.valid_until) return &route.frame;
   const auto hop = binding.neighbours->next_hop(route.path.destination);
-  const auto mac = hop ? binding.neighbours->resolve(*hop, clock_.now) : std::nullopt;
+  const auto mac = hop ? link_address(binding, route.path.source, *hop) : std::nullopt;
   if (!mac) {
     // After a pause in which nothing was sent, patience starts anew.
     if (route.unresolved_since == kNever || clock_.now - route.last_unresolved > kResolutionMemory)
@@ -161,7 +170,9 @@ transport::SendResult Engine::send_packet(Route& route, const wire::Headers& h,
   bool lost = false;
   const wire::FrameTemplate* path = frame_for(route, binding, lost);
   if (path == nullptr) {
-    if (!lost) return transport::SendResult::kNoBuffer;
+    // What clients share waits for nobody: the neighbour was known when the command was taken in.
+    const bool is_shared = qp != nullptr && qp->clients != nullptr;
+    if (!lost && !is_shared) return transport::SendResult::kNoBuffer;
     binding.drops.unresolved.add();
     if (qp != nullptr) qp->tenant->counters.unresolved.add();
     return transport::SendResult::kSent;

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <chrono>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 namespace softhca::engine {
@@ -22,9 +23,15 @@ constexpr Duration kAnsweredKept = seconds(600);  // after the last use
 /// second for it.
 constexpr std::array<Duration, 3> kFirstRetries = {milliseconds(20), milliseconds(100),
                                                    milliseconds(300)};
-/// A tenant that sends to a thousand addresses must not make us flood the network.
+/// A tenant that sends to a thousand addresses must not make us flood the network, nor keep others
+/// from asking: these are divided among those who ask.
 constexpr std::uint32_t kQuestionsPerWindow = 32;
 constexpr Duration kWindow = milliseconds(100);
+/// A user whose neighbours that have not answered take this part of a full table gets no more.
+constexpr std::uint32_t kUnansweredPart = 8;
+/// One that was asked for so often makes way for another of the same user: some 0.4 s.
+constexpr std::uint8_t kTriesInPeace = 4;
+constexpr Duration kLookAgain = milliseconds(20);
 
 constexpr std::size_t kMacLength = 6;
 
@@ -64,42 +71,84 @@ Neighbours::Neighbours(const Options& options, Sender send)
 
 // ---- the table
 
-std::uint32_t& Neighbours::bucket_of(const Gid& address) {
-  return buckets_[hash(address) & (buckets_.size() - 1)];
+std::size_t Neighbours::bucket_of(const Gid& address) const {
+  return hash(address) & (buckets_.size() - 1);
 }
 
-Neighbours::Entry* Neighbours::find(const Gid& address) {
-  for (std::uint32_t i = bucket_of(address); i != kNone; i = entries_[i].next)
+const Neighbours::Entry* Neighbours::find(const Gid& address) const {
+  for (std::uint32_t i = buckets_[bucket_of(address)]; i != kNone; i = entries_[i].next)
     if (entries_[i].address == address) return &entries_[i];
   return nullptr;
 }
 
-Neighbours::Entry& Neighbours::insert(const Gid& address, Time now) {
-  if (free_ == kNone) make_room();
+Neighbours::Entry* Neighbours::find(const Gid& address) {
+  return const_cast<Entry*>(std::as_const(*this).find(address));
+}
+
+/// Null: the table is full, and too many of the user's have not answered.
+Neighbours::Entry* Neighbours::insert(const Gid& address, Time now, TenantId id) {
+  if (!make_way(id, now)) {
+    ++counters_.refused;
+    return nullptr;
+  }
+  if (free_ == kNone) make_room(id);
   const std::uint32_t i = free_;
   Entry& entry = entries_[i];
   free_ = entry.next;
-  std::uint32_t& bucket = bucket_of(address);
-  entry = {address, {}, State::kIncomplete, 0, bucket, now, now};
+  std::uint32_t& bucket = buckets_[bucket_of(address)];
+  entry = {address, {}, State::kIncomplete, 0, bucket, id, now, now};
   bucket = i;
   ++size_;
-  return entry;
+  ++users_[id].entries;
+  ++users_[id].unanswered;
+  return &entry;
 }
 
 void Neighbours::erase(Entry& entry) {
   const auto i = static_cast<std::uint32_t>(&entry - entries_.data());
-  std::uint32_t* link = &bucket_of(entry.address);
+  std::uint32_t* link = &buckets_[bucket_of(entry.address)];
   while (*link != i) link = &entries_[*link].next;
   *link = entry.next;
+  User& user = users_[entry.user];
+  --user.entries;
+  if (entry.state == State::kIncomplete) --user.unanswered;
   entry.state = State::kFree;
   entry.next = free_;
   free_ = i;
   --size_;
 }
 
-/// Forgets the entry longest out of use, but one that never had an answer before one that works.
-void Neighbours::make_room() {
-  const auto rank = [](const Entry& e) { return std::pair(e.state != State::kIncomplete, e.used); };
+/// True: the user may have another that has not answered; when the table is full and it has many,
+/// in place of the one that was asked for most often. Those asked for lately stay: who has many
+/// neighbours would else forget each before its answer comes.
+bool Neighbours::make_way(TenantId id, Time now) {
+  User& user = users_[id];
+  if (free_ != kNone || user.unanswered < options_.capacity / kUnansweredPart) return true;
+  if (now < user.full_until) return false;
+  const auto tries = [&](const Entry& e) {
+    return e.state == State::kIncomplete && e.user == id ? e.tries : 0;
+  };
+  const auto most =
+      std::max_element(entries_.begin(), entries_.end(),
+                       [&](const Entry& a, const Entry& b) { return tries(a) < tries(b); });
+  if (tries(*most) < kTriesInPeace) {
+    user.full_until = now + kLookAgain;
+    return false;
+  }
+  erase(*most);
+  ++counters_.evicted;
+  return true;
+}
+
+/// Forgets an entry of the user that has most: the one longest out of use, but one that has no
+/// answer before one that works.
+void Neighbours::make_room(TenantId id) {
+  TenantId from = id;
+  for (const auto& [other, user] : users_)
+    if (user.entries > users_[from].entries) from = other;
+  const auto rank = [&](const Entry& e) {
+    return std::tuple(e.user != from, e.state != State::kIncomplete, e.used);
+  };
   erase(*std::min_element(entries_.begin(), entries_.end(),
                           [&](const Entry& a, const Entry& b) { return rank(a) < rank(b); }));
   ++counters_.evicted;
@@ -167,16 +216,23 @@ void Neighbours::announce() {
 
 void Neighbours::send(std::size_t length) { send_({buffer_.data(), length}); }
 
-bool Neighbours::may_ask(Time now) {
+/// Who asks first may take all that others leave, and others their part nevertheless: n users ask
+/// at most (1 + 1/2 + ... + 1/n) times as often as one.
+bool Neighbours::may_ask(User& user, Time now) {
   if (now >= window_end_) {
     window_end_ = now + kWindow;
-    window_questions_ = 0;
+    window_users_ = 0;
   }
-  if (window_questions_ == kQuestionsPerWindow) {
+  if (user.window_end != window_end_) {
+    user.window_end = window_end_;
+    user.questions = 0;
+    ++window_users_;
+  }
+  if (user.questions >= std::max(kQuestionsPerWindow / window_users_, 1U)) {
     ++counters_.suppressed;
     return false;
   }
-  ++window_questions_;
+  ++user.questions;
   return true;
 }
 
@@ -188,7 +244,7 @@ void Neighbours::ask(Entry& entry, Time now) {
     entry.due = now + kRetryTime;
     return;
   }
-  if (!may_ask(now)) {
+  if (!may_ask(users_[entry.user], now)) {
     entry.due = window_end_;
     return;
   }
@@ -204,11 +260,18 @@ void Neighbours::ask(Entry& entry, Time now) {
   if (entry.tries < UINT8_MAX) ++entry.tries;
 }
 
-std::optional<MacAddress> Neighbours::resolve(const Gid& next_hop, Time now) {
+bool Neighbours::knows(const Gid& next_hop) const {
+  if (next_hop.is_multicast()) return true;
+  const Entry* entry = find(next_hop);
+  return entry != nullptr && entry->state != State::kIncomplete;
+}
+
+std::optional<MacAddress> Neighbours::resolve(const Gid& next_hop, Time now, TenantId user) {
   if (next_hop.is_multicast()) return wire::multicast_mac(next_hop);
   Entry* entry = find(next_hop);
   if (entry == nullptr) {
-    entry = &insert(next_hop, now);
+    entry = insert(next_hop, now, user);
+    if (entry == nullptr) return std::nullopt;
     ask(*entry, now);
     deadline_ = std::min(deadline_, deadline_of(*entry));
     return std::nullopt;
@@ -248,6 +311,7 @@ void Neighbours::step(Entry& entry, Time now) {
   if (entry.state != State::kProbe) return erase(entry);
   if (entry.tries >= kUnicastProbes) {
     ++counters_.lost;
+    ++users_[entry.user].unanswered;
     entry.state = State::kIncomplete;
     entry.tries = 0;
   }
@@ -280,6 +344,7 @@ void Neighbours::run(Time now) {
 /// it says unasked does not (RFC 4861 7.2.5), and is checked at the next use.
 void Neighbours::confirm(Entry& entry, const MacAddress& mac, bool solicited, Time now) {
   const bool changed = entry.state == State::kIncomplete || entry.mac != mac;
+  if (entry.state == State::kIncomplete) --users_[entry.user].unanswered;
   if (changed) {
     ++counters_.learned;
     entry.mac = mac;

@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
+#include "daemon/base/types.hpp"
 #include "daemon/wire/arp_nd.hpp"
 
 namespace softhca::engine {
@@ -27,14 +29,16 @@ struct NeighbourCounters {
   std::uint64_t questions = 0;   ///< ARP requests and solicitations sent
   std::uint64_t suppressed = 0;  ///< questions put off to keep to the rate limit
   std::uint64_t answers = 0;
-  std::uint64_t learned = 0;    ///< a link address became known or changed
-  std::uint64_t lost = 0;       ///< a neighbour in use stopped answering
-  std::uint64_t evicted = 0;    ///< forgotten to make room for another
+  std::uint64_t learned = 0;  ///< a link address became known or changed
+  std::uint64_t lost = 0;     ///< a neighbour in use stopped answering
+  std::uint64_t evicted = 0;  ///< forgotten to make room for another
+  std::uint64_t refused = 0;  ///< not asked for: full, and too many of the user's have not answered
   std::uint64_t conflicts = 0;  ///< somebody else claimed an address of ours
 };
 
 /// Entries come into being by resolve() alone, never by what others send, so that strangers cannot
-/// fill the table.
+/// fill the table. Nor can who makes up addresses to send to: each user has its part of the table,
+/// and of the questions.
 class Neighbours {
  public:
   struct Options {
@@ -62,8 +66,11 @@ class Neighbours {
   std::optional<Gid> next_hop(const Gid& destination) const;
   /// The link address, when it is known; else asks for it, at once and again until it is answered
   /// or nobody calls any more. Groups map without asking. Known addresses in use are checked
-  /// every 30 s, without an interruption as long as the neighbour answers.
-  std::optional<MacAddress> resolve(const Gid& next_hop, Time now);
+  /// every 30 s, without an interruption as long as the neighbour answers. `user`: whose packets
+  /// they are.
+  std::optional<MacAddress> resolve(const Gid& next_hop, Time now, TenantId user = {});
+  /// Would resolve() find it without asking? Changes nothing.
+  bool knows(const Gid& next_hop) const;
 
   /// Takes a frame in: answers and learns. False when it is neither ARP nor neighbour discovery.
   bool receive(std::span<const std::byte> frame, Time now);
@@ -86,21 +93,32 @@ class Neighbours {
     State state = State::kFree;
     std::uint8_t tries = 0;  ///< questions sent in this state
     std::uint32_t next = 0;  ///< of the same bucket, or of the free list
+    TenantId user;           ///< for whom it was made
     Time used;               ///< last resolve()
     Time due;                ///< end of reachability, or next question
   };
   static constexpr std::uint32_t kNone = UINT32_MAX;
+  struct User {
+    std::uint32_t entries = 0;
+    std::uint32_t unanswered = 0;  ///< of these
+    Time full_until{};             ///< none of its unanswered entries makes way before
+    Time window_end{};             ///< of the rate limit, when it asked last
+    std::uint32_t questions = 0;   ///< in that window
+  };
+  using Users = std::map<TenantId, User>;
 
-  std::uint32_t& bucket_of(const Gid& address);
+  std::size_t bucket_of(const Gid& address) const;
+  const Entry* find(const Gid& address) const;
   Entry* find(const Gid& address);
-  Entry& insert(const Gid& address, Time now);
+  Entry* insert(const Gid& address, Time now, TenantId user);
   void erase(Entry& entry);
-  void make_room();
+  bool make_way(TenantId id, Time now);
+  void make_room(TenantId id);
 
   const LocalAddress* local(const Gid& address) const;
   const LocalAddress* source_for(const Gid& target) const;
   void send(std::size_t length);
-  bool may_ask(Time now);
+  bool may_ask(User& user, Time now);
   void ask(Entry& entry, Time now);
   void step(Entry& entry, Time now);
   Time deadline_of(const Entry& entry) const;
@@ -123,8 +141,9 @@ class Neighbours {
   std::uint32_t size_ = 0;
   Time deadline_ = kNever;
   std::size_t next_to_run_ = 0;  ///< entry that run() begins with
-  Time window_end_{};            ///< of the rate limit
-  std::uint32_t window_questions_ = 0;
+  Users users_;
+  Time window_end_{};               ///< of the rate limit
+  std::uint32_t window_users_ = 0;  ///< who have asked in it
   NeighbourCounters counters_;
 };
 

@@ -83,7 +83,7 @@ class Run {
   void resolve() {
     const auto hop = table_.next_hop(address(input_.byte()));
     if (!hop) return;
-    (void)table_.resolve(*hop, now_);
+    (void)table_.resolve(*hop, now_, TenantId(input_.byte() % 4u));
   }
 
   void receive(std::span<const std::uint8_t> bytes) {

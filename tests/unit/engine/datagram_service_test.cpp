@@ -248,6 +248,79 @@ TEST_P(Services, AStormOfOneClassTakesNoMoreBuffersThanItsOwn) {
   EXPECT_TRUE(came);
 }
 
+/// Tenants whose programs send to who is not there, on a network with room for many.
+class MadeUpNeighbours : public Services {
+ protected:
+  MadeUpNeighbours() { neighbours().add_address({address(1), 8, true}); }
+  Neighbours& neighbours() { return *pair.adapters[0]->engine.ports()[0]->neighbours; }
+
+  /// In the range of 10.1.0.0.
+  static Gid made_up(std::uint32_t n) { return Gid::from_ipv4(0x0a010000 + n); }
+
+  void flood(TenantId tenant) {
+    for (std::uint32_t n = 0; n < 1000; ++n) {
+      Datagram out = datagram(9);
+      out.path.destination = made_up(n);
+      out.tenant = tenant;
+      out.of_program = true;
+      while (!sender().send(out)) pair.step();
+    }
+  }
+  void expect_delivery(bool of_program) {
+    Datagram out = datagram(5);
+    out.tenant = TenantId(40);
+    out.of_program = of_program;
+    while (!sender().send(out)) pair.step();
+    const Time before = pair.now;
+    const Datagram* got = wait_for_datagram();
+    ASSERT_NE(got, nullptr);
+    EXPECT_EQ(got->payload[0], std::byte{5});
+    EXPECT_LT(pair.now - before, std::chrono::milliseconds(100));
+    receiver().pop();
+  }
+};
+
+TEST_P(MadeUpNeighbours, OfOneTenantKeepPlacesForTheProgramsOfOthers) {
+  flood(TenantId(20));
+  expect_delivery(true);
+  EXPECT_LE(neighbours().size(), 17u);  // what waits has asked, and nothing else has
+  pair.run_for(std::chrono::seconds(3));
+  EXPECT_EQ(sender().counters().unresolved.value(), 1000u);
+}
+
+TEST_P(MadeUpNeighbours, OfManyTenantsKeepPlacesForTheDaemon) {
+  for (std::uint16_t tenant = 20; tenant < 30; ++tenant) flood(TenantId(tenant));
+  expect_delivery(false);
+}
+
+TEST_P(MadeUpNeighbours, LeaveTheDaemonRoomInTheQueueOfSends) {
+  Datagram out = datagram(9);
+  out.of_program = true;
+  while (sender().send(out)) {
+  }
+  EXPECT_TRUE(sender().send(datagram(5)));
+}
+
+/// Whatever of a tenant asks: the owner of the address that packets come from pays.
+TEST_P(MadeUpNeighbours, LeaveOthersRoomInTheTableOfNeighbours) {
+  Adapter& adapter = *pair.adapters[0];
+  adapter.add_tenant("c", address(3), PortId(0));
+  const auto reach = [&](const Gid& from, const Gid& to) {
+    return adapter.engine.reach_of({.source = from, .destination = to, .port = PortId(0)});
+  };
+  const auto flood = [&] {
+    for (std::uint32_t n = 0; n < 3000; ++n)
+      EXPECT_EQ(reach(address(1), made_up(n)), Reach::kUnknown);
+  };
+  flood();
+  EXPECT_EQ(reach(address(3), address(2)), Reach::kUnknown);
+  flood();
+  pair.run_for(std::chrono::milliseconds(1));
+  flood();
+  EXPECT_EQ(reach(address(3), address(2)), Reach::kReady);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, MadeUpNeighbours, ::testing::Values(Way::kWire), way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, Services, ::testing::Values(Way::kLocal, Way::kWire), way_name);
 
 }  // namespace

@@ -36,6 +36,11 @@ constexpr Gid v6(std::uint8_t n, std::uint8_t first = 0xfd, std::uint8_t second 
   return g;
 }
 
+/// One of many peers.
+constexpr Gid nth(std::uint32_t n) { return Gid::from_ipv4(0x0a000010 + n); }
+
+constexpr TenantId user(std::uint32_t n) { return TenantId(static_cast<std::uint16_t>(n)); }
+
 std::optional<MacAddress> destination_of(const Bytes& frame) {
   if (frame.size() < 6) return std::nullopt;
   MacAddress mac;
@@ -455,16 +460,95 @@ TEST_F(NeighboursTest, AsksInTheNameOfTheAddressOnTheSameNetwork) {
 TEST_F(NeighboursTest, ForgetsTheUnansweredBeforeTheUsefulWhenFull) {
   resolve_peer();
   for (std::uint32_t i = 0; i < 1000; ++i)
-    host.table.resolve(Gid::from_ipv4(0x0a000010 + i % 200), now += 1ms);
+    host.table.resolve(nth(i % 200), now += 1ms, user(1 + i % 8));
   EXPECT_EQ(host.table.size(), 16u);
   EXPECT_GT(host.table.counters().evicted, 0u);
   EXPECT_THAT(host.table.resolve(kPeer, now), Optional(kPeerMac));
 }
 
+TEST_F(NeighboursTest, WhoMakesUpNeighboursMakesRoomForOthersOnly) {
+  Host big(kOurMac, 1024);
+  big.table.add_address({kOurs, 8, true});
+  const auto flood = [&] {
+    for (std::uint32_t i = 0; i < 3000; ++i) big.table.resolve(nth(i), now, user(1));
+    EXPECT_EQ(big.table.size(), 1024u);
+  };
+  flood();
+  EXPECT_EQ(big.table.counters().evicted, 0u);
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    const Gid peer = nth(10'000 + i);
+    big.table.resolve(peer, now, user(2));
+    flood();
+    big.table.receive(arp_reply(peer, kPeerMac), now);
+  }
+  for (std::uint32_t i = 0; i < 500; ++i)
+    EXPECT_TRUE(big.table.knows(nth(10'000 + i))) << i << ": what works stays";
+}
+
+TEST_F(NeighboursTest, WhoMakesUpNeighboursKeepsNobodyFromAsking) {
+  Host big(kOurMac, 1024);
+  big.table.add_address({kOurs, 8, true});
+  std::uint32_t made_up = 0;
+  const auto flood = [&] {
+    for (int i = 0; i < 1000; ++i) big.table.resolve(nth(made_up++ % 100'000), now, user(1));
+    big.sent.clear();
+  };
+  for (std::uint32_t n = 0; n < 20; ++n) {
+    flood();
+    const Gid peer = Gid::from_ipv4(0x0b000000 + n);
+    big.table.add_address({kOurs, 7, true});
+    EXPECT_FALSE(big.table.resolve(peer, now, user(2)));
+    ASSERT_EQ(big.sent.size(), 1u) << "asked at once";
+    big.sent.clear();
+    flood();
+    now += 1ms;
+    big.table.receive(arp_reply(peer, kPeerMac), now);
+    flood();
+    EXPECT_THAT(big.table.resolve(peer, now, user(2)), Optional(kPeerMac));
+    now += 99ms;
+    big.table.run(now);
+  }
+  EXPECT_EQ(big.table.size(), 1024u);
+}
+
+/// An accomplice on the network answers for all that is made up.
+TEST_F(NeighboursTest, WhoseNeighboursAllAnswerTakesTheRoomOfNobodyWithFew) {
+  Host big(kOurMac, 64);
+  big.table.add_address({kOurs, 8, true});
+  const auto learn = [&](std::uint32_t n, TenantId whose) {
+    big.table.resolve(nth(n), now += 10ms, whose);
+    big.table.receive(arp_reply(nth(n), kPeerMac), now);
+    big.sent.clear();
+  };
+  for (std::uint32_t n = 0; n < 10; ++n) learn(n, user(2));
+  for (std::uint32_t n = 10; n < 1000; ++n) learn(n, user(1));
+  EXPECT_EQ(big.table.size(), 64u);
+  for (std::uint32_t n = 0; n < 10; ++n) EXPECT_TRUE(big.table.knows(nth(n))) << n;
+  for (std::uint32_t n = 1000; n < 1040; ++n) learn(n, user(2));
+  for (std::uint32_t n = 1010; n < 1040; ++n) EXPECT_TRUE(big.table.knows(nth(n))) << n;
+}
+
+TEST_F(NeighboursTest, WhoHasManyNeighboursFindsThemAllBesideSomeThatAreNotThere) {
+  Host big(kOurMac, 1024);
+  big.table.add_address({kOurs, 8, true});
+  constexpr std::uint32_t kThere = 500, kAll = 700;
+  std::uint32_t found = 0;
+  const Time end = now + 10s;
+  for (; now < end && found < kThere; now += 1ms) {
+    found = 0;
+    for (std::uint32_t n = kAll; n-- > 0;)
+      found += big.table.resolve(nth(n), now, user(1)).has_value();
+    if (now >= big.table.next_deadline()) big.table.run(now);
+    for (; !big.sent.empty(); big.sent.pop_front())
+      if (const Gid target = parse_arp(big.sent.front())->target; target < nth(kThere))
+        big.table.receive(arp_reply(target, kPeerMac), now);
+  }
+  EXPECT_EQ(found, kThere);
+}
+
 TEST_F(NeighboursTest, ForgetsTheLongestUnusedOfTheUseful) {
   Host small(kOurMac, 2);
   small.table.add_address({kOurs, 24, true});
-  const auto nth = [](std::uint32_t n) { return Gid::from_ipv4(0x0a000010 + n); };
   for (std::uint32_t n : {0u, 1u}) {
     small.table.resolve(nth(n), now += 1s);
     small.table.receive(arp_reply(nth(n), kPeerMac), now);
@@ -511,11 +595,15 @@ TEST_F(NeighboursTest, KeepsEveryEntryApart) {
   for (int i = 0; i < 200000; ++i) {
     const std::uint32_t n = random() % 1000;
     now += 10ms;
+    const std::uint64_t refused = big.table.counters().refused;
     if (const auto mac = big.table.resolve(nth(n), now)) {
       ASSERT_EQ(*mac, mac_of(n));
     } else if (random() % 2 == 0) {
+      const bool asked = big.table.counters().refused == refused;
       big.table.receive(arp_reply(nth(n), mac_of(n)), now);
-      ASSERT_THAT(big.table.resolve(nth(n), now), Optional(mac_of(n)));
+      if (asked) {
+        ASSERT_THAT(big.table.resolve(nth(n), now), Optional(mac_of(n)));
+      }
     }
     if (i % 32 == 0) big.table.run(now);
     big.sent.clear();
