@@ -55,6 +55,13 @@ void drain(int eventfd) {
 
 }  // namespace
 
+/// Through the system call: nanoseconds, where epoll_wait has milliseconds.
+long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout) {
+  const timespec limit{.tv_sec = timeout / std::chrono::seconds(1),
+                       .tv_nsec = (timeout % std::chrono::seconds(1)).count()};
+  return ::syscall(SYS_epoll_pwait2, epoll, events.data(), events.size(), &limit, nullptr, 0);
+}
+
 Outcome Worker::start() {
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -183,11 +190,7 @@ Duration Worker::time_to_sleep(Time now) const {
 
 void Worker::look_for_wakeups(Duration timeout) {
   std::array<epoll_event, 32> events;
-  const timespec limit{.tv_sec = timeout / std::chrono::seconds(1),
-                       .tv_nsec = (timeout % std::chrono::seconds(1)).count()};
-  // Through the system call: nanoseconds, where epoll_wait has milliseconds.
-  const long count =
-      ::syscall(SYS_epoll_pwait2, epoll_.get(), events.data(), events.size(), &limit, nullptr, 0);
+  const long count = options_.wait(epoll_.get(), events, timeout);
   for (long i = 0; i < count; ++i) {
     void* who = events[static_cast<std::size_t>(i)].data.ptr;
     if (who == this) {

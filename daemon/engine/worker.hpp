@@ -6,11 +6,14 @@
 // thread has a task for it.
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "daemon/base/counter.hpp"
@@ -21,10 +24,14 @@
 
 namespace softhca::engine {
 
+/// By epoll_pwait2(2): how many events there are now.
+long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout);
+
 struct WorkerOptions {
   bool adaptive = true;  ///< false: polls for ever, never parks or sleeps
   Duration park_after = std::chrono::microseconds(200);
   std::optional<std::uint32_t> cpu;  ///< core to pin to
+  std::function<long(int, std::span<epoll_event>, Duration)> wait = wait_for_events;
 };
 
 class Worker {
