@@ -1,12 +1,9 @@
 // Programs as clients of general services and of the queue pair for programs: what they may have,
 // what they say to each other, and what they may try.
-#include "daemon/control/datagram_client.hpp"
-
 #include <gmock/gmock.h>
-#include <poll.h>
 
 #include "daemon/control/clock.hpp"
-#include "tests/unit/control/client.hpp"
+#include "tests/unit/control/datagram_program.hpp"
 
 namespace softhca::control {
 namespace {
@@ -18,95 +15,6 @@ resource::Config config_with(const std::function<void(resource::Config&)>& chang
   change(config);
   return config;
 }
-
-/// A program, its connection and what serves it, in one thread.
-class Program : public ProcessEnd {
- public:
-  Program(Daemon& daemon, DatagramClients& clients, std::size_t tenant,
-          const abi::OpenDatagramClientRequest& request) {
-    UniqueFd served = take_served_end();
-    const PeerIdentity peer = *peer_identity(served.get());
-    engine::Tenant& of = *daemon.adapter.tenants[tenant];
-    ChannelRequest asked{
-        .operation = Operation::kOpenDatagramClient,
-        .datagrams = request,
-        .socket = std::move(served),
-        .peer = peer,
-        .descriptors = of.accounts.take(resource::Kind::kDescriptors, TenantChannel::kDescriptors)};
-    client_ = DatagramClient::open(clients, of, std::move(asked));
-    std::vector<std::byte> body;
-    opened = receive(body);
-    if (opened != 0) return;
-    quota = read<abi::DatagramQuotaBody>(body).quota;
-    signal_ = std::move(take_descriptors().front());
-  }
-
-  /// False: the connection is over.
-  bool send(Operation operation, std::span<const std::byte> body) {
-    put(operation, body);
-    return client_->serve();
-  }
-  template <class In>
-  int ask(Operation operation, const In& request, std::vector<std::byte>& reply) {
-    EXPECT_TRUE(send(operation, std::as_bytes(std::span(&request, 1))));
-    return receive(reply);
-  }
-  template <class T>
-  static T read(const std::vector<std::byte>& bytes, std::size_t at = 0) {
-    T out{};
-    EXPECT_GE(bytes.size(), at + sizeof out);
-    if (bytes.size() >= at + sizeof out) std::memcpy(&out, bytes.data() + at, sizeof out);
-    return out;
-  }
-
-  int set_buffers(std::uint32_t buffers) {
-    std::vector<std::byte> reply;
-    const int error = ask(Operation::kSetDatagramBuffers, abi::HandleBody{buffers, 0}, reply);
-    if (error == 0) quota = read<abi::DatagramQuotaBody>(reply).quota;
-    return error;
-  }
-
-  struct Message {
-    abi::DatagramHead head{};
-    std::array<std::byte, abi::kDatagramBytes> payload{};
-  };
-  int send(const Message& message) {
-    std::vector<std::byte> reply;
-    return ask(Operation::kSendDatagram, message, reply);
-  }
-  /// The next of what waits; the byte of the signal is taken as programs do.
-  abi::DatagramEvent take(Message* message = nullptr) {
-    std::vector<std::byte> reply;
-    EXPECT_TRUE(send(Operation::kReceiveDatagram, {}));
-    EXPECT_EQ(receive(reply), 0);
-    const auto head = read<abi::ReceiveDatagramReply>(reply);
-    if (head.drained != 0) {
-      char byte;
-      EXPECT_EQ(::recv(signal_.get(), &byte, 1, MSG_DONTWAIT), 1);
-    }
-    const auto event = static_cast<abi::DatagramEvent>(head.event);
-    if (event == abi::DatagramEvent::kReceived && message != nullptr) {
-      message->head = read<abi::DatagramHead>(reply, sizeof head);
-      std::memcpy(message->payload.data(), reply.data() + sizeof head + sizeof message->head,
-                  message->head.bytes);
-    }
-    if (event == abi::DatagramEvent::kQuota)
-      quota = read<abi::DatagramQuotaBody>(reply, sizeof head).quota;
-    return event;
-  }
-  bool readable() const {
-    pollfd fd{signal_.get(), POLLIN, 0};
-    return ::poll(&fd, 1, 0) == 1;
-  }
-  void end() { client_.reset(); }
-
-  int opened = -1;
-  std::uint32_t quota = 0;
-
- private:
-  UniqueFd signal_;
-  std::unique_ptr<DatagramClient> client_;
-};
 
 class DatagramClientTest : public testing::Test {
  protected:
@@ -252,6 +160,37 @@ TEST_F(DatagramClientTest, LimitsOfATenantAreItsOwnAndSayWhichTheyAre) {
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events[0].kind, "gsa_client_refused");
   EXPECT_THAT(events[0].text, testing::HasSubstr("tenant_clients"));
+}
+
+/// By default, of one tenant, on queue pair 2: 16 clients, 256 buffers, datagrams of 256 bytes.
+TEST_F(DatagramClientTest, SixteenClientsWithANumberHaveDatagramsOf256Bytes) {
+  std::vector<Program> programs;
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    programs.push_back(open(0, number(i)));
+    ASSERT_EQ(programs.back().opened, 0) << i;
+    EXPECT_EQ(programs.back().quota, 16u);
+  }
+  EXPECT_EQ(open(0, number(16)).opened, EDQUOT);
+  Program from = open(1, number(1));
+  Program::Message message = mad(0);
+  message.head.qpn = abi::kProgramQpn;
+  message.head.qkey = abi::kProgramQkey;
+  message.payload.fill(std::byte{0xa5});
+  std::fill_n(message.payload.begin(), engine::kSelectorBytes, std::byte{0});
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    message.payload[engine::kSelectorBytes - 1] = std::byte(i);
+    ASSERT_EQ(from.send(message), 0);
+    ASSERT_TRUE(eventually([&] { return programs[i].readable(); })) << i;
+    Program::Message got;
+    EXPECT_EQ(programs[i].take(&got), abi::DatagramEvent::kReceived);
+    EXPECT_EQ(got.head.bytes, 256u);
+    EXPECT_EQ(got.payload, message.payload);
+  }
+  std::vector<std::byte> longer(sizeof message + 1), reply;
+  message.head.bytes = 257;
+  std::memcpy(longer.data(), &message, sizeof message);
+  ASSERT_TRUE(from.send(Operation::kSendDatagram, longer));
+  EXPECT_EQ(from.receive(reply), EINVAL);
 }
 
 TEST_F(DatagramClientTest, WhatMayNotBeSent) {
