@@ -194,7 +194,7 @@ class Run {
 
   /// True: it was answered; what with is in `error_` and `reply_`.
   bool ask(One& one, Operation operation, std::span<const std::byte> body) {
-    if (!one.program->send(static_cast<std::uint32_t>(operation), body)) return false;
+    if (!one.program->send(operation, body)) return false;
     error_ = one.program->receive(reply_);
     require(error_ >= 0, "every request has a reply");
     require(error_ == 0 || reply_.empty(), "an error has no body");
