@@ -250,7 +250,8 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     const std::size_t count = std::min(questions_.size(), kLooks);
     std::vector<engine::Reach> found(count);
     adapter_.worker.run([&](engine::Engine& engine) {
-      for (std::size_t i = 0; i < count; ++i) found[i] = engine.reach_of(questions_[i].path);
+      for (std::size_t i = 0; i < count; ++i)
+        found[i] = engine.packets().reach_of(questions_[i].path);
     });
     // Those that were looked at go behind the others.
     std::vector<Question> looked(questions_.begin(),

@@ -105,7 +105,7 @@ Outcome add_port(const resource::PortConfig& config, PortId id, engine::Engine& 
   binding->neighbours->announce();
   spdlog::info("port {}: {} MTU {}", config.name,
                config.interface.empty() ? config.device : config.interface, raw->mtu());
-  engine.add_port(std::move(binding));
+  engine.packets().add_port(std::move(binding));
   return {};
 }
 

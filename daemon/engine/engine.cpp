@@ -79,6 +79,9 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       cpu_(clock_, queue_pairs_.slots(), limits.tenants,
            static_cast<std::uint16_t>(scheduler_.max_tenants())),
       receive_queues_(clock_, queue_pairs_, cpu_, async_events_, completion_events_, event_log_),
+      payloads_(pcbs_, memory_, receive_queues_),
+      packets_(clock_, congestion_parameters_, addresses_, cpu_, payloads_),
+      congestion_(clock_, congestion_parameters_, packets_),
       first_level_party_(limits.tenants),
       commands_(pcbs_.size()),
       lends_(limits.tenants) {
@@ -200,10 +203,6 @@ void Engine::leave_tvl(TvlId id) {
   }
 }
 
-void Engine::add_port(std::unique_ptr<PortBinding> binding) {
-  ports_.push_back(std::move(binding));
-}
-
 void Engine::install(Session& session) {
   session.last_active = clock_.now;
   session.party = session.level != nullptr ? party_of(session.level->id) : session.tenant->id;
@@ -266,7 +265,9 @@ bool Engine::poll(Time now) {
   if (!throttled_.empty()) release_throttled();
   // First, as what comes now may have them.
   std::size_t work = give_back_buffers();
-  work += receive_frames();
+  work += packets_.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {
+    receive_frame(binding, frame);
+  });
   cpu_.choose_budget();
   if (!datagram_services_.empty()) work += run_datagram_services();
   work += collect_commands();
@@ -282,8 +283,7 @@ bool Engine::poll(Time now) {
 }
 
 void Engine::finish_batch() {
-  run_neighbours();
-  for (const auto& binding : ports_) binding->port->flush();
+  packets_.finish_batch();
   if (completion_events_.any_overflowed()) fail_users_of_overflowed();
   completion_events_.deliver();
   announce_datagrams();
@@ -291,11 +291,9 @@ void Engine::finish_batch() {
 }
 
 Time Engine::next_deadline() const {
-  Time deadline = std::min({timers_.next_deadline(), completion_events_.next_deadline(),
-                            async_events_.next_deadline(), next_release()});
-  for (const auto& binding : ports_)
-    deadline = std::min(deadline, binding->neighbours->next_deadline());
-  return std::min(deadline, next_neighbour_try());
+  return std::min({timers_.next_deadline(), completion_events_.next_deadline(),
+                   async_events_.next_deadline(), packets_.next_deadline(), next_release(),
+                   next_neighbour_try()});
 }
 
 bool Engine::park(Session& session) {

@@ -10,8 +10,9 @@
 //   engine_start.cpp      validating a command and handing it to its transport
 //   engine_transport.cpp  driving requesters, responders and their timers
 //   engine_local.cpp      messages between queue pairs of this daemon, in one copy
-//   engine_wire.cpp       frames in and out, addresses, neighbours
-//   engine_congestion.cpp congestion told to peers and by them
+//   packet_io.cpp         frames in and out, link addresses; payload_reader.hpp: what goes in them
+//   engine_demux.cpp      packets that have come: whose they are
+//   congestion_control.cpp  congestion told to peers and by them
 //   async_events.cpp, completion_events.cpp  events on their way to processes
 //   qp_table.cpp          queue pairs by number and slot
 //   local_addresses.cpp, address_handles.cpp, multicast.cpp  addresses, and who is behind them
@@ -29,14 +30,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
-#include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "daemon/base/congestion.hpp"
@@ -48,6 +44,7 @@
 #include "daemon/engine/address_handles.hpp"
 #include "daemon/engine/async_events.hpp"
 #include "daemon/engine/completion_events.hpp"
+#include "daemon/engine/congestion_control.hpp"
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/cpu_scheduler.hpp"
 #include "daemon/engine/event_log.hpp"
@@ -55,17 +52,14 @@
 #include "daemon/engine/local_addresses.hpp"
 #include "daemon/engine/memory_access.hpp"
 #include "daemon/engine/multicast.hpp"
-#include "daemon/engine/neighbours.hpp"
 #include "daemon/engine/objects.hpp"
 #include "daemon/engine/overflow_places.hpp"
 #include "daemon/engine/qp_table.hpp"
 #include "daemon/engine/receive_queues.hpp"
 #include "daemon/engine/time_wait.hpp"
-#include "daemon/port/port.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
 #include "daemon/schedule/run_queue.hpp"
 #include "daemon/schedule/send_queue_scheduler.hpp"
-#include "daemon/wire/frame.hpp"
 
 namespace softhca::engine {
 
@@ -84,23 +78,6 @@ struct EngineLimits {
   std::uint32_t memory_regions = 65536;
   std::uint32_t memory_windows = 16384;
   schedule::DoorbellConfig doorbells = {};
-};
-
-/// A port and the addresses this daemon has on it.
-struct PortBinding {
-  PortId id;
-  std::string name;
-  std::unique_ptr<port::Port> port;
-  std::unique_ptr<Neighbours> neighbours;
-  std::optional<std::uint16_t> vlan;
-  PortDropCounters drops;
-};
-
-/// Whether datagrams to an address can go.
-enum class Reach : std::uint8_t {
-  kReady,    ///< inside this daemon, or the link address is known
-  kUnknown,  ///< it has been asked for
-  kNone,     ///< no port or network leads there
 };
 
 class Engine {
@@ -145,13 +122,15 @@ class Engine {
   /// brings back what was recalled.
   void adjust(const AdjustmentPolicy& policy);
   /// Takes effect with the next packet; how packets are marked, within 100 ms.
-  void set_congestion(const CongestionParameters& parameters) { congestion_ = parameters; }
+  void set_congestion(const CongestionParameters& parameters) {
+    congestion_parameters_ = parameters;
+  }
   /// Takes effect with the next command; a debt stays.
   void set_rate(Tenant& tenant, const schedule::Rate& bytes, const schedule::Rate& messages);
   /// REQUIRES: it has no sessions.
   void remove_tenant(Tenant& tenant);
-  void add_port(std::unique_ptr<PortBinding> binding);
-  const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
+  PacketIo& packets() { return packets_; }
+  const std::vector<std::unique_ptr<PortBinding>>& ports() const { return packets_.ports(); }
 
   void install(Session& session);
   void remove(Session& session);
@@ -177,8 +156,6 @@ class Engine {
   void apply_attributes(QueuePair& qp);
   void enter_drain(QueuePair& qp, bool notify);
   void enter_error(QueuePair& qp);
-  /// Can datagrams go this way? Asks for the link address that is not known, if it may.
-  Reach reach_of(const AddressPath& path, bool may_ask = true);
 
   // --- the poll step
   /// True when there was anything to do.
@@ -310,29 +287,10 @@ class Engine {
   Verdict receive_datagram(QueuePair& qp, QueuePair& peer, const transport::Request& request,
                            const AddressPath& path);
 
-  // engine_wire.cpp
-  std::size_t receive_frames();
-  void receive_frame(PortBinding& binding, const port::Frame& frame);
-  transport::SendResult send_packet(Route& route, const wire::Headers& h,
-                                    const transport::PayloadSource& payload, QueuePair* qp);
-  transport::SendResult send_frame(PortBinding& binding, const wire::FrameTemplate& path,
-                                   const wire::Headers& h, const transport::PayloadSource& payload,
-                                   QueuePair* qp);
+  // engine_demux.cpp
+  void receive_frame(PortBinding& binding, const wire::ParsedFrame& frame);
   static bool is_of_partition(const wire::ParsedFrame& frame);
   bool answer_late(const wire::ParsedFrame& frame);
-  const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, bool& lost);
-  std::optional<MacAddress> link_address(PortBinding& binding, const Gid& source, const Gid& hop);
-  Verdict fill(QueuePair& qp, const transport::PayloadSource& payload, std::span<std::byte> out);
-  void run_neighbours();
-
-  // engine_congestion.cpp
-  void notify_sender(PortBinding& binding, QueuePair& qp, const wire::ParsedFrame& frame);
-  std::uint8_t traffic_class_of(const Route& route) const;
-  void receive_notification(QueuePair& qp);
-  transport::SendResult send_paced(QueuePair& qp, Route& route, const wire::Headers& h,
-                                   const transport::PayloadSource& payload);
-  void release_flow(QueuePair& qp);
-  void note_rate(QueuePair& qp, double before);
 
   // engine_complete.cpp
   void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict);
@@ -399,23 +357,21 @@ class Engine {
   MemoryAccess memory_;
   CpuScheduler cpu_;
   ReceiveQueues receive_queues_;
+  PayloadReader payloads_;
+  CongestionParameters congestion_parameters_;
+  PacketIo packets_;
+  CongestionControl congestion_;
   TimerWheel timers_;
   Intake intake_;
 
   std::uint16_t first_level_party_;       ///< of the send queue scheduler, see party_of()
   std::vector<CommandContext> commands_;  ///< by PCB
   TimeWaitTable time_wait_;
-  CongestionParameters congestion_;
   std::vector<Session*> sessions_;
   std::uint32_t parked_ = 0;
   std::vector<Tenant*> throttled_;
   std::vector<bool> lends_;  ///< tenants, by id
-  std::vector<std::unique_ptr<PortBinding>> ports_;
-
   std::vector<DatagramService*> datagram_services_;
-
-  std::uint16_t ip_identification_ = 0;
-  const wire::ParsedFrame* frame_ = nullptr;  ///< packet at hand, for its routing header
 };
 
 }  // namespace softhca::engine

@@ -87,7 +87,7 @@ std::size_t Engine::take_sends(DatagramService& service) {
     const Datagram* datagram = service.sends_.front();
     if (datagram == nullptr || !cpu_.may_take_in(service.qp_.party)) break;
     const bool may_wait = has_place(service, *datagram);
-    const Reach reach = reach_of(datagram->path, may_wait);
+    const Reach reach = packets_.reach_of(datagram->path, may_wait);
     if (reach == Reach::kReady) {
       if (!post(service, *datagram)) break;
     } else if (reach == Reach::kUnknown && may_wait) {
@@ -99,16 +99,6 @@ std::size_t Engine::take_sends(DatagramService& service) {
     service.sends_.pop();
   }
   return taken;
-}
-
-Reach Engine::reach_of(const AddressPath& path, bool may_ask) {
-  if (addresses_.is_local(path.destination)) return Reach::kReady;
-  if (!path.port) return Reach::kNone;
-  PortBinding& binding = *ports_[path.port->value];
-  const auto hop = binding.neighbours->next_hop(path.destination);
-  if (!hop) return Reach::kNone;
-  if (!may_ask && !binding.neighbours->knows(*hop)) return Reach::kUnknown;
-  return link_address(binding, path.source, *hop) ? Reach::kReady : Reach::kUnknown;
 }
 
 /// May it wait for a neighbour? The daemon's own datagrams have half of the places and programs'
@@ -128,7 +118,8 @@ bool Engine::has_place(const DatagramService& service, const Datagram& datagram)
 std::size_t Engine::try_waiting(DatagramService& service) {
   const std::size_t before = service.waiting_.size();
   std::erase_if(service.waiting_, [&](const DatagramService::Waiting& waiting) {
-    if (reach_of(waiting.datagram.path) == Reach::kReady) return post(service, waiting.datagram);
+    if (packets_.reach_of(waiting.datagram.path) == Reach::kReady)
+      return post(service, waiting.datagram);
     if (clock_.now < waiting.until) return false;
     service.counters_.unresolved.add();
     return true;

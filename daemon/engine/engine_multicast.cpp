@@ -33,7 +33,7 @@ void Engine::receive_multicast(PortBinding& binding, const wire::ParsedFrame& fr
   if (!is_of_partition(frame)) return binding.drops.add(FrameDrop::kPartitionKey);
   bool delivered = false;
   multicast_.for_each_on(frame.destination, binding.id, frame.source, [&](QueuePair& member) {
-    if (frame.is_congested()) notify_sender(binding, member, frame);
+    if (frame.is_congested()) congestion_.notify_sender(binding, member, frame);
     receive_packet(member, frame);
     delivered = true;
   });

@@ -108,7 +108,7 @@ void Engine::enter_error(QueuePair& qp) {
 
 void Engine::flush(QueuePair& qp) {
   QpEnvironment env(*this, qp);
-  release_flow(qp);
+  congestion_.release(qp);
   qp.requester.flush(env);
   qp.uc_requester.flush(env);
   while (!qp.queue.empty()) {
@@ -170,7 +170,7 @@ void Engine::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.receive_ring.restart();
   qp.error_pending = qp.last_wqe_raised = qp.established_raised = qp.heard = false;
   qp.failure = nullptr;
-  release_flow(qp);
+  congestion_.release(qp);
   timers_.cancel(TimerId(qp.slot));
   cpu_.remove(qp);
   qp.discarding = false;

@@ -85,8 +85,7 @@ void Engine::expire(QueuePair& qp) {
 }
 
 void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
-  QpEnvironment env(*this, qp);
-  frame_ = &frame;
+  QpEnvironment env(*this, qp, qp.route, &frame);
   qp.tenant->counters.count_received(frame);
   cpu_.charge_packet(qp, frame.payload.size());
   if (!may_receive(qp.state)) {
@@ -107,7 +106,6 @@ void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
     qp.ud_responder.receive(env, frame.headers, frame.payload);
   }
   settle(qp);
-  frame_ = nullptr;
 }
 
 bool Engine::run_datagrams(QueuePair& qp) {

@@ -34,8 +34,7 @@ const char* cause_of(transport::AsyncEvent event) {
 
 transport::SendResult QpEnvironment::send(const wire::Headers& h,
                                           const transport::PayloadSource& payload) {
-  if (qp_.flow.limited() && payload.length != 0) return engine_.send_paced(qp_, route_, h, payload);
-  return engine_.send_packet(route_, h, payload, &qp_);
+  return engine_.congestion_.send(qp_, route_, h, payload);
 }
 
 Verdict QpEnvironment::store_response(std::uint32_t cookie, std::uint32_t offset,
@@ -88,13 +87,13 @@ Verdict QpEnvironment::store_receive(std::uint32_t, std::uint64_t offset,
 
 Verdict QpEnvironment::store_routing_header(std::uint32_t) {
   std::array<std::byte, wire::kGrhLength> header;
-  wire::grh_bytes(*engine_.frame_, header);
+  wire::grh_bytes(*frame_, header);
   return engine_.memory_.scatter_receive(qp_, 0, header);
 }
 
 void QpEnvironment::complete_receive(const transport::ReceiveCompletion& completion) {
   transport::ReceiveCompletion complete = completion;
-  complete.is_ipv4 = completion.has_grh && engine_.frame_->is_ipv4;
+  complete.is_ipv4 = completion.has_grh && frame_->is_ipv4;
   engine_.receive_queues_.complete(qp_, complete);
 }
 

@@ -9,9 +9,10 @@ namespace softhca::engine {
 class QpEnvironment final : public transport::Environment {
  public:
   QpEnvironment(Engine& engine, QueuePair& qp) : QpEnvironment(engine, qp, qp.route) {}
-  /// A datagram has a route of its own.
-  QpEnvironment(Engine& engine, QueuePair& qp, Route& route)
-      : engine_(engine), qp_(qp), route_(route) {}
+  /// A datagram has a route of its own. `frame`: the packet at hand, if there is one.
+  QpEnvironment(Engine& engine, QueuePair& qp, Route& route,
+                const wire::ParsedFrame* frame = nullptr)
+      : engine_(engine), qp_(qp), route_(route), frame_(frame) {}
 
   transport::SendResult send(const wire::Headers& h,
                              const transport::PayloadSource& payload) override;
@@ -43,6 +44,7 @@ class QpEnvironment final : public transport::Environment {
   Engine& engine_;
   QueuePair& qp_;
   Route& route_;
+  const wire::ParsedFrame* frame_;
 };
 
 }  // namespace softhca::engine

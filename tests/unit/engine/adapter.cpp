@@ -48,7 +48,7 @@ void Adapter::add_port(std::unique_ptr<port::Port> port, const Gid& gid) {
         raw->transmit(frame);
       });
   binding->neighbours->add_address({gid, 24, true});
-  engine.add_port(std::move(binding));
+  engine.packets().add_port(std::move(binding));
 }
 
 void Adapter::expect_idle() {

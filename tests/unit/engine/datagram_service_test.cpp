@@ -306,7 +306,8 @@ TEST_P(MadeUpNeighbours, LeaveOthersRoomInTheTableOfNeighbours) {
   Adapter& adapter = *pair.adapters[0];
   adapter.add_tenant("c", address(3), PortId(0));
   const auto reach = [&](const Gid& from, const Gid& to) {
-    return adapter.engine.reach_of({.source = from, .destination = to, .port = PortId(0)});
+    return adapter.engine.packets().reach_of(
+        {.source = from, .destination = to, .port = PortId(0)});
   };
   const auto flood = [&] {
     for (std::uint32_t n = 0; n < 3000; ++n)

@@ -129,7 +129,7 @@ class ExporterTest : public ::testing::Test {
     binding->port = std::move(port::MemoryPort::make_pair().first);
     binding->neighbours = std::make_unique<engine::Neighbours>(engine::Neighbours::Options{},
                                                                [](std::span<const std::byte>) {});
-    engine.add_port(std::move(binding));
+    engine.packets().add_port(std::move(binding));
     auto added = control::add_tenants(config, engine);
     EXPECT_TRUE(added);
     tenants = std::move(*added);

@@ -1,0 +1,45 @@
+// Congestion on the way: marks of switches are told to the sender of the packet (annex A17 of the
+// InfiniBand specification), and what peers tell slows a queue pair down
+// (transport/reaction_point).
+//
+// Connected queue pairs react, each as one flow with all it sends, read responses included, but not
+// its acknowledgements. Datagrams do not, since what a queue pair sends to one peer must not wait
+// for the way to another; so they are not sent as ECN-capable.
+#pragma once
+
+#include "daemon/engine/packet_io.hpp"
+
+namespace softhca::engine {
+
+class CongestionControl {
+ public:
+  CongestionControl(const StepClock& clock, const CongestionParameters& parameters,
+                    PacketIo& packets)
+      : clock_(clock), parameters_(parameters), packets_(packets) {}
+
+  /// A marked packet for `qp` has come. Without the link address of its sender, or a frame, the
+  /// next one has its turn.
+  void notify_sender(PortBinding& binding, QueuePair& qp, const wire::ParsedFrame& frame);
+  /// The peer of `qp` has told of a mark.
+  void receive_notification(QueuePair& qp);
+  /// A packet of `qp`. Of one that is slowed down it goes, or waits as if the port were full, see
+  /// PacketIo::send().
+  transport::SendResult send(QueuePair& qp, Route& route, const wire::Headers& h,
+                             const transport::PayloadSource& payload) {
+    return qp.flow.limited() && payload.length != 0 ? send_paced(qp, route, h, payload)
+                                                    : packets_.send(route, h, payload, &qp);
+  }
+  /// The queue pair is slowed down no more.
+  void release(QueuePair& qp);
+
+ private:
+  transport::SendResult send_paced(QueuePair& qp, Route& route, const wire::Headers& h,
+                                   const transport::PayloadSource& payload);
+  void note_rate(QueuePair& qp, double before);
+
+  const StepClock& clock_;
+  const CongestionParameters& parameters_;
+  PacketIo& packets_;
+};
+
+}  // namespace softhca::engine

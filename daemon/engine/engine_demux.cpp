@@ -1,0 +1,78 @@
+// Packets that have come: whose they are.
+#include "daemon/engine/environment.hpp"
+#include "daemon/engine/peer_address.hpp"
+
+namespace softhca::engine {
+namespace {
+
+bool is_transport_of(QpType type, wire::Transport transport) {
+  switch (type) {
+    case QpType::kRc:
+      return transport == wire::Transport::kRc;
+    case QpType::kUc:
+      return transport == wire::Transport::kUc;
+    case QpType::kUd:
+      return transport == wire::Transport::kUd;
+    case QpType::kXrcSend:
+    case QpType::kXrcReceive:
+      return transport == wire::Transport::kXrc;
+  }
+  return false;
+}
+
+bool is_from_peer(const wire::ParsedFrame& frame, const Route& route) {
+  return frame.destination == route.path.source && frame.source == route.path.destination;
+}
+
+}  // namespace
+
+/// Full and limited members of the default partition (IBA 10.9.3).
+bool Engine::is_of_partition(const wire::ParsedFrame& frame) {
+  return (frame.headers.pkey & 0x7fff) == 0x7fff;
+}
+
+void Engine::receive_frame(PortBinding& binding, const wire::ParsedFrame& parsed) {
+  if (parsed.headers.destination == kMulticastQpn) return receive_multicast(binding, parsed);
+  QueuePair* qp = find(parsed.headers.destination);
+  if (qp == nullptr) {
+    if (!answer_late(parsed)) binding.drops.add(FrameDrop::kUnknownQueuePair);
+    return;
+  }
+  const wire::Transport transport = wire::opcode_info(parsed.headers.opcode).transport;
+  const bool notification = transport == wire::Transport::kCnp;
+  if (!notification && !is_transport_of(qp->type, transport))
+    return binding.drops.add(FrameDrop::kWrongTransport);
+  if (!is_of_partition(parsed)) return binding.drops.add(FrameDrop::kPartitionKey);
+  if (qp->type == QpType::kUd) {
+    const Tenant* owner = owner_of(*qp, parsed.destination, binding.id);
+    if (owner == nullptr) return binding.drops.add(FrameDrop::kUnknownAddress);
+    if (qp->clients != nullptr && !notification)
+      return receive_for_clients(*qp, *owner, parsed, binding.id);
+  } else if (qp->local || (may_receive(qp->state) &&
+                           (qp->route.path.port != binding.id || !is_from_peer_of(*qp, parsed)))) {
+    return binding.drops.add(FrameDrop::kForeignPeer);
+  }
+  if (notification) {
+    qp->tenant->counters.count_received(parsed);
+    return congestion_.receive_notification(*qp);
+  }
+  if (parsed.is_congested()) congestion_.notify_sender(binding, *qp, parsed);
+  receive_packet(*qp, parsed);
+}
+
+/// A packet for a queue pair that is gone, which may be one that was executed: its acknowledgement
+/// was lost. A read or atomic cannot be answered any more.
+bool Engine::answer_late(const wire::ParsedFrame& frame) {
+  TimeWait* gone = time_wait_.find(frame.headers.destination, clock_.now);
+  if (gone == nullptr || !is_from_peer(frame, gone->route)) return false;
+  const wire::OpcodeInfo& info = wire::opcode_info(frame.headers.opcode);
+  if (info.transport != wire::opcode_info(gone->answer.opcode).transport ||
+      !info.mask.has_all(wire::kRequest) ||
+      info.mask.has_any(wire::kRead | wire::kAtomic | wire::kAtomicWrite) ||
+      frame.headers.psn.is_after(gone->answer.psn))
+    return false;
+  if (frame.headers.ack_request) packets_.send(gone->route, gone->answer, {}, nullptr);
+  return true;
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,161 @@
+#include "daemon/engine/packet_io.hpp"
+
+#include <algorithm>
+
+#include "daemon/engine/costs.hpp"
+
+namespace softhca::engine {
+namespace {
+
+// A neighbour's link address is asked for again this often; its table keeps it true meanwhile.
+constexpr Duration kFrameLifetime = std::chrono::milliseconds(100);
+// Packets to a neighbour that does not answer wait so long for it, then count as lost.
+constexpr Duration kResolutionPatience = std::chrono::milliseconds(100);
+constexpr Duration kResolutionMemory = std::chrono::seconds(1);
+/// Among the users of neighbours: for addresses whose tenant has gone.
+constexpr TenantId kNobody(0xffff);
+
+constexpr std::uint8_t kEcnCapable = 0x02;  // ECT(0), RFC 3168
+
+/// Frames of another VLAN are not for this port; a tag of priority only (id 0) is none
+/// (802.1Q 9.6).
+bool is_of_vlan(const wire::ParsedFrame& frame, std::optional<std::uint16_t> vlan) {
+  constexpr std::uint16_t kVlanId = 0xfff;
+  return (frame.ethernet.vlan.value_or(0) & kVlanId) == vlan.value_or(0);
+}
+
+}  // namespace
+
+bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::ParsedFrame& parsed) {
+  wire::DropReason reason = wire::parse_frame(frame.bytes(), parsed);
+  if (wire::is_foreign(reason) && binding.neighbours->receive(frame.bytes(), clock_.now))
+    return false;
+  if (reason == wire::DropReason::kNone && !wire::check_icrc(parsed))
+    reason = wire::DropReason::kBadIcrc;
+  if (reason != wire::DropReason::kNone) {
+    binding.drops.parse[static_cast<std::size_t>(reason)].add();
+    return false;
+  }
+  if (is_of_vlan(parsed, binding.vlan)) return true;
+  binding.drops.add(FrameDrop::kForeignVlan);
+  return false;
+}
+
+/// The tenant whose address the packets come from has its part of the neighbour table.
+std::optional<MacAddress> PacketIo::resolve(PortBinding& binding, const Gid& source,
+                                            const Gid& hop) {
+  const Tenant* user = addresses_.owner(source, binding.id);
+  return binding.neighbours->resolve(hop, clock_.now, user != nullptr ? user->id : kNobody);
+}
+
+std::optional<MacAddress> PacketIo::link_address(PortBinding& binding, const Gid& source,
+                                                 const Gid& destination) {
+  const auto hop = binding.neighbours->next_hop(destination);
+  return hop ? resolve(binding, source, *hop) : std::nullopt;
+}
+
+Reach PacketIo::reach_of(const AddressPath& path, bool may_ask) {
+  if (addresses_.is_local(path.destination)) return Reach::kReady;
+  if (!path.port) return Reach::kNone;
+  PortBinding& binding = *ports_[path.port->value];
+  const auto hop = binding.neighbours->next_hop(path.destination);
+  if (!hop) return Reach::kNone;
+  if (!may_ask && !binding.neighbours->knows(*hop)) return Reach::kUnknown;
+  return resolve(binding, path.source, *hop) ? Reach::kReady : Reach::kUnknown;
+}
+
+/// Packets of who slows down when told of congestion are sent as ECN-capable.
+std::uint8_t PacketIo::traffic_class_of(const Route& route) const {
+  const std::uint8_t given = route.path.traffic_class;
+  if (congestion_.mode != CongestionMode::kOn || !route.reacts) return given;
+  return static_cast<std::uint8_t>((given & ~wire::kEcnMask) | kEcnCapable);
+}
+
+/// The headers below the transport for packets that go this way, or null while the next hop is not
+/// known. `lost`: it has not answered for so long that packets to it count as lost.
+const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& binding, bool& lost) {
+  lost = false;
+  if (clock_.now < route.valid_until) return &route.frame;
+  const auto hop = binding.neighbours->next_hop(route.path.destination);
+  const auto mac = hop ? resolve(binding, route.path.source, *hop) : std::nullopt;
+  if (!mac) {
+    // After a pause in which nothing was sent, patience starts anew.
+    if (route.unresolved_since == kNever || clock_.now - route.last_unresolved > kResolutionMemory)
+      route.unresolved_since = clock_.now;
+    route.last_unresolved = clock_.now;
+    lost = !hop || clock_.now - route.unresolved_since > kResolutionPatience;
+    return nullptr;
+  }
+  route.unresolved_since = kNever;
+  route.frame = wire::FrameTemplate({.source_mac = binding.port->mac(),
+                                     .destination_mac = *mac,
+                                     .vlan = binding.vlan,
+                                     .source = route.path.source,
+                                     .destination = route.path.destination,
+                                     .traffic_class = traffic_class_of(route),
+                                     .hop_limit = route.path.hop_limit,
+                                     .udp_source_port = route.udp_source_port,
+                                     .flow_label = route.path.flow_label});
+  route.valid_until = clock_.now + kFrameLifetime;
+  return &route.frame;
+}
+
+transport::SendResult PacketIo::send(Route& route, const wire::Headers& h,
+                                     const transport::PayloadSource& payload, QueuePair* qp) {
+  if (!route.path.port) return transport::SendResult::kSent;  // to nowhere: as if lost
+  PortBinding& binding = *ports_[route.path.port->value];
+  bool lost = false;
+  const wire::FrameTemplate* path = frame_for(route, binding, lost);
+  if (path == nullptr) {
+    // What clients share waits for nobody: the neighbour was known when the command was taken in.
+    const bool is_shared = qp != nullptr && qp->clients != nullptr;
+    if (!lost && !is_shared) return transport::SendResult::kNoBuffer;
+    binding.drops.unresolved.add();
+    if (qp != nullptr) qp->tenant->counters.unresolved.add();
+    return transport::SendResult::kSent;
+  }
+  return send(binding, *path, h, payload, qp);
+}
+
+transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemplate& path,
+                                     const wire::Headers& h,
+                                     const transport::PayloadSource& payload, QueuePair* qp) {
+  port::Frame frame = binding.port->allocate();
+  if (!frame) {
+    binding.drops.no_buffer.add();
+    return transport::SendResult::kNoBuffer;
+  }
+  const std::size_t length = path.frame_length(h.opcode, payload.length);
+  if (length > frame.capacity) {  // a path MTU beyond what the port carries: lost, as on a wire
+    binding.port->release({&frame, 1});
+    return transport::SendResult::kSent;
+  }
+  wire::FrameBuilder builder({frame.data, length}, path, h, payload.length, ip_identification_++);
+  if (payload.length != 0 && payloads_.read(*qp, payload, builder.payload()) != Verdict::kOk) {
+    binding.port->release({&frame, 1});
+    return transport::SendResult::kNoAccess;
+  }
+  frame.length = static_cast<std::uint32_t>(builder.finish());
+  binding.port->transmit(frame);
+  cpu_.add(packet_cost(payload.length));
+  if (qp != nullptr)
+    qp->tenant->counters.count_transmitted(frame.length, payload.length,
+                                           h.destination == kMulticastQpn);
+  return transport::SendResult::kSent;
+}
+
+void PacketIo::finish_batch() {
+  for (const auto& binding : ports_) {
+    if (clock_.now >= binding->neighbours->next_deadline()) binding->neighbours->run(clock_.now);
+    binding->port->flush();
+  }
+}
+
+Time PacketIo::next_deadline() const {
+  Time deadline = kNever;
+  for (const auto& binding : ports_)
+    deadline = std::min(deadline, binding->neighbours->next_deadline());
+  return deadline;
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,103 @@
+// Packets from and to the wire: frames of the ports, what stands in them before the transport
+// header, and the link addresses that takes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "daemon/base/congestion.hpp"
+#include "daemon/engine/clock.hpp"
+#include "daemon/engine/cpu_scheduler.hpp"
+#include "daemon/engine/local_addresses.hpp"
+#include "daemon/engine/payload_reader.hpp"
+#include "daemon/engine/port_binding.hpp"
+#include "daemon/engine/route.hpp"
+#include "daemon/transport/environment.hpp"
+#include "daemon/wire/frame.hpp"
+
+namespace softhca::engine {
+
+/// Whether datagrams to an address can go.
+enum class Reach : std::uint8_t {
+  kReady,    ///< inside this daemon, or the link address is known
+  kUnknown,  ///< it has been asked for
+  kNone,     ///< no port or network leads there
+};
+
+class PacketIo {
+ public:
+  PacketIo(const StepClock& clock, const CongestionParameters& congestion,
+           const LocalAddresses& addresses, CpuScheduler& cpu, PayloadReader& payloads)
+      : clock_(clock),
+        congestion_(congestion),
+        addresses_(addresses),
+        cpu_(cpu),
+        payloads_(payloads) {}
+
+  /// Ports are numbered in the order they come.
+  void add_port(std::unique_ptr<PortBinding> binding) { ports_.push_back(std::move(binding)); }
+  const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
+
+  /// Gives the RoCEv2 packets that have come, sound and of their port's VLAN, to
+  /// `take(PortBinding&, const wire::ParsedFrame&)`, for the time of the call. What else comes is
+  /// for neighbours, or a counted drop. Returns the number of frames.
+  template <class Take>
+  std::size_t receive(Take&& take) {
+    std::size_t received = 0;
+    for (const auto& binding : ports_) {
+      std::array<port::Frame, kBurst> frames;
+      const std::size_t count = binding->port->receive(frames);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (i + 1 < count) __builtin_prefetch(frames[i + 1].data);
+        wire::ParsedFrame parsed;
+        if (parse(*binding, frames[i], parsed)) take(*binding, std::as_const(parsed));
+      }
+      if (count != 0) binding->port->release({frames.data(), count});
+      received += count;
+    }
+    return received;
+  }
+
+  /// `qp` is whose payload and packet it is; null for an answer on behalf of one that is gone.
+  /// kSent also when it is lost. kNoBuffer: the port is full, or the next hop's link address is
+  /// still asked for. kNoAccess: the payload cannot be read.
+  transport::SendResult send(Route& route, const wire::Headers& h,
+                             const transport::PayloadSource& payload, QueuePair* qp);
+  /// The same, with the headers below the transport.
+  transport::SendResult send(PortBinding& binding, const wire::FrameTemplate& path,
+                             const wire::Headers& h, const transport::PayloadSource& payload,
+                             QueuePair* qp);
+
+  /// Can datagrams go this way? Asks for the link address that is not known, if it may.
+  Reach reach_of(const AddressPath& path, bool may_ask = true);
+  /// Of the next hop to `destination`, for packets from `source`; asks for it when it is not known.
+  /// Nothing also when no network leads there.
+  std::optional<MacAddress> link_address(PortBinding& binding, const Gid& source,
+                                         const Gid& destination);
+
+  /// At the end of a poll step: what is due between neighbours, and what ports have held back.
+  void finish_batch();
+  Time next_deadline() const;
+
+ private:
+  static constexpr std::size_t kBurst = 64;
+
+  bool parse(PortBinding& binding, const port::Frame& frame, wire::ParsedFrame& parsed);
+  const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, bool& lost);
+  std::optional<MacAddress> resolve(PortBinding& binding, const Gid& source, const Gid& hop);
+  std::uint8_t traffic_class_of(const Route& route) const;
+
+  const StepClock& clock_;
+  const CongestionParameters& congestion_;
+  const LocalAddresses& addresses_;
+  CpuScheduler& cpu_;
+  PayloadReader& payloads_;
+  std::vector<std::unique_ptr<PortBinding>> ports_;
+  std::uint16_t ip_identification_ = 0;
+};
+
+}  // namespace softhca::engine

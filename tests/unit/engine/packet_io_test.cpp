@@ -1,0 +1,307 @@
+// Packets to and from the wire, without an engine: two ends of a link.
+#include "daemon/engine/packet_io.hpp"
+
+#include "daemon/engine/congestion_control.hpp"
+#include "daemon/engine/costs.hpp"
+#include "daemon/port/memory_port.hpp"
+#include "tests/unit/engine/process.hpp"
+
+namespace softhca::engine {
+namespace {
+
+using std::chrono::milliseconds;
+using transport::SendResult;
+
+const Gid kNear = Gid::from_ipv4(0x0a000001), kFar = Gid::from_ipv4(0x0a000002);
+
+class Packets : public ::testing::Test {
+ protected:
+  Packets() {
+    auto [near, far] = port::MemoryPort::make_pair();
+    far_ = std::move(far);
+    auto binding = std::make_unique<PortBinding>();
+    binding->id = PortId(0);
+    port::Port* const port = near.get();
+    binding->port = std::move(near);
+    binding->neighbours = std::make_unique<Neighbours>(
+        Neighbours::Options{.mac = port->mac()}, [port](std::span<const std::byte> question) {
+          port::Frame frame = port->allocate();
+          std::memcpy(frame.data, question.data(), question.size());
+          frame.length = static_cast<std::uint32_t>(question.size());
+          port->transmit(frame);
+        });
+    binding->neighbours->add_address({kNear, 24, true});
+    packets.add_port(std::move(binding));
+    tenant.addresses = {{.gid = kNear, .port = PortId(0)}};
+    addresses.add(tenant);
+    qp.tenant = &tenant;
+    qp.qpn = Qpn(17);
+    qp.pd = memory::PdId(1);
+    qp.route.path = {.source = kNear, .destination = kFar, .port = PortId(0)};
+  }
+
+  PortBinding& binding() { return *packets.ports()[0]; }
+  static wire::Headers send_only() {
+    wire::Headers h;
+    h.opcode = wire::raw(wire::Opcode::kRcSendOnly);
+    h.pkey = 0xffff;
+    h.destination = Qpn(99);
+    return h;
+  }
+  SendResult send(const transport::PayloadSource& payload = {}) {
+    const SendResult result = packets.send(qp.route, send_only(), payload, &qp);
+    packets.finish_batch();
+    return result;
+  }
+  /// The peer answers what it has been asked; its packets, without those of address resolution.
+  std::vector<std::vector<std::byte>> at_peer() {
+    Neighbours neighbours({.mac = far_->mac()},
+                          [this](std::span<const std::byte> answer) { put(answer); });
+    neighbours.add_address({kFar, 24, true});
+    std::array<port::Frame, 16> frames;
+    std::vector<std::vector<std::byte>> out;
+    const std::size_t count = far_->receive(frames);
+    for (std::size_t i = 0; i < count; ++i)
+      if (const auto bytes = frames[i].bytes(); !neighbours.receive(bytes, clock.now))
+        out.emplace_back(bytes.begin(), bytes.end());
+    far_->release({frames.data(), count});
+    return out;
+  }
+  /// From the peer.
+  void put(std::span<const std::byte> bytes) {
+    port::Frame frame = far_->allocate();
+    std::memcpy(frame.data, bytes.data(), bytes.size());
+    frame.length = static_cast<std::uint32_t>(bytes.size());
+    far_->transmit(frame);
+    far_->flush();
+  }
+  std::size_t receive() {
+    taken.clear();
+    return packets.receive([&](PortBinding&, const wire::ParsedFrame& frame) {
+      taken.push_back(frame.headers.destination);
+    });
+  }
+  void learn() {
+    EXPECT_EQ(send(), SendResult::kNoBuffer);
+    EXPECT_TRUE(at_peer().empty());
+    receive();
+    EXPECT_TRUE(taken.empty());
+  }
+  /// What the peer would send: the same as this end, for this end.
+  std::vector<std::byte> packet(std::optional<std::uint16_t> vlan = std::nullopt) {
+    const wire::FrameTemplate path({.source_mac = far_->mac(),
+                                    .destination_mac = binding().port->mac(),
+                                    .vlan = vlan,
+                                    .source = kFar,
+                                    .destination = kNear});
+    std::vector<std::byte> bytes(path.frame_length(send_only().opcode, 0));
+    wire::FrameBuilder builder(bytes, path, send_only(), 0, 0);
+    bytes.resize(builder.finish());
+    return bytes;
+  }
+  std::uint64_t dropped(wire::DropReason reason) {
+    return binding().drops.parse[static_cast<std::size_t>(reason)].value();
+  }
+
+  StepClock clock{Time(milliseconds(1000))};
+  CongestionParameters parameters;
+  LocalAddresses addresses;
+  RecordingSink sink;
+  AsyncEvents async{sink, clock};
+  CompletionEvents completions{sink, async, clock};
+  QpTable queue_pairs{64};
+  CpuScheduler cpu{clock, 64, 1, 1};
+  EventLog log{clock};
+  ReceiveQueues receives{clock, queue_pairs, cpu, async, completions, log};
+  collect::PcbPool pcbs{{.pcbs = 8, .dedicated = 1, .max_groups = 1}};
+  MemoryAccess memory{64, 16};
+  PayloadReader payloads{pcbs, memory, receives};
+  PacketIo packets{clock, parameters, addresses, cpu, payloads};
+  CongestionControl congestion{clock, parameters, packets};
+  Tenant tenant;
+  QueuePair qp{16};
+  std::unique_ptr<port::Port> far_;
+  std::vector<Qpn> taken;
+};
+
+TEST_F(Packets, GoOnceTheNeighbourIsKnown) {
+  learn();
+  const std::uint64_t before = cpu.done();
+  EXPECT_EQ(send(), SendResult::kSent);
+  EXPECT_EQ(cpu.done() - before, packet_cost(0));
+  const auto sent = at_peer();
+  ASSERT_EQ(sent.size(), 1u);
+  wire::ParsedFrame parsed;
+  ASSERT_EQ(wire::parse_frame(sent[0], parsed), wire::DropReason::kNone);
+  EXPECT_TRUE(wire::check_icrc(parsed));
+  EXPECT_EQ(parsed.headers.destination, Qpn(99));
+  EXPECT_EQ(parsed.source, kNear);
+  EXPECT_EQ(parsed.destination, kFar);
+  EXPECT_EQ(tenant.counters.tx_packets.value(), 1u);
+}
+
+TEST_F(Packets, CountAsLostWhenANeighbourDoesNotAnswer) {
+  EXPECT_EQ(send(), SendResult::kNoBuffer);
+  clock.now += milliseconds(101);
+  EXPECT_EQ(send(), SendResult::kSent) << "so that transports try again and give up";
+  EXPECT_EQ(tenant.counters.unresolved.value(), 1u);
+  EXPECT_EQ(binding().drops.unresolved.value(), 1u);
+  clock.now += std::chrono::seconds(2);
+  EXPECT_EQ(send(), SendResult::kNoBuffer) << "after a pause patience starts anew";
+}
+
+TEST_F(Packets, WaitForNobodyOnASharedQueuePair) {
+  qp.clients = reinterpret_cast<DatagramService*>(1);  // only looked at
+  EXPECT_EQ(send(), SendResult::kSent);
+  EXPECT_EQ(tenant.counters.unresolved.value(), 1u);
+}
+
+TEST_F(Packets, OfAPathWithoutAPortAreLost) {
+  qp.route.path.port.reset();
+  EXPECT_EQ(send(), SendResult::kSent);
+  EXPECT_EQ(tenant.counters.tx_packets.value(), 0u);
+}
+
+TEST_F(Packets, CarryWhatTheirSourceNames) {
+  learn();
+  Buffer buffer;
+  buffer.words.resize(8);
+  buffer.size = 64;
+  buffer.fill(5);
+  buffer.enter(memory.keys(), TenantId(0), qp.pd, Process::kFull);
+  qp.access = memory::kRemoteRead;
+  transport::PayloadSource payload;
+  payload.from = transport::PayloadSource::From::kRemote;
+  payload.rkey = Rkey(buffer.key);
+  payload.addr = buffer.addr();
+  payload.length = 64;
+  EXPECT_EQ(send(payload), SendResult::kSent);
+  const auto sent = at_peer();
+  ASSERT_EQ(sent.size(), 1u);
+  wire::ParsedFrame parsed;
+  ASSERT_EQ(wire::parse_frame(sent[0], parsed), wire::DropReason::kNone);
+  ASSERT_EQ(parsed.payload.size(), 64u);
+  EXPECT_EQ(std::memcmp(parsed.payload.data(), buffer.data(), 64), 0);
+  memory.keys().erase(buffer.key);
+  EXPECT_EQ(send(payload), SendResult::kNoAccess);
+  EXPECT_TRUE(at_peer().empty());
+}
+
+TEST_F(Packets, BeyondWhatThePortCarriesAreLost) {
+  learn();
+  transport::PayloadSource payload;
+  payload.length = 1 << 16;
+  EXPECT_EQ(send(payload), SendResult::kSent);
+  EXPECT_TRUE(at_peer().empty());
+}
+
+TEST_F(Packets, SoundOnesAreTakenAndOthersCounted) {
+  auto good = packet();
+  put(good);
+  EXPECT_EQ(receive(), 1u);
+  EXPECT_EQ(taken, std::vector{Qpn(99)});
+
+  auto bad = good;
+  bad.back() ^= std::byte{1};
+  put(bad);
+  EXPECT_EQ(receive(), 1u);
+  EXPECT_TRUE(taken.empty());
+  EXPECT_EQ(dropped(wire::DropReason::kBadIcrc), 1u);
+
+  put(std::span(good).first(20));
+  receive();
+  EXPECT_TRUE(taken.empty());
+  std::uint64_t drops = 0;
+  for (const auto& counter : binding().drops.parse) drops += counter.value();
+  EXPECT_EQ(drops, 2u);
+}
+
+TEST_F(Packets, OfAnotherVlanAreNotForThePort) {
+  put(packet(5));
+  receive();
+  EXPECT_TRUE(taken.empty());
+  EXPECT_EQ(binding().drops.frame[static_cast<std::size_t>(FrameDrop::kForeignVlan)].value(), 1u);
+  put(packet(std::uint16_t{3 << 13}));  // priority only
+  receive();
+  EXPECT_EQ(taken.size(), 1u);
+  binding().vlan = 5;
+  put(packet(5));
+  receive();
+  EXPECT_EQ(taken.size(), 1u);
+}
+
+TEST_F(Packets, ReachTellsWhetherDatagramsCanGo) {
+  AddressPath path = qp.route.path;
+  EXPECT_EQ(packets.reach_of(path, false), Reach::kUnknown);
+  EXPECT_EQ(binding().neighbours->size(), 0u) << "it only looked";
+  EXPECT_EQ(packets.reach_of(path), Reach::kUnknown);
+  packets.finish_batch();
+  at_peer();
+  receive();
+  EXPECT_EQ(packets.reach_of(path), Reach::kReady);
+  path.destination = Gid::from_ipv4(0x0a010001);
+  EXPECT_EQ(packets.reach_of(path), Reach::kNone) << "no network of ours, and no gateway";
+  path.destination = kNear;
+  EXPECT_EQ(packets.reach_of(path), Reach::kReady) << "inside this daemon";
+}
+
+/// The ECN bits are the adapter's to set (RFC 3168), where who sends reacts.
+TEST_F(Packets, AreEcnCapableWhereTheSenderReacts) {
+  learn();
+  const auto codepoint = [&] {
+    EXPECT_EQ(send(), SendResult::kSent);
+    const auto sent = at_peer();
+    wire::ParsedFrame parsed;
+    EXPECT_EQ(sent.size(), 1u);
+    EXPECT_EQ(wire::parse_frame(sent[0], parsed), wire::DropReason::kNone);
+    return parsed.traffic_class & wire::kEcnMask;
+  };
+  EXPECT_EQ(codepoint(), 0);
+  parameters.mode = CongestionMode::kOn;
+  qp.route.reacts = true;
+  qp.route.invalidate();
+  EXPECT_EQ(codepoint(), 2);
+}
+
+TEST_F(Packets, MarksAreToldToTheSenderNotTooOften) {
+  learn();
+  parameters.mode = CongestionMode::kOn;
+  parameters.min_time_between_cnps = 50;
+  qp.state = QpState::kRts;
+  const auto bytes = packet();
+  wire::ParsedFrame marked;
+  ASSERT_EQ(wire::parse_frame(bytes, marked), wire::DropReason::kNone);
+  for (int i = 0; i < 3; ++i) congestion.notify_sender(binding(), qp, marked);
+  packets.finish_batch();
+  EXPECT_EQ(tenant.counters.cnps_sent.value(), 1u);
+  const auto sent = at_peer();
+  ASSERT_EQ(sent.size(), 1u);
+  wire::ParsedFrame parsed;
+  ASSERT_EQ(wire::parse_frame(sent[0], parsed), wire::DropReason::kNone);
+  EXPECT_EQ(parsed.headers.opcode, wire::raw(wire::Opcode::kCnp));
+  clock.now += std::chrono::microseconds(50);
+  congestion.notify_sender(binding(), qp, marked);
+  EXPECT_EQ(tenant.counters.cnps_sent.value(), 2u);
+  EXPECT_EQ(tenant.counters.marked_packets.value(), 4u);
+}
+
+TEST_F(Packets, WhatIsSlowedDownWaitsAndIsCounted) {
+  learn();
+  parameters.mode = CongestionMode::kOn;
+  qp.state = QpState::kRts;
+  congestion.receive_notification(qp);
+  EXPECT_EQ(tenant.counters.cnps_ignored.value(), 1u) << "it does not react";
+  qp.route.reacts = true;
+  congestion.receive_notification(qp);
+  EXPECT_EQ(tenant.counters.cnps_handled.value(), 1u);
+  EXPECT_TRUE(qp.flow.limited());
+  EXPECT_EQ(tenant.counters.paced_queue_pairs.value(), 1u);
+  EXPECT_GT(tenant.counters.paced_rate.value(), 0u);
+  congestion.release(qp);
+  EXPECT_FALSE(qp.flow.limited());
+  EXPECT_EQ(tenant.counters.paced_queue_pairs.value(), 0u);
+  EXPECT_EQ(tenant.counters.paced_rate.value(), 0u);
+}
+
+}  // namespace
+}  // namespace softhca::engine
