@@ -70,7 +70,6 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
                   .quantum = 16,
                   .doorbells = limits.doorbells},
                  overflow_places_),
-      dedicated_(scheduler_.max_tenants()),
       tvls_({.max_tvls = limits.tvls,
              .execution_credits = limits.execution_credits,
              .completion_credits = limits.completion_credits}),
@@ -78,12 +77,12 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       memory_(limits.memory_regions, limits.memory_windows),
       cpu_(clock_, queue_pairs_.slots(), limits.tenants,
            static_cast<std::uint16_t>(scheduler_.max_tenants())),
+      commands_(clock_, queue_pairs_, cpu_, pcbs_, scheduler_, arbitrator_),
       receive_queues_(clock_, queue_pairs_, cpu_, async_events_, completion_events_, event_log_),
       payloads_(pcbs_, memory_, receive_queues_),
       packets_(clock_, congestion_parameters_, addresses_, cpu_, payloads_),
       congestion_(clock_, congestion_parameters_, packets_),
       first_level_party_(limits.tenants),
-      commands_(pcbs_.size()),
       lends_(limits.tenants) {
   timers_.reserve(queue_pairs_.slots());
   intake_.reserve(limits.tenants, static_cast<std::uint16_t>(scheduler_.max_tenants()));
@@ -92,12 +91,12 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
 Engine::~Engine() = default;
 
 void Engine::add_level(const Level& level) {
-  dedicated_[party_of(level.id).value] = {};
+  commands_.reset(party_of(level.id));
   scheduler_.reset(party_of(level.id));
 }
 
 void Engine::add_tenant(Tenant& tenant) {
-  dedicated_[tenant.id.value] = {};
+  commands_.reset(tenant.id);
   scheduler_.reset(tenant.id);
   addresses_.add(tenant);
   throttled_.reserve(addresses_.tenants().size());
@@ -198,7 +197,7 @@ void Engine::leave_tvl(TvlId id) {
   if (last) return;
   const bool dedicated = tvls_[id].purpose == schedule::TvlPurpose::kDedicated;
   while (const auto pcb = arbitrator_.first(id)) {
-    const QueuePair& qp = queue_pairs_[commands_[pcb->value].slot];
+    const QueuePair& qp = commands_.owner(*pcb);
     arbitrator_.move(*pcb, dedicated ? qp.dedicated_tvl : qp.tvl);
   }
 }

@@ -7,6 +7,7 @@
 //   engine_schedule.cpp   doorbells -> dedicated PCBs -> kick; the arbitrator starts commands
 //   engine_stall.cpp      queue pairs that cannot go on: their commands go back
 //   engine_rate.cpp       tenants held back by their rates
+//   command_store.cpp     commands in PCBs, the credits they hold, and their way back
 //   engine_start.cpp      validating a command and handing it to its transport
 //   engine_transport.cpp  driving requesters, responders and their timers
 //   engine_local.cpp      messages between queue pairs of this daemon, in one copy
@@ -43,6 +44,7 @@
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/address_handles.hpp"
 #include "daemon/engine/async_events.hpp"
+#include "daemon/engine/command_store.hpp"
 #include "daemon/engine/completion_events.hpp"
 #include "daemon/engine/congestion_control.hpp"
 #include "daemon/engine/counters.hpp"
@@ -221,13 +223,9 @@ class Engine {
   std::size_t fetch_commands();
   bool fetch_one(QueuePair& qp, std::uint32_t sequence);
   std::size_t relieve_doorbells();
-  void watch_dedicated(TenantId party);
-  void dedicated_released(TenantId party);
   TenantId party_of(LevelId level) const;
-  void room_in_kick_list(QueuePair& qp);
   std::size_t start_commands();
   bool may_fetch(const QueuePair& qp, std::uint32_t sequence) const;
-  void prepare(QueuePair& qp, PcbId pcb);
 
   // engine_adjust.cpp
   bool borrows(const Session& session) const;
@@ -294,15 +292,12 @@ class Engine {
 
   // engine_complete.cpp
   void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict);
-  void release_command(PcbId pcb);
-  void return_execution(PcbId pcb);
   void fail_users_of_overflowed();
 
   // engine_states.cpp
   void open_send_queue(QueuePair& qp);
   void flush(QueuePair& qp);
   bool flush_receives(QueuePair& qp);
-  void discard_commands(QueuePair& qp);
   void check_drained(QueuePair& qp);
 
   // engine_windows.cpp
@@ -350,12 +345,11 @@ class Engine {
   QpTable queue_pairs_;
   OverflowPlaces overflow_places_;
   schedule::SendQueueScheduler scheduler_;
-  std::vector<schedule::DedicatedWatch> dedicated_;  ///< by party
-  bool dedicated_short_ = false;  ///< a party found none, although it has not got its part
   schedule::TvlTable tvls_;
   schedule::KickArbitrator arbitrator_;
   MemoryAccess memory_;
   CpuScheduler cpu_;
+  CommandStore commands_;
   ReceiveQueues receive_queues_;
   PayloadReader payloads_;
   CongestionParameters congestion_parameters_;
@@ -364,8 +358,7 @@ class Engine {
   TimerWheel timers_;
   Intake intake_;
 
-  std::uint16_t first_level_party_;       ///< of the send queue scheduler, see party_of()
-  std::vector<CommandContext> commands_;  ///< by PCB
+  std::uint16_t first_level_party_;  ///< of the send queue scheduler, see party_of()
   TimeWaitTable time_wait_;
   std::vector<Session*> sessions_;
   std::uint32_t parked_ = 0;

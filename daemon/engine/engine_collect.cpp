@@ -171,7 +171,7 @@ void Engine::accept(Session& session, PcbId pcb) {
   const bool in_order =
       qp->state != QpState::kSqd && scheduler_.vcb_may_start(slot, header.sequence);
   if (in_order && arbitrator_.kick(qp->tvl, pcb)) {
-    prepare(*qp, pcb);
+    commands_.prepare(*qp, pcb);
     scheduler_.vcb_kicked(slot);
     return;
   }

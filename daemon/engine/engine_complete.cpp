@@ -41,54 +41,23 @@ void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
     shm::Completion completion;
     completion.qpn = qp.qpn.value;
     completion.index = header.sequence;
-    completion.byte_len = commands_[pcb.value].length;
+    completion.byte_len = commands_[pcb].length;
     completion.status = status_of(verdict);
     completion.opcode = opcode_of(header.opcode);
     completion_events_.push(*qp.send_cq, completion, false);
   }
   if (verdict == Verdict::kOk) {
     qp.probing = false;
-    qp.tenant->counters.command_work.add(cpu_.done() - commands_[pcb.value].work_when_seen);
+    qp.tenant->counters.command_work.add(cpu_.done() - commands_[pcb].work_when_seen);
   } else if (qp.state != QpState::kError) {
     cpu_.fail_later(qp, name_of(verdict));
   }
   --qp.started;
-  release_command(pcb);
+  commands_.release(pcb);
   if (qp.started == 0) {
     check_drained(qp);
     release_held(qp);
   }
-}
-
-/// Credits and buffer go back.
-void Engine::release_command(PcbId pcb) {
-  CommandContext& command = commands_[pcb.value];
-  QueuePair& qp = queue_pairs_[command.slot];
-  if (command.execution_held) arbitrator_.return_execution(command.tvl);
-  if (command.completion_held) arbitrator_.return_completion(command.tvl);
-  const bool dedicated = pcbs_.state(pcb).use == collect::PcbUse::kDedicated;
-  const bool waited = command.dedicated_waits;
-  const Duration held = clock_.now - command.kicked_at;
-  command = CommandContext{};
-  pcbs_.free(pcb);
-  --qp.commands;
-  if (!dedicated) return;
-  --qp.fetched;
-  dedicated_[qp.party.value].released(waited, held);
-  scheduler_.unblock(schedule::QpSlot(qp.slot));
-  dedicated_released(qp.party);
-}
-
-void Engine::return_execution(PcbId pcb) {
-  CommandContext& command = commands_[pcb.value];
-  if (!command.execution_held) return;
-  command.execution_held = false;
-  arbitrator_.return_execution(command.tvl);
-  if (pcbs_.state(pcb).use != collect::PcbUse::kDedicated) return;
-  command.dedicated_waits = true;
-  const TenantId party = queue_pairs_[command.slot].party;
-  dedicated_[party.value].waits();
-  watch_dedicated(party);
 }
 
 /// One look at the queue pairs of a session and at all shared receive queues, however many of its

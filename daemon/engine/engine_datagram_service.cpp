@@ -157,7 +157,7 @@ bool Engine::post(DatagramService& service, const Datagram& datagram) {
   buffer.header.remote_qkey = datagram.qkey;
   buffer.header.address_handle = service.handles_[sequence % DatagramService::kSends];
   std::memcpy(buffer.payload.data(), datagram.payload.data(), datagram.length);
-  prepare(qp, *pcb);
+  commands_.prepare(qp, *pcb);
   ++service.sequence_;
   service.counters_.sent.add();
   return true;

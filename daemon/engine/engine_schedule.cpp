@@ -17,17 +17,6 @@ constexpr std::size_t kMostInVain = 8;
 
 }  // namespace
 
-void Engine::prepare(QueuePair& qp, PcbId pcb) {
-  CommandContext& command = commands_[pcb.value];
-  command = CommandContext{};
-  command.slot = qp.slot;
-  command.kicked_at = clock_.now;
-  command.work_when_seen = qp.session->intake.looked_before;
-  cpu_.charge(*qp.session, kCommandCost);
-  qp.kicked.push_back(commands_.data(), pcb.value);
-  ++qp.commands;
-}
-
 /// Doorbells that are too many go to the overflow buffers, those there is room for come back.
 std::size_t Engine::relieve_doorbells() {
   scheduler_.sample(clock_.now);
@@ -41,25 +30,6 @@ std::size_t Engine::relieve_doorbells() {
     if (relief.kind == schedule::Relief::Kind::kLost) doorbell_fails(qp);
   }
   return work;
-}
-
-/// With hardly a dedicated PCB free and all others waiting for peers, a party keeps no more
-/// doorbells here than it has PCBs for: enough to go on with, and nothing that waits in vain.
-void Engine::watch_dedicated(TenantId party) {
-  const schedule::DedicatedWatch& watch = dedicated_[party.value];
-  const std::uint32_t limit = pcbs_.dedicated_limit();
-  scheduler_.set_bound(party, watch.stuck(scheduler_.config(), limit)
-                                  ? watch.free(limit)
-                                  : schedule::SendQueueScheduler::kNoBound);
-}
-
-/// A dedicated PCB of the party is free again.
-void Engine::dedicated_released(TenantId party) {
-  watch_dedicated(party);
-  scheduler_.unblock_tenant(party);
-  if (!dedicated_short_) return;
-  dedicated_short_ = false;
-  for (std::uint16_t i = 0; i < dedicated_.size(); ++i) scheduler_.unblock_tenant(TenantId(i));
 }
 
 std::size_t Engine::fetch_commands() {
@@ -92,8 +62,7 @@ std::size_t Engine::fetch_commands() {
 bool Engine::may_fetch(const QueuePair& qp, std::uint32_t sequence) const {
   if (qp.stalled || (qp.state == QpState::kSqd && !has_begun(qp, sequence))) return false;
   if (qp.fetched == 0) return true;
-  const std::uint32_t free = dedicated_[qp.party.value].free(pcbs_.dedicated_limit());
-  return !qp.probing && qp.fetched < kFetchedPerQueuePair && free > 1;
+  return !qp.probing && qp.fetched < kFetchedPerQueuePair && commands_.free_dedicated(qp.party) > 1;
 }
 
 /// False: an obstacle, which the scheduler has been told of.
@@ -108,8 +77,7 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   }
   const auto pcb = pcbs_.allocate_dedicated(qp.session->group());
   if (!pcb) {
-    // Its part may be with parties that had a larger one before others came.
-    dedicated_short_ |= dedicated_[qp.party.value].free(pcbs_.dedicated_limit()) != 0;
+    commands_.found_none(qp.party);
     scheduler_.block_tenant(qp.party);
     return false;
   }
@@ -124,10 +92,8 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
     buffer.header.opcode = 0xff;  // refused when its turn comes, so that completions stay in order
   buffer.header.qpn = qp.qpn.value;
   buffer.header.sequence = sequence;
-  prepare(qp, *pcb);
-  ++qp.fetched;
-  dedicated_[qp.party.value].taken();
-  watch_dedicated(qp.party);
+  commands_.prepare(qp, *pcb);
+  commands_.fetched(qp);
   return true;
 }
 
@@ -137,22 +103,15 @@ TenantId Engine::party_of(LevelId level) const {
   return TenantId(static_cast<std::uint16_t>(first_level_party_ + level.value));
 }
 
-void Engine::room_in_kick_list(QueuePair& qp) {
-  bool& blocked = qp.session->kick_blocked();
-  if (!blocked) return;
-  blocked = false;
-  scheduler_.unblock_all(qp.party);
-}
-
 std::size_t Engine::start_commands() {
   std::size_t started = 0;
   for (; started < cpu_.budget().starts; ++started) {
     const auto next = arbitrator_.next();
     if (!next) break;
-    CommandContext& command = commands_[next->pcb.value];
+    CommandContext& command = commands_[next->pcb];
     command.tvl = next->tvl;
     command.execution_held = command.completion_held = true;
-    const QueuePair& qp = queue_pairs_[command.slot];
+    const QueuePair& qp = commands_.owner(next->pcb);
     const auto waited = static_cast<std::uint64_t>((clock_.now - command.kicked_at).count());
     qp.tenant->counters.arbitration_wait.add(waited);
     if (Level* level = qp.session->level) level->counters.arbitration_wait.add(waited);

@@ -15,20 +15,19 @@ namespace softhca::engine {
 void Engine::give_back(QueuePair& qp, bool started) {
   const schedule::QpSlot slot(qp.slot);
   std::optional<std::uint32_t> first;
-  const auto back = [&](std::uint32_t index) {
-    const PcbId pcb(index);
+  const auto back = [&](PcbId pcb) {
     if (!first) first = pcbs_.pcb(pcb).header.sequence;
-    release_command(pcb);
+    commands_.release(pcb);
   };
-  const auto back_started = [&](std::uint32_t index) {
-    back(index);
+  const auto back_started = [&](PcbId pcb) {
+    back(pcb);
     qp.tenant->counters.commands_given_back.add();
   };
   // Its program may change it before it comes again, so it pays for what it is then.
   const auto take_back = [&](std::uint32_t index) {
     --qp.started;
-    qp.tenant->rate.refund(commands_[index].length);
-    back_started(index);
+    qp.tenant->rate.refund(commands_[PcbId(index)].length);
+    back_started(PcbId(index));
   };
   if (started && !qp.local) qp.requester.withdraw(take_back);
   while (started && !qp.queue.empty()) {
@@ -36,14 +35,13 @@ void Engine::give_back(QueuePair& qp, bool started) {
     qp.queue.pop();
     take_back(index);
   }
-  while (!qp.held.empty()) back_started(qp.held.pop_front(commands_.data()));
+  while (!qp.held.empty()) back_started(commands_.pop_held(qp));
   while (!qp.kicked.empty()) {
-    const std::uint32_t index = qp.kicked.pop_front(commands_.data());
-    arbitrator_.remove(PcbId(index));
+    const PcbId pcb = commands_.pop_kicked(qp);
     scheduler_.started(slot);
-    back(index);
+    back(pcb);
   }
-  room_in_kick_list(qp);
+  commands_.room_in_kick_list(qp);
   if (first) scheduler_.rewind(slot, *first);
 }
 

@@ -49,14 +49,13 @@ bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
 }  // namespace
 
 void Engine::start(PcbId pcb) {
-  const CommandContext& command = commands_[pcb.value];
-  QueuePair& qp = queue_pairs_[command.slot];
-  qp.kicked.remove(commands_.data(), pcb.value);
+  QueuePair& qp = commands_.owner(pcb);
+  commands_.remove_kicked(qp, pcb);
   scheduler_.started(schedule::QpSlot(qp.slot));
-  if (pcbs_.state(pcb).use == collect::PcbUse::kDedicated) room_in_kick_list(qp);
+  if (commands_.is_dedicated(pcb)) commands_.room_in_kick_list(qp);
   // About to fail: nothing begins. And nothing overtakes a command that waits.
   if (qp.error_pending || !qp.held.empty()) {
-    qp.held.push_back(commands_.data(), pcb.value);
+    commands_.hold(qp, pcb);
     return;
   }
   dispatch(qp, pcb);
@@ -64,7 +63,7 @@ void Engine::start(PcbId pcb) {
 
 /// A command begins, by the way that it came.
 void Engine::count(QueuePair& qp, PcbId pcb) {
-  const bool dedicated = pcbs_.state(pcb).use == collect::PcbUse::kDedicated;
+  const bool dedicated = commands_.is_dedicated(pcb);
   const auto add = [&](auto& counters) {
     (dedicated ? counters.commands_doorbell : counters.commands_vcb).add();
   };
@@ -107,7 +106,7 @@ void Engine::dispatch(QueuePair& qp, PcbId pcb) {
 void Engine::fail_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
   if (qp.started > 1) {
     --qp.started;
-    qp.held.push_front(commands_.data(), pcb.value);
+    commands_.hold_first(qp, pcb);
     return;
   }
   qp.tenant->counters.malformed_commands.add();
@@ -119,9 +118,9 @@ void Engine::release_held(QueuePair& qp) {
   if (qp.releasing) return;
   qp.releasing = true;
   while (!qp.held.empty() && !qp.error_pending) {
-    const std::uint32_t pcb = qp.held.pop_front(commands_.data());
-    dispatch(qp, PcbId(pcb));
-    if (qp.held.front() == pcb) break;  // still waiting for those before it
+    const PcbId pcb = commands_.pop_held(qp);
+    dispatch(qp, pcb);
+    if (qp.held.front() == pcb.value) break;  // still waiting for those before it
   }
   qp.releasing = false;
 }
@@ -151,7 +150,7 @@ Verdict Engine::build_request(const QueuePair& qp, PcbId pcb, transport::Request
   out.compare_add = header.compare_add;
   out.swap = header.swap;
   out.xrc_srq = header.remote_srq & 0xffffff;
-  commands_[pcb.value].length = length;
+  commands_[pcb].length = length;
   return Verdict::kOk;
 }
 

@@ -156,7 +156,7 @@ void Engine::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.stalled = qp.probing = false;
   qp.discarding = true;
   scheduler_.close(schedule::QpSlot(qp.slot));
-  discard_commands(qp);
+  commands_.release_all(qp);
   qp.requester.reset(Psn());
   qp.uc_requester.reset(Psn());
   qp.responder.reset(Psn());
@@ -175,27 +175,6 @@ void Engine::reset(QueuePair& qp, std::uint32_t send_sequence) {
   cpu_.remove(qp);
   qp.discarding = false;
   qp.state = QpState::kReset;
-}
-
-/// All but those in the hands of a requester are found through the queue pair.
-void Engine::discard_commands(QueuePair& qp) {
-  while (!qp.held.empty()) release_command(PcbId(qp.held.pop_front(commands_.data())));
-  while (!qp.queue.empty()) {
-    const PcbId pcb(qp.queue.front().cookie);
-    qp.queue.pop();
-    release_command(pcb);
-  }
-  while (!qp.kicked.empty()) {
-    const PcbId pcb(qp.kicked.pop_front(commands_.data()));
-    arbitrator_.remove(pcb);
-    release_command(pcb);
-  }
-  if (qp.commands != 0) cpu_.charge(*qp.session, commands_.size() * sizeof(CommandContext));
-  for (std::uint32_t i = 0; i < commands_.size() && qp.commands != 0; ++i) {
-    if (commands_[i].slot == qp.slot) release_command(PcbId(i));
-  }
-  qp.started = 0;
-  room_in_kick_list(qp);
 }
 
 }  // namespace softhca::engine

@@ -14,7 +14,7 @@ bool Engine::is_window_command(const abi::CommandHeader& header) {
 void Engine::run_window_command(QueuePair& qp, PcbId pcb) {
   if (qp.started > 1) {
     --qp.started;
-    qp.held.push_front(commands_.data(), pcb.value);
+    commands_.hold_first(qp, pcb);
     return;
   }
   const collect::Pcb& buffer = pcbs_.pcb(pcb);

@@ -42,7 +42,9 @@ Verdict QpEnvironment::store_response(std::uint32_t cookie, std::uint32_t offset
   return engine_.memory_.scatter(qp_, engine_.pcbs_.pcb(PcbId(cookie)), offset, payload);
 }
 
-void QpEnvironment::request_sent(std::uint32_t cookie) { engine_.return_execution(PcbId(cookie)); }
+void QpEnvironment::request_sent(std::uint32_t cookie) {
+  engine_.commands_.return_execution(PcbId(cookie));
+}
 
 void QpEnvironment::complete_request(std::uint32_t cookie, Verdict verdict) {
   engine_.complete_command(qp_, PcbId(cookie), verdict);

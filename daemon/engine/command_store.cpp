@@ -1,0 +1,92 @@
+#include "daemon/engine/command_store.hpp"
+
+#include "daemon/engine/costs.hpp"
+
+namespace softhca::engine {
+
+void CommandStore::prepare(QueuePair& qp, PcbId pcb) {
+  CommandContext& command = contexts_[pcb.value];
+  command = CommandContext{};
+  command.slot = qp.slot;
+  command.kicked_at = clock_.now;
+  command.work_when_seen = qp.session->intake.looked_before;
+  cpu_.charge(*qp.session, kCommandCost);
+  qp.kicked.push_back(contexts_.data(), pcb.value);
+  ++qp.commands;
+}
+
+void CommandStore::return_execution(PcbId pcb) {
+  CommandContext& command = contexts_[pcb.value];
+  if (!command.execution_held) return;
+  command.execution_held = false;
+  arbitrator_.return_execution(command.tvl);
+  if (!is_dedicated(pcb)) return;
+  command.dedicated_waits = true;
+  const TenantId party = owner(pcb).party;
+  dedicated_[party.value].waits();
+  watch(party);
+}
+
+void CommandStore::release(PcbId pcb) {
+  CommandContext& command = contexts_[pcb.value];
+  QueuePair& qp = owner(pcb);
+  if (command.execution_held) arbitrator_.return_execution(command.tvl);
+  if (command.completion_held) arbitrator_.return_completion(command.tvl);
+  const bool dedicated = is_dedicated(pcb);
+  const bool waited = command.dedicated_waits;
+  const Duration held = clock_.now - command.kicked_at;
+  command = CommandContext{};
+  pcbs_.free(pcb);
+  --qp.commands;
+  if (!dedicated) return;
+  --qp.fetched;
+  dedicated_[qp.party.value].released(waited, held);
+  scheduler_.unblock(schedule::QpSlot(qp.slot));
+  watch(qp.party);
+  scheduler_.unblock_tenant(qp.party);
+  if (!short_) return;
+  short_ = false;
+  for (std::uint16_t i = 0; i < dedicated_.size(); ++i) scheduler_.unblock_tenant(TenantId(i));
+}
+
+/// All but those in the hands of a transport are found through the queue pair.
+void CommandStore::release_all(QueuePair& qp) {
+  while (!qp.held.empty()) release(pop_held(qp));
+  while (!qp.queue.empty()) {
+    const PcbId pcb(qp.queue.front().cookie);
+    qp.queue.pop();
+    release(pcb);
+  }
+  while (!qp.kicked.empty()) release(pop_kicked(qp));
+  if (qp.commands != 0) cpu_.charge(*qp.session, contexts_.size() * sizeof(CommandContext));
+  for (std::uint32_t i = 0; i < contexts_.size() && qp.commands != 0; ++i)
+    if (contexts_[i].slot == qp.slot) release(PcbId(i));
+  qp.started = 0;
+  room_in_kick_list(qp);
+}
+
+void CommandStore::fetched(QueuePair& qp) {
+  ++qp.fetched;
+  dedicated_[qp.party.value].taken();
+  watch(qp.party);
+}
+
+/// With hardly a dedicated PCB free and all others waiting for peers, a party keeps no more
+/// doorbells in the scheduler than it has PCBs for: enough to go on with, and nothing that waits in
+/// vain.
+void CommandStore::watch(TenantId party) {
+  const schedule::DedicatedWatch& watched = dedicated_[party.value];
+  const std::uint32_t limit = pcbs_.dedicated_limit();
+  scheduler_.set_bound(party, watched.stuck(scheduler_.config(), limit)
+                                  ? watched.free(limit)
+                                  : schedule::SendQueueScheduler::kNoBound);
+}
+
+void CommandStore::room_in_kick_list(QueuePair& qp) {
+  bool& blocked = qp.session->kick_blocked();
+  if (!blocked) return;
+  blocked = false;
+  scheduler_.unblock_all(qp.party);
+}
+
+}  // namespace softhca::engine

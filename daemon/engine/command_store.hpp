@@ -1,0 +1,88 @@
+// Commands in PCBs: what the engine remembers of each beside it, the credits it holds, the lists of
+// its queue pair it stands in, and the way back of all that (mechanism B6).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/collect/pcb_pool.hpp"
+#include "daemon/engine/cpu_scheduler.hpp"
+#include "daemon/engine/qp_table.hpp"
+#include "daemon/schedule/kick_arbitrator.hpp"
+#include "daemon/schedule/send_queue_scheduler.hpp"
+
+namespace softhca::engine {
+
+class CommandStore {
+ public:
+  CommandStore(const StepClock& clock, QpTable& queue_pairs, CpuScheduler& cpu,
+               collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler,
+               schedule::KickArbitrator& arbitrator)
+      : clock_(clock),
+        queue_pairs_(queue_pairs),
+        cpu_(cpu),
+        pcbs_(pcbs),
+        scheduler_(scheduler),
+        arbitrator_(arbitrator),
+        contexts_(pcbs.size()),
+        dedicated_(scheduler.max_tenants()) {}
+
+  CommandContext& operator[](PcbId pcb) { return contexts_[pcb.value]; }
+  const CommandContext& operator[](PcbId pcb) const { return contexts_[pcb.value]; }
+  /// REQUIRES: it holds a command.
+  QueuePair& owner(PcbId pcb) const { return queue_pairs_[contexts_[pcb.value].slot]; }
+  bool is_dedicated(PcbId pcb) const { return pcbs_.state(pcb).use == collect::PcbUse::kDedicated; }
+
+  /// The PCB holds a command of the queue pair from now on, and waits for credits.
+  void prepare(QueuePair& qp, PcbId pcb);
+  /// The peer is all that it waits for now.
+  void return_execution(PcbId pcb);
+  /// Credits and PCB go back.
+  void release(PcbId pcb);
+  /// All commands of a queue pair, those in the hands of its transport, too.
+  void release_all(QueuePair& qp);
+
+  // --- lists of a queue pair
+  /// It has its credits.
+  void remove_kicked(QueuePair& qp, PcbId pcb) { qp.kicked.remove(contexts_.data(), pcb.value); }
+  /// The first of those that wait for credits, which waits no more. REQUIRES: there is one.
+  PcbId pop_kicked(QueuePair& qp) {
+    const PcbId pcb(qp.kicked.pop_front(contexts_.data()));
+    arbitrator_.remove(pcb);
+    return pcb;
+  }
+  /// It is not to start yet.
+  void hold(QueuePair& qp, PcbId pcb) { qp.held.push_back(contexts_.data(), pcb.value); }
+  void hold_first(QueuePair& qp, PcbId pcb) { qp.held.push_front(contexts_.data(), pcb.value); }
+  /// REQUIRES: one is held.
+  PcbId pop_held(QueuePair& qp) { return PcbId(qp.held.pop_front(contexts_.data())); }
+
+  // --- dedicated PCBs, by the party that has its turns for them
+  /// The party is another one now, which holds none.
+  void reset(TenantId party) { dedicated_[party.value] = {}; }
+  std::uint32_t free_dedicated(TenantId party) const {
+    return dedicated_[party.value].free(pcbs_.dedicated_limit());
+  }
+  /// The queue pair has fetched a command into one.
+  void fetched(QueuePair& qp);
+  /// None was to be had for the party. Its part may be with others that had a larger one before it
+  /// came: then any that is released gives it another turn.
+  void found_none(TenantId party) { short_ |= free_dedicated(party) != 0; }
+  /// There may be room in the kick list for which queue pairs of its session waited.
+  void room_in_kick_list(QueuePair& qp);
+
+ private:
+  void watch(TenantId party);
+
+  const StepClock& clock_;
+  QpTable& queue_pairs_;
+  CpuScheduler& cpu_;
+  collect::PcbPool& pcbs_;
+  schedule::SendQueueScheduler& scheduler_;
+  schedule::KickArbitrator& arbitrator_;
+  std::vector<CommandContext> contexts_;             ///< by PCB
+  std::vector<schedule::DedicatedWatch> dedicated_;  ///< by party
+  bool short_ = false;  ///< a party found none, although it has not got its part
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,172 @@
+// Commands and what they hold, without an engine: whatever way one ends, all of it goes back.
+#include "daemon/engine/command_store.hpp"
+
+#include "daemon/engine/costs.hpp"
+#include "daemon/engine/overflow_places.hpp"
+#include "tests/unit/engine/process.hpp"
+
+namespace softhca::engine {
+namespace {
+
+constexpr std::uint32_t kPcbs = 8, kDedicated = 4;
+
+class Commands : public ::testing::Test {
+ protected:
+  Commands() {
+    tenant.id = TenantId(0);
+    tenant.group = session.tenant->group = *pcbs.add_group({.tenant = tenant.id, .guaranteed = 4});
+    session.party = tenant.id;
+    qp.tenant = &tenant;
+    qp.session = &session;
+    qp.party = tenant.id;
+    EXPECT_TRUE(queue_pairs.add(qp));
+    cpu.order().join(tenant.id, tenant.id);
+    tvl = *tvls.add({.tenant = tenant.id,
+                     .max_kick_list = 8,
+                     .execution_guaranteed = 4,
+                     .completion_guaranteed = 4});
+    arbitrator.refresh();
+    scheduler.open(schedule::QpSlot(qp.slot), qp.party, 16);
+  }
+
+  /// A command that waits for credits, in a PCB of the group or a dedicated one.
+  PcbId kick(bool dedicated = false) {
+    const PcbId pcb =
+        dedicated ? *pcbs.allocate_dedicated(tenant.group) : *pcbs.allocate(tenant.group);
+    EXPECT_TRUE(arbitrator.kick(tvl, pcb));
+    commands.prepare(qp, pcb);
+    if (dedicated) commands.fetched(qp);
+    return pcb;
+  }
+  /// Its turn comes.
+  PcbId start() {
+    const auto next = arbitrator.next();
+    EXPECT_TRUE(next);
+    CommandContext& command = commands[next->pcb];
+    command.tvl = next->tvl;
+    command.execution_held = command.completion_held = true;
+    commands.remove_kicked(qp, next->pcb);
+    ++qp.started;
+    return next->pcb;
+  }
+  void expect_nothing_held() {
+    EXPECT_EQ(qp.commands, 0u);
+    EXPECT_EQ(qp.fetched, 0u);
+    EXPECT_EQ(pcbs.group(tenant.group).all_in_use.value(), 0u);
+    EXPECT_EQ(pcbs.group(tenant.group).dedicated_in_use.value(), 0u);
+    EXPECT_EQ(tvls[tvl].execution.in_use.value(), 0u);
+    EXPECT_EQ(tvls[tvl].completion.in_use.value(), 0u);
+    EXPECT_EQ(arbitrator.counters(tvl).waiting.value(), 0u);
+    EXPECT_EQ(commands.free_dedicated(qp.party), pcbs.dedicated_limit());
+  }
+
+  StepClock clock{Time(std::chrono::seconds(1))};
+  Tenant tenant;
+  RingMemory memory{sizeof(abi::SessionHeader)};
+  Session session{SessionId(1), tenant, shm::SessionView(memory.base(), 0), VcbId(0)};
+  QpTable queue_pairs{64};
+  CpuScheduler cpu{clock, 64, 1, 1};
+  collect::PcbPool pcbs{{.pcbs = kPcbs, .dedicated = kDedicated, .max_groups = 1}};
+  OverflowPlaces places{queue_pairs};
+  schedule::SendQueueScheduler scheduler{
+      {.max_queue_pairs = 64, .max_tenants = 1, .quantum = 16, .doorbells = {}}, places};
+  schedule::TvlTable tvls{{.max_tvls = 4, .execution_credits = 8, .completion_credits = 8}};
+  schedule::KickArbitrator arbitrator{tvls, pcbs.size()};
+  CommandStore commands{clock, queue_pairs, cpu, pcbs, scheduler, arbitrator};
+  QueuePair qp{16};
+  TvlId tvl;
+};
+
+TEST_F(Commands, KnowWhoseTheyAreAndArePaidFor) {
+  const std::uint64_t before = cpu.done();
+  const PcbId pcb = kick();
+  EXPECT_EQ(cpu.done() - before, kCommandCost);
+  EXPECT_EQ(&commands.owner(pcb), &qp);
+  EXPECT_EQ(qp.commands, 1u);
+  EXPECT_FALSE(commands.is_dedicated(pcb));
+}
+
+TEST_F(Commands, GiveBackAllThatTheyHold) {
+  for (const bool dedicated : {false, true})
+    for (const bool sent : {false, true}) {
+      kick(dedicated);
+      const PcbId pcb = start();
+      EXPECT_EQ(tvls[tvl].execution.in_use.value(), 1u);
+      EXPECT_EQ(tvls[tvl].completion.in_use.value(), 1u);
+      if (sent) {
+        commands.return_execution(pcb);
+        EXPECT_EQ(tvls[tvl].execution.in_use.value(), 0u);
+        EXPECT_EQ(tvls[tvl].completion.in_use.value(), 1u);
+        commands.return_execution(pcb);
+        EXPECT_EQ(tvls[tvl].execution.in_use.value(), 0u) << "once";
+      }
+      commands.release(pcb);
+      expect_nothing_held();
+    }
+}
+
+TEST_F(Commands, AreHeldInOrder) {
+  for (int i = 0; i < 3; ++i) kick();
+  const PcbId first = start(), second = start(), third = start();
+  commands.hold(qp, second);
+  commands.hold(qp, third);
+  commands.hold_first(qp, first);
+  for (const PcbId pcb : {first, second, third}) {
+    EXPECT_EQ(commands.pop_held(qp), pcb);
+    commands.release(pcb);
+  }
+  EXPECT_TRUE(qp.held.empty());
+  expect_nothing_held();
+}
+
+TEST_F(Commands, ThatWaitForCreditsAreTakenOutOfTheKickList) {
+  const PcbId first = kick(), second = kick();
+  EXPECT_EQ(commands.pop_kicked(qp), first);
+  commands.release(first);
+  EXPECT_EQ(start(), second);
+  commands.release(second);
+  expect_nothing_held();
+}
+
+/// Kicked, held, under way, and known to a transport alone.
+TEST_F(Commands, AllOfAQueuePairEndAtOnce) {
+  for (int i = 0; i < 4; ++i) kick(i % 2 == 1);
+  transport::Request request;
+  request.cookie = start().value;
+  qp.queue.push(request);
+  commands.hold(qp, start());
+  start();
+  qp.session->kick_blocked() = true;
+  commands.release_all(qp);
+  EXPECT_EQ(qp.started, 0u);
+  EXPECT_TRUE(qp.queue.empty());
+  EXPECT_FALSE(qp.session->kick_blocked());
+  expect_nothing_held();
+}
+
+TEST_F(Commands, ReleasedDedicatedPcbGivesTurnsToThoseWhoFoundNone) {
+  const schedule::QpSlot slot(qp.slot);
+  ASSERT_EQ(scheduler.ring(slot, 4), schedule::RingVerdict::kAccepted);
+  kick(true);
+  const PcbId pcb = start();
+  ASSERT_TRUE(scheduler.next());
+  scheduler.block_tenant(qp.party);
+  commands.found_none(qp.party);
+  EXPECT_FALSE(scheduler.next());
+  commands.release(pcb);
+  EXPECT_TRUE(scheduler.next());
+}
+
+TEST_F(Commands, DedicatedPcbsAreCountedWhileTheyWait) {
+  while (commands.free_dedicated(qp.party) != 0) {
+    kick(true);
+    commands.return_execution(start());
+  }
+  EXPECT_EQ(commands.free_dedicated(qp.party), 0u);
+  commands.release_all(qp);
+  expect_nothing_held();
+  EXPECT_EQ(commands.free_dedicated(qp.party), pcbs.dedicated_limit());
+}
+
+}  // namespace
+}  // namespace softhca::engine
