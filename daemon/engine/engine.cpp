@@ -1,6 +1,6 @@
+#include "daemon/engine/engine.hpp"
 #include "daemon/engine/costs.hpp"
 #include "daemon/engine/datagram_service.hpp"
-#include "daemon/engine/environment.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -82,6 +82,14 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       payloads_(pcbs_, memory_, receive_queues_),
       packets_(clock_, congestion_parameters_, addresses_, cpu_, payloads_),
       congestion_(clock_, congestion_parameters_, packets_),
+      parts_{.ended = *this,
+             .commands = commands_,
+             .pcbs = pcbs_,
+             .memory = memory_,
+             .receives = receive_queues_,
+             .congestion = congestion_,
+             .cpu = cpu_,
+             .events = async_events_},
       first_level_party_(limits.tenants),
       lends_(limits.tenants) {
   timers_.reserve(queue_pairs_.slots());
@@ -241,7 +249,7 @@ void Engine::enter(QueuePair& qp) {
 /// For the time after its end; pays first what it owes.
 void Engine::remember(QueuePair& qp) {
   if (!is_responder(qp.type) || qp.local || !may_receive(qp.state)) return;
-  QpEnvironment env(*this, qp);
+  QpEnvironment env(parts_, qp);
   qp.responder.transmit(env, kResponsesAtTheEnd);
   if (const auto answer = qp.responder.last_acknowledgement(env))
     time_wait_.add({qp.qpn, qp.tenant->id, *answer, qp.route, clock_.now + kTimeWait});

@@ -49,6 +49,7 @@
 #include "daemon/engine/congestion_control.hpp"
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/cpu_scheduler.hpp"
+#include "daemon/engine/environment.hpp"
 #include "daemon/engine/event_log.hpp"
 #include "daemon/engine/intake.hpp"
 #include "daemon/engine/local_addresses.hpp"
@@ -82,7 +83,7 @@ struct EngineLimits {
   schedule::DoorbellConfig doorbells = {};
 };
 
-class Engine {
+class Engine final : private CommandSink {
  public:
   Engine(const EngineLimits& limits, EventSink& events);
   ~Engine();
@@ -182,8 +183,6 @@ class Engine {
   QueuePair* find(Qpn qpn) const { return queue_pairs_.find(qpn); }
 
  private:
-  friend class QpEnvironment;
-
   enum class LocalStep : std::uint8_t {
     kGoOn,      ///< begun, or ended: look at the queue again
     kPolling,   ///< waits, and the next poll step may bring what it waits for
@@ -291,7 +290,7 @@ class Engine {
   bool answer_late(const wire::ParsedFrame& frame);
 
   // engine_complete.cpp
-  void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict);
+  void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) override;
   void fail_users_of_overflowed();
 
   // engine_states.cpp
@@ -355,6 +354,7 @@ class Engine {
   CongestionParameters congestion_parameters_;
   PacketIo packets_;
   CongestionControl congestion_;
+  TransportParts parts_;
   TimerWheel timers_;
   Intake intake_;
 

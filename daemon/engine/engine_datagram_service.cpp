@@ -5,7 +5,7 @@
 
 #include "daemon/engine/costs.hpp"
 #include "daemon/engine/datagram_service.hpp"
-#include "daemon/engine/environment.hpp"
+#include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 namespace {

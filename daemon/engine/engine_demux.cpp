@@ -1,5 +1,5 @@
 // Packets that have come: whose they are.
-#include "daemon/engine/environment.hpp"
+#include "daemon/engine/engine.hpp"
 #include "daemon/engine/peer_address.hpp"
 
 namespace softhca::engine {

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/environment.hpp"
+#include "daemon/engine/engine.hpp"
 #include "daemon/transport/codes.hpp"
 #include "daemon/transport/segment.hpp"
 
@@ -174,7 +174,7 @@ Engine::LocalStep Engine::wait_for_receive(QueuePair& qp, const QueuePair& peer)
 
 /// The checks at the first packet of a message. Sets progress.begun, or ends the request.
 Engine::LocalStep Engine::begin_local(QueuePair& qp, QueuePair& peer, const Request& request) {
-  QpEnvironment remote(*this, peer);
+  QpEnvironment remote(parts_, peer);
   if (peer.state == QpState::kRtr && !peer.established_raised) {
     peer.established_raised = true;
     remote.raise_event(transport::AsyncEvent::kCommunicationEstablished);
@@ -214,7 +214,7 @@ Engine::LocalStep Engine::draw_local(QueuePair& qp, QueuePair& peer, const Reque
   if (take == shm::Take::kEmpty) return wait_for_receive(qp, peer);
   if (is_send(request.kind) && request.length > peer.receive.bytes) {
     if (qp.type == QpType::kUc) {
-      QpEnvironment(*this, peer).count(transport::Count::kBadLength, 1);
+      QpEnvironment(parts_, peer).count(transport::Count::kBadLength, 1);
       end_local(qp, Verdict::kOk);
       return LocalStep::kGoOn;
     }
@@ -268,7 +268,7 @@ Verdict Engine::move_local_atomic(QueuePair& qp, QueuePair& peer, const Request&
 
 void Engine::finish_local(QueuePair& qp, QueuePair& peer, const Request& request) {
   const bool invalidates = request.kind == RequestKind::kSendInvalidate;
-  if (invalidates && QpEnvironment(*this, peer).invalidate_key(request.rkey) != Verdict::kOk)
+  if (invalidates && QpEnvironment(parts_, peer).invalidate_key(request.rkey) != Verdict::kOk)
     return refuse_local(qp, peer, Verdict::kRemoteAccess);
   if (draws_receive(request.kind)) {
     transport::ReceiveCompletion completion;
@@ -302,7 +302,7 @@ void Engine::refuse_local(QueuePair& qp, QueuePair& peer, Verdict verdict) {
     event = verdict == Verdict::kRemoteAccess ? transport::AsyncEvent::kAccessError
                                               : transport::AsyncEvent::kInvalidRequest;
   }
-  QpEnvironment(*this, peer).enter_error(event);
+  QpEnvironment(parts_, peer).enter_error(event);
   end_local(qp, uc ? Verdict::kOk : verdict);
 }
 
@@ -348,7 +348,7 @@ Verdict Engine::offer_datagram(QueuePair& qp, QueuePair& peer, const Request& re
 /// How the datagram ends for its sender.
 Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& request,
                                  const AddressPath& path) {
-  QpEnvironment remote(*this, peer);
+  QpEnvironment remote(parts_, peer);
   const std::uint32_t length = request.length + transport::kRoutingHeaderBytes;
   // A receive too small for an earlier datagram stays drawn and serves the next (IBA 9.8.3.2.2).
   if (!peer.receive_drawn && receive_queues_.draw(peer) != shm::Take::kTaken) {

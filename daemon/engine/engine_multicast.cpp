@@ -1,12 +1,12 @@
 // Datagrams to multicast groups and for their members.
-#include "daemon/engine/environment.hpp"
+#include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 
 /// False: the port is full; nothing happened.
 bool Engine::run_multicast(QueuePair& qp, const transport::Request& request, AddressHandle& ah,
                            std::uint32_t qkey) {
-  QpEnvironment env(*this, qp, ah.route);
+  QpEnvironment env(parts_, qp, ah.route);
   Verdict verdict = qp.ud_requester.send(env, request, kMulticastQpn, qkey);
   if (verdict == Verdict::kBusy) return false;
   if (verdict == Verdict::kOk) verdict = deliver_to_members(qp, request, ah.route.path, qkey);

@@ -5,7 +5,7 @@
 //
 // Every command stands in its send queue until it has completed, so nothing is lost; and only those
 // go back of which the peer has executed nothing, so nothing happens twice.
-#include "daemon/engine/environment.hpp"
+#include "daemon/engine/engine.hpp"
 #include "daemon/transport/codes.hpp"
 
 namespace softhca::engine {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/environment.hpp"
+#include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -107,7 +107,7 @@ void Engine::enter_error(QueuePair& qp) {
 }
 
 void Engine::flush(QueuePair& qp) {
-  QpEnvironment env(*this, qp);
+  QpEnvironment env(parts_, qp);
   congestion_.release(qp);
   qp.requester.flush(env);
   qp.uc_requester.flush(env);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/environment.hpp"
+#include "daemon/engine/engine.hpp"
 #include "daemon/engine/peer_address.hpp"
 
 namespace softhca::engine {
@@ -45,7 +45,7 @@ bool Engine::run(QueuePair& qp) {
   }
   if (qp.state == QpState::kError) return flush_receives(qp);
   qp.flow.resume();
-  QpEnvironment env(*this, qp);
+  QpEnvironment env(parts_, qp);
   bool more = false;
   if (qp.type == QpType::kUd) {
     more = run_datagrams(qp);
@@ -77,7 +77,7 @@ void Engine::settle(QueuePair& qp) {
 void Engine::expire(QueuePair& qp) {
   if (is_reliable(qp.type) && !qp.local && qp.state != QpState::kError) {
     try_other_source(qp);
-    QpEnvironment env(*this, qp);
+    QpEnvironment env(parts_, qp);
     qp.requester.expire(env, clock_.now);
     settle(qp);
   }
@@ -85,7 +85,7 @@ void Engine::expire(QueuePair& qp) {
 }
 
 void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
-  QpEnvironment env(*this, qp, qp.route, &frame);
+  QpEnvironment env(parts_, qp, qp.route, &frame);
   qp.tenant->counters.count_received(frame);
   cpu_.charge_packet(qp, frame.payload.size());
   if (!may_receive(qp.state)) {
@@ -140,7 +140,7 @@ bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
     deliver_datagram(qp, request, ah->route.path, qkey);
     return true;
   }
-  QpEnvironment env(*this, qp, ah->route);
+  QpEnvironment env(parts_, qp, ah->route);
   return qp.ud_requester.transmit(env, request, Qpn(header.remote_qpn), qkey) != Verdict::kBusy;
 }
 

@@ -34,37 +34,37 @@ const char* cause_of(transport::AsyncEvent event) {
 
 transport::SendResult QpEnvironment::send(const wire::Headers& h,
                                           const transport::PayloadSource& payload) {
-  return engine_.congestion_.send(qp_, route_, h, payload);
+  return parts_.congestion.send(qp_, route_, h, payload);
 }
 
 Verdict QpEnvironment::store_response(std::uint32_t cookie, std::uint32_t offset,
                                       std::span<const std::byte> payload) {
-  return engine_.memory_.scatter(qp_, engine_.pcbs_.pcb(PcbId(cookie)), offset, payload);
+  return parts_.memory.scatter(qp_, parts_.pcbs.pcb(PcbId(cookie)), offset, payload);
 }
 
 void QpEnvironment::request_sent(std::uint32_t cookie) {
-  engine_.commands_.return_execution(PcbId(cookie));
+  parts_.commands.return_execution(PcbId(cookie));
 }
 
 void QpEnvironment::complete_request(std::uint32_t cookie, Verdict verdict) {
-  engine_.complete_command(qp_, PcbId(cookie), verdict);
+  parts_.ended.complete_command(qp_, PcbId(cookie), verdict);
 }
 
 Verdict QpEnvironment::choose_receive_queue(std::uint32_t xrc_srq) {
-  return engine_.receive_queues_.choose(qp_, xrc_srq);
+  return parts_.receives.choose(qp_, xrc_srq);
 }
 
 Verdict QpEnvironment::check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                                     transport::RemoteAccess access) {
   if (length == 0) return Verdict::kOk;
-  const auto place = engine_.memory_.remote(qp_, qp_.remote_pd(), rkey, addr, length, access);
+  const auto place = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, length, access);
   return place.region != nullptr ? Verdict::kOk : Verdict::kRemoteAccess;
 }
 
 Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,
                                     std::span<const std::byte> payload) {
-  const auto place = engine_.memory_.remote(qp_, qp_.remote_pd(), rkey, addr, payload.size(),
-                                            transport::RemoteAccess::kWrite);
+  const auto place = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, payload.size(),
+                                          transport::RemoteAccess::kWrite);
   if (place.region == nullptr) return Verdict::kRemoteAccess;
   return memory::as_remote(memory::write(*place.region, place.offset, payload));
 }
@@ -72,37 +72,36 @@ Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,
 Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
                                      std::uint64_t compare_add, std::uint64_t swap,
                                      std::uint64_t& original) {
-  return engine_.memory_.atomic(qp_, rkey, addr, kind, compare_add, swap, original);
+  return parts_.memory.atomic(qp_, rkey, addr, kind, compare_add, swap, original);
 }
 
 std::optional<transport::ReceiveTicket> QpEnvironment::draw_receive() {
   // One may be left of a local datagram that did not fit.
-  if (!qp_.receive_drawn && engine_.receive_queues_.draw(qp_) != shm::Take::kTaken)
-    return std::nullopt;
+  if (!qp_.receive_drawn && parts_.receives.draw(qp_) != shm::Take::kTaken) return std::nullopt;
   return transport::ReceiveTicket{.cookie = 0, .capacity = qp_.receive.bytes};
 }
 
 Verdict QpEnvironment::store_receive(std::uint32_t, std::uint64_t offset,
                                      std::span<const std::byte> payload) {
-  return engine_.memory_.scatter_receive(qp_, offset, payload);
+  return parts_.memory.scatter_receive(qp_, offset, payload);
 }
 
 Verdict QpEnvironment::store_routing_header(std::uint32_t) {
   std::array<std::byte, wire::kGrhLength> header;
   wire::grh_bytes(*frame_, header);
-  return engine_.memory_.scatter_receive(qp_, 0, header);
+  return parts_.memory.scatter_receive(qp_, 0, header);
 }
 
 void QpEnvironment::complete_receive(const transport::ReceiveCompletion& completion) {
   transport::ReceiveCompletion complete = completion;
   complete.is_ipv4 = completion.has_grh && frame_->is_ipv4;
-  engine_.receive_queues_.complete(qp_, complete);
+  parts_.receives.complete(qp_, complete);
 }
 
 // Regions cannot be invalidated by a peer: only memory windows of type 2 can.
 Verdict QpEnvironment::invalidate_key(Rkey rkey) {
-  return engine_.memory_.invalidate(qp_, rkey) == Verdict::kOk ? Verdict::kOk
-                                                               : Verdict::kRemoteAccess;
+  return parts_.memory.invalidate(qp_, rkey) == Verdict::kOk ? Verdict::kOk
+                                                             : Verdict::kRemoteAccess;
 }
 
 std::optional<std::uint32_t> QpEnvironment::receive_credits() {
@@ -112,13 +111,13 @@ std::optional<std::uint32_t> QpEnvironment::receive_credits() {
 
 void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
   if (event) raise_event(*event);
-  engine_.cpu_.fail_later(qp_, event ? cause_of(*event) : "a receive of it failed");
+  parts_.cpu.fail_later(qp_, event ? cause_of(*event) : "a receive of it failed");
 }
 
 void QpEnvironment::raise_event(transport::AsyncEvent event) {
   if (event == transport::AsyncEvent::kCommunicationEstablished && qp_.state != QpState::kRtr)
     return;
-  engine_.async_events_.raise(qp_, event_type(event));
+  parts_.events.raise(qp_, event_type(event));
 }
 
 void QpEnvironment::count(transport::Count what, std::uint32_t n) { qp_.count(what, n); }

@@ -1,18 +1,43 @@
-// What a transport state machine sees of the engine, for the duration of one call.
+// What a transport state machine sees of the engine, for the time of one call.
 #pragma once
 
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/async_events.hpp"
+#include "daemon/engine/command_store.hpp"
+#include "daemon/engine/congestion_control.hpp"
+#include "daemon/engine/memory_access.hpp"
+#include "daemon/engine/receive_queues.hpp"
 #include "daemon/transport/environment.hpp"
 
 namespace softhca::engine {
 
+/// Where commands end.
+class CommandSink {
+ public:
+  virtual void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) = 0;
+
+ protected:
+  ~CommandSink() = default;
+};
+
+/// What transports use of the engine.
+struct TransportParts {
+  CommandSink& ended;
+  CommandStore& commands;
+  collect::PcbPool& pcbs;
+  MemoryAccess& memory;
+  ReceiveQueues& receives;
+  CongestionControl& congestion;
+  CpuScheduler& cpu;
+  AsyncEvents& events;
+};
+
 class QpEnvironment final : public transport::Environment {
  public:
-  QpEnvironment(Engine& engine, QueuePair& qp) : QpEnvironment(engine, qp, qp.route) {}
+  QpEnvironment(const TransportParts& parts, QueuePair& qp) : QpEnvironment(parts, qp, qp.route) {}
   /// A datagram has a route of its own. `frame`: the packet at hand, if there is one.
-  QpEnvironment(Engine& engine, QueuePair& qp, Route& route,
+  QpEnvironment(const TransportParts& parts, QueuePair& qp, Route& route,
                 const wire::ParsedFrame* frame = nullptr)
-      : engine_(engine), qp_(qp), route_(route), frame_(frame) {}
+      : parts_(parts), qp_(qp), route_(route), frame_(frame) {}
 
   transport::SendResult send(const wire::Headers& h,
                              const transport::PayloadSource& payload) override;
@@ -41,7 +66,7 @@ class QpEnvironment final : public transport::Environment {
   void count(transport::Count what, std::uint32_t n) override;
 
  private:
-  Engine& engine_;
+  const TransportParts& parts_;
   QueuePair& qp_;
   Route& route_;
   const wire::ParsedFrame* frame_;
