@@ -231,8 +231,9 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
                            : "its guarantees carry no more than the " + std::to_string(admitted) +
                                  " connections there are";
     if (refusal == rdma_cm::Refusal::kHalfOpen)
-      return "connections.half_open = " + std::to_string(limits_.half_open) +
-             ", and of one peer at most half of what is free";
+      return "connections.half_open = " + std::to_string(limits_.half_open);
+    if (refusal == rdma_cm::Refusal::kPeers)
+      return "half-open connections, of which a peer beside others has its part";
     if (refusal == rdma_cm::Refusal::kEvents) return "events that a program does not take";
     for (const ConnectionFigures::Limit& limit : figures().limits)
       if (limit.refusal == refusal)

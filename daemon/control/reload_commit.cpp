@@ -100,6 +100,7 @@ void Reloader::leave(const Config& wanted, Prepared& prepared) {
     leaving_.push_back({&tenant, old, now});
   }
   for (engine::Tenant* tenant : prepared.opened) tenant->leaving = false;
+  adapter_.worker.run([](engine::Engine& engine) { engine.addresses().refresh(); });
   std::erase_if(leaving_, [](const Leaving& leaving) { return !leaving.tenant->leaving; });
   for (engine::Tenant* tenant : prepared.change.released) {
     std::erase_if(leaving_, [&](const Leaving& leaving) { return leaving.tenant == tenant; });

@@ -80,14 +80,15 @@ Time Engine::next_neighbour_try() const {
 }
 
 /// A command of the queue pair would keep those behind it waiting for a neighbour, so that what is
-/// for one not known waits beside it. What has no place there is lost, and asks for nobody.
+/// for one not known waits beside it. What has no place there is lost. A program's asks for nobody
+/// then; the daemon's own does, so that an answer to a peer that tries again finds the way.
 std::size_t Engine::take_sends(DatagramService& service) {
   std::size_t taken = 0;
   for (; taken < kSendsPerStep; ++taken) {
     const Datagram* datagram = service.sends_.front();
     if (datagram == nullptr || !cpu_.may_take_in(service.qp_.party)) break;
     const bool may_wait = has_place(service, *datagram);
-    const Reach reach = packets_.reach_of(datagram->path, may_wait);
+    const Reach reach = packets_.reach_of(datagram->path, may_wait || !datagram->of_program);
     if (reach == Reach::kReady) {
       if (!post(service, *datagram)) break;
     } else if (reach == Reach::kUnknown && may_wait) {

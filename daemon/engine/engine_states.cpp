@@ -98,8 +98,9 @@ void Engine::enter_error(QueuePair& qp) {
   if (qp.state != QpState::kError) {
     if (qp.sends() && !scheduler_.is_open(schedule::QpSlot(qp.slot))) open_send_queue(qp);
     qp.state = QpState::kError;
-    if (qp.failure == nullptr) qp.failure = "its program asked for it";
-    event_log_.add(event_of(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure));
+    // What its program asks for, as at each orderly disconnect, is no news for the operator.
+    if (qp.failure != nullptr)
+      event_log_.add(event_of(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure));
   }
   qp.stalled = qp.probing = false;
   scheduler_.unblock(schedule::QpSlot(qp.slot));

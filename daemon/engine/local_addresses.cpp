@@ -1,6 +1,7 @@
 #include "daemon/engine/local_addresses.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace softhca::engine {
@@ -27,9 +28,10 @@ void LocalAddresses::rebuild() {
   for (Tenant* tenant : tenants_)
     for (const auto* list : {&tenant->addresses, &tenant->former_addresses})
       for (const Tenant::Address& address : *list)
-        by_gid_.push_back({address.gid, address.port, tenant});
+        by_gid_.push_back({address.gid, address.port, tenant,
+                           tenant->leaving || list == &tenant->former_addresses});
   std::stable_sort(by_gid_.begin(), by_gid_.end(), [](const Entry& a, const Entry& b) {
-    return std::pair(a.gid, a.port) < std::pair(b.gid, b.port);
+    return std::tie(a.gid, a.former, a.port) < std::tie(b.gid, b.former, b.port);
   });
 }
 

@@ -15,11 +15,14 @@ class LocalAddresses {
   /// Changes both lists; former addresses are still ours.
   void set(Tenant& tenant, std::vector<Tenant::Address> addresses,
            std::vector<Tenant::Address> former);
+  /// Tenants have begun to leave, or stay after all (Tenant::leaving).
+  void refresh() { rebuild(); }
   const std::vector<Tenant*>& tenants() const { return tenants_; }
 
   /// Can messages to `gid` stay inside this daemon?
   bool is_local(const Gid& gid) const;
-  /// Whose address it is, on `port` if one is named; null: nobody's.
+  /// Whose address it is, on `port` if one is named; null: nobody's. One that has it beats one that
+  /// had it, or is leaving.
   Tenant* owner(const Gid& gid, std::optional<PortId> port) const;
   /// By which port a tenant of ours sends as `source`; none: by no port.
   std::optional<PortId> port_of(const Gid& source) const;
@@ -29,6 +32,7 @@ class LocalAddresses {
     Gid gid;
     std::optional<PortId> port;
     Tenant* tenant;
+    bool former;
   };
   using Place = std::vector<Entry>::const_iterator;
 
@@ -36,7 +40,7 @@ class LocalAddresses {
   Place first(const Gid& gid) const;
 
   std::vector<Tenant*> tenants_;
-  std::vector<Entry> by_gid_;  ///< sorted; of one GID: by port, then as the tenants came
+  std::vector<Entry> by_gid_;  ///< sorted; of one GID: those who have it first, then by port
 };
 
 }  // namespace softhca::engine

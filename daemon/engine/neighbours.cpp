@@ -99,9 +99,15 @@ Neighbours::Entry* Neighbours::insert(const Gid& address, Time now, TenantId id)
   entry = {address, {}, State::kIncomplete, 0, bucket, id, now, now};
   bucket = i;
   ++size_;
-  ++users_[id].entries;
-  ++users_[id].unanswered;
+  count(entry, 1);
   return &entry;
+}
+
+/// An entry becomes its user's, or is no more.
+void Neighbours::count(const Entry& entry, int change) {
+  User& user = users_[entry.user];
+  user.entries += static_cast<std::uint32_t>(change);
+  if (entry.state == State::kIncomplete) user.unanswered += static_cast<std::uint32_t>(change);
 }
 
 void Neighbours::erase(Entry& entry) {
@@ -109,9 +115,7 @@ void Neighbours::erase(Entry& entry) {
   std::uint32_t* link = &buckets_[bucket_of(entry.address)];
   while (*link != i) link = &entries_[*link].next;
   *link = entry.next;
-  User& user = users_[entry.user];
-  --user.entries;
-  if (entry.state == State::kIncomplete) --user.unanswered;
+  count(entry, -1);
   entry.state = State::kFree;
   entry.next = free_;
   free_ = i;
@@ -277,7 +281,17 @@ std::optional<MacAddress> Neighbours::resolve(const Gid& next_hop, Time now, Ten
     return std::nullopt;
   }
   entry->used = now;
-  if (entry->state == State::kIncomplete) return std::nullopt;
+  if (entry->state == State::kIncomplete) {
+    // Who asks for many that are not there must not decide when another's is asked for.
+    if (entry->tries == 0 && entry->user != user) {
+      count(*entry, -1);
+      entry->user = user;
+      count(*entry, 1);
+      ask(*entry, now);
+      deadline_ = std::min(deadline_, deadline_of(*entry));
+    }
+    return std::nullopt;
+  }
   if (entry->state == State::kStale || (entry->state == State::kReachable && now >= entry->due))
       [[unlikely]] {
     entry->state = State::kProbe;

@@ -112,6 +112,7 @@ class Neighbours {
   Entry* find(const Gid& address);
   Entry* insert(const Gid& address, Time now, TenantId user);
   void erase(Entry& entry);
+  void count(const Entry& entry, int change);
   bool make_way(TenantId id, Time now);
   void make_room(TenantId id);
 

@@ -37,6 +37,7 @@ class Checker {
     check_tenant_addresses();
     check_pools();
     check_hard_caps();
+    check_general_services();
   }
 
  private:
@@ -193,6 +194,20 @@ class Checker {
       for (const TvlConfig& tvl : t.tvls) sum += tvl.completion_credits;
       return sum;
     });
+  }
+
+  /// The daemon's own clients of general services, of each tenant.
+  void check_general_services() {
+    const GeneralServicesConfig& services = config_.general_services;
+    const std::uint64_t asked =
+        std::uint64_t{kOwnClients} * services.buffers_per_client * config_.tenants.size();
+    if (asked <= services.buffers) return;
+    const Value* table = source_.document->table()->find("general_services");
+    problems_.add(table ? line_of(*table, "buffers") : 1, "general_services.buffers",
+                  "the daemon's own clients of all tenants (" +
+                      std::to_string(config_.tenants.size()) + ") take " + std::to_string(asked) +
+                      ", more than " + std::to_string(services.buffers) +
+                      "; raise it or lower buffers_per_client");
   }
 
   /// Names the first tenant whose guarantee does not fit any more.

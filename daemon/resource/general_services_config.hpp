@@ -11,6 +11,8 @@
 namespace softhca::resource {
 
 inline constexpr std::uint32_t kMaxGeneralServicesBuffers = 16384;
+inline constexpr std::uint32_t kOwnClients =
+    2;  ///< the daemon's, of each tenant: connection manager, performance agent
 inline constexpr std::uint32_t kMostPrograms = 256;  ///< registered at once, of all tenants
 
 struct GeneralServicesConfig {

@@ -49,12 +49,32 @@ bool Admission::take(const std::string& level) {
   return true;
 }
 
-Admission::Verdict Admission::take_half_open(const std::string& level, const Gid& peer) {
+/// Has another peer asked while requests of this one may still be half-open?
+bool Admission::others_ask(const Gid& peer, Time now) {
+  constexpr Duration kLately = std::chrono::minutes(1);
+  if (latest_ && latest_->peer != peer) before_ = latest_;
+  latest_ = {peer, now};
+  return before_ && now - before_->at < kLately;
+}
+
+/// At least half of the connections of the level are not established yet.
+bool Admission::mostly_half_open(const std::string& level, const Entry& entry) const {
+  std::uint64_t sum = 0;
+  for (auto at = half_open_.lower_bound({level, Gid()});
+       at != half_open_.end() && at->first.first == level; ++at)
+    sum += at->second;
+  return 2 * sum >= entry.admitted;
+}
+
+Admission::Verdict Admission::take_half_open(const std::string& level, const Gid& peer, Time now) {
+  const bool contended = others_ask(peer, now);
   const auto has = half_open_.find({level, peer});
-  if (has != half_open_.end()) {
-    const std::uint32_t left = room(level, entries_.at(level));
-    if (left != 0 && has->second >= left) return Verdict::kPeerHasItsPart;
-  }
+  const Entry& entry = entries_[level];
+  const std::uint32_t left = room(level, entry);
+  if (contended && left != 0 && has != half_open_.end() && has->second >= left)
+    return Verdict::kLater;
+  if (contended && left == 0 && entry.admitted != 0 && mostly_half_open(level, entry))
+    return Verdict::kLater;
   if (!take(level)) return Verdict::kNotCarried;
   ++half_open_[{level, peer}];
   return Verdict::kTaken;

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/base/net.hpp"
+#include "daemon/base/time.hpp"
 
 namespace softhca::management::rdma_cm {
 
@@ -37,10 +39,11 @@ class Admission {
 
   /// One more connection of a level (no name: of none). False: it is not carried, which is counted.
   bool take(const std::string& level);
-  /// Likewise for a peer that asks: it is half-open until close_half(). Of what is free a peer may
-  /// have so many half-open as it leaves to others.
-  enum class Verdict : std::uint8_t { kTaken, kNotCarried, kPeerHasItsPart };
-  Verdict take_half_open(const std::string& level, const Gid& peer);
+  /// Likewise for a peer that asks: it is half-open until close_half(). One that is alone may have
+  /// all that is free; one beside others so many half-open as it leaves to them. kLater: not now,
+  /// but the half-open ones that are in the way do not last.
+  enum class Verdict : std::uint8_t { kTaken, kNotCarried, kLater };
+  Verdict take_half_open(const std::string& level, const Gid& peer, Time now);
   /// The peer has answered, or it is over. REQUIRES: one was taken.
   void close_half(const std::string& level, const Gid& peer);
   /// REQUIRES: one was taken, and is not half-open.
@@ -62,11 +65,19 @@ class Admission {
   /// How many more a level may have.
   std::uint32_t room(const std::string& level, const Entry& entry) const;
   std::uint32_t beyond_levels() const;
+  bool others_ask(const Gid& peer, Time now);
+  bool mostly_half_open(const std::string& level, const Entry& entry) const;
 
   std::map<std::string, Entry> entries_{{"", {.carries = kAll, .is_part = true}}};
   std::uint32_t most_ = kAll;
   std::uint32_t admitted_ = 0;
   std::map<std::pair<std::string, Gid>, std::uint32_t> half_open_;  ///< of those that have any
+  struct Asked {
+    Gid peer;
+    Time at{};
+  };
+  std::optional<Asked> latest_;  ///< the peer that asked last
+  std::optional<Asked> before_;  ///< and the latest of the others
 };
 
 }  // namespace softhca::management::rdma_cm

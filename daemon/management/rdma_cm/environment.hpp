@@ -54,6 +54,7 @@ enum class Refusal : std::uint8_t {
   kAdmission,    ///< a process: ENOBUFS; a peer: REJ "no resources"
   kConnections,  ///< those of the connection manager. A process: ENOMEM; a peer: no answer
   kHalfOpen,     ///< a peer: no answer
+  kPeers,        ///< a peer, beside others whose connections are half-open, too: no answer
   kEvents,       ///< a process does not take its events. ENOMEM
   kCount,
 };

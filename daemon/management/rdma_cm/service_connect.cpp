@@ -62,6 +62,7 @@ int Service::connect(Channel& channel, Body body) {
   if (const int error = find_bound(channel, command.id, id)) return error;
   if (id->state != IdentifierState::kRouteResolved) return EINVAL;
   if (id->remote.address.is_multicast()) return EINVAL;
+  if (!id->source || own_address(*id->source) == nullptr) return EADDRNOTAVAIL;
   return id->is_datagram() ? ask_service(*id, command.conn_param)
                            : connect_queue_pair(*id, command.conn_param);
 }

@@ -43,10 +43,11 @@ std::span<const std::byte> program_part(const Data& private_data) {
   return std::span(private_data).subspan(wire::CmIpHeader::kBytes);
 }
 
-/// Whether a listener on `own` serves `destination`.
-bool serves(const Identifier& listener, const Gid& destination) {
+/// Whether a listener serves `destination`. `ours`: it is an address of the tenant.
+bool serves(const Identifier& listener, const Gid& destination, bool ours) {
   const SocketAddress& own = listener.local;
   if (!own.is_any()) return own.address == destination;
+  if (!ours) return false;
   return !listener.keeps_to_family() || own.address.is_ipv4() == destination.is_ipv4();
 }
 
@@ -69,10 +70,11 @@ Identifier* Service::find_listener(const Inquiry& inquiry, cm::Answer& why) {
   const bool right_kind =
       inquiry.right_transport && inquiry.datagram == (inquiry.space() != PortSpace::kTcp);
   const bool from_here = own_address(inquiry.path.remote) != nullptr;
+  const bool ours = own_address(inquiry.path.local) != nullptr;
   if (right_kind && inquiry.header_is_true())
     for (const IdentifierNumber number : here->second) {
       Identifier* const listener = identifiers_.find(number.value);
-      if (serves(*listener, inquiry.path.local) && (from_here || !listener->loopback_only))
+      if (serves(*listener, inquiry.path.local, ours) && (from_here || !listener->loopback_only))
         return listener;
     }
   return refuse(wire::CmRejectReason::kConsumer, wire::CmSidrStatus::kReject);
@@ -98,7 +100,7 @@ Identifier* Service::admit(const Inquiry& inquiry, cm::Answer& why) {
 
 /// Admission first: what it refuses is none of the connects a second.
 bool Service::carry(const std::string& level, const Gid& peer, cm::Answer& why) {
-  switch (admission_.take_half_open(level, peer)) {
+  switch (admission_.take_half_open(level, peer, now_)) {
     case Admission::Verdict::kTaken:
       break;
     case Admission::Verdict::kNotCarried:
@@ -106,8 +108,8 @@ bool Service::carry(const std::string& level, const Gid& peer, cm::Answer& why) 
       environment_.note_reject_sent(wire::CmRejectReason::kNoResources);
       why = cm::Answer::refuse(wire::CmRejectReason::kNoResources);
       return false;
-    case Admission::Verdict::kPeerHasItsPart:
-      environment_.note_refused(Refusal::kHalfOpen);
+    case Admission::Verdict::kLater:
+      environment_.note_refused(Refusal::kPeers);
       return false;
   }
   if (rate_allows()) return true;

@@ -19,6 +19,8 @@ const char* name_of(Refusal refusal) {
       return "most";
     case Refusal::kHalfOpen:
       return "half_open";
+    case Refusal::kPeers:
+      return "peers";
     case Refusal::kEvents:
       return "events";
     case Refusal::kCount:

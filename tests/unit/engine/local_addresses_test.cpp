@@ -53,6 +53,28 @@ class Addressing : public ::testing::Test {
   std::vector<std::unique_ptr<QueuePair>> pairs;
 };
 
+/// An address that goes from one tenant to another serves the new owner, whatever of the former one
+/// still runs.
+TEST_F(Addressing, WhoHasAnAddressBeatsWhoHadIt) {
+  addresses.set(wired, {{gid(2), std::nullopt}}, {{gid(1), kPort}});
+  EXPECT_EQ(addresses.owner(gid(1), kPort), &wired) << "nobody else has it";
+  addresses.set(inside, {{gid(3), std::nullopt}, {gid(1), kPort}}, {});
+  EXPECT_EQ(addresses.owner(gid(1), kPort), &inside);
+  EXPECT_EQ(addresses.owner(gid(1), std::nullopt), &inside);
+  addresses.set(inside, {{gid(3), std::nullopt}, {gid(1), kOther}}, {});
+  EXPECT_EQ(addresses.owner(gid(1), std::nullopt), &inside) << "also by another port";
+  EXPECT_EQ(addresses.owner(gid(1), kPort), &wired);
+}
+
+TEST_F(Addressing, WhoStaysBeatsWhoIsLeaving) {
+  addresses.set(inside, {{gid(1), kPort}}, {});
+  EXPECT_EQ(addresses.owner(gid(1), kPort), &wired) << "who came first";
+  wired.leaving = true;
+  addresses.refresh();
+  EXPECT_EQ(addresses.owner(gid(1), kPort), &inside);
+  EXPECT_EQ(addresses.owner(gid(2), std::nullopt), &wired);
+}
+
 TEST_F(Addressing, OwnersAreFoundByPort) {
   EXPECT_EQ(addresses.owner(gid(1), kPort), &wired);
   EXPECT_EQ(addresses.owner(gid(1), kOther), nullptr);

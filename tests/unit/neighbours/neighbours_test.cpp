@@ -511,6 +511,19 @@ TEST_F(NeighboursTest, WhoMakesUpNeighboursKeepsNobodyFromAsking) {
   EXPECT_EQ(big.table.size(), 1024u);
 }
 
+TEST_F(NeighboursTest, WhoIsAskedForByTwoIsAskedForInTheNameOfWhoMay) {
+  Host big(kOurMac, 1024);
+  big.table.add_address({kOurs, 8, true});
+  const Gid wanted = nth(500);
+  for (std::uint32_t n = 0; n < 501; ++n) big.table.resolve(nth(n), now, user(1));
+  const std::size_t asked = big.sent.size();
+  EXPECT_LT(asked, 501u) << "too many at once";
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(big.table.resolve(wanted, now, user(2)));
+  EXPECT_EQ(big.sent.size(), asked + 1) << "once";
+  big.table.receive(arp_reply(wanted, kPeerMac), now);
+  EXPECT_THAT(big.table.resolve(wanted, now, user(2)), Optional(kPeerMac));
+}
+
 /// An accomplice on the network answers for all that is made up.
 TEST_F(NeighboursTest, WhoseNeighboursAllAnswerTakesTheRoomOfNobodyWithFew) {
   Host big(kOurMac, 64);

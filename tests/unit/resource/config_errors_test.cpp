@@ -219,6 +219,8 @@ const Mistake kTogether[] = {
      "4: tenant.completion_credits:", "guarantees 9000"},
     {"DedicatedPcbs", kTenant + "[pools]\npcbs = 8\ndedicated_pcbs = 9\n",
      "6: pools.dedicated_pcbs:", "do not fit"},
+    {"GeneralServicesBuffers", kTenant + "[general_services]\nbuffers = 31\n",
+     "5: general_services.buffers:", "of all tenants (1) take 32"},
     {"SocketPath", "[daemon]\nruntime_dir = \"/" + std::string(99, 'd') + "\"\n" + kTenant,
      "4: tenant.name:", "shorten"},
 };

@@ -32,7 +32,7 @@ TEST(GeneralServicesConfig, EveryKey) {
       wanted.*member = 0.25;
       value = "0.25";
     } else {
-      if (std::string(name) == "buffers" || std::string(name) == "window_ms") value = "17";
+      if (std::string(name) == "buffers" || std::string(name) == "window_ms") value = "33";
       wanted.*member = static_cast<std::uint32_t>(std::stoul(value));
     }
     const auto config = parse(std::string(name) + " = " + value);

@@ -85,22 +85,49 @@ TEST(Admission, RefusalsAreCountedByLevel) {
   EXPECT_EQ(view[1].refused, 2u);
 }
 
+constexpr Time now{std::chrono::seconds(1000)};
+
+TEST(Admission, APeerAloneHasAllAtOnceUntilAnotherAsks) {
+  using Verdict = Admission::Verdict;
+  const Gid one = gid("10.0.0.1"), two = gid("10.0.0.2");
+  Admission admission;
+  admission.set({{"", 8}}, kAll);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(admission.take_half_open("", one, now), Verdict::kTaken);
+  EXPECT_EQ(admission.take_half_open("", one, now), Verdict::kNotCarried);
+  EXPECT_EQ(admission.take_half_open("", two, now), Verdict::kLater) << "most are half-open";
+  for (int i = 0; i < 2; ++i) {
+    admission.close_half("", one);
+    admission.give_back("");
+  }
+  EXPECT_EQ(admission.take_half_open("", one, now), Verdict::kLater) << "the other comes again";
+  EXPECT_EQ(admission.take_half_open("", two, now), Verdict::kTaken);
+  EXPECT_EQ(admission.take_half_open("", one, now + 2min), Verdict::kTaken) << "alone again";
+
+  for (int i = 0; i < 7; ++i) admission.close_half("", one);
+  EXPECT_EQ(admission.take_half_open("", two, now + 2min), Verdict::kNotCarried)
+      << "what is established lasts";
+}
+
 TEST(Admission, APeerHasAsManyHalfOpenAsItLeavesToOthers) {
   using Verdict = Admission::Verdict;
   const Gid one = gid("10.0.0.1"), two = gid("10.0.0.2");
   Admission admission;
   const auto most_of = [&](const Gid& peer, const std::string& level) {
     std::uint32_t count = 0;
-    while (admission.take_half_open(level, peer) == Verdict::kTaken) ++count;
+    while (admission.take_half_open(level, peer, now) == Verdict::kTaken) ++count;
     return count;
   };
   admission.set({{"high", 1, false}, {"", 8}}, kAll);
+  EXPECT_EQ(admission.take_half_open("", two, now), Verdict::kTaken);
+  admission.close_half("", two);
+  admission.give_back("");
   EXPECT_EQ(most_of(one, ""), 4u);
-  EXPECT_EQ(admission.take_half_open("", one), Verdict::kPeerHasItsPart);
+  EXPECT_EQ(admission.take_half_open("", one, now), Verdict::kLater);
   EXPECT_EQ(most_of(two, ""), 2u);
   EXPECT_EQ(most_of(one, "high"), 1u) << "each level by itself; a single one is anybody's";
-  EXPECT_EQ(admission.take_half_open("high", one), Verdict::kNotCarried);
-  EXPECT_EQ(admission.view()[1].refused, 2u) << "of high";
+  admission.close_half("high", one);
+  EXPECT_EQ(admission.take_half_open("high", one, now), Verdict::kNotCarried);
+  EXPECT_EQ(admission.view()[1].refused, 1u) << "of high";
   EXPECT_EQ(admission.view()[0].refused, 0u);
 
   for (int i = 0; i < 4; ++i) admission.close_half("", one);
@@ -255,14 +282,15 @@ TEST_F(Admitted, APeerThatOnlySendsRequestsKeepsNobodyOut) {
   Program other{third};
   server.listening(to);
   admission(far).set({{"", 6}}, kAll);
+  establish(world, other, server, to);
   std::vector<std::uint32_t> asked, taken;
   for (int i = 0; i < 20; ++i) {
     asked.push_back(client.resolved(to));
     EXPECT_EQ(client.connect(asked.back()), 0);
   }
   world.run();
-  EXPECT_EQ(admission(far).admitted(), 3u);
-  EXPECT_EQ(far.refused[Refusal::kHalfOpen], 17);
+  EXPECT_EQ(admission(far).admitted(), 4u);
+  EXPECT_EQ(far.refused[Refusal::kPeers], 17);
   EXPECT_EQ(far.refused[Refusal::kAdmission], 0);
   for (int i = 0; i < 3; ++i) {
     taken.push_back(server.expect(EventType::kConnectRequest).id);
@@ -278,9 +306,9 @@ TEST_F(Admitted, APeerThatOnlySendsRequestsKeepsNobodyOut) {
   server.expect(EventType::kEstablished);
   EXPECT_EQ(server.destroy(taken[1]), 0);
   EXPECT_EQ(server.destroy(taken[2]), 0);
-  EXPECT_EQ(admission(far).admitted(), 3u) << "three are established";
+  EXPECT_EQ(admission(far).admitted(), 4u) << "four are established";
   world.advance(7s);
-  EXPECT_EQ(admission(far).admitted(), 5u) << "two more of those that try again";
+  EXPECT_EQ(admission(far).admitted(), 5u) << "one more of those that try again";
 }
 
 TEST_F(Admitted, AConnectForWhichThereIsNoPlaceTakesNothing) {
