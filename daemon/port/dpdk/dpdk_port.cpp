@@ -74,7 +74,7 @@ Frame DpdkPort::accept(rte_mbuf* m) {
   const bool whole = m->nb_segs == 1 || rte_pktmbuf_linearize(m) == 0;
   auto* data = rte_pktmbuf_mtod(m, std::byte*);
   if (!whole || m->data_len < kEthernetHeader) {
-    ++rx_dropped_;
+    rx_dropped_.add();
     rte_pktmbuf_free(m);
     return {};
   }
@@ -129,7 +129,7 @@ void DpdkPort::transmit(const Frame& frame) {
   rte_mbuf* m = buffer_of(frame);
   assert(frame.length <= frame.capacity);
   if (frame.length > device_.longest_frame || backlog_count_ == kBacklog) [[unlikely]] {
-    ++tx_dropped_;
+    tx_dropped_.add();
     rte_pktmbuf_free(m);
     return;
   }
@@ -159,7 +159,7 @@ void DpdkPort::flush() {
 
 void DpdkPort::drop_backlog() {
   rte_pktmbuf_free_bulk(backlog_.data(), static_cast<unsigned>(backlog_count_));
-  tx_dropped_ += backlog_count_;
+  tx_dropped_.add(backlog_count_);
   backlog_count_ = 0;
 }
 
@@ -174,8 +174,8 @@ PortCounters DpdkPort::counters() const {
           .rx_bytes = s.ibytes,
           .tx_frames = s.opackets,
           .tx_bytes = s.obytes,
-          .rx_missed = s.imissed + s.ierrors + s.rx_nombuf + rx_dropped_,
-          .tx_dropped = s.oerrors + tx_dropped_};
+          .rx_missed = s.imissed + s.ierrors + s.rx_nombuf + rx_dropped_.value(),
+          .tx_dropped = s.oerrors + tx_dropped_.value()};
 }
 
 /// Empties the wake socket, then looks once more: a frame that came before the emptying would wake

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/base/counter.hpp"
 #include "daemon/port/port.hpp"
 #include "daemon/port/wake_socket.hpp"
 
@@ -68,7 +69,7 @@ class DpdkPort final : public Port {
   /// Frames that arrived between the engine's last receive() and prepare_sleep().
   std::array<Frame, kBurst> stash_{};
   std::size_t stash_begin_ = 0, stash_end_ = 0;
-  std::uint64_t rx_dropped_ = 0, tx_dropped_ = 0;
+  Counter rx_dropped_, tx_dropped_;
 };
 
 }  // namespace softhca::port
