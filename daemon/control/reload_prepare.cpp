@@ -27,8 +27,8 @@ Outcome Reloader::prepare(const Config& wanted, Prepared& prepared) {
   return check_datagrams(wanted, prepared);
 }
 
-/// Those who come have their clients already, and those who go have theirs yet, unless their number
-/// is another's.
+/// Tenants that come have their clients already, and those that go still have theirs, unless their
+/// number is another's.
 Outcome Reloader::check_datagrams(const Config& wanted, const Prepared& prepared) {
   std::vector<TenantId> gone;
   for (const engine::Tenant* tenant : prepared.change.gone)

@@ -57,32 +57,25 @@ bool Admission::others_ask(const Gid& peer, Time now) {
   return before_ && now - before_->at < kLately;
 }
 
-/// At least half of the connections of the level are not established yet.
-bool Admission::mostly_half_open(const std::string& level, const Entry& entry) const {
-  std::uint64_t sum = 0;
-  for (auto at = half_open_.lower_bound({level, Gid()});
-       at != half_open_.end() && at->first.first == level; ++at)
-    sum += at->second;
-  return 2 * sum >= entry.admitted;
-}
-
 Admission::Verdict Admission::take_half_open(const std::string& level, const Gid& peer, Time now) {
   const bool contended = others_ask(peer, now);
   const auto has = half_open_.find({level, peer});
-  const Entry& entry = entries_[level];
+  Entry& entry = entries_[level];
   const std::uint32_t left = room(level, entry);
   if (contended && left != 0 && has != half_open_.end() && has->second >= left)
     return Verdict::kLater;
-  if (contended && left == 0 && entry.admitted != 0 && mostly_half_open(level, entry))
-    return Verdict::kLater;
+  const bool mostly_half_open = entry.admitted != 0 && 2 * entry.half_open >= entry.admitted;
+  if (contended && left == 0 && mostly_half_open) return Verdict::kLater;
   if (!take(level)) return Verdict::kNotCarried;
   ++half_open_[{level, peer}];
+  ++entry.half_open;
   return Verdict::kTaken;
 }
 
 void Admission::close_half(const std::string& level, const Gid& peer) {
   const auto has = half_open_.find({level, peer});
   if (--has->second == 0) half_open_.erase(has);
+  --entries_.at(level).half_open;
 }
 
 void Admission::give_back(const std::string& level) {

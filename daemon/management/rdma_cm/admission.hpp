@@ -60,13 +60,13 @@ class Admission {
     bool shares = true;
     bool is_part = false;
     std::uint32_t admitted = 0;
+    std::uint32_t half_open = 0;  ///< of these
     std::uint64_t refused = 0;
   };
   /// How many more a level may have.
   std::uint32_t room(const std::string& level, const Entry& entry) const;
   std::uint32_t beyond_levels() const;
   bool others_ask(const Gid& peer, Time now);
-  bool mostly_half_open(const std::string& level, const Entry& entry) const;
 
   std::map<std::string, Entry> entries_{{"", {.carries = kAll, .is_part = true}}};
   std::uint32_t most_ = kAll;
