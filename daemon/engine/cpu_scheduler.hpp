@@ -48,7 +48,7 @@ inline constexpr Budget kSparse{.runs = 64 << 10,
 
 class CpuScheduler {
  public:
-  /// What packets for it defer the turns of a party by, at most: or a flood from outside would keep
+  /// Packets for a party defer its turns by so much at most: else a flood from outside would keep
   /// it from answering.
   static constexpr std::uint64_t kReceiveDebt = 1 << 20;
 

@@ -18,7 +18,7 @@
 //   qp_table.cpp          queue pairs by number and slot
 //   local_addresses.cpp, address_handles.cpp, multicast.cpp  addresses, and who is behind them
 //   receive_queues.cpp    drawing receives; shared receive queues and their provisioning; XRC
-//   engine_complete.cpp   completions, credits given back
+//   engine_complete.cpp   the end of commands: their completions
 //   engine_states.cpp     queue pair state changes, errors, flushing
 //   engine_adjust.cpp     guarantees lent while they are idle
 //   memory_access.cpp     the memory that commands, receives and remote keys name

@@ -1,5 +1,5 @@
-// The end of commands and receives: completions, credits given back (mechanism B6: by now
-// every read of the command's data is done).
+// The end of commands: their completions (mechanism B6: by now every read of the command's data is
+// done), and what follows for those behind them.
 #include <utility>
 
 #include "daemon/engine/costs.hpp"

@@ -21,7 +21,7 @@ namespace softhca::engine {
 
 struct Session;
 
-/// Message under way between two queue pairs of this daemon (see local_path.cpp).
+/// Message under way between two queue pairs of this daemon (see engine_local.cpp).
 struct LocalProgress {
   std::uint32_t offset = 0;  ///< bytes moved
   bool begun = false;        ///< checks done, receive drawn
