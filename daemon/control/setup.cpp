@@ -253,8 +253,8 @@ std::vector<engine::Tenant::Address> addresses_of(const resource::Config& config
 }
 
 void set_rate(const resource::RateConfig& config, engine::Tenant& tenant, engine::Engine& engine) {
-  engine.set_rate(tenant, {config.bytes_per_second, config.burst_bytes},
-                  {config.messages_per_second, config.burst_messages});
+  engine.rates().set(tenant, {config.bytes_per_second, config.burst_bytes},
+                     {config.messages_per_second, config.burst_messages});
 }
 
 Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resource::Config& config,

@@ -107,12 +107,12 @@ void Engine::add_tenant(Tenant& tenant) {
   commands_.reset(tenant.id);
   scheduler_.reset(tenant.id);
   addresses_.add(tenant);
-  throttled_.reserve(addresses_.tenants().size());
+  rates_.reserve(addresses_.tenants().size());
 }
 
 void Engine::remove_tenant(Tenant& tenant) {
   addresses_.remove(tenant);
-  std::erase(throttled_, &tenant);
+  rates_.forget(tenant);
 }
 
 Expected<TvlId> Engine::add_tvl(const schedule::TvlConfig& config) {
@@ -269,7 +269,10 @@ void Engine::remove(QueuePair& qp) {
 
 bool Engine::poll(Time now) {
   clock_.now = now;
-  if (!throttled_.empty()) release_throttled();
+  rates_.release([this](const Tenant& tenant) {
+    scheduler_.unblock_tenant(tenant.id);
+    for (const auto& level : tenant.levels) scheduler_.unblock_tenant(party_of(level->id));
+  });
   // First, as what comes now may have them.
   std::size_t work = give_back_buffers();
   work += packets_.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {
@@ -299,7 +302,7 @@ void Engine::finish_batch() {
 
 Time Engine::next_deadline() const {
   return std::min({timers_.next_deadline(), completion_events_.next_deadline(),
-                   async_events_.next_deadline(), packets_.next_deadline(), next_release(),
+                   async_events_.next_deadline(), packets_.next_deadline(), rates_.next_release(),
                    next_neighbour_try()});
 }
 

@@ -6,7 +6,7 @@
 //   engine_collect.cpp    sessions: VCBs and doorbells -> PCBs -> kick; send queue mode
 //   engine_schedule.cpp   doorbells -> dedicated PCBs -> kick; the arbitrator starts commands
 //   engine_stall.cpp      queue pairs that cannot go on: their commands go back
-//   engine_rate.cpp       tenants held back by their rates
+//   rate_control.cpp      tenants held back by their rates
 //   command_store.cpp     commands in PCBs, the credits they hold, and their way back
 //   engine_start.cpp      validating a command and handing it to its transport
 //   engine_transport.cpp  driving requesters, responders and their timers
@@ -58,6 +58,7 @@
 #include "daemon/engine/objects.hpp"
 #include "daemon/engine/overflow_places.hpp"
 #include "daemon/engine/qp_table.hpp"
+#include "daemon/engine/rate_control.hpp"
 #include "daemon/engine/receive_queues.hpp"
 #include "daemon/engine/time_wait.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
@@ -128,8 +129,7 @@ class Engine final : private CommandSink {
   void set_congestion(const CongestionParameters& parameters) {
     congestion_parameters_ = parameters;
   }
-  /// Takes effect with the next command; a debt stays.
-  void set_rate(Tenant& tenant, const schedule::Rate& bytes, const schedule::Rate& messages);
+  RateControl& rates() { return rates_; }
   /// REQUIRES: it has no sessions.
   void remove_tenant(Tenant& tenant);
   PacketIo& packets() { return packets_; }
@@ -235,11 +235,6 @@ class Engine final : private CommandSink {
   void stall(QueuePair& qp);
   void resume(QueuePair& qp);
   void retry_stalled(QueuePair& qp);
-
-  // engine_rate.cpp
-  void charge_rate(Tenant& tenant, std::uint32_t bytes);
-  void release_throttled();
-  Time next_release() const;
 
   // engine_start.cpp
   void start(PcbId pcb);
@@ -349,6 +344,7 @@ class Engine final : private CommandSink {
   MemoryAccess memory_;
   CpuScheduler cpu_;
   CommandStore commands_;
+  RateControl rates_{clock_};
   ReceiveQueues receive_queues_;
   PayloadReader payloads_;
   CongestionParameters congestion_parameters_;
@@ -362,7 +358,6 @@ class Engine final : private CommandSink {
   TimeWaitTable time_wait_;
   std::vector<Session*> sessions_;
   std::uint32_t parked_ = 0;
-  std::vector<Tenant*> throttled_;
   std::vector<bool> lends_;  ///< tenants, by id
   std::vector<DatagramService*> datagram_services_;
 };

@@ -90,7 +90,7 @@ void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   transport::Request request;
   const Verdict verdict = build_request(qp, pcb, request);
   if (verdict != Verdict::kOk) return fail_command(qp, pcb, verdict);
-  charge_rate(*qp.tenant, request.length);
+  rates_.charge(*qp.tenant, request.length);
 
   if (qp.type == QpType::kUd || qp.local) {
     qp.queue.push(request);
