@@ -15,7 +15,7 @@ next_port=19000
 
 # Waits until process $2 listens on TCP port $1, or is gone.
 wait_listening() {
-  local pattern
+  local i pattern
   pattern=$(printf ':%04X 0*:0000 0A' "$1")
   for ((i = 0; i < 400; ++i)); do
     grep -qs "$pattern" /proc/net/tcp /proc/net/tcp6 && return 0
@@ -66,6 +66,7 @@ metric() {
 
 # Waits up to ten seconds until a command succeeds.
 eventually() {
+  local i
   for ((i = 0; i < 100; ++i)); do
     "$@" && return 0
     sleep 0.1
