@@ -86,7 +86,7 @@ Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, engine::Level* level,
                                    std::uint32_t most) {
   VcbRun run{.first = {}, .count = 0, .level = level};
   while (run.count < most && take_vcb(tenant, level)) ++run.count;
-  collect::FunctionTable& functions = engine.functions();
+  collect::FunctionTable& functions = engine.ingress().functions();
   // Sessions come and go: a long enough run may be lacking although enough VCBs are free.
   std::optional<VcbId> first;
   while (run.count > 0 && !(first = functions.find_unassigned(run.count))) {
@@ -104,7 +104,7 @@ Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, engine::Level* level,
 
 void Adapter::give_back_vcbs(engine::Tenant& tenant, const VcbRun& run) {
   if (run.count == 0) return;
-  [[maybe_unused]] const auto released = engine.functions().release(run.first, run.count);
+  [[maybe_unused]] const auto released = engine.ingress().functions().release(run.first, run.count);
   assert(released);  // the engine has let go of them
   for (std::uint32_t i = 0; i < run.count; ++i) put_vcb(tenant, run.level);
 }

@@ -24,7 +24,7 @@ struct Adapter {
   engine::Worker& worker;
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
   resource::Accounts totals{};  ///< what all tenants together have taken, up to the pools
-  QuotaPool vcbs;               ///< who may have how many (A1, A2); which ones: engine.functions()
+  QuotaPool vcbs;  ///< who may have how many (A1, A2); which ones: engine.ingress().functions()
 
   /// Of rdma_cm, as they were about a second ago.
   std::vector<management::ConnectionFigures> connections{};

@@ -47,7 +47,7 @@ void Adjuster::tick() {
   adapter_.worker.run([&](engine::Engine& engine) {
     for (const auto& tenant : adapter_.tenants)
       tenant->lends = config.automatic && (tenant->leaving || adapter_.settings(*tenant).lends);
-    engine.adjust({.idle = config.idle, .keep = config.keep});
+    engine.lending().adjust({.idle = config.idle, .keep = config.keep});
   });
   tell();
 }

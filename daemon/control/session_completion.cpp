@@ -95,7 +95,7 @@ int Session::resize_cq(const RequestBody& body, Reply& reply) {
   // programs expect to be refused for completions they have every reason to count on.
   constexpr int kStepsOfACommand = 8;
   for (int i = 0; entries < cq->engine.ring.entries() && i < kStepsOfACommand; ++i)
-    on_engine([&](engine::Engine& engine) { engine.unpark(*engine_session_); });
+    on_engine([&](engine::Engine& engine) { engine.ingress().unpark(*engine_session_); });
   bool fits = false;
   on_engine([&](engine::Engine&) {
     fits = cq->engine.ring.backlog() <= request.entries;

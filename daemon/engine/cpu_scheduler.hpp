@@ -17,24 +17,24 @@ namespace softhca::engine {
 /// a command that comes meanwhile has to wait for, so steps are short when tenants compete; long
 /// ones make larger bursts.
 struct Budget {
-  std::uint64_t runs = 0;    ///< of queue pairs that have work
-  unsigned packets = 0;      ///< packets of a queue pair in a row
-  std::uint32_t bytes = 0;   ///< of a queue pair in a row, to a peer in this daemon
-  std::uint64_t intake = 0;  ///< of taking in from VCBs, and of fetching
-  std::uint64_t turn = 0;    ///< of it, of a process or send queue in a row
-  std::size_t starts = 0;    ///< commands
+  std::uint64_t runs = 0;     ///< of queue pairs that have work
+  unsigned packets = 0;       ///< packets of a queue pair in a row
+  std::uint32_t bytes = 0;    ///< of a queue pair in a row, to a peer in this daemon
+  std::uint64_t ingress = 0;  ///< of taking in from VCBs, and of fetching
+  std::uint64_t turn = 0;     ///< of it, of a process or send queue in a row
+  std::size_t starts = 0;     ///< commands
 };
 
 inline constexpr Budget kAlone{.runs = 512 << 10,
                                .packets = 32,
                                .bytes = 128 << 10,
-                               .intake = 128 << 10,
+                               .ingress = 128 << 10,
                                .turn = 32 << 10,
                                .starts = 64};
 inline constexpr Budget kContended{.runs = 128 << 10,
                                    .packets = 8,
                                    .bytes = 16 << 10,
-                                   .intake = 32 << 10,
+                                   .ingress = 32 << 10,
                                    .turn = 8 << 10,
                                    .starts = 64};
 /// With a tenant that asks for little beside others that ask for much: what it waits for is one
@@ -42,7 +42,7 @@ inline constexpr Budget kContended{.runs = 128 << 10,
 inline constexpr Budget kSparse{.runs = 64 << 10,
                                 .packets = 1,
                                 .bytes = 4 << 10,
-                                .intake = 8 << 10,
+                                .ingress = 8 << 10,
                                 .turn = 4 << 10,
                                 .starts = 16};
 
@@ -67,7 +67,7 @@ class CpuScheduler {
   void charge_packet(const QueuePair& qp, std::size_t payload);
   /// Whether more may be taken in for this party: who has had more than its share lately waits for
   /// the others.
-  bool may_take_in(TenantId party) const { return ready_.may_begin(party, budget_->intake); }
+  bool may_take_in(TenantId party) const { return ready_.may_begin(party, budget_->ingress); }
 
   // --- turns
   void make_ready(const QueuePair& qp) { ready_.push(qp.slot, qp.party); }

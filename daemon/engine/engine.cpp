@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cassert>
 
 namespace softhca::engine {
@@ -60,8 +59,6 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       pcbs_({.pcbs = limits.pcbs,
              .dedicated = limits.dedicated_pcbs,
              .max_groups = static_cast<std::uint16_t>(limits.tenants + limits.levels)}),
-      functions_(limits.vcbs),
-      collector_(pcbs_, functions_),
       queue_pairs_(limits.queue_pairs),
       overflow_places_(queue_pairs_),
       scheduler_({.max_queue_pairs = queue_pairs_.slots(),
@@ -78,6 +75,10 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       cpu_(clock_, queue_pairs_.slots(), limits.tenants,
            static_cast<std::uint16_t>(scheduler_.max_tenants())),
       commands_(clock_, queue_pairs_, cpu_, pcbs_, scheduler_, arbitrator_),
+      ingress_(clock_, queue_pairs_, cpu_, commands_, pcbs_, scheduler_, arbitrator_, async_events_,
+               event_log_, limits.vcbs, limits.tenants),
+      dispatch_(clock_, queue_pairs_, cpu_, commands_, pcbs_, scheduler_, arbitrator_),
+      lending_(clock_, addresses_, ingress_, pcbs_, tvls_, arbitrator_, limits.tenants),
       receive_queues_(clock_, queue_pairs_, cpu_, async_events_, completion_events_, event_log_),
       payloads_(pcbs_, memory_, receive_queues_),
       packets_(clock_, congestion_parameters_, addresses_, cpu_, payloads_),
@@ -90,13 +91,17 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .congestion = congestion_,
              .cpu = cpu_,
              .events = async_events_},
-      first_level_party_(limits.tenants),
-      lends_(limits.tenants) {
+      first_level_party_(limits.tenants) {
   timers_.reserve(queue_pairs_.slots());
-  intake_.reserve(limits.tenants, static_cast<std::uint16_t>(scheduler_.max_tenants()));
 }
 
 Engine::~Engine() = default;
+
+/// The send queue scheduler takes turns between levels as between tenants: each has dedicated PCBs
+/// and a kick list for them that it may run out of.
+TenantId Engine::party_of(LevelId level) const {
+  return TenantId(static_cast<std::uint16_t>(first_level_party_ + level.value));
+}
 
 void Engine::add_level(const Level& level) {
   commands_.reset(party_of(level.id));
@@ -149,7 +154,7 @@ void Engine::find_weights() {
     for (std::uint32_t* weight : {&tenants[tvl.tenant.value], &parties[party.value]})
       *weight = std::max(*weight, tvl.weight);
   }
-  for (schedule::RunQueue* order : {&cpu_.order(), &intake_.order()}) {
+  for (schedule::RunQueue* order : {&cpu_.order(), &ingress_.order()}) {
     for (std::uint16_t i = 0; i < tenants.size(); ++i)
       order->set_tenant_weight(TenantId(i), tenants[i]);
     for (std::uint16_t i = 0; i < parties.size(); ++i) order->set_weight(TenantId(i), parties[i]);
@@ -211,22 +216,17 @@ void Engine::leave_tvl(TvlId id) {
 }
 
 void Engine::install(Session& session) {
-  session.last_active = clock_.now;
   session.party = session.level != nullptr ? party_of(session.level->id) : session.tenant->id;
   cpu_.order().join(session.party, session.tenant->id);
-  intake_.add(session);
+  ingress_.add(session);
   find_weights();
-  sessions_.push_back(&session);
   pcbs_.recall(session.group());
   session.tenant->counters.sessions.add();
   if (session.level != nullptr) session.level->counters.sessions.add();
 }
 
 void Engine::remove(Session& session) {
-  if (session.parked) --parked_;
-  intake_.remove(session);
-  collector_.abandon(session.first_vcb, session.view.vcbs());
-  std::erase(sessions_, &session);
+  ingress_.remove(session);
   async_events_.forget(session);
   session.tenant->counters.sessions.subtract();
   if (session.level != nullptr) session.level->counters.sessions.subtract();
@@ -280,9 +280,9 @@ bool Engine::poll(Time now) {
   });
   cpu_.choose_budget();
   if (!datagram_services_.empty()) work += run_datagram_services();
-  work += collect_commands();
-  work += relieve_doorbells();
-  work += fetch_commands();
+  work += ingress_.collect();
+  work += ingress_.relieve_doorbells();
+  work += dispatch_.fetch();
   work += start_commands();
   work += run_ready();
   work += timers_.advance(now, [this](TimerId id) {
@@ -304,40 +304,6 @@ Time Engine::next_deadline() const {
   return std::min({timers_.next_deadline(), completion_events_.next_deadline(),
                    async_events_.next_deadline(), packets_.next_deadline(), rates_.next_release(),
                    next_neighbour_try()});
-}
-
-bool Engine::park(Session& session) {
-  if (session.parked) return true;
-  if (!session.failed && !rests(session)) return false;
-  session.parked = true;
-  intake_.rest(session);
-  ++parked_;
-  return true;
-}
-
-/// From now on it says when it has posted something. False: it has, just now.
-bool Engine::rests(Session& session) {
-  const std::uint64_t unfinished = session.intake.unfinished;
-  if (!session.view.park(unfinished)) return false;
-  for (std::uint64_t left = unfinished; left != 0; left &= left - 1) {
-    if (!has_news(session, static_cast<std::uint32_t>(std::countr_zero(left)))) continue;
-    session.view.unpark();
-    session.intake.unfinished = 0;
-    return false;
-  }
-  return true;
-}
-
-void Engine::unpark(Session& session, std::uint64_t seen) {
-  if (!session.parked || session.failed) return;
-  session.view.unpark();
-  session.parked = false;
-  session.last_active = clock_.now;
-  session.intake.looked = seen;
-  session.intake.waiting = false;
-  session.intake.unfinished = 0;  // it may say that it has finished one
-  intake_.wake(session);
-  --parked_;
 }
 
 }  // namespace softhca::engine

@@ -3,8 +3,8 @@
 //
 // The files follow the way of a command:
 //   engine.cpp            the poll step; installing and removing objects
-//   engine_collect.cpp    sessions: VCBs and doorbells -> PCBs -> kick; send queue mode
-//   engine_schedule.cpp   doorbells -> dedicated PCBs -> kick; the arbitrator starts commands
+//   ingress.cpp           sessions: VCBs and doorbells -> PCBs -> kick; send queue mode
+//   dispatch.cpp          doorbells -> dedicated PCBs -> kick; the arbitrator's next command
 //   engine_stall.cpp      queue pairs that cannot go on: their commands go back
 //   rate_control.cpp      tenants held back by their rates
 //   command_store.cpp     commands in PCBs, the credits they hold, and their way back
@@ -20,7 +20,7 @@
 //   receive_queues.cpp    drawing receives; shared receive queues and their provisioning; XRC
 //   engine_complete.cpp   the end of commands: their completions
 //   engine_states.cpp     queue pair state changes, errors, flushing
-//   engine_adjust.cpp     guarantees lent while they are idle
+//   guarantee_lending.cpp guarantees lent while they are idle
 //   memory_access.cpp     the memory that commands, receives and remote keys name
 //   cpu_scheduler.cpp     whose turn it is, and for how long; costs.hpp: what counts as how much
 //   engine_windows.cpp    memory windows: bind, invalidate
@@ -40,18 +40,18 @@
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/timer_wheel.hpp"
-#include "daemon/collect/collect_controller.hpp"
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/address_handles.hpp"
 #include "daemon/engine/async_events.hpp"
-#include "daemon/engine/command_store.hpp"
 #include "daemon/engine/completion_events.hpp"
 #include "daemon/engine/congestion_control.hpp"
 #include "daemon/engine/counters.hpp"
 #include "daemon/engine/cpu_scheduler.hpp"
+#include "daemon/engine/dispatch.hpp"
 #include "daemon/engine/environment.hpp"
 #include "daemon/engine/event_log.hpp"
-#include "daemon/engine/intake.hpp"
+#include "daemon/engine/guarantee_lending.hpp"
+#include "daemon/engine/ingress.hpp"
 #include "daemon/engine/local_addresses.hpp"
 #include "daemon/engine/memory_access.hpp"
 #include "daemon/engine/multicast.hpp"
@@ -92,7 +92,6 @@ class Engine final : private CommandSink {
   // --- set-up: before the first poll, or on the engine's thread between polls
   collect::PcbPool& pcbs() { return pcbs_; }
   const collect::PcbPool& pcbs() const { return pcbs_; }
-  collect::FunctionTable& functions() { return functions_; }
   schedule::TvlTable& tvls() { return tvls_; }
   const schedule::TvlTable& tvls() const { return tvls_; }
   const schedule::KickArbitrator& arbitrator() const { return arbitrator_; }
@@ -101,6 +100,8 @@ class Engine final : private CommandSink {
   const schedule::DoorbellCounters& doorbells(const Tenant& tenant, const Level* level) const {
     return scheduler_.counters(level == nullptr ? tenant.id : party_of(level->id));
   }
+  Ingress& ingress() { return ingress_; }
+  GuaranteeLending& lending() { return lending_; }
   AsyncEvents& async_events() { return async_events_; }
   CompletionEvents& completion_events() { return completion_events_; }
   CpuScheduler& cpu() { return cpu_; }
@@ -122,9 +123,6 @@ class Engine final : private CommandSink {
     config.entries = scheduler_.config().entries;
     scheduler_.configure(config);
   }
-  /// About once a second while any tenant lends or has lent (mechanism A10): lends what is idle,
-  /// brings back what was recalled.
-  void adjust(const AdjustmentPolicy& policy);
   /// Takes effect with the next packet; how packets are marked, within 100 ms.
   void set_congestion(const CongestionParameters& parameters) {
     congestion_parameters_ = parameters;
@@ -167,17 +165,9 @@ class Engine final : private CommandSink {
   Time next_deadline() const;
   /// Is anything waiting that only polling can move on (and which therefore forbids sleep)?
   bool has_runnable() const {
-    return cpu_.has_work() || !intake_.empty() || scheduler_.has_work() || arbitrator_.has_work() ||
-           clients_wait();
+    return cpu_.has_work() || ingress_.has_work() || scheduler_.has_work() ||
+           arbitrator_.has_work() || clients_wait();
   }
-
-  // --- parking (worker)
-  const std::vector<Session*>& sessions() const { return sessions_; }
-  bool park(Session& session);
-  void unpark(Session& session) { unpark(session, cpu_.done()); }
-  /// It has said that it posted something, after the engine had done work up to `seen`.
-  void unpark(Session& session, std::uint64_t seen);
-  std::uint32_t parked_sessions() const { return parked_; }
 
   Time now() const { return clock_.now; }
   QueuePair* find(Qpn qpn) const { return queue_pairs_.find(qpn); }
@@ -191,6 +181,7 @@ class Engine final : private CommandSink {
 
   // engine.cpp
   std::optional<TvlId> tvl_for(const QueuePair& qp, schedule::TvlPurpose purpose) const;
+  TenantId party_of(LevelId level) const;
   bool leave_tvl(QueuePair& qp, TvlId id);
   void leave_tvl(TvlId id);
   void join_tvls(QueuePair& qp);
@@ -201,35 +192,6 @@ class Engine final : private CommandSink {
   void expire(QueuePair& qp);
   void remember(QueuePair& qp);
 
-  // engine_collect.cpp
-  void charge_sweep(const Session& session);
-  bool look_for_commands(Session& session);
-  std::size_t collect_commands();
-  std::size_t collect(Session& session, std::uint64_t end);
-  bool collect_vcb(Session& session, std::uint32_t vcb);
-  bool has_news(const Session& session, std::uint32_t vcb) const;
-  bool rests(Session& session);
-  bool send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard);
-  void accept(Session& session, PcbId pcb);
-  std::size_t collect_doorbells(Session& session, std::uint64_t end);
-  void refuse(const Session& session);
-  void ring(Session& session, Qpn qpn, std::uint32_t sequence_end);
-  void doorbell_fails(QueuePair& qp);
-  void fail_session(Session& session);
-  QueuePair* find_owned(const Session& session, std::uint32_t qpn) const;
-
-  // engine_schedule.cpp
-  std::size_t fetch_commands();
-  bool fetch_one(QueuePair& qp, std::uint32_t sequence);
-  std::size_t relieve_doorbells();
-  TenantId party_of(LevelId level) const;
-  std::size_t start_commands();
-  bool may_fetch(const QueuePair& qp, std::uint32_t sequence) const;
-
-  // engine_adjust.cpp
-  bool borrows(const Session& session) const;
-  void take_from_collecting();
-
   // engine_stall.cpp
   void give_back(QueuePair& qp, bool started);
   void stall(QueuePair& qp);
@@ -237,10 +199,8 @@ class Engine final : private CommandSink {
   void retry_stalled(QueuePair& qp);
 
   // engine_start.cpp
+  std::size_t start_commands();
   void start(PcbId pcb);
-  static bool has_begun(const QueuePair& qp, std::uint32_t sequence) {
-    return ring_distance(sequence, qp.not_begun) < 0;
-  }
   void count(QueuePair& qp, PcbId pcb);
   void dispatch(QueuePair& qp, PcbId pcb);
   void release_held(QueuePair& qp);
@@ -250,7 +210,6 @@ class Engine final : private CommandSink {
   // engine_transport.cpp
   std::size_t run_ready();
   bool run(QueuePair& qp);
-  bool commands_wait(TenantId served);
   bool run_datagrams(QueuePair& qp);
   bool run_datagram(QueuePair& qp, const transport::Request& request);
   void settle(QueuePair& qp);
@@ -334,8 +293,6 @@ class Engine final : private CommandSink {
   AddressHandles address_handles_;
   Multicast multicast_;
   collect::PcbPool pcbs_;
-  collect::FunctionTable functions_;
-  collect::CollectController collector_;
   QpTable queue_pairs_;
   OverflowPlaces overflow_places_;
   schedule::SendQueueScheduler scheduler_;
@@ -344,6 +301,9 @@ class Engine final : private CommandSink {
   MemoryAccess memory_;
   CpuScheduler cpu_;
   CommandStore commands_;
+  Ingress ingress_;
+  Dispatch dispatch_;
+  GuaranteeLending lending_;
   RateControl rates_{clock_};
   ReceiveQueues receive_queues_;
   PayloadReader payloads_;
@@ -352,13 +312,9 @@ class Engine final : private CommandSink {
   CongestionControl congestion_;
   TransportParts parts_;
   TimerWheel timers_;
-  Intake intake_;
 
   std::uint16_t first_level_party_;  ///< of the send queue scheduler, see party_of()
   TimeWaitTable time_wait_;
-  std::vector<Session*> sessions_;
-  std::uint32_t parked_ = 0;
-  std::vector<bool> lends_;  ///< tenants, by id
   std::vector<DatagramService*> datagram_services_;
 };
 

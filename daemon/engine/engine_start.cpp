@@ -48,11 +48,18 @@ bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
 
 }  // namespace
 
+std::size_t Engine::start_commands() {
+  std::size_t started = 0;
+  for (; started < cpu_.budget().starts; ++started) {
+    const auto pcb = dispatch_.next();
+    if (!pcb) break;
+    start(*pcb);
+  }
+  return started;
+}
+
 void Engine::start(PcbId pcb) {
   QueuePair& qp = commands_.owner(pcb);
-  commands_.remove_kicked(qp, pcb);
-  scheduler_.started(schedule::QpSlot(qp.slot));
-  if (commands_.is_dedicated(pcb)) commands_.room_in_kick_list(qp);
   // About to fail: nothing begins. And nothing overtakes a command that waits.
   if (qp.error_pending || !qp.held.empty()) {
     commands_.hold(qp, pcb);
@@ -74,7 +81,7 @@ void Engine::count(QueuePair& qp, PcbId pcb) {
 void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   ++qp.started;
   const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
-  if (!has_begun(qp, sequence)) {  // else it was given back, and comes again
+  if (!qp.has_begun(sequence)) {  // else it was given back, and comes again
     qp.not_begun = sequence + 1;
     count(qp, pcb);
   }

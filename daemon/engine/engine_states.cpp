@@ -86,7 +86,7 @@ void Engine::enter_drain(QueuePair& qp, bool notify) {
 /// What has begun is complete, also what was given back after that.
 void Engine::check_drained(QueuePair& qp) {
   if (qp.state != QpState::kSqd || qp.commands != 0 || !qp.sqd_notify) return;
-  if (qp.sends() && has_begun(qp, scheduler_.next_sequence(schedule::QpSlot(qp.slot)))) return;
+  if (qp.sends() && qp.has_begun(scheduler_.next_sequence(schedule::QpSlot(qp.slot)))) return;
   qp.sqd_notify = false;
   async_events_.raise(qp, EventType::kSendQueueDrained);
 }

@@ -22,19 +22,9 @@ std::size_t Engine::run_ready() {
     QueuePair& qp = queue_pairs_[*slot];
     cpu_.note_competition(qp.party, cpu_.order(), scheduler_.has_work(qp.party));
     cpu_.finished(qp, run(qp));
-    if (commands_wait(qp.party)) break;
+    if (ingress_.commands_wait(qp.party)) break;
   }
   return runs;
-}
-
-/// Has anybody but the party just served posted anything since the last look (if not, this was
-/// one), or has commands in a send queue that are to be fetched? Its own commands can wait for the
-/// end of the step: whom nobody competes with pays for no look.
-bool Engine::commands_wait(TenantId served) {
-  bool found = false;
-  intake_.look([&](Session& session) { found |= look_for_commands(session); }, served);
-  return found || scheduler_.has_work_of(
-                      [&](TenantId party) { return party != served && cpu_.may_take_in(party); });
 }
 
 /// True when it could go on right away.

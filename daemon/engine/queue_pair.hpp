@@ -189,6 +189,8 @@ struct QueuePair {
     retries.add(what, n);
   }
 
+  /// Has the command been handed to the transport before? If so, it was given back since.
+  bool has_begun(std::uint32_t sequence) const { return ring_distance(sequence, not_begun) < 0; }
   /// Takes commands of its program.
   bool sends() const { return type != QpType::kXrcReceive; }
   /// Has a receive queue of its own.

@@ -12,11 +12,11 @@
 namespace softhca::engine {
 
 /// What the engine knows of the VCBs and doorbells of a session.
-struct IntakeState {
-  std::uint32_t slot = 0;           ///< in the tables of Intake
-  std::uint32_t place = kNoIndex;   ///< among those of its party that are looked at
-  std::uint64_t looked = 0;         ///< engine work done when nothing was left here
-  std::uint64_t looked_before = 0;  ///< and the time before: what is taken in came since then
+struct PollState {
+  std::uint32_t slot = 0;           ///< in the tables of SessionPoller
+  std::uint32_t place = kNoIndex;   ///< among those of its party that are polled
+  std::uint64_t last_scan = 0;      ///< engine work done when nothing was left here
+  std::uint64_t previous_scan = 0;  ///< and at the scan before: what is taken in came since then
   bool waiting = false;             ///< something was here, and not all of it is taken in
   std::uint32_t next_vcb = 0;       ///< to be taken in first
   /// VCBs handed over before their commands were whole: not work, and looked at again ever later.
@@ -40,7 +40,7 @@ struct Session {
   int async_fd = -1;
   int wake_fd = -1;
   Time last_active{};
-  IntakeState intake;
+  PollState poll;
   LinkedList<QueuePair, &QueuePair::of_session> queue_pairs;  ///< installed ones
   std::uint32_t events_deferred = 0;  ///< asynchronous events that wait for room in its socket
   Time events_refused{};              ///< when the socket was last found full

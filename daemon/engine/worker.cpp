@@ -143,7 +143,7 @@ void Worker::loop() {
     const bool polled = engine_.poll(now);
     worked = run_task(now) || polled;
     if (worked) last_work_ = now;
-    if (engine_.parked_sessions() != 0 && now - last_wakeup_look_ >= kWakeupInterval) {
+    if (engine_.ingress().parked() != 0 && now - last_wakeup_look_ >= kWakeupInterval) {
       last_wakeup_look_ = now;
       look_for_wakeups(Duration::zero());
     }
@@ -173,9 +173,10 @@ bool Worker::is_called() const {
 /// True when every session is parked.
 bool Worker::park_idle_sessions(Time now) {
   bool all = true;
-  for (Session* session : engine_.sessions()) {
+  for (Session* session : engine_.ingress().sessions()) {
     if (session->parked) continue;
-    if (now - session->last_active < options_.park_after || !engine_.park(*session)) all = false;
+    if (now - session->last_active < options_.park_after || !engine_.ingress().park(*session))
+      all = false;
   }
   return all;
 }
@@ -196,7 +197,7 @@ void Worker::look_for_wakeups(Duration timeout) {
     if (who == this) {
       drain(wake_.get());
     } else if (who != nullptr) {
-      engine_.unpark(*static_cast<Session*>(who), wakeups_seen_);
+      engine_.ingress().unpark(*static_cast<Session*>(who), wakeups_seen_);
     }
   }
   wakeups_seen_ = engine_.cpu().done();

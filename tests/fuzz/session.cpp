@@ -118,7 +118,8 @@ void nothing_is_left() {
     });
   }
   engine::Engine& engine = daemon().engine;
-  require(engine.functions().unassigned() == engine.functions().size(), "functions are free");
+  require(engine.ingress().functions().unassigned() == engine.ingress().functions().size(),
+          "functions are free");
   require(engine.keys().size() == 0, "keys are free");
 }
 

@@ -275,9 +275,9 @@ class Run {
   void park() {
     Engine& engine = evil_.adapter.engine;
     if (evil_.session->parked)
-      engine.unpark(*evil_.session);
+      engine.ingress().unpark(*evil_.session);
     else
-      (void)engine.park(*evil_.session);
+      (void)engine.ingress().park(*evil_.session);
   }
 
   /// The honest process at the other end of the first connection.

@@ -29,7 +29,8 @@ class SessionTest : public ::testing::Test {
         EXPECT_EQ(tenant->accounts.in_use(kind), 0u) << resource::name_of(kind);
       });
     }
-    EXPECT_EQ(daemon.engine.functions().unassigned(), daemon.engine.functions().size());
+    EXPECT_EQ(daemon.engine.ingress().functions().unassigned(),
+              daemon.engine.ingress().functions().size());
     EXPECT_EQ(daemon.engine.keys().size(), 0u);
   }
   abi::CreateQpRequest qp_request(std::uint32_t type = 2) {

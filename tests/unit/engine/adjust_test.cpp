@@ -16,7 +16,7 @@ class Adjust : public testing::Test {
   void look(int times) {
     for (int i = 0; i < times; ++i) {
       pair.run_for(std::chrono::seconds(1));
-      engine.adjust(kPolicy);
+      engine.lending().adjust(kPolicy);
     }
   }
   const Quota& pcbs(const Process& p) { return engine.pcbs().group(p.tenant.group).pcbs; }
@@ -68,7 +68,7 @@ TEST_F(Adjust, HalfACommandGivesABorrowedPcbBack) {
   ASSERT_EQ(pcbs(b).in_use.value(), 48u);
   while (engine.pcbs().allocate(a.tenant.group)) continue;
   EXPECT_EQ(pcbs(a).in_use.value(), 16u);
-  engine.adjust(kPolicy);
+  engine.lending().adjust(kPolicy);
   EXPECT_LE(pcbs(b).in_use.value(), 1u);
   while (engine.pcbs().allocate(a.tenant.group)) continue;
   EXPECT_EQ(pcbs(a).in_use.value(), 63u);

@@ -1,34 +1,12 @@
 // Commands and what they hold, without an engine: whatever way one ends, all of it goes back.
-#include "daemon/engine/command_store.hpp"
-
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/overflow_places.hpp"
-#include "tests/unit/engine/process.hpp"
+#include "tests/unit/engine/parts.hpp"
 
 namespace softhca::engine {
 namespace {
 
-constexpr std::uint32_t kPcbs = 8, kDedicated = 4;
-
-class Commands : public ::testing::Test {
+class Commands : public Parts {
  protected:
-  Commands() {
-    tenant.id = TenantId(0);
-    tenant.group = session.tenant->group = *pcbs.add_group({.tenant = tenant.id, .guaranteed = 4});
-    session.party = tenant.id;
-    qp.tenant = &tenant;
-    qp.session = &session;
-    qp.party = tenant.id;
-    EXPECT_TRUE(queue_pairs.add(qp));
-    cpu.order().join(tenant.id, tenant.id);
-    tvl = *tvls.add({.tenant = tenant.id,
-                     .max_kick_list = 8,
-                     .execution_guaranteed = 4,
-                     .completion_guaranteed = 4});
-    arbitrator.refresh();
-    scheduler.open(schedule::QpSlot(qp.slot), qp.party, 16);
-  }
-
   /// A command that waits for credits, in a PCB of the group or a dedicated one.
   PcbId kick(bool dedicated = false) {
     const PcbId pcb =
@@ -60,21 +38,7 @@ class Commands : public ::testing::Test {
     EXPECT_EQ(commands.free_dedicated(qp.party), pcbs.dedicated_limit());
   }
 
-  StepClock clock{Time(std::chrono::seconds(1))};
-  Tenant tenant;
-  RingMemory memory{sizeof(abi::SessionHeader)};
-  Session session{SessionId(1), tenant, shm::SessionView(memory.base(), 0), VcbId(0)};
-  QpTable queue_pairs{64};
-  CpuScheduler cpu{clock, 64, 1, 1};
-  collect::PcbPool pcbs{{.pcbs = kPcbs, .dedicated = kDedicated, .max_groups = 1}};
-  OverflowPlaces places{queue_pairs};
-  schedule::SendQueueScheduler scheduler{
-      {.max_queue_pairs = 64, .max_tenants = 1, .quantum = 16, .doorbells = {}}, places};
-  schedule::TvlTable tvls{{.max_tvls = 4, .execution_credits = 8, .completion_credits = 8}};
-  schedule::KickArbitrator arbitrator{tvls, pcbs.size()};
-  CommandStore commands{clock, queue_pairs, cpu, pcbs, scheduler, arbitrator};
-  QueuePair qp{16};
-  TvlId tvl;
+  QueuePair& qp = Parts::qp.qp;
 };
 
 TEST_F(Commands, KnowWhoseTheyAreAndArePaidFor) {

@@ -90,7 +90,7 @@ TEST_F(Turns, WhoHasHadMoreTakesInNothingMore) {
   QueuePair& other = make(1);
   cpu.make_ready(other);
   EXPECT_TRUE(cpu.may_take_in(TenantId(0)));
-  cpu.charge(sessions[0], 100 * kAlone.intake);
+  cpu.charge(sessions[0], 100 * kAlone.ingress);
   EXPECT_FALSE(cpu.may_take_in(TenantId(0)));
   EXPECT_TRUE(cpu.may_take_in(TenantId(1)));
   cpu.remove(other);

@@ -44,7 +44,8 @@ Process::Process(Adapter& owner, Tenant& of, std::uint32_t vcbs, Level* level)
   memory_ = std::move(*memory);
   shm::SessionView::format(memory_.base(), vcbs);
   const collect::GroupId group = level != nullptr ? level->group : tenant.group;
-  EXPECT_TRUE(adapter.engine.functions().assign(adapter.next_vcb, vcbs, tenant.id, group));
+  EXPECT_TRUE(
+      adapter.engine.ingress().functions().assign(adapter.next_vcb, vcbs, tenant.id, group));
   session = std::make_unique<Session>(SessionId(adapter.next_session++), tenant,
                                       shm::SessionView(memory_.base(), vcbs), adapter.next_vcb);
   session->level = level;
@@ -63,7 +64,7 @@ void Process::end() {
   for (const auto& srq : srqs_) engine.receive_queues().remove(srq->srq);
   for (const auto& buffer : buffers_) engine.keys().erase(buffer->key);
   engine.remove(*session);
-  EXPECT_TRUE(engine.functions().release(session->first_vcb, vcbs_));
+  EXPECT_TRUE(engine.ingress().functions().release(session->first_vcb, vcbs_));
   qps.clear();
   ah_handles_.clear();
   ahs_.clear();

@@ -1,9 +1,9 @@
-// Send queue scheduler to dedicated PCBs, arbitrator to transport; doorbells that overflow
-// (mechanisms A9, A11, A12, B2, B4, B5).
+#include "daemon/engine/dispatch.hpp"
+
 #include <algorithm>
 
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/session_poller.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -17,32 +17,18 @@ constexpr std::size_t kMostInVain = 8;
 
 }  // namespace
 
-/// Doorbells that are too many go to the overflow buffers, those there is room for come back.
-std::size_t Engine::relieve_doorbells() {
-  scheduler_.sample(clock_.now);
-  const std::uint64_t end = cpu_.done() + cpu_.budget().turn;
+std::size_t Dispatch::fetch() {
+  const std::uint64_t end = cpu_.done() + cpu_.budget().ingress;
   std::size_t work = 0;
-  for (; cpu_.done() < end; ++work) {
-    const schedule::Relief relief = scheduler_.relieve();
-    if (relief.kind == schedule::Relief::Kind::kNone) break;
-    QueuePair& qp = queue_pairs_[relief.slot.value];
-    cpu_.charge(*qp.session, kReliefCost);
-    if (relief.kind == schedule::Relief::Kind::kLost) doorbell_fails(qp);
-  }
-  return work;
-}
-
-std::size_t Engine::fetch_commands() {
-  const std::uint64_t end = cpu_.done() + cpu_.budget().intake;
-  std::size_t work = 0;
-  TenantId passed = Intake::kNoParty;  // the first of those that have had more than their share
+  TenantId passed =
+      SessionPoller::kNoParty;  // the first of those that have had more than their share
   for (std::size_t vain = 0; cpu_.done() < end && vain < kMostInVain;) {
     const auto turn = scheduler_.next();
     if (!turn) break;
     QueuePair& qp = queue_pairs_[turn->slot.value];
     if (!cpu_.may_take_in(qp.party)) {
       if (passed == qp.party) break;
-      if (passed == Intake::kNoParty) passed = qp.party;
+      if (passed == SessionPoller::kNoParty) passed = qp.party;
       continue;
     }
     const std::uint64_t turn_end = std::min(end, cpu_.done() + cpu_.budget().turn);
@@ -59,14 +45,14 @@ std::size_t Engine::fetch_commands() {
 
 /// When it may not, the end of its stall or of one of its commands gives it another turn.
 /// The last PCB of a party is for a queue pair that holds none.
-bool Engine::may_fetch(const QueuePair& qp, std::uint32_t sequence) const {
-  if (qp.stalled || (qp.state == QpState::kSqd && !has_begun(qp, sequence))) return false;
+bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) const {
+  if (qp.stalled || (qp.state == QpState::kSqd && !qp.has_begun(sequence))) return false;
   if (qp.fetched == 0) return true;
   return !qp.probing && qp.fetched < kFetchedPerQueuePair && commands_.free_dedicated(qp.party) > 1;
 }
 
 /// False: an obstacle, which the scheduler has been told of.
-bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
+bool Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   if (qp.tenant->throttled()) {
     scheduler_.block_tenant(qp.party);
     return false;
@@ -97,27 +83,20 @@ bool Engine::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   return true;
 }
 
-/// The send queue scheduler takes turns between levels as between tenants: each has dedicated PCBs
-/// and a kick list for them that it may run out of.
-TenantId Engine::party_of(LevelId level) const {
-  return TenantId(static_cast<std::uint16_t>(first_level_party_ + level.value));
-}
-
-std::size_t Engine::start_commands() {
-  std::size_t started = 0;
-  for (; started < cpu_.budget().starts; ++started) {
-    const auto next = arbitrator_.next();
-    if (!next) break;
-    CommandContext& command = commands_[next->pcb];
-    command.tvl = next->tvl;
-    command.execution_held = command.completion_held = true;
-    const QueuePair& qp = commands_.owner(next->pcb);
-    const auto waited = static_cast<std::uint64_t>((clock_.now - command.kicked_at).count());
-    qp.tenant->counters.arbitration_wait.add(waited);
-    if (Level* level = qp.session->level) level->counters.arbitration_wait.add(waited);
-    start(next->pcb);
-  }
-  return started;
+std::optional<PcbId> Dispatch::next() {
+  const auto next = arbitrator_.next();
+  if (!next) return std::nullopt;
+  CommandContext& command = commands_[next->pcb];
+  command.tvl = next->tvl;
+  command.execution_held = command.completion_held = true;
+  QueuePair& qp = commands_.owner(next->pcb);
+  commands_.remove_kicked(qp, next->pcb);
+  const auto waited = static_cast<std::uint64_t>((clock_.now - command.kicked_at).count());
+  qp.tenant->counters.arbitration_wait.add(waited);
+  if (Level* level = qp.session->level) level->counters.arbitration_wait.add(waited);
+  scheduler_.started(schedule::QpSlot(qp.slot));
+  if (commands_.is_dedicated(next->pcb)) commands_.room_in_kick_list(qp);
+  return next->pcb;
 }
 
 }  // namespace softhca::engine

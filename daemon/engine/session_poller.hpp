@@ -1,4 +1,4 @@
-// Whose session memory the engine looks at, and whose commands it takes in next.
+// Whose session memory the engine scans, and whose commands it takes in next.
 //
 // Both are bounded in a poll step, and neither follows how much anybody posts. Looks are divided
 // equally between the parties (tenants, or their levels) that have processes awake, and go round
@@ -17,7 +17,7 @@
 
 namespace softhca::engine {
 
-class Intake {
+class SessionPoller {
  public:
   /// Of a step, and between two pieces of work in it: with more a look costs more than it saves.
   /// Each party has at least one.
@@ -49,12 +49,12 @@ class Intake {
   }
 
   /// Something was found in it. Nothing happens if that is known.
-  void push(const Session& session) { order_.push(session.intake.slot, session.party); }
+  void push(const Session& session) { order_.push(session.poll.slot, session.party); }
   /// The session to be taken in from next, null: there is none; served() is to follow.
   Session* pop();
   /// What that cost, and whether something was left.
   void served(const Session& session, std::uint64_t cost, bool more) {
-    order_.served(session.intake.slot, cost, more);
+    order_.served(session.poll.slot, cost, more);
   }
   bool empty() const { return order_.empty(); }
   /// Whose turns are contended; to set weights.

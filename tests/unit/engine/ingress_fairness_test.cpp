@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/intake.hpp"
+#include "daemon/engine/session_poller.hpp"
 #include "daemon/engine/worker.hpp"
 #include "tests/unit/engine/pair.hpp"
 
@@ -97,7 +97,7 @@ class Flood : public ::testing::TestWithParam<int> {
 
 // A step takes in a portion, the last of which may run over, and who posts little is the first.
 TEST_P(Flood, OfDoorbellsDelaysACommandByAPortion) {
-  constexpr std::uint32_t kMost = (kSparse.intake + kCommandCost) / kDoorbellCost;
+  constexpr std::uint32_t kMost = (kSparse.ingress + kCommandCost) / kDoorbellCost;
   for (int round = 0; round < 100; ++round) {
     ring_all();
     post();
@@ -117,7 +117,7 @@ TEST_P(Flood, OfDoorbellsDelaysACommandByAPortion) {
 TEST_P(Flood, OfCommandsDelaysACommandByAPortion) {
   constexpr std::uint64_t kMessage = 2048;  ///< more than the steps of a message count
   constexpr std::uint64_t kPiece = kSparse.bytes + kMessage + kRunCost;
-  constexpr std::uint64_t kMost = 2 * kPiece + 2 * (kSparse.intake + kCommandCost) + kSparse.turn +
+  constexpr std::uint64_t kMost = 2 * kPiece + 2 * (kSparse.ingress + kCommandCost) + kSparse.turn +
                                   kReliefCost + kCommandCost + kMessage + kRunCost;
   for (int round = 0; round < 300; ++round) {
     fill_all_vcbs();
@@ -283,7 +283,7 @@ TEST_F(ControlRequests, WaitForTheTurnsOfOthers) {
   engine.cpu().charge(*b.session, kCost);
   EXPECT_FALSE(engine.cpu().may_take_in(b.session->party));
   EXPECT_TRUE(pair.run_until([&] { return engine.cpu().may_take_in(b.session->party); }));
-  EXPECT_GE(a.tenant.counters.effort.value() - before, kCost - kAlone.intake / 2);
+  EXPECT_GE(a.tenant.counters.effort.value() - before, kCost - kAlone.ingress / 2);
   EXPECT_GE(b.tenant.counters.effort.value(), 2 * kCost);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
 }
@@ -346,11 +346,11 @@ TEST_F(HalfWritten, IsNoWork) {
 
 TEST_F(HalfWritten, LetsItsProcessBeParked) {
   pair.steps(2);
-  ASSERT_TRUE(engine().park(*a.session));
+  ASSERT_TRUE(engine().ingress().park(*a.session));
   EXPECT_EQ(a.header().parked, 1u);
   pair.steps(10);
   finish();
-  engine().unpark(*a.session);  // the process has said so
+  engine().ingress().unpark(*a.session);  // the process has said so
   pair.step();
   EXPECT_TRUE(a.vcb_free(0));
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
@@ -359,7 +359,7 @@ TEST_F(HalfWritten, LetsItsProcessBeParked) {
 TEST_F(HalfWritten, IsSeenToBeFinishedBeforeParking) {
   pair.steps(2);
   finish();
-  EXPECT_FALSE(engine().park(*a.session));
+  EXPECT_FALSE(engine().ingress().park(*a.session));
   EXPECT_EQ(a.header().parked, 0u);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
 }
@@ -367,10 +367,10 @@ TEST_F(HalfWritten, IsSeenToBeFinishedBeforeParking) {
 /// Sessions without memory of their own, of two parties.
 class Looks : public ::testing::Test {
  protected:
-  static constexpr std::size_t kMany = 3 * Intake::kLooks + 1;
+  static constexpr std::size_t kMany = 3 * SessionPoller::kLooks + 1;
 
   Looks() {
-    intake.reserve(2, 2);
+    poller.reserve(2, 2);
     for (std::uint16_t t : {0, 1}) {
       tenants[t].id = TenantId(t);
       const std::size_t sessions = t == 0 ? 1 : kMany;
@@ -379,36 +379,37 @@ class Looks : public ::testing::Test {
                                                 tenants[t], shm::SessionView(nullptr, 0),
                                                 VcbId(0)));
         all.back()->party = TenantId(t);
-        intake.add(*all.back());
+        poller.add(*all.back());
       }
     }
     seen.resize(all.size());
   }
   void look() {
-    intake.look([this](const Session& session) { ++seen[session.id.value]; });
+    poller.look([this](const Session& session) { ++seen[session.id.value]; });
   }
 
   Tenant tenants[2];
   std::vector<std::unique_ptr<Session>> all;
-  Intake intake;
+  SessionPoller poller;
   std::vector<int> seen;
 };
 
 TEST_F(Looks, AreDividedBetweenParties) {
   look();
   EXPECT_EQ(seen[0], 1);
-  EXPECT_EQ(std::accumulate(seen.begin() + 1, seen.end(), 0), static_cast<int>(Intake::kLooks / 2));
-  constexpr int kRounds = 2 * kMany / (Intake::kLooks / 2);
+  EXPECT_EQ(std::accumulate(seen.begin() + 1, seen.end(), 0),
+            static_cast<int>(SessionPoller::kLooks / 2));
+  constexpr int kRounds = 2 * kMany / (SessionPoller::kLooks / 2);
   for (int i = 1; i < kRounds; ++i) look();
   for (std::size_t i = 1; i < seen.size(); ++i) EXPECT_GE(seen[i], 1) << i;
 }
 
 TEST_F(Looks, PassOverWhoRests) {
   for (std::size_t i = 1; i < all.size(); ++i)
-    if (i % 3 != 0) intake.rest(*all[i]);
+    if (i % 3 != 0) poller.rest(*all[i]);
   for (int i = 0; i < 10; ++i) look();
   for (std::size_t i = 1; i < seen.size(); ++i) EXPECT_EQ(seen[i] != 0, i % 3 == 0) << i;
-  for (const auto& session : all) intake.remove(*session);
+  for (const auto& session : all) poller.remove(*session);
   look();
   EXPECT_EQ(seen[0], 10);
 }

@@ -1,9 +1,9 @@
-// From the session memory of processes to complete commands in PCBs (mechanisms A4, A5, B1, C).
+#include "daemon/engine/ingress.hpp"
+
 #include <algorithm>
 #include <bit>
 
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -15,75 +15,119 @@ constexpr Duration kLastLookAgain = std::chrono::milliseconds(1);
 
 }  // namespace
 
-/// A look at all queue pairs.
-void Engine::charge_sweep(const Session& session) {
-  cpu_.charge(session, queue_pairs_.slots() * kSweepCost);
+Ingress::Ingress(const StepClock& clock, const QpTable& queue_pairs, CpuScheduler& cpu,
+                 CommandStore& commands, collect::PcbPool& pcbs,
+                 schedule::SendQueueScheduler& scheduler, schedule::KickArbitrator& arbitrator,
+                 AsyncEvents& async_events, EventLog& event_log, std::uint32_t vcbs,
+                 std::uint16_t tenants)
+    : clock_(clock),
+      queue_pairs_(queue_pairs),
+      cpu_(cpu),
+      commands_(commands),
+      pcbs_(pcbs),
+      scheduler_(scheduler),
+      arbitrator_(arbitrator),
+      async_events_(async_events),
+      event_log_(event_log),
+      functions_(vcbs),
+      collector_(pcbs, functions_) {
+  poller_.reserve(tenants, static_cast<std::uint16_t>(scheduler.max_tenants()));
+}
+
+void Ingress::add(Session& session) {
+  session.last_active = clock_.now;
+  poller_.add(session);
+  sessions_.push_back(&session);
+}
+
+void Ingress::remove(Session& session) {
+  if (session.parked) --parked_;
+  poller_.remove(session);
+  collector_.abandon(session.first_vcb, session.view.vcbs());
+  std::erase(sessions_, &session);
+}
+
+bool Ingress::park(Session& session) {
+  if (session.parked) return true;
+  if (!session.failed && !rests(session)) return false;
+  session.parked = true;
+  poller_.rest(session);
+  ++parked_;
+  return true;
+}
+
+/// From now on it says when it has posted something. False: it has, just now.
+bool Ingress::rests(Session& session) {
+  const std::uint64_t unfinished = session.poll.unfinished;
+  if (!session.view.park(unfinished)) return false;
+  for (std::uint64_t left = unfinished; left != 0; left &= left - 1) {
+    if (!has_news(session, static_cast<std::uint32_t>(std::countr_zero(left)))) continue;
+    session.view.unpark();
+    session.poll.unfinished = 0;
+    return false;
+  }
+  return true;
+}
+
+void Ingress::unpark(Session& session, std::uint64_t seen) {
+  if (!session.parked || session.failed) return;
+  session.view.unpark();
+  session.parked = false;
+  session.last_active = clock_.now;
+  session.poll.last_scan = seen;
+  session.poll.waiting = false;
+  session.poll.unfinished = 0;  // it may say that it has finished one
+  poller_.wake(session);
+  --parked_;
 }
 
 /// True when something is there to be taken in.
-bool Engine::look_for_commands(Session& session) {
-  IntakeState& state = session.intake;
+bool Ingress::has_commands(Session& session) {
+  PollState& state = session.poll;
   if (!session.is_collected()) return false;
   if (state.unfinished != 0) {
     state.unfinished &= session.view.pending();
     if (clock_.now >= state.unfinished_due) state.unfinished = 0;
   }
   if (!state.waiting) {
-    state.looked_before = state.looked;
-    state.looked = cpu_.done();
+    state.previous_scan = state.last_scan;
+    state.last_scan = cpu_.done();
   }
   state.waiting = session.view.has_work(state.unfinished);
   if (!state.waiting || !cpu_.may_take_in(session.party)) return false;
-  intake_.push(session);
+  poller_.push(session);
   return true;
 }
 
-/// However much there is, a step takes in a portion.
-std::size_t Engine::collect_commands() {
-  intake_.look([this](Session& session) { look_for_commands(session); });
-  const std::uint64_t end = cpu_.done() + cpu_.budget().intake;
+std::size_t Ingress::collect() {
+  poller_.look([this](Session& session) { has_commands(session); });
+  const std::uint64_t end = cpu_.done() + cpu_.budget().ingress;
   std::size_t work = 0;
   while (cpu_.done() < end) {
-    Session* session = intake_.pop();
+    Session* session = poller_.pop();
     if (session == nullptr) break;
     if (!cpu_.may_take_in(session->party)) {  // it was pushed in an earlier step
-      intake_.served(*session, 0, false);
+      poller_.served(*session, 0, false);
       continue;
     }
     const std::uint64_t begin = cpu_.done();
     const bool others =
-        cpu_.note_competition(session->party, intake_.order(), scheduler_.has_work(session->party));
+        cpu_.note_competition(session->party, poller_.order(), scheduler_.has_work(session->party));
     work += collect(*session, others ? std::min(end, begin + cpu_.budget().turn) : end);
-    const IntakeState& state = session->intake;
-    intake_.served(*session, cpu_.done() - begin, state.waiting && session->is_collected());
+    const PollState& state = session->poll;
+    poller_.served(*session, cpu_.done() - begin, state.waiting && session->is_collected());
   }
   return work;
 }
 
 /// Takes in until the engine's work is `end`, and a little more, so that neither VCBs nor doorbells
 /// hold the others up. How many there were.
-std::size_t Engine::collect(Session& session, std::uint64_t end) {
+std::size_t Ingress::collect(Session& session, std::uint64_t end) {
   if (!session.is_collected()) return 0;
-  IntakeState& state = session.intake;
-  const std::uint64_t vcbs_end =
-      session.view.rung() ? cpu_.done() + (end - cpu_.done()) / 4 * 3 : end;
-  // In rotation, or the last VCBs would wait for ever behind the first.
-  std::uint64_t pending =
-      std::rotr(session.view.pending() & ~state.unfinished, static_cast<int>(state.next_vcb));
-  const std::uint32_t first = state.next_vcb;
+  PollState& state = session.poll;
   const std::uint64_t unfinished = state.unfinished;
-  std::size_t taken = 0;
-  for (; pending != 0 && cpu_.done() < vcbs_end; pending &= pending - 1) {
-    const auto vcb =
-        (first + static_cast<std::uint32_t>(std::countr_zero(pending))) % abi::kMaxVcbsPerSession;
-    state.next_vcb = (vcb + 1) % abi::kMaxVcbsPerSession;
-    if (collect_vcb(session, vcb)) {
-      ++taken;
-    } else {
-      cpu_.charge(session, kDoorbellCost);
-      state.unfinished |= std::uint64_t{1} << vcb;
-    }
-  }
+  std::size_t taken =
+      collect_vcbs(session, session.view.rung() ? cpu_.done() + (end - cpu_.done()) / 4 * 3 : end);
   if (state.unfinished != unfinished) {
     state.unfinished_interval =
         std::clamp(2 * state.unfinished_interval, kFirstLookAgain, kLastLookAgain);
@@ -97,8 +141,29 @@ std::size_t Engine::collect(Session& session, std::uint64_t end) {
   return taken;
 }
 
+/// In rotation, or the last VCBs would wait for ever behind the first.
+std::size_t Ingress::collect_vcbs(Session& session, std::uint64_t end) {
+  PollState& state = session.poll;
+  const std::uint32_t first = state.next_vcb;
+  std::uint64_t pending =
+      std::rotr(session.view.pending() & ~state.unfinished, static_cast<int>(first));
+  std::size_t taken = 0;
+  for (; pending != 0 && cpu_.done() < end; pending &= pending - 1) {
+    const auto vcb =
+        (first + static_cast<std::uint32_t>(std::countr_zero(pending))) % abi::kMaxVcbsPerSession;
+    state.next_vcb = (vcb + 1) % abi::kMaxVcbsPerSession;
+    if (collect_vcb(session, vcb)) {
+      ++taken;
+    } else {
+      cpu_.charge(session, kDoorbellCost);
+      state.unfinished |= std::uint64_t{1} << vcb;
+    }
+  }
+  return taken;
+}
+
 /// False: the command is not whole yet.
-bool Engine::collect_vcb(Session& session, std::uint32_t vcb) {
+bool Ingress::collect_vcb(Session& session, std::uint32_t vcb) {
   const std::uint64_t scoreboard = session.view.scoreboard(vcb);
   const VcbId id(session.first_vcb.value + vcb);
   const auto pcb = collector_.begin(id);
@@ -133,7 +198,7 @@ bool Engine::collect_vcb(Session& session, std::uint32_t vcb) {
 }
 
 /// Has an unfinished VCB changed such that it is worth a look?
-bool Engine::has_news(const Session& session, std::uint32_t vcb) const {
+bool Ingress::has_news(const Session& session, std::uint32_t vcb) const {
   const std::uint64_t scoreboard = session.view.scoreboard(vcb);
   const PcbId pcb = functions_[VcbId(session.first_vcb.value + vcb)].pcb;
   if ((scoreboard & abi::kExplicitKick) != 0) return true;
@@ -142,7 +207,7 @@ bool Engine::has_news(const Session& session, std::uint32_t vcb) const {
   return (scoreboard & abi::kAllSegments & ~pcbs_.state(pcb).scoreboard.bits()) != 0;
 }
 
-bool Engine::send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard) {
+bool Ingress::send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard) {
   if ((scoreboard & collect::kDoorbellSegments) != collect::kDoorbellSegments) return false;
   collect::Pcb header_only;
   session.view.copy_segments(vcb, collect::kDoorbellSegments, header_only.header,
@@ -152,14 +217,14 @@ bool Engine::send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t 
   return true;
 }
 
-QueuePair* Engine::find_owned(const Session& session, std::uint32_t qpn) const {
-  QueuePair* qp = find(Qpn(qpn));
+QueuePair* Ingress::find_owned(const Session& session, std::uint32_t qpn) const {
+  QueuePair* qp = queue_pairs_.find(Qpn(qpn));
   return qp != nullptr && qp->session == &session ? qp : nullptr;
 }
 
 /// A complete command in a PCB of its own: kick it, or, out of turn or with the kick list full,
 /// let a doorbell take its place (B3).
-void Engine::accept(Session& session, PcbId pcb) {
+void Ingress::accept(Session& session, PcbId pcb) {
   const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
   QueuePair* qp = find_owned(session, header.qpn);
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
@@ -181,7 +246,7 @@ void Engine::accept(Session& session, PcbId pcb) {
   ring(session, qp->qpn, end);
 }
 
-std::size_t Engine::collect_doorbells(Session& session, std::uint64_t end) {
+std::size_t Ingress::collect_doorbells(Session& session, std::uint64_t end) {
   std::size_t taken = 0;
   abi::Doorbell doorbell;
   while (taken == 0 || cpu_.done() < end) {
@@ -198,13 +263,27 @@ std::size_t Engine::collect_doorbells(Session& session, std::uint64_t end) {
   return taken;
 }
 
+std::size_t Ingress::relieve_doorbells() {
+  scheduler_.sample(clock_.now);
+  const std::uint64_t end = cpu_.done() + cpu_.budget().turn;
+  std::size_t work = 0;
+  for (; cpu_.done() < end; ++work) {
+    const schedule::Relief relief = scheduler_.relieve();
+    if (relief.kind == schedule::Relief::Kind::kNone) break;
+    QueuePair& qp = queue_pairs_[relief.slot.value];
+    cpu_.charge(*qp.session, kReliefCost);
+    if (relief.kind == schedule::Relief::Kind::kLost) doorbell_fails(qp);
+  }
+  return work;
+}
+
 /// What names no command.
-void Engine::refuse(const Session& session) {
+void Ingress::refuse(const Session& session) {
   cpu_.charge(session, kDoorbellCost);
   session.tenant->counters.malformed_commands.add();
 }
 
-void Engine::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
+void Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
   QueuePair* qp = find_owned(session, qpn.value);
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) return refuse(session);
   cpu_.charge(session, kDoorbellCost);
@@ -213,19 +292,19 @@ void Engine::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
 }
 
 /// A doorbell, rung or read back from the overflow buffer, says what cannot be.
-void Engine::doorbell_fails(QueuePair& qp) {
+void Ingress::doorbell_fails(QueuePair& qp) {
   qp.tenant->counters.hostile_memory.add();
+  if (qp.error_pending) return;
   async_events_.raise(qp, EventType::kQpFatal);
   event_log_.add(event_of(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell"));
-  qp.failure = "its doorbell held nonsense";
-  enter_error(qp);
+  cpu_.fail_later(qp, "its doorbell held nonsense");
 }
 
 /// The session's own words contradict themselves: nothing more is read from it, its queue pairs
 /// fail, everybody else goes on.
-void Engine::fail_session(Session& session) {
+void Ingress::fail_session(Session& session) {
   session.failed = true;
-  intake_.rest(session);
+  poller_.rest(session);
   session.tenant->counters.hostile_memory.add();
   event_log_.add(event_of(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory"));
   session.queue_pairs.for_each([&](QueuePair& qp) {
@@ -233,9 +312,31 @@ void Engine::fail_session(Session& session) {
     // What an XRC target works by is not in the memory of a process.
     if (!qp.sends() || qp.state == QpState::kReset) return;
     async_events_.raise(qp, EventType::kQpFatal);
-    qp.failure = "the memory of its session holds nonsense";
-    enter_error(qp);
+    cpu_.fail_later(qp, "the memory of its session holds nonsense");
   });
+}
+
+bool Ingress::commands_wait(TenantId served) {
+  bool found = false;
+  poller_.look([&](Session& session) { found |= has_commands(session); }, served);
+  return found || scheduler_.has_work_of(
+                      [&](TenantId party) { return party != served && cpu_.may_take_in(party); });
+}
+
+/// Does what is bound to its VCBs belong to somebody else, who may want it back?
+bool Ingress::borrows(const Session& session) const {
+  const collect::CollectGroup& group = pcbs_.group(session.group());
+  const bool beyond_own = group.pcbs.shared_in_use() != 0;
+  if (!beyond_own || group.parent == collect::kNoGroup) return beyond_own;
+  return pcbs_.group(group.parent).pcbs.shared_in_use() != 0;
+}
+
+void Ingress::give_back_borrowed() {
+  for (const Session* session : sessions_)
+    for (std::uint32_t vcb = 0; vcb < session->view.vcbs() && borrows(*session); ++vcb) {
+      const PcbId pcb = functions_[VcbId(session->first_vcb.value + vcb)].pcb;
+      if (pcb != collect::kNoPcb) collector_.discard(pcb);
+    }
 }
 
 }  // namespace softhca::engine

@@ -1,0 +1,45 @@
+// How commands come to their transport: the send queue scheduler's doorbells are fetched into
+// dedicated PCBs (mechanisms A9, B2) and the arbitrator gives commands their credits (A11, A12).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "daemon/engine/command_store.hpp"
+
+namespace softhca::engine {
+
+class Dispatch {
+ public:
+  Dispatch(const StepClock& clock, const QpTable& queue_pairs, CpuScheduler& cpu,
+           CommandStore& commands, collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler,
+           schedule::KickArbitrator& arbitrator)
+      : clock_(clock),
+        queue_pairs_(queue_pairs),
+        cpu_(cpu),
+        commands_(commands),
+        pcbs_(pcbs),
+        scheduler_(scheduler),
+        arbitrator_(arbitrator) {}
+
+  /// Commands that doorbells stand for, from send queues to PCBs, where they wait for credits. How
+  /// many.
+  std::size_t fetch();
+  /// The command that is to start next, with its credits; none: none may.
+  std::optional<PcbId> next();
+
+ private:
+  bool may_fetch(const QueuePair& qp, std::uint32_t sequence) const;
+  bool fetch_one(QueuePair& qp, std::uint32_t sequence);
+
+  const StepClock& clock_;
+  const QpTable& queue_pairs_;
+  CpuScheduler& cpu_;
+  CommandStore& commands_;
+  collect::PcbPool& pcbs_;
+  schedule::SendQueueScheduler& scheduler_;
+  schedule::KickArbitrator& arbitrator_;
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,40 @@
+// Guarantees lent while they are idle (mechanism A10). What is lent comes back when its holder asks
+// for it, where PCBs and credits are taken (base/quota.hpp); here is what takes its time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/engine/ingress.hpp"
+#include "daemon/engine/local_addresses.hpp"
+
+namespace softhca::engine {
+
+class GuaranteeLending {
+ public:
+  GuaranteeLending(const StepClock& clock, const LocalAddresses& addresses, Ingress& ingress,
+                   collect::PcbPool& pcbs, schedule::TvlTable& tvls,
+                   schedule::KickArbitrator& arbitrator, std::uint16_t tenants)
+      : clock_(clock),
+        addresses_(addresses),
+        ingress_(ingress),
+        pcbs_(pcbs),
+        tvls_(tvls),
+        arbitrator_(arbitrator),
+        lends_(tenants) {}
+
+  /// About once a second while any tenant lends or has lent: lends what is idle, brings back what
+  /// was recalled.
+  void adjust(const AdjustmentPolicy& policy);
+
+ private:
+  const StepClock& clock_;
+  const LocalAddresses& addresses_;
+  Ingress& ingress_;
+  collect::PcbPool& pcbs_;
+  schedule::TvlTable& tvls_;
+  schedule::KickArbitrator& arbitrator_;
+  std::vector<bool> lends_;  ///< tenants, by id
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,94 @@
+// How commands come in: from the session memory of processes, VCBs (mechanisms A4, A5) and
+// doorbells (B1, C), to complete commands in PCBs or to the send queue scheduler. Processes are
+// polled while they are awake; one that has posted nothing for a while is parked and says when it
+// does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/collect/collect_controller.hpp"
+#include "daemon/collect/function_table.hpp"
+#include "daemon/engine/async_events.hpp"
+#include "daemon/engine/command_store.hpp"
+#include "daemon/engine/session_poller.hpp"
+
+namespace softhca::engine {
+
+class Ingress {
+ public:
+  Ingress(const StepClock& clock, const QpTable& queue_pairs, CpuScheduler& cpu,
+          CommandStore& commands, collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler,
+          schedule::KickArbitrator& arbitrator, AsyncEvents& async_events, EventLog& event_log,
+          std::uint32_t vcbs, std::uint16_t tenants);
+
+  collect::FunctionTable& functions() { return functions_; }
+  const std::vector<Session*>& sessions() const { return sessions_; }
+  /// Whose turns are contended; to set weights.
+  schedule::RunQueue& order() { return poller_.order(); }
+
+  /// Its VCBs and doorbells are polled from now on; allocates. Not any more.
+  void add(Session& session);
+  void remove(Session& session);
+
+  // --- of a poll step
+  /// Takes in what is there, as much as the budget allows. How many commands and doorbells.
+  std::size_t collect();
+  /// Doorbells that are too many go to the overflow buffers, those there is room for come back
+  /// (B4, B5).
+  std::size_t relieve_doorbells();
+  /// Has anybody but the party just served posted anything since the last scan (if not, this was
+  /// one), or has commands in a send queue that are to be fetched? Its own commands can wait for
+  /// the end of the step: whom nobody competes with pays for no scan.
+  bool commands_wait(TenantId served);
+  /// Something that was found is not taken in yet.
+  bool has_work() const { return !poller_.empty(); }
+
+  // --- parking
+  /// True when it is parked now: from now on it says when it has posted something.
+  bool park(Session& session);
+  void unpark(Session& session) { unpark(session, cpu_.done()); }
+  /// It has said that it posted something, after the engine had done work up to `seen`.
+  void unpark(Session& session, std::uint64_t seen);
+  std::uint32_t parked() const { return parked_; }
+
+  /// Takes borrowed PCBs from commands that are being written, since their owners may want them: a
+  /// process that never finishes one must not keep it for ever. The VCB still holds all of it, and
+  /// finds a PCB again when there is one.
+  void give_back_borrowed();
+
+ private:
+  bool has_commands(Session& session);
+  std::size_t collect(Session& session, std::uint64_t end);
+  std::size_t collect_vcbs(Session& session, std::uint64_t end);
+  bool collect_vcb(Session& session, std::uint32_t vcb);
+  bool has_news(const Session& session, std::uint32_t vcb) const;
+  bool rests(Session& session);
+  bool send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard);
+  void accept(Session& session, PcbId pcb);
+  std::size_t collect_doorbells(Session& session, std::uint64_t end);
+  void refuse(const Session& session);
+  void ring(Session& session, Qpn qpn, std::uint32_t sequence_end);
+  void doorbell_fails(QueuePair& qp);
+  void fail_session(Session& session);
+  QueuePair* find_owned(const Session& session, std::uint32_t qpn) const;
+  bool borrows(const Session& session) const;
+
+  const StepClock& clock_;
+  const QpTable& queue_pairs_;
+  CpuScheduler& cpu_;
+  CommandStore& commands_;
+  collect::PcbPool& pcbs_;
+  schedule::SendQueueScheduler& scheduler_;
+  schedule::KickArbitrator& arbitrator_;
+  AsyncEvents& async_events_;
+  EventLog& event_log_;
+  collect::FunctionTable functions_;
+  collect::CollectController collector_;
+  SessionPoller poller_;
+  std::vector<Session*> sessions_;
+  std::uint32_t parked_ = 0;
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,141 @@
+// How commands come in, without an engine.
+#include "daemon/engine/costs.hpp"
+#include "tests/unit/engine/parts.hpp"
+
+namespace softhca::engine {
+namespace {
+
+class IngressTest : public Parts {
+ protected:
+  bool failed() const { return qp.qp.error_pending; }
+};
+
+TEST_F(IngressTest, ACommandInAVcbWaitsForItsCreditsAndTheVcbIsFree) {
+  hand_over(1, command(0));
+  EXPECT_EQ(ingress.collect(), 1u);
+  EXPECT_TRUE(is_free(1));
+  EXPECT_EQ(qp.qp.commands, 1u);
+  EXPECT_EQ(arbitrator.counters(tvl).waiting.value(), 1u);
+  EXPECT_EQ(ingress.collect(), 0u);
+}
+
+TEST_F(IngressTest, OneInPiecesIsTakenInWhenItIsWhole) {
+  hand_over(0, command(0), 0b1);
+  EXPECT_EQ(ingress.collect(), 0u);
+  EXPECT_FALSE(is_free(0));
+  EXPECT_EQ(pcbs_in_use(), 1u);
+  page(0).scoreboard.store(abi::kAllSegments);
+  EXPECT_EQ(ingress.collect(), 0u) << "it is looked at again later";
+  clock.now += std::chrono::milliseconds(1);
+  EXPECT_EQ(ingress.collect(), 1u);
+  EXPECT_TRUE(is_free(0));
+}
+
+TEST_F(IngressTest, OneOutOfTurnBecomesADoorbell) {
+  hand_over(0, command(3));
+  EXPECT_EQ(ingress.collect(), 1u);
+  EXPECT_EQ(pcbs_in_use(), 0u);
+  EXPECT_EQ(tenant.counters.send_queue_mode.value(), 1u);
+  const auto turn = scheduler.next();
+  ASSERT_TRUE(turn);
+  EXPECT_EQ(turn->sequence, 0u);
+}
+
+TEST_F(IngressTest, OneWithoutAPcbBecomesADoorbell) {
+  while (pcbs.allocate(tenant.group)) continue;
+  hand_over(0, command(0));
+  EXPECT_EQ(ingress.collect(), 1u);
+  EXPECT_TRUE(is_free(0));
+  EXPECT_TRUE(scheduler.next());
+}
+
+TEST_F(IngressTest, CommandsForNobodysQueuePairAreCountedAndPaidFor) {
+  abi::CommandHeader foreign = command(0);
+  foreign.qpn = 0x1234;
+  hand_over(0, foreign);
+  ring(0x1234, 1);
+  const std::uint64_t before = cpu.done();
+  ingress.collect();
+  EXPECT_EQ(tenant.counters.malformed_commands.value(), 2u);
+  EXPECT_EQ(pcbs_in_use(), 0u);
+  EXPECT_GE(cpu.done() - before, 2 * kDoorbellCost);
+  EXPECT_FALSE(scheduler.next());
+}
+
+TEST_F(IngressTest, ADoorbellThatCannotBeFailsItsQueuePairInItsTurn) {
+  ring(qp.qp.qpn.value, 1000);
+  ingress.collect();
+  EXPECT_TRUE(failed());
+  EXPECT_TRUE(cpu.has_work());
+  EXPECT_EQ(event_log.count(), 1u);
+  ring(qp.qp.qpn.value, 1000);
+  ingress.collect();
+  EXPECT_EQ(event_log.count(), 1u) << "once";
+  EXPECT_EQ(tenant.counters.hostile_memory.value(), 2u);
+}
+
+TEST_F(IngressTest, ASessionThatContradictsItselfIsNotReadAnyMore) {
+  header().doorbell_producer.store(abi::kDoorbellEntries + 1);
+  ingress.collect();
+  EXPECT_TRUE(session.failed);
+  EXPECT_TRUE(failed());
+  hand_over(0, command(0));
+  EXPECT_EQ(ingress.collect(), 0u);
+  EXPECT_FALSE(is_free(0));
+}
+
+TEST_F(IngressTest, AThrottledTenantKeepsItsCommands) {
+  tenant.throttled_since = clock.now;
+  hand_over(0, command(0));
+  EXPECT_EQ(ingress.collect(), 0u);
+  EXPECT_FALSE(is_free(0));
+  tenant.throttled_since = kNever;
+  EXPECT_EQ(ingress.collect(), 1u);
+}
+
+TEST_F(IngressTest, AParkedSessionIsNotPolledUntilItSaysSo) {
+  ASSERT_TRUE(ingress.park(session));
+  EXPECT_EQ(ingress.parked(), 1u);
+  hand_over(0, command(0));
+  EXPECT_EQ(ingress.collect(), 0u);
+  ingress.unpark(session);
+  EXPECT_EQ(ingress.parked(), 0u);
+  EXPECT_EQ(ingress.collect(), 1u);
+}
+
+TEST_F(IngressTest, ASessionThatHasPostedIsNotParked) {
+  hand_over(0, command(0));
+  EXPECT_FALSE(ingress.park(session));
+}
+
+TEST_F(IngressTest, ARemovedSessionLeavesNoPcb) {
+  hand_over(0, command(0), 0b1);
+  ingress.collect();
+  ASSERT_TRUE(ingress.park(session));
+  ingress.remove(session);
+  EXPECT_EQ(pcbs_in_use(), 0u);
+  EXPECT_EQ(ingress.parked(), 0u);
+  EXPECT_TRUE(ingress.sessions().empty());
+}
+
+TEST_F(IngressTest, CommandsOfOthersAreWaitedForNotOnesOwn) {
+  ring(qp.qp.qpn.value, 1);
+  EXPECT_FALSE(ingress.commands_wait(tenant.id));
+  EXPECT_TRUE(ingress.commands_wait(TenantId(7)));
+  EXPECT_TRUE(ingress.has_work());
+}
+
+TEST_F(IngressTest, ABorrowedPcbIsTakenFromAHalfWrittenCommand) {
+  ASSERT_TRUE(pcbs.set_guarantee(tenant.group, 0));
+  hand_over(0, command(0), 0b1);
+  ingress.collect();
+  ASSERT_EQ(pcbs_in_use(), 1u);
+  ingress.give_back_borrowed();
+  EXPECT_EQ(pcbs_in_use(), 0u);
+  page(0).scoreboard.store(abi::kAllSegments);
+  clock.now += std::chrono::milliseconds(1);
+  EXPECT_EQ(ingress.collect(), 1u) << "the VCB still holds all of it";
+}
+
+}  // namespace
+}  // namespace softhca::engine

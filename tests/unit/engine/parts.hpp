@@ -1,0 +1,106 @@
+// The parts of an engine through which commands come, without an engine: one process of one tenant
+// with a queue pair of which nothing is executed.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "daemon/engine/dispatch.hpp"
+#include "daemon/engine/guarantee_lending.hpp"
+#include "daemon/engine/ingress.hpp"
+#include "daemon/engine/overflow_places.hpp"
+#include "tests/unit/engine/process.hpp"
+
+namespace softhca::engine {
+
+class Parts : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kPcbs = 8, kDedicated = 4, kVcbs = 4, kEntries = 16;
+
+  Parts() {
+    tenant.id = TenantId(0);
+    tenant.group = *pcbs.add_group({.tenant = tenant.id, .guaranteed = 4});
+    shm::SessionView::format(memory.base(), kVcbs);
+    session.party = tenant.id;
+    cpu.order().join(tenant.id, tenant.id);
+    EXPECT_TRUE(ingress.functions().assign(VcbId(0), kVcbs, tenant.id, tenant.group));
+    qp.qp.tenant = &tenant;
+    qp.qp.session = &session;
+    qp.qp.party = tenant.id;
+    qp.qp.send_ring = shm::SendRing(qp.send_memory.base(), kEntries, qp.stride);
+    EXPECT_TRUE(queue_pairs.add(qp.qp));
+    tvl = add_tvl(schedule::TvlPurpose::kCommands);
+    qp.qp.tvl = tvl;
+    qp.qp.dedicated_tvl = tvl;
+    scheduler.open(schedule::QpSlot(qp.qp.slot), qp.qp.party, kEntries);
+    qp.qp.state = QpState::kRts;
+    ingress.add(session);
+  }
+
+  TvlId add_tvl(schedule::TvlPurpose purpose) {
+    const TvlId added = *tvls.add({.tenant = tenant.id,
+                                   .purpose = purpose,
+                                   .max_kick_list = 8,
+                                   .execution_guaranteed = 4,
+                                   .completion_guaranteed = 4});
+    arbitrator.refresh();
+    return added;
+  }
+
+  // --- as the process does it
+  abi::SessionHeader& header() { return *reinterpret_cast<abi::SessionHeader*>(memory.base()); }
+  abi::VcbPage& page(std::uint32_t vcb) {
+    return reinterpret_cast<abi::VcbPage*>(memory.base() + abi::kVcbOffset)[vcb];
+  }
+  abi::CommandHeader command(std::uint32_t sequence) const {
+    abi::CommandHeader header{};
+    header.qpn = qp.qp.qpn.value;
+    header.sequence = sequence;
+    header.flags = abi::kCommandSignaled;
+    return header;
+  }
+  /// Hands a VCB over with the segments of `mask` of a command.
+  void hand_over(std::uint32_t vcb, const abi::CommandHeader& command,
+                 std::uint64_t mask = abi::kAllSegments) {
+    std::memcpy(page(vcb).command, &command, sizeof command);
+    page(vcb).scoreboard.store(mask);
+    header().active ^= std::uint64_t{1} << vcb;
+  }
+  void ring(std::uint32_t qpn, std::uint32_t sequence_end) {
+    const std::uint32_t n = header().doorbell_producer.load();
+    reinterpret_cast<abi::Doorbell*>(
+        memory.base() + abi::kDoorbellOffset)[n % abi::kDoorbellEntries] = {qpn, sequence_end};
+    header().doorbell_producer.store(n + 1);
+  }
+  bool is_free(std::uint32_t vcb) {
+    return ((header().active.load() ^ header().released.load()) >> vcb & 1) == 0;
+  }
+
+  // --- as the engine does it
+  std::uint64_t pcbs_in_use() const { return pcbs.group(tenant.group).all_in_use.value(); }
+
+  StepClock clock{Time(std::chrono::seconds(1))};
+  RecordingSink sink;
+  AsyncEvents async_events{sink, clock};
+  EventLog event_log{clock};
+  LocalAddresses addresses;
+  Tenant tenant;
+  RingMemory memory{abi::session_bytes(kVcbs)};
+  Session session{SessionId(1), tenant, shm::SessionView(memory.base(), kVcbs), VcbId(0)};
+  QpTable queue_pairs{64};
+  CpuScheduler cpu{clock, 64, 1, 1};
+  collect::PcbPool pcbs{{.pcbs = kPcbs, .dedicated = kDedicated, .max_groups = 1}};
+  OverflowPlaces places{queue_pairs};
+  schedule::SendQueueScheduler scheduler{
+      {.max_queue_pairs = 64, .max_tenants = 1, .quantum = 16, .doorbells = {}}, places};
+  schedule::TvlTable tvls{{.max_tvls = 4, .execution_credits = 8, .completion_credits = 8}};
+  schedule::KickArbitrator arbitrator{tvls, pcbs.size()};
+  CommandStore commands{clock, queue_pairs, cpu, pcbs, scheduler, arbitrator};
+  Ingress ingress{clock,      queue_pairs,  cpu,       commands,  pcbs, scheduler,
+                  arbitrator, async_events, event_log, 2 * kVcbs, 1};
+  Dispatch dispatch{clock, queue_pairs, cpu, commands, pcbs, scheduler, arbitrator};
+  GuaranteeLending lending{clock, addresses, ingress, pcbs, tvls, arbitrator, 1};
+  TestQp qp{QpOptions{.send_entries = kEntries}};
+  TvlId tvl;
+};
+
+}  // namespace softhca::engine
