@@ -21,15 +21,16 @@ using Qpn = Id<struct QpnTag, std::uint32_t>;          ///< queue pair number, 2
 using Rkey = Id<struct RkeyTag, std::uint32_t>;        ///< remote key as it stands on the wire
 using Lkey = Id<struct LkeyTag, std::uint32_t>;        ///< local key in a scatter/gather entry
 using TenantId = Id<struct TenantTag, std::uint16_t>;  ///< index of a tenant, dense from 0
-/// Level of a tenant; index of it in the adapter, dense from 0.
-using LevelId = Id<struct LevelTag, std::uint16_t>;
+/// Who has guarantees and turns of its own: a tenant as far as it is not divided, or one of its
+/// QoS levels. Index of its row in the collect group table.
+using QosClassId = Id<struct QosClassTag, std::uint16_t>;
 using SessionId = Id<struct SessionTag, std::uint32_t>;  ///< one opened device context of a process
 using TvlId = Id<struct TvlTag, std::uint16_t>;          ///< transmit virtual lane
 using VcbId = Id<struct VcbTag, std::uint32_t>;          ///< virtual collect buffer
 using PcbId = Id<struct PcbTag, std::uint32_t>;          ///< physical collect buffer
 using PortId = Id<struct PortTag, std::uint8_t>;         ///< index of a network port, dense from 0
 
-inline constexpr LevelId kNoLevel{0xffff};
+inline constexpr QosClassId kNoQosClass{0xffff};
 
 /// Packet sequence number: 24 bits, serial arithmetic modulo 2^24 (InfiniBand specification,
 /// volume 1, 9.7.1). Comparisons are meaningful for numbers less than 2^23 apart.

@@ -46,7 +46,7 @@ class CollectController {
     FunctionTable::Entry& entry = functions_[vcb];
     assert(entry.assigned());
     if (entry.pcb != kNoPcb) return entry.pcb;
-    const auto pcb = pool_.allocate(entry.group);
+    const auto pcb = pool_.allocate(entry.qos_class);
     if (!pcb) return std::nullopt;
     pool_.state(*pcb).vcb = vcb;
     entry.pcb = *pcb;

@@ -12,8 +12,9 @@ std::string range(VcbId bar, std::uint32_t count) {
 
 }  // namespace
 
-Outcome FunctionTable::assign(VcbId bar, std::uint32_t count, TenantId tenant, GroupId group) {
-  assert(group != kNoGroup);
+Outcome FunctionTable::assign(VcbId bar, std::uint32_t count, TenantId tenant,
+                              QosClassId qos_class) {
+  assert(qos_class != kNoQosClass);
   if (!in_table(bar, count))
     return Error{range(bar, count) + " leave the table of " + std::to_string(size()), EINVAL};
   for (std::uint32_t i = bar.value; i < bar.value + count; ++i)
@@ -22,7 +23,7 @@ Outcome FunctionTable::assign(VcbId bar, std::uint32_t count, TenantId tenant, G
                        std::to_string(entries_[i].tenant.value) + " already",
                    EBUSY};
   for (std::uint32_t i = bar.value; i < bar.value + count; ++i)
-    entries_[i] = {.pcb = kNoPcb, .group = group, .tenant = tenant};
+    entries_[i] = {.pcb = kNoPcb, .qos_class = qos_class, .tenant = tenant};
   assigned_ += count;
   return {};
 }

@@ -20,15 +20,15 @@ class FunctionTable {
 
   struct Entry {
     PcbId pcb = kNoPcb;  ///< bound PCB, kNoPcb: none
-    GroupId group = kNoGroup;
+    QosClassId qos_class = kNoQosClass;
     TenantId tenant;
 
-    bool assigned() const { return group != kNoGroup; }
+    bool assigned() const { return qos_class != kNoQosClass; }
   };
 
   /// Gives the VCBs from `bar` on to a function, or to one of its sessions out of the shared rest.
   /// Errors (EINVAL, EBUSY): the range leaves the table; one of them is assigned already.
-  Outcome assign(VcbId bar, std::uint32_t count, TenantId tenant, GroupId group);
+  Outcome assign(VcbId bar, std::uint32_t count, TenantId tenant, QosClassId qos_class);
   /// Takes VCBs back. Errors: the range leaves the table (EINVAL); one is bound (EBUSY).
   Outcome release(VcbId bar, std::uint32_t count);
 

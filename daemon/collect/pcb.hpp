@@ -11,10 +11,6 @@
 
 namespace softhca::collect {
 
-/// A collect group: those who draw PCBs from one guarantee. One per tenant and one per level.
-using GroupId = Id<struct GroupTag, std::uint16_t>;
-
-inline constexpr GroupId kNoGroup{0xffff};
 inline constexpr VcbId kNoVcb{0xffffffff};
 inline constexpr PcbId kNoPcb{0xffffffff};
 
@@ -35,7 +31,7 @@ enum class PcbUse : std::uint8_t { kFree, kPool, kDedicated };
 struct PcbState {
   Scoreboard scoreboard;
   VcbId vcb = kNoVcb;  ///< while it collects; kNoVcb afterwards and for dedicated PCBs
-  GroupId group = kNoGroup;
+  QosClassId group = kNoQosClass;
   PcbUse use = PcbUse::kFree;
 };
 

@@ -9,7 +9,7 @@
 namespace softhca::collect {
 namespace {
 
-Error unknown(GroupId id) { return {"no collect group " + std::to_string(id.value), ENOENT}; }
+Error unknown(QosClassId id) { return {"no collect group " + std::to_string(id.value), ENOENT}; }
 
 }  // namespace
 
@@ -25,13 +25,13 @@ PcbPool::PcbPool(const PcbPoolConfig& config)
     (i < config.pcbs ? free_pcbs_ : free_dedicated_).set(i);
 }
 
-Expected<GroupId> PcbPool::add_group(const GroupConfig& config) {
+Expected<QosClassId> PcbPool::add_group(const GroupConfig& config) {
   const auto row =
       std::find_if(groups_.begin(), groups_.end(), [](const auto& g) { return !g.used; });
   if (row == groups_.end())
     return Error{"collect group table is full: it holds " + std::to_string(groups_.size()), ENOSPC};
-  if (config.parent != kNoGroup &&
-      (!known(config.parent) || groups_[config.parent.value].parent != kNoGroup))
+  if (config.parent != kNoQosClass &&
+      (!known(config.parent) || groups_[config.parent.value].parent != kNoQosClass))
     return Error{"collect group " + std::to_string(config.parent.value) + " is no tenant's",
                  EINVAL};
 
@@ -52,10 +52,10 @@ Expected<GroupId> PcbPool::add_group(const GroupConfig& config) {
                  ENOSPC};
   }
   share_out_dedicated();
-  return GroupId(static_cast<std::uint16_t>(row - groups_.begin()));
+  return QosClassId(static_cast<std::uint16_t>(row - groups_.begin()));
 }
 
-Outcome PcbPool::remove_group(GroupId id) {
+Outcome PcbPool::remove_group(QosClassId id) {
   if (!known(id)) return unknown(id);
   CollectGroup& group = groups_[id.value];
   const std::uint32_t held = group.pcbs.in_use.value() + group.dedicated_in_use.value();
@@ -79,16 +79,16 @@ void PcbPool::restore(const Books& books) {
   share_out_dedicated();
 }
 
-Outcome PcbPool::set_guarantee(GroupId id, std::uint32_t guaranteed) {
+Outcome PcbPool::set_guarantee(QosClassId id, std::uint32_t guaranteed) {
   if (!known(id)) return unknown(id);
   CollectGroup& group = groups_[id.value];
-  if (group.parent == kNoGroup) return set_total(id, guaranteed);
+  if (group.parent == kNoQosClass) return set_total(id, guaranteed);
   const std::uint32_t before = group.pcbs.guaranteed.value();
   if (!give(group, guaranteed)) return over_commit(group, guaranteed - before);
   return {};
 }
 
-Outcome PcbPool::set_total(GroupId id, std::uint32_t total) {
+Outcome PcbPool::set_total(QosClassId id, std::uint32_t total) {
   CollectGroup& tenant = groups_[id.value];
   const std::uint32_t before = guaranteed(id);
   const std::uint32_t shared = tenant.pcbs.guaranteed.value();
@@ -109,40 +109,40 @@ Outcome PcbPool::set_total(GroupId id, std::uint32_t total) {
   return {};
 }
 
-Outcome PcbPool::set_may_share(GroupId id, bool may_share) {
+Outcome PcbPool::set_may_share(QosClassId id, bool may_share) {
   if (!known(id)) return unknown(id);
   groups_[id.value].pcbs.may_share = may_share;
   return {};
 }
 
-void PcbPool::adjust(GroupId id, Lending lending, const AdjustmentPolicy& policy, Time now) {
+void PcbPool::adjust(QosClassId id, Lending lending, const AdjustmentPolicy& policy, Time now) {
   CollectGroup& group = groups_[id.value];
-  Quota* const parent = group.parent == kNoGroup ? nullptr : &groups_[group.parent.value].pcbs;
+  Quota* const parent = group.parent == kNoQosClass ? nullptr : &groups_[group.parent.value].pcbs;
   group.idle.look(quota_, group.pcbs, parent, lending, policy, now);
 }
 
-void PcbPool::recall(GroupId id) {
+void PcbPool::recall(QosClassId id) {
   CollectGroup& group = groups_[id.value];
   CollectGroup& tenant = tenant_of(group);
   quota_.recall(tenant.pcbs);
   if (&tenant != &group) quota_.recall(group.pcbs, tenant.pcbs);
 }
 
-Outcome PcbPool::set_default(GroupId id) {
+Outcome PcbPool::set_default(QosClassId id) {
   if (!known(id)) return unknown(id);
   CollectGroup& group = groups_[id.value];
-  if (group.parent == kNoGroup)
+  if (group.parent == kNoQosClass)
     return Error{"collect group " + std::to_string(id.value) + " is no level", EINVAL};
   for (CollectGroup* level : levels_of(group.parent)) level->is_default = level == &group;
   return {};
 }
 
-void PcbPool::set_undivided(GroupId id, bool undivided) {
+void PcbPool::set_undivided(QosClassId id, bool undivided) {
   groups_[id.value].undivided = undivided;
   share_out_dedicated();
 }
 
-std::uint32_t PcbPool::guaranteed(GroupId id) const {
+std::uint32_t PcbPool::guaranteed(QosClassId id) const {
   std::uint32_t sum = group(id).pcbs.guaranteed.value();
   for (const CollectGroup& g : groups_)
     if (g.used && g.parent == id) sum += g.pcbs.guaranteed.value();
@@ -151,11 +151,11 @@ std::uint32_t PcbPool::guaranteed(GroupId id) const {
 
 /// False, and nothing changes: the pool, or the tenant, has less left.
 bool PcbPool::give(CollectGroup& group, std::uint32_t guaranteed) {
-  if (group.parent == kNoGroup) return quota_.set_guarantee(group.pcbs, guaranteed);
+  if (group.parent == kNoQosClass) return quota_.set_guarantee(group.pcbs, guaranteed);
   return quota_.set_guarantee(group.pcbs, groups_[group.parent.value].pcbs, guaranteed);
 }
 
-std::vector<CollectGroup*> PcbPool::levels_of(GroupId tenant) {
+std::vector<CollectGroup*> PcbPool::levels_of(QosClassId tenant) {
   std::vector<CollectGroup*> levels;
   for (CollectGroup& group : groups_)
     if (group.used && group.parent == tenant) levels.push_back(&group);
@@ -167,7 +167,7 @@ std::uint32_t PcbPool::parties() const {
   std::uint32_t count = 0;
   for (std::uint16_t i = 0; i < groups_.size(); ++i) {
     const bool has_levels = std::any_of(groups_.begin(), groups_.end(), [&](const auto& g) {
-      return g.used && g.parent == GroupId(i);
+      return g.used && g.parent == QosClassId(i);
     });
     if (groups_[i].used && (!has_levels || groups_[i].undivided)) ++count;
   }
@@ -181,7 +181,7 @@ void PcbPool::share_out_dedicated() {
 
 Error PcbPool::over_commit(const CollectGroup& group, std::uint32_t asked) const {
   const std::string text = "PCBs: asked for " + std::to_string(asked) + " more, ";
-  if (group.parent != kNoGroup)
+  if (group.parent != kNoQosClass)
     return {text + std::to_string(groups_[group.parent.value].pcbs.guaranteed.value()) + " of " +
                 std::to_string(guaranteed(group.parent)) + " of the tenant are undivided",
             ENOSPC};

@@ -28,14 +28,14 @@ struct GroupConfig {
   bool may_share = true;         ///< false: the guarantee is also a hard cap
   /// A level of the tenant whose group this is: its guarantee is a part of that group's, and its
   /// surplus is drawn from what the levels share.
-  GroupId parent = kNoGroup;
+  QosClassId parent = kNoQosClass;
   bool is_default = false;  ///< of the levels, the first to give when the tenant's total shrinks
 };
 
 /// Row of the collect group table. Its counters may be read on any thread.
 struct CollectGroup {
   TenantId tenant;
-  GroupId parent = kNoGroup;
+  QosClassId parent = kNoQosClass;
   bool used = false;
   bool is_default = false;
   bool undivided = false;  ///< of a tenant with levels: it has programs that are of none of them
@@ -61,26 +61,26 @@ class PcbPool {
   /// Errors: no row left; the guarantee exceeds what is unallocated, of a level: what its tenant's
   /// levels share (ENOSPC); fewer dedicated PCBs than groups (ENOSPC); the parent is none or a
   /// level itself (EINVAL).
-  Expected<GroupId> add_group(const GroupConfig& config);
+  Expected<QosClassId> add_group(const GroupConfig& config);
   /// Errors: unknown group (ENOENT); it still holds PCBs or has levels (EBUSY). To drain a group
   /// set its guarantee to 0 and send nothing more through it.
-  Outcome remove_group(GroupId id);
+  Outcome remove_group(QosClassId id);
   /// Changes the guarantee of a group. Of a level: a part of its tenant's, which its levels have
   /// shared or will share. Of a tenant: its total (A8); an increase goes to what its levels share,
   /// a decrease is taken from there, then from the default level, then from the others in
   /// proportion. What is in use beyond the new guarantee is draining. Errors as add_group().
-  Outcome set_guarantee(GroupId id, std::uint32_t guaranteed);
+  Outcome set_guarantee(QosClassId id, std::uint32_t guaranteed);
   /// Errors: unknown group (ENOENT).
-  Outcome set_may_share(GroupId id, bool may_share);
+  Outcome set_may_share(QosClassId id, bool may_share);
   /// Lends what the group has left idle, or brings back what it has recalled (A10).
-  void adjust(GroupId id, Lending lending, const AdjustmentPolicy& policy, Time now);
+  void adjust(QosClassId id, Lending lending, const AdjustmentPolicy& policy, Time now);
   /// Somebody has come who may use the PCBs of the group and of its tenant.
-  void recall(GroupId id);
+  void recall(QosClassId id);
   /// Errors: unknown group (ENOENT), not a level (EINVAL). The level that was it is no more.
-  Outcome set_default(GroupId level);
+  Outcome set_default(QosClassId level);
   /// A tenant whose levels were added while it had programs: as long as these run it has a part of
   /// the dedicated PCBs beside its levels. REQUIRES: the group is used.
-  void set_undivided(GroupId tenant, bool undivided);
+  void set_undivided(QosClassId tenant, bool undivided);
 
   /// Who may have how many, and has: all but the PCBs themselves. restore() takes back whatever
   /// changed between the two. REQUIRES of it: no PCB was allocated or freed meanwhile.
@@ -95,7 +95,7 @@ class PcbPool {
 
   /// A PCB of the group's own, else of what its tenant's levels share, else of the shared rest
   /// (A4), with an empty scoreboard; nothing: all are used up (A5).
-  std::optional<PcbId> allocate(GroupId id) {
+  std::optional<PcbId> allocate(QosClassId id) {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
     CollectGroup& tenant = tenant_of(group);
@@ -110,7 +110,7 @@ class PcbPool {
 
   /// A dedicated PCB (A9). Each group may hold its fair part, dedicated_limit(), so none can
   /// exhaust them for the others; nothing: that is in use.
-  std::optional<PcbId> allocate_dedicated(GroupId id) {
+  std::optional<PcbId> allocate_dedicated(QosClassId id) {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
     if (group.dedicated_in_use.value() >= dedicated_limit() || !free_dedicated_.any()) {
@@ -147,21 +147,21 @@ class PcbPool {
 
   /// PCBs of both kinds: ids are below it.
   std::uint32_t size() const { return static_cast<std::uint32_t>(states_.size()); }
-  const CollectGroup& group(GroupId id) const { return groups_[id.value]; }
+  const CollectGroup& group(QosClassId id) const { return groups_[id.value]; }
   std::uint16_t max_groups() const { return static_cast<std::uint16_t>(groups_.size()); }
   const QuotaPool& quota() const { return quota_; }
   std::uint32_t dedicated() const { return dedicated_; }
   /// What a tenant is guaranteed with its levels; of a level, its own.
-  std::uint32_t guaranteed(GroupId id) const;
+  std::uint32_t guaranteed(QosClassId id) const;
   /// PCBs that were the group's until its guarantee shrank, in use and to come back; of a tenant:
   /// those beyond its total.
-  std::uint32_t draining(GroupId id) const { return group(id).pcbs.draining.value(); }
+  std::uint32_t draining(QosClassId id) const { return group(id).pcbs.draining.value(); }
   /// Dedicated PCBs one group may hold: the same for each, rounded down. A tenant with levels
   /// counts as these, and for itself while it has programs that are of none of them.
   std::uint32_t dedicated_limit() const { return dedicated_limit_.value(); }
 
  private:
-  PcbId take_free(BitSet& free, GroupId group, PcbUse use) {
+  PcbId take_free(BitSet& free, QosClassId group, PcbUse use) {
     const std::uint32_t i = *free.find_first();
     free.clear(i);
     PcbState& s = states_[i];
@@ -173,13 +173,13 @@ class PcbPool {
   }
 
   CollectGroup& tenant_of(CollectGroup& group) {
-    return group.parent == kNoGroup ? group : groups_[group.parent.value];
+    return group.parent == kNoQosClass ? group : groups_[group.parent.value];
   }
-  bool known(GroupId id) const { return id.value < groups_.size() && groups_[id.value].used; }
-  std::vector<CollectGroup*> levels_of(GroupId tenant);
+  bool known(QosClassId id) const { return id.value < groups_.size() && groups_[id.value].used; }
+  std::vector<CollectGroup*> levels_of(QosClassId tenant);
   std::uint32_t parties() const;
   bool give(CollectGroup& group, std::uint32_t guaranteed);
-  Outcome set_total(GroupId tenant, std::uint32_t total);
+  Outcome set_total(QosClassId tenant, std::uint32_t total);
   void share_out_dedicated();
   Error over_commit(const CollectGroup& group, std::uint32_t asked) const;
 

@@ -97,7 +97,7 @@ Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, engine::Level* level,
   if (run.count == 0) return run;
   run.first = *first;
   [[maybe_unused]] const auto assigned = functions.assign(
-      run.first, run.count, tenant.id, level != nullptr ? level->group : tenant.group);
+      run.first, run.count, tenant.id, level != nullptr ? level->qos_class : tenant.qos_class);
   assert(assigned);  // just found free
   return run;
 }

@@ -23,9 +23,9 @@ bool has_more(const Lent& now, const Lent& before) {
 
 Lent lent_by(const engine::Engine& engine, const engine::Tenant& tenant) {
   Lent lent;
-  lent.pcbs = engine.pcbs().group(tenant.group).pcbs.lent.value();
+  lent.pcbs = engine.pcbs().group(tenant.qos_class).pcbs.lent.value();
   for (const auto& level : tenant.levels)
-    lent.pcbs += engine.pcbs().group(level->group).pcbs.lent.value();
+    lent.pcbs += engine.pcbs().group(level->qos_class).pcbs.lent.value();
   for (std::uint16_t i = 0; i < engine.tvls().size(); ++i) {
     const schedule::Tvl& tvl = engine.tvls()[TvlId(i)];
     if (!tvl.used || tvl.tenant != tenant.id) continue;

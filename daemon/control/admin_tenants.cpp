@@ -44,7 +44,7 @@ Json vcbs_of(const engine::Tenant& tenant) {
 Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
   Json out = Json::array();
   for (const auto& level : tenant.levels) {
-    const collect::CollectGroup& group = engine.pcbs().group(level->group);
+    const collect::CollectGroup& group = engine.pcbs().group(level->qos_class);
     Json pcbs = control::shown(group.pcbs);
     pcbs["refused"] = group.refused.value();
     Json vcbs = control::shown(level->vcbs);
@@ -62,17 +62,10 @@ Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
   return out;
 }
 
-/// Empty: of the tenant as a whole.
-std::string level_name(const engine::Tenant& tenant, LevelId id) {
-  for (const auto& level : tenant.levels)
-    if (level->id == id) return level->name;
-  return {};
-}
-
 Json shown(const engine::Tenant& tenant, const engine::Engine& engine) {
-  const collect::CollectGroup& group = engine.pcbs().group(tenant.group);
+  const collect::CollectGroup& group = engine.pcbs().group(tenant.qos_class);
   Json pcbs = control::shown(group.pcbs);
-  pcbs["guaranteed"] = engine.pcbs().guaranteed(tenant.group);
+  pcbs["guaranteed"] = engine.pcbs().guaranteed(tenant.qos_class);
   pcbs["lent"] = lent_by(engine, tenant).pcbs;
   pcbs["in_use"] = group.all_in_use.value();
   pcbs["high_water"] = group.all_high_water.value();
@@ -147,8 +140,7 @@ Json AdminView::lanes_of(const engine::Tenant& tenant) const {
                   {"started", lane.started.value()},
                   {"execution_waits", lane.execution_waits.value()},
                   {"completion_waits", lane.completion_waits.value()}};
-    const std::string level = level_name(tenant, tvl.level);
-    if (!level.empty()) entry["level"] = level;
+    if (const engine::Level* level = tenant.find_level(tvl.qos_class)) entry["level"] = level->name;
     out.push_back(std::move(entry));
   }
   return out;

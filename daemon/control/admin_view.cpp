@@ -69,7 +69,7 @@ Json sum_of_lanes(const engine::Engine& engine, TenantId tenant, const engine::L
   for (std::uint16_t i = 0; i < engine.tvls().size(); ++i) {
     const schedule::Tvl& tvl = engine.tvls()[TvlId(i)];
     if (!tvl.used || tvl.tenant != tenant) continue;
-    if (level != nullptr && tvl.level != level->id) continue;
+    if (level != nullptr && tvl.qos_class != level->qos_class) continue;
     const schedule::LaneCounters& lane = engine.arbitrator().counters(TvlId(i));
     execution += tvl.execution.in_use.value();
     completion += tvl.completion.in_use.value();
@@ -97,7 +97,7 @@ Json shown(const Histogram& wait) {
 Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant,
                  const engine::Level& level) {
   const engine::LevelCounters& c = level.counters;
-  const collect::CollectGroup& group = engine.pcbs().group(level.group);
+  const collect::CollectGroup& group = engine.pcbs().group(level.qos_class);
   return {{"name", level.name},
           {"commands_vcb", c.commands_vcb.value()},
           {"commands_doorbell", c.commands_doorbell.value()},
@@ -115,7 +115,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant,
 
 Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
   const engine::TenantCounters& c = tenant.counters;
-  const collect::CollectGroup& group = engine.pcbs().group(tenant.group);
+  const collect::CollectGroup& group = engine.pcbs().group(tenant.qos_class);
   const auto transport = [&](transport::Count what) {
     return c.transport[static_cast<std::size_t>(what)].value();
   };
@@ -144,7 +144,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
           {"sessions", c.sessions.value()},
           {"queue_pairs", c.queue_pairs.value()},
           {"pcbs",
-           {{"guaranteed", engine.pcbs().guaranteed(tenant.group)},
+           {{"guaranteed", engine.pcbs().guaranteed(tenant.qos_class)},
             {"lent", lent_by(engine, tenant).pcbs},
             {"in_use", group.all_in_use.value()},
             {"dedicated", group.dedicated_in_use.value()},

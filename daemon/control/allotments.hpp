@@ -76,20 +76,19 @@ class Allotments {
   std::uint64_t closing() const { return closing_.size(); }
   /// There is what release_whole() takes.
   bool has_whole(const engine::Tenant& tenant) const {
-    const auto found = parts_.find({&tenant, kNoLevel.value});
+    const auto found = parts_.find(tenant.qos_class);
     return found != parts_.end() && !found->second.dedicated.empty();
   }
-  /// TVLs of commands that a level has.
-  const std::vector<TvlId>& lanes(const engine::Tenant& tenant, LevelId level) const;
+  /// TVLs of commands that a class has.
+  const std::vector<TvlId>& lanes(QosClassId qos_class) const;
 
  private:
-  /// Of a level, or of what no level has.
+  /// TVLs of a class.
   struct Part {
     std::vector<TvlId> commands;  ///< in their order
     std::vector<TvlId> dedicated;
   };
-  using PartKey = std::pair<const engine::Tenant*, std::uint16_t>;
-  using Parts = std::map<PartKey, Part>;
+  using Parts = std::map<QosClassId, Part>;
   struct Books;
 
   Books books() const;
@@ -97,17 +96,18 @@ class Allotments {
   Outcome make(AllotmentChange& change);
   void settle(AllotmentChange& change);
 
-  Part& part(const engine::Tenant& tenant, LevelId level) { return parts_[{&tenant, level.value}]; }
   Outcome shrink(engine::Tenant& tenant, const resource::TenantConfig& to);
-  Outcome shrink_part(engine::Tenant& tenant, const resource::TenantConfig& to, LevelId level);
+  Outcome shrink_part(engine::Tenant& tenant, const resource::TenantConfig& to,
+                      const engine::Level* level);
   Outcome add_levels(AllotmentChange& change);
   Outcome grow(engine::Tenant& tenant, const resource::TenantConfig& to);
   Outcome grow_level(engine::Level& level, const resource::LevelConfig& to);
-  Outcome grow_part(engine::Tenant& tenant, const resource::TenantConfig& to, LevelId level);
-  Outcome set_dedicated(const engine::Tenant& tenant, LevelId level, bool share);
-  bool release_part(const engine::Tenant& tenant, LevelId level);
-  bool release_level(engine::Tenant& tenant, const engine::Level& level);
-  bool is_idle(collect::GroupId group) const;
+  Outcome grow_part(engine::Tenant& tenant, const resource::TenantConfig& to,
+                    const engine::Level* level);
+  Outcome set_dedicated(const engine::Tenant& tenant, QosClassId qos_class, bool share);
+  bool release_part(QosClassId qos_class);
+  bool release_level(const engine::Level& level);
+  bool is_idle(QosClassId group) const;
 
   engine::Engine& engine_;
   Parts parts_;

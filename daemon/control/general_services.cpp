@@ -66,20 +66,20 @@ Outcome GeneralServices::enter(engine::Engine& engine, const Place& place,
   const auto group = engine.pcbs().add_group(
       {.tenant = party_.id, .guaranteed = engine::DatagramService::kSends, .may_share = false});
   if (!group) return group.error();
-  party_.group = *group;
+  party_.qos_class = *group;
   engine.add_tenant(party_);
   // What it sends goes by the dedicated one, whose credits nobody else can take.
   for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
     const bool dedicated = purpose == schedule::TvlPurpose::kDedicated;
-    const auto tvl =
-        engine.add_tvl({.tenant = party_.id,
-                        .level = kNoLevel,
-                        .purpose = purpose,
-                        .weight = 1,
-                        .max_kick_list = kCompletionCredits,
-                        .execution_guaranteed = dedicated ? engine::DatagramService::kSends : 0,
-                        .completion_guaranteed = dedicated ? kCompletionCredits : 0,
-                        .may_share = !dedicated});
+    const auto tvl = engine.tvl_assignment().add(
+        {.tenant = party_.id,
+         .qos_class = party_.qos_class,
+         .purpose = purpose,
+         .weight = 1,
+         .max_kick_list = kCompletionCredits,
+         .execution_guaranteed = dedicated ? engine::DatagramService::kSends : 0,
+         .completion_guaranteed = dedicated ? kCompletionCredits : 0,
+         .may_share = !dedicated});
     if (!tvl) return tvl.error();
   }
   engine::DatagramService::Options options{.queue_pair = place.queue_pair,

@@ -55,20 +55,16 @@ const LevelConfig* settings_of(const resource::TenantConfig& config, const engin
   return resource::find_level(config, level.name);
 }
 
-bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id) {
-  for (const auto& level : tenant.levels)
-    if (level->id == id)
-      if (const LevelConfig* entry = settings_of(config, *level))
-        return config.shared && entry->shared;
-  return config.shared;
+bool may_share(const resource::TenantConfig& config, const engine::Level* level) {
+  const LevelConfig* entry = level == nullptr ? nullptr : settings_of(config, *level);
+  return config.shared && (entry == nullptr || entry->shared);
 }
 
 std::span<const resource::TvlConfig> tvls_of(const resource::TenantConfig& config,
-                                             const engine::Tenant& tenant, LevelId id) {
+                                             const engine::Level* level) {
   std::span<const resource::TvlConfig> tvls(config.tvls);
   for (const LevelConfig& entry : config.levels) {
-    for (const auto& level : tenant.levels)
-      if (level->id == id && level->name == entry.name) return tvls.first(entry.tvls);
+    if (level != nullptr && level->name == entry.name) return tvls.first(entry.tvls);
     tvls = tvls.subspan(entry.tvls);
   }
   return tvls;

@@ -21,12 +21,12 @@ std::unique_ptr<engine::Level> make_level(const resource::LevelConfig& config);
 const resource::LevelConfig* settings_of(const resource::TenantConfig& config,
                                          const engine::Level& level);
 
-/// May a TVL of that level, or of those that no level has, draw from what is shared?
-bool may_share(const resource::TenantConfig& config, const engine::Tenant& tenant, LevelId id);
+/// May a TVL of that level, or (null) of those that no level has, draw from what is shared?
+bool may_share(const resource::TenantConfig& config, const engine::Level* level);
 
-/// The TVLs of a level of the tenant, or (kNoLevel) those that no level has.
+/// The TVLs of a level of the tenant, or (null) those that no level has.
 std::span<const resource::TvlConfig> tvls_of(const resource::TenantConfig& config,
-                                             const engine::Tenant& tenant, LevelId id);
+                                             const engine::Level* level);
 
 /// Who a process is, and how it came.
 struct LevelQuery {

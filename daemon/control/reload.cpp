@@ -183,14 +183,14 @@ void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted
     if (server_.connections(*level) == 0) continue;
     ++levels.levels;
     ++levels.dedicated_pcbs;
-    for (const TvlId id : allotments_.lanes(tenant, level->id)) {
+    for (const TvlId id : allotments_.lanes(level->qos_class)) {
       const schedule::Tvl& tvl = adapter_.engine.tvls()[id];
       ++levels.tvls;
       levels.execution_credits += tvl.execution.guaranteed.value();
       levels.completion_credits += tvl.completion.guaranteed.value();
     }
     part.vcbs += level->vcbs.guaranteed.value();
-    part.pcbs += adapter_.engine.pcbs().guaranteed(level->group);
+    part.pcbs += adapter_.engine.pcbs().guaranteed(level->qos_class);
   }
   // Its programs from before there were levels.
   if (settings != nullptr && !settings->levels.empty() && server_.undivided_sessions(tenant) != 0)

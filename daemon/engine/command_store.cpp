@@ -22,9 +22,9 @@ void CommandStore::return_execution(PcbId pcb) {
   arbitrator_.return_execution(command.tvl);
   if (!is_dedicated(pcb)) return;
   command.dedicated_waits = true;
-  const TenantId party = owner(pcb).party;
-  dedicated_[party.value].waits();
-  watch(party);
+  const QosClassId qos_class = owner(pcb).qos_class;
+  dedicated_[qos_class.value].waits();
+  watch(qos_class);
 }
 
 void CommandStore::release(PcbId pcb) {
@@ -40,13 +40,13 @@ void CommandStore::release(PcbId pcb) {
   --qp.commands;
   if (!dedicated) return;
   --qp.fetched;
-  dedicated_[qp.party.value].released(waited, held);
+  dedicated_[qp.qos_class.value].released(waited, held);
   scheduler_.unblock(schedule::QpSlot(qp.slot));
-  watch(qp.party);
-  scheduler_.unblock_tenant(qp.party);
+  watch(qp.qos_class);
+  scheduler_.unblock_class(qp.qos_class);
   if (!short_) return;
   short_ = false;
-  for (std::uint16_t i = 0; i < dedicated_.size(); ++i) scheduler_.unblock_tenant(TenantId(i));
+  for (std::uint16_t i = 0; i < dedicated_.size(); ++i) scheduler_.unblock_class(QosClassId(i));
 }
 
 /// All but those in the hands of a transport are found through the queue pair.
@@ -67,26 +67,26 @@ void CommandStore::release_all(QueuePair& qp) {
 
 void CommandStore::fetched(QueuePair& qp) {
   ++qp.fetched;
-  dedicated_[qp.party.value].taken();
-  watch(qp.party);
+  dedicated_[qp.qos_class.value].taken();
+  watch(qp.qos_class);
 }
 
-/// With hardly a dedicated PCB free and all others waiting for peers, a party keeps no more
+/// With hardly a dedicated PCB free and all others waiting for peers, a class keeps no more
 /// doorbells in the scheduler than it has PCBs for: enough to go on with, and nothing that waits in
 /// vain.
-void CommandStore::watch(TenantId party) {
-  const schedule::DedicatedWatch& watched = dedicated_[party.value];
+void CommandStore::watch(QosClassId qos_class) {
+  const schedule::DedicatedWatch& watched = dedicated_[qos_class.value];
   const std::uint32_t limit = pcbs_.dedicated_limit();
-  scheduler_.set_bound(party, watched.stuck(scheduler_.config(), limit)
-                                  ? watched.free(limit)
-                                  : schedule::SendQueueScheduler::kNoBound);
+  scheduler_.set_bound(qos_class, watched.stuck(scheduler_.config(), limit)
+                                      ? watched.free(limit)
+                                      : schedule::SendQueueScheduler::kNoBound);
 }
 
 void CommandStore::room_in_kick_list(QueuePair& qp) {
   bool& blocked = qp.session->kick_blocked();
   if (!blocked) return;
   blocked = false;
-  scheduler_.unblock_all(qp.party);
+  scheduler_.unblock_all(qp.qos_class);
 }
 
 }  // namespace softhca::engine

@@ -25,7 +25,7 @@ class CommandStore {
         scheduler_(scheduler),
         arbitrator_(arbitrator),
         contexts_(pcbs.size()),
-        dedicated_(scheduler.max_tenants()) {}
+        dedicated_(scheduler.max_classes()) {}
 
   CommandContext& operator[](PcbId pcb) { return contexts_[pcb.value]; }
   const CommandContext& operator[](PcbId pcb) const { return contexts_[pcb.value]; }
@@ -57,22 +57,22 @@ class CommandStore {
   /// REQUIRES: one is held.
   PcbId pop_held(QueuePair& qp) { return PcbId(qp.held.pop_front(contexts_.data())); }
 
-  // --- dedicated PCBs, by the party that has its turns for them
-  /// The party is another one now, which holds none.
-  void reset(TenantId party) { dedicated_[party.value] = {}; }
-  std::uint32_t free_dedicated(TenantId party) const {
-    return dedicated_[party.value].free(pcbs_.dedicated_limit());
+  // --- dedicated PCBs, by the class that has its turns for them
+  /// The class is another one now, which holds none.
+  void reset(QosClassId qos_class) { dedicated_[qos_class.value] = {}; }
+  std::uint32_t free_dedicated(QosClassId qos_class) const {
+    return dedicated_[qos_class.value].free(pcbs_.dedicated_limit());
   }
   /// The queue pair has fetched a command into one.
   void fetched(QueuePair& qp);
-  /// None was to be had for the party. Its part may be with others that had a larger one before it
+  /// None was to be had for the class. Its part may be with others that had a larger one before it
   /// came: then any that is released gives it another turn.
-  void found_none(TenantId party) { short_ |= free_dedicated(party) != 0; }
+  void found_none(QosClassId qos_class) { short_ |= free_dedicated(qos_class) != 0; }
   /// There may be room in the kick list for which queue pairs of its session waited.
   void room_in_kick_list(QueuePair& qp);
 
  private:
-  void watch(TenantId party);
+  void watch(QosClassId qos_class);
 
   const StepClock& clock_;
   QpTable& queue_pairs_;
@@ -81,8 +81,8 @@ class CommandStore {
   schedule::SendQueueScheduler& scheduler_;
   schedule::KickArbitrator& arbitrator_;
   std::vector<CommandContext> contexts_;             ///< by PCB
-  std::vector<schedule::DedicatedWatch> dedicated_;  ///< by party
-  bool short_ = false;  ///< a party found none, although it has not got its part
+  std::vector<schedule::DedicatedWatch> dedicated_;  ///< by class
+  bool short_ = false;  ///< a class found none, although it has not got its part
 };
 
 }  // namespace softhca::engine

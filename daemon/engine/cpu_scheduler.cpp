@@ -20,14 +20,14 @@ void expect_more(Time& until, Time now) {
 }  // namespace
 
 CpuScheduler::CpuScheduler(const StepClock& clock, std::uint32_t queue_pairs, std::uint16_t tenants,
-                           std::uint16_t parties)
+                           std::uint16_t classes)
     : clock_(clock) {
-  ready_.reserve(queue_pairs, tenants, parties);
+  ready_.reserve(queue_pairs, tenants, classes);
 }
 
 void CpuScheduler::charge(const Session& session, std::uint64_t cost) {
   done_ += cost;
-  ready_.charge(session.party, cost);
+  ready_.charge(session.qos_class, cost);
   session.tenant->counters.effort.add(cost);
 }
 
@@ -35,7 +35,7 @@ void CpuScheduler::charge_packet(const QueuePair& qp, std::size_t payload) {
   const std::uint64_t cost = packet_cost(payload);
   done_ += cost;
   qp.tenant->counters.effort.add(cost);
-  if (ready_.may_begin(qp.party, kReceiveDebt)) ready_.charge(qp.party, cost);
+  if (ready_.may_begin(qp.qos_class, kReceiveDebt)) ready_.charge(qp.qos_class, cost);
 }
 
 void CpuScheduler::fail_later(QueuePair& qp, const char* cause) {
@@ -63,9 +63,9 @@ void CpuScheduler::choose_budget() {
                                             : &kAlone;
 }
 
-bool CpuScheduler::note_competition(TenantId party, const schedule::RunQueue& order,
+bool CpuScheduler::note_competition(QosClassId qos_class, const schedule::RunQueue& order,
                                     bool left_much) {
-  if (!order.contended(party)) return false;
+  if (!order.contended(qos_class)) return false;
   expect_more(contended_until_, clock_.now);
   if (order.overtaken() && !left_much) expect_more(sparse_until_, clock_.now);
   return true;

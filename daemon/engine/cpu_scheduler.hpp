@@ -48,12 +48,12 @@ inline constexpr Budget kSparse{.runs = 64 << 10,
 
 class CpuScheduler {
  public:
-  /// Packets for a party defer its turns by so much at most: else a flood from outside would keep
+  /// Packets for a class defer its turns by so much at most: else a flood from outside would keep
   /// it from answering.
   static constexpr std::uint64_t kReceiveDebt = 1 << 20;
 
   CpuScheduler(const StepClock& clock, std::uint32_t queue_pairs, std::uint16_t tenants,
-               std::uint16_t parties);
+               std::uint16_t classes);
 
   // --- work done
   /// Since the engine began, in cost units.
@@ -65,12 +65,14 @@ class CpuScheduler {
   /// A packet for a queue pair. Its peer decides when it comes, so it waits for no turn; later
   /// turns wait for it.
   void charge_packet(const QueuePair& qp, std::size_t payload);
-  /// Whether more may be taken in for this party: who has had more than its share lately waits for
+  /// Whether more may be taken in for this class: who has had more than its share lately waits for
   /// the others.
-  bool may_take_in(TenantId party) const { return ready_.may_begin(party, budget_->ingress); }
+  bool may_take_in(QosClassId qos_class) const {
+    return ready_.may_begin(qos_class, budget_->ingress);
+  }
 
   // --- turns
-  void make_ready(const QueuePair& qp) { ready_.push(qp.slot, qp.party); }
+  void make_ready(const QueuePair& qp) { ready_.push(qp.slot, qp.qos_class); }
   /// To the error state in its next turn, which comes soon. `cause` is static text.
   void fail_later(QueuePair& qp, const char* cause);
   void remove(const QueuePair& qp) { ready_.remove(qp.slot); }
@@ -84,11 +86,11 @@ class CpuScheduler {
   const Budget& budget() const { return *budget_; }
   /// At the beginning of a step, by who competed lately.
   void choose_budget();
-  /// A party has its turn in `order`. Others wait for theirs, and who has one now came to overtake
-  /// them: it asks for little, unless it `left_much`. False: nobody waits.
-  bool note_competition(TenantId party, const schedule::RunQueue& order, bool left_much);
-  bool contended(TenantId party) const { return ready_.contended(party); }
-  /// To join parties and set their weights.
+  /// A QoS class has its turn in `order`. Others wait for theirs, and who has one now came to
+  /// overtake them: it asks for little, unless it `left_much`. False: nobody waits.
+  bool note_competition(QosClassId qos_class, const schedule::RunQueue& order, bool left_much);
+  bool contended(QosClassId qos_class) const { return ready_.contended(qos_class); }
+  /// To join classes and set their weights.
   schedule::RunQueue& order() { return ready_; }
   const schedule::RunQueue& order() const { return ready_; }
 

@@ -20,15 +20,14 @@ constexpr std::size_t kMostInVain = 8;
 std::size_t Dispatch::fetch() {
   const std::uint64_t end = cpu_.done() + cpu_.budget().ingress;
   std::size_t work = 0;
-  TenantId passed =
-      SessionPoller::kNoParty;  // the first of those that have had more than their share
+  QosClassId passed = kNoQosClass;  // the first of those that have had more than their share
   for (std::size_t vain = 0; cpu_.done() < end && vain < kMostInVain;) {
     const auto turn = scheduler_.next();
     if (!turn) break;
     QueuePair& qp = queue_pairs_[turn->slot.value];
-    if (!cpu_.may_take_in(qp.party)) {
-      if (passed == qp.party) break;
-      if (passed == SessionPoller::kNoParty) passed = qp.party;
+    if (!cpu_.may_take_in(qp.qos_class)) {
+      if (passed == qp.qos_class) break;
+      if (passed == kNoQosClass) passed = qp.qos_class;
       continue;
     }
     const std::uint64_t turn_end = std::min(end, cpu_.done() + cpu_.budget().turn);
@@ -44,27 +43,28 @@ std::size_t Dispatch::fetch() {
 }
 
 /// When it may not, the end of its stall or of one of its commands gives it another turn.
-/// The last PCB of a party is for a queue pair that holds none.
+/// The last PCB of a class is for a queue pair that holds none.
 bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) const {
   if (qp.stalled || (qp.state == QpState::kSqd && !qp.has_begun(sequence))) return false;
   if (qp.fetched == 0) return true;
-  return !qp.probing && qp.fetched < kFetchedPerQueuePair && commands_.free_dedicated(qp.party) > 1;
+  return !qp.probing && qp.fetched < kFetchedPerQueuePair &&
+         commands_.free_dedicated(qp.qos_class) > 1;
 }
 
 /// False: an obstacle, which the scheduler has been told of.
 bool Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   if (qp.tenant->throttled()) {
-    scheduler_.block_tenant(qp.party);
+    scheduler_.block_class(qp.qos_class);
     return false;
   }
   if (!may_fetch(qp, sequence)) {
     scheduler_.block(schedule::QpSlot(qp.slot));
     return false;
   }
-  const auto pcb = pcbs_.allocate_dedicated(qp.session->group());
+  const auto pcb = pcbs_.allocate_dedicated(qp.session->qos_class);
   if (!pcb) {
-    commands_.found_none(qp.party);
-    scheduler_.block_tenant(qp.party);
+    commands_.found_none(qp.qos_class);
+    scheduler_.block_class(qp.qos_class);
     return false;
   }
   if (!arbitrator_.kick(qp.dedicated_tvl, *pcb)) {

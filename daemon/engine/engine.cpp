@@ -14,6 +14,11 @@ namespace {
 constexpr Duration kTimeWait = std::chrono::seconds(4);
 constexpr unsigned kResponsesAtTheEnd = 32;
 
+/// Each tenant is a class of its own, beside its levels.
+std::uint16_t classes_of(const EngineLimits& limits) {
+  return static_cast<std::uint16_t>(limits.tenants + limits.levels);
+}
+
 }  // namespace
 
 const char* name_of(FrameDrop reason) {
@@ -58,12 +63,11 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       multicast_(addresses_),
       pcbs_({.pcbs = limits.pcbs,
              .dedicated = limits.dedicated_pcbs,
-             .max_groups = static_cast<std::uint16_t>(limits.tenants + limits.levels)}),
+             .max_groups = classes_of(limits)}),
       queue_pairs_(limits.queue_pairs),
       overflow_places_(queue_pairs_),
       scheduler_({.max_queue_pairs = queue_pairs_.slots(),
-                  // Tenants, then levels by number, which is that of their collect group.
-                  .max_tenants = static_cast<std::uint16_t>(2 * limits.tenants + limits.levels),
+                  .max_classes = classes_of(limits),
                   .quantum = 16,
                   .doorbells = limits.doorbells},
                  overflow_places_),
@@ -72,13 +76,14 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .completion_credits = limits.completion_credits}),
       arbitrator_(tvls_, pcbs_.size()),
       memory_(limits.memory_regions, limits.memory_windows),
-      cpu_(clock_, queue_pairs_.slots(), limits.tenants,
-           static_cast<std::uint16_t>(scheduler_.max_tenants())),
+      cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits)),
       commands_(clock_, queue_pairs_, cpu_, pcbs_, scheduler_, arbitrator_),
       ingress_(clock_, queue_pairs_, cpu_, commands_, pcbs_, scheduler_, arbitrator_, async_events_,
                event_log_, limits.vcbs, limits.tenants),
       dispatch_(clock_, queue_pairs_, cpu_, commands_, pcbs_, scheduler_, arbitrator_),
       lending_(clock_, addresses_, ingress_, pcbs_, tvls_, arbitrator_, limits.tenants),
+      tvl_assignment_(queue_pairs_, commands_, cpu_, ingress_, tvls_, arbitrator_, limits.tenants,
+                      classes_of(limits)),
       receive_queues_(clock_, queue_pairs_, cpu_, async_events_, completion_events_, event_log_),
       payloads_(pcbs_, memory_, receive_queues_),
       packets_(clock_, congestion_parameters_, addresses_, cpu_, payloads_),
@@ -90,27 +95,20 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .receives = receive_queues_,
              .congestion = congestion_,
              .cpu = cpu_,
-             .events = async_events_},
-      first_level_party_(limits.tenants) {
+             .events = async_events_} {
   timers_.reserve(queue_pairs_.slots());
 }
 
 Engine::~Engine() = default;
 
-/// The send queue scheduler takes turns between levels as between tenants: each has dedicated PCBs
-/// and a kick list for them that it may run out of.
-TenantId Engine::party_of(LevelId level) const {
-  return TenantId(static_cast<std::uint16_t>(first_level_party_ + level.value));
-}
-
 void Engine::add_level(const Level& level) {
-  commands_.reset(party_of(level.id));
-  scheduler_.reset(party_of(level.id));
+  commands_.reset(level.qos_class);
+  scheduler_.reset(level.qos_class);
 }
 
 void Engine::add_tenant(Tenant& tenant) {
-  commands_.reset(tenant.id);
-  scheduler_.reset(tenant.id);
+  commands_.reset(tenant.qos_class);
+  scheduler_.reset(tenant.qos_class);
   addresses_.add(tenant);
   rates_.reserve(addresses_.tenants().size());
 }
@@ -120,107 +118,13 @@ void Engine::remove_tenant(Tenant& tenant) {
   rates_.forget(tenant);
 }
 
-Expected<TvlId> Engine::add_tvl(const schedule::TvlConfig& config) {
-  const auto added = tvls_.add(config);
-  if (added) arbitrator_.reset(*added);
-  find_weights();
-  return added;
-}
-
-Outcome Engine::change_tvl(TvlId id, const schedule::TvlConfig& config) {
-  const Outcome changed = tvls_.change(id, config);
-  arbitrator_.refresh();
-  find_weights();
-  return changed;
-}
-
-Outcome Engine::close_tvl(TvlId id) {
-  const Outcome closed = tvls_.close(id);
-  if (closed) leave_tvl(id);
-  arbitrator_.refresh();
-  find_weights();
-  return closed;
-}
-
-/// A tenant weighs in the engine's time as much as the heaviest of its TVLs in the arbitrator's
-/// rounds, and so does a level among those of its tenant.
-void Engine::find_weights() {
-  std::vector<std::uint32_t> tenants(first_level_party_, 1), parties(scheduler_.max_tenants(), 1);
-  for (std::uint16_t i = 0; i < tvls_.size(); ++i) {
-    const schedule::Tvl& tvl = tvls_[TvlId(i)];
-    if (!tvl.used || tvl.closing || tvl.purpose != schedule::TvlPurpose::kCommands) continue;
-    assert(tvl.tenant.value < tenants.size());
-    const TenantId party = tvl.level == kNoLevel ? tvl.tenant : party_of(tvl.level);
-    for (std::uint32_t* weight : {&tenants[tvl.tenant.value], &parties[party.value]})
-      *weight = std::max(*weight, tvl.weight);
-  }
-  for (schedule::RunQueue* order : {&cpu_.order(), &ingress_.order()}) {
-    for (std::uint16_t i = 0; i < tenants.size(); ++i)
-      order->set_tenant_weight(TenantId(i), tenants[i]);
-    for (std::uint16_t i = 0; i < parties.size(); ++i) order->set_weight(TenantId(i), parties[i]);
-  }
-}
-
-/// That of its level, else one of the tenant's that no level has. Who was there before all of them
-/// were divided goes on with the default level's.
-std::optional<TvlId> Engine::tvl_for(const QueuePair& qp, schedule::TvlPurpose purpose) const {
-  const TenantId tenant = qp.tenant->id;
-  if (const auto own = tvls_.pick_tvl(tenant, qp.session->level_id(), qp.qpn, purpose)) return own;
-  for (const bool wanted : {true, false})
-    for (const auto& level : qp.tenant->levels)
-      if (level->is_default == wanted)
-        if (const auto other = tvls_.pick_tvl(tenant, level->id, qp.qpn, purpose)) return other;
-  return std::nullopt;
-}
-
-void Engine::join_tvls(QueuePair& qp) {
-  const auto tvl = tvl_for(qp, schedule::TvlPurpose::kCommands);
-  const auto dedicated = tvl_for(qp, schedule::TvlPurpose::kDedicated);
-  assert(tvl && dedicated);  // every tenant is configured with both
-  qp.tvl = *tvl;
-  qp.dedicated_tvl = *dedicated;
-  tvls_.attach(qp.tvl);
-  tvls_.attach(qp.dedicated_tvl);
-}
-
-void Engine::leave_tvls(QueuePair& qp) {
-  tvls_.detach(qp.tvl);
-  tvls_.detach(qp.dedicated_tvl);
-}
-
-/// False: there is no other one.
-bool Engine::leave_tvl(QueuePair& qp, TvlId id) {
-  for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
-    TvlId& tvl = purpose == schedule::TvlPurpose::kCommands ? qp.tvl : qp.dedicated_tvl;
-    if (tvl != id) continue;
-    const auto other = tvl_for(qp, purpose);
-    if (!other) return false;
-    tvls_.detach(id);
-    tvls_.attach(*other);
-    tvl = *other;
-  }
-  return true;
-}
-
-/// Its queue pairs go on with the other TVLs of their level, and so do their commands that wait for
-/// a credit, in their order. The last TVL keeps them.
-void Engine::leave_tvl(TvlId id) {
-  bool last = false;
-  queue_pairs_.for_each([&](QueuePair& qp) { last |= !leave_tvl(qp, id); });
-  if (last) return;
-  const bool dedicated = tvls_[id].purpose == schedule::TvlPurpose::kDedicated;
-  while (const auto pcb = arbitrator_.first(id)) {
-    const QueuePair& qp = commands_.owner(*pcb);
-    arbitrator_.move(*pcb, dedicated ? qp.dedicated_tvl : qp.tvl);
-  }
-}
-
 void Engine::install(Session& session) {
-  session.party = session.level != nullptr ? party_of(session.level->id) : session.tenant->id;
-  cpu_.order().join(session.party, session.tenant->id);
+  session.qos_class =
+      session.level != nullptr ? session.level->qos_class : session.tenant->qos_class;
+  cpu_.order().join(session.qos_class, session.tenant->id);
   ingress_.add(session);
-  find_weights();
-  pcbs_.recall(session.group());
+  tvl_assignment_.find_weights();
+  pcbs_.recall(session.qos_class);
   session.tenant->counters.sessions.add();
   if (session.level != nullptr) session.level->counters.sessions.add();
 }
@@ -240,8 +144,8 @@ bool Engine::install(QueuePair& qp) {
 }
 
 void Engine::enter(QueuePair& qp) {
-  qp.party = qp.session->party;
-  join_tvls(qp);
+  qp.qos_class = qp.session->qos_class;
+  tvl_assignment_.join(qp);
   if (qp.srq != nullptr) ++qp.srq->users;
   qp.tenant->counters.queue_pairs.add();
 }
@@ -262,7 +166,7 @@ void Engine::remove(QueuePair& qp) {
   async_events_.forget(*qp.session, qp.user_handle);
   receive_queues_.leave(qp);
   multicast_.detach_all(qp);
-  leave_tvls(qp);
+  tvl_assignment_.leave(qp);
   queue_pairs_.remove(qp);
   qp.tenant->counters.queue_pairs.subtract();
 }
@@ -270,8 +174,8 @@ void Engine::remove(QueuePair& qp) {
 bool Engine::poll(Time now) {
   clock_.now = now;
   rates_.release([this](const Tenant& tenant) {
-    scheduler_.unblock_tenant(tenant.id);
-    for (const auto& level : tenant.levels) scheduler_.unblock_tenant(party_of(level->id));
+    scheduler_.unblock_class(tenant.qos_class);
+    for (const auto& level : tenant.levels) scheduler_.unblock_class(level->qos_class);
   });
   // First, as what comes now may have them.
   std::size_t work = give_back_buffers();

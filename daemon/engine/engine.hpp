@@ -7,6 +7,7 @@
 //   dispatch.cpp          doorbells -> dedicated PCBs -> kick; the arbitrator's next command
 //   engine_stall.cpp      queue pairs that cannot go on: their commands go back
 //   rate_control.cpp      tenants held back by their rates
+//   tvl_assignment.cpp    which TVLs queue pairs take
 //   command_store.cpp     commands in PCBs, the credits they hold, and their way back
 //   engine_start.cpp      validating a command and handing it to its transport
 //   engine_transport.cpp  driving requesters, responders and their timers
@@ -61,6 +62,7 @@
 #include "daemon/engine/rate_control.hpp"
 #include "daemon/engine/receive_queues.hpp"
 #include "daemon/engine/time_wait.hpp"
+#include "daemon/engine/tvl_assignment.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
 #include "daemon/schedule/run_queue.hpp"
 #include "daemon/schedule/send_queue_scheduler.hpp"
@@ -98,7 +100,7 @@ class Engine final : private CommandSink {
   const schedule::SendQueueScheduler& scheduler() const { return scheduler_; }
   /// Of a tenant, or of one of its levels (null: of what is not divided into levels).
   const schedule::DoorbellCounters& doorbells(const Tenant& tenant, const Level* level) const {
-    return scheduler_.counters(level == nullptr ? tenant.id : party_of(level->id));
+    return scheduler_.counters(level == nullptr ? tenant.qos_class : level->qos_class);
   }
   Ingress& ingress() { return ingress_; }
   GuaranteeLending& lending() { return lending_; }
@@ -111,10 +113,7 @@ class Engine final : private CommandSink {
   Multicast& multicast() { return multicast_; }
   memory::KeyTable& keys() { return memory_.keys(); }
   memory::WindowTable& windows() { return memory_.windows(); }
-  /// As TvlTable::add(), change() and close(); commands that wait see the difference.
-  Expected<TvlId> add_tvl(const schedule::TvlConfig& config);
-  Outcome change_tvl(TvlId id, const schedule::TvlConfig& config);
-  Outcome close_tvl(TvlId id);
+  TvlAssignment& tvl_assignment() { return tvl_assignment_; }
   void add_tenant(Tenant& tenant);
   /// A level of a tenant, which has its number; before the first session of it.
   void add_level(const Level& level);
@@ -180,13 +179,6 @@ class Engine final : private CommandSink {
   };
 
   // engine.cpp
-  std::optional<TvlId> tvl_for(const QueuePair& qp, schedule::TvlPurpose purpose) const;
-  TenantId party_of(LevelId level) const;
-  bool leave_tvl(QueuePair& qp, TvlId id);
-  void leave_tvl(TvlId id);
-  void join_tvls(QueuePair& qp);
-  void leave_tvls(QueuePair& qp);
-  void find_weights();
   void enter(QueuePair& qp);
   void finish_batch();
   void expire(QueuePair& qp);
@@ -304,6 +296,7 @@ class Engine final : private CommandSink {
   Ingress ingress_;
   Dispatch dispatch_;
   GuaranteeLending lending_;
+  TvlAssignment tvl_assignment_;
   RateControl rates_{clock_};
   ReceiveQueues receive_queues_;
   PayloadReader payloads_;
@@ -313,7 +306,6 @@ class Engine final : private CommandSink {
   TransportParts parts_;
   TimerWheel timers_;
 
-  std::uint16_t first_level_party_;  ///< of the send queue scheduler, see party_of()
   TimeWaitTable time_wait_;
   std::vector<DatagramService*> datagram_services_;
 };

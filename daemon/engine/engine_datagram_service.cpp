@@ -86,7 +86,7 @@ std::size_t Engine::take_sends(DatagramService& service) {
   std::size_t taken = 0;
   for (; taken < kSendsPerStep; ++taken) {
     const Datagram* datagram = service.sends_.front();
-    if (datagram == nullptr || !cpu_.may_take_in(service.qp_.party)) break;
+    if (datagram == nullptr || !cpu_.may_take_in(service.qp_.qos_class)) break;
     const bool may_wait = has_place(service, *datagram);
     const Reach reach = packets_.reach_of(datagram->path, may_wait || !datagram->of_program);
     if (reach == Reach::kReady) {
@@ -136,7 +136,7 @@ bool Engine::post(DatagramService& service, const Datagram& datagram) {
   const std::uint32_t sequence = service.sequence_;
   if (qp.commands == DatagramService::kSends || !scheduler_.vcb_may_start(slot, sequence))
     return false;
-  const auto pcb = pcbs_.allocate(qp.session->group());
+  const auto pcb = pcbs_.allocate(qp.session->qos_class);
   if (!pcb) return false;
   if (!arbitrator_.kick(qp.dedicated_tvl, *pcb)) {
     pcbs_.free(*pcb);
@@ -207,7 +207,7 @@ bool Engine::is_within_share(DatagramService& service, bool from_busy_source) {
     service.share_start_ = cpu_.done();
     service.share_used_ = 0;
   }
-  if (!cpu_.contended(service.qp_.party)) return true;
+  if (!cpu_.contended(service.qp_.qos_class)) return true;
   const double all = static_cast<double>(cpu_.done() - service.share_start_);
   const double share = kShareSlack + service.engine_share_ * all;
   return static_cast<double>(service.share_used_) <= (from_busy_source ? share / 2 : share);

@@ -72,7 +72,8 @@ void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
 }
 
 void Engine::open_send_queue(QueuePair& qp) {
-  scheduler_.open(schedule::QpSlot(qp.slot), qp.party, qp.send_ring.entries(), qp.first_sequence);
+  scheduler_.open(schedule::QpSlot(qp.slot), qp.qos_class, qp.send_ring.entries(),
+                  qp.first_sequence);
 }
 
 /// What has not begun waits in the send queue.

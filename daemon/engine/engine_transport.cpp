@@ -20,9 +20,9 @@ std::size_t Engine::run_ready() {
     const auto slot = cpu_.begin();
     if (!slot) break;
     QueuePair& qp = queue_pairs_[*slot];
-    cpu_.note_competition(qp.party, cpu_.order(), scheduler_.has_work(qp.party));
+    cpu_.note_competition(qp.qos_class, cpu_.order(), scheduler_.has_work(qp.qos_class));
     cpu_.finished(qp, run(qp));
-    if (ingress_.commands_wait(qp.party)) break;
+    if (ingress_.commands_wait(qp.qos_class)) break;
   }
   return runs;
 }

@@ -15,9 +15,9 @@ void Engine::unshare(QueuePair& qp, const QpHolder& holder) {
     queue_pairs_.hand_over(qp, *heir.session);
     qp.user_handle = heir.user_handle;
     cpu_.remove(qp);
-    qp.party = heir.session->party;
-    leave_tvls(qp);
-    join_tvls(qp);  // of the heir's level: that of who goes may be gone next
+    qp.qos_class = heir.session->qos_class;
+    tvl_assignment_.leave(qp);
+    tvl_assignment_.join(qp);  // of the heir's level: that of who goes may be gone next
     cpu_.make_ready(qp);
     return;
   }

@@ -31,7 +31,7 @@ Ingress::Ingress(const StepClock& clock, const QpTable& queue_pairs, CpuSchedule
       event_log_(event_log),
       functions_(vcbs),
       collector_(pcbs, functions_) {
-  poller_.reserve(tenants, static_cast<std::uint16_t>(scheduler.max_tenants()));
+  poller_.reserve(tenants, static_cast<std::uint16_t>(scheduler.max_classes()));
 }
 
 void Ingress::add(Session& session) {
@@ -94,7 +94,7 @@ bool Ingress::has_commands(Session& session) {
     state.last_scan = cpu_.done();
   }
   state.waiting = session.view.has_work(state.unfinished);
-  if (!state.waiting || !cpu_.may_take_in(session.party)) return false;
+  if (!state.waiting || !cpu_.may_take_in(session.qos_class)) return false;
   poller_.push(session);
   return true;
 }
@@ -106,13 +106,13 @@ std::size_t Ingress::collect() {
   while (cpu_.done() < end) {
     Session* session = poller_.pop();
     if (session == nullptr) break;
-    if (!cpu_.may_take_in(session->party)) {  // it was pushed in an earlier step
+    if (!cpu_.may_take_in(session->qos_class)) {  // it was pushed in an earlier step
       poller_.served(*session, 0, false);
       continue;
     }
     const std::uint64_t begin = cpu_.done();
-    const bool others =
-        cpu_.note_competition(session->party, poller_.order(), scheduler_.has_work(session->party));
+    const bool others = cpu_.note_competition(session->qos_class, poller_.order(),
+                                              scheduler_.has_work(session->qos_class));
     work += collect(*session, others ? std::min(end, begin + cpu_.budget().turn) : end);
     const PollState& state = session->poll;
     poller_.served(*session, cpu_.done() - begin, state.waiting && session->is_collected());
@@ -316,18 +316,19 @@ void Ingress::fail_session(Session& session) {
   });
 }
 
-bool Ingress::commands_wait(TenantId served) {
+bool Ingress::commands_wait(QosClassId served) {
   bool found = false;
   poller_.look([&](Session& session) { found |= has_commands(session); }, served);
-  return found || scheduler_.has_work_of(
-                      [&](TenantId party) { return party != served && cpu_.may_take_in(party); });
+  return found || scheduler_.has_work_of([&](QosClassId qos_class) {
+    return qos_class != served && cpu_.may_take_in(qos_class);
+  });
 }
 
 /// Does what is bound to its VCBs belong to somebody else, who may want it back?
 bool Ingress::borrows(const Session& session) const {
-  const collect::CollectGroup& group = pcbs_.group(session.group());
+  const collect::CollectGroup& group = pcbs_.group(session.qos_class);
   const bool beyond_own = group.pcbs.shared_in_use() != 0;
-  if (!beyond_own || group.parent == collect::kNoGroup) return beyond_own;
+  if (!beyond_own || group.parent == kNoQosClass) return beyond_own;
   return pcbs_.group(group.parent).pcbs.shared_in_use() != 0;
 }
 

@@ -38,10 +38,10 @@ class Ingress {
   /// Doorbells that are too many go to the overflow buffers, those there is room for come back
   /// (B4, B5).
   std::size_t relieve_doorbells();
-  /// Has anybody but the party just served posted anything since the last scan (if not, this was
+  /// Has anybody but the class just served posted anything since the last scan (if not, this was
   /// one), or has commands in a send queue that are to be fetched? Its own commands can wait for
   /// the end of the step: whom nobody competes with pays for no scan.
-  bool commands_wait(TenantId served);
+  bool commands_wait(QosClassId served);
   /// Something that was found is not taken in yet.
   bool has_work() const { return !poller_.empty(); }
 

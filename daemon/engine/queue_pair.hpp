@@ -119,7 +119,7 @@ struct QueuePair {
   Session* session = nullptr;
   ListLink<QueuePair> of_session;  ///< in Session::queue_pairs
   Tenant* tenant = nullptr;
-  TenantId party;  ///< its session's
+  QosClassId qos_class;  ///< its session's
   std::uint64_t user_handle = 0;
   memory::PdId pd;
   bool signal_all = false;

@@ -14,7 +14,7 @@ namespace softhca::engine {
 /// What the engine knows of the VCBs and doorbells of a session.
 struct PollState {
   std::uint32_t slot = 0;           ///< in the tables of SessionPoller
-  std::uint32_t place = kNoIndex;   ///< among those of its party that are polled
+  std::uint32_t place = kNoIndex;   ///< among those of its class that are polled
   std::uint64_t last_scan = 0;      ///< engine work done when nothing was left here
   std::uint64_t previous_scan = 0;  ///< and at the scan before: what is taken in came since then
   bool waiting = false;             ///< something was here, and not all of it is taken in
@@ -34,7 +34,7 @@ struct Session {
   Tenant* tenant;
   Level* level = nullptr;  ///< none: the tenant has no levels
   shm::SessionView view;
-  TenantId party;             ///< whose turns it shares: its level's, else its tenant's
+  QosClassId qos_class;       ///< its level's, else its tenant's
   VcbId first_vcb;            ///< of the adapter's VCB range; the process sees them from 0
   std::uint32_t process = 0;  ///< its id, for reports
   int async_fd = -1;
@@ -50,8 +50,6 @@ struct Session {
 
   /// Are its VCBs and doorbells looked at?
   bool is_collected() const { return !parked && !failed && !tenant->throttled(); }
-  LevelId level_id() const { return level != nullptr ? level->id : kNoLevel; }
-  collect::GroupId group() const { return level != nullptr ? level->group : tenant->group; }
   /// A queue pair waits for room in the kick list of dedicated PCBs.
   bool& kick_blocked() { return level != nullptr ? level->kick_blocked : tenant->kick_blocked; }
   void count_send_queue_mode(SendQueueCause cause) {

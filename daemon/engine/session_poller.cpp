@@ -4,11 +4,11 @@
 
 namespace softhca::engine {
 
-void SessionPoller::reserve(std::uint16_t tenants, std::uint16_t parties) {
+void SessionPoller::reserve(std::uint16_t tenants, std::uint16_t classes) {
   tenants_ = tenants;
-  parties_.resize(parties);
-  present_.reserve(parties);
-  order_.reserve(0, tenants, parties);
+  classes_.resize(classes);
+  present_.reserve(classes);
+  order_.reserve(0, tenants, classes);
 }
 
 void SessionPoller::add(Session& session) {
@@ -16,12 +16,12 @@ void SessionPoller::add(Session& session) {
     free_slots_.push_back(static_cast<std::uint32_t>(sessions_.size()));
     sessions_.push_back(nullptr);
     order_.reserve(static_cast<std::uint32_t>(sessions_.size()), tenants_,
-                   static_cast<std::uint16_t>(parties_.size()));
+                   static_cast<std::uint16_t>(classes_.size()));
   }
   session.poll.slot = free_slots_.back();
   free_slots_.pop_back();
   sessions_[session.poll.slot] = &session;
-  order_.join(session.party, session.tenant->id);
+  order_.join(session.qos_class, session.tenant->id);
   wake(session);
 }
 
@@ -33,26 +33,26 @@ void SessionPoller::remove(Session& session) {
 
 void SessionPoller::wake(Session& session) {
   if (session.poll.place != kNoIndex) return;
-  Party& party = parties_[session.party.value];
-  session.poll.place = static_cast<std::uint32_t>(party.awake.size());
-  party.awake.push_back(session.poll.slot);
-  if (party.awake.size() != 1) return;
-  present_.push_back(session.party.value);
+  QosClass& qos_class = classes_[session.qos_class.value];
+  session.poll.place = static_cast<std::uint32_t>(qos_class.awake.size());
+  qos_class.awake.push_back(session.poll.slot);
+  if (qos_class.awake.size() != 1) return;
+  present_.push_back(session.qos_class.value);
   share_looks();
 }
 
 void SessionPoller::rest(Session& session) {
   if (session.poll.place == kNoIndex) return;
   order_.remove(session.poll.slot);
-  Party& party = parties_[session.party.value];
-  const std::uint32_t last = party.awake.back();
-  party.awake[session.poll.place] = last;
+  QosClass& qos_class = classes_[session.qos_class.value];
+  const std::uint32_t last = qos_class.awake.back();
+  qos_class.awake[session.poll.place] = last;
   sessions_[last]->poll.place = session.poll.place;
-  party.awake.pop_back();
+  qos_class.awake.pop_back();
   session.poll.place = kNoIndex;
-  if (party.next >= party.awake.size()) party.next = 0;
-  if (!party.awake.empty()) return;
-  std::erase(present_, session.party.value);
+  if (qos_class.next >= qos_class.awake.size()) qos_class.next = 0;
+  if (!qos_class.awake.empty()) return;
+  std::erase(present_, session.qos_class.value);
   share_looks();
 }
 

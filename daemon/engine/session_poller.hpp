@@ -1,7 +1,7 @@
 // Whose session memory the engine scans, and whose commands it takes in next.
 //
 // Both are bounded in a poll step, and neither follows how much anybody posts. Looks are divided
-// equally between the parties (tenants, or their levels) that have processes awake, and go round
+// equally between the classes (tenants, or their levels) that have processes awake, and go round
 // the processes of each. Among those in which something was found, turns to be taken in from go by
 // what taking in costs: start-time fair queuing, as with the queue pairs that have work
 // (schedule/run_queue.hpp), so that who posts little waits for the turn in service alone.
@@ -20,12 +20,11 @@ namespace softhca::engine {
 class SessionPoller {
  public:
   /// Of a step, and between two pieces of work in it: with more a look costs more than it saves.
-  /// Each party has at least one.
+  /// Each class has at least one.
   static constexpr std::size_t kLooks = 64;
-  static constexpr TenantId kNoParty{0xffff};
 
-  /// Set-up only. Parties are numbered as in the run queue of the engine.
-  void reserve(std::uint16_t tenants, std::uint16_t parties);
+  /// Set-up only. Classes are numbered as in the run queue of the engine.
+  void reserve(std::uint16_t tenants, std::uint16_t classes);
 
   /// The session is there, awake; allocates. It goes.
   void add(Session& session);
@@ -34,22 +33,22 @@ class SessionPoller {
   void wake(Session& session);
   void rest(Session& session);
 
-  /// visit(session) for those whose turn it is to be looked at, `except` for one party's.
+  /// visit(session) for those whose turn it is to be looked at, `except` for one class's.
   template <class Visit>
-  void look(Visit&& visit, TenantId except = kNoParty) {
+  void look(Visit&& visit, QosClassId except = kNoQosClass) {
     for (const std::uint16_t id : present_) {
       if (id == except.value) continue;
-      Party& party = parties_[id];
-      const std::size_t size = party.awake.size(), count = std::min(looks_, size);
+      QosClass& qos_class = classes_[id];
+      const std::size_t size = qos_class.awake.size(), count = std::min(looks_, size);
       for (std::size_t i = 0; i < count; ++i) {
-        visit(*sessions_[party.awake[party.next]]);
-        if (++party.next == size) party.next = 0;
+        visit(*sessions_[qos_class.awake[qos_class.next]]);
+        if (++qos_class.next == size) qos_class.next = 0;
       }
     }
   }
 
   /// Something was found in it. Nothing happens if that is known.
-  void push(const Session& session) { order_.push(session.poll.slot, session.party); }
+  void push(const Session& session) { order_.push(session.poll.slot, session.qos_class); }
   /// The session to be taken in from next, null: there is none; served() is to follow.
   Session* pop();
   /// What that cost, and whether something was left.
@@ -61,7 +60,7 @@ class SessionPoller {
   schedule::RunQueue& order() { return order_; }
 
  private:
-  struct Party {
+  struct QosClass {
     std::vector<std::uint32_t> awake;  ///< slots of sessions, in no order
     std::size_t next = 0;              ///< place in `awake` of the next to be looked at
   };
@@ -69,9 +68,9 @@ class SessionPoller {
 
   std::vector<Session*> sessions_;  ///< by slot
   std::vector<std::uint32_t> free_slots_;
-  std::vector<Party> parties_;
-  std::vector<std::uint16_t> present_;  ///< parties with sessions awake
-  std::size_t looks_ = kLooks;          ///< of each party
+  std::vector<QosClass> classes_;
+  std::vector<std::uint16_t> present_;  ///< classes with sessions awake
+  std::size_t looks_ = kLooks;          ///< of each class
   schedule::RunQueue order_;
   std::uint16_t tenants_ = 0;
 };

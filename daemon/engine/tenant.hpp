@@ -22,9 +22,8 @@ namespace softhca::engine {
 
 /// A level: a part of a tenant's allocation, with a name, for some of its processes (mechanism A3).
 struct Level {
-  LevelId id;
+  QosClassId qos_class;
   std::string name;
-  collect::GroupId group;
   Quota vcbs;               ///< held by its sessions; written by the control thread
   Counter vcbs_refused;     ///< likewise; VCBs that a session asked for and did not get
   bool is_default = false;  ///< for processes that nothing assigns to another
@@ -37,7 +36,7 @@ struct Level {
 struct Tenant {
   TenantId id;
   std::string name;
-  collect::GroupId group;
+  QosClassId qos_class;  ///< of what no level has
   /// Without levels: held by its sessions. With levels: the part that these share, and what they
   /// have drawn from it and beyond. Written by the control thread.
   Quota vcbs;
@@ -47,6 +46,12 @@ struct Tenant {
   Counter link_downed;        ///< times its link went down; written by the control thread
   /// None: the tenant is not divided, all its sessions draw on what it has as a whole.
   std::vector<std::unique_ptr<Level>> levels;
+  /// Null: it is the tenant's own class, or of another tenant.
+  const Level* find_level(QosClassId wanted) const {
+    for (const auto& level : levels)
+      if (level->qos_class == wanted) return level.get();
+    return nullptr;
+  }
   bool kick_blocked = false;  ///< a queue pair waits for room in the dedicated kick list
   struct Address {
     Gid gid;

@@ -107,7 +107,7 @@ bool Worker::run_task(Time now) {
   const Request* request = request_.load(std::memory_order_acquire);
   if (request == nullptr) return false;
   const Session* payer = request->payer;
-  if (payer != nullptr && !engine_.cpu().may_take_in(payer->party)) {
+  if (payer != nullptr && !engine_.cpu().may_take_in(payer->qos_class)) {
     if (!task_waits_since_) task_waits_since_ = now;
     if (now - *task_waits_since_ < kLongestTaskWait) return false;
   }

@@ -55,7 +55,7 @@ std::string tenant_name(const Source& source, management::gsa::ClientKey key) {
 void add_allotment(Families& out, const Source& source, const engine::Tenant& party,
                    const Labels& labels) {
   out.gauge("softhca_gsa_pcbs", "PCBs that only the queue pair can take.", labels,
-            source.engine.pcbs().guaranteed(party.group));
+            source.engine.pcbs().guaranteed(party.qos_class));
   const schedule::TvlTable& tvls = source.engine.tvls();
   double execution = 0, completion = 0;
   for (std::uint16_t i = 0; i < tvls.size(); ++i) {

@@ -20,12 +20,6 @@ const engine::Tenant* find_tenant(const Source& source, TenantId id) {
   return nullptr;
 }
 
-const engine::Level* find_level(const engine::Tenant& tenant, LevelId id) {
-  for (const auto& level : tenant.levels)
-    if (level->id == id) return level.get();
-  return nullptr;
-}
-
 /// Of a pool that is divided into guarantees and a shared rest. `own`: what the daemon has in it
 /// for itself, beyond what the operator divides.
 void add_pool(Families& out, const char* name, const QuotaPool& pool, std::uint32_t own = 0) {
@@ -99,7 +93,7 @@ void add_pools(Families& out, const Source& source) {
   add_pool(out, "vcbs", source.vcbs);
   std::uint32_t own_pcbs = 0;
   for (const auto* services : {&source.general_services, &source.shared_datagrams})
-    own_pcbs += engine.pcbs().guaranteed(services->party.group);
+    own_pcbs += engine.pcbs().guaranteed(services->party.qos_class);
   add_pool(out, "pcbs", engine.pcbs().quota(), own_pcbs);
   add_pool(out, "execution_credits", engine.tvls().execution_pool());
   add_pool(out, "completion_credits", engine.tvls().completion_pool());
@@ -129,7 +123,7 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
   const Labels labels{{"tenant", tenant.name}};
   const engine::TenantCounters& c = tenant.counters;
   const collect::PcbPool& pcbs = source.engine.pcbs();
-  const collect::CollectGroup& group = pcbs.group(tenant.group);
+  const collect::CollectGroup& group = pcbs.group(tenant.qos_class);
   const auto gauge = [&](const char* name, const char* help, double value) {
     out.gauge(name, help, labels, value);
   };
@@ -143,7 +137,7 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
         tenant.all_vcbs_in_use.value());
   gauge("softhca_vcbs_high_water", "Most VCBs held at once.", tenant.all_vcbs_high_water.value());
   gauge("softhca_pcbs_guaranteed", "PCBs the tenant is guaranteed, with its levels.",
-        pcbs.guaranteed(tenant.group));
+        pcbs.guaranteed(tenant.qos_class));
   gauge("softhca_pcbs_in_use", "PCBs in use, without dedicated ones.", group.all_in_use.value());
   gauge("softhca_pcbs_high_water", "Most PCBs in use at once.", group.all_high_water.value());
 }
@@ -167,9 +161,9 @@ void add_quotas(Families& out, const Source& source, const engine::Tenant& tenan
               group.dedicated_high_water.value());
   };
   const collect::PcbPool& pcbs = source.engine.pcbs();
-  add(nullptr, tenant.vcbs, tenant.vcbs_refused, pcbs.group(tenant.group));
+  add(nullptr, tenant.vcbs, tenant.vcbs_refused, pcbs.group(tenant.qos_class));
   for (const auto& level : tenant.levels)
-    add(level.get(), level->vcbs, level->vcbs_refused, pcbs.group(level->group));
+    add(level.get(), level->vcbs, level->vcbs_refused, pcbs.group(level->qos_class));
 }
 
 void add_limits(Families& out, const engine::Tenant& tenant) {
@@ -200,7 +194,7 @@ void add_lanes(Families& out, const Source& source) {
     if (tenant == nullptr) continue;
     const schedule::LaneCounters& lane = source.engine.arbitrator().counters(TvlId(i));
     const Labels labels =
-        with(with(labels_of(*tenant, find_level(*tenant, tvl.level)), "tvl", std::to_string(i)),
+        with(with(labels_of(*tenant, tenant->find_level(tvl.qos_class)), "tvl", std::to_string(i)),
              "purpose", purpose_of(tvl));
     add_credits(out, labels, "execution", tvl.execution, lane.execution_waits);
     add_credits(out, labels, "completion", tvl.completion, lane.completion_waits);

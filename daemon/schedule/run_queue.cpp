@@ -8,29 +8,29 @@ constexpr std::uint64_t kRestart = std::uint64_t{1} << 62;
 
 }  // namespace
 
-void RunQueue::reserve(std::uint32_t slots, std::uint16_t tenants, std::uint16_t parties) {
+void RunQueue::reserve(std::uint32_t slots, std::uint16_t tenants, std::uint16_t classes) {
   entries_.resize(slots);
-  parties_.resize(parties);
+  classes_.resize(classes);
   tenants_.resize(tenants);
   order_.reserve(tenants);
 }
 
-void RunQueue::join(TenantId id, TenantId tenant) {
-  Party& party = parties_[id.value];
-  if (party.tenant == tenant.value) return;
-  assert(!party.share.waits());
-  if (party.tenant != kNoIndex) --tenants_[party.tenant].parties;
-  party = Party{};
-  party.tenant = tenant.value;
+void RunQueue::join(QosClassId id, TenantId tenant) {
+  QosClass& qos_class = classes_[id.value];
+  if (qos_class.tenant == tenant.value) return;
+  assert(!qos_class.share.waits());
+  if (qos_class.tenant != kNoIndex) --tenants_[qos_class.tenant].classes;
+  qos_class = QosClass{};
+  qos_class.tenant = tenant.value;
   Tenant& owner = tenants_[tenant.value];
-  owner.order.reserve(++owner.parties);
+  owner.order.reserve(++owner.classes);
 }
 
-void RunQueue::push(std::uint32_t slot, TenantId party) {
+void RunQueue::push(std::uint32_t slot, QosClassId qos_class) {
   if (contains(slot)) return;
-  entries_[slot].party = party;
-  parties_[party.value].queue.push_back(entries_.data(), slot);
-  if (!parties_[party.value].share.waits()) enter(party.value);
+  entries_[slot].qos_class = qos_class;
+  classes_[qos_class.value].queue.push_back(entries_.data(), slot);
+  if (!classes_[qos_class.value].share.waits()) enter(qos_class.value);
 }
 
 std::optional<std::uint32_t> RunQueue::pop() {
@@ -40,66 +40,67 @@ std::optional<std::uint32_t> RunQueue::pop() {
   const std::uint32_t owner = order_.first();
   Tenant& tenant = tenants_[owner];
   if (tenant.order.now() >= kRestart) {
-    tenant.order.restart(parties_, [owner](const Party& party) { return party.tenant == owner; });
+    tenant.order.restart(classes_,
+                         [owner](const QosClass& qos_class) { return qos_class.tenant == owner; });
   }
-  tenant.order.serve(parties_.data());
+  tenant.order.serve(classes_.data());
   const std::uint32_t id = tenant.order.first();
-  Party& party = parties_[id];
-  overtaken_ = party.rested && contended(TenantId(static_cast<std::uint16_t>(id)));
-  party.rested = false;
-  const std::uint32_t slot = party.queue.pop_front(entries_.data());
-  if (party.queue.empty()) leave(id);
+  QosClass& qos_class = classes_[id];
+  overtaken_ = qos_class.rested && contended(QosClassId(static_cast<std::uint16_t>(id)));
+  qos_class.rested = false;
+  const std::uint32_t slot = qos_class.queue.pop_front(entries_.data());
+  if (qos_class.queue.empty()) leave(id);
   return slot;
 }
 
 void RunQueue::served(std::uint32_t slot, std::uint64_t cost, bool more) {
-  const TenantId id = entries_[slot].party;
-  Party& party = parties_[id.value];
-  Tenant& tenant = tenants_[party.tenant];
-  tenant.order.served(parties_.data(), id.value, cost);
-  order_.served(tenants_.data(), party.tenant, cost);
+  const QosClassId id = entries_[slot].qos_class;
+  QosClass& qos_class = classes_[id.value];
+  Tenant& tenant = tenants_[qos_class.tenant];
+  tenant.order.served(classes_.data(), id.value, cost);
+  order_.served(tenants_.data(), qos_class.tenant, cost);
   if (more) push(slot, id);
-  party.rested = party.queue.empty();
+  qos_class.rested = qos_class.queue.empty();
 }
 
-void RunQueue::charge(TenantId id, std::uint64_t cost) {
-  Party& party = parties_[id.value];
-  tenants_[party.tenant].order.charge(parties_.data(), id.value, cost);
-  order_.charge(tenants_.data(), party.tenant, cost);
+void RunQueue::charge(QosClassId id, std::uint64_t cost) {
+  QosClass& qos_class = classes_[id.value];
+  tenants_[qos_class.tenant].order.charge(classes_.data(), id.value, cost);
+  order_.charge(tenants_.data(), qos_class.tenant, cost);
 }
 
 void RunQueue::remove(std::uint32_t slot) {
   if (!contains(slot)) return;
-  const std::uint32_t id = entries_[slot].party.value;
-  Party& party = parties_[id];
-  party.queue.remove(entries_.data(), slot);
-  if (!party.queue.empty()) return;
-  party.rested = true;
+  const std::uint32_t id = entries_[slot].qos_class.value;
+  QosClass& qos_class = classes_[id];
+  qos_class.queue.remove(entries_.data(), slot);
+  if (!qos_class.queue.empty()) return;
+  qos_class.rested = true;
   leave(id);
 }
 
-bool RunQueue::may_begin(TenantId id, std::uint64_t lead) const {
-  const Party& party = parties_[id.value];
-  const Tenant& tenant = tenants_[party.tenant];
-  if (order_.others(tenants_.data(), party.tenant) &&
-      order_.lead(tenants_.data(), party.tenant) > lead)
+bool RunQueue::may_begin(QosClassId id, std::uint64_t lead) const {
+  const QosClass& qos_class = classes_[id.value];
+  const Tenant& tenant = tenants_[qos_class.tenant];
+  if (order_.others(tenants_.data(), qos_class.tenant) &&
+      order_.lead(tenants_.data(), qos_class.tenant) > lead)
     return false;
-  return !tenant.order.others(parties_.data(), id.value) ||
-         tenant.order.lead(parties_.data(), id.value) <= lead;
+  return !tenant.order.others(classes_.data(), id.value) ||
+         tenant.order.lead(classes_.data(), id.value) <= lead;
 }
 
 /// Its first queue pair with work.
 void RunQueue::enter(std::uint32_t id) {
-  const std::uint32_t tenant = parties_[id].tenant;
-  const bool rested = parties_[id].rested;
-  tenants_[tenant].order.enter(parties_.data(), id, rested);
+  const std::uint32_t tenant = classes_[id].tenant;
+  const bool rested = classes_[id].rested;
+  tenants_[tenant].order.enter(classes_.data(), id, rested);
   if (!tenants_[tenant].share.waits()) order_.enter(tenants_.data(), tenant, rested);
 }
 
 /// Its last.
 void RunQueue::leave(std::uint32_t id) {
-  const std::uint32_t tenant = parties_[id].tenant;
-  tenants_[tenant].order.leave(parties_.data(), id);
+  const std::uint32_t tenant = classes_[id].tenant;
+  tenants_[tenant].order.leave(classes_.data(), id);
   if (tenants_[tenant].order.empty()) order_.leave(tenants_.data(), tenant);
 }
 

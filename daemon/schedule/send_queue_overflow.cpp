@@ -7,12 +7,12 @@
 namespace softhca::schedule {
 
 std::uint32_t SendQueueScheduler::limit() const {
-  const auto tenants = static_cast<std::uint32_t>(tenants_.size());
+  const auto classes = static_cast<std::uint32_t>(classes_.size());
   const std::uint32_t threshold = threshold_.in_force(config_);
-  return std::max(config_.entries - std::min(config_.entries, threshold), tenants);
+  return std::max(config_.entries - std::min(config_.entries, threshold), classes);
 }
 
-/// Places every active tenant may have. At least 1: limit() is no less than the tenants.
+/// Places every active class may have. At least 1: limit() is no less than the classes.
 std::uint32_t SendQueueScheduler::share() const { return limit() / std::max(active_, 1u); }
 
 /// What the overflow buffer says of this queue pair, if it can be true: something new (else
@@ -26,7 +26,7 @@ std::optional<std::uint32_t> SendQueueScheduler::read_back(QpSlot slot) const {
 
 /// A doorbell of a queue pair whose earlier ones have overflowed.
 RingVerdict SendQueueScheduler::join_overflow(QpSlot slot, std::uint32_t sequence_end) {
-  DoorbellCounters& counters = tenants_[descriptors_[slot.value].tenant.value].counters;
+  DoorbellCounters& counters = classes_[descriptors_[slot.value].qos_class.value].counters;
   const auto end = read_back(slot);
   if (!end) {
     counters.hostile.add();
@@ -47,7 +47,7 @@ RingVerdict SendQueueScheduler::join_overflow(QpSlot slot, std::uint32_t sequenc
 /// From here to the overflow buffer. REQUIRES: linked.
 void SendQueueScheduler::prune(std::uint32_t slot) {
   Descriptor& d = descriptors_[slot];
-  Tenant& tenant = tenants_[d.tenant.value];
+  QosClass& qos_class = classes_[d.qos_class.value];
   overflow_.write(QpSlot(slot), d.write);
   const State into = d.state == State::kHeld ? State::kOverflowHeld
                      : is_blocked(d)         ? State::kOverflowBlocked
@@ -56,12 +56,13 @@ void SendQueueScheduler::prune(std::uint32_t slot) {
   d.write = d.read;
   d.state = into;
   ++d.pruned;
-  if (into == State::kOverflow) tenant.overflow.push_back(descriptors_.data(), slot);
-  if (into == State::kOverflowBlocked) tenant.overflow_blocked.push_back(descriptors_.data(), slot);
-  tenant.counters.pruned.add();
-  tenant.counters.overflow.add();
-  tenant.counters.overflow_high_water.raise_to(tenant.counters.overflow.value());
-  update_tenant(d.tenant.value);
+  if (into == State::kOverflow) qos_class.overflow.push_back(descriptors_.data(), slot);
+  if (into == State::kOverflowBlocked)
+    qos_class.overflow_blocked.push_back(descriptors_.data(), slot);
+  qos_class.counters.pruned.add();
+  qos_class.counters.overflow.add();
+  qos_class.counters.overflow_high_water.raise_to(qos_class.counters.overflow.value());
+  update_class(d.qos_class.value);
 }
 
 /// What overflowed is in the overflow buffer no more: read back, lost, or its queue pair closes.
@@ -69,103 +70,103 @@ void SendQueueScheduler::forget_overflow(std::uint32_t slot) {
   Descriptor& d = descriptors_[slot];
   leave_list(slot);
   d.state = State::kIdle;
-  tenants_[d.tenant.value].counters.overflow.subtract();
-  update_tenant(d.tenant.value);
+  classes_[d.qos_class.value].counters.overflow.subtract();
+  update_class(d.qos_class.value);
 }
 
-/// Whom a tenant can spare first. REQUIRES: it has linked ones.
-std::uint32_t SendQueueScheduler::victim(const Tenant& tenant) const {
-  if (!tenant.blocked.empty()) return tenant.blocked.back();
-  if (!tenant.held.empty()) return tenant.held.back();
-  const ArrivalList* list = &tenant.arrivals[kArrivalClasses - 1];
+/// Whom a class can spare first. REQUIRES: it has linked ones.
+std::uint32_t SendQueueScheduler::victim(const QosClass& qos_class) const {
+  if (!qos_class.blocked.empty()) return qos_class.blocked.back();
+  if (!qos_class.held.empty()) return qos_class.held.back();
+  const ArrivalList* list = &qos_class.arrivals[kArrivalClasses - 1];
   while (list->empty()) --list;
   return list->back();
 }
 
-/// The tenant with the most places; if there are more places taken than the limit allows, or as
+/// The class with the most places; if there are more places taken than the limit allows, or as
 /// many and somebody has less than its share, this one has more than its share.
 std::uint32_t SendQueueScheduler::most_linked() const {
-  std::uint32_t most = active_tenants_.front();
-  for (std::uint32_t id = most; id != kNoIndex; id = active_tenants_.next(tenants_.data(), id))
-    if (tenants_[id].linked > tenants_[most].linked) most = id;
+  std::uint32_t most = active_classes_.front();
+  for (std::uint32_t id = most; id != kNoIndex; id = active_classes_.next(classes_.data(), id))
+    if (classes_[id].linked > classes_[most].linked) most = id;
   return most;
 }
 
 /// After a place was taken by `id`.
-void SendQueueScheduler::hold_limit(TenantId id) {
-  const Tenant& tenant = tenants_[id.value];
-  if (tenant.linked > tenant.bound) return prune(victim(tenant));
+void SendQueueScheduler::hold_limit(QosClassId id) {
+  const QosClass& qos_class = classes_[id.value];
+  if (qos_class.linked > qos_class.bound) return prune(victim(qos_class));
   if (linked() <= limit()) return;
-  prune(victim(tenant.linked > share() ? tenant : tenants_[most_linked()]));
+  prune(victim(qos_class.linked > share() ? qos_class : classes_[most_linked()]));
 }
 
-/// After a turn: has it to make room for those of its tenant that wait in the overflow buffer?
+/// After a turn: has it to make room for those of its class that wait in the overflow buffer?
 void SendQueueScheduler::take_turns(QpSlot slot) {
-  const Tenant& tenant = tenants_[descriptors_[slot.value].tenant.value];
-  if (tenant.overflow.empty() || source_for(tenant) != Source::kNowhere) return;
-  if (tenant.linked > tenant.bound) return;  // smaller soon: relieve()
+  const QosClass& qos_class = classes_[descriptors_[slot.value].qos_class.value];
+  if (qos_class.overflow.empty() || source_for(qos_class) != Source::kNowhere) return;
+  if (qos_class.linked > qos_class.bound) return;  // smaller soon: relieve()
   prune(slot.value);
 }
 
-SendQueueScheduler::Source SendQueueScheduler::source_for(const Tenant& tenant) const {
-  if (tenant.linked < tenant.bound) {
+SendQueueScheduler::Source SendQueueScheduler::source_for(const QosClass& qos_class) const {
+  if (qos_class.linked < qos_class.bound) {
     if (linked() < limit()) return Source::kFree;
-    if (tenant.linked < share()) return Source::kOthers;
+    if (qos_class.linked < share()) return Source::kOthers;
   }
-  const bool can_spare = !tenant.blocked.empty() || !tenant.held.empty();
-  return can_spare && tenant.linked <= tenant.bound ? Source::kOwn : Source::kNowhere;
+  const bool can_spare = !qos_class.blocked.empty() || !qos_class.held.empty();
+  return can_spare && qos_class.linked <= qos_class.bound ? Source::kOwn : Source::kNowhere;
 }
 
 bool SendQueueScheduler::may_relieve() const {
   if (!over_bound_.empty() || linked() > limit()) return true;
   for (std::uint32_t id = recovering_.front(); id != kNoIndex;
-       id = recovering_.next(tenants_.data(), id))
-    if (source_for(tenants_[id]) != Source::kNowhere) return true;
+       id = recovering_.next(classes_.data(), id))
+    if (source_for(classes_[id]) != Source::kNowhere) return true;
   return false;
 }
 
 Relief SendQueueScheduler::relieve() {
   if (!over_bound_.empty() || linked() > limit()) {
     const std::uint32_t id = over_bound_.empty() ? most_linked() : over_bound_.front();
-    const std::uint32_t slot = victim(tenants_[id]);
+    const std::uint32_t slot = victim(classes_[id]);
     prune(slot);
     return {Relief::Kind::kPruned, QpSlot(slot)};
   }
   // Once round, from where the last recovery left off.
   const std::uint32_t last = recovering_.back();
   for (std::uint32_t id = recovering_.front(); id != kNoIndex; id = recovering_.front()) {
-    recovering_.rotate(tenants_.data());
-    if (source_for(tenants_[id]) != Source::kNowhere) return recover(id);
+    recovering_.rotate(classes_.data());
+    if (source_for(classes_[id]) != Source::kNowhere) return recover(id);
     if (id == last) break;
   }
   return {};
 }
 
-/// The oldest doorbell of a tenant comes back. REQUIRES: there is a source for its place.
+/// The oldest doorbell of a class comes back. REQUIRES: there is a source for its place.
 Relief SendQueueScheduler::recover(std::uint32_t id) {
-  Tenant& tenant = tenants_[id];
-  const std::uint32_t slot = tenant.overflow.front();
+  QosClass& qos_class = classes_[id];
+  const std::uint32_t slot = qos_class.overflow.front();
   const auto end = read_back(QpSlot(slot));
   if (!end) {
-    tenant.counters.lost.add();
+    qos_class.counters.lost.add();
     forget_overflow(slot);
     return {Relief::Kind::kLost, QpSlot(slot)};
   }
-  const Source source = source_for(tenant);
+  const Source source = source_for(qos_class);
   assert(source != Source::kNowhere);
   if (source != Source::kFree)
-    prune(victim(source == Source::kOwn ? tenant : tenants_[most_linked()]));
+    prune(victim(source == Source::kOwn ? qos_class : classes_[most_linked()]));
   forget_overflow(slot);
-  tenant.counters.recovered.add();
+  qos_class.counters.recovered.add();
   descriptors_[slot].write = *end;
   link(slot);
   return {Relief::Kind::kRecovered, QpSlot(slot)};
 }
 
-void SendQueueScheduler::set_bound(TenantId id, std::uint32_t places) {
-  if (tenants_[id.value].bound == places) return;
-  tenants_[id.value].bound = places;
-  update_tenant(id.value);
+void SendQueueScheduler::set_bound(QosClassId id, std::uint32_t places) {
+  if (classes_[id.value].bound == places) return;
+  classes_[id.value].bound = places;
+  update_class(id.value);
 }
 
 }  // namespace softhca::schedule

@@ -12,18 +12,18 @@ SendQueueScheduler::SendQueueScheduler(const SendQueueSchedulerConfig& config,
       config_(config.doorbells),
       overflow_(overflow),
       descriptors_(config.max_queue_pairs),
-      tenants_(config.max_tenants) {
+      classes_(config.max_classes) {
   assert(quantum_ > 0);
 }
 
-void SendQueueScheduler::open(QpSlot slot, TenantId tenant, std::uint32_t entries,
+void SendQueueScheduler::open(QpSlot slot, QosClassId qos_class, std::uint32_t entries,
                               std::uint32_t sequence) {
-  assert(!is_open(slot) && tenant.value < tenants_.size());
+  assert(!is_open(slot) && qos_class.value < classes_.size());
   Descriptor& d = descriptors_[slot.value];
   d = Descriptor{};
   d.read = d.write = sequence;
   d.entries = entries;
-  d.tenant = tenant;
+  d.qos_class = qos_class;
   d.state = State::kIdle;
 }
 
@@ -39,7 +39,7 @@ void SendQueueScheduler::close(QpSlot slot) {
 RingVerdict SendQueueScheduler::ring(QpSlot slot, std::uint32_t sequence_end) {
   Descriptor& d = descriptors_[slot.value];
   assert(d.state != State::kClosed);
-  DoorbellCounters& counters = tenants_[d.tenant.value].counters;
+  DoorbellCounters& counters = classes_[d.qos_class.value].counters;
   if (ring_distance(sequence_end, d.write) <= 0) {
     counters.stale.add();
     return RingVerdict::kStale;
@@ -55,7 +55,7 @@ RingVerdict SendQueueScheduler::ring(QpSlot slot, std::uint32_t sequence_end) {
   d.write = sequence_end;
   if (d.state == State::kIdle) {
     link(slot.value);
-    hold_limit(d.tenant);
+    hold_limit(d.qos_class);
   }
   return RingVerdict::kAccepted;
 }
@@ -74,11 +74,11 @@ void SendQueueScheduler::vcb_kicked(QpSlot slot) {
 }
 
 std::optional<Turn> SendQueueScheduler::next() {
-  if (tenants_with_work_.empty()) return std::nullopt;
-  Tenant& tenant = tenants_[tenants_with_work_.front()];
-  const QpSlot slot(tenant.ready.front());
-  tenant.ready.rotate(descriptors_.data());
-  tenants_with_work_.rotate(tenants_.data());
+  if (classes_with_work_.empty()) return std::nullopt;
+  QosClass& qos_class = classes_[classes_with_work_.front()];
+  const QpSlot slot(qos_class.ready.front());
+  qos_class.ready.rotate(descriptors_.data());
+  classes_with_work_.rotate(classes_.data());
   return Turn{slot, next_sequence(slot), std::min(pending(slot), quantum_)};
 }
 
@@ -89,7 +89,7 @@ void SendQueueScheduler::fetched(QpSlot slot, std::uint32_t count) {
   d.read += count;
   d.kicked += count;
   d.by_vcb = false;
-  tenants_[d.tenant.value].counters.fetched.add(count);
+  classes_[d.qos_class.value].counters.fetched.add(count);
   if (d.read != d.write) return take_turns(slot);
   unlink(slot.value);
   d.state = State::kIdle;
@@ -104,8 +104,8 @@ void SendQueueScheduler::started(QpSlot slot) {
     make_ready(slot.value);
   } else if (d.state == State::kOverflowHeld) {
     d.state = State::kOverflow;
-    tenants_[d.tenant.value].overflow.push_back(descriptors_.data(), slot.value);
-    update_tenant(d.tenant.value);
+    classes_[d.qos_class.value].overflow.push_back(descriptors_.data(), slot.value);
+    update_class(d.qos_class.value);
   }
 }
 
@@ -117,7 +117,7 @@ void SendQueueScheduler::rewind(QpSlot slot, std::uint32_t sequence) {
     d.write = sequence;  // the doorbell in the overflow buffer ends behind all of them
   } else if (d.state == State::kIdle && d.read != d.write) {
     link(slot.value);
-    hold_limit(d.tenant);
+    hold_limit(d.qos_class);
   }
 }
 
@@ -126,11 +126,11 @@ void SendQueueScheduler::block(QpSlot slot) {
   const bool ready = d.state == State::kReady || (d.state == State::kBlocked && !in_period(d));
   if (!ready) return;
   leave_list(slot.value);
-  Tenant& tenant = tenants_[d.tenant.value];
-  tenant.blocked.push_back(descriptors_.data(), slot.value);
+  QosClass& qos_class = classes_[d.qos_class.value];
+  qos_class.blocked.push_back(descriptors_.data(), slot.value);
   d.state = State::kBlocked;
-  d.blocked_in = tenant.period;
-  update_tenant(d.tenant.value);
+  d.blocked_in = qos_class.period;
+  update_class(d.qos_class.value);
 }
 
 void SendQueueScheduler::unblock(QpSlot slot) {
@@ -139,35 +139,35 @@ void SendQueueScheduler::unblock(QpSlot slot) {
   leave_list(slot.value);
   if (d.state == State::kBlocked) return make_ready(slot.value);
   d.state = State::kOverflow;
-  tenants_[d.tenant.value].overflow.push_back(descriptors_.data(), slot.value);
-  update_tenant(d.tenant.value);
+  classes_[d.qos_class.value].overflow.push_back(descriptors_.data(), slot.value);
+  update_class(d.qos_class.value);
 }
 
-void SendQueueScheduler::unblock_all(TenantId id) {
-  Tenant& tenant = tenants_[id.value];
-  if (tenant.blocked.empty() && tenant.overflow_blocked.empty()) return;
-  tenant.ready.splice_back(descriptors_.data(), tenant.blocked);
-  tenant.overflow.splice_back(descriptors_.data(), tenant.overflow_blocked);
-  ++tenant.period;
-  update_tenant(id.value);
+void SendQueueScheduler::unblock_all(QosClassId id) {
+  QosClass& qos_class = classes_[id.value];
+  if (qos_class.blocked.empty() && qos_class.overflow_blocked.empty()) return;
+  qos_class.ready.splice_back(descriptors_.data(), qos_class.blocked);
+  qos_class.overflow.splice_back(descriptors_.data(), qos_class.overflow_blocked);
+  ++qos_class.period;
+  update_class(id.value);
 }
 
-void SendQueueScheduler::block_tenant(TenantId id) {
-  tenants_[id.value].stopped = true;
-  update_tenant(id.value);
+void SendQueueScheduler::block_class(QosClassId id) {
+  classes_[id.value].stopped = true;
+  update_class(id.value);
 }
 
-void SendQueueScheduler::unblock_tenant(TenantId id) {
-  if (!tenants_[id.value].stopped) return;
-  tenants_[id.value].stopped = false;
-  update_tenant(id.value);
+void SendQueueScheduler::unblock_class(QosClassId id) {
+  if (!classes_[id.value].stopped) return;
+  classes_[id.value].stopped = false;
+  update_class(id.value);
 }
 
 bool SendQueueScheduler::in_period(const Descriptor& d) const {
-  return d.blocked_in == tenants_[d.tenant.value].period;
+  return d.blocked_in == classes_[d.qos_class.value].period;
 }
 
-/// In a blocked list of its tenant, which has not been unblocked as a whole since.
+/// In a blocked list of its class, which has not been unblocked as a whole since.
 bool SendQueueScheduler::is_blocked(const Descriptor& d) const {
   return (d.state == State::kBlocked || d.state == State::kOverflowBlocked) && in_period(d);
 }
@@ -175,40 +175,40 @@ bool SendQueueScheduler::is_blocked(const Descriptor& d) const {
 /// An idle one with a doorbell takes a place.
 void SendQueueScheduler::link(std::uint32_t slot) {
   Descriptor& d = descriptors_[slot];
-  Tenant& tenant = tenants_[d.tenant.value];
+  QosClass& qos_class = classes_[d.qos_class.value];
   linked_.add();
   linked_high_water_.raise_to(linked());
-  ++tenant.linked;
+  ++qos_class.linked;
   d.arrival_class =
       config_.prune == PrunePolicy::kNewest
           ? 0
           : static_cast<std::uint8_t>(std::min<unsigned>(
                 static_cast<unsigned>(std::bit_width(d.pruned)), kArrivalClasses - 1));
-  tenant.arrivals[d.arrival_class].push_back(descriptors_.data(), slot);
+  qos_class.arrivals[d.arrival_class].push_back(descriptors_.data(), slot);
   make_ready(slot);
 }
 
 void SendQueueScheduler::make_ready(std::uint32_t slot) {
   Descriptor& d = descriptors_[slot];
-  Tenant& tenant = tenants_[d.tenant.value];
+  QosClass& qos_class = classes_[d.qos_class.value];
   const bool held = d.kicked > 0 && d.by_vcb;
   d.state = held ? State::kHeld : State::kReady;
-  (held ? tenant.held : tenant.ready).push_back(descriptors_.data(), slot);
-  update_tenant(d.tenant.value);
+  (held ? qos_class.held : qos_class.ready).push_back(descriptors_.data(), slot);
+  update_class(d.qos_class.value);
 }
 
 /// Out of the list that its state names, if any.
 void SendQueueScheduler::leave_list(std::uint32_t slot) {
   Descriptor& d = descriptors_[slot];
   if (!d.link.linked()) return;
-  Tenant& tenant = tenants_[d.tenant.value];
+  QosClass& qos_class = classes_[d.qos_class.value];
   DescriptorList* list = nullptr;
   if (overflowed(QpSlot(slot)))
-    list = is_blocked(d) ? &tenant.overflow_blocked : &tenant.overflow;
+    list = is_blocked(d) ? &qos_class.overflow_blocked : &qos_class.overflow;
   else if (d.state == State::kHeld)
-    list = &tenant.held;
+    list = &qos_class.held;
   else
-    list = is_blocked(d) ? &tenant.blocked : &tenant.ready;
+    list = is_blocked(d) ? &qos_class.blocked : &qos_class.ready;
   list->remove(descriptors_.data(), slot);
 }
 
@@ -217,28 +217,28 @@ void SendQueueScheduler::unlink(std::uint32_t slot) {
   Descriptor& d = descriptors_[slot];
   if (!d.link.linked()) return;
   leave_list(slot);
-  Tenant& tenant = tenants_[d.tenant.value];
-  tenant.arrivals[d.arrival_class].remove(descriptors_.data(), slot);
-  --tenant.linked;
+  QosClass& qos_class = classes_[d.qos_class.value];
+  qos_class.arrivals[d.arrival_class].remove(descriptors_.data(), slot);
+  --qos_class.linked;
   linked_.subtract();
-  update_tenant(d.tenant.value);
+  update_class(d.qos_class.value);
 }
 
-template <IndexLink SendQueueScheduler::Tenant::*member>
-void SendQueueScheduler::keep(TenantList<member>& list, std::uint32_t tenant, bool wanted) {
-  if ((tenants_[tenant].*member).linked() == wanted) return;
-  wanted ? list.push_back(tenants_.data(), tenant) : list.remove(tenants_.data(), tenant);
+template <IndexLink SendQueueScheduler::QosClass::*member>
+void SendQueueScheduler::keep(ClassList<member>& list, std::uint32_t qos_class, bool wanted) {
+  if ((classes_[qos_class].*member).linked() == wanted) return;
+  wanted ? list.push_back(classes_.data(), qos_class) : list.remove(classes_.data(), qos_class);
 }
 
-/// Keeps the invariant: a tenant stands in each list of the scheduler exactly while it belongs.
-void SendQueueScheduler::update_tenant(std::uint32_t id) {
-  Tenant& tenant = tenants_[id];
-  const bool active = tenant.linked != 0 || tenant.counters.overflow.value() != 0;
-  if (active != tenant.active.linked()) active ? ++active_ : --active_;
-  keep(active_tenants_, id, active);
-  keep(tenants_with_work_, id, !tenant.stopped && !tenant.ready.empty());
-  keep(recovering_, id, !tenant.overflow.empty());
-  keep(over_bound_, id, tenant.linked > tenant.bound);
+/// Keeps the invariant: a class stands in each list of the scheduler exactly while it belongs.
+void SendQueueScheduler::update_class(std::uint32_t id) {
+  QosClass& qos_class = classes_[id];
+  const bool active = qos_class.linked != 0 || qos_class.counters.overflow.value() != 0;
+  if (active != qos_class.active.linked()) active ? ++active_ : --active_;
+  keep(active_classes_, id, active);
+  keep(classes_with_work_, id, !qos_class.stopped && !qos_class.ready.empty());
+  keep(recovering_, id, !qos_class.overflow.empty());
+  keep(over_bound_, id, qos_class.linked > qos_class.bound);
 }
 
 }  // namespace softhca::schedule

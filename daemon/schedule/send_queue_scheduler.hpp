@@ -3,7 +3,7 @@
 // A doorbell says "the send queue of this pair holds commands up to here", so a later one contains
 // the earlier ones: the scheduler's buffer is one descriptor per queue pair with a read pointer
 // (next command to fetch) and a write pointer (where the latest doorbell ends). Descriptors with
-// work stand in a list of their tenant, tenants with work in a list of the scheduler; both take
+// work stand in a list of their class, classes with work in a list of the scheduler; both take
 // turns.
 //
 // Order (B3): commands of a queue pair start in sequence whichever way they came. The scheduler
@@ -14,9 +14,9 @@
 // written to the overflow buffer in the tenant's memory, and forgotten here but for the fact that
 // it is there. Further doorbells of that queue pair join it. A queue pair is therefore either
 // linked or overflowed, and nothing of it starts before what overflowed has come back.
-//   - Every tenant that has doorbells anywhere has a share of the places, the same for each. A
-//     tenant within its share is never pruned for others and may always recover.
-//   - Queue pairs that cannot go on do not keep others of their tenant from coming back, and where
+//   - Every class that has doorbells anywhere has a share of the places, the same for each. A
+//     class within its share is never pruned for others and may always recover.
+//   - Queue pairs that cannot go on do not keep others of their class from coming back, and where
 //     those that can are too many they take turns with them: nobody waits for ever.
 #pragma once
 
@@ -46,7 +46,7 @@ struct Turn {
 
 struct SendQueueSchedulerConfig {
   std::uint32_t max_queue_pairs = 0;
-  std::uint16_t max_tenants = 0;
+  std::uint16_t max_classes = 0;
   std::uint32_t quantum = 16;  ///< commands per turn of a queue pair
   DoorbellConfig doorbells = {};
 };
@@ -63,7 +63,7 @@ struct Relief {
   QpSlot slot{0};
 };
 
-/// Counters of one tenant; may be read on any thread.
+/// Counters of one class; may be read on any thread.
 struct DoorbellCounters {
   Counter accepted;
   Counter stale;
@@ -90,11 +90,11 @@ class SendQueueScheduler {
 
   /// A queue pair starts to send: its first command has number `sequence`, its send queue holds
   /// `entries` commands. REQUIRES: the slot is closed.
-  void open(QpSlot slot, TenantId tenant, std::uint32_t entries, std::uint32_t sequence = 0);
+  void open(QpSlot slot, QosClassId qos_class, std::uint32_t entries, std::uint32_t sequence = 0);
   /// Forgets its doorbells. Nothing happens if it is not open.
   void close(QpSlot slot);
-  /// The row is that of a new tenant: counts from 0. REQUIRES: no queue pair of it is open.
-  void reset(TenantId tenant) { tenants_[tenant.value].counters = DoorbellCounters{}; }
+  /// The row is that of a new class: counts from 0. REQUIRES: no queue pair of it is open.
+  void reset(QosClassId qos_class) { classes_[qos_class.value].counters = DoorbellCounters{}; }
   bool is_open(QpSlot slot) const { return descriptors_[slot.value].state != State::kClosed; }
 
   // --- the two ways of a command
@@ -110,8 +110,8 @@ class SendQueueScheduler {
   void vcb_kicked(QpSlot slot);
 
   /// Whose turn it is; nothing: no queue pair here has work that may be fetched. The queue pair and
-  /// its tenant go to the end of their lists. Fetch and kick up to `count` commands, report them
-  /// with fetched(), and if something was in the way say so with block() or block_tenant(), or the
+  /// its class go to the end of their lists. Fetch and kick up to `count` commands, report them
+  /// with fetched(), and if something was in the way say so with block() or block_class(), or the
   /// next turns will be in vain.
   std::optional<Turn> next();
   /// The next `count` commands were fetched and kicked. REQUIRES: they were pending.
@@ -131,35 +131,35 @@ class SendQueueScheduler {
   /// unblock_all(). Doorbells are still accepted.
   void block(QpSlot slot);
   void unblock(QpSlot slot);
-  /// unblock() for all queue pairs of a tenant, at the cost of one.
-  void unblock_all(TenantId tenant);
+  /// unblock() for all queue pairs of a class, at the cost of one.
+  void unblock_all(QosClassId qos_class);
   /// None of its queue pairs can go on (its dedicated PCBs are in use).
-  void block_tenant(TenantId tenant);
-  void unblock_tenant(TenantId tenant);
+  void block_class(QosClassId qos_class);
+  void unblock_class(QosClassId qos_class);
 
   // --- overflow
 
-  /// One step: prunes what is too much, else recovers a doorbell, oldest first in each tenant and
-  /// the tenants in turn. To be called a bounded number of times in each poll step.
+  /// One step: prunes what is too much, else recovers a doorbell, oldest first in each class and
+  /// the classes in turn. To be called a bounded number of times in each poll step.
   Relief relieve();
-  /// This tenant's queue pairs may take so many places, whatever its share; kNoBound: no limit of
+  /// This class's queue pairs may take so many places, whatever its share; kNoBound: no limit of
   /// its own. What is more goes with relieve().
-  void set_bound(TenantId tenant, std::uint32_t places);
+  void set_bound(QosClassId qos_class, std::uint32_t places);
   /// Follows the load (adaptive thresholds).
   void sample(Time now) { threshold_.sample(now, linked()); }
 
   // --- figures
 
   /// next() or relieve() has something to do.
-  bool has_work() const { return !tenants_with_work_.empty() || may_relieve(); }
-  /// next() has something to do for this tenant.
-  bool has_work(TenantId tenant) const { return tenants_[tenant.value].with_work.linked(); }
-  /// For a tenant that `wanted` accepts.
+  bool has_work() const { return !classes_with_work_.empty() || may_relieve(); }
+  /// next() has something to do for this class.
+  bool has_work(QosClassId qos_class) const { return classes_[qos_class.value].with_work.linked(); }
+  /// For a class that `wanted` accepts.
   template <class Wanted>
   bool has_work_of(Wanted&& wanted) const {
-    std::uint32_t i = tenants_with_work_.front();
-    while (i != kNoIndex && !wanted(TenantId(static_cast<std::uint16_t>(i))))
-      i = tenants_with_work_.next(tenants_.data(), i);
+    std::uint32_t i = classes_with_work_.front();
+    while (i != kNoIndex && !wanted(QosClassId(static_cast<std::uint16_t>(i))))
+      i = classes_with_work_.next(classes_.data(), i);
     return i != kNoIndex;
   }
   /// Its doorbells are in the overflow buffer.
@@ -167,27 +167,27 @@ class SendQueueScheduler {
   /// Queue pairs with doorbells here; how many there may be.
   std::uint32_t linked() const { return linked_.value(); }
   std::uint32_t linked_high_water() const { return linked_high_water_.value(); }
-  std::uint32_t linked(TenantId tenant) const { return tenants_[tenant.value].linked; }
+  std::uint32_t linked(QosClassId qos_class) const { return classes_[qos_class.value].linked; }
   std::uint32_t limit() const;
-  std::size_t max_tenants() const { return tenants_.size(); }
+  std::size_t max_classes() const { return classes_.size(); }
   /// Commands announced by doorbells and not fetched.
   std::uint32_t pending(QpSlot slot) const {
     return descriptors_[slot.value].write - descriptors_[slot.value].read;
   }
   std::uint32_t next_sequence(QpSlot slot) const { return descriptors_[slot.value].read; }
-  const DoorbellCounters& counters(TenantId tenant) const {
-    return tenants_[tenant.value].counters;
+  const DoorbellCounters& counters(QosClassId qos_class) const {
+    return classes_[qos_class.value].counters;
   }
 
  private:
   enum class State : std::uint8_t {
     kClosed,
     kIdle,     ///< no doorbell pending
-    kReady,    ///< linked in its tenant's ready list
-    kBlocked,  ///< linked in its tenant's blocked list; after unblock_all() in the ready list
-    kHeld,     ///< in its tenant's held list: pending, but VCB commands must start first
+    kReady,    ///< linked in its class's ready list
+    kBlocked,  ///< linked in its class's blocked list; after unblock_all() in the ready list
+    kHeld,     ///< in its class's held list: pending, but VCB commands must start first
     // Nothing pending here, a doorbell in the overflow buffer:
-    kOverflow,         ///< in its tenant's overflow list
+    kOverflow,         ///< in its class's overflow list
     kOverflowBlocked,  ///< in the list of these; after unblock_all() in the overflow list
     kOverflowHeld,     ///< in no list until VCB commands have started
   };
@@ -195,16 +195,16 @@ class SendQueueScheduler {
   /// Send queue descriptor (B2).
   struct Descriptor {
     IndexLink link;     ///< in the list that its state names
-    IndexLink arrival;  ///< linked ones: in Tenant::arrivals
+    IndexLink arrival;  ///< linked ones: in QosClass::arrivals
     std::uint32_t read = 0;
     std::uint32_t write = 0;
     std::uint32_t entries = 0;
     std::uint32_t kicked = 0;      ///< kicked and not started, all of one way
-    std::uint32_t blocked_in = 0;  ///< blocked: the tenant's blocking period in which it was
+    std::uint32_t blocked_in = 0;  ///< blocked: the class's blocking period in which it was
     std::uint32_t pruned = 0;      ///< how often, since it was opened
-    TenantId tenant;
+    QosClassId qos_class;
     State state = State::kClosed;
-    std::uint8_t arrival_class = 0;  ///< which of Tenant::arrivals
+    std::uint8_t arrival_class = 0;  ///< which of QosClass::arrivals
     bool by_vcb = false;             ///< the way of those kicked
   };
   using DescriptorList = IndexList<Descriptor, &Descriptor::link>;
@@ -213,7 +213,7 @@ class SendQueueScheduler {
   /// Queue pairs pruned never, once, up to 3, 7, ... times.
   static constexpr std::uint32_t kArrivalClasses = 8;
 
-  struct Tenant {
+  struct QosClass {
     IndexLink with_work, active, recovering, over_bound;
     DescriptorList ready, blocked, held;
     ArrivalList arrivals[kArrivalClasses];  ///< the linked ones, in the order they were linked
@@ -222,11 +222,11 @@ class SendQueueScheduler {
     std::uint32_t linked = 0;
     std::uint32_t bound = kNoBound;
     std::uint32_t period = 0;  ///< goes up when the blocked lists are emptied as a whole
-    bool stopped = false;      ///< block_tenant()
+    bool stopped = false;      ///< block_class()
     DoorbellCounters counters;
   };
-  template <IndexLink Tenant::*member>
-  using TenantList = IndexList<Tenant, member>;
+  template <IndexLink QosClass::*member>
+  using ClassList = IndexList<QosClass, member>;
 
   /// Where the place for a recovered doorbell comes from.
   enum class Source : std::uint8_t { kNowhere, kFree, kOthers, kOwn };
@@ -237,23 +237,23 @@ class SendQueueScheduler {
   void make_ready(std::uint32_t slot);
   void leave_list(std::uint32_t slot);
   void unlink(std::uint32_t slot);
-  template <IndexLink Tenant::*member>
-  void keep(TenantList<member>& list, std::uint32_t tenant, bool wanted);
-  void update_tenant(std::uint32_t tenant);
+  template <IndexLink QosClass::*member>
+  void keep(ClassList<member>& list, std::uint32_t qos_class, bool wanted);
+  void update_class(std::uint32_t qos_class);
 
   // send_queue_overflow.cpp
   RingVerdict join_overflow(QpSlot slot, std::uint32_t sequence_end);
   void prune(std::uint32_t slot);
   void forget_overflow(std::uint32_t slot);
   std::optional<std::uint32_t> read_back(QpSlot slot) const;
-  void hold_limit(TenantId tenant);
+  void hold_limit(QosClassId qos_class);
   void take_turns(QpSlot slot);
-  std::uint32_t victim(const Tenant& tenant) const;
+  std::uint32_t victim(const QosClass& qos_class) const;
   std::uint32_t most_linked() const;
   std::uint32_t share() const;
-  Source source_for(const Tenant& tenant) const;
+  Source source_for(const QosClass& qos_class) const;
   bool may_relieve() const;
-  Relief recover(std::uint32_t tenant);
+  Relief recover(std::uint32_t qos_class);
 
   std::uint32_t quantum_;
   DoorbellConfig config_;
@@ -261,13 +261,13 @@ class SendQueueScheduler {
   EntryThreshold threshold_;
   Gauge linked_;
   Gauge linked_high_water_;
-  std::uint32_t active_ = 0;  ///< tenants with doorbells anywhere
+  std::uint32_t active_ = 0;  ///< classes with doorbells anywhere
   std::vector<Descriptor> descriptors_;
-  std::vector<Tenant> tenants_;
-  TenantList<&Tenant::with_work> tenants_with_work_;
-  TenantList<&Tenant::active> active_tenants_;
-  TenantList<&Tenant::recovering> recovering_;
-  TenantList<&Tenant::over_bound> over_bound_;
+  std::vector<QosClass> classes_;
+  ClassList<&QosClass::with_work> classes_with_work_;
+  ClassList<&QosClass::active> active_classes_;
+  ClassList<&QosClass::recovering> recovering_;
+  ClassList<&QosClass::over_bound> over_bound_;
 };
 
 }  // namespace softhca::schedule

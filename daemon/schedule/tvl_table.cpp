@@ -50,7 +50,7 @@ Expected<TvlId> TvlTable::add(const TvlConfig& c) {
   *row = Tvl{};
   row->used = true;
   row->tenant = c.tenant;
-  row->level = c.level;
+  row->qos_class = c.qos_class;
   row->purpose = c.purpose;
   if (c.purpose == TvlPurpose::kDedicated) {
     execution_.grow(c.execution_guaranteed);
@@ -132,14 +132,12 @@ bool TvlTable::adjust(TvlId id, bool may_lend, const AdjustmentPolicy& policy, T
          changed;
 }
 
-std::optional<TvlId> TvlTable::pick_tvl(TenantId tenant, LevelId level, Qpn qpn,
-                                        TvlPurpose purpose) const {
+std::optional<TvlId> TvlTable::pick_tvl(QosClassId qos_class, Qpn qpn, TvlPurpose purpose) const {
   const auto is_one = [&](const Tvl& t) {
-    return t.used && !t.closing && t.tenant == tenant && t.level == level && t.purpose == purpose;
+    return t.used && !t.closing && t.qos_class == qos_class && t.purpose == purpose;
   };
   const auto lanes = std::count_if(tvls_.begin(), tvls_.end(), is_one);
-  if (lanes == 0)
-    return level == kNoLevel ? std::nullopt : pick_tvl(tenant, kNoLevel, qpn, purpose);
+  if (lanes == 0) return std::nullopt;
   auto nth = qpn.value % static_cast<std::uint32_t>(lanes);
   const auto row = std::find_if(tvls_.begin(), tvls_.end(),
                                 [&](const Tvl& t) { return is_one(t) && nth-- == 0; });

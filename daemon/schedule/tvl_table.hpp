@@ -20,7 +20,7 @@ enum class TvlPurpose : std::uint8_t { kCommands, kDedicated };
 
 struct TvlConfig {
   TenantId tenant;
-  LevelId level = kNoLevel;  ///< kNoLevel: of all those levels of the tenant that have none
+  QosClassId qos_class;  ///< of the tenant as a whole: for levels that have none of their own, too
   TvlPurpose purpose = TvlPurpose::kCommands;
   std::uint32_t weight = 1;                 ///< starts per round, relative to the others
   std::uint32_t max_kick_list = 0;          ///< commands that may wait for their start
@@ -34,7 +34,7 @@ struct Tvl {
   bool used = false;
   bool closing = false;  ///< takes no more queue pairs
   TenantId tenant;
-  LevelId level = kNoLevel;
+  QosClassId qos_class;
   TvlPurpose purpose = TvlPurpose::kCommands;
   std::uint32_t weight = 1;
   std::uint32_t max_kick_list = 0;
@@ -75,10 +75,9 @@ class TvlTable {
   /// Errors: no such TVL (ENOENT); queue pairs are on it or credits in use (EBUSY).
   Outcome remove(TvlId id);
 
-  /// The TVL for a new queue pair of a level: the queue pairs are spread over the level's TVLs of
-  /// that purpose, or if it has none, over those that are the tenant's as a whole. Nothing: there
-  /// is none of either kind.
-  std::optional<TvlId> pick_tvl(TenantId tenant, LevelId level, Qpn qpn,
+  /// The TVL for a new queue pair: queue pairs are spread over the TVLs of that class and purpose.
+  /// Nothing: there is none.
+  std::optional<TvlId> pick_tvl(QosClassId qos_class, Qpn qpn,
                                 TvlPurpose purpose = TvlPurpose::kCommands) const;
   /// A queue pair is on the TVL, or is not any more. Where it is the first, what is lent is
   /// recalled.

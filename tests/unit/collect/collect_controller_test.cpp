@@ -31,7 +31,7 @@ class CollectControllerTest : public testing::Test {
   std::uint64_t board(PcbId pcb) { return pool.state(pcb).scoreboard.bits(); }
 
   PcbPool pool{{.pcbs = 2, .dedicated = 0, .max_groups = 1}};
-  GroupId group = *pool.add_group({TenantId(0), 2, true});
+  QosClassId group = *pool.add_group({TenantId(0), 2, true});
   FunctionTable functions{8};
   CollectController controller{pool, functions};
 };

@@ -32,13 +32,14 @@ class State {
  public:
   explicit State(const Amounts& setup)
       : pool({.pcbs = setup.pcbs, .dedicated = 0, .max_groups = 4}) {
-    const auto tenant = [&](std::uint16_t id, std::uint32_t guarantee, GroupId parent = kNoGroup) {
+    const auto tenant = [&](std::uint16_t id, std::uint32_t guarantee,
+                            QosClassId parent = kNoQosClass) {
       const auto added = pool.add_group({TenantId(id), guarantee, setup.shared, parent});
       EXPECT_TRUE(added);
       return *added;
     };
-    const GroupId plain = tenant(0, setup.guarantee);
-    const GroupId divided = tenant(1, setup.divided[0]);
+    const QosClassId plain = tenant(0, setup.guarantee);
+    const QosClassId divided = tenant(1, setup.divided[0]);
     groups = {plain, tenant(1, setup.divided[1], divided), tenant(1, setup.divided[2], divided),
               divided};
     // VCBs of the plain tenant, and of both levels.
@@ -46,7 +47,7 @@ class State {
       EXPECT_TRUE(functions.assign(VcbId(v), 1, TenantId(v < 2 ? 0 : 1), group_of(v)));
   }
 
-  GroupId group_of(std::uint32_t vcb) const { return groups[vcb < 2 ? 0 : vcb < 4 ? 1 : 2]; }
+  QosClassId group_of(std::uint32_t vcb) const { return groups[vcb < 2 ? 0 : vcb < 4 ? 1 : 2]; }
 
   Places places() const {
     Places places(pool.size());
@@ -61,7 +62,7 @@ class State {
   /// Equal for states that cannot be told apart, now or later.
   Places key() const {
     Places key = places();
-    for (const GroupId id : groups) {
+    for (const QosClassId id : groups) {
       key.push_back(pool.group(id).pcbs.guaranteed.value());
       key.push_back(pool.draining(id));
     }
@@ -69,7 +70,7 @@ class State {
   }
 
   /// Is it sure to get one?
-  bool is_due(GroupId id) const {
+  bool is_due(QosClassId id) const {
     return pool.group(id).pcbs.below_guarantee() && pool.quota().overdrawn() == 0;
   }
 
@@ -92,7 +93,7 @@ class State {
     }
     ASSERT_EQ(pool.quota().free(), pool.size() - in_use);
     std::uint32_t promised = 0;
-    for (const GroupId id : groups) {
+    for (const QosClassId id : groups) {
       promised += pool.group(id).pcbs.guaranteed.value();
       if (id == groups[3]) continue;  // what levels have beyond their own is in it
       std::uint32_t held = 0;
@@ -111,7 +112,7 @@ class State {
 
   PcbPool pool;
   FunctionTable functions{kVcbs};
-  std::array<GroupId, 4> groups{};  ///< the last: of the tenant with levels
+  std::array<QosClassId, 4> groups{};  ///< the last: of the tenant with levels
 };
 
 /// Breadth first over begin, unbind (the command is kicked), discard, free, abandon and resize.
@@ -147,7 +148,7 @@ class Search {
   void begin(const State& from, VcbId vcb) {
     State s = from;
     const PcbId before = from.functions[vcb].pcb;
-    const GroupId group = from.group_of(vcb.value);
+    const QosClassId group = from.group_of(vcb.value);
     const auto pcb = s.controller().begin(vcb);
     if (before != kNoPcb) {
       ASSERT_EQ(pcb, before);
@@ -164,7 +165,7 @@ class Search {
 
   /// Nobody loses a PCB; a refusal changes nothing.
   void resize(const State& from) {
-    for (const GroupId id : from.groups)
+    for (const QosClassId id : from.groups)
       for (std::uint32_t amount = 0; amount <= from.pool.size(); ++amount) {
         State s = from;
         const bool done = static_cast<bool>(s.pool.set_guarantee(id, amount));

@@ -127,7 +127,7 @@ class Kicks : public testing::Test {
 
   std::array<std::byte, abi::kCommandBytes> command;
   PcbPool pool{{.pcbs = 1, .dedicated = 0, .max_groups = 1}};
-  GroupId group = *pool.add_group({TenantId(0), 1, true});
+  QosClassId group = *pool.add_group({TenantId(0), 1, true});
   FunctionTable functions{1};
   CollectController controller{pool, functions};
 };

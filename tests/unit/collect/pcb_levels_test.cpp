@@ -13,14 +13,14 @@
 namespace softhca::collect {
 namespace {
 
-GroupId tenant(PcbPool& pool, std::uint32_t guaranteed, bool may_share = true) {
+QosClassId tenant(PcbPool& pool, std::uint32_t guaranteed, bool may_share = true) {
   return *pool.add_group({TenantId(0), guaranteed, may_share});
 }
-GroupId level(PcbPool& pool, GroupId parent, std::uint32_t guaranteed, bool is_default = false,
-              bool may_share = true) {
+QosClassId level(PcbPool& pool, QosClassId parent, std::uint32_t guaranteed,
+                 bool is_default = false, bool may_share = true) {
   return *pool.add_group({TenantId(0), guaranteed, may_share, parent, is_default});
 }
-std::vector<PcbId> take(PcbPool& pool, GroupId group, std::size_t most = 1000) {
+std::vector<PcbId> take(PcbPool& pool, QosClassId group, std::size_t most = 1000) {
   std::vector<PcbId> taken;
   while (taken.size() < most) {
     const auto pcb = pool.allocate(group);
@@ -29,16 +29,16 @@ std::vector<PcbId> take(PcbPool& pool, GroupId group, std::size_t most = 1000) {
   }
   return taken;
 }
-std::uint32_t own(const PcbPool& pool, GroupId group) {
+std::uint32_t own(const PcbPool& pool, QosClassId group) {
   return pool.group(group).pcbs.guaranteed.value();
 }
 
 TEST(PcbLevels, OwnThenTheTenantsThenTheAdapters) {
   PcbPool pool({.pcbs = 20, .dedicated = 0, .max_groups = 8});
-  const GroupId weather = tenant(pool, 10);
-  const GroupId alerts = level(pool, weather, 4);
-  const GroupId other = level(pool, weather, 3);
-  const GroupId ocean = tenant(pool, 5);
+  const QosClassId weather = tenant(pool, 10);
+  const QosClassId alerts = level(pool, weather, 4);
+  const QosClassId other = level(pool, weather, 3);
+  const QosClassId ocean = tenant(pool, 5);
   EXPECT_EQ(pool.guaranteed(weather), 10u);
   EXPECT_EQ(take(pool, other).size(), 3u + 3u + 5u);
   EXPECT_EQ(pool.group(weather).pcbs.own_in_use(), 3u);
@@ -51,9 +51,9 @@ TEST(PcbLevels, OwnThenTheTenantsThenTheAdapters) {
 
 TEST(PcbLevels, CapsAtBothLevels) {
   PcbPool pool({.pcbs = 20, .dedicated = 0, .max_groups = 8});
-  const GroupId capped = tenant(pool, 10, false);
-  const GroupId inner = level(pool, capped, 2, false, false);
-  const GroupId outer = level(pool, capped, 3);
+  const QosClassId capped = tenant(pool, 10, false);
+  const QosClassId inner = level(pool, capped, 2, false, false);
+  const QosClassId outer = level(pool, capped, 3);
   EXPECT_EQ(take(pool, inner).size(), 2u);
   EXPECT_EQ(take(pool, outer).size(), 8u);
   ASSERT_TRUE(pool.set_may_share(capped, true));
@@ -63,8 +63,8 @@ TEST(PcbLevels, CapsAtBothLevels) {
 
 TEST(PcbLevels, RefusesMoreThanTheTenantHasUndivided) {
   PcbPool pool({.pcbs = 20, .dedicated = 0, .max_groups = 3});
-  const GroupId weather = tenant(pool, 10);
-  const GroupId alerts = level(pool, weather, 8);
+  const QosClassId weather = tenant(pool, 10);
+  const QosClassId alerts = level(pool, weather, 8);
   const auto refused = pool.add_group({TenantId(0), 3, true, weather});
   EXPECT_EQ(refused.error().code, ENOSPC);
   EXPECT_NE(refused.error().message.find("asked for 3 more, 2 of 10 of the tenant are undivided"),
@@ -73,7 +73,7 @@ TEST(PcbLevels, RefusesMoreThanTheTenantHasUndivided) {
   EXPECT_EQ(pool.set_guarantee(alerts, 11).error().code, ENOSPC);
   EXPECT_EQ(own(pool, alerts), 8u);
   EXPECT_EQ(pool.add_group({TenantId(0), 0, true, alerts}).error().code, EINVAL);
-  EXPECT_EQ(pool.add_group({TenantId(0), 0, true, GroupId(2)}).error().code, EINVAL);
+  EXPECT_EQ(pool.add_group({TenantId(0), 0, true, QosClassId(2)}).error().code, EINVAL);
   EXPECT_EQ(pool.set_guarantee(weather, 21).error().code, ENOSPC);
   EXPECT_EQ(pool.set_default(weather).error().code, EINVAL);
   EXPECT_EQ(pool.guaranteed(weather), 10u);
@@ -81,10 +81,10 @@ TEST(PcbLevels, RefusesMoreThanTheTenantHasUndivided) {
 
 TEST(PcbLevels, ATenantsTotalGrowsInItsSharedPartAndShrinksInOrder) {
   PcbPool pool({.pcbs = 60, .dedicated = 0, .max_groups = 8});
-  const GroupId weather = tenant(pool, 20);
-  const GroupId alerts = level(pool, weather, 8);
-  const GroupId other = level(pool, weather, 4, true);
-  const GroupId bulk = level(pool, weather, 4);
+  const QosClassId weather = tenant(pool, 20);
+  const QosClassId alerts = level(pool, weather, 8);
+  const QosClassId other = level(pool, weather, 4, true);
+  const QosClassId bulk = level(pool, weather, 4);
   ASSERT_TRUE(pool.set_guarantee(weather, 24));
   EXPECT_EQ(own(pool, weather), 8u);
   ASSERT_TRUE(pool.set_guarantee(weather, 17));
@@ -102,8 +102,8 @@ TEST(PcbLevels, ATenantsTotalGrowsInItsSharedPartAndShrinksInOrder) {
 
 TEST(PcbLevels, ShrinkingBelowUseDrains) {
   PcbPool pool({.pcbs = 12, .dedicated = 0, .max_groups = 8});
-  const GroupId weather = tenant(pool, 10, false);
-  const GroupId alerts = level(pool, weather, 6, false, false);
+  const QosClassId weather = tenant(pool, 10, false);
+  const QosClassId alerts = level(pool, weather, 6, false, false);
   std::vector<PcbId> held = take(pool, alerts);
   ASSERT_EQ(held.size(), 6u);
   ASSERT_TRUE(pool.set_guarantee(alerts, 2));
@@ -112,7 +112,7 @@ TEST(PcbLevels, ShrinkingBelowUseDrains) {
   ASSERT_TRUE(pool.set_guarantee(weather, 4));
   EXPECT_EQ(pool.draining(weather), 2u);
   // What drains can be promised to others at once; they get it as it comes back.
-  const GroupId ocean = tenant(pool, 8);
+  const QosClassId ocean = tenant(pool, 8);
   EXPECT_EQ(take(pool, ocean).size(), 6u);
   EXPECT_FALSE(pool.allocate(alerts));
   for (const std::uint32_t left : {1u, 0u}) {
@@ -128,11 +128,11 @@ TEST(PcbLevels, ShrinkingBelowUseDrains) {
 
 TEST(PcbLevels, ALevelLeavesWhenItHoldsNothing) {
   PcbPool pool({.pcbs = 8, .dedicated = 4, .max_groups = 3});
-  const GroupId weather = tenant(pool, 6);
+  const QosClassId weather = tenant(pool, 6);
   EXPECT_EQ(pool.dedicated_limit(), 4u);
-  const GroupId alerts = level(pool, weather, 4);
+  const QosClassId alerts = level(pool, weather, 4);
   EXPECT_EQ(pool.dedicated_limit(), 4u);
-  const GroupId other = level(pool, weather, 0);
+  const QosClassId other = level(pool, weather, 0);
   EXPECT_EQ(pool.dedicated_limit(), 2u);
   const PcbId pcb = *pool.allocate(alerts);
   EXPECT_EQ(pool.remove_group(alerts).error().code, EBUSY);
@@ -175,7 +175,7 @@ class Churn {
  private:
   static constexpr std::uint16_t kGroups = 9;
   struct Held {
-    GroupId parent;
+    QosClassId parent;
     std::uint32_t guaranteed = 0;  // of a tenant: what its levels share
     bool may_share = true;
     std::vector<PcbId> pcbs;
@@ -184,8 +184,8 @@ class Churn {
   static PcbPoolConfig config(std::uint32_t total) {
     return {.pcbs = total, .dedicated = 0, .max_groups = kGroups};
   }
-  bool is_tenant(GroupId id) const { return model_.at(id).parent == kNoGroup; }
-  std::optional<GroupId> any() {
+  bool is_tenant(QosClassId id) const { return model_.at(id).parent == kNoQosClass; }
+  std::optional<QosClassId> any() {
     if (model_.empty()) return std::nullopt;
     return std::next(model_.begin(), static_cast<long>(random_() % model_.size()))->first;
   }
@@ -194,7 +194,7 @@ class Churn {
     for (const auto& [id, held] : model_) sum += held.guaranteed;
     return total_ - sum;
   }
-  std::uint32_t drawn(GroupId tenant) const {
+  std::uint32_t drawn(QosClassId tenant) const {
     std::uint32_t sum = static_cast<std::uint32_t>(model_.at(tenant).pcbs.size());
     for (const auto& [id, held] : model_)
       if (held.parent == tenant && held.pcbs.size() > held.guaranteed)
@@ -207,10 +207,10 @@ class Churn {
       if (is_tenant(id)) sum += std::max(drawn(id), held.guaranteed) - held.guaranteed;
     return sum;
   }
-  bool can_allocate(GroupId id) const {
+  bool can_allocate(QosClassId id) const {
     if (in_use_.size() == total_) return false;
     const Held& held = model_.at(id);
-    GroupId tenant = id;
+    QosClassId tenant = id;
     if (!is_tenant(id)) {
       if (held.pcbs.size() < held.guaranteed) return true;
       if (!held.may_share) return false;
@@ -222,18 +222,18 @@ class Churn {
 
   void add() {
     const auto above = any();
-    Held held{.parent = above && is_tenant(*above) ? *above : kNoGroup,
+    Held held{.parent = above && is_tenant(*above) ? *above : kNoQosClass,
               .guaranteed = static_cast<std::uint32_t>(random_() % 8),
               .may_share = random_() % 3 != 0,
               .pcbs = {}};
     const std::uint32_t left =
-        held.parent == kNoGroup ? unallocated() : model_.at(held.parent).guaranteed;
+        held.parent == kNoQosClass ? unallocated() : model_.at(held.parent).guaranteed;
     const bool fits = model_.size() < kGroups && held.guaranteed <= left;
     const auto added = pool_.add_group({TenantId(0), held.guaranteed, held.may_share, held.parent});
     ASSERT_EQ(static_cast<bool>(added), fits);
     if (!fits) return;
     ASSERT_FALSE(model_.contains(*added));
-    if (held.parent != kNoGroup) model_.at(held.parent).guaranteed -= held.guaranteed;
+    if (held.parent != kNoQosClass) model_.at(held.parent).guaranteed -= held.guaranteed;
     model_[*added] = held;
   }
 
@@ -252,7 +252,9 @@ class Churn {
     }
     for (auto& [other, group] : model_) group.guaranteed = own(pool_, other);
   }
-  void asked_in_vain(GroupId id, std::uint32_t before) { ASSERT_EQ(pool_.guaranteed(id), before); }
+  void asked_in_vain(QosClassId id, std::uint32_t before) {
+    ASSERT_EQ(pool_.guaranteed(id), before);
+  }
 
   void remove() {
     const auto id = any();
@@ -305,7 +307,7 @@ class Churn {
   std::mt19937 random_;
   std::uint32_t total_;
   PcbPool pool_;
-  std::map<GroupId, Held> model_;
+  std::map<QosClassId, Held> model_;
   std::set<std::uint32_t> in_use_;
 };
 

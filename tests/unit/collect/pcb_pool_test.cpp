@@ -11,11 +11,12 @@
 namespace softhca::collect {
 namespace {
 
-GroupId add(PcbPool& pool, std::uint16_t tenant, std::uint32_t guaranteed, bool may_share = true) {
+QosClassId add(PcbPool& pool, std::uint16_t tenant, std::uint32_t guaranteed,
+               bool may_share = true) {
   return *pool.add_group({TenantId(tenant), guaranteed, may_share});
 }
 
-std::uint32_t take_all(PcbPool& pool, GroupId group) {
+std::uint32_t take_all(PcbPool& pool, QosClassId group) {
   std::uint32_t taken = 0;
   while (pool.allocate(group)) ++taken;
   return taken;
@@ -23,8 +24,8 @@ std::uint32_t take_all(PcbPool& pool, GroupId group) {
 
 TEST(PcbPool, OwnThenSharedThenNothing) {
   PcbPool pool({.pcbs = 10, .dedicated = 0, .max_groups = 2});
-  const GroupId a = add(pool, 0, 3);
-  const GroupId b = add(pool, 1, 4);
+  const QosClassId a = add(pool, 0, 3);
+  const QosClassId b = add(pool, 1, 4);
   EXPECT_EQ(take_all(pool, a), 6u);
   EXPECT_EQ(pool.group(a).pcbs.own_in_use(), 3u);
   EXPECT_EQ(pool.group(a).pcbs.shared_in_use(), 3u);
@@ -41,8 +42,8 @@ TEST(PcbPool, WithoutAccessToTheSharedRestTheGuaranteeIsTheCap) {
 
 TEST(PcbPool, ASharedPcbGivenBackIsAtOnceForOthers) {
   PcbPool pool({.pcbs = 3, .dedicated = 0, .max_groups = 2});
-  const GroupId a = add(pool, 0, 1);
-  const GroupId b = add(pool, 1, 1);
+  const QosClassId a = add(pool, 0, 1);
+  const QosClassId b = add(pool, 1, 1);
   const PcbId first = *pool.allocate(a);
   ASSERT_TRUE(pool.allocate(a));
   ASSERT_TRUE(pool.allocate(b));
@@ -54,7 +55,7 @@ TEST(PcbPool, ASharedPcbGivenBackIsAtOnceForOthers) {
 
 TEST(PcbPool, ANewUseStartsWithAnEmptyScoreboard) {
   PcbPool pool({.pcbs = 1, .dedicated = 0, .max_groups = 1});
-  const GroupId a = add(pool, 5, 1);
+  const QosClassId a = add(pool, 5, 1);
   const PcbId pcb = *pool.allocate(a);
   pool.state(pcb).scoreboard.add(Scoreboard::kAll);
   pool.free(pcb);
@@ -81,7 +82,7 @@ TEST(PcbPool, RefusesOverCommitmentAndSaysWhy) {
 
 TEST(PcbPool, RemovesAGroupOnceItHoldsNothing) {
   PcbPool pool({.pcbs = 4, .dedicated = 2, .max_groups = 1});
-  const GroupId a = add(pool, 0, 4);
+  const QosClassId a = add(pool, 0, 4);
   const PcbId pcb = *pool.allocate(a);
   EXPECT_EQ(pool.remove_group(a).error().code, EBUSY);
   pool.free(pcb);
@@ -90,29 +91,29 @@ TEST(PcbPool, RemovesAGroupOnceItHoldsNothing) {
   pool.free(dedicated);
   EXPECT_TRUE(pool.remove_group(a));
   EXPECT_EQ(pool.remove_group(a).error().code, ENOENT);
-  EXPECT_EQ(pool.remove_group(GroupId(9)).error().code, ENOENT);
+  EXPECT_EQ(pool.remove_group(QosClassId(9)).error().code, ENOENT);
   EXPECT_EQ(take_all(pool, add(pool, 1, 4)), 4u);
 }
 
 TEST(PcbPool, ChangesAGuarantee) {
   PcbPool pool({.pcbs = 4, .dedicated = 0, .max_groups = 2});
-  const GroupId a = add(pool, 0, 1, false);
+  const QosClassId a = add(pool, 0, 1, false);
   EXPECT_TRUE(pool.set_guarantee(a, 4));
   EXPECT_EQ(take_all(pool, a), 4u);
   EXPECT_EQ(pool.set_guarantee(a, 5).error().code, ENOSPC);
-  EXPECT_EQ(pool.set_guarantee(GroupId(1), 1).error().code, ENOENT);
+  EXPECT_EQ(pool.set_guarantee(QosClassId(1), 1).error().code, ENOENT);
 }
 
 TEST(PcbPool, DedicatedPcbsAreSharedOutFairlyAndApartFromTheOthers) {
   PcbPool pool({.pcbs = 2, .dedicated = 7, .max_groups = 3});
-  const GroupId a = add(pool, 0, 0);
+  const QosClassId a = add(pool, 0, 0);
   EXPECT_EQ(pool.dedicated_limit(), 7u);
-  const GroupId b = add(pool, 1, 0);
-  const GroupId c = add(pool, 2, 0);
+  const QosClassId b = add(pool, 1, 0);
+  const QosClassId c = add(pool, 2, 0);
   EXPECT_EQ(pool.dedicated_limit(), 2u);
   EXPECT_EQ(take_all(pool, a), 2u);
   std::set<std::uint32_t> ids;
-  for (const GroupId group : {a, b, c}) {
+  for (const QosClassId group : {a, b, c}) {
     for (int i = 0; i < 2; ++i) {
       const auto pcb = pool.allocate_dedicated(group);
       ASSERT_TRUE(pcb);
@@ -136,13 +137,13 @@ TEST(PcbPool, EveryGroupGetsADedicatedPcbOrIsRefused) {
 // A group added after others drew more than the part now left to each.
 TEST(PcbPool, ProgramsOfNoLevelHaveAPartOfTheDedicatedPcbsOfTheirOwn) {
   PcbPool pool({.pcbs = 8, .dedicated = 6, .max_groups = 4});
-  const GroupId tenant = *pool.add_group({.tenant = TenantId(0)});
+  const QosClassId tenant = *pool.add_group({.tenant = TenantId(0)});
   pool.set_undivided(tenant, true);
   EXPECT_EQ(pool.dedicated_limit(), 6u);
-  const GroupId level = *pool.add_group({.tenant = TenantId(0), .parent = tenant});
-  const GroupId other = *pool.add_group({.tenant = TenantId(1)});
+  const QosClassId level = *pool.add_group({.tenant = TenantId(0), .parent = tenant});
+  const QosClassId other = *pool.add_group({.tenant = TenantId(1)});
   EXPECT_EQ(pool.dedicated_limit(), 2u);
-  for (const GroupId group : {tenant, level, other}) {
+  for (const QosClassId group : {tenant, level, other}) {
     EXPECT_TRUE(pool.allocate_dedicated(group));
     EXPECT_TRUE(pool.allocate_dedicated(group));
     EXPECT_FALSE(pool.allocate_dedicated(group));
@@ -154,10 +155,10 @@ TEST(PcbPool, ProgramsOfNoLevelHaveAPartOfTheDedicatedPcbsOfTheirOwn) {
 
 TEST(PcbPool, ALateGroupWaitsForDedicatedPcbsToDrain) {
   PcbPool pool({.pcbs = 0, .dedicated = 2, .max_groups = 2});
-  const GroupId a = add(pool, 0, 0);
+  const QosClassId a = add(pool, 0, 0);
   const PcbId first = *pool.allocate_dedicated(a);
   ASSERT_TRUE(pool.allocate_dedicated(a));
-  const GroupId b = add(pool, 1, 0);
+  const QosClassId b = add(pool, 1, 0);
   EXPECT_FALSE(pool.allocate_dedicated(b));
   pool.free(first);
   EXPECT_FALSE(pool.allocate_dedicated(a));
@@ -183,7 +184,7 @@ TEST(PcbPool, AgreesWithANaiveModel) {
       const std::uint32_t guaranteed = random() % (left + 1);
       left -= guaranteed;
       model.push_back({guaranteed, random() % 2 != 0, {}});
-      ASSERT_EQ(add(pool, g, guaranteed, model.back().may_share), GroupId(g));
+      ASSERT_EQ(add(pool, g, guaranteed, model.back().may_share), QosClassId(g));
     }
     std::set<std::uint32_t> in_use;
     for (int step = 0; step < 3000; ++step) {
@@ -195,7 +196,7 @@ TEST(PcbPool, AgreesWithANaiveModel) {
           shared += std::max<std::size_t>(h.pcbs.size(), h.guaranteed) - h.guaranteed;
         const bool expected =
             held.pcbs.size() < held.guaranteed || (held.may_share && shared < left);
-        const auto pcb = pool.allocate(GroupId(g));
+        const auto pcb = pool.allocate(QosClassId(g));
         ASSERT_EQ(pcb.has_value(), expected);
         if (!pcb) continue;
         ASSERT_LT(pcb->value, total);
@@ -207,7 +208,7 @@ TEST(PcbPool, AgreesWithANaiveModel) {
         pool.free(held.pcbs.back());
         held.pcbs.pop_back();
       }
-      ASSERT_EQ(pool.group(GroupId(g)).pcbs.in_use.value(), held.pcbs.size());
+      ASSERT_EQ(pool.group(QosClassId(g)).pcbs.in_use.value(), held.pcbs.size());
     }
   }
 }

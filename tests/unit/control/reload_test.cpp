@@ -61,16 +61,16 @@ class ReloadTest : public ::testing::Test {
         EXPECT_FALSE(level->leaving);
         EXPECT_EQ(level->vcbs.guaranteed.value(), settings->vcbs);
         EXPECT_EQ(level->is_default, settings->is_default);
-        EXPECT_EQ(daemon.engine.pcbs().guaranteed(level->group), settings->pcbs);
-        EXPECT_EQ(daemon.engine.pcbs().group(level->group).is_default, settings->is_default);
+        EXPECT_EQ(daemon.engine.pcbs().guaranteed(level->qos_class), settings->pcbs);
+        EXPECT_EQ(daemon.engine.pcbs().group(level->qos_class).is_default, settings->is_default);
         EXPECT_EQ(std::filesystem::exists(socket_of(*tenant, *level)),
                   settings->socket.has_value());
         own_vcbs += level->vcbs.guaranteed.value();
-        expect_lanes(*tenant, entry, level->id);
+        expect_lanes(*tenant, entry, level->qos_class);
       }
-      expect_lanes(*tenant, entry, kNoLevel);
+      expect_lanes(*tenant, entry, tenant->qos_class);
       EXPECT_EQ(own_vcbs, entry.vcbs) << entry.name;
-      EXPECT_EQ(daemon.engine.pcbs().guaranteed(tenant->group), entry.pcbs) << entry.name;
+      EXPECT_EQ(daemon.engine.pcbs().guaranteed(tenant->qos_class), entry.pcbs) << entry.name;
       EXPECT_EQ(tenant->vcbs.may_share, entry.shared);
       EXPECT_EQ(tenant->accounts.limit(resource::Kind::kSessions),
                 entry.limits[resource::Kind::kSessions]);
@@ -104,24 +104,24 @@ class ReloadTest : public ::testing::Test {
     return folder.path() + "/" + tenant.name + "/" + level.name + ".socket";
   }
   /// Of commands as configured; one dedicated lane for each level, or for the tenant.
-  void expect_lanes(const engine::Tenant& tenant, const TenantConfig& entry, LevelId level) {
+  void expect_lanes(const engine::Tenant& tenant, const TenantConfig& entry, QosClassId qos_class) {
     const schedule::TvlTable& tvls = daemon.engine.tvls();
     std::vector<std::uint32_t> weights, wanted;
     std::size_t dedicated = 0;
     for (std::uint16_t i = 0; i < tvls.size(); ++i) {
       const schedule::Tvl& tvl = tvls[TvlId(i)];
-      if (!tvl.used || tvl.tenant != tenant.id || tvl.level != level) continue;
+      if (!tvl.used || tvl.tenant != tenant.id || tvl.qos_class != qos_class) continue;
       if (tvl.purpose == schedule::TvlPurpose::kCommands)
         weights.push_back(tvl.weight);
       else
         ++dedicated;
     }
-    for (const resource::TvlConfig& tvl : tvls_of(entry, tenant, level))
+    for (const resource::TvlConfig& tvl : tvls_of(entry, tenant.find_level(qos_class)))
       wanted.push_back(tvl.weight);
     std::sort(weights.begin(), weights.end());
     std::sort(wanted.begin(), wanted.end());
     EXPECT_EQ(weights, wanted);
-    EXPECT_EQ(dedicated, level == kNoLevel && !entry.levels.empty() ? 0u : 1u);
+    EXPECT_EQ(dedicated, qos_class == tenant.qos_class && !entry.levels.empty() ? 0u : 1u);
   }
 
   /// Any levels that fit in the tenant and together.
@@ -356,13 +356,13 @@ TEST_F(ReloadTest, WhatTheEngineRefusesChangesNothing) {
     EXPECT_EQ(find("a")->levels.size(), 2u);
   };
 
-  std::vector<collect::GroupId> groups;
+  std::vector<QosClassId> groups;
   run([&] {
     while (const auto group = pcbs.add_group({.tenant = nobody})) groups.push_back(*group);
   });
   refused("no collect group is left");
   run([&] {
-    for (const collect::GroupId group : groups) EXPECT_TRUE(pcbs.remove_group(group));
+    for (const QosClassId group : groups) EXPECT_TRUE(pcbs.remove_group(group));
   });
   expect_in_force();
 

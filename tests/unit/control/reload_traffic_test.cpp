@@ -158,8 +158,8 @@ class ReloadTraffic {
   std::uint64_t completed() const { return completed_; }
   std::uint64_t pruned() const {
     std::uint64_t sum = 0;
-    for (std::uint16_t party = 0; party < adapter_.engine.scheduler().max_tenants(); ++party)
-      sum += adapter_.engine.scheduler().counters(TenantId(party)).pruned.value();
+    for (std::uint16_t i = 0; i < adapter_.engine.scheduler().max_classes(); ++i)
+      sum += adapter_.engine.scheduler().counters(QosClassId(i)).pruned.value();
     return sum;
   }
   std::uint64_t send_queue_mode() const {
@@ -443,10 +443,10 @@ class ReloadTraffic {
     ASSERT_EQ(quota.free(), limits().pcbs - in_use);
     std::uint32_t promised = 0;
     for (std::uint16_t g = 0; g < pcbs().max_groups(); ++g) {
-      const collect::CollectGroup& group = pcbs().group(collect::GroupId(g));
+      const collect::CollectGroup& group = pcbs().group(QosClassId(g));
       if (!group.used) continue;
       ASSERT_EQ(group.dedicated_in_use.value(), dedicated[g]);
-      const bool is_level = group.parent != collect::kNoGroup;
+      const bool is_level = group.parent != kNoQosClass;
       of_tenant[is_level ? group.parent.value : g] += held[g];
       if (is_level) {
         ASSERT_EQ(group.pcbs.in_use.value(), held[g]) << "of group " << g;
@@ -454,20 +454,20 @@ class ReloadTraffic {
       promised += group.pcbs.guaranteed.value();
       if (quota.overdrawn() != 0 || !group.pcbs.below_guarantee()) continue;
       collect::PcbPool tried = pcbs();
-      ASSERT_TRUE(tried.allocate(collect::GroupId(g))) << "group " << g << " below its guarantee";
+      ASSERT_TRUE(tried.allocate(QosClassId(g))) << "group " << g << " below its guarantee";
     }
     for (const auto& [g, count] : of_tenant)
-      ASSERT_EQ(pcbs().group(collect::GroupId(g)).all_in_use.value(), count) << "of group " << g;
+      ASSERT_EQ(pcbs().group(QosClassId(g)).all_in_use.value(), count) << "of group " << g;
     ASSERT_EQ(promised + quota.unallocated(), limits().pcbs);
     std::uint32_t configured = 0;
     for (std::size_t i = 0; i < config_.tenants.size(); ++i) {
       const engine::Tenant& tenant = *adapter_.tenants[i];
       configured += config_.tenants[i].pcbs;
-      ASSERT_EQ(pcbs().guaranteed(tenant.group), config_.tenants[i].pcbs);
+      ASSERT_EQ(pcbs().guaranteed(tenant.qos_class), config_.tenants[i].pcbs);
       for (const auto& level : tenant.levels) {
         const auto* entry = settings_of(config_.tenants[i], *level);
         if (entry == nullptr) continue;
-        ASSERT_EQ(pcbs().guaranteed(level->group), entry->pcbs);
+        ASSERT_EQ(pcbs().guaranteed(level->qos_class), entry->pcbs);
       }
     }
     ASSERT_EQ(configured, promised);

@@ -82,7 +82,7 @@ class WorkedExample {
     throw std::invalid_argument(name);
   }
   const collect::CollectGroup& group(const engine::Level& of) {
-    return adapter.engine.pcbs().group(of.group);
+    return adapter.engine.pcbs().group(of.qos_class);
   }
 
   /// Each flood fills every VCB that it finds free: ocean/high with short writes, the others with

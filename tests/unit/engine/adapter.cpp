@@ -15,9 +15,10 @@ Tenant& Adapter::add_tenant(const std::string& name, const Gid& gid, std::option
   const auto group = engine.pcbs().add_group(
       {.tenant = id, .guaranteed = options.pcbs, .may_share = options.shared});
   EXPECT_TRUE(group);
-  tenant.group = *group;
+  tenant.qos_class = *group;
   const auto add_lane = [&](schedule::TvlPurpose purpose, std::uint32_t kick_list) {
     const auto added = engine.tvls().add({.tenant = id,
+                                          .qos_class = tenant.qos_class,
                                           .purpose = purpose,
                                           .weight = 1,
                                           .max_kick_list = kick_list,
@@ -53,7 +54,7 @@ void Adapter::add_port(std::unique_ptr<port::Port> port, const Gid& gid) {
 
 void Adapter::expect_idle() {
   for (const auto& tenant : tenants) {
-    const collect::CollectGroup& group = engine.pcbs().group(tenant->group);
+    const collect::CollectGroup& group = engine.pcbs().group(tenant->qos_class);
     EXPECT_EQ(group.pcbs.in_use.value(), 0u) << "PCBs of tenant " << tenant->name;
     EXPECT_EQ(group.dedicated_in_use.value(), 0u) << "dedicated PCBs of tenant " << tenant->name;
   }

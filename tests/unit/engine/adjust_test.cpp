@@ -19,7 +19,7 @@ class Adjust : public testing::Test {
       engine.lending().adjust(kPolicy);
     }
   }
-  const Quota& pcbs(const Process& p) { return engine.pcbs().group(p.tenant.group).pcbs; }
+  const Quota& pcbs(const Process& p) { return engine.pcbs().group(p.tenant.qos_class).pcbs; }
 
   Pair pair;
   Process& a = *pair.a;
@@ -44,19 +44,19 @@ TEST_F(Adjust, WhatIsIdleIsLentAndBackWithTheFirstCommands) {
 TEST_F(Adjust, ATenantWithoutProgramsLendsAndHasItAgainWhenOneComes) {
   Tenant& c = a.adapter.add_tenant("c", address(3), {}, {.pcbs = 0});
   c.lends = true;
-  ASSERT_TRUE(engine.pcbs().set_guarantee(b.tenant.group, 24));
-  ASSERT_TRUE(engine.pcbs().set_guarantee(c.group, 8));
+  ASSERT_TRUE(engine.pcbs().set_guarantee(b.tenant.qos_class, 24));
+  ASSERT_TRUE(engine.pcbs().set_guarantee(c.qos_class, 8));
   look(1);
-  EXPECT_EQ(engine.pcbs().group(c.group).pcbs.lent.value(), 8u);
+  EXPECT_EQ(engine.pcbs().group(c.qos_class).pcbs.lent.value(), 8u);
   EXPECT_EQ(pcbs(b).lent.value(), 0u);
   Process process(a.adapter, c);
-  EXPECT_EQ(engine.pcbs().group(c.group).pcbs.lent.value(), 0u);
+  EXPECT_EQ(engine.pcbs().group(c.qos_class).pcbs.lent.value(), 0u);
 }
 
 // VCBs handed over with half a command keep their PCBs, which may be borrowed ones, for ever.
 TEST_F(Adjust, HalfACommandGivesABorrowedPcbBack) {
-  ASSERT_TRUE(engine.pcbs().set_guarantee(b.tenant.group, 1));
-  ASSERT_TRUE(engine.pcbs().set_guarantee(a.tenant.group, 63));
+  ASSERT_TRUE(engine.pcbs().set_guarantee(b.tenant.qos_class, 1));
+  ASSERT_TRUE(engine.pcbs().set_guarantee(a.tenant.qos_class, 63));
   look(6);
   ASSERT_EQ(pcbs(a).lent.value(), 63u);
   Process greedy(a.adapter, b.tenant, 48);
@@ -66,15 +66,15 @@ TEST_F(Adjust, HalfACommandGivesABorrowedPcbBack) {
   }
   pair.steps(4);
   ASSERT_EQ(pcbs(b).in_use.value(), 48u);
-  while (engine.pcbs().allocate(a.tenant.group)) continue;
+  while (engine.pcbs().allocate(a.tenant.qos_class)) continue;
   EXPECT_EQ(pcbs(a).in_use.value(), 16u);
   engine.lending().adjust(kPolicy);
   EXPECT_LE(pcbs(b).in_use.value(), 1u);
-  while (engine.pcbs().allocate(a.tenant.group)) continue;
+  while (engine.pcbs().allocate(a.tenant.qos_class)) continue;
   EXPECT_EQ(pcbs(a).in_use.value(), 63u);
   for (std::uint32_t i = 0; i < engine.pcbs().size(); ++i)
     if (engine.pcbs().state(PcbId(i)).use == collect::PcbUse::kPool &&
-        engine.pcbs().state(PcbId(i)).group == a.tenant.group)
+        engine.pcbs().state(PcbId(i)).group == a.tenant.qos_class)
       engine.pcbs().free(PcbId(i));
   greedy.end();
 }

@@ -10,7 +10,7 @@ class Commands : public Parts {
   /// A command that waits for credits, in a PCB of the group or a dedicated one.
   PcbId kick(bool dedicated = false) {
     const PcbId pcb =
-        dedicated ? *pcbs.allocate_dedicated(tenant.group) : *pcbs.allocate(tenant.group);
+        dedicated ? *pcbs.allocate_dedicated(tenant.qos_class) : *pcbs.allocate(tenant.qos_class);
     EXPECT_TRUE(arbitrator.kick(tvl, pcb));
     commands.prepare(qp, pcb);
     if (dedicated) commands.fetched(qp);
@@ -30,12 +30,12 @@ class Commands : public Parts {
   void expect_nothing_held() {
     EXPECT_EQ(qp.commands, 0u);
     EXPECT_EQ(qp.fetched, 0u);
-    EXPECT_EQ(pcbs.group(tenant.group).all_in_use.value(), 0u);
-    EXPECT_EQ(pcbs.group(tenant.group).dedicated_in_use.value(), 0u);
+    EXPECT_EQ(pcbs.group(tenant.qos_class).all_in_use.value(), 0u);
+    EXPECT_EQ(pcbs.group(tenant.qos_class).dedicated_in_use.value(), 0u);
     EXPECT_EQ(tvls[tvl].execution.in_use.value(), 0u);
     EXPECT_EQ(tvls[tvl].completion.in_use.value(), 0u);
     EXPECT_EQ(arbitrator.counters(tvl).waiting.value(), 0u);
-    EXPECT_EQ(commands.free_dedicated(qp.party), pcbs.dedicated_limit());
+    EXPECT_EQ(commands.free_dedicated(qp.qos_class), pcbs.dedicated_limit());
   }
 
   QueuePair& qp = Parts::qp.qp;
@@ -114,22 +114,22 @@ TEST_F(Commands, ReleasedDedicatedPcbGivesTurnsToThoseWhoFoundNone) {
   kick(true);
   const PcbId pcb = start();
   ASSERT_TRUE(scheduler.next());
-  scheduler.block_tenant(qp.party);
-  commands.found_none(qp.party);
+  scheduler.block_class(qp.qos_class);
+  commands.found_none(qp.qos_class);
   EXPECT_FALSE(scheduler.next());
   commands.release(pcb);
   EXPECT_TRUE(scheduler.next());
 }
 
 TEST_F(Commands, DedicatedPcbsAreCountedWhileTheyWait) {
-  while (commands.free_dedicated(qp.party) != 0) {
+  while (commands.free_dedicated(qp.qos_class) != 0) {
     kick(true);
     commands.return_execution(start());
   }
-  EXPECT_EQ(commands.free_dedicated(qp.party), 0u);
+  EXPECT_EQ(commands.free_dedicated(qp.qos_class), 0u);
   commands.release_all(qp);
   expect_nothing_held();
-  EXPECT_EQ(commands.free_dedicated(qp.party), pcbs.dedicated_limit());
+  EXPECT_EQ(commands.free_dedicated(qp.qos_class), pcbs.dedicated_limit());
 }
 
 }  // namespace

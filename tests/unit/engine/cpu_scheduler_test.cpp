@@ -18,8 +18,8 @@ class Turns : public ::testing::Test {
   Turns() {
     for (std::uint16_t i = 0; i < 2; ++i) {
       tenants[i].id = TenantId(i);
-      sessions[i].party = TenantId(i);
-      cpu.order().join(TenantId(i), TenantId(i));
+      sessions[i].qos_class = QosClassId(i);
+      cpu.order().join(QosClassId(i), TenantId(i));
     }
   }
   QueuePair& make(std::size_t tenant) {
@@ -28,7 +28,7 @@ class Turns : public ::testing::Test {
     qp.slot = static_cast<std::uint32_t>(pairs.size() - 1);
     qp.tenant = &tenants[tenant];
     qp.session = &sessions[tenant];
-    qp.party = TenantId(static_cast<std::uint16_t>(tenant));
+    qp.qos_class = QosClassId(static_cast<std::uint16_t>(tenant));
     return qp;
   }
   /// Serves turns; each costs what `cost_of` its queue pair says, and leaves more to do.
@@ -89,12 +89,12 @@ TEST_F(Turns, WhatIsChargedOutsideTurnsCountsLikewise) {
 TEST_F(Turns, WhoHasHadMoreTakesInNothingMore) {
   QueuePair& other = make(1);
   cpu.make_ready(other);
-  EXPECT_TRUE(cpu.may_take_in(TenantId(0)));
+  EXPECT_TRUE(cpu.may_take_in(QosClassId(0)));
   cpu.charge(sessions[0], 100 * kAlone.ingress);
-  EXPECT_FALSE(cpu.may_take_in(TenantId(0)));
-  EXPECT_TRUE(cpu.may_take_in(TenantId(1)));
+  EXPECT_FALSE(cpu.may_take_in(QosClassId(0)));
+  EXPECT_TRUE(cpu.may_take_in(QosClassId(1)));
   cpu.remove(other);
-  EXPECT_TRUE(cpu.may_take_in(TenantId(0))) << "nobody else wants anything";
+  EXPECT_TRUE(cpu.may_take_in(QosClassId(0))) << "nobody else wants anything";
 }
 
 /// Peers cannot put off a tenant for ever.
@@ -121,15 +121,15 @@ TEST_F(Turns, BudgetsFollowWhoCompetes) {
   QueuePair &busy = make(0), &other = make(1);
   cpu.make_ready(busy);
   ASSERT_TRUE(cpu.begin());
-  EXPECT_FALSE(cpu.note_competition(busy.party, cpu.order(), true)) << "nobody waits";
+  EXPECT_FALSE(cpu.note_competition(busy.qos_class, cpu.order(), true)) << "nobody waits";
   cpu.make_ready(other);
-  EXPECT_TRUE(cpu.note_competition(busy.party, cpu.order(), true));
+  EXPECT_TRUE(cpu.note_competition(busy.qos_class, cpu.order(), true));
   cpu.choose_budget();
   EXPECT_EQ(&cpu.budget(), &kContended);
   clock.now += milliseconds(2);
   cpu.choose_budget();
   EXPECT_EQ(&cpu.budget(), &kAlone);
-  for (int i = 0; i < 1000; ++i) cpu.note_competition(busy.party, cpu.order(), true);
+  for (int i = 0; i < 1000; ++i) cpu.note_competition(busy.qos_class, cpu.order(), true);
   clock.now += milliseconds(40);
   cpu.choose_budget();
   EXPECT_EQ(&cpu.budget(), &kContended) << "expected of who competed often";

@@ -88,7 +88,7 @@ TEST_F(DispatchTest, AThrottledTenantKeepsItsCommands) {
   ring(1);
   EXPECT_EQ(dispatch.fetch(), 0u);
   tenant.throttled_since = kNever;
-  scheduler.unblock_tenant(qp.qp.party);
+  scheduler.unblock_class(qp.qp.qos_class);
   EXPECT_EQ(dispatch.fetch(), 1u);
 }
 

@@ -15,7 +15,7 @@ class GuaranteeLendingTest : public Parts {
       lending.adjust(kPolicy);
     }
   }
-  std::uint64_t lent() const { return pcbs.group(tenant.group).pcbs.lent.value(); }
+  std::uint64_t lent() const { return pcbs.group(tenant.qos_class).pcbs.lent.value(); }
 };
 
 TEST_F(GuaranteeLendingTest, WhoDoesNotLendKeepsWhatIsIdle) {

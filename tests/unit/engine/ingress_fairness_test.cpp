@@ -271,18 +271,18 @@ TEST_F(ControlRequests, WaitForTheTurnsOfOthers) {
   constexpr std::uint64_t kCost = 100000;
   pair.step();
   engine.cpu().charge(*b.session, kCost);
-  EXPECT_TRUE(engine.cpu().may_take_in(b.session->party)) << "nobody else wants anything";
+  EXPECT_TRUE(engine.cpu().may_take_in(b.session->qos_class)) << "nobody else wants anything";
 
   Buffer& from = a.make_buffer(1 << 20);
   Buffer& to = b.make_buffer(1 << 20);
   a.post(*pair.qa, write(from.all(), to));
   pair.step();
   ASSERT_TRUE(engine.has_runnable());
-  EXPECT_TRUE(engine.cpu().may_take_in(b.session->party));
+  EXPECT_TRUE(engine.cpu().may_take_in(b.session->qos_class));
   const std::uint64_t before = a.tenant.counters.effort.value();
   engine.cpu().charge(*b.session, kCost);
-  EXPECT_FALSE(engine.cpu().may_take_in(b.session->party));
-  EXPECT_TRUE(pair.run_until([&] { return engine.cpu().may_take_in(b.session->party); }));
+  EXPECT_FALSE(engine.cpu().may_take_in(b.session->qos_class));
+  EXPECT_TRUE(pair.run_until([&] { return engine.cpu().may_take_in(b.session->qos_class); }));
   EXPECT_GE(a.tenant.counters.effort.value() - before, kCost - kAlone.ingress / 2);
   EXPECT_GE(b.tenant.counters.effort.value(), 2 * kCost);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
@@ -309,7 +309,7 @@ TEST_F(ControlRequests, DoNotWaitForLong) {
   ASSERT_TRUE(worker.start());
   bool its_turn = true;
   worker.run_for(*b.session,
-                 [&](Engine&) { its_turn = engine.cpu().may_take_in(b.session->party); });
+                 [&](Engine&) { its_turn = engine.cpu().may_take_in(b.session->qos_class); });
   EXPECT_FALSE(its_turn);
   worker.stop();
 }
@@ -364,7 +364,7 @@ TEST_F(HalfWritten, IsSeenToBeFinishedBeforeParking) {
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
 }
 
-/// Sessions without memory of their own, of two parties.
+/// Sessions without memory of their own, of two classes.
 class Looks : public ::testing::Test {
  protected:
   static constexpr std::size_t kMany = 3 * SessionPoller::kLooks + 1;
@@ -378,7 +378,7 @@ class Looks : public ::testing::Test {
         all.push_back(std::make_unique<Session>(SessionId(static_cast<std::uint32_t>(all.size())),
                                                 tenants[t], shm::SessionView(nullptr, 0),
                                                 VcbId(0)));
-        all.back()->party = TenantId(t);
+        all.back()->qos_class = QosClassId(t);
         poller.add(*all.back());
       }
     }

@@ -42,7 +42,7 @@ TEST_F(IngressTest, OneOutOfTurnBecomesADoorbell) {
 }
 
 TEST_F(IngressTest, OneWithoutAPcbBecomesADoorbell) {
-  while (pcbs.allocate(tenant.group)) continue;
+  while (pcbs.allocate(tenant.qos_class)) continue;
   hand_over(0, command(0));
   EXPECT_EQ(ingress.collect(), 1u);
   EXPECT_TRUE(is_free(0));
@@ -120,13 +120,13 @@ TEST_F(IngressTest, ARemovedSessionLeavesNoPcb) {
 
 TEST_F(IngressTest, CommandsOfOthersAreWaitedForNotOnesOwn) {
   ring(qp.qp.qpn.value, 1);
-  EXPECT_FALSE(ingress.commands_wait(tenant.id));
-  EXPECT_TRUE(ingress.commands_wait(TenantId(7)));
+  EXPECT_FALSE(ingress.commands_wait(tenant.qos_class));
+  EXPECT_TRUE(ingress.commands_wait(QosClassId(7)));
   EXPECT_TRUE(ingress.has_work());
 }
 
 TEST_F(IngressTest, ABorrowedPcbIsTakenFromAHalfWrittenCommand) {
-  ASSERT_TRUE(pcbs.set_guarantee(tenant.group, 0));
+  ASSERT_TRUE(pcbs.set_guarantee(tenant.qos_class, 0));
   hand_over(0, command(0), 0b1);
   ingress.collect();
   ASSERT_EQ(pcbs_in_use(), 1u);

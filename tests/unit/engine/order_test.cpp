@@ -81,7 +81,7 @@ TEST_P(Order, CommandInPiecesWaitsForTheLast) {
   pair.steps(10);
   EXPECT_FALSE(a.vcb_free(0));
   EXPECT_TRUE(pair.ca->poll_all().empty());
-  EXPECT_EQ(a.adapter.engine.pcbs().group(a.tenant.group).pcbs.in_use.value(), 1u);
+  EXPECT_EQ(a.adapter.engine.pcbs().group(a.tenant.qos_class).pcbs.in_use.value(), 1u);
   a.fill_vcb(0, *pair.qa, 0, missing);
   for (int i = 0; i < 100 && !a.vcb_free(0); ++i) pair.step();  // looked at ever later
   EXPECT_TRUE(a.vcb_free(0));
@@ -109,7 +109,7 @@ class SendQueueMode : public Order {
 
 TEST_P(SendQueueMode, TakesTheDoorbellsWay) {
   start({.send_entries = 64, .receive_entries = 64});
-  const auto taken = a.adapter.engine.pcbs().allocate(a.tenant.group);
+  const auto taken = a.adapter.engine.pcbs().allocate(a.tenant.qos_class);
   ASSERT_TRUE(taken);
   for (std::uint32_t i = 0; i < 64; ++i) {
     b.post_receive(*pair.qb, {});

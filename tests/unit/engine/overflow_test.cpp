@@ -278,7 +278,7 @@ class DedicatedOverflow : public Overflow {
 TEST_P(DedicatedOverflow, DoorbellsOfATenantWithoutDedicatedPcbsGoOutside) {
   for (TestQp* qp : far) b.reset(*qp);  // nobody acknowledges
   jam();
-  EXPECT_EQ(scheduler().linked(a.tenant.id), 0u);
+  EXPECT_EQ(scheduler().linked(a.tenant.qos_class), 0u);
   EXPECT_FALSE(scheduler().has_work());
   for (std::uint32_t i = 0; i < kPairs; ++i)
     bring_up(b, *far[i], near[i]->qp.qpn, a.tenant.addresses[0].gid);

@@ -18,26 +18,27 @@ class Parts : public ::testing::Test {
 
   Parts() {
     tenant.id = TenantId(0);
-    tenant.group = *pcbs.add_group({.tenant = tenant.id, .guaranteed = 4});
+    tenant.qos_class = *pcbs.add_group({.tenant = tenant.id, .guaranteed = 4});
     shm::SessionView::format(memory.base(), kVcbs);
-    session.party = tenant.id;
-    cpu.order().join(tenant.id, tenant.id);
-    EXPECT_TRUE(ingress.functions().assign(VcbId(0), kVcbs, tenant.id, tenant.group));
+    session.qos_class = tenant.qos_class;
+    cpu.order().join(tenant.qos_class, tenant.id);
+    EXPECT_TRUE(ingress.functions().assign(VcbId(0), kVcbs, tenant.id, tenant.qos_class));
     qp.qp.tenant = &tenant;
     qp.qp.session = &session;
-    qp.qp.party = tenant.id;
+    qp.qp.qos_class = tenant.qos_class;
     qp.qp.send_ring = shm::SendRing(qp.send_memory.base(), kEntries, qp.stride);
     EXPECT_TRUE(queue_pairs.add(qp.qp));
     tvl = add_tvl(schedule::TvlPurpose::kCommands);
     qp.qp.tvl = tvl;
     qp.qp.dedicated_tvl = tvl;
-    scheduler.open(schedule::QpSlot(qp.qp.slot), qp.qp.party, kEntries);
+    scheduler.open(schedule::QpSlot(qp.qp.slot), qp.qp.qos_class, kEntries);
     qp.qp.state = QpState::kRts;
     ingress.add(session);
   }
 
   TvlId add_tvl(schedule::TvlPurpose purpose) {
     const TvlId added = *tvls.add({.tenant = tenant.id,
+                                   .qos_class = tenant.qos_class,
                                    .purpose = purpose,
                                    .max_kick_list = 8,
                                    .execution_guaranteed = 4,
@@ -76,7 +77,7 @@ class Parts : public ::testing::Test {
   }
 
   // --- as the engine does it
-  std::uint64_t pcbs_in_use() const { return pcbs.group(tenant.group).all_in_use.value(); }
+  std::uint64_t pcbs_in_use() const { return pcbs.group(tenant.qos_class).all_in_use.value(); }
 
   StepClock clock{Time(std::chrono::seconds(1))};
   RecordingSink sink;
@@ -91,7 +92,7 @@ class Parts : public ::testing::Test {
   collect::PcbPool pcbs{{.pcbs = kPcbs, .dedicated = kDedicated, .max_groups = 1}};
   OverflowPlaces places{queue_pairs};
   schedule::SendQueueScheduler scheduler{
-      {.max_queue_pairs = 64, .max_tenants = 1, .quantum = 16, .doorbells = {}}, places};
+      {.max_queue_pairs = 64, .max_classes = 1, .quantum = 16, .doorbells = {}}, places};
   schedule::TvlTable tvls{{.max_tvls = 4, .execution_credits = 8, .completion_credits = 8}};
   schedule::KickArbitrator arbitrator{tvls, pcbs.size()};
   CommandStore commands{clock, queue_pairs, cpu, pcbs, scheduler, arbitrator};

@@ -43,7 +43,7 @@ Process::Process(Adapter& owner, Tenant& of, std::uint32_t vcbs, Level* level)
   EXPECT_TRUE(memory);
   memory_ = std::move(*memory);
   shm::SessionView::format(memory_.base(), vcbs);
-  const collect::GroupId group = level != nullptr ? level->group : tenant.group;
+  const QosClassId group = level != nullptr ? level->qos_class : tenant.qos_class;
   EXPECT_TRUE(
       adapter.engine.ingress().functions().assign(adapter.next_vcb, vcbs, tenant.id, group));
   session = std::make_unique<Session>(SessionId(adapter.next_session++), tenant,

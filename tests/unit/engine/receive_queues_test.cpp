@@ -11,7 +11,7 @@ const XrcDomainId kDomain(3);
 
 class Receives : public ::testing::Test {
  protected:
-  Receives() { cpu.order().join(TenantId(0), TenantId(0)); }
+  Receives() { cpu.order().join(QosClassId(0), TenantId(0)); }
 
   TestQp& make_qp(const QpOptions& options = {}) {
     pairs.push_back(std::make_unique<TestQp>(options));

@@ -64,7 +64,7 @@ class Stall : public BothWays {
     std::fill(landed->words.begin(), landed->words.end(), 99);
   }
   std::uint64_t dedicated_in_use() const {
-    return a.adapter.engine.pcbs().group(a.tenant.group).dedicated_in_use.value();
+    return a.adapter.engine.pcbs().group(a.tenant.qos_class).dedicated_in_use.value();
   }
   void let_stall() {
     pair.run_for(std::chrono::milliseconds(2));

@@ -215,17 +215,16 @@ TEST_P(Xrc, TargetWhoseMakerHasGoneIsOfTheHeirsLevel) {
   Engine& engine = b.adapter.engine;
   auto& level = *b.tenant.levels.emplace_back(std::make_unique<Level>());
   const auto group = engine.pcbs().add_group(
-      {.tenant = b.tenant.id, .guaranteed = 0, .may_share = true, .parent = b.tenant.group});
+      {.tenant = b.tenant.id, .guaranteed = 0, .may_share = true, .parent = b.tenant.qos_class});
   ASSERT_TRUE(group);
-  level.group = *group;
-  level.id = LevelId(group->value);
+  level.qos_class = *group;
   std::vector<TvlId> lanes;
   for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
-    const auto lane = engine.add_tvl({.tenant = b.tenant.id,
-                                      .level = level.id,
-                                      .purpose = purpose,
-                                      .max_kick_list = 4,
-                                      .may_share = true});
+    const auto lane = engine.tvl_assignment().add({.tenant = b.tenant.id,
+                                                   .qos_class = level.qos_class,
+                                                   .purpose = purpose,
+                                                   .max_kick_list = 4,
+                                                   .may_share = true});
     ASSERT_TRUE(lane);
     lanes.push_back(*lane);
   }

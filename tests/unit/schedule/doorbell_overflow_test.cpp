@@ -13,15 +13,15 @@ namespace softhca::schedule {
 namespace {
 
 using Kind = Relief::Kind;
-constexpr TenantId kA{0};
-constexpr TenantId kB{1};
+constexpr QosClassId kA{0};
+constexpr QosClassId kB{1};
 constexpr std::uint32_t kRing = 16;
 
 /// Queue pairs 0 to 9 are of tenant A, from 10 on of B; places for 4.
 class DoorbellOverflowTest : public testing::Test {
  protected:
   explicit DoorbellOverflowTest(const DoorbellConfig& config = {.entries = 6, .threshold = 2})
-      : scheduler({.max_queue_pairs = 20, .max_tenants = 2, .quantum = 4, .doorbells = config},
+      : scheduler({.max_queue_pairs = 20, .max_classes = 2, .quantum = 4, .doorbells = config},
                   memory) {
     for (std::uint32_t i = 0; i < 20; ++i) scheduler.open(QpSlot(i), i < 10 ? kA : kB, kRing);
   }
@@ -129,7 +129,7 @@ TEST_F(DoorbellOverflowTest, RecoveryIsFairBetweenTenants) {
 TEST_F(DoorbellOverflowTest, ATenantBelowItsShareRecoversAtTheCostOfOneAbove) {
   for (std::uint32_t i = 10; i < 15; ++i) ring(i);
   for (const std::uint32_t i : {10u, 11u, 12u, 13u}) finish(i);
-  scheduler.block_tenant(kA);
+  scheduler.block_class(kA);
   for (std::uint32_t i = 0; i < 4; ++i) ring(i);
   ASSERT_EQ(overflowed(), (Slots{14}));
   ASSERT_EQ(scheduler.linked(kA), 4u);

@@ -10,25 +10,27 @@
 namespace softhca::schedule {
 namespace {
 
-constexpr TenantId kA(0), kB(1), kC(2);
-/// Levels of tenant C: parties of their own.
-constexpr TenantId kC1(4), kC2(5);
-constexpr std::uint16_t kTenants = 4, kParties = 8;
+/// Tenants, and what of them is in no level.
+constexpr TenantId kTenantA(0), kTenantB(1), kTenantC(2);
+constexpr QosClassId kA(0), kB(1), kC(2);
+/// Levels of tenant C: classes of their own.
+constexpr QosClassId kC1(4), kC2(5);
+constexpr std::uint16_t kTenants = 4, kClasses = 8;
 constexpr std::uint32_t kSlots = 64;
 constexpr std::uint64_t kLargest = 20000;  ///< piece of these tests
 
 class RunQueueTest : public ::testing::Test {
  protected:
   RunQueueTest() {
-    queue.reserve(kSlots, kTenants, kParties);
-    for (std::uint16_t i = 0; i < kTenants; ++i) queue.join(TenantId(i), TenantId(i));
-    queue.join(kC1, kC);
-    queue.join(kC2, kC);
+    queue.reserve(kSlots, kTenants, kClasses);
+    for (std::uint16_t i = 0; i < kTenants; ++i) queue.join(QosClassId(i), TenantId(i));
+    queue.join(kC1, kTenantC);
+    queue.join(kC2, kTenantC);
   }
 
-  void push(std::uint32_t slot, TenantId party) {
-    owner[slot] = party;
-    queue.push(slot, party);
+  void push(std::uint32_t slot, QosClassId qos_class) {
+    owner[slot] = qos_class;
+    queue.push(slot, qos_class);
   }
 
   /// Serves once; the queue pair goes on for ever. Its number.
@@ -40,8 +42,8 @@ class RunQueueTest : public ::testing::Test {
   }
 
   RunQueue queue;
-  std::map<std::uint32_t, TenantId> owner;
-  std::map<std::uint16_t, std::uint64_t> work;  ///< by party
+  std::map<std::uint32_t, QosClassId> owner;
+  std::map<std::uint16_t, std::uint64_t> work;  ///< by class
 };
 
 TEST_F(RunQueueTest, HoldsEachOnceAndInOrder) {
@@ -75,14 +77,14 @@ TEST_F(RunQueueTest, SharesByCostWhateverTheNumberOfQueuePairs) {
 }
 
 TEST_F(RunQueueTest, WeightsDivideTheEngine) {
-  queue.set_tenant_weight(kB, 3);
+  queue.set_tenant_weight(kTenantB, 3);
   queue.set_weight(kC1, 7);
   push(0, kA);
   push(1, kB);
   push(2, kC1);
   push(3, kC2);
   for (int i = 0; i < 50000; ++i) serve(9000);
-  const auto ratio = [this](TenantId a, TenantId b) {
+  const auto ratio = [this](QosClassId a, QosClassId b) {
     return static_cast<double>(work[a.value]) / static_cast<double>(work[b.value]);
   };
   EXPECT_NEAR(ratio(kB, kA), 3.0, 0.01);
@@ -123,12 +125,12 @@ TEST_F(RunQueueTest, WhoAsksForLittleWaitsForThePieceInServiceAlone) {
 
 TEST_F(RunQueueTest, WhoAsksForLessThanItsShareWaitsForOnePieceWhileVirtualTimeStands) {
   // Many with equal tags, so that virtual time goes on at every 15th piece.
-  queue.set_tenant_weight(kA, 16);
+  queue.set_tenant_weight(kTenantA, 16);
   queue.reserve(kSlots, 20, 24);
-  for (std::uint16_t i = 8; i < 20; ++i) queue.join(TenantId(i), TenantId(i));
+  for (std::uint16_t i = 8; i < 20; ++i) queue.join(QosClassId(i), TenantId(i));
   std::uint32_t slot = 1;
-  for (const TenantId party : {kB, kC1, TenantId(3)}) push(slot++, party);
-  for (std::uint16_t i = 8; i < 20; ++i) push(slot++, TenantId(i));
+  for (const QosClassId qos_class : {kB, kC1, QosClassId(3)}) push(slot++, qos_class);
+  for (std::uint16_t i = 8; i < 20; ++i) push(slot++, QosClassId(i));
   constexpr std::uint64_t kPiece = 5120;
   for (std::uint32_t i = 1; i < slot; ++i) serve(kPiece);
   for (int i = 0; i < 1000; ++i) {
@@ -236,10 +238,10 @@ TEST_F(RunQueueTest, GoesOnWhenVirtualTimeStartsAnew) {
   EXPECT_NEAR(c / static_cast<double>(work[kC2.value]), 51, 2);
 }
 
-TEST_F(RunQueueTest, APartyMayComeToAnotherTenant) {
+TEST_F(RunQueueTest, AClassMayComeToAnotherTenant) {
   push(0, kC1);
   serve(kLargest, false);
-  queue.join(kC1, kB);
+  queue.join(kC1, kTenantB);
   push(0, kC1);
   push(1, kB);
   push(2, kC);
@@ -247,18 +249,18 @@ TEST_F(RunQueueTest, APartyMayComeToAnotherTenant) {
   EXPECT_NEAR(static_cast<double>(work[kC.value]) / static_cast<double>(work[kB.value]), 2.0, 0.01);
 }
 
-/// Work of random cost that comes and goes, of parties of random weights. Whenever two competitors
-/// (tenants, or parties of one) have had work all the time, they have got the same for their
+/// Work of random cost that comes and goes, of classes of random weights. Whenever two competitors
+/// (tenants, or classes of one) have had work all the time, they have got the same for their
 /// weights but for the largest costs of each, which is the bound of start-time fair queuing, and
 /// for what one that comes may be ahead by.
 class RunQueueModel {
  public:
   explicit RunQueueModel(unsigned seed) : random_(seed) {
-    queue_.reserve(kSlots, kTenants, kParties);
-    for (std::uint16_t i = 0; i < kParties; ++i) {
-      queue_.join(TenantId(i), TenantId(i % kTenants));
+    queue_.reserve(kSlots, kTenants, kClasses);
+    for (std::uint16_t i = 0; i < kClasses; ++i) {
+      queue_.join(QosClassId(i), TenantId(i % kTenants));
       weight_[i] = 1 + random_() % 5;
-      queue_.set_weight(TenantId(i), weight_[i]);
+      queue_.set_weight(QosClassId(i), weight_[i]);
     }
     for (std::uint16_t i = 0; i < kTenants; ++i) {
       tenant_weight_[i] = 1 + random_() % 5;
@@ -268,10 +270,10 @@ class RunQueueModel {
 
   void step() {
     const std::uint32_t slot = random_() % kSlots;
-    const std::uint16_t party = slot % kParties;
+    const std::uint16_t qos_class = slot % kClasses;
     switch (random_() % 8) {
       case 0:
-        queue_.push(slot, TenantId(party));
+        queue_.push(slot, QosClassId(qos_class));
         queued_.insert(slot);
         break;
       case 1:
@@ -296,17 +298,17 @@ class RunQueueModel {
     const bool more = random_() % 16 != 0;
     queue_.served(*slot, cost, more);
     if (more) queued_.insert(*slot);
-    work_[*slot % kParties] += cost;
+    work_[*slot % kClasses] += cost;
   }
 
-  bool has_work(std::uint32_t party) const {
+  bool has_work(std::uint32_t qos_class) const {
     return std::any_of(queued_.begin(), queued_.end(),
-                       [party](std::uint32_t slot) { return slot % kParties == party; });
+                       [qos_class](std::uint32_t slot) { return slot % kClasses == qos_class; });
   }
 
   /// Restarts the comparison of those that were without work, checks that of all others.
   void check() {
-    for (std::uint32_t a = 0; a < kParties; ++a)
+    for (std::uint32_t a = 0; a < kClasses; ++a)
       for (std::uint32_t b = 0; b < a; ++b)
         if (a % kTenants == b % kTenants)
           compare(
@@ -335,7 +337,9 @@ class RunQueueModel {
     ASSERT_LE(pair.high - pair.low, bound + 1e-3 * bound);
   }
 
-  double service(std::uint32_t party) const { return double(work_[party]) / weight_[party]; }
+  double service(std::uint32_t qos_class) const {
+    return double(work_[qos_class]) / weight_[qos_class];
+  }
   bool tenant_has_work(std::uint32_t t) const { return has_work(t) || has_work(t + kTenants); }
   double tenant_service(std::uint32_t t) const {
     return double(work_[t] + work_[t + kTenants]) / tenant_weight_[t];
@@ -344,10 +348,10 @@ class RunQueueModel {
   std::mt19937 random_;
   RunQueue queue_;
   std::set<std::uint32_t> queued_;
-  std::uint32_t weight_[kParties] = {};
+  std::uint32_t weight_[kClasses] = {};
   std::uint32_t tenant_weight_[kTenants] = {};
-  std::uint64_t work_[kParties] = {};
-  Pair party_[kParties][kParties];
+  std::uint64_t work_[kClasses] = {};
+  Pair party_[kClasses][kClasses];
   Pair tenant_[kTenants][kTenants];
 };
 

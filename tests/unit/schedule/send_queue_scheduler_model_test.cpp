@@ -35,7 +35,7 @@ class Model {
   Model(std::uint32_t seed, std::uint32_t entries)
       : random_(seed),
         scheduler_({.max_queue_pairs = kSlots,
-                    .max_tenants = kTenants,
+                    .max_classes = kTenants,
                     .quantum = 4,
                     .doorbells = {.entries = entries,
                                   .threshold = 0,
@@ -82,8 +82,8 @@ class Model {
   /// Removes all obstacles and lets everything run out.
   void drain() {
     for (std::uint16_t t = 0; t < kTenants; ++t) {
-      scheduler_.unblock_all(TenantId(t));
-      unblock_tenant(t);
+      scheduler_.unblock_all(QosClassId(t));
+      unblock_class(t);
       set_bound(t, SendQueueScheduler::kNoBound);
     }
     for (ModelQp& qp : qps_) qp.blocked = false;
@@ -115,7 +115,7 @@ class Model {
   std::uint64_t pruned() const {
     std::uint64_t sum = 0;
     for (std::uint16_t t = 0; t < kTenants; ++t)
-      sum += scheduler_.counters(TenantId(t)).pruned.value();
+      sum += scheduler_.counters(QosClassId(t)).pruned.value();
     return sum;
   }
 
@@ -129,7 +129,8 @@ class Model {
   void open(std::uint32_t i) {
     // Near the wrap-around of sequence numbers.
     const std::uint32_t first = 0u - random_() % 64;
-    scheduler_.open(QpSlot(i), TenantId(static_cast<std::uint16_t>(i % kTenants)), kEntries, first);
+    scheduler_.open(QpSlot(i), QosClassId(static_cast<std::uint16_t>(i % kTenants)), kEntries,
+                    first);
     qps_[i] = ModelQp{};
     qps_[i].posted = qps_[i].started = qps_[i].announced = first;
   }
@@ -210,25 +211,25 @@ class Model {
         return scheduler_.unblock(QpSlot(i));
       case 2:
         for (std::uint32_t s = tenant; s < kSlots; s += kTenants) qps_[s].blocked = false;
-        return scheduler_.unblock_all(TenantId(tenant));
+        return scheduler_.unblock_all(QosClassId(tenant));
       case 3:
         stopped_[tenant] = true;
-        return scheduler_.block_tenant(TenantId(tenant));
+        return scheduler_.block_class(QosClassId(tenant));
       case 4:
         return set_bound(tenant, random_() % 2 == 0 ? random_() % 3 : SendQueueScheduler::kNoBound);
       default:
-        return unblock_tenant(tenant);
+        return unblock_class(tenant);
     }
   }
 
   void set_bound(std::uint16_t tenant, std::uint32_t places) {
     bounds_[tenant] = places;
-    scheduler_.set_bound(TenantId(tenant), places);
+    scheduler_.set_bound(QosClassId(tenant), places);
   }
 
-  void unblock_tenant(std::uint16_t tenant) {
+  void unblock_class(std::uint16_t tenant) {
     stopped_[tenant] = false;
-    scheduler_.unblock_tenant(TenantId(tenant));
+    scheduler_.unblock_class(QosClassId(tenant));
   }
 
   // The two TVLs start commands independently of each other.

@@ -40,14 +40,14 @@ class State {
   explicit State(const Shape& shape)
       : shape_(&shape),
         scheduler_({.max_queue_pairs = static_cast<std::uint32_t>(shape.tenant_of.size()),
-                    .max_tenants = shape.tenants,
+                    .max_classes = shape.tenants,
                     .quantum = 1,
                     .doorbells = {.entries = shape.places, .threshold = 0}},
                    live),
         qps_(shape.tenant_of.size()),
         bounded_(shape.tenants) {
     for (std::uint32_t i = 0; i < qps_.size(); ++i)
-      scheduler_.open(QpSlot(i), TenantId(shape.tenant_of[i]), kRing);
+      scheduler_.open(QpSlot(i), QosClassId(shape.tenant_of[i]), kRing);
   }
 
   static constexpr unsigned kQpActions = 9;
@@ -142,7 +142,7 @@ class State {
     if (action == all + 1) return scheduler_.relieve().kind != Relief::Kind::kNone;
     const auto tenant = static_cast<std::uint16_t>(action - all - 2);
     bounded_[tenant] = !bounded_[tenant];
-    scheduler_.set_bound(TenantId(tenant), bounded_[tenant] ? 0 : SendQueueScheduler::kNoBound);
+    scheduler_.set_bound(QosClassId(tenant), bounded_[tenant] ? 0 : SendQueueScheduler::kNoBound);
     return true;
   }
 
@@ -181,7 +181,7 @@ class State {
   void unblock_all(std::uint16_t tenant) {
     for (std::uint32_t i = 0; i < qps_.size(); ++i)
       if (shape_->tenant_of[i] == tenant) qps_[i].blocked = false;
-    scheduler_.unblock_all(TenantId(tenant));
+    scheduler_.unblock_all(QosClassId(tenant));
   }
 
   bool announce(std::uint32_t i, std::uint32_t end) {

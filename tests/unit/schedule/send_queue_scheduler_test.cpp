@@ -17,9 +17,9 @@ constexpr QpSlot kC{2};
 class SendQueueSchedulerTest : public testing::Test {
  protected:
   SendQueueSchedulerTest() {
-    scheduler.open(kA, TenantId(0), 16);
-    scheduler.open(kB, TenantId(0), 16);
-    scheduler.open(kC, TenantId(1), 16);
+    scheduler.open(kA, QosClassId(0), 16);
+    scheduler.open(kB, QosClassId(0), 16);
+    scheduler.open(kC, QosClassId(1), 16);
   }
 
   /// Takes a turn to its end, all commands started at once. Returns the slot, 99 for none.
@@ -32,7 +32,7 @@ class SendQueueSchedulerTest : public testing::Test {
   }
 
   OverflowMemory memory;
-  SendQueueScheduler scheduler{{.max_queue_pairs = 8, .max_tenants = 3, .quantum = 4}, memory};
+  SendQueueScheduler scheduler{{.max_queue_pairs = 8, .max_classes = 3, .quantum = 4}, memory};
 };
 
 TEST_F(SendQueueSchedulerTest, FetchesWhatDoorbellsAnnouncedInOrderAndInQuanta) {
@@ -52,7 +52,7 @@ TEST_F(SendQueueSchedulerTest, FetchesWhatDoorbellsAnnouncedInOrderAndInQuanta) 
   scheduler.fetched(kA, 2);
   EXPECT_FALSE(scheduler.next());
   EXPECT_FALSE(scheduler.has_work());
-  EXPECT_EQ(scheduler.counters(TenantId(0)).fetched.value(), 6u);
+  EXPECT_EQ(scheduler.counters(QosClassId(0)).fetched.value(), 6u);
 }
 
 TEST_F(SendQueueSchedulerTest, APartlyUsedTurnLeavesTheRestPending) {
@@ -107,7 +107,7 @@ TEST_F(SendQueueSchedulerTest, ADoorbellThatSaysNothingNewIsStale) {
   EXPECT_EQ(scheduler.ring(kA, 5), RingVerdict::kStale);
   EXPECT_EQ(scheduler.ring(kA, 4), RingVerdict::kStale);
   EXPECT_EQ(scheduler.pending(kA), 5u);
-  EXPECT_EQ(scheduler.counters(TenantId(0)).stale.value(), 3u);
+  EXPECT_EQ(scheduler.counters(QosClassId(0)).stale.value(), 3u);
 }
 
 TEST_F(SendQueueSchedulerTest, ADoorbellBeyondTheSendQueueIsHostile) {
@@ -119,12 +119,12 @@ TEST_F(SendQueueSchedulerTest, ADoorbellBeyondTheSendQueueIsHostile) {
   scheduler.next();
   scheduler.fetched(kA, 1);
   EXPECT_EQ(scheduler.ring(kA, 17), RingVerdict::kAccepted);
-  EXPECT_EQ(scheduler.counters(TenantId(0)).hostile.value(), 3u);
+  EXPECT_EQ(scheduler.counters(QosClassId(0)).hostile.value(), 3u);
 }
 
 TEST_F(SendQueueSchedulerTest, SequenceNumbersWrapAround) {
   const QpSlot d(3);
-  scheduler.open(d, TenantId(0), 16, 0xfffffffe);
+  scheduler.open(d, QosClassId(0), 16, 0xfffffffe);
   EXPECT_EQ(scheduler.ring(d, 0xfffffffe), RingVerdict::kStale);
   EXPECT_EQ(scheduler.ring(d, 15), RingVerdict::kHostile);
   EXPECT_EQ(scheduler.ring(d, 2), RingVerdict::kAccepted);
@@ -132,7 +132,7 @@ TEST_F(SendQueueSchedulerTest, SequenceNumbersWrapAround) {
   scheduler.fetched(d, 4);
   EXPECT_EQ(scheduler.next_sequence(d), 2u);
   EXPECT_FALSE(scheduler.next());
-  scheduler.open(QpSlot(4), TenantId(0), 16, 0xffffffff);
+  scheduler.open(QpSlot(4), QosClassId(0), 16, 0xffffffff);
   EXPECT_TRUE(scheduler.vcb_may_start(QpSlot(4), 0xffffffff));
   scheduler.vcb_kicked(QpSlot(4));
   EXPECT_TRUE(scheduler.vcb_may_start(QpSlot(4), 0));
@@ -146,7 +146,7 @@ TEST_F(SendQueueSchedulerTest, TurnsGoRoundTenantsThenTheirQueuePairs) {
 }
 
 TEST_F(SendQueueSchedulerTest, ATenantWithManyQueuePairsGetsNoMoreThanAnother) {
-  for (std::uint32_t i = 3; i < 8; ++i) scheduler.open(QpSlot(i), TenantId(2), 1000);
+  for (std::uint32_t i = 3; i < 8; ++i) scheduler.open(QpSlot(i), QosClassId(2), 1000);
   std::map<std::uint32_t, int> turns;
   for (int round = 0; round < 300; ++round) {
     for (std::uint32_t i = 0; i < 8; ++i)
@@ -227,7 +227,7 @@ TEST_F(SendQueueSchedulerTest, BlockedAfterAPartOfItsTurn) {
   EXPECT_FALSE(scheduler.next());
   EXPECT_EQ(scheduler.ring(kA, 9), RingVerdict::kAccepted);
   EXPECT_FALSE(scheduler.next());
-  scheduler.unblock_all(TenantId(0));
+  scheduler.unblock_all(QosClassId(0));
   EXPECT_EQ(scheduler.next()->sequence, 2u);
 }
 
@@ -236,8 +236,8 @@ TEST_F(SendQueueSchedulerTest, UnblockAllThenBlockClosePlaySafe) {
   scheduler.ring(kB, 8);
   scheduler.block(kA);
   scheduler.block(kB);
-  scheduler.unblock_all(TenantId(0));
-  scheduler.unblock_all(TenantId(0));
+  scheduler.unblock_all(QosClassId(0));
+  scheduler.unblock_all(QosClassId(0));
   scheduler.block(kA);
   EXPECT_EQ(take_turn(), 1u);
   scheduler.close(kB);
@@ -248,11 +248,11 @@ TEST_F(SendQueueSchedulerTest, UnblockAllThenBlockClosePlaySafe) {
 
 TEST_F(SendQueueSchedulerTest, ABlockedTenantHoldsBackNoOtherAndKeepsItsOrder) {
   for (const QpSlot slot : {kA, kB, kC}) scheduler.ring(slot, 16);
-  scheduler.block_tenant(TenantId(0));
-  scheduler.block_tenant(TenantId(0));
+  scheduler.block_class(QosClassId(0));
+  scheduler.block_class(QosClassId(0));
   EXPECT_EQ(take_turn(), 2u);
   EXPECT_EQ(take_turn(), 2u);
-  scheduler.unblock_tenant(TenantId(0));
+  scheduler.unblock_class(QosClassId(0));
   EXPECT_EQ(take_turn(), 2u);
   EXPECT_EQ(take_turn(), 0u);
   EXPECT_EQ(take_turn(), 2u);
@@ -269,13 +269,13 @@ TEST_F(SendQueueSchedulerTest, ClosingForgetsDoorbellsInWhateverState) {
   scheduler.ring(kB, 4);
   scheduler.block(kB);
   scheduler.close(kB);
-  scheduler.unblock_all(TenantId(0));
+  scheduler.unblock_all(QosClassId(0));
   EXPECT_FALSE(scheduler.has_work());
 
   scheduler.vcb_kicked(kC);
   scheduler.ring(kC, 4);
   scheduler.close(kC);
-  scheduler.open(kC, TenantId(1), 16);
+  scheduler.open(kC, QosClassId(1), 16);
   EXPECT_TRUE(scheduler.vcb_may_start(kC, 0));
   EXPECT_FALSE(scheduler.has_work());
 }

@@ -10,6 +10,7 @@ namespace {
 
 TvlConfig lane(std::uint16_t tenant, std::uint32_t execution, std::uint32_t completion) {
   return {.tenant = TenantId(tenant),
+          .qos_class = QosClassId(tenant),
           .max_kick_list = 8,
           .execution_guaranteed = execution,
           .completion_guaranteed = completion};
@@ -58,26 +59,26 @@ TEST(TvlTable, SpreadsQueuePairsOverTheTenantsOwnLanes) {
 
   std::map<TvlId, int> queue_pairs;
   for (std::uint32_t qpn = 100; qpn < 200; ++qpn) {
-    const TvlId tvl = *table.pick_tvl(TenantId(0), kNoLevel, Qpn(qpn));
-    EXPECT_EQ(table.pick_tvl(TenantId(0), kNoLevel, Qpn(qpn)), tvl);
+    const TvlId tvl = *table.pick_tvl(QosClassId(0), Qpn(qpn));
+    EXPECT_EQ(table.pick_tvl(QosClassId(0), Qpn(qpn)), tvl);
     ++queue_pairs[tvl];
   }
   EXPECT_EQ(queue_pairs, (std::map<TvlId, int>{{first, 50}, {second, 50}}));
-  EXPECT_EQ(table.pick_tvl(TenantId(0), kNoLevel, Qpn(101), TvlPurpose::kDedicated), apart);
-  EXPECT_EQ(table.pick_tvl(TenantId(1), kNoLevel, Qpn(100)), std::nullopt);
+  EXPECT_EQ(table.pick_tvl(QosClassId(0), Qpn(101), TvlPurpose::kDedicated), apart);
+  EXPECT_EQ(table.pick_tvl(QosClassId(1), Qpn(100)), std::nullopt);
 }
 
-TEST(TvlTable, ALevelUsesItsOwnLanesOrThoseOfTheTenant) {
+TEST(TvlTable, AClassUsesItsOwnTvlsAlone) {
   TvlTable table(config());
   TvlConfig of_level = lane(0, 0, 0);
-  of_level.level = LevelId(3);
+  of_level.qos_class = QosClassId(3);
   const TvlId undivided = *table.add(lane(0, 0, 0));
   const TvlId own = *table.add(of_level);
   for (std::uint32_t qpn = 0; qpn < 4; ++qpn) {
-    EXPECT_EQ(table.pick_tvl(TenantId(0), LevelId(3), Qpn(qpn)), own);
-    EXPECT_EQ(table.pick_tvl(TenantId(0), LevelId(4), Qpn(qpn)), undivided);
+    EXPECT_EQ(table.pick_tvl(QosClassId(3), Qpn(qpn)), own);
+    EXPECT_EQ(table.pick_tvl(QosClassId(0), Qpn(qpn)), undivided);
   }
-  EXPECT_EQ(table.pick_tvl(TenantId(1), LevelId(3), Qpn(0)), std::nullopt);
+  EXPECT_EQ(table.pick_tvl(QosClassId(4), Qpn(0)), std::nullopt);
 }
 
 TEST(TvlTable, ChangesAllOrNothing) {
@@ -109,7 +110,7 @@ TEST(TvlTable, LeavesOnceNobodyIsOnIt) {
   table.attach(id);
   ASSERT_TRUE(table.execution_pool().take(table[id].execution));
   ASSERT_TRUE(table.close(id));
-  EXPECT_EQ(table.pick_tvl(TenantId(0), kNoLevel, Qpn(0)), other);
+  EXPECT_EQ(table.pick_tvl(QosClassId(0), Qpn(0)), other);
   EXPECT_EQ(table.execution_pool().unallocated(), 8u);
   EXPECT_EQ(table[id].execution.draining.value(), 1u);
   EXPECT_EQ(table.remove(id).error().code, EBUSY);

@@ -1,0 +1,105 @@
+#include "daemon/engine/tvl_assignment.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <vector>
+
+namespace softhca::engine {
+
+Expected<TvlId> TvlAssignment::add(const schedule::TvlConfig& config) {
+  const auto added = tvls_.add(config);
+  if (added) arbitrator_.reset(*added);
+  find_weights();
+  return added;
+}
+
+Outcome TvlAssignment::change(TvlId id, const schedule::TvlConfig& config) {
+  const Outcome changed = tvls_.change(id, config);
+  arbitrator_.refresh();
+  find_weights();
+  return changed;
+}
+
+Outcome TvlAssignment::close(TvlId id) {
+  const Outcome closed = tvls_.close(id);
+  if (closed) empty(id);
+  arbitrator_.refresh();
+  find_weights();
+  return closed;
+}
+
+/// A tenant weighs in the engine's time as much as the heaviest of its TVLs in the arbitrator's
+/// rounds, and so does a class among those of its tenant.
+void TvlAssignment::find_weights() {
+  std::vector<std::uint32_t> tenants(tenants_, 1), classes(classes_, 1);
+  for (std::uint16_t i = 0; i < tvls_.size(); ++i) {
+    const schedule::Tvl& tvl = tvls_[TvlId(i)];
+    if (!tvl.used || tvl.closing || tvl.purpose != schedule::TvlPurpose::kCommands) continue;
+    assert(tvl.tenant.value < tenants.size() && tvl.qos_class.value < classes.size());
+    for (std::uint32_t* weight : {&tenants[tvl.tenant.value], &classes[tvl.qos_class.value]})
+      *weight = std::max(*weight, tvl.weight);
+  }
+  for (schedule::RunQueue* order : {&cpu_.order(), &ingress_.order()}) {
+    for (std::uint16_t i = 0; i < tenants.size(); ++i)
+      order->set_tenant_weight(TenantId(i), tenants[i]);
+    for (std::uint16_t i = 0; i < classes.size(); ++i) order->set_weight(QosClassId(i), classes[i]);
+  }
+}
+
+/// That of its class, else one of the tenant's that no level has. Who was there before all of them
+/// were divided goes on with the default level's.
+std::optional<TvlId> TvlAssignment::tvl_for(const QueuePair& qp,
+                                            schedule::TvlPurpose purpose) const {
+  const Tenant& tenant = *qp.tenant;
+  for (const QosClassId qos_class : {qp.qos_class, tenant.qos_class})
+    if (const auto own = tvls_.pick_tvl(qos_class, qp.qpn, purpose)) return own;
+  for (const bool wanted : {true, false})
+    for (const auto& level : tenant.levels)
+      if (level->is_default == wanted)
+        if (const auto other = tvls_.pick_tvl(level->qos_class, qp.qpn, purpose)) return other;
+  return std::nullopt;
+}
+
+void TvlAssignment::join(QueuePair& qp) {
+  const auto tvl = tvl_for(qp, schedule::TvlPurpose::kCommands);
+  const auto dedicated = tvl_for(qp, schedule::TvlPurpose::kDedicated);
+  assert(tvl && dedicated);  // every tenant is configured with both
+  qp.tvl = *tvl;
+  qp.dedicated_tvl = *dedicated;
+  tvls_.attach(qp.tvl);
+  tvls_.attach(qp.dedicated_tvl);
+}
+
+void TvlAssignment::leave(QueuePair& qp) {
+  tvls_.detach(qp.tvl);
+  tvls_.detach(qp.dedicated_tvl);
+}
+
+/// False: there is no other one.
+bool TvlAssignment::replace(QueuePair& qp, TvlId id) {
+  for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
+    TvlId& tvl = purpose == schedule::TvlPurpose::kCommands ? qp.tvl : qp.dedicated_tvl;
+    if (tvl != id) continue;
+    const auto other = tvl_for(qp, purpose);
+    if (!other) return false;
+    tvls_.detach(id);
+    tvls_.attach(*other);
+    tvl = *other;
+  }
+  return true;
+}
+
+/// Its queue pairs go on with the other TVLs of their level, and so do their commands that wait for
+/// a credit, in their order. The last TVL keeps them.
+void TvlAssignment::empty(TvlId id) {
+  bool last = false;
+  queue_pairs_.for_each([&](QueuePair& qp) { last |= !replace(qp, id); });
+  if (last) return;
+  const bool dedicated = tvls_[id].purpose == schedule::TvlPurpose::kDedicated;
+  while (const auto pcb = arbitrator_.first(id)) {
+    const QueuePair& qp = commands_.owner(*pcb);
+    arbitrator_.move(*pcb, dedicated ? qp.dedicated_tvl : qp.tvl);
+  }
+}
+
+}  // namespace softhca::engine

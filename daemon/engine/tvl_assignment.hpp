@@ -1,0 +1,54 @@
+// Which TVLs the commands of a queue pair take (mechanism A12), what becomes of them when one of
+// those goes, and what TVLs make their tenants and classes weigh in the engine's time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "daemon/engine/command_store.hpp"
+#include "daemon/engine/ingress.hpp"
+
+namespace softhca::engine {
+
+class TvlAssignment {
+ public:
+  TvlAssignment(const QpTable& queue_pairs, CommandStore& commands, CpuScheduler& cpu,
+                Ingress& ingress, schedule::TvlTable& tvls, schedule::KickArbitrator& arbitrator,
+                std::uint16_t tenants, std::uint16_t classes)
+      : queue_pairs_(queue_pairs),
+        commands_(commands),
+        cpu_(cpu),
+        ingress_(ingress),
+        tvls_(tvls),
+        arbitrator_(arbitrator),
+        tenants_(tenants),
+        classes_(classes) {}
+
+  /// As TvlTable::add(), change() and close(); commands that wait see the difference.
+  Expected<TvlId> add(const schedule::TvlConfig& config);
+  Outcome change(TvlId id, const schedule::TvlConfig& config);
+  Outcome close(TvlId id);
+  /// A class may be another tenant's now.
+  void find_weights();
+
+  /// The queue pair takes TVLs. REQUIRES: its tenant has some of both kinds.
+  void join(QueuePair& qp);
+  /// It takes none any more.
+  void leave(QueuePair& qp);
+
+ private:
+  std::optional<TvlId> tvl_for(const QueuePair& qp, schedule::TvlPurpose purpose) const;
+  bool replace(QueuePair& qp, TvlId id);
+  void empty(TvlId id);
+
+  const QpTable& queue_pairs_;
+  CommandStore& commands_;
+  CpuScheduler& cpu_;
+  Ingress& ingress_;
+  schedule::TvlTable& tvls_;
+  schedule::KickArbitrator& arbitrator_;
+  std::uint16_t tenants_;
+  std::uint16_t classes_;
+};
+
+}  // namespace softhca::engine
