@@ -15,11 +15,10 @@ namespace softhca::control {
 struct Ring {
   abi::RingLocation location{};
   std::byte* base = nullptr;
-  resource::Charge bytes;  ///< with what the daemon keeps for the entries
+  resource::Charge bytes;
 };
 
 struct Qp {
-  explicit Qp(std::uint32_t send_entries) : engine(send_entries) {}
   resource::Charge charge;
   resource::Charge reads;  ///< bytes to remember those of its peer by
   PdUse pd;                ///< an XRC target has none

@@ -173,9 +173,8 @@ class Session final : private resource::IdleHolder {
 
   // session_memory.cpp
   /// Allocates ring memory and, when its segment is new to the process, attaches the descriptor.
-  /// `state`: bytes that the daemon keeps for the entries. 0, ENOMEM or another errno value.
-  int allocate_ring(std::size_t bytes, std::size_t state, Reply& reply, Ring& ring,
-                    std::uint32_t& new_segment);
+  /// 0, ENOMEM or another errno value.
+  int allocate_ring(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment);
   void release_ring(Ring& ring);
   std::uint64_t idle(Kind kind) const override;
   void give_up_idle(Kind kind) override;

@@ -63,7 +63,7 @@ int Session::create_cq(const RequestBody& body, Reply& reply) {
   const std::uint32_t entries = std::bit_ceil(request.entries);
   abi::CreateCqReply out{};
   const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
-  if (const int error = allocate_ring(bytes, 0, reply, cq->ring, out.new_segment)) return error;
+  if (const int error = allocate_ring(bytes, reply, cq->ring, out.new_segment)) return error;
   cq->engine.session = engine_session_.get();
   cq->engine.ring = shm::CompletionRing(cq->ring.base, entries);
   cq->engine.user_handle = request.user_handle;
@@ -90,7 +90,7 @@ int Session::resize_cq(const RequestBody& body, Reply& reply) {
   abi::CreateCqReply out{};
   Ring ring;
   const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
-  if (const int error = allocate_ring(bytes, 0, reply, ring, out.new_segment)) return error;
+  if (const int error = allocate_ring(bytes, reply, ring, out.new_segment)) return error;
   // What was posted before this request completes before its room is looked at, if it can:
   // programs expect to be refused for completions they have every reason to count on.
   constexpr int kStepsOfACommand = 8;

@@ -41,9 +41,9 @@ void map_present(const std::vector<abi::MrExtent>& extents,
 
 }  // namespace
 
-int Session::allocate_ring(std::size_t bytes, std::size_t state, Reply& reply, Ring& ring,
+int Session::allocate_ring(std::size_t bytes, Reply& reply, Ring& ring,
                            std::uint32_t& new_segment) {
-  Charge charge = take(Kind::kQueueBytes, bytes + state);
+  Charge charge = take(Kind::kQueueBytes, bytes);
   if (!charge) return ENOMEM;
   std::shared_ptr<Charge> mapping;  // ends with the segment
   if (!segments_.has_room(bytes)) {

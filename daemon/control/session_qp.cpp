@@ -11,10 +11,6 @@ namespace {
 using engine::QpState;
 using engine::QpType;
 
-// What the daemon keeps for each entry of a send queue, whether the peer is local or remote.
-constexpr std::size_t kRequestState =
-    sizeof(transport::Request) + sizeof(transport::SendQueue::Slot);
-
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
@@ -62,10 +58,9 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   Charge charge = take(Kind::kQueuePairs);
   if (!charge) return ENOMEM;
   Ring ring;
-  if (const int error = allocate_ring(send_bytes + receive_bytes, out.send_entries * kRequestState,
-                                      reply, ring, out.new_segment))
+  if (const int error = allocate_ring(send_bytes + receive_bytes, reply, ring, out.new_segment))
     return error;
-  auto qp = std::make_shared<Qp>(out.send_entries);
+  auto qp = std::make_shared<Qp>();
   qp->charge = std::move(charge);
   qp->ring = std::move(ring);
   std::byte* const base = qp->ring.base;
@@ -88,8 +83,6 @@ int Session::create_qp(const RequestBody& body, Reply& reply) {
   }
   e.send_cq = &cqs_.find(request.send_cq)->engine;
   if (request.receive_cq != abi::kNoHandle) e.receive_cq = &cqs_.find(request.receive_cq)->engine;
-  if (engine::is_reliable(e.type)) e.requester.set_capacity(out.send_entries);
-  if (e.type == QpType::kUc) e.uc_requester.set_capacity(out.send_entries);
   e.rc.mtu = adapter_.path_mtu(tenant_);
 
   bool installed = false;

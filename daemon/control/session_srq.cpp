@@ -37,7 +37,7 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   const std::uint32_t entries = std::bit_ceil(request.max_wr);
   abi::CreateSrqReply out{};
   const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
-  if (const int error = allocate_ring(bytes, 0, reply, srq->ring, out.new_segment)) return error;
+  if (const int error = allocate_ring(bytes, reply, srq->ring, out.new_segment)) return error;
   srq->pd = PdUse(*pd);
   srq->max_wr = request.max_wr;
   srq->engine.session = engine_session_.get();

@@ -41,7 +41,7 @@ int Session::close_xrc_domain(const RequestBody& body, Reply&) {
 int Session::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
   XrcDomainOpen* open = xrc_domains_.find(request.xrc_domain);
   if (open == nullptr) return EINVAL;
-  auto qp = std::make_shared<Qp>(0);
+  auto qp = std::make_shared<Qp>();
   qp->charge = take(Kind::kQueuePairs);
   if (!qp->charge) return ENOMEM;
   qp->request = request;

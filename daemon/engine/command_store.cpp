@@ -52,11 +52,7 @@ void CommandStore::release(PcbId pcb) {
 /// All but those in the hands of a transport are found through the queue pair.
 void CommandStore::release_all(QueuePair& qp) {
   while (!qp.held.empty()) release(pop_held(qp));
-  while (!qp.queue.empty()) {
-    const PcbId pcb(qp.queue.front().cookie);
-    qp.queue.pop();
-    release(pcb);
-  }
+  while (!qp.queue.empty()) release(qp.queue.pop());
   while (!qp.kicked.empty()) release(pop_kicked(qp));
   if (qp.commands != 0) cpu_.charge(*qp.session, contexts_.size() * sizeof(CommandContext));
   for (std::uint32_t i = 0; i < contexts_.size() && qp.commands != 0; ++i)

@@ -56,8 +56,7 @@ DatagramService::DatagramService(Tenant& tenant, const Options& options, SealedM
       sends_(kSendsWaiting),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       memory_(std::move(memory)),
-      session_(SessionId{}, tenant, shm::SessionView(memory_.base(), 0), VcbId{}),
-      qp_(kSends) {
+      session_(SessionId{}, tenant, shm::SessionView(memory_.base(), 0), VcbId{}) {
   memory_.close_fd();
   std::byte* rings = memory_.base() + abi::session_bytes(0);
   qp_.send_ring = shm::SendRing(rings, kSends, kStride);

@@ -76,6 +76,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .completion_credits = limits.completion_credits}),
       arbitrator_(tvls_, pcbs_.size()),
       memory_(limits.memory_regions, limits.memory_windows),
+      requests_(pcbs_.size()),
       cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits)),
       commands_(clock_, queue_pairs_, cpu_, pcbs_, scheduler_, arbitrator_),
       ingress_(clock_, queue_pairs_, cpu_, commands_, pcbs_, scheduler_, arbitrator_, async_events_,
@@ -145,6 +146,10 @@ bool Engine::install(QueuePair& qp) {
 
 void Engine::enter(QueuePair& qp) {
   qp.qos_class = qp.session->qos_class;
+  const std::uint32_t entries = qp.send_ring.entries();
+  qp.requester.open(requests_, entries);
+  qp.uc_requester.open(requests_, entries);
+  qp.queue.open(requests_, entries);
   tvl_assignment_.join(qp);
   if (qp.srq != nullptr) ++qp.srq->users;
   qp.tenant->counters.queue_pairs.add();

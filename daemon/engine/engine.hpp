@@ -291,6 +291,8 @@ class Engine final : private CommandSink {
   schedule::TvlTable tvls_;
   schedule::KickArbitrator arbitrator_;
   MemoryAccess memory_;
+  transport::RequestTable requests_;
+  transport::ReplayStore replays_;
   CpuScheduler cpu_;
   CommandStore commands_;
   Ingress ingress_;

@@ -250,7 +250,7 @@ void Engine::receive_for_clients(QueuePair& qp, const Tenant& tenant,
 Verdict Engine::deliver_to_clients(QueuePair& from, QueuePair& to, const Tenant& tenant,
                                    const transport::Request& request, const AddressPath& path) {
   DatagramService& service = *to.clients;
-  const collect::Pcb& command = pcbs_.pcb(PcbId(request.cookie));
+  const collect::Pcb& command = pcbs_.pcb(request.pcb);
   const std::size_t looked = std::min<std::size_t>(request.length, kSelectorBytes);
   std::array<std::byte, kSelectorBytes> start{};
   const Verdict readable = memory_.gather(from, command, 0, {start.data(), looked});

@@ -243,7 +243,7 @@ Verdict Engine::move_local(QueuePair& qp, QueuePair& peer, const Request& reques
     far.entries[0] = {place.region, place.offset, bytes};
     far.count = 1;
   }
-  return memory_.move(qp, pcbs_.pcb(PcbId(request.cookie)), offset, bytes, far.view(),
+  return memory_.move(qp, pcbs_.pcb(request.pcb), offset, bytes, far.view(),
                       request.kind == RequestKind::kRead, remote_fault);
 }
 
@@ -253,8 +253,8 @@ Verdict Engine::move_local_atomic(QueuePair& qp, QueuePair& peer, const Request&
   std::uint64_t swap = request.swap;
   const bool store = request.kind == RequestKind::kAtomicWrite;
   if (store) {
-    const Verdict verdict = memory_.gather(qp, pcbs_.pcb(PcbId(request.cookie)), 0,
-                                           std::as_writable_bytes(std::span(&swap, 1)));
+    const Verdict verdict =
+        memory_.gather(qp, pcbs_.pcb(request.pcb), 0, std::as_writable_bytes(std::span(&swap, 1)));
     if (verdict != Verdict::kOk) return verdict;
   }
   remote_fault = true;
@@ -262,8 +262,7 @@ Verdict Engine::move_local_atomic(QueuePair& qp, QueuePair& peer, const Request&
                                          request.compare_add, swap, original);
   if (verdict != Verdict::kOk || store) return verdict;
   remote_fault = false;
-  return memory_.scatter(qp, pcbs_.pcb(PcbId(request.cookie)), 0,
-                         std::as_bytes(std::span(&original, 1)));
+  return memory_.scatter(qp, pcbs_.pcb(request.pcb), 0, std::as_bytes(std::span(&original, 1)));
 }
 
 void Engine::finish_local(QueuePair& qp, QueuePair& peer, const Request& request) {
@@ -307,8 +306,7 @@ void Engine::refuse_local(QueuePair& qp, QueuePair& peer, Verdict verdict) {
 }
 
 void Engine::end_local(QueuePair& qp, Verdict verdict) {
-  const PcbId pcb(qp.queue.front().cookie);
-  qp.queue.pop();
+  const PcbId pcb = qp.queue.pop();
   qp.progress = LocalProgress{};
   complete_command(qp, pcb, verdict);
 }
@@ -317,7 +315,7 @@ void Engine::end_local(QueuePair& qp, Verdict verdict) {
 
 void Engine::deliver_datagram(QueuePair& qp, const Request& request, const AddressPath& path,
                               std::uint32_t qkey) {
-  QueuePair* peer = find(Qpn(pcbs_.pcb(PcbId(request.cookie)).header.remote_qpn));
+  QueuePair* peer = find(Qpn(pcbs_.pcb(request.pcb).header.remote_qpn));
   const Tenant* owner = peer != nullptr && peer->type == QpType::kUd
                             ? owner_of(*peer, path.destination, std::nullopt)
                             : nullptr;
@@ -330,7 +328,7 @@ void Engine::deliver_datagram(QueuePair& qp, const Request& request, const Addre
     verdict = deliver_to_clients(qp, *peer, *owner, request, path);
   else
     verdict = offer_datagram(qp, *peer, request, path, qkey);
-  complete_command(qp, PcbId(request.cookie), verdict);
+  complete_command(qp, request.pcb, verdict);
 }
 
 /// To a UD queue pair, if it takes it. How the datagram ends for its sender.
@@ -375,8 +373,8 @@ Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& 
   if (verdict == Verdict::kOk)
     verdict = memory_.resolve_receive(peer, transport::kRoutingHeaderBytes, request.length, far);
   if (verdict == Verdict::kOk)
-    verdict = memory_.move(qp, pcbs_.pcb(PcbId(request.cookie)), 0, request.length, far.view(),
-                           false, remote_fault);
+    verdict = memory_.move(qp, pcbs_.pcb(request.pcb), 0, request.length, far.view(), false,
+                           remote_fault);
   // Otherwise the receive stays drawn and serves the next datagram.
   if (verdict != Verdict::kOk && !remote_fault) return Verdict::kLocalProtection;
   // It may have been drawn for a frame that did not fit: the responder must forget it.

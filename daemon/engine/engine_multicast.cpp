@@ -10,7 +10,7 @@ bool Engine::run_multicast(QueuePair& qp, const transport::Request& request, Add
   Verdict verdict = qp.ud_requester.send(env, request, kMulticastQpn, qkey);
   if (verdict == Verdict::kBusy) return false;
   if (verdict == Verdict::kOk) verdict = deliver_to_members(qp, request, ah.route.path, qkey);
-  complete_command(qp, PcbId(request.cookie), verdict);
+  complete_command(qp, request.pcb, verdict);
   if (verdict != Verdict::kOk) cpu_.fail_later(qp, name_of(verdict));
   return true;
 }

@@ -24,17 +24,13 @@ void Engine::give_back(QueuePair& qp, bool started) {
     qp.tenant->counters.commands_given_back.add();
   };
   // Its program may change it before it comes again, so it pays for what it is then.
-  const auto take_back = [&](std::uint32_t index) {
+  const auto take_back = [&](PcbId pcb) {
     --qp.started;
-    qp.tenant->rate.refund(commands_[PcbId(index)].length);
-    back_started(PcbId(index));
+    qp.tenant->rate.refund(commands_[pcb].length);
+    back_started(pcb);
   };
   if (started && !qp.local) qp.requester.withdraw(take_back);
-  while (started && !qp.queue.empty()) {
-    const std::uint32_t index = qp.queue.front().cookie;
-    qp.queue.pop();
-    take_back(index);
-  }
+  while (started && !qp.queue.empty()) take_back(qp.queue.pop());
   while (!qp.held.empty()) back_started(commands_.pop_held(qp));
   while (!qp.kicked.empty()) {
     const PcbId pcb = commands_.pop_kicked(qp);

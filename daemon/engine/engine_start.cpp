@@ -150,7 +150,7 @@ Verdict Engine::build_request(const QueuePair& qp, PcbId pcb, transport::Request
   out.solicited = (header.flags & abi::kCommandSolicited) != 0;
   out.fence = (header.flags & abi::kCommandFence) != 0;
   out.length = length;
-  out.cookie = pcb.value;
+  out.pcb = pcb;
   out.imm = header.imm;
   out.rkey = Rkey(header.rkey);
   out.remote_addr = header.remote_addr;

@@ -39,7 +39,7 @@ void Engine::apply_attributes(QueuePair& qp) {
   // Between queue pairs of one daemon nothing is repeated, so nothing is remembered.
   transport::RcAttributes rc = qp.rc;
   if (!is_responder(qp.type) || qp.local) rc.max_dest_rd_atomic = 0;
-  qp.responder.configure(rc);
+  qp.responder.configure(rc, replays_);
   const transport::UcAttributes uc{
       .mtu = qp.rc.mtu, .destination = qp.destination, .pkey = qp.rc.pkey};
   qp.uc_requester.configure(uc);
@@ -113,11 +113,7 @@ void Engine::flush(QueuePair& qp) {
   congestion_.release(qp);
   qp.requester.flush(env);
   qp.uc_requester.flush(env);
-  while (!qp.queue.empty()) {
-    const std::uint32_t cookie = qp.queue.front().cookie;
-    qp.queue.pop();
-    complete_command(qp, PcbId(cookie), Verdict::kFlushed);
-  }
+  while (!qp.queue.empty()) complete_command(qp, qp.queue.pop(), Verdict::kFlushed);
   qp.progress = LocalProgress{};
   release_held(qp);
   qp.responder.flush(env);

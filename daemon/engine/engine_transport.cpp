@@ -105,7 +105,7 @@ bool Engine::run_datagrams(QueuePair& qp) {
     const transport::Request request = qp.queue.front();
     qp.queue.pop();
     if (!run_datagram(qp, request)) {
-      qp.queue.push_front(request);
+      qp.queue.push_front(request.pcb);
       return true;
     }
     if (qp.error_pending) return false;
@@ -115,10 +115,10 @@ bool Engine::run_datagrams(QueuePair& qp) {
 
 /// False: the port is full or the neighbour is being looked for; nothing happened.
 bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
-  const abi::CommandHeader& header = pcbs_.pcb(PcbId(request.cookie)).header;
+  const abi::CommandHeader& header = pcbs_.pcb(request.pcb).header;
   AddressHandle* ah = address_handles_.find(header.address_handle);
   if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
-    complete_command(qp, PcbId(request.cookie), Verdict::kLocalQpOperation);
+    complete_command(qp, request.pcb, Verdict::kLocalQpOperation);
     cpu_.fail_later(qp, name_of(Verdict::kLocalQpOperation));
     return true;
   }

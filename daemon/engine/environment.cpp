@@ -37,17 +37,15 @@ transport::SendResult QpEnvironment::send(const wire::Headers& h,
   return parts_.congestion.send(qp_, route_, h, payload);
 }
 
-Verdict QpEnvironment::store_response(std::uint32_t cookie, std::uint32_t offset,
+Verdict QpEnvironment::store_response(PcbId pcb, std::uint32_t offset,
                                       std::span<const std::byte> payload) {
-  return parts_.memory.scatter(qp_, parts_.pcbs.pcb(PcbId(cookie)), offset, payload);
+  return parts_.memory.scatter(qp_, parts_.pcbs.pcb(pcb), offset, payload);
 }
 
-void QpEnvironment::request_sent(std::uint32_t cookie) {
-  parts_.commands.return_execution(PcbId(cookie));
-}
+void QpEnvironment::request_sent(PcbId pcb) { parts_.commands.return_execution(pcb); }
 
-void QpEnvironment::complete_request(std::uint32_t cookie, Verdict verdict) {
-  parts_.ended.complete_command(qp_, PcbId(cookie), verdict);
+void QpEnvironment::complete_request(PcbId pcb, Verdict verdict) {
+  parts_.ended.complete_command(qp_, pcb, verdict);
 }
 
 Verdict QpEnvironment::choose_receive_queue(std::uint32_t xrc_srq) {
@@ -75,18 +73,17 @@ Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::R
   return parts_.memory.atomic(qp_, rkey, addr, kind, compare_add, swap, original);
 }
 
-std::optional<transport::ReceiveTicket> QpEnvironment::draw_receive() {
+std::optional<std::uint64_t> QpEnvironment::draw_receive() {
   // One may be left of a local datagram that did not fit.
   if (!qp_.receive_drawn && parts_.receives.draw(qp_) != shm::Take::kTaken) return std::nullopt;
-  return transport::ReceiveTicket{.cookie = 0, .capacity = qp_.receive.bytes};
+  return qp_.receive.bytes;
 }
 
-Verdict QpEnvironment::store_receive(std::uint32_t, std::uint64_t offset,
-                                     std::span<const std::byte> payload) {
+Verdict QpEnvironment::store_receive(std::uint64_t offset, std::span<const std::byte> payload) {
   return parts_.memory.scatter_receive(qp_, offset, payload);
 }
 
-Verdict QpEnvironment::store_routing_header(std::uint32_t) {
+Verdict QpEnvironment::store_routing_header() {
   std::array<std::byte, wire::kGrhLength> header;
   wire::grh_bytes(*frame_, header);
   return parts_.memory.scatter_receive(qp_, 0, header);

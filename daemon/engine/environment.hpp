@@ -41,10 +41,10 @@ class QpEnvironment final : public transport::Environment {
 
   transport::SendResult send(const wire::Headers& h,
                              const transport::PayloadSource& payload) override;
-  Verdict store_response(std::uint32_t cookie, std::uint32_t offset,
+  Verdict store_response(PcbId pcb, std::uint32_t offset,
                          std::span<const std::byte> payload) override;
-  void request_sent(std::uint32_t cookie) override;
-  void complete_request(std::uint32_t cookie, Verdict verdict) override;
+  void request_sent(PcbId pcb) override;
+  void complete_request(PcbId pcb, Verdict verdict) override;
 
   Verdict choose_receive_queue(std::uint32_t xrc_srq) override;
   Verdict check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
@@ -53,10 +53,9 @@ class QpEnvironment final : public transport::Environment {
   Verdict atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
                         std::uint64_t compare_add, std::uint64_t swap,
                         std::uint64_t& original) override;
-  std::optional<transport::ReceiveTicket> draw_receive() override;
-  Verdict store_receive(std::uint32_t cookie, std::uint64_t offset,
-                        std::span<const std::byte> payload) override;
-  Verdict store_routing_header(std::uint32_t cookie) override;
+  std::optional<std::uint64_t> draw_receive() override;
+  Verdict store_receive(std::uint64_t offset, std::span<const std::byte> payload) override;
+  Verdict store_routing_header() override;
   void complete_receive(const transport::ReceiveCompletion& completion) override;
   Verdict invalidate_key(Rkey rkey) override;
   std::optional<std::uint32_t> receive_credits() override;

@@ -20,7 +20,7 @@ class PayloadReader {
   Verdict read(const QueuePair& qp, const transport::PayloadSource& payload,
                std::span<std::byte> out) {
     if (payload.from == transport::PayloadSource::From::kRequest)
-      return memory_.gather(qp, pcbs_.pcb(PcbId(payload.cookie)), payload.offset, out);
+      return memory_.gather(qp, pcbs_.pcb(payload.pcb), payload.offset, out);
     memory::PdId pd = qp.pd;
     if (qp.type == QpType::kXrcReceive) {
       const SharedReceiveQueue* srq = receives_.find_xrc(qp, payload.xrc_srq);

@@ -14,6 +14,7 @@
 #include "daemon/transport/reaction_point.hpp"
 #include "daemon/transport/requester.hpp"
 #include "daemon/transport/responder.hpp"
+#include "daemon/transport/send_queue.hpp"
 #include "daemon/transport/uc.hpp"
 #include "daemon/transport/ud.hpp"
 
@@ -30,36 +31,6 @@ struct LocalProgress {
   Time wait_until{};
   std::uint8_t rnr_retries = 0;  ///< used up
   std::uint8_t retries = 0;      ///< used up
-};
-
-/// Requests started and not finished on a queue pair whose peer is in this daemon: a ring.
-class LocalQueue {
- public:
-  explicit LocalQueue(std::uint32_t capacity) : slots_(capacity) {}
-  bool empty() const { return count_ == 0; }
-  bool full() const { return count_ == slots_.size(); }
-  transport::Request& front() { return slots_[head_]; }
-  void push(const transport::Request& request) {
-    std::size_t tail = head_ + count_;
-    if (tail >= slots_.size()) tail -= slots_.size();
-    slots_[tail] = request;
-    ++count_;
-  }
-  /// Puts back what pop() took.
-  void push_front(const transport::Request& request) {
-    head_ = head_ == 0 ? slots_.size() - 1 : head_ - 1;
-    slots_[head_] = request;
-    ++count_;
-  }
-  void pop() {
-    if (++head_ == slots_.size()) head_ = 0;
-    --count_;
-  }
-
- private:
-  std::vector<transport::Request> slots_;
-  std::size_t head_ = 0;
-  std::size_t count_ = 0;
 };
 
 /// What the engine remembers of a command beside its PCB.
@@ -159,7 +130,7 @@ struct QueuePair {
   transport::UdRequester ud_requester;
   transport::UdResponder ud_responder;
 
-  LocalQueue queue;  ///< connected with a local peer; UD: datagrams waiting for the port
+  transport::SendQueue queue;  ///< connected with a local peer; UD: datagrams waiting for the port
   LocalProgress progress;
 
   shm::ReceiveWork receive;  ///< drawn for the message under way, and not yet completed
@@ -201,8 +172,6 @@ struct QueuePair {
     if (type != QpType::kXrcReceive) return pd;
     return srq != nullptr ? srq->pd : memory::PdId();
   }
-
-  explicit QueuePair(std::uint32_t send_entries) : queue(send_entries) {}
 };
 
 }  // namespace softhca::engine

@@ -30,30 +30,30 @@ enum class RequestKind : std::uint8_t {
 };
 
 /// One command as the transport sees it: validated, private to the daemon, its scatter/gather
-/// list hidden behind `cookie` (the engine's PCB).
+/// list in the PCB `pcb`.
 struct Request {
   RequestKind kind = RequestKind::kSend;
   bool solicited = false;
   bool fence = false;
-  std::uint32_t length = 0;  ///< bytes of the message (8 for atomics)
-  std::uint32_t cookie = 0;
-  std::uint32_t imm = 0;  ///< network byte order
-  Rkey rkey;              ///< of the remote region; for kSendInvalidate the key to invalidate
+  std::uint32_t length = 0;   ///< bytes of the message (8 for atomics)
+  PcbId pcb;                  ///< unlike that of any other request under way
+  std::uint32_t imm = 0;      ///< network byte order
+  Rkey rkey;                  ///< of the remote region; for kSendInvalidate the key to invalidate
+  std::uint32_t xrc_srq = 0;  ///< XRC: number of the shared receive queue it is for
   std::uint64_t remote_addr = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
-  std::uint32_t xrc_srq = 0;  ///< XRC: number of the shared receive queue it is for
 };
 
 /// Where the payload of an outgoing packet comes from.
 struct PayloadSource {
   enum class From : std::uint8_t {
     kNone,
-    kRequest,  ///< bytes [offset, offset+length) of the message of request `cookie`
+    kRequest,  ///< bytes [offset, offset+length) of the message of the request in `pcb`
     kRemote,   ///< memory of this side named by the peer's `rkey` and `addr` (read response)
   };
   From from = From::kNone;
-  std::uint32_t cookie = 0;
+  PcbId pcb;
   std::uint32_t offset = 0;
   std::uint32_t length = 0;
   Rkey rkey;
@@ -69,19 +69,12 @@ enum class SendResult : std::uint8_t {
 
 enum class RemoteAccess : std::uint8_t { kWrite, kRead, kAtomic };
 
-/// A receive work request drawn from the receive queue or shared receive queue.
-struct ReceiveTicket {
-  std::uint32_t cookie = 0;
-  std::uint64_t capacity = 0;  ///< bytes its scatter list holds
-};
-
 /// Bytes before the payload of a UD message (InfiniBand specification 11.4.2.1, annex A17).
 inline constexpr std::uint32_t kRoutingHeaderBytes = 40;
 
 /// What a receive completion tells the consumer.
 struct ReceiveCompletion {
   Verdict verdict = Verdict::kOk;
-  std::uint32_t cookie = 0;
   std::uint32_t byte_len = 0;
   bool from_write = false;  ///< RDMA write with immediate
   bool has_imm = false;
@@ -142,14 +135,14 @@ class Environment {
   virtual SendResult send(const wire::Headers& h, const PayloadSource& payload) = 0;
 
   // --- requester
-  /// Puts `payload` at `offset` of the local scatter list of request `cookie` (read, atomic).
-  virtual Verdict store_response(std::uint32_t cookie, std::uint32_t offset,
+  /// Puts `payload` at `offset` of the local scatter list of a request (read, atomic).
+  virtual Verdict store_response(PcbId pcb, std::uint32_t offset,
                                  std::span<const std::byte> payload) = 0;
   /// RC: the last packet of the request has gone; it now waits for the peer (mechanism A11). Comes
   /// again after a retransmission.
-  virtual void request_sent(std::uint32_t /*cookie*/) {}
-  /// The request is over; called once for each, in order. `cookie` is free afterwards.
-  virtual void complete_request(std::uint32_t cookie, Verdict verdict) = 0;
+  virtual void request_sent(PcbId /*pcb*/) {}
+  /// The request is over; called once for each, in order. `pcb` is free afterwards.
+  virtual void complete_request(PcbId pcb, Verdict verdict) = 0;
 
   // --- responder
   /// XRC: what follows is for this shared receive queue: its receives, and the memory of its
@@ -168,12 +161,13 @@ class Environment {
   virtual Verdict atomic_remote(Rkey rkey, std::uint64_t addr, RequestKind kind,
                                 std::uint64_t compare_add, std::uint64_t swap,
                                 std::uint64_t& original) = 0;
-  virtual std::optional<ReceiveTicket> draw_receive() = 0;
-  virtual Verdict store_receive(std::uint32_t cookie, std::uint64_t offset,
-                                std::span<const std::byte> payload) = 0;
+  /// Draws a receive work request, one at a time: those after it are for the next. Bytes that its
+  /// scatter list holds; none: there is none to draw.
+  virtual std::optional<std::uint64_t> draw_receive() = 0;
+  virtual Verdict store_receive(std::uint64_t offset, std::span<const std::byte> payload) = 0;
   /// UD: puts the 40 bytes of routing header of the packet at hand at offset 0; the payload follows
   /// by store_receive at offset kRoutingHeaderBytes.
-  virtual Verdict store_routing_header(std::uint32_t cookie) = 0;
+  virtual Verdict store_routing_header() = 0;
   virtual void complete_receive(const ReceiveCompletion& completion) = 0;
   /// Invalidates a key on behalf of send with invalidate: kOk or kRemoteAccess.
   virtual Verdict invalidate_key(Rkey rkey) = 0;

@@ -30,7 +30,7 @@ void Requester::configure(const RcAttributes& attributes) {
 
 void Requester::reset(Psn sq_psn) {
   queue_.clear();
-  next_ = 0;
+  next_ = SendQueue::kEnd;
   next_psn_ = unacked_ = sent_end_ = queued_end_ = sq_psn;
   queued_sequence_ = Psn(1);
   reads_in_flight_ = unasked_ = 0;
@@ -48,8 +48,8 @@ void Requester::reset(Psn sq_psn) {
 void Requester::start(const Request& request) {
   assert(request.length <= kMaxMessageBytes);
   const bool alone = queue_.empty();
-  Slot& slot = queue_.push();
-  slot.request = request;
+  Slot& slot = queue_.push(request);
+  if (next_ == SendQueue::kEnd) next_ = request.pcb;
   slot.first = queued_end_;
   slot.packets = is_atomic(request.kind) ? 1 : packets_of(request.length, mtu_shift_);
   slot.sequence = queued_sequence_;

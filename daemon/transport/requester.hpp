@@ -33,8 +33,8 @@ namespace softhca::transport {
 
 class Requester {
  public:
-  /// Send queue depth. Once, at creation: the only allocation.
-  void set_capacity(std::uint32_t requests) { queue_.set_capacity(requests); }
+  /// Once, before all else: where its requests are remembered, and how many at most.
+  void open(RequestTable& table, std::uint32_t requests) { queue_.open(table, requests); }
   /// May be called again (a modify in RTS); takes effect from the next packet on. The MTU must not
   /// change while requests are pending.
   void configure(const RcAttributes& attributes);
@@ -58,7 +58,7 @@ class Requester {
   void expire(Environment& env, Time now);
   /// The peer had no receive for the oldest request (RNR NAK): nothing goes before deadline().
   bool receiver_not_ready() const { return rnr_until_ != kNever; }
-  /// Forgets all requests and calls visit(cookie) for each, oldest first. They may be started
+  /// Forgets all requests and calls visit(pcb) for each, oldest first. They may be started
   /// again, the same in the same order: they have the PSNs that they had, and the oldest goes on
   /// behind the packets of it that the peer has taken (all but the last of a write with immediate
   /// data). REQUIRES: receiver_not_ready(), so that the peer has executed none of them.
@@ -66,7 +66,7 @@ class Requester {
   void withdraw(Visit&& visit) {
     begin_withdrawal();
     while (!queue_.empty()) visit(queue_.pop());
-    next_ = queue_.oldest();
+    next_ = SendQueue::kEnd;
   }
   /// When expire() wants to be called; kNever when no timer runs.
   Time deadline() const;
@@ -75,7 +75,7 @@ class Requester {
   void flush(Environment& env);
 
  private:
-  using Slot = SendQueue::Slot;
+  using Slot = RequestSlot;
   enum class Step : std::uint8_t { kSent, kWait, kPortFull };
 
   // requester_transmit.cpp
@@ -127,12 +127,12 @@ class Requester {
   Duration timeout_{};
 
   SendQueue queue_;
-  std::uint32_t next_ = 0;  ///< counter of the request the cursor is in
-  Psn next_psn_;            ///< what is sent next
-  Psn unacked_;             ///< oldest PSN not acknowledged; lies in the oldest request
-  Psn sent_end_;            ///< one beyond the highest PSN ever sent or asked for
-  Psn queued_end_;          ///< one beyond the last PSN of the newest request
-  Psn queued_sequence_;     ///< SSN of the next request to be started
+  PcbId next_ = SendQueue::kEnd;  ///< the request the cursor is in; kEnd: all are sent
+  Psn next_psn_;                  ///< what is sent next
+  Psn unacked_;                   ///< oldest PSN not acknowledged; lies in the oldest request
+  Psn sent_end_;                  ///< one beyond the highest PSN ever sent or asked for
+  Psn queued_end_;                ///< one beyond the last PSN of the newest request
+  Psn queued_sequence_;           ///< SSN of the next request to be started
 
   FlightWindow flight_;
   RoundTrip round_trip_;

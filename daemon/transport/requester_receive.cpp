@@ -80,7 +80,7 @@ void Requester::receive_read_response(Environment& env, const wire::Headers& h,
       (mask.has_all(wire::kAeth) && !is_ack(h.syndrome)))
     return fail(env, Verdict::kBadResponse);
   if (!payload.empty()) {
-    const Verdict stored = env.store_response(slot.request.cookie, index << mtu_shift_, payload);
+    const Verdict stored = env.store_response(slot.request.pcb, index << mtu_shift_, payload);
     if (stored != Verdict::kOk) return fail(env, stored);
   }
   if (mask.has_all(wire::kAeth)) update_credits(h);
@@ -94,7 +94,7 @@ void Requester::receive_atomic_response(Environment& env, const wire::Headers& h
   if (!is_atomic(slot.request.kind) || !is_ack(h.syndrome)) return fail(env, Verdict::kBadResponse);
   std::byte original[sizeof h.original];
   std::memcpy(original, &h.original, sizeof original);
-  const Verdict stored = env.store_response(slot.request.cookie, 0, original);
+  const Verdict stored = env.store_response(slot.request.pcb, 0, original);
   if (stored != Verdict::kOk) return fail(env, stored);
   update_credits(h);
   advance(env, 1, now);
@@ -110,7 +110,7 @@ void Requester::advance(Environment& env, std::uint32_t packets, Time now) {
   if (awaits_response(slot.request.kind) && sent && done == chunk_end(slot, done - 1))
     --reads_in_flight_;
   unacked_ = unacked_ + packets;
-  const std::uint32_t cookie = slot.request.cookie;
+  const PcbId pcb = slot.request.pcb;
   if (done_all) queue_.pop();
   if (!sent) {
     next_psn_ = unacked_;
@@ -123,7 +123,7 @@ void Requester::advance(Environment& env, std::uint32_t packets, Time now) {
   rnr_retries_left_ = attributes_.rnr_retry;
   stop_timer();
   if (unacked_ != sent_end_ && !queue_.empty()) start_timer(now);
-  if (done_all) env.complete_request(cookie, Verdict::kOk);
+  if (done_all) env.complete_request(pcb, Verdict::kOk);
 }
 
 /// The limit only grows: an older acknowledgement says nothing new (9.7.7.2.5).

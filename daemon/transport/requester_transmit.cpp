@@ -9,7 +9,7 @@ bool Requester::transmit(Environment& env, Time now, unsigned packet_budget) {
     if (now < rnr_until_) return false;
     rnr_until_ = kNever;
   }
-  while (!failed_ && next_ != queue_.newest()) {
+  while (!failed_ && next_ != SendQueue::kEnd) {
     if (packet_budget-- == 0) return true;
     switch (send_next(env, now)) {
       case Step::kSent:
@@ -133,8 +133,8 @@ void Requester::note_sent(Environment& env, const Slot& slot, std::uint32_t inde
   if (next_psn_.is_after(sent_end_)) sent_end_ = next_psn_;
   if (awaits_response(slot.request.kind)) ++reads_in_flight_;
   if (end == slot.packets) {
-    ++next_;
-    env.request_sent(slot.request.cookie);
+    next_ = queue_.next(next_);
+    env.request_sent(slot.request.pcb);
   }
   unasked_ = asked ? 0 : unasked_ + 1;
   if (ack_deadline_ == kNever) start_timer(now);

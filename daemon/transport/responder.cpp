@@ -7,25 +7,24 @@
 
 namespace softhca::transport {
 
-void Responder::configure(const RcAttributes& attributes) {
+void Responder::configure(const RcAttributes& attributes, ReplayStore& store) {
   assert(std::has_single_bit(attributes.mtu));
-  if (!resources_ || attributes.max_dest_rd_atomic != resource_count_) {
-    resource_count_ = attributes.max_dest_rd_atomic;
-    resources_ = std::make_unique<Resource[]>(resource_count_);
-    oldest_resource_ = due_ = 0;
+  if (!replays_.is_open(attributes.max_dest_rd_atomic)) {
+    replays_.open(store, attributes.max_dest_rd_atomic);
+    due_ = 0;
+    oldest_due_ = kNoIndex;
   }
   attributes_ = attributes;
   mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.mtu));
 }
 
 std::size_t Responder::memory_for(std::uint8_t max_dest_rd_atomic) {
-  return max_dest_rd_atomic * sizeof(Resource);
+  return max_dest_rd_atomic * sizeof(Replay);
 }
 
 void Responder::release() {
   forget_debts();
-  resources_.reset();
-  resource_count_ = oldest_resource_ = 0;
+  replays_.close();
 }
 
 void Responder::reset(Psn rq_psn) {
@@ -34,9 +33,10 @@ void Responder::reset(Psn rq_psn) {
   message_ = Message::kNone;
   drawn_ = ack_due_ = failed_ = established_ = false;
   nak_ = 0;
-  due_ = oldest_resource_ = 0;
+  due_ = 0;
+  oldest_due_ = kNoIndex;
   refusal_ = Refusal::kNone;
-  for (std::uint32_t i = 0; i < resource_count_; ++i) resources_[i] = Resource();
+  replays_.clear();
 }
 
 void Responder::flush(Environment& env) {
@@ -46,17 +46,19 @@ void Responder::flush(Environment& env) {
 }
 
 void Responder::forget_debts() {
-  for (std::uint32_t i = 0; i < resource_count_; ++i) resources_[i].due = false;
+  for (std::uint32_t i = replays_.oldest(); i != kNoIndex; i = replays_[i].younger)
+    replays_[i].due = false;
   due_ = 0;
+  oldest_due_ = kNoIndex;
   ack_due_ = false;
   nak_ = 0;
 }
 
 bool Responder::draw(Environment& env) {
   assert(!drawn_);
-  const std::optional<ReceiveTicket> ticket = env.draw_receive();
-  if (!ticket) return false;
-  ticket_ = *ticket;
+  const std::optional<std::uint64_t> capacity = env.draw_receive();
+  if (!capacity) return false;
+  capacity_ = *capacity;
   drawn_ = true;
   return true;
 }
@@ -66,7 +68,6 @@ void Responder::end_receive(Environment& env, Verdict verdict) {
   drawn_ = false;
   ReceiveCompletion c;
   c.verdict = verdict;
-  c.cookie = ticket_.cookie;
   env.complete_receive(c);
 }
 
@@ -84,29 +85,39 @@ void Responder::refuse(Environment& env, Verdict verdict) {
   end_receive(env, verdict);
 }
 
-/// The place of the oldest remembered read or atomic, for a new one; none when that one has not
-/// been answered yet, so that the peer has more in flight than was agreed (9.7.5.1.4).
-Responder::Resource* Responder::take_resource() {
-  if (resource_count_ == 0) return nullptr;
-  Resource& r = resources_[oldest_resource_];
-  if (r.due && !r.replay) return nullptr;
-  settle(r);
-  oldest_resource_ = oldest_resource_ + 1 == resource_count_ ? 0 : oldest_resource_ + 1;
-  r = Resource();
-  return &r;
+/// A place for a new read or atomic, at the cost of the oldest one if there is no other; none when
+/// that one has not been answered yet, so that the peer has more in flight than was agreed
+/// (9.7.5.1.4).
+Replay* Responder::remember() {
+  if (replays_.limit() == 0) return nullptr;
+  if (replays_.full()) {
+    Replay& oldest = replays_[replays_.oldest()];
+    if (oldest.due && !oldest.replay) return nullptr;
+    settle(oldest);
+    replays_.pop();
+  }
+  return &replays_.push();
 }
 
-void Responder::owe(Resource& r, std::uint32_t from, std::uint32_t end) {
+void Responder::owe(Replay& r, std::uint32_t from, std::uint32_t end) {
+  if (r.replay)
+    oldest_due_ = kNoIndex;
+  else if (due_ == 0)
+    oldest_due_ = replays_.youngest();
   if (!r.due) ++due_;
   r.due = true;
   r.start = r.next = from;
   r.end = end;
 }
 
-void Responder::settle(Resource& r) {
+/// REQUIRES: none older is due.
+void Responder::settle(Replay& r) {
   if (!r.due) return;
   r.due = false;
-  --due_;
+  oldest_due_ = kNoIndex;
+  if (--due_ == 0) return;
+  oldest_due_ = r.younger;
+  while (!replays_[oldest_due_].due) oldest_due_ = replays_[oldest_due_].younger;
 }
 
 }  // namespace softhca::transport

@@ -13,13 +13,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/transport/environment.hpp"
+#include "daemon/transport/replays.hpp"
 #include "daemon/wire/headers.hpp"
 #include "daemon/wire/opcode.hpp"
 
@@ -27,11 +27,12 @@ namespace softhca::transport {
 
 class Responder {
  public:
-  /// Set-up time: allocates the remembered reads and atomics (max_dest_rd_atomic).
-  void configure(const RcAttributes& attributes);
-  /// What that takes, in bytes.
+  /// Reserves places for the reads and atomics to be remembered (max_dest_rd_atomic) in `store`,
+  /// which outlives them.
+  void configure(const RcAttributes& attributes, ReplayStore& store);
+  /// What they take once they are used, in bytes.
   static std::size_t memory_for(std::uint8_t max_dest_rd_atomic);
-  /// Gives it back; configure() and reset() come before the next packet.
+  /// Gives them back; configure() and reset() come before the next packet.
   void release();
   /// Forgets everything without completing it; the next new packet must have PSN `rq_psn`.
   void reset(Psn rq_psn);
@@ -55,25 +56,6 @@ class Responder {
  private:
   enum class Message : std::uint8_t { kNone, kSend, kWrite };
   enum class Refusal : std::uint8_t { kNone, kSequence, kNotReady, kFatal };
-
-  /// A read or atomic that was executed and can be replayed (9.7.5.1.4, 9.4.5).
-  struct Resource {
-    Psn first;
-    std::uint32_t packets = 0;  ///< 0: the place was never used
-    bool atomic = false;
-    bool store = false;   ///< atomic write: nothing but that it was done
-    bool due = false;     ///< packets [next, end) are owed
-    bool replay = false;  ///< was asked for again
-    std::uint32_t start = 0;
-    std::uint32_t next = 0;
-    std::uint32_t end = 0;
-    Rkey rkey;
-    std::uint32_t length = 0;
-    std::uint32_t xrc_srq = 0;
-    std::uint32_t answer_length = 0;  ///< bytes up to the end of packet `end` - 1
-    std::uint64_t addr = 0;
-    std::uint64_t original = 0;
-  };
 
   struct Packet {
     const wire::Headers& h;
@@ -104,12 +86,12 @@ class Responder {
   void receive_duplicate(Environment& env, const Packet& p);
   void replay_read(const wire::Headers& h);
   void replay_atomic(const wire::Headers& h);
-  Resource* find_resource(Psn psn);
+  Replay* find_replay(Psn psn);
 
   // responder_transmit.cpp
-  Resource& oldest_due();
-  SendResult send_response(Environment& env, Resource& r);
-  PayloadSource response_payload(const Resource& r) const;
+  Replay& oldest_due();
+  SendResult send_response(Environment& env, Replay& r);
+  PayloadSource response_payload(const Replay& r) const;
   void refuse_response(Environment& env);
   bool send_nak(Environment& env);
   bool send_ack(Environment& env);
@@ -123,9 +105,9 @@ class Responder {
   bool draw(Environment& env);
   void end_receive(Environment& env, Verdict verdict);
   void refuse(Environment& env, Verdict verdict);
-  Resource* take_resource();
-  void owe(Resource& r, std::uint32_t from, std::uint32_t end);
-  void settle(Resource& r);
+  Replay* remember();
+  void owe(Replay& r, std::uint32_t from, std::uint32_t end);
+  void settle(Replay& r);
   void forget_debts();
 
   RcAttributes attributes_;
@@ -136,8 +118,8 @@ class Responder {
 
   // The message in progress.
   Message message_ = Message::kNone;
-  bool drawn_ = false;  ///< `ticket_` is ours
-  ReceiveTicket ticket_;
+  bool drawn_ = false;  ///< a receive is ours, of `capacity_` bytes
+  std::uint64_t capacity_ = 0;
   std::uint64_t offset_ = 0;     ///< bytes taken so far
   std::uint32_t remaining_ = 0;  ///< write: bytes to come
   Rkey rkey_;
@@ -148,16 +130,15 @@ class Responder {
   bool ack_due_ = false;
   std::uint8_t nak_ = 0;  ///< syndrome, 0: none
   Psn nak_psn_;
-  std::uint32_t due_ = 0;  ///< resources with due set
+  std::uint32_t due_ = 0;  ///< replays with due set
 
   Refusal refusal_ = Refusal::kNone;  ///< packets beyond the expected one are not for us
   Psn gap_seen_;                      ///< kSequence: the packet that showed the gap
   bool failed_ = false;               ///< deaf and silent until reset()
   bool established_ = false;          ///< kCommunicationEstablished was raised
 
-  std::unique_ptr<Resource[]> resources_;  ///< ring, by age from oldest_resource_ on
-  std::uint32_t resource_count_ = 0;
-  std::uint32_t oldest_resource_ = 0;
+  Replays replays_;
+  std::uint32_t oldest_due_ = kNoIndex;  ///< of them; kNoIndex: to be looked for
 };
 
 }  // namespace softhca::transport

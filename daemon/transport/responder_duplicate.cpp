@@ -16,7 +16,7 @@ void Responder::receive_duplicate(Environment& env, const Packet& p) {
 
 /// A read is asked for again from any of its packets on, with the address moved along.
 void Responder::replay_read(const wire::Headers& h) {
-  Resource* const r = find_resource(h.psn);
+  Replay* const r = find_replay(h.psn);
   if (r == nullptr || r->atomic || r->store) return;
   const std::uint32_t index = (h.psn - r->first.value()).value();
   const std::uint32_t offset = index << mtu_shift_;
@@ -28,7 +28,7 @@ void Responder::replay_read(const wire::Headers& h) {
 }
 
 void Responder::replay_atomic(const wire::Headers& h) {
-  Resource* const r = find_resource(h.psn);
+  Replay* const r = find_replay(h.psn);
   const bool store = wire::does(h.opcode, wire::Opcode::kRcAtomicWrite);
   if (r == nullptr || !(store ? r->store : r->atomic)) return;
   r->replay = true;
@@ -36,10 +36,9 @@ void Responder::replay_atomic(const wire::Headers& h) {
 }
 
 /// Youngest first: a PSN that came round again means the younger one.
-Responder::Resource* Responder::find_resource(Psn psn) {
-  for (std::uint32_t age = 1; age <= resource_count_; ++age) {
-    const std::uint32_t at = oldest_resource_ + resource_count_ - age;
-    Resource& r = resources_[at >= resource_count_ ? at - resource_count_ : at];
+Replay* Responder::find_replay(Psn psn) {
+  for (std::uint32_t i = replays_.youngest(); i != kNoIndex; i = replays_[i].older) {
+    Replay& r = replays_[i];
     if ((psn - r.first.value()).value() < r.packets) return &r;
   }
   return nullptr;

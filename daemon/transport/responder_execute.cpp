@@ -22,12 +22,12 @@ Verdict Responder::execute_send(Environment& env, const Packet& p) {
     offset_ = 0;
   }
   const std::uint64_t end = offset_ + p.payload.size();
-  if (end > ticket_.capacity || end > kMaxMessageBytes) {
+  if (end > capacity_ || end > kMaxMessageBytes) {
     end_receive(env, Verdict::kLocalLength);
     return Verdict::kRemoteInvalidRequest;
   }
   if (!p.payload.empty()) {
-    const Verdict stored = env.store_receive(ticket_.cookie, offset_, p.payload);
+    const Verdict stored = env.store_receive(offset_, p.payload);
     if (stored != Verdict::kOk) {
       // Our own consumer's fault: it learns the cause, the peer only that it went wrong (9.9.3).
       end_receive(env, stored);
@@ -71,7 +71,7 @@ Verdict Responder::execute_read(Environment& env, const Packet& p) {
   if (env.check_remote(p.h.rkey, p.h.remote_addr, p.h.dma_length, RemoteAccess::kRead) !=
       Verdict::kOk)
     return Verdict::kRemoteAccess;
-  Resource* const r = take_resource();
+  Replay* const r = remember();
   if (r == nullptr) return Verdict::kRemoteInvalidRequest;
   r->first = p.h.psn;
   r->packets = packets_of(p.h.dma_length, mtu_shift_);
@@ -88,7 +88,7 @@ Verdict Responder::execute_atomic(Environment& env, const Packet& p) {
   if (env.check_remote(p.h.rkey, p.h.remote_addr, sizeof(std::uint64_t), RemoteAccess::kAtomic) !=
       Verdict::kOk)
     return Verdict::kRemoteAccess;
-  Resource* const r = take_resource();
+  Replay* const r = remember();
   if (r == nullptr) return Verdict::kRemoteInvalidRequest;
   const bool swaps = wire::does(p.h.opcode, wire::Opcode::kRcCompareSwap);
   const Verdict done = swaps
@@ -112,7 +112,7 @@ Verdict Responder::execute_atomic_write(Environment& env, const Packet& p) {
   if (env.check_remote(p.h.rkey, p.h.remote_addr, sizeof value, RemoteAccess::kWrite) !=
       Verdict::kOk)
     return Verdict::kRemoteAccess;
-  Resource* const r = take_resource();
+  Replay* const r = remember();
   if (r == nullptr) return Verdict::kRemoteInvalidRequest;
   if (env.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kAtomicWrite, 0, value, original) !=
       Verdict::kOk)
@@ -126,7 +126,6 @@ Verdict Responder::execute_atomic_write(Environment& env, const Packet& p) {
 
 void Responder::finish_receive(Environment& env, const Packet& p, bool from_write) {
   ReceiveCompletion c;
-  c.cookie = ticket_.cookie;
   c.byte_len = static_cast<std::uint32_t>(offset_);
   c.from_write = from_write;
   c.has_imm = p.mask.has_all(wire::kImmDt);

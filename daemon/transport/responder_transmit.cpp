@@ -24,13 +24,15 @@ bool Responder::transmit(Environment& env, unsigned packet_budget) {
 }
 
 /// PSN order. REQUIRES: due_ > 0.
-Responder::Resource& Responder::oldest_due() {
-  std::uint32_t at = oldest_resource_;
-  while (!resources_[at].due) at = at + 1 == resource_count_ ? 0 : at + 1;
-  return resources_[at];
+Replay& Responder::oldest_due() {
+  if (oldest_due_ == kNoIndex) {
+    oldest_due_ = replays_.oldest();
+    while (!replays_[oldest_due_].due) oldest_due_ = replays_[oldest_due_].younger;
+  }
+  return replays_[oldest_due_];
 }
 
-SendResult Responder::send_response(Environment& env, Resource& r) {
+SendResult Responder::send_response(Environment& env, Replay& r) {
   using wire::Opcode;
   const bool first = r.next == r.start;
   const bool last = r.next + 1 == r.end;
@@ -49,7 +51,7 @@ SendResult Responder::send_response(Environment& env, Resource& r) {
   return result;
 }
 
-PayloadSource Responder::response_payload(const Resource& r) const {
+PayloadSource Responder::response_payload(const Replay& r) const {
   PayloadSource p;
   if (r.atomic || r.answer_length == 0) return p;
   p.from = PayloadSource::From::kRemote;
@@ -62,7 +64,7 @@ PayloadSource Responder::response_payload(const Resource& r) const {
 
 /// The memory of the oldest read is gone: what was answered before stands, the rest is refused.
 void Responder::refuse_response(Environment& env) {
-  const Resource& r = oldest_due();
+  const Replay& r = oldest_due();
   const Psn psn = r.first + r.next;
   forget_debts();
   refuse(env, Verdict::kRemoteAccess);

@@ -111,7 +111,7 @@ inline PayloadSource segment_payload(const Request& r, std::uint32_t index,
   PayloadSource p;
   if (r.length == 0) return p;
   p.from = PayloadSource::From::kRequest;
-  p.cookie = r.cookie;
+  p.pcb = r.pcb;
   p.offset = index << mtu_shift;
   p.length = bytes_of(r.length, index, mtu_shift);
   return p;

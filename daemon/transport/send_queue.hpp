@@ -1,59 +1,91 @@
-// The requests of one connected queue pair that are not complete: a ring allocated once.
+// The requests of one queue pair that are not complete, oldest first. Each lies in a PCB, and what
+// transports remember of it lies in a table beside the PCBs: a queue pair without requests takes
+// nothing of it, however deep its send queue.
 #pragma once
 
-#include <bit>
 #include <cassert>
 #include <cstdint>
-#include <memory>
+#include <vector>
 
+#include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/transport/environment.hpp"
 
 namespace softhca::transport {
 
-/// Counters run free over 32 bits; a slot is counter & mask.
+/// A request under way.
+struct alignas(64) RequestSlot {
+  Request request;
+  Psn first;                      ///< PSN of the first packet (of the first response of a read)
+  std::uint32_t packets = 0;      ///< PSNs the request takes
+  Psn sequence;                   ///< SSN: number of its message, 24 bits (specification 9.7.7.2.2)
+  std::uint32_t next = kNoIndex;  ///< of its send queue
+};
+static_assert(sizeof(RequestSlot) == 64);
+
+/// Of all queue pairs, by PCB.
+using RequestTable = std::vector<RequestSlot>;
+
 class SendQueue {
  public:
-  struct Slot {
-    Request request;
-    Psn first;                  ///< PSN of the first packet (of the first response of a read)
-    std::uint32_t packets = 0;  ///< PSNs the request takes
-    Psn sequence;               ///< SSN: number of its message, 24 bits (specification 9.7.7.2.2)
-  };
+  /// No request.
+  static constexpr PcbId kEnd{kNoIndex};
 
-  /// Set-up time only. Forgets what the ring held.
-  void set_capacity(std::uint32_t requests) {
-    const std::uint32_t size = std::bit_ceil(requests == 0 ? 1u : requests);
-    slots_ = std::make_unique<Slot[]>(size);
-    mask_ = size - 1;
-    capacity_ = requests;
-    oldest_ = newest_ = 0;
+  /// Once, before the first request. `table` outlives the queue; at most `capacity` requests.
+  void open(RequestTable& table, std::uint32_t capacity) {
+    slots_ = table.data();
+    capacity_ = capacity;
+    clear();
   }
-  void clear() { oldest_ = newest_ = 0; }
+  /// Forgets them.
+  void clear() {
+    oldest_ = newest_ = kEnd;
+    size_ = 0;
+  }
 
-  bool empty() const { return oldest_ == newest_; }
-  bool full() const { return newest_ - oldest_ >= capacity_; }
-  std::uint32_t oldest() const { return oldest_; }
-  std::uint32_t newest() const { return newest_; }
-  Slot& operator[](std::uint32_t counter) { return slots_[counter & mask_]; }
-  const Slot& operator[](std::uint32_t counter) const { return slots_[counter & mask_]; }
+  bool empty() const { return size_ == 0; }
+  bool full() const { return size_ >= capacity_; }
+  PcbId oldest() const { return oldest_; }  ///< kEnd when empty
+  /// Of one that is in the queue; kEnd: it is the newest.
+  PcbId next(PcbId pcb) const { return PcbId(slots_[pcb.value].next); }
+  RequestSlot& operator[](PcbId pcb) { return slots_[pcb.value]; }
+  const RequestSlot& operator[](PcbId pcb) const { return slots_[pcb.value]; }
+  /// REQUIRES: !empty().
+  const Request& front() const { return slots_[oldest_.value].request; }
 
-  Slot& push() {
+  /// REQUIRES: !full(), and no request in the same PCB is in any queue.
+  RequestSlot& push(const Request& request) {
     assert(!full());
-    return slots_[newest_++ & mask_];
+    RequestSlot& slot = slots_[request.pcb.value];
+    slot.request = request;
+    slot.next = kNoIndex;
+    (empty() ? oldest_.value : slots_[newest_.value].next) = request.pcb.value;
+    newest_ = request.pcb;
+    ++size_;
+    return slot;
   }
-  /// The oldest request is over; returns its cookie.
-  std::uint32_t pop() {
+  /// Puts back what pop() took.
+  void push_front(PcbId pcb) {
+    slots_[pcb.value].next = oldest_.value;
+    if (empty()) newest_ = pcb;
+    oldest_ = pcb;
+    ++size_;
+  }
+  /// The oldest request is over. REQUIRES: !empty().
+  PcbId pop() {
     assert(!empty());
-    return slots_[oldest_++ & mask_].request.cookie;
+    const PcbId pcb = oldest_;
+    oldest_ = next(pcb);
+    --size_;
+    return pcb;
   }
 
  private:
-  std::unique_ptr<Slot[]> slots_;
-  std::uint32_t mask_ = 0;
+  RequestSlot* slots_ = nullptr;
+  PcbId oldest_ = kEnd;
+  PcbId newest_ = kEnd;
+  std::uint32_t size_ = 0;
   std::uint32_t capacity_ = 0;
-  std::uint32_t oldest_ = 0;  ///< oldest request that is not complete
-  std::uint32_t newest_ = 0;  ///< one beyond the request started last
 };
 
 }  // namespace softhca::transport

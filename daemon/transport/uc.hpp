@@ -18,7 +18,8 @@ namespace softhca::transport {
 /// Same calling rules as Requester, without timers and responses.
 class UcRequester {
  public:
-  void set_capacity(std::uint32_t requests) { queue_.set_capacity(requests); }
+  /// As Requester::open().
+  void open(RequestTable& table, std::uint32_t requests) { queue_.open(table, requests); }
   void configure(const UcAttributes& attributes);
   void reset(Psn sq_psn);
 
@@ -68,8 +69,9 @@ class UcResponder {
   UcAttributes attributes_;
   Psn expected_;
   Message message_ = Message::kNone;
-  bool drawn_ = false;  ///< `ticket_` is ours; survives a dropped message and serves the next
-  ReceiveTicket ticket_;
+  bool drawn_ = false;  ///< a receive is ours, of `capacity_` bytes; survives a dropped message and
+                        ///< serves the next
+  std::uint64_t capacity_ = 0;
   std::uint64_t offset_ = 0;
   std::uint32_t remaining_ = 0;
   Rkey rkey_;

@@ -31,15 +31,14 @@ void UcRequester::reset(Psn sq_psn) {
 
 void UcRequester::start(const Request& request) {
   assert(request.length <= kMaxMessageBytes);
-  SendQueue::Slot& slot = queue_.push();
-  slot.request = request;
+  RequestSlot& slot = queue_.push(request);
   slot.packets = packets_of(request.length, mtu_shift_);
 }
 
 bool UcRequester::transmit(Environment& env, unsigned packet_budget) {
   while (!failed_ && !queue_.empty()) {
     if (packet_budget-- == 0) return true;
-    const SendQueue::Slot& slot = queue_[queue_.oldest()];
+    const RequestSlot& slot = queue_[queue_.oldest()];
     const Request& r = slot.request;
     if (!is_possible(r.kind)) return fail(env, Verdict::kLocalQpOperation);
     wire::Headers h;

@@ -32,7 +32,6 @@ void UcResponder::flush(Environment& env) {
   drawn_ = false;
   ReceiveCompletion c;
   c.verdict = Verdict::kFlushed;
-  c.cookie = ticket_.cookie;
   env.complete_receive(c);
 }
 
@@ -104,12 +103,11 @@ bool UcResponder::take(Environment& env, const Packet& p) {
   if (p.mask.has_all(wire::kStart) && !begin(env, p)) return false;
   const std::uint32_t size = static_cast<std::uint32_t>(p.payload.size());
   if (message_ == Message::kSend) {
-    if (offset_ + size > ticket_.capacity || offset_ + size > kMaxMessageBytes) {
+    if (offset_ + size > capacity_ || offset_ + size > kMaxMessageBytes) {
       env.count(Count::kBadLength);
       return false;
     }
-    const Verdict stored =
-        size == 0 ? Verdict::kOk : env.store_receive(ticket_.cookie, offset_, p.payload);
+    const Verdict stored = size == 0 ? Verdict::kOk : env.store_receive(offset_, p.payload);
     if (stored != Verdict::kOk) {
       fail(env, stored);
       return false;
@@ -127,12 +125,12 @@ bool UcResponder::take(Environment& env, const Packet& p) {
 
 bool UcResponder::draw(Environment& env) {
   if (drawn_) return true;
-  const std::optional<ReceiveTicket> ticket = env.draw_receive();
-  if (!ticket) {
+  const std::optional<std::uint64_t> capacity = env.draw_receive();
+  if (!capacity) {
     env.count(Count::kReceiveDropped);
     return false;
   }
-  ticket_ = *ticket;
+  capacity_ = *capacity;
   drawn_ = true;
   return true;
 }
@@ -143,7 +141,6 @@ void UcResponder::finish(Environment& env, const Packet& p) {
   if (write) env.count(Count::kWriteRequests);
   if (write && !p.mask.has_all(wire::kImmDt)) return;
   ReceiveCompletion c;
-  c.cookie = ticket_.cookie;
   c.byte_len = static_cast<std::uint32_t>(offset_);
   c.from_write = write;
   c.has_imm = p.mask.has_all(wire::kImmDt);
@@ -159,7 +156,6 @@ void UcResponder::fail(Environment& env, Verdict verdict) {
   drawn_ = false;
   ReceiveCompletion c;
   c.verdict = verdict;
-  c.cookie = ticket_.cookie;
   env.complete_receive(c);
   env.enter_error(std::nullopt);
 }

@@ -22,7 +22,7 @@ Verdict UdRequester::transmit(Environment& env, const Request& request, Qpn remo
                               std::uint32_t remote_qkey) {
   const Verdict verdict = send(env, request, remote, remote_qkey);
   if (verdict == Verdict::kBusy) return verdict;
-  env.complete_request(request.cookie, verdict);
+  env.complete_request(request.pcb, verdict);
   if (verdict != Verdict::kOk) env.enter_error(std::nullopt);
   return verdict;
 }
@@ -44,7 +44,7 @@ Verdict UdRequester::send(Environment& env, const Request& request, Qpn remote,
   PayloadSource payload;
   if (request.length > 0) {
     payload.from = PayloadSource::From::kRequest;
-    payload.cookie = request.cookie;
+    payload.pcb = request.pcb;
     payload.length = request.length;
   }
   switch (env.send(h, payload)) {
@@ -72,13 +72,12 @@ void UdResponder::receive(Environment& env, const wire::Headers& h,
   if (!draw(env)) return env.count(Count::kReceiveDropped);
   // 9.8.3.2.2: too long for the receive: dropped, and the receive serves the next message.
   const std::size_t bytes = kRoutingHeaderBytes + payload.size();
-  if (bytes > ticket_.capacity) return env.count(Count::kBadLength);
+  if (bytes > capacity_) return env.count(Count::kBadLength);
 
   ReceiveCompletion c;
-  c.verdict = env.store_routing_header(ticket_.cookie);
+  c.verdict = env.store_routing_header();
   if (c.verdict == Verdict::kOk && !payload.empty())
-    c.verdict = env.store_receive(ticket_.cookie, kRoutingHeaderBytes, payload);
-  c.cookie = ticket_.cookie;
+    c.verdict = env.store_receive(kRoutingHeaderBytes, payload);
   c.byte_len = static_cast<std::uint32_t>(bytes);
   c.has_imm = info.mask.has_all(wire::kImmDt);
   c.imm = h.imm;
@@ -93,9 +92,9 @@ void UdResponder::receive(Environment& env, const wire::Headers& h,
 
 bool UdResponder::draw(Environment& env) {
   if (drawn_) return true;
-  const std::optional<ReceiveTicket> ticket = env.draw_receive();
-  if (!ticket) return false;
-  ticket_ = *ticket;
+  const std::optional<std::uint64_t> capacity = env.draw_receive();
+  if (!capacity) return false;
+  capacity_ = *capacity;
   drawn_ = true;
   return true;
 }
@@ -106,7 +105,6 @@ void UdResponder::flush(Environment& env) {
   drawn_ = false;
   ReceiveCompletion c;
   c.verdict = Verdict::kFlushed;
-  c.cookie = ticket_.cookie;
   env.complete_receive(c);
 }
 

@@ -43,8 +43,9 @@ class UdResponder {
   bool draw(Environment& env);
 
   UdAttributes attributes_;
-  bool drawn_ = false;  ///< `ticket_` is ours: it was too small for a message, and serves the next
-  ReceiveTicket ticket_;
+  bool drawn_ = false;  ///< a receive is ours, of `capacity_` bytes: it was too small for a
+                        ///< message, and serves the next
+  std::uint64_t capacity_ = 0;
   bool failed_ = false;
 };
 

@@ -47,7 +47,7 @@ Model::Model(int side, Link& link, Random& random, const Workload& own, const Wo
   std::memcpy(region_.data(), constant.data(), constant.size());
   for (const Operation& op : own.operations)
     if (transport::awaits_response(op.request.kind))
-      responses_[op.request.cookie].resize(op.request.length);
+      responses_[op.request.pcb.value].resize(op.request.length);
 }
 
 SendResult Model::send(const wire::Headers& h, const transport::PayloadSource& source) {
@@ -58,8 +58,9 @@ SendResult Model::send(const wire::Headers& h, const transport::PayloadSource& s
   wire::FrameBuilder builder(frame, path_, h, source.length, identification_++);
   std::span<const std::byte> bytes;
   if (source.from == From::kRequest) {
-    require(source.cookie >= completed, "payload of a request that was complete", source.cookie);
-    bytes = pool_bytes(own_.operations[source.cookie].data + source.offset, source.length);
+    require(source.pcb.value >= completed, "payload of a request that was complete",
+            source.pcb.value);
+    bytes = pool_bytes(own_.operations[source.pcb.value].data + source.offset, source.length);
   } else if (source.from == From::kRemote) {
     if (check_remote(source.rkey, source.addr, source.length, transport::RemoteAccess::kRead) !=
         Verdict::kOk)
@@ -73,26 +74,26 @@ SendResult Model::send(const wire::Headers& h, const transport::PayloadSource& s
   return SendResult::kSent;
 }
 
-Verdict Model::store_response(std::uint32_t cookie, std::uint32_t offset,
-                              std::span<const std::byte> payload) {
-  std::vector<std::byte>& to = responses_.at(cookie);
-  require(offset + payload.size() <= to.size(), "response beyond its request", cookie);
+Verdict Model::store_response(PcbId pcb, std::uint32_t offset, std::span<const std::byte> payload) {
+  std::vector<std::byte>& to = responses_.at(pcb.value);
+  require(offset + payload.size() <= to.size(), "response beyond its request", pcb.value);
   std::memcpy(to.data() + offset, payload.data(), payload.size());
   return Verdict::kOk;
 }
 
 /// In order, once each: kOk until the first error, kFlushed after it.
-void Model::complete_request(std::uint32_t cookie, Verdict verdict) {
-  require(cookie == completed, "request completed out of order", cookie);
-  const Operation& op = own_.operations[cookie];
+void Model::complete_request(PcbId pcb, Verdict verdict) {
+  const std::uint32_t number = pcb.value;
+  require(number == completed, "request completed out of order", number);
+  const Operation& op = own_.operations[number];
   ++completed;
   if (errored_ || in_error) {
-    require(verdict == Verdict::kFlushed, "not flushed after an error", cookie);
+    require(verdict == Verdict::kFlushed, "not flushed after an error", number);
   } else if (verdict == Verdict::kOk) {
-    require(op.expected == Verdict::kOk, "success of a request that must fail", cookie);
+    require(op.expected == Verdict::kOk, "success of a request that must fail", number);
     ++succeeded;
     check_response(op);
-    if (transport::is_write(op.request.kind) && !may_drop) peer->check_write(cookie);
+    if (transport::is_write(op.request.kind) && !may_drop) peer->check_write(number);
   } else {
     errored_ = true;
     const bool retries =
@@ -103,12 +104,12 @@ void Model::complete_request(std::uint32_t cookie, Verdict verdict) {
 }
 
 void Model::check_response(const Operation& op) const {
-  const std::vector<std::byte>& got = responses_[op.request.cookie];
+  const std::vector<std::byte>& got = responses_[op.request.pcb.value];
   if (op.request.kind == RequestKind::kRead)
     require(same(got, pool_bytes(op.data, op.request.length)), "wrong bytes read",
-            op.request.cookie);
+            op.request.pcb.value);
   if (transport::is_atomic(op.request.kind))
-    require(load(got) == op.expected_original, "wrong result of an atomic", op.request.cookie);
+    require(load(got) == op.expected_original, "wrong result of an atomic", op.request.pcb.value);
 }
 
 Verdict Model::check_remote(Rkey key, std::uint64_t addr, std::uint64_t length,
@@ -149,29 +150,25 @@ void Model::post_receives(std::uint32_t n) {
   }
 }
 
-std::optional<transport::ReceiveTicket> Model::draw_receive() {
+std::optional<std::uint64_t> Model::draw_receive() {
   if (posted_.empty()) return std::nullopt;
-  transport::ReceiveTicket ticket;
-  ticket.cookie = posted_.front();
-  ticket.capacity = receive_capacity;
+  drawn_ = posted_.front();
   posted_.pop_front();
-  receives_[ticket.cookie].bytes.resize(receive_capacity);
-  receives_[ticket.cookie].drawn = true;
-  return ticket;
+  receives_[drawn_].bytes.resize(receive_capacity);
+  receives_[drawn_].drawn = true;
+  return receive_capacity;
 }
 
-Verdict Model::store_receive(std::uint32_t cookie, std::uint64_t offset,
-                             std::span<const std::byte> payload) {
-  Receive& r = receives_.at(cookie);
-  require(r.drawn && offset + payload.size() <= r.bytes.size(), "stored beyond a receive", cookie);
+Verdict Model::store_receive(std::uint64_t offset, std::span<const std::byte> payload) {
+  Receive& r = receives_.at(drawn_);
+  require(r.drawn && offset + payload.size() <= r.bytes.size(), "stored beyond a receive", drawn_);
   std::memcpy(r.bytes.data() + offset, payload.data(), payload.size());
   return Verdict::kOk;
 }
 
 /// The GRH area of a simulated datagram is marked with its own pattern.
-Verdict Model::store_routing_header(std::uint32_t cookie) {
-  const auto grh = pool_bytes(0, transport::kRoutingHeaderBytes);
-  return store_receive(cookie, 0, grh);
+Verdict Model::store_routing_header() {
+  return store_receive(0, pool_bytes(0, transport::kRoutingHeaderBytes));
 }
 
 Verdict Model::invalidate_key(Rkey key) {

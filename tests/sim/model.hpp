@@ -30,19 +30,18 @@ class Model : public transport::Environment {
   // --- transport::Environment
   transport::SendResult send(const wire::Headers& h,
                              const transport::PayloadSource& source) override;
-  Verdict store_response(std::uint32_t cookie, std::uint32_t offset,
+  Verdict store_response(PcbId pcb, std::uint32_t offset,
                          std::span<const std::byte> payload) override;
-  void complete_request(std::uint32_t cookie, Verdict verdict) override;
+  void complete_request(PcbId pcb, Verdict verdict) override;
   Verdict check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                        transport::RemoteAccess access) override;
   Verdict write_remote(Rkey rkey, std::uint64_t addr, std::span<const std::byte> payload) override;
   Verdict atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
                         std::uint64_t compare_add, std::uint64_t swap,
                         std::uint64_t& original) override;
-  std::optional<transport::ReceiveTicket> draw_receive() override;
-  Verdict store_receive(std::uint32_t cookie, std::uint64_t offset,
-                        std::span<const std::byte> payload) override;
-  Verdict store_routing_header(std::uint32_t cookie) override;
+  std::optional<std::uint64_t> draw_receive() override;
+  Verdict store_receive(std::uint64_t offset, std::span<const std::byte> payload) override;
+  Verdict store_routing_header() override;
   void complete_receive(const transport::ReceiveCompletion& completion) override;
   Verdict invalidate_key(Rkey rkey) override;
   std::optional<std::uint32_t> receive_credits() override;
@@ -96,13 +95,14 @@ class Model : public transport::Environment {
   std::uint16_t identification_ = 0;
 
   std::vector<std::byte> region_;
-  std::vector<std::vector<std::byte>> responses_;  ///< by cookie
+  std::vector<std::vector<std::byte>> responses_;  ///< by operation
   struct Receive {
     std::vector<std::byte> bytes;
     bool drawn = false;
   };
   std::deque<std::uint32_t> posted_;
-  std::vector<Receive> receives_;  ///< by cookie
+  std::vector<Receive> receives_;  ///< in the order they were posted
+  std::uint32_t drawn_ = 0;        ///< the latest
   bool errored_ = false;
   Counts counts_{};
 };

@@ -21,17 +21,17 @@ bool holds(const std::vector<std::byte>& memory, std::uint64_t offset,
 }  // namespace
 
 void Model::complete_receive(const transport::ReceiveCompletion& c) {
-  Receive& r = receives_.at(c.cookie);
-  require(r.drawn, "completion of a receive not drawn", c.cookie);
+  Receive& r = receives_.at(drawn_);
+  require(r.drawn, "completion of a receive not drawn", drawn_);
   r.drawn = false;
   if (c.verdict != Verdict::kOk) {
     require(c.verdict == Verdict::kFlushed || may_fail, "receive failed",
             static_cast<std::uint64_t>(c.verdict));
     return;
   }
-  require(!in_error, "receive completed after an error", c.cookie);
+  require(!in_error, "receive completed after an error", drawn_);
   const std::uint32_t at = find_message(c);
-  require(at < of_peer_.operations.size(), "received what was not sent, or again", c.cookie);
+  require(at < of_peer_.operations.size(), "received what was not sent, or again", drawn_);
   require(matches(of_peer_.operations[at], c), "received something else", at);
   if (c.from_write) check_write(at);
   next_expected = at + 1;
@@ -64,7 +64,7 @@ bool Model::matches(const Operation& op, const transport::ReceiveCompletion& c) 
   if (c.has_imm && c.imm != q.imm) return false;
   if (c.invalidated && c.imm != q.rkey.value) return false;
   if (c.from_write) return true;
-  const std::vector<std::byte>& got = receives_[c.cookie].bytes;
+  const std::vector<std::byte>& got = receives_[drawn_].bytes;
   return holds(got, 0, pool_bytes(0, grh)) && holds(got, grh, pool_bytes(op.data, q.length));
 }
 

@@ -16,9 +16,9 @@ struct Side {
     model.counts_receives = s.counts_receives;
     model.may_fail = s.may_fail;
     model.receive_capacity = of_peer.longest_send;
-    requester.set_capacity(s.depth);
+    requester.open(requests, s.depth);
     requester.configure(s.attributes);
-    responder.configure(s.attributes);
+    responder.configure(s.attributes, replays);
   }
 
   void receive(const wire::ParsedFrame& p, Time now) {
@@ -53,11 +53,13 @@ struct Side {
     requester.flush(model);
     responder.flush(model);
     while (started < workload.operations.size())
-      model.complete_request(started++, Verdict::kFlushed);
+      model.complete_request(PcbId(started++), Verdict::kFlushed);
   }
 
   Model model;
   const Workload& workload;
+  transport::RequestTable requests = transport::RequestTable(workload.operations.size());
+  transport::ReplayStore replays;
   transport::Requester requester;
   transport::Responder responder;
   std::uint32_t started = 0;

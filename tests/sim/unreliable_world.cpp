@@ -28,7 +28,7 @@ class World {
     receiver_.receive_capacity = workload_.longest_send + transport::kRoutingHeaderBytes;
     if (random_.chance(0.2)) receiver_.receive_capacity /= 2;
     const Psn psn(static_cast<std::uint32_t>(0u - random_.below(50)));
-    uc_out_.set_capacity(8);
+    uc_out_.open(requests_, 8);
     uc_out_.configure({.mtu = s_.mtu});
     uc_out_.reset(psn);
     uc_in_.configure({.mtu = s_.mtu});
@@ -105,6 +105,7 @@ class World {
   const Workload nothing_{{}, kSliceStart, 0};
   Model sender_;
   Model receiver_;
+  transport::RequestTable requests_ = transport::RequestTable(workload_.operations.size());
   transport::UcRequester uc_out_;
   transport::UcResponder uc_in_;
   transport::UdRequester ud_out_;

@@ -27,11 +27,11 @@ class Maker {
   }
 
  private:
-  void add(std::uint32_t cookie) {
+  void add(std::uint32_t number) {
     Operation op;
     Request& r = op.request;
     r.kind = kind();
-    r.cookie = cookie;
+    r.pcb = PcbId(number);
     r.length = transport::is_atomic(r.kind) ? 8 : length();
     r.solicited = random_.chance(0.3);
     r.fence = random_.chance(0.2);

@@ -95,8 +95,10 @@ TEST_F(Commands, ThatWaitForCreditsAreTakenOutOfTheKickList) {
 /// Kicked, held, under way, and known to a transport alone.
 TEST_F(Commands, AllOfAQueuePairEndAtOnce) {
   for (int i = 0; i < 4; ++i) kick(i % 2 == 1);
+  transport::RequestTable requests(pcbs.size());
+  qp.queue.open(requests, 16);
   transport::Request request;
-  request.cookie = start().value;
+  request.pcb = start();
   qp.queue.push(request);
   commands.hold(qp, start());
   start();

@@ -23,7 +23,7 @@ class Turns : public ::testing::Test {
     }
   }
   QueuePair& make(std::size_t tenant) {
-    pairs.push_back(std::make_unique<QueuePair>(1));
+    pairs.push_back(std::make_unique<QueuePair>());
     QueuePair& qp = *pairs.back();
     qp.slot = static_cast<std::uint32_t>(pairs.size() - 1);
     qp.tenant = &tenants[tenant];

@@ -27,7 +27,7 @@ class Addressing : public ::testing::Test {
     addresses.add(inside);
   }
   QueuePair& member(Tenant& tenant) {
-    pairs.push_back(std::make_unique<QueuePair>(1));
+    pairs.push_back(std::make_unique<QueuePair>());
     pairs.back()->tenant = &tenant;
     EXPECT_TRUE(multicast.attach(*pairs.back(), group));
     return *pairs.back();
@@ -121,7 +121,7 @@ TEST_F(Addressing, MembersInsideAndOnThePort) {
 TEST_F(Addressing, MembershipHasLimits) {
   std::vector<QueuePair*> members;
   for (std::uint32_t i = 0; i < abi::kMaxMulticastMembers; ++i) members.push_back(&member(wired));
-  QueuePair one_more(1);
+  QueuePair one_more;
   one_more.tenant = &wired;
   EXPECT_FALSE(multicast.attach(one_more, group));
   member(inside);

@@ -58,7 +58,7 @@ class Memory : public ::testing::Test {
   }
 
   MemoryAccess memory{64, 16};
-  QueuePair qp{16};
+  QueuePair qp;
   std::uint32_t length = 0;
 };
 

@@ -119,7 +119,7 @@ class Packets : public ::testing::Test {
   PacketIo packets{clock, parameters, addresses, cpu, payloads};
   CongestionControl congestion{clock, parameters, packets};
   Tenant tenant;
-  QueuePair qp{16};
+  QueuePair qp;
   std::unique_ptr<port::Port> far_;
   std::vector<Qpn> taken;
 };

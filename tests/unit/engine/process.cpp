@@ -111,8 +111,6 @@ TestQp& Process::make_qp(TestCq& send, TestCq& receive, const QpOptions& o) {
   qp.receive_ring = shm::ReceiveRing(test.receives.base(), o.receive_entries, o.max_sge);
   if (o.srq != nullptr) qp.srq = &o.srq->srq;
   if (!is_xrc(o.type)) qp.receive_cq = &receive.cq;
-  if (is_reliable(o.type)) qp.requester.set_capacity(o.send_entries);
-  if (o.type == QpType::kUc) qp.uc_requester.set_capacity(o.send_entries);
   EXPECT_TRUE(adapter.engine.install(qp));
   return test;
 }

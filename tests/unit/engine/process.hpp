@@ -149,8 +149,7 @@ struct Work {
 
 struct TestQp {
   TestQp(const QpOptions& o)
-      : qp(o.send_entries),
-        stride(abi::send_stride(o.max_sge, o.max_inline)),
+      : stride(abi::send_stride(o.max_sge, o.max_inline)),
         send_memory(shm::SendRing::bytes_for(o.send_entries, stride)),
         receives(o.receive_entries, o.max_sge) {}
 

@@ -13,7 +13,7 @@ namespace {
 class QpTableTest : public ::testing::Test {
  protected:
   QueuePair& make(Session& session) {
-    pairs.push_back(std::make_unique<QueuePair>(1));
+    pairs.push_back(std::make_unique<QueuePair>());
     pairs.back()->session = &session;
     return *pairs.back();
   }

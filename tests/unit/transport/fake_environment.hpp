@@ -2,6 +2,8 @@
 // by the test.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <array>
 #include <cstring>
 #include <deque>
@@ -23,15 +25,15 @@ class FakeEnvironment : public Environment {
     sent.push_back(to_text(h, payload));
     return SendResult::kSent;
   }
-  Verdict store_response(std::uint32_t cookie, std::uint32_t offset,
+  Verdict store_response(PcbId pcb, std::uint32_t offset,
                          std::span<const std::byte> payload) override {
     if (local_access == Verdict::kOk)
-      stored.push_back("response " + std::to_string(cookie) + range(offset, payload.size()));
+      stored.push_back("response " + std::to_string(pcb.value) + range(offset, payload.size()));
     last_payload.assign(payload.begin(), payload.end());
     return local_access;
   }
-  void complete_request(std::uint32_t cookie, Verdict verdict) override {
-    done.push_back(std::to_string(cookie) + " " + to_text(verdict));
+  void complete_request(PcbId pcb, Verdict verdict) override {
+    done.push_back(std::to_string(pcb.value) + " " + to_text(verdict));
   }
   Verdict check_remote(Rkey, std::uint64_t, std::uint64_t length, RemoteAccess) override {
     return length == 0 ? Verdict::kOk : remote_access;
@@ -47,23 +49,27 @@ class FakeEnvironment : public Environment {
     if (kind == RequestKind::kCompareSwap && counter == compare_add) counter = swap;
     return remote_access;
   }
-  std::optional<ReceiveTicket> draw_receive() override {
+  std::optional<std::uint64_t> draw_receive() override {
     if (receives.empty()) return std::nullopt;
-    const ReceiveTicket ticket{next_receive++, receives.front()};
+    EXPECT_FALSE(drawn) << "drawn before the last one was complete";
+    drawn = next_receive++;
+    const std::uint64_t capacity = receives.front();
     receives.pop_front();
-    return ticket;
+    return capacity;
   }
-  Verdict store_receive(std::uint32_t cookie, std::uint64_t offset,
-                        std::span<const std::byte> payload) override {
+  Verdict store_receive(std::uint64_t offset, std::span<const std::byte> payload) override {
     if (local_access == Verdict::kOk)
-      stored.push_back("receive " + std::to_string(cookie) + range(offset, payload.size()));
+      stored.push_back("receive " + receive() + range(offset, payload.size()));
     return local_access;
   }
-  Verdict store_routing_header(std::uint32_t cookie) override {
-    stored.push_back("grh " + std::to_string(cookie));
+  Verdict store_routing_header() override {
+    stored.push_back("grh " + receive());
     return local_access;
   }
-  void complete_receive(const ReceiveCompletion& c) override { received.push_back(to_text(c)); }
+  void complete_receive(const ReceiveCompletion& c) override {
+    received.push_back(receive() + " " + to_text(c));
+    drawn.reset();
+  }
   Verdict invalidate_key(Rkey rkey) override {
     stored.push_back("invalidate " + hex(rkey.value));
     return invalidation;
@@ -77,9 +83,15 @@ class FakeEnvironment : public Environment {
 
   std::uint32_t counted(Count what) const { return counts[static_cast<unsigned>(what)]; }
 
+  /// The one drawn, by number. REQUIRES: there is one.
+  std::string receive() const {
+    EXPECT_TRUE(drawn);
+    return std::to_string(drawn.value_or(~0u));
+  }
+
   // What happened, in order.
   std::vector<std::string> sent;
-  std::vector<std::string> done;      ///< requests: "cookie verdict"
+  std::vector<std::string> done;      ///< requests: "pcb verdict"
   std::vector<std::string> received;  ///< receives
   std::vector<std::string> stored;    ///< memory touched
   std::vector<std::string> events;
@@ -96,6 +108,7 @@ class FakeEnvironment : public Environment {
   std::uint64_t counter = 0;
   std::deque<std::uint64_t> receives;  ///< capacities
   std::uint32_t next_receive = 0;
+  std::optional<std::uint32_t> drawn;
   std::optional<std::uint32_t> credits;
 };
 

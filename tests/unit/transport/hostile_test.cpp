@@ -34,10 +34,10 @@ class Hostile : public RequesterTest {
     return bytes(kSizes[below(8)]);
   }
   void expect_each_done_once() {
-    std::set<std::string> cookies;
+    std::set<std::string> numbers;
     for (const std::string& line : env.done)
-      EXPECT_TRUE(cookies.insert(line.substr(0, line.find(' '))).second) << line;
-    EXPECT_EQ(cookies.size(), cookie);
+      EXPECT_TRUE(numbers.insert(line.substr(0, line.find(' '))).second) << line;
+    EXPECT_EQ(numbers.size(), number);
   }
 
  private:
@@ -47,7 +47,7 @@ class Hostile : public RequesterTest {
 TEST_F(Hostile, ResponsesToARequester) {
   for (int life = 0; life < kLives; ++life) {
     env = FakeEnvironment();
-    cookie = 0;
+    number = 0;
     start_at(0);
     for (int i = 0; i < kPackets; ++i) {
       if (!requester.full()) post(static_cast<RequestKind>(below(8)), below(600));
@@ -62,11 +62,12 @@ TEST_F(Hostile, ResponsesToARequester) {
 }
 
 TEST_F(Hostile, RequestsToAResponder) {
+  ReplayStore replays;
   Responder responder;
   for (int life = 0; life < kLives; ++life) {
     env = FakeEnvironment();
     attributes.max_dest_rd_atomic = static_cast<std::uint8_t>(below(4));
-    responder.configure(attributes);
+    responder.configure(attributes, replays);
     responder.reset(Psn(0));
     for (int i = 0; i < kPackets; ++i) {
       if (below(2) == 0) env.receives.push_back(below(1024));

@@ -97,7 +97,7 @@ TEST_F(RequesterTest, FatalNaksEndTheQueuePair) {
   };
   for (const Case& c : cases) {
     env = FakeEnvironment();
-    cookie = 0;
+    number = 0;
     start_at(0);
     for (int i = 0; i < 3; ++i) post_and_run(RequestKind::kSend, 1);
     feed_nak(1, c.syndrome);
@@ -380,9 +380,9 @@ TEST_F(RequesterTest, WithdrawnRequestsStartAnew) {
   feed_nak(1, wire::kSyndromeRnr | 1);
   expect_done({"0 ok"});
   ASSERT_TRUE(requester.receiver_not_ready());
-  std::vector<std::uint32_t> cookies;
-  requester.withdraw([&](std::uint32_t taken) { cookies.push_back(taken); });
-  EXPECT_EQ(cookies, (std::vector<std::uint32_t>{1, 2}));
+  std::vector<PcbId> taken;
+  requester.withdraw([&](PcbId pcb) { taken.push_back(pcb); });
+  EXPECT_EQ(taken, (std::vector<PcbId>{PcbId(1), PcbId(2)}));
   EXPECT_TRUE(requester.idle());
   for (const std::uint32_t late : {1, 2, 5}) feed_ack(late);
   feed_nak(1, wire::kSyndromeRnr | 1);
@@ -407,7 +407,7 @@ TEST_F(RequesterTest, AWithdrawnWriteWithImmediateGoesOnWithItsLastPacket) {
   for (int i = 0; i < 2; ++i) {
     feed_nak(2, wire::kSyndromeRnr | 1);
     expect_done({});
-    requester.withdraw([](std::uint32_t) {});
+    requester.withdraw([](PcbId) {});
     env.sent.clear();
     pass(microseconds(10));
     post_and_run(RequestKind::kWriteImm, 600);
@@ -421,7 +421,7 @@ TEST_F(RequesterTest, AWithdrawnWriteWithImmediateGoesOnWithItsLastPacket) {
 TEST_F(RequesterTest, AWithdrawnRequestThatComesShorterIsANewOne) {
   post_and_run(RequestKind::kWriteImm, 600);
   feed_nak(2, wire::kSyndromeRnr | 1);
-  requester.withdraw([](std::uint32_t) {});
+  requester.withdraw([](PcbId) {});
   pass(microseconds(10));
   env.sent.clear();
   post_and_run(RequestKind::kSend, 100);
@@ -434,7 +434,7 @@ TEST_F(RequesterTest, AWithdrawnRequestThatComesShorterIsANewOne) {
 TEST_F(RequesterTest, WithdrawnRequestsMayHaveBeenExecuted) {
   for (int i = 0; i < 3; ++i) post_and_run(RequestKind::kSend, 1);
   feed_nak(0, wire::kSyndromeRnr | 1);
-  requester.withdraw([](std::uint32_t) {});
+  requester.withdraw([](PcbId) {});
   feed_ack(2);
   expect_done({});
   pass(microseconds(10));
@@ -451,7 +451,7 @@ TEST_F(RequesterTest, WithdrawnRequestsMayHaveBeenExecuted) {
 TEST_F(RequesterTest, RefusalsOfWithdrawnRequestsAreGhosts) {
   for (int i = 0; i < 3; ++i) post_and_run(RequestKind::kSend, 1);
   feed_nak(0, wire::kSyndromeRnr | 1);
-  requester.withdraw([](std::uint32_t) {});
+  requester.withdraw([](PcbId) {});
   pass(microseconds(10));
   for (const char* done : {"3 ok", "4 ok"}) {
     post_and_run(RequestKind::kSend, 1);
@@ -560,7 +560,7 @@ TEST_F(RequesterTest, ResponsesThatDoNotFitAreFatal) {
   };
   for (const Case& c : cases) {
     env = FakeEnvironment();
-    cookie = 0;
+    number = 0;
     start_at(0);
     post_and_run(RequestKind::kRead, 300);
     feed(c.opcode, 0, c.syndrome, c.payload);

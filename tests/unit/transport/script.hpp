@@ -23,6 +23,8 @@ using std::chrono::milliseconds;
 using wire::Opcode;
 
 inline constexpr std::uint64_t kRemoteAddr = 0x1000;
+/// In one test: each has a PCB of its own.
+inline constexpr std::uint32_t kRequests = 4096;
 
 /// Of the caller, as a default argument. (std::source_location is not in clang 14.)
 struct Where {
@@ -78,7 +80,7 @@ class RequesterTest : public ScriptTest {
   }
 
   void start_at(std::uint32_t psn) {
-    requester.set_capacity(16);
+    requester.open(requests, 16);
     requester.configure(attributes);
     requester.reset(Psn(psn));
   }
@@ -86,7 +88,7 @@ class RequesterTest : public ScriptTest {
     Request r;
     r.kind = kind;
     r.length = length;
-    r.cookie = cookie++;
+    r.pcb = PcbId(number++);
     r.remote_addr = kRemoteAddr;
     return r;
   }
@@ -121,8 +123,9 @@ class RequesterTest : public ScriptTest {
 
   static constexpr Duration kTimeout = std::chrono::nanoseconds(4096 << 7);
   RcAttributes attributes;
+  RequestTable requests{kRequests};
   Requester requester;
-  std::uint32_t cookie = 0;
+  std::uint32_t number = 0;  ///< of the next request
 };
 
 /// MTU 256, expects PSN 0 first, remembers 2 reads or atomics, RNR timer code 12.
@@ -135,7 +138,7 @@ class ResponderTest : public ScriptTest {
   }
 
   void start_at(std::uint32_t psn) {
-    responder.configure(attributes);
+    responder.configure(attributes, replays);
     responder.reset(Psn(psn));
   }
   static wire::Headers make(Opcode opcode, std::uint32_t psn) {
@@ -167,6 +170,7 @@ class ResponderTest : public ScriptTest {
   }
 
   RcAttributes attributes;
+  ReplayStore replays;
   Responder responder;
 };
 

@@ -91,7 +91,7 @@ class RequesterStates : public RequesterTest {
   /// PSN 10 is the oldest unacknowledged; 9 was acknowledged.
   void enter(const std::string& state) {
     env = FakeEnvironment();
-    cookie = 0;
+    number = 0;
     start_at(9);
     post_and_run(RequestKind::kSend, 1);
     feed_ack(9);

@@ -64,7 +64,7 @@ std::string to_text(const wire::Headers& h, const PayloadSource& payload) {
 }
 
 std::string to_text(const ReceiveCompletion& c) {
-  std::string text = std::to_string(c.cookie) + " " + to_text(c.verdict);
+  std::string text = to_text(c.verdict);
   if (c.verdict != Verdict::kOk) return text;
   text += " " + std::to_string(c.byte_len) + " bytes";
   if (c.from_write) text += " written";

@@ -9,7 +9,7 @@ namespace {
 class UcTest : public ScriptTest {
  protected:
   UcTest() {
-    requester.set_capacity(4);
+    requester.open(requests, 4);
     requester.configure({.mtu = 256});
     requester.reset(Psn(0xffffff));
     responder.configure({.mtu = 256});
@@ -19,7 +19,7 @@ class UcTest : public ScriptTest {
     Request r;
     r.kind = kind;
     r.length = length;
-    r.cookie = cookie++;
+    r.pcb = PcbId(number++);
     r.remote_addr = kRemoteAddr;
     r.imm = 0x55;
     requester.start(r);
@@ -34,9 +34,10 @@ class UcTest : public ScriptTest {
     responder.receive(env, h, bytes(payload));
   }
 
+  RequestTable requests{kRequests};
   UcRequester requester;
   UcResponder responder;
-  std::uint32_t cookie = 0;
+  std::uint32_t number = 0;  ///< of the next request
 };
 
 TEST_F(UcTest, CompletesWhenTheLastPacketHasGone) {
@@ -64,7 +65,7 @@ TEST_F(UcTest, ImpossibleRequestsFail) {
   for (const RequestKind kind : {RequestKind::kRead, RequestKind::kFetchAdd,
                                  RequestKind::kCompareSwap, RequestKind::kSendInvalidate}) {
     requester.reset(Psn(0));
-    cookie = 0;
+    number = 0;
     post(kind, 8);
     post(RequestKind::kSend, 1);
     EXPECT_FALSE(requester.transmit(env, 10));
@@ -184,7 +185,7 @@ class UdTest : public ScriptTest {
     Request r;
     r.kind = kind;
     r.length = length;
-    r.cookie = 3;
+    r.pcb = PcbId(3);
     r.imm = 0x55;
     return requester.transmit(env, r, Qpn(9), qkey);
   }

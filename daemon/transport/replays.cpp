@@ -1,0 +1,72 @@
+#include "daemon/transport/replays.hpp"
+
+#include <cassert>
+#include <new>
+
+namespace softhca::transport {
+
+void ReplayStore::reserve(std::size_t places) {
+  const std::size_t wanted = reserved_ + places;
+  while (slabs_.size() * kSlab < wanted)
+    slabs_.push_back(std::make_unique_for_overwrite<std::byte[]>(kSlab * sizeof(Replay)));
+  reserved_ = wanted;
+}
+
+std::uint32_t ReplayStore::take() {
+  assert(taken_ < reserved_);
+  ++taken_;
+  std::uint32_t index = free_;
+  if (index != kNoIndex)
+    free_ = (*this)[index].younger;
+  else
+    index = fresh_++;
+  new (&(*this)[index]) Replay();
+  return index;
+}
+
+void ReplayStore::give_back(std::uint32_t index) {
+  --taken_;
+  (*this)[index].younger = free_;
+  free_ = index;
+}
+
+void Replays::open(ReplayStore& store, std::uint32_t limit) {
+  close();
+  store.reserve(limit);
+  store_ = &store;
+  limit_ = limit;
+}
+
+void Replays::close() {
+  if (store_ == nullptr) return;
+  clear();
+  store_->release(limit_);
+  store_ = nullptr;
+  limit_ = 0;
+}
+
+void Replays::clear() {
+  while (!empty()) pop();
+}
+
+Replay& Replays::push() {
+  assert(!full());
+  const std::uint32_t index = store_->take();
+  Replay& replay = (*store_)[index];
+  replay.older = youngest_;
+  (empty() ? oldest_ : (*store_)[youngest_].younger) = index;
+  youngest_ = index;
+  ++count_;
+  return replay;
+}
+
+void Replays::pop() {
+  assert(!empty());
+  const std::uint32_t index = oldest_;
+  oldest_ = (*store_)[index].younger;
+  (oldest_ == kNoIndex ? youngest_ : (*store_)[oldest_].older) = kNoIndex;
+  --count_;
+  store_->give_back(index);
+}
+
+}  // namespace softhca::transport

@@ -1,0 +1,111 @@
+// The reads and atomics that responders have executed and may have to answer again (InfiniBand
+// specification, volume 1, 9.7.5.1.4, 9.4.5).
+//
+// How many a connection may want is agreed when it is made (max_dest_rd_atomic), and a read that
+// found no place would have to be refused, which the peer takes for an error. So places are
+// reserved then, and taken when they are used: what is only reserved is address space that no page
+// of memory stands behind.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/types.hpp"
+
+namespace softhca::transport {
+
+/// A read or atomic that was executed and can be replayed.
+struct Replay {
+  Psn first;
+  std::uint32_t packets = 0;
+  bool atomic = false;
+  bool store = false;   ///< atomic write: nothing but that it was done
+  bool due = false;     ///< packets [next, end) are owed
+  bool replay = false;  ///< was asked for again
+  std::uint32_t start = 0;
+  std::uint32_t next = 0;
+  std::uint32_t end = 0;
+  Rkey rkey;
+  std::uint32_t length = 0;
+  std::uint32_t xrc_srq = 0;
+  std::uint32_t answer_length = 0;  ///< bytes up to the end of packet `end` - 1
+  std::uint32_t older = kNoIndex;
+  std::uint32_t younger = kNoIndex;
+  std::uint64_t addr = 0;
+  std::uint64_t original = 0;
+};
+static_assert(sizeof(Replay) == 64);
+
+/// Places for all connections of an engine. Those given back are the first to be taken again, so
+/// that as few pages as possible are in use.
+class ReplayStore {
+ public:
+  ReplayStore() = default;
+  ReplayStore(const ReplayStore&) = delete;
+  ReplayStore& operator=(const ReplayStore&) = delete;
+
+  /// `places` more can be taken; the only call that allocates.
+  void reserve(std::size_t places);
+  /// REQUIRES: they were reserved, and are not taken.
+  void release(std::size_t places) { reserved_ -= places; }
+
+  /// REQUIRES: no more are taken than are reserved.
+  std::uint32_t take();
+  void give_back(std::uint32_t index);
+  Replay& operator[](std::uint32_t index) {
+    return reinterpret_cast<Replay*>(slabs_[index / kSlab].get())[index % kSlab];
+  }
+
+  std::size_t reserved() const { return reserved_; }
+  std::size_t taken() const { return taken_; }
+
+ private:
+  static constexpr std::uint32_t kSlab = 4096;  ///< places
+  /// Not constructed: that would touch its pages.
+  using Slab = std::unique_ptr<std::byte[]>;
+
+  std::vector<Slab> slabs_;
+  std::size_t reserved_ = 0;
+  std::size_t taken_ = 0;
+  std::uint32_t fresh_ = 0;        ///< never taken: this place and those behind it
+  std::uint32_t free_ = kNoIndex;  ///< given back last; linked by `younger`
+};
+
+/// Those of one responder, the last so many. REQUIRES: close() before it goes.
+class Replays {
+ public:
+  Replays() = default;
+  Replays(const Replays&) = delete;
+  Replays& operator=(const Replays&) = delete;
+
+  /// Room for `limit`; what it held before is gone.
+  void open(ReplayStore& store, std::uint32_t limit);
+  /// All places go back.
+  void close();
+  bool is_open(std::uint32_t limit) const { return store_ != nullptr && limit_ == limit; }
+
+  /// Forgets all.
+  void clear();
+  bool empty() const { return count_ == 0; }
+  bool full() const { return count_ == limit_; }
+  std::uint32_t limit() const { return limit_; }
+  std::uint32_t oldest() const { return oldest_; }
+  std::uint32_t youngest() const { return youngest_; }
+  Replay& operator[](std::uint32_t index) { return (*store_)[index]; }
+  /// A new one, the youngest. REQUIRES: !full().
+  Replay& push();
+  /// Forgets the oldest. REQUIRES: !empty().
+  void pop();
+
+ private:
+  ReplayStore* store_ = nullptr;
+  std::uint32_t limit_ = 0;
+  std::uint32_t count_ = 0;
+  std::uint32_t oldest_ = kNoIndex;
+  std::uint32_t youngest_ = kNoIndex;
+};
+
+}  // namespace softhca::transport
