@@ -46,8 +46,10 @@ inline constexpr std::uint32_t kArmKindMask = 3;
 
 /// Completion queue: this header, then `entries` CompletionElements.
 struct alignas(64) CompletionRingHeader {
-  std::atomic<std::uint32_t> consumer;  ///< writer: tenant (release); engine reads on near-overflow
-  std::atomic<std::uint32_t> arm;       ///< writer: tenant (seq_cst); engine reads after a batch
+  std::atomic<std::uint32_t> consumer;  ///< writer: tenant (release); reader: engine (acquire)
+  /// Writer: tenant (seq_cst), and the engine once when the queue moves to another ring. Reader:
+  /// engine, after the seq_cst fence that ends a batch of completions.
+  std::atomic<std::uint32_t> arm;
   std::uint8_t pad[56];
 };
 static_assert(sizeof(CompletionRingHeader) == 64);

@@ -24,7 +24,8 @@
 
 namespace softhca {
 
-/// One holder's account in a QuotaPool. Written by the owner of the pool only.
+/// One holder's account in a QuotaPool. Written by the owner of the pool only; what follows from
+/// several numbers reads each of them once, since others may look meanwhile.
 struct Quota {
   Gauge guaranteed;  ///< with what is lent of it
   Gauge in_use;
@@ -44,7 +45,10 @@ struct Quota {
   std::uint32_t in_force() const { return not_lent.value(); }
   bool below_guarantee() const { return in_use.value() < in_force(); }
   std::uint32_t own_in_use() const { return std::min(in_use.value(), in_force()); }
-  std::uint32_t shared_in_use() const { return in_use.value() - own_in_use(); }
+  std::uint32_t shared_in_use() const {
+    const std::uint32_t all = in_use.value();
+    return all - std::min(all, in_force());
+  }
 };
 
 class QuotaPool {
@@ -59,9 +63,9 @@ class QuotaPool {
   std::uint32_t total() const { return total_.value(); }
   /// In use by nobody, whosever they are.
   std::uint32_t free() const { return free_.value(); }
-  std::uint32_t in_use() const { return total() - std::min(total(), free()); }
+  std::uint32_t in_use() const { return beyond(total(), free()); }
   /// Most in use at once, by all.
-  std::uint32_t high_water() const { return total() - std::min(total(), least_free_.value()); }
+  std::uint32_t high_water() const { return beyond(total(), least_free_.value()); }
   /// Guaranteed to nobody.
   std::uint32_t unallocated() const { return unallocated_.value(); }
   /// Guaranteed to holders that leave it idle.
@@ -71,13 +75,13 @@ class QuotaPool {
   /// The size of the shared rest.
   std::uint32_t shared() const { return unallocated() + lent(); }
   std::uint32_t shared_in_use() const { return shared_in_use_.value(); }
-  std::uint32_t shared_free() const { return shared() - std::min(shared(), shared_in_use()); }
+  std::uint32_t shared_free() const { return beyond(shared(), shared_in_use()); }
   /// Of what is free there: not recalled.
-  std::uint32_t borrowable() const { return shared_free() - std::min(shared_free(), recalled()); }
+  std::uint32_t borrowable() const { return beyond(shared_free(), recalled()); }
   /// Drawn beyond all guarantees and the shared rest: guarantees were given while what they are
   /// made of was in use. Until it is 0 nobody draws from the shared rest, and a holder below its
   /// guarantee may have to wait for the next one that is given back.
-  std::uint32_t overdrawn() const { return shared_in_use() - std::min(shared(), shared_in_use()); }
+  std::uint32_t overdrawn() const { return beyond(shared_in_use(), shared()); }
 
   /// Changes a guarantee; nobody loses what is in use. A decrease is taken from what is lent first.
   /// False, and nothing changes: the increase exceeds unallocated().
@@ -172,6 +176,9 @@ class QuotaPool {
   }
 
  private:
+  /// What `n` has more than `m`. Of values read once: their owner may change them meanwhile.
+  static std::uint32_t beyond(std::uint32_t n, std::uint32_t m) { return n - std::min(n, m); }
+
   void take_free() {
     const std::uint32_t left = free() - 1;
     free_.set(left);

@@ -47,6 +47,11 @@ const resource::TenantConfig& Adapter::settings(const engine::Tenant& tenant) co
   return *at;
 }
 
+void Adapter::change_rows(const engine::Worker::Task& task) {
+  const std::lock_guard lock(tenants_changing);
+  worker.run(task);
+}
+
 void Adapter::allocate() {
   totals.set_limits(resource::totals_of(config.pools));
   for (const auto& tenant : tenants) {

@@ -29,7 +29,8 @@ struct Adapter {
   /// Of rdma_cm, as they were about a second ago.
   std::vector<management::ConnectionFigures> connections{};
 
-  /// Held while `tenants` or `connections` changes, and by other threads that read them.
+  /// Held while `tenants`, `connections` or a tenant's rows in the engine's tables change, and by
+  /// other threads that read them.
   std::mutex tenants_changing{};
 
   Journal journal{};         ///< what happened lately
@@ -53,6 +54,10 @@ struct Adapter {
 
   /// What is configured for a tenant. REQUIRES: it is not leaving.
   const resource::TenantConfig& settings(const engine::Tenant& tenant) const;
+
+  /// Runs `task` on the engine's thread while no other thread reads `tenants`: for what it changes
+  /// in the rows that tenants and levels have in the engine's tables.
+  void change_rows(const engine::Worker::Task& task);
 
   /// Set-up: gives every tenant its guarantee of VCBs and its limits. The configuration has been
   /// checked for overcommit.

@@ -13,7 +13,7 @@ void Reloader::tick() {
   finish_leaving_levels();
   forget_addresses();
   if (allotments_.closing() != 0)
-    adapter_.worker.run([&](engine::Engine&) { allotments_.collect_closed(); });
+    adapter_.change_rows([&](engine::Engine&) { allotments_.collect_closed(); });
 }
 
 /// What has not drained in the time it had.
@@ -41,7 +41,7 @@ void Reloader::finish_leaving() {
     if (server_.sessions(tenant) != 0 || !server_.retire(tenant)) return false;
     if (server_.connections(tenant, TenantChannel::Kind::kDatagrams) != 0) return false;
     bool released = false;
-    adapter_.worker.run([&](engine::Engine& engine) {
+    adapter_.change_rows([&](engine::Engine& engine) {
       released = allotments_.release(tenant);
       if (released) engine.remove_tenant(tenant);
     });
@@ -73,7 +73,7 @@ void Reloader::finish_leaving_levels() {
     engine::Tenant& tenant = *find(entry.name);
     if (entry.levels.empty() || !allotments_.has_whole(tenant)) continue;
     if (server_.undivided_sessions(tenant) != 0) continue;
-    adapter_.worker.run([&](engine::Engine&) { allotments_.release_whole(tenant); });
+    adapter_.change_rows([&](engine::Engine&) { allotments_.release_whole(tenant); });
   }
 }
 

@@ -77,7 +77,8 @@ DatagramService::DatagramService(Tenant& tenant, const Options& options, SealedM
 void DatagramService::clear_event() {
   std::uint64_t count;
   [[maybe_unused]] const ssize_t got = ::read(event_.get(), &count, sizeof count);
-  announced_.store(false);
+  // Takes over what the engine pushed before it found that news were announced.
+  announced_.exchange(false);
 }
 
 const Datagram* DatagramService::front() {

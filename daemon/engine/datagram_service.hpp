@@ -137,7 +137,7 @@ class DatagramService {
   /// What comes for it takes at most this part of the engine's time while tenants want it.
   void set_engine_share(double share) { engine_share_ = share; }
   management::gsa::ReceivePool& pool() { return pool_; }
-  /// Nothing happens before unless a client sends or releases, or a packet comes.
+  /// When what waits for a neighbour is tried again; kNever: nothing waits.
   Time next_try() const { return next_try_; }
 
   // --- any thread

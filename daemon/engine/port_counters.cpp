@@ -17,7 +17,6 @@ DevicePortCounters port_counters_of(const Tenant& tenant,
                                     const std::vector<std::unique_ptr<PortBinding>>& ports) {
   DevicePortCounters out;
   const TenantCounters& own = tenant.counters;
-  // Packets after multicast, which is part of them: the engine counts meanwhile.
   out.transmitted_multicast = own.tx_multicast.value();
   out.received_multicast = own.rx_multicast.value();
   out.transmitted_octets = own.tx_octets.value();

@@ -2,6 +2,7 @@
 // the files of the device tree and for the performance agent.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -25,8 +26,16 @@ struct DevicePortCounters {
   std::uint64_t transmit_discards = 0;      ///< refused by the device, or no neighbour to send to
   std::uint64_t link_downed = 0;
 
-  std::uint64_t transmitted_unicast() const { return transmitted_packets - transmitted_multicast; }
-  std::uint64_t received_unicast() const { return received_packets - received_multicast; }
+  std::uint64_t transmitted_unicast() const {
+    return beyond(transmitted_packets, transmitted_multicast);
+  }
+  std::uint64_t received_unicast() const { return beyond(received_packets, received_multicast); }
+
+ private:
+  /// The engine counts while they are read, and nothing orders the two numbers.
+  static std::uint64_t beyond(std::uint64_t all, std::uint64_t part) {
+    return all - std::min(all, part);
+  }
 };
 
 /// As they stand. On the control or the engine's thread: `tenant.addresses` must not change.

@@ -1,4 +1,4 @@
-// The thread of an engine: the only reader of the clock, and the only one that sleeps.
+// The thread of an engine, which reads the clock for it and sleeps when nothing is to be done.
 //
 // While there is work it polls. Without any it yields its core after every step, since programs
 // may share it; processes idle for a while are parked; and when all are parked and nothing is

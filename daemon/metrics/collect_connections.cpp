@@ -1,5 +1,7 @@
 // Connections by rdma_cm, and the general services agent they go through.
+#include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "daemon/management/connection_figures.hpp"
@@ -34,14 +36,15 @@ using Rejects = std::array<Counter, ConnectionCounters::kRejectReasons>;
 
 void add_rejects(Families& out, const char* name, const char* help, const std::string& tenant,
                  const Rejects& rejects) {
-  double others = 0;
-  for (const Counter& counter : rejects) others += number(counter);
+  // Each is read once: it may count meanwhile.
+  std::array<double, ConnectionCounters::kRejectReasons> values;
+  std::transform(rejects.begin(), rejects.end(), values.begin(), number);
   for (const Reason& reason : kReasons) {
-    const double value = number(rejects[static_cast<std::size_t>(reason.code)]);
-    others -= value;
+    const double value = std::exchange(values[static_cast<std::size_t>(reason.code)], 0);
     out.counter(name, help, {{"tenant", tenant}, {"reason", reason.name}}, value);
   }
-  out.counter(name, help, {{"tenant", tenant}, {"reason", "other"}}, others);
+  out.counter(name, help, {{"tenant", tenant}, {"reason", "other"}},
+              std::accumulate(values.begin(), values.end(), 0.0));
 }
 
 /// "connection manager" of tenant "web": what holds for a client of the agent.

@@ -1,5 +1,5 @@
 // A network port: frames in, frames out. Implementations: DPDK (port/dpdk), memory pair for tests,
-// and wrappers (fault injection, capture). One engine owns a port and is its only caller.
+// and wrappers (fault injection, capture). One engine owns a port; what others may call is marked.
 #pragma once
 
 #include <cstddef>
@@ -45,12 +45,14 @@ class Port {
   virtual void transmit(const Frame& frame) = 0;
   virtual void flush() = 0;
 
+  // --- any thread
   virtual MacAddress mac() const = 0;
   /// Bytes of an IP packet the link carries (without Ethernet header).
   virtual std::uint32_t mtu() const = 0;
   virtual bool link_up() const = 0;
   virtual PortCounters counters() const = 0;
 
+  // --- the engine again
   /// A descriptor that becomes readable when frames wait, for an engine about to sleep, or -1 when
   /// the port has none (the engine then naps briefly). prepare_sleep() is called right before
   /// sleeping on it.

@@ -49,7 +49,7 @@ DpdkPort::~DpdkPort() {
 /// without a link the engine leaves the device alone.
 void DpdkPort::redial(void* port) {
   const auto* self = static_cast<const DpdkPort*>(port);
-  if (!self->carrier()) {
+  if (const std::lock_guard lock(self->device_calls_); !self->carrier()) {
     (void)rte_eth_dev_stop(self->device_.id);
     (void)rte_eth_dev_start(self->device_.id);
   }
@@ -164,12 +164,17 @@ void DpdkPort::drop_backlog() {
 }
 
 bool DpdkPort::link_up() const {
-  return device_.interface.empty() ? carrier() : interface_running(device_.interface);
+  if (!device_.interface.empty()) return interface_running(device_.interface);
+  const std::lock_guard lock(device_calls_);
+  return carrier();
 }
 
 PortCounters DpdkPort::counters() const {
   rte_eth_stats s{};
-  rte_eth_stats_get(device_.id, &s);
+  {
+    const std::lock_guard lock(device_calls_);
+    rte_eth_stats_get(device_.id, &s);
+  }
   return {.rx_frames = s.ipackets,
           .rx_bytes = s.ibytes,
           .tx_frames = s.opackets,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -70,6 +71,9 @@ class DpdkPort final : public Port {
   std::array<Frame, kBurst> stash_{};
   std::size_t stash_begin_ = 0, stash_end_ = 0;
   Counter rx_dropped_, tx_dropped_;
+  /// Held for calls of DPDK about the device by all threads but the engine's: drivers do not
+  /// promise that they may run in parallel.
+  mutable std::mutex device_calls_;
 };
 
 }  // namespace softhca::port

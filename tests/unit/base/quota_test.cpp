@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace softhca {
@@ -214,6 +217,34 @@ TEST(Quota, AnySequenceKeepsGuaranteesAndTotals) {
         ASSERT_TRUE(h.in_use.value() >= h.guaranteed.value() || pool.available(h));
     }
   }
+}
+
+/// What is read of a pool of 8 is at most 8, whatever its owner does meanwhile.
+TEST(Quota, FiguresDoNotWrapForAReaderOnAnotherThread) {
+  constexpr std::uint32_t kTotal = 8;
+  constexpr int kLooks = 500'000;
+  QuotaPool pool(kTotal);
+  Quota a, b;
+  ASSERT_TRUE(pool.set_guarantee(a, 2));
+  ASSERT_TRUE(pool.set_guarantee(b, 2));
+  std::atomic<bool> seen_enough{false};
+  std::thread owner([&] {
+    while (!seen_enough.load(std::memory_order_relaxed)) {
+      for (std::uint32_t i = 0; i < 6; ++i) pool.take(a);
+      ASSERT_TRUE(pool.set_guarantee(b, 6));  // overdrawn
+      ASSERT_TRUE(pool.set_guarantee(b, 2));
+      while (a.in_use.value() != 0) pool.put(a);
+    }
+  });
+  std::uint32_t most = 0;
+  for (int i = 0; i < kLooks; ++i)
+    for (const std::uint32_t figure :
+         {a.own_in_use(), a.shared_in_use(), pool.in_use(), pool.high_water(), pool.shared(),
+          pool.shared_free(), pool.borrowable(), pool.overdrawn()})
+      most = std::max(most, figure);
+  seen_enough = true;
+  owner.join();
+  EXPECT_LE(most, kTotal);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include <filesystem>
+#include <mutex>
 #include <thread>
 
 #include "daemon/control/reload.hpp"
@@ -34,7 +35,10 @@ class ServerTest : public ::testing::Test {
     for (const int signal : {SIGTERM, SIGHUP}) sigaddset(&set, signal);
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
     server.on_tick([this] { reloader.tick(); });
-    server.on_reload([this] { EXPECT_TRUE(reloader.put_into_force(wanted)); });
+    server.on_reload([this] {
+      const std::lock_guard lock(wanted_changing);
+      EXPECT_TRUE(reloader.put_into_force(wanted));
+    });
     const auto opened = server.open();
     EXPECT_TRUE(opened) << opened.error().message;
     thread = std::thread([this] { EXPECT_TRUE(server.run()); });
@@ -184,7 +188,10 @@ class ServerTest : public ::testing::Test {
   }
   /// A reload without the first tenant, until its socket is gone.
   void remove_first() {
-    wanted.tenants.erase(wanted.tenants.begin());
+    {
+      const std::lock_guard lock(wanted_changing);
+      wanted.tenants.erase(wanted.tenants.begin());
+    }
     ::kill(::getpid(), SIGHUP);
     const std::string socket = folder.path() + "/a/socket";
     for (int i = 0; i < 20000 && std::filesystem::exists(socket); ++i)
@@ -195,6 +202,7 @@ class ServerTest : public ::testing::Test {
   Folder folder;
   Daemon daemon{config_in(folder.path())};
   resource::Config wanted = daemon.config;  ///< by the next reload
+  std::mutex wanted_changing;
   Server server{daemon.adapter, *daemon.general_services, *daemon.shared_datagrams};
   Reloader reloader{daemon.adapter, server, {}, "", {}};
   std::thread thread;

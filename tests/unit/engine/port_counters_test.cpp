@@ -74,6 +74,14 @@ TEST(PortCounters, OctetsAreThoseOfWholeFrames) {
   EXPECT_EQ(b.received_multicast, 0u);
 }
 
+TEST(PortCounters, UnicastIsNeverLessThanNothing) {
+  DevicePortCounters read;  // a multicast packet counted between the two
+  read.transmitted_packets = read.received_packets = 4;
+  read.transmitted_multicast = read.received_multicast = 5;
+  EXPECT_EQ(read.transmitted_unicast(), 0u);
+  EXPECT_EQ(read.received_unicast(), 0u);
+}
+
 TEST(PortCounters, WhatStaysInTheDaemonPassesNoPort) {
   Pair pair{Way::kLocal};
   pair.connect_pair();
