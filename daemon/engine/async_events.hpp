@@ -2,6 +2,8 @@
 // shared receive queues and the port. One that finds its process's socket full waits, in order.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +21,8 @@ class AsyncEvents {
 
   AsyncEvents(EventSink& sink, const StepClock& clock) : sink_(sink), clock_(clock) {}
 
+  /// Allocates, for the events of so many sessions.
+  void reserve(std::size_t sessions) { deferred_.reserve(std::bit_ceil(sessions) * kMostDeferred); }
   /// `element` is the user handle of the object, or the port number.
   void raise(Session& session, std::uint64_t element, EventType type);
   /// To all who hold the queue pair.

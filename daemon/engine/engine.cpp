@@ -112,6 +112,7 @@ void Engine::add_tenant(Tenant& tenant) {
   scheduler_.reset(tenant.qos_class);
   addresses_.add(tenant);
   rates_.reserve(addresses_.tenants().size());
+  packets_.add_user(tenant.id);
 }
 
 void Engine::remove_tenant(Tenant& tenant) {
@@ -125,6 +126,7 @@ void Engine::install(Session& session) {
   cpu_.order().join(session.qos_class, session.tenant->id);
   ingress_.add(session);
   tvl_assignment_.find_weights();
+  async_events_.reserve(ingress_.sessions().size());
   pcbs_.recall(session.qos_class);
   session.tenant->counters.sessions.add();
   if (session.level != nullptr) session.level->counters.sessions.add();

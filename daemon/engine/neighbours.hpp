@@ -57,6 +57,8 @@ class Neighbours {
   void remove_address(const Gid& address);
   /// Where packets for other networks of the gateway's family go; a zero GID: nowhere.
   void set_gateway(const Gid& ipv4_gateway, const Gid& ipv6_gateway);
+  /// Allocates what is kept of a user of resolve(), who would else allocate it then.
+  void add_user(TenantId user) { users_.try_emplace(user); }
   /// Tells all neighbours of the addresses we answer for (after a start, when the link comes up).
   void announce();
 

@@ -42,6 +42,15 @@ bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::Parse
 }
 
 /// The tenant whose address the packets come from has its part of the neighbour table.
+void PacketIo::add_port(std::unique_ptr<PortBinding> binding) {
+  binding->neighbours->add_user(kNobody);
+  ports_.push_back(std::move(binding));
+}
+
+void PacketIo::add_user(TenantId tenant) {
+  for (const auto& binding : ports_) binding->neighbours->add_user(tenant);
+}
+
 std::optional<MacAddress> PacketIo::resolve(PortBinding& binding, const Gid& source,
                                             const Gid& hop) {
   const Tenant* user = addresses_.owner(source, binding.id);

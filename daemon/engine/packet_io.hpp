@@ -39,7 +39,9 @@ class PacketIo {
         payloads_(payloads) {}
 
   /// Ports are numbered in the order they come.
-  void add_port(std::unique_ptr<PortBinding> binding) { ports_.push_back(std::move(binding)); }
+  void add_port(std::unique_ptr<PortBinding> binding);
+  /// Allocates what the ports that are there keep of a tenant.
+  void add_user(TenantId tenant);
   const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
 
   /// Gives the RoCEv2 packets that have come, sound and of their port's VLAN, to

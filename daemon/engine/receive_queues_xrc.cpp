@@ -24,10 +24,10 @@ Verdict ReceiveQueues::choose(QueuePair& qp, std::uint32_t number) {
   return Verdict::kOk;
 }
 
-/// What it holds of the queue before stays on its account there.
+/// What it holds of the queue before stays on its account there, if it has one.
 void ReceiveQueues::use(QueuePair& qp, SharedReceiveQueue* srq) {
   if (qp.srq == srq) return;
-  if (qp.srq != nullptr) qp.xrc_members.push_back({qp.srq, qp.member});
+  if (qp.srq != nullptr && qp.member.is_known()) qp.xrc_members.push_back({qp.srq, qp.member});
   qp.srq = srq;
   qp.member = {};
   const auto known = std::find_if(qp.xrc_members.begin(), qp.xrc_members.end(),

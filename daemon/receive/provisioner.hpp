@@ -34,6 +34,9 @@ struct Member {
   std::uint32_t generation = 0;
   std::uint32_t limit = kByPolicy;  ///< its own, or that of the table; written by set_limit()
   std::uint8_t importance = 0;      ///< below kImportances; written by the engine
+
+  /// There may be something to remember of it.
+  bool is_known() const { return account != kNoIndex || limit != kByPolicy; }
 };
 
 enum class Decision : std::uint8_t {
