@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "daemon/base/endian.hpp"
+#include "daemon/port/roce_udp.hpp"
 
 namespace softhca::port {
 namespace {
@@ -10,8 +11,6 @@ namespace {
 constexpr std::uint16_t kEtherTypeVlan = 0x8100;
 constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
 constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
-constexpr std::byte kProtocolUdp{17};
-constexpr std::uint16_t kRocePort = 4791;
 constexpr std::size_t kUdpHeader = 8;
 
 /// The EtherType, and where what it announces begins; 0 if nothing can be there.
@@ -38,9 +37,9 @@ Network network_of(std::span<const std::byte> frame) {
 /// Offset of the UDP header, 0 if none can be there.
 std::size_t udp_offset(std::span<const std::byte> frame) {
   const auto [type, at] = network_of(frame);
-  if (type == kEtherTypeIpv4 && frame[at + 9] == kProtocolUdp)
+  if (type == kEtherTypeIpv4 && frame[at + 9] == std::byte{kProtocolUdp})
     return at + std::to_integer<std::size_t>(frame[at] & std::byte{15}) * 4;
-  if (type == kEtherTypeIpv6 && frame[at + 6] == kProtocolUdp) return at + 40;
+  if (type == kEtherTypeIpv6 && frame[at + 6] == std::byte{kProtocolUdp}) return at + 40;
   return 0;
 }
 

@@ -16,10 +16,10 @@
 #include <memory>
 #include <utility>
 
+#include "daemon/port/roce_udp.hpp"
+
 namespace softhca::port {
 namespace {
-
-constexpr std::uint16_t kRocePort = 4791;
 
 /// Closes at the end of a scope.
 struct Descriptor {

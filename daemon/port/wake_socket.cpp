@@ -15,11 +15,11 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/port/roce_udp.hpp"
+
 namespace softhca::port {
 namespace {
 
-constexpr std::uint32_t kRocePort = 4791;
-constexpr std::uint32_t kProtocolUdp = 17;
 constexpr std::uint32_t kProtocolIcmp6 = 58;
 
 /// Classic BPF. Jumps count instructions to skip; the labels of the comments are their targets.

@@ -5,17 +5,17 @@
 namespace softhca::resource {
 namespace {
 
-constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
+constexpr std::uint64_t kMostPerSecond = std::uint64_t{1} << 50;
 
 }  // namespace
 
 RateConfig read_rate(const Value& value, Problems& problems) {
   RateConfig config;
   Reader reader(value, "tenant.rate", problems);
-  reader.integer("bytes_per_second", config.bytes_per_second, 0, kMost);
-  reader.integer("burst_bytes", config.burst_bytes, 1, kMost);
-  reader.integer("messages_per_second", config.messages_per_second, 0, kMost);
-  reader.integer("burst_messages", config.burst_messages, 1, kMost);
+  reader.integer("bytes_per_second", config.bytes_per_second, 0, kMostPerSecond);
+  reader.integer("burst_bytes", config.burst_bytes, 1, kMostPerSecond);
+  reader.integer("messages_per_second", config.messages_per_second, 0, kMostPerSecond);
+  reader.integer("burst_messages", config.burst_messages, 1, kMostPerSecond);
   reader.finish();
   return config;
 }
