@@ -23,6 +23,7 @@ class Ingress {
           schedule::KickArbitrator& arbitrator, AsyncEvents& async_events, EventLog& event_log,
           std::uint32_t vcbs, std::uint16_t tenants);
 
+  /// For the control thread at any time, as it says.
   collect::FunctionTable& functions() { return functions_; }
   const std::vector<Session*>& sessions() const { return sessions_; }
   /// Whose turns are contended; to set weights.
