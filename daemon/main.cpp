@@ -7,13 +7,14 @@
 #include <cstdio>
 #include <string>
 
-#include "daemon/control/adjuster.hpp"
-#include "daemon/control/descriptors.hpp"
-#include "daemon/control/event_sender.hpp"
-#include "daemon/control/general_services.hpp"
-#include "daemon/control/reload.hpp"
-#include "daemon/control/server.hpp"
-#include "daemon/control/setup.hpp"
+#include "daemon/control/adapter/adjuster.hpp"
+#include "daemon/control/adapter/event_sender.hpp"
+#include "daemon/control/adapter/setup.hpp"
+#include "daemon/control/reload/reload.hpp"
+#include "daemon/control/server/server.hpp"
+#include "daemon/control/services/general_services.hpp"
+#include "daemon/control/services/service_places.hpp"
+#include "daemon/control/sockets/descriptors.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/metrics/exporter.hpp"
 #include "daemon/resource/config.hpp"

@@ -20,19 +20,26 @@ LOWER = {
     "abi": set(),
     "daemon/base": set(),
     "daemon/wire": {"daemon/base"},
+    "daemon/neighbour": {"daemon/base", "daemon/wire"},
     "daemon/shm": {"daemon/base", "abi"},
     "daemon/memory": {"daemon/base"},
-    "daemon/collect": {"daemon/base", "abi"},
-    "daemon/schedule": {"daemon/base", "daemon/collect"},
+    "daemon/qos": {"daemon/base"},
+    "daemon/collect": {"daemon/base", "daemon/qos", "abi"},
+    "daemon/schedule": {"daemon/base", "daemon/qos", "daemon/collect"},
     "daemon/transport": {"daemon/base", "daemon/wire"},
     "daemon/receive": {"daemon/base", "daemon/shm"},
     "daemon/management": {"daemon/base", "daemon/wire"},
     "daemon/port": {"daemon/base"},
-    "daemon/resource": {"daemon/base"},
+    "daemon/resource": {"daemon/base", "daemon/qos"},
 }
 ABOVE_ALL = set(LOWER)
 LOWER["daemon/engine"] = set(ABOVE_ALL)
-LOWER["daemon/control"] = ABOVE_ALL | {"daemon/engine"}
+# Folders of a layer, bottom up: each may include those before it.
+CONTROL = ("sockets", "device", "adapter", "services", "session", "admin", "server", "reload")
+FOLDERS = {"daemon/control": ["daemon/control/" + folder for folder in CONTROL]}
+for folders in FOLDERS.values():
+    for index, folder in enumerate(folders):
+        LOWER[folder] = ABOVE_ALL | {"daemon/engine"} | set(folders[:index])
 LOWER["daemon/metrics"] = {"daemon/base", "daemon/management", "daemon/resource", "daemon/engine"}
 LOWER["daemon"] = set(LOWER)  # main.cpp, the composition root
 LOWER["libverbs-provider"] = {"abi"}
@@ -46,7 +53,7 @@ TENANT_MEMORY = re.compile(
     r"(?<!sizeof\(abi::)\b(SessionHeader|VcbPage|ReceiveRingHeader|CompletionRingHeader)\b")
 CLOCK = re.compile(
     r"\b(clock_gettime|gettimeofday|steady_clock|system_clock|high_resolution_clock|__rdtsc)\b")
-MAY_READ_CLOCK = {"daemon/engine", "daemon/control", "daemon/metrics", "daemon"}
+MAY_READ_CLOCK = {"daemon/engine", "daemon/metrics", "daemon", *FOLDERS["daemon/control"]}
 
 
 def layer_of(path):
@@ -56,7 +63,8 @@ def layer_of(path):
         return parts[0] if parts[0] in LOWER else None
     if len(parts) == 2:
         return "daemon"
-    return "/".join(parts[:2])
+    layer = "/".join(parts[:2])
+    return "/".join(parts[:3]) if layer in FOLDERS and len(parts) > 3 else layer
 
 
 def code_of(text):
@@ -120,9 +128,13 @@ def self_test():
         ("daemon/schedule/a.hpp", '#include "abi/x.hpp"\n', "may include"),
         ("daemon/metrics/a.cpp", '#include "daemon/shm/s.hpp"\n', "may include"),
         ("daemon/engine/a.cpp", '#include "daemon/shm/s.hpp"\n', None),
-        ("daemon/engine/a.cpp", '#include "daemon/control/c.hpp"\n', "may include"),
-        ("daemon/main.cpp", '#include "daemon/control/c.hpp"\n', None),
-        ("daemon/control/a.cpp", '# include "cli/x.hpp"\n', "may include"),
+        ("daemon/engine/a.cpp", '#include "daemon/control/session/c.hpp"\n', "may include"),
+        ("daemon/main.cpp", '#include "daemon/control/session/c.hpp"\n', None),
+        ("daemon/control/admin/a.cpp", '# include "cli/x.hpp"\n', "may include"),
+        ("daemon/control/admin/a.cpp", '#include "daemon/control/session/c.hpp"\n', None),
+        ("daemon/control/sockets/a.cpp", '#include "daemon/control/session/c.hpp"\n',
+         "may include"),
+        ("daemon/control/a.cpp", "int x;\n", "is no layer"),
         ("libverbs-provider/a.cpp", '#include "daemon/base/b.hpp"\n', "may include abi"),
         ("libverbs-provider/a.cpp", '#include "abi/x.hpp"\n', None),
         ("cli/a.cpp", '#include "abi/x.hpp"\n', "may include nothing"),
@@ -134,13 +146,13 @@ def self_test():
         ("daemon/engine/a.cpp", "#include <rte_mbuf.h>\n", "only daemon/port/dpdk"),
         ("daemon/engine/a.cpp", "abi::VcbPage* page;\n", "only daemon/shm"),
         ("daemon/shm/a.cpp", "abi::VcbPage* page;\n", None),
-        ("daemon/control/a.cpp", "n = sizeof(abi::VcbPage);\n", None),
+        ("daemon/control/session/a.cpp", "n = sizeof(abi::VcbPage);\n", None),
         ("daemon/transport/a.cpp", "std::chrono::steady_clock::now();\n", "reads a clock"),
         ("daemon/engine/a.cpp", "std::chrono::steady_clock::now();\n", None),
         ("daemon/base/a.cpp", "// not from steady_clock\n", None),
         ("daemon/extra/a.cpp", "int x;\n", "is no layer"),
     ]
-    present = ("daemon/base/b.hpp", "daemon/shm/s.hpp", "daemon/control/c.hpp", "abi/x.hpp",
+    present = ("daemon/base/b.hpp", "daemon/shm/s.hpp", "daemon/control/session/c.hpp", "abi/x.hpp",
                "cli/x.hpp")
     failures = 0
     for path, text, expected in cases:

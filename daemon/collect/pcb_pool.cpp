@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <string>
 
-#include "daemon/base/quota_division.hpp"
+#include "daemon/qos/quota_division.hpp"
 
 namespace softhca::collect {
 namespace {

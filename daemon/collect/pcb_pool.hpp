@@ -9,10 +9,10 @@
 #include "daemon/base/bit_set.hpp"
 #include "daemon/base/counter.hpp"
 #include "daemon/base/expected.hpp"
-#include "daemon/base/idle_watch.hpp"
-#include "daemon/base/quota.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/collect/pcb.hpp"
+#include "daemon/qos/idle_watch.hpp"
+#include "daemon/qos/quota.hpp"
 
 namespace softhca::collect {
 

@@ -8,7 +8,7 @@
 
 #include "daemon/base/types.hpp"
 #include "daemon/engine/counters.hpp"
-#include "daemon/engine/neighbours.hpp"
+#include "daemon/neighbour/neighbours.hpp"
 #include "daemon/port/port.hpp"
 
 namespace softhca::engine {
@@ -17,7 +17,7 @@ struct PortBinding {
   PortId id;
   std::string name;
   std::unique_ptr<port::Port> port;
-  std::unique_ptr<Neighbours> neighbours;
+  std::unique_ptr<neighbour::Neighbours> neighbours;
   std::optional<std::uint16_t> vlan;
   PortDropCounters drops;
 };

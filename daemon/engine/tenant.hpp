@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "daemon/base/net.hpp"
-#include "daemon/base/quota.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/counters.hpp"
 #include "daemon/management/connection_counters.hpp"
+#include "daemon/qos/quota.hpp"
 #include "daemon/receive/provisioner.hpp"
 #include "daemon/resource/accounts.hpp"
 #include "daemon/schedule/rate_limiter.hpp"

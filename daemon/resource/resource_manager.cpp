@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/base/quota_division.hpp"
+#include "daemon/qos/quota_division.hpp"
 
 namespace softhca::resource {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "daemon/base/expected.hpp"
-#include "daemon/base/idle_watch.hpp"
-#include "daemon/base/quota.hpp"
 #include "daemon/base/types.hpp"
+#include "daemon/qos/idle_watch.hpp"
+#include "daemon/qos/quota.hpp"
 
 namespace softhca::schedule {
 

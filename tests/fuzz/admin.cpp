@@ -2,8 +2,8 @@
 // with none; what it changes can be changed back, so nothing was lost.
 #include <spdlog/spdlog.h>
 
-#include "daemon/control/admin_rpc.hpp"
-#include "daemon/control/reload.hpp"
+#include "daemon/control/admin/admin_rpc.hpp"
+#include "daemon/control/reload/reload.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/control/client.hpp"
 #include "tests/unit/control/folder.hpp"

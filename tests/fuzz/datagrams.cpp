@@ -7,9 +7,9 @@
 #include <array>
 #include <optional>
 
-#include "daemon/control/clock.hpp"
+#include "daemon/control/adapter/clock.hpp"
 #include "tests/fuzz/input.hpp"
-#include "tests/unit/control/datagram_program.hpp"
+#include "tests/unit/control/services/datagram_program.hpp"
 
 namespace softhca::control {
 namespace {

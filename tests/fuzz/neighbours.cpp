@@ -1,9 +1,9 @@
 // ARP and neighbour discovery: a table that others talk to, rightly and wrongly, while time passes.
-#include "daemon/engine/neighbours.hpp"
+#include "daemon/neighbour/neighbours.hpp"
 
 #include "tests/fuzz/input.hpp"
 
-namespace softhca::engine {
+namespace softhca::neighbour {
 namespace {
 
 using fuzz::Input;
@@ -143,7 +143,7 @@ class Run {
 };
 
 }  // namespace
-}  // namespace softhca::engine
+}  // namespace softhca::neighbour
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   softhca::fuzz::Input input(data, size);

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "daemon/engine/neighbours.hpp"
+#include "daemon/neighbour/neighbours.hpp"
 #include "daemon/port/memory_port.hpp"
 #include "daemon/wire/frame.hpp"
 #include "tests/packets/arguments.hpp"
@@ -43,7 +43,7 @@ class Peer {
   std::unique_ptr<port::Port> end_;
   Gid own_, adapter_;
   MacAddress adapter_mac_;
-  engine::Neighbours neighbours_;
+  neighbour::Neighbours neighbours_;
   std::deque<Heard> heard_;
 };
 

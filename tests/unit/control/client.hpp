@@ -13,10 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/control/event_sender.hpp"
-#include "daemon/control/general_services.hpp"
-#include "daemon/control/session.hpp"
-#include "daemon/control/setup.hpp"
+#include "daemon/control/adapter/event_sender.hpp"
+#include "daemon/control/adapter/setup.hpp"
+#include "daemon/control/services/general_services.hpp"
+#include "daemon/control/services/service_places.hpp"
+#include "daemon/control/session/session.hpp"
 #include "tests/tenant_socket.hpp"
 
 namespace softhca::control {
@@ -59,6 +60,7 @@ class Daemon {
                   .worker = worker,
                   .tenants = {},
                   .vcbs = QuotaPool(config.pools.vcbs)};
+  SharedObjects shared_objects;
   const std::unique_ptr<GeneralServices> general_services = std::move(
       *GeneralServices::open(worker, general_services_place(config), config.general_services));
   const std::unique_ptr<GeneralServices> shared_datagrams = std::move(
@@ -119,8 +121,9 @@ class Client : public ProcessEnd {
     PeerIdentity peer = *peer_identity(served.get());
     peer.uid = uid.value_or(peer.uid);
     const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
-    session_ = std::make_unique<Session>(daemon.adapter, *daemon.adapter.tenants[tenant],
-                                         std::move(served), peer, UniqueFd(pidfd),
+    session_ = std::make_unique<Session>(daemon.adapter, daemon.shared_objects,
+                                         *daemon.adapter.tenants[tenant], std::move(served), peer,
+                                         UniqueFd(pidfd),
                                          daemon.adapter.tenants[tenant]->accounts.take(
                                              resource::Kind::kDescriptors, Session::kDescriptors));
   }

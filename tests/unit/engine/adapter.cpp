@@ -40,8 +40,9 @@ void Adapter::add_port(std::unique_ptr<port::Port> port, const Gid& gid) {
   binding->name = "wire";
   binding->port = std::move(port);
   port::Port* raw = binding->port.get();
-  binding->neighbours = std::make_unique<Neighbours>(
-      Neighbours::Options{.mac = raw->mac(), .vlan = {}}, [raw](std::span<const std::byte> bytes) {
+  binding->neighbours = std::make_unique<neighbour::Neighbours>(
+      neighbour::Neighbours::Options{.mac = raw->mac(), .vlan = {}},
+      [raw](std::span<const std::byte> bytes) {
         port::Frame frame = raw->allocate();
         if (!frame) return;
         std::copy(bytes.begin(), bytes.end(), frame.data);

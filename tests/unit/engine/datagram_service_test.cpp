@@ -252,7 +252,7 @@ TEST_P(Services, AStormOfOneClassTakesNoMoreBuffersThanItsOwn) {
 class MadeUpNeighbours : public Services {
  protected:
   MadeUpNeighbours() { neighbours().add_address({address(1), 8, true}); }
-  Neighbours& neighbours() { return *pair.adapters[0]->engine.ports()[0]->neighbours; }
+  neighbour::Neighbours& neighbours() { return *pair.adapters[0]->engine.ports()[0]->neighbours; }
 
   /// In the range of 10.1.0.0.
   static Gid made_up(std::uint32_t n) { return Gid::from_ipv4(0x0a010000 + n); }

@@ -23,8 +23,9 @@ class Packets : public ::testing::Test {
     binding->id = PortId(0);
     port::Port* const port = near.get();
     binding->port = std::move(near);
-    binding->neighbours = std::make_unique<Neighbours>(
-        Neighbours::Options{.mac = port->mac()}, [port](std::span<const std::byte> question) {
+    binding->neighbours = std::make_unique<neighbour::Neighbours>(
+        neighbour::Neighbours::Options{.mac = port->mac()},
+        [port](std::span<const std::byte> question) {
           port::Frame frame = port->allocate();
           std::memcpy(frame.data, question.data(), question.size());
           frame.length = static_cast<std::uint32_t>(question.size());
@@ -55,8 +56,8 @@ class Packets : public ::testing::Test {
   }
   /// The peer answers what it has been asked; its packets, without those of address resolution.
   std::vector<std::vector<std::byte>> at_peer() {
-    Neighbours neighbours({.mac = far_->mac()},
-                          [this](std::span<const std::byte> answer) { put(answer); });
+    neighbour::Neighbours neighbours({.mac = far_->mac()},
+                                     [this](std::span<const std::byte> answer) { put(answer); });
     neighbours.add_address({kFar, 24, true});
     std::array<port::Frame, 16> frames;
     std::vector<std::vector<std::byte>> out;

@@ -12,9 +12,10 @@
 #include <sstream>
 
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/control/event_sender.hpp"
-#include "daemon/control/general_services.hpp"
-#include "daemon/control/setup.hpp"
+#include "daemon/control/adapter/event_sender.hpp"
+#include "daemon/control/adapter/setup.hpp"
+#include "daemon/control/services/general_services.hpp"
+#include "daemon/control/services/service_places.hpp"
 #include "daemon/port/memory_port.hpp"
 
 namespace softhca::metrics {
@@ -127,8 +128,8 @@ class ExporterTest : public ::testing::Test {
     auto binding = std::make_unique<engine::PortBinding>();
     binding->name = "wan";
     binding->port = std::move(port::MemoryPort::make_pair().first);
-    binding->neighbours = std::make_unique<engine::Neighbours>(engine::Neighbours::Options{},
-                                                               [](std::span<const std::byte>) {});
+    binding->neighbours = std::make_unique<neighbour::Neighbours>(
+        neighbour::Neighbours::Options{}, [](std::span<const std::byte>) {});
     engine.packets().add_port(std::move(binding));
     auto added = control::add_tenants(config, engine);
     EXPECT_TRUE(added);

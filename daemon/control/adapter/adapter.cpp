@@ -1,0 +1,117 @@
+#include "daemon/control/adapter/adapter.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "daemon/control/device/guid.hpp"
+
+namespace softhca::control {
+
+std::uint32_t path_mtu_for(std::uint32_t bytes) {
+  // IPv6 header, UDP header, base and largest extended transport headers, ICRC.
+  constexpr std::uint32_t kOverhead = 40 + 8 + 12 + 28 + 4;
+  std::uint32_t mtu = 4096;
+  while (mtu > 256 && mtu + kOverhead > bytes) mtu /= 2;
+  return mtu;
+}
+
+std::uint8_t mtu_code(std::uint32_t path_mtu) {
+  constexpr std::uint8_t kMtu4096 = 5;
+  std::uint8_t code = 1;
+  for (; path_mtu > 256 && code < kMtu4096; path_mtu /= 2) ++code;
+  return code;
+}
+
+std::uint32_t Adapter::path_mtu(const engine::Tenant& tenant) const {
+  std::uint32_t mtu = 4096;
+  for (const auto& address : tenant.addresses)
+    if (address.port)
+      mtu = std::min(mtu, path_mtu_for(engine.ports()[address.port->value]->port->mtu()));
+  return mtu;
+}
+
+bool Adapter::link_up(const engine::Tenant& tenant) const {
+  return std::all_of(tenant.addresses.begin(), tenant.addresses.end(), [&](const auto& address) {
+    return !address.port || engine.ports()[address.port->value]->port->link_up();
+  });
+}
+
+std::uint64_t Adapter::node_guid(const engine::Tenant& tenant) const {
+  return control::node_guid(identity, tenant.name);
+}
+
+const resource::TenantConfig& Adapter::settings(const engine::Tenant& tenant) const {
+  const auto at = std::find_if(config.tenants.begin(), config.tenants.end(),
+                               [&](const auto& entry) { return entry.name == tenant.name; });
+  assert(at != config.tenants.end());
+  return *at;
+}
+
+void Adapter::change_rows(const engine::Worker::Task& task) {
+  const std::lock_guard lock(tenants_changing);
+  worker.run(task);
+}
+
+void Adapter::allocate() {
+  totals.set_limits(resource::totals_of(config.pools));
+  for (const auto& tenant : tenants) {
+    const resource::TenantConfig& entry = settings(*tenant);
+    tenant->accounts.set_whole(totals);
+    tenant->accounts.set_limits(entry.limits);
+    tenant->vcbs.may_share = entry.shared;
+    [[maybe_unused]] const bool given = vcbs.set_guarantee(tenant->vcbs, entry.vcbs);
+    assert(given);
+    allocate_levels(*tenant, entry);
+  }
+}
+
+void Adapter::allocate_levels(engine::Tenant& tenant, const resource::TenantConfig& entry) {
+  for (std::size_t i = 0; i < tenant.levels.size(); ++i) {
+    [[maybe_unused]] const bool given =
+        vcbs.set_guarantee(tenant.levels[i]->vcbs, tenant.vcbs, entry.levels[i].vcbs);
+    assert(given);
+  }
+}
+
+bool Adapter::take_vcb(engine::Tenant& tenant, engine::Level* level) {
+  const bool taken =
+      level != nullptr ? vcbs.take(level->vcbs, tenant.vcbs) : vcbs.take(tenant.vcbs);
+  if (!taken) return false;
+  tenant.all_vcbs_in_use.add();
+  tenant.all_vcbs_high_water.raise_to(tenant.all_vcbs_in_use.value());
+  return true;
+}
+
+void Adapter::put_vcb(engine::Tenant& tenant, engine::Level* level) {
+  level != nullptr ? vcbs.put(level->vcbs, tenant.vcbs) : vcbs.put(tenant.vcbs);
+  tenant.all_vcbs_in_use.subtract();
+}
+
+Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, engine::Level* level,
+                                   std::uint32_t most) {
+  VcbRun run{.first = {}, .count = 0, .level = level};
+  while (run.count < most && take_vcb(tenant, level)) ++run.count;
+  collect::FunctionTable& functions = engine.ingress().functions();
+  // Sessions come and go: a long enough run may be lacking although enough VCBs are free.
+  std::optional<VcbId> first;
+  while (run.count > 0 && !(first = functions.find_unassigned(run.count))) {
+    put_vcb(tenant, level);
+    --run.count;
+  }
+  (level != nullptr ? level->vcbs_refused : tenant.vcbs_refused).add(most - run.count);
+  if (run.count == 0) return run;
+  run.first = *first;
+  [[maybe_unused]] const auto assigned = functions.assign(
+      run.first, run.count, tenant.id, level != nullptr ? level->qos_class : tenant.qos_class);
+  assert(assigned);  // just found free
+  return run;
+}
+
+void Adapter::give_back_vcbs(engine::Tenant& tenant, const VcbRun& run) {
+  if (run.count == 0) return;
+  [[maybe_unused]] const auto released = engine.ingress().functions().release(run.first, run.count);
+  assert(released);  // the engine has let go of them
+  for (std::uint32_t i = 0; i < run.count; ++i) put_vcb(tenant, run.level);
+}
+
+}  // namespace softhca::control

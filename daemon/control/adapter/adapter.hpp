@@ -1,0 +1,78 @@
+// What the control layer knows of the whole adapter: configuration, tenants, engine. One per
+// daemon.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "daemon/control/adapter/journal.hpp"
+#include "daemon/engine/engine.hpp"
+#include "daemon/engine/worker.hpp"
+#include "daemon/management/connection_figures.hpp"
+#include "daemon/resource/config.hpp"
+
+namespace softhca::control {
+
+struct Adapter {
+  resource::Config config;  ///< in force
+  engine::Engine& engine;
+  engine::Worker& worker;
+  std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  resource::Accounts totals{};  ///< what all tenants together have taken, up to the pools
+  QuotaPool vcbs;  ///< who may have how many (A1, A2); which ones: engine.ingress().functions()
+
+  /// Of rdma_cm, as they were about a second ago.
+  std::vector<management::ConnectionFigures> connections{};
+
+  /// Held while `tenants`, `connections` or a tenant's rows in the engine's tables change, and by
+  /// other threads that read them.
+  std::mutex tenants_changing{};
+
+  Journal journal{};         ///< what happened lately
+  const char* version = "";  ///< of the program
+
+  /// Of this daemon among others, from when it started: device GUIDs are made of it.
+  std::uint64_t identity = 0;
+
+  std::uint32_t next_session = 1;  ///< no number is used again
+
+  /// Payload bytes of the largest packet a tenant's addresses can carry, as a path MTU (256..4096).
+  std::uint32_t path_mtu(const engine::Tenant& tenant) const;
+  bool link_up(const engine::Tenant& tenant) const;
+  /// Of the tenant's device, whatever becomes of its addresses. Host byte order.
+  std::uint64_t node_guid(const engine::Tenant& tenant) const;
+
+  /// What is configured for a tenant. REQUIRES: it is not leaving.
+  const resource::TenantConfig& settings(const engine::Tenant& tenant) const;
+
+  /// Runs `task` on the engine's thread while no other thread reads `tenants`: for what it changes
+  /// in the rows that tenants and levels have in the engine's tables.
+  void change_rows(const engine::Worker::Task& task);
+
+  /// Set-up: gives every tenant its guarantee of VCBs and its limits. The configuration has been
+  /// checked for overcommit.
+  void allocate();
+  /// For a tenant that has its guarantee: gives its levels theirs.
+  void allocate_levels(engine::Tenant& tenant, const resource::TenantConfig& entry);
+  /// A run of VCBs for a session, as many up to `most` as its level (null: the tenant, which has
+  /// none) may still have; none: count 0.
+  struct VcbRun {
+    VcbId first;
+    std::uint32_t count = 0;
+    engine::Level* level = nullptr;
+  };
+  VcbRun take_vcbs(engine::Tenant& tenant, engine::Level* level, std::uint32_t most);
+  void give_back_vcbs(engine::Tenant& tenant, const VcbRun& run);
+  bool take_vcb(engine::Tenant& tenant, engine::Level* level);
+  void put_vcb(engine::Tenant& tenant, engine::Level* level);
+};
+
+/// The largest of 256, 512, .. 4096 whose packets, with all headers, fit an IP MTU of `bytes`.
+std::uint32_t path_mtu_for(std::uint32_t bytes);
+/// Its value of enum ibv_mtu: 1 to 5 for 256 to 4096.
+std::uint8_t mtu_code(std::uint32_t path_mtu);
+
+}  // namespace softhca::control

@@ -1,0 +1,353 @@
+#include "daemon/control/adapter/allotments.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <string>
+
+#include "daemon/control/adapter/levels.hpp"
+#include "daemon/control/adapter/setup.hpp"
+
+namespace softhca::control {
+namespace {
+
+using schedule::TvlPurpose;
+
+// The lane of dedicated PCBs has credits of its own, beyond those of the pools, so that commands of
+// the send queue scheduler always get on (mechanism A9).
+constexpr std::uint32_t kDedicatedExecution = 32;
+constexpr std::uint32_t kDedicatedCompletion = 128;
+
+Error at(const engine::Tenant& tenant, const Error& error) {
+  return {"tenant " + tenant.name + ": " + error.message, error.code};
+}
+
+schedule::TvlConfig lane(const engine::Tenant& tenant, QosClassId qos_class,
+                         const resource::TvlConfig& tvl, bool share) {
+  return {.tenant = tenant.id,
+          .qos_class = qos_class,
+          .purpose = TvlPurpose::kCommands,
+          .weight = tvl.weight,
+          .max_kick_list = tvl.kick_list,
+          .execution_guaranteed = tvl.execution_credits,
+          .completion_guaranteed = tvl.completion_credits,
+          .may_share = share};
+}
+
+/// f(level) for every level that is in `to`, and with null for what no level has.
+template <class F>
+Outcome for_each_part(const engine::Tenant& tenant, const resource::TenantConfig& to, F&& f) {
+  for (const auto& level : tenant.levels)
+    if (settings_of(to, *level) != nullptr)
+      if (auto done = f(level.get()); !done) return done;
+  return f(nullptr);
+}
+
+QosClassId class_of(const engine::Tenant& tenant, const engine::Level* level) {
+  return level != nullptr ? level->qos_class : tenant.qos_class;
+}
+
+std::unique_ptr<engine::Level> taken_from(engine::Tenant& tenant, const engine::Level& level) {
+  const auto at = std::find_if(tenant.levels.begin(), tenant.levels.end(),
+                               [&](const auto& there) { return there.get() == &level; });
+  std::unique_ptr<engine::Level> taken = std::move(*at);
+  tenant.levels.erase(at);
+  return taken;
+}
+
+}  // namespace
+
+/// All that can refuse, and that a change is made in.
+struct Allotments::Books {
+  collect::PcbPool::Books pcbs;
+  schedule::TvlTable tvls;
+  Parts parts;
+  std::vector<TvlId> closing;
+};
+
+void Allotments::adopt(const engine::Tenant& tenant) {
+  const schedule::TvlTable& tvls = engine_.tvls();
+  for (std::uint16_t i = 0; i < tvls.size(); ++i) {
+    const schedule::Tvl& tvl = tvls[TvlId(i)];
+    if (!tvl.used || tvl.closing || tvl.tenant != tenant.id) continue;
+    Part& found = parts_[tvl.qos_class];
+    (tvl.purpose == TvlPurpose::kCommands ? found.commands : found.dedicated).emplace_back(i);
+  }
+}
+
+const std::vector<TvlId>& Allotments::lanes(QosClassId qos_class) const {
+  static const std::vector<TvlId> kNone;
+  const auto found = parts_.find(qos_class);
+  return found == parts_.end() ? kNone : found->second.commands;
+}
+
+Allotments::Books Allotments::books() const {
+  return {engine_.pcbs().books(), engine_.tvls(), parts_, closing_};
+}
+
+void Allotments::restore(const Books& books, AllotmentChange& change) {
+  engine_.pcbs().restore(books.pcbs);
+  engine_.tvls() = books.tvls;
+  parts_ = books.parts;
+  closing_ = books.closing;
+  for (auto added = change.new_levels.rbegin(); added != change.new_levels.rend(); ++added) {
+    if (added->made == nullptr) continue;
+    added->level = std::move(added->tenant->levels.back());
+    added->tenant->levels.pop_back();
+    added->made = nullptr;
+  }
+  change.released.clear();
+}
+
+Outcome Allotments::change(AllotmentChange& change) {
+  closed_.clear();
+  released_levels_.clear();
+  collect_closed();
+  const Books before = books();
+  const Outcome made = make(change);
+  if (made)
+    settle(change);
+  else
+    restore(before, change);
+  return made;
+}
+
+Outcome Allotments::make(AllotmentChange& change) {
+  for (engine::Tenant* tenant : change.gone)
+    if (release(*tenant)) change.released.push_back(tenant);
+  for (const AllotmentChange::OldLevel& old : change.gone_levels)
+    if (!old.in_use && release_level(*old.level))
+      released_levels_.emplace_back(old.tenant, old.level);
+  for (const auto& [tenant, to] : change.there) {
+    if (auto done = shrink(*tenant, *to); !done) return at(*tenant, done.error());
+    const bool used =
+        std::find(change.whole.begin(), change.whole.end(), tenant) != change.whole.end();
+    if (!to->levels.empty() && !used) release_whole(*tenant);
+  }
+  for (const auto& [tenant, to] : change.added) {
+    for (const engine::Tenant* gone : change.gone)
+      if (gone->id == tenant->id &&
+          std::find(change.released.begin(), change.released.end(), gone) == change.released.end())
+        return at(*tenant,
+                  {"what tenant " + gone->name + " had is not free yet; try again", EBUSY});
+    const auto group =
+        engine_.pcbs().add_group({.tenant = tenant->id, .guaranteed = 0, .may_share = true});
+    if (!group) return at(*tenant, group.error());
+    tenant->qos_class = *group;
+  }
+  // Totals first: levels that are added take their part of them.
+  for (const auto* rows : {&change.there, &change.added})
+    for (const auto& [tenant, to] : *rows)
+      if (auto set = engine_.pcbs().set_guarantee(tenant->qos_class, to->pcbs); !set)
+        return at(*tenant, set.error());
+  for (const engine::Tenant* tenant : change.whole)
+    engine_.pcbs().set_undivided(tenant->qos_class, true);
+  if (auto added = add_levels(change); !added) return added;
+  for (const auto* rows : {&change.there, &change.added})
+    for (const auto& [tenant, to] : *rows)
+      if (auto done = grow(*tenant, *to); !done) return at(*tenant, done.error());
+  return {};
+}
+
+/// What cannot fail.
+void Allotments::settle(AllotmentChange& change) {
+  for (const auto* rows : {&change.there, &change.added})
+    for (const auto& [tenant, to] : *rows)
+      for (const auto& level : tenant->levels) {
+        const resource::LevelConfig* entry = settings_of(*to, *level);
+        level->is_default = entry != nullptr && entry->is_default;
+      }
+  for (const TvlId id : closed_) {
+    (void)engine_.tvl_assignment().close(id);  // again: now its queue pairs go to others
+    closing_.push_back(id);
+  }
+  collect_closed();
+  for (const auto& [tenant, level] : released_levels_)
+    change.released_levels.push_back(taken_from(*tenant, *level));
+  for (engine::Tenant* tenant : change.released) engine_.remove_tenant(*tenant);
+  for (const AllotmentChange::Row& row : change.added) engine_.add_tenant(*row.tenant);
+  for (const AllotmentChange::NewLevel& added : change.new_levels) engine_.add_level(*added.made);
+}
+
+// --- what shrinks
+
+Outcome Allotments::shrink(engine::Tenant& tenant, const resource::TenantConfig& to) {
+  if (auto done = for_each_part(
+          tenant, to, [&](const engine::Level* level) { return shrink_part(tenant, to, level); });
+      !done)
+    return done;
+  collect::PcbPool& pcbs = engine_.pcbs();
+  for (const auto& level : tenant.levels) {
+    const resource::LevelConfig* entry = settings_of(to, *level);
+    if (entry == nullptr || entry->pcbs >= pcbs.guaranteed(level->qos_class)) continue;
+    if (auto set = pcbs.set_guarantee(level->qos_class, entry->pcbs); !set) return set;
+  }
+  if (to.pcbs < pcbs.guaranteed(tenant.qos_class))
+    return pcbs.set_guarantee(tenant.qos_class, to.pcbs);
+  return {};
+}
+
+Outcome Allotments::shrink_part(engine::Tenant& tenant, const resource::TenantConfig& to,
+                                const engine::Level* level) {
+  const QosClassId qos_class = class_of(tenant, level);
+  schedule::TvlTable& tvls = engine_.tvls();
+  const auto wanted = tvls_of(to, level);
+  std::vector<TvlId>& lanes = parts_[qos_class].commands;
+  for (; lanes.size() > wanted.size(); lanes.pop_back()) {
+    if (auto closed = tvls.close(lanes.back()); !closed) return closed;
+    closed_.push_back(lanes.back());
+  }
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    const schedule::Tvl& now = tvls[lanes[i]];
+    // May draw on what is shared until it has what it is to have.
+    schedule::TvlConfig less = lane(tenant, qos_class, wanted[i], true);
+    less.execution_guaranteed =
+        std::min(less.execution_guaranteed, now.execution.guaranteed.value());
+    less.completion_guaranteed =
+        std::min(less.completion_guaranteed, now.completion.guaranteed.value());
+    if (auto changed = engine_.tvl_assignment().change(lanes[i], less); !changed) return changed;
+  }
+  return {};
+}
+
+// --- what grows
+
+Outcome Allotments::add_levels(AllotmentChange& change) {
+  for (AllotmentChange::NewLevel& added : change.new_levels) {
+    const auto group = engine_.pcbs().add_group({.tenant = added.tenant->id,
+                                                 .guaranteed = 0,
+                                                 .may_share = true,
+                                                 .parent = added.tenant->qos_class,
+                                                 .is_default = false});
+    if (!group)
+      return Error{"tenant " + added.tenant->name + ": level " + added.level->name + ": " +
+                       group.error().message,
+                   group.error().code};
+    added.level->qos_class = *group;
+  }
+  for (AllotmentChange::NewLevel& added : change.new_levels) {
+    added.made = added.level.get();
+    added.tenant->levels.push_back(std::move(added.level));
+  }
+  return {};
+}
+
+Outcome Allotments::grow(engine::Tenant& tenant, const resource::TenantConfig& to) {
+  collect::PcbPool& pcbs = engine_.pcbs();
+  if (auto set = pcbs.set_may_share(tenant.qos_class, to.shared); !set) return set;
+  for (const auto& level : tenant.levels) {
+    const resource::LevelConfig* entry = settings_of(to, *level);
+    if (entry == nullptr) continue;
+    if (auto grown = grow_level(*level, *entry); !grown) return grown;
+    if (auto set = set_dedicated(tenant, level->qos_class, to.shared && entry->shared); !set)
+      return set;
+  }
+  if (to.levels.empty() || !parts_[tenant.qos_class].dedicated.empty())
+    if (auto set = set_dedicated(tenant, tenant.qos_class, to.shared); !set) return set;
+  return for_each_part(tenant, to,
+                       [&](const engine::Level* level) { return grow_part(tenant, to, level); });
+}
+
+Outcome Allotments::grow_level(engine::Level& level, const resource::LevelConfig& to) {
+  collect::PcbPool& pcbs = engine_.pcbs();
+  if (auto set = pcbs.set_guarantee(level.qos_class, to.pcbs); !set) return set;
+  if (auto set = pcbs.set_may_share(level.qos_class, to.shared); !set) return set;
+  return to.is_default ? pcbs.set_default(level.qos_class) : Outcome();
+}
+
+Outcome Allotments::grow_part(engine::Tenant& tenant, const resource::TenantConfig& to,
+                              const engine::Level* level) {
+  const QosClassId qos_class = class_of(tenant, level);
+  const auto wanted = tvls_of(to, level);
+  std::vector<TvlId>& lanes = parts_[qos_class].commands;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const schedule::TvlConfig more = lane(tenant, qos_class, wanted[i], may_share(to, level));
+    if (i < lanes.size()) {
+      if (auto changed = engine_.tvl_assignment().change(lanes[i], more); !changed) return changed;
+      continue;
+    }
+    const auto added = engine_.tvl_assignment().add(more);
+    if (!added) return added.error();
+    lanes.push_back(*added);
+  }
+  return {};
+}
+
+Outcome Allotments::set_dedicated(const engine::Tenant& tenant, QosClassId qos_class, bool share) {
+  const schedule::TvlConfig wanted{.tenant = tenant.id,
+                                   .qos_class = qos_class,
+                                   .purpose = TvlPurpose::kDedicated,
+                                   .weight = 1,
+                                   .max_kick_list = kDedicatedCompletion,
+                                   .execution_guaranteed = kDedicatedExecution,
+                                   .completion_guaranteed = kDedicatedCompletion,
+                                   .may_share = share};
+  std::vector<TvlId>& lanes = parts_[qos_class].dedicated;
+  if (!lanes.empty()) return engine_.tvl_assignment().change(lanes.front(), wanted);
+  const auto added = engine_.tvl_assignment().add(wanted);
+  if (!added) return added.error();
+  lanes.push_back(*added);
+  return {};
+}
+
+// --- what goes
+
+/// What it cannot take now is nobody's guarantee any more.
+bool Allotments::release_part(QosClassId qos_class) {
+  schedule::TvlTable& tvls = engine_.tvls();
+  Part& rows = parts_[qos_class];
+  for (auto* lanes : {&rows.commands, &rows.dedicated})
+    std::erase_if(*lanes, [&](TvlId id) {
+      const bool removed = static_cast<bool>(tvls.remove(id));
+      if (!removed) (void)tvls.close(id);
+      return removed;
+    });
+  return rows.commands.empty() && rows.dedicated.empty();
+}
+
+bool Allotments::is_idle(QosClassId id) const {
+  const collect::CollectGroup& group = engine_.pcbs().group(id);
+  return group.pcbs.in_use.value() == 0 && group.dedicated_in_use.value() == 0;
+}
+
+bool Allotments::release_level(const engine::Level& level) {
+  const bool lanes = release_part(level.qos_class);
+  (void)engine_.pcbs().set_guarantee(level.qos_class, 0);
+  if (!lanes || !engine_.pcbs().remove_group(level.qos_class)) return false;
+  parts_.erase(level.qos_class);
+  return true;
+}
+
+std::unique_ptr<engine::Level> Allotments::remove_level(engine::Tenant& tenant,
+                                                        engine::Level& level) {
+  return release_level(level) ? taken_from(tenant, level) : nullptr;
+}
+
+/// Its levels go with it, all at once.
+bool Allotments::release(engine::Tenant& tenant) {
+  bool idle = release_part(tenant.qos_class) && is_idle(tenant.qos_class);
+  for (const auto& level : tenant.levels)
+    idle = release_part(level->qos_class) && is_idle(level->qos_class) && idle;
+  collect::PcbPool& pcbs = engine_.pcbs();
+  (void)pcbs.set_guarantee(tenant.qos_class, 0);
+  if (!idle) return false;
+  const auto forget = [&](QosClassId qos_class) {
+    (void)pcbs.remove_group(qos_class);
+    parts_.erase(qos_class);
+  };
+  for (const auto& level : tenant.levels) forget(level->qos_class);
+  forget(tenant.qos_class);
+  return true;
+}
+
+void Allotments::release_whole(engine::Tenant& tenant) {
+  engine_.pcbs().set_undivided(tenant.qos_class, false);
+  std::erase_if(parts_[tenant.qos_class].dedicated,
+                [&](TvlId id) { return static_cast<bool>(engine_.tvls().remove(id)); });
+}
+
+void Allotments::collect_closed() {
+  std::erase_if(closing_, [&](TvlId id) { return static_cast<bool>(engine_.tvls().remove(id)); });
+}
+
+}  // namespace softhca::control

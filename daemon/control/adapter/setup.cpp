@@ -1,0 +1,263 @@
+#include "daemon/control/adapter/setup.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "daemon/control/adapter/allotments.hpp"
+#include "daemon/control/adapter/levels.hpp"
+#include "daemon/control/device/guid.hpp"
+#include "daemon/control/sockets/unix_socket.hpp"
+#include "daemon/engine/datagram_service.hpp"
+#include "daemon/port/capture.hpp"
+#include "daemon/port/dpdk/device_args.hpp"
+#include "daemon/port/dpdk/eal.hpp"
+#include "daemon/port/dpdk/open.hpp"
+#include "daemon/port/fault.hpp"
+#include "daemon/wire/arp_nd.hpp"
+
+namespace softhca::control {
+namespace {
+
+// Of each queue pair of the daemon's own: for what it sends, and one that every party has.
+constexpr std::uint16_t kServiceTvls = 2;
+
+Error at(const std::string& where, const Error& error) {
+  return {where + ": " + error.message, error.code};
+}
+
+std::vector<std::string> pci_devices(const resource::Config& config) {
+  std::vector<std::string> out;
+  for (const resource::PortConfig& port : config.ports) {
+    const auto args = port::parse_device(port.device);
+    if (!port.device.empty() && args && args->is_pci()) out.push_back(args->name);
+  }
+  return out;
+}
+
+Expected<std::unique_ptr<port::Port>> open_port(const resource::PortConfig& config) {
+  auto opened = port::open_dpdk_port(
+      {.device = config.interface.empty() ? config.device : "iface=" + config.interface,
+       .mtu = config.mtu.value_or(0)});
+  if (!opened) return opened.error();
+  std::unique_ptr<port::Port> port = std::move(*opened);
+  if (config.capture) {
+    auto file = port::CaptureFile::create(config.capture->file, config.capture->frames);
+    if (!file) return file.error();
+    port = std::make_unique<port::CapturePort>(std::move(port), std::move(*file));
+  }
+  if (config.fault) {
+    const port::FaultRates rates{.loss = config.fault->loss,
+                                 .duplication = config.fault->duplicate,
+                                 .corruption = config.fault->corrupt,
+                                 .reordering = config.fault->reorder,
+                                 .marking = config.fault->mark};
+    port = std::make_unique<port::FaultPort>(
+        std::move(port), port::FaultOptions{.seed = config.fault->seed, .receive = rates});
+  }
+  return port;
+}
+
+bool kernel_owns(const port::InterfaceState& state, const Gid& gid) {
+  return std::any_of(state.addresses.begin(), state.addresses.end(),
+                     [&](const auto& a) { return a.address == gid; });
+}
+
+Outcome add_port(const resource::PortConfig& config, PortId id, engine::Engine& engine,
+                 KernelGuards& guards) {
+  port::InterfaceState kernel;
+  if (!config.interface.empty()) {
+    // First, for its error speaks of the interface and not of what DPDK makes of it.
+    auto state = port::read_interface(config.interface);
+    if (!state) return state.error();
+    kernel = *state;
+  }
+  auto port = open_port(config);
+  if (!port) return port.error();
+
+  auto binding = std::make_unique<engine::PortBinding>();
+  binding->id = id;
+  binding->name = config.name;
+  binding->vlan = config.vlan;
+  binding->port = std::move(*port);
+  port::Port* raw = binding->port.get();
+  binding->neighbours = std::make_unique<neighbour::Neighbours>(
+      neighbour::Neighbours::Options{.mac = raw->mac(), .vlan = config.vlan},
+      [raw](std::span<const std::byte> bytes) {
+        port::Frame frame = raw->allocate();
+        if (!frame) return;
+        std::copy(bytes.begin(), bytes.end(), frame.data);
+        frame.length = static_cast<std::uint32_t>(bytes.size());
+        raw->transmit(frame);
+      });
+  for (const resource::InterfaceAddress& address : config.addresses) {
+    const bool owned = kernel_owns(kernel, address.gid);
+    binding->neighbours->add_address({address.gid, address.prefix, !owned});
+    if (!owned) continue;
+    auto guard = port::guard_roce_port(address.gid, config.interface);
+    if (!guard) return guard.error();
+    guards.emplace(address.gid, std::move(*guard));
+  }
+  binding->neighbours->set_gateway(config.gateway4.value_or(Gid{}),
+                                   config.gateway6.value_or(Gid{}));
+  binding->neighbours->announce();
+  spdlog::info("port {}: {} MTU {}", config.name,
+               config.interface.empty() ? config.device : config.interface, raw->mtu());
+  engine.packets().add_port(std::move(binding));
+  return {};
+}
+
+std::optional<PortId> port_of(const resource::Config& config, const Gid& gid) {
+  for (std::size_t i = 0; i < config.ports.size(); ++i)
+    for (const resource::InterfaceAddress& address : config.ports[i].addresses)
+      if (address.gid == gid) return PortId(static_cast<std::uint8_t>(i));
+  return std::nullopt;
+}
+
+}  // namespace
+
+engine::EngineLimits limits_of(const resource::Config& config) {
+  const resource::PoolsConfig& pools = config.pools;
+  engine::EngineLimits limits;
+  limits.vcbs = pools.vcbs;
+  // Beyond the pools: what the queue pairs of the daemon's own send with.
+  limits.pcbs = pools.pcbs - pools.dedicated_pcbs + kOwnServices * engine::DatagramService::kSends;
+  limits.dedicated_pcbs = pools.dedicated_pcbs;
+  limits.tenants = static_cast<std::uint16_t>(pools.tenants + kOwnServices);
+  limits.levels = resource::kMaxLevels;
+  // Twice, for those that were removed and whose commands are not all done. Each tenant and each
+  // level has a dedicated one besides.
+  limits.tvls = static_cast<std::uint16_t>(2 * pools.tvls + pools.tenants + limits.levels +
+                                           kOwnServices * kServiceTvls);
+  limits.execution_credits = pools.execution_credits;
+  limits.completion_credits = pools.completion_credits;
+  limits.queue_pairs = pools.queue_pairs;
+  limits.memory_regions = pools.memory_regions;
+  limits.memory_windows = pools.memory_windows;
+  const resource::DoorbellsConfig& doorbells = config.doorbells;
+  limits.doorbells = {.entries = doorbells.entries,
+                      .threshold = doorbells.threshold,
+                      .dedicated_threshold = doorbells.dedicated_threshold,
+                      .adaptive = doorbells.adaptive,
+                      .prune = doorbells.prune == resource::PrunePolicy::kNewest
+                                   ? schedule::PrunePolicy::kNewest
+                                   : schedule::PrunePolicy::kMostOverflow};
+  return limits;
+}
+
+Outcome check_free(const resource::Config& config) {
+  for (const resource::TenantConfig& tenant : config.tenants)
+    if (auto free = check_nobody_listens(config.daemon.runtime_dir + "/" + tenant.name + "/socket");
+        !free)
+      return free;
+  return {};
+}
+
+Expected<std::optional<port::UdpGuard>> guard_address(const resource::PortConfig& port,
+                                                      const Gid& address) {
+  if (port.interface.empty()) return std::optional<port::UdpGuard>();
+  const auto state = port::read_interface(port.interface);
+  if (!state) return at("port " + port.name, state.error());
+  if (!kernel_owns(*state, address)) return std::optional<port::UdpGuard>();
+  auto guard = port::guard_roce_port(address, port.interface);
+  if (!guard) return at("port " + port.name, guard.error());
+  return std::optional<port::UdpGuard>(std::move(*guard));
+}
+
+receive::Policy policy_of(const resource::SrqConfig& config) {
+  receive::Policy policy;
+  policy.limits = config.limits;
+  policy.kind = config.kind == resource::SrqLimitKind::kSoft ? receive::LimitKind::kSoft
+                                                             : receive::LimitKind::kHard;
+  switch (config.on_exceed) {
+    case resource::SrqExceed::kRaise:
+      policy.on_exceed = receive::OnExceed::kRaise;
+      break;
+    case resource::SrqExceed::kReplenish:
+      policy.on_exceed = receive::OnExceed::kReplenish;
+      break;
+    case resource::SrqExceed::kDropMessage:
+      policy.on_exceed = receive::OnExceed::kDropMessage;
+      break;
+    case resource::SrqExceed::kDropConnection:
+      policy.on_exceed = receive::OnExceed::kDropConnection;
+      break;
+  }
+  policy.statistical = config.statistical;
+  policy.overcommit = config.overcommit;
+  policy.watermark = config.watermark;
+  return policy;
+}
+
+Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine) {
+  KernelGuards guards;
+  if (config.ports.empty()) return guards;
+  const auto eal =
+      port::start_eal({.pci_devices = pci_devices(config),
+                       .log = [](std::string_view line) { spdlog::info("{}", line); }});
+  if (!eal) return eal.error();
+  for (std::size_t i = 0; i < config.ports.size(); ++i) {
+    const auto added =
+        add_port(config.ports[i], PortId(static_cast<std::uint8_t>(i)), engine, guards);
+    if (!added) return at("port " + config.ports[i].name, added.error());
+  }
+  return guards;
+}
+
+std::string interface_of(const resource::PortConfig& port) {
+  if (!port.interface.empty()) return port.interface;
+  const auto args = port::parse_device(port.device);
+  return (args ? args->option("iface") : std::nullopt).value_or("lo");
+}
+
+std::uint64_t identity_of(const resource::Config& config, const engine::Engine& engine) {
+  std::vector<PortIdentity> ports;
+  for (std::size_t i = 0; i < config.ports.size(); ++i) {
+    const auto& addresses = config.ports[i].addresses;
+    ports.push_back({.mac = engine.ports()[i]->port->mac(),
+                     .address = addresses.empty() ? Gid{} : addresses.front().gid});
+  }
+  return daemon_identity(config.daemon.runtime_dir, ports);
+}
+
+std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>& tenants,
+                                       const resource::Config& config) {
+  for (std::uint16_t id = 0; id < config.pools.tenants; ++id)
+    if (std::none_of(tenants.begin(), tenants.end(),
+                     [&](const engine::Tenant* tenant) { return tenant->id.value == id; }))
+      return TenantId(id);
+  return std::nullopt;
+}
+
+std::vector<engine::Tenant::Address> addresses_of(const resource::Config& config,
+                                                  const resource::TenantConfig& tenant) {
+  std::vector<engine::Tenant::Address> addresses;
+  for (const Gid& gid : tenant.addresses) addresses.push_back({gid, port_of(config, gid)});
+  return addresses;
+}
+
+void set_rate(const resource::RateConfig& config, engine::Tenant& tenant, engine::Engine& engine) {
+  engine.rates().set(tenant, {config.bytes_per_second, config.burst_bytes},
+                     {config.messages_per_second, config.burst_messages});
+}
+
+Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resource::Config& config,
+                                                                   engine::Engine& engine) {
+  std::vector<std::unique_ptr<engine::Tenant>> tenants;
+  AllotmentChange change;
+  for (const resource::TenantConfig& entry : config.tenants) {
+    auto& tenant = tenants.emplace_back(std::make_unique<engine::Tenant>());
+    tenant->id = TenantId(static_cast<std::uint16_t>(tenants.size() - 1));
+    tenant->name = entry.name;
+    tenant->addresses = addresses_of(config, entry);
+    tenant->receive_policy = policy_of(entry.srq);
+    change.added.push_back({tenant.get(), &entry});
+    for (const resource::LevelConfig& level : entry.levels)
+      change.new_levels.push_back({tenant.get(), make_level(level), nullptr});
+  }
+  if (auto made = Allotments(engine).change(change); !made) return made.error();
+  for (const AllotmentChange::Row& row : change.added) set_rate(row.to->rate, *row.tenant, engine);
+  return tenants;
+}
+
+}  // namespace softhca::control

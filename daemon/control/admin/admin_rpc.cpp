@@ -1,0 +1,120 @@
+#include "daemon/control/admin/admin_rpc.hpp"
+
+#include <algorithm>
+
+namespace softhca::control {
+namespace {
+
+/// Names of processes are bytes of their choice: what is no UTF-8 is replaced.
+std::string text_of(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json envelope(const Json& id) { return Json{{"jsonrpc", "2.0"}, {"id", id}}; }
+
+std::string failure(const Json& id, const RpcError& error) {
+  Json reply = envelope(id);
+  reply["error"] = {{"code", static_cast<int>(error.code)}, {"message", error.message}};
+  if (!error.data.is_null()) reply["error"]["data"] = error.data;
+  return text_of(reply);
+}
+
+/// Arrays and objects within each other. Bounded before parsing: copying or printing a value calls
+/// itself for each level of it.
+bool too_deep(std::string_view text, std::size_t most) {
+  std::size_t depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > most) return true;
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+bool is_id(const Json& id) { return id.is_string() || id.is_number() || id.is_null(); }
+
+/// What is wrong with the form of a request; null: nothing.
+const char* fault_of(const Json& request) {
+  if (!request.is_object()) return "a request is an object";
+  const auto version = request.find("jsonrpc");
+  if (version == request.end() || *version != "2.0") return "jsonrpc must be \"2.0\"";
+  const auto method = request.find("method");
+  if (method == request.end() || !method->is_string()) return "method must be a string";
+  if (const auto id = request.find("id"); id != request.end() && !is_id(*id))
+    return "id must be a string, a number or null";
+  if (const auto params = request.find("params");
+      params != request.end() && !params->is_structured())
+    return "params must be an object or an array";
+  return nullptr;
+}
+
+RpcResult call(const AdminMethods& methods, const Json& request) {
+  const auto& name = request["method"].get_ref<const std::string&>();
+  const AdminMethods::Handler* handler = methods.find(name);
+  if (handler == nullptr)
+    return RpcError{RpcCode::kMethodNotFound, "there is no method " + name, {}};
+  static const Json kNone;
+  const auto params = request.find("params");
+  try {
+    return (*handler)(params == request.end() ? kNone : *params);
+  } catch (const Json::exception& wrong) {
+    return invalid_params(wrong.what());
+  }
+}
+
+/// Empty: a notification.
+std::string answer_one(const AdminMethods& methods, const Json& request, std::size_t room) {
+  if (const char* fault = fault_of(request)) {
+    const bool has_id = request.is_object() && request.contains("id") && is_id(request["id"]);
+    return failure(has_id ? request["id"] : Json(), {RpcCode::kInvalidRequest, fault, {}});
+  }
+  const RpcResult result = call(methods, request);
+  const auto id = request.find("id");
+  if (id == request.end()) return {};
+  if (!result) return failure(*id, result.error());
+  Json reply = envelope(*id);
+  reply["result"] = result.value();
+  std::string text = text_of(reply);
+  if (text.size() <= room) return text;
+  return failure(*id, {RpcCode::kTooLarge, "the answer is too long; ask for less at once", {}});
+}
+
+std::string answer_batch(const AdminMethods& methods, const Json& batch, const RpcLimits& limits) {
+  if (batch.empty()) return error_reply(RpcCode::kInvalidRequest, "the batch is empty");
+  if (batch.size() > limits.batch)
+    return error_reply(RpcCode::kInvalidRequest,
+                       "a batch holds at most " + std::to_string(limits.batch) + " requests");
+  std::string replies;
+  for (const Json& request : batch) {
+    const std::size_t room = limits.reply - std::min(limits.reply, replies.size());
+    const std::string reply = answer_one(methods, request, room);
+    if (!reply.empty()) replies += (replies.empty() ? "[" : ",") + reply;
+  }
+  return replies.empty() ? replies : replies + "]";
+}
+
+}  // namespace
+
+std::string error_reply(RpcCode code, std::string message) {
+  return failure({}, {code, std::move(message), {}});
+}
+
+std::string answer(const AdminMethods& methods, std::string_view request, const RpcLimits& limits) {
+  if (too_deep(request, limits.depth))
+    return error_reply(RpcCode::kParseError, "too many arrays and objects within each other");
+  const Json parsed = Json::parse(request, nullptr, false);
+  if (parsed.is_discarded()) return error_reply(RpcCode::kParseError, "this is no JSON");
+  if (parsed.is_array()) return answer_batch(methods, parsed, limits);
+  return answer_one(methods, parsed, limits.reply);
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,27 @@
+// JSON-RPC 2.0 (https://www.jsonrpc.org/specification) as text in, text out: what one line from a
+// client of the admin socket is answered with. Whatever the line holds, nothing worse than an error
+// reply comes of it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "daemon/control/admin/admin_methods.hpp"
+
+namespace softhca::control {
+
+struct RpcLimits {
+  std::size_t depth = 32;         ///< of arrays and objects within each other
+  std::size_t batch = 64;         ///< requests in one array
+  std::size_t reply = 4u << 20u;  ///< bytes of one line of reply
+};
+
+/// The reply to one request or batch, without newline; empty when none is due (notifications).
+std::string answer(const AdminMethods& methods, std::string_view request,
+                   const RpcLimits& limits = {});
+
+/// A reply that stands for itself: `id` null, because the request could not be read.
+std::string error_reply(RpcCode code, std::string message);
+
+}  // namespace softhca::control

@@ -1,0 +1,174 @@
+// The methods `tenants` and `tenant.show`.
+#include "daemon/control/adapter/adjuster.hpp"
+#include "daemon/control/admin/admin_view.hpp"
+#include "daemon/control/sockets/process_name.hpp"
+
+namespace softhca::control {
+namespace {
+
+Json addresses_of(const engine::Tenant& tenant, const engine::Engine& engine) {
+  Json out = Json::array();
+  for (const auto& address : tenant.addresses) {
+    Json entry = {{"address", resource::to_string(address.gid)}};
+    if (address.port) entry["port"] = engine.ports()[address.port->value]->name;
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+/// What its programs take as they ask for it.
+Json limits_of(const resource::Accounts& accounts) {
+  Json out = Json::object();
+  resource::for_each_kind([&](resource::Kind kind) {
+    out[resource::name_of(kind)] = {{"limit", accounts.limit(kind)},
+                                    {"in_use", accounts.in_use(kind)},
+                                    {"high_water", accounts.high_water(kind)},
+                                    {"refused", accounts.refused(kind)},
+                                    {"refused_by_pool", accounts.refused_by_whole(kind)}};
+  });
+  return out;
+}
+
+/// What its levels share, and what they have of their own (mechanism A3).
+Json vcbs_of(const engine::Tenant& tenant) {
+  Json out = control::shown(tenant.vcbs);
+  out["refused"] = tenant.vcbs_refused.value();
+  if (tenant.levels.empty()) return out;
+  std::uint64_t guaranteed = tenant.vcbs.guaranteed.value();
+  for (const auto& level : tenant.levels) guaranteed += level->vcbs.guaranteed.value();
+  out["guaranteed"] = guaranteed;
+  out["in_use"] = tenant.all_vcbs_in_use.value();
+  out["high_water"] = tenant.all_vcbs_high_water.value();
+  return out;
+}
+
+Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
+  Json out = Json::array();
+  for (const auto& level : tenant.levels) {
+    const collect::CollectGroup& group = engine.pcbs().group(level->qos_class);
+    Json pcbs = control::shown(group.pcbs);
+    pcbs["refused"] = group.refused.value();
+    Json vcbs = control::shown(level->vcbs);
+    vcbs["refused"] = level->vcbs_refused.value();
+    out.push_back({{"name", level->name},
+                   {"default", level->is_default},
+                   {"leaving", level->leaving},
+                   {"sessions", level->counters.sessions.value()},
+                   {"commands_vcb", level->counters.commands_vcb.value()},
+                   {"commands_doorbell", level->counters.commands_doorbell.value()},
+                   {"send_queue_mode", level->counters.send_queue_mode.value()},
+                   {"vcbs", std::move(vcbs)},
+                   {"pcbs", std::move(pcbs)}});
+  }
+  return out;
+}
+
+Json shown(const engine::Tenant& tenant, const engine::Engine& engine) {
+  const collect::CollectGroup& group = engine.pcbs().group(tenant.qos_class);
+  Json pcbs = control::shown(group.pcbs);
+  pcbs["guaranteed"] = engine.pcbs().guaranteed(tenant.qos_class);
+  pcbs["lent"] = lent_by(engine, tenant).pcbs;
+  pcbs["in_use"] = group.all_in_use.value();
+  pcbs["high_water"] = group.all_high_water.value();
+  pcbs["refused"] = group.refused.value();
+  pcbs["dedicated"] = group.dedicated_in_use.value();
+  pcbs["dedicated_refused"] = group.dedicated_refused.value();
+  return {{"name", tenant.name},
+          {"addresses", addresses_of(tenant, engine)},
+          {"leaving", tenant.leaving},
+          {"sessions", tenant.counters.sessions.value()},
+          {"queue_pairs", tenant.counters.queue_pairs.value()},
+          {"vcbs", vcbs_of(tenant)},
+          {"pcbs", std::move(pcbs)}};
+}
+
+}  // namespace
+
+RpcResult AdminView::tenants(const Json&) {
+  Json out = Json::array();
+  for (const auto& tenant : adapter_.tenants) {
+    Json entry = shown(*tenant, adapter_.engine);
+    entry["link"] = adapter_.link_up(*tenant) ? "up" : "down";
+    out.push_back(std::move(entry));
+  }
+  return Json{{"tenants", std::move(out)}};
+}
+
+void AdminView::add_own(AdminMethods& methods, const engine::Tenant& tenant) {
+  methods.add("tenant.show", [this, name = tenant.name](const Json& params) -> RpcResult {
+    if (param<std::string>(params, "name", name) != name)
+      return RpcError{RpcCode::kNotAllowed, "this socket shows tenant " + name + " alone", {}};
+    return tenant_show(Json{{"name", name}});
+  });
+}
+
+RpcResult AdminView::tenant_show(const Json& params) {
+  if (!params.is_object() || !params.contains("name"))
+    return invalid_params("name the tenant: {\"name\": NAME}");
+  const auto name = params.at("name").get<std::string>();
+  const engine::Tenant* tenant = find_tenant(name);
+  if (tenant == nullptr) return no_such("tenant", name);
+  Json out = shown(*tenant, adapter_.engine);
+  out["link"] = adapter_.link_up(*tenant) ? "up" : "down";
+  out["path_mtu"] = adapter_.path_mtu(*tenant);
+  out["levels"] = levels_of(*tenant, adapter_.engine);
+  out["limits"] = limits_of(tenant->accounts);
+  if (connections_) out["connections"] = connections_(*tenant);
+  out["tvls"] = lanes_of(*tenant);
+  out["processes"] = sessions_of(*tenant);
+  return out;
+}
+
+Json AdminView::lanes_of(const engine::Tenant& tenant) const {
+  Json out = Json::array();
+  const schedule::TvlTable& tvls = adapter_.engine.tvls();
+  for (std::uint16_t i = 0; i < tvls.size(); ++i) {
+    const schedule::Tvl& tvl = tvls[TvlId(i)];
+    if (!tvl.used || tvl.tenant != tenant.id) continue;
+    const schedule::LaneCounters& lane = adapter_.engine.arbitrator().counters(TvlId(i));
+    const bool dedicated = tvl.purpose == schedule::TvlPurpose::kDedicated;
+    Json entry = {{"tvl", i},
+                  {"purpose", dedicated ? "dedicated" : "commands"},
+                  {"closing", tvl.closing},
+                  {"weight", tvl.weight},
+                  {"execution_credits", control::shown(tvl.execution)},
+                  {"completion_credits", control::shown(tvl.completion)},
+                  {"kick_list",
+                   {{"limit", tvl.max_kick_list},
+                    {"waiting", lane.waiting.value()},
+                    {"high_water", lane.waiting_high_water.value()},
+                    {"refused", lane.refused.value()}}},
+                  {"started", lane.started.value()},
+                  {"execution_waits", lane.execution_waits.value()},
+                  {"completion_waits", lane.completion_waits.value()}};
+    if (const engine::Level* level = tenant.find_level(tvl.qos_class)) entry["level"] = level->name;
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+Json AdminView::sessions_of(const engine::Tenant& tenant) const {
+  Json out = Json::array();
+  for (const Session* session : sessions_()) {
+    if (&session->tenant() != &tenant) continue;
+    const PeerIdentity& peer = session->peer();
+    const Session::Holdings has = session->holdings();
+    Json entry = {{"session", has.id},
+                  {"pid", peer.pid},
+                  {"uid", peer.uid},
+                  {"gid", peer.gid},
+                  {"comm", name_of_process(peer.pid)},
+                  {"vcbs", has.vcbs},
+                  {"queue_pairs", has.queue_pairs},
+                  {"completion_queues", has.completion_queues},
+                  {"shared_receive_queues", has.shared_receive_queues},
+                  {"memory_regions", has.memory_regions},
+                  {"protection_domains", has.protection_domains},
+                  {"address_handles", has.address_handles}};
+    if (has.level != nullptr) entry["level"] = has.level->name;
+    out.push_back(std::move(entry));
+  }
+  return out;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,308 @@
+#include "daemon/control/admin/admin_view.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "daemon/control/adapter/adjuster.hpp"
+#include "daemon/control/adapter/setup.hpp"
+#include "daemon/engine/datagram_service.hpp"
+
+namespace softhca::control {
+namespace {
+
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+
+constexpr std::size_t kLargestPage = 1000;
+
+/// `own`: what the daemon has in it for itself, beyond what the operator divides.
+Json shown(const QuotaPool& pool, std::uint32_t own = 0) {
+  return {{"total", pool.total() - own},
+          {"unallocated", pool.unallocated()},
+          {"lent", pool.lent()},
+          {"recalled", pool.recalled()},
+          {"shared_free", pool.shared_free()}};
+}
+
+std::string hex(const MacAddress& mac) {
+  std::string text;
+  for (const auto byte : mac.bytes) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    const auto value = static_cast<unsigned>(byte);
+    if (!text.empty()) text += ':';
+    text += kDigits[value >> 4];
+    text += kDigits[value & 15];
+  }
+  return text;
+}
+
+/// For people; the queue pair and the process have places of their own.
+std::string text_of(const engine::DaemonEvent& event) {
+  using engine::DaemonEventKind;
+  const std::string amount = std::to_string(event.amount);
+  const std::string srq = "shared receive queue " + std::to_string(event.srq);
+  switch (event.kind) {
+    case DaemonEventKind::kSrqSoftLimit:
+      return "holds " + amount + " receives of " + srq + ", more than its soft limit";
+    case DaemonEventKind::kSrqHardLimit:
+      return "holds " + amount + " receives of " + srq + " and is refused more";
+    case DaemonEventKind::kSrqConnectionDropped:
+      return "is dropped: holds " + amount + " receives of " + srq;
+    case DaemonEventKind::kSrqWatermark:
+      return srq + " has " + amount + " receives left";
+    case DaemonEventKind::kSrqOffender:
+      return "draws much from " + srq + ", holds " + amount + " receives";
+    case DaemonEventKind::kQueuePairError:
+    case DaemonEventKind::kHostileMemory:
+      break;
+  }
+  return event.cause;
+}
+
+/// What lanes hold and wait for, all together: of a tenant or, where it is given, of a level.
+Json sum_of_lanes(const engine::Engine& engine, TenantId tenant, const engine::Level* level) {
+  std::uint64_t execution = 0, completion = 0, waiting = 0, started = 0;
+  std::uint64_t execution_waits = 0, completion_waits = 0, kicks_refused = 0;
+  for (std::uint16_t i = 0; i < engine.tvls().size(); ++i) {
+    const schedule::Tvl& tvl = engine.tvls()[TvlId(i)];
+    if (!tvl.used || tvl.tenant != tenant) continue;
+    if (level != nullptr && tvl.qos_class != level->qos_class) continue;
+    const schedule::LaneCounters& lane = engine.arbitrator().counters(TvlId(i));
+    execution += tvl.execution.in_use.value();
+    completion += tvl.completion.in_use.value();
+    waiting += lane.waiting.value();
+    started += lane.started.value();
+    execution_waits += lane.execution_waits.value();
+    completion_waits += lane.completion_waits.value();
+    kicks_refused += lane.refused.value();
+  }
+  return {{"execution_credits", execution},
+          {"completion_credits", completion},
+          {"kick_list", waiting},
+          {"started", started},
+          {"execution_waits", execution_waits},
+          {"completion_waits", completion_waits},
+          {"kicks_refused", kicks_refused}};
+}
+
+/// From kick to start, all so far.
+Json shown(const Histogram& wait) {
+  return {{"count", wait.count()}, {"sum_s", static_cast<double>(wait.sum()) * 1e-9}};
+}
+
+/// Of the commands of its programs; its tenant's counters count them, too.
+Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant,
+                 const engine::Level& level) {
+  const engine::LevelCounters& c = level.counters;
+  const collect::CollectGroup& group = engine.pcbs().group(level.qos_class);
+  return {{"name", level.name},
+          {"commands_vcb", c.commands_vcb.value()},
+          {"commands_doorbell", c.commands_doorbell.value()},
+          {"send_queue_mode", c.send_queue_mode.value()},
+          {"arbitration_wait", shown(c.arbitration_wait)},
+          {"sessions", c.sessions.value()},
+          {"pcbs",
+           {{"guaranteed", group.pcbs.guaranteed.value()},
+            {"lent", group.pcbs.lent.value()},
+            {"in_use", group.pcbs.in_use.value()},
+            {"dedicated", group.dedicated_in_use.value()},
+            {"refused", group.refused.value()}}},
+          {"lanes", sum_of_lanes(engine, tenant.id, &level)}};
+}
+
+Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
+  const engine::TenantCounters& c = tenant.counters;
+  const collect::CollectGroup& group = engine.pcbs().group(tenant.qos_class);
+  const auto transport = [&](transport::Count what) {
+    return c.transport[static_cast<std::size_t>(what)].value();
+  };
+  Json levels = Json::array();
+  for (const auto& level : tenant.levels) levels.push_back(counters_of(engine, tenant, *level));
+  return {{"name", tenant.name},
+          {"levels", std::move(levels)},
+          {"commands_vcb", c.commands_vcb.value()},
+          {"commands_doorbell", c.commands_doorbell.value()},
+          {"send_queue_mode", c.send_queue_mode.value()},
+          {"commands_given_back", c.commands_given_back.value()},
+          {"doorbells", c.doorbells.value()},
+          {"tx_packets", c.tx_packets.value()},
+          {"tx_bytes", c.tx_bytes.value()},
+          {"rx_packets", c.rx_packets.value()},
+          {"rx_bytes", c.rx_bytes.value()},
+          {"local_messages", c.local_messages.value()},
+          {"local_bytes", c.local_bytes.value()},
+          {"completions", c.completions.value()},
+          {"completion_errors", c.completion_errors.value()},
+          {"retransmitted_packets", transport(transport::Count::kRetransmittedPackets)},
+          {"hostile_memory", c.hostile_memory.value()},
+          {"arbitration_wait", shown(c.arbitration_wait)},
+          {"throttled", c.throttled.value() != 0},
+          {"throttled_s", static_cast<double>(c.throttled_ns.value()) * 1e-9},
+          {"sessions", c.sessions.value()},
+          {"queue_pairs", c.queue_pairs.value()},
+          {"pcbs",
+           {{"guaranteed", engine.pcbs().guaranteed(tenant.qos_class)},
+            {"lent", lent_by(engine, tenant).pcbs},
+            {"in_use", group.all_in_use.value()},
+            {"dedicated", group.dedicated_in_use.value()},
+            {"refused", group.refused.value()}}},
+          {"lanes", sum_of_lanes(engine, tenant.id, nullptr)}};
+}
+
+}  // namespace
+
+std::size_t page_limit(const Json& params) {
+  return std::min(param<std::size_t>(params, "limit", kLargestPage), kLargestPage);
+}
+
+Json shown(const Quota& quota) {
+  return {{"guaranteed", quota.guaranteed.value()},
+          {"in_use", quota.in_use.value()},
+          {"shared", quota.shared_in_use()},
+          {"high_water", quota.high_water.value()},
+          {"draining", quota.draining.value()},
+          {"lent", quota.lent.value()},
+          {"may_share", quota.may_share}};
+}
+
+void AdminView::add_to(AdminMethods& methods) {
+  const auto add = [&](const char* name, RpcResult (AdminView::*method)(const Json&)) {
+    methods.add(name, [this, method](const Json& params) { return (this->*method)(params); });
+  };
+  add("status", &AdminView::status);
+  add("counters", &AdminView::counters);
+  add("events", &AdminView::events);
+  add("tenants", &AdminView::tenants);
+  add("tenant.show", &AdminView::tenant_show);
+  add("qps", &AdminView::queue_pairs);
+  add("srqs", &AdminView::shared_receive_queues);
+}
+
+const engine::Tenant* AdminView::find_tenant(const std::string& name) const {
+  for (const auto& tenant : adapter_.tenants)
+    if (tenant->name == name) return tenant.get();
+  return nullptr;
+}
+
+const engine::Tenant* AdminView::find_tenant(TenantId id) const {
+  for (const auto& tenant : adapter_.tenants)
+    if (tenant->id == id) return tenant.get();
+  return nullptr;
+}
+
+double AdminView::uptime() const {
+  return std::chrono::duration<double>(steady_clock::now() - started_).count();
+}
+
+RpcResult AdminView::status(const Json&) {
+  const double busy = static_cast<double>(adapter_.worker.busy().value()) * 1e-9;
+  const double up = uptime();
+  return Json{{"version", adapter_.version},
+              {"pid", ::getpid()},
+              {"uptime_s", up},
+              {"runtime_dir", adapter_.config.daemon.runtime_dir},
+              {"device", adapter_.config.device.name},
+              {"engine",
+               {{"busy_s", busy},
+                {"busy_share", up > 0 ? busy / up : 0},
+                {"polls", adapter_.worker.polls().value()},
+                {"sleeps", adapter_.worker.sleeps().value()}}},
+              {"tenants", adapter_.tenants.size()},
+              {"sessions", sessions_().size()},
+              {"ports", ports()},
+              {"pools", pools()}};
+}
+
+Json AdminView::ports() const {
+  Json ports = Json::array();
+  for (const auto& binding : adapter_.engine.ports()) {
+    const port::PortCounters c = binding->port->counters();
+    ports.push_back({{"name", binding->name},
+                     {"up", binding->port->link_up()},
+                     {"mtu", binding->port->mtu()},
+                     {"mac", hex(binding->port->mac())},
+                     {"rx_frames", c.rx_frames},
+                     {"rx_bytes", c.rx_bytes},
+                     {"rx_missed", c.rx_missed},
+                     {"tx_frames", c.tx_frames},
+                     {"tx_bytes", c.tx_bytes},
+                     {"tx_dropped", c.tx_dropped}});
+  }
+  return ports;
+}
+
+/// What is divided among tenants, and what they take as they ask for it.
+Json AdminView::pools() const {
+  Json pools = {{"vcbs", shown(adapter_.vcbs)},
+                {"pcbs", shown(adapter_.engine.pcbs().quota(),
+                               kOwnServices * engine::DatagramService::kSends)},
+                {"execution_credits", shown(adapter_.engine.tvls().execution_pool())},
+                {"completion_credits", shown(adapter_.engine.tvls().completion_pool())}};
+  resource::for_each_kind([&](resource::Kind kind) {
+    const std::uint64_t total = adapter_.totals.limit(kind);
+    const std::uint64_t in_use = adapter_.totals.in_use(kind);
+    pools[resource::name_of(kind)] = {
+        {"total", total}, {"in_use", in_use}, {"free", total - std::min(total, in_use)}};
+  });
+  return pools;
+}
+
+RpcResult AdminView::counters(const Json&) {
+  Json tenants = Json::array();
+  for (const auto& tenant : adapter_.tenants)
+    tenants.push_back(counters_of(adapter_.engine, *tenant));
+  return Json{{"time_s", uptime()},
+              {"engine",
+               {{"busy_s", static_cast<double>(adapter_.worker.busy().value()) * 1e-9},
+                {"polls", adapter_.worker.polls().value()},
+                {"sleeps", adapter_.worker.sleeps().value()}}},
+              {"tenants", std::move(tenants)}};
+}
+
+void AdminView::take_engine_events() {
+  std::array<engine::DaemonEvent, engine::EventLog::kKept> taken;
+  std::size_t count = 0;
+  Time now{};
+  adapter_.worker.run([&](engine::Engine& engine) {
+    const engine::EventLog& log = engine.event_log();
+    now = engine.now();
+    std::uint64_t next = std::max(engine_events_, log.oldest());
+    while (next < log.count()) taken[count++] = log[next++];
+    engine_events_ = next;
+  });
+  const system_clock::time_point wall = system_clock::now();
+  for (std::size_t i = 0; i < count; ++i) {
+    const engine::DaemonEvent& event = taken[i];
+    const engine::Tenant* tenant = find_tenant(event.tenant);
+    adapter_.journal.add(
+        {.time = wall - std::chrono::duration_cast<system_clock::duration>(now - event.time),
+         .kind = engine::name_of(event.kind),
+         .tenant = tenant == nullptr ? "" : tenant->name,
+         .text = text_of(event),
+         .queue_pair = event.qpn.value,
+         .process = event.process});
+  }
+}
+
+RpcResult AdminView::events(const Json& params) {
+  take_engine_events();
+  const auto page =
+      adapter_.journal.after(param<std::uint64_t>(params, "after", 0), page_limit(params));
+  Json events = Json::array();
+  for (const JournalEntry& entry : page.entries) {
+    const auto since = entry.time.time_since_epoch();
+    Json event = {{"number", entry.number},
+                  {"time", std::chrono::duration<double>(since).count()},
+                  {"kind", entry.kind},
+                  {"text", entry.text}};
+    if (!entry.tenant.empty()) event["tenant"] = entry.tenant;
+    if (entry.queue_pair != 0) event["qpn"] = entry.queue_pair;
+    if (entry.process != 0) event["pid"] = entry.process;
+    events.push_back(std::move(event));
+  }
+  return Json{{"events", std::move(events)}, {"last", page.last}, {"lost", page.lost}};
+}
+
+}  // namespace softhca::control

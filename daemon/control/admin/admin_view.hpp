@@ -1,0 +1,82 @@
+// The methods of the admin socket that read: status, tenants, tenant.show, qps, srqs, events,
+// counters. docs/admin-socket.md describes what each takes and answers.
+//
+// Whatever the engine's thread alone may read is copied there into plain structures, a few objects
+// at a time; text is made of it here. The files: admin_view.cpp (status, counters, events),
+// admin_tenants.cpp, admin_objects.cpp (queue pairs, shared receive queues).
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/control/adapter/adapter.hpp"
+#include "daemon/control/admin/admin_methods.hpp"
+#include "daemon/control/session/session.hpp"
+
+namespace softhca::control {
+
+class AdminView {
+ public:
+  using Sessions = std::function<std::vector<const Session*>()>;
+
+  /// What a tenant may have of rdma_cm, and has.
+  using ConnectionsOf = std::function<Json(const engine::Tenant&)>;
+
+  /// `sessions`: those that there are. `connections`: none: nothing is shown of them.
+  AdminView(Adapter& adapter, Sessions sessions, ConnectionsOf connections = {})
+      : adapter_(adapter), sessions_(std::move(sessions)), connections_(std::move(connections)) {}
+
+  /// Must outlive the methods.
+  void add_to(AdminMethods& methods);
+  /// `tenant.show`, of that tenant alone.
+  void add_own(AdminMethods& methods, const engine::Tenant& tenant);
+  /// Copies the engine's latest events into the journal; about once a second, as it keeps but few.
+  void take_engine_events();
+
+ private:
+  // admin_view.cpp
+  RpcResult status(const Json& params);
+  RpcResult counters(const Json& params);
+  RpcResult events(const Json& params);
+  Json pools() const;
+  Json ports() const;
+  double uptime() const;
+
+  // admin_tenants.cpp
+  RpcResult tenants(const Json& params);
+  RpcResult tenant_show(const Json& params);
+  Json lanes_of(const engine::Tenant& tenant) const;
+  Json sessions_of(const engine::Tenant& tenant) const;
+
+  // admin_objects.cpp
+  RpcResult queue_pairs(const Json& params);
+  RpcResult shared_receive_queues(const Json& params);
+
+  /// Null: there is none of that name.
+  const engine::Tenant* find_tenant(const std::string& name) const;
+  const engine::Tenant* find_tenant(TenantId id) const;
+
+  Adapter& adapter_;
+  Sessions sessions_;
+  ConnectionsOf connections_;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::uint64_t engine_events_ = 0;  ///< of the engine's log, taken over into the journal
+};
+
+/// A string or number of `params`; `otherwise` when it is not there. Throws what Json throws on a
+/// value of another type.
+template <class T>
+T param(const Json& params, const char* key, T otherwise) {
+  if (!params.is_object() || !params.contains(key)) return otherwise;
+  return params.at(key).get<T>();
+}
+
+/// How many to answer with at once: `limit` of `params`, at most and by default 1000.
+std::size_t page_limit(const Json& params);
+
+/// {guaranteed, in_use, shared, high_water, draining}
+Json shown(const Quota& quota);
+
+}  // namespace softhca::control

@@ -1,0 +1,214 @@
+#include "daemon/control/reload/reload.hpp"
+
+#include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace softhca::control {
+namespace {
+
+using Cause = ReloadRefusal::Cause;
+using resource::Config;
+using resource::TenantConfig;
+
+/// Type=notify-reload wants to know when the reload began.
+void notify_reloading() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
+             static_cast<long long>(now.tv_sec) * 1'000'000 + now.tv_nsec / 1000);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+ReloadRefusal refusal(Cause cause, std::vector<std::string> lines) {
+  return {cause, std::move(lines), {}};
+}
+
+}  // namespace
+
+Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::string file,
+                   MoveMetrics move_metrics)
+    : adapter_(adapter),
+      server_(server),
+      guards_(std::move(guards)),
+      file_(std::move(file)),
+      move_metrics_(std::move(move_metrics)),
+      allotments_(adapter.engine),
+      given_(adapter.config) {
+  for (const auto& tenant : adapter.tenants) allotments_.adopt(*tenant);
+}
+
+ReloadResult Reloader::plan() const {
+  ReloadResult result;
+  const auto wanted =
+      file_.empty() ? Expected<Config>(resource::default_config()) : resource::load_config(file_);
+  if (!wanted) {
+    result.refusal = refusal(Cause::kBadFile, lines_of(wanted.error().message));
+    return result;
+  }
+  result.plan = plan_reload(adapter_.config, *wanted);
+  result.refusal = check(*wanted, result.plan);
+  return result;
+}
+
+ReloadResult Reloader::reload() {
+  notify_reloading();
+  const auto wanted =
+      file_.empty() ? Expected<Config>(resource::default_config()) : resource::load_config(file_);
+  ReloadResult result;
+  if (wanted)
+    result = put_into_force(*wanted);
+  else
+    result.refusal = refusal(Cause::kBadFile, lines_of(wanted.error().message));
+  if (result) {
+    for (const std::string& text : result.plan.texts()) spdlog::info("reload: {}", text);
+    const std::string summary =
+        result.plan.empty() ? "nothing has changed"
+                            : std::to_string(result.plan.differences.size()) + " changes made";
+    spdlog::info("reload: {}", summary);
+    adapter_.journal.add({.kind = "reload", .text = summary});
+  } else {
+    for (const std::string& line : result.refusal->lines) spdlog::error("reload: {}", line);
+    spdlog::error("reload: refused, nothing has changed");
+    adapter_.journal.add({.kind = "reload_refused", .text = result.refusal->lines.front()});
+  }
+  sd_notify(0, result ? "READY=1\nSTATUS=serving"
+                      : "READY=1\nSTATUS=serving; the last reload was refused, see the log");
+  return result;
+}
+
+ReloadResult Reloader::change(std::span<const resource::AllocationChange> changes) {
+  ReloadResult result = put_changes(
+      resource::with_changes(adapter_.config, changes, held_besides(adapter_.config)), "");
+  if (!result) return result;
+  for (const resource::AllocationChange& change : changes)
+    for (TenantConfig& tenant : given_.tenants)
+      if (tenant.name == change.tenant) tenant = *find_tenant(adapter_.config, change.tenant);
+  return result;
+}
+
+ReloadResult Reloader::change_own(const engine::Tenant& tenant,
+                                  std::span<const resource::AllocationChange> changes) {
+  const TenantConfig* total = find_tenant(given_, tenant.name);
+  if (total == nullptr) {
+    ReloadResult result;
+    result.refusal = refusal(Cause::kNotLive, {"tenant " + tenant.name + " is being removed"});
+    return result;
+  }
+  return put_changes(
+      resource::with_own_changes(adapter_.config, *total, changes, held_besides(adapter_.config)),
+      "by tenant " + tenant.name + ": ");
+}
+
+ReloadResult Reloader::put_changes(const resource::AllocationResult& wanted,
+                                   const std::string& by) {
+  ReloadResult result;
+  if (!wanted) {
+    result.refusal = ReloadRefusal{Cause::kNotFree, {wanted.refusal().message}, wanted.refusal()};
+    return result;
+  }
+  result = put(*wanted);
+  if (!result) return result;
+  for (const resource::Difference& difference : result.plan.differences) {
+    spdlog::info("set: {}{}", by, difference.text());
+    adapter_.journal.add({.kind = "set", .text = by + difference.text()});
+  }
+  return result;
+}
+
+ReloadResult Reloader::put_into_force(const Config& wanted) {
+  ReloadResult result = put(wanted);
+  if (result) given_ = wanted;
+  return result;
+}
+
+ReloadResult Reloader::put(const Config& wanted) {
+  ReloadResult result;
+  result.plan = plan_reload(adapter_.config, wanted);
+  result.refusal = check(wanted, result.plan);
+  if (result.refusal || result.plan.empty()) return result;
+  Prepared prepared;
+  Outcome ready = prepare(wanted, prepared);
+  if (ready) ready = allocate(wanted, prepared);
+  if (!ready) {
+    undo(prepared);
+    result.refusal = refusal(Cause::kSetup, {ready.error().message});
+    return result;
+  }
+  commit(wanted, prepared);
+  return result;
+}
+
+std::optional<ReloadRefusal> Reloader::check(const Config& wanted,
+                                             const resource::ReloadPlan& plan) const {
+  if (!plan.is_live()) return refusal(Cause::kNotLive, plan.refusals());
+  auto missing = resource::check_room(adapter_.config, wanted, held_besides(wanted));
+  if (!missing) return std::nullopt;
+  return ReloadRefusal{Cause::kNotFree, {missing->message}, *missing};
+}
+
+resource::Held Reloader::held_besides(const Config& wanted) const {
+  resource::Held held;
+  for (const auto& tenant : adapter_.tenants) {
+    const TenantConfig* entry = find_tenant(wanted, tenant->name);
+    if (entry == nullptr && server_.connections(*tenant) == 0) continue;
+    add_held(*tenant, entry, held);
+    if (entry != nullptr) continue;
+    const auto leaving = std::find_if(leaving_.begin(), leaving_.end(),
+                                      [&](const Leaving& l) { return l.tenant == tenant.get(); });
+    held += resource::held_by(leaving != leaving_.end() ? leaving->settings
+                                                        : adapter_.settings(*tenant));
+  }
+  return held;
+}
+
+/// What levels have that are leaving, or will be, beside what the tenant is configured with.
+void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted,
+                        resource::Held& held) const {
+  const TenantConfig* settings =
+      wanted != nullptr ? wanted : find_tenant(adapter_.config, tenant.name);
+  resource::Held levels;
+  resource::HeldPart part{.tenant = tenant.name, .vcbs = 0, .pcbs = 0};
+  for (const auto& level : tenant.levels) {
+    if (settings != nullptr ? settings_of(*settings, *level) != nullptr : !level->leaving) continue;
+    if (server_.connections(*level) == 0) continue;
+    ++levels.levels;
+    ++levels.dedicated_pcbs;
+    for (const TvlId id : allotments_.lanes(level->qos_class)) {
+      const schedule::Tvl& tvl = adapter_.engine.tvls()[id];
+      ++levels.tvls;
+      levels.execution_credits += tvl.execution.guaranteed.value();
+      levels.completion_credits += tvl.completion.guaranteed.value();
+    }
+    part.vcbs += level->vcbs.guaranteed.value();
+    part.pcbs += adapter_.engine.pcbs().guaranteed(level->qos_class);
+  }
+  // Its programs from before there were levels.
+  if (settings != nullptr && !settings->levels.empty() && server_.undivided_sessions(tenant) != 0)
+    ++levels.dedicated_pcbs;
+  held += levels;
+  if (wanted != nullptr && part.vcbs + part.pcbs != 0) held.parts.push_back(std::move(part));
+}
+
+engine::Tenant* Reloader::find(const std::string& name) const {
+  for (const auto& tenant : adapter_.tenants)
+    if (tenant->name == name) return tenant.get();
+  return nullptr;
+}
+
+const resource::LevelConfig* Reloader::in_force(const engine::Tenant& tenant,
+                                                const std::string& name) const {
+  const TenantConfig* settings = find_tenant(adapter_.config, tenant.name);
+  return settings != nullptr ? find_level(*settings, name) : nullptr;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,106 @@
+// Programs of tenants that are clients of queue pairs that several clients share (mechanism E): of
+// general services, by management class, and of the one for programs (E6). Here is who may be one,
+// and how much the programs of one tenant may have and send; DatagramClient is one of them. On the
+// control thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "abi/control.hpp"
+#include "daemon/base/token_bucket.hpp"
+#include "daemon/control/adapter/adapter.hpp"
+#include "daemon/control/services/general_services.hpp"
+
+namespace softhca::control {
+
+class DatagramClients {
+ private:
+  struct Queue;
+
+ public:
+  DatagramClients(Adapter& adapter, GeneralServices& general_services,
+                  GeneralServices& shared_datagrams)
+      : adapter_(adapter),
+        general_services_{general_services, &resource::Config::general_services},
+        shared_datagrams_{shared_datagrams, &resource::Config::shared_datagrams} {}
+
+  /// A place among the clients, until it goes.
+  class Registration {
+   public:
+    ~Registration();
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+    GeneralServices& service() const { return queue_.service; }
+    Adapter& adapter() const { return clients_.adapter_; }
+    bool is_of_class() const;
+    /// Management class, or number.
+    std::uint32_t selector() const { return selector_; }
+    /// Buffers that it asks for. 0: the operator's number. 0 or an errno value.
+    int set_buffers(std::uint32_t buffers);
+    std::uint32_t asked() const;
+    /// Before it sends: 0, or EBUSY when the programs of the tenant do so too often.
+    int charge() { return clients_.charge(queue_, tenant_); }
+
+   private:
+    friend class DatagramClients;
+    Registration(DatagramClients& clients, Queue& queue, const engine::Tenant& tenant,
+                 std::uint32_t selector, std::uint32_t buffers)
+        : clients_(clients),
+          queue_(queue),
+          tenant_(tenant),
+          selector_(selector),
+          buffers_(buffers) {}
+
+    DatagramClients& clients_;
+    Queue& queue_;
+    const engine::Tenant& tenant_;
+    std::uint32_t selector_;
+    std::uint32_t buffers_;
+    bool entered_ = false;
+  };
+
+  /// 0 or an errno value, as abi::OpenDatagramClientRequest says; the operator is told why a
+  /// program is refused. `client` is called as long as the registration lasts.
+  int add(const engine::Tenant& tenant, pid_t process,
+          const abi::OpenDatagramClientRequest& request, GeneralServices::Client client,
+          std::unique_ptr<Registration>& out);
+
+ private:
+  struct Usage {
+    TokenBucket requests;
+    ComplaintLimit complaints;
+  };
+  struct Queue {
+    GeneralServices& service;
+    resource::GeneralServicesConfig resource::Config::*settings;
+    std::vector<Registration*> clients{};
+    std::map<TenantId, Usage> usage{};
+  };
+  /// 0 or an errno value, and why.
+  struct Answer {
+    int error = 0;
+    std::string why{};
+  };
+
+  const resource::GeneralServicesConfig& settings(const Queue& queue) const {
+    return adapter_.config.*queue.settings;
+  }
+  Answer enter(Registration& registration, GeneralServices::Client client);
+  Answer check_number(const Queue& queue, const engine::Tenant& tenant) const;
+  /// `but`: whose number is to become `buffers`.
+  Answer check_room(const Registration& but, std::uint32_t buffers) const;
+  int charge(Queue& queue, const engine::Tenant& tenant);
+  void complain(const Registration& registration, pid_t process, const std::string& client,
+                const std::string& why);
+
+  Adapter& adapter_;
+  Queue general_services_;
+  Queue shared_datagrams_;
+};
+
+}  // namespace softhca::control

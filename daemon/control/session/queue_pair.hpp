@@ -1,0 +1,32 @@
+// A queue pair of a process, or, of an XRC target, of the processes that hold it open.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "abi/control.hpp"
+#include "daemon/control/session/protection_domain.hpp"
+#include "daemon/engine/objects.hpp"
+#include "daemon/resource/accounts.hpp"
+
+namespace softhca::control {
+
+/// Memory of one or two rings.
+struct Ring {
+  abi::RingLocation location{};
+  std::byte* base = nullptr;
+  resource::Charge bytes;
+};
+
+struct Qp {
+  resource::Charge charge;
+  resource::Charge reads;  ///< bytes to remember those of its peer by
+  PdUse pd;                ///< an XRC target has none
+  engine::QueuePair engine;
+  abi::CreateQpRequest request{};
+  Ring ring;  ///< both rings; an XRC target has none
+  abi::QpAttributes attributes{};
+  std::uint32_t holders = 1;  ///< who made it, and who opened it
+};
+
+}  // namespace softhca::control

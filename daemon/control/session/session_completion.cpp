@@ -1,0 +1,145 @@
+// Completion channels and completion queues.
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "daemon/control/session/session.hpp"
+
+namespace softhca::control {
+
+int Session::create_channel(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  // Not at each: creating many would take a time that grows with the square of their number.
+  if (channels_.size() >= enough_channels_) drop_closed_channels();
+  auto channel = std::make_unique<Channel>();
+  channel->descriptor = take(Kind::kDescriptors);
+  if (!channel->descriptor && drop_closed_channels())
+    channel->descriptor = take(Kind::kDescriptors);
+  if (!channel->descriptor) return ENOMEM;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  channel->events = UniqueFd(ends[0]);
+  reply_fd_ = UniqueFd(ends[1]);
+  reply.write(abi::HandleBody{channels_.add(std::move(channel)), 0});
+  reply.attach(reply_fd_.get());
+  return 0;
+}
+
+/// Channels have no operation to destroy them: the process closes its end. True: there were some.
+bool Session::drop_closed_channels() {
+  std::vector<pollfd> ends;
+  std::vector<std::uint32_t> handles;
+  channels_.for_each([&](std::uint32_t handle, const Channel& channel) {
+    if (channel.users != 0) return;
+    ends.push_back({channel.events.get(), 0, 0});
+    handles.push_back(handle);
+  });
+  const bool any = ::poll(ends.data(), ends.size(), 0) > 0;
+  for (std::size_t i = 0; any && i < ends.size(); ++i)
+    if ((ends[i].revents & (POLLHUP | POLLERR)) != 0) channels_.remove(handles[i]);
+  constexpr std::size_t kFew = 16;
+  enough_channels_ = std::max<std::size_t>(kFew, 2 * channels_.size());
+  return any;
+}
+
+int Session::create_cq(const RequestBody& body, Reply& reply) {
+  abi::CreateCqRequest request;
+  if (!body.read(request)) return EINVAL;
+  if (request.entries == 0 || request.entries > adapter_.config.device.max_cqe) return EINVAL;
+  Channel* channel = nullptr;
+  if (request.channel != abi::kNoHandle) {
+    channel = channels_.find(request.channel);
+    if (channel == nullptr) return EINVAL;
+  }
+
+  auto cq = std::make_unique<Cq>();
+  cq->charge = take(Kind::kCompletionQueues);
+  if (!cq->charge) return ENOMEM;
+  const std::uint32_t entries = std::bit_ceil(request.entries);
+  abi::CreateCqReply out{};
+  const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
+  if (const int error = allocate_ring(bytes, reply, cq->ring, out.new_segment)) return error;
+  cq->engine.session = engine_session_.get();
+  cq->engine.ring = shm::CompletionRing(cq->ring.base, entries);
+  cq->engine.user_handle = request.user_handle;
+  cq->channel = request.channel;
+  if (channel != nullptr) {
+    cq->engine.channel_fd = channel->events.get();
+    ++channel->users;
+  }
+  out.entries = entries;
+  out.ring = cq->ring.location;
+  out.handle = cqs_.add(std::move(cq));
+  reply.write(out);
+  return 0;
+}
+
+int Session::resize_cq(const RequestBody& body, Reply& reply) {
+  abi::ResizeCqRequest request;
+  if (!body.read(request)) return EINVAL;
+  Cq* cq = cqs_.find(request.handle);
+  if (cq == nullptr || request.entries == 0 || request.entries > adapter_.config.device.max_cqe)
+    return EINVAL;
+
+  const std::uint32_t entries = std::bit_ceil(request.entries);
+  abi::CreateCqReply out{};
+  Ring ring;
+  const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
+  if (const int error = allocate_ring(bytes, reply, ring, out.new_segment)) return error;
+  // What was posted before this request completes before its room is looked at, if it can:
+  // programs expect to be refused for completions they have every reason to count on.
+  constexpr int kStepsOfACommand = 8;
+  for (int i = 0; entries < cq->engine.ring.entries() && i < kStepsOfACommand; ++i)
+    on_engine([&](engine::Engine& engine) { engine.ingress().unpark(*engine_session_); });
+  bool fits = false;
+  on_engine([&](engine::Engine&) {
+    fits = cq->engine.ring.backlog() <= request.entries;
+    if (fits) cq->engine.ring.replace(ring.base, entries);
+  });
+  if (!fits) {
+    release_ring(ring);
+    return EINVAL;
+  }
+  // The process still reads what the old ring holds; its memory is used again after the next
+  // resize.
+  release_ring(cq->retired);
+  out.ring = ring.location;
+  cq->retired = std::exchange(cq->ring, std::move(ring));
+  out.handle = request.handle;
+  out.entries = entries;
+  reply.write(out);
+  return 0;
+}
+
+int Session::modify_cq(const RequestBody& body, Reply&) {
+  abi::ModifyCqRequest request;
+  if (!body.read(request)) return EINVAL;
+  Cq* cq = cqs_.find(request.handle);
+  if (cq == nullptr) return EINVAL;
+  on_engine([&](engine::Engine& engine) {
+    engine.completion_events().set_moderation(cq->engine, request.count,
+                                              std::chrono::microseconds(request.period));
+  });
+  return 0;
+}
+
+int Session::destroy_cq(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const Cq* found = cqs_.find(request.handle);
+  if (found == nullptr) return EINVAL;
+  if (found->users != 0) return EBUSY;
+  const auto cq = cqs_.remove(request.handle);
+  on_engine([&](engine::Engine& engine) { engine.completion_events().remove(cq->engine); });
+  if (Channel* channel = channels_.find(cq->channel)) --channel->users;
+  release_ring(cq->ring);
+  release_ring(cq->retired);
+  return 0;
+}
+
+}  // namespace softhca::control

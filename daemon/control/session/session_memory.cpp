@@ -1,0 +1,284 @@
+// Ring memory, shared buffers and memory regions.
+#include <cerrno>
+
+#include "daemon/control/session/session.hpp"
+
+namespace softhca::control {
+namespace {
+
+// Relaxed ordering and the other optional flags (bits 20 and up) may be ignored by definition.
+constexpr std::uint32_t kOptionalAccess = 0x3ff00000;
+constexpr std::uint32_t kHugePages = 1 << 7;  // IBV_ACCESS_HUGETLB: makes no difference here
+constexpr std::uint32_t kKnownAccess = memory::kLocalWrite | memory::kRemoteWrite |
+                                       memory::kRemoteRead | memory::kRemoteAtomic |
+                                       memory::kBindWindow | memory::kZeroBased | memory::kOnDemand;
+constexpr std::uint32_t kPermittedAccess = kKnownAccess | kOptionalAccess | kHugePages;
+// Values of enum ibv_rereg_mr_flags.
+constexpr std::uint32_t kChangeTranslation = 1 << 0;
+constexpr std::uint32_t kChangePd = 1 << 1;
+constexpr std::uint32_t kChangeAccess = 1 << 2;
+constexpr std::uint64_t kSpare = 16;  // the part of the mappings that is kept from memory
+constexpr std::uint64_t kAllAddresses = ~std::uint64_t{0};  // the length of such a region
+constexpr std::uint64_t kMaxShared = std::uint64_t{1} << 40;
+
+bool is_shared(const abi::MrExtent& extent) {
+  return extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared);
+}
+
+/// What a region counts as registered. One of all addresses says nothing of how much is used.
+std::uint64_t registered_bytes(const memory::RegionSpec& spec) {
+  const bool implicit = (spec.access & memory::kOnDemand) != 0 && spec.addr == 0 &&
+                        spec.length == kAllAddresses && spec.buffers.empty();
+  return implicit ? 0 : spec.length;
+}
+
+/// REQUIRES: they make up a region, within the tenant's limit.
+void map_present(const std::vector<abi::MrExtent>& extents,
+                 const std::vector<std::shared_ptr<memory::SharedBuffer>>& buffers) {
+  for (std::size_t i = 0; i < extents.size(); ++i)
+    if (buffers[i] != nullptr) buffers[i]->map_present(extents[i].offset, extents[i].length);
+}
+
+}  // namespace
+
+int Session::allocate_ring(std::size_t bytes, Reply& reply, Ring& ring,
+                           std::uint32_t& new_segment) {
+  Charge charge = take(Kind::kQueueBytes, bytes);
+  if (!charge) return ENOMEM;
+  std::shared_ptr<Charge> mapping;  // ends with the segment
+  if (!segments_.has_room(bytes)) {
+    mapping = std::make_shared<Charge>(take(Kind::kMappings));
+    if (!*mapping) return ENOMEM;
+  }
+  const auto allocation = segments_.allocate(bytes, std::move(mapping));
+  if (!allocation) return ENOMEM;
+  ring.location = allocation->location;
+  ring.base = allocation->base;
+  ring.bytes = std::move(charge);
+  new_segment = allocation->new_segment ? 1 : 0;
+  if (allocation->new_segment) {
+    reply.attach(allocation->fd);
+    announced_.push_back(ring.location.segment);
+  }
+  return 0;
+}
+
+void Session::release_ring(Ring& ring) {
+  if (ring.location.bytes != 0) segments_.release(ring.location);
+  ring = {};
+}
+
+std::uint64_t Session::idle(Kind kind) const {
+  if (kind == Kind::kSharedBytes) return buffers_.idle_bytes();
+  return kind == Kind::kMappings ? buffers_.idle_count() + segments_.idle_count() : 0;
+}
+
+void Session::give_up_idle(Kind kind) {
+  if (kind == Kind::kMappings && segments_.idle_count() != 0)
+    segments_.give_up_idle();
+  else
+    buffers_.give_up_oldest();
+}
+
+int Session::alloc_shared(const RequestBody& body, Reply& reply) {
+  abi::AllocSharedRequest request;
+  if (!body.read(request)) return EINVAL;
+  if (request.bytes == 0 || request.bytes % abi::kPageBytes != 0 || request.bytes > kMaxShared)
+    return EINVAL;
+  struct Account {
+    Charge bytes;
+    Charge mapping;
+  };
+  const auto account = std::make_shared<Account>();
+  account->bytes = take(Kind::kSharedBytes, request.bytes);
+  if (!account->bytes) return ENOMEM;
+  // Memory can do without, queues and sessions cannot.
+  account->mapping = take(Kind::kMappings, 1, tenant_.accounts.limit(Kind::kMappings) / kSpare);
+  if (!account->mapping) return ENOMEM;
+  // Ours stays open until the first region seals the memory.
+  const auto descriptor = std::make_shared<Charge>(take(Kind::kDescriptors));
+  if (!*descriptor) return ENOMEM;
+  const auto created = buffers_.create(request.bytes, account, descriptor);
+  if (!created) return created.error().code;
+  reply.write(abi::AllocSharedReply{created->handle, 0, created->inode});
+  reply.attach(created->fd);
+  return 0;
+}
+
+int Session::free_shared(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  return buffers_.free(request.handle) ? 0 : EINVAL;
+}
+
+/// False: the request is not well formed.
+template <class Head>
+bool Session::read_extents(const RequestBody& body, std::uint32_t count, Extents& extents) {
+  if (count > abi::kMaxMrExtents || !body.read_tail<Head>(extents.all, count)) return false;
+  for (const abi::MrExtent& extent : extents.all)
+    extents.buffers.push_back(is_shared(extent) ? buffers_.acquire(extent.handle) : nullptr);
+  return true;
+}
+
+/// 0 or an errno value.
+int Session::add(const Extents& extents, memory::RegionSpec& spec) const {
+  for (std::size_t i = 0; i < extents.all.size(); ++i) {
+    const abi::MrExtent& extent = extents.all[i];
+    const auto& buffer = extents.buffers[i];
+    memory::Extent out{.addr = extent.addr, .length = extent.length, .mapped = nullptr};
+    if (is_shared(extent)) {
+      if (buffer == nullptr) return ESTALE;
+      if (const auto sealed = buffer->seal_holes(); !sealed) return sealed.error().code;
+      out.mapped = buffer->at(extent.offset, extent.length);
+      if (out.mapped == nullptr) return EINVAL;
+      spec.buffers.push_back(buffer);
+    } else if (extent.kind != static_cast<std::uint32_t>(abi::ExtentKind::kProcess)) {
+      return EINVAL;
+    } else if (process_ == nullptr) {
+      return EOPNOTSUPP;
+    }
+    spec.extents.push_back(out);
+  }
+  return 0;
+}
+
+int Session::register_mr(const RequestBody& body, Reply& reply) {
+  abi::RegisterMrRequest request;
+  Extents extents;
+  if (!body.read(request, true) ||
+      !read_extents<abi::RegisterMrRequest>(body, request.extents, extents))
+    return EINVAL;
+  Pd* pd = file_->pds.find(request.pd);
+  if (pd == nullptr) return EINVAL;
+  if ((request.access & ~kPermittedAccess) != 0) return EOPNOTSUPP;
+
+  memory::RegionSpec spec;
+  spec.tenant = tenant_.id;
+  spec.pd = pd->id;
+  spec.access = request.access & kKnownAccess;
+  spec.addr = request.addr;
+  spec.length = request.length;
+  spec.iova = (request.access & memory::kZeroBased) != 0 ? 0 : request.iova;
+  spec.process = process_;
+  if (const int error = add(extents, spec)) return error;
+  const std::uint64_t counted = registered_bytes(spec);
+  auto region = memory::Region::make(std::move(spec));
+  if (!region) return region.error().code;
+
+  auto mr = std::make_unique<Mr>();
+  mr->pd = PdUse(*pd);
+  mr->charge = take(Kind::kMemoryRegions);
+  if (!mr->charge) return ENOMEM;
+  mr->bytes = take(Kind::kRegisteredBytes, counted);
+  if (!mr->bytes) return ENOMEM;
+  map_present(extents.all, extents.buffers);
+  return install(std::move(*region), std::move(mr), reply);
+}
+
+int Session::alloc_null_mr(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  Pd* pd = file_->pds.find(request.handle);
+  if (pd == nullptr) return EINVAL;
+  auto mr = std::make_unique<Mr>();
+  mr->pd = PdUse(*pd);
+  mr->charge = take(Kind::kMemoryRegions);
+  if (!mr->charge) return ENOMEM;
+  return install(memory::Region::make_null(tenant_.id, pd->id), std::move(mr), reply);
+}
+
+/// REQUIRES: the domain and what is charged stand in `mr`. 0, with a reply, or an errno value.
+int Session::install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr> mr, Reply& reply) {
+  int error = 0;
+  on_engine([&](engine::Engine& engine) {
+    const auto inserted = engine.keys().insert(std::move(region));
+    if (inserted) {
+      mr->key = (*inserted)->key();
+      mr->region = *inserted;
+      tenant_.counters.memory_regions.add();
+      tenant_.counters.registered_bytes.add(mr->bytes.amount());
+    } else {
+      error = inserted.error().code;
+    }
+  });
+  if (error != 0) return error;
+  const std::uint32_t lkey = mr->key;
+  const std::uint32_t rkey = mr->rkey();
+  reply.write(abi::RegisterMrReply{file_->mrs.add(std::move(mr)), lkey, rkey, 0});
+  return 0;
+}
+
+/// What `request` changes of a region. 0 or an errno value.
+int Session::change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
+                         memory::RegionSpec& spec) const {
+  if ((request.flags & kChangeAccess) != 0) {
+    if ((request.region.access & ~kPermittedAccess) != 0) return EOPNOTSUPP;
+    spec.access = request.region.access & kKnownAccess;
+  }
+  if ((request.flags & kChangePd) != 0) {
+    const Pd* pd = file_->pds.find(request.region.pd);
+    if (pd == nullptr) return EINVAL;
+    spec.pd = pd->id;
+  }
+  if ((request.flags & kChangeTranslation) == 0) return 0;
+  spec.addr = request.region.addr;
+  spec.length = request.region.length;
+  spec.iova = (spec.access & memory::kZeroBased) != 0 ? 0 : request.region.iova;
+  spec.extents.clear();
+  spec.buffers.clear();
+  spec.process = process_;  // another process may have registered it
+  return add(extents, spec);
+}
+
+int Session::reregister_mr(const RequestBody& body, Reply& reply) {
+  abi::ReregisterMrRequest request;
+  Extents extents;
+  if (!body.read(request, true) ||
+      !read_extents<abi::ReregisterMrRequest>(body, request.region.extents, extents))
+    return EINVAL;
+  Mr* mr = file_->mrs.find(request.handle);
+  constexpr std::uint32_t kKnown = kChangeTranslation | kChangePd | kChangeAccess;
+  if (mr == nullptr || mr->region->is_null() || (request.flags & ~kKnown) != 0) return EINVAL;
+  if ((request.flags & kChangeTranslation) == 0 && !extents.all.empty()) return EINVAL;
+
+  memory::RegionSpec spec = mr->region->spec();
+  if (const int error = change_spec(request, extents, spec)) return error;
+  const std::uint64_t counted = registered_bytes(spec);
+  auto region = memory::Region::make(std::move(spec));
+  if (!region) return region.error().code;
+  Charge bytes;
+  if (counted != mr->bytes.amount()) {
+    bytes = take(Kind::kRegisteredBytes, counted);
+    if (!bytes) return ENOMEM;
+  }
+  map_present(extents.all, extents.buffers);
+  std::unique_ptr<memory::Region> before;
+  mr->region = region->get();
+  on_engine([&](engine::Engine& engine) {
+    before = engine.keys().replace(mr->key, std::move(*region));
+    tenant_.counters.registered_bytes.subtract(mr->bytes.amount());
+    tenant_.counters.registered_bytes.add(counted);
+  });
+  if (bytes) mr->bytes = std::move(bytes);
+  if ((request.flags & kChangePd) != 0) mr->pd = PdUse(*file_->pds.find(request.region.pd));
+  before.reset();
+  reply.write(abi::RegisterMrReply{request.handle, mr->key, mr->key, 0});
+  return 0;
+}
+
+int Session::deregister_mr(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const auto mr = file_->mrs.remove(request.handle);
+  if (mr == nullptr) return EINVAL;
+  std::unique_ptr<memory::Region> region;
+  on_engine([&](engine::Engine& engine) {
+    region = engine.keys().remove(mr->key);
+    tenant_.counters.memory_regions.subtract();
+    tenant_.counters.registered_bytes.subtract(mr->bytes.amount());
+  });
+  region.reset();  // what it alone kept mapped goes here, not on the engine's thread
+  return 0;
+}
+
+}  // namespace softhca::control

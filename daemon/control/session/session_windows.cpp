@@ -1,0 +1,38 @@
+// Memory windows.
+#include <cerrno>
+
+#include "daemon/control/session/session.hpp"
+
+namespace softhca::control {
+
+int Session::alloc_window(const RequestBody& body, Reply& reply) {
+  abi::AllocWindowRequest request;
+  if (!body.read(request)) return EINVAL;
+  Pd* pd = file_->pds.find(request.pd);
+  constexpr std::uint32_t kType1 = 1;
+  constexpr std::uint32_t kType2 = 2;
+  if (pd == nullptr || (request.type != kType1 && request.type != kType2)) return EINVAL;
+  auto window = std::make_unique<Window>();
+  window->charge = take(Kind::kMemoryWindows);
+  if (!window->charge) return ENOMEM;
+  window->pd = PdUse(*pd);
+  on_engine([&](engine::Engine& engine) {
+    const auto inserted = engine.windows().insert(pd->id, request.type == kType2);
+    if (inserted) window->key = (*inserted)->key;
+  });
+  if (window->key == 0) return ENOMEM;
+  const std::uint32_t key = window->key;
+  reply.write(abi::AllocWindowReply{windows_.add(std::move(window)), key});
+  return 0;
+}
+
+int Session::dealloc_window(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const auto window = windows_.remove(request.handle);
+  if (window == nullptr) return EINVAL;
+  on_engine([&](engine::Engine& engine) { engine.windows().erase(window->key); });
+  return 0;
+}
+
+}  // namespace softhca::control

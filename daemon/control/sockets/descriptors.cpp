@@ -1,0 +1,30 @@
+#include "daemon/control/sockets/descriptors.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "daemon/base/system_error.hpp"
+
+namespace softhca::control {
+
+Outcome raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return system_error("getrlimit");
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return system_error("setrlimit");
+  return {};
+}
+
+bool SpareDescriptor::refuse_one(int listener) {
+  if (!spare_) take();
+  if (!spare_) return false;
+  spare_.reset();
+  const bool refused(UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)));
+  take();
+  return refused;
+}
+
+void SpareDescriptor::take() { spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+}  // namespace softhca::control

@@ -1,0 +1,102 @@
+// One request being answered: typed access to the copied record, and the reply being built.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "abi/control.hpp"
+#include "daemon/control/sockets/unix_socket.hpp"
+
+namespace softhca::control {
+
+/// A private copy of a request's body, validated by size before use.
+class RequestBody {
+ public:
+  explicit RequestBody(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  /// False when the body is not exactly a T (or, with a tail, shorter than one).
+  template <class T>
+  bool read(T& out, bool with_tail = false) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (bytes_.size() < sizeof(T) || (!with_tail && bytes_.size() != sizeof(T))) return false;
+    std::memcpy(&out, bytes_.data(), sizeof(T));
+    return true;
+  }
+  /// Exactly `count` elements of T behind a head of type H.
+  template <class H, class T>
+  bool read_tail(std::vector<T>& out, std::size_t count) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (bytes_.size() != sizeof(H) + count * sizeof(T)) return false;
+    out.resize(count);
+    if (count != 0) std::memcpy(out.data(), bytes_.data() + sizeof(H), count * sizeof(T));
+    return true;
+  }
+  /// Nothing, which may also be said by a HandleBody of zeros.
+  bool empty() const {
+    abi::HandleBody handle;
+    return bytes_.empty() || (read(handle) && handle.handle == 0);
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+class Reply {
+ public:
+  static constexpr std::size_t kRoom = 512;  ///< bytes of body
+
+  /// The first `size` bytes of `body`.
+  template <class T>
+  void write(const T& body, std::size_t size = sizeof(T)) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    static_assert(sizeof(T) <= kRoom);
+    std::memcpy(bytes_, &body, size);
+    size_ = size;
+  }
+  void attach(int fd) { fds_.push_back(fd); }
+
+  std::span<const std::byte> bytes() const { return {bytes_, size_}; }
+  const std::vector<int>& fds() const { return fds_; }
+
+ private:
+  std::byte bytes_[kRoom] = {};
+  std::size_t size_ = 0;
+  std::vector<int> fds_;
+};
+
+/// Answers a request: with the body and descriptors of `reply`, or with the error alone. False: the
+/// process is gone or does not read.
+inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& reply) {
+  std::array<std::byte, sizeof(abi::ReplyHeader) + Reply::kRoom> record;
+  const abi::ReplyHeader header{tag, error};
+  std::memcpy(record.data(), &header, sizeof header);
+  if (error != 0) return send_record(socket, {record.data(), sizeof header}, {});
+  std::memcpy(record.data() + sizeof header, reply.bytes().data(), reply.bytes().size());
+  return send_record(socket, {record.data(), sizeof header + reply.bytes().size()}, reply.fds());
+}
+
+/// What is to be done after a record.
+enum class Served : std::uint8_t { kNext, kEnough, kEnd };
+
+/// Gives the records that wait to `answer`, which returns what is to be done then; not too many, so
+/// that one process does not keep the others of its tenant from being served. False: the connection
+/// is over.
+template <class Answer>
+bool serve_records(int socket, Answer&& answer) {
+  constexpr int kMost = 16;
+  std::array<std::byte, abi::kMaxRecord> buffer;
+  for (int i = 0; i < kMost; ++i) {
+    std::size_t length = 0;
+    const ReceiveResult result = receive_record(socket, buffer, length);
+    if (result != ReceiveResult::kRecord) return result == ReceiveResult::kNothing;
+    const Served served = answer(std::span<const std::byte>(buffer.data(), length));
+    if (served != Served::kNext) return served == Served::kEnough;
+  }
+  return true;
+}
+
+}  // namespace softhca::control

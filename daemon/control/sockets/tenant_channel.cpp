@@ -1,0 +1,45 @@
+#include "daemon/control/sockets/tenant_channel.hpp"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/control/sockets/message.hpp"
+
+namespace softhca::control {
+
+int TenantChannel::make_signal(Reply& reply) {
+  if (!descriptors_) return EMFILE;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  signal_ = UniqueFd(ends[0]);
+  program_end_ = UniqueFd(ends[1]);
+  reply.attach(program_end_.get());
+  return 0;
+}
+
+bool TenantChannel::answer_open(std::uint32_t tag, int error, const Reply& reply) {
+  const bool answered = send_reply(socket(), tag, error, reply);
+  program_end_.reset();
+  return error == 0 && answered;
+}
+
+bool TenantChannel::serve() {
+  return serve_records(socket(), [this](std::span<const std::byte> record) {
+    return answer(record) ? Served::kNext : Served::kEnd;
+  });
+}
+
+/// False: the peer breaks the protocol or does not take the answer.
+bool TenantChannel::answer(std::span<const std::byte> record) {
+  abi::RequestHeader header;
+  if (record.size() < sizeof header) return false;
+  std::memcpy(&header, record.data(), sizeof header);
+  Reply reply;
+  const auto error =
+      run(static_cast<abi::Operation>(header.operation), record.subspan(sizeof header), reply);
+  return error && send_reply(socket_.get(), header.tag, *error, reply);
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,160 @@
+#include "daemon/control/sockets/unix_socket.hpp"
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "abi/control.hpp"
+#include "daemon/base/system_error.hpp"
+#include "daemon/resource/owners.hpp"
+
+namespace softhca::control {
+namespace {
+
+/// Nothing when the path is too long.
+std::optional<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+Error in_use(const std::string& path) {
+  return {path + ": address in use by a running daemon: stop it or choose another runtime_dir",
+          EADDRINUSE};
+}
+
+/// Why the socket could not be given away.
+Error chown_error(const std::string& path, const SocketPermissions& permissions) {
+  if (errno != EPERM) return system_error("chown " + path);
+  if (!permissions.owner.empty())
+    return {"cannot give " + path + " to user '" + permissions.owner +
+                "': run softhcad as root, or leave socket.owner out",
+            EPERM};
+  return {"cannot give " + path + " to group '" + permissions.group +
+              "': the user of softhcad is not in that group; add it, or run softhcad as root",
+          EPERM};
+}
+
+}  // namespace
+
+bool somebody_listens(const std::string& path, int type) {
+  const auto address = address_of(path);
+  if (!address) return false;
+  UniqueFd probe(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) ==
+             0 ||
+         errno == EAGAIN;  // more connections wait than its queue holds
+}
+
+Outcome check_nobody_listens(const std::string& path) {
+  if (somebody_listens(path)) return in_use(path);
+  return {};
+}
+
+Outcome set_permissions(const std::string& path, const SocketPermissions& permissions) {
+  const auto owner = resource::user_id(permissions.owner);
+  if (!owner) return owner.error();
+  const auto group = resource::group_id(permissions.group);
+  if (!group) return group.error();
+  if ((*owner != resource::kNoUser || *group != resource::kNoGroup) &&
+      ::chown(path.c_str(), *owner, *group) != 0)
+    return chown_error(path, permissions);
+  if (::chmod(path.c_str(), permissions.mode) != 0) return system_error("chmod " + path);
+  return {};
+}
+
+Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions,
+                             int type) {
+  const auto address = address_of(path);
+  if (!address)
+    return Error{"socket path " + path + " is longer than 107 bytes: choose a shorter runtime_dir",
+                 ENAMETOOLONG};
+
+  UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return system_error("socket");
+  if (somebody_listens(path, type)) return in_use(path);
+  ::unlink(path.c_str());
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
+    return system_error("bind " + path);
+  if (const auto permitted = set_permissions(path, permissions); !permitted) {
+    ::unlink(path.c_str());
+    return permitted.error();
+  }
+  if (::listen(fd.get(), 64) != 0) return system_error("listen " + path);
+  return fd;
+}
+
+std::optional<PeerIdentity> peer_identity(int socket) {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0)
+    return std::nullopt;
+  return PeerIdentity{credentials.pid, credentials.uid, credentials.gid};
+}
+
+UniqueFd peer_pidfd(int socket, const PeerIdentity& peer) {
+#ifndef SO_PEERPIDFD
+  constexpr int SO_PEERPIDFD = 77;
+#endif
+  int fd = -1;
+  socklen_t length = sizeof fd;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &length) == 0) return UniqueFd(fd);
+  if (errno == EINVAL || errno == ENODATA) errno = ESRCH;  // how some versions say it
+  if (errno != ENOPROTOOPT) return {};
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+}
+
+ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_t& length) {
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ssize_t got;
+  do got = ::recvmsg(socket, &message, MSG_DONTWAIT);
+  while (got < 0 && errno == EINTR);
+  if (got < 0)
+    return errno == EAGAIN || errno == EWOULDBLOCK ? ReceiveResult::kNothing
+                                                   : ReceiveResult::kClosed;
+  if (got == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+    return ReceiveResult::kClosed;
+  length = static_cast<std::size_t>(got);
+  return ReceiveResult::kRecord;
+}
+
+bool has_unread(int socket) {
+  int bytes = 0;
+  return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes != 0;
+}
+
+bool send_record(int socket, std::span<const std::byte> record, std::span<const int> fds) {
+  iovec part{const_cast<std::byte*>(record.data()), record.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * abi::kMaxFds)] = {};
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+  }
+  ssize_t sent;
+  do sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(record.size());
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,59 @@
+// GUIDs of devices: unlike each other, and always the same.
+#include "daemon/control/device/guid.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "daemon/control/adapter/setup.hpp"
+
+namespace softhca::control {
+namespace {
+
+const PortIdentity kUplink{{{2, 0, 0, 0, 0, 1}}, Gid::from_ipv4(0x0a000001)};
+const PortIdentity kOtherMac{{{2, 0, 0, 0, 0, 2}}, kUplink.address};
+const PortIdentity kOtherAddress{kUplink.mac, Gid::from_ipv4(0x0a000002)};
+
+TEST(Guid, DaemonsThatCanMeetDiffer) {
+  std::set<std::uint64_t> seen;
+  for (const char* folder : {"/run/softhca", "/tmp/softhca-1000"})
+    for (const auto& ports : std::vector<std::vector<PortIdentity>>{
+             {}, {kUplink}, {kOtherMac}, {kOtherAddress}, {kUplink, kOtherAddress}})
+      EXPECT_TRUE(seen.insert(daemon_identity(folder, ports)).second);
+}
+
+TEST(Guid, TenantsDiffer) {
+  std::set<std::uint64_t> seen;
+  for (const std::uint64_t daemon : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}})
+    for (int i = 0; i < 1000; ++i)
+      EXPECT_TRUE(seen.insert(node_guid(daemon, "t" + std::to_string(i))).second);
+}
+
+TEST(Guid, IsTheSameAfterARestart) {
+  const std::vector<PortIdentity> ports{kUplink};
+  EXPECT_EQ(daemon_identity("/run/softhca", ports), daemon_identity("/run/softhca", ports));
+  EXPECT_EQ(node_guid(7, "web"), 0x9abb87f226a0d554) << "as ever";
+}
+
+TEST(Guid, IsALocalEui64) {
+  for (const char* name : {"", "a", "web", "storage"})
+    EXPECT_EQ(node_guid(1, name) >> 56 & 0x03, 0x02u);
+}
+
+TEST(Interface, IsThePortsOwnOrTheLoopback) {
+  const auto of = [](const char* interface, const char* device) {
+    resource::PortConfig port;
+    port.interface = interface;
+    port.device = device;
+    return interface_of(port);
+  };
+  EXPECT_EQ(of("eth1", ""), "eth1");
+  EXPECT_EQ(of("", "net_tap0,iface=tap7"), "tap7");
+  EXPECT_EQ(of("", "iface=eth2"), "eth2");
+  EXPECT_EQ(of("", "net_memif0,role=server,socket=/run/a.sock"), "lo");
+  EXPECT_EQ(of("", "0000:3b:00.0"), "lo");
+}
+
+}  // namespace
+}  // namespace softhca::control

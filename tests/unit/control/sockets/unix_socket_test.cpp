@@ -1,0 +1,167 @@
+// Listening sockets and records with descriptors.
+#include "daemon/control/sockets/unix_socket.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "abi/control.hpp"
+#include "tests/unit/control/folder.hpp"
+
+namespace softhca::control {
+namespace {
+
+UniqueFd connect_to(const std::string& path) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    fd.reset();
+  return fd;
+}
+
+class Listening : public ::testing::Test {
+ protected:
+  Folder folder;
+  const std::string path = folder.path() + "/socket";
+};
+
+TEST_F(Listening, HasTheModeAskedForWhateverTheUmask) {
+  const mode_t before = ::umask(077);
+  for (const unsigned mode : {0600u, 0660u, 0666u}) {
+    const auto socket = listen_at(path, {.owner = "", .group = "", .mode = mode});
+    ASSERT_TRUE(socket);
+    struct stat status {};
+    ASSERT_EQ(::stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, mode);
+    EXPECT_TRUE(S_ISSOCK(status.st_mode));
+  }
+  ::umask(before);
+}
+
+TEST_F(Listening, OwnerAndGroupByNumber) {
+  const std::string uid = std::to_string(::getuid());
+  const std::string gid = std::to_string(::getgid());
+  ASSERT_TRUE(listen_at(path, {.owner = uid, .group = gid}));
+}
+
+TEST_F(Listening, UnknownOwnerOrGroupIsNamed) {
+  const auto owner = listen_at(path, {.owner = "no-such-user-here", .group = ""});
+  ASSERT_FALSE(owner);
+  EXPECT_NE(owner.error().message.find("no-such-user-here"), std::string::npos);
+  const auto group = listen_at(path, {.owner = "", .group = "no-such-group-here"});
+  ASSERT_FALSE(group);
+  EXPECT_NE(group.error().message.find("no-such-group-here"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(Listening, ReplacesWhatADeadDaemonLeft) {
+  ASSERT_TRUE(listen_at(path, {}));  // closed at once: the file stays
+  ASSERT_TRUE(std::filesystem::exists(path));
+  const auto again = listen_at(path, {});
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(connect_to(path));
+}
+
+TEST_F(Listening, LeavesALivingDaemonAlone) {
+  const auto living = listen_at(path, {});
+  ASSERT_TRUE(living);
+  const auto second = listen_at(path, {});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, EADDRINUSE);
+  EXPECT_TRUE(connect_to(path)) << "still reachable";
+}
+
+TEST_F(Listening, PathsThatDoNotFitOrDoNotExist) {
+  const auto longest = listen_at(folder.path() + "/" + std::string(120, 'x'), {});
+  ASSERT_FALSE(longest);
+  EXPECT_EQ(longest.error().code, ENAMETOOLONG);
+  const auto nowhere = listen_at(folder.path() + "/none/socket", {});
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().code, ENOENT);
+}
+
+TEST_F(Listening, KnowsItsPeer) {
+  const auto listener = listen_at(path, {});
+  ASSERT_TRUE(listener);
+  const UniqueFd client = connect_to(path);
+  ASSERT_TRUE(client);
+  const UniqueFd served(::accept(listener->get(), nullptr, nullptr));
+  const auto peer = peer_identity(served.get());
+  ASSERT_TRUE(peer);
+  EXPECT_EQ(peer->pid, ::getpid());
+  EXPECT_EQ(peer->uid, ::getuid());
+  EXPECT_EQ(peer->gid, ::getgid());
+}
+
+class Records : public ::testing::Test {
+ protected:
+  Records() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    left = UniqueFd(ends[0]);
+    right = UniqueFd(ends[1]);
+  }
+  ReceiveResult receive(std::size_t room) {
+    buffer.resize(room);
+    return receive_record(right.get(), buffer, length);
+  }
+  UniqueFd left, right;
+  std::vector<std::byte> buffer;
+  std::size_t length = 0;
+};
+
+TEST_F(Records, ArriveWhole) {
+  const std::array<std::byte, 3> record{std::byte{1}, std::byte{2}, std::byte{3}};
+  EXPECT_EQ(receive(16), ReceiveResult::kNothing);
+  ASSERT_TRUE(send_record(left.get(), record, {}));
+  ASSERT_EQ(receive(3), ReceiveResult::kRecord);
+  EXPECT_EQ(length, 3u);
+  EXPECT_EQ(std::memcmp(buffer.data(), record.data(), 3), 0);
+  EXPECT_EQ(receive(16), ReceiveResult::kNothing);
+}
+
+TEST_F(Records, LongerThanTheLimitEndTheSession) {
+  const std::vector<std::byte> record(17);
+  ASSERT_TRUE(send_record(left.get(), record, {}));
+  EXPECT_EQ(receive(16), ReceiveResult::kClosed);
+}
+
+TEST_F(Records, WithDescriptorsAreRefusedAndLeakNone) {
+  const std::array<std::byte, 1> record{};
+  const std::array<int, 2> fds{left.get(), right.get()};
+  ASSERT_TRUE(send_record(left.get(), record, fds));
+  const int before = ::dup(0);
+  ::close(before);
+  EXPECT_EQ(receive(16), ReceiveResult::kClosed);
+  const int after = ::dup(0);
+  ::close(after);
+  EXPECT_EQ(before, after);
+}
+
+TEST_F(Records, EmptyOnesAndClosedPeers) {
+  EXPECT_EQ(::send(left.get(), nullptr, 0, 0), 0);
+  EXPECT_EQ(receive(16), ReceiveResult::kClosed);
+  left.reset();
+  EXPECT_EQ(receive(16), ReceiveResult::kClosed);
+  EXPECT_FALSE(send_record(right.get(), std::array<std::byte, 1>{}, {}));
+}
+
+TEST_F(Records, PeerThatDoesNotReadIsNoticed) {
+  const std::vector<std::byte> record(1000);
+  bool sent = true;
+  for (int i = 0; i < 10000 && sent; ++i) sent = send_record(left.get(), record, {});
+  EXPECT_FALSE(sent);
+}
+
+}  // namespace
+}  // namespace softhca::control
