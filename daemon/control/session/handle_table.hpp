@@ -50,4 +50,12 @@ class HandleTable {
   std::vector<std::uint32_t> free_;
 };
 
+template <class T>
+std::vector<T*> all_of(const HandleTable<T>& table) {
+  std::vector<T*> objects;
+  objects.reserve(table.size());
+  table.for_each([&](std::uint32_t, T& object) { objects.push_back(&object); });
+  return objects;
+}
+
 }  // namespace softhca::control

@@ -6,9 +6,11 @@
 #include <cstring>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "abi/control.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 
 namespace softhca::control {
@@ -57,7 +59,13 @@ class Reply {
     std::memcpy(bytes_, &body, size);
     size_ = size;
   }
+  /// It stays the caller's, and open until the reply is sent.
   void attach(int fd) { fds_.push_back(fd); }
+  /// The daemon's end of it goes with the reply.
+  void attach(UniqueFd fd) {
+    fds_.push_back(fd.get());
+    owned_.push_back(std::move(fd));
+  }
 
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
   const std::vector<int>& fds() const { return fds_; }
@@ -66,6 +74,7 @@ class Reply {
   std::byte bytes_[kRoom] = {};
   std::size_t size_ = 0;
   std::vector<int> fds_;
+  std::vector<UniqueFd> owned_;
 };
 
 /// Answers a request: with the body and descriptors of `reply`, or with the error alone. False: the

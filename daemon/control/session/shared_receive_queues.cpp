@@ -1,25 +1,29 @@
-// Shared receive queues.
+#include "daemon/control/session/shared_receive_queues.hpp"
+
 #include <bit>
 #include <cerrno>
 
-#include "daemon/control/session/session.hpp"
-
 namespace softhca::control {
 
-int Session::check_create(const abi::CreateXrcSrqRequest& request) const {
-  const resource::DeviceConfig& device = adapter_.config.device;
+SharedReceiveQueues::~SharedReceiveQueues() {
+  context_.in_steps(all_of(srqs_), [](engine::Engine& engine, Srq& srq) {
+    engine.receive_queues().remove(srq.engine);
+  });
+}
+
+int SharedReceiveQueues::check_create(const abi::CreateXrcSrqRequest& request) const {
+  const resource::DeviceConfig& device = context_.device();
   const abi::CreateSrqRequest& plain = request.srq;
-  if (file_->pds.find(plain.pd) == nullptr || plain.max_wr == 0 ||
-      plain.max_wr > device.max_srq_wr || plain.max_sge > device.max_sge ||
-      plain.limit > plain.max_wr)
+  if (pds_.find(plain.pd) == nullptr || plain.max_wr == 0 || plain.max_wr > device.max_srq_wr ||
+      plain.max_sge > device.max_sge || plain.limit > plain.max_wr)
     return EINVAL;
   if (request.xrc_domain == abi::kNoHandle) return 0;
   const bool known =
-      xrc_domains_.find(request.xrc_domain) != nullptr && cqs_.find(request.cq) != nullptr;
+      domains_.find(request.xrc_domain) != nullptr && cqs_.find(request.cq) != nullptr;
   return known ? 0 : EINVAL;
 }
 
-int Session::create_srq(const RequestBody& body, Reply& reply) {
+int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
   abi::CreateXrcSrqRequest whole{.srq = {}, .xrc_domain = abi::kNoHandle, .cq = abi::kNoHandle};
   if (body.read(whole)) {
     if (whole.xrc_domain == abi::kNoHandle) return EINVAL;
@@ -28,35 +32,35 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   }
   if (const int error = check_create(whole)) return error;
   const abi::CreateSrqRequest& request = whole.srq;
-  Pd* pd = file_->pds.find(request.pd);
+  Pd* pd = pds_.find(request.pd);
 
   auto srq = std::make_unique<Srq>();
-  srq->charge = take(Kind::kSharedReceiveQueues);
+  srq->charge = context_.take(resource::Kind::kSharedReceiveQueues);
   if (!srq->charge) return ENOMEM;
   srq->max_sge = request.max_sge == 0 ? 1 : request.max_sge;
   const std::uint32_t entries = std::bit_ceil(request.max_wr);
   abi::CreateSrqReply out{};
   const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
-  if (const int error = allocate_ring(bytes, reply, srq->ring, out.new_segment)) return error;
+  if (const int error = rings_.allocate(bytes, reply, srq->ring, out.new_segment)) return error;
   srq->pd = PdUse(*pd);
   srq->max_wr = request.max_wr;
-  srq->engine.session = engine_session_.get();
+  srq->engine.session = &context_.engine_session();
   srq->engine.ring = shm::ReceiveRing(srq->ring.base, entries, srq->max_sge);
   srq->engine.user_handle = request.user_handle;
   srq->engine.pd = pd->id;
   srq->engine.limit = request.limit;
   srq->xrc_domain = whole.xrc_domain;
   srq->cq = whole.cq;
-  if (XrcDomainOpen* open = xrc_domains_.find(whole.xrc_domain)) {
+  if (OpenXrcDomain* open = domains_.find(whole.xrc_domain)) {
     srq->engine.xrc_domain = open->domain->id;
     srq->engine.cq = &cqs_.find(whole.cq)->engine;
     ++open->users;
     ++cqs_.find(whole.cq)->users;
   }
-  if (tenant_.receive_policy.wanted())  // made here, so that the engine need not
+  if (context_.tenant().receive_policy.wanted())  // made here, so that the engine need not
     srq->engine.provisioner = std::make_unique<receive::Provisioner>(
-        entries, tenant_.receive_policy, tenant_.counters.receive);
-  on_engine([&](engine::Engine& engine) { engine.receive_queues().add(srq->engine); });
+        entries, context_.tenant().receive_policy, context_.tenant().counters.receive);
+  context_.on_engine([&](engine::Engine& engine) { engine.receive_queues().add(srq->engine); });
   out.entries = entries;
   out.max_wr = srq->max_wr;
   out.max_sge = srq->max_sge;
@@ -67,41 +71,41 @@ int Session::create_srq(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int Session::modify_srq(const RequestBody& body, Reply&) {
+int SharedReceiveQueues::modify(const RequestBody& body, Reply&) {
   abi::ModifySrqRequest request;
   if (!body.read(request)) return EINVAL;
   Srq* srq = srqs_.find(request.handle);
   if (srq == nullptr || request.limit > srq->max_wr) return EINVAL;
-  on_engine([&](engine::Engine& engine) {
+  context_.on_engine([&](engine::Engine& engine) {
     engine.receive_queues().set_limit(srq->engine, request.limit);
   });
   return 0;
 }
 
-int Session::query_srq(const RequestBody& body, Reply& reply) {
+int SharedReceiveQueues::query(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const Srq* srq = srqs_.find(request.handle);
   if (srq == nullptr) return EINVAL;
   abi::QuerySrqReply out{.max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = 0, .reserved = 0};
-  on_engine([&](engine::Engine&) { out.limit = srq->engine.limit; });
+  context_.on_engine([&](engine::Engine&) { out.limit = srq->engine.limit; });
   reply.write(out);
   return 0;
 }
 
-int Session::destroy_srq(const RequestBody& body, Reply&) {
+int SharedReceiveQueues::destroy(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const Srq* found = srqs_.find(request.handle);
   if (found == nullptr) return EINVAL;
   if (found->users != 0) return EBUSY;
   const auto srq = srqs_.remove(request.handle);
-  on_engine([&](engine::Engine& engine) { engine.receive_queues().remove(srq->engine); });
+  context_.on_engine([&](engine::Engine& engine) { engine.receive_queues().remove(srq->engine); });
   if (srq->xrc_domain != abi::kNoHandle) {
-    --xrc_domains_.find(srq->xrc_domain)->users;
+    --domains_.find(srq->xrc_domain)->users;
     --cqs_.find(srq->cq)->users;
   }
-  release_ring(srq->ring);
+  rings_.release(srq->ring);
   return 0;
 }
 

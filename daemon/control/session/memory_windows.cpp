@@ -1,22 +1,27 @@
-// Memory windows.
-#include <cerrno>
+#include "daemon/control/session/memory_windows.hpp"
 
-#include "daemon/control/session/session.hpp"
+#include <cerrno>
 
 namespace softhca::control {
 
-int Session::alloc_window(const RequestBody& body, Reply& reply) {
+MemoryWindows::~MemoryWindows() {
+  context_.in_steps(all_of(windows_), [](engine::Engine& engine, const Window& window) {
+    engine.windows().erase(window.key);
+  });
+}
+
+int MemoryWindows::alloc(const RequestBody& body, Reply& reply) {
   abi::AllocWindowRequest request;
   if (!body.read(request)) return EINVAL;
-  Pd* pd = file_->pds.find(request.pd);
+  Pd* pd = pds_.find(request.pd);
   constexpr std::uint32_t kType1 = 1;
   constexpr std::uint32_t kType2 = 2;
   if (pd == nullptr || (request.type != kType1 && request.type != kType2)) return EINVAL;
   auto window = std::make_unique<Window>();
-  window->charge = take(Kind::kMemoryWindows);
+  window->charge = context_.take(resource::Kind::kMemoryWindows);
   if (!window->charge) return ENOMEM;
   window->pd = PdUse(*pd);
-  on_engine([&](engine::Engine& engine) {
+  context_.on_engine([&](engine::Engine& engine) {
     const auto inserted = engine.windows().insert(pd->id, request.type == kType2);
     if (inserted) window->key = (*inserted)->key;
   });
@@ -26,12 +31,12 @@ int Session::alloc_window(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int Session::dealloc_window(const RequestBody& body, Reply&) {
+int MemoryWindows::dealloc(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const auto window = windows_.remove(request.handle);
   if (window == nullptr) return EINVAL;
-  on_engine([&](engine::Engine& engine) { engine.windows().erase(window->key); });
+  context_.on_engine([&](engine::Engine& engine) { engine.windows().erase(window->key); });
   return 0;
 }
 

@@ -1,7 +1,7 @@
-// Ring memory, shared buffers and memory regions.
-#include <cerrno>
+#include "daemon/control/session/memory_regions.hpp"
 
-#include "daemon/control/session/session.hpp"
+#include <cerrno>
+#include <utility>
 
 namespace softhca::control {
 namespace {
@@ -17,9 +17,7 @@ constexpr std::uint32_t kPermittedAccess = kKnownAccess | kOptionalAccess | kHug
 constexpr std::uint32_t kChangeTranslation = 1 << 0;
 constexpr std::uint32_t kChangePd = 1 << 1;
 constexpr std::uint32_t kChangeAccess = 1 << 2;
-constexpr std::uint64_t kSpare = 16;  // the part of the mappings that is kept from memory
 constexpr std::uint64_t kAllAddresses = ~std::uint64_t{0};  // the length of such a region
-constexpr std::uint64_t kMaxShared = std::uint64_t{1} << 40;
 
 bool is_shared(const abi::MrExtent& extent) {
   return extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared);
@@ -41,79 +39,17 @@ void map_present(const std::vector<abi::MrExtent>& extents,
 
 }  // namespace
 
-int Session::allocate_ring(std::size_t bytes, Reply& reply, Ring& ring,
-                           std::uint32_t& new_segment) {
-  Charge charge = take(Kind::kQueueBytes, bytes);
-  if (!charge) return ENOMEM;
-  std::shared_ptr<Charge> mapping;  // ends with the segment
-  if (!segments_.has_room(bytes)) {
-    mapping = std::make_shared<Charge>(take(Kind::kMappings));
-    if (!*mapping) return ENOMEM;
-  }
-  const auto allocation = segments_.allocate(bytes, std::move(mapping));
-  if (!allocation) return ENOMEM;
-  ring.location = allocation->location;
-  ring.base = allocation->base;
-  ring.bytes = std::move(charge);
-  new_segment = allocation->new_segment ? 1 : 0;
-  if (allocation->new_segment) {
-    reply.attach(allocation->fd);
-    announced_.push_back(ring.location.segment);
-  }
-  return 0;
-}
-
-void Session::release_ring(Ring& ring) {
-  if (ring.location.bytes != 0) segments_.release(ring.location);
-  ring = {};
-}
-
-std::uint64_t Session::idle(Kind kind) const {
-  if (kind == Kind::kSharedBytes) return buffers_.idle_bytes();
-  return kind == Kind::kMappings ? buffers_.idle_count() + segments_.idle_count() : 0;
-}
-
-void Session::give_up_idle(Kind kind) {
-  if (kind == Kind::kMappings && segments_.idle_count() != 0)
-    segments_.give_up_idle();
-  else
-    buffers_.give_up_oldest();
-}
-
-int Session::alloc_shared(const RequestBody& body, Reply& reply) {
-  abi::AllocSharedRequest request;
-  if (!body.read(request)) return EINVAL;
-  if (request.bytes == 0 || request.bytes % abi::kPageBytes != 0 || request.bytes > kMaxShared)
-    return EINVAL;
-  struct Account {
-    Charge bytes;
-    Charge mapping;
-  };
-  const auto account = std::make_shared<Account>();
-  account->bytes = take(Kind::kSharedBytes, request.bytes);
-  if (!account->bytes) return ENOMEM;
-  // Memory can do without, queues and sessions cannot.
-  account->mapping = take(Kind::kMappings, 1, tenant_.accounts.limit(Kind::kMappings) / kSpare);
-  if (!account->mapping) return ENOMEM;
-  // Ours stays open until the first region seals the memory.
-  const auto descriptor = std::make_shared<Charge>(take(Kind::kDescriptors));
-  if (!*descriptor) return ENOMEM;
-  const auto created = buffers_.create(request.bytes, account, descriptor);
-  if (!created) return created.error().code;
-  reply.write(abi::AllocSharedReply{created->handle, 0, created->inode});
-  reply.attach(created->fd);
-  return 0;
-}
-
-int Session::free_shared(const RequestBody& body, Reply&) {
-  abi::HandleBody request;
-  if (!body.read(request)) return EINVAL;
-  return buffers_.free(request.handle) ? 0 : EINVAL;
+MemoryRegions::~MemoryRegions() {
+  if (!pds_.are_unshared()) return;
+  std::vector<std::unique_ptr<memory::Region>> regions;  // to be unmapped by this thread
+  context_.in_steps(all_of(pds_.regions()), [&](engine::Engine& engine, const Mr& mr) {
+    regions.push_back(remove(engine, mr));
+  });
 }
 
 /// False: the request is not well formed.
 template <class Head>
-bool Session::read_extents(const RequestBody& body, std::uint32_t count, Extents& extents) {
+bool MemoryRegions::read_extents(const RequestBody& body, std::uint32_t count, Extents& extents) {
   if (count > abi::kMaxMrExtents || !body.read_tail<Head>(extents.all, count)) return false;
   for (const abi::MrExtent& extent : extents.all)
     extents.buffers.push_back(is_shared(extent) ? buffers_.acquire(extent.handle) : nullptr);
@@ -121,7 +57,7 @@ bool Session::read_extents(const RequestBody& body, std::uint32_t count, Extents
 }
 
 /// 0 or an errno value.
-int Session::add(const Extents& extents, memory::RegionSpec& spec) const {
+int MemoryRegions::add(const Extents& extents, memory::RegionSpec& spec) const {
   for (std::size_t i = 0; i < extents.all.size(); ++i) {
     const abi::MrExtent& extent = extents.all[i];
     const auto& buffer = extents.buffers[i];
@@ -142,18 +78,18 @@ int Session::add(const Extents& extents, memory::RegionSpec& spec) const {
   return 0;
 }
 
-int Session::register_mr(const RequestBody& body, Reply& reply) {
+int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
   abi::RegisterMrRequest request;
   Extents extents;
   if (!body.read(request, true) ||
       !read_extents<abi::RegisterMrRequest>(body, request.extents, extents))
     return EINVAL;
-  Pd* pd = file_->pds.find(request.pd);
+  Pd* pd = pds_.find(request.pd);
   if (pd == nullptr) return EINVAL;
   if ((request.access & ~kPermittedAccess) != 0) return EOPNOTSUPP;
 
   memory::RegionSpec spec;
-  spec.tenant = tenant_.id;
+  spec.tenant = context_.tenant().id;
   spec.pd = pd->id;
   spec.access = request.access & kKnownAccess;
   spec.addr = request.addr;
@@ -167,36 +103,37 @@ int Session::register_mr(const RequestBody& body, Reply& reply) {
 
   auto mr = std::make_unique<Mr>();
   mr->pd = PdUse(*pd);
-  mr->charge = take(Kind::kMemoryRegions);
+  mr->charge = context_.take(resource::Kind::kMemoryRegions);
   if (!mr->charge) return ENOMEM;
-  mr->bytes = take(Kind::kRegisteredBytes, counted);
+  mr->bytes = context_.take(resource::Kind::kRegisteredBytes, counted);
   if (!mr->bytes) return ENOMEM;
   map_present(extents.all, extents.buffers);
   return install(std::move(*region), std::move(mr), reply);
 }
 
-int Session::alloc_null_mr(const RequestBody& body, Reply& reply) {
+int MemoryRegions::alloc_null_mr(const RequestBody& body, Reply& reply) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
-  Pd* pd = file_->pds.find(request.handle);
+  Pd* pd = pds_.find(request.handle);
   if (pd == nullptr) return EINVAL;
   auto mr = std::make_unique<Mr>();
   mr->pd = PdUse(*pd);
-  mr->charge = take(Kind::kMemoryRegions);
+  mr->charge = context_.take(resource::Kind::kMemoryRegions);
   if (!mr->charge) return ENOMEM;
-  return install(memory::Region::make_null(tenant_.id, pd->id), std::move(mr), reply);
+  return install(memory::Region::make_null(context_.tenant().id, pd->id), std::move(mr), reply);
 }
 
 /// REQUIRES: the domain and what is charged stand in `mr`. 0, with a reply, or an errno value.
-int Session::install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr> mr, Reply& reply) {
+int MemoryRegions::install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr> mr,
+                           Reply& reply) {
   int error = 0;
-  on_engine([&](engine::Engine& engine) {
+  context_.on_engine([&](engine::Engine& engine) {
     const auto inserted = engine.keys().insert(std::move(region));
     if (inserted) {
       mr->key = (*inserted)->key();
       mr->region = *inserted;
-      tenant_.counters.memory_regions.add();
-      tenant_.counters.registered_bytes.add(mr->bytes.amount());
+      context_.tenant().counters.memory_regions.add();
+      context_.tenant().counters.registered_bytes.add(mr->bytes.amount());
     } else {
       error = inserted.error().code;
     }
@@ -204,19 +141,19 @@ int Session::install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr>
   if (error != 0) return error;
   const std::uint32_t lkey = mr->key;
   const std::uint32_t rkey = mr->rkey();
-  reply.write(abi::RegisterMrReply{file_->mrs.add(std::move(mr)), lkey, rkey, 0});
+  reply.write(abi::RegisterMrReply{pds_.regions().add(std::move(mr)), lkey, rkey, 0});
   return 0;
 }
 
 /// What `request` changes of a region. 0 or an errno value.
-int Session::change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
-                         memory::RegionSpec& spec) const {
+int MemoryRegions::change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
+                               memory::RegionSpec& spec) const {
   if ((request.flags & kChangeAccess) != 0) {
     if ((request.region.access & ~kPermittedAccess) != 0) return EOPNOTSUPP;
     spec.access = request.region.access & kKnownAccess;
   }
   if ((request.flags & kChangePd) != 0) {
-    const Pd* pd = file_->pds.find(request.region.pd);
+    const Pd* pd = pds_.find(request.region.pd);
     if (pd == nullptr) return EINVAL;
     spec.pd = pd->id;
   }
@@ -230,13 +167,13 @@ int Session::change_spec(const abi::ReregisterMrRequest& request, const Extents&
   return add(extents, spec);
 }
 
-int Session::reregister_mr(const RequestBody& body, Reply& reply) {
+int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
   abi::ReregisterMrRequest request;
   Extents extents;
   if (!body.read(request, true) ||
       !read_extents<abi::ReregisterMrRequest>(body, request.region.extents, extents))
     return EINVAL;
-  Mr* mr = file_->mrs.find(request.handle);
+  Mr* mr = pds_.regions().find(request.handle);
   constexpr std::uint32_t kKnown = kChangeTranslation | kChangePd | kChangeAccess;
   if (mr == nullptr || mr->region->is_null() || (request.flags & ~kKnown) != 0) return EINVAL;
   if ((request.flags & kChangeTranslation) == 0 && !extents.all.empty()) return EINVAL;
@@ -246,38 +183,57 @@ int Session::reregister_mr(const RequestBody& body, Reply& reply) {
   const std::uint64_t counted = registered_bytes(spec);
   auto region = memory::Region::make(std::move(spec));
   if (!region) return region.error().code;
-  Charge bytes;
+  resource::Charge bytes;
   if (counted != mr->bytes.amount()) {
-    bytes = take(Kind::kRegisteredBytes, counted);
+    bytes = context_.take(resource::Kind::kRegisteredBytes, counted);
     if (!bytes) return ENOMEM;
   }
   map_present(extents.all, extents.buffers);
   std::unique_ptr<memory::Region> before;
   mr->region = region->get();
-  on_engine([&](engine::Engine& engine) {
+  context_.on_engine([&](engine::Engine& engine) {
     before = engine.keys().replace(mr->key, std::move(*region));
-    tenant_.counters.registered_bytes.subtract(mr->bytes.amount());
-    tenant_.counters.registered_bytes.add(counted);
+    context_.tenant().counters.registered_bytes.subtract(mr->bytes.amount());
+    context_.tenant().counters.registered_bytes.add(counted);
   });
   if (bytes) mr->bytes = std::move(bytes);
-  if ((request.flags & kChangePd) != 0) mr->pd = PdUse(*file_->pds.find(request.region.pd));
+  if ((request.flags & kChangePd) != 0) mr->pd = PdUse(*pds_.find(request.region.pd));
   before.reset();
   reply.write(abi::RegisterMrReply{request.handle, mr->key, mr->key, 0});
   return 0;
 }
 
-int Session::deregister_mr(const RequestBody& body, Reply&) {
+int MemoryRegions::deregister_mr(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
-  const auto mr = file_->mrs.remove(request.handle);
+  const auto mr = pds_.regions().remove(request.handle);
   if (mr == nullptr) return EINVAL;
   std::unique_ptr<memory::Region> region;
-  on_engine([&](engine::Engine& engine) {
-    region = engine.keys().remove(mr->key);
-    tenant_.counters.memory_regions.subtract();
-    tenant_.counters.registered_bytes.subtract(mr->bytes.amount());
-  });
+  context_.on_engine([&](engine::Engine& engine) { region = remove(engine, *mr); });
   region.reset();  // what it alone kept mapped goes here, not on the engine's thread
+  return 0;
+}
+
+/// On the engine's thread. What it alone keeps mapped is to be unmapped by another.
+std::unique_ptr<memory::Region> MemoryRegions::remove(engine::Engine& engine, const Mr& mr) const {
+  engine::TenantCounters& counters = context_.tenant().counters;
+  counters.memory_regions.subtract();
+  counters.registered_bytes.subtract(mr.bytes.amount());
+  return engine.keys().remove(mr.key);
+}
+
+int MemoryRegions::import_mr(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const Mr* mr = pds_.regions().find(request.handle);
+  if (mr == nullptr) return EINVAL;
+  const memory::Region& region = *mr->region;
+  reply.write(abi::ImportMrReply{.length = region.length(),
+                                 .iova = region.iova(),
+                                 .lkey = mr->key,
+                                 .rkey = mr->rkey(),
+                                 .access = region.access(),
+                                 .reserved = 0});
   return 0;
 }
 

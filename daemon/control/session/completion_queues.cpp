@@ -1,4 +1,5 @@
-// Completion channels and completion queues.
+#include "daemon/control/session/completion_queues.hpp"
+
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -8,30 +9,33 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/control/session/session.hpp"
-
 namespace softhca::control {
 
-int Session::create_channel(const RequestBody& body, Reply& reply) {
+CompletionQueues::~CompletionQueues() {
+  context_.in_steps(all_of(cqs_), [](engine::Engine& engine, Cq& cq) {
+    engine.completion_events().remove(cq.engine);
+  });
+}
+
+int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
   // Not at each: creating many would take a time that grows with the square of their number.
   if (channels_.size() >= enough_channels_) drop_closed_channels();
   auto channel = std::make_unique<Channel>();
-  channel->descriptor = take(Kind::kDescriptors);
+  channel->descriptor = context_.take(resource::Kind::kDescriptors);
   if (!channel->descriptor && drop_closed_channels())
-    channel->descriptor = take(Kind::kDescriptors);
+    channel->descriptor = context_.take(resource::Kind::kDescriptors);
   if (!channel->descriptor) return ENOMEM;
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
   channel->events = UniqueFd(ends[0]);
-  reply_fd_ = UniqueFd(ends[1]);
   reply.write(abi::HandleBody{channels_.add(std::move(channel)), 0});
-  reply.attach(reply_fd_.get());
+  reply.attach(UniqueFd(ends[1]));
   return 0;
 }
 
 /// Channels have no operation to destroy them: the process closes its end. True: there were some.
-bool Session::drop_closed_channels() {
+bool CompletionQueues::drop_closed_channels() {
   std::vector<pollfd> ends;
   std::vector<std::uint32_t> handles;
   channels_.for_each([&](std::uint32_t handle, const Channel& channel) {
@@ -47,10 +51,10 @@ bool Session::drop_closed_channels() {
   return any;
 }
 
-int Session::create_cq(const RequestBody& body, Reply& reply) {
+int CompletionQueues::create(const RequestBody& body, Reply& reply) {
   abi::CreateCqRequest request;
   if (!body.read(request)) return EINVAL;
-  if (request.entries == 0 || request.entries > adapter_.config.device.max_cqe) return EINVAL;
+  if (request.entries == 0 || request.entries > context_.device().max_cqe) return EINVAL;
   Channel* channel = nullptr;
   if (request.channel != abi::kNoHandle) {
     channel = channels_.find(request.channel);
@@ -58,13 +62,13 @@ int Session::create_cq(const RequestBody& body, Reply& reply) {
   }
 
   auto cq = std::make_unique<Cq>();
-  cq->charge = take(Kind::kCompletionQueues);
+  cq->charge = context_.take(resource::Kind::kCompletionQueues);
   if (!cq->charge) return ENOMEM;
   const std::uint32_t entries = std::bit_ceil(request.entries);
   abi::CreateCqReply out{};
   const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
-  if (const int error = allocate_ring(bytes, reply, cq->ring, out.new_segment)) return error;
-  cq->engine.session = engine_session_.get();
+  if (const int error = rings_.allocate(bytes, reply, cq->ring, out.new_segment)) return error;
+  cq->engine.session = &context_.engine_session();
   cq->engine.ring = shm::CompletionRing(cq->ring.base, entries);
   cq->engine.user_handle = request.user_handle;
   cq->channel = request.channel;
@@ -79,35 +83,36 @@ int Session::create_cq(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int Session::resize_cq(const RequestBody& body, Reply& reply) {
+int CompletionQueues::resize(const RequestBody& body, Reply& reply) {
   abi::ResizeCqRequest request;
   if (!body.read(request)) return EINVAL;
   Cq* cq = cqs_.find(request.handle);
-  if (cq == nullptr || request.entries == 0 || request.entries > adapter_.config.device.max_cqe)
+  if (cq == nullptr || request.entries == 0 || request.entries > context_.device().max_cqe)
     return EINVAL;
 
   const std::uint32_t entries = std::bit_ceil(request.entries);
   abi::CreateCqReply out{};
   Ring ring;
   const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
-  if (const int error = allocate_ring(bytes, reply, ring, out.new_segment)) return error;
+  if (const int error = rings_.allocate(bytes, reply, ring, out.new_segment)) return error;
   // What was posted before this request completes before its room is looked at, if it can:
   // programs expect to be refused for completions they have every reason to count on.
   constexpr int kStepsOfACommand = 8;
   for (int i = 0; entries < cq->engine.ring.entries() && i < kStepsOfACommand; ++i)
-    on_engine([&](engine::Engine& engine) { engine.ingress().unpark(*engine_session_); });
+    context_.on_engine(
+        [&](engine::Engine& engine) { engine.ingress().unpark(context_.engine_session()); });
   bool fits = false;
-  on_engine([&](engine::Engine&) {
+  context_.on_engine([&](engine::Engine&) {
     fits = cq->engine.ring.backlog() <= request.entries;
     if (fits) cq->engine.ring.replace(ring.base, entries);
   });
   if (!fits) {
-    release_ring(ring);
+    rings_.release(ring);
     return EINVAL;
   }
   // The process still reads what the old ring holds; its memory is used again after the next
   // resize.
-  release_ring(cq->retired);
+  rings_.release(cq->retired);
   out.ring = ring.location;
   cq->retired = std::exchange(cq->ring, std::move(ring));
   out.handle = request.handle;
@@ -116,29 +121,30 @@ int Session::resize_cq(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-int Session::modify_cq(const RequestBody& body, Reply&) {
+int CompletionQueues::modify(const RequestBody& body, Reply&) {
   abi::ModifyCqRequest request;
   if (!body.read(request)) return EINVAL;
   Cq* cq = cqs_.find(request.handle);
   if (cq == nullptr) return EINVAL;
-  on_engine([&](engine::Engine& engine) {
+  context_.on_engine([&](engine::Engine& engine) {
     engine.completion_events().set_moderation(cq->engine, request.count,
                                               std::chrono::microseconds(request.period));
   });
   return 0;
 }
 
-int Session::destroy_cq(const RequestBody& body, Reply&) {
+int CompletionQueues::destroy(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   const Cq* found = cqs_.find(request.handle);
   if (found == nullptr) return EINVAL;
   if (found->users != 0) return EBUSY;
   const auto cq = cqs_.remove(request.handle);
-  on_engine([&](engine::Engine& engine) { engine.completion_events().remove(cq->engine); });
+  context_.on_engine(
+      [&](engine::Engine& engine) { engine.completion_events().remove(cq->engine); });
   if (Channel* channel = channels_.find(cq->channel)) --channel->users;
-  release_ring(cq->ring);
-  release_ring(cq->retired);
+  rings_.release(cq->ring);
+  rings_.release(cq->retired);
   return 0;
 }
 

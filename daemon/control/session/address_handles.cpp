@@ -1,0 +1,64 @@
+#include "daemon/control/session/address_handles.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace softhca::control {
+
+int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::AddressPath& out) {
+  if (av.is_global == 0 || av.port_num != 1 || av.sgid_index >= tenant.addresses.size())
+    return EINVAL;
+  const engine::Tenant::Address& source = tenant.addresses[av.sgid_index];
+  Gid destination;
+  std::memcpy(destination.bytes.data(), av.dgid, sizeof av.dgid);
+  // RoCE v2 puts both into one IP header.
+  if (destination.is_zero() || destination.is_ipv4() != source.gid.is_ipv4()) return EINVAL;
+  out.source = source.gid;
+  out.destination = destination;
+  out.port = source.port;
+  out.flow_label = av.flow_label & 0xfffff;
+  out.traffic_class = av.traffic_class;
+  out.hop_limit = av.hop_limit == 0 ? 64 : av.hop_limit;
+  return 0;
+}
+
+AddressHandles::~AddressHandles() {
+  context_.in_steps(all_of(ahs_), [](engine::Engine& engine, const Ah& ah) {
+    engine.address_handles().remove(ah.handle);
+  });
+}
+
+int AddressHandles::create(const RequestBody& body, Reply& reply) {
+  abi::CreateAhRequest request;
+  if (!body.read(request)) return EINVAL;
+  Pd* pd = pds_.find(request.pd);
+  if (pd == nullptr) return EINVAL;
+  auto ah = std::make_unique<Ah>();
+  if (const int error = path_of(context_.tenant(), request.av, ah->engine.route.path)) return error;
+  ah->charge = context_.take(resource::Kind::kAddressHandles);
+  if (!ah->charge) return ENOMEM;
+  ah->pd = PdUse(*pd);
+  ah->engine.session = &context_.engine_session();
+  ah->engine.pd = pd->id;
+  context_.on_engine(
+      [&](engine::Engine& engine) { ah->handle = engine.address_handles().add(ah->engine); });
+  // The process names it by the engine's handle, which stands in its commands; the table is ours.
+  const std::uint32_t handle = ah->handle;
+  handles_[handle] = ahs_.add(std::move(ah));
+  reply.write(abi::HandleBody{handle, 0});
+  return 0;
+}
+
+int AddressHandles::destroy(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const auto found = handles_.find(request.handle);
+  if (found == handles_.end()) return EINVAL;
+  const auto ah = ahs_.remove(found->second);
+  handles_.erase(found);
+  context_.on_engine([&](engine::Engine& engine) { engine.address_handles().remove(ah->handle); });
+  return 0;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,43 @@
+// Address vectors and address handles of a session.
+#pragma once
+
+#include <unordered_map>
+
+#include "daemon/control/session/context.hpp"
+#include "daemon/control/session/handle_table.hpp"
+#include "daemon/control/session/protection_domains.hpp"
+
+namespace softhca::control {
+
+/// 0, or EINVAL: not a usable address vector for this tenant.
+int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::AddressPath& out);
+
+class AddressHandles {
+ public:
+  AddressHandles(const SessionContext& context, const ProtectionDomains& pds)
+      : context_(context), pds_(pds) {}
+  /// The engine has none of them any more.
+  ~AddressHandles();
+  AddressHandles(const AddressHandles&) = delete;
+  AddressHandles& operator=(const AddressHandles&) = delete;
+
+  std::uint32_t size() const { return ahs_.size(); }
+
+  int create(const RequestBody& body, Reply& reply);
+  int destroy(const RequestBody& body, Reply& reply);
+
+ private:
+  struct Ah {
+    resource::Charge charge;
+    engine::AddressHandle engine;
+    PdUse pd;
+    std::uint32_t handle = 0;  ///< the engine's
+  };
+
+  const SessionContext& context_;
+  const ProtectionDomains& pds_;
+  HandleTable<Ah> ahs_;
+  std::unordered_map<std::uint32_t, std::uint32_t> handles_;  ///< the engine's to ours
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,86 @@
+#include "daemon/control/session/attachment.hpp"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace softhca::control {
+
+Attachment::~Attachment() {
+  if (is_open())
+    context_.on_engine([&](engine::Engine& engine) {
+      adapter_.worker.unwatch(*session_);
+      engine.remove(*session_);
+    });
+  adapter_.give_back_vcbs(context_.tenant(), vcbs_);
+}
+
+int Attachment::charge() {
+  charge_ = {};
+  charge_ = context_.take(resource::Kind::kSessions);
+  if (!charge_) return ENOMEM;
+  mapping_ = {};
+  mapping_ = context_.take(resource::Kind::kMappings);
+  return mapping_ ? 0 : ENOMEM;
+}
+
+int Attachment::open(engine::Level* level, Reply& reply) {
+  engine::Tenant& tenant = context_.tenant();
+  // Of an attempt that failed further on.
+  adapter_.give_back_vcbs(tenant, std::exchange(vcbs_, {}));
+  // Without VCBs a process works through doorbells alone.
+  vcbs_ = adapter_.take_vcbs(
+      tenant, level, std::min(adapter_.settings(tenant).vcbs_per_process, abi::kMaxVcbsPerSession));
+  auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.count));
+  if (!memory) return memory.error().code;
+  memory_ = std::move(*memory);
+  if (const int error = make_descriptors(reply)) return error;
+  install(level);
+  reply.write(abi::HelloReply{.vcbs = vcbs_.count,
+                              .session = session_->id.value,
+                              .daemon_pid = static_cast<std::uint32_t>(::getpid()),
+                              .reserved = 0});
+  return 0;
+}
+
+int Attachment::make_descriptors(Reply& reply) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  async_ = UniqueFd(ends[0]);
+  UniqueFd peer(ends[1]);
+  wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return errno;
+  reply.attach(memory_.fd());
+  reply.attach(wake_.get());
+  reply.attach(std::move(peer));
+  return 0;
+}
+
+void Attachment::install(engine::Level* level) {
+  shm::SessionView::format(memory_.base(), vcbs_.count);
+  session_ =
+      std::make_unique<engine::Session>(SessionId(adapter_.next_session++), context_.tenant(),
+                                        shm::SessionView(memory_.base(), vcbs_.count), vcbs_.first);
+  session_->process = static_cast<std::uint32_t>(context_.peer().pid);
+  session_->level = level;
+  session_->async_fd = async_.get();
+  session_->wake_fd = wake_.get();
+  adapter_.worker.run([this](engine::Engine& engine) {
+    engine.install(*session_);
+    adapter_.worker.watch(*session_);
+  });
+  context_.set_engine_session(*session_);
+}
+
+void Attachment::raise(engine::EventType type) {
+  if (!is_open()) return;
+  constexpr std::uint64_t kPort = 1;
+  adapter_.worker.run(
+      [&](engine::Engine& engine) { engine.async_events().raise(*session_, kPort, type); });
+}
+
+}  // namespace softhca::control

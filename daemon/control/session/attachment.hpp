@@ -1,0 +1,52 @@
+// A session as the engine knows it: its VCBs, the memory in which process and engine meet, and the
+// descriptors by which each tells the other of something.
+#pragma once
+
+#include <memory>
+
+#include "daemon/base/sealed_memory.hpp"
+#include "daemon/base/unique_fd.hpp"
+#include "daemon/control/session/context.hpp"
+#include "daemon/control/sockets/message.hpp"
+
+namespace softhca::control {
+
+class Attachment {
+ public:
+  Attachment(Adapter& adapter, SessionContext& context) : adapter_(adapter), context_(context) {}
+  /// The engine knows the session no longer. REQUIRES: its objects are gone from the engine.
+  ~Attachment();
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+  /// What a session counts as, taken anew. 0 or ENOMEM.
+  int charge();
+  /// Installs the session in the engine. 0, with `reply` complete, or an errno value: it may be
+  /// tried again. REQUIRES: it is charged, and not open.
+  int open(engine::Level* level, Reply& reply);
+  /// The reply to open() has been sent, or will not be.
+  void close_memory_fd() { memory_.close_fd(); }
+
+  bool is_open() const { return session_ != nullptr; }
+  /// Null: it is not open.
+  const engine::Session* session() const { return session_.get(); }
+  std::uint32_t vcbs() const { return vcbs_.count; }
+  /// Of the port or its addresses. Nothing happens if it is not open.
+  void raise(engine::EventType type);
+
+ private:
+  int make_descriptors(Reply& reply);
+  void install(engine::Level* level);
+
+  Adapter& adapter_;
+  SessionContext& context_;
+  resource::Charge charge_;
+  resource::Charge mapping_;
+  Adapter::VcbRun vcbs_;
+  SealedMemory memory_;
+  UniqueFd wake_;
+  UniqueFd async_;
+  std::unique_ptr<engine::Session> session_;
+};
+
+}  // namespace softhca::control

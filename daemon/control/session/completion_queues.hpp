@@ -1,0 +1,56 @@
+// Completion channels and completion queues of a session.
+#pragma once
+
+#include <cstddef>
+
+#include "daemon/base/unique_fd.hpp"
+#include "daemon/control/session/context.hpp"
+#include "daemon/control/session/handle_table.hpp"
+#include "daemon/control/session/ring_memory.hpp"
+
+namespace softhca::control {
+
+struct Cq {
+  resource::Charge charge;
+  engine::CompletionQueue engine;
+  Ring ring;
+  Ring retired;  ///< the one before the last resize
+  std::uint32_t channel = abi::kNoHandle;
+  std::uint32_t users = 0;
+};
+
+class CompletionQueues {
+ public:
+  CompletionQueues(const SessionContext& context, RingMemory& rings)
+      : context_(context), rings_(rings) {}
+  /// The engine has none of them any more.
+  ~CompletionQueues();
+  CompletionQueues(const CompletionQueues&) = delete;
+  CompletionQueues& operator=(const CompletionQueues&) = delete;
+
+  /// Null: there is none.
+  Cq* find(std::uint32_t handle) const { return cqs_.find(handle); }
+  std::uint32_t size() const { return cqs_.size(); }
+
+  int create_channel(const RequestBody& body, Reply& reply);
+  int create(const RequestBody& body, Reply& reply);
+  int resize(const RequestBody& body, Reply& reply);
+  int modify(const RequestBody& body, Reply& reply);
+  int destroy(const RequestBody& body, Reply& reply);
+
+ private:
+  struct Channel {
+    resource::Charge descriptor;
+    UniqueFd events;  ///< our end
+    std::uint32_t users = 0;
+  };
+  bool drop_closed_channels();
+
+  const SessionContext& context_;
+  RingMemory& rings_;
+  HandleTable<Channel> channels_;
+  std::size_t enough_channels_ = 0;  ///< with so many it is time to look for closed ones
+  HandleTable<Cq> cqs_;
+};
+
+}  // namespace softhca::control

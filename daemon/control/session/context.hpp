@@ -1,0 +1,62 @@
+// What the parts of a session have in common: whose it is, what that tenant may have, and the way
+// to the engine.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/control/adapter/adapter.hpp"
+#include "daemon/control/session/device_files.hpp"
+#include "daemon/control/sockets/unix_socket.hpp"
+#include "daemon/resource/accounts.hpp"
+
+namespace softhca::control {
+
+class SessionContext {
+ public:
+  SessionContext(Adapter& adapter, engine::Tenant& tenant, const PeerIdentity& peer)
+      : adapter_(adapter), tenant_(tenant), peer_(peer) {}
+
+  engine::Tenant& tenant() const { return tenant_; }
+  const PeerIdentity& peer() const { return peer_; }
+  FileUser user() const { return {tenant_.id, peer_.uid}; }
+  const resource::DeviceConfig& device() const { return adapter_.config.device; }
+  std::uint32_t path_mtu() const { return adapter_.path_mtu(tenant_); }
+
+  /// The engine knows the session from now on.
+  void set_engine_session(engine::Session& session) { session_ = &session; }
+  /// REQUIRES: the engine knows it.
+  engine::Session& engine_session() const { return *session_; }
+
+  /// For an object that does not exist yet. Empty, and counted: the tenant has too many.
+  resource::Charge take(resource::Kind kind, std::uint64_t amount = 1,
+                        std::uint64_t spare = 0) const {
+    return tenant_.accounts.take(kind, amount, spare);
+  }
+  /// As Worker::run_for(), at the tenant's cost. REQUIRES: the engine knows the session.
+  void on_engine(const engine::Worker::Task& task) const {
+    adapter_.worker.run_for(*session_, task);
+  }
+  /// Runs f(engine, object) for all of them on the engine's thread, a few at a time: in between it
+  /// serves others, however many one process has. REQUIRES: it knows the session, or there are
+  /// none.
+  template <class T, class F>
+  void in_steps(const std::vector<T*>& objects, F&& f) const {
+    constexpr std::size_t kStep = 4;
+    for (std::size_t first = 0; first < objects.size(); first += kStep)
+      on_engine([&](engine::Engine& engine) {
+        const std::size_t end = std::min(first + kStep, objects.size());
+        for (std::size_t i = first; i < end; ++i) f(engine, *objects[i]);
+      });
+  }
+
+ private:
+  Adapter& adapter_;
+  engine::Tenant& tenant_;
+  PeerIdentity peer_;
+  engine::Session* session_ = nullptr;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,34 @@
+// Memory windows of a session.
+#pragma once
+
+#include "daemon/control/session/context.hpp"
+#include "daemon/control/session/handle_table.hpp"
+#include "daemon/control/session/protection_domains.hpp"
+
+namespace softhca::control {
+
+class MemoryWindows {
+ public:
+  MemoryWindows(const SessionContext& context, const ProtectionDomains& pds)
+      : context_(context), pds_(pds) {}
+  /// The engine has none of them any more.
+  ~MemoryWindows();
+  MemoryWindows(const MemoryWindows&) = delete;
+  MemoryWindows& operator=(const MemoryWindows&) = delete;
+
+  int alloc(const RequestBody& body, Reply& reply);
+  int dealloc(const RequestBody& body, Reply& reply);
+
+ private:
+  struct Window {
+    resource::Charge charge;
+    std::uint32_t key = 0;  ///< at first; its low 8 bits change
+    PdUse pd;
+  };
+
+  const SessionContext& context_;
+  const ProtectionDomains& pds_;
+  HandleTable<Window> windows_;
+};
+
+}  // namespace softhca::control

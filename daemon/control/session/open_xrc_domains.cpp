@@ -1,0 +1,49 @@
+#include "daemon/control/session/open_xrc_domains.hpp"
+
+#include <cerrno>
+#include <utility>
+
+namespace softhca::control {
+
+int OpenXrcDomains::open(const RequestBody& body, Reply& reply) {
+  abi::OpenXrcDomainRequest request;
+  if (!body.read(request)) return EINVAL;
+  constexpr std::uint32_t kKnown = abi::kXrcOfFile | abi::kXrcCreate | abi::kXrcExclusive;
+  if ((request.flags & ~kKnown) != 0) return EINVAL;
+  auto open = std::make_unique<OpenXrcDomain>();
+  open->charge = context_.take(resource::Kind::kProtectionDomains);
+  if (!open->charge) return ENOMEM;
+  if ((request.flags & abi::kXrcOfFile) == 0) {
+    open->domain = all_.make();
+  } else {
+    auto domain = all_.open({.tenant = context_.tenant().id,
+                             .user = context_.peer().uid,
+                             .device = request.device,
+                             .inode = request.inode},
+                            (request.flags & abi::kXrcCreate) != 0,
+                            (request.flags & abi::kXrcExclusive) != 0);
+    if (!domain) return domain.error().code;
+    open->domain = std::move(*domain);
+  }
+  reply.write(abi::HandleBody{open_.add(std::move(open)), 0});
+  return 0;
+}
+
+int OpenXrcDomains::close(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const OpenXrcDomain* open = open_.find(request.handle);
+  if (open == nullptr) return EINVAL;
+  if (open->users != 0) return EBUSY;
+  open_.remove(request.handle);
+  return 0;
+}
+
+/// Whoever holds a target has its domain open.
+void OpenXrcDomains::remove_target(const engine::QueuePair& target) {
+  open_.for_each([&](std::uint32_t, const OpenXrcDomain& open) {
+    if (open.domain->id == target.xrc_domain) open.domain->targets.erase(target.qpn.value);
+  });
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,39 @@
+// Domains of extended reliable connected service (XRC) that a session has open.
+#pragma once
+
+#include <memory>
+
+#include "daemon/control/session/context.hpp"
+#include "daemon/control/session/handle_table.hpp"
+#include "daemon/control/session/xrc_domains.hpp"
+#include "daemon/control/sockets/message.hpp"
+
+namespace softhca::control {
+
+struct OpenXrcDomain {
+  resource::Charge charge;
+  std::shared_ptr<XrcDomain> domain;
+  std::uint32_t users = 0;
+};
+
+class OpenXrcDomains {
+ public:
+  /// `all`: those of the adapter.
+  OpenXrcDomains(const SessionContext& context, XrcDomains& all) : context_(context), all_(all) {}
+
+  /// Null: there is none.
+  OpenXrcDomain* find(std::uint32_t handle) const { return open_.find(handle); }
+
+  int open(const RequestBody& body, Reply& reply);
+  int close(const RequestBody& body, Reply& reply);
+
+  /// Nobody can open that target any more. REQUIRES: its domain is open.
+  void remove_target(const engine::QueuePair& target);
+
+ private:
+  const SessionContext& context_;
+  XrcDomains& all_;
+  HandleTable<OpenXrcDomain> open_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,60 @@
+#include "daemon/control/session/protection_domains.hpp"
+
+#include <cerrno>
+#include <utility>
+
+namespace softhca::control {
+
+int ProtectionDomains::alloc(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  auto pd = std::make_unique<Pd>();
+  pd->charge = context_.take(resource::Kind::kProtectionDomains);
+  if (!pd->charge) return ENOMEM;
+  pd->id = memory::PdId(shared_.next_pd++);
+  reply.write(abi::HandleBody{file_->pds.add(std::move(pd)), 0});
+  return 0;
+}
+
+int ProtectionDomains::dealloc(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const Pd* pd = find(request.handle);
+  if (pd == nullptr) return EINVAL;
+  if (pd->users != 0) return EBUSY;
+  file_->pds.remove(request.handle);
+  return 0;
+}
+
+int ProtectionDomains::import(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  return find(request.handle) != nullptr ? 0 : EINVAL;
+}
+
+int ProtectionDomains::share_context(const RequestBody& body, Reply& reply) {
+  if (!body.empty()) return EINVAL;
+  const auto token = shared_.device_files.share(file_, context_.user());
+  if (!token) return token.error().code;
+  reply.write(*token);
+  return 0;
+}
+
+/// Having the token is not enough: whoever got hold of a descriptor of another user's must not
+/// reach that user's memory.
+int ProtectionDomains::join_context(const RequestBody& body, Reply&) {
+  abi::ContextToken token;
+  if (!body.read(token)) return EINVAL;
+  if (file_->pds.size() != 0 || file_->mrs.size() != 0) return EBUSY;
+  auto file = shared_.device_files.find(token, context_.user());
+  if (file == nullptr) return EACCES;
+  leave_file();
+  file_ = std::move(file);
+  return 0;
+}
+
+/// The token of a file ends with the last session that has the file.
+void ProtectionDomains::leave_file() {
+  if (are_unshared()) shared_.device_files.forget(*file_, context_.user());
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,44 @@
+// Protection domains of a session. They are in its device file, which sessions of one user may have
+// in common (ibv_import_device): then so are the domains, and the regions in them.
+#pragma once
+
+#include <memory>
+
+#include "daemon/control/session/context.hpp"
+#include "daemon/control/session/device_files.hpp"
+#include "daemon/control/session/shared_objects.hpp"
+#include "daemon/control/sockets/message.hpp"
+
+namespace softhca::control {
+
+class ProtectionDomains {
+ public:
+  ProtectionDomains(const SessionContext& context, SharedObjects& shared)
+      : context_(context), shared_(shared) {}
+  ~ProtectionDomains() { leave_file(); }
+  ProtectionDomains(const ProtectionDomains&) = delete;
+  ProtectionDomains& operator=(const ProtectionDomains&) = delete;
+
+  /// Null: there is none.
+  Pd* find(std::uint32_t handle) const { return file_->pds.find(handle); }
+  std::uint32_t size() const { return file_->pds.size(); }
+  /// The regions of the file.
+  HandleTable<Mr>& regions() const { return file_->mrs; }
+  /// No other session has the file.
+  bool are_unshared() const { return file_.use_count() == 1; }
+
+  int alloc(const RequestBody& body, Reply& reply);
+  int dealloc(const RequestBody& body, Reply& reply);
+  int import(const RequestBody& body, Reply& reply);
+  int share_context(const RequestBody& body, Reply& reply);
+  int join_context(const RequestBody& body, Reply& reply);
+
+ private:
+  void leave_file();
+
+  const SessionContext& context_;
+  SharedObjects& shared_;
+  std::shared_ptr<DeviceFile> file_ = std::make_shared<DeviceFile>();
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,212 @@
+#include "daemon/control/session/queue_pairs.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+namespace softhca::control {
+namespace {
+
+using engine::QpState;
+using engine::QpType;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+bool has_own_receives(const abi::CreateQpRequest& request) {
+  return request.srq == abi::kNoHandle && request.receive_cq != abi::kNoHandle;
+}
+
+void raise_to_least(abi::CreateQpRequest& request) {
+  request.max_send_wr = std::max(request.max_send_wr, 1u);
+  request.max_send_sge = std::max(request.max_send_sge, 1u);
+  const bool own = has_own_receives(request);
+  request.max_receive_wr = own ? std::max(request.max_receive_wr, 1u) : 0;
+  request.max_receive_sge = own ? std::max(request.max_receive_sge, 1u) : 0;
+}
+
+}  // namespace
+
+QueuePairs::~QueuePairs() {
+  std::vector<Qp*> qps;
+  for (const auto& [qpn, qp] : qps_) {
+    if (qp->engine.sends())
+      qps.push_back(qp.get());
+    else
+      release(qp, qp->request.user_handle);
+  }
+  opened_.for_each(
+      [&](std::uint32_t, const OpenedQp& opened) { release(opened.qp, opened.user_handle); });
+  context_.in_steps(qps, [](engine::Engine& engine, Qp& qp) { engine.remove(qp.engine); });
+}
+
+int QueuePairs::check_create(const abi::CreateQpRequest& request) const {
+  const resource::DeviceConfig& device = context_.device();
+  const auto is = [&](QpType type) { return request.type == static_cast<std::uint32_t>(type); };
+  const bool initiator = is(QpType::kXrcSend);
+  if (!is(QpType::kRc) && !is(QpType::kUc) && !is(QpType::kUd) && !initiator) return EOPNOTSUPP;
+  if (pds_.find(request.pd) == nullptr || cqs_.find(request.send_cq) == nullptr) return EINVAL;
+  if (initiator ? request.receive_cq != abi::kNoHandle || request.srq != abi::kNoHandle
+                : cqs_.find(request.receive_cq) == nullptr)
+    return EINVAL;
+  if (request.srq != abi::kNoHandle && srqs_.find(request.srq) == nullptr) return EINVAL;
+  if (request.max_send_wr > device.max_qp_wr || request.max_receive_wr > device.max_qp_wr ||
+      request.max_send_sge > device.max_sge || request.max_receive_sge > device.max_sge ||
+      request.max_inline > device.max_inline)
+    return EINVAL;
+  return 0;
+}
+
+/// Of what is made for a request.
+struct QueuePairs::Sizes {
+  explicit Sizes(const abi::CreateQpRequest& request);
+
+  std::uint32_t send_entries;
+  std::uint32_t send_stride;
+  std::size_t send_bytes;
+  bool own_receives;  ///< it has a receive queue, neither an SRQ nor none at all
+  std::uint32_t receive_entries;
+  std::size_t receive_bytes;
+};
+
+QueuePairs::Sizes::Sizes(const abi::CreateQpRequest& request)
+    : send_entries(std::bit_ceil(request.max_send_wr)),
+      send_stride(abi::send_stride(request.max_send_sge, request.max_inline)),
+      send_bytes(aligned(shm::SendRing::bytes_for(send_entries, send_stride))),
+      own_receives(has_own_receives(request)),
+      receive_entries(own_receives ? std::bit_ceil(request.max_receive_wr) : 0),
+      receive_bytes(own_receives ? aligned(shm::ReceiveRing::bytes_for(receive_entries,
+                                                                       request.max_receive_sge))
+                                 : 0) {}
+
+int QueuePairs::create(const RequestBody& body, Reply& reply) {
+  abi::CreateQpRequest request;
+  if (!body.read(request)) return EINVAL;
+  if (request.type == static_cast<std::uint32_t>(QpType::kXrcReceive))
+    return create_xrc_target(request, reply);
+  if (const int error = check_create(request)) return error;
+  raise_to_least(request);
+  const Sizes sizes(request);
+
+  resource::Charge charge = context_.take(resource::Kind::kQueuePairs);
+  if (!charge) return ENOMEM;
+  Ring ring;
+  std::uint32_t new_segment = 0;
+  if (const int error =
+          rings_.allocate(sizes.send_bytes + sizes.receive_bytes, reply, ring, new_segment))
+    return error;
+  auto qp = std::make_shared<Qp>();
+  qp->charge = std::move(charge);
+  qp->ring = std::move(ring);
+  qp->request = request;
+  fill(*qp, sizes);
+
+  bool installed = false;
+  context_.on_engine([&](engine::Engine& engine) { installed = engine.install(qp->engine); });
+  if (!installed) {
+    rings_.release(qp->ring);
+    return ENOMEM;
+  }
+  use(request, 1);
+  abi::CreateQpReply out = reply_of(*qp, sizes);
+  out.new_segment = new_segment;
+  reply.write(out);
+  qps_.emplace(out.qpn, std::move(qp));
+  return 0;
+}
+
+void QueuePairs::fill(Qp& qp, const Sizes& sizes) const {
+  const abi::CreateQpRequest& request = qp.request;
+  engine::QueuePair& e = qp.engine;
+  e.type = static_cast<QpType>(request.type);
+  e.session = &context_.engine_session();
+  e.tenant = &context_.tenant();
+  e.user_handle = request.user_handle;
+  Pd& pd = *pds_.find(request.pd);
+  qp.pd = PdUse(pd);
+  e.pd = pd.id;
+  e.signal_all = request.signal_all != 0;
+  e.send_ring = shm::SendRing(qp.ring.base, sizes.send_entries, sizes.send_stride);
+  if (sizes.own_receives) {
+    e.receive_ring = shm::ReceiveRing(qp.ring.base + sizes.send_bytes, sizes.receive_entries,
+                                      request.max_receive_sge);
+  } else if (request.srq != abi::kNoHandle) {
+    e.srq = &srqs_.find(request.srq)->engine;
+  }
+  e.send_cq = &cqs_.find(request.send_cq)->engine;
+  if (request.receive_cq != abi::kNoHandle) e.receive_cq = &cqs_.find(request.receive_cq)->engine;
+  e.rc.mtu = context_.path_mtu();
+}
+
+abi::CreateQpReply QueuePairs::reply_of(const Qp& qp, const Sizes& sizes) const {
+  const abi::CreateQpRequest& request = qp.request;
+  abi::CreateQpReply out{};
+  out.qpn = qp.engine.qpn.value;
+  out.send_entries = sizes.send_entries;
+  out.receive_entries = sizes.receive_entries;
+  out.max_send_wr = request.max_send_wr;
+  out.max_receive_wr = request.max_receive_wr;
+  out.max_send_sge = request.max_send_sge;
+  out.max_receive_sge = request.max_receive_sge;
+  // What has room for entries has it for inline data; programs rely on it without asking.
+  const std::uint32_t room = request.max_send_sge * std::uint32_t{sizeof(abi::ScatterGather)};
+  out.max_inline = std::max(request.max_inline, std::min(room, context_.device().max_inline));
+  out.send_ring = out.receive_ring = qp.ring.location;
+  out.send_ring.bytes = static_cast<std::uint32_t>(sizes.send_bytes);
+  out.receive_ring.offset += sizes.send_bytes;
+  out.receive_ring.bytes = static_cast<std::uint32_t>(sizes.receive_bytes);
+  return out;
+}
+
+/// Counts a queue pair in, or, with `one` = -1, out of the queues it uses.
+void QueuePairs::use(const abi::CreateQpRequest& request, std::uint32_t one) {
+  cqs_.find(request.send_cq)->users += one;
+  if (Cq* cq = cqs_.find(request.receive_cq)) cq->users += one;
+  if (Srq* srq = srqs_.find(request.srq)) srq->users += one;
+}
+
+Qp* QueuePairs::find(std::uint32_t qpn) const {
+  if (const auto found = qps_.find(qpn); found != qps_.end()) return found->second.get();
+  Qp* qp = nullptr;
+  opened_.for_each([&](std::uint32_t, const OpenedQp& opened) {
+    if (opened.qp->engine.qpn.value == qpn) qp = opened.qp.get();
+  });
+  return qp;
+}
+
+int QueuePairs::query(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const Qp* found = find(request.handle);
+  if (found == nullptr) return EINVAL;
+  const Qp& qp = *found;
+  abi::QueryQpReply out{qp.attributes};
+  context_.on_engine([&](engine::Engine&) {
+    const engine::QueuePair& e = qp.engine;
+    out.attributes.qp_state = out.attributes.cur_qp_state = static_cast<std::uint32_t>(e.state);
+    out.attributes.sq_draining = e.state == QpState::kSqd && e.started != 0;
+  });
+  reply.write(out);
+  return 0;
+}
+
+int QueuePairs::destroy(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const auto found = qps_.find(request.handle);
+  if (found == qps_.end()) return EINVAL;
+  if (!found->second->engine.groups.empty()) return EBUSY;  // changed by our own tasks alone
+  const auto qp = std::move(found->second);
+  qps_.erase(found);
+  if (!qp->engine.sends()) {
+    release(qp, qp->request.user_handle);
+    --domains_.find(qp->request.xrc_domain)->users;
+    return 0;
+  }
+  context_.on_engine([&](engine::Engine& engine) { engine.remove(qp->engine); });
+  use(qp->request, std::uint32_t(-1));
+  rings_.release(qp->ring);
+  return 0;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,48 @@
+#include "daemon/control/session/ring_memory.hpp"
+
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+namespace softhca::control {
+namespace {
+
+constexpr std::size_t kRingBudget = std::size_t{1} << 30;  // of one process
+
+}  // namespace
+
+RingMemory::RingMemory(const SessionContext& context) : context_(context), segments_(kRingBudget) {}
+
+int RingMemory::allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment) {
+  resource::Charge charge = context_.take(resource::Kind::kQueueBytes, bytes);
+  if (!charge) return ENOMEM;
+  std::shared_ptr<resource::Charge> mapping;  // ends with the segment
+  if (!segments_.has_room(bytes)) {
+    mapping = std::make_shared<resource::Charge>(context_.take(resource::Kind::kMappings));
+    if (!*mapping) return ENOMEM;
+  }
+  const auto allocation = segments_.allocate(bytes, std::move(mapping));
+  if (!allocation) return ENOMEM;
+  ring.location = allocation->location;
+  ring.base = allocation->base;
+  ring.bytes = std::move(charge);
+  new_segment = allocation->new_segment ? 1 : 0;
+  if (allocation->new_segment) {
+    reply.attach(allocation->fd);
+    announced_.push_back(ring.location.segment);
+  }
+  return 0;
+}
+
+void RingMemory::release(Ring& ring) {
+  if (ring.location.bytes != 0) segments_.release(ring.location);
+  ring = {};
+}
+
+void RingMemory::replied(bool sent) {
+  if (sent)
+    for (const std::uint32_t segment : announced_) segments_.announced(segment);
+  announced_.clear();
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,38 @@
+// Memory of rings that process and engine share: parts of segments, whose descriptors a process
+// gets with the first ring in each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/control/session/context.hpp"
+#include "daemon/control/session/queue_pair.hpp"
+#include "daemon/control/sockets/message.hpp"
+#include "daemon/shm/segment_pool.hpp"
+
+namespace softhca::control {
+
+class RingMemory {
+ public:
+  explicit RingMemory(const SessionContext& context);
+
+  /// Allocates and, when the segment is new to the process, attaches its descriptor to the reply.
+  /// 0, ENOMEM or another errno value.
+  int allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment);
+  /// Nothing is given back if it has no memory.
+  void release(Ring& ring);
+  /// Of the reply that carries what allocate() attached. False: the process has not got it.
+  void replied(bool sent);
+
+  /// Segments that no ring is in.
+  std::uint64_t idle_count() const { return segments_.idle_count(); }
+  void give_up_idle() { segments_.give_up_idle(); }
+
+ private:
+  const SessionContext& context_;
+  shm::SegmentPool segments_;
+  std::vector<std::uint32_t> announced_;  ///< segments whose descriptor the current reply carries
+};
+
+}  // namespace softhca::control

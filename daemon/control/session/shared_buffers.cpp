@@ -1,0 +1,51 @@
+#include "daemon/control/session/shared_buffers.hpp"
+
+#include <cerrno>
+
+namespace softhca::control {
+namespace {
+
+constexpr std::size_t kSharedBudget = std::size_t{1} << 40;  // of one process
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kSpare = 16;  // the part of the mappings that is kept from memory
+
+}  // namespace
+
+SharedBuffers::SharedBuffers(const SessionContext& context)
+    : context_(context), buffers_(kSharedBudget) {}
+
+int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
+  abi::AllocSharedRequest request;
+  if (!body.read(request)) return EINVAL;
+  if (request.bytes == 0 || request.bytes % abi::kPageBytes != 0 || request.bytes > kMaxBytes)
+    return EINVAL;
+  struct Account {
+    resource::Charge bytes;
+    resource::Charge mapping;
+  };
+  const auto account = std::make_shared<Account>();
+  account->bytes = context_.take(resource::Kind::kSharedBytes, request.bytes);
+  if (!account->bytes) return ENOMEM;
+  // Memory can do without, queues and sessions cannot.
+  account->mapping =
+      context_.take(resource::Kind::kMappings, 1,
+                    context_.tenant().accounts.limit(resource::Kind::kMappings) / kSpare);
+  if (!account->mapping) return ENOMEM;
+  // Ours stays open until the first region seals the memory.
+  const auto descriptor =
+      std::make_shared<resource::Charge>(context_.take(resource::Kind::kDescriptors));
+  if (!*descriptor) return ENOMEM;
+  const auto created = buffers_.create(request.bytes, account, descriptor);
+  if (!created) return created.error().code;
+  reply.write(abi::AllocSharedReply{created->handle, 0, created->inode});
+  reply.attach(created->fd);
+  return 0;
+}
+
+int SharedBuffers::free(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  return buffers_.free(request.handle) ? 0 : EINVAL;
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,62 @@
+// Shared receive queues of a session.
+#pragma once
+
+#include "daemon/control/session/completion_queues.hpp"
+#include "daemon/control/session/context.hpp"
+#include "daemon/control/session/handle_table.hpp"
+#include "daemon/control/session/open_xrc_domains.hpp"
+#include "daemon/control/session/protection_domains.hpp"
+#include "daemon/control/session/ring_memory.hpp"
+
+namespace softhca::control {
+
+struct Srq {
+  resource::Charge charge;
+  engine::SharedReceiveQueue engine;
+  Ring ring;
+  PdUse pd;
+  std::uint32_t xrc_domain = abi::kNoHandle;
+  std::uint32_t cq = abi::kNoHandle;  ///< with a domain of XRC
+  std::uint32_t max_wr = 0;
+  std::uint32_t max_sge = 0;
+  std::uint32_t users = 0;
+};
+
+class SharedReceiveQueues {
+ public:
+  SharedReceiveQueues(const SessionContext& context, RingMemory& rings,
+                      const ProtectionDomains& pds, const CompletionQueues& cqs,
+                      const OpenXrcDomains& domains)
+      : context_(context), rings_(rings), pds_(pds), cqs_(cqs), domains_(domains) {}
+  /// The engine has none of them any more. Before the completion queues go: those of XRC complete
+  /// to one, on behalf of targets that others hold.
+  ~SharedReceiveQueues();
+  SharedReceiveQueues(const SharedReceiveQueues&) = delete;
+  SharedReceiveQueues& operator=(const SharedReceiveQueues&) = delete;
+
+  /// Null: there is none.
+  Srq* find(std::uint32_t handle) const { return srqs_.find(handle); }
+  std::uint32_t size() const { return srqs_.size(); }
+  /// f(handle, srq) for each.
+  template <class F>
+  void for_each(F&& f) const {
+    srqs_.for_each(f);
+  }
+
+  int create(const RequestBody& body, Reply& reply);
+  int modify(const RequestBody& body, Reply& reply);
+  int query(const RequestBody& body, Reply& reply);
+  int destroy(const RequestBody& body, Reply& reply);
+
+ private:
+  int check_create(const abi::CreateXrcSrqRequest& request) const;
+
+  const SessionContext& context_;
+  RingMemory& rings_;
+  const ProtectionDomains& pds_;
+  const CompletionQueues& cqs_;
+  const OpenXrcDomains& domains_;
+  HandleTable<Srq> srqs_;
+};
+
+}  // namespace softhca::control

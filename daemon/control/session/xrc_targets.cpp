@@ -1,0 +1,80 @@
+// Targets of extended reliable connected service (XRC), which processes may share.
+#include <cerrno>
+#include <utility>
+
+#include "daemon/control/session/queue_pairs.hpp"
+
+namespace softhca::control {
+
+/// It has no rings: nothing is posted to it.
+int QueuePairs::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
+  OpenXrcDomain* open = domains_.find(request.xrc_domain);
+  if (open == nullptr) return EINVAL;
+  auto qp = std::make_shared<Qp>();
+  qp->charge = context_.take(resource::Kind::kQueuePairs);
+  if (!qp->charge) return ENOMEM;
+  qp->request = request;
+  engine::QueuePair& e = qp->engine;
+  e.type = engine::QpType::kXrcReceive;
+  e.session = &context_.engine_session();
+  e.tenant = &context_.tenant();
+  e.user_handle = request.user_handle;
+  e.xrc_domain = open->domain->id;
+  e.rc.mtu = context_.path_mtu();
+  bool installed = false;
+  context_.on_engine([&](engine::Engine& engine) { installed = engine.install(e); });
+  if (!installed) return ENOMEM;
+  ++open->users;
+  abi::CreateQpReply out{};
+  out.qpn = e.qpn.value;
+  open->domain->targets[out.qpn] = qp;
+  qps_.emplace(out.qpn, std::move(qp));
+  reply.write(out);
+  return 0;
+}
+
+int QueuePairs::open(const RequestBody& body, Reply& reply) {
+  abi::OpenQpRequest request;
+  if (!body.read(request)) return EINVAL;
+  OpenXrcDomain* open = domains_.find(request.xrc_domain);
+  if (open == nullptr) return EINVAL;
+  const auto found = open->domain->targets.find(request.qpn);
+  if (found == open->domain->targets.end()) return EINVAL;
+  auto opened = std::make_unique<OpenedQp>();
+  opened->charge = context_.take(resource::Kind::kQueuePairs);
+  if (!opened->charge) return ENOMEM;
+  opened->qp = found->second.lock();
+  opened->user_handle = request.user_handle;
+  opened->xrc_domain = request.xrc_domain;
+  ++opened->qp->holders;
+  context_.on_engine([&](engine::Engine& engine) {
+    engine.share(opened->qp->engine, {&context_.engine_session(), request.user_handle});
+  });
+  ++open->users;
+  reply.write(abi::HandleBody{opened_.add(std::move(opened)), 0});
+  return 0;
+}
+
+int QueuePairs::close(const RequestBody& body, Reply&) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  const auto opened = opened_.remove(request.handle);
+  if (opened == nullptr) return EINVAL;
+  release(opened->qp, opened->user_handle);
+  --domains_.find(opened->xrc_domain)->users;
+  return 0;
+}
+
+/// This process, which made or opened the target, does so no longer; the last one ends it.
+void QueuePairs::release(const std::shared_ptr<Qp>& qp, std::uint64_t user_handle) {
+  const bool last = --qp->holders == 0;
+  if (last) domains_.remove_target(qp->engine);
+  context_.on_engine([&](engine::Engine& engine) {
+    if (last)
+      engine.remove(qp->engine);
+    else
+      engine.unshare(qp->engine, {&context_.engine_session(), user_handle});
+  });
+}
+
+}  // namespace softhca::control
