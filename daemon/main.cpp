@@ -48,6 +48,57 @@ std::string counted(std::size_t count, const char* thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
 }
 
+metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& general_services,
+                          control::GeneralServices& shared_datagrams) {
+  const auto exported = [](control::GeneralServices& services) {
+    return metrics::GeneralServices{.counters = services.counters(),
+                                    .party = services.party(),
+                                    .pool = services.pool_counters(),
+                                    .clients = [&services] { return services.clients(); }};
+  };
+  return {.engine = adapter.engine,
+          .worker = adapter.worker,
+          .tenants = adapter.tenants,
+          .vcbs = adapter.vcbs,
+          .totals = adapter.totals,
+          .connections = adapter.connections,
+          .tenants_changing = adapter.tenants_changing,
+          .general_services = exported(general_services),
+          .shared_datagrams = exported(shared_datagrams)};
+}
+
+Expected<std::unique_ptr<metrics::Exporter>> start_metrics(const resource::MetricsConfig& config,
+                                                           const metrics::Source& source) {
+  auto exporter = metrics::Exporter::start(config.address, source);
+  if (exporter || config.chosen) return exporter;
+  // The default address is one for the whole machine, where several users may each have a daemon.
+  spdlog::warn("no metrics: {}", exporter.error().message);
+  return metrics::Exporter::start("", source);
+}
+
+/// Both outlive what is returned.
+control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
+                                  const metrics::Source& source) {
+  return [&](const std::string& address) -> Expected<control::ReplaceMetrics> {
+    auto moved = metrics::Exporter::start(address, source);
+    if (!moved) return moved.error();
+    auto next = std::make_shared<std::unique_ptr<metrics::Exporter>>(std::move(*moved));
+    return control::ReplaceMetrics([&exporter, next] { exporter.swap(*next); });
+  };
+}
+
+void connect(control::Server& server, control::Reloader& reloader, control::Adjuster& adjuster) {
+  server.on_reload([&] { reloader.reload(); });
+  server.on_tick([&] {
+    reloader.tick();
+    adjuster.tick();
+  });
+  control::add_reload_methods(server.admin_methods(), reloader);
+  server.on_own_requests([&](control::AdminMethods& methods, const engine::Tenant& tenant) {
+    control::add_own_methods(methods, reloader, tenant);
+  });
+}
+
 int serve(const resource::Config& config, const std::string& file) {
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
@@ -77,48 +128,15 @@ int serve(const resource::Config& config, const std::string& file) {
   const auto shared_datagrams = control::GeneralServices::open(
       worker, control::shared_datagrams_place(config), config.shared_datagrams);
   if (!shared_datagrams) return fail(shared_datagrams.error(), kExitSetup);
-  const auto exported = [](control::GeneralServices& services) {
-    return metrics::GeneralServices{.counters = services.counters(),
-                                    .party = services.party(),
-                                    .pool = services.pool_counters(),
-                                    .clients = [&services] { return services.clients(); }};
-  };
-  const metrics::Source source{.engine = engine,
-                               .worker = worker,
-                               .tenants = adapter.tenants,
-                               .vcbs = adapter.vcbs,
-                               .totals = adapter.totals,
-                               .connections = adapter.connections,
-                               .tenants_changing = adapter.tenants_changing,
-                               .general_services = exported(**general_services),
-                               .shared_datagrams = exported(**shared_datagrams)};
-  auto exporter = metrics::Exporter::start(config.metrics.address, source);
-  if (!exporter && !config.metrics.chosen) {
-    // The default address is one for the whole machine, where several users may each have a daemon.
-    spdlog::warn("no metrics: {}", exporter.error().message);
-    exporter = metrics::Exporter::start("", source);
-  }
+  const metrics::Source source = source_of(adapter, **general_services, **shared_datagrams);
+  auto exporter = start_metrics(config.metrics, source);
   if (!exporter) return fail(exporter.error(), kExitSetup);
 
   control::Server server(adapter, **general_services, **shared_datagrams);
-  control::Reloader reloader(
-      adapter, server, std::move(*guards), file,
-      [&](const std::string& address) -> Expected<control::Reloader::Replace> {
-        auto moved = metrics::Exporter::start(address, source);
-        if (!moved) return moved.error();
-        auto next = std::make_shared<std::unique_ptr<metrics::Exporter>>(std::move(*moved));
-        return control::Reloader::Replace([&exporter, next] { exporter->swap(*next); });
-      });
-  server.on_reload([&] { reloader.reload(); });
+  control::Reloader reloader(adapter, server, std::move(*guards), file,
+                             move_metrics(*exporter, source));
   control::Adjuster adjuster(adapter);
-  server.on_tick([&] {
-    reloader.tick();
-    adjuster.tick();
-  });
-  control::add_reload_methods(server.admin_methods(), reloader);
-  server.on_own_requests([&](control::AdminMethods& methods, const engine::Tenant& tenant) {
-    control::add_own_methods(methods, reloader, tenant);
-  });
+  connect(server, reloader, adjuster);
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
   if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),

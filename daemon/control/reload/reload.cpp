@@ -136,15 +136,13 @@ ReloadResult Reloader::put(const Config& wanted) {
   result.plan = plan_reload(adapter_.config, wanted);
   result.refusal = check(wanted, result.plan);
   if (result.refusal || result.plan.empty()) return result;
-  Prepared prepared;
-  Outcome ready = prepare(wanted, prepared);
-  if (ready) ready = allocate(wanted, prepared);
-  if (!ready) {
-    undo(prepared);
-    result.refusal = refusal(Cause::kSetup, {ready.error().message});
+  auto change = ReloadChange::draft(site(), wanted);
+  const Outcome made = change ? apply((*change)->steps()) : Outcome(change.error());
+  if (!made) {
+    result.refusal = refusal(Cause::kSetup, {made.error().message});
     return result;
   }
-  commit(wanted, prepared);
+  commit(wanted, **change);
   return result;
 }
 
@@ -180,7 +178,7 @@ void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted
   resource::HeldPart part{.tenant = tenant.name, .vcbs = 0, .pcbs = 0};
   for (const auto& level : tenant.levels) {
     if (settings != nullptr ? settings_of(*settings, *level) != nullptr : !level->leaving) continue;
-    if (server_.connections(*level) == 0) continue;
+    if (server_.sessions().count(*level) == 0) continue;
     ++levels.levels;
     ++levels.dedicated_pcbs;
     for (const TvlId id : allotments_.lanes(level->qos_class)) {
@@ -193,7 +191,7 @@ void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted
     part.pcbs += adapter_.engine.pcbs().guaranteed(level->qos_class);
   }
   // Its programs from before there were levels.
-  if (settings != nullptr && !settings->levels.empty() && server_.undivided_sessions(tenant) != 0)
+  if (settings != nullptr && !settings->levels.empty() && server_.sessions().undivided(tenant) != 0)
     ++levels.dedicated_pcbs;
   held += levels;
   if (wanted != nullptr && part.vcbs + part.pcbs != 0) held.parts.push_back(std::move(part));
@@ -203,12 +201,6 @@ engine::Tenant* Reloader::find(const std::string& name) const {
   for (const auto& tenant : adapter_.tenants)
     if (tenant->name == name) return tenant.get();
   return nullptr;
-}
-
-const resource::LevelConfig* Reloader::in_force(const engine::Tenant& tenant,
-                                                const std::string& name) const {
-  const TenantConfig* settings = find_tenant(adapter_.config, tenant.name);
-  return settings != nullptr ? find_level(*settings, name) : nullptr;
 }
 
 }  // namespace softhca::control

@@ -5,24 +5,23 @@
 // A tenant or level that is removed takes no new sessions; those it has go on with what it has
 // until their programs end or the drain timeout is over, then all of it returns.
 //
-// Files: reload.cpp (requests, checks), reload_prepare.cpp (what can fail outside: sockets, ports),
-// reload_commit.cpp (allocations, which are made or not as a whole, and what cannot fail),
-// reload_leave.cpp (what goes away slowly), reload_methods.cpp (the admin socket).
+// Files: reload.cpp (requests, checks), reload_commit.cpp (what cannot fail, after the steps of a
+// ReloadChange, which can), reload_leave.cpp (what goes away slowly), reload_methods.cpp (the admin
+// socket).
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <list>
-#include <map>
 #include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "daemon/control/adapter/adapter.hpp"
 #include "daemon/control/adapter/allotments.hpp"
 #include "daemon/control/adapter/setup.hpp"
+#include "daemon/control/reload/change.hpp"
+#include "daemon/control/reload/former_addresses.hpp"
 #include "daemon/control/server/server.hpp"
 #include "daemon/resource/reload_plan.hpp"
 #include "daemon/resource/resource_manager.hpp"
@@ -52,10 +51,6 @@ struct ReloadResult {
 
 class Reloader {
  public:
-  /// Starts a metrics endpoint at another address; what it returns takes its place or gives up.
-  using Replace = std::function<void()>;
-  using MoveMetrics = std::function<Expected<Replace>(const std::string& address)>;
-
   /// `file`: the configuration; empty: the built-in one, and there is nothing to reload.
   /// REQUIRES: the adapter has its tenants and allocations; the worker is not started yet.
   Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::string file,
@@ -85,36 +80,11 @@ class Reloader {
     resource::TenantConfig settings;  ///< what it had
     std::chrono::steady_clock::time_point since;
   };
-  /// An address that a tenant or port does not have any more, and sessions before `session` may.
-  struct FormerAddress {
-    engine::Tenant* tenant = nullptr;
-    engine::Tenant::Address address;
-    std::uint32_t session = 0;
-  };
   struct LeavingLevel {
     engine::Tenant* tenant = nullptr;
     engine::Level* level = nullptr;
     std::chrono::steady_clock::time_point since;
   };
-  /// What can fail outside of the adapter, made before anything changes; what is not committed goes
-  /// away again.
-  struct Prepared {
-    std::vector<std::unique_ptr<engine::Tenant>> added;
-    std::vector<engine::Tenant*> opened;
-    std::vector<std::pair<engine::Tenant*, resource::SocketConfig>> permitted;  ///< with the old
-    std::vector<engine::Tenant*> opened_desks;
-    std::vector<std::pair<engine::Tenant*, resource::SocketConfig>> permitted_desks;  ///< likewise
-    std::vector<engine::Level*> opened_levels;
-    std::vector<std::tuple<engine::Tenant*, engine::Level*, resource::SocketConfig>>
-        permitted_levels;  ///< likewise
-    std::vector<std::pair<engine::Tenant*, AddressUpdate>> shown;
-    std::map<Gid, port::UdpGuard> guards;
-    engine::Provisioners provisioners;
-    Replace metrics;
-    AllotmentChange change;
-  };
-  struct VcbBooks;
-
   ReloadResult put(const resource::Config& wanted);
   ReloadResult put_changes(const resource::AllocationResult& wanted, const std::string& by);
   std::optional<ReloadRefusal> check(const resource::Config& wanted,
@@ -124,46 +94,21 @@ class Reloader {
   void add_held(const engine::Tenant& tenant, const resource::TenantConfig* wanted,
                 resource::Held& held) const;
 
-  Outcome prepare(const resource::Config& wanted, Prepared& prepared);
-  Outcome check_datagrams(const resource::Config& wanted, const Prepared& prepared);
-  Outcome prepare_ports(const resource::Config& wanted, Prepared& prepared);
-  Outcome prepare_tenant(const resource::Config& wanted, const resource::TenantConfig& entry,
-                         Prepared& prepared);
-  Outcome prepare_addresses(engine::Tenant& tenant,
-                            const std::vector<engine::Tenant::Address>& addresses,
-                            Prepared& prepared);
-  Outcome prepare_desk(engine::Tenant& tenant, const resource::TenantConfig& entry,
-                       const resource::TenantConfig* old, Prepared& prepared);
-  Outcome prepare_level(engine::Tenant& tenant, const resource::LevelConfig& entry,
-                        Prepared& prepared);
-  Expected<engine::Tenant*> make_tenant(const resource::Config& wanted,
-                                        const resource::TenantConfig& entry, Prepared& prepared);
-  void undo(Prepared& prepared);
-
-  Outcome allocate(const resource::Config& wanted, Prepared& prepared);
-  void change_engine(engine::Engine& engine, const resource::Config& wanted, Prepared& prepared);
-  VcbBooks vcb_books(const Prepared& prepared) const;
-  Outcome change_vcbs(Prepared& prepared);
-  Outcome change_vcbs(const AllotmentChange::Row& row, const AllotmentChange& change, bool shrink);
-  void commit(const resource::Config& wanted, Prepared& prepared);
+  ReloadChange::Site site() {
+    return {adapter_, server_, allotments_, guards_, former_, move_metrics_};
+  }
+  void commit(const resource::Config& wanted, ReloadChange& change);
   static void change_datagrams(GeneralServices& services,
                                const resource::GeneralServicesConfig& to);
-  void leave(const resource::Config& wanted, Prepared& prepared);
+  void leave(const resource::Config& wanted, const ReloadChange& change);
   void change_accounts(const resource::Config& wanted);
-  void change_addresses(const resource::Config& wanted);
-  void change_ports(engine::Engine& engine, const resource::Config& wanted);
   void forget_addresses();
   void finish_leaving();
   void finish_leaving_levels();
   void end_overdue();
-  void take_vcbs_of(engine::Tenant& tenant);
   void remove(engine::Tenant& tenant);
 
   engine::Tenant* find(const std::string& name) const;
-  /// The settings in force of a level; null: there is none.
-  const resource::LevelConfig* in_force(const engine::Tenant& tenant,
-                                        const std::string& level) const;
-  std::vector<engine::Tenant::Address> former_of(const engine::Tenant& tenant) const;
 
   Adapter& adapter_;
   Server& server_;
@@ -174,7 +119,7 @@ class Reloader {
   resource::Config given_;  ///< in force, but for what tenants have changed of their own
   std::list<Leaving> leaving_;
   std::list<LeavingLevel> leaving_levels_;
-  std::vector<FormerAddress> former_;
+  FormerAddresses former_;
 };
 
 /// The methods of the admin socket: `set`, `reload` and `reload.plan`.

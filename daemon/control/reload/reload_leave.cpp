@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "daemon/control/reload/reload.hpp"
+#include "daemon/control/reload/vcb_change.hpp"
 
 namespace softhca::control {
 
@@ -38,15 +39,15 @@ void Reloader::end_overdue() {
 void Reloader::finish_leaving() {
   std::erase_if(leaving_, [this](const Leaving& leaving) {
     engine::Tenant& tenant = *leaving.tenant;
-    if (server_.sessions(tenant) != 0 || !server_.retire(tenant)) return false;
-    if (server_.connections(tenant, TenantChannel::Kind::kDatagrams) != 0) return false;
+    if (server_.listeners().connections(tenant) != 0 || !server_.retire(tenant)) return false;
+    if (server_.channels().count(tenant, TenantChannel::Kind::kDatagrams) != 0) return false;
     bool released = false;
     adapter_.change_rows([&](engine::Engine& engine) {
       released = allotments_.release(tenant);
       if (released) engine.remove_tenant(tenant);
     });
     if (!released) return false;
-    take_vcbs_of(tenant);
+    take_vcbs(adapter_.vcbs, tenant);
     remove(tenant);
     return true;
   });
@@ -56,14 +57,14 @@ void Reloader::finish_leaving_levels() {
   std::erase_if(leaving_levels_, [this](const LeavingLevel& leaving) {
     engine::Tenant* const tenant = leaving.tenant;
     engine::Level* const level = leaving.level;
-    if (server_.connections(*level) != 0) return false;
+    if (server_.sessions().count(*level) != 0) return false;
     std::unique_ptr<engine::Level> removed;
     const std::lock_guard lock(adapter_.tenants_changing);
     adapter_.worker.run(
         [&](engine::Engine&) { removed = allotments_.remove_level(*tenant, *level); });
     if (!removed) return false;
     adapter_.vcbs.set_guarantee(level->vcbs, tenant->vcbs, 0);
-    server_.forget_level(*level);
+    server_.listeners().forget(*level);
     spdlog::info("tenant {}: level {}: gone", tenant->name, level->name);
     adapter_.journal.add(
         {.kind = "level_removed", .tenant = tenant->name, .text = level->name + " has drained"});
@@ -72,15 +73,9 @@ void Reloader::finish_leaving_levels() {
   for (const resource::TenantConfig& entry : adapter_.config.tenants) {
     engine::Tenant& tenant = *find(entry.name);
     if (entry.levels.empty() || !allotments_.has_whole(tenant)) continue;
-    if (server_.undivided_sessions(tenant) != 0) continue;
+    if (server_.sessions().undivided(tenant) != 0) continue;
     adapter_.change_rows([&](engine::Engine&) { allotments_.release_whole(tenant); });
   }
-}
-
-/// REQUIRES: it has no sessions.
-void Reloader::take_vcbs_of(engine::Tenant& tenant) {
-  for (const auto& level : tenant.levels) adapter_.vcbs.set_guarantee(level->vcbs, tenant.vcbs, 0);
-  adapter_.vcbs.set_guarantee(tenant.vcbs, 0);
 }
 
 /// It has given back all it had.
@@ -88,78 +83,25 @@ void Reloader::remove(engine::Tenant& tenant) {
   spdlog::info("tenant {}: gone", tenant.name);
   adapter_.journal.add({.kind = "tenant_removed", .tenant = tenant.name, .text = "it has drained"});
   server_.forget_tenant(tenant);
-  std::erase_if(former_, [&](const FormerAddress& former) { return former.tenant == &tenant; });
+  former_.forget(tenant);
   std::erase_if(leaving_levels_, [&](const LeavingLevel& l) { return l.tenant == &tenant; });
   const std::lock_guard lock(adapter_.tenants_changing);
   std::erase_if(adapter_.tenants, [&](const auto& there) { return there.get() == &tenant; });
 }
 
-/// Queue pairs and address handles that there are keep their source addresses.
-void Reloader::change_addresses(const resource::Config& wanted) {
-  for (const auto& tenant : adapter_.tenants) {
-    const resource::TenantConfig* entry = find_tenant(wanted, tenant->name);
-    if (entry == nullptr) continue;
-    const auto has = [&](const Gid& gid) {
-      return std::find(entry->addresses.begin(), entry->addresses.end(), gid) !=
-             entry->addresses.end();
-    };
-    for (const engine::Tenant::Address& address : tenant->addresses)
-      if (!has(address.gid)) former_.push_back({tenant.get(), address, adapter_.next_session});
-    std::erase_if(former_, [&](const FormerAddress& former) {
-      return former.tenant == tenant.get() && has(former.address.gid);
-    });
-  }
-}
-
-std::vector<engine::Tenant::Address> Reloader::former_of(const engine::Tenant& tenant) const {
-  std::vector<engine::Tenant::Address> addresses;
-  for (const FormerAddress& former : former_)
-    if (former.tenant == &tenant) addresses.push_back(former.address);
-  return addresses;
-}
-
-/// On the engine's thread. A port goes on answering for an address that sessions still have.
-void Reloader::change_ports(engine::Engine& engine, const resource::Config& wanted) {
-  for (std::size_t i = 0; i < wanted.ports.size(); ++i) {
-    const resource::PortConfig& now = wanted.ports[i];
-    const resource::PortConfig& before = adapter_.config.ports[i];
-    neighbour::Neighbours& neighbours = *engine.ports()[i]->neighbours;
-    for (const resource::InterfaceAddress& address : now.addresses)
-      if (std::find(before.addresses.begin(), before.addresses.end(), address) ==
-          before.addresses.end())
-        neighbours.add_address({address.gid, address.prefix, !guards_.contains(address.gid)});
-    neighbours.set_gateway(now.gateway4.value_or(Gid{}), now.gateway6.value_or(Gid{}));
-    if (now.addresses != before.addresses) neighbours.announce();
-    for (const resource::InterfaceAddress& address : before.addresses) {
-      const bool kept = std::any_of(now.addresses.begin(), now.addresses.end(),
-                                    [&](const auto& a) { return a.gid == address.gid; });
-      const bool held = std::any_of(former_.begin(), former_.end(), [&](const auto& former) {
-        return former.address.gid == address.gid;
-      });
-      if (kept || held) continue;
-      neighbours.remove_address(address.gid);
-      guards_.erase(address.gid);
-    }
-  }
-}
-
 void Reloader::forget_addresses() {
-  std::vector<FormerAddress> gone;
-  std::erase_if(former_, [&](const FormerAddress& former) {
-    if (server_.oldest_session(*former.tenant) < former.session) return false;
-    gone.push_back(former);
-    return true;
+  const auto gone = former_.take_over([this](const FormerAddresses::Entry& former) {
+    return server_.sessions().oldest(*former.tenant) >= former.session;
   });
-  for (const FormerAddress& former : gone) {
+  for (const FormerAddresses::Entry& former : gone) {
     const Gid& gid = former.address.gid;
-    const bool held = std::any_of(former_.begin(), former_.end(),
-                                  [&](const auto& other) { return other.address.gid == gid; });
+    const bool held = former_.contains(gid);
     bool configured = false;
     for (const resource::PortConfig& port : adapter_.config.ports)
       for (const resource::InterfaceAddress& address : port.addresses)
         configured = configured || address.gid == gid;
     adapter_.worker.run([&](engine::Engine& engine) {
-      engine.addresses().set(*former.tenant, former.tenant->addresses, former_of(*former.tenant));
+      engine.addresses().set(*former.tenant, former.tenant->addresses, former_.of(*former.tenant));
       if (former.address.port && !held && !configured)
         engine.ports()[former.address.port->value]->neighbours->remove_address(gid);
     });

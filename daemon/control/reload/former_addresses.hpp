@@ -1,0 +1,45 @@
+// Addresses that a tenant or port does not have any more, and that sessions may still use.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/control/adapter/adapter.hpp"
+
+namespace softhca::control {
+
+class FormerAddresses {
+ public:
+  struct Entry {
+    engine::Tenant* tenant = nullptr;
+    engine::Tenant::Address address;
+    std::uint32_t session = 0;  ///< those before it may have it
+  };
+
+  /// The tenants' addresses are going to be those of `wanted`; sessions have numbers below
+  /// `next_session`.
+  void change(const std::vector<std::unique_ptr<engine::Tenant>>& tenants,
+              const resource::Config& wanted, std::uint32_t next_session);
+  /// Those that no session can have any more: `is_over(entry)`.
+  template <class IsOver>
+  std::vector<Entry> take_over(IsOver&& is_over) {
+    std::vector<Entry> gone;
+    std::erase_if(entries_, [&](const Entry& entry) {
+      if (!is_over(entry)) return false;
+      gone.push_back(entry);
+      return true;
+    });
+    return gone;
+  }
+  /// The tenant is gone.
+  void forget(const engine::Tenant& tenant);
+
+  std::vector<engine::Tenant::Address> of(const engine::Tenant& tenant) const;
+  /// Of any tenant.
+  bool contains(const Gid& gid) const;
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+}  // namespace softhca::control

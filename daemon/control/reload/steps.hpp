@@ -1,0 +1,23 @@
+// A change made of steps, each of which can be taken back: all of them are made, or none.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "daemon/base/expected.hpp"
+
+namespace softhca::control {
+
+struct Step {
+  std::string name;  ///< what it makes, as "socket of tenant ocean"
+  std::function<Outcome()> apply;
+  /// Everything is as before apply(), which may have failed half-way. Cannot fail. None: there is
+  /// nothing to take back, because apply() itself changes all or nothing, and is the last.
+  std::function<void()> undo;
+};
+
+/// In their order. When one fails, it and those before it are undone, the last one first.
+Outcome apply(std::span<const Step> steps);
+
+}  // namespace softhca::control

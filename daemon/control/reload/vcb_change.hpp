@@ -1,0 +1,39 @@
+// VCBs of tenants and levels in a reload. Their accounts are of the control thread alone.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/control/adapter/adapter.hpp"
+#include "daemon/control/adapter/allotments.hpp"
+
+namespace softhca::control {
+
+/// Takes the guarantees of a tenant without sessions.
+void take_vcbs(QuotaPool& pool, engine::Tenant& tenant);
+
+/// What shrinks goes before what grows.
+class VcbChange {
+ public:
+  /// Of an adapter, and of tenants that are added to it.
+  VcbChange(Adapter& adapter, const std::vector<std::unique_ptr<engine::Tenant>>& added);
+
+  /// Errors: there is no room. It may be half made then.
+  Outcome apply(const AllotmentChange& change);
+  /// All is as it was when this was made.
+  void undo();
+
+ private:
+  Outcome apply(const AllotmentChange::Row& row, const AllotmentChange& change, bool shrink);
+  bool set_levels(const AllotmentChange::Row& row, const std::vector<engine::Level*>& levels,
+                  bool shrink);
+  bool set_total(const AllotmentChange::Row& row, const std::vector<engine::Level*>& levels,
+                 bool shrink);
+
+  QuotaPool& pool_;
+  QuotaPool pool_before_;
+  std::vector<std::pair<Quota*, Quota>> before_;
+};
+
+}  // namespace softhca::control

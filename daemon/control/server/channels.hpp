@@ -1,0 +1,43 @@
+// Connections of programs that are no sessions: event channels of rdma_cm, and clients of queue
+// pairs that several share.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+
+#include "daemon/control/server/event_loop.hpp"
+#include "daemon/control/services/connections.hpp"
+#include "daemon/control/services/datagram_client.hpp"
+#include "daemon/control/services/datagram_clients.hpp"
+#include "daemon/control/sockets/tenant_channel.hpp"
+
+namespace softhca::control {
+
+class Channels {
+ public:
+  Channels(EventLoop& loop, Connections& connections, DatagramClients& datagrams)
+      : loop_(loop), connections_(connections), datagrams_(datagrams) {}
+
+  /// Its place in the tenant's accounts was that of a session, which is free again.
+  void add(engine::Tenant& tenant, ChannelRequest request);
+  void clear() { entries_.clear(); }
+
+  std::uint64_t count(const engine::Tenant& tenant, TenantChannel::Kind kind) const;
+  void end(const engine::Tenant& tenant);
+  void end(const engine::Tenant& tenant, TenantChannel::Kind kind);
+
+ private:
+  struct Entry {
+    std::unique_ptr<TenantChannel> channel;
+    std::list<Entry>::iterator self;
+    Watch watch;
+  };
+
+  EventLoop& loop_;
+  Connections& connections_;
+  DatagramClients& datagrams_;
+  std::list<Entry> entries_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,58 @@
+#include "daemon/control/server/control_sockets.hpp"
+
+#include <algorithm>
+
+namespace softhca::control {
+namespace {
+
+// A request costs at most a step of the engine's books, some tens of microseconds. Who asks more
+// often is answered later.
+constexpr AdminSocket::Limits kLimits{
+    .line = std::size_t{16} << 10,
+    .clients = 4,
+    .lines_per_tick = 20,
+    .rpc = {.depth = 8, .batch = 1, .reply = std::size_t{1} << 20}};
+
+std::string path_of(const resource::Config& config, const engine::Tenant& tenant) {
+  return folder_of(config, tenant) + "/control.sock";
+}
+
+}  // namespace
+
+Outcome ControlSockets::open(const engine::Tenant& tenant, const resource::SocketConfig& socket) {
+  Entry& entry = entries_.emplace_back(tenant, kLimits);
+  for (const AddMethods& add : add_) add(entry.methods, tenant);
+  entry.watch.ready = [this, &entry] { serve(entry); };
+  Outcome opened = entry.socket.open(path_of(config_, tenant), permissions_of(socket));
+  if (opened) opened = loop_.watch(entry.socket.fd(), entry.watch);
+  if (!opened) entries_.pop_back();
+  return opened;
+}
+
+void ControlSockets::close(const engine::Tenant& tenant) {
+  entries_.remove_if([&](const Entry& entry) { return entry.tenant == &tenant; });
+}
+
+bool ControlSockets::contains(const engine::Tenant& tenant) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const Entry& entry) { return entry.tenant == &tenant; });
+}
+
+Outcome ControlSockets::permit(const engine::Tenant& tenant, const resource::SocketConfig& socket) {
+  return set_permissions(path_of(config_, tenant), given_permissions(socket));
+}
+
+void ControlSockets::serve(Entry& entry) {
+  entry.socket.serve();
+  if (entry.socket.is_paused()) loop_.arm(entry.socket.fd(), entry.watch, false);
+}
+
+void ControlSockets::tick() {
+  for (Entry& entry : entries_) {
+    const bool paused = entry.socket.is_paused();
+    entry.socket.tick();
+    if (paused) loop_.arm(entry.socket.fd(), entry.watch, true);
+  }
+}
+
+}  // namespace softhca::control

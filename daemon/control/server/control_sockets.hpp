@@ -1,0 +1,54 @@
+// Sockets by which tenants ask for what is their own (mechanism A7): the protocol of the admin
+// socket, with little of it and with narrow bounds, for a tenant may ask as often as it likes.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <utility>
+#include <vector>
+
+#include "daemon/control/admin/admin_socket.hpp"
+#include "daemon/control/server/event_loop.hpp"
+#include "daemon/control/server/listeners.hpp"
+
+namespace softhca::control {
+
+class ControlSockets {
+ public:
+  /// Adds what a tenant may ask for.
+  using AddMethods = std::function<void(AdminMethods&, const engine::Tenant&)>;
+
+  ControlSockets(const resource::Config& config, EventLoop& loop) : config_(config), loop_(loop) {}
+
+  /// Before the first is opened.
+  void on_open(AddMethods add) { add_.push_back(std::move(add)); }
+
+  Outcome open(const engine::Tenant& tenant, const resource::SocketConfig& socket);
+  /// Nothing happens if there is none.
+  void close(const engine::Tenant& tenant);
+  void clear() { entries_.clear(); }
+  bool contains(const engine::Tenant& tenant) const;
+  Outcome permit(const engine::Tenant& tenant, const resource::SocketConfig& socket);
+
+  /// About once a second.
+  void tick();
+
+ private:
+  struct Entry {
+    Entry(const engine::Tenant& of, AdminSocket::Limits limits)
+        : tenant(&of), socket(methods, limits) {}
+    const engine::Tenant* tenant;
+    AdminMethods methods;
+    AdminSocket socket;
+    Watch watch;
+  };
+
+  void serve(Entry& entry);
+
+  const resource::Config& config_;
+  EventLoop& loop_;
+  std::vector<AddMethods> add_;
+  std::list<Entry> entries_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,159 @@
+#include "daemon/control/server/listeners.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "daemon/control/adapter/clock.hpp"
+
+namespace softhca::control {
+namespace {
+
+// Connections of a tenant beyond its sessions: those that are to be told that there are too many.
+constexpr std::uint64_t kGreeting = 16;
+
+}  // namespace
+
+SocketPermissions permissions_of(const resource::SocketConfig& socket) {
+  return {socket.owner, socket.group, socket.mode};
+}
+
+/// Of one that there is: it may have been somebody else's.
+SocketPermissions given_permissions(const resource::SocketConfig& socket) {
+  SocketPermissions permissions = permissions_of(socket);
+  if (permissions.owner.empty()) permissions.owner = std::to_string(::geteuid());
+  if (permissions.group.empty()) permissions.group = std::to_string(::getegid());
+  return permissions;
+}
+
+std::string folder_of(const resource::Config& config, const engine::Tenant& tenant) {
+  return config.daemon.runtime_dir + "/" + tenant.name;
+}
+
+Outcome Listeners::open(engine::Tenant& tenant, const resource::SocketConfig& socket) {
+  const std::string folder = folder_of(adapter_.config, tenant);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Error{"cannot make " + folder + ": " + error.message(), error.value()};
+  return open(folder + "/socket", socket, tenant, nullptr);
+}
+
+Outcome Listeners::open(engine::Tenant& tenant, engine::Level& level,
+                        const resource::SocketConfig& socket) {
+  return open(socket_of(tenant, level), socket, tenant, &level);
+}
+
+Outcome Listeners::open(const std::string& path, const resource::SocketConfig& socket,
+                        engine::Tenant& tenant, engine::Level* level) {
+  auto listening = listen_at(path, permissions_of(socket));
+  if (!listening) return listening.error();
+  Listener* listener = find(tenant, level);
+  if (listener == nullptr) {
+    listener = &listeners_.emplace_back();
+    listener->path = path;
+    listener->tenant = &tenant;
+    listener->level = level;
+    listener->watch.ready = [this, listener] { accept(*listener); };
+  }
+  listener->socket = std::move(*listening);
+  listener->armed = true;
+  return loop_.watch(listener->socket.get(), listener->watch);
+}
+
+/// `level`: null: that of the tenant itself.
+Listener* Listeners::find(const engine::Tenant& tenant, const engine::Level* level) {
+  for (Listener& listener : listeners_)
+    if (listener.tenant == &tenant && listener.level == level) return &listener;
+  return nullptr;
+}
+
+std::string Listeners::socket_of(const engine::Tenant& tenant, const engine::Level& level) const {
+  return folder_of(adapter_.config, tenant) + "/" + level.name + ".socket";
+}
+
+/// Closing the descriptor takes it out of the loop.
+void Listeners::close(const engine::Tenant& tenant) {
+  for (Listener& listener : listeners_) {
+    if (listener.tenant != &tenant || !listener.socket) continue;
+    ::unlink(listener.path.c_str());
+    listener.socket.reset();
+  }
+}
+
+void Listeners::close(const engine::Level& level) {
+  for (Listener& listener : listeners_) {
+    if (listener.level != &level || !listener.socket) continue;
+    ::unlink(listener.path.c_str());
+    listener.socket.reset();
+  }
+}
+
+void Listeners::forget(const engine::Tenant& tenant) {
+  listeners_.remove_if([&](const Listener& listener) { return listener.tenant == &tenant; });
+}
+
+void Listeners::forget(const engine::Level& level) {
+  close(level);
+  listeners_.remove_if([&](const Listener& listener) { return listener.level == &level; });
+}
+
+Outcome Listeners::permit(const engine::Tenant& tenant, const resource::SocketConfig& socket) {
+  return set_permissions(folder_of(adapter_.config, tenant) + "/socket", given_permissions(socket));
+}
+
+Outcome Listeners::permit(const engine::Tenant& tenant, const engine::Level& level,
+                          const resource::SocketConfig& socket) {
+  return set_permissions(socket_of(tenant, level), given_permissions(socket));
+}
+
+std::uint64_t Listeners::connections(const engine::Tenant& tenant) const {
+  std::uint64_t sum = 0;
+  for (const Listener& listener : listeners_)
+    if (listener.tenant == &tenant) sum += listener.connections;
+  return sum;
+}
+
+void Listeners::accept(Listener& listener) {
+  UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) return accept_failed(listener, errno);
+  const auto peer = peer_identity(socket.get());
+  if (!peer || peer->pid == 0)
+    return complain(listener, "a process of another PID namespace cannot be reached");
+  // Whoever comes when all sessions are taken is told so when it greets, but not any number.
+  if (listener.connections >=
+      listener.tenant->accounts.limit(resource::Kind::kSessions) + kGreeting)
+    return complain(listener, "it has " + std::to_string(listener.connections) +
+                                  " connections (tenant.sessions)");
+  accept_(listener, std::move(socket), *peer);
+}
+
+void Listeners::accept_failed(Listener& listener, int error) {
+  const bool lacking = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+  if (!lacking) return;  // the process has gone, or a signal came
+  complain(listener, strerror(error));
+  // The connection stays in the queue, and the listener ready for it: not to be looked at all the
+  // time.
+  if (!spare_.refuse_one(listener.socket.get())) arm(listener, false);
+}
+
+void Listeners::complain(Listener& listener, const std::string& why) {
+  if (!listener.complaints.allows(now())) return;
+  adapter_.journal.add({.kind = "session_refused", .tenant = listener.tenant->name, .text = why});
+  spdlog::warn("tenant {}: a connection is refused: {}", listener.tenant->name, why);
+}
+
+void Listeners::tick() {
+  for (Listener& listener : listeners_)
+    if (!listener.armed && listener.socket) arm(listener, true);
+}
+
+void Listeners::arm(Listener& listener, bool armed) {
+  if (loop_.arm(listener.socket.get(), listener.watch, armed)) listener.armed = armed;
+}
+
+}  // namespace softhca::control

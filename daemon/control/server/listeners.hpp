@@ -1,0 +1,90 @@
+// The sockets by which programs reach a tenant or, by one of its own, a level: whoever comes by
+// that belongs to it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <string>
+#include <utility>
+
+#include "daemon/control/adapter/adapter.hpp"
+#include "daemon/control/adapter/journal.hpp"
+#include "daemon/control/server/event_loop.hpp"
+#include "daemon/control/sockets/descriptors.hpp"
+#include "daemon/control/sockets/unix_socket.hpp"
+
+namespace softhca::control {
+
+/// For a socket that is made, and for one that there is.
+SocketPermissions permissions_of(const resource::SocketConfig& socket);
+SocketPermissions given_permissions(const resource::SocketConfig& socket);
+
+/// Where sockets and device tree of a tenant are.
+std::string folder_of(const resource::Config& config, const engine::Tenant& tenant);
+
+struct Listener {
+  UniqueFd socket;  ///< none: it is closed, and its sessions go on
+  std::string path;
+  engine::Tenant* tenant = nullptr;
+  engine::Level* level = nullptr;  ///< whose socket it is; none: the tenant's
+  std::uint64_t connections = 0;   ///< sessions that came by it
+  bool telling = false;            ///< one for whom no descriptors are left that it is so
+  bool armed = true;               ///< the loop reports its connections
+  ComplaintLimit complaints;       ///< of sessions refused
+  Watch watch;
+};
+
+class Listeners {
+ public:
+  /// A process has come.
+  using Accept = std::function<void(Listener& listener, UniqueFd socket, const PeerIdentity& peer)>;
+
+  Listeners(Adapter& adapter, EventLoop& loop, Accept accept)
+      : adapter_(adapter), loop_(loop), accept_(std::move(accept)) {}
+
+  // --- of tenants
+
+  /// Makes folder and socket; of one that was closed, anew. Errors say which path and why.
+  Outcome open(engine::Tenant& tenant, const resource::SocketConfig& socket);
+  /// Takes its sockets, and those of its levels, away: no new connections. Sessions go on.
+  void close(const engine::Tenant& tenant);
+  /// REQUIRES: they are closed, and have no sessions.
+  void forget(const engine::Tenant& tenant);
+  /// Changes who may open the socket. Errors: unknown names, permissions.
+  Outcome permit(const engine::Tenant& tenant, const resource::SocketConfig& socket);
+  /// By its socket and those of its levels.
+  std::uint64_t connections(const engine::Tenant& tenant) const;
+
+  // --- of levels likewise
+
+  /// REQUIRES: the tenant is open.
+  Outcome open(engine::Tenant& tenant, engine::Level& level, const resource::SocketConfig& socket);
+  /// Nothing happens if it has no socket.
+  void close(const engine::Level& level);
+  void forget(const engine::Level& level);
+  Outcome permit(const engine::Tenant& tenant, const engine::Level& level,
+                 const resource::SocketConfig& socket);
+
+  /// About once a second: those are looked at again that could not be accepted from.
+  void tick();
+  /// Says why a connection was refused, not too often.
+  void complain(Listener& listener, const std::string& why);
+
+ private:
+  Outcome open(const std::string& path, const resource::SocketConfig& socket,
+               engine::Tenant& tenant, engine::Level* level);
+  Listener* find(const engine::Tenant& tenant, const engine::Level* level);
+  std::string socket_of(const engine::Tenant& tenant, const engine::Level& level) const;
+  void accept(Listener& listener);
+  void accept_failed(Listener& listener, int error);
+  void arm(Listener& listener, bool armed);
+
+  Adapter& adapter_;
+  EventLoop& loop_;
+  Accept accept_;
+  std::list<Listener> listeners_;
+  SpareDescriptor spare_;
+};
+
+}  // namespace softhca::control

@@ -1,0 +1,136 @@
+#include "daemon/control/server/sessions.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+namespace softhca::control {
+
+void Sessions::add(Listener& listener, UniqueFd socket, const PeerIdentity& peer) {
+  engine::Tenant& tenant = *listener.tenant;
+  auto descriptors = tenant.accounts.take(resource::Kind::kDescriptors, Session::kDescriptors);
+  const bool charged = static_cast<bool>(descriptors);
+  if (!charged) {
+    complain_(listener, "all its descriptors are in use (tenant.descriptors)");
+    if (std::exchange(listener.telling, true)) return;
+  }
+  UniqueFd pidfd = peer_pidfd(socket.get(), peer);
+  if (!pidfd) {
+    if (!charged) listener.telling = false;
+    if (errno != ESRCH) complain_(listener, strerror(errno));
+    return;
+  }
+  Entry& entry = entries_.emplace_back();
+  entry.self = std::prev(entries_.end());
+  entry.listener = &listener;
+  entry.charged = charged;
+  ++listener.connections;
+  entry.session = std::make_unique<Session>(adapter_, shared_, tenant, std::move(socket), peer,
+                                            std::move(pidfd), std::move(descriptors));
+  entry.session->set_socket_level(listener.level);
+  entry.socket.ready = [this, &entry] { serve(entry); };
+  entry.process.ready = [this, &entry] { end(entry); };
+  if (!loop_.watch(entry.session->socket(), entry.socket) ||
+      !loop_.watch(entry.session->pidfd(), entry.process)) {
+    complain_(listener, strerror(errno));
+    return end(entry);
+  }
+}
+
+void Sessions::serve(Entry& entry) {
+  Session& session = *entry.session;
+  const bool greeted = session.greeted();
+  const bool goes_on = session.serve();
+  if (!greeted && session.greeted()) note(session, "session_opened", "connected");
+  if (auto request = session.become_channel()) {
+    engine::Tenant& tenant = *entry.listener->tenant;
+    loop_.unwatch(request->socket.get());
+    end(entry);
+    return become_channel_(tenant, std::move(*request));
+  }
+  if (!goes_on) end(entry);
+}
+
+/// The process has gone or broken the protocol. Closing its descriptors takes them out of the loop.
+void Sessions::end(Entry& entry) {
+  const Session& session = *entry.session;
+  spdlog::debug("tenant {}: session of process {} ends", session.tenant().name, session.peer().pid);
+  // softhca-run only looks who answers: such connections would push other events out.
+  if (session.greeted()) note(session, "session_closed", "left");
+  --entry.listener->connections;
+  if (!entry.charged) entry.listener->telling = false;
+  entries_.erase(entry.self);
+}
+
+/// For the operator, as long as the process can be asked its name.
+void Sessions::note(const Session& session, const char* kind, const char* what) {
+  const auto process = static_cast<std::uint32_t>(session.peer().pid);
+  adapter_.journal.add({.kind = kind,
+                        .tenant = session.tenant().name,
+                        .text = "process " + std::to_string(process) + " " + what,
+                        .process = process});
+}
+
+std::vector<const Session*> Sessions::all() const {
+  std::vector<const Session*> out;
+  for (const Entry& entry : entries_) out.push_back(entry.session.get());
+  return out;
+}
+
+bool Sessions::is_of(const Entry& entry, const engine::Level& level) {
+  return entry.listener->level == &level || entry.session->holdings().level == &level;
+}
+
+std::uint64_t Sessions::count(const engine::Level& level) const {
+  std::uint64_t count = 0;
+  for (const Entry& entry : entries_) count += is_of(entry, level);
+  return count;
+}
+
+std::uint64_t Sessions::undivided(const engine::Tenant& tenant) const {
+  std::uint64_t count = 0;
+  for (const Entry& entry : entries_) {
+    const Session::Holdings holdings = entry.session->holdings();
+    count += &entry.session->tenant() == &tenant && holdings.id != 0 && holdings.level == nullptr;
+  }
+  return count;
+}
+
+std::uint32_t Sessions::oldest(const engine::Tenant& tenant) const {
+  std::uint32_t oldest = adapter_.next_session;
+  for (const Entry& entry : entries_) {
+    const std::uint32_t id = entry.session->holdings().id;
+    if (&entry.session->tenant() == &tenant && id != 0) oldest = std::min(oldest, id);
+  }
+  return oldest;
+}
+
+void Sessions::end(const engine::Tenant& tenant) {
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    Entry& ending = *entry++;
+    if (&ending.session->tenant() == &tenant) end(ending);
+  }
+}
+
+void Sessions::end(const engine::Level& level) {
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    Entry& ending = *entry++;
+    if (is_of(ending, level)) end(ending);
+  }
+}
+
+void Sessions::report_link(const engine::Tenant& tenant, bool up) {
+  for (const Entry& entry : entries_)
+    if (&entry.session->tenant() == &tenant) entry.session->report_link(up);
+}
+
+void Sessions::report_addresses(const engine::Tenant& tenant) {
+  for (const Entry& entry : entries_)
+    if (&entry.session->tenant() == &tenant) entry.session->report_addresses();
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,73 @@
+// The sessions of all tenants' programs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/control/adapter/adapter.hpp"
+#include "daemon/control/server/event_loop.hpp"
+#include "daemon/control/server/listeners.hpp"
+#include "daemon/control/session/session.hpp"
+
+namespace softhca::control {
+
+class Sessions {
+ public:
+  /// What was to be a session is to be a channel.
+  using BecomeChannel = std::function<void(engine::Tenant& tenant, ChannelRequest request)>;
+  /// Why a process is refused.
+  using Complain = std::function<void(Listener& listener, const std::string& why)>;
+
+  Sessions(Adapter& adapter, EventLoop& loop, BecomeChannel become_channel, Complain complain)
+      : adapter_(adapter),
+        loop_(loop),
+        become_channel_(std::move(become_channel)),
+        complain_(std::move(complain)) {}
+
+  /// A process has come by a socket.
+  void add(Listener& listener, UniqueFd socket, const PeerIdentity& peer);
+  void clear() { entries_.clear(); }
+
+  std::vector<const Session*> all() const;
+  /// Of the level, and those that came by its socket.
+  std::uint64_t count(const engine::Level& level) const;
+  /// Those that are of no level.
+  std::uint64_t undivided(const engine::Tenant& tenant) const;
+  /// The least number of a session of the tenant; none: that of the next session of any.
+  std::uint32_t oldest(const engine::Tenant& tenant) const;
+
+  void end(const engine::Tenant& tenant);
+  void end(const engine::Level& level);
+
+  // Programs of the tenant are told.
+  void report_link(const engine::Tenant& tenant, bool up);
+  void report_addresses(const engine::Tenant& tenant);
+
+ private:
+  struct Entry {
+    std::unique_ptr<Session> session;
+    Listener* listener = nullptr;
+    bool charged = true;  ///< for the descriptors of a session
+    std::list<Entry>::iterator self;
+    Watch socket;
+    Watch process;
+  };
+
+  void serve(Entry& entry);
+  void end(Entry& entry);
+  static bool is_of(const Entry& entry, const engine::Level& level);
+  void note(const Session& session, const char* kind, const char* what);
+
+  Adapter& adapter_;
+  EventLoop& loop_;
+  BecomeChannel become_channel_;
+  Complain complain_;
+  SharedObjects shared_;  ///< outlives the sessions
+  std::list<Entry> entries_;
+};
+
+}  // namespace softhca::control
