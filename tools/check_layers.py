@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks that every source file keeps to its layer.
 
-  - A layer includes only the layers named for it below (the table of docs/architecture.md).
+  - A layer includes only the layers named for it below (the table of docs/architecture.md), and
+    names nothing of any other: what comes by a header of a third layer is used all the same.
   - Project headers are included by their path from the root, and exist.
   - Only daemon/port/dpdk names DPDK (rte_).
   - Only daemon/shm names the structures that lie in tenant memory.
@@ -40,10 +41,20 @@ FOLDERS = {"daemon/control": ["daemon/control/" + folder for folder in CONTROL]}
 for folders in FOLDERS.values():
     for index, folder in enumerate(folders):
         LOWER[folder] = ABOVE_ALL | {"daemon/engine"} | set(folders[:index])
-LOWER["daemon/metrics"] = {"daemon/base", "daemon/management", "daemon/resource", "daemon/engine"}
+# Those whose figures it shows.
+LOWER["daemon/metrics"] = {"daemon/base", "daemon/qos", "daemon/wire", "daemon/collect",
+                           "daemon/schedule", "daemon/transport", "daemon/port",
+                           "daemon/management", "daemon/resource", "daemon/engine"}
 LOWER["daemon"] = set(LOWER)  # main.cpp, the composition root
 LOWER["libverbs-provider"] = {"abi"}
 LOWER["cli"] = set()
+
+# Where the namespaces of a layer are named with it. Those of daemon/base and daemon/qos have none.
+NAMESPACES = {layer.split("/")[-1]: layer for layer in (
+    "abi", "daemon/wire", "daemon/neighbour", "daemon/shm", "daemon/memory", "daemon/collect",
+    "daemon/schedule", "daemon/transport", "daemon/receive", "daemon/management", "daemon/port",
+    "daemon/resource", "daemon/engine", "daemon/control", "daemon/metrics")}
+NAMES = re.compile(r"(?<![\w:])(?:softhca::)?(" + "|".join(NAMESPACES) + r")::(?=\w)")
 
 SOURCES = {".hpp", ".cpp", ".h", ".c"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
@@ -83,7 +94,16 @@ def check_include(root, layer, target):
     return f'includes "{target}"; {layer} may include {allowed}'
 
 
+def check_names(layer, line):
+    for found in NAMES.finditer(line):
+        other = NAMESPACES[found.group(1)]
+        if not layer.startswith(other) and not any(
+                lower.startswith(other) for lower in LOWER[layer]):
+            yield f"names {found.group()}, which is of {other}; {layer} may not include that"
+
+
 def check_line(layer, path, line):
+    yield from check_names(layer, line)
     if layer.startswith("daemon"):
         if (found := DPDK.search(line)) and not path.startswith("daemon/port/dpdk/"):
             yield f"names {found.group()}; only daemon/port/dpdk may name DPDK"
@@ -151,6 +171,13 @@ def self_test():
         ("daemon/engine/a.cpp", "std::chrono::steady_clock::now();\n", None),
         ("daemon/base/a.cpp", "// not from steady_clock\n", None),
         ("daemon/extra/a.cpp", "int x;\n", "is no layer"),
+        ("daemon/wire/a.cpp", "engine::Tenant* tenant;\n", "is of daemon/engine"),
+        ("daemon/wire/a.cpp", "softhca::engine::Tenant* tenant;\n", "is of daemon/engine"),
+        ("daemon/wire/a.cpp", "std::engine::Tenant* tenant;  // engine::Tenant\n", None),
+        ("daemon/wire/a.cpp", "wire::Psn psn;\n", None),
+        ("daemon/engine/a.cpp", "wire::Psn psn;\n", None),
+        ("daemon/control/session/a.cpp", "control::Session* session;\n", None),
+        ("libverbs-provider/a.cpp", "abi::Vcb vcb;\n", None),
     ]
     present = ("daemon/base/b.hpp", "daemon/shm/s.hpp", "daemon/control/session/c.hpp", "abi/x.hpp",
                "cli/x.hpp")
