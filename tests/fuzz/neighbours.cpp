@@ -147,6 +147,6 @@ class Run {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   softhca::fuzz::Input input(data, size);
-  softhca::engine::Run(input).run();
+  softhca::neighbour::Run(input).run();
   return 0;
 }

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "daemon/control/reload.hpp"
+#include "daemon/control/reload/reload.hpp"
 #include "daemon/metrics/collect.hpp"
 #include "daemon/metrics/collector.hpp"
 #include "tests/unit/control/client.hpp"

@@ -84,11 +84,11 @@ class ReloadChangeTest : public ::testing::Test {
     for (const auto& tenant : daemon.adapter.tenants) {
       out << tenant->name << " " << tenant->id.value << " " << tenant->leaving << ":";
       quota(tenant->vcbs);
-      out << " " << daemon.engine.pcbs().guaranteed(tenant->group);
+      out << " " << daemon.engine.pcbs().guaranteed(tenant->qos_class);
       for (const auto& level : tenant->levels) {
         out << "; " << level->name;
         quota(level->vcbs);
-        out << " " << daemon.engine.pcbs().guaranteed(level->group);
+        out << " " << daemon.engine.pcbs().guaranteed(level->qos_class);
       }
       for (const auto& gone : former.of(*tenant))
         out << " formerly " << static_cast<unsigned>(gone.gid.bytes[15]);
