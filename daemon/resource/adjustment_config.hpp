@@ -3,8 +3,6 @@
 
 #include <chrono>
 
-#include "daemon/resource/reader.hpp"
-
 namespace softhca::resource {
 
 struct AdjustmentConfig {
@@ -14,7 +12,5 @@ struct AdjustmentConfig {
 
   bool operator==(const AdjustmentConfig&) const = default;
 };
-
-AdjustmentConfig read_adjustment(const Value& value, Problems& problems);
 
 }  // namespace softhca::resource

@@ -1,75 +1,69 @@
 #include "daemon/resource/allocation.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "daemon/resource/schema.hpp"
 
 namespace softhca::resource {
 namespace {
 
-constexpr std::uint64_t kMostOfAny = 1u << 20;  // as the configuration has it
-constexpr std::uint64_t kMostTvls = 64;         // likewise, of a tenant
-constexpr std::uint64_t kMostOfRate = std::uint64_t{1} << 50;
-constexpr std::uint64_t kMostBuffers = 65536;
-
-constexpr std::array<std::string_view, 2> kLimitKinds = {"soft", "hard"};
-constexpr std::array<std::string_view, 4> kExceeds = {"raise", "replenish", "drop-message",
-                                                      "drop-connection"};
-
-enum class Holder : std::uint8_t { kTenant, kLevelToo, kTvl };
-
+/// A key of the schema that can be set.
 struct Setting {
-  const char* name;
-  Range range;
-  Holder holder = Holder::kTenant;
-  ValueForm form = ValueForm::kNumber;
+  const Key* of_tenant = nullptr;  ///< of it or of a table in it
+  const Key* table = nullptr;      ///< the key of that table
+  const Key* of_level = nullptr;
+  const Key* of_tvl = nullptr;
+  std::string name;
+
+  /// One of them.
+  const Key& key() const { return *(of_tvl != nullptr ? of_tvl : of_tenant); }
 };
 
-/// In the order of the enumeration.
-constexpr std::array<Setting, static_cast<std::size_t>(Allocation::kFirstConnections)> kSettings = {
-    {
-        {"vcbs", {0, kMostOfAny}, Holder::kLevelToo},
-        {"pcbs", {0, kMostOfAny}, Holder::kLevelToo},
-        {"tvls", {0, kMostTvls}, Holder::kLevelToo},
-        {"shared", {0, 1}, Holder::kLevelToo, ValueForm::kYesNo},
-        {"vcbs_per_process", {0, kMaxVcbsPerProcess}},
-        {"execution_credits", {0, kMostOfAny}, Holder::kTvl},
-        {"completion_credits", {0, kMostOfAny}, Holder::kTvl},
-        {"kick_list", {1, kMostOfAny}, Holder::kTvl},
-        {"weight", {1, kMaxTvlWeight}, Holder::kTvl},
-        {"rate.bytes_per_second", {0, kMostOfRate}},
-        {"rate.burst_bytes", {1, kMostOfRate}},
-        {"rate.messages_per_second", {0, kMostOfRate}},
-        {"rate.burst_messages", {1, kMostOfRate}},
-        {"srq.limit", {0, kMostBuffers}},
-        {"srq.kind", {0, kLimitKinds.size() - 1}, Holder::kTenant, ValueForm::kWord},
-        {"srq.on_exceed", {0, kExceeds.size() - 1}, Holder::kTenant, ValueForm::kWord},
-        {"srq.statistical", {0, 1}, Holder::kTenant, ValueForm::kYesNo},
-        {"srq.overcommit", {1000, 1'000'000}, Holder::kTenant, ValueForm::kFactor},
-        {"srq.watermark", {0, kMostBuffers}},
-    }};
+using Settings = std::array<Setting, kAllocations>;
 
-bool is_limit(Allocation allocation) { return allocation >= Allocation::kFirstLimit; }
-Kind kind_of(Allocation allocation) {
-  return static_cast<Kind>(static_cast<std::size_t>(allocation) -
-                           static_cast<std::size_t>(Allocation::kFirstLimit));
+Setting* setting_of(Settings& settings, const Key& key) {
+  return key.set ? &settings[static_cast<std::size_t>(*key.set)] : nullptr;
 }
-/// Null: it is none.
-const ConnectionsKey* connections_key(Allocation allocation) {
-  if (allocation < Allocation::kFirstConnections || is_limit(allocation)) return nullptr;
-  return &kConnectionsKeys[static_cast<std::size_t>(allocation) -
-                           static_cast<std::size_t>(Allocation::kFirstConnections)];
+
+void add_keys_of_tenant(Settings& settings) {
+  for (const Key& key : schema_of<TenantConfig>().keys) {
+    if (Setting* setting = setting_of(settings, key)) {
+      setting->of_tenant = &key;
+      setting->name = key.name;
+    }
+    if (key.at.type != Type::kTable) continue;
+    for (const Key& inner : key.table().keys)
+      if (Setting* setting = setting_of(settings, inner)) {
+        setting->of_tenant = &inner;
+        setting->table = &key;
+        setting->name = std::string(key.name) + '.' + inner.name;
+      }
+  }
 }
-/// Of what is neither.
-const Setting* setting(Allocation allocation) {
-  if (allocation >= Allocation::kFirstConnections) return nullptr;
-  return &kSettings[static_cast<std::size_t>(allocation)];
+
+Settings make_settings() {
+  Settings settings;
+  add_keys_of_tenant(settings);
+  for (const Key& key : schema_of<LevelConfig>().keys)
+    if (Setting* setting = setting_of(settings, key)) setting->of_level = &key;
+  for (const Key& key : schema_of<TvlConfig>().keys)
+    if (Setting* setting = setting_of(settings, key)) {
+      setting->of_tvl = &key;
+      setting->name = key.name;
+    }
+  return settings;
+}
+
+const Setting& setting(Allocation allocation) {
+  static const Settings settings = make_settings();
+  return settings[static_cast<std::size_t>(allocation)];
 }
 
 }  // namespace
 
-const char* name_of(Allocation allocation) {
-  if (const ConnectionsKey* key = connections_key(allocation)) return key->name;
-  return is_limit(allocation) ? name_of(kind_of(allocation)) : setting(allocation)->name;
-}
+const std::string& name_of(Allocation allocation) { return setting(allocation).name; }
 
 std::optional<Allocation> allocation_of(std::string_view name) {
   for (std::size_t i = 0; i < kAllocations; ++i)
@@ -78,89 +72,46 @@ std::optional<Allocation> allocation_of(std::string_view name) {
 }
 
 ValueForm form_of(Allocation allocation) {
-  const Setting* own = setting(allocation);
-  return own != nullptr ? own->form : ValueForm::kNumber;
+  switch (setting(allocation).key().at.type) {
+    case Type::kBoolean:
+      return ValueForm::kYesNo;
+    case Type::kWord:
+      return ValueForm::kWord;
+    case Type::kFactor:
+      return ValueForm::kFactor;
+    default:
+      return ValueForm::kNumber;
+  }
 }
 
 std::span<const std::string_view> words_of(Allocation allocation) {
-  if (allocation == Allocation::kSrqKind) return kLimitKinds;
-  if (allocation == Allocation::kSrqOnExceed) return kExceeds;
-  return {};
+  return setting(allocation).key().words;
 }
 
 Range range_of(Allocation allocation, const PoolsConfig& pools) {
-  if (is_limit(allocation)) return {0, totals_of(pools)[kind_of(allocation)]};
-  if (const ConnectionsKey* key = connections_key(allocation)) return {key->least, key->most};
-  return setting(allocation)->range;
+  const Setting& it = setting(allocation);
+  Range range = range_of(it.key());
+  if (it.key().in_pool)
+    range.most = amount_in(*find_key(schema_of<PoolsConfig>(), it.name), &pools);
+  if (it.of_level != nullptr) range.least = std::min(range.least, range_of(*it.of_level).least);
+  return range;
 }
 
-bool is_of_tvl(Allocation allocation) {
-  const Setting* own = setting(allocation);
-  return own != nullptr && own->holder == Holder::kTvl;
-}
+bool is_of_tvl(Allocation allocation) { return setting(allocation).of_tvl != nullptr; }
 bool is_of_level(Allocation allocation) {
-  const Setting* own = setting(allocation);
-  return own != nullptr && own->holder != Holder::kTenant;
+  return is_of_tvl(allocation) || setting(allocation).of_level != nullptr;
 }
 
-void set(TvlConfig& tvl, Allocation allocation, std::uint64_t value) {
-  const auto amount = static_cast<std::uint32_t>(value);
-  if (allocation == Allocation::kExecutionCredits) tvl.execution_credits = amount;
-  if (allocation == Allocation::kCompletionCredits) tvl.completion_credits = amount;
-  if (allocation == Allocation::kKickList) tvl.kick_list = amount;
-  if (allocation == Allocation::kWeight) tvl.weight = amount;
+void set(TvlConfig& tvl, Allocation allocation, std::uint64_t amount) {
+  assert(is_of_tvl(allocation));
+  set_amount(*setting(allocation).of_tvl, &tvl, amount);
 }
 
 void set(TenantConfig& tenant, Allocation allocation, std::uint64_t amount) {
-  if (is_limit(allocation)) {
-    tenant.limits[kind_of(allocation)] = amount;
-    return;
-  }
-  const auto number = static_cast<std::uint32_t>(amount);
-  if (const ConnectionsKey* key = connections_key(allocation)) {
-    tenant.connections.*key->member = number;
-    return;
-  }
-  switch (allocation) {
-    case Allocation::kShared:
-      tenant.shared = amount != 0;
-      break;
-    case Allocation::kVcbsPerProcess:
-      tenant.vcbs_per_process = number;
-      break;
-    case Allocation::kRateBytes:
-      tenant.rate.bytes_per_second = amount;
-      break;
-    case Allocation::kRateBurstBytes:
-      tenant.rate.burst_bytes = amount;
-      break;
-    case Allocation::kRateMessages:
-      tenant.rate.messages_per_second = amount;
-      break;
-    case Allocation::kRateBurstMessages:
-      tenant.rate.burst_messages = amount;
-      break;
-    case Allocation::kSrqLimit:
-      tenant.srq.limits.fill(number);
-      break;
-    case Allocation::kSrqKind:
-      tenant.srq.kind = static_cast<SrqLimitKind>(amount);
-      break;
-    case Allocation::kSrqOnExceed:
-      tenant.srq.on_exceed = static_cast<SrqExceed>(amount);
-      break;
-    case Allocation::kSrqStatistical:
-      tenant.srq.statistical = amount != 0;
-      break;
-    case Allocation::kSrqOvercommit:
-      tenant.srq.overcommit = static_cast<double>(amount) / 1000;
-      break;
-    case Allocation::kSrqWatermark:
-      tenant.srq.watermark = number;
-      break;
-    default:  // divided among levels, or of a TVL: not set so
-      break;
-  }
+  const Setting& it = setting(allocation);
+  assert(it.of_tenant != nullptr);
+  void* section = it.table != nullptr ? it.table->at.reach(&tenant) : &tenant;
+  set_amount(*it.of_tenant, section, amount);
 }
 
 }  // namespace softhca::resource

@@ -1,12 +1,13 @@
-// What of a tenant, a level or a TVL can be set while the daemon runs: each has the name of its key
-// in the configuration, and a number. Where the configuration has a word, the number is its place;
+// What of a tenant, a level or a TVL can be set while the daemon runs: the keys of the schema that
+// have a `set`. A value is a number: where the configuration has a word, the number is its place;
 // yes is 1; a factor is in thousandths.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "daemon/resource/config.hpp"
@@ -36,10 +37,16 @@ enum class Allocation : std::uint8_t {
   kSrqStatistical,
   kSrqOvercommit,
   kSrqWatermark,
-  // "connections.identifiers", ...: one for each of kConnectionsKeys
-  kFirstConnections,
-  kFirstLimit =
-      kFirstConnections + kConnectionsKeys.size(),  ///< what programs take: one for each Kind
+  // "connections.identifiers", ...
+  kConnectionsIdentifiers,
+  kConnectionsListeners,
+  kConnectionsBacklog,
+  kConnectionsMost,
+  kConnectionsHalfOpen,
+  kConnectionsPerSecond,
+  kConnectionsPcbsEach,
+  kConnectionsCompletionCreditsEach,
+  kFirstLimit,  ///< what programs take: one for each Kind
 };
 inline constexpr std::size_t kAllocations =
     static_cast<std::size_t>(Allocation::kFirstLimit) + kKinds;
@@ -50,7 +57,7 @@ constexpr Allocation limit_of(Kind kind) {
 }
 
 /// As in the configuration: "vcbs", "execution_credits", "rate.burst_bytes", "sessions".
-const char* name_of(Allocation allocation);
+const std::string& name_of(Allocation allocation);
 std::optional<Allocation> allocation_of(std::string_view name);
 
 enum class ValueForm : std::uint8_t { kNumber, kYesNo, kWord, kFactor };
@@ -58,11 +65,12 @@ ValueForm form_of(Allocation allocation);
 /// kWord: what there is, in the order of their numbers.
 std::span<const std::string_view> words_of(Allocation allocation);
 
-/// Least and most, of any tenant of that configuration.
+/// Least and most.
 struct Range {
   std::uint64_t least = 0;
-  std::uint64_t most = 0;
+  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
 };
+/// Of any tenant of that configuration.
 Range range_of(Allocation allocation, const PoolsConfig& pools);
 
 bool is_of_tvl(Allocation allocation);

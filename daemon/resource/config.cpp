@@ -10,24 +10,15 @@
 #include "daemon/resource/config_machine.hpp"
 #include "daemon/resource/config_read.hpp"
 #include "daemon/resource/document.hpp"
+#include "daemon/resource/schema.hpp"
 
 namespace softhca::resource {
 
 Amounts totals_of(const PoolsConfig& pools) {
   Amounts totals;
-  totals[Kind::kSessions] = pools.sessions;
-  totals[Kind::kQueuePairs] = pools.queue_pairs;
-  totals[Kind::kCompletionQueues] = pools.completion_queues;
-  totals[Kind::kSharedReceiveQueues] = pools.shared_receive_queues;
-  totals[Kind::kMemoryRegions] = pools.memory_regions;
-  totals[Kind::kMemoryWindows] = pools.memory_windows;
-  totals[Kind::kRegisteredBytes] = pools.registered_bytes;
-  totals[Kind::kSharedBytes] = pools.shared_bytes;
-  totals[Kind::kProtectionDomains] = pools.protection_domains;
-  totals[Kind::kAddressHandles] = pools.address_handles;
-  totals[Kind::kQueueBytes] = pools.queue_bytes;
-  totals[Kind::kDescriptors] = pools.descriptors;
-  totals[Kind::kMappings] = pools.mappings;
+  for_each_kind([&](Kind kind) {
+    totals[kind] = amount_in(*find_key(schema_of<PoolsConfig>(), name_of(kind)), &pools);
+  });
   return totals;
 }
 

@@ -237,6 +237,9 @@ struct Config {
 const TenantConfig* find_tenant(const Config& config, std::string_view name);
 const LevelConfig* find_level(const TenantConfig& tenant, std::string_view name);
 
+// Greatest values of more than one key.
+inline constexpr std::uint32_t kMostOfAny = 1u << 20;
+inline constexpr std::uint32_t kMostTvls = 64;           ///< of a tenant
 inline constexpr std::uint32_t kMaxVcbsPerProcess = 64;  ///< as abi/session.hpp has bits for
 inline constexpr std::uint32_t kMaxTvlWeight = 1000;
 inline constexpr std::uint32_t kMaxLevels = 192;  ///< of all tenants: rows of the engine's tables

@@ -1,4 +1,4 @@
-// The sections of the configuration file, key by key.
+// The sections of the configuration file; their keys are those of the schema.
 #pragma once
 
 #include "daemon/resource/config.hpp"

@@ -3,11 +3,7 @@
 // tenant's `connections`.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <string>
-
-#include "daemon/resource/reader.hpp"
 
 namespace softhca::resource {
 
@@ -24,32 +20,5 @@ struct ConnectionsConfig {
 
   bool operator==(const ConnectionsConfig&) const = default;
 };
-
-struct ConnectionsKey {
-  const char* name;  ///< as it is set: "connections.backlog"
-  std::uint32_t ConnectionsConfig::*member;
-  std::uint32_t least;
-  std::uint32_t most;
-
-  /// In the table: "backlog".
-  constexpr const char* key() const { return name + sizeof "connections." - 1; }
-};
-
-inline constexpr std::array<ConnectionsKey, 8> kConnectionsKeys = {{
-    // librdmacm cannot look more identifiers up.
-    {"connections.identifiers", &ConnectionsConfig::identifiers, 0, 65536},
-    {"connections.listeners", &ConnectionsConfig::listeners, 0, 65536},
-    {"connections.backlog", &ConnectionsConfig::backlog, 1, 65536},
-    {"connections.most", &ConnectionsConfig::most, 0, 1u << 20},
-    {"connections.half_open", &ConnectionsConfig::half_open, 0, 1u << 20},
-    {"connections.connects_per_second", &ConnectionsConfig::connects_per_second, 0, 1'000'000},
-    {"connections.pcbs_each", &ConnectionsConfig::pcbs_each, 0, 1u << 20},
-    {"connections.completion_credits_each", &ConnectionsConfig::completion_credits_each, 0,
-     1u << 20},
-}};
-
-/// `config`: what holds where the table says nothing. `path`: of the table.
-ConnectionsConfig read_connections(const Value& value, const std::string& path,
-                                   ConnectionsConfig config, Problems& problems);
 
 }  // namespace softhca::resource

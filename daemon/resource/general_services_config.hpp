@@ -1,12 +1,10 @@
-// Reads the tables [general_services] and [shared_datagrams]: the receive buffers of queue pairs 1
+// The tables [general_services] and [shared_datagrams]: the receive buffers of queue pairs 1
 // and 2, and who may use how many of them (mechanisms E1 to E6). Their keys are the members of
 // GeneralServicesConfig.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-
-#include "daemon/resource/reader.hpp"
 
 namespace softhca::resource {
 
@@ -42,35 +40,5 @@ struct GeneralServicesConfig {
 
   bool operator==(const GeneralServicesConfig&) const = default;
 };
-
-GeneralServicesConfig read_general_services(const Value& value, const char* table,
-                                            Problems& problems);
-
-/// Calls f(name, member) for each key.
-template <class F>
-void for_each_general_services_key(F&& f) {
-  using C = GeneralServicesConfig;
-  f("buffers", &C::buffers);
-  f("buffers_per_client", &C::buffers_per_client);
-  f("low_threshold", &C::low_threshold);
-  f("high_threshold", &C::high_threshold);
-  f("source_part", &C::source_part);
-  f("source_rate", &C::source_rate);
-  f("source_burst", &C::source_burst);
-  f("new_sources_part", &C::new_sources_part);
-  f("new_sources_rate", &C::new_sources_rate);
-  f("new_sources_burst", &C::new_sources_burst);
-  f("probation_ms", &C::probation_ms);
-  f("forget_after_ms", &C::forget_after_ms);
-  f("window_ms", &C::window_ms);
-  f("raise_after", &C::raise_after);
-  f("lower_after", &C::lower_after);
-  f("raise_most", &C::raise_most);
-  f("engine_share", &C::engine_share);
-  f("tenant_clients", &C::tenant_clients);
-  f("tenant_buffers", &C::tenant_buffers);
-  f("send_rate", &C::send_rate);
-  f("send_burst", &C::send_burst);
-}
 
 }  // namespace softhca::resource

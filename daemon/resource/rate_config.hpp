@@ -2,9 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-
-#include "daemon/resource/reader.hpp"
 
 namespace softhca::resource {
 
@@ -17,9 +14,5 @@ struct RateConfig {
 
   bool operator==(const RateConfig&) const = default;
 };
-
-RateConfig read_rate(const Value& value, Problems& problems);
-/// As the operator would write it.
-std::string describe(const RateConfig& config);
 
 }  // namespace softhca::resource

@@ -79,8 +79,8 @@ void Reader::string(std::string_view key, std::string& target) {
     complain_type(key, *value, "a string");
 }
 
-bool Reader::read_integer(std::string_view key, std::uint64_t& target, std::uint64_t least,
-                          std::uint64_t most, std::string_view hint) {
+bool Reader::integer(std::string_view key, std::uint64_t& target, std::uint64_t least,
+                     std::uint64_t most, std::string_view hint) {
   const Value* value = find(key);
   if (!value) return false;
   const auto* given = std::get_if<std::int64_t>(&value->content);

@@ -1,9 +1,7 @@
 // Reads the keys of one table of the configuration and notes what is wrong with them.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,13 +39,9 @@ class Reader {
   void boolean(std::string_view key, bool& target);
   void number(std::string_view key, double& target, double least, double most);
   void string(std::string_view key, std::string& target);
-  /// `hint` is put after the message when the value is out of range.
-  template <std::unsigned_integral T>
-  void integer(std::string_view key, T& target, std::uint64_t least = 0,
-               std::uint64_t most = std::numeric_limits<T>::max(), std::string_view hint = "") {
-    std::uint64_t value = target;
-    if (read_integer(key, value, least, most, hint)) target = static_cast<T>(value);
-  }
+  /// False: left alone. `hint` is put after the message when the value is out of range.
+  bool integer(std::string_view key, std::uint64_t& target, std::uint64_t least, std::uint64_t most,
+               std::string_view hint = "");
   /// The tables of [[key]], or none.
   std::vector<const Value*> tables(std::string_view key);
   /// The strings of an array; others in it are noted.
@@ -60,8 +54,6 @@ class Reader {
   unsigned line() const { return value_.line; }
 
  private:
-  bool read_integer(std::string_view key, std::uint64_t& target, std::uint64_t least,
-                    std::uint64_t most, std::string_view hint);
   void complain_type(std::string_view key, const Value& value, const char* wanted);
 
   const Value& value_;

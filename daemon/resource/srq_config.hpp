@@ -3,9 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
-
-#include "daemon/resource/reader.hpp"
 
 namespace softhca::resource {
 
@@ -23,9 +20,5 @@ struct SrqConfig {
 
   bool operator==(const SrqConfig&) const = default;
 };
-
-SrqConfig read_srq(const Value& value, Problems& problems);
-/// As the operator would write it.
-std::string describe(const SrqConfig& config);
 
 }  // namespace softhca::resource

@@ -1,7 +1,9 @@
 // What a script finds: an adapter with one tenant, one queue pair and 16 KiB of registered memory.
 #include <gtest/gtest.h>
 
-#include "daemon/resource/congestion_config.hpp"
+#include <algorithm>
+
+#include "daemon/resource/schema.hpp"
 #include "tests/packets/script.hpp"
 
 namespace softhca::packets {
@@ -93,13 +95,16 @@ void Script::make_srq(Arguments& a) {
 /// congestion mode=off|notify|on [name=value...], as in the configuration.
 void Script::congestion(Arguments& a) {
   CongestionParameters p;
-  const std::string mode = '"' + a.text("mode", "on") + '"';
-  for (const auto m : {CongestionMode::kOff, CongestionMode::kNotify, CongestionMode::kOn})
-    if (mode == resource::describe(m)) p.mode = m;
-  resource::for_each_congestion_key([&](const char* name, auto member) {
-    using Member = std::remove_reference_t<decltype(p.*member)>;
-    if (const auto value = a.number(name)) p.*member = static_cast<Member>(*value);
-  });
+  const std::string mode = a.text("mode", "on");
+  for (const resource::Key& key : resource::schema_of<CongestionParameters>().keys) {
+    if (key.at.type == resource::Type::kWord) {
+      const auto word = std::find(key.words.begin(), key.words.end(), mode);
+      if (word != key.words.end())
+        resource::set_amount(key, &p, static_cast<std::uint64_t>(word - key.words.begin()));
+    } else if (const auto value = a.number(key.name)) {
+      resource::set_amount(key, &p, *value);
+    }
+  }
   process_->adapter.engine.set_congestion(p);
 }
 

@@ -1,9 +1,8 @@
-#include "daemon/resource/congestion_config.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "daemon/resource/config.hpp"
+#include "daemon/resource/schema.hpp"
 
 namespace softhca::resource {
 namespace {
@@ -31,22 +30,19 @@ TEST(CongestionConfig, Modes) {
 
 /// Each key goes where it belongs: one less or more than its default, everything else unchanged.
 TEST(CongestionConfig, EveryKey) {
-  for_each_congestion_key([](const char* name, auto member) {
+  for (const Key& key : schema_of<CongestionParameters>().keys) {
+    if (key.at.type == Type::kWord) continue;
     CongestionParameters wanted;
-    std::string value;
-    if constexpr (std::is_same_v<decltype(member), bool CongestionParameters::*>) {
-      wanted.*member = !(wanted.*member);
-      value = wanted.*member ? "true" : "false";
-    } else {
-      using Member = std::remove_reference_t<decltype(wanted.*member)>;
-      const bool is_least = wanted.*member <= 1;
-      wanted.*member = static_cast<Member>(is_least ? wanted.*member + 1 : wanted.*member - 1);
-      value = std::to_string(wanted.*member);
-    }
-    const auto config = parse(std::string(name) + " = " + value);
-    ASSERT_TRUE(config) << name << ": " << config.error().message;
-    EXPECT_TRUE(config->congestion == wanted) << name;
-  });
+    const std::uint64_t before = amount_in(key, &wanted);
+    if (key.at.type == Type::kBoolean)
+      set_amount(key, &wanted, 1 - before);
+    else
+      set_amount(key, &wanted, before <= 1 ? before + 1 : before - 1);
+    const auto config = parse(std::string(key.name) + " = " + shown(key, &wanted));
+    ASSERT_TRUE(config) << key.name << ": " << config.error().message;
+    EXPECT_TRUE(config->congestion == wanted) << key.name;
+    EXPECT_FALSE(wanted == CongestionParameters{}) << key.name;
+  }
 }
 
 TEST(CongestionConfig, Bounds) {

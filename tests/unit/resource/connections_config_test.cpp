@@ -9,6 +9,7 @@
 #include "daemon/resource/config.hpp"
 #include "daemon/resource/reload_plan.hpp"
 #include "daemon/resource/resource_manager.hpp"
+#include "daemon/resource/schema.hpp"
 
 namespace softhca::resource {
 namespace {
@@ -62,22 +63,24 @@ TEST(ConnectionsConfig, ADifferenceIsNamedAndLive) {
 TEST(ConnectionsConfig, EveryKeyCanBeSetAndKeepsToItsRange) {
   const auto config = parse("", "");
   ASSERT_TRUE(config);
-  for (const ConnectionsKey& key : kConnectionsKeys) {
-    SCOPED_TRACE(key.name);
-    const auto allocation = allocation_of(key.name);
+  for (const Key& key : schema_of<ConnectionsConfig>().keys) {
+    const std::string name = std::string("connections.") + key.name;
+    const Range range = range_of(key);
+    SCOPED_TRACE(name);
+    const auto allocation = allocation_of(name);
     ASSERT_TRUE(allocation);
-    EXPECT_STREQ(name_of(*allocation), key.name);
+    EXPECT_EQ(name_of(*allocation), name);
     EXPECT_FALSE(is_of_level(*allocation));
     const auto ask = [&](std::uint64_t amount) {
       const AllocationChange change{.tenant = "t", .allocation = *allocation, .amount = amount};
       return with_changes(*config, std::span(&change, 1));
     };
-    const auto changed = ask(key.most);
+    const auto changed = ask(range.most);
     ASSERT_TRUE(changed);
-    EXPECT_EQ((*changed).tenants[0].connections.*key.member, key.most);
-    EXPECT_FALSE(ask(std::uint64_t{key.most} + 1));
-    if (key.least > 0) {
-      EXPECT_FALSE(ask(key.least - 1));
+    EXPECT_EQ(amount_in(key, &(*changed).tenants[0].connections), range.most);
+    EXPECT_FALSE(ask(range.most + 1));
+    if (range.least > 0) {
+      EXPECT_FALSE(ask(range.least - 1));
     }
   }
 }

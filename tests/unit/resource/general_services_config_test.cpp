@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <type_traits>
 
 #include "daemon/resource/config.hpp"
 #include "daemon/resource/reload_plan.hpp"
+#include "daemon/resource/schema.hpp"
 
 namespace softhca::resource {
 namespace {
@@ -25,24 +25,21 @@ std::string error_of(const std::string& keys) {
 }
 
 TEST(GeneralServicesConfig, EveryKey) {
-  for_each_general_services_key([](const char* name, auto member) {
+  for (const Key& key : schema_of<GeneralServicesConfig>().keys) {
+    const std::string name = key.name;
     GeneralServicesConfig wanted;
-    std::string value = "7";
-    if constexpr (std::is_same_v<decltype(member), double GeneralServicesConfig::*>) {
-      wanted.*member = 0.25;
-      value = "0.25";
-    } else {
-      if (std::string(name) == "buffers" || std::string(name) == "window_ms") value = "33";
-      wanted.*member = static_cast<std::uint32_t>(std::stoul(value));
-    }
-    const auto config = parse(std::string(name) + " = " + value);
+    const bool is_part = key.at.type == Type::kFactor;
+    const bool is_large = name == "buffers" || name == "window_ms";
+    set_amount(key, &wanted, is_part ? 250 : is_large ? 33 : 7);
+    const std::string value = shown(key, &wanted);
+    const auto config = parse(name + " = " + value);
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_TRUE(config->general_services == wanted) << name;
     const ReloadPlan plan = plan_reload(*parse(""), *config);
     EXPECT_TRUE(plan.is_live()) << name;
     ASSERT_EQ(plan.texts().size(), 1u) << name;
-    EXPECT_THAT(plan.texts()[0], testing::StartsWith(std::string("general_services: ") + name));
-  });
+    EXPECT_THAT(plan.texts()[0], testing::StartsWith("general_services: " + name));
+  }
 }
 
 TEST(GeneralServicesConfig, SharedDatagramsHaveTheSameKeysInATableOfTheirOwn) {

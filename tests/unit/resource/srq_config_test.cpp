@@ -5,6 +5,7 @@
 
 #include "daemon/resource/config.hpp"
 #include "daemon/resource/reload_plan.hpp"
+#include "daemon/resource/schema.hpp"
 
 namespace softhca::resource {
 namespace {

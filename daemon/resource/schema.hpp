@@ -1,0 +1,323 @@
+// What a key of the configuration is. Each key is described once, in a table (sections_*.cpp): its
+// name, where its value lies, range, words, whether a reload can change it while the daemon runs,
+// whether `softhcactl set` can, and the sentence that explains it; its default is what the
+// structure is made with. Made from the tables: parsing and its messages (schema_read.hpp), the
+// differences that a reload makes (reload_plan.hpp), changes by `set` (allocation.hpp), the sample
+// configuration and the reference (schema_print.hpp).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "daemon/base/net.hpp"
+#include "daemon/base/time.hpp"
+#include "daemon/resource/address.hpp"
+#include "daemon/resource/allocation.hpp"
+#include "daemon/resource/amounts.hpp"
+#include "daemon/resource/config.hpp"
+
+namespace softhca::resource {
+
+class Reader;
+struct Schema;
+struct Key;
+
+using Importances = decltype(SrqConfig::limits);
+
+/// How a value is written.
+enum class Type : std::uint8_t {
+  kBoolean,
+  kInteger,  ///< of Access::bytes
+  kFactor,   ///< a number with a fraction
+  kWord,     ///< one of Key::words: an enumeration, in their order
+  kText,
+  kMicroseconds,
+  kSeconds,
+  kAddress,          ///< of a host, IPv4 or IPv6
+  kAddresses,        ///< likewise, a list
+  kSubnets,          ///< a list of addresses with prefix lengths
+  kNames,            ///< a list of users or groups
+  kImportances,      ///< a number for each importance
+  kEveryImportance,  ///< one number, put into all of them
+  kTvls,             ///< their number; what each has are the keys of TvlConfig
+  kTable,            ///< Key::table
+};
+
+/// Where a value lies in the structure of its section, and how it is handled there without knowing
+/// its type.
+struct Access {
+  Type type = Type::kInteger;
+  std::size_t bytes = 0;                                ///< of the member
+  std::uint64_t greatest = 0;                           ///< that it can hold: kInteger
+  const void* (*place)(const void* section) = nullptr;  ///< of the member
+  const void* (*look)(const void* section) = nullptr;   ///< at the value; null: not given
+  void* (*reach)(void* section) = nullptr;              ///< the value; made if it is not given
+  void (*copy)(void* to, const void* from) = nullptr;   ///< from section to section
+  bool (*same)(const void* one, const void* other) = nullptr;
+  std::uint64_t (*amount)(const void* value) = nullptr;  ///< see amount_in()
+  void (*set)(void* value, std::uint64_t amount) = nullptr;
+};
+
+template <class T>
+constexpr Type type_of() {
+  if constexpr (std::is_same_v<T, bool>)
+    return Type::kBoolean;
+  else if constexpr (std::is_unsigned_v<T>)
+    return Type::kInteger;
+  else if constexpr (std::is_same_v<T, double>)
+    return Type::kFactor;
+  else if constexpr (std::is_enum_v<T>)
+    return Type::kWord;
+  else if constexpr (std::is_same_v<T, std::string>)
+    return Type::kText;
+  else if constexpr (std::is_same_v<T, Duration>)
+    return Type::kMicroseconds;
+  else if constexpr (std::is_same_v<T, std::chrono::seconds>)
+    return Type::kSeconds;
+  else if constexpr (std::is_same_v<T, Gid>)
+    return Type::kAddress;
+  else if constexpr (std::is_same_v<T, std::vector<Gid>>)
+    return Type::kAddresses;
+  else if constexpr (std::is_same_v<T, std::vector<InterfaceAddress>>)
+    return Type::kSubnets;
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    return Type::kNames;
+  else if constexpr (std::is_same_v<T, std::vector<TvlConfig>>)
+    return Type::kTvls;
+  else if constexpr (std::is_same_v<T, Importances>)
+    return Type::kImportances;
+  else
+    return Type::kTable;
+}
+
+/// A member that need not be given is an optional.
+template <class T>
+struct Given {
+  using Value = T;
+  static const void* look(const T& member) { return &member; }
+  static void* reach(T& member) { return &member; }
+};
+template <class T>
+struct Given<std::optional<T>> {
+  using Value = T;
+  static const void* look(const std::optional<T>& member) { return member ? &*member : nullptr; }
+  static void* reach(std::optional<T>& member) { return member ? &*member : &member.emplace(); }
+};
+
+template <class T>
+std::uint64_t amount_at(const void* value) {
+  const T& given = *static_cast<const T*>(value);
+  if constexpr (std::is_same_v<T, Duration>)
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(given).count());
+  else if constexpr (std::is_same_v<T, std::chrono::seconds>)
+    return static_cast<std::uint64_t>(given.count());
+  else if constexpr (std::is_same_v<T, double>)
+    return static_cast<std::uint64_t>(given * 1000 + 0.5);
+  else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>)
+    return static_cast<std::uint64_t>(given);
+  else
+    return 0;
+}
+
+template <class T>
+void set_amount_at(void* value, std::uint64_t amount) {
+  T& target = *static_cast<T*>(value);
+  if constexpr (std::is_same_v<T, Duration>)
+    target = std::chrono::microseconds(amount);
+  else if constexpr (std::is_same_v<T, std::chrono::seconds>)
+    target = std::chrono::seconds(amount);
+  else if constexpr (std::is_same_v<T, double>)
+    target = static_cast<double>(amount) / 1000;
+  else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>)
+    target = static_cast<T>(amount);
+}
+
+template <class T>
+constexpr std::uint64_t greatest_of() {
+  if constexpr (std::is_integral_v<T>) return std::numeric_limits<T>::max();
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+template <auto member>
+struct At;
+template <class S, class T, T S::*member>
+struct At<member> {
+  using Value = typename Given<T>::Value;
+  static const T& of(const void* section) { return static_cast<const S*>(section)->*member; }
+  static T& of(void* section) { return static_cast<S*>(section)->*member; }
+  static constexpr Access access{
+      .type = type_of<Value>(),
+      .bytes = sizeof(T),
+      .greatest = greatest_of<Value>(),
+      .place = [](const void* section) -> const void* { return &of(section); },
+      .look = [](const void* section) { return Given<T>::look(of(section)); },
+      .reach = [](void* section) { return Given<T>::reach(of(section)); },
+      .copy = [](void* to, const void* from) { of(to) = of(from); },
+      .same = [](const void* one, const void* other) { return of(one) == of(other); },
+      .amount = amount_at<Value>,
+      .set = set_amount_at<Value>};
+};
+/// at<&PoolsConfig::vcbs>
+template <auto member>
+inline constexpr const Access& at = At<member>::access;
+
+/// Least and most of a number with a fraction.
+struct Factors {
+  double least = 0;
+  double most = 1;
+};
+
+/// Text that is no word of a list.
+struct TextRule {
+  bool (*accepts)(std::string_view text) = nullptr;
+  const char* complaint = "";
+};
+
+// Why a key cannot be changed while the daemon runs. "" is: it can.
+inline constexpr const char* kLive = "";
+inline constexpr const char* kTables = "the tables are laid out when the daemon starts";
+inline constexpr const char* kAdmin = "the socket is opened at the start";
+inline constexpr const char* kSockets = "running programs hold paths below it";
+inline constexpr const char* kThread = "the engine's thread is placed when it starts";
+inline constexpr const char* kDevice = "running programs have been told of the device";
+inline constexpr const char* kPort = "ports are opened when the daemon starts";
+
+/// How the sample configuration shows a key.
+enum class Shown : std::uint8_t {
+  kOn,           ///< with its default
+  kOff,          ///< "#key = sample": the default is not a value of the file
+  kAlternative,  ///< "# key = sample": not together with the keys beside it
+};
+
+struct Key {
+  const char* name;
+  Access at;
+  Range range = {};                              ///< of a whole number
+  Factors factors = {};                          ///< kFactor
+  std::span<const std::string_view> words = {};  ///< kWord
+  TextRule text = {};                            ///< kText
+  const char* missing = nullptr;                 ///< complaint where it is not given
+  const Schema& (*table)() = nullptr;            ///< kTable
+  bool whole = false;                            ///< kTable: a reload shows it as one value
+  bool octal = false;                            ///< written so
+  bool is_alias = false;                         ///< of a key that has the value, too
+  bool apart = false;  ///< its reader calls read_key() itself, or reads it with other keys
+  // A bound that is another key of the section, and how far below it is the greatest value.
+  const char* most_key = nullptr;
+  std::uint64_t below = 0;
+  const char* least_key = nullptr;
+  bool in_pool = false;   ///< at most the key of [pools] of the same name
+  const char* hint = "";  ///< after the message that a value is out of range
+  const char* refusal = kLive;
+  std::optional<Allocation> set = {};  ///< softhcactl set
+  const char* unit = "";
+  const char* doc = "";   ///< beside the key in the sample, and in the reference
+  const char* lead = "";  ///< a paragraph before this key and those that follow it
+  Shown shown = Shown::kOn;
+  const char* sample = "";  ///< its value in the sample; empty: the default
+};
+
+struct Schema {
+  const char* comment = "";  ///< of the sample and the reference
+  std::span<const Key> keys;
+  /// Notes what is wrong between the keys of `section`, all of which are read.
+  void (*check)(Reader& reader, void* section) = nullptr;
+};
+
+/// The keys of a structure.
+template <class S>
+const Schema& schema_of() = delete;
+template <>
+const Schema& schema_of<DaemonConfig>();
+template <>
+const Schema& schema_of<AdminConfig>();
+template <>
+const Schema& schema_of<MetricsConfig>();
+template <>
+const Schema& schema_of<PoolsConfig>();
+template <>
+const Schema& schema_of<DoorbellsConfig>();
+template <>
+const Schema& schema_of<AdjustmentConfig>();
+template <>
+const Schema& schema_of<CongestionParameters>();
+template <>
+const Schema& schema_of<GeneralServicesConfig>();
+template <>
+const Schema& schema_of<ConnectionsConfig>();
+template <>
+const Schema& schema_of<DeviceConfig>();
+template <>
+const Schema& schema_of<PortConfig>();
+template <>
+const Schema& schema_of<FaultConfig>();
+template <>
+const Schema& schema_of<CaptureConfig>();
+template <>
+const Schema& schema_of<TenantConfig>();
+template <>
+const Schema& schema_of<SocketConfig>();
+template <>
+const Schema& schema_of<TvlConfig>();
+template <>
+const Schema& schema_of<LevelConfig>();
+template <>
+const Schema& schema_of<RateConfig>();
+template <>
+const Schema& schema_of<SrqConfig>();
+
+/// f(name, member of Config) for each section that stands in the file once, in its order. Besides:
+/// [connections], which is put into tenants, [[port]] and [[tenant]].
+template <class F>
+void for_each_section(F&& f) {
+  f("daemon", &Config::daemon);
+  f("admin", &Config::admin);
+  f("metrics", &Config::metrics);
+  f("pools", &Config::pools);
+  f("doorbells", &Config::doorbells);
+  f("adjustment", &Config::adjustment);
+  f("congestion", &Config::congestion);
+  f("general_services", &Config::general_services);
+  f("shared_datagrams", &Config::shared_datagrams);
+  f("device", &Config::device);
+}
+
+/// What there is to say of [shared_datagrams], whose schema is that of [general_services].
+inline constexpr const char* kSharedDatagrams =
+    "Queue pair 2, which programs share: the same keys, with the same defaults.";
+
+/// Null: no key has that name.
+const Key* find_key(const Schema& table, std::string_view name);
+
+/// The least and most that the key may have by itself, in whole numbers.
+Range range_of(const Key& key);
+
+/// A value as a whole number: yes is 1, a word is its place, a factor is in thousandths. 0: not
+/// given. REQUIRES: not a list, text or table.
+std::uint64_t amount_in(const Key& key, const void* section);
+void set_amount(const Key& key, void* section, std::uint64_t amount);
+
+/// The value as the operator would write it; a duration with its unit, "none" where there is none.
+std::string shown(const Key& key, const void* section);
+/// "{ owner = "", group = "", mode = 0o660 }"
+std::string shown(const Schema& table, const void* section);
+std::string shown(double value);
+/// ["a", "b"]
+std::string shown(const std::vector<std::string>& values);
+
+/// As above, of a structure.
+template <class S>
+std::string describe(const S& section) {
+  return shown(schema_of<S>(), &section);
+}
+
+}  // namespace softhca::resource

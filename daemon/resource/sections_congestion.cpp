@@ -1,0 +1,118 @@
+// The keys of [congestion]: the members of CongestionParameters.
+#include "daemon/resource/schema.hpp"
+
+namespace softhca::resource {
+namespace {
+
+using P = CongestionParameters;
+
+constexpr std::uint64_t kLongest = 1u << 24;   ///< microseconds
+constexpr std::uint64_t kFastest = 1'000'000;  ///< Mbit/s
+constexpr std::array<std::string_view, 3> kModes = {"off", "notify", "on"};
+
+constexpr Key kCongestionKeys[] = {
+    {.name = "mode", .at = at<&P::mode>, .words = kModes},
+    {.name = "min_time_between_cnps",
+     .at = at<&P::min_time_between_cnps>,
+     .range = {0, kLongest},
+     .unit = "µs",
+     .doc = "of a queue pair"},
+    {.name = "cnp_dscp", .at = at<&P::cnp_dscp>, .range = {0, 63}},
+    {.name = "cnp_802p_prio",
+     .at = at<&P::cnp_802p_prio>,
+     .range = {0, 7},
+     .doc = "on ports with a VLAN"},
+    {.name = "initial_alpha_value",
+     .at = at<&P::initial_alpha_value>,
+     .range = {1, 1023},
+     .doc = "of the estimate of congestion, in 1/1024"},
+    {.name = "dce_tcp_g",
+     .at = at<&P::dce_tcp_g>,
+     .range = {0, 1023},
+     .doc = "weight of the old estimate in the new one, in 1/1024"},
+    {.name = "dce_tcp_rtt",
+     .at = at<&P::dce_tcp_rtt>,
+     .range = {1, 131071},
+     .unit = "µs",
+     .doc = "time between updates of the estimate"},
+    {.name = "rate_to_set_on_first_cnp",
+     .at = at<&P::rate_to_set_on_first_cnp>,
+     .most_key = "rpg_max_rate",
+     .hint = " (rpg_max_rate)",
+     .unit = "Mbit/s",
+     .doc = "0: rpg_max_rate, decreased"},
+    {.name = "rate_reduce_monitor_period",
+     .at = at<&P::rate_reduce_monitor_period>,
+     .range = {1, kLongest},
+     .unit = "µs",
+     .doc = "one decrease in this time"},
+    {.name = "rpg_gd",
+     .at = at<&P::rpg_gd>,
+     .range = {10, 15},
+     .doc = "the rate decreases by estimate * 1024 / 2^rpg_gd,"},
+    {.name = "rpg_min_dec_fac",
+     .at = at<&P::rpg_min_dec_fac>,
+     .range = {1, 100},
+     .unit = "%",
+     .doc = "to no less than so many percent,"},
+    {.name = "rpg_min_rate",
+     .at = at<&P::rpg_min_rate>,
+     .range = {.least = 1},
+     .most_key = "rpg_max_rate",
+     .hint = " (rpg_max_rate)",
+     .unit = "Mbit/s",
+     .doc = "and never below"},
+    {.name = "clamp_tgt_rate",
+     .at = at<&P::clamp_tgt_rate>,
+     .doc = "each decrease lowers the rate to recover to"},
+    {.name = "clamp_tgt_rate_after_time_inc",
+     .at = at<&P::clamp_tgt_rate_after_time_inc>,
+     .doc = "also the first after an increase by time"},
+    {.name = "rpg_time_reset",
+     .at = at<&P::rpg_time_reset>,
+     .range = {1, 131071},
+     .unit = "µs",
+     .doc = "the rate increases after so much time"},
+    {.name = "rpg_byte_reset",
+     .at = at<&P::rpg_byte_reset>,
+     .range = {1, 1u << 30},
+     .unit = "bytes",
+     .doc = "and after so many bytes:"},
+    {.name = "rpg_threshold",
+     .at = at<&P::rpg_threshold>,
+     .range = {1, 31},
+     .doc = "so many times halfway to where it was,"},
+    {.name = "rpg_ai_rate",
+     .at = at<&P::rpg_ai_rate>,
+     .range = {1, kFastest},
+     .unit = "Mbit/s",
+     .doc = "then beyond, by this,"},
+    {.name = "rpg_hai_rate",
+     .at = at<&P::rpg_hai_rate>,
+     .range = {1, kFastest},
+     .unit = "Mbit/s",
+     .doc = "or by multiples of this when both time and bytes go on,"},
+    {.name = "rpg_max_rate",
+     .at = at<&P::rpg_max_rate>,
+     .range = {1, kFastest},
+     .unit = "Mbit/s",
+     .doc = "until it is as fast and held back no more"},
+};
+constexpr Schema kCongestion{
+    .comment =
+        "Congestion in the network. \"off\": ECN marks of switches are ignored. \"notify\": who "
+        "sends marked packets is told by congestion notification packets (CNP). \"on\": besides, "
+        "packets of connected queue pairs are sent as ECN-capable, and the CNPs of their peers "
+        "slow them down (DCQCN). Names, units (microseconds, Mbit/s) and meanings are those of "
+        "mlx5, where these are np_ and rp_ parameters; see docs/congestion.md. A reload changes "
+        "all of it while programs run.",
+    .keys = kCongestionKeys};
+
+}  // namespace
+
+template <>
+const Schema& schema_of<CongestionParameters>() {
+  return kCongestion;
+}
+
+}  // namespace softhca::resource

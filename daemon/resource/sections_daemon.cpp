@@ -1,0 +1,185 @@
+// The keys of [daemon], [admin], [metrics] and [device], and of the sockets in other tables.
+#include <algorithm>
+
+#include "daemon/resource/reader.hpp"
+#include "daemon/resource/schema.hpp"
+#include "daemon/resource/text_rules.hpp"
+
+namespace softhca::resource {
+namespace {
+
+constexpr std::array<std::string_view, 2> kIdlePolicies = {"poll", "adaptive"};
+
+bool is_log_level(std::string_view text) {
+  static constexpr std::array<std::string_view, 7> kLevels = {
+      "trace", "debug", "info", "warning", "error", "critical", "off"};
+  return std::find(kLevels.begin(), kLevels.end(), text) != kLevels.end();
+}
+
+constexpr Key kDaemonKeys[] = {
+    {.name = "runtime_dir",
+     .at = at<&DaemonConfig::runtime_dir>,
+     .text = {[](std::string_view text) { return text.starts_with('/'); },
+              "must be an absolute path, beginning with '/'"},
+     .refusal = kSockets,
+     .doc = "Where the tenants' sockets and device trees are made: <runtime_dir>/<tenant>/... "
+            "Default: $RUNTIME_DIRECTORY, else /run/softhca for root, else "
+            "$XDG_RUNTIME_DIR/softhca, else /tmp/softhca-<uid>.",
+     .shown = Shown::kOff,
+     .sample = "\"/run/softhca\""},
+    {.name = "log_level",
+     .at = at<&DaemonConfig::log_level>,
+     .text = {is_log_level, "must be trace, debug, info, warning, error, critical or off"},
+     .doc = "trace, debug, info, warning, error, critical or off."},
+    {.name = "idle",
+     .at = at<&DaemonConfig::idle>,
+     .words = kIdlePolicies,
+     .doc = "\"poll\": the engine never sleeps. \"adaptive\": a process that has been idle for "
+            "park_after_us is parked (it wakes the engine at its next post), and the engine sleeps "
+            "when all are."},
+    {.name = "park_after_us",
+     .at = at<&DaemonConfig::park_after>,
+     .range = {1, 10'000'000},
+     .unit = "µs",
+     .doc = "idle time before a process is parked"},
+    {.name = "drain_timeout_s",
+     .at = at<&DaemonConfig::drain_timeout>,
+     .range = {0, 7 * 86'400},
+     .unit = "s",
+     .doc = "A tenant that a reload removes takes no new sessions; after so many seconds those it "
+            "has are closed. 0: they go on until their programs end."},
+    {.name = "engine_cpu",
+     .at = at<&DaemonConfig::engine_cpu>,
+     .range = {0, 4095},
+     .refusal = kThread,
+     .doc = "Pin the engine to a core. Default: wherever the kernel puts it.",
+     .shown = Shown::kOff,
+     .sample = "1"},
+};
+constexpr Schema kDaemon{.keys = kDaemonKeys};
+
+constexpr Key kAdminKeys[] = {
+    {.name = "socket",
+     .at = at<&AdminConfig::socket>,
+     .table = schema_of<SocketConfig>,
+     .refusal = kAdmin,
+     .doc = "who may open it"},
+};
+constexpr Schema kAdminTable{
+    .comment =
+        "The admin socket, <runtime_dir>/admin.sock, through which softhcactl shows and "
+        "changes everything. Owner and group as for a tenant.",
+    .keys = kAdminKeys};
+
+constexpr Key kSocketKeys[] = {
+    {.name = "owner",
+     .at = at<&SocketConfig::owner>,
+     .doc = "a user's name or number; empty: the daemon's"},
+    {.name = "group",
+     .at = at<&SocketConfig::group>,
+     .doc = "a group's name or number; empty: the daemon's"},
+    {.name = "mode",
+     .at = at<&SocketConfig::mode>,
+     .range = {0, 0777},
+     .octal = true,
+     .hint = "; write it in octal, as 0o660",
+     .doc = "file permissions: who may join"},
+};
+constexpr Schema kSocket{.comment =
+                             "A socket of the daemon's. Not for a reload where it is of "
+                             "[admin].",
+                         .keys = kSocketKeys};
+
+bool is_listen_address(std::string_view text) {
+  return text.empty() || parse_listen_address(text).has_value();
+}
+
+constexpr Key kMetricsKeys[] = {
+    {.name = "address",
+     .at = at<&MetricsConfig::address>,
+     .text = {is_listen_address,
+              "must be like \"127.0.0.1:9465\" or \"[::1]:9465\" (not link-local), or \"\" for no "
+              "endpoint"},
+     .doc = "Where Prometheus finds /metrics; \"\" for nowhere. IPv6 as \"[::1]:9465\"; "
+            "\"[::]:9465\" is every address, also of IPv4. Where a file does not say it and the "
+            "default address is taken, the daemon starts without."},
+};
+
+void check_metrics(Reader& reader, void* section) {
+  static_cast<MetricsConfig*>(section)->chosen = reader.find("address") != nullptr;
+}
+constexpr Schema kMetrics{.keys = kMetricsKeys, .check = check_metrics};
+
+constexpr Key kDeviceKeys[] = {
+    {.name = "name", .at = at<&DeviceConfig::name>, .text = kSafeName, .refusal = kDevice},
+    {.name = "vendor_id",
+     .at = at<&DeviceConfig::vendor_id>,
+     .range = {1, 0xffffff},
+     .refusal = kDevice,
+     .doc = "24 bits",
+     .sample = "0x02c5f0"},
+    {.name = "part_id", .at = at<&DeviceConfig::part_id>, .refusal = kDevice, .sample = "0x5ca1"},
+    {.name = "hardware_version", .at = at<&DeviceConfig::hardware_version>, .refusal = kDevice},
+    {.name = "firmware",
+     .at = at<&DeviceConfig::firmware>,
+     .text = {[](std::string_view text) { return !text.empty() && text.size() <= 31; },
+              "must have 1 to 31 bytes"},
+     .refusal = kDevice},
+    {.name = "max_qp_wr",
+     .at = at<&DeviceConfig::max_qp_wr>,
+     .range = {1, 65536},
+     .refusal = kDevice,
+     .doc = "work requests of a queue"},
+    {.name = "max_sge", .at = at<&DeviceConfig::max_sge>, .range = {1, 16}, .refusal = kDevice},
+    {.name = "max_inline",
+     .at = at<&DeviceConfig::max_inline>,
+     .range = {0, 256},
+     .refusal = kDevice,
+     .unit = "bytes"},
+    {.name = "max_cqe",
+     .at = at<&DeviceConfig::max_cqe>,
+     .range = {1, 1u << 22},
+     .refusal = kDevice,
+     .doc = "rings take memory of queue_bytes, 32 bytes an entry, when created"},
+    {.name = "max_srq_wr",
+     .at = at<&DeviceConfig::max_srq_wr>,
+     .range = {1, 65536},
+     .refusal = kDevice},
+    {.name = "max_rd_atomic",
+     .at = at<&DeviceConfig::max_rd_atomic>,
+     .range = {1, 128},
+     .refusal = kDevice,
+     .doc = "Reads and atomics of a queue pair in flight, each way; those of a peer elsewhere take "
+            "56 bytes of queue_bytes each, as many as asked for."},
+    {.name = "completion_vectors",
+     .at = at<&DeviceConfig::completion_vectors>,
+     .range = {1, 64},
+     .refusal = kDevice},
+};
+constexpr Schema kDeviceTable{.comment = "The device as tenants see it (ibv_devinfo).",
+                              .keys = kDeviceKeys};
+
+}  // namespace
+
+template <>
+const Schema& schema_of<DaemonConfig>() {
+  return kDaemon;
+}
+template <>
+const Schema& schema_of<AdminConfig>() {
+  return kAdminTable;
+}
+template <>
+const Schema& schema_of<SocketConfig>() {
+  return kSocket;
+}
+template <>
+const Schema& schema_of<MetricsConfig>() {
+  return kMetrics;
+}
+template <>
+const Schema& schema_of<DeviceConfig>() {
+  return kDeviceTable;
+}
+
+}  // namespace softhca::resource

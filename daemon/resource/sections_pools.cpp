@@ -1,0 +1,205 @@
+// The keys of [pools], [doorbells] and [adjustment].
+#include "daemon/resource/reader.hpp"
+#include "daemon/resource/schema.hpp"
+
+namespace softhca::resource {
+namespace {
+
+constexpr Key kPoolsKeys[] = {
+    {.name = "tenants",
+     .at = at<&PoolsConfig::tenants>,
+     .range = {1, 1024},
+     .refusal = kTables,
+     .doc = "room for them in the tables, also for those that a reload adds"},
+    {.name = "vcbs",
+     .at = at<&PoolsConfig::vcbs>,
+     .range = {0, kMostOfAny},
+     .refusal = kTables,
+     .doc = "virtual collect buffers"},
+    {.name = "pcbs",
+     .at = at<&PoolsConfig::pcbs>,
+     .range = {1, kMostOfAny},
+     .refusal = kTables,
+     .doc = "physical collect buffers, dedicated ones included"},
+    {.name = "dedicated_pcbs",
+     .at = at<&PoolsConfig::dedicated_pcbs>,
+     .range = {1, kMostOfAny},
+     .refusal = kTables,
+     .doc = "of them, for the send queue scheduler"},
+    {.name = "tvls",
+     .at = at<&PoolsConfig::tvls>,
+     .range = {1, 4096},
+     .refusal = kTables,
+     .doc = "transmit virtual lanes"},
+    {.name = "execution_credits",
+     .at = at<&PoolsConfig::execution_credits>,
+     .range = {1, kMostOfAny},
+     .refusal = kTables,
+     .doc = "commands being gathered and sent at once"},
+    {.name = "completion_credits",
+     .at = at<&PoolsConfig::completion_credits>,
+     .range = {1, kMostOfAny},
+     .refusal = kTables,
+     .doc = "commands waiting for their acknowledgement at once"},
+    // A default of TVLs, where it shows as a difference of its own.
+    {.name = "kick_list",
+     .at = at<&PoolsConfig::kick_list>,
+     .range = {1, kMostOfAny},
+     .doc = "longest virtual kick list of a TVL that does not say otherwise"},
+    // Of these, what is counted and not laid out can change.
+    {.name = "sessions",
+     .at = at<&PoolsConfig::sessions>,
+     .range = {1, 65536},
+     .doc = "opened device contexts",
+     .lead = "Totals of what the tenants' programs take as they ask for it, up to limits of the "
+             "tenant."},
+    {.name = "queue_pairs",
+     .at = at<&PoolsConfig::queue_pairs>,
+     .range = {1, kMostOfAny},
+     .refusal = kTables},
+    {.name = "completion_queues",
+     .at = at<&PoolsConfig::completion_queues>,
+     .range = {1, kMostOfAny}},
+    {.name = "shared_receive_queues",
+     .at = at<&PoolsConfig::shared_receive_queues>,
+     .range = {0, kMostOfAny}},
+    {.name = "memory_regions",
+     .at = at<&PoolsConfig::memory_regions>,
+     .range = {1, kMostOfAny},
+     .refusal = kTables},
+    {.name = "memory_windows",
+     .at = at<&PoolsConfig::memory_windows>,
+     .range = {0, 65536},
+     .refusal = kTables,
+     .doc = "at most 65536"},
+    {.name = "protection_domains",
+     .at = at<&PoolsConfig::protection_domains>,
+     .range = {1, kMostOfAny}},
+    {.name = "address_handles", .at = at<&PoolsConfig::address_handles>, .range = {0, kMostOfAny}},
+    {.name = "registered_bytes",
+     .at = at<&PoolsConfig::registered_bytes>,
+     .range = {.least = 1},
+     .unit = "bytes",
+     .doc = "of memory regions",
+     .lead = "Default of the three: as much memory as the machine has; the same; a quarter of it.",
+     .shown = Shown::kOff,
+     .sample = "17179869184"},
+    {.name = "shared_bytes",
+     .at = at<&PoolsConfig::shared_bytes>,
+     .unit = "bytes",
+     .doc = "of memory that programs share with the daemon in place, registered or idle",
+     .shown = Shown::kOff,
+     .sample = "17179869184"},
+    {.name = "queue_bytes",
+     .at = at<&PoolsConfig::queue_bytes>,
+     .range = {.least = 1},
+     .unit = "bytes",
+     .doc = "of the rings of queues with what the daemon keeps for each entry",
+     .shown = Shown::kOff,
+     .sample = "4294967296"},
+    {.name = "descriptors",
+     .at = at<&PoolsConfig::descriptors>,
+     .range = {.least = 1},
+     .doc = "5 for a session, 1 for a completion channel, 2 for an event channel of rdma_cm or a "
+            "client of datagrams",
+     .lead = "Descriptors and mappings of the daemon that sessions may take. A sixteenth of a "
+             "tenant's mappings is kept from memory, and memory that is idle is given up when the "
+             "tenant lacks its mapping. Default: what the hard limit of open files and "
+             "vm.max_map_count allow, less what the daemon needs for itself.",
+     .shown = Shown::kOff,
+     .sample = "65280"},
+    {.name = "mappings",
+     .at = at<&PoolsConfig::mappings>,
+     .range = {.least = 1},
+     .doc = "1 for each session, for each part of a memory region that is shared in place, 64 MiB "
+            "of it at most, and for each few MiB of queues",
+     .shown = Shown::kOff,
+     .sample = "57338"},
+};
+constexpr Schema kPools{
+    .comment = "Totals of the adapter. What no tenant is guaranteed is shared among the tenants.",
+    .keys = kPoolsKeys};
+
+constexpr std::array<std::string_view, 2> kPrunePolicies = {"newest", "most-overflow"};
+
+constexpr Key kDoorbellsKeys[] = {
+    {.name = "entries",
+     .at = at<&DoorbellsConfig::entries>,
+     .range = {1, kMostOfAny},
+     .refusal = kTables,
+     .doc = "queue pairs with doorbells in the daemon"},
+    {.name = "threshold",
+     .at = at<&DoorbellsConfig::threshold>,
+     .most_key = "entries",
+     .below = 1,
+     .hint = " (below entries)",
+     .doc = "of these, kept free for queue pairs that come new"},
+    {.name = "dedicated_threshold",
+     .at = at<&DoorbellsConfig::dedicated_threshold>,
+     .range = {0, kMostOfAny},
+     .doc = "With fewer dedicated PCBs of a tenant free, and all others waiting for a peer, its "
+            "doorbells leave the daemon too. 0: never."},
+    {.name = "adaptive",
+     .at = at<&DoorbellsConfig::adaptive>,
+     .doc = "The thresholds are the least then; those in force follow the load: a quarter of the "
+            "places in use on the average, and as many times more PCBs as these are held longer "
+            "than usual."},
+    {.name = "prune",
+     .at = at<&DoorbellsConfig::prune>,
+     .words = kPrunePolicies,
+     .doc = "Whose go first: \"newest\", or \"most-overflow\": those pruned most often before."},
+};
+
+void check_doorbells(Reader& reader, void* section) {
+  const auto& config = *static_cast<const DoorbellsConfig*>(section);
+  if (!reader.find("threshold") && config.threshold >= config.entries)
+    reader.complain("threshold", "is " + std::to_string(config.threshold) +
+                                     " where not given; it must be below entries");
+}
+constexpr Schema kDoorbells{
+    .comment =
+        "The daemon keeps the doorbells of so many queue pairs itself; beyond, they wait in the "
+        "memory of their programs, which costs nobody but these. Each tenant, and each QoS level, "
+        "has an equal share of the places, so there are never fewer than tables have room for "
+        "tenants and levels.",
+    .keys = kDoorbellsKeys,
+    .check = check_doorbells};
+
+constexpr Key kAdjustmentKeys[] = {
+    {.name = "automatic", .at = at<&AdjustmentConfig::automatic>},
+    // Use is looked at once a second, in four parts of the time.
+    {.name = "idle_s",
+     .at = at<&AdjustmentConfig::idle>,
+     .range = {4, 86'400},
+     .unit = "s",
+     .doc = "not in use for so long, 4 to 86400"},
+    {.name = "keep",
+     .at = at<&AdjustmentConfig::keep>,
+     .factors = {0, 1},
+     .doc = "this part of a guarantee, 0 to 1, is not lent"},
+};
+constexpr Schema kAdjustment{
+    .comment =
+        "Automatic adjustment: PCBs and credits that a tenant is guaranteed and has not used for "
+        "idle_s seconds are lent to what is shared, but for `keep` of the guarantee beyond the "
+        "most it had in use in that time; those of a tenant or QoS level without programs at once. "
+        "When it asks for them it has what is free at once, and the first that borrowers give "
+        "back. A borrower whose commands wait for their peer keeps what they hold until they end.",
+    .keys = kAdjustmentKeys};
+
+}  // namespace
+
+template <>
+const Schema& schema_of<PoolsConfig>() {
+  return kPools;
+}
+template <>
+const Schema& schema_of<DoorbellsConfig>() {
+  return kDoorbells;
+}
+template <>
+const Schema& schema_of<AdjustmentConfig>() {
+  return kAdjustment;
+}
+
+}  // namespace softhca::resource

@@ -1,0 +1,140 @@
+// The keys of [[port]], with its `fault` and `capture`.
+#include "daemon/resource/reader.hpp"
+#include "daemon/resource/schema.hpp"
+#include "daemon/resource/text_rules.hpp"
+
+namespace softhca::resource {
+namespace {
+
+constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ less its terminating zero
+
+constexpr Key kPortKeys[] = {
+    {.name = "name",
+     .at = at<&PortConfig::name>,
+     .text = kSafeName,
+     .missing = kNameMissing,
+     .refusal = kPort,
+     .shown = Shown::kOff,
+     .sample = "\"uplink\""},
+    {.name = "interface",
+     .at = at<&PortConfig::interface>,
+     .refusal = kPort,
+     .lead = "Either a network interface (through af_packet; set its MTU, 4200 or more for an RDMA "
+             "MTU of 4096, with `ip link` before the daemon starts, which reads it then only), or "
+             "a DPDK device string. An interface works best without addresses of the kernel's own "
+             "on it.",
+     .shown = Shown::kOff,
+     .sample = "\"eth1\""},
+    {.name = "device",
+     .at = at<&PortConfig::device>,
+     .refusal = kPort,
+     .shown = Shown::kAlternative,
+     .sample = "\"net_memif,role=client,socket=/run/memif.sock,bsize=4608,rsize=10\""},
+    {.name = "addresses",
+     .at = at<&PortConfig::addresses>,
+     .lead = "Addresses with the prefix length of their subnet. The daemon answers ARP and "
+             "neighbour discovery for them. A tenant's addresses are chosen from them.",
+     .shown = Shown::kOff,
+     .sample = "[\"10.0.0.1/24\", \"fe80::1/64\"]"},
+    {.name = "gateway4",
+     .at = at<&PortConfig::gateway4>,
+     .shown = Shown::kOff,
+     .sample = "\"10.0.0.254\""},
+    {.name = "gateway6",
+     .at = at<&PortConfig::gateway6>,
+     .shown = Shown::kOff,
+     .sample = "\"fe80::ff\""},
+    {.name = "vlan",
+     .at = at<&PortConfig::vlan>,
+     .range = {1, 4094},
+     .refusal = kPort,
+     .shown = Shown::kOff,
+     .sample = "100"},
+    {.name = "mtu",
+     .at = at<&PortConfig::mtu>,
+     .range = {576, 65535},
+     .refusal = kPort,
+     .unit = "bytes",
+     .doc = "where the device does not tell its own (memif)",
+     .shown = Shown::kOff,
+     .sample = "9000"},
+    {.name = "fault",
+     .at = at<&PortConfig::fault>,
+     .table = schema_of<FaultConfig>,
+     .whole = true,
+     .refusal = kPort,
+     .lead = "A bad link, for tests: probabilities for each received frame, the same again from "
+             "the same seed.",
+     .shown = Shown::kOff,
+     .sample = "{ loss = 0.01, duplicate = 0.0, reorder = 0.0, corrupt = 0.0, mark = 0.0, "
+               "seed = 1 }"},
+    {.name = "capture",
+     .at = at<&PortConfig::capture>,
+     .table = schema_of<CaptureConfig>,
+     .whole = true,
+     .refusal = kPort,
+     .lead = "Frames in and out (pcapng, for Wireshark), until so many are in the file.",
+     .shown = Shown::kOff,
+     .sample = "{ file = \"/tmp/uplink.pcapng\", frames = 100000 }"},
+};
+
+void check_port(Reader& reader, void* section) {
+  const auto& config = *static_cast<const PortConfig*>(section);
+  if (config.interface.empty() == config.device.empty())
+    reader.complain("interface",
+                    "give either interface = \"eth0\" (a network interface, through af_packet) or "
+                    "device = \"...\" (a DPDK device string)");
+  if (config.interface.size() > kLongestInterface ||
+      config.interface.find_first_of("/, \t") != std::string::npos)
+    reader.complain("interface", "is not the name of a network interface (see `ip link`)");
+}
+constexpr Schema kPortTable{.comment =
+                                "A network port; any number of them. None: the tenants reach "
+                                "each other and nobody else.",
+                            .keys = kPortKeys,
+                            .check = check_port};
+
+constexpr Key kFaultKeys[] = {
+    {.name = "loss", .at = at<&FaultConfig::loss>},
+    {.name = "duplicate", .at = at<&FaultConfig::duplicate>},
+    {.name = "reorder", .at = at<&FaultConfig::reorder>},
+    {.name = "corrupt", .at = at<&FaultConfig::corrupt>},
+    {.name = "mark",
+     .at = at<&FaultConfig::mark>,
+     .doc = "of being marked as having met congestion, if it is ECN-capable"},
+    {.name = "seed", .at = at<&FaultConfig::seed>},
+};
+constexpr Schema kFault{.comment = "Probabilities, each for every received frame.",
+                        .keys = kFaultKeys};
+
+constexpr const char* kNoFile = "is missing; name the pcapng file to write";
+
+constexpr Key kCaptureKeys[] = {
+    {.name = "file",
+     .at = at<&CaptureConfig::file>,
+     .text = {[](std::string_view text) { return !text.empty(); }, kNoFile},
+     .missing = kNoFile,
+     .doc = "its folder must exist"},
+    {.name = "frames",
+     .at = at<&CaptureConfig::frames>,
+     .range = {.least = 1},
+     .doc = "in the file at most"},
+};
+constexpr Schema kCapture{.comment = "A file of the port's frames.", .keys = kCaptureKeys};
+
+}  // namespace
+
+template <>
+const Schema& schema_of<PortConfig>() {
+  return kPortTable;
+}
+template <>
+const Schema& schema_of<FaultConfig>() {
+  return kFault;
+}
+template <>
+const Schema& schema_of<CaptureConfig>() {
+  return kCapture;
+}
+
+}  // namespace softhca::resource

@@ -1,0 +1,364 @@
+// The keys of [[tenant]] and of the tables in it.
+#include <algorithm>
+
+#include "daemon/resource/reader.hpp"
+#include "daemon/resource/schema.hpp"
+#include "daemon/resource/text_rules.hpp"
+
+namespace softhca::resource {
+namespace {
+
+using T = TenantConfig;
+
+template <Kind kind>
+constexpr Access limit_access() {
+  using Value = std::uint64_t;
+  Access access = at<&T::limits>;
+  access.type = Type::kInteger;
+  access.bytes = sizeof(Value);
+  access.place = [](const void* section) -> const void* {
+    return &static_cast<const T*>(section)->limits.values[static_cast<std::size_t>(kind)];
+  };
+  access.look = access.place;
+  access.reach = [](void* section) -> void* { return &static_cast<T*>(section)->limits[kind]; };
+  access.copy = [](void* to, const void* from) {
+    static_cast<T*>(to)->limits[kind] = static_cast<const T*>(from)->limits[kind];
+  };
+  access.same = [](const void* one, const void* other) {
+    return static_cast<const T*>(one)->limits[kind] == static_cast<const T*>(other)->limits[kind];
+  };
+  access.amount = amount_at<Value>;
+  access.set = set_amount_at<Value>;
+  return access;
+}
+
+/// A limit beyond the pool would promise what cannot be had.
+template <Kind kind>
+constexpr Key limit(const char* sample, const char* lead = "", const char* unit = "") {
+  return {.name = name_of(kind),
+          .at = limit_access<kind>(),
+          .in_pool = true,
+          .set = limit_of(kind),
+          .unit = unit,
+          .lead = lead,
+          .shown = Shown::kOff,
+          .sample = sample};
+}
+
+constexpr Key kTenantKeys[] = {
+    {.name = "name",
+     .at = at<&T::name>,
+     .text = kSafeName,
+     .missing = kNameMissing,
+     .doc = "letters, digits, '_' and '-'"},
+    {.name = "addresses",
+     .at = at<&T::addresses>,
+     .doc = "Its GIDs, in this order: addresses of a port, or free-standing ones, which work "
+            "between the tenants of this daemon. 198.18.0.0/15 is set aside for tests (RFC 2544)."},
+    {.name = "socket",
+     .at = at<&T::socket>,
+     .table = schema_of<SocketConfig>,
+     .doc = "File permissions decide who may join. Owner and group: names or numbers, default the "
+            "daemon's."},
+    {.name = "control",
+     .at = at<&T::control>,
+     .table = schema_of<SocketConfig>,
+     .whole = true,
+     .doc = "Who may divide the tenant among its levels while it runs (softhcactl --as a; "
+            "control.sock, there when it has levels). Default: owner and group of the socket, and "
+            "nobody else.",
+     .shown = Shown::kOff,
+     .sample = "{ mode = 0o600 }"},
+    {.name = "shared",
+     .at = at<&T::shared>,
+     .set = Allocation::kShared,
+     .lead = "Guarantees, whatever the other tenants do. With shared = true the tenant may also "
+             "draw from what nobody is guaranteed; with shared = false they are a hard cap."},
+    {.name = "vcbs", .at = at<&T::vcbs>, .range = {0, kMostOfAny}, .set = Allocation::kVcbs},
+    {.name = "vcbs_per_process",
+     .at = at<&T::vcbs_per_process>,
+     .range = {0, kMaxVcbsPerProcess},
+     .set = Allocation::kVcbsPerProcess,
+     .doc = "at most 64; 0: doorbells only"},
+    {.name = "pcbs", .at = at<&T::pcbs>, .range = {0, kMostOfAny}, .set = Allocation::kPcbs},
+    {.name = "lends",
+     .at = at<&T::lends>,
+     .doc = "May its guarantees be lent while they are idle, where adjustment is automatic?"},
+    {.name = "process_memory",
+     .at = at<&T::process_memory>,
+     .doc = "May its programs register memory that cannot be shared with the daemon (parts of "
+            "pages, files, shared memory of others)? The daemon reaches it through the kernel. A "
+            "page fault in it that never ends (a file of a FUSE or dead NFS file system, "
+            "userfaultfd) stalls the engine and so all tenants: false for a tenant that is not "
+            "trusted. Registering such memory then fails with EOPNOTSUPP, and there is no implicit "
+            "on-demand paging. After a reload: for programs that come then."},
+    {.name = "tvls",
+     .at = at<&T::tvls>,
+     .range = {1, kMostTvls},
+     .apart = true,
+     .set = Allocation::kTvls,
+     .lead = "Its TVLs, all alike: their number, and for each the weight in the arbitrator's "
+             "rounds, credits guaranteed to it and the limit of its kick list. The greatest weight "
+             "of its TVLs is also the tenant's in the engine's time, as that of a level's is among "
+             "the levels of its tenant."},
+    limit<Kind::kSessions>(
+        "512",
+        "Limits: a program that asks for more is told ENOMEM. Default: an equal share of the pool, "
+        "so that no tenant can use up what is another's. Where the limits of all tenants add up to "
+        "more than the pool, that goes to those who come first."),
+    limit<Kind::kQueuePairs>("65536"),
+    limit<Kind::kCompletionQueues>("65536"),
+    limit<Kind::kSharedReceiveQueues>("512"),
+    limit<Kind::kMemoryRegions>("32768"),
+    limit<Kind::kMemoryWindows>("8192"),
+    limit<Kind::kProtectionDomains>("2048"),
+    limit<Kind::kAddressHandles>("8192"),
+    limit<Kind::kRegisteredBytes>("8589934592", "", "bytes"),
+    limit<Kind::kSharedBytes>("8589934592", "", "bytes"),
+    limit<Kind::kQueueBytes>("2147483648", "", "bytes"),
+    limit<Kind::kDescriptors>("32640"),
+    limit<Kind::kMappings>("28669"),
+    {.name = "rate",
+     .at = at<&T::rate>,
+     .table = schema_of<RateConfig>,
+     .whole = true,
+     .lead = "What the tenant may send a second, in bytes and in messages, and at once after a "
+             "pause; 0: no limit. A message starts while neither is used up and counts in full; "
+             "reads count as sent.",
+     .shown = Shown::kOff,
+     .sample = "{ bytes_per_second = 0, burst_bytes = 1048576, messages_per_second = 0, "
+               "burst_messages = 64 }"},
+    {.name = "srq",
+     .at = at<&T::srq>,
+     .table = schema_of<SrqConfig>,
+     .whole = true,
+     .lead = "Buffers of a shared receive queue that each queue pair on it may hold: drawn by its "
+             "messages and not posted again yet; 0: no limit. kind = \"soft\": exceeding is told; "
+             "\"hard\": it is answered as on_exceed says: \"raise\" the limit or \"replenish\" "
+             "(lend) out of what is assigned to nobody, \"drop-message\" (RC: receiver not ready), "
+             "\"drop-connection\" (the queue pair fails). Limits may add up to overcommit times "
+             "the queue; statistical = true makes them follow use. limits = [..] gives one for "
+             "each importance, 0 to 7 (class selector of the traffic class), instead of limit. "
+             "With so many buffers left as watermark says, those that draw most are named, and "
+             "with \"drop-connection\" the least important of them fails.",
+     .shown = Shown::kOff,
+     .sample = "{ limit = 0, kind = \"hard\", on_exceed = \"drop-message\", statistical = false, "
+               "overcommit = 1.0, watermark = 0 }"},
+    {.name = "connections",
+     .at = at<&T::connections>,
+     .table = schema_of<ConnectionsConfig>,
+     .lead = "What its programs may have of rdma_cm. A key that is not given is as in "
+             "[connections].",
+     .shown = Shown::kOff,
+     .sample = "{ listeners = 16, most = 1000, pcbs_each = 2 }"},
+};
+
+bool gives(Reader& reader, std::string_view table, std::string_view key) {
+  const Value* value = reader.find(table);
+  return value != nullptr && value->table() && value->table()->find(key) != nullptr;
+}
+
+void check_tenant(Reader& reader, void* section) {
+  auto& config = *static_cast<TenantConfig*>(section);
+  if (!gives(reader, "control", "owner")) config.control.owner = config.socket.owner;
+  if (!gives(reader, "control", "group")) config.control.group = config.socket.group;
+}
+constexpr Schema kTenant{
+    .comment = "A tenant: whoever may open its socket. At least one is needed.",
+    .keys = kTenantKeys,
+    .check = check_tenant};
+
+constexpr Key kTvlKeys[] = {
+    {.name = "weight",
+     .at = at<&TvlConfig::weight>,
+     .range = {1, kMaxTvlWeight},
+     .set = Allocation::kWeight,
+     .doc = "share of the arbitrator's rounds"},
+    {.name = "execution_credits",
+     .at = at<&TvlConfig::execution_credits>,
+     .range = {0, kMostOfAny},
+     .set = Allocation::kExecutionCredits,
+     .doc = "guaranteed: commands being gathered and sent at once"},
+    {.name = "completion_credits",
+     .at = at<&TvlConfig::completion_credits>,
+     .range = {0, kMostOfAny},
+     .set = Allocation::kCompletionCredits,
+     .doc = "guaranteed: commands waiting for their acknowledgement"},
+    {.name = "kick_list",
+     .at = at<&TvlConfig::kick_list>,
+     .range = {1, kMostOfAny},
+     .set = Allocation::kKickList,
+     .doc = "commands that may wait for their start"},
+};
+constexpr Schema kTvl{
+    .comment = "TVLs one by one, instead of `tvls`; what a TVL does not say is as in the tenant.",
+    .keys = kTvlKeys};
+
+constexpr Key kLevelKeys[] = {
+    {.name = "name",
+     .at = at<&LevelConfig::name>,
+     .text = kSafeName,
+     .missing = kNameMissing,
+     .sample = "\"alerts\""},
+    {.name = "vcbs",
+     .at = at<&LevelConfig::vcbs>,
+     .range = {0, kMostOfAny},
+     .set = Allocation::kVcbs,
+     .sample = "512"},
+    {.name = "pcbs",
+     .at = at<&LevelConfig::pcbs>,
+     .range = {0, kMostOfAny},
+     .set = Allocation::kPcbs,
+     .sample = "1024"},
+    {.name = "tvls",
+     .at = at<&LevelConfig::tvls>,
+     .range = {0, kMostTvls},
+     .apart = true,
+     .hint = " (what tenant.tvls leaves)",
+     .set = Allocation::kTvls,
+     .doc = "weight, execution_credits, completion_credits, kick_list: of these",
+     .sample = "2"},
+    {.name = "shared", .at = at<&LevelConfig::shared>, .set = Allocation::kShared},
+    {.name = "default", .at = at<&LevelConfig::is_default>, .doc = "when no level is, the first"},
+    {.name = "users", .at = at<&LevelConfig::users>, .sample = "[\"ops\"]"},
+    {.name = "groups", .at = at<&LevelConfig::groups>, .sample = "[\"duty\"]"},
+    {.name = "socket",
+     .at = at<&LevelConfig::socket>,
+     .table = schema_of<SocketConfig>,
+     .whole = true,
+     .sample = "{ mode = 0o600 }"},
+};
+constexpr Schema kLevel{
+    .comment =
+        "Levels: parts of the tenant's allocation for some of its programs. What they do not "
+        "divide they share; with shared = false a level has its own part and no more. A program is "
+        "of the level by whose socket it comes (<runtime_dir>/<tenant>/<level>.socket), else of "
+        "the one with a rule for its user or group, else of the one it asks for (softhca-run "
+        "--level, SOFTHCA_LEVEL; not one that has a socket or rules), else of the default level. "
+        "TVLs are taken from the tenant's in this order.",
+    .keys = kLevelKeys};
+
+constexpr std::uint64_t kMostOfRate = std::uint64_t{1} << 50;
+
+constexpr Key kRateKeys[] = {
+    {.name = "bytes_per_second",
+     .at = at<&RateConfig::bytes_per_second>,
+     .range = {0, kMostOfRate},
+     .set = Allocation::kRateBytes,
+     .unit = "bytes/s",
+     .doc = "0: no limit"},
+    {.name = "burst_bytes",
+     .at = at<&RateConfig::burst_bytes>,
+     .range = {1, kMostOfRate},
+     .set = Allocation::kRateBurstBytes,
+     .unit = "bytes",
+     .doc = "at once after a pause"},
+    {.name = "messages_per_second",
+     .at = at<&RateConfig::messages_per_second>,
+     .range = {0, kMostOfRate},
+     .set = Allocation::kRateMessages,
+     .unit = "messages/s",
+     .doc = "0: no limit"},
+    {.name = "burst_messages",
+     .at = at<&RateConfig::burst_messages>,
+     .range = {1, kMostOfRate},
+     .set = Allocation::kRateBurstMessages,
+     .doc = "at once after a pause"},
+};
+constexpr Schema kRate{.comment = "What a tenant may send.", .keys = kRateKeys};
+
+constexpr std::uint64_t kMostBuffers = 65536;  ///< as many as a queue can have
+constexpr std::array<std::string_view, 2> kLimitKinds = {"soft", "hard"};
+constexpr std::array<std::string_view, 4> kExceeds = {"raise", "replenish", "drop-message",
+                                                      "drop-connection"};
+
+/// `limit`: one number for every importance.
+constexpr Access every_importance() {
+  Access access = at<&SrqConfig::limits>;
+  access.type = Type::kEveryImportance;
+  access.greatest = std::numeric_limits<std::uint32_t>::max();
+  access.amount = [](const void* value) {
+    return std::uint64_t{static_cast<const Importances*>(value)->front()};
+  };
+  access.set = [](void* value, std::uint64_t amount) {
+    static_cast<Importances*>(value)->fill(static_cast<std::uint32_t>(amount));
+  };
+  return access;
+}
+
+constexpr Key kSrqKeys[] = {
+    {.name = "limit",
+     .at = every_importance(),
+     .range = {0, kMostBuffers},
+     .is_alias = true,
+     .set = Allocation::kSrqLimit,
+     .unit = "buffers",
+     .doc = "of each queue pair; 0: no limit"},
+    {.name = "limits",
+     .at = at<&SrqConfig::limits>,
+     .range = {0, kMostBuffers},
+     .unit = "buffers",
+     .doc = "likewise, for each importance; instead of limit"},
+    {.name = "kind",
+     .at = at<&SrqConfig::kind>,
+     .words = kLimitKinds,
+     .set = Allocation::kSrqKind,
+     .doc = "what exceeding it means: told, or answered as on_exceed says"},
+    {.name = "on_exceed",
+     .at = at<&SrqConfig::on_exceed>,
+     .words = kExceeds,
+     .set = Allocation::kSrqOnExceed,
+     .doc = "what becomes of a message beyond a hard limit"},
+    {.name = "statistical",
+     .at = at<&SrqConfig::statistical>,
+     .set = Allocation::kSrqStatistical,
+     .doc = "limits follow use"},
+    {.name = "overcommit",
+     .at = at<&SrqConfig::overcommit>,
+     .factors = {1, 1000},
+     .set = Allocation::kSrqOvercommit,
+     .doc = "sum of limits / buffers of the queue"},
+    {.name = "watermark",
+     .at = at<&SrqConfig::watermark>,
+     .range = {0, kMostBuffers},
+     .set = Allocation::kSrqWatermark,
+     .unit = "buffers",
+     .doc = "left when the alarm is raised; 0: never"},
+};
+
+void check_srq(Reader& reader, void* section) {
+  const auto& config = *static_cast<const SrqConfig*>(section);
+  if (reader.find("limit") && reader.find("limits"))
+    reader.complain("limits", "is given besides limit; give one of them");
+  if (config.statistical && std::all_of(config.limits.begin(), config.limits.end(),
+                                        [](std::uint32_t l) { return l == 0; }))
+    reader.complain("statistical", "needs a limit to begin with; give limit or limits");
+}
+constexpr Schema kSrq{.comment = "Limits on the buffers of shared receive queues.",
+                      .keys = kSrqKeys,
+                      .check = check_srq};
+
+}  // namespace
+
+template <>
+const Schema& schema_of<TenantConfig>() {
+  return kTenant;
+}
+template <>
+const Schema& schema_of<TvlConfig>() {
+  return kTvl;
+}
+template <>
+const Schema& schema_of<LevelConfig>() {
+  return kLevel;
+}
+template <>
+const Schema& schema_of<RateConfig>() {
+  return kRate;
+}
+template <>
+const Schema& schema_of<SrqConfig>() {
+  return kSrq;
+}
+
+}  // namespace softhca::resource
