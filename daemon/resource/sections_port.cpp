@@ -64,7 +64,7 @@ constexpr Key kPortKeys[] = {
      .whole = true,
      .refusal = kPort,
      .lead = "A bad link, for tests: probabilities for each received frame, the same again from "
-             "the same seed.",
+             "the same seed. mark: of being marked as having met congestion, if it is ECN-capable.",
      .shown = Shown::kOff,
      .sample = "{ loss = 0.01, duplicate = 0.0, reorder = 0.0, corrupt = 0.0, mark = 0.0, "
                "seed = 1 }"},
@@ -95,14 +95,15 @@ constexpr Schema kPortTable{.comment =
                             .check = check_port};
 
 constexpr Key kFaultKeys[] = {
-    {.name = "loss", .at = at<&FaultConfig::loss>},
-    {.name = "duplicate", .at = at<&FaultConfig::duplicate>},
-    {.name = "reorder", .at = at<&FaultConfig::reorder>},
-    {.name = "corrupt", .at = at<&FaultConfig::corrupt>},
+    {.name = "loss", .at = at<&FaultConfig::loss>, .refusal = kPort},
+    {.name = "duplicate", .at = at<&FaultConfig::duplicate>, .refusal = kPort},
+    {.name = "reorder", .at = at<&FaultConfig::reorder>, .refusal = kPort},
+    {.name = "corrupt", .at = at<&FaultConfig::corrupt>, .refusal = kPort},
     {.name = "mark",
      .at = at<&FaultConfig::mark>,
+     .refusal = kPort,
      .doc = "of being marked as having met congestion, if it is ECN-capable"},
-    {.name = "seed", .at = at<&FaultConfig::seed>},
+    {.name = "seed", .at = at<&FaultConfig::seed>, .refusal = kPort},
 };
 constexpr Schema kFault{.comment = "Probabilities, each for every received frame.",
                         .keys = kFaultKeys};
@@ -114,10 +115,12 @@ constexpr Key kCaptureKeys[] = {
      .at = at<&CaptureConfig::file>,
      .text = {[](std::string_view text) { return !text.empty(); }, kNoFile},
      .missing = kNoFile,
+     .refusal = kPort,
      .doc = "its folder must exist"},
     {.name = "frames",
      .at = at<&CaptureConfig::frames>,
      .range = {.least = 1},
+     .refusal = kPort,
      .doc = "in the file at most"},
 };
 constexpr Schema kCapture{.comment = "A file of the port's frames.", .keys = kCaptureKeys};

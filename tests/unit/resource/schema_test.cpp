@@ -7,13 +7,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <fstream>
 #include <new>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "daemon/resource/reload_plan.hpp"
 #include "daemon/resource/resource_manager.hpp"
+#include "daemon/resource/schema_print.hpp"
 
 namespace softhca::resource {
 namespace {
@@ -168,6 +172,25 @@ TEST(Schema, EveryAllocationIsAKeyOfATenantOrATvl) {
   count(schema_of<ConnectionsConfig>());
   count(schema_of<TvlConfig>());
   EXPECT_THAT(keys, testing::Each(1));
+}
+
+std::string text_of(const char* file) {
+  std::ostringstream text;
+  text << std::ifstream(std::string(std::getenv("SOFTHCA_SOURCE_ROOT")) + '/' + file).rdbuf();
+  return text.str();
+}
+
+TEST(Schema, TheSampleAndTheReferenceAreWhatItPrints) {
+  EXPECT_TRUE(text_of("config/softhca.toml") == sample_configuration())
+      << "run tools/generate-configuration";
+  EXPECT_TRUE(text_of("docs/configuration.md") == configuration_reference())
+      << "run tools/generate-configuration";
+}
+
+TEST(Schema, TheShellCompletesEveryKeyThatCanBeSet) {
+  const std::string script = text_of("cli/softhcactl.bash");
+  for (std::size_t i = 0; i < kAllocations; ++i)
+    EXPECT_THAT(script, testing::HasSubstr(' ' + name_of(static_cast<Allocation>(i)) + '='));
 }
 
 /// Least and most of a key can be set, and nothing beyond them.

@@ -1,0 +1,145 @@
+// The reference of the configuration.
+#include <algorithm>
+
+#include "daemon/resource/schema.hpp"
+#include "daemon/resource/schema_print.hpp"
+#include "daemon/resource/wrap.hpp"
+
+namespace softhca::resource {
+namespace {
+
+constexpr const char* kHead =
+    "Every key of the configuration file, made from the tables in `daemon/resource/sections_*.cpp` "
+    "by `tools/generate-configuration`. [softhca.toml](../config/softhca.toml) is a file with all "
+    "of them. A change takes [a reload](reload.md), while programs run, or a restart of the "
+    "daemon: "
+    "a reload that would change such a key is refused. Those with `set` can also be changed with "
+    "`softhcactl set`, until the next reload.";
+
+/// What is no markup.
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '<' ? "&lt;" : c == '|' ? "\\|" : std::string(1, c);
+  return out;
+}
+
+std::string paragraph(const std::string& text) { return wrapped(plain(text), "", 100) + '\n'; }
+
+std::string code(const std::string& text) { return '`' + text + '`'; }
+
+/// A bound, or the key that it is.
+std::string bound(std::uint64_t value, const char* key, std::uint64_t below = 0) {
+  if (key == nullptr) return std::to_string(value);
+  return code(key) + (below != 0 ? " - " + std::to_string(below) : "");
+}
+
+std::string range_text(const Key& key) {
+  const Range range = range_of(key);
+  const bool endless = range.most == std::numeric_limits<std::uint64_t>::max();
+  const std::string least = bound(range.least, key.least_key);
+  if (key.in_pool) return least + " to the pool";
+  if (endless && key.most_key == nullptr) return least + " or more";
+  return least + " to " + bound(range.most, key.most_key, key.below);
+}
+
+std::string values_of(const Key& key) {
+  std::string text;
+  switch (key.at.type) {
+    case Type::kBoolean:
+      return "`true`, `false`";
+    case Type::kWord:
+      for (const std::string_view word : key.words)
+        text += (text.empty() ? "" : ", ") + code('"' + std::string(word) + '"');
+      return text;
+    case Type::kFactor:
+      return std::string(shown(key.factors.least)) + " to " + shown(key.factors.most);
+    case Type::kText:
+      return "text";
+    case Type::kAddress:
+      return "address";
+    case Type::kAddresses:
+      return "list of addresses";
+    case Type::kSubnets:
+      return "list of addresses with prefix lengths";
+    case Type::kNames:
+      return "list of names or numbers";
+    case Type::kImportances:
+      return "8 times " + range_text(key);
+    case Type::kTable:
+      return "table";
+    default:
+      return key.octal ? "octal, 0o0 to 0o777" : range_text(key);
+  }
+}
+
+std::string default_of(const Key& key, const void* section) {
+  if (key.missing != nullptr || key.at.type == Type::kAddresses) return "must be given";
+  if (key.in_pool) return "an equal share";
+  if (key.is_alias) return "";
+  if (key.at.type == Type::kTvls) return "1";
+  if (key.at.look(section) == nullptr || key.at.type == Type::kSubnets) return "none";
+  if (key.at.type == Type::kTable) return "its own";
+  if (key.at.type == Type::kText && shown(key, section) == "\"\"") return "none";
+  if (key.shown != Shown::kOn) return "of the machine";
+  if (key.at.type == Type::kInteger && *key.sample != '\0' && !key.set) return code(key.sample);
+  return code(shown(key, section));
+}
+
+std::string row(const Key& key, const void* section) {
+  const bool is_set = key.set.has_value();
+  return "| " + code(key.name) + " | " + values_of(key) +
+         (*key.unit != '\0' && !key.in_pool ? std::string(" ") + key.unit : "") + " | " +
+         default_of(key, section) + " | " + (*key.refusal == '\0' ? "reload" : "restart") + " | " +
+         (is_set ? "set" : "") + " | " + key.doc + " |\n";
+}
+
+std::string rows_of(const Schema& schema, const void* section) {
+  constexpr const char* kColumns =
+      "| key | values | default | takes a | `set` | meaning |\n| --- | --- | --- | --- | --- | --- "
+      "|\n";
+  std::string out;
+  bool in_table = false;
+  for (const Key& key : schema.keys) {
+    if (*key.lead != '\0') {
+      out += (in_table ? "\n" : "") + paragraph(key.lead);
+      in_table = false;
+    }
+    if (!in_table) out += kColumns;
+    in_table = true;
+    out += row(key, section);
+  }
+  return out;
+}
+
+template <class S>
+std::string section(const std::string& header, const S& values = {}) {
+  const Schema& schema = schema_of<S>();
+  return "\n## " + header + "\n\n" + (*schema.comment != '\0' ? paragraph(schema.comment) : "") +
+         rows_of(schema, &values);
+}
+
+}  // namespace
+
+std::string configuration_reference() {
+  std::string out = "# Configuration\n\n" + wrapped(kHead, "", 100);
+  const Config defaults = default_config();
+  for_each_section([&](const std::string& name, auto member) {
+    if (name == "device") out += section<ConnectionsConfig>("[connections]");
+    if (name == "shared_datagrams")
+      out += "\n## [shared_datagrams]\n\n" + wrapped(kSharedDatagrams, "", 100);
+    else
+      out += section('[' + name + ']', defaults.*member);
+  });
+  out += section<PortConfig>("[[port]]");
+  out += section<FaultConfig>("fault, of a port");
+  out += section<CaptureConfig>("capture, of a port");
+  out += section<TenantConfig>("[[tenant]]");
+  out += section<TvlConfig>("[[tenant.tvl]]");
+  out += section<LevelConfig>("[[tenant.level]]");
+  out += section<SocketConfig>("socket and control, of [admin], a tenant or a level");
+  out += section<RateConfig>("rate, of a tenant");
+  out += section<SrqConfig>("srq, of a tenant");
+  return out;
+}
+
+}  // namespace softhca::resource

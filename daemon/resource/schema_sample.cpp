@@ -1,0 +1,147 @@
+// The sample configuration.
+#include <algorithm>
+
+#include "daemon/resource/schema.hpp"
+#include "daemon/resource/schema_print.hpp"
+#include "daemon/resource/wrap.hpp"
+
+namespace softhca::resource {
+namespace {
+
+constexpr std::size_t kWidth = 100;
+constexpr std::size_t kRemarks = 30;  ///< column of what stands beside a key
+
+constexpr const char* kHead =
+    "Configuration of softhcad. Settings shown are the built-in defaults; one behind a `#` without "
+    "a space is off, or its default depends on the machine. `softhcad --check-config --config "
+    "FILE` names every mistake in a file with its line. docs/configuration.md has the ranges.";
+
+std::string quoted(const std::string& text) { return '"' + text + '"'; }
+
+std::string comment(const std::string& text) { return wrapped(text, "# ", kWidth); }
+
+/// As in a file: shown() has units, and addresses without quotes.
+std::string written(const Key& key, const void* section) {
+  if (*key.sample != '\0') return key.sample;
+  const void* value = key.at.look(section);
+  std::string text;
+  switch (key.at.type) {
+    case Type::kMicroseconds:
+    case Type::kSeconds:
+      return std::to_string(key.at.amount(value));
+    case Type::kAddresses:
+      for (const Gid& gid : *static_cast<const std::vector<Gid>*>(value))
+        text += (text.empty() ? "" : ", ") + quoted(to_string(gid));
+      return '[' + text + ']';
+    case Type::kTable:
+      for (const Key& inner : key.table().keys)
+        if (const std::string given = shown(inner, value); given != "\"\"")
+          text += (text.empty() ? "" : ", ") + std::string(inner.name) + " = " + given;
+      return "{ " + text + " }";
+    default:
+      return shown(key, section);
+  }
+}
+
+const char* prefix_of(Shown shown) {
+  switch (shown) {
+    case Shown::kOn:
+      break;
+    case Shown::kOff:
+      return "#";
+    case Shown::kAlternative:
+      return "# ";
+  }
+  return "";
+}
+
+/// What is said of the key stands beside it if there is room, else above it.
+std::string line_of(const Key& key, const std::string& setting) {
+  if (*key.doc == '\0') return setting + '\n';
+  std::string beside = setting;
+  beside.resize(std::max(setting.size() + 2, kRemarks), ' ');
+  beside += std::string("# ") + key.doc;
+  if (beside.size() <= kWidth) return beside + '\n';
+  return comment(key.doc) + setting + '\n';
+}
+
+/// What needs more than a line stands apart.
+bool stands_apart(const Key& key, const std::string& text) {
+  return *key.lead != '\0' || (text.starts_with("# ") && text.find("\n# ") != std::string::npos);
+}
+
+std::string keys_of(const Schema& schema, const void* section) {
+  std::string out;
+  for (const Key& key : schema.keys) {
+    const std::string text =
+        line_of(key, prefix_of(key.shown) + std::string(key.name) + " = " + written(key, section));
+    if (!out.empty() && stands_apart(key, text)) out += '\n';
+    out += comment(key.lead) + text;
+    if (key.at.type == Type::kTvls)
+      out += keys_of(schema_of<TvlConfig>(),
+                     &static_cast<const std::vector<TvlConfig>*>(key.at.look(section))->front());
+  }
+  return out;
+}
+
+/// A table that the sample does not switch on.
+std::string alternative(const Schema& schema, const std::string& header, const void* section) {
+  std::string out = '\n' + comment(schema.comment) + "# " + header + '\n';
+  for (const Key& key : schema.keys)
+    out += line_of(key, std::string("# ") + key.name + " = " + written(key, section));
+  return out;
+}
+
+template <class S>
+std::string section(const std::string& name, const S& values) {
+  const Schema& schema = schema_of<S>();
+  return '\n' + comment(schema.comment) + '[' + name + "]\n" + keys_of(schema, &values);
+}
+
+/// Its keys are those of [general_services].
+std::string shared_datagrams(const Config& config) {
+  const Key& first = schema_of<GeneralServicesConfig>().keys.front();
+  return '\n' + comment(kSharedDatagrams) + "[shared_datagrams]\n" + first.name + " = " +
+         written(first, &config.shared_datagrams) + '\n';
+}
+
+/// A tenant beside the first: what is not as by default.
+std::string another_tenant(const TenantConfig& tenant) {
+  std::string out = "\n[[tenant]]\n";
+  const auto differing = [&](const Schema& schema, const void* values, const void* defaults) {
+    for (const Key& key : schema.keys)
+      if (key.shown == Shown::kOn && !key.at.same(values, defaults))
+        out += std::string(key.name) + " = " + written(key, values) + '\n';
+  };
+  const TenantConfig defaults;
+  const TvlConfig tvl;
+  differing(schema_of<TenantConfig>(), &tenant, &defaults);
+  differing(schema_of<TvlConfig>(), &tenant.tvls.front(), &tvl);
+  return out;
+}
+
+}  // namespace
+
+std::string sample_configuration() {
+  const Config config = default_config();
+  const TenantConfig& tenant = config.tenants.front();
+  std::string out = comment(kHead);
+  for_each_section([&](const char* name, auto member) {
+    if (std::string_view(name) == "device") out += section("connections", ConnectionsConfig{});
+    out += std::string_view(name) == "shared_datagrams" ? shared_datagrams(config)
+                                                        : section(name, config.*member);
+  });
+  const PortConfig port;
+  out += '\n' + comment(schema_of<PortConfig>().comment) + "#[[port]]\n" +
+         keys_of(schema_of<PortConfig>(), &port);
+  out += '\n' + comment(schema_of<TenantConfig>().comment) + "[[tenant]]\n" +
+         keys_of(schema_of<TenantConfig>(), &tenant);
+  const TvlConfig tvl;
+  const LevelConfig level;
+  out += alternative(schema_of<TvlConfig>(), "[[tenant.tvl]]", &tvl);
+  out += alternative(schema_of<LevelConfig>(), "[[tenant.level]]", &level);
+  for (std::size_t i = 1; i < config.tenants.size(); ++i) out += another_tenant(config.tenants[i]);
+  return out;
+}
+
+}  // namespace softhca::resource

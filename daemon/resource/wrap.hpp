@@ -1,0 +1,26 @@
+// Text in lines of a greatest length.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+namespace softhca::resource {
+
+/// Each line begins with `prefix` and ends with a newline; no text, no line. Breaks at blanks only.
+inline std::string wrapped(const std::string& text, const std::string& prefix, std::size_t width) {
+  std::string out, line;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (!line.empty() && prefix.size() + line.size() + 1 + word.size() > width) {
+      out += prefix + line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    at = end + 1;
+  }
+  return line.empty() ? out : out + prefix + line + '\n';
+}
+
+}  // namespace softhca::resource
