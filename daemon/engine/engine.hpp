@@ -83,7 +83,7 @@ struct EngineLimits {
   std::uint32_t queue_pairs = 8192;  ///< rounded up to a power of two
   std::uint32_t memory_regions = 65536;
   std::uint32_t memory_windows = 16384;
-  schedule::DoorbellConfig doorbells = {};
+  DoorbellConfig doorbells = {};
 };
 
 class Engine final : private CommandSink {
@@ -118,7 +118,7 @@ class Engine final : private CommandSink {
   /// A level of a tenant, which has its number; before the first session of it.
   void add_level(const Level& level);
   /// Thresholds and policy; the number of entries stays.
-  void set_doorbells(schedule::DoorbellConfig config) {
+  void set_doorbells(DoorbellConfig config) {
     config.entries = scheduler_.config().entries;
     scheduler_.configure(config);
   }

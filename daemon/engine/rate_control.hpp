@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "daemon/base/rate_limits.hpp"
 #include "daemon/engine/clock.hpp"
 #include "daemon/engine/tenant.hpp"
 
@@ -19,8 +20,9 @@ class RateControl {
   /// Allocates, for so many tenants at once.
   void reserve(std::size_t tenants) { throttled_.reserve(tenants); }
   /// Takes effect with the next command; a debt stays.
-  void set(Tenant& tenant, const schedule::Rate& bytes, const schedule::Rate& messages) {
-    tenant.rate.set(bytes, messages, clock_.now);
+  void set(Tenant& tenant, const RateLimits& limits) {
+    tenant.rate.set({limits.bytes_per_second, limits.burst_bytes},
+                    {limits.messages_per_second, limits.burst_messages}, clock_.now);
   }
   /// A message of the tenant starts.
   void charge(Tenant& tenant, std::uint32_t bytes);

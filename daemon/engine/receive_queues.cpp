@@ -39,8 +39,7 @@ void ReceiveQueues::remove(SharedReceiveQueue& srq) {
   std::erase(shared_, &srq);
 }
 
-Provisioners ReceiveQueues::make_provisioners(const Tenant& tenant,
-                                              const receive::Policy& policy) const {
+Provisioners ReceiveQueues::make_provisioners(const Tenant& tenant, const SrqPolicy& policy) const {
   Provisioners made;
   if (!policy.wanted()) return made;
   for (SharedReceiveQueue* srq : shared_) {
@@ -60,7 +59,7 @@ void ReceiveQueues::start_provisioning(SharedReceiveQueue& srq,
   srq.accounted = srq.ring.posted();
 }
 
-void ReceiveQueues::set_policy(Tenant& tenant, const receive::Policy& policy) {
+void ReceiveQueues::set_policy(Tenant& tenant, const SrqPolicy& policy) {
   tenant.receive_policy = policy;
   for (SharedReceiveQueue* srq : shared_) {
     if (srq->session->tenant != &tenant) continue;
@@ -76,7 +75,7 @@ void ReceiveQueues::set_limit(QueuePair& qp, std::uint32_t limit) {
 void ReceiveQueues::set_importance(QueuePair& qp, std::uint8_t importance) {
   qp.importance = importance == QueuePair::kByTrafficClass
                       ? importance
-                      : std::min<std::uint8_t>(importance, receive::kImportances - 1);
+                      : std::min<std::uint8_t>(importance, kImportances - 1);
 }
 
 /// Draws a receive work request into qp.receive. A hostile ring fails its owner.

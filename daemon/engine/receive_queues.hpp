@@ -44,12 +44,12 @@ class ReceiveQueues {
   // --- provisioning
   /// What the tenant's shared receive queues lack to follow `policy`. It allocates, and is
   /// therefore for the control thread, outside of a task: queues come and go by its tasks alone.
-  Provisioners make_provisioners(const Tenant& tenant, const receive::Policy& policy) const;
+  Provisioners make_provisioners(const Tenant& tenant, const SrqPolicy& policy) const;
   /// What is drawn before is nobody's. REQUIRES: the queue has none.
   void start_provisioning(SharedReceiveQueue& srq, std::unique_ptr<receive::Provisioner> made);
   /// Of all shared receive queues of the tenant, present and future; takes effect at once.
   /// REQUIRES: none lacks a provisioner.
-  void set_policy(Tenant& tenant, const receive::Policy& policy);
+  void set_policy(Tenant& tenant, const SrqPolicy& policy);
   /// Buffers that one queue pair may hold, 0: no limit, receive::Member::kByPolicy: as the policy
   /// says. REQUIRES: its queue is shared and provisioned.
   void set_limit(QueuePair& qp, std::uint32_t limit);

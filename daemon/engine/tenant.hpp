@@ -83,9 +83,9 @@ struct Tenant {
       return address.gid == gid && (!port || address.port == port);
     });
   }
-  bool leaving = false;            ///< removed: no new sessions; written by the control thread
-  bool lends = false;              ///< guarantees that it leaves idle (A10)
-  receive::Policy receive_policy;  ///< of its shared receive queues
+  bool leaving = false;      ///< removed: no new sessions; written by the control thread
+  bool lends = false;        ///< guarantees that it leaves idle (A10)
+  SrqPolicy receive_policy;  ///< of its shared receive queues
   TenantCounters counters;
   schedule::RateLimiter rate;
   bool throttled() const { return throttled_since != kNever; }

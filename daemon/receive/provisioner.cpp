@@ -7,7 +7,7 @@
 
 namespace softhca::receive {
 
-Provisioner::Provisioner(std::uint32_t buffers, const Policy& policy,
+Provisioner::Provisioner(std::uint32_t buffers, const SrqPolicy& policy,
                          ProvisioningCounters& counters)
     : counters_(counters), holdings_(buffers), accounts_(buffers), buffers_(buffers) {
   for (std::uint32_t i = 0; i < buffers; ++i) free_.push_back(accounts_.data(), i);
@@ -18,7 +18,7 @@ std::size_t Provisioner::bytes_for(std::uint32_t buffers) {
   return sizeof(Provisioner) + buffers * sizeof(Account) + Holdings::bytes_for(buffers);
 }
 
-void Provisioner::set_policy(const Policy& policy) {
+void Provisioner::set_policy(const SrqPolicy& policy) {
   policy_ = policy;
   budget_ = static_cast<std::uint64_t>(
       std::clamp(buffers_ * policy.overcommit, double{0}, double{0x7fffffff}));

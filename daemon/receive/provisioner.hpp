@@ -68,11 +68,11 @@ struct Alarm {
 class Provisioner {
  public:
   /// Allocates. `buffers`: entries of the queue.
-  Provisioner(std::uint32_t buffers, const Policy& policy, ProvisioningCounters& counters);
+  Provisioner(std::uint32_t buffers, const SrqPolicy& policy, ProvisioningCounters& counters);
 
-  const Policy& policy() const { return policy_; }
+  const SrqPolicy& policy() const { return policy_; }
   /// At any time. Holdings stay; limits begin anew from the table.
-  void set_policy(const Policy& policy);
+  void set_policy(const SrqPolicy& policy);
   /// A limit of its own for one queue pair, 0: none, Member::kByPolicy: that of the table.
   void set_limit(Member& member, std::uint32_t limit);
 
@@ -154,7 +154,7 @@ class Provisioner {
   void rank(const Account& account, Time now, Alarm& alarm) const;
   std::optional<Qpn> choose_victim(Time now) const;
 
-  Policy policy_;
+  SrqPolicy policy_;
   ProvisioningCounters& counters_;
   Holdings holdings_;
   std::vector<Account> accounts_;

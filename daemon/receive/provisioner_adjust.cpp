@@ -20,7 +20,7 @@ void Provisioner::visit(List& list, Time now) {
   const std::uint32_t i = list.front();
   if (i == kNoIndex) return;
   Account& account = accounts_[i];
-  if (now - account.since < policy_.interval) return;
+  if (now - account.since < kInterval) return;
   list.rotate(accounts_.data());
   if (account.held == 0 && score_of(account, now) < kForgotten) {
     counters_.recouped.add(account.limit);
@@ -47,8 +47,8 @@ void Provisioner::adjust(Account& account, Time now) {
 
 float Provisioner::score_of(const Account& account, Time now) const {
   if (now <= account.scored) return account.score;
-  const float age = std::chrono::duration<float>(now - account.scored) /
-                    std::chrono::duration<float>(policy_.half_life);
+  const float age =
+      std::chrono::duration<float>(now - account.scored) / std::chrono::duration<float>(kHalfLife);
   return account.score * std::exp2(-age);
 }
 
@@ -60,7 +60,7 @@ std::optional<Alarm> Provisioner::watch(std::uint32_t available, Time now) {
   counters_.watermarks.add();
   // A ranking looks at all accounts: a queue that swings about its watermark is ranked at times.
   if (now < next_alarm_) return std::nullopt;
-  next_alarm_ = now + policy_.alarm_pause;
+  next_alarm_ = now + kAlarmPause;
   Alarm alarm;
   rank(holding_, now, alarm);
   rank(idle_, now, alarm);

@@ -18,7 +18,7 @@ enum class Kind : std::uint8_t {
   kSharedBytes,      ///< of the memory shared in place, registered or idle
   kProtectionDomains,
   kAddressHandles,
-  kQueueBytes,   ///< rings of queues, and what the daemon keeps for each entry of a send queue
+  kQueueBytes,   ///< rings of queues; reads and atomics that peers may have in flight
   kDescriptors,  ///< open in the daemon
   kMappings,     ///< of shared memory in the daemon's address space
   kCount,

@@ -10,16 +10,17 @@
 #include <vector>
 
 #include "daemon/base/congestion.hpp"
+#include "daemon/base/doorbell_config.hpp"
 #include "daemon/base/expected.hpp"
 #include "daemon/base/net.hpp"
+#include "daemon/base/rate_limits.hpp"
+#include "daemon/base/srq_policy.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/resource/address.hpp"
 #include "daemon/resource/adjustment_config.hpp"
 #include "daemon/resource/amounts.hpp"
 #include "daemon/resource/connections_config.hpp"
 #include "daemon/resource/general_services_config.hpp"
-#include "daemon/resource/rate_config.hpp"
-#include "daemon/resource/srq_config.hpp"
 
 namespace softhca::resource {
 
@@ -75,20 +76,6 @@ struct PoolsConfig {
   std::uint64_t mappings = machine_mappings();
 
   bool operator==(const PoolsConfig&) const = default;
-};
-
-/// Whose doorbells leave the send queue scheduler first when it runs out of places (B4).
-enum class PrunePolicy : std::uint8_t { kNewest, kMostOverflow };
-
-/// Doorbells that the daemon keeps itself; the others wait in the memory of their programs.
-struct DoorbellsConfig {
-  std::uint32_t entries = 4096;           ///< queue pairs with doorbells in the daemon
-  std::uint32_t threshold = 256;          ///< of these places, to be kept free; below `entries`
-  std::uint32_t dedicated_threshold = 1;  ///< dedicated PCBs of a tenant, likewise; 0: none
-  bool adaptive = false;                  ///< the thresholds follow the load
-  PrunePolicy prune = PrunePolicy::kNewest;
-
-  bool operator==(const DoorbellsConfig&) const = default;
 };
 
 /// The pools that tenants have limits in.
@@ -209,8 +196,8 @@ struct TenantConfig {
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
   std::vector<LevelConfig> levels;
   Amounts limits;  ///< what its programs may take; where not given, an equal share
-  RateConfig rate;
-  SrqConfig srq;
+  RateLimits rate;
+  SrqPolicy srq;
   ConnectionsConfig connections;
 
   bool operator==(const TenantConfig&) const = default;
@@ -221,7 +208,7 @@ struct Config {
   AdminConfig admin;
   MetricsConfig metrics;
   PoolsConfig pools;
-  DoorbellsConfig doorbells;
+  DoorbellConfig doorbells;
   AdjustmentConfig adjustment;
   CongestionParameters congestion;
   GeneralServicesConfig general_services;  ///< queue pair 1

@@ -30,7 +30,7 @@ class Reader;
 struct Schema;
 struct Key;
 
-using Importances = decltype(SrqConfig::limits);
+using Importances = decltype(SrqPolicy::limits);
 
 /// How a value is written.
 enum class Type : std::uint8_t {
@@ -245,7 +245,7 @@ const Schema& schema_of<MetricsConfig>();
 template <>
 const Schema& schema_of<PoolsConfig>();
 template <>
-const Schema& schema_of<DoorbellsConfig>();
+const Schema& schema_of<DoorbellConfig>();
 template <>
 const Schema& schema_of<AdjustmentConfig>();
 template <>
@@ -271,9 +271,9 @@ const Schema& schema_of<TvlConfig>();
 template <>
 const Schema& schema_of<LevelConfig>();
 template <>
-const Schema& schema_of<RateConfig>();
+const Schema& schema_of<RateLimits>();
 template <>
-const Schema& schema_of<SrqConfig>();
+const Schema& schema_of<SrqPolicy>();
 
 /// f(name, member of Config) for each section that stands in the file once, in its order. Besides:
 /// [connections], which is put into tenants, [[port]] and [[tenant]].

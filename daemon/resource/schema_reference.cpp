@@ -137,8 +137,8 @@ std::string configuration_reference() {
   out += section<TvlConfig>("[[tenant.tvl]]");
   out += section<LevelConfig>("[[tenant.level]]");
   out += section<SocketConfig>("socket and control, of [admin], a tenant or a level");
-  out += section<RateConfig>("rate, of a tenant");
-  out += section<SrqConfig>("srq, of a tenant");
+  out += section<RateLimits>("rate, of a tenant");
+  out += section<SrqPolicy>("srq, of a tenant");
   return out;
 }
 

@@ -150,7 +150,7 @@ constexpr Key kDeviceKeys[] = {
      .range = {1, 128},
      .refusal = kDevice,
      .doc = "Reads and atomics of a queue pair in flight, each way; those of a peer elsewhere take "
-            "56 bytes of queue_bytes each, as many as asked for."},
+            "64 bytes of queue_bytes each, as many as asked for."},
     {.name = "completion_vectors",
      .at = at<&DeviceConfig::completion_vectors>,
      .range = {1, 64},

@@ -94,7 +94,7 @@ constexpr Key kPoolsKeys[] = {
      .at = at<&PoolsConfig::queue_bytes>,
      .range = {.least = 1},
      .unit = "bytes",
-     .doc = "of the rings of queues with what the daemon keeps for each entry",
+     .doc = "of the rings of queues, and of the reads and atomics that a peer may have in flight",
      .shown = Shown::kOff,
      .sample = "4294967296"},
     {.name = "descriptors",
@@ -120,38 +120,36 @@ constexpr Schema kPools{
     .comment = "Totals of the adapter. What no tenant is guaranteed is shared among the tenants.",
     .keys = kPoolsKeys};
 
-constexpr std::array<std::string_view, 2> kPrunePolicies = {"newest", "most-overflow"};
-
 constexpr Key kDoorbellsKeys[] = {
     {.name = "entries",
-     .at = at<&DoorbellsConfig::entries>,
+     .at = at<&DoorbellConfig::entries>,
      .range = {1, kMostOfAny},
      .refusal = kTables,
      .doc = "queue pairs with doorbells in the daemon"},
     {.name = "threshold",
-     .at = at<&DoorbellsConfig::threshold>,
+     .at = at<&DoorbellConfig::threshold>,
      .most_key = "entries",
      .below = 1,
      .hint = " (below entries)",
      .doc = "of these, kept free for queue pairs that come new"},
     {.name = "dedicated_threshold",
-     .at = at<&DoorbellsConfig::dedicated_threshold>,
+     .at = at<&DoorbellConfig::dedicated_threshold>,
      .range = {0, kMostOfAny},
      .doc = "With fewer dedicated PCBs of a tenant free, and all others waiting for a peer, its "
             "doorbells leave the daemon too. 0: never."},
     {.name = "adaptive",
-     .at = at<&DoorbellsConfig::adaptive>,
+     .at = at<&DoorbellConfig::adaptive>,
      .doc = "The thresholds are the least then; those in force follow the load: a quarter of the "
             "places in use on the average, and as many times more PCBs as these are held longer "
             "than usual."},
     {.name = "prune",
-     .at = at<&DoorbellsConfig::prune>,
+     .at = at<&DoorbellConfig::prune>,
      .words = kPrunePolicies,
      .doc = "Whose go first: \"newest\", or \"most-overflow\": those pruned most often before."},
 };
 
 void check_doorbells(Reader& reader, void* section) {
-  const auto& config = *static_cast<const DoorbellsConfig*>(section);
+  const auto& config = *static_cast<const DoorbellConfig*>(section);
   if (!reader.find("threshold") && config.threshold >= config.entries)
     reader.complain("threshold", "is " + std::to_string(config.threshold) +
                                      " where not given; it must be below entries");
@@ -194,7 +192,7 @@ const Schema& schema_of<PoolsConfig>() {
   return kPools;
 }
 template <>
-const Schema& schema_of<DoorbellsConfig>() {
+const Schema& schema_of<DoorbellConfig>() {
   return kDoorbells;
 }
 template <>

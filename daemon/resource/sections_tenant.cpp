@@ -120,7 +120,7 @@ constexpr Key kTenantKeys[] = {
     limit<Kind::kMappings>("28669"),
     {.name = "rate",
      .at = at<&T::rate>,
-     .table = schema_of<RateConfig>,
+     .table = schema_of<RateLimits>,
      .whole = true,
      .lead = "What the tenant may send a second, in bytes and in messages, and at once after a "
              "pause; 0: no limit. A message starts while neither is used up and counts in full; "
@@ -130,7 +130,7 @@ constexpr Key kTenantKeys[] = {
                "burst_messages = 64 }"},
     {.name = "srq",
      .at = at<&T::srq>,
-     .table = schema_of<SrqConfig>,
+     .table = schema_of<SrqPolicy>,
      .whole = true,
      .lead = "Buffers of a shared receive queue that each queue pair on it may hold: drawn by its "
              "messages and not posted again yet; 0: no limit. kind = \"soft\": exceeding is told; "
@@ -242,25 +242,25 @@ constexpr std::uint64_t kMostOfRate = std::uint64_t{1} << 50;
 
 constexpr Key kRateKeys[] = {
     {.name = "bytes_per_second",
-     .at = at<&RateConfig::bytes_per_second>,
+     .at = at<&RateLimits::bytes_per_second>,
      .range = {0, kMostOfRate},
      .set = Allocation::kRateBytes,
      .unit = "bytes/s",
      .doc = "0: no limit"},
     {.name = "burst_bytes",
-     .at = at<&RateConfig::burst_bytes>,
+     .at = at<&RateLimits::burst_bytes>,
      .range = {1, kMostOfRate},
      .set = Allocation::kRateBurstBytes,
      .unit = "bytes",
      .doc = "at once after a pause"},
     {.name = "messages_per_second",
-     .at = at<&RateConfig::messages_per_second>,
+     .at = at<&RateLimits::messages_per_second>,
      .range = {0, kMostOfRate},
      .set = Allocation::kRateMessages,
      .unit = "messages/s",
      .doc = "0: no limit"},
     {.name = "burst_messages",
-     .at = at<&RateConfig::burst_messages>,
+     .at = at<&RateLimits::burst_messages>,
      .range = {1, kMostOfRate},
      .set = Allocation::kRateBurstMessages,
      .doc = "at once after a pause"},
@@ -268,13 +268,10 @@ constexpr Key kRateKeys[] = {
 constexpr Schema kRate{.comment = "What a tenant may send.", .keys = kRateKeys};
 
 constexpr std::uint64_t kMostBuffers = 65536;  ///< as many as a queue can have
-constexpr std::array<std::string_view, 2> kLimitKinds = {"soft", "hard"};
-constexpr std::array<std::string_view, 4> kExceeds = {"raise", "replenish", "drop-message",
-                                                      "drop-connection"};
 
 /// `limit`: one number for every importance.
 constexpr Access every_importance() {
-  Access access = at<&SrqConfig::limits>;
+  Access access = at<&SrqPolicy::limits>;
   access.type = Type::kEveryImportance;
   access.greatest = std::numeric_limits<std::uint32_t>::max();
   access.amount = [](const void* value) {
@@ -295,31 +292,31 @@ constexpr Key kSrqKeys[] = {
      .unit = "buffers",
      .doc = "of each queue pair; 0: no limit"},
     {.name = "limits",
-     .at = at<&SrqConfig::limits>,
+     .at = at<&SrqPolicy::limits>,
      .range = {0, kMostBuffers},
      .unit = "buffers",
      .doc = "likewise, for each importance; instead of limit"},
     {.name = "kind",
-     .at = at<&SrqConfig::kind>,
+     .at = at<&SrqPolicy::kind>,
      .words = kLimitKinds,
      .set = Allocation::kSrqKind,
      .doc = "what exceeding it means: told, or answered as on_exceed says"},
     {.name = "on_exceed",
-     .at = at<&SrqConfig::on_exceed>,
-     .words = kExceeds,
+     .at = at<&SrqPolicy::on_exceed>,
+     .words = kOnExceeds,
      .set = Allocation::kSrqOnExceed,
      .doc = "what becomes of a message beyond a hard limit"},
     {.name = "statistical",
-     .at = at<&SrqConfig::statistical>,
+     .at = at<&SrqPolicy::statistical>,
      .set = Allocation::kSrqStatistical,
      .doc = "limits follow use"},
     {.name = "overcommit",
-     .at = at<&SrqConfig::overcommit>,
+     .at = at<&SrqPolicy::overcommit>,
      .factors = {1, 1000},
      .set = Allocation::kSrqOvercommit,
      .doc = "sum of limits / buffers of the queue"},
     {.name = "watermark",
-     .at = at<&SrqConfig::watermark>,
+     .at = at<&SrqPolicy::watermark>,
      .range = {0, kMostBuffers},
      .set = Allocation::kSrqWatermark,
      .unit = "buffers",
@@ -327,7 +324,7 @@ constexpr Key kSrqKeys[] = {
 };
 
 void check_srq(Reader& reader, void* section) {
-  const auto& config = *static_cast<const SrqConfig*>(section);
+  const auto& config = *static_cast<const SrqPolicy*>(section);
   if (reader.find("limit") && reader.find("limits"))
     reader.complain("limits", "is given besides limit; give one of them");
   if (config.statistical && std::all_of(config.limits.begin(), config.limits.end(),
@@ -353,11 +350,11 @@ const Schema& schema_of<LevelConfig>() {
   return kLevel;
 }
 template <>
-const Schema& schema_of<RateConfig>() {
+const Schema& schema_of<RateLimits>() {
   return kRate;
 }
 template <>
-const Schema& schema_of<SrqConfig>() {
+const Schema& schema_of<SrqPolicy>() {
   return kSrq;
 }
 

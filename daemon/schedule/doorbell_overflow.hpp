@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "daemon/base/doorbell_config.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 
@@ -13,28 +14,6 @@ namespace softhca::schedule {
 
 /// Index of a queue pair in its engine's table.
 using QpSlot = Id<struct QpSlotTag, std::uint32_t>;
-
-/// Whose doorbell is pruned, among those that could go on. One that cannot (blocked, or held by VCB
-/// commands) is always pruned before them.
-enum class PrunePolicy : std::uint8_t {
-  kNewest,        ///< of the queue pair that came in last
-  kMostOverflow,  ///< of a queue pair pruned most often (to a power of two); of these the newest
-};
-
-struct DoorbellConfig {
-  /// Queue pairs that may have doorbells in the scheduler at once, and how many of these places are
-  /// to be free. REQUIRES: entries - threshold >= tenants, so that each has a share.
-  std::uint32_t entries = 4096;
-  std::uint32_t threshold = 256;
-  /// Dedicated PCBs of a tenant: with fewer free, and all others waiting for a response or an
-  /// acknowledgement, its doorbells overflow. 0: never.
-  std::uint32_t dedicated_threshold = 1;
-  /// The thresholds above are the least; the thresholds in force follow the load.
-  bool adaptive = false;
-  PrunePolicy prune = PrunePolicy::kNewest;
-
-  bool operator==(const DoorbellConfig&) const = default;
-};
 
 /// The doorbell overflow buffer: memory of the tenants, one place for each queue pair. More is
 /// never needed, because a later doorbell contains the earlier ones. What is read back is a claim

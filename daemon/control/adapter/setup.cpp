@@ -134,14 +134,7 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   limits.queue_pairs = pools.queue_pairs;
   limits.memory_regions = pools.memory_regions;
   limits.memory_windows = pools.memory_windows;
-  const resource::DoorbellsConfig& doorbells = config.doorbells;
-  limits.doorbells = {.entries = doorbells.entries,
-                      .threshold = doorbells.threshold,
-                      .dedicated_threshold = doorbells.dedicated_threshold,
-                      .adaptive = doorbells.adaptive,
-                      .prune = doorbells.prune == resource::PrunePolicy::kNewest
-                                   ? schedule::PrunePolicy::kNewest
-                                   : schedule::PrunePolicy::kMostOverflow};
+  limits.doorbells = config.doorbells;
   return limits;
 }
 
@@ -162,31 +155,6 @@ Expected<std::optional<port::UdpGuard>> guard_address(const resource::PortConfig
   auto guard = port::guard_roce_port(address, port.interface);
   if (!guard) return at("port " + port.name, guard.error());
   return std::optional<port::UdpGuard>(std::move(*guard));
-}
-
-receive::Policy policy_of(const resource::SrqConfig& config) {
-  receive::Policy policy;
-  policy.limits = config.limits;
-  policy.kind = config.kind == resource::SrqLimitKind::kSoft ? receive::LimitKind::kSoft
-                                                             : receive::LimitKind::kHard;
-  switch (config.on_exceed) {
-    case resource::SrqExceed::kRaise:
-      policy.on_exceed = receive::OnExceed::kRaise;
-      break;
-    case resource::SrqExceed::kReplenish:
-      policy.on_exceed = receive::OnExceed::kReplenish;
-      break;
-    case resource::SrqExceed::kDropMessage:
-      policy.on_exceed = receive::OnExceed::kDropMessage;
-      break;
-    case resource::SrqExceed::kDropConnection:
-      policy.on_exceed = receive::OnExceed::kDropConnection;
-      break;
-  }
-  policy.statistical = config.statistical;
-  policy.overcommit = config.overcommit;
-  policy.watermark = config.watermark;
-  return policy;
 }
 
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine) {
@@ -236,11 +204,6 @@ std::vector<engine::Tenant::Address> addresses_of(const resource::Config& config
   return addresses;
 }
 
-void set_rate(const resource::RateConfig& config, engine::Tenant& tenant, engine::Engine& engine) {
-  engine.rates().set(tenant, {config.bytes_per_second, config.burst_bytes},
-                     {config.messages_per_second, config.burst_messages});
-}
-
 Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resource::Config& config,
                                                                    engine::Engine& engine) {
   std::vector<std::unique_ptr<engine::Tenant>> tenants;
@@ -250,13 +213,14 @@ Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resourc
     tenant->id = TenantId(static_cast<std::uint16_t>(tenants.size() - 1));
     tenant->name = entry.name;
     tenant->addresses = addresses_of(config, entry);
-    tenant->receive_policy = policy_of(entry.srq);
+    tenant->receive_policy = entry.srq;
     change.added.push_back({tenant.get(), &entry});
     for (const resource::LevelConfig& level : entry.levels)
       change.new_levels.push_back({tenant.get(), make_level(level), nullptr});
   }
   if (auto made = Allotments(engine).change(change); !made) return made.error();
-  for (const AllotmentChange::Row& row : change.added) set_rate(row.to->rate, *row.tenant, engine);
+  for (const AllotmentChange::Row& row : change.added)
+    engine.rates().set(*row.tenant, row.to->rate);
   return tenants;
 }
 

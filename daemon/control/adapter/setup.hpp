@@ -14,11 +14,6 @@
 
 namespace softhca::control {
 
-/// For Engine::set_receive_policy().
-receive::Policy policy_of(const resource::SrqConfig& config);
-/// Between polls of the engine.
-void set_rate(const resource::RateConfig& config, engine::Tenant& tenant, engine::Engine& engine);
-
 engine::EngineLimits limits_of(const resource::Config& config);
 /// Queue pairs of the daemon's own: general services and shared datagrams.
 inline constexpr std::uint16_t kOwnServices = 2;

@@ -36,7 +36,7 @@ struct ShownQp {
 
 /// Of a provisioned queue (mechanism D).
 struct ProvisionShot {
-  receive::Policy policy;
+  SrqPolicy policy;
   std::uint32_t active = 0;
   std::uint32_t held = 0;
   std::uint32_t unassigned = 0;
@@ -146,22 +146,8 @@ Json shown(const ShownQp& entry, const QpShot& shot) {
   return out;
 }
 
-const char* name_of(receive::OnExceed on_exceed) {
-  switch (on_exceed) {
-    case receive::OnExceed::kRaise:
-      return "raise";
-    case receive::OnExceed::kReplenish:
-      return "replenish";
-    case receive::OnExceed::kDropMessage:
-      return "drop-message";
-    case receive::OnExceed::kDropConnection:
-      return "drop-connection";
-  }
-  return "?";
-}
-
 Json shown(const ProvisionShot& shot) {
-  const receive::Policy& policy = shot.policy;
+  const SrqPolicy& policy = shot.policy;
   Json board = Json::array();
   for (std::size_t i = 0; i < shot.board.count; ++i) {
     const receive::Offender& who = shot.board.offenders[i];
@@ -170,8 +156,8 @@ Json shown(const ProvisionShot& shot) {
   }
   return {{"policy",
            {{"limits", policy.limits},
-            {"kind", policy.kind == receive::LimitKind::kSoft ? "soft" : "hard"},
-            {"on_exceed", name_of(policy.on_exceed)},
+            {"kind", kLimitKinds[static_cast<std::size_t>(policy.kind)]},
+            {"on_exceed", kOnExceeds[static_cast<std::size_t>(policy.on_exceed)]},
             {"statistical", policy.statistical},
             {"overcommit", policy.overcommit},
             {"watermark", policy.watermark}}},

@@ -233,11 +233,11 @@ void ReloadChange::adjust_engine(engine::Engine& engine) {
     engine.receive_queues().start_provisioning(*srq, std::move(provisioner));
   for (const auto* rows : {&allotments_.there, &allotments_.added})
     for (const auto& [tenant, to] : *rows) {
-      engine.receive_queues().set_policy(*tenant, policy_of(to->srq));
-      set_rate(to->rate, *tenant, engine);
+      engine.receive_queues().set_policy(*tenant, to->srq);
+      engine.rates().set(*tenant, to->rate);
     }
   change_ports(engine);
-  engine.set_doorbells(limits_of(wanted_).doorbells);
+  engine.set_doorbells(wanted_.doorbells);
   engine.set_congestion(wanted_.congestion);
   site_.adapter.worker.set_idle(wanted_.daemon.idle == resource::IdlePolicy::kAdaptive,
                                 wanted_.daemon.park_after);

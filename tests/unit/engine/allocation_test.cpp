@@ -243,7 +243,7 @@ TEST_P(Steps, OfSharedReceiveQueues) {
   TestSrq& srq = pair.b->make_srq();
   pair.srq = &srq;
   pair.connect_pair();
-  receive::Policy policy;
+  SrqPolicy policy;
   policy.limits.fill(8);
   provision(pair.b->adapter.engine, pair.b->tenant, policy);
   const std::vector<Work> works = every_request();
@@ -353,7 +353,8 @@ TEST_P(Steps, OfAsyncEventsThatWait) {
 
 TEST_P(Steps, OfRates) {
   pair.connect_pair();
-  pair.a->adapter.engine.rates().set(pair.a->tenant, {}, {.per_second = 20'000, .burst = 2});
+  pair.a->adapter.engine.rates().set(pair.a->tenant,
+                                     {.messages_per_second = 20'000, .burst_messages = 2});
   expect_none([&] {
     post(std::vector<Work>(6, remote_work(abi::Opcode::kRdmaWrite)));
     expect_completions(*pair.ca, 6);

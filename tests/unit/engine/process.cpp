@@ -260,7 +260,7 @@ void bring_up_datagram(Process& process, TestQp& test, std::uint32_t qkey) {
   process.adapter.engine.enter_ready_to_send(test.qp, Psn(0));
 }
 
-void provision(Engine& engine, Tenant& tenant, const receive::Policy& policy) {
+void provision(Engine& engine, Tenant& tenant, const SrqPolicy& policy) {
   for (auto& [srq, made] : engine.receive_queues().make_provisioners(tenant, policy))
     engine.receive_queues().start_provisioning(*srq, std::move(made));
   engine.receive_queues().set_policy(tenant, policy);

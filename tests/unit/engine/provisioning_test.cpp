@@ -13,9 +13,8 @@ constexpr std::uint32_t kLimit = 4;
 constexpr std::size_t kBytes = 64;
 constexpr auto kWhile = std::chrono::milliseconds(20);
 
-receive::Policy limited(std::uint32_t limit,
-                        receive::OnExceed on_exceed = receive::OnExceed::kDropMessage) {
-  receive::Policy policy;
+SrqPolicy limited(std::uint32_t limit, OnExceed on_exceed = OnExceed::kDropMessage) {
+  SrqPolicy policy;
   policy.limits.fill(limit);
   policy.on_exceed = on_exceed;
   return policy;
@@ -50,7 +49,7 @@ class Provisioning : public BothWays {
 
   Engine& engine() { return pair.b->adapter.engine; }
   receive::ProvisioningCounters& counters() { return pair.b->tenant.counters.receive; }
-  void set(const receive::Policy& policy) { provision(engine(), pair.b->tenant, policy); }
+  void set(const SrqPolicy& policy) { provision(engine(), pair.b->tenant, policy); }
   void post(std::uint32_t i) { srq->ring.post(i, {buffer->part(i * kBytes, kBytes)}); }
   void send(std::size_t sender, unsigned n) {
     for (unsigned i = 0; i < n; ++i) {
@@ -164,8 +163,8 @@ TEST_P(Provisioning, KeepingOnesMessagesCostsOnlyThatOne) {
 }
 
 TEST_P(Provisioning, SoftLimitTellsAndLetsThrough) {
-  receive::Policy policy = limited(kLimit);
-  policy.kind = receive::LimitKind::kSoft;
+  SrqPolicy policy = limited(kLimit);
+  policy.kind = LimitKind::kSoft;
   set(policy);
   send(0, 10);
   pair.run_for(kWhile);
@@ -185,13 +184,13 @@ TEST_P(Provisioning, LimitsChangeWhileMessagesFlow) {
   pair.run_for(kWhile);
   EXPECT_EQ(received_by(0), 12u);
   engine().receive_queues().set_limit(receivers[0]->qp, receive::Member::kByPolicy);
-  set(receive::Policy{});
+  set(SrqPolicy{});
   expect_all_arrive();
 }
 
 TEST_P(Provisioning, ALimitForOneQueuePairNeedsNoPolicy) {
   set(limited(kLimit));
-  set(receive::Policy{});
+  set(SrqPolicy{});
   engine().receive_queues().set_limit(receivers[0]->qp, 2);
   send(0, 5);
   send(1, 9);
@@ -202,7 +201,7 @@ TEST_P(Provisioning, ALimitForOneQueuePairNeedsNoPolicy) {
 }
 
 TEST_P(Provisioning, StatisticalLimitsFollowTheSender) {
-  receive::Policy policy = limited(2);
+  SrqPolicy policy = limited(2);
   policy.statistical = true;
   set(policy);
   for (unsigned i = 0; i < 20; ++i) {
@@ -220,7 +219,7 @@ TEST_P(Provisioning, StatisticalLimitsFollowTheSender) {
 }
 
 TEST_P(Provisioning, TheConnectionThatExceedsIsDropped) {
-  set(limited(kLimit, receive::OnExceed::kDropConnection));
+  set(limited(kLimit, OnExceed::kDropConnection));
   send(1, 3);
   send(0, 20);
   ASSERT_TRUE(pair.run_until([&] { return receivers[0]->qp.state == QpState::kError; }));
@@ -238,7 +237,7 @@ TEST_P(Provisioning, TheConnectionThatExceedsIsDropped) {
 }
 
 TEST_P(Provisioning, WatermarkNamesOffendersAndGivesUpTheLeastImportant) {
-  receive::Policy policy = limited(0, receive::OnExceed::kDropConnection);
+  SrqPolicy policy = limited(0, OnExceed::kDropConnection);
   policy.watermark = 6;
   set(policy);
   receivers[2]->qp.route.path.traffic_class = 0xb8;  // expedited forwarding

@@ -28,7 +28,7 @@ TEST_F(Rates, ATenantWithoutOneIsNeverHeldBack) {
 }
 
 TEST_F(Rates, HeldBackUntilTheDebtIsPaid) {
-  rates.set(slow, {}, {.per_second = 1000, .burst = 2});
+  rates.set(slow, {.messages_per_second = 1000, .burst_messages = 2});
   rates.charge(slow, 1);
   EXPECT_FALSE(slow.throttled());
   rates.charge(slow, 1);
@@ -46,14 +46,14 @@ TEST_F(Rates, HeldBackUntilTheDebtIsPaid) {
 }
 
 TEST_F(Rates, BytesCountAsMuchAsTheyAre) {
-  rates.set(slow, {.per_second = 1'000'000, .burst = 1000}, {});
+  rates.set(slow, {.bytes_per_second = 1'000'000, .burst_bytes = 1000});
   rates.charge(slow, 101'000);
   ASSERT_TRUE(slow.throttled());
   EXPECT_NEAR(static_cast<double>((rates.next_release() - clock.now).count()), 1e8, 1e6);
 }
 
 TEST_F(Rates, WhoGoesIsForgotten) {
-  rates.set(slow, {}, {.per_second = 1, .burst = 1});
+  rates.set(slow, {.messages_per_second = 1, .burst_messages = 1});
   for (int i = 0; i < 3; ++i) rates.charge(slow, 1);
   ASSERT_TRUE(slow.throttled());
   rates.forget(slow);

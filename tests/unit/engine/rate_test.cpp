@@ -39,7 +39,7 @@ class RateLimit : public BothWays {
 };
 
 TEST_P(RateLimit, MessagesASecond) {
-  a.adapter.engine.rates().set(a.tenant, {}, {.per_second = 1000, .burst = 10});
+  a.adapter.engine.rates().set(a.tenant, {.messages_per_second = 1000, .burst_messages = 10});
   for (const Process::Way way : {Process::Way::kVcb, Process::Way::kDoorbell}) {
     const int done = write_for(std::chrono::milliseconds(200), way);
     EXPECT_GE(done, 195);
@@ -49,14 +49,14 @@ TEST_P(RateLimit, MessagesASecond) {
 }
 
 TEST_P(RateLimit, BytesASecond) {
-  a.adapter.engine.rates().set(a.tenant, {.per_second = 1'000'000, .burst = 1000}, {});
+  a.adapter.engine.rates().set(a.tenant, {.bytes_per_second = 1'000'000, .burst_bytes = 1000});
   const int done = write_for(std::chrono::milliseconds(200), Process::Way::kVcb);
   EXPECT_GE(done, 195);
   EXPECT_LE(done, 205);
 }
 
 TEST_P(RateLimit, AnotherTenantIsNotHeldBack) {
-  a.adapter.engine.rates().set(a.tenant, {}, {.per_second = 1, .burst = 1});
+  a.adapter.engine.rates().set(a.tenant, {.messages_per_second = 1, .burst_messages = 1});
   write_for(std::chrono::milliseconds(1), Process::Way::kVcb);
   ASSERT_TRUE(a.tenant.throttled());
   Buffer& back = b.make_buffer(100);
@@ -70,7 +70,7 @@ TEST_P(RateLimit, AnotherTenantIsNotHeldBack) {
     EXPECT_EQ(pair.wait_status(*pair.cb), Status::kSuccess);
     EXPECT_LT(pair.now - before, std::chrono::milliseconds(5));
   }
-  a.adapter.engine.rates().set(a.tenant, {}, {});
+  a.adapter.engine.rates().set(a.tenant, {});
   EXPECT_GE(write_for(std::chrono::milliseconds(1), Process::Way::kVcb), 1);
 }
 

@@ -128,7 +128,7 @@ TEST_F(Receives, HardLimitLeavesTheRestForOthers) {
   TestSrq& srq = make_srq();
   TestQp& greedy = make_qp({.srq = &srq});
   TestQp& other = make_qp({.srq = &srq});
-  receive::Policy policy;
+  SrqPolicy policy;
   policy.limits.fill(2);
   for (auto& [queue, provisioner] : receives.make_provisioners(tenant, policy))
     receives.start_provisioning(*queue, std::move(provisioner));

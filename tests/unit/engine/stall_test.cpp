@@ -258,8 +258,8 @@ TEST_P(Stall, WhatHasBegunGoesOnWhileDraining) {
 
 /// What goes back pays for what it is when it comes again.
 TEST_P(Stall, ARateIsChargedForWhatGoes) {
-  schedule::Rate messages{.per_second = 1000, .burst = 2 * kRing};
-  a.adapter.engine.rates().set(a.tenant, {}, messages);
+  a.adapter.engine.rates().set(a.tenant,
+                               {.messages_per_second = 1000, .burst_messages = 2 * kRing});
   const Ends ends = make();
   fill(*ends.near, Post::kDoorbell);
   pair.run_for(std::chrono::milliseconds(20));  // many tries

@@ -294,7 +294,7 @@ TEST_P(Xrc, NothingCanBePostedToATarget) {
 
 /// A limit of a connection counts for each queue by itself, and changing between them evades none.
 TEST_P(Xrc, ProvisioningFollowsTheQueue) {
-  receive::Policy policy;
+  SrqPolicy policy;
   policy.limits.fill(2);
   provision(b.adapter.engine, b.tenant, policy);
   TestSrq& other = b.make_srq(kDomain, *pair.cb);

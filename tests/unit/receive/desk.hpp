@@ -9,15 +9,15 @@
 
 namespace softhca::receive {
 
-inline Policy limited(std::uint32_t limit, OnExceed on_exceed = OnExceed::kDropMessage) {
-  Policy policy;
+inline SrqPolicy limited(std::uint32_t limit, OnExceed on_exceed = OnExceed::kDropMessage) {
+  SrqPolicy policy;
   policy.limits.fill(limit);
   policy.on_exceed = on_exceed;
   return policy;
 }
 
 struct Desk {
-  explicit Desk(const Policy& policy, std::uint32_t buffers = 16, std::size_t queue_pairs = 8)
+  explicit Desk(const SrqPolicy& policy, std::uint32_t buffers = 16, std::size_t queue_pairs = 8)
       : provisioner(buffers, policy, counters), members(queue_pairs) {}
 
   static Qpn qpn(std::size_t qp) { return Qpn(static_cast<std::uint32_t>(100 + qp)); }

@@ -14,7 +14,7 @@ constexpr std::size_t kQueuePairs = 40;
 
 class Model {
  public:
-  Model(std::uint32_t seed, const Policy& policy)
+  Model(std::uint32_t seed, const SrqPolicy& policy)
       : random_(seed), policy_(policy), desk_(policy, kBuffers, kQueuePairs) {
     for (std::size_t qp = 0; qp < kQueuePairs; ++qp)
       desk_.members[qp].importance = static_cast<std::uint8_t>(qp % kImportances);
@@ -135,7 +135,7 @@ class Model {
   }
 
   std::mt19937 random_;
-  Policy policy_;
+  SrqPolicy policy_;
   Desk desk_;
   std::map<std::size_t, std::uint64_t> drawing_;  ///< queue pair -> address
   std::deque<Buffer> completed_;
@@ -144,7 +144,7 @@ class Model {
 
 TEST(ProvisionerModel, AgreesForEveryPolicy) {
   for (std::uint32_t seed = 0; seed < 28; ++seed) {
-    Policy policy = limited(1 + seed % 5, static_cast<OnExceed>(seed % 4));
+    SrqPolicy policy = limited(1 + seed % 5, static_cast<OnExceed>(seed % 4));
     policy.limits[3] = seed % 3;
     policy.kind = seed % 7 == 0 ? LimitKind::kSoft : LimitKind::kHard;
     policy.statistical = seed % 2 == 0;

@@ -30,7 +30,7 @@ TEST(Provisioner, ARefusalIsToldOnceUntilItIsWithinItsLimitAgain) {
 }
 
 TEST(Provisioner, SoftLimitTellsAndGrants) {
-  Policy policy = limited(2);
+  SrqPolicy policy = limited(2);
   policy.kind = LimitKind::kSoft;
   Desk desk(policy);
   EXPECT_EQ(desk.messages(0, 2), 2u);
@@ -114,7 +114,7 @@ TEST(Provisioner, ReplenishLendsAndLeavesTheLimit) {
 }
 
 TEST(Provisioner, OvercommitWidensTheBudget) {
-  Policy policy = limited(4, OnExceed::kRaise);
+  SrqPolicy policy = limited(4, OnExceed::kRaise);
   policy.overcommit = 1.5;
   Desk desk(policy, 10);
   desk.message(1);
@@ -130,7 +130,7 @@ TEST(Provisioner, DropConnection) {
 }
 
 TEST(Provisioner, LimitsByImportance) {
-  Policy policy = limited(1);
+  SrqPolicy policy = limited(1);
   policy.limits[5] = 3;
   Desk desk(policy);
   desk.members[1].importance = 5;
@@ -162,7 +162,7 @@ TEST(Provisioner, LimitsChangeLive) {
 }
 
 TEST(Provisioner, AbsurdLimitsDoNotOverflow) {
-  Policy policy = limited(0xffffffff, OnExceed::kRaise);
+  SrqPolicy policy = limited(0xffffffff, OnExceed::kRaise);
   policy.overcommit = 1e30;
   Desk desk(policy);
   for (std::size_t qp = 0; qp < 8; ++qp) EXPECT_EQ(desk.messages(qp, 2), 2u);

@@ -7,8 +7,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Policy statistical(std::uint32_t limit) {
-  Policy policy = limited(limit);
+SrqPolicy statistical(std::uint32_t limit) {
+  SrqPolicy policy = limited(limit);
   policy.statistical = true;
   return policy;
 }
@@ -64,7 +64,7 @@ TEST(ProvisionerTime, RaisingNeverPassesTheBudget) {
 }
 
 TEST(ProvisionerTime, ANewcomerGetsOneBufferAtLeast) {
-  Policy policy = statistical(8);
+  SrqPolicy policy = statistical(8);
   Desk desk(policy, 8);
   desk.messages(0, 4);
   EXPECT_EQ(desk.provisioner.unassigned(), 0u);
@@ -89,8 +89,8 @@ TEST(ProvisionerTime, IdleOnesAreForgotten) {
   EXPECT_EQ(desk.counters.recouped.value(), 4u);
 }
 
-Policy watched(std::uint32_t watermark) {
-  Policy policy;
+SrqPolicy watched(std::uint32_t watermark) {
+  SrqPolicy policy;
   policy.watermark = watermark;
   return policy;
 }
@@ -147,7 +147,7 @@ TEST(ProvisionerTime, ScoresFadeByHalfLife) {
 }
 
 TEST(ProvisionerTime, TheLeastImportantIsGivenUpFirst) {
-  Policy policy = watched(4);
+  SrqPolicy policy = watched(4);
   policy.on_exceed = OnExceed::kDropConnection;
   Desk desk(policy, 64);
   desk.members[2].importance = desk.members[3].importance = 1;
@@ -162,7 +162,7 @@ TEST(ProvisionerTime, TheLeastImportantIsGivenUpFirst) {
 }
 
 TEST(ProvisionerTime, AmongEqualsNobodyIsGivenUp) {
-  Policy policy = watched(4);
+  SrqPolicy policy = watched(4);
   policy.on_exceed = OnExceed::kDropConnection;
   Desk desk(policy, 64);
   desk.messages(0, 20);

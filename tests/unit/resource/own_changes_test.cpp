@@ -121,7 +121,7 @@ TEST(TenantChanges, LimitsRatesAndPolicyAreSet) {
   EXPECT_EQ(tenant.rate.burst_messages, 3u);
   EXPECT_EQ(tenant.srq.limits[7], 100u);
   EXPECT_TRUE(tenant.srq.statistical);
-  EXPECT_EQ(tenant.srq.on_exceed, SrqExceed::kDropConnection);
+  EXPECT_EQ(tenant.srq.on_exceed, OnExceed::kDropConnection);
   EXPECT_EQ(tenant.srq.overcommit, 1.5);
   // Not without a limit, and no limit beyond its pool.
   EXPECT_FALSE(with_changes(divided(), Changes{of("", Allocation::kSrqStatistical, 1)}));

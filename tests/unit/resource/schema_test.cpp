@@ -31,7 +31,7 @@ void for_each_table(F&& f) {
   f("admin", AdminConfig{});
   f("metrics", MetricsConfig{});
   f("pools", PoolsConfig{});
-  f("doorbells", DoorbellsConfig{});
+  f("doorbells", DoorbellConfig{});
   f("adjustment", AdjustmentConfig{});
   f("congestion", CongestionParameters{});
   f("general_services", GeneralServicesConfig{});
@@ -44,8 +44,8 @@ void for_each_table(F&& f) {
   f("tenant", TenantConfig{});
   f("tenant.tvl", TvlConfig{});
   f("tenant.level", LevelConfig{});
-  f("tenant.rate", RateConfig{});
-  f("tenant.srq", SrqConfig{});
+  f("tenant.rate", RateLimits{});
+  f("tenant.srq", SrqPolicy{});
 }
 
 /// Which bytes of a structure are the values of its keys.
@@ -167,8 +167,8 @@ TEST(Schema, EveryAllocationIsAKeyOfATenantOrATvl) {
       if (key.set) ++keys[static_cast<std::size_t>(*key.set)];
   };
   count(schema_of<TenantConfig>());
-  count(schema_of<RateConfig>());
-  count(schema_of<SrqConfig>());
+  count(schema_of<RateLimits>());
+  count(schema_of<SrqPolicy>());
   count(schema_of<ConnectionsConfig>());
   count(schema_of<TvlConfig>());
   EXPECT_THAT(keys, testing::Each(1));

@@ -1,5 +1,3 @@
-#include "daemon/resource/srq_config.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +21,7 @@ std::string error_of(const std::string& srq) {
 TEST(SrqConfig, NothingGivenMeansNoLimit) {
   const auto config = parse("");
   ASSERT_TRUE(config);
-  EXPECT_EQ(config->tenants[0].srq, SrqConfig{});
+  EXPECT_EQ(config->tenants[0].srq, SrqPolicy{});
 }
 
 TEST(SrqConfig, EveryKey) {
@@ -31,10 +29,10 @@ TEST(SrqConfig, EveryKey) {
       "[tenant.srq]\nlimits = [1, 2, 3, 4, 5, 6, 7, 8]\nkind = \"soft\"\non_exceed = "
       "\"replenish\"\nstatistical = true\novercommit = 1.5\nwatermark = 9\n");
   ASSERT_TRUE(config);
-  const SrqConfig& srq = config->tenants[0].srq;
+  const SrqPolicy& srq = config->tenants[0].srq;
   EXPECT_THAT(srq.limits, testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
-  EXPECT_EQ(srq.kind, SrqLimitKind::kSoft);
-  EXPECT_EQ(srq.on_exceed, SrqExceed::kReplenish);
+  EXPECT_EQ(srq.kind, LimitKind::kSoft);
+  EXPECT_EQ(srq.on_exceed, OnExceed::kReplenish);
   EXPECT_TRUE(srq.statistical);
   EXPECT_EQ(srq.overcommit, 1.5);
   EXPECT_EQ(srq.watermark, 9u);

@@ -378,11 +378,11 @@ class ReloadTraffic {
   }
 
   void set_doorbells() {
-    adapter_.engine.set_doorbells({.threshold = below(3),
-                                   .dedicated_threshold = below(3),
-                                   .adaptive = below(4) == 0,
-                                   .prune = below(2) == 0 ? schedule::PrunePolicy::kNewest
-                                                          : schedule::PrunePolicy::kMostOverflow});
+    adapter_.engine.set_doorbells(
+        {.threshold = below(3),
+         .dedicated_threshold = below(3),
+         .adaptive = below(4) == 0,
+         .prune = below(2) == 0 ? PrunePolicy::kNewest : PrunePolicy::kMostOverflow});
   }
 
   // --- what must hold

@@ -3,16 +3,16 @@
 
 #include <cstdint>
 
-namespace softhca::resource {
+namespace softhca {
 
 /// Of the messages a tenant starts, reads by what they ask for. As it stands: no limit.
-struct RateConfig {
+struct RateLimits {
   std::uint64_t bytes_per_second = 0;  ///< 0: no limit
   std::uint64_t burst_bytes = 1 << 20;
   std::uint64_t messages_per_second = 0;  ///< 0: no limit
   std::uint64_t burst_messages = 64;
 
-  bool operator==(const RateConfig&) const = default;
+  bool operator==(const RateLimits&) const = default;
 };
 
-}  // namespace softhca::resource
+}  // namespace softhca
