@@ -7,8 +7,8 @@ namespace {
 
 using G = GeneralServicesConfig;
 
-constexpr std::uint64_t kFastest = 100'000'000;  ///< datagrams a second
-constexpr std::uint64_t kLongest = 86'400'000;   ///< milliseconds
+constexpr std::uint64_t kMostDatagrams = 100'000'000;   ///< datagrams a second
+constexpr std::uint64_t kLongestInterval = 86'400'000;  ///< milliseconds
 constexpr Factors kPart{0.01, 1};
 
 constexpr Key kServicesKeys[] = {
@@ -45,9 +45,9 @@ constexpr Key kServicesKeys[] = {
              "and send so many datagrams a second (0: no limit), so many at once."},
     {.name = "source_rate",
      .at = at<&G::source_rate>,
-     .range = {0, kFastest},
+     .range = {0, kMostDatagrams},
      .unit = "datagrams/s"},
-    {.name = "source_burst", .at = at<&G::source_burst>, .range = {1, kFastest}},
+    {.name = "source_burst", .at = at<&G::source_burst>, .range = {1, kMostDatagrams}},
     {.name = "new_sources_part",
      .at = at<&G::new_sources_part>,
      .factors = kPart,
@@ -56,24 +56,27 @@ constexpr Key kServicesKeys[] = {
              "for so long."},
     {.name = "new_sources_rate",
      .at = at<&G::new_sources_rate>,
-     .range = {0, kFastest},
+     .range = {0, kMostDatagrams},
      .unit = "datagrams/s"},
-    {.name = "new_sources_burst", .at = at<&G::new_sources_burst>, .range = {1, kFastest}},
-    {.name = "probation_ms", .at = at<&G::probation_ms>, .range = {0, kLongest}, .unit = "ms"},
+    {.name = "new_sources_burst", .at = at<&G::new_sources_burst>, .range = {1, kMostDatagrams}},
+    {.name = "probation_ms",
+     .at = at<&G::probation_ms>,
+     .range = {0, kLongestInterval},
+     .unit = "ms"},
     {.name = "forget_after_ms",
      .at = at<&G::forget_after_ms>,
-     .range = {0, kLongest},
+     .range = {0, kLongestInterval},
      .unit = "ms"},
     {.name = "window_ms",
      .at = at<&G::window_ms>,
-     .range = {10, kLongest},
+     .range = {10, kLongestInterval},
      .unit = "ms",
      .lead = "A client whose share was too small in raise_after (0: never, up to 8) of the last 8 "
              "windows has it raised, to raise_most times what it asked for at most, and is told; "
              "when half of it would have done for lower_after windows in a row it is lowered "
              "again."},
     {.name = "raise_after", .at = at<&G::raise_after>, .range = {0, 8}},
-    {.name = "lower_after", .at = at<&G::lower_after>, .range = {1, kLongest}},
+    {.name = "lower_after", .at = at<&G::lower_after>, .range = {1, kLongestInterval}},
     {.name = "raise_most", .at = at<&G::raise_most>, .range = {1, kMaxGeneralServicesBuffers}},
     {.name = "engine_share",
      .at = at<&G::engine_share>,
@@ -88,8 +91,11 @@ constexpr Key kServicesKeys[] = {
     {.name = "tenant_buffers",
      .at = at<&G::tenant_buffers>,
      .range = {0, kMaxGeneralServicesBuffers}},
-    {.name = "send_rate", .at = at<&G::send_rate>, .range = {0, kFastest}, .unit = "requests/s"},
-    {.name = "send_burst", .at = at<&G::send_burst>, .range = {1, kFastest}},
+    {.name = "send_rate",
+     .at = at<&G::send_rate>,
+     .range = {0, kMostDatagrams},
+     .unit = "requests/s"},
+    {.name = "send_burst", .at = at<&G::send_burst>, .range = {1, kMostDatagrams}},
 };
 
 void check_services(Reader& reader, void* section) {
