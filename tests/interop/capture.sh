@@ -58,3 +58,12 @@ keep_failure() {  # NAME
   cp "$capture" "$dir/daemon.log" "$share/console" "$to/" 2>/dev/null
   echo "    kept in $to"
 }
+
+# What went last over the link in a case that failed.
+last_frames() {
+  echo "    last frames:"
+  tshark -r "$capture" -T fields -E separator=' ' -e frame.time_relative -e _ws.col.Source \
+    -e infiniband.bth.opcode -e infiniband.bth.destqp -e infiniband.bth.psn -e infiniband.aeth.syndrome \
+    -e frame.len udp.port==4791 2>/dev/null |
+    tail -n 8 | sed 's/^/    /'
+}

@@ -11,6 +11,14 @@ skip() {
   exit 77
 }
 
+# Where the threads of a process are: name, state, system call and kernel function.
+say_threads() {  # PID
+  local thread
+  for thread in /proc/"$1"/task/*; do
+    echo "thread $(<"$thread/comm"): $(sed -n 's/^State:\t//p' "$thread/status"), $(<"$thread/syscall"), $(<"$thread/wchan")"
+  done
+}
+
 next_port=19000
 
 # Waits until process $2 listens on TCP port $1, or is gone.
