@@ -49,10 +49,10 @@ void CommandStore::release(PcbId pcb) {
   for (std::uint16_t i = 0; i < dedicated_.size(); ++i) scheduler_.unblock_class(QosClassId(i));
 }
 
-/// All but those in the hands of a transport are found through the queue pair.
 void CommandStore::release_all(QueuePair& qp) {
   while (!qp.held.empty()) release(pop_held(qp));
-  while (!qp.queue.empty()) release(qp.queue.pop());
+  std::visit([&](auto& transport) { transport.abandon([&](PcbId pcb) { release(pcb); }); },
+             qp.transport);
   while (!qp.kicked.empty()) release(pop_kicked(qp));
   if (qp.commands != 0) cpu_.charge(*qp.session, contexts_.size() * sizeof(CommandContext));
   for (std::uint32_t i = 0; i < contexts_.size() && qp.commands != 0; ++i)

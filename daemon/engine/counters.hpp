@@ -9,7 +9,7 @@
 #include "daemon/base/counter.hpp"
 #include "daemon/base/histogram.hpp"
 #include "daemon/receive/policy.hpp"
-#include "daemon/transport/environment.hpp"
+#include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/frame.hpp"
 
 namespace softhca::engine {

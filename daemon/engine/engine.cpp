@@ -96,7 +96,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .receives = receive_queues_,
              .congestion = congestion_,
              .cpu = cpu_,
-             .events = async_events_} {
+             .events = async_events_,
+             .queue_pairs = queue_pairs_} {
   timers_.reserve(queue_pairs_.slots());
 }
 
@@ -148,10 +149,7 @@ bool Engine::install(QueuePair& qp) {
 
 void Engine::enter(QueuePair& qp) {
   qp.qos_class = qp.session->qos_class;
-  const std::uint32_t entries = qp.send_ring.entries();
-  qp.requester.open(requests_, entries);
-  qp.uc_requester.open(requests_, entries);
-  qp.queue.open(requests_, entries);
+  choose_transport(qp, false);
   tvl_assignment_.join(qp);
   if (qp.srq != nullptr) ++qp.srq->users;
   qp.tenant->counters.queue_pairs.add();
@@ -159,10 +157,10 @@ void Engine::enter(QueuePair& qp) {
 
 /// For the time after its end; pays first what it owes.
 void Engine::remember(QueuePair& qp) {
-  if (!is_responder(qp.type) || qp.local || !may_receive(qp.state)) return;
+  auto* const rc = std::get_if<transport::Rc>(&qp.transport);
+  if (rc == nullptr || !may_receive(qp.state)) return;
   QpEnvironment env(parts_, qp);
-  qp.responder.transmit(env, kResponsesAtTheEnd);
-  if (const auto answer = qp.responder.last_acknowledgement(env))
+  if (const auto answer = rc->take_leave(env, kResponsesAtTheEnd))
     time_wait_.add({qp.qpn, qp.tenant->id, *answer, qp.route, clock_.now + kTimeWait});
 }
 

@@ -11,7 +11,8 @@
 //   command_store.cpp     commands in PCBs, the credits they hold, and their way back
 //   engine_start.cpp      validating a command and handing it to its transport
 //   engine_transport.cpp  driving requesters, responders and their timers
-//   engine_local.cpp      messages between queue pairs of this daemon, in one copy
+//   local_link.cpp        messages between queue pairs of this daemon, in one copy
+//   engine_datagrams.cpp  datagrams on their ways
 //   packet_io.cpp         frames in and out, link addresses; payload_reader.hpp: what goes in them
 //   engine_demux.cpp      packets that have come: whose they are
 //   congestion_control.cpp  congestion told to peers and by them
@@ -172,12 +173,6 @@ class Engine final : private CommandSink {
   QueuePair* find(Qpn qpn) const { return queue_pairs_.find(qpn); }
 
  private:
-  enum class LocalStep : std::uint8_t {
-    kGoOn,      ///< begun, or ended: look at the queue again
-    kPolling,   ///< waits, and the next poll step may bring what it waits for
-    kSleeping,  ///< waits for its timer
-  };
-
   // engine.cpp
   void enter(QueuePair& qp);
   void finish_batch();
@@ -188,7 +183,6 @@ class Engine final : private CommandSink {
   void give_back(QueuePair& qp, bool started);
   void stall(QueuePair& qp);
   void resume(QueuePair& qp);
-  void retry_stalled(QueuePair& qp);
 
   // engine_start.cpp
   std::size_t start_commands();
@@ -202,27 +196,13 @@ class Engine final : private CommandSink {
   // engine_transport.cpp
   std::size_t run_ready();
   bool run(QueuePair& qp);
-  bool run_datagrams(QueuePair& qp);
-  bool run_datagram(QueuePair& qp, const transport::Request& request);
+  bool transmit(QueuePair& qp);
   void settle(QueuePair& qp);
   void receive_packet(QueuePair& qp, const wire::ParsedFrame& frame);
 
-  // engine_local.cpp
-  bool run_local(QueuePair& qp);
-  LocalStep step_local(QueuePair& qp, std::uint32_t& budget);
-  QueuePair* local_peer(const QueuePair& qp) const;
-  LocalStep wait_for_peer(QueuePair& qp);
-  LocalStep wait_for_receive(QueuePair& qp, const QueuePair& peer);
-  LocalStep begin_local(QueuePair& qp, QueuePair& peer, const transport::Request& request);
-  LocalStep draw_local(QueuePair& qp, QueuePair& peer, const transport::Request& request);
-  LocalStep pause_local(QueuePair& qp, Duration wait);
-  Verdict move_local(QueuePair& qp, QueuePair& peer, const transport::Request& request,
-                     std::uint32_t bytes, bool& remote_fault);
-  Verdict move_local_atomic(QueuePair& qp, QueuePair& peer, const transport::Request& request,
-                            bool& remote_fault);
-  void finish_local(QueuePair& qp, QueuePair& peer, const transport::Request& request);
-  void refuse_local(QueuePair& qp, QueuePair& peer, Verdict verdict);
-  void end_local(QueuePair& qp, Verdict verdict);
+  // engine_datagrams.cpp
+  bool transmit_datagrams(QueuePair& qp, transport::Ud& ud);
+  bool run_datagram(QueuePair& qp, const transport::Request& request);
   void deliver_datagram(QueuePair& qp, const transport::Request& request, const AddressPath& path,
                         std::uint32_t qkey);
   Verdict offer_datagram(QueuePair& qp, QueuePair& peer, const transport::Request& request,
@@ -240,6 +220,8 @@ class Engine final : private CommandSink {
   void fail_users_of_overflowed();
 
   // engine_states.cpp
+  void choose_transport(QueuePair& qp, bool local);
+  void configure(QueuePair& qp);
   void open_send_queue(QueuePair& qp);
   void flush(QueuePair& qp);
   bool flush_receives(QueuePair& qp);

@@ -48,8 +48,8 @@ void Engine::receive_frame(PortBinding& binding, const wire::ParsedFrame& parsed
     if (owner == nullptr) return binding.drops.add(FrameDrop::kUnknownAddress);
     if (qp->clients != nullptr && !notification)
       return receive_for_clients(*qp, *owner, parsed, binding.id);
-  } else if (qp->local || (may_receive(qp->state) &&
-                           (qp->route.path.port != binding.id || !is_from_peer_of(*qp, parsed)))) {
+  } else if (qp->is_local() || (may_receive(qp->state) && (qp->route.path.port != binding.id ||
+                                                           !is_from_peer_of(*qp, parsed)))) {
     return binding.drops.add(FrameDrop::kForeignPeer);
   }
   if (notification) {

@@ -7,7 +7,8 @@ namespace softhca::engine {
 bool Engine::run_multicast(QueuePair& qp, const transport::Request& request, AddressHandle& ah,
                            std::uint32_t qkey) {
   QpEnvironment env(parts_, qp, ah.route);
-  Verdict verdict = qp.ud_requester.send(env, request, kMulticastQpn, qkey);
+  Verdict verdict =
+      std::get<transport::Ud>(qp.transport).requester().send(env, request, kMulticastQpn, qkey);
   if (verdict == Verdict::kBusy) return false;
   if (verdict == Verdict::kOk) verdict = deliver_to_members(qp, request, ah.route.path, qkey);
   complete_command(qp, request.pcb, verdict);

@@ -6,7 +6,6 @@
 // Every command stands in its send queue until it has completed, so nothing is lost; and only those
 // go back of which the peer has executed nothing, so nothing happens twice.
 #include "daemon/engine/engine.hpp"
-#include "daemon/transport/codes.hpp"
 
 namespace softhca::engine {
 
@@ -29,8 +28,7 @@ void Engine::give_back(QueuePair& qp, bool started) {
     qp.tenant->rate.refund(commands_[pcb].length);
     back_started(pcb);
   };
-  if (started && !qp.local) qp.requester.withdraw(take_back);
-  while (started && !qp.queue.empty()) take_back(qp.queue.pop());
+  if (started) std::visit([&](auto& transport) { transport.withdraw(take_back); }, qp.transport);
   while (!qp.held.empty()) back_started(commands_.pop_held(qp));
   while (!qp.kicked.empty()) {
     const PcbId pcb = commands_.pop_kicked(qp);
@@ -53,22 +51,6 @@ void Engine::resume(QueuePair& qp) {
   qp.stalled = false;
   qp.probing = true;
   scheduler_.unblock(schedule::QpSlot(qp.slot));
-}
-
-/// A stalled queue pair whose peer is in this daemon is due. A missing receive shows without
-/// fetching a command; any other outcome needs the command.
-void Engine::retry_stalled(QueuePair& qp) {
-  if (clock_.now < qp.progress.wait_until) {
-    timers_.arm(TimerId(qp.slot), qp.progress.wait_until);
-    return;
-  }
-  QueuePair* peer = local_peer(qp);
-  const bool for_receive = qp.progress.rnr_retries != 0;  // else for its peer
-  if (peer == nullptr || !for_receive || qp.rc.rnr_retry != transport::kRnrRetryForEver ||
-      ReceiveQueues::has_receive(*peer))
-    return resume(qp);
-  qp.count(transport::Count::kRnrNakReceived);
-  pause_local(qp, transport::rnr_delay(peer->rc.min_rnr_timer));
 }
 
 }  // namespace softhca::engine

@@ -99,13 +99,7 @@ void Engine::dispatch(QueuePair& qp, PcbId pcb) {
   if (verdict != Verdict::kOk) return fail_command(qp, pcb, verdict);
   rates_.charge(*qp.tenant, request.length);
 
-  if (qp.type == QpType::kUd || qp.local) {
-    qp.queue.push(request);
-  } else if (is_reliable(qp.type)) {
-    qp.requester.start(request);
-  } else {
-    qp.uc_requester.start(request);
-  }
+  std::visit([&](auto& transport) { transport.start(request); }, qp.transport);
   cpu_.make_ready(qp);
 }
 

@@ -25,45 +25,65 @@ Time next_flush(Time now, Duration interval) {
 
 }  // namespace
 
+/// Nothing of it is under way.
+void Engine::choose_transport(QueuePair& qp, bool local) {
+  if (auto* rc = std::get_if<transport::Rc>(&qp.transport)) {
+    qp.position = rc->position();
+    rc->reset();
+  } else if (auto* uc = std::get_if<transport::Uc>(&qp.transport)) {
+    qp.position = uc->position();
+  }
+  const auto open = [&](auto& transport) -> auto& {
+    transport.open(requests_, qp.send_ring.entries());
+    return transport;
+  };
+  if (local)
+    open(qp.transport.emplace<transport::Local>());
+  else if (qp.type == QpType::kUd)
+    open(qp.transport.emplace<transport::Ud>());
+  else if (qp.type == QpType::kUc)
+    open(qp.transport.emplace<transport::Uc>()).resume(qp.position);
+  else
+    open(qp.transport.emplace<transport::Rc>()).resume(qp.position);
+}
+
 /// Takes over what modify_qp changed in qp.rc, qp.qkey and the like.
 void Engine::apply_attributes(QueuePair& qp) {
   qp.route.invalidate();
   if (qp.type != QpType::kUd) {
     qp.route.reacts = true;
     // A new path may lead in or out of this daemon; what is under way stays on its own.
-    if (qp.started == 0) qp.local = addresses_.is_local(qp.route.path.destination);
+    const bool local = addresses_.is_local(qp.route.path.destination);
+    if (qp.started == 0 && local != qp.is_local()) choose_transport(qp, local);
     qp.route.udp_source_port = wire::source_port(qp.route.path.flow_label, qp.qpn, qp.destination);
   }
   qp.rc.xrc = is_xrc(qp.type);
-  qp.requester.configure(qp.rc);
-  // Between queue pairs of one daemon nothing is repeated, so nothing is remembered.
-  transport::RcAttributes rc = qp.rc;
-  if (!is_responder(qp.type) || qp.local) rc.max_dest_rd_atomic = 0;
-  qp.responder.configure(rc, replays_);
-  const transport::UcAttributes uc{
-      .mtu = qp.rc.mtu, .destination = qp.destination, .pkey = qp.rc.pkey};
-  qp.uc_requester.configure(uc);
-  qp.uc_responder.configure(uc);
-  const transport::UdAttributes ud{
-      .mtu = qp.rc.mtu, .self = qp.qpn, .qkey = qp.qkey, .pkey = qp.rc.pkey};
-  qp.ud_requester.configure(ud);
-  qp.ud_responder.configure(ud);
+  configure(qp);
+}
+
+void Engine::configure(QueuePair& qp) {
+  if (auto* rc = std::get_if<transport::Rc>(&qp.transport))
+    rc->configure(qp.rc, replays_, is_responder(qp.type));
+  else if (auto* uc = std::get_if<transport::Uc>(&qp.transport))
+    uc->configure({.mtu = qp.rc.mtu, .destination = qp.destination, .pkey = qp.rc.pkey});
+  else if (auto* ud = std::get_if<transport::Ud>(&qp.transport))
+    ud->configure({.mtu = qp.rc.mtu, .self = qp.qpn, .qkey = qp.qkey, .pkey = qp.rc.pkey});
+  else
+    std::get<transport::Local>(qp.transport).configure(qp.rc, is_reliable(qp.type));
 }
 
 void Engine::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
   apply_attributes(qp);
-  qp.responder.reset(rq_psn);
-  qp.uc_responder.reset(rq_psn);
-  qp.ud_responder.reset();
+  qp.position = {.receive = rq_psn};
+  std::visit([&](auto& transport) { transport.reset_receiver(rq_psn); }, qp.transport);
   qp.state = QpState::kRtr;
 }
 
 void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
   apply_attributes(qp);
   if (qp.state == QpState::kRtr) {
-    qp.requester.reset(sq_psn);
-    qp.uc_requester.reset(sq_psn);
-    qp.ud_requester.reset(sq_psn);
+    qp.position.send = sq_psn;
+    std::visit([&](auto& transport) { transport.reset_sender(sq_psn); }, qp.transport);
     if (qp.sends()) open_send_queue(qp);
   }
   qp.state = QpState::kRts;
@@ -111,14 +131,8 @@ void Engine::enter_error(QueuePair& qp) {
 void Engine::flush(QueuePair& qp) {
   QpEnvironment env(parts_, qp);
   congestion_.release(qp);
-  qp.requester.flush(env);
-  qp.uc_requester.flush(env);
-  while (!qp.queue.empty()) complete_command(qp, qp.queue.pop(), Verdict::kFlushed);
-  qp.progress = LocalProgress{};
+  std::visit([&](auto& transport) { transport.flush(env); }, qp.transport);
   release_held(qp);
-  qp.responder.flush(env);
-  qp.uc_responder.flush(env);
-  qp.ud_responder.flush(env);
   if (qp.receive_drawn) receive_queues_.complete(qp, {.verdict = Verdict::kFlushed});
   if (qp.receives()) {
     cpu_.make_ready(qp);  // its receives are flushed in its turns
@@ -155,13 +169,7 @@ void Engine::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.discarding = true;
   scheduler_.close(schedule::QpSlot(qp.slot));
   commands_.release_all(qp);
-  qp.requester.reset(Psn());
-  qp.uc_requester.reset(Psn());
-  qp.responder.reset(Psn());
-  qp.responder.release();
-  qp.uc_responder.reset(Psn());
-  qp.ud_responder.reset();
-  qp.progress = LocalProgress{};
+  std::visit([](auto& transport) { transport.reset(); }, qp.transport);
   if (qp.receive_drawn && qp.srq != nullptr)
     receive_queues_.complete(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
   qp.receive_drawn = false;

@@ -112,8 +112,10 @@ void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
 }
 
 void QpEnvironment::raise_event(transport::AsyncEvent event) {
-  if (event == transport::AsyncEvent::kCommunicationEstablished && qp_.state != QpState::kRtr)
-    return;
+  if (event == transport::AsyncEvent::kCommunicationEstablished) {
+    if (qp_.state != QpState::kRtr || qp_.established_raised) return;
+    qp_.established_raised = true;
+  }
   parts_.events.raise(qp_, event_type(event));
 }
 

@@ -5,8 +5,9 @@
 #include "daemon/engine/command_store.hpp"
 #include "daemon/engine/congestion_control.hpp"
 #include "daemon/engine/memory_access.hpp"
+#include "daemon/engine/qp_table.hpp"
 #include "daemon/engine/receive_queues.hpp"
-#include "daemon/transport/environment.hpp"
+#include "daemon/transport/upcalls.hpp"
 
 namespace softhca::engine {
 
@@ -29,9 +30,15 @@ struct TransportParts {
   CongestionControl& congestion;
   CpuScheduler& cpu;
   AsyncEvents& events;
+  QpTable& queue_pairs;
 };
 
-class QpEnvironment final : public transport::Environment {
+class QpEnvironment final : public transport::PacketSink,
+                            public transport::LocalMemory,
+                            public transport::RemoteMemory,
+                            public transport::ReceiveSource,
+                            public transport::CompletionSink,
+                            public transport::QueuePairEvents {
  public:
   QpEnvironment(const TransportParts& parts, QueuePair& qp) : QpEnvironment(parts, qp, qp.route) {}
   /// A datagram has a route of its own. `frame`: the packet at hand, if there is one.
@@ -62,7 +69,7 @@ class QpEnvironment final : public transport::Environment {
 
   void enter_error(std::optional<transport::AsyncEvent> event) override;
   void raise_event(transport::AsyncEvent event) override;
-  void count(transport::Count what, std::uint32_t n) override;
+  void count(transport::Count what, std::uint32_t n = 1) override;
 
  private:
   const TransportParts& parts_;

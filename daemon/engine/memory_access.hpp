@@ -12,7 +12,7 @@
 #include "daemon/memory/key_table.hpp"
 #include "daemon/memory/scatter_list.hpp"
 #include "daemon/memory/window_table.hpp"
-#include "daemon/transport/environment.hpp"
+#include "daemon/transport/upcalls.hpp"
 
 namespace softhca::engine {
 

@@ -16,7 +16,7 @@
 #include "daemon/engine/payload_reader.hpp"
 #include "daemon/engine/port_binding.hpp"
 #include "daemon/engine/route.hpp"
-#include "daemon/transport/environment.hpp"
+#include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/frame.hpp"
 
 namespace softhca::engine {

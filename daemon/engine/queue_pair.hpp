@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <variant>
 #include <vector>
 
 #include "daemon/base/intrusive_queue.hpp"
@@ -11,27 +12,15 @@
 #include "daemon/engine/shared_receive_queue.hpp"
 #include "daemon/engine/tenant.hpp"
 #include "daemon/shm/send_ring.hpp"
+#include "daemon/transport/local/local.hpp"
+#include "daemon/transport/rc.hpp"
 #include "daemon/transport/reaction_point.hpp"
-#include "daemon/transport/requester.hpp"
-#include "daemon/transport/responder.hpp"
-#include "daemon/transport/send_queue.hpp"
 #include "daemon/transport/uc.hpp"
 #include "daemon/transport/ud.hpp"
 
 namespace softhca::engine {
 
 struct Session;
-
-/// Message under way between two queue pairs of this daemon (see engine_local.cpp).
-struct LocalProgress {
-  std::uint32_t offset = 0;  ///< bytes moved
-  bool begun = false;        ///< checks done, receive drawn
-  bool waiting = false;      ///< receiver not ready, or peer absent
-  Time waiting_since{};
-  Time wait_until{};
-  std::uint8_t rnr_retries = 0;  ///< used up
-  std::uint8_t retries = 0;      ///< used up
-};
 
 /// What the engine remembers of a command beside its PCB.
 struct CommandContext {
@@ -119,19 +108,12 @@ struct QueuePair {
   Qpn destination;
   transport::RcAttributes rc;
   Route route;                    ///< connected ones
-  bool local = false;             ///< the peer is in this daemon; connected ones
-  transport::ReactionPoint flow;  ///< likewise: how fast it may send to the wire
+  transport::ReactionPoint flow;  ///< connected ones: how fast it may send to the wire
   Time next_cnp{};                ///< the peer is not told of congestion before
 
-  transport::Requester requester;  ///< RC, XRC initiator
-  transport::Responder responder;  ///< RC, XRC target
-  transport::UcRequester uc_requester;
-  transport::UcResponder uc_responder;
-  transport::UdRequester ud_requester;
-  transport::UdResponder ud_responder;
-
-  transport::SendQueue queue;  ///< connected with a local peer; UD: datagrams waiting for the port
-  LocalProgress progress;
+  using Transport = std::variant<transport::Rc, transport::Uc, transport::Ud, transport::Local>;
+  Transport transport;               ///< the one it is; of its type, or local, see is_local()
+  transport::WirePosition position;  ///< where it goes on when it is of its type again
 
   shm::ReceiveWork receive;  ///< drawn for the message under way, and not yet completed
   bool receive_drawn = false;
@@ -162,6 +144,8 @@ struct QueuePair {
 
   /// Has the command been handed to the transport before? If so, it was given back since.
   bool has_begun(std::uint32_t sequence) const { return ring_distance(sequence, not_begun) < 0; }
+  /// Connected, and the peer is in this daemon.
+  bool is_local() const { return std::holds_alternative<transport::Local>(transport); }
   /// Takes commands of its program.
   bool sends() const { return type != QpType::kXrcReceive; }
   /// Has a receive queue of its own.

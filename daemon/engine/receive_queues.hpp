@@ -15,7 +15,7 @@
 #include "daemon/engine/cpu_scheduler.hpp"
 #include "daemon/engine/event_log.hpp"
 #include "daemon/engine/qp_table.hpp"
-#include "daemon/transport/environment.hpp"
+#include "daemon/transport/upcalls.hpp"
 
 namespace softhca::engine {
 

@@ -45,6 +45,11 @@ void Requester::reset(Psn sq_psn) {
   rnr_until_ = kNever;
 }
 
+void Requester::resume(Psn next, Psn sequence) {
+  reset(next);
+  queued_sequence_ = sequence;
+}
+
 void Requester::start(const Request& request) {
   assert(request.length <= kMaxMessageBytes);
   const bool alone = queue_.empty();
@@ -79,9 +84,9 @@ void Requester::start_timer(Time now) {
   if (patience < timeout_) early_deadline_ = now + patience;
 }
 
-void Requester::flush(Environment& env) {
+void Requester::flush(const RequesterUpcalls& up) {
   failed_ = true;
-  while (!queue_.empty()) env.complete_request(queue_.pop(), Verdict::kFlushed);
+  while (!queue_.empty()) up.commands.complete_request(queue_.pop(), Verdict::kFlushed);
 }
 
 }  // namespace softhca::transport

@@ -23,9 +23,9 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
-#include "daemon/transport/environment.hpp"
 #include "daemon/transport/pace.hpp"
 #include "daemon/transport/send_queue.hpp"
+#include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
 #include "daemon/wire/opcode.hpp"
 
@@ -40,6 +40,10 @@ class Requester {
   void configure(const RcAttributes& attributes);
   /// Forgets all requests without completing them; the next packet has PSN `sq_psn`.
   void reset(Psn sq_psn);
+  /// As reset(), and its next message has this number.
+  void resume(Psn next, Psn sequence);
+  Psn next_psn() const { return queued_end_; }
+  Psn next_sequence() const { return queued_sequence_; }
 
   bool full() const { return queue_.full(); }
   bool idle() const { return queue_.empty(); }
@@ -49,13 +53,13 @@ class Requester {
   /// Sends up to `packet_budget` packets. True when it could go on right away (budget or port
   /// buffer ended it); false when there is nothing to send until something is received, started or
   /// the deadline expires.
-  bool transmit(Environment& env, Time now, unsigned packet_budget);
+  bool transmit(const RequesterUpcalls& up, Time now, unsigned packet_budget);
   /// A response packet: ACK, NAK, RNR NAK, read response, atomic response. Others are counted and
   /// dropped. Call transmit() afterwards. Sends nothing itself.
-  void receive(Environment& env, const wire::Headers& h, std::span<const std::byte> payload,
-               Time now);
+  void receive(const RequesterUpcalls& up, const wire::Headers& h,
+               std::span<const std::byte> payload, Time now);
   /// To be called when deadline() has come (harmless earlier). Call transmit() afterwards.
-  void expire(Environment& env, Time now);
+  void expire(const RequesterUpcalls& up, Time now);
   /// The peer had no receive for the oldest request (RNR NAK): nothing goes before deadline().
   bool receiver_not_ready() const { return rnr_until_ != kNever; }
   /// Forgets all requests and calls visit(pcb) for each, oldest first. They may be started
@@ -68,19 +72,24 @@ class Requester {
     while (!queue_.empty()) visit(queue_.pop());
     next_ = SendQueue::kEnd;
   }
+  /// Forgets all requests likewise, whatever has happened of them; reset() follows.
+  template <class Visit>
+  void abandon(Visit&& visit) {
+    while (!queue_.empty()) visit(queue_.pop());
+  }
   /// When expire() wants to be called; kNever when no timer runs.
   Time deadline() const;
   /// Completes everything with kFlushed: the queue pair is in the error state. The requester stays
   /// silent until reset(); requests started meanwhile wait for the next flush().
-  void flush(Environment& env);
+  void flush(const RequesterUpcalls& up);
 
  private:
   using Slot = RequestSlot;
   enum class Step : std::uint8_t { kSent, kWait, kPortFull };
 
   // requester_transmit.cpp
-  Step send_next(Environment& env, Time now);
-  Step refuse_request(Environment& env, Verdict verdict);
+  Step send_next(const RequesterUpcalls& up, Time now);
+  Step refuse_request(const RequesterUpcalls& up, Verdict verdict);
   bool may_send(const Slot& slot, std::uint32_t index) const;
   bool has_credit(const Slot& slot, std::uint32_t index) const;
   bool is_permitted(const Slot& slot) const;
@@ -88,28 +97,29 @@ class Requester {
   wire::Headers make_headers(const Slot& slot, std::uint32_t index) const;
   void fill_question(wire::Headers& h, const Slot& slot, std::uint32_t index) const;
   PayloadSource make_payload(const Slot& slot, std::uint32_t index) const;
-  void note_sent(Environment& env, const Slot& slot, std::uint32_t index, bool asked, Time now);
+  void note_sent(const RequesterUpcalls& up, const Slot& slot, std::uint32_t index, bool asked,
+                 Time now);
 
   // requester_receive.cpp
-  void receive_acknowledge(Environment& env, const wire::Headers& h, Time now);
-  void receive_read_response(Environment& env, const wire::Headers& h,
+  void receive_acknowledge(const RequesterUpcalls& up, const wire::Headers& h, Time now);
+  void receive_read_response(const RequesterUpcalls& up, const wire::Headers& h,
                              std::span<const std::byte> payload, wire::OpcodeMask mask, Time now);
-  void receive_atomic_response(Environment& env, const wire::Headers& h, Time now);
-  bool acknowledge_before(Environment& env, Psn end, Time now);
-  void advance(Environment& env, std::uint32_t packets, Time now);
+  void receive_atomic_response(const RequesterUpcalls& up, const wire::Headers& h, Time now);
+  bool acknowledge_before(const RequesterUpcalls& up, Psn end, Time now);
+  void advance(const RequesterUpcalls& up, std::uint32_t packets, Time now);
   void update_credits(const wire::Headers& h);
 
   // requester_retry.cpp
-  void receive_nak(Environment& env, const wire::Headers& h, Time now);
-  void receive_rnr(Environment& env, const wire::Headers& h, Time now);
-  void receive_sequence_nak(Environment& env, Time now);
-  void miss_response(Environment& env, Time now);
-  void retry(Environment& env, Time now);
+  void receive_nak(const RequesterUpcalls& up, const wire::Headers& h, Time now);
+  void receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, Time now);
+  void receive_sequence_nak(const RequesterUpcalls& up, Time now);
+  void miss_response(const RequesterUpcalls& up, Time now);
+  void retry(const RequesterUpcalls& up, Time now);
   void retry_early(Time now);
   void go_back();
   void begin_withdrawal();
   void note_loss();
-  void fail(Environment& env, Verdict verdict);
+  void fail(const RequesterUpcalls& up, Verdict verdict);
 
   static std::uint32_t chunk_end(const Slot& slot, std::uint32_t index);
   std::uint32_t index_of(const Slot& slot, Psn psn) const {

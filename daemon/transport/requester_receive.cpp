@@ -15,62 +15,62 @@ bool is_ack(std::uint8_t syndrome) { return (syndrome & kSyndromeClass) == wire:
 
 }  // namespace
 
-void Requester::receive(Environment& env, const wire::Headers& h,
+void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
                         std::span<const std::byte> payload, Time now) {
-  if (failed_) return env.count(Count::kBadState);
+  if (failed_) return up.events.count(Count::kBadState);
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
   if (info.transport != attributes_.transport() || !info.mask.has_all(wire::kResponse))
-    return env.count(Count::kBadOpcode);
+    return up.events.count(Count::kBadOpcode);
   // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. The
   // newest one again may carry fresh credits.
   if (h.psn.is_before(unacked_) || !h.psn.is_before(sent_end_) || queue_.empty()) {
     const bool newest =
         wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
-    return newest ? update_credits(h) : env.count(Count::kGhostAck);
+    return newest ? update_credits(h) : up.events.count(Count::kGhostAck);
   }
-  if (info.mask.has_all(wire::kRead)) return receive_read_response(env, h, payload, info.mask, now);
-  if (info.mask.has_all(wire::kAtomic)) return receive_atomic_response(env, h, now);
-  receive_acknowledge(env, h, now);
+  if (info.mask.has_all(wire::kRead)) return receive_read_response(up, h, payload, info.mask, now);
+  if (info.mask.has_all(wire::kAtomic)) return receive_atomic_response(up, h, now);
+  receive_acknowledge(up, h, now);
 }
 
-void Requester::receive_acknowledge(Environment& env, const wire::Headers& h, Time now) {
+void Requester::receive_acknowledge(const RequesterUpcalls& up, const wire::Headers& h, Time now) {
   switch (h.syndrome & kSyndromeClass) {
     case wire::kSyndromeAck:
-      env.count(Count::kAcksReceived);
-      if (!acknowledge_before(env, h.psn + 1, now)) return miss_response(env, now);
+      up.events.count(Count::kAcksReceived);
+      if (!acknowledge_before(up, h.psn + 1, now)) return miss_response(up, now);
       return update_credits(h);
     case wire::kSyndromeRnr:
-      return receive_rnr(env, h, now);
+      return receive_rnr(up, h, now);
     case wire::kSyndromeSequence& kSyndromeClass:
-      return receive_nak(env, h, now);
+      return receive_nak(up, h, now);
     default:
-      return env.count(Count::kGhostAck);
+      return up.events.count(Count::kGhostAck);
   }
 }
 
 /// Everything before `end` is acknowledged, or all there is where `end` lies behind that, in
 /// requests that were withdrawn. False when the response to a read or atomic is missing before
 /// that; what precedes it is acknowledged nevertheless.
-bool Requester::acknowledge_before(Environment& env, Psn end, Time now) {
+bool Requester::acknowledge_before(const RequesterUpcalls& up, Psn end, Time now) {
   while (unacked_ != end && !queue_.empty()) {
     const Slot& slot = queue_[queue_.oldest()];
     if (awaits_response(slot.request.kind)) return false;
     const std::uint32_t covered = (end - unacked_.value()).value();
     const std::uint32_t left = slot.packets - index_of(slot, unacked_);
-    advance(env, covered < left ? covered : left, now);
+    advance(up, covered < left ? covered : left, now);
   }
   return true;
 }
 
-void Requester::receive_read_response(Environment& env, const wire::Headers& h,
+void Requester::receive_read_response(const RequesterUpcalls& up, const wire::Headers& h,
                                       std::span<const std::byte> payload, wire::OpcodeMask mask,
                                       Time now) {
-  if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
-  if (queue_.empty()) return env.count(Count::kGhostAck);
+  if (!acknowledge_before(up, h.psn, now)) return miss_response(up, now);
+  if (queue_.empty()) return up.events.count(Count::kGhostAck);
   const Slot& slot = queue_[queue_.oldest()];
   const RequestKind kind = slot.request.kind;
   if (kind != RequestKind::kRead && kind != RequestKind::kAtomicWrite)
-    return fail(env, Verdict::kBadResponse);
+    return fail(up, Verdict::kBadResponse);
   const std::uint32_t length = stores_response(kind) ? slot.request.length : 0;
   const std::uint32_t index = index_of(slot, h.psn);
   // First and middle are not told apart: after a retry both an old and a new run of responses may
@@ -78,30 +78,31 @@ void Requester::receive_read_response(Environment& env, const wire::Headers& h,
   const bool last = index + 1 == chunk_end(slot, index);
   if (mask.has_all(wire::kEnd) != last || payload.size() != bytes_of(length, index, mtu_shift_) ||
       (mask.has_all(wire::kAeth) && !is_ack(h.syndrome)))
-    return fail(env, Verdict::kBadResponse);
+    return fail(up, Verdict::kBadResponse);
   if (!payload.empty()) {
-    const Verdict stored = env.store_response(slot.request.pcb, index << mtu_shift_, payload);
-    if (stored != Verdict::kOk) return fail(env, stored);
+    const Verdict stored = up.memory.store_response(slot.request.pcb, index << mtu_shift_, payload);
+    if (stored != Verdict::kOk) return fail(up, stored);
   }
   if (mask.has_all(wire::kAeth)) update_credits(h);
-  advance(env, 1, now);
+  advance(up, 1, now);
 }
 
-void Requester::receive_atomic_response(Environment& env, const wire::Headers& h, Time now) {
-  if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
-  if (queue_.empty()) return env.count(Count::kGhostAck);
+void Requester::receive_atomic_response(const RequesterUpcalls& up, const wire::Headers& h,
+                                        Time now) {
+  if (!acknowledge_before(up, h.psn, now)) return miss_response(up, now);
+  if (queue_.empty()) return up.events.count(Count::kGhostAck);
   const Slot& slot = queue_[queue_.oldest()];
-  if (!is_atomic(slot.request.kind) || !is_ack(h.syndrome)) return fail(env, Verdict::kBadResponse);
+  if (!is_atomic(slot.request.kind) || !is_ack(h.syndrome)) return fail(up, Verdict::kBadResponse);
   std::byte original[sizeof h.original];
   std::memcpy(original, &h.original, sizeof original);
-  const Verdict stored = env.store_response(slot.request.pcb, 0, original);
-  if (stored != Verdict::kOk) return fail(env, stored);
+  const Verdict stored = up.memory.store_response(slot.request.pcb, 0, original);
+  if (stored != Verdict::kOk) return fail(up, stored);
   update_credits(h);
-  advance(env, 1, now);
+  advance(up, 1, now);
 }
 
 /// `packets` more of the oldest request are acknowledged: progress, which renews retries and timer.
-void Requester::advance(Environment& env, std::uint32_t packets, Time now) {
+void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time now) {
   const Slot& slot = queue_[queue_.oldest()];
   const std::uint32_t done = index_of(slot, unacked_) + packets;
   const bool done_all = done == slot.packets;
@@ -123,7 +124,7 @@ void Requester::advance(Environment& env, std::uint32_t packets, Time now) {
   rnr_retries_left_ = attributes_.rnr_retry;
   stop_timer();
   if (unacked_ != sent_end_ && !queue_.empty()) start_timer(now);
-  if (done_all) env.complete_request(pcb, Verdict::kOk);
+  if (done_all) up.commands.complete_request(pcb, Verdict::kOk);
 }
 
 /// The limit only grows: an older acknowledgement says nothing new (9.7.7.2.5).

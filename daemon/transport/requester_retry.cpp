@@ -8,41 +8,41 @@
 namespace softhca::transport {
 
 /// A NAK of PSN n acknowledges everything before n (9.7.5.2.2).
-void Requester::receive_nak(Environment& env, const wire::Headers& h, Time now) {
-  if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
-  if (queue_.empty()) return env.count(Count::kGhostAck);
+void Requester::receive_nak(const RequesterUpcalls& up, const wire::Headers& h, Time now) {
+  if (!acknowledge_before(up, h.psn, now)) return miss_response(up, now);
+  if (queue_.empty()) return up.events.count(Count::kGhostAck);
   switch (h.syndrome) {
     case wire::kSyndromeSequence:
-      env.count(Count::kSequenceNakReceived);
-      return receive_sequence_nak(env, now);
+      up.events.count(Count::kSequenceNakReceived);
+      return receive_sequence_nak(up, now);
     case wire::kSyndromeInvalidRequest:
-      env.count(Count::kInvalidNakReceived);
+      up.events.count(Count::kInvalidNakReceived);
       break;
     case wire::kSyndromeRemoteAccess:
-      env.count(Count::kAccessNakReceived);
+      up.events.count(Count::kAccessNakReceived);
       break;
     case wire::kSyndromeRemoteOperation:
-      env.count(Count::kOperationNakReceived);
+      up.events.count(Count::kOperationNakReceived);
       break;
     default:
       break;
   }
-  fail(env, nak_verdict(h.syndrome));
+  fail(up, nak_verdict(h.syndrome));
 }
 
-void Requester::receive_sequence_nak(Environment& env, Time now) {
+void Requester::receive_sequence_nak(const RequesterUpcalls& up, Time now) {
   // The cursor is there already: a NAK seen twice.
   if (nothing_outstanding()) return;
-  retry(env, now);
+  retry(up, now);
 }
 
-void Requester::receive_rnr(Environment& env, const wire::Headers& h, Time now) {
-  if (!acknowledge_before(env, h.psn, now)) return miss_response(env, now);
-  if (queue_.empty()) return env.count(Count::kGhostAck);
-  env.count(Count::kRnrNakReceived);
+void Requester::receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, Time now) {
+  if (!acknowledge_before(up, h.psn, now)) return miss_response(up, now);
+  if (queue_.empty()) return up.events.count(Count::kGhostAck);
+  up.events.count(Count::kRnrNakReceived);
   if (rnr_until_ != kNever) return;
   if (attributes_.rnr_retry != kRnrRetryForEver) {
-    if (rnr_retries_left_ == 0) return fail(env, Verdict::kRnrRetryExceeded);
+    if (rnr_retries_left_ == 0) return fail(up, Verdict::kRnrRetryExceeded);
     --rnr_retries_left_;
   }
   retries_left_ = attributes_.retry_count;  // they are for a peer that says nothing
@@ -63,14 +63,14 @@ void Requester::begin_withdrawal() {
 
 /// Something came that proves a response to a read or atomic lost: an implied NAK. One retry until
 /// there is progress; the rest of the old run of responses is still on its way (9.7.6.1.1).
-void Requester::miss_response(Environment& env, Time now) {
+void Requester::miss_response(const RequesterUpcalls& up, Time now) {
   if (response_missed_) return;
-  env.count(Count::kImpliedNak);
-  retry(env, now);
+  up.events.count(Count::kImpliedNak);
+  retry(up, now);
   response_missed_ = true;
 }
 
-void Requester::expire(Environment& env, Time now) {
+void Requester::expire(const RequesterUpcalls& up, Time now) {
   if (failed_ || now < deadline()) return;
   if (rnr_until_ != kNever) {
     rnr_until_ = kNever;
@@ -78,12 +78,12 @@ void Requester::expire(Environment& env, Time now) {
   }
   response_missed_ = false;
   if (now < ack_deadline_) {
-    env.count(Count::kEarlyRetries);
+    up.events.count(Count::kEarlyRetries);
     return retry_early(now);
   }
-  env.count(Count::kAckTimeouts);
+  up.events.count(Count::kAckTimeouts);
   flight_.time_out();
-  retry(env, now);
+  retry(up, now);
 }
 
 /// The peer is silent for longer than it has been so far: once more, twice as patient. The timeout
@@ -98,8 +98,8 @@ void Requester::retry_early(Time now) {
 /// Retries of all causes but RNR share one counter (9.7.6.1.3, 9.9.2.4.1), renewed by progress, and
 /// by an RNR NAK: where a receive is long in coming, a few of many answers that are lost on the way
 /// do not mean that the peer is gone.
-void Requester::retry(Environment& env, Time now) {
-  if (retries_left_ == 0) return fail(env, Verdict::kRetryExceeded);
+void Requester::retry(const RequesterUpcalls& up, Time now) {
+  if (retries_left_ == 0) return fail(up, Verdict::kRetryExceeded);
   --retries_left_;
   note_loss();
   go_back();
@@ -116,10 +116,10 @@ void Requester::go_back() {
 }
 
 /// The oldest request ends with an error, and with it the queue pair; the engine flushes the rest.
-void Requester::fail(Environment& env, Verdict verdict) {
+void Requester::fail(const RequesterUpcalls& up, Verdict verdict) {
   failed_ = true;
-  env.complete_request(queue_.pop(), verdict);
-  env.enter_error(std::nullopt);
+  up.commands.complete_request(queue_.pop(), verdict);
+  up.events.enter_error(std::nullopt);
 }
 
 }  // namespace softhca::transport

@@ -4,14 +4,14 @@
 
 namespace softhca::transport {
 
-bool Requester::transmit(Environment& env, Time now, unsigned packet_budget) {
+bool Requester::transmit(const RequesterUpcalls& up, Time now, unsigned packet_budget) {
   if (rnr_until_ != kNever) {
     if (now < rnr_until_) return false;
     rnr_until_ = kNever;
   }
   while (!failed_ && next_ != SendQueue::kEnd) {
     if (packet_budget-- == 0) return true;
-    switch (send_next(env, now)) {
+    switch (send_next(up, now)) {
       case Step::kSent:
         break;
       case Step::kWait:
@@ -23,29 +23,29 @@ bool Requester::transmit(Environment& env, Time now, unsigned packet_budget) {
   return false;
 }
 
-Requester::Step Requester::send_next(Environment& env, Time now) {
+Requester::Step Requester::send_next(const RequesterUpcalls& up, Time now) {
   const Slot& slot = queue_[next_];
   const std::uint32_t index = index_of(slot, next_psn_);
   if (awaits_response(slot.request.kind) && attributes_.max_rd_atomic == 0)
-    return refuse_request(env, Verdict::kLocalQpOperation);
+    return refuse_request(up, Verdict::kLocalQpOperation);
   if (!may_send(slot, index)) return Step::kWait;
   const wire::Headers h = make_headers(slot, index);
-  switch (env.send(h, make_payload(slot, index))) {
+  switch (up.packets.send(h, make_payload(slot, index))) {
     case SendResult::kSent:
       break;
     case SendResult::kNoBuffer:
       return Step::kPortFull;
     case SendResult::kNoAccess:
-      return refuse_request(env, Verdict::kLocalProtection);
+      return refuse_request(up, Verdict::kLocalProtection);
   }
-  note_sent(env, slot, index, h.ack_request, now);
+  note_sent(up, slot, index, h.ack_request, now);
   return Step::kSent;
 }
 
 /// The request at the cursor cannot be sent. It fails when all before it are complete, so that
 /// completions stay in order; until then transmit() comes by here again.
-Requester::Step Requester::refuse_request(Environment& env, Verdict verdict) {
-  if (next_ == queue_.oldest()) fail(env, verdict);
+Requester::Step Requester::refuse_request(const RequesterUpcalls& up, Verdict verdict) {
+  if (next_ == queue_.oldest()) fail(up, verdict);
   return Step::kWait;
 }
 
@@ -121,12 +121,12 @@ PayloadSource Requester::make_payload(const Slot& slot, std::uint32_t index) con
   return segment_payload(slot.request, index, mtu_shift_);
 }
 
-void Requester::note_sent(Environment& env, const Slot& slot, std::uint32_t index, bool asked,
-                          Time now) {
+void Requester::note_sent(const RequesterUpcalls& up, const Slot& slot, std::uint32_t index,
+                          bool asked, Time now) {
   const bool is_read = slot.request.kind == RequestKind::kRead;
   const std::uint32_t end = is_read ? chunk_end(slot, index) : index + 1;
   if (next_psn_.is_before(sent_end_))
-    env.count(Count::kRetransmittedPackets);
+    up.events.count(Count::kRetransmittedPackets);
   else if (asked)
     round_trip_.sent(next_psn_, now);
   next_psn_ = next_psn_ + (end - index);
@@ -134,7 +134,7 @@ void Requester::note_sent(Environment& env, const Slot& slot, std::uint32_t inde
   if (awaits_response(slot.request.kind)) ++reads_in_flight_;
   if (end == slot.packets) {
     next_ = queue_.next(next_);
-    env.request_sent(slot.request.pcb);
+    up.commands.request_sent(slot.request.pcb);
   }
   unasked_ = asked ? 0 : unasked_ + 1;
   if (ack_deadline_ == kNever) start_timer(now);

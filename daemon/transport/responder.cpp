@@ -39,8 +39,13 @@ void Responder::reset(Psn rq_psn) {
   replays_.clear();
 }
 
-void Responder::flush(Environment& env) {
-  end_receive(env, Verdict::kFlushed);
+void Responder::resume(Psn expected, Psn sequence) {
+  reset(expected);
+  sequence_ = sequence;
+}
+
+void Responder::flush(const ResponderUpcalls& up) {
+  end_receive(up, Verdict::kFlushed);
   forget_debts();
   failed_ = true;
 }
@@ -54,25 +59,25 @@ void Responder::forget_debts() {
   nak_ = 0;
 }
 
-bool Responder::draw(Environment& env) {
+bool Responder::draw(const ResponderUpcalls& up) {
   assert(!drawn_);
-  const std::optional<std::uint64_t> capacity = env.draw_receive();
+  const std::optional<std::uint64_t> capacity = up.receives.draw_receive();
   if (!capacity) return false;
   capacity_ = *capacity;
   drawn_ = true;
   return true;
 }
 
-void Responder::end_receive(Environment& env, Verdict verdict) {
+void Responder::end_receive(const ResponderUpcalls& up, Verdict verdict) {
   if (!drawn_) return;
   drawn_ = false;
   ReceiveCompletion c;
   c.verdict = verdict;
-  env.complete_receive(c);
+  up.receives.complete_receive(c);
 }
 
 /// The packet at `expected_` cannot be executed.
-void Responder::refuse(Environment& env, Verdict verdict) {
+void Responder::refuse(const ResponderUpcalls& up, Verdict verdict) {
   nak_psn_ = expected_;
   if (verdict == Verdict::kReceiverNotReady) {
     refusal_ = Refusal::kNotReady;
@@ -82,7 +87,7 @@ void Responder::refuse(Environment& env, Verdict verdict) {
   refusal_ = Refusal::kFatal;
   nak_ = nak_syndrome(verdict);
   message_ = Message::kNone;
-  end_receive(env, verdict);
+  end_receive(up, verdict);
 }
 
 /// A place for a new read or atomic, at the cost of the oldest one if there is no other; none when

@@ -18,8 +18,8 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
-#include "daemon/transport/environment.hpp"
 #include "daemon/transport/replays.hpp"
+#include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
 #include "daemon/wire/opcode.hpp"
 
@@ -36,22 +36,26 @@ class Responder {
   void release();
   /// Forgets everything without completing it; the next new packet must have PSN `rq_psn`.
   void reset(Psn rq_psn);
+  /// As reset(), after `sequence` messages.
+  void resume(Psn expected, Psn sequence);
+  Psn expected() const { return expected_; }
+  Psn sequence() const { return sequence_; }
 
   /// A request packet. Others are counted and dropped. Sends nothing itself: call transmit().
-  void receive(Environment& env, const wire::Headers& h, std::span<const std::byte> payload,
-               Time now);
+  void receive(const ResponderUpcalls& up, const wire::Headers& h,
+               std::span<const std::byte> payload, Time now);
   /// Sends what is owed, at most `packet_budget` read responses and one ACK or NAK; called at the
   /// end of a poll step in which pending(). True when more could go right away. After a fatal NAK
   /// has gone it calls enter_error(): the queue pair must stay alive until then.
-  bool transmit(Environment& env, unsigned packet_budget);
+  bool transmit(const ResponderUpcalls& up, unsigned packet_budget);
   /// Something is owed to the peer.
   bool pending() const { return due_ > 0 || ack_due_ || nak_ != 0; }
   /// The acknowledgement of all that was executed, to be repeated when the queue pair is gone; none
   /// before the first packet and after a failure.
-  std::optional<wire::Headers> last_acknowledgement(Environment& env) const;
+  std::optional<wire::Headers> last_acknowledgement(const ResponderUpcalls& up) const;
   /// Completes an unfinished receive with kFlushed: the queue pair is in the error state. The
   /// responder stays deaf and silent until reset().
-  void flush(Environment& env);
+  void flush(const ResponderUpcalls& up);
 
  private:
   enum class Message : std::uint8_t { kNone, kSend, kWrite };
@@ -64,47 +68,47 @@ class Responder {
   };
 
   // responder_check.cpp
-  bool check_transport(Environment& env, const wire::OpcodeInfo& info);
-  bool check_psn(Environment& env, const Packet& p);
+  bool check_transport(const ResponderUpcalls& up, const wire::OpcodeInfo& info);
+  bool check_psn(const ResponderUpcalls& up, const Packet& p);
   Verdict check_sequence(const Packet& p) const;
-  Verdict choose_receive_queue(Environment& env, const Packet& p);
-  Verdict check_length(Environment& env, const Packet& p) const;
+  Verdict choose_receive_queue(const ResponderUpcalls& up, const Packet& p);
+  Verdict check_length(const ResponderUpcalls& up, const Packet& p) const;
   bool fits_opcode(const Packet& p) const;
   bool fits_announcement(const Packet& p) const;
-  void accept(Environment& env, const Packet& p);
+  void accept(const ResponderUpcalls& up, const Packet& p);
 
   // responder_execute.cpp
-  Verdict execute(Environment& env, const Packet& p);
-  Verdict execute_send(Environment& env, const Packet& p);
-  Verdict execute_write(Environment& env, const Packet& p);
-  Verdict execute_read(Environment& env, const Packet& p);
-  Verdict execute_atomic(Environment& env, const Packet& p);
-  Verdict execute_atomic_write(Environment& env, const Packet& p);
-  void finish_receive(Environment& env, const Packet& p, bool from_write);
+  Verdict execute(const ResponderUpcalls& up, const Packet& p);
+  Verdict execute_send(const ResponderUpcalls& up, const Packet& p);
+  Verdict execute_write(const ResponderUpcalls& up, const Packet& p);
+  Verdict execute_read(const ResponderUpcalls& up, const Packet& p);
+  Verdict execute_atomic(const ResponderUpcalls& up, const Packet& p);
+  Verdict execute_atomic_write(const ResponderUpcalls& up, const Packet& p);
+  void finish_receive(const ResponderUpcalls& up, const Packet& p, bool from_write);
 
   // responder_duplicate.cpp
-  void receive_duplicate(Environment& env, const Packet& p);
+  void receive_duplicate(const ResponderUpcalls& up, const Packet& p);
   void replay_read(const wire::Headers& h);
   void replay_atomic(const wire::Headers& h);
   Replay* find_replay(Psn psn);
 
   // responder_transmit.cpp
   Replay& oldest_due();
-  SendResult send_response(Environment& env, Replay& r);
+  SendResult send_response(const ResponderUpcalls& up, Replay& r);
   PayloadSource response_payload(const Replay& r) const;
-  void refuse_response(Environment& env);
-  bool send_nak(Environment& env);
-  bool send_ack(Environment& env);
-  wire::Headers make_acknowledgement(Environment& env) const;
+  void refuse_response(const ResponderUpcalls& up);
+  bool send_nak(const ResponderUpcalls& up);
+  bool send_ack(const ResponderUpcalls& up);
+  wire::Headers make_acknowledgement(const ResponderUpcalls& up) const;
   wire::Headers make_headers(wire::Opcode opcode, Psn psn) const;
-  void set_aeth(Environment& env, wire::Headers& h) const;
+  void set_aeth(const ResponderUpcalls& up, wire::Headers& h) const;
   static Count count_of(std::uint8_t syndrome);
   static std::optional<AsyncEvent> event_of(std::uint8_t syndrome);
 
   // responder.cpp
-  bool draw(Environment& env);
-  void end_receive(Environment& env, Verdict verdict);
-  void refuse(Environment& env, Verdict verdict);
+  bool draw(const ResponderUpcalls& up);
+  void end_receive(const ResponderUpcalls& up, Verdict verdict);
+  void refuse(const ResponderUpcalls& up, Verdict verdict);
   Replay* remember();
   void owe(Replay& r, std::uint32_t from, std::uint32_t end);
   void settle(Replay& r);

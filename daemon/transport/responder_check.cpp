@@ -5,43 +5,43 @@
 
 namespace softhca::transport {
 
-void Responder::receive(Environment& env, const wire::Headers& h,
+void Responder::receive(const ResponderUpcalls& up, const wire::Headers& h,
                         std::span<const std::byte> payload, Time) {
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
-  if (!check_transport(env, info)) return;
+  if (!check_transport(up, info)) return;
   const Packet p{h, payload, info.mask};
-  if (!check_psn(env, p)) return;
+  if (!check_psn(up, p)) return;
   Verdict verdict = check_sequence(p);
-  if (verdict == Verdict::kOk) verdict = check_length(env, p);
-  if (verdict == Verdict::kOk) verdict = choose_receive_queue(env, p);
-  if (verdict == Verdict::kOk) verdict = execute(env, p);
-  if (verdict != Verdict::kOk) return refuse(env, verdict);
-  accept(env, p);
+  if (verdict == Verdict::kOk) verdict = check_length(up, p);
+  if (verdict == Verdict::kOk) verdict = choose_receive_queue(up, p);
+  if (verdict == Verdict::kOk) verdict = execute(up, p);
+  if (verdict != Verdict::kOk) return refuse(up, verdict);
+  accept(up, p);
 }
 
 /// A request of a reliable connection, while we listen.
-bool Responder::check_transport(Environment& env, const wire::OpcodeInfo& info) {
+bool Responder::check_transport(const ResponderUpcalls& up, const wire::OpcodeInfo& info) {
   if (failed_ || refusal_ == Refusal::kFatal) {
-    env.count(Count::kBadState);
+    up.events.count(Count::kBadState);
     return false;
   }
   if (info.transport == attributes_.transport() && info.mask.has_all(wire::kRequest)) return true;
-  env.count(Count::kBadOpcode);
+  up.events.count(Count::kBadOpcode);
   return false;
 }
 
 /// 9.7.4.1.1: expected, duplicate (behind) or beyond a gap (ahead). One NAK per gap (9.7.5.2.2),
 /// and one more when the peer has evidently gone back and the expected packet was lost again: it
 /// saves the wait for the peer's timeout. After an RNR NAK what follows is dropped silently.
-bool Responder::check_psn(Environment& env, const Packet& p) {
+bool Responder::check_psn(const ResponderUpcalls& up, const Packet& p) {
   const std::int32_t distance = p.h.psn.distance_from(expected_);
   if (distance == 0) return true;
   if (distance < 0) {
-    receive_duplicate(env, p);
+    receive_duplicate(up, p);
     return false;
   }
   if (refusal_ == Refusal::kNotReady) return false;
-  env.count(Count::kOutOfSequence);
+  up.events.count(Count::kOutOfSequence);
   if (refusal_ == Refusal::kSequence && p.h.psn.is_after(gap_seen_)) return false;
   refusal_ = Refusal::kSequence;
   gap_seen_ = p.h.psn;
@@ -65,18 +65,18 @@ Verdict Responder::check_sequence(const Packet& p) const {
 }
 
 /// Annex A14: each request of XRC names a shared receive queue, and a message only one.
-Verdict Responder::choose_receive_queue(Environment& env, const Packet& p) {
+Verdict Responder::choose_receive_queue(const ResponderUpcalls& up, const Packet& p) {
   if (!attributes_.xrc) return Verdict::kOk;
   if (!p.mask.has_all(wire::kStart) && p.h.xrc_srq != xrc_srq_)
     return Verdict::kRemoteInvalidRequest;
   xrc_srq_ = p.h.xrc_srq;
-  return env.choose_receive_queue(xrc_srq_);
+  return up.memory.choose_receive_queue(xrc_srq_);
 }
 
 /// 9.7.4.1.6: payload against opcode and path MTU, and against the length the RETH announced.
-Verdict Responder::check_length(Environment& env, const Packet& p) const {
+Verdict Responder::check_length(const ResponderUpcalls& up, const Packet& p) const {
   if (fits_opcode(p) && fits_announcement(p)) return Verdict::kOk;
-  env.count(Count::kBadLength);
+  up.events.count(Count::kBadLength);
   return Verdict::kRemoteInvalidRequest;
 }
 
@@ -100,7 +100,7 @@ bool Responder::fits_announcement(const Packet& p) const {
 
 /// Executed: the next packet is expected. A sequence NAK not yet sent is moved along while the
 /// packet that showed the gap, dropped when it came, is still ahead; otherwise its reason is gone.
-void Responder::accept(Environment& env, const Packet& p) {
+void Responder::accept(const ResponderUpcalls& up, const Packet& p) {
   const bool read = p.mask.has_all(wire::kRead);
   expected_ = expected_ + (read ? packets_of(p.h.dma_length, mtu_shift_) : 1);
   if (nak_ == wire::kSyndromeSequence && !gap_seen_.is_before(expected_)) {
@@ -112,7 +112,7 @@ void Responder::accept(Environment& env, const Packet& p) {
   if (p.mask.has_all(wire::kEnd)) {
     message_ = Message::kNone;
     ++sequence_;
-    if (const auto counted = request_count(p.mask)) env.count(*counted);
+    if (const auto counted = request_count(p.mask)) up.events.count(*counted);
   }
   // The response to a read or atomic acknowledges it and all before it.
   if (p.mask.has_any(wire::kRead | wire::kAtomic | wire::kAtomicWrite))
@@ -121,7 +121,7 @@ void Responder::accept(Environment& env, const Packet& p) {
     ack_due_ = true;
   if (established_) return;
   established_ = true;
-  env.raise_event(AsyncEvent::kCommunicationEstablished);
+  up.events.raise_event(AsyncEvent::kCommunicationEstablished);
 }
 
 }  // namespace softhca::transport

@@ -7,8 +7,8 @@ namespace softhca::transport {
 
 /// A send or write is acknowledged again, a read executed again, an atomic answered from memory.
 /// What cannot be replayed is dropped: the peer had its answer, or asks out of turn.
-void Responder::receive_duplicate(Environment& env, const Packet& p) {
-  env.count(Count::kDuplicateRequests);
+void Responder::receive_duplicate(const ResponderUpcalls& up, const Packet& p) {
+  up.events.count(Count::kDuplicateRequests);
   if (p.mask.has_all(wire::kRead)) return replay_read(p.h);
   if (p.mask.has_any(wire::kAtomic | wire::kAtomicWrite)) return replay_atomic(p.h);
   ack_due_ = true;

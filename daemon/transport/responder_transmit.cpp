@@ -5,21 +5,21 @@
 
 namespace softhca::transport {
 
-bool Responder::transmit(Environment& env, unsigned packet_budget) {
+bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
   while (due_ > 0) {
     if (packet_budget-- == 0) return true;
-    switch (send_response(env, oldest_due())) {
+    switch (send_response(up, oldest_due())) {
       case SendResult::kSent:
         break;
       case SendResult::kNoBuffer:
         return true;
       case SendResult::kNoAccess:
-        refuse_response(env);
+        refuse_response(up);
         break;
     }
   }
-  if (nak_ != 0) return send_nak(env);
-  if (ack_due_) return send_ack(env);
+  if (nak_ != 0) return send_nak(up);
+  if (ack_due_) return send_ack(up);
   return false;
 }
 
@@ -32,7 +32,7 @@ Replay& Responder::oldest_due() {
   return replays_[oldest_due_];
 }
 
-SendResult Responder::send_response(Environment& env, Replay& r) {
+SendResult Responder::send_response(const ResponderUpcalls& up, Replay& r) {
   using wire::Opcode;
   const bool first = r.next == r.start;
   const bool last = r.next + 1 == r.end;
@@ -42,9 +42,9 @@ SendResult Responder::send_response(Environment& env, Replay& r) {
     if (last) opcode = first ? Opcode::kRcReadResponseOnly : Opcode::kRcReadResponseLast;
   }
   wire::Headers h = make_headers(opcode, r.first + r.next);
-  if (first || last) set_aeth(env, h);
+  if (first || last) set_aeth(up, h);
   h.original = r.original;
-  const SendResult result = env.send(h, response_payload(r));
+  const SendResult result = up.packets.send(h, response_payload(r));
   if (result != SendResult::kSent) return result;
   ++r.next;
   if (last) settle(r);
@@ -63,26 +63,26 @@ PayloadSource Responder::response_payload(const Replay& r) const {
 }
 
 /// The memory of the oldest read is gone: what was answered before stands, the rest is refused.
-void Responder::refuse_response(Environment& env) {
+void Responder::refuse_response(const ResponderUpcalls& up) {
   const Replay& r = oldest_due();
   const Psn psn = r.first + r.next;
   forget_debts();
-  refuse(env, Verdict::kRemoteAccess);
+  refuse(up, Verdict::kRemoteAccess);
   nak_psn_ = psn;
 }
 
-bool Responder::send_nak(Environment& env) {
+bool Responder::send_nak(const ResponderUpcalls& up) {
   wire::Headers h = make_headers(wire::Opcode::kRcAck, nak_psn_);
   h.syndrome = nak_;
   h.msn = sequence_.value();
-  if (env.send(h, {}) != SendResult::kSent) return true;
+  if (up.packets.send(h, {}) != SendResult::kSent) return true;
   // It acknowledges all before it, too.
   ack_due_ = false;
   nak_ = 0;
-  env.count(count_of(h.syndrome));
+  up.events.count(count_of(h.syndrome));
   if (refusal_ != Refusal::kFatal) return false;
   failed_ = true;
-  env.enter_error(event_of(h.syndrome));
+  up.events.enter_error(event_of(h.syndrome));
   return false;
 }
 
@@ -113,22 +113,22 @@ std::optional<AsyncEvent> Responder::event_of(std::uint8_t syndrome) {
   }
 }
 
-bool Responder::send_ack(Environment& env) {
-  if (env.send(make_acknowledgement(env), {}) != SendResult::kSent) return true;
+bool Responder::send_ack(const ResponderUpcalls& up) {
+  if (up.packets.send(make_acknowledgement(up), {}) != SendResult::kSent) return true;
   ack_due_ = false;
-  env.count(Count::kAcksSent);
+  up.events.count(Count::kAcksSent);
   return false;
 }
 
-wire::Headers Responder::make_acknowledgement(Environment& env) const {
+wire::Headers Responder::make_acknowledgement(const ResponderUpcalls& up) const {
   wire::Headers h = make_headers(wire::Opcode::kRcAck, expected_ - 1);
-  set_aeth(env, h);
+  set_aeth(up, h);
   return h;
 }
 
-std::optional<wire::Headers> Responder::last_acknowledgement(Environment& env) const {
+std::optional<wire::Headers> Responder::last_acknowledgement(const ResponderUpcalls& up) const {
   if (!established_ || failed_ || refusal_ == Refusal::kFatal) return std::nullopt;
-  return make_acknowledgement(env);
+  return make_acknowledgement(up);
 }
 
 wire::Headers Responder::make_headers(wire::Opcode opcode, Psn psn) const {
@@ -140,8 +140,8 @@ wire::Headers Responder::make_headers(wire::Opcode opcode, Psn psn) const {
   return h;
 }
 
-void Responder::set_aeth(Environment& env, wire::Headers& h) const {
-  const std::optional<std::uint32_t> receives = env.receive_credits();
+void Responder::set_aeth(const ResponderUpcalls& up, wire::Headers& h) const {
+  const std::optional<std::uint32_t> receives = up.receives.receive_credits();
   h.syndrome = receives ? encode_credits(*receives) : wire::kSyndromeNoCreditLimit;
   h.msn = sequence_.value();
 }

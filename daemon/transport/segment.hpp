@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "daemon/transport/environment.hpp"
+#include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
 #include "daemon/wire/opcode.hpp"
 
@@ -36,6 +36,8 @@ constexpr bool draws_receive(RequestKind k) {
   return k == RequestKind::kSend || k == RequestKind::kSendImm ||
          k == RequestKind::kSendInvalidate || k == RequestKind::kWriteImm;
 }
+
+constexpr bool is_send(RequestKind k) { return draws_receive(k) && k != RequestKind::kWriteImm; }
 
 /// What a request counts as at its responder; none: a send.
 constexpr std::optional<Count> request_count(RequestKind k) {

@@ -9,7 +9,7 @@
 
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/types.hpp"
-#include "daemon/transport/environment.hpp"
+#include "daemon/transport/upcalls.hpp"
 
 namespace softhca::transport {
 

@@ -8,8 +8,8 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
-#include "daemon/transport/environment.hpp"
 #include "daemon/transport/send_queue.hpp"
+#include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
 #include "daemon/wire/opcode.hpp"
 
@@ -23,15 +23,22 @@ class UcRequester {
   void configure(const UcAttributes& attributes);
   void reset(Psn sq_psn);
 
+  Psn next_psn() const { return next_psn_; }
+
   bool full() const { return queue_.full(); }
   bool idle() const { return queue_.empty(); }
   /// Sends and writes; other kinds end with kLocalQpOperation. REQUIRES: !full().
   void start(const Request& request);
-  bool transmit(Environment& env, unsigned packet_budget);
-  void flush(Environment& env);
+  bool transmit(const SenderUpcalls& up, unsigned packet_budget);
+  void flush(const SenderUpcalls& up);
+  /// As Requester::abandon().
+  template <class Visit>
+  void abandon(Visit&& visit) {
+    while (!queue_.empty()) visit(queue_.pop());
+  }
 
  private:
-  bool fail(Environment& env, Verdict verdict);
+  bool fail(const SenderUpcalls& up, Verdict verdict);
 
   UcAttributes attributes_;
   std::uint32_t mtu_shift_ = 10;
@@ -45,9 +52,11 @@ class UcResponder {
  public:
   void configure(const UcAttributes& attributes);
   void reset(Psn rq_psn);
-  void receive(Environment& env, const wire::Headers& h, std::span<const std::byte> payload);
+  Psn expected() const { return expected_; }
+  void receive(const ReceiverUpcalls& up, const wire::Headers& h,
+               std::span<const std::byte> payload);
   /// Completes a drawn receive with kFlushed; deaf until reset().
-  void flush(Environment& env);
+  void flush(const ReceiverUpcalls& up);
 
  private:
   enum class Message : std::uint8_t { kNone, kSend, kWrite };
@@ -57,14 +66,14 @@ class UcResponder {
     wire::OpcodeMask mask;
   };
 
-  bool check_psn(Environment& env, const Packet& p);
+  bool check_psn(const ReceiverUpcalls& up, const Packet& p);
   bool check_sequence(const Packet& p) const;
   bool check_length(const Packet& p) const;
-  bool begin(Environment& env, const Packet& p);
-  bool take(Environment& env, const Packet& p);
-  bool draw(Environment& env);
-  void finish(Environment& env, const Packet& p);
-  void fail(Environment& env, Verdict verdict);
+  bool begin(const ReceiverUpcalls& up, const Packet& p);
+  bool take(const ReceiverUpcalls& up, const Packet& p);
+  bool draw(const ReceiverUpcalls& up);
+  void finish(const ReceiverUpcalls& up, const Packet& p);
+  void fail(const ReceiverUpcalls& up, Verdict verdict);
 
   UcAttributes attributes_;
   Psn expected_;
@@ -77,6 +86,60 @@ class UcResponder {
   Rkey rkey_;
   std::uint64_t addr_ = 0;
   bool failed_ = false;
+};
+
+/// Both ends of it.
+class Uc {
+ public:
+  void open(RequestTable& table, std::uint32_t requests) { requester_.open(table, requests); }
+  void configure(const UcAttributes& attributes) {
+    requester_.configure(attributes);
+    responder_.configure(attributes);
+  }
+  void reset() {
+    reset_sender(Psn());
+    reset_receiver(Psn());
+  }
+  void reset_sender(Psn sq_psn) { requester_.reset(sq_psn); }
+  void reset_receiver(Psn rq_psn) { responder_.reset(rq_psn); }
+  WirePosition position() const {
+    return {.send = requester_.next_psn(), .receive = responder_.expected()};
+  }
+  void resume(const WirePosition& position) {
+    reset_sender(position.send);
+    reset_receiver(position.receive);
+  }
+
+  void start(const Request& request) { requester_.start(request); }
+  bool transmit(const UcUpcalls& up, Time, unsigned packet_budget) {
+    return requester_.transmit(up.sender, packet_budget);
+  }
+  /// False: it owes its peer nothing.
+  bool receive(const UcUpcalls& up, const wire::Headers& h, std::span<const std::byte> payload,
+               Time) {
+    responder_.receive(up.receiver, h, payload);
+    return false;
+  }
+  void expire(const UcUpcalls&, Time) {}
+  void flush(const UcUpcalls& up) {
+    requester_.flush(up.sender);
+    responder_.flush(up.receiver);
+  }
+  /// No request of it ever waits for its peer.
+  bool receiver_not_ready() const { return false; }
+  Time deadline() const { return kNever; }
+  template <class Visit>
+  void withdraw(Visit&& visit) {
+    requester_.abandon(visit);
+  }
+  template <class Visit>
+  void abandon(Visit&& visit) {
+    requester_.abandon(visit);
+  }
+
+ private:
+  UcRequester requester_;
+  UcResponder responder_;
 };
 
 }  // namespace softhca::transport

@@ -35,44 +35,44 @@ void UcRequester::start(const Request& request) {
   slot.packets = packets_of(request.length, mtu_shift_);
 }
 
-bool UcRequester::transmit(Environment& env, unsigned packet_budget) {
+bool UcRequester::transmit(const SenderUpcalls& up, unsigned packet_budget) {
   while (!failed_ && !queue_.empty()) {
     if (packet_budget-- == 0) return true;
     const RequestSlot& slot = queue_[queue_.oldest()];
     const Request& r = slot.request;
-    if (!is_possible(r.kind)) return fail(env, Verdict::kLocalQpOperation);
+    if (!is_possible(r.kind)) return fail(up, Verdict::kLocalQpOperation);
     wire::Headers h;
     h.destination = attributes_.destination;
     h.pkey = attributes_.pkey;
     h.psn = next_psn_;
     fill_segment(h, r, index_, slot.packets);
     h.opcode += kUcOpcodes;
-    switch (env.send(h, segment_payload(r, index_, mtu_shift_))) {
+    switch (up.packets.send(h, segment_payload(r, index_, mtu_shift_))) {
       case SendResult::kSent:
         break;
       case SendResult::kNoBuffer:
         return true;
       case SendResult::kNoAccess:
-        return fail(env, Verdict::kLocalProtection);
+        return fail(up, Verdict::kLocalProtection);
     }
     ++next_psn_;
     if (++index_ < slot.packets) continue;
     index_ = 0;
-    env.complete_request(queue_.pop(), Verdict::kOk);
+    up.commands.complete_request(queue_.pop(), Verdict::kOk);
   }
   return false;
 }
 
-void UcRequester::flush(Environment& env) {
+void UcRequester::flush(const SenderUpcalls& up) {
   failed_ = true;
-  while (!queue_.empty()) env.complete_request(queue_.pop(), Verdict::kFlushed);
+  while (!queue_.empty()) up.commands.complete_request(queue_.pop(), Verdict::kFlushed);
 }
 
 /// The oldest request ends with an error; nothing more can be sent.
-bool UcRequester::fail(Environment& env, Verdict verdict) {
+bool UcRequester::fail(const SenderUpcalls& up, Verdict verdict) {
   failed_ = true;
-  env.complete_request(queue_.pop(), verdict);
-  env.enter_error(std::nullopt);
+  up.commands.complete_request(queue_.pop(), verdict);
+  up.events.enter_error(std::nullopt);
   return false;
 }
 

@@ -25,43 +25,43 @@ void UcResponder::reset(Psn rq_psn) {
   drawn_ = failed_ = false;
 }
 
-void UcResponder::flush(Environment& env) {
+void UcResponder::flush(const ReceiverUpcalls& up) {
   failed_ = true;
   message_ = Message::kNone;
   if (!drawn_) return;
   drawn_ = false;
   ReceiveCompletion c;
   c.verdict = Verdict::kFlushed;
-  env.complete_receive(c);
+  up.receives.complete_receive(c);
 }
 
 /// Each failed check drops the message in progress, of which the rest is then out of sequence.
-void UcResponder::receive(Environment& env, const wire::Headers& h,
+void UcResponder::receive(const ReceiverUpcalls& up, const wire::Headers& h,
                           std::span<const std::byte> payload) {
-  if (failed_) return env.count(Count::kBadState);
+  if (failed_) return up.events.count(Count::kBadState);
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
-  if (info.transport != wire::Transport::kUc) return env.count(Count::kBadOpcode);
+  if (info.transport != wire::Transport::kUc) return up.events.count(Count::kBadOpcode);
   const Packet p{h, payload, info.mask};
-  if (!check_psn(env, p)) return;
+  if (!check_psn(up, p)) return;
   if (!check_sequence(p)) {
     message_ = Message::kNone;
-    return env.count(Count::kOutOfSequence);
+    return up.events.count(Count::kOutOfSequence);
   }
   if (!check_length(p)) {
     message_ = Message::kNone;
-    return env.count(Count::kBadLength);
+    return up.events.count(Count::kBadLength);
   }
-  if (!take(env, p)) message_ = Message::kNone;
+  if (!take(up, p)) message_ = Message::kNone;
 }
 
-bool UcResponder::check_psn(Environment& env, const Packet& p) {
+bool UcResponder::check_psn(const ReceiverUpcalls& up, const Packet& p) {
   const std::int32_t distance = p.h.psn.distance_from(expected_);
   if (distance < 0 && distance >= -kLatePackets) {
-    env.count(Count::kDuplicateRequests);
+    up.events.count(Count::kDuplicateRequests);
     return false;
   }
   if (distance != 0) {
-    env.count(Count::kOutOfSequence);
+    up.events.count(Count::kOutOfSequence);
     message_ = Message::kNone;
   }
   expected_ = p.h.psn + 1;
@@ -85,49 +85,49 @@ bool UcResponder::check_length(const Packet& p) const {
   return left <= kMaxMessageBytes && (end ? size == left : size < left);
 }
 
-bool UcResponder::begin(Environment& env, const Packet& p) {
+bool UcResponder::begin(const ReceiverUpcalls& up, const Packet& p) {
   offset_ = 0;
   if (p.mask.has_all(wire::kSend)) {
     message_ = Message::kSend;
-    return draw(env);
+    return draw(up);
   }
   message_ = Message::kWrite;
   rkey_ = p.h.rkey;
   addr_ = p.h.remote_addr;
   remaining_ = p.h.dma_length;
-  return env.check_remote(rkey_, addr_, remaining_, RemoteAccess::kWrite) == Verdict::kOk;
+  return up.memory.check_remote(rkey_, addr_, remaining_, RemoteAccess::kWrite) == Verdict::kOk;
 }
 
 /// False: the message is dropped; a receive that was drawn for it stays with us.
-bool UcResponder::take(Environment& env, const Packet& p) {
-  if (p.mask.has_all(wire::kStart) && !begin(env, p)) return false;
+bool UcResponder::take(const ReceiverUpcalls& up, const Packet& p) {
+  if (p.mask.has_all(wire::kStart) && !begin(up, p)) return false;
   const std::uint32_t size = static_cast<std::uint32_t>(p.payload.size());
   if (message_ == Message::kSend) {
     if (offset_ + size > capacity_ || offset_ + size > kMaxMessageBytes) {
-      env.count(Count::kBadLength);
+      up.events.count(Count::kBadLength);
       return false;
     }
-    const Verdict stored = size == 0 ? Verdict::kOk : env.store_receive(offset_, p.payload);
+    const Verdict stored = size == 0 ? Verdict::kOk : up.receives.store_receive(offset_, p.payload);
     if (stored != Verdict::kOk) {
-      fail(env, stored);
+      fail(up, stored);
       return false;
     }
   } else {
-    if (p.mask.has_all(wire::kImmDt) && !draw(env)) return false;
-    if (size > 0 && env.write_remote(rkey_, addr_ + offset_, p.payload) != Verdict::kOk)
+    if (p.mask.has_all(wire::kImmDt) && !draw(up)) return false;
+    if (size > 0 && up.memory.write_remote(rkey_, addr_ + offset_, p.payload) != Verdict::kOk)
       return false;
     remaining_ -= size;
   }
   offset_ += size;
-  if (p.mask.has_all(wire::kEnd)) finish(env, p);
+  if (p.mask.has_all(wire::kEnd)) finish(up, p);
   return true;
 }
 
-bool UcResponder::draw(Environment& env) {
+bool UcResponder::draw(const ReceiverUpcalls& up) {
   if (drawn_) return true;
-  const std::optional<std::uint64_t> capacity = env.draw_receive();
+  const std::optional<std::uint64_t> capacity = up.receives.draw_receive();
   if (!capacity) {
-    env.count(Count::kReceiveDropped);
+    up.events.count(Count::kReceiveDropped);
     return false;
   }
   capacity_ = *capacity;
@@ -135,10 +135,10 @@ bool UcResponder::draw(Environment& env) {
   return true;
 }
 
-void UcResponder::finish(Environment& env, const Packet& p) {
+void UcResponder::finish(const ReceiverUpcalls& up, const Packet& p) {
   const bool write = message_ == Message::kWrite;
   message_ = Message::kNone;
-  if (write) env.count(Count::kWriteRequests);
+  if (write) up.events.count(Count::kWriteRequests);
   if (write && !p.mask.has_all(wire::kImmDt)) return;
   ReceiveCompletion c;
   c.byte_len = static_cast<std::uint32_t>(offset_);
@@ -147,17 +147,17 @@ void UcResponder::finish(Environment& env, const Packet& p) {
   c.imm = p.h.imm;
   c.solicited = p.h.solicited;
   drawn_ = false;
-  env.complete_receive(c);
+  up.receives.complete_receive(c);
 }
 
 /// The consumer's receive is not accessible: it hears of that, and the queue pair ends.
-void UcResponder::fail(Environment& env, Verdict verdict) {
+void UcResponder::fail(const ReceiverUpcalls& up, Verdict verdict) {
   failed_ = true;
   drawn_ = false;
   ReceiveCompletion c;
   c.verdict = verdict;
-  env.complete_receive(c);
-  env.enter_error(std::nullopt);
+  up.receives.complete_receive(c);
+  up.events.enter_error(std::nullopt);
 }
 
 }  // namespace softhca::transport

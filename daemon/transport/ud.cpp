@@ -18,16 +18,16 @@ Verdict check_request(const Request& r, std::uint32_t mtu) {
 
 }  // namespace
 
-Verdict UdRequester::transmit(Environment& env, const Request& request, Qpn remote,
+Verdict UdRequester::transmit(const SenderUpcalls& up, const Request& request, Qpn remote,
                               std::uint32_t remote_qkey) {
-  const Verdict verdict = send(env, request, remote, remote_qkey);
+  const Verdict verdict = send(up, request, remote, remote_qkey);
   if (verdict == Verdict::kBusy) return verdict;
-  env.complete_request(request.pcb, verdict);
-  if (verdict != Verdict::kOk) env.enter_error(std::nullopt);
+  up.commands.complete_request(request.pcb, verdict);
+  if (verdict != Verdict::kOk) up.events.enter_error(std::nullopt);
   return verdict;
 }
 
-Verdict UdRequester::send(Environment& env, const Request& request, Qpn remote,
+Verdict UdRequester::send(const SenderUpcalls& up, const Request& request, Qpn remote,
                           std::uint32_t remote_qkey) {
   if (const Verdict verdict = check_request(request, attributes_.mtu); verdict != Verdict::kOk)
     return verdict;
@@ -47,7 +47,7 @@ Verdict UdRequester::send(Environment& env, const Request& request, Qpn remote,
     payload.pcb = request.pcb;
     payload.length = request.length;
   }
-  switch (env.send(h, payload)) {
+  switch (up.packets.send(h, payload)) {
     case SendResult::kSent:
       break;
     case SendResult::kNoBuffer:
@@ -61,23 +61,23 @@ Verdict UdRequester::send(Environment& env, const Request& request, Qpn remote,
 
 void UdResponder::reset() { drawn_ = failed_ = false; }
 
-void UdResponder::receive(Environment& env, const wire::Headers& h,
+void UdResponder::receive(const DatagramReceiverUpcalls& up, const wire::Headers& h,
                           std::span<const std::byte> payload) {
-  if (failed_) return env.count(Count::kBadState);
+  if (failed_) return up.events.count(Count::kBadState);
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
-  if (info.transport != wire::Transport::kUd) return env.count(Count::kBadOpcode);
+  if (info.transport != wire::Transport::kUd) return up.events.count(Count::kBadOpcode);
   // 9.6.1.5: the key of a datagram must be that of the queue pair.
-  if (h.qkey != attributes_.qkey) return env.count(Count::kBadQkey);
-  if (payload.size() > attributes_.mtu) return env.count(Count::kBadLength);
-  if (!draw(env)) return env.count(Count::kReceiveDropped);
+  if (h.qkey != attributes_.qkey) return up.events.count(Count::kBadQkey);
+  if (payload.size() > attributes_.mtu) return up.events.count(Count::kBadLength);
+  if (!draw(up)) return up.events.count(Count::kReceiveDropped);
   // 9.8.3.2.2: too long for the receive: dropped, and the receive serves the next message.
   const std::size_t bytes = kRoutingHeaderBytes + payload.size();
-  if (bytes > capacity_) return env.count(Count::kBadLength);
+  if (bytes > capacity_) return up.events.count(Count::kBadLength);
 
   ReceiveCompletion c;
-  c.verdict = env.store_routing_header();
+  c.verdict = up.receives.store_routing_header();
   if (c.verdict == Verdict::kOk && !payload.empty())
-    c.verdict = env.store_receive(kRoutingHeaderBytes, payload);
+    c.verdict = up.receives.store_receive(kRoutingHeaderBytes, payload);
   c.byte_len = static_cast<std::uint32_t>(bytes);
   c.has_imm = info.mask.has_all(wire::kImmDt);
   c.imm = h.imm;
@@ -86,26 +86,26 @@ void UdResponder::receive(Environment& env, const wire::Headers& h,
   c.source = h.source;
   drawn_ = false;
   failed_ = c.verdict != Verdict::kOk;
-  env.complete_receive(c);
-  if (failed_) env.enter_error(std::nullopt);
+  up.receives.complete_receive(c);
+  if (failed_) up.events.enter_error(std::nullopt);
 }
 
-bool UdResponder::draw(Environment& env) {
+bool UdResponder::draw(const DatagramReceiverUpcalls& up) {
   if (drawn_) return true;
-  const std::optional<std::uint64_t> capacity = env.draw_receive();
+  const std::optional<std::uint64_t> capacity = up.receives.draw_receive();
   if (!capacity) return false;
   capacity_ = *capacity;
   drawn_ = true;
   return true;
 }
 
-void UdResponder::flush(Environment& env) {
+void UdResponder::flush(const DatagramReceiverUpcalls& up) {
   failed_ = true;
   if (!drawn_) return;
   drawn_ = false;
   ReceiveCompletion c;
   c.verdict = Verdict::kFlushed;
-  env.complete_receive(c);
+  up.receives.complete_receive(c);
 }
 
 }  // namespace softhca::transport

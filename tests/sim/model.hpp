@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/base/time.hpp"
-#include "daemon/transport/environment.hpp"
+#include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/frame.hpp"
 #include "tests/sim/failure.hpp"
 #include "tests/sim/link.hpp"
@@ -22,12 +22,17 @@ namespace softhca::sim {
 /// By transport::Count.
 using Counts = std::array<std::uint64_t, static_cast<unsigned>(transport::Count::kCount)>;
 
-class Model : public transport::Environment {
+class Model final : public transport::PacketSink,
+                    public transport::LocalMemory,
+                    public transport::RemoteMemory,
+                    public transport::ReceiveSource,
+                    public transport::CompletionSink,
+                    public transport::QueuePairEvents {
  public:
   /// `side` is 0 or 1. What the peer may do here is its workload.
   Model(int side, Link& link, Random& random, const Workload& own, const Workload& of_peer);
 
-  // --- transport::Environment
+  // --- upcalls of transports
   transport::SendResult send(const wire::Headers& h,
                              const transport::PayloadSource& source) override;
   Verdict store_response(PcbId pcb, std::uint32_t offset,

@@ -84,7 +84,7 @@ QpShot shot_of(engine::Engine&, const engine::QueuePair& qp) {
   return {.state = qp.state,
           .destination = qp.destination,
           .peer = qp.route.path.destination,
-          .local = qp.local,
+          .local = qp.is_local(),
           .commands = qp.commands,
           .fetched = qp.fetched,
           .started = qp.started,

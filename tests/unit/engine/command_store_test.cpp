@@ -96,16 +96,16 @@ TEST_F(Commands, ThatWaitForCreditsAreTakenOutOfTheKickList) {
 TEST_F(Commands, AllOfAQueuePairEndAtOnce) {
   for (int i = 0; i < 4; ++i) kick(i % 2 == 1);
   transport::RequestTable requests(pcbs.size());
-  qp.queue.open(requests, 16);
+  transport::Ud& ud = qp.transport.emplace<transport::Ud>();
+  ud.open(requests, 16);
   transport::Request request;
   request.pcb = start();
-  qp.queue.push(request);
+  ud.start(request);
   commands.hold(qp, start());
   start();
   qp.session->kick_blocked() = true;
   commands.release_all(qp);
   EXPECT_EQ(qp.started, 0u);
-  EXPECT_TRUE(qp.queue.empty());
   EXPECT_FALSE(qp.session->kick_blocked());
   expect_nothing_held();
 }

@@ -8,12 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "daemon/transport/environment.hpp"
+#include "daemon/transport/upcalls.hpp"
 #include "tests/unit/transport/text.hpp"
 
 namespace softhca::transport {
 
-class FakeEnvironment : public Environment {
+class FakeEnvironment final : public PacketSink,
+                              public LocalMemory,
+                              public RemoteMemory,
+                              public ReceiveSource,
+                              public CompletionSink,
+                              public QueuePairEvents {
  public:
   SendResult send(const wire::Headers& h, const PayloadSource& payload) override {
     if (port_buffers == 0) return SendResult::kNoBuffer;
@@ -75,7 +80,7 @@ class FakeEnvironment : public Environment {
     events.push_back("error" + (event ? " " + to_text(*event) : ""));
   }
   void raise_event(AsyncEvent event) override { events.push_back(to_text(event)); }
-  void count(Count what, std::uint32_t n) override { counts[static_cast<unsigned>(what)] += n; }
+  void count(Count what, std::uint32_t n = 1) override { counts[static_cast<unsigned>(what)] += n; }
 
   std::uint32_t counted(Count what) const { return counts[static_cast<unsigned>(what)]; }
 

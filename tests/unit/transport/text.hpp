@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string>
 
-#include "daemon/transport/environment.hpp"
+#include "daemon/transport/upcalls.hpp"
 
 namespace softhca::transport {
 

@@ -1,9 +1,9 @@
-// What a transport state machine asks of the adapter around it. Packets, commands and `now` go in
-// by the calls of Requester, Responder and their datagram kin; everything that comes out goes
-// through this interface. No clock, no I/O, no memory access in transport itself. The engine
-// implements it on tenant memory and ports; tests implement it on vectors and a virtual link.
+// What transports are asked for and what they ask of the adapter around them. No clock, no I/O, no
+// memory access in transport itself: the engine implements the upcalls on tenant memory and ports;
+// tests implement them on vectors and a virtual link.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -124,27 +124,34 @@ enum class Count : std::uint8_t {
   kCount,
 };
 
-class Environment {
- public:
-  virtual ~Environment() = default;
+// --- upcalls. Packets, commands and `now` go in by the calls of the transports; all that comes out
+// goes through these interfaces, of which each transport takes what it uses.
 
-  // --- packets
+class PacketSink {
+ public:
   /// Makes and queues one packet of this queue pair to its peer. `h.pad`, addresses, ICRC are
   /// filled in below. Called from transmit() only, never from receive(), expire() or flush(): a
   /// loopback may hand the packet to the peer's state machines before it returns.
   virtual SendResult send(const wire::Headers& h, const PayloadSource& payload) = 0;
 
-  // --- requester
-  /// Puts `payload` at `offset` of the local scatter list of a request (read, atomic).
+ protected:
+  ~PacketSink() = default;
+};
+
+/// The memory that the requests of this side name.
+class LocalMemory {
+ public:
+  /// Puts `payload` at `offset` of the scatter list of a request (read, atomic).
   virtual Verdict store_response(PcbId pcb, std::uint32_t offset,
                                  std::span<const std::byte> payload) = 0;
-  /// RC: the last packet of the request has gone; it now waits for the peer (mechanism A11). Comes
-  /// again after a retransmission.
-  virtual void request_sent(PcbId /*pcb*/) {}
-  /// The request is over; called once for each, in order. `pcb` is free afterwards.
-  virtual void complete_request(PcbId pcb, Verdict verdict) = 0;
 
-  // --- responder
+ protected:
+  ~LocalMemory() = default;
+};
+
+/// The memory of this side that a peer names by its keys.
+class RemoteMemory {
+ public:
   /// XRC: what follows is for this shared receive queue: its receives, and the memory of its
   /// protection domain. Asked for every request packet. kRemoteInvalidRequest: there is none of
   /// this number in the domain of the queue pair.
@@ -161,26 +168,133 @@ class Environment {
   virtual Verdict atomic_remote(Rkey rkey, std::uint64_t addr, RequestKind kind,
                                 std::uint64_t compare_add, std::uint64_t swap,
                                 std::uint64_t& original) = 0;
-  /// Draws a receive work request, one at a time: those after it are for the next. Bytes that its
-  /// scatter list holds; none: there is none to draw.
+  /// Invalidates a key on behalf of send with invalidate: kOk or kRemoteAccess.
+  virtual Verdict invalidate_key(Rkey rkey) = 0;
+
+ protected:
+  ~RemoteMemory() = default;
+};
+
+/// The receive queue or shared receive queue. One receive is under way at a time.
+class ReceiveSource {
+ public:
+  /// Draws a receive work request. Bytes that its scatter list holds; none: there is none to draw.
   virtual std::optional<std::uint64_t> draw_receive() = 0;
   virtual Verdict store_receive(std::uint64_t offset, std::span<const std::byte> payload) = 0;
   /// UD: puts the 40 bytes of routing header of the packet at hand at offset 0; the payload follows
   /// by store_receive at offset kRoutingHeaderBytes.
   virtual Verdict store_routing_header() = 0;
   virtual void complete_receive(const ReceiveCompletion& completion) = 0;
-  /// Invalidates a key on behalf of send with invalidate: kOk or kRemoteAccess.
-  virtual Verdict invalidate_key(Rkey rkey) = 0;
   /// Receive work requests at hand, for the credit field of acknowledgements; none for a shared
   /// receive queue.
   virtual std::optional<std::uint32_t> receive_credits() = 0;
 
-  // --- both
+ protected:
+  ~ReceiveSource() = default;
+};
+
+/// Where requests end.
+class CompletionSink {
+ public:
+  /// RC: the last packet of the request has gone; it now waits for the peer (mechanism A11). Comes
+  /// again after a retransmission.
+  virtual void request_sent(PcbId /*pcb*/) {}
+  /// The request is over; called once for each, in order. `pcb` is free afterwards.
+  virtual void complete_request(PcbId pcb, Verdict verdict) = 0;
+
+ protected:
+  ~CompletionSink() = default;
+};
+
+/// What happens to the queue pair as a whole.
+class QueuePairEvents {
+ public:
   /// The queue pair must go to the error state after the current call; `event` when the consumer
   /// is to hear of it asynchronously.
   virtual void enter_error(std::optional<AsyncEvent> event) = 0;
   virtual void raise_event(AsyncEvent event) = 0;
   virtual void count(Count what, std::uint32_t n = 1) = 0;
+
+ protected:
+  ~QueuePairEvents() = default;
+};
+
+// What each state machine uses. Each is made of anything that has all of it.
+
+/// Of an acknowledged service.
+struct RequesterUpcalls {
+  template <std::derived_from<LocalMemory> All>
+  RequesterUpcalls(All& all) : packets(all), memory(all), commands(all), events(all) {}
+  PacketSink& packets;
+  LocalMemory& memory;
+  CompletionSink& commands;
+  QueuePairEvents& events;
+};
+
+struct ResponderUpcalls {
+  template <std::derived_from<ReceiveSource> All>
+  ResponderUpcalls(All& all) : packets(all), memory(all), receives(all), events(all) {}
+  PacketSink& packets;
+  RemoteMemory& memory;
+  ReceiveSource& receives;
+  QueuePairEvents& events;
+};
+
+/// Of a reliable connection.
+struct RcUpcalls {
+  template <std::derived_from<LocalMemory> All>
+  RcUpcalls(All& all) : requester(all), responder(all) {}
+  RequesterUpcalls requester;
+  ResponderUpcalls responder;
+};
+
+/// Of an unreliable connection or of datagrams.
+struct SenderUpcalls {
+  template <std::derived_from<PacketSink> All>
+  SenderUpcalls(All& all) : packets(all), commands(all), events(all) {}
+  PacketSink& packets;
+  CompletionSink& commands;
+  QueuePairEvents& events;
+};
+
+/// Of an unreliable connection.
+struct ReceiverUpcalls {
+  template <std::derived_from<ReceiveSource> All>
+  ReceiverUpcalls(All& all) : memory(all), receives(all), events(all) {}
+  RemoteMemory& memory;
+  ReceiveSource& receives;
+  QueuePairEvents& events;
+};
+
+/// Of an unreliable connection.
+struct UcUpcalls {
+  template <std::derived_from<PacketSink> All>
+  UcUpcalls(All& all) : sender(all), receiver(all) {}
+  SenderUpcalls sender;
+  ReceiverUpcalls receiver;
+};
+
+struct DatagramReceiverUpcalls {
+  template <std::derived_from<ReceiveSource> All>
+  DatagramReceiverUpcalls(All& all) : receives(all), events(all) {}
+  ReceiveSource& receives;
+  QueuePairEvents& events;
+};
+
+struct UdUpcalls {
+  template <std::derived_from<CompletionSink> All>
+  UdUpcalls(All& all) : commands(all), receiver(all) {}
+  CompletionSink& commands;
+  DatagramReceiverUpcalls receiver;
+};
+
+/// What the peer expects next, and what it gets next: enough to go on with a connection on which
+/// nothing is under way.
+struct WirePosition {
+  Psn send;
+  Psn send_sequence{1};  ///< SSN
+  Psn receive;
+  Psn receive_sequence;  ///< MSN
 };
 
 /// Attributes of a connected queue pair the transport works by (struct ibv_qp_attr).

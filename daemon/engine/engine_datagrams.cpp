@@ -1,0 +1,126 @@
+// Datagrams of UD queue pairs on their ways: to the wire, or to a queue pair of this daemon in one
+// copy. (engine_multicast.cpp: to groups.)
+#include <array>
+
+#include "daemon/engine/costs.hpp"
+#include "daemon/engine/engine.hpp"
+
+namespace softhca::engine {
+
+using transport::Request;
+using transport::RequestKind;
+
+bool Engine::transmit_datagrams(QueuePair& qp, transport::Ud& ud) {
+  if (qp.state != QpState::kRts && qp.state != QpState::kSqd) return false;
+  const std::uint64_t end = cpu_.done() + cpu_.budget().runs;
+  return ud.transmit([&] { return !qp.error_pending && cpu_.done() < end; },
+                     [&](const Request& request) { return run_datagram(qp, request); });
+}
+
+/// False: the port is full or the neighbour is being looked for; nothing happened.
+bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
+  const abi::CommandHeader& header = pcbs_.pcb(request.pcb).header;
+  AddressHandle* ah = address_handles_.find(header.address_handle);
+  if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
+    complete_command(qp, request.pcb, Verdict::kLocalQpOperation);
+    cpu_.fail_later(qp, name_of(Verdict::kLocalQpOperation));
+    return true;
+  }
+  // A Q_Key with the high bit set stands for that of the queue pair (IBA 10.2.5).
+  const std::uint32_t qkey = (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
+  if (Qpn(header.remote_qpn) == kMulticastQpn && ah->route.path.destination.is_multicast())
+    return run_multicast(qp, request, *ah, qkey);
+  if (addresses_.is_local(ah->route.path.destination)) {
+    deliver_datagram(qp, request, ah->route.path, qkey);
+    return true;
+  }
+  QpEnvironment env(parts_, qp, ah->route);
+  transport::UdRequester& requester = std::get<transport::Ud>(qp.transport).requester();
+  return requester.transmit(env, request, Qpn(header.remote_qpn), qkey) != Verdict::kBusy;
+}
+
+void Engine::deliver_datagram(QueuePair& qp, const Request& request, const AddressPath& path,
+                              std::uint32_t qkey) {
+  QueuePair* peer = find(Qpn(pcbs_.pcb(request.pcb).header.remote_qpn));
+  const Tenant* owner = peer != nullptr && peer->type == QpType::kUd
+                            ? owner_of(*peer, path.destination, std::nullopt)
+                            : nullptr;
+  Verdict verdict = Verdict::kOk;
+  if (owner == nullptr)
+    qp.count(transport::Count::kBadState);
+  else if (peer->clients != nullptr && peer->qkey != qkey)
+    peer->count(transport::Count::kBadQkey);
+  else if (peer->clients != nullptr)
+    verdict = deliver_to_clients(qp, *peer, *owner, request, path);
+  else
+    verdict = offer_datagram(qp, *peer, request, path, qkey);
+  complete_command(qp, request.pcb, verdict);
+}
+
+/// To a UD queue pair, if it takes it. How the datagram ends for its sender.
+Verdict Engine::offer_datagram(QueuePair& qp, QueuePair& peer, const Request& request,
+                               const AddressPath& path, std::uint32_t qkey) {
+  if (may_receive(peer.state) && !peer.error_pending && peer.qkey == qkey)
+    return receive_datagram(qp, peer, request, path);
+  if (may_receive(peer.state) && !peer.error_pending)
+    peer.count(transport::Count::kBadQkey);
+  else
+    qp.count(transport::Count::kBadState);
+  return Verdict::kOk;
+}
+
+/// How the datagram ends for its sender.
+Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& request,
+                                 const AddressPath& path) {
+  QpEnvironment remote(parts_, peer);
+  const std::uint32_t length = request.length + transport::kRoutingHeaderBytes;
+  // A receive too small for an earlier datagram stays drawn and serves the next (IBA 9.8.3.2.2).
+  if (!peer.receive_drawn && receive_queues_.draw(peer) != shm::Take::kTaken) {
+    remote.count(transport::Count::kReceiveDropped, 1);
+    return Verdict::kOk;
+  }
+  if (length > peer.receive.bytes) {
+    remote.count(transport::Count::kBadLength, 1);
+    return Verdict::kOk;
+  }
+
+  const bool has_imm = request.kind == RequestKind::kSendImm;
+  const wire::Opcode opcode = has_imm ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly;
+  std::array<std::byte, wire::kGrhLength> grh;
+  const wire::FrameTemplate header({.source = path.source,
+                                    .destination = path.destination,
+                                    .traffic_class = path.traffic_class,
+                                    .hop_limit = path.hop_limit,
+                                    .flow_label = path.flow_label});
+  wire::grh_bytes(header, wire::raw(opcode), request.length, grh);
+  memory::ScatterList far;
+  Verdict verdict = memory_.scatter_receive(peer, 0, grh);
+  bool remote_fault = true;
+  if (verdict == Verdict::kOk)
+    verdict = memory_.resolve_receive(peer, transport::kRoutingHeaderBytes, request.length, far);
+  if (verdict == Verdict::kOk)
+    verdict = memory_.move(qp, pcbs_.pcb(request.pcb), 0, request.length, far.view(), false,
+                           remote_fault);
+  // Otherwise the receive stays drawn and serves the next datagram.
+  if (verdict != Verdict::kOk && !remote_fault) return Verdict::kLocalProtection;
+  // It may have been drawn for a frame that did not fit: the responder must forget it.
+  std::get<transport::Ud>(peer.transport).reset_receiver(Psn());
+  if (verdict != Verdict::kOk) {
+    receive_queues_.complete(peer, {.verdict = Verdict::kLocalProtection});
+    cpu_.fail_later(peer, "a datagram did not fit its receive");
+    return Verdict::kOk;
+  }
+  cpu_.add(kLocalMessageCost + request.length);
+  qp.tenant->counters.local_messages.add();
+  qp.tenant->counters.local_bytes.add(request.length);
+  receive_queues_.complete(peer, {.byte_len = length,
+                                  .has_imm = has_imm,
+                                  .solicited = request.solicited,
+                                  .has_grh = true,
+                                  .is_ipv4 = header.is_ipv4(),
+                                  .imm = request.imm,
+                                  .source = qp.qpn});
+  return Verdict::kOk;
+}
+
+}  // namespace softhca::engine

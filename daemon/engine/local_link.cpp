@@ -1,0 +1,103 @@
+#include "daemon/engine/local_link.hpp"
+
+#include "daemon/engine/costs.hpp"
+#include "daemon/transport/segment.hpp"
+
+namespace softhca::engine {
+
+using transport::Request;
+using transport::RequestKind;
+
+const transport::LocalPeer* QpLocalLink::find_peer() {
+  QueuePair* const peer = connected_peer();
+  if (peer == nullptr) return nullptr;
+  if (peer != peer_) {
+    peer_ = peer;
+    there_.emplace(parts_, *peer);
+    end_.emplace(transport::LocalPeer{.memory = *there_,
+                                      .receives = *there_,
+                                      .events = *there_,
+                                      .max_dest_rd_atomic = peer->rc.max_dest_rd_atomic,
+                                      .min_rnr_timer = peer->rc.min_rnr_timer});
+  }
+  return &*end_;
+}
+
+/// The other end, if it is there and connected to this one.
+QueuePair* QpLocalLink::connected_peer() const {
+  QueuePair* const peer = parts_.queue_pairs.find(qp_.destination);
+  if (peer == nullptr || peer->type != peer_type(qp_.type) || !may_receive(peer->state) ||
+      peer->error_pending || peer->destination != qp_.qpn)
+    return nullptr;
+  const AddressPath& here = qp_.route.path;
+  const AddressPath& there = peer->route.path;
+  if (there.destination != here.source &&
+      !qp_.tenant->goes_by(here.source, there.destination, here.port))
+    return nullptr;
+  if (there.source != here.destination &&
+      !peer->tenant->goes_by(there.source, here.destination, there.port))
+    return nullptr;
+  return peer;
+}
+
+transport::LocalLink::Draw QpLocalLink::draw() {
+  switch (parts_.receives.draw(*peer_)) {
+    case shm::Take::kTaken:
+      return Draw::kTaken;
+    case shm::Take::kEmpty:
+      return Draw::kEmpty;
+    case shm::Take::kHostile:
+      break;
+  }
+  return Draw::kUnusable;
+}
+
+transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint32_t offset,
+                                              std::uint32_t bytes) {
+  memory::ScatterList far;
+  const bool reads = request.kind == RequestKind::kRead;
+  if (transport::is_send(request.kind)) {
+    const Verdict verdict = parts_.memory.resolve_receive(*peer_, offset, bytes, far);
+    if (verdict != Verdict::kOk) return {verdict, true};
+  } else {
+    const auto access = reads ? transport::RemoteAccess::kRead : transport::RemoteAccess::kWrite;
+    const RemoteMemory place = parts_.memory.remote(*peer_, peer_->remote_pd(), request.rkey,
+                                                    request.remote_addr + offset, bytes, access);
+    if (place.region == nullptr) return {Verdict::kRemoteAccess, true};
+    far.entries[0] = {place.region, place.offset, bytes};
+    far.count = 1;
+  }
+  Moved moved{.peer_at_fault = true};
+  moved.verdict = parts_.memory.move(qp_, parts_.pcbs.pcb(request.pcb), offset, bytes, far.view(),
+                                     reads, moved.peer_at_fault);
+  return moved;
+}
+
+transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
+  const collect::Pcb& command = parts_.pcbs.pcb(request.pcb);
+  std::uint64_t original = 0;
+  std::uint64_t swap = request.swap;
+  const bool store = request.kind == RequestKind::kAtomicWrite;
+  if (store) {
+    const Verdict verdict =
+        parts_.memory.gather(qp_, command, 0, std::as_writable_bytes(std::span(&swap, 1)));
+    if (verdict != Verdict::kOk) return {verdict, false};
+  }
+  const Verdict verdict = parts_.memory.atomic(*peer_, request.rkey, request.remote_addr,
+                                               request.kind, request.compare_add, swap, original);
+  if (verdict != Verdict::kOk || store) return {verdict, true};
+  return {parts_.memory.scatter(qp_, command, 0, std::as_bytes(std::span(&original, 1))), false};
+}
+
+std::uint64_t QpLocalLink::charge(std::uint32_t bytes, bool begins) {
+  const std::uint64_t cost = (begins ? kLocalMessageCost : 0) + bytes;
+  parts_.cpu.add(cost);
+  return cost;
+}
+
+void QpLocalLink::arrived(const Request& request) {
+  qp_.tenant->counters.local_messages.add();
+  qp_.tenant->counters.local_bytes.add(request.length);
+}
+
+}  // namespace softhca::engine

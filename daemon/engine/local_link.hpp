@@ -1,0 +1,40 @@
+// What joins two queue pairs of this daemon: who is at the other end, and one copy from the memory
+// of one process to that of the other.
+#pragma once
+
+#include <optional>
+
+#include "daemon/engine/environment.hpp"
+#include "daemon/engine/qp_table.hpp"
+#include "daemon/transport/local/link.hpp"
+
+namespace softhca::engine {
+
+class QpLocalLink final : public transport::LocalLink {
+ public:
+  QpLocalLink(const TransportParts& parts, QueuePair& qp) : parts_(parts), qp_(qp) {}
+
+  bool goes_on() const override {
+    return !qp_.error_pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
+  }
+  const transport::LocalPeer* find_peer() override;
+  bool has_drawn() const override { return peer_->receive_drawn; }
+  bool has_receive() const override { return ReceiveQueues::has_receive(*peer_); }
+  Draw draw() override;
+  std::uint64_t drawn_bytes() const override { return peer_->receive.bytes; }
+  Moved move(const transport::Request& request, std::uint32_t offset, std::uint32_t bytes) override;
+  Moved run_atomic(const transport::Request& request) override;
+  std::uint64_t charge(std::uint32_t bytes, bool begins) override;
+  void arrived(const transport::Request& request) override;
+
+ private:
+  QueuePair* connected_peer() const;
+
+  const TransportParts& parts_;
+  QueuePair& qp_;
+  QueuePair* peer_ = nullptr;  ///< the one found last
+  std::optional<QpEnvironment> there_;
+  std::optional<transport::LocalPeer> end_;
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,60 @@
+// What local delivery asks of the adapter around it: the other end, and the copy between the two.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/transport/upcalls.hpp"
+
+namespace softhca::transport {
+
+/// The other end of a local connection, as it is in one step.
+struct LocalPeer {
+  RemoteMemory& memory;
+  ReceiveSource& receives;
+  QueuePairEvents& events;
+  std::uint8_t max_dest_rd_atomic;
+  std::uint8_t min_rnr_timer;
+};
+
+class LocalLink {
+ public:
+  /// How drawing a receive of the peer went.
+  enum class Draw : std::uint8_t {
+    kTaken,
+    kEmpty,
+    kUnusable,  ///< its queue is not to be used again
+  };
+  struct Moved {
+    Verdict verdict = Verdict::kOk;
+    bool peer_at_fault = false;  ///< not kOk: its memory is to blame
+  };
+
+  /// Does this end execute requests? No more once it is to fail.
+  virtual bool goes_on() const = 0;
+  /// Looks for the other end; null: there is none that is connected to this one. What follows is
+  /// about the one found last.
+  virtual const LocalPeer* find_peer() = 0;
+
+  /// Has a receive been drawn, and not completed?
+  virtual bool has_drawn() const = 0;
+  /// Could one be drawn? True also when only drawing can tell.
+  virtual bool has_receive() const = 0;
+  /// Draws one. REQUIRES: !has_drawn().
+  virtual Draw draw() = 0;
+  /// Bytes that the one drawn holds.
+  virtual std::uint64_t drawn_bytes() const = 0;
+
+  /// Copies bytes [offset, offset+bytes) of a send, write or read.
+  virtual Moved move(const Request& request, std::uint32_t offset, std::uint32_t bytes) = 0;
+  /// Runs an atomic or atomic write, its result into the memory of this end.
+  virtual Moved run_atomic(const Request& request) = 0;
+  /// So much was done, at the beginning of a message or in it; what it takes of the budget.
+  virtual std::uint64_t charge(std::uint32_t bytes, bool begins) = 0;
+  /// A message has arrived whole.
+  virtual void arrived(const Request& request) = 0;
+
+ protected:
+  ~LocalLink() = default;
+};
+
+}  // namespace softhca::transport

@@ -1,0 +1,58 @@
+// A reliable connection, of RC or XRC: a requester and a responder, each of which an end of XRC has
+// or has not.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "daemon/transport/requester.hpp"
+#include "daemon/transport/responder.hpp"
+
+namespace softhca::transport {
+
+class Rc {
+ public:
+  void open(RequestTable& table, std::uint32_t requests) { requester_.open(table, requests); }
+  /// `responds`: it executes requests of its peer.
+  void configure(const RcAttributes& attributes, ReplayStore& replays, bool responds);
+  /// Forgets everything without completing it.
+  void reset();
+  /// The next request packet has PSN `sq_psn`.
+  void reset_sender(Psn sq_psn) { requester_.reset(sq_psn); }
+  /// The next new packet of the peer must have PSN `rq_psn`.
+  void reset_receiver(Psn rq_psn) { responder_.reset(rq_psn); }
+  WirePosition position() const;
+  void resume(const WirePosition& position);
+
+  void start(const Request& request) { requester_.start(request); }
+  /// What it owes its peer, then requests: up to `packet_budget` packets of each. True when it
+  /// could go on right away.
+  bool transmit(const RcUpcalls& up, Time now, unsigned packet_budget);
+  /// True: transmit() is to be called.
+  bool receive(const RcUpcalls& up, const wire::Headers& h, std::span<const std::byte> payload,
+               Time now);
+  void expire(const RcUpcalls& up, Time now) { requester_.expire(up.requester, now); }
+  void flush(const RcUpcalls& up);
+  /// Pays what it owes, as far as the port takes it, and leaves.
+  std::optional<wire::Headers> take_leave(const RcUpcalls& up, unsigned packet_budget);
+
+  bool receiver_not_ready() const { return requester_.receiver_not_ready(); }
+  Time deadline() const { return requester_.deadline(); }
+  template <class Visit>
+  void withdraw(Visit&& visit) {
+    requester_.withdraw(visit);
+  }
+  template <class Visit>
+  void abandon(Visit&& visit) {
+    requester_.abandon(visit);
+  }
+
+ private:
+  Requester requester_;
+  Responder responder_;
+  bool responds_ = false;
+};
+
+}  // namespace softhca::transport
