@@ -258,7 +258,7 @@ TEST_P(Xrc, EventsGoToAllWhoHoldTheTarget) {
 }
 
 TEST_P(Xrc, ErrorFlushesTheInitiator) {
-  b.adapter.engine.enter_error(initiator->qp.local ? initiator->qp : target->qp);
+  b.adapter.engine.enter_error(initiator->qp.is_local() ? initiator->qp : target->qp);
   a.adapter.engine.enter_error(initiator->qp);
   EXPECT_EQ(run(work(abi::Opcode::kSend, a.make_buffer(8))), Status::kFlushError);
   pair.run_for(std::chrono::milliseconds(10));
