@@ -33,11 +33,35 @@ constinit const SharedQueuePair kManagementQueuePair{kGeneralServicesQpn, kGener
 constinit const SharedQueuePair kProgramQueuePair{Qpn(abi::kProgramQpn), abi::kProgramQkey,
                                                   leading_number};
 
+std::size_t ServiceEndpoint::memory_bytes() {
+  return abi::session_bytes(0) + shm::SendRing::bytes_for(kSends, kStride) +
+         shm::CompletionRing::bytes_for(kCompletions);
+}
+
+ServiceEndpoint::ServiceEndpoint(DatagramService& service, const SharedQueuePair& which,
+                                 Tenant& tenant, SealedMemory mapped)
+    : memory(std::move(mapped)),
+      session(SessionId{}, tenant, shm::SessionView(memory.base(), 0), VcbId{}) {
+  memory.close_fd();
+  std::byte* rings = memory.base() + abi::session_bytes(0);
+  qp.send_ring = shm::SendRing(rings, kSends, kStride);
+  cq.ring = shm::CompletionRing(rings + shm::SendRing::bytes_for(kSends, kStride), kCompletions);
+  cq.session = &session;
+  qp.session = &session;
+  qp.tenant = &tenant;
+  qp.type = QpType::kUd;
+  qp.send_cq = qp.receive_cq = &cq;
+  qp.qpn = which.qpn;
+  qp.qkey = which.qkey;
+  qp.rc.mtu = Datagram::kBytes;
+  qp.clients = &service;
+  waiting.reserve(kWaiting);
+  for (AddressHandle& path : paths) path.session = &session;
+}
+
 Expected<std::unique_ptr<DatagramService>> DatagramService::make(Tenant& tenant,
                                                                  const Options& options, Time now) {
-  auto memory = SealedMemory::create(
-      "softhca-datagrams", abi::session_bytes(0) + shm::SendRing::bytes_for(kSends, kStride) +
-                               shm::CompletionRing::bytes_for(kCompletions));
+  auto memory = SealedMemory::create("softhca-datagrams", ServiceEndpoint::memory_bytes());
   if (!memory) return memory.error();
   auto service = std::unique_ptr<DatagramService>(
       new DatagramService(tenant, options, std::move(*memory), now));
@@ -55,24 +79,7 @@ DatagramService::DatagramService(Tenant& tenant, const Options& options, SealedM
       released_(options.size.buffers),
       sends_(kSendsWaiting),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      memory_(std::move(memory)),
-      session_(SessionId{}, tenant, shm::SessionView(memory_.base(), 0), VcbId{}) {
-  memory_.close_fd();
-  std::byte* rings = memory_.base() + abi::session_bytes(0);
-  qp_.send_ring = shm::SendRing(rings, kSends, kStride);
-  cq_.ring = shm::CompletionRing(rings + shm::SendRing::bytes_for(kSends, kStride), kCompletions);
-  cq_.session = &session_;
-  qp_.session = &session_;
-  qp_.tenant = &tenant;
-  qp_.type = QpType::kUd;
-  qp_.send_cq = qp_.receive_cq = &cq_;
-  qp_.qpn = queue_pair_.qpn;
-  qp_.qkey = queue_pair_.qkey;
-  qp_.rc.mtu = Datagram::kBytes;
-  qp_.clients = this;
-  waiting_.reserve(kWaiting);
-  for (AddressHandle& path : paths_) path.session = &session_;
-}
+      endpoint_(*this, queue_pair_, tenant, std::move(memory)) {}
 
 void DatagramService::clear_event() {
   std::uint64_t count;
@@ -109,9 +116,23 @@ bool DatagramService::send(const Datagram& datagram) {
   return taken;
 }
 
-/// One write for all that came since the clients looked last.
+std::size_t DatagramService::take_back_buffers() {
+  std::size_t taken = 0;
+  for (; const std::uint32_t* buffer = released_.front(); ++taken) {
+    pool_.release(*buffer);
+    released_.pop();
+  }
+  return taken;
+}
+
+void DatagramService::hand_over(std::uint32_t buffer) {
+  counters_.received.add();
+  arrivals_.push(buffer);
+  endpoint_.news = true;
+}
+
 void DatagramService::announce() {
-  news_ = false;
+  endpoint_.news = false;
   if (announced_.exchange(true)) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t put = ::write(event_.get(), &one, sizeof one);

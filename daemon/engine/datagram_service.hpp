@@ -98,10 +98,42 @@ constexpr std::uint32_t selector_of(management::gsa::ClientKey key) {
   return static_cast<std::uint32_t>(key.value);
 }
 
-class DatagramService {
- public:
+class DatagramService;
+
+/// What the engine has of a service: what a process would have, with one queue pair.
+struct ServiceEndpoint {
   static constexpr std::uint32_t kSends = 32;     ///< commands under way at most
   static constexpr std::uint32_t kWaiting = 128;  ///< datagrams that wait for a neighbour
+  struct Waiting {
+    Datagram datagram;
+    Time until{};
+  };
+
+  ServiceEndpoint(DatagramService& service, const SharedQueuePair& which, Tenant& tenant,
+                  SealedMemory mapped);
+  static std::size_t memory_bytes();
+
+  SealedMemory memory;  ///< session, send queue, completion queue
+  Session session;
+  CompletionQueue cq;
+  QueuePair qp;
+  std::array<AddressHandle, kSends> paths;      ///< of commands under way, by number
+  std::array<std::uint32_t, kSends> handles{};  ///< the engine's, of paths
+  std::uint32_t sequence = 0;                   ///< of the next command
+  std::vector<Waiting> waiting;                 ///< for a neighbour
+  Time next_try = kNever;                       ///< when they are tried again; kNever: none waits
+  bool news = false;                            ///< something came in this poll step
+
+  // Engine work since a moment ago, and what of it was for what came here.
+  double share = 1;
+  Time share_since{};
+  std::uint64_t share_start = 0;
+  std::uint64_t share_used = 0;
+};
+
+class DatagramService {
+ public:
+  static constexpr std::uint32_t kSends = ServiceEndpoint::kSends;
 
   struct Options {
     SharedQueuePair queue_pair = kManagementQueuePair;
@@ -135,28 +167,36 @@ class DatagramService {
   // --- the engine's thread
 
   /// What comes for it takes at most this part of the engine's time while tenants want it.
-  void set_engine_share(double share) { engine_share_ = share; }
+  void set_engine_share(double share) { endpoint_.share = share; }
   management::gsa::ReceivePool& pool() { return pool_; }
-  /// When what waits for a neighbour is tried again; kNever: nothing waits.
-  Time next_try() const { return next_try_; }
+  ServiceEndpoint& endpoint() { return endpoint_; }
+  const ServiceEndpoint& endpoint() const { return endpoint_; }
+  /// Which client a datagram is for.
+  std::uint32_t selector(std::span<const std::byte, kSelectorBytes> start) const {
+    return queue_pair_.selector(start);
+  }
+  /// The oldest datagram to be sent, null: there is none.
+  const Datagram* next_send() { return sends_.front(); }
+  /// REQUIRES: next_send() was not null.
+  void pop_send() { sends_.pop(); }
+  /// Buffers that clients have released go back to the pool. How many.
+  std::size_t take_back_buffers();
+  /// A buffer of the pool for what has come. hand_over() gives it to the clients, who hear of it
+  /// by announce(), once for all that came since they looked last.
+  Datagram& fresh(std::uint32_t buffer) { return *std::construct_at(place_of(buffer)); }
+  void hand_over(std::uint32_t buffer);
+  void announce();
+  DatagramServiceCounters& counters() { return counters_; }
 
   // --- any thread
   const DatagramServiceCounters& counters() const { return counters_; }
   bool has_work() const { return !sends_.empty() || !released_.empty(); }
 
  private:
-  friend class Engine;
-  struct Waiting {
-    Datagram datagram;
-    Time until{};
-  };
-
   DatagramService(Tenant& tenant, const Options& options, SealedMemory memory, Time now);
-  void announce();
   Datagram* place_of(std::uint32_t buffer) const {
     return reinterpret_cast<Datagram*>(buffers_.get()) + buffer;
   }
-  Datagram& fresh(std::uint32_t buffer) { return *std::construct_at(place_of(buffer)); }
 
   const SharedQueuePair queue_pair_;
   management::gsa::ReceivePool pool_;
@@ -170,22 +210,7 @@ class DatagramService {
   std::atomic<bool> announced_{false};  ///< event_ has been written and not cleared
   DatagramServiceCounters counters_;
 
-  // The engine's.
-  SealedMemory memory_;  ///< of what a process would have: session, send queue, completion queue
-  Session session_;
-  CompletionQueue cq_;
-  QueuePair qp_;
-  std::array<AddressHandle, kSends> paths_;      ///< of commands under way, by number
-  std::array<std::uint32_t, kSends> handles_{};  ///< the engine's, of paths_
-  std::uint32_t sequence_ = 0;                   ///< of the next command
-  std::vector<Waiting> waiting_;
-  Time next_try_ = kNever;
-  bool news_ = false;  ///< something came in this poll step
-  double engine_share_ = 1;
-  // Engine work since a moment ago, and what of it was for what came here.
-  Time share_since_{};
-  std::uint64_t share_start_ = 0;
-  std::uint64_t share_used_ = 0;
+  ServiceEndpoint endpoint_;  ///< the engine's
 };
 
 }  // namespace softhca::engine

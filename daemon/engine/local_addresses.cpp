@@ -51,6 +51,12 @@ Tenant* LocalAddresses::owner(const Gid& gid, std::optional<PortId> port) const 
   return nullptr;
 }
 
+Tenant* LocalAddresses::owner_of(const QueuePair& qp, const Gid& gid,
+                                 std::optional<PortId> port) const {
+  if (qp.clients != nullptr) return owner(gid, port);
+  return qp.tenant->has_address(gid, port) ? qp.tenant : nullptr;
+}
+
 std::optional<PortId> LocalAddresses::port_of(const Gid& source) const {
   for (Place place = first(source); place != by_gid_.end() && place->gid == source; ++place)
     if (place->port) return place->port;

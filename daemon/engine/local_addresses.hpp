@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/engine/tenant.hpp"
+#include "daemon/engine/queue_pair.hpp"
 
 namespace softhca::engine {
 
@@ -24,6 +24,9 @@ class LocalAddresses {
   /// Whose address it is, on `port` if one is named; null: nobody's. One that has it beats one that
   /// had it, or is leaving.
   Tenant* owner(const Gid& gid, std::optional<PortId> port) const;
+  /// Whose it is when a datagram for the queue pair comes to `gid`; null: not its own. One of the
+  /// daemon's own, which several clients share, has the addresses of all tenants.
+  Tenant* owner_of(const QueuePair& qp, const Gid& gid, std::optional<PortId> port) const;
   /// By which port a tenant of ours sends as `source`; none: by no port.
   std::optional<PortId> port_of(const Gid& source) const;
 

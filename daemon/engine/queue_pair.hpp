@@ -124,7 +124,7 @@ struct QueuePair {
   std::uint32_t fetched = 0;    ///< of them in dedicated PCBs
   std::uint32_t started = 0;    ///< of them handed to the transport
   std::uint32_t not_begun = 0;  ///< sequence of the first never handed to it
-  bool stalled = false;         ///< its commands were given back, see Engine::give_back()
+  bool stalled = false;         ///< its commands were given back, see QpStall
   bool probing = false;         ///< after that, until one has succeeded: one at a time
   Duration flush_interval{};    ///< of receives, in the error state
   bool sqd_notify = false;

@@ -291,20 +291,22 @@ class Run {
     Engine& engine = adapter_.engine;
     switch (input_.below(4)) {
       case 0:
-        engine.enter_error(qp_->qp);
+        engine.queue_pairs().enter_error(qp_->qp);
         break;
       case 1:
-        if (qp_->qp.state == QpState::kRts) engine.enter_drain(qp_->qp, input_.flag());
+        if (qp_->qp.state == QpState::kRts)
+          engine.queue_pairs().enter_drain(qp_->qp, input_.flag());
         break;
       case 2:
-        if (qp_->qp.state == QpState::kSqd) engine.enter_ready_to_send(qp_->qp, kFirstPsn);
+        if (qp_->qp.state == QpState::kSqd)
+          engine.queue_pairs().enter_ready_to_send(qp_->qp, kFirstPsn);
         break;
       case 3:
         return start_again();
     }
   }
   void start_again() {
-    adapter_.engine.reset(qp_->qp, 0);
+    adapter_.engine.queue_pairs().reset(qp_->qp, 0);
     (void)cq_->poll_all();
     qp_->sequence = posted_ = completed_ = 0;
     if (receives_ == &qp_->receives) {

@@ -256,16 +256,16 @@ class Run {
     TestQp& qp = *qps_[i];
     switch (input_.below(4)) {
       case 0:
-        return engine.enter_error(qp.qp);
+        return engine.queue_pairs().enter_error(qp.qp);
       case 1:
-        if (qp.qp.state == QpState::kRts) engine.enter_drain(qp.qp, input_.flag());
+        if (qp.qp.state == QpState::kRts) engine.queue_pairs().enter_drain(qp.qp, input_.flag());
         return;
       case 2:
-        if (qp.qp.state == QpState::kSqd) engine.enter_ready_to_send(qp.qp, Psn(0));
+        if (qp.qp.state == QpState::kSqd) engine.queue_pairs().enter_ready_to_send(qp.qp, Psn(0));
         return;
       case 3:
         qp.sequence += static_cast<std::uint32_t>(input_.take<std::int8_t>());
-        engine.reset(qp.qp, qp.sequence);
+        engine.queue_pairs().reset(qp.qp, qp.sequence);
         qp.next_receive = 0;
         qp.receives.restart();
         return bring_up_again(i);

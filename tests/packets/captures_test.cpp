@@ -112,8 +112,8 @@ class Replay {
     bring_up(*process_, *qp_, Qpn(0x123), engine::address(2), connection);
     process_->reset(*qp_);
     qp_->qp.state = engine::QpState::kInit;
-    process_->adapter.engine.enter_ready_to_receive(qp_->qp, first);
-    process_->adapter.engine.enter_ready_to_send(qp_->qp, first);
+    process_->adapter.engine.queue_pairs().enter_ready_to_receive(qp_->qp, first);
+    process_->adapter.engine.queue_pairs().enter_ready_to_send(qp_->qp, first);
   }
   /// Of a message that draws a receive, the packet that draws it, unless there was none: then the
   /// next answer says so.

@@ -42,8 +42,8 @@ class OpcodePairs : public testing::Test {
     bring_up(*process, *qp, Qpn(0x123), engine::address(2), {.mtu = kMtu});
     process->reset(*qp);
     qp->qp.state = engine::QpState::kInit;
-    process->adapter.engine.enter_ready_to_receive(qp->qp, Psn(0));
-    process->adapter.engine.enter_ready_to_send(qp->qp, Psn(0));
+    process->adapter.engine.queue_pairs().enter_ready_to_receive(qp->qp, Psn(0));
+    process->adapter.engine.queue_pairs().enter_ready_to_send(qp->qp, Psn(0));
     for (int i = 0; i < 2; ++i) process->post_receive(*qp, {memory->all()});
   }
   /// One packet that is right in itself: only its place may be wrong.

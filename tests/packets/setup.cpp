@@ -77,8 +77,8 @@ void Script::make_queue_pair(Arguments& a) {
   qp.state = engine::QpState::kInit;
   const Psn first(static_cast<std::uint32_t>(a.number("psn", 0)));
   engine::Engine& engine = process_->adapter.engine;
-  engine.enter_ready_to_receive(qp, first);
-  if (!a.has("rtr")) engine.enter_ready_to_send(qp, first);
+  engine.queue_pairs().enter_ready_to_receive(qp, first);
+  if (!a.has("rtr")) engine.queue_pairs().enter_ready_to_send(qp, first);
 }
 
 /// srq [domain=]: a shared receive queue of XRC, numbered from 1.

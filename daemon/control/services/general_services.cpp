@@ -49,7 +49,8 @@ GeneralServices::GeneralServices(engine::Worker& worker, const Place& place) : w
 }
 
 GeneralServices::~GeneralServices() {
-  if (service_) worker_.run([&](engine::Engine& engine) { engine.close(*service_); });
+  if (service_)
+    worker_.run([&](engine::Engine& engine) { engine.datagram_services().close(*service_); });
 }
 
 Expected<std::unique_ptr<GeneralServices>> GeneralServices::open(
@@ -91,7 +92,7 @@ Outcome GeneralServices::enter(engine::Engine& engine, const Place& place,
   if (!made) return made.error();
   service_ = std::move(*made);
   service_->set_engine_share(config.engine_share);
-  if (!engine.open(*service_)) {
+  if (!engine.datagram_services().open(*service_)) {
     service_.reset();
     return Error{party_.name + ": the queue pair is taken", EBUSY};
   }

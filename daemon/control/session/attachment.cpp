@@ -14,7 +14,7 @@ Attachment::~Attachment() {
   if (is_open())
     context_.on_engine([&](engine::Engine& engine) {
       adapter_.worker.unwatch(*session_);
-      engine.remove(*session_);
+      engine.sessions().remove(*session_);
     });
   adapter_.give_back_vcbs(context_.tenant(), vcbs_);
 }
@@ -70,7 +70,7 @@ void Attachment::install(engine::Level* level) {
   session_->async_fd = async_.get();
   session_->wake_fd = wake_.get();
   adapter_.worker.run([this](engine::Engine& engine) {
-    engine.install(*session_);
+    engine.sessions().install(*session_);
     adapter_.worker.watch(*session_);
   });
   context_.set_engine_session(*session_);

@@ -56,7 +56,7 @@ void change_state(engine::Engine& engine, Qp& qp, QpState from, QpState to,
   engine::QueuePair& e = qp.engine;
   switch (to) {
     case QpState::kReset:
-      engine.reset(e, request.send_sequence);
+      engine.queue_pairs().reset(e, request.send_sequence);
       qp.attributes = {};
       qp.reads = {};
       break;
@@ -64,22 +64,22 @@ void change_state(engine::Engine& engine, Qp& qp, QpState from, QpState to,
       e.state = QpState::kInit;
       break;
     case QpState::kRtr:
-      if (from == QpState::kInit) engine.enter_ready_to_receive(e, Psn(a.rq_psn));
+      if (from == QpState::kInit) engine.queue_pairs().enter_ready_to_receive(e, Psn(a.rq_psn));
       break;
     case QpState::kRts:
-      engine.enter_ready_to_send(e, Psn(a.sq_psn));
+      engine.queue_pairs().enter_ready_to_send(e, Psn(a.sq_psn));
       break;
     case QpState::kSqd:
       if (from == QpState::kSqd) {
-        engine.apply_attributes(e);
+        engine.queue_pairs().apply_attributes(e);
       } else {
-        engine.enter_drain(e, a.en_sqd_async_notify != 0);
+        engine.queue_pairs().enter_drain(e, a.en_sqd_async_notify != 0);
       }
       break;
     case QpState::kSqe:
       break;
     case QpState::kError:
-      engine.enter_error(e);
+      engine.queue_pairs().enter_error(e);
       break;
   }
 }

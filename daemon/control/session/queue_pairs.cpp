@@ -37,7 +37,8 @@ QueuePairs::~QueuePairs() {
   }
   opened_.for_each(
       [&](std::uint32_t, const OpenedQp& opened) { release(opened.qp, opened.user_handle); });
-  context_.in_steps(qps, [](engine::Engine& engine, Qp& qp) { engine.remove(qp.engine); });
+  context_.in_steps(qps,
+                    [](engine::Engine& engine, Qp& qp) { engine.queue_pairs().remove(qp.engine); });
 }
 
 int QueuePairs::check_create(const abi::CreateQpRequest& request) const {
@@ -102,7 +103,8 @@ int QueuePairs::create(const RequestBody& body, Reply& reply) {
   fill(*qp, sizes);
 
   bool installed = false;
-  context_.on_engine([&](engine::Engine& engine) { installed = engine.install(qp->engine); });
+  context_.on_engine(
+      [&](engine::Engine& engine) { installed = engine.queue_pairs().install(qp->engine); });
   if (!installed) {
     rings_.release(qp->ring);
     return ENOMEM;
@@ -203,7 +205,7 @@ int QueuePairs::destroy(const RequestBody& body, Reply&) {
     --domains_.find(qp->request.xrc_domain)->users;
     return 0;
   }
-  context_.on_engine([&](engine::Engine& engine) { engine.remove(qp->engine); });
+  context_.on_engine([&](engine::Engine& engine) { engine.queue_pairs().remove(qp->engine); });
   use(qp->request, std::uint32_t(-1));
   rings_.release(qp->ring);
   return 0;

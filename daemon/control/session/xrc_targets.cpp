@@ -22,7 +22,7 @@ int QueuePairs::create_xrc_target(const abi::CreateQpRequest& request, Reply& re
   e.xrc_domain = open->domain->id;
   e.rc.mtu = context_.path_mtu();
   bool installed = false;
-  context_.on_engine([&](engine::Engine& engine) { installed = engine.install(e); });
+  context_.on_engine([&](engine::Engine& engine) { installed = engine.queue_pairs().install(e); });
   if (!installed) return ENOMEM;
   ++open->users;
   abi::CreateQpReply out{};
@@ -48,7 +48,8 @@ int QueuePairs::open(const RequestBody& body, Reply& reply) {
   opened->xrc_domain = request.xrc_domain;
   ++opened->qp->holders;
   context_.on_engine([&](engine::Engine& engine) {
-    engine.share(opened->qp->engine, {&context_.engine_session(), request.user_handle});
+    engine.queue_pairs().share(opened->qp->engine,
+                               {&context_.engine_session(), request.user_handle});
   });
   ++open->users;
   reply.write(abi::HandleBody{opened_.add(std::move(opened)), 0});
@@ -71,9 +72,9 @@ void QueuePairs::release(const std::shared_ptr<Qp>& qp, std::uint64_t user_handl
   if (last) domains_.remove_target(qp->engine);
   context_.on_engine([&](engine::Engine& engine) {
     if (last)
-      engine.remove(qp->engine);
+      engine.queue_pairs().remove(qp->engine);
     else
-      engine.unshare(qp->engine, {&context_.engine_session(), user_handle});
+      engine.queue_pairs().unshare(qp->engine, {&context_.engine_session(), user_handle});
   });
 }
 

@@ -58,7 +58,7 @@ TEST_P(AddressesTest, ThePeerMayNameTheFormerOne) {
 TEST_P(AddressesTest, OrTheOneThatCame) {
   connect_naming(address(9));
   set_table({address(9)}, {address(1)});
-  b.adapter.engine.apply_attributes(pair.qb->qp);
+  b.adapter.engine.queue_pairs().apply_attributes(pair.qb->qp);
   EXPECT_EQ(to_a(), Status::kSuccess);
   EXPECT_EQ(to_b(), Status::kSuccess);
 }

@@ -15,7 +15,7 @@ class Services : public BothWays {
       Tenant& party = adapter->add_tenant("services", address(200));
       auto made = DatagramService::make(party, {}, pair.now);
       services.push_back(std::move(*made));
-      EXPECT_TRUE(adapter->engine.open(*services.back()));
+      EXPECT_TRUE(adapter->engine.datagram_services().open(*services.back()));
       for (const auto& tenant : adapter->tenants) {
         const auto id = services.back()->pool().register_client(client_key(tenant->id, kClass),
                                                                 "test of " + tenant->name);
@@ -24,7 +24,8 @@ class Services : public BothWays {
     }
   }
   ~Services() {
-    for (std::size_t i = 0; i < services.size(); ++i) pair.adapters[i]->engine.close(*services[i]);
+    for (std::size_t i = 0; i < services.size(); ++i)
+      pair.adapters[i]->engine.datagram_services().close(*services[i]);
   }
 
   DatagramService& sender() { return *services.front(); }
@@ -148,8 +149,8 @@ TEST_P(Services, AnotherQueuePairHasClientsByTheNumberThatDatagramsBeginWith) {
     Tenant& party = adapter->add_tenant("programs", address(201));
     programs.push_back(
         std::move(*DatagramService::make(party, {.queue_pair = kProgramQueuePair}, pair.now)));
-    ASSERT_TRUE(adapter->engine.open(*programs.back()));
-    EXPECT_FALSE(adapter->engine.open(*programs.back()));
+    ASSERT_TRUE(adapter->engine.datagram_services().open(*programs.back()));
+    EXPECT_FALSE(adapter->engine.datagram_services().open(*programs.back()));
   }
   DatagramService& to = *programs.back();
   ASSERT_TRUE(to.pool().register_client(client_key(tenant_b().id, 0x01020304), "four"));
@@ -176,7 +177,8 @@ TEST_P(Services, AnotherQueuePairHasClientsByTheNumberThatDatagramsBeginWith) {
     to.pop();
   }
   EXPECT_EQ(numbers, (std::vector<std::uint32_t>{0x01020304, 5}));
-  for (std::size_t i = 0; i < programs.size(); ++i) pair.adapters[i]->engine.close(*programs[i]);
+  for (std::size_t i = 0; i < programs.size(); ++i)
+    pair.adapters[i]->engine.datagram_services().close(*programs[i]);
 }
 
 TEST_P(Services, AProgramReachesItAndIsAnswered) {

@@ -145,10 +145,10 @@ TEST_P(Ud, DrainsInSqd) {
   work.address_handle = a.make_ah(address(9));
   for (int i = 0; i < 3; ++i) a.post(*qa, work);
   pair.step();
-  a.adapter.engine.enter_drain(qa->qp, true);
+  a.adapter.engine.queue_pairs().enter_drain(qa->qp, true);
   pair.run_for(std::chrono::seconds(1));
   EXPECT_EQ(pair.sink_of(a).count(EventType::kSendQueueDrained, qa->qp.user_handle), 1u);
-  a.adapter.engine.enter_ready_to_send(qa->qp, Psn());
+  a.adapter.engine.queue_pairs().enter_ready_to_send(qa->qp, Psn());
   EXPECT_TRUE(pair.run_until([&] { return qa->qp.commands == 0; }));
   EXPECT_EQ(pair.ca->poll_all().size(), 3u);
 }

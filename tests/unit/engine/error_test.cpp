@@ -181,7 +181,7 @@ TEST_P(RcErrors, AtomicOnAnOddAddress) {
 TEST_P(RcErrors, ReadsThatTheRequesterMayNotSend) {
   pair.connect_pair();
   pair.qa->qp.rc.max_rd_atomic = 0;
-  a.adapter.engine.apply_attributes(pair.qa->qp);
+  a.adapter.engine.queue_pairs().apply_attributes(pair.qa->qp);
   Buffer& near = a.make_buffer(8);
   Buffer& far = b.make_buffer(8);
   Work work = write(near, far);
@@ -193,7 +193,7 @@ TEST_P(RcErrors, ReadsThatTheRequesterMayNotSend) {
 TEST_P(RcErrors, ReadsThatTheResponderDoesNotRemember) {
   pair.connect_pair();
   pair.qb->qp.rc.max_dest_rd_atomic = 0;
-  b.adapter.engine.apply_attributes(pair.qb->qp);
+  b.adapter.engine.queue_pairs().apply_attributes(pair.qb->qp);
   Buffer& near = a.make_buffer(8);
   Buffer& far = b.make_buffer(8);
   Work work = write(near, far);
@@ -268,7 +268,7 @@ TEST_P(RcErrors, ErrorFlushesWhatIsPostedAndWhatIsPostedLater) {
   for (int i = 0; i < 3; ++i) a.post_receive(*pair.qa, {buffer.all()});
   for (int i = 0; i < 2; ++i) a.post(*pair.qa, {.sge = {buffer.all()}});
   pair.steps(5);  // they wait for a receive
-  a.adapter.engine.enter_error(pair.qa->qp);
+  a.adapter.engine.queue_pairs().enter_error(pair.qa->qp);
   pair.steps(2);
   const auto flushed = pair.ca->poll_all();
   ASSERT_EQ(flushed.size(), 5u);
@@ -300,7 +300,7 @@ TEST_P(RcErrors, FlushingTakesTurns) {
   bring_up(a, failed, pair.qb->qp.qpn, address(2));
   Buffer& buffer = a.make_buffer(8);
   for (int i = 0; i < 2048; ++i) a.post_receive(failed, {buffer.all()});
-  a.adapter.engine.enter_error(failed.qp);
+  a.adapter.engine.queue_pairs().enter_error(failed.qp);
   pair.step();
   const std::uint32_t left = failed.qp.receive_ring.available().value_or(0);
   EXPECT_GT(left, 0u) << "all in one step";
@@ -364,7 +364,7 @@ TEST_P(RcErrors, WhatWasPostedBeforeResetIsNotFlushedLater) {
   for (int i = 0; i < 3; ++i) a.post(*pair.qa, {.sge = {from.all()}});
   a.reset(*pair.qa);
   pair.qa->qp.state = QpState::kInit;
-  a.adapter.engine.enter_error(pair.qa->qp);
+  a.adapter.engine.queue_pairs().enter_error(pair.qa->qp);
   a.post(*pair.qa, {.sge = {from.all()}});
   pair.run_for(std::chrono::milliseconds(1));
   const auto flushed = pair.ca->poll_all();
@@ -383,7 +383,7 @@ TEST_P(RcErrors, SenderResetInTheMiddleOfAMessage) {
   EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.receive_drawn; }));
   a.reset(*pair.qa);
   bring_up(a, *pair.qa, pair.qb->qp.qpn, address(2));
-  b.adapter.engine.enter_error(pair.qb->qp);
+  b.adapter.engine.queue_pairs().enter_error(pair.qb->qp);
   const auto flushed = pair.cb->poll_all();
   ASSERT_EQ(flushed.size(), 1u);
   EXPECT_EQ(flushed[0].status, Status::kFlushError);
@@ -416,7 +416,7 @@ TEST_P(RcErrors, SqdFinishesWhatHasBegunAndHoldsTheRest) {
   const std::uint64_t handle = pair.qa->qp.user_handle;
   a.post(*pair.qa, {.sge = {near.all()}});  // waits for a receive
   pair.steps(5);
-  a.adapter.engine.enter_drain(pair.qa->qp, true);
+  a.adapter.engine.queue_pairs().enter_drain(pair.qa->qp, true);
   a.post(*pair.qa, write(near, far));
   pair.run_for(std::chrono::microseconds(200));
   EXPECT_TRUE(pair.ca->poll_all().empty());
@@ -426,7 +426,7 @@ TEST_P(RcErrors, SqdFinishesWhatHasBegunAndHoldsTheRest) {
   EXPECT_EQ(pair.sink_of(a).count(EventType::kSendQueueDrained, handle), 1u);
   pair.run_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(pair.ca->poll_all().empty());
-  a.adapter.engine.enter_ready_to_send(pair.qa->qp, Psn());
+  a.adapter.engine.queue_pairs().enter_ready_to_send(pair.qa->qp, Psn());
   EXPECT_EQ(pair.wait(*pair.ca).value().index, 1u);
   EXPECT_EQ(pair.wait_status(*pair.cb), Status::kSuccess);
 }
@@ -439,8 +439,8 @@ TEST_P(RcErrors, LastWqeEventOfASharedReceiveQueue) {
   pair.srq->ring.post(7, {to.all()});
   a.post(*pair.qa, {.sge = {from.all()}});
   EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.receive_drawn; }));
-  b.adapter.engine.enter_error(pair.qb->qp);
-  b.adapter.engine.enter_error(pair.qb->qp);
+  b.adapter.engine.queue_pairs().enter_error(pair.qb->qp);
+  b.adapter.engine.queue_pairs().enter_error(pair.qb->qp);
   EXPECT_EQ(pair.sink_of(b).count(EventType::kQpLastWqeReached, pair.qb->qp.user_handle), 1u);
   const auto flushed = pair.cb->poll_all();
   ASSERT_EQ(flushed.size(), 1u);
@@ -542,7 +542,7 @@ TEST_F(LookAtAll, AsCompletionQueuesOverflow) {
   b.post_receive(qp, {});
   make_queue_pairs();
   const std::uint64_t before = effort();
-  b.adapter.engine.enter_error(qp.qp);
+  b.adapter.engine.queue_pairs().enter_error(qp.qp);
   EXPECT_TRUE(pair.run_until([&] { return small.cq.failed; }));
   EXPECT_FALSE(small.cq.users_go_on);
   EXPECT_GE(effort() - before, kLookAtSession);

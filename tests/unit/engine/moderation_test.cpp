@@ -128,7 +128,7 @@ TEST(ModerationOfMany, IsTurnedToInSteps) {
     TestQp& qp = b.make_qp(*pair.cb, cq);
     bring_up(b, qp, Qpn(77), address(1));
     b.post_receive(qp, {});
-    b.adapter.engine.enter_error(qp.qp);
+    b.adapter.engine.queue_pairs().enter_error(qp.qp);
   }
   pair.steps(100);
   const auto& events = pair.sink_of(b).completions;

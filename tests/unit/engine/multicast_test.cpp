@@ -117,7 +117,7 @@ TEST_P(Multicast, AnotherQkeyIsForOthers) {
 TEST_P(Multicast, MembersWithoutReceiveOrInErrorKeepNobodyFromTheirs) {
   Endpoint slow(b), broken(b), member(b);
   for (Endpoint* e : {&slow, &broken, &member}) EXPECT_TRUE(e->attach());
-  b.adapter.engine.enter_error(broken.qp.qp);
+  b.adapter.engine.queue_pairs().enter_error(broken.qp.qp);
   member.receive();
   send();
   expect(member);

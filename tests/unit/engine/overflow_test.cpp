@@ -212,7 +212,7 @@ TEST_P(Overflow, QueuePairsEndWithTheirDoorbellsOutside) {
   EXPECT_EQ(counters(a).overflow.value(), before - 2);
   // Failed: all that was posted is flushed.
   TestQp* failed = some_overflowed();
-  a.adapter.engine.enter_error(failed->qp);
+  a.adapter.engine.queue_pairs().enter_error(failed->qp);
   for (TestQp* other : near)
     if (other != failed) a.reset(*other);
   std::uint32_t flushed = 0;

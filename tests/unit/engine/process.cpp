@@ -52,18 +52,18 @@ Process::Process(Adapter& owner, Tenant& of, std::uint32_t vcbs, Level* level)
   next_handle_ = session->id.value * 0x1000;
   session->async_fd = static_cast<int>(100 + session->id.value);
   adapter.next_vcb = VcbId(adapter.next_vcb.value + vcbs);
-  adapter.engine.install(*session);
+  adapter.engine.sessions().install(*session);
 }
 
 void Process::end() {
   if (!session) return;
   Engine& engine = adapter.engine;
-  for (const auto& qp : qps) engine.remove(qp->qp);
+  for (const auto& qp : qps) engine.queue_pairs().remove(qp->qp);
   for (const std::uint32_t handle : ah_handles_) engine.address_handles().remove(handle);
   for (const auto& cq : cqs_) engine.completion_events().remove(cq->cq);
   for (const auto& srq : srqs_) engine.receive_queues().remove(srq->srq);
   for (const auto& buffer : buffers_) engine.keys().erase(buffer->key);
-  engine.remove(*session);
+  engine.sessions().remove(*session);
   EXPECT_TRUE(engine.ingress().functions().release(session->first_vcb, vcbs_));
   qps.clear();
   ah_handles_.clear();
@@ -111,17 +111,17 @@ TestQp& Process::make_qp(TestCq& send, TestCq& receive, const QpOptions& o) {
   qp.receive_ring = shm::ReceiveRing(test.receives.base(), o.receive_entries, o.max_sge);
   if (o.srq != nullptr) qp.srq = &o.srq->srq;
   if (!is_xrc(o.type)) qp.receive_cq = &receive.cq;
-  EXPECT_TRUE(adapter.engine.install(qp));
+  EXPECT_TRUE(adapter.engine.queue_pairs().install(qp));
   return test;
 }
 
 void Process::destroy(TestQp& qp) {
-  adapter.engine.remove(qp.qp);
+  adapter.engine.queue_pairs().remove(qp.qp);
   std::erase_if(qps, [&](const auto& q) { return q.get() == &qp; });
 }
 
 void Process::reset(TestQp& qp) {
-  adapter.engine.reset(qp.qp, qp.sequence);
+  adapter.engine.queue_pairs().reset(qp.qp, qp.sequence);
   qp.receives.restart();
   qp.next_receive = 0;
 }
@@ -243,8 +243,8 @@ void bring_up(Process& process, TestQp& test, Qpn peer, const Gid& peer_gid, con
   qp.rc.min_rnr_timer = c.min_rnr_timer;
   qp.rc.max_rd_atomic = qp.rc.max_dest_rd_atomic = c.max_rd_atomic;
   qp.state = QpState::kInit;
-  engine.enter_ready_to_receive(qp, Psn(0xfffff0));
-  if (to_send) engine.enter_ready_to_send(qp, Psn(0xfffff0));
+  engine.queue_pairs().enter_ready_to_receive(qp, Psn(0xfffff0));
+  if (to_send) engine.queue_pairs().enter_ready_to_send(qp, Psn(0xfffff0));
 }
 
 void connect(Process& a, TestQp& qa, Process& b, TestQp& qb, const Connection& connection) {
@@ -256,8 +256,8 @@ void bring_up_datagram(Process& process, TestQp& test, std::uint32_t qkey) {
   test.qp.qkey = qkey;
   test.qp.rc.mtu = 1024;
   test.qp.state = QpState::kInit;
-  process.adapter.engine.enter_ready_to_receive(test.qp, Psn(0));
-  process.adapter.engine.enter_ready_to_send(test.qp, Psn(0));
+  process.adapter.engine.queue_pairs().enter_ready_to_receive(test.qp, Psn(0));
+  process.adapter.engine.queue_pairs().enter_ready_to_send(test.qp, Psn(0));
 }
 
 void provision(Engine& engine, Tenant& tenant, const SrqPolicy& policy) {

@@ -178,7 +178,7 @@ TEST_P(Stall, AnErrorFlushesWhatWasGivenBack) {
   const Ends ends = make();
   fill(*ends.near, Post::kVcb);
   let_stall();
-  a.adapter.engine.enter_error(ends.near->qp);
+  a.adapter.engine.queue_pairs().enter_error(ends.near->qp);
   expect_done(*ends.near, kRing, 0, Status::kFlushError);
 }
 
@@ -250,7 +250,7 @@ TEST_P(Stall, WhatHasBegunGoesOnWhileDraining) {
           .swap = opened.key},
          Post::kVcb);
   EXPECT_TRUE(pair.run_until([&] { return !ends.near->qp.held.empty(); }));
-  a.adapter.engine.enter_drain(ends.near->qp, true);
+  a.adapter.engine.queue_pairs().enter_drain(ends.near->qp, true);
   b.post_receive(*ends.far, {landed->part(8, 8)});
   expect_done(*ends.near, 2);
   EXPECT_EQ(pair.sink_of(a).count(EventType::kSendQueueDrained, ends.near->qp.user_handle), 1u);
@@ -277,7 +277,7 @@ TEST_P(Stall, NobodyWaitsForQueuePairsThatAreDrained) {
   std::vector<Ends> drained;
   for (int i = 0; i < 80; ++i) {
     drained.push_back(make());
-    a.adapter.engine.enter_drain(drained.back().near->qp, true);
+    a.adapter.engine.queue_pairs().enter_drain(drained.back().near->qp, true);
     fill(*drained.back().near, i % 2 == 0 ? Post::kDoorbell : Post::kVcb);
     post_receives(*drained.back().far);
   }
@@ -290,7 +290,7 @@ TEST_P(Stall, NobodyWaitsForQueuePairsThatAreDrained) {
   expect_landed();
   for (const Ends& ends : drained) {
     EXPECT_EQ(pair.sink_of(a).count(EventType::kSendQueueDrained, ends.near->qp.user_handle), 1u);
-    a.adapter.engine.enter_ready_to_send(ends.near->qp, Psn());
+    a.adapter.engine.queue_pairs().enter_ready_to_send(ends.near->qp, Psn());
     expect_done(*ends.near, kRing);
     expect_landed();
   }

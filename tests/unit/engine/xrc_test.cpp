@@ -189,8 +189,8 @@ TEST_P(Xrc, TargetOutlivesWhoMadeIt) {
   Process c(b.adapter, b.tenant);
   Engine& engine = b.adapter.engine;
   constexpr std::uint64_t kItsHandle = 0x4711;
-  engine.share(target->qp, {c.session.get(), kItsHandle});
-  engine.unshare(target->qp, {b.session.get(), target->qp.user_handle});
+  engine.queue_pairs().share(target->qp, {c.session.get(), kItsHandle});
+  engine.queue_pairs().unshare(target->qp, {b.session.get(), target->qp.user_handle});
   EXPECT_EQ(target->qp.session, c.session.get());
   TestCq& its_cq = c.make_cq();
   TestSrq& its = c.make_srq(kDomain, its_cq);
@@ -233,11 +233,11 @@ TEST_P(Xrc, TargetWhoseMakerHasGoneIsOfTheHeirsLevel) {
     Process c(b.adapter, b.tenant, Process::kVcbs, &level);
     TestCq& cq = c.make_cq();
     TestQp& its = c.make_qp(cq, cq, {.type = QpType::kXrcReceive, .xrc_domain = kDomain});
-    engine.share(its.qp, {b.session.get(), 1});
-    engine.unshare(its.qp, {c.session.get(), its.qp.user_handle});
+    engine.queue_pairs().share(its.qp, {b.session.get(), 1});
+    engine.queue_pairs().unshare(its.qp, {c.session.get(), its.qp.user_handle});
     for (const TvlId lane : lanes) EXPECT_EQ(engine.tvls()[lane].queue_pairs, 0u);
-    engine.share(its.qp, {c.session.get(), its.qp.user_handle});
-    engine.unshare(its.qp, {b.session.get(), 1});
+    engine.queue_pairs().share(its.qp, {c.session.get(), its.qp.user_handle});
+    engine.queue_pairs().unshare(its.qp, {b.session.get(), 1});
     for (const TvlId lane : lanes) EXPECT_EQ(engine.tvls()[lane].queue_pairs, 1u);
   }
   for (const TvlId lane : lanes) EXPECT_TRUE(engine.tvls().remove(lane));
@@ -246,20 +246,20 @@ TEST_P(Xrc, TargetWhoseMakerHasGoneIsOfTheHeirsLevel) {
 TEST_P(Xrc, EventsGoToAllWhoHoldTheTarget) {
   Process c(b.adapter, b.tenant);
   Engine& engine = b.adapter.engine;
-  engine.share(target->qp, {c.session.get(), 1});
-  engine.share(target->qp, {c.session.get(), 2});
-  engine.unshare(target->qp, {c.session.get(), 1});
-  engine.enter_error(target->qp);
+  engine.queue_pairs().share(target->qp, {c.session.get(), 1});
+  engine.queue_pairs().share(target->qp, {c.session.get(), 2});
+  engine.queue_pairs().unshare(target->qp, {c.session.get(), 1});
+  engine.queue_pairs().enter_error(target->qp);
   RecordingSink& sink = pair.sink_of(b);
   EXPECT_EQ(sink.count(EventType::kQpLastWqeReached, target->qp.user_handle), 1u);
   EXPECT_EQ(sink.count(EventType::kQpLastWqeReached, 1), 0u);
   EXPECT_EQ(sink.count(EventType::kQpLastWqeReached, 2), 1u);
-  engine.unshare(target->qp, {c.session.get(), 2});
+  engine.queue_pairs().unshare(target->qp, {c.session.get(), 2});
 }
 
 TEST_P(Xrc, ErrorFlushesTheInitiator) {
-  b.adapter.engine.enter_error(initiator->qp.is_local() ? initiator->qp : target->qp);
-  a.adapter.engine.enter_error(initiator->qp);
+  b.adapter.engine.queue_pairs().enter_error(initiator->qp.is_local() ? initiator->qp : target->qp);
+  a.adapter.engine.queue_pairs().enter_error(initiator->qp);
   EXPECT_EQ(run(work(abi::Opcode::kSend, a.make_buffer(8))), Status::kFlushError);
   pair.run_for(std::chrono::milliseconds(10));
   a.reset(*initiator);
@@ -285,7 +285,7 @@ TEST_P(Xrc, NothingCanBePostedToATarget) {
   const std::uint64_t before = b.tenant.counters.malformed_commands.value();
   b.ring(target->qp.qpn.value, 3);
   b.post(*target, {.opcode = abi::Opcode::kSend});
-  b.adapter.engine.enter_error(target->qp);
+  b.adapter.engine.queue_pairs().enter_error(target->qp);
   b.ring(target->qp.qpn.value, 4);
   pair.run_for(std::chrono::milliseconds(1));
   EXPECT_EQ(b.tenant.counters.malformed_commands.value() - before, 3u);

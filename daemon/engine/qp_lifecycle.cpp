@@ -1,11 +1,16 @@
-// State changes of queue pairs: what happens to commands and receives under way.
+#include "daemon/engine/qp_lifecycle.hpp"
+
 #include <algorithm>
 
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 namespace {
+
+// The retries of a peer fall into this: its early ones and, with the timeouts of common programs
+// (up to 0.5 s), several counted ones.
+constexpr Duration kTimeWait = std::chrono::seconds(4);
+constexpr unsigned kResponsesAtTheEnd = 32;
 
 constexpr std::uint32_t kFlushedPerTurn = 64;
 
@@ -25,8 +30,52 @@ Time next_flush(Time now, Duration interval) {
 
 }  // namespace
 
+bool QpLifecycle::install(QueuePair& qp) {
+  parts_.cpu.charge(*qp.session, kInstallCost);
+  if (!queue_pairs_.add(qp)) return false;
+  enter(qp);
+  return true;
+}
+
+bool QpLifecycle::install_own(QueuePair& qp) {
+  if (!queue_pairs_.add_own(qp)) return false;
+  enter(qp);
+  return true;
+}
+
+void QpLifecycle::enter(QueuePair& qp) {
+  qp.qos_class = qp.session->qos_class;
+  choose_transport(qp, false);
+  tvl_assignment_.join(qp);
+  if (qp.srq != nullptr) ++qp.srq->users;
+  qp.tenant->counters.queue_pairs.add();
+}
+
+/// For the time after its end; pays first what it owes.
+void QpLifecycle::remember(QueuePair& qp) {
+  auto* const rc = std::get_if<transport::Rc>(&qp.transport);
+  if (rc == nullptr || !may_receive(qp.state)) return;
+  QpEnvironment env(parts_, qp);
+  if (const auto answer = rc->take_leave(env, kResponsesAtTheEnd))
+    time_wait_.add({qp.qpn, qp.tenant->id, *answer, qp.route, clock_.now + kTimeWait});
+}
+
+void QpLifecycle::remove(QueuePair& qp) {
+  parts_.cpu.charge(*qp.session, kRemoveCost);
+  remember(qp);
+  reset(qp, 0);
+  parts_.events.forget(*qp.session, qp.user_handle);
+  parts_.receives.leave(qp);
+  multicast_.detach_all(qp);
+  tvl_assignment_.leave(qp);
+  queue_pairs_.remove(qp);
+  qp.tenant->counters.queue_pairs.subtract();
+}
+
+// --- states
+
 /// Nothing of it is under way.
-void Engine::choose_transport(QueuePair& qp, bool local) {
+void QpLifecycle::choose_transport(QueuePair& qp, bool local) {
   if (auto* rc = std::get_if<transport::Rc>(&qp.transport)) {
     qp.position = rc->position();
     rc->reset();
@@ -47,8 +96,7 @@ void Engine::choose_transport(QueuePair& qp, bool local) {
     open(qp.transport.emplace<transport::Rc>()).resume(qp.position);
 }
 
-/// Takes over what modify_qp changed in qp.rc, qp.qkey and the like.
-void Engine::apply_attributes(QueuePair& qp) {
+void QpLifecycle::apply_attributes(QueuePair& qp) {
   qp.route.invalidate();
   if (qp.type != QpType::kUd) {
     qp.route.reacts = true;
@@ -61,7 +109,7 @@ void Engine::apply_attributes(QueuePair& qp) {
   configure(qp);
 }
 
-void Engine::configure(QueuePair& qp) {
+void QpLifecycle::configure(QueuePair& qp) {
   if (auto* rc = std::get_if<transport::Rc>(&qp.transport))
     rc->configure(qp.rc, replays_, is_responder(qp.type));
   else if (auto* uc = std::get_if<transport::Uc>(&qp.transport))
@@ -72,14 +120,14 @@ void Engine::configure(QueuePair& qp) {
     std::get<transport::Local>(qp.transport).configure(qp.rc, is_reliable(qp.type));
 }
 
-void Engine::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
+void QpLifecycle::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
   apply_attributes(qp);
   qp.position = {.receive = rq_psn};
   std::visit([&](auto& transport) { transport.reset_receiver(rq_psn); }, qp.transport);
   qp.state = QpState::kRtr;
 }
 
-void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
+void QpLifecycle::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
   apply_attributes(qp);
   if (qp.state == QpState::kRtr) {
     qp.position.send = sq_psn;
@@ -88,32 +136,22 @@ void Engine::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
   }
   qp.state = QpState::kRts;
   scheduler_.unblock(schedule::QpSlot(qp.slot));
-  cpu_.make_ready(qp);
+  parts_.cpu.make_ready(qp);
 }
 
-void Engine::open_send_queue(QueuePair& qp) {
+void QpLifecycle::open_send_queue(QueuePair& qp) {
   scheduler_.open(schedule::QpSlot(qp.slot), qp.qos_class, qp.send_ring.entries(),
                   qp.first_sequence);
 }
 
-/// What has not begun waits in the send queue.
-void Engine::enter_drain(QueuePair& qp, bool notify) {
+void QpLifecycle::enter_drain(QueuePair& qp, bool notify) {
   qp.state = QpState::kSqd;
   qp.sqd_notify = notify;
-  if (qp.sends()) give_back(qp, false);
-  check_drained(qp);
+  if (qp.sends()) stall_.give_back(qp, false);
+  execution_.report_drained(qp);
 }
 
-/// What has begun is complete, also what was given back after that.
-void Engine::check_drained(QueuePair& qp) {
-  if (qp.state != QpState::kSqd || qp.commands != 0 || !qp.sqd_notify) return;
-  if (qp.sends() && qp.has_begun(scheduler_.next_sequence(schedule::QpSlot(qp.slot)))) return;
-  qp.sqd_notify = false;
-  async_events_.raise(qp, EventType::kSendQueueDrained);
-}
-
-/// All types go to ERR, as Linux rxe does it; IBA 10.3.1 would let UC and UD stop at SQE.
-void Engine::enter_error(QueuePair& qp) {
+void QpLifecycle::enter_error(QueuePair& qp) {
   qp.error_pending = false;
   if (qp.state == QpState::kReset) return;
   if (qp.state != QpState::kError) {
@@ -128,24 +166,22 @@ void Engine::enter_error(QueuePair& qp) {
   flush(qp);
 }
 
-void Engine::flush(QueuePair& qp) {
+void QpLifecycle::flush(QueuePair& qp) {
   QpEnvironment env(parts_, qp);
-  congestion_.release(qp);
+  parts_.congestion.release(qp);
   std::visit([&](auto& transport) { transport.flush(env); }, qp.transport);
-  release_held(qp);
-  if (qp.receive_drawn) receive_queues_.complete(qp, {.verdict = Verdict::kFlushed});
+  execution_.release_held(qp);
+  if (qp.receive_drawn) parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});
   if (qp.receives()) {
-    cpu_.make_ready(qp);  // its receives are flushed in its turns
+    parts_.cpu.make_ready(qp);  // its receives are flushed in its turns
   } else if (qp.type != QpType::kXrcSend && !qp.last_wqe_raised) {
     qp.last_wqe_raised = true;
-    async_events_.raise(qp, EventType::kQpLastWqeReached);
+    parts_.events.raise(qp, EventType::kQpLastWqeReached);
   }
   qp.error_pending = false;
 }
 
-/// In the error state, some receives at a time, so that a consumer that posts as fast as it is
-/// flushed has no more than its turns. True when there may be more; else they are looked for later.
-bool Engine::flush_receives(QueuePair& qp) {
+bool QpLifecycle::flush_receives(QueuePair& qp) {
   if (!qp.receives()) return false;
   for (std::uint32_t i = 0; i < kFlushedPerTurn; ++i) {
     if (qp.receive_ring.take(qp.receive) != shm::Take::kTaken) {
@@ -155,30 +191,30 @@ bool Engine::flush_receives(QueuePair& qp) {
       timers_.arm(TimerId(qp.slot), next_flush(clock_.now, qp.flush_interval));
       return false;
     }
-    receive_queues_.complete(qp, {.verdict = Verdict::kFlushed});
-    cpu_.add(kFlushCost);
+    parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});
+    parts_.cpu.add(kFlushCost);
   }
   return true;
 }
 
-/// To RESET: commands and receives under way vanish without completions. Commands that still lie in
+/// Commands and receives under way vanish without completions. Commands that still lie in
 /// VCBs and doorbells, where they wait for the tenant's turn, are known by their numbers.
-void Engine::reset(QueuePair& qp, std::uint32_t send_sequence) {
+void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.first_sequence = qp.not_begun = send_sequence;
   qp.stalled = qp.probing = false;
   qp.discarding = true;
   scheduler_.close(schedule::QpSlot(qp.slot));
-  commands_.release_all(qp);
+  parts_.commands.release_all(qp);
   std::visit([](auto& transport) { transport.reset(); }, qp.transport);
   if (qp.receive_drawn && qp.srq != nullptr)
-    receive_queues_.complete(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
+    parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
   qp.receive_drawn = false;
   qp.receive_ring.restart();
   qp.error_pending = qp.last_wqe_raised = qp.established_raised = qp.heard = false;
   qp.failure = nullptr;
-  congestion_.release(qp);
+  parts_.congestion.release(qp);
   timers_.cancel(TimerId(qp.slot));
-  cpu_.remove(qp);
+  parts_.cpu.remove(qp);
   qp.discarding = false;
   qp.state = QpState::kReset;
 }

@@ -1,9 +1,6 @@
 // The end of commands: their completions (mechanism B6: by now every read of the command's data is
 // done), and what follows for those behind them.
-#include <utility>
-
-#include "daemon/engine/costs.hpp"
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/command_execution.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -34,7 +31,7 @@ CompletionOpcode opcode_of(std::uint8_t command_opcode) {
 
 }  // namespace
 
-void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
+void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
   const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
   const bool wanted = qp.signal_all || (header.flags & abi::kCommandSignaled) != 0;
   if (!qp.discarding && (wanted || verdict != Verdict::kOk)) {
@@ -55,28 +52,16 @@ void Engine::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
   --qp.started;
   commands_.release(pcb);
   if (qp.started == 0) {
-    check_drained(qp);
+    report_drained(qp);
     release_held(qp);
   }
 }
 
-/// One look at the queue pairs of a session and at all shared receive queues, however many of its
-/// completion queues have overflowed in a step.
-void Engine::fail_users_of_overflowed() {
-  const auto concerns = [](const CompletionQueue* cq) { return cq != nullptr && cq->users_go_on; };
-  completion_events_.for_each_overflowed([&](CompletionQueue& overflowed) {
-    Session& session = *overflowed.session;
-    if (std::exchange(session.overflows, true)) return;
-    cpu_.charge(session, receive_queues_.size() * kSweepCost);
-    session.queue_pairs.for_each([&](QueuePair& qp) {
-      cpu_.charge(session, kSweepCost);
-      if (concerns(qp.send_cq) || concerns(qp.receive_cq))
-        cpu_.fail_later(qp, "its completion queue overflowed");
-    });
-  });
-  receive_queues_.fail_users_of_overflowed();
-  while (CompletionQueue* cq = completion_events_.take_overflowed())
-    cq->users_go_on = cq->session->overflows = false;
+void CommandExecution::report_drained(QueuePair& qp) {
+  if (qp.state != QpState::kSqd || qp.commands != 0 || !qp.sqd_notify) return;
+  if (qp.sends() && qp.has_begun(scheduler_.next_sequence(schedule::QpSlot(qp.slot)))) return;
+  qp.sqd_notify = false;
+  async_events_.raise(qp, EventType::kSendQueueDrained);
 }
 
 }  // namespace softhca::engine

@@ -1,37 +1,36 @@
-// Datagrams of UD queue pairs on their ways: to the wire, or to a queue pair of this daemon in one
-// copy. (engine_multicast.cpp: to groups.)
+#include "daemon/engine/datagrams.hpp"
+
 #include <array>
 
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 
 using transport::Request;
 using transport::RequestKind;
 
-bool Engine::transmit_datagrams(QueuePair& qp, transport::Ud& ud) {
+bool Datagrams::transmit(QueuePair& qp, transport::Ud& ud) {
   if (qp.state != QpState::kRts && qp.state != QpState::kSqd) return false;
-  const std::uint64_t end = cpu_.done() + cpu_.budget().runs;
-  return ud.transmit([&] { return !qp.error_pending && cpu_.done() < end; },
-                     [&](const Request& request) { return run_datagram(qp, request); });
+  const std::uint64_t end = parts_.cpu.done() + parts_.cpu.budget().runs;
+  return ud.transmit([&] { return !qp.error_pending && parts_.cpu.done() < end; },
+                     [&](const Request& request) { return send(qp, request); });
 }
 
 /// False: the port is full or the neighbour is being looked for; nothing happened.
-bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
-  const abi::CommandHeader& header = pcbs_.pcb(request.pcb).header;
+bool Datagrams::send(QueuePair& qp, const transport::Request& request) {
+  const abi::CommandHeader& header = parts_.pcbs.pcb(request.pcb).header;
   AddressHandle* ah = address_handles_.find(header.address_handle);
   if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
-    complete_command(qp, request.pcb, Verdict::kLocalQpOperation);
-    cpu_.fail_later(qp, name_of(Verdict::kLocalQpOperation));
+    parts_.ended.complete_command(qp, request.pcb, Verdict::kLocalQpOperation);
+    parts_.cpu.fail_later(qp, name_of(Verdict::kLocalQpOperation));
     return true;
   }
   // A Q_Key with the high bit set stands for that of the queue pair (IBA 10.2.5).
   const std::uint32_t qkey = (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
   if (Qpn(header.remote_qpn) == kMulticastQpn && ah->route.path.destination.is_multicast())
-    return run_multicast(qp, request, *ah, qkey);
+    return send_to_group(qp, request, *ah, qkey);
   if (addresses_.is_local(ah->route.path.destination)) {
-    deliver_datagram(qp, request, ah->route.path, qkey);
+    deliver(qp, request, ah->route.path, qkey);
     return true;
   }
   QpEnvironment env(parts_, qp, ah->route);
@@ -39,11 +38,11 @@ bool Engine::run_datagram(QueuePair& qp, const transport::Request& request) {
   return requester.transmit(env, request, Qpn(header.remote_qpn), qkey) != Verdict::kBusy;
 }
 
-void Engine::deliver_datagram(QueuePair& qp, const Request& request, const AddressPath& path,
-                              std::uint32_t qkey) {
-  QueuePair* peer = find(Qpn(pcbs_.pcb(request.pcb).header.remote_qpn));
+void Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath& path,
+                        std::uint32_t qkey) {
+  QueuePair* peer = parts_.queue_pairs.find(Qpn(parts_.pcbs.pcb(request.pcb).header.remote_qpn));
   const Tenant* owner = peer != nullptr && peer->type == QpType::kUd
-                            ? owner_of(*peer, path.destination, std::nullopt)
+                            ? addresses_.owner_of(*peer, path.destination, std::nullopt)
                             : nullptr;
   Verdict verdict = Verdict::kOk;
   if (owner == nullptr)
@@ -51,17 +50,17 @@ void Engine::deliver_datagram(QueuePair& qp, const Request& request, const Addre
   else if (peer->clients != nullptr && peer->qkey != qkey)
     peer->count(transport::Count::kBadQkey);
   else if (peer->clients != nullptr)
-    verdict = deliver_to_clients(qp, *peer, *owner, request, path);
+    verdict = services_.deliver(qp, *peer, *owner, request, path);
   else
-    verdict = offer_datagram(qp, *peer, request, path, qkey);
-  complete_command(qp, request.pcb, verdict);
+    verdict = offer(qp, *peer, request, path, qkey);
+  parts_.ended.complete_command(qp, request.pcb, verdict);
 }
 
 /// To a UD queue pair, if it takes it. How the datagram ends for its sender.
-Verdict Engine::offer_datagram(QueuePair& qp, QueuePair& peer, const Request& request,
-                               const AddressPath& path, std::uint32_t qkey) {
+Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
+                         const AddressPath& path, std::uint32_t qkey) {
   if (may_receive(peer.state) && !peer.error_pending && peer.qkey == qkey)
-    return receive_datagram(qp, peer, request, path);
+    return receive(qp, peer, request, path);
   if (may_receive(peer.state) && !peer.error_pending)
     peer.count(transport::Count::kBadQkey);
   else
@@ -70,12 +69,12 @@ Verdict Engine::offer_datagram(QueuePair& qp, QueuePair& peer, const Request& re
 }
 
 /// How the datagram ends for its sender.
-Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& request,
-                                 const AddressPath& path) {
+Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& request,
+                           const AddressPath& path) {
   QpEnvironment remote(parts_, peer);
   const std::uint32_t length = request.length + transport::kRoutingHeaderBytes;
   // A receive too small for an earlier datagram stays drawn and serves the next (IBA 9.8.3.2.2).
-  if (!peer.receive_drawn && receive_queues_.draw(peer) != shm::Take::kTaken) {
+  if (!peer.receive_drawn && parts_.receives.draw(peer) != shm::Take::kTaken) {
     remote.count(transport::Count::kReceiveDropped, 1);
     return Verdict::kOk;
   }
@@ -94,26 +93,27 @@ Verdict Engine::receive_datagram(QueuePair& qp, QueuePair& peer, const Request& 
                                     .flow_label = path.flow_label});
   wire::grh_bytes(header, wire::raw(opcode), request.length, grh);
   memory::ScatterList far;
-  Verdict verdict = memory_.scatter_receive(peer, 0, grh);
+  Verdict verdict = parts_.memory.scatter_receive(peer, 0, grh);
   bool remote_fault = true;
   if (verdict == Verdict::kOk)
-    verdict = memory_.resolve_receive(peer, transport::kRoutingHeaderBytes, request.length, far);
+    verdict =
+        parts_.memory.resolve_receive(peer, transport::kRoutingHeaderBytes, request.length, far);
   if (verdict == Verdict::kOk)
-    verdict = memory_.move(qp, pcbs_.pcb(request.pcb), 0, request.length, far.view(), false,
-                           remote_fault);
+    verdict = parts_.memory.move(qp, parts_.pcbs.pcb(request.pcb), 0, request.length, far.view(),
+                                 false, remote_fault);
   // Otherwise the receive stays drawn and serves the next datagram.
   if (verdict != Verdict::kOk && !remote_fault) return Verdict::kLocalProtection;
   // It may have been drawn for a frame that did not fit: the responder must forget it.
   std::get<transport::Ud>(peer.transport).reset_receiver(Psn());
   if (verdict != Verdict::kOk) {
-    receive_queues_.complete(peer, {.verdict = Verdict::kLocalProtection});
-    cpu_.fail_later(peer, "a datagram did not fit its receive");
+    parts_.receives.complete(peer, {.verdict = Verdict::kLocalProtection});
+    parts_.cpu.fail_later(peer, "a datagram did not fit its receive");
     return Verdict::kOk;
   }
-  cpu_.add(kLocalMessageCost + request.length);
+  parts_.cpu.add(kLocalMessageCost + request.length);
   qp.tenant->counters.local_messages.add();
   qp.tenant->counters.local_bytes.add(request.length);
-  receive_queues_.complete(peer, {.byte_len = length,
+  parts_.receives.complete(peer, {.byte_len = length,
                                   .has_imm = has_imm,
                                   .solicited = request.solicited,
                                   .has_grh = true,

@@ -1,8 +1,8 @@
-// Driving the transport state machines: queue pairs with work, packets for them, their timers.
+#include "daemon/engine/transport_driver.hpp"
+
 #include <algorithm>
 
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/engine.hpp"
 #include "daemon/engine/local_link.hpp"
 #include "daemon/engine/peer_address.hpp"
 
@@ -25,39 +25,40 @@ Cases(Case...) -> Cases<Case...>;
 
 }  // namespace
 
-std::size_t Engine::run_ready() {
-  const std::uint64_t end = cpu_.done() + cpu_.budget().runs;
+std::size_t TransportDriver::run_ready() {
+  const std::uint64_t end = parts_.cpu.done() + parts_.cpu.budget().runs;
   std::size_t runs = 0;
-  for (; runs < kRunsPerStep && cpu_.done() < end; ++runs) {
-    const auto slot = cpu_.begin();
+  for (; runs < kRunsPerStep && parts_.cpu.done() < end; ++runs) {
+    const auto slot = parts_.cpu.begin();
     if (!slot) break;
-    QueuePair& qp = queue_pairs_[*slot];
-    cpu_.note_competition(qp.qos_class, cpu_.order(), scheduler_.has_work(qp.qos_class));
-    cpu_.finished(qp, run(qp));
+    QueuePair& qp = parts_.queue_pairs[*slot];
+    parts_.cpu.note_competition(qp.qos_class, parts_.cpu.order(),
+                                scheduler_.has_work(qp.qos_class));
+    parts_.cpu.finished(qp, run(qp));
     if (ingress_.commands_wait(qp.qos_class)) break;
   }
   return runs;
 }
 
 /// True when it could go on right away.
-bool Engine::run(QueuePair& qp) {
+bool TransportDriver::run(QueuePair& qp) {
   if (qp.error_pending) {
-    enter_error(qp);
+    lifecycle_.enter_error(qp);
     return false;
   }
-  if (qp.state == QpState::kError) return flush_receives(qp);
+  if (qp.state == QpState::kError) return lifecycle_.flush_receives(qp);
   qp.flow.resume();
   const bool more = transmit(qp);
-  if (qp.stalled && !not_ready(qp)) resume(qp);
+  if (qp.stalled && !not_ready(qp)) stall_.resume(qp);
   settle(qp);
   return more && may_receive(qp.state) && qp.flow.wake_at() == kNever;
 }
 
-bool Engine::transmit(QueuePair& qp) {
+bool TransportDriver::transmit(QueuePair& qp) {
   QpEnvironment env(parts_, qp);
-  const Budget& budget = cpu_.budget();
+  const Budget& budget = parts_.cpu.budget();
   return std::visit(
-      Cases{[&](transport::Ud& ud) { return transmit_datagrams(qp, ud); },
+      Cases{[&](transport::Ud& ud) { return datagrams_.transmit(qp, ud); },
             [&](transport::Local& local) {
               QpLocalLink link(parts_, qp);
               return local.transmit(link, env, clock_.now, budget.bytes);
@@ -67,29 +68,35 @@ bool Engine::transmit(QueuePair& qp) {
 }
 
 /// After every call into a state machine: errors take effect, the timer follows the deadline.
-void Engine::settle(QueuePair& qp) {
-  if (qp.error_pending) enter_error(qp);
+void TransportDriver::settle(QueuePair& qp) {
+  if (qp.error_pending) lifecycle_.enter_error(qp);
   if (qp.state == QpState::kError) return;
-  if (!qp.stalled && not_ready(qp)) stall(qp);
+  if (!qp.stalled && not_ready(qp)) stall_.stall(qp);
   const Time deadline =
       std::visit([](const auto& transport) { return transport.deadline(); }, qp.transport);
-  timers_.arm(TimerId(qp.slot), std::min(deadline, qp.flow.wake_at()));
+  lifecycle_.timers().arm(TimerId(qp.slot), std::min(deadline, qp.flow.wake_at()));
 }
 
-void Engine::expire(QueuePair& qp) {
+std::size_t TransportDriver::expire() {
+  return lifecycle_.timers().advance(clock_.now, [this](TimerId id) {
+    if (QueuePair* qp = parts_.queue_pairs.at(id.value)) expire(*qp);
+  });
+}
+
+void TransportDriver::expire(QueuePair& qp) {
   if (qp.state != QpState::kError) {
     if (std::holds_alternative<transport::Rc>(qp.transport)) try_other_source(qp);
     QpEnvironment env(parts_, qp);
     std::visit([&](auto& transport) { transport.expire(env, clock_.now); }, qp.transport);
     settle(qp);
   }
-  cpu_.make_ready(qp);
+  parts_.cpu.make_ready(qp);
 }
 
-void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
+void TransportDriver::receive(QueuePair& qp, const wire::ParsedFrame& frame) {
   QpEnvironment env(parts_, qp, qp.route, &frame);
   qp.tenant->counters.count_received(frame);
-  cpu_.charge_packet(qp, frame.payload.size());
+  parts_.cpu.charge_packet(qp, frame.payload.size());
   if (!may_receive(qp.state)) {
     env.count(transport::Count::kBadState);
   } else if (std::visit(
@@ -97,7 +104,7 @@ void Engine::receive_packet(QueuePair& qp, const wire::ParsedFrame& frame) {
                    return transport.receive(env, frame.headers, frame.payload, clock_.now);
                  },
                  qp.transport)) {
-    cpu_.make_ready(qp);
+    parts_.cpu.make_ready(qp);
   }
   settle(qp);
 }

@@ -1,24 +1,26 @@
 // Who holds an XRC target open.
 #include <algorithm>
 
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/qp_lifecycle.hpp"
 
 namespace softhca::engine {
 
-void Engine::share(QueuePair& qp, const QpHolder& holder) { qp.other_holders.push_back(holder); }
+void QpLifecycle::share(QueuePair& qp, const QpHolder& holder) {
+  qp.other_holders.push_back(holder);
+}
 
-void Engine::unshare(QueuePair& qp, const QpHolder& holder) {
-  async_events_.forget(*holder.session, holder.user_handle);
+void QpLifecycle::unshare(QueuePair& qp, const QpHolder& holder) {
+  parts_.events.forget(*holder.session, holder.user_handle);
   if (holder == QpHolder{qp.session, qp.user_handle}) {
     const QpHolder heir = qp.other_holders.front();
     qp.other_holders.erase(qp.other_holders.begin());
     queue_pairs_.hand_over(qp, *heir.session);
     qp.user_handle = heir.user_handle;
-    cpu_.remove(qp);
+    parts_.cpu.remove(qp);
     qp.qos_class = heir.session->qos_class;
     tvl_assignment_.leave(qp);
     tvl_assignment_.join(qp);  // of the heir's level: that of who goes may be gone next
-    cpu_.make_ready(qp);
+    parts_.cpu.make_ready(qp);
     return;
   }
   const auto found = std::find(qp.other_holders.begin(), qp.other_holders.end(), holder);

@@ -1,17 +1,8 @@
-// Queue pairs that cannot go on, since their peer has no receive or is not there, or their program
-// drains them: their commands go back to the send queue and are fetched again when they may go on
-// (A5's way). What they held, PCBs, credits and room in kick lists, is for others meanwhile:
-// however many queue pairs wait for their peers, no other one waits for them.
-//
-// Every command stands in its send queue until it has completed, so nothing is lost; and only those
-// go back of which the peer has executed nothing, so nothing happens twice.
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/qp_stall.hpp"
 
 namespace softhca::engine {
 
-/// Gives back the commands that are not handed to the transport and, if `started`, those that are.
-/// REQUIRES for these: the peer has executed nothing of them.
-void Engine::give_back(QueuePair& qp, bool started) {
+void QpStall::give_back(QueuePair& qp, bool started) {
   const schedule::QpSlot slot(qp.slot);
   std::optional<std::uint32_t> first;
   const auto back = [&](PcbId pcb) {
@@ -39,15 +30,13 @@ void Engine::give_back(QueuePair& qp, bool started) {
   if (first) scheduler_.rewind(slot, *first);
 }
 
-/// Its oldest command waits for its peer, and all others for that one.
-void Engine::stall(QueuePair& qp) {
+void QpStall::stall(QueuePair& qp) {
   qp.stalled = true;
   give_back(qp, true);
   scheduler_.block(schedule::QpSlot(qp.slot));
 }
 
-/// Goes on with one command at a time until one has succeeded.
-void Engine::resume(QueuePair& qp) {
+void QpStall::resume(QueuePair& qp) {
   qp.stalled = false;
   qp.probing = true;
   scheduler_.unblock(schedule::QpSlot(qp.slot));

@@ -1,17 +1,17 @@
 // Commands that send nothing: binding and invalidating memory windows. Each runs when all commands
 // before it are complete, which is more order than the specification asks for (10.8.3.3).
 #include "abi/checksum.hpp"
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/command_execution.hpp"
 
 namespace softhca::engine {
 
-bool Engine::is_window_command(const abi::CommandHeader& header) {
+bool CommandExecution::is_window_command(const abi::CommandHeader& header) {
   return header.opcode == static_cast<std::uint8_t>(abi::Opcode::kBindWindow) ||
          header.opcode == static_cast<std::uint8_t>(abi::Opcode::kLocalInvalidate);
 }
 
 /// REQUIRES: counted among qp.started.
-void Engine::run_window_command(QueuePair& qp, PcbId pcb) {
+void CommandExecution::run_window_command(QueuePair& qp, PcbId pcb) {
   if (qp.started > 1) {
     --qp.started;
     commands_.hold_first(qp, pcb);

@@ -1,5 +1,5 @@
-// Packets that have come: whose they are.
-#include "daemon/engine/engine.hpp"
+#include "daemon/engine/demux.hpp"
+
 #include "daemon/engine/peer_address.hpp"
 
 namespace softhca::engine {
@@ -24,16 +24,16 @@ bool is_from_peer(const wire::ParsedFrame& frame, const Route& route) {
   return frame.destination == route.path.source && frame.source == route.path.destination;
 }
 
-}  // namespace
-
 /// Full and limited members of the default partition (IBA 10.9.3).
-bool Engine::is_of_partition(const wire::ParsedFrame& frame) {
+bool is_of_partition(const wire::ParsedFrame& frame) {
   return (frame.headers.pkey & 0x7fff) == 0x7fff;
 }
 
-void Engine::receive_frame(PortBinding& binding, const wire::ParsedFrame& parsed) {
+}  // namespace
+
+void Demux::receive(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (parsed.headers.destination == kMulticastQpn) return receive_multicast(binding, parsed);
-  QueuePair* qp = find(parsed.headers.destination);
+  QueuePair* qp = queue_pairs_.find(parsed.headers.destination);
   if (qp == nullptr) {
     if (!answer_late(parsed)) binding.drops.add(FrameDrop::kUnknownQueuePair);
     return;
@@ -44,10 +44,10 @@ void Engine::receive_frame(PortBinding& binding, const wire::ParsedFrame& parsed
     return binding.drops.add(FrameDrop::kWrongTransport);
   if (!is_of_partition(parsed)) return binding.drops.add(FrameDrop::kPartitionKey);
   if (qp->type == QpType::kUd) {
-    const Tenant* owner = owner_of(*qp, parsed.destination, binding.id);
+    const Tenant* owner = addresses_.owner_of(*qp, parsed.destination, binding.id);
     if (owner == nullptr) return binding.drops.add(FrameDrop::kUnknownAddress);
     if (qp->clients != nullptr && !notification)
-      return receive_for_clients(*qp, *owner, parsed, binding.id);
+      return services_.receive(*qp, *owner, parsed, binding.id);
   } else if (qp->is_local() || (may_receive(qp->state) && (qp->route.path.port != binding.id ||
                                                            !is_from_peer_of(*qp, parsed)))) {
     return binding.drops.add(FrameDrop::kForeignPeer);
@@ -57,12 +57,26 @@ void Engine::receive_frame(PortBinding& binding, const wire::ParsedFrame& parsed
     return congestion_.receive_notification(*qp);
   }
   if (parsed.is_congested()) congestion_.notify_sender(binding, *qp, parsed);
-  receive_packet(*qp, parsed);
+  transports_.receive(*qp, parsed);
+}
+
+/// A copy for each member that is on the network of the port.
+void Demux::receive_multicast(PortBinding& binding, const wire::ParsedFrame& frame) {
+  if (wire::opcode_info(frame.headers.opcode).transport != wire::Transport::kUd)
+    return binding.drops.add(FrameDrop::kWrongTransport);
+  if (!is_of_partition(frame)) return binding.drops.add(FrameDrop::kPartitionKey);
+  bool delivered = false;
+  multicast_.for_each_on(frame.destination, binding.id, frame.source, [&](QueuePair& member) {
+    if (frame.is_congested()) congestion_.notify_sender(binding, member, frame);
+    transports_.receive(member, frame);
+    delivered = true;
+  });
+  if (!delivered) binding.drops.add(FrameDrop::kNoGroupMember);
 }
 
 /// A packet for a queue pair that is gone, which may be one that was executed: its acknowledgement
 /// was lost. A read or atomic cannot be answered any more.
-bool Engine::answer_late(const wire::ParsedFrame& frame) {
+bool Demux::answer_late(const wire::ParsedFrame& frame) {
   TimeWait* gone = time_wait_.find(frame.headers.destination, clock_.now);
   if (gone == nullptr || !is_from_peer(frame, gone->route)) return false;
   const wire::OpcodeInfo& info = wire::opcode_info(frame.headers.opcode);

@@ -1,11 +1,9 @@
-// Queue pairs that several clients share, above all that of general services: datagrams to their
-// receive pools, and from them.
+#include "daemon/engine/datagram_services.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 #include "daemon/engine/costs.hpp"
-#include "daemon/engine/datagram_service.hpp"
-#include "daemon/engine/engine.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -13,7 +11,7 @@ namespace {
 // A neighbour is waited for so long, and asked for so often; others' datagrams go on meanwhile.
 constexpr Duration kPatience = std::chrono::seconds(1);
 constexpr Duration kTry = std::chrono::milliseconds(1);
-constexpr int kWaitingOfKind = DatagramService::kWaiting / 2;
+constexpr int kWaitingOfKind = ServiceEndpoint::kWaiting / 2;
 constexpr int kWaitingOfTenant = kWaitingOfKind / 4;
 constexpr int kWaitingForPeer = 4;
 // Datagrams of the clients taken in one poll step.
@@ -25,88 +23,93 @@ constexpr double kShareSlack = 256 << 10;
 
 }  // namespace
 
-bool Engine::open(DatagramService& service) {
-  QueuePair& qp = service.qp_;
-  if (!queue_pairs_.add_own(qp)) return false;
-  install(service.session_);
-  enter(qp);
-  for (std::uint32_t i = 0; i < DatagramService::kSends; ++i)
-    service.handles_[i] = address_handles_.add(service.paths_[i]);
-  enter_ready_to_receive(qp, Psn(0));
-  enter_ready_to_send(qp, Psn(0));
-  datagram_services_.push_back(&service);
+bool DatagramServices::open(DatagramService& service) {
+  ServiceEndpoint& own = service.endpoint();
+  sessions_.install(own.session);
+  if (!lifecycle_.install_own(own.qp)) {
+    sessions_.remove(own.session);
+    return false;
+  }
+  for (std::uint32_t i = 0; i < ServiceEndpoint::kSends; ++i)
+    own.handles[i] = address_handles_.add(own.paths[i]);
+  lifecycle_.enter_ready_to_receive(own.qp, Psn(0));
+  lifecycle_.enter_ready_to_send(own.qp, Psn(0));
+  services_.push_back(&service);
   return true;
 }
 
-void Engine::close(DatagramService& service) {
-  std::erase(datagram_services_, &service);
-  for (const std::uint32_t handle : service.handles_) address_handles_.remove(handle);
-  remove(service.qp_);
-  completion_events_.remove(service.cq_);
-  remove(service.session_);
+void DatagramServices::close(DatagramService& service) {
+  ServiceEndpoint& own = service.endpoint();
+  std::erase(services_, &service);
+  for (const std::uint32_t handle : own.handles) address_handles_.remove(handle);
+  lifecycle_.remove(own.qp);
+  completion_events_.remove(own.cq);
+  sessions_.remove(own.session);
+}
+
+std::size_t DatagramServices::take_back_buffers() {
+  std::size_t taken = 0;
+  for (DatagramService* service : services_) taken += service->take_back_buffers();
+  return taken;
+}
+
+void DatagramServices::announce() {
+  for (DatagramService* service : services_)
+    if (service->endpoint().news) service->announce();
+}
+
+bool DatagramServices::has_work() const {
+  return std::any_of(services_.begin(), services_.end(),
+                     [](const DatagramService* service) { return service->has_work(); });
+}
+
+Time DatagramServices::next_deadline() const {
+  Time next = kNever;
+  for (const DatagramService* service : services_)
+    next = std::min(next, service->endpoint().next_try);
+  return next;
 }
 
 // --- what clients send
 
-std::size_t Engine::give_back_buffers() {
+std::size_t DatagramServices::run() {
   std::size_t work = 0;
-  for (DatagramService* service : datagram_services_)
-    for (; const std::uint32_t* buffer = service->released_.front(); ++work) {
-      service->pool_.release(*buffer);
-      service->released_.pop();
-    }
-  return work;
-}
-
-std::size_t Engine::run_datagram_services() {
-  std::size_t work = 0;
-  for (DatagramService* service : datagram_services_) {
-    if (clock_.now >= service->next_try_) work += try_waiting(*service);
+  for (DatagramService* service : services_) {
+    if (clock_.now >= service->endpoint().next_try) work += try_waiting(*service);
     work += take_sends(*service);
   }
   return work;
 }
 
-bool Engine::clients_wait() const {
-  return std::any_of(datagram_services_.begin(), datagram_services_.end(),
-                     [](const DatagramService* service) { return service->has_work(); });
-}
-
-Time Engine::next_neighbour_try() const {
-  Time next = kNever;
-  for (const DatagramService* service : datagram_services_)
-    next = std::min(next, service->next_try());
-  return next;
-}
-
 /// A command of the queue pair would keep those behind it waiting for a neighbour, so that what is
 /// for one not known waits beside it. What has no place there is lost. A program's asks for nobody
 /// then; the daemon's own does, so that an answer to a peer that tries again finds the way.
-std::size_t Engine::take_sends(DatagramService& service) {
+std::size_t DatagramServices::take_sends(DatagramService& service) {
+  ServiceEndpoint& own = service.endpoint();
   std::size_t taken = 0;
   for (; taken < kSendsPerStep; ++taken) {
-    const Datagram* datagram = service.sends_.front();
-    if (datagram == nullptr || !cpu_.may_take_in(service.qp_.qos_class)) break;
+    const Datagram* datagram = service.next_send();
+    if (datagram == nullptr || !cpu_.may_take_in(own.qp.qos_class)) break;
     const bool may_wait = has_place(service, *datagram);
     const Reach reach = packets_.reach_of(datagram->path, may_wait || !datagram->of_program);
     if (reach == Reach::kReady) {
       if (!post(service, *datagram)) break;
     } else if (reach == Reach::kUnknown && may_wait) {
-      service.waiting_.push_back({*datagram, clock_.now + kPatience});
-      service.next_try_ = std::min(service.next_try_, clock_.now + kTry);
+      own.waiting.push_back({*datagram, clock_.now + kPatience});
+      own.next_try = std::min(own.next_try, clock_.now + kTry);
     } else {
-      service.counters_.unresolved.add();
+      service.counters().unresolved.add();
     }
-    service.sends_.pop();
+    service.pop_send();
   }
   return taken;
 }
 
 /// May it wait for a neighbour? The daemon's own datagrams have half of the places and programs'
 /// the other, of which those of a tenant have a part, and those for one peer a part of that.
-bool Engine::has_place(const DatagramService& service, const Datagram& datagram) {
+bool DatagramServices::has_place(const DatagramService& service, const Datagram& datagram) {
   int of_kind = 0, of_tenant = 0, to_peer = 0;
-  for (const auto& [other, until] : service.waiting_) {
+  for (const auto& [other, until] : service.endpoint().waiting) {
     if (other.of_program != datagram.of_program) continue;
     ++of_kind;
     if (other.tenant != datagram.tenant) continue;
@@ -116,25 +119,27 @@ bool Engine::has_place(const DatagramService& service, const Datagram& datagram)
   return of_kind < kWaitingOfKind && of_tenant < kWaitingOfTenant && to_peer < kWaitingForPeer;
 }
 
-std::size_t Engine::try_waiting(DatagramService& service) {
-  const std::size_t before = service.waiting_.size();
-  std::erase_if(service.waiting_, [&](const DatagramService::Waiting& waiting) {
+std::size_t DatagramServices::try_waiting(DatagramService& service) {
+  ServiceEndpoint& own = service.endpoint();
+  const std::size_t before = own.waiting.size();
+  std::erase_if(own.waiting, [&](const ServiceEndpoint::Waiting& waiting) {
     if (packets_.reach_of(waiting.datagram.path) == Reach::kReady)
       return post(service, waiting.datagram);
     if (clock_.now < waiting.until) return false;
-    service.counters_.unresolved.add();
+    service.counters().unresolved.add();
     return true;
   });
-  service.next_try_ = service.waiting_.empty() ? kNever : clock_.now + kTry;
-  return before - service.waiting_.size();
+  own.next_try = own.waiting.empty() ? kNever : clock_.now + kTry;
+  return before - own.waiting.size();
 }
 
 /// As a command that came by a VCB. False: nothing is free for it now.
-bool Engine::post(DatagramService& service, const Datagram& datagram) {
-  QueuePair& qp = service.qp_;
+bool DatagramServices::post(DatagramService& service, const Datagram& datagram) {
+  ServiceEndpoint& own = service.endpoint();
+  QueuePair& qp = own.qp;
   const schedule::QpSlot slot(qp.slot);
-  const std::uint32_t sequence = service.sequence_;
-  if (qp.commands == DatagramService::kSends || !scheduler_.vcb_may_start(slot, sequence))
+  const std::uint32_t sequence = own.sequence;
+  if (qp.commands == ServiceEndpoint::kSends || !scheduler_.vcb_may_start(slot, sequence))
     return false;
   const auto pcb = pcbs_.allocate(qp.session->qos_class);
   if (!pcb) return false;
@@ -144,7 +149,7 @@ bool Engine::post(DatagramService& service, const Datagram& datagram) {
   }
   scheduler_.vcb_kicked(slot);
   // Commands of one queue pair end in order, so that of kSends before has done with it.
-  AddressHandle& path = service.paths_[sequence % DatagramService::kSends];
+  AddressHandle& path = own.paths[sequence % ServiceEndpoint::kSends];
   path.route.path = datagram.path;
   path.route.invalidate();
   collect::Pcb& buffer = pcbs_.pcb(*pcb);
@@ -156,78 +161,60 @@ bool Engine::post(DatagramService& service, const Datagram& datagram) {
   buffer.header.sequence = sequence;
   buffer.header.remote_qpn = datagram.peer.value;
   buffer.header.remote_qkey = datagram.qkey;
-  buffer.header.address_handle = service.handles_[sequence % DatagramService::kSends];
+  buffer.header.address_handle = own.handles[sequence % ServiceEndpoint::kSends];
   std::memcpy(buffer.payload.data(), datagram.payload.data(), datagram.length);
   commands_.prepare(qp, *pcb);
-  ++service.sequence_;
-  service.counters_.sent.add();
+  ++own.sequence;
+  service.counters().sent.add();
   return true;
 }
 
 // --- what comes for them
 
-/// A queue pair that several clients share has the addresses of all tenants.
-Tenant* Engine::owner_of(const QueuePair& qp, const Gid& address,
-                         std::optional<PortId> port) const {
-  if (qp.clients != nullptr) return addresses_.owner(address, port);
-  return qp.tenant->has_address(address, port) ? qp.tenant : nullptr;
-}
-
 /// A buffer for a datagram to a client of the queue pair; nothing: it is discarded, and why is
 /// counted. A source over its limits costs hardly more than the look at its packet.
-std::optional<std::uint32_t> Engine::admit(DatagramService& service, const Tenant& tenant,
-                                           std::span<const std::byte> start, std::size_t length,
-                                           const Gid& source) {
+std::optional<std::uint32_t> DatagramServices::admit(DatagramService& service, const Tenant& tenant,
+                                                     std::span<const std::byte> start,
+                                                     std::size_t length, const Gid& source) {
+  ServiceEndpoint& own = service.endpoint();
   if (length > Datagram::kBytes || start.size() < kSelectorBytes) {
-    service.counters_.bad_length.add();
+    service.counters().bad_length.add();
     return std::nullopt;
   }
-  const std::uint32_t selector = service.queue_pair_.selector(start.first<kSelectorBytes>());
-  const auto admission = service.pool_.admit(client_key(tenant.id, selector), source, clock_.now);
+  const std::uint32_t selector = service.selector(start.first<kSelectorBytes>());
+  const auto admission = service.pool().admit(client_key(tenant.id, selector), source, clock_.now);
   if (!admission) {
     // Not of the share, which others are to have: it is spent whether there is any left or not.
-    cpu_.charge(service.session_, kDiscardCost);
+    cpu_.charge(own.session, kDiscardCost);
     return std::nullopt;
   }
   if (!is_within_share(service, admission.from_busy_source)) {
-    service.pool_.release(admission.buffer);
-    service.counters_.over_share.add();
+    service.pool().release(admission.buffer);
+    service.counters().over_share.add();
     return std::nullopt;
   }
-  cpu_.charge(service.session_, packet_cost(length));
-  service.share_used_ += packet_cost(length);
+  cpu_.charge(own.session, packet_cost(length));
+  own.share_used += packet_cost(length);
   return admission.buffer;
 }
 
 /// Peers decide when datagrams come, so that turns do not bound what these cost others. Half of the
 /// share is for sources that send little.
-bool Engine::is_within_share(DatagramService& service, bool from_busy_source) {
-  if (clock_.now - service.share_since_ >= kShareWindow) {
-    service.share_since_ = clock_.now;
-    service.share_start_ = cpu_.done();
-    service.share_used_ = 0;
+bool DatagramServices::is_within_share(DatagramService& service, bool from_busy_source) {
+  ServiceEndpoint& own = service.endpoint();
+  if (clock_.now - own.share_since >= kShareWindow) {
+    own.share_since = clock_.now;
+    own.share_start = cpu_.done();
+    own.share_used = 0;
   }
-  if (!cpu_.contended(service.qp_.qos_class)) return true;
-  const double all = static_cast<double>(cpu_.done() - service.share_start_);
-  const double share = kShareSlack + service.engine_share_ * all;
-  return static_cast<double>(service.share_used_) <= (from_busy_source ? share / 2 : share);
+  if (!cpu_.contended(own.qp.qos_class)) return true;
+  const double all = static_cast<double>(cpu_.done() - own.share_start);
+  const double share = kShareSlack + own.share * all;
+  return static_cast<double>(own.share_used) <= (from_busy_source ? share / 2 : share);
 }
 
-void Engine::hand_over(DatagramService& service, std::uint32_t buffer) {
-  service.counters_.received.add();
-  service.arrivals_.push(buffer);
-  service.news_ = true;
-}
-
-/// Tells the clients, once in a poll step.
-void Engine::announce_datagrams() {
-  for (DatagramService* service : datagram_services_)
-    if (service->news_) service->announce();
-}
-
-/// A packet for a queue pair that several clients share, to an address of `tenant`.
-void Engine::receive_for_clients(QueuePair& qp, const Tenant& tenant,
-                                 const wire::ParsedFrame& frame, PortId port) {
+void DatagramServices::receive(QueuePair& qp, const Tenant& tenant, const wire::ParsedFrame& frame,
+                               PortId port) {
   const wire::Headers& h = frame.headers;
   if (h.qkey != qp.qkey) return qp.count(transport::Count::kBadQkey);
   DatagramService& service = *qp.clients;
@@ -243,12 +230,11 @@ void Engine::receive_for_clients(QueuePair& qp, const Tenant& tenant,
   datagram.tenant = tenant.id;
   datagram.length = static_cast<std::uint16_t>(frame.payload.size());
   std::copy(frame.payload.begin(), frame.payload.end(), datagram.payload.begin());
-  hand_over(service, *buffer);
+  service.hand_over(*buffer);
 }
 
-/// The same, from a queue pair of this daemon. How the datagram ends for its sender.
-Verdict Engine::deliver_to_clients(QueuePair& from, QueuePair& to, const Tenant& tenant,
-                                   const transport::Request& request, const AddressPath& path) {
+Verdict DatagramServices::deliver(QueuePair& from, QueuePair& to, const Tenant& tenant,
+                                  const transport::Request& request, const AddressPath& path) {
   DatagramService& service = *to.clients;
   const collect::Pcb& command = pcbs_.pcb(request.pcb);
   const std::size_t looked = std::min<std::size_t>(request.length, kSelectorBytes);
@@ -261,7 +247,7 @@ Verdict Engine::deliver_to_clients(QueuePair& from, QueuePair& to, const Tenant&
   const Verdict copied =
       memory_.gather(from, command, 0, {datagram.payload.data(), request.length});
   if (copied != Verdict::kOk) {
-    service.pool_.release(*buffer);
+    service.pool().release(*buffer);
     return Verdict::kLocalProtection;
   }
   datagram.path = {.source = path.destination,
@@ -274,7 +260,7 @@ Verdict Engine::deliver_to_clients(QueuePair& from, QueuePair& to, const Tenant&
   datagram.length = static_cast<std::uint16_t>(request.length);
   from.tenant->counters.local_messages.add();
   from.tenant->counters.local_bytes.add(request.length);
-  hand_over(service, *buffer);
+  service.hand_over(*buffer);
   return Verdict::kOk;
 }
 

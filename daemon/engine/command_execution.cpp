@@ -1,0 +1,85 @@
+#include "daemon/engine/command_execution.hpp"
+
+#include "daemon/engine/command_request.hpp"
+
+namespace softhca::engine {
+
+std::size_t CommandExecution::start_commands() {
+  std::size_t started = 0;
+  for (; started < cpu_.budget().starts; ++started) {
+    const auto pcb = dispatch_.next();
+    if (!pcb) break;
+    start(*pcb);
+  }
+  return started;
+}
+
+void CommandExecution::start(PcbId pcb) {
+  QueuePair& qp = commands_.owner(pcb);
+  // About to fail: nothing begins. And nothing overtakes a command that waits.
+  if (qp.error_pending || !qp.held.empty()) {
+    commands_.hold(qp, pcb);
+    return;
+  }
+  begin(qp, pcb);
+}
+
+/// A command begins, by the way that it came.
+void CommandExecution::count(QueuePair& qp, PcbId pcb) {
+  const bool dedicated = commands_.is_dedicated(pcb);
+  const auto add = [&](auto& counters) {
+    (dedicated ? counters.commands_doorbell : counters.commands_vcb).add();
+  };
+  add(qp.tenant->counters);
+  if (Level* level = qp.session->level) add(level->counters);
+}
+
+void CommandExecution::begin(QueuePair& qp, PcbId pcb) {
+  ++qp.started;
+  const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
+  if (!qp.has_begun(sequence)) {  // else it was given back, and comes again
+    qp.not_begun = sequence + 1;
+    count(qp, pcb);
+  }
+  if (qp.state == QpState::kError) return complete_command(qp, pcb, Verdict::kFlushed);
+  // More than the send queue holds: no honest process has so many under way.
+  if (qp.started > qp.send_ring.entries()) {
+    qp.tenant->counters.hostile_memory.add();
+    async_events_.raise(qp, EventType::kQpFatal);
+    return complete_command(qp, pcb, Verdict::kLocalQpOperation);
+  }
+
+  if (is_window_command(pcbs_.pcb(pcb).header)) return run_window_command(qp, pcb);
+  transport::Request request;
+  const Verdict verdict = build_request(qp, pcb, pcbs_.pcb(pcb), memory_, request);
+  if (verdict != Verdict::kOk) return fail_command(qp, pcb, verdict);
+  commands_[pcb].length = request.length;
+  rates_.charge(*qp.tenant, request.length);
+
+  std::visit([&](auto& transport) { transport.start(request); }, qp.transport);
+  cpu_.make_ready(qp);
+}
+
+/// A command that cannot be executed fails after those before it have completed (IBA 10.8.3).
+void CommandExecution::fail_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
+  if (qp.started > 1) {
+    --qp.started;
+    commands_.hold_first(qp, pcb);
+    return;
+  }
+  qp.tenant->counters.malformed_commands.add();
+  complete_command(qp, pcb, verdict);
+}
+
+void CommandExecution::release_held(QueuePair& qp) {
+  if (qp.releasing) return;
+  qp.releasing = true;
+  while (!qp.held.empty() && !qp.error_pending) {
+    const PcbId pcb = commands_.pop_held(qp);
+    begin(qp, pcb);
+    if (qp.held.front() == pcb.value) break;  // still waiting for those before it
+  }
+  qp.releasing = false;
+}
+
+}  // namespace softhca::engine

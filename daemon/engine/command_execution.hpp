@@ -1,0 +1,60 @@
+// How commands begin and end. One that holds its credits is validated and handed to the transport
+// of its queue pair, or runs here when it concerns a memory window alone. When it is done it
+// completes (mechanism B6), and those that waited for it begin.
+#pragma once
+
+#include <cstddef>
+
+#include "daemon/engine/completion_events.hpp"
+#include "daemon/engine/dispatch.hpp"
+#include "daemon/engine/environment.hpp"
+#include "daemon/engine/rate_control.hpp"
+
+namespace softhca::engine {
+
+class CommandExecution final : public CommandSink {
+ public:
+  CommandExecution(CpuScheduler& cpu, CommandStore& commands, collect::PcbPool& pcbs,
+                   const schedule::SendQueueScheduler& scheduler, Dispatch& dispatch,
+                   MemoryAccess& memory, RateControl& rates, AsyncEvents& async_events,
+                   CompletionEvents& completion_events)
+      : cpu_(cpu),
+        commands_(commands),
+        pcbs_(pcbs),
+        scheduler_(scheduler),
+        dispatch_(dispatch),
+        memory_(memory),
+        rates_(rates),
+        async_events_(async_events),
+        completion_events_(completion_events) {}
+
+  /// Those that have their credits, as many as the budget allows. How many.
+  std::size_t start_commands();
+  void start(PcbId pcb);
+  /// What kept commands of the queue pair from starting may be over. Also while it is running.
+  void release_held(QueuePair& qp);
+  void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) override;
+  /// Its program hears once that a queue pair in SQD has drained: what has begun is complete, also
+  /// what was given back after that.
+  void report_drained(QueuePair& qp);
+
+ private:
+  void count(QueuePair& qp, PcbId pcb);
+  void begin(QueuePair& qp, PcbId pcb);
+  void fail_command(QueuePair& qp, PcbId pcb, Verdict verdict);
+  // command_windows.cpp
+  static bool is_window_command(const abi::CommandHeader& header);
+  void run_window_command(QueuePair& qp, PcbId pcb);
+
+  CpuScheduler& cpu_;
+  CommandStore& commands_;
+  collect::PcbPool& pcbs_;
+  const schedule::SendQueueScheduler& scheduler_;
+  Dispatch& dispatch_;
+  MemoryAccess& memory_;
+  RateControl& rates_;
+  AsyncEvents& async_events_;
+  CompletionEvents& completion_events_;
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,78 @@
+#include "daemon/engine/command_request.hpp"
+
+#include "abi/checksum.hpp"
+#include "daemon/transport/segment.hpp"
+
+namespace softhca::engine {
+namespace {
+
+using transport::is_indivisible;
+using transport::RequestKind;
+using transport::stores_response;
+
+/// Which request an opcode is; false: not one this kind of queue pair takes.
+bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
+  switch (static_cast<abi::Opcode>(opcode)) {
+    case abi::Opcode::kSend:
+      kind = RequestKind::kSend;
+      return true;
+    case abi::Opcode::kSendWithImm:
+      kind = RequestKind::kSendImm;
+      return true;
+    case abi::Opcode::kRdmaWrite:
+      kind = RequestKind::kWrite;
+      return type != QpType::kUd;
+    case abi::Opcode::kRdmaWriteWithImm:
+      kind = RequestKind::kWriteImm;
+      return type != QpType::kUd;
+    case abi::Opcode::kSendWithInvalidate:
+      kind = RequestKind::kSendInvalidate;
+      return is_reliable(type);
+    case abi::Opcode::kRdmaRead:
+      kind = RequestKind::kRead;
+      return is_reliable(type);
+    case abi::Opcode::kCompareSwap:
+      kind = RequestKind::kCompareSwap;
+      return is_reliable(type);
+    case abi::Opcode::kFetchAdd:
+      kind = RequestKind::kFetchAdd;
+      return is_reliable(type);
+    case abi::Opcode::kAtomicWrite:
+      kind = RequestKind::kAtomicWrite;
+      return type == QpType::kRc;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Verdict build_request(const QueuePair& qp, PcbId pcb, const collect::Pcb& command,
+                      MemoryAccess& memory, transport::Request& out) {
+  const abi::CommandHeader& header = command.header;
+  if (!kind_of(qp.type, header.opcode, out.kind)) return Verdict::kLocalQpOperation;
+  if (!abi::checksum_matches(header, command.payload.data())) {
+    qp.tenant->counters.bad_checksums.add();
+    return Verdict::kLocalQpOperation;
+  }
+
+  std::uint32_t length = 0;
+  const Verdict measured = memory.measure(qp, command, stores_response(out.kind), length);
+  if (measured != Verdict::kOk) return measured;
+  if (is_indivisible(out.kind) && length != sizeof(std::uint64_t)) return Verdict::kLocalLength;
+  if (qp.type == QpType::kUd && length > qp.rc.mtu) return Verdict::kLocalLength;
+
+  out.solicited = (header.flags & abi::kCommandSolicited) != 0;
+  out.fence = (header.flags & abi::kCommandFence) != 0;
+  out.length = length;
+  out.pcb = pcb;
+  out.imm = header.imm;
+  out.rkey = Rkey(header.rkey);
+  out.remote_addr = header.remote_addr;
+  out.compare_add = header.compare_add;
+  out.swap = header.swap;
+  out.xrc_srq = header.remote_srq & 0xffffff;
+  return Verdict::kOk;
+}
+
+}  // namespace softhca::engine

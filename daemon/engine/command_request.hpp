@@ -1,0 +1,14 @@
+// Validating a command. It lies in a PCB by now, private to the daemon.
+#pragma once
+
+#include "daemon/engine/memory_access.hpp"
+#include "daemon/engine/queue_pair.hpp"
+#include "daemon/transport/upcalls.hpp"
+
+namespace softhca::engine {
+
+/// The request that the command of a PCB stands for. Verdicts: what is wrong with the command.
+Verdict build_request(const QueuePair& qp, PcbId pcb, const collect::Pcb& command,
+                      MemoryAccess& memory, transport::Request& out);
+
+}  // namespace softhca::engine

@@ -1,0 +1,41 @@
+#include "daemon/engine/counters.hpp"
+
+namespace softhca::engine {
+
+const char* name_of(FrameDrop reason) {
+  switch (reason) {
+    case FrameDrop::kUnknownAddress:
+      return "unknown_address";
+    case FrameDrop::kUnknownQueuePair:
+      return "unknown_queue_pair";
+    case FrameDrop::kForeignPeer:
+      return "foreign_peer";
+    case FrameDrop::kForeignVlan:
+      return "foreign_vlan";
+    case FrameDrop::kWrongTransport:
+      return "wrong_transport";
+    case FrameDrop::kPartitionKey:
+      return "partition_key";
+    case FrameDrop::kNoGroupMember:
+      return "no_group_member";
+    case FrameDrop::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+const char* name_of(SendQueueCause cause) {
+  switch (cause) {
+    case SendQueueCause::kNoPcb:
+      return "no_pcb";
+    case SendQueueCause::kOrder:
+      return "order";
+    case SendQueueCause::kKickListFull:
+      return "kick_list_full";
+    case SendQueueCause::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,86 @@
+// Queue pairs that several clients share (mechanism E6), above all that of general services:
+// datagrams to their receive pools, and from them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "daemon/engine/address_handles.hpp"
+#include "daemon/engine/datagram_service.hpp"
+#include "daemon/engine/packet_io.hpp"
+#include "daemon/engine/qp_lifecycle.hpp"
+#include "daemon/engine/session_registry.hpp"
+
+namespace softhca::engine {
+
+class DatagramServices {
+ public:
+  DatagramServices(const StepClock& clock, CpuScheduler& cpu, CommandStore& commands,
+                   collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler,
+                   schedule::KickArbitrator& arbitrator, MemoryAccess& memory, PacketIo& packets,
+                   AddressHandles& address_handles, CompletionEvents& completion_events,
+                   SessionRegistry& sessions, QpLifecycle& lifecycle)
+      : clock_(clock),
+        cpu_(cpu),
+        commands_(commands),
+        pcbs_(pcbs),
+        scheduler_(scheduler),
+        arbitrator_(arbitrator),
+        memory_(memory),
+        packets_(packets),
+        address_handles_(address_handles),
+        completion_events_(completion_events),
+        sessions_(sessions),
+        lifecycle_(lifecycle) {}
+
+  /// Opens its queue pair, which takes the place of none of a tenant. False: there are too many.
+  bool open(DatagramService& service);
+  void close(DatagramService& service);
+
+  // --- of a poll step
+  /// Buffers that clients have released. How many.
+  std::size_t take_back_buffers();
+  /// What clients send. How much was done.
+  std::size_t run();
+  /// Tells the clients what has come, once in a poll step.
+  void announce();
+  bool has_work() const;
+  /// When a neighbour is asked for again.
+  Time next_deadline() const;
+
+  // --- what comes for them
+  /// A packet for a queue pair that several clients share, to an address of `tenant`.
+  void receive(QueuePair& qp, const Tenant& tenant, const wire::ParsedFrame& frame, PortId port);
+  /// The same, from a queue pair of this daemon. How the datagram ends for its sender.
+  Verdict deliver(QueuePair& from, QueuePair& to, const Tenant& tenant,
+                  const transport::Request& request, const AddressPath& path);
+
+ private:
+  std::size_t take_sends(DatagramService& service);
+  std::size_t try_waiting(DatagramService& service);
+  static bool has_place(const DatagramService& service, const Datagram& datagram);
+  bool post(DatagramService& service, const Datagram& datagram);
+  std::optional<std::uint32_t> admit(DatagramService& service, const Tenant& tenant,
+                                     std::span<const std::byte> start, std::size_t length,
+                                     const Gid& source);
+  bool is_within_share(DatagramService& service, bool from_busy_source);
+
+  const StepClock& clock_;
+  CpuScheduler& cpu_;
+  CommandStore& commands_;
+  collect::PcbPool& pcbs_;
+  schedule::SendQueueScheduler& scheduler_;
+  schedule::KickArbitrator& arbitrator_;
+  MemoryAccess& memory_;
+  PacketIo& packets_;
+  AddressHandles& address_handles_;
+  CompletionEvents& completion_events_;
+  SessionRegistry& sessions_;
+  QpLifecycle& lifecycle_;
+  std::vector<DatagramService*> services_;
+};
+
+}  // namespace softhca::engine

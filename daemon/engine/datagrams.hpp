@@ -1,0 +1,48 @@
+// Datagrams of UD queue pairs on their ways: to the wire, to a queue pair of this daemon in one
+// copy, to multicast groups.
+#pragma once
+
+#include "daemon/engine/address_handles.hpp"
+#include "daemon/engine/datagram_services.hpp"
+#include "daemon/engine/environment.hpp"
+#include "daemon/engine/local_addresses.hpp"
+#include "daemon/engine/multicast.hpp"
+
+namespace softhca::engine {
+
+class Datagrams {
+ public:
+  Datagrams(const TransportParts& parts, const LocalAddresses& addresses,
+            const AddressHandles& address_handles, const Multicast& multicast,
+            DatagramServices& services)
+      : parts_(parts),
+        addresses_(addresses),
+        address_handles_(address_handles),
+        multicast_(multicast),
+        services_(services) {}
+
+  /// Sends what its queue pair has, up to the engine's budget. True when it could go on right away.
+  bool transmit(QueuePair& qp, transport::Ud& ud);
+
+ private:
+  bool send(QueuePair& qp, const transport::Request& request);
+  void deliver(QueuePair& qp, const transport::Request& request, const AddressPath& path,
+               std::uint32_t qkey);
+  Verdict offer(QueuePair& qp, QueuePair& peer, const transport::Request& request,
+                const AddressPath& path, std::uint32_t qkey);
+  Verdict receive(QueuePair& qp, QueuePair& peer, const transport::Request& request,
+                  const AddressPath& path);
+  // datagrams_multicast.cpp
+  bool send_to_group(QueuePair& qp, const transport::Request& request, AddressHandle& ah,
+                     std::uint32_t qkey);
+  Verdict deliver_to_members(QueuePair& qp, const transport::Request& request,
+                             const AddressPath& path, std::uint32_t qkey);
+
+  const TransportParts& parts_;
+  const LocalAddresses& addresses_;
+  const AddressHandles& address_handles_;
+  const Multicast& multicast_;
+  DatagramServices& services_;
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,47 @@
+// Packets that have come: whose they are, and whether they may be.
+#pragma once
+
+#include "daemon/engine/congestion_control.hpp"
+#include "daemon/engine/datagram_services.hpp"
+#include "daemon/engine/local_addresses.hpp"
+#include "daemon/engine/multicast.hpp"
+#include "daemon/engine/packet_io.hpp"
+#include "daemon/engine/time_wait.hpp"
+#include "daemon/engine/transport_driver.hpp"
+
+namespace softhca::engine {
+
+class Demux {
+ public:
+  Demux(const StepClock& clock, const QpTable& queue_pairs, const LocalAddresses& addresses,
+        const Multicast& multicast, PacketIo& packets, CongestionControl& congestion,
+        TimeWaitTable& time_wait, TransportDriver& transports, DatagramServices& services)
+      : clock_(clock),
+        queue_pairs_(queue_pairs),
+        addresses_(addresses),
+        multicast_(multicast),
+        packets_(packets),
+        congestion_(congestion),
+        time_wait_(time_wait),
+        transports_(transports),
+        services_(services) {}
+
+  /// Hands the packet to its queue pair or counts why not, in `binding`.
+  void receive(PortBinding& binding, const wire::ParsedFrame& frame);
+
+ private:
+  void receive_multicast(PortBinding& binding, const wire::ParsedFrame& frame);
+  bool answer_late(const wire::ParsedFrame& frame);
+
+  const StepClock& clock_;
+  const QpTable& queue_pairs_;
+  const LocalAddresses& addresses_;
+  const Multicast& multicast_;
+  PacketIo& packets_;
+  CongestionControl& congestion_;
+  TimeWaitTable& time_wait_;
+  TransportDriver& transports_;
+  DatagramServices& services_;
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,33 @@
+// Queue pairs that cannot go on, since their peer has no receive or is not there, or their program
+// drains them: their commands go back to the send queue and are fetched again when they may go on
+// (A5's way). What they held, PCBs, credits and room in kick lists, is for others meanwhile:
+// however many queue pairs wait for their peers, no other one waits for them.
+//
+// Every command stands in its send queue until it has completed, so nothing is lost; and only those
+// go back of which the peer has executed nothing, so nothing happens twice.
+#pragma once
+
+#include "daemon/engine/command_store.hpp"
+
+namespace softhca::engine {
+
+class QpStall {
+ public:
+  QpStall(CommandStore& commands, collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler)
+      : commands_(commands), pcbs_(pcbs), scheduler_(scheduler) {}
+
+  /// Gives back the commands that are not handed to the transport and, if `started`, those that
+  /// are. REQUIRES for these: the peer has executed nothing of them.
+  void give_back(QueuePair& qp, bool started);
+  /// Its oldest command waits for its peer, and all others for that one.
+  void stall(QueuePair& qp);
+  /// Goes on with one command at a time until one has succeeded.
+  void resume(QueuePair& qp);
+
+ private:
+  CommandStore& commands_;
+  collect::PcbPool& pcbs_;
+  schedule::SendQueueScheduler& scheduler_;
+};
+
+}  // namespace softhca::engine

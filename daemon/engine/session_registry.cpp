@@ -1,0 +1,24 @@
+#include "daemon/engine/session_registry.hpp"
+
+namespace softhca::engine {
+
+void SessionRegistry::install(Session& session) {
+  session.qos_class =
+      session.level != nullptr ? session.level->qos_class : session.tenant->qos_class;
+  cpu_.order().join(session.qos_class, session.tenant->id);
+  ingress_.add(session);
+  tvl_assignment_.find_weights();
+  async_events_.reserve(ingress_.sessions().size());
+  pcbs_.recall(session.qos_class);
+  session.tenant->counters.sessions.add();
+  if (session.level != nullptr) session.level->counters.sessions.add();
+}
+
+void SessionRegistry::remove(Session& session) {
+  ingress_.remove(session);
+  async_events_.forget(session);
+  session.tenant->counters.sessions.subtract();
+  if (session.level != nullptr) session.level->counters.sessions.subtract();
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,31 @@
+// Sessions as they come and go: their class has its turns and weights, their VCBs and doorbells are
+// polled, their events are kept.
+#pragma once
+
+#include "daemon/engine/tvl_assignment.hpp"
+
+namespace softhca::engine {
+
+class SessionRegistry {
+ public:
+  SessionRegistry(CpuScheduler& cpu, collect::PcbPool& pcbs, Ingress& ingress,
+                  TvlAssignment& tvl_assignment, AsyncEvents& async_events)
+      : cpu_(cpu),
+        pcbs_(pcbs),
+        ingress_(ingress),
+        tvl_assignment_(tvl_assignment),
+        async_events_(async_events) {}
+
+  void install(Session& session);
+  /// REQUIRES: nothing of it is left.
+  void remove(Session& session);
+
+ private:
+  CpuScheduler& cpu_;
+  collect::PcbPool& pcbs_;
+  Ingress& ingress_;
+  TvlAssignment& tvl_assignment_;
+  AsyncEvents& async_events_;
+};
+
+}  // namespace softhca::engine

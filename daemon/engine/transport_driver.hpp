@@ -1,0 +1,48 @@
+// Driving the transport state machines: queue pairs with work in their turns, packets for them,
+// their timers.
+#pragma once
+
+#include <cstddef>
+
+#include "daemon/engine/datagrams.hpp"
+#include "daemon/engine/ingress.hpp"
+#include "daemon/engine/qp_lifecycle.hpp"
+
+namespace softhca::engine {
+
+class TransportDriver {
+ public:
+  TransportDriver(const StepClock& clock, const TransportParts& parts, Ingress& ingress,
+                  const schedule::SendQueueScheduler& scheduler, QpLifecycle& lifecycle,
+                  QpStall& stall, Datagrams& datagrams)
+      : clock_(clock),
+        parts_(parts),
+        ingress_(ingress),
+        scheduler_(scheduler),
+        lifecycle_(lifecycle),
+        stall_(stall),
+        datagrams_(datagrams) {}
+
+  /// Queue pairs that have work, as much as the budget allows. How many.
+  std::size_t run_ready();
+  /// A packet for the queue pair, whose transport and peer have been checked.
+  void receive(QueuePair& qp, const wire::ParsedFrame& frame);
+  /// Queue pairs whose timers are due. How many timers were.
+  std::size_t expire();
+
+ private:
+  bool run(QueuePair& qp);
+  bool transmit(QueuePair& qp);
+  void settle(QueuePair& qp);
+  void expire(QueuePair& qp);
+
+  const StepClock& clock_;
+  const TransportParts& parts_;
+  Ingress& ingress_;
+  const schedule::SendQueueScheduler& scheduler_;
+  QpLifecycle& lifecycle_;
+  QpStall& stall_;
+  Datagrams& datagrams_;
+};
+
+}  // namespace softhca::engine
