@@ -45,15 +45,13 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       tvl_assignment_(queue_pairs_, commands_, cpu_, ingress_, queues_.tvls, queues_.arbitrator,
                       limits.tenants, classes_of(limits)),
       receive_queues_(clock_, queue_pairs_, cpu_, events_.async, events_.completion, events_.log),
-      payloads_(queues_.pcbs, memory_, receive_queues_),
-      packets_(clock_, congestion_parameters_, addressing_.local, cpu_, payloads_),
-      congestion_(clock_, congestion_parameters_, packets_),
+      wire_(clock_, addressing_.local, cpu_, queues_.pcbs, memory_, receive_queues_),
       parts_{.ended = execution_,
              .commands = commands_,
              .pcbs = queues_.pcbs,
              .memory = memory_,
              .receives = receive_queues_,
-             .congestion = congestion_,
+             .congestion = wire_.congestion,
              .cpu = cpu_,
              .events = events_.async,
              .queue_pairs = queue_pairs_},
@@ -64,13 +62,13 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
                  stall_, tvl_assignment_, addressing_.multicast, events_.log, queues_.pcbs.size()),
       sessions_(cpu_, queues_.pcbs, ingress_, tvl_assignment_, events_.async),
       datagram_services_(clock_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-                         queues_.arbitrator, memory_, packets_, addressing_.handles,
+                         queues_.arbitrator, memory_, wire_.packets, addressing_.handles,
                          events_.completion, sessions_, lifecycle_),
       datagrams_(parts_, addressing_.local, addressing_.handles, addressing_.multicast,
                  datagram_services_),
       transports_(clock_, parts_, ingress_, queues_.scheduler, lifecycle_, stall_, datagrams_),
-      demux_(clock_, queue_pairs_, addressing_.local, addressing_.multicast, packets_, congestion_,
-             lifecycle_.time_wait(), transports_, datagram_services_) {}
+      demux_(clock_, queue_pairs_, addressing_.local, addressing_.multicast, wire_.packets,
+             wire_.congestion, lifecycle_.time_wait(), transports_, datagram_services_) {}
 
 void Engine::add_level(const Level& level) {
   commands_.reset(level.qos_class);
@@ -82,7 +80,7 @@ void Engine::add_tenant(Tenant& tenant) {
   queues_.scheduler.reset(tenant.qos_class);
   addressing_.local.add(tenant);
   rates_.reserve(addressing_.local.tenants().size());
-  packets_.add_user(tenant.id);
+  wire_.packets.add_user(tenant.id);
 }
 
 void Engine::remove_tenant(Tenant& tenant) {
@@ -98,7 +96,7 @@ bool Engine::poll(Time now) {
   });
   // First, as what comes now may have them.
   std::size_t work = datagram_services_.take_back_buffers();
-  work += packets_.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {
+  work += wire_.packets.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {
     demux_.receive(binding, frame);
   });
   cpu_.choose_budget();
@@ -114,7 +112,7 @@ bool Engine::poll(Time now) {
 }
 
 void Engine::finish_batch() {
-  packets_.finish_batch();
+  wire_.packets.finish_batch();
   if (events_.completion.any_overflowed())
     fail_users_of_overflowed(events_.completion, receive_queues_, cpu_);
   events_.completion.deliver();
@@ -124,8 +122,8 @@ void Engine::finish_batch() {
 
 Time Engine::next_deadline() const {
   return std::min({lifecycle_.timers().next_deadline(), events_.completion.next_deadline(),
-                   events_.async.next_deadline(), packets_.next_deadline(), rates_.next_release(),
-                   datagram_services_.next_deadline()});
+                   events_.async.next_deadline(), wire_.packets.next_deadline(),
+                   rates_.next_release(), datagram_services_.next_deadline()});
 }
 
 }  // namespace softhca::engine

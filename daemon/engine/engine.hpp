@@ -118,13 +118,13 @@ class Engine {
   }
   /// Takes effect with the next packet; how packets are marked, within 100 ms.
   void set_congestion(const CongestionParameters& parameters) {
-    congestion_parameters_ = parameters;
+    wire_.congestion_parameters = parameters;
   }
   RateControl& rates() { return rates_; }
   /// REQUIRES: it has no sessions.
   void remove_tenant(Tenant& tenant);
-  PacketIo& packets() { return packets_; }
-  const std::vector<std::unique_ptr<PortBinding>>& ports() const { return packets_.ports(); }
+  PacketIo& packets() { return wire_.packets; }
+  const std::vector<std::unique_ptr<PortBinding>>& ports() const { return wire_.packets.ports(); }
 
   SessionRegistry& sessions() { return sessions_; }
   QpLifecycle& queue_pairs() { return lifecycle_; }
@@ -172,6 +172,19 @@ class Engine {
     schedule::KickArbitrator arbitrator;
   };
 
+  /// Packets out and in.
+  struct Wire {
+    Wire(const StepClock& clock, const LocalAddresses& addresses, CpuScheduler& cpu,
+         collect::PcbPool& pcbs, MemoryAccess& memory, ReceiveQueues& receive_queues)
+        : payloads(pcbs, memory, receive_queues),
+          packets(clock, congestion_parameters, addresses, cpu, payloads),
+          congestion(clock, congestion_parameters, packets) {}
+    CongestionParameters congestion_parameters;
+    PayloadReader payloads;
+    PacketIo packets;
+    CongestionControl congestion;
+  };
+
   StepClock clock_;
   Events events_;
   Addressing addressing_;
@@ -186,10 +199,7 @@ class Engine {
   TvlAssignment tvl_assignment_;
   RateControl rates_{clock_};
   ReceiveQueues receive_queues_;
-  PayloadReader payloads_;
-  CongestionParameters congestion_parameters_;
-  PacketIo packets_;
-  CongestionControl congestion_;
+  Wire wire_;
   TransportParts parts_;
   CommandExecution execution_;
   QpStall stall_;
