@@ -70,7 +70,7 @@ measured=$!
 sample() {
   echo "sample $EPOCHREALTIME"
   curl -sf --max-time 10 "$METRICS_A" | grep -E \
-    '^softhca_(engine_work_bytes_total|local_messages_total|command_engine_work_bytes|engine_busy_seconds_total)'
+    '^softhca_(engine_seconds_total|local_messages_total|command_engine_seconds)'
 }
 {
   sample

@@ -8,7 +8,7 @@ LINE = re.compile(r'softhca_(\w+?)(?:\{(.*)\})? (\S+)$')
 
 
 class Phase:
-    """Figures of one phase; work is in bytes of a local copy that take as long."""
+    """Figures of one phase."""
 
     def __init__(self, path):
         lines = [line.split() for line in path.read_text().splitlines()]
@@ -24,8 +24,9 @@ class Phase:
                 self.samples[-1][key] = float(value)
         self.samples = [s for s in self.samples if len(s) > 1]
 
-    def work_p99(self):
-        return self.samples[-1]['command_engine_work_bytes', 'a', '0.99']
+    def engine_p99(self):
+        """Engine time, for anybody, during a command: that of 99 % is within so many us."""
+        return self.samples[-1]['command_engine_seconds', 'a', '0.99'] * 1e6
 
     def steady(self):
         """First and last sample between which the victim was at it all the time."""
@@ -43,15 +44,8 @@ class Phase:
         keys = [k for k in last if k[0] == name and tenant in (None, k[1])]
         return sum(last[k] - first[k] for k in keys) / (last['time'] - first['time'])
 
-    def saturated_rate(self):
-        """Work of the engine in a second that it is busy."""
-        first, last = self.samples[0], self.samples[-1]
-        work = sum(last[k] - first[k] for k in last if k[0] == 'engine_work_bytes_total')
-        busy = ('engine_busy_seconds_total', None, None)
-        return work / (last[busy] - first[busy])
-
     def share(self, tenant):
-        return self.rate('engine_work_bytes_total', tenant) / self.rate('engine_work_bytes_total')
+        return self.rate('engine_seconds_total', tenant) / self.rate('engine_seconds_total')
 
 
 def row(scenario, what, alone, contended, ratio, target, less, clock=''):
@@ -60,24 +54,19 @@ def row(scenario, what, alone, contended, ratio, target, less, clock=''):
           f'{"<=" if less else ">="} {target:4.2f} {"met" if met else "SHORT":6} {clock}')
 
 
-def latency(scenario, alone, contended, saturated):
-    """The whole latency in engine work: what it is alone, by the clock, at the rate of a saturated
-    engine, and what the aggressor adds."""
-    rate_of_work = saturated.saturated_rate()
+def latency(scenario, alone, contended):
+    """The whole latency: what it is alone, by the clock, and the engine time that others add."""
     (p50, p99), (clock_p50, clock_p99) = ((float(x) for x in p.figures[0][2:4])
                                           for p in (alone, contended))
-    whole = p50 * 1e-6 * rate_of_work
-    ratio = (whole + contended.work_p99() - alone.work_p99()) / whole
-    row(scenario, 'latency 16 B: p99, engine work', f'{alone.work_p99():.0f} B',
-        f'{contended.work_p99():.0f} B', ratio, 1.25 if scenario.startswith('hog') else 2, True,
-        f'p50 {p50:.1f} -> {clock_p50:.1f} us, p99 {p99:.1f} -> {clock_p99:.1f} us; '
-        f'engine {rate_of_work / 1e9:.1f} GB/s of work')
+    ratio = (p50 + contended.engine_p99() - alone.engine_p99()) / p50
+    row(scenario, 'latency 16 B: p99, engine time', f'{alone.engine_p99():.2f} us',
+        f'{contended.engine_p99():.2f} us', ratio, 1.25 if scenario.startswith('hog') else 2, True,
+        f'p50 {p50:.1f} -> {clock_p50:.1f} us, p99 {p99:.1f} -> {clock_p99:.1f} us')
 
 
-def rate(scenario, alone, contended, saturated):
+def rate(scenario, alone, contended):
     """Guaranteed is half the engine, or all the victim asks for if that is less."""
-    capacity = max(p.saturated_rate() for p in (alone, contended, saturated))
-    demand = alone.rate('engine_work_bytes_total', 'a') / capacity
+    demand = alone.rate('engine_seconds_total', 'a')
     share = contended.share('a')
     messages = [float(p.figures[0][3]) for p in (alone, contended)]
     row(scenario, 'rate 64 B, 8 QPs: share of engine', f'{demand:.3f}', f'{share:.3f}',
@@ -121,8 +110,6 @@ def main():
             names = [f'{victim}-alone', f'{victim}-{scenario}']
             if not (directory / names[1]).exists():
                 continue
-            hog = directory / f'{victim}-hog'
-            names.append(hog.name if hog.exists() else names[1])
             attempt(lambda *p, s=scenario, b=body: b(s, *p), *names)
 
 

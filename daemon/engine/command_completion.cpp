@@ -45,7 +45,8 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
   }
   if (verdict == Verdict::kOk) {
     qp.probing = false;
-    qp.tenant->counters.command_work.add(cpu_.done() - commands_[pcb].work_when_seen);
+    const std::uint64_t cost = cpu_.done() - commands_[pcb].cost_when_seen;
+    qp.tenant->counters.command_engine_time.add(time_.nanoseconds(cost));
   } else if (qp.state != QpState::kError) {
     cpu_.fail_later(qp, name_of(verdict));
   }

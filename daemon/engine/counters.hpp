@@ -38,9 +38,11 @@ struct TenantCounters {
   Counter throttled_ns;                 ///< time its rate held it back, when it was over
   Gauge throttled;                      ///< 1: its rate holds it back
   Histogram arbitration_wait;           ///< ns from kick to start
-  /// Engine work, for whomever, from the look before a command was seen to its successful end.
-  Histogram command_work;
-  Counter effort;           ///< engine work on its queue pairs, in bytes of a local copy
+  /// Of the engine, working for whomever, from the scan before a command was seen to its successful
+  /// end; ns.
+  Histogram command_engine_time;
+  Counter engine_cost;      ///< engine work for it, in cost units (costs.hpp)
+  Counter engine_ns;        ///< the time that took (engine_time.hpp)
   Counter marked_packets;   ///< received, marked as having met congestion (ECN)
   Counter cnps_sent;        ///< congestion notifications
   Counter cnps_handled;     ///< received, and their queue pair slows down

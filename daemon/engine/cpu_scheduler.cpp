@@ -28,13 +28,13 @@ CpuScheduler::CpuScheduler(const StepClock& clock, std::uint32_t queue_pairs, st
 void CpuScheduler::charge(const Session& session, std::uint64_t cost) {
   done_ += cost;
   ready_.charge(session.qos_class, cost);
-  session.tenant->counters.effort.add(cost);
+  session.tenant->counters.engine_cost.add(cost);
 }
 
 void CpuScheduler::charge_packet(const QueuePair& qp, std::size_t payload) {
   const std::uint64_t cost = packet_cost(payload);
   done_ += cost;
-  qp.tenant->counters.effort.add(cost);
+  qp.tenant->counters.engine_cost.add(cost);
   if (ready_.may_begin(qp.qos_class, kReceiveDebt)) ready_.charge(qp.qos_class, cost);
 }
 
@@ -54,7 +54,7 @@ std::optional<std::uint32_t> CpuScheduler::begin() {
 void CpuScheduler::finished(const QueuePair& qp, bool more) {
   const std::uint64_t cost = done_ - turn_began_;
   ready_.served(qp.slot, cost, more);
-  qp.tenant->counters.effort.add(cost);
+  qp.tenant->counters.engine_cost.add(cost);
 }
 
 void CpuScheduler::choose_budget() {

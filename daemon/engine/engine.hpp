@@ -10,6 +10,7 @@
 //   command_store         commands in PCBs, the credits they hold, and their way back
 //   command_execution     commands begin (command_request, command_windows) and complete
 //   cpu_scheduler         whose turn it is, and for how long; costs.hpp: what counts as how much
+//   engine_time           how long the engine works for whom
 //   transport_driver      queue pairs in their turns, packets for them, their timers
 //   environment           what a transport state machine sees of all this
 //   local_link            messages between queue pairs of this daemon, in one copy
@@ -101,6 +102,7 @@ class Engine {
   AsyncEvents& async_events() { return events_.async; }
   CompletionEvents& completion_events() { return events_.completion; }
   CpuScheduler& cpu() { return cpu_; }
+  EngineTime& time() { return time_; }
   ReceiveQueues& receive_queues() { return receive_queues_; }
   LocalAddresses& addresses() { return addressing_.local; }
   AddressHandles& address_handles() { return addressing_.handles; }
@@ -192,6 +194,7 @@ class Engine {
   CommandQueues queues_;
   MemoryAccess memory_;
   CpuScheduler cpu_;
+  EngineTime time_;
   CommandStore commands_;
   Ingress ingress_;
   Dispatch dispatch_;

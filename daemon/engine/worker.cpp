@@ -137,7 +137,10 @@ void Worker::loop() {
   Time before = read_clock();
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Time now = read_clock();
-    if (worked) busy_.add(static_cast<std::uint64_t>((now - before).count()));
+    if (worked) {
+      busy_.add(static_cast<std::uint64_t>((now - before).count()));
+      engine_.time().add(now - before);
+    }
     before = now;
     polls_.add();
     const bool polled = engine_.poll(now);

@@ -88,9 +88,8 @@ void add_services(Families& out, const Source& source, const GeneralServices& se
       "Datagrams discarded as the queue pair had had its share of the engine.", c.over_share);
   one("softhca_gsa_bad_length_total",
       "Datagrams discarded as too long, or too short to say whose they are.", c.bad_length);
-  one("softhca_gsa_engine_work_bytes_total",
-      "Work of the engine for the queue pair, in bytes of a local copy that take as long.",
-      services.party.counters.effort);
+  out.counter("softhca_gsa_engine_seconds_total", "Time of the engine for the queue pair.", labels,
+              number(services.party.counters.engine_ns) * 1e-9);
   add_allotment(out, source, services.party, labels);
   const management::gsa::PoolCounters& pool = services.pool;
   out.gauge("softhca_gsa_buffers_posted", "Buffers that wait for datagrams.", labels,

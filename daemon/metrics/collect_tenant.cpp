@@ -102,14 +102,14 @@ void add_work(Families& out, const engine::Tenant& tenant) {
       c.local_messages);
   one("softhca_local_bytes_total", "Payload of messages between queue pairs of this daemon.",
       c.local_bytes);
-  one("softhca_engine_work_bytes_total",
-      "Work of the engine for the tenant, in bytes of a local copy that take as long.", c.effort);
+  out.counter("softhca_engine_seconds_total", "Time of the engine for the tenant.", labels,
+              number(c.engine_ns) * 1e-9);
   add_arbitration_wait(out, "softhca_arbitration_wait_seconds", labels, c.arbitration_wait);
   out.summary(
-      "softhca_command_engine_work_bytes",
-      "Work of the engine, for all tenants, from when a command could have been seen to its "
-      "successful end, in bytes of a local copy that take as long.",
-      labels, c.command_work);
+      "softhca_command_engine_seconds",
+      "Time that the engine worked, for all tenants, from when a command could have been seen to "
+      "its successful end.",
+      labels, c.command_engine_time, 1e-9);
   out.counter("softhca_commands_total", "Commands taken, by the way they came.",
               {{"tenant", tenant.name}, {"way", "vcb"}}, number(c.commands_vcb));
   out.counter("softhca_commands_total", "Commands taken, by the way they came.",

@@ -25,12 +25,12 @@ void Families::histogram(const char* name, const char* help, const Labels& label
 }
 
 void Families::summary(const char* name, const char* help, const Labels& labels,
-                       const Histogram& histogram) {
+                       const Histogram& histogram, double unit) {
   auto& out = add(name, help, prometheus::MetricType::Summary, labels).summary;
   for (const double quantile : {0.5, 0.99, 0.999})
-    out.quantile.push_back({quantile, static_cast<double>(histogram.quantile(quantile))});
+    out.quantile.push_back({quantile, unit * static_cast<double>(histogram.quantile(quantile))});
   out.sample_count = histogram.count();
-  out.sample_sum = static_cast<double>(histogram.sum());
+  out.sample_sum = unit * static_cast<double>(histogram.sum());
 }
 
 }  // namespace softhca::metrics

@@ -27,9 +27,9 @@ class Families {
   /// With a bucket for each power of four from `first` to `last`; values are multiplied by `unit`.
   void histogram(const char* name, const char* help, const Labels& labels,
                  const Histogram& histogram, std::uint64_t first, std::uint64_t last, double unit);
-  /// Median, 99 % and 99.9 %, since the start.
-  void summary(const char* name, const char* help, const Labels& labels,
-               const Histogram& histogram);
+  /// Median, 99 % and 99.9 %, since the start; values are multiplied by `unit`.
+  void summary(const char* name, const char* help, const Labels& labels, const Histogram& histogram,
+               double unit);
   std::vector<prometheus::MetricFamily> take() { return std::move(families_); }
 
  private:

@@ -42,7 +42,7 @@ class Turns : public ::testing::Test {
     }
   }
   double done_of(std::size_t tenant) {
-    return static_cast<double>(tenants[tenant].counters.effort.value());
+    return static_cast<double>(tenants[tenant].counters.engine_cost.value());
   }
 
   StepClock clock;

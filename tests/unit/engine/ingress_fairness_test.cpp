@@ -119,13 +119,14 @@ TEST_P(Flood, OfCommandsDelaysACommandByAPortion) {
   constexpr std::uint64_t kPiece = kSparse.bytes + kMessage + kRunCost;
   constexpr std::uint64_t kMost = 2 * kPiece + 2 * (kSparse.ingress + kCommandCost) + kSparse.turn +
                                   kReliefCost + kCommandCost + kMessage + kRunCost;
+  constexpr auto kMostTime = static_cast<std::uint64_t>(EngineTime::kAssumedRate * kMost);
   for (int round = 0; round < 300; ++round) {
     fill_all_vcbs();
     post();
-    const std::uint64_t before = a.tenant.counters.command_work.sum();
+    const std::uint64_t before = a.tenant.counters.command_engine_time.sum();
     ASSERT_TRUE(pair.run_until([&] { return pair.ca->poll().has_value(); }));
     if (round >= 10) {
-      ASSERT_LE(a.tenant.counters.command_work.sum() - before, kMost) << round;
+      ASSERT_LE(a.tenant.counters.command_engine_time.sum() - before, kMostTime) << round;
     }
   }
 }
@@ -147,7 +148,7 @@ class BesideLargeWrites {
   double work_of(const Tenant& other, Pair& pair, KeepBusy&& keep_other_busy) {
     const auto step = [&] { keep_other_busy(), keep_busy(), pair.step(); };
     for (int i = 0; i < 100; ++i) step();
-    const Counter &b = process_.tenant.counters.effort, &c = other.counters.effort;
+    const Counter &b = process_.tenant.counters.engine_cost, &c = other.counters.engine_cost;
     const std::uint64_t b0 = b.value(), c0 = c.value();
     for (int i = 0; i < 3000; ++i) step();
     return static_cast<double>(c.value() - c0) / static_cast<double>(b.value() - b0);
@@ -279,12 +280,12 @@ TEST_F(ControlRequests, WaitForTheTurnsOfOthers) {
   pair.step();
   ASSERT_TRUE(engine.has_runnable());
   EXPECT_TRUE(engine.cpu().may_take_in(b.session->qos_class));
-  const std::uint64_t before = a.tenant.counters.effort.value();
+  const std::uint64_t before = a.tenant.counters.engine_cost.value();
   engine.cpu().charge(*b.session, kCost);
   EXPECT_FALSE(engine.cpu().may_take_in(b.session->qos_class));
   EXPECT_TRUE(pair.run_until([&] { return engine.cpu().may_take_in(b.session->qos_class); }));
-  EXPECT_GE(a.tenant.counters.effort.value() - before, kCost - kAlone.ingress / 2);
-  EXPECT_GE(b.tenant.counters.effort.value(), 2 * kCost);
+  EXPECT_GE(a.tenant.counters.engine_cost.value() - before, kCost - kAlone.ingress / 2);
+  EXPECT_GE(b.tenant.counters.engine_cost.value(), 2 * kCost);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
 }
 

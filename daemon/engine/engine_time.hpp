@@ -1,0 +1,45 @@
+// How long the engine works for whom. Nobody reads a clock for each piece of work: the time of the
+// poll steps that had something to do is divided among tenants by what their work counts as
+// (costs.hpp), a millisecond at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/base/time.hpp"
+#include "daemon/engine/cpu_scheduler.hpp"
+#include "daemon/engine/tenant.hpp"
+
+namespace softhca::engine {
+
+class EngineTime {
+ public:
+  /// Nanoseconds of a cost unit until more is known.
+  static constexpr double kAssumedRate = 0.125;
+
+  EngineTime(const CpuScheduler& cpu, const std::vector<Tenant*>& tenants)
+      : cpu_(cpu), tenants_(tenants) {}
+
+  /// Poll steps that had something to do took so long.
+  void add(Duration busy) {
+    busy_ += busy;
+    if (busy_ >= kWindow) divide();
+  }
+  /// What so much work takes, in nanoseconds, as long as such work took lately.
+  std::uint64_t nanoseconds(std::uint64_t cost) const {
+    return static_cast<std::uint64_t>(static_cast<double>(cost) * rate_);
+  }
+
+ private:
+  static constexpr Duration kWindow = std::chrono::milliseconds(1);
+
+  void divide();
+
+  const CpuScheduler& cpu_;
+  const std::vector<Tenant*>& tenants_;
+  Duration busy_{};             ///< not divided yet
+  std::uint64_t divided_ = 0;   ///< work done up to then
+  double rate_ = kAssumedRate;  ///< nanoseconds of a cost unit
+};
+
+}  // namespace softhca::engine
