@@ -7,6 +7,7 @@
   - Only daemon/port/dpdk names DPDK (rte_).
   - Only daemon/shm names the structures that lie in tenant memory.
   - Below daemon/engine nothing reads a clock.
+  - What the control thread owns of a tenant is not named in daemon/engine.
 
 Usage: check_layers.py [ROOT]     exit code 1 and one line per violation
        check_layers.py --self-test
@@ -64,6 +65,8 @@ TENANT_MEMORY = re.compile(
     r"(?<!sizeof\(abi::)\b(SessionHeader|VcbPage|ReceiveRingHeader|CompletionRingHeader)\b")
 CLOCK = re.compile(
     r"\b(clock_gettime|gettimeofday|steady_clock|system_clock|high_resolution_clock|__rdtsc)\b")
+# Of a tenant or level, what the control thread owns (daemon/engine/tenant_control.hpp).
+CONTROL = re.compile(r"(\.|->)control(\.|->)")
 MAY_READ_CLOCK = {"daemon/engine", "daemon/metrics", "daemon", *FOLDERS["daemon/control"]}
 
 
@@ -109,6 +112,8 @@ def check_line(layer, path, line):
             yield f"names {found.group()}; only daemon/port/dpdk may name DPDK"
         if (found := TENANT_MEMORY.search(line)) and layer != "daemon/shm":
             yield f"names {found.group()}; only daemon/shm touches tenant memory"
+        if (found := CONTROL.search(line)) and layer == "daemon/engine":
+            yield f"names {found.group()}; that of a tenant is the control thread's"
         if (found := CLOCK.search(line)) and layer not in MAY_READ_CLOCK:
             yield f"reads a clock ({found.group()}); time is a parameter below daemon/engine"
 
@@ -165,6 +170,8 @@ def self_test():
         ("daemon/port/dpdk/a.cpp", "rte_eth_rx_burst();\n", None),
         ("daemon/engine/a.cpp", "#include <rte_mbuf.h>\n", "only daemon/port/dpdk"),
         ("daemon/engine/a.cpp", "abi::VcbPage* page;\n", "only daemon/shm"),
+        ("daemon/engine/a.cpp", "tenant->control.leaving = true;\n", "control thread's"),
+        ("daemon/control/session/a.cpp", "tenant.control.leaving = true;\n", None),
         ("daemon/shm/a.cpp", "abi::VcbPage* page;\n", None),
         ("daemon/control/session/a.cpp", "n = sizeof(abi::VcbPage);\n", None),
         ("daemon/transport/a.cpp", "std::chrono::steady_clock::now();\n", "reads a clock"),

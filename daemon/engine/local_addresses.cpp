@@ -23,13 +23,18 @@ void LocalAddresses::set(Tenant& tenant, std::vector<Tenant::Address> addresses,
   rebuild();
 }
 
+void LocalAddresses::let_yield(Tenant& tenant, bool yields) {
+  tenant.yields = yields;
+  rebuild();
+}
+
 void LocalAddresses::rebuild() {
   by_gid_.clear();
   for (Tenant* tenant : tenants_)
     for (const auto* list : {&tenant->addresses, &tenant->former_addresses})
       for (const Tenant::Address& address : *list)
         by_gid_.push_back({address.gid, address.port, tenant,
-                           tenant->leaving || list == &tenant->former_addresses});
+                           tenant->yields || list == &tenant->former_addresses});
   std::stable_sort(by_gid_.begin(), by_gid_.end(), [](const Entry& a, const Entry& b) {
     return std::tie(a.gid, a.former, a.port) < std::tie(b.gid, b.former, b.port);
   });

@@ -15,8 +15,9 @@ class LocalAddresses {
   /// Changes both lists; former addresses are still ours.
   void set(Tenant& tenant, std::vector<Tenant::Address> addresses,
            std::vector<Tenant::Address> former);
-  /// Tenants have begun to leave, or stay after all (Tenant::leaving).
-  void refresh() { rebuild(); }
+  /// The tenant has begun to leave, or stays after all: another that has one of its addresses beats
+  /// it, or no more.
+  void let_yield(Tenant& tenant, bool yields);
   const std::vector<Tenant*>& tenants() const { return tenants_; }
 
   /// Can messages to `gid` stay inside this daemon?

@@ -24,7 +24,6 @@ DevicePortCounters port_counters_of(const Tenant& tenant,
   out.transmitted_packets = own.tx_packets.value();
   out.received_packets = own.rx_packets.value();
   out.transmit_discards = own.unresolved.value();
-  out.link_downed = tenant.link_downed.value();
   for (const auto& binding : ports) {
     if (!tenant.is_on(binding->id)) continue;
     const port::PortCounters device = binding->port->counters();

@@ -24,7 +24,6 @@ struct DevicePortCounters {
   std::uint64_t receive_errors = 0;         ///< malformed, bad ICRC, or no room when they came
   std::uint64_t bad_icrc = 0;               ///< of these
   std::uint64_t transmit_discards = 0;      ///< refused by the device, or no neighbour to send to
-  std::uint64_t link_downed = 0;
 
   std::uint64_t transmitted_unicast() const {
     return beyond(transmitted_packets, transmitted_multicast);

@@ -1,4 +1,5 @@
-// A tenant and its levels as the engine sees them.
+// A tenant and its levels. What is not in `control` belongs to the engine: only its thread, or a
+// task on it, changes it.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +13,8 @@
 #include "daemon/base/types.hpp"
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/counters.hpp"
-#include "daemon/management/connection_counters.hpp"
-#include "daemon/qos/quota.hpp"
+#include "daemon/engine/tenant_control.hpp"
 #include "daemon/receive/provisioner.hpp"
-#include "daemon/resource/accounts.hpp"
 #include "daemon/schedule/rate_limiter.hpp"
 
 namespace softhca::engine {
@@ -24,12 +23,9 @@ namespace softhca::engine {
 struct Level {
   QosClassId qos_class;
   std::string name;
-  Quota vcbs;               ///< held by its sessions; written by the control thread
-  Counter vcbs_refused;     ///< likewise; VCBs that a session asked for and did not get
-  bool is_default = false;  ///< for processes that nothing assigns to another
-  bool leaving = false;     ///< removed: takes no new sessions; written by the control thread
   bool kick_blocked = false;
   LevelCounters counters;
+  LevelControl control;
 };
 
 /// A tenant as the engine sees it.
@@ -37,13 +33,6 @@ struct Tenant {
   TenantId id;
   std::string name;
   QosClassId qos_class;  ///< of what no level has
-  /// Without levels: held by its sessions. With levels: the part that these share, and what they
-  /// have drawn from it and beyond. Written by the control thread.
-  Quota vcbs;
-  Gauge all_vcbs_in_use;      ///< with those of its levels
-  Gauge all_vcbs_high_water;  ///< most at once
-  Counter vcbs_refused;       ///< VCBs that a session asked for and did not get
-  Counter link_downed;        ///< times its link went down; written by the control thread
   /// None: the tenant is not divided, all its sessions draw on what it has as a whole.
   std::vector<std::unique_ptr<Level>> levels;
   /// Null: it is the tenant's own class, or of another tenant.
@@ -83,7 +72,7 @@ struct Tenant {
       return address.gid == gid && (!port || address.port == port);
     });
   }
-  bool leaving = false;      ///< removed: no new sessions; written by the control thread
+  bool yields = false;       ///< leaving: another tenant with one of its addresses beats it
   bool lends = false;        ///< guarantees that it leaves idle (A10)
   SrqPolicy receive_policy;  ///< of its shared receive queues
   TenantCounters counters;
@@ -91,8 +80,8 @@ struct Tenant {
   schedule::RateLimiter rate;
   bool throttled() const { return throttled_since != kNever; }
   Time throttled_since = kNever;  ///< its rate is used up: nothing of it is collected
-  resource::Accounts accounts;    ///< what its sessions have taken; written by the control thread
-  management::ConnectionCounters connections;  ///< likewise
+
+  TenantControl control;  ///< not for the engine
 };
 
 }  // namespace softhca::engine

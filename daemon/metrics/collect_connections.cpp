@@ -132,7 +132,7 @@ void add_client(Families& out, const Source& source, const management::gsa::Clie
 }  // namespace
 
 void add_connections(Families& out, const engine::Tenant& tenant) {
-  const ConnectionCounters& c = tenant.connections;
+  const ConnectionCounters& c = tenant.control.connections;
   const Labels labels{{"tenant", tenant.name}};
   const auto counter = [&](const char* name, const char* help, const Counter& value) {
     out.counter(name, help, labels, number(value));

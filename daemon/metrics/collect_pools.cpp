@@ -5,8 +5,8 @@ namespace softhca::metrics {
 namespace {
 
 std::uint32_t vcbs_guaranteed(const engine::Tenant& tenant) {
-  std::uint32_t sum = tenant.vcbs.guaranteed.value();
-  for (const auto& level : tenant.levels) sum += level->vcbs.guaranteed.value();
+  std::uint32_t sum = tenant.control.vcbs.guaranteed.value();
+  for (const auto& level : tenant.levels) sum += level->control.vcbs.guaranteed.value();
   return sum;
 }
 
@@ -134,8 +134,9 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
   gauge("softhca_vcbs_guaranteed", "VCBs the tenant is guaranteed, with its levels.",
         vcbs_guaranteed(tenant));
   gauge("softhca_vcbs_in_use", "VCBs held by the tenant's processes.",
-        tenant.all_vcbs_in_use.value());
-  gauge("softhca_vcbs_high_water", "Most VCBs held at once.", tenant.all_vcbs_high_water.value());
+        tenant.control.all_vcbs_in_use.value());
+  gauge("softhca_vcbs_high_water", "Most VCBs held at once.",
+        tenant.control.all_vcbs_high_water.value());
   gauge("softhca_pcbs_guaranteed", "PCBs the tenant is guaranteed, with its levels.",
         pcbs.guaranteed(tenant.qos_class));
   gauge("softhca_pcbs_in_use", "PCBs in use, without dedicated ones.", group.all_in_use.value());
@@ -161,13 +162,14 @@ void add_quotas(Families& out, const Source& source, const engine::Tenant& tenan
               group.dedicated_high_water.value());
   };
   const collect::PcbPool& pcbs = source.engine.pcbs();
-  add(nullptr, tenant.vcbs, tenant.vcbs_refused, pcbs.group(tenant.qos_class));
+  add(nullptr, tenant.control.vcbs, tenant.control.vcbs_refused, pcbs.group(tenant.qos_class));
   for (const auto& level : tenant.levels)
-    add(level.get(), level->vcbs, level->vcbs_refused, pcbs.group(level->qos_class));
+    add(level.get(), level->control.vcbs, level->control.vcbs_refused,
+        pcbs.group(level->qos_class));
 }
 
 void add_limits(Families& out, const engine::Tenant& tenant) {
-  const resource::Accounts& accounts = tenant.accounts;
+  const resource::Accounts& accounts = tenant.control.accounts;
   resource::for_each_kind([&](resource::Kind kind) {
     const Labels labels{{"tenant", tenant.name}, {"resource", resource::name_of(kind)}};
     const auto gauge = [&](const char* name, const char* help, std::uint64_t value) {

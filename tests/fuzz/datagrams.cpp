@@ -213,7 +213,8 @@ class Run {
       require(services->view().clients.empty(), "no client is left");
     }
     for (const auto& tenant : daemon.adapter.tenants)
-      require(tenant->accounts.in_use(resource::Kind::kDescriptors) == 0, "nothing is charged");
+      require(tenant->control.accounts.in_use(resource::Kind::kDescriptors) == 0,
+              "nothing is charged");
   }
 
   Input& input_;

@@ -56,10 +56,10 @@ void Adapter::allocate() {
   totals.set_limits(resource::totals_of(config.pools));
   for (const auto& tenant : tenants) {
     const resource::TenantConfig& entry = settings(*tenant);
-    tenant->accounts.set_whole(totals);
-    tenant->accounts.set_limits(entry.limits);
-    tenant->vcbs.may_share = entry.shared;
-    [[maybe_unused]] const bool given = vcbs.set_guarantee(tenant->vcbs, entry.vcbs);
+    tenant->control.accounts.set_whole(totals);
+    tenant->control.accounts.set_limits(entry.limits);
+    tenant->control.vcbs.may_share = entry.shared;
+    [[maybe_unused]] const bool given = vcbs.set_guarantee(tenant->control.vcbs, entry.vcbs);
     assert(given);
     allocate_levels(*tenant, entry);
   }
@@ -67,24 +67,25 @@ void Adapter::allocate() {
 
 void Adapter::allocate_levels(engine::Tenant& tenant, const resource::TenantConfig& entry) {
   for (std::size_t i = 0; i < tenant.levels.size(); ++i) {
-    [[maybe_unused]] const bool given =
-        vcbs.set_guarantee(tenant.levels[i]->vcbs, tenant.vcbs, entry.levels[i].vcbs);
+    [[maybe_unused]] const bool given = vcbs.set_guarantee(
+        tenant.levels[i]->control.vcbs, tenant.control.vcbs, entry.levels[i].vcbs);
     assert(given);
   }
 }
 
 bool Adapter::take_vcb(engine::Tenant& tenant, engine::Level* level) {
-  const bool taken =
-      level != nullptr ? vcbs.take(level->vcbs, tenant.vcbs) : vcbs.take(tenant.vcbs);
+  const bool taken = level != nullptr ? vcbs.take(level->control.vcbs, tenant.control.vcbs)
+                                      : vcbs.take(tenant.control.vcbs);
   if (!taken) return false;
-  tenant.all_vcbs_in_use.add();
-  tenant.all_vcbs_high_water.raise_to(tenant.all_vcbs_in_use.value());
+  tenant.control.all_vcbs_in_use.add();
+  tenant.control.all_vcbs_high_water.raise_to(tenant.control.all_vcbs_in_use.value());
   return true;
 }
 
 void Adapter::put_vcb(engine::Tenant& tenant, engine::Level* level) {
-  level != nullptr ? vcbs.put(level->vcbs, tenant.vcbs) : vcbs.put(tenant.vcbs);
-  tenant.all_vcbs_in_use.subtract();
+  level != nullptr ? vcbs.put(level->control.vcbs, tenant.control.vcbs)
+                   : vcbs.put(tenant.control.vcbs);
+  tenant.control.all_vcbs_in_use.subtract();
 }
 
 Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, engine::Level* level,
@@ -98,7 +99,8 @@ Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, engine::Level* level,
     put_vcb(tenant, level);
     --run.count;
   }
-  (level != nullptr ? level->vcbs_refused : tenant.vcbs_refused).add(most - run.count);
+  (level != nullptr ? level->control.vcbs_refused : tenant.control.vcbs_refused)
+      .add(most - run.count);
   if (run.count == 0) return run;
   run.first = *first;
   [[maybe_unused]] const auto assigned = functions.assign(

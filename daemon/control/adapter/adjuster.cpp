@@ -46,7 +46,8 @@ void Adjuster::tick() {
   const resource::AdjustmentConfig& config = adapter_.config.adjustment;
   adapter_.worker.run([&](engine::Engine& engine) {
     for (const auto& tenant : adapter_.tenants)
-      tenant->lends = config.automatic && (tenant->leaving || adapter_.settings(*tenant).lends);
+      tenant->lends =
+          config.automatic && (tenant->control.leaving || adapter_.settings(*tenant).lends);
     engine.lending().adjust({.idle = config.idle, .keep = config.keep});
   });
   tell();

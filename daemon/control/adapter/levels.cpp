@@ -31,14 +31,14 @@ bool is_reserved(const LevelConfig& level) {
 
 engine::Level* find_level(const engine::Tenant& tenant, std::string_view name) {
   for (const auto& level : tenant.levels)
-    if (level->name == name && !level->leaving) return level.get();
+    if (level->name == name && !level->control.leaving) return level.get();
   return nullptr;
 }
 
 std::string names_of(const engine::Tenant& tenant) {
   std::string names;
   for (const auto& level : tenant.levels)
-    if (!level->leaving) names += (names.empty() ? "" : ", ") + level->name;
+    if (!level->control.leaving) names += (names.empty() ? "" : ", ") + level->name;
   return names.empty() ? "none" : names;
 }
 
@@ -47,7 +47,7 @@ std::string names_of(const engine::Tenant& tenant) {
 std::unique_ptr<engine::Level> make_level(const LevelConfig& config) {
   auto level = std::make_unique<engine::Level>();
   level->name = config.name;
-  level->vcbs.may_share = config.shared;
+  level->control.vcbs.may_share = config.shared;
   return level;
 }
 
@@ -77,7 +77,7 @@ Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
     return Error{
         "asks for level \"" + std::string(query.name) + "\"; there are: " + names_of(tenant),
         EINVAL};
-  if (query.by_socket != nullptr && !query.by_socket->leaving) return query.by_socket;
+  if (query.by_socket != nullptr && !query.by_socket->control.leaving) return query.by_socket;
   for (const LevelConfig& entry : config.levels)
     if (has_rule_for(entry, query))
       if (engine::Level* level = find_level(tenant, entry.name)) return level;
@@ -91,7 +91,7 @@ Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
     return asked;
   }
   for (const auto& level : tenant.levels)
-    if (level->is_default && !level->leaving) return level.get();
+    if (level->control.is_default && !level->control.leaving) return level.get();
   return nullptr;
 }
 

@@ -31,14 +31,14 @@ Json limits_of(const resource::Accounts& accounts) {
 
 /// What its levels share, and what they have of their own (mechanism A3).
 Json vcbs_of(const engine::Tenant& tenant) {
-  Json out = control::shown(tenant.vcbs);
-  out["refused"] = tenant.vcbs_refused.value();
+  Json out = control::shown(tenant.control.vcbs);
+  out["refused"] = tenant.control.vcbs_refused.value();
   if (tenant.levels.empty()) return out;
-  std::uint64_t guaranteed = tenant.vcbs.guaranteed.value();
-  for (const auto& level : tenant.levels) guaranteed += level->vcbs.guaranteed.value();
+  std::uint64_t guaranteed = tenant.control.vcbs.guaranteed.value();
+  for (const auto& level : tenant.levels) guaranteed += level->control.vcbs.guaranteed.value();
   out["guaranteed"] = guaranteed;
-  out["in_use"] = tenant.all_vcbs_in_use.value();
-  out["high_water"] = tenant.all_vcbs_high_water.value();
+  out["in_use"] = tenant.control.all_vcbs_in_use.value();
+  out["high_water"] = tenant.control.all_vcbs_high_water.value();
   return out;
 }
 
@@ -48,11 +48,11 @@ Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
     const collect::CollectGroup& group = engine.pcbs().group(level->qos_class);
     Json pcbs = control::shown(group.pcbs);
     pcbs["refused"] = group.refused.value();
-    Json vcbs = control::shown(level->vcbs);
-    vcbs["refused"] = level->vcbs_refused.value();
+    Json vcbs = control::shown(level->control.vcbs);
+    vcbs["refused"] = level->control.vcbs_refused.value();
     out.push_back({{"name", level->name},
-                   {"default", level->is_default},
-                   {"leaving", level->leaving},
+                   {"default", level->control.is_default},
+                   {"leaving", level->control.leaving},
                    {"sessions", level->counters.sessions.value()},
                    {"commands_vcb", level->counters.commands_vcb.value()},
                    {"commands_doorbell", level->counters.commands_doorbell.value()},
@@ -75,7 +75,7 @@ Json shown(const engine::Tenant& tenant, const engine::Engine& engine) {
   pcbs["dedicated_refused"] = group.dedicated_refused.value();
   return {{"name", tenant.name},
           {"addresses", addresses_of(tenant, engine)},
-          {"leaving", tenant.leaving},
+          {"leaving", tenant.control.leaving},
           {"sessions", tenant.counters.sessions.value()},
           {"queue_pairs", tenant.counters.queue_pairs.value()},
           {"vcbs", vcbs_of(tenant)},
@@ -112,7 +112,7 @@ RpcResult AdminView::tenant_show(const Json& params) {
   out["link"] = adapter_.link_up(*tenant) ? "up" : "down";
   out["path_mtu"] = adapter_.path_mtu(*tenant);
   out["levels"] = levels_of(*tenant, adapter_.engine);
-  out["limits"] = limits_of(tenant->accounts);
+  out["limits"] = limits_of(tenant->control.accounts);
   if (connections_) out["connections"] = connections_(*tenant);
   out["tvls"] = lanes_of(*tenant);
   out["processes"] = sessions_of(*tenant);

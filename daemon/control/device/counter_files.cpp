@@ -25,6 +25,7 @@ using transport::Count;
 struct Source {
   const engine::TenantCounters& own;
   engine::DevicePortCounters port;
+  std::uint64_t link_downed;
 };
 
 struct Figure {
@@ -51,7 +52,7 @@ constexpr Figure kCounters[] = {
     {"multicast_rcv_packets", [](const Source& f) { return f.port.received_multicast; }},
     {"port_rcv_errors", [](const Source& f) { return f.port.receive_errors; }},
     {"port_xmit_discards", [](const Source& f) { return f.port.transmit_discards; }},
-    {"link_downed", [](const Source& f) { return f.port.link_downed; }},
+    {"link_downed", [](const Source& f) { return f.link_downed; }},
     // A port that begins with Ethernet frames has no InfiniBand link below it: no symbols, no flow
     // control, no virtual lane 15, no end-bad-packet delimiter, and does not filter by partition
     // for a switch. None of these can happen.
@@ -144,7 +145,8 @@ CounterFiles::Copy CounterFiles::make_copy(const std::string& path, std::size_t 
 
 Outcome CounterFiles::update(const engine::Tenant& tenant,
                              const std::vector<std::unique_ptr<engine::PortBinding>>& ports) {
-  const Source source{tenant.counters, engine::port_counters_of(tenant, ports)};
+  const Source source{tenant.counters, engine::port_counters_of(tenant, ports),
+                      tenant.control.link_downed.value()};
   for (std::size_t kind = 0; kind < folders_.size(); ++kind) {
     std::vector<std::uint64_t> figures;
     for (const Figure& figure : kKinds[kind].figures) figures.push_back(figure.value(source));

@@ -177,7 +177,8 @@ void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted
   resource::Held levels;
   resource::HeldPart part{.tenant = tenant.name, .vcbs = 0, .pcbs = 0};
   for (const auto& level : tenant.levels) {
-    if (settings != nullptr ? settings_of(*settings, *level) != nullptr : !level->leaving) continue;
+    if (settings != nullptr ? settings_of(*settings, *level) != nullptr : !level->control.leaving)
+      continue;
     if (server_.sessions().count(*level) == 0) continue;
     ++levels.levels;
     ++levels.dedicated_pcbs;
@@ -187,7 +188,7 @@ void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted
       levels.execution_credits += tvl.execution.guaranteed.value();
       levels.completion_credits += tvl.completion.guaranteed.value();
     }
-    part.vcbs += level->vcbs.guaranteed.value();
+    part.vcbs += level->control.vcbs.guaranteed.value();
     part.pcbs += adapter_.engine.pcbs().guaranteed(level->qos_class);
   }
   // Its programs from before there were levels.

@@ -34,13 +34,17 @@ void Reloader::leave(const Config& wanted, const ReloadChange& change) {
   for (const TenantConfig& old : adapter_.config.tenants) {
     if (find_tenant(wanted, old.name) != nullptr) continue;
     engine::Tenant& tenant = *find(old.name);
-    tenant.leaving = true;
+    tenant.control.leaving = true;
     server_.close_tenant(tenant);
     leaving_.push_back({&tenant, old, now});
   }
-  for (engine::Tenant* tenant : change.opened()) tenant->leaving = false;
-  adapter_.worker.run([](engine::Engine& engine) { engine.addresses().refresh(); });
-  std::erase_if(leaving_, [](const Leaving& leaving) { return !leaving.tenant->leaving; });
+  for (engine::Tenant* tenant : change.opened()) tenant->control.leaving = false;
+  adapter_.worker.run([&](engine::Engine& engine) {
+    for (const auto& tenant : adapter_.tenants)
+      if (tenant->yields != tenant->control.leaving)
+        engine.addresses().let_yield(*tenant, tenant->control.leaving);
+  });
+  std::erase_if(leaving_, [](const Leaving& leaving) { return !leaving.tenant->control.leaving; });
   for (engine::Tenant* tenant : change.allotments().released) {
     std::erase_if(leaving_, [&](const Leaving& leaving) { return leaving.tenant == tenant; });
     remove(*tenant);
@@ -55,11 +59,12 @@ void Reloader::leave(const Config& wanted, const ReloadChange& change) {
       const resource::LevelConfig* entry = settings_of(*row.to, *level);
       const bool stays = entry != nullptr;
       if (!stays || !entry->socket) server_.listeners().close(*level);
-      if (!stays && !level->leaving) leaving_levels_.push_back({row.tenant, level.get(), now});
-      level->leaving = !stays;
+      if (!stays && !level->control.leaving)
+        leaving_levels_.push_back({row.tenant, level.get(), now});
+      level->control.leaving = !stays;
     }
   }
-  std::erase_if(leaving_levels_, [](const LeavingLevel& l) { return !l.level->leaving; });
+  std::erase_if(leaving_levels_, [](const LeavingLevel& l) { return !l.level->control.leaving; });
 }
 
 void Reloader::change_accounts(const Config& wanted) {
@@ -67,7 +72,7 @@ void Reloader::change_accounts(const Config& wanted) {
   for (const auto& tenant : adapter_.tenants) {
     const TenantConfig* entry = find_tenant(wanted, tenant->name);
     if (entry == nullptr) continue;
-    tenant->accounts.set_limits(entry->limits);
+    tenant->control.accounts.set_limits(entry->limits);
     server_.configure_connections(*tenant, *entry);
   }
 }

@@ -63,7 +63,7 @@ void Reloader::finish_leaving_levels() {
     adapter_.worker.run(
         [&](engine::Engine&) { removed = allotments_.remove_level(*tenant, *level); });
     if (!removed) return false;
-    adapter_.vcbs.set_guarantee(level->vcbs, tenant->vcbs, 0);
+    adapter_.vcbs.set_guarantee(level->control.vcbs, tenant->control.vcbs, 0);
     server_.listeners().forget(*level);
     spdlog::info("tenant {}: level {}: gone", tenant->name, level->name);
     adapter_.journal.add(

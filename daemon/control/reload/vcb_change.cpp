@@ -8,15 +8,17 @@
 namespace softhca::control {
 
 void take_vcbs(QuotaPool& pool, engine::Tenant& tenant) {
-  for (const auto& level : tenant.levels) pool.set_guarantee(level->vcbs, tenant.vcbs, 0);
-  pool.set_guarantee(tenant.vcbs, 0);
+  for (const auto& level : tenant.levels)
+    pool.set_guarantee(level->control.vcbs, tenant.control.vcbs, 0);
+  pool.set_guarantee(tenant.control.vcbs, 0);
 }
 
 VcbChange::VcbChange(Adapter& adapter, const std::vector<std::unique_ptr<engine::Tenant>>& added)
     : pool_(adapter.vcbs), pool_before_(adapter.vcbs) {
   const auto keep = [&](engine::Tenant& tenant) {
-    before_.emplace_back(&tenant.vcbs, tenant.vcbs);
-    for (const auto& level : tenant.levels) before_.emplace_back(&level->vcbs, level->vcbs);
+    before_.emplace_back(&tenant.control.vcbs, tenant.control.vcbs);
+    for (const auto& level : tenant.levels)
+      before_.emplace_back(&level->control.vcbs, level->control.vcbs);
   };
   for (const auto& tenant : adapter.tenants) keep(*tenant);
   for (const auto& tenant : added) keep(*tenant);
@@ -25,7 +27,7 @@ VcbChange::VcbChange(Adapter& adapter, const std::vector<std::unique_ptr<engine:
 Outcome VcbChange::apply(const AllotmentChange& change) {
   for (engine::Tenant* tenant : change.gone) take_vcbs(pool_, *tenant);
   for (const AllotmentChange::OldLevel& old : change.gone_levels)
-    if (!old.in_use) pool_.set_guarantee(old.level->vcbs, old.tenant->vcbs, 0);
+    if (!old.in_use) pool_.set_guarantee(old.level->control.vcbs, old.tenant->control.vcbs, 0);
   for (const bool shrink : {true, false})
     for (const auto* rows : {&change.there, &change.added})
       for (const AllotmentChange::Row& row : *rows)
@@ -56,10 +58,10 @@ bool VcbChange::set_levels(const AllotmentChange::Row& row,
   for (engine::Level* level : levels) {
     const resource::LevelConfig* entry = settings_of(*row.to, *level);
     if (entry == nullptr) continue;
-    const std::uint32_t now = level->vcbs.guaranteed.value();
+    const std::uint32_t now = level->control.vcbs.guaranteed.value();
     const std::uint32_t amount = shrink ? std::min(now, entry->vcbs) : entry->vcbs;
-    if (!pool_.set_guarantee(level->vcbs, row.tenant->vcbs, amount)) return false;
-    level->vcbs.may_share = entry->shared;
+    if (!pool_.set_guarantee(level->control.vcbs, row.tenant->control.vcbs, amount)) return false;
+    level->control.vcbs.may_share = entry->shared;
   }
   return true;
 }
@@ -67,11 +69,11 @@ bool VcbChange::set_levels(const AllotmentChange::Row& row,
 bool VcbChange::set_total(const AllotmentChange::Row& row,
                           const std::vector<engine::Level*>& levels, bool shrink) {
   std::uint32_t divided = 0;
-  for (const engine::Level* level : levels) divided += level->vcbs.guaranteed.value();
-  const std::uint32_t now = row.tenant->vcbs.guaranteed.value() + divided;
+  for (const engine::Level* level : levels) divided += level->control.vcbs.guaranteed.value();
+  const std::uint32_t now = row.tenant->control.vcbs.guaranteed.value() + divided;
   const std::uint32_t total = shrink ? std::min(now, row.to->vcbs) : row.to->vcbs;
-  row.tenant->vcbs.may_share = row.to->shared;
-  return total >= divided && pool_.set_guarantee(row.tenant->vcbs, total - divided);
+  row.tenant->control.vcbs.may_share = row.to->shared;
+  return total >= divided && pool_.set_guarantee(row.tenant->control.vcbs, total - divided);
 }
 
 }  // namespace softhca::control

@@ -70,7 +70,7 @@ void DeviceTrees::check_link(Tree& tree) {
   const bool up = adapter_.link_up(tenant);
   if (up == tree.link_up) return;
   tree.link_up = up;
-  if (!up) tenant.link_downed.add();
+  if (!up) tenant.control.link_downed.add();
   spdlog::info("tenant {}: link {}", tenant.name, up ? "up" : "down");
   if (auto written = write_port_state(path_of(tenant), adapter_.config.device.name, up); !written)
     spdlog::warn("{}", written.error().message);

@@ -126,7 +126,7 @@ void Listeners::accept(Listener& listener) {
     return complain(listener, "a process of another PID namespace cannot be reached");
   // Whoever comes when all sessions are taken is told so when it greets, but not any number.
   if (listener.connections >=
-      listener.tenant->accounts.limit(resource::Kind::kSessions) + kGreeting)
+      listener.tenant->control.accounts.limit(resource::Kind::kSessions) + kGreeting)
     return complain(listener, "it has " + std::to_string(listener.connections) +
                                   " connections (tenant.sessions)");
   accept_(listener, std::move(socket), *peer);

@@ -12,7 +12,8 @@ namespace softhca::control {
 
 void Sessions::add(Listener& listener, UniqueFd socket, const PeerIdentity& peer) {
   engine::Tenant& tenant = *listener.tenant;
-  auto descriptors = tenant.accounts.take(resource::Kind::kDescriptors, Session::kDescriptors);
+  auto descriptors =
+      tenant.control.accounts.take(resource::Kind::kDescriptors, Session::kDescriptors);
   const bool charged = static_cast<bool>(descriptors);
   if (!charged) {
     complain_(listener, "all its descriptors are in use (tenant.descriptors)");

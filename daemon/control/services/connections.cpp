@@ -245,7 +245,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     const auto code = static_cast<std::size_t>(reason);
     return code < ConnectionCounters::kRejectReasons ? code : 0;
   }
-  ConnectionCounters& counters() { return tenant_.connections; }
+  ConnectionCounters& counters() { return tenant_.control.connections; }
 
   void look_for_neighbours(Time now) {
     const std::size_t count = std::min(questions_.size(), kLooks);

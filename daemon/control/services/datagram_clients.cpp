@@ -83,7 +83,7 @@ int DatagramClients::add(const engine::Tenant& tenant, pid_t process,
       of_class ? engine::class_selector(static_cast<std::uint8_t>(request.selector), responses)
                : request.selector;
   if (const int error = of_class ? check_class(request) : 0) return error;
-  if (tenant.leaving) return ENODEV;
+  if (tenant.control.leaving) return ENODEV;
   if (const int error = charge(queue, tenant)) return error;
   std::unique_ptr<Registration> made(
       new Registration(*this, queue, tenant, selector, request.buffers));

@@ -19,7 +19,7 @@ management::PortCounters counters_of(const Adapter& adapter, const engine::Tenan
           .received_unicast = c.received_unicast(),
           .transmitted_multicast = c.transmitted_multicast,
           .received_multicast = c.received_multicast,
-          .link_downed = c.link_downed,
+          .link_downed = tenant.control.link_downed.value(),
           .receive_errors = c.receive_errors,
           .transmit_discards = c.transmit_discards};
 }

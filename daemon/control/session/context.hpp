@@ -33,7 +33,7 @@ class SessionContext {
   /// For an object that does not exist yet. Empty, and counted: the tenant has too many.
   resource::Charge take(resource::Kind kind, std::uint64_t amount = 1,
                         std::uint64_t spare = 0) const {
-    return tenant_.accounts.take(kind, amount, spare);
+    return tenant_.control.accounts.take(kind, amount, spare);
   }
   /// As Worker::run_for(), at the tenant's cost. REQUIRES: the engine knows the session.
   void on_engine(const engine::Worker::Task& task) const {

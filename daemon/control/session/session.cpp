@@ -23,10 +23,10 @@ Session::Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant
       srqs_(context_, rings_, pds_, cqs_, xrc_domains_),
       ahs_(context_, pds_),
       qps_(context_, rings_, pds_, cqs_, srqs_, xrc_domains_) {
-  tenant.accounts.add(*this);
+  tenant.control.accounts.add(*this);
 }
 
-Session::~Session() { context_.tenant().accounts.remove(*this); }
+Session::~Session() { context_.tenant().control.accounts.remove(*this); }
 
 Session::Holdings Session::holdings() const {
   const engine::Session* session = attachment_.session();
@@ -93,8 +93,8 @@ bool Session::ask_for_event_channel(std::uint32_t tag, const RequestBody& body) 
   if (greeted() || request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion)
     return false;
   channel_ = {.operation = abi::Operation::kOpenEventChannel, .tag = tag};
-  channel_->refusal = tenant().leaving ? ENODEV : 0;
-  if (tenant().leaving) return true;
+  channel_->refusal = tenant().control.leaving ? ENODEV : 0;
+  if (tenant().control.leaving) return true;
   const auto level = find_level(named);
   if (!level)
     channel_->refusal = level.error().code;
@@ -109,7 +109,7 @@ bool Session::ask_for_datagrams(std::uint32_t tag, const RequestBody& body) {
       request.version != abi::kAbiVersion)
     return false;
   channel_ = {.operation = abi::Operation::kOpenDatagramClient, .tag = tag, .datagrams = request};
-  channel_->refusal = tenant().leaving ? ENODEV : 0;
+  channel_->refusal = tenant().control.leaving ? ENODEV : 0;
   return true;
 }
 

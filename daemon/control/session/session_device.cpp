@@ -48,7 +48,7 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   else if (!body.read(request))
     return EINVAL;
   if (request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion) return EPROTO;
-  if (tenant().leaving) return ENODEV;
+  if (tenant().control.leaving) return ENODEV;
   if (!descriptors_) return EMFILE;
 
   const auto level = find_level(named);
@@ -89,12 +89,12 @@ int Session::query_device(const RequestBody& body, Reply& reply) {
   const resource::DeviceConfig& device = context_.device();
   const auto limit = [&](resource::Kind kind) {
     constexpr std::uint64_t kMost = 0x7fffffff;  // what verbs has room for
-    return static_cast<std::uint32_t>(std::min(tenant().accounts.limit(kind), kMost));
+    return static_cast<std::uint32_t>(std::min(tenant().control.accounts.limit(kind), kMost));
   };
   abi::DeviceReply out{};
   device.firmware.copy(out.firmware, sizeof out.firmware - 1);
   out.node_guid = out.sys_image_guid = swap_bytes(adapter_.node_guid(tenant()));
-  out.max_mr_size = tenant().accounts.limit(resource::Kind::kRegisteredBytes);
+  out.max_mr_size = tenant().control.accounts.limit(resource::Kind::kRegisteredBytes);
   out.vendor_id = device.vendor_id;
   out.vendor_part_id = device.part_id;
   out.hw_version = device.hardware_version;

@@ -29,7 +29,7 @@ int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
   // Memory can do without, queues and sessions cannot.
   account->mapping =
       context_.take(resource::Kind::kMappings, 1,
-                    context_.tenant().accounts.limit(resource::Kind::kMappings) / kSpare);
+                    context_.tenant().control.accounts.limit(resource::Kind::kMappings) / kSpare);
   if (!account->mapping) return ENOMEM;
   // Ours stays open until the first region seals the memory.
   const auto descriptor =

@@ -124,7 +124,7 @@ class Client : public ProcessEnd {
     session_ = std::make_unique<Session>(daemon.adapter, daemon.shared_objects,
                                          *daemon.adapter.tenants[tenant], std::move(served), peer,
                                          UniqueFd(pidfd),
-                                         daemon.adapter.tenants[tenant]->accounts.take(
+                                         daemon.adapter.tenants[tenant]->control.accounts.take(
                                              resource::Kind::kDescriptors, Session::kDescriptors));
   }
 

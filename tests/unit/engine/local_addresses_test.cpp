@@ -69,8 +69,7 @@ TEST_F(Addressing, WhoHasAnAddressBeatsWhoHadIt) {
 TEST_F(Addressing, WhoStaysBeatsWhoIsLeaving) {
   addresses.set(inside, {{gid(1), kPort}}, {});
   EXPECT_EQ(addresses.owner(gid(1), kPort), &wired) << "who came first";
-  wired.leaving = true;
-  addresses.refresh();
+  addresses.let_yield(wired, true);
   EXPECT_EQ(addresses.owner(gid(1), kPort), &inside);
   EXPECT_EQ(addresses.owner(gid(2), std::nullopt), &wired);
 }

@@ -175,7 +175,7 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
   const auto rnr = static_cast<std::size_t>(transport::Count::kRnrNakSent);
   tenants[0]->counters.transport[rnr].add(7);
   engine.ports()[0]->drops.frame[0].add(5);
-  resource::Accounts& accounts = tenants[1]->accounts;
+  resource::Accounts& accounts = tenants[1]->control.accounts;
   accounts.set_limits(config.tenants[1].limits);
   const auto held = accounts.take(resource::Kind::kQueuePairs, 2);
   EXPECT_FALSE(accounts.take(resource::Kind::kQueuePairs, 1 << 20));

@@ -44,8 +44,8 @@ double sum_of(const std::vector<prometheus::MetricFamily>& families, const std::
 TEST(Scrapes, RefusalsOfNamedReasonsAreNotAmongTheOthers) {
   engine::Tenant tenant;
   tenant.name = "a";
-  Counter& refused =
-      tenant.connections.rejects_sent[static_cast<std::size_t>(wire::CmRejectReason::kConsumer)];
+  Counter& refused = tenant.control.connections
+                         .rejects_sent[static_cast<std::size_t>(wire::CmRejectReason::kConsumer)];
   const Meanwhile counting([&] { refused.add(); });
   for (int i = 0; i < 2000; ++i) {
     Families out;

@@ -27,7 +27,7 @@ class ChooseLevel : public ::testing::Test {
     config.levels[4].is_default = true;
     for (const resource::LevelConfig& entry : config.levels) {
       tenant.levels.push_back(make_level(entry));
-      tenant.levels.back()->is_default = entry.is_default;
+      tenant.levels.back()->control.is_default = entry.is_default;
     }
   }
 
@@ -72,10 +72,10 @@ TEST_F(ChooseLevel, LevelsWithASocketOrRulesAreNotToBeHadByName) {
 }
 
 TEST_F(ChooseLevel, OneThatIsLeavingTakesNobody) {
-  level("socket")->leaving = level("open")->leaving = true;
+  level("socket")->control.leaving = level("open")->control.leaving = true;
   EXPECT_EQ(chosen({.by_socket = level("socket"), .uid = 1, .groups = {}, .name = {}}), "rest");
   EXPECT_EQ(chosen({.uid = 1, .groups = {}, .name = "open"}), "EINVAL");
-  for (const auto& there : tenant.levels) there->leaving = true;
+  for (const auto& there : tenant.levels) there->control.leaving = true;
   EXPECT_EQ(chosen({}), "none");
 }
 

@@ -85,7 +85,7 @@ TEST_F(CounterFilesTest, HoldWhatTheEngineCounts) {
   tenant.counters.count_transmitted(4001, 3900, true);
   tenant.counters.rx_octets.set(~std::uint64_t{0});
   tenant.counters.unresolved.add(3);
-  tenant.link_downed.add(2);
+  tenant.control.link_downed.add(2);
   const auto count = [&](transport::Count what, std::uint64_t n) {
     tenant.counters.transport[static_cast<std::size_t>(what)].add(n);
   };
@@ -129,9 +129,9 @@ TEST_F(CounterFilesTest, FollowOneAnotherForLong) {
     ASSERT_EQ(counter("multicast_rcv_packets"),
               std::to_string(tenant.counters.rx_multicast.value()));
   }
-  tenant.link_downed.set(12345);
+  tenant.control.link_downed.set(12345);
   ASSERT_TRUE(update());
-  tenant.link_downed.set(7);  // as when the tenant leaves a port that had errors
+  tenant.control.link_downed.set(7);  // as when the tenant leaves a port that had errors
   for (int i = 0; i < 3; ++i, tenant.counters.rx_packets.add()) {
     ASSERT_TRUE(update());
     EXPECT_EQ(fs::file_size(port + "counters/link_downed"), 2u);

@@ -82,12 +82,12 @@ class ReloadChangeTest : public ::testing::Test {
       out << " " << of.guaranteed.value() << " " << of.draining.value() << " " << of.may_share;
     };
     for (const auto& tenant : daemon.adapter.tenants) {
-      out << tenant->name << " " << tenant->id.value << " " << tenant->leaving << ":";
-      quota(tenant->vcbs);
+      out << tenant->name << " " << tenant->id.value << " " << tenant->control.leaving << ":";
+      quota(tenant->control.vcbs);
       out << " " << daemon.engine.pcbs().guaranteed(tenant->qos_class);
       for (const auto& level : tenant->levels) {
         out << "; " << level->name;
-        quota(level->vcbs);
+        quota(level->control.vcbs);
         out << " " << daemon.engine.pcbs().guaranteed(level->qos_class);
       }
       for (const auto& gone : former.of(*tenant))

@@ -53,26 +53,26 @@ class ReloadTest : public ::testing::Test {
     for (const TenantConfig& entry : config.tenants) {
       const engine::Tenant* tenant = find(entry.name);
       ASSERT_NE(tenant, nullptr) << entry.name;
-      std::uint32_t own_vcbs = tenant->vcbs.guaranteed.value();
+      std::uint32_t own_vcbs = tenant->control.vcbs.guaranteed.value();
       ASSERT_EQ(tenant->levels.size(), entry.levels.size());
       for (const auto& level : tenant->levels) {
         const resource::LevelConfig* settings = settings_of(entry, *level);
         ASSERT_NE(settings, nullptr) << level->name;
-        EXPECT_FALSE(level->leaving);
-        EXPECT_EQ(level->vcbs.guaranteed.value(), settings->vcbs);
-        EXPECT_EQ(level->is_default, settings->is_default);
+        EXPECT_FALSE(level->control.leaving);
+        EXPECT_EQ(level->control.vcbs.guaranteed.value(), settings->vcbs);
+        EXPECT_EQ(level->control.is_default, settings->is_default);
         EXPECT_EQ(daemon.engine.pcbs().guaranteed(level->qos_class), settings->pcbs);
         EXPECT_EQ(daemon.engine.pcbs().group(level->qos_class).is_default, settings->is_default);
         EXPECT_EQ(std::filesystem::exists(socket_of(*tenant, *level)),
                   settings->socket.has_value());
-        own_vcbs += level->vcbs.guaranteed.value();
+        own_vcbs += level->control.vcbs.guaranteed.value();
         expect_lanes(*tenant, entry, level->qos_class);
       }
       expect_lanes(*tenant, entry, tenant->qos_class);
       EXPECT_EQ(own_vcbs, entry.vcbs) << entry.name;
       EXPECT_EQ(daemon.engine.pcbs().guaranteed(tenant->qos_class), entry.pcbs) << entry.name;
-      EXPECT_EQ(tenant->vcbs.may_share, entry.shared);
-      EXPECT_EQ(tenant->accounts.limit(resource::Kind::kSessions),
+      EXPECT_EQ(tenant->control.vcbs.may_share, entry.shared);
+      EXPECT_EQ(tenant->control.accounts.limit(resource::Kind::kSessions),
                 entry.limits[resource::Kind::kSessions]);
       vcbs += entry.vcbs;
       pcbs += entry.pcbs;

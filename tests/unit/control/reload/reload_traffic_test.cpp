@@ -181,7 +181,7 @@ class ReloadTraffic {
     engine::Tenant& tenant = *adapter_.tenants[below(adapter_.tenants.size())];
     std::vector<engine::Level*> levels;
     for (const auto& level : tenant.levels)
-      if (!level->leaving) levels.push_back(level.get());
+      if (!level->control.leaving) levels.push_back(level.get());
     engine::Level* level = levels.empty() ? nullptr : levels[below(levels.size())];
     return std::make_unique<Process>(adapter_, tenant, 2, level);
   }
@@ -352,7 +352,7 @@ class ReloadTraffic {
       ++reloads_;
       for (std::size_t i = 0; i < config_.tenants.size(); ++i)
         for (const auto& level : adapter_.tenants[i]->levels)
-          level->leaving = settings_of(config_.tenants[i], *level) == nullptr;
+          level->control.leaving = settings_of(config_.tenants[i], *level) == nullptr;
     }
     finish_leaving();
   }
@@ -367,7 +367,7 @@ class ReloadTraffic {
       engine::Tenant& tenant = *adapter_.tenants[i];
       std::vector<engine::Level*> leaving;
       for (const auto& level : tenant.levels)
-        if (level->leaving && !in_use(*level)) leaving.push_back(level.get());
+        if (level->control.leaving && !in_use(*level)) leaving.push_back(level.get());
       for (engine::Level* level : leaving) allotments_.remove_level(tenant, *level);
       const bool whole = any_process(
           [&](const engine::Session& s) { return s.tenant == &tenant && s.level == nullptr; });

@@ -50,7 +50,7 @@ class ServerTest : public ::testing::Test {
     }
     for (const auto& tenant : daemon.adapter.tenants)
       resource::for_each_kind([&](Kind kind) {
-        EXPECT_EQ(tenant->accounts.in_use(kind), 0u) << resource::name_of(kind);
+        EXPECT_EQ(tenant->control.accounts.in_use(kind), 0u) << resource::name_of(kind);
       });
   }
 
@@ -239,7 +239,7 @@ TEST_F(ServerTest, WithoutDescriptorsConnectionsAreClosedNotLeftWaiting) {
 }
 
 TEST_F(ServerTest, ATenantsConnectionsLeaveTheOthersTheirs) {
-  resource::Accounts& a = daemon.adapter.tenants[0]->accounts;
+  resource::Accounts& a = daemon.adapter.tenants[0]->control.accounts;
   a.set_limit(Kind::kDescriptors, 3 * Session::kDescriptors);
   std::vector<UniqueFd> mine;
   for (int i = 0; i < 3; ++i) {
@@ -256,7 +256,7 @@ TEST_F(ServerTest, ATenantsConnectionsLeaveTheOthersTheirs) {
 }
 
 TEST_F(ServerTest, AnEventChannelNeedsNoMoreThanItsOwnDescriptors) {
-  resource::Accounts& a = daemon.adapter.tenants[0]->accounts;
+  resource::Accounts& a = daemon.adapter.tenants[0]->control.accounts;
   a.set_limit(Kind::kDescriptors, 3);
   const UniqueFd first = connected("a");
   EXPECT_EQ(open_channel(first), 0);
@@ -265,7 +265,7 @@ TEST_F(ServerTest, AnEventChannelNeedsNoMoreThanItsOwnDescriptors) {
 }
 
 TEST_F(ServerTest, ProgramsBeyondTheSessionsOfTheirTenantAreToldSo) {
-  daemon.adapter.tenants[0]->accounts.set_limit(Kind::kSessions, 1);
+  daemon.adapter.tenants[0]->control.accounts.set_limit(Kind::kSessions, 1);
   const UniqueFd first = connected("a");
   EXPECT_EQ(greet(first), 0);
   std::vector<UniqueFd> silent;  // connections that never greet

@@ -132,7 +132,7 @@ TEST_F(DatagramClientTest, WhatMayNotBeOpened) {
   Program taken = open(0, of_class());
   EXPECT_EQ(refused(of_class()), EADDRINUSE);
   EXPECT_EQ(open(1, of_class()).opened, 0);  // another tenant's addresses
-  daemon.adapter.tenants[0]->leaving = true;
+  daemon.adapter.tenants[0]->control.leaving = true;
   EXPECT_EQ(refused(number(1)), ENODEV);
 }
 

@@ -18,12 +18,12 @@ class Program : public ProcessEnd {
     UniqueFd served = take_served_end();
     const PeerIdentity peer = *peer_identity(served.get());
     engine::Tenant& of = *daemon.adapter.tenants[tenant];
-    ChannelRequest asked{
-        .operation = Operation::kOpenDatagramClient,
-        .datagrams = request,
-        .socket = std::move(served),
-        .peer = peer,
-        .descriptors = of.accounts.take(resource::Kind::kDescriptors, TenantChannel::kDescriptors)};
+    ChannelRequest asked{.operation = Operation::kOpenDatagramClient,
+                         .datagrams = request,
+                         .socket = std::move(served),
+                         .peer = peer,
+                         .descriptors = of.control.accounts.take(resource::Kind::kDescriptors,
+                                                                 TenantChannel::kDescriptors)};
     client_ = DatagramClient::open(clients, of, std::move(asked));
     std::vector<std::byte> body;
     opened = receive(body);

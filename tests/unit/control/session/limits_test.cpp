@@ -83,7 +83,7 @@ class LimitsTest : public ::testing::Test {
   }
 
   Daemon daemon;
-  resource::Accounts& mine = daemon.adapter.tenants[0]->accounts;
+  resource::Accounts& mine = daemon.adapter.tenants[0]->control.accounts;
   Client client{daemon};
   Client other{daemon, 1};
 };

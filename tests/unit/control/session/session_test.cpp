@@ -24,9 +24,9 @@ class SessionTest : public ::testing::Test {
       EXPECT_EQ(tenant->counters.queue_pairs.value(), 0u);
       EXPECT_EQ(tenant->counters.memory_regions.value(), 0u);
       EXPECT_EQ(tenant->counters.registered_bytes.value(), 0u);
-      EXPECT_EQ(tenant->vcbs.in_use.value(), 0u);
+      EXPECT_EQ(tenant->control.vcbs.in_use.value(), 0u);
       resource::for_each_kind([&](resource::Kind kind) {
-        EXPECT_EQ(tenant->accounts.in_use(kind), 0u) << resource::name_of(kind);
+        EXPECT_EQ(tenant->control.accounts.in_use(kind), 0u) << resource::name_of(kind);
       });
     }
     EXPECT_EQ(daemon.engine.ingress().functions().unassigned(),
@@ -102,7 +102,7 @@ TEST_F(SessionTest, NullRegionsHaveNoRkeyAndStayWhatTheyAre) {
   EXPECT_EQ(client.ask(Operation::kDeregisterMr, abi::HandleBody{mr.handle, 0}), 0);
   EXPECT_EQ(daemon.engine.keys().size(), 0u);
 
-  daemon.adapter.tenants[0]->accounts.set_limit(resource::Kind::kMemoryRegions, 2);
+  daemon.adapter.tenants[0]->control.accounts.set_limit(resource::Kind::kMemoryRegions, 2);
   EXPECT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}), 0);
   EXPECT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}), 0);
   EXPECT_EQ(client.ask(Operation::kAllocNullMr, abi::HandleBody{pd, 0}), ENOMEM);
@@ -260,7 +260,7 @@ TEST_F(SessionTest, MemoryToRepeatReadsIsCountedAsAskedFor) {
   namespace attr = engine::attr;
   abi::CreateQpReply qp{};
   ASSERT_EQ(client.ask(Operation::kCreateQp, qp_request(), &qp), 0);
-  resource::Accounts& accounts = daemon.adapter.tenants[0]->accounts;
+  resource::Accounts& accounts = daemon.adapter.tenants[0]->control.accounts;
   const auto taken = [&] { return accounts.in_use(resource::Kind::kQueueBytes); };
   const std::uint64_t before = taken();
   const auto connect = [&](std::uint8_t reads) {

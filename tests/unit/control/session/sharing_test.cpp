@@ -50,7 +50,9 @@ class SharingTest : public ::testing::Test {
   static int find_mr(Client& c, std::uint32_t handle, abi::ImportMrReply& out) {
     return c.ask(Operation::kImportMr, abi::HandleBody{handle, 0}, &out);
   }
-  std::uint64_t in_use(Kind kind) { return daemon.adapter.tenants[0]->accounts.in_use(kind); }
+  std::uint64_t in_use(Kind kind) {
+    return daemon.adapter.tenants[0]->control.accounts.in_use(kind);
+  }
 
   static constexpr char kMemory[100] = "of the process that runs the test";
 

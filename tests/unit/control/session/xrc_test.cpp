@@ -166,7 +166,7 @@ TEST_F(XrcTest, InitiatorsHaveNothingToReceiveBy) {
 }
 
 TEST_F(XrcTest, LimitsCountDomainsAndTargets) {
-  resource::Accounts& mine = daemon.adapter.tenants[0]->accounts;
+  resource::Accounts& mine = daemon.adapter.tenants[0]->control.accounts;
   const std::uint32_t domain = domain_of(client);
   std::uint32_t qpn = 0, handle = 0;
   mine.set_limit(resource::Kind::kProtectionDomains, 1);

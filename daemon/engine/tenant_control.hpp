@@ -1,0 +1,33 @@
+// What the control thread owns of a tenant and of its levels, beside what the engine owns
+// (tenant.hpp): it alone writes it, on its thread or in tasks; other threads read the counters.
+// With several engines there would still be one of these for each tenant.
+#pragma once
+
+#include "daemon/base/counter.hpp"
+#include "daemon/management/connection_counters.hpp"
+#include "daemon/qos/quota.hpp"
+#include "daemon/resource/accounts.hpp"
+
+namespace softhca::engine {
+
+struct LevelControl {
+  Quota vcbs;               ///< held by its sessions
+  Counter vcbs_refused;     ///< that a session asked for and did not get
+  bool is_default = false;  ///< for processes that nothing assigns to another
+  bool leaving = false;     ///< removed: takes no new sessions
+};
+
+struct TenantControl {
+  /// Without levels: held by its sessions. With levels: the part that these share, and what they
+  /// have drawn from it and beyond.
+  Quota vcbs;
+  Gauge all_vcbs_in_use;        ///< with those of its levels
+  Gauge all_vcbs_high_water;    ///< most at once
+  Counter vcbs_refused;         ///< that a session asked for and did not get
+  Counter link_downed;          ///< times its link went down
+  bool leaving = false;         ///< removed: takes no new sessions
+  resource::Accounts accounts;  ///< what its sessions have taken
+  management::ConnectionCounters connections;
+};
+
+}  // namespace softhca::engine
