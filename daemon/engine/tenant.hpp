@@ -23,6 +23,7 @@ namespace softhca::engine {
 struct Level {
   QosClassId qos_class;
   std::string name;
+  bool is_default = false;  ///< for processes that nothing assigns to another
   bool kick_blocked = false;
   LevelCounters counters;
   LevelControl control;

@@ -11,10 +11,9 @@
 namespace softhca::engine {
 
 struct LevelControl {
-  Quota vcbs;               ///< held by its sessions
-  Counter vcbs_refused;     ///< that a session asked for and did not get
-  bool is_default = false;  ///< for processes that nothing assigns to another
-  bool leaving = false;     ///< removed: takes no new sessions
+  Quota vcbs;            ///< held by its sessions
+  Counter vcbs_refused;  ///< that a session asked for and did not get
+  bool leaving = false;  ///< removed: takes no new sessions
 };
 
 struct TenantControl {

@@ -155,7 +155,7 @@ void Allotments::settle(AllotmentChange& change) {
     for (const auto& [tenant, to] : *rows)
       for (const auto& level : tenant->levels) {
         const resource::LevelConfig* entry = settings_of(*to, *level);
-        level->control.is_default = entry != nullptr && entry->is_default;
+        level->is_default = entry != nullptr && entry->is_default;
       }
   for (const TvlId id : closed_) {
     (void)engine_.tvl_assignment().close(id);  // again: now its queue pairs go to others

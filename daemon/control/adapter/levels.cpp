@@ -91,7 +91,7 @@ Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
     return asked;
   }
   for (const auto& level : tenant.levels)
-    if (level->control.is_default && !level->control.leaving) return level.get();
+    if (level->is_default && !level->control.leaving) return level.get();
   return nullptr;
 }
 

@@ -51,7 +51,7 @@ Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
     Json vcbs = control::shown(level->control.vcbs);
     vcbs["refused"] = level->control.vcbs_refused.value();
     out.push_back({{"name", level->name},
-                   {"default", level->control.is_default},
+                   {"default", level->is_default},
                    {"leaving", level->control.leaving},
                    {"sessions", level->counters.sessions.value()},
                    {"commands_vcb", level->counters.commands_vcb.value()},

@@ -27,7 +27,7 @@ class ChooseLevel : public ::testing::Test {
     config.levels[4].is_default = true;
     for (const resource::LevelConfig& entry : config.levels) {
       tenant.levels.push_back(make_level(entry));
-      tenant.levels.back()->control.is_default = entry.is_default;
+      tenant.levels.back()->is_default = entry.is_default;
     }
   }
 

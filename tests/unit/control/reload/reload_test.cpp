@@ -60,7 +60,7 @@ class ReloadTest : public ::testing::Test {
         ASSERT_NE(settings, nullptr) << level->name;
         EXPECT_FALSE(level->control.leaving);
         EXPECT_EQ(level->control.vcbs.guaranteed.value(), settings->vcbs);
-        EXPECT_EQ(level->control.is_default, settings->is_default);
+        EXPECT_EQ(level->is_default, settings->is_default);
         EXPECT_EQ(daemon.engine.pcbs().guaranteed(level->qos_class), settings->pcbs);
         EXPECT_EQ(daemon.engine.pcbs().group(level->qos_class).is_default, settings->is_default);
         EXPECT_EQ(std::filesystem::exists(socket_of(*tenant, *level)),
