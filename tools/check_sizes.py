@@ -24,7 +24,6 @@ ALLOWED = {
     "daemon/wire/cm_messages.hpp: class CmReq": "the fields of the message, in its order",
     # Still to be divided.
     "daemon/engine/counters.hpp: class TenantCounters": "a plain record, not yet by its writers",
-    "daemon/engine/queue_pair.hpp: class QueuePair": "has the state of every transport",
     "daemon/management/cm/connection.hpp: class Connection": "both ends' state in one",
     "daemon/management/cm/manager.hpp: class Manager": "all messages of the protocol",
     "daemon/management/gsa/receive_pool.hpp: class ReceivePool": "buffers, clients and shares",

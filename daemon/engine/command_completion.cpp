@@ -34,34 +34,34 @@ CompletionOpcode opcode_of(std::uint8_t command_opcode) {
 void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
   const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
   const bool wanted = qp.signal_all || (header.flags & abi::kCommandSignaled) != 0;
-  if (!qp.discarding && (wanted || verdict != Verdict::kOk)) {
+  if (!qp.sq.discarding && (wanted || verdict != Verdict::kOk)) {
     shm::Completion completion;
     completion.qpn = qp.qpn.value;
     completion.index = header.sequence;
     completion.byte_len = commands_[pcb].length;
     completion.status = status_of(verdict);
     completion.opcode = opcode_of(header.opcode);
-    completion_events_.push(*qp.send_cq, completion, false);
+    completion_events_.push(*qp.sq.cq, completion, false);
   }
   if (verdict == Verdict::kOk) {
-    qp.probing = false;
+    qp.sq.probing = false;
     const std::uint64_t cost = cpu_.done() - commands_[pcb].cost_when_seen;
     qp.tenant->counters.command_engine_time.add(time_.nanoseconds(cost));
   } else if (qp.state != QpState::kError) {
     cpu_.fail_later(qp, name_of(verdict));
   }
-  --qp.started;
+  --qp.sq.started;
   commands_.release(pcb);
-  if (qp.started == 0) {
+  if (qp.sq.started == 0) {
     report_drained(qp);
     release_held(qp);
   }
 }
 
 void CommandExecution::report_drained(QueuePair& qp) {
-  if (qp.state != QpState::kSqd || qp.commands != 0 || !qp.sqd_notify) return;
-  if (qp.sends() && qp.has_begun(scheduler_.next_sequence(schedule::QpSlot(qp.slot)))) return;
-  qp.sqd_notify = false;
+  if (qp.state != QpState::kSqd || qp.sq.commands != 0 || !qp.sq.sqd_notify) return;
+  if (qp.sends() && qp.sq.has_begun(scheduler_.next_sequence(schedule::QpSlot(qp.slot)))) return;
+  qp.sq.sqd_notify = false;
   async_events_.raise(qp, EventType::kSendQueueDrained);
 }
 

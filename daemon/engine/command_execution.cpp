@@ -17,7 +17,7 @@ std::size_t CommandExecution::start_commands() {
 void CommandExecution::start(PcbId pcb) {
   QueuePair& qp = commands_.owner(pcb);
   // About to fail: nothing begins. And nothing overtakes a command that waits.
-  if (qp.error_pending || !qp.held.empty()) {
+  if (qp.error.pending || !qp.sq.held.empty()) {
     commands_.hold(qp, pcb);
     return;
   }
@@ -35,15 +35,15 @@ void CommandExecution::count(QueuePair& qp, PcbId pcb) {
 }
 
 void CommandExecution::begin(QueuePair& qp, PcbId pcb) {
-  ++qp.started;
+  ++qp.sq.started;
   const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
-  if (!qp.has_begun(sequence)) {  // else it was given back, and comes again
-    qp.not_begun = sequence + 1;
+  if (!qp.sq.has_begun(sequence)) {  // else it was given back, and comes again
+    qp.sq.not_begun = sequence + 1;
     count(qp, pcb);
   }
   if (qp.state == QpState::kError) return complete_command(qp, pcb, Verdict::kFlushed);
   // More than the send queue holds: no honest process has so many under way.
-  if (qp.started > qp.send_ring.entries()) {
+  if (qp.sq.started > qp.sq.ring.entries()) {
     qp.tenant->counters.hostile_memory.add();
     async_events_.raise(qp, EventType::kQpFatal);
     return complete_command(qp, pcb, Verdict::kLocalQpOperation);
@@ -62,8 +62,8 @@ void CommandExecution::begin(QueuePair& qp, PcbId pcb) {
 
 /// A command that cannot be executed fails after those before it have completed (IBA 10.8.3).
 void CommandExecution::fail_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
-  if (qp.started > 1) {
-    --qp.started;
+  if (qp.sq.started > 1) {
+    --qp.sq.started;
     commands_.hold_first(qp, pcb);
     return;
   }
@@ -72,14 +72,14 @@ void CommandExecution::fail_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
 }
 
 void CommandExecution::release_held(QueuePair& qp) {
-  if (qp.releasing) return;
-  qp.releasing = true;
-  while (!qp.held.empty() && !qp.error_pending) {
+  if (qp.sq.releasing) return;
+  qp.sq.releasing = true;
+  while (!qp.sq.held.empty() && !qp.error.pending) {
     const PcbId pcb = commands_.pop_held(qp);
     begin(qp, pcb);
-    if (qp.held.front() == pcb.value) break;  // still waiting for those before it
+    if (qp.sq.held.front() == pcb.value) break;  // still waiting for those before it
   }
-  qp.releasing = false;
+  qp.sq.releasing = false;
 }
 
 }  // namespace softhca::engine

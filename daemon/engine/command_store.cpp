@@ -11,8 +11,8 @@ void CommandStore::prepare(QueuePair& qp, PcbId pcb) {
   command.kicked_at = clock_.now;
   command.cost_when_seen = qp.session->poll.previous_scan;
   cpu_.charge(*qp.session, kCommandCost);
-  qp.kicked.push_back(contexts_.data(), pcb.value);
-  ++qp.commands;
+  qp.sq.kicked.push_back(contexts_.data(), pcb.value);
+  ++qp.sq.commands;
 }
 
 void CommandStore::return_execution(PcbId pcb) {
@@ -37,9 +37,9 @@ void CommandStore::release(PcbId pcb) {
   const Duration held = clock_.now - command.kicked_at;
   command = CommandContext{};
   pcbs_.free(pcb);
-  --qp.commands;
+  --qp.sq.commands;
   if (!dedicated) return;
-  --qp.fetched;
+  --qp.sq.fetched;
   dedicated_[qp.qos_class.value].released(waited, held);
   scheduler_.unblock(schedule::QpSlot(qp.slot));
   watch(qp.qos_class);
@@ -50,19 +50,19 @@ void CommandStore::release(PcbId pcb) {
 }
 
 void CommandStore::release_all(QueuePair& qp) {
-  while (!qp.held.empty()) release(pop_held(qp));
+  while (!qp.sq.held.empty()) release(pop_held(qp));
   std::visit([&](auto& transport) { transport.abandon([&](PcbId pcb) { release(pcb); }); },
              qp.transport);
-  while (!qp.kicked.empty()) release(pop_kicked(qp));
-  if (qp.commands != 0) cpu_.charge(*qp.session, contexts_.size() * sizeof(CommandContext));
-  for (std::uint32_t i = 0; i < contexts_.size() && qp.commands != 0; ++i)
+  while (!qp.sq.kicked.empty()) release(pop_kicked(qp));
+  if (qp.sq.commands != 0) cpu_.charge(*qp.session, contexts_.size() * sizeof(CommandContext));
+  for (std::uint32_t i = 0; i < contexts_.size() && qp.sq.commands != 0; ++i)
     if (contexts_[i].slot == qp.slot) release(PcbId(i));
-  qp.started = 0;
+  qp.sq.started = 0;
   room_in_kick_list(qp);
 }
 
 void CommandStore::fetched(QueuePair& qp) {
-  ++qp.fetched;
+  ++qp.sq.fetched;
   dedicated_[qp.qos_class.value].taken();
   watch(qp.qos_class);
 }

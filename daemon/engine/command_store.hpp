@@ -44,18 +44,18 @@ class CommandStore {
 
   // --- lists of a queue pair
   /// It has its credits.
-  void remove_kicked(QueuePair& qp, PcbId pcb) { qp.kicked.remove(contexts_.data(), pcb.value); }
+  void remove_kicked(QueuePair& qp, PcbId pcb) { qp.sq.kicked.remove(contexts_.data(), pcb.value); }
   /// The first of those that wait for credits, which waits no more. REQUIRES: there is one.
   PcbId pop_kicked(QueuePair& qp) {
-    const PcbId pcb(qp.kicked.pop_front(contexts_.data()));
+    const PcbId pcb(qp.sq.kicked.pop_front(contexts_.data()));
     arbitrator_.remove(pcb);
     return pcb;
   }
   /// It is not to start yet.
-  void hold(QueuePair& qp, PcbId pcb) { qp.held.push_back(contexts_.data(), pcb.value); }
-  void hold_first(QueuePair& qp, PcbId pcb) { qp.held.push_front(contexts_.data(), pcb.value); }
+  void hold(QueuePair& qp, PcbId pcb) { qp.sq.held.push_back(contexts_.data(), pcb.value); }
+  void hold_first(QueuePair& qp, PcbId pcb) { qp.sq.held.push_front(contexts_.data(), pcb.value); }
   /// REQUIRES: one is held.
-  PcbId pop_held(QueuePair& qp) { return PcbId(qp.held.pop_front(contexts_.data())); }
+  PcbId pop_held(QueuePair& qp) { return PcbId(qp.sq.held.pop_front(contexts_.data())); }
 
   // --- dedicated PCBs, by the class that has its turns for them
   /// The class is another one now, which holds none.

@@ -10,10 +10,10 @@ bool CommandExecution::is_window_command(const abi::CommandHeader& header) {
          header.opcode == static_cast<std::uint8_t>(abi::Opcode::kLocalInvalidate);
 }
 
-/// REQUIRES: counted among qp.started.
+/// REQUIRES: counted among qp.sq.started.
 void CommandExecution::run_window_command(QueuePair& qp, PcbId pcb) {
-  if (qp.started > 1) {
-    --qp.started;
+  if (qp.sq.started > 1) {
+    --qp.sq.started;
     commands_.hold_first(qp, pcb);
     return;
   }

@@ -13,7 +13,7 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
                                       const wire::ParsedFrame& frame) {
   qp.tenant->counters.marked_packets.add();
   if (parameters_.mode == CongestionMode::kOff || !may_receive(qp.state) ||
-      clock_.now < qp.next_cnp || frame.destination.is_multicast())
+      clock_.now < qp.connection.next_cnp || frame.destination.is_multicast())
     return;
   const auto mac = packets_.link_address(binding, frame.destination, frame.source);
   if (!mac) return;
@@ -26,63 +26,65 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
        .source = frame.destination,
        .destination = frame.source,
        .traffic_class = static_cast<std::uint8_t>(parameters_.cnp_dscp << 2),
-       .udp_source_port =
-           qp.type == QpType::kUd ? wire::datagram_source_port(qp.qpn) : qp.route.udp_source_port});
+       .udp_source_port = qp.type == QpType::kUd ? wire::datagram_source_port(qp.qpn)
+                                                 : qp.connection.route.udp_source_port});
   wire::Headers h;
   h.opcode = wire::raw(wire::Opcode::kCnp);
   h.migrated = false;
   h.becn = true;
   h.pkey = qp.rc.pkey;
-  h.destination = qp.type == QpType::kUd ? frame.headers.source : qp.destination;
+  h.destination = qp.type == QpType::kUd ? frame.headers.source : qp.connection.destination;
   if (packets_.send(binding, path, h, {}, &qp) != transport::SendResult::kSent) return;
   qp.tenant->counters.cnps_sent.add();
-  qp.next_cnp = clock_.now + std::chrono::microseconds(parameters_.min_time_between_cnps);
+  qp.connection.next_cnp =
+      clock_.now + std::chrono::microseconds(parameters_.min_time_between_cnps);
 }
 
 void CongestionControl::receive_notification(QueuePair& qp) {
-  if (parameters_.mode != CongestionMode::kOn || !qp.route.reacts || !may_receive(qp.state))
+  if (parameters_.mode != CongestionMode::kOn || !qp.connection.route.reacts ||
+      !may_receive(qp.state))
     return qp.tenant->counters.cnps_ignored.add();
   qp.tenant->counters.cnps_handled.add();
-  const double before = qp.flow.rate();
-  qp.flow.notify(parameters_, clock_.now);
+  const double before = qp.connection.flow.rate();
+  qp.connection.flow.notify(parameters_, clock_.now);
   note_rate(qp, before);
 }
 
 transport::SendResult CongestionControl::send_paced(QueuePair& qp, Route& route,
                                                     const wire::Headers& h,
                                                     const transport::PayloadSource& payload) {
-  const double before = qp.flow.rate();
+  const double before = qp.connection.flow.rate();
   if (parameters_.mode == CongestionMode::kOn)
-    qp.flow.advance(parameters_, clock_.now);
+    qp.connection.flow.advance(parameters_, clock_.now);
   else
-    qp.flow.release();
+    qp.connection.flow.release();
   note_rate(qp, before);
-  if (!qp.flow.limited()) return packets_.send(route, h, payload, &qp);
-  if (!qp.flow.may_send(clock_.now)) return transport::SendResult::kNoBuffer;
+  if (!qp.connection.flow.limited()) return packets_.send(route, h, payload, &qp);
+  if (!qp.connection.flow.may_send(clock_.now)) return transport::SendResult::kNoBuffer;
 
   const std::uint32_t bytes = kHeaderBytes + payload.length;
   wire::Headers paced = h;
   // The pause that follows must not look like the peer's silence.
   if (is_reliable(qp.type) && wire::opcode_info(h.opcode).mask.has_all(wire::kRequest) &&
-      qp.flow.holds_after(bytes, clock_.now))
+      qp.connection.flow.holds_after(bytes, clock_.now))
     paced.ack_request = true;
   const auto result = packets_.send(route, paced, payload, &qp);
   if (result != transport::SendResult::kSent) return result;
-  const double rate = qp.flow.rate();
-  qp.flow.sent(parameters_, bytes, clock_.now);
+  const double rate = qp.connection.flow.rate();
+  qp.connection.flow.sent(parameters_, bytes, clock_.now);
   note_rate(qp, rate);
   return result;
 }
 
 void CongestionControl::release(QueuePair& qp) {
-  const double before = qp.flow.rate();
-  qp.flow.release();
+  const double before = qp.connection.flow.rate();
+  qp.connection.flow.release();
   note_rate(qp, before);
 }
 
 /// Keeps the sums of the tenant true when the rate of the queue pair was `before`.
 void CongestionControl::note_rate(QueuePair& qp, double before) {
-  const double after = qp.flow.rate();
+  const double after = qp.connection.flow.rate();
   if (after == before) return;
   TenantCounters& counters = qp.tenant->counters;
   counters.paced_rate.add(static_cast<std::uint64_t>(after) - static_cast<std::uint64_t>(before));

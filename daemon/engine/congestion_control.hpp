@@ -26,8 +26,9 @@ class CongestionControl {
   /// PacketIo::send().
   transport::SendResult send(QueuePair& qp, Route& route, const wire::Headers& h,
                              const transport::PayloadSource& payload) {
-    return qp.flow.limited() && payload.length != 0 ? send_paced(qp, route, h, payload)
-                                                    : packets_.send(route, h, payload, &qp);
+    return qp.connection.flow.limited() && payload.length != 0
+               ? send_paced(qp, route, h, payload)
+               : packets_.send(route, h, payload, &qp);
   }
   /// The queue pair is slowed down no more.
   void release(QueuePair& qp);

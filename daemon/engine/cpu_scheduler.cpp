@@ -39,8 +39,8 @@ void CpuScheduler::charge_packet(const QueuePair& qp, std::size_t payload) {
 }
 
 void CpuScheduler::fail_later(QueuePair& qp, const char* cause) {
-  if (qp.failure == nullptr) qp.failure = cause;
-  qp.error_pending = true;
+  if (qp.error.cause == nullptr) qp.error.cause = cause;
+  qp.error.pending = true;
   make_ready(qp);
 }
 

@@ -15,7 +15,7 @@ void fail_users_of_overflowed(CompletionEvents& completion_events, ReceiveQueues
     cpu.charge(session, receive_queues.size() * kSweepCost);
     session.queue_pairs.for_each([&](QueuePair& qp) {
       cpu.charge(session, kSweepCost);
-      if (concerns(qp.send_cq) || concerns(qp.receive_cq))
+      if (concerns(qp.sq.cq) || concerns(qp.rq.cq))
         cpu.fail_later(qp, "its completion queue overflowed");
     });
   });

@@ -44,13 +44,13 @@ ServiceEndpoint::ServiceEndpoint(DatagramService& service, const SharedQueuePair
       session(SessionId{}, tenant, shm::SessionView(memory.base(), 0), VcbId{}) {
   memory.close_fd();
   std::byte* rings = memory.base() + abi::session_bytes(0);
-  qp.send_ring = shm::SendRing(rings, kSends, kStride);
+  qp.sq.ring = shm::SendRing(rings, kSends, kStride);
   cq.ring = shm::CompletionRing(rings + shm::SendRing::bytes_for(kSends, kStride), kCompletions);
   cq.session = &session;
   qp.session = &session;
   qp.tenant = &tenant;
   qp.type = QpType::kUd;
-  qp.send_cq = qp.receive_cq = &cq;
+  qp.sq.cq = qp.rq.cq = &cq;
   qp.qpn = which.qpn;
   qp.qkey = which.qkey;
   qp.rc.mtu = Datagram::kBytes;

@@ -139,11 +139,11 @@ bool DatagramServices::post(DatagramService& service, const Datagram& datagram) 
   QueuePair& qp = own.qp;
   const schedule::QpSlot slot(qp.slot);
   const std::uint32_t sequence = own.sequence;
-  if (qp.commands == ServiceEndpoint::kSends || !scheduler_.vcb_may_start(slot, sequence))
+  if (qp.sq.commands == ServiceEndpoint::kSends || !scheduler_.vcb_may_start(slot, sequence))
     return false;
   const auto pcb = pcbs_.allocate(qp.session->qos_class);
   if (!pcb) return false;
-  if (!arbitrator_.kick(qp.dedicated_tvl, *pcb)) {
+  if (!arbitrator_.kick(qp.sq.dedicated_tvl, *pcb)) {
     pcbs_.free(*pcb);
     return false;
   }

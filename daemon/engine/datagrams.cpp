@@ -12,7 +12,7 @@ using transport::RequestKind;
 bool Datagrams::transmit(QueuePair& qp, transport::Ud& ud) {
   if (qp.state != QpState::kRts && qp.state != QpState::kSqd) return false;
   const std::uint64_t end = parts_.cpu.done() + parts_.cpu.budget().runs;
-  return ud.transmit([&] { return !qp.error_pending && parts_.cpu.done() < end; },
+  return ud.transmit([&] { return !qp.error.pending && parts_.cpu.done() < end; },
                      [&](const Request& request) { return send(qp, request); });
 }
 
@@ -59,9 +59,9 @@ void Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath
 /// To a UD queue pair, if it takes it. How the datagram ends for its sender.
 Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
                          const AddressPath& path, std::uint32_t qkey) {
-  if (may_receive(peer.state) && !peer.error_pending && peer.qkey == qkey)
+  if (may_receive(peer.state) && !peer.error.pending && peer.qkey == qkey)
     return receive(qp, peer, request, path);
-  if (may_receive(peer.state) && !peer.error_pending)
+  if (may_receive(peer.state) && !peer.error.pending)
     peer.count(transport::Count::kBadQkey);
   else
     qp.count(transport::Count::kBadState);
@@ -74,11 +74,11 @@ Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& reques
   QpEnvironment remote(parts_, peer);
   const std::uint32_t length = request.length + transport::kRoutingHeaderBytes;
   // A receive too small for an earlier datagram stays drawn and serves the next (IBA 9.8.3.2.2).
-  if (!peer.receive_drawn && parts_.receives.draw(peer) != shm::Take::kTaken) {
+  if (!peer.rq.drawn && parts_.receives.draw(peer) != shm::Take::kTaken) {
     remote.count(transport::Count::kReceiveDropped, 1);
     return Verdict::kOk;
   }
-  if (length > peer.receive.bytes) {
+  if (length > peer.rq.work.bytes) {
     remote.count(transport::Count::kBadLength, 1);
     return Verdict::kOk;
   }

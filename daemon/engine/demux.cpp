@@ -48,8 +48,9 @@ void Demux::receive(PortBinding& binding, const wire::ParsedFrame& parsed) {
     if (owner == nullptr) return binding.drops.add(FrameDrop::kUnknownAddress);
     if (qp->clients != nullptr && !notification)
       return services_.receive(*qp, *owner, parsed, binding.id);
-  } else if (qp->is_local() || (may_receive(qp->state) && (qp->route.path.port != binding.id ||
-                                                           !is_from_peer_of(*qp, parsed)))) {
+  } else if (qp->is_local() ||
+             (may_receive(qp->state) &&
+              (qp->connection.route.path.port != binding.id || !is_from_peer_of(*qp, parsed)))) {
     return binding.drops.add(FrameDrop::kForeignPeer);
   }
   if (notification) {

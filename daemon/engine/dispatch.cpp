@@ -45,9 +45,9 @@ std::size_t Dispatch::fetch() {
 /// When it may not, the end of its stall or of one of its commands gives it another turn.
 /// The last PCB of a class is for a queue pair that holds none.
 bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) const {
-  if (qp.stalled || (qp.state == QpState::kSqd && !qp.has_begun(sequence))) return false;
-  if (qp.fetched == 0) return true;
-  return !qp.probing && qp.fetched < kFetchedPerQueuePair &&
+  if (qp.sq.stalled || (qp.state == QpState::kSqd && !qp.sq.has_begun(sequence))) return false;
+  if (qp.sq.fetched == 0) return true;
+  return !qp.sq.probing && qp.sq.fetched < kFetchedPerQueuePair &&
          commands_.free_dedicated(qp.qos_class) > 1;
 }
 
@@ -67,14 +67,14 @@ bool Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence) {
     scheduler_.block_class(qp.qos_class);
     return false;
   }
-  if (!arbitrator_.kick(qp.dedicated_tvl, *pcb)) {
+  if (!arbitrator_.kick(qp.sq.dedicated_tvl, *pcb)) {
     pcbs_.free(*pcb);
     qp.session->kick_blocked() = true;
     scheduler_.block(schedule::QpSlot(qp.slot));
     return false;
   }
   collect::Pcb& buffer = pcbs_.pcb(*pcb);
-  if (qp.send_ring.copy(sequence, buffer.header, buffer.payload.data()) != Verdict::kOk)
+  if (qp.sq.ring.copy(sequence, buffer.header, buffer.payload.data()) != Verdict::kOk)
     buffer.header.opcode = 0xff;  // refused when its turn comes, so that completions stay in order
   buffer.header.qpn = qp.qpn.value;
   buffer.header.sequence = sequence;

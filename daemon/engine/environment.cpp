@@ -75,8 +75,8 @@ Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::R
 
 std::optional<std::uint64_t> QpEnvironment::draw_receive() {
   // One may be left of a local datagram that did not fit.
-  if (!qp_.receive_drawn && parts_.receives.draw(qp_) != shm::Take::kTaken) return std::nullopt;
-  return qp_.receive.bytes;
+  if (!qp_.rq.drawn && parts_.receives.draw(qp_) != shm::Take::kTaken) return std::nullopt;
+  return qp_.rq.work.bytes;
 }
 
 Verdict QpEnvironment::store_receive(std::uint64_t offset, std::span<const std::byte> payload) {
@@ -103,7 +103,7 @@ Verdict QpEnvironment::invalidate_key(Rkey rkey) {
 
 std::optional<std::uint32_t> QpEnvironment::receive_credits() {
   if (!qp_.receives()) return std::nullopt;
-  return qp_.receive_ring.available();
+  return qp_.rq.ring.available();
 }
 
 void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
@@ -113,8 +113,8 @@ void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
 
 void QpEnvironment::raise_event(transport::AsyncEvent event) {
   if (event == transport::AsyncEvent::kCommunicationEstablished) {
-    if (qp_.state != QpState::kRtr || qp_.established_raised) return;
-    qp_.established_raised = true;
+    if (qp_.state != QpState::kRtr || qp_.connection.established_raised) return;
+    qp_.connection.established_raised = true;
   }
   parts_.events.raise(qp_, event_type(event));
 }

@@ -40,7 +40,8 @@ class QpEnvironment final : public transport::PacketSink,
                             public transport::CompletionSink,
                             public transport::QueuePairEvents {
  public:
-  QpEnvironment(const TransportParts& parts, QueuePair& qp) : QpEnvironment(parts, qp, qp.route) {}
+  QpEnvironment(const TransportParts& parts, QueuePair& qp)
+      : QpEnvironment(parts, qp, qp.connection.route) {}
   /// A datagram has a route of its own. `frame`: the packet at hand, if there is one.
   QpEnvironment(const TransportParts& parts, QueuePair& qp, Route& route,
                 const wire::ParsedFrame* frame = nullptr)

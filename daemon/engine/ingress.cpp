@@ -235,7 +235,7 @@ void Ingress::accept(Session& session, PcbId pcb) {
   const schedule::QpSlot slot(qp->slot);
   const bool in_order =
       qp->state != QpState::kSqd && scheduler_.vcb_may_start(slot, header.sequence);
-  if (in_order && arbitrator_.kick(qp->tvl, pcb)) {
+  if (in_order && arbitrator_.kick(qp->sq.tvl, pcb)) {
     commands_.prepare(*qp, pcb);
     scheduler_.vcb_kicked(slot);
     return;
@@ -294,7 +294,7 @@ void Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
 /// A doorbell, rung or read back from the overflow buffer, says what cannot be.
 void Ingress::doorbell_fails(QueuePair& qp) {
   qp.tenant->counters.hostile_memory.add();
-  if (qp.error_pending) return;
+  if (qp.error.pending) return;
   async_events_.raise(qp, EventType::kQpFatal);
   event_log_.add(event_of(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell"));
   cpu_.fail_later(qp, "its doorbell held nonsense");

@@ -25,12 +25,12 @@ const transport::LocalPeer* QpLocalLink::find_peer() {
 
 /// The other end, if it is there and connected to this one.
 QueuePair* QpLocalLink::connected_peer() const {
-  QueuePair* const peer = parts_.queue_pairs.find(qp_.destination);
+  QueuePair* const peer = parts_.queue_pairs.find(qp_.connection.destination);
   if (peer == nullptr || peer->type != peer_type(qp_.type) || !may_receive(peer->state) ||
-      peer->error_pending || peer->destination != qp_.qpn)
+      peer->error.pending || peer->connection.destination != qp_.qpn)
     return nullptr;
-  const AddressPath& here = qp_.route.path;
-  const AddressPath& there = peer->route.path;
+  const AddressPath& here = qp_.connection.route.path;
+  const AddressPath& there = peer->connection.route.path;
   if (there.destination != here.source &&
       !qp_.tenant->goes_by(here.source, there.destination, here.port))
     return nullptr;

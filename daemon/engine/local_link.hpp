@@ -15,13 +15,13 @@ class QpLocalLink final : public transport::LocalLink {
   QpLocalLink(const TransportParts& parts, QueuePair& qp) : parts_(parts), qp_(qp) {}
 
   bool goes_on() const override {
-    return !qp_.error_pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
+    return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
   }
   const transport::LocalPeer* find_peer() override;
-  bool has_drawn() const override { return peer_->receive_drawn; }
+  bool has_drawn() const override { return peer_->rq.drawn; }
   bool has_receive() const override { return ReceiveQueues::has_receive(*peer_); }
   Draw draw() override;
-  std::uint64_t drawn_bytes() const override { return peer_->receive.bytes; }
+  std::uint64_t drawn_bytes() const override { return peer_->rq.work.bytes; }
   Moved move(const transport::Request& request, std::uint32_t offset, std::uint32_t bytes) override;
   Moved run_atomic(const transport::Request& request) override;
   std::uint64_t charge(std::uint32_t bytes, bool begins) override;

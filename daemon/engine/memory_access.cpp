@@ -113,7 +113,7 @@ Verdict MemoryAccess::scatter_receive(const QueuePair& qp, std::uint64_t offset,
 
 Verdict MemoryAccess::resolve_receive(const QueuePair& qp, std::uint64_t offset,
                                       std::uint32_t bytes, memory::ScatterList& out) const {
-  const std::span<const abi::ScatterGather> entries(qp.receive.entries, qp.receive.count);
+  const std::span<const abi::ScatterGather> entries(qp.rq.work.entries, qp.rq.work.count);
   const memory::PdId pd = qp.srq != nullptr ? qp.srq->pd : qp.pd;
   return memory::resolve(keys_, entries, offset, bytes, memory::kLocalWrite, pd, out);
 }

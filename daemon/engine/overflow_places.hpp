@@ -17,11 +17,11 @@ class OverflowPlaces final : public schedule::DoorbellOverflow {
 
   void write(schedule::QpSlot slot, std::uint32_t sequence_end) override {
     QueuePair& qp = queue_pairs_[slot.value];
-    qp.send_ring.write_overflow(qp.qpn.value, sequence_end);
+    qp.sq.ring.write_overflow(qp.qpn.value, sequence_end);
   }
   std::optional<std::uint32_t> read(schedule::QpSlot slot) const override {
     const QueuePair& qp = queue_pairs_[slot.value];
-    return qp.send_ring.read_overflow(qp.qpn.value);
+    return qp.sq.ring.read_overflow(qp.qpn.value);
   }
 
  private:

@@ -3,21 +3,21 @@
 namespace softhca::engine {
 
 bool is_from_peer_of(QueuePair& qp, const wire::ParsedFrame& frame) {
-  AddressPath& path = qp.route.path;
+  AddressPath& path = qp.connection.route.path;
   if (frame.source != path.destination) return false;
   if (frame.destination != path.source) {
     if (!qp.tenant->goes_by(path.source, frame.destination, path.port)) return false;
     path.source = frame.destination;
-    qp.route.invalidate();
+    qp.connection.route.invalidate();
   }
-  qp.heard = true;
+  qp.connection.heard = true;
   return true;
 }
 
 void try_other_source(QueuePair& qp) {
   const Tenant& tenant = *qp.tenant;
-  AddressPath& path = qp.route.path;
-  if (qp.heard || tenant.former_addresses.empty()) return;
+  AddressPath& path = qp.connection.route.path;
+  if (qp.connection.heard || tenant.former_addresses.empty()) return;
   const std::size_t now = tenant.addresses.size();
   const std::size_t all = now + tenant.former_addresses.size();
   const auto at = [&](std::size_t i) -> const Gid& {
@@ -31,7 +31,7 @@ void try_other_source(QueuePair& qp) {
         !tenant.goes_by(path.source, other, path.port))
       continue;
     path.source = other;
-    qp.route.invalidate();
+    qp.connection.route.invalidate();
     return;
   }
 }

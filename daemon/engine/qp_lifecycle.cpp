@@ -57,7 +57,7 @@ void QpLifecycle::remember(QueuePair& qp) {
   if (rc == nullptr || !may_receive(qp.state)) return;
   QpEnvironment env(parts_, qp);
   if (const auto answer = rc->take_leave(env, kResponsesAtTheEnd))
-    time_wait_.add({qp.qpn, qp.tenant->id, *answer, qp.route, clock_.now + kTimeWait});
+    time_wait_.add({qp.qpn, qp.tenant->id, *answer, qp.connection.route, clock_.now + kTimeWait});
 }
 
 void QpLifecycle::remove(QueuePair& qp) {
@@ -77,13 +77,13 @@ void QpLifecycle::remove(QueuePair& qp) {
 /// Nothing of it is under way.
 void QpLifecycle::choose_transport(QueuePair& qp, bool local) {
   if (auto* rc = std::get_if<transport::Rc>(&qp.transport)) {
-    qp.position = rc->position();
+    qp.connection.position = rc->position();
     rc->reset();
   } else if (auto* uc = std::get_if<transport::Uc>(&qp.transport)) {
-    qp.position = uc->position();
+    qp.connection.position = uc->position();
   }
   const auto open = [&](auto& transport) -> auto& {
-    transport.open(requests_, qp.send_ring.entries());
+    transport.open(requests_, qp.sq.ring.entries());
     return transport;
   };
   if (local)
@@ -91,19 +91,20 @@ void QpLifecycle::choose_transport(QueuePair& qp, bool local) {
   else if (qp.type == QpType::kUd)
     open(qp.transport.emplace<transport::Ud>());
   else if (qp.type == QpType::kUc)
-    open(qp.transport.emplace<transport::Uc>()).resume(qp.position);
+    open(qp.transport.emplace<transport::Uc>()).resume(qp.connection.position);
   else
-    open(qp.transport.emplace<transport::Rc>()).resume(qp.position);
+    open(qp.transport.emplace<transport::Rc>()).resume(qp.connection.position);
 }
 
 void QpLifecycle::apply_attributes(QueuePair& qp) {
-  qp.route.invalidate();
+  qp.connection.route.invalidate();
   if (qp.type != QpType::kUd) {
-    qp.route.reacts = true;
+    qp.connection.route.reacts = true;
     // A new path may lead in or out of this daemon; what is under way stays on its own.
-    const bool local = addresses_.is_local(qp.route.path.destination);
-    if (qp.started == 0 && local != qp.is_local()) choose_transport(qp, local);
-    qp.route.udp_source_port = wire::source_port(qp.route.path.flow_label, qp.qpn, qp.destination);
+    const bool local = addresses_.is_local(qp.connection.route.path.destination);
+    if (qp.sq.started == 0 && local != qp.is_local()) choose_transport(qp, local);
+    qp.connection.route.udp_source_port =
+        wire::source_port(qp.connection.route.path.flow_label, qp.qpn, qp.connection.destination);
   }
   qp.rc.xrc = is_xrc(qp.type);
   configure(qp);
@@ -113,7 +114,7 @@ void QpLifecycle::configure(QueuePair& qp) {
   if (auto* rc = std::get_if<transport::Rc>(&qp.transport))
     rc->configure(qp.rc, replays_, is_responder(qp.type));
   else if (auto* uc = std::get_if<transport::Uc>(&qp.transport))
-    uc->configure({.mtu = qp.rc.mtu, .destination = qp.destination, .pkey = qp.rc.pkey});
+    uc->configure({.mtu = qp.rc.mtu, .destination = qp.connection.destination, .pkey = qp.rc.pkey});
   else if (auto* ud = std::get_if<transport::Ud>(&qp.transport))
     ud->configure({.mtu = qp.rc.mtu, .self = qp.qpn, .qkey = qp.qkey, .pkey = qp.rc.pkey});
   else
@@ -122,7 +123,7 @@ void QpLifecycle::configure(QueuePair& qp) {
 
 void QpLifecycle::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
   apply_attributes(qp);
-  qp.position = {.receive = rq_psn};
+  qp.connection.position = {.receive = rq_psn};
   std::visit([&](auto& transport) { transport.reset_receiver(rq_psn); }, qp.transport);
   qp.state = QpState::kRtr;
 }
@@ -130,7 +131,7 @@ void QpLifecycle::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
 void QpLifecycle::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
   apply_attributes(qp);
   if (qp.state == QpState::kRtr) {
-    qp.position.send = sq_psn;
+    qp.connection.position.send = sq_psn;
     std::visit([&](auto& transport) { transport.reset_sender(sq_psn); }, qp.transport);
     if (qp.sends()) open_send_queue(qp);
   }
@@ -140,28 +141,29 @@ void QpLifecycle::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
 }
 
 void QpLifecycle::open_send_queue(QueuePair& qp) {
-  scheduler_.open(schedule::QpSlot(qp.slot), qp.qos_class, qp.send_ring.entries(),
-                  qp.first_sequence);
+  scheduler_.open(schedule::QpSlot(qp.slot), qp.qos_class, qp.sq.ring.entries(),
+                  qp.sq.first_sequence);
 }
 
 void QpLifecycle::enter_drain(QueuePair& qp, bool notify) {
   qp.state = QpState::kSqd;
-  qp.sqd_notify = notify;
+  qp.sq.sqd_notify = notify;
   if (qp.sends()) stall_.give_back(qp, false);
   execution_.report_drained(qp);
 }
 
 void QpLifecycle::enter_error(QueuePair& qp) {
-  qp.error_pending = false;
+  qp.error.pending = false;
   if (qp.state == QpState::kReset) return;
   if (qp.state != QpState::kError) {
     if (qp.sends() && !scheduler_.is_open(schedule::QpSlot(qp.slot))) open_send_queue(qp);
     qp.state = QpState::kError;
     // What its program asks for, as at each orderly disconnect, is no news for the operator.
-    if (qp.failure != nullptr)
-      event_log_.add(event_of(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.failure));
+    if (qp.error.cause != nullptr)
+      event_log_.add(
+          event_of(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.error.cause));
   }
-  qp.stalled = qp.probing = false;
+  qp.sq.stalled = qp.sq.probing = false;
   scheduler_.unblock(schedule::QpSlot(qp.slot));
   flush(qp);
 }
@@ -171,24 +173,24 @@ void QpLifecycle::flush(QueuePair& qp) {
   parts_.congestion.release(qp);
   std::visit([&](auto& transport) { transport.flush(env); }, qp.transport);
   execution_.release_held(qp);
-  if (qp.receive_drawn) parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});
+  if (qp.rq.drawn) parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});
   if (qp.receives()) {
     parts_.cpu.make_ready(qp);  // its receives are flushed in its turns
-  } else if (qp.type != QpType::kXrcSend && !qp.last_wqe_raised) {
-    qp.last_wqe_raised = true;
+  } else if (qp.type != QpType::kXrcSend && !qp.error.last_wqe_raised) {
+    qp.error.last_wqe_raised = true;
     parts_.events.raise(qp, EventType::kQpLastWqeReached);
   }
-  qp.error_pending = false;
+  qp.error.pending = false;
 }
 
 bool QpLifecycle::flush_receives(QueuePair& qp) {
   if (!qp.receives()) return false;
   for (std::uint32_t i = 0; i < kFlushedPerTurn; ++i) {
-    if (qp.receive_ring.take(qp.receive) != shm::Take::kTaken) {
-      qp.flush_interval =
+    if (qp.rq.ring.take(qp.rq.work) != shm::Take::kTaken) {
+      qp.error.flush_interval =
           i != 0 ? kFirstFlushInterval
-                 : std::clamp(2 * qp.flush_interval, kFirstFlushInterval, kLastFlushInterval);
-      timers_.arm(TimerId(qp.slot), next_flush(clock_.now, qp.flush_interval));
+                 : std::clamp(2 * qp.error.flush_interval, kFirstFlushInterval, kLastFlushInterval);
+      timers_.arm(TimerId(qp.slot), next_flush(clock_.now, qp.error.flush_interval));
       return false;
     }
     parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});
@@ -200,22 +202,23 @@ bool QpLifecycle::flush_receives(QueuePair& qp) {
 /// Commands and receives under way vanish without completions. Commands that still lie in
 /// VCBs and doorbells, where they wait for the tenant's turn, are known by their numbers.
 void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
-  qp.first_sequence = qp.not_begun = send_sequence;
-  qp.stalled = qp.probing = false;
-  qp.discarding = true;
+  qp.sq.first_sequence = qp.sq.not_begun = send_sequence;
+  qp.sq.stalled = qp.sq.probing = false;
+  qp.sq.discarding = true;
   scheduler_.close(schedule::QpSlot(qp.slot));
   parts_.commands.release_all(qp);
   std::visit([](auto& transport) { transport.reset(); }, qp.transport);
-  if (qp.receive_drawn && qp.srq != nullptr)
+  if (qp.rq.drawn && qp.srq != nullptr)
     parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
-  qp.receive_drawn = false;
-  qp.receive_ring.restart();
-  qp.error_pending = qp.last_wqe_raised = qp.established_raised = qp.heard = false;
-  qp.failure = nullptr;
+  qp.rq.drawn = false;
+  qp.rq.ring.restart();
+  qp.error.pending = qp.error.last_wqe_raised = qp.connection.established_raised =
+      qp.connection.heard = false;
+  qp.error.cause = nullptr;
   parts_.congestion.release(qp);
   timers_.cancel(TimerId(qp.slot));
   parts_.cpu.remove(qp);
-  qp.discarding = false;
+  qp.sq.discarding = false;
   qp.state = QpState::kReset;
 }
 

@@ -15,13 +15,13 @@ void QpStall::give_back(QueuePair& qp, bool started) {
   };
   // Its program may change it before it comes again, so it pays for what it is then.
   const auto take_back = [&](PcbId pcb) {
-    --qp.started;
+    --qp.sq.started;
     qp.tenant->rate.refund(commands_[pcb].length);
     back_started(pcb);
   };
   if (started) std::visit([&](auto& transport) { transport.withdraw(take_back); }, qp.transport);
-  while (!qp.held.empty()) back_started(commands_.pop_held(qp));
-  while (!qp.kicked.empty()) {
+  while (!qp.sq.held.empty()) back_started(commands_.pop_held(qp));
+  while (!qp.sq.kicked.empty()) {
     const PcbId pcb = commands_.pop_kicked(qp);
     scheduler_.started(slot);
     back(pcb);
@@ -31,14 +31,14 @@ void QpStall::give_back(QueuePair& qp, bool started) {
 }
 
 void QpStall::stall(QueuePair& qp) {
-  qp.stalled = true;
+  qp.sq.stalled = true;
   give_back(qp, true);
   scheduler_.block(schedule::QpSlot(qp.slot));
 }
 
 void QpStall::resume(QueuePair& qp) {
-  qp.stalled = false;
-  qp.probing = true;
+  qp.sq.stalled = false;
+  qp.sq.probing = true;
   scheduler_.unblock(schedule::QpSlot(qp.slot));
 }
 

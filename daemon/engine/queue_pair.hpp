@@ -72,6 +72,65 @@ inline constexpr Qpn kMulticastQpn(0xffffff);
 
 class DatagramService;
 
+/// The send queue of a queue pair, and what of its commands the engine has.
+struct QpSendQueue {
+  using CommandList = IndexList<CommandContext, &CommandContext::link>;
+
+  shm::SendRing ring;
+  CompletionQueue* cq = nullptr;
+  TvlId tvl;                         ///< of commands collected from VCBs
+  TvlId dedicated_tvl;               ///< of commands fetched by the send queue scheduler
+  std::uint32_t first_sequence = 0;  ///< of its commands since it was in RESET
+  CommandList kicked;                ///< commands that wait for credits, in order
+  CommandList held;                  ///< have credits, and are not to start yet, in order
+  std::uint32_t commands = 0;        ///< prepared and not released
+  std::uint32_t fetched = 0;         ///< of them in dedicated PCBs
+  std::uint32_t started = 0;         ///< of them handed to the transport
+  std::uint32_t not_begun = 0;       ///< sequence of the first never handed to it
+  bool stalled = false;              ///< its commands were given back, see QpStall
+  bool probing = false;              ///< after that, until one has succeeded: one at a time
+  bool releasing = false;            ///< CommandExecution::release_held() is at work
+  bool discarding = false;           ///< being reset or removed: nothing is completed
+  bool sqd_notify = false;           ///< its program wants to hear when it has drained
+
+  /// Has the command been handed to the transport before? If so, it was given back since.
+  bool has_begun(std::uint32_t sequence) const { return ring_distance(sequence, not_begun) < 0; }
+};
+
+/// Where the receives of a queue pair come from, except for its shared receive queue.
+struct QpReceiveQueue {
+  shm::ReceiveRing ring;
+  CompletionQueue* cq = nullptr;
+  receive::Member member;  ///< of the shared receive queue
+  /// XRC target: shares of those it was told of, except the one in use.
+  std::vector<XrcMember> xrc_members;
+  /// For the provisioning of its shared receive queue; kByTrafficClass: the class selector of its
+  /// path.
+  static constexpr std::uint8_t kByTrafficClass = 0xff;
+  std::uint8_t importance = kByTrafficClass;
+  shm::ReceiveWork work;  ///< drawn for the message under way, and not yet completed
+  bool drawn = false;
+};
+
+/// The peer of a connected queue pair, and the way there.
+struct QpConnection {
+  Qpn destination;
+  Route route;
+  transport::ReactionPoint flow;     ///< how fast it may send to the wire
+  Time next_cnp{};                   ///< the peer is not told of congestion before
+  transport::WirePosition position;  ///< where it goes on after local delivery
+  bool heard = false;                ///< a packet of its peer has come
+  bool established_raised = false;   ///< IBV_EVENT_COMM_EST
+};
+
+/// On the way to the error state, and in it.
+struct QpError {
+  bool pending = false;         ///< to be flushed after the current call
+  const char* cause = nullptr;  ///< static text
+  Duration flush_interval{};    ///< of receives
+  bool last_wqe_raised = false;
+};
+
 struct QueuePair {
   Qpn qpn;
   std::uint32_t slot = 0;  ///< index in the engine's tables and of its timer
@@ -83,58 +142,24 @@ struct QueuePair {
   std::uint64_t user_handle = 0;
   memory::PdId pd;
   bool signal_all = false;
-
-  shm::SendRing send_ring;
-  shm::ReceiveRing receive_ring;
   SharedReceiveQueue* srq = nullptr;
-  receive::Member member;  ///< of srq
-  XrcDomainId xrc_domain;  ///< XRC target: its srq is what the last request named
-  std::vector<XrcMember> xrc_members;
+  XrcDomainId xrc_domain;               ///< XRC target: its srq is what the last request named
   std::vector<Gid> groups;              ///< UD: multicast groups it is a member of
   DatagramService* clients = nullptr;   ///< UD, of the daemon's own: what shares it
   std::vector<QpHolder> other_holders;  ///< XRC target: who opened it, besides `session`
-  /// For the provisioning of srq; kByTrafficClass: the class selector of its path.
-  static constexpr std::uint8_t kByTrafficClass = 0xff;
-  std::uint8_t importance = kByTrafficClass;
-  CompletionQueue* send_cq = nullptr;
-  CompletionQueue* receive_cq = nullptr;
-  TvlId tvl;            ///< of commands collected from VCBs
-  TvlId dedicated_tvl;  ///< of commands fetched by the send queue scheduler
 
   QpState state = QpState::kReset;
-  std::uint32_t first_sequence = 0;  ///< of its commands since it was in RESET
-  std::uint32_t access = 0;          ///< enum ibv_access_flags of the queue pair
+  std::uint32_t access = 0;  ///< enum ibv_access_flags of the queue pair
   std::uint32_t qkey = 0;
-  Qpn destination;
   transport::RcAttributes rc;
-  Route route;                    ///< connected ones
-  transport::ReactionPoint flow;  ///< connected ones: how fast it may send to the wire
-  Time next_cnp{};                ///< the peer is not told of congestion before
 
   using Transport = std::variant<transport::Rc, transport::Uc, transport::Ud, transport::Local>;
-  Transport transport;               ///< the one it is; of its type, or local, see is_local()
-  transport::WirePosition position;  ///< where it goes on when it is of its type again
+  Transport transport;  ///< the one it is; of its type, or local, see is_local()
 
-  shm::ReceiveWork receive;  ///< drawn for the message under way, and not yet completed
-  bool receive_drawn = false;
-  using CommandList = IndexList<CommandContext, &CommandContext::link>;
-  CommandList kicked;           ///< commands that wait for credits, in order
-  CommandList held;             ///< have credits, and are not to start yet, in order
-  std::uint32_t commands = 0;   ///< prepared and not released
-  std::uint32_t fetched = 0;    ///< of them in dedicated PCBs
-  std::uint32_t started = 0;    ///< of them handed to the transport
-  std::uint32_t not_begun = 0;  ///< sequence of the first never handed to it
-  bool stalled = false;         ///< its commands were given back, see QpStall
-  bool probing = false;         ///< after that, until one has succeeded: one at a time
-  Duration flush_interval{};    ///< of receives, in the error state
-  bool sqd_notify = false;
-  bool error_pending = false;  ///< to be flushed after the current call
-  bool releasing = false;      ///< release_held() is at work
-  bool discarding = false;     ///< being reset or removed: nothing is completed
-  bool last_wqe_raised = false;
-  bool established_raised = false;
-  bool heard = false;             ///< a packet of its peer has come
-  const char* failure = nullptr;  ///< why it is in the error state, or on its way there
+  QpSendQueue sq;
+  QpReceiveQueue rq;
+  QpConnection connection;
+  QpError error;
 
   RetryCounters retries;
   void count(transport::Count what, std::uint32_t n = 1) {
@@ -142,8 +167,6 @@ struct QueuePair {
     retries.add(what, n);
   }
 
-  /// Has the command been handed to the transport before? If so, it was given back since.
-  bool has_begun(std::uint32_t sequence) const { return ring_distance(sequence, not_begun) < 0; }
   /// Connected, and the peer is in this daemon.
   bool is_local() const { return std::holds_alternative<transport::Local>(transport); }
   /// Takes commands of its program.

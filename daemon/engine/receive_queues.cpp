@@ -15,9 +15,9 @@ constexpr unsigned kPostsPerDraw = 256;
 /// IBA has no importance of connections; the class selector of the path (RFC 2474, 4.2.2) orders
 /// them everywhere else in the network.
 std::uint8_t importance_of(const QueuePair& qp) {
-  return qp.importance == QueuePair::kByTrafficClass
-             ? static_cast<std::uint8_t>(qp.route.path.traffic_class >> 5)
-             : qp.importance;
+  return qp.rq.importance == QpReceiveQueue::kByTrafficClass
+             ? static_cast<std::uint8_t>(qp.connection.route.path.traffic_class >> 5)
+             : qp.rq.importance;
 }
 
 }  // namespace
@@ -69,20 +69,20 @@ void ReceiveQueues::set_policy(Tenant& tenant, const SrqPolicy& policy) {
 }
 
 void ReceiveQueues::set_limit(QueuePair& qp, std::uint32_t limit) {
-  qp.srq->provisioner->set_limit(qp.member, limit);
+  qp.srq->provisioner->set_limit(qp.rq.member, limit);
 }
 
 void ReceiveQueues::set_importance(QueuePair& qp, std::uint8_t importance) {
-  qp.importance = importance == QueuePair::kByTrafficClass
-                      ? importance
-                      : std::min<std::uint8_t>(importance, kImportances - 1);
+  qp.rq.importance = importance == QpReceiveQueue::kByTrafficClass
+                         ? importance
+                         : std::min<std::uint8_t>(importance, kImportances - 1);
 }
 
-/// Draws a receive work request into qp.receive. A hostile ring fails its owner.
+/// Draws a receive work request into qp.rq.work. A hostile ring fails its owner.
 shm::Take ReceiveQueues::draw(QueuePair& qp) {
   if (qp.srq != nullptr) return draw_shared(qp, *qp.srq);
-  const shm::Take take = qp.receive_ring.take(qp.receive);
-  qp.receive_drawn = take == shm::Take::kTaken;
+  const shm::Take take = qp.rq.ring.take(qp.rq.work);
+  qp.rq.drawn = take == shm::Take::kTaken;
   if (take == shm::Take::kHostile) {
     qp.tenant->counters.hostile_memory.add();
     async_events_.raise(qp, EventType::kQpFatal);
@@ -94,8 +94,8 @@ shm::Take ReceiveQueues::draw(QueuePair& qp) {
 
 shm::Take ReceiveQueues::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
   if (srq.failed) return shm::Take::kEmpty;
-  const shm::Take take = srq.provisioner ? draw_provisioned(qp, srq) : srq.ring.take(qp.receive);
-  qp.receive_drawn = take == shm::Take::kTaken;
+  const shm::Take take = srq.provisioner ? draw_provisioned(qp, srq) : srq.ring.take(qp.rq.work);
+  qp.rq.drawn = take == shm::Take::kTaken;
   if (take == shm::Take::kHostile) {
     qp.tenant->counters.hostile_memory.add();
     fail(srq);
@@ -118,18 +118,18 @@ shm::Take ReceiveQueues::draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq
   const auto available = account_posts(srq);
   if (!available) return shm::Take::kHostile;
   if (*available == 0) return shm::Take::kEmpty;
-  qp.member.importance = importance_of(qp);
-  const receive::Decision decision = provisioner.decide(qp.member, qp.qpn, clock_.now);
-  const std::uint32_t held = provisioner.held_by(qp.member);
+  qp.rq.member.importance = importance_of(qp);
+  const receive::Decision decision = provisioner.decide(qp.rq.member, qp.qpn, clock_.now);
+  const std::uint32_t held = provisioner.held_by(qp.rq.member);
   if (decision == receive::Decision::kGrantedOverSoftLimit)
     report(DaemonEventKind::kSrqSoftLimit, srq, qp.qpn, held);
   if (decision == receive::Decision::kRefusedFirst)
     report(DaemonEventKind::kSrqHardLimit, srq, qp.qpn, held);
-  if (decision == receive::Decision::kDropConnection) drop_connection(qp, srq, qp.member);
+  if (decision == receive::Decision::kDropConnection) drop_connection(qp, srq, qp.rq.member);
   if (!receive::is_granted(decision)) return shm::Take::kEmpty;
-  const shm::Take take = srq.ring.take(qp.receive);
+  const shm::Take take = srq.ring.take(qp.rq.work);
   if (take != shm::Take::kTaken) return take;
-  provisioner.drawn(qp.member, clock_.now);
+  provisioner.drawn(qp.rq.member, clock_.now);
   if (const auto alarm = provisioner.watch(*available - 1, clock_.now))
     act_on(*alarm, srq, *available - 1);
   return take;
@@ -166,7 +166,7 @@ void ReceiveQueues::act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq,
 /// It fails by itself: its peer is told nothing and times out.
 void ReceiveQueues::drop_connection(QueuePair& qp, SharedReceiveQueue& srq,
                                     const receive::Member& member) {
-  if (qp.error_pending || qp.state == QpState::kError) return;
+  if (qp.error.pending || qp.state == QpState::kError) return;
   qp.tenant->counters.receive.connections_dropped.add();
   report(DaemonEventKind::kSrqConnectionDropped, srq, qp.qpn, srq.provisioner->held_by(member));
   async_events_.raise(qp, EventType::kQpFatal);
@@ -200,8 +200,8 @@ void ReceiveQueues::fail_users_of_overflowed() {
 }
 
 bool ReceiveQueues::has_receive(QueuePair& qp) {
-  if (qp.receive_drawn || (qp.srq == nullptr && !qp.receives())) return true;
-  shm::ReceiveRing& ring = qp.srq != nullptr ? qp.srq->ring : qp.receive_ring;
+  if (qp.rq.drawn || (qp.srq == nullptr && !qp.receives())) return true;
+  shm::ReceiveRing& ring = qp.srq != nullptr ? qp.srq->ring : qp.rq.ring;
   return ring.available().value_or(1) != 0;
 }
 
@@ -211,7 +211,7 @@ void ReceiveQueues::complete(QueuePair& qp, const transport::ReceiveCompletion& 
   if (xrc && qp.srq == nullptr) return;
   shm::Completion out;
   out.qpn = qp.qpn.value;
-  out.index = qp.receive.index;
+  out.index = qp.rq.work.index;
   out.byte_len = completion.byte_len;
   out.imm = completion.imm;
   out.status = status_of(completion.verdict);
@@ -225,11 +225,11 @@ void ReceiveQueues::complete(QueuePair& qp, const transport::ReceiveCompletion& 
   out.is_receive = xrc ? abi::kCompletionOfXrcReceive : abi::kCompletionOfReceive;
   out.source_qpn = xrc ? qp.srq->number : completion.source.value;
   if (qp.srq != nullptr && qp.srq->provisioner) {
-    qp.srq->provisioner->completed(qp.member,
-                                   qp.receive.count == 0 ? 0 : qp.receive.entries[0].addr);
+    qp.srq->provisioner->completed(qp.rq.member,
+                                   qp.rq.work.count == 0 ? 0 : qp.rq.work.entries[0].addr);
   }
-  qp.receive_drawn = false;
-  completion_events_.push(xrc ? *qp.srq->cq : *qp.receive_cq, out, completion.solicited);
+  qp.rq.drawn = false;
+  completion_events_.push(xrc ? *qp.srq->cq : *qp.rq.cq, out, completion.solicited);
 }
 
 }  // namespace softhca::engine

@@ -53,11 +53,11 @@ class ReceiveQueues {
   /// Buffers that one queue pair may hold, 0: no limit, receive::Member::kByPolicy: as the policy
   /// says. REQUIRES: its queue is shared and provisioned.
   void set_limit(QueuePair& qp, std::uint32_t limit);
-  /// Its importance, or QueuePair::kByTrafficClass. REQUIRES: its queue is shared.
+  /// Its importance, or QpReceiveQueue::kByTrafficClass. REQUIRES: its queue is shared.
   void set_importance(QueuePair& qp, std::uint8_t importance);
 
   // --- receives of a queue pair
-  /// Draws a receive work request into qp.receive. A hostile ring fails its owner.
+  /// Draws a receive work request into qp.rq.work. A hostile ring fails its owner.
   shm::Take draw(QueuePair& qp);
   /// The end of what was drawn.
   void complete(QueuePair& qp, const transport::ReceiveCompletion& completion);

@@ -19,7 +19,7 @@ Verdict ReceiveQueues::choose(QueuePair& qp, std::uint32_t number) {
   if (srq == nullptr) return Verdict::kRemoteInvalidRequest;
   if (srq == qp.srq) return Verdict::kOk;
   // Left of a message that broke off: it cannot serve one for another queue.
-  if (qp.receive_drawn) complete(qp, {.verdict = Verdict::kFlushed});
+  if (qp.rq.drawn) complete(qp, {.verdict = Verdict::kFlushed});
   use(qp, srq);
   return Verdict::kOk;
 }
@@ -27,21 +27,22 @@ Verdict ReceiveQueues::choose(QueuePair& qp, std::uint32_t number) {
 /// What it holds of the queue before stays on its account there, if it has one.
 void ReceiveQueues::use(QueuePair& qp, SharedReceiveQueue* srq) {
   if (qp.srq == srq) return;
-  if (qp.srq != nullptr && qp.member.is_known()) qp.xrc_members.push_back({qp.srq, qp.member});
+  if (qp.srq != nullptr && qp.rq.member.is_known())
+    qp.rq.xrc_members.push_back({qp.srq, qp.rq.member});
   qp.srq = srq;
-  qp.member = {};
-  const auto known = std::find_if(qp.xrc_members.begin(), qp.xrc_members.end(),
+  qp.rq.member = {};
+  const auto known = std::find_if(qp.rq.xrc_members.begin(), qp.rq.xrc_members.end(),
                                   [&](const XrcMember& m) { return m.srq == srq; });
-  if (known == qp.xrc_members.end()) return;
-  qp.member = known->member;
-  qp.xrc_members.erase(known);
+  if (known == qp.rq.xrc_members.end()) return;
+  qp.rq.member = known->member;
+  qp.rq.xrc_members.erase(known);
 }
 
 /// Null: it has no share of that queue.
 const receive::Member* ReceiveQueues::member_of(const QueuePair& qp,
                                                 const SharedReceiveQueue& srq) {
-  if (qp.srq == &srq) return &qp.member;
-  for (const XrcMember& other : qp.xrc_members)
+  if (qp.srq == &srq) return &qp.rq.member;
+  for (const XrcMember& other : qp.rq.xrc_members)
     if (other.srq == &srq) return &other.member;
   return nullptr;
 }
@@ -49,8 +50,8 @@ const receive::Member* ReceiveQueues::member_of(const QueuePair& qp,
 /// The queue pair is going.
 void ReceiveQueues::leave(QueuePair& qp) {
   if (qp.srq == nullptr) return;
-  if (qp.srq->provisioner) qp.srq->provisioner->leave(qp.member);
-  for (XrcMember& other : qp.xrc_members)
+  if (qp.srq->provisioner) qp.srq->provisioner->leave(qp.rq.member);
+  for (XrcMember& other : qp.rq.xrc_members)
     if (other.srq->provisioner) other.srq->provisioner->leave(other.member);
   if (qp.type != QpType::kXrcReceive) --qp.srq->users;
 }
@@ -62,11 +63,11 @@ void ReceiveQueues::leave_xrc_targets(SharedReceiveQueue& srq) {
   cpu_.charge(*srq.session, queue_pairs_.slots() * kSweepCost);
   queue_pairs_.for_each([&](QueuePair& qp) {
     if (qp.type != QpType::kXrcReceive) return;
-    std::erase_if(qp.xrc_members, [&](const XrcMember& m) { return m.srq == &srq; });
+    std::erase_if(qp.rq.xrc_members, [&](const XrcMember& m) { return m.srq == &srq; });
     if (qp.srq != &srq) return;
     qp.srq = nullptr;
-    qp.member = {};
-    qp.receive_drawn = false;
+    qp.rq.member = {};
+    qp.rq.drawn = false;
   });
 }
 

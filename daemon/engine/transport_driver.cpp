@@ -42,16 +42,16 @@ std::size_t TransportDriver::run_ready() {
 
 /// True when it could go on right away.
 bool TransportDriver::run(QueuePair& qp) {
-  if (qp.error_pending) {
+  if (qp.error.pending) {
     lifecycle_.enter_error(qp);
     return false;
   }
   if (qp.state == QpState::kError) return lifecycle_.flush_receives(qp);
-  qp.flow.resume();
+  qp.connection.flow.resume();
   const bool more = transmit(qp);
-  if (qp.stalled && !not_ready(qp)) stall_.resume(qp);
+  if (qp.sq.stalled && !not_ready(qp)) stall_.resume(qp);
   settle(qp);
-  return more && may_receive(qp.state) && qp.flow.wake_at() == kNever;
+  return more && may_receive(qp.state) && qp.connection.flow.wake_at() == kNever;
 }
 
 bool TransportDriver::transmit(QueuePair& qp) {
@@ -69,12 +69,12 @@ bool TransportDriver::transmit(QueuePair& qp) {
 
 /// After every call into a state machine: errors take effect, the timer follows the deadline.
 void TransportDriver::settle(QueuePair& qp) {
-  if (qp.error_pending) lifecycle_.enter_error(qp);
+  if (qp.error.pending) lifecycle_.enter_error(qp);
   if (qp.state == QpState::kError) return;
-  if (!qp.stalled && not_ready(qp)) stall_.stall(qp);
+  if (!qp.sq.stalled && not_ready(qp)) stall_.stall(qp);
   const Time deadline =
       std::visit([](const auto& transport) { return transport.deadline(); }, qp.transport);
-  lifecycle_.timers().arm(TimerId(qp.slot), std::min(deadline, qp.flow.wake_at()));
+  lifecycle_.timers().arm(TimerId(qp.slot), std::min(deadline, qp.connection.flow.wake_at()));
 }
 
 std::size_t TransportDriver::expire() {
@@ -94,7 +94,7 @@ void TransportDriver::expire(QueuePair& qp) {
 }
 
 void TransportDriver::receive(QueuePair& qp, const wire::ParsedFrame& frame) {
-  QpEnvironment env(parts_, qp, qp.route, &frame);
+  QpEnvironment env(parts_, qp, qp.connection.route, &frame);
   qp.tenant->counters.count_received(frame);
   parts_.cpu.charge_packet(qp, frame.payload.size());
   if (!may_receive(qp.state)) {

@@ -64,21 +64,21 @@ void TvlAssignment::join(QueuePair& qp) {
   const auto tvl = tvl_for(qp, schedule::TvlPurpose::kCommands);
   const auto dedicated = tvl_for(qp, schedule::TvlPurpose::kDedicated);
   assert(tvl && dedicated);  // every tenant is configured with both
-  qp.tvl = *tvl;
-  qp.dedicated_tvl = *dedicated;
-  tvls_.attach(qp.tvl);
-  tvls_.attach(qp.dedicated_tvl);
+  qp.sq.tvl = *tvl;
+  qp.sq.dedicated_tvl = *dedicated;
+  tvls_.attach(qp.sq.tvl);
+  tvls_.attach(qp.sq.dedicated_tvl);
 }
 
 void TvlAssignment::leave(QueuePair& qp) {
-  tvls_.detach(qp.tvl);
-  tvls_.detach(qp.dedicated_tvl);
+  tvls_.detach(qp.sq.tvl);
+  tvls_.detach(qp.sq.dedicated_tvl);
 }
 
 /// False: there is no other one.
 bool TvlAssignment::replace(QueuePair& qp, TvlId id) {
   for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
-    TvlId& tvl = purpose == schedule::TvlPurpose::kCommands ? qp.tvl : qp.dedicated_tvl;
+    TvlId& tvl = purpose == schedule::TvlPurpose::kCommands ? qp.sq.tvl : qp.sq.dedicated_tvl;
     if (tvl != id) continue;
     const auto other = tvl_for(qp, purpose);
     if (!other) return false;
@@ -98,7 +98,7 @@ void TvlAssignment::empty(TvlId id) {
   const bool dedicated = tvls_[id].purpose == schedule::TvlPurpose::kDedicated;
   while (const auto pcb = arbitrator_.first(id)) {
     const QueuePair& qp = commands_.owner(*pcb);
-    arbitrator_.move(*pcb, dedicated ? qp.dedicated_tvl : qp.tvl);
+    arbitrator_.move(*pcb, dedicated ? qp.sq.dedicated_tvl : qp.sq.tvl);
   }
 }
 

@@ -60,10 +60,10 @@ void Script::make_queue_pair(Arguments& a) {
   engine::QueuePair& qp = qp_->qp;
   qp.access = static_cast<std::uint32_t>(a.number("access", engine::Process::kFull));
   qp.qkey = static_cast<std::uint32_t>(a.number("qkey", 0x11111111));
-  qp.destination = qp.rc.destination = Qpn(0x123);
-  qp.route.path.source = process_->tenant.addresses[0].gid;
-  qp.route.path.port = process_->tenant.addresses[0].port;
-  qp.route.path.destination = peer_gid_;
+  qp.connection.destination = qp.rc.destination = Qpn(0x123);
+  qp.connection.route.path.source = process_->tenant.addresses[0].gid;
+  qp.connection.route.path.port = process_->tenant.addresses[0].port;
+  qp.connection.route.path.destination = peer_gid_;
   qp.rc.mtu = static_cast<std::uint32_t>(a.number("mtu", 256));
   const auto octet = [&](const char* name, std::uint64_t otherwise) {
     return static_cast<std::uint8_t>(a.number(name, otherwise));

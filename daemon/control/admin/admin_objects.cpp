@@ -82,18 +82,18 @@ const char* name_of(engine::QpState state) {
 QpShot shot_of(engine::Engine&, const engine::QueuePair& qp) {
   const bool provisioned = qp.srq != nullptr && qp.srq->provisioner != nullptr;
   return {.state = qp.state,
-          .destination = qp.destination,
-          .peer = qp.route.path.destination,
+          .destination = qp.connection.destination,
+          .peer = qp.connection.route.path.destination,
           .local = qp.is_local(),
-          .commands = qp.commands,
-          .fetched = qp.fetched,
-          .started = qp.started,
+          .commands = qp.sq.commands,
+          .fetched = qp.sq.fetched,
+          .started = qp.sq.started,
           .mtu = qp.rc.mtu,
           .srq = qp.srq == nullptr ? 0 : qp.srq->number,
           .retries = qp.retries,
-          .srq_held = provisioned ? qp.srq->provisioner->held_by(qp.member) : 0,
-          .srq_limit = provisioned ? qp.srq->provisioner->limit_of(qp.member) : 0,
-          .failure = qp.failure};
+          .srq_held = provisioned ? qp.srq->provisioner->held_by(qp.rq.member) : 0,
+          .srq_limit = provisioned ? qp.srq->provisioner->limit_of(qp.rq.member) : 0,
+          .failure = qp.error.cause};
 }
 
 SrqShot shot_of(engine::Engine& engine, engine::SharedReceiveQueue& srq) {
@@ -119,7 +119,7 @@ Json shown(const ShownQp& entry, const QpShot& shot) {
               {"state", name_of(shot.state)},
               {"tenant", entry.session->tenant().name},
               {"pid", entry.session->peer().pid},
-              {"tvl", qp.tvl.value},
+              {"tvl", qp.sq.tvl.value},
               {"commands", shot.commands},
               {"fetched", shot.fetched},
               {"started", shot.started},

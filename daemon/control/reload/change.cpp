@@ -69,7 +69,7 @@ Expected<engine::Tenant*> ReloadChange::add_tenant(const TenantConfig& entry) {
   added->id = *id;
   added->name = entry.name;
   added->addresses = addresses_of(wanted_, entry);
-  added->accounts.set_whole(site_.adapter.totals);
+  added->control.accounts.set_whole(site_.adapter.totals);
   return added.get();
 }
 

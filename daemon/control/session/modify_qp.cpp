@@ -37,7 +37,7 @@ void store_attributes(Qp& qp, const abi::QpAttributes& a) {
   }
   if (given(attr::kDestQpn)) {
     kept.dest_qp_num = a.dest_qp_num;
-    e.destination = e.rc.destination = Qpn(a.dest_qp_num);
+    e.connection.destination = e.rc.destination = Qpn(a.dest_qp_num);
   }
   if (given(attr::kRqPsn)) kept.rq_psn = a.rq_psn & Psn::kMask;
   if (given(attr::kSqPsn)) kept.sq_psn = a.sq_psn & Psn::kMask;
@@ -120,7 +120,7 @@ int QueuePairs::modify(const RequestBody& body, Reply&) {
       error = EINVAL;
       return;
     }
-    if (path) qp.engine.route.path = *path;
+    if (path) qp.engine.connection.route.path = *path;
     store_attributes(qp, a);
     change_state(engine, qp, from, to, request);
   });

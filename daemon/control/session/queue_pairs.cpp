@@ -128,15 +128,15 @@ void QueuePairs::fill(Qp& qp, const Sizes& sizes) const {
   qp.pd = PdUse(pd);
   e.pd = pd.id;
   e.signal_all = request.signal_all != 0;
-  e.send_ring = shm::SendRing(qp.ring.base, sizes.send_entries, sizes.send_stride);
+  e.sq.ring = shm::SendRing(qp.ring.base, sizes.send_entries, sizes.send_stride);
   if (sizes.own_receives) {
-    e.receive_ring = shm::ReceiveRing(qp.ring.base + sizes.send_bytes, sizes.receive_entries,
-                                      request.max_receive_sge);
+    e.rq.ring = shm::ReceiveRing(qp.ring.base + sizes.send_bytes, sizes.receive_entries,
+                                 request.max_receive_sge);
   } else if (request.srq != abi::kNoHandle) {
     e.srq = &srqs_.find(request.srq)->engine;
   }
-  e.send_cq = &cqs_.find(request.send_cq)->engine;
-  if (request.receive_cq != abi::kNoHandle) e.receive_cq = &cqs_.find(request.receive_cq)->engine;
+  e.sq.cq = &cqs_.find(request.send_cq)->engine;
+  if (request.receive_cq != abi::kNoHandle) e.rq.cq = &cqs_.find(request.receive_cq)->engine;
   e.rc.mtu = context_.path_mtu();
 }
 
@@ -186,7 +186,7 @@ int QueuePairs::query(const RequestBody& body, Reply& reply) {
   context_.on_engine([&](engine::Engine&) {
     const engine::QueuePair& e = qp.engine;
     out.attributes.qp_state = out.attributes.cur_qp_state = static_cast<std::uint32_t>(e.state);
-    out.attributes.sq_draining = e.state == QpState::kSqd && e.started != 0;
+    out.attributes.sq_draining = e.state == QpState::kSqd && e.sq.started != 0;
   });
   reply.write(out);
   return 0;

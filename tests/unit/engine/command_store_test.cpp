@@ -24,12 +24,12 @@ class Commands : public Parts {
     command.tvl = next->tvl;
     command.execution_held = command.completion_held = true;
     commands.remove_kicked(qp, next->pcb);
-    ++qp.started;
+    ++qp.sq.started;
     return next->pcb;
   }
   void expect_nothing_held() {
-    EXPECT_EQ(qp.commands, 0u);
-    EXPECT_EQ(qp.fetched, 0u);
+    EXPECT_EQ(qp.sq.commands, 0u);
+    EXPECT_EQ(qp.sq.fetched, 0u);
     EXPECT_EQ(pcbs.group(tenant.qos_class).all_in_use.value(), 0u);
     EXPECT_EQ(pcbs.group(tenant.qos_class).dedicated_in_use.value(), 0u);
     EXPECT_EQ(tvls[tvl].execution.in_use.value(), 0u);
@@ -46,7 +46,7 @@ TEST_F(Commands, KnowWhoseTheyAreAndArePaidFor) {
   const PcbId pcb = kick();
   EXPECT_EQ(cpu.done() - before, kCommandCost);
   EXPECT_EQ(&commands.owner(pcb), &qp);
-  EXPECT_EQ(qp.commands, 1u);
+  EXPECT_EQ(qp.sq.commands, 1u);
   EXPECT_FALSE(commands.is_dedicated(pcb));
 }
 
@@ -79,7 +79,7 @@ TEST_F(Commands, AreHeldInOrder) {
     EXPECT_EQ(commands.pop_held(qp), pcb);
     commands.release(pcb);
   }
-  EXPECT_TRUE(qp.held.empty());
+  EXPECT_TRUE(qp.sq.held.empty());
   expect_nothing_held();
 }
 
@@ -105,7 +105,7 @@ TEST_F(Commands, AllOfAQueuePairEndAtOnce) {
   start();
   qp.session->kick_blocked() = true;
   commands.release_all(qp);
-  EXPECT_EQ(qp.started, 0u);
+  EXPECT_EQ(qp.sq.started, 0u);
   EXPECT_FALSE(qp.session->kick_blocked());
   expect_nothing_held();
 }

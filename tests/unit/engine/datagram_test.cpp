@@ -149,7 +149,7 @@ TEST_P(Ud, DrainsInSqd) {
   pair.run_for(std::chrono::seconds(1));
   EXPECT_EQ(pair.sink_of(a).count(EventType::kSendQueueDrained, qa->qp.user_handle), 1u);
   a.adapter.engine.queue_pairs().enter_ready_to_send(qa->qp, Psn());
-  EXPECT_TRUE(pair.run_until([&] { return qa->qp.commands == 0; }));
+  EXPECT_TRUE(pair.run_until([&] { return qa->qp.sq.commands == 0; }));
   EXPECT_EQ(pair.ca->poll_all().size(), 3u);
 }
 

@@ -22,7 +22,7 @@ class DispatchTest : public Parts {
 TEST_F(DispatchTest, CommandsAreFetchedInOrderAndStartWithCredits) {
   ring(2);
   EXPECT_EQ(dispatch.fetch(), 2u);
-  EXPECT_EQ(qp.qp.fetched, 2u);
+  EXPECT_EQ(qp.qp.sq.fetched, 2u);
   for (std::uint32_t i = 0; i < 2; ++i) {
     const auto pcb = dispatch.next();
     ASSERT_TRUE(pcb);
@@ -31,7 +31,7 @@ TEST_F(DispatchTest, CommandsAreFetchedInOrderAndStartWithCredits) {
     EXPECT_EQ(tvls[tvl].execution.in_use.value(), i + 1);
   }
   EXPECT_FALSE(dispatch.next());
-  EXPECT_TRUE(qp.qp.kicked.empty());
+  EXPECT_TRUE(qp.qp.sq.kicked.empty());
 }
 
 TEST_F(DispatchTest, NoMoreThanThereAreDedicatedPcbs) {
@@ -62,23 +62,23 @@ TEST_F(DispatchTest, NoMoreThanThereAreCredits) {
 }
 
 TEST_F(DispatchTest, AStalledQueuePairIsPassedOver) {
-  qp.qp.stalled = true;
+  qp.qp.sq.stalled = true;
   ring(1);
   EXPECT_EQ(dispatch.fetch(), 0u);
-  qp.qp.stalled = false;
+  qp.qp.sq.stalled = false;
   scheduler.unblock(schedule::QpSlot(qp.qp.slot));
   EXPECT_EQ(dispatch.fetch(), 1u);
 }
 
 TEST_F(DispatchTest, AProbingOneHasOneCommandAtATime) {
-  qp.qp.probing = true;
+  qp.qp.sq.probing = true;
   ring(3);
   EXPECT_EQ(dispatch.fetch(), 1u);
 }
 
 TEST_F(DispatchTest, WhileDrainingOnlyWhatHasBegunIsFetched) {
   qp.qp.state = QpState::kSqd;
-  qp.qp.not_begun = 1;
+  qp.qp.sq.not_begun = 1;
   ring(2);
   EXPECT_EQ(dispatch.fetch(), 1u);
 }

@@ -302,10 +302,10 @@ TEST_P(RcErrors, FlushingTakesTurns) {
   for (int i = 0; i < 2048; ++i) a.post_receive(failed, {buffer.all()});
   a.adapter.engine.queue_pairs().enter_error(failed.qp);
   pair.step();
-  const std::uint32_t left = failed.qp.receive_ring.available().value_or(0);
+  const std::uint32_t left = failed.qp.rq.ring.available().value_or(0);
   EXPECT_GT(left, 0u) << "all in one step";
   EXPECT_LT(left, 2048u);
-  EXPECT_TRUE(pair.run_until([&] { return failed.qp.receive_ring.available().value_or(1) == 0; }));
+  EXPECT_TRUE(pair.run_until([&] { return failed.qp.rq.ring.available().value_or(1) == 0; }));
 }
 
 TEST_P(RcErrors, ResetForgetsEverythingAndTheQueuePairWorksAgain) {
@@ -380,7 +380,7 @@ TEST_P(RcErrors, SenderResetInTheMiddleOfAMessage) {
   Buffer& to = b.make_buffer(kLong);
   b.post_receive(*pair.qb, {to.all()});
   a.post(*pair.qa, {.sge = {from.all()}});
-  EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.receive_drawn; }));
+  EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.rq.drawn; }));
   a.reset(*pair.qa);
   bring_up(a, *pair.qa, pair.qb->qp.qpn, address(2));
   b.adapter.engine.queue_pairs().enter_error(pair.qb->qp);
@@ -438,7 +438,7 @@ TEST_P(RcErrors, LastWqeEventOfASharedReceiveQueue) {
   Buffer& from = a.make_buffer(kLong);
   pair.srq->ring.post(7, {to.all()});
   a.post(*pair.qa, {.sge = {from.all()}});
-  EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.receive_drawn; }));
+  EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.rq.drawn; }));
   b.adapter.engine.queue_pairs().enter_error(pair.qb->qp);
   b.adapter.engine.queue_pairs().enter_error(pair.qb->qp);
   EXPECT_EQ(pair.sink_of(b).count(EventType::kQpLastWqeReached, pair.qb->qp.user_handle), 1u);

@@ -101,7 +101,7 @@ TEST_P(Hostile, VcbCommandForSomebodyElse) {
   evil.hand_over(0);
   pair.steps(10);
   EXPECT_TRUE(evil.vcb_free(0));
-  EXPECT_EQ(pair.qa->qp.commands, 0u);
+  EXPECT_EQ(pair.qa->qp.sq.commands, 0u);
   EXPECT_EQ(evil.tenant.counters.malformed_commands.value(), 1u);
 }
 
@@ -110,7 +110,7 @@ TEST_P(Hostile, CommandWithItsChecksumPasses) {
   sign(0);
   evil.fill_vcb(0, *qp, 0);
   evil.hand_over(0);
-  pair.run_until([&] { return qp->qp.started == 0 && qp->sequence == 1; });
+  pair.run_until([&] { return qp->qp.sq.started == 0 && qp->sequence == 1; });
   EXPECT_EQ(pair.wait_status(*cq), Status::kSuccess);
   EXPECT_EQ(evil.tenant.counters.bad_checksums.value(), 0u);
 }
@@ -152,7 +152,7 @@ TEST_P(Hostile, MoreCommandsThanTheSendQueueHolds) {
   }
   EXPECT_TRUE(fails());
   EXPECT_GE(hostile_words(), 1u);
-  EXPECT_TRUE(pair.run_until([&] { return qp->qp.commands == 0; }));
+  EXPECT_TRUE(pair.run_until([&] { return qp->qp.sq.commands == 0; }));
 }
 
 TEST_P(Hostile, MoreDatagramsThanTheSendQueueHolds) {
@@ -162,7 +162,7 @@ TEST_P(Hostile, MoreDatagramsThanTheSendQueueHolds) {
   for (int i = 0; i < 4; ++i) evil.post(ud, {.address_handle = ah});
   pair.steps(10);
   EXPECT_EQ(ud.qp.state, QpState::kError);
-  EXPECT_EQ(ud.qp.commands, 0u);
+  EXPECT_EQ(ud.qp.sq.commands, 0u);
 }
 
 TEST_P(Hostile, WorkRequestsThatMakeNoSense) {

@@ -7,14 +7,14 @@ namespace {
 
 class IngressTest : public Parts {
  protected:
-  bool failed() const { return qp.qp.error_pending; }
+  bool failed() const { return qp.qp.error.pending; }
 };
 
 TEST_F(IngressTest, ACommandInAVcbWaitsForItsCreditsAndTheVcbIsFree) {
   hand_over(1, command(0));
   EXPECT_EQ(ingress.collect(), 1u);
   EXPECT_TRUE(is_free(1));
-  EXPECT_EQ(qp.qp.commands, 1u);
+  EXPECT_EQ(qp.qp.sq.commands, 1u);
   EXPECT_EQ(arbitrator.counters(tvl).waiting.value(), 1u);
   EXPECT_EQ(ingress.collect(), 0u);
 }

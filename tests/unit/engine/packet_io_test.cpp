@@ -38,7 +38,7 @@ class Packets : public ::testing::Test {
     qp.tenant = &tenant;
     qp.qpn = Qpn(17);
     qp.pd = memory::PdId(1);
-    qp.route.path = {.source = kNear, .destination = kFar, .port = PortId(0)};
+    qp.connection.route.path = {.source = kNear, .destination = kFar, .port = PortId(0)};
   }
 
   PortBinding& binding() { return *packets.ports()[0]; }
@@ -50,7 +50,7 @@ class Packets : public ::testing::Test {
     return h;
   }
   SendResult send(const transport::PayloadSource& payload = {}) {
-    const SendResult result = packets.send(qp.route, send_only(), payload, &qp);
+    const SendResult result = packets.send(qp.connection.route, send_only(), payload, &qp);
     packets.finish_batch();
     return result;
   }
@@ -158,7 +158,7 @@ TEST_F(Packets, WaitForNobodyOnASharedQueuePair) {
 }
 
 TEST_F(Packets, OfAPathWithoutAPortAreLost) {
-  qp.route.path.port.reset();
+  qp.connection.route.path.port.reset();
   EXPECT_EQ(send(), SendResult::kSent);
   EXPECT_EQ(tenant.counters.tx_packets.value(), 0u);
 }
@@ -232,7 +232,7 @@ TEST_F(Packets, OfAnotherVlanAreNotForThePort) {
 }
 
 TEST_F(Packets, ReachTellsWhetherDatagramsCanGo) {
-  AddressPath path = qp.route.path;
+  AddressPath path = qp.connection.route.path;
   EXPECT_EQ(packets.reach_of(path, false), Reach::kUnknown);
   EXPECT_EQ(binding().neighbours->size(), 0u) << "it only looked";
   EXPECT_EQ(packets.reach_of(path), Reach::kUnknown);
@@ -259,8 +259,8 @@ TEST_F(Packets, AreEcnCapableWhereTheSenderReacts) {
   };
   EXPECT_EQ(codepoint(), 0);
   parameters.mode = CongestionMode::kOn;
-  qp.route.reacts = true;
-  qp.route.invalidate();
+  qp.connection.route.reacts = true;
+  qp.connection.route.invalidate();
   EXPECT_EQ(codepoint(), 2);
 }
 
@@ -292,14 +292,14 @@ TEST_F(Packets, WhatIsSlowedDownWaitsAndIsCounted) {
   qp.state = QpState::kRts;
   congestion.receive_notification(qp);
   EXPECT_EQ(tenant.counters.cnps_ignored.value(), 1u) << "it does not react";
-  qp.route.reacts = true;
+  qp.connection.route.reacts = true;
   congestion.receive_notification(qp);
   EXPECT_EQ(tenant.counters.cnps_handled.value(), 1u);
-  EXPECT_TRUE(qp.flow.limited());
+  EXPECT_TRUE(qp.connection.flow.limited());
   EXPECT_EQ(tenant.counters.paced_queue_pairs.value(), 1u);
   EXPECT_GT(tenant.counters.paced_rate.value(), 0u);
   congestion.release(qp);
-  EXPECT_FALSE(qp.flow.limited());
+  EXPECT_FALSE(qp.connection.flow.limited());
   EXPECT_EQ(tenant.counters.paced_queue_pairs.value(), 0u);
   EXPECT_EQ(tenant.counters.paced_rate.value(), 0u);
 }

@@ -63,10 +63,10 @@ class Pair : public World {
     for (const auto& adapter : adapters) adapter->expect_idle();
     for (Process* process : {a.get(), b.get()})
       for (const auto& qp : process->qps) {
-        EXPECT_EQ(qp->qp.commands, 0u);
-        EXPECT_EQ(qp->qp.fetched, 0u);
-        EXPECT_EQ(qp->qp.started, 0u);
-        EXPECT_TRUE(qp->qp.held.empty());
+        EXPECT_EQ(qp->qp.sq.commands, 0u);
+        EXPECT_EQ(qp->qp.sq.fetched, 0u);
+        EXPECT_EQ(qp->qp.sq.started, 0u);
+        EXPECT_TRUE(qp->qp.sq.held.empty());
       }
   }
   RecordingSink& sink_of(Process& process) { return process.adapter.sink; }

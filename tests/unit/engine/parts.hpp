@@ -26,11 +26,11 @@ class Parts : public ::testing::Test {
     qp.qp.tenant = &tenant;
     qp.qp.session = &session;
     qp.qp.qos_class = tenant.qos_class;
-    qp.qp.send_ring = shm::SendRing(qp.send_memory.base(), kEntries, qp.stride);
+    qp.qp.sq.ring = shm::SendRing(qp.send_memory.base(), kEntries, qp.stride);
     EXPECT_TRUE(queue_pairs.add(qp.qp));
     tvl = add_tvl(schedule::TvlPurpose::kCommands);
-    qp.qp.tvl = tvl;
-    qp.qp.dedicated_tvl = tvl;
+    qp.qp.sq.tvl = tvl;
+    qp.qp.sq.dedicated_tvl = tvl;
     scheduler.open(schedule::QpSlot(qp.qp.slot), qp.qp.qos_class, kEntries);
     qp.qp.state = QpState::kRts;
     ingress.add(session);

@@ -105,12 +105,12 @@ TestQp& Process::make_qp(TestCq& send, TestCq& receive, const QpOptions& o) {
   qp.signal_all = o.signal_all;
   if (qp.sends()) {
     qp.pd = pd;
-    qp.send_cq = &send.cq;
+    qp.sq.cq = &send.cq;
   }
-  qp.send_ring = shm::SendRing(test.send_memory.base(), o.send_entries, test.stride);
-  qp.receive_ring = shm::ReceiveRing(test.receives.base(), o.receive_entries, o.max_sge);
+  qp.sq.ring = shm::SendRing(test.send_memory.base(), o.send_entries, test.stride);
+  qp.rq.ring = shm::ReceiveRing(test.receives.base(), o.receive_entries, o.max_sge);
   if (o.srq != nullptr) qp.srq = &o.srq->srq;
-  if (!is_xrc(o.type)) qp.receive_cq = &receive.cq;
+  if (!is_xrc(o.type)) qp.rq.cq = &receive.cq;
   EXPECT_TRUE(adapter.engine.queue_pairs().install(qp));
   return test;
 }
@@ -232,10 +232,10 @@ void bring_up(Process& process, TestQp& test, Qpn peer, const Gid& peer_gid, con
   Engine& engine = process.adapter.engine;
   QueuePair& qp = test.qp;
   qp.access = c.access;
-  qp.destination = qp.rc.destination = peer;
-  qp.route.path.source = process.tenant.addresses[0].gid;
-  qp.route.path.port = process.tenant.addresses[0].port;
-  qp.route.path.destination = peer_gid;
+  qp.connection.destination = qp.rc.destination = peer;
+  qp.connection.route.path.source = process.tenant.addresses[0].gid;
+  qp.connection.route.path.port = process.tenant.addresses[0].port;
+  qp.connection.route.path.destination = peer_gid;
   qp.rc.mtu = c.mtu;
   qp.rc.timeout = c.timeout;
   qp.rc.retry_count = c.retry_count;

@@ -154,7 +154,7 @@ struct TestQp {
         receives(o.receive_entries, o.max_sge) {}
 
   std::byte* slot(std::uint32_t number) {
-    return send_memory.base() + (number & (qp.send_ring.entries() - 1)) * stride;
+    return send_memory.base() + (number & (qp.sq.ring.entries() - 1)) * stride;
   }
 
   QueuePair qp;

@@ -214,7 +214,7 @@ TEST_P(Provisioning, StatisticalLimitsFollowTheSender) {
     pair.run_for(std::chrono::milliseconds(110));
   }
   EXPECT_GT(counters().raised.value(), 0u);
-  EXPECT_GT(srq->srq.provisioner->limit_of(receivers[0]->qp.member), 2u);
+  EXPECT_GT(srq->srq.provisioner->limit_of(receivers[0]->qp.rq.member), 2u);
   expect_all_arrive();
 }
 
@@ -240,7 +240,7 @@ TEST_P(Provisioning, WatermarkNamesOffendersAndGivesUpTheLeastImportant) {
   SrqPolicy policy = limited(0, OnExceed::kDropConnection);
   policy.watermark = 6;
   set(policy);
-  receivers[2]->qp.route.path.traffic_class = 0xb8;  // expedited forwarding
+  receivers[2]->qp.connection.route.path.traffic_class = 0xb8;  // expedited forwarding
   engine().receive_queues().set_importance(receivers[1]->qp, 3);
   send(2, 1);
   send(1, 3);
@@ -268,7 +268,7 @@ TEST_P(Provisioning, AQueuePairThatGoesLeavesItsBuffersToTheConsumer) {
   EXPECT_EQ(received_by(0), 3u);
   pair.b->destroy(*receivers[0]);
   receivers[0] = &pair.b->make_qp(*cb, *cb, {.srq = srq});
-  EXPECT_EQ(srq->srq.provisioner->held_by(receivers[0]->qp.member), 0u);
+  EXPECT_EQ(srq->srq.provisioner->held_by(receivers[0]->qp.rq.member), 0u);
   repost_all();
   send(1, 1);
   pair.run_for(kWhile);
@@ -310,7 +310,7 @@ TEST_P(Provisioning, WhatIsAheadOfALostPacketDrawsNothing) {
   const auto ahead = static_cast<std::size_t>(transport::Count::kOutOfSequence);
   ASSERT_TRUE(pair.run_until([&] { return pair.b->tenant.counters.transport[ahead].value() != 0; },
                              kWhile));
-  EXPECT_EQ(srq->srq.provisioner->held_by(receivers[0]->qp.member), 0u);
+  EXPECT_EQ(srq->srq.provisioner->held_by(receivers[0]->qp.rq.member), 0u);
   EXPECT_EQ(srq->srq.ring.available(), kBuffers - 1);
   expect_all_arrive();
 }

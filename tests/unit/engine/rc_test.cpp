@@ -233,7 +233,7 @@ TEST_P(Rc, SolicitedEventsOnlyForThoseAskedFor) {
   pair.steps(2);
   ASSERT_EQ(pair.sink_of(b).completions.size(), 1u);
   EXPECT_EQ(pair.sink_of(b).completions[0], std::make_pair(33, cq.cq.user_handle));
-  pair.run_until([&] { return pair.qa->qp.commands + qa.qp.commands == 0; });
+  pair.run_until([&] { return pair.qa->qp.sq.commands + qa.qp.sq.commands == 0; });
 }
 
 TEST_P(Rc, FirstRequestInRtrEstablishes) {

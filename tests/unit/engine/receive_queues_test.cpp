@@ -20,14 +20,14 @@ class Receives : public ::testing::Test {
     qp.tenant = &tenant;
     qp.session = &session;
     qp.state = QpState::kRts;
-    qp.receive_cq = &cq.cq;
+    qp.rq.cq = &cq.cq;
     qp.xrc_domain = options.xrc_domain;
     qp.user_handle = 100 + pairs.size();
     if (options.srq != nullptr) {
       qp.srq = &options.srq->srq;
       ++qp.srq->users;
     } else if (qp.receives()) {
-      qp.receive_ring =
+      qp.rq.ring =
           shm::ReceiveRing(pairs.back()->receives.base(), options.receive_entries, options.max_sge);
     }
     EXPECT_TRUE(queue_pairs.add(qp));
@@ -73,14 +73,14 @@ TEST_F(Receives, AreDrawnAndCompletedInOrder) {
   EXPECT_TRUE(ReceiveQueues::has_receive(qp.qp));
   for (std::uint32_t i = 0; i < 2; ++i) {
     ASSERT_EQ(receives.draw(qp.qp), shm::Take::kTaken);
-    EXPECT_TRUE(qp.qp.receive_drawn);
+    EXPECT_TRUE(qp.qp.rq.drawn);
     receives.complete(qp.qp, {.verdict = Verdict::kOk, .byte_len = 5, .source = Qpn(9)});
     const auto done = cq.poll();
     ASSERT_TRUE(done);
     EXPECT_EQ(done->index, i);
     EXPECT_EQ(done->byte_len, 5u);
     EXPECT_EQ(done->source, 9u);
-    EXPECT_FALSE(qp.qp.receive_drawn);
+    EXPECT_FALSE(qp.qp.rq.drawn);
   }
 }
 
@@ -88,7 +88,7 @@ TEST_F(Receives, HostileRingFailsItsQueuePair) {
   TestQp& qp = make_qp();
   qp.receives.producer().store(1000);
   EXPECT_EQ(receives.draw(qp.qp), shm::Take::kHostile);
-  EXPECT_TRUE(qp.qp.error_pending);
+  EXPECT_TRUE(qp.qp.error.pending);
   EXPECT_EQ(cpu.begin(), qp.qp.slot) << "its turn comes, to be flushed";
   EXPECT_EQ(sink.count(EventType::kQpFatal, qp.qp.user_handle), 1u);
   ASSERT_EQ(log.count(), 1u);
@@ -102,7 +102,7 @@ TEST_F(Receives, HostileSharedRingFailsTheSharedQueue) {
   TestQp& a = make_qp({.srq = &srq});
   srq.ring.producer().store(1000);
   EXPECT_EQ(receives.draw(a.qp), shm::Take::kHostile);
-  EXPECT_FALSE(a.qp.error_pending);
+  EXPECT_FALSE(a.qp.error.pending);
   EXPECT_TRUE(srq.srq.failed);
   EXPECT_EQ(sink.count(EventType::kSrqError, srq.srq.user_handle), 1u);
   EXPECT_EQ(receives.draw(a.qp), shm::Take::kEmpty) << "and is not looked at again";
@@ -196,7 +196,7 @@ TEST_F(Receives, QueueThatGoesTakesTheDrawnReceiveOfXrcTargetsAlong) {
   receives.remove(srq.srq);
   EXPECT_GE(cpu.done() - before, queue_pairs.slots() * kSweepCost);
   EXPECT_EQ(target.qp.srq, nullptr);
-  EXPECT_FALSE(target.qp.receive_drawn);
+  EXPECT_FALSE(target.qp.rq.drawn);
   receives.complete(target.qp, {});
   EXPECT_FALSE(cq.poll());
   EXPECT_EQ(receives.find_xrc(target.qp, srq.srq.number), nullptr);

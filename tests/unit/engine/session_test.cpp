@@ -44,7 +44,7 @@ TEST_P(SessionEnd, OfTheReceiver) {
   Buffer& to = pair.b->make_buffer(16 << 20);
   pair.b->post_receive(*pair.qb, {to.all()});
   pair.a->post(*pair.qa, {.sge = {from.all()}});
-  EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.receive_drawn; }));
+  EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.rq.drawn; }));
   pair.b->end();
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kRetryExceededError);
 }
@@ -130,7 +130,7 @@ TEST_P(Srq, DestroyedQueuePairLosesNone) {
   Buffer& to = pair.b->make_buffer(16 << 20);
   srq->ring.post(5, {to.all()});
   pair.a->post(*pair.qa, {.sge = {from.all()}});
-  EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.receive_drawn; }));
+  EXPECT_TRUE(pair.run_until([&] { return pair.qb->qp.rq.drawn; }));
   pair.b->destroy(*pair.qb);
   const auto back = pair.cb->poll_all();
   ASSERT_EQ(back.size(), 1u);

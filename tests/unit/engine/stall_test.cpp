@@ -114,7 +114,7 @@ TEST_P(Stall, AStalledQueuePairHoldsNothing) {
   fill(*ends.near, Post::kDoorbell);
   let_stall();
   EXPECT_EQ(dedicated_in_use(), 0u);
-  EXPECT_EQ(ends.near->qp.commands, 0u);
+  EXPECT_EQ(ends.near->qp.sq.commands, 0u);
   post_receives(*ends.far);
   expect_done(*ends.near, kRing);
   expect_landed();
@@ -249,7 +249,7 @@ TEST_P(Stall, WhatHasBegunGoesOnWhileDraining) {
           .compare_add = 64,
           .swap = opened.key},
          Post::kVcb);
-  EXPECT_TRUE(pair.run_until([&] { return !ends.near->qp.held.empty(); }));
+  EXPECT_TRUE(pair.run_until([&] { return !ends.near->qp.sq.held.empty(); }));
   a.adapter.engine.queue_pairs().enter_drain(ends.near->qp, true);
   b.post_receive(*ends.far, {landed->part(8, 8)});
   expect_done(*ends.near, 2);

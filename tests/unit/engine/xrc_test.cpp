@@ -168,7 +168,7 @@ TEST_P(Xrc, QueueThatGoesUnderAMessageRefusesTheRest) {
   Buffer& to = b.make_buffer(1 << 20);
   srq->ring.post(0, {to.all()});
   a.post(*initiator, work(abi::Opcode::kSend, from));
-  ASSERT_TRUE(pair.run_until([&] { return target->qp.receive_drawn; }));
+  ASSERT_TRUE(pair.run_until([&] { return target->qp.rq.drawn; }));
   ASSERT_FALSE(pair.ca->poll());
   b.destroy(*srq);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kRemoteInvalidRequestError);
@@ -289,7 +289,7 @@ TEST_P(Xrc, NothingCanBePostedToATarget) {
   b.ring(target->qp.qpn.value, 4);
   pair.run_for(std::chrono::milliseconds(1));
   EXPECT_EQ(b.tenant.counters.malformed_commands.value() - before, 3u);
-  EXPECT_EQ(target->qp.commands, 0u);
+  EXPECT_EQ(target->qp.sq.commands, 0u);
 }
 
 /// A limit of a connection counts for each queue by itself, and changing between them evades none.

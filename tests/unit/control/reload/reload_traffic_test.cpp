@@ -419,7 +419,7 @@ class ReloadTraffic {
     }
     for (const Couple& couple : couples_)
       for (const Flow& flow : couple.flows) {
-        ASSERT_EQ(flow.from->qp.commands, of_pair[flow.from->qp.qpn.value]);
+        ASSERT_EQ(flow.from->qp.sq.commands, of_pair[flow.from->qp.qpn.value]);
         of_pair.erase(flow.from->qp.qpn.value);
       }
     for (const auto& [qpn, count] : of_pair)
