@@ -69,7 +69,7 @@ metric() {
     awk -v name="$2" -v labels="${3:-}" '
       { key = substr($0, 1, length($0) - length($NF) - 1); split(key, part, "{") }
       part[1] == name && key ~ labels { sum += $NF; found = 1 }
-      END { if (!found) exit 1; printf "%.0f\n", sum }'
+      END { if (!found) exit 1; printf (sum == int(sum) ? "%.0f\n" : "%.9g\n"), sum }'
 }
 
 # Waits up to ten seconds until a command succeeds.
