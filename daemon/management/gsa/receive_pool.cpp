@@ -1,9 +1,10 @@
-// Clients and what they ask for (E1, E2), the operator's parameters, and what the operator sees.
 #include "daemon/management/gsa/receive_pool.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+
+#include "daemon/management/gsa/admission.hpp"
 
 namespace softhca::management::gsa {
 
@@ -12,108 +13,113 @@ ReceivePool::ReceivePool(const PoolSize& size, const Parameters& parameters, Tim
       clients_(size.clients),
       sources_(size.sources, size.seed),
       buffers_(size.buffers),
-      free_(size.buffers),
-      promised_(size.clients),
-      changed_(size.clients),
-      watch_at_(now + parameters.adjustment.window) {
-  by_key_.reserve(size.clients);
-  for (std::uint32_t i = 0; i < size.buffers; ++i) free_[i] = size.buffers - 1 - i;
+      posted_(parameters_, counters_),
+      shares_(parameters_, clients_, posted_, counters_),
+      adjuster_(parameters_.adjustment, clients_, shares_, now) {
   parameters_.buffers = std::min(parameters.buffers, size.buffers);
 }
 
 // --- clients
 
 Expected<ClientId> ReceivePool::register_client(ClientKey key, std::string name,
-                                                std::optional<std::uint32_t> number,
+                                                std::optional<std::uint32_t> requested,
                                                 GivesBack gives_back) {
-  if (by_key_.contains(key.value)) return Error{"there is such a client already", EEXIST};
-  const std::uint32_t asked = number.value_or(parameters_.buffers_per_client);
-  if (Outcome room = check_room(0, asked); !room) return room.error();
-  const auto id = clients_.allocate();
+  if (clients_.contains(key)) return Error{"there is such a client already", EEXIST};
+  const std::uint32_t asked = requested.value_or(parameters_.buffers_per_client);
+  if (Outcome room = shares_.check_room(0, asked); !room) return room.error();
+  const auto id = clients_.add(
+      {.key = key, .name = std::move(name), .requested = requested, .gives_back = gives_back});
   if (!id) return Error{"all places for clients are taken", ENOSPC};
-  Client& client = clients_[id->index] =
-      Client{.key = key, .name = std::move(name), .number = number, .gives_back = gives_back};
-  by_key_.emplace(key.value, id->index);
   counters_.clients.add();
+  Client& client = clients_[id->index];
   client.new_rate.set(parameters_.sources.new_rate, Time{});
-  set_asked(id->index, asked);
+  shares_.set_asked(id->index, asked);
   client.told_share = asked;
   return *id;
 }
 
-Outcome ReceivePool::set_buffers(ClientId id, std::optional<std::uint32_t> number) {
-  Client* client = clients_.find(id);
+Outcome ReceivePool::set_buffers(ClientId id, std::optional<std::uint32_t> requested) {
+  Client* const client = clients_.find(id);
   if (client == nullptr) return Error{"no such client", ENOENT};
-  const std::uint32_t asked = number.value_or(parameters_.buffers_per_client);
-  if (Outcome room = check_room(client->asked, asked); !room) return room;
-  client->number = number;
-  set_asked(id.index, asked);
+  const std::uint32_t asked = requested.value_or(parameters_.buffers_per_client);
+  if (Outcome room = shares_.check_room(client->asked, asked); !room) return room;
+  client->requested = requested;
+  shares_.set_asked(id.index, asked);
   client->told_share = asked;
   return {};
 }
 
 void ReceivePool::deregister_client(ClientId id) {
-  Client* client = clients_.find(id);
-  if (client == nullptr) return;
-  // What it holds stays reserved until release().
-  asked_ -= client->asked;
-  client->asked = 0;
-  set_share(id.index, 0);
-  by_key_.erase(client->key.value);
-  promised_.clear(id.index);
-  changed_.clear(id.index);
-  clients_.free(id.index);
+  if (clients_.find(id) == nullptr) return;
+  shares_.remove(id.index);
+  clients_.remove(id);
   counters_.clients.subtract();
 }
 
-/// `before`: what it asked for until now.
-Outcome ReceivePool::check_room(std::uint32_t before, std::uint32_t asked) const {
-  if (asked == 0) return Error{"a client needs at least one buffer", EINVAL};
-  const std::uint32_t others = asked_ - before;
-  const std::uint32_t room = parameters_.buffers > others ? parameters_.buffers - others : 0;
-  if (asked <= room) return {};
-  return Error{"there is room for " + std::to_string(room) + " of " +
-                   std::to_string(parameters_.buffers) + " buffers, not for " +
-                   std::to_string(asked),
-               ENOMEM};
+// --- datagrams
+
+Admission ReceivePool::admit(ClientKey key, const Gid& gid, Time now) {
+  const std::optional<ClientId> id = clients_.find(key);
+  if (!id) return discard({}, nullptr, nullptr, Discard::kNoClient);
+  Client& client = clients_[id->index];
+  const Admission none{.client = *id};
+  const SourceLimits& limits = parameters_.sources;
+  const std::uint32_t i = sources_.hear(*id, gid, limits, now, adjuster_.window());
+  if (i == kNoIndex) return discard(none, &client, nullptr, Discard::kNewSourcesOver);
+  Source& source = sources_[i];
+  note_source(client, i, parameters_.adjustment.window, now);
+  if (const Discard cause = check_rates(client, source, now); cause != Discard::kNone)
+    return discard(none, &client, &source, cause);
+  const SpareBuffers spare{.left = shares_.spare(), .borrowed_by_new = shares_.borrowed_by_new()};
+  const Grant granted = grant(client, source, limits, spare, now);
+  if (granted == Grant::kRefused)
+    return discard(none, &client, &source, cause_of_refusal(client, source, limits, spare));
+  if (!posted_.post_for_datagram()) return discard(none, &client, &source, Discard::kExhausted);
+  source.rate.charge(1, now);
+  if (!source.established) client.new_rate.charge(1, now);
+  return {.buffer = take_buffer(*id, i, granted == Grant::kBorrowed),
+          .client = *id,
+          .from_busy_source = is_busy(client, source, now)};
 }
 
-/// A client has exactly what it asked for. REQUIRES: check_room().
-void ReceivePool::set_asked(std::uint32_t i, std::uint32_t asked) {
-  Client& client = clients_[i];
-  asked_ = asked_ - client.asked + asked;
-  client.asked = asked;
-  client.counters.asked.set(asked);
-  client.short_windows = 0;
-  client.calm_windows = 0;
-  if (client.share <= asked) lower_raised_shares(asked - client.share);
-  set_share(i, asked);
+/// REQUIRES: one is posted.
+std::uint32_t ReceivePool::take_buffer(ClientId id, std::uint32_t source, bool borrowed) {
+  const bool of_new = !sources_[source].established;
+  Client& client = clients_[id.index];
+  shares_.take(client, borrowed, of_new);
+  sources_.take(source, borrowed);
+  ++sources_[source].received;
+  client.counters.received.add();
+  posted_.take();
+  return buffers_.take(
+      {.client = id, .source = source, .borrowed = borrowed, .of_new_source = of_new});
 }
 
-void ReceivePool::set_share(std::uint32_t i, std::uint32_t share) {
-  Client& client = clients_[i];
-  const std::uint32_t before = std::exchange(client.share, share);
-  shares_ = shares_ - before + share;
-  client.counters.share.set(share);
-  if (client.granted > share) change(client, [&] { client.granted = share; });
-  if (client.granted < share) promised_.set(i);
-  grant_promised();
-  if (share < before) remove_posted(before - share);
-  post_for_shares();
-}
-
-/// Shares are granted out of what nobody has borrowed, so that no client ever loses to one that was
-/// promised more a moment ago; the rest when buffers are given back.
-void ReceivePool::grant_promised() {
-  while (const auto i = promised_.find_first()) {
-    Client& client = clients_[*i];
-    const std::uint32_t overdrawn = client.own > client.granted ? client.own - client.granted : 0;
-    const std::uint32_t missing = client.share - client.granted;
-    const std::uint32_t more = std::min(missing, overdrawn + spare_buffers());
-    change(client, [&] { client.granted += more; });
-    if (more < missing) return;
-    promised_.clear(*i);
+Admission ReceivePool::discard(Admission admission, Client* client, Source* source, Discard cause) {
+  const auto i = static_cast<std::size_t>(cause);
+  counters_.discarded[i].add();
+  if (client != nullptr) {
+    client->counters.discarded[i].add();
+    client->refused |= cause == Discard::kOverQuota;
   }
+  if (source != nullptr) ++source->discarded;
+  admission.cause = cause;
+  return admission;
+}
+
+bool ReceivePool::release(std::uint32_t buffer) {
+  const std::optional<BufferTable::Holder> holder = buffers_.give_back(buffer);
+  if (!holder) return false;
+  sources_.give_back(holder->source, holder->borrowed);
+  shares_.give_back(clients_.find(holder->client), holder->borrowed, holder->of_new_source);
+  posted_.give_back();
+  return true;
+}
+
+std::optional<ClientId> ReceivePool::holder_of(std::uint32_t buffer) const {
+  const std::optional<BufferTable::Holder> holder = buffers_.find(buffer);
+  if (!holder || clients_.find(holder->client) == nullptr) return std::nullopt;
+  return holder->client;
 }
 
 // --- parameters
@@ -140,61 +146,42 @@ Outcome ReceivePool::set_parameters(const Parameters& p, Time now) {
   if (p.buffers > buffers_.size())
     return Error{"at most " + std::to_string(buffers_.size()) + " buffers", EINVAL};
   std::uint64_t asked = 0;
-  for (std::uint32_t i = 0; i < clients_.capacity(); ++i)
-    if (clients_.is_used(i)) asked += clients_[i].number.value_or(p.buffers_per_client);
+  clients_.for_each([&](std::uint32_t, const Client& client) {
+    asked += client.requested.value_or(p.buffers_per_client);
+  });
   if (asked > p.buffers)
     return Error{"the clients ask for " + std::to_string(asked) + " buffers", ENOMEM};
   parameters_ = p;
-  watch_at_ = std::min(watch_at_, now + p.adjustment.window);
-  for (std::uint32_t i = 0; i < clients_.capacity(); ++i) {
-    if (!clients_.is_used(i)) continue;
-    Client& client = clients_[i];
+  adjuster_.parameters_changed(now);
+  clients_.for_each([&](std::uint32_t i, Client& client) {
     client.new_rate.set(p.sources.new_rate, now);
-    const std::uint32_t wanted = client.number.value_or(p.buffers_per_client);
-    if (wanted == client.asked) continue;
-    set_asked(i, wanted);
-    changed_.set(i);
-  }
-  lower_raised_shares(0);
-  grant_promised();
-  post_for_shares();
+    const std::uint32_t wanted = client.requested.value_or(p.buffers_per_client);
+    if (wanted == client.asked) return;
+    shares_.set_asked(i, wanted);
+    shares_.note_changed(i);
+  });
+  shares_.parameters_changed();
   return {};
 }
 
 // --- what the operator sees
 
-std::optional<ClientId> ReceivePool::find_client(ClientKey key) const {
-  const auto found = by_key_.find(key.value);
-  if (found == by_key_.end()) return std::nullopt;
-  return clients_.handle(found->second);
-}
-
 const ClientCounters* ReceivePool::counters_of(ClientId id) const {
-  const bool current = id.index < clients_.capacity() && clients_.is_used(id.index) &&
-                       clients_.handle(id.index) == id;
-  return current ? &clients_[id.index].counters : nullptr;
-}
-
-std::vector<ClientView> ReceivePool::clients() const {
-  std::vector<ClientView> all;
-  for (std::uint32_t i = 0; i < clients_.capacity(); ++i) {
-    if (!clients_.is_used(i)) continue;
-    const Client& client = clients_[i];
-    all.push_back({clients_.handle(i), client.key, client.name, client.borrowed, client.counters});
-  }
-  std::ranges::sort(all, {}, &ClientView::key);
-  return all;
+  const Client* const client = clients_.find(id);
+  return client != nullptr ? &client->counters : nullptr;
 }
 
 std::vector<SourceView> ReceivePool::busiest_sources(std::size_t most) const {
   std::vector<SourceView> all;
+  const std::uint32_t window = adjuster_.window();
   for (const Source& source : sources_.places()) {
-    if (counters_of(source.client) == nullptr) continue;
-    all.push_back({.client = clients_[source.client.index].key,
+    const Client* const client = clients_.find(source.client);
+    if (client == nullptr) continue;
+    all.push_back({.client = client->key,
                    .source = source.gid,
                    .established = source.established,
                    .held = source.held(),
-                   .recent = source.heard_lately(window_),
+                   .recent = source.heard_lately(window),
                    .received = source.received,
                    .discarded = source.discarded});
   }

@@ -77,9 +77,13 @@ struct Desk {
     pool.watch_traffic(now);
   }
 
-  const ClientCounters& counters(std::uint64_t key) const {
-    return *pool.counters_of(*pool.find_client(ClientKey(key)));
+  /// None: no client of this key is registered.
+  std::optional<ClientId> find(std::uint64_t key) const {
+    for (const ClientView& client : pool.clients())
+      if (client.key == ClientKey(key)) return client.id;
+    return std::nullopt;
   }
+  const ClientCounters& counters(std::uint64_t key) const { return *pool.counters_of(*find(key)); }
   std::uint32_t share(std::uint64_t key) const { return counters(key).share.value(); }
   std::uint64_t discarded(std::uint64_t key, Discard cause) const {
     return counters(key).discarded[static_cast<std::size_t>(cause)].value();

@@ -76,15 +76,15 @@ class Model {
     EXPECT_LE(desk_.posted(), std::max(shares, desk_.pool.high_threshold()));
     // Nothing was lost: a lone client can have every buffer.
     for (std::uint64_t key = 0; key < kKeys; ++key)
-      if (const auto id = desk_.pool.find_client(ClientKey(key))) desk_.pool.deregister_client(*id);
-    desk_.pool.deregister_client(*desk_.pool.find_client(ClientKey(kQuiet)));
+      if (const auto id = desk_.find(key)) desk_.pool.deregister_client(*id);
+    desk_.pool.deregister_client(*desk_.find(kQuiet));
     Parameters last = unlimited(kBuffers);
     last.sources.part = last.sources.new_part = 1;
     ASSERT_TRUE(desk_.pool.set_parameters(last, desk_.now));
     desk_.join(1, kBuffers);
     EXPECT_EQ(desk_.flood(1, 1, 2 * kBuffers), kBuffers);
     desk_.give_back(1);
-    ASSERT_TRUE(desk_.pool.set_buffers(*desk_.pool.find_client(ClientKey(1)), 2));
+    ASSERT_TRUE(desk_.pool.set_buffers(*desk_.find(1), 2));
     EXPECT_EQ(desk_.flood(1, 2, 2 * kBuffers), 2 + (kBuffers - 2) / 2) << "half of the spare ones";
   }
 
@@ -95,7 +95,7 @@ class Model {
   };
 
   std::uint64_t key() { return random_() % kKeys; }
-  std::optional<ClientId> client() { return desk_.pool.find_client(ClientKey(key())); }
+  std::optional<ClientId> client() { return desk_.find(key()); }
   std::optional<std::uint32_t> number() {
     return random_() % 4 == 0 ? std::nullopt : std::optional<std::uint32_t>(random_() % 60);
   }

@@ -128,7 +128,7 @@ TEST_F(Share, OfAClientThatLeftIsNotTold) {
     burst(desk, 1, 40);
     desk.pass_window();
   }
-  desk.pool.deregister_client(*desk.pool.find_client(ClientKey(1)));
+  desk.pool.deregister_client(*desk.find(1));
   EXPECT_FALSE(desk.pool.take_share_change());
 }
 

@@ -1,0 +1,59 @@
+// The buffers of a receive pool: which are in use, by which client and for which source. Pure;
+// allocates at set-up only.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "daemon/management/gsa/client.hpp"
+
+namespace softhca::management::gsa {
+
+class BufferTable {
+ public:
+  struct Holder {
+    ClientId client;
+    std::uint32_t source = kNoIndex;
+    bool borrowed = false;
+    bool of_new_source = false;
+  };
+
+  /// Allocates.
+  explicit BufferTable(std::uint32_t buffers) : holders_(buffers), free_(buffers) {
+    for (std::uint32_t i = 0; i < buffers; ++i) free_[i] = buffers - 1 - i;
+  }
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(holders_.size()); }
+  bool all_in_use() const { return free_.empty(); }
+
+  /// The buffer given back last. REQUIRES: not all are in use.
+  std::uint32_t take(const Holder& holder) {
+    assert(!all_in_use());
+    const std::uint32_t buffer = free_.back();
+    free_.pop_back();
+    holders_[buffer] = holder;
+    return buffer;
+  }
+  /// Who had it; none: no buffer in use.
+  std::optional<Holder> give_back(std::uint32_t buffer) {
+    const std::optional<Holder> holder = find(buffer);
+    if (!holder) return std::nullopt;
+    holders_[buffer] = {};
+    free_.push_back(buffer);
+    return holder;
+  }
+  /// None: no buffer in use.
+  std::optional<Holder> find(std::uint32_t buffer) const {
+    if (buffer >= holders_.size() || holders_[buffer].client == ClientId{}) return std::nullopt;
+    return holders_[buffer];
+  }
+
+ private:
+  std::vector<Holder> holders_;      ///< no client: not in use
+  std::vector<std::uint32_t> free_;  ///< the last is taken first
+};
+
+}  // namespace softhca::management::gsa

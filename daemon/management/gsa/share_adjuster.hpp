@@ -1,0 +1,45 @@
+// Shares follow the traffic (mechanism E4): a client that was regularly short of buffers is given
+// more, one that used few of them less, though never less than it asked for. Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/base/time.hpp"
+#include "daemon/management/gsa/client_table.hpp"
+#include "daemon/management/gsa/parameters.hpp"
+#include "daemon/management/gsa/shares.hpp"
+
+namespace softhca::management::gsa {
+
+class ShareAdjuster {
+ public:
+  /// All outlive it.
+  ShareAdjuster(const ShareAdjustment& parameters, ClientTable& clients, Shares& shares, Time now)
+      : parameters_(parameters),
+        clients_(clients),
+        shares_(shares),
+        next_(now + parameters.window) {}
+  ShareAdjuster(const ShareAdjuster&) = delete;
+  ShareAdjuster& operator=(const ShareAdjuster&) = delete;
+
+  /// When the window ends.
+  Time next() const { return next_; }
+  /// Number of the window under way.
+  std::uint32_t window() const { return window_; }
+  /// Ends the window if it is over: judges the traffic of each client. O(clients).
+  void expire(Time now);
+  /// The window may be shorter from now on.
+  void parameters_changed(Time now);
+
+ private:
+  void judge(std::uint32_t i, Client& client);
+  void raise(std::uint32_t i, const Client& client);
+
+  const ShareAdjustment& parameters_;
+  ClientTable& clients_;
+  Shares& shares_;
+  std::uint32_t window_ = 0;
+  Time next_;
+};
+
+}  // namespace softhca::management::gsa
