@@ -226,11 +226,9 @@ class Run final : public Environment, public User {
       case 7:
         return manager_.disconnect(id, now_, data());
       case 8:
-        return manager_.send_mra(id, input_.byte() & 0x1f, now_);
-      case 9:
         return manager_.notify_established(id, now_);
       default:
-        return manager_.set_cookie(id, input_.byte());
+        return manager_.send_mra(id, input_.byte() & 0x1f, now_);
     }
   }
 

@@ -41,26 +41,18 @@ wire::CmPath wire_path(const Connection& c, const ConnectParameters& p) {
 
 }  // namespace
 
-std::uint8_t ack_timeout_of(std::uint8_t packet_life_time, std::uint8_t ack_delay) {
-  // Codes are binary logarithms: the sum of two is the greater, and one more when they are close.
-  const int round_trip = packet_life_time + 1;
-  const int greater = std::max<int>(round_trip, ack_delay);
-  const int lesser = std::min<int>(round_trip, ack_delay);
-  return static_cast<std::uint8_t>(std::min(greater + (lesser >= greater - 1), 31));
-}
-
 wire::Mad compose_req(const Connection& c, const ConnectParameters& p, std::uint64_t ca_guid) {
   // An initiator receives nothing, and does not say how to retry.
-  const bool xrc = c.transport == Transport::kXrc;
+  const bool xrc = c.queue_pair.transport == Transport::kXrc;
   constexpr std::uint8_t kNone = 0;
   const wire::CmReq m{.local_comm_id = c.id.value,
                       .service_id = c.service_id,
                       .local_ca_guid = ca_guid,
-                      .local_qpn = c.local_qpn,
+                      .local_qpn = c.queue_pair.local_qpn,
                       .responder_resources = xrc ? kNone : p.responder_resources,
                       .initiator_depth = p.initiator_depth,
                       .remote_response_timeout = p.remote_response_timeout,
-                      .transport = wire_transport(c.transport),
+                      .transport = wire_transport(c.queue_pair.transport),
                       .end_to_end_flow_control = p.flow_control,
                       .starting_psn = p.starting_psn,
                       .local_response_timeout = p.local_response_timeout,
@@ -89,7 +81,7 @@ wire::Mad compose_rep(const Connection& c, const AcceptParameters& p, std::uint6
                 .srq = p.srq,
                 .local_ca_guid = ca_guid,
                 .private_data = filled_up<196>(p.private_data)};
-  if (c.transport == Transport::kXrc) {
+  if (c.queue_pair.transport == Transport::kXrc) {
     m.local_eecn = p.local_qpn.value;
     m.local_qpn = Qpn(0);
     m.initiator_depth = 0;
@@ -138,7 +130,8 @@ wire::Mad compose_mra(const Connection& c, std::uint8_t service_timeout) {
 }
 
 wire::Mad compose_dreq(const Connection& c, PrivateData private_data) {
-  const wire::CmDreq m{c.id.value, c.remote_comm_id, c.remote_qpn, filled_up<220>(private_data)};
+  const wire::CmDreq m{c.id.value, c.remote_comm_id, c.queue_pair.remote_qpn,
+                       filled_up<220>(private_data)};
   return wire::encode_cm(m, c.transaction_id);
 }
 

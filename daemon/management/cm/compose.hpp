@@ -26,8 +26,4 @@ wire::Mad compose_apr(const Connection& c, std::uint64_t transaction_id);
 wire::Mad compose_sidr_req(const Connection& c, const SidrParameters& p);
 wire::Mad compose_sidr_rep(const Connection& c, const SidrReplyParameters& p);
 
-/// The code of the acknowledge timeout of a path: twice its packet life time and the delay of the
-/// acknowledging end.
-std::uint8_t ack_timeout_of(std::uint8_t packet_life_time, std::uint8_t ack_delay);
-
 }  // namespace softhca::management::cm

@@ -7,11 +7,11 @@ namespace softhca::management::cm {
 namespace {
 
 PeerKey peer_of(const Connection& c) {
-  return {c.path.remote, c.remote_ca_guid, c.remote_comm_id, c.is_question()};
+  return {c.path.remote, c.remote_ca_guid, c.remote_comm_id, c.is_service_id_resolution()};
 }
 
 QueuePairKey queue_pair_of(const Connection& c) {
-  return {c.path.remote, c.remote_ca_guid, c.remote_qpn};
+  return {c.path.remote, c.remote_ca_guid, c.queue_pair.remote_qpn};
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ void ConnectionTable::remove(Connection& c) {
   unlist_peer(c);
   unlist_queue_pair(c);
   subtract_half_open(c);
-  if (c.lingers_since != 0) released_.erase({c.lingers_since, c.id});
+  if (c.places.lingers_since != 0) released_.erase({c.places.lingers_since, c.id});
   connections_.erase(c.id);
 }
 
@@ -72,8 +72,8 @@ void ConnectionTable::release(Connection& c) {
   if (!c.has_user) return;
   subtract_half_open(c);
   c.has_user = false;
-  c.lingers_since = ++releases_;
-  released_.emplace(c.lingers_since, c.id);
+  c.places.lingers_since = ++releases_;
+  released_.emplace(c.places.lingers_since, c.id);
 }
 
 Connection* ConnectionTable::oldest_released() {
@@ -81,12 +81,12 @@ Connection* ConnectionTable::oldest_released() {
 }
 
 bool ConnectionTable::list_peer(Connection& c) {
-  c.peer_listed = peers_.emplace(peer_of(c), c.id).second;
-  return c.peer_listed;
+  c.places.peer_listed = peers_.emplace(peer_of(c), c.id).second;
+  return c.places.peer_listed;
 }
 
 void ConnectionTable::unlist_peer(Connection& c) {
-  if (std::exchange(c.peer_listed, false)) peers_.erase(peer_of(c));
+  if (std::exchange(c.places.peer_listed, false)) peers_.erase(peer_of(c));
 }
 
 Connection* ConnectionTable::find_peer(const PeerKey& key) {
@@ -95,8 +95,8 @@ Connection* ConnectionTable::find_peer(const PeerKey& key) {
 }
 
 bool ConnectionTable::list_queue_pair(Connection& c) {
-  c.queue_pair_listed = queue_pairs_.emplace(queue_pair_of(c), c.id).second;
-  return c.queue_pair_listed;
+  c.places.queue_pair_listed = queue_pairs_.emplace(queue_pair_of(c), c.id).second;
+  return c.places.queue_pair_listed;
 }
 
 Connection* ConnectionTable::find_queue_pair(const QueuePairKey& key) {
@@ -105,12 +105,12 @@ Connection* ConnectionTable::find_queue_pair(const QueuePairKey& key) {
 }
 
 void ConnectionTable::unlist_queue_pair(Connection& c) {
-  if (std::exchange(c.queue_pair_listed, false)) queue_pairs_.erase(queue_pair_of(c));
+  if (std::exchange(c.places.queue_pair_listed, false)) queue_pairs_.erase(queue_pair_of(c));
 }
 
 void ConnectionTable::arm(Connection& c, Time deadline) {
-  if (c.deadline != kNever) timers_.erase({c.deadline, c.id});
-  c.deadline = deadline;
+  if (c.places.deadline != kNever) timers_.erase({c.places.deadline, c.id});
+  c.places.deadline = deadline;
   if (deadline != kNever) timers_.emplace(deadline, c.id);
 }
 

@@ -11,12 +11,12 @@
 
 namespace softhca::management::cm {
 
-/// How a peer names a connection, or a question.
+/// How a peer names a connection, or a service ID resolution.
 struct PeerKey {
   Gid gid;
-  std::uint64_t ca_guid = 0;  ///< 0 for a question
+  std::uint64_t ca_guid = 0;  ///< 0 for a service ID resolution
   std::uint32_t comm_id = 0;
-  bool question = false;
+  bool service_id_resolution = false;
 
   constexpr auto operator<=>(const PeerKey&) const = default;
 };

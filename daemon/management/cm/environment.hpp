@@ -26,13 +26,15 @@ struct Request {
   CommId id;  ///< of the connection that it becomes when it is taken
   Path path;  ///< the way back to the peer
   const wire::CmReq& message;
+  Time now{};
 };
 
-/// A question of a peer, for the queue pair behind a service id.
+/// A request of a peer for the queue pair behind a service id.
 struct SidrRequest {
   CommId id;
   Path path;
   const wire::CmSidrReq& message;
+  Time now{};
 };
 
 /// What the user says to a request.
@@ -72,6 +74,7 @@ struct Event {
   /// Before the event. kUnreachable: kReqSent, kMraReqReceived (no REP), kRepSent, kMraRepReceived
   /// (no RTU), kSidrReqSent: over; kDreqSent (no DREP): time wait begins.
   State state{};
+  Time now{};
 
   // The message; the one that belongs to the kind, valid during the call. All fields, the private
   // data in full length.

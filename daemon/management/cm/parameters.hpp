@@ -3,6 +3,8 @@
 // about 2^(t-8) ms, at least 1 ms; an acknowledge timeout t for 4.096 us * 2^t.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -112,6 +114,12 @@ enum class Result : std::uint8_t {
   kNoPlace,     ///< the manager has as many connections as it may
 };
 
+/// What came of beginning a connection. No id: kNoPlace or kTooLong, as `result` says.
+struct Started {
+  Result result = Result::kOk;
+  CommId id;
+};
+
 /// States of a connection (figures 132 and 133 of the specification; Linux has the same). Those of
 /// the active side come first. "Mra" says that a message receipt acknowledgement came or went.
 enum class State : std::uint8_t {
@@ -128,7 +136,7 @@ enum class State : std::uint8_t {
   kTimeWait,
   kSidrReqSent,
   kSidrReqReceived,
-  kSidrRepSent,  ///< keeps the answer for duplicates of the question
+  kSidrRepSent,  ///< keeps the answer for duplicates of the request
   kCount,
 };
 
@@ -179,6 +187,14 @@ struct Limits {
   std::uint32_t stateless_replies = 4096;
   /// No timeout that a peer asks for counts for more: its REQ and its MRA name such times.
   Duration longest_wait = std::chrono::seconds(70);
+
+  Duration bounded(Duration wait) const { return std::min(wait, longest_wait); }
+};
+
+/// This end, to all its peers.
+struct LocalEnd {
+  std::uint64_t ca_guid = 0;
+  Limits limits;
 };
 
 struct Counters {

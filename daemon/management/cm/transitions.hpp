@@ -80,7 +80,7 @@ struct Details {
   const Event* message = nullptr;    ///< what of the event is known: its pointer to the message
 };
 
-/// Null: not in this state.
+/// Null: the input means nothing in this state.
 const Transition* find_transition(State state, Input input);
 
 }  // namespace softhca::management::cm

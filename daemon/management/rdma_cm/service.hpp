@@ -175,7 +175,7 @@ class Service : private cm::User {
   int confirm_reply(Identifier& id);
   int accept_request(Identifier& id, const rdma_ucm_conn_param& parameters);
   int refuse_request(Identifier& id, Body private_data, wire::CmRejectReason reason);
-  int begin_connection(Identifier& id, const cm::Manager::Started& started);
+  int begin_connection(Identifier& id, const cm::Started& started);
   bool rate_allows();
   int carry(Identifier& id);
   void established(Identifier& id);

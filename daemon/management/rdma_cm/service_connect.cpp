@@ -119,7 +119,7 @@ int Service::ask_service(Identifier& id, const rdma_ucm_conn_param& parameters) 
   return begin_connection(id, manager_.sidr_request(ask, now_));
 }
 
-int Service::begin_connection(Identifier& id, const cm::Manager::Started& started) {
+int Service::begin_connection(Identifier& id, const cm::Started& started) {
   if (started.result != cm::Result::kOk) {
     give_back_admission(id);
     environment_.note_refused(Refusal::kConnections);

@@ -420,8 +420,6 @@ TEST(Manager, WhatOperatorsSee) {
     EXPECT_FALSE(view.active);
   });
   EXPECT_EQ(seen, 1u);
-  EXPECT_EQ(w.manager.set_cookie(id, 78), Result::kOk);
-  EXPECT_EQ(w.manager.view(id)->cookie, 78u);
   EXPECT_FALSE(w.manager.view(CommId(0)));
 }
 

@@ -59,7 +59,7 @@ std::string text_of(const Event& event) {
   return "?";
 }
 
-std::string World::take_sent() {
+std::string Surroundings::take_sent() {
   std::vector<std::string> parts;
   for (const wire::Mad& mad : mads) parts.push_back(text_of(mad));
   mads.clear();
@@ -67,7 +67,7 @@ std::string World::take_sent() {
   return join(parts);
 }
 
-std::string World::take_events() {
+std::string Surroundings::take_events() {
   const std::string text = join(events);
   events.clear();
   return text;
@@ -86,7 +86,7 @@ CommId World::connect() {
       .id;
 }
 
-wire::CmReq World::peer_req() const {
+wire::CmReq Surroundings::peer_req() const {
   return {.local_comm_id = kPeerId,
           .service_id = kService,
           .local_ca_guid = kPeerGuid,
@@ -108,7 +108,7 @@ wire::CmReq World::peer_req() const {
                       .local_ack_timeout = 19}};
 }
 
-wire::CmRep World::peer_rep(CommId id) const {
+wire::CmRep Surroundings::peer_rep(CommId id) const {
   return {.local_comm_id = kPeerId,
           .remote_comm_id = id.value,
           .local_qpn = kPeerQpn,

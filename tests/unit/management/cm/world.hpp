@@ -22,10 +22,9 @@ std::string text_of(const wire::Mad& mad);
 /// "kRejected 8" and the like.
 std::string text_of(const Event& event);
 
-class World final : public Environment, public User {
+/// What a manager, or a part of one, sends and tells.
+class Surroundings : public Environment, public User {
  public:
-  explicit World(const Limits& limits = {}) : manager(*this, *this, kOurGuid, limits) {}
-
   // Environment
   void send(const Path& path, const wire::Mad& mad) override {
     paths.push_back(path);
@@ -44,31 +43,19 @@ class World final : public Environment, public User {
     questions.push_back(request.id);
     return answer;
   }
-  void on_event(const Event& event) override { events.push_back(text_of(event)); }
+  void on_event(const Event& event) override {
+    events.push_back(text_of(event));
+    last_event = event;
+  }
 
   Path path() const { return {.local = kHere, .remote = kThere}; }
-  template <class Message>
-  void receive(const Message& message, std::uint64_t transaction_id = 7) {
-    manager.receive(wire::encode_cm(message, transaction_id), path(), Qpn(1), now);
-  }
-  /// Goes on to the next timer.
-  void wait() {
-    now = std::max(now, manager.next_deadline());
-    manager.expire(now);
-  }
   /// What was sent since the last call, one a line.
   std::string take_sent();
   std::string take_events();
-
-  // A connection in each state.
-  CommId connect();
-  CommId take_request();
+  /// A REQ of the peer's, and its answer to one.
   wire::CmReq peer_req() const;
   wire::CmRep peer_rep(CommId id) const;
-  /// `active`: of the end that asked, where the state does not say which it is.
-  CommId enter(State state, bool active = false);
 
-  Manager manager;
   Time now{};
   Answer answer = Answer::take(77);
   std::uint32_t next_random = 0x1001;
@@ -79,6 +66,30 @@ class World final : public Environment, public User {
   std::vector<CommId> questions;
   Path last_path;
   wire::CmReq last_req;
+  Event last_event;  ///< its message is gone
+};
+
+class World final : public Surroundings {
+ public:
+  explicit World(const Limits& limits = {}) : manager(*this, *this, kOurGuid, limits) {}
+
+  template <class Message>
+  void receive(const Message& message, std::uint64_t transaction_id = 7) {
+    manager.receive(wire::encode_cm(message, transaction_id), path(), Qpn(1), now);
+  }
+  /// Goes on to the next timer.
+  void wait() {
+    now = std::max(now, manager.next_deadline());
+    manager.expire(now);
+  }
+
+  // A connection in each state.
+  CommId connect();
+  CommId take_request();
+  /// `active`: of the end that asked, where the state does not say which it is.
+  CommId enter(State state, bool active = false);
+
+  Manager manager;
 };
 
 }  // namespace softhca::management::cm

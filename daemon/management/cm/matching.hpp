@@ -1,0 +1,23 @@
+// Which connection a message is for. A message must name both communication ids and come from the
+// peer's address; only the first answer to a REQ cannot name one that its sender just made.
+#pragma once
+
+#include "daemon/management/cm/connection_table.hpp"
+#include "daemon/management/cm/parameters.hpp"
+#include "daemon/wire/cm_messages.hpp"
+
+namespace softhca::management::cm {
+
+bool same_ends(const Path& a, const Path& b);
+
+/// Of a message that names both ids (`local` is this side's). Null: none; so for 0 as the peer's,
+/// which stands for an id that is not known yet.
+Connection* match(ConnectionTable& connections, std::uint32_t local, std::uint32_t remote,
+                  const Path& path);
+/// Of an answer that may be the first: the peer's id is not known yet, or is `remote`.
+Connection* match_answer(ConnectionTable& connections, std::uint32_t local, std::uint32_t remote,
+                         const Path& path);
+/// Of a REJ: likewise; also a half-open connection whose peer gives up its REQ.
+Connection* match_rejected(ConnectionTable& connections, const wire::CmRej& m, const Path& path);
+
+}  // namespace softhca::management::cm

@@ -1,0 +1,64 @@
+// The message of a connection that goes again until it is answered, and how often it may (12.9.8.4,
+// "CM retries"). What answers a duplicate is kept likewise.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "daemon/base/time.hpp"
+#include "daemon/wire/cm_messages.hpp"
+#include "daemon/wire/mad.hpp"
+
+namespace softhca::management::cm {
+
+class Retransmission {
+ public:
+  /// How often a message may go again: counts for those kept from now on.
+  void set_retries(std::uint8_t most) { most_ = most; }
+  void set_timeout(Duration timeout) { timeout_ = timeout; }
+  /// After which the message goes again.
+  Duration timeout() const { return timeout_; }
+
+  /// Keeps a message, without the zeros at its end: most of a MAD is such. All retries are left.
+  void keep(const wire::Mad& mad) {
+    const auto last =
+        std::find_if(mad.rbegin(), mad.rend(), [](std::byte b) { return b != std::byte{}; });
+    length_ = static_cast<std::uint16_t>(mad.rend() - last);
+    bytes_ = std::make_unique<std::byte[]>(length_);
+    std::memcpy(bytes_.get(), mad.data(), length_);
+    left_ = most_;
+  }
+  void forget() {
+    bytes_.reset();
+    length_ = 0;
+  }
+  bool has_message() const { return length_ != 0; }
+  wire::Mad message() const {
+    wire::Mad mad{};
+    std::memcpy(mad.data(), bytes_.get(), length_);
+    return mad;
+  }
+  bool is(wire::CmAttribute attribute) const {
+    if (!has_message()) return false;
+    const auto header = wire::decode_mad_header(message());
+    return header->attribute_id == static_cast<std::uint16_t>(attribute);
+  }
+
+  /// No answer came. False: it was the last retry.
+  bool retry() {
+    if (left_ == 0) return false;
+    --left_;
+    return true;
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  std::uint16_t length_ = 0;
+  std::uint8_t left_ = 0;
+  std::uint8_t most_ = 0;
+  Duration timeout_{};
+};
+
+}  // namespace softhca::management::cm

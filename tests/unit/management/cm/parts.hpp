@@ -1,0 +1,27 @@
+// The parts below a connection manager, for tests of one of them without the manager.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "daemon/management/cm/connection_factory.hpp"
+#include "daemon/management/cm/connection_table.hpp"
+#include "daemon/management/cm/mad_sender.hpp"
+#include "daemon/management/cm/state_machine.hpp"
+#include "tests/unit/management/cm/world.hpp"
+
+namespace softhca::management::cm {
+
+struct Parts : testing::Test {
+  State state(CommId id) { return connections.find(id)->state; }
+
+  Surroundings world;
+  LocalEnd local{.ca_guid = kOurGuid};
+  Counters counters;
+  ConnectionTable connections;
+  MadSender sender{world, local, counters};
+  ConnectionFactory factory{world, world, local, connections, sender, counters};
+  StateMachine machine{world, local, connections, sender, counters};
+  Time now{std::chrono::seconds(5)};
+};
+
+}  // namespace softhca::management::cm
