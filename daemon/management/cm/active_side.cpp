@@ -42,8 +42,8 @@ void ActiveSide::receive_rep(const wire::CmRep& m, std::uint64_t transaction_id,
     sender_.reply_stateless(path, wire::encode_cm(rej, transaction_id), now);
     return;
   }
-  if (c->remote_comm_id == 0 && m.local_comm_id != 0) {
-    if (!take_rep(*c, m, path, now)) ++counters_.unexpected;
+  if (c->remote_comm_id == 0) {
+    if (m.local_comm_id == 0 || !take_rep(*c, m, path, now)) ++counters_.unexpected;
     return;
   }
   ++counters_.duplicates;

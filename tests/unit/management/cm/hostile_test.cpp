@@ -256,5 +256,20 @@ TEST(Hostile, AUserMayDestroyWhatItIsToldOf) {
 
 TEST(Hostile, AConnectionIsSmall) { EXPECT_LE(sizeof(Connection), 256u); }
 
+TEST(Hostile, AReplyThatNamesNoIdOfItsSenderIsNone) {
+  World w;
+  const CommId id = w.connect();
+  w.take_sent();
+  auto rep = w.peer_rep(id);
+  rep.local_comm_id = 0;
+  w.receive(rep);
+  EXPECT_EQ(w.take_events(), "");
+  EXPECT_EQ(w.take_sent(), "");
+  EXPECT_EQ(w.manager.state(id), State::kReqSent);
+  EXPECT_EQ(w.manager.counters().unexpected, 1u);
+  w.receive(w.peer_rep(id));
+  EXPECT_EQ(w.manager.state(id), State::kRepReceived);
+}
+
 }  // namespace
 }  // namespace softhca::management::cm
