@@ -24,8 +24,6 @@ ALLOWED = {
     "daemon/wire/cm_messages.hpp: class CmReq": "the fields of the message, in its order",
     # Still to be divided.
     "daemon/engine/counters.hpp: class TenantCounters": "a plain record, not yet by its writers",
-    "daemon/management/rdma_cm/identifier.hpp: class Identifier": "all kinds of identifier in one",
-    "daemon/management/rdma_cm/service.hpp: class Service": "all commands of rdma_cm",
     "daemon/schedule/send_queue_scheduler.hpp: class SendQueueScheduler":
         "doorbells and their overflow",
     "daemon/transport/requester.hpp: class Requester": "transmission, acknowledgement and retry",

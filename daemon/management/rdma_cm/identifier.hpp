@@ -68,30 +68,35 @@ struct Identifier {
   bool loopback_only = false;  ///< bound to a loopback address
   std::optional<Route> route;
 
-  // Options.
-  std::uint8_t traffic_class = 0;
-  bool reuse_address = false;
-  std::optional<bool> af_only;
-  std::optional<std::uint8_t> ack_timeout;
+  struct Options {
+    std::uint8_t traffic_class = 0;
+    bool reuse_address = false;
+    std::optional<bool> af_only;
+    std::optional<std::uint8_t> ack_timeout;
+  } options{};
 
-  // While the neighbour is looked for.
-  Gid chosen_source;  ///< becomes `source` when it is found
-  Time resolve_deadline = kNever;
+  /// While the neighbour is looked for.
+  struct Resolution {
+    Gid source;  ///< becomes the identifier's when the neighbour is found
+    Time deadline = kNever;
+  } resolution{};
 
-  // Of a listener.
-  std::uint32_t backlog = 0;
-  std::uint32_t waiting = 0;  ///< requests whose event the program has not taken
+  struct Listener {
+    std::uint32_t backlog = 0;
+    std::uint32_t waiting = 0;  ///< requests whose event the program has not taken
+  } listener{};
 
-  // Of a connection.
-  std::optional<Role> role;              ///< set once there was one
-  std::optional<cm::CommId> connection;  ///< while the connection manager knows it
-  std::optional<std::string> admitted;   ///< counted by admission, as of this level
-  bool half_open = false;                ///< as half-open of `remote`, likewise
-  Qpn qpn;
-  bool srq = false;
-  Psn local_psn;   ///< the peer sends from it: told in REQ or REP
-  Psn remote_psn;  ///< of the peer's REQ or REP
-  Time began;
+  struct Connection {
+    std::optional<Role> role;             ///< set once there was one
+    std::optional<cm::CommId> id;         ///< while the connection manager knows it
+    std::optional<std::string> admitted;  ///< counted by admission, as of this level
+    bool half_open = false;               ///< as half-open of the peer, likewise
+    Qpn qpn;
+    bool srq = false;
+    Psn local_psn;   ///< the peer sends from it: told in REQ or REP
+    Psn remote_psn;  ///< of the peer's REQ or REP
+    Time began;
+  } connection{};
 
   /// Sequence numbers of its events in the channel's queue, in order.
   std::vector<std::uint64_t> queued;
@@ -99,7 +104,7 @@ struct Identifier {
   std::vector<MembershipNumber> memberships;
 
   /// Of its port: IPv4 has but one family to keep to, and IPv6 takes both unless it is told.
-  bool keeps_to_family() const { return af_only.value_or(local.family == AF_INET); }
+  bool keeps_to_family() const { return options.af_only.value_or(local.family == AF_INET); }
   bool is_datagram() const { return space != PortSpace::kTcp; }
   std::uint64_t service_id(std::uint16_t port) const {
     return std::uint64_t{static_cast<std::uint16_t>(space)} << 16 | port;

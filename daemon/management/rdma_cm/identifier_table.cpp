@@ -1,5 +1,7 @@
 #include "daemon/management/rdma_cm/identifier_table.hpp"
 
+#include <cerrno>
+
 namespace softhca::management::rdma_cm {
 
 Identifier& IdentifierTable::make() {
@@ -29,6 +31,19 @@ Identifier* IdentifierTable::find(std::uint32_t number) {
 Identifier* IdentifierTable::find_cookie(std::uint64_t cookie) {
   Identifier* const found = find(static_cast<std::uint32_t>(cookie));
   return found != nullptr && found->cookie() == cookie ? found : nullptr;
+}
+
+int IdentifierTable::find_of(ChannelId channel, std::uint32_t number, Identifier*& found) {
+  found = find(number);
+  // A request that was not reported yet is nobody's: its number says nothing.
+  if (found == nullptr || found->channel == ChannelId()) return ENOENT;
+  if (found->channel != channel) return EINVAL;
+  return found->state == IdentifierState::kRemoved ? ENXIO : 0;
+}
+
+int IdentifierTable::find_bound(ChannelId channel, std::uint32_t number, Identifier*& found) {
+  if (const int error = find_of(channel, number, found)) return error;
+  return found->source ? 0 : EINVAL;
 }
 
 }  // namespace softhca::management::rdma_cm

@@ -20,6 +20,12 @@ class IdentifierTable {
   /// Null: none.
   Identifier* find(std::uint32_t number);
   Identifier* find_cookie(std::uint64_t cookie);
+  /// The one that a command of a channel names: 0, or why not. ENOENT: none; EINVAL: another
+  /// channel's; ENXIO, with `found`: the adapter is gone.
+  int find_of(ChannelId channel, std::uint32_t number, Identifier*& found);
+  /// Likewise, if it is bound to an address; else EINVAL.
+  int find_bound(ChannelId channel, std::uint32_t number, Identifier*& found);
+
   std::size_t size() const { return size_; }
 
   template <class Visit>

@@ -1,8 +1,10 @@
 #include "daemon/management/rdma_cm/service.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <utility>
+
+#include "daemon/management/rdma_cm/queue_pair_attributes.hpp"
 
 namespace softhca::management::rdma_cm {
 
@@ -19,241 +21,145 @@ Limits checked(Limits limits) {
 }  // namespace
 
 Service::Service(Environment& environment, const Limits& limits, const cm::Limits& manager_limits)
-    : environment_(environment),
-      limits_(checked(limits)),
-      tcp_ports_(limits.ephemeral),
-      udp_ports_(limits.ephemeral),
-      ipoib_ports_(limits.ephemeral),
-      manager_(environment, *this, environment.adapter().node_guid, manager_limits) {}
+    : limits_(checked(limits)),
+      manager_(environment, *this, environment.adapter().node_guid, manager_limits),
+      channels_(environment),
+      addresses_(environment),
+      ports_(environment, limits.ephemeral),
+      events_(environment, channels_, identifiers_),
+      admission_(environment, limits_),
+      binding_(addresses_, ports_, identifiers_),
+      resolution_(environment, addresses_, ports_, binding_, identifiers_, events_),
+      routes_(environment, identifiers_, events_),
+      options_(identifiers_, ports_, routes_),
+      listeners_(environment, limits_, binding_, ports_, identifiers_),
+      multicast_(environment, limits_, addresses_, identifiers_, events_),
+      connections_(environment, addresses_, identifiers_, admission_, manager_),
+      connection_events_(environment, addresses_, identifiers_, events_, admission_),
+      requests_(environment, limits_, addresses_, channels_, identifiers_, events_, listeners_,
+                admission_),
+      event_commands_(identifiers_, events_, multicast_),
+      lifecycle_(environment, limits_, channels_, identifiers_, events_,
+                 {.ports = ports_,
+                  .resolution = resolution_,
+                  .listeners = listeners_,
+                  .multicast = multicast_,
+                  .admission = admission_,
+                  .connections = connections_}) {}
 
 void Service::set_limits(const Limits& limits, const cm::Limits& manager_limits) {
   limits_ = checked(limits);
   manager_.set_limits(manager_limits);
 }
 
-PortTable& Service::ports_of(PortSpace space) {
-  switch (space) {
-    case PortSpace::kTcp:
-      return tcp_ports_;
-    case PortSpace::kUdp:
-      return udp_ports_;
-    case PortSpace::kIpoib:
-      break;
-  }
-  return ipoib_ports_;
+// --- processes
+
+ChannelId Service::open_channel(const ChannelOwner& owner) { return channels_.open(owner); }
+
+void Service::close_channel(ChannelId id, Time now) {
+  Channel* const channel = channels_.find(id);
+  if (channel == nullptr) return;
+  lifecycle_.destroy_all(*channel, now);
+  channels_.close(id);
 }
 
-// --- channels
-
-ChannelId Service::open_channel(const ChannelOwner& owner) {
-  ChannelId id;
-  do id = ChannelId(environment_.random());
-  while (id == ChannelId() || channels_.contains(id));
-  channels_[id] = Channel{.id = id, .owner = owner};
-  return id;
-}
-
-void Service::close_channel(ChannelId channel, Time now) {
-  now_ = now;
-  const auto found = channels_.find(channel);
-  if (found == channels_.end()) return;
-  auto& owned = found->second.identifiers;
-  while (!owned.empty()) destroy(*identifiers_.find(owned.begin()->value));
-  channels_.erase(found);
-}
-
-Channel* Service::channel_of(const Identifier& id) {
-  const auto found = channels_.find(id.channel);
-  return found == channels_.end() ? nullptr : &found->second;
-}
-
-int Service::command(ChannelId channel, std::uint32_t command, ChannelId other, Body body,
+int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Body body,
                      Reply& reply, Time now) {
-  now_ = now;
   reply = {};
-  const auto found = channels_.find(channel);
-  if (found == channels_.end()) return EBADF;
-  const auto emptied = command == RDMA_USER_CM_CMD_MIGRATE_ID ? channels_.find(other) : found;
-  const bool had_events = emptied != channels_.end() && !emptied->second.events.empty();
-  const int error = dispatch(found->second, command, other, body, reply);
-  reply.drained = had_events && emptied->second.events.empty();
+  Channel* const channel = channels_.find(id);
+  if (channel == nullptr) return EBADF;
+  Channel* const other = channels_.find(other_id);
+  Channel* const emptied = command == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel;
+  const bool had_events = emptied != nullptr && !emptied->events.empty();
+  const int error = dispatch(
+      command, {.channel = *channel, .other = other, .body = body, .reply = reply, .now = now});
+  reply.drained = had_events && emptied->events.empty();
   return error;
 }
 
-int Service::dispatch(Channel& channel, std::uint32_t command, ChannelId other, Body body,
-                      Reply& reply) {
-  switch (command) {
-    case RDMA_USER_CM_CMD_CREATE_ID:
-      return create_id(channel, body, reply);
-    case RDMA_USER_CM_CMD_DESTROY_ID:
-      return destroy_id(channel, body, reply);
-    case RDMA_USER_CM_CMD_BIND_IP:
-      return bind_ip(channel, body);
-    case RDMA_USER_CM_CMD_RESOLVE_IP:
-      return resolve_ip(channel, body);
-    case RDMA_USER_CM_CMD_RESOLVE_ROUTE:
-      return resolve_route(channel, body);
-    case RDMA_USER_CM_CMD_QUERY_ROUTE:
-      return query_route(channel, body, reply);
-    case RDMA_USER_CM_CMD_CONNECT:
-      return connect(channel, body);
-    case RDMA_USER_CM_CMD_LISTEN:
-      return listen(channel, body);
-    case RDMA_USER_CM_CMD_ACCEPT:
-      return accept(channel, body);
-    case RDMA_USER_CM_CMD_REJECT:
-      return reject(channel, body);
-    case RDMA_USER_CM_CMD_DISCONNECT:
-      return disconnect(channel, body);
-    case RDMA_USER_CM_CMD_INIT_QP_ATTR:
-      return init_qp_attr(channel, body, reply);
-    case RDMA_USER_CM_CMD_GET_EVENT:
-      return get_event(channel, reply);
-    case RDMA_USER_CM_CMD_SET_OPTION:
-      return set_option(channel, body);
-    case RDMA_USER_CM_CMD_NOTIFY:
-      return notify(channel, body);
-    case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
-      return join_multicast(channel, body, reply);
-    case RDMA_USER_CM_CMD_LEAVE_MCAST:
-      return leave_multicast(channel, body, reply);
-    case RDMA_USER_CM_CMD_MIGRATE_ID:
-      return migrate_id(channel, other, body, reply);
-    case RDMA_USER_CM_CMD_GET_OPTION:  // the kernel has none, either
-    case RDMA_USER_CM_CMD_QUERY:       // these need AF_IB
-    case RDMA_USER_CM_CMD_BIND:
-    case RDMA_USER_CM_CMD_RESOLVE_ADDR:
-    case RDMA_USER_CM_CMD_JOIN_MCAST:
-      return ENOSYS;
-    default:
-      return EINVAL;
-  }
-}
-
-// --- identifiers
-
-int Service::find(const Channel& channel, std::uint32_t number, Identifier*& found) {
-  found = identifiers_.find(number);
-  // A request that was not reported yet is nobody's: its number says nothing.
-  if (found == nullptr || found->channel == ChannelId()) return ENOENT;
-  if (found->channel != channel.id) return EINVAL;
-  return found->state == IdentifierState::kRemoved ? ENXIO : 0;
-}
-
-int Service::find_bound(const Channel& channel, std::uint32_t number, Identifier*& found) {
-  if (const int error = find(channel, number, found)) return error;
-  return found->source ? 0 : EINVAL;
-}
-
-int Service::create_id(Channel& channel, Body body, Reply& reply) {
-  rdma_ucm_create_id command;
-  if (!read_body(body, command)) return EINVAL;
-  switch (command.ps) {
-    case RDMA_PS_TCP:
-    case RDMA_PS_UDP:
-    case RDMA_PS_IPOIB:
-      break;
-    default:
-      return EINVAL;  // RDMA_PS_IB as well: librdmacm then does without AF_IB
-  }
-  if (removed_) return ENODEV;
-  if (identifiers_.size() >= limits_.identifiers) {
-    environment_.note_refused(Refusal::kIdentifiers);
-    return EMFILE;
-  }
-  Identifier& id = identifiers_.make();
-  id.channel = channel.id;
-  id.uid = command.uid;
-  id.space = static_cast<PortSpace>(command.ps);
-  channel.identifiers.insert(id.number);
-  reply.write(rdma_ucm_create_id_resp{.id = id.number.value});
-  return 0;
-}
-
-int Service::destroy_id(Channel& channel, Body body, Reply& reply) {
-  rdma_ucm_destroy_id command;
-  if (!read_body(body, command)) return EINVAL;
-  Identifier* id = nullptr;
-  if (const int error = find(channel, command.id, id); error != 0 && error != ENXIO) return error;
-  reply.write(rdma_ucm_destroy_id_resp{.events_reported = id->events_reported});
-  destroy(*id);
-  return 0;
-}
-
-void Service::destroy(Identifier& id) {
-  if (id.state == IdentifierState::kListen) leave_listening(id);
-  stop_resolving(id);
-  end_connection(id);
-  give_back_admission(id);
-  if (id.holds_port) ports_of(id.space).release(id.number.value, id.local.port);
-  for (const MembershipNumber membership : id.memberships) memberships_.erase(membership);
-  drop_events(id);
-  if (Channel* const channel = channel_of(id)) channel->identifiers.erase(id.number);
-  identifiers_.erase(id.number);
-}
-
-void Service::leave_listening(Identifier& id) {
-  const auto found = listeners_.find({id.space, id.local.port});
-  std::erase(found->second, id.number);
-  if (found->second.empty()) listeners_.erase(found);
-  --listener_count_;
-}
-
-void Service::end_connection(Identifier& id) {
-  if (!id.connection) return;
-  const std::optional<cm::State> state = manager_.state(*id.connection);
-  manager_.destroy(*id.connection, now_);
-  forget_connection(id);
-  if (!state) return;
-  switch (*state) {
-    case cm::State::kReqSent:
-    case cm::State::kMraReqReceived:
-      return environment_.note_reject_sent(wire::CmRejectReason::kTimeout);
-    case cm::State::kRepReceived:
-    case cm::State::kReqReceived:
-    case cm::State::kMraReqSent:
-    case cm::State::kRepSent:
-    case cm::State::kMraRepReceived:
-      return environment_.note_reject_sent(wire::CmRejectReason::kConsumer);
-    default:
-      return;
-  }
-}
-
-void Service::forget_connection(Identifier& id) {
-  id.connection.reset();
-  give_back_admission(id);
-}
-
-void Service::give_back_admission(Identifier& id) {
-  if (!id.admitted) return;
-  close_half(id);
-  admission_.give_back(*id.admitted);
-  id.admitted.reset();
-}
-
-void Service::close_half(Identifier& id) {
-  if (!std::exchange(id.half_open, false)) return;
-  admission_.close_half(*id.admitted, id.remote.address);
+int Service::dispatch(std::uint32_t command, const Command& with) {
+  struct Entry {
+    std::uint32_t command;
+    int (*run)(Service& service, const Command& command);
+  };
+  using C = const Command&;
+  static constexpr auto kUnsupported = [](Service&, C) { return ENOSYS; };
+  static constexpr auto kTable = std::to_array<Entry>({
+      {RDMA_USER_CM_CMD_CREATE_ID, [](Service& s, C c) { return s.lifecycle_.create_id(c); }},
+      {RDMA_USER_CM_CMD_DESTROY_ID, [](Service& s, C c) { return s.lifecycle_.destroy_id(c); }},
+      {RDMA_USER_CM_CMD_BIND_IP, [](Service& s, C c) { return s.binding_.bind_ip(c); }},
+      {RDMA_USER_CM_CMD_RESOLVE_IP, [](Service& s, C c) { return s.resolution_.resolve_ip(c); }},
+      {RDMA_USER_CM_CMD_RESOLVE_ROUTE, [](Service& s, C c) { return s.routes_.resolve_route(c); }},
+      {RDMA_USER_CM_CMD_QUERY_ROUTE, [](Service& s, C c) { return s.routes_.query_route(c); }},
+      {RDMA_USER_CM_CMD_CONNECT, [](Service& s, C c) { return s.connections_.connect(c); }},
+      {RDMA_USER_CM_CMD_LISTEN, [](Service& s, C c) { return s.listeners_.listen(c); }},
+      {RDMA_USER_CM_CMD_ACCEPT, [](Service& s, C c) { return s.connections_.accept(c); }},
+      {RDMA_USER_CM_CMD_REJECT, [](Service& s, C c) { return s.connections_.reject(c); }},
+      {RDMA_USER_CM_CMD_DISCONNECT, [](Service& s, C c) { return s.connections_.disconnect(c); }},
+      {RDMA_USER_CM_CMD_INIT_QP_ATTR,
+       [](Service& s, C c) { return init_qp_attr(c, s.identifiers_, s.manager_, s.addresses_); }},
+      {RDMA_USER_CM_CMD_GET_EVENT, [](Service& s, C c) { return s.event_commands_.get_event(c); }},
+      {RDMA_USER_CM_CMD_SET_OPTION, [](Service& s, C c) { return s.options_.set_option(c); }},
+      {RDMA_USER_CM_CMD_NOTIFY, [](Service& s, C c) { return s.connections_.notify(c); }},
+      {RDMA_USER_CM_CMD_JOIN_IP_MCAST, [](Service& s, C c) { return s.multicast_.join(c); }},
+      {RDMA_USER_CM_CMD_LEAVE_MCAST, [](Service& s, C c) { return s.multicast_.leave(c); }},
+      {RDMA_USER_CM_CMD_MIGRATE_ID,
+       [](Service& s, C c) { return s.event_commands_.migrate_id(c); }},
+      {RDMA_USER_CM_CMD_GET_OPTION, kUnsupported},  // the kernel has none, either
+      {RDMA_USER_CM_CMD_QUERY, kUnsupported},       // these need AF_IB
+      {RDMA_USER_CM_CMD_BIND, kUnsupported},
+      {RDMA_USER_CM_CMD_RESOLVE_ADDR, kUnsupported},
+      {RDMA_USER_CM_CMD_JOIN_MCAST, kUnsupported},
+  });
+  const auto* const found = std::ranges::find(kTable, command, &Entry::command);
+  return found != kTable.end() ? found->run(*this, with) : EINVAL;
 }
 
 // --- the rest of the world
 
 void Service::receive(std::span<const std::byte> mad, const cm::Path& path, Qpn source, Time now) {
-  now_ = now;
   manager_.receive(mad, path, source, now);
 }
 
+void Service::resolved(ResolveCookie cookie, bool reachable) {
+  resolution_.resolved(cookie, reachable);
+}
+
 void Service::expire(Time now) {
-  now_ = now;
-  while (!resolving_.empty() && resolving_.begin()->first <= now)
-    address_not_found(*identifiers_.find(resolving_.begin()->second.value));
+  resolution_.expire(now);
   manager_.expire(now);
 }
 
 Time Service::next_deadline() const {
-  const Time mine = resolving_.empty() ? kNever : resolving_.begin()->first;
-  return std::min(mine, manager_.next_deadline());
+  return std::min(resolution_.next_deadline(), manager_.next_deadline());
+}
+
+cm::Answer Service::on_request(const cm::Request& request) { return requests_.on_request(request); }
+
+cm::Answer Service::on_sidr_request(const cm::SidrRequest& request) {
+  return requests_.on_sidr_request(request);
+}
+
+void Service::on_over_limit(cm::OverLimit limit) { requests_.on_over_limit(limit); }
+
+void Service::on_event(const cm::Event& event) { connection_events_.on_event(event); }
+
+// --- the operator
+
+void Service::addresses_changed() { resolution_.addresses_changed(); }
+
+void Service::device_removed(Time now) { lifecycle_.device_removed(now); }
+
+void Service::for_each_connection(const std::function<void(const ConnectionInfo&)>& visit) const {
+  identifiers_.for_each([&](const Identifier& id) {
+    if (const auto info = connection_of(id, channels_, manager_)) visit(*info);
+  });
+}
+
+void Service::for_each_listener(const std::function<void(const ListenerInfo&)>& visit) const {
+  identifiers_.for_each([&](const Identifier& id) {
+    if (const auto info = listener_of(id, channels_)) visit(*info);
+  });
 }
 
 }  // namespace softhca::management::rdma_cm

@@ -1,8 +1,10 @@
-// What the connection manager tells of connections, as events of programs.
+#include "daemon/management/rdma_cm/connection_events.hpp"
+
 #include <cerrno>
 
 #include "daemon/management/rdma_cm/private_data.hpp"
-#include "daemon/management/rdma_cm/service.hpp"
+#include "daemon/management/rdma_cm/queue_pair_attributes.hpp"
+#include "daemon/management/rdma_cm/route.hpp"
 
 namespace softhca::management::rdma_cm {
 
@@ -17,7 +19,7 @@ rdma_ucm_event_resp make_event(EventType type, std::uint32_t status = 0) {
 
 }  // namespace
 
-void Service::on_event(const cm::Event& event) {
+void ConnectionEvents::on_event(const cm::Event& event) {
   Identifier* const found = identifiers_.find_cookie(event.cookie);
   if (found == nullptr) return;
   Identifier& id = *found;
@@ -26,10 +28,7 @@ void Service::on_event(const cm::Event& event) {
     case Kind::kReplied:
       return replied(id, *event.rep);
     case Kind::kEstablished:
-      if (id.state != IdentifierState::kConnect) return;
-      close_half(id);
-      established(id);
-      return queue(id, EventType::kEstablished);
+      return established(id, event.now);
     case Kind::kRejected:
       return rejected(id, *event.rej);
     case Kind::kDelayed:
@@ -40,16 +39,14 @@ void Service::on_event(const cm::Event& event) {
     case Kind::kDisconnected:
       return disconnected(id, 0);
     case Kind::kTimeWaitOver:
-      forget_connection(id);
-      if (id.state == IdentifierState::kDisconnect) queue(id, EventType::kTimewaitExit);
-      return;
+      return time_wait_over(id);
     case Kind::kSidrReplied:
-      return sidr_replied(id, *event.sidr_rep);
+      return sidr_replied(id, *event.sidr_rep, event.now);
   }
 }
 
-void Service::replied(Identifier& id, const wire::CmRep& rep) {
-  id.remote_psn = rep.starting_psn;
+void ConnectionEvents::replied(Identifier& id, const wire::CmRep& rep) {
+  id.connection.remote_psn = rep.starting_psn;
   rdma_ucm_event_resp response = make_event(EventType::kConnectResponse);
   rdma_ucm_conn_param& parameters = response.param.conn;
   // What one end starts, the other answers.
@@ -60,36 +57,48 @@ void Service::replied(Identifier& id, const wire::CmRep& rep) {
   parameters.srq = rep.srq;
   parameters.qp_num = rep.local_qpn.value;
   copy_private_data(rep.private_data, parameters);
-  queue(id, response);
+  events_.queue(id, response);
 }
 
-void Service::rejected(Identifier& id, const wire::CmRej& rej) {
-  forget_connection(id);
+void ConnectionEvents::established(Identifier& id, Time now) {
+  if (id.state != IdentifierState::kConnect) return;
+  admission_.close_half(id);
+  environment_.note_established(*id.connection.role, now - id.connection.began);
+  events_.queue(id, EventType::kEstablished);
+}
+
+void ConnectionEvents::rejected(Identifier& id, const wire::CmRej& rej) {
+  admission_.connection_over(id);
   environment_.note_reject_received(rej.reason);
   rdma_ucm_event_resp response =
       make_event(EventType::kRejected, static_cast<std::uint32_t>(rej.reason));
   copy_private_data(rej.private_data, response.param.conn);
-  queue(id, response);
+  events_.queue(id, response);
 }
 
-void Service::unreachable(Identifier& id, cm::State state) {
-  environment_.note_unreachable(*id.role);
+void ConnectionEvents::unreachable(Identifier& id, cm::State state) {
+  environment_.note_unreachable(*id.connection.role);
   // Time wait begins, and is told of when it is over.
   if (state == cm::State::kDreqSent) return disconnected(id, -ETIMEDOUT);
-  forget_connection(id);
-  queue(id, EventType::kUnreachable, -ETIMEDOUT);
+  admission_.connection_over(id);
+  events_.queue(id, EventType::kUnreachable, -ETIMEDOUT);
 }
 
 /// Once, however the connection ends.
-void Service::disconnected(Identifier& id, int status) {
+void ConnectionEvents::disconnected(Identifier& id, int status) {
   if (id.state != IdentifierState::kConnect) return;
   id.state = IdentifierState::kDisconnect;
-  give_back_admission(id);
-  queue(id, EventType::kDisconnected, status);
+  admission_.give_back(id);
+  events_.queue(id, EventType::kDisconnected, status);
 }
 
-void Service::sidr_replied(Identifier& id, const wire::CmSidrRep& rep) {
-  id.connection.reset();
+void ConnectionEvents::time_wait_over(Identifier& id) {
+  admission_.connection_over(id);
+  if (id.state == IdentifierState::kDisconnect) events_.queue(id, EventType::kTimewaitExit);
+}
+
+void ConnectionEvents::sidr_replied(Identifier& id, const wire::CmSidrRep& rep, Time now) {
+  id.connection.id.reset();
   if (rep.status != wire::CmSidrStatus::kValid) {
     environment_.note_reject_received(rep.status == wire::CmSidrStatus::kUnsupported
                                           ? wire::CmRejectReason::kInvalidServiceId
@@ -97,16 +106,17 @@ void Service::sidr_replied(Identifier& id, const wire::CmSidrRep& rep) {
     rdma_ucm_event_resp response =
         make_event(EventType::kUnreachable, static_cast<std::uint32_t>(rep.status));
     copy_private_data(rep.private_data, response.param.ud);
-    return queue(id, response);
+    return events_.queue(id, response);
   }
-  established(id);
+  environment_.note_established(*id.connection.role, now - id.connection.began);
   rdma_ucm_event_resp response = make_event(EventType::kEstablished);
   rdma_ucm_ud_param& parameters = response.param.ud;
-  parameters.ah_attr = address_vector(path_of(id), id.route->sl);
+  parameters.ah_attr =
+      address_vector(addresses_, path_of(id, environment_.adapter()), id.route->sl);
   parameters.qp_num = rep.qpn.value;
   parameters.qkey = rep.qkey;
   copy_private_data(rep.private_data, parameters);
-  queue(id, response);
+  events_.queue(id, response);
 }
 
 }  // namespace softhca::management::rdma_cm

@@ -1,18 +1,20 @@
-// Requests of peers: who serves them, and the identifiers they become.
+#include "daemon/management/rdma_cm/peer_requests.hpp"
+
 #include <algorithm>
 
 #include "daemon/management/rdma_cm/private_data.hpp"
-#include "daemon/management/rdma_cm/service.hpp"
+#include "daemon/management/rdma_cm/route.hpp"
 
 namespace softhca::management::rdma_cm {
 
-struct Service::Inquiry {
+struct PeerRequests::Inquiry {
   cm::CommId connection;
   cm::Path path;
   std::uint64_t service_id = 0;
   bool datagram = false;        ///< SIDR_REQ
   bool right_transport = true;  ///< REQ: reliable connected
   wire::CmIpHeader header;
+  Time now;
 
   PortSpace space() const { return static_cast<PortSpace>(service_id >> 16); }
   std::uint16_t port() const { return static_cast<std::uint16_t>(service_id); }
@@ -55,24 +57,24 @@ bool serves(const Identifier& listener, const Gid& destination, bool ours) {
 
 // --- who serves it
 
-Identifier* Service::find_listener(const Inquiry& inquiry, cm::Answer& why) {
+Identifier* PeerRequests::find_listener(const Inquiry& inquiry, cm::Answer& why) {
   const auto refuse = [&](wire::CmRejectReason reason, wire::CmSidrStatus status) {
     environment_.note_reject_sent(reason);
     why = inquiry.datagram ? cm::Answer::refuse(status) : cm::Answer::refuse(reason);
     return nullptr;
   };
-  const auto here = inquiry.service_id > kMostServiceId
-                        ? listeners_.end()
-                        : listeners_.find({inquiry.space(), inquiry.port()});
-  if (here == listeners_.end())
+  const auto* const here = inquiry.service_id > kMostServiceId
+                               ? nullptr
+                               : listeners_.at(inquiry.space(), inquiry.port());
+  if (here == nullptr)
     return refuse(wire::CmRejectReason::kInvalidServiceId, wire::CmSidrStatus::kUnsupported);
 
   const bool right_kind =
       inquiry.right_transport && inquiry.datagram == (inquiry.space() != PortSpace::kTcp);
-  const bool from_here = own_address(inquiry.path.remote) != nullptr;
-  const bool ours = own_address(inquiry.path.local) != nullptr;
+  const bool from_here = addresses_.has(inquiry.path.remote);
+  const bool ours = addresses_.has(inquiry.path.local);
   if (right_kind && inquiry.header_is_true())
-    for (const IdentifierNumber number : here->second) {
+    for (const IdentifierNumber number : *here) {
       Identifier* const listener = identifiers_.find(number.value);
       if (serves(*listener, inquiry.path.local, ours) && (from_here || !listener->loopback_only))
         return listener;
@@ -81,11 +83,11 @@ Identifier* Service::find_listener(const Inquiry& inquiry, cm::Answer& why) {
 }
 
 /// The listener, if there is room for one more request.
-Identifier* Service::admit(const Inquiry& inquiry, cm::Answer& why) {
+Identifier* PeerRequests::admit(const Inquiry& inquiry, cm::Answer& why) {
   Identifier* const listener = find_listener(inquiry, why);
   if (listener == nullptr) return nullptr;
   why = cm::Answer::silence();
-  if (listener->waiting >= listener->backlog) {
+  if (listener->listener.waiting >= listener->listener.backlog) {
     environment_.note_refused(Refusal::kBacklog);
     return nullptr;
   }
@@ -93,39 +95,20 @@ Identifier* Service::admit(const Inquiry& inquiry, cm::Answer& why) {
     environment_.note_refused(Refusal::kIdentifiers);
     return nullptr;
   }
-  if (inquiry.datagram) return rate_allows() ? listener : nullptr;
-  const std::string& level = channel_of(*listener)->owner.level;
-  return carry(level, inquiry.path.remote, why) ? listener : nullptr;
-}
-
-/// Admission first: what it refuses is none of the connects a second.
-bool Service::carry(const std::string& level, const Gid& peer, cm::Answer& why) {
-  switch (admission_.take_half_open(level, peer, now_)) {
-    case Admission::Verdict::kTaken:
-      break;
-    case Admission::Verdict::kNotCarried:
-      environment_.note_refused(Refusal::kAdmission);
-      environment_.note_reject_sent(wire::CmRejectReason::kNoResources);
-      why = cm::Answer::refuse(wire::CmRejectReason::kNoResources);
-      return false;
-    case Admission::Verdict::kLater:
-      environment_.note_refused(Refusal::kPeers);
-      return false;
-  }
-  if (rate_allows()) return true;
-  admission_.close_half(level, peer);
-  admission_.give_back(level);
-  return false;
+  if (inquiry.datagram) return admission_.rate_allows(inquiry.now) ? listener : nullptr;
+  const std::string& level = channels_.of(*listener)->owner.level;
+  const bool admitted = admission_.admit_request(level, inquiry.path.remote, inquiry.now, why);
+  return admitted ? listener : nullptr;
 }
 
 // --- what it becomes
 
-Identifier& Service::make_request(const Inquiry& inquiry, const Identifier& listener) {
+Identifier& PeerRequests::make(const Inquiry& inquiry, const Identifier& listener) {
   Identifier& id = identifiers_.make();
   id.space = listener.space;
   id.state = IdentifierState::kConnect;
-  id.role = Role::kPassive;
-  id.connection = inquiry.connection;
+  id.connection.role = Role::kPassive;
+  id.connection.id = inquiry.connection;
   id.local = {.family = inquiry.family(),
               .port = inquiry.port(),
               .address = inquiry.path.local,
@@ -135,39 +118,40 @@ Identifier& Service::make_request(const Inquiry& inquiry, const Identifier& list
                .address = inquiry.path.remote,
                .scope = listener.local.scope};
   id.source = inquiry.path.local;
-  id.traffic_class = inquiry.path.traffic_class;
-  id.route = route_to(id);
+  id.options.traffic_class = inquiry.path.traffic_class;
+  id.route = route_to(id, environment_.adapter());
   id.route->flow_label = inquiry.path.flow_label;
   id.route->hop_limit = inquiry.path.hop_limit;
-  id.local_psn = Psn(environment_.random());
-  id.began = now_;
+  id.connection.local_psn = Psn(environment_.random());
+  id.connection.began = inquiry.now;
   return id;
 }
 
-void Service::report_request(Identifier& listener, const Identifier& request,
-                             rdma_ucm_event_resp response) {
+void PeerRequests::report(Identifier& listener, const Identifier& request,
+                          rdma_ucm_event_resp response) {
   response.uid = listener.uid;
   response.id = request.number.value;
   response.event = static_cast<std::uint32_t>(EventType::kConnectRequest);
-  ++listener.waiting;
-  push(*channel_of(listener), listener, {.request = request.number, .response = response});
+  ++listener.listener.waiting;
+  events_.push(*channels_.of(listener), listener,
+               {.request = request.number, .response = response});
 }
 
-cm::Answer Service::on_request(const cm::Request& request) {
+cm::Answer PeerRequests::on_request(const cm::Request& request) {
   const wire::CmReq& req = request.message;
   const Inquiry inquiry{.connection = request.id,
                         .path = request.path,
                         .service_id = req.service_id,
                         .right_transport = req.transport == wire::CmTransport::kReliableConnected,
-                        .header = header_of(req.private_data)};
+                        .header = header_of(req.private_data),
+                        .now = request.now};
   cm::Answer answer;
   Identifier* const listener = admit(inquiry, answer);
   if (listener == nullptr) return answer;
 
-  Identifier& id = make_request(inquiry, *listener);
-  id.admitted = channel_of(*listener)->owner.level;
-  id.half_open = true;
-  id.remote_psn = req.starting_psn;
+  Identifier& id = make(inquiry, *listener);
+  AdmissionControl::admitted(id, channels_.of(*listener)->owner.level);
+  id.connection.remote_psn = req.starting_psn;
   id.route->mtu = std::min(id.route->mtu, req.path_mtu);
   id.route->rate = req.primary.packet_rate;
   const std::uint8_t timeout = req.primary.local_ack_timeout;
@@ -184,28 +168,29 @@ cm::Answer Service::on_request(const cm::Request& request) {
   parameters.srq = req.srq;
   parameters.qp_num = req.local_qpn.value;
   copy_private_data(program_part(req.private_data), parameters);
-  report_request(*listener, id, response);
+  report(*listener, id, response);
   return cm::Answer::take(id.cookie());
 }
 
-void Service::on_over_limit(cm::OverLimit limit) {
+void PeerRequests::on_over_limit(cm::OverLimit limit) {
   environment_.note_refused(limit == cm::OverLimit::kHalfOpen ? Refusal::kHalfOpen
                                                               : Refusal::kConnections);
 }
 
-cm::Answer Service::on_sidr_request(const cm::SidrRequest& request) {
+cm::Answer PeerRequests::on_sidr_request(const cm::SidrRequest& request) {
   const Inquiry inquiry{.connection = request.id,
                         .path = request.path,
                         .service_id = request.message.service_id,
                         .datagram = true,
-                        .header = header_of(request.message.private_data)};
+                        .header = header_of(request.message.private_data),
+                        .now = request.now};
   cm::Answer answer;
   Identifier* const listener = admit(inquiry, answer);
   if (listener == nullptr) return answer;
-  const Identifier& id = make_request(inquiry, *listener);
+  const Identifier& id = make(inquiry, *listener);
   rdma_ucm_event_resp response{};
   copy_private_data(program_part(request.message.private_data), response.param.ud);
-  report_request(*listener, id, response);
+  report(*listener, id, response);
   return cm::Answer::take(id.cookie());
 }
 

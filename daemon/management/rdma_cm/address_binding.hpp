@@ -1,0 +1,28 @@
+// BIND_IP: an identifier gets an address and a port of the tenant's.
+#pragma once
+
+#include "daemon/management/rdma_cm/command.hpp"
+#include "daemon/management/rdma_cm/identifier_table.hpp"
+#include "daemon/management/rdma_cm/local_addresses.hpp"
+#include "daemon/management/rdma_cm/port_spaces.hpp"
+
+namespace softhca::management::rdma_cm {
+
+class AddressBinding {
+ public:
+  /// All outlive it.
+  AddressBinding(const LocalAddresses& addresses, PortSpaces& ports, IdentifierTable& identifiers)
+      : addresses_(addresses), ports_(ports), identifiers_(identifiers) {}
+
+  int bind_ip(const Command& command);
+
+  /// 0, or why not: EINVAL, EADDRNOTAVAIL, EADDRINUSE, EACCES.
+  int bind(Identifier& id, const ChannelOwner& owner, SocketAddress address);
+
+ private:
+  const LocalAddresses& addresses_;
+  PortSpaces& ports_;
+  IdentifierTable& identifiers_;
+};
+
+}  // namespace softhca::management::rdma_cm

@@ -1,0 +1,58 @@
+// RESOLVE_IP: the tenant's address that packets to a destination come from, and whether the
+// neighbour can be reached.
+#pragma once
+
+#include <set>
+#include <utility>
+
+#include "daemon/base/time.hpp"
+#include "daemon/management/rdma_cm/address_binding.hpp"
+#include "daemon/management/rdma_cm/command.hpp"
+#include "daemon/management/rdma_cm/environment.hpp"
+#include "daemon/management/rdma_cm/event_queues.hpp"
+#include "daemon/management/rdma_cm/identifier_table.hpp"
+#include "daemon/management/rdma_cm/local_addresses.hpp"
+#include "daemon/management/rdma_cm/port_spaces.hpp"
+
+namespace softhca::management::rdma_cm {
+
+class AddressResolution {
+ public:
+  /// All outlive it.
+  AddressResolution(Environment& environment, const LocalAddresses& addresses, PortSpaces& ports,
+                    AddressBinding& binding, IdentifierTable& identifiers, EventQueues& events)
+      : environment_(environment),
+        addresses_(addresses),
+        ports_(ports),
+        binding_(binding),
+        identifiers_(identifiers),
+        events_(events) {}
+  AddressResolution(const AddressResolution&) = delete;
+  AddressResolution& operator=(const AddressResolution&) = delete;
+
+  int resolve_ip(const Command& command);
+
+  /// Answer to Environment::resolve(). Cookies that nobody waits for are ignored.
+  void resolved(ResolveCookie cookie, bool reachable);
+  void expire(Time now);
+  Time next_deadline() const { return waiting_.empty() ? kNever : waiting_.begin()->first; }
+  /// No answer is waited for any more.
+  void stop(Identifier& id);
+  /// The tenant's addresses are others now: ADDR_CHANGE for identifiers whose own is gone.
+  void addresses_changed();
+
+ private:
+  int choose_source(Identifier& id);
+  void found(Identifier& id);
+  void not_found(Identifier& id);
+
+  Environment& environment_;
+  const LocalAddresses& addresses_;
+  PortSpaces& ports_;
+  AddressBinding& binding_;
+  IdentifierTable& identifiers_;
+  EventQueues& events_;
+  std::set<std::pair<Time, IdentifierNumber>> waiting_;  ///< for a neighbour, by deadline
+};
+
+}  // namespace softhca::management::rdma_cm

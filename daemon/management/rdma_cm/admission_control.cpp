@@ -1,0 +1,68 @@
+#include "daemon/management/rdma_cm/admission_control.hpp"
+
+#include <cerrno>
+#include <utility>
+
+namespace softhca::management::rdma_cm {
+
+bool AdmissionControl::rate_allows(Time now) {
+  if (rate_.take(limits_.connects_per_second, now)) return true;
+  environment_.note_refused(Refusal::kConnectRate);
+  return false;
+}
+
+int AdmissionControl::admit(Identifier& id, const std::string& level, Time now) {
+  if (!admission_.take(level)) {
+    environment_.note_refused(Refusal::kAdmission);
+    return ENOBUFS;
+  }
+  id.connection.admitted = level;
+  if (rate_allows(now)) return 0;
+  give_back(id);
+  return EAGAIN;
+}
+
+/// Admission first: what it refuses is none of the connects a second.
+bool AdmissionControl::admit_request(const std::string& level, const Gid& peer, Time now,
+                                     cm::Answer& why) {
+  switch (admission_.take_half_open(level, peer, now)) {
+    case Admission::Verdict::kTaken:
+      break;
+    case Admission::Verdict::kNotCarried:
+      environment_.note_refused(Refusal::kAdmission);
+      environment_.note_reject_sent(wire::CmRejectReason::kNoResources);
+      why = cm::Answer::refuse(wire::CmRejectReason::kNoResources);
+      return false;
+    case Admission::Verdict::kLater:
+      environment_.note_refused(Refusal::kPeers);
+      return false;
+  }
+  if (rate_allows(now)) return true;
+  admission_.close_half(level, peer);
+  admission_.give_back(level);
+  return false;
+}
+
+void AdmissionControl::admitted(Identifier& request, const std::string& level) {
+  request.connection.admitted = level;
+  request.connection.half_open = true;
+}
+
+void AdmissionControl::close_half(Identifier& id) {
+  if (!std::exchange(id.connection.half_open, false)) return;
+  admission_.close_half(*id.connection.admitted, id.remote.address);
+}
+
+void AdmissionControl::give_back(Identifier& id) {
+  if (!id.connection.admitted) return;
+  close_half(id);
+  admission_.give_back(*id.connection.admitted);
+  id.connection.admitted.reset();
+}
+
+void AdmissionControl::connection_over(Identifier& id) {
+  id.connection.id.reset();
+  give_back(id);
+}
+
+}  // namespace softhca::management::rdma_cm

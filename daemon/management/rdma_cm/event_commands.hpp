@@ -1,0 +1,26 @@
+// GET_EVENT and MIGRATE_ID: a program takes its events, and moves an identifier with them.
+#pragma once
+
+#include "daemon/management/rdma_cm/command.hpp"
+#include "daemon/management/rdma_cm/event_queues.hpp"
+#include "daemon/management/rdma_cm/identifier_table.hpp"
+#include "daemon/management/rdma_cm/multicast.hpp"
+
+namespace softhca::management::rdma_cm {
+
+class EventCommands {
+ public:
+  /// All outlive it.
+  EventCommands(IdentifierTable& identifiers, EventQueues& events, Multicast& multicast)
+      : identifiers_(identifiers), events_(events), multicast_(multicast) {}
+
+  int get_event(const Command& command);
+  int migrate_id(const Command& command);
+
+ private:
+  IdentifierTable& identifiers_;
+  EventQueues& events_;
+  Multicast& multicast_;
+};
+
+}  // namespace softhca::management::rdma_cm

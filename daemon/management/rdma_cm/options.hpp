@@ -1,0 +1,28 @@
+// SET_OPTION.
+#pragma once
+
+#include "daemon/management/rdma_cm/command.hpp"
+#include "daemon/management/rdma_cm/identifier_table.hpp"
+#include "daemon/management/rdma_cm/port_spaces.hpp"
+#include "daemon/management/rdma_cm/route_resolution.hpp"
+
+namespace softhca::management::rdma_cm {
+
+class Options {
+ public:
+  /// All outlive it.
+  Options(IdentifierTable& identifiers, PortSpaces& ports, RouteResolution& routes)
+      : identifiers_(identifiers), ports_(ports), routes_(routes) {}
+
+  /// The option's value follows the command's 24 bytes.
+  int set_option(const Command& command);
+
+ private:
+  int set_id_option(Identifier& id, std::uint32_t name, Body value);
+
+  IdentifierTable& identifiers_;
+  PortSpaces& ports_;
+  RouteResolution& routes_;
+};
+
+}  // namespace softhca::management::rdma_cm

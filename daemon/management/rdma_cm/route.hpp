@@ -1,0 +1,16 @@
+// The route of an identifier: what a path record says beyond the addresses.
+#pragma once
+
+#include "daemon/management/cm/parameters.hpp"
+#include "daemon/management/rdma_cm/environment.hpp"
+#include "daemon/management/rdma_cm/identifier.hpp"
+
+namespace softhca::management::rdma_cm {
+
+/// The one that the adapter and the identifier's options make.
+Route route_to(const Identifier& id, const Adapter& adapter);
+
+/// For the connection manager. REQUIRES: the identifier has a source address.
+cm::Path path_of(const Identifier& id, const Adapter& adapter);
+
+}  // namespace softhca::management::rdma_cm

@@ -1,0 +1,44 @@
+// Connections and listeners of rdma_cm as operators see them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "daemon/management/cm/manager.hpp"
+#include "daemon/management/rdma_cm/channel_table.hpp"
+#include "daemon/management/rdma_cm/identifier_table.hpp"
+
+namespace softhca::management::rdma_cm {
+
+/// A connection; service ID resolutions included.
+struct ConnectionInfo {
+  IdentifierState state{};
+  /// Of the connection manager; none once it is over there.
+  std::optional<cm::State> manager_state;
+  Role role{};
+  SocketAddress local;
+  SocketAddress remote;
+  PortSpace space{};
+  std::uint64_t service_id = 0;
+  Qpn qpn;
+  pid_t process = 0;  ///< 0: a request that no process has taken
+};
+
+struct ListenerInfo {
+  SocketAddress local;
+  PortSpace space{};
+  std::uint32_t backlog = 0;
+  std::uint32_t waiting = 0;  ///< requests that no process has taken
+  pid_t process = 0;
+};
+
+/// None: the identifier has no connection, and never had one.
+std::optional<ConnectionInfo> connection_of(const Identifier& id, const ChannelTable& channels,
+                                            const cm::Manager& manager);
+/// None: it does not listen.
+std::optional<ListenerInfo> listener_of(const Identifier& id, const ChannelTable& channels);
+
+}  // namespace softhca::management::rdma_cm

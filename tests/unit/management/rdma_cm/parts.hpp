@@ -1,0 +1,107 @@
+// The parts of a service of rdma_cm, for tests of one of them without the service: an environment
+// that writes down what it is told, the tables that parts share, and commands as processes write
+// them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "daemon/management/rdma_cm/address_binding.hpp"
+#include "daemon/management/rdma_cm/channel_table.hpp"
+#include "daemon/management/rdma_cm/command.hpp"
+#include "daemon/management/rdma_cm/event_queues.hpp"
+#include "daemon/management/rdma_cm/identifier_table.hpp"
+#include "daemon/management/rdma_cm/local_addresses.hpp"
+#include "daemon/management/rdma_cm/port_spaces.hpp"
+
+namespace softhca::management::rdma_cm {
+
+inline const Gid kOwn = Gid::from_ipv4(0x0a000001);
+inline const Gid kOwnToo = Gid::from_ipv4(0x0a000002);
+inline const Gid kPeer = Gid::from_ipv4(0x0a000009);
+
+class RecordingEnvironment final : public Environment {
+ public:
+  void send(const cm::Path&, const wire::Mad&) override { ++sent; }
+  std::uint32_t random() override { return next_random++; }
+  void signal(ChannelId channel) override { signalled.push_back(channel); }
+  std::span<const LocalAddress> addresses() const override { return own; }
+  Adapter adapter() const override { return {.node_guid = 7, .path_mtu = 4, .packet_rate = 3}; }
+  std::optional<Gid> source_for(const Gid&) const override { return kOwn; }
+  void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) override {
+    asked.push_back({source, destination});
+    last_cookie = cookie;
+  }
+  void note_refused(Refusal refusal) override { ++refused[refusal]; }
+  void note_reject_sent(wire::CmRejectReason reason) override { ++rejects_sent[reason]; }
+  void note_reject_received(wire::CmRejectReason reason) override { ++rejects_received[reason]; }
+  void note_unreachable(Role) override { ++unreachable; }
+  void note_established(Role, Duration took) override { established.push_back(took); }
+
+  std::uint32_t next_random = 1;
+  unsigned sent = 0;
+  std::vector<ChannelId> signalled;
+  std::vector<LocalAddress> own{{kOwn, 1}, {kOwnToo, 2}};
+  std::vector<std::pair<Gid, Gid>> asked;
+  ResolveCookie last_cookie;
+  std::map<Refusal, int> refused;
+  std::map<wire::CmRejectReason, int> rejects_sent, rejects_received;
+  unsigned unreachable = 0;
+  std::vector<Duration> established;
+};
+
+inline SocketAddress at(const Gid& gid, std::uint16_t port) {
+  return {.family = AF_INET, .port = port, .address = gid};
+}
+
+struct Parts : testing::Test {
+  Channel& open(const ChannelOwner& owner = {.process = 1, .user = 1000}) {
+    return *channels.find(channels.open(owner));
+  }
+  Identifier& make(Channel& channel, PortSpace space = PortSpace::kTcp, std::uint64_t uid = 77) {
+    Identifier& id = identifiers.make();
+    id.channel = channel.id;
+    id.uid = uid;
+    id.space = space;
+    channel.identifiers.insert(id.number);
+    return id;
+  }
+  Identifier& make_bound(Channel& channel, PortSpace space = PortSpace::kTcp) {
+    Identifier& id = make(channel, space);
+    EXPECT_EQ(binding.bind(id, channel.owner, at(kOwn, 0)), 0);
+    return id;
+  }
+  template <class Body>
+  Command command(Channel& channel, const Body& body) {
+    return {.channel = channel,
+            .other = nullptr,
+            .body = std::as_bytes(std::span(&body, 1)),
+            .reply = reply,
+            .now = now};
+  }
+  /// The types of the events that wait, which are taken.
+  std::vector<EventType> events_of(Channel& channel) {
+    std::vector<EventType> types;
+    while (const auto event = events.pop(channel))
+      types.push_back(EventType{event->response.event});
+    return types;
+  }
+
+  RecordingEnvironment environment;
+  Limits limits;
+  ChannelTable channels{environment};
+  IdentifierTable identifiers;
+  LocalAddresses addresses{environment};
+  PortSpaces ports{environment, PortRange{}};
+  EventQueues events{environment, channels, identifiers};
+  AddressBinding binding{addresses, ports, identifiers};
+  Reply reply;
+  Time now{std::chrono::seconds(100)};
+};
+
+using Events = std::vector<EventType>;
+
+}  // namespace softhca::management::rdma_cm
