@@ -2,9 +2,9 @@
 // answers ClassPortInfo, PortCounters and PortCountersExtended.
 //
 // Counters can be read and not set. A datagram to queue pair 1 proves nothing about who sent it,
-// and the class has no key: whoever reaches the port could wipe out the figures that its tenant is
-// billed and watched by. So Set is answered with "method and attribute combination not supported",
-// and a program does not take the answer for a reset.
+// and the class has no key: anyone who reaches the port could wipe out the figures that its tenant
+// is billed and watched by. So Set is answered with "method and attribute combination not
+// supported", and a program does not take the answer for a reset.
 //
 // Pure: counters come in as values.
 #pragma once

@@ -37,7 +37,7 @@ struct SidrRequest {
   Time now{};
 };
 
-/// What the user says to a request.
+/// The user's answer to a request.
 struct Answer {
   enum class Kind : std::uint8_t {
     kTake,     ///< a connection of the user's, named `cookie`, until it destroys it
@@ -90,8 +90,8 @@ struct Event {
 /// Which of Limits a peer's request exceeds: it gets no answer.
 enum class OverLimit : std::uint8_t { kConnections, kHalfOpen };
 
-/// Whom the manager tells. Within the calls the user may call the manager, but for receive() and
-/// expire(): what a call is about has been done before the call.
+/// The user of a manager, who is told of its connections. Within the calls the user may call the
+/// manager, but for receive() and expire(): what a call is about has been done before the call.
 class User {
  public:
   virtual ~User() = default;

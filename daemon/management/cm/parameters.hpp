@@ -1,4 +1,4 @@
-// What the user of a connection manager hands it, and gets from it. Times are the codes of the
+// Parameters and results of the calls of a connection manager. Times are the codes of the
 // specification unless they are Durations: a response timeout or packet life time t stands for
 // about 2^(t-8) ms, at least 1 ms; an acknowledge timeout t for 4.096 us * 2^t.
 #pragma once
@@ -166,7 +166,7 @@ struct QueuePairAttributes {
 struct ConnectionView {
   CommId id;
   Cookie cookie = 0;
-  bool has_user = false;  ///< false: the user destroyed it; it goes by itself
+  bool has_user = false;  ///< false: the user destroyed it; it ends by itself
   bool active = false;    ///< this side asked
   State state{};
   Path path;

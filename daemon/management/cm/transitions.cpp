@@ -15,8 +15,8 @@ struct Row {
   Transition transition;
 };
 
-// A peer that gave up before RTU may be answered too late to know whether this side is connected:
-// a REJ may get lost. So whoever sent REP and gives up follows its REJ with DREQ until DREP comes.
+// A side that sent REP and gives up cannot know whether its peer is connected, and its REJ may get
+// lost. So DREQ follows the REJ until DREP comes.
 constexpr Row kRows[] = {
     // active: REQ went
     {State::kReqSent, Input::kMra, {Send::kNothing, State::kMraReqReceived, Kind::kDelayed}},

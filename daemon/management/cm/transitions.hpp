@@ -1,5 +1,5 @@
-// What a connection does in which state, as data: one row for each state and input that means
-// anything. Everything else is counted and left without an answer.
+// The state table of a connection: one row for each state and input that means anything. All other
+// inputs are counted and left without an answer.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A client of a receive pool: who it is, what it may hold, what became of its datagrams.
+// A client of a receive pool: its key, its counters, and what operators see of it.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace softhca::management::gsa {
 /// pair 1 the management class, and the address if tenants have agents of their own.
 using ClientKey = Id<struct ClientKeyTag, std::uint64_t>;
 
-/// A registration. Stale after it was taken back.
+/// A registration. Stale after the client is deregistered.
 using ClientId = PoolHandle;
 
 /// Why a datagram was not given a buffer.

@@ -1,4 +1,4 @@
-// What the operator says about a receive pool that several clients share (mechanisms E1 to E6).
+// The operator's parameters of a receive pool that several clients share (mechanisms E1 to E6).
 // Everything can be changed while the pool is in use.
 #pragma once
 
@@ -17,10 +17,10 @@ struct SourceLimits {
   double part = 0.5;
   /// Datagrams a second of one source to one client; 0: no limit.
   Rate rate{.per_second = 10'000, .burst = 1'000};
-  /// Likewise, of all new sources of one client together: whoever makes up sources is new.
+  /// Likewise, of all new sources of one client together: made-up sources are new.
   double new_part = 0.5;
   Rate new_rate{.per_second = 10'000, .burst = 1'000};
-  /// A source is established when it still sends so long after it was first heard.
+  /// A source is established when it still sends so long after its first datagram.
   Duration probation = std::chrono::seconds(1);
   /// An established source may lose its place to another one after so long without a datagram.
   Duration forget_after = std::chrono::seconds(30);

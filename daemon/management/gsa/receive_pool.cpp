@@ -64,7 +64,7 @@ Admission ReceivePool::admit(ClientKey key, const Gid& gid, Time now) {
   Client& client = clients_[id->index];
   const Admission none{.client = *id};
   const SourceLimits& limits = parameters_.sources;
-  const std::uint32_t i = sources_.hear(*id, gid, limits, now, adjuster_.window());
+  const std::uint32_t i = sources_.note_datagram(*id, gid, limits, now, adjuster_.window());
   if (i == kNoIndex) return discard(none, &client, nullptr, Discard::kNewSourcesOver);
   Source& source = sources_[i];
   note_source(client, i, parameters_.adjustment.window, now);
@@ -181,7 +181,7 @@ std::vector<SourceView> ReceivePool::busiest_sources(std::size_t most) const {
                    .source = source.gid,
                    .established = source.established,
                    .held = source.held(),
-                   .recent = source.heard_lately(window),
+                   .recent = source.recent_in(window),
                    .received = source.received,
                    .discarded = source.discarded});
   }

@@ -46,7 +46,7 @@ struct PoolSize {
   std::uint32_t buffers = 16384;  ///< most that Parameters::buffers may ever be
   std::uint32_t clients = 256;    ///< registered at once
   std::uint32_t sources = 8192;   ///< remembered at once, of all clients
-  /// Random: whoever knows it could make up sources that are slow to find.
+  /// Random: with a known seed, sources could be made up that are slow to find.
   SourceTable::Seed seed{};
 };
 

@@ -36,22 +36,22 @@ std::uint32_t SourceTable::find(ClientId client, const Gid& gid) {
   return i;
 }
 
-std::uint32_t SourceTable::hear(ClientId client, const Gid& gid, const SourceLimits& limits,
-                                Time now, std::uint32_t window) {
+std::uint32_t SourceTable::note_datagram(ClientId client, const Gid& gid,
+                                         const SourceLimits& limits, Time now,
+                                         std::uint32_t window) {
   std::uint32_t i = find(client, gid);
   if (i == kNoIndex) i = add(client, gid, now);
   if (i == kNoIndex) return i;
   Source& source = sources_[i];
   if (source.rate.rate() != limits.rate) source.rate.set(limits.rate, now);
-  if (!source.established && now - source.first_heard >= limits.probation)
-    establish(i, limits, now);
-  source.last_heard = now;
+  if (!source.established && now - source.first_seen >= limits.probation) establish(i, limits, now);
+  source.last_seen = now;
   if (source.window != window) {
-    source.heard_before = source.window + 1 == window ? source.heard : 0;
-    source.heard = 0;
+    source.recent_before = source.window + 1 == window ? source.recent : 0;
+    source.recent = 0;
     source.window = window;
   }
-  ++source.heard;
+  ++source.recent;
   if (source.held() == 0) {
     list_of(source).remove(sources_.data(), i);
     list_of(source).push_back(sources_.data(), i);
@@ -67,7 +67,7 @@ std::uint32_t SourceTable::add(ClientId client, const Gid& gid, Time now) {
   }
   const std::uint32_t i = free_.pop_front(sources_.data());
   std::uint32_t& bucket = bucket_of(client, gid);
-  sources_[i] = Source{.next_in_bucket = bucket, .client = client, .gid = gid, .first_heard = now};
+  sources_[i] = Source{.next_in_bucket = bucket, .client = client, .gid = gid, .first_seen = now};
   bucket = i;
   new_.push_back(sources_.data(), i);
   return i;
@@ -86,11 +86,11 @@ void SourceTable::forget(std::uint32_t i) {
   free_.push_front(sources_.data(), i);
 }
 
-/// Unless all places for established sources are taken by some that were heard lately.
+/// Unless all places for established sources are taken by some that sent lately.
 void SourceTable::establish(std::uint32_t i, const SourceLimits& limits, Time now) {
   if (established_count_ >= sources_.size() / 2) {
     const std::uint32_t oldest = established_.front();
-    if (oldest == kNoIndex || now - sources_[oldest].last_heard < limits.forget_after) return;
+    if (oldest == kNoIndex || now - sources_[oldest].last_seen < limits.forget_after) return;
     forget(oldest);
   }
   Source& source = sources_[i];

@@ -1,14 +1,15 @@
 // The sources of the datagrams of a receive pool (mechanism E5): one entry for each client and GID
-// that was heard lately, in a table of fixed size.
+// that sent lately, in a table of fixed size.
 //
 // Anyone can make up source addresses, so a place in the table must not be worth much until it was
 // kept up for a while:
-//   - What is heard for the first time is new, and takes the place of the new source that was heard
-//     least lately. All new sources of a client together have one part and one rate.
+//   - A source that sends for the first time is new, and takes the place of the new source that
+//   sent
+//     least recently. All new sources of a client together have one part and one rate.
 //   - A source that still sends when its probation is over becomes established. At most half of the
-//     places are for those, and none of them is taken from a source heard within forget_after.
-// So a flood of 100,000 made-up addresses, each heard once or twice, drives out only what is new
-// itself. One who keeps up more addresses than there are places, each for longer than the
+//     places are for those, and none of them is taken from a source that sent within forget_after.
+// So a flood of 100,000 made-up addresses, each used once or twice, drives out only what is new
+// itself. A host that keeps up more addresses than there are places, each for longer than the
 // probation, keeps others from becoming established; those that are stay so.
 //
 // An entry whose source holds buffers is never given away. Pure; allocates at set-up only.
@@ -36,19 +37,19 @@ struct Source {
   std::uint32_t own = 0;       ///< buffers it holds of its client's share
   std::uint32_t borrowed = 0;  ///< and of those that are spare
   TokenBucket rate;
-  Time first_heard{};
-  Time last_heard{};
+  Time first_seen{};
+  Time last_seen{};
   std::uint64_t received = 0;
   std::uint64_t discarded = 0;
-  std::uint32_t window = 0;  ///< the one that `heard` counts
-  std::uint32_t heard = 0;
-  std::uint32_t heard_before = 0;  ///< in the window before that
+  std::uint32_t window = 0;  ///< the one that `recent` counts
+  std::uint32_t recent = 0;
+  std::uint32_t recent_before = 0;  ///< in the window before that
 
   std::uint32_t held() const { return own + borrowed; }
   /// Datagrams in window `now` and the one before.
-  std::uint64_t heard_lately(std::uint32_t now) const {
-    if (window == now) return std::uint64_t{heard} + heard_before;
-    return window + 1 == now ? heard : 0;
+  std::uint64_t recent_in(std::uint32_t now) const {
+    if (window == now) return std::uint64_t{recent} + recent_before;
+    return window + 1 == now ? recent : 0;
   }
 };
 
@@ -59,10 +60,10 @@ class SourceTable {
   /// `places`: at least 2. Allocates.
   SourceTable(std::uint32_t places, const Seed& seed);
 
-  /// The entry of a source that was just heard, made if there is none. kNoIndex: every place is
+  /// A datagram came: the entry of its source, made if there is none. kNoIndex: every place is
   /// taken by a source that holds buffers or is established.
-  std::uint32_t hear(ClientId client, const Gid& gid, const SourceLimits& limits, Time now,
-                     std::uint32_t window);
+  std::uint32_t note_datagram(ClientId client, const Gid& gid, const SourceLimits& limits, Time now,
+                              std::uint32_t window);
 
   /// It was given a buffer, of its client's share or borrowed; it gave one back.
   void take(std::uint32_t source, bool borrowed);
@@ -87,7 +88,7 @@ class SourceTable {
   std::vector<Source> sources_;
   std::vector<std::uint32_t> buckets_;  ///< first entry of each chain
   List free_;
-  List new_;          ///< hold nothing; heard least lately first
+  List new_;          ///< hold nothing; least recent first
   List established_;  ///< likewise
   std::uint32_t established_count_ = 0;
 };

@@ -39,9 +39,9 @@ class Admission {
 
   /// One more connection of a level (no name: of none). False: it is not carried, which is counted.
   bool take(const std::string& level);
-  /// Likewise for a peer that asks: it is half-open until close_half(). One that is alone may have
-  /// all that is free; one beside others so many half-open as it leaves to them. kLater: not now,
-  /// but the half-open ones that are in the way do not last.
+  /// Likewise for a request of a peer, which is half-open until close_half(). A peer that is alone
+  /// may have all that is free; a peer beside others may have as many half-open ones as it leaves
+  /// to them. kLater: not now, but the half-open ones that are in the way do not last.
   enum class Verdict : std::uint8_t { kTaken, kNotCarried, kLater };
   Verdict take_half_open(const std::string& level, const Gid& peer, Time now);
   /// The peer has answered, or it is over. REQUIRES: one was taken.

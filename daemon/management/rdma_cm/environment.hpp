@@ -19,7 +19,7 @@ namespace softhca::management::rdma_cm {
 /// An event channel of a process. Never 0, and not to be guessed.
 using ChannelId = Id<struct ChannelTag, std::uint32_t>;
 
-/// Names a question to resolve().
+/// Names a request to resolve().
 using ResolveCookie = Id<struct ResolveTag, std::uint64_t>;
 
 /// Who opened a channel.
@@ -45,7 +45,7 @@ struct Adapter {
 
 enum class Role : std::uint8_t { kActive, kPassive };
 
-/// Why something that a process or a peer asked for was not done: the tenant has no more of it.
+/// The limit of the tenant's that kept a request of a process or a peer from being done.
 enum class Refusal : std::uint8_t {
   kIdentifiers,  ///< a process: EMFILE; a peer: no answer
   kListeners,    ///< ENOSPC

@@ -1,4 +1,4 @@
-// Who holds which port of a port space of a tenant.
+// The ports of one port space of a tenant, and the identifiers that hold them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace softhca::management::rdma_cm {
 
-/// Ports given to those who ask for port 0, both ends included.
+/// Ephemeral ports, given where port 0 is asked for; both ends included.
 struct PortRange {
   std::uint16_t first = 32768;  // as Linux has it
   std::uint16_t last = 60999;
@@ -34,11 +34,11 @@ class PortTable {
   /// A port of the range that nobody holds, looked for from a place that `random` chooses; 0 when
   /// all are taken.
   std::uint16_t bind_any(std::uint32_t owner, Claim claim, std::uint32_t random);
-  /// From now on others cannot share the port by REUSEADDR: 0, or what bind() would say to one who
-  /// does not reuse. REQUIRES: `owner` holds `port`.
+  /// From now on others cannot share the port by REUSEADDR: 0, or what bind() would say to a
+  /// claim that does not reuse. REQUIRES: `owner` holds `port`.
   int listen(std::uint32_t owner, std::uint16_t port);
   /// The owner's wildcard has become an address, or its options are others: not checked, counts
-  /// for those who come. REQUIRES: `owner` holds the claim's port.
+  /// for claims that follow. REQUIRES: `owner` holds the claim's port.
   void change(std::uint32_t owner, const Claim& claim);
   /// Nothing happens if it does not hold it.
   void release(std::uint32_t owner, std::uint16_t port);

@@ -313,7 +313,7 @@ TEST(Manager, GivingUpBeforeRtuIsFollowedByDreq) {
   EXPECT_EQ(w.manager.size(), 0u);
 }
 
-TEST(Manager, QuestionsForAServiceId) {
+TEST(Manager, ServiceIdResolution) {
   World w;
   const auto started =
       w.manager.sidr_request({.cookie = 5, .path = w.path(), .service_id = kService}, w.now);
@@ -324,7 +324,7 @@ TEST(Manager, QuestionsForAServiceId) {
   EXPECT_EQ(w.manager.size(), 0u);
 
   w.receive(wire::CmSidrReq{.request_id = 9, .service_id = kService});
-  const CommId id = w.questions.back();
+  const CommId id = w.sidr_requests.back();
   w.manager.sidr_reply(id, {.qpn = kOurQpn, .qkey = 0x01234567}, w.now);
   const auto rep = wire::decode_cm<wire::CmSidrRep>(w.mads.back());
   EXPECT_EQ(rep.request_id, 9u);
@@ -334,7 +334,7 @@ TEST(Manager, QuestionsForAServiceId) {
   w.take_sent();
   w.receive(wire::CmSidrReq{.request_id = 9, .service_id = kService});
   EXPECT_EQ(w.take_sent(), "SIDR_REP 0");
-  EXPECT_EQ(w.questions.size(), 1u);
+  EXPECT_EQ(w.sidr_requests.size(), 1u);
   w.wait();
   EXPECT_EQ(w.manager.size(), 0u);
 

@@ -136,12 +136,12 @@ TEST_F(Resolving, AsksUntilItIsAnswered) {
 TEST_F(Resolving, AnswersADuplicateAsBefore) {
   const wire::CmSidrReq req{.request_id = kPeerId, .service_id = kService};
   resolution.receive_req(req, 7, world.path(), now);
-  const CommId id = world.questions.back();
+  const CommId id = world.sidr_requests.back();
   EXPECT_EQ(resolution.reply(id, {.qpn = kOurQpn}, now), Result::kOk);
   const std::string first = world.take_sent();
   resolution.receive_req(req, 8, world.path(), now);
   EXPECT_EQ(world.take_sent(), first);
-  EXPECT_EQ(world.questions.size(), 1u);
+  EXPECT_EQ(world.sidr_requests.size(), 1u);
   EXPECT_EQ(counters.duplicates, 1u);
 }
 

@@ -127,12 +127,12 @@ const std::vector<Action>& actions() {
 std::string outcome(State state, bool active, const Action& action) {
   World w;
   const CommId id = w.enter(state, active);
-  const std::size_t asked = w.requests.size() + w.questions.size();
+  const std::size_t asked = w.requests.size() + w.sidr_requests.size();
   std::string text = action.run(w, id);
   const auto add = [&text](const char* what, const std::string& list) {
     if (!list.empty()) text += std::string(what) + list + "; ";
   };
-  if (w.requests.size() + w.questions.size() > asked) text += "asks the user; ";
+  if (w.requests.size() + w.sidr_requests.size() > asked) text += "asks the user; ";
   add("sends ", w.take_sent());
   add("tells ", w.take_events());
   const auto after = w.manager.state(id);

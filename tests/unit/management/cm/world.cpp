@@ -138,7 +138,7 @@ CommId World::enter(State state, bool active) {
     id = manager.sidr_request({.cookie = 33, .path = path(), .service_id = kService}, now).id;
   } else if (state == State::kSidrReqReceived || state == State::kSidrRepSent) {
     receive(wire::CmSidrReq{.request_id = kPeerId, .service_id = kService});
-    id = questions.back();
+    id = sidr_requests.back();
     if (state == State::kSidrRepSent) manager.sidr_reply(id, {.qpn = kOurQpn}, now);
   } else if (state <= State::kRepReceived || (connected && active)) {
     id = connect();

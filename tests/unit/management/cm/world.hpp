@@ -40,7 +40,7 @@ class Surroundings : public Environment, public User {
     return answer;
   }
   Answer on_sidr_request(const SidrRequest& request) override {
-    questions.push_back(request.id);
+    sidr_requests.push_back(request.id);
     return answer;
   }
   void on_event(const Event& event) override {
@@ -63,7 +63,7 @@ class Surroundings : public Environment, public User {
   std::vector<wire::Mad> mads;
   std::vector<std::string> events;
   std::vector<CommId> requests;
-  std::vector<CommId> questions;
+  std::vector<CommId> sidr_requests;
   Path last_path;
   wire::CmReq last_req;
   Event last_event;  ///< its message is gone

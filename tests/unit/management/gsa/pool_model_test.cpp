@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "tests/unit/management/gsa/desk.hpp"
+#include "tests/unit/management/gsa/pool_fixture.hpp"
 
 namespace softhca::management::gsa {
 namespace {
@@ -21,13 +21,13 @@ class Model {
       : random_(seed),
         checks_quiet_(parameters.sources.part == 1 && parameters.sources.new_part == 1),
         parameters_(parameters),
-        desk_(parameters, {.buffers = 256, .clients = 6, .sources = 300, .seed = {seed, 7}}) {
-    desk_.join(kQuiet, kQuietBuffers);
+        fixture_(parameters, {.buffers = 256, .clients = 6, .sources = 300, .seed = {seed, 7}}) {
+    fixture_.join(kQuiet, kQuietBuffers);
   }
 
   void step() {
-    desk_.now += Duration(random_() % 3'000'000);
-    desk_.pool.watch_traffic(desk_.now);
+    fixture_.now += Duration(random_() % 3'000'000);
+    fixture_.pool.watch_traffic(fixture_.now);
     switch (random_() % 24) {
       case 0:
         return join();
@@ -52,40 +52,42 @@ class Model {
   }
 
   void check() {
-    const PoolCounters& counters = desk_.pool.counters();
+    const PoolCounters& counters = fixture_.pool.counters();
     ASSERT_EQ(counters.in_use.value(), used_.size());
     ASSERT_LE(counters.in_use.value() + counters.posted.value(), kBuffers);
     std::uint32_t shares = 0;
-    for (const ClientView& client : desk_.pool.clients()) {
+    for (const ClientView& client : fixture_.pool.clients()) {
       ASSERT_EQ(client.counters.held.value(), held_[client.id.generation << 8 | client.id.index]);
       ASSERT_GE(client.counters.share.value(), client.counters.asked.value());
       shares += client.counters.share.value();
     }
     ASSERT_LE(shares, kBuffers);
     ASSERT_GE(counters.in_use.value() + counters.posted.value(), shares) << "E1";
-    if (used_.size() < kBuffers && counters.posted.value() < desk_.pool.low_threshold()) {
+    if (used_.size() < kBuffers && counters.posted.value() < fixture_.pool.low_threshold()) {
       ASSERT_EQ(used_.size() + counters.posted.value(), kBuffers) << "E3: more would be posted";
     }
   }
 
   void drain() {
     while (!used_.empty()) give_back(used_.size());
-    desk_.give_back(kQuiet);
+    fixture_.give_back(kQuiet);
     std::uint32_t shares = 0;
-    for (const ClientView& client : desk_.pool.clients()) shares += client.counters.share.value();
-    EXPECT_LE(desk_.posted(), std::max(shares, desk_.pool.high_threshold()));
+    for (const ClientView& client : fixture_.pool.clients())
+      shares += client.counters.share.value();
+    EXPECT_LE(fixture_.posted(), std::max(shares, fixture_.pool.high_threshold()));
     // Nothing was lost: a lone client can have every buffer.
     for (std::uint64_t key = 0; key < kKeys; ++key)
-      if (const auto id = desk_.find(key)) desk_.pool.deregister_client(*id);
-    desk_.pool.deregister_client(*desk_.find(kQuiet));
+      if (const auto id = fixture_.find(key)) fixture_.pool.deregister_client(*id);
+    fixture_.pool.deregister_client(*fixture_.find(kQuiet));
     Parameters last = unlimited(kBuffers);
     last.sources.part = last.sources.new_part = 1;
-    ASSERT_TRUE(desk_.pool.set_parameters(last, desk_.now));
-    desk_.join(1, kBuffers);
-    EXPECT_EQ(desk_.flood(1, 1, 2 * kBuffers), kBuffers);
-    desk_.give_back(1);
-    ASSERT_TRUE(desk_.pool.set_buffers(*desk_.find(1), 2));
-    EXPECT_EQ(desk_.flood(1, 2, 2 * kBuffers), 2 + (kBuffers - 2) / 2) << "half of the spare ones";
+    ASSERT_TRUE(fixture_.pool.set_parameters(last, fixture_.now));
+    fixture_.join(1, kBuffers);
+    EXPECT_EQ(fixture_.flood(1, 1, 2 * kBuffers), kBuffers);
+    fixture_.give_back(1);
+    ASSERT_TRUE(fixture_.pool.set_buffers(*fixture_.find(1), 2));
+    EXPECT_EQ(fixture_.flood(1, 2, 2 * kBuffers), 2 + (kBuffers - 2) / 2)
+        << "half of the spare ones";
   }
 
  private:
@@ -95,20 +97,21 @@ class Model {
   };
 
   std::uint64_t key() { return random_() % kKeys; }
-  std::optional<ClientId> client() { return desk_.find(key()); }
+  std::optional<ClientId> client() { return fixture_.find(key()); }
   std::optional<std::uint32_t> number() {
     return random_() % 4 == 0 ? std::nullopt : std::optional<std::uint32_t>(random_() % 60);
   }
 
   void join() {
-    const Expected<ClientId> id = desk_.pool.register_client(ClientKey(key()), "client", number());
+    const Expected<ClientId> id =
+        fixture_.pool.register_client(ClientKey(key()), "client", number());
     if (id) held_[id->generation << 8 | id->index] = 0;
   }
   void leave() {
-    if (const auto id = client()) desk_.pool.deregister_client(*id);
+    if (const auto id = client()) fixture_.pool.deregister_client(*id);
   }
   void change() {
-    if (const auto id = client()) (void)!desk_.pool.set_buffers(*id, number());
+    if (const auto id = client()) (void)!fixture_.pool.set_buffers(*id, number());
   }
   void reload() {
     Parameters p = parameters_;
@@ -116,10 +119,10 @@ class Model {
     if (random_() % 2 == 0) p.low_threshold = random_() % 30;
     if (random_() % 2 == 0) p.high_threshold = 30 + random_() % 30;
     p.adjustment.raise_after = random_() % 4;
-    (void)!desk_.pool.set_parameters(p, desk_.now);
+    (void)!fixture_.pool.set_parameters(p, fixture_.now);
   }
   void take(std::uint64_t to, std::uint32_t from) {
-    const Admission admission = desk_.pool.admit(ClientKey(to), host(from), desk_.now);
+    const Admission admission = fixture_.pool.admit(ClientKey(to), host(from), fixture_.now);
     if (!admission) return;
     ASSERT_TRUE(used_.insert(admission.buffer).second) << "given twice";
     const std::uint32_t name = admission.client.generation << 8 | admission.client.index;
@@ -135,7 +138,7 @@ class Model {
   void give_back(std::size_t n) {
     for (; n != 0 && !order_.empty(); --n) {
       std::swap(order_[random_() % order_.size()], order_.back());
-      ASSERT_TRUE(desk_.pool.release(order_.back().buffer));
+      ASSERT_TRUE(fixture_.pool.release(order_.back().buffer));
       used_.erase(order_.back().buffer);
       --held_[order_.back().client];
       order_.pop_back();
@@ -144,7 +147,7 @@ class Model {
   /// Fills up what it asked for, from one host or some, and later gives it back.
   void quiet() {
     const bool one_host = random_() % 2 == 0;
-    while (desk_.counters(kQuiet).held.value() < kQuietBuffers) {
+    while (fixture_.counters(kQuiet).held.value() < kQuietBuffers) {
       const auto before = order_.size();
       take(kQuiet, one_host ? 1 : random_() % 5);
       ASSERT_EQ(order_.size(), before + 1) << "lost one though it is within what it asked for";
@@ -154,7 +157,7 @@ class Model {
   std::mt19937 random_;
   bool checks_quiet_;
   Parameters parameters_;
-  Desk desk_;
+  PoolFixture fixture_;
   std::set<std::uint32_t> used_;
   std::vector<Held> order_;
   std::map<std::uint32_t, std::uint32_t> held_;

@@ -1,7 +1,7 @@
 // How many buffers are posted: E1 to E3.
 #include <cerrno>
 
-#include "tests/unit/management/gsa/desk.hpp"
+#include "tests/unit/management/gsa/pool_fixture.hpp"
 
 namespace softhca::management::gsa {
 namespace {
@@ -10,92 +10,92 @@ constexpr std::uint64_t kPerformance = 4;
 constexpr std::uint64_t kCommunication = 7;
 
 TEST(Posting, EveryClientAddsSixteenBuffersAndTakesThemAway) {
-  Desk desk(unlimited(64));
-  EXPECT_EQ(desk.posted(), 0u);
-  const ClientId performance = desk.join(kPerformance);
-  EXPECT_EQ(desk.posted(), 16u);
-  desk.join(kCommunication);
-  EXPECT_EQ(desk.posted(), 32u);
-  desk.pool.deregister_client(performance);
-  EXPECT_EQ(desk.posted(), 16u);
-  EXPECT_EQ(desk.pool.counters().clients.value(), 1u);
-  EXPECT_EQ(desk.send(kPerformance, 1), Discard::kNoClient);
+  PoolFixture fixture(unlimited(64));
+  EXPECT_EQ(fixture.posted(), 0u);
+  const ClientId performance = fixture.join(kPerformance);
+  EXPECT_EQ(fixture.posted(), 16u);
+  fixture.join(kCommunication);
+  EXPECT_EQ(fixture.posted(), 32u);
+  fixture.pool.deregister_client(performance);
+  EXPECT_EQ(fixture.posted(), 16u);
+  EXPECT_EQ(fixture.pool.counters().clients.value(), 1u);
+  EXPECT_EQ(fixture.send(kPerformance, 1), Discard::kNoClient);
 }
 
 TEST(Posting, AClientNamesItsNumberAndChangesItAnyTime) {
-  Desk desk(unlimited(64));
-  const ClientId id = desk.join(kCommunication, 4);
-  EXPECT_EQ(desk.posted(), 4u);
-  EXPECT_TRUE(desk.pool.set_buffers(id, 40));
-  EXPECT_EQ(desk.posted(), 40u);
-  EXPECT_TRUE(desk.pool.set_buffers(id, 8));
-  EXPECT_EQ(desk.posted(), 8u);
-  EXPECT_TRUE(desk.pool.set_buffers(id, std::nullopt));
-  EXPECT_EQ(desk.posted(), 16u);
-  EXPECT_FALSE(desk.pool.take_share_change()) << "it knows what it asked for";
+  PoolFixture fixture(unlimited(64));
+  const ClientId id = fixture.join(kCommunication, 4);
+  EXPECT_EQ(fixture.posted(), 4u);
+  EXPECT_TRUE(fixture.pool.set_buffers(id, 40));
+  EXPECT_EQ(fixture.posted(), 40u);
+  EXPECT_TRUE(fixture.pool.set_buffers(id, 8));
+  EXPECT_EQ(fixture.posted(), 8u);
+  EXPECT_TRUE(fixture.pool.set_buffers(id, std::nullopt));
+  EXPECT_EQ(fixture.posted(), 16u);
+  EXPECT_FALSE(fixture.pool.take_share_change()) << "it knows what it asked for";
 }
 
 TEST(Posting, NobodyIsPromisedWhatIsNotThere) {
-  Desk desk(unlimited(40));
-  const ClientId first = desk.join(1, 30);
-  const Expected<ClientId> second = desk.pool.register_client(ClientKey(2), "second", 11);
+  PoolFixture fixture(unlimited(40));
+  const ClientId first = fixture.join(1, 30);
+  const Expected<ClientId> second = fixture.pool.register_client(ClientKey(2), "second", 11);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ENOMEM);
   EXPECT_EQ(second.error().message, "there is room for 10 of 40 buffers, not for 11");
-  EXPECT_EQ(desk.pool.set_buffers(first, 41).error().code, ENOMEM);
-  EXPECT_EQ(desk.pool.set_buffers(first, 0).error().code, EINVAL);
-  EXPECT_EQ(desk.share(1), 30u);
-  EXPECT_EQ(desk.pool.register_client(ClientKey(1), "again").error().code, EEXIST);
-  desk.pool.deregister_client(first);
-  EXPECT_EQ(desk.pool.set_buffers(first, 1).error().code, ENOENT);
-  desk.pool.deregister_client(first);
+  EXPECT_EQ(fixture.pool.set_buffers(first, 41).error().code, ENOMEM);
+  EXPECT_EQ(fixture.pool.set_buffers(first, 0).error().code, EINVAL);
+  EXPECT_EQ(fixture.share(1), 30u);
+  EXPECT_EQ(fixture.pool.register_client(ClientKey(1), "again").error().code, EEXIST);
+  fixture.pool.deregister_client(first);
+  EXPECT_EQ(fixture.pool.set_buffers(first, 1).error().code, ENOENT);
+  fixture.pool.deregister_client(first);
 }
 
 TEST(Posting, PlacesForClientsAreLimited) {
-  Desk desk(unlimited(64), {.buffers = 64, .clients = 2, .sources = 4});
-  desk.join(1, 1);
-  desk.join(2, 1);
-  EXPECT_EQ(desk.pool.register_client(ClientKey(3), "third", 1).error().code, ENOSPC);
+  PoolFixture fixture(unlimited(64), {.buffers = 64, .clients = 2, .sources = 4});
+  fixture.join(1, 1);
+  fixture.join(2, 1);
+  EXPECT_EQ(fixture.pool.register_client(ClientKey(3), "third", 1).error().code, ENOSPC);
 }
 
 TEST(Posting, BelowTheLowThresholdMoreArePostedAndRemovedAboveTheHighOne) {
   Parameters parameters = unlimited(200);
   parameters.low_threshold = 6;
   parameters.high_threshold = 20;
-  Desk desk(parameters);
-  desk.join(kCommunication);
-  EXPECT_EQ(desk.posted(), 16u);
-  EXPECT_EQ(desk.flood(kCommunication, 1, 10), 10u);
-  EXPECT_EQ(desk.posted(), 6u) << "not below the threshold yet";
-  desk.send(kCommunication, 1);
-  EXPECT_EQ(desk.posted(), 13u) << "the middle between the two";
-  EXPECT_EQ(desk.pool.counters().posted_more.value(), 8u);
-  desk.give_back(kCommunication, 7);
-  EXPECT_EQ(desk.posted(), 20u);
-  desk.give_back(kCommunication);
-  EXPECT_EQ(desk.posted(), 20u) << "what was added above the high threshold is gone";
-  EXPECT_EQ(desk.pool.counters().removed.value(), 4u);
+  PoolFixture fixture(parameters);
+  fixture.join(kCommunication);
+  EXPECT_EQ(fixture.posted(), 16u);
+  EXPECT_EQ(fixture.flood(kCommunication, 1, 10), 10u);
+  EXPECT_EQ(fixture.posted(), 6u) << "not below the threshold yet";
+  fixture.send(kCommunication, 1);
+  EXPECT_EQ(fixture.posted(), 13u) << "the middle between the two";
+  EXPECT_EQ(fixture.pool.counters().posted_more.value(), 8u);
+  fixture.give_back(kCommunication, 7);
+  EXPECT_EQ(fixture.posted(), 20u);
+  fixture.give_back(kCommunication);
+  EXPECT_EQ(fixture.posted(), 20u) << "what was added above the high threshold is gone";
+  EXPECT_EQ(fixture.pool.counters().removed.value(), 4u);
 }
 
 TEST(Posting, WhatClientsAskedForIsNeverRemoved) {
   Parameters parameters = unlimited(200);
   parameters.low_threshold = 1;
   parameters.high_threshold = 2;
-  Desk desk(parameters);
-  desk.join(1);
-  desk.join(2);
-  EXPECT_EQ(desk.posted(), 32u);
-  EXPECT_EQ(desk.flood(1, 1, 40), 40u);
-  desk.give_back(1);
-  EXPECT_EQ(desk.posted(), 32u);
+  PoolFixture fixture(parameters);
+  fixture.join(1);
+  fixture.join(2);
+  EXPECT_EQ(fixture.posted(), 32u);
+  EXPECT_EQ(fixture.flood(1, 1, 40), 40u);
+  fixture.give_back(1);
+  EXPECT_EQ(fixture.posted(), 32u);
 }
 
 TEST(Posting, ThresholdsGrowWithTheNumberOfClients) {
-  Desk desk(unlimited(200));
+  PoolFixture fixture(unlimited(200));
   for (std::uint64_t clients = 1; clients <= 4; ++clients) {
-    desk.join(clients);
-    EXPECT_EQ(desk.pool.low_threshold(), 4 * clients);
-    EXPECT_EQ(desk.pool.high_threshold(), 16 * clients);
+    fixture.join(clients);
+    EXPECT_EQ(fixture.pool.low_threshold(), 4 * clients);
+    EXPECT_EQ(fixture.pool.high_threshold(), 16 * clients);
   }
 }
 
@@ -103,14 +103,14 @@ TEST(Posting, WithoutALowThresholdABufferIsPostedWhenADatagramNeedsIt) {
   Parameters parameters = unlimited(64);
   parameters.low_threshold = 0;
   parameters.high_threshold = 0;
-  Desk desk(parameters);
-  desk.join(1, 1);
-  desk.join(2, 1);
-  EXPECT_EQ(desk.flood(1, 1, 8), 8u);
-  EXPECT_EQ(desk.send(2, 1), Discard::kNone);
-  desk.give_back(1);
-  desk.give_back(2);
-  EXPECT_EQ(desk.posted(), 2u);
+  PoolFixture fixture(parameters);
+  fixture.join(1, 1);
+  fixture.join(2, 1);
+  EXPECT_EQ(fixture.flood(1, 1, 8), 8u);
+  EXPECT_EQ(fixture.send(2, 1), Discard::kNone);
+  fixture.give_back(1);
+  fixture.give_back(2);
+  EXPECT_EQ(fixture.posted(), 2u);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/unit/management/gsa/desk.hpp"
+#include "tests/unit/management/gsa/pool_fixture.hpp"
 
 namespace softhca::management::gsa {
 namespace {
@@ -10,126 +10,126 @@ namespace {
 constexpr std::uint64_t kKey = 7;
 
 TEST(Source, TheOnlyOneMayHaveAlmostAllOfTheShare) {
-  Desk desk(unlimited(16));
-  desk.join(kKey);
-  EXPECT_EQ(desk.flood(kKey, 1, 100), 14u);
-  EXPECT_EQ(desk.discarded(kKey, Discard::kSourceOverQuota), 86u);
-  EXPECT_EQ(desk.send(kKey, 2), Discard::kNewSourcesOver) << "new ones have their part by now";
+  PoolFixture fixture(unlimited(16));
+  fixture.join(kKey);
+  EXPECT_EQ(fixture.flood(kKey, 1, 100), 14u);
+  EXPECT_EQ(fixture.discarded(kKey, Discard::kSourceOverQuota), 86u);
+  EXPECT_EQ(fixture.send(kKey, 2), Discard::kNewSourcesOver) << "new ones have their part by now";
 }
 
 TEST(Source, AStormCostsTheHostItComesFrom) {
-  Desk desk(unlimited(16));
-  desk.join(kKey);
-  for (std::uint32_t from : {1u, 2u}) desk.establish(kKey, from);
-  desk.serve(kKey, 1);
-  EXPECT_EQ(desk.flood(kKey, 2, 1000), 8u);
-  EXPECT_EQ(desk.discarded(kKey, Discard::kSourceOverQuota), 992u);
-  EXPECT_EQ(desk.flood(kKey, 1, 8), 8u);
+  PoolFixture fixture(unlimited(16));
+  fixture.join(kKey);
+  for (std::uint32_t from : {1u, 2u}) fixture.establish(kKey, from);
+  fixture.serve(kKey, 1);
+  EXPECT_EQ(fixture.flood(kKey, 2, 1000), 8u);
+  EXPECT_EQ(fixture.discarded(kKey, Discard::kSourceOverQuota), 992u);
+  EXPECT_EQ(fixture.flood(kKey, 1, 8), 8u);
 }
 
 TEST(Source, AStormLeavesOthersTheirPartThoughItBorrowsToo) {
-  Desk desk(unlimited(160));
-  desk.join(kKey);
-  for (std::uint32_t from : {1u, 2u, 3u}) desk.establish(kKey, from);
-  const std::uint32_t taken = desk.flood(kKey, 3, 1000);
+  PoolFixture fixture(unlimited(160));
+  fixture.join(kKey);
+  for (std::uint32_t from : {1u, 2u, 3u}) fixture.establish(kKey, from);
+  const std::uint32_t taken = fixture.flood(kKey, 3, 1000);
   EXPECT_GT(taken, 16u) << "there was room for more";
   EXPECT_LT(taken, 96u);
-  EXPECT_EQ(desk.flood(kKey, 1, 4), 4u);
-  EXPECT_EQ(desk.flood(kKey, 2, 4), 4u);
-  EXPECT_EQ(desk.discarded(kKey, Discard::kOverQuota), 0u);
+  EXPECT_EQ(fixture.flood(kKey, 1, 4), 4u);
+  EXPECT_EQ(fixture.flood(kKey, 2, 4), 4u);
+  EXPECT_EQ(fixture.discarded(kKey, Discard::kOverQuota), 0u);
 }
 
 TEST(Source, HasARateWithABurst) {
   Parameters parameters = unlimited(64);
   parameters.sources.rate = {.per_second = 100, .burst = 10};
-  Desk desk(parameters);
-  desk.join(kKey);
+  PoolFixture fixture(parameters);
+  fixture.join(kKey);
   std::uint32_t given = 0;
-  const Time start = desk.now;
-  for (std::uint32_t i = 0; i < 4000; ++i, desk.now += milliseconds(1)) {
-    given += desk.serve(kKey, 1) == Discard::kNone ? 1 : 0;
+  const Time start = fixture.now;
+  for (std::uint32_t i = 0; i < 4000; ++i, fixture.now += milliseconds(1)) {
+    given += fixture.serve(kKey, 1) == Discard::kNone ? 1 : 0;
     if (i % 50 == 0) {
-      EXPECT_EQ(desk.serve(kKey, 2), Discard::kNone) << i;
+      EXPECT_EQ(fixture.serve(kKey, 2), Discard::kNone) << i;
     }
   }
-  EXPECT_EQ(desk.now - start, seconds(4));
+  EXPECT_EQ(fixture.now - start, seconds(4));
   EXPECT_NEAR(given, 410, 2);
-  EXPECT_EQ(desk.discarded(kKey, Discard::kSourceOverRate), 4000 - given);
+  EXPECT_EQ(fixture.discarded(kKey, Discard::kSourceOverRate), 4000 - given);
 }
 
-bool is_found_busy(Desk& desk, std::uint32_t from) {
-  const Admission admission = desk.pool.admit(ClientKey(kKey), host(from), desk.now);
-  desk.pool.release(admission.buffer);
+bool is_found_busy(PoolFixture& fixture, std::uint32_t from) {
+  const Admission admission = fixture.pool.admit(ClientKey(kKey), host(from), fixture.now);
+  fixture.pool.release(admission.buffer);
   return admission.from_busy_source;
 }
 
 TEST(Source, IsBusyWhenItHasUsedHalfItsBurst) {
   Parameters parameters = unlimited(64);
   parameters.sources.rate = {.per_second = 100, .burst = 10};
-  Desk desk(parameters);
-  desk.join(kKey);
-  for (int i = 0; i < 5; ++i) EXPECT_FALSE(is_found_busy(desk, 1)) << i;
-  EXPECT_TRUE(is_found_busy(desk, 1));
-  EXPECT_FALSE(is_found_busy(desk, 2));
-  desk.now += milliseconds(100);
-  EXPECT_FALSE(is_found_busy(desk, 1));
+  PoolFixture fixture(parameters);
+  fixture.join(kKey);
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(is_found_busy(fixture, 1)) << i;
+  EXPECT_TRUE(is_found_busy(fixture, 1));
+  EXPECT_FALSE(is_found_busy(fixture, 2));
+  fixture.now += milliseconds(100);
+  EXPECT_FALSE(is_found_busy(fixture, 1));
 }
 
 TEST(Source, NewOnesAreBusyTogether) {
   Parameters parameters = unlimited(64);
   parameters.sources.new_rate = {.per_second = 100, .burst = 10};
-  Desk desk(parameters);
-  desk.join(kKey);
-  desk.establish(kKey, 1);
+  PoolFixture fixture(parameters);
+  fixture.join(kKey);
+  fixture.establish(kKey, 1);
   for (std::uint32_t from = 100; from < 105; ++from)
-    EXPECT_FALSE(is_found_busy(desk, from)) << from;
-  EXPECT_TRUE(is_found_busy(desk, 105));
-  EXPECT_FALSE(is_found_busy(desk, 1));
+    EXPECT_FALSE(is_found_busy(fixture, from)) << from;
+  EXPECT_TRUE(is_found_busy(fixture, 105));
+  EXPECT_FALSE(is_found_busy(fixture, 1));
 }
 
 TEST(Source, AChangedRateCountsForThoseAlreadyKnown) {
   Parameters parameters = unlimited(64);
-  Desk desk(parameters);
-  desk.join(kKey);
-  desk.establish(kKey, 1);
+  PoolFixture fixture(parameters);
+  fixture.join(kKey);
+  fixture.establish(kKey, 1);
   parameters.sources.rate = {.per_second = 1, .burst = 1};
-  ASSERT_TRUE(desk.pool.set_parameters(parameters, desk.now));
-  EXPECT_EQ(desk.serve(kKey, 1), Discard::kNone);
-  EXPECT_EQ(desk.serve(kKey, 1), Discard::kSourceOverRate);
+  ASSERT_TRUE(fixture.pool.set_parameters(parameters, fixture.now));
+  EXPECT_EQ(fixture.serve(kKey, 1), Discard::kNone);
+  EXPECT_EQ(fixture.serve(kKey, 1), Discard::kSourceOverRate);
 }
 
 TEST(Source, IsEstablishedWhenItStillSendsAfterItsProbation) {
-  Desk desk(unlimited(64));
-  desk.join(kKey);
-  desk.serve(kKey, 1);
-  desk.now += milliseconds(999);
-  desk.serve(kKey, 1);
-  EXPECT_FALSE(desk.pool.busiest_sources(1).front().established);
-  desk.now += milliseconds(1);
-  desk.serve(kKey, 1);
-  EXPECT_TRUE(desk.pool.busiest_sources(1).front().established);
+  PoolFixture fixture(unlimited(64));
+  fixture.join(kKey);
+  fixture.serve(kKey, 1);
+  fixture.now += milliseconds(999);
+  fixture.serve(kKey, 1);
+  EXPECT_FALSE(fixture.pool.busiest_sources(1).front().established);
+  fixture.now += milliseconds(1);
+  fixture.serve(kKey, 1);
+  EXPECT_TRUE(fixture.pool.busiest_sources(1).front().established);
 }
 
 /// 100,000 made-up addresses, each of which sends `each` times, a client that is slow to give back.
-void spoof(Desk& desk, std::uint32_t each, std::uint32_t& established_given) {
+void spoof(PoolFixture& fixture, std::uint32_t each, std::uint32_t& established_given) {
   for (std::uint32_t i = 0; i < 100'000; ++i) {
-    desk.now += Duration(10'000);
-    desk.flood(kKey, 1'000'000 + i, each);
-    if (i % 100 == 0) established_given += desk.flood(kKey, 1 + i / 100 % 4, 1);
-    if (i % 50 == 49) desk.give_back(kKey);
+    fixture.now += Duration(10'000);
+    fixture.flood(kKey, 1'000'000 + i, each);
+    if (i % 100 == 0) established_given += fixture.flood(kKey, 1 + i / 100 % 4, 1);
+    if (i % 50 == 49) fixture.give_back(kKey);
   }
 }
 
 TEST(Source, AHundredThousandMadeUpOnesCostEstablishedOnesNothing) {
   for (std::uint32_t each : {1u, 2u}) {
-    Desk desk(unlimited(16));
-    desk.join(kKey);
-    for (std::uint32_t from : {1u, 2u, 3u, 4u}) desk.establish(kKey, from);
+    PoolFixture fixture(unlimited(16));
+    fixture.join(kKey);
+    for (std::uint32_t from : {1u, 2u, 3u, 4u}) fixture.establish(kKey, from);
     std::uint32_t given = 0;
-    spoof(desk, each, given);
+    spoof(fixture, each, given);
     EXPECT_EQ(given, 1000u) << "of a thousand that they sent";
-    EXPECT_GT(desk.discarded(kKey, Discard::kNewSourcesOver), 50'000u);
-    const std::vector<SourceView> sources = desk.pool.busiest_sources(100);
+    EXPECT_GT(fixture.discarded(kKey, Discard::kNewSourcesOver), 50'000u);
+    const std::vector<SourceView> sources = fixture.pool.busiest_sources(100);
     EXPECT_EQ(std::ranges::count_if(sources, &SourceView::established), 4);
   }
 }
@@ -137,15 +137,15 @@ TEST(Source, AHundredThousandMadeUpOnesCostEstablishedOnesNothing) {
 TEST(Source, MadeUpOnesTogetherHaveOneRate) {
   Parameters parameters = unlimited(64);
   parameters.sources.new_rate = {.per_second = 100, .burst = 10};
-  Desk desk(parameters);
-  desk.join(kKey);
-  desk.establish(kKey, 1);
+  PoolFixture fixture(parameters);
+  fixture.join(kKey);
+  fixture.establish(kKey, 1);
   std::uint32_t given = 0;
   for (std::uint32_t i = 0; i < 100'000; ++i) {
-    desk.now += Duration(10'000);
-    given += desk.serve(kKey, 1'000'000 + i) == Discard::kNone ? 1 : 0;
+    fixture.now += Duration(10'000);
+    given += fixture.serve(kKey, 1'000'000 + i) == Discard::kNone ? 1 : 0;
     if (i % 1000 == 0) {
-      EXPECT_EQ(desk.serve(kKey, 1), Discard::kNone) << i;
+      EXPECT_EQ(fixture.serve(kKey, 1), Discard::kNone) << i;
     }
   }
   EXPECT_NEAR(given, 110, 2);
@@ -153,16 +153,16 @@ TEST(Source, MadeUpOnesTogetherHaveOneRate) {
 
 /// 30 made-up addresses that last until their probation is over, then the next 30.
 TEST(Source, EstablishedOnesKeepTheirPlacesFromMadeUpOnesThatLast) {
-  Desk desk(unlimited(16));
-  desk.join(kKey);
-  for (std::uint32_t from : {1u, 2u}) desk.establish(kKey, from);
+  PoolFixture fixture(unlimited(16));
+  fixture.join(kKey);
+  for (std::uint32_t from : {1u, 2u}) fixture.establish(kKey, from);
   for (std::uint32_t batch = 1; batch <= 15; ++batch) {
-    for (std::uint32_t i = 0; i < 30; ++i) desk.serve(kKey, 1000 * batch + i);
-    desk.now += seconds(1);
-    for (std::uint32_t i = 0; i < 30; ++i) desk.serve(kKey, 1000 * batch + i);
-    desk.now += milliseconds(900);
+    for (std::uint32_t i = 0; i < 30; ++i) fixture.serve(kKey, 1000 * batch + i);
+    fixture.now += seconds(1);
+    for (std::uint32_t i = 0; i < 30; ++i) fixture.serve(kKey, 1000 * batch + i);
+    fixture.now += milliseconds(900);
   }
-  const std::vector<SourceView> all = desk.pool.busiest_sources(100);
+  const std::vector<SourceView> all = fixture.pool.busiest_sources(100);
   EXPECT_EQ(std::ranges::count_if(all, &SourceView::established), 32) << "half of the places";
   for (std::uint32_t from : {1u, 2u})
     EXPECT_TRUE(std::ranges::any_of(all, [&](const SourceView& s) {
@@ -171,18 +171,18 @@ TEST(Source, EstablishedOnesKeepTheirPlacesFromMadeUpOnesThatLast) {
 }
 
 TEST(Source, APlaceIsFreeForAnotherWhenAnEstablishedOneIsSilentForLong) {
-  Desk desk(unlimited(16), {.buffers = 16, .clients = 1, .sources = 4});
-  desk.join(kKey);
-  for (std::uint32_t from : {1u, 2u}) desk.establish(kKey, from);
+  PoolFixture fixture(unlimited(16), {.buffers = 16, .clients = 1, .sources = 4});
+  fixture.join(kKey);
+  for (std::uint32_t from : {1u, 2u}) fixture.establish(kKey, from);
   const auto is_established = [&](std::uint32_t from) {
-    const std::vector<SourceView> all = desk.pool.busiest_sources(4);
+    const std::vector<SourceView> all = fixture.pool.busiest_sources(4);
     return std::ranges::any_of(
         all, [&](const SourceView& s) { return s.source == host(from) && s.established; });
   };
-  desk.establish(kKey, 3);
+  fixture.establish(kKey, 3);
   EXPECT_FALSE(is_established(3));
-  desk.now += seconds(28);
-  desk.serve(kKey, 3);
+  fixture.now += seconds(28);
+  fixture.serve(kKey, 3);
   EXPECT_TRUE(is_established(3)) << "30 seconds after 1 was heard";
   EXPECT_FALSE(is_established(1));
   EXPECT_TRUE(is_established(2));
@@ -191,20 +191,21 @@ TEST(Source, APlaceIsFreeForAnotherWhenAnEstablishedOneIsSilentForLong) {
 TEST(Source, OneThatHoldsBuffersKeepsItsPlace) {
   Parameters parameters = unlimited(64);
   parameters.sources.new_part = 1;
-  Desk desk(parameters, {.buffers = 64, .clients = 2, .sources = 4});
-  desk.join(kKey, 32);
-  for (std::uint32_t from = 1; from <= 4; ++from) EXPECT_EQ(desk.send(kKey, from), Discard::kNone);
-  EXPECT_EQ(desk.send(kKey, 5), Discard::kNewSourcesOver) << "nowhere to remember it";
-  desk.give_back(kKey, 1);
-  EXPECT_EQ(desk.send(kKey, 5), Discard::kNone);
+  PoolFixture fixture(parameters, {.buffers = 64, .clients = 2, .sources = 4});
+  fixture.join(kKey, 32);
+  for (std::uint32_t from = 1; from <= 4; ++from)
+    EXPECT_EQ(fixture.send(kKey, from), Discard::kNone);
+  EXPECT_EQ(fixture.send(kKey, 5), Discard::kNewSourcesOver) << "nowhere to remember it";
+  fixture.give_back(kKey, 1);
+  EXPECT_EQ(fixture.send(kKey, 5), Discard::kNone);
 }
 
 TEST(Source, TheSameHostIsAnotherSourceForAnotherClient) {
-  Desk desk(unlimited(32));
-  desk.join(1);
-  desk.join(2);
-  EXPECT_EQ(desk.flood(1, 1, 100), 14u);
-  EXPECT_EQ(desk.flood(2, 1, 14), 14u);
+  PoolFixture fixture(unlimited(32));
+  fixture.join(1);
+  fixture.join(2);
+  EXPECT_EQ(fixture.flood(1, 1, 100), 14u);
+  EXPECT_EQ(fixture.flood(2, 1, 14), 14u);
 }
 
 }  // namespace

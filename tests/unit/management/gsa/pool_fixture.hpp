@@ -26,11 +26,11 @@ inline Parameters unlimited(std::uint32_t buffers) {
 
 inline Gid host(std::uint32_t n) { return Gid::from_ipv4(0x0a000000 + n); }
 
-struct Desk {
-  explicit Desk(const Parameters& parameters, const PoolSize& size = {.buffers = 256,
-                                                                      .clients = 16,
-                                                                      .sources = 64,
-                                                                      .seed = {3, 5}})
+struct PoolFixture {
+  explicit PoolFixture(const Parameters& parameters, const PoolSize& size = {.buffers = 256,
+                                                                             .clients = 16,
+                                                                             .sources = 64,
+                                                                             .seed = {3, 5}})
       : pool(size, parameters, now) {}
 
   ClientId join(std::uint64_t key, std::optional<std::uint32_t> buffers = std::nullopt) {
