@@ -9,7 +9,7 @@
 
 #include "daemon/qos/quota.hpp"
 
-namespace softhca {
+namespace softhca::lending_states {
 namespace {
 
 constexpr std::uint32_t kTotal = 4;
@@ -126,4 +126,4 @@ TEST(LendingStates, AllOfThem) {
 }
 
 }  // namespace
-}  // namespace softhca
+}  // namespace softhca::lending_states

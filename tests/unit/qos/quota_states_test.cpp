@@ -9,7 +9,7 @@
 
 #include "daemon/qos/quota.hpp"
 
-namespace softhca {
+namespace softhca::quota_states {
 namespace {
 
 constexpr std::uint32_t kTotal = 4;
@@ -165,4 +165,4 @@ TEST(QuotaStates, EveryReachableStateKeepsGuaranteesAndSums) {
 }
 
 }  // namespace
-}  // namespace softhca
+}  // namespace softhca::quota_states

@@ -11,25 +11,25 @@ namespace {
 
 using testing::HasSubstr;
 
-Expected<Config> parse(const std::string& text, const std::string& of_tenant = "") {
+Expected<Config> parse_adjustment(const std::string& text, const std::string& of_tenant = "") {
   return parse_config(text + "[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n" + of_tenant,
                       "t.toml");
 }
-std::string error_of(const std::string& keys) {
-  const auto config = parse("[adjustment]\n" + keys + "\n");
+std::string adjustment_error(const std::string& keys) {
+  const auto config = parse_adjustment("[adjustment]\n" + keys + "\n");
   return config ? "accepted" : config.error().message;
 }
 
 TEST(AdjustmentConfig, IsOffUnlessAskedFor) {
-  const auto config = parse("");
+  const auto config = parse_adjustment("");
   ASSERT_TRUE(config);
   EXPECT_FALSE(config->adjustment.automatic);
   EXPECT_TRUE(config->tenants[0].lends);
 }
 
 TEST(AdjustmentConfig, EveryKey) {
-  const auto config =
-      parse("[adjustment]\nautomatic = true\nidle_s = 60\nkeep = 0.25\n", "lends = false\n");
+  const auto config = parse_adjustment("[adjustment]\nautomatic = true\nidle_s = 60\nkeep = 0.25\n",
+                                       "lends = false\n");
   ASSERT_TRUE(config);
   EXPECT_TRUE(config->adjustment.automatic);
   EXPECT_EQ(config->adjustment.idle, std::chrono::seconds(60));
@@ -38,18 +38,19 @@ TEST(AdjustmentConfig, EveryKey) {
 }
 
 TEST(AdjustmentConfig, RefusesWhatMakesNoSense) {
-  EXPECT_THAT(error_of("idle_s = 3"), HasSubstr("adjustment.idle_s"));
-  EXPECT_THAT(error_of("idle_s = 86401"), HasSubstr("adjustment.idle_s"));
-  EXPECT_THAT(error_of("keep = 1.5"), HasSubstr("adjustment.keep"));
-  EXPECT_THAT(error_of("keep = -0.5"), HasSubstr("adjustment.keep"));
-  EXPECT_THAT(error_of("automatic = 1"), HasSubstr("adjustment.automatic"));
-  EXPECT_THAT(error_of("lend = true"), HasSubstr("lend"));
+  EXPECT_THAT(adjustment_error("idle_s = 3"), HasSubstr("adjustment.idle_s"));
+  EXPECT_THAT(adjustment_error("idle_s = 86401"), HasSubstr("adjustment.idle_s"));
+  EXPECT_THAT(adjustment_error("keep = 1.5"), HasSubstr("adjustment.keep"));
+  EXPECT_THAT(adjustment_error("keep = -0.5"), HasSubstr("adjustment.keep"));
+  EXPECT_THAT(adjustment_error("automatic = 1"), HasSubstr("adjustment.automatic"));
+  EXPECT_THAT(adjustment_error("lend = true"), HasSubstr("lend"));
 }
 
 TEST(AdjustmentConfig, ChangesLive) {
-  const ReloadPlan plan = plan_reload(
-      *parse(""),
-      *parse("[adjustment]\nautomatic = true\nidle_s = 60\nkeep = 0.25\n", "lends = false\n"));
+  const ReloadPlan plan =
+      plan_reload(*parse_adjustment(""),
+                  *parse_adjustment("[adjustment]\nautomatic = true\nidle_s = 60\nkeep = 0.25\n",
+                                    "lends = false\n"));
   EXPECT_TRUE(plan.is_live());
   EXPECT_THAT(
       plan.texts(),

@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 // Three lines, so that what a test appends begins at line 4.
-const std::string kTenant = "[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n";
+const std::string kBareTenant = "[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n";
 // Five lines, likewise from line 6.
 const std::string kPort =
     "[[port]]\nname = \"p\"\ninterface = \"eth1\"\naddresses = [\"10.0.0.1/24\"]\n\n";
@@ -68,8 +68,9 @@ TEST(ConfigDocument, WhatWouldExhaustTheParserIsRefused) {
     EXPECT_NE(errors_of(text), "accepted") << text.substr(0, 20);
   for (const std::string& text :
        {"#[[[" + times(99, "["), "# " + times(99, "."), std::string("\xef\xbb\xbf# \xc3\xa9")})
-    EXPECT_EQ(errors_of(text + "\n" + kTenant), "accepted") << text;
-  EXPECT_THAT(errors_of(kTenant + "a = \"" + times(99, "[.") + "\\\"[[[\""), HasSubstr("tenant.a"));
+    EXPECT_EQ(errors_of(text + "\n" + kBareTenant), "accepted") << text;
+  EXPECT_THAT(errors_of(kBareTenant + "a = \"" + times(99, "[.") + "\\\"[[[\""),
+              HasSubstr("tenant.a"));
 }
 
 TEST(ConfigDocument, WhatIsWrongTakesOneLine) {
@@ -77,23 +78,24 @@ TEST(ConfigDocument, WhatIsWrongTakesOneLine) {
 }
 
 const Mistake kSyntaxAndTypes[] = {
-    {"Syntax", kTenant + "vcbs = = 3\n", "4: ", ""},
-    {"UnknownSection", kTenant + "[pool]\n",
+    {"Syntax", kBareTenant + "vcbs = = 3\n", "4: ", ""},
+    {"UnknownSection", kBareTenant + "[pool]\n",
      "4: pool:", "known here: daemon, admin, metrics, pools, doorbells"},
-    {"UnknownKey", kTenant + "vcb = 3\n", "4: tenant.vcb:", "vcbs_per_process"},
-    {"UnknownKeyInInlineTable", kTenant + "\nsocket = { mod = 0o600 }\n",
+    {"UnknownKey", kBareTenant + "vcb = 3\n", "4: tenant.vcb:", "vcbs_per_process"},
+    {"UnknownKeyInInlineTable", kBareTenant + "\nsocket = { mod = 0o600 }\n",
      "5: tenant.socket.mod:", "owner, group, mode"},
-    {"StringForInteger", kTenant + "vcbs = \"3\"\n",
+    {"StringForInteger", kBareTenant + "vcbs = \"3\"\n",
      "4: tenant.vcbs:", "must be an integer, not a string"},
-    {"NumberForInteger", kTenant + "vcbs = 3.0\n", "4: tenant.vcbs:", "an integer, not a number"},
-    {"IntegerForBoolean", kTenant + "shared = 1\n", "4: tenant.shared:", "true or false"},
-    {"DateForString", kTenant + "[metrics]\naddress = 2020-01-01\n",
+    {"NumberForInteger", kBareTenant + "vcbs = 3.0\n",
+     "4: tenant.vcbs:", "an integer, not a number"},
+    {"IntegerForBoolean", kBareTenant + "shared = 1\n", "4: tenant.shared:", "true or false"},
+    {"DateForString", kBareTenant + "[metrics]\naddress = 2020-01-01\n",
      "5: metrics.address:", "must be a string, not a date"},
-    {"StringForList", kTenant + "[[tenant]]\nname = \"u\"\naddresses = \"198.18.0.2\"\n",
+    {"StringForList", kBareTenant + "[[tenant]]\nname = \"u\"\naddresses = \"198.18.0.2\"\n",
      "6: tenant.addresses:", "must be an array of strings"},
     {"IntegerInList", "[[tenant]]\nname = \"u\"\naddresses = [\n \"198.18.0.2\",\n 7]\n",
      "5: tenant.addresses:", "must hold strings only"},
-    {"ValueForTable", "daemon = 3\n" + kTenant, "1: daemon:", "must be a table"},
+    {"ValueForTable", "daemon = 3\n" + kBareTenant, "1: daemon:", "must be a table"},
     {"TableForList", "[tenant]\nname = \"t\"\n", "1: tenant:", "[[tenant]]"},
     {"EmptyListOfTables", "tenant = []\n", "1: tenant:", "no [[tenant]]"},
     {"ValueInListOfTables", "tenant = [ 3 ]\n", "1: tenant:", "[[tenant]]"},
@@ -102,39 +104,41 @@ INSTANTIATE_TEST_SUITE_P(SyntaxAndTypes, ConfigMistake, testing::ValuesIn(kSynta
                          [](const auto& param) { return param.param.name; });
 
 const Mistake kValues[] = {
-    {"Negative", kTenant + "vcbs = -1\n", "4: tenant.vcbs:", "is -1, must be from 0 to"},
-    {"TooLarge", kTenant + "vcbs_per_process = 65\n", "4: tenant.vcbs_per_process:", "to 64"},
-    {"LimitBeyondItsPool", kTenant + "queue_pairs = 9\n[pools]\nqueue_pairs = 8\n",
+    {"Negative", kBareTenant + "vcbs = -1\n", "4: tenant.vcbs:", "is -1, must be from 0 to"},
+    {"TooLarge", kBareTenant + "vcbs_per_process = 65\n", "4: tenant.vcbs_per_process:", "to 64"},
+    {"LimitBeyondItsPool", kBareTenant + "queue_pairs = 9\n[pools]\nqueue_pairs = 8\n",
      "4: tenant.queue_pairs:", "must be from 0 to 8 (pools.queue_pairs)"},
-    {"NegativeLimit", kTenant + "registered_bytes = -1\n",
+    {"NegativeLimit", kBareTenant + "registered_bytes = -1\n",
      "4: tenant.registered_bytes:", "must be from 0"},
-    {"ZeroPool", kTenant + "[pools]\npcbs = 0\n", "5: pools.pcbs:", "must be from 1"},
-    {"RelativeRuntimeDir", kTenant + "[daemon]\nruntime_dir = \"run\"\n",
+    {"ZeroPool", kBareTenant + "[pools]\npcbs = 0\n", "5: pools.pcbs:", "must be from 1"},
+    {"RelativeRuntimeDir", kBareTenant + "[daemon]\nruntime_dir = \"run\"\n",
      "5: daemon.runtime_dir:", "absolute"},
-    {"LogLevel", kTenant + "[daemon]\nlog_level = \"loud\"\n", "5: daemon.log_level:", "trace"},
-    {"DoorbellThreshold", kTenant + "[doorbells]\nentries = 8\nthreshold = 8\n",
+    {"LogLevel", kBareTenant + "[daemon]\nlog_level = \"loud\"\n", "5: daemon.log_level:", "trace"},
+    {"DoorbellThreshold", kBareTenant + "[doorbells]\nentries = 8\nthreshold = 8\n",
      "6: doorbells.threshold:", "must be from 0 to 7 (below entries)"},
-    {"FewDoorbells", kTenant + "[doorbells]\nentries = 8\n",
+    {"FewDoorbells", kBareTenant + "[doorbells]\nentries = 8\n",
      "4: doorbells.threshold:", "is 256 where not given; it must be below entries"},
-    {"Prune", kTenant + "[doorbells]\nprune = \"oldest\"\n",
+    {"Prune", kBareTenant + "[doorbells]\nprune = \"oldest\"\n",
      "5: doorbells.prune:", "\"most-overflow\""},
-    {"Idle", kTenant + "[daemon]\nidle = \"lazy\"\n", "5: daemon.idle:", "\"poll\""},
-    {"EngineCpu", kTenant + "[daemon]\nengine_cpu = 5000\n", "5: daemon.engine_cpu:", "4095"},
-    {"ParkAfter", kTenant + "[daemon]\npark_after_us = 0\n", "5: daemon.park_after_us:", "from 1"},
-    {"MetricsAddress", kTenant + "[metrics]\naddress = \"9465\"\n",
+    {"Idle", kBareTenant + "[daemon]\nidle = \"lazy\"\n", "5: daemon.idle:", "\"poll\""},
+    {"EngineCpu", kBareTenant + "[daemon]\nengine_cpu = 5000\n", "5: daemon.engine_cpu:", "4095"},
+    {"ParkAfter", kBareTenant + "[daemon]\npark_after_us = 0\n",
+     "5: daemon.park_after_us:", "from 1"},
+    {"MetricsAddress", kBareTenant + "[metrics]\naddress = \"9465\"\n",
      "5: metrics.address:", "127.0.0.1:9465"},
-    {"MetricsPort", kTenant + "[metrics]\naddress = \"127.0.0.1:0\"\n", "5: metrics.address:", ""},
-    {"MetricsBareIpv6", kTenant + "[metrics]\naddress = \"::1:80\"\n",
+    {"MetricsPort", kBareTenant + "[metrics]\naddress = \"127.0.0.1:0\"\n",
+     "5: metrics.address:", ""},
+    {"MetricsBareIpv6", kBareTenant + "[metrics]\naddress = \"::1:80\"\n",
      "5: metrics.address:", "[::1]"},
-    {"MetricsLinkLocal", kTenant + "[metrics]\naddress = \"[fe80::1]:80\"\n",
+    {"MetricsLinkLocal", kBareTenant + "[metrics]\naddress = \"[fe80::1]:80\"\n",
      "5: metrics.address:", "not link-local"},
-    {"DeviceName", kTenant + "[device]\nname = \"a/b\"\n", "5: device.name:", "letters"},
-    {"VendorId", kTenant + "[device]\nvendor_id = 0x1000000\n", "5: device.vendor_id:", ""},
-    {"Firmware", kTenant + "[device]\nfirmware = \"\"\n", "5: device.firmware:", "31 bytes"},
-    {"MaxSge", kTenant + "[device]\nmax_sge = 17\n", "5: device.max_sge:", "to 16"},
+    {"DeviceName", kBareTenant + "[device]\nname = \"a/b\"\n", "5: device.name:", "letters"},
+    {"VendorId", kBareTenant + "[device]\nvendor_id = 0x1000000\n", "5: device.vendor_id:", ""},
+    {"Firmware", kBareTenant + "[device]\nfirmware = \"\"\n", "5: device.firmware:", "31 bytes"},
+    {"MaxSge", kBareTenant + "[device]\nmax_sge = 17\n", "5: device.max_sge:", "to 16"},
     {"NoTenant", "[pools]\n", "1: tenant:", "no [[tenant]]"},
     {"PortAddressWithoutPrefix",
-     kTenant + "[[port]]\nname = \"p\"\ninterface = \"eth1\"\naddresses = [\"10.0.0.1\"]\n",
+     kBareTenant + "[[port]]\nname = \"p\"\ninterface = \"eth1\"\naddresses = [\"10.0.0.1\"]\n",
      "7: port.addresses:", "write \"10.0.0.1/24\""},
     {"TenantWithoutName", "[[tenant]]\naddresses = [\"198.18.0.1\"]\n",
      "1: tenant.name:", "is missing"},
@@ -147,47 +151,49 @@ const Mistake kValues[] = {
      "3: tenant.addresses:", "without prefix"},
     {"TenantMulticast", "[[tenant]]\nname = \"t\"\naddresses = [\"224.0.0.1\"]\n",
      "3: tenant.addresses:", "no address of a host"},
-    {"SocketMode", kTenant + "socket = { mode = 660 }\n", "4: tenant.socket.mode:", "0o660"},
-    {"NoTvls", kTenant + "tvls = 0\n", "4: tenant.tvls:", "from 1 to"},
-    {"TvlsTwice", kTenant + "tvls = 2\n[[tenant.tvl]]\n", "4: tenant.tvls:", "one of them"},
-    {"TvlWeight", kTenant + "[[tenant.tvl]]\nweight = 0\n", "5: tenant.tvl.weight:", "from 1"},
-    {"HardCapWithoutCredits", kTenant + "shared = false\nexecution_credits = 4\n",
+    {"SocketMode", kBareTenant + "socket = { mode = 660 }\n", "4: tenant.socket.mode:", "0o660"},
+    {"NoTvls", kBareTenant + "tvls = 0\n", "4: tenant.tvls:", "from 1 to"},
+    {"TvlsTwice", kBareTenant + "tvls = 2\n[[tenant.tvl]]\n", "4: tenant.tvls:", "one of them"},
+    {"TvlWeight", kBareTenant + "[[tenant.tvl]]\nweight = 0\n", "5: tenant.tvl.weight:", "from 1"},
+    {"HardCapWithoutCredits", kBareTenant + "shared = false\nexecution_credits = 4\n",
      "4: tenant.shared:", "give every TVL both"},
 };
 INSTANTIATE_TEST_SUITE_P(Values, ConfigMistake, testing::ValuesIn(kValues),
                          [](const auto& param) { return param.param.name; });
 
 const Mistake kPortMistakes[] = {
-    {"Unnamed", "[[port]]\ninterface = \"eth1\"\n" + kTenant, "1: port.name:", "is missing"},
-    {"NoDevice", "[[port]]\nname = \"p\"\n" + kTenant, "1: port.interface:", "device ="},
+    {"Unnamed", "[[port]]\ninterface = \"eth1\"\n" + kBareTenant, "1: port.name:", "is missing"},
+    {"NoDevice", "[[port]]\nname = \"p\"\n" + kBareTenant, "1: port.interface:", "device ="},
     {"TwoDevices",
-     "[[port]]\nname = \"p\"\ninterface = \"eth1\"\ndevice = \"net_tap0\"\n" + kTenant,
+     "[[port]]\nname = \"p\"\ninterface = \"eth1\"\ndevice = \"net_tap0\"\n" + kBareTenant,
      "3: port.interface:", "give either"},
-    {"InterfaceName", "[[port]]\nname = \"p\"\ninterface = \"eth1,qdisc_bypass=0\"\n" + kTenant,
+    {"InterfaceName", "[[port]]\nname = \"p\"\ninterface = \"eth1,qdisc_bypass=0\"\n" + kBareTenant,
      "3: port.interface:", "ip link"},
     {"Address",
-     "[[port]]\nname = \"p\"\ninterface = \"e\"\naddresses = [\"10.0.0.1/33\"]\n" + kTenant,
+     "[[port]]\nname = \"p\"\ninterface = \"e\"\naddresses = [\"10.0.0.1/33\"]\n" + kBareTenant,
      "4: port.addresses:", "10.0.0.1/24"},
-    {"GatewayFamily", kPort + "gateway6 = \"10.0.0.2\"\n" + kTenant, "6: port.gateway6:", "IPv6"},
-    {"GatewayElsewhere", kPort + "gateway4 = \"10.0.1.2\"\n" + kTenant,
+    {"GatewayFamily", kPort + "gateway6 = \"10.0.0.2\"\n" + kBareTenant,
+     "6: port.gateway6:", "IPv6"},
+    {"GatewayElsewhere", kPort + "gateway4 = \"10.0.1.2\"\n" + kBareTenant,
      "6: port.gateway4:", "prefix length"},
-    {"Vlan", kPort + "vlan = 4095\n" + kTenant, "6: port.vlan:", "to 4094"},
-    {"Mtu", kPort + "mtu = 68\n" + kTenant, "6: port.mtu:", "from 576"},
-    {"Loss", kPort + "fault = { loss = 1.5 }\n" + kTenant, "6: port.fault.loss:", "from 0 to 1"},
-    {"LossNotANumber", kPort + "fault = { loss = nan }\n" + kTenant, "6: port.fault.loss:", ""},
-    {"CaptureWithoutFile", kPort + "capture = { frames = 3 }\n" + kTenant,
+    {"Vlan", kPort + "vlan = 4095\n" + kBareTenant, "6: port.vlan:", "to 4094"},
+    {"Mtu", kPort + "mtu = 68\n" + kBareTenant, "6: port.mtu:", "from 576"},
+    {"Loss", kPort + "fault = { loss = 1.5 }\n" + kBareTenant,
+     "6: port.fault.loss:", "from 0 to 1"},
+    {"LossNotANumber", kPort + "fault = { loss = nan }\n" + kBareTenant, "6: port.fault.loss:", ""},
+    {"CaptureWithoutFile", kPort + "capture = { frames = 3 }\n" + kBareTenant,
      "6: port.capture.file:", "pcap"},
-    {"SameName", kPort + "[[port]]\nname = \"p\"\ninterface = \"eth2\"\n" + kTenant,
+    {"SameName", kPort + "[[port]]\nname = \"p\"\ninterface = \"eth2\"\n" + kBareTenant,
      "7: port.name:", "port of line 1"},
-    {"SameInterface", kPort + "[[port]]\nname = \"q\"\ninterface = \"eth1\"\n" + kTenant,
+    {"SameInterface", kPort + "[[port]]\nname = \"q\"\ninterface = \"eth1\"\n" + kBareTenant,
      "8: port.interface:", "port of line 1"},
     {"SameAddress",
      kPort + "[[port]]\nname = \"q\"\ninterface = \"eth2\"\naddresses = [\"10.0.0.1/8\"]\n" +
-         kTenant,
+         kBareTenant,
      "9: port.addresses:", "port of line 1"},
     {"SameAddressOnOnePort",
      "[[port]]\nname = \"q\"\ninterface = \"e\"\naddresses = [\"10.0.0.1/8\", \"10.0.0.1/9\"]\n" +
-         kTenant,
+         kBareTenant,
      "4: port.addresses:", "10.0.0.1 is already given"},
     {"TenantAddressThePortDoesNotHave",
      kPort + "[[tenant]]\nname = \"t\"\naddresses = [\"10.0.0.2\"]\n",
@@ -198,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Ports, ConfigMistake, testing::ValuesIn(kPortMistakes),
 
 // Two tenants of which the second begins at line 4.
 std::string second_tenant(const std::string& name, const std::string& address) {
-  return kTenant + "[[tenant]]\nname = \"" + name + "\"\naddresses = [\"" + address + "\"]\n";
+  return kBareTenant + "[[tenant]]\nname = \"" + name + "\"\naddresses = [\"" + address + "\"]\n";
 }
 
 const Mistake kTogether[] = {
@@ -217,11 +223,11 @@ const Mistake kTogether[] = {
      second_tenant("u", "198.18.0.2") + "[[tenant.tvl]]\n"
                                         "completion_credits = 9000\n",
      "4: tenant.completion_credits:", "guarantees 9000"},
-    {"DedicatedPcbs", kTenant + "[pools]\npcbs = 8\ndedicated_pcbs = 9\n",
+    {"DedicatedPcbs", kBareTenant + "[pools]\npcbs = 8\ndedicated_pcbs = 9\n",
      "6: pools.dedicated_pcbs:", "do not fit"},
-    {"GeneralServicesBuffers", kTenant + "[general_services]\nbuffers = 31\n",
+    {"GeneralServicesBuffers", kBareTenant + "[general_services]\nbuffers = 31\n",
      "5: general_services.buffers:", "of all tenants (1) take 32"},
-    {"SocketPath", "[daemon]\nruntime_dir = \"/" + std::string(99, 'd') + "\"\n" + kTenant,
+    {"SocketPath", "[daemon]\nruntime_dir = \"/" + std::string(99, 'd') + "\"\n" + kBareTenant,
      "4: tenant.name:", "shorten"},
 };
 INSTANTIATE_TEST_SUITE_P(Together, ConfigMistake, testing::ValuesIn(kTogether),
@@ -244,7 +250,7 @@ TEST(ConfigMistakes, AreAllReportedInTheOrderOfLines) {
 }
 
 TEST(ConfigErrors, KnownKeysAreNamedOnce) {
-  const std::string errors = errors_of(kTenant + "[pool]\n");
+  const std::string errors = errors_of(kBareTenant + "[pool]\n");
   const auto first = errors.find("tenant");
   ASSERT_NE(first, std::string::npos) << errors;
   EXPECT_EQ(errors.find("tenant", first + 1), std::string::npos) << errors;
@@ -269,20 +275,20 @@ TEST(ConfigFile, EmptyOrUnreadable) {
 }
 
 TEST(ConfigFile, NamesWhatTheMachineLacks) {
-  EXPECT_EQ(errors_of_file(kTenant + "socket = { owner = \"root\", group = \"4711\" }\n"
-                                     "[daemon]\nengine_cpu = 0\n"),
+  EXPECT_EQ(errors_of_file(kBareTenant + "socket = { owner = \"root\", group = \"4711\" }\n"
+                                         "[daemon]\nengine_cpu = 0\n"),
             "accepted");
-  EXPECT_THAT(errors_of_file(kTenant + "socket = { owner = \"no-such-user\" }\n"),
+  EXPECT_THAT(errors_of_file(kBareTenant + "socket = { owner = \"no-such-user\" }\n"),
               HasSubstr(":4: tenant.socket.owner: no user 'no-such-user'"));
-  EXPECT_THAT(errors_of_file(kTenant + "\nsocket = { group = \"no-such-group\" }\n"),
+  EXPECT_THAT(errors_of_file(kBareTenant + "\nsocket = { group = \"no-such-group\" }\n"),
               HasSubstr(":5: tenant.socket.group: no group 'no-such-group'"));
-  EXPECT_THAT(errors_of_file(kTenant + "socket = { owner = \"4294967295\" }\n"),
+  EXPECT_THAT(errors_of_file(kBareTenant + "socket = { owner = \"4294967295\" }\n"),
               HasSubstr(":4: tenant.socket.owner: no user '4294967295'"));
-  EXPECT_THAT(errors_of_file(kTenant + "[daemon]\nengine_cpu = 4095\n"),
+  EXPECT_THAT(errors_of_file(kBareTenant + "[daemon]\nengine_cpu = 4095\n"),
               HasSubstr(":5: daemon.engine_cpu: is 4095, but the cores here are 0 to "));
-  EXPECT_THAT(errors_of_file(kTenant + "[[port]]\nname = \"p\"\ninterface = \"no-such-if\"\n"),
+  EXPECT_THAT(errors_of_file(kBareTenant + "[[port]]\nname = \"p\"\ninterface = \"no-such-if\"\n"),
               HasSubstr(":6: port.interface: there is no interface no-such-if"));
-  const std::string port = kTenant + "[[port]]\nname = \"p\"\ninterface = \"lo\"\n";
+  const std::string port = kBareTenant + "[[port]]\nname = \"p\"\ninterface = \"lo\"\n";
   EXPECT_EQ(errors_of_file(port), "accepted");
   EXPECT_EQ(errors_of_file(port + "capture = { file = \"here.pcapng\" }\n"), "accepted");
   EXPECT_THAT(errors_of_file(port + "capture = { file = \"/no/such/x.pcapng\" }\n"),
@@ -296,8 +302,8 @@ name = "l"
 users = ["root", "4711"]
 groups = ["root", "4711"]
 )";
-  EXPECT_EQ(errors_of_file(kTenant + good), "accepted");
-  const std::string errors = errors_of_file(kTenant + R"(socket = { group = "nogroup1" }
+  EXPECT_EQ(errors_of_file(kBareTenant + good), "accepted");
+  const std::string errors = errors_of_file(kBareTenant + R"(socket = { group = "nogroup1" }
 control = { owner = "nouser1" }
 [[tenant.level]]
 name = "l"

@@ -6,25 +6,25 @@
 namespace softhca::resource {
 namespace {
 
-const std::string kTenant =
+const std::string kLevelsTenant =
     "[[tenant]]\n"                      // 1
     "name = \"weather\"\n"              // 2
     "addresses = [\"198.18.0.1\"]\n"    // 3
     "vcbs = 25\npcbs = 20\ntvls = 4\n"  // 4 to 6
     "execution_credits = 2\ncompletion_credits = 3\n";
 
-std::string error_of(const std::string& levels) {
-  const auto config = parse_config(kTenant + levels, "test.toml");
+std::string levels_error(const std::string& levels) {
+  const auto config = parse_config(kLevelsTenant + levels, "test.toml");
   return config ? "good" : config.error().message;
 }
 void expect_error(const std::string& levels, const std::string& place, const std::string& text) {
-  const std::string error = error_of(levels);
+  const std::string error = levels_error(levels);
   EXPECT_NE(error.find("test.toml:" + place), std::string::npos) << error;
   EXPECT_NE(error.find(text), std::string::npos) << error;
 }
 
 TEST(ConfigLevels, DivideTheTenant) {
-  const auto config = parse_config(kTenant + R"(
+  const auto config = parse_config(kLevelsTenant + R"(
 [[tenant.level]]
 name = "alerts"
 vcbs = 15
@@ -68,8 +68,8 @@ default = true
 }
 
 TEST(ConfigLevels, TheFirstIsTheDefaultWhenNoneSaysSo) {
-  const auto config =
-      parse_config(kTenant + "[[tenant.level]]\nname=\"a\"\n[[tenant.level]]\nname=\"b\"\n", "t");
+  const auto config = parse_config(
+      kLevelsTenant + "[[tenant.level]]\nname=\"a\"\n[[tenant.level]]\nname=\"b\"\n", "t");
   ASSERT_TRUE(config);
   EXPECT_TRUE(config->tenants[0].levels[0].is_default);
   EXPECT_FALSE(config->tenants[0].levels[1].is_default);

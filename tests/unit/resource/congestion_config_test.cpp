@@ -9,23 +9,23 @@ namespace {
 
 using testing::HasSubstr;
 
-Expected<Config> parse(const std::string& keys) {
+Expected<Config> parse_congestion(const std::string& keys) {
   return parse_config(
       "[congestion]\n" + keys + "\n[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n",
       "t.toml");
 }
-std::string error_of(const std::string& keys) {
-  const auto config = parse(keys);
+std::string congestion_error(const std::string& keys) {
+  const auto config = parse_congestion(keys);
   return config ? "accepted" : config.error().message;
 }
 
 TEST(CongestionConfig, Modes) {
-  EXPECT_EQ(parse("")->congestion.mode, CongestionMode::kNotify);
-  EXPECT_EQ(parse("mode = \"off\"")->congestion.mode, CongestionMode::kOff);
-  EXPECT_EQ(parse("mode = \"notify\"")->congestion.mode, CongestionMode::kNotify);
-  EXPECT_EQ(parse("mode = \"on\"")->congestion.mode, CongestionMode::kOn);
-  EXPECT_THAT(error_of("mode = \"maybe\""), HasSubstr("2: congestion.mode: must be"));
-  EXPECT_THAT(error_of("mode = 1"), HasSubstr("2: congestion.mode:"));
+  EXPECT_EQ(parse_congestion("")->congestion.mode, CongestionMode::kNotify);
+  EXPECT_EQ(parse_congestion("mode = \"off\"")->congestion.mode, CongestionMode::kOff);
+  EXPECT_EQ(parse_congestion("mode = \"notify\"")->congestion.mode, CongestionMode::kNotify);
+  EXPECT_EQ(parse_congestion("mode = \"on\"")->congestion.mode, CongestionMode::kOn);
+  EXPECT_THAT(congestion_error("mode = \"maybe\""), HasSubstr("2: congestion.mode: must be"));
+  EXPECT_THAT(congestion_error("mode = 1"), HasSubstr("2: congestion.mode:"));
 }
 
 /// Each key goes where it belongs: one less or more than its default, everything else unchanged.
@@ -38,7 +38,7 @@ TEST(CongestionConfig, EveryKey) {
       set_amount(key, &wanted, 1 - before);
     else
       set_amount(key, &wanted, before <= 1 ? before + 1 : before - 1);
-    const auto config = parse(std::string(key.name) + " = " + shown(key, &wanted));
+    const auto config = parse_congestion(std::string(key.name) + " = " + shown(key, &wanted));
     ASSERT_TRUE(config) << key.name << ": " << config.error().message;
     EXPECT_TRUE(config->congestion == wanted) << key.name;
     EXPECT_FALSE(wanted == CongestionParameters{}) << key.name;
@@ -52,7 +52,7 @@ TEST(CongestionConfig, Bounds) {
         "rpg_min_dec_fac = 101", "rpg_min_rate = 0", "rpg_min_rate = 10001", "rpg_time_reset = 0",
         "rpg_byte_reset = 0", "rpg_threshold = 0", "rpg_ai_rate = 0", "rpg_hai_rate = 0",
         "rpg_max_rate = 0", "rate_to_set_on_first_cnp = 10001", "min_time_between_cnps = -1"})
-    EXPECT_THAT(error_of(text), HasSubstr("2: congestion.")) << text;
+    EXPECT_THAT(congestion_error(text), HasSubstr("2: congestion.")) << text;
 }
 
 }  // namespace

@@ -16,24 +16,24 @@ namespace {
 
 using testing::HasSubstr;
 
-Expected<Config> parse(const std::string& common, const std::string& own) {
+Expected<Config> parse_connections(const std::string& common, const std::string& own) {
   return parse_config(common + "[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n" + own,
                       "t.toml");
 }
-std::string error_of(const std::string& common, const std::string& own) {
-  const auto config = parse(common, own);
+std::string connections_error(const std::string& common, const std::string& own) {
+  const auto config = parse_connections(common, own);
   return config ? "accepted" : config.error().message;
 }
 
 TEST(ConnectionsConfig, NothingGiven) {
-  const auto config = parse("", "");
+  const auto config = parse_connections("", "");
   ASSERT_TRUE(config);
   EXPECT_EQ(config->tenants[0].connections, ConnectionsConfig{});
 }
 
 TEST(ConnectionsConfig, ATenantsOwnComesBeforeTheDefaultOfAll) {
-  const auto config = parse("[connections]\nlisteners = 7\nbacklog = 8\n",
-                            "connections = { backlog = 9, pcbs_each = 2 }\n");
+  const auto config = parse_connections("[connections]\nlisteners = 7\nbacklog = 8\n",
+                                        "connections = { backlog = 9, pcbs_each = 2 }\n");
   ASSERT_TRUE(config) << config.error().message;
   ConnectionsConfig expected;
   expected.listeners = 7;
@@ -43,17 +43,17 @@ TEST(ConnectionsConfig, ATenantsOwnComesBeforeTheDefaultOfAll) {
 }
 
 TEST(ConnectionsConfig, Mistakes) {
-  EXPECT_THAT(error_of("", "connections = { identifiers = 65537 }\n"),
+  EXPECT_THAT(connections_error("", "connections = { identifiers = 65537 }\n"),
               HasSubstr("t.toml:4: tenant.connections.identifiers:"));
-  EXPECT_THAT(error_of("[connections]\nbacklog = 0\n", ""),
+  EXPECT_THAT(connections_error("[connections]\nbacklog = 0\n", ""),
               HasSubstr("t.toml:2: connections.backlog:"));
-  EXPECT_THAT(error_of("[connections]\nlimit = 1\n", ""), HasSubstr("connections.limit"));
-  EXPECT_THAT(error_of("connections = 1\n", ""), HasSubstr("t.toml:1: connections"));
+  EXPECT_THAT(connections_error("[connections]\nlimit = 1\n", ""), HasSubstr("connections.limit"));
+  EXPECT_THAT(connections_error("connections = 1\n", ""), HasSubstr("t.toml:1: connections"));
 }
 
 TEST(ConnectionsConfig, ADifferenceIsNamedAndLive) {
-  const auto before = parse("", "");
-  const auto after = parse("[connections]\nhalf_open = 3\n", "");
+  const auto before = parse_connections("", "");
+  const auto after = parse_connections("[connections]\nhalf_open = 3\n", "");
   ASSERT_TRUE(before && after);
   const ReloadPlan plan = plan_reload(*before, *after);
   EXPECT_TRUE(plan.is_live());
@@ -61,7 +61,7 @@ TEST(ConnectionsConfig, ADifferenceIsNamedAndLive) {
 }
 
 TEST(ConnectionsConfig, EveryKeyCanBeSetAndKeepsToItsRange) {
-  const auto config = parse("", "");
+  const auto config = parse_connections("", "");
   ASSERT_TRUE(config);
   for (const Key& key : schema_of<ConnectionsConfig>().keys) {
     const std::string name = std::string("connections.") + key.name;

@@ -14,13 +14,13 @@ namespace {
 
 using testing::HasSubstr;
 
-Expected<Config> parse(const std::string& keys) {
+Expected<Config> parse_services(const std::string& keys) {
   return parse_config(
       "[general_services]\n" + keys + "\n[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n",
       "t.toml");
 }
-std::string error_of(const std::string& keys) {
-  const auto config = parse(keys);
+std::string services_error(const std::string& keys) {
+  const auto config = parse_services(keys);
   return config ? "accepted" : config.error().message;
 }
 
@@ -32,10 +32,10 @@ TEST(GeneralServicesConfig, EveryKey) {
     const bool is_large = name == "buffers" || name == "window_ms";
     set_amount(key, &wanted, is_part ? 250 : is_large ? 33 : 7);
     const std::string value = shown(key, &wanted);
-    const auto config = parse(name + " = " + value);
+    const auto config = parse_services(name + " = " + value);
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_TRUE(config->general_services == wanted) << name;
-    const ReloadPlan plan = plan_reload(*parse(""), *config);
+    const ReloadPlan plan = plan_reload(*parse_services(""), *config);
     EXPECT_TRUE(plan.is_live()) << name;
     ASSERT_EQ(plan.texts().size(), 1u) << name;
     EXPECT_THAT(plan.texts()[0], testing::StartsWith("general_services: " + name));
@@ -48,7 +48,7 @@ TEST(GeneralServicesConfig, SharedDatagramsHaveTheSameKeysInATableOfTheirOwn) {
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->shared_datagrams.buffers, 64u);
   EXPECT_TRUE(config->general_services == GeneralServicesConfig{});
-  const ReloadPlan plan = plan_reload(*parse(""), *config);
+  const ReloadPlan plan = plan_reload(*parse_services(""), *config);
   EXPECT_TRUE(plan.is_live());
   ASSERT_EQ(plan.texts().size(), 1u);
   EXPECT_THAT(plan.texts()[0], testing::StartsWith("shared_datagrams: buffers"));
@@ -83,10 +83,10 @@ TEST(GeneralServicesConfig, Bounds) {
                            "send_rate = -1",
                            "send_burst = 0",
                            "buffer = 1"})
-    EXPECT_THAT(error_of(text), HasSubstr("t.toml:2: general_services.")) << text;
-  EXPECT_THAT(error_of("low_threshold = 9\nhigh_threshold = 8"),
+    EXPECT_THAT(services_error(text), HasSubstr("t.toml:2: general_services.")) << text;
+  EXPECT_THAT(services_error("low_threshold = 9\nhigh_threshold = 8"),
               HasSubstr("3: general_services.high_threshold:"));
-  EXPECT_THAT(error_of("buffers = 15"), HasSubstr("must be at least buffers_per_client, 16"));
+  EXPECT_THAT(services_error("buffers = 15"), HasSubstr("must be at least buffers_per_client, 16"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@
 namespace softhca::resource {
 namespace {
 
-constexpr const char* kTenant = "[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n";
+constexpr const char* kOneTenant = "[[tenant]]\nname = \"t\"\naddresses = [\"198.18.0.1\"]\n";
 
 /// f(name, table, S) for every structure that has keys.
 template <class F>
@@ -133,7 +133,7 @@ std::optional<std::uint64_t> another_amount(const Key& key, const S& section) {
 /// What a file says of the key is read into its member and no other, and a reload has that one
 /// difference and refuses it where the table says so.
 TEST(Schema, EveryKeyIsReadAndCompared) {
-  const auto before = parse_config(kTenant, "t.toml");
+  const auto before = parse_config(kOneTenant, "t.toml");
   ASSERT_TRUE(before);
   for_each_section([&](const char* name, auto member) {
     using S = std::remove_cvref_t<decltype((*before).*member)>;
@@ -146,7 +146,7 @@ TEST(Schema, EveryKeyIsReadAndCompared) {
       std::string value = shown(key, &wanted);
       value = value.substr(0, value.find(' '));  // of a duration, without its unit
       const auto after = parse_config(
-          std::string("[") + name + "]\n" + key.name + " = " + value + "\n" + kTenant, "t.toml");
+          std::string("[") + name + "]\n" + key.name + " = " + value + "\n" + kOneTenant, "t.toml");
       ASSERT_TRUE(after) << after.error().message;
       EXPECT_TRUE((*after).*member == wanted);
       std::vector<Difference> differences = plan_reload(*before, *after).differences;
@@ -195,7 +195,7 @@ TEST(Schema, TheShellCompletesEveryKeyThatCanBeSet) {
 
 /// Least and most of a key can be set, and nothing beyond them.
 TEST(Schema, WhatIsSetKeepsToTheRangeOfTheKey) {
-  auto config = parse_config(std::string(kTenant) + "tvls = 2\nsrq = { limit = 1 }\n", "t.toml");
+  auto config = parse_config(std::string(kOneTenant) + "tvls = 2\nsrq = { limit = 1 }\n", "t.toml");
   ASSERT_TRUE(config);
   for (std::size_t i = 0; i < kAllocations; ++i) {
     const auto allocation = static_cast<Allocation>(i);

@@ -9,12 +9,12 @@
 namespace softhca::schedule {
 namespace {
 
-constexpr std::uint32_t kPcbs = 60;
+constexpr std::uint32_t kLentPcbs = 60;
 constexpr AdjustmentPolicy kPolicy{.idle = std::chrono::seconds(4), .keep = 0};
 
 TEST(KickArbitratorLending, ALenderIsServedBeforeBorrowers) {
   TvlTable table({.max_tvls = 2, .execution_credits = 4, .completion_credits = 8});
-  KickArbitrator arbitrator(table, kPcbs);
+  KickArbitrator arbitrator(table, kLentPcbs);
   const TvlId lender = *table.add({.max_kick_list = 20,
                                    .execution_guaranteed = 4,
                                    .completion_guaranteed = 8,
@@ -61,8 +61,8 @@ TEST(KickArbitratorLending, DedicatedCreditsAreNeverLent) {
 /// Lanes at random, which lend at random.
 class Lanes {
  public:
-  explicit Lanes(unsigned seed) : random_(seed), arbitrator_(table_, kPcbs) {
-    for (std::uint32_t i = 0; i < kPcbs; ++i) free_.emplace_back(i);
+  explicit Lanes(unsigned seed) : random_(seed), arbitrator_(table_, kLentPcbs) {
+    for (std::uint32_t i = 0; i < kLentPcbs; ++i) free_.emplace_back(i);
     for (std::uint16_t i = 0; i < 5; ++i) {
       const std::uint32_t execution = random_() % table_.execution_pool().unallocated();
       const std::uint32_t completion = random_() % table_.completion_pool().unallocated();
@@ -116,7 +116,7 @@ class Lanes {
       if (running_.empty()) break;
       end(running_.size() - 1);
     }
-    ASSERT_EQ(free_.size(), kPcbs);
+    ASSERT_EQ(free_.size(), kLentPcbs);
   }
 
  private:

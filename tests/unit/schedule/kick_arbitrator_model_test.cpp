@@ -13,7 +13,7 @@
 namespace softhca::schedule {
 namespace {
 
-constexpr std::uint32_t kPcbs = 60;
+constexpr std::uint32_t kModelPcbs = 60;
 
 struct ModelCredits {
   std::uint32_t total = 0;
@@ -47,7 +47,7 @@ TEST(KickArbitratorModel, StartsExactlyWhenSomeLaneHasACommandAndBothCredits) {
     TvlTable table({.max_tvls = lanes,
                     .execution_credits = execution.total,
                     .completion_credits = completion.total});
-    KickArbitrator arbitrator(table, kPcbs);
+    KickArbitrator arbitrator(table, kModelPcbs);
     std::vector<ModelLane> model;
     std::uint32_t execution_left = execution.total;
     std::uint32_t completion_left = completion.total;
@@ -71,7 +71,7 @@ TEST(KickArbitratorModel, StartsExactlyWhenSomeLaneHasACommandAndBothCredits) {
     }
 
     std::vector<PcbId> free;
-    for (std::uint32_t i = 0; i < kPcbs; ++i) free.emplace_back(i);
+    for (std::uint32_t i = 0; i < kModelPcbs; ++i) free.emplace_back(i);
     for (int step = 0; step < 1000; ++step) {
       const std::size_t i = random() % lanes;
       const TvlId tvl(static_cast<std::uint16_t>(i));

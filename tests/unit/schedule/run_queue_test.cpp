@@ -12,7 +12,7 @@ namespace {
 
 /// Tenants, and what of them is in no level.
 constexpr TenantId kTenantA(0), kTenantB(1), kTenantC(2);
-constexpr QosClassId kA(0), kB(1), kC(2);
+constexpr QosClassId kClassA(0), kClassB(1), kClassC(2);
 /// Levels of tenant C: classes of their own.
 constexpr QosClassId kC1(4), kC2(5);
 constexpr std::uint16_t kTenants = 4, kClasses = 8;
@@ -49,9 +49,9 @@ class RunQueueTest : public ::testing::Test {
 TEST_F(RunQueueTest, HoldsEachOnceAndInOrder) {
   EXPECT_TRUE(queue.empty());
   EXPECT_FALSE(queue.pop());
-  queue.push(3, kA);
-  queue.push(1, kA);
-  queue.push(3, kA);
+  queue.push(3, kClassA);
+  queue.push(1, kClassA);
+  queue.push(3, kClassA);
   EXPECT_TRUE(queue.contains(3));
   EXPECT_EQ(queue.pop(), 3u);
   EXPECT_FALSE(queue.contains(3));
@@ -63,13 +63,13 @@ TEST_F(RunQueueTest, HoldsEachOnceAndInOrder) {
 }
 
 TEST_F(RunQueueTest, SharesByCostWhateverTheNumberOfQueuePairs) {
-  push(0, kA);
-  for (std::uint32_t slot = 1; slot <= 16; ++slot) push(slot, kB);
+  push(0, kClassA);
+  for (std::uint32_t slot = 1; slot <= 16; ++slot) push(slot, kClassB);
   std::map<std::uint32_t, std::uint64_t> turns;
   for (int i = 0; i < 20000; ++i) {
     const std::uint32_t slot = serve(queue.contains(0) ? kLargest : 5000);
     ++turns[slot];
-    const auto [less, more] = std::minmax(work[kA.value], work[kB.value]);
+    const auto [less, more] = std::minmax(work[kClassA.value], work[kClassB.value]);
     ASSERT_LE(more - less, 2 * kLargest);
   }
   for (std::uint32_t slot = 2; slot <= 16; ++slot)
@@ -79,43 +79,43 @@ TEST_F(RunQueueTest, SharesByCostWhateverTheNumberOfQueuePairs) {
 TEST_F(RunQueueTest, WeightsDivideTheEngine) {
   queue.set_tenant_weight(kTenantB, 3);
   queue.set_weight(kC1, 7);
-  push(0, kA);
-  push(1, kB);
+  push(0, kClassA);
+  push(1, kClassB);
   push(2, kC1);
   push(3, kC2);
   for (int i = 0; i < 50000; ++i) serve(9000);
   const auto ratio = [this](QosClassId a, QosClassId b) {
     return static_cast<double>(work[a.value]) / static_cast<double>(work[b.value]);
   };
-  EXPECT_NEAR(ratio(kB, kA), 3.0, 0.01);
+  EXPECT_NEAR(ratio(kClassB, kClassA), 3.0, 0.01);
   EXPECT_NEAR(ratio(kC1, kC2), 7.0, 0.03);
-  EXPECT_NEAR(
-      static_cast<double>(work[kC1.value] + work[kC2.value]) / static_cast<double>(work[kA.value]),
-      1.0, 0.01);
+  EXPECT_NEAR(static_cast<double>(work[kC1.value] + work[kC2.value]) /
+                  static_cast<double>(work[kClassA.value]),
+              1.0, 0.01);
 }
 
 TEST_F(RunQueueTest, ALevelThatFloodsStarvesNoSibling) {
   for (std::uint32_t slot = 8; slot < kSlots; ++slot) push(slot, kC1);
   push(0, kC2);
-  push(1, kA);
+  push(1, kClassA);
   for (int i = 0; i < 3000; ++i) {
     serve(kLargest);
     const auto [less, more] = std::minmax(work[kC1.value], work[kC2.value]);
     ASSERT_LE(more - less, 2 * kLargest);
   }
-  EXPECT_NEAR(
-      static_cast<double>(work[kA.value]) / static_cast<double>(work[kC1.value] + work[kC2.value]),
-      1.0, 0.01);
+  EXPECT_NEAR(static_cast<double>(work[kClassA.value]) /
+                  static_cast<double>(work[kC1.value] + work[kC2.value]),
+              1.0, 0.01);
 }
 
 TEST_F(RunQueueTest, WhoAsksForLittleWaitsForThePieceInServiceAlone) {
-  for (std::uint32_t slot = 1; slot <= 16; ++slot) push(slot, slot % 2 ? kB : kC1);
+  for (std::uint32_t slot = 1; slot <= 16; ++slot) push(slot, slot % 2 ? kClassB : kC1);
   for (int i = 0; i < 300; ++i) serve(1 + static_cast<std::uint64_t>(i) * 37 % kLargest);
   for (int i = 0; i < 1000; ++i) {
     const std::uint32_t in_service = *queue.pop();
     // What it takes to take its command in does not defer the command.
-    queue.charge(kA, 50);
-    push(0, kA);
+    queue.charge(kClassA, 50);
+    push(0, kClassA);
     queue.served(in_service, kLargest, true);
     EXPECT_EQ(serve(100, false), 0u);
     EXPECT_TRUE(queue.overtaken());
@@ -129,13 +129,13 @@ TEST_F(RunQueueTest, WhoAsksForLessThanItsShareWaitsForOnePieceWhileVirtualTimeS
   queue.reserve(kSlots, 20, 24);
   for (std::uint16_t i = 8; i < 20; ++i) queue.join(QosClassId(i), TenantId(i));
   std::uint32_t slot = 1;
-  for (const QosClassId qos_class : {kB, kC1, QosClassId(3)}) push(slot++, qos_class);
+  for (const QosClassId qos_class : {kClassB, kC1, QosClassId(3)}) push(slot++, qos_class);
   for (std::uint16_t i = 8; i < 20; ++i) push(slot++, QosClassId(i));
   constexpr std::uint64_t kPiece = 5120;
   for (std::uint32_t i = 1; i < slot; ++i) serve(kPiece);
   for (int i = 0; i < 1000; ++i) {
     const std::uint32_t in_service = *queue.pop();
-    push(0, kA);
+    push(0, kClassA);
     queue.served(in_service, kPiece, true);
     EXPECT_EQ(serve(kPiece / 2, false), 0u);
     EXPECT_NE(serve(kPiece), 0u);
@@ -144,49 +144,51 @@ TEST_F(RunQueueTest, WhoAsksForLessThanItsShareWaitsForOnePieceWhileVirtualTimeS
 
 TEST_F(RunQueueTest, OftenNewIsNotMoreThanItsShare) {
   // Empties its queue after each large turn and comes back at once.
-  push(0, kA);
-  push(1, kB);
+  push(0, kClassA);
+  push(1, kClassB);
   for (int i = 0; i < 20000; ++i)
-    if (serve(kLargest, queue.contains(0)) == 0) push(0, kA);
-  EXPECT_NEAR(static_cast<double>(work[kA.value]) / static_cast<double>(work[kB.value]), 1.0, 0.01);
+    if (serve(kLargest, queue.contains(0)) == 0) push(0, kClassA);
+  EXPECT_NEAR(static_cast<double>(work[kClassA.value]) / static_cast<double>(work[kClassB.value]),
+              1.0, 0.01);
 }
 
 TEST_F(RunQueueTest, NobodyPaysForWhatNobodyElseWanted) {
-  push(0, kA);
+  push(0, kClassA);
   for (int i = 0; i < 1000; ++i) serve(kLargest);
-  queue.charge(kA, 1000 * kLargest);
+  queue.charge(kClassA, 1000 * kLargest);
   serve(kLargest, false);
-  for (int i = 0; i < 1000; ++i) queue.charge(kA, kLargest);
-  push(0, kA);
-  push(1, kB);
+  for (int i = 0; i < 1000; ++i) queue.charge(kClassA, kLargest);
+  push(0, kClassA);
+  push(1, kClassB);
   work.clear();
   for (int i = 0; i < 1000; ++i) serve(kLargest);
-  EXPECT_NEAR(static_cast<double>(work[kA.value]), static_cast<double>(work[kB.value]),
+  EXPECT_NEAR(static_cast<double>(work[kClassA.value]), static_cast<double>(work[kClassB.value]),
               2 * kLargest);
 }
 
 TEST_F(RunQueueTest, WhatIsNotServiceCountsAsWell) {
-  push(0, kA);
-  push(1, kB);
+  push(0, kClassA);
+  push(1, kClassB);
   for (int i = 0; i < 10000; ++i) {
     if (serve(1000) != 0) continue;
-    queue.charge(kA, 2000);
+    queue.charge(kClassA, 2000);
   }
-  EXPECT_NEAR(static_cast<double>(work[kB.value]) / static_cast<double>(work[kA.value]), 3.0, 0.01);
+  EXPECT_NEAR(static_cast<double>(work[kClassB.value]) / static_cast<double>(work[kClassA.value]),
+              3.0, 0.01);
 }
 
 TEST_F(RunQueueTest, WhoIsAheadBeginsNothingNew) {
-  EXPECT_TRUE(queue.may_begin(kA, 0));
-  queue.charge(kA, 5000);
-  EXPECT_TRUE(queue.may_begin(kA, 0)) << "nobody else wants anything";
-  push(1, kB);
-  EXPECT_TRUE(queue.may_begin(kA, 0)) << "it was nobody's time";
-  queue.charge(kA, FairShare::kSlack + 5000);
-  EXPECT_FALSE(queue.may_begin(kA, 4999));
-  EXPECT_TRUE(queue.may_begin(kA, 5000));
-  while (!queue.may_begin(kA, 0)) serve(1000);
-  EXPECT_GE(work[kB.value], 5000u);
-  EXPECT_LE(work[kB.value], 5000 + FairShare::kSlack + 2000);
+  EXPECT_TRUE(queue.may_begin(kClassA, 0));
+  queue.charge(kClassA, 5000);
+  EXPECT_TRUE(queue.may_begin(kClassA, 0)) << "nobody else wants anything";
+  push(1, kClassB);
+  EXPECT_TRUE(queue.may_begin(kClassA, 0)) << "it was nobody's time";
+  queue.charge(kClassA, FairShare::kSlack + 5000);
+  EXPECT_FALSE(queue.may_begin(kClassA, 4999));
+  EXPECT_TRUE(queue.may_begin(kClassA, 5000));
+  while (!queue.may_begin(kClassA, 0)) serve(1000);
+  EXPECT_GE(work[kClassB.value], 5000u);
+  EXPECT_LE(work[kClassB.value], 5000 + FairShare::kSlack + 2000);
   // Of two levels of one tenant.
   push(2, kC1);
   queue.charge(kC2, FairShare::kSlack + 10000);
@@ -195,16 +197,16 @@ TEST_F(RunQueueTest, WhoIsAheadBeginsNothingNew) {
 }
 
 TEST_F(RunQueueTest, TellsCompetition) {
-  EXPECT_FALSE(queue.contended(kA));
-  push(0, kA);
-  push(1, kA);
-  EXPECT_FALSE(queue.contended(kA));
-  EXPECT_TRUE(queue.contended(kB));
-  push(2, kB);
-  EXPECT_TRUE(queue.contended(kA));
+  EXPECT_FALSE(queue.contended(kClassA));
+  push(0, kClassA);
+  push(1, kClassA);
+  EXPECT_FALSE(queue.contended(kClassA));
+  EXPECT_TRUE(queue.contended(kClassB));
+  push(2, kClassB);
+  EXPECT_TRUE(queue.contended(kClassA));
   queue.remove(2);
   push(3, kC1);
-  EXPECT_FALSE(queue.contended(kB) && !queue.contended(kC1));
+  EXPECT_FALSE(queue.contended(kClassB) && !queue.contended(kC1));
   queue.remove(0);
   queue.remove(1);
   EXPECT_FALSE(queue.contended(kC1));
@@ -212,10 +214,10 @@ TEST_F(RunQueueTest, TellsCompetition) {
 }
 
 TEST_F(RunQueueTest, TellsWhoIsServedAheadOfOthers) {
-  push(0, kA);
+  push(0, kClassA);
   serve(kLargest);
   EXPECT_FALSE(queue.overtaken()) << "nobody waited";
-  push(1, kB);
+  push(1, kClassB);
   EXPECT_EQ(serve(kLargest), 1u);
   EXPECT_TRUE(queue.overtaken());
   for (int i = 0; i < 10; ++i) {
@@ -226,15 +228,16 @@ TEST_F(RunQueueTest, TellsWhoIsServedAheadOfOthers) {
 
 TEST_F(RunQueueTest, GoesOnWhenVirtualTimeStartsAnew) {
   queue.set_weight(kC1, 50);
-  push(0, kA);
-  push(1, kB);
+  push(0, kClassA);
+  push(1, kClassB);
   push(2, kC1);
   push(3, kC2);
   const std::uint64_t huge = std::uint64_t{1} << 50;
   for (int i = 0; i < 6000; ++i) serve(huge);
-  EXPECT_NEAR(static_cast<double>(work[kA.value]) / static_cast<double>(work[kB.value]), 1.0, 0.01);
+  EXPECT_NEAR(static_cast<double>(work[kClassA.value]) / static_cast<double>(work[kClassB.value]),
+              1.0, 0.01);
   const auto c = static_cast<double>(work[kC1.value] + work[kC2.value]);
-  EXPECT_NEAR(c / static_cast<double>(work[kB.value]), 1.0, 0.01);
+  EXPECT_NEAR(c / static_cast<double>(work[kClassB.value]), 1.0, 0.01);
   EXPECT_NEAR(c / static_cast<double>(work[kC2.value]), 51, 2);
 }
 
@@ -243,10 +246,11 @@ TEST_F(RunQueueTest, AClassMayComeToAnotherTenant) {
   serve(kLargest, false);
   queue.join(kC1, kTenantB);
   push(0, kC1);
-  push(1, kB);
-  push(2, kC);
+  push(1, kClassB);
+  push(2, kClassC);
   for (int i = 0; i < 3000; ++i) serve(kLargest);
-  EXPECT_NEAR(static_cast<double>(work[kC.value]) / static_cast<double>(work[kB.value]), 2.0, 0.01);
+  EXPECT_NEAR(static_cast<double>(work[kClassC.value]) / static_cast<double>(work[kClassB.value]),
+              2.0, 0.01);
 }
 
 /// Work of random cost that comes and goes, of classes of random weights. Whenever two competitors

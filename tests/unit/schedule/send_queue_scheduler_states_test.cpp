@@ -14,7 +14,7 @@
 namespace softhca::schedule {
 namespace {
 
-constexpr std::uint32_t kRing = 2;
+constexpr std::uint32_t kSmallRing = 2;
 
 struct Shape {
   std::vector<std::uint16_t> tenant_of;  ///< by queue pair
@@ -47,7 +47,7 @@ class State {
         qps_(shape.tenant_of.size()),
         bounded_(shape.tenants) {
     for (std::uint32_t i = 0; i < qps_.size(); ++i)
-      scheduler_.open(QpSlot(i), QosClassId(shape.tenant_of[i]), kRing);
+      scheduler_.open(QpSlot(i), QosClassId(shape.tenant_of[i]), kSmallRing);
   }
 
   static constexpr unsigned kQpActions = 9;
@@ -151,7 +151,7 @@ class State {
     switch (what) {
       case 0:
       case 1:
-        if (qp.posted - qp.started == kRing || (what == 1 && qp.unseen.size() == kRing))
+        if (qp.posted - qp.started == kSmallRing || (what == 1 && qp.unseen.size() == kSmallRing))
           return false;
         if (what == 1) qp.unseen.push_back(qp.posted);
         ++qp.posted;
