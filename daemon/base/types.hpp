@@ -19,7 +19,6 @@ struct Id {
 
 using Qpn = Id<struct QpnTag, std::uint32_t>;          ///< queue pair number, 24 bits
 using Rkey = Id<struct RkeyTag, std::uint32_t>;        ///< remote key as it stands on the wire
-using Lkey = Id<struct LkeyTag, std::uint32_t>;        ///< local key in a scatter/gather entry
 using TenantId = Id<struct TenantTag, std::uint16_t>;  ///< index of a tenant, dense from 0
 /// Who has guarantees and turns of its own: a tenant as far as it is not divided, or one of its
 /// QoS levels. Index of its row in the collect group table.

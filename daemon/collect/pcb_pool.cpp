@@ -73,9 +73,9 @@ Outcome PcbPool::remove_group(QosClassId id) {
   return {};
 }
 
-void PcbPool::restore(const Books& books) {
-  quota_ = books.quota;
-  groups_ = books.groups;
+void PcbPool::restore(const Snapshot& snapshot) {
+  quota_ = snapshot.quota;
+  groups_ = snapshot.groups;
   share_out_dedicated();
 }
 

@@ -84,12 +84,12 @@ class PcbPool {
 
   /// Who may have how many, and has: all but the PCBs themselves. restore() takes back whatever
   /// changed between the two. REQUIRES of it: no PCB was allocated or freed meanwhile.
-  struct Books {
+  struct Snapshot {
     QuotaPool quota;
     std::vector<CollectGroup> groups;
   };
-  Books books() const { return {quota_, groups_}; }
-  void restore(const Books& books);
+  Snapshot snapshot() const { return {quota_, groups_}; }
+  void restore(const Snapshot& snapshot);
 
   // --- data path: a few ns each
 

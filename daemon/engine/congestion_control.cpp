@@ -41,7 +41,7 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
 }
 
 void CongestionControl::receive_notification(QueuePair& qp) {
-  if (parameters_.mode != CongestionMode::kOn || !qp.connection.route.reacts ||
+  if (parameters_.mode != CongestionMode::kOn || !qp.connection.route.cc_enabled ||
       !may_receive(qp.state))
     return qp.tenant->counters.cnps_ignored.add();
   qp.tenant->counters.cnps_handled.add();

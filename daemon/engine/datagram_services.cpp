@@ -9,7 +9,7 @@ namespace softhca::engine {
 namespace {
 
 // A neighbour is waited for so long, and asked for so often; others' datagrams go on meanwhile.
-constexpr Duration kPatience = std::chrono::seconds(1);
+constexpr Duration kResolveTimeout = std::chrono::seconds(1);
 constexpr Duration kTry = std::chrono::milliseconds(1);
 constexpr int kWaitingOfKind = ServiceEndpoint::kWaiting / 2;
 constexpr int kWaitingOfTenant = kWaitingOfKind / 4;
@@ -95,7 +95,7 @@ std::size_t DatagramServices::take_sends(DatagramService& service) {
     if (reach == Reach::kReady) {
       if (!post(service, *datagram)) break;
     } else if (reach == Reach::kUnknown && may_wait) {
-      own.waiting.push_back({*datagram, clock_.now + kPatience});
+      own.waiting.push_back({*datagram, clock_.now + kResolveTimeout});
       own.next_try = std::min(own.next_try, clock_.now + kTry);
     } else {
       service.counters().unresolved.add();

@@ -32,10 +32,10 @@ QueuePair* QpLocalLink::connected_peer() const {
   const AddressPath& here = qp_.connection.route.path;
   const AddressPath& there = peer->connection.route.path;
   if (there.destination != here.source &&
-      !qp_.tenant->goes_by(here.source, there.destination, here.port))
+      !qp_.tenant->answers_to(here.source, there.destination, here.port))
     return nullptr;
   if (there.source != here.destination &&
-      !peer->tenant->goes_by(there.source, here.destination, there.port))
+      !peer->tenant->answers_to(there.source, here.destination, there.port))
     return nullptr;
   return peer;
 }

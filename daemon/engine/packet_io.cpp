@@ -76,7 +76,7 @@ Reach PacketIo::reach_of(const AddressPath& path, bool may_ask) {
 /// Packets of who slows down when told of congestion are sent as ECN-capable.
 std::uint8_t PacketIo::traffic_class_of(const Route& route) const {
   const std::uint8_t given = route.path.traffic_class;
-  if (congestion_.mode != CongestionMode::kOn || !route.reacts) return given;
+  if (congestion_.mode != CongestionMode::kOn || !route.cc_enabled) return given;
   return static_cast<std::uint8_t>((given & ~wire::kEcnMask) | kEcnCapable);
 }
 

@@ -6,18 +6,18 @@ bool is_from_peer_of(QueuePair& qp, const wire::ParsedFrame& frame) {
   AddressPath& path = qp.connection.route.path;
   if (frame.source != path.destination) return false;
   if (frame.destination != path.source) {
-    if (!qp.tenant->goes_by(path.source, frame.destination, path.port)) return false;
+    if (!qp.tenant->answers_to(path.source, frame.destination, path.port)) return false;
     path.source = frame.destination;
     qp.connection.route.invalidate();
   }
-  qp.connection.heard = true;
+  qp.connection.peer_seen = true;
   return true;
 }
 
 void try_other_source(QueuePair& qp) {
   const Tenant& tenant = *qp.tenant;
   AddressPath& path = qp.connection.route.path;
-  if (qp.connection.heard || tenant.former_addresses.empty()) return;
+  if (qp.connection.peer_seen || tenant.former_addresses.empty()) return;
   const std::size_t now = tenant.addresses.size();
   const std::size_t all = now + tenant.former_addresses.size();
   const auto at = [&](std::size_t i) -> const Gid& {
@@ -28,7 +28,7 @@ void try_other_source(QueuePair& qp) {
   for (std::size_t i = 1; i <= all; ++i) {
     const Gid& other = at((used + i) % all);
     if (other == path.source || other.is_ipv4() != path.destination.is_ipv4() ||
-        !tenant.goes_by(path.source, other, path.port))
+        !tenant.answers_to(path.source, other, path.port))
       continue;
     path.source = other;
     qp.connection.route.invalidate();

@@ -1,16 +1,17 @@
-// By which of a tenant's addresses the peer of an RC or UC queue pair knows it, where a change of
-// addresses has left that open (Tenant::goes_by).
+// The address by which the peer of an RC or UC queue pair knows it, where a change of addresses has
+// left that open (Tenant::answers_to).
 #pragma once
 
 #include "daemon/engine/objects.hpp"
 
 namespace softhca::engine {
 
-/// Comes it from the peer, to an address that this end goes by? Answers then come from there.
+/// True when the packet comes from the peer, to an address that this end answers to. From then on
+/// answers come from that address.
 bool is_from_peer_of(QueuePair& qp, const wire::ParsedFrame& frame);
 
-/// A retransmission is due. As long as the peer has not been heard each comes from another of the
-/// addresses that it may know.
+/// For a retransmission: until a packet of the peer has come, each has another source, in turn, of
+/// those that the peer may know.
 void try_other_source(QueuePair& qp);
 
 }  // namespace softhca::engine

@@ -99,7 +99,7 @@ void QpLifecycle::choose_transport(QueuePair& qp, bool local) {
 void QpLifecycle::apply_attributes(QueuePair& qp) {
   qp.connection.route.invalidate();
   if (qp.type != QpType::kUd) {
-    qp.connection.route.reacts = true;
+    qp.connection.route.cc_enabled = true;
     // A new path may lead in or out of this daemon; what is under way stays on its own.
     const bool local = addresses_.is_local(qp.connection.route.path.destination);
     if (qp.sq.started == 0 && local != qp.is_local()) choose_transport(qp, local);
@@ -213,7 +213,7 @@ void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.rq.drawn = false;
   qp.rq.ring.restart();
   qp.error.pending = qp.error.last_wqe_raised = qp.connection.established_raised =
-      qp.connection.heard = false;
+      qp.connection.peer_seen = false;
   qp.error.cause = nullptr;
   parts_.congestion.release(qp);
   timers_.cancel(TimerId(qp.slot));

@@ -119,7 +119,7 @@ struct QpConnection {
   transport::ReactionPoint flow;     ///< how fast it may send to the wire
   Time next_cnp{};                   ///< the peer is not told of congestion before
   transport::WirePosition position;  ///< where it goes on after local delivery
-  bool heard = false;                ///< a packet of its peer has come
+  bool peer_seen = false;            ///< a packet of its peer has come
   bool established_raised = false;   ///< IBV_EVENT_COMM_EST
 };
 

@@ -63,7 +63,7 @@ struct Tenant {
   /// May a peer name `named` to reach a queue pair whose address is `used`? Only that one; but when
   /// it is since a change of addresses that the two differ, either: a program tells its peer the
   /// address that it reads, connects by the index it has read, and the change may come between.
-  bool goes_by(const Gid& used, const Gid& named, std::optional<PortId> port) const {
+  bool answers_to(const Gid& used, const Gid& named, std::optional<PortId> port) const {
     return used == named ||
            ((is_in(former_addresses, used, port) || is_in(former_addresses, named, port)) &&
             has_address(named, port));

@@ -59,15 +59,15 @@ void set_amount(const Key& key, void* section, std::uint64_t amount) {
   key.at.set(key.at.reach(section), amount);
 }
 
-std::string shown(double value) {
+std::string to_text(double value) {
   std::ostringstream text;
   text << value;
   return text.str();
 }
 
-std::string shown(const std::vector<std::string>& values) { return written_list(values); }
+std::string to_text(const std::vector<std::string>& values) { return written_list(values); }
 
-std::string shown(const Key& key, const void* section) {
+std::string to_text(const Key& key, const void* section) {
   const void* value = key.at.look(section);
   if (value == nullptr) return "none";
   const auto amount = [&] { return std::to_string(key.at.amount(value)); };
@@ -78,7 +78,7 @@ std::string shown(const Key& key, const void* section) {
     case Type::kEveryImportance:
       return key.octal ? octal(key.at.amount(value)) : amount();
     case Type::kFactor:
-      return shown(*static_cast<const double*>(value));
+      return to_text(*static_cast<const double*>(value));
     case Type::kWord:
       return quoted(std::string(key.words[key.at.amount(value)]));
     case Type::kText:
@@ -102,14 +102,14 @@ std::string shown(const Key& key, const void* section) {
     case Type::kTable:
       break;
   }
-  return shown(key.table(), value);
+  return to_text(key.table(), value);
 }
 
-std::string shown(const Schema& table, const void* section) {
+std::string to_text(const Schema& table, const void* section) {
   std::string text;
   for (const Key& key : table.keys) {
     if (key.is_alias) continue;
-    text += (text.empty() ? "" : ", ") + std::string(key.name) + " = " + shown(key, section);
+    text += (text.empty() ? "" : ", ") + std::string(key.name) + " = " + to_text(key, section);
   }
   return "{ " + text + " }";
 }

@@ -20,7 +20,7 @@ std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
 std::string comment(const std::string& text) { return wrapped(text, "# ", kWidth); }
 
-/// As in a file: shown() has units, and addresses without quotes.
+/// As in a file: to_text() has units, and addresses without quotes.
 std::string written(const Key& key, const void* section) {
   if (*key.sample != '\0') return key.sample;
   const void* value = key.at.look(section);
@@ -35,11 +35,11 @@ std::string written(const Key& key, const void* section) {
       return '[' + text + ']';
     case Type::kTable:
       for (const Key& inner : key.table().keys)
-        if (const std::string given = shown(inner, value); given != "\"\"")
+        if (const std::string given = to_text(inner, value); given != "\"\"")
           text += (text.empty() ? "" : ", ") + std::string(inner.name) + " = " + given;
       return "{ " + text + " }";
     default:
-      return shown(key, section);
+      return to_text(key, section);
   }
 }
 

@@ -75,8 +75,6 @@ class SessionView {
               (segments & abi::kAllSegments) >> abi::kCommandHeaderBytes / 8);
   }
 
-  void prefetch(std::uint32_t vcb) const { __builtin_prefetch(page(vcb).command); }
-
   // --- doorbells
 
   /// Takes the oldest doorbell and publishes that its slot is free. kHostile: the producer claims

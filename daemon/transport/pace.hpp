@@ -90,7 +90,7 @@ class RoundTrip {
   void back_off() { backoff_ = std::min(backoff_ + 1, kLongestBackoff); }
 
   /// How long to wait for an answer; Duration::max() while nothing was measured.
-  Duration patience() const {
+  Duration rto() const {
     if (smoothed_ == Duration{}) return Duration::max();
     return std::max<Duration>(smoothed_ + 4 * variation_, kShortest) * (1u << backoff_);
   }

@@ -80,8 +80,8 @@ void Requester::start_timer(Time now) {
   stop_timer();
   if (timeout_.count() == 0) return;
   ack_deadline_ = now + timeout_;
-  const Duration patience = round_trip_.patience();
-  if (patience < timeout_) early_deadline_ = now + patience;
+  const Duration rto = round_trip_.rto();
+  if (rto < timeout_) early_deadline_ = now + rto;
 }
 
 void Requester::flush(const RequesterUpcalls& up) {

@@ -92,7 +92,7 @@ void Requester::retry_early(Time now) {
   note_loss();
   go_back();
   round_trip_.back_off();
-  early_deadline_ = now + round_trip_.patience();
+  early_deadline_ = now + round_trip_.rto();
 }
 
 /// Retries of all causes but RNR share one counter (9.7.6.1.3, 9.9.2.4.1), renewed by progress, and

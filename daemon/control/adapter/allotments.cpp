@@ -58,8 +58,8 @@ std::unique_ptr<engine::Level> taken_from(engine::Tenant& tenant, const engine::
 }  // namespace
 
 /// All that can refuse, and that a change is made in.
-struct Allotments::Books {
-  collect::PcbPool::Books pcbs;
+struct Allotments::Snapshot {
+  collect::PcbPool::Snapshot pcbs;
   schedule::TvlTable tvls;
   Parts parts;
   std::vector<TvlId> closing;
@@ -81,15 +81,15 @@ const std::vector<TvlId>& Allotments::lanes(QosClassId qos_class) const {
   return found == parts_.end() ? kNone : found->second.commands;
 }
 
-Allotments::Books Allotments::books() const {
-  return {engine_.pcbs().books(), engine_.tvls(), parts_, closing_};
+Allotments::Snapshot Allotments::snapshot() const {
+  return {engine_.pcbs().snapshot(), engine_.tvls(), parts_, closing_};
 }
 
-void Allotments::restore(const Books& books, AllotmentChange& change) {
-  engine_.pcbs().restore(books.pcbs);
-  engine_.tvls() = books.tvls;
-  parts_ = books.parts;
-  closing_ = books.closing;
+void Allotments::restore(const Snapshot& snapshot, AllotmentChange& change) {
+  engine_.pcbs().restore(snapshot.pcbs);
+  engine_.tvls() = snapshot.tvls;
+  parts_ = snapshot.parts;
+  closing_ = snapshot.closing;
   for (auto added = change.new_levels.rbegin(); added != change.new_levels.rend(); ++added) {
     if (added->made == nullptr) continue;
     added->level = std::move(added->tenant->levels.back());
@@ -103,7 +103,7 @@ Outcome Allotments::change(AllotmentChange& change) {
   closed_.clear();
   released_levels_.clear();
   collect_closed();
-  const Books before = books();
+  const Snapshot before = snapshot();
   const Outcome made = make(change);
   if (made)
     settle(change);

@@ -3,9 +3,9 @@
 // makes no difference. What is in use beyond a smaller guarantee stays until it is given back
 // (draining).
 //
-// A change is made as a whole or not at all: the books, which are all that can refuse a part of it,
-// are kept and put back when one does; what moves queue pairs or cannot be taken back comes after
-// all that may fail.
+// A change is made as a whole or not at all: the snapshot, which are all that can refuse a part of
+// it, are kept and put back when one does; what moves queue pairs or cannot be taken back comes
+// after all that may fail.
 #pragma once
 
 #include <cstdint>
@@ -89,10 +89,10 @@ class Allotments {
     std::vector<TvlId> dedicated;
   };
   using Parts = std::map<QosClassId, Part>;
-  struct Books;
+  struct Snapshot;
 
-  Books books() const;
-  void restore(const Books& books, AllotmentChange& change);
+  Snapshot snapshot() const;
+  void restore(const Snapshot& snapshot, AllotmentChange& change);
   Outcome make(AllotmentChange& change);
   void settle(AllotmentChange& change);
 

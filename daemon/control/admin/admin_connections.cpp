@@ -36,7 +36,7 @@ void add_process(Json& to, pid_t process) {
   to["comm"] = name_of_process(process);
 }
 
-Json shown(const engine::Tenant& tenant, const rdma_cm::ConnectionInfo& info) {
+Json to_json(const engine::Tenant& tenant, const rdma_cm::ConnectionInfo& info) {
   char service[20];
   std::snprintf(service, sizeof service, "0x%016llx",
                 static_cast<unsigned long long>(info.service_id));
@@ -53,7 +53,7 @@ Json shown(const engine::Tenant& tenant, const rdma_cm::ConnectionInfo& info) {
   return out;
 }
 
-Json shown(const engine::Tenant& tenant, const rdma_cm::ListenerInfo& info) {
+Json to_json(const engine::Tenant& tenant, const rdma_cm::ListenerInfo& info) {
   Json out = {{"tenant", tenant.name},
               {"local", text_of(info.local)},
               {"port_space", text_of(info.space)},
@@ -110,7 +110,7 @@ RpcResult ConnectionsView::connections(const Json& params) {
   std::vector<Json> all;
   const auto refused = for_each_service(params, [&](const auto& tenant, const auto& service) {
     service.for_each_connection(
-        [&](const rdma_cm::ConnectionInfo& info) { all.push_back(shown(tenant, info)); });
+        [&](const rdma_cm::ConnectionInfo& info) { all.push_back(to_json(tenant, info)); });
   });
   if (refused) return *refused;
   return page_of("connections", std::move(all), params);
@@ -143,7 +143,7 @@ RpcResult ConnectionsView::listeners(const Json& params) {
   std::vector<Json> all;
   const auto refused = for_each_service(params, [&](const auto& tenant, const auto& service) {
     service.for_each_listener(
-        [&](const rdma_cm::ListenerInfo& info) { all.push_back(shown(tenant, info)); });
+        [&](const rdma_cm::ListenerInfo& info) { all.push_back(to_json(tenant, info)); });
   });
   if (refused) return *refused;
   return page_of("listeners", std::move(all), params);

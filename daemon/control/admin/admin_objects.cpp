@@ -112,7 +112,7 @@ SrqShot shot_of(engine::Engine& engine, engine::SharedReceiveQueue& srq) {
   return shot;
 }
 
-Json shown(const ShownQp& entry, const QpShot& shot) {
+Json to_json(const ShownQp& entry, const QpShot& shot) {
   const engine::QueuePair& qp = *entry.qp;
   Json out = {{"qpn", qp.qpn.value},
               {"type", name_of(qp.type)},
@@ -146,7 +146,7 @@ Json shown(const ShownQp& entry, const QpShot& shot) {
   return out;
 }
 
-Json shown(const ProvisionShot& shot) {
+Json to_json(const ProvisionShot& shot) {
   const SrqPolicy& policy = shot.policy;
   Json board = Json::array();
   for (std::size_t i = 0; i < shot.board.count; ++i) {
@@ -167,7 +167,7 @@ Json shown(const ProvisionShot& shot) {
           {"score_board", std::move(board)}};
 }
 
-Json shown(const ShownSrq& entry, const SrqShot& shot) {
+Json to_json(const ShownSrq& entry, const SrqShot& shot) {
   Json out = {{"srq", shot.number},
               {"tenant", entry.session->tenant().name},
               {"pid", entry.session->peer().pid},
@@ -176,7 +176,7 @@ Json shown(const ShownSrq& entry, const SrqShot& shot) {
               {"queue_pairs", shot.users},
               {"failed", shot.failed}};
   if (shot.available) out["available"] = *shot.available;
-  if (shot.provision) out["provisioning"] = shown(*shot.provision);
+  if (shot.provision) out["provisioning"] = to_json(*shot.provision);
   const Session::Holdings has = entry.session->holdings();
   if (has.level != nullptr) out["level"] = has.level->name;
   return out;
@@ -217,7 +217,7 @@ RpcResult AdminView::queue_pairs(const Json& params) {
   found.resize(taken);
   const auto shots = shots_of<QpShot>(adapter_.worker, found, &ShownQp::qp, kQueuePairStep);
   Json list = Json::array();
-  for (std::size_t i = 0; i < found.size(); ++i) list.push_back(shown(found[i], shots[i]));
+  for (std::size_t i = 0; i < found.size(); ++i) list.push_back(to_json(found[i], shots[i]));
   Json out = {{"qps", std::move(list)}};
   if (more) out["next"] = found.back().qp->qpn.value;
   return out;
@@ -242,7 +242,7 @@ RpcResult AdminView::shared_receive_queues(const Json& params) {
   found.resize(std::min(found.size(), limit));
   const auto shots = shots_of<SrqShot>(adapter_.worker, found, &ShownSrq::srq, kSrqStep);
   Json list = Json::array();
-  for (std::size_t i = 0; i < found.size(); ++i) list.push_back(shown(found[i], shots[i]));
+  for (std::size_t i = 0; i < found.size(); ++i) list.push_back(to_json(found[i], shots[i]));
   Json out = {{"srqs", std::move(list)}};
   if (more) out["next"] = found.back().srq->number;
   return out;

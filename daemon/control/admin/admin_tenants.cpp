@@ -31,7 +31,7 @@ Json limits_of(const resource::Accounts& accounts) {
 
 /// What its levels share, and what they have of their own (mechanism A3).
 Json vcbs_of(const engine::Tenant& tenant) {
-  Json out = control::shown(tenant.control.vcbs);
+  Json out = control::to_json(tenant.control.vcbs);
   out["refused"] = tenant.control.vcbs_refused.value();
   if (tenant.levels.empty()) return out;
   std::uint64_t guaranteed = tenant.control.vcbs.guaranteed.value();
@@ -46,9 +46,9 @@ Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
   Json out = Json::array();
   for (const auto& level : tenant.levels) {
     const collect::CollectGroup& group = engine.pcbs().group(level->qos_class);
-    Json pcbs = control::shown(group.pcbs);
+    Json pcbs = control::to_json(group.pcbs);
     pcbs["refused"] = group.refused.value();
-    Json vcbs = control::shown(level->control.vcbs);
+    Json vcbs = control::to_json(level->control.vcbs);
     vcbs["refused"] = level->control.vcbs_refused.value();
     out.push_back({{"name", level->name},
                    {"default", level->is_default},
@@ -63,9 +63,9 @@ Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
   return out;
 }
 
-Json shown(const engine::Tenant& tenant, const engine::Engine& engine) {
+Json to_json(const engine::Tenant& tenant, const engine::Engine& engine) {
   const collect::CollectGroup& group = engine.pcbs().group(tenant.qos_class);
-  Json pcbs = control::shown(group.pcbs);
+  Json pcbs = control::to_json(group.pcbs);
   pcbs["guaranteed"] = engine.pcbs().guaranteed(tenant.qos_class);
   pcbs["lent"] = lent_by(engine, tenant).pcbs;
   pcbs["in_use"] = group.all_in_use.value();
@@ -87,7 +87,7 @@ Json shown(const engine::Tenant& tenant, const engine::Engine& engine) {
 RpcResult AdminView::tenants(const Json&) {
   Json out = Json::array();
   for (const auto& tenant : adapter_.tenants) {
-    Json entry = shown(*tenant, adapter_.engine);
+    Json entry = to_json(*tenant, adapter_.engine);
     entry["link"] = adapter_.link_up(*tenant) ? "up" : "down";
     out.push_back(std::move(entry));
   }
@@ -108,7 +108,7 @@ RpcResult AdminView::tenant_show(const Json& params) {
   const auto name = params.at("name").get<std::string>();
   const engine::Tenant* tenant = find_tenant(name);
   if (tenant == nullptr) return no_such("tenant", name);
-  Json out = shown(*tenant, adapter_.engine);
+  Json out = to_json(*tenant, adapter_.engine);
   out["link"] = adapter_.link_up(*tenant) ? "up" : "down";
   out["path_mtu"] = adapter_.path_mtu(*tenant);
   out["levels"] = levels_of(*tenant, adapter_.engine);
@@ -131,8 +131,8 @@ Json AdminView::lanes_of(const engine::Tenant& tenant) const {
                   {"purpose", dedicated ? "dedicated" : "commands"},
                   {"closing", tvl.closing},
                   {"weight", tvl.weight},
-                  {"execution_credits", control::shown(tvl.execution)},
-                  {"completion_credits", control::shown(tvl.completion)},
+                  {"execution_credits", control::to_json(tvl.execution)},
+                  {"completion_credits", control::to_json(tvl.completion)},
                   {"kick_list",
                    {{"limit", tvl.max_kick_list},
                     {"waiting", lane.waiting.value()},

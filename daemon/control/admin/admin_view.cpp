@@ -18,7 +18,7 @@ using std::chrono::system_clock;
 constexpr std::size_t kLargestPage = 1000;
 
 /// `own`: what the daemon has in it for itself, beyond what the operator divides.
-Json shown(const QuotaPool& pool, std::uint32_t own = 0) {
+Json to_json(const QuotaPool& pool, std::uint32_t own = 0) {
   return {{"total", pool.total() - own},
           {"unallocated", pool.unallocated()},
           {"lent", pool.lent()},
@@ -88,7 +88,7 @@ Json sum_of_lanes(const engine::Engine& engine, TenantId tenant, const engine::L
 }
 
 /// From kick to start, all so far.
-Json shown(const Histogram& wait) {
+Json to_json(const Histogram& wait) {
   return {{"count", wait.count()}, {"sum_s", static_cast<double>(wait.sum()) * 1e-9}};
 }
 
@@ -101,7 +101,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant,
           {"commands_vcb", c.commands_vcb.value()},
           {"commands_doorbell", c.commands_doorbell.value()},
           {"send_queue_mode", c.send_queue_mode.value()},
-          {"arbitration_wait", shown(c.arbitration_wait)},
+          {"arbitration_wait", to_json(c.arbitration_wait)},
           {"sessions", c.sessions.value()},
           {"pcbs",
            {{"guaranteed", group.pcbs.guaranteed.value()},
@@ -137,7 +137,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
           {"completion_errors", c.completion_errors.value()},
           {"retransmitted_packets", transport(transport::Count::kRetransmittedPackets)},
           {"hostile_memory", c.hostile_memory.value()},
-          {"arbitration_wait", shown(c.arbitration_wait)},
+          {"arbitration_wait", to_json(c.arbitration_wait)},
           {"throttled", c.throttled.value() != 0},
           {"throttled_s", static_cast<double>(c.throttled_ns.value()) * 1e-9},
           {"sessions", c.sessions.value()},
@@ -157,7 +157,7 @@ std::size_t page_limit(const Json& params) {
   return std::min(param<std::size_t>(params, "limit", kLargestPage), kLargestPage);
 }
 
-Json shown(const Quota& quota) {
+Json to_json(const Quota& quota) {
   return {{"guaranteed", quota.guaranteed.value()},
           {"in_use", quota.in_use.value()},
           {"shared", quota.shared_in_use()},
@@ -235,11 +235,11 @@ Json AdminView::ports() const {
 
 /// What is divided among tenants, and what they take as they ask for it.
 Json AdminView::pools() const {
-  Json pools = {{"vcbs", shown(adapter_.vcbs)},
-                {"pcbs", shown(adapter_.engine.pcbs().quota(),
-                               kOwnServices * engine::DatagramService::kSends)},
-                {"execution_credits", shown(adapter_.engine.tvls().execution_pool())},
-                {"completion_credits", shown(adapter_.engine.tvls().completion_pool())}};
+  Json pools = {{"vcbs", to_json(adapter_.vcbs)},
+                {"pcbs", to_json(adapter_.engine.pcbs().quota(),
+                                 kOwnServices * engine::DatagramService::kSends)},
+                {"execution_credits", to_json(adapter_.engine.tvls().execution_pool())},
+                {"completion_credits", to_json(adapter_.engine.tvls().completion_pool())}};
   resource::for_each_kind([&](resource::Kind kind) {
     const std::uint64_t total = adapter_.totals.limit(kind);
     const std::uint64_t in_use = adapter_.totals.in_use(kind);

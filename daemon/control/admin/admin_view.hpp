@@ -77,6 +77,6 @@ T param(const Json& params, const char* key, T otherwise) {
 std::size_t page_limit(const Json& params);
 
 /// {guaranteed, in_use, shared, high_water, draining}
-Json shown(const Quota& quota);
+Json to_json(const Quota& quota);
 
 }  // namespace softhca::control

@@ -19,8 +19,8 @@ void Reloader::tick() {
 
 /// What has not drained in the time it had.
 void Reloader::end_overdue() {
-  const auto patience = adapter_.config.daemon.drain_timeout;
-  if (patience.count() == 0) return;
+  const auto limit = adapter_.config.daemon.drain_timeout;
+  if (limit.count() == 0) return;
   const auto now = std::chrono::steady_clock::now();
   const auto close = [&](const auto& what, const std::string& name) {
     const std::uint64_t connections = server_.connections(what);
@@ -29,10 +29,10 @@ void Reloader::end_overdue() {
     server_.end_sessions(what);
   };
   for (const Leaving& leaving : leaving_)
-    if (now - leaving.since >= patience && server_.retire(*leaving.tenant))
+    if (now - leaving.since >= limit && server_.retire(*leaving.tenant))
       close(*leaving.tenant, "tenant " + leaving.tenant->name);
   for (const LeavingLevel& leaving : leaving_levels_)
-    if (now - leaving.since >= patience)
+    if (now - leaving.since >= limit)
       close(*leaving.level, "tenant " + leaving.tenant->name + ": level " + leaving.level->name);
 }
 

@@ -43,7 +43,7 @@ RpcError error_of(const ReloadRefusal& refused) {
                {"free", allocation.free}}};
 }
 
-Json shown(const resource::ReloadPlan& plan) {
+Json to_json(const resource::ReloadPlan& plan) {
   Json changes = Json::array();
   for (const resource::Difference& difference : plan.differences) {
     using Kind = resource::Difference::Kind;
@@ -142,12 +142,12 @@ void add_reload_methods(AdminMethods& methods, Reloader& reloader) {
   methods.add("reload", [&reloader](const Json&) -> RpcResult {
     const ReloadResult result = reloader.reload();
     if (!result) return error_of(*result.refusal);
-    return Json{{"changes", shown(result.plan)}};
+    return Json{{"changes", to_json(result.plan)}};
   });
   methods.add("reload.plan", [&reloader](const Json&) -> RpcResult {
     const ReloadResult result = reloader.plan();
     if (!result && result.refusal->cause == Cause::kBadFile) return error_of(*result.refusal);
-    Json out = {{"changes", shown(result.plan)}, {"accepted", static_cast<bool>(result)}};
+    Json out = {{"changes", to_json(result.plan)}, {"accepted", static_cast<bool>(result)}};
     if (!result) out["refusals"] = result.refusal->lines;
     return out;
   });
@@ -156,7 +156,7 @@ void add_reload_methods(AdminMethods& methods, Reloader& reloader) {
     if (!changes) return invalid_params(changes.error().message);
     const ReloadResult result = reloader.change(*changes);
     if (!result) return error_of(*result.refusal);
-    return Json{{"changes", shown(result.plan)}};
+    return Json{{"changes", to_json(result.plan)}};
   });
 }
 
@@ -166,7 +166,7 @@ void add_own_methods(AdminMethods& methods, Reloader& reloader, const engine::Te
     if (!changes) return invalid_params(changes.error().message);
     const ReloadResult result = reloader.change_own(tenant, *changes);
     if (!result) return error_of(*result.refusal);
-    return Json{{"changes", shown(result.plan)}};
+    return Json{{"changes", to_json(result.plan)}};
   });
 }
 

@@ -5,7 +5,7 @@
 namespace softhca::control {
 namespace {
 
-// A request costs at most a step of the engine's books, some tens of microseconds. Who asks more
+// A request costs at most a step of the engine's tables, some tens of microseconds. Who asks more
 // often is answered later.
 constexpr AdminSocket::Limits kLimits{
     .line = std::size_t{16} << 10,

@@ -28,7 +28,7 @@ constexpr std::uint8_t kPortRate = 16;
 // answer for so long is not there.
 constexpr Duration kLook = std::chrono::milliseconds(2);
 constexpr std::size_t kLooks = 64;
-constexpr Duration kPatience = std::chrono::seconds(3);
+constexpr Duration kResolveTimeout = std::chrono::seconds(3);
 constexpr std::size_t kQuestions = 4096;
 
 // What programs have to clean up, once their adapter goes.
@@ -190,7 +190,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     if (questions_.size() >= kQuestions) return service_.resolved(cookie, false);
     if (questions_.empty()) next_look_ = now();
     questions_.push_back(
-        {path_between(adapter_, tenant_, source, destination), cookie, now() + kPatience});
+        {path_between(adapter_, tenant_, source, destination), cookie, now() + kResolveTimeout});
   }
 
   void note_refused(rdma_cm::Refusal refusal) override {

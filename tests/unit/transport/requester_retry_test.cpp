@@ -172,7 +172,7 @@ TEST_F(RequesterTest, RetriesEarlyOnceTheRoundTripIsKnown) {
   start_at(0);
   post_and_run(RequestKind::kSend, 1);
   now += microseconds(100);
-  feed_ack(0);  // 100 us, variation 50 us: below the shortest patience
+  feed_ack(0);  // 100 us, variation 50 us: below the shortest timeout
   post_and_run(RequestKind::kSend, 1);
   env.sent.clear();
   EXPECT_EQ(requester.deadline(), now + milliseconds(1));
