@@ -23,7 +23,6 @@ FUNCTIONS, DATA, LINES = 40, 25, 60
 ALLOWED = {
     "daemon/wire/cm_messages.hpp: class CmReq": "the fields of the message, in its order",
     # Still to be divided.
-    "daemon/engine/counters.hpp: class TenantCounters": "a plain record, not yet by its writers",
     "daemon/schedule/send_queue_scheduler.hpp: class SendQueueScheduler":
         "doorbells and their overflow",
     "daemon/transport/requester.hpp: class Requester": "transmission, acknowledgement and retry",

@@ -4,9 +4,9 @@ namespace softhca::engine {
 
 void AsyncEvents::raise(Session& session, std::uint64_t element, EventType type) {
   const auto number = static_cast<std::uint32_t>(type);
-  session.tenant->counters.events.add();
+  session.tenant->counters.completion.events.add();
   if (session.events_deferred == 0 && sink_.async_event(session.async_fd, element, number)) return;
-  session.tenant->counters.events_deferred.add();
+  session.tenant->counters.completion.events_deferred.add();
   if (session.events_deferred == kMostDeferred) return;
   ++session.events_deferred;
   deferred_.push_back({&session, element, number});

@@ -44,7 +44,7 @@ void CommandExecution::begin(QueuePair& qp, PcbId pcb) {
   if (qp.state == QpState::kError) return complete_command(qp, pcb, Verdict::kFlushed);
   // More than the send queue holds: no honest process has so many under way.
   if (qp.sq.started > qp.sq.ring.entries()) {
-    qp.tenant->counters.hostile_memory.add();
+    qp.tenant->counters.refused.hostile_memory.add();
     async_events_.raise(qp, EventType::kQpFatal);
     return complete_command(qp, pcb, Verdict::kLocalQpOperation);
   }
@@ -67,7 +67,7 @@ void CommandExecution::fail_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
     commands_.hold_first(qp, pcb);
     return;
   }
-  qp.tenant->counters.malformed_commands.add();
+  qp.tenant->counters.refused.malformed_commands.add();
   complete_command(qp, pcb, verdict);
 }
 

@@ -52,7 +52,7 @@ Verdict build_request(const QueuePair& qp, PcbId pcb, const collect::Pcb& comman
   const abi::CommandHeader& header = command.header;
   if (!kind_of(qp.type, header.opcode, out.kind)) return Verdict::kLocalQpOperation;
   if (!abi::checksum_matches(header, command.payload.data())) {
-    qp.tenant->counters.bad_checksums.add();
+    qp.tenant->counters.refused.bad_checksums.add();
     return Verdict::kLocalQpOperation;
   }
 

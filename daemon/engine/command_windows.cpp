@@ -20,7 +20,7 @@ void CommandExecution::run_window_command(QueuePair& qp, PcbId pcb) {
   const collect::Pcb& buffer = pcbs_.pcb(pcb);
   Verdict verdict = Verdict::kLocalQpOperation;
   if (!abi::checksum_matches(buffer.header, buffer.payload.data()))
-    qp.tenant->counters.bad_checksums.add();
+    qp.tenant->counters.refused.bad_checksums.add();
   else if (qp.type != QpType::kUd)
     verdict = buffer.header.opcode == static_cast<std::uint8_t>(abi::Opcode::kBindWindow)
                   ? memory_.bind(qp, buffer.header)

@@ -46,12 +46,13 @@ void CompletionEvents::push(CompletionQueue& cq, const shm::Completion& completi
   if (!cq.ring.push(stamped, solicited)) {
     cq.failed = cq.users_go_on = true;
     overflowed_.push_back(cq);
-    counters.cq_overflows.add();
+    counters.completion.cq_overflows.add();
     async_events_.raise(*cq.session, cq.user_handle, EventType::kCqError);
     return;
   }
-  counters.completions.add();
-  if (completion.status != abi::CompletionStatus::kSuccess) counters.completion_errors.add();
+  counters.completion.completions.add();
+  if (completion.status != abi::CompletionStatus::kSuccess)
+    counters.completion.completion_errors.add();
   if (cq.channel_fd < 0) return;
   ++cq.unannounced;
   if (!cq.dirty.linked) dirty_.push_back(cq);
@@ -92,9 +93,9 @@ void CompletionEvents::announce(CompletionQueue& cq) {
     due_.remove(cq);
   }
   if (!cq.ring.check_arm() || cq.deferred.linked) return;
-  cq.session->tenant->counters.events.add();
+  cq.session->tenant->counters.completion.events.add();
   if (sink_.completion_event(cq.channel_fd, cq.user_handle)) return;
-  cq.session->tenant->counters.events_deferred.add();
+  cq.session->tenant->counters.completion.events_deferred.add();
   deferred_.push_back(cq);
   ++deferred_count_;
   retry_.wait(clock_.now);

@@ -11,7 +11,7 @@ constexpr std::uint32_t kHeaderBytes = 58;
 
 void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
                                       const wire::ParsedFrame& frame) {
-  qp.tenant->counters.marked_packets.add();
+  qp.tenant->counters.congestion.marked_packets.add();
   if (parameters_.mode == CongestionMode::kOff || !may_receive(qp.state) ||
       clock_.now < qp.connection.next_cnp || frame.destination.is_multicast())
     return;
@@ -35,7 +35,7 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
   h.pkey = qp.rc.pkey;
   h.destination = qp.type == QpType::kUd ? frame.headers.source : qp.connection.destination;
   if (packets_.send(binding, path, h, {}, &qp) != transport::SendResult::kSent) return;
-  qp.tenant->counters.cnps_sent.add();
+  qp.tenant->counters.congestion.cnps_sent.add();
   qp.connection.next_cnp =
       clock_.now + std::chrono::microseconds(parameters_.min_time_between_cnps);
 }
@@ -43,8 +43,8 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
 void CongestionControl::receive_notification(QueuePair& qp) {
   if (parameters_.mode != CongestionMode::kOn || !qp.connection.route.cc_enabled ||
       !may_receive(qp.state))
-    return qp.tenant->counters.cnps_ignored.add();
-  qp.tenant->counters.cnps_handled.add();
+    return qp.tenant->counters.congestion.cnps_ignored.add();
+  qp.tenant->counters.congestion.cnps_handled.add();
   const double before = qp.connection.flow.rate();
   qp.connection.flow.notify(parameters_, clock_.now);
   note_rate(qp, before);
@@ -87,9 +87,10 @@ void CongestionControl::note_rate(QueuePair& qp, double before) {
   const double after = qp.connection.flow.rate();
   if (after == before) return;
   TenantCounters& counters = qp.tenant->counters;
-  counters.paced_rate.add(static_cast<std::uint64_t>(after) - static_cast<std::uint64_t>(before));
-  if (before == 0) counters.paced_queue_pairs.add();
-  if (after == 0) counters.paced_queue_pairs.subtract();
+  counters.congestion.paced_rate.add(static_cast<std::uint64_t>(after) -
+                                     static_cast<std::uint64_t>(before));
+  if (before == 0) counters.congestion.paced_queue_pairs.add();
+  if (after == 0) counters.congestion.paced_queue_pairs.subtract();
 }
 
 }  // namespace softhca::engine

@@ -22,48 +22,14 @@ enum class SendQueueCause : std::uint8_t {
   kCount,
 };
 
-struct TenantCounters {
-  Counter commands_vcb;         ///< collected from a virtual collect buffer
-  Counter commands_doorbell;    ///< fetched by the send queue scheduler
-  Counter commands_given_back;  ///< started, and put back as their peer was not ready
-  Counter send_queue_mode;      ///< VCB commands turned into doorbells (A5)
-  std::array<Counter, static_cast<std::size_t>(SendQueueCause::kCount)> send_queue_cause;
-  Counter doorbells;             ///< explicit doorbells taken
-  Counter tx_packets, tx_bytes;  ///< RoCE packets to ports; bytes of transport payload
+/// RoCE packets to and from ports.
+struct WireCounters {
+  Counter tx_packets, tx_bytes;  ///< bytes of transport payload
   Counter rx_packets, rx_bytes;
-  Counter tx_octets, rx_octets;         ///< of these packets: whole frames, without FCS
-  Counter tx_multicast, rx_multicast;   ///< those of them to multicast groups
-  Counter unresolved;                   ///< packets dropped: their neighbour does not answer
-  Counter local_messages, local_bytes;  ///< moved between queue pairs of this daemon
-  Counter throttled_ns;                 ///< time its rate held it back, when it was over
-  Gauge throttled;                      ///< 1: its rate holds it back
-  Histogram arbitration_wait;           ///< ns from kick to start
-  /// Of the engine, working for whomever, from the scan before a command was seen to its successful
-  /// end; ns.
-  Histogram command_engine_time;
-  Counter engine_cost;      ///< engine work for it, in cost units (costs.hpp)
-  Counter engine_ns;        ///< the time that took (engine_time.hpp)
-  Counter marked_packets;   ///< received, marked as having met congestion (ECN)
-  Counter cnps_sent;        ///< congestion notifications
-  Counter cnps_handled;     ///< received, and their queue pair slows down
-  Counter cnps_ignored;     ///< received, and nobody reacts
-  Gauge paced_queue_pairs;  ///< slowed down at present
-  Counter paced_rate;       ///< bits per second that these may send at present, in all
-  Counter completions, completion_errors;
-  Counter events;           ///< completion and asynchronous events
-  Counter events_deferred;  ///< the process did not read its channel
-  Counter cq_overflows;
-  Counter malformed_commands;             ///< work requests that failed validation
-  Counter bad_checksums;                  ///< of them, torn: the checksum does not fit (C5)
-  Counter hostile_memory;                 ///< ring or session words no correct provider writes
-  receive::ProvisioningCounters receive;  ///< of its shared receive queues
-  Gauge sessions, queue_pairs, memory_regions;  ///< at present
-  Counter registered_bytes;                     ///< at present
-  std::array<Counter, static_cast<std::size_t>(transport::Count::kCount)> transport;
+  Counter tx_octets, rx_octets;        ///< of these packets: whole frames, without FCS
+  Counter tx_multicast, rx_multicast;  ///< those of them to multicast groups
+  Counter unresolved;                  ///< packets dropped: their neighbour does not answer
 
-  std::uint64_t value(transport::Count what) const {
-    return transport[static_cast<std::size_t>(what)].value();
-  }
   void count_transmitted(std::uint64_t octets, std::uint64_t payload, bool multicast) {
     tx_packets.add();
     tx_bytes.add(payload);
@@ -75,6 +41,59 @@ struct TenantCounters {
     rx_bytes.add(frame.payload.size());
     rx_octets.add(wire::frame_length(frame));
     if (frame.destination.is_multicast()) rx_multicast.add();
+  }
+};
+
+struct CongestionCounters {
+  Counter marked_packets;   ///< received, marked as having met congestion (ECN)
+  Counter cnps_sent;        ///< congestion notifications
+  Counter cnps_handled;     ///< received, and their queue pair slows down
+  Counter cnps_ignored;     ///< received, and nobody reacts
+  Gauge paced_queue_pairs;  ///< slowed down at present
+  Counter paced_rate;       ///< bits per second that these may send at present, in all
+};
+
+struct CompletionCounters {
+  Counter completions, completion_errors;
+  Counter events;           ///< completion and asynchronous events
+  Counter events_deferred;  ///< the process did not read its channel
+  Counter cq_overflows;
+};
+
+/// What no correct provider does.
+struct RefusalCounters {
+  Counter malformed_commands;  ///< work requests that failed validation
+  Counter bad_checksums;       ///< of them, torn: the checksum does not fit (C5)
+  Counter hostile_memory;      ///< ring or session words
+};
+
+struct TenantCounters {
+  Counter commands_vcb;         ///< collected from a virtual collect buffer
+  Counter commands_doorbell;    ///< fetched by the send queue scheduler
+  Counter commands_given_back;  ///< started, and put back as their peer was not ready
+  Counter send_queue_mode;      ///< VCB commands turned into doorbells (A5)
+  std::array<Counter, static_cast<std::size_t>(SendQueueCause::kCount)> send_queue_cause;
+  Counter doorbells;                    ///< explicit doorbells taken
+  Counter local_messages, local_bytes;  ///< moved between queue pairs of this daemon
+  Counter throttled_ns;                 ///< time its rate held it back, when it was over
+  Gauge throttled;                      ///< 1: its rate holds it back
+  Histogram arbitration_wait;           ///< ns from kick to start
+  /// Of the engine, working for whomever, from the scan before a command was seen to its successful
+  /// end; ns.
+  Histogram command_engine_time;
+  Counter engine_cost;  ///< engine work for it, in cost units (costs.hpp)
+  Counter engine_ns;    ///< the time that took (engine_time.hpp)
+  WireCounters wire;
+  CongestionCounters congestion;
+  CompletionCounters completion;
+  RefusalCounters refused;
+  receive::ProvisioningCounters receive;        ///< of its shared receive queues
+  Gauge sessions, queue_pairs, memory_regions;  ///< at present
+  Counter registered_bytes;                     ///< at present
+  std::array<Counter, static_cast<std::size_t>(transport::Count::kCount)> transport;
+
+  std::uint64_t value(transport::Count what) const {
+    return transport[static_cast<std::size_t>(what)].value();
   }
 };
 

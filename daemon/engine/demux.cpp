@@ -54,7 +54,7 @@ void Demux::receive(PortBinding& binding, const wire::ParsedFrame& parsed) {
     return binding.drops.add(FrameDrop::kForeignPeer);
   }
   if (notification) {
-    qp->tenant->counters.count_received(parsed);
+    qp->tenant->counters.wire.count_received(parsed);
     return congestion_.receive_notification(*qp);
   }
   if (parsed.is_congested()) congestion_.notify_sender(binding, *qp, parsed);

@@ -280,7 +280,7 @@ std::size_t Ingress::relieve_doorbells() {
 /// What names no command.
 void Ingress::refuse(const Session& session) {
   cpu_.charge(session, kDoorbellCost);
-  session.tenant->counters.malformed_commands.add();
+  session.tenant->counters.refused.malformed_commands.add();
 }
 
 void Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
@@ -293,7 +293,7 @@ void Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
 
 /// A doorbell, rung or read back from the overflow buffer, says what cannot be.
 void Ingress::doorbell_fails(QueuePair& qp) {
-  qp.tenant->counters.hostile_memory.add();
+  qp.tenant->counters.refused.hostile_memory.add();
   if (qp.error.pending) return;
   async_events_.raise(qp, EventType::kQpFatal);
   event_log_.add(event_of(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell"));
@@ -305,7 +305,7 @@ void Ingress::doorbell_fails(QueuePair& qp) {
 void Ingress::fail_session(Session& session) {
   session.failed = true;
   poller_.rest(session);
-  session.tenant->counters.hostile_memory.add();
+  session.tenant->counters.refused.hostile_memory.add();
   event_log_.add(event_of(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory"));
   session.queue_pairs.for_each([&](QueuePair& qp) {
     cpu_.charge(session, kSweepCost);

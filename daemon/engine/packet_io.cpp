@@ -120,7 +120,7 @@ transport::SendResult PacketIo::send(Route& route, const wire::Headers& h,
     const bool is_shared = qp != nullptr && qp->clients != nullptr;
     if (!lost && !is_shared) return transport::SendResult::kNoBuffer;
     binding.drops.unresolved.add();
-    if (qp != nullptr) qp->tenant->counters.unresolved.add();
+    if (qp != nullptr) qp->tenant->counters.wire.unresolved.add();
     return transport::SendResult::kSent;
   }
   return send(binding, *path, h, payload, qp);
@@ -148,8 +148,8 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
   binding.port->transmit(frame);
   cpu_.add(packet_cost(payload.length));
   if (qp != nullptr)
-    qp->tenant->counters.count_transmitted(frame.length, payload.length,
-                                           h.destination == kMulticastQpn);
+    qp->tenant->counters.wire.count_transmitted(frame.length, payload.length,
+                                                h.destination == kMulticastQpn);
   return transport::SendResult::kSent;
 }
 

@@ -17,13 +17,13 @@ DevicePortCounters port_counters_of(const Tenant& tenant,
                                     const std::vector<std::unique_ptr<PortBinding>>& ports) {
   DevicePortCounters out;
   const TenantCounters& own = tenant.counters;
-  out.transmitted_multicast = own.tx_multicast.value();
-  out.received_multicast = own.rx_multicast.value();
-  out.transmitted_octets = own.tx_octets.value();
-  out.received_octets = own.rx_octets.value();
-  out.transmitted_packets = own.tx_packets.value();
-  out.received_packets = own.rx_packets.value();
-  out.transmit_discards = own.unresolved.value();
+  out.transmitted_multicast = own.wire.tx_multicast.value();
+  out.received_multicast = own.wire.rx_multicast.value();
+  out.transmitted_octets = own.wire.tx_octets.value();
+  out.received_octets = own.wire.rx_octets.value();
+  out.transmitted_packets = own.wire.tx_packets.value();
+  out.received_packets = own.wire.rx_packets.value();
+  out.transmit_discards = own.wire.unresolved.value();
   for (const auto& binding : ports) {
     if (!tenant.is_on(binding->id)) continue;
     const port::PortCounters device = binding->port->counters();

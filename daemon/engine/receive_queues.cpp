@@ -84,7 +84,7 @@ shm::Take ReceiveQueues::draw(QueuePair& qp) {
   const shm::Take take = qp.rq.ring.take(qp.rq.work);
   qp.rq.drawn = take == shm::Take::kTaken;
   if (take == shm::Take::kHostile) {
-    qp.tenant->counters.hostile_memory.add();
+    qp.tenant->counters.refused.hostile_memory.add();
     async_events_.raise(qp, EventType::kQpFatal);
     log_.add(event_of(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "receive ring"));
     cpu_.fail_later(qp, "its receive ring holds nonsense");
@@ -97,7 +97,7 @@ shm::Take ReceiveQueues::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
   const shm::Take take = srq.provisioner ? draw_provisioned(qp, srq) : srq.ring.take(qp.rq.work);
   qp.rq.drawn = take == shm::Take::kTaken;
   if (take == shm::Take::kHostile) {
-    qp.tenant->counters.hostile_memory.add();
+    qp.tenant->counters.refused.hostile_memory.add();
     fail(srq);
     log_.add(
         event_of(DaemonEventKind::kHostileMemory, *srq.session, qp.qpn, "shared receive ring"));

@@ -95,7 +95,7 @@ void TransportDriver::expire(QueuePair& qp) {
 
 void TransportDriver::receive(QueuePair& qp, const wire::ParsedFrame& frame) {
   QpEnvironment env(parts_, qp, qp.connection.route, &frame);
-  qp.tenant->counters.count_received(frame);
+  qp.tenant->counters.wire.count_received(frame);
   parts_.cpu.charge_packet(qp, frame.payload.size());
   if (!may_receive(qp.state)) {
     env.count(transport::Count::kBadState);

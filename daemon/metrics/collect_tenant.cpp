@@ -96,8 +96,8 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   const auto one = [&](const char* name, const char* help, const Counter& counter) {
     out.counter(name, help, labels, static_cast<double>(counter.value()));
   };
-  both("softhca_packets_total", "RoCE packets by port.", c.tx_packets, c.rx_packets);
-  both("softhca_payload_bytes_total", "Payload of RoCE packets.", c.tx_bytes, c.rx_bytes);
+  both("softhca_packets_total", "RoCE packets by port.", c.wire.tx_packets, c.wire.rx_packets);
+  both("softhca_payload_bytes_total", "Payload of RoCE packets.", c.wire.tx_bytes, c.wire.rx_bytes);
   one("softhca_local_messages_total", "Messages between queue pairs of this daemon.",
       c.local_messages);
   one("softhca_local_bytes_total", "Payload of messages between queue pairs of this daemon.",
@@ -127,17 +127,20 @@ void add_work(Families& out, const engine::Tenant& tenant) {
       "Commands started that went back to their send queue, as their peer was not ready.",
       c.commands_given_back);
   one("softhca_doorbells_total", "Doorbells rung by processes.", c.doorbells);
-  one("softhca_completions_total", "Completion queue entries written.", c.completions);
+  one("softhca_completions_total", "Completion queue entries written.", c.completion.completions);
   one("softhca_completion_errors_total", "Completion queue entries with an error status.",
-      c.completion_errors);
+      c.completion.completion_errors);
   one("softhca_completion_queue_overflows_total", "Completion queues that overflowed.",
-      c.cq_overflows);
-  one("softhca_events_total", "Completion and asynchronous events.", c.events);
-  one("softhca_events_deferred_total", "Events a process did not take at once.", c.events_deferred);
-  one("softhca_malformed_commands_total", "Commands that failed validation.", c.malformed_commands);
+      c.completion.cq_overflows);
+  one("softhca_events_total", "Completion and asynchronous events.", c.completion.events);
+  one("softhca_events_deferred_total", "Events a process did not take at once.",
+      c.completion.events_deferred);
+  one("softhca_malformed_commands_total", "Commands that failed validation.",
+      c.refused.malformed_commands);
   one("softhca_bad_checksum_commands_total",
-      "Commands whose checksum did not fit: torn or scribbled.", c.bad_checksums);
-  one("softhca_hostile_memory_total", "Shared words no correct provider writes.", c.hostile_memory);
+      "Commands whose checksum did not fit: torn or scribbled.", c.refused.bad_checksums);
+  one("softhca_hostile_memory_total", "Shared words no correct provider writes.",
+      c.refused.hostile_memory);
 }
 
 void add_congestion(Families& out, const engine::Tenant& tenant) {
@@ -147,9 +150,11 @@ void add_congestion(Families& out, const engine::Tenant& tenant) {
     out.counter(name, help, labels, static_cast<double>(value));
   };
   count("softhca_np_ecn_marked_roce_packets_received_total",
-        "Packets received that had met congestion.", c.marked_packets.value());
-  count("softhca_np_cnp_packets_sent_total", "Congestion notifications sent.", c.cnps_sent.value());
-  const std::uint64_t handled = c.cnps_handled.value(), ignored = c.cnps_ignored.value();
+        "Packets received that had met congestion.", c.congestion.marked_packets.value());
+  count("softhca_np_cnp_packets_sent_total", "Congestion notifications sent.",
+        c.congestion.cnps_sent.value());
+  const std::uint64_t handled = c.congestion.cnps_handled.value(),
+                      ignored = c.congestion.cnps_ignored.value();
   count("softhca_cnp_packets_received_total", "Congestion notifications received.",
         handled + ignored);
   count("softhca_rp_cnp_packets_handled_total",
@@ -159,10 +164,10 @@ void add_congestion(Families& out, const engine::Tenant& tenant) {
         ignored);
   out.gauge("softhca_paced_queue_pairs",
             "Queue pairs slowed down by congestion, as of their last packet.", labels,
-            c.paced_queue_pairs.value());
+            c.congestion.paced_queue_pairs.value());
   out.gauge("softhca_paced_rate_bits_per_second",
             "What the queue pairs slowed down may send, in all.", labels,
-            static_cast<double>(c.paced_rate.value()));
+            static_cast<double>(c.congestion.paced_rate.value()));
 }
 
 /// Provisioning of shared receive queues (mechanism D).

@@ -67,12 +67,11 @@ constexpr Named<Count> kCounts[] = {
     {"no_receive", Count::kReceiveDropped},
 };
 
-constexpr Named<Counter engine::TenantCounters::*> kTenantCounts[] = {
-    {"marked", &engine::TenantCounters::marked_packets},
-    {"cnps_sent", &engine::TenantCounters::cnps_sent},
-    {"cnps_handled", &engine::TenantCounters::cnps_handled},
-    {"cnps_ignored", &engine::TenantCounters::cnps_ignored},
-    {"rx_packets", &engine::TenantCounters::rx_packets},
+constexpr Named<Counter engine::CongestionCounters::*> kCongestionCounts[] = {
+    {"marked", &engine::CongestionCounters::marked_packets},
+    {"cnps_sent", &engine::CongestionCounters::cnps_sent},
+    {"cnps_handled", &engine::CongestionCounters::cnps_handled},
+    {"cnps_ignored", &engine::CongestionCounters::cnps_ignored},
 };
 
 constexpr Named<engine::EventType> kEvents[] = {
@@ -297,7 +296,9 @@ void Script::counted(Arguments& a) {
   const engine::TenantCounters& tenant = process_->tenant.counters;
   for (const auto& row : kCounts)
     same(a, row.name, tenant.transport[static_cast<std::size_t>(row.value)].value());
-  for (const auto& row : kTenantCounts) same(a, row.name, (tenant.*row.value).value());
+  for (const auto& row : kCongestionCounts)
+    same(a, row.name, (tenant.congestion.*row.value).value());
+  same(a, "rx_packets", tenant.wire.rx_packets.value());
   const engine::PortDropCounters& drops = process_->adapter.engine.ports()[0]->drops;
   for (std::size_t i = 0; i < drops.parse.size(); ++i)
     same(a, wire::name(static_cast<wire::DropReason>(i)), drops.parse[i].value());

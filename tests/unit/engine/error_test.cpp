@@ -461,7 +461,7 @@ TEST_P(RcErrors, CompletionQueueOverflow) {
   EXPECT_TRUE(pair.run_until([&] { return small.cq.failed; }));
   pair.steps(3);
   EXPECT_EQ(pair.sink_of(a).count(EventType::kCqError, small.cq.user_handle), 1u);
-  EXPECT_EQ(a.tenant.counters.cq_overflows.value(), 1u);
+  EXPECT_EQ(a.tenant.counters.completion.cq_overflows.value(), 1u);
   EXPECT_EQ(qa.qp.state, QpState::kError);
   EXPECT_EQ(idle.qp.state, QpState::kError);
   EXPECT_EQ(small.poll_all().size(), 4u);

@@ -43,7 +43,7 @@ class Hostile : public BothWays {
     EXPECT_EQ(done->status, Status::kSuccess);
     EXPECT_TRUE(source->equals(*target));
   }
-  std::uint64_t hostile_words() { return evil.tenant.counters.hostile_memory.value(); }
+  std::uint64_t hostile_words() { return evil.tenant.counters.refused.hostile_memory.value(); }
   bool fails() {
     return pair.run_until([&] { return qp->qp.state == QpState::kError; },
                           std::chrono::milliseconds(10));
@@ -91,7 +91,7 @@ TEST_P(Hostile, DoorbellForSomebodyElse) {
   evil.ring(0, 0);
   pair.steps(10);
   EXPECT_EQ(pair.qa->qp.state, QpState::kRts);
-  EXPECT_EQ(evil.tenant.counters.malformed_commands.value(), 3u);
+  EXPECT_EQ(evil.tenant.counters.refused.malformed_commands.value(), 3u);
 }
 
 TEST_P(Hostile, VcbCommandForSomebodyElse) {
@@ -102,7 +102,7 @@ TEST_P(Hostile, VcbCommandForSomebodyElse) {
   pair.steps(10);
   EXPECT_TRUE(evil.vcb_free(0));
   EXPECT_EQ(pair.qa->qp.sq.commands, 0u);
-  EXPECT_EQ(evil.tenant.counters.malformed_commands.value(), 1u);
+  EXPECT_EQ(evil.tenant.counters.refused.malformed_commands.value(), 1u);
 }
 
 TEST_P(Hostile, CommandWithItsChecksumPasses) {
@@ -112,7 +112,7 @@ TEST_P(Hostile, CommandWithItsChecksumPasses) {
   evil.hand_over(0);
   pair.run_until([&] { return qp->qp.sq.started == 0 && qp->sequence == 1; });
   EXPECT_EQ(pair.wait_status(*cq), Status::kSuccess);
-  EXPECT_EQ(evil.tenant.counters.bad_checksums.value(), 0u);
+  EXPECT_EQ(evil.tenant.counters.refused.bad_checksums.value(), 0u);
 }
 
 TEST_P(Hostile, TornCommandFailsItsQueuePair) {
@@ -122,7 +122,7 @@ TEST_P(Hostile, TornCommandFailsItsQueuePair) {
   evil.hand_over(0);
   EXPECT_EQ(pair.wait_status(*cq), Status::kLocalQpOperationError);
   EXPECT_TRUE(fails());
-  EXPECT_EQ(evil.tenant.counters.bad_checksums.value(), 1u);
+  EXPECT_EQ(evil.tenant.counters.refused.bad_checksums.value(), 1u);
 }
 
 TEST_P(Hostile, TornCommandInTheSendQueueFailsItsQueuePair) {
@@ -132,7 +132,7 @@ TEST_P(Hostile, TornCommandInTheSendQueueFailsItsQueuePair) {
   evil.ring(qp->qp.qpn.value, 1);
   EXPECT_EQ(pair.wait_status(*cq), Status::kLocalQpOperationError);
   EXPECT_TRUE(fails());
-  EXPECT_EQ(evil.tenant.counters.bad_checksums.value(), 1u);
+  EXPECT_EQ(evil.tenant.counters.refused.bad_checksums.value(), 1u);
 }
 
 TEST_P(Hostile, SequenceNumberOutOfThinAir) {

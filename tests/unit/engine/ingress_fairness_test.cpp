@@ -238,7 +238,7 @@ TEST(ReceivedPackets, AreWorkOfWhoseTheyAre) {
   Buffer& from = a.make_buffer(kBuffer);
   Buffer& to = b.make_buffer(kBuffer);
   std::uint32_t posted = 0, done = 0;
-  const std::uint64_t received = b.tenant.counters.rx_packets.value();
+  const std::uint64_t received = b.tenant.counters.wire.rx_packets.value();
   const double share = BesideLargeWrites(c).work_of(b.tenant, pair, [&] {
     of_b.keep_busy();
     for (; pair.ca->poll(); ++done) {
@@ -246,7 +246,7 @@ TEST(ReceivedPackets, AreWorkOfWhoseTheyAre) {
     for (; posted - done < 8; ++posted) a.post(*pair.qa, write(from.all(), to));
   });
   EXPECT_NEAR(share, 1, 0.02);
-  const std::uint64_t packets = b.tenant.counters.rx_packets.value() - received;
+  const std::uint64_t packets = b.tenant.counters.wire.rx_packets.value() - received;
   EXPECT_GT(packets, 1000u);
   EXPECT_LT(b.tenant.counters.local_bytes.value() + packets * kPacketCost,
             c.tenant.counters.local_bytes.value());

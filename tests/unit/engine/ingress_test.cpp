@@ -56,7 +56,7 @@ TEST_F(IngressTest, CommandsForNobodysQueuePairAreCountedAndPaidFor) {
   ring(0x1234, 1);
   const std::uint64_t before = cpu.done();
   ingress.collect();
-  EXPECT_EQ(tenant.counters.malformed_commands.value(), 2u);
+  EXPECT_EQ(tenant.counters.refused.malformed_commands.value(), 2u);
   EXPECT_EQ(pcbs_in_use(), 0u);
   EXPECT_GE(cpu.done() - before, 2 * kDoorbellCost);
   EXPECT_FALSE(scheduler.next());
@@ -71,7 +71,7 @@ TEST_F(IngressTest, ADoorbellThatCannotBeFailsItsQueuePairInItsTurn) {
   ring(qp.qp.qpn.value, 1000);
   ingress.collect();
   EXPECT_EQ(event_log.count(), 1u) << "once";
-  EXPECT_EQ(tenant.counters.hostile_memory.value(), 2u);
+  EXPECT_EQ(tenant.counters.refused.hostile_memory.value(), 2u);
 }
 
 TEST_F(IngressTest, ASessionThatContradictsItselfIsNotReadAnyMore) {

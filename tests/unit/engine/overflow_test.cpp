@@ -262,7 +262,7 @@ TEST_P(Overflow, ScribbledDoorbells) {
                        [&](TestQp* qp) { return done[qp->qp.qpn.value] == kRing; });
   }));
   EXPECT_EQ(counters(a).lost.value(), scribbled.size());
-  EXPECT_EQ(a.tenant.counters.hostile_memory.value(), scribbled.size());
+  EXPECT_EQ(a.tenant.counters.refused.hostile_memory.value(), scribbled.size());
   EXPECT_EQ(counters(a).overflow.value(), 0u);
   for (TestQp* qp : scribbled)
     EXPECT_EQ(a.adapter.sink.count(EventType::kQpFatal, qp->qp.user_handle), 1u);

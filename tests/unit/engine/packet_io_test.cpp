@@ -138,14 +138,14 @@ TEST_F(Packets, GoOnceTheNeighbourIsKnown) {
   EXPECT_EQ(parsed.headers.destination, Qpn(99));
   EXPECT_EQ(parsed.source, kNear);
   EXPECT_EQ(parsed.destination, kFar);
-  EXPECT_EQ(tenant.counters.tx_packets.value(), 1u);
+  EXPECT_EQ(tenant.counters.wire.tx_packets.value(), 1u);
 }
 
 TEST_F(Packets, CountAsLostWhenANeighbourDoesNotAnswer) {
   EXPECT_EQ(send(), SendResult::kNoBuffer);
   clock.now += milliseconds(101);
   EXPECT_EQ(send(), SendResult::kSent) << "so that transports try again and give up";
-  EXPECT_EQ(tenant.counters.unresolved.value(), 1u);
+  EXPECT_EQ(tenant.counters.wire.unresolved.value(), 1u);
   EXPECT_EQ(binding().drops.unresolved.value(), 1u);
   clock.now += std::chrono::seconds(2);
   EXPECT_EQ(send(), SendResult::kNoBuffer) << "after a pause patience starts anew";
@@ -154,13 +154,13 @@ TEST_F(Packets, CountAsLostWhenANeighbourDoesNotAnswer) {
 TEST_F(Packets, WaitForNobodyOnASharedQueuePair) {
   qp.clients = reinterpret_cast<DatagramService*>(1);  // only looked at
   EXPECT_EQ(send(), SendResult::kSent);
-  EXPECT_EQ(tenant.counters.unresolved.value(), 1u);
+  EXPECT_EQ(tenant.counters.wire.unresolved.value(), 1u);
 }
 
 TEST_F(Packets, OfAPathWithoutAPortAreLost) {
   qp.connection.route.path.port.reset();
   EXPECT_EQ(send(), SendResult::kSent);
-  EXPECT_EQ(tenant.counters.tx_packets.value(), 0u);
+  EXPECT_EQ(tenant.counters.wire.tx_packets.value(), 0u);
 }
 
 TEST_F(Packets, CarryWhatTheirSourceNames) {
@@ -274,7 +274,7 @@ TEST_F(Packets, MarksAreToldToTheSenderNotTooOften) {
   ASSERT_EQ(wire::parse_frame(bytes, marked), wire::DropReason::kNone);
   for (int i = 0; i < 3; ++i) congestion.notify_sender(binding(), qp, marked);
   packets.finish_batch();
-  EXPECT_EQ(tenant.counters.cnps_sent.value(), 1u);
+  EXPECT_EQ(tenant.counters.congestion.cnps_sent.value(), 1u);
   const auto sent = at_peer();
   ASSERT_EQ(sent.size(), 1u);
   wire::ParsedFrame parsed;
@@ -282,8 +282,8 @@ TEST_F(Packets, MarksAreToldToTheSenderNotTooOften) {
   EXPECT_EQ(parsed.headers.opcode, wire::raw(wire::Opcode::kCnp));
   clock.now += std::chrono::microseconds(50);
   congestion.notify_sender(binding(), qp, marked);
-  EXPECT_EQ(tenant.counters.cnps_sent.value(), 2u);
-  EXPECT_EQ(tenant.counters.marked_packets.value(), 4u);
+  EXPECT_EQ(tenant.counters.congestion.cnps_sent.value(), 2u);
+  EXPECT_EQ(tenant.counters.congestion.marked_packets.value(), 4u);
 }
 
 TEST_F(Packets, WhatIsSlowedDownWaitsAndIsCounted) {
@@ -291,17 +291,17 @@ TEST_F(Packets, WhatIsSlowedDownWaitsAndIsCounted) {
   parameters.mode = CongestionMode::kOn;
   qp.state = QpState::kRts;
   congestion.receive_notification(qp);
-  EXPECT_EQ(tenant.counters.cnps_ignored.value(), 1u) << "it does not react";
+  EXPECT_EQ(tenant.counters.congestion.cnps_ignored.value(), 1u) << "it does not react";
   qp.connection.route.reacts = true;
   congestion.receive_notification(qp);
-  EXPECT_EQ(tenant.counters.cnps_handled.value(), 1u);
+  EXPECT_EQ(tenant.counters.congestion.cnps_handled.value(), 1u);
   EXPECT_TRUE(qp.connection.flow.limited());
-  EXPECT_EQ(tenant.counters.paced_queue_pairs.value(), 1u);
-  EXPECT_GT(tenant.counters.paced_rate.value(), 0u);
+  EXPECT_EQ(tenant.counters.congestion.paced_queue_pairs.value(), 1u);
+  EXPECT_GT(tenant.counters.congestion.paced_rate.value(), 0u);
   congestion.release(qp);
   EXPECT_FALSE(qp.connection.flow.limited());
-  EXPECT_EQ(tenant.counters.paced_queue_pairs.value(), 0u);
-  EXPECT_EQ(tenant.counters.paced_rate.value(), 0u);
+  EXPECT_EQ(tenant.counters.congestion.paced_queue_pairs.value(), 0u);
+  EXPECT_EQ(tenant.counters.congestion.paced_rate.value(), 0u);
 }
 
 }  // namespace

@@ -340,7 +340,7 @@ TEST_P(Provisioning, AScribbledProducerFailsTheQueueAlone) {
   send(0, 1);
   pair.run_for(kWhile);
   EXPECT_TRUE(srq->srq.failed);
-  EXPECT_EQ(pair.b->tenant.counters.hostile_memory.value(), 1u);
+  EXPECT_EQ(pair.b->tenant.counters.refused.hostile_memory.value(), 1u);
   EXPECT_EQ(pair.b->adapter.sink.count(EventType::kSrqError, srq->srq.user_handle), 1u);
 }
 

@@ -93,7 +93,7 @@ TEST_F(Receives, HostileRingFailsItsQueuePair) {
   EXPECT_EQ(sink.count(EventType::kQpFatal, qp.qp.user_handle), 1u);
   ASSERT_EQ(log.count(), 1u);
   EXPECT_EQ(log[0].kind, DaemonEventKind::kHostileMemory);
-  EXPECT_EQ(tenant.counters.hostile_memory.value(), 1u);
+  EXPECT_EQ(tenant.counters.refused.hostile_memory.value(), 1u);
 }
 
 /// The queue of several fails, not those that draw from it (IBA 10.2.9.4).

@@ -181,7 +181,7 @@ TEST_F(Events, NobodyReadsIsBoundedAndCheap) {
   sink.full = false;
   pair.run_for(std::chrono::milliseconds(100));
   EXPECT_EQ(sink.async.size(), 256u);
-  EXPECT_EQ(pair.a->tenant.counters.events_deferred.value(), 10000u);
+  EXPECT_EQ(pair.a->tenant.counters.completion.events_deferred.value(), 10000u);
 }
 
 TEST_F(Events, OfASessionThatEndedAreForgotten) {

@@ -282,13 +282,13 @@ TEST_P(Xrc, AStalledInitiatorHasATargetWithoutAQueue) {
 
 /// A process names the target's number in its own doorbells and buffers.
 TEST_P(Xrc, NothingCanBePostedToATarget) {
-  const std::uint64_t before = b.tenant.counters.malformed_commands.value();
+  const std::uint64_t before = b.tenant.counters.refused.malformed_commands.value();
   b.ring(target->qp.qpn.value, 3);
   b.post(*target, {.opcode = abi::Opcode::kSend});
   b.adapter.engine.queue_pairs().enter_error(target->qp);
   b.ring(target->qp.qpn.value, 4);
   pair.run_for(std::chrono::milliseconds(1));
-  EXPECT_EQ(b.tenant.counters.malformed_commands.value() - before, 3u);
+  EXPECT_EQ(b.tenant.counters.refused.malformed_commands.value() - before, 3u);
   EXPECT_EQ(target->qp.sq.commands, 0u);
 }
 

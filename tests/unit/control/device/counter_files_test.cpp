@@ -81,10 +81,10 @@ TEST_F(CounterFilesTest, AreAllThereFromTheStart) {
 }
 
 TEST_F(CounterFilesTest, HoldWhatTheEngineCounts) {
-  tenant.counters.count_transmitted(4001, 3900, false);
-  tenant.counters.count_transmitted(4001, 3900, true);
-  tenant.counters.rx_octets.set(~std::uint64_t{0});
-  tenant.counters.unresolved.add(3);
+  tenant.counters.wire.count_transmitted(4001, 3900, false);
+  tenant.counters.wire.count_transmitted(4001, 3900, true);
+  tenant.counters.wire.rx_octets.set(~std::uint64_t{0});
+  tenant.counters.wire.unresolved.add(3);
   tenant.control.link_downed.add(2);
   const auto count = [&](transport::Count what, std::uint64_t n) {
     tenant.counters.transport[static_cast<std::size_t>(what)].add(n);
@@ -114,7 +114,7 @@ TEST_F(CounterFilesTest, AreLeftAloneUntilOneChanges) {
   const auto counters = folder_of("counters"), hardware = folder_of("hw_counters");
   ASSERT_TRUE(update());
   EXPECT_EQ(folder_of("counters"), counters);
-  tenant.counters.count_transmitted(100, 40, false);
+  tenant.counters.wire.count_transmitted(100, 40, false);
   ASSERT_TRUE(update());
   EXPECT_NE(folder_of("counters"), counters);
   EXPECT_EQ(folder_of("hw_counters"), hardware);
@@ -122,17 +122,17 @@ TEST_F(CounterFilesTest, AreLeftAloneUntilOneChanges) {
 
 TEST_F(CounterFilesTest, FollowOneAnotherForLong) {
   for (std::uint64_t i = 1; i <= 1200; i += i < 1000 ? 97 : 1) {
-    tenant.counters.rx_packets.set(i);
-    if (i % 2 == 0) tenant.counters.rx_multicast.add();
+    tenant.counters.wire.rx_packets.set(i);
+    if (i % 2 == 0) tenant.counters.wire.rx_multicast.add();
     ASSERT_TRUE(update());
     ASSERT_EQ(counter("port_rcv_packets"), std::to_string(i));
     ASSERT_EQ(counter("multicast_rcv_packets"),
-              std::to_string(tenant.counters.rx_multicast.value()));
+              std::to_string(tenant.counters.wire.rx_multicast.value()));
   }
   tenant.control.link_downed.set(12345);
   ASSERT_TRUE(update());
   tenant.control.link_downed.set(7);  // as when the tenant leaves a port that had errors
-  for (int i = 0; i < 3; ++i, tenant.counters.rx_packets.add()) {
+  for (int i = 0; i < 3; ++i, tenant.counters.wire.rx_packets.add()) {
     ASSERT_TRUE(update());
     EXPECT_EQ(fs::file_size(port + "counters/link_downed"), 2u);
     EXPECT_EQ(counter("link_downed"), "7");
@@ -140,11 +140,11 @@ TEST_F(CounterFilesTest, FollowOneAnotherForLong) {
 }
 
 TEST_F(CounterFilesTest, AReaderSeesFiguresOfOneMoment) {
-  tenant.counters.rx_packets.set(999);
+  tenant.counters.wire.rx_packets.set(999);
   ASSERT_TRUE(update());
   std::ifstream opened(port + "counters/port_rcv_packets");
   const UniqueFd listed(::open((port + "counters").c_str(), O_RDONLY | O_DIRECTORY));
-  tenant.counters.rx_packets.set(1000);
+  tenant.counters.wire.rx_packets.set(1000);
   ASSERT_TRUE(update());
   std::string line;
   ASSERT_TRUE(std::getline(opened, line));
@@ -165,12 +165,12 @@ TEST_F(CounterFilesTest, NothingInTheWayIsFollowedOrWaitedFor) {
   const auto plant = [&](auto&& make) {
     fs::remove(figure);
     make();
-    tenant.counters.rx_packets.add();
+    tenant.counters.wire.rx_packets.add();
   };
   plant([&] { fs::create_symlink(other, figure); });
   EXPECT_TRUE(update());
   EXPECT_EQ(counter("port_rcv_packets"), "1");
-  tenant.counters.rx_packets.add();
+  tenant.counters.wire.rx_packets.add();
   ASSERT_TRUE(update());
   plant([&] { ASSERT_EQ(::mkfifo(figure.c_str(), 0666), 0); });
   EXPECT_FALSE(update());
@@ -183,7 +183,7 @@ TEST_F(CounterFilesTest, NothingInTheWayIsFollowedOrWaitedFor) {
 TEST_F(CounterFilesTest, WhatCouldNotBeWrittenIsLater) {
   ASSERT_TRUE(update());
   fs::rename(port + "counters", port + "away");
-  tenant.counters.rx_packets.add();
+  tenant.counters.wire.rx_packets.add();
   const auto failed = update();
   ASSERT_FALSE(failed);
   EXPECT_NE(failed.error().message.find("/counters"), std::string::npos);
@@ -203,7 +203,7 @@ TEST_F(CounterFilesTest, AreWrittenInTheirPlacesWhereFoldersCannotChangePlaces) 
   fs::create_symlink(elsewhere, staged);
   for (const char* name : {"/counters", "/hw_counters"}) fs::create_directories(elsewhere + name);
   for (const std::uint64_t figure : {0, 9, 10, 3}) {
-    tenant.counters.rx_packets.set(figure);
+    tenant.counters.wire.rx_packets.set(figure);
     EXPECT_TRUE(update());
     EXPECT_EQ(counter("port_rcv_packets"), std::to_string(figure));
     EXPECT_EQ(hardware("lifespan"), "1000");
