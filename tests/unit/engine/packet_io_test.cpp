@@ -3,7 +3,7 @@
 
 #include "daemon/engine/congestion_control.hpp"
 #include "daemon/engine/costs.hpp"
-#include "daemon/port/memory_port.hpp"
+#include "tests/unit/engine/far_end.hpp"
 #include "tests/unit/engine/process.hpp"
 
 namespace softhca::engine {
@@ -17,22 +17,6 @@ const Gid kNear = Gid::from_ipv4(0x0a000001), kFar = Gid::from_ipv4(0x0a000002);
 class Packets : public ::testing::Test {
  protected:
   Packets() {
-    auto [near, far] = port::MemoryPort::make_pair();
-    far_ = std::move(far);
-    auto binding = std::make_unique<PortBinding>();
-    binding->id = PortId(0);
-    port::Port* const port = near.get();
-    binding->port = std::move(near);
-    binding->neighbours = std::make_unique<neighbour::Neighbours>(
-        neighbour::Neighbours::Options{.mac = port->mac()},
-        [port](std::span<const std::byte> question) {
-          port::Frame frame = port->allocate();
-          std::memcpy(frame.data, question.data(), question.size());
-          frame.length = static_cast<std::uint32_t>(question.size());
-          port->transmit(frame);
-        });
-    binding->neighbours->add_address({kNear, 24, true});
-    packets.add_port(std::move(binding));
     tenant.addresses = {{.gid = kNear, .port = PortId(0)}};
     addresses.add(tenant);
     qp.tenant = &tenant;
@@ -41,7 +25,7 @@ class Packets : public ::testing::Test {
     qp.connection.route.path = {.source = kNear, .destination = kFar, .port = PortId(0)};
   }
 
-  PortBinding& binding() { return *packets.ports()[0]; }
+  PortBinding& binding() { return far.binding(); }
   static wire::Headers send_only() {
     wire::Headers h;
     h.opcode = wire::raw(wire::Opcode::kRcSendOnly);
@@ -54,28 +38,6 @@ class Packets : public ::testing::Test {
     packets.finish_batch();
     return result;
   }
-  /// The peer answers what it has been asked; its packets, without those of address resolution.
-  std::vector<std::vector<std::byte>> at_peer() {
-    neighbour::Neighbours neighbours({.mac = far_->mac()},
-                                     [this](std::span<const std::byte> answer) { put(answer); });
-    neighbours.add_address({kFar, 24, true});
-    std::array<port::Frame, 16> frames;
-    std::vector<std::vector<std::byte>> out;
-    const std::size_t count = far_->receive(frames);
-    for (std::size_t i = 0; i < count; ++i)
-      if (const auto bytes = frames[i].bytes(); !neighbours.receive(bytes, clock.now))
-        out.emplace_back(bytes.begin(), bytes.end());
-    far_->release({frames.data(), count});
-    return out;
-  }
-  /// From the peer.
-  void put(std::span<const std::byte> bytes) {
-    port::Frame frame = far_->allocate();
-    std::memcpy(frame.data, bytes.data(), bytes.size());
-    frame.length = static_cast<std::uint32_t>(bytes.size());
-    far_->transmit(frame);
-    far_->flush();
-  }
   std::size_t receive() {
     taken.clear();
     return packets.receive([&](PortBinding&, const wire::ParsedFrame& frame) {
@@ -84,21 +46,13 @@ class Packets : public ::testing::Test {
   }
   void learn() {
     EXPECT_EQ(send(), SendResult::kNoBuffer);
-    EXPECT_TRUE(at_peer().empty());
+    EXPECT_TRUE(far.receive().empty());
     receive();
     EXPECT_TRUE(taken.empty());
   }
   /// What the peer would send: the same as this end, for this end.
   std::vector<std::byte> packet(std::optional<std::uint16_t> vlan = std::nullopt) {
-    const wire::FrameTemplate path({.source_mac = far_->mac(),
-                                    .destination_mac = binding().port->mac(),
-                                    .vlan = vlan,
-                                    .source = kFar,
-                                    .destination = kNear});
-    std::vector<std::byte> bytes(path.frame_length(send_only().opcode, 0));
-    wire::FrameBuilder builder(bytes, path, send_only(), 0, 0);
-    bytes.resize(builder.finish());
-    return bytes;
+    return far.packet(send_only(), {}, {.vlan = vlan});
   }
   std::uint64_t dropped(wire::DropReason reason) {
     return binding().drops.parse[static_cast<std::size_t>(reason)].value();
@@ -121,7 +75,7 @@ class Packets : public ::testing::Test {
   CongestionControl congestion{clock, parameters, packets};
   Tenant tenant;
   QueuePair qp;
-  std::unique_ptr<port::Port> far_;
+  FarEnd far{packets, clock, kNear, kFar};
   std::vector<Qpn> taken;
 };
 
@@ -130,7 +84,7 @@ TEST_F(Packets, GoOnceTheNeighbourIsKnown) {
   const std::uint64_t before = cpu.done();
   EXPECT_EQ(send(), SendResult::kSent);
   EXPECT_EQ(cpu.done() - before, packet_cost(0));
-  const auto sent = at_peer();
+  const auto sent = far.receive();
   ASSERT_EQ(sent.size(), 1u);
   wire::ParsedFrame parsed;
   ASSERT_EQ(wire::parse_frame(sent[0], parsed), wire::DropReason::kNone);
@@ -177,7 +131,7 @@ TEST_F(Packets, CarryWhatTheirSourceNames) {
   payload.addr = buffer.addr();
   payload.length = 64;
   EXPECT_EQ(send(payload), SendResult::kSent);
-  const auto sent = at_peer();
+  const auto sent = far.receive();
   ASSERT_EQ(sent.size(), 1u);
   wire::ParsedFrame parsed;
   ASSERT_EQ(wire::parse_frame(sent[0], parsed), wire::DropReason::kNone);
@@ -185,7 +139,7 @@ TEST_F(Packets, CarryWhatTheirSourceNames) {
   EXPECT_EQ(std::memcmp(parsed.payload.data(), buffer.data(), 64), 0);
   memory.keys().erase(buffer.key);
   EXPECT_EQ(send(payload), SendResult::kNoAccess);
-  EXPECT_TRUE(at_peer().empty());
+  EXPECT_TRUE(far.receive().empty());
 }
 
 TEST_F(Packets, BeyondWhatThePortCarriesAreLost) {
@@ -193,23 +147,23 @@ TEST_F(Packets, BeyondWhatThePortCarriesAreLost) {
   transport::PayloadSource payload;
   payload.length = 1 << 16;
   EXPECT_EQ(send(payload), SendResult::kSent);
-  EXPECT_TRUE(at_peer().empty());
+  EXPECT_TRUE(far.receive().empty());
 }
 
 TEST_F(Packets, SoundOnesAreTakenAndOthersCounted) {
   auto good = packet();
-  put(good);
+  far.put(good);
   EXPECT_EQ(receive(), 1u);
   EXPECT_EQ(taken, std::vector{Qpn(99)});
 
   auto bad = good;
   bad.back() ^= std::byte{1};
-  put(bad);
+  far.put(bad);
   EXPECT_EQ(receive(), 1u);
   EXPECT_TRUE(taken.empty());
   EXPECT_EQ(dropped(wire::DropReason::kBadIcrc), 1u);
 
-  put(std::span(good).first(20));
+  far.put(std::span(good).first(20));
   receive();
   EXPECT_TRUE(taken.empty());
   std::uint64_t drops = 0;
@@ -218,15 +172,15 @@ TEST_F(Packets, SoundOnesAreTakenAndOthersCounted) {
 }
 
 TEST_F(Packets, OfAnotherVlanAreNotForThePort) {
-  put(packet(5));
+  far.put(packet(5));
   receive();
   EXPECT_TRUE(taken.empty());
   EXPECT_EQ(binding().drops.frame[static_cast<std::size_t>(FrameDrop::kForeignVlan)].value(), 1u);
-  put(packet(std::uint16_t{3 << 13}));  // priority only
+  far.put(packet(std::uint16_t{3 << 13}));  // priority only
   receive();
   EXPECT_EQ(taken.size(), 1u);
   binding().vlan = 5;
-  put(packet(5));
+  far.put(packet(5));
   receive();
   EXPECT_EQ(taken.size(), 1u);
 }
@@ -237,7 +191,7 @@ TEST_F(Packets, ReachTellsWhetherDatagramsCanGo) {
   EXPECT_EQ(binding().neighbours->size(), 0u) << "it only looked";
   EXPECT_EQ(packets.reach_of(path), Reach::kUnknown);
   packets.finish_batch();
-  at_peer();
+  far.receive();
   receive();
   EXPECT_EQ(packets.reach_of(path), Reach::kReady);
   path.destination = Gid::from_ipv4(0x0a010001);
@@ -251,7 +205,7 @@ TEST_F(Packets, AreEcnCapableWhereTheSenderReacts) {
   learn();
   const auto codepoint = [&] {
     EXPECT_EQ(send(), SendResult::kSent);
-    const auto sent = at_peer();
+    const auto sent = far.receive();
     wire::ParsedFrame parsed;
     EXPECT_EQ(sent.size(), 1u);
     EXPECT_EQ(wire::parse_frame(sent[0], parsed), wire::DropReason::kNone);
@@ -275,7 +229,7 @@ TEST_F(Packets, MarksAreToldToTheSenderNotTooOften) {
   for (int i = 0; i < 3; ++i) congestion.notify_sender(binding(), qp, marked);
   packets.finish_batch();
   EXPECT_EQ(tenant.counters.congestion.cnps_sent.value(), 1u);
-  const auto sent = at_peer();
+  const auto sent = far.receive();
   ASSERT_EQ(sent.size(), 1u);
   wire::ParsedFrame parsed;
   ASSERT_EQ(wire::parse_frame(sent[0], parsed), wire::DropReason::kNone);

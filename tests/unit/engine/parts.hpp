@@ -15,6 +15,8 @@ namespace softhca::engine {
 class Parts : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kPcbs = 8, kDedicated = 4, kVcbs = 4, kEntries = 16;
+  /// The tenant, and room for one more.
+  static constexpr std::uint16_t kTenants = 2;
 
   Parts() {
     tenant.id = TenantId(0);
@@ -36,9 +38,10 @@ class Parts : public ::testing::Test {
     ingress.add(session);
   }
 
-  TvlId add_tvl(schedule::TvlPurpose purpose) {
-    const TvlId added = *tvls.add({.tenant = tenant.id,
-                                   .qos_class = tenant.qos_class,
+  TvlId add_tvl(schedule::TvlPurpose purpose) { return add_tvl(tenant, purpose); }
+  TvlId add_tvl(const Tenant& owner, schedule::TvlPurpose purpose) {
+    const TvlId added = *tvls.add({.tenant = owner.id,
+                                   .qos_class = owner.qos_class,
                                    .purpose = purpose,
                                    .max_kick_list = 8,
                                    .execution_guaranteed = 4,
@@ -88,18 +91,21 @@ class Parts : public ::testing::Test {
   RingMemory memory{abi::session_bytes(kVcbs)};
   Session session{SessionId(1), tenant, shm::SessionView(memory.base(), kVcbs), VcbId(0)};
   QpTable queue_pairs{64};
-  CpuScheduler cpu{clock, 64, 1, 1};
-  collect::PcbPool pcbs{{.pcbs = kPcbs, .dedicated = kDedicated, .max_groups = 1}};
+  CpuScheduler cpu{clock, queue_pairs.slots(), kTenants, kTenants};
+  collect::PcbPool pcbs{{.pcbs = kPcbs, .dedicated = kDedicated, .max_groups = kTenants}};
   OverflowPlaces places{queue_pairs};
-  schedule::SendQueueScheduler scheduler{
-      {.max_queue_pairs = 64, .max_classes = 1, .quantum = 16, .doorbells = {}}, places};
-  schedule::TvlTable tvls{{.max_tvls = 4, .execution_credits = 8, .completion_credits = 8}};
+  schedule::SendQueueScheduler scheduler{{.max_queue_pairs = queue_pairs.slots(),
+                                          .max_classes = kTenants,
+                                          .quantum = 16,
+                                          .doorbells = {}},
+                                         places};
+  schedule::TvlTable tvls{{.max_tvls = 4, .execution_credits = 16, .completion_credits = 16}};
   schedule::KickArbitrator arbitrator{tvls, pcbs.size()};
   CommandStore commands{clock, queue_pairs, cpu, pcbs, scheduler, arbitrator};
-  Ingress ingress{clock,      queue_pairs,  cpu,       commands,  pcbs, scheduler,
-                  arbitrator, async_events, event_log, 2 * kVcbs, 1};
+  Ingress ingress{clock,      queue_pairs,  cpu,       commands,  pcbs,    scheduler,
+                  arbitrator, async_events, event_log, 2 * kVcbs, kTenants};
   Dispatch dispatch{clock, queue_pairs, cpu, commands, pcbs, scheduler, arbitrator};
-  GuaranteeLending lending{clock, addresses, ingress, pcbs, tvls, arbitrator, 1};
+  GuaranteeLending lending{clock, addresses, ingress, pcbs, tvls, arbitrator, kTenants};
   TestQp qp{QpOptions{.send_entries = kEntries}};
   TvlId tvl;
 };

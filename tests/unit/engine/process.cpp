@@ -1,5 +1,7 @@
 #include "tests/unit/engine/process.hpp"
 
+#include "tests/unit/engine/queue_pairs.hpp"
+
 namespace softhca::engine {
 
 std::optional<Completed> TestCq::poll() {
@@ -96,22 +98,9 @@ TestSrq& Process::make_srq(std::uint32_t entries, std::uint32_t max_sge, XrcDoma
 TestQp& Process::make_qp(TestCq& send, TestCq& receive, const QpOptions& o) {
   qps.push_back(std::make_unique<TestQp>(o));
   TestQp& test = *qps.back();
-  QueuePair& qp = test.qp;
-  qp.type = o.type;
-  qp.session = session.get();
-  qp.tenant = &tenant;
-  qp.user_handle = next_handle_++;
-  qp.xrc_domain = o.xrc_domain;
-  qp.signal_all = o.signal_all;
-  if (qp.sends()) {
-    qp.pd = pd;
-    qp.sq.cq = &send.cq;
-  }
-  qp.sq.ring = shm::SendRing(test.send_memory.base(), o.send_entries, test.stride);
-  qp.rq.ring = shm::ReceiveRing(test.receives.base(), o.receive_entries, o.max_sge);
-  if (o.srq != nullptr) qp.srq = &o.srq->srq;
-  if (!is_xrc(o.type)) qp.rq.cq = &receive.cq;
-  EXPECT_TRUE(adapter.engine.queue_pairs().install(qp));
+  describe(test, o, *session, pd, send, receive);
+  test.qp.user_handle = next_handle_++;
+  EXPECT_TRUE(adapter.engine.queue_pairs().install(test.qp));
   return test;
 }
 
@@ -167,29 +156,8 @@ Buffer& Process::make_buffer(std::size_t bytes, std::uint32_t access) {
   return b;
 }
 
-std::uint32_t Process::write_command(TestQp& qp, const Work& w) {
-  abi::CommandHeader h{};
-  const bool in_line = (w.flags & abi::kCommandInline) != 0;
-  const std::size_t payload = in_line ? w.bytes.size() : w.sge.size() * sizeof w.sge[0];
-  h.opcode = static_cast<std::uint8_t>(w.opcode);
-  h.flags = w.flags;
-  h.payload_bytes = static_cast<std::uint16_t>(payload);
-  h.qpn = qp.qp.qpn.value;
-  h.sequence = qp.sequence;
-  h.remote_addr = w.remote_addr;
-  h.rkey = w.rkey;
-  h.imm = w.imm;
-  h.compare_add = w.compare_add;
-  h.swap = w.swap;
-  h.remote_qpn = w.remote_qpn;
-  h.remote_qkey = w.remote_qkey;
-  h.address_handle = w.address_handle;
-  h.remote_srq = w.remote_srq;
-  std::byte* to = qp.slot(qp.sequence);
-  std::memcpy(to, &h, sizeof h);
-  const void* from = in_line ? static_cast<const void*>(w.bytes.data()) : w.sge.data();
-  if (payload != 0) std::memcpy(to + sizeof h, from, payload);
-  return qp.sequence++;
+std::uint32_t Process::write_command(TestQp& qp, const Work& work) {
+  return engine::write_command(qp, work);
 }
 
 void Process::ring(std::uint32_t qpn, std::uint32_t sequence_end) {
@@ -229,22 +197,7 @@ void Process::post(TestQp& qp, const Work& work, Way way) {
 
 void bring_up(Process& process, TestQp& test, Qpn peer, const Gid& peer_gid, const Connection& c,
               bool to_send) {
-  Engine& engine = process.adapter.engine;
-  QueuePair& qp = test.qp;
-  qp.access = c.access;
-  qp.connection.destination = qp.rc.destination = peer;
-  qp.connection.route.path.source = process.tenant.addresses[0].gid;
-  qp.connection.route.path.port = process.tenant.addresses[0].port;
-  qp.connection.route.path.destination = peer_gid;
-  qp.rc.mtu = c.mtu;
-  qp.rc.timeout = c.timeout;
-  qp.rc.retry_count = c.retry_count;
-  qp.rc.rnr_retry = c.rnr_retry;
-  qp.rc.min_rnr_timer = c.min_rnr_timer;
-  qp.rc.max_rd_atomic = qp.rc.max_dest_rd_atomic = c.max_rd_atomic;
-  qp.state = QpState::kInit;
-  engine.queue_pairs().enter_ready_to_receive(qp, Psn(0xfffff0));
-  if (to_send) engine.queue_pairs().enter_ready_to_send(qp, Psn(0xfffff0));
+  bring_up(process.adapter.engine.queue_pairs(), test, peer, peer_gid, c, to_send);
 }
 
 void connect(Process& a, TestQp& qa, Process& b, TestQp& qb, const Connection& connection) {
@@ -253,11 +206,7 @@ void connect(Process& a, TestQp& qa, Process& b, TestQp& qb, const Connection& c
 }
 
 void bring_up_datagram(Process& process, TestQp& test, std::uint32_t qkey) {
-  test.qp.qkey = qkey;
-  test.qp.rc.mtu = 1024;
-  test.qp.state = QpState::kInit;
-  process.adapter.engine.queue_pairs().enter_ready_to_receive(test.qp, Psn(0));
-  process.adapter.engine.queue_pairs().enter_ready_to_send(test.qp, Psn(0));
+  bring_up_datagram(process.adapter.engine.queue_pairs(), test, qkey);
 }
 
 void provision(Engine& engine, Tenant& tenant, const SrqPolicy& policy) {

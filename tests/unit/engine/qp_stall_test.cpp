@@ -1,0 +1,135 @@
+// Commands that go back to their send queue, without an engine.
+#include "daemon/engine/qp_stall.hpp"
+
+#include "tests/unit/engine/qp_parts.hpp"
+
+namespace softhca::engine {
+namespace {
+
+/// Sends to a peer in this daemon that has a receive only when a test posts one.
+class Stall : public QpParts {
+ protected:
+  Stall() { connect(near, peer, {.rnr_retry = 7}); }
+
+  Work send() { return {.sge = {buffer.part(0, 8)}}; }
+  /// All come in, and the first finds no receive.
+  void send_in_vain(int count) {
+    for (int i = 0; i < count; ++i) kick(near, send());
+    execution.start_commands();
+    deliver_in_vain(near);
+  }
+  bool has_turn() { return dispatch.fetch() != 0; }
+  std::uint32_t next_sequence() { return scheduler.next_sequence(schedule::QpSlot(near.qp.slot)); }
+  std::uint64_t given_back() const { return tenant.counters.commands_given_back.value(); }
+
+  Buffer& buffer = make_buffer(64);
+  TestQp& near = make_qp();
+  TestQp& peer = make_qp();
+};
+
+TEST_F(Stall, AllThatAQueuePairHoldsIsForOthers) {
+  send_in_vain(3);
+  EXPECT_EQ(pcbs_in_use(), 3u);
+  EXPECT_EQ(tvls[tvl].completion.in_use.value(), 3u);
+  stall.stall(near.qp);
+  EXPECT_EQ(under_way(near), 0u);
+  EXPECT_EQ(held_by(near), 0u);
+  EXPECT_EQ(pcbs_in_use(), 0u);
+  EXPECT_EQ(tvls[tvl].execution.in_use.value(), 0u);
+  EXPECT_EQ(tvls[tvl].completion.in_use.value(), 0u);
+  EXPECT_EQ(given_back(), 3u);
+  expect_nothing();
+}
+
+TEST_F(Stall, WhatWentBackIsPendingAndHasNoTurnUntilItMayGoOn) {
+  send_in_vain(3);
+  stall.stall(near.qp);
+  EXPECT_EQ(pending(near), 3u);
+  EXPECT_EQ(next_sequence(), 0u);
+  EXPECT_FALSE(has_turn());
+  stall.resume(near.qp);
+  EXPECT_TRUE(has_turn());
+}
+
+TEST_F(Stall, ItGoesOnWithOneCommandUntilOneHasSucceeded) {
+  send_in_vain(3);
+  stall.stall(near.qp);
+  for (int i = 0; i < 3; ++i) post_receive(peer, buffer);
+  clock.now += std::chrono::seconds(1);
+  stall.resume(near.qp);
+  EXPECT_EQ(dispatch.fetch(), 1u);
+  execution.start_commands();
+  EXPECT_FALSE(has_turn());
+  deliver(near);
+  EXPECT_EQ(dispatch.fetch(), 2u);
+  execution.start_commands();
+  deliver(near);
+  std::vector<std::uint32_t> sent;
+  for (const Completed& done : cq.poll_all())
+    if (!done.is_receive) sent.push_back(done.index);
+  EXPECT_EQ(sent, (std::vector<std::uint32_t>{0, 1, 2}));
+}
+
+/// They have been handed over once, and are again.
+TEST_F(Stall, WhatComesAgainIsCountedOnce) {
+  send_in_vain(2);
+  stall.stall(near.qp);
+  stall.resume(near.qp);
+  dispatch.fetch();
+  execution.start_commands();
+  EXPECT_EQ(under_way(near), 1u);
+  EXPECT_EQ(tenant.counters.commands_vcb.value(), 2u);
+  EXPECT_EQ(tenant.counters.commands_doorbell.value(), 0u);
+}
+
+TEST_F(Stall, WhatThePeerHasExecutedStaysDone) {
+  post_receive(peer, buffer);
+  send_in_vain(3);
+  stall.stall(near.qp);
+  EXPECT_EQ(given_back(), 2u);
+  EXPECT_EQ(next_sequence(), 1u);
+  EXPECT_EQ(pending(near), 2u);
+}
+
+TEST_F(Stall, WhatIsNotUnderWayGoesBackAloneIfThatIsAsked) {
+  kick(near, send());
+  kick(near, {.opcode = static_cast<abi::Opcode>(0x55)});  // held behind the first
+  kick(near, send());
+  execution.start_commands();
+  kick(near, send());
+  stall.give_back(near.qp, false);
+  EXPECT_EQ(under_way(near), 1u);
+  EXPECT_EQ(held_by(near), 1u);
+  EXPECT_EQ(next_sequence(), 1u);
+  EXPECT_EQ(pending(near), 3u);
+  EXPECT_EQ(given_back(), 2u) << "the last had not got its credits";
+}
+
+TEST_F(Stall, NothingToGiveBackRewindsNothing) {
+  stall.give_back(near.qp, true);
+  EXPECT_EQ(pending(near), 0u);
+  EXPECT_FALSE(has_turn());
+}
+
+/// The program may change a command before it comes again, which pays for what it is then.
+TEST_F(Stall, WhatGoesBackGetsItsRateBack) {
+  rates.set(tenant, {.bytes_per_second = 8, .burst_bytes = 16});
+  send_in_vain(2);
+  kick(near, send());
+  execution.start_commands();
+  const Time before = tenant.rate.ready_at();
+  stall.stall(near.qp);
+  EXPECT_LT(tenant.rate.ready_at(), before);
+  EXPECT_LE(tenant.rate.ready_at(), clock.now);
+  rates.forget(tenant);
+}
+
+TEST_F(Stall, WhoWaitsForRoomInTheKickListHasIt) {
+  kick(near, send());
+  session.kick_blocked() = true;
+  stall.give_back(near.qp, false);
+  EXPECT_FALSE(session.kick_blocked());
+}
+
+}  // namespace
+}  // namespace softhca::engine
