@@ -71,7 +71,7 @@ TEST_F(Execution, ACommandThatCannotBeExecutedFailsAfterThoseBeforeIt) {
   expect_nothing();
   EXPECT_TRUE(about_to_fail(near));
   EXPECT_EQ(under_way(near), 0u) << "nothing begins on the way to the error state";
-  EXPECT_EQ(tenant.counters.malformed_commands.value(), 1u);
+  EXPECT_EQ(tenant.counters.refused.malformed_commands.value(), 1u);
 }
 
 /// IBA 10.8.3.3, and more.
@@ -107,7 +107,7 @@ TEST_F(Execution, ATornWindowCommandDoesNothing) {
   execution.start_commands();
   expect_completion(0, Status::kLocalQpOperationError);
   EXPECT_EQ(window->key, before);
-  EXPECT_EQ(tenant.counters.bad_checksums.value(), 1u);
+  EXPECT_EQ(tenant.counters.refused.bad_checksums.value(), 1u);
 }
 
 TEST_F(Execution, MoreThanTheSendQueueHoldsIsAFatalEvent) {
@@ -117,7 +117,7 @@ TEST_F(Execution, MoreThanTheSendQueueHoldsIsAFatalEvent) {
   EXPECT_EQ(raised(EventType::kQpFatal, small), 0u);
   post(small, write());
   EXPECT_EQ(raised(EventType::kQpFatal, small), 1u);
-  EXPECT_EQ(tenant.counters.hostile_memory.value(), 1u);
+  EXPECT_EQ(tenant.counters.refused.hostile_memory.value(), 1u);
   EXPECT_TRUE(about_to_fail(small));
   EXPECT_EQ(under_way(small), 2u);
 }

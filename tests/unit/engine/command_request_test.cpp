@@ -101,7 +101,7 @@ TEST_F(CommandRequest, MemoryIsThatOfTheDomainAndWritableForResponses) {
 TEST_F(CommandRequest, ATornCommandIsRefusedAndCounted) {
   command.header.checksum = 0x1234;
   EXPECT_EQ(build(Opcode::kSend), Verdict::kLocalQpOperation);
-  EXPECT_EQ(tenant.counters.bad_checksums.value(), 1u);
+  EXPECT_EQ(tenant.counters.refused.bad_checksums.value(), 1u);
   command.header.checksum = 0;
   ASSERT_EQ(build(Opcode::kSend), Verdict::kOk);
   command.header.checksum = abi::command_checksum(command.header, command.payload.data());

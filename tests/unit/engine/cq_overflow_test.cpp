@@ -14,8 +14,8 @@ class Overflow : public QpParts {
   }
   TestQp& make_user(TestCq& send, TestCq& receive) {
     TestQp& made = make_qp();
-    made.qp.send_cq = &send.cq;
-    made.qp.receive_cq = &receive.cq;
+    made.qp.sq.cq = &send.cq;
+    made.qp.rq.cq = &receive.cq;
     return made;
   }
   void overflow(TestCq& of) {
@@ -36,7 +36,7 @@ TEST_F(Overflow, EndsTheQueuePairsThatCompleteThere) {
   EXPECT_TRUE(about_to_fail(sender));
   EXPECT_TRUE(about_to_fail(receiver));
   EXPECT_FALSE(about_to_fail(other));
-  EXPECT_STREQ(sender.qp.failure, "its completion queue overflowed");
+  EXPECT_STREQ(sender.qp.error.cause, "its completion queue overflowed");
 }
 
 TEST_F(Overflow, EndsTheSharedReceiveQueuesThatCompleteThere) {

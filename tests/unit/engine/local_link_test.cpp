@@ -47,10 +47,10 @@ class Link : public QpParts {
 
 TEST_F(Link, JoinsThoseConnectedToEachOther) {
   EXPECT_TRUE(finds_peer());
-  peer.qp.destination = Qpn(0x999);
+  peer.qp.connection.destination = Qpn(0x999);
   EXPECT_FALSE(finds_peer()) << "connected to another";
-  peer.qp.destination = near.qp.qpn;
-  near.qp.destination = Qpn(0x999);
+  peer.qp.connection.destination = near.qp.qpn;
+  near.qp.connection.destination = Qpn(0x999);
   EXPECT_FALSE(finds_peer()) << "there is none";
 }
 
@@ -74,13 +74,13 @@ TEST_F(Link, JoinsOneTypeWithItsCounterpart) {
 }
 
 TEST_F(Link, JoinsByTheAddressesThatBothEndsName) {
-  peer.qp.route.path.destination = kFar;
+  peer.qp.connection.route.path.destination = kFar;
   EXPECT_FALSE(finds_peer());
   // An address that was this end's until a moment ago.
   addresses.set(tenant, tenant.addresses, {{kFar, PortId(0)}});
   EXPECT_TRUE(finds_peer());
-  peer.qp.route.path.destination = kNear;
-  near.qp.route.path.destination = address(9);
+  peer.qp.connection.route.path.destination = kNear;
+  near.qp.connection.route.path.destination = address(9);
   EXPECT_FALSE(finds_peer());
 }
 

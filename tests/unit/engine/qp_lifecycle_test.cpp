@@ -46,7 +46,7 @@ TEST_F(Lifecycle, ANewQueuePairHasNumberTvlsAndPays) {
   EXPECT_EQ(queue_pairs.find(made->qpn), made);
   EXPECT_EQ(made->qos_class, tenant.qos_class);
   EXPECT_EQ(made->tvl, tvl);
-  EXPECT_EQ(made->dedicated_tvl, dedicated_tvl);
+  EXPECT_EQ(made->sq.dedicated_tvl, dedicated_tvl);
   EXPECT_EQ(queue_pairs_on(tvl), 1u);
   EXPECT_EQ(tenant.counters.queue_pairs.value(), 1u);
   EXPECT_EQ(made->state, QpState::kReset);
@@ -222,10 +222,10 @@ TEST_F(Lifecycle, AnXrcTargetSendsNothing) {
 TEST_F(Lifecycle, TheAddressOfThePeerChoosesTheTransport) {
   TestQp& test = make_connected();
   EXPECT_FALSE(test.qp.is_local());
-  test.qp.route.path.destination = kNear;
+  test.qp.connection.route.path.destination = kNear;
   lifecycle.apply_attributes(test.qp);
   EXPECT_TRUE(test.qp.is_local());
-  test.qp.route.path.destination = kFar;
+  test.qp.connection.route.path.destination = kFar;
   lifecycle.apply_attributes(test.qp);
   ASSERT_FALSE(test.qp.is_local());
   EXPECT_EQ(position_of(test).send, Psn(0xfffff0)) << "goes on where it was";
@@ -235,7 +235,7 @@ TEST_F(Lifecycle, TheAddressOfThePeerChoosesTheTransport) {
 TEST_F(Lifecycle, WhatIsUnderWayStaysOnItsTransport) {
   TestQp& test = make_connected();
   post(test, send());
-  test.qp.route.path.destination = kNear;
+  test.qp.connection.route.path.destination = kNear;
   lifecycle.apply_attributes(test.qp);
   EXPECT_FALSE(test.qp.is_local());
   lifecycle.reset(test.qp, 1);
@@ -251,7 +251,7 @@ TEST_F(Lifecycle, EachTypeHasItsTransport) {
   EXPECT_TRUE(std::holds_alternative<transport::Rc>(made(QpType::kXrcSend)));
   EXPECT_TRUE(std::holds_alternative<transport::Uc>(made(QpType::kUc)));
   TestQp& datagrams = make_qp({.type = QpType::kUd});
-  datagrams.qp.route.path.destination = kNear;
+  datagrams.qp.connection.route.path.destination = kNear;
   bring_up_datagram(lifecycle, datagrams, 1);
   EXPECT_TRUE(std::holds_alternative<transport::Ud>(datagrams.qp.transport));
 }

@@ -98,9 +98,9 @@ class QpParts : public Parts {
     EXPECT_TRUE(scheduler.vcb_may_start(slot, sequence));
     scheduler.vcb_kicked(slot);
     const PcbId pcb = *pcbs.allocate(test.qp.qos_class);
-    EXPECT_TRUE(arbitrator.kick(test.qp.tvl, pcb));
+    EXPECT_TRUE(arbitrator.kick(test.qp.sq.tvl, pcb));
     collect::Pcb& buffer = pcbs.pcb(pcb);
-    EXPECT_EQ(test.qp.send_ring.copy(sequence, buffer.header, buffer.payload.data()), Verdict::kOk);
+    EXPECT_EQ(test.qp.sq.ring.copy(sequence, buffer.header, buffer.payload.data()), Verdict::kOk);
     commands.prepare(test.qp, pcb);
     return pcb;
   }
@@ -144,10 +144,10 @@ class QpParts : public Parts {
   }
 
   // --- what a test asks of a queue pair
-  static std::uint32_t under_way(const TestQp& test) { return test.qp.started; }
-  static std::uint32_t held_by(const TestQp& test) { return test.qp.commands; }
+  static std::uint32_t under_way(const TestQp& test) { return test.qp.sq.started; }
+  static std::uint32_t held_by(const TestQp& test) { return test.qp.sq.commands; }
   static QpState state_of(const TestQp& test) { return test.qp.state; }
-  static bool about_to_fail(const TestQp& test) { return test.qp.error_pending; }
+  static bool about_to_fail(const TestQp& test) { return test.qp.error.pending; }
   std::uint32_t pending(const TestQp& test) const {
     return scheduler.pending(schedule::QpSlot(test.qp.slot));
   }

@@ -12,12 +12,12 @@ void describe(TestQp& test, const QpOptions& o, Session& session, memory::PdId p
   qp.signal_all = o.signal_all;
   if (qp.sends()) {
     qp.pd = pd;
-    qp.send_cq = &send.cq;
+    qp.sq.cq = &send.cq;
   }
-  qp.send_ring = shm::SendRing(test.send_memory.base(), o.send_entries, test.stride);
-  qp.receive_ring = shm::ReceiveRing(test.receives.base(), o.receive_entries, o.max_sge);
+  qp.sq.ring = shm::SendRing(test.send_memory.base(), o.send_entries, test.stride);
+  qp.rq.ring = shm::ReceiveRing(test.receives.base(), o.receive_entries, o.max_sge);
   if (o.srq != nullptr) qp.srq = &o.srq->srq;
-  if (!is_xrc(o.type)) qp.receive_cq = &receive.cq;
+  if (!is_xrc(o.type)) qp.rq.cq = &receive.cq;
 }
 
 std::uint32_t write_command(TestQp& qp, const Work& w) {
@@ -49,10 +49,10 @@ void bring_up(QpLifecycle& lifecycle, TestQp& test, Qpn peer, const Gid& peer_gi
               const Connection& c, bool to_send) {
   QueuePair& qp = test.qp;
   qp.access = c.access;
-  qp.destination = qp.rc.destination = peer;
-  qp.route.path.source = qp.tenant->addresses[0].gid;
-  qp.route.path.port = qp.tenant->addresses[0].port;
-  qp.route.path.destination = peer_gid;
+  qp.connection.destination = qp.rc.destination = peer;
+  qp.connection.route.path.source = qp.tenant->addresses[0].gid;
+  qp.connection.route.path.port = qp.tenant->addresses[0].port;
+  qp.connection.route.path.destination = peer_gid;
   qp.rc.mtu = c.mtu;
   qp.rc.timeout = c.timeout;
   qp.rc.retry_count = c.retry_count;
