@@ -12,7 +12,7 @@ namespace softhca::memory {
 namespace {
 
 constexpr std::uint64_t kAddr = 0x10000;
-constexpr std::uint64_t kMax = ~std::uint64_t{0};
+constexpr std::uint64_t kLargest = ~std::uint64_t{0};
 
 RegionSpec spec_of(std::vector<Extent> extents) {
   RegionSpec spec;
@@ -68,11 +68,11 @@ TEST_F(RegionTest, DirectIsNullUnlessAllBytesAreMappedInOneStretch) {
 TEST_F(RegionTest, DirectSurvivesAnyNumbers) {
   const auto region = make(mixed());
   for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{300}, std::uint64_t{850},
-                                     std::uint64_t{851}, kMax - 300, kMax}) {
-    EXPECT_EQ(region->direct(offset, kMax), nullptr) << offset;
-    EXPECT_EQ(region->direct(offset, kMax - offset), nullptr) << offset;
+                                     std::uint64_t{851}, kLargest - 300, kLargest}) {
+    EXPECT_EQ(region->direct(offset, kLargest), nullptr) << offset;
+    EXPECT_EQ(region->direct(offset, kLargest - offset), nullptr) << offset;
   }
-  EXPECT_EQ(region->direct(kMax, 1), nullptr);
+  EXPECT_EQ(region->direct(kLargest, 1), nullptr);
   EXPECT_EQ(region->direct(850, 1), nullptr);
 }
 
@@ -115,7 +115,7 @@ TEST_F(RegionTest, ExtentsMustAdjoinAndCover) {
   auto too_long = spec_of({{kAddr, 10, at}});
   too_long.length = 9;
   EXPECT_EQ(error_of(std::move(too_long)), EINVAL);
-  auto wild = spec_of({{kAddr, kMax - 5, at}, {kAddr + kMax - 5, 16, at}});
+  auto wild = spec_of({{kAddr, kLargest - 5, at}, {kAddr + kLargest - 5, 16, at}});
   EXPECT_EQ(error_of(std::move(wild)), EINVAL) << "lengths add up only modulo 2^64";
   auto elsewhere = spec_of({{kAddr, 10, at}});
   elsewhere.addr = 0;
@@ -124,11 +124,11 @@ TEST_F(RegionTest, ExtentsMustAdjoinAndCover) {
 }
 
 TEST_F(RegionTest, AddressesMustFit64Bits) {
-  auto high = spec_of({{kMax - 4, 10, large_.data()}});
-  high.addr = kMax - 4;
+  auto high = spec_of({{kLargest - 4, 10, large_.data()}});
+  high.addr = kLargest - 4;
   EXPECT_EQ(error_of(std::move(high)), EINVAL);
   auto iova = spec_of({{kAddr, 10, large_.data()}});
-  iova.iova = kMax - 4;
+  iova.iova = kLargest - 4;
   EXPECT_EQ(error_of(std::move(iova)), EINVAL);
 }
 
@@ -182,9 +182,9 @@ TEST_F(RegionTest, CheckBounds) {
   EXPECT_FALSE(inside(kAddr + 850, 1));
   EXPECT_FALSE(inside(kAddr - 1, 1));
   EXPECT_FALSE(inside(kAddr - 1, 2));
-  EXPECT_FALSE(inside(kAddr + 1, kMax));
-  EXPECT_FALSE(inside(kMax, 2));
-  EXPECT_FALSE(inside(0, kMax));
+  EXPECT_FALSE(inside(kAddr + 1, kLargest));
+  EXPECT_FALSE(inside(kLargest, 2));
+  EXPECT_FALSE(inside(0, kLargest));
   EXPECT_TRUE(inside(0, 0)) << "no bytes, no address";
 }
 
@@ -194,15 +194,15 @@ TEST_F(RegionTest, ZeroBasedAndOffsetRegions) {
   const auto zero = make(spec);
   EXPECT_EQ(check(*zero, 0, 850, kLocalRead, PdId(1)), Verdict::kOk);
   EXPECT_EQ(check(*zero, kAddr, 1, kLocalRead, PdId(1)), Verdict::kLocalProtection);
-  EXPECT_EQ(check(*zero, kMax, 1, kLocalRead, PdId(1)), Verdict::kLocalProtection);
+  EXPECT_EQ(check(*zero, kLargest, 1, kLocalRead, PdId(1)), Verdict::kLocalProtection);
   EXPECT_EQ(zero->direct(zero->offset_of(300), 1), large_.data());
 
-  spec.iova = kMax - 850;
+  spec.iova = kLargest - 850;
   const auto high = make(spec);
-  EXPECT_EQ(check(*high, kMax - 850, 850, kLocalRead, PdId(1)), Verdict::kOk);
-  EXPECT_EQ(check(*high, kMax - 850, 851, kLocalRead, PdId(1)), Verdict::kLocalProtection);
+  EXPECT_EQ(check(*high, kLargest - 850, 850, kLocalRead, PdId(1)), Verdict::kOk);
+  EXPECT_EQ(check(*high, kLargest - 850, 851, kLocalRead, PdId(1)), Verdict::kLocalProtection);
   EXPECT_EQ(check(*high, 0, 1, kLocalRead, PdId(1)), Verdict::kLocalProtection);
-  EXPECT_EQ(high->direct(high->offset_of(kMax - 850 + 300), 500), large_.data());
+  EXPECT_EQ(high->direct(high->offset_of(kLargest - 850 + 300), 500), large_.data());
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 namespace softhca::shm {
 namespace {
 
-constexpr std::uint32_t kEntries = 4;
+constexpr std::uint32_t kCompletions = 4;
 
 /// A completion queue and, of the tenant's side, what a test needs.
 struct Queue {
-  explicit Queue(std::uint32_t entries = kEntries)
+  explicit Queue(std::uint32_t entries = kCompletions)
       : area(CompletionRing::bytes_for(entries)), count(entries) {}
   abi::CompletionRingHeader& header() { return area.at<abi::CompletionRingHeader>(0); }
   abi::CompletionElement& element(std::uint32_t i) {
@@ -40,7 +40,7 @@ Completion numbered(std::uint32_t index) {
 
 TEST(CompletionRing, WritesEveryField) {
   Queue queue;
-  CompletionRing ring(queue.area.base(), kEntries);
+  CompletionRing ring(queue.area.base(), kCompletions);
   Completion c;
   c.qpn = 1;
   c.index = 2;
@@ -68,10 +68,10 @@ TEST(CompletionRing, WritesEveryField) {
 
 TEST(CompletionRing, APollingTenantSeesEachCompletionOnceLapAfterLap) {
   Queue queue;
-  CompletionRing ring(queue.area.base(), kEntries);
+  CompletionRing ring(queue.area.base(), kCompletions);
   std::uint32_t index = 0;
   EXPECT_FALSE(queue.poll(index));
-  for (std::uint32_t i = 0; i < 10 * kEntries; ++i) {
+  for (std::uint32_t i = 0; i < 10 * kCompletions; ++i) {
     ASSERT_TRUE(ring.push(numbered(i)));
     ASSERT_TRUE(queue.poll(index));
     EXPECT_EQ(index, i);
@@ -81,51 +81,52 @@ TEST(CompletionRing, APollingTenantSeesEachCompletionOnceLapAfterLap) {
 
 TEST(CompletionRing, AFullRingRefusesUntilTheTenantPolls) {
   Queue queue;
-  CompletionRing ring(queue.area.base(), kEntries);
-  for (std::uint32_t i = 0; i < kEntries; ++i) ASSERT_TRUE(ring.push(numbered(i)));
-  EXPECT_EQ(ring.backlog(), kEntries);
+  CompletionRing ring(queue.area.base(), kCompletions);
+  for (std::uint32_t i = 0; i < kCompletions; ++i) ASSERT_TRUE(ring.push(numbered(i)));
+  EXPECT_EQ(ring.backlog(), kCompletions);
   EXPECT_FALSE(ring.push(numbered(99)));
   std::uint32_t index = 0;
   ASSERT_TRUE(queue.poll(index));
   EXPECT_EQ(index, 0u) << "the refused one overwrote nothing";
-  EXPECT_EQ(ring.backlog(), kEntries - 1);
+  EXPECT_EQ(ring.backlog(), kCompletions - 1);
   EXPECT_TRUE(ring.push(numbered(4)));
   EXPECT_FALSE(ring.push(numbered(5)));
 }
 
 TEST(CompletionRing, AConsumerIndexOutOfRangeIsAFullRing) {
-  for (const std::uint32_t wild : {kEntries + 1, 0x80000000u, 0xffffffffu}) {
+  for (const std::uint32_t wild : {kCompletions + 1, 0x80000000u, 0xffffffffu}) {
     Queue queue;
-    CompletionRing ring(queue.area.base(), kEntries);
-    for (std::uint32_t i = 0; i < kEntries; ++i) ASSERT_TRUE(ring.push(numbered(i)));
+    CompletionRing ring(queue.area.base(), kCompletions);
+    for (std::uint32_t i = 0; i < kCompletions; ++i) ASSERT_TRUE(ring.push(numbered(i)));
     queue.header().consumer = wild;
     EXPECT_FALSE(ring.push(numbered(99))) << wild;
-    EXPECT_LE(ring.backlog(), kEntries);
-    queue.header().consumer = kEntries;
+    EXPECT_LE(ring.backlog(), kCompletions);
+    queue.header().consumer = kCompletions;
     EXPECT_TRUE(ring.push(numbered(4))) << "an honest index helps again";
   }
 }
 
 TEST(CompletionRing, CountersWrapAt32Bits) {
-  constexpr std::uint32_t kNearTheEnd = 0xfffffff8;  // a multiple of 2 * kEntries: as in a new ring
+  constexpr std::uint32_t kNearTheEnd =
+      0xfffffff8;  // a multiple of 2 * kCompletions: as in a new ring
   Queue queue;
   queue.header().consumer = kNearTheEnd;
-  CompletionRing ring(queue.area.base(), kEntries, kNearTheEnd);
+  CompletionRing ring(queue.area.base(), kCompletions, kNearTheEnd);
   std::uint32_t index = 0;
-  for (std::uint32_t i = 0; i < 4 * kEntries; ++i) {
+  for (std::uint32_t i = 0; i < 4 * kCompletions; ++i) {
     ASSERT_TRUE(ring.push(numbered(i)));
     ASSERT_TRUE(queue.poll(index));
     EXPECT_EQ(index, i);
     EXPECT_FALSE(queue.poll(index));
   }
   EXPECT_EQ(queue.header().consumer.load(), 8u);
-  for (std::uint32_t i = 0; i < kEntries; ++i) ASSERT_TRUE(ring.push(numbered(i)));
+  for (std::uint32_t i = 0; i < kCompletions; ++i) ASSERT_TRUE(ring.push(numbered(i)));
   EXPECT_FALSE(ring.push(numbered(9)));
 }
 
 TEST(CompletionRing, FiresOnlyWhenArmedAndSomethingCame) {
   Queue queue;
-  CompletionRing ring(queue.area.base(), kEntries);
+  CompletionRing ring(queue.area.base(), kCompletions);
   ring.push(numbered(0));
   EXPECT_FALSE(ring.check_arm()) << "not armed";
   queue.arm(abi::kArmAny, 0);
@@ -159,7 +160,7 @@ TEST(CompletionRing, FiresOncePerSerialNumberAndKind) {
 
 TEST(CompletionRing, SolicitedArmWaitsForSolicitedOrFailed) {
   Queue queue;
-  CompletionRing ring(queue.area.base(), kEntries);
+  CompletionRing ring(queue.area.base(), kCompletions);
   queue.arm(abi::kArmSolicited, 1);
   ring.push(numbered(0));
   EXPECT_FALSE(ring.check_arm());
@@ -175,7 +176,7 @@ TEST(CompletionRing, SolicitedArmWaitsForSolicitedOrFailed) {
 
 TEST(CompletionRing, AnUnknownArmKindIsNone) {
   Queue queue;
-  CompletionRing ring(queue.area.base(), kEntries);
+  CompletionRing ring(queue.area.base(), kCompletions);
   queue.arm(3, 1);
   ring.push(numbered(0), true);
   EXPECT_FALSE(ring.check_arm());
@@ -184,8 +185,8 @@ TEST(CompletionRing, AnUnknownArmKindIsNone) {
 TEST(CompletionRing, AResizeGoesOnInTheNewRingWithTheArmWord) {
   Queue old;
   Queue larger(8);
-  CompletionRing ring(old.area.base(), kEntries);
-  for (std::uint32_t i = 0; i < kEntries; ++i) ASSERT_TRUE(ring.push(numbered(i)));
+  CompletionRing ring(old.area.base(), kCompletions);
+  for (std::uint32_t i = 0; i < kCompletions; ++i) ASSERT_TRUE(ring.push(numbered(i)));
   EXPECT_FALSE(ring.check_arm());
   old.arm(abi::kArmAny, 3);
   ring.replace(larger.area.base(), 8);
@@ -196,7 +197,7 @@ TEST(CompletionRing, AResizeGoesOnInTheNewRingWithTheArmWord) {
   EXPECT_TRUE(ring.check_arm());
 
   std::uint32_t index = 0;
-  for (std::uint32_t i = 0; i < kEntries; ++i) {
+  for (std::uint32_t i = 0; i < kCompletions; ++i) {
     ASSERT_TRUE(old.poll(index));
     EXPECT_EQ(index, i);
   }
