@@ -28,9 +28,10 @@ Cases(Case...) -> Cases<Case...>;
 std::size_t TransportDriver::run_ready() {
   const std::uint64_t end = parts_.cpu.done() + parts_.cpu.budget().runs;
   std::size_t runs = 0;
-  for (; runs < kRunsPerStep && parts_.cpu.done() < end; ++runs) {
+  while (runs < kRunsPerStep && parts_.cpu.done() < end) {
     const auto slot = parts_.cpu.begin();
     if (!slot) break;
+    ++runs;
     QueuePair& qp = parts_.queue_pairs[*slot];
     parts_.cpu.note_competition(qp.qos_class, parts_.cpu.order(),
                                 scheduler_.has_work(qp.qos_class));
