@@ -61,7 +61,7 @@ class Planner {
         keys(key.table(), key.at.reach(from), key.at.look(to), prefix + key.name + '.', reason);
         continue;
       }
-      record(prefix + key.name, shown(key, from), shown(key, to), reason);
+      record(prefix + key.name, to_text(key, from), to_text(key, to), reason);
       key.at.copy(from, to);
     }
   }
@@ -161,7 +161,7 @@ class Planner {
   static std::string names_of(const std::vector<LevelConfig>& levels) {
     std::vector<std::string> names;
     for (const LevelConfig& level : levels) names.push_back(level.name);
-    return shown(names);
+    return to_text(names);
   }
 
   /// TVLs come and go at the end; what they have is compared one by one.

@@ -307,17 +307,17 @@ std::uint64_t amount_in(const Key& key, const void* section);
 void set_amount(const Key& key, void* section, std::uint64_t amount);
 
 /// The value as the operator would write it; a duration with its unit, "none" where there is none.
-std::string shown(const Key& key, const void* section);
+std::string to_text(const Key& key, const void* section);
 /// "{ owner = "", group = "", mode = 0o660 }"
-std::string shown(const Schema& table, const void* section);
-std::string shown(double value);
+std::string to_text(const Schema& table, const void* section);
+std::string to_text(double value);
 /// ["a", "b"]
-std::string shown(const std::vector<std::string>& values);
+std::string to_text(const std::vector<std::string>& values);
 
 /// As above, of a structure.
 template <class S>
 std::string describe(const S& section) {
-  return shown(schema_of<S>(), &section);
+  return to_text(schema_of<S>(), &section);
 }
 
 }  // namespace softhca::resource

@@ -52,7 +52,7 @@ std::string values_of(const Key& key) {
         text += (text.empty() ? "" : ", ") + code('"' + std::string(word) + '"');
       return text;
     case Type::kFactor:
-      return std::string(shown(key.factors.least)) + " to " + shown(key.factors.most);
+      return std::string(to_text(key.factors.least)) + " to " + to_text(key.factors.most);
     case Type::kText:
       return "text";
     case Type::kAddress:
@@ -79,10 +79,10 @@ std::string default_of(const Key& key, const void* section) {
   if (key.at.type == Type::kTvls) return "1";
   if (key.at.look(section) == nullptr || key.at.type == Type::kSubnets) return "none";
   if (key.at.type == Type::kTable) return "its own";
-  if (key.at.type == Type::kText && shown(key, section) == "\"\"") return "none";
+  if (key.at.type == Type::kText && to_text(key, section) == "\"\"") return "none";
   if (key.shown != Shown::kOn) return "of the machine";
   if (key.at.type == Type::kInteger && *key.sample != '\0' && !key.set) return code(key.sample);
-  return code(shown(key, section));
+  return code(to_text(key, section));
 }
 
 std::string row(const Key& key, const void* section) {

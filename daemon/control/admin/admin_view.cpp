@@ -224,10 +224,10 @@ Json AdminView::ports() const {
                      {"mtu", binding->port->mtu()},
                      {"mac", hex(binding->port->mac())},
                      {"rx_frames", c.rx_frames},
-                     {"rx_bytes", c.wire.rx_bytes},
+                     {"rx_bytes", c.rx_bytes},
                      {"rx_missed", c.rx_missed},
                      {"tx_frames", c.tx_frames},
-                     {"tx_bytes", c.wire.tx_bytes},
+                     {"tx_bytes", c.tx_bytes},
                      {"tx_dropped", c.tx_dropped}});
   }
   return ports;

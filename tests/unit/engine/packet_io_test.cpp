@@ -213,7 +213,7 @@ TEST_F(Packets, AreEcnCapableWhereTheSenderReacts) {
   };
   EXPECT_EQ(codepoint(), 0);
   parameters.mode = CongestionMode::kOn;
-  qp.connection.route.reacts = true;
+  qp.connection.route.cc_enabled = true;
   qp.connection.route.invalidate();
   EXPECT_EQ(codepoint(), 2);
 }
@@ -246,7 +246,7 @@ TEST_F(Packets, WhatIsSlowedDownWaitsAndIsCounted) {
   qp.state = QpState::kRts;
   congestion.receive_notification(qp);
   EXPECT_EQ(tenant.counters.congestion.cnps_ignored.value(), 1u) << "it does not react";
-  qp.connection.route.reacts = true;
+  qp.connection.route.cc_enabled = true;
   congestion.receive_notification(qp);
   EXPECT_EQ(tenant.counters.congestion.cnps_handled.value(), 1u);
   EXPECT_TRUE(qp.connection.flow.limited());

@@ -45,7 +45,7 @@ TEST_F(Lifecycle, ANewQueuePairHasNumberTvlsAndPays) {
   EXPECT_EQ(cost_of([&] { made = &make_qp().qp; }), kInstallCost);
   EXPECT_EQ(queue_pairs.find(made->qpn), made);
   EXPECT_EQ(made->qos_class, tenant.qos_class);
-  EXPECT_EQ(made->tvl, tvl);
+  EXPECT_EQ(made->sq.tvl, tvl);
   EXPECT_EQ(made->sq.dedicated_tvl, dedicated_tvl);
   EXPECT_EQ(queue_pairs_on(tvl), 1u);
   EXPECT_EQ(tenant.counters.queue_pairs.value(), 1u);

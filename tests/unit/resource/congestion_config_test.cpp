@@ -38,7 +38,7 @@ TEST(CongestionConfig, EveryKey) {
       set_amount(key, &wanted, 1 - before);
     else
       set_amount(key, &wanted, before <= 1 ? before + 1 : before - 1);
-    const auto config = parse_congestion(std::string(key.name) + " = " + shown(key, &wanted));
+    const auto config = parse_congestion(std::string(key.name) + " = " + to_text(key, &wanted));
     ASSERT_TRUE(config) << key.name << ": " << config.error().message;
     EXPECT_TRUE(config->congestion == wanted) << key.name;
     EXPECT_FALSE(wanted == CongestionParameters{}) << key.name;

@@ -31,7 +31,7 @@ TEST(GeneralServicesConfig, EveryKey) {
     const bool is_part = key.at.type == Type::kFactor;
     const bool is_large = name == "buffers" || name == "window_ms";
     set_amount(key, &wanted, is_part ? 250 : is_large ? 33 : 7);
-    const std::string value = shown(key, &wanted);
+    const std::string value = to_text(key, &wanted);
     const auto config = parse_services(name + " = " + value);
     ASSERT_TRUE(config) << config.error().message;
     EXPECT_TRUE(config->general_services == wanted) << name;

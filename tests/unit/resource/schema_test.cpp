@@ -143,7 +143,7 @@ TEST(Schema, EveryKeyIsReadAndCompared) {
       const auto amount = another_amount(key, wanted);
       if (!amount) continue;
       set_amount(key, &wanted, *amount);
-      std::string value = shown(key, &wanted);
+      std::string value = to_text(key, &wanted);
       value = value.substr(0, value.find(' '));  // of a duration, without its unit
       const auto after = parse_config(
           std::string("[") + name + "]\n" + key.name + " = " + value + "\n" + kOneTenant, "t.toml");
@@ -154,7 +154,7 @@ TEST(Schema, EveryKeyIsReadAndCompared) {
       ASSERT_EQ(differences.size(), 1u);
       EXPECT_EQ(differences[0].section, name);
       EXPECT_EQ(differences[0].key, key.name);
-      EXPECT_EQ(differences[0].to, shown(key, &wanted));
+      EXPECT_EQ(differences[0].to, to_text(key, &wanted));
       EXPECT_EQ(differences[0].refusal, key.refusal);
     }
   });

@@ -301,7 +301,7 @@ TEST_F(ReloadTest, AddressesThatCannotBeShownChangeNothing) {
     std::ifstream in(gids_of(tenant) + "/0");
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
-  const std::string before = to_json("a");
+  const std::string before = shown("a");
   Config wanted = daemon.adapter.config;
   wanted.tenants[0].addresses = {Gid::from_ipv4(0xc6120011)};
   wanted.tenants[1].addresses = {Gid::from_ipv4(0xc6120012)};
@@ -310,15 +310,15 @@ TEST_F(ReloadTest, AddressesThatCannotBeShownChangeNothing) {
   const ReloadResult refused = reloader.put_into_force(wanted);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.refusal->cause, ReloadRefusal::Cause::kSetup);
-  EXPECT_EQ(to_json("a"), before);
+  EXPECT_EQ(shown("a"), before);
   EXPECT_FALSE(fs::exists(gids_of("a") + "/.0"));
   EXPECT_NE(find("a")->addresses.front().gid, wanted.tenants[0].addresses.front());
   expect_in_force();
 
   fs::remove_all(gids_of("b") + "/.0");
   ASSERT_TRUE(reloader.put_into_force(wanted));
-  EXPECT_EQ(to_json("a"), "0000:0000:0000:0000:0000:ffff:c612:0011\n");
-  EXPECT_EQ(to_json("b"), "0000:0000:0000:0000:0000:ffff:c612:0012\n");
+  EXPECT_EQ(shown("a"), "0000:0000:0000:0000:0000:ffff:c612:0011\n");
+  EXPECT_EQ(shown("b"), "0000:0000:0000:0000:0000:ffff:c612:0012\n");
   EXPECT_EQ(find("a")->addresses.front().gid, wanted.tenants[0].addresses.front());
   expect_in_force();
 }
