@@ -174,6 +174,7 @@ TEST_F(Lifecycle, ResetForgetsTheFailureAndWhatWasToBeDone) {
   lifecycle.timers().arm(TimerId(test.qp.slot), clock.now + seconds(1));
   lifecycle.reset(test.qp, 0);
   EXPECT_FALSE(about_to_fail(test));
+  EXPECT_EQ(test.qp.failure, nullptr);
   EXPECT_FALSE(cpu.has_work());
   EXPECT_FALSE(lifecycle.timers().armed(TimerId(test.qp.slot)));
   lifecycle.enter_error(test.qp);
@@ -222,14 +223,16 @@ TEST_F(Lifecycle, AnXrcTargetSendsNothing) {
 TEST_F(Lifecycle, TheAddressOfThePeerChoosesTheTransport) {
   TestQp& test = make_connected();
   EXPECT_FALSE(test.qp.is_local());
+  post_receive(test, buffer);
+  receive(test, Psn(0xfffff0));
   test.qp.connection.route.path.destination = kNear;
   lifecycle.apply_attributes(test.qp);
   EXPECT_TRUE(test.qp.is_local());
   test.qp.connection.route.path.destination = kFar;
   lifecycle.apply_attributes(test.qp);
   ASSERT_FALSE(test.qp.is_local());
-  EXPECT_EQ(position_of(test).send, Psn(0xfffff0)) << "goes on where it was";
-  EXPECT_EQ(position_of(test).receive, Psn(0xfffff0));
+  EXPECT_EQ(position_of(test).send, Psn(0xfffff0));
+  EXPECT_EQ(position_of(test).receive, Psn(0xfffff1)) << "goes on where it was";
 }
 
 TEST_F(Lifecycle, WhatIsUnderWayStaysOnItsTransport) {
@@ -283,6 +286,8 @@ TEST_F(Lifecycle, AnErrorFlushesCommandsInOrderThenReceives) {
   execution.start_commands();
   post_receive(test, buffer);
   post_receive(test, buffer);
+  ASSERT_TRUE(next_turn_is_of(test));
+  cpu.finished(test.qp, false);
   lifecycle.enter_error(test.qp);
   for (const std::uint32_t index : {0u, 1u, 2u}) expect_completion(index, Status::kFlushError);
   expect_nothing();
