@@ -174,7 +174,7 @@ TEST_F(Lifecycle, ResetForgetsTheFailureAndWhatWasToBeDone) {
   lifecycle.timers().arm(TimerId(test.qp.slot), clock.now + seconds(1));
   lifecycle.reset(test.qp, 0);
   EXPECT_FALSE(about_to_fail(test));
-  EXPECT_EQ(test.qp.failure, nullptr);
+  EXPECT_EQ(test.qp.error.cause, nullptr);
   EXPECT_FALSE(cpu.has_work());
   EXPECT_FALSE(lifecycle.timers().armed(TimerId(test.qp.slot)));
   lifecycle.enter_error(test.qp);
