@@ -184,6 +184,7 @@ TEST_F(ShareOfEngine, WhileOthersWantItThereIsNoMoreThanItsShare) {
   ASSERT_TRUE(cpu.contended(party.qos_class));
   flood(200);
   EXPECT_GT(over_share(), 0u);
+  EXPECT_EQ(buffers_in_use(), 0u);
   EXPECT_GE(received(), 20u) << "a little is let through";
   const std::uint64_t before = received();
   clock.now += milliseconds(10);
