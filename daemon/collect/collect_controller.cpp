@@ -1,19 +1,9 @@
 #include "daemon/collect/collect_controller.hpp"
 
 #include <bit>
-#include <cassert>
 #include <cstring>
 
 namespace softhca::collect {
-
-Progress CollectController::add_piece(PcbId pcb, unsigned first_segment,
-                                      std::span<const std::byte> piece) {
-  const std::size_t offset = first_segment * abi::kSegmentBytes;
-  assert(piece.size() % abi::kSegmentBytes == 0 && offset + piece.size() <= abi::kCommandBytes);
-  std::memcpy(pool_.pcb(pcb).bytes() + offset, piece.data(), piece.size());
-  const auto segments = static_cast<unsigned>(piece.size() / abi::kSegmentBytes);
-  return add(pcb, Scoreboard::range(first_segment, segments));
-}
 
 Progress CollectController::kick(PcbId pcb) {
   Scoreboard& board = pool_.state(pcb).scoreboard;

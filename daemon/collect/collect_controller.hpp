@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 
 #include "abi/session.hpp"
 #include "daemon/base/types.hpp"
@@ -69,10 +68,6 @@ class CollectController {
     if (board.complete()) return Progress::kKick;
     return (word & abi::kExplicitKick) == 0 ? Progress::kCollecting : kick(pcb);
   }
-
-  /// Puts private bytes at a segment and records it: one piece of a command in whole segments.
-  /// REQUIRES: piece.size() is a multiple of 8 and ends within the command.
-  Progress add_piece(PcbId pcb, unsigned first_segment, std::span<const std::byte> piece);
 
   /// Explicit kick. Segments that have not arrived become zero, so that nothing of an earlier
   /// command, of whatever tenant, takes their place. Returns kKick.

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/unit/collect/pieces.hpp"
+
 namespace softhca::collect {
 namespace {
 
@@ -40,25 +42,25 @@ class CollectControllerTest : public testing::Test {
 TEST_F(CollectControllerTest, ReferenceVector) {
   const PcbId pcb = *controller.begin(VcbId(0));
   EXPECT_EQ(board(pcb), 0x00'0000'0000u);
-  EXPECT_EQ(controller.add_piece(pcb, 0x10 / 8, bytes(8)), Progress::kCollecting);
+  EXPECT_EQ(add_piece(controller, pool, pcb, 0x10 / 8, bytes(8)), Progress::kCollecting);
   EXPECT_EQ(board(pcb), 0x00'0000'0004u);
-  EXPECT_EQ(controller.add_piece(pcb, 0x20 / 8, bytes(32)), Progress::kCollecting);
+  EXPECT_EQ(add_piece(controller, pool, pcb, 0x20 / 8, bytes(32)), Progress::kCollecting);
   EXPECT_EQ(board(pcb), 0x00'0000'00f4u);
-  EXPECT_EQ(controller.add_piece(pcb, 0x00 / 8, first_segment(16)), Progress::kCollecting);
+  EXPECT_EQ(add_piece(controller, pool, pcb, 0x00 / 8, first_segment(16)), Progress::kCollecting);
   EXPECT_EQ(board(pcb), 0xff'ffff'fcf5u);
-  EXPECT_EQ(controller.add_piece(pcb, 0x08 / 8, bytes(8)), Progress::kCollecting);
+  EXPECT_EQ(add_piece(controller, pool, pcb, 0x08 / 8, bytes(8)), Progress::kCollecting);
   EXPECT_EQ(board(pcb), 0xff'ffff'fcf7u);
-  EXPECT_EQ(controller.add_piece(pcb, 0x18 / 8, bytes(8)), Progress::kCollecting);
+  EXPECT_EQ(add_piece(controller, pool, pcb, 0x18 / 8, bytes(8)), Progress::kCollecting);
   EXPECT_EQ(board(pcb), 0xff'ffff'fcffu);
-  EXPECT_EQ(controller.add_piece(pcb, 0x40 / 8, bytes(16)), Progress::kKick);
+  EXPECT_EQ(add_piece(controller, pool, pcb, 0x40 / 8, bytes(16)), Progress::kKick);
   EXPECT_EQ(board(pcb), 0xff'ffff'ffffu);
 }
 
 TEST_F(CollectControllerTest, PiecesLandAtTheirOffsets) {
   const PcbId pcb = *controller.begin(VcbId(0));
-  controller.add_piece(pcb, 8, bytes(256, 0x22));
-  controller.add_piece(pcb, 1, bytes(56, 0x33));
-  EXPECT_EQ(controller.add_piece(pcb, 0, first_segment(256)), Progress::kKick);
+  add_piece(controller, pool, pcb, 8, bytes(256, 0x22));
+  add_piece(controller, pool, pcb, 1, bytes(56, 0x33));
+  EXPECT_EQ(add_piece(controller, pool, pcb, 0, first_segment(256)), Progress::kKick);
   EXPECT_EQ(pool.pcb(pcb).header.sequence, 0x33333333u);
   EXPECT_EQ(pool.pcb(pcb).header.payload_bytes, 256u);
   for (const std::byte b : pool.pcb(pcb).payload) ASSERT_EQ(b, std::byte{0x22});
@@ -101,10 +103,10 @@ TEST_F(CollectControllerTest, TheLengthFillsInUnusedSegmentsTheProcessLeftOut) {
 
 TEST_F(CollectControllerTest, ALengthThatCannotBeIsRefused) {
   const PcbId pcb = *controller.begin(VcbId(0));
-  EXPECT_EQ(controller.add_piece(pcb, 0, first_segment(256)), Progress::kCollecting);
+  EXPECT_EQ(add_piece(controller, pool, pcb, 0, first_segment(256)), Progress::kCollecting);
   controller.discard(pcb);
   const PcbId again = *controller.begin(VcbId(0));
-  EXPECT_EQ(controller.add_piece(again, 0, first_segment(257)), Progress::kBadLength);
+  EXPECT_EQ(add_piece(controller, pool, again, 0, first_segment(257)), Progress::kBadLength);
   controller.discard(again);
   EXPECT_EQ(pool.group(group).pcbs.in_use.value(), 0u);
 }
@@ -117,8 +119,8 @@ TEST_F(CollectControllerTest, HostileBitsBeyondTheCommandAreIgnored) {
 
 TEST_F(CollectControllerTest, ExplicitKickZeroesWhatIsMissing) {
   const PcbId pcb = *controller.begin(VcbId(0));
-  controller.add_piece(pcb, 0, first_segment(256));
-  controller.add_piece(pcb, 8, bytes(8));
+  add_piece(controller, pool, pcb, 0, first_segment(256));
+  add_piece(controller, pool, pcb, 8, bytes(8));
   EXPECT_EQ(controller.add(pcb, abi::kExplicitKick), Progress::kKick);
   EXPECT_EQ(board(pcb), kAll);
   EXPECT_EQ(pool.pcb(pcb).header.payload_bytes, 256u);

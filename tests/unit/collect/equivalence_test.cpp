@@ -12,6 +12,8 @@
 
 #include "daemon/collect/collect_controller.hpp"
 
+#include "tests/unit/collect/pieces.hpp"
+
 namespace softhca::collect {
 namespace {
 
@@ -102,7 +104,7 @@ class Kicks : public testing::Test {
       // Without an explicit kick what is not written has to be written as zeros.
       if (!here && explicit_kick) continue;
       if (here) std::memcpy(piece.data(), command.data() + segment * piece.size(), piece.size());
-      progress = controller.add_piece(pcb, segment, piece);
+      progress = add_piece(controller, pool, pcb, segment, piece);
       if (progress != Progress::kKick) continue;
       // Neither before nor after its last piece.
       EXPECT_EQ(segment + 1, used_segments(pool.pcb(pcb).header.payload_bytes));

@@ -1,0 +1,23 @@
+// A command that comes in pieces of whole segments.
+#pragma once
+
+#include <cassert>
+#include <cstring>
+#include <span>
+
+#include "daemon/collect/collect_controller.hpp"
+
+namespace softhca::collect {
+
+/// Puts private bytes at a segment and records it. REQUIRES: piece.size() is a multiple of a
+/// segment and ends within the command.
+inline Progress add_piece(CollectController& controller, PcbPool& pool, PcbId pcb,
+                          unsigned first_segment, std::span<const std::byte> piece) {
+  const std::size_t offset = first_segment * abi::kSegmentBytes;
+  assert(piece.size() % abi::kSegmentBytes == 0 && offset + piece.size() <= abi::kCommandBytes);
+  std::memcpy(pool.pcb(pcb).bytes() + offset, piece.data(), piece.size());
+  const auto segments = static_cast<unsigned>(piece.size() / abi::kSegmentBytes);
+  return controller.add(pcb, Scoreboard::range(first_segment, segments));
+}
+
+}  // namespace softhca::collect
