@@ -20,9 +20,12 @@ class EngineTime {
   EngineTime(const CpuScheduler& cpu, const std::vector<Tenant*>& tenants)
       : cpu_(cpu), tenants_(tenants) {}
 
-  /// Poll steps that had something to do took so long.
-  void add(Duration busy) {
-    busy_ += busy;
+  /// A poll step that had something to do took so long. Steps are short; one that took far longer
+  /// than its work does was without a processor, and counts for what its work takes.
+  void add(Duration step) {
+    const Duration expected(nanoseconds(cpu_.done() - counted_));
+    counted_ = cpu_.done();
+    busy_ += step > kSlack + kSlowest * expected ? expected : step;
     if (busy_ >= kWindow) divide();
   }
   /// What so much work takes, in nanoseconds, as long as such work took lately.
@@ -32,11 +35,15 @@ class EngineTime {
 
  private:
   static constexpr Duration kWindow = std::chrono::milliseconds(1);
+  // The scheduler of the machine takes the processor away for a millisecond at least.
+  static constexpr Duration kSlack = std::chrono::microseconds(20);
+  static constexpr int kSlowest = 4;
 
   void divide();
 
   const CpuScheduler& cpu_;
   const std::vector<Tenant*>& tenants_;
+  std::uint64_t counted_ = 0;   ///< work of steps that were added
   Duration busy_{};             ///< not divided yet
   std::uint64_t divided_ = 0;   ///< work done up to then
   double rate_ = kAssumedRate;  ///< nanoseconds of a cost unit

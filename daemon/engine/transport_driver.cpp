@@ -75,7 +75,9 @@ void TransportDriver::settle(QueuePair& qp) {
   if (!qp.sq.stalled && not_ready(qp)) stall_.stall(qp);
   const Time deadline =
       std::visit([](const auto& transport) { return transport.deadline(); }, qp.transport);
-  lifecycle_.timers().arm(TimerId(qp.slot), std::min(deadline, qp.connection.flow.wake_at()));
+  // Never in the past: it would fire again for each tick since, as many as a late step has.
+  const Time due = std::min(deadline, qp.connection.flow.wake_at());
+  lifecycle_.timers().arm(TimerId(qp.slot), std::max(due, clock_.now + Duration(1)));
 }
 
 std::size_t TransportDriver::expire() {
