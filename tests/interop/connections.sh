@@ -265,7 +265,7 @@ bad_link_connection_cases() {
   each_way cmtime connected -e cmtime -b @server -c 100 -- cmtime -s @server -b @client -c 100
   each_way rstream connected rstream -T b -b @server -S 3000 -C 50 -I 2 -T v -- \
     rstream -T b -s @server -S 3000 -C 50 -I 2 -T v
-  ip=4 each_way "ib_send_lat -R" connected ib_send_lat -R -F -n 50 -- ib_send_lat -R -F -n 50 @server
+  ip=4 each_way "ib_send_lat -R" perftest_connected ib_send_lat -R -F -n 50 -- ib_send_lat -R -F -n 50 @server
   each_way "refused with private data" ends reject
   each_way "both disconnect at once" ends both
   each_way "a slow answer" ends slow
