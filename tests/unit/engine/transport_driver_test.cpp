@@ -134,6 +134,19 @@ TEST_F(Driver, WhoWaitsForItsPeerHoldsNothingAndGoesOnWhenItCan) {
   EXPECT_EQ(pending(near), 0u);
 }
 
+TEST_F(Driver, AWaitThatIsOverEndsOnceHoweverLateTheStep) {
+  TestQp& near = make_qp();
+  TestQp& peer = make_qp();
+  connect(near, peer);
+  post(near, send());
+  driver.run_ready();
+  clock.now += std::chrono::milliseconds(1);  // longer than it is polled
+  driver.run_ready();
+  ASSERT_TRUE(is_armed(near));
+  clock.now += std::chrono::seconds(1);
+  EXPECT_EQ(driver.expire(), 1u);
+}
+
 TEST_F(Driver, PacketsArePaidForAlsoWhenTheyComeTooEarly) {
   TestQp& test = make_qp();
   wire::Headers h;
