@@ -10,32 +10,21 @@
 // counts the commands of a queue pair that have been kicked and not started, and lets it change its
 // way, VCB or doorbell, only when there are none; so the two ways may use different TVLs.
 //
-// Overflow (B4, B5): only so many descriptors may be linked at once. Beyond, a doorbell is pruned:
-// written to the overflow buffer in the tenant's memory, and forgotten here but for the fact that
-// it is there. Further doorbells of that queue pair join it. A queue pair is therefore either
-// linked or overflowed, and nothing of it starts before what overflowed has come back.
-//   - Every class that has doorbells anywhere has a share of the places, the same for each. A
-//     class within its share is never pruned for others and may always recover.
-//   - Queue pairs that cannot go on do not keep others of their class from coming back, and where
-//     those that can are too many they take turns with them: nobody waits for ever.
+// Overflow (B4, B5): only so many descriptors may be linked at once; of what is beyond, see
+// send_queue_overflow.hpp. A queue pair is either linked or overflowed, and nothing of it starts
+// before what overflowed has come back.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "daemon/base/counter.hpp"
-#include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/schedule/doorbell_overflow.hpp"
+#include "daemon/schedule/send_queue_lists.hpp"
+#include "daemon/schedule/send_queue_overflow.hpp"
 
 namespace softhca::schedule {
-
-enum class RingVerdict : std::uint8_t {
-  kAccepted,  ///< the write pointer moved on
-  kStale,     ///< says nothing new: an earlier doorbell covered it; a VCB command is to be dropped
-  kHostile,   ///< further ahead than the send queue is long
-};
 
 /// Commands to fetch from one send queue: `count` from `sequence` on.
 struct Turn {
@@ -51,40 +40,18 @@ struct SendQueueSchedulerConfig {
   DoorbellConfig doorbells = {};
 };
 
-/// What one step of relieve() did.
-struct Relief {
-  enum class Kind : std::uint8_t {
-    kNone,       ///< there was nothing to do
-    kPruned,     ///< a doorbell went to the overflow buffer
-    kRecovered,  ///< one came back
-    kLost,       ///< `slot`: what was read back is none of its doorbells; it has none now
-  };
-  Kind kind = Kind::kNone;
-  QpSlot slot{0};
-};
-
-/// Counters of one class; may be read on any thread.
-struct DoorbellCounters {
-  Counter accepted;
-  Counter stale;
-  Counter hostile;
-  Counter fetched;            ///< commands
-  Counter pruned;             ///< doorbells written to the overflow buffer
-  Counter recovered;          ///< read back, each with all that joined it there
-  Counter lost;               ///< read back as something else: scribbled on
-  Gauge overflow;             ///< queue pairs with a doorbell in the overflow buffer
-  Gauge overflow_high_water;  ///< most at once
-};
-
 class SendQueueScheduler {
  public:
-  static constexpr std::uint32_t kNoBound = 0xffffffff;
+  static constexpr std::uint32_t kNoBound = SendQueueLists::kNoBound;
 
   /// Allocates everything; set-up only. `overflow` outlives it.
   SendQueueScheduler(const SendQueueSchedulerConfig& config, DoorbellOverflow& overflow);
+  /// A copy in the same state, with the same overflow buffer.
+  SendQueueScheduler(const SendQueueScheduler& other)
+      : quantum_(other.quantum_), lists_(other.lists_), overflow_(lists_, other.overflow_) {}
   /// Thresholds and policy, at any time. REQUIRES: as for DoorbellConfig.
-  void configure(const DoorbellConfig& config) { config_ = config; }
-  const DoorbellConfig& config() const { return config_; }
+  void configure(const DoorbellConfig& config) { overflow_.configure(config); }
+  const DoorbellConfig& config() const { return overflow_.config(); }
 
   // --- queue pairs
 
@@ -94,8 +61,8 @@ class SendQueueScheduler {
   /// Forgets its doorbells. Nothing happens if it is not open.
   void close(QpSlot slot);
   /// The row is that of a new class: counts from 0. REQUIRES: no queue pair of it is open.
-  void reset(QosClassId qos_class) { classes_[qos_class.value].counters = DoorbellCounters{}; }
-  bool is_open(QpSlot slot) const { return descriptors_[slot.value].state != State::kClosed; }
+  void reset(QosClassId qos_class) { lists_[qos_class].counters = DoorbellCounters{}; }
+  bool is_open(QpSlot slot) const { return lists_[slot].state != State::kClosed; }
 
   // --- the two ways of a command
 
@@ -141,133 +108,48 @@ class SendQueueScheduler {
 
   /// One step: prunes what is too much, else recovers a doorbell, oldest first in each class and
   /// the classes in turn. To be called a bounded number of times in each poll step.
-  Relief relieve();
+  Relief relieve() { return overflow_.relieve(); }
   /// This class's queue pairs may take so many places, whatever its share; kNoBound: no limit of
   /// its own. What is more goes with relieve().
-  void set_bound(QosClassId qos_class, std::uint32_t places);
+  void set_bound(QosClassId qos_class, std::uint32_t places) {
+    overflow_.set_bound(qos_class, places);
+  }
   /// Follows the load (adaptive thresholds).
-  void sample(Time now) { threshold_.sample(now, linked()); }
+  void sample(Time now) { overflow_.sample(now); }
 
   // --- figures
 
   /// next() or relieve() has something to do.
-  bool has_work() const { return !classes_with_work_.empty() || may_relieve(); }
+  bool has_work() const { return !lists_.with_work().empty() || overflow_.may_relieve(); }
   /// next() has something to do for this class.
-  bool has_work(QosClassId qos_class) const { return classes_[qos_class.value].with_work.linked(); }
+  bool has_work(QosClassId qos_class) const { return lists_[qos_class].with_work.linked(); }
   /// For a class that `wanted` accepts.
   template <class Wanted>
   bool has_work_of(Wanted&& wanted) const {
-    std::uint32_t i = classes_with_work_.front();
-    while (i != kNoIndex && !wanted(QosClassId(static_cast<std::uint16_t>(i))))
-      i = classes_with_work_.next(classes_.data(), i);
-    return i != kNoIndex;
+    return lists_.find(lists_.with_work(), wanted) != kNoIndex;
   }
   /// Its doorbells are in the overflow buffer.
-  bool overflowed(QpSlot slot) const { return descriptors_[slot.value].state >= State::kOverflow; }
+  bool overflowed(QpSlot slot) const { return lists_[slot].overflowed(); }
   /// Queue pairs with doorbells here; how many there may be.
-  std::uint32_t linked() const { return linked_.value(); }
-  std::uint32_t linked_high_water() const { return linked_high_water_.value(); }
-  std::uint32_t linked(QosClassId qos_class) const { return classes_[qos_class.value].linked; }
-  std::uint32_t limit() const;
-  std::size_t max_classes() const { return classes_.size(); }
+  std::uint32_t linked() const { return lists_.linked(); }
+  std::uint32_t linked_high_water() const { return lists_.linked_high_water(); }
+  std::uint32_t linked(QosClassId qos_class) const { return lists_[qos_class].linked; }
+  std::uint32_t limit() const { return overflow_.limit(); }
+  std::size_t max_classes() const { return lists_.class_count(); }
   /// Commands announced by doorbells and not fetched.
-  std::uint32_t pending(QpSlot slot) const {
-    return descriptors_[slot.value].write - descriptors_[slot.value].read;
-  }
-  std::uint32_t next_sequence(QpSlot slot) const { return descriptors_[slot.value].read; }
+  std::uint32_t pending(QpSlot slot) const { return lists_[slot].pending(); }
+  std::uint32_t next_sequence(QpSlot slot) const { return lists_[slot].read; }
   const DoorbellCounters& counters(QosClassId qos_class) const {
-    return classes_[qos_class.value].counters;
+    return lists_[qos_class].counters;
   }
 
  private:
-  enum class State : std::uint8_t {
-    kClosed,
-    kIdle,     ///< no doorbell pending
-    kReady,    ///< linked in its class's ready list
-    kBlocked,  ///< linked in its class's blocked list; after unblock_all() in the ready list
-    kHeld,     ///< in its class's held list: pending, but VCB commands must start first
-    // Nothing pending here, a doorbell in the overflow buffer:
-    kOverflow,         ///< in its class's overflow list
-    kOverflowBlocked,  ///< in the list of these; after unblock_all() in the overflow list
-    kOverflowHeld,     ///< in no list until VCB commands have started
-  };
-
-  /// Send queue descriptor (B2).
-  struct Descriptor {
-    IndexLink link;     ///< in the list that its state names
-    IndexLink arrival;  ///< linked ones: in QosClass::arrivals
-    std::uint32_t read = 0;
-    std::uint32_t write = 0;
-    std::uint32_t entries = 0;
-    std::uint32_t kicked = 0;      ///< kicked and not started, all of one way
-    std::uint32_t blocked_in = 0;  ///< blocked: the class's blocking period in which it was
-    std::uint32_t pruned = 0;      ///< how often, since it was opened
-    QosClassId qos_class;
-    State state = State::kClosed;
-    std::uint8_t arrival_class = 0;  ///< which of QosClass::arrivals
-    bool by_vcb = false;             ///< the way of those kicked
-  };
-  using DescriptorList = IndexList<Descriptor, &Descriptor::link>;
-  using ArrivalList = IndexList<Descriptor, &Descriptor::arrival>;
-
-  /// Queue pairs pruned never, once, up to 3, 7, ... times.
-  static constexpr std::uint32_t kArrivalClasses = 8;
-
-  struct QosClass {
-    IndexLink with_work, active, recovering, over_bound;
-    DescriptorList ready, blocked, held;
-    ArrivalList arrivals[kArrivalClasses];  ///< the linked ones, in the order they were linked
-    DescriptorList overflow;                ///< to be recovered, oldest first
-    DescriptorList overflow_blocked;
-    std::uint32_t linked = 0;
-    std::uint32_t bound = kNoBound;
-    std::uint32_t period = 0;  ///< goes up when the blocked lists are emptied as a whole
-    bool stopped = false;      ///< block_class()
-    DoorbellCounters counters;
-  };
-  template <IndexLink QosClass::*member>
-  using ClassList = IndexList<QosClass, member>;
-
-  /// Where the place for a recovered doorbell comes from.
-  enum class Source : std::uint8_t { kNowhere, kFree, kOthers, kOwn };
-
-  bool in_period(const Descriptor& d) const;
-  bool is_blocked(const Descriptor& d) const;
-  void link(std::uint32_t slot);
-  void make_ready(std::uint32_t slot);
-  void leave_list(std::uint32_t slot);
-  void unlink(std::uint32_t slot);
-  template <IndexLink QosClass::*member>
-  void keep(ClassList<member>& list, std::uint32_t qos_class, bool wanted);
-  void update_class(std::uint32_t qos_class);
-
-  // send_queue_overflow.cpp
-  RingVerdict join_overflow(QpSlot slot, std::uint32_t sequence_end);
-  void prune(std::uint32_t slot);
-  void forget_overflow(std::uint32_t slot);
-  std::optional<std::uint32_t> read_back(QpSlot slot) const;
-  void hold_limit(QosClassId qos_class);
-  void take_turns(QpSlot slot);
-  std::uint32_t victim(const QosClass& qos_class) const;
-  std::uint32_t most_linked() const;
-  std::uint32_t share() const;
-  Source source_for(const QosClass& qos_class) const;
-  bool may_relieve() const;
-  Relief recover(std::uint32_t qos_class);
+  using State = SendQueueLists::State;
+  using Descriptor = SendQueueLists::Descriptor;
 
   std::uint32_t quantum_;
-  DoorbellConfig config_;
-  DoorbellOverflow& overflow_;
-  EntryThreshold threshold_;
-  Gauge linked_;
-  Gauge linked_high_water_;
-  std::uint32_t active_ = 0;  ///< classes with doorbells anywhere
-  std::vector<Descriptor> descriptors_;
-  std::vector<QosClass> classes_;
-  ClassList<&QosClass::with_work> classes_with_work_;
-  ClassList<&QosClass::active> active_classes_;
-  ClassList<&QosClass::recovering> recovering_;
-  ClassList<&QosClass::over_bound> over_bound_;
+  SendQueueLists lists_;
+  SendQueueOverflow overflow_;
 };
 
 }  // namespace softhca::schedule

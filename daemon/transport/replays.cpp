@@ -47,6 +47,62 @@ void Replays::close() {
 
 void Replays::clear() {
   while (!empty()) pop();
+  due_ = 0;
+  oldest_due_ = kNoIndex;
+}
+
+Replay* Replays::remember() {
+  if (limit_ == 0) return nullptr;
+  if (full()) {
+    Replay& oldest = (*this)[oldest_];
+    if (oldest.due && !oldest.replay) return nullptr;
+    settle(oldest);
+    pop();
+  }
+  return &push();
+}
+
+Replay* Replays::find(Psn psn) {
+  for (std::uint32_t i = youngest_; i != kNoIndex; i = (*this)[i].older) {
+    Replay& r = (*this)[i];
+    if ((psn - r.first.value()).value() < r.packets) return &r;
+  }
+  return nullptr;
+}
+
+void Replays::owe(Replay& r, std::uint32_t from, std::uint32_t end) {
+  if (r.replay)
+    oldest_due_ = kNoIndex;
+  else if (due_ == 0)
+    oldest_due_ = youngest_;
+  if (!r.due) ++due_;
+  r.due = true;
+  r.start = r.next = from;
+  r.end = end;
+}
+
+Replay& Replays::oldest_due() {
+  assert(any_due());
+  if (oldest_due_ == kNoIndex) {
+    oldest_due_ = oldest_;
+    while (!(*this)[oldest_due_].due) oldest_due_ = (*this)[oldest_due_].younger;
+  }
+  return (*this)[oldest_due_];
+}
+
+void Replays::settle(Replay& r) {
+  if (!r.due) return;
+  r.due = false;
+  oldest_due_ = kNoIndex;
+  if (--due_ == 0) return;
+  oldest_due_ = r.younger;
+  while (!(*this)[oldest_due_].due) oldest_due_ = (*this)[oldest_due_].younger;
+}
+
+void Replays::settle_all() {
+  for (std::uint32_t i = oldest_; i != kNoIndex; i = (*this)[i].younger) (*this)[i].due = false;
+  due_ = 0;
+  oldest_due_ = kNoIndex;
 }
 
 Replay& Replays::push() {

@@ -74,7 +74,8 @@ class ReplayStore {
   std::uint32_t free_ = kNoIndex;  ///< given back last; linked by `younger`
 };
 
-/// Those of one responder, the last so many. REQUIRES: close() before it goes.
+/// Those of one responder, the last so many, and which responses to them are due. REQUIRES: close()
+/// before it goes.
 class Replays {
  public:
   Replays() = default;
@@ -89,6 +90,23 @@ class Replays {
 
   /// Forgets all.
   void clear();
+
+  /// A place for a new read or atomic, at the cost of the oldest one if there is no other; none
+  /// when that one has not been answered yet, so that the peer has more in flight than was agreed
+  /// (9.7.5.1.4).
+  Replay* remember();
+  /// The one that has this PSN, the youngest where a PSN came round again; nullptr: none.
+  Replay* find(Psn psn);
+  /// Its responses [from, end) are due.
+  void owe(Replay& replay, std::uint32_t from, std::uint32_t end);
+  bool any_due() const { return due_ > 0; }
+  /// The one that is answered next, in PSN order. REQUIRES: any_due().
+  Replay& oldest_due();
+  /// Nothing of it is due any more. REQUIRES: none older is due.
+  void settle(Replay& replay);
+  /// Nothing is due any more.
+  void settle_all();
+
   bool empty() const { return count_ == 0; }
   bool full() const { return count_ == limit_; }
   std::uint32_t limit() const { return limit_; }
@@ -106,6 +124,8 @@ class Replays {
   std::uint32_t count_ = 0;
   std::uint32_t oldest_ = kNoIndex;
   std::uint32_t youngest_ = kNoIndex;
+  std::uint32_t due_ = 0;                ///< so many are due
+  std::uint32_t oldest_due_ = kNoIndex;  ///< of them; kNoIndex: to be looked for
 };
 
 }  // namespace softhca::transport

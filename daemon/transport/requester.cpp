@@ -5,16 +5,10 @@
 #include <cassert>
 
 #include "daemon/transport/codes.hpp"
+#include "daemon/transport/read_or_atomic.hpp"
 #include "daemon/transport/segment.hpp"
 
 namespace softhca::transport {
-namespace {
-
-// A read of 2^31 bytes has 2^23 packets at MTU 256, more than PSN arithmetic can tell apart from
-// the past. It is asked for in parts of so many packets, each a read of its own on the wire.
-constexpr std::uint32_t kReadChunkPackets = 1u << 20;
-
-}  // namespace
 
 void Requester::configure(const RcAttributes& attributes) {
   assert(std::has_single_bit(attributes.mtu));
@@ -23,7 +17,7 @@ void Requester::configure(const RcAttributes& attributes) {
   attributes_.ack_interval = std::max<std::uint16_t>(attributes.ack_interval, 1);
   flight_.set_limit(attributes_.psn_window);
   mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.mtu));
-  timeout_ = ack_timeout(attributes.timeout);
+  timer_.configure(ack_timeout(attributes.timeout));
   retries_left_ = attributes.retry_count;
   rnr_retries_left_ = attributes.rnr_retry;
 }
@@ -35,14 +29,12 @@ void Requester::reset(Psn sq_psn) {
   queued_sequence_ = Psn(1);
   reads_in_flight_ = unasked_ = 0;
   response_missed_ = failed_ = false;
-  credits_limited_ = false;
-  last_permitted_ = Psn();
+  credits_.reset();
   retries_left_ = attributes_.retry_count;
   rnr_retries_left_ = attributes_.rnr_retry;
   flight_.reset(attributes_.psn_window);
   round_trip_.reset();
-  stop_timer();
-  rnr_until_ = kNever;
+  timer_.reset();
 }
 
 void Requester::resume(Psn next, Psn sequence) {
@@ -59,29 +51,10 @@ void Requester::start(const Request& request) {
   slot.packets = is_atomic(request.kind) ? 1 : packets_of(request.length, mtu_shift_);
   slot.sequence = queued_sequence_;
   // After withdraw(), not the one that it was: the peer has taken more packets than it has.
-  if (alone && index_of(slot, unacked_) >= slot.packets) slot.first = unacked_;
+  if (alone && slot.index_of(unacked_) >= slot.packets) slot.first = unacked_;
   queued_end_ = slot.first + slot.packets;
-  const bool parts = request.kind == RequestKind::kRead;
-  queued_sequence_ = queued_sequence_ + (parts ? (slot.packets - 1) / kReadChunkPackets + 1 : 1);
-}
-
-/// Index one beyond the last packet that the read request covering packet `index` asks for.
-std::uint32_t Requester::chunk_end(const Slot& slot, std::uint32_t index) {
-  return std::min(slot.packets, (index / kReadChunkPackets + 1) * kReadChunkPackets);
-}
-
-Time Requester::deadline() const {
-  if (failed_) return kNever;
-  return rnr_until_ != kNever ? rnr_until_ : std::min(ack_deadline_, early_deadline_);
-}
-
-/// From now on silence counts. Without a timeout nothing is ever sent again unasked.
-void Requester::start_timer(Time now) {
-  stop_timer();
-  if (timeout_.count() == 0) return;
-  ack_deadline_ = now + timeout_;
-  const Duration rto = round_trip_.rto();
-  if (rto < timeout_) early_deadline_ = now + rto;
+  const bool is_read = request.kind == RequestKind::kRead;
+  queued_sequence_ = queued_sequence_ + (is_read ? read_parts(slot.packets) : 1);
 }
 
 void Requester::flush(const RequesterUpcalls& up) {

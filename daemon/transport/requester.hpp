@@ -23,7 +23,9 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
+#include "daemon/transport/end_to_end_credits.hpp"
 #include "daemon/transport/pace.hpp"
+#include "daemon/transport/retry_timer.hpp"
 #include "daemon/transport/send_queue.hpp"
 #include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
@@ -61,7 +63,7 @@ class Requester {
   /// To be called when deadline() has come (harmless earlier). Call transmit() afterwards.
   void expire(const RequesterUpcalls& up, Time now);
   /// The peer had no receive for the oldest request (RNR NAK): nothing goes before deadline().
-  bool receiver_not_ready() const { return rnr_until_ != kNever; }
+  bool receiver_not_ready() const { return timer_.holds(); }
   /// Forgets all requests and calls visit(pcb) for each, oldest first. They may be started
   /// again, the same in the same order: they have the PSNs that they had, and the oldest goes on
   /// behind the packets of it that the peer has taken (all but the last of a write with immediate
@@ -78,7 +80,7 @@ class Requester {
     while (!queue_.empty()) visit(queue_.pop());
   }
   /// When expire() wants to be called; kNever when no timer runs.
-  Time deadline() const;
+  Time deadline() const { return failed_ ? kNever : timer_.deadline(); }
   /// Completes everything with kFlushed: the queue pair is in the error state. The requester stays
   /// silent until reset(); requests started meanwhile wait for the next flush().
   void flush(const RequesterUpcalls& up);
@@ -92,11 +94,8 @@ class Requester {
   Step refuse_request(const RequesterUpcalls& up, Verdict verdict);
   bool may_send(const Slot& slot, std::uint32_t index) const;
   bool has_credit(const Slot& slot, std::uint32_t index) const;
-  bool is_permitted(const Slot& slot) const;
   bool wants_ack(const Slot& slot, std::uint32_t index) const;
   wire::Headers make_headers(const Slot& slot, std::uint32_t index) const;
-  void fill_question(wire::Headers& h, const Slot& slot, std::uint32_t index) const;
-  PayloadSource make_payload(const Slot& slot, std::uint32_t index) const;
   void note_sent(const RequesterUpcalls& up, const Slot& slot, std::uint32_t index, bool asked,
                  Time now);
 
@@ -107,34 +106,24 @@ class Requester {
   void receive_atomic_response(const RequesterUpcalls& up, const wire::Headers& h, Time now);
   bool acknowledge_before(const RequesterUpcalls& up, Psn end, Time now);
   void advance(const RequesterUpcalls& up, std::uint32_t packets, Time now);
-  void update_credits(const wire::Headers& h);
 
   // requester_retry.cpp
   void receive_nak(const RequesterUpcalls& up, const wire::Headers& h, Time now);
   void receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, Time now);
-  void receive_sequence_nak(const RequesterUpcalls& up, Time now);
   void miss_response(const RequesterUpcalls& up, Time now);
   void retry(const RequesterUpcalls& up, Time now);
   void retry_early(Time now);
   void go_back();
   void begin_withdrawal();
-  void note_loss();
   void fail(const RequesterUpcalls& up, Verdict verdict);
 
-  static std::uint32_t chunk_end(const Slot& slot, std::uint32_t index);
-  std::uint32_t index_of(const Slot& slot, Psn psn) const {
-    return (psn - slot.first.value()).value();
-  }
   std::uint32_t in_flight() const {
     return static_cast<std::uint32_t>(next_psn_.distance_from(unacked_));
   }
   bool nothing_outstanding() const { return next_psn_ == unacked_; }
-  void start_timer(Time now);
-  void stop_timer() { ack_deadline_ = early_deadline_ = kNever; }
 
   RcAttributes attributes_;
   std::uint32_t mtu_shift_ = 10;
-  Duration timeout_{};
 
   SendQueue queue_;
   PcbId next_ = SendQueue::kEnd;  ///< the request the cursor is in; kEnd: all are sent
@@ -146,20 +135,16 @@ class Requester {
 
   FlightWindow flight_;
   RoundTrip round_trip_;
+  EndToEndCredits credits_;
+  RetryTimer timer_;
 
   std::uint32_t unasked_ = 0;          ///< packets sent since one asked for an acknowledgement
   std::uint32_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor
   bool response_missed_ = false;       ///< went back for a skipped response, no progress since
   bool failed_ = false;                ///< nothing goes or comes until reset()
 
-  bool credits_limited_ = false;  ///< the peer counts its receives
-  Psn last_permitted_;            ///< LSN: SSN up to which it has receives
-
   std::uint8_t retries_left_ = 0;
   std::uint8_t rnr_retries_left_ = 0;
-  Time ack_deadline_ = kNever;
-  Time early_deadline_ = kNever;  ///< before ack_deadline_, or never
-  Time rnr_until_ = kNever;       ///< silent until then after an RNR NAK
 };
 
 }  // namespace softhca::transport

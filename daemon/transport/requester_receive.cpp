@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "daemon/transport/codes.hpp"
+#include "daemon/transport/read_or_atomic.hpp"
 #include "daemon/transport/requester.hpp"
 #include "daemon/transport/segment.hpp"
 #include "daemon/wire/opcode.hpp"
@@ -26,7 +27,7 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
   if (h.psn.is_before(unacked_) || !h.psn.is_before(sent_end_) || queue_.empty()) {
     const bool newest =
         wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
-    return newest ? update_credits(h) : up.events.count(Count::kGhostAck);
+    return newest ? credits_.update(h) : up.events.count(Count::kGhostAck);
   }
   if (info.mask.has_all(wire::kRead)) return receive_read_response(up, h, payload, info.mask, now);
   if (info.mask.has_all(wire::kAtomic)) return receive_atomic_response(up, h, now);
@@ -38,7 +39,7 @@ void Requester::receive_acknowledge(const RequesterUpcalls& up, const wire::Head
     case wire::kSyndromeAck:
       up.events.count(Count::kAcksReceived);
       if (!acknowledge_before(up, h.psn + 1, now)) return miss_response(up, now);
-      return update_credits(h);
+      return credits_.update(h);
     case wire::kSyndromeRnr:
       return receive_rnr(up, h, now);
     case wire::kSyndromeSequence& kSyndromeClass:
@@ -56,7 +57,7 @@ bool Requester::acknowledge_before(const RequesterUpcalls& up, Psn end, Time now
     const Slot& slot = queue_[queue_.oldest()];
     if (awaits_response(slot.request.kind)) return false;
     const std::uint32_t covered = (end - unacked_.value()).value();
-    const std::uint32_t left = slot.packets - index_of(slot, unacked_);
+    const std::uint32_t left = slot.packets - slot.index_of(unacked_);
     advance(up, covered < left ? covered : left, now);
   }
   return true;
@@ -72,10 +73,10 @@ void Requester::receive_read_response(const RequesterUpcalls& up, const wire::He
   if (kind != RequestKind::kRead && kind != RequestKind::kAtomicWrite)
     return fail(up, Verdict::kBadResponse);
   const std::uint32_t length = stores_response(kind) ? slot.request.length : 0;
-  const std::uint32_t index = index_of(slot, h.psn);
+  const std::uint32_t index = slot.index_of(h.psn);
   // First and middle are not told apart: after a retry both an old and a new run of responses may
   // be under way, and only one of them starts here.
-  const bool last = index + 1 == chunk_end(slot, index);
+  const bool last = index + 1 == read_part_end(slot.packets, index);
   if (mask.has_all(wire::kEnd) != last || payload.size() != bytes_of(length, index, mtu_shift_) ||
       (mask.has_all(wire::kAeth) && !is_ack(h.syndrome)))
     return fail(up, Verdict::kBadResponse);
@@ -83,7 +84,7 @@ void Requester::receive_read_response(const RequesterUpcalls& up, const wire::He
     const Verdict stored = up.memory.store_response(slot.request.pcb, index << mtu_shift_, payload);
     if (stored != Verdict::kOk) return fail(up, stored);
   }
-  if (mask.has_all(wire::kAeth)) update_credits(h);
+  if (mask.has_all(wire::kAeth)) credits_.update(h);
   advance(up, 1, now);
 }
 
@@ -97,18 +98,18 @@ void Requester::receive_atomic_response(const RequesterUpcalls& up, const wire::
   std::memcpy(original, &h.original, sizeof original);
   const Verdict stored = up.memory.store_response(slot.request.pcb, 0, original);
   if (stored != Verdict::kOk) return fail(up, stored);
-  update_credits(h);
+  credits_.update(h);
   advance(up, 1, now);
 }
 
 /// `packets` more of the oldest request are acknowledged: progress, which renews retries and timer.
 void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time now) {
   const Slot& slot = queue_[queue_.oldest()];
-  const std::uint32_t done = index_of(slot, unacked_) + packets;
+  const std::uint32_t done = slot.index_of(unacked_) + packets;
   const bool done_all = done == slot.packets;
   const bool sent = !next_psn_.is_before(unacked_ + packets);
   // A read answered without having been sent again after the cursor went back is not counted.
-  if (awaits_response(slot.request.kind) && sent && done == chunk_end(slot, done - 1))
+  if (awaits_response(slot.request.kind) && sent && done == read_part_end(slot.packets, done - 1))
     --reads_in_flight_;
   unacked_ = unacked_ + packets;
   const PcbId pcb = slot.request.pcb;
@@ -122,20 +123,9 @@ void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time 
   response_missed_ = false;
   retries_left_ = attributes_.retry_count;
   rnr_retries_left_ = attributes_.rnr_retry;
-  stop_timer();
-  if (unacked_ != sent_end_ && !queue_.empty()) start_timer(now);
+  timer_.stop();
+  if (unacked_ != sent_end_ && !queue_.empty()) timer_.start(now, round_trip_.rto());
   if (done_all) up.commands.complete_request(pcb, Verdict::kOk);
-}
-
-/// The limit only grows: an older acknowledgement says nothing new (9.7.7.2.5).
-void Requester::update_credits(const wire::Headers& h) {
-  if (h.syndrome == wire::kSyndromeNoCreditLimit) {
-    credits_limited_ = false;
-    return;
-  }
-  const Psn permitted = Psn(h.msn) + decode_credits(h.syndrome);
-  if (!credits_limited_ || permitted.is_after(last_permitted_)) last_permitted_ = permitted;
-  credits_limited_ = true;
 }
 
 }  // namespace softhca::transport

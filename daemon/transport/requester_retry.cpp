@@ -14,7 +14,8 @@ void Requester::receive_nak(const RequesterUpcalls& up, const wire::Headers& h, 
   switch (h.syndrome) {
     case wire::kSyndromeSequence:
       up.events.count(Count::kSequenceNakReceived);
-      return receive_sequence_nak(up, now);
+      if (!nothing_outstanding()) retry(up, now);  // else one seen twice
+      return;
     case wire::kSyndromeInvalidRequest:
       up.events.count(Count::kInvalidNakReceived);
       break;
@@ -30,25 +31,18 @@ void Requester::receive_nak(const RequesterUpcalls& up, const wire::Headers& h, 
   fail(up, nak_verdict(h.syndrome));
 }
 
-void Requester::receive_sequence_nak(const RequesterUpcalls& up, Time now) {
-  // The cursor is there already: a NAK seen twice.
-  if (nothing_outstanding()) return;
-  retry(up, now);
-}
-
 void Requester::receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, Time now) {
   if (!acknowledge_before(up, h.psn, now)) return miss_response(up, now);
   if (queue_.empty()) return up.events.count(Count::kGhostAck);
   up.events.count(Count::kRnrNakReceived);
-  if (rnr_until_ != kNever) return;
+  if (timer_.holds()) return;
   if (attributes_.rnr_retry != kRnrRetryForEver) {
     if (rnr_retries_left_ == 0) return fail(up, Verdict::kRnrRetryExceeded);
     --rnr_retries_left_;
   }
   retries_left_ = attributes_.retry_count;  // they are for a peer that says nothing
   go_back();
-  stop_timer();
-  rnr_until_ = now + rnr_delay(h.syndrome);
+  timer_.hold_until(now + rnr_delay(h.syndrome));
 }
 
 /// What was sent may yet be acknowledged, where a retry has overtaken the refusal: `sent_end_`
@@ -72,12 +66,9 @@ void Requester::miss_response(const RequesterUpcalls& up, Time now) {
 
 void Requester::expire(const RequesterUpcalls& up, Time now) {
   if (failed_ || now < deadline()) return;
-  if (rnr_until_ != kNever) {
-    rnr_until_ = kNever;
-    return;
-  }
+  if (timer_.holds()) return timer_.release();
   response_missed_ = false;
-  if (now < ack_deadline_) {
+  if (timer_.is_early(now)) {
     up.events.count(Count::kEarlyRetries);
     return retry_early(now);
   }
@@ -89,10 +80,10 @@ void Requester::expire(const RequesterUpcalls& up, Time now) {
 /// The peer is silent for longer than it has been so far: once more, twice as patient. The timeout
 /// of the queue pair goes on running.
 void Requester::retry_early(Time now) {
-  note_loss();
+  flight_.shrink(sent_end_);
   go_back();
   round_trip_.back_off();
-  early_deadline_ = now + round_trip_.rto();
+  timer_.await_again(now, round_trip_.rto());
 }
 
 /// Retries of all causes but RNR share one counter (9.7.6.1.3, 9.9.2.4.1), renewed by progress, and
@@ -101,12 +92,10 @@ void Requester::retry_early(Time now) {
 void Requester::retry(const RequesterUpcalls& up, Time now) {
   if (retries_left_ == 0) return fail(up, Verdict::kRetryExceeded);
   --retries_left_;
-  note_loss();
+  flight_.shrink(sent_end_);
   go_back();
-  start_timer(now);
+  timer_.start(now, round_trip_.rto());
 }
-
-void Requester::note_loss() { flight_.shrink(sent_end_); }
 
 void Requester::go_back() {
   round_trip_.discard();

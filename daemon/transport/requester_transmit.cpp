@@ -1,14 +1,13 @@
 // Requester: what may be sent next, and as which packet.
+#include "daemon/transport/read_or_atomic.hpp"
 #include "daemon/transport/requester.hpp"
 #include "daemon/transport/segment.hpp"
 
 namespace softhca::transport {
 
 bool Requester::transmit(const RequesterUpcalls& up, Time now, unsigned packet_budget) {
-  if (rnr_until_ != kNever) {
-    if (now < rnr_until_) return false;
-    rnr_until_ = kNever;
-  }
+  if (timer_.holds(now)) return false;
+  timer_.release();
   while (!failed_ && next_ != SendQueue::kEnd) {
     if (packet_budget-- == 0) return true;
     switch (send_next(up, now)) {
@@ -25,12 +24,15 @@ bool Requester::transmit(const RequesterUpcalls& up, Time now, unsigned packet_b
 
 Requester::Step Requester::send_next(const RequesterUpcalls& up, Time now) {
   const Slot& slot = queue_[next_];
-  const std::uint32_t index = index_of(slot, next_psn_);
+  const std::uint32_t index = slot.index_of(next_psn_);
   if (awaits_response(slot.request.kind) && attributes_.max_rd_atomic == 0)
     return refuse_request(up, Verdict::kLocalQpOperation);
   if (!may_send(slot, index)) return Step::kWait;
   const wire::Headers h = make_headers(slot, index);
-  switch (up.packets.send(h, make_payload(slot, index))) {
+  const PayloadSource payload = stores_response(slot.request.kind)
+                                    ? PayloadSource()
+                                    : segment_payload(slot.request, index, mtu_shift_);
+  switch (up.packets.send(h, payload)) {
     case SendResult::kSent:
       break;
     case SendResult::kNoBuffer:
@@ -61,12 +63,7 @@ bool Requester::may_send(const Slot& slot, std::uint32_t index) const {
 /// Out of credits one message may go as a probe: its first packet when nothing else is
 /// outstanding, the rest when that one is acknowledged, that is, has a receive (9.7.7.2.5).
 bool Requester::has_credit(const Slot& slot, std::uint32_t index) const {
-  return is_permitted(slot) || index > 1 || nothing_outstanding();
-}
-
-bool Requester::is_permitted(const Slot& slot) const {
-  return !credits_limited_ || !draws_receive(slot.request.kind) ||
-         !slot.sequence.is_after(last_permitted_);
+  return credits_.permit(slot) || index > 1 || nothing_outstanding();
 }
 
 /// On the last packet of a message, on a probe, on the last packet the window permits, and now and
@@ -75,7 +72,7 @@ bool Requester::wants_ack(const Slot& slot, std::uint32_t index) const {
   if (index + 1 == slot.packets || awaits_response(slot.request.kind)) return true;
   if (unasked_ + 1 >= attributes_.ack_interval || unasked_ + 1 >= flight_.size() / 4) return true;
   if (in_flight() + 1 >= flight_.size()) return true;
-  return index == 0 && !is_permitted(slot);
+  return index == 0 && !credits_.permit(slot);
 }
 
 wire::Headers Requester::make_headers(const Slot& slot, std::uint32_t index) const {
@@ -86,7 +83,7 @@ wire::Headers Requester::make_headers(const Slot& slot, std::uint32_t index) con
   h.psn = next_psn_;
   h.ack_request = wants_ack(slot, index);
   if (awaits_response(r.kind))
-    fill_question(h, slot, index);
+    fill_read_or_atomic(h, r, slot.packets, index, mtu_shift_);
   else
     fill_segment(h, r, index, slot.packets);
   if (attributes_.xrc) {
@@ -96,35 +93,10 @@ wire::Headers Requester::make_headers(const Slot& slot, std::uint32_t index) con
   return h;
 }
 
-/// Opcode and extended headers of the request packet of a read, atomic or atomic write.
-void Requester::fill_question(wire::Headers& h, const Slot& slot, std::uint32_t index) const {
-  const Request& r = slot.request;
-  h.opcode = wire::raw(request_opcode(r.kind, true, true));
-  h.rkey = r.rkey;
-  h.remote_addr = r.remote_addr;
-  if (r.kind == RequestKind::kRead) {
-    const std::uint32_t from = index << mtu_shift_;
-    const std::uint32_t end = chunk_end(slot, index);
-    h.remote_addr += from;
-    h.dma_length = (end == slot.packets ? r.length : end << mtu_shift_) - from;
-  } else if (r.kind == RequestKind::kAtomicWrite) {
-    h.dma_length = r.length;
-  } else {
-    // The addend of fetch-and-add travels in the swap field (9.2.8).
-    h.swap_add = r.kind == RequestKind::kCompareSwap ? r.swap : r.compare_add;
-    h.compare = r.kind == RequestKind::kCompareSwap ? r.compare_add : 0;
-  }
-}
-
-PayloadSource Requester::make_payload(const Slot& slot, std::uint32_t index) const {
-  if (stores_response(slot.request.kind)) return {};
-  return segment_payload(slot.request, index, mtu_shift_);
-}
-
 void Requester::note_sent(const RequesterUpcalls& up, const Slot& slot, std::uint32_t index,
                           bool asked, Time now) {
   const bool is_read = slot.request.kind == RequestKind::kRead;
-  const std::uint32_t end = is_read ? chunk_end(slot, index) : index + 1;
+  const std::uint32_t end = is_read ? read_part_end(slot.packets, index) : index + 1;
   if (next_psn_.is_before(sent_end_))
     up.events.count(Count::kRetransmittedPackets);
   else if (asked)
@@ -137,7 +109,7 @@ void Requester::note_sent(const RequesterUpcalls& up, const Slot& slot, std::uin
     up.commands.request_sent(slot.request.pcb);
   }
   unasked_ = asked ? 0 : unasked_ + 1;
-  if (ack_deadline_ == kNever) start_timer(now);
+  if (!timer_.runs()) timer_.start(now, round_trip_.rto());
 }
 
 }  // namespace softhca::transport

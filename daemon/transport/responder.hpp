@@ -18,6 +18,7 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
+#include "daemon/transport/incoming_message.hpp"
 #include "daemon/transport/replays.hpp"
 #include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
@@ -49,7 +50,7 @@ class Responder {
   /// has gone it calls enter_error(): the queue pair must stay alive until then.
   bool transmit(const ResponderUpcalls& up, unsigned packet_budget);
   /// Something is owed to the peer.
-  bool pending() const { return due_ > 0 || ack_due_ || nak_ != 0; }
+  bool pending() const { return replays_.any_due() || ack_due_ || nak_ != 0; }
   /// The acknowledgement of all that was executed, to be repeated when the queue pair is gone; none
   /// before the first packet and after a failure.
   std::optional<wire::Headers> last_acknowledgement(const ResponderUpcalls& up) const;
@@ -58,42 +59,31 @@ class Responder {
   void flush(const ResponderUpcalls& up);
 
  private:
-  enum class Message : std::uint8_t { kNone, kSend, kWrite };
   enum class Refusal : std::uint8_t { kNone, kSequence, kNotReady, kFatal };
-
-  struct Packet {
-    const wire::Headers& h;
-    std::span<const std::byte> payload;
-    wire::OpcodeMask mask;
-  };
 
   // responder_check.cpp
   bool check_transport(const ResponderUpcalls& up, const wire::OpcodeInfo& info);
-  bool check_psn(const ResponderUpcalls& up, const Packet& p);
-  Verdict check_sequence(const Packet& p) const;
-  Verdict choose_receive_queue(const ResponderUpcalls& up, const Packet& p);
-  Verdict check_length(const ResponderUpcalls& up, const Packet& p) const;
-  bool fits_opcode(const Packet& p) const;
-  bool fits_announcement(const Packet& p) const;
-  void accept(const ResponderUpcalls& up, const Packet& p);
+  bool check_psn(const ResponderUpcalls& up, const RequestPacket& p);
+  Verdict check_sequence(const RequestPacket& p) const;
+  Verdict choose_receive_queue(const ResponderUpcalls& up, const RequestPacket& p);
+  Verdict check_length(const ResponderUpcalls& up, const RequestPacket& p) const;
+  bool fits_announcement(const RequestPacket& p) const;
+  void accept(const ResponderUpcalls& up, const RequestPacket& p);
 
   // responder_execute.cpp
-  Verdict execute(const ResponderUpcalls& up, const Packet& p);
-  Verdict execute_send(const ResponderUpcalls& up, const Packet& p);
-  Verdict execute_write(const ResponderUpcalls& up, const Packet& p);
-  Verdict execute_read(const ResponderUpcalls& up, const Packet& p);
-  Verdict execute_atomic(const ResponderUpcalls& up, const Packet& p);
-  Verdict execute_atomic_write(const ResponderUpcalls& up, const Packet& p);
-  void finish_receive(const ResponderUpcalls& up, const Packet& p, bool from_write);
+  Verdict execute(const ResponderUpcalls& up, const RequestPacket& p);
+  Verdict execute_send(const ResponderUpcalls& up, const RequestPacket& p);
+  Verdict execute_write(const ResponderUpcalls& up, const RequestPacket& p);
+  Verdict execute_read(const ResponderUpcalls& up, const RequestPacket& p);
+  Verdict execute_atomic(const ResponderUpcalls& up, const RequestPacket& p);
+  Verdict execute_atomic_write(const ResponderUpcalls& up, const RequestPacket& p);
 
   // responder_duplicate.cpp
-  void receive_duplicate(const ResponderUpcalls& up, const Packet& p);
+  void receive_duplicate(const ResponderUpcalls& up, const RequestPacket& p);
   void replay_read(const wire::Headers& h);
   void replay_atomic(const wire::Headers& h);
-  Replay* find_replay(Psn psn);
 
   // responder_transmit.cpp
-  Replay& oldest_due();
   SendResult send_response(const ResponderUpcalls& up, Replay& r);
   PayloadSource response_payload(const Replay& r) const;
   void refuse_response(const ResponderUpcalls& up);
@@ -102,17 +92,10 @@ class Responder {
   wire::Headers make_acknowledgement(const ResponderUpcalls& up) const;
   wire::Headers make_headers(wire::Opcode opcode, Psn psn) const;
   void set_aeth(const ResponderUpcalls& up, wire::Headers& h) const;
-  static Count count_of(std::uint8_t syndrome);
-  static std::optional<AsyncEvent> event_of(std::uint8_t syndrome);
 
   // responder.cpp
-  bool draw(const ResponderUpcalls& up);
-  void end_receive(const ResponderUpcalls& up, Verdict verdict);
   void refuse(const ResponderUpcalls& up, Verdict verdict);
-  Replay* remember();
-  void owe(Replay& r, std::uint32_t from, std::uint32_t end);
-  void settle(Replay& r);
-  void forget_debts();
+  void owe_nothing();
 
   RcAttributes attributes_;
   std::uint32_t mtu_shift_ = 10;
@@ -120,29 +103,19 @@ class Responder {
   Psn expected_;
   Psn sequence_;  ///< MSN: messages completed, 24 bits
 
-  // The message in progress.
-  Message message_ = Message::kNone;
-  bool drawn_ = false;  ///< a receive is ours, of `capacity_` bytes
-  std::uint64_t capacity_ = 0;
-  std::uint64_t offset_ = 0;     ///< bytes taken so far
-  std::uint32_t remaining_ = 0;  ///< write: bytes to come
-  Rkey rkey_;
-  std::uint64_t addr_ = 0;
-  std::uint32_t xrc_srq_ = 0;  ///< XRC: the queue it is for
+  IncomingMessage message_;
+  std::uint32_t xrc_srq_ = 0;  ///< XRC: the queue that the message is for
 
   // What is owed.
   bool ack_due_ = false;
   std::uint8_t nak_ = 0;  ///< syndrome, 0: none
   Psn nak_psn_;
-  std::uint32_t due_ = 0;  ///< replays with due set
+  Replays replays_;
 
   Refusal refusal_ = Refusal::kNone;  ///< packets beyond the expected one are not for us
   Psn gap_seen_;                      ///< kSequence: the packet that showed the gap
   bool failed_ = false;               ///< deaf and silent until reset()
   bool established_ = false;          ///< kCommunicationEstablished was raised
-
-  Replays replays_;
-  std::uint32_t oldest_due_ = kNoIndex;  ///< of them; kNoIndex: to be looked for
 };
 
 }  // namespace softhca::transport

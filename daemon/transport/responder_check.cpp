@@ -9,7 +9,7 @@ void Responder::receive(const ResponderUpcalls& up, const wire::Headers& h,
                         std::span<const std::byte> payload, Time) {
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
   if (!check_transport(up, info)) return;
-  const Packet p{h, payload, info.mask};
+  const RequestPacket p{h, payload, info.mask};
   if (!check_psn(up, p)) return;
   Verdict verdict = check_sequence(p);
   if (verdict == Verdict::kOk) verdict = check_length(up, p);
@@ -33,7 +33,7 @@ bool Responder::check_transport(const ResponderUpcalls& up, const wire::OpcodeIn
 /// 9.7.4.1.1: expected, duplicate (behind) or beyond a gap (ahead). One NAK per gap (9.7.5.2.2),
 /// and one more when the peer has evidently gone back and the expected packet was lost again: it
 /// saves the wait for the peer's timeout. After an RNR NAK what follows is dropped silently.
-bool Responder::check_psn(const ResponderUpcalls& up, const Packet& p) {
+bool Responder::check_psn(const ResponderUpcalls& up, const RequestPacket& p) {
   const std::int32_t distance = p.h.psn.distance_from(expected_);
   if (distance == 0) return true;
   if (distance < 0) {
@@ -51,56 +51,38 @@ bool Responder::check_psn(const ResponderUpcalls& up, const Packet& p) {
 }
 
 /// 9.7.4.1.2: a message is one first, any middles, one last, or one only; nothing comes between.
-Verdict Responder::check_sequence(const Packet& p) const {
-  const bool start = p.mask.has_all(wire::kStart);
-  switch (message_) {
-    case Message::kNone:
-      return start ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
-    case Message::kSend:
-      return !start && p.mask.has_all(wire::kSend) ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
-    case Message::kWrite:
-      return !start && p.mask.has_all(wire::kWrite) ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
-  }
-  return Verdict::kRemoteInvalidRequest;
+Verdict Responder::check_sequence(const RequestPacket& p) const {
+  const bool fits = p.starts() ? !message_.in_progress() : message_.goes_on_with(p);
+  return fits ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
 }
 
 /// Annex A14: each request of XRC names a shared receive queue, and a message only one.
-Verdict Responder::choose_receive_queue(const ResponderUpcalls& up, const Packet& p) {
+Verdict Responder::choose_receive_queue(const ResponderUpcalls& up, const RequestPacket& p) {
   if (!attributes_.xrc) return Verdict::kOk;
-  if (!p.mask.has_all(wire::kStart) && p.h.xrc_srq != xrc_srq_)
-    return Verdict::kRemoteInvalidRequest;
+  if (!p.starts() && p.h.xrc_srq != xrc_srq_) return Verdict::kRemoteInvalidRequest;
   xrc_srq_ = p.h.xrc_srq;
   return up.memory.choose_receive_queue(xrc_srq_);
 }
 
 /// 9.7.4.1.6: payload against opcode and path MTU, and against the length the RETH announced.
-Verdict Responder::check_length(const ResponderUpcalls& up, const Packet& p) const {
-  if (fits_opcode(p) && fits_announcement(p)) return Verdict::kOk;
+Verdict Responder::check_length(const ResponderUpcalls& up, const RequestPacket& p) const {
+  if (p.fits_opcode(attributes_.mtu) && fits_announcement(p)) return Verdict::kOk;
   up.events.count(Count::kBadLength);
   return Verdict::kRemoteInvalidRequest;
 }
 
-bool Responder::fits_opcode(const Packet& p) const {
-  const std::size_t size = p.payload.size();
-  if (!p.mask.has_all(wire::kPayload)) return size == 0;
-  if (!p.mask.has_all(wire::kEnd)) return size == attributes_.mtu;
-  return size <= attributes_.mtu && (size > 0 || p.mask.has_all(wire::kStart));
-}
-
-bool Responder::fits_announcement(const Packet& p) const {
+bool Responder::fits_announcement(const RequestPacket& p) const {
   constexpr std::size_t kWord = sizeof(std::uint64_t);
   if (p.mask.has_all(wire::kAtomic)) return p.h.remote_addr % kWord == 0;
   if (p.mask.has_all(wire::kAtomicWrite))
     return p.payload.size() == kWord && p.h.dma_length == kWord && p.h.remote_addr % kWord == 0;
   if (p.mask.has_all(wire::kReth) && p.h.dma_length > kMaxMessageBytes) return false;
-  if (!p.mask.has_all(wire::kWrite)) return true;
-  const std::uint32_t left = p.mask.has_all(wire::kStart) ? p.h.dma_length : remaining_;
-  return p.mask.has_all(wire::kEnd) ? p.payload.size() == left : p.payload.size() < left;
+  return !p.mask.has_all(wire::kWrite) || message_.fits_announcement(p);
 }
 
 /// Executed: the next packet is expected. A sequence NAK not yet sent is moved along while the
 /// packet that showed the gap, dropped when it came, is still ahead; otherwise its reason is gone.
-void Responder::accept(const ResponderUpcalls& up, const Packet& p) {
+void Responder::accept(const ResponderUpcalls& up, const RequestPacket& p) {
   const bool read = p.mask.has_all(wire::kRead);
   expected_ = expected_ + (read ? packets_of(p.h.dma_length, mtu_shift_) : 1);
   if (nak_ == wire::kSyndromeSequence && !gap_seen_.is_before(expected_)) {
@@ -109,8 +91,8 @@ void Responder::accept(const ResponderUpcalls& up, const Packet& p) {
     refusal_ = Refusal::kNone;
     nak_ = 0;
   }
-  if (p.mask.has_all(wire::kEnd)) {
-    message_ = Message::kNone;
+  if (p.ends()) {
+    message_.end();
     ++sequence_;
     if (const auto counted = request_count(p.mask)) up.events.count(*counted);
   }

@@ -7,7 +7,7 @@ namespace softhca::transport {
 
 /// A send or write is acknowledged again, a read executed again, an atomic answered from memory.
 /// What cannot be replayed is dropped: the peer had its answer, or asks out of turn.
-void Responder::receive_duplicate(const ResponderUpcalls& up, const Packet& p) {
+void Responder::receive_duplicate(const ResponderUpcalls& up, const RequestPacket& p) {
   up.events.count(Count::kDuplicateRequests);
   if (p.mask.has_all(wire::kRead)) return replay_read(p.h);
   if (p.mask.has_any(wire::kAtomic | wire::kAtomicWrite)) return replay_atomic(p.h);
@@ -16,7 +16,7 @@ void Responder::receive_duplicate(const ResponderUpcalls& up, const Packet& p) {
 
 /// A read is asked for again from any of its packets on, with the address moved along.
 void Responder::replay_read(const wire::Headers& h) {
-  Replay* const r = find_replay(h.psn);
+  Replay* const r = replays_.find(h.psn);
   if (r == nullptr || r->atomic || r->store) return;
   const std::uint32_t index = (h.psn - r->first.value()).value();
   const std::uint32_t offset = index << mtu_shift_;
@@ -24,24 +24,15 @@ void Responder::replay_read(const wire::Headers& h) {
   if (h.dma_length > r->length - offset || (h.dma_length == 0 && r->length != 0)) return;
   r->replay = true;
   r->answer_length = offset + h.dma_length;
-  owe(*r, index, index + packets_of(h.dma_length, mtu_shift_));
+  replays_.owe(*r, index, index + packets_of(h.dma_length, mtu_shift_));
 }
 
 void Responder::replay_atomic(const wire::Headers& h) {
-  Replay* const r = find_replay(h.psn);
+  Replay* const r = replays_.find(h.psn);
   const bool store = wire::does(h.opcode, wire::Opcode::kRcAtomicWrite);
   if (r == nullptr || !(store ? r->store : r->atomic)) return;
   r->replay = true;
-  owe(*r, 0, 1);
-}
-
-/// Youngest first: a PSN that came round again means the younger one.
-Replay* Responder::find_replay(Psn psn) {
-  for (std::uint32_t i = replays_.youngest(); i != kNoIndex; i = replays_[i].older) {
-    Replay& r = replays_[i];
-    if ((psn - r.first.value()).value() < r.packets) return &r;
-  }
-  return nullptr;
+  replays_.owe(*r, 0, 1);
 }
 
 }  // namespace softhca::transport

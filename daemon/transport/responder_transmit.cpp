@@ -4,11 +4,41 @@
 #include "daemon/transport/segment.hpp"
 
 namespace softhca::transport {
+namespace {
+
+Count count_of(std::uint8_t syndrome) {
+  switch (syndrome) {
+    case wire::kSyndromeSequence:
+      return Count::kSequenceNakSent;
+    case wire::kSyndromeInvalidRequest:
+      return Count::kInvalidNakSent;
+    case wire::kSyndromeRemoteAccess:
+      return Count::kAccessNakSent;
+    case wire::kSyndromeRemoteOperation:
+      return Count::kOperationNakSent;
+    default:
+      return Count::kRnrNakSent;
+  }
+}
+
+/// A remote operation error needs no event: its cause stands in a receive completion.
+std::optional<AsyncEvent> event_of(std::uint8_t syndrome) {
+  switch (syndrome) {
+    case wire::kSyndromeInvalidRequest:
+      return AsyncEvent::kInvalidRequest;
+    case wire::kSyndromeRemoteAccess:
+      return AsyncEvent::kAccessError;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
 
 bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
-  while (due_ > 0) {
+  while (replays_.any_due()) {
     if (packet_budget-- == 0) return true;
-    switch (send_response(up, oldest_due())) {
+    switch (send_response(up, replays_.oldest_due())) {
       case SendResult::kSent:
         break;
       case SendResult::kNoBuffer:
@@ -21,15 +51,6 @@ bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
   if (nak_ != 0) return send_nak(up);
   if (ack_due_) return send_ack(up);
   return false;
-}
-
-/// PSN order. REQUIRES: due_ > 0.
-Replay& Responder::oldest_due() {
-  if (oldest_due_ == kNoIndex) {
-    oldest_due_ = replays_.oldest();
-    while (!replays_[oldest_due_].due) oldest_due_ = replays_[oldest_due_].younger;
-  }
-  return replays_[oldest_due_];
 }
 
 SendResult Responder::send_response(const ResponderUpcalls& up, Replay& r) {
@@ -47,7 +68,7 @@ SendResult Responder::send_response(const ResponderUpcalls& up, Replay& r) {
   const SendResult result = up.packets.send(h, response_payload(r));
   if (result != SendResult::kSent) return result;
   ++r.next;
-  if (last) settle(r);
+  if (last) replays_.settle(r);
   return result;
 }
 
@@ -64,9 +85,9 @@ PayloadSource Responder::response_payload(const Replay& r) const {
 
 /// The memory of the oldest read is gone: what was answered before stands, the rest is refused.
 void Responder::refuse_response(const ResponderUpcalls& up) {
-  const Replay& r = oldest_due();
+  const Replay& r = replays_.oldest_due();
   const Psn psn = r.first + r.next;
-  forget_debts();
+  owe_nothing();
   refuse(up, Verdict::kRemoteAccess);
   nak_psn_ = psn;
 }
@@ -84,33 +105,6 @@ bool Responder::send_nak(const ResponderUpcalls& up) {
   failed_ = true;
   up.events.enter_error(event_of(h.syndrome));
   return false;
-}
-
-Count Responder::count_of(std::uint8_t syndrome) {
-  switch (syndrome) {
-    case wire::kSyndromeSequence:
-      return Count::kSequenceNakSent;
-    case wire::kSyndromeInvalidRequest:
-      return Count::kInvalidNakSent;
-    case wire::kSyndromeRemoteAccess:
-      return Count::kAccessNakSent;
-    case wire::kSyndromeRemoteOperation:
-      return Count::kOperationNakSent;
-    default:
-      return Count::kRnrNakSent;
-  }
-}
-
-/// A remote operation error needs no event: its cause stands in a receive completion.
-std::optional<AsyncEvent> Responder::event_of(std::uint8_t syndrome) {
-  switch (syndrome) {
-    case wire::kSyndromeInvalidRequest:
-      return AsyncEvent::kInvalidRequest;
-    case wire::kSyndromeRemoteAccess:
-      return AsyncEvent::kAccessError;
-    default:
-      return std::nullopt;
-  }
 }
 
 bool Responder::send_ack(const ResponderUpcalls& up) {

@@ -20,6 +20,9 @@ struct alignas(64) RequestSlot {
   std::uint32_t packets = 0;      ///< PSNs the request takes
   Psn sequence;                   ///< SSN: number of its message, 24 bits (specification 9.7.7.2.2)
   std::uint32_t next = kNoIndex;  ///< of its send queue
+
+  /// Which of its packets has this PSN.
+  std::uint32_t index_of(Psn psn) const { return (psn - first.value()).value(); }
 };
 static_assert(sizeof(RequestSlot) == 64);
 

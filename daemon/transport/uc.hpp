@@ -8,10 +8,10 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
+#include "daemon/transport/incoming_message.hpp"
 #include "daemon/transport/send_queue.hpp"
 #include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
-#include "daemon/wire/opcode.hpp"
 
 namespace softhca::transport {
 
@@ -59,32 +59,18 @@ class UcResponder {
   void flush(const ReceiverUpcalls& up);
 
  private:
-  enum class Message : std::uint8_t { kNone, kSend, kWrite };
-  struct Packet {
-    const wire::Headers& h;
-    std::span<const std::byte> payload;
-    wire::OpcodeMask mask;
-  };
-
-  bool check_psn(const ReceiverUpcalls& up, const Packet& p);
-  bool check_sequence(const Packet& p) const;
-  bool check_length(const Packet& p) const;
-  bool begin(const ReceiverUpcalls& up, const Packet& p);
-  bool take(const ReceiverUpcalls& up, const Packet& p);
+  bool check_psn(const ReceiverUpcalls& up, const RequestPacket& p);
+  bool check_sequence(const RequestPacket& p) const;
+  bool check_length(const RequestPacket& p) const;
+  bool begin(const ReceiverUpcalls& up, const RequestPacket& p);
+  bool take(const ReceiverUpcalls& up, const RequestPacket& p);
   bool draw(const ReceiverUpcalls& up);
-  void finish(const ReceiverUpcalls& up, const Packet& p);
+  void finish(const ReceiverUpcalls& up, const RequestPacket& p);
   void fail(const ReceiverUpcalls& up, Verdict verdict);
 
   UcAttributes attributes_;
   Psn expected_;
-  Message message_ = Message::kNone;
-  bool drawn_ = false;  ///< a receive is ours, of `capacity_` bytes; survives a dropped message and
-                        ///< serves the next
-  std::uint64_t capacity_ = 0;
-  std::uint64_t offset_ = 0;
-  std::uint32_t remaining_ = 0;
-  Rkey rkey_;
-  std::uint64_t addr_ = 0;
+  IncomingMessage message_;  ///< the receive of a dropped message serves the next
   bool failed_ = false;
 };
 

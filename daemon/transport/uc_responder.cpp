@@ -21,18 +21,14 @@ void UcResponder::configure(const UcAttributes& attributes) {
 
 void UcResponder::reset(Psn rq_psn) {
   expected_ = rq_psn;
-  message_ = Message::kNone;
-  drawn_ = failed_ = false;
+  message_.reset();
+  failed_ = false;
 }
 
 void UcResponder::flush(const ReceiverUpcalls& up) {
   failed_ = true;
-  message_ = Message::kNone;
-  if (!drawn_) return;
-  drawn_ = false;
-  ReceiveCompletion c;
-  c.verdict = Verdict::kFlushed;
-  up.receives.complete_receive(c);
+  message_.end();
+  message_.fail_receive(up.receives, Verdict::kFlushed);
 }
 
 /// Each failed check drops the message in progress, of which the rest is then out of sequence.
@@ -41,20 +37,20 @@ void UcResponder::receive(const ReceiverUpcalls& up, const wire::Headers& h,
   if (failed_) return up.events.count(Count::kBadState);
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
   if (info.transport != wire::Transport::kUc) return up.events.count(Count::kBadOpcode);
-  const Packet p{h, payload, info.mask};
+  const RequestPacket p{h, payload, info.mask};
   if (!check_psn(up, p)) return;
   if (!check_sequence(p)) {
-    message_ = Message::kNone;
+    message_.end();
     return up.events.count(Count::kOutOfSequence);
   }
   if (!check_length(p)) {
-    message_ = Message::kNone;
+    message_.end();
     return up.events.count(Count::kBadLength);
   }
-  if (!take(up, p)) message_ = Message::kNone;
+  if (!take(up, p)) message_.end();
 }
 
-bool UcResponder::check_psn(const ReceiverUpcalls& up, const Packet& p) {
+bool UcResponder::check_psn(const ReceiverUpcalls& up, const RequestPacket& p) {
   const std::int32_t distance = p.h.psn.distance_from(expected_);
   if (distance < 0 && distance >= -kLatePackets) {
     up.events.count(Count::kDuplicateRequests);
@@ -62,101 +58,70 @@ bool UcResponder::check_psn(const ReceiverUpcalls& up, const Packet& p) {
   }
   if (distance != 0) {
     up.events.count(Count::kOutOfSequence);
-    message_ = Message::kNone;
+    message_.end();
   }
   expected_ = p.h.psn + 1;
   return true;
 }
 
 /// A first packet ends an unfinished message before it (9.8.2.2.2).
-bool UcResponder::check_sequence(const Packet& p) const {
-  if (p.mask.has_all(wire::kStart)) return true;
-  if (message_ == Message::kNone) return false;
-  return p.mask.has_all(wire::kSend) == (message_ == Message::kSend);
+bool UcResponder::check_sequence(const RequestPacket& p) const {
+  return p.starts() || message_.goes_on_with(p);
 }
 
-bool UcResponder::check_length(const Packet& p) const {
-  const std::size_t size = p.payload.size();
-  const bool start = p.mask.has_all(wire::kStart);
-  const bool end = p.mask.has_all(wire::kEnd);
-  if (end ? size > attributes_.mtu || (size == 0 && !start) : size != attributes_.mtu) return false;
-  if (!p.mask.has_all(wire::kWrite)) return true;
-  const std::uint32_t left = start ? p.h.dma_length : remaining_;
-  return left <= kMaxMessageBytes && (end ? size == left : size < left);
+bool UcResponder::check_length(const RequestPacket& p) const {
+  if (!p.fits_opcode(attributes_.mtu)) return false;
+  return !p.mask.has_all(wire::kWrite) || message_.fits_announcement(p);
 }
 
-bool UcResponder::begin(const ReceiverUpcalls& up, const Packet& p) {
-  offset_ = 0;
+bool UcResponder::begin(const ReceiverUpcalls& up, const RequestPacket& p) {
   if (p.mask.has_all(wire::kSend)) {
-    message_ = Message::kSend;
+    message_.begin_send();
     return draw(up);
   }
-  message_ = Message::kWrite;
-  rkey_ = p.h.rkey;
-  addr_ = p.h.remote_addr;
-  remaining_ = p.h.dma_length;
-  return up.memory.check_remote(rkey_, addr_, remaining_, RemoteAccess::kWrite) == Verdict::kOk;
+  message_.begin_write(p.h);
+  return up.memory.check_remote(p.h.rkey, p.h.remote_addr, p.h.dma_length, RemoteAccess::kWrite) ==
+         Verdict::kOk;
 }
 
 /// False: the message is dropped; a receive that was drawn for it stays with us.
-bool UcResponder::take(const ReceiverUpcalls& up, const Packet& p) {
-  if (p.mask.has_all(wire::kStart) && !begin(up, p)) return false;
-  const std::uint32_t size = static_cast<std::uint32_t>(p.payload.size());
-  if (message_ == Message::kSend) {
-    if (offset_ + size > capacity_ || offset_ + size > kMaxMessageBytes) {
+bool UcResponder::take(const ReceiverUpcalls& up, const RequestPacket& p) {
+  if (p.starts() && !begin(up, p)) return false;
+  if (message_.is_send()) {
+    if (!message_.has_room(p.payload.size())) {
       up.events.count(Count::kBadLength);
       return false;
     }
-    const Verdict stored = size == 0 ? Verdict::kOk : up.receives.store_receive(offset_, p.payload);
+    const Verdict stored = message_.store(up.receives, p.payload);
     if (stored != Verdict::kOk) {
       fail(up, stored);
       return false;
     }
   } else {
     if (p.mask.has_all(wire::kImmDt) && !draw(up)) return false;
-    if (size > 0 && up.memory.write_remote(rkey_, addr_ + offset_, p.payload) != Verdict::kOk)
-      return false;
-    remaining_ -= size;
+    if (message_.write(up.memory, p.payload) != Verdict::kOk) return false;
   }
-  offset_ += size;
-  if (p.mask.has_all(wire::kEnd)) finish(up, p);
+  if (p.ends()) finish(up, p);
   return true;
 }
 
 bool UcResponder::draw(const ReceiverUpcalls& up) {
-  if (drawn_) return true;
-  const std::optional<std::uint64_t> capacity = up.receives.draw_receive();
-  if (!capacity) {
-    up.events.count(Count::kReceiveDropped);
-    return false;
-  }
-  capacity_ = *capacity;
-  drawn_ = true;
-  return true;
+  if (message_.draw(up.receives)) return true;
+  up.events.count(Count::kReceiveDropped);
+  return false;
 }
 
-void UcResponder::finish(const ReceiverUpcalls& up, const Packet& p) {
-  const bool write = message_ == Message::kWrite;
-  message_ = Message::kNone;
+void UcResponder::finish(const ReceiverUpcalls& up, const RequestPacket& p) {
+  const bool write = !message_.is_send();
   if (write) up.events.count(Count::kWriteRequests);
-  if (write && !p.mask.has_all(wire::kImmDt)) return;
-  ReceiveCompletion c;
-  c.byte_len = static_cast<std::uint32_t>(offset_);
-  c.from_write = write;
-  c.has_imm = p.mask.has_all(wire::kImmDt);
-  c.imm = p.h.imm;
-  c.solicited = p.h.solicited;
-  drawn_ = false;
-  up.receives.complete_receive(c);
+  if (!write || p.mask.has_all(wire::kImmDt)) message_.complete_receive(up.receives, p);
+  message_.end();
 }
 
 /// The consumer's receive is not accessible: it hears of that, and the queue pair ends.
 void UcResponder::fail(const ReceiverUpcalls& up, Verdict verdict) {
   failed_ = true;
-  drawn_ = false;
-  ReceiveCompletion c;
-  c.verdict = verdict;
-  up.receives.complete_receive(c);
+  message_.fail_receive(up.receives, verdict);
   up.events.enter_error(std::nullopt);
 }
 

@@ -99,5 +99,80 @@ TEST(ReplaysTest, AreSharedOutAnewWhenTheLimitChanges) {
   replays.close();
 }
 
+class ResponsesDue : public testing::Test {
+ protected:
+  ResponsesDue() { replays.open(store, 3); }
+  ~ResponsesDue() override { replays.close(); }
+
+  /// A read of so many packets from `psn` on, not answered yet.
+  Replay& remember(std::uint32_t psn, std::uint32_t packets) {
+    Replay& replay = *replays.remember();
+    replay.first = Psn(psn);
+    replay.packets = packets;
+    replays.owe(replay, 0, packets);
+    return replay;
+  }
+
+  ReplayStore store;
+  Replays replays;
+};
+
+TEST_F(ResponsesDue, AreGivenInTheOrderOfTheirRequests) {
+  EXPECT_FALSE(replays.any_due());
+  Replay& first = remember(10, 2);
+  Replay& second = remember(12, 1);
+  EXPECT_EQ(&replays.oldest_due(), &first);
+  replays.settle(first);
+  EXPECT_EQ(&replays.oldest_due(), &second);
+  replays.settle(second);
+  EXPECT_FALSE(replays.any_due());
+  // Asked for again, the older comes first again.
+  second.replay = first.replay = true;
+  replays.owe(second, 0, 1);
+  replays.owe(first, 1, 2);
+  EXPECT_EQ(&replays.oldest_due(), &first);
+  EXPECT_EQ(first.next, 1u);
+}
+
+TEST_F(ResponsesDue, MakeRoomForNoMoreThanWasAgreed) {
+  remember(10, 1);
+  Replay& second = remember(11, 1);
+  remember(12, 1);
+  EXPECT_EQ(replays.remember(), nullptr);
+  // One answered before, and asked for again, may be forgotten.
+  Replay& oldest = replays.oldest_due();
+  oldest.replay = true;
+  EXPECT_NE(replays.remember(), nullptr);
+  EXPECT_EQ(&replays.oldest_due(), &second);
+}
+
+TEST_F(ResponsesDue, AreNotDueAnyMoreWhenAllAreSettled) {
+  Replay& only = remember(10, 1);
+  replays.settle_all();
+  EXPECT_FALSE(replays.any_due());
+  EXPECT_FALSE(only.due);
+  EXPECT_EQ(replays.find(Psn(10)), &only);
+  remember(11, 1);
+  replays.clear();
+  EXPECT_FALSE(replays.any_due());
+}
+
+TEST_F(ResponsesDue, AreFoundByEachOfTheirNumbersTheYoungestFirst) {
+  Replay& old = remember(10, 3);
+  Replay& young = remember(12, 2);
+  EXPECT_EQ(replays.find(Psn(9)), nullptr);
+  EXPECT_EQ(replays.find(Psn(11)), &old);
+  EXPECT_EQ(replays.find(Psn(12)), &young);
+  EXPECT_EQ(replays.find(Psn(13)), &young);
+  EXPECT_EQ(replays.find(Psn(14)), nullptr);
+}
+
+TEST(ReplaysTest, WithoutALimitNothingIsRemembered) {
+  ReplayStore store;
+  Replays replays;
+  replays.open(store, 0);
+  EXPECT_EQ(replays.remember(), nullptr);
+}
+
 }  // namespace
 }  // namespace softhca::transport

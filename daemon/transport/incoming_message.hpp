@@ -1,0 +1,72 @@
+// The message of which a responder receives packets, of a reliable or an unreliable connection, and
+// the receive work request that it takes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "daemon/base/types.hpp"
+#include "daemon/transport/upcalls.hpp"
+#include "daemon/wire/headers.hpp"
+#include "daemon/wire/opcode.hpp"
+
+namespace softhca::transport {
+
+/// A request packet as it came.
+struct RequestPacket {
+  const wire::Headers& h;
+  std::span<const std::byte> payload;
+  wire::OpcodeMask mask;
+
+  bool starts() const { return mask.has_all(wire::kStart); }
+  bool ends() const { return mask.has_all(wire::kEnd); }
+  /// Payload against opcode and path MTU (InfiniBand specification, volume 1, 9.7.4.1.6).
+  bool fits_opcode(std::uint32_t mtu) const;
+};
+
+class IncomingMessage {
+ public:
+  /// No message, and no receive work request.
+  void reset();
+
+  bool in_progress() const { return kind_ != Kind::kNone; }
+  /// `p`, which does not start a message, may belong to this one.
+  bool goes_on_with(const RequestPacket& p) const;
+  /// The payload of this packet of a write against the length that the RETH announced.
+  bool fits_announcement(const RequestPacket& p) const;
+
+  void begin_send();
+  void begin_write(const wire::Headers& h);
+  /// It is over, or what is left of it will not be taken. A receive work request drawn for it
+  /// stays.
+  void end() { kind_ = Kind::kNone; }
+
+  /// Draws a receive work request, unless it has one. False: there is none.
+  bool draw(ReceiveSource& receives);
+  /// The receive work request that was drawn holds so much more.
+  bool has_room(std::size_t bytes) const;
+  /// Payload of a send. REQUIRES: has_room().
+  Verdict store(ReceiveSource& receives, std::span<const std::byte> payload);
+  /// Payload of a write.
+  Verdict write(RemoteMemory& memory, std::span<const std::byte> payload);
+  /// Completes the receive work request that was drawn: `last` is the last packet of the message.
+  void complete_receive(ReceiveSource& receives, const RequestPacket& last);
+  /// Completes it in error, if one was drawn.
+  void fail_receive(ReceiveSource& receives, Verdict verdict);
+
+  bool is_send() const { return kind_ == Kind::kSend; }
+
+ private:
+  enum class Kind : std::uint8_t { kNone, kSend, kWrite };
+
+  Kind kind_ = Kind::kNone;
+  bool drawn_ = false;  ///< a receive work request is ours, of `capacity_` bytes
+  std::uint64_t capacity_ = 0;
+  std::uint64_t offset_ = 0;     ///< bytes taken so far
+  std::uint32_t remaining_ = 0;  ///< write: bytes to come
+  Rkey rkey_;
+  std::uint64_t addr_ = 0;
+};
+
+}  // namespace softhca::transport

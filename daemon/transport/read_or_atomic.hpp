@@ -1,0 +1,50 @@
+// Request packets of what is answered by responses: reads, atomics, atomic writes (InfiniBand
+// specification, volume 1, 9.4.4, 9.4.5, annex A19).
+//
+// A read of 2^31 bytes has 2^23 packets at MTU 256, more than PSN arithmetic can tell apart from
+// the past. It is asked for in parts, each a read of its own on the wire.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "daemon/transport/segment.hpp"
+#include "daemon/transport/upcalls.hpp"
+#include "daemon/wire/headers.hpp"
+
+namespace softhca::transport {
+
+inline constexpr std::uint32_t kReadPartPackets = 1u << 20;
+
+/// Parts of a read with so many response packets.
+constexpr std::uint32_t read_parts(std::uint32_t packets) {
+  return (packets - 1) / kReadPartPackets + 1;
+}
+
+/// One beyond the last response packet of the part that has packet `index`.
+constexpr std::uint32_t read_part_end(std::uint32_t packets, std::uint32_t index) {
+  return std::min(packets, (index / kReadPartPackets + 1) * kReadPartPackets);
+}
+
+/// Fills in opcode and extended headers of the request for response packet `index` of `packets`,
+/// and what follows it in its part.
+inline void fill_read_or_atomic(wire::Headers& h, const Request& r, std::uint32_t packets,
+                                std::uint32_t index, std::uint32_t mtu_shift) {
+  h.opcode = wire::raw(request_opcode(r.kind, true, true));
+  h.rkey = r.rkey;
+  h.remote_addr = r.remote_addr;
+  if (r.kind == RequestKind::kRead) {
+    const std::uint32_t from = index << mtu_shift;
+    const std::uint32_t end = read_part_end(packets, index);
+    h.remote_addr += from;
+    h.dma_length = (end == packets ? r.length : end << mtu_shift) - from;
+  } else if (r.kind == RequestKind::kAtomicWrite) {
+    h.dma_length = r.length;
+  } else {
+    // The addend of fetch-and-add travels in the swap field (9.2.8).
+    h.swap_add = r.kind == RequestKind::kCompareSwap ? r.swap : r.compare_add;
+    h.compare = r.kind == RequestKind::kCompareSwap ? r.compare_add : 0;
+  }
+}
+
+}  // namespace softhca::transport

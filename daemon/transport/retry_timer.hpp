@@ -1,0 +1,54 @@
+// When a requester acts without having heard anything: local ACK timeout, an earlier retry, the end
+// of the wait after an RNR NAK (InfiniBand specification, volume 1, 9.7.6.1.3, 9.7.5.2.8).
+#pragma once
+
+#include <algorithm>
+
+#include "daemon/base/time.hpp"
+
+namespace softhca::transport {
+
+class RetryTimer {
+ public:
+  /// `timeout` 0: silence never ends a wait, and nothing is sent again unasked.
+  void configure(Duration timeout) { timeout_ = timeout; }
+  /// Nothing is awaited.
+  void reset() {
+    stop();
+    rnr_until_ = kNever;
+  }
+
+  /// From now on silence counts: for the timeout, and for an early retry after `rto`.
+  void start(Time now, Duration rto) {
+    stop();
+    if (timeout_.count() == 0) return;
+    ack_deadline_ = now + timeout_;
+    if (rto < timeout_) early_deadline_ = now + rto;
+  }
+  void stop() { ack_deadline_ = early_deadline_ = kNever; }
+  bool runs() const { return ack_deadline_ != kNever; }
+  /// The timeout has not come; an early retry may have.
+  bool is_early(Time now) const { return now < ack_deadline_; }
+  /// After an early retry: the next one in `rto`. The timeout goes on running.
+  void await_again(Time now, Duration rto) { early_deadline_ = now + rto; }
+
+  /// The receiver is not ready: silence until then.
+  void hold_until(Time time) {
+    stop();
+    rnr_until_ = time;
+  }
+  bool holds() const { return rnr_until_ != kNever; }
+  bool holds(Time now) const { return holds() && now < rnr_until_; }
+  void release() { rnr_until_ = kNever; }
+
+  /// When something is to be done; kNever when nothing is awaited.
+  Time deadline() const { return holds() ? rnr_until_ : std::min(ack_deadline_, early_deadline_); }
+
+ private:
+  Duration timeout_{};
+  Time ack_deadline_ = kNever;
+  Time early_deadline_ = kNever;  ///< before ack_deadline_, or never
+  Time rnr_until_ = kNever;
+};
+
+}  // namespace softhca::transport
