@@ -40,7 +40,7 @@ compose() {  # PROGRAM ARGUMENT...
   next_port=$((next_port + 1))
   case $program in
     ibv_*) command=("$program" -d "$DEV" -g "$GID" -p "$next_port" "$@") ;;
-    *) command=("$program" -d "$DEV" -x "$GID" -p "$next_port" -F "$@") ;;
+    *) command=("$SYSTEM_TESTS/perftest/run" "$program" -d "$DEV" -x "$GID" -p "$next_port" -F "$@") ;;
   esac
 }
 
@@ -80,6 +80,36 @@ eventually() {
     sleep 0.1
   done
   return 1
+}
+
+# Ends programs of perftest that run for a time (-D) as if it were over, and waits until they have
+# ended: at each alarm one of three parts of their time is over. The clients' come first.
+end_measurements() {  # PID...
+  local i
+  for ((i = 0; i < 600; ++i)); do
+    advance "$@" || return 0
+    sleep 0.05
+  done
+  fail "a program goes on when its time is over"
+}
+# Whether any of them still runs.
+advance() {  # PID...
+  local pid caught some=1
+  for pid; do
+    caught=$(sed -n 's/^SigCgt:\t//p' "/proc/$pid/status" 2>/dev/null)
+    [[ -n $caught ]] || continue
+    some=0
+    # One that waits for no alarm yet would die of it (SIGALRM is 14).
+    ((0x$caught & 1 << 13)) && kill -ALRM "$pid" 2>/dev/null
+  done
+  return $some
+}
+# Process ids of the sandbox's programs whose names match: REGEX
+programs_of() {
+  local pid
+  while read -r pid; do
+    [[ $(cat "/proc/$pid/comm" 2>/dev/null) =~ $1 ]] && echo "$pid"
+  done < <(grep -lszE "^SANDBOX_DIR=$SANDBOX_DIR(/|\$)" /proc/[0-9]*/environ | cut -d/ -f3)
 }
 
 daemons_live() {
