@@ -16,7 +16,7 @@ start_capture() {
 }
 
 stop_capture() {
-  sleep 0.2
+  sleep 0.2  # dumpcap gets what passed last in blocks, which may be a tenth of a second old
   kill -INT "$dumpcap"
   wait "$dumpcap"
 }
