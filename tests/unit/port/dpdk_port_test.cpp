@@ -364,7 +364,7 @@ class Memif : public testing::Test {
     return "net_memif0,role=" + role + ",socket=" + dir_ + "/m.sock";
   }
   /// Sends numbered frames to the peer and back, `count` times.
-  std::string echo_client(std::uint32_t count) const {
+  std::string echo_client(std::uint32_t count, std::atomic<int>* echoed = nullptr) const {
     std::string why;
     auto ports = open_all({device("client")}, why);
     if (ports.empty()) return why;
@@ -377,6 +377,7 @@ class Memif : public testing::Test {
       port.flush();
       const auto back = receive_until(port, 1);
       REQUIRE(back.size() == 1 && back[0] == frame);
+      if (echoed) ++*echoed;
     }
     return {};
   }
@@ -389,6 +390,16 @@ class Memif : public testing::Test {
       for (const auto& frame : receive_all(*ports[0])) (void)send_bytes(*ports[0], frame);
       ports[0]->flush();
     }
+  }
+
+  /// Counts what happens in a child process.
+  static std::atomic<int>& shared_count() {
+    return *static_cast<std::atomic<int>*>(
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  }
+  static int wait_for(const std::atomic<int>& count, int wanted) {
+    for (int i = 0; i < 10000 && count < wanted; ++i) usleep(1000);
+    return count;
   }
 
   /// docs/ports.md, "Limits".
@@ -410,8 +421,9 @@ TEST_F(Memif, AServerServesTheNextPeerAfterOneIsKilled) {
   if (!kOutlivesItsPeer) GTEST_SKIP() << "needs the drivers linked statically";
   Child server([this] { return echo_server(); });
   for (int i = 0; i < 2; ++i) {
-    Child victim([this] { return echo_client(UINT32_MAX); });
-    usleep(500000);
+    auto& echoed = shared_count();
+    Child victim([&] { return echo_client(UINT32_MAX, &echoed); });
+    EXPECT_GE(wait_for(echoed, 100), 100);
     victim.kill();
   }
   EXPECT_EQ(run_in_child([this] { return echo_client(100); }), "");
@@ -431,12 +443,7 @@ TEST_F(Memif, AServerStartsOverTheSocketOfOneThatWasKilled) {
 
 TEST_F(Memif, AClientWaitsForItsServerAndFindsTheNextOne) {
   if (!kOutlivesItsPeer) GTEST_SKIP() << "needs the drivers linked statically";
-  auto& changes = *static_cast<std::atomic<int>*>(
-      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  const auto wait_for_changes = [&](int wanted) {
-    for (int i = 0; i < 10000 && changes < wanted; ++i) usleep(1000);
-    return changes.load();
-  };
+  auto& changes = shared_count();
   Child client([&]() -> std::string {
     std::string why;
     auto ports = open_all({device("client")}, why);
@@ -446,9 +453,9 @@ TEST_F(Memif, AClientWaitsForItsServerAndFindsTheNextOne) {
   });
   for (int round = 0; round < 2; ++round) {
     Child server([this] { return echo_server(); });
-    ASSERT_EQ(wait_for_changes(2 * round + 1), 2 * round + 1);
+    ASSERT_EQ(wait_for(changes, 2 * round + 1), 2 * round + 1);
     server.kill();
-    ASSERT_EQ(wait_for_changes(2 * round + 2), 2 * round + 2);
+    ASSERT_EQ(wait_for(changes, 2 * round + 2), 2 * round + 2);
   }
   EXPECT_TRUE(client.is_running());
 }
