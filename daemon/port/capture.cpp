@@ -1,7 +1,6 @@
 #include "daemon/port/capture.hpp"
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 
 namespace softhca::port {
@@ -38,15 +37,14 @@ Expected<std::unique_ptr<CaptureFile>> CaptureFile::create(const std::string& pa
   return file;
 }
 
-void CaptureFile::write(std::span<const std::byte> frame, Direction direction, Time when) {
+void CaptureFile::write(std::span<const std::byte> frame, Direction direction, WallTime when) {
   if (left_ == 0) return;
   --left_;
-  ++frames_;
   unflushed_ = true;
   const auto length = static_cast<std::uint32_t>(frame.size());
   const std::uint32_t padding = -length & 3;
   const std::uint32_t total = kPacketOverhead + length + padding;
-  const auto ns = static_cast<std::uint64_t>(when.time_since_epoch().count());
+  const auto ns = static_cast<std::uint64_t>(when.count());
   const std::uint32_t head[] = {kEnhancedPacket,
                                 total,
                                 0,
@@ -68,19 +66,16 @@ void CaptureFile::flush() {
   unflushed_ = false;
 }
 
-void CapturePort::record(const Frame& frame, Direction direction) {
-  const Time when = counted_ ? Time{} + std::chrono::microseconds(file_->frames()) : now_;
-  file_->write(frame.bytes(), direction, when);
-}
-
 std::size_t CapturePort::receive(std::span<Frame> out) {
   const std::size_t n = inner_->receive(out);
-  for (const Frame& frame : out.first(n)) record(frame, Direction::kInbound);
+  if (n == 0) return 0;
+  const WallTime now = clock_();
+  for (const Frame& frame : out.first(n)) file_->write(frame.bytes(), Direction::kInbound, now);
   return n;
 }
 
 void CapturePort::transmit(const Frame& frame) {
-  record(frame, Direction::kOutbound);
+  file_->write(frame.bytes(), Direction::kOutbound, clock_());
   inner_->transmit(frame);
 }
 

@@ -1,19 +1,24 @@
 // Writes what passes through a port to a pcapng file, both directions, for tshark and Wireshark.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "daemon/base/expected.hpp"
-#include "daemon/base/time.hpp"
 #include "daemon/port/port.hpp"
 
 namespace softhca::port {
 
 enum class Direction : std::uint8_t { kInbound = 1, kOutbound = 2 };  // as in pcapng's epb_flags
+
+/// Since 1970-01-01 00:00 UTC, which is what readers of captures show.
+using WallTime = std::chrono::nanoseconds;
+using WallClock = std::function<WallTime()>;
 
 /// A pcapng file with one Ethernet interface and nanosecond time stamps.
 class CaptureFile {
@@ -21,10 +26,9 @@ class CaptureFile {
   /// Creates or replaces the file. Frames after the first `most_frames` are not written.
   static Expected<std::unique_ptr<CaptureFile>> create(const std::string& path,
                                                        std::uint64_t most_frames);
-  void write(std::span<const std::byte> frame, Direction direction, Time when);
+  void write(std::span<const std::byte> frame, Direction direction, WallTime when);
   /// Puts what was written into the file, so that it can be read while the capture goes on.
   void flush();
-  std::uint64_t frames() const { return frames_; }
 
  private:
   struct Closer {
@@ -34,21 +38,15 @@ class CaptureFile {
 
   std::unique_ptr<std::FILE, Closer> file_;
   std::uint64_t left_;
-  std::uint64_t frames_ = 0;
   bool unflushed_ = false;
 };
 
-/// A debugging aid: it writes to a file from the thread that drives the port.
+/// A debugging aid: it writes to a file from the thread that drives the port, and stamps each frame
+/// with the time at which it passes. Frames of one receive() have one time stamp.
 class CapturePort final : public Port {
  public:
-  CapturePort(std::unique_ptr<Port> inner, std::unique_ptr<CaptureFile> file)
-      : inner_(std::move(inner)), file_(std::move(file)) {}
-
-  /// The time stamp of the frames to come. Without it frames are numbered by the microsecond.
-  void set_time(Time now) {
-    now_ = now;
-    counted_ = false;
-  }
+  CapturePort(std::unique_ptr<Port> inner, std::unique_ptr<CaptureFile> file, WallClock clock)
+      : inner_(std::move(inner)), file_(std::move(file)), clock_(std::move(clock)) {}
 
   std::size_t receive(std::span<Frame> out) override;
   void release(std::span<const Frame> frames) override { inner_->release(frames); }
@@ -64,12 +62,9 @@ class CapturePort final : public Port {
   void prepare_sleep() override { inner_->prepare_sleep(); }
 
  private:
-  void record(const Frame& frame, Direction direction);
-
   std::unique_ptr<Port> inner_;
   std::unique_ptr<CaptureFile> file_;
-  Time now_{};
-  bool counted_ = true;
+  WallClock clock_;
 };
 
 }  // namespace softhca::port

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "daemon/control/adapter/allotments.hpp"
 #include "daemon/control/adapter/levels.hpp"
@@ -44,7 +45,9 @@ Expected<std::unique_ptr<port::Port>> open_port(const resource::PortConfig& conf
   if (config.capture) {
     auto file = port::CaptureFile::create(config.capture->file, config.capture->frames);
     if (!file) return file.error();
-    port = std::make_unique<port::CapturePort>(std::move(port), std::move(*file));
+    port = std::make_unique<port::CapturePort>(std::move(port), std::move(*file), [] {
+      return port::WallTime(std::chrono::system_clock::now().time_since_epoch());
+    });
   }
   if (config.fault) {
     const port::FaultRates rates{.loss = config.fault->loss,
