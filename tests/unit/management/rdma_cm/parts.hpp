@@ -25,7 +25,10 @@ inline const Gid kPeer = Gid::from_ipv4(0x0a000009);
 
 class RecordingEnvironment final : public Environment {
  public:
-  void send(const cm::Path&, const wire::Mad&) override { ++sent; }
+  void send(const cm::Path&, const wire::Mad& mad) override {
+    ++sent;
+    mads.push_back(mad);
+  }
   std::uint32_t random() override { return next_random++; }
   void signal(ChannelId channel) override { signalled.push_back(channel); }
   std::span<const LocalAddress> addresses() const override { return own; }
@@ -43,6 +46,7 @@ class RecordingEnvironment final : public Environment {
 
   std::uint32_t next_random = 1;
   unsigned sent = 0;
+  std::vector<wire::Mad> mads;  ///< sent, and not delivered
   std::vector<ChannelId> signalled;
   std::vector<LocalAddress> own{{kOwn, 1}, {kOwnToo, 2}};
   std::vector<std::pair<Gid, Gid>> asked;
