@@ -30,12 +30,14 @@ inline ibv_context* open_device(const char* name) {
   return context;
 }
 
-/// To RTS, as both ends of a connection need it.
-inline void bring_up(ibv_qp* qp, std::uint32_t peer, const ibv_gid& gid, int gid_index) {
+/// To RTS, as both ends of a connection need it. `reads`: reads and atomics in flight, each way.
+inline void bring_up(ibv_qp* qp, std::uint32_t peer, const ibv_gid& gid, int gid_index,
+                     std::uint8_t reads = 1) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
   attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  if (reads > 1) attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   expect(ibv_modify_qp(qp, &attr,
                        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0,
          "to INIT");
@@ -43,7 +45,7 @@ inline void bring_up(ibv_qp* qp, std::uint32_t peer, const ibv_gid& gid, int gid
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = IBV_MTU_1024;
   attr.dest_qp_num = peer;
-  attr.max_dest_rd_atomic = 1;
+  attr.max_dest_rd_atomic = reads;
   attr.min_rnr_timer = 12;
   attr.ah_attr.is_global = 1;
   attr.ah_attr.port_num = 1;
@@ -58,7 +60,7 @@ inline void bring_up(ibv_qp* qp, std::uint32_t peer, const ibv_gid& gid, int gid
   attr.qp_state = IBV_QPS_RTS;
   attr.timeout = 14;
   attr.retry_cnt = attr.rnr_retry = 7;
-  attr.max_rd_atomic = 1;
+  attr.max_rd_atomic = reads;
   expect(ibv_modify_qp(qp, &attr,
                        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                            IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0,
