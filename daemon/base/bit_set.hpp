@@ -20,11 +20,6 @@ class BitSet {
 
   std::uint32_t size() const { return size_; }
 
-  bool test(std::uint32_t i) const {
-    assert(i < size_);
-    return (words_[i / 64] & bit(i)) != 0;
-  }
-
   void set(std::uint32_t i) {
     assert(i < size_);
     words_[i / 64] |= bit(i);

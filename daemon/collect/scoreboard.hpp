@@ -15,11 +15,6 @@ class Scoreboard {
   /// The segment that carries the length of the payload.
   static constexpr std::uint64_t kLengthSegment = 1;
 
-  /// Bits of `segments` segments from `first` on. REQUIRES: they are among the 40.
-  static constexpr std::uint64_t range(unsigned first, unsigned segments) {
-    return ((std::uint64_t{1} << segments) - 1) << first;
-  }
-
   constexpr Scoreboard() = default;
   constexpr explicit Scoreboard(std::uint64_t mask) : mask_(mask & kAll) {}
 

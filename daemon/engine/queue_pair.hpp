@@ -104,10 +104,6 @@ struct QpReceiveQueue {
   receive::Member member;  ///< of the shared receive queue
   /// XRC target: shares of those it was told of, except the one in use.
   std::vector<XrcMember> xrc_members;
-  /// For the provisioning of its shared receive queue; kByTrafficClass: the class selector of its
-  /// path.
-  static constexpr std::uint8_t kByTrafficClass = 0xff;
-  std::uint8_t importance = kByTrafficClass;
   shm::ReceiveWork work;  ///< drawn for the message under way, and not yet completed
   bool drawn = false;
 };

@@ -15,9 +15,7 @@ constexpr unsigned kPostsPerDraw = 256;
 /// IBA has no importance of connections; the class selector of the path (RFC 2474, 4.2.2) orders
 /// them everywhere else in the network.
 std::uint8_t importance_of(const QueuePair& qp) {
-  return qp.rq.importance == QpReceiveQueue::kByTrafficClass
-             ? static_cast<std::uint8_t>(qp.connection.route.path.traffic_class >> 5)
-             : qp.rq.importance;
+  return static_cast<std::uint8_t>(qp.connection.route.path.traffic_class >> 5);
 }
 
 }  // namespace
@@ -66,16 +64,6 @@ void ReceiveQueues::set_policy(Tenant& tenant, const SrqPolicy& policy) {
     assert(srq->provisioner || !policy.wanted());
     if (srq->provisioner) srq->provisioner->set_policy(policy);
   }
-}
-
-void ReceiveQueues::set_limit(QueuePair& qp, std::uint32_t limit) {
-  qp.srq->provisioner->set_limit(qp.rq.member, limit);
-}
-
-void ReceiveQueues::set_importance(QueuePair& qp, std::uint8_t importance) {
-  qp.rq.importance = importance == QpReceiveQueue::kByTrafficClass
-                         ? importance
-                         : std::min<std::uint8_t>(importance, kImportances - 1);
 }
 
 /// Draws a receive work request into qp.rq.work. A hostile ring fails its owner.

@@ -50,11 +50,6 @@ class ReceiveQueues {
   /// Of all shared receive queues of the tenant, present and future; takes effect at once.
   /// REQUIRES: none lacks a provisioner.
   void set_policy(Tenant& tenant, const SrqPolicy& policy);
-  /// Buffers that one queue pair may hold, 0: no limit, receive::Member::kByPolicy: as the policy
-  /// says. REQUIRES: its queue is shared and provisioned.
-  void set_limit(QueuePair& qp, std::uint32_t limit);
-  /// Its importance, or QpReceiveQueue::kByTrafficClass. REQUIRES: its queue is shared.
-  void set_importance(QueuePair& qp, std::uint8_t importance);
 
   // --- receives of a queue pair
   /// Draws a receive work request into qp.rq.work. A hostile ring fails its owner.

@@ -91,7 +91,6 @@ class SharedBufferPool {
 
   std::size_t idle_count() const { return idle_.size(); }
   std::size_t idle_bytes() const { return idle_bytes_; }
-  std::size_t total_bytes() const { return total_bytes_; }  ///< of buffers the pool still knows
 
  private:
   struct EndOfUse;

@@ -39,27 +39,19 @@ void FaultStage::corrupt(Frame& frame, std::size_t roce) {
   std::size_t at = random_() % (length - 1);
   if (roce != 0 && at >= kUncoveredByte) ++at;
   frame.data[roce + at] ^= std::byte(1 << random_() % 8);
-  ++counters_.corrupted;
 }
 
 FaultStage::Fate FaultStage::decide(Frame& frame, std::size_t roce) {
-  ++counters_.seen;
   Fate fate;
   fate.lose = happens(rates_.loss);
   fate.duplicate = happens(rates_.duplication);
   const bool corrupted = happens(rates_.corruption);
   late_by_order_ = happens(rates_.reordering);
   const bool late = happens(rates_.delay);
-  if (fate.lose) {
-    ++counters_.lost;
-    return {.lose = true};
-  }
-  if (rates_.marking > 0 && happens(rates_.marking))
-    counters_.marked += mark_congested({frame.data, frame.length});
+  if (fate.lose) return {.lose = true};
+  if (rates_.marking > 0 && happens(rates_.marking)) mark_congested({frame.data, frame.length});
   if (corrupted) corrupt(frame, roce);
-  counters_.duplicated += fate.duplicate;
   fate.hold = (late_by_order_ || late) && held_.size() < max_held_;
-  if (fate.hold) ++(late_by_order_ ? counters_.reordered : counters_.delayed);
   return fate;
 }
 

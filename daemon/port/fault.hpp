@@ -33,16 +33,6 @@ struct FaultOptions {
   std::uint32_t max_held = 256;
 };
 
-struct FaultCounters {
-  std::uint64_t seen = 0;  ///< frames the faults could have hit
-  std::uint64_t lost = 0;
-  std::uint64_t duplicated = 0;
-  std::uint64_t corrupted = 0;
-  std::uint64_t reordered = 0;
-  std::uint64_t delayed = 0;
-  std::uint64_t marked = 0;
-};
-
 /// One direction: decides the fate of each frame and holds back those that are late. Knows
 /// nothing of where frames come from or go to.
 class FaultStage {
@@ -68,8 +58,6 @@ class FaultStage {
   /// Any held frame, due or not, or a null one (for the end).
   Frame next_held();
 
-  const FaultCounters& counters() const { return counters_; }
-
  private:
   struct Held {
     Frame frame;
@@ -87,7 +75,6 @@ class FaultStage {
   std::uint64_t frames_ = 0;
   bool late_by_order_ = false;  ///< of the frame last decided on
   std::deque<Held> held_;
-  FaultCounters counters_;
 };
 
 class FaultPort final : public Port {
@@ -108,9 +95,6 @@ class FaultPort final : public Port {
   /// No descriptor while faults can hold frames back: nothing would announce their turn.
   int wait_fd() const override { return holds_frames_ ? -1 : inner_->wait_fd(); }
   void prepare_sleep() override { inner_->prepare_sleep(); }
-
-  const FaultCounters& receive_faults() const { return rx_.counters(); }
-  const FaultCounters& transmit_faults() const { return tx_.counters(); }
 
  private:
   void take_in(Frame frame);

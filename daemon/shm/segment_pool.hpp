@@ -49,8 +49,6 @@ class SegmentPool {
   /// new_segment. Not called when sending failed, so that the next reply tries again.
   void announced(std::uint32_t segment);
 
-  std::size_t segment_bytes() const { return segment_bytes_; }
-
  private:
   struct Gap {
     std::size_t offset;

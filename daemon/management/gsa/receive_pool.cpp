@@ -116,12 +116,6 @@ bool ReceivePool::release(std::uint32_t buffer) {
   return true;
 }
 
-std::optional<ClientId> ReceivePool::holder_of(std::uint32_t buffer) const {
-  const std::optional<BufferTable::Holder> holder = buffers_.find(buffer);
-  if (!holder || clients_.find(holder->client) == nullptr) return std::nullopt;
-  return holder->client;
-}
-
 // --- parameters
 
 Outcome ReceivePool::check(const Parameters& p) {

@@ -87,8 +87,6 @@ class ReceivePool {
   Admission admit(ClientKey key, const Gid& source, Time now);
   /// The client is done with a buffer. False: it is not in use.
   bool release(std::uint32_t buffer);
-  /// Who holds a buffer; none: nobody, or a client that is gone.
-  std::optional<ClientId> holder_of(std::uint32_t buffer) const;
 
   // --- traffic (E4)
 

@@ -43,8 +43,6 @@ class PortTable {
   /// Nothing happens if it does not hold it.
   void release(std::uint32_t owner, std::uint16_t port);
 
-  std::size_t ports_in_use() const { return ports_.size(); }
-
  private:
   struct Port {
     std::unordered_map<std::uint32_t, Claim> claims;  ///< by owner

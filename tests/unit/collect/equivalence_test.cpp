@@ -30,8 +30,8 @@ struct Variants {
       : payload_bytes(payload), by_mask(abi::unused_segments(payload)) {}
 
   void add(unsigned segment) {
-    by_mask.add(Scoreboard::range(segment, 1));
-    by_length.add(Scoreboard::range(segment, 1));
+    by_mask.add(range(segment, 1));
+    by_length.add(range(segment, 1));
     if (segment == 0) by_length.add(abi::unused_segments(payload_bytes));
   }
   bool agree() const { return by_mask.complete() == by_length.complete(); }

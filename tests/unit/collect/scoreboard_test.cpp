@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/unit/collect/pieces.hpp"
+
 namespace softhca::collect {
 namespace {
 
@@ -20,18 +22,18 @@ TEST(Scoreboard, BitsBeyondTheFortiethDoNotCount) {
 }
 
 TEST(Scoreboard, MaskedSegmentsNeedNotArrive) {
-  Scoreboard board(Scoreboard::range(8, 32));
+  Scoreboard board(range(8, 32));
   EXPECT_FALSE(board.complete());
-  board.add(Scoreboard::range(0, 7));
+  board.add(range(0, 7));
   EXPECT_FALSE(board.complete());
-  board.add(Scoreboard::range(7, 1));
+  board.add(range(7, 1));
   EXPECT_TRUE(board.complete());
 }
 
 TEST(Scoreboard, RangeCoversWholeAndEmpty) {
-  EXPECT_EQ(Scoreboard::range(0, 40), Scoreboard::kAll);
-  EXPECT_EQ(Scoreboard::range(39, 1), 0x80'0000'0000u);
-  EXPECT_EQ(Scoreboard::range(5, 0), 0u);
+  EXPECT_EQ(range(0, 40), Scoreboard::kAll);
+  EXPECT_EQ(range(39, 1), 0x80'0000'0000u);
+  EXPECT_EQ(range(5, 0), 0u);
 }
 
 // Whatever the length and the order, a command is complete with its last segment and not before.
@@ -45,7 +47,7 @@ TEST(Scoreboard, CompleteExactlyWithTheLastSegment) {
     Scoreboard board;
     for (unsigned n = 0; n < used; ++n) {
       ASSERT_FALSE(board.complete()) << payload;
-      board.add(Scoreboard::range(order[n], 1));
+      board.add(range(order[n], 1));
       if (order[n] == 0) board.add(abi::unused_segments(payload));
     }
     ASSERT_TRUE(board.complete()) << payload;

@@ -25,6 +25,11 @@ class Provisioning : public BothWays {
  protected:
   static constexpr std::size_t kSenders = 4;  ///< number 0 is the one that runs away
 
+  /// Of one queue pair alone, whatever the policy says.
+  static void set_limit(QueuePair& qp, std::uint32_t limit) {
+    qp.srq->provisioner->set_limit(qp.rq.member, limit);
+  }
+
   Provisioning() : pair(GetParam()) {
     srq = &pair.b->make_srq(kBuffers);
     pair.b->session->process = 4711;
@@ -176,14 +181,14 @@ TEST_P(Provisioning, SoftLimitTellsAndLetsThrough) {
 
 TEST_P(Provisioning, LimitsChangeWhileMessagesFlow) {
   set(limited(kLimit));
-  engine().receive_queues().set_limit(receivers[0]->qp, 7);
+  set_limit(receivers[0]->qp, 7);
   send(0, 12);
   pair.run_for(kWhile);
   EXPECT_EQ(received_by(0), 7u);
-  engine().receive_queues().set_limit(receivers[0]->qp, 0);
+  set_limit(receivers[0]->qp, 0);
   pair.run_for(kWhile);
   EXPECT_EQ(received_by(0), 12u);
-  engine().receive_queues().set_limit(receivers[0]->qp, receive::Member::kByPolicy);
+  set_limit(receivers[0]->qp, receive::Member::kByPolicy);
   set(SrqPolicy{});
   expect_all_arrive();
 }
@@ -191,7 +196,7 @@ TEST_P(Provisioning, LimitsChangeWhileMessagesFlow) {
 TEST_P(Provisioning, ALimitForOneQueuePairNeedsNoPolicy) {
   set(limited(kLimit));
   set(SrqPolicy{});
-  engine().receive_queues().set_limit(receivers[0]->qp, 2);
+  set_limit(receivers[0]->qp, 2);
   send(0, 5);
   send(1, 9);
   pair.run_for(kWhile);
@@ -241,7 +246,7 @@ TEST_P(Provisioning, WatermarkNamesOffendersAndGivesUpTheLeastImportant) {
   policy.watermark = 6;
   set(policy);
   receivers[2]->qp.connection.route.path.traffic_class = 0xb8;  // expedited forwarding
-  engine().receive_queues().set_importance(receivers[1]->qp, 3);
+  receivers[1]->qp.connection.route.path.traffic_class = 3 << 5;
   send(2, 1);
   send(1, 3);
   pair.run_for(kWhile);

@@ -65,8 +65,6 @@ TEST(FaultPort, NoFaultsChangeNothing) {
   const auto got = link.run(500);
   ASSERT_EQ(got.size(), 500u);
   for (std::uint32_t i = 0; i < 500; ++i) EXPECT_EQ(got[i], udp_frame(i));
-  EXPECT_EQ(link.receiver->receive_faults().seen, 500u);
-  EXPECT_EQ(link.receiver->receive_faults().lost, 0u);
 }
 
 class EachSide : public testing::TestWithParam<bool> {
@@ -76,23 +74,18 @@ class EachSide : public testing::TestWithParam<bool> {
     (GetParam() ? o.receive : o.transmit) = rates;
     return o;
   }
-  const FaultCounters& counted(const BadLink& link) {
-    return GetParam() ? link.receiver->receive_faults() : link.sender->transmit_faults();
-  }
 };
 
 TEST_P(EachSide, LosesTheShareAskedFor) {
   BadLink link(with({.loss = 0.1}));
   const auto got = link.run(10000);
-  EXPECT_EQ(got.size() + counted(link).lost, 10000u);
-  EXPECT_GT(counted(link).lost, 850u);
-  EXPECT_LT(counted(link).lost, 1150u);
+  EXPECT_GT(got.size(), 8850u);
+  EXPECT_LT(got.size(), 9150u);
 }
 
 TEST_P(EachSide, LosesEverythingAtOne) {
   BadLink link(with({.loss = 1}), 64);
   EXPECT_TRUE(link.run(1000).empty()) << "and gives the buffers back";
-  EXPECT_EQ(counted(link).lost, 1000u);
 }
 
 TEST_P(EachSide, Duplicates) {
@@ -102,8 +95,9 @@ TEST_P(EachSide, Duplicates) {
   const auto twice =
       std::count_if(times.begin(), times.end(), [](auto& t) { return t.second == 2; });
   EXPECT_EQ(times.size(), 5000u);
-  EXPECT_EQ(static_cast<std::uint64_t>(twice), counted(link).duplicated);
+  EXPECT_TRUE(std::all_of(times.begin(), times.end(), [](auto& t) { return t.second <= 2; }));
   EXPECT_GT(twice, 800);
+  EXPECT_LT(twice, 1200);
 }
 
 TEST_P(EachSide, FlipsOneBitTheIcrcCovers) {
@@ -123,17 +117,17 @@ TEST_P(EachSide, FlipsOneBitTheIcrcCovers) {
     }
     EXPECT_EQ(bits, 1);
   }
-  EXPECT_EQ(counted(link).corrupted, 1000u);
 }
 
 TEST_P(EachSide, ReordersWithoutLosing) {
   BadLink link(with({.reordering = 0.1}));
   auto got = numbers(link.run(5000));
-  EXPECT_FALSE(std::is_sorted(got.begin(), got.end()));
+  int overtaken = 0;  // by the frame that came right before
+  for (std::size_t i = 1; i < got.size(); ++i) overtaken += got[i] < got[i - 1];
+  EXPECT_GT(overtaken, 250);
   std::sort(got.begin(), got.end());
   ASSERT_EQ(got.size(), 5000u);
   for (std::uint32_t i = 0; i < 5000; ++i) EXPECT_EQ(got[i], i);
-  EXPECT_GT(counted(link).reordered, 350u);
 }
 
 TEST_P(EachSide, ALateFrameComesOutThoughNoneFollow) {
@@ -149,7 +143,6 @@ TEST_P(EachSide, DelaysByCalls) {
   for (; got.empty() && steps < 50; ++steps) link.step(got);
   EXPECT_GT(steps, 1);
   EXPECT_LE(steps, 12);
-  EXPECT_EQ(counted(link).delayed, 1u);
 }
 
 TEST_P(EachSide, SameSeedSameFateOtherSeedOtherFate) {

