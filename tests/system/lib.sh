@@ -112,6 +112,13 @@ programs_of() {
   done < <(grep -lszE "^SANDBOX_DIR=$SANDBOX_DIR(/|\$)" /proc/[0-9]*/environ | cut -d/ -f3)
 }
 
+# Waits until a daemon has said that it serves: its sockets and device trees are there. LOG
+wait_ready() {
+  eventually grep -qs 'ready:' "$1" || eventually grep -qs 'ready:' "$1" && return
+  cat "$1"
+  fail "no daemon"
+}
+
 daemons_live() {
   kill -0 "$PID_A" 2>/dev/null && kill -0 "$PID_B" 2>/dev/null
 }
