@@ -92,7 +92,7 @@ class SendQueueLists {
 
   // --- descriptors
 
-  /// An idle one with a doorbell takes a place among the linked ones, then enter().
+  /// Links an idle descriptor that has a doorbell, and puts it into the ready or the held list.
   void link(QpSlot slot, std::uint32_t arrival_class);
   /// Gives its place back and leaves its list, if it has one.
   void unlink(QpSlot slot);

@@ -43,6 +43,8 @@ class SendQueueOverflow {
   /// `lists` and `buffer` outlive it.
   SendQueueOverflow(SendQueueLists& lists, DoorbellOverflow& buffer, const DoorbellConfig& config)
       : lists_(lists), buffer_(buffer), config_(config) {}
+  SendQueueOverflow(const SendQueueOverflow&) = delete;
+  SendQueueOverflow& operator=(const SendQueueOverflow&) = delete;
   /// As `other`, of these lists.
   SendQueueOverflow(SendQueueLists& lists, const SendQueueOverflow& other)
       : lists_(lists),

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "daemon/base/types.hpp"
+#include "daemon/transport/segment.hpp"
 #include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
 #include "daemon/wire/opcode.hpp"
@@ -42,6 +43,8 @@ class IncomingMessage {
   /// stays.
   void end() { kind_ = Kind::kNone; }
 
+  /// Has drawn one that is not complete.
+  bool has_receive() const { return drawn_; }
   /// Draws a receive work request, unless it has one. False: there is none.
   bool draw(ReceiveSource& receives);
   /// The receive work request that was drawn holds so much more.
@@ -68,5 +71,56 @@ class IncomingMessage {
   Rkey rkey_;
   std::uint64_t addr_ = 0;
 };
+
+// Once or more for every packet.
+
+inline bool RequestPacket::fits_opcode(std::uint32_t mtu) const {
+  const std::size_t size = payload.size();
+  if (!mask.has_all(wire::kPayload)) return size == 0;
+  if (!ends()) return size == mtu;
+  return size <= mtu && (size > 0 || starts());
+}
+
+inline bool IncomingMessage::goes_on_with(const RequestPacket& p) const {
+  switch (kind_) {
+    case Kind::kSend:
+      return p.mask.has_all(wire::kSend);
+    case Kind::kWrite:
+      return p.mask.has_all(wire::kWrite);
+    case Kind::kNone:
+      break;
+  }
+  return false;
+}
+
+inline bool IncomingMessage::fits_announcement(const RequestPacket& p) const {
+  const std::uint32_t left = p.starts() ? p.h.dma_length : remaining_;
+  if (left > kMaxMessageBytes) return false;
+  return p.ends() ? p.payload.size() == left : p.payload.size() < left;
+}
+
+inline bool IncomingMessage::has_room(std::size_t bytes) const {
+  const std::uint64_t end = offset_ + bytes;
+  return end <= capacity_ && end <= kMaxMessageBytes;
+}
+
+inline Verdict IncomingMessage::store(ReceiveSource& receives, std::span<const std::byte> payload) {
+  if (!payload.empty()) {
+    const Verdict stored = receives.store_receive(offset_, payload);
+    if (stored != Verdict::kOk) return stored;
+  }
+  offset_ += payload.size();
+  return Verdict::kOk;
+}
+
+inline Verdict IncomingMessage::write(RemoteMemory& memory, std::span<const std::byte> payload) {
+  if (!payload.empty()) {
+    const Verdict written = memory.write_remote(rkey_, addr_ + offset_, payload);
+    if (written != Verdict::kOk) return written;
+  }
+  offset_ += payload.size();
+  remaining_ -= static_cast<std::uint32_t>(payload.size());
+  return Verdict::kOk;
+}
 
 }  // namespace softhca::transport

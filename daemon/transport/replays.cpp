@@ -81,24 +81,6 @@ void Replays::owe(Replay& r, std::uint32_t from, std::uint32_t end) {
   r.end = end;
 }
 
-Replay& Replays::oldest_due() {
-  assert(any_due());
-  if (oldest_due_ == kNoIndex) {
-    oldest_due_ = oldest_;
-    while (!(*this)[oldest_due_].due) oldest_due_ = (*this)[oldest_due_].younger;
-  }
-  return (*this)[oldest_due_];
-}
-
-void Replays::settle(Replay& r) {
-  if (!r.due) return;
-  r.due = false;
-  oldest_due_ = kNoIndex;
-  if (--due_ == 0) return;
-  oldest_due_ = r.younger;
-  while (!(*this)[oldest_due_].due) oldest_due_ = (*this)[oldest_due_].younger;
-}
-
 void Replays::settle_all() {
   for (std::uint32_t i = oldest_; i != kNoIndex; i = (*this)[i].younger) (*this)[i].due = false;
   due_ = 0;

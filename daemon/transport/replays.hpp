@@ -7,6 +7,7 @@
 // of memory stands behind.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -127,5 +128,25 @@ class Replays {
   std::uint32_t due_ = 0;                ///< so many are due
   std::uint32_t oldest_due_ = kNoIndex;  ///< of them; kNoIndex: to be looked for
 };
+
+// For every response.
+
+inline Replay& Replays::oldest_due() {
+  assert(any_due());
+  if (oldest_due_ == kNoIndex) {
+    oldest_due_ = oldest_;
+    while (!(*this)[oldest_due_].due) oldest_due_ = (*this)[oldest_due_].younger;
+  }
+  return (*this)[oldest_due_];
+}
+
+inline void Replays::settle(Replay& r) {
+  if (!r.due) return;
+  r.due = false;
+  oldest_due_ = kNoIndex;
+  if (--due_ == 0) return;
+  oldest_due_ = r.younger;
+  while (!(*this)[oldest_due_].due) oldest_due_ = (*this)[oldest_due_].younger;
+}
 
 }  // namespace softhca::transport

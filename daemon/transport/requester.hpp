@@ -63,7 +63,7 @@ class Requester {
   /// To be called when deadline() has come (harmless earlier). Call transmit() afterwards.
   void expire(const RequesterUpcalls& up, Time now);
   /// The peer had no receive for the oldest request (RNR NAK): nothing goes before deadline().
-  bool receiver_not_ready() const { return timer_.holds(); }
+  bool receiver_not_ready() const { return timer_.is_held(); }
   /// Forgets all requests and calls visit(pcb) for each, oldest first. They may be started
   /// again, the same in the same order: they have the PSNs that they had, and the oldest goes on
   /// behind the packets of it that the peer has taken (all but the last of a write with immediate

@@ -35,7 +35,7 @@ void Requester::receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, 
   if (!acknowledge_before(up, h.psn, now)) return miss_response(up, now);
   if (queue_.empty()) return up.events.count(Count::kGhostAck);
   up.events.count(Count::kRnrNakReceived);
-  if (timer_.holds()) return;
+  if (timer_.is_held()) return;
   if (attributes_.rnr_retry != kRnrRetryForEver) {
     if (rnr_retries_left_ == 0) return fail(up, Verdict::kRnrRetryExceeded);
     --rnr_retries_left_;
@@ -66,7 +66,7 @@ void Requester::miss_response(const RequesterUpcalls& up, Time now) {
 
 void Requester::expire(const RequesterUpcalls& up, Time now) {
   if (failed_ || now < deadline()) return;
-  if (timer_.holds()) return timer_.release();
+  if (timer_.is_held()) return timer_.release();
   response_missed_ = false;
   if (timer_.is_early(now)) {
     up.events.count(Count::kEarlyRetries);

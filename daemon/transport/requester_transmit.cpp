@@ -6,7 +6,7 @@
 namespace softhca::transport {
 
 bool Requester::transmit(const RequesterUpcalls& up, Time now, unsigned packet_budget) {
-  if (timer_.holds(now)) return false;
+  if (timer_.must_hold(now)) return false;
   timer_.release();
   while (!failed_ && next_ != SendQueue::kEnd) {
     if (packet_budget-- == 0) return true;

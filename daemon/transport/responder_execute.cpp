@@ -1,4 +1,5 @@
 // Responder: what a request packet does here (InfiniBand specification, volume 1, 9.4 and 9.7.4.1).
+#include <cassert>
 #include <cstring>
 
 #include "daemon/transport/responder.hpp"
@@ -17,6 +18,7 @@ Verdict Responder::execute(const ResponderUpcalls& up, const RequestPacket& p) {
 
 Verdict Responder::execute_send(const ResponderUpcalls& up, const RequestPacket& p) {
   if (p.starts()) {
+    assert(!message_.has_receive());
     if (!message_.draw(up.receives)) return Verdict::kReceiverNotReady;
     message_.begin_send();
   }
@@ -45,6 +47,7 @@ Verdict Responder::execute_write(const ResponderUpcalls& up, const RequestPacket
     return Verdict::kRemoteAccess;
   // The last packet of a write with immediate draws the receive; without one it is not executed.
   const bool draws = p.mask.has_all(wire::kImmDt);
+  assert(!message_.has_receive());
   if (draws && !message_.draw(up.receives)) return Verdict::kReceiverNotReady;
   if (p.starts()) message_.begin_write(p.h);
   if (message_.write(up.memory, p.payload) != Verdict::kOk) return Verdict::kRemoteAccess;

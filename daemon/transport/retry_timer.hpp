@@ -37,12 +37,16 @@ class RetryTimer {
     stop();
     rnr_until_ = time;
   }
-  bool holds() const { return rnr_until_ != kNever; }
-  bool holds(Time now) const { return holds() && now < rnr_until_; }
+  /// Until release().
+  bool is_held() const { return rnr_until_ != kNever; }
+  /// And its end has not come.
+  bool must_hold(Time now) const { return is_held() && now < rnr_until_; }
   void release() { rnr_until_ = kNever; }
 
   /// When something is to be done; kNever when nothing is awaited.
-  Time deadline() const { return holds() ? rnr_until_ : std::min(ack_deadline_, early_deadline_); }
+  Time deadline() const {
+    return is_held() ? rnr_until_ : std::min(ack_deadline_, early_deadline_);
+  }
 
  private:
   Duration timeout_{};

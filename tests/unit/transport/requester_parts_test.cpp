@@ -99,11 +99,11 @@ TEST(RetryTimerTest, AReceiverThatIsNotReadyIsWaitedForAlone) {
   timer.hold_until(until);
   EXPECT_FALSE(timer.runs());
   EXPECT_EQ(timer.deadline(), until);
-  EXPECT_TRUE(timer.holds(until - Duration(1)));
-  EXPECT_FALSE(timer.holds(until));
-  EXPECT_TRUE(timer.holds());
+  EXPECT_TRUE(timer.must_hold(until - Duration(1)));
+  EXPECT_FALSE(timer.must_hold(until));
+  EXPECT_TRUE(timer.is_held());
   timer.release();
-  EXPECT_FALSE(timer.holds());
+  EXPECT_FALSE(timer.is_held());
   EXPECT_EQ(timer.deadline(), kNever);
 }
 
