@@ -17,6 +17,12 @@ namespace {
 // Connections of a tenant beyond its sessions: those that are to be told that there are too many.
 constexpr std::uint64_t kGreeting = 16;
 
+void close_socket(Listener& listener) {
+  if (!listener.socket) return;
+  ::unlink(listener.path.c_str());
+  listener.socket.reset();
+}
+
 }  // namespace
 
 SocketPermissions permissions_of(const resource::SocketConfig& socket) {
@@ -78,19 +84,13 @@ std::string Listeners::socket_of(const engine::Tenant& tenant, const engine::Lev
 
 /// Closing the descriptor takes it out of the loop.
 void Listeners::close(const engine::Tenant& tenant) {
-  for (Listener& listener : listeners_) {
-    if (listener.tenant != &tenant || !listener.socket) continue;
-    ::unlink(listener.path.c_str());
-    listener.socket.reset();
-  }
+  for (Listener& listener : listeners_)
+    if (listener.tenant == &tenant) close_socket(listener);
 }
 
 void Listeners::close(const engine::Level& level) {
-  for (Listener& listener : listeners_) {
-    if (listener.level != &level || !listener.socket) continue;
-    ::unlink(listener.path.c_str());
-    listener.socket.reset();
-  }
+  for (Listener& listener : listeners_)
+    if (listener.level == &level) close_socket(listener);
 }
 
 void Listeners::forget(const engine::Tenant& tenant) {
@@ -124,7 +124,7 @@ void Listeners::accept(Listener& listener) {
   const auto peer = peer_identity(socket.get());
   if (!peer || peer->pid == 0)
     return complain(listener, "a process of another PID namespace cannot be reached");
-  // Whoever comes when all sessions are taken is told so when it greets, but not any number.
+  // A process that comes when all sessions are taken is told so when it greets; not any number are.
   if (listener.connections >=
       listener.tenant->control.accounts.limit(resource::Kind::kSessions) + kGreeting)
     return complain(listener, "it has " + std::to_string(listener.connections) +

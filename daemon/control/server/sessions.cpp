@@ -83,7 +83,7 @@ std::vector<const Session*> Sessions::all() const {
 }
 
 bool Sessions::is_of(const Entry& entry, const engine::Level& level) {
-  return entry.listener->level == &level || entry.session->holdings().level == &level;
+  return entry.listener->level == &level || entry.session->object_counts().level == &level;
 }
 
 std::uint64_t Sessions::count(const engine::Level& level) const {
@@ -95,8 +95,8 @@ std::uint64_t Sessions::count(const engine::Level& level) const {
 std::uint64_t Sessions::undivided(const engine::Tenant& tenant) const {
   std::uint64_t count = 0;
   for (const Entry& entry : entries_) {
-    const Session::Holdings holdings = entry.session->holdings();
-    count += &entry.session->tenant() == &tenant && holdings.id != 0 && holdings.level == nullptr;
+    const Session::ObjectCounts counts = entry.session->object_counts();
+    count += &entry.session->tenant() == &tenant && counts.id != 0 && counts.level == nullptr;
   }
   return count;
 }
@@ -104,24 +104,26 @@ std::uint64_t Sessions::undivided(const engine::Tenant& tenant) const {
 std::uint32_t Sessions::oldest(const engine::Tenant& tenant) const {
   std::uint32_t oldest = adapter_.next_session;
   for (const Entry& entry : entries_) {
-    const std::uint32_t id = entry.session->holdings().id;
+    const std::uint32_t id = entry.session->object_counts().id;
     if (&entry.session->tenant() == &tenant && id != 0) oldest = std::min(oldest, id);
   }
   return oldest;
 }
 
-void Sessions::end(const engine::Tenant& tenant) {
+template <class Which>
+void Sessions::end_if(Which&& which) {
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     Entry& ending = *entry++;
-    if (&ending.session->tenant() == &tenant) end(ending);
+    if (which(ending)) end(ending);
   }
 }
 
+void Sessions::end(const engine::Tenant& tenant) {
+  end_if([&](const Entry& entry) { return &entry.session->tenant() == &tenant; });
+}
+
 void Sessions::end(const engine::Level& level) {
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    Entry& ending = *entry++;
-    if (is_of(ending, level)) end(ending);
-  }
+  end_if([&](const Entry& entry) { return is_of(entry, level); });
 }
 
 void Sessions::report_link(const engine::Tenant& tenant, bool up) {

@@ -60,6 +60,9 @@ class Sessions {
   void serve(Entry& entry);
   void end(Entry& entry);
   static bool is_of(const Entry& entry, const engine::Level& level);
+  /// Ends those that `which(entry)` is true of.
+  template <class Which>
+  void end_if(Which&& which);
   void note(const Session& session, const char* kind, const char* what);
 
   Adapter& adapter_;

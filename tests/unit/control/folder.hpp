@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace softhca::control {
@@ -25,5 +26,12 @@ class Folder {
  private:
   std::string path_;
 };
+
+/// First line of a file; "missing" without one.
+inline std::string first_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  return std::getline(in, line) ? line : "missing";
+}
 
 }  // namespace softhca::control

@@ -20,14 +20,12 @@ namespace fs = std::filesystem;
 class CounterFilesTest : public ::testing::Test {
  protected:
   Outcome update() { return files.update(tenant, {}); }
-  /// First line; "missing" without a file.
-  static std::string read(const std::string& path) {
-    std::ifstream in(path);
-    std::string line;
-    return std::getline(in, line) ? line : "missing";
+  std::string counter(const std::string& name) const {
+    return first_line(port + "counters/" + name);
   }
-  std::string counter(const std::string& name) const { return read(port + "counters/" + name); }
-  std::string hardware(const std::string& name) const { return read(port + "hw_counters/" + name); }
+  std::string hardware(const std::string& name) const {
+    return first_line(port + "hw_counters/" + name);
+  }
   void expect_regular_files() const {
     for (const char* name : {"counters", "hw_counters"})
       for (const auto& entry : fs::directory_iterator(port + name)) {
@@ -176,7 +174,7 @@ TEST_F(CounterFilesTest, NothingInTheWayIsFollowedOrWaitedFor) {
   EXPECT_FALSE(update());
   EXPECT_TRUE(update()) << "by a new file";
   EXPECT_EQ(counter("port_rcv_packets"), "3");
-  EXPECT_EQ(read(other), "somebody's");
+  EXPECT_EQ(first_line(other), "somebody's");
   expect_regular_files();
 }
 

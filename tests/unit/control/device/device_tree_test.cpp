@@ -25,12 +25,7 @@ class DeviceTree : public ::testing::Test {
     ipv6.bytes = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, 1};
     device.gids = {{Gid::from_ipv4(0xc6120001), "lo"}, {ipv6, "eth7"}};
   }
-  std::string read(const std::string& name) const {
-    std::ifstream in(root + "/" + name);
-    std::string line;
-    std::getline(in, line);
-    return in ? line : "missing";
-  }
+  std::string read(const std::string& name) const { return first_line(root + "/" + name); }
   Folder folder;
   const std::string root = folder.path() + "/sysfs";
   const std::string port = "class/infiniband/softhca0/ports/1/";
