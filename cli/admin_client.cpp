@@ -12,7 +12,7 @@ namespace softhca::cli {
 namespace {
 
 // Longer than any request takes; a daemon that is stopped does not answer at all.
-constexpr int kPatienceSeconds = 30;
+constexpr int kTimeoutSeconds = 30;
 
 std::string why_unreachable(const std::string& path, int error) {
   if (error == ENOENT && path.ends_with("/control.sock"))
@@ -36,9 +36,9 @@ AdminClient::AdminClient(const std::string& path) : path_(path) {
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (socket_ < 0) throw CommandError(kUnreachable, why_unreachable(path, errno));
-  const timeval patience{.tv_sec = kPatienceSeconds, .tv_usec = 0};
-  ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const timeval timeout{.tv_sec = kTimeoutSeconds, .tv_usec = 0};
+  ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return;
   const int error = errno;
   ::close(socket_);

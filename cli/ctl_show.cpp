@@ -47,15 +47,15 @@ std::string addresses_of(const Json& tenant) {
   return text;
 }
 
-void print_lanes(const Json& lanes) {
+void print_tvls(const Json& tvls) {
   TextTable table({"TVL", "LEVEL", "PURPOSE", "WEIGHT", "EXECUTION", "COMPLETION", "KICK-LIST",
                    "STARTED", "EXEC-WAITS", "COMPL-WAITS"});
-  for (const Json& lane : lanes) {
-    const Json kick = lane.value("kick_list", Json::object());
-    table.add({cell(lane, "tvl"), cell(lane, "level"), cell(lane, "purpose"), cell(lane, "weight"),
-               use_of(lane, "execution_credits"), use_of(lane, "completion_credits"),
-               cell(kick, "waiting") + "/" + cell(kick, "limit"), cell(lane, "started"),
-               cell(lane, "execution_waits"), cell(lane, "completion_waits")});
+  for (const Json& tvl : tvls) {
+    const Json kick = tvl.value("kick_list", Json::object());
+    table.add({cell(tvl, "tvl"), cell(tvl, "level"), cell(tvl, "purpose"), cell(tvl, "weight"),
+               use_of(tvl, "execution_credits"), use_of(tvl, "completion_credits"),
+               cell(kick, "waiting") + "/" + cell(kick, "limit"), cell(tvl, "started"),
+               cell(tvl, "execution_waits"), cell(tvl, "completion_waits")});
   }
   print("\n" + table.text());
 }
@@ -193,7 +193,7 @@ void show_tenant(AdminClient& daemon, const std::string& name, bool json) {
   print("dedicated PCBs: " + cell(pcbs, "dedicated") + " in use, " +
         cell(pcbs, "dedicated_refused") + " refused\n");
   print_levels(tenant.value("levels", Json::array()));
-  print_lanes(tenant.at("tvls"));
+  print_tvls(tenant.at("tvls"));
   print_limits(tenant.at("limits"));
   print_connections(tenant.value("connections", Json()));
   print_processes(tenant.at("processes"));

@@ -50,12 +50,12 @@ Json common_rates(const Rates& rate, const Json& now) {
           {"send_queue_mode_per_s", rate.of("send_queue_mode")},
           {"pcbs", now.at("pcbs")},
           {"pcb_refusals_per_s", rate.of("pcbs/refused")},
-          {"execution_credits", now.at("lanes").at("execution_credits")},
-          {"completion_credits", now.at("lanes").at("completion_credits")},
-          {"kick_list", now.at("lanes").at("kick_list")},
-          {"execution_waits_per_s", rate.of("lanes/execution_waits")},
-          {"completion_waits_per_s", rate.of("lanes/completion_waits")},
-          {"kicks_refused_per_s", rate.of("lanes/kicks_refused")},
+          {"execution_credits", now.at("tvl_totals").at("execution_credits")},
+          {"completion_credits", now.at("tvl_totals").at("completion_credits")},
+          {"kick_list", now.at("tvl_totals").at("kick_list")},
+          {"execution_waits_per_s", rate.of("tvl_totals/execution_waits")},
+          {"completion_waits_per_s", rate.of("tvl_totals/completion_waits")},
+          {"kicks_refused_per_s", rate.of("tvl_totals/kicks_refused")},
           {"arbitration_wait_s", waits > 0 ? rate.of("arbitration_wait/sum_s") / waits : 0}};
 }
 

@@ -52,7 +52,7 @@ metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& g
                           control::GeneralServices& shared_datagrams) {
   const auto exported = [](control::GeneralServices& services) {
     return metrics::GeneralServices{.counters = services.counters(),
-                                    .party = services.party(),
+                                    .tenant = services.tenant(),
                                     .pool = services.pool_counters(),
                                     .clients = [&services] { return services.clients(); }};
   };

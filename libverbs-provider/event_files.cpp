@@ -56,7 +56,7 @@ int create_channel(Context& context, std::uint32_t& fd) {
   if (fds.count() != 1) return EPROTO;
   const int channel = fds.take(0);
   fd = static_cast<std::uint32_t>(channel);
-  // Made non-blocking by whoever made it or not, it behaves as a fresh kernel file does.
+  // Non-blocking or not as it was made, it behaves as a fresh kernel file does.
   ::fcntl(channel, F_SETFL, ::fcntl(channel, F_GETFL) & ~O_NONBLOCK);
   Guard guard(files_lock);
   if (files.put(channel, {FileKind::kChannel, reply.handle, &context})) return 0;

@@ -245,7 +245,7 @@ ibv_mr* import_mr(ibv_pd* pd, std::uint32_t handle) {
   return &mr.release()->base.mr;
 }
 
-/// The region lives on for others. Whoever made it may call this, too.
+/// The region lives on for others. Its maker may call this, too.
 void unimport_mr(ibv_mr* ibv_mr) {
   Mr* mr = reinterpret_cast<Mr*>(ibv_mr);
   Context& context = *to_context(ibv_mr->context);

@@ -188,7 +188,7 @@ int reset(Qp& qp, abi::ModifyQpRequest& request) {
     request.send_sequence = qp.send.next;
     if (const int error = change_state(qp, request, true, IBV_QPS_RESET)) return error;
   }
-  // Whoever polls may hold the lock of the completion queue and want that of the send queue.
+  // A thread that polls may hold the lock of the completion queue and want that of the send queue.
   discard_all_completions(qp);
   qp.send.completed.store(request.send_sequence, std::memory_order_release);
   qp.flushing.store(false, std::memory_order_relaxed);

@@ -43,7 +43,7 @@ Expected<QosClassId> PcbPool::add_group(const GroupConfig& config) {
   if (!give(group, config.guaranteed)) return over_commit(group, config.guaranteed);
   group.used = true;
   *row = group;
-  if (dedicated_ != 0 && parties() > dedicated_) {
+  if (dedicated_ != 0 && sharing_groups() > dedicated_) {
     give(*row, 0);
     row->used = false;
     return Error{"each tenant and level needs a dedicated PCB: there are " +
@@ -163,7 +163,7 @@ std::vector<CollectGroup*> PcbPool::levels_of(QosClassId tenant) {
 }
 
 /// Groups that dedicated PCBs are shared out to.
-std::uint32_t PcbPool::parties() const {
+std::uint32_t PcbPool::sharing_groups() const {
   std::uint32_t count = 0;
   for (std::uint16_t i = 0; i < groups_.size(); ++i) {
     const bool has_levels = std::any_of(groups_.begin(), groups_.end(), [&](const auto& g) {
@@ -175,7 +175,7 @@ std::uint32_t PcbPool::parties() const {
 }
 
 void PcbPool::share_out_dedicated() {
-  const std::uint32_t count = parties();
+  const std::uint32_t count = sharing_groups();
   dedicated_limit_.set(count == 0 ? 0 : dedicated_ / count);
 }
 

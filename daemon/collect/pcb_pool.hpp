@@ -177,7 +177,7 @@ class PcbPool {
   }
   bool known(QosClassId id) const { return id.value < groups_.size() && groups_[id.value].used; }
   std::vector<CollectGroup*> levels_of(QosClassId tenant);
-  std::uint32_t parties() const;
+  std::uint32_t sharing_groups() const;
   bool give(CollectGroup& group, std::uint32_t guaranteed);
   Outcome set_total(QosClassId tenant, std::uint32_t total);
   void share_out_dedicated();

@@ -4,7 +4,7 @@ namespace softhca::engine {
 namespace {
 
 constexpr std::uint32_t kSlotMask = (1u << 24) - 1;
-// A slot rests until so many others have been given up.
+// A slot is not used again until so many others have been given up.
 constexpr std::size_t kAtRest = 256;
 
 }  // namespace

@@ -1,7 +1,7 @@
 // An unreliable-datagram queue pair of the daemon's own that several clients share (mechanism E6):
 // queue pair 1, of the general services agent, is one, queue pair 2 another. What it receives goes
 // through a receive pool to the thread of the clients; what these send becomes commands like any
-// other, with PCBs, a TVL and a share of the engine of the party that the service stands for.
+// other, with PCBs, a TVL and a share of the engine of its own tenant.
 //
 // Two threads meet here: the engine's, and the one on which the clients are (the control thread).
 // Between them are rings without locks.
@@ -140,7 +140,7 @@ class DatagramService {
     management::gsa::PoolSize size = {};
     management::gsa::Parameters parameters = {};
   };
-  /// `tenant`: the party it stands for. It outlives the service. Errors: out of memory or
+  /// `tenant`: what the service is to the engine. It outlives the service. Errors: out of memory or
   /// descriptors.
   static Expected<std::unique_ptr<DatagramService>> make(Tenant& tenant, const Options& options,
                                                          Time now);

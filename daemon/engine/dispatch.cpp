@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kFetchedPerQueuePair = 64;
 
 // Turns of a poll step in which nothing can be fetched.
-constexpr std::size_t kMostInVain = 8;
+constexpr std::size_t kMostWithoutFetch = 8;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ std::size_t Dispatch::fetch() {
   const std::uint64_t end = cpu_.done() + cpu_.budget().ingress;
   std::size_t work = 0;
   QosClassId passed = kNoQosClass;  // the first of those that have had more than their share
-  for (std::size_t vain = 0; cpu_.done() < end && vain < kMostInVain;) {
+  for (std::size_t without = 0; cpu_.done() < end && without < kMostWithoutFetch;) {
     const auto turn = scheduler_.next();
     if (!turn) break;
     QueuePair& qp = queue_pairs_[turn->slot.value];
@@ -36,7 +36,7 @@ std::size_t Dispatch::fetch() {
            fetch_one(qp, turn->sequence + fetched))
       ++fetched;
     if (fetched != 0) scheduler_.fetched(turn->slot, fetched);
-    vain += fetched == 0;
+    without += fetched == 0;
     work += fetched;
   }
   return work;

@@ -1,5 +1,5 @@
-// How long the engine works for whom. Nobody reads a clock for each piece of work: the time of the
-// poll steps that had something to do is divided among tenants by what their work counts as
+// How long the engine works for each tenant. Nobody reads a clock for each piece of work: the time
+// of the poll steps that had something to do is divided among tenants by what their work counts as
 // (costs.hpp), a millisecond at a time.
 #pragma once
 

@@ -49,7 +49,7 @@ void Ingress::remove(Session& session) {
 
 bool Ingress::park(Session& session) {
   if (session.parked) return true;
-  if (!session.failed && !rests(session)) return false;
+  if (!session.failed && !lets_park(session)) return false;
   session.parked = true;
   poller_.rest(session);
   ++parked_;
@@ -57,7 +57,7 @@ bool Ingress::park(Session& session) {
 }
 
 /// From now on it says when it has posted something. False: it has, just now.
-bool Ingress::rests(Session& session) {
+bool Ingress::lets_park(Session& session) {
   const std::uint64_t unfinished = session.poll.unfinished;
   if (!session.view.park(unfinished)) return false;
   for (std::uint64_t left = unfinished; left != 0; left &= left - 1) {
@@ -297,7 +297,7 @@ void Ingress::doorbell_fails(QueuePair& qp) {
   if (qp.error.pending) return;
   async_events_.raise(qp, EventType::kQpFatal);
   event_log_.add(event_of(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell"));
-  cpu_.fail_later(qp, "its doorbell held nonsense");
+  cpu_.fail_later(qp, "its doorbell holds invalid values");
 }
 
 /// The session's own words contradict themselves: nothing more is read from it, its queue pairs
@@ -312,7 +312,7 @@ void Ingress::fail_session(Session& session) {
     // What an XRC target works by is not in the memory of a process.
     if (!qp.sends() || qp.state == QpState::kReset) return;
     async_events_.raise(qp, EventType::kQpFatal);
-    cpu_.fail_later(qp, "the memory of its session holds nonsense");
+    cpu_.fail_later(qp, "the memory of its session holds invalid values");
   });
 }
 

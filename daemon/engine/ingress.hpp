@@ -41,7 +41,7 @@ class Ingress {
   std::size_t relieve_doorbells();
   /// Has anybody but the class just served posted anything since the last scan (if not, this was
   /// one), or has commands in a send queue that are to be fetched? Its own commands can wait for
-  /// the end of the step: whom nobody competes with pays for no scan.
+  /// the end of the step: a class without competitors pays for no scan.
   bool commands_wait(QosClassId served);
   /// Something that was found is not taken in yet.
   bool has_work() const { return !poller_.empty(); }
@@ -65,7 +65,7 @@ class Ingress {
   std::size_t collect_vcbs(Session& session, std::uint64_t end);
   bool collect_vcb(Session& session, std::uint32_t vcb);
   bool has_news(const Session& session, std::uint32_t vcb) const;
-  bool rests(Session& session);
+  bool lets_park(Session& session);
   bool send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard);
   void accept(Session& session, PcbId pcb);
   std::size_t collect_doorbells(Session& session, std::uint64_t end);

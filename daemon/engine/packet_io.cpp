@@ -88,7 +88,7 @@ const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& bindin
   const auto hop = binding.neighbours->next_hop(route.path.destination);
   const auto mac = hop ? resolve(binding, route.path.source, *hop) : std::nullopt;
   if (!mac) {
-    // After a pause in which nothing was sent, patience starts anew.
+    // After a pause in which nothing was sent, the timeout starts anew.
     if (route.unresolved_since == kNever || clock_.now - route.last_unresolved > kResolutionMemory)
       route.unresolved_since = clock_.now;
     route.last_unresolved = clock_.now;

@@ -6,14 +6,14 @@
 
 namespace softhca::engine {
 
-Expected<TvlId> TvlAssignment::add(const schedule::TvlConfig& config) {
+Expected<TvlId> TvlAssignment::add(const schedule::TvlTerms& config) {
   const auto added = tvls_.add(config);
   if (added) arbitrator_.reset(*added);
   find_weights();
   return added;
 }
 
-Outcome TvlAssignment::change(TvlId id, const schedule::TvlConfig& config) {
+Outcome TvlAssignment::change(TvlId id, const schedule::TvlTerms& config) {
   const Outcome changed = tvls_.change(id, config);
   arbitrator_.refresh();
   find_weights();

@@ -25,8 +25,8 @@ class TvlAssignment {
         classes_(classes) {}
 
   /// As TvlTable::add(), change() and close(); commands that wait see the difference.
-  Expected<TvlId> add(const schedule::TvlConfig& config);
-  Outcome change(TvlId id, const schedule::TvlConfig& config);
+  Expected<TvlId> add(const schedule::TvlTerms& config);
+  Outcome change(TvlId id, const schedule::TvlTerms& config);
   Outcome close(TvlId id);
   /// A class may be another tenant's now.
   void find_weights();

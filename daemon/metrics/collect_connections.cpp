@@ -55,15 +55,15 @@ std::string tenant_name(const Source& source, management::gsa::ClientKey key) {
 }
 
 /// PCBs and credits that are the queue pair's alone.
-void add_allotment(Families& out, const Source& source, const engine::Tenant& party,
-                   const Labels& labels) {
+void add_allocation(Families& out, const Source& source, const engine::Tenant& tenant,
+                    const Labels& labels) {
   out.gauge("softhca_gsa_pcbs", "PCBs that only the queue pair can take.", labels,
-            source.engine.pcbs().guaranteed(party.qos_class));
+            source.engine.pcbs().guaranteed(tenant.qos_class));
   const schedule::TvlTable& tvls = source.engine.tvls();
   double execution = 0, completion = 0;
   for (std::uint16_t i = 0; i < tvls.size(); ++i) {
     const schedule::Tvl& tvl = tvls[TvlId(i)];
-    if (!tvl.used || tvl.tenant != party.id) continue;
+    if (!tvl.used || tvl.tenant != tenant.id) continue;
     execution += tvl.execution.guaranteed.value();
     completion += tvl.completion.guaranteed.value();
   }
@@ -89,8 +89,8 @@ void add_services(Families& out, const Source& source, const GeneralServices& se
   one("softhca_gsa_bad_length_total",
       "Datagrams discarded as too long, or too short to say whose they are.", c.bad_length);
   out.counter("softhca_gsa_engine_seconds_total", "Time of the engine for the queue pair.", labels,
-              number(services.party.counters.engine_ns) * 1e-9);
-  add_allotment(out, source, services.party, labels);
+              number(services.tenant.counters.engine_ns) * 1e-9);
+  add_allocation(out, source, services.tenant, labels);
   const management::gsa::PoolCounters& pool = services.pool;
   out.gauge("softhca_gsa_buffers_posted", "Buffers that wait for datagrams.", labels,
             static_cast<double>(pool.posted.value()));

@@ -62,13 +62,13 @@ void add_quota(Families& out, const Labels& labels, const Quota& q) {
               number(q.recall_waits));
 }
 
-void add_credits(Families& out, const Labels& lane, const char* kind, const Quota& q,
+void add_credits(Families& out, const Labels& tvl, const char* kind, const Quota& q,
                  const Counter& waits) {
-  const Labels labels = with(lane, "kind", kind);
+  const Labels labels = with(tvl, "kind", kind);
   const auto gauge = [&](const char* name, const char* help, std::uint32_t value) {
     out.gauge(name, help, labels, value);
   };
-  gauge("softhca_credits_guaranteed", "Credits the lane is guaranteed.", q.guaranteed.value());
+  gauge("softhca_credits_guaranteed", "Credits that the TVL is guaranteed.", q.guaranteed.value());
   gauge("softhca_credits_lent", "Of the guarantee: idle, and lent to the shared rest.",
         q.lent.value());
   gauge("softhca_credits_in_use", "Credits in use.", q.in_use.value());
@@ -77,7 +77,7 @@ void add_credits(Families& out, const Labels& lane, const char* kind, const Quot
   gauge("softhca_credits_high_water", "Most credits in use at once.", q.high_water.value());
   gauge("softhca_credits_draining", "In use, to come back since the guarantee shrank.",
         q.draining.value());
-  out.counter("softhca_credit_waits_total", "Turns of the lane that found no credit.", labels,
+  out.counter("softhca_credit_waits_total", "Turns of the TVL that found no credit.", labels,
               number(waits));
   out.counter("softhca_credits_recalls_total", "Times what was lent was asked for again.", labels,
               number(q.recalls));
@@ -93,7 +93,7 @@ void add_pools(Families& out, const Source& source) {
   add_pool(out, "vcbs", source.vcbs);
   std::uint32_t own_pcbs = 0;
   for (const auto* services : {&source.general_services, &source.shared_datagrams})
-    own_pcbs += engine.pcbs().guaranteed(services->party.qos_class);
+    own_pcbs += engine.pcbs().guaranteed(services->tenant.qos_class);
   add_pool(out, "pcbs", engine.pcbs().quota(), own_pcbs);
   add_pool(out, "execution_credits", engine.tvls().execution_pool());
   add_pool(out, "completion_credits", engine.tvls().completion_pool());
@@ -194,22 +194,22 @@ void add_lanes(Families& out, const Source& source) {
     const schedule::Tvl& tvl = tvls[TvlId(i)];
     const engine::Tenant* tenant = tvl.used ? find_tenant(source, tvl.tenant) : nullptr;
     if (tenant == nullptr) continue;
-    const schedule::LaneCounters& lane = source.engine.arbitrator().counters(TvlId(i));
+    const schedule::TvlCounters& counters = source.engine.arbitrator().counters(TvlId(i));
     const Labels labels =
         with(with(labels_of(*tenant, tenant->find_level(tvl.qos_class)), "tvl", std::to_string(i)),
              "purpose", purpose_of(tvl));
-    add_credits(out, labels, "execution", tvl.execution, lane.execution_waits);
-    add_credits(out, labels, "completion", tvl.completion, lane.completion_waits);
+    add_credits(out, labels, "execution", tvl.execution, counters.execution_waits);
+    add_credits(out, labels, "completion", tvl.completion, counters.completion_waits);
     out.gauge("softhca_kick_list_limit", "Commands the virtual kick list may hold.", labels,
               tvl.max_kick_list);
     out.gauge("softhca_kick_list_waiting", "Commands in the virtual kick list.", labels,
-              lane.waiting.value());
+              counters.waiting.value());
     out.gauge("softhca_kick_list_high_water", "Most commands in it at once.", labels,
-              lane.waiting_high_water.value());
+              counters.waiting_high_water.value());
     out.counter("softhca_kick_list_refused_total", "Commands that found it full.", labels,
-                number(lane.refused));
+                number(counters.refused));
     out.counter("softhca_commands_started_total", "Commands started by the arbitrator.", labels,
-                number(lane.started));
+                number(counters.started));
   }
 }
 

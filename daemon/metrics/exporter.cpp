@@ -17,8 +17,8 @@
 namespace softhca::metrics {
 namespace {
 
-// One thread answers all. Whoever sends half a request, or does not read the reply, holds one of
-// the connections until the time is over.
+// One thread answers all. A client that sends half a request, or does not read the reply, holds one
+// of the connections until the time is over.
 constexpr unsigned kMostConnections = 64;
 constexpr unsigned kPatienceSeconds = 2;
 constexpr int kBacklog = 64;

@@ -18,7 +18,7 @@ namespace softhca::metrics {
 /// Of the general services agent, or the queue pair for programs.
 struct GeneralServices {
   const engine::DatagramServiceCounters& counters;
-  const engine::Tenant& party;  ///< what it is to the engine
+  const engine::Tenant& tenant;  ///< what it is to the engine
   const management::gsa::PoolCounters& pool;
   std::function<std::vector<management::gsa::ClientView>()> clients;  ///< on any thread
 };
@@ -31,7 +31,7 @@ struct Source {
   const QuotaPool& vcbs;
   const resource::Accounts& totals;  ///< of what tenants take as they ask for it
   const std::vector<management::ConnectionFigures>& connections;
-  std::mutex& tenants_changing;  ///< held by whoever changes `tenants` or `connections`
+  std::mutex& tenants_changing;  ///< held to change `tenants` or `connections`
   GeneralServices general_services;
   GeneralServices shared_datagrams;
 };

@@ -19,13 +19,13 @@ constexpr Duration kRetryTime = seconds(1);       // RFC 4861 10, RETRANS_TIMER;
 constexpr std::uint8_t kUnicastProbes = 3;        // RFC 4861 10, MAX_UNICAST_SOLICIT
 constexpr Duration kUnansweredKept = seconds(5);  // after the last use
 constexpr Duration kAnsweredKept = seconds(600);  // after the last use
-/// A first question is easily lost while links and bridges wake up; a connection should not wait a
+/// A first request is easily lost while links and bridges wake up; a connection should not wait a
 /// second for it.
 constexpr std::array<Duration, 3> kFirstRetries = {milliseconds(20), milliseconds(100),
                                                    milliseconds(300)};
 /// A tenant that sends to a thousand addresses must not make us flood the network, nor keep others
 /// from asking: these are divided among those who ask.
-constexpr std::uint32_t kQuestionsPerWindow = 32;
+constexpr std::uint32_t kRequestsPerWindow = 32;
 constexpr Duration kWindow = milliseconds(100);
 /// A user whose neighbours that have not answered take this part of a full table gets no more.
 constexpr std::uint32_t kUnansweredPart = 8;
@@ -210,7 +210,7 @@ void Neighbours::announce() {
     if (!a.answer) continue;
     const wire::Station self{options_.mac, options_.vlan, a.address};
     // RFC 5227 3 (an ARP request for oneself); RFC 4861 7.2.6 (an unsolicited advertisement, which
-    // is what a question without a sender gets).
+    // is what a request without a sender gets).
     send(a.address.is_ipv4() ? wire::build_arp_request(self, a.address, buffer_)
                              : wire::build_advertisement(self, {.target = a.address}, buffer_));
   }
@@ -229,18 +229,18 @@ bool Neighbours::may_ask(User& user, Time now) {
   }
   if (user.window_end != window_end_) {
     user.window_end = window_end_;
-    user.questions = 0;
+    user.requests = 0;
     ++window_users_;
   }
-  if (user.questions >= std::max(kQuestionsPerWindow / window_users_, 1U)) {
+  if (user.requests >= std::max(kRequestsPerWindow / window_users_, 1U)) {
     ++counters_.suppressed;
     return false;
   }
-  ++user.questions;
+  ++user.requests;
   return true;
 }
 
-/// Sends the question and sets the time of the next. While the neighbour is being checked it goes
+/// Sends the request and sets the time of the next. While the neighbour is being checked it goes
 /// to its link address alone.
 void Neighbours::ask(Entry& entry, Time now) {
   const LocalAddress* source = source_for(entry.address);
@@ -258,7 +258,7 @@ void Neighbours::ask(Entry& entry, Time now) {
                                  : wire::build_solicitation(self, entry.address, buffer_);
   if (entry.state == State::kProbe) std::memcpy(buffer_.data(), entry.mac.bytes.data(), kMacLength);
   send(length);
-  ++counters_.questions;
+  ++counters_.requests;
   const bool early = entry.state == State::kIncomplete && entry.tries < kFirstRetries.size();
   entry.due = now + (early ? kFirstRetries[entry.tries] : kRetryTime);
   if (entry.tries < UINT8_MAX) ++entry.tries;
@@ -354,7 +354,7 @@ void Neighbours::run(Time now) {
 
 // ---- hearing
 
-/// Takes a link address over. An answer to a question proves that the neighbour hears us too; what
+/// Takes a link address over. An answer to a request proves that the neighbour hears us too; what
 /// it says unasked does not (RFC 4861 7.2.5), and is checked at the next use.
 void Neighbours::confirm(Entry& entry, const MacAddress& mac, bool solicited, Time now) {
   const bool changed = entry.state == State::kIncomplete || entry.mac != mac;

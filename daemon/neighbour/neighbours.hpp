@@ -26,8 +26,8 @@ struct LocalAddress {
 };
 
 struct NeighbourCounters {
-  std::uint64_t questions = 0;   ///< ARP requests and solicitations sent
-  std::uint64_t suppressed = 0;  ///< questions put off to keep to the rate limit
+  std::uint64_t requests = 0;    ///< ARP requests and solicitations sent
+  std::uint64_t suppressed = 0;  ///< requests put off to keep to the rate limit
   std::uint64_t answers = 0;
   std::uint64_t learned = 0;  ///< a link address became known or changed
   std::uint64_t lost = 0;     ///< a neighbour in use stopped answering
@@ -37,8 +37,8 @@ struct NeighbourCounters {
 };
 
 /// Entries come into being by resolve() alone, never by what others send, so that strangers cannot
-/// fill the table. Nor can who makes up addresses to send to: each user has its part of the table,
-/// and of the questions.
+/// fill the table. Nor can a user who makes up addresses to send to: each has its part of the
+/// table, and of the requests.
 class Neighbours {
  public:
   struct Options {
@@ -78,7 +78,7 @@ class Neighbours {
   bool receive(std::span<const std::byte> frame, Time now);
 
   // --- time
-  /// Repeats questions and forgets what is out of use. Cheap before next_deadline().
+  /// Repeats requests and forgets what is out of use. Cheap before next_deadline().
   void run(Time now);
   Time next_deadline() const { return deadline_; }
 
@@ -93,11 +93,11 @@ class Neighbours {
     Gid address;
     MacAddress mac;
     State state = State::kFree;
-    std::uint8_t tries = 0;  ///< questions sent in this state
+    std::uint8_t tries = 0;  ///< requests sent in this state
     std::uint32_t next = 0;  ///< of the same bucket, or of the free list
     TenantId user;           ///< for whom it was made
     Time used;               ///< last resolve()
-    Time due;                ///< end of reachability, or next question
+    Time due;                ///< end of reachability, or next request
   };
   static constexpr std::uint32_t kNone = UINT32_MAX;
   struct User {
@@ -105,7 +105,7 @@ class Neighbours {
     std::uint32_t unanswered = 0;  ///< of these
     Time full_until{};             ///< none of its unanswered entries makes way before
     Time window_end{};             ///< of the rate limit, when it asked last
-    std::uint32_t questions = 0;   ///< in that window
+    std::uint32_t requests = 0;    ///< in that window
   };
   using Users = std::map<TenantId, User>;
 

@@ -42,7 +42,7 @@ class CaptureFile {
 };
 
 /// A debugging aid: it writes to a file from the thread that drives the port, and stamps each frame
-/// with the time at which it passes. Frames of one receive() have one time stamp.
+/// with the time when it passes. Frames of one receive() have one time stamp.
 class CapturePort final : public Port {
  public:
   CapturePort(std::unique_ptr<Port> inner, std::unique_ptr<CaptureFile> file, WallClock clock)

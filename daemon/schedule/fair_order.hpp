@@ -2,10 +2,11 @@
 //
 // Each competitor has a start tag and a finish tag. The one with work and the least start tag is
 // served; that tag becomes the virtual time. What serving it cost, divided by its weight, is added
-// to its finish tag, which is where its next service starts. Whoever has had nothing to do starts
-// at the present virtual time: it is owed nothing and owes nothing, and is behind no more than the
-// piece being served. So the service of any two that always have work differs by no more than the
-// largest piece of each, whatever their number, and what a piece costs may be learnt afterwards.
+// to its finish tag, which is where its next service starts. A member that has had nothing to do
+// starts at the present virtual time: it is owed nothing and owes nothing, and is behind no more
+// than the piece being served. So the service of any two that always have work differs by no more
+// than the largest piece of each, whatever their number, and what a piece costs may be learnt
+// afterwards.
 //
 // Virtual time stands while several with the same tag have their turns, then it jumps. Meanwhile
 // one that takes less than its share seems to be ahead. So who has rested comes first even when it

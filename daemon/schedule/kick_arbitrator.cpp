@@ -6,12 +6,12 @@
 namespace softhca::schedule {
 
 KickArbitrator::KickArbitrator(TvlTable& table, std::uint32_t pcbs)
-    : table_(table), lanes_(table.size()), nodes_(pcbs) {}
+    : table_(table), tvls_(table.size()), nodes_(pcbs) {}
 
 bool KickArbitrator::kick(TvlId tvl, PcbId pcb) {
-  Lane& lane = lanes_[tvl.value];
-  if (lane.counters.waiting.value() >= table_[tvl].max_kick_list) {
-    lane.counters.refused.add();
+  TvlKicks& kicks = tvls_[tvl.value];
+  if (kicks.counters.waiting.value() >= table_[tvl].max_kick_list) {
+    kicks.counters.refused.add();
     return false;
   }
   append(tvl, pcb);
@@ -19,7 +19,7 @@ bool KickArbitrator::kick(TvlId tvl, PcbId pcb) {
 }
 
 std::optional<PcbId> KickArbitrator::first(TvlId tvl) const {
-  const KickList& list = lanes_[tvl.value].list;
+  const KickList& list = tvls_[tvl.value].list;
   if (list.empty()) return std::nullopt;
   return PcbId(list.front());
 }
@@ -31,13 +31,13 @@ void KickArbitrator::move(PcbId pcb, TvlId to) {
 }
 
 void KickArbitrator::append(TvlId tvl, PcbId pcb) {
-  Lane& lane = lanes_[tvl.value];
+  TvlKicks& kicks = tvls_[tvl.value];
   nodes_[pcb.value].tvl = tvl;
-  lane.list.push_back(nodes_.data(), pcb.value);
-  lane.counters.waiting.add();
-  lane.counters.waiting_high_water.raise_to(lane.counters.waiting.value());
-  if (lane.state == State::kIdle) {
-    lane.turn = table_[tvl].weight;
+  kicks.list.push_back(nodes_.data(), pcb.value);
+  kicks.counters.waiting.add();
+  kicks.counters.waiting_high_water.raise_to(kicks.counters.waiting.value());
+  if (kicks.state == State::kIdle) {
+    kicks.turn = table_[tvl].weight;
     enter(tvl.value, State::kRound);
   }
 }
@@ -45,42 +45,42 @@ void KickArbitrator::append(TvlId tvl, PcbId pcb) {
 std::optional<Start> KickArbitrator::next() {
   wake();
   for (;;) {
-    const LaneList& round = list_of(State::kRound);
+    const TvlList& round = list_of(State::kRound);
     while (!round.empty()) {
-      const std::uint32_t lane = round.front();
-      Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(lane))];
+      const std::uint32_t index = round.front();
+      Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(index))];
       if (!table_.execution_pool().request(tvl.execution)) {
-        lanes_[lane].counters.execution_waits.add();
-        wait(lane, tvl.execution, kExecution);
+        tvls_[index].counters.execution_waits.add();
+        wait(index, tvl.execution, kExecution);
       } else if (!table_.completion_pool().request(tvl.completion)) {
-        lanes_[lane].counters.completion_waits.add();
-        wait(lane, tvl.completion, kCompletion);
+        tvls_[index].counters.completion_waits.add();
+        wait(index, tvl.completion, kCompletion);
       } else {
-        return start(lane);
+        return start(index);
       }
     }
-    // Ends: no credit comes back meanwhile, so a TVL woken in vain waits for the other kind next,
-    // of which there is none.
+    // Ends: no credit comes back meanwhile, so a TVL that finds its credit taken waits for the
+    // other kind next, of which there is none.
     if (!can_wake_any()) return std::nullopt;
     wake();
   }
 }
 
 Start KickArbitrator::start(std::uint32_t index) {
-  Lane& lane = lanes_[index];
+  TvlKicks& kicks = tvls_[index];
   const TvlId id(static_cast<std::uint16_t>(index));
   Tvl& tvl = table_[id];
   [[maybe_unused]] const bool executes = table_.execution_pool().take(tvl.execution);
   [[maybe_unused]] const bool completes = table_.completion_pool().take(tvl.completion);
   assert(executes && completes);
-  const PcbId pcb(lane.list.pop_front(nodes_.data()));
-  lane.counters.waiting.subtract();
-  lane.counters.started.add();
-  if (lane.list.empty()) {
+  const PcbId pcb(kicks.list.pop_front(nodes_.data()));
+  kicks.counters.waiting.subtract();
+  kicks.counters.started.add();
+  if (kicks.list.empty()) {
     leave(index);
-  } else if (--lane.turn == 0) {
-    lane.turn = tvl.weight;
-    list_of(State::kRound).rotate(lanes_.data());
+  } else if (--kicks.turn == 0) {
+    kicks.turn = tvl.weight;
+    list_of(State::kRound).rotate(tvls_.data());
   }
   return {id, pcb};
 }
@@ -98,7 +98,7 @@ void KickArbitrator::return_completion(TvlId id) {
 }
 
 void KickArbitrator::own_came_back(std::uint32_t index, const Quota& quota, const Waits& states) {
-  const State state = lanes_[index].state;
+  const State state = tvls_[index].state;
   if ((state == states.own || state == states.shared || state == states.lent) &&
       quota.below_guarantee())
     enter(index, State::kRound);
@@ -107,37 +107,37 @@ void KickArbitrator::own_came_back(std::uint32_t index, const Quota& quota, cons
 bool KickArbitrator::remove(PcbId pcb) {
   if (!queued(pcb)) return false;
   const std::uint32_t index = nodes_[pcb.value].tvl.value;
-  Lane& lane = lanes_[index];
-  lane.list.remove(nodes_.data(), pcb.value);
-  lane.counters.waiting.subtract();
-  if (lane.list.empty()) leave(index);
+  TvlKicks& kicks = tvls_[index];
+  kicks.list.remove(nodes_.data(), pcb.value);
+  kicks.counters.waiting.subtract();
+  if (kicks.list.empty()) leave(index);
   return true;
 }
 
 void KickArbitrator::refresh() {
-  for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
+  for (std::uint32_t i = 0; i < tvls_.size(); ++i) {
     const TvlId id(static_cast<std::uint16_t>(i));
-    if (lanes_[i].state == State::kIdle) continue;
-    lanes_[i].turn = std::min(lanes_[i].turn, table_[id].weight);
-    if (lanes_[i].state != State::kRound) enter(i, State::kRound);
+    if (tvls_[i].state == State::kIdle) continue;
+    tvls_[i].turn = std::min(tvls_[i].turn, table_[id].weight);
+    if (tvls_[i].state != State::kRound) enter(i, State::kRound);
   }
 }
 
 /// Out of the round or the waiting list.
 void KickArbitrator::leave(std::uint32_t index) {
-  Lane& lane = lanes_[index];
-  if (lane.link.linked()) list_of(lane.state).remove(lanes_.data(), index);
-  lane.state = State::kIdle;
+  TvlKicks& kicks = tvls_[index];
+  if (kicks.link.linked()) list_of(kicks.state).remove(tvls_.data(), index);
+  kicks.state = State::kIdle;
 }
 
 /// A TVL whose turn has begun already goes to the front: it takes up the rest.
 void KickArbitrator::enter(std::uint32_t index, State state) {
   leave(index);
-  Lane& lane = lanes_[index];
-  LaneList& list = list_of(state);
-  const bool amid_turn = lane.turn != table_[TvlId(static_cast<std::uint16_t>(index))].weight;
-  amid_turn ? list.push_front(lanes_.data(), index) : list.push_back(lanes_.data(), index);
-  lane.state = state;
+  TvlKicks& kicks = tvls_[index];
+  TvlList& list = list_of(state);
+  const bool amid_turn = kicks.turn != table_[TvlId(static_cast<std::uint16_t>(index))].weight;
+  amid_turn ? list.push_front(tvls_.data(), index) : list.push_back(tvls_.data(), index);
+  kicks.state = state;
 }
 
 void KickArbitrator::wait(std::uint32_t index, const Quota& lacking, const Waits& states) {

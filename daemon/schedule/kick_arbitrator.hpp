@@ -27,7 +27,7 @@ struct Start {
 };
 
 /// Counters of one TVL; may be read on any thread.
-struct LaneCounters {
+struct TvlCounters {
   Gauge waiting;             ///< commands in the kick list
   Gauge waiting_high_water;  ///< most at once
   Counter started;           ///< commands
@@ -59,7 +59,7 @@ class KickArbitrator {
   /// Guarantees, caps or weights of TVLs have changed: all that wait look again.
   void refresh();
   /// The row is a new TVL: counts from 0. REQUIRES: its kick list is empty.
-  void reset(TvlId tvl) { lanes_[tvl.value].counters = LaneCounters{}; }
+  void reset(TvlId tvl) { tvls_[tvl.value].counters = TvlCounters{}; }
 
   /// The command that has waited longest in a kick list; nothing: it is empty.
   std::optional<PcbId> first(TvlId tvl) const;
@@ -71,10 +71,10 @@ class KickArbitrator {
   bool remove(PcbId pcb);
 
   bool queued(PcbId pcb) const { return nodes_[pcb.value].link.linked(); }
-  /// Some command may be ready to start: next() is worth a call. May be true in vain.
+  /// Some command may be ready to start: next() is worth a call. It may be true though none is.
   bool has_work() const { return !list_of(State::kRound).empty() || can_wake_any(); }
 
-  const LaneCounters& counters(TvlId tvl) const { return lanes_[tvl.value].counters; }
+  const TvlCounters& counters(TvlId tvl) const { return tvls_[tvl.value].counters; }
 
  private:
   enum class State : std::uint8_t {
@@ -114,31 +114,31 @@ class KickArbitrator {
   };
   using KickList = IndexList<Node, &Node::link>;
 
-  struct Lane {
+  struct TvlKicks {
     IndexLink link;  ///< in round_ or a waiting list
     KickList list;
     std::uint32_t turn = 0;  ///< starts left of its turn
     State state = State::kIdle;
-    LaneCounters counters;
+    TvlCounters counters;
   };
-  using LaneList = IndexList<Lane, &Lane::link>;
+  using TvlList = IndexList<TvlKicks, &TvlKicks::link>;
 
-  LaneList& list_of(State state) { return lists_[static_cast<std::size_t>(state)]; }
-  const LaneList& list_of(State state) const { return lists_[static_cast<std::size_t>(state)]; }
+  TvlList& list_of(State state) { return lists_[static_cast<std::size_t>(state)]; }
+  const TvlList& list_of(State state) const { return lists_[static_cast<std::size_t>(state)]; }
   void append(TvlId tvl, PcbId pcb);
-  void leave(std::uint32_t lane);
-  void enter(std::uint32_t lane, State state);
-  void wait(std::uint32_t lane, const Quota& lacking, const Waits& states);
-  void own_came_back(std::uint32_t lane, const Quota& quota, const Waits& states);
+  void leave(std::uint32_t index);
+  void enter(std::uint32_t index, State state);
+  void wait(std::uint32_t index, const Quota& lacking, const Waits& states);
+  void own_came_back(std::uint32_t index, const Quota& quota, const Waits& states);
   bool can_wake(State state) const;
   bool can_wake_any() const;
   void wake();
-  Start start(std::uint32_t lane);
+  Start start(std::uint32_t index);
 
   TvlTable& table_;
-  std::vector<Lane> lanes_;
-  std::vector<Node> nodes_;                                              ///< by PcbId
-  std::array<LaneList, static_cast<std::size_t>(State::kCount)> lists_;  ///< by state
+  std::vector<TvlKicks> tvls_;
+  std::vector<Node> nodes_;                                             ///< by PcbId
+  std::array<TvlList, static_cast<std::size_t>(State::kCount)> lists_;  ///< by state
 };
 
 }  // namespace softhca::schedule

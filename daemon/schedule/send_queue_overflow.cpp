@@ -82,7 +82,7 @@ void SendQueueOverflow::forget(QpSlot slot) {
   lists_.enter(slot, State::kIdle);
 }
 
-/// Whom a class can spare first. REQUIRES: it has linked ones.
+/// The queue pair that a class can spare first. REQUIRES: it has linked ones.
 QpSlot SendQueueOverflow::victim(const QosClass& qos_class) const {
   if (!qos_class.blocked.empty()) return QpSlot(qos_class.blocked.back());
   if (!qos_class.held.empty()) return QpSlot(qos_class.held.back());

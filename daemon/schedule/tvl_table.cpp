@@ -7,7 +7,7 @@
 namespace softhca::schedule {
 namespace {
 
-std::string name(const TvlConfig& c, std::size_t index) {
+std::string name(const TvlTerms& c, std::size_t index) {
   return "TVL " + std::to_string(index) + " of tenant " + std::to_string(c.tenant.value);
 }
 
@@ -33,7 +33,7 @@ TvlTable::TvlTable(const Config& config)
       completion_(config.completion_credits),
       tvls_(config.max_tvls) {}
 
-Outcome TvlTable::check(const TvlConfig& c, const std::string& who) const {
+Outcome TvlTable::check(const TvlTerms& c, const std::string& who) const {
   if (c.weight == 0) return Error{who + ": weight must be at least 1", EINVAL};
   if (c.max_kick_list == 0) return Error{who + ": kick list must hold at least 1", EINVAL};
   if (!c.may_share && (c.execution_guaranteed == 0 || c.completion_guaranteed == 0))
@@ -41,7 +41,7 @@ Outcome TvlTable::check(const TvlConfig& c, const std::string& who) const {
   return {};
 }
 
-Expected<TvlId> TvlTable::add(const TvlConfig& c) {
+Expected<TvlId> TvlTable::add(const TvlTerms& c) {
   const auto row = std::find_if(tvls_.begin(), tvls_.end(), [](const Tvl& t) { return !t.used; });
   const std::string who = name(c, static_cast<std::size_t>(row - tvls_.begin()));
   if (row == tvls_.end())
@@ -66,7 +66,7 @@ Expected<TvlId> TvlTable::add(const TvlConfig& c) {
   return given.error();
 }
 
-Outcome TvlTable::change(TvlId id, const TvlConfig& c) {
+Outcome TvlTable::change(TvlId id, const TvlTerms& c) {
   if (!known(id)) return unknown(id);
   const std::string who = name(c, id.value);
   if (auto good = check(c, who); !good) return good;
@@ -136,9 +136,9 @@ std::optional<TvlId> TvlTable::pick_tvl(QosClassId qos_class, Qpn qpn, TvlPurpos
   const auto is_one = [&](const Tvl& t) {
     return t.used && !t.closing && t.qos_class == qos_class && t.purpose == purpose;
   };
-  const auto lanes = std::count_if(tvls_.begin(), tvls_.end(), is_one);
-  if (lanes == 0) return std::nullopt;
-  auto nth = qpn.value % static_cast<std::uint32_t>(lanes);
+  const auto count = std::count_if(tvls_.begin(), tvls_.end(), is_one);
+  if (count == 0) return std::nullopt;
+  auto nth = qpn.value % static_cast<std::uint32_t>(count);
   const auto row = std::find_if(tvls_.begin(), tvls_.end(),
                                 [&](const Tvl& t) { return is_one(t) && nth-- == 0; });
   return TvlId(static_cast<std::uint16_t>(row - tvls_.begin()));

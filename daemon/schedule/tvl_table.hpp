@@ -18,7 +18,7 @@ namespace softhca::schedule {
 /// their own (A9).
 enum class TvlPurpose : std::uint8_t { kCommands, kDedicated };
 
-struct TvlConfig {
+struct TvlTerms {
   TenantId tenant;
   QosClassId qos_class;  ///< of the tenant as a whole: for levels that have none of their own, too
   TvlPurpose purpose = TvlPurpose::kCommands;
@@ -62,12 +62,12 @@ class TvlTable {
 
   /// Errors: table full, a guarantee exceeds what is unallocated (ENOSPC); weight or kick-list
   /// length 0, a hard cap of no credit at all (EINVAL).
-  Expected<TvlId> add(const TvlConfig& config);
+  Expected<TvlId> add(const TvlTerms& config);
   /// Gives it the weight, kick-list length, guarantees and access to the shared rest of `config`,
   /// all or none; one that was closed is open again. What is in use beyond a smaller guarantee is
   /// draining. Errors as add(), and: no such TVL (ENOENT). To be followed by
   /// KickArbitrator::refresh().
-  Outcome change(TvlId id, const TvlConfig& config);
+  Outcome change(TvlId id, const TvlTerms& config);
   /// First step of a removal: no more queue pairs, no own credits; what is on it finishes with
   /// shared ones, or is moved to others. Errors: no such TVL (ENOENT). To be followed by
   /// KickArbitrator::refresh().
@@ -104,7 +104,7 @@ class TvlTable {
   const QuotaPool& completion_pool() const { return completion_; }
 
  private:
-  Outcome check(const TvlConfig& config, const std::string& who) const;
+  Outcome check(const TvlTerms& config, const std::string& who) const;
   bool known(TvlId id) const { return id.value < tvls_.size() && tvls_[id.value].used; }
 
   QuotaPool execution_;

@@ -188,18 +188,18 @@ std::size_t build_solicitation(const Station& self, const Gid& target, Resolutio
                          out);
 }
 
-std::size_t build_advertisement(const Station& self, const NeighbourMessage& question,
+std::size_t build_advertisement(const Station& self, const NeighbourMessage& solicitation,
                                 ResolutionBuffer out) {
-  const bool is_anonymous = question.source.is_zero();
+  const bool is_anonymous = solicitation.source.is_zero();
   NeighbourMessage m;
   m.is_advertisement = true;
   m.solicited = !is_anonymous;
   m.overrides = true;
   m.source = self.address;
-  m.destination = is_anonymous ? kAllNodes : question.source;
+  m.destination = is_anonymous ? kAllNodes : solicitation.source;
   m.target = self.address;
   const MacAddress to =
-      is_anonymous ? multicast_mac(kAllNodes) : question.link.value_or(question.source_mac);
+      is_anonymous ? multicast_mac(kAllNodes) : solicitation.link.value_or(solicitation.source_mac);
   return build_neighbour({to, self.mac, self.vlan, kEtherTypeIpv6}, m, out);
 }
 

@@ -20,7 +20,7 @@ inline constexpr Gid kAllNodes{{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
 /// REQUIRES: group.is_multicast().
 MacAddress multicast_mac(const Gid& group);
 
-/// The group in which a node listens for questions about `address` (RFC 4291 2.7.1).
+/// The group in which a node listens for solicitations of `address` (RFC 4291 2.7.1).
 /// REQUIRES: an IPv6 address.
 Gid solicited_node_group(const Gid& address);
 
@@ -28,7 +28,7 @@ Gid solicited_node_group(const Gid& address);
 inline constexpr std::size_t kMaxResolutionFrame = 96;
 using ResolutionBuffer = std::span<std::byte, kMaxResolutionFrame>;
 
-/// The station on whose behalf a question or answer is sent.
+/// The station on whose behalf a request or answer is sent.
 struct Station {
   MacAddress mac;
   std::optional<std::uint16_t> vlan;
@@ -71,9 +71,9 @@ std::optional<NeighbourMessage> parse_neighbour(std::span<const std::byte> frame
 /// "Who has target?", to its solicited-node group. Returns the length of the frame.
 /// REQUIRES: IPv6 addresses.
 std::size_t build_solicitation(const Station& self, const Gid& target, ResolutionBuffer out);
-/// Tells the sender of `question` (all nodes, if it has no address yet) that `self` has the
+/// Tells the sender of `solicitation` (all nodes, if it has no address yet) that `self` has the
 /// address asked for.
-std::size_t build_advertisement(const Station& self, const NeighbourMessage& question,
+std::size_t build_advertisement(const Station& self, const NeighbourMessage& solicitation,
                                 ResolutionBuffer out);
 
 }  // namespace softhca::wire

@@ -45,7 +45,7 @@ Replacer::Replacer(const KernelCalls& kernel) : kernel_(kernel) {}
 
 Replacer::~Replacer() { close_userfaultfd(); }
 
-/// Whoever sleeps wakes, and nothing is held any more.
+/// Threads that sleep wake, and nothing is held any more.
 void Replacer::close_userfaultfd() {
   if (still_open()) ::close(uffd_);
   uffd_ = -1;

@@ -2,7 +2,7 @@
 //
 // For each piece of the range:
 //   1. reserve the piece of the memfd and map it elsewhere, populated ("staging");
-//   2. register the range with a userfaultfd: whoever touches a page missing there sleeps;
+//   2. register the range with a userfaultfd: a thread that touches a missing page there sleeps;
 //   3. take the pages away: anonymous memory is moved aside (mremap DONTUNMAP leaves the range
 //      empty); a memfd mapping is dropped from the page table (the page cache keeps the content)
 //      and read through a second mapping. From here on nobody can write;

@@ -13,7 +13,7 @@ namespace {
 
 using schedule::TvlPurpose;
 
-// The lane of dedicated PCBs has credits of its own, beyond those of the pools, so that commands of
+// The TVL of dedicated PCBs has credits of its own, beyond those of the pools, so that commands of
 // the send queue scheduler always get on (mechanism A9).
 constexpr std::uint32_t kDedicatedExecution = 32;
 constexpr std::uint32_t kDedicatedCompletion = 128;
@@ -22,8 +22,8 @@ Error at(const engine::Tenant& tenant, const Error& error) {
   return {"tenant " + tenant.name + ": " + error.message, error.code};
 }
 
-schedule::TvlConfig lane(const engine::Tenant& tenant, QosClassId qos_class,
-                         const resource::TvlConfig& tvl, bool share) {
+schedule::TvlTerms terms_of(const engine::Tenant& tenant, QosClassId qos_class,
+                            const resource::TvlConfig& tvl, bool share) {
   return {.tenant = tenant.id,
           .qos_class = qos_class,
           .purpose = TvlPurpose::kCommands,
@@ -75,7 +75,7 @@ void Allotments::adopt(const engine::Tenant& tenant) {
   }
 }
 
-const std::vector<TvlId>& Allotments::lanes(QosClassId qos_class) const {
+const std::vector<TvlId>& Allotments::tvls(QosClassId qos_class) const {
   static const std::vector<TvlId> kNone;
   const auto found = parts_.find(qos_class);
   return found == parts_.end() ? kNone : found->second.commands;
@@ -192,20 +192,20 @@ Outcome Allotments::shrink_part(engine::Tenant& tenant, const resource::TenantCo
   const QosClassId qos_class = class_of(tenant, level);
   schedule::TvlTable& tvls = engine_.tvls();
   const auto wanted = tvls_of(to, level);
-  std::vector<TvlId>& lanes = parts_[qos_class].commands;
-  for (; lanes.size() > wanted.size(); lanes.pop_back()) {
-    if (auto closed = tvls.close(lanes.back()); !closed) return closed;
-    closed_.push_back(lanes.back());
+  std::vector<TvlId>& ids = parts_[qos_class].commands;
+  for (; ids.size() > wanted.size(); ids.pop_back()) {
+    if (auto closed = tvls.close(ids.back()); !closed) return closed;
+    closed_.push_back(ids.back());
   }
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    const schedule::Tvl& now = tvls[lanes[i]];
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const schedule::Tvl& now = tvls[ids[i]];
     // May draw on what is shared until it has what it is to have.
-    schedule::TvlConfig less = lane(tenant, qos_class, wanted[i], true);
+    schedule::TvlTerms less = terms_of(tenant, qos_class, wanted[i], true);
     less.execution_guaranteed =
         std::min(less.execution_guaranteed, now.execution.guaranteed.value());
     less.completion_guaranteed =
         std::min(less.completion_guaranteed, now.completion.guaranteed.value());
-    if (auto changed = engine_.tvl_assignment().change(lanes[i], less); !changed) return changed;
+    if (auto changed = engine_.tvl_assignment().change(ids[i], less); !changed) return changed;
   }
   return {};
 }
@@ -259,34 +259,34 @@ Outcome Allotments::grow_part(engine::Tenant& tenant, const resource::TenantConf
                               const engine::Level* level) {
   const QosClassId qos_class = class_of(tenant, level);
   const auto wanted = tvls_of(to, level);
-  std::vector<TvlId>& lanes = parts_[qos_class].commands;
+  std::vector<TvlId>& ids = parts_[qos_class].commands;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const schedule::TvlConfig more = lane(tenant, qos_class, wanted[i], may_share(to, level));
-    if (i < lanes.size()) {
-      if (auto changed = engine_.tvl_assignment().change(lanes[i], more); !changed) return changed;
+    const schedule::TvlTerms more = terms_of(tenant, qos_class, wanted[i], may_share(to, level));
+    if (i < ids.size()) {
+      if (auto changed = engine_.tvl_assignment().change(ids[i], more); !changed) return changed;
       continue;
     }
     const auto added = engine_.tvl_assignment().add(more);
     if (!added) return added.error();
-    lanes.push_back(*added);
+    ids.push_back(*added);
   }
   return {};
 }
 
 Outcome Allotments::set_dedicated(const engine::Tenant& tenant, QosClassId qos_class, bool share) {
-  const schedule::TvlConfig wanted{.tenant = tenant.id,
-                                   .qos_class = qos_class,
-                                   .purpose = TvlPurpose::kDedicated,
-                                   .weight = 1,
-                                   .max_kick_list = kDedicatedCompletion,
-                                   .execution_guaranteed = kDedicatedExecution,
-                                   .completion_guaranteed = kDedicatedCompletion,
-                                   .may_share = share};
-  std::vector<TvlId>& lanes = parts_[qos_class].dedicated;
-  if (!lanes.empty()) return engine_.tvl_assignment().change(lanes.front(), wanted);
+  const schedule::TvlTerms wanted{.tenant = tenant.id,
+                                  .qos_class = qos_class,
+                                  .purpose = TvlPurpose::kDedicated,
+                                  .weight = 1,
+                                  .max_kick_list = kDedicatedCompletion,
+                                  .execution_guaranteed = kDedicatedExecution,
+                                  .completion_guaranteed = kDedicatedCompletion,
+                                  .may_share = share};
+  std::vector<TvlId>& ids = parts_[qos_class].dedicated;
+  if (!ids.empty()) return engine_.tvl_assignment().change(ids.front(), wanted);
   const auto added = engine_.tvl_assignment().add(wanted);
   if (!added) return added.error();
-  lanes.push_back(*added);
+  ids.push_back(*added);
   return {};
 }
 
@@ -296,8 +296,8 @@ Outcome Allotments::set_dedicated(const engine::Tenant& tenant, QosClassId qos_c
 bool Allotments::release_part(QosClassId qos_class) {
   schedule::TvlTable& tvls = engine_.tvls();
   Part& rows = parts_[qos_class];
-  for (auto* lanes : {&rows.commands, &rows.dedicated})
-    std::erase_if(*lanes, [&](TvlId id) {
+  for (auto* ids : {&rows.commands, &rows.dedicated})
+    std::erase_if(*ids, [&](TvlId id) {
       const bool removed = static_cast<bool>(tvls.remove(id));
       if (!removed) (void)tvls.close(id);
       return removed;
@@ -311,9 +311,9 @@ bool Allotments::is_idle(QosClassId id) const {
 }
 
 bool Allotments::release_level(const engine::Level& level) {
-  const bool lanes = release_part(level.qos_class);
+  const bool released = release_part(level.qos_class);
   (void)engine_.pcbs().set_guarantee(level.qos_class, 0);
-  if (!lanes || !engine_.pcbs().remove_group(level.qos_class)) return false;
+  if (!released || !engine_.pcbs().remove_group(level.qos_class)) return false;
   parts_.erase(level.qos_class);
   return true;
 }

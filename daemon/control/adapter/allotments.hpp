@@ -80,7 +80,7 @@ class Allotments {
     return found != parts_.end() && !found->second.dedicated.empty();
   }
   /// TVLs of commands that a class has.
-  const std::vector<TvlId>& lanes(QosClassId qos_class) const;
+  const std::vector<TvlId>& tvls(QosClassId qos_class) const;
 
  private:
   /// TVLs of a class.

@@ -9,19 +9,19 @@ void Journal::add(JournalEntry entry) {
   entry.number = ++last_;
   if (entry.time == std::chrono::system_clock::time_point{})
     entry.time = std::chrono::system_clock::now();
-  Lane& lane = lanes_[entry.tenant];
-  lane.entries.push_back(std::move(entry));
-  if (lane.entries.size() <= per_tenant_) return;
-  lane.dropped = lane.entries.front().number;
-  lane.entries.pop_front();
+  TenantEntries& kept = by_tenant_[entry.tenant];
+  kept.entries.push_back(std::move(entry));
+  if (kept.entries.size() <= per_tenant_) return;
+  kept.dropped = kept.entries.front().number;
+  kept.entries.pop_front();
 }
 
 Journal::Page Journal::after(std::uint64_t after, std::size_t most) const {
   Page page;
   page.last = std::max(after, last_);
-  for (const auto& [tenant, lane] : lanes_) {
-    page.lost |= lane.dropped > after;
-    for (const JournalEntry& entry : lane.entries)
+  for (const auto& [tenant, kept] : by_tenant_) {
+    page.lost |= kept.dropped > after;
+    for (const JournalEntry& entry : kept.entries)
       if (entry.number > after) page.entries.push_back(entry);
   }
   std::ranges::sort(page.entries, {}, &JournalEntry::number);

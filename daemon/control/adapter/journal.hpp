@@ -56,14 +56,14 @@ class Journal {
   Page after(std::uint64_t after, std::size_t most) const;
 
  private:
-  struct Lane {
+  struct TenantEntries {
     std::deque<JournalEntry> entries;
     std::uint64_t dropped = 0;  ///< number of the latest that was
   };
 
   std::size_t per_tenant_;
   std::uint64_t last_ = 0;
-  std::map<std::string, Lane> lanes_;  ///< by tenant; of a tenant that has gone too
+  std::map<std::string, TenantEntries> by_tenant_;  ///< by tenant; of a tenant that has gone too
 };
 
 }  // namespace softhca::control

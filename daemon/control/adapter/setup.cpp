@@ -20,7 +20,7 @@
 namespace softhca::control {
 namespace {
 
-// Of each queue pair of the daemon's own: for what it sends, and one that every party has.
+// Of each queue pair of the daemon's own: for what it sends, and one that every tenant has.
 constexpr std::uint16_t kServiceTvls = 2;
 
 Error at(const std::string& where, const Error& error) {

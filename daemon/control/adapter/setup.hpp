@@ -44,7 +44,7 @@ std::optional<TenantId> free_tenant_id(const std::vector<const engine::Tenant*>&
                                        const resource::Config& config);
 std::vector<engine::Tenant::Address> addresses_of(const resource::Config& config,
                                                   const resource::TenantConfig& tenant);
-/// Makes every tenant, with its collect group and lanes. REQUIRES: ports are added. Errors name
+/// Makes every tenant, with its collect group and TVLs. REQUIRES: ports are added. Errors name
 /// the tenant.
 Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resource::Config& config,
                                                                    engine::Engine& engine);

@@ -129,7 +129,7 @@ Json to_json(const ShownQp& entry, const QpShot& shot) {
               {"early_retries", shot.retries.early},
               {"rnr_naks_received", shot.retries.rnr_naks},
               {"sequence_naks_received", shot.retries.sequence_naks}};
-  const Session::Holdings has = entry.session->holdings();
+  const Session::ObjectCounts has = entry.session->object_counts();
   if (has.level != nullptr) out["level"] = has.level->name;
   const bool connected = qp.type != engine::QpType::kUd && shot.state >= engine::QpState::kRtr;
   if (connected && shot.peer != Gid{}) {
@@ -177,7 +177,7 @@ Json to_json(const ShownSrq& entry, const SrqShot& shot) {
               {"failed", shot.failed}};
   if (shot.available) out["available"] = *shot.available;
   if (shot.provision) out["provisioning"] = to_json(*shot.provision);
-  const Session::Holdings has = entry.session->holdings();
+  const Session::ObjectCounts has = entry.session->object_counts();
   if (has.level != nullptr) out["level"] = has.level->name;
   return out;
 }

@@ -125,7 +125,7 @@ Json AdminView::lanes_of(const engine::Tenant& tenant) const {
   for (std::uint16_t i = 0; i < tvls.size(); ++i) {
     const schedule::Tvl& tvl = tvls[TvlId(i)];
     if (!tvl.used || tvl.tenant != tenant.id) continue;
-    const schedule::LaneCounters& lane = adapter_.engine.arbitrator().counters(TvlId(i));
+    const schedule::TvlCounters& counters = adapter_.engine.arbitrator().counters(TvlId(i));
     const bool dedicated = tvl.purpose == schedule::TvlPurpose::kDedicated;
     Json entry = {{"tvl", i},
                   {"purpose", dedicated ? "dedicated" : "commands"},
@@ -135,12 +135,12 @@ Json AdminView::lanes_of(const engine::Tenant& tenant) const {
                   {"completion_credits", control::to_json(tvl.completion)},
                   {"kick_list",
                    {{"limit", tvl.max_kick_list},
-                    {"waiting", lane.waiting.value()},
-                    {"high_water", lane.waiting_high_water.value()},
-                    {"refused", lane.refused.value()}}},
-                  {"started", lane.started.value()},
-                  {"execution_waits", lane.execution_waits.value()},
-                  {"completion_waits", lane.completion_waits.value()}};
+                    {"waiting", counters.waiting.value()},
+                    {"high_water", counters.waiting_high_water.value()},
+                    {"refused", counters.refused.value()}}},
+                  {"started", counters.started.value()},
+                  {"execution_waits", counters.execution_waits.value()},
+                  {"completion_waits", counters.completion_waits.value()}};
     if (const engine::Level* level = tenant.find_level(tvl.qos_class)) entry["level"] = level->name;
     out.push_back(std::move(entry));
   }
@@ -152,7 +152,7 @@ Json AdminView::sessions_of(const engine::Tenant& tenant) const {
   for (const Session* session : sessions_()) {
     if (&session->tenant() != &tenant) continue;
     const PeerIdentity& peer = session->peer();
-    const Session::Holdings has = session->holdings();
+    const Session::ObjectCounts has = session->object_counts();
     Json entry = {{"session", has.id},
                   {"pid", peer.pid},
                   {"uid", peer.uid},

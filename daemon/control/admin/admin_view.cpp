@@ -61,22 +61,22 @@ std::string text_of(const engine::DaemonEvent& event) {
   return event.cause;
 }
 
-/// What lanes hold and wait for, all together: of a tenant or, where it is given, of a level.
-Json sum_of_lanes(const engine::Engine& engine, TenantId tenant, const engine::Level* level) {
+/// What TVLs hold and wait for, all together: of a tenant or, where it is given, of a level.
+Json tvl_totals(const engine::Engine& engine, TenantId tenant, const engine::Level* level) {
   std::uint64_t execution = 0, completion = 0, waiting = 0, started = 0;
   std::uint64_t execution_waits = 0, completion_waits = 0, kicks_refused = 0;
   for (std::uint16_t i = 0; i < engine.tvls().size(); ++i) {
     const schedule::Tvl& tvl = engine.tvls()[TvlId(i)];
     if (!tvl.used || tvl.tenant != tenant) continue;
     if (level != nullptr && tvl.qos_class != level->qos_class) continue;
-    const schedule::LaneCounters& lane = engine.arbitrator().counters(TvlId(i));
+    const schedule::TvlCounters& counters = engine.arbitrator().counters(TvlId(i));
     execution += tvl.execution.in_use.value();
     completion += tvl.completion.in_use.value();
-    waiting += lane.waiting.value();
-    started += lane.started.value();
-    execution_waits += lane.execution_waits.value();
-    completion_waits += lane.completion_waits.value();
-    kicks_refused += lane.refused.value();
+    waiting += counters.waiting.value();
+    started += counters.started.value();
+    execution_waits += counters.execution_waits.value();
+    completion_waits += counters.completion_waits.value();
+    kicks_refused += counters.refused.value();
   }
   return {{"execution_credits", execution},
           {"completion_credits", completion},
@@ -109,7 +109,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant,
             {"in_use", group.pcbs.in_use.value()},
             {"dedicated", group.dedicated_in_use.value()},
             {"refused", group.refused.value()}}},
-          {"lanes", sum_of_lanes(engine, tenant.id, &level)}};
+          {"tvl_totals", tvl_totals(engine, tenant.id, &level)}};
 }
 
 Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
@@ -148,7 +148,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
             {"in_use", group.all_in_use.value()},
             {"dedicated", group.dedicated_in_use.value()},
             {"refused", group.refused.value()}}},
-          {"lanes", sum_of_lanes(engine, tenant.id, nullptr)}};
+          {"tvl_totals", tvl_totals(engine, tenant.id, nullptr)}};
 }
 
 }  // namespace

@@ -16,10 +16,11 @@
 namespace softhca::control {
 
 /// Regular files, for the kernel alone can make figures as they are read. New figures are written
-/// in a second copy of a folder, which then changes places with the first: so whoever opens a file
-/// and reads it finds one figure or the next, all of a folder are of one moment, and files are
-/// written over instead of replaced. (Renaming each over the one before takes ext4 1 to 4 ms, as it
-/// writes the new one to the disk first; in its place, a reader could see some digits of both.)
+/// in a second copy of a folder, which then changes places with the first: so a program that opens
+/// a file and reads it finds one figure or the next, all of a folder are of one moment, and files
+/// are written over instead of replaced. (Renaming each over the one before takes ext4 1 to 4 ms,
+/// as it writes the new one to the disk first; in its place, a reader could see some digits of
+/// both.)
 class CounterFiles {
  public:
   /// Of the tree below `root`. Makes the folders; update() makes the files.
@@ -30,8 +31,8 @@ class CounterFiles {
   Outcome update(const engine::Tenant& tenant,
                  const std::vector<std::unique_ptr<engine::PortBinding>>& ports);
 
-  /// Where the second copies are: beside the tree, so that whoever lists or copies that does not
-  /// meet them.
+  /// Where the second copies are: beside the tree, so that a program that lists or copies that does
+  /// not meet them.
   static std::string staged_in(const std::string& tenant_folder);
 
  private:

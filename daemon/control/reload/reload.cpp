@@ -182,7 +182,7 @@ void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted
     if (server_.sessions().count(*level) == 0) continue;
     ++levels.levels;
     ++levels.dedicated_pcbs;
-    for (const TvlId id : allotments_.lanes(level->qos_class)) {
+    for (const TvlId id : allotments_.tvls(level->qos_class)) {
       const schedule::Tvl& tvl = adapter_.engine.tvls()[id];
       ++levels.tvls;
       levels.execution_credits += tvl.execution.guaranteed.value();

@@ -25,7 +25,7 @@ void Reloader::commit(const Config& wanted, ReloadChange& change) {
 void Reloader::change_datagrams(GeneralServices& services,
                                 const resource::GeneralServicesConfig& to) {
   if (auto changed = services.change(to, now()); !changed)
-    spdlog::error("{} goes on as it was: {}", services.party().name, changed.error().message);
+    spdlog::error("{} goes on as it was: {}", services.tenant().name, changed.error().message);
 }
 
 /// Tenants and levels that go, and those that come back.

@@ -29,7 +29,7 @@ struct Listener {
   engine::Tenant* tenant = nullptr;
   engine::Level* level = nullptr;  ///< whose socket it is; none: the tenant's
   std::uint64_t connections = 0;   ///< sessions that came by it
-  bool telling = false;            ///< one for whom no descriptors are left that it is so
+  bool telling = false;            ///< refusing one for lack of descriptors
   bool armed = true;               ///< the loop reports its connections
   ComplaintLimit complaints;       ///< of sessions refused
   Watch watch;

@@ -163,7 +163,7 @@ void Server::tick_datagrams(GeneralServices& services) {
         {.kind = change.new_share > change.old_share ? "gsa_share_raised" : "gsa_share_lowered",
          .tenant = tenant == adapter_.tenants.end() ? "" : (*tenant)->name,
          .text = client + " has " + std::to_string(change.new_share) + " receive buffers of " +
-                 services.party().name + ", instead of " + std::to_string(change.old_share)});
+                 services.tenant().name + ", instead of " + std::to_string(change.old_share)});
   });
 }
 

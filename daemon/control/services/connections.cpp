@@ -29,7 +29,7 @@ constexpr std::uint8_t kPortRate = 16;
 constexpr Duration kLook = std::chrono::milliseconds(2);
 constexpr std::size_t kLooks = 64;
 constexpr Duration kResolveTimeout = std::chrono::seconds(3);
-constexpr std::size_t kQuestions = 4096;
+constexpr std::size_t kMostPending = 4096;
 
 // What programs have to clean up, once their adapter goes.
 constexpr Duration kFarewell = std::chrono::seconds(2);
@@ -112,11 +112,11 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   void remove_signal(rdma_cm::ChannelId channel) { signals_.erase(channel); }
 
   Time next_deadline() const {
-    return std::min(service_.next_deadline(), questions_.empty() ? kNever : next_look_);
+    return std::min(service_.next_deadline(), pending_.empty() ? kNever : next_look_);
   }
   void expire(Time now) {
     service_.expire(now);
-    if (!questions_.empty() && now >= next_look_) look_for_neighbours(now);
+    if (!pending_.empty() && now >= next_look_) look_for_neighbours(now);
   }
 
   void copy_figures() {
@@ -187,9 +187,9 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   void resolve(const Gid& source, const Gid& destination, rdma_cm::ResolveCookie cookie) override {
     if (adapter_.engine.addresses().is_local(destination) || destination.is_multicast())
       return service_.resolved(cookie, true);
-    if (questions_.size() >= kQuestions) return service_.resolved(cookie, false);
-    if (questions_.empty()) next_look_ = now();
-    questions_.push_back(
+    if (pending_.size() >= kMostPending) return service_.resolved(cookie, false);
+    if (pending_.empty()) next_look_ = now();
+    pending_.push_back(
         {path_between(adapter_, tenant_, source, destination), cookie, now() + kResolveTimeout});
   }
 
@@ -218,7 +218,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   }
 
  private:
-  struct Question {
+  struct PendingResolution {
     engine::AddressPath path;
     rdma_cm::ResolveCookie cookie;
     Time until{};
@@ -248,22 +248,22 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   ConnectionCounters& counters() { return tenant_.control.connections; }
 
   void look_for_neighbours(Time now) {
-    const std::size_t count = std::min(questions_.size(), kLooks);
+    const std::size_t count = std::min(pending_.size(), kLooks);
     std::vector<engine::Reach> found(count);
     adapter_.worker.run([&](engine::Engine& engine) {
       for (std::size_t i = 0; i < count; ++i)
-        found[i] = engine.packets().reach_of(questions_[i].path);
+        found[i] = engine.packets().reach_of(pending_[i].path);
     });
-    // Those that were looked at go behind the others.
-    std::vector<Question> looked(questions_.begin(),
-                                 questions_.begin() + static_cast<std::ptrdiff_t>(count));
-    questions_.erase(questions_.begin(), questions_.begin() + static_cast<std::ptrdiff_t>(count));
+    // Those that were tried go behind the others.
+    std::vector<PendingResolution> tried(pending_.begin(),
+                                         pending_.begin() + static_cast<std::ptrdiff_t>(count));
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(count));
     next_look_ = now + kLook;
     for (std::size_t i = 0; i < count; ++i) {
-      if (found[i] == engine::Reach::kUnknown && now < looked[i].until)
-        questions_.push_back(looked[i]);
+      if (found[i] == engine::Reach::kUnknown && now < tried[i].until)
+        pending_.push_back(tried[i]);
       else
-        service_.resolved(looked[i].cookie, found[i] == engine::Reach::kReady);
+        service_.resolved(tried[i].cookie, found[i] == engine::Reach::kReady);
     }
   }
 
@@ -275,7 +275,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   resource::ConnectionsConfig limits_;
   std::array<ComplaintLimit, static_cast<std::size_t>(rdma_cm::Refusal::kCount)> complaints_{};
   std::map<rdma_cm::ChannelId, int> signals_;
-  std::vector<Question> questions_;
+  std::vector<PendingResolution> pending_;
   Time next_look_{};
   std::array<std::uint32_t, 64> randoms_{};
   std::size_t randoms_left_ = 0;

@@ -44,8 +44,8 @@ management::gsa::Parameters parameters_of(const resource::GeneralServicesConfig&
 }  // namespace
 
 GeneralServices::GeneralServices(engine::Worker& worker, const Place& place) : worker_(worker) {
-  party_.id = place.party;
-  party_.name = place.name;
+  tenant_.id = place.tenant;
+  tenant_.name = place.name;
 }
 
 GeneralServices::~GeneralServices() {
@@ -65,16 +65,16 @@ Expected<std::unique_ptr<GeneralServices>> GeneralServices::open(
 Outcome GeneralServices::enter(engine::Engine& engine, const Place& place,
                                const resource::GeneralServicesConfig& config) {
   const auto group = engine.pcbs().add_group(
-      {.tenant = party_.id, .guaranteed = engine::DatagramService::kSends, .may_share = false});
+      {.tenant = tenant_.id, .guaranteed = engine::DatagramService::kSends, .may_share = false});
   if (!group) return group.error();
-  party_.qos_class = *group;
-  engine.add_tenant(party_);
-  // What it sends goes by the dedicated one, whose credits nobody else can take.
+  tenant_.qos_class = *group;
+  engine.add_tenant(tenant_);
+  // What it sends uses the dedicated one, whose credits nobody else can take.
   for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
     const bool dedicated = purpose == schedule::TvlPurpose::kDedicated;
     const auto tvl = engine.tvl_assignment().add(
-        {.tenant = party_.id,
-         .qos_class = party_.qos_class,
+        {.tenant = tenant_.id,
+         .qos_class = tenant_.qos_class,
          .purpose = purpose,
          .weight = 1,
          .max_kick_list = kCompletionCredits,
@@ -88,13 +88,13 @@ Outcome GeneralServices::enter(engine::Engine& engine, const Place& place,
   options.size.clients = place.clients;
   options.size.buffers = resource::kMaxGeneralServicesBuffers;
   options.size.seed = random_seed();
-  auto made = engine::DatagramService::make(party_, options, now());
+  auto made = engine::DatagramService::make(tenant_, options, now());
   if (!made) return made.error();
   service_ = std::move(*made);
   service_->set_engine_share(config.engine_share);
   if (!engine.datagram_services().open(*service_)) {
     service_.reset();
-    return Error{party_.name + ": the queue pair is taken", EBUSY};
+    return Error{tenant_.name + ": the queue pair is taken", EBUSY};
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // The general services agent (mechanism E): queue pair 1 of every port and address, and who has
 // registered for what it receives; or another queue pair that several clients share (E6), in the
-// same way. The party that it stands for is a tenant of the engine like any other, with PCBs and a
+// same way. It is a tenant of the engine like any other, with PCBs and a
 // TVL of its own (mechanism A9), and no bigger share of the engine than one. On the control thread.
 #pragma once
 
@@ -38,7 +38,7 @@ class GeneralServices {
   };
 
   struct Place {
-    TenantId party;  ///< number of the tenant that it is to the engine; no other has it
+    TenantId tenant;  ///< number of the tenant that it is to the engine; no other has it
     const engine::SharedQueuePair& queue_pair;
     const char* name;
     std::uint32_t clients;  ///< registered at once
@@ -84,7 +84,7 @@ class GeneralServices {
 
   /// Counters that any thread may read.
   const engine::DatagramServiceCounters& counters() const { return service_->counters(); }
-  const engine::Tenant& party() const { return party_; }
+  const engine::Tenant& tenant() const { return tenant_; }
   const management::gsa::PoolCounters& pool_counters() const { return service_->pool().counters(); }
   /// The clients as they were at the last tick(). From any thread.
   std::vector<management::gsa::ClientView> clients() const;
@@ -109,7 +109,7 @@ class GeneralServices {
   bool deliver(const engine::Datagram& datagram);
 
   engine::Worker& worker_;
-  engine::Tenant party_;
+  engine::Tenant tenant_;
   std::unique_ptr<engine::DatagramService> service_;
   std::map<management::gsa::ClientKey, Registration> clients_;
   mutable std::mutex seen_changing_;

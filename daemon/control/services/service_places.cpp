@@ -9,14 +9,14 @@ constexpr std::uint32_t kOwnClientsPerTenant = 2;
 }  // namespace
 
 GeneralServices::Place general_services_place(const resource::Config& config) {
-  return {.party = TenantId(static_cast<std::uint16_t>(config.pools.tenants)),
+  return {.tenant = TenantId(static_cast<std::uint16_t>(config.pools.tenants)),
           .queue_pair = engine::kManagementQueuePair,
           .name = "general services",
           .clients = kOwnClientsPerTenant * config.pools.tenants + resource::kMostPrograms};
 }
 
 GeneralServices::Place shared_datagrams_place(const resource::Config& config) {
-  return {.party = TenantId(static_cast<std::uint16_t>(config.pools.tenants + 1)),
+  return {.tenant = TenantId(static_cast<std::uint16_t>(config.pools.tenants + 1)),
           .queue_pair = engine::kProgramQueuePair,
           .name = "shared datagrams",
           .clients = resource::kMostPrograms};

@@ -1,5 +1,5 @@
 // Where the queue pairs of the daemon's own stand among the tenants of a configuration: their
-// parties have numbers of no tenant.
+// numbers as tenants of the engine are those of no tenant of it.
 #pragma once
 
 #include "daemon/control/services/general_services.hpp"

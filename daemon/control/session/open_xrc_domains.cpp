@@ -39,7 +39,7 @@ int OpenXrcDomains::close(const RequestBody& body, Reply&) {
   return 0;
 }
 
-/// Whoever holds a target has its domain open.
+/// A process that holds a target has its domain open.
 void OpenXrcDomains::remove_target(const engine::QueuePair& target) {
   open_.for_each([&](std::uint32_t, const OpenXrcDomain& open) {
     if (open.domain->id == target.xrc_domain) open.domain->targets.erase(target.qpn.value);

@@ -39,8 +39,8 @@ int ProtectionDomains::share_context(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// Having the token is not enough: whoever got hold of a descriptor of another user's must not
-/// reach that user's memory.
+/// Having the token is not enough: a process that got hold of a descriptor of another user's must
+/// not reach that user's memory.
 int ProtectionDomains::join_context(const RequestBody& body, Reply&) {
   abi::ContextToken token;
   if (!body.read(token)) return EINVAL;

@@ -28,7 +28,7 @@ Session::Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant
 
 Session::~Session() { context_.tenant().control.accounts.remove(*this); }
 
-Session::Holdings Session::holdings() const {
+Session::ObjectCounts Session::object_counts() const {
   const engine::Session* session = attachment_.session();
   return {.id = session != nullptr ? session->id.value : 0,
           .level = session != nullptr ? session->level : nullptr,

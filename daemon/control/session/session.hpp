@@ -70,14 +70,14 @@ class Session final : private resource::IdleHolder {
   const engine::Tenant& tenant() const { return context_.tenant(); }
 
   /// How many it has, for the operator.
-  struct Holdings {
+  struct ObjectCounts {
     std::uint32_t id = 0;  ///< of the session; 0: it has not greeted yet
     const engine::Level* level = nullptr;
     std::uint32_t vcbs = 0, protection_domains = 0, completion_queues = 0;
     std::uint32_t shared_receive_queues = 0, memory_regions = 0, address_handles = 0;
     std::size_t queue_pairs = 0;
   };
-  Holdings holdings() const;
+  ObjectCounts object_counts() const;
   /// f(const engine::QueuePair&) for each; what changes of it belongs to the engine's thread.
   template <class F>
   void for_each_qp(F&& f) const {

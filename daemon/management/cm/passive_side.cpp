@@ -10,7 +10,7 @@ namespace {
 
 using wire::CmRejectReason;
 
-/// Why a REQ cannot be served, whoever listens.
+/// Why a REQ cannot be served, whatever program listens.
 std::optional<CmRejectReason> defect_of(const wire::CmReq& m, const Path& path) {
   const bool xrc = m.transport == wire::CmTransport::kExtended && m.extended_transport == 1;
   if (m.transport != wire::CmTransport::kReliableConnected &&

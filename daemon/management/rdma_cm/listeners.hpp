@@ -1,4 +1,4 @@
-// LISTEN, and who listens at which port.
+// LISTEN, and the listeners of each port.
 #pragma once
 
 #include <cstdint>

@@ -75,7 +75,7 @@ class Service : private cm::User {
   /// GET_EVENT and DESTROY_ID only (else ENXIO). CREATE_ID: ENODEV.
   void device_removed(Time now);
   bool is_removed() const { return lifecycle_.is_removed(); }
-  /// At any time. What is there stays, though it be more; new ones are refused.
+  /// At any time. What exists stays, even beyond a new limit; new ones are refused.
   void set_limits(const Limits& limits, const cm::Limits& manager_limits);
   Admission& admission() { return admission_.admission(); }
   const Admission& admission() const { return admission_.admission(); }

@@ -110,7 +110,7 @@ TEST_F(Shared, WhatFitsNoBufferOrNamesNoClientIsCounted) {
   EXPECT_EQ(received(), 1u);
 }
 
-/// Whoever sends it: a look is all it costs, and the party pays.
+/// Whatever the sender: a look is all it costs, and the service pays.
 TEST_F(Shared, WhatIsDiscardedCostsALook) {
   const std::uint64_t before = party.counters.engine_cost.value();
   receive(std::vector<std::byte>(64, std::byte{0x44}));

@@ -47,7 +47,7 @@ TEST_F(DispatchTest, NoMoreThanThereAreDedicatedPcbs) {
 TEST_F(DispatchTest, NoMoreThanThereAreCredits) {
   ring(3);
   dispatch.fetch();
-  schedule::TvlConfig one{.tenant = tenant.id};
+  schedule::TvlTerms one{.tenant = tenant.id};
   one.max_kick_list = 8;
   one.execution_guaranteed = 1;
   one.completion_guaranteed = 4;

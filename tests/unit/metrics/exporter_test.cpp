@@ -151,7 +151,7 @@ class ExporterTest : public ::testing::Test {
   const std::unique_ptr<control::GeneralServices> shared_datagrams =
       std::move(*control::GeneralServices::open(worker, control::shared_datagrams_place(config)));
   static GeneralServices exported(control::GeneralServices& services) {
-    return {services.counters(), services.party(), services.pool_counters(),
+    return {services.counters(), services.tenant(), services.pool_counters(),
             [&services] { return services.clients(); }};
   }
   const Source source{engine,

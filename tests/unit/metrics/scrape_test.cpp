@@ -55,7 +55,7 @@ TEST(Scrapes, RefusalsOfNamedReasonsAreNotAmongTheOthers) {
 }
 
 GeneralServices exported(control::GeneralServices& services) {
-  return {services.counters(), services.party(), services.pool_counters(),
+  return {services.counters(), services.tenant(), services.pool_counters(),
           [&services] { return services.clients(); }};
 }
 

@@ -61,7 +61,7 @@ struct Host {
     sent.pop_front();
     return frame;
   }
-  std::size_t questions() {
+  std::size_t requests() {
     const std::size_t n = sent.size();
     sent.clear();
     return n;
@@ -181,10 +181,10 @@ TEST_F(NeighboursTest, AsksQuicklyAtFirstThenOnceASecondWhileInUse) {
   host.table.resolve(kPeer, now);
   std::vector<std::int64_t> at;
   const Time start = now;
-  for (host.questions(); now < start + 4s;) {
+  for (host.requests(); now < start + 4s;) {
     now = host.table.next_deadline();
     host.table.run(now);
-    if (host.questions() > 0) at.push_back((now - start) / 1ms);
+    if (host.requests() > 0) at.push_back((now - start) / 1ms);
     host.table.resolve(kPeer, now);
   }
   EXPECT_THAT(at, testing::ElementsAre(20, 120, 420, 1420, 2420, 3420, 4420));
@@ -192,7 +192,7 @@ TEST_F(NeighboursTest, AsksQuicklyAtFirstThenOnceASecondWhileInUse) {
 
 TEST_F(NeighboursTest, DoesNotAskMoreBecauseMorePacketsWait) {
   for (int i = 0; i < 1000; ++i) host.table.resolve(kPeer, now);
-  EXPECT_EQ(host.questions(), 1u);
+  EXPECT_EQ(host.requests(), 1u);
 }
 
 TEST_F(NeighboursTest, GivesUpOnWhatNobodyWantsAnyMore) {
@@ -210,7 +210,7 @@ TEST_F(NeighboursTest, AFloodOfTargetsDoesNotFloodTheNetwork) {
   big.table.add_address({kOurs, 8, true});
   for (std::uint32_t i = 0; i < 2000; ++i)
     big.table.resolve(Gid::from_ipv4(0x0a010000 + i), now + i * 1us);
-  EXPECT_LE(big.questions(), 32u);
+  EXPECT_LE(big.requests(), 32u);
   EXPECT_EQ(big.table.counters().suppressed, 2000u - 32);
   // Those put off get their turn: all are asked for within their lifetime, 32 in 100 ms at most.
   std::set<Gid> asked;
@@ -306,7 +306,7 @@ TEST_F(NeighboursTest, UnaskedAssertionsDoNotProlongTrust) {
   host.table.receive(arp_request(kPeer, kPeerMac, kGateway), now);
   now += 2s;
   EXPECT_TRUE(host.table.resolve(kPeer, now));
-  EXPECT_EQ(host.questions(), 1u);
+  EXPECT_EQ(host.requests(), 1u);
 }
 
 TEST_F(NeighboursTest, AnAdvertisementWithoutOverrideDoesNotReplace) {
@@ -374,7 +374,7 @@ TEST_F(NeighboursTest, LeavesTheKernelsAddressesToTheKernel) {
   quiet.table.announce();
   EXPECT_TRUE(quiet.sent.empty());
   quiet.table.resolve(kPeer, now);
-  EXPECT_EQ(quiet.questions(), 1u) << "but asks on their behalf";
+  EXPECT_EQ(quiet.requests(), 1u) << "but asks on their behalf";
 }
 
 TEST_F(NeighboursTest, AnnouncesWhatItAnswersFor) {

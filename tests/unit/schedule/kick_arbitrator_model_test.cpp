@@ -119,11 +119,11 @@ TEST(KickArbitratorModel, StartsExactlyWhenSomeLaneHasACommandAndBothCredits) {
           break;
         case 5: {
           if (random() % 8 != 0) break;
-          const TvlConfig wanted{.weight = static_cast<std::uint32_t>(1 + random() % 4),
-                                 .max_kick_list = static_cast<std::uint32_t>(lane.max_list),
-                                 .execution_guaranteed = static_cast<std::uint32_t>(random() % 6),
-                                 .completion_guaranteed = static_cast<std::uint32_t>(random() % 6),
-                                 .may_share = random() % 3 != 0};
+          const TvlTerms wanted{.weight = static_cast<std::uint32_t>(1 + random() % 4),
+                                .max_kick_list = static_cast<std::uint32_t>(lane.max_list),
+                                .execution_guaranteed = static_cast<std::uint32_t>(random() % 6),
+                                .completion_guaranteed = static_cast<std::uint32_t>(random() % 6),
+                                .may_share = random() % 3 != 0};
           if (!table.change(tvl, wanted)) break;
           arbitrator.refresh();
           execution.own[i] = wanted.execution_guaranteed;

@@ -230,7 +230,7 @@ TEST(KickArbitrator, ALaneEmptiedWhileItWaitsIsForgotten) {
   EXPECT_EQ(bench.arbitrator.next()->pcb, PcbId(2));
 }
 
-TvlConfig guarantees(std::uint32_t execution, std::uint32_t completion, bool may_share = true) {
+TvlTerms guarantees(std::uint32_t execution, std::uint32_t completion, bool may_share = true) {
   return {.max_kick_list = kPcbs,
           .execution_guaranteed = execution,
           .completion_guaranteed = completion,

@@ -8,7 +8,7 @@
 namespace softhca::schedule {
 namespace {
 
-TvlConfig lane(std::uint16_t tenant, std::uint32_t execution, std::uint32_t completion) {
+TvlTerms lane(std::uint16_t tenant, std::uint32_t execution, std::uint32_t completion) {
   return {.tenant = TenantId(tenant),
           .qos_class = QosClassId(tenant),
           .max_kick_list = 8,
@@ -36,7 +36,7 @@ TEST(TvlTable, RefusesCreditsItDoesNotHaveAndChangesNothing) {
 
 TEST(TvlTable, RefusesConfigurationsThatCannotWork) {
   TvlTable table(config());
-  TvlConfig c = lane(0, 0, 0);
+  TvlTerms c = lane(0, 0, 0);
   c.weight = 0;
   EXPECT_EQ(table.add(c).error().code, EINVAL);
   c = lane(0, 0, 0);
@@ -52,7 +52,7 @@ TEST(TvlTable, RefusesConfigurationsThatCannotWork) {
 TEST(TvlTable, SpreadsQueuePairsOverTheTenantsOwnLanes) {
   TvlTable table(config());
   const TvlId first = *table.add(lane(0, 0, 0));
-  TvlConfig dedicated = lane(0, 0, 0);
+  TvlTerms dedicated = lane(0, 0, 0);
   dedicated.purpose = TvlPurpose::kDedicated;
   const TvlId apart = *table.add(dedicated);
   const TvlId second = *table.add(lane(0, 0, 0));
@@ -70,7 +70,7 @@ TEST(TvlTable, SpreadsQueuePairsOverTheTenantsOwnLanes) {
 
 TEST(TvlTable, AClassUsesItsOwnTvlsAlone) {
   TvlTable table(config());
-  TvlConfig of_level = lane(0, 0, 0);
+  TvlTerms of_level = lane(0, 0, 0);
   of_level.qos_class = QosClassId(3);
   const TvlId undivided = *table.add(lane(0, 0, 0));
   const TvlId own = *table.add(of_level);
@@ -85,7 +85,7 @@ TEST(TvlTable, ChangesAllOrNothing) {
   TvlTable table(config());
   const TvlId id = *table.add(lane(0, 4, 4));
   ASSERT_TRUE(table.add(lane(1, 2, 2)));
-  TvlConfig wanted = lane(0, 6, 15);
+  TvlTerms wanted = lane(0, 6, 15);
   EXPECT_EQ(table.change(id, wanted).error().code, ENOSPC);
   EXPECT_EQ(table[id].execution.guaranteed.value(), 4u);
   wanted = lane(0, 6, 14);
@@ -124,7 +124,7 @@ TEST(TvlTable, LeavesOnceNobodyIsOnIt) {
 
 TEST(TvlTable, DedicatedLanesBringTheirOwnCredits) {
   TvlTable table(config());
-  TvlConfig dedicated = lane(0, 5, 7);
+  TvlTerms dedicated = lane(0, 5, 7);
   dedicated.purpose = TvlPurpose::kDedicated;
   const TvlId id = *table.add(dedicated);
   EXPECT_EQ(table.execution_pool().total(), 13u);
