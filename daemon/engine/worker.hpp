@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "daemon/base/counter.hpp"
 #include "daemon/base/expected.hpp"
@@ -38,7 +39,7 @@ class Worker {
  public:
   using Task = std::function<void(Engine&)>;
 
-  Worker(Engine& engine, WorkerOptions options) : engine_(engine), options_(options) {}
+  Worker(Engine& engine, WorkerOptions options) : engine_(engine), options_(std::move(options)) {}
   ~Worker() { stop(); }
 
   /// REQUIRES: the engine's ports are added. Errors: out of descriptors or threads, no such core.
