@@ -86,12 +86,12 @@ int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
 }
 
 /// Connects to the daemon and maps the session. 0 or an errno value.
-int open_session(Context& context, const char* socket_path) {
+int open_session(Context& context, const char* default_socket) {
   context.memory.reset(
       make<MemoryRegistry>(SharedMemorySource{&context.control, alloc_shared, free_shared}));
   if (context.memory == nullptr) return ENOMEM;
   char path[kSocketPathBytes];
-  choose_socket(socket_path, path);
+  choose_socket(default_socket, path);
   if (const int error = context.control.connect(path)) return error;
 
   abi::HelloReply reply{};
