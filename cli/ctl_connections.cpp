@@ -7,8 +7,6 @@
 namespace softhca::cli {
 namespace {
 
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
 /// "12 over_quota, 3 exhausted"
 std::string discarded_text(const Json& counts) {
   std::string text;

@@ -13,8 +13,6 @@ namespace {
 // While following, the daemon is asked for events this often.
 constexpr auto kFollowInterval = std::chrono::milliseconds(300);
 
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
 void print_pools(const Json& pools) {
   TextTable divided({"POOL", "TOTAL", "UNALLOCATED", "LENT", "SHARED-FREE"});
   TextTable taken({"LIMITED", "TOTAL", "IN-USE"});

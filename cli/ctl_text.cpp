@@ -43,6 +43,8 @@ std::string TextTable::text() const {
   return out;
 }
 
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
 void print_json(const Json& json) {
   std::puts(json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
 }

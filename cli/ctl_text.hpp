@@ -20,6 +20,7 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
+void print(const std::string& text);
 /// One document, in a line of its own.
 void print_json(const Json& json);
 /// A member as text; "-" when it is not there.

@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "daemon/qos/quota_division.hpp"
+#include "daemon/resource/wrap.hpp"
 
 namespace softhca::resource {
 namespace {
 
 using Cause = AllocationRefusal::Cause;
-
-std::string quoted(const std::string& name) { return '"' + name + '"'; }
 
 AllocationRefusal no_such(const std::string& who, const std::string& message) {
   return {Cause::kNoSuchThing, who, {}, 0, 0, message};

@@ -4,10 +4,11 @@
 #include <cstring>
 #include <sstream>
 
+#include "daemon/resource/wrap.hpp"
+
 namespace softhca::resource {
 namespace {
 
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
 std::string written(const std::string& text) { return quoted(text); }
 std::string written(const Gid& gid) { return to_string(gid); }
 std::string written(const InterfaceAddress& address) {

@@ -8,7 +8,7 @@
 namespace softhca::resource {
 namespace {
 
-constexpr const char* kHead =
+constexpr const char* kReferenceHead =
     "Every key of the configuration file, made from the tables in `daemon/resource/sections_*.cpp` "
     "by `tools/generate-configuration`. [softhca.toml](../config/softhca.toml) is a file with all "
     "of them. A change takes [a reload](reload.md), while programs run, or a restart of the "
@@ -112,7 +112,7 @@ std::string rows_of(const Schema& schema, const void* section) {
 }
 
 template <class S>
-std::string section(const std::string& header, const S& values = {}) {
+std::string described_section(const std::string& header, const S& values = {}) {
   const Schema& schema = schema_of<S>();
   return "\n## " + header + "\n\n" + (*schema.comment != '\0' ? paragraph(schema.comment) : "") +
          rows_of(schema, &values);
@@ -121,24 +121,24 @@ std::string section(const std::string& header, const S& values = {}) {
 }  // namespace
 
 std::string configuration_reference() {
-  std::string out = "# Configuration\n\n" + wrapped(kHead, "", 100);
+  std::string out = "# Configuration\n\n" + wrapped(kReferenceHead, "", 100);
   const Config defaults = default_config();
   for_each_section([&](const std::string& name, auto member) {
-    if (name == "device") out += section<ConnectionsConfig>("[connections]");
+    if (name == "device") out += described_section<ConnectionsConfig>("[connections]");
     if (name == "shared_datagrams")
       out += "\n## [shared_datagrams]\n\n" + wrapped(kSharedDatagrams, "", 100);
     else
-      out += section('[' + name + ']', defaults.*member);
+      out += described_section('[' + name + ']', defaults.*member);
   });
-  out += section<PortConfig>("[[port]]");
-  out += section<FaultConfig>("fault, of a port");
-  out += section<CaptureConfig>("capture, of a port");
-  out += section<TenantConfig>("[[tenant]]");
-  out += section<TvlConfig>("[[tenant.tvl]]");
-  out += section<LevelConfig>("[[tenant.level]]");
-  out += section<SocketConfig>("socket and control, of [admin], a tenant or a level");
-  out += section<RateLimits>("rate, of a tenant");
-  out += section<SrqPolicy>("srq, of a tenant");
+  out += described_section<PortConfig>("[[port]]");
+  out += described_section<FaultConfig>("fault, of a port");
+  out += described_section<CaptureConfig>("capture, of a port");
+  out += described_section<TenantConfig>("[[tenant]]");
+  out += described_section<TvlConfig>("[[tenant.tvl]]");
+  out += described_section<LevelConfig>("[[tenant.level]]");
+  out += described_section<SocketConfig>("socket and control, of [admin], a tenant or a level");
+  out += described_section<RateLimits>("rate, of a tenant");
+  out += described_section<SrqPolicy>("srq, of a tenant");
   return out;
 }
 

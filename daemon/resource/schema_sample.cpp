@@ -11,12 +11,10 @@ namespace {
 constexpr std::size_t kWidth = 100;
 constexpr std::size_t kRemarks = 30;  ///< column of what stands beside a key
 
-constexpr const char* kHead =
+constexpr const char* kSampleHead =
     "Configuration of softhcad. Settings shown are the built-in defaults; one behind a `#` without "
     "a space is off, or its default depends on the machine. `softhcad --check-config --config "
     "FILE` names every mistake in a file with its line. docs/configuration.md has the ranges.";
-
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
 std::string comment(const std::string& text) { return wrapped(text, "# ", kWidth); }
 
@@ -93,7 +91,7 @@ std::string alternative(const Schema& schema, const std::string& header, const v
 }
 
 template <class S>
-std::string section(const std::string& name, const S& values) {
+std::string sample_section(const std::string& name, const S& values) {
   const Schema& schema = schema_of<S>();
   return '\n' + comment(schema.comment) + '[' + name + "]\n" + keys_of(schema, &values);
 }
@@ -125,11 +123,12 @@ std::string another_tenant(const TenantConfig& tenant) {
 std::string sample_configuration() {
   const Config config = default_config();
   const TenantConfig& tenant = config.tenants.front();
-  std::string out = comment(kHead);
+  std::string out = comment(kSampleHead);
   for_each_section([&](const char* name, auto member) {
-    if (std::string_view(name) == "device") out += section("connections", ConnectionsConfig{});
+    if (std::string_view(name) == "device")
+      out += sample_section("connections", ConnectionsConfig{});
     out += std::string_view(name) == "shared_datagrams" ? shared_datagrams(config)
-                                                        : section(name, config.*member);
+                                                        : sample_section(name, config.*member);
   });
   const PortConfig port;
   out += '\n' + comment(schema_of<PortConfig>().comment) + "#[[port]]\n" +

@@ -1,4 +1,4 @@
-// Text in lines of a greatest length.
+// Text as documents and messages have it: in quotes, in lines of a greatest length.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,8 @@
 #include <string>
 
 namespace softhca::resource {
+
+inline std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
 /// Each line begins with `prefix` and ends with a newline; no text, no line. Breaks at blanks only.
 inline std::string wrapped(const std::string& text, const std::string& prefix, std::size_t width) {
