@@ -1,5 +1,5 @@
-// The first two steps of a command's way: every command is written into the send queue and
-// announced.
+// The first step of a command's way (docs/architecture.md): it is written into the send queue. The
+// second, announcing it, is in send_commands.cpp.
 #include <cerrno>
 #include <cstring>
 

@@ -160,7 +160,7 @@ std::uint64_t user_handle_of(Object* object) {
   return reinterpret_cast<std::uintptr_t>(object);
 }
 
-/// REQUIRES: the element is valid (CompletionRing::peek()).
+/// In completion_queue.cpp. REQUIRES: the element is valid (CompletionRing::peek()).
 Completion copy_completion(const abi::CompletionElement& element);
 
 /// Writes the receive element `index` with the entries of `wr` to `slot`.

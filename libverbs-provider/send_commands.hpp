@@ -43,7 +43,7 @@ constexpr unsigned opcodes_of(ibv_qp_type type) {
 
 constexpr bool in(unsigned set, unsigned opcode) { return opcode < 32 && (set >> opcode & 1) != 0; }
 
-/// Takes the queue pair commands now? 0 or an errno value.
+/// Whether commands may be posted now: 0 or an errno value.
 int may_post(const Qp& qp);
 
 /// CommandHeader::flags of enum ibv_send_flags.

@@ -1,6 +1,8 @@
 // How commands begin and end. One that holds its credits is validated and handed to the transport
 // of its queue pair, or runs here when it concerns a memory window alone. When it is done it
 // completes (mechanism B6), and those that waited for it begin.
+//
+// The files: command_execution.cpp (begin), command_completion.cpp (end), command_windows.cpp.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +37,7 @@ class CommandExecution final : public CommandSink {
   void start(PcbId pcb);
   /// What kept commands of the queue pair from starting may be over. Also while it is running.
   void release_held(QueuePair& qp);
+  // command_completion.cpp
   void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) override;
   /// Its program hears once that a queue pair in SQD has drained: what has begun is complete, also
   /// what was given back after that.

@@ -1,5 +1,5 @@
-// Commands in PCBs: what the engine remembers of each beside it, the credits it holds, the lists of
-// its queue pair it stands in, and the way back of all that (mechanism B6).
+// Per-command state kept beside the PCB: the credits it holds, the lists of its queue pair it
+// stands in, and the release of both (mechanism B6).
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ namespace softhca::engine {
 inline constexpr Qpn kGeneralServicesQpn(1);
 inline constexpr std::uint32_t kGeneralServicesQkey = 0x80010000;
 
-/// A datagram begins with what tells its client; so many bytes are read to find that out.
+/// The first bytes of a datagram select its client; this many are read.
 inline constexpr std::size_t kSelectorBytes = 4;
 
 /// A queue pair that the daemon has on each tenant's addresses.

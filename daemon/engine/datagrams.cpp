@@ -21,7 +21,7 @@ bool Datagrams::send(QueuePair& qp, const transport::Request& request) {
   const abi::CommandHeader& header = parts_.pcbs.pcb(request.pcb).header;
   AddressHandle* ah = address_handles_.find(header.address_handle);
   if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
-    parts_.ended.complete_command(qp, request.pcb, Verdict::kLocalQpOperation);
+    parts_.command_sink.complete_command(qp, request.pcb, Verdict::kLocalQpOperation);
     parts_.cpu.fail_later(qp, name_of(Verdict::kLocalQpOperation));
     return true;
   }
@@ -53,7 +53,7 @@ void Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath
     verdict = services_.deliver(qp, *peer, *owner, request, path);
   else
     verdict = offer(qp, *peer, request, path, qkey);
-  parts_.ended.complete_command(qp, request.pcb, verdict);
+  parts_.command_sink.complete_command(qp, request.pcb, verdict);
 }
 
 /// To a UD queue pair, if it takes it. How the datagram ends for its sender.

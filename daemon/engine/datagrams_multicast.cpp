@@ -11,7 +11,7 @@ bool Datagrams::send_to_group(QueuePair& qp, const transport::Request& request, 
       std::get<transport::Ud>(qp.transport).requester().send(env, request, kMulticastQpn, qkey);
   if (verdict == Verdict::kBusy) return false;
   if (verdict == Verdict::kOk) verdict = deliver_to_members(qp, request, ah.route.path, qkey);
-  parts_.ended.complete_command(qp, request.pcb, verdict);
+  parts_.command_sink.complete_command(qp, request.pcb, verdict);
   if (verdict != Verdict::kOk) parts_.cpu.fail_later(qp, name_of(verdict));
   return true;
 }

@@ -47,7 +47,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
                       limits.tenants, classes_of(limits)),
       receive_queues_(clock_, queue_pairs_, cpu_, events_.async, events_.completion, events_.log),
       wire_(clock_, addressing_.local, cpu_, queues_.pcbs, memory_, receive_queues_),
-      parts_{.ended = execution_,
+      parts_{.command_sink = execution_,
              .commands = commands_,
              .pcbs = queues_.pcbs,
              .memory = memory_,

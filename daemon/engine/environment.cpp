@@ -34,6 +34,7 @@ const char* cause_of(transport::AsyncEvent event) {
 
 transport::SendResult QpEnvironment::send(const wire::Headers& h,
                                           const transport::PayloadSource& payload) {
+  // Paced, then handed to PacketIo.
   return parts_.congestion.send(qp_, route_, h, payload);
 }
 
@@ -45,7 +46,7 @@ Verdict QpEnvironment::store_response(PcbId pcb, std::uint32_t offset,
 void QpEnvironment::request_sent(PcbId pcb) { parts_.commands.return_execution(pcb); }
 
 void QpEnvironment::complete_request(PcbId pcb, Verdict verdict) {
-  parts_.ended.complete_command(qp_, pcb, verdict);
+  parts_.command_sink.complete_command(qp_, pcb, verdict);
 }
 
 Verdict QpEnvironment::choose_receive_queue(std::uint32_t xrc_srq) {

@@ -22,7 +22,7 @@ class CommandSink {
 
 /// What transports use of the engine.
 struct TransportParts {
-  CommandSink& ended;
+  CommandSink& command_sink;
   CommandStore& commands;
   collect::PcbPool& pcbs;
   MemoryAccess& memory;

@@ -22,8 +22,8 @@ class LocalAddresses {
 
   /// Can messages to `gid` stay inside this daemon?
   bool is_local(const Gid& gid) const;
-  /// Whose address it is, on `port` if one is named; null: nobody's. One that has it beats one that
-  /// had it, or is leaving.
+  /// The tenant that owns `gid`, on `port` if one is named, or null. A current owner takes
+  /// precedence over a former or leaving one.
   Tenant* owner(const Gid& gid, std::optional<PortId> port) const;
   /// Whose it is when a datagram for the queue pair comes to `gid`; null: not its own. One of the
   /// daemon's own, which several clients share, has the addresses of all tenants.

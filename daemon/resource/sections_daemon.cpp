@@ -101,8 +101,8 @@ constexpr Key kMetricsKeys[] = {
               "must be like \"127.0.0.1:9465\" or \"[::1]:9465\" (not link-local), or \"\" for no "
               "endpoint"},
      .doc = "Where Prometheus finds /metrics; \"\" for nowhere. IPv6 as \"[::1]:9465\"; "
-            "\"[::]:9465\" is every address, also of IPv4. Where a file does not say it and the "
-            "default address is taken, the daemon starts without."},
+            "\"[::]:9465\" is every address, also of IPv4. If no file sets the address "
+            "and the default is taken, the daemon starts without metrics."},
 };
 
 void check_metrics(Reader& reader, void* section) {

@@ -139,8 +139,9 @@ constexpr Key kDoorbellsKeys[] = {
             "doorbells leave the daemon too. 0: never."},
     {.name = "adaptive",
      .at = at<&DoorbellConfig::adaptive>,
-     .doc = "The thresholds are the least then; those in force follow the load: a quarter of the "
-            "places in use on the average, and as many times more PCBs as these are held longer "
+     .doc = "With adaptive = true the thresholds above are minimums; those in force follow the "
+            "load: a quarter of the places in use on the average, and as many times more PCBs as "
+            "these are held longer "
             "than usual."},
     {.name = "prune",
      .at = at<&DoorbellConfig::prune>,
@@ -156,8 +157,8 @@ void check_doorbells(Reader& reader, void* section) {
 }
 constexpr Schema kDoorbells{
     .comment =
-        "The daemon keeps the doorbells of so many queue pairs itself; beyond, they wait in the "
-        "memory of their programs, which costs nobody but these. Each tenant, and each QoS level, "
+        "The daemon itself keeps doorbells of at most `entries` queue pairs; the rest wait in "
+        "their programs' memory, at those programs' cost only. Each tenant, and each QoS level, "
         "has an equal share of the places, so there are never fewer than tables have room for "
         "tenants and levels.",
     .keys = kDoorbellsKeys,

@@ -20,8 +20,8 @@ constexpr Key kPortKeys[] = {
      .at = at<&PortConfig::interface>,
      .refusal = kPort,
      .lead = "Either a network interface (through af_packet; set its MTU, 4200 or more for an RDMA "
-             "MTU of 4096, with `ip link` before the daemon starts, which reads it then only), or "
-             "a DPDK device string. An interface works best without addresses of the kernel's own "
+             "MTU of 4096, with `ip link` before the daemon starts: it is read only then), or a "
+             "DPDK device string. An interface works best without addresses of the kernel's own "
              "on it.",
      .shown = Shown::kOff,
      .sample = "\"eth1\""},

@@ -85,9 +85,9 @@ constexpr Key kServicesKeys[] = {
     {.name = "tenant_clients",
      .at = at<&G::tenant_clients>,
      .range = {0, kMostPrograms},
-     .lead = "Programs may be clients, too (docs/datagrams.md). Of those of one tenant together: "
-             "how many, the buffers they may ask for, and requests (datagrams to send among them) "
-             "a second (0: no limit) and at once."},
+     .lead = "Programs may be clients, too (docs/datagrams.md). Limits for all programs of one "
+             "tenant together: clients, buffers asked for, requests (datagrams to send among "
+             "them) a second (0: no limit), and burst."},
     {.name = "tenant_buffers",
      .at = at<&G::tenant_buffers>,
      .range = {0, kMaxGeneralServicesBuffers}},
@@ -164,7 +164,7 @@ constexpr Schema kConnections{
     .comment =
         "Connections by rdma_cm: what holds for a tenant that does not say otherwise "
         "(`connections`). A reload or softhcactl set changes all of it while programs run; "
-        "what is there stays, though it be more.",
+        "what exists stays, even above a new limit.",
     .keys = kConnectionsKeys};
 
 }  // namespace

@@ -83,7 +83,7 @@ constexpr Key kTenantKeys[] = {
     {.name = "pcbs", .at = at<&T::pcbs>, .range = {0, kMostOfAny}, .set = Allocation::kPcbs},
     {.name = "lends",
      .at = at<&T::lends>,
-     .doc = "May its guarantees be lent while they are idle, where adjustment is automatic?"},
+     .doc = "whether its idle guarantees may be lent ([adjustment])"},
     {.name = "process_memory",
      .at = at<&T::process_memory>,
      .doc = "May its programs register memory that cannot be shared with the daemon (parts of "

@@ -130,8 +130,8 @@ enum class Count : std::uint8_t {
 class PacketSink {
  public:
   /// Makes and queues one packet of this queue pair to its peer. `h.pad`, addresses, ICRC are
-  /// filled in below. Called from transmit() only, never from receive(), expire() or flush(): a
-  /// loopback may hand the packet to the peer's state machines before it returns.
+  /// filled in below. Called from transmit() only, never from receive(), expire() or flush(). What
+  /// stays in this daemon does not come here (local/local.hpp).
   virtual SendResult send(const wire::Headers& h, const PayloadSource& payload) = 0;
 
  protected:

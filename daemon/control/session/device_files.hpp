@@ -1,4 +1,4 @@
-// What sessions have in common whose processes share a device file (ibv_import_device): protection
+// State common to sessions whose processes share a device file (ibv_import_device): protection
 // domains and regions. A session that shares with nobody has such a file for itself. Belongs to the
 // control thread.
 #pragma once

@@ -175,7 +175,7 @@ class QpParts : public Parts {
                                tvls,        arbitrator, kTenants, kTenants};
   CommandExecution execution{cpu,      time,          commands, pcbs,         scheduler,
                              dispatch, region_access, rates,    async_events, completions};
-  TransportParts transport_parts{.ended = execution,
+  TransportParts transport_parts{.command_sink = execution,
                                  .commands = commands,
                                  .pcbs = pcbs,
                                  .memory = region_access,
