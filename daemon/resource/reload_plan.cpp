@@ -215,6 +215,12 @@ std::vector<std::string> ReloadPlan::texts() const {
   return out;
 }
 
+std::string ReloadPlan::summary() const {
+  if (empty()) return "nothing has changed";
+  return std::to_string(differences.size()) +
+         (differences.size() == 1 ? " change made" : " changes made");
+}
+
 ReloadPlan plan_reload(const Config& in_force, const Config& wanted) {
   return Planner(in_force, wanted).run();
 }

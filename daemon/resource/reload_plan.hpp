@@ -40,6 +40,8 @@ struct ReloadPlan {
   /// The texts of what is refused, or of all.
   std::vector<std::string> refusals() const;
   std::vector<std::string> texts() const;
+  /// "2 changes made", once it is.
+  std::string summary() const;
 };
 
 /// Both have been checked, each for itself. Tenants are known by their names, so that their order

@@ -14,8 +14,10 @@ namespace {
 using resource::TenantConfig;
 
 /// For what an undo does that may fail after all.
-void expect(const Outcome& outcome) {
-  if (!outcome) spdlog::error("{}", outcome.error().message);
+void expect_undone(const std::string& name, const Outcome& outcome) {
+  if (!outcome)
+    spdlog::error("reload: could not undo '{}': {}; correct it and reload again", name,
+                  outcome.error().message);
 }
 
 }  // namespace
@@ -70,12 +72,14 @@ void ReloadChange::add_tenant_steps(const AllotmentChange::Row& row, std::vector
   if (old == nullptr) {
     steps.push_back(open_tenant_step(row));
   } else if (!(old->socket == row.to->socket)) {
-    steps.push_back(
-        {"permissions of tenant " + tenant.name,
-         [this, &tenant, &to = *row.to] {
-           return site_.server.listeners().permit(tenant, to.socket);
-         },
-         [this, &tenant, old] { expect(site_.server.listeners().permit(tenant, old->socket)); }});
+    const std::string name = "permissions of tenant " + tenant.name;
+    steps.push_back({name,
+                     [this, &tenant, &to = *row.to] {
+                       return site_.server.listeners().permit(tenant, to.socket);
+                     },
+                     [this, &tenant, old, name] {
+                       expect_undone(name, site_.server.listeners().permit(tenant, old->socket));
+                     }});
   }
   add_address_step(row, steps);
   add_request_socket_step(row, steps);
@@ -99,7 +103,8 @@ Step ReloadChange::open_tenant_step(const AllotmentChange::Row& row) {
             for (engine::Tenant* gone : allotments_.gone) {
               const TenantConfig* settings = find_tenant(site_.adapter.config, gone->name);
               if (gone->id == tenant.id && settings != nullptr)  // it may have had its number
-                expect(site_.server.serve_connections(*gone, *settings));
+                expect_undone("connections of tenant " + gone->name,
+                              site_.server.serve_connections(*gone, *settings));
             }
           }};
 }
@@ -136,12 +141,14 @@ void ReloadChange::add_request_socket_step(const AllotmentChange::Row& row,
                      },
                      [this, &tenant] { site_.server.control_sockets().close(tenant); }});
   } else if (old != nullptr && !(old->control == row.to->control)) {
-    steps.push_back({"permissions of the " + name,
+    const std::string permissions = "permissions of the " + name;
+    steps.push_back({permissions,
                      [this, &tenant, &to = *row.to] {
                        return site_.server.control_sockets().permit(tenant, to.control);
                      },
-                     [this, &tenant, old] {
-                       expect(site_.server.control_sockets().permit(tenant, old->control));
+                     [this, &tenant, old, permissions] {
+                       expect_undone(permissions,
+                                     site_.server.control_sockets().permit(tenant, old->control));
                      }});
   }
 }
@@ -170,8 +177,9 @@ void ReloadChange::add_level_step(const AllotmentChange::Row& row,
                      [this, &tenant, &level, to = *entry.socket] {
                        return site_.server.listeners().permit(tenant, level, to);
                      },
-                     [this, &tenant, &level, before = *had] {
-                       expect(site_.server.listeners().permit(tenant, level, before));
+                     [this, &tenant, &level, name, before = *had] {
+                       expect_undone("permissions of " + name,
+                                     site_.server.listeners().permit(tenant, level, before));
                      }});
 }
 
@@ -207,7 +215,7 @@ void ReloadChange::add_allocation_steps(std::vector<Step>& steps) {
                      return {};
                    },
                    [this, before = site_.former] { site_.former = before; }});
-  steps.push_back({"engine", [this] { return change_engine(); }, {}});
+  steps.push_back({"allocations", [this] { return change_engine(); }, {}});
 }
 
 /// Errors: nothing has changed.

@@ -71,9 +71,7 @@ ReloadResult Reloader::reload() {
     result.refusal = refusal(Cause::kBadFile, lines_of(wanted.error().message));
   if (result) {
     for (const std::string& text : result.plan.texts()) spdlog::info("reload: {}", text);
-    const std::string summary =
-        result.plan.empty() ? "nothing has changed"
-                            : std::to_string(result.plan.differences.size()) + " changes made";
+    const std::string summary = result.plan.summary();
     spdlog::info("reload: {}", summary);
     adapter_.journal.add({.kind = "reload", .text = summary});
   } else {
@@ -127,7 +125,10 @@ ReloadResult Reloader::put_changes(const resource::AllocationResult& wanted,
 
 ReloadResult Reloader::put_into_force(const Config& wanted) {
   ReloadResult result = put(wanted);
-  if (result) given_ = wanted;
+  if (!result) return result;
+  given_ = wanted;
+  given_.general_services = adapter_.config.general_services;
+  given_.shared_datagrams = adapter_.config.shared_datagrams;
   return result;
 }
 
@@ -142,7 +143,8 @@ ReloadResult Reloader::put(const Config& wanted) {
     result.refusal = refusal(Cause::kSetup, {made.error().message});
     return result;
   }
-  commit(wanted, **change);
+  result.kept = commit(wanted, **change);
+  for (const std::string& line : result.kept) spdlog::error("reload: {}", line);
   return result;
 }
 

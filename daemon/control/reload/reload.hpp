@@ -45,6 +45,7 @@ struct ReloadRefusal {
 struct ReloadResult {
   resource::ReloadPlan plan;
   std::optional<ReloadRefusal> refusal;
+  std::vector<std::string> kept;  ///< sections of which the old values stay, and why
 
   explicit operator bool() const { return !refusal; }
 };
@@ -97,9 +98,8 @@ class Reloader {
   ReloadChange::Site site() {
     return {adapter_, server_, allotments_, guards_, former_, move_metrics_};
   }
-  void commit(const resource::Config& wanted, ReloadChange& change);
-  static void change_datagrams(GeneralServices& services,
-                               const resource::GeneralServicesConfig& to);
+  /// Sections that stay as they were after all, and why.
+  std::vector<std::string> commit(const resource::Config& wanted, ReloadChange& made);
   void leave(const resource::Config& wanted, const ReloadChange& change);
   void change_accounts(const resource::Config& wanted);
   void forget_addresses();

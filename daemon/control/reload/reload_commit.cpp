@@ -11,21 +11,28 @@ namespace softhca::control {
 using resource::Config;
 using resource::TenantConfig;
 
-void Reloader::commit(const Config& wanted, ReloadChange& change) {
-  leave(wanted, change);
+std::vector<std::string> Reloader::commit(const Config& wanted, ReloadChange& made) {
+  leave(wanted, made);
+  const resource::GeneralServicesConfig general = adapter_.config.general_services;
+  const resource::GeneralServicesConfig shared = adapter_.config.shared_datagrams;
   adapter_.config = wanted;
   change_accounts(wanted);
-  change_datagrams(server_.general_services(), wanted.general_services);
-  change_datagrams(server_.shared_datagrams(), wanted.shared_datagrams);
+  std::vector<std::string> kept;
+  const auto change = [&](const char* section, GeneralServices& services,
+                          const resource::GeneralServicesConfig& before,
+                          resource::GeneralServicesConfig& to) {
+    // It has been checked.
+    const Outcome changed = services.change(to, now());
+    if (changed) return;
+    to = before;
+    kept.push_back("[" + std::string(section) + "] not applied, old values stay in force: " +
+                   changed.error().message + "; correct it and reload");
+  };
+  change("general_services", server_.general_services(), general, adapter_.config.general_services);
+  change("shared_datagrams", server_.shared_datagrams(), shared, adapter_.config.shared_datagrams);
   spdlog::set_level(spdlog::level::from_str(wanted.daemon.log_level));
-  change.finish();
-}
-
-/// REQUIRES: it has been checked.
-void Reloader::change_datagrams(GeneralServices& services,
-                                const resource::GeneralServicesConfig& to) {
-  if (auto changed = services.change(to, now()); !changed)
-    spdlog::error("{} goes on as it was: {}", services.tenant().name, changed.error().message);
+  made.finish();
+  return kept;
 }
 
 /// Tenants and levels that go, and those that come back.

@@ -136,13 +136,19 @@ Expected<std::vector<resource::AllocationChange>> changes_of(const Json& params,
   return changes;
 }
 
+Json changes_made(const ReloadResult& result) {
+  Json out = {{"changes", to_json(result.plan)}};
+  if (!result.kept.empty()) out["kept"] = result.kept;
+  return out;
+}
+
 }  // namespace
 
 void add_reload_methods(AdminMethods& methods, Reloader& reloader) {
   methods.add("reload", [&reloader](const Json&) -> RpcResult {
     const ReloadResult result = reloader.reload();
     if (!result) return error_of(*result.refusal);
-    return Json{{"changes", to_json(result.plan)}};
+    return changes_made(result);
   });
   methods.add("reload.plan", [&reloader](const Json&) -> RpcResult {
     const ReloadResult result = reloader.plan();
@@ -156,7 +162,7 @@ void add_reload_methods(AdminMethods& methods, Reloader& reloader) {
     if (!changes) return invalid_params(changes.error().message);
     const ReloadResult result = reloader.change(*changes);
     if (!result) return error_of(*result.refusal);
-    return Json{{"changes", to_json(result.plan)}};
+    return changes_made(result);
   });
 }
 
@@ -166,7 +172,7 @@ void add_own_methods(AdminMethods& methods, Reloader& reloader, const engine::Te
     if (!changes) return invalid_params(changes.error().message);
     const ReloadResult result = reloader.change_own(tenant, *changes);
     if (!result) return error_of(*result.refusal);
-    return Json{{"changes", to_json(result.plan)}};
+    return changes_made(result);
   });
 }
 

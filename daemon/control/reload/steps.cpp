@@ -10,7 +10,7 @@ Outcome apply(std::span<const Step> steps) {
     if (done) continue;
     for (std::size_t j = i + 1; j-- > 0;)
       if (steps[j].undo) steps[j].undo();
-    return done;
+    return Error{steps[i].name + ": " + done.error().message, done.error().code};
   }
   return {};
 }

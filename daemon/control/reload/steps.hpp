@@ -17,7 +17,8 @@ struct Step {
   std::function<void()> undo;
 };
 
-/// In their order. When one fails, it and those before it are undone, the last one first.
+/// In their order. When one fails, it and those before it are undone, the last one first; the error
+/// names it.
 Outcome apply(std::span<const Step> steps);
 
 }  // namespace softhca::control

@@ -208,7 +208,7 @@ Outcome GeneralServices::check(const resource::GeneralServicesConfig& config,
     if (std::find(gone.begin(), gone.end(), engine::tenant_of(key)) == gone.end())
       asked += registration.client.buffers.value_or(parameters.buffers_per_client);
   if (asked <= parameters.buffers) return {};
-  return Error{"its clients ask for " + std::to_string(asked) + " buffers, more than " +
+  return Error{"its clients need " + std::to_string(asked) + " buffers, `buffers` is " +
                    std::to_string(parameters.buffers),
                ENOMEM};
 }

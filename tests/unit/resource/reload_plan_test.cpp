@@ -153,6 +153,15 @@ TEST(ReloadPlan, LevelsComeAndGoAndChangeTheirOrder) {
               testing::ElementsAre("tenant a: levels [\"high\", \"low\"] -> [\"low\", \"high\"]"));
 }
 
+TEST(ReloadPlan, CountsItsChanges) {
+  Config wanted = with_port();
+  EXPECT_EQ(plan_reload(with_port(), wanted).summary(), "nothing has changed");
+  wanted.tenants[0].pcbs += 1;
+  EXPECT_EQ(plan_reload(with_port(), wanted).summary(), "1 change made");
+  wanted.tenants[0].vcbs += 1;
+  EXPECT_EQ(plan_reload(with_port(), wanted).summary(), "2 changes made");
+}
+
 TEST(ReloadPlan, OrderOfTenantsIsNoDifference) {
   Config wanted = with_port();
   std::swap(wanted.tenants[0], wanted.tenants[1]);

@@ -141,7 +141,7 @@ TEST_F(ReloadChangeTest, HasAStepForAllThatCanFail) {
                 "addresses of tenant a", "permissions of the control socket of tenant a",
                 "permissions of tenant a, level high", "socket of tenant a, level new",
                 "socket of tenant c", "control socket of tenant c", "socket of tenant c, level one",
-                "shares of datagrams", "VCBs", "former addresses", "engine"}));
+                "shares of datagrams", "VCBs", "former addresses", "allocations"}));
 }
 
 TEST_F(ReloadChangeTest, IsNothingButADraftBeforeItsSteps) {
@@ -168,7 +168,7 @@ TEST_F(ReloadChangeTest, WhichFailsAtAnyStepChangesNothing) {
       };
       const Outcome outcome = apply(steps);
       ASSERT_FALSE(outcome) << steps[i].name;
-      EXPECT_EQ(outcome.error().message, fail().error().message);
+      EXPECT_EQ(outcome.error().message, steps[i].name + ": " + fail().error().message);
       EXPECT_EQ(picture(), before) << steps[i].name;
     }
   EXPECT_EQ(endpoints, 1);

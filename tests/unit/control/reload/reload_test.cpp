@@ -253,8 +253,9 @@ TEST_F(ReloadTest, BuffersThatClientsHoldAreNotTakenFromThem) {
   const ReloadResult refused = reloader.put_into_force(wanted);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.refusal->cause, ReloadRefusal::Cause::kSetup);
-  EXPECT_EQ(refused.refusal->lines.front(),
-            "[general_services]: its clients ask for 64 buffers, more than 63");
+  EXPECT_EQ(
+      refused.refusal->lines.front(),
+      "shares of datagrams: [general_services]: its clients need 64 buffers, `buffers` is 63");
   EXPECT_TRUE(daemon.adapter.config == before);
   EXPECT_EQ(daemon.general_services->view().parameters.buffers, before.general_services.buffers);
   expect_in_force();
@@ -263,6 +264,22 @@ TEST_F(ReloadTest, BuffersThatClientsHoldAreNotTakenFromThem) {
   wanted.general_services.buffers = 2 * 16;
   ASSERT_TRUE(reloader.put_into_force(wanted));
   EXPECT_EQ(daemon.general_services->view().parameters.buffers, 32u);
+  expect_in_force();
+}
+
+// More buffers than there can be: reading a file would refuse it, so no check is left that does.
+TEST_F(ReloadTest, SaysWhichSectionStaysAsItWas) {
+  Config wanted = daemon.adapter.config;
+  const auto before = wanted.shared_datagrams;
+  wanted.shared_datagrams.buffers = 2 * resource::kMaxGeneralServicesBuffers;
+  wanted.general_services.buffers = 2048;
+  const ReloadResult result = reloader.put_into_force(wanted);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result.kept,
+            std::vector<std::string>{"[shared_datagrams] not applied, old values stay in force: at "
+                                     "most 16384 buffers; correct it and reload"});
+  EXPECT_TRUE(daemon.adapter.config.shared_datagrams == before);
+  EXPECT_EQ(daemon.general_services->view().parameters.buffers, 2048u);
   expect_in_force();
 }
 

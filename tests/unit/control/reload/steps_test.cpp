@@ -37,7 +37,9 @@ TEST(Steps, AreUndoneTheLastOneFirst) {
     Events events, expected;
     const Outcome outcome = apply(five(events, failing));
     ASSERT_FALSE(outcome);
-    EXPECT_EQ(outcome.error().message, "step " + std::to_string(failing) + " fails");
+    const std::string name = std::to_string(failing);
+    EXPECT_EQ(outcome.error().message, name + ": step " + name + " fails");
+    EXPECT_EQ(outcome.error().code, 1);
     for (int i = 0; i <= failing; ++i) expected.push_back("apply " + std::to_string(i));
     for (int i = failing; i >= 0; --i) expected.push_back("undo " + std::to_string(i));
     EXPECT_EQ(events, expected);
