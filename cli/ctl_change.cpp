@@ -71,7 +71,9 @@ Json target_of(std::string_view word) {
 void print_changes(const Json& result) {
   const Json changes = result.value("changes", Json::array());
   for (const Json& change : changes) std::printf("%s\n", change.value("text", "?").c_str());
-  if (changes.empty()) std::puts("nothing changes");
+  if (changes.empty()) std::puts("nothing to change");
+  for (const Json& line : result.value("kept", Json::array()))
+    if (line.is_string()) std::fprintf(stderr, "%s\n", line.get<std::string>().c_str());
 }
 
 }  // namespace
@@ -79,16 +81,19 @@ void print_changes(const Json& result) {
 Json changes_of(const std::vector<std::string>& words) {
   Json changes = Json::array();
   Json target;
+  std::string last;
   bool used = true;
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos) {
       if (!used) break;
       target = target_of(word);
+      last = word;
       used = false;
       continue;
     }
-    if (target.is_null()) usage("say first whose " + word + " is: TENANT[/LEVEL][.tvlN]");
+    if (target.is_null())
+      usage("name the target before " + word + ": softhcactl set TENANT[/LEVEL][.tvlN] " + word);
     if (equals == 0) usage(word + ": the key is missing");
     Json change = target;
     change["resource"] = word.substr(0, equals);
@@ -97,7 +102,7 @@ Json changes_of(const std::vector<std::string>& words) {
     changes.push_back(std::move(change));
     used = true;
   }
-  if (!used) usage("say what to set, as pcbs=300");
+  if (!used) usage("no KEY=VALUE given for " + last + ", such as pcbs=300");
   return Json{{"changes", std::move(changes)}};
 }
 

@@ -156,7 +156,7 @@ int run(int argc, char** argv) {
     complain(error, options.json);
     return error.code();
   } catch (const Json::exception& error) {
-    const std::string why = "the daemon answers in another way than expected: ";
+    const std::string why = "unexpected answer from the daemon (different version?): ";
     complain({kUnreachable, why + error.what()}, options.json);
     return kUnreachable;
   }

@@ -109,7 +109,9 @@ std::optional<std::uint32_t> QpEnvironment::receive_credits() {
 
 void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
   if (event) raise_event(*event);
-  parts_.cpu.fail_later(qp_, event ? cause_of(*event) : "a receive of it failed");
+  parts_.cpu.fail_later(qp_, event ? cause_of(*event)
+                                   : "a receive could not be written (too short, deregistered, or "
+                                     "not covered by its lkey); see its completion");
 }
 
 void QpEnvironment::raise_event(transport::AsyncEvent event) {

@@ -297,7 +297,9 @@ void Ingress::doorbell_fails(QueuePair& qp) {
   if (qp.error.pending) return;
   async_events_.raise(qp, EventType::kQpFatal);
   event_log_.add(event_of(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell"));
-  cpu_.fail_later(qp, "its doorbell holds invalid values");
+  cpu_.fail_later(qp,
+                  "its doorbell names commands beyond its send queue (memory overwritten?); "
+                  "restart the program");
 }
 
 /// The session's own words contradict themselves: nothing more is read from it, its queue pairs
@@ -312,7 +314,8 @@ void Ingress::fail_session(Session& session) {
     // What an XRC target works by is not in the memory of a process.
     if (!qp.sends() || qp.state == QpState::kReset) return;
     async_events_.raise(qp, EventType::kQpFatal);
-    cpu_.fail_later(qp, "the memory of its session holds invalid values");
+    cpu_.fail_later(qp,
+                    "its session memory holds invalid values (overwritten?); restart the program");
   });
 }
 

@@ -75,7 +75,9 @@ shm::Take ReceiveQueues::draw(QueuePair& qp) {
     qp.tenant->counters.refused.hostile_memory.add();
     async_events_.raise(qp, EventType::kQpFatal);
     log_.add(event_of(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "receive ring"));
-    cpu_.fail_later(qp, "its receive ring holds invalid values");
+    cpu_.fail_later(qp,
+                    "its receive ring names more receives than it has (memory overwritten?); "
+                    "restart the program");
   }
   return take;
 }

@@ -78,7 +78,10 @@ Outcome Worker::start() {
   CPU_ZERO(&set);
   CPU_SET(*options_.cpu, &set);
   if (const int code = ::pthread_setaffinity_np(thread_.native_handle(), sizeof set, &set))
-    return Error{"engine_cpu " + std::to_string(*options_.cpu) + ": " + std::strerror(code), code};
+    return Error{"cannot pin the engine to core " + std::to_string(*options_.cpu) +
+                     " (daemon.engine_cpu): " + std::strerror(code) +
+                     "; is it online and in the daemon's cpuset?",
+                 code};
   return {};
 }
 

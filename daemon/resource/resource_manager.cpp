@@ -132,8 +132,9 @@ std::optional<AllocationRefusal> make_of_level(TenantConfig& tenant, LevelConfig
     case Allocation::kTvls:
       return set_level_tvls(tenant, level, amount, who);
     default:
-      return no_such(who,
-                     who + ": " + name_of(change.allocation) + " is of the tenant, not of a level");
+      return no_such(who, who + ": " + name_of(change.allocation) +
+                              " can only be set for the whole tenant: softhcactl set " +
+                              tenant.name + " " + name_of(change.allocation) + "=N");
   }
   return std::nullopt;
 }
@@ -152,7 +153,7 @@ std::optional<AllocationRefusal> make_of_tenant(TenantConfig& tenant,
     case Allocation::kTvls:
       if (amount == 0 || amount < least_tvls(tenant))
         return bad_value(who, change.allocation,
-                         tenant.levels.empty() ? who + ": tvls = 0 is not between 1 and 64"
+                         tenant.levels.empty() ? who + ": tvls must be 1 to 64"
                                                : who + ": its levels need " +
                                                      std::to_string(least_tvls(tenant)) + " tvls");
       set_tvl_count(tenant, amount);

@@ -128,8 +128,9 @@ Outcome Allotments::make(AllotmentChange& change) {
     for (const engine::Tenant* gone : change.gone)
       if (gone->id == tenant->id &&
           std::find(change.released.begin(), change.released.end(), gone) == change.released.end())
-        return at(*tenant,
-                  {"what tenant " + gone->name + " had is not free yet; try again", EBUSY});
+        return at(*tenant, {"programs still hold resources of the removed tenant " + gone->name +
+                                "; wait, end them, or set drain_timeout_s",
+                            EBUSY});
     const auto group =
         engine_.pcbs().add_group({.tenant = tenant->id, .guaranteed = 0, .may_share = true});
     if (!group) return at(*tenant, group.error());

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <string>
 
+#include "daemon/control/sockets/process_name.hpp"
 #include "daemon/resource/owners.hpp"
 
 namespace softhca::control {
@@ -74,9 +75,10 @@ Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
                                       const engine::Tenant& tenant, const LevelQuery& query) {
   engine::Level* const asked = find_level(tenant, query.name);
   if (!query.name.empty() && asked == nullptr)
-    return Error{
-        "asks for level \"" + std::string(query.name) + "\"; there are: " + names_of(tenant),
-        EINVAL};
+    return Error{"it asks for level \"" + printable(std::string(query.name)) +
+                     "\", the tenant has: " + names_of(tenant) +
+                     "; correct --level or SOFTHCA_LEVEL",
+                 EINVAL};
   if (query.by_socket != nullptr && !query.by_socket->control.leaving) return query.by_socket;
   for (const LevelConfig& entry : config.levels)
     if (has_rule_for(entry, query))
@@ -85,9 +87,9 @@ Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
     const auto entry = std::find_if(config.levels.begin(), config.levels.end(),
                                     [&](const LevelConfig& l) { return l.name == asked->name; });
     if (entry != config.levels.end() && is_reserved(*entry))
-      return Error{
-          "asks for level \"" + asked->name + "\", which is kept for its socket, users and groups",
-          EACCES};
+      return Error{"it asks for level \"" + asked->name +
+                       "\", which is kept for its socket, users and groups",
+                   EACCES};
     return asked;
   }
   for (const auto& level : tenant.levels)

@@ -9,6 +9,11 @@
 #include "daemon/control/server/listeners.hpp"
 
 namespace softhca::control {
+namespace {
+
+constexpr char kNotUpdated[] = "tenant {}: device tree not updated (programs see old values): {}";
+
+}  // namespace
 
 std::string DeviceTrees::path_of(const engine::Tenant& tenant) const {
   return folder_of(adapter_.config, tenant) + "/sysfs";
@@ -73,14 +78,15 @@ void DeviceTrees::check_link(Tree& tree) {
   if (!up) tenant.control.link_downed.add();
   spdlog::info("tenant {}: link {}", tenant.name, up ? "up" : "down");
   if (auto written = write_port_state(path_of(tenant), adapter_.config.device.name, up); !written)
-    spdlog::warn("{}", written.error().message);
+    spdlog::warn(kNotUpdated, tenant.name, written.error().message);
   link_changed_(tenant, up);
 }
 
 /// A full disk is said once, and again when it was not in between.
 void DeviceTrees::write_counters(Tree& tree) {
   const auto written = tree.counters.update(*tree.tenant, adapter_.engine.ports());
-  if (!written && !tree.counters_fail) spdlog::warn("{}", written.error().message);
+  if (!written && !tree.counters_fail)
+    spdlog::warn(kNotUpdated, tree.tenant->name, written.error().message);
   tree.counters_fail = !written;
 }
 

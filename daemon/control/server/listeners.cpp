@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/control/adapter/clock.hpp"
+#include "daemon/control/sockets/process_name.hpp"
 
 namespace softhca::control {
 namespace {
@@ -122,12 +123,16 @@ void Listeners::accept(Listener& listener) {
   UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return accept_failed(listener, errno);
   const auto peer = peer_identity(socket.get());
-  if (!peer || peer->pid == 0)
-    return complain(listener, "a process of another PID namespace cannot be reached");
+  if (!peer) return complain(listener, strerror(errno));
+  if (peer->pid == 0)
+    return complain(listener, "a process of uid " + std::to_string(peer->uid) +
+                                  " is in a PID namespace that the daemon cannot see; use the "
+                                  "host's PID namespace");
   // A process that comes when all sessions are taken is told so when it greets; not any number are.
   if (listener.connections >=
       listener.tenant->control.accounts.limit(resource::Kind::kSessions) + kGreeting)
-    return complain(listener, "it has " + std::to_string(listener.connections) +
+    return complain(listener, describe(*peer) + ": the tenant has " +
+                                  std::to_string(listener.connections) +
                                   " connections (tenant.sessions)");
   accept_(listener, std::move(socket), *peer);
 }
@@ -144,7 +149,7 @@ void Listeners::accept_failed(Listener& listener, int error) {
 void Listeners::complain(Listener& listener, const std::string& why) {
   if (!listener.complaints.allows(now())) return;
   adapter_.journal.add({.kind = "session_refused", .tenant = listener.tenant->name, .text = why});
-  spdlog::warn("tenant {}: a connection is refused: {}", listener.tenant->name, why);
+  spdlog::warn("tenant {}: connection refused: {}", listener.tenant->name, why);
 }
 
 void Listeners::tick() {

@@ -56,7 +56,9 @@ void Server::forget_tenant(const engine::Tenant& tenant) {
 }
 
 void Server::show_addresses(const engine::Tenant& tenant, AddressUpdate& update) {
-  if (const auto applied = update.apply(); !applied) spdlog::error("{}", applied.error().message);
+  if (const auto applied = update.apply(); !applied)
+    spdlog::error("tenant {}: device tree not updated (programs see old values): {}", tenant.name,
+                  applied.error().message);
   sessions_.report_addresses(tenant);
   connections_.addresses_changed(tenant);
 }

@@ -8,6 +8,8 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/control/sockets/process_name.hpp"
+
 namespace softhca::control {
 
 void Sessions::add(Listener& listener, UniqueFd socket, const PeerIdentity& peer) {
@@ -16,7 +18,8 @@ void Sessions::add(Listener& listener, UniqueFd socket, const PeerIdentity& peer
       tenant.control.accounts.take(resource::Kind::kDescriptors, Session::kDescriptors);
   const bool charged = static_cast<bool>(descriptors);
   if (!charged) {
-    complain_(listener, "all its descriptors are in use (tenant.descriptors)");
+    complain_(listener,
+              describe(peer) + ": the tenant's descriptors are all in use (tenant.descriptors)");
     if (std::exchange(listener.telling, true)) return;
   }
   UniqueFd pidfd = peer_pidfd(socket.get(), peer);
@@ -46,6 +49,8 @@ void Sessions::serve(Entry& entry) {
   Session& session = *entry.session;
   const bool greeted = session.greeted();
   const bool goes_on = session.serve();
+  if (const std::string refusal = session.take_refusal(); !refusal.empty())
+    complain_(*entry.listener, describe(session.peer()) + ": " + refusal);
   if (!greeted && session.greeted()) note(session, "session_opened", "connected");
   if (auto request = session.become_channel()) {
     engine::Tenant& tenant = *entry.listener->tenant;

@@ -227,14 +227,17 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
   std::string why(rdma_cm::Refusal refusal) {
     const std::uint32_t admitted = service_.admission().admitted();
     if (refusal == rdma_cm::Refusal::kAdmission)
-      return admitted == 0 ? "its guarantees carry no connection"
+      return admitted == 0 ? "its guarantees carry 0 connections (pcbs_each, "
+                             "completion_credits_each); raise its PCBs or credits"
                            : "its guarantees carry no more than the " + std::to_string(admitted) +
                                  " connections there are";
     if (refusal == rdma_cm::Refusal::kHalfOpen)
       return "connections.half_open = " + std::to_string(limits_.half_open);
     if (refusal == rdma_cm::Refusal::kPeers)
-      return "half-open connections, of which a peer beside others has its part";
-    if (refusal == rdma_cm::Refusal::kEvents) return "events that a program does not take";
+      return "a peer has used its share of half-open connections (connections.half_open = " +
+             std::to_string(limits_.half_open) + ")";
+    if (refusal == rdma_cm::Refusal::kEvents)
+      return "a program's rdma_cm event queue is full; it does not call rdma_get_cm_event";
     for (const ConnectionFigures::Limit& limit : figures().limits)
       if (limit.refusal == refusal)
         return std::string("connections.") + limit.key + " = " + std::to_string(limit.limit);

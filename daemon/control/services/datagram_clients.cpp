@@ -13,18 +13,8 @@
 namespace softhca::control {
 namespace {
 
-constexpr std::size_t kLongestName = 16;
-
 std::optional<std::uint32_t> number_of(std::uint32_t buffers) {
   return buffers == 0 ? std::nullopt : std::optional(buffers);
-}
-
-/// Processes choose their names, which end up in metrics and on terminals.
-std::string printable(std::string name) {
-  name.resize(std::min(name.size(), kLongestName));
-  for (char& c : name)
-    if (c < 0x21 || c > 0x7e || c == '"' || c == '\\') c = '?';
-  return name;
 }
 
 /// Subnet management goes to queue pair 0. What a program says in the class of connection
@@ -115,9 +105,11 @@ DatagramClients::Answer DatagramClients::check_number(const Queue& queue,
   const auto has = std::ranges::count_if(
       queue.clients, [&](const Registration* other) { return &other->tenant_ == &tenant; });
   if (has >= most)
-    return {EDQUOT, "the tenant has " + std::to_string(has) + " clients (tenant_clients)"};
+    return {EDQUOT, "tenant has " + std::to_string(has) + " clients, tenant_clients allows " +
+                        std::to_string(most) + "; raise it or end some"};
   if (queue.clients.size() >= resource::kMostPrograms)
-    return {ENOSPC, "all tenants together have " + std::to_string(resource::kMostPrograms)};
+    return {ENOSPC, "all tenants together have " + std::to_string(resource::kMostPrograms) +
+                        " clients, the most there can be"};
   return {};
 }
 
@@ -134,13 +126,14 @@ DatagramClients::Answer DatagramClients::check_room(const Registration& but,
     if (&other->tenant_ == &but.tenant_) of_tenant += other->asked();
   }
   if (of_tenant > limits.tenant_buffers)
-    return {ENOBUFS, "with it the tenant would have " + std::to_string(of_tenant) +
-                         " buffers, not " + std::to_string(limits.tenant_buffers) +
-                         " (tenant_buffers)"};
+    return {ENOBUFS, "tenant would need " + std::to_string(of_tenant) +
+                         " buffers, tenant_buffers allows " +
+                         std::to_string(limits.tenant_buffers) + "; raise it or ask for fewer"};
   const std::uint32_t most = limits.buffers / (&queue == &general_services_ ? 2 : 1);
   if (of_all > most)
-    return {ENOMEM, "with it all programs would have " + std::to_string(of_all) + " buffers, not " +
-                        std::to_string(most)};
+    return {ENOMEM, "all programs together would need " + std::to_string(of_all) +
+                        " buffers, `buffers` allows " + std::to_string(most) +
+                        "; raise it or ask for fewer"};
   return {};
 }
 

@@ -90,8 +90,7 @@ bool Session::ask_for_event_channel(std::uint32_t tag, const RequestBody& body) 
     request = named.hello;
   else if (!body.read(request))
     return false;
-  if (greeted() || request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion)
-    return false;
+  if (greeted() || !speaks_version(request.magic, request.version)) return false;
   channel_ = {.operation = abi::Operation::kOpenEventChannel, .tag = tag};
   channel_->refusal = tenant().control.leaving ? ENODEV : 0;
   if (tenant().control.leaving) return true;
@@ -105,8 +104,7 @@ bool Session::ask_for_event_channel(std::uint32_t tag, const RequestBody& body) 
 
 bool Session::ask_for_datagrams(std::uint32_t tag, const RequestBody& body) {
   abi::OpenDatagramClientRequest request;
-  if (!body.read(request) || greeted() || request.magic != abi::kSessionMagic ||
-      request.version != abi::kAbiVersion)
+  if (!body.read(request) || greeted() || !speaks_version(request.magic, request.version))
     return false;
   channel_ = {.operation = abi::Operation::kOpenDatagramClient, .tag = tag, .datagrams = request};
   channel_->refusal = tenant().control.leaving ? ENODEV : 0;

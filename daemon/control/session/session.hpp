@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "abi/control.hpp"
 #include "daemon/base/unique_fd.hpp"
@@ -57,6 +59,8 @@ class Session final : private resource::IdleHolder {
   /// What was to be a session is to be a channel instead, whose request is still to be answered.
   /// Takes the socket out of it. Nothing: it is a session.
   std::optional<ChannelRequest> become_channel();
+  /// Why the process has been refused since the last call, for the operator; empty: it has not.
+  std::string take_refusal() { return std::exchange(refusal_, {}); }
   /// Raises the asynchronous event of the port.
   void report_link(bool up);
   /// Raises the event of a changed GID table.
@@ -107,7 +111,8 @@ class Session final : private resource::IdleHolder {
   // session_device.cpp
   /// `hello` is the view's backing store.
   LevelQuery level_query(const abi::HelloWithLevel& hello) const;
-  Expected<engine::Level*> find_level(const abi::HelloWithLevel& hello) const;
+  Expected<engine::Level*> find_level(const abi::HelloWithLevel& hello);
+  bool speaks_version(std::uint64_t magic, std::uint32_t version);
   int hello(const RequestBody& body, Reply& reply);
   int open_process_memory();
   int query_device(const RequestBody& body, Reply& reply);
@@ -120,6 +125,7 @@ class Session final : private resource::IdleHolder {
   std::optional<ChannelRequest> channel_;  ///< it is to be one
   resource::Charge descriptors_;
   SessionContext context_;
+  std::string refusal_;
 
   // The engine forgets in the opposite order, from queue pairs to regions and at last the session;
   // then the memory goes.

@@ -33,11 +33,20 @@ LevelQuery Session::level_query(const abi::HelloWithLevel& hello) const {
 }
 
 /// Null: the tenant is not divided. REQUIRES: the tenant is not leaving.
-Expected<engine::Level*> Session::find_level(const abi::HelloWithLevel& hello) const {
+Expected<engine::Level*> Session::find_level(const abi::HelloWithLevel& hello) {
   auto level = choose_level(adapter_.settings(tenant()), tenant(), level_query(hello));
-  if (!level)
-    spdlog::warn("tenant {}: process {} {}", tenant().name, peer().pid, level.error().message);
+  if (!level) refusal_ = level.error().message;
   return level;
+}
+
+/// Whether the process begins as softhca's provider does, and has its version of this daemon.
+bool Session::speaks_version(std::uint64_t magic, std::uint32_t version) {
+  if (magic != abi::kSessionMagic) return false;
+  if (version == abi::kAbiVersion) return true;
+  refusal_ = "its provider has ABI " + std::to_string(version) + ", the daemon " +
+             std::to_string(abi::kAbiVersion) +
+             "; install matching versions and restart the program";
+  return false;
 }
 
 int Session::hello(const RequestBody& body, Reply& reply) {
@@ -47,7 +56,7 @@ int Session::hello(const RequestBody& body, Reply& reply) {
     request = named.hello;
   else if (!body.read(request))
     return EINVAL;
-  if (request.magic != abi::kSessionMagic || request.version != abi::kAbiVersion) return EPROTO;
+  if (!speaks_version(request.magic, request.version)) return EPROTO;
   if (tenant().control.leaving) return ENODEV;
   if (!descriptors_) return EMFILE;
 

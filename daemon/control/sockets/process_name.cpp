@@ -10,4 +10,16 @@ std::string name_of_process(pid_t pid) {
   return name;
 }
 
+std::string printable(std::string name) {
+  for (char& c : name)
+    if (c < 0x21 || c > 0x7e || c == '"' || c == '\\') c = '?';
+  return name;
+}
+
+std::string describe(const PeerIdentity& process) {
+  const std::string name = printable(name_of_process(process.pid));
+  return "process " + std::to_string(process.pid) + " (" + (name.empty() ? "" : name + ", ") +
+         "uid " + std::to_string(process.uid) + ")";
+}
+
 }  // namespace softhca::control

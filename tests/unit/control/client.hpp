@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -169,6 +170,7 @@ class Client : public ProcessEnd {
   int kept(std::size_t i) const { return kept_[i].get(); }
   void end() { session_.reset(); }
   const Session& session() const { return *session_; }
+  std::string take_refusal() { return session_->take_refusal(); }
 
   std::uint32_t vcbs = 0;
 

@@ -90,7 +90,7 @@ TEST(ResourceManager, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(lane.refusal().message, "tenant ocean has no TVL 2: it has 2, counted from 0");
   const auto none = ask({{"ocean", Allocation::kTvls, 0, {}}});
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.refusal().message, "tenant ocean: tvls = 0 is not between 1 and 64");
+  EXPECT_EQ(none.refusal().message, "tenant ocean: tvls must be 1 to 64");
   EXPECT_FALSE(ask({{"ocean", Allocation::kVcbs, UINT64_MAX, {}}}));
   EXPECT_FALSE(ask({{"ocean", Allocation::kVcbs, 1, 0}}));
 }
