@@ -184,10 +184,9 @@ TEST_F(SessionTest, TheOperatorIsToldWhyAProcessIsRefused) {
   EXPECT_EQ(client.take_refusal(), "") << "no provider of ours";
   const abi::HelloRequest newer{abi::kSessionMagic, abi::kAbiVersion + 1, 0};
   EXPECT_EQ(client.ask(Operation::kHello, newer), EPROTO);
-  EXPECT_EQ(client.take_refusal(),
-            "its provider has ABI " + std::to_string(abi::kAbiVersion + 1) + ", the daemon " +
-                std::to_string(abi::kAbiVersion) +
-                "; install matching versions and restart the program");
+  EXPECT_EQ(client.take_refusal(), "its provider has ABI " + std::to_string(abi::kAbiVersion + 1) +
+                                       ", the daemon " + std::to_string(abi::kAbiVersion) +
+                                       "; install matching versions and restart the program");
   EXPECT_EQ(client.take_refusal(), "") << "once";
   const abi::HelloWithLevel named{{abi::kSessionMagic, abi::kAbiVersion, 0}, "no\n\x1b"};
   EXPECT_EQ(client.ask(Operation::kHello, named), EINVAL);
