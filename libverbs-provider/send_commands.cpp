@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <bit>
 #include <cerrno>
 
 #include "libverbs-provider/context.hpp"
@@ -22,17 +21,16 @@ std::size_t command_bytes(const std::byte* command) {
 }
 
 /// Hands the commands [first, end) over in VCBs; false when there are not enough free.
-bool collect(Qp& qp, std::uint32_t first, std::uint32_t end) {
+bool hand_over_in_vcbs(Qp& qp, std::uint32_t first, std::uint32_t end) {
   Session& session = qp.context->session;
-  const std::uint64_t claimed = session.claim_vcbs(end - first);
-  if (claimed == 0) return false;
-  std::uint64_t left = claimed;
-  for (std::uint32_t sequence = first; sequence != end; ++sequence, left &= left - 1) {
-    const std::byte* command = slot_of(qp.send, sequence);
-    session.write_vcb(static_cast<unsigned>(std::countr_zero(left)), command,
-                      command_bytes(command));
-  }
-  session.hand_over(claimed);
+  const ClaimedVcbs claimed = session.claim_vcbs(end - first);
+  if (claimed.bits == 0) return false;
+  std::uint32_t sequence = first;
+  claimed.for_each([&](unsigned vcb) {
+    const std::byte* command = slot_of(qp.send, sequence++);
+    session.write_vcb(vcb, command, command_bytes(command));
+  });
+  session.hand_over(claimed.bits);
   return true;
 }
 
@@ -73,7 +71,7 @@ int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
 int announce(Qp& qp, std::uint32_t first) {
   const std::uint32_t end = qp.send.next;
   if (first == end) return 0;
-  if (end - first <= kLongestVcbChain && collect(qp, first, end)) return 0;
+  if (end - first <= kLongestVcbChain && hand_over_in_vcbs(qp, first, end)) return 0;
   return ring(qp) ? 0 : EIO;
 }
 

@@ -39,13 +39,13 @@ std::uint64_t Session::free_vcbs() const {
   return all_vcbs_ & ~busy;
 }
 
-std::uint64_t Session::claim_vcbs(unsigned count) {
-  if (vcbs_ < count) return 0;
+ClaimedVcbs Session::claim_vcbs(unsigned count) {
+  if (vcbs_ < count) return {};
   const unsigned start = cursor_.fetch_add(count, std::memory_order_relaxed) % vcbs_;
   std::uint64_t claimed = claimed_.load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t free = free_vcbs() & ~claimed;
-    if (static_cast<unsigned>(std::popcount(free)) < count) return 0;
+    if (static_cast<unsigned>(std::popcount(free)) < count) return {};
     // Round robin: from `start` upwards, then from 0.
     std::uint64_t candidates = std::rotr(free, static_cast<int>(start));
     std::uint64_t chosen = 0;
@@ -58,7 +58,7 @@ std::uint64_t Session::claim_vcbs(unsigned count) {
       continue;
     // Another thread may have claimed, used and handed over one of them between the look at
     // `active` and the exchange.
-    if ((free_vcbs() & chosen) == chosen) return chosen;
+    if ((free_vcbs() & chosen) == chosen) return {chosen, start};
     claimed = claimed_.fetch_and(~chosen, std::memory_order_acq_rel) & ~chosen;
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -9,6 +10,20 @@
 #include "libverbs-provider/lock.hpp"
 
 namespace softhca::provider {
+
+/// Virtual collect buffers of one chain. The engine looks at VCBs in rotation, so that a chain
+/// which fills them from `start` on is seen in order, also where it goes on at the first one.
+struct ClaimedVcbs {
+  std::uint64_t bits = 0;  ///< 0: none
+  unsigned start = 0;
+
+  /// Calls `use` with the index of each, in the engine's order.
+  template <class Use>
+  void for_each(Use&& use) const {
+    for (std::uint64_t left = std::rotr(bits, static_cast<int>(start)); left != 0; left &= left - 1)
+      use((start + static_cast<unsigned>(std::countr_zero(left))) % abi::kMaxVcbsPerSession);
+  }
+};
 
 class Session {
  public:
@@ -20,8 +35,8 @@ class Session {
   /// Maps the session memfd; both descriptors are the session's from now on. 0 or an errno value.
   int open(int memory_fd, int wake_fd, std::uint32_t vcbs);
 
-  /// Claims `count` free VCBs for the caller, or none: a mask of their bits, 0 when fewer are free.
-  std::uint64_t claim_vcbs(unsigned count);
+  /// Claims `count` free VCBs for the caller, or none when fewer are free.
+  ClaimedVcbs claim_vcbs(unsigned count);
   /// Writes a command into a claimed VCB.
   void write_vcb(unsigned vcb, const void* command, std::size_t bytes);
   /// Gives claimed and written VCBs to the engine and wakes it if need be.

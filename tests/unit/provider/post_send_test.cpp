@@ -226,6 +226,27 @@ TEST_F(PostSend, ShortChainTakesOneVcbPerCommandInOrder) {
   EXPECT_EQ(session().header().doorbell_producer.load(), 0u);
 }
 
+// The engine looks at VCBs in rotation: 6, 7, 0, 1, not 0, 1, 6, 7.
+TEST_F(PostSend, ChainThatGoesOnAtTheFirstVcbKeepsItsOrder) {
+  auto chain = send_chain(3, 0);
+  for (unsigned i = 0; i < 2; ++i) {
+    ASSERT_EQ(post(chain[0]), 0);
+    chain = send_chain(3, 0);
+  }
+  ASSERT_EQ(session().handed_over(), 0x3fu);
+  session().release_vcbs(0x3f);
+  complete(cq_, qp_, 5);
+  ibv_wc wc;
+  ASSERT_EQ(ibv_poll_cq(cq_, 1, &wc), 1);
+  chain = send_chain(4, 0);
+  ASSERT_EQ(post(chain[0]), 0);
+  ASSERT_EQ(session().handed_over(), 0xc3u);
+  EXPECT_EQ(vcb_header(6).sequence, 6u);
+  EXPECT_EQ(vcb_header(7).sequence, 7u);
+  EXPECT_EQ(vcb_header(0).sequence, 8u);
+  EXPECT_EQ(vcb_header(1).sequence, 9u);
+}
+
 TEST_F(PostSend, WithoutAFreeVcbADoorbellServes) {
   auto chain = send_chain(4, 0);
   ASSERT_EQ(post(chain[0]), 0);
