@@ -84,13 +84,8 @@ bool Session::answer(std::span<const std::byte> record) {
 }
 
 bool Session::ask_for_event_channel(std::uint32_t tag, const RequestBody& body) {
-  abi::HelloRequest request;
-  abi::HelloWithLevel named{};
-  if (body.read(named))
-    request = named.hello;
-  else if (!body.read(request))
-    return false;
-  if (greeted() || !speaks_version(request.magic, request.version)) return false;
+  abi::HelloWithLevel named;
+  if (greeted() || read_hello(body, named) != 0) return false;
   channel_ = {.operation = abi::Operation::kOpenEventChannel, .tag = tag};
   channel_->refusal = tenant().control.leaving ? ENODEV : 0;
   if (tenant().control.leaving) return true;

@@ -113,6 +113,7 @@ class Session final : private resource::IdleHolder {
   LevelQuery level_query(const abi::HelloWithLevel& hello) const;
   Expected<engine::Level*> find_level(const abi::HelloWithLevel& hello);
   bool speaks_version(std::uint64_t magic, std::uint32_t version);
+  int read_hello(const RequestBody& body, abi::HelloWithLevel& hello);
   int hello(const RequestBody& body, Reply& reply);
   int open_process_memory();
   int query_device(const RequestBody& body, Reply& reply);

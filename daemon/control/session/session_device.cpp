@@ -49,14 +49,17 @@ bool Session::speaks_version(std::uint64_t magic, std::uint32_t version) {
   return false;
 }
 
+/// 0, EPROTO (of another version, whose HELLO may have another length) or EINVAL.
+int Session::read_hello(const RequestBody& body, abi::HelloWithLevel& hello) {
+  hello = {};
+  if (!body.read(hello.hello, true)) return EINVAL;
+  if (!speaks_version(hello.hello.magic, hello.hello.version)) return EPROTO;
+  return body.read(hello) || body.read(hello.hello) ? 0 : EINVAL;
+}
+
 int Session::hello(const RequestBody& body, Reply& reply) {
-  abi::HelloRequest request;
-  abi::HelloWithLevel named{};
-  if (body.read(named))
-    request = named.hello;
-  else if (!body.read(request))
-    return EINVAL;
-  if (!speaks_version(request.magic, request.version)) return EPROTO;
+  abi::HelloWithLevel named;
+  if (const int error = read_hello(body, named)) return error;
   if (tenant().control.leaving) return ENODEV;
   if (!descriptors_) return EMFILE;
 

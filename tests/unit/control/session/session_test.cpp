@@ -184,10 +184,17 @@ TEST_F(SessionTest, TheOperatorIsToldWhyAProcessIsRefused) {
   EXPECT_EQ(client.take_refusal(), "") << "no provider of ours";
   const abi::HelloRequest newer{abi::kSessionMagic, abi::kAbiVersion + 1, 0};
   EXPECT_EQ(client.ask(Operation::kHello, newer), EPROTO);
-  EXPECT_EQ(client.take_refusal(), "its provider has ABI " + std::to_string(abi::kAbiVersion + 1) +
-                                       ", the daemon " + std::to_string(abi::kAbiVersion) +
-                                       "; install matching versions and restart the program");
+  const std::string other_version = "its provider has ABI " + std::to_string(abi::kAbiVersion + 1) +
+                                    ", the daemon " + std::to_string(abi::kAbiVersion) +
+                                    "; install matching versions and restart the program";
+  EXPECT_EQ(client.take_refusal(), other_version);
   EXPECT_EQ(client.take_refusal(), "") << "once";
+  const struct {
+    abi::HelloRequest hello;
+    std::uint64_t more[100];
+  } longer{newer, {}};
+  EXPECT_EQ(client.ask(Operation::kHello, longer), EPROTO);
+  EXPECT_EQ(client.take_refusal(), other_version) << "also where its HELLO has another length";
   const abi::HelloWithLevel named{{abi::kSessionMagic, abi::kAbiVersion, 0}, "no\n\x1b"};
   EXPECT_EQ(client.ask(Operation::kHello, named), EINVAL);
   EXPECT_EQ(client.take_refusal(),
