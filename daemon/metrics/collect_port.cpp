@@ -1,4 +1,4 @@
-// What passes a port.
+// What passes a port, and what it knows of its neighbours.
 #include "daemon/metrics/collect.hpp"
 
 namespace softhca::metrics {
@@ -19,6 +19,24 @@ void add_port(Families& out, const engine::PortBinding& binding) {
         binding.drops.unresolved.value());
   count("softhca_port_no_buffer_total", "Sends put off for want of a frame.",
         binding.drops.no_buffer.value());
+  const auto& n = binding.neighbours->counters();
+  count("softhca_neighbour_requests_total", "ARP requests and neighbour solicitations sent.",
+        n.requests.value());
+  count("softhca_neighbour_requests_suppressed_total",
+        "Such requests put off to keep to the rate limit.", n.suppressed.value());
+  count("softhca_neighbour_answers_total", "ARP replies and neighbour advertisements sent.",
+        n.answers.value());
+  count("softhca_neighbour_learned_total", "Link addresses that became known or changed.",
+        n.learned.value());
+  count("softhca_neighbour_lost_total", "Neighbours in use that stopped answering.",
+        n.lost.value());
+  count("softhca_neighbour_evicted_total", "Neighbours forgotten to make room for others.",
+        n.evicted.value());
+  count("softhca_neighbour_refused_total",
+        "Neighbours not asked for: the table is full, and too many of the user's do not answer.",
+        n.refused.value());
+  count("softhca_neighbour_conflicts_total", "Claims of others to an address of this daemon.",
+        n.conflicts.value());
   const auto drop = [&](const char* reason, const Counter& counter) {
     out.counter("softhca_port_dropped_packets_total", "Received RoCE packets dropped.",
                 {{"port", binding.name}, {"reason", reason}}, static_cast<double>(counter.value()));

@@ -88,7 +88,7 @@ Neighbours::Entry* Neighbours::find(const Gid& address) {
 /// Null: the table is full, and too many of the user's have not answered.
 Neighbours::Entry* Neighbours::insert(const Gid& address, Time now, TenantId id) {
   if (!make_way(id, now)) {
-    ++counters_.refused;
+    counters_.refused.add();
     return nullptr;
   }
   if (free_ == kNone) make_room(id);
@@ -140,7 +140,7 @@ bool Neighbours::make_way(TenantId id, Time now) {
     return false;
   }
   erase(*most);
-  ++counters_.evicted;
+  counters_.evicted.add();
   return true;
 }
 
@@ -155,7 +155,7 @@ void Neighbours::make_room(TenantId id) {
   };
   erase(*std::min_element(entries_.begin(), entries_.end(),
                           [&](const Entry& a, const Entry& b) { return rank(a) < rank(b); }));
-  ++counters_.evicted;
+  counters_.evicted.add();
 }
 
 // ---- addresses
@@ -233,7 +233,7 @@ bool Neighbours::may_ask(User& user, Time now) {
     ++window_users_;
   }
   if (user.requests >= std::max(kRequestsPerWindow / window_users_, 1U)) {
-    ++counters_.suppressed;
+    counters_.suppressed.add();
     return false;
   }
   ++user.requests;
@@ -258,7 +258,7 @@ void Neighbours::ask(Entry& entry, Time now) {
                                  : wire::build_solicitation(self, entry.address, buffer_);
   if (entry.state == State::kProbe) std::memcpy(buffer_.data(), entry.mac.bytes.data(), kMacLength);
   send(length);
-  ++counters_.requests;
+  counters_.requests.add();
   const bool early = entry.state == State::kIncomplete && entry.tries < kFirstRetries.size();
   entry.due = now + (early ? kFirstRetries[entry.tries] : kRetryTime);
   if (entry.tries < UINT8_MAX) ++entry.tries;
@@ -324,7 +324,7 @@ void Neighbours::step(Entry& entry, Time now) {
   if (entry.state == State::kIncomplete) return ask(entry, now);
   if (entry.state != State::kProbe) return erase(entry);
   if (entry.tries >= kUnicastProbes) {
-    ++counters_.lost;
+    counters_.lost.add();
     ++users_[entry.user].unanswered;
     entry.state = State::kIncomplete;
     entry.tries = 0;
@@ -338,14 +338,14 @@ void Neighbours::run(Time now) {
   if (now < deadline_) return;
   deadline_ = kNever;
   const std::size_t first = next_to_run_;
-  const std::uint64_t suppressed = counters_.suppressed;
+  const std::uint64_t suppressed = counters_.suppressed.value();
   bool struck = false;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const std::size_t at = (first + i) % entries_.size();
     Entry& entry = entries_[at];
     if (now >= deadline_of(entry)) step(entry, now);
     deadline_ = std::min(deadline_, deadline_of(entry));
-    if (!struck && counters_.suppressed != suppressed) {
+    if (!struck && counters_.suppressed.value() != suppressed) {
       struck = true;
       next_to_run_ = at;
     }
@@ -360,7 +360,7 @@ void Neighbours::confirm(Entry& entry, const MacAddress& mac, bool solicited, Ti
   const bool changed = entry.state == State::kIncomplete || entry.mac != mac;
   if (entry.state == State::kIncomplete) --users_[entry.user].unanswered;
   if (changed) {
-    ++counters_.learned;
+    counters_.learned.add();
     entry.mac = mac;
     entry.state = State::kStale;
   }
@@ -388,7 +388,7 @@ void Neighbours::receive_arp(const wire::ArpMessage& m, Time now) {
   using Operation = wire::ArpMessage::Operation;
   if (m.sender_mac == options_.mac) return;
   if (local(m.sender) != nullptr) {
-    ++counters_.conflicts;
+    counters_.conflicts.add();
   } else if (Entry* entry = find(m.sender)) {
     const bool to_us = m.operation == Operation::kArpReply && m.target_mac == options_.mac;
     confirm(*entry, m.sender_mac, to_us, now);
@@ -396,7 +396,7 @@ void Neighbours::receive_arp(const wire::ArpMessage& m, Time now) {
   const LocalAddress* asked = local(m.target);
   if (m.operation != Operation::kArpRequest || asked == nullptr || !asked->answer) return;
   send(wire::build_arp_reply({options_.mac, options_.vlan, asked->address}, m, buffer_));
-  ++counters_.answers;
+  counters_.answers.add();
 }
 
 void Neighbours::receive_neighbour(const wire::NeighbourMessage& m, Time now) {
@@ -415,13 +415,13 @@ void Neighbours::receive_solicitation(const wire::NeighbourMessage& m, Time now)
     if (Entry* entry = find(m.source)) confirm(*entry, *m.link, false, now);
   if (!asked->answer) return;
   send(wire::build_advertisement({options_.mac, options_.vlan, asked->address}, m, buffer_));
-  ++counters_.answers;
+  counters_.answers.add();
 }
 
 /// RFC 4861 7.2.5.
 void Neighbours::receive_advertisement(const wire::NeighbourMessage& m, Time now) {
   if (local(m.target) != nullptr) {
-    ++counters_.conflicts;
+    counters_.conflicts.add();
     return;
   }
   Entry* entry = find(m.target);

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "daemon/base/counter.hpp"
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
@@ -25,15 +26,16 @@ struct LocalAddress {
   bool answer = true;              ///< false: the kernel owns the address and answers itself
 };
 
+/// Counters of a table; may be read on any thread.
 struct NeighbourCounters {
-  std::uint64_t requests = 0;    ///< ARP requests and solicitations sent
-  std::uint64_t suppressed = 0;  ///< requests put off to keep to the rate limit
-  std::uint64_t answers = 0;
-  std::uint64_t learned = 0;  ///< a link address became known or changed
-  std::uint64_t lost = 0;     ///< a neighbour in use stopped answering
-  std::uint64_t evicted = 0;  ///< forgotten to make room for another
-  std::uint64_t refused = 0;  ///< not asked for: full, and too many of the user's have not answered
-  std::uint64_t conflicts = 0;  ///< somebody else claimed an address of ours
+  Counter requests;    ///< ARP requests and neighbour solicitations sent
+  Counter suppressed;  ///< requests put off to keep to the rate limit
+  Counter answers;     ///< ARP replies and neighbour advertisements sent
+  Counter learned;     ///< a link address became known or changed
+  Counter lost;        ///< a neighbour in use stopped answering
+  Counter evicted;     ///< forgotten to make room for another
+  Counter refused;     ///< not asked for: full, and too many of the user's have not answered
+  Counter conflicts;   ///< somebody else claimed an address of ours
 };
 
 /// Entries come into being by resolve() alone, never by what others send, so that strangers cannot

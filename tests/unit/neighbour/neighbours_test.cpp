@@ -162,7 +162,7 @@ TEST_F(NeighboursTest, TwoHostsFindEachOther) {
     EXPECT_TRUE(host.table.receive(peer.take(), now));
     EXPECT_THAT(host.table.resolve(target, now), Optional(kPeerMac));
   }
-  EXPECT_EQ(peer.table.counters().answers, 2u);
+  EXPECT_EQ(peer.table.counters().answers.value(), 2u);
   EXPECT_EQ(peer.table.size(), 0u) << "those who ask are not remembered";
 }
 
@@ -211,7 +211,7 @@ TEST_F(NeighboursTest, AFloodOfTargetsDoesNotFloodTheNetwork) {
   for (std::uint32_t i = 0; i < 2000; ++i)
     big.table.resolve(Gid::from_ipv4(0x0a010000 + i), now + i * 1us);
   EXPECT_LE(big.requests(), 32u);
-  EXPECT_EQ(big.table.counters().suppressed, 2000u - 32);
+  EXPECT_EQ(big.table.counters().suppressed.value(), 2000u - 32);
   // Those put off get their turn: all are asked for within their lifetime, 32 in 100 ms at most.
   std::set<Gid> asked;
   for (Time t = now; t < now + 4s; t += 10ms) {
@@ -259,7 +259,7 @@ TEST_F(NeighboursTest, LosesANeighbourThatNoLongerAnswersAndFindsItAgain) {
     advance(1s);
   }
   EXPECT_FALSE(host.table.resolve(kPeer, now));
-  EXPECT_EQ(host.table.counters().lost, 1u);
+  EXPECT_EQ(host.table.counters().lost.value(), 1u);
   EXPECT_THAT(destination_of(host.take()), Optional(wire::kBroadcastMac));
   host.table.receive(arp_reply(kPeer, kOtherMac), now);
   EXPECT_THAT(host.table.resolve(kPeer, now), Optional(kOtherMac));
@@ -333,15 +333,15 @@ TEST_F(NeighboursTest, AnAdvertisementWithoutOverrideDoesNotReplace) {
 TEST_F(NeighboursTest, SomebodyElseWithOurAddressIsCountedAndNotBelieved) {
   host.table.receive(arp_reply(kOurs, kPeerMac), now);
   host.table.receive(advertisement(v6(1), kPeerMac, v6(2)), now);
-  EXPECT_EQ(host.table.counters().conflicts, 2u);
+  EXPECT_EQ(host.table.counters().conflicts.value(), 2u);
   EXPECT_EQ(host.table.size(), 0u);
 }
 
 TEST_F(NeighboursTest, OwnFramesThatComeBackAreNoConflict) {
   host.table.announce();
   while (!host.sent.empty()) EXPECT_TRUE(host.table.receive(host.take(), now));
-  EXPECT_EQ(host.table.counters().conflicts, 0u);
-  EXPECT_EQ(host.table.counters().answers, 0u);
+  EXPECT_EQ(host.table.counters().conflicts.value(), 0u);
+  EXPECT_EQ(host.table.counters().answers.value(), 0u);
 }
 
 // ---- answering
@@ -462,7 +462,7 @@ TEST_F(NeighboursTest, ForgetsTheUnansweredBeforeTheUsefulWhenFull) {
   for (std::uint32_t i = 0; i < 1000; ++i)
     host.table.resolve(nth(i % 200), now += 1ms, user(1 + i % 8));
   EXPECT_EQ(host.table.size(), 16u);
-  EXPECT_GT(host.table.counters().evicted, 0u);
+  EXPECT_GT(host.table.counters().evicted.value(), 0u);
   EXPECT_THAT(host.table.resolve(kPeer, now), Optional(kPeerMac));
 }
 
@@ -474,7 +474,7 @@ TEST_F(NeighboursTest, WhoMakesUpNeighboursMakesRoomForOthersOnly) {
     EXPECT_EQ(big.table.size(), 1024u);
   };
   flood();
-  EXPECT_EQ(big.table.counters().evicted, 0u);
+  EXPECT_EQ(big.table.counters().evicted.value(), 0u);
   for (std::uint32_t i = 0; i < 500; ++i) {
     const Gid peer = nth(10'000 + i);
     big.table.resolve(peer, now, user(2));
@@ -608,11 +608,11 @@ TEST_F(NeighboursTest, KeepsEveryEntryApart) {
   for (int i = 0; i < 200000; ++i) {
     const std::uint32_t n = random() % 1000;
     now += 10ms;
-    const std::uint64_t refused = big.table.counters().refused;
+    const std::uint64_t refused = big.table.counters().refused.value();
     if (const auto mac = big.table.resolve(nth(n), now)) {
       ASSERT_EQ(*mac, mac_of(n));
     } else if (random() % 2 == 0) {
-      const bool asked = big.table.counters().refused == refused;
+      const bool asked = big.table.counters().refused.value() == refused;
       big.table.receive(arp_reply(nth(n), mac_of(n)), now);
       if (asked) {
         ASSERT_THAT(big.table.resolve(nth(n), now), Optional(mac_of(n)));
