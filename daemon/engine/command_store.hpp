@@ -9,6 +9,7 @@
 #include "daemon/engine/cpu_scheduler.hpp"
 #include "daemon/engine/qp_table.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
+#include "daemon/schedule/overflow_threshold.hpp"
 #include "daemon/schedule/send_queue_scheduler.hpp"
 
 namespace softhca::engine {

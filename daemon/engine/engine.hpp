@@ -146,7 +146,6 @@ class Engine {
   }
 
   Time now() const { return clock_.now; }
-  const QpTable& qp_table() const { return queue_pairs_; }
 
  private:
   void finish_batch();

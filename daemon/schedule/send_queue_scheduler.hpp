@@ -19,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "daemon/base/doorbell_config.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/schedule/doorbell_overflow.hpp"
 #include "daemon/schedule/send_queue_lists.hpp"

@@ -11,7 +11,7 @@
 #include "daemon/control/adapter/clock.hpp"
 #include "daemon/control/services/paths.hpp"
 #include "daemon/control/services/performance.hpp"
-#include "daemon/resource/carried.hpp"
+#include "daemon/resource/connections_carried.hpp"
 
 namespace softhca::control {
 namespace {

@@ -33,7 +33,6 @@ TEST_P(SessionEnd, GivesBackEverythingInMidTraffic) {
   EXPECT_EQ(a.tenant.counters.sessions.value(), 0u);
   EXPECT_EQ(a.tenant.counters.queue_pairs.value(), 0u);
   EXPECT_EQ(a.adapter.engine.keys().lookup(from.key), nullptr);
-  EXPECT_EQ(a.adapter.engine.qp_table().find(Qpn(0)), nullptr);
   pair.run_for(std::chrono::milliseconds(50));
   EXPECT_EQ(pair.qb->qp.state, QpState::kRts);
 }
@@ -56,7 +55,6 @@ TEST_P(SessionEnd, NumbersAreNotUsedAgainSoon) {
   for (int i = 0; i < 1000; ++i) {
     TestQp& next = pair.a->make_qp(*pair.ca, *pair.ca);
     EXPECT_NE(next.qp.qpn, number);
-    EXPECT_EQ(pair.a->adapter.engine.qp_table().find(number), nullptr);
     EXPECT_GT(next.qp.qpn.value, 1u);
     pair.a->destroy(next);
   }

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "daemon/resource/carried.hpp"
 #include "daemon/resource/config.hpp"
+#include "daemon/resource/connections_carried.hpp"
 #include "daemon/resource/reload_plan.hpp"
 #include "daemon/resource/resource_manager.hpp"
 #include "daemon/resource/schema.hpp"

@@ -1,4 +1,4 @@
-#include "daemon/resource/carried.hpp"
+#include "daemon/resource/connections_carried.hpp"
 
 #include <algorithm>
 #include <span>
