@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstdint>
 
@@ -19,6 +20,12 @@ struct Gid {
   std::array<std::uint8_t, 16> bytes{};
 
   constexpr auto operator<=>(const Gid&) const = default;
+  /// That of the array calls memcmp(), for every local message.
+  constexpr bool operator==(const Gid& other) const {
+    using Halves = std::array<std::uint64_t, 2>;
+    const auto a = std::bit_cast<Halves>(bytes), b = std::bit_cast<Halves>(other.bytes);
+    return a[0] == b[0] && a[1] == b[1];
+  }
   constexpr bool is_zero() const { return *this == Gid{}; }
   constexpr bool is_ipv4() const {
     for (int i = 0; i < 10; ++i)

@@ -41,7 +41,7 @@ class CollectController {
 
   /// The PCB this VCB is bound to; if none, one is looked for and bound. Nothing: none was to be
   /// had (send queue mode). REQUIRES: the VCB is assigned.
-  std::optional<PcbId> begin(VcbId vcb) {
+  OptionalPcb begin(VcbId vcb) {
     FunctionTable::Entry& entry = functions_[vcb];
     assert(entry.assigned());
     if (entry.pcb != kNoPcb) return entry.pcb;

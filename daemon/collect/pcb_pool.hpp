@@ -9,6 +9,7 @@
 #include "daemon/base/bit_set.hpp"
 #include "daemon/base/counter.hpp"
 #include "daemon/base/expected.hpp"
+#include "daemon/base/optional_id.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/collect/pcb.hpp"
 #include "daemon/qos/idle_watch.hpp"
@@ -95,7 +96,7 @@ class PcbPool {
 
   /// A PCB of the group's own, else of what its tenant's levels share, else of the shared rest
   /// (A4), with an empty scoreboard; nothing: all are used up (A5).
-  std::optional<PcbId> allocate(QosClassId id) {
+  OptionalPcb allocate(QosClassId id) {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
     CollectGroup& tenant = tenant_of(group);
@@ -110,7 +111,7 @@ class PcbPool {
 
   /// A dedicated PCB (A9). Each group may hold its fair part, dedicated_limit(), so none can
   /// exhaust them for the others; nothing: that is in use.
-  std::optional<PcbId> allocate_dedicated(QosClassId id) {
+  OptionalPcb allocate_dedicated(QosClassId id) {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
     if (group.dedicated_in_use.value() >= dedicated_limit() || !free_dedicated_.any()) {

@@ -83,7 +83,7 @@ bool Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence) {
   return true;
 }
 
-std::optional<PcbId> Dispatch::next() {
+OptionalPcb Dispatch::next() {
   const auto next = arbitrator_.next();
   if (!next) return std::nullopt;
   CommandContext& command = commands_[next->pcb];

@@ -27,7 +27,7 @@ class Dispatch {
   /// many.
   std::size_t fetch();
   /// The command that is to start next, with its credits; none: none may.
-  std::optional<PcbId> next();
+  OptionalPcb next();
 
  private:
   bool may_fetch(const QueuePair& qp, std::uint32_t sequence) const;

@@ -16,6 +16,7 @@ void EngineTime::divide() {
   if (done == 0) return;
   const double rate = busy / static_cast<double>(done);
   rate_ += kWeightOfWindow * (rate - rate_);
+  scale_ = scale_of(rate_);
   for (Tenant* tenant : tenants_) {
     const std::uint64_t cost = tenant->counters.engine_cost.value();
     const auto share = static_cast<double>(cost - tenant->cost_divided);

@@ -30,7 +30,7 @@ class EngineTime {
   }
   /// What so much work takes, in nanoseconds, as long as such work took lately.
   std::uint64_t nanoseconds(std::uint64_t cost) const {
-    return static_cast<std::uint64_t>(static_cast<double>(cost) * rate_);
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(cost) * scale_ >> kScaleBits);
   }
 
  private:
@@ -38,6 +38,12 @@ class EngineTime {
   // The scheduler of the machine takes the processor away for a millisecond at least.
   static constexpr Duration kSlack = std::chrono::microseconds(20);
   static constexpr int kSlowest = 4;
+
+  /// As a number of fixed point: conversions from and to double would be a part of every command.
+  static constexpr unsigned kScaleBits = 32;
+  static constexpr std::uint64_t scale_of(double rate) {
+    return static_cast<std::uint64_t>(rate * (std::uint64_t{1} << kScaleBits));
+  }
 
   void divide();
 
@@ -47,6 +53,7 @@ class EngineTime {
   Duration busy_{};             ///< not divided yet
   std::uint64_t divided_ = 0;   ///< work done up to then
   double rate_ = kAssumedRate;  ///< nanoseconds of a cost unit
+  std::uint64_t scale_ = scale_of(kAssumedRate);
 };
 
 }  // namespace softhca::engine

@@ -58,19 +58,19 @@ transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint3
   const bool reads = request.kind == RequestKind::kRead;
   if (transport::is_send(request.kind)) {
     const Verdict verdict = parts_.memory.resolve_receive(*peer_, offset, bytes, far);
-    if (verdict != Verdict::kOk) return {verdict, true};
+    if (verdict != Verdict::kOk) return Moved(verdict, true);
   } else {
     const auto access = reads ? transport::RemoteAccess::kRead : transport::RemoteAccess::kWrite;
     const RemoteMemory place = parts_.memory.remote(*peer_, peer_->remote_pd(), request.rkey,
                                                     request.remote_addr + offset, bytes, access);
-    if (place.region == nullptr) return {Verdict::kRemoteAccess, true};
+    if (place.region == nullptr) return Moved(Verdict::kRemoteAccess, true);
     far.entries[0] = {place.region, place.offset, bytes};
     far.count = 1;
   }
-  Moved moved{.peer_at_fault = true};
-  moved.verdict = parts_.memory.move(qp_, parts_.pcbs.pcb(request.pcb), offset, bytes, far.view(),
-                                     reads, moved.peer_at_fault);
-  return moved;
+  bool peer_at_fault = true;
+  const Verdict verdict = parts_.memory.move(qp_, parts_.pcbs.pcb(request.pcb), offset, bytes,
+                                             far.view(), reads, peer_at_fault);
+  return Moved(verdict, peer_at_fault);
 }
 
 transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
@@ -81,12 +81,12 @@ transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
   if (store) {
     const Verdict verdict =
         parts_.memory.gather(qp_, command, 0, std::as_writable_bytes(std::span(&swap, 1)));
-    if (verdict != Verdict::kOk) return {verdict, false};
+    if (verdict != Verdict::kOk) return Moved(verdict);
   }
   const Verdict verdict = parts_.memory.atomic(*peer_, request.rkey, request.remote_addr,
                                                request.kind, request.compare_add, swap, original);
-  if (verdict != Verdict::kOk || store) return {verdict, true};
-  return {parts_.memory.scatter(qp_, command, 0, std::as_bytes(std::span(&original, 1))), false};
+  if (verdict != Verdict::kOk || store) return Moved(verdict, true);
+  return Moved(parts_.memory.scatter(qp_, command, 0, std::as_bytes(std::span(&original, 1))));
 }
 
 std::uint64_t QpLocalLink::charge(std::uint32_t bytes, bool begins) {

@@ -86,12 +86,12 @@ std::size_t TransportDriver::expire() {
   });
 }
 
+/// Its turn, which follows, arms the timer anew. (A local one sees in its turn that it is due.)
 void TransportDriver::expire(QueuePair& qp) {
-  if (qp.state != QpState::kError) {
+  if (qp.state != QpState::kError && !qp.is_local()) {
     if (std::holds_alternative<transport::Rc>(qp.transport)) try_other_source(qp);
     QpEnvironment env(parts_, qp);
     std::visit([&](auto& transport) { transport.expire(env, clock_.now); }, qp.transport);
-    settle(qp);
   }
   parts_.cpu.make_ready(qp);
 }

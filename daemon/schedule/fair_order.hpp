@@ -37,11 +37,22 @@ struct FairShare {
   std::uint64_t start = 0;   ///< of its next service
   std::uint64_t order = 0;   ///< start, or a little before it: the least is the first
   std::uint64_t finish = 0;  ///< start, and what it has cost meanwhile without being served
-  std::uint32_t weight = 1;
+  /// kScale / weight, as a number of fixed point: every command asks for it several times, and a
+  /// division takes as long as a good part of its other work.
+  std::uint64_t unit = unit_of(1);
   std::uint32_t place = kNoIndex;  ///< in the heap
 
   bool waits() const { return place != kNoIndex; }
-  std::uint64_t tag_of(std::uint64_t cost) const { return cost * kScale / weight; }
+  void set_weight(std::uint32_t weight) { unit = unit_of(weight); }
+  std::uint64_t tag_of(std::uint64_t cost) const {
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(cost) * unit >> kUnitBits);
+  }
+
+ private:
+  static constexpr unsigned kUnitBits = 32;
+  static constexpr std::uint64_t unit_of(std::uint32_t weight) {
+    return (kScale << kUnitBits) / weight;
+  }
 };
 
 template <class T, FairShare T::*share>

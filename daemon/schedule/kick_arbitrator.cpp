@@ -42,7 +42,7 @@ void KickArbitrator::append(TvlId tvl, PcbId pcb) {
   }
 }
 
-std::optional<Start> KickArbitrator::next() {
+OptionalPcb KickArbitrator::start_next() {
   wake();
   for (;;) {
     const TvlList& round = list_of(State::kRound);
@@ -66,7 +66,7 @@ std::optional<Start> KickArbitrator::next() {
   }
 }
 
-Start KickArbitrator::start(std::uint32_t index) {
+PcbId KickArbitrator::start(std::uint32_t index) {
   TvlKicks& kicks = tvls_[index];
   const TvlId id(static_cast<std::uint16_t>(index));
   Tvl& tvl = table_[id];
@@ -82,7 +82,7 @@ Start KickArbitrator::start(std::uint32_t index) {
     kicks.turn = tvl.weight;
     list_of(State::kRound).rotate(tvls_.data());
   }
-  return {id, pcb};
+  return pcb;
 }
 
 void KickArbitrator::return_execution(TvlId id) {
@@ -127,6 +127,7 @@ void KickArbitrator::refresh() {
 void KickArbitrator::leave(std::uint32_t index) {
   TvlKicks& kicks = tvls_[index];
   if (kicks.link.linked()) list_of(kicks.state).remove(tvls_.data(), index);
+  waiting_ -= waits(kicks.state);
   kicks.state = State::kIdle;
 }
 
@@ -138,6 +139,7 @@ void KickArbitrator::enter(std::uint32_t index, State state) {
   const bool amid_turn = kicks.turn != table_[TvlId(static_cast<std::uint16_t>(index))].weight;
   amid_turn ? list.push_front(tvls_.data(), index) : list.push_back(tvls_.data(), index);
   kicks.state = state;
+  waiting_ += waits(state);
 }
 
 void KickArbitrator::wait(std::uint32_t index, const Quota& lacking, const Waits& states) {
@@ -167,12 +169,13 @@ bool KickArbitrator::can_wake(State state) const {
   }
 }
 
-bool KickArbitrator::can_wake_any() const {
+bool KickArbitrator::some_can_wake() const {
   return std::any_of(kWoken.begin(), kWoken.end(), [this](State s) { return can_wake(s); });
 }
 
 /// One TVL of each list a call: enough, because next() comes back here for every start.
 void KickArbitrator::wake() {
+  if (waiting_ == 0) return;
   for (const State state : kWoken)
     if (can_wake(state)) enter(list_of(state).front(), State::kRound);
 }

@@ -15,6 +15,7 @@
 
 #include "daemon/base/counter.hpp"
 #include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/optional_id.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/schedule/tvl_table.hpp"
 
@@ -48,7 +49,11 @@ class KickArbitrator {
 
   /// The next command to start, with both its credits taken; nothing: no TVL has a command and
   /// both credits.
-  std::optional<Start> next();
+  std::optional<Start> next() {
+    const OptionalPcb pcb = start_next();
+    if (!pcb) return std::nullopt;
+    return Start{nodes_[pcb->value].tvl, *pcb};
+  }
 
   /// The command's last packet is made: its execution credit goes back.
   void return_execution(TvlId tvl);
@@ -108,6 +113,8 @@ class KickArbitrator {
   static constexpr Waits kCompletion = {State::kCompletionOwn, State::kCompletionShared,
                                         State::kCompletionLent, State::kCompletionAny};
 
+  static bool waits(State state) { return state > State::kRound; }
+
   struct Node {
     IndexLink link;
     TvlId tvl;
@@ -131,14 +138,17 @@ class KickArbitrator {
   void wait(std::uint32_t index, const Quota& lacking, const Waits& states);
   void own_came_back(std::uint32_t index, const Quota& quota, const Waits& states);
   bool can_wake(State state) const;
-  bool can_wake_any() const;
+  bool can_wake_any() const { return waiting_ != 0 && some_can_wake(); }
+  bool some_can_wake() const;
   void wake();
-  Start start(std::uint32_t index);
+  OptionalPcb start_next();
+  PcbId start(std::uint32_t index);
 
   TvlTable& table_;
   std::vector<TvlKicks> tvls_;
   std::vector<Node> nodes_;                                             ///< by PcbId
   std::array<TvlList, static_cast<std::size_t>(State::kCount)> lists_;  ///< by state
+  std::uint32_t waiting_ = 0;                                           ///< TVLs that lack a credit
 };
 
 }  // namespace softhca::schedule

@@ -28,10 +28,10 @@ class RunQueue {
   /// Shares of the engine relative to the other tenants, or to the other classes of the tenant;
   /// 1 to FairShare::kScale. Takes effect with the next cost.
   void set_tenant_weight(TenantId tenant, std::uint32_t weight) {
-    tenants_[tenant.value].share.weight = weight;
+    tenants_[tenant.value].share.set_weight(weight);
   }
   void set_weight(QosClassId qos_class, std::uint32_t weight) {
-    classes_[qos_class.value].share.weight = weight;
+    classes_[qos_class.value].share.set_weight(weight);
   }
 
   /// Nobody has work.

@@ -168,8 +168,7 @@ Relief SendQueueOverflow::recover(QosClassId id) {
   return {Relief::Kind::kRecovered, slot};
 }
 
-void SendQueueOverflow::set_bound(QosClassId id, std::uint32_t places) {
-  if (lists_[id].bound == places) return;
+void SendQueueOverflow::change_bound(QosClassId id, std::uint32_t places) {
   lists_[id].bound = places;
   lists_.update(id);
 }

@@ -16,6 +16,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/schedule/doorbell_overflow.hpp"
+#include "daemon/schedule/overflow_threshold.hpp"
 #include "daemon/schedule/send_queue_lists.hpp"
 
 namespace softhca::schedule {
@@ -54,7 +55,9 @@ class SendQueueOverflow {
   void configure(const DoorbellConfig& config) { config_ = config; }
   const DoorbellConfig& config() const { return config_; }
   /// As SendQueueScheduler::set_bound().
-  void set_bound(QosClassId id, std::uint32_t places);
+  void set_bound(QosClassId id, std::uint32_t places) {
+    if (lists_[id].bound != places) change_bound(id, places);
+  }
   /// Follows the load (adaptive thresholds).
   void sample(Time now) { threshold_.sample(now, lists_.linked()); }
 
@@ -84,6 +87,7 @@ class SendQueueOverflow {
   /// Where the place for a recovered doorbell comes from.
   enum class Source : std::uint8_t { kNowhere, kFree, kOthers, kOwn };
 
+  void change_bound(QosClassId id, std::uint32_t places);
   bool too_many() const { return !lists_.over_bound().empty() || lists_.linked() > limit(); }
   void take_place(QpSlot slot);
   void prune(QpSlot slot);

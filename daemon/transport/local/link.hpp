@@ -24,9 +24,19 @@ class LocalLink {
     kEmpty,
     kUnusable,  ///< its queue is not to be used again
   };
-  struct Moved {
-    Verdict verdict = Verdict::kOk;
-    bool peer_at_fault = false;  ///< not kOk: its memory is to blame
+  /// How a copy went. One number, since gcc returns two by way of memory, which costs more than all
+  /// the rest of the call.
+  class Moved {
+   public:
+    /// `peer_at_fault`: not kOk, and its memory is to blame.
+    constexpr explicit Moved(Verdict verdict = Verdict::kOk, bool peer_at_fault = false)
+        : bits_(static_cast<unsigned>(verdict) | (peer_at_fault ? kPeer : 0)) {}
+    constexpr Verdict verdict() const { return static_cast<Verdict>(bits_ & ~kPeer); }
+    constexpr bool peer_at_fault() const { return (bits_ & kPeer) != 0; }
+
+   private:
+    static constexpr unsigned kPeer = 0x100;
+    unsigned bits_;
   };
 
   /// Does this end execute requests? No more once it is to fail.

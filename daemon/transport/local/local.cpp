@@ -114,9 +114,10 @@ Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& reques
   if (request.length != 0) {
     const LocalLink::Moved moved =
         whole ? turn.link.run_atomic(request) : turn.link.move(request, offset_, bytes);
-    if (moved.verdict != Verdict::kOk && !moved.peer_at_fault) return end(turn, moved.verdict);
-    if (moved.verdict != Verdict::kOk)
-      return refuse(turn, peer, is_send(request.kind) ? Verdict::kRemoteOperation : moved.verdict);
+    const Verdict verdict = moved.verdict();
+    if (verdict != Verdict::kOk && !moved.peer_at_fault()) return end(turn, verdict);
+    if (verdict != Verdict::kOk)
+      return refuse(turn, peer, is_send(request.kind) ? Verdict::kRemoteOperation : verdict);
   }
   turn.budget -= std::min(turn.budget, turn.link.charge(bytes, offset_ == 0));
   offset_ += bytes;

@@ -34,8 +34,8 @@ class Link : public QpParts {
     ASSERT_EQ(link.draw(), LocalLink::Draw::kTaken);
   }
   void expect_moved(const LocalLink::Moved& moved, Verdict verdict, bool peer_at_fault = false) {
-    EXPECT_EQ(moved.verdict, verdict);
-    EXPECT_TRUE(verdict == Verdict::kOk || moved.peer_at_fault == peer_at_fault);
+    EXPECT_EQ(moved.verdict(), verdict);
+    EXPECT_TRUE(verdict == Verdict::kOk || moved.peer_at_fault() == peer_at_fault);
   }
 
   Buffer& from = make_buffer(64);

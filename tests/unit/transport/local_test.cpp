@@ -24,11 +24,11 @@ class FakeLink final : public LocalLink {
   }
   std::uint64_t drawn_bytes() const override { return capacity; }
   Moved move(const Request&, std::uint32_t offset, std::uint32_t bytes) override {
-    if (fault.verdict == Verdict::kOk) there_.stored.push_back("copy" + range(offset, bytes));
+    if (fault.verdict() == Verdict::kOk) there_.stored.push_back("copy" + range(offset, bytes));
     return fault;
   }
   Moved run_atomic(const Request&) override {
-    if (fault.verdict == Verdict::kOk) there_.stored.push_back("atomic");
+    if (fault.verdict() == Verdict::kOk) there_.stored.push_back("atomic");
     return fault;
   }
   std::uint64_t charge(std::uint32_t bytes, bool begins) override {
@@ -146,8 +146,8 @@ class LocalStates : public LocalTest {
       link->receives = LocalLink::Draw::kEmpty;
     if (event == "hostile receives") link->receives = LocalLink::Draw::kUnusable;
     if (event == "receive too small") link->capacity = 299;
-    if (event == "peer's memory") link->fault = {Verdict::kRemoteAccess, true};
-    if (event == "own memory") link->fault = {Verdict::kLocalProtection, false};
+    if (event == "peer's memory") link->fault = LocalLink::Moved(Verdict::kRemoteAccess, true);
+    if (event == "own memory") link->fault = LocalLink::Moved(Verdict::kLocalProtection);
     if (event == "no access") there.remote_access = Verdict::kRemoteAccess;
     if (event == "key of no window") there.invalidation = Verdict::kRemoteAccess;
     if (event == "peer reset") link->drawn = false;

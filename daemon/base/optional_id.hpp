@@ -1,0 +1,35 @@
+// An Id, or none, as std::optional; but none is a number that no Id has, so that it is returned in
+// a register. gcc makes a std::optional<Id> in memory by two stores, and the load of both that
+// follows waits for these: some 4 ns each time, and the way of a command has several.
+#pragma once
+
+#include <optional>
+
+#include "daemon/base/types.hpp"
+
+namespace softhca {
+
+/// REQUIRES: no Id has the largest number.
+template <class Id>
+class OptionalId {
+ public:
+  constexpr OptionalId() = default;
+  constexpr OptionalId(std::nullopt_t) {}
+  constexpr OptionalId(Id id) : id_(id) {}
+
+  constexpr bool has_value() const { return id_ != kNone; }
+  constexpr explicit operator bool() const { return has_value(); }
+  /// REQUIRES: has_value().
+  constexpr const Id& operator*() const { return id_; }
+  constexpr const Id* operator->() const { return &id_; }
+  constexpr bool operator==(const OptionalId&) const = default;
+
+ private:
+  static constexpr Id kNone{static_cast<decltype(Id::value)>(-1)};
+
+  Id id_ = kNone;
+};
+
+using OptionalPcb = OptionalId<PcbId>;
+
+}  // namespace softhca
