@@ -1,4 +1,5 @@
-// The doorbell checksum of a command (mechanism C5): what makes a torn or scribbled command known.
+// The doorbell checksum of a command (mechanism C5): it shows when a command is torn or
+// overwritten.
 #pragma once
 
 #include <cstddef>

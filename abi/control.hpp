@@ -71,8 +71,8 @@ struct ReplyHeader {
   std::int32_t error;  ///< 0, or an errno value
 };
 
-/// Body of requests and replies that carry nothing but a handle (or nothing: handle 0). That of
-/// kQueryPort is the port number.
+/// Body of requests and replies that carry nothing but a handle, or nothing at all: then the handle
+/// is 0. For kQueryPort it is the port number.
 struct HandleBody {
   std::uint32_t handle;
   std::uint32_t reserved;
@@ -93,7 +93,7 @@ struct HelloWithLevel {
   char level[40];  ///< its name, filled up with zeros; all zeros: none asked for
 };
 
-/// With it 3 descriptors: session memfd, wake eventfd, asynchronous event socket (reads 16-byte
+/// Comes with 3 descriptors: session memfd, wake eventfd, asynchronous event socket (reads 16-byte
 /// records {u64 element, u32 event type, u32 reserved}; element is the user_handle of the object,
 /// or the port number).
 struct HelloReply {
@@ -151,8 +151,9 @@ struct PortReply {
 
 /// The daemon makes a sealed memfd of `bytes` (whole pages); reply HandleBody, 1 descriptor. The
 /// process copies its pages in and maps it in their place. kFreeShared gives up the process's
-/// interest; the daemon keeps the memory while a region uses it. Memory whose last region has ended
-/// it keeps until it, or the tenant, lacks what that takes; then it forgets the handle by itself.
+/// interest; the daemon keeps the memory while a region uses it. It also keeps memory whose last
+/// region has ended, until the tenant or the daemon itself runs short of what that memory takes;
+/// then it forgets the handle by itself.
 struct AllocSharedRequest {
   std::uint64_t bytes;
 };
@@ -225,14 +226,14 @@ struct AllocWindowReply {
 /// protection domains and regions, by the same handles, until the last of them ends. kShareContext:
 /// no body; the reply is a ContextToken, always the same one. kJoinContext, with such a token:
 /// EACCES: this user has no such session in this tenant; EBUSY: this session has objects of its
-/// own. Regions whose memory is not shared are of no use any more once the process ends that
-/// registered them.
+/// own. Regions whose memory is not shared become useless once the process that registered them
+/// ends.
 struct ContextToken {
   std::uint8_t bytes[16];  ///< to be guessed by nobody
 };
 
-// kImportPd, kImportMr, by a HandleBody: what a handle stands for. EINVAL: nothing. The former has
-// no reply body.
+// kImportPd, kImportMr: a HandleBody names the handle to look up. EINVAL: it stands for nothing.
+// The reply to kImportPd has no body.
 struct ImportMrReply {
   std::uint64_t length;
   std::uint64_t iova;
@@ -254,7 +255,7 @@ struct CreateCqRequest {
   std::uint32_t entries;  ///< at least; the ring gets the next power of two
   std::uint32_t channel;  ///< or kNoHandle
 };
-/// With it 1 descriptor when new_segment is 1: the memfd of ring.segment.
+/// Comes with 1 descriptor when new_segment is 1: the memfd of ring.segment.
 struct CreateCqReply {
   std::uint32_t handle;
   std::uint32_t entries;
@@ -331,7 +332,7 @@ struct CreateQpRequest {
   std::uint32_t signal_all;
   std::uint32_t xrc_domain;  ///< XRC targets
 };
-/// With it 1 descriptor when new_segment is 1. Both rings lie in the same segment.
+/// Comes with 1 descriptor when new_segment is 1. Both rings lie in the same segment.
 struct CreateQpReply {
   std::uint32_t qpn;  ///< also the handle
   std::uint32_t send_entries;
@@ -437,9 +438,10 @@ struct OpenQpRequest {
 inline constexpr std::uint32_t kMaxMulticastGroups = 16;   ///< of a queue pair
 inline constexpr std::uint32_t kMaxMulticastMembers = 16;  ///< of one group, of a tenant
 
-/// A UD queue pair of this process becomes a member of a group, or is none any more. EINVAL: no
-/// such queue pair, or of another type, not a group, or, detaching, not a member; ENOMEM: beyond
-/// the limits above. A member attached again stays one. kDestroyQp: EBUSY while it is a member.
+/// A UD queue pair of this process joins a multicast group or leaves it. EINVAL: no such queue
+/// pair, not a UD queue pair, not a group or, when detaching, not a member; ENOMEM: beyond the
+/// limits above. Attaching a member again leaves it a member. kDestroyQp: EBUSY while the queue
+/// pair is a member.
 struct MulticastRequest {
   std::uint32_t qpn;
   std::uint32_t reserved;
@@ -483,7 +485,8 @@ struct ConnectionCommandReply {
 // --- datagrams to queue pairs that several programs share ----------------------------------------
 
 inline constexpr std::uint32_t kManagementQpn = 1;
-/// The other one, whose datagrams begin with the number of their client (32 bits, big endian).
+/// The other shared queue pair: its datagrams begin with the number of their client (32 bits, big
+/// endian).
 inline constexpr std::uint32_t kProgramQpn = 2;
 inline constexpr std::uint32_t kProgramQkey = 0x0d6a0002;
 inline constexpr std::uint32_t kDatagramBytes = 256;  ///< of payload, at most
@@ -491,10 +494,11 @@ inline constexpr std::uint32_t kDatagramBytes = 256;  ///< of payload, at most
 /// A connection to the tenant socket whose first request is kOpenDatagramClient is a client of such
 /// a queue pair, on all addresses of the tenant, and no session. The reply is a DatagramQuotaBody
 /// and 1 descriptor: one end of a stream socket, readable while something is queued. The client
-/// ends with its connection. Errors: EINVAL no such queue pair, class or flags; EACCES the class is
-/// the daemon's; EADDRINUSE it has a client; EDQUOT the tenant has too many; ENOSPC all tenants
-/// have; ENOBUFS the tenant asks for too many buffers; ENOMEM there are not so many; EMFILE the
-/// tenant has too many descriptors; EBUSY it asks too often; ENODEV it is going.
+/// ends with its connection. EINVAL: no such queue pair, class or flags; EACCES: the class is the
+/// daemon's; EADDRINUSE: the class or number has a client already; EDQUOT: the tenant has too many
+/// clients; ENOSPC: all tenants together have too many; ENOBUFS: the tenant asks for too many
+/// buffers; ENOMEM: there are not so many; EMFILE: the tenant has too many descriptors; EBUSY: the
+/// tenant asks too often; ENODEV: the tenant is leaving.
 struct OpenDatagramClientRequest {
   std::uint64_t magic;  ///< kSessionMagic
   std::uint32_t version;
@@ -504,7 +508,8 @@ struct OpenDatagramClientRequest {
   std::uint32_t buffers;   ///< 0: the operator's number
   std::uint32_t reserved;
 };
-/// Of a management class: responses, instead of requests and what nobody asked for.
+/// The client of a management class receives its responses, instead of requests and unsolicited
+/// messages.
 inline constexpr std::uint32_t kDatagramResponses = 1 << 0;
 
 /// kSetDatagramBuffers, by a HandleBody whose handle is the number of buffers (0: the operator's).
@@ -529,9 +534,9 @@ struct DatagramHead {
 static_assert(sizeof(DatagramHead) == 52);
 
 // kSendDatagram: a DatagramHead and the payload; it may be lost, as on a wire. No reply body.
-// Errors: EINVAL not so many bytes, no queue pair; EACCES not of the client's class; EADDRNOTAVAIL
-// not an address of the tenant; ENETUNREACH no address to send from; EBUSY too many a second;
-// EAGAIN too many of all wait.
+// EINVAL: a wrong length, queue pair or address; EACCES: not of the client's class; EADDRNOTAVAIL:
+// not an address of the tenant; ENETUNREACH: no address to send from; EBUSY: too many a second;
+// EAGAIN: too many datagrams of all clients wait.
 
 // kReceiveDatagram: no body; does not wait.
 
@@ -542,8 +547,8 @@ enum class DatagramEvent : std::uint32_t {
 };
 struct ReceiveDatagramReply {
   std::uint32_t event;  ///< DatagramEvent
-  /// 1: nothing is queued any more. The daemon wrote one byte to the stream socket when something
-  /// first was; the process takes one byte out.
+  /// 1: the queue has become empty. The daemon wrote one byte to the stream socket when the queue
+  /// got its first entry; the process takes one byte out.
   std::uint32_t drained;
 };
 

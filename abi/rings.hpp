@@ -89,8 +89,8 @@ enum class CompletionStatus : std::uint8_t {
 inline constexpr std::uint8_t kCompletionGrh = 1 << 0;
 inline constexpr std::uint8_t kCompletionWithImm = 1 << 1;
 inline constexpr std::uint8_t kCompletionWithInvalidate = 1 << 3;
-/// With kCompletionGrh: the routing header is one of IPv4. No ibv_wc_flags; the provider tells
-/// programs by ibv_wc::sl.
+/// With kCompletionGrh: the routing header is one of IPv4. This is no value of ibv_wc_flags; the
+/// provider passes it to programs in ibv_wc::sl.
 inline constexpr std::uint8_t kCompletionIpv4 = 1 << 7;
 
 /// CompletionElement::is_receive. 2 is left to the tenant.

@@ -52,7 +52,7 @@ Json AdminClient::call(const std::string& method, const Json& params) {
   const Json request = {{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", params}};
   send(request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   const Json reply = Json::parse(receive_line(), nullptr, false);
-  if (!reply.is_object()) throw CommandError(kUnreachable, path_ + ": this is no softhcad");
+  if (!reply.is_object()) throw CommandError(kUnreachable, path_ + ": this is not softhcad");
   if (reply.contains("error")) {
     const Json& error = reply["error"];
     throw CommandError(kRefused, error.value("message", "refused"), error.value("data", Json()));

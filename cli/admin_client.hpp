@@ -1,4 +1,4 @@
-// A client of softhcad's admin socket: one line of JSON-RPC 2.0 there, one line back.
+// A client of softhcad's admin socket: sends one line of JSON-RPC 2.0 and reads one line back.
 #pragma once
 
 #include <nlohmann/json.hpp>

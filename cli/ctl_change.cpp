@@ -114,7 +114,7 @@ void set_allocations(AdminClient& daemon, const std::vector<std::string>& words,
 
 void reload(AdminClient& daemon, bool dry_run, bool json) {
   const Json result = daemon.call(dry_run ? "reload.plan" : "reload");
-  // A dry run has found out, and says with its exit code what.
+  // A dry run tells by its exit code whether the reload would be refused.
   const bool refused = dry_run && !result.value("accepted", true);
   if (json && !refused) return print_json(result);
   if (!json) print_changes(result);

@@ -14,7 +14,7 @@ namespace softhca::cli {
 void show_status(AdminClient& daemon, bool json);
 void show_tenants(AdminClient& daemon, bool json);
 void show_tenant(AdminClient& daemon, const std::string& name, bool json);
-/// `tenant` empty: of all.
+/// `tenant` empty: of all tenants.
 void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json);
 void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, bool json);
 void show_connections(AdminClient& daemon, const std::string& tenant, bool json);
@@ -28,7 +28,7 @@ struct EventOptions {
 void show_events(AdminClient& daemon, const EventOptions& options, bool json);
 
 // --- ctl_change.cpp
-/// `words`: TENANT[/LEVEL][.tvlN] KEY=VALUE... and again; all of it is one request.
+/// `words`: TENANT[/LEVEL][.tvlN] KEY=VALUE..., any number of times; all of it is one request.
 void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json);
 /// The parameters of `set` for these words. Throws CommandError(kUsage).
 Json changes_of(const std::vector<std::string>& words);

@@ -24,7 +24,8 @@ void write_classes(Json& entries) {
   }
 }
 
-/// What tells the clients of a queue pair: `titles` of the columns and `keys` of the objects.
+/// Prints a queue pair and its clients. `titles` and `keys`: of the columns that identify a client,
+/// and of the members of its object that they show.
 void print_services(const Json& services, const std::vector<const char*>& titles,
                     const std::vector<const char*>& keys) {
   const Json& buffers = services.at("buffers");

@@ -82,7 +82,7 @@ std::string carried_text(const Json& level) {
          (level.at("carried").is_null() ? "any" : cell(level, "carried"));
 }
 
-/// What it may have of rdma_cm, and what its guarantees carry.
+/// What the tenant may have of rdma_cm, and how many connections its guarantees carry.
 void print_connections(const Json& connections) {
   if (connections.is_null()) return;
   TextTable limits({"CONNECTIONS", "LIMIT", "IN-USE", "REFUSED"});
@@ -238,7 +238,7 @@ void show_events(AdminClient& daemon, const EventOptions& options, bool json) {
   for (bool first = true;; first = false) {
     const Json page = daemon.call("events", {{"after", after}});
     if (page.value("lost", false) && !first)
-      std::fputs("softhcactl: some events are not kept any more\n", stderr);
+      std::fputs("softhcactl: some events are no longer kept\n", stderr);
     for (const Json& event : page.at("events")) {
       if (!options.tenant.empty() && event.value("tenant", "") != options.tenant) continue;
       if (!json)

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kClear[] = "\x1b[H\x1b[J";
 
-/// Of a list of an earlier sample; null: it is new.
+/// The entry of `list` with this name; null: there is none.
 Json named(const Json& list, const std::string& name) {
   for (const Json& entry : list)
     if (entry.value("name", "") == name) return entry;
@@ -110,7 +110,7 @@ std::string text_of(const Json& view) {
   TextTable table({"TENANT", "QPS", "CMD/s", "LOCAL-B/s", "TX-B/s", "RX-B/s", "PCBS", "EXEC",
                    "COMPL", "KICK", "WAIT", "EXEC-WAIT/s", "COMPL-WAIT/s", "SQ-MODE/s", "THROTTLED",
                    "RETRY/s", "ERR/s"});
-  // What is of the tenant as a whole stays empty for its levels.
+  // The columns about a tenant as a whole stay empty for its levels.
   const auto add = [&table](const std::string& name, const Json& row) {
     const auto rate = [&](const char* key) {
       return row.contains(key) ? short_number(row.value(key, 0.0)) : std::string();

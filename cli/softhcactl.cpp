@@ -66,14 +66,14 @@ CLI::App* add_show(CLI::App& app, Options& options) {
   for (CLI::App* list : {app.add_subcommand("qps", "queue pairs"),
                          app.add_subcommand("srqs", "shared receive queues"),
                          app.add_subcommand("connections", "connections by rdma_cm"),
-                         app.add_subcommand("listeners", "who listens by rdma_cm")})
+                         app.add_subcommand("listeners", "listeners of rdma_cm")})
     list->add_option("-t,--tenant", options.tenant, "only those of this tenant")->type_name("NAME");
   app.add_subcommand("gsa", "the general services agent: its clients and their datagrams");
   CLI::App* events = app.add_subcommand("events", "what happened lately");
-  events->add_flag("-f,--follow", options.events.follow, "go on with what happens");
+  events->add_flag("-f,--follow", options.events.follow, "keep printing new events");
   events->add_option("-t,--tenant", options.events.tenant, "only those of this tenant")
       ->type_name("NAME");
-  events->add_option("--after", options.events.after, "only those after this number")
+  events->add_option("--after", options.events.after, "only events after this number")
       ->type_name("N");
   return tenant;
 }
@@ -89,16 +89,17 @@ void add_change(CLI::App& app, Options& options) {
 
 void add_top(CLI::App& app, Options& options) {
   CLI::App* top = app.add_subcommand("top", "what the tenants do, every second");
-  top->add_option("-i,--interval", options.top.interval, "seconds between two looks")
+  top->add_option("-i,--interval", options.top.interval, "seconds between two samples")
       ->check(CLI::Range(0.05, 3600.0));
-  CLI::Option* count = top->add_option("-n,--count", options.top.count, "end after so many");
-  top->add_flag("--once", options.once, "as --count 1")->excludes(count);
+  CLI::Option* count =
+      top->add_option("-n,--count", options.top.count, "end after this many samples");
+  top->add_flag("--once", options.once, "the same as --count 1")->excludes(count);
 }
 
 void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) {
   const bool json = options.json;
   if (options.once) options.top.count = 1;
-  // What is wrong with the command line is said without a daemon too.
+  // Errors in the command line are reported without a daemon, too.
   if (app.got_subcommand("set")) changes_of(options.words);
   AdminClient daemon(socket_path(options));
   if (app.got_subcommand("status")) return show_status(daemon, json);
@@ -115,12 +116,12 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   show_top(daemon, options.top, json);
 }
 
-/// Of a command line that could not be read, too.
+/// Whether --json was given, also for a command line that could not be parsed.
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc, [](std::string_view word) { return word == "--json"; });
 }
 
-/// The one document of a command that failed.
+/// Prints the one document of a command that failed.
 void print_error(const char* message, const Json& data) {
   Json out = {{"error", message}};
   if (!data.is_null()) out["data"] = data;

@@ -38,7 +38,7 @@ void block_signals() {
   sigemptyset(&set);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  // Those that would end it without a word, leaving its sockets behind.
+  // Signals that would end the daemon without a word, leaving its sockets behind.
   for (const int signal : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXFSZ})
     ::signal(signal, SIG_IGN);
 }
@@ -71,7 +71,8 @@ Expected<std::unique_ptr<metrics::Exporter>> start_metrics(const resource::Metri
                                                            const metrics::Source& source) {
   auto exporter = metrics::Exporter::start(config.address, source);
   if (exporter || config.chosen) return exporter;
-  // The default address is one for the whole machine, where several users may each have a daemon.
+  // The default address is one and the same for the whole machine, where several users may each
+  // have a daemon.
   spdlog::warn("no metrics: {}", exporter.error().message);
   return metrics::Exporter::start("", source);
 }

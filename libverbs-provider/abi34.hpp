@@ -17,7 +17,7 @@
 
 namespace softhca::provider::abi34 {
 
-/// What a mutex has more than on x86-64 (arm64: 8): objects that hold one are larger by it.
+/// By how much a mutex is larger than on x86-64 (arm64: 8): objects that hold one are larger by it.
 inline constexpr std::size_t kMutexGrowth = sizeof(pthread_mutex_t) - 40;
 
 struct ListNode {
@@ -112,12 +112,12 @@ struct VerbsMr {
 static_assert(sizeof(VerbsMr) == 56);
 static_assert(offsetof(VerbsMr, type) == 48 && offsetof(VerbsMr, access) == 52);
 
-/// Of the flags of a queue pair: ibv_qp_to_qp_ex() returns it.
+/// Bit of a queue pair's flags that has ibv_qp_to_qp_ex() return it.
 inline constexpr std::uint32_t kQpIsExtended = 1 << 1;
 
 /// The library looks for the flags right behind its ibv_qp_ex, which has grown twice without
-/// another number of the interface: by wr_atomic_write and by wr_flush. So they have a place for
-/// each.
+/// another number of the interface: by wr_atomic_write and by wr_flush. So the flags have a place
+/// for each version.
 inline constexpr std::size_t kQpFlagPlaces[] = {
     offsetof(ibv_qp_ex, wr_abort) + 1 * sizeof(void (*)()),  // rdma-core 36 to 43
     offsetof(ibv_qp_ex, wr_abort) + 2 * sizeof(void (*)()),  // 44: behind wr_atomic_write
@@ -131,8 +131,8 @@ struct VerbsQp {
     std::byte bytes[kQpFlagPlaces[2] + 2 * sizeof(void*)];  ///< the largest, and a pointer behind
   };
 
-  /// Writes over wr_atomic_write and wr_flush, the first and second place to newer versions: those
-  /// of them that there are have to be set afterwards.
+  /// Writes over wr_atomic_write and wr_flush, which newer versions have in the first and second
+  /// place: these operations have to be set afterwards.
   void set_flags(std::uint32_t flags) {
     for (const std::size_t place : kQpFlagPlaces) std::memcpy(bytes + place, &flags, sizeof flags);
   }

@@ -14,7 +14,7 @@
 namespace softhca::provider {
 namespace {
 
-/// With the number of its holders, of which the table is one.
+/// A channel with the number of its holders, one of which is the table.
 struct CountedChannel : EventChannel {
   std::uint32_t holders = 1;
 };
@@ -41,7 +41,7 @@ void after_fork_child() {
   channels_lock.unlock();
 }
 
-/// What the table had there before.
+/// Puts `channel`, or nothing, into the table. Returns what was there before.
 CountedChannel* replace(int fd, CountedChannel* channel) {
   Guard guard(channels_lock);
   CountedChannel* before = channels.find(fd);

@@ -8,7 +8,7 @@ namespace softhca::provider {
 /// An event channel that another thread may forget but not end.
 class HeldChannel {
  public:
-  /// Holds that of `fd`, if there is one.
+  /// Holds the channel of `fd`, if there is one.
   explicit HeldChannel(int fd);
   ~HeldChannel();
   HeldChannel(const HeldChannel&) = delete;

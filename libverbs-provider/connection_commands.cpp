@@ -88,8 +88,8 @@ int exchange(const HeldChannel& channel, const HeldChannel& drains, const Comman
   EventChannel::Response response;
   const int error = turn.command({command.header.cmd, other}, body, response);
   if (error != 0) {
-    // As with other objects: when the daemon is gone so are the identifier and the membership.
-    // That counts as success, and lets programs clean up. No event is left to be waited for.
+    // As with other objects: when the daemon is gone so are the identifier and the membership. That
+    // counts as success, and lets programs clean up. There is no event left to wait for.
     if (!channel->lost() || !ends_something(command)) return error;
     const rdma_ucm_destroy_id_resp nothing{};
     command.respond(&nothing, sizeof nothing);
@@ -121,8 +121,8 @@ int set_option(int fd, const Command& command) {
   return exchange(channel, channel, command, {body, sizeof option + option.optlen}, 0);
 }
 
-/// Written to the channel that the identifier goes to; the body has the descriptor of the one where
-/// it is now.
+/// The command is written to the channel that the identifier goes to; the body has the descriptor
+/// of the one where it is now.
 int migrate(int fd, const Command& command) {
   rdma_ucm_migrate_id request;
   if (command.body.size() < sizeof request) return EINVAL;
@@ -136,7 +136,7 @@ int migrate(int fd, const Command& command) {
 
 /// Waits until the channel of `fd` has events or is lost. 0 or an errno value. The kernel's file
 /// lives as long as a thread waits in it: when others close the descriptor meanwhile, that thread
-/// hears nothing any more, and programs let the end of the process take it along.
+/// hears nothing any more, and programs leave it waiting until the process ends.
 int await_event(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags >= 0 && (flags & O_NONBLOCK) != 0) return EAGAIN;

@@ -38,7 +38,7 @@ int open_device_file(int flags) {
     errno = error;
     return -1;
   }
-  // As it comes it is closed on exec, and may block or not.
+  // The descriptor comes closed on exec, and blocking or not: it is made as `flags` say.
   if ((flags & O_CLOEXEC) == 0) ::fcntl(fd, F_SETFD, 0);
   ::fcntl(fd, F_SETFL, flags & O_NONBLOCK);
   return fd;
@@ -78,7 +78,7 @@ void redirect_library() {
       {"write", reinterpret_cast<void*>(&library_write)},
       {"fstat", reinterpret_cast<void*>(&library_fstat)},
       {"fstat64", reinterpret_cast<void*>(&library_fstat)},
-      // Last: no channel is made that the others do not know.
+      // This comes last: no channel is made that the others do not know.
       {"open", reinterpret_cast<void*>(&library_open)},
       {"open64", reinterpret_cast<void*>(&library_open)},
   };

@@ -18,7 +18,8 @@ ControlChannel::~ControlChannel() {
 
 int ControlChannel::connect(const char* path) { return connect_socket(path, fd_); }
 
-/// Once lost it stays so, and in a forked child the lock may be held by a thread that is not there.
+/// A lost channel stays lost, and in a forked child the lock may be held by a thread that is not
+/// there.
 ControlChannel::Turn::Turn(ControlChannel& channel) : channel_(channel), locked_(!channel.lost()) {
   if (locked_) channel_.mutex_.lock();
 }

@@ -37,7 +37,7 @@ class ControlChannel {
       const iovec body{const_cast<Request*>(&request), sizeof request};
       return call(operation, {&body, 1}, std::as_writable_bytes(std::span{&reply, 1}), fds);
     }
-    /// For operations that come without descriptors; any that come all the same are closed.
+    /// For operations that come without descriptors; any that come anyway are closed.
     template <class Request, class Reply>
     int call(abi::Operation operation, const Request& request, Reply& reply) {
       ReceivedFds none;
@@ -51,7 +51,7 @@ class ControlChannel {
       return call(operation, {&body, 1}, {}, none);
     }
 
-    /// The process cannot follow what the daemon has done: the connection is of no use any more,
+    /// The process cannot follow what the daemon has done: the connection is useless from now on,
     /// and the program is told so as when the daemon is gone. Returns `error`.
     int give_up(int error) { return channel_.broken(error); }
 

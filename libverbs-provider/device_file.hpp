@@ -13,7 +13,7 @@ namespace softhca::provider {
 
 inline constexpr char kDeviceFileMagic[16] = "softhca device";
 
-/// All there is in the file.
+/// Everything that is in the file.
 struct DeviceFileContent {
   char magic[16];        ///< kDeviceFileMagic
   std::uint64_t number;  ///< dev_t of the device

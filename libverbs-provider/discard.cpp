@@ -22,7 +22,7 @@ void move(const abi::CompletionElement& from, abi::CompletionElement& to) {
   to.owner.store(phase | source, std::memory_order_relaxed);
 }
 
-/// What is discarded takes no room from then on: what is left moves up to `end`, up to which the
+/// Discarded completions take no room any more: what is left moves up to `end`, up to which the
 /// elements are the consumer's, until `consumer` has passed them.
 void close_gaps(CompletionRing& ring, std::uint32_t end) {
   std::uint32_t to = end;

@@ -51,8 +51,8 @@ ibv_pd* import_pd(ibv_context* ibv_context, std::uint32_t handle) {
 /// The domain lives on for others.
 void unimport_pd(ibv_pd* pd) { dispose(reinterpret_cast<Pd*>(pd)); }
 
-/// A promise to use what is made in it from one thread at a time. Nothing is gained from it here:
-/// locks that nobody else holds cost next to nothing.
+/// A promise to use what is made in it from one thread at a time. It gains nothing here: locks that
+/// nobody else holds cost next to nothing.
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* init) {
   if (init->comp_mask != 0) {
     errno = EINVAL;

@@ -72,7 +72,7 @@ bool EventChannel::lost() const { return shared_->lost.load(std::memory_order_re
 
 /// A thread that is cancelled between a request and its reply would leave the reply to the next
 /// one; programs do cancel the thread that takes their events. A process that was killed there
-/// leaves nobody who could tell what became of its command.
+/// leaves nobody who could tell what happened to its command.
 EventChannel::Turn::Turn(EventChannel& channel) : channel_(channel) {
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   pthread_mutex_t& mutex = channel.shared_->mutex;

@@ -26,7 +26,7 @@ class EventChannel {
   /// 0 or an errno value.
   int open(const char* tenant_socket, int& signal_fd);
 
-  /// The daemon's.
+  /// The number that the daemon gave the channel.
   std::uint32_t number() const { return number_; }
 
   struct Response {

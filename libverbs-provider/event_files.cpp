@@ -56,7 +56,7 @@ int create_channel(Context& context, std::uint32_t& fd) {
   if (fds.count() != 1) return EPROTO;
   const int channel = fds.take(0);
   fd = static_cast<std::uint32_t>(channel);
-  // Non-blocking or not as it was made, it behaves as a fresh kernel file does.
+  // However the descriptor was made, it is to block as a fresh kernel file does.
   ::fcntl(channel, F_SETFL, ::fcntl(channel, F_GETFL) & ~O_NONBLOCK);
   Guard guard(files_lock);
   if (files.put(channel, {FileKind::kChannel, reply.handle, &context})) return 0;
@@ -85,8 +85,9 @@ ssize_t command(Context& context, const void* buffer, std::size_t bytes) {
   return -1;
 }
 
-/// The one that the library makes of a context which it has imported, though we have given it its
-/// file of asynchronous events. False: another.
+/// Answers the ioctl() that makes a file of asynchronous events: the library makes one for a
+/// context that it has imported, though we have given the context its file. False: it is another
+/// ioctl().
 bool control(const Context& context, void* argument) {
   auto& request = *static_cast<ib_uverbs_ioctl_hdr*>(argument);
   if (request.object_id != UVERBS_OBJECT_ASYNC_EVENT ||

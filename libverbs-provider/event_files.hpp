@@ -2,10 +2,10 @@
 // and the file of asynchronous events. write(), read(), ioctl() and close() of libibverbs.so.1 come
 // here first; what is not about one of our descriptors goes on to the C library.
 //
-// Why each: making a completion channel is a write() to the device file and no operation of the
-// provider, nor is making the file of asynchronous events of an imported context, an ioctl(); a
-// record that names a destroyed object must not be seen by the library, which dereferences it; a
-// descriptor must be forgotten when it is closed.
+// Why each: a completion channel is made by a write() to the device file, and the file of
+// asynchronous events of an imported context by an ioctl(), neither by an operation of the
+// provider; a record that names a destroyed object must not be seen by the library, which
+// dereferences it; a descriptor must be forgotten when it is closed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace softhca::provider {
 
 /// Redirects the library's imports (once) and serves the context's device and event files.
 void serve_files(Context& context);
-/// The opposite; also disposes of buried objects.
+/// Ends what serve_files() began; also disposes of buried objects.
 void stop_serving_files(Context& context);
 
 /// The daemon's handle of the completion channel with descriptor `fd`.

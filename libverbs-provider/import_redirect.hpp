@@ -15,7 +15,7 @@ struct Redirection {
   void* replacement;
 };
 /// The same for every loaded library whose file name begins with `file`, in the order given; ends
-/// where memory cannot be changed. Imports that a library has not are passed over. Safe while
+/// where memory cannot be changed. Imports that a library does not have are skipped. Safe while
 /// other threads load and unload libraries.
 void redirect_imports_of(const char* file, std::span<const Redirection> redirections);
 

@@ -48,13 +48,14 @@ int send_registration(Context& context, abi::Operation operation, const Request&
 }
 
 /// Shares the memory of the region and has it registered by `send(extents)`, 0 or an errno value as
-/// this is. Memory kept from earlier registrations the daemon may have given up when somebody
-/// lacked it: such is shared anew.
+/// this is. The daemon may have given up memory kept from earlier registrations when somebody
+/// needed it: that is shared anew.
 template <class Send>
 int share(Context& context, std::uint64_t addr, std::uint64_t length, ExtentList& extents,
           Send send) {
   const bool dont_fork = ibv_is_fork_initialized() == IBV_FORK_ENABLED;
-  // Once would do, but for threads that register the same memory while the tenant is short of it.
+  // One attempt would do, if other threads did not register the same memory while the tenant is
+  // short of it.
   constexpr int kAttempts = 8;
   int error = ESTALE;
   for (int i = 0; error == ESTALE && i < kAttempts; ++i) {
@@ -69,7 +70,7 @@ int share(Context& context, std::uint64_t addr, std::uint64_t length, ExtentList
   return error == ESTALE ? ENOMEM : error;
 }
 
-/// As the kernel: a region has at least one byte and does not wrap around.
+/// As in the kernel: a region has at least one byte and does not wrap around.
 bool is_range(std::uintptr_t begin, std::size_t length) {
   return length != 0 && begin + length >= begin;
 }
@@ -100,7 +101,7 @@ bool keep(const ExtentList& extents, Array<abi::MrExtent>& kept) {
   return true;
 }
 
-/// As share(); nothing is shared, nor looked at.
+/// As share(), but nothing is shared, or even looked at.
 template <class Send>
 int send_addresses(std::uint64_t addr, std::uint64_t length, Send send) {
   const abi::MrExtent whole{addr, length, 0, 0,
@@ -172,7 +173,7 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
     errno = error;
     return nullptr;
   }
-  // Any address is in it.
+  // The region contains every address.
   mr->base.mr = {pd->context, pd, nullptr, SIZE_MAX, reply.handle, reply.lkey, reply.rkey};
   mr->base.type = abi34::kNullMr;
   return &mr.release()->base.mr;

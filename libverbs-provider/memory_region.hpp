@@ -27,7 +27,7 @@ static_assert(offsetof(Mr, base) == 0);
 class OnDemandRegions {
  public:
   void add(Mr& mr);
-  /// Nothing happens if it is not one of them.
+  /// Nothing happens if the region is not one of them.
   void remove(const Mr& mr);
 
   /// What stands in a region now; null: no such region.

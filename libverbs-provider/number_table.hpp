@@ -1,4 +1,4 @@
-// From numbers of 24 bits to queue pairs, or shared receive queues of XRC: a three-level tree, 8
+// Maps numbers of 24 bits to queue pairs, or shared receive queues of XRC: a three-level tree, 8
 // bits a level, so that polling finds one without a lock while others come and go.
 #pragma once
 

@@ -15,7 +15,7 @@ constexpr std::uint32_t kEmptyPollsBeforeYield = 16;
 /// How often a poller of an empty queue asks whether the daemon still lives.
 constexpr std::uint32_t kEmptyPollsBeforeCheck = 1 << 14;
 
-/// Takes the element out of the queue it belonged to; its wr_id.
+/// Takes the element out of the queue it belonged to. Returns its wr_id.
 std::uint64_t complete_send(SendQueue& queue, std::uint32_t sequence) {
   const std::uint64_t wr_id = queue.wr_ids[sequence & queue.mask];
   // One completion frees all earlier, unsignalled commands as well.
@@ -31,7 +31,7 @@ std::uint64_t complete_receive(Qp& qp, std::uint32_t index) {
   return wr_id;
 }
 
-/// What a datagram came in, as adapters of RoCE tell it in the service level, which RoCE has no
+/// What a datagram came in, as RoCE adapters report it in the service level, which RoCE has no
 /// other use for (IBA A17.4.5.1 asks for the distinction): bit 3: in UDP; bits 0 to 2: 1 for IPv6,
 /// 2 for IPv4. UCX relies on it to find the address in the routing header.
 std::uint8_t packet_type(const Completion& completion) {
@@ -41,8 +41,8 @@ std::uint8_t packet_type(const Completion& completion) {
   return (completion.flags & abi::kCompletionIpv4) != 0 ? kUdpIpv4 : kUdpIpv6;
 }
 
-/// What it is a completion of: its wr_id. False: of something that is no more. A receive of XRC is
-/// one of its shared receive queue; the queue pair may be another process's.
+/// Finds what the completion is of, and its wr_id. False: it is of something that is no more. A
+/// receive of XRC is one of its shared receive queue; the queue pair may be another process's.
 bool take_back(const Context& context, const Completion& completion, std::uint64_t& wr_id) {
   if (completion.is_receive == kDiscarded) return false;
   if (completion.is_receive == abi::kCompletionOfXrcReceive) {
@@ -109,7 +109,7 @@ bool take_completion(Cq& cq, ibv_wc& wc, std::uint64_t& timestamp) {
 int poll_in_vain(Cq& cq) {
   const std::uint32_t empty = cq.empty_polls;
   if (empty % kEmptyPollsBeforeYield == 0) sched_yield();
-  // What a daemon left behind is taken before its end is told.
+  // What a daemon left behind is taken before its end is reported.
   if (empty % kEmptyPollsBeforeCheck == 0) cq.context->control.hung_up();
   return cq.context->control.lost() ? EIO : 0;
 }

@@ -12,8 +12,8 @@ namespace softhca::provider {
 /// of `cq` held.
 bool take_completion(Cq& cq, ibv_wc& wc, std::uint64_t& timestamp);
 
-/// To be called when there was none: gives the core away now and then. 0, or EIO when there will be
-/// none ever again.
+/// To be called when there was no completion: gives the core away now and then. 0, or EIO when
+/// there will be none ever again.
 int poll_in_vain(Cq& cq);
 
 /// Installs the calls of an extended completion queue.

@@ -1,5 +1,5 @@
-// Advice on memory that is paged on demand. Nothing is kept of what lies where, so all that can be
-// done for a region is to have its pages present. That is done where the memory is: advice on a
+// Advice on memory that is paged on demand. No record is kept of what lies where, so all that can
+// be done for a region is to make its pages present. That is done where the memory is: advice on a
 // region of another process is checked, and has no effect.
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ struct Range {
   std::size_t length = 0;  ///< 0: nothing to be done
 };
 
-/// What of this process's memory the entry names. 0, or what mlx5 says to such an entry.
+/// The part of this process's memory that the entry names. 0, or what mlx5 says to such an entry.
 int find_range(Context& context, const ibv_pd& pd, bool write, const ibv_sge& entry, Range& range) {
   OnDemandRegions::Found found;
   if (!context.on_demand.find(entry.lkey, found)) return ENOENT;
@@ -33,8 +33,8 @@ int find_range(Context& context, const ibv_pd& pd, bool write, const ibv_sge& en
   return 0;
 }
 
-/// Has the pages of the range present, by the time it returns where `wait`. 0, or EFAULT: some are
-/// not to be had.
+/// Makes the pages of the range present; if `wait`, by the time it returns. 0, or EFAULT: some
+/// pages cannot be had.
 int populate(Range range, bool write, bool wait) {
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   range.length += range.begin % page;

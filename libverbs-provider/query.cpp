@@ -22,8 +22,8 @@ constexpr unsigned kCapabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_POR
                                    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
                                    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
 
-// What each type of queue pair does with regions that are paged on demand: all that it does with
-// others.
+// What each type of queue pair does with regions that are paged on demand: whatever it does with
+// other regions.
 constexpr std::uint32_t kOdpUd =
     IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 constexpr std::uint32_t kOdpUc = kOdpUd | IBV_ODP_SUPPORT_WRITE;
@@ -63,7 +63,7 @@ ibv_device_attr describe(const abi::DeviceReply& limits) {
   attr.max_srq = as_int(limits.max_srq);
   attr.max_srq_wr = as_int(limits.max_srq_wr);
   attr.max_srq_sge = as_int(limits.max_srq_sge);
-  // Of each queue pair so many, in groups of their own.
+  // The most there can be: every queue pair in its full number of groups, none shared with another.
   attr.max_mcast_grp = attr.max_total_mcast_qp_attach = as_int(
       std::min(limits.max_qp, 0x7fffffff / abi::kMaxMulticastGroups) * abi::kMaxMulticastGroups);
   attr.max_mcast_qp_attach = abi::kMaxMulticastMembers;
@@ -94,7 +94,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   return 0;
 }
 
-/// The clock of completion timestamps. Adapters tell its bare count in tv_nsec, and so do we.
+/// The clock of completion timestamps. Adapters report its bare count in tv_nsec, and so do we.
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
   const std::uint32_t known = values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK;
   if (known != 0) {

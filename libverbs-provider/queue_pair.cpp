@@ -89,8 +89,8 @@ std::uint32_t inline_needed(const ibv_qp_init_attr_ex& init) {
   return named && (init.send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0 ? 8 : 0;
 }
 
-/// Leaves out what the type has not got: an initiator of XRC nothing to receive by, a target
-/// everything but its domain.
+/// Leaves out what the type does not have: an initiator of XRC has nothing to receive by, a target
+/// nothing but its domain.
 ibv_qp_init_attr_ex reduced(const ibv_qp_init_attr_ex& given) {
   ibv_qp_init_attr_ex init = given;
   const bool target = init.qp_type == IBV_QPT_XRC_RECV;
@@ -172,7 +172,7 @@ void discard_all_completions(Qp& qp) {
   if (receive_cq != nullptr && receive_cq != send_cq) discard_completions(*to_cq(receive_cq), qp);
 }
 
-/// In a turn, so that what one thread asks does not overtake what another does. 0 or errno.
+/// Asks in one turn, so that what one thread asks does not overtake what another does. 0 or errno.
 int change_state(Qp& qp, const abi::ModifyQpRequest& request, bool changes, int state) {
   ControlChannel::Turn turn(qp.context->control);
   const int error = turn.call(abi::Operation::kModifyQp, request);
@@ -181,7 +181,8 @@ int change_state(Qp& qp, const abi::ModifyQpRequest& request, bool changes, int 
 }
 
 /// To RESET. Receives count from 0 again. The numbers of commands go on: some posted before may
-/// still lie in collect buffers and doorbells, and are known as old ones by theirs. 0 or errno.
+/// still lie in collect buffers and doorbells, and are recognized as old by their numbers. 0 or
+/// errno.
 int reset(Qp& qp, abi::ModifyQpRequest& request) {
   {
     Guard guard(qp.send.lock);  // nothing is posted between the number and the change

@@ -68,7 +68,7 @@ struct Cq {
   std::uint32_t backlog_next = 0;
   std::uint32_t backlog_count = 0;
   std::uint32_t empty_polls = 0;
-  // Extended completion queues: what ibv_start_poll() and ibv_next_poll() came to.
+  // Extended completion queues: what ibv_start_poll() and ibv_next_poll() found.
   bool single_threaded = false;  ///< the program keeps its threads apart itself
   ibv_wc current{};
   std::uint64_t current_timestamp = 0;

@@ -35,7 +35,7 @@ int connect_socket(const char* path, int& fd);
 int send_record(int fd, std::span<iovec> parts);
 
 struct Received {
-  /// Of the record, of which more than there was room for is lost. 0: the other end is closed, or
+  /// Length of the record; what there was no room for is lost. 0: the other end is closed, or
   /// receiving failed.
   std::size_t bytes;
   bool lost_fds;  ///< more descriptors came than any reply has

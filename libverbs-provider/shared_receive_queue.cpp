@@ -124,7 +124,7 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   return srq;
 }
 
-/// Only a queue of XRC has one.
+/// Only a queue of XRC has a number.
 int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
   if (to_srq(srq)->base.type != IBV_SRQT_XRC) return EINVAL;
   *number = to_srq(srq)->base.srq_num;

@@ -1,6 +1,6 @@
 // A command begins with the call that names its opcode, is added to by the setters, and is put into
-// the send queue when the next one begins or all are complete. The first mistake is remembered
-// and told by ibv_wr_complete(), which then takes nothing.
+// the send queue when the next one begins or all are complete. The first mistake is remembered and
+// reported by ibv_wr_complete(), which then takes nothing.
 #include "libverbs-provider/work_requests.hpp"
 
 #include <cerrno>
@@ -17,7 +17,7 @@ void fail(Qp& qp, int error) {
   if (qp.open.error == 0) qp.open.error = error;
 }
 
-/// What has been begun is whole.
+/// Puts the command that was begun, which is whole now, into the send queue.
 void finish(Qp& qp) {
   OpenCommand& open = qp.open;
   if (!open.begun) return;
@@ -212,8 +212,9 @@ int check_send_operations(ibv_qp_type type, std::uint64_t operations) {
   return operations == 0 ? 0 : EOPNOTSUPP;
 }
 
-/// All of them, whichever were asked for: one that is not possible is an error of its own. Atomic
-/// write stands where old versions of the library have the flags, and these never ask for it.
+/// Installs all operations, whichever were asked for: one that is not possible is an error of its
+/// own. Atomic write stands where old versions of the library have the flags, and these never ask
+/// for it.
 void install_send_operations(Qp& qp, std::uint64_t operations) {
   ibv_qp_ex& ex = qp.base.qp_ex;
   qp.base.set_flags(abi34::kQpIsExtended);

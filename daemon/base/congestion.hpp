@@ -1,7 +1,7 @@
 // How the adapter behaves in a congested network: ECN marks, congestion notification packets (CNP,
 // InfiniBand specification annex A17) and DCQCN. Names and units are those of mlx5, so that what
-// operators know holds here too; defaults as well, where no reason for another stands beside them
-// (docs/congestion.md).
+// operators know holds here too; so are the defaults, unless a reason for another value stands
+// beside it (docs/congestion.md).
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct CongestionParameters {
   // Reaction point: alpha, the estimate of congestion, in 1/1024.
   std::uint32_t initial_alpha_value = 1023;
   std::uint32_t dce_tcp_g = 1019;  ///< weight of what alpha was before, in 1/1024
-  /// Alpha is updated so often. Longer than between CNPs, as published: 1, the default of hardware
-  /// that sends them every 4, would forget the last one before the next.
+  /// Time between updates of alpha. Longer than the time between CNPs, as published: 1, the default
+  /// of hardware that sends them every 4, would forget the last CNP before the next one.
   std::uint32_t dce_tcp_rtt = 55;
 
   // Decrease.
@@ -43,14 +43,14 @@ struct CongestionParameters {
 
   // Increase.
   std::uint32_t rpg_time_reset = 300;  ///< between increases by time
-  /// Bytes between increases by bytes. These two as published: hardware's 32767 and 1 overshoot at
-  /// the speeds of a software adapter.
+  /// Bytes between increases by bytes. Both values are as published: hardware's 32767 and 1
+  /// overshoot at the speeds of a software adapter.
   std::uint32_t rpg_byte_reset = 10'000'000;
   std::uint32_t rpg_threshold = 5;  ///< increases of a kind that are fast recovery
   std::uint32_t rpg_ai_rate = 5;
   std::uint32_t rpg_hai_rate = 50;
-  /// A queue pair is not held back any more once it may send as fast. (0 in mlx5 is the speed of
-  /// the port, which a software adapter has no fixed one of.)
+  /// A queue pair is no longer held back once it may send this fast. (In mlx5, 0 means the speed of
+  /// the port; a software adapter has no fixed one.)
   std::uint32_t rpg_max_rate = 10000;
 
   bool operator==(const CongestionParameters&) const = default;

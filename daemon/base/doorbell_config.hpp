@@ -8,8 +8,8 @@
 
 namespace softhca {
 
-/// Whose doorbell is pruned, among those that could go on. One that cannot (blocked, or held by VCB
-/// commands) is always pruned before them.
+/// Which queue pair's doorbell is pruned, among those that could go on. One that cannot (blocked,
+/// or held by VCB commands) is always pruned before them.
 enum class PrunePolicy : std::uint8_t {
   kNewest,        ///< of the queue pair that came in last
   kMostOverflow,  ///< of a queue pair pruned most often (to a power of two); of these the newest
@@ -24,7 +24,7 @@ struct DoorbellConfig {
   /// Dedicated PCBs of a tenant: with fewer free, and all others waiting for a response or an
   /// acknowledgement, its doorbells overflow. 0: never.
   std::uint32_t dedicated_threshold = 1;
-  /// The thresholds above are the least; the thresholds in force follow the load.
+  /// True: the thresholds above are the least; the thresholds in force follow the load.
   bool adaptive = false;
   PrunePolicy prune = PrunePolicy::kNewest;
 

@@ -5,7 +5,8 @@
 
 namespace softhca {
 
-/// Of the messages a tenant starts, reads by what they ask for. As it stands: no limit.
+/// Limits on the messages that a tenant starts; a read counts with the bytes it asks for. By
+/// default there is no limit.
 struct RateLimits {
   std::uint64_t bytes_per_second = 0;  ///< 0: no limit
   std::uint64_t burst_bytes = 1 << 20;

@@ -62,8 +62,8 @@ class SealedMemory {
     fd_ = -1;
   }
 
-  /// From now on no hole can be made in memory of kUntilSealed, by nobody, and no new mapping that
-  /// can write. Closes the descriptor. Errors: the tenant has forbidden further seals (EPERM).
+  /// From now on nobody can punch a hole in memory of kUntilSealed, or map it anew for writing.
+  /// Closes the descriptor. Errors: the tenant has forbidden further seals (EPERM).
   Outcome seal_holes();
 
   /// Zeroes [offset, offset + length) and gives whole pages of it back to the system.

@@ -38,7 +38,7 @@ class SpscRing {
   /// REQUIRES: front() was not null.
   void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
-  // --- of either thread; the other may change it at once
+  // --- either thread; the other may change it at once
 
   std::uint32_t size() const {
     return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_acquire);

@@ -1,4 +1,4 @@
-// How many buffers of a shared receive queue its queue pairs may hold, and what becomes of more
+// How many buffers of a shared receive queue its queue pairs may hold, and what happens beyond that
 // (mechanism D).
 #pragma once
 
@@ -9,12 +9,12 @@
 namespace softhca {
 
 enum class LimitKind : std::uint8_t {
-  kSoft,  ///< exceeding is told
-  kHard,  ///< exceeding is answered as OnExceed says
+  kSoft,  ///< exceeding it is reported
+  kHard,  ///< exceeding it is answered as OnExceed says
 };
 inline constexpr std::array<std::string_view, 2> kLimitKinds = {"soft", "hard"};
 
-/// What becomes of a message that would exceed its queue pair's hard limit (D6).
+/// What happens to a message that would exceed its queue pair's hard limit (D6).
 enum class OnExceed : std::uint8_t {
   kRaise,           ///< its limit grows, as long as a part of the queue is assigned to nobody
   kReplenish,       ///< it gets a buffer on credit from that part; the limit stays
@@ -27,7 +27,8 @@ inline constexpr std::array<std::string_view, 4> kOnExceeds = {"raise", "repleni
 /// Importance of a connection, 0 (least) to 7.
 inline constexpr std::uint8_t kImportances = 8;
 
-/// Of the shared receive queues of a tenant. As it stands: no limit, and nothing is watched.
+/// Policy for the shared receive queues of a tenant. By default there is no limit, and nothing is
+/// watched.
 struct SrqPolicy {
   /// Buffers a queue pair may hold at once, by its importance: the static table (D5). 0: no limit.
   std::array<std::uint32_t, kImportances> limits{};
@@ -39,7 +40,7 @@ struct SrqPolicy {
 
   bool operator==(const SrqPolicy&) const = default;
 
-  /// False: nothing has to be kept account of.
+  /// False: nobody needs to keep account of buffers.
   bool wanted() const {
     for (const std::uint32_t limit : limits)
       if (limit != 0) return true;

@@ -20,8 +20,8 @@ struct Id {
 using Qpn = Id<struct QpnTag, std::uint32_t>;          ///< queue pair number, 24 bits
 using Rkey = Id<struct RkeyTag, std::uint32_t>;        ///< remote key as it stands on the wire
 using TenantId = Id<struct TenantTag, std::uint16_t>;  ///< index of a tenant, dense from 0
-/// Who has guarantees and turns of its own: a tenant as far as it is not divided, or one of its
-/// QoS levels. Index of its row in the collect group table.
+/// A holder of guarantees and of turns of its own: a tenant as far as it is not divided, or one of
+/// its QoS levels. The value is the index of its row in the collect group table.
 using QosClassId = Id<struct QosClassTag, std::uint16_t>;
 using SessionId = Id<struct SessionTag, std::uint32_t>;  ///< one opened device context of a process
 using TvlId = Id<struct TvlTag, std::uint16_t>;          ///< transmit virtual lane

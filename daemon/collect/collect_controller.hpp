@@ -39,8 +39,8 @@ class CollectController {
   /// Both outlive the controller.
   CollectController(PcbPool& pool, FunctionTable& functions) : pool_(pool), functions_(functions) {}
 
-  /// The PCB this VCB is bound to; if none, one is looked for and bound. Nothing: none was to be
-  /// had (send queue mode). REQUIRES: the VCB is assigned.
+  /// The PCB this VCB is bound to; if none, one is looked for and bound. Nothing: none is available
+  /// (send queue mode). REQUIRES: the VCB is assigned.
   OptionalPcb begin(VcbId vcb) {
     FunctionTable::Entry& entry = functions_[vcb];
     assert(entry.assigned());
@@ -70,7 +70,7 @@ class CollectController {
   }
 
   /// Explicit kick. Segments that have not arrived become zero, so that nothing of an earlier
-  /// command, of whatever tenant, takes their place. Returns kKick.
+  /// command, perhaps of another tenant, takes their place. Returns kKick.
   Progress kick(PcbId pcb);
 
   /// Parts VCB and PCB. REQUIRES: bound.

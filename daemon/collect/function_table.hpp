@@ -1,7 +1,7 @@
 // Underlying function table: which underlying function (tenant) and collect group a VCB belongs to
 // (mechanism C6), and the PCB it is bound to.
 //
-// Two threads use it. Which VCBs are assigned is the control thread's: it assigns those of a
+// Two threads use it. The control thread decides which VCBs are assigned: it assigns those of a
 // session before it installs the session in the engine, and releases them after it has removed it.
 // The engine uses the entries of installed sessions only, and writes nothing of them but the PCB.
 #pragma once

@@ -32,7 +32,7 @@ Expected<QosClassId> PcbPool::add_group(const GroupConfig& config) {
     return Error{"collect group table is full: it holds " + std::to_string(groups_.size()), ENOSPC};
   if (config.parent != kNoQosClass &&
       (!known(config.parent) || groups_[config.parent.value].parent != kNoQosClass))
-    return Error{"collect group " + std::to_string(config.parent.value) + " is no tenant's",
+    return Error{"collect group " + std::to_string(config.parent.value) + " is not a tenant's",
                  EINVAL};
 
   CollectGroup group;
@@ -132,7 +132,7 @@ Outcome PcbPool::set_default(QosClassId id) {
   if (!known(id)) return unknown(id);
   CollectGroup& group = groups_[id.value];
   if (group.parent == kNoQosClass)
-    return Error{"collect group " + std::to_string(id.value) + " is no level", EINVAL};
+    return Error{"collect group " + std::to_string(id.value) + " is not a level's", EINVAL};
   for (CollectGroup* level : levels_of(group.parent)) level->is_default = level == &group;
   return {};
 }

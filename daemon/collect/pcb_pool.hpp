@@ -40,8 +40,8 @@ struct CollectGroup {
   bool used = false;
   bool is_default = false;
   bool undivided = false;  ///< of a tenant with levels: it has programs that are of none of them
-  /// Of a level, or of a tenant without levels: its PCBs. Of a tenant with levels: the part that
-  /// these share, and what of it and beyond they have drawn.
+  /// For a level, or a tenant without levels: its PCBs. For a tenant with levels: the part that the
+  /// levels share, and what they have drawn from it and beyond.
   Quota pcbs;
   IdleWatch idle;    ///< of pcbs
   Gauge all_in_use;  ///< of a tenant: with those of its levels
@@ -59,15 +59,15 @@ class PcbPool {
 
   // --- set-up and live changes, between polls; no command in flight loses its PCB
 
-  /// Errors: no row left; the guarantee exceeds what is unallocated, of a level: what its tenant's
-  /// levels share (ENOSPC); fewer dedicated PCBs than groups (ENOSPC); the parent is none or a
-  /// level itself (EINVAL).
+  /// Errors: no row left; the guarantee exceeds what is unallocated or, for a level, what its
+  /// tenant's levels share (ENOSPC); fewer dedicated PCBs than groups (ENOSPC); the parent is none
+  /// or a level itself (EINVAL).
   Expected<QosClassId> add_group(const GroupConfig& config);
   /// Errors: unknown group (ENOENT); it still holds PCBs or has levels (EBUSY). To drain a group
   /// set its guarantee to 0 and send nothing more through it.
   Outcome remove_group(QosClassId id);
-  /// Changes the guarantee of a group. Of a level: a part of its tenant's, which its levels have
-  /// shared or will share. Of a tenant: its total (A8); an increase goes to what its levels share,
+  /// Changes the guarantee of a group. For a level: a part of its tenant's, which its levels have
+  /// shared or will share. For a tenant: its total (A8); an increase goes to what its levels share,
   /// a decrease is taken from there, then from the default level, then from the others in
   /// proportion. What is in use beyond the new guarantee is draining. Errors as add_group().
   Outcome set_guarantee(QosClassId id, std::uint32_t guaranteed);
@@ -77,14 +77,15 @@ class PcbPool {
   void adjust(QosClassId id, Lending lending, const AdjustmentPolicy& policy, Time now);
   /// Somebody has come who may use the PCBs of the group and of its tenant.
   void recall(QosClassId id);
-  /// Errors: unknown group (ENOENT), not a level (EINVAL). The level that was it is no more.
+  /// Makes a level the default level of its tenant, in place of the one before. Errors: unknown
+  /// group (ENOENT), not a level (EINVAL).
   Outcome set_default(QosClassId level);
   /// A tenant whose levels were added while it had programs: as long as these run it has a part of
   /// the dedicated PCBs beside its levels. REQUIRES: the group is used.
   void set_undivided(QosClassId tenant, bool undivided);
 
-  /// Who may have how many, and has: all but the PCBs themselves. restore() takes back whatever
-  /// changed between the two. REQUIRES of it: no PCB was allocated or freed meanwhile.
+  /// How many PCBs each group may have and has: everything but the PCBs themselves. restore()
+  /// undoes whatever changed since snapshot(). REQUIRES: no PCB was allocated or freed in between.
   struct Snapshot {
     QuotaPool quota;
     std::vector<CollectGroup> groups;
@@ -152,13 +153,14 @@ class PcbPool {
   std::uint16_t max_groups() const { return static_cast<std::uint16_t>(groups_.size()); }
   const QuotaPool& quota() const { return quota_; }
   std::uint32_t dedicated() const { return dedicated_; }
-  /// What a tenant is guaranteed with its levels; of a level, its own.
+  /// What a tenant is guaranteed with its levels or, for a level, its own guarantee.
   std::uint32_t guaranteed(QosClassId id) const;
-  /// PCBs that were the group's until its guarantee shrank, in use and to come back; of a tenant:
-  /// those beyond its total.
+  /// PCBs in use that were the group's until its guarantee shrank, and are to come back; for a
+  /// tenant: those beyond its total.
   std::uint32_t draining(QosClassId id) const { return group(id).pcbs.draining.value(); }
-  /// Dedicated PCBs one group may hold: the same for each, rounded down. A tenant with levels
-  /// counts as these, and for itself while it has programs that are of none of them.
+  /// Dedicated PCBs one group may hold: the same for each, rounded down. Each level of a tenant is
+  /// a group, and so is a tenant without levels, or with programs that belong to none of its
+  /// levels.
   std::uint32_t dedicated_limit() const { return dedicated_limit_.value(); }
 
  private:

@@ -30,7 +30,7 @@ void AsyncEvents::forget(const Session& session) {
   std::erase_if(deferred_, [&](const Deferred& event) { return event.session == &session; });
 }
 
-/// In order, and not again and again to a socket that was found full.
+/// Events go in order, and no socket that was found full is tried again in the same step.
 void AsyncEvents::retry() {
   const std::size_t before = deferred_.size();
   std::erase_if(deferred_, [this](const Deferred& event) {

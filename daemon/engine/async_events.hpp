@@ -25,11 +25,11 @@ class AsyncEvents {
   void reserve(std::size_t sessions) { deferred_.reserve(std::bit_ceil(sessions) * kMostDeferred); }
   /// `element` is the user handle of the object, or the port number.
   void raise(Session& session, std::uint64_t element, EventType type);
-  /// To all who hold the queue pair.
+  /// Raises the event for all processes that hold the queue pair.
   void raise(const QueuePair& qp, EventType type);
-  /// Events not delivered yet of an object that is going (IBA 11.6.3.2).
+  /// Drops events not delivered yet of an object that is going (IBA 11.6.3.2).
   void forget(Session& session, std::uint64_t element);
-  /// The session is going.
+  /// Drops all events of a session that is going.
   void forget(const Session& session);
 
   Time next_deadline() const { return retry_.due(); }

@@ -16,7 +16,7 @@ std::size_t CommandExecution::start_commands() {
 
 void CommandExecution::start(PcbId pcb) {
   QueuePair& qp = commands_.owner(pcb);
-  // About to fail: nothing begins. And nothing overtakes a command that waits.
+  // The queue pair is about to fail: nothing begins. And nothing overtakes a command that waits.
   if (qp.error.pending || !qp.sq.held.empty()) {
     commands_.hold(qp, pcb);
     return;
@@ -24,7 +24,7 @@ void CommandExecution::start(PcbId pcb) {
   begin(qp, pcb);
 }
 
-/// A command begins, by the way that it came.
+/// Counts a command that begins, by the way that it came.
 void CommandExecution::count(QueuePair& qp, PcbId pcb) {
   const bool dedicated = commands_.is_dedicated(pcb);
   const auto add = [&](auto& counters) {

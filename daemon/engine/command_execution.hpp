@@ -1,6 +1,6 @@
-// How commands begin and end. One that holds its credits is validated and handed to the transport
-// of its queue pair, or runs here when it concerns a memory window alone. When it is done it
-// completes (mechanism B6), and those that waited for it begin.
+// How commands begin and end. A command that holds its credits is validated and handed to the
+// transport of its queue pair, or runs here when it concerns a memory window alone. When it is done
+// it completes (mechanism B6), and those that waited for it begin.
 //
 // The files: command_execution.cpp (begin), command_completion.cpp (end), command_windows.cpp.
 #pragma once
@@ -32,15 +32,16 @@ class CommandExecution final : public CommandSink {
         async_events_(async_events),
         completion_events_(completion_events) {}
 
-  /// Those that have their credits, as many as the budget allows. How many.
+  /// Starts commands that have their credits, as many as the budget allows. Returns how many.
   std::size_t start_commands();
   void start(PcbId pcb);
-  /// What kept commands of the queue pair from starting may be over. Also while it is running.
+  /// Begins the held commands of the queue pair that may start now. Calls from within it do
+  /// nothing.
   void release_held(QueuePair& qp);
   // command_completion.cpp
   void complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) override;
-  /// Its program hears once that a queue pair in SQD has drained: what has begun is complete, also
-  /// what was given back after that.
+  /// Tells the program of a queue pair in SQD, once, that it has drained: what has begun is
+  /// complete, also what was given back after it began.
   void report_drained(QueuePair& qp);
 
  private:

@@ -68,8 +68,8 @@ void CommandStore::fetched(QueuePair& qp) {
 }
 
 /// With hardly a dedicated PCB free and all others waiting for peers, a class keeps no more
-/// doorbells in the scheduler than it has PCBs for: enough to go on with, and nothing that waits in
-/// vain.
+/// doorbells in the scheduler than it has PCBs for: enough to go on with, and none that would only
+/// wait.
 void CommandStore::watch(QosClassId qos_class) {
   const schedule::DedicatedWatch& watched = dedicated_[qos_class.value];
   const std::uint32_t limit = pcbs_.dedicated_limit();

@@ -30,21 +30,21 @@ class CommandStore {
 
   CommandContext& operator[](PcbId pcb) { return contexts_[pcb.value]; }
   const CommandContext& operator[](PcbId pcb) const { return contexts_[pcb.value]; }
-  /// REQUIRES: it holds a command.
+  /// REQUIRES: the PCB holds a command.
   QueuePair& owner(PcbId pcb) const { return queue_pairs_[contexts_[pcb.value].slot]; }
   bool is_dedicated(PcbId pcb) const { return pcbs_.state(pcb).use == collect::PcbUse::kDedicated; }
 
   /// The PCB holds a command of the queue pair from now on, and waits for credits.
   void prepare(QueuePair& qp, PcbId pcb);
-  /// The peer is all that it waits for now.
+  /// Gives the execution credit back: the command waits for its peer alone now.
   void return_execution(PcbId pcb);
-  /// Credits and PCB go back.
+  /// Gives credits and PCB back.
   void release(PcbId pcb);
-  /// All commands of a queue pair, those in the hands of its transport, too.
+  /// Releases all commands of a queue pair, including those in the hands of its transport.
   void release_all(QueuePair& qp);
 
   // --- lists of a queue pair
-  /// It has its credits.
+  /// The command has its credits.
   void remove_kicked(QueuePair& qp, PcbId pcb) { qp.sq.kicked.remove(contexts_.data(), pcb.value); }
   /// The first of those that wait for credits, which waits no more. REQUIRES: there is one.
   PcbId pop_kicked(QueuePair& qp) {
@@ -52,24 +52,24 @@ class CommandStore {
     arbitrator_.remove(pcb);
     return pcb;
   }
-  /// It is not to start yet.
+  /// The command is not to start yet.
   void hold(QueuePair& qp, PcbId pcb) { qp.sq.held.push_back(contexts_.data(), pcb.value); }
   void hold_first(QueuePair& qp, PcbId pcb) { qp.sq.held.push_front(contexts_.data(), pcb.value); }
   /// REQUIRES: one is held.
   PcbId pop_held(QueuePair& qp) { return PcbId(qp.sq.held.pop_front(contexts_.data())); }
 
   // --- dedicated PCBs, by the class that has its turns for them
-  /// The class is another one now, which holds none.
+  /// The class number is given to another class now, which holds none.
   void reset(QosClassId qos_class) { dedicated_[qos_class.value] = {}; }
   std::uint32_t free_dedicated(QosClassId qos_class) const {
     return dedicated_[qos_class.value].free(pcbs_.dedicated_limit());
   }
-  /// The queue pair has fetched a command into one.
+  /// The queue pair has fetched a command into a dedicated PCB.
   void fetched(QueuePair& qp);
-  /// None was to be had for the class. Its part may be with others that had a larger one before it
-  /// came: then any that is released gives it another turn.
+  /// No PCB was available for the class. Its part may be with others that had a larger one before
+  /// it came: then any PCB that is released gives it another turn.
   void found_none(QosClassId qos_class) { short_ |= free_dedicated(qos_class) != 0; }
-  /// There may be room in the kick list for which queue pairs of its session waited.
+  /// The kick list that queue pairs of its session waited for may have room.
   void room_in_kick_list(QueuePair& qp);
 
  private:
@@ -83,7 +83,7 @@ class CommandStore {
   schedule::KickArbitrator& arbitrator_;
   std::vector<CommandContext> contexts_;             ///< by PCB
   std::vector<schedule::DedicatedWatch> dedicated_;  ///< by class
-  bool short_ = false;  ///< a class found none, although it has not got its part
+  bool short_ = false;  ///< a class found none, although it does not have its part
 };
 
 }  // namespace softhca::engine

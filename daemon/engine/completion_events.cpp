@@ -74,8 +74,8 @@ Time CompletionEvents::next_deadline() const {
   return due_.empty() ? std::min(timers_.next_deadline(), retry_.due()) : clock_.now;
 }
 
-/// Moderation: too few completions yet, and the first of them not old enough. REQUIRES: there are
-/// some.
+/// Moderation: there are too few completions yet, and the first of them is not old enough.
+/// REQUIRES: there are some.
 bool CompletionEvents::hold_back(CompletionQueue& cq) {
   if (cq.moderation_timer == kNoIndex || cq.unannounced >= cq.moderation_count) return false;
   if (cq.announce_by != kNever) return true;

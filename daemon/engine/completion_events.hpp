@@ -1,6 +1,5 @@
-// Completions on their way to processes: pushed to completion queues, and the events of these,
-// which tell a process that asked for it, at once or, moderated, after so many completions or so
-// long.
+// Completions on their way to processes: they are pushed to completion queues, and events tell a
+// process that asked for them, at once or, moderated, after so many completions or so long.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +16,14 @@ abi::CompletionStatus status_of(Verdict verdict);
 
 class CompletionEvents {
  public:
-  /// Events of moderated queues that are due are told of this many in one step, and so many
-  /// channels that were full are tried again: nobody else waits for long.
+  /// Due events of moderated queues sent in one step, and full channels tried again in it, at most:
+  /// nobody else waits for long.
   static constexpr std::size_t kPerStep = 64;
 
   CompletionEvents(EventSink& sink, AsyncEvents& async_events, const StepClock& clock)
       : sink_(sink), async_events_(async_events), clock_(clock) {}
 
-  /// A completion queue that is full fails, and is among the overflowed ones until they are taken.
+  /// A completion queue that is full fails, and is one of the overflowed ones until it is taken.
   void push(CompletionQueue& cq, const shm::Completion& completion, bool solicited);
   /// An event comes after `count` completions or `period` after the first. What is held back under
   /// the old terms is told now.
@@ -37,10 +36,11 @@ class CompletionEvents {
   void for_each_overflowed(Visit&& visit) const {
     overflowed_.for_each(visit);
   }
-  /// Null: no other. It is not among them any more; CompletionQueue::users_go_on stays.
+  /// Takes out an overflowed queue; null: there is none. CompletionQueue::users_go_on stays as it
+  /// is.
   CompletionQueue* take_overflowed() { return overflowed_.pop_front(); }
 
-  /// The end of a poll step: tells who asked for it of what was pushed.
+  /// The end of a poll step: sends events to those who asked for what was pushed.
   void deliver();
   Time next_deadline() const;
 

@@ -3,8 +3,8 @@
 namespace softhca::engine {
 namespace {
 
-// Of a packet: Ethernet, IPv4, UDP and base transport header, ICRC. What a flow is charged with
-// need not be exact, but small packets must not go for free.
+// Headers of a packet: Ethernet, IPv4, UDP and base transport header, ICRC. What a flow is charged
+// with need not be exact, but small packets must not go for free.
 constexpr std::uint32_t kHeaderBytes = 58;
 
 }  // namespace

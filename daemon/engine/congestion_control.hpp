@@ -1,5 +1,5 @@
-// Congestion on the way: marks of switches are told to the sender of the packet (annex A17 of the
-// InfiniBand specification), and what peers tell slows a queue pair down
+// Congestion on the way: marks of switches are reported to the sender of the packet (annex A17 of
+// the InfiniBand specification), and what peers report slows a queue pair down
 // (transport/reaction_point).
 //
 // Connected queue pairs react, each as one flow with all it sends, read responses included, but not
@@ -17,13 +17,13 @@ class CongestionControl {
                     PacketIo& packets)
       : clock_(clock), parameters_(parameters), packets_(packets) {}
 
-  /// A marked packet for `qp` has come. Without the link address of its sender, or a frame, the
-  /// next one has its turn.
+  /// A marked packet for `qp` has come. Without its sender's link address, or without a free frame,
+  /// the next marked packet is reported instead.
   void notify_sender(PortBinding& binding, QueuePair& qp, const wire::ParsedFrame& frame);
   /// The peer of `qp` has told of a mark.
   void receive_notification(QueuePair& qp);
-  /// A packet of `qp`. Of one that is slowed down it goes, or waits as if the port were full, see
-  /// PacketIo::send().
+  /// Sends a packet of `qp`. If the queue pair is slowed down, the packet goes or waits as if the
+  /// port were full, see PacketIo::send().
   transport::SendResult send(QueuePair& qp, Route& route, const wire::Headers& h,
                              const transport::PayloadSource& payload) {
     return qp.connection.flow.limited() && payload.length != 0

@@ -1,4 +1,4 @@
-// What the engine's work is counted as, in cost units: one is about the time that a local copy
+// What the engine's work is counted as, in cost units: one unit is about the time that a local copy
 // takes for a byte.
 #pragma once
 
@@ -27,11 +27,11 @@ inline constexpr std::uint64_t kDoorbellCost = 512;
 inline constexpr std::uint64_t kReliefCost = 512;
 /// A receive flushed in the error state.
 inline constexpr std::uint64_t kFlushCost = 256;
-/// A control request, with waking who waits for it; what a queue pair adds that comes or goes.
+/// A control request, with waking its caller; what each queue pair that comes or goes adds.
 inline constexpr std::uint64_t kRequestCost = 32 << 10;
 inline constexpr std::uint64_t kInstallCost = 64 << 10;
 inline constexpr std::uint64_t kRemoveCost = 16 << 10;
-/// A look at many queue pairs or shared receive queues, for each.
+/// A look at many queue pairs or shared receive queues: the cost of each of them.
 inline constexpr std::uint64_t kSweepCost = 16;
 
 }  // namespace softhca::engine

@@ -16,7 +16,7 @@ namespace softhca::engine {
 
 /// Why a VCB command became a doorbell (A5).
 enum class SendQueueCause : std::uint8_t {
-  kNoPcb,         ///< none was to be had
+  kNoPcb,         ///< no PCB was available
   kOrder,         ///< doorbells of its queue pair are pending (B3)
   kKickListFull,  ///< of its TVL
   kCount,
@@ -78,8 +78,8 @@ struct TenantCounters {
   Counter throttled_ns;                 ///< time its rate held it back, when it was over
   Gauge throttled;                      ///< 1: its rate holds it back
   Histogram arbitration_wait;           ///< ns from kick to start
-  /// Of the engine, working for whomever, from the scan before a command was seen to its successful
-  /// end; ns.
+  /// Engine time, whoever it worked for, from the scan before a command was seen to the command's
+  /// successful end; ns.
   Histogram command_engine_time;
   Counter engine_cost;  ///< engine work for it, in cost units (costs.hpp)
   Counter engine_ns;    ///< the time that took (engine_time.hpp)
@@ -97,7 +97,7 @@ struct TenantCounters {
   }
 };
 
-/// Of one level; its tenant's counters count the same.
+/// Counters of one level; its tenant's counters count the same.
 struct LevelCounters {
   Counter commands_vcb;
   Counter commands_doorbell;

@@ -84,7 +84,7 @@ DatagramService::DatagramService(Tenant& tenant, const Options& options, SealedM
 void DatagramService::clear_event() {
   std::uint64_t count;
   [[maybe_unused]] const ssize_t got = ::read(event_.get(), &count, sizeof count);
-  // Takes over what the engine pushed before it found that news were announced.
+  // Takes over what the engine pushed before it found an announcement still pending.
   announced_.exchange(false);
 }
 

@@ -45,7 +45,8 @@ extern const SharedQueuePair kManagementQueuePair;
 /// For tenants' programs. Clients are known by the number, big endian, that datagrams begin with.
 extern const SharedQueuePair kProgramQueuePair;
 
-/// A management datagram (IBA 13.4.2), or as much else, with the way it goes or came by.
+/// A management datagram (IBA 13.4.2), or another of at most that size, with the way it goes or
+/// came by.
 struct Datagram {
   static constexpr std::size_t kBytes = 256;
 
@@ -61,10 +62,11 @@ struct Datagram {
 /// Where class and method are in a management datagram (IBA 13.4.2).
 inline constexpr std::size_t kClassOffset = 1;
 inline constexpr std::size_t kMethodOffset = 3;
-/// In the method, of what answers a request.
+/// Bit of the method that marks an answer to a request.
 inline constexpr std::byte kResponse{0x80};
 
-/// Of a client of a management class: requests and what nobody asked for, or responses.
+/// Selects the client of a management class that gets requests and unsolicited messages, or the one
+/// that gets responses.
 constexpr std::uint32_t class_selector(std::uint8_t management_class, bool responses = false) {
   return management_class | (responses ? 0x100u : 0u);
 }
@@ -72,7 +74,7 @@ constexpr std::uint32_t class_selector(std::uint8_t management_class, bool respo
 constexpr std::uint8_t class_of(std::uint32_t selector) {
   return static_cast<std::uint8_t>(selector);
 }
-/// For people.
+/// What messages the client of a selector gets, for people.
 constexpr const char* messages_of(std::uint32_t selector) {
   return selector == class_selector(class_of(selector)) ? "requests" : "responses";
 }
@@ -86,7 +88,7 @@ struct DatagramServiceCounters {
   Counter bad_length;    ///< received, too long for a buffer or too short to have a class
 };
 
-/// In the receive pool: a client of one tenant.
+/// The key of a tenant's client in the receive pool.
 constexpr management::gsa::ClientKey client_key(TenantId tenant, std::uint32_t selector) {
   return management::gsa::ClientKey(std::uint64_t{tenant.value} << 32 | selector);
 }
@@ -124,7 +126,7 @@ struct ServiceEndpoint {
   Time next_try = kNever;                       ///< when they are tried again; kNever: none waits
   bool news = false;                            ///< something came in this poll step
 
-  // Engine work since a moment ago, and what of it was for what came here.
+  // The engine's work since `share_since`, and how much of it was for datagrams that came here.
   double share = 1;
   Time share_since{};
   std::uint64_t share_start = 0;
@@ -152,21 +154,22 @@ class DatagramService {
   void clear_event();
   /// The oldest datagram received, null: there is none.
   const Datagram* front();
-  /// Its buffer goes back to the pool. REQUIRES: front() was not null.
+  /// Takes the oldest datagram out; its buffer goes back to the pool. REQUIRES: front() was not
+  /// null.
   void pop();
-  /// Likewise, but its buffer stays in use until release(). Returns its number.
+  /// As pop(), but the buffer stays in use until release(). Returns its number.
   std::uint32_t take();
   /// REQUIRES: take() returned it, and it has not been released since.
   void release(std::uint32_t buffer);
   const Datagram& datagram(std::uint32_t buffer) const { return *place_of(buffer); }
   management::gsa::ClientKey key_of(const Datagram& datagram) const;
-  /// False: too many wait to be sent; half of the room is not for programs. The engine is to be
-  /// woken afterwards.
+  /// False: too many wait to be sent; half of the room is kept from programs. The caller wakes the
+  /// engine afterwards.
   bool send(const Datagram& datagram);
 
   // --- the engine's thread
 
-  /// What comes for it takes at most this part of the engine's time while tenants want it.
+  /// What comes for the service takes at most this part of the engine's time while tenants want it.
   void set_engine_share(double share) { endpoint_.share = share; }
   management::gsa::ReceivePool& pool() { return pool_; }
   ServiceEndpoint& endpoint() { return endpoint_; }
@@ -179,7 +182,7 @@ class DatagramService {
   const Datagram* next_send() { return sends_.front(); }
   /// REQUIRES: next_send() was not null.
   void pop_send() { sends_.pop(); }
-  /// Buffers that clients have released go back to the pool. How many.
+  /// Gives buffers that clients have released back to the pool. Returns how many.
   std::size_t take_back_buffers();
   /// A buffer of the pool for what has come. hand_over() gives it to the clients, who hear of it
   /// by announce(), once for all that came since they looked last.

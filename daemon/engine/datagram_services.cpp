@@ -8,7 +8,8 @@
 namespace softhca::engine {
 namespace {
 
-// A neighbour is waited for so long, and asked for so often; others' datagrams go on meanwhile.
+// How long a neighbour is waited for, and how often it is asked for; others' datagrams go on
+// meanwhile.
 constexpr Duration kResolveTimeout = std::chrono::seconds(1);
 constexpr Duration kTry = std::chrono::milliseconds(1);
 constexpr int kWaitingOfKind = ServiceEndpoint::kWaiting / 2;
@@ -16,8 +17,8 @@ constexpr int kWaitingOfTenant = kWaitingOfKind / 4;
 constexpr int kWaitingForPeer = 4;
 // Datagrams of the clients taken in one poll step.
 constexpr unsigned kSendsPerStep = 16;
-// A share of the engine's time is looked at over so long; what may be taken beyond it then, in
-// bytes of a local copy that take as long: some 50 datagrams.
+// The time over which a share of the engine is measured, and what may be taken beyond the share in
+// it, in bytes of a local copy that takes as long: some 50 datagrams.
 constexpr Duration kShareWindow = std::chrono::milliseconds(10);
 constexpr double kShareSlack = 256 << 10;
 
@@ -81,9 +82,10 @@ std::size_t DatagramServices::run() {
   return work;
 }
 
-/// A command of the queue pair would keep those behind it waiting for a neighbour, so that what is
-/// for one not known waits beside it. What has no place there is lost. A program's asks for nobody
-/// then; the daemon's own does, so that an answer to a peer that tries again finds the way.
+/// A command that waits for a neighbour would hold up those behind it in the queue pair, so a
+/// datagram for a neighbour that is not known waits beside it. One that finds no place there is
+/// lost. For a program's datagram the neighbour is not even asked for then; for the daemon's own it
+/// is, so that the answer to a peer that tries again finds the way.
 std::size_t DatagramServices::take_sends(DatagramService& service) {
   ServiceEndpoint& own = service.endpoint();
   std::size_t taken = 0;
@@ -105,8 +107,8 @@ std::size_t DatagramServices::take_sends(DatagramService& service) {
   return taken;
 }
 
-/// May it wait for a neighbour? The daemon's own datagrams have half of the places and programs'
-/// the other, of which those of a tenant have a part, and those for one peer a part of that.
+/// May the datagram wait for a neighbour? The daemon's own have half of the places, programs' the
+/// other half; of that half a tenant's have a part, and those for one peer a part of this.
 bool DatagramServices::has_place(const DatagramService& service, const Datagram& datagram) {
   int of_kind = 0, of_tenant = 0, to_peer = 0;
   for (const auto& [other, until] : service.endpoint().waiting) {
@@ -133,7 +135,7 @@ std::size_t DatagramServices::try_waiting(DatagramService& service) {
   return before - own.waiting.size();
 }
 
-/// As a command that came by a VCB. False: nothing is free for it now.
+/// Posts the datagram as a command that came by a VCB. False: nothing is free for it now.
 bool DatagramServices::post(DatagramService& service, const Datagram& datagram) {
   ServiceEndpoint& own = service.endpoint();
   QueuePair& qp = own.qp;
@@ -148,7 +150,7 @@ bool DatagramServices::post(DatagramService& service, const Datagram& datagram) 
     return false;
   }
   scheduler_.vcb_kicked(slot);
-  // Commands of one queue pair end in order, so that of kSends before has done with it.
+  // Commands of one queue pair end in order, so the one kSends before is done with it.
   AddressHandle& path = own.paths[sequence % ServiceEndpoint::kSends];
   path.route.path = datagram.path;
   path.route.invalidate();
@@ -184,7 +186,8 @@ std::optional<std::uint32_t> DatagramServices::admit(DatagramService& service, c
   const std::uint32_t selector = service.selector(start.first<kSelectorBytes>());
   const auto admission = service.pool().admit(client_key(tenant.id, selector), source, clock_.now);
   if (!admission) {
-    // Not of the share, which others are to have: it is spent whether there is any left or not.
+    // Not counted in the share, which is for other datagrams: this is spent whether any of it is
+    // left or not.
     cpu_.charge(own.session, kDiscardCost);
     return std::nullopt;
   }
@@ -198,8 +201,8 @@ std::optional<std::uint32_t> DatagramServices::admit(DatagramService& service, c
   return admission.buffer;
 }
 
-/// Peers decide when datagrams come, so that turns do not bound what these cost others. Half of the
-/// share is for sources that send little.
+/// Peers decide when datagrams come, so turns do not bound what they cost others. Half of the share
+/// is for sources that send little.
 bool DatagramServices::is_within_share(DatagramService& service, bool from_busy_source) {
   ServiceEndpoint& own = service.endpoint();
   if (clock_.now - own.share_since >= kShareWindow) {

@@ -36,14 +36,14 @@ class DatagramServices {
         sessions_(sessions),
         lifecycle_(lifecycle) {}
 
-  /// Opens its queue pair, which takes the place of none of a tenant. False: there are too many.
+  /// Opens the service's queue pair, which takes no place of a tenant's. False: there are too many.
   bool open(DatagramService& service);
   void close(DatagramService& service);
 
   // --- of a poll step
-  /// Buffers that clients have released. How many.
+  /// Takes back buffers that clients have released. Returns how many.
   std::size_t take_back_buffers();
-  /// What clients send. How much was done.
+  /// Sends what clients want sent. Returns how much was done.
   std::size_t run();
   /// Tells the clients what has come, once in a poll step.
   void announce();
@@ -54,7 +54,7 @@ class DatagramServices {
   // --- what comes for them
   /// A packet for a queue pair that several clients share, to an address of `tenant`.
   void receive(QueuePair& qp, const Tenant& tenant, const wire::ParsedFrame& frame, PortId port);
-  /// The same, from a queue pair of this daemon. How the datagram ends for its sender.
+  /// As receive(), from a queue pair of this daemon. Returns how the datagram ends for its sender.
   Verdict deliver(QueuePair& from, QueuePair& to, const Tenant& tenant,
                   const transport::Request& request, const AddressPath& path);
 

@@ -56,7 +56,7 @@ void Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath
   parts_.command_sink.complete_command(qp, request.pcb, verdict);
 }
 
-/// To a UD queue pair, if it takes it. How the datagram ends for its sender.
+/// Offers a datagram to a UD queue pair, which may not take it. Returns how it ends for its sender.
 Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
                          const AddressPath& path, std::uint32_t qkey) {
   if (may_receive(peer.state) && !peer.error.pending && peer.qkey == qkey)
@@ -68,7 +68,7 @@ Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
   return Verdict::kOk;
 }
 
-/// How the datagram ends for its sender.
+/// Returns how the datagram ends for its sender.
 Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& request,
                            const AddressPath& path) {
   QpEnvironment remote(parts_, peer);

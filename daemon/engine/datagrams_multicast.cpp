@@ -16,7 +16,7 @@ bool Datagrams::send_to_group(QueuePair& qp, const transport::Request& request, 
   return true;
 }
 
-/// How the datagram ends for its sender.
+/// Returns how the datagram ends for its sender.
 Verdict Datagrams::deliver_to_members(QueuePair& qp, const transport::Request& request,
                                       const AddressPath& path, std::uint32_t qkey) {
   Verdict verdict = Verdict::kOk;

@@ -24,7 +24,7 @@ bool is_from_peer(const wire::ParsedFrame& frame, const Route& route) {
   return frame.destination == route.path.source && frame.source == route.path.destination;
 }
 
-/// Full and limited members of the default partition (IBA 10.9.3).
+/// Is its P_Key that of the default partition, of a full or a limited member (IBA 10.9.3)?
 bool is_of_partition(const wire::ParsedFrame& frame) {
   return (frame.headers.pkey & 0x7fff) == 0x7fff;
 }
@@ -61,7 +61,7 @@ void Demux::receive(PortBinding& binding, const wire::ParsedFrame& parsed) {
   transports_.receive(*qp, parsed);
 }
 
-/// A copy for each member that is on the network of the port.
+/// Each member on the network of the port gets a copy.
 void Demux::receive_multicast(PortBinding& binding, const wire::ParsedFrame& frame) {
   if (wire::opcode_info(frame.headers.opcode).transport != wire::Transport::kUd)
     return binding.drops.add(FrameDrop::kWrongTransport);

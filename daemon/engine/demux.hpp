@@ -1,4 +1,4 @@
-// Packets that have come: whose they are, and whether they may be.
+// Packets that have come: which queue pair each is for, and whether it may come to it.
 #pragma once
 
 #include "daemon/engine/congestion_control.hpp"

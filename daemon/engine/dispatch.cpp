@@ -8,11 +8,11 @@
 namespace softhca::engine {
 namespace {
 
-// A queue pair whose peer is slow to acknowledge holds its fetched commands for long: with at most
-// this many of the tenant's dedicated PCBs the others go on.
+// A queue pair whose peer is slow to acknowledge holds its fetched commands for long: the others go
+// on because it holds at most this many of the tenant's dedicated PCBs.
 constexpr std::uint32_t kFetchedPerQueuePair = 64;
 
-// Turns of a poll step in which nothing can be fetched.
+// Turns in a poll step that may pass without a fetch.
 constexpr std::size_t kMostWithoutFetch = 8;
 
 }  // namespace
@@ -42,8 +42,8 @@ std::size_t Dispatch::fetch() {
   return work;
 }
 
-/// When it may not, the end of its stall or of one of its commands gives it another turn.
-/// The last PCB of a class is for a queue pair that holds none.
+/// May the queue pair fetch a command? If not, the end of its stall or of one of its commands gives
+/// it another turn. The last PCB of a class is for a queue pair that holds none.
 bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) const {
   if (qp.sq.stalled || (qp.state == QpState::kSqd && !qp.sq.has_begun(sequence))) return false;
   if (qp.sq.fetched == 0) return true;

@@ -23,10 +23,10 @@ class Dispatch {
         scheduler_(scheduler),
         arbitrator_(arbitrator) {}
 
-  /// Commands that doorbells stand for, from send queues to PCBs, where they wait for credits. How
-  /// many.
+  /// Fetches the commands that doorbells stand for from send queues into PCBs, where they wait for
+  /// credits. Returns how many.
   std::size_t fetch();
-  /// The command that is to start next, with its credits; none: none may.
+  /// The command that is to start next, with its credits; none: no command may start.
   OptionalPcb next();
 
  private:

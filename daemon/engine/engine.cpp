@@ -95,7 +95,7 @@ bool Engine::poll(Time now) {
     queues_.scheduler.unblock_class(tenant.qos_class);
     for (const auto& level : tenant.levels) queues_.scheduler.unblock_class(level->qos_class);
   });
-  // First, as what comes now may have them.
+  // This comes first, so that datagrams that arrive now may have the buffers.
   std::size_t work = datagram_services_.take_back_buffers();
   work += wire_.packets.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {
     demux_.receive(binding, frame);

@@ -93,7 +93,8 @@ class Engine {
   const schedule::TvlTable& tvls() const { return queues_.tvls; }
   const schedule::KickArbitrator& arbitrator() const { return queues_.arbitrator; }
   const schedule::SendQueueScheduler& scheduler() const { return queues_.scheduler; }
-  /// Of a tenant, or of one of its levels (null: of what is not divided into levels).
+  /// Doorbell counters of a level, or (null) of what is not divided into levels: of the tenant
+  /// itself.
   const schedule::DoorbellCounters& doorbells(const Tenant& tenant, const Level* level) const {
     return queues_.scheduler.counters(level == nullptr ? tenant.qos_class : level->qos_class);
   }
@@ -123,7 +124,7 @@ class Engine {
     wire_.congestion_parameters = parameters;
   }
   RateControl& rates() { return rates_; }
-  /// REQUIRES: it has no sessions.
+  /// REQUIRES: the tenant has no sessions.
   void remove_tenant(Tenant& tenant);
   PacketIo& packets() { return wire_.packets; }
   const std::vector<std::unique_ptr<PortBinding>>& ports() const { return wire_.packets.ports(); }
@@ -150,7 +151,7 @@ class Engine {
  private:
   void finish_batch();
 
-  /// On their way to processes and the operator.
+  /// Events on their way to processes and the operator.
   struct Events {
     Events(EventSink& sink, const StepClock& clock)
         : log(clock), async(sink, clock), completion(sink, async, clock) {}

@@ -3,7 +3,8 @@
 namespace softhca::engine {
 namespace {
 
-// The rate follows within some windows: what the work consists of changes it.
+// Weight of one window, so that the rate follows within some of them: it changes with what the work
+// consists of.
 constexpr double kWeightOfWindow = 1.0 / 16;
 
 }  // namespace

@@ -28,7 +28,7 @@ class EngineTime {
     busy_ += step > kSlack + kSlowest * expected ? expected : step;
     if (busy_ >= kWindow) divide();
   }
-  /// What so much work takes, in nanoseconds, as long as such work took lately.
+  /// What so much work takes, in nanoseconds, going by how long such work took lately.
   std::uint64_t nanoseconds(std::uint64_t cost) const {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(cost) * scale_ >> kScaleBits);
   }

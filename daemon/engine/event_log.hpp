@@ -42,7 +42,7 @@ class EventLog {
 
   explicit EventLog(const StepClock& clock) : clock_(clock) {}
 
-  /// Time and sequence are set here.
+  /// add() sets time and sequence.
   void add(DaemonEvent event) {
     event.time = clock_.now;
     event.sequence = count_++;

@@ -16,7 +16,7 @@ class EventRetry {
   Time due() const { return due_; }
   /// One more event waits.
   void wait(Time now) { due_ = std::min(due_, now + std::max(interval_, kFirst)); }
-  /// Of `before` events that waited, `left` still do.
+  /// Events that waited were tried again: of `before`, `left` still wait.
   void tried(std::size_t before, std::size_t left, Time now) {
     interval_ = left < before ? kFirst : std::clamp(2 * interval_, kFirst, kLongest);
     due_ = left == 0 ? kNever : now + interval_;

@@ -1,5 +1,5 @@
 // Guarantees lent while they are idle (mechanism A10). What is lent comes back when its holder asks
-// for it, where PCBs and credits are taken (qos/quota.hpp); here is what takes its time.
+// for it, where PCBs and credits are taken (qos/quota.hpp); this part does what takes time.
 #pragma once
 
 #include <cstdint>

@@ -56,7 +56,8 @@ bool Ingress::park(Session& session) {
   return true;
 }
 
-/// From now on it says when it has posted something. False: it has, just now.
+/// Parks the session: from now on its process says when it has posted something. False: it has just
+/// done so.
 bool Ingress::lets_park(Session& session) {
   const std::uint64_t unfinished = session.poll.unfinished;
   if (!session.view.park(unfinished)) return false;
@@ -121,7 +122,7 @@ std::size_t Ingress::collect() {
 }
 
 /// Takes in until the engine's work is `end`, and a little more, so that neither VCBs nor doorbells
-/// hold the others up. How many there were.
+/// hold the others up. Returns how many there were.
 std::size_t Ingress::collect(Session& session, std::uint64_t end) {
   if (!session.is_collected()) return 0;
   PollState& state = session.poll;
@@ -141,7 +142,7 @@ std::size_t Ingress::collect(Session& session, std::uint64_t end) {
   return taken;
 }
 
-/// In rotation, or the last VCBs would wait for ever behind the first.
+/// VCBs are taken in rotation, or the last would wait forever behind the first.
 std::size_t Ingress::collect_vcbs(Session& session, std::uint64_t end) {
   PollState& state = session.poll;
   const std::uint32_t first = state.next_vcb;
@@ -277,7 +278,7 @@ std::size_t Ingress::relieve_doorbells() {
   return work;
 }
 
-/// What names no command.
+/// A VCB or doorbell of the session names no command.
 void Ingress::refuse(const Session& session) {
   cpu_.charge(session, kDoorbellCost);
   session.tenant->counters.refused.malformed_commands.add();
@@ -291,7 +292,7 @@ void Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
   if (verdict == schedule::RingVerdict::kHostile) doorbell_fails(*qp);
 }
 
-/// A doorbell, rung or read back from the overflow buffer, says what cannot be.
+/// A doorbell, rung or read back from the overflow buffer, says what cannot be true.
 void Ingress::doorbell_fails(QueuePair& qp) {
   qp.tenant->counters.refused.hostile_memory.add();
   if (qp.error.pending) return;
@@ -302,8 +303,8 @@ void Ingress::doorbell_fails(QueuePair& qp) {
                   "restart the program");
 }
 
-/// The session's own words contradict themselves: nothing more is read from it, its queue pairs
-/// fail, everybody else goes on.
+/// The session's memory contradicts itself: nothing more is read from it, its queue pairs fail, and
+/// everybody else goes on.
 void Ingress::fail_session(Session& session) {
   session.failed = true;
   poller_.rest(session);

@@ -23,21 +23,22 @@ class Ingress {
           schedule::KickArbitrator& arbitrator, AsyncEvents& async_events, EventLog& event_log,
           std::uint32_t vcbs, std::uint16_t tenants);
 
-  /// For the control thread at any time, as it says.
+  /// The control thread may use it at any time, as function_table.hpp says.
   collect::FunctionTable& functions() { return functions_; }
   const std::vector<Session*>& sessions() const { return sessions_; }
-  /// Whose turns are contended; to set weights.
+  /// The order of turns: says whose turns are contended, and takes weights.
   schedule::RunQueue& order() { return poller_.order(); }
 
-  /// Its VCBs and doorbells are polled from now on; allocates. Not any more.
+  /// add(): the session's VCBs and doorbells are polled from now on; allocates. remove(): no
+  /// longer.
   void add(Session& session);
   void remove(Session& session);
 
   // --- of a poll step
-  /// Takes in what is there, as much as the budget allows. How many commands and doorbells.
+  /// Takes in what is there, as much as the budget allows. Returns how many commands and doorbells.
   std::size_t collect();
-  /// Doorbells that are too many go to the overflow buffers, those there is room for come back
-  /// (B4, B5).
+  /// Moves doorbells that are too many to the overflow buffers, and brings back those that there is
+  /// room for (B4, B5).
   std::size_t relieve_doorbells();
   /// Has anybody but the class just served posted anything since the last scan (if not, this was
   /// one), or has commands in a send queue that are to be fetched? Its own commands can wait for
@@ -47,15 +48,15 @@ class Ingress {
   bool has_work() const { return !poller_.empty(); }
 
   // --- parking
-  /// True when it is parked now: from now on it says when it has posted something.
+  /// Parks the session. True: it is parked, and from now on says when it has posted something.
   bool park(Session& session);
   void unpark(Session& session) { unpark(session, cpu_.done()); }
-  /// It has said that it posted something, after the engine had done work up to `seen`.
+  /// The session has said that it posted something, after the engine had done work up to `seen`.
   void unpark(Session& session, std::uint64_t seen);
   std::uint32_t parked() const { return parked_; }
 
   /// Takes borrowed PCBs from commands that are being written, since their owners may want them: a
-  /// process that never finishes one must not keep it for ever. The VCB still holds all of it, and
+  /// process that never finishes one must not keep it forever. The VCB still holds all of it, and
   /// finds a PCB again when there is one.
   void give_back_borrowed();
 

@@ -1,4 +1,4 @@
-// Whose addresses are whose: those of all tenants, on which port or inside this daemon alone.
+// The addresses of all tenants: whose each is, on which port or inside this daemon alone.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ class LocalAddresses {
   /// Changes both lists; former addresses are still ours.
   void set(Tenant& tenant, std::vector<Tenant::Address> addresses,
            std::vector<Tenant::Address> former);
-  /// The tenant has begun to leave, or stays after all: another that has one of its addresses beats
-  /// it, or no more.
+  /// The tenant has begun to leave (`yields`), or stays after all. While it yields, another tenant
+  /// that has one of its addresses comes before it.
   void let_yield(Tenant& tenant, bool yields);
   const std::vector<Tenant*>& tenants() const { return tenants_; }
 
@@ -25,10 +25,11 @@ class LocalAddresses {
   /// The tenant that owns `gid`, on `port` if one is named, or null. A current owner takes
   /// precedence over a former or leaving one.
   Tenant* owner(const Gid& gid, std::optional<PortId> port) const;
-  /// Whose it is when a datagram for the queue pair comes to `gid`; null: not its own. One of the
-  /// daemon's own, which several clients share, has the addresses of all tenants.
+  /// The tenant that a datagram to `gid` for the queue pair is for; null: the address is not the
+  /// queue pair's. A queue pair of the daemon's own, which several clients share, has the addresses
+  /// of all tenants.
   Tenant* owner_of(const QueuePair& qp, const Gid& gid, std::optional<PortId> port) const;
-  /// By which port a tenant of ours sends as `source`; none: by no port.
+  /// The port by which a tenant of ours sends as `source`; none: by no port.
   std::optional<PortId> port_of(const Gid& source) const;
 
  private:

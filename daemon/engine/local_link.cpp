@@ -23,7 +23,7 @@ const transport::LocalPeer* QpLocalLink::find_peer() {
   return &*end_;
 }
 
-/// The other end, if it is there and connected to this one.
+/// The queue pair at the other end, if it is there and connected to this one; else null.
 QueuePair* QpLocalLink::connected_peer() const {
   QueuePair* const peer = parts_.queue_pairs.find(qp_.connection.destination);
   if (peer == nullptr || peer->type != peer_type(qp_.type) || !may_receive(peer->state) ||

@@ -30,8 +30,8 @@ class MemoryAccess {
   memory::WindowTable& windows() { return windows_; }
 
   // --- of commands of the queue pair. Errors: kLocalProtection.
-  /// Length of the message, and whether its memory may be used so. Looked up once more at each
-  /// access. `writes`: responses are stored there.
+  /// Length of the message, and whether its memory may be used in this way. Looked up once more at
+  /// each access. `writes`: responses are stored there.
   Verdict measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
                   std::uint32_t& length) const;
   /// Bytes of the message from `offset` on.
@@ -39,8 +39,8 @@ class MemoryAccess {
                  std::span<std::byte> out);
   Verdict scatter(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
                   std::span<const std::byte> in);
-  /// The message's bytes from `offset` on, and those of `far`, in one copy. `from_far`: of a read.
-  /// `remote_fault`: the far memory is to blame.
+  /// Moves bytes between the message, from `offset` on, and `far`, in one copy. `from_far`: into
+  /// the message, as for a read. `remote_fault`: the far memory is to blame.
   Verdict move(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
                std::uint32_t bytes, memory::ScatterView far, bool from_far, bool& remote_fault);
 
@@ -50,7 +50,8 @@ class MemoryAccess {
                           memory::ScatterList& out) const;
 
   // --- of the peer of a queue pair
-  /// What the peer may use so: key, domain, bounds, flags of region, window and queue pair.
+  /// The memory that the peer names, if it may use it in this way: by key, domain, bounds, and the
+  /// flags of region, window and queue pair.
   RemoteMemory remote(const QueuePair& qp, memory::PdId pd, Rkey rkey, std::uint64_t addr,
                       std::uint64_t length, transport::RemoteAccess access);
   /// kRemoteInvalidRequest: not aligned.
@@ -58,7 +59,7 @@ class MemoryAccess {
                  std::uint64_t compare_add, std::uint64_t swap, std::uint64_t& original);
 
   // --- windows
-  /// kWindowBind: it may not be bound so.
+  /// kWindowBind: the window may not be bound in this way.
   Verdict bind(const QueuePair& qp, const abi::CommandHeader& header);
   /// Only windows of type 2 can be invalidated, through the queue pair they are bound to
   /// (o10-37.2.17). kLocalQpOperation: there is none with this key.

@@ -30,8 +30,8 @@ class Multicast {
     for (QueuePair* member : members(group))
       if (is_reached_inside(*member->tenant, port) && !visit(*member)) return;
   }
-  /// Visits the members that a datagram from `source` reaches which came by `port`. One of our own,
-  /// come back or by another port on the same network, most have already.
+  /// Visits the members reached by a datagram from `source` that came by `port`. A datagram of our
+  /// own, come back or by another port on the same network, has reached most of them already.
   template <class Visit>
   void for_each_on(const Gid& group, PortId port, const Gid& source, Visit&& visit) const {
     const bool own = addresses_.is_local(source);

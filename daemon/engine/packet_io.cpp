@@ -7,12 +7,13 @@
 namespace softhca::engine {
 namespace {
 
-// A neighbour's link address is asked for again this often; its table keeps it true meanwhile.
+// A neighbour's link address is asked for again this often; its table keeps it up to date
+// meanwhile.
 constexpr Duration kFrameLifetime = std::chrono::milliseconds(100);
 // Packets to a neighbour that does not answer wait so long for it, then count as lost.
 constexpr Duration kResolutionPatience = std::chrono::milliseconds(100);
 constexpr Duration kResolutionMemory = std::chrono::seconds(1);
-/// Among the users of neighbours: for addresses whose tenant has gone.
+/// The user of neighbours for addresses whose tenant has gone.
 constexpr TenantId kNobody(0xffff);
 
 constexpr std::uint8_t kEcnCapable = 0x02;  // ECT(0), RFC 3168
@@ -41,7 +42,8 @@ bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::Parse
   return false;
 }
 
-/// The tenant whose address the packets come from has its part of the neighbour table.
+/// Packets count against the part of the neighbour table that belongs to the tenant whose address
+/// they come from.
 void PacketIo::add_port(std::unique_ptr<PortBinding> binding) {
   binding->neighbours->add_user(kNobody);
   ports_.push_back(std::move(binding));
@@ -73,7 +75,7 @@ Reach PacketIo::reach_of(const AddressPath& path, bool may_ask) {
   return resolve(binding, path.source, *hop) ? Reach::kReady : Reach::kUnknown;
 }
 
-/// Packets of who slows down when told of congestion are sent as ECN-capable.
+/// Packets of queue pairs that slow down when told of congestion are sent as ECN-capable.
 std::uint8_t PacketIo::traffic_class_of(const Route& route) const {
   const std::uint8_t given = route.path.traffic_class;
   if (congestion_.mode != CongestionMode::kOn || !route.cc_enabled) return given;
@@ -116,7 +118,8 @@ transport::SendResult PacketIo::send(Route& route, const wire::Headers& h,
   bool lost = false;
   const wire::FrameTemplate* path = frame_for(route, binding, lost);
   if (path == nullptr) {
-    // What clients share waits for nobody: the neighbour was known when the command was taken in.
+    // A queue pair that clients share waits for nobody: the neighbour was known when the command
+    // was taken in.
     const bool is_shared = qp != nullptr && qp->clients != nullptr;
     if (!lost && !is_shared) return transport::SendResult::kNoBuffer;
     binding.drops.unresolved.add();

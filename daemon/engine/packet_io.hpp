@@ -1,5 +1,5 @@
 // Packets from and to the wire: frames of the ports, what stands in them before the transport
-// header, and the link addresses that takes.
+// header, and the link addresses needed for that.
 #pragma once
 
 #include <array>
@@ -40,13 +40,13 @@ class PacketIo {
 
   /// Ports are numbered in the order they come.
   void add_port(std::unique_ptr<PortBinding> binding);
-  /// Allocates what the ports that are there keep of a tenant.
+  /// Allocates what the existing ports keep for a tenant.
   void add_user(TenantId tenant);
   const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
 
   /// Gives the RoCEv2 packets that have come, sound and of their port's VLAN, to
-  /// `take(PortBinding&, const wire::ParsedFrame&)`, for the time of the call. What else comes is
-  /// for neighbours, or a counted drop. Returns the number of frames.
+  /// `take(PortBinding&, const wire::ParsedFrame&)`, for the time of the call. Everything else that
+  /// comes is for neighbours, or is dropped and counted. Returns the number of frames.
   template <class Take>
   std::size_t receive(Take&& take) {
     std::size_t received = 0;
@@ -64,9 +64,9 @@ class PacketIo {
     return received;
   }
 
-  /// `qp` is whose payload and packet it is; null for an answer on behalf of one that is gone.
-  /// kSent also when it is lost. kNoBuffer: the port is full, or the next hop's link address is
-  /// still asked for. kNoAccess: the payload cannot be read.
+  /// `qp`: the queue pair whose payload and packet it is; null: an answer on behalf of one that is
+  /// gone. kSent also when the packet is lost. kNoBuffer: the port is full, or the next hop's link
+  /// address is still asked for. kNoAccess: the payload cannot be read.
   transport::SendResult send(Route& route, const wire::Headers& h,
                              const transport::PayloadSource& payload, QueuePair* qp);
   /// The same, with the headers below the transport.
@@ -74,14 +74,15 @@ class PacketIo {
                              const wire::Headers& h, const transport::PayloadSource& payload,
                              QueuePair* qp);
 
-  /// Can datagrams go this way? Asks for the link address that is not known, if it may.
+  /// Can datagrams go this way? If the link address is not known, it is asked for, if `may_ask`.
   Reach reach_of(const AddressPath& path, bool may_ask = true);
-  /// Of the next hop to `destination`, for packets from `source`; asks for it when it is not known.
-  /// Nothing also when no network leads there.
+  /// The link address of the next hop to `destination`, for packets from `source`; asks for it when
+  /// it is not known. Nothing: it is not known, or no network leads there.
   std::optional<MacAddress> link_address(PortBinding& binding, const Gid& source,
                                          const Gid& destination);
 
-  /// At the end of a poll step: what is due between neighbours, and what ports have held back.
+  /// At the end of a poll step: does what is due for neighbours, and sends what ports have held
+  /// back.
   void finish_batch();
   Time next_deadline() const;
 

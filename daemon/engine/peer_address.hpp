@@ -10,8 +10,8 @@ namespace softhca::engine {
 /// answers come from that address.
 bool is_from_peer_of(QueuePair& qp, const wire::ParsedFrame& frame);
 
-/// For a retransmission: until a packet of the peer has come, each has another source, in turn, of
-/// those that the peer may know.
+/// Chooses the source of a retransmission: until a packet of the peer has come, each has another
+/// one, in turn, of those that the peer may know.
 void try_other_source(QueuePair& qp);
 
 }  // namespace softhca::engine

@@ -13,7 +13,7 @@ namespace softhca::engine {
 
 /// Data and packets are those of the tenant's own queue pairs; what goes to another queue pair of
 /// this daemon passes no port and is not among them. Errors that show on a port before it is known
-/// whose packet it was are of every tenant that has an address there.
+/// whose packet it was count for every tenant that has an address there.
 struct DevicePortCounters {
   std::uint64_t transmitted_octets = 0;  ///< of frames from the Ethernet header on, without FCS
   std::uint64_t received_octets = 0;
@@ -37,7 +37,8 @@ struct DevicePortCounters {
   }
 };
 
-/// As they stand. On the control or the engine's thread: `tenant.addresses` must not change.
+/// The counters as they stand. To be called on the control thread or the engine's:
+/// `tenant.addresses` must not change.
 DevicePortCounters port_counters_of(const Tenant& tenant,
                                     const std::vector<std::unique_ptr<PortBinding>>& ports);
 

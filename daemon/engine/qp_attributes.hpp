@@ -10,11 +10,11 @@ namespace softhca::engine {
 enum class QpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcReceive = 10 };
 
 constexpr bool is_xrc(QpType t) { return t == QpType::kXrcSend || t == QpType::kXrcReceive; }
-/// Acknowledged and in order.
+/// True: the service is acknowledged and in order.
 constexpr bool is_reliable(QpType t) { return t == QpType::kRc || is_xrc(t); }
-/// Executes the requests of a reliable service.
+/// True: the queue pair executes the requests of a reliable service.
 constexpr bool is_responder(QpType t) { return t == QpType::kRc || t == QpType::kXrcReceive; }
-/// What it is connected to.
+/// The type of the queue pair that it is connected to.
 constexpr QpType peer_type(QpType t) {
   if (t == QpType::kXrcSend) return QpType::kXrcReceive;
   return t == QpType::kXrcReceive ? QpType::kXrcSend : t;

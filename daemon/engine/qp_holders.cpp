@@ -1,4 +1,4 @@
-// Who holds an XRC target open.
+// The processes that hold an XRC target open.
 #include <algorithm>
 
 #include "daemon/engine/qp_lifecycle.hpp"
@@ -19,7 +19,7 @@ void QpLifecycle::unshare(QueuePair& qp, const QpHolder& holder) {
     parts_.cpu.remove(qp);
     qp.qos_class = heir.session->qos_class;
     tvl_assignment_.leave(qp);
-    tvl_assignment_.join(qp);  // of the heir's level: that of who goes may be gone next
+    tvl_assignment_.join(qp);  // of the heir's level: the former one may be gone next
     parts_.cpu.make_ready(qp);
     return;
   }

@@ -7,15 +7,15 @@
 namespace softhca::engine {
 namespace {
 
-// The retries of a peer fall into this: its early ones and, with the timeouts of common programs
-// (up to 0.5 s), several counted ones.
+// The retries of a peer fall into this time: its early ones and, with the timeouts of common
+// programs (up to 0.5 s), several counted ones.
 constexpr Duration kTimeWait = std::chrono::seconds(4);
 constexpr unsigned kResponsesAtTheEnd = 32;
 
 constexpr std::uint32_t kFlushedPerTurn = 64;
 
 // In the error state receives may still be posted, and nobody rings for them: they are looked for,
-// the less often the longer none came.
+// less and less often while none come.
 constexpr Duration kFirstFlushInterval = std::chrono::milliseconds(1);
 constexpr Duration kLastFlushInterval = std::chrono::milliseconds(256);
 // Long waits end together, at multiples of this, so that an engine with many such queue pairs and
@@ -51,7 +51,7 @@ void QpLifecycle::enter(QueuePair& qp) {
   qp.tenant->counters.queue_pairs.add();
 }
 
-/// For the time after its end; pays first what it owes.
+/// Keeps what the time wait of the queue pair needs; first sends the responses that it owes.
 void QpLifecycle::remember(QueuePair& qp) {
   auto* const rc = std::get_if<transport::Rc>(&qp.transport);
   if (rc == nullptr || !may_receive(qp.state)) return;
@@ -74,7 +74,7 @@ void QpLifecycle::remove(QueuePair& qp) {
 
 // --- states
 
-/// Nothing of it is under way.
+/// REQUIRES: nothing of the queue pair is under way.
 void QpLifecycle::choose_transport(QueuePair& qp, bool local) {
   if (auto* rc = std::get_if<transport::Rc>(&qp.transport)) {
     qp.connection.position = rc->position();
@@ -158,7 +158,8 @@ void QpLifecycle::enter_error(QueuePair& qp) {
   if (qp.state != QpState::kError) {
     if (qp.sends() && !scheduler_.is_open(schedule::QpSlot(qp.slot))) open_send_queue(qp);
     qp.state = QpState::kError;
-    // What its program asks for, as at each orderly disconnect, is no news for the operator.
+    // An error that its program asks for, as at each orderly disconnect, is no news for the
+    // operator.
     if (qp.error.cause != nullptr)
       event_log_.add(
           event_of(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.error.cause));

@@ -35,32 +35,32 @@ class QpLifecycle {
   // --- coming and going
   /// Gives the pair its number and slot; false: no slot is free.
   bool install(QueuePair& qp);
-  /// Likewise, to one of the daemon's own. REQUIRES: it has its number.
+  /// As install(), for a queue pair of the daemon's own. REQUIRES: it has its number.
   bool install_own(QueuePair& qp);
   /// Discards its commands without completions. The object may be freed afterwards.
   void remove(QueuePair& qp);
   /// An XRC target is held open by one more process, which is told of its events, too.
   void share(QueuePair& qp, const QpHolder& holder);
-  /// One of those lets go. REQUIRES: another one stays.
+  /// One of the processes that hold it lets go. REQUIRES: another one stays.
   void unshare(QueuePair& qp, const QpHolder& holder);
   /// Connections that are gone, whose peer may not know yet that all it sent has arrived.
   TimeWaitTable& time_wait() { return time_wait_; }
 
   // --- states; attributes have been checked and stored by the caller
-  /// To RESET. `send_sequence`: number of the next command; what was posted before is void, taken
-  /// in or not.
+  /// Moves the pair to RESET. `send_sequence`: number of the next command; what was posted before
+  /// is void, taken in or not.
   void reset(QueuePair& qp, std::uint32_t send_sequence);
   void enter_ready_to_receive(QueuePair& qp, Psn rq_psn);
   void enter_ready_to_send(QueuePair& qp, Psn sq_psn);
   /// Takes over what modify_qp changed in qp.rc, qp.qkey and the like.
   void apply_attributes(QueuePair& qp);
-  /// To SQD: what has not begun waits in the send queue. `notify`: its program wants to hear when
-  /// what has begun is complete.
+  /// Moves the pair to SQD: what has not begun waits in the send queue. `notify`: its program wants
+  /// to hear when what has begun is complete.
   void enter_drain(QueuePair& qp, bool notify);
   /// All types go to ERR, as Linux rxe does it; IBA 10.3.1 would let UC and UD stop at SQE.
   void enter_error(QueuePair& qp);
-  /// In the error state, some receives at a time, so that a consumer that posts as fast as it is
-  /// flushed has no more than its turns. True when there may be more; else they are looked for
+  /// Flushes receives in the error state, some at a time, so that a consumer that posts as fast as
+  /// it is flushed has no more than its turns. True: there may be more; else they are looked for
   /// later.
   bool flush_receives(QueuePair& qp);
 

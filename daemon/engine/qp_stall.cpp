@@ -13,7 +13,8 @@ void QpStall::give_back(QueuePair& qp, bool started) {
     back(pcb);
     qp.tenant->counters.commands_given_back.add();
   };
-  // Its program may change it before it comes again, so it pays for what it is then.
+  // The program may change a command before it comes again, so it pays for what the command is
+  // then.
   const auto take_back = [&](PcbId pcb) {
     --qp.sq.started;
     qp.tenant->rate.refund(commands_[pcb].length);

@@ -1,10 +1,10 @@
 // Queue pairs that cannot go on, since their peer has no receive or is not there, or their program
 // drains them: their commands go back to the send queue and are fetched again when they may go on
-// (A5's way). What they held, PCBs, credits and room in kick lists, is for others meanwhile:
+// (as in A5). What they held, PCBs, credits and room in kick lists, is for others meanwhile:
 // however many queue pairs wait for their peers, no other one waits for them.
 //
-// Every command stands in its send queue until it has completed, so nothing is lost; and only those
-// go back of which the peer has executed nothing, so nothing happens twice.
+// Every command stands in its send queue until it has completed, so nothing is lost; and only
+// commands of which the peer has executed nothing go back, so nothing happens twice.
 #pragma once
 
 #include "daemon/engine/command_store.hpp"

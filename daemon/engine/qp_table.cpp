@@ -7,7 +7,7 @@ namespace softhca::engine {
 namespace {
 
 // The first and the last generation are left out: they would give the numbers of the daemon's own
-// and kMulticastQpn.
+// queue pairs and kMulticastQpn.
 constexpr std::uint32_t kQpnBits = 24;
 
 }  // namespace

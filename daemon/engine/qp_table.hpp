@@ -13,7 +13,7 @@ namespace softhca::engine {
 
 class QpTable {
  public:
-  /// Queue pairs of the daemon's own, beyond those of tenants. Their numbers, 1 to kOwn, are well
+  /// The daemon's own queue pairs, beyond those of tenants. Their numbers, 1 to kOwn, are well
   /// known, so their slots need not be part of them. 0 is nobody's.
   static constexpr std::uint32_t kOwn = 2;
 

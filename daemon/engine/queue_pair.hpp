@@ -59,20 +59,20 @@ struct XrcMember {
   receive::Member member;
 };
 
-/// Who is told of the events of a queue pair.
+/// A process that is told of the events of a queue pair.
 struct QpHolder {
   Session* session = nullptr;
   std::uint64_t user_handle = 0;
   bool operator==(const QpHolder&) const = default;
 };
 
-/// Where datagrams for all members of a multicast group are sent; no queue pair's number
+/// The number that datagrams for all members of a multicast group are sent to; no queue pair has it
 /// (IBA 10.5).
 inline constexpr Qpn kMulticastQpn(0xffffff);
 
 class DatagramService;
 
-/// The send queue of a queue pair, and what of its commands the engine has.
+/// The send queue of a queue pair, and what the engine has of its commands.
 struct QpSendQueue {
   using CommandList = IndexList<CommandContext, &CommandContext::link>;
 
@@ -113,13 +113,13 @@ struct QpConnection {
   Qpn destination;
   Route route;
   transport::ReactionPoint flow;     ///< how fast it may send to the wire
-  Time next_cnp{};                   ///< the peer is not told of congestion before
+  Time next_cnp{};                   ///< the peer is not told of congestion before then
   transport::WirePosition position;  ///< where it goes on after local delivery
   bool peer_seen = false;            ///< a packet of its peer has come
   bool established_raised = false;   ///< IBV_EVENT_COMM_EST
 };
 
-/// On the way to the error state, and in it.
+/// What is kept of a queue pair on its way to the error state, and in it.
 struct QpError {
   bool pending = false;         ///< to be flushed after the current call
   const char* cause = nullptr;  ///< static text
@@ -163,14 +163,15 @@ struct QueuePair {
     retries.add(what, n);
   }
 
-  /// Connected, and the peer is in this daemon.
+  /// True: it is connected, and the peer is in this daemon.
   bool is_local() const { return std::holds_alternative<transport::Local>(transport); }
-  /// Takes commands of its program.
+  /// True: it takes commands of its program.
   bool sends() const { return type != QpType::kXrcReceive; }
-  /// Has a receive queue of its own.
+  /// True: it has a receive queue of its own.
   bool receives() const { return srq == nullptr && !is_xrc(type); }
 
-  /// Whose memory a peer's keys may name: of an XRC target, that of the queue in use (annex A14).
+  /// The domain whose memory a peer's keys may name; for an XRC target that of the queue in use
+  /// (annex A14).
   memory::PdId remote_pd() const {
     if (type != QpType::kXrcReceive) return pd;
     return srq != nullptr ? srq->pd : memory::PdId();

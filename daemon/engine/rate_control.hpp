@@ -1,6 +1,7 @@
-// Rates of tenants. One whose rate is used up is throttled where its commands come in: its VCBs and
-// doorbells are left where they are, in its own memory, and the send queue scheduler passes it
-// over. What has started goes on, so that no packet, acknowledgement or retry waits for a rate.
+// Rates of tenants. A tenant whose rate is used up is throttled where its commands come in: its
+// VCBs and doorbells are left where they are, in its own memory, and the send queue scheduler
+// passes it over. What has started goes on, so that no packet, acknowledgement or retry waits for a
+// rate.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class RateControl {
   /// The tenant is going.
   void forget(Tenant& tenant) { std::erase(throttled_, &tenant); }
 
-  /// Calls `go_on(Tenant&)` for those throttled no more.
+  /// Calls `go_on(Tenant&)` for tenants that are no longer throttled.
   template <class GoOn>
   void release(GoOn&& go_on) {
     std::erase_if(throttled_, [&](Tenant* tenant) {
@@ -39,7 +40,7 @@ class RateControl {
       return true;
     });
   }
-  /// When the next one is.
+  /// When the next tenant is released.
   Time next_release() const;
 
  private:

@@ -125,13 +125,14 @@ shm::Take ReceiveQueues::draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq
   return take;
 }
 
-/// Tells the provisioner what was posted; work requests at hand, none: the ring is hostile.
+/// Tells the provisioner what was posted. Returns the work requests at hand; none: the ring is
+/// hostile.
 std::optional<std::uint32_t> ReceiveQueues::account_posts(SharedReceiveQueue& srq) {
   const auto available = srq.ring.available();
   if (!available) return std::nullopt;
   const std::uint32_t posted = srq.ring.posted();
   receive::Provisioner& provisioner = *srq.provisioner;
-  // A producer word that was set back counts for nothing until it is beyond what it was.
+  // A producer counter that was set back counts for nothing until it is beyond what it was.
   for (unsigned n = 0; n < kPostsPerDraw && ring_distance(posted, srq.accounted) > 0; ++n) {
     if (provisioner.unreplenished() == 0) {
       srq.accounted = posted;
@@ -153,7 +154,7 @@ void ReceiveQueues::act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq,
   if (member != nullptr) drop_connection(*victim, srq, *member);
 }
 
-/// It fails by itself: its peer is told nothing and times out.
+/// The connection fails by itself: its peer is told nothing and times out.
 void ReceiveQueues::drop_connection(QueuePair& qp, SharedReceiveQueue& srq,
                                     const receive::Member& member) {
   if (qp.error.pending || qp.state == QpState::kError) return;

@@ -31,9 +31,10 @@ class ReceiveQueues {
         log_(log) {}
 
   // --- shared receive queues
-  /// Gives it its number.
+  /// Gives the queue its number.
   void add(SharedReceiveQueue& srq);
-  /// What XRC targets have drawn of it is gone, too; the rest of their messages is refused.
+  /// What XRC targets have drawn from the queue is gone, too; the rest of their messages is
+  /// refused.
   void remove(SharedReceiveQueue& srq);
   std::size_t size() const { return shared_.size(); }
   /// Arms the limit event; it fires at once when the queue is below.
@@ -42,31 +43,32 @@ class ReceiveQueues {
   void fail_users_of_overflowed();
 
   // --- provisioning
-  /// What the tenant's shared receive queues lack to follow `policy`. It allocates, and is
-  /// therefore for the control thread, outside of a task: queues come and go by its tasks alone.
+  /// Makes what the tenant's shared receive queues lack to follow `policy`. Allocates, and is
+  /// therefore for the control thread, outside of a task: queues come and go only by that thread's
+  /// tasks.
   Provisioners make_provisioners(const Tenant& tenant, const SrqPolicy& policy) const;
-  /// What is drawn before is nobody's. REQUIRES: the queue has none.
+  /// What was drawn before counts for nobody. REQUIRES: the queue has no provisioner.
   void start_provisioning(SharedReceiveQueue& srq, std::unique_ptr<receive::Provisioner> made);
-  /// Of all shared receive queues of the tenant, present and future; takes effect at once.
-  /// REQUIRES: none lacks a provisioner.
+  /// Sets the policy of all shared receive queues of the tenant, present and future; takes effect
+  /// at once. REQUIRES: none lacks a provisioner.
   void set_policy(Tenant& tenant, const SrqPolicy& policy);
 
   // --- receives of a queue pair
   /// Draws a receive work request into qp.rq.work. A hostile ring fails its owner.
   shm::Take draw(QueuePair& qp);
-  /// The end of what was drawn.
+  /// Completes the receive that was drawn.
   void complete(QueuePair& qp, const transport::ReceiveCompletion& completion);
-  /// Is there one to draw? True also when only drawing can tell, as for an XRC target that has no
-  /// queue yet.
+  /// Is there a receive to draw? True also when only drawing can tell, as for an XRC target that
+  /// has no queue yet.
   static bool has_receive(QueuePair& qp);
   /// The queue pair is going.
   void leave(QueuePair& qp);
 
   // --- XRC targets
-  /// From now on it draws from the queue with this number. kRemoteInvalidRequest: it may use none
-  /// such.
+  /// The target draws from the queue with this number from now on. kRemoteInvalidRequest: it may
+  /// use no such queue.
   Verdict choose(QueuePair& qp, std::uint32_t number);
-  /// Null: there is none that this target may use.
+  /// Null: there is no such queue that this target may use.
   SharedReceiveQueue* find_xrc(const QueuePair& qp, std::uint32_t number) const;
 
  private:

@@ -1,5 +1,5 @@
-// XRC targets: receives are drawn from the queue a request names, complete where that one says, and
-// remote keys are checked against its protection domain.
+// XRC targets: receives are drawn from the queue a request names, complete where that queue says,
+// and remote keys are checked against its protection domain.
 #include <algorithm>
 
 #include "daemon/engine/costs.hpp"
@@ -18,13 +18,13 @@ Verdict ReceiveQueues::choose(QueuePair& qp, std::uint32_t number) {
   SharedReceiveQueue* srq = find_xrc(qp, number);
   if (srq == nullptr) return Verdict::kRemoteInvalidRequest;
   if (srq == qp.srq) return Verdict::kOk;
-  // Left of a message that broke off: it cannot serve one for another queue.
+  // A receive left from a message that broke off cannot serve one for another queue.
   if (qp.rq.drawn) complete(qp, {.verdict = Verdict::kFlushed});
   use(qp, srq);
   return Verdict::kOk;
 }
 
-/// What it holds of the queue before stays on its account there, if it has one.
+/// What the target holds of the queue before stays on its account there, if it has one.
 void ReceiveQueues::use(QueuePair& qp, SharedReceiveQueue* srq) {
   if (qp.srq == srq) return;
   if (qp.srq != nullptr && qp.rq.member.is_known())
@@ -38,7 +38,7 @@ void ReceiveQueues::use(QueuePair& qp, SharedReceiveQueue* srq) {
   qp.rq.xrc_members.erase(known);
 }
 
-/// Null: it has no share of that queue.
+/// Null: the target has no share of that queue.
 const receive::Member* ReceiveQueues::member_of(const QueuePair& qp,
                                                 const SharedReceiveQueue& srq) {
   if (qp.srq == &srq) return &qp.rq.member;

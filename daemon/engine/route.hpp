@@ -29,7 +29,7 @@ struct AddressPath {
 struct Route {
   AddressPath path;
   std::uint16_t udp_source_port = wire::kSourcePortBase;
-  bool cc_enabled = false;  ///< who sends here slows down when told of congestion
+  bool cc_enabled = false;  ///< the sender slows down when told of congestion
   wire::FrameTemplate frame;
   Time valid_until{};              ///< the next hop's address is to be looked up again then
   Time unresolved_since = kNever;  ///< the next hop does not answer

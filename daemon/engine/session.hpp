@@ -19,7 +19,8 @@ struct PollState {
   std::uint64_t previous_scan = 0;  ///< and at the scan before: what is taken in came since then
   bool waiting = false;             ///< something was here, and not all of it is taken in
   std::uint32_t next_vcb = 0;       ///< to be taken in first
-  /// VCBs handed over before their commands were whole: not work, and looked at again ever later.
+  /// VCBs handed over before their commands were whole: they are not work, and are looked at less
+  /// and less often.
   std::uint64_t unfinished = 0;
   Time unfinished_due{};
   Duration unfinished_interval{};
@@ -46,7 +47,7 @@ struct Session {
   Time events_refused{};              ///< when the socket was last found full
   bool parked = false;
   bool overflows = false;  ///< a completion queue did in this step; its queue pairs have been seen
-  bool failed = false;     ///< its session memory was found corrupt; not read any more
+  bool failed = false;     ///< its session memory was found corrupt, and is no longer read
 
   /// Are its VCBs and doorbells looked at?
   bool is_collected() const { return !parked && !failed && !tenant->throttled(); }
@@ -59,7 +60,7 @@ struct Session {
   }
 };
 
-/// Of what happened to a process. `cause` is static text.
+/// The event that something happened to a process. `cause` is static text.
 inline DaemonEvent event_of(DaemonEventKind kind, const Session& session, Qpn qpn,
                             const char* cause) {
   return {.kind = kind,

@@ -1,10 +1,10 @@
-// Whose session memory the engine scans, and whose commands it takes in next.
+// Decides which session memory the engine scans, and whose commands it takes in next.
 //
 // Both are bounded in a poll step, and neither follows how much anybody posts. Looks are divided
 // equally between the classes (tenants, or their levels) that have processes awake, and go round
 // the processes of each. Among those in which something was found, turns to be taken in from go by
 // what taking in costs: start-time fair queuing, as with the queue pairs that have work
-// (schedule/run_queue.hpp), so that who posts little waits for the turn in service alone.
+// (schedule/run_queue.hpp), so that a class that posts little waits only for the turn in service.
 #pragma once
 
 #include <algorithm>
@@ -19,21 +19,23 @@ namespace softhca::engine {
 
 class SessionPoller {
  public:
-  /// Of a step, and between two pieces of work in it: with more a look costs more than it saves.
-  /// Each class has at least one.
+  /// Looks in a step, and between two pieces of work in it: with more, a look costs more than it
+  /// saves. Each class has at least one.
   static constexpr std::size_t kLooks = 64;
 
   /// Set-up only. Classes are numbered as in the run queue of the engine.
   void reserve(std::uint16_t tenants, std::uint16_t classes);
 
-  /// The session is there, awake; allocates. It goes.
+  /// add(): the session is there, awake; allocates. remove(): it goes.
   void add(Session& session);
   void remove(Session& session);
-  /// It is to be looked at, or not any more. Nothing happens if that is so already.
+  /// wake(): the session is to be looked at; rest(): no longer. Nothing happens if that is so
+  /// already.
   void wake(Session& session);
   void rest(Session& session);
 
-  /// visit(session) for those whose turn it is to be looked at, `except` for one class's.
+  /// Calls visit(session) for the sessions whose turn it is to be looked at, except those of one
+  /// class.
   template <class Visit>
   void look(Visit&& visit, QosClassId except = kNoQosClass) {
     for (const std::uint16_t id : present_) {
@@ -47,16 +49,16 @@ class SessionPoller {
     }
   }
 
-  /// Something was found in it. Nothing happens if that is known.
+  /// Something was found in the session. Nothing happens if that is known.
   void push(const Session& session) { order_.push(session.poll.slot, session.qos_class); }
   /// The session to be taken in from next, null: there is none; served() is to follow.
   Session* pop();
-  /// What that cost, and whether something was left.
+  /// What taking in from the session popped last cost, and whether something was left.
   void served(const Session& session, std::uint64_t cost, bool more) {
     order_.served(session.poll.slot, cost, more);
   }
   bool empty() const { return order_.empty(); }
-  /// Whose turns are contended; to set weights.
+  /// The order of turns: says whose turns are contended, and takes weights.
   schedule::RunQueue& order() { return order_; }
 
  private:

@@ -17,7 +17,7 @@ class SessionRegistry {
         async_events_(async_events) {}
 
   void install(Session& session);
-  /// REQUIRES: nothing of it is left.
+  /// REQUIRES: nothing of the session is left.
   void remove(Session& session);
 
  private:

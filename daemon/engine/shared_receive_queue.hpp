@@ -32,7 +32,7 @@ struct SharedReceiveQueue {
   std::uint32_t accounted = 0;  ///< posts the provisioner knows of, a counter of the ring
 };
 
-/// For shared receive queues that have none.
+/// Provisioners for shared receive queues that have none.
 using Provisioners =
     std::vector<std::pair<SharedReceiveQueue*, std::unique_ptr<receive::Provisioner>>>;
 

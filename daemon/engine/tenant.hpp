@@ -34,9 +34,9 @@ struct Tenant {
   TenantId id;
   std::string name;
   QosClassId qos_class;  ///< of what no level has
-  /// None: the tenant is not divided, all its sessions draw on what it has as a whole.
+  /// Empty: the tenant is not divided, and all its sessions draw on what it has as a whole.
   std::vector<std::unique_ptr<Level>> levels;
-  /// Null: it is the tenant's own class, or of another tenant.
+  /// Null: the class is the tenant's own, or another tenant's.
   const Level* find_level(QosClassId wanted) const {
     for (const auto& level : levels)
       if (level->qos_class == wanted) return level.get();
@@ -49,20 +49,21 @@ struct Tenant {
     bool operator==(const Address&) const = default;
   };
   std::vector<Address> addresses;  ///< the GID table, by index
-  /// Not in the table any more, and kept by queue pairs and address handles made before.
+  /// Addresses that are no longer in the table, but kept by queue pairs and address handles made
+  /// before.
   std::vector<Address> former_addresses;
-  /// Has it an address on the network of `port`; none: inside this daemon alone?
+  /// Does the tenant have an address on the network of `port` (none: inside this daemon alone)?
   bool is_on(std::optional<PortId> port) const {
     return std::any_of(addresses.begin(), addresses.end(),
                        [&](const Address& address) { return address.port == port; });
   }
-  /// Is it one of either, on `port` if one is named?
+  /// Is `gid` an address or a former address of the tenant, on `port` if one is named?
   bool has_address(const Gid& gid, std::optional<PortId> port = {}) const {
     return is_in(addresses, gid, port) || is_in(former_addresses, gid, port);
   }
-  /// May a peer name `named` to reach a queue pair whose address is `used`? Only that one; but when
-  /// it is since a change of addresses that the two differ, either: a program tells its peer the
-  /// address that it reads, connects by the index it has read, and the change may come between.
+  /// May a peer name `named` to reach a queue pair whose address is `used`? Only `used` itself,
+  /// unless the two differ because of a change of addresses: a program tells its peer the address
+  /// that it reads and connects by the index it has read, and the change may come in between.
   bool answers_to(const Gid& used, const Gid& named, std::optional<PortId> port) const {
     return used == named ||
            ((is_in(former_addresses, used, port) || is_in(former_addresses, named, port)) &&
@@ -77,7 +78,7 @@ struct Tenant {
   bool lends = false;        ///< guarantees that it leaves idle (A10)
   SrqPolicy receive_policy;  ///< of its shared receive queues
   TenantCounters counters;
-  std::uint64_t cost_divided = 0;  ///< of counters.engine_cost, what is in engine_ns
+  std::uint64_t cost_divided = 0;  ///< the part of counters.engine_cost that is in engine_ns
   schedule::RateLimiter rate;
   bool throttled() const { return throttled_since != kNever; }
   Time throttled_since = kNever;  ///< its rate is used up: nothing of it is collected

@@ -17,8 +17,8 @@ struct LevelControl {
 };
 
 struct TenantControl {
-  /// Without levels: held by its sessions. With levels: the part that these share, and what they
-  /// have drawn from it and beyond.
+  /// Without levels: what its sessions hold. With levels: the part that the levels share, and what
+  /// they have drawn from it and beyond.
   Quota vcbs;
   Gauge all_vcbs_in_use;        ///< with those of its levels
   Gauge all_vcbs_high_water;    ///< most at once

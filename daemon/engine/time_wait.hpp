@@ -1,10 +1,10 @@
 // Reliable connections that are gone but whose peer may not know yet that all it sent arrived.
 //
 // A program that ends after its last message takes its queue pair away; when the last
-// acknowledgement was lost, its peer would retry in vain and fail. For a while after its end the
-// adapter therefore goes on acknowledging what the queue pair had executed, and nothing else: the
-// TimeWait of a connection (InfiniBand specification, volume 1, 12.9.8.4) put to the use TCP puts
-// its own to (RFC 9293, 3.4).
+// acknowledgement was lost, its peer would retry without an answer and fail. For a while after its
+// end the adapter therefore goes on acknowledging what the queue pair had executed, and nothing
+// else: the TimeWait of a connection (InfiniBand specification, volume 1, 12.9.8.4) put to the use
+// TCP puts its own to (RFC 9293, 3.4).
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ struct TimeWait {
   Time until{};
 };
 
-/// The last so many connections that ended; an older one gives its place away early. A tenant has
-/// at most a quarter of the places, then its own oldest makes room.
+/// The connections that ended last; when the places are taken, the oldest gives up its place early.
+/// A tenant has at most a quarter of the places; then its own oldest makes room.
 class TimeWaitTable {
  public:
   static constexpr std::size_t kPlaces = 256;

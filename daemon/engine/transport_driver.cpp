@@ -41,7 +41,7 @@ std::size_t TransportDriver::run_ready() {
   return runs;
 }
 
-/// True when it could go on right away.
+/// True: it could go on right away.
 bool TransportDriver::run(QueuePair& qp) {
   if (qp.error.pending) {
     lifecycle_.enter_error(qp);

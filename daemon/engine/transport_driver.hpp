@@ -23,11 +23,11 @@ class TransportDriver {
         stall_(stall),
         datagrams_(datagrams) {}
 
-  /// Queue pairs that have work, as much as the budget allows. How many.
+  /// Runs queue pairs that have work, as much as the budget allows. Returns how many.
   std::size_t run_ready();
   /// A packet for the queue pair, whose transport and peer have been checked.
   void receive(QueuePair& qp, const wire::ParsedFrame& frame);
-  /// Queue pairs whose timers are due. How many timers were.
+  /// Runs queue pairs whose timers are due. Returns how many timers were.
   std::size_t expire();
 
  private:

@@ -46,8 +46,8 @@ void TvlAssignment::find_weights() {
   }
 }
 
-/// That of its class, else one of the tenant's that no level has. Who was there before all of them
-/// were divided goes on with the default level's.
+/// A TVL of the queue pair's class, else one of the tenant's that no level has. A queue pair from
+/// before all of these were divided goes on with the default level's.
 std::optional<TvlId> TvlAssignment::tvl_for(const QueuePair& qp,
                                             schedule::TvlPurpose purpose) const {
   const Tenant& tenant = *qp.tenant;
@@ -75,7 +75,7 @@ void TvlAssignment::leave(QueuePair& qp) {
   tvls_.detach(qp.sq.dedicated_tvl);
 }
 
-/// False: there is no other one.
+/// False: there is no other TVL.
 bool TvlAssignment::replace(QueuePair& qp, TvlId id) {
   for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
     TvlId& tvl = purpose == schedule::TvlPurpose::kCommands ? qp.sq.tvl : qp.sq.dedicated_tvl;
@@ -89,8 +89,8 @@ bool TvlAssignment::replace(QueuePair& qp, TvlId id) {
   return true;
 }
 
-/// Its queue pairs go on with the other TVLs of their level, and so do their commands that wait for
-/// a credit, in their order. The last TVL keeps them.
+/// The queue pairs of the TVL go on with the other TVLs of their level, and so do their commands
+/// that wait for a credit, in their order. The last TVL keeps them.
 void TvlAssignment::empty(TvlId id) {
   bool last = false;
   queue_pairs_.for_each([&](QueuePair& qp) { last |= !replace(qp, id); });

@@ -1,5 +1,5 @@
-// Which TVLs the commands of a queue pair take (mechanism A12), what becomes of them when one of
-// those goes, and what TVLs make their tenants and classes weigh in the engine's time.
+// Which TVLs the commands of a queue pair take (mechanism A12), what happens to them when one of
+// these goes, and how much weight TVLs give their tenants and classes in the engine's time.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@ class TvlAssignment {
   Expected<TvlId> add(const schedule::TvlTerms& config);
   Outcome change(TvlId id, const schedule::TvlTerms& config);
   Outcome close(TvlId id);
-  /// A class may be another tenant's now.
+  /// Determines all weights anew: a class may be another tenant's now.
   void find_weights();
 
   /// The queue pair takes TVLs. REQUIRES: its tenant has some of both kinds.
   void join(QueuePair& qp);
-  /// It takes none any more.
+  /// The queue pair takes TVLs no longer.
   void leave(QueuePair& qp);
 
  private:

@@ -22,17 +22,17 @@ namespace {
 
 // Parked processes are listened to this often while the engine is busy with others.
 constexpr Duration kWakeupInterval = std::chrono::microseconds(20);
-// Without work for so long, the engine gives its sleep a chance.
+// After this time without work, the engine considers sleeping.
 constexpr Duration kSpinBeforeSleep = std::chrono::microseconds(50);
 // How long to sleep at most: with ports that cannot wake us; with ports that can, whose socket may
-// be told of a frame just before the frame is in their ring, so that the wake-up comes to nothing;
-// and without ports.
+// be told of a frame just before the frame is in their ring, so that the engine wakes up too early
+// and finds nothing; and without ports.
 constexpr Duration kNap = std::chrono::microseconds(500);
 constexpr Duration kLongestPortSleep = std::chrono::milliseconds(20);
 constexpr Duration kLongestSleep = std::chrono::seconds(1);
-// A task for a process waits at most so long for its tenant's turn. Its caller is the thread that
-// serves all tenants' requests: where one of small weight had them wait for it to be within its
-// share, another's request took 0.4 s while a process with 200 queue pairs ended.
+// A task for a process waits at most this long for its tenant's turn. Its caller is the thread that
+// serves all tenants' requests: when a tenant of small weight made it wait until it was within its
+// share, another tenant's request took 0.4 s while a process with 200 queue pairs ended.
 constexpr Duration kLongestTaskWait = std::chrono::microseconds(200);
 
 Time read_clock() {
@@ -55,7 +55,7 @@ void drain(int eventfd) {
 
 }  // namespace
 
-/// Through the system call: nanoseconds, where epoll_wait has milliseconds.
+/// The system call is made directly: it takes nanoseconds, where epoll_wait has milliseconds.
 long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout) {
   const timespec limit{.tv_sec = timeout / std::chrono::seconds(1),
                        .tv_nsec = (timeout % std::chrono::seconds(1)).count()};
@@ -122,8 +122,8 @@ bool Worker::run_task(Time now) {
   return true;
 }
 
-/// Each write to it is an edge, and it is never read: the process may have made it blocking, as
-/// both share its flags, and may read it first.
+/// Each write to the wake eventfd is an edge. It is never read: the process may have made it
+/// blocking, as both share its flags, and may read it first.
 void Worker::watch(Session& session) {
   listen_to(epoll_.get(), session.wake_fd, &session, EPOLLET);
 }
@@ -176,7 +176,7 @@ bool Worker::is_called() const {
   return engine_.has_runnable() || request_.load() != nullptr || stopping_.load();
 }
 
-/// True when every session is parked.
+/// True: every session is parked.
 bool Worker::park_idle_sessions(Time now) {
   bool all = true;
   for (Session* session : engine_.ingress().sessions()) {

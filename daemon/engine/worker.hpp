@@ -25,11 +25,11 @@
 
 namespace softhca::engine {
 
-/// By epoll_pwait2(2): how many events there are now.
+/// Waits by epoll_pwait2(2). Returns how many events there are now.
 long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout);
 
 struct WorkerOptions {
-  bool adaptive = true;  ///< false: polls for ever, never parks or sleeps
+  bool adaptive = true;  ///< false: polls forever, never parks or sleeps
   Duration park_after = std::chrono::microseconds(200);
   std::optional<std::uint32_t> cpu;  ///< core to pin to
   std::function<long(int, std::span<epoll_event>, Duration)> wait = wait_for_events;
@@ -46,16 +46,16 @@ class Worker {
   Outcome start();
   void stop();
 
-  /// Runs `task` on the engine's thread between two poll steps and returns when it is done. From
-  /// any thread but the engine's own. While there is none, before start() and after stop(), on the
-  /// caller's.
+  /// Runs `task` on the engine's thread between two poll steps and returns when it is done. To be
+  /// called on any thread but the engine's own. Before start() and after stop(), when there is
+  /// none, the task runs on the caller's.
   void run(const Task& task) { run({task, nullptr}); }
-  /// Likewise, for a process: the task waits while the tenant has had more of the engine than its
+  /// As run(), for a process: the task waits while the tenant has had more of the engine than its
   /// share, but not for long, since the caller serves other tenants too; and it counts as the
   /// tenant's work. REQUIRES: the session is installed when it begins.
   void run_for(const Session& session, const Task& task) { run({task, &session}); }
 
-  /// Something waits for the engine that it may not be looking for. From any thread.
+  /// Something waits for the engine that it may not be looking for. May be called on any thread.
   void wake();
 
   /// From a task: how eagerly to look for work from now on.
@@ -95,7 +95,8 @@ class Worker {
   bool naps_ = false;  ///< a port cannot wake us: sleep only briefly
   std::thread thread_;
   std::atomic<bool> stopping_{false};
-  /// Who waits for the engine is to wake it. Exchanged by both sides, so that one sees the other.
+  /// True: whoever has something for the engine must wake it. Both sides exchange it, so that one
+  /// sees the other.
   std::atomic<bool> asleep_{false};
 
   std::mutex callers_;

@@ -20,7 +20,7 @@ struct ConnectionCounters {
   std::array<Counter, kRejectReasons> rejects_sent, rejects_received;
   std::array<Counter, kRefusals> refused;
   Histogram establish_ns;  ///< from the program's connect, or the peer's request
-  // Of the connection manager, as last read.
+  // Counters of the connection manager, as last read.
   Counter mads_received, mads_sent, retries, duplicates, malformed, stale, timeouts;
   Gauge connections, half_open, listeners, identifiers, event_channels;
 };

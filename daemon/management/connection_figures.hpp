@@ -1,4 +1,4 @@
-// What a tenant may have of connections, and has, for operators and metrics.
+// The connections that a tenant may have, and has, for operators and metrics.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct ConnectionFigures {
     rdma_cm::Refusal refusal;  ///< for what is beyond it
     const char* key;           ///< in the configuration
     std::uint32_t limit = 0;
-    std::optional<std::uint32_t> in_use;  ///< none: it is no number of things there are
+    std::optional<std::uint32_t> in_use;  ///< none: the limit is not on a number of things
     std::uint64_t refused = 0;
   };
   std::string tenant;

@@ -37,7 +37,7 @@ struct Field {
   std::uint64_t unit = 1;  ///< bytes are counted in words of 4
 };
 
-/// Those left out stay 0: they count what an InfiniBand link does (16.1.3.5).
+/// The counters left out stay 0: they count what an InfiniBand link does (16.1.3.5).
 constexpr Field kCounters[] = {
     {7, 1, &PortCounters::link_downed},
     {8, 2, &PortCounters::receive_errors},
@@ -90,7 +90,7 @@ void store_port_counters(std::byte* attribute, const PortCounters& counters) {
       static_cast<std::byte>(std::min(counters.buffer_overruns, kMostOverrunErrors));
 }
 
-/// 13.4.7, in the order of the codes.
+/// Checks as in 13.4.7, in the order of its codes.
 std::uint16_t check(const wire::MadHeader& header, std::uint8_t port_select, std::uint8_t port) {
   if (header.class_version != kClassVersion) return MadStatus::kBadVersion;
   if (header.method != MadMethod::kGet && header.method != MadMethod::kSet)
@@ -103,7 +103,7 @@ std::uint16_t check(const wire::MadHeader& header, std::uint8_t port_select, std
   return header.attribute_modifier == 0 && port_fits ? MadStatus::kOk : MadStatus::kInvalidField;
 }
 
-/// Notices and what answers something get no answer: two agents would talk for ever.
+/// Notices and responses get no answer: two agents would talk forever.
 bool is_answered(MadMethod method) {
   return !wire::is_response(method) && method != MadMethod::kSendMessage &&
          method != MadMethod::kTrap && method != MadMethod::kTrapRepress;

@@ -33,8 +33,8 @@ struct PortCounters {
   std::uint64_t receive_errors = 0;              ///< malformed packets
   std::uint64_t transmit_discards = 0;           ///< packets that could not be sent
   std::uint64_t receive_constraint_errors = 0;   ///< refused by policy
-  std::uint64_t transmit_constraint_errors = 0;  ///< likewise
-  std::uint64_t buffer_overruns = 0;             ///< lost for want of buffers
+  std::uint64_t transmit_constraint_errors = 0;  ///< refused by policy
+  std::uint64_t buffer_overruns = 0;             ///< lost for lack of buffers
   std::uint64_t queue_pair_1_dropped = 0;  ///< datagrams that the general services agent discarded
   std::uint64_t transmit_waits = 0;        ///< times there was something to send and it had to wait
 };

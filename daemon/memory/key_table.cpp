@@ -10,8 +10,8 @@
 
 namespace softhca::memory {
 
-/// It cannot fail once the machine has booted; a short
-/// read by a signal is repeated.
+/// The kernel's generator cannot fail once the machine has booted; a read that a signal cut short
+/// is repeated.
 std::uint32_t random_bits() {
   std::uint32_t bits = 0;
   while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) {

@@ -37,7 +37,7 @@ bool has_ended(int pidfd) {
   return ::poll(&state, 1, 0) != 0;
 }
 
-/// Are all of its users (real, effective, saved, of the file system) `uid`?
+/// Are all user ids of the process (real, effective, saved, of the file system) `uid`?
 bool is_only(const std::string& folder, uid_t uid) {
   std::ifstream status(folder + "/status");
   for (std::string line; std::getline(status, line);) {
@@ -68,7 +68,7 @@ Expected<std::shared_ptr<ProcessMemory>> ProcessMemory::open(pid_t pid, uid_t ui
   // All that is checked is checked after opening. When the process executed something else in
   // between, the address space that was opened is gone, and gives access to nothing.
   const bool permitted = memory && is_only(folder, uid) && is_accessible_to(path, uid);
-  // Last: as long as the process lives, its number belongs to no other.
+  // This comes last: as long as the process lives, its number belongs to no other.
   if (has_ended(pidfd)) return failed(pid, "memory", ESRCH);
   if (!memory) return failed(pid, "memory", code == ENOENT ? ESRCH : code);
   if (!permitted) return failed(pid, "memory", EPERM);
@@ -100,7 +100,8 @@ Verdict ProcessMemory::transfer(Call call, std::span<iovec> local, std::span<iov
     local[count - 1].iov_len += beyond;
     if (again) continue;
     if (moved <= 0) return Verdict::kLocalProtection;
-    // Short: a fault further on, or more than the kernel moves in one call. The next call tells.
+    // A short count: a fault further on, or more than the kernel moves in one call. The next call
+    // tells.
     skip(local, static_cast<std::size_t>(moved));
     skip(remote, static_cast<std::size_t>(moved));
   }

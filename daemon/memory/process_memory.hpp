@@ -20,8 +20,9 @@ namespace softhca::memory {
 class ProcessMemory {
  public:
   /// `pidfd` and `uid`: the process and its user. Succeeds only where a process of that user
-  /// without privileges could reach the memory: not of one that changed its user or executes a
-  /// program that gives rights. Errors: ESRCH (it has ended), EPERM, EACCES (no access), EMFILE...
+  /// without privileges could reach the memory: not for a process that changed its user or executes
+  /// a program that gives rights. Errors: ESRCH (it has ended), EPERM, EACCES (no access),
+  /// EMFILE...
   static Expected<std::shared_ptr<ProcessMemory>> open(pid_t pid, uid_t uid, int pidfd);
 
   /// Moves bytes between `local` (ours) and `remote` (the process's addresses), both of the same

@@ -13,7 +13,7 @@ struct Run {
   std::uint64_t addr = 0;
   std::uint64_t length = 0;
 
-  /// Of a region without memory.
+  /// True: the run is of a region without memory.
   bool is_null() const { return mapped == nullptr && process == nullptr; }
 };
 
@@ -76,7 +76,7 @@ class ProcessBatch {
     return Verdict::kOk;
   }
 
-  /// Of those moved last; of the failure, if one failed.
+  /// The direction of the moves made last or, after a failure, of those that failed.
   Direction direction() const { return direction_; }
 
   Verdict flush() {

@@ -95,7 +95,8 @@ inline Verdict scatter(ScatterView to, std::uint64_t offset, std::span<const std
 }
 
 /// Moves `length` bytes between two lists: a local transfer. Not bounded; callers of the engine
-/// move a chunk at a time. `to_blame`, where given, is set when it fails: it was at writing.
+/// move a chunk at a time. `to_blame`, where given, is set when the move fails: true if writing
+/// failed.
 Verdict copy(ScatterView to, std::uint64_t to_offset, ScatterView from, std::uint64_t from_offset,
              std::uint64_t length, bool* to_blame = nullptr);
 

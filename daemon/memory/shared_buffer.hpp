@@ -35,15 +35,15 @@ class SharedBuffer {
     if (offset > bytes() || length > bytes() - offset) return nullptr;
     return memory_.base() + offset;
   }
-  /// From the first region on a tenant cannot take pages away (SealedMemory::seal_holes).
+  /// From the first region on, a tenant cannot take pages away (SealedMemory::seal_holes).
   Outcome seal_holes() {
     auto sealed = memory_.seal_holes();
     if (sealed) descriptor_.reset();
     return sealed;
   }
 
-  /// So that accesses to what the process has filled of [offset, offset + length) take no page
-  /// faults (SealedMemory::map_present). REQUIRES: at() not null.
+  /// Prepares what the process has filled of [offset, offset + length), so that accesses to it take
+  /// no page faults (SealedMemory::map_present). REQUIRES: at() not null.
   void map_present(std::uint64_t offset, std::uint64_t length) const {
     memory_.map_present(offset, length);
   }
@@ -60,7 +60,7 @@ class SharedBuffer {
 };
 
 /// The shared buffers of one session. A buffer whose regions are gone is idle: it is kept for the
-/// next registration of the same memory until somebody lacks what it takes. Handles of buffers
+/// next registration of the same memory until somebody needs what it takes. Handles of buffers
 /// given up are unknown from then on; the process shares that memory anew. One thread.
 class SharedBufferPool {
  public:
@@ -86,7 +86,8 @@ class SharedBufferPool {
   /// kFreeShared: forgets the buffer; its memory goes with its last region. False: unknown handle.
   bool free(std::uint32_t handle);
 
-  /// The longest unused ends, with its account. REQUIRES: idle_count() != 0.
+  /// Gives up the buffer that has been idle for longest, with its account. REQUIRES: idle_count()
+  /// != 0.
   void give_up_oldest();
 
   std::size_t idle_count() const { return idle_.size(); }

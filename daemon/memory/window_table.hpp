@@ -1,8 +1,8 @@
 // Memory windows: parts of regions, by keys that their owners change and end through the send queue
 // (InfiniBand specification, volume 1, 10.6.7). Belongs to one engine and its thread.
 //
-// A key has the highest bit set, which those of regions have not; its low 8 bits are the owner's,
-// who chooses them anew with every bind (the library's ibv_inc_rkey()), the rest stay for life.
+// A key has the highest bit set, unlike those of regions. Its low 8 bits belong to the owner, who
+// chooses them anew with every bind (the library's ibv_inc_rkey()); the rest stay for life.
 #pragma once
 
 #include <cstdint>

@@ -23,21 +23,21 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
 void add_quotas(Families& out, const Source& source, const engine::Tenant& tenant);
 void add_limits(Families& out, const engine::Tenant& tenant);
 void add_lanes(Families& out, const Source& source);
-/// Of the tenant, or of one of its levels.
+/// Doorbells of the tenant, or of one of its levels.
 void add_doorbells(Families& out, const Source& source, const engine::Tenant& tenant,
                    const engine::Level* level);
 
 // --- collect_connections.cpp
 void add_connections(Families& out, const engine::Tenant& tenant);
-/// Of all tenants: limits, and what their guarantees carry.
+/// Connections of all tenants: limits, and what their guarantees carry.
 void add_connection_limits(Families& out, const Source& source);
 void add_general_services(Families& out, const Source& source);
 
 // --- collect_port.cpp
 void add_port(Families& out, const engine::PortBinding& binding);
 
-/// "level" is its name, or "" for the tenant as a whole: for what its levels share, or what is not
-/// divided into levels.
+/// "level" is its name, or "" for what the levels of the tenant share, or what is not divided into
+/// levels.
 inline Labels labels_of(const engine::Tenant& tenant, const engine::Level* level) {
   return {{"tenant", tenant.name}, {"level", level == nullptr ? "" : level->name}};
 }

@@ -36,7 +36,7 @@ using Rejects = std::array<Counter, ConnectionCounters::kRejectReasons>;
 
 void add_rejects(Families& out, const char* name, const char* help, const std::string& tenant,
                  const Rejects& rejects) {
-  // Each is read once: it may count meanwhile.
+  // Each counter is read once, as it may change meanwhile.
   std::array<double, ConnectionCounters::kRejectReasons> values;
   std::transform(rejects.begin(), rejects.end(), values.begin(), number);
   for (const Reason& reason : kReasons) {
@@ -47,7 +47,7 @@ void add_rejects(Families& out, const char* name, const char* help, const std::s
               std::accumulate(values.begin(), values.end(), 0.0));
 }
 
-/// "connection manager" of tenant "web": what holds for a client of the agent.
+/// The name of the tenant that a client belongs to; empty: it is gone.
 std::string tenant_name(const Source& source, management::gsa::ClientKey key) {
   for (const auto& tenant : source.tenants)
     if (tenant->id == engine::tenant_of(key)) return tenant->name;
@@ -73,7 +73,7 @@ void add_allocation(Families& out, const Source& source, const engine::Tenant& t
   out.gauge(kName, kHelp, with(labels, "kind", "completion"), completion);
 }
 
-/// Of the queue pair: numbers 1 (general services) and 2 (between programs).
+/// Figures of a queue pair: number 1 (general services) or 2 (between programs).
 void add_services(Families& out, const Source& source, const GeneralServices& services,
                   const Labels& labels) {
   const engine::DatagramServiceCounters& c = services.counters;
@@ -88,7 +88,7 @@ void add_services(Families& out, const Source& source, const GeneralServices& se
       "Datagrams discarded as the queue pair had had its share of the engine.", c.over_share);
   one("softhca_gsa_bad_length_total",
       "Datagrams discarded as too long, or too short to say whose they are.", c.bad_length);
-  out.counter("softhca_gsa_engine_seconds_total", "Time of the engine for the queue pair.", labels,
+  out.counter("softhca_gsa_engine_seconds_total", "Engine time for the queue pair.", labels,
               number(services.tenant.counters.engine_ns) * 1e-9);
   add_allocation(out, source, services.tenant, labels);
   const management::gsa::PoolCounters& pool = services.pool;
@@ -102,7 +102,7 @@ void add_services(Families& out, const Source& source, const GeneralServices& se
       pool.discarded[static_cast<std::size_t>(Discard::kNoClient)]);
 }
 
-/// All clients have the same labels; those that say nothing of it are empty.
+/// All clients have the same labels; a label that does not apply is empty.
 void add_client(Families& out, const Source& source, const management::gsa::ClientView& client,
                 Labels labels, std::string management_class, std::string messages,
                 std::string client_number) {
@@ -114,19 +114,19 @@ void add_client(Families& out, const Source& source, const management::gsa::Clie
   const management::gsa::ClientCounters& own = client.counters;
   out.gauge("softhca_gsa_client_quota", "Buffers posted for the client.", labels,
             static_cast<double>(own.share.value()));
-  out.gauge("softhca_gsa_client_asked", "Buffers it asked for.", labels,
+  out.gauge("softhca_gsa_client_asked", "Buffers the client asked for.", labels,
             static_cast<double>(own.asked.value()));
-  out.gauge("softhca_gsa_client_in_use", "Buffers it holds.", labels,
+  out.gauge("softhca_gsa_client_in_use", "Buffers the client holds.", labels,
             static_cast<double>(own.held.value()));
-  out.counter("softhca_gsa_client_received_total", "Datagrams it was given.", labels,
+  out.counter("softhca_gsa_client_received_total", "Datagrams given to the client.", labels,
               number(own.received));
-  out.counter("softhca_gsa_client_raised_total", "Times its quota was raised.", labels,
+  out.counter("softhca_gsa_client_raised_total", "Times the client's quota was raised.", labels,
               number(own.raised));
   for (std::size_t i = 1; i < management::gsa::kDiscards; ++i)
     if (static_cast<Discard>(i) != Discard::kNoClient)
-      out.counter("softhca_gsa_client_discarded_total", "Datagrams for it that were discarded.",
-                  with(labels, "cause", name_of(static_cast<Discard>(i))),
-                  number(own.discarded[i]));
+      out.counter(
+          "softhca_gsa_client_discarded_total", "Datagrams for the client that were discarded.",
+          with(labels, "cause", name_of(static_cast<Discard>(i))), number(own.discarded[i]));
 }
 
 }  // namespace
@@ -141,13 +141,13 @@ void add_connections(Families& out, const engine::Tenant& tenant) {
     out.gauge(name, help, labels, static_cast<double>(value.value()));
   };
   const char* const kEstablished = "softhca_connections_established_total";
-  const char* const kEstablishedHelp = "Connections that rdma_cm brought about.";
+  const char* const kEstablishedHelp = "Connections established by rdma_cm.";
   out.counter(kEstablished, kEstablishedHelp, with(labels, "role", "active"),
               number(c.established_active));
   out.counter(kEstablished, kEstablishedHelp, with(labels, "role", "passive"),
               number(c.established_passive));
   out.histogram("softhca_connection_establish_seconds",
-                "From a program's connect, or a peer's request, to the connection.", labels,
+                "Time from a program's connect, or a peer's request, to the connection.", labels,
                 c.establish_ns, std::uint64_t{1} << 12, std::uint64_t{1} << 36, 1e-9);
   add_rejects(out, "softhca_connection_rejects_sent_total", "Refusals (REJ) sent.", tenant.name,
               c.rejects_sent);
@@ -163,16 +163,15 @@ void add_connections(Families& out, const engine::Tenant& tenant) {
           "Messages of connection management received.", c.mads_received);
   counter("softhca_connection_messages_sent_total", "Messages of connection management sent.",
           c.mads_sent);
-  counter("softhca_connection_retries_total", "Of those sent: again, as no answer came.",
-          c.retries);
-  counter("softhca_connection_duplicates_total", "Of those received: again.", c.duplicates);
-  counter("softhca_connection_malformed_total", "Of those received: not what they should be.",
+  counter("softhca_connection_retries_total", "Messages sent again, as no answer came.", c.retries);
+  counter("softhca_connection_duplicates_total", "Messages received again.", c.duplicates);
+  counter("softhca_connection_malformed_total", "Messages received that were malformed.",
           c.malformed);
   counter("softhca_connection_stale_total", "Requests of a queue pair that was already connected.",
           c.stale);
   gauge("softhca_connections", "Connections, with those that begin and those in time wait.",
         c.connections);
-  gauge("softhca_connections_half_open", "Of these: asked for by a peer, not established.",
+  gauge("softhca_connections_half_open", "Connections that a peer asked for, not established yet.",
         c.half_open);
   gauge("softhca_connection_listeners", "Listening identifiers of rdma_cm.", c.listeners);
   gauge("softhca_connection_identifiers", "Identifiers of rdma_cm.", c.identifiers);

@@ -20,38 +20,36 @@ const engine::Tenant* find_tenant(const Source& source, TenantId id) {
   return nullptr;
 }
 
-/// Of a pool that is divided into guarantees and a shared rest. `own`: what the daemon has in it
-/// for itself, beyond what the operator divides.
+/// A pool that is divided into guarantees and a shared rest. `own`: what the daemon has in it for
+/// itself, beyond what the operator divides.
 void add_pool(Families& out, const char* name, const QuotaPool& pool, std::uint32_t own = 0) {
   const Labels labels{{"pool", name}};
   const auto gauge = [&](const char* metric, const char* help, double value) {
     out.gauge(metric, help, labels, value);
   };
-  gauge("softhca_pool_size", "How many there are.", pool.total() - own);
+  gauge("softhca_pool_size", "Size of the pool.", pool.total() - own);
   gauge("softhca_pool_in_use", "In use by all tenants.", pool.in_use());
   gauge("softhca_pool_high_water", "Most in use at once.", pool.high_water());
   gauge("softhca_pool_unallocated", "Guaranteed to no tenant.", pool.unallocated());
   gauge("softhca_pool_lent", "Guaranteed to tenants that leave them idle and lend them.",
         pool.lent());
-  gauge("softhca_pool_recalled", "Of those lent: asked for again and not back.", pool.recalled());
+  gauge("softhca_pool_recalled", "Lent, asked for again and not back.", pool.recalled());
   gauge("softhca_pool_shared_in_use", "In use beyond the guarantees in force.",
         pool.shared_in_use());
-  gauge("softhca_pool_overdrawn", "Of these: more than there are beyond the guarantees in force.",
-        pool.overdrawn());
+  gauge("softhca_pool_overdrawn",
+        "In use beyond the guarantees in force, and beyond what there is.", pool.overdrawn());
 }
 
 void add_quota(Families& out, const Labels& labels, const Quota& q) {
   const auto gauge = [&](const char* name, const char* help, std::uint32_t value) {
     out.gauge(name, help, labels, value);
   };
-  gauge("softhca_level_guaranteed", "Guaranteed; of level \"\": shared among the tenant's levels.",
+  gauge("softhca_level_guaranteed", "Guaranteed; for level \"\": shared among the tenant's levels.",
         q.guaranteed.value());
-  gauge("softhca_level_lent", "Of the guarantee: idle, and lent to the shared rest.",
-        q.lent.value());
-  gauge("softhca_level_in_use", "In use; of level \"\": by levels beyond their own.",
+  gauge("softhca_level_lent", "Guaranteed, idle and lent to the shared rest.", q.lent.value());
+  gauge("softhca_level_in_use", "In use; for level \"\": by levels beyond their own.",
         q.in_use.value());
-  gauge("softhca_level_shared_in_use", "Of those in use: beyond the guarantee in force.",
-        q.shared_in_use());
+  gauge("softhca_level_shared_in_use", "In use beyond the guarantee in force.", q.shared_in_use());
   gauge("softhca_level_high_water", "Most in use at once.", q.high_water.value());
   gauge("softhca_level_draining", "In use, to come back since the guarantee shrank.",
         q.draining.value());
@@ -69,10 +67,9 @@ void add_credits(Families& out, const Labels& tvl, const char* kind, const Quota
     out.gauge(name, help, labels, value);
   };
   gauge("softhca_credits_guaranteed", "Credits that the TVL is guaranteed.", q.guaranteed.value());
-  gauge("softhca_credits_lent", "Of the guarantee: idle, and lent to the shared rest.",
-        q.lent.value());
+  gauge("softhca_credits_lent", "Guaranteed, idle and lent to the shared rest.", q.lent.value());
   gauge("softhca_credits_in_use", "Credits in use.", q.in_use.value());
-  gauge("softhca_credits_shared_in_use", "Of those in use: beyond the guarantee in force.",
+  gauge("softhca_credits_shared_in_use", "In use beyond the guarantee in force.",
         q.shared_in_use());
   gauge("softhca_credits_high_water", "Most credits in use at once.", q.high_water.value());
   gauge("softhca_credits_draining", "In use, to come back since the guarantee shrank.",
@@ -100,7 +97,7 @@ void add_pools(Families& out, const Source& source) {
   resource::for_each_kind([&](resource::Kind kind) {
     const resource::Accounts& totals = source.totals;
     const Labels labels{{"pool", resource::name_of(kind)}};
-    out.gauge("softhca_pool_size", "How many there are.", labels,
+    out.gauge("softhca_pool_size", "Size of the pool.", labels,
               static_cast<double>(totals.limit(kind)));
     out.gauge("softhca_pool_in_use", "In use by all tenants.", labels,
               static_cast<double>(totals.in_use(kind)));
@@ -109,13 +106,15 @@ void add_pools(Families& out, const Source& source) {
   });
   out.gauge("softhca_dedicated_pcbs", "PCBs set aside for the send queue scheduler.", {},
             engine.pcbs().dedicated());
-  out.gauge("softhca_dedicated_pcbs_limit", "Of these: what one tenant or level may have.", {},
+  out.gauge("softhca_dedicated_pcbs_limit", "Dedicated PCBs that one tenant or level may have.", {},
             engine.pcbs().dedicated_limit());
   const schedule::SendQueueScheduler& scheduler = engine.scheduler();
   out.gauge("softhca_doorbell_places", "Queue pairs that may have doorbells in the daemon.", {},
             scheduler.config().entries);
-  out.gauge("softhca_doorbell_places_in_use", "Queue pairs that have.", {}, scheduler.linked());
-  out.gauge("softhca_doorbell_places_high_water", "Most such queue pairs at once.", {},
+  out.gauge("softhca_doorbell_places_in_use", "Queue pairs with doorbells in the daemon.", {},
+            scheduler.linked());
+  out.gauge("softhca_doorbell_places_high_water",
+            "Most queue pairs with doorbells in the daemon at once.", {},
             scheduler.linked_high_water());
 }
 
@@ -149,7 +148,7 @@ void add_quotas(Families& out, const Source& source, const engine::Tenant& tenan
     const Labels labels = labels_of(tenant, level);
     add_quota(out, with(labels, "resource", "vcbs"), vcbs);
     add_quota(out, with(labels, "resource", "pcbs"), group.pcbs);
-    const char* refused = "Asked for and not to be had.";
+    const char* refused = "Requests for which none was free.";
     out.counter("softhca_level_refused_total", refused, with(labels, "resource", "vcbs"),
                 number(vcbs_refused));
     out.counter("softhca_level_refused_total", refused, with(labels, "resource", "pcbs"),
@@ -204,9 +203,10 @@ void add_lanes(Families& out, const Source& source) {
               tvl.max_kick_list);
     out.gauge("softhca_kick_list_waiting", "Commands in the virtual kick list.", labels,
               counters.waiting.value());
-    out.gauge("softhca_kick_list_high_water", "Most commands in it at once.", labels,
-              counters.waiting_high_water.value());
-    out.counter("softhca_kick_list_refused_total", "Commands that found it full.", labels,
+    out.gauge("softhca_kick_list_high_water", "Most commands in the virtual kick list at once.",
+              labels, counters.waiting_high_water.value());
+    out.counter("softhca_kick_list_refused_total",
+                "Commands that found the virtual kick list full.", labels,
                 number(counters.refused));
     out.counter("softhca_commands_started_total", "Commands started by the arbitrator.", labels,
                 number(counters.started));
@@ -233,7 +233,8 @@ void add_doorbells(Families& out, const Source& source, const engine::Tenant& te
         "Doorbells read back as something else: the program wrote over them.", c.lost);
   out.gauge("softhca_doorbell_overflow_in_use",
             "Queue pairs with a doorbell in the overflow buffer.", labels, c.overflow.value());
-  out.gauge("softhca_doorbell_overflow_high_water", "Most such queue pairs at once.", labels,
+  out.gauge("softhca_doorbell_overflow_high_water",
+            "Most queue pairs with a doorbell in the overflow buffer at once.", labels,
             c.overflow_high_water.value());
 }
 

@@ -17,7 +17,7 @@ void add_port(Families& out, const engine::PortBinding& binding) {
   count("softhca_port_transmit_dropped_total", "Frames the device refused.", c.tx_dropped);
   count("softhca_port_unresolved_total", "Packets to a neighbour that does not answer.",
         binding.drops.unresolved.value());
-  count("softhca_port_no_buffer_total", "Sends put off for want of a frame.",
+  count("softhca_port_no_buffer_total", "Sends put off for lack of a frame.",
         binding.drops.no_buffer.value());
   const auto& n = binding.neighbours->counters();
   count("softhca_neighbour_requests_total", "ARP requests and neighbour solicitations sent.",
@@ -50,7 +50,7 @@ void add_port(Families& out, const engine::PortBinding& binding) {
       drop(wire::name(reason), binding.drops.parse[i]);
     }
   }
-  count("softhca_port_foreign_frames_total", "Frames that are no RoCE packets.", foreign);
+  count("softhca_port_foreign_frames_total", "Frames that are not RoCE packets.", foreign);
   for (std::size_t i = 0; i < binding.drops.frame.size(); ++i)
     drop(engine::name_of(static_cast<engine::FrameDrop>(i)), binding.drops.frame[i]);
 }

@@ -102,7 +102,7 @@ void add_work(Families& out, const engine::Tenant& tenant) {
       c.local_messages);
   one("softhca_local_bytes_total", "Payload of messages between queue pairs of this daemon.",
       c.local_bytes);
-  out.counter("softhca_engine_seconds_total", "Time of the engine for the tenant.", labels,
+  out.counter("softhca_engine_seconds_total", "Engine time for the tenant.", labels,
               number(c.engine_ns) * 1e-9);
   add_arbitration_wait(out, "softhca_arbitration_wait_seconds", labels, c.arbitration_wait);
   out.summary(
@@ -138,7 +138,7 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   one("softhca_malformed_commands_total", "Commands that failed validation.",
       c.refused.malformed_commands);
   one("softhca_bad_checksum_commands_total",
-      "Commands whose checksum did not fit: torn or scribbled.", c.refused.bad_checksums);
+      "Commands whose checksum did not fit: torn or overwritten.", c.refused.bad_checksums);
   one("softhca_hostile_memory_total", "Shared words no correct provider writes.",
       c.refused.hostile_memory);
 }
@@ -189,12 +189,12 @@ void add_receive(Families& out, const engine::Tenant& tenant) {
       c.connections_dropped);
   out.gauge("softhca_srq_buffers_held", "Buffers held by queue pairs, of queues with limits.",
             {{"tenant", tenant.name}}, c.held.value());
-  out.gauge("softhca_srq_buffers_held_high_water", "Most such buffers at once.",
+  out.gauge("softhca_srq_buffers_held_high_water", "Most buffers held by queue pairs at once.",
             {{"tenant", tenant.name}}, c.held_high_water.value());
   one("softhca_srq_watermark_total", "Times a queue fell to its low watermark.", c.watermarks);
 }
 
-/// Of each level; what the tenant does counts these, too.
+/// Counters of each level; the tenant's counters count the same.
 void add_levels(Families& out, const engine::Tenant& tenant) {
   for (const auto& level : tenant.levels) {
     const Labels labels = labels_of(tenant, level.get());

@@ -61,7 +61,7 @@ MHD_Result answer(void* collector, MHD_Connection* connection, const char* url, 
                   void** /*request*/) {
   const std::string_view verb = method;
   if (verb != MHD_HTTP_METHOD_GET && verb != MHD_HTTP_METHOD_HEAD)
-    return reply(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET is all there is\n", "text/plain");
+    return reply(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is supported\n", "text/plain");
   if (std::string_view(url) != "/metrics")
     return reply(connection, MHD_HTTP_NOT_FOUND, "the metrics are at /metrics\n", "text/plain");
   return reply(

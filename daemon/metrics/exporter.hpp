@@ -15,7 +15,7 @@
 
 namespace softhca::metrics {
 
-/// Of the general services agent, or the queue pair for programs.
+/// What is shown of the general services agent, or of the queue pair for programs.
 struct GeneralServices {
   const engine::DatagramServiceCounters& counters;
   const engine::Tenant& tenant;  ///< what it is to the engine

@@ -23,13 +23,13 @@ constexpr Duration kAnsweredKept = seconds(600);  // after the last use
 /// second for it.
 constexpr std::array<Duration, 3> kFirstRetries = {milliseconds(20), milliseconds(100),
                                                    milliseconds(300)};
-/// A tenant that sends to a thousand addresses must not make us flood the network, nor keep others
-/// from asking: these are divided among those who ask.
+/// A tenant that sends to a thousand addresses must not make us flood the network, or keep others
+/// from asking: these requests are divided among those who ask.
 constexpr std::uint32_t kRequestsPerWindow = 32;
 constexpr Duration kWindow = milliseconds(100);
 /// A user whose neighbours that have not answered take this part of a full table gets no more.
 constexpr std::uint32_t kUnansweredPart = 8;
-/// One that was asked for so often makes way for another of the same user: some 0.4 s.
+/// A neighbour that was asked for so often makes way for another of the same user: some 0.4 s.
 constexpr std::uint8_t kTriesInPeace = 4;
 constexpr Duration kLookAgain = milliseconds(20);
 
@@ -85,7 +85,7 @@ Neighbours::Entry* Neighbours::find(const Gid& address) {
   return const_cast<Entry*>(std::as_const(*this).find(address));
 }
 
-/// Null: the table is full, and too many of the user's have not answered.
+/// Null: the table is full, and too many of the user's neighbours have not answered.
 Neighbours::Entry* Neighbours::insert(const Gid& address, Time now, TenantId id) {
   if (!make_way(id, now)) {
     counters_.refused.add();
@@ -103,7 +103,7 @@ Neighbours::Entry* Neighbours::insert(const Gid& address, Time now, TenantId id)
   return &entry;
 }
 
-/// An entry becomes its user's, or is no more.
+/// Counts an entry of its user in (1) or out (-1).
 void Neighbours::count(const Entry& entry, int change) {
   User& user = users_[entry.user];
   user.entries += static_cast<std::uint32_t>(change);
@@ -122,9 +122,9 @@ void Neighbours::erase(Entry& entry) {
   --size_;
 }
 
-/// True: the user may have another that has not answered; when the table is full and it has many,
-/// in place of the one that was asked for most often. Those asked for lately stay: who has many
-/// neighbours would else forget each before its answer comes.
+/// True: the user may have another neighbour that has not answered; when the table is full and the
+/// user has many, in place of the one asked for most often. Those asked for lately stay: a user
+/// with many neighbours would otherwise forget each before its answer comes.
 bool Neighbours::make_way(TenantId id, Time now) {
   User& user = users_[id];
   if (free_ != kNone || user.unanswered < options_.capacity / kUnansweredPart) return true;
@@ -144,7 +144,7 @@ bool Neighbours::make_way(TenantId id, Time now) {
   return true;
 }
 
-/// Forgets an entry of the user that has most: the one longest out of use, but one that has no
+/// Forgets an entry of the user that has most: the one out of use for longest, and one without an
 /// answer before one that works.
 void Neighbours::make_room(TenantId id) {
   TenantId from = id;
@@ -220,8 +220,8 @@ void Neighbours::announce() {
 
 void Neighbours::send(std::size_t length) { send_({buffer_.data(), length}); }
 
-/// Who asks first may take all that others leave, and others their part nevertheless: n users ask
-/// at most (1 + 1/2 + ... + 1/n) times as often as one.
+/// May the user ask? The first may take all that others leave, and the others still get their part:
+/// n users ask at most (1 + 1/2 + ... + 1/n) times as often as one.
 bool Neighbours::may_ask(User& user, Time now) {
   if (now >= window_end_) {
     window_end_ = now + kWindow;
@@ -282,7 +282,8 @@ std::optional<MacAddress> Neighbours::resolve(const Gid& next_hop, Time now, Ten
   }
   entry->used = now;
   if (entry->state == State::kIncomplete) {
-    // Who asks for many that are not there must not decide when another's is asked for.
+    // A user that asks for many neighbours that are not there must not decide when another's is
+    // asked for.
     if (entry->tries == 0 && entry->user != user) {
       count(*entry, -1);
       entry->user = user;

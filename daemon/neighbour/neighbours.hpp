@@ -38,9 +38,9 @@ struct NeighbourCounters {
   Counter conflicts;   ///< somebody else claimed an address of ours
 };
 
-/// Entries come into being by resolve() alone, never by what others send, so that strangers cannot
-/// fill the table. Nor can a user who makes up addresses to send to: each has its part of the
-/// table, and of the requests.
+/// Only resolve() makes entries, never what others send, so that strangers cannot fill the table. A
+/// user who makes up addresses to send to cannot fill it either: each has its part of the table,
+/// and of the requests.
 class Neighbours {
  public:
   struct Options {
@@ -59,7 +59,7 @@ class Neighbours {
   void remove_address(const Gid& address);
   /// Where packets for other networks of the gateway's family go; a zero GID: nowhere.
   void set_gateway(const Gid& ipv4_gateway, const Gid& ipv6_gateway);
-  /// Allocates what is kept of a user of resolve(), who would else allocate it then.
+  /// Allocates what is kept of a user of resolve(), which would otherwise do so on first use.
   void add_user(TenantId user) { users_.try_emplace(user); }
   /// Tells all neighbours of the addresses we answer for (after a start, when the link comes up).
   void announce();
@@ -68,8 +68,8 @@ class Neighbours {
   /// The address to resolve for packets to `destination`: itself when it is a group or on a network
   /// of ours, else the gateway of its family; nothing when there is none.
   std::optional<Gid> next_hop(const Gid& destination) const;
-  /// The link address, when it is known; else asks for it, at once and again until it is answered
-  /// or nobody calls any more. Groups map without asking. Known addresses in use are checked
+  /// The link address, when it is known; otherwise asks for it, at once and again until there is an
+  /// answer or nobody calls any more. Groups map without asking. Known addresses in use are checked
   /// every 30 s, without an interruption as long as the neighbour answers. `user`: whose packets
   /// they are.
   std::optional<MacAddress> resolve(const Gid& next_hop, Time now, TenantId user = {});
@@ -105,7 +105,7 @@ class Neighbours {
   struct User {
     std::uint32_t entries = 0;
     std::uint32_t unanswered = 0;  ///< of these
-    Time full_until{};             ///< none of its unanswered entries makes way before
+    Time full_until{};             ///< none of its unanswered entries makes way before then
     Time window_end{};             ///< of the rate limit, when it asked last
     std::uint32_t requests = 0;    ///< in that window
   };
@@ -148,7 +148,7 @@ class Neighbours {
   std::size_t next_to_run_ = 0;  ///< entry that run() begins with
   Users users_;
   Time window_end_{};               ///< of the rate limit
-  std::uint32_t window_users_ = 0;  ///< who have asked in it
+  std::uint32_t window_users_ = 0;  ///< users that have asked in it
   NeighbourCounters counters_;
 };
 

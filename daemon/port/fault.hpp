@@ -20,7 +20,7 @@ struct FaultRates {
   double corruption = 0;   ///< one bit is flipped where the ICRC looks, so a receiver must notice
   double reordering = 0;   ///< held until one to four later frames have passed, or `delay_steps`
   double delay = 0;        ///< held for one to `delay_steps` steps
-  double marking = 0;      ///< of ECN-capable packets, as a switch does it that is congested
+  double marking = 0;      ///< of ECN-capable packets, as by a switch that is congested
   std::uint32_t delay_steps = 16;  ///< in calls of receive() (transmit side: of flush())
 };
 

@@ -10,8 +10,8 @@ namespace softhca::port {
 /// IPv4 or IPv6, with or without a VLAN tag; 0 for any other frame.
 std::size_t roce_offset(std::span<const std::byte> frame);
 
-/// Marks an ECN-capable packet over IPv4 or IPv6 as having met congestion (RFC 3168); false: it is
-/// none, or marked already.
+/// Marks an ECN-capable packet over IPv4 or IPv6 as having met congestion (RFC 3168). False: it is
+/// no such packet, or is marked already.
 bool mark_congested(std::span<std::byte> frame);
 
 }  // namespace softhca::port

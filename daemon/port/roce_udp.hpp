@@ -1,4 +1,4 @@
-// What RoCEv2 is carried by. (wire says so too; a port does without it.)
+// The protocol numbers by which RoCEv2 is recognized. (wire has them, too; a port does without it.)
 #pragma once
 
 #include <cstdint>

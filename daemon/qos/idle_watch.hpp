@@ -1,10 +1,10 @@
 // Automatic adjustment of one guarantee (mechanism A10): what its holder has left idle for a while
-// is lent to the shared rest, but for some to keep in hand. It comes back when the holder asks for
-// it (QuotaPool::take), not here. Pure: time comes in.
+// is lent to the shared rest, except for some that it keeps in hand. It comes back when the holder
+// asks for it (QuotaPool::take), not here. Pure: time comes in.
 //
-// A holder whose demand is steady, or varies within the time watched, is never recalled for: the
-// most it had in use in that time stays in force. One that recalls is watched anew, so that a
-// guarantee goes and comes back at most once in that time.
+// A holder whose demand is steady, or varies within the time watched, never has to recall anything:
+// the most it had in use in that time stays in force. A holder that recalls is watched anew, so
+// that a guarantee goes and comes back at most once in that time.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace softhca {
 
 struct AdjustmentPolicy {
-  Duration idle = std::chrono::seconds(10);  ///< what was not in use for so long is lent
+  Duration idle = std::chrono::seconds(10);  ///< what was not in use for this long is lent
   double keep = 0.1;  ///< of a guarantee: stays in force beyond the most in use lately; with
                       ///< this a holder goes on while borrowers take their time
 };
@@ -27,13 +27,13 @@ struct AdjustmentPolicy {
 /// What may be lent of a guarantee now.
 enum class Lending : std::uint8_t {
   kNone,  ///< and what is lent is recalled
-  kIdle,  ///< what has not been in use for so long as the policy says
+  kIdle,  ///< what has not been in use for as long as the policy says
   kAll,   ///< at once: nobody is there who could use it
 };
 
 class IdleWatch {
  public:
-  /// To be called kParts times in `policy.idle`, or more often. Of a level, `parent` is its
+  /// To be called kParts times in `policy.idle`, or more often. For a level, `parent` is its
   /// tenant's quota. True: what is in force of the guarantee has changed.
   bool look(QuotaPool& pool, Quota& q, Quota* parent, Lending lending,
             const AdjustmentPolicy& policy, Time now) {
@@ -53,7 +53,7 @@ class IdleWatch {
  private:
   static constexpr std::size_t kParts = 4;
 
-  /// True: all of the time that is to be watched has been.
+  /// True: the whole time that is to be watched has passed.
   bool watch(Quota& q, const AdjustmentPolicy& policy, Time now) {
     const bool recalled = recalls_ != q.recalls.value();
     if (seen_ == 0 || recalled) {

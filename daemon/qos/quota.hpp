@@ -30,8 +30,8 @@ struct Quota {
   Gauge guaranteed;  ///< with what is lent of it
   Gauge in_use;
   Gauge high_water;  ///< most in use at once
-  /// Of the surplus: what was the holder's own until its guarantee shrank, and is to come back
-  /// (A8).
+  /// The part of the surplus that was the holder's own until its guarantee shrank, and is to come
+  /// back (A8).
   Gauge draining;
   Gauge not_lent;          ///< guaranteed - lent: what is asked on the data path
   Gauge lent;              ///< of the guarantee: counts as shared until it is recalled
@@ -61,26 +61,26 @@ class QuotaPool {
   }
 
   std::uint32_t total() const { return total_.value(); }
-  /// In use by nobody, whosever they are.
+  /// Things that nobody uses, guaranteed or not.
   std::uint32_t free() const { return free_.value(); }
   std::uint32_t in_use() const { return beyond(total(), free()); }
-  /// Most in use at once, by all.
+  /// The most in use at once, by all holders together.
   std::uint32_t high_water() const { return beyond(total(), least_free_.value()); }
-  /// Guaranteed to nobody.
+  /// Things guaranteed to nobody.
   std::uint32_t unallocated() const { return unallocated_.value(); }
-  /// Guaranteed to holders that leave it idle.
+  /// Things guaranteed to holders that leave them idle, and lent.
   std::uint32_t lent() const { return lent_.value(); }
-  /// Of that: asked for by them, and not back.
+  /// Lent things that their holders have asked for, and that are not back.
   std::uint32_t recalled() const { return recalled_.value(); }
   /// The size of the shared rest.
   std::uint32_t shared() const { return unallocated() + lent(); }
   std::uint32_t shared_in_use() const { return shared_in_use_.value(); }
   std::uint32_t shared_free() const { return beyond(shared(), shared_in_use()); }
-  /// Of what is free there: not recalled.
+  /// Free things of the shared rest that are not recalled.
   std::uint32_t borrowable() const { return beyond(shared_free(), recalled()); }
-  /// Drawn beyond all guarantees and the shared rest: guarantees were given while what they are
-  /// made of was in use. Until it is 0 nobody draws from the shared rest, and a holder below its
-  /// guarantee may have to wait for the next one that is given back.
+  /// Things drawn beyond all guarantees and the shared rest: guarantees were given while what they
+  /// are made of was in use. Until it is 0 nobody draws from the shared rest, and a holder below
+  /// its guarantee may have to wait for the next one that is given back.
   std::uint32_t overdrawn() const { return beyond(shared_in_use(), shared()); }
 
   /// Changes a guarantee; nobody loses what is in use. A decrease is taken from what is lent first.
@@ -94,8 +94,9 @@ class QuotaPool {
     return true;
   }
 
-  /// Likewise for a holder with a parent; the rest stays or becomes the parent's. What the parent
-  /// has lent it gives last. False: the increase exceeds the parent's guarantee.
+  /// As set_guarantee() above, for a holder with a parent: the difference comes from the parent's
+  /// guarantee, or goes to it. The parent gives what it has lent last. False: the increase exceeds
+  /// the parent's guarantee.
   bool set_guarantee(Quota& q, Quota& parent, std::uint32_t guaranteed) {
     const std::uint32_t before = q.guaranteed.value();
     const std::uint32_t left = parent.guaranteed.value();
@@ -116,8 +117,8 @@ class QuotaPool {
     assert(!q.recalling && n <= q.in_force() - q.own_in_use());
     resize(q, q.guaranteed.value(), q.lent.value() + n, q.in_use.value());
   }
-  /// Wants back what is lent, and puts in force of it what is free; the rest comes with later calls
-  /// of this or take(). True: there is more in force than before.
+  /// Asks for what is lent back, and puts what is free of it in force; the rest comes with later
+  /// calls of this or take(). True: there is more in force than before.
   bool recall(Quota& q) { return recall(q, nullptr); }
   bool recall(Quota& q, Quota& parent) { return recall(q, &parent); }
 
@@ -137,25 +138,28 @@ class QuotaPool {
     least_free_.subtract(std::min(n, least_free_.value()));
   }
 
-  /// Invariant: free() + overdrawn() is shared_free() and all that holders have left of their
-  /// guarantees in force, so unless overdrawn a holder below its guarantee always gets one.
+  /// Invariant: free() + overdrawn() equals shared_free() plus what all holders have left of their
+  /// guarantees in force, so unless something is overdrawn a holder below its guarantee always gets
+  /// one.
   bool available(const Quota& q) const {
     if (q.below_guarantee()) return free() > 0;
     return q.lent.value() != 0 ? shared_free() > 0 : q.may_share && borrowable() > 0;
   }
-  /// available(), of one that is about to take: it recalls what it has lent.
+  /// As available(), for a holder that is about to take: it recalls what it has lent.
   bool request(Quota& q) {
     if (!q.below_guarantee() && q.lent.value() != 0) recall(q);
     return available(q);
   }
 
-  /// Own first, what is lent of it last, else shared. False: neither.
+  /// Takes one: of the holder's own first, what it has lent last, else a shared one. False: there
+  /// is neither.
   bool take(Quota& q) {
     if (!draw(q)) return false;
     take_free();
     return true;
   }
-  /// Own first, else the parent's, else the shared rest. False: none of them.
+  /// Takes one: of the holder's own first, else of the parent's, else of the shared rest. False:
+  /// there is none.
   bool take(Quota& q, Quota& parent) {
     if (!q.below_guarantee() && q.lent.value() != 0) recall(q, parent);
     if (q.below_guarantee() ? free() == 0 : q.lent.value() != 0 || !q.may_share || !draw(parent))
@@ -176,7 +180,8 @@ class QuotaPool {
   }
 
  private:
-  /// What `n` has more than `m`. Of values read once: their owner may change them meanwhile.
+  /// By how much `n` exceeds `m`, at least 0. Its arguments are values read once: their owner may
+  /// change them meanwhile.
   static std::uint32_t beyond(std::uint32_t n, std::uint32_t m) { return n - std::min(n, m); }
 
   void take_free() {
@@ -205,7 +210,7 @@ class QuotaPool {
     return true;
   }
 
-  /// True: it was of the surplus.
+  /// True: what was given back was of the surplus.
   static bool uncount(Quota& q) {
     const std::uint32_t in_use = q.in_use.value();
     assert(in_use > 0);
@@ -247,7 +252,7 @@ class QuotaPool {
     return true;
   }
 
-  /// The surplus that comes of a change is draining; what the change covers is not any more.
+  /// Surplus that a change creates is draining; surplus that a change covers no longer is.
   void set(Quota& q, std::uint32_t guaranteed, std::uint32_t lent, std::uint32_t in_use) {
     const std::uint32_t before = q.shared_in_use();
     lent_.set(lent_.value() - q.lent.value() + lent);

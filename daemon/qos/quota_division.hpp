@@ -1,5 +1,5 @@
-// Who gives what when a total that is divided among levels shrinks (mechanism A8). Set-up and
-// control only: allocates.
+// What each level gives when a total that is divided among levels shrinks (mechanism A8). Set-up
+// and control only: allocates.
 #pragma once
 
 #include <algorithm>

@@ -30,9 +30,9 @@ class Holdings {
 
   /// REQUIRES: !full().
   void add(std::uint64_t address, std::uint32_t owner);
-  /// The owner of the one that a post of `address` gives back. REQUIRES: count() > 0.
+  /// Gives back a buffer for a post of `address`. Returns its owner. REQUIRES: count() > 0.
   std::uint32_t give_back(std::uint64_t address);
-  /// The owner of the oldest, which is given back. REQUIRES: count() > 0.
+  /// Gives back the oldest buffer. Returns its owner. REQUIRES: count() > 0.
   std::uint32_t give_back_oldest() { return remove(by_age_.front()); }
 
  private:

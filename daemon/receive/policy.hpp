@@ -1,4 +1,5 @@
-// Shared receive queues: the times that their policy works with, and what came of it (D1 to D6).
+// Shared receive queues: the times that their policy works with, and counters of its effects (D1 to
+// D6).
 #pragma once
 
 #include "daemon/base/counter.hpp"
@@ -11,7 +12,7 @@ inline constexpr Duration kHalfLife = std::chrono::seconds(1);          ///< of 
 inline constexpr Duration kInterval = std::chrono::milliseconds(100);   ///< of the moving average
 inline constexpr Duration kAlarmPause = std::chrono::milliseconds(10);  ///< between two rankings
 
-/// Of a tenant; written by the engine thread.
+/// Counters of one tenant; written by the engine thread.
 struct ProvisioningCounters {
   Counter soft_exceeded;        ///< times a queue pair went over its soft limit
   Counter hard_refused;         ///< draws refused

@@ -94,7 +94,7 @@ Provisioner::Account* Provisioner::open(Member& member, Qpn qpn, Time now) {
   return &account;
 }
 
-/// REQUIRES: it holds nothing.
+/// REQUIRES: the account holds nothing.
 void Provisioner::close(std::uint32_t i) {
   Account& account = accounts_[i];
   assert(account.held == 0 && !account.drawing);
@@ -172,7 +172,7 @@ Decision Provisioner::refuse(Account& account) {
   return std::exchange(account.exceeding, true) ? Decision::kRefused : Decision::kRefusedFirst;
 }
 
-/// By at most `step`, within what is assigned to nobody. False: there is nothing.
+/// Raises a limit by at most `step`, within what is assigned to nobody. False: there is nothing.
 bool Provisioner::raise(Account& account, std::uint32_t step) {
   // Buffers held on credit are in the sum already.
   const std::uint32_t covered = share_of(account) - account.limit;
@@ -207,8 +207,8 @@ void Provisioner::completed(Member& member, std::uint64_t address) {
   Account* account = find(member);
   if (account == nullptr || !account->drawing) return;  // drawn before limits were set
   account->drawing = false;
-  // Only a consumer that posted more than the queue has room for gets there: it loses count of
-  // its oldest, and nobody else does.
+  // Only a consumer that posted more than the queue has room for gets there: it loses track of its
+  // oldest, and nobody else does.
   if (holdings_.full()) give_back(holdings_.give_back_oldest());
   holdings_.add(address, member.account);
 }

@@ -35,7 +35,7 @@ struct Member {
   std::uint32_t limit = kByPolicy;  ///< its own, or that of the table; written by set_limit()
   std::uint8_t importance = 0;      ///< below kImportances; written by the engine
 
-  /// There may be something to remember of it.
+  /// True: there may be something to remember of the queue pair.
   bool is_known() const { return account != kNoIndex || limit != kByPolicy; }
 };
 
@@ -43,7 +43,7 @@ enum class Decision : std::uint8_t {
   kGranted,
   kGrantedOverSoftLimit,  ///< the first time since it was within its limit
   kRefused,
-  kRefusedFirst,    ///< likewise
+  kRefusedFirst,    ///< the first time since it was within its limit
   kDropConnection,  ///< no buffer, and its queue pair has to go to the error state
 };
 constexpr bool is_granted(Decision d) {
@@ -71,9 +71,9 @@ class Provisioner {
   Provisioner(std::uint32_t buffers, const SrqPolicy& policy, ProvisioningCounters& counters);
 
   const SrqPolicy& policy() const { return policy_; }
-  /// At any time. Holdings stay; limits begin anew from the table.
+  /// May be called at any time. Holdings stay; limits begin anew from the table.
   void set_policy(const SrqPolicy& policy);
-  /// A limit of its own for one queue pair, 0: none, Member::kByPolicy: that of the table.
+  /// Sets a limit of its own for one queue pair; 0: none; Member::kByPolicy: that of the table.
   void set_limit(Member& member, std::uint32_t limit);
 
   /// May a message of this queue pair draw a buffer? A granted draw is followed by drawn().
@@ -90,21 +90,22 @@ class Provisioner {
   /// The queue is gone, with all that is held of it.
   void retire() { counters_.held.subtract(held_); }
 
-  /// After each draw: none, unless `available` has fallen to the watermark just now.
+  /// To be called after each draw. None, unless `available` has fallen to the watermark just now.
   std::optional<Alarm> watch(std::uint32_t available, Time now);
 
-  /// As an alarm has them, of those that drew lately: bounded in time however many there are.
+  /// The score board as an alarm has it, of the queue pairs that drew lately. Takes bounded time,
+  /// however many there are.
   Alarm score_board(Time now) const;
 
   std::uint32_t held_by(const Member& member) const;
   std::uint32_t limit_of(const Member& member) const;  ///< now; 0: none
-  /// Of the budget.
+  /// The part of the budget that is assigned to nobody.
   std::uint32_t unassigned() const {
     return budget_ > assigned_ ? static_cast<std::uint32_t>(budget_ - assigned_) : 0;
   }
   std::uint32_t accounts_in_use() const { return in_use_; }
   std::uint32_t held() const { return held_; }
-  /// Completed and not posted again; with none, a post gives nothing back.
+  /// Buffers completed and not posted again; without any, a post gives nothing back.
   std::uint32_t unreplenished() const { return holdings_.count(); }
   /// What this object takes, in bytes.
   static std::size_t bytes_for(std::uint32_t buffers);
@@ -124,7 +125,7 @@ class Provisioner {
     Time since{};
     std::uint8_t importance = 0;
     bool drawing = false;    ///< a message under way has a buffer
-    bool exceeding = false;  ///< and it was told
+    bool exceeding = false;  ///< it is over its limit, and that was reported
     bool orphan = false;     ///< its queue pair is gone
     bool own_limit = false;  ///< not that of the table
   };

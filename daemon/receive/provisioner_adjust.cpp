@@ -29,8 +29,8 @@ void Provisioner::visit(List& list, Time now) {
   adjust(account, now);
 }
 
-/// Raised while the limit is reached, lowered towards the average use otherwise, by a half of the
-/// way each interval.
+/// Raises the limit while it is reached, and otherwise lowers it towards the average use, by half
+/// of the way each interval.
 void Provisioner::adjust(Account& account, Time now) {
   account.average += kAverageWeight * (static_cast<float>(account.peak) - account.average);
   if (policy_.statistical && !account.own_limit && account.limit != 0) {
@@ -58,7 +58,8 @@ std::optional<Alarm> Provisioner::watch(std::uint32_t available, Time now) {
   if (available > policy_.watermark || low_) return std::nullopt;
   low_ = true;
   counters_.watermarks.add();
-  // A ranking looks at all accounts: a queue that swings about its watermark is ranked at times.
+  // A ranking looks at all accounts, so a queue that swings about its watermark is ranked only now
+  // and then.
   if (now < next_alarm_) return std::nullopt;
   next_alarm_ = now + kAlarmPause;
   Alarm alarm;
@@ -96,8 +97,8 @@ Alarm Provisioner::score_board(Time now) const {
   return board;
 }
 
-/// Of those that hold buffers, the least important with the highest score; none when all are
-/// equally important.
+/// The queue pair with the highest score among the least important of those that hold buffers; none
+/// when all are equally important.
 std::optional<Qpn> Provisioner::choose_victim(Time now) const {
   const Account* victim = nullptr;
   std::uint8_t highest = 0;

@@ -1,6 +1,6 @@
-// Who has how many of what, up to which limit. An account of a tenant lies within that of the
-// whole adapter: what is taken counts in both. Taking yields a Charge, and the end of the Charge
-// gives back, exactly once, whichever way the object it was taken for ends.
+// What is taken of each kind of thing, up to which limit. An account of a tenant lies within that
+// of the whole adapter: what is taken counts in both. Taking yields a Charge, and the end of the
+// Charge gives back, exactly once, whichever way the object it was taken for ends.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ class [[nodiscard]] Charge {
   explicit operator bool() const { return accounts_ != nullptr; }
   std::uint64_t amount() const { return accounts_ != nullptr ? amount_ : 0; }
 
-  /// So much of it as a charge of its own. REQUIRES: amount <= amount().
+  /// Splits off a charge of its own for `amount`. REQUIRES: amount <= amount().
   Charge split(std::uint64_t amount) {
     amount_ -= amount;
     return {accounts_, kind_, amount};
@@ -51,13 +51,13 @@ class [[nodiscard]] Charge {
   std::uint64_t amount_ = 0;
 };
 
-/// Has taken what it could do without for the time being. That counts as taken, but keeps nobody
-/// from taking as much: it is given up first.
+/// A holder of things that it could do without for the time being. They count as taken, but do not
+/// keep anybody from taking as many: they are given up first.
 class IdleHolder {
  public:
   /// How much could be given up.
   virtual std::uint64_t idle(Kind kind) const = 0;
-  /// Some of it ends. REQUIRES: idle(kind) is not 0.
+  /// Gives up some of it. REQUIRES: idle(kind) is not 0.
   virtual void give_up_idle(Kind kind) = 0;
 
  protected:
@@ -68,19 +68,20 @@ class IdleHolder {
 /// is as long as there are some.
 class Accounts {
  public:
-  /// Lies within `whole` from now on. REQUIRES: nothing is taken.
+  /// From now on the accounts lie within `whole`. REQUIRES: nothing is taken.
   void set_whole(Accounts& whole) { whole_ = &whole; }
 
-  /// At any time. A limit below what is in use takes nothing away and refuses more.
+  /// May be called at any time. A limit below what is in use takes nothing away and refuses more.
   void set_limits(const Amounts& limits);
   void set_limit(Kind kind, std::uint64_t limit) { of(kind).limit.set(limit); }
 
-  /// Those of whom what is idle is taken back. REQUIRES: what `holder` takes it takes here.
+  /// Adds a holder whose idle things are taken back when others need them. REQUIRES: what `holder`
+  /// takes it takes here.
   void add(IdleHolder& holder);
   void remove(IdleHolder& holder);
 
-  /// An empty Charge, and a refusal counted: it would exceed a limit, here or of the whole, or
-  /// leave less than `spare` below the limit here, though nothing were idle.
+  /// Takes something. An empty Charge, and a refusal is counted: it would exceed a limit, here or
+  /// of the whole, or leave less than `spare` below the limit here, even if nothing were idle.
   Charge take(Kind kind, std::uint64_t amount = 1, std::uint64_t spare = 0);
 
   std::uint64_t limit(Kind kind) const { return of(kind).limit.value(); }

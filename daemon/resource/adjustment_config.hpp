@@ -7,7 +7,7 @@ namespace softhca::resource {
 
 struct AdjustmentConfig {
   bool automatic = false;
-  std::chrono::seconds idle{10};  ///< not in use for so long
+  std::chrono::seconds idle{10};  ///< not in use for this long
   double keep = 0.1;              ///< of a guarantee: not lent beyond what was in use
 
   bool operator==(const AdjustmentConfig&) const = default;

@@ -17,7 +17,7 @@ struct Setting {
   const Key* of_tvl = nullptr;
   std::string name;
 
-  /// One of them.
+  /// The key of the setting, of a TVL or of a tenant.
   const Key& key() const { return *(of_tvl != nullptr ? of_tvl : of_tenant); }
 };
 

@@ -20,7 +20,7 @@ enum class Allocation : std::uint8_t {
   kTvls,
   kShared,
   kVcbsPerProcess,
-  // Of a TVL:
+  // Settings of a TVL:
   kExecutionCredits,
   kCompletionCredits,
   kKickList,  ///< its longest
@@ -62,7 +62,7 @@ std::optional<Allocation> allocation_of(std::string_view name);
 
 enum class ValueForm : std::uint8_t { kNumber, kYesNo, kWord, kFactor };
 ValueForm form_of(Allocation allocation);
-/// kWord: what there is, in the order of their numbers.
+/// kWord: the words that it has, in the order of their numbers.
 std::span<const std::string_view> words_of(Allocation allocation);
 
 /// Least and most.
@@ -70,11 +70,11 @@ struct Range {
   std::uint64_t least = 0;
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
 };
-/// Of any tenant of that configuration.
+/// The range of a setting, for any tenant of a configuration with these pools.
 Range range_of(Allocation allocation, const PoolsConfig& pools);
 
 bool is_of_tvl(Allocation allocation);
-/// May be said of a level too.
+/// True: a level may have it, too.
 bool is_of_level(Allocation allocation);
 
 /// REQUIRES: within the range; it is of a TVL, or of a tenant and neither kVcbs, kPcbs nor kTvls.

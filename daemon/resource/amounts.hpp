@@ -1,4 +1,5 @@
-// The things a tenant has as many of as its programs ask for, up to a limit; and amounts of them.
+// The kinds of things of which a tenant has as many as its programs ask for, up to a limit; and
+// amounts of them.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@ enum class Kind : std::uint8_t {
 };
 inline constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCount);
 
-/// Of the key in the configuration ([pools] and [[tenant]]) and of the label in metrics.
+/// Names of the kinds: keys in the configuration ([pools] and [[tenant]]) and labels in metrics.
 inline constexpr std::array<const char*, kKinds> kKindNames = {"sessions",
                                                                "queue_pairs",
                                                                "completion_queues",

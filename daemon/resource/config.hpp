@@ -46,12 +46,12 @@ struct MetricsConfig {
   std::string address = "127.0.0.1:9465";  ///< host:port to listen on; empty: no endpoint
   bool chosen = false;                     ///< by the file: the daemon does not start without it
 
-  /// Who chose the address is no difference in what the daemon does once it runs.
+  /// Whether the address was chosen makes no difference to what the daemon does once it runs.
   bool operator==(const MetricsConfig& other) const { return address == other.address; }
 };
 
 /// Totals of the adapter. What no tenant is guaranteed is shared (mechanism A2). From `sessions`
-/// on: of what tenants take as their programs ask for it, up to limits of their own.
+/// on: totals of what tenants take as their programs ask for it, up to limits of their own.
 struct PoolsConfig {
   std::uint32_t tenants = 64;  ///< room in the tables, so that a reload may add some
   std::uint32_t vcbs = 4096;
@@ -134,7 +134,8 @@ struct PortConfig {
   bool operator==(const PortConfig&) const = default;
 };
 
-/// Who may open a tenant's socket. Empty owner or group: the daemon's own. Names or numbers.
+/// Owner, group and mode of a tenant's socket: they say who may open it. Empty owner or group: the
+/// daemon's own. Names or numbers.
 struct SocketConfig {
   std::string owner;
   std::string group;
@@ -143,7 +144,7 @@ struct SocketConfig {
   bool operator==(const SocketConfig&) const = default;
 };
 
-/// Who may open the admin socket, <runtime_dir>/admin.sock.
+/// Owner, group and mode of the admin socket, <runtime_dir>/admin.sock.
 struct AdminConfig {
   SocketConfig socket{.owner = "", .group = "", .mode = 0600};
 
@@ -170,8 +171,8 @@ struct LevelConfig {
   std::uint32_t tvls = 0;  ///< the next so many of the tenant's; 0: those that no level has
   bool shared = true;
   bool is_default = false;  ///< one of the levels is: for programs that nothing assigns to another
-  // Whose programs belong to it, by what the kernel says of them: names or numbers. Who has a rule
-  // or a socket keeps others out that only ask for the level by name.
+  // Users and groups whose programs belong to it, by what the kernel says of them: names or
+  // numbers. A level with a rule or a socket keeps out programs that only ask for it by name.
   std::vector<std::string> users;
   std::vector<std::string> groups;
   std::optional<SocketConfig> socket;  ///< of its own, besides the tenant's: <level>.socket
@@ -185,7 +186,8 @@ struct TenantConfig {
   std::string name;
   std::vector<Gid> addresses;  ///< its GID table, in this order; never empty
   SocketConfig socket;
-  /// Who may divide it among its levels: control.sock, there when it has levels.
+  /// The socket by which the tenant's amounts are divided among its levels: control.sock, there
+  /// when it has levels.
   SocketConfig control{.owner = "", .group = "", .mode = 0600};
   std::uint32_t vcbs = 0;
   std::uint32_t vcbs_per_process = 16;
@@ -231,9 +233,9 @@ inline constexpr std::uint32_t kMaxVcbsPerProcess = 64;  ///< as abi/session.hpp
 inline constexpr std::uint32_t kMaxTvlWeight = 1000;
 inline constexpr std::uint32_t kMaxLevels = 192;  ///< of all tenants: rows of the engine's tables
 
-/// What holds with no configuration file: tenants `a` (198.18.0.1) and `b` (198.18.0.2, both of
-/// the benchmarking range of RFC 2544), loopback only, a quarter of the buffers and credits
-/// guaranteed to each and the rest shared.
+/// The configuration without a file: tenants `a` (198.18.0.1) and `b` (198.18.0.2, both of the
+/// benchmarking range of RFC 2544), loopback only, a quarter of the buffers and credits guaranteed
+/// to each and the rest shared.
 Config default_config();
 
 /// The limits of a tenant that does not give its own, when there are `tenants` of them: an equal
@@ -248,8 +250,8 @@ std::string default_runtime_dir();
 /// error found. Keys not given have the values of a default-constructed Config; tenants must be
 /// given.
 Expected<Config> parse_config(std::string_view text, const std::string& filename);
-/// Likewise for a file, and names what this machine does not have: users, groups, interfaces,
-/// folders of captures, the engine's core.
+/// As parse_config(), for a file. Also names what this machine does not have: users, groups,
+/// interfaces, folders of captures, the engine's core.
 Expected<Config> load_config(const std::string& path);
 
 }  // namespace softhca::resource

@@ -196,7 +196,7 @@ class Checker {
     });
   }
 
-  /// The daemon's own clients of general services, of each tenant.
+  /// The daemon's own clients of general services, for each tenant, must have enough buffers.
   void check_general_services() {
     const GeneralServicesConfig& services = config_.general_services;
     const std::uint64_t asked =

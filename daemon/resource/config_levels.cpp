@@ -19,7 +19,7 @@ void LevelsCheck::add(const Value& table) {
   const auto defaults = std::count_if(tenant_.levels.begin(), tenant_.levels.end(),
                                       [](const LevelConfig& l) { return l.is_default; });
   if (level.is_default && defaults > 1)
-    complain(table, "default", "is true for a level before; a tenant has one default level");
+    complain(table, "default", "is true for an earlier level; a tenant has one default level");
 }
 
 void LevelsCheck::check_name(const Value& table) {

@@ -17,7 +17,7 @@ class LevelsCheck {
 
   /// The last level of the tenant was read from `table`.
   void add(const Value& table);
-  /// All are read. Without one that says so the first is the default level.
+  /// All levels are read. If none says that it is the default level, the first one is.
   void finish();
 
  private:

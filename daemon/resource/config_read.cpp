@@ -35,8 +35,8 @@ std::vector<TvlConfig> read_tvls(Reader& reader, const PoolsConfig& pools, Probl
   return tvls;
 }
 
-/// `tvls`: of the tenant, from the first that no level before has; what the level says of its TVLs
-/// is put there.
+/// `tvls`: the tenant's TVLs, from the first that no earlier level has; what the level says of its
+/// TVLs is put there.
 LevelConfig read_level(const Value& value, std::span<TvlConfig> tvls, Problems& problems) {
   LevelConfig level;
   const Schema& table = schema_of<LevelConfig>();
@@ -47,7 +47,7 @@ LevelConfig read_level(const Value& value, std::span<TvlConfig> tvls, Problems& 
   for (const Key& key : schema_of<TvlConfig>().keys)
     if (level.tvls == 0 && reader.find(key.name))
       reader.complain(key.name,
-                      "is of the level's TVLs, and it has none; give it some with `tvls`");
+                      "is for the level's TVLs, and it has none; give it some with `tvls`");
   reader.finish();
   return level;
 }

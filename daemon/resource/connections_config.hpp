@@ -14,7 +14,7 @@ struct ConnectionsConfig {
   std::uint32_t most = 65536;      ///< connections, with those that begin and those in time wait
   std::uint32_t half_open = 1024;  ///< of these: asked for by a peer, not established
   std::uint32_t connects_per_second = 0;  ///< both roles; 0: no limit
-  // Of what is guaranteed, for each connection (admission). 0: not asked for.
+  // What each connection takes of the guarantees (admission). 0: it takes none.
   std::uint32_t pcbs_each = 0;
   std::uint32_t completion_credits_each = 0;
 

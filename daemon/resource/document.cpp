@@ -76,7 +76,7 @@ class Precheck {
            c == '-' || c == '"' || c == '\'';
   }
 
-  /// To its end, or where the library finds that it has none.
+  /// Skips to the end of a string, or to where the library finds that it has none.
   void skip_string(char quote) {
     starts_line_ = false;
     const std::string three(3, quote);

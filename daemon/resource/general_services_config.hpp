@@ -16,13 +16,13 @@ inline constexpr std::uint32_t kMostPrograms = 256;  ///< registered at once, of
 struct GeneralServicesConfig {
   std::uint32_t buffers = 1024;                 ///< at most posted and in use together
   std::uint32_t buffers_per_client = 16;        ///< of one that names no number
-  std::optional<std::uint32_t> low_threshold;   ///< posted, below which more are; none: by clients
-  std::optional<std::uint32_t> high_threshold;  ///< posted, above which those are removed; likewise
+  std::optional<std::uint32_t> low_threshold;   ///< posted buffers, at the least; none: by clients
+  std::optional<std::uint32_t> high_threshold;  ///< posted buffers, at the most; none: by clients
   double source_part = 0.5;  ///< of a client's share, for one host while others send
   std::uint32_t source_rate =
       10'000;  ///< datagrams a second of one host to one client; 0: no limit
   std::uint32_t source_burst = 1'000;
-  double new_sources_part = 0.5;  ///< likewise, of all hosts together that are not known yet
+  double new_sources_part = 0.5;  ///< as source_part, for all hosts not yet known together
   std::uint32_t new_sources_rate = 10'000;
   std::uint32_t new_sources_burst = 1'000;
   std::uint32_t probation_ms = 1'000;      ///< a host that still sends then is known
@@ -32,7 +32,7 @@ struct GeneralServicesConfig {
   std::uint32_t lower_after = 8;  ///< windows in a row in which half of it would have done
   std::uint32_t raise_most = 4;   ///< times what the client asked for
   double engine_share = 0.1;      ///< of the engine's time for what comes to the queue pair
-  // Of the programs of one tenant together:
+  // Limits for the programs of one tenant together:
   std::uint32_t tenant_clients = 16;   ///< registered at once
   std::uint32_t tenant_buffers = 256;  ///< that these may ask for
   std::uint32_t send_rate = 2'000;  ///< datagrams sent and numbers changed, a second; 0: no limit

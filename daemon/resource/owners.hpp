@@ -9,7 +9,7 @@
 
 namespace softhca::resource {
 
-/// The id that leaves an owner as it is: of an empty name.
+/// The id of an empty name: it leaves an owner as it is.
 inline constexpr uid_t kNoUser = static_cast<uid_t>(-1);
 inline constexpr gid_t kNoGroup = static_cast<gid_t>(-1);
 

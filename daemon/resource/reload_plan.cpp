@@ -51,7 +51,8 @@ class Planner {
                                  .refusal = refusal});
   }
 
-  /// Of a structure of `table`. `prefix`, `refusal`: of a table in another.
+  /// Compares the keys of a structure of `table`. `prefix`, `refusal`: for a table within another
+  /// one.
   void keys(const Schema& table, void* from, const void* to, const std::string& prefix = "",
             const char* refusal = kLive) {
     for (const Key& key : table.keys) {
@@ -80,8 +81,7 @@ class Planner {
                                  .refusal = refusal});
   }
 
-  /// Ports have the numbers of their places in the file, so the first that is another one ends the
-  /// comparison.
+  /// Ports are compared by their places in the file, which are their numbers.
   void compare_ports() {
     const std::size_t common = std::min(old_.ports.size(), wanted_.ports.size());
     for (std::size_t i = 0; i < common; ++i) compare_port(old_.ports[i], wanted_.ports[i]);
@@ -117,7 +117,7 @@ class Planner {
     old_.tenants = std::move(compared);
   }
 
-  /// Of tenants, or of levels.
+  /// The tenant or level with this name; null: there is none.
   template <class List>
   static auto find(List& list, const std::string& name) -> decltype(list.data()) {
     for (auto& entry : list)
@@ -147,7 +147,7 @@ class Planner {
       compared.push_back(old != nullptr ? *old : level);
       if (old == nullptr) add(Difference::Kind::kAdded, "tenant", full(level), kLive);
     }
-    // Their order decides whose rule comes first.
+    // The order of levels decides whose rule comes first.
     std::vector<LevelConfig> ordered = compared;
     std::erase_if(ordered, [&](const LevelConfig& l) { return find(stay, l.name) == nullptr; });
     if (names_of(stay) != names_of(ordered)) record("levels", names_of(stay), names_of(ordered));

@@ -29,7 +29,7 @@ AllocationRefusal bad_amount(const std::string& who, const AllocationChange& cha
                        std::to_string(range.most));
 }
 
-/// `size`: what of the configuration the total is.
+/// `size`: the key of the configuration that `total` is the value of.
 AllocationRefusal not_free(const std::string& who, const char* resource, const char* size,
                            std::uint64_t asked, std::uint64_t free, std::uint64_t total,
                            std::uint64_t held) {
@@ -41,7 +41,7 @@ AllocationRefusal not_free(const std::string& who, const char* resource, const c
   return {Cause::kNotFree, who, resource, asked, free, std::move(message)};
 }
 
-/// The levels' own, and one for those that have none.
+/// The TVLs that a tenant needs: its levels' own, and one for the levels that have none.
 std::uint64_t least_tvls(const TenantConfig& tenant) {
   std::uint64_t sum = 0;
   bool undivided = tenant.levels.empty();
@@ -86,7 +86,8 @@ std::size_t first_tvl(const TenantConfig& tenant, const LevelConfig& level) {
   return first;
 }
 
-/// Takes them from those that no level has, or gives them back; all others stay as they are.
+/// Gives the level `count` TVLs: takes them from those that no level has, or gives them back. All
+/// others stay as they are.
 std::optional<AllocationRefusal> set_level_tvls(TenantConfig& tenant, LevelConfig& level,
                                                 std::uint32_t count, const std::string& who) {
   std::uint32_t divided = 0;
@@ -192,12 +193,13 @@ std::optional<AllocationRefusal> make(Config& config, const AllocationChange& ch
   if (change.amount < range.least || change.amount > range.most)
     return bad_amount(who, change, range);
   if (is_of_tvl(change.allocation)) return make_of_tvls(*tenant, level, change, who);
-  if (change.tvl) return no_such(who, who + ": " + name_of(change.allocation) + " is not of a TVL");
+  if (change.tvl)
+    return no_such(who, who + ": " + name_of(change.allocation) + " does not belong to a TVL");
   if (level != nullptr) return make_of_level(*tenant, *level, change, who);
   return make_of_tenant(*tenant, change, who);
 }
 
-/// So that the order of changes makes no difference: what gives back before what takes, totals
+/// Ranks changes so that their order makes no difference: what gives back before what takes, totals
 /// before parts, TVLs before what is said of them.
 int rank_of(const Config& in_force, const AllocationChange& change) {
   const bool of_level = !change.level.empty();
@@ -230,7 +232,7 @@ std::optional<AllocationRefusal> find_stuck(const TenantConfig& tenant, const Le
   return std::nullopt;
 }
 
-/// What the configuration file is checked for as well.
+/// Finds mistakes that the configuration file is checked for as well.
 std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
   if (auto refusal = find_stuck(tenant, nullptr)) return refusal;
   for (const LevelConfig& level : tenant.levels)
@@ -292,7 +294,7 @@ std::string of_levels(const Part& part, const TenantConfig& tenant, std::uint64_
   return text;
 }
 
-/// Within a tenant: what its levels have, and those that were removed still hold.
+/// Checks a part within its tenant: what the levels have, and what removed levels still hold.
 std::optional<AllocationRefusal> check_part(const Part& part, const TenantConfig& tenant,
                                             const TenantConfig* in_force, const HeldPart& held) {
   const auto before = [&](const LevelConfig& level) -> std::uint64_t {
@@ -377,7 +379,7 @@ AllocationResult with_own_changes(const Config& in_force, const TenantConfig& to
                                name_of(change.allocation),
                                0,
                                0,
-                               who + " may change its own levels, and nothing of others"};
+                               who + " may change only its own levels"};
     if (!(credits || (divided && !change.level.empty())))
       return AllocationRefusal{
           Cause::kNotAllowed,

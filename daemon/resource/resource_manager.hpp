@@ -42,15 +42,15 @@ struct AllocationRefusal {
   std::string message;      ///< of all this
 };
 
-/// What of a tenant's is with levels that were removed, and whose programs still run.
+/// What levels that were removed, and whose programs still run, hold of a tenant's allocation.
 struct HeldPart {
   std::string tenant;
   std::uint64_t vcbs = 0;
   std::uint64_t pcbs = 0;
 };
 
-/// What tenants and levels that were removed, and whose programs still run, have of tables and
-/// pools; likewise what programs have that ran before their tenant had levels.
+/// What tenants and levels that were removed, and whose programs still run, hold of tables and
+/// pools; and what programs hold that ran before their tenant had levels.
 struct Held {
   std::uint64_t tenants = 0;
   std::uint64_t vcbs = 0;
@@ -82,14 +82,14 @@ class AllocationResult {
 AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
                               const Held& held = {});
 
-/// What a tenant may ask for itself (mechanism A7): to divide among its levels what it has.
-/// `total`: what the operator has given it. Changes that are not of one of its levels, or not of
-/// VCBs, PCBs, TVLs and credits, are refused, as is what exceeds the total.
+/// `in_force` with changes that a tenant may ask for itself (mechanism A7): it may divide what it
+/// has among its levels. `total`: what the operator has given it. Changes that are not of one of
+/// its levels, or not of VCBs, PCBs, TVLs and credits, are refused, as is what exceeds the total.
 AllocationResult with_own_changes(const Config& in_force, const TenantConfig& total,
                                   std::span<const AllocationChange> changes, const Held& held = {});
 
-/// Is there room for all of `wanted` besides what is held? `in_force`: says whose allocations grow.
-/// Nothing: there is.
+/// Is there room for all of `wanted` besides what is held? `in_force` shows whose allocations grow.
+/// Nothing: there is room.
 std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,
                                             const Held& held);
 

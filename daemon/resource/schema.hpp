@@ -42,7 +42,7 @@ enum class Type : std::uint8_t {
   kMicroseconds,
   kSeconds,
   kAddress,          ///< of a host, IPv4 or IPv6
-  kAddresses,        ///< likewise, a list
+  kAddresses,        ///< a list of addresses of hosts
   kSubnets,          ///< a list of addresses with prefix lengths
   kNames,            ///< a list of users or groups
   kImportances,      ///< a number for each importance
@@ -176,13 +176,13 @@ struct Factors {
   double most = 1;
 };
 
-/// Text that is no word of a list.
+/// A rule for text that is not one of a list of words.
 struct TextRule {
   bool (*accepts)(std::string_view text) = nullptr;
   const char* complaint = "";
 };
 
-// Why a key cannot be changed while the daemon runs. "" is: it can.
+// Why a key cannot be changed while the daemon runs; "": it can.
 inline constexpr const char* kLive = "";
 inline constexpr const char* kTables = "the tables are laid out when the daemon starts";
 inline constexpr const char* kAdmin = "the socket is opened at the start";
@@ -208,7 +208,7 @@ struct Key {
   const char* missing = nullptr;                 ///< complaint where it is not given
   const Schema& (*table)() = nullptr;            ///< kTable
   bool whole = false;                            ///< kTable: a reload shows it as one value
-  bool octal = false;                            ///< written so
+  bool octal = false;                            ///< written in octal
   bool is_alias = false;                         ///< of a key that has the value, too
   bool apart = false;  ///< its reader calls read_key() itself, or reads it with other keys
   // A bound that is another key of the section, and how far below it is the greatest value.
@@ -291,7 +291,7 @@ void for_each_section(F&& f) {
   f("device", &Config::device);
 }
 
-/// What there is to say of [shared_datagrams], whose schema is that of [general_services].
+/// The description of [shared_datagrams], whose schema is that of [general_services].
 inline constexpr const char* kSharedDatagrams =
     "Queue pair 2, which programs share: the same keys, with the same defaults.";
 

@@ -5,7 +5,7 @@
 namespace softhca::resource {
 namespace {
 
-/// With the bounds that other keys are.
+/// The range of a key, with the bounds that other keys of `section`, or the pools, set.
 Range range_in(const Schema& table, const Key& key, const void* section, const PoolsConfig* pools) {
   Range range = range_of(key);
   if (key.most_key != nullptr)
@@ -83,7 +83,7 @@ void read_subnets(Reader& reader, const Key& key, void* section, Problems& probl
     else
       problems.add(text->line, reader.path_of(key.name),
                    "\"" + *text->string() +
-                       "\" is no address of a host; write \"10.0.0.1/24\" or \"fe80::1/64\"");
+                       "\" is not the address of a host; write \"10.0.0.1/24\" or \"fe80::1/64\"");
   }
 }
 
@@ -97,10 +97,11 @@ void read_addresses(Reader& reader, const Key& key, void* section, Problems& pro
     if (gid && is_host_address(*gid))
       addresses.push_back(*gid);
     else
-      problems.add(text->line, reader.path_of(key.name),
-                   "\"" + *text->string() +
-                       "\" is no address of a host; write \"10.0.0.1\" or \"fe80::1\", without "
-                       "prefix length");
+      problems.add(
+          text->line, reader.path_of(key.name),
+          "\"" + *text->string() +
+              "\" is not the address of a host; write \"10.0.0.1\" or \"fe80::1\", without "
+              "prefix length");
   }
   const Value* given = reader.find(key.name);
   if (!given || (given->array() && given->array()->empty()))
@@ -184,7 +185,7 @@ void read_key(Reader& reader, const Key& key, const Range& range, void* section,
 void read_keys(Reader& reader, const Schema& table, void* section, Problems& problems,
                const PoolsConfig* pools) {
   for (const Key& key : table.keys) reader.find(key.name);  // in this order they are known
-  // First what the bounds of others are.
+  // Keys that no other key bounds come first: they may bound others.
   for (const bool bounded : {false, true})
     for (const Key& key : table.keys)
       if (!key.apart && bounded == (key.most_key != nullptr || key.least_key != nullptr))

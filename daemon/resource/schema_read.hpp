@@ -6,15 +6,15 @@
 
 namespace softhca::resource {
 
-/// Of the table that `reader` reads; what is not given or wrong is left alone in `section`, a
-/// structure of `table`. `pools`: for a table with keys that are bounded by these.
+/// Reads the keys of the table that `reader` reads into `section`, a structure of `table`; what is
+/// not given or wrong stays as it is. `pools`: for a table with keys that are bounded by these.
 void read_keys(Reader& reader, const Schema& table, void* section, Problems& problems,
                const PoolsConfig* pools = nullptr);
-/// One key.
+/// Reads one key.
 void read_key(Reader& reader, const Key& key, const Range& range, void* section,
               Problems& problems);
 
-/// A whole section. `path`: of its table in the document.
+/// Reads a whole section. `path`: of its table in the document.
 template <class S>
 void read_section(const Value& value, const std::string& path, S& section, Problems& problems) {
   Reader reader(value, path, problems);

@@ -16,7 +16,7 @@ constexpr const char* kReferenceHead =
     "a reload that would change such a key is refused. Those with `set` can also be changed with "
     "`softhcactl set`, until the next reload.";
 
-/// What is no markup.
+/// The text with characters of markup escaped.
 std::string plain(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '<' ? "&lt;" : c == '|' ? "\\|" : std::string(1, c);
@@ -27,7 +27,7 @@ std::string paragraph(const std::string& text) { return wrapped(plain(text), "",
 
 std::string code(const std::string& text) { return '`' + text + '`'; }
 
-/// A bound, or the key that it is.
+/// A bound as text, or the name of the key that sets it.
 std::string bound(std::uint64_t value, const char* key, std::uint64_t below = 0) {
   if (key == nullptr) return std::to_string(value);
   return code(key) + (below != 0 ? " - " + std::to_string(below) : "");

@@ -18,7 +18,7 @@ constexpr const char* kSampleHead =
 
 std::string comment(const std::string& text) { return wrapped(text, "# ", kWidth); }
 
-/// As in a file: to_text() has units, and addresses without quotes.
+/// The value as in a file: to_text() has units, and addresses without quotes.
 std::string written(const Key& key, const void* section) {
   if (*key.sample != '\0') return key.sample;
   const void* value = key.at.look(section);
@@ -53,7 +53,7 @@ const char* prefix_of(Shown shown) {
   return "";
 }
 
-/// What is said of the key stands beside it if there is room, else above it.
+/// The line of a key: its description stands beside it if there is room, else above it.
 std::string line_of(const Key& key, const std::string& setting) {
   if (*key.doc == '\0') return setting + '\n';
   std::string beside = setting;
@@ -63,7 +63,7 @@ std::string line_of(const Key& key, const std::string& setting) {
   return comment(key.doc) + setting + '\n';
 }
 
-/// What needs more than a line stands apart.
+/// A key that needs more than a line stands apart.
 bool stands_apart(const Key& key, const std::string& text) {
   return *key.lead != '\0' || (text.starts_with("# ") && text.find("\n# ") != std::string::npos);
 }
@@ -103,7 +103,7 @@ std::string shared_datagrams(const Config& config) {
          written(first, &config.shared_datagrams) + '\n';
 }
 
-/// A tenant beside the first: what is not as by default.
+/// A tenant after the first: only what differs from the default.
 std::string another_tenant(const TenantConfig& tenant) {
   std::string out = "\n[[tenant]]\n";
   const auto differing = [&](const Schema& schema, const void* values, const void* defaults) {

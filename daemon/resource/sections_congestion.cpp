@@ -54,7 +54,7 @@ constexpr Key kCongestionKeys[] = {
      .at = at<&P::rpg_min_dec_fac>,
      .range = {1, 100},
      .unit = "%",
-     .doc = "a decrease leaves at least so many percent of the rate"},
+     .doc = "a decrease leaves at least this percentage of the rate"},
     {.name = "rpg_min_rate",
      .at = at<&P::rpg_min_rate>,
      .range = {.least = 1},
@@ -100,11 +100,11 @@ constexpr Key kCongestionKeys[] = {
 };
 constexpr Schema kCongestion{
     .comment =
-        "Congestion in the network. \"off\": ECN marks of switches are ignored. \"notify\": who "
-        "sends marked packets is told by congestion notification packets (CNP). \"on\": besides, "
-        "packets of connected queue pairs are sent as ECN-capable, and the CNPs of their peers "
-        "slow them down (DCQCN). Names, units (microseconds, Mbit/s) and meanings are those of "
-        "mlx5, where these are np_ and rp_ parameters; see docs/congestion.md. A reload changes "
+        "Congestion in the network. \"off\": ECN marks of switches are ignored. \"notify\": the "
+        "sender of marked packets is told by congestion notification packets (CNP). \"on\": "
+        "besides, packets of connected queue pairs are sent as ECN-capable, and the CNPs of their "
+        "peers slow them down (DCQCN). Names, units (microseconds, Mbit/s) and meanings are those "
+        "of mlx5, where these are np_ and rp_ parameters; see docs/congestion.md. A reload changes "
         "all of it while programs run.",
     .keys = kCongestionKeys};
 

@@ -46,8 +46,8 @@ constexpr Key kDaemonKeys[] = {
      .at = at<&DaemonConfig::drain_timeout>,
      .range = {0, 7 * 86'400},
      .unit = "s",
-     .doc = "A tenant that a reload removes takes no new sessions; after so many seconds those it "
-            "has are closed. 0: they go on until their programs end."},
+     .doc = "A tenant that a reload removes takes no new sessions; after this many seconds those "
+            "it has are closed. 0: they go on until their programs end."},
     {.name = "engine_cpu",
      .at = at<&DaemonConfig::engine_cpu>,
      .range = {0, 4095},

@@ -41,12 +41,12 @@ constexpr Key kPoolsKeys[] = {
      .range = {1, kMostOfAny},
      .refusal = kTables,
      .doc = "commands waiting for their acknowledgement at once"},
-    // A default of TVLs, where it shows as a difference of its own.
+    // The default of TVLs' own kick_list, which shows as a difference of its own there.
     {.name = "kick_list",
      .at = at<&PoolsConfig::kick_list>,
      .range = {1, kMostOfAny},
      .doc = "longest virtual kick list of a TVL that does not say otherwise"},
-    // Of these, what is counted and not laid out can change.
+    // Those of the following that are only counted, without tables laid out for them, can change.
     {.name = "sessions",
      .at = at<&PoolsConfig::sessions>,
      .range = {1, 65536},
@@ -131,7 +131,7 @@ constexpr Key kDoorbellsKeys[] = {
      .most_key = "entries",
      .below = 1,
      .hint = " (below entries)",
-     .doc = "of these, kept free for queue pairs that come new"},
+     .doc = "of these, kept free for new queue pairs"},
     {.name = "dedicated_threshold",
      .at = at<&DoorbellConfig::dedicated_threshold>,
      .range = {0, kMostOfAny},
@@ -146,7 +146,8 @@ constexpr Key kDoorbellsKeys[] = {
     {.name = "prune",
      .at = at<&DoorbellConfig::prune>,
      .words = kPrunePolicies,
-     .doc = "Whose go first: \"newest\", or \"most-overflow\": those pruned most often before."},
+     .doc = "Whose doorbells go first: \"newest\", or \"most-overflow\": those pruned most often "
+            "before."},
 };
 
 void check_doorbells(Reader& reader, void* section) {
@@ -171,7 +172,7 @@ constexpr Key kAdjustmentKeys[] = {
      .at = at<&AdjustmentConfig::idle>,
      .range = {4, 86'400},
      .unit = "s",
-     .doc = "not in use for so long, 4 to 86400"},
+     .doc = "not in use for this long, 4 to 86400"},
     {.name = "keep",
      .at = at<&AdjustmentConfig::keep>,
      .factors = {0, 1},
@@ -180,7 +181,7 @@ constexpr Key kAdjustmentKeys[] = {
 constexpr Schema kAdjustment{
     .comment =
         "Automatic adjustment: PCBs and credits that a tenant is guaranteed and has not used for "
-        "idle_s seconds are lent to what is shared, but for `keep` of the guarantee beyond the "
+        "idle_s seconds are lent to what is shared, except for `keep` of the guarantee beyond the "
         "most it had in use in that time; those of a tenant or QoS level without programs at once. "
         "When it asks for them it has what is free at once, and the first that borrowers give "
         "back. A borrower whose commands wait for their peer keeps what they hold until they end.",

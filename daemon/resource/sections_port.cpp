@@ -73,7 +73,7 @@ constexpr Key kPortKeys[] = {
      .table = schema_of<CaptureConfig>,
      .whole = true,
      .refusal = kPort,
-     .lead = "Frames in and out (pcapng, for Wireshark), until so many are in the file.",
+     .lead = "Frames in and out (pcapng, for Wireshark), until this many are in the file.",
      .shown = Shown::kOff,
      .sample = "{ file = \"/tmp/uplink.pcapng\", frames = 100000 }"},
 };

@@ -51,9 +51,9 @@ constexpr Key kServicesKeys[] = {
     {.name = "new_sources_part",
      .at = at<&G::new_sources_part>,
      .factors = kPart,
-     .lead = "Likewise all new hosts together, as addresses are easily made up. A host that still "
-             "sends after its probation is known, and keeps its place at least until it was silent "
-             "for so long."},
+     .lead = "The same for all new hosts together, since addresses are easily made up. A host that "
+             "still sends after its probation is known, and keeps its place at least until it has "
+             "been silent for forget_after_ms."},
     {.name = "new_sources_rate",
      .at = at<&G::new_sources_rate>,
      .range = {0, kMostDatagrams},

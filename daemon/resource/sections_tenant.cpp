@@ -103,8 +103,8 @@ constexpr Key kTenantKeys[] = {
              "the levels of its tenant."},
     limit<Kind::kSessions>(
         "512",
-        "Limits: a program that asks for more is told ENOMEM. Default: an equal share of the pool, "
-        "so that no tenant can use up what is another's. Where the limits of all tenants add up to "
+        "Limits: a program that asks for more gets ENOMEM. Default: an equal share of the pool, so "
+        "that no tenant can use up what is another's. Where the limits of all tenants add up to "
         "more than the pool, that goes to those who come first."),
     limit<Kind::kQueuePairs>("65536"),
     limit<Kind::kCompletionQueues>("65536"),
@@ -133,14 +133,14 @@ constexpr Key kTenantKeys[] = {
      .table = schema_of<SrqPolicy>,
      .whole = true,
      .lead = "Buffers of a shared receive queue that each queue pair on it may hold: drawn by its "
-             "messages and not posted again yet; 0: no limit. kind = \"soft\": exceeding is told; "
-             "\"hard\": it is answered as on_exceed says: \"raise\" the limit or \"replenish\" "
-             "(lend) out of what is assigned to nobody, \"drop-message\" (RC: receiver not ready), "
-             "\"drop-connection\" (the queue pair fails). Limits may add up to overcommit times "
-             "the queue; statistical = true makes them follow use. limits = [..] gives one for "
-             "each importance, 0 to 7 (class selector of the traffic class), instead of limit. "
-             "With so many buffers left as watermark says, those that draw most are named, and "
-             "with \"drop-connection\" the least important of them fails.",
+             "messages and not posted again yet; 0: no limit. kind = \"soft\": exceeding the limit "
+             "is reported; \"hard\": it is answered as on_exceed says: \"raise\" the limit or "
+             "\"replenish\" (lend) out of what is assigned to nobody, \"drop-message\" (RC: "
+             "receiver not ready), \"drop-connection\" (the queue pair fails). Limits may add up "
+             "to overcommit times the queue; statistical = true makes them follow use. limits = "
+             "[..] gives one for each importance, 0 to 7 (class selector of the traffic class), "
+             "instead of limit. When only as many buffers are left as watermark says, those that "
+             "draw most are named, and with \"drop-connection\" the least important of them fails.",
      .shown = Shown::kOff,
      .sample = "{ limit = 0, kind = \"hard\", on_exceed = \"drop-message\", statistical = false, "
                "overcommit = 1.0, watermark = 0 }"},
@@ -295,17 +295,17 @@ constexpr Key kSrqKeys[] = {
      .at = at<&SrqPolicy::limits>,
      .range = {0, kMostBuffers},
      .unit = "buffers",
-     .doc = "likewise, for each importance; instead of limit"},
+     .doc = "of each queue pair, by its importance; instead of limit"},
     {.name = "kind",
      .at = at<&SrqPolicy::kind>,
      .words = kLimitKinds,
      .set = Allocation::kSrqKind,
-     .doc = "what exceeding it means: told, or answered as on_exceed says"},
+     .doc = "exceeding it is reported (soft), or answered as on_exceed says (hard)"},
     {.name = "on_exceed",
      .at = at<&SrqPolicy::on_exceed>,
      .words = kOnExceeds,
      .set = Allocation::kSrqOnExceed,
-     .doc = "what becomes of a message beyond a hard limit"},
+     .doc = "what happens to a message beyond a hard limit"},
     {.name = "statistical",
      .at = at<&SrqPolicy::statistical>,
      .set = Allocation::kSrqStatistical,

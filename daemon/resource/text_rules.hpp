@@ -1,4 +1,4 @@
-// What several texts of the configuration keep to.
+// Rules that several texts of the configuration follow.
 #pragma once
 
 #include <algorithm>

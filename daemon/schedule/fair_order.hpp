@@ -1,4 +1,4 @@
-// Who is served next among competitors: start-time fair queuing (Goyal, Vin, Cheng, SIGCOMM 1996).
+// Which competitor is served next: start-time fair queuing (Goyal, Vin, Cheng, SIGCOMM 1996).
 //
 // Each competitor has a start tag and a finish tag. The one with work and the least start tag is
 // served; that tag becomes the virtual time. What serving it cost, divided by its weight, is added
@@ -9,12 +9,13 @@
 // afterwards.
 //
 // Virtual time stands while several with the same tag have their turns, then it jumps. Meanwhile
-// one that takes less than its share seems to be ahead. So who has rested comes first even when it
-// is ahead by a little, about a piece (as the warp of borrowed virtual time: Duda, Cheriton, SOSP
-// 1999); its tags stay what they are, so that it gets nothing by it in the long run.
+// one that takes less than its share seems to be ahead. So a competitor that has rested comes first
+// even when it is ahead by a little, about a piece (as the warp of borrowed virtual time: Duda,
+// Cheriton, SOSP 1999); its tags stay what they are, so that it gains nothing in the long run.
 //
-// Competitors stand in a table of their owner, which is handed to each call, and are named by
-// their index. All is O(log n) of those with work, and next to nothing for a single one.
+// Competitors stand in a table of their owner, which is handed to each call, and are named by their
+// index. Every operation costs O(log n) in the number of those with work, and next to nothing for a
+// single one.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,8 @@ namespace softhca::schedule {
 struct FairShare {
   /// Tags are cost in units of one part in kScale, for a competitor of weight 1.
   static constexpr std::uint64_t kScale = 1000;
-  /// Cost, for weight 1, that one who has rested may be ahead by without waiting for it.
+  /// The cost, for weight 1, by which a competitor that has rested may be ahead and still comes
+  /// first.
   static constexpr std::uint64_t kSlack = 6 << 10;
 
   std::uint64_t start = 0;   ///< of its next service
@@ -65,14 +67,14 @@ class FairOrder {
   std::uint64_t now() const { return now_; }
   /// REQUIRES: not empty.
   std::uint32_t first() const { return heap_.front(); }
-  /// Has anybody but `i` work?
+  /// Does anybody but `i` have work?
   bool others(const T* items, std::uint32_t i) const {
     return heap_.size() > ((items[i].*share).waits() ? 1u : 0u);
   }
 
-  /// It has work. Among equals who comes is the first, since nobody has waited less for it; and who
-  /// has rested comes before those who have not, unless it is ahead of them by more than the slack.
-  /// REQUIRES: it does not wait yet.
+  /// The competitor has work. Among equals the one that comes is the first, since nobody has waited
+  /// less for it; and one that has rested comes before those that have not, unless it is ahead of
+  /// them by more than the slack. REQUIRES: it does not wait yet.
   void enter(T* items, std::uint32_t i, bool rested) {
     FairShare& s = items[i].*share;
     assert(!s.waits() && heap_.size() < heap_.capacity());
@@ -83,7 +85,7 @@ class FairOrder {
     rise(items, s.place);
   }
 
-  /// It has none any more. REQUIRES: it waits.
+  /// The competitor has no work any more. REQUIRES: it waits.
   void leave(T* items, std::uint32_t i) {
     const std::uint32_t at = (items[i].*share).place;
     (items[i].*share).place = kNoIndex;
@@ -103,15 +105,15 @@ class FairOrder {
     now_ = std::max(now_, start);
   }
 
-  /// What serving it cost. It may have left meanwhile.
+  /// What serving the competitor cost. It may have left meanwhile.
   void served(T* items, std::uint32_t i, std::uint64_t cost) {
     FairShare& s = items[i].*share;
     s.order = s.start = s.finish += s.tag_of(cost);
     if (s.waits()) sink(items, s.place);
   }
 
-  /// It has cost something outside its turns, which defers the turn after the next. Nobody
-  /// waits: that is at nobody's cost, and virtual time goes on.
+  /// The competitor has cost something outside its turns, which defers the turn after the next.
+  /// When nobody waits, that is at nobody's cost, and virtual time goes on.
   void charge(T* items, std::uint32_t i, std::uint64_t cost) {
     FairShare& s = items[i].*share;
     if (!s.waits()) lift(s);
@@ -119,7 +121,7 @@ class FairOrder {
     if (empty()) now_ = std::max(now_, s.finish);
   }
 
-  /// Cost, for weight 1, that it is ahead of the others by, beyond the slack.
+  /// The cost, for weight 1, by which the competitor is ahead of the others, beyond the slack.
   std::uint64_t lead(const T* items, std::uint32_t i) const {
     const FairShare& s = items[i].*share;
     return s.finish <= now_ + kSlackTag ? 0 : (s.finish - now_ - kSlackTag) / FairShare::kScale;

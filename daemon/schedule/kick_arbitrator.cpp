@@ -59,8 +59,8 @@ OptionalPcb KickArbitrator::start_next() {
         return start(index);
       }
     }
-    // Ends: no credit comes back meanwhile, so a TVL that finds its credit taken waits for the
-    // other kind next, of which there is none.
+    // The loop ends: no credit comes back meanwhile, so a TVL that finds its credit taken waits for
+    // the other kind next, and there is none of that.
     if (!can_wake_any()) return std::nullopt;
     wake();
   }
@@ -123,7 +123,7 @@ void KickArbitrator::refresh() {
   }
 }
 
-/// Out of the round or the waiting list.
+/// Takes a TVL out of the round or the waiting list.
 void KickArbitrator::leave(std::uint32_t index) {
   TvlKicks& kicks = tvls_[index];
   if (kicks.link.linked()) list_of(kicks.state).remove(tvls_.data(), index);
@@ -173,7 +173,7 @@ bool KickArbitrator::some_can_wake() const {
   return std::any_of(kWoken.begin(), kWoken.end(), [this](State s) { return can_wake(s); });
 }
 
-/// One TVL of each list a call: enough, because next() comes back here for every start.
+/// Wakes one TVL of each list per call: enough, because next() comes back here for every start.
 void KickArbitrator::wake() {
   if (waiting_ == 0) return;
   for (const State state : kWoken)

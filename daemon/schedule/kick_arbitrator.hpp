@@ -34,7 +34,7 @@ struct TvlCounters {
   Counter started;           ///< commands
   Counter refused;           ///< kicks that found the list full
   Counter execution_waits;   ///< times the TVL's turn came without an execution credit
-  Counter completion_waits;  ///< likewise, completion credit
+  Counter completion_waits;  ///< the same, without a completion credit
 };
 
 class KickArbitrator {
@@ -76,7 +76,8 @@ class KickArbitrator {
   bool remove(PcbId pcb);
 
   bool queued(PcbId pcb) const { return nodes_[pcb.value].link.linked(); }
-  /// Some command may be ready to start: next() is worth a call. It may be true though none is.
+  /// True: some command may be ready to start, so next() is worth a call. It may be true though
+  /// none is.
   bool has_work() const { return !list_of(State::kRound).empty() || can_wake_any(); }
 
   const TvlCounters& counters(TvlId tvl) const { return tvls_[tvl.value].counters; }
@@ -85,10 +86,10 @@ class KickArbitrator {
   enum class State : std::uint8_t {
     kIdle,   ///< no command
     kRound,  ///< takes its turns
-    // Has commands and lacks an execution credit; in the second row it has that and lacks a
-    // completion credit. kOwn: may not draw on the shared rest, only the return of its own helps.
-    // kShared: may. kLent: has lent some, and has the first that comes back there. kAny: is below
-    // its guarantee, which is still filling (QuotaPool::overdrawn).
+    // The TVL has commands and lacks an execution credit; in the second row it has that and lacks a
+    // completion credit. kOwn: it may not draw on the shared rest, so only the return of its own
+    // helps. kShared: it may. kLent: it has lent some, and gets the first that comes back there.
+    // kAny: it is below its guarantee, which is still filling (QuotaPool::overdrawn).
     kExecutionOwn,
     kExecutionShared,
     kExecutionLent,
@@ -100,7 +101,7 @@ class KickArbitrator {
     kCount,
   };
 
-  /// By a credit that another TVL gave back.
+  /// States that end by a credit that another TVL gave back.
   static constexpr std::array kWoken = {State::kExecutionLent,    State::kExecutionShared,
                                         State::kExecutionAny,     State::kCompletionLent,
                                         State::kCompletionShared, State::kCompletionAny};

@@ -14,7 +14,7 @@ namespace softhca::schedule {
 ///
 /// Adaptive: a quarter of what is in use on the average of the last milliseconds, at least the
 /// configured number and at most half of all. Where many queue pairs have doorbells pending all the
-/// time, those who come new find room without anybody being pruned; a burst after a quiet time may
+/// time, newcomers find room without anybody being pruned; a burst after a quiet time may
 /// use nearly everything.
 class EntryThreshold {
  public:

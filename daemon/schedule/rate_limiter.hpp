@@ -29,7 +29,7 @@ class RateLimiter {
     bytes_.charge(bytes, now);
     messages_.charge(1, now);
   }
-  /// It was taken back before it went.
+  /// The message was taken back before it went.
   void refund(std::uint64_t bytes) {
     bytes_.refund(bytes);
     messages_.refund(1);

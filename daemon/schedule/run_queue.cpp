@@ -89,7 +89,7 @@ bool RunQueue::may_begin(QosClassId id, std::uint64_t lead) const {
          tenant.order.lead(classes_.data(), id.value) <= lead;
 }
 
-/// Its first queue pair with work.
+/// The class has its first queue pair with work.
 void RunQueue::enter(std::uint32_t id) {
   const std::uint32_t tenant = classes_[id].tenant;
   const bool rested = classes_[id].rested;
@@ -97,7 +97,7 @@ void RunQueue::enter(std::uint32_t id) {
   if (!tenants_[tenant].share.waits()) order_.enter(tenants_.data(), tenant, rested);
 }
 
-/// Its last.
+/// The class has lost its last queue pair with work.
 void RunQueue::leave(std::uint32_t id) {
   const std::uint32_t tenant = classes_[id].tenant;
   tenants_[tenant].order.leave(classes_.data(), id);

@@ -53,9 +53,9 @@ class RunQueue {
   std::optional<std::uint32_t> pop();
   /// What the queue pair popped last cost, and whether it has more work.
   void served(std::uint32_t slot, std::uint64_t cost, bool more);
-  /// The class cost something else.
+  /// The class has cost something outside the turns of its queue pairs.
   void charge(QosClassId qos_class, std::uint64_t cost);
-  /// Nothing happens if it is not queued.
+  /// Nothing happens if the queue pair is not queued.
   void remove(std::uint32_t slot);
 
   /// The class has had no more than `lead`, times its weight, beyond what the others have for

@@ -1,6 +1,6 @@
 // Which send queues have doorbells, and where each of them stands: descriptors in lists of their
-// class, classes in lists of the scheduler (mechanism B2). Keeps these lists true; what is moved
-// where, and when, is decided by SendQueueScheduler and SendQueueOverflow.
+// class, classes in lists of the scheduler (mechanism B2). Keeps these lists consistent;
+// SendQueueScheduler and SendQueueOverflow decide what is moved where, and when.
 #pragma once
 
 #include <cstdint>
@@ -94,17 +94,18 @@ class SendQueueLists {
 
   /// Links an idle descriptor that has a doorbell, and puts it into the ready or the held list.
   void link(QpSlot slot, std::uint32_t arrival_class);
-  /// Gives its place back and leaves its list, if it has one.
+  /// Gives the descriptor's place back and takes it out of its list, if it has one.
   void unlink(QpSlot slot);
-  /// Into the list of `state`, which is its state from now on. REQUIRES: it is in no list.
+  /// Puts the descriptor into the list of `state`, which is its state from now on. REQUIRES: it is
+  /// in no list.
   void enter(QpSlot slot, State state);
-  /// Out of the list that its state names, if any.
+  /// Takes the descriptor out of the list that its state names, if any.
   void leave(QpSlot slot);
-  /// In a blocked list of its class, which has not been unblocked as a whole since.
+  /// True: it is in a blocked list of its class, which has not been unblocked as a whole since.
   bool is_blocked(const Descriptor& d) const;
-  /// A class's blocked ones go on where they were, at the cost of one.
+  /// The blocked descriptors of a class go on where they were, at the cost of one.
   void unblock_all(QosClassId id);
-  /// The first of the class that is ready, which becomes the last. REQUIRES: there is one.
+  /// The first ready descriptor of the class, which becomes the last. REQUIRES: there is one.
   QpSlot next_ready(QosClass& qos_class);
 
   std::uint32_t linked() const { return linked_.value(); }
@@ -113,7 +114,7 @@ class SendQueueLists {
   // --- classes
 
   std::uint32_t class_count() const { return static_cast<std::uint32_t>(classes_.size()); }
-  /// Those with doorbells anywhere.
+  /// Classes with doorbells anywhere.
   std::uint32_t active_count() const { return active_count_; }
   /// Keeps the invariant: a class stands in each list of the scheduler exactly while it belongs.
   void update(QosClassId id);

@@ -58,7 +58,7 @@ RingVerdict SendQueueOverflow::join(QpSlot slot, std::uint32_t sequence_end) {
   return RingVerdict::kAccepted;
 }
 
-/// From here to the overflow buffer. REQUIRES: linked.
+/// Moves a doorbell from here to the overflow buffer. REQUIRES: linked.
 void SendQueueOverflow::prune(QpSlot slot) {
   Descriptor& d = lists_[slot];
   DoorbellCounters& counters = lists_.class_of(d).counters;

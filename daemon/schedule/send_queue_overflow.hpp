@@ -1,12 +1,12 @@
 // The send queue scheduler's overflow: pruning and recovery of doorbells (mechanisms B4, B5).
 //
 // Only so many descriptors may be linked at once. Beyond, a doorbell is pruned: written to the
-// overflow buffer in the tenant's memory, and forgotten here but for the fact that it is there.
+// overflow buffer in the tenant's memory, and forgotten here, except for the fact that it is there.
 // Further doorbells of that queue pair join it.
 //   - Every class that has doorbells anywhere has a share of the places, the same for each. A
 //     class within its share is never pruned for others and may always recover.
 //   - Queue pairs that cannot go on do not keep others of their class from coming back, and where
-//     those that can are too many they take turns with them: nobody waits for ever.
+//     those that can are too many they take turns with them: nobody waits forever.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Relief {
     kNone,       ///< there was nothing to do
     kPruned,     ///< a doorbell went to the overflow buffer
     kRecovered,  ///< one came back
-    kLost,       ///< `slot`: what was read back is none of its doorbells; it has none now
+    kLost,       ///< `slot`: what was read back is no doorbell of it; it has none now
   };
   Kind kind = Kind::kNone;
   QpSlot slot{0};
@@ -46,7 +46,7 @@ class SendQueueOverflow {
       : lists_(lists), buffer_(buffer), config_(config) {}
   SendQueueOverflow(const SendQueueOverflow&) = delete;
   SendQueueOverflow& operator=(const SendQueueOverflow&) = delete;
-  /// As `other`, of these lists.
+  /// A copy of `other` for these lists.
   SendQueueOverflow(SendQueueLists& lists, const SendQueueOverflow& other)
       : lists_(lists),
         buffer_(other.buffer_),
@@ -69,12 +69,14 @@ class SendQueueOverflow {
   void link(QpSlot slot);
   /// A doorbell of a queue pair whose earlier ones have overflowed.
   RingVerdict join(QpSlot slot, std::uint32_t sequence_end);
-  /// What overflowed is in the overflow buffer no more: read back, lost, or its queue pair closes.
+  /// What overflowed is no longer in the overflow buffer: read back, lost, or its queue pair
+  /// closes.
   void forget(QpSlot slot);
-  /// After a turn: has it to make room for those of its class that wait in the overflow buffer?
+  /// After a turn: the queue pair makes room, if it has to, for those of its class that wait in the
+  /// overflow buffer.
   void take_turns(QpSlot slot);
 
-  /// relieve() has something to do.
+  /// True: relieve() has something to do.
   bool may_relieve() const;
   /// Prunes what is too much, else recovers a doorbell.
   Relief relieve();

@@ -41,8 +41,8 @@ RingVerdict SendQueueScheduler::ring(QpSlot slot, std::uint32_t sequence_end) {
     counters.stale.add();
     return RingVerdict::kStale;
   }
-  // What lies between the read pointer and the end is not even fetched, let alone completed, so an
-  // honest process has room for it in its send queue.
+  // Commands between the read pointer and the end are not even fetched, let alone completed, so the
+  // send queue of an honest process has room for them.
   if (sequence_end - d.read > d.entries) {
     counters.hostile.add();
     return RingVerdict::kHostile;

@@ -10,7 +10,7 @@
 // counts the commands of a queue pair that have been kicked and not started, and lets it change its
 // way, VCB or doorbell, only when there are none; so the two ways may use different TVLs.
 //
-// Overflow (B4, B5): only so many descriptors may be linked at once; of what is beyond, see
+// Overflow (B4, B5): only so many descriptors may be linked at once; for the others see
 // send_queue_overflow.hpp. A queue pair is either linked or overflowed, and nothing of it starts
 // before what overflowed has come back.
 #pragma once
@@ -61,7 +61,7 @@ class SendQueueScheduler {
   void open(QpSlot slot, QosClassId qos_class, std::uint32_t entries, std::uint32_t sequence = 0);
   /// Forgets its doorbells. Nothing happens if it is not open.
   void close(QpSlot slot);
-  /// The row is that of a new class: counts from 0. REQUIRES: no queue pair of it is open.
+  /// The row is that of a new class: it counts from 0. REQUIRES: no queue pair of it is open.
   void reset(QosClassId qos_class) { lists_[qos_class].counters = DoorbellCounters{}; }
   bool is_open(QpSlot slot) const { return lists_[slot].state != State::kClosed; }
 
@@ -77,10 +77,10 @@ class SendQueueScheduler {
   /// The next command was kicked from a VCB. REQUIRES: vcb_may_start().
   void vcb_kicked(QpSlot slot);
 
-  /// Whose turn it is; nothing: no queue pair here has work that may be fetched. The queue pair and
-  /// its class go to the end of their lists. Fetch and kick up to `count` commands, report them
-  /// with fetched(), and if something was in the way say so with block() or block_class(), or the
-  /// next turns will be in vain.
+  /// The queue pair whose turn it is; nothing: no queue pair here has work that may be fetched. The
+  /// queue pair and its class go to the end of their lists. Fetch and kick up to `count` commands,
+  /// report them with fetched(), and if something was in the way say so with block() or
+  /// block_class(), or the next turns will be wasted.
   std::optional<Turn> next();
   /// The next `count` commands were fetched and kicked. REQUIRES: they were pending.
   void fetched(QpSlot slot, std::uint32_t count);
@@ -101,7 +101,7 @@ class SendQueueScheduler {
   void unblock(QpSlot slot);
   /// unblock() for all queue pairs of a class, at the cost of one.
   void unblock_all(QosClassId qos_class);
-  /// None of its queue pairs can go on (its dedicated PCBs are in use).
+  /// No queue pair of the class can go on (its dedicated PCBs are in use).
   void block_class(QosClassId qos_class);
   void unblock_class(QosClassId qos_class);
 
@@ -110,8 +110,8 @@ class SendQueueScheduler {
   /// One step: prunes what is too much, else recovers a doorbell, oldest first in each class and
   /// the classes in turn. To be called a bounded number of times in each poll step.
   Relief relieve() { return overflow_.relieve(); }
-  /// This class's queue pairs may take so many places, whatever its share; kNoBound: no limit of
-  /// its own. What is more goes with relieve().
+  /// The class's queue pairs may take at most this many places, whatever its share; kNoBound: no
+  /// limit of its own. relieve() removes what is beyond.
   void set_bound(QosClassId qos_class, std::uint32_t places) {
     overflow_.set_bound(qos_class, places);
   }
@@ -124,12 +124,12 @@ class SendQueueScheduler {
   bool has_work() const { return !lists_.with_work().empty() || overflow_.may_relieve(); }
   /// next() has something to do for this class.
   bool has_work(QosClassId qos_class) const { return lists_[qos_class].with_work.linked(); }
-  /// For a class that `wanted` accepts.
+  /// next() has something to do for a class that `wanted` accepts.
   template <class Wanted>
   bool has_work_of(Wanted&& wanted) const {
     return lists_.find(lists_.with_work(), wanted) != kNoIndex;
   }
-  /// Its doorbells are in the overflow buffer.
+  /// True: its doorbells are in the overflow buffer.
   bool overflowed(QpSlot slot) const { return lists_[slot].overflowed(); }
   /// Queue pairs with doorbells here; how many there may be.
   std::uint32_t linked() const { return lists_.linked(); }

@@ -89,7 +89,7 @@ Outcome TvlTable::close(TvlId id) {
   Tvl& tvl = tvls_[id.value];
   tvl.closing = true;
   tvl.execution.may_share = tvl.completion.may_share = true;
-  // The credits of a dedicated TVL are nobody else's: they leave with it.
+  // The credits of a dedicated TVL belong to nobody else: they leave with it.
   if (tvl.purpose == TvlPurpose::kDedicated) return {};
   execution_.set_guarantee(tvl.execution, 0);
   completion_.set_guarantee(tvl.completion, 0);

@@ -49,10 +49,10 @@ class TvlTable {
  public:
   struct Config {
     std::uint16_t max_tvls = 0;
-    /// Of the adapter: guaranteed and shared together. The guarantees of dedicated TVLs come on
-    /// top.
+    /// Credits of the adapter, guaranteed and shared ones together. The guarantees of dedicated
+    /// TVLs come on top.
     std::uint32_t execution_credits = 0;
-    std::uint32_t completion_credits = 0;  ///< likewise
+    std::uint32_t completion_credits = 0;  ///< as execution_credits
   };
 
   /// Allocates everything; set-up only.
@@ -63,9 +63,9 @@ class TvlTable {
   /// Errors: table full, a guarantee exceeds what is unallocated (ENOSPC); weight or kick-list
   /// length 0, a hard cap of no credit at all (EINVAL).
   Expected<TvlId> add(const TvlTerms& config);
-  /// Gives it the weight, kick-list length, guarantees and access to the shared rest of `config`,
-  /// all or none; one that was closed is open again. What is in use beyond a smaller guarantee is
-  /// draining. Errors as add(), and: no such TVL (ENOENT). To be followed by
+  /// Gives the TVL the weight, kick-list length, guarantees and access to the shared rest of
+  /// `config`, all or none. A TVL that was closed is open again. What is in use beyond a smaller
+  /// guarantee is draining. Errors as add(), and: no such TVL (ENOENT). To be followed by
   /// KickArbitrator::refresh().
   Outcome change(TvlId id, const TvlTerms& config);
   /// First step of a removal: no more queue pairs, no own credits; what is on it finishes with
@@ -79,8 +79,8 @@ class TvlTable {
   /// Nothing: there is none.
   std::optional<TvlId> pick_tvl(QosClassId qos_class, Qpn qpn,
                                 TvlPurpose purpose = TvlPurpose::kCommands) const;
-  /// A queue pair is on the TVL, or is not any more. Where it is the first, what is lent is
-  /// recalled.
+  /// attach(): a queue pair is on the TVL; if it is the first, what is lent is recalled. detach():
+  /// it no longer is.
   void attach(TvlId id) {
     Tvl& tvl = tvls_[id.value];
     if (tvl.queue_pairs++ != 0) return;

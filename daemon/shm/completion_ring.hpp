@@ -1,5 +1,5 @@
-// The engine's side of a completion queue (abi/rings.hpp): writes completions, tells overflow, and
-// decides whether a completion event is due.
+// The engine's side of a completion queue (abi/rings.hpp): writes completions, detects overflow,
+// and decides whether a completion event is due.
 #pragma once
 
 #include <bit>

@@ -36,7 +36,8 @@ Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes,
   return finish(*index, offset, bytes);
 }
 
-/// Of a segment that has been given up, so that numbers stay small however many come and go.
+/// The number of a segment that has been given up, or the next one, so that numbers stay small
+/// however many segments come and go.
 std::uint32_t SegmentPool::unused_number() {
   const auto unused = std::find_if(segments_.begin(), segments_.end(), [](const Segment& segment) {
     return segment.memory.base() == nullptr;

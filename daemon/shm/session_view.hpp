@@ -91,17 +91,17 @@ class SessionView {
     return Take::kTaken;
   }
 
-  /// There is a doorbell.
+  /// True: there is a doorbell.
   bool rung() const {
     return header().doorbell_producer.load(std::memory_order_acquire) != doorbells_taken_;
   }
-  /// A VCB, but for those of `ignored`, or a doorbell has been handed over.
+  /// True: a VCB that is not among `ignored`, or a doorbell, has been handed over.
   bool has_work(std::uint64_t ignored = 0) const { return (pending() & ~ignored) != 0 || rung(); }
 
   // --- parking
 
   /// Asks the tenant for a write to the wake eventfd at its next post. False, and not parked, when
-  /// work came in meanwhile; VCBs of `ignored` are none. The store and the loads after it are
+  /// work came in meanwhile; VCBs of `ignored` do not count. The store and the loads after it are
   /// seq_cst, as are the tenant's post and its look at `parked`: one of the two sees the other, so
   /// no wake-up is lost.
   bool park(std::uint64_t ignored = 0) {

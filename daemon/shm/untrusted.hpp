@@ -12,7 +12,7 @@
 
 namespace softhca::shm {
 
-/// What came of looking for the next element of a ring.
+/// The result of looking for the next element of a ring.
 enum class Take : std::uint8_t {
   kEmpty,
   kTaken,

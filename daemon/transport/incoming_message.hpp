@@ -22,7 +22,7 @@ struct RequestPacket {
 
   bool starts() const { return mask.has_all(wire::kStart); }
   bool ends() const { return mask.has_all(wire::kEnd); }
-  /// Payload against opcode and path MTU (InfiniBand specification, volume 1, 9.7.4.1.6).
+  /// True: the payload fits opcode and path MTU (InfiniBand specification, volume 1, 9.7.4.1.6).
   bool fits_opcode(std::uint32_t mtu) const;
 };
 
@@ -32,26 +32,26 @@ class IncomingMessage {
   void reset();
 
   bool in_progress() const { return kind_ != Kind::kNone; }
-  /// `p`, which does not start a message, may belong to this one.
+  /// True: `p`, which does not start a message, may belong to this one.
   bool goes_on_with(const RequestPacket& p) const;
-  /// The payload of this packet of a write against the length that the RETH announced.
+  /// True: the payload of this packet of a write fits the length that the RETH announced.
   bool fits_announcement(const RequestPacket& p) const;
 
   void begin_send();
   void begin_write(const wire::Headers& h);
-  /// It is over, or what is left of it will not be taken. A receive work request drawn for it
-  /// stays.
+  /// The message is over, or what is left of it will not be taken. A receive work request drawn for
+  /// it stays.
   void end() { kind_ = Kind::kNone; }
 
-  /// Has drawn one that is not complete.
+  /// True: a receive work request was drawn and is not complete.
   bool has_receive() const { return drawn_; }
   /// Draws a receive work request, unless it has one. False: there is none.
   bool draw(ReceiveSource& receives);
-  /// The receive work request that was drawn holds so much more.
+  /// True: the receive work request that was drawn holds `bytes` more.
   bool has_room(std::size_t bytes) const;
-  /// Payload of a send. REQUIRES: has_room().
+  /// Stores the payload of a send. REQUIRES: has_room().
   Verdict store(ReceiveSource& receives, std::span<const std::byte> payload);
-  /// Payload of a write.
+  /// Stores the payload of a write.
   Verdict write(RemoteMemory& memory, std::span<const std::byte> payload);
   /// Completes the receive work request that was drawn: `last` is the last packet of the message.
   void complete_receive(ReceiveSource& receives, const RequestPacket& last);
@@ -72,7 +72,7 @@ class IncomingMessage {
   std::uint64_t addr_ = 0;
 };
 
-// Once or more for every packet.
+// Called once or more for every packet.
 
 inline bool RequestPacket::fits_opcode(std::uint32_t mtu) const {
   const std::size_t size = payload.size();

@@ -86,7 +86,7 @@ class RoundTrip {
   }
   /// Packets will be sent twice, so that an answer would say nothing about its time.
   void discard() { timing_ = false; }
-  /// The wait was not enough.
+  /// The last wait was not long enough.
   void back_off() { backoff_ = std::min(backoff_ + 1, kLongestBackoff); }
 
   /// How long to wait for an answer; Duration::max() while nothing was measured.

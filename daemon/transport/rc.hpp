@@ -1,5 +1,5 @@
-// A reliable connection, of RC or XRC: a requester and a responder, each of which an end of XRC has
-// or has not.
+// A reliable connection, of RC or XRC: a requester and a responder. An end of XRC has only one of
+// the two.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Rc {
   void resume(const WirePosition& position);
 
   void start(const Request& request) { requester_.start(request); }
-  /// What it owes its peer, then requests: up to `packet_budget` packets of each. True when it
+  /// Sends what it owes its peer, then requests: up to `packet_budget` packets of each. True: it
   /// could go on right away.
   bool transmit(const RcUpcalls& up, Time now, unsigned packet_budget);
   /// True: transmit() is to be called.
@@ -35,7 +35,8 @@ class Rc {
                Time now);
   void expire(const RcUpcalls& up, Time now) { requester_.expire(up.requester, now); }
   void flush(const RcUpcalls& up);
-  /// Pays what it owes, as far as the port takes it, and leaves.
+  /// Sends what it owes, as far as the port takes it, and leaves. Returns the last acknowledgement,
+  /// as Responder::last_acknowledgement().
   std::optional<wire::Headers> take_leave(const RcUpcalls& up, unsigned packet_budget);
 
   bool receiver_not_ready() const { return requester_.receiver_not_ready(); }

@@ -11,8 +11,8 @@ using std::chrono::microseconds;
 constexpr double kMegabit = 1e6;
 constexpr double kAlphaUnit = 1024;
 
-// What a sender that could not be at its place in time may catch up with: an engine serves others
-// in between.
+// What a sender that could not be in its place in time may catch up on: an engine serves others in
+// between.
 constexpr Duration kSlack = microseconds(100);
 
 // After a long silence the steps by time are made up for in portions; the next packet does the

@@ -23,7 +23,7 @@ class ReactionPoint {
   /// False: no CNP has come, or the rate has recovered; there is nothing to ask or tell.
   bool limited() const { return rate_ != 0; }
   double rate() const { return rate_; }      ///< bits per second; 0: not limited
-  double target() const { return target_; }  ///< likewise
+  double target() const { return target_; }  ///< bits per second; 0: not limited
   double alpha() const { return alpha_; }    ///< 0 to 1
 
   /// A CNP has come.
@@ -40,7 +40,7 @@ class ReactionPoint {
   /// A packet of `bytes` has gone. May end the limit.
   void sent(const CongestionParameters& p, std::uint32_t bytes, Time now);
 
-  /// No packet waits any more: it will be asked for again.
+  /// No packet waits any more: the packet will be asked for again.
   void resume() { waiting_ = false; }
   /// When a packet that waits may go; kNever when none waits.
   Time wake_at() const { return waiting_ ? next_ : kNever; }

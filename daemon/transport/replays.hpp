@@ -40,7 +40,7 @@ struct Replay {
 };
 static_assert(sizeof(Replay) == 64);
 
-/// Places for all connections of an engine. Those given back are the first to be taken again, so
+/// Places for all connections of an engine. Places given back are the first to be taken again, so
 /// that as few pages as possible are in use.
 class ReplayStore {
  public:
@@ -75,8 +75,8 @@ class ReplayStore {
   std::uint32_t free_ = kNoIndex;  ///< given back last; linked by `younger`
 };
 
-/// Those of one responder, the last so many, and which responses to them are due. REQUIRES: close()
-/// before it goes.
+/// The last reads and atomics of one responder, and which responses to them are due. REQUIRES:
+/// close() before it goes.
 class Replays {
  public:
   Replays() = default;
@@ -85,25 +85,25 @@ class Replays {
 
   /// Room for `limit`; what it held before is gone.
   void open(ReplayStore& store, std::uint32_t limit);
-  /// All places go back.
+  /// Gives all places back.
   void close();
   bool is_open(std::uint32_t limit) const { return store_ != nullptr && limit_ == limit; }
 
-  /// Forgets all.
+  /// Forgets all replays.
   void clear();
 
   /// A place for a new read or atomic, at the cost of the oldest one if there is no other; none
   /// when that one has not been answered yet, so that the peer has more in flight than was agreed
   /// (9.7.5.1.4).
   Replay* remember();
-  /// The one that has this PSN, the youngest where a PSN came round again; nullptr: none.
+  /// The replay that has this PSN, the youngest where a PSN came round again; nullptr: none.
   Replay* find(Psn psn);
-  /// Its responses [from, end) are due.
+  /// Responses [from, end) of the replay are due.
   void owe(Replay& replay, std::uint32_t from, std::uint32_t end);
   bool any_due() const { return due_ > 0; }
-  /// The one that is answered next, in PSN order. REQUIRES: any_due().
+  /// The replay that is answered next, in PSN order. REQUIRES: any_due().
   Replay& oldest_due();
-  /// Nothing of it is due any more. REQUIRES: none older is due.
+  /// Nothing of the replay is due any more. REQUIRES: none older is due.
   void settle(Replay& replay);
   /// Nothing is due any more.
   void settle_all();
@@ -114,7 +114,7 @@ class Replays {
   std::uint32_t oldest() const { return oldest_; }
   std::uint32_t youngest() const { return youngest_; }
   Replay& operator[](std::uint32_t index) { return (*store_)[index]; }
-  /// A new one, the youngest. REQUIRES: !full().
+  /// Adds a replay, the youngest. REQUIRES: !full().
   Replay& push();
   /// Forgets the oldest. REQUIRES: !empty().
   void pop();
@@ -125,11 +125,11 @@ class Replays {
   std::uint32_t count_ = 0;
   std::uint32_t oldest_ = kNoIndex;
   std::uint32_t youngest_ = kNoIndex;
-  std::uint32_t due_ = 0;                ///< so many are due
+  std::uint32_t due_ = 0;                ///< replays that are due
   std::uint32_t oldest_due_ = kNoIndex;  ///< of them; kNoIndex: to be looked for
 };
 
-// For every response.
+// Called for every response.
 
 inline Replay& Replays::oldest_due() {
   assert(any_due());

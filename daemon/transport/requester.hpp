@@ -35,14 +35,14 @@ namespace softhca::transport {
 
 class Requester {
  public:
-  /// Once, before all else: where its requests are remembered, and how many at most.
+  /// To be called once, before all else: where its requests are remembered, and how many at most.
   void open(RequestTable& table, std::uint32_t requests) { queue_.open(table, requests); }
   /// May be called again (a modify in RTS); takes effect from the next packet on. The MTU must not
   /// change while requests are pending.
   void configure(const RcAttributes& attributes);
   /// Forgets all requests without completing them; the next packet has PSN `sq_psn`.
   void reset(Psn sq_psn);
-  /// As reset(), and its next message has this number.
+  /// As reset(), and its next message has the number `sequence`.
   void resume(Psn next, Psn sequence);
   Psn next_psn() const { return queued_end_; }
   Psn next_sequence() const { return queued_sequence_; }
@@ -74,7 +74,7 @@ class Requester {
     while (!queue_.empty()) visit(queue_.pop());
     next_ = SendQueue::kEnd;
   }
-  /// Forgets all requests likewise, whatever has happened of them; reset() follows.
+  /// As withdraw(), whatever has happened of the requests; reset() follows.
   template <class Visit>
   void abandon(Visit&& visit) {
     while (!queue_.empty()) visit(queue_.pop());

@@ -22,8 +22,8 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
   if (info.transport != attributes_.transport() || !info.mask.has_all(wire::kResponse))
     return up.events.count(Count::kBadOpcode);
-  // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. The
-  // newest one again may carry fresh credits.
+  // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. A
+  // repetition of the newest one may carry fresh credits.
   if (h.psn.is_before(unacked_) || !h.psn.is_before(sent_end_) || queue_.empty()) {
     const bool newest =
         wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;

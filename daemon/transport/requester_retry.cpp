@@ -14,7 +14,7 @@ void Requester::receive_nak(const RequesterUpcalls& up, const wire::Headers& h, 
   switch (h.syndrome) {
     case wire::kSyndromeSequence:
       up.events.count(Count::kSequenceNakReceived);
-      if (!nothing_outstanding()) retry(up, now);  // else one seen twice
+      if (!nothing_outstanding()) retry(up, now);  // else it is one seen twice
       return;
     case wire::kSyndromeInvalidRequest:
       up.events.count(Count::kInvalidNakReceived);

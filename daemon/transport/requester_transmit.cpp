@@ -66,8 +66,9 @@ bool Requester::has_credit(const Slot& slot, std::uint32_t index) const {
   return credits_.permit(slot) || index > 1 || nothing_outstanding();
 }
 
-/// On the last packet of a message, on a probe, on the last packet the window permits, and now and
-/// then, so that a long message neither stalls nor is sent again from its start.
+/// Asks for an acknowledgement on the last packet of a message, on a probe, on the last packet the
+/// window permits, and now and then, so that a long message neither stalls nor is sent again from
+/// its start.
 bool Requester::wants_ack(const Slot& slot, std::uint32_t index) const {
   if (index + 1 == slot.packets || awaits_response(slot.request.kind)) return true;
   if (unasked_ + 1 >= attributes_.ack_interval || unasked_ + 1 >= flight_.size() / 4) return true;

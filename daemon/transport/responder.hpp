@@ -33,7 +33,7 @@ class Responder {
   void configure(const RcAttributes& attributes, ReplayStore& store);
   /// What they take once they are used, in bytes.
   static std::size_t memory_for(std::uint8_t max_dest_rd_atomic);
-  /// Gives them back; configure() and reset() come before the next packet.
+  /// Gives those places back; configure() and reset() come before the next packet.
   void release();
   /// Forgets everything without completing it; the next new packet must have PSN `rq_psn`.
   void reset(Psn rq_psn);

@@ -27,7 +27,7 @@ class RetryTimer {
   }
   void stop() { ack_deadline_ = early_deadline_ = kNever; }
   bool runs() const { return ack_deadline_ != kNever; }
-  /// The timeout has not come; an early retry may have.
+  /// True: the timeout has not come; an early retry may have.
   bool is_early(Time now) const { return now < ack_deadline_; }
   /// After an early retry: the next one in `rto`. The timeout goes on running.
   void await_again(Time now, Duration rto) { early_deadline_ = now + rto; }
@@ -37,9 +37,9 @@ class RetryTimer {
     stop();
     rnr_until_ = time;
   }
-  /// Until release().
+  /// True: hold_until() was called, and release() was not.
   bool is_held() const { return rnr_until_ != kNever; }
-  /// And its end has not come.
+  /// True: it is held, and the end of that has not come.
   bool must_hold(Time now) const { return is_held() && now < rnr_until_; }
   void release() { rnr_until_ = kNever; }
 

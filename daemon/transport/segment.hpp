@@ -20,18 +20,18 @@ constexpr bool is_atomic(RequestKind k) {
 constexpr bool is_write(RequestKind k) {
   return k == RequestKind::kWrite || k == RequestKind::kWriteImm;
 }
-/// 8 bytes that are changed at once, and never twice.
+/// True: the request changes 8 bytes at once, and must not be executed twice.
 constexpr bool is_indivisible(RequestKind k) {
   return is_atomic(k) || k == RequestKind::kAtomicWrite;
 }
-/// Brings data back.
+/// True: the request brings data back.
 constexpr bool stores_response(RequestKind k) { return k == RequestKind::kRead || is_atomic(k); }
-/// Answered by responses of its own, not by an acknowledgement; an atomic write by that of a read
-/// of nothing.
+/// True: the request is answered by responses of its own, not by an acknowledgement; an atomic
+/// write by that of a read of nothing.
 constexpr bool awaits_response(RequestKind k) {
   return stores_response(k) || k == RequestKind::kAtomicWrite;
 }
-/// Draws a receive work request at the peer.
+/// True: the request draws a receive work request at the peer.
 constexpr bool draws_receive(RequestKind k) {
   return k == RequestKind::kSend || k == RequestKind::kSendImm ||
          k == RequestKind::kSendInvalidate || k == RequestKind::kWriteImm;
@@ -39,7 +39,7 @@ constexpr bool draws_receive(RequestKind k) {
 
 constexpr bool is_send(RequestKind k) { return draws_receive(k) && k != RequestKind::kWriteImm; }
 
-/// What a request counts as at its responder; none: a send.
+/// The counter of a request at its responder; none: it is a send.
 constexpr std::optional<Count> request_count(RequestKind k) {
   if (is_write(k)) return Count::kWriteRequests;
   if (k == RequestKind::kRead) return Count::kReadRequests;

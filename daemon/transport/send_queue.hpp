@@ -26,7 +26,7 @@ struct alignas(64) RequestSlot {
 };
 static_assert(sizeof(RequestSlot) == 64);
 
-/// Of all queue pairs, by PCB.
+/// Requests of all queue pairs, by PCB.
 using RequestTable = std::vector<RequestSlot>;
 
 class SendQueue {
@@ -34,13 +34,14 @@ class SendQueue {
   /// No request.
   static constexpr PcbId kEnd{kNoIndex};
 
-  /// Once, before the first request. `table` outlives the queue; at most `capacity` requests.
+  /// To be called once, before the first request. `table` outlives the queue; at most `capacity`
+  /// requests.
   void open(RequestTable& table, std::uint32_t capacity) {
     slots_ = table.data();
     capacity_ = capacity;
     clear();
   }
-  /// Forgets them.
+  /// Forgets all requests.
   void clear() {
     oldest_ = newest_ = kEnd;
     size_ = 0;
@@ -49,7 +50,7 @@ class SendQueue {
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ >= capacity_; }
   PcbId oldest() const { return oldest_; }  ///< kEnd when empty
-  /// Of one that is in the queue; kEnd: it is the newest.
+  /// The request after one that is in the queue; kEnd: that one is the newest.
   PcbId next(PcbId pcb) const { return PcbId(slots_[pcb.value].next); }
   RequestSlot& operator[](PcbId pcb) { return slots_[pcb.value]; }
   const RequestSlot& operator[](PcbId pcb) const { return slots_[pcb.value]; }

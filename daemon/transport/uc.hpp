@@ -27,7 +27,7 @@ class UcRequester {
 
   bool full() const { return queue_.full(); }
   bool idle() const { return queue_.empty(); }
-  /// Sends and writes; other kinds end with kLocalQpOperation. REQUIRES: !full().
+  /// Takes sends and writes; other kinds end with kLocalQpOperation. REQUIRES: !full().
   void start(const Request& request);
   bool transmit(const SenderUpcalls& up, unsigned packet_budget);
   void flush(const SenderUpcalls& up);
@@ -74,7 +74,7 @@ class UcResponder {
   bool failed_ = false;
 };
 
-/// Both ends of it.
+/// Both sides of an unreliable connection.
 class Uc {
  public:
   void open(RequestTable& table, std::uint32_t requests) { requester_.open(table, requests); }

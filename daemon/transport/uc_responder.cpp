@@ -31,7 +31,7 @@ void UcResponder::flush(const ReceiverUpcalls& up) {
   message_.fail_receive(up.receives, Verdict::kFlushed);
 }
 
-/// Each failed check drops the message in progress, of which the rest is then out of sequence.
+/// Each failed check drops the message in progress; the rest of it is then out of sequence.
 void UcResponder::receive(const ReceiverUpcalls& up, const wire::Headers& h,
                           std::span<const std::byte> payload) {
   if (failed_) return up.events.count(Count::kBadState);

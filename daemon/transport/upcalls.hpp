@@ -219,9 +219,9 @@ class QueuePairEvents {
   ~QueuePairEvents() = default;
 };
 
-// What each state machine uses. Each is made of anything that has all of it.
+// What each state machine uses. Each of these can be made of any object that has all of it.
 
-/// Of an acknowledged service.
+/// Upcalls of the requester of an acknowledged service.
 struct RequesterUpcalls {
   template <std::derived_from<LocalMemory> All>
   RequesterUpcalls(All& all) : packets(all), memory(all), commands(all), events(all) {}
@@ -240,7 +240,7 @@ struct ResponderUpcalls {
   QueuePairEvents& events;
 };
 
-/// Of a reliable connection.
+/// Upcalls of a reliable connection.
 struct RcUpcalls {
   template <std::derived_from<LocalMemory> All>
   RcUpcalls(All& all) : requester(all), responder(all) {}
@@ -248,7 +248,7 @@ struct RcUpcalls {
   ResponderUpcalls responder;
 };
 
-/// Of an unreliable connection or of datagrams.
+/// Upcalls of the sender of an unreliable connection or of datagrams.
 struct SenderUpcalls {
   template <std::derived_from<PacketSink> All>
   SenderUpcalls(All& all) : packets(all), commands(all), events(all) {}
@@ -257,7 +257,7 @@ struct SenderUpcalls {
   QueuePairEvents& events;
 };
 
-/// Of an unreliable connection.
+/// Upcalls of the receiver of an unreliable connection.
 struct ReceiverUpcalls {
   template <std::derived_from<ReceiveSource> All>
   ReceiverUpcalls(All& all) : memory(all), receives(all), events(all) {}
@@ -266,7 +266,7 @@ struct ReceiverUpcalls {
   QueuePairEvents& events;
 };
 
-/// Of an unreliable connection.
+/// Upcalls of an unreliable connection.
 struct UcUpcalls {
   template <std::derived_from<PacketSink> All>
   UcUpcalls(All& all) : sender(all), receiver(all) {}
@@ -307,10 +307,10 @@ struct RcAttributes {
   std::uint8_t max_dest_rd_atomic = 1;  ///< replayable as responder
   std::uint8_t timeout = 14;            ///< 4.096 us * 2^t, 0 = never
   std::uint8_t retry_count = 7;
-  std::uint8_t rnr_retry = 7;       ///< 7 = for ever
+  std::uint8_t rnr_retry = 7;       ///< 7 = forever
   std::uint8_t min_rnr_timer = 12;  ///< code of the timer table
   std::uint16_t psn_window = 256;   ///< packets sent and not yet acknowledged, at most; at least 1
-  std::uint16_t ack_interval = 32;  ///< an acknowledgement is asked for every so many packets
+  std::uint16_t ack_interval = 32;  ///< packets after which an acknowledgement is asked for
 
   wire::Transport transport() const { return xrc ? wire::Transport::kXrc : wire::Transport::kRc; }
 };

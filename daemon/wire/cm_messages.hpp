@@ -33,7 +33,7 @@ enum class CmAttribute : std::uint16_t {
   kApr = 0x001a,
 };
 
-/// The name of a message ("REQ"); "unknown" for values that are none.
+/// The name of a message ("REQ"); "unknown" for values that are no message.
 const char* name_of(CmAttribute attribute);
 
 /// Reasons of REJ (table 109). Any other value may come from the wire.
@@ -78,7 +78,7 @@ enum class CmRejectReason : std::uint16_t {
 enum class CmMessage : std::uint8_t {
   kReq = 0,
   kRep = 1,
-  kOther = 2,  ///< REJ: none of both; MRA: LAP
+  kOther = 2,  ///< REJ: neither of the two; MRA: LAP
 };
 
 /// Transport service type of REQ.
@@ -116,7 +116,7 @@ using CmData = std::array<std::byte, bytes>;
 /// A path in REQ or LAP, as the sender of the message sees it.
 struct CmPath {
   std::uint16_t local_lid = 0xffff;   ///< RoCE: 0xffff; alternate path of REQ: 0 when there is none
-  std::uint16_t remote_lid = 0xffff;  ///< likewise
+  std::uint16_t remote_lid = 0xffff;  ///< as local_lid
   Gid local_gid;
   Gid remote_gid;
   std::uint32_t flow_label = 0;  ///< 20 bits

@@ -14,8 +14,8 @@ namespace softhca::wire {
 constexpr std::size_t pad_for(std::size_t payload_length) { return (0 - payload_length) & 3; }
 
 /// Reads the headers of `packet`: a transport packet from the base transport header to the end of
-/// the pad, ICRC cut off. On kNone `out` is filled (headers that the opcode has not are zero) and
-/// the payload is packet[header_length, size - pad); otherwise `out` is unspecified.
+/// the pad, ICRC cut off. On kNone `out` is filled (headers that the opcode does not have are zero)
+/// and the payload is packet[header_length, size - pad); otherwise `out` is unspecified.
 [[nodiscard]] DropReason decode(std::span<const std::byte> packet, Headers& out);
 
 /// Writes the headers of `h` for a payload of `payload_length` bytes (h.pad is not used: the pad

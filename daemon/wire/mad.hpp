@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kGeneralServicesQpn = 1;
 
 using Mad = std::array<std::byte, kMadBytes>;
 
-/// Who a MAD is for. Any other value may come from the wire.
+/// The management class that a MAD is for. Any other value may come from the wire.
 enum class ManagementClass : std::uint8_t {
   kSubnetLid = 0x01,
   kSubnetAdministration = 0x03,

@@ -126,7 +126,7 @@ inline constexpr OpcodeMask kSend = OpcodeMask::bit(14);
 inline constexpr OpcodeMask kWrite = OpcodeMask::bit(15);
 inline constexpr OpcodeMask kRead = OpcodeMask::bit(16);
 inline constexpr OpcodeMask kAtomic = OpcodeMask::bit(17);
-/// With a read's response, and without its data.
+/// An atomic write is answered by a read's response without data.
 inline constexpr OpcodeMask kAtomicWrite = OpcodeMask::bit(19);
 /// Bytes may follow the headers.
 inline constexpr OpcodeMask kPayload = OpcodeMask::bit(18);

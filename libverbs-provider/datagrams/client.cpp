@@ -108,8 +108,8 @@ int open_client(const char* socket, abi::OpenDatagramClientRequest request,
   return 0;
 }
 
-/// The daemon has said that nothing waits any more: its byte is to be taken out, which it sent
-/// before. Non-blocking for the case that somebody else has read it.
+/// The daemon has said that nothing waits any more: takes out the byte that it sent before.
+/// Non-blocking for the case that somebody else has read it.
 void take_signal(const softhca_client& client) {
   char byte;
   [[maybe_unused]] const ssize_t got = ::recv(client.signal, &byte, sizeof byte, MSG_DONTWAIT);
@@ -229,7 +229,7 @@ const char* softhca_client_error(int error) {
     case ENOBUFS:
       return "the tenant would have more buffers than it may (tenant_buffers)";
     case ENOMEM:
-      return "there are not so many buffers";
+      return "there are not enough buffers";
     case EMFILE:
       return "the tenant has as many descriptors as it may";
     case EBUSY:
@@ -241,7 +241,7 @@ const char* softhca_client_error(int error) {
     case EAGAIN:
       return "too much waits to be sent";
     case ENODEV:
-      return "no tenant is named, or it is going";
+      return "no tenant is named, or it is leaving";
     case EIO:
       return "the daemon is gone";
     default:

@@ -29,7 +29,7 @@ enum {
 };
 static const uint8_t kOpenFabricsOui[3] = {0x00, 0x14, 0x05};
 
-/* Between programs: the number it is for, that of who asks, kind and transaction. */
+/* Between programs: the number it is for, the number of the asker, kind and transaction. */
 enum { kFromAt = 4, kKindAt = 8, kNumberTransactionAt = 16, kNumberDataAt = 24 };
 
 static volatile sig_atomic_t stopping;
@@ -61,7 +61,7 @@ struct options {
   int server;
   int by_number; /* queue pair 2 */
   uint32_t number;
-  uint32_t own_number; /* of who asks */
+  uint32_t own_number; /* of the asker */
   uint32_t buffers;
   unsigned count;
   unsigned interval_ms;

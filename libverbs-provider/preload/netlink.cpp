@@ -15,7 +15,8 @@ constexpr int kNotSupported = 10;
 
 using Connect = int(nl_sock*, int);
 
-/// libnl's own. Not after us in the global scope when libibverbs was loaded with dlopen.
+/// The function of libnl, which does not come after ours in the global scope when libibverbs was
+/// loaded with dlopen.
 Connect* real_connect() {
   static constinit softhca::preload::Next<Connect> next{"nl_connect"};
   if (Connect* found = next.get()) return found;

@@ -1,4 +1,4 @@
-// The function that a function of this library stands before.
+// The function that a function of this library stands in front of.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// madvise, where it treats shared memory otherwise than private memory.
+// madvise, where it treats shared memory differently from private memory.
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -11,7 +11,7 @@
 namespace softhca::provider {
 namespace {
 
-// Of Linux 5.18, 6.1 and 6.13.
+// Advice of Linux 5.18, 6.1 and 6.13.
 constexpr int kDontNeedLocked = 24;
 constexpr int kCollapse = 25;
 constexpr int kGuardInstall = 102;
@@ -22,8 +22,8 @@ struct Range {
 };
 
 /// Makes a part of our memory read as zeros. Pages of registered memory cannot be given back: the
-/// daemon has sealed it against holes. They are written by way of a second mapping, which needs no
-/// permission that this one has not, now or ever.
+/// daemon has sealed it against holes. They are zeroed instead; where the mapping is not writable,
+/// by way of a second one, so that its own permissions never change.
 void forget(const Mapping& mapping) {
   const KernelCalls& kernel = KernelCalls::real();
   auto* addr = reinterpret_cast<char*>(mapping.begin);
@@ -44,7 +44,7 @@ void forget(const Mapping& mapping) {
 
 void forget_all(const Range& range) { for_each_of_ours(range.begin, range.end, forget); }
 
-/// Guards keep everybody from the pages, us too.
+/// Guards keep everybody from the pages, including us.
 void forget_guarded(const Range& range) {
   for_each_of_ours(range.begin, range.end, [](Mapping mapping) {
     mapping.writable = false;
@@ -62,8 +62,9 @@ int wipe(const Mapping& mapping, bool wiped) {
   return memfds.wiped().set(place, mapping.offset, end, wiped) ? 0 : ENOMEM;
 }
 
-/// What the kernel has refused because of our memory, for what is not ours; `ours` (0 or an errno
-/// value) does the rest. As in the kernel what is not mapped fails the call, but only at the end.
+/// Gives the advice, which the kernel has refused because of our memory, to what is not ours;
+/// `ours` (0 or an errno value) does the rest. As in the kernel, what is not mapped fails the call,
+/// but only at the end.
 template <typename Ours>
 int advise_piecemeal(const Range& range, int advice, Ours ours) {
   std::uint64_t at = range.begin;
@@ -87,7 +88,7 @@ int advise_piecemeal(const Range& range, int advice, Ours ours) {
   return error;
 }
 
-/// What it is to return, as an errno value.
+/// Returns what madvise is to return, as an errno value.
 int make_up_for(const Range& range, int advice, int error) {
   switch (advice) {
     case MADV_DONTNEED:
@@ -97,7 +98,7 @@ int make_up_for(const Range& range, int advice, int error) {
     case kGuardInstall:
       if (error == 0) forget_guarded(range);
       return error;
-    case MADV_REMOVE:  // refused for want of a file
+    case MADV_REMOVE:  // refused for lack of a file
       return error == EPERM && any_of_ours(range.begin, range.end) ? EINVAL : error;
     case MADV_FREE:  // the kernel may take its time with it
     case kCollapse:  // there are no huge pages

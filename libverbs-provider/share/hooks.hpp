@@ -8,7 +8,7 @@
 namespace softhca::provider {
 
 struct MemoryHooks {
-  /// madvise has returned `result`. What it is to return; errno likewise.
+  /// madvise has returned `result`. Returns what the caller is to get, and sets errno accordingly.
   int (*advised)(void* addr, std::size_t length, int advice, int result);
 
   struct Remap {
@@ -18,7 +18,7 @@ struct MemoryHooks {
     int flags;
     void* new_addr;  ///< with MREMAP_FIXED
   };
-  /// In the place of mremap, with its result and errno. False: it is none of ours.
+  /// Called in place of mremap, with its result and errno. False: the memory is not ours.
   bool (*remap)(const Remap& request, void** result);
 };
 

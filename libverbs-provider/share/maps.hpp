@@ -2,7 +2,7 @@
 // it also runs in a child just forked, and while allocators hold their locks.
 //
 // Linux 6.11 and later can be asked for the mapping at an address. Older kernels have only the list
-// as text, from its start: there what is asked costs the more the more mappings lie below it.
+// as text, from its start: there a question costs more, the more mappings lie below the address.
 #pragma once
 
 #include <cstddef>

@@ -63,7 +63,7 @@ class MemfdTable {
   /// call is worth a look at some mappings, so that however many there are costs a caller the same.
   bool sweep();
   bool marked(std::uint32_t place) { return at(place).seen == sweep_; }
-  /// Forgets the orphans that the last sweep has not found.
+  /// Forgets the orphans that the last sweep did not find.
   void forget_unmapped();
   bool has_orphans() const { return orphans_ != 0; }
 

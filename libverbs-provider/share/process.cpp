@@ -60,7 +60,7 @@ bool copy_privately(const Mapping& mapping) {
   return false;
 }
 
-/// REQUIRES: it is private by now.
+/// REQUIRES: the memory is private by now.
 void wipe_parts(const Mapping& mapping) {
   const MemfdTable& memfds = MemfdTable::instance();
   const std::uint64_t end = mapping.offset + (mapping.end - mapping.begin);
@@ -73,7 +73,7 @@ void wipe_parts(const Mapping& mapping) {
       });
 }
 
-/// Memory that cannot be copied for want of memory is unmapped: a program that stops is better than
+/// Memory that cannot be copied for lack of memory is unmapped: a program that stops is better than
 /// two that share a heap unawares.
 void make_all_private() {
   for_each_of_ours(0, ~std::uint64_t{0}, [](const Mapping& mapping) {

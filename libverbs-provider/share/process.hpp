@@ -1,5 +1,5 @@
 // What the process does as a whole to memory that is shared with a daemon: fork it, give its
-// content up, resize its mapping. For shared mappings the kernel does these things otherwise than
+// content up, resize its mapping. The kernel does these things differently for shared mappings than
 // for the private memory the application believes it has.
 #pragma once
 

@@ -1,6 +1,6 @@
-// mremap, where it treats shared memory otherwise than private memory: a memfd does not grow with
-// its mapping, and what is moved aside stays visible in the old place. And where the kernel refuses
-// to take together what was one mapping before a part of it was shared.
+// mremap, where it treats shared memory differently from private memory: a memfd does not grow with
+// its mapping, and what is moved aside stays visible in the old place. Also where the kernel
+// refuses to move as one what was one mapping before a part of it was shared.
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -68,7 +68,7 @@ void* move_all(std::uint64_t addr, std::uint64_t length, std::uint64_t new_lengt
   return MAP_FAILED;
 }
 
-/// In its place, if there is room behind it.
+/// Grows the range in its place, if there is room behind it.
 bool grow_there(std::uint64_t addr, std::uint64_t length, std::uint64_t new_length) {
   Mapping last;
   if (!last_mapping(addr, addr + length, last)) return false;
@@ -91,7 +91,7 @@ void* grow(std::uint64_t addr, std::uint64_t length, std::uint64_t new_length,
   return move_all(addr, length, new_length, fixed ? request.new_addr : nullptr);
 }
 
-/// The old place is to be empty, and the kernel would show the memfd there, too.
+/// Moves the range and empties its old place, where the kernel would still show the memfd.
 void* move_aside(std::uint64_t addr, std::uint64_t length, const MemoryHooks::Remap& request) {
   void* moved = KernelCalls::real().move(request.addr, request.old_length, request.new_length,
                                          request.flags, request.new_addr);
@@ -107,7 +107,7 @@ bool overlap(std::uint64_t a, std::uint64_t b, std::uint64_t length) {
   return a < b + length && b < a + length;
 }
 
-/// Has the kernel any reason but ours to refuse it?
+/// False: the kernel would refuse the request for reasons that have nothing to do with us.
 bool well_formed(const MemoryHooks::Remap& request, std::uint64_t longest) {
   const auto from = reinterpret_cast<std::uint64_t>(request.addr);
   const auto to = reinterpret_cast<std::uint64_t>(request.new_addr);
@@ -130,7 +130,7 @@ bool remap(const MemoryHooks::Remap& request, void** result) {
     errno = error;
     return false;
   }
-  if (length == 0) {  // a second mapping of private memory there is not
+  if (length == 0) {  // private memory has no second mapping
     errno = EINVAL;
     *result = MAP_FAILED;
     return true;

@@ -45,7 +45,7 @@ Replacer::Replacer(const KernelCalls& kernel) : kernel_(kernel) {}
 
 Replacer::~Replacer() { close_userfaultfd(); }
 
-/// Threads that sleep wake, and nothing is held any more.
+/// Wakes threads that sleep, and no longer holds any.
 void Replacer::close_userfaultfd() {
   if (still_open()) ::close(uffd_);
   uffd_ = -1;
@@ -130,8 +130,8 @@ void Replacer::put_back(Piece& piece) {
     kernel_.unmap(piece.aside, piece.length);
     return;
   }
-  // Moving back needs nothing that moving aside did not. Were it refused all the same, the
-  // program would run on without its data.
+  // Moving back needs nothing that moving aside did not. If it were refused anyway, the program
+  // would run on without its data.
   if (kernel_.move(piece.aside, piece.length, piece.length, MREMAP_MAYMOVE | MREMAP_FIXED,
                    piece.addr) == MAP_FAILED) {
     std::abort();
@@ -155,7 +155,7 @@ bool Replacer::exchange(Piece& piece) {
   return true;
 }
 
-/// Now, while it can be refused: later a page that is not to be had would be a SIGBUS.
+/// This is done now, while it can be refused: later a page that cannot be had would be a SIGBUS.
 bool Replacer::stage(Piece& piece, int fd, std::uint64_t offset) {
   const auto at = static_cast<off_t>(offset);
   const auto length = static_cast<off_t>(piece.length);

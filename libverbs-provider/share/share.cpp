@@ -105,8 +105,8 @@ void MemoryRegistry::emit(const Plan& plan, const Request& request, ExtentList& 
   }
 }
 
-/// Replaces the pieces at the front that can be, together by as few memfds as may be; returns how
-/// many pieces.
+/// Replaces as many pieces at the front as can be, together by as few memfds as possible. Returns
+/// how many pieces.
 std::size_t MemoryRegistry::emit_run(std::span<const Piece> rest, Emission& emission) {
   std::size_t count = 0;
   while (count < rest.size() && rest[count].replaceable()) ++count;

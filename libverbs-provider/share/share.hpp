@@ -1,5 +1,5 @@
 // Memory registration without copies: whatever private anonymous memory an application registers
-// becomes, in place, memory that the daemon maps too. docs/memory-registration.md tells the whole.
+// becomes, in place, memory that the daemon maps too. See docs/memory-registration.md.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,9 @@ class ExtentList {
 class MemoryRegistry {
  public:
   struct Limits {
-    /// Memory no region uses any more stays shared up to this much, so that registering it again
-    /// costs nothing; beyond, the longest unused is given back to the daemon first.
+    /// Memory that no region uses any more stays shared up to this much, so that registering it
+    /// again costs nothing; beyond that, what was unused for longest is given back to the daemon
+    /// first.
     std::uint64_t idle_bytes = 256 << 20;
     /// A larger region has several memfds, unless their number would exceed what one message has
     /// room for. The pages of a memfd go all at once, when nobody maps it any more: where memory
@@ -77,8 +78,8 @@ class MemoryRegistry {
   /// The region with these extents is deregistered (or never came to be).
   void release(std::span<const abi::MrExtent> extents);
 
-  /// Likewise, and the daemon has forgotten handles of theirs: what no other region uses is shared
-  /// anew when it is registered again.
+  /// As release(), and the daemon has forgotten handles of these extents: what no other region uses
+  /// is shared anew when it is registered again.
   void forget(std::span<const abi::MrExtent> extents);
 
   /// Bytes of shared memory held that no region uses.

@@ -189,7 +189,7 @@ class Run final : public Environment {
     if (error == 0) check_holder(number, channel, other, id, place, reply);
   }
 
-  /// Who has which identifier, as the replies tell.
+  /// Keeps account of which channel holds which identifier, as the replies tell.
   void check_holder(std::uint32_t number, ChannelId channel, ChannelId other, std::uint32_t id,
                     std::size_t place, const Reply& reply) {
     const ChannelId from = number == RDMA_USER_CM_CMD_MIGRATE_ID ? other : channel;

@@ -115,8 +115,8 @@ class Replay {
     process_->adapter.engine.queue_pairs().enter_ready_to_receive(qp_->qp, first);
     process_->adapter.engine.queue_pairs().enter_ready_to_send(qp_->qp, first);
   }
-  /// Of a message that draws a receive, the packet that draws it, unless there was none: then the
-  /// next answer says so.
+  /// True: the packet draws the receive of its message, and the next answer does not say that there
+  /// was none.
   bool needs_receive(std::size_t i) const {
     const wire::Headers& h = packets_[i].frame.headers;
     const auto mask = wire::opcode_info(h.opcode).mask;

@@ -24,7 +24,7 @@ struct Adapter {
   resource::Accounts totals{};  ///< what all tenants together have taken, up to the pools
   QuotaPool vcbs;  ///< who may have how many (A1, A2); which ones: engine.ingress().functions()
 
-  /// Of rdma_cm, as they were about a second ago.
+  /// Figures of rdma_cm, about a second old at most.
   std::vector<management::ConnectionFigures> connections{};
 
   /// Held while `tenants`, `connections` or a tenant's rows in the engine's tables change, and by
@@ -34,7 +34,7 @@ struct Adapter {
   Journal journal{};         ///< what happened lately
   const char* version = "";  ///< of the program
 
-  /// Of this daemon among others, from when it started: device GUIDs are made of it.
+  /// Distinguishes this daemon from others; fixed at start. Device GUIDs are derived from it.
   std::uint64_t identity = 0;
 
   std::uint32_t next_session = 1;  ///< no number is used again
@@ -42,7 +42,7 @@ struct Adapter {
   /// Payload bytes of the largest packet a tenant's addresses can carry, as a path MTU (256..4096).
   std::uint32_t path_mtu(const engine::Tenant& tenant) const;
   bool link_up(const engine::Tenant& tenant) const;
-  /// Of the tenant's device, whatever becomes of its addresses. Host byte order.
+  /// GUID of the tenant's device, which stays the same when its addresses change. Host byte order.
   std::uint64_t node_guid(const engine::Tenant& tenant) const;
 
   /// What is configured for a tenant. REQUIRES: it is not leaving.
@@ -52,13 +52,13 @@ struct Adapter {
   /// in the rows that tenants and levels have in the engine's tables.
   void change_rows(const engine::Worker::Task& task);
 
-  /// Set-up: gives every tenant its guarantee of VCBs and its limits. The configuration has been
-  /// checked for overcommit.
+  /// For set-up. Gives every tenant its guarantee of VCBs and its limits. The configuration has
+  /// been checked for overcommit.
   void allocate();
   /// For a tenant that has its guarantee: gives its levels theirs.
   void allocate_levels(engine::Tenant& tenant, const resource::TenantConfig& entry);
-  /// A run of VCBs for a session, as many up to `most` as its level (null: the tenant, which has
-  /// none) may still have; none: count 0.
+  /// A run of VCBs for a session, as many up to `most` as its level (null: the tenant, which has no
+  /// levels) may still have. count 0: there is none.
   struct VcbRun {
     VcbId first;
     std::uint32_t count = 0;

@@ -10,7 +10,7 @@
 
 namespace softhca::control {
 
-/// Of a tenant's guarantees, with those of its levels and TVLs: what is lent now.
+/// What is lent now of the guarantees of a tenant, its levels and its TVLs.
 struct Lent {
   std::uint64_t pcbs = 0;
   std::uint64_t execution_credits = 0;
@@ -33,7 +33,7 @@ class Adjuster {
   void tell();
 
   Adapter& adapter_;
-  std::map<std::string, Lent> told_;  ///< by tenant: as last told of
+  std::map<std::string, Lent> told_;  ///< by tenant: as last reported
 };
 
 }  // namespace softhca::control

@@ -57,7 +57,7 @@ std::unique_ptr<engine::Level> taken_from(engine::Tenant& tenant, const engine::
 
 }  // namespace
 
-/// All that can refuse, and that a change is made in.
+/// Everything that can refuse a change, and that the change is made in.
 struct Allotments::Snapshot {
   collect::PcbPool::Snapshot pcbs;
   schedule::TvlTable tvls;
@@ -150,7 +150,7 @@ Outcome Allotments::make(AllotmentChange& change) {
   return {};
 }
 
-/// What cannot fail.
+/// The part of a change that cannot fail.
 void Allotments::settle(AllotmentChange& change) {
   for (const auto* rows : {&change.there, &change.added})
     for (const auto& [tenant, to] : *rows)
@@ -200,7 +200,7 @@ Outcome Allotments::shrink_part(engine::Tenant& tenant, const resource::TenantCo
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const schedule::Tvl& now = tvls[ids[i]];
-    // May draw on what is shared until it has what it is to have.
+    // The TVL may draw on what is shared until it has what it is to have.
     schedule::TvlTerms less = terms_of(tenant, qos_class, wanted[i], true);
     less.execution_guaranteed =
         std::min(less.execution_guaranteed, now.execution.guaranteed.value());
@@ -293,7 +293,8 @@ Outcome Allotments::set_dedicated(const engine::Tenant& tenant, QosClassId qos_c
 
 // --- what goes
 
-/// What it cannot take now is nobody's guarantee any more.
+/// Takes the TVLs of a class. Those it cannot take yet it closes: they are nobody's guarantee any
+/// more. True: all are taken.
 bool Allotments::release_part(QosClassId qos_class) {
   schedule::TvlTable& tvls = engine_.tvls();
   Part& rows = parts_[qos_class];
@@ -324,7 +325,7 @@ std::unique_ptr<engine::Level> Allotments::remove_level(engine::Tenant& tenant,
   return release_level(level) ? taken_from(tenant, level) : nullptr;
 }
 
-/// Its levels go with it, all at once.
+/// The levels of the tenant go with it, all at once.
 bool Allotments::release(engine::Tenant& tenant) {
   bool idle = release_part(tenant.qos_class) && is_idle(tenant.qos_class);
   for (const auto& level : tenant.levels)

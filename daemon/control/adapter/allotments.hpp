@@ -3,8 +3,8 @@
 // makes no difference. What is in use beyond a smaller guarantee stays until it is given back
 // (draining).
 //
-// A change is made as a whole or not at all: the snapshot, which are all that can refuse a part of
-// it, are kept and put back when one does; what moves queue pairs or cannot be taken back comes
+// A change is made as a whole or not at all: a snapshot of everything that can refuse a part of it
+// is kept, and put back when something does; what moves queue pairs or cannot be taken back comes
 // after all that may fail.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace softhca::control {
 
-/// What is to change, of all tenants. Levels are known by their names.
+/// What is to change, for all tenants. Levels are known by their names.
 struct AllotmentChange {
   struct Row {
     engine::Tenant* tenant = nullptr;
@@ -48,38 +48,39 @@ struct AllotmentChange {
   std::vector<std::unique_ptr<engine::Level>> released_levels;
 };
 
-/// Rows that the tenants have in the engine's tables. All but the figures: in a task of the
+/// Rows that the tenants have in the engine's tables. Call all but the figures in a task of the
 /// engine's thread, or before it runs.
 class Allotments {
  public:
   explicit Allotments(engine::Engine& engine) : engine_(engine) {}
-  /// A tenant that has its allocation.
+  /// Takes over a tenant that has its allocation already.
   void adopt(const engine::Tenant& tenant);
 
-  /// Makes all of it, gives the added tenants to the engine and takes the released ones from it;
-  /// after an error, nothing. New levels are their tenants' then, released ones are not any more.
-  /// REQUIRES: Adapter::tenants_changing is held, when there are other threads.
+  /// Makes the whole change, gives the added tenants to the engine and takes the released ones from
+  /// it; after an error nothing has changed. Afterwards new levels belong to their tenants, and
+  /// released ones no longer do. REQUIRES: Adapter::tenants_changing is held, when there are other
+  /// threads.
   Outcome change(AllotmentChange& change);
 
-  /// Takes all that a tenant without sessions has. False: some of it is still in use.
+  /// Takes back everything that a tenant without sessions has. False: some of it is still in use.
   bool release(engine::Tenant& tenant);
-  /// Takes all that a level without sessions has, and the level from its tenant. Null: some of it
-  /// is still in use.
+  /// Takes back everything that a level without sessions has, and removes the level from its
+  /// tenant. Null: some of it is still in use.
   std::unique_ptr<engine::Level> remove_level(engine::Tenant& tenant, engine::Level& level);
-  /// Takes the dedicated TVL, and its part of the dedicated PCBs, from a tenant with levels that
-  /// has no sessions of no level.
+  /// Takes back the dedicated TVL, and its part of the dedicated PCBs, from a tenant with levels
+  /// that has no sessions outside of them.
   void release_whole(engine::Tenant& tenant);
   /// Takes back TVLs that were removed from tenants and are not in use any more.
   void collect_closed();
 
   /// TVLs that were removed and still carry commands.
   std::uint64_t closing() const { return closing_.size(); }
-  /// There is what release_whole() takes.
+  /// True: there is something for release_whole() to take.
   bool has_whole(const engine::Tenant& tenant) const {
     const auto found = parts_.find(tenant.qos_class);
     return found != parts_.end() && !found->second.dedicated.empty();
   }
-  /// TVLs of commands that a class has.
+  /// TVLs for commands that a class has.
   const std::vector<TvlId>& tvls(QosClassId qos_class) const;
 
  private:
@@ -112,7 +113,7 @@ class Allotments {
   engine::Engine& engine_;
   Parts parts_;
   std::vector<TvlId> closing_;
-  // By the change that is being made.
+  // Closed by the change that is being made.
   std::vector<TvlId> closed_;
   std::vector<std::pair<engine::Tenant*, engine::Level*>> released_levels_;
 };

@@ -50,9 +50,9 @@ class Journal {
   struct Page {
     std::vector<JournalEntry> entries;  ///< in the order in which they happened
     std::uint64_t last = 0;             ///< to be asked with next time
-    bool lost = false;                  ///< some after `after` are not kept any more
+    bool lost = false;                  ///< some after `after` are no longer kept
   };
-  /// Those with numbers beyond `after`, the oldest `most` of them.
+  /// Entries with numbers beyond `after`, the oldest `most` of them.
   Page after(std::uint64_t after, std::size_t most) const;
 
  private:

@@ -14,21 +14,21 @@
 
 namespace softhca::control {
 
-/// To be given number and group by Allotments::change().
+/// A level without number and group; Allotments::change() gives it both.
 std::unique_ptr<engine::Level> make_level(const resource::LevelConfig& config);
 
 /// What is configured for a level; null: it is not in this configuration.
 const resource::LevelConfig* settings_of(const resource::TenantConfig& config,
                                          const engine::Level& level);
 
-/// May a TVL of that level, or (null) of those that no level has, draw from what is shared?
+/// May a TVL of that level, or (null) one that no level has, draw from what is shared?
 bool may_share(const resource::TenantConfig& config, const engine::Level* level);
 
 /// The TVLs of a level of the tenant, or (null) those that no level has.
 std::span<const resource::TvlConfig> tvls_of(const resource::TenantConfig& config,
                                              const engine::Level* level);
 
-/// Who a process is, and how it came.
+/// A process that needs a level: who it is, and how it came.
 struct LevelQuery {
   engine::Level* by_socket = nullptr;  ///< it came by the socket of this level
   uid_t uid = 0;
@@ -36,10 +36,10 @@ struct LevelQuery {
   std::string_view name;      ///< what it asks for; empty: nothing
 };
 
-/// By socket, else by the rules for users and groups, else what it asks for, else the default
-/// level. Null: the tenant is not divided. Errors, fit for the log: EINVAL, it asks for a level
-/// that does not exist; EACCES, it asks for one that is kept for those of its socket, users or
-/// groups.
+/// The level of a process: by its socket, else by the rules for users and groups, else what it asks
+/// for, else the default level. Null: the tenant is not divided. Errors, fit for the log: EINVAL,
+/// it asks for a level that does not exist; EACCES, it asks for one that is kept for those of its
+/// socket, users or groups.
 Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
                                       const engine::Tenant& tenant, const LevelQuery& query);
 

@@ -20,7 +20,8 @@
 namespace softhca::control {
 namespace {
 
-// Of each queue pair of the daemon's own: for what it sends, and one that every tenant has.
+// TVLs for each of the daemon's own queue pairs: one for what it sends, and the dedicated one that
+// every tenant has.
 constexpr std::uint16_t kServiceTvls = 2;
 
 Error at(const std::string& where, const Error& error) {
@@ -70,7 +71,7 @@ Outcome add_port(const resource::PortConfig& config, PortId id, engine::Engine& 
                  KernelGuards& guards) {
   port::InterfaceState kernel;
   if (!config.interface.empty()) {
-    // First, for its error speaks of the interface and not of what DPDK makes of it.
+    // This comes first because its error speaks of the interface, not of what DPDK makes of it.
     auto state = port::read_interface(config.interface);
     if (!state) return state.error();
     kernel = *state;
@@ -128,8 +129,8 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   limits.dedicated_pcbs = pools.dedicated_pcbs;
   limits.tenants = static_cast<std::uint16_t>(pools.tenants + kOwnServices);
   limits.levels = resource::kMaxLevels;
-  // Twice, for those that were removed and whose commands are not all done. Each tenant and each
-  // level has a dedicated one besides.
+  // Twice the pool, for TVLs that were removed and whose commands are not all done. Each tenant and
+  // each level has a dedicated one besides.
   limits.tvls = static_cast<std::uint16_t>(2 * pools.tvls + pools.tenants + limits.levels +
                                            kOwnServices * kServiceTvls);
   limits.execution_credits = pools.execution_credits;

@@ -1,4 +1,4 @@
-// From the configuration to an engine with its tenants and ports.
+// Makes an engine with its tenants and ports from the configuration.
 #pragma once
 
 #include <map>
@@ -22,8 +22,8 @@ inline constexpr std::uint16_t kOwnServices = 2;
 /// the ports are open.
 using KernelGuards = std::map<Gid, port::UdpGuard>;
 
-/// Error: another daemon serves a tenant of the configuration. Asked before anything is taken that
-/// two daemons cannot share, so that the reason is the one named.
+/// Error: another daemon serves a tenant of the configuration. To be called before anything is
+/// taken that two daemons cannot share, so that the error names the real reason.
 Outcome check_free(const resource::Config& config);
 
 /// For an address that is to be added to a port: the guard, if the kernel owns the address.

@@ -63,7 +63,8 @@ Json to_json(const engine::Tenant& tenant, const rdma_cm::ListenerInfo& info) {
   return out;
 }
 
-/// Those from `after` on, at most `limit`; `next` is there when there are more.
+/// The page of `all` from index `after` on, with at most `limit` entries; `next` is there when
+/// there are more.
 Json page_of(const char* name, std::vector<Json> all, const Json& params) {
   const auto after = static_cast<std::size_t>(param<std::uint64_t>(params, "after", 0));
   const std::size_t begin = std::min(after, all.size());
@@ -155,7 +156,7 @@ RpcResult ConnectionsView::general_services(const Json&) {
   return out;
 }
 
-/// Whose client it is, and what for.
+/// The client that `key` names: its tenant, and its number or class and messages.
 Json ConnectionsView::view_of(gsa::ClientKey key, bool of_class) const {
   Json out = Json::object();
   for (const auto& tenant : adapter_.tenants)

@@ -61,7 +61,7 @@ class [[nodiscard]] RpcResult {
   std::variant<Json, RpcError> state_;
 };
 
-/// More was asked than is free (mechanism A6). `what`: whose, as "tenant ocean".
+/// More was asked than is free (mechanism A6). `what`: who asked, as "tenant ocean".
 RpcError refusal(std::string_view what, std::string_view resource, std::uint64_t asked,
                  std::uint64_t free);
 RpcError no_such(std::string_view what, std::string_view name);
@@ -71,7 +71,7 @@ class AdminMethods {
  public:
   using Handler = std::function<RpcResult(const Json& params)>;
 
-  /// Replaces what has that name. Set-up only.
+  /// Replaces a method of the same name. Set-up only.
   void add(std::string name, Handler handler);
   /// Null: there is none.
   const Handler* find(std::string_view name) const;

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kQueuePairStep = 128;
 constexpr std::size_t kSrqStep = 1;  // its score board is ranked
 
-/// What of a queue pair the engine changes.
+/// What the engine changes of a queue pair.
 struct QpShot {
   engine::QpState state{};
   Qpn destination;
@@ -34,7 +34,7 @@ struct ShownQp {
   const engine::QueuePair* qp;
 };
 
-/// Of a provisioned queue (mechanism D).
+/// What the engine changes of a provisioned queue (mechanism D).
 struct ProvisionShot {
   SrqPolicy policy;
   std::uint32_t active = 0;
@@ -197,7 +197,8 @@ std::vector<Shot> shots_of(engine::Worker& worker, const std::vector<Entry>& ent
 
 }  // namespace
 
-/// In the order of their numbers: {tenant?, after?, limit?}; `next` is there when there are more.
+/// Queue pairs in the order of their numbers: {tenant?, after?, limit?}; `next` is there when there
+/// are more.
 RpcResult AdminView::queue_pairs(const Json& params) {
   const auto tenant = param<std::string>(params, "tenant", "");
   if (!tenant.empty() && find_tenant(tenant) == nullptr) return no_such("tenant", tenant);
@@ -223,7 +224,7 @@ RpcResult AdminView::queue_pairs(const Json& params) {
   return out;
 }
 
-/// In the order of their numbers, likewise.
+/// Shared receive queues in the order of their numbers; parameters and `next` as for queue_pairs().
 RpcResult AdminView::shared_receive_queues(const Json& params) {
   const auto tenant = param<std::string>(params, "tenant", "");
   if (!tenant.empty() && find_tenant(tenant) == nullptr) return no_such("tenant", tenant);

@@ -5,7 +5,7 @@
 namespace softhca::control {
 namespace {
 
-/// Names of processes are bytes of their choice: what is no UTF-8 is replaced.
+/// Names of processes are bytes of their choice: what is not UTF-8 is replaced.
 std::string text_of(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -19,8 +19,8 @@ std::string failure(const Json& id, const RpcError& error) {
   return text_of(reply);
 }
 
-/// Arrays and objects within each other. Bounded before parsing: copying or printing a value calls
-/// itself for each level of it.
+/// True: arrays and objects are nested deeper than `most`. Checked before parsing, since copying or
+/// printing a value calls itself for each level of it.
 bool too_deep(std::string_view text, std::size_t most) {
   std::size_t depth = 0;
   bool in_string = false;
@@ -71,7 +71,7 @@ RpcResult call(const AdminMethods& methods, const Json& request) {
   }
 }
 
-/// Empty: a notification.
+/// The reply to one request; empty: it is a notification, which gets none.
 std::string answer_one(const AdminMethods& methods, const Json& request, std::size_t room) {
   if (const char* fault = fault_of(request)) {
     const bool has_id = request.is_object() && request.contains("id") && is_id(request["id"]);
@@ -110,9 +110,9 @@ std::string error_reply(RpcCode code, std::string message) {
 
 std::string answer(const AdminMethods& methods, std::string_view request, const RpcLimits& limits) {
   if (too_deep(request, limits.depth))
-    return error_reply(RpcCode::kParseError, "too many arrays and objects within each other");
+    return error_reply(RpcCode::kParseError, "arrays and objects are nested too deeply");
   const Json parsed = Json::parse(request, nullptr, false);
-  if (parsed.is_discarded()) return error_reply(RpcCode::kParseError, "this is no JSON");
+  if (parsed.is_discarded()) return error_reply(RpcCode::kParseError, "this is not JSON");
   if (parsed.is_array()) return answer_batch(methods, parsed, limits);
   return answer_one(methods, parsed, limits.reply);
 }

@@ -1,6 +1,5 @@
-// JSON-RPC 2.0 (https://www.jsonrpc.org/specification) as text in, text out: what one line from a
-// client of the admin socket is answered with. Whatever the line holds, nothing worse than an error
-// reply comes of it.
+// JSON-RPC 2.0 (https://www.jsonrpc.org/specification) as text in, text out: answers one line from
+// a client of the admin socket. Whatever the line holds, the worst that follows is an error reply.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@
 namespace softhca::control {
 namespace {
 
-// Read at once, so that a client that sends much keeps nobody waiting.
+// Bytes read at once; bounded, so that a client that sends much keeps nobody waiting.
 constexpr std::size_t kPortion = std::size_t{64} << 10;
 
 bool again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }

@@ -37,9 +37,9 @@ class AdminSocket {
   int fd() const { return epoll_.get(); }
   /// Accepts a client, or reads from one, answers one line of one, or writes to one.
   void serve();
-  /// Once a second: listens again after descriptors were lacking, and answers again.
+  /// Once a second: listens again after descriptors ran out, and answers again after a pause.
   void tick();
-  /// So many lines were answered that serve() is to be called after the next tick() only.
+  /// True: so many lines were answered that serve() is to be called only after the next tick().
   bool is_paused() const {
     return limits_.lines_per_tick != 0 && answered_ >= limits_.lines_per_tick;
   }

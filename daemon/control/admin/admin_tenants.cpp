@@ -16,7 +16,7 @@ Json addresses_of(const engine::Tenant& tenant, const engine::Engine& engine) {
   return out;
 }
 
-/// What its programs take as they ask for it.
+/// What a tenant's programs take as they ask for it: limits and use, by kind.
 Json limits_of(const resource::Accounts& accounts) {
   Json out = Json::object();
   resource::for_each_kind([&](resource::Kind kind) {
@@ -29,7 +29,7 @@ Json limits_of(const resource::Accounts& accounts) {
   return out;
 }
 
-/// What its levels share, and what they have of their own (mechanism A3).
+/// VCBs of a tenant: what its levels share, and what they have of their own (mechanism A3).
 Json vcbs_of(const engine::Tenant& tenant) {
   Json out = control::to_json(tenant.control.vcbs);
   out["refused"] = tenant.control.vcbs_refused.value();

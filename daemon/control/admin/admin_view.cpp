@@ -17,7 +17,7 @@ using std::chrono::system_clock;
 
 constexpr std::size_t kLargestPage = 1000;
 
-/// `own`: what the daemon has in it for itself, beyond what the operator divides.
+/// `own`: what the daemon has in the pool for itself, beyond what the operator divides.
 Json to_json(const QuotaPool& pool, std::uint32_t own = 0) {
   return {{"total", pool.total() - own},
           {"unallocated", pool.unallocated()},
@@ -38,7 +38,7 @@ std::string hex(const MacAddress& mac) {
   return text;
 }
 
-/// For people; the queue pair and the process have places of their own.
+/// The text of an event, for people; the queue pair and the process have fields of their own.
 std::string text_of(const engine::DaemonEvent& event) {
   using engine::DaemonEventKind;
   const std::string amount = std::to_string(event.amount);
@@ -61,7 +61,8 @@ std::string text_of(const engine::DaemonEvent& event) {
   return event.cause;
 }
 
-/// What TVLs hold and wait for, all together: of a tenant or, where it is given, of a level.
+/// What TVLs hold and wait for, all together: those of a tenant or, if `level` is given, of that
+/// level.
 Json tvl_totals(const engine::Engine& engine, TenantId tenant, const engine::Level* level) {
   std::uint64_t execution = 0, completion = 0, waiting = 0, started = 0;
   std::uint64_t execution_waits = 0, completion_waits = 0, kicks_refused = 0;
@@ -87,12 +88,12 @@ Json tvl_totals(const engine::Engine& engine, TenantId tenant, const engine::Lev
           {"kicks_refused", kicks_refused}};
 }
 
-/// From kick to start, all so far.
+/// Number and sum of the waits from kick to start so far.
 Json to_json(const Histogram& wait) {
   return {{"count", wait.count()}, {"sum_s", static_cast<double>(wait.sum()) * 1e-9}};
 }
 
-/// Of the commands of its programs; its tenant's counters count them, too.
+/// Counters of the commands of a level's programs; its tenant's counters count the same.
 Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant,
                  const engine::Level& level) {
   const engine::LevelCounters& c = level.counters;

@@ -21,18 +21,20 @@ class AdminView {
  public:
   using Sessions = std::function<std::vector<const Session*>()>;
 
-  /// What a tenant may have of rdma_cm, and has.
+  /// What a tenant may have of rdma_cm, and what it has.
   using ConnectionsOf = std::function<Json(const engine::Tenant&)>;
 
-  /// `sessions`: those that there are. `connections`: none: nothing is shown of them.
+  /// `sessions`: returns those in existence. `connections`: empty: tenant.show says nothing of
+  /// rdma_cm.
   AdminView(Adapter& adapter, Sessions sessions, ConnectionsOf connections = {})
       : adapter_(adapter), sessions_(std::move(sessions)), connections_(std::move(connections)) {}
 
   /// Must outlive the methods.
   void add_to(AdminMethods& methods);
-  /// `tenant.show`, of that tenant alone.
+  /// Adds `tenant.show` for that tenant alone.
   void add_own(AdminMethods& methods, const engine::Tenant& tenant);
-  /// Copies the engine's latest events into the journal; about once a second, as it keeps but few.
+  /// Copies the engine's latest events into the journal; about once a second, as it keeps only a
+  /// few.
   void take_engine_events();
 
  private:

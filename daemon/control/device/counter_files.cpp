@@ -40,7 +40,7 @@ std::uint64_t of(const Source& f) {
   return f.own.value(what);
 }
 
-// IBA 16.1.3.5. Of what is missing nothing is kept: port_xmit_wait.
+// The counters of IBA 16.1.3.5, except port_xmit_wait, which nothing counts.
 constexpr Figure kCounters[] = {
     {"port_xmit_data", [](const Source& f) { return f.port.transmitted_octets / 4; }},
     {"port_rcv_data", [](const Source& f) { return f.port.received_octets / 4; }},
@@ -104,7 +104,7 @@ constexpr Kind kKinds[] = {{"counters", kCounters}, {"hw_counters", kHardwareCou
 
 bool is_lacking(int error) { return error == EINVAL || error == ENOSYS || error == EXDEV; }
 
-/// A new file, whatever stands there: that is neither followed nor waited for.
+/// Makes a new file in place of whatever is there: no link is followed, and no FIFO waited for.
 UniqueFd create(const std::string& path) {
   ::unlink(path.c_str());
   return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -176,7 +176,7 @@ Outcome CounterFiles::show(Folder& folder, const std::vector<std::uint64_t>& fig
     return {};
   }
   if (!is_lacking(errno)) return system_error("cannot show " + staged.path);
-  // A file system where folders cannot change places: in their places then.
+  // This file system cannot exchange folders: the files are written where they are shown.
   staged = shown;
   return show(folder, figures, kind);
 }

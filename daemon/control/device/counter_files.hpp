@@ -1,6 +1,6 @@
 // The folders `counters` and `hw_counters` of the port in a device tree, as the kernel has them,
-// for what reads those of any adapter: node_exporter, collectd, scripts. docs/metrics.md has the
-// table.
+// for programs that read those of any adapter: node_exporter, collectd, scripts. docs/metrics.md
+// has the table.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,23 @@
 
 namespace softhca::control {
 
-/// Regular files, for the kernel alone can make figures as they are read. New figures are written
-/// in a second copy of a folder, which then changes places with the first: so a program that opens
-/// a file and reads it finds one figure or the next, all of a folder are of one moment, and files
-/// are written over instead of replaced. (Renaming each over the one before takes ext4 1 to 4 ms,
-/// as it writes the new one to the disk first; in its place, a reader could see some digits of
-/// both.)
+/// Regular files, since only the kernel can make up figures as they are read. New figures are
+/// written in a second copy of a folder, which then changes places with the first: a program that
+/// opens a file and reads it finds one figure or the next, all figures of a folder are of one
+/// moment, and files are written over instead of replaced. (Renaming each file over the one before
+/// takes ext4 1 to 4 ms, as it writes the new one to the disk first; writing in place could show a
+/// reader some digits of both.)
 class CounterFiles {
  public:
-  /// Of the tree below `root`. Makes the folders; update() makes the files.
+  /// Makes the folders in the tree below `root`; update() makes the files.
   CounterFiles(const std::string& root, const std::string& device);
 
-  /// Brings the folders up to date in which a figure has changed. Work is bounded, and nothing that
-  /// readers do makes it wait. An error: which file; it is tried again with the next call.
+  /// Brings the folders in which a figure has changed up to date. The work is bounded, and readers
+  /// cannot make it wait. Errors name the file; the next call tries it again.
   Outcome update(const engine::Tenant& tenant,
                  const std::vector<std::unique_ptr<engine::PortBinding>>& ports);
 
-  /// Where the second copies are: beside the tree, so that a program that lists or copies that does
+  /// Where the second copies are: beside the tree, so that programs that list or copy the tree do
   /// not meet them.
   static std::string staged_in(const std::string& tenant_folder);
 

@@ -44,11 +44,11 @@ class TreeWriter {
   }
 
   const std::string& failure() const { return failure_; }
-  /// Files that are written beside their places.
+  /// Files that are written beside the ones they replace.
   std::vector<std::string>& staged() { return staged_; }
 
  private:
-  /// `make` writes what is to be at a name beside it; false: it cannot.
+  /// `make` writes what is to be at `name`, beside it; false: it cannot.
   template <class Make>
   void put(const fs::path& name, Make&& make) {
     if (!failure_.empty()) return;
@@ -84,7 +84,7 @@ void write_state(TreeWriter& tree, const std::string& device, bool active) {
   tree.file(fs::path(port_folder(device)) / "phys_state", active ? "5: LinkUp" : "3: Disabled");
 }
 
-/// Of the network interfaces of a device.
+/// The folder of a device's network interfaces, below the root of its tree.
 fs::path interface_folder(const std::string& device) {
   return fs::path("class/infiniband") / device / "device/net";
 }

@@ -27,16 +27,16 @@ struct DeviceDescription {
   std::vector<Entry> gids;
 };
 
-/// Of the one port of a device, below the root of its tree.
+/// The folder of the one port of a device, below the root of its tree.
 std::string port_folder(const std::string& device);
 
 /// Writes the tree below `root`, replacing what an earlier daemon left there. Real adapters of
 /// the machine appear in it as symbolic links.
 Outcome write_device_tree(const std::string& root, const DeviceDescription& device);
 
-/// Other addresses for a tree that programs may be reading, written beside those that are there.
-/// What of it can fail for want of room or permission has not when apply() is called; without it
-/// nothing changes.
+/// New addresses for a tree that programs may be reading, written beside those that are there.
+/// Whatever can fail for lack of room or permission has succeeded by the time apply() is called;
+/// without apply() nothing changes.
 class AddressUpdate {
  public:
   static Expected<AddressUpdate> prepare(const std::string& root, const DeviceDescription& device);
@@ -67,7 +67,7 @@ Outcome write_port_state(const std::string& root, const std::string& device, boo
 /// there.
 void remove_tenant_folder(const std::string& folder);
 /// The same for every tenant in `runtime_dir` that is not among those kept and has no living
-/// daemon: what one that was killed left behind.
+/// daemon: what a daemon that was killed left behind.
 void remove_stale_tenants(const std::string& runtime_dir, const std::vector<std::string>& kept);
 
 }  // namespace softhca::control

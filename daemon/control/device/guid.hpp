@@ -15,8 +15,8 @@ struct PortIdentity {
 };
 
 /// Tells this daemon from all others that its tenants can meet: those of this machine have other
-/// runtime directories, those of other machines other ports. The same after a restart with the
-/// same of both.
+/// runtime directories, those of other machines other ports. It is the same after a restart with
+/// the same directory and ports.
 std::uint64_t daemon_identity(std::string_view runtime_dir, std::span<const PortIdentity> ports);
 
 /// An EUI-64 with the "locally administered" bit set. Host byte order, never 0.

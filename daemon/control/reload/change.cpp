@@ -51,13 +51,13 @@ Outcome ReloadChange::draft_tenant(const TenantConfig& entry) {
 }
 
 Expected<engine::Tenant*> ReloadChange::add_tenant(const TenantConfig& entry) {
-  // Rows of those that are leaving are taken; so are those of the others that are added.
+  // The rows of tenants that are leaving are taken, and so are those of the tenants added so far.
   std::vector<const engine::Tenant*> rows;
   for (const auto& there : site_.adapter.tenants) rows.push_back(there.get());
   for (const auto& there : added_) rows.push_back(there.get());
   auto id = free_tenant_id(rows, wanted_);
   if (!id) {
-    // Those that have nothing to wait for make room.
+    // Tenants that have nothing to wait for make room.
     std::erase_if(rows, [&](const engine::Tenant* tenant) {
       const auto& gone = allotments_.gone;
       return std::find(gone.begin(), gone.end(), tenant) != gone.end();
@@ -84,7 +84,7 @@ void ReloadChange::draft_levels(engine::Tenant& tenant, const TenantConfig& entr
       allotments_.new_levels.push_back({&tenant, make_level(level), nullptr});
 }
 
-/// REQUIRES: it is drafted.
+/// REQUIRES: the level is drafted.
 engine::Level& ReloadChange::level_of(const engine::Tenant& tenant,
                                       const resource::LevelConfig& entry) const {
   const auto there = std::find_if(tenant.levels.begin(), tenant.levels.end(),

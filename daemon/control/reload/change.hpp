@@ -1,5 +1,5 @@
 // A configuration that is to come into force on a running adapter: what follows from it, and the
-// steps by which it does, all of them or none.
+// steps that put it into force, all of them or none.
 //
 // The files: change.cpp (draft, outcome), change_steps.cpp (the steps).
 #pragma once
@@ -19,7 +19,8 @@
 
 namespace softhca::control {
 
-/// Starts a metrics endpoint at another address; what it returns takes its place or gives up.
+/// Starts a metrics endpoint at another address. What it returns is called to replace the endpoint
+/// in use, or destroyed to give the new one up.
 using ReplaceMetrics = std::function<void()>;
 using MoveMetrics = std::function<Expected<ReplaceMetrics>(const std::string& address)>;
 
@@ -42,16 +43,16 @@ class ReloadChange {
   ReloadChange& operator=(const ReloadChange&) = delete;
 
   /// What can fail, in order: first what is outside of the engine (metrics endpoint, ports,
-  /// sockets, device trees), then the allocations, at last the engine. Each step is to be applied
-  /// once at most; they must not outlive the change.
+  /// sockets, device trees), then the allocations, finally the engine. Each step is to be applied
+  /// at most once; they must not outlive the change.
   std::vector<Step> steps();
 
-  // The outcome, once all steps are made: what cannot fail is the caller's.
+  // The outcome, once all steps are made. The caller does the part that cannot fail.
 
   const AllotmentChange& allotments() const { return allotments_; }
   /// Tenants that were not in force before: added, or leaving until now.
   const std::vector<engine::Tenant*>& opened() const { return opened_; }
-  /// Device trees change over, and metrics endpoints.
+  /// Device trees and metrics endpoints change over.
   void finish();
 
  private:

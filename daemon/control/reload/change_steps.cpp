@@ -13,7 +13,7 @@ namespace {
 
 using resource::TenantConfig;
 
-/// For what an undo does that may fail after all.
+/// For a part of an undo that may fail after all.
 void expect_undone(const std::string& name, const Outcome& outcome) {
   if (!outcome)
     spdlog::error("reload: could not undo '{}': {}; correct it and reload again", name,
@@ -91,7 +91,7 @@ bool ReloadChange::is_added(const engine::Tenant& tenant) const {
                      [&](const auto& added) { return added.get() == &tenant; });
 }
 
-/// Of one that is added, or of one that was leaving.
+/// The step that opens a tenant which is added, or was leaving.
 Step ReloadChange::open_tenant_step(const AllotmentChange::Row& row) {
   engine::Tenant& tenant = *row.tenant;
   return {"socket of tenant " + tenant.name,
@@ -109,7 +109,7 @@ Step ReloadChange::open_tenant_step(const AllotmentChange::Row& row) {
           }};
 }
 
-/// A tenant that is added has them already.
+/// A tenant that is added has its addresses already.
 void ReloadChange::add_address_step(const AllotmentChange::Row& row, std::vector<Step>& steps) {
   engine::Tenant& tenant = *row.tenant;
   auto addresses = addresses_of(wanted_, *row.to);
@@ -127,7 +127,7 @@ void ReloadChange::add_address_step(const AllotmentChange::Row& row, std::vector
                    }});
 }
 
-/// Who has levels may divide among them.
+/// A tenant with levels has a control socket, by which it may divide what it has among them.
 void ReloadChange::add_request_socket_step(const AllotmentChange::Row& row,
                                            std::vector<Step>& steps) {
   if (row.to->levels.empty()) return;
@@ -183,8 +183,8 @@ void ReloadChange::add_level_step(const AllotmentChange::Row& row,
                      }});
 }
 
-/// Tenants that come have their clients already, and those that go still have theirs, unless their
-/// number is another's.
+/// Tenants that are added have their clients already, and tenants that leave still have theirs,
+/// unless another tenant has their number.
 Outcome ReloadChange::check_datagrams() const {
   std::vector<TenantId> gone;
   for (const engine::Tenant* tenant : allotments_.gone)

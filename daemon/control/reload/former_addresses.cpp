@@ -4,7 +4,7 @@
 
 namespace softhca::control {
 
-/// Queue pairs and address handles that there are keep their source addresses.
+/// Existing queue pairs and address handles keep their source addresses.
 void FormerAddresses::change(const std::vector<std::unique_ptr<engine::Tenant>>& tenants,
                              const resource::Config& wanted, std::uint32_t next_session) {
   for (const auto& tenant : tenants) {

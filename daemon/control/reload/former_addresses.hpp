@@ -1,4 +1,4 @@
-// Addresses that a tenant or port does not have any more, and that sessions may still use.
+// Addresses that a tenant or port no longer has, and that sessions may still use.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ class FormerAddresses {
   /// `next_session`.
   void change(const std::vector<std::unique_ptr<engine::Tenant>>& tenants,
               const resource::Config& wanted, std::uint32_t next_session);
-  /// Those that no session can have any more: `is_over(entry)`.
+  /// Takes out the entries that no session can use any more: those for which is_over(entry) is
+  /// true.
   template <class IsOver>
   std::vector<Entry> take_over(IsOver&& is_over) {
     std::vector<Entry> gone;
@@ -31,11 +32,11 @@ class FormerAddresses {
     });
     return gone;
   }
-  /// The tenant is gone.
+  /// Forgets the addresses of a tenant that is gone.
   void forget(const engine::Tenant& tenant);
 
   std::vector<engine::Tenant::Address> of(const engine::Tenant& tenant) const;
-  /// Of any tenant.
+  /// True: `gid` is a former address of some tenant.
   bool contains(const Gid& gid) const;
 
  private:

@@ -171,7 +171,7 @@ resource::Held Reloader::held_besides(const Config& wanted) const {
   return held;
 }
 
-/// What levels have that are leaving, or will be, beside what the tenant is configured with.
+/// Adds what levels hold that are leaving, or will be, beyond what the tenant is configured with.
 void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted,
                         resource::Held& held) const {
   const TenantConfig* settings =
@@ -193,7 +193,7 @@ void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted
     part.vcbs += level->control.vcbs.guaranteed.value();
     part.pcbs += adapter_.engine.pcbs().guaranteed(level->qos_class);
   }
-  // Its programs from before there were levels.
+  // Counts the programs from before the tenant had levels.
   if (settings != nullptr && !settings->levels.empty() && server_.sessions().undivided(tenant) != 0)
     ++levels.dedicated_pcbs;
   held += levels;

@@ -3,7 +3,7 @@
 // traffic runs, or not at all. Lives on the control thread.
 //
 // A tenant or level that is removed takes no new sessions; those it has go on with what it has
-// until their programs end or the drain timeout is over, then all of it returns.
+// until their programs end or the drain timeout is over; then all of it is given back.
 //
 // Files: reload.cpp (requests, checks), reload_commit.cpp (what cannot fail, after the steps of a
 // ReloadChange, which can), reload_leave.cpp (what goes away slowly), reload_methods.cpp (the admin
@@ -33,7 +33,7 @@ struct ReloadRefusal {
   enum class Cause : std::uint8_t {
     kBadFile,  ///< it cannot be read or has mistakes: one line each
     kNotLive,  ///< it changes what cannot change while the daemon runs: one line each
-    kNotFree,  ///< there is no room; `allocation` says of what
+    kNotFree,  ///< there is no room; `allocation` says for what
     kSetup,    ///< sockets, ports or the metrics endpoint could not be made
   };
   Cause cause = Cause::kSetup;
@@ -45,7 +45,7 @@ struct ReloadRefusal {
 struct ReloadResult {
   resource::ReloadPlan plan;
   std::optional<ReloadRefusal> refusal;
-  std::vector<std::string> kept;  ///< sections of which the old values stay, and why
+  std::vector<std::string> kept;  ///< sections whose old values stay, and why
 
   explicit operator bool() const { return !refusal; }
 };
@@ -67,12 +67,13 @@ class Reloader {
   /// A request to the resource manager (A6). In force until the next reload.
   ReloadResult change(std::span<const resource::AllocationChange> changes);
 
-  /// A request of a tenant for its own levels (A7), within what the operator has given it;
-  /// likewise.
+  /// A request of a tenant for its own levels (A7), within what the operator has given it. In force
+  /// until the next reload.
   ReloadResult change_own(const engine::Tenant& tenant,
                           std::span<const resource::AllocationChange> changes);
 
-  /// About once a second: tenants and levels that have drained, or whose time to do so is over.
+  /// About once a second: takes away tenants and levels that have drained, or whose time to do so
+  /// is over.
   void tick();
 
  private:
@@ -90,7 +91,7 @@ class Reloader {
   ReloadResult put_changes(const resource::AllocationResult& wanted, const std::string& by);
   std::optional<ReloadRefusal> check(const resource::Config& wanted,
                                      const resource::ReloadPlan& plan) const;
-  /// What `wanted` does not have any more, and programs still use.
+  /// What `wanted` no longer has but programs still use.
   resource::Held held_besides(const resource::Config& wanted) const;
   void add_held(const engine::Tenant& tenant, const resource::TenantConfig* wanted,
                 resource::Held& held) const;
@@ -98,7 +99,7 @@ class Reloader {
   ReloadChange::Site site() {
     return {adapter_, server_, allotments_, guards_, former_, move_metrics_};
   }
-  /// Sections that stay as they were after all, and why.
+  /// Returns the sections that stay as they were after all, and why.
   std::vector<std::string> commit(const resource::Config& wanted, ReloadChange& made);
   void leave(const resource::Config& wanted, const ReloadChange& change);
   void change_accounts(const resource::Config& wanted);
@@ -116,7 +117,7 @@ class Reloader {
   std::string file_;
   MoveMetrics move_metrics_;
   Allotments allotments_;
-  resource::Config given_;  ///< in force, but for what tenants have changed of their own
+  resource::Config given_;  ///< in force, except for what tenants have changed of their own
   std::list<Leaving> leaving_;
   std::list<LeavingLevel> leaving_levels_;
   FormerAddresses former_;

@@ -1,4 +1,4 @@
-// What of a reload cannot fail, after all that can.
+// The part of a reload that cannot fail, after everything that can.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>

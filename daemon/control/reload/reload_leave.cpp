@@ -17,7 +17,7 @@ void Reloader::tick() {
     adapter_.change_rows([&](engine::Engine&) { allotments_.collect_closed(); });
 }
 
-/// What has not drained in the time it had.
+/// Ends tenants and levels that have not drained in the time they had.
 void Reloader::end_overdue() {
   const auto limit = adapter_.config.daemon.drain_timeout;
   if (limit.count() == 0) return;
@@ -78,7 +78,7 @@ void Reloader::finish_leaving_levels() {
   }
 }
 
-/// It has given back all it had.
+/// Removes a tenant that has given back all it had.
 void Reloader::remove(engine::Tenant& tenant) {
   spdlog::info("tenant {}: gone", tenant.name);
   adapter_.journal.add({.kind = "tenant_removed", .tenant = tenant.name, .text = "it has drained"});

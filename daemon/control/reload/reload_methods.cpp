@@ -73,7 +73,7 @@ std::string known_resources() {
   return names;
 }
 
-/// A number, or what the configuration has in its place.
+/// An amount: a number, or what the configuration has in its place.
 Expected<std::uint64_t> amount_of(resource::Allocation allocation, const Json& value) {
   using resource::ValueForm;
   const std::string name = resource::name_of(allocation);
@@ -100,8 +100,9 @@ Expected<std::uint64_t> amount_of(resource::Allocation allocation, const Json& v
   return Error{name + ": amount must be one of " + known};
 }
 
-/// {"tenant": T, "level": L, "tvl": I, "resource": "pcbs", "amount": N}: no level: of the tenant;
-/// no tvl: of all. `self`: whose, where it is not said.
+/// {"tenant": T, "level": L, "tvl": I, "resource": "pcbs", "amount": N}. Without `level`: the
+/// tenant's own; without `tvl`: of all TVLs. `self`: the tenant where none is named; empty: one
+/// must be named.
 Expected<resource::AllocationChange> change_of(const Json& entry, const std::string& self) {
   const auto name = entry.at("resource").get<std::string>();
   const auto allocation = resource::allocation_of(name);

@@ -1,4 +1,4 @@
-// VCBs of tenants and levels in a reload. Their accounts are of the control thread alone.
+// VCBs of tenants and levels in a reload. Their accounts belong to the control thread alone.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ void take_vcbs(QuotaPool& pool, engine::Tenant& tenant);
 /// What shrinks goes before what grows.
 class VcbChange {
  public:
-  /// Of an adapter, and of tenants that are added to it.
+  /// `added`: the tenants that are being added to the adapter.
   VcbChange(Adapter& adapter, const std::vector<std::unique_ptr<engine::Tenant>>& added);
 
-  /// Errors: there is no room. It may be half made then.
+  /// Errors: there is no room; the change may then be half made.
   Outcome apply(const AllotmentChange& change);
-  /// All is as it was when this was made.
+  /// Restores everything as it was when this object was made.
   void undo();
 
  private:

@@ -19,7 +19,7 @@ class Channels {
   Channels(EventLoop& loop, Connections& connections, DatagramClients& datagrams)
       : loop_(loop), connections_(connections), datagrams_(datagrams) {}
 
-  /// Its place in the tenant's accounts was that of a session, which is free again.
+  /// REQUIRES: the connection no longer counts as a session in the tenant's accounts.
   void add(engine::Tenant& tenant, ChannelRequest request);
   void clear() { entries_.clear(); }
 

@@ -5,8 +5,8 @@
 namespace softhca::control {
 namespace {
 
-// A request costs at most a step of the engine's tables, some tens of microseconds. Who asks more
-// often is answered later.
+// A request costs at most a step of the engine's tables, some tens of microseconds. A tenant that
+// asks more often is answered later.
 constexpr AdminSocket::Limits kLimits{
     .line = std::size_t{16} << 10,
     .clients = 4,

@@ -1,5 +1,5 @@
 // Sockets by which tenants ask for what is their own (mechanism A7): the protocol of the admin
-// socket, with little of it and with narrow bounds, for a tenant may ask as often as it likes.
+// socket with few methods and narrow bounds, since a tenant may ask as often as it likes.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class ControlSockets {
 
   ControlSockets(const resource::Config& config, EventLoop& loop) : config_(config), loop_(loop) {}
 
-  /// Before the first is opened.
+  /// To be called before the first socket is opened.
   void on_open(AddMethods add) { add_.push_back(std::move(add)); }
 
   Outcome open(const engine::Tenant& tenant, const resource::SocketConfig& socket);

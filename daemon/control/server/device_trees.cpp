@@ -82,7 +82,7 @@ void DeviceTrees::check_link(Tree& tree) {
   link_changed_(tenant, up);
 }
 
-/// A full disk is said once, and again when it was not in between.
+/// A full disk is reported once, and again only after a success in between.
 void DeviceTrees::write_counters(Tree& tree) {
   const auto written = tree.counters.update(*tree.tenant, adapter_.engine.ports());
   if (!written && !tree.counters_fail)

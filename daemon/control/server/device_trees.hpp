@@ -22,16 +22,17 @@ class DeviceTrees {
   DeviceTrees(Adapter& adapter, LinkChanged link_changed)
       : adapter_(adapter), link_changed_(std::move(link_changed)) {}
 
-  /// Before the first tick().
+  /// To be called before the first tick().
   void look_at_real_devices() { real_devices_ = real_devices(); }
 
-  /// Nothing happens if it is there: programs may go on using it. REQUIRES: its folder is there.
+  /// Makes the tree. Nothing happens if it is there: programs may go on using it. REQUIRES: the
+  /// tenant's folder is there.
   Outcome make(engine::Tenant& tenant);
   /// Removes the tenant's folder, unless something that is not ours is in it.
   void remove(const engine::Tenant& tenant);
-  /// Of all tenants.
+  /// Removes the folders of all tenants.
   void remove();
-  /// Writes what the tree will say. Errors: it cannot.
+  /// Writes what the tree will say, beside what it says now. Errors: it cannot be written.
   Expected<AddressUpdate> prepare_addresses(
       const engine::Tenant& tenant, const std::vector<engine::Tenant::Address>& addresses) const;
 

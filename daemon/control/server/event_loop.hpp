@@ -17,14 +17,15 @@ struct Watch {
 class EventLoop {
  public:
   Outcome open();
-  /// Until the descriptor is closed, or unwatch().
+  /// Watches `fd` until it is closed, or until unwatch().
   Outcome watch(int fd, Watch& what);
   void unwatch(int fd);
-  /// Of one that is watched: is it looked at? False: that cannot be changed.
+  /// Switches the watching of a descriptor on or off. REQUIRES: watch() was called for it. False:
+  /// it cannot be changed.
   bool arm(int fd, Watch& what, bool armed);
 
-  /// Handles at most one event: handling one may end what another is about. It waits no longer than
-  /// so many milliseconds.
+  /// Handles at most one event: handling one may end what another is about. `timeout`: milliseconds
+  /// to wait at most.
   Outcome step(int timeout);
 
  private:

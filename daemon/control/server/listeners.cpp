@@ -15,7 +15,8 @@
 namespace softhca::control {
 namespace {
 
-// Connections of a tenant beyond its sessions: those that are to be told that there are too many.
+// Connections of a tenant beyond its sessions, for processes that are to be told that there are too
+// many.
 constexpr std::uint64_t kGreeting = 16;
 
 void close_socket(Listener& listener) {
@@ -30,7 +31,8 @@ SocketPermissions permissions_of(const resource::SocketConfig& socket) {
   return {socket.owner, socket.group, socket.mode};
 }
 
-/// Of one that there is: it may have been somebody else's.
+/// Permissions for a socket that exists: it may have been somebody else's, so an owner or group
+/// that is not named becomes the daemon's.
 SocketPermissions given_permissions(const resource::SocketConfig& socket) {
   SocketPermissions permissions = permissions_of(socket);
   if (permissions.owner.empty()) permissions.owner = std::to_string(::geteuid());
@@ -72,7 +74,7 @@ Outcome Listeners::open(const std::string& path, const resource::SocketConfig& s
   return loop_.watch(listener->socket.get(), listener->watch);
 }
 
-/// `level`: null: that of the tenant itself.
+/// The listener of a level; null: that of the tenant itself.
 Listener* Listeners::find(const engine::Tenant& tenant, const engine::Level* level) {
   for (Listener& listener : listeners_)
     if (listener.tenant == &tenant && listener.level == level) return &listener;
@@ -128,7 +130,8 @@ void Listeners::accept(Listener& listener) {
     return complain(listener, "a process of uid " + std::to_string(peer->uid) +
                                   " is in a PID namespace that the daemon cannot see; use the "
                                   "host's PID namespace");
-  // A process that comes when all sessions are taken is told so when it greets; not any number are.
+  // A process that comes when all sessions are taken is told so when it greets; but only so many
+  // processes are.
   if (listener.connections >=
       listener.tenant->control.accounts.limit(resource::Kind::kSessions) + kGreeting)
     return complain(listener, describe(*peer) + ": the tenant has " +
@@ -141,8 +144,8 @@ void Listeners::accept_failed(Listener& listener, int error) {
   const bool lacking = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
   if (!lacking) return;  // the process has gone, or a signal came
   complain(listener, strerror(error));
-  // The connection stays in the queue, and the listener ready for it: not to be looked at all the
-  // time.
+  // The connection stays in the queue, and its listener stays ready: it must not be looked at all
+  // the time.
   if (!spare_.refuse_one(listener.socket.get())) arm(listener, false);
 }
 

@@ -1,5 +1,5 @@
-// The sockets by which programs reach a tenant or, by one of its own, a level: whoever comes by
-// that belongs to it.
+// The sockets by which programs reach a tenant or, by one of its own, a level: a program that comes
+// by a level's socket belongs to that level.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace softhca::control {
 
-/// For a socket that is made, and for one that there is.
+/// Permissions for a socket that is being made, and for one that exists.
 SocketPermissions permissions_of(const resource::SocketConfig& socket);
 SocketPermissions given_permissions(const resource::SocketConfig& socket);
 
@@ -27,11 +27,11 @@ struct Listener {
   UniqueFd socket;  ///< none: it is closed, and its sessions go on
   std::string path;
   engine::Tenant* tenant = nullptr;
-  engine::Level* level = nullptr;  ///< whose socket it is; none: the tenant's
+  engine::Level* level = nullptr;  ///< the level it is the socket of; null: the tenant itself
   std::uint64_t connections = 0;   ///< sessions that came by it
   bool telling = false;            ///< refusing one for lack of descriptors
   bool armed = true;               ///< the loop reports its connections
-  ComplaintLimit complaints;       ///< of sessions refused
+  ComplaintLimit complaints;       ///< about sessions refused
   Watch watch;
 };
 
@@ -45,7 +45,8 @@ class Listeners {
 
   // --- of tenants
 
-  /// Makes folder and socket; of one that was closed, anew. Errors say which path and why.
+  /// Makes the folder and the socket, also for a tenant that was closed. Errors say which path and
+  /// why.
   Outcome open(engine::Tenant& tenant, const resource::SocketConfig& socket);
   /// Takes its sockets, and those of its levels, away: no new connections. Sessions go on.
   void close(const engine::Tenant& tenant);
@@ -53,10 +54,10 @@ class Listeners {
   void forget(const engine::Tenant& tenant);
   /// Changes who may open the socket. Errors: unknown names, permissions.
   Outcome permit(const engine::Tenant& tenant, const resource::SocketConfig& socket);
-  /// By its socket and those of its levels.
+  /// Connections by the tenant's socket and by those of its levels.
   std::uint64_t connections(const engine::Tenant& tenant) const;
 
-  // --- of levels likewise
+  // --- of levels
 
   /// REQUIRES: the tenant is open.
   Outcome open(engine::Tenant& tenant, engine::Level& level, const resource::SocketConfig& socket);
@@ -66,7 +67,7 @@ class Listeners {
   Outcome permit(const engine::Tenant& tenant, const engine::Level& level,
                  const resource::SocketConfig& socket);
 
-  /// About once a second: those are looked at again that could not be accepted from.
+  /// About once a second: looks again at the listeners that could not accept a connection.
   void tick();
   /// Says why a connection was refused, not too often.
   void complain(Listener& listener, const std::string& why);

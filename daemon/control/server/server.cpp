@@ -17,7 +17,7 @@ namespace {
 
 // How often the links of the ports and the kernel's adapters are looked at.
 constexpr auto kTick = std::chrono::seconds(1);
-// And, as the daemon ends, whether its programs have cleaned up.
+// How often, as the daemon ends, it is checked whether programs have cleaned up.
 constexpr auto kLeaveStep = std::chrono::milliseconds(50);
 
 int milliseconds_until(Time time) {
@@ -114,8 +114,8 @@ Outcome Server::step(Time due) {
   return {};
 }
 
-/// Nobody comes any more. Programs that have something of rdma_cm hear that the device is removed,
-/// and may clean up, with verbs too. A second signal ends it at once.
+/// Takes no more connections. Programs that use rdma_cm hear that the device is removed, and may
+/// clean up, also by verbs. A second signal ends the wait at once.
 Outcome Server::leave() {
   for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
   loop_.unwatch(admin_.fd());

@@ -31,10 +31,10 @@ class Server {
 
   /// What the admin socket offers. Others add to it before open().
   AdminMethods& admin_methods() { return methods_; }
-  /// Called at SIGHUP, and about once a second.
+  /// `reload` is called at SIGHUP, `tick` about once a second.
   void on_reload(std::function<void()> reload) { reload_ = std::move(reload); }
   void on_tick(std::function<void()> tick) { ticked_ = std::move(tick); }
-  /// Adds to what a tenant may ask for, beside `tenant.show`. Before open().
+  /// Adds to what a tenant may ask for, beside `tenant.show`. To be called before open().
   void on_own_requests(ControlSockets::AddMethods add) { control_sockets_.on_open(std::move(add)); }
 
   /// Makes the folder, socket and device tree of every tenant. Errors say which path and why.
@@ -44,21 +44,22 @@ class Server {
 
   // --- tenants that come, change and go (server_tenants.cpp); before run() or on its thread
 
-  /// Makes folder, socket and device tree of a tenant; of one that was closed, anew.
+  /// Makes folder, socket and device tree of a tenant, also of one that was closed.
   Outcome open_tenant(engine::Tenant& tenant, const resource::SocketConfig& socket);
   /// Takes its sockets, and those of its levels, away: no new connections. Sessions go on.
   void close_tenant(const engine::Tenant& tenant);
-  /// Takes away what else there is of it. REQUIRES: it is closed and has no connections.
+  /// Takes away what else there is of a tenant. REQUIRES: it is closed and has no connections.
   void forget_tenant(const engine::Tenant& tenant);
-  /// Its addresses have changed: the device tree says so, and its programs are told.
+  /// The tenant's addresses have changed: the device tree says so, and its programs are told.
   void show_addresses(const engine::Tenant& tenant, AddressUpdate& update);
   /// Nothing happens if it has a connection manager. Errors: as Connections::add().
   Outcome serve_connections(engine::Tenant& tenant, const resource::TenantConfig& settings);
-  /// Its limits of rdma_cm, and what its guarantees carry.
+  /// Sets the tenant's limits on rdma_cm, and what its guarantees carry.
   void configure_connections(const engine::Tenant& tenant, const resource::TenantConfig& settings) {
     connections_.configure(tenant, settings);
   }
-  /// All that its programs have: sessions, those by sockets of its levels too, and channels.
+  /// All connections of the tenant's programs: sessions, including those by sockets of its levels,
+  /// and channels.
   std::uint64_t connections(const engine::Tenant& tenant) const;
   std::uint64_t connections(const engine::Level& level) const { return sessions_.count(level); }
   void end_sessions(const engine::Tenant& tenant);
@@ -77,7 +78,7 @@ class Server {
  private:
   Outcome open_tenants();
   Outcome open_admin();
-  /// Handles at most one event, and what is due. It waits no longer than until `due`.
+  /// Handles at most one event, and what is due. Waits until `due` at most.
   Outcome step(Time due);
   Outcome leave();
   void take_signal();

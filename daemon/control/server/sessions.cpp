@@ -65,7 +65,7 @@ void Sessions::serve(Entry& entry) {
 void Sessions::end(Entry& entry) {
   const Session& session = *entry.session;
   spdlog::debug("tenant {}: session of process {} ends", session.tenant().name, session.peer().pid);
-  // softhca-run only looks who answers: such connections would push other events out.
+  // softhca-run only looks for a daemon that answers: such connections would push other events out.
   if (session.greeted()) note(session, "session_closed", "left");
   --entry.listener->connections;
   if (!entry.charged) entry.listener->telling = false;

@@ -17,7 +17,7 @@ namespace softhca::control {
 
 class Sessions {
  public:
-  /// What was to be a session is to be a channel.
+  /// A connection is to be a channel instead of a session.
   using BecomeChannel = std::function<void(engine::Tenant& tenant, ChannelRequest request)>;
   /// Why a process is refused.
   using Complain = std::function<void(Listener& listener, const std::string& why)>;
@@ -33,17 +33,18 @@ class Sessions {
   void clear() { entries_.clear(); }
 
   std::vector<const Session*> all() const;
-  /// Of the level, and those that came by its socket.
+  /// Sessions of the level, and connections by its socket.
   std::uint64_t count(const engine::Level& level) const;
-  /// Those that are of no level.
+  /// Sessions of the tenant that belong to no level.
   std::uint64_t undivided(const engine::Tenant& tenant) const;
-  /// The least number of a session of the tenant; none: that of the next session of any.
+  /// The least number of the tenant's sessions. Without sessions: the number that the next session
+  /// of any tenant will have.
   std::uint32_t oldest(const engine::Tenant& tenant) const;
 
   void end(const engine::Tenant& tenant);
   void end(const engine::Level& level);
 
-  // Programs of the tenant are told.
+  // Tell the programs of the tenant.
   void report_link(const engine::Tenant& tenant, bool up);
   void report_addresses(const engine::Tenant& tenant);
 
@@ -60,7 +61,7 @@ class Sessions {
   void serve(Entry& entry);
   void end(Entry& entry);
   static bool is_of(const Entry& entry, const engine::Level& level);
-  /// Ends those that `which(entry)` is true of.
+  /// Ends the entries for which which(entry) is true.
   template <class Which>
   void end_if(Which&& which);
   void note(const Session& session, const char* kind, const char* what);

@@ -24,14 +24,14 @@ constexpr auto kConnectionManagement =
 /// IBV_RATE_100_GBPS: the rate of the port, as programs see it.
 constexpr std::uint8_t kPortRate = 16;
 
-// Neighbours that programs wait for are looked at this often, so many at a time; who does not
-// answer for so long is not there.
+// How often and how many at a time neighbours that programs wait for are looked at; after how long
+// one that does not answer counts as absent.
 constexpr Duration kLook = std::chrono::milliseconds(2);
 constexpr std::size_t kLooks = 64;
 constexpr Duration kResolveTimeout = std::chrono::seconds(3);
 constexpr std::size_t kMostPending = 4096;
 
-// What programs have to clean up, once their adapter goes.
+// The time that programs have to clean up once their adapter goes.
 constexpr Duration kFarewell = std::chrono::seconds(2);
 
 }  // namespace
@@ -296,7 +296,7 @@ Connections::ServedTenant* Connections::served(const engine::Tenant& tenant) {
 }
 
 Outcome Connections::add(engine::Tenant& tenant) {
-  // One that has gone, and whose number this has, may be there yet.
+  // A tenant that has gone, whose number this one has, may still be served.
   for (const auto& it : served_)
     if (it->tenant().id == tenant.id) {
       remove(it->tenant());
@@ -321,7 +321,7 @@ Outcome Connections::add(engine::Tenant& tenant) {
   return {};
 }
 
-/// Nothing happens if it is not served, as its number may be another's by now.
+/// Nothing happens if the tenant is not served, as its number may be another's by now.
 void Connections::remove(const engine::Tenant& tenant) {
   if (served(tenant) == nullptr) return;
   remove_performance_agent(agent_, tenant);

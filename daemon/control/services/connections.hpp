@@ -22,30 +22,30 @@ class Connections {
 
   /// Errors: no buffers are left for another client of general services.
   Outcome add(engine::Tenant& tenant);
-  /// Nothing happens if it is not there. REQUIRES: its channels are closed.
+  /// Nothing happens if the tenant is not served. REQUIRES: its channels are closed.
   void remove(const engine::Tenant& tenant);
-  /// Its limits, and what its guarantees carry, are these now. Nothing happens if it is not there.
+  /// Sets the tenant's limits, and what its guarantees carry. Nothing happens if it is not served.
   void configure(const engine::Tenant& tenant, const resource::TenantConfig& config);
   /// Nothing: it is not served.
   std::optional<management::ConnectionFigures> figures(const engine::Tenant& tenant);
-  /// Its addresses are others now.
+  /// The tenant's addresses have changed.
   void addresses_changed(const engine::Tenant& tenant);
 
-  /// The tenant's adapter goes: at the first call its programs and their peers are told, as of a
-  /// device that is removed. True: the programs have destroyed what they had, or had two seconds
-  /// for it, or it is not there.
+  /// The tenant's adapter goes: the first call tells its programs and their peers, as for a device
+  /// that is removed. True: the programs have destroyed what they had, their two seconds for it are
+  /// over, or the tenant is not served.
   bool retire(const engine::Tenant& tenant);
-  /// Likewise of all tenants, as the daemon ends.
+  /// As retire() above, for all tenants, as the daemon ends.
   bool retire();
   /// retire() was called for it.
   bool is_retired(const engine::Tenant& tenant);
 
-  /// `signal`: a stream socket, gets a byte whenever events are queued and none were before.
+  /// `signal`: a stream socket that gets a byte whenever events are queued and none were before.
   /// Nothing: the tenant is not served.
   std::optional<management::rdma_cm::ChannelId> open_channel(
       const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner, int signal);
   void close_channel(const engine::Tenant& tenant, management::rdma_cm::ChannelId channel);
-  /// Null: it is not there.
+  /// Null: the tenant is not served.
   management::rdma_cm::Service* find(const engine::Tenant& tenant);
 
   /// kNever: nothing is due.

@@ -64,8 +64,8 @@ void DatagramClient::quota_changed(std::uint32_t quota) {
   announce();
 }
 
-/// What was its share may be another's now, and what was on its way here when the share shrank
-/// comes after.
+/// Drops the oldest datagrams beyond the share: their buffers may be another client's now.
+/// Datagrams that were on their way when the share shrank still arrive afterwards.
 void DatagramClient::drop_surplus() {
   for (; queue_.size() > quota_; queue_.pop_front())
     registration_->service().release(queue_.front());
@@ -175,7 +175,7 @@ int DatagramClient::receive(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// 1: the process is to take the byte out that announced what it has taken now.
+/// 1: the process is to take out the byte that announced what it has taken now.
 std::uint32_t DatagramClient::take_drained() {
   if (!queue_.empty() || tell_quota_ || !announced_) return 0;
   announced_ = false;

@@ -1,6 +1,6 @@
 // A program that is a client of a queue pair that several clients share, by its connection. What
-// comes for it stays in buffers of its share until it takes it: who does not read has less and less
-// room, and costs nobody else any.
+// comes for it stays in buffers of its share until it takes it: a program that does not read has
+// less and less room, and costs nobody else any.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace softhca::control {
 
 class DatagramClient final : public TenantChannel {
  public:
-  /// Answers the request. Null: with an error, or the process has gone.
+  /// Answers the request. Null: it was answered with an error, or the process has gone.
   static std::unique_ptr<DatagramClient> open(DatagramClients& clients, engine::Tenant& tenant,
                                               ChannelRequest request);
   ~DatagramClient() override;

@@ -113,7 +113,8 @@ DatagramClients::Answer DatagramClients::check_number(const Queue& queue,
   return {};
 }
 
-/// Of general services half is left for the daemon's own clients: tenants may come.
+/// Is there room for `buffers`? Half of general services is left for the daemon's own clients,
+/// since tenants may be added.
 DatagramClients::Answer DatagramClients::check_room(const Registration& but,
                                                     std::uint32_t buffers) const {
   const Queue& queue = but.queue_;

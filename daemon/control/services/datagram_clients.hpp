@@ -1,7 +1,7 @@
 // Programs of tenants that are clients of queue pairs that several clients share (mechanism E): of
-// general services, by management class, and of the one for programs (E6). Here is who may be one,
-// and how much the programs of one tenant may have and send; DatagramClient is one of them. On the
-// control thread.
+// general services, by management class, and of the one for programs (E6). This part says who may
+// be one, and how much the programs of one tenant may have and send; DatagramClient is one of them.
+// On the control thread.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +40,10 @@ class DatagramClients {
     bool is_of_class() const;
     /// Management class, or number.
     std::uint32_t selector() const { return selector_; }
-    /// Buffers that it asks for. 0: the operator's number. 0 or an errno value.
+    /// `buffers`: what it asks for now; 0: the operator's number. Returns 0 or an errno value.
     int set_buffers(std::uint32_t buffers);
     std::uint32_t asked() const;
-    /// Before it sends: 0, or EBUSY when the programs of the tenant do so too often.
+    /// To be called before it sends. 0, or EBUSY when the programs of the tenant send too often.
     int charge() { return clients_.charge(queue_, tenant_); }
 
    private:
@@ -92,7 +92,7 @@ class DatagramClients {
   }
   Answer enter(Registration& registration, GeneralServices::Client client);
   Answer check_number(const Queue& queue, const engine::Tenant& tenant) const;
-  /// `but`: whose number is to become `buffers`.
+  /// `but`: the registration whose number is to become `buffers`.
   Answer check_room(const Registration& but, std::uint32_t buffers) const;
   int charge(Queue& queue, const engine::Tenant& tenant);
   void complain(const Registration& registration, pid_t process, const std::string& client,

@@ -13,7 +13,7 @@ namespace softhca::control {
 
 class EventChannel final : public TenantChannel {
  public:
-  /// Answers the request. Null: with an error, or the process has gone.
+  /// Answers the request. Null: it was answered with an error, or the process has gone.
   static std::unique_ptr<EventChannel> open(Connections& connections, engine::Tenant& tenant,
                                             ChannelRequest request);
   ~EventChannel() override;

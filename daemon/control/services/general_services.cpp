@@ -69,7 +69,7 @@ Outcome GeneralServices::enter(engine::Engine& engine, const Place& place,
   if (!group) return group.error();
   tenant_.qos_class = *group;
   engine.add_tenant(tenant_);
-  // What it sends uses the dedicated one, whose credits nobody else can take.
+  // The queue pair sends with the dedicated TVL, whose credits nobody else can take.
   for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated}) {
     const bool dedicated = purpose == schedule::TvlPurpose::kDedicated;
     const auto tvl = engine.tvl_assignment().add(

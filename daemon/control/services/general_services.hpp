@@ -1,7 +1,7 @@
-// The general services agent (mechanism E): queue pair 1 of every port and address, and who has
-// registered for what it receives; or another queue pair that several clients share (E6), in the
-// same way. It is a tenant of the engine like any other, with PCBs and a
-// TVL of its own (mechanism A9), and no bigger share of the engine than one. On the control thread.
+// The general services agent (mechanism E): queue pair 1 of every port and address, and the clients
+// that have registered for what it receives; or, in the same way, another queue pair that several
+// clients share (E6). It is a tenant of the engine like any other, with PCBs and a TVL of its own
+// (mechanism A9), and no bigger share of the engine than a tenant has. On the control thread.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ class GeneralServices {
  public:
   /// A datagram has come. It is there during the call only.
   using Receive = std::function<void(const engine::Datagram&)>;
-  /// Likewise, and it is there, in a buffer of the client's share, until release().
+  /// A datagram has come. It stays, in a buffer of the client's share, until release().
   using Keep = std::function<void(std::uint32_t buffer)>;
-  /// The share of the client has been changed, as its traffic showed that it should be (E4). None:
-  /// it does not care.
+  /// The share of the client has been changed, as its traffic showed that it should be (E4). Empty:
+  /// the client does not care.
   using Tell = std::function<void(const management::gsa::ShareChange&)>;
   struct Client {
     std::string name;
@@ -51,32 +51,32 @@ class GeneralServices {
   GeneralServices(const GeneralServices&) = delete;
   GeneralServices& operator=(const GeneralServices&) = delete;
 
-  /// A client of a tenant's addresses. `selector`: of a management class as class_selector() says.
-  /// Errors: as gsa::ReceivePool::register_client().
+  /// Adds a client for a tenant's addresses. `selector`: for a management class as class_selector()
+  /// says. Errors: as gsa::ReceivePool::register_client().
   Outcome add_client(const engine::Tenant& tenant, std::uint32_t selector, Client client);
   /// As gsa::ReceivePool::set_buffers().
   Outcome set_buffers(const engine::Tenant& tenant, std::uint32_t selector,
                       std::optional<std::uint32_t> buffers);
-  /// Nothing happens if there is none.
+  /// Nothing happens if there is no such client.
   void remove_client(const engine::Tenant& tenant, std::uint32_t selector);
 
   /// Readable when datagrams have come.
   int event_fd() const { return service_->event_fd(); }
-  /// Gives those that have come to their clients, not too many. True: there are more.
+  /// Gives datagrams that have come to their clients, not too many. True: there are more.
   bool serve();
-  /// It may be lost, as on a wire. False: too many wait to be sent.
+  /// Sends a datagram, which may be lost, as on a wire. False: too many wait to be sent.
   bool send(const engine::Datagram& datagram);
-  /// What a client keeps. REQUIRES: it was given to it, and not released.
+  /// A datagram that a client keeps. REQUIRES: it was given to the client, and not released.
   const engine::Datagram& datagram(std::uint32_t buffer) const {
     return service_->datagram(buffer);
   }
   void release(std::uint32_t buffer) { service_->release(buffer); }
 
-  /// About once a second: looks at the traffic of the clients (E4). `told`: of every share that
-  /// was changed, beside the client itself.
+  /// About once a second: looks at the traffic of the clients (E4). `told` is called for every
+  /// share that was changed, besides the client itself.
   using Told = std::function<void(const std::string& client, const management::gsa::ShareChange&)>;
   void tick(Time now, const Told& told);
-  /// Whether change() can be made once the clients of the tenants that go are no more.
+  /// Whether change() can be made once the clients of the tenants in `gone` are gone.
   Outcome check(const resource::GeneralServicesConfig& config,
                 const std::vector<TenantId>& gone) const;
   /// Takes effect at once. Errors: as gsa::ReceivePool::set_parameters(); nothing has changed.
@@ -88,7 +88,7 @@ class GeneralServices {
   const management::gsa::PoolCounters& pool_counters() const { return service_->pool().counters(); }
   /// The clients as they were at the last tick(). From any thread.
   std::vector<management::gsa::ClientView> clients() const;
-  /// What the operator asks for: as it is now.
+  /// What the operator asks to see, as it is now.
   struct View {
     management::gsa::Parameters parameters;
     std::uint32_t low_threshold = 0, high_threshold = 0;

@@ -1,5 +1,5 @@
-// Where the queue pairs of the daemon's own stand among the tenants of a configuration: their
-// numbers as tenants of the engine are those of no tenant of it.
+// Where the daemon's own queue pairs stand among the tenants of a configuration: as tenants of the
+// engine they have numbers that no configured tenant has.
 #pragma once
 
 #include "daemon/control/services/general_services.hpp"

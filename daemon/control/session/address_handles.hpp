@@ -16,7 +16,7 @@ class AddressHandles {
  public:
   AddressHandles(const SessionContext& context, const ProtectionDomains& pds)
       : context_(context), pds_(pds) {}
-  /// The engine has none of them any more.
+  /// Removes them all from the engine.
   ~AddressHandles();
   AddressHandles(const AddressHandles&) = delete;
   AddressHandles& operator=(const AddressHandles&) = delete;

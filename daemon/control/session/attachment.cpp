@@ -30,7 +30,7 @@ int Attachment::charge() {
 
 int Attachment::open(engine::Level* level, Reply& reply) {
   engine::Tenant& tenant = context_.tenant();
-  // Of an attempt that failed further on.
+  // VCBs of an earlier attempt that failed further on.
   adapter_.give_back_vcbs(tenant, std::exchange(vcbs_, {}));
   // Without VCBs a process works through doorbells alone.
   vcbs_ = adapter_.take_vcbs(

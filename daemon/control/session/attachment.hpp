@@ -14,15 +14,15 @@ namespace softhca::control {
 class Attachment {
  public:
   Attachment(Adapter& adapter, SessionContext& context) : adapter_(adapter), context_(context) {}
-  /// The engine knows the session no longer. REQUIRES: its objects are gone from the engine.
+  /// Removes the session from the engine. REQUIRES: its objects are gone from the engine.
   ~Attachment();
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
-  /// What a session counts as, taken anew. 0 or ENOMEM.
+  /// Charges the tenant anew with what a session counts as. 0 or ENOMEM.
   int charge();
-  /// Installs the session in the engine. 0, with `reply` complete, or an errno value: it may be
-  /// tried again. REQUIRES: it is charged, and not open.
+  /// Installs the session in the engine. 0, with `reply` complete, or an errno value, after which
+  /// it may be tried again. REQUIRES: it is charged, and not open.
   int open(engine::Level* level, Reply& reply);
   /// The reply to open() has been sent, or will not be.
   void close_memory_fd() { memory_.close_fd(); }
@@ -31,7 +31,7 @@ class Attachment {
   /// Null: it is not open.
   const engine::Session* session() const { return session_.get(); }
   std::uint32_t vcbs() const { return vcbs_.count; }
-  /// Of the port or its addresses. Nothing happens if it is not open.
+  /// Raises an event of the port or of its addresses. Nothing happens if the session is not open.
   void raise(engine::EventType type);
 
  private:

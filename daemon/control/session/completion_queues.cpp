@@ -19,7 +19,7 @@ CompletionQueues::~CompletionQueues() {
 
 int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
-  // Not at each: creating many would take a time that grows with the square of their number.
+  // Not at every call: creating many would take a time that grows with the square of their number.
   if (channels_.size() >= enough_channels_) drop_closed_channels();
   auto channel = std::make_unique<Channel>();
   channel->descriptor = context_.take(resource::Kind::kDescriptors);
@@ -95,8 +95,8 @@ int CompletionQueues::resize(const RequestBody& body, Reply& reply) {
   Ring ring;
   const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
   if (const int error = rings_.allocate(bytes, reply, ring, out.new_segment)) return error;
-  // What was posted before this request completes before its room is looked at, if it can:
-  // programs expect to be refused for completions they have every reason to count on.
+  // What was posted before this request completes, if it can, before the room is looked at:
+  // programs expect to be refused because of completions that they have every reason to count on.
   constexpr int kStepsOfACommand = 8;
   for (int i = 0; entries < cq->engine.ring.entries() && i < kStepsOfACommand; ++i)
     context_.on_engine(

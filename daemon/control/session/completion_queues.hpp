@@ -23,7 +23,7 @@ class CompletionQueues {
  public:
   CompletionQueues(const SessionContext& context, RingMemory& rings)
       : context_(context), rings_(rings) {}
-  /// The engine has none of them any more.
+  /// Removes them all from the engine.
   ~CompletionQueues();
   CompletionQueues(const CompletionQueues&) = delete;
   CompletionQueues& operator=(const CompletionQueues&) = delete;
@@ -49,7 +49,7 @@ class CompletionQueues {
   const SessionContext& context_;
   RingMemory& rings_;
   HandleTable<Channel> channels_;
-  std::size_t enough_channels_ = 0;  ///< with so many it is time to look for closed ones
+  std::size_t enough_channels_ = 0;  ///< with this many it is time to look for closed ones
   HandleTable<Cq> cqs_;
 };
 

@@ -27,15 +27,16 @@ struct Mr {
   resource::Charge bytes;
   std::uint32_t key = 0;
   PdUse pd;
-  /// The engine's until it is replaced or removed, which only we ask for; itself it never
-  /// changes.
+  /// Belongs to the engine until it is replaced or removed, which only we ask for; the region
+  /// itself never changes.
   const memory::Region* region = nullptr;
 
-  /// 0: peers cannot reach it.
+  /// 0: peers cannot reach the region.
   std::uint32_t rkey() const { return region->is_null() ? 0 : key; }
 };
 
-/// Whose process shares a file: a token is of use to the same user of the same tenant only.
+/// The user whose processes share a file: a token is of use only to the same user of the same
+/// tenant.
 struct FileUser {
   TenantId tenant;
   uid_t uid = 0;
@@ -45,7 +46,7 @@ struct FileUser {
 struct DeviceFile {
   HandleTable<Pd> pds;
   HandleTable<Mr> mrs;
-  /// By which others join; once they may.
+  /// The token by which others join; none: they may not yet.
   std::optional<abi::ContextToken> token;
 };
 

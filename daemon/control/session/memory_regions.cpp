@@ -23,14 +23,15 @@ bool is_shared(const abi::MrExtent& extent) {
   return extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kShared);
 }
 
-/// What a region counts as registered. One of all addresses says nothing of how much is used.
+/// What a region counts as registered. A region of all addresses says nothing about how much is
+/// used.
 std::uint64_t registered_bytes(const memory::RegionSpec& spec) {
   const bool implicit = (spec.access & memory::kOnDemand) != 0 && spec.addr == 0 &&
                         spec.length == kAllAddresses && spec.buffers.empty();
   return implicit ? 0 : spec.length;
 }
 
-/// REQUIRES: they make up a region, within the tenant's limit.
+/// REQUIRES: the extents make up a region, within the tenant's limit.
 void map_present(const std::vector<abi::MrExtent>& extents,
                  const std::vector<std::shared_ptr<memory::SharedBuffer>>& buffers) {
   for (std::size_t i = 0; i < extents.size(); ++i)
@@ -214,7 +215,7 @@ int MemoryRegions::deregister_mr(const RequestBody& body, Reply&) {
   return 0;
 }
 
-/// On the engine's thread. What it alone keeps mapped is to be unmapped by another.
+/// On the engine's thread. Another thread is to unmap what the region alone keeps mapped.
 std::unique_ptr<memory::Region> MemoryRegions::remove(engine::Engine& engine, const Mr& mr) const {
   engine::TenantCounters& counters = context_.tenant().counters;
   counters.memory_regions.subtract();

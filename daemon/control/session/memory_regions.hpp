@@ -15,7 +15,7 @@ class MemoryRegions {
  public:
   MemoryRegions(const SessionContext& context, ProtectionDomains& pds, SharedBuffers& buffers)
       : context_(context), pds_(pds), buffers_(buffers) {}
-  /// The engine has none of them any more, unless other sessions have the file.
+  /// Removes them all from the engine, unless other sessions have the file.
   ~MemoryRegions();
   MemoryRegions(const MemoryRegions&) = delete;
   MemoryRegions& operator=(const MemoryRegions&) = delete;
@@ -34,7 +34,8 @@ class MemoryRegions {
   int import_mr(const RequestBody& body, Reply& reply);
 
  private:
-  /// Of a request. A buffer it names is idle afterwards if nothing comes of it.
+  /// The extents of a request, with the buffers they name, which are idle afterwards if the request
+  /// fails.
   struct Extents {
     std::vector<abi::MrExtent> all;
     std::vector<std::shared_ptr<memory::SharedBuffer>> buffers;  ///< of each; null: none

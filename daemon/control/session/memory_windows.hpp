@@ -11,7 +11,7 @@ class MemoryWindows {
  public:
   MemoryWindows(const SessionContext& context, const ProtectionDomains& pds)
       : context_(context), pds_(pds) {}
-  /// The engine has none of them any more.
+  /// Removes them all from the engine.
   ~MemoryWindows();
   MemoryWindows(const MemoryWindows&) = delete;
   MemoryWindows& operator=(const MemoryWindows&) = delete;

@@ -14,7 +14,7 @@ namespace attr = engine::attr;
 constexpr std::uint32_t kKnownAttributes = (attr::kDestQpn << 1) - 1;
 constexpr std::uint32_t kMaxMtuCode = 5;
 constexpr std::uint32_t kQpnLimit = 1u << 24;
-constexpr std::uint32_t kMigrated = 0;  ///< IBV_MIG_MIGRATED: the state of who has one path
+constexpr std::uint32_t kMigrated = 0;  ///< IBV_MIG_MIGRATED: the state of one with a single path
 constexpr std::uint32_t kQpAccess =
     memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic;
 
@@ -130,7 +130,7 @@ int QueuePairs::modify(const RequestBody& body, Reply&) {
 
 int QueuePairs::check_values(const Qp& qp, const abi::QpAttributes& a) const {
   const resource::DeviceConfig& device = context_.device();
-  // No automatic path migration: a path that would never be taken is not one to have.
+  // There is no automatic path migration, so no path is accepted that would never be taken.
   if ((a.mask & attr::kAltPath) != 0) return EOPNOTSUPP;
   if ((a.mask & attr::kPathMigState) != 0 && a.path_mig_state != kMigrated) return EOPNOTSUPP;
   if ((a.mask & attr::kPort) != 0 && a.port_num != 1) return EINVAL;

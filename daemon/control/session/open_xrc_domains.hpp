@@ -27,7 +27,7 @@ class OpenXrcDomains {
   int open(const RequestBody& body, Reply& reply);
   int close(const RequestBody& body, Reply& reply);
 
-  /// Nobody can open that target any more. REQUIRES: its domain is open.
+  /// Nobody can open the target any more. REQUIRES: its domain is open.
   void remove_target(const engine::QueuePair& target);
 
  private:

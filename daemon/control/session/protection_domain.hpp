@@ -15,7 +15,7 @@ struct Pd {
   std::uint32_t users = 0;
 };
 
-/// Held by an object of the domain, which must outlive it: as long, the domain cannot go.
+/// Held by an object of the domain, which must outlive it: while it is held, the domain cannot go.
 class PdUse {
  public:
   PdUse() = default;

@@ -22,7 +22,7 @@ class ProtectionDomains {
   /// Null: there is none.
   Pd* find(std::uint32_t handle) const { return file_->pds.find(handle); }
   std::uint32_t size() const { return file_->pds.size(); }
-  /// The regions of the file.
+  /// The regions of the device file.
   HandleTable<Mr>& regions() const { return file_->mrs; }
   /// No other session has the file.
   bool are_unshared() const { return file_.use_count() == 1; }

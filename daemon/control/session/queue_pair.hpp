@@ -1,4 +1,4 @@
-// A queue pair of a process, or, of an XRC target, of the processes that hold it open.
+// A queue pair of a process, or, for an XRC target, of the processes that hold it open.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct Qp {
   abi::CreateQpRequest request{};
   Ring ring;  ///< both rings; an XRC target has none
   abi::QpAttributes attributes{};
-  std::uint32_t holders = 1;  ///< who made it, and who opened it
+  std::uint32_t holders = 1;  ///< processes that made or opened it
 };
 
 }  // namespace softhca::control

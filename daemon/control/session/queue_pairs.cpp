@@ -58,7 +58,7 @@ int QueuePairs::check_create(const abi::CreateQpRequest& request) const {
   return 0;
 }
 
-/// Of what is made for a request.
+/// Sizes of what is made for a request.
 struct QueuePairs::Sizes {
   explicit Sizes(const abi::CreateQpRequest& request);
 

@@ -24,18 +24,18 @@ class QueuePairs {
   QueuePairs(const SessionContext& context, RingMemory& rings, const ProtectionDomains& pds,
              const CompletionQueues& cqs, const SharedReceiveQueues& srqs, OpenXrcDomains& domains)
       : context_(context), rings_(rings), pds_(pds), cqs_(cqs), srqs_(srqs), domains_(domains) {}
-  /// The engine has none of them any more, but for targets that other sessions hold.
+  /// Removes them all from the engine, except targets that other sessions hold.
   ~QueuePairs();
   QueuePairs(const QueuePairs&) = delete;
   QueuePairs& operator=(const QueuePairs&) = delete;
 
-  /// Those it has made.
+  /// Queue pairs that the session has made.
   std::size_t size() const { return qps_.size(); }
   /// f(const engine::QueuePair&) for each; what changes of it belongs to the engine's thread.
   template <class F>
   void for_each(F&& f) const {
     for (const auto& [qpn, qp] : qps_) f(qp->engine);
-    // Who made it has gone.
+    // The process that made it has gone.
     opened_.for_each([&](std::uint32_t, const OpenedQp& opened) {
       const engine::QueuePair& qp = opened.qp->engine;
       if (qp.session == &context_.engine_session() && qp.user_handle == opened.user_handle) f(qp);

@@ -20,9 +20,9 @@ class RingMemory {
   /// Allocates and, when the segment is new to the process, attaches its descriptor to the reply.
   /// 0, ENOMEM or another errno value.
   int allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment);
-  /// Nothing is given back if it has no memory.
+  /// Nothing happens if the ring has no memory.
   void release(Ring& ring);
-  /// Of the reply that carries what allocate() attached. False: the process has not got it.
+  /// The reply that carries what allocate() attached was sent; false: the process has not got it.
   void replied(bool sent);
 
   /// Segments that no ring is in.

@@ -55,8 +55,8 @@ void Session::give_up_idle(resource::Kind kind) {
 
 bool Session::serve() {
   return serve_records(socket_.get(), [this](std::span<const std::byte> record) {
-    // A process waits for each reply. Replies that pile up would hold descriptors in flight, of
-    // which the system lets a user have only so many.
+    // A process waits for each reply. Replies that pile up would hold descriptors in flight, and
+    // the system allows a user only so many of these.
     if (has_unread(socket_.get()) || !answer(record)) return Served::kEnd;
     return channel_ ? Served::kEnough : Served::kNext;
   });

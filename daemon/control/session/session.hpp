@@ -43,20 +43,20 @@ class Session final : private resource::IdleHolder {
   /// eventfd, the socket of asynchronous events.
   static constexpr std::uint64_t kDescriptors = 5;
 
-  /// `descriptors`: the charge for those that a session always needs; without it, it is only told
-  /// EMFILE.
+  /// `descriptors`: the charge for those that a session always needs; without it, the process is
+  /// only told EMFILE.
   Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant, UniqueFd socket,
           PeerIdentity peer, UniqueFd pidfd, resource::Charge descriptors);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// It came by the socket of a level. Before the first request.
+  /// The process came by the socket of a level. To be called before the first request.
   void set_socket_level(engine::Level* level) { socket_level_ = level; }
 
   /// Answers the requests that wait, not too many of them. False: the session is over.
   bool serve();
-  /// What was to be a session is to be a channel instead, whose request is still to be answered.
+  /// The connection is to be a channel instead of a session; its request is still to be answered.
   /// Takes the socket out of it. Nothing: it is a session.
   std::optional<ChannelRequest> become_channel();
   /// Why the process has been refused since the last call, for the operator; empty: it has not.
@@ -66,14 +66,14 @@ class Session final : private resource::IdleHolder {
   /// Raises the event of a changed GID table.
   void report_addresses();
 
-  /// It has told who it is, and what it has is set up.
+  /// True: the process has said who it is, and its session is set up.
   bool greeted() const { return attachment_.is_open(); }
   int socket() const { return socket_.get(); }
   int pidfd() const { return pidfd_.get(); }
   const PeerIdentity& peer() const { return context_.peer(); }
   const engine::Tenant& tenant() const { return context_.tenant(); }
 
-  /// How many it has, for the operator.
+  /// How many objects the session has, for the operator.
   struct ObjectCounts {
     std::uint32_t id = 0;  ///< of the session; 0: it has not greeted yet
     const engine::Level* level = nullptr;
@@ -87,7 +87,8 @@ class Session final : private resource::IdleHolder {
   void for_each_qp(F&& f) const {
     qps_.for_each(f);
   }
-  /// f(handle, engine::SharedReceiveQueue&, max_wr), likewise.
+  /// f(handle, engine::SharedReceiveQueue&, max_wr) for each; what changes of it belongs to the
+  /// engine's thread.
   template <class F>
   void for_each_srq(F&& f) const {
     srqs_.for_each([&](std::uint32_t handle, Srq& srq) { f(handle, srq.engine, srq.max_wr); });

@@ -39,7 +39,7 @@ Expected<engine::Level*> Session::find_level(const abi::HelloWithLevel& hello) {
   return level;
 }
 
-/// Whether the process begins as softhca's provider does, and has its version of this daemon.
+/// True: the process greets as softhca's provider does, and speaks the daemon's version.
 bool Session::speaks_version(std::uint64_t magic, std::uint32_t version) {
   if (magic != abi::kSessionMagic) return false;
   if (version == abi::kAbiVersion) return true;
@@ -75,11 +75,11 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
-/// Without it a session can register shared memory only.
+/// Without its memory open a session can register shared memory only.
 int Session::open_process_memory() {
   const auto process = memory::ProcessMemory::open(peer().pid, peer().uid, pidfd_.get());
   if (process) {
-    // Regions may outlive the session, where others share them.
+    // Regions may outlive the session, if other sessions share them.
     struct Account {
       resource::Charge descriptor;
       std::shared_ptr<memory::ProcessMemory> memory;

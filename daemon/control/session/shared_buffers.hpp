@@ -1,4 +1,4 @@
-// Memory that the daemon makes for a process to share: what is in such a buffer is registered in
+// Memory that the daemon makes for a process to share: what lies in such a buffer is registered in
 // place.
 #pragma once
 
@@ -22,7 +22,7 @@ class SharedBuffers {
     return buffers_.acquire(handle);
   }
 
-  // Of those that nothing is registered in.
+  // Bytes of the buffers that nothing is registered in.
   std::uint64_t idle_bytes() const { return buffers_.idle_bytes(); }
   std::uint64_t idle_count() const { return buffers_.idle_count(); }
   void give_up_oldest() { buffers_.give_up_oldest(); }

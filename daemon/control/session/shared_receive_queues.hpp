@@ -28,8 +28,8 @@ class SharedReceiveQueues {
                       const ProtectionDomains& pds, const CompletionQueues& cqs,
                       const OpenXrcDomains& domains)
       : context_(context), rings_(rings), pds_(pds), cqs_(cqs), domains_(domains) {}
-  /// The engine has none of them any more. Before the completion queues go: those of XRC complete
-  /// to one, on behalf of targets that others hold.
+  /// Removes them all from the engine. To be destroyed before the completion queues: XRC queues
+  /// complete to one, on behalf of targets that others hold.
   ~SharedReceiveQueues();
   SharedReceiveQueues(const SharedReceiveQueues&) = delete;
   SharedReceiveQueues& operator=(const SharedReceiveQueues&) = delete;

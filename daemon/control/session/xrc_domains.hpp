@@ -21,8 +21,8 @@ struct XrcDomain {
   std::unordered_map<std::uint32_t, std::weak_ptr<Qp>> targets;  ///< by number
 };
 
-/// A file as a process names it, and whose process that is: the daemon cannot see the file, and
-/// who is another user may not be allowed to open it.
+/// A file as a process names it, and the user of that process: the daemon cannot see the file, and
+/// another user may not be allowed to open it.
 struct XrcFile {
   TenantId tenant;
   uid_t user = 0;
@@ -34,9 +34,9 @@ struct XrcFile {
 /// A domain lives as long as somebody has a pointer to it.
 class XrcDomains {
  public:
-  /// A new one, which has no name.
+  /// Makes a new domain, which has no name.
   std::shared_ptr<XrcDomain> make();
-  /// That of a file. Errors: EAGAIN: there is none, and not `create`; EINVAL: there is one, and
+  /// The domain of a file. EAGAIN: there is none, and not `create`; EINVAL: there is one, and
   /// `exclusive` (as ib_uverbs of Linux has it).
   Expected<std::shared_ptr<XrcDomain>> open(const XrcFile& file, bool create, bool exclusive);
 

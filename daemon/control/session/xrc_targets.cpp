@@ -6,7 +6,7 @@
 
 namespace softhca::control {
 
-/// It has no rings: nothing is posted to it.
+/// A target has no rings: nothing is posted to it.
 int QueuePairs::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
   OpenXrcDomain* open = domains_.find(request.xrc_domain);
   if (open == nullptr) return EINVAL;
@@ -66,7 +66,7 @@ int QueuePairs::close(const RequestBody& body, Reply&) {
   return 0;
 }
 
-/// This process, which made or opened the target, does so no longer; the last one ends it.
+/// Lets go of a target that this process made or opened; the last process to do so ends it.
 void QueuePairs::release(const std::shared_ptr<Qp>& qp, std::uint64_t user_handle) {
   const bool last = --qp->holders == 0;
   if (last) domains_.remove_target(qp->engine);

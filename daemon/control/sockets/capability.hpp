@@ -5,8 +5,8 @@
 
 namespace softhca::control {
 
-/// May it bind ports below 1024? As for sockets: CAP_NET_BIND_SERVICE, in the user namespace of the
-/// daemon. False as well if it cannot be found out.
+/// May the process bind ports below 1024? As for sockets: CAP_NET_BIND_SERVICE, in the user
+/// namespace of the daemon. False also if it cannot be found out.
 bool may_bind_low_ports(const PeerIdentity& peer);
 
 }  // namespace softhca::control

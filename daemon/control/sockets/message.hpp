@@ -37,7 +37,7 @@ class RequestBody {
     if (count != 0) std::memcpy(out.data(), bytes_.data() + sizeof(H), count * sizeof(T));
     return true;
   }
-  /// Nothing, which may also be said by a HandleBody of zeros.
+  /// True: nothing, which a HandleBody of zeros says as well.
   bool empty() const {
     abi::HandleBody handle;
     return bytes_.empty() || (read(handle) && handle.handle == 0);
@@ -59,9 +59,9 @@ class Reply {
     std::memcpy(bytes_, &body, size);
     size_ = size;
   }
-  /// It stays the caller's, and open until the reply is sent.
+  /// The descriptor stays the caller's, and must stay open until the reply is sent.
   void attach(int fd) { fds_.push_back(fd); }
-  /// The daemon's end of it goes with the reply.
+  /// The reply owns the descriptor, and closes the daemon's end of it.
   void attach(UniqueFd fd) {
     fds_.push_back(fd.get());
     owned_.push_back(std::move(fd));

@@ -1,6 +1,5 @@
-// A connection to a tenant's socket that is no session but serves one purpose of its process. Of
-// what waits for it the process is told by a stream socket: a byte says that something does. On the
-// control thread.
+// A connection to a tenant's socket that is no session but serves one purpose of its process. A
+// stream socket tells the process that something waits for it, by one byte. On the control thread.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +21,11 @@ namespace softhca::control {
 struct ChannelRequest {
   abi::Operation operation{};  ///< kOpenEventChannel or kOpenDatagramClient
   std::uint32_t tag = 0;
-  abi::OpenDatagramClientRequest datagrams{};  ///< of the latter
+  abi::OpenDatagramClientRequest datagrams{};  ///< of kOpenDatagramClient
   UniqueFd socket;
   PeerIdentity peer;
   int refusal = 0;    ///< errno value: the tenant goes, or there is no level for it
-  std::string level;  ///< of the program; empty: of none
+  std::string level;  ///< of the program; empty: it has none
   resource::Charge descriptors;
 };
 
@@ -35,7 +34,7 @@ class TenantChannel {
   /// Descriptors that each keeps open: the socket and our end of the signal.
   static constexpr std::uint64_t kDescriptors = 2;
 
-  /// What it is for.
+  /// What the channel is for.
   enum class Kind : std::uint8_t { kEvents, kDatagrams };
 
   virtual ~TenantChannel() = default;
@@ -62,7 +61,7 @@ class TenantChannel {
   /// Answers the request that asked for the channel. False: the process has gone, or `error`.
   bool answer_open(std::uint32_t tag, int error, const Reply& reply);
 
-  /// 0 or an errno value; nothing: it is not an operation of the channel, which is over.
+  /// 0 or an errno value; nothing: it is no operation of the channel, which ends.
   virtual std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
                                  Reply& reply) = 0;
 

@@ -15,8 +15,8 @@
 
 namespace softhca::control {
 
-/// Who may connect: file permissions of the socket. owner and group are names or numbers, empty =
-/// leave as created.
+/// File permissions of a socket, which say who may connect. owner and group are names or numbers;
+/// empty: left as created.
 struct SocketPermissions {
   std::string owner;
   std::string group;
@@ -33,7 +33,7 @@ Outcome set_permissions(const std::string& path, const SocketPermissions& permis
 
 /// Does a process accept connections at `path`? Asked by connecting.
 bool somebody_listens(const std::string& path, int type = SOCK_SEQPACKET);
-/// Error: a running daemon does.
+/// Error: a running daemon accepts connections there.
 Outcome check_nobody_listens(const std::string& path);
 
 struct PeerIdentity {
@@ -42,7 +42,7 @@ struct PeerIdentity {
   gid_t gid = 0;
 };
 std::optional<PeerIdentity> peer_identity(int socket);
-/// A pidfd of the process that connected. Before Linux 6.5 of the one that has its number now.
+/// A pidfd of the process that connected. Before Linux 6.5: of the process that has its number now.
 /// Empty and errno set: ESRCH (it has ended) or another error.
 UniqueFd peer_pidfd(int socket, const PeerIdentity& peer);
 
@@ -52,7 +52,7 @@ enum class ReceiveResult { kRecord, kNothing, kClosed };
 /// that carries descriptors: no request does). Non-blocking.
 ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_t& length);
 
-/// The peer has not yet received all that was sent to it.
+/// True: the peer has not yet received all that was sent to it.
 bool has_unread(int socket);
 
 /// Sends one record with descriptors; false when the peer is gone or does not read.

@@ -108,7 +108,7 @@ wire::Mad compose_rej(const Connection& c, const RejectParameters& p) {
   if (c.state == State::kReqReceived || c.state == State::kMraReqSent)
     m.message = wire::CmMessage::kReq;
   if (c.state == State::kRepReceived) m.message = wire::CmMessage::kRep;
-  // Of a connection that is over: to a REQ, or to a REP, that came again.
+  // A connection that is over rejects a REQ, or a REP, that came again.
   if (c.state == State::kDreqSent || c.state == State::kTimeWait)
     m.message = c.active ? wire::CmMessage::kRep : wire::CmMessage::kReq;
   return wire::encode_cm(m, c.transaction_id);

@@ -13,7 +13,7 @@ namespace softhca::management::cm {
 
 struct Connection {
   CommId id;
-  /// 0: not known yet. Of a service ID resolution: the peer's request id.
+  /// 0: not known yet. For a service ID resolution: the peer's request id.
   std::uint32_t remote_comm_id = 0;
   std::uint64_t remote_ca_guid = 0;
   Cookie cookie = 0;
@@ -37,7 +37,7 @@ struct Connection {
   } places{};
 
   bool is_service_id_resolution() const { return state >= State::kSidrReqSent; }
-  /// Asked for by a peer, and not established yet.
+  /// True: a peer asked for it, and it is not established yet.
   bool is_half_open() const {
     if (active || !has_user) return false;
     return state == State::kReqReceived || state == State::kMraReqSent ||
@@ -61,7 +61,8 @@ constexpr bool is_retrying(State state) {
   }
 }
 
-/// Of the code of a response timeout, packet life time or service timeout.
+/// The duration that the code of a response timeout, packet life time or service timeout stands
+/// for.
 constexpr Duration duration_of(std::uint8_t code) {
   return std::chrono::milliseconds(std::int64_t{1} << std::max((code & 0x1f) - 8, 0));
 }

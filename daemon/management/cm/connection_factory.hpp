@@ -22,9 +22,9 @@ class ConnectionFactory {
   ConnectionFactory(const ConnectionFactory&) = delete;
   ConnectionFactory& operator=(const ConnectionFactory&) = delete;
 
-  /// Null: no place. Connections that nobody waits for give way.
+  /// Null: there is no place. Connections that nobody waits for give way.
   Connection* make(const Path& path, State state);
-  /// Of what a peer asks for. Null: there is no place, of which the user was told.
+  /// As make(), for a request of a peer. Null: there is no place, and the user has been told.
   Connection* make_half_open(const Path& path, State state);
 
  private:

@@ -34,7 +34,8 @@ class ConnectionTable {
  public:
   std::uint32_t size() const { return static_cast<std::uint32_t>(connections_.size()); }
   std::uint32_t half_open() const { return half_open_; }
-  /// May this peer have another, of so many in all? As many as it leaves to others.
+  /// May this peer have another half-open connection, of `most` in all? It may have as many as it
+  /// leaves to others.
   bool may_open_half(const Gid& peer, std::uint32_t most) const;
 
   /// The reference stays valid until remove(). REQUIRES: no connection has this id.
@@ -44,9 +45,9 @@ class ConnectionTable {
   const Connection* find(CommId id) const;
 
   void set_state(Connection& connection, State state);
-  /// From now on nobody waits for events of it.
+  /// From now on nobody waits for events of the connection.
   void release(Connection& connection);
-  /// Of those without a user the one that is so for longest; null when there is none.
+  /// The connection that has been without a user for longest; null: all have one.
   Connection* oldest_released();
 
   /// False: the peer has another connection of that name.

@@ -71,12 +71,12 @@ struct Event {
   Kind kind{};
   CommId id;
   Cookie cookie = 0;
-  /// Before the event. kUnreachable: kReqSent, kMraReqReceived (no REP), kRepSent, kMraRepReceived
-  /// (no RTU), kSidrReqSent: over; kDreqSent (no DREP): time wait begins.
+  /// The state before the event. kUnreachable: kReqSent, kMraReqReceived (no REP), kRepSent,
+  /// kMraRepReceived (no RTU), kSidrReqSent: over; kDreqSent (no DREP): time wait begins.
   State state{};
   Time now{};
 
-  // The message; the one that belongs to the kind, valid during the call. All fields, the private
+  // The message that belongs to the kind, valid during the call: all its fields, and the private
   // data in full length.
   const wire::CmRep* rep = nullptr;
   const wire::CmRtu* rtu = nullptr;
@@ -91,14 +91,14 @@ struct Event {
 enum class OverLimit : std::uint8_t { kConnections, kHalfOpen };
 
 /// The user of a manager, who is told of its connections. Within the calls the user may call the
-/// manager, but for receive() and expire(): what a call is about has been done before the call.
+/// manager, except receive() and expire(): what a call reports has been done before the call.
 class User {
  public:
   virtual ~User() = default;
-  /// A new REQ. Not called for duplicates, stale ones, nor above the limits. The connection exists
-  /// after the answer only: request.id may be kept, not be used yet.
+  /// A new REQ. Not called for duplicates or stale requests, or above the limits. The connection
+  /// exists only after the answer: request.id may be kept, but not used yet.
   virtual Answer on_request(const Request& request) = 0;
-  /// A new SIDR_REQ, likewise.
+  /// A new SIDR_REQ; as on_request().
   virtual Answer on_sidr_request(const SidrRequest& request) = 0;
   virtual void on_over_limit(OverLimit) {}
   virtual void on_event(const Event& event) = 0;

@@ -1,5 +1,5 @@
-// The MADs that go out, counted; what answers no connection of this manager goes so many times a
-// second at most, whatever peers send.
+// Sends MADs and counts them. Replies that belong to no connection of this manager are limited to
+// so many a second, whatever peers send.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,12 @@ class MadSender {
     ++counters_.sent;
     environment_.send(path, mad);
   }
-  /// Of no connection: sent unless so many went this second (Limits::stateless_replies).
+  /// Sends a reply that belongs to no connection, unless so many went this second
+  /// (Limits::stateless_replies).
   void reply_stateless(const Path& path, const wire::Mad& mad, Time now);
 
-  /// Of what a connection begins: the number in the upper half, the connection's in the lower.
+  /// The transaction ID of what a connection begins: a random number in the upper half, the
+  /// connection's id in the lower.
   std::uint64_t draw_transaction_id(CommId id) {
     return std::uint64_t{environment_.random()} << 32 | id.value;
   }

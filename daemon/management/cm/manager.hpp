@@ -7,9 +7,9 @@
 //
 // A connection begins by connect(), or by a request that the user takes. It belongs to its user
 // until destroy(); the manager still keeps it while the peer is to be told, and through time wait.
-// One that is over by itself (kRejected, kUnreachable, kTimeWaitOver, kSidrReplied) keeps no state
-// beyond its event but for time wait: calls for its id return kUnknown or kWrongState, and
-// destroy() is not needed, though allowed. After kTimeWaitOver the id is free.
+// A connection that is over by itself (kRejected, kUnreachable, kTimeWaitOver, kSidrReplied) keeps
+// no state beyond its event, except for time wait: calls for its id return kUnknown or kWrongState,
+// and destroy() is not needed, though allowed. After kTimeWaitOver the id is free.
 //
 //   active   connect() -> kReplied -> confirm()      ... disconnect() -> kDisconnected ->
 //   passive  on_request() -> accept() -> kEstablished ... kDisconnectRequested -> disconnect() ->
@@ -61,31 +61,32 @@ class Manager {
   // --- active side
   /// Sends REQ until it is answered.
   Started connect(const ConnectParameters& parameters, Time now);
-  /// RTU, after kReplied. At most 224 bytes.
+  /// Sends RTU, after kReplied. At most 224 bytes.
   Result confirm(CommId id, Time now, PrivateData private_data = {});
-  /// SIDR_REQ until it is answered.
+  /// Sends SIDR_REQ until it is answered.
   Started sidr_request(const SidrParameters& parameters, Time now);
 
   // --- passive side
-  /// REP, for a request taken, until RTU comes.
+  /// Sends REP, for a request that was taken, until RTU comes.
   Result accept(CommId id, const AcceptParameters& parameters, Time now);
-  /// Established though no RTU has come: the queue pair received a message. kEstablished follows,
-  /// before this returns.
+  /// The connection is established though no RTU has come: the queue pair received a message.
+  /// kEstablished follows, before this returns.
   Result notify_established(CommId id, Time now);
-  /// MRA at once: the answer to the request takes longer. Without this call one goes in answer to
-  /// a duplicate of the request only.
+  /// Sends MRA at once: the answer to the request takes longer. Without this call an MRA goes only
+  /// in answer to a duplicate of the request.
   Result send_mra(CommId id, std::uint8_t service_timeout, Time now);
-  /// SIDR_REP, for a request taken. It is remembered for duplicates; for the user the resolution is
-  /// over.
+  /// Sends SIDR_REP, for a request that was taken. It is remembered for duplicates; for the user
+  /// the resolution is over.
   Result sidr_reply(CommId id, const SidrReplyParameters& parameters, Time now);
 
   // --- both
-  /// REJ: passive before RTU came, active before confirm() or after kReplied. No more events.
+  /// Sends REJ: passive before RTU came, active before confirm() or after kReplied. No more events.
   Result reject(CommId id, const RejectParameters& parameters, Time now);
-  /// DREQ until it is answered, or DREP when a DREQ waits for an answer. At most 220 bytes.
+  /// Sends DREQ until it is answered, or DREP when a DREQ waits for an answer. At most 220 bytes.
   Result disconnect(CommId id, Time now, PrivateData private_data = {});
-  /// The user has done with it, in any state: no more events for it. The peer is told what its
-  /// state asks for: REJ 4 when nothing came back yet, REJ 28 before it is established, DREQ, DREP.
+  /// The user is done with the connection, in any state: no more events for it. The peer is told
+  /// what its state asks for: REJ 4 when nothing came back yet, REJ 28 before it is established,
+  /// DREQ, DREP.
   Result destroy(CommId id, Time now);
 
   // --- what is
@@ -99,7 +100,7 @@ class Manager {
   /// See Limits.
   std::uint32_t half_open() const { return connections_.half_open(); }
   const Counters& counters() const { return counters_; }
-  /// Takes effect for what begins from now on.
+  /// Takes effect for whatever begins from now on.
   void set_limits(const Limits& limits) { local_.limits = limits; }
 
  private:

@@ -5,7 +5,7 @@
 namespace softhca::management::cm {
 namespace {
 
-/// This side's connection of an id, if its peer is at the other end of the path.
+/// This side's connection with this id, if its peer is at the other end of the path.
 Connection* find_local(ConnectionTable& connections, std::uint32_t local, const Path& path) {
   Connection* c = connections.find(CommId(local));
   if (c == nullptr || c->is_service_id_resolution() || !same_ends(c->path, path)) return nullptr;

@@ -10,14 +10,15 @@ namespace softhca::management::cm {
 
 bool same_ends(const Path& a, const Path& b);
 
-/// Of a message that names both ids (`local` is this side's). Null: none; so for 0 as the peer's,
-/// which stands for an id that is not known yet.
+/// The connection of a message that names both ids (`local` is this side's). Null: there is none,
+/// or `remote` is 0, which stands for an id that is not known yet.
 Connection* match(ConnectionTable& connections, std::uint32_t local, std::uint32_t remote,
                   const Path& path);
-/// Of an answer that may be the first: the peer's id is not known yet, or is `remote`.
+/// The connection of an answer that may be the first: the peer's id is not known yet, or is
+/// `remote`.
 Connection* match_answer(ConnectionTable& connections, std::uint32_t local, std::uint32_t remote,
                          const Path& path);
-/// Of a REJ: likewise; also a half-open connection whose peer gives up its REQ.
+/// The connection of a REJ: as match_answer(), or a half-open one whose peer gives up its REQ.
 Connection* match_rejected(ConnectionTable& connections, const wire::CmRej& m, const Path& path);
 
 }  // namespace softhca::management::cm

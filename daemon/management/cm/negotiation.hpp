@@ -39,7 +39,7 @@ struct Negotiation {
   QueuePairAttributes attributes(State state, const Path& path) const;
 };
 
-/// The number of the queue pair that a REP is from: of an XRC target, its EE context number.
+/// The number of the queue pair that a REP is from: for an XRC target, its EE context number.
 Qpn queue_pair_of(const wire::CmRep& reply, Transport transport);
 
 /// The code of the acknowledge timeout of a path: twice its packet life time and the delay of the

@@ -40,7 +40,7 @@ struct Path {
 /// kXrc: the active side has the initiator, the passive side the target.
 enum class Transport : std::uint8_t { kRc, kUc, kXrc };
 
-/// Of REQ.
+/// Parameters of connect(): what its REQ says.
 struct ConnectParameters {
   Cookie cookie = 0;
   Path path;
@@ -61,11 +61,11 @@ struct ConnectParameters {
   bool srq = false;
   std::uint8_t remote_response_timeout = 20;  ///< code: how soon the peer is to answer
   std::uint8_t local_response_timeout = 20;   ///< code: how soon this side promises to answer
-  std::uint8_t max_cm_retries = 15;           ///< REQ and DREQ go 1 + so many times
+  std::uint8_t max_cm_retries = 15;           ///< REQ and DREQ go 1 + this many times
   PrivateData private_data;                   ///< at most 92 bytes, RDMA IP header included
 };
 
-/// Of REP.
+/// Parameters of accept(): what its REP says.
 struct AcceptParameters {
   Qpn local_qpn;
   Psn starting_psn;
@@ -78,25 +78,25 @@ struct AcceptParameters {
   PrivateData private_data;  ///< at most 196 bytes
 };
 
-/// Of REJ.
+/// Parameters of reject(): what its REJ says.
 struct RejectParameters {
   wire::CmRejectReason reason = wire::CmRejectReason::kConsumer;
   PrivateData info;          ///< additional information, at most 72 bytes
   PrivateData private_data;  ///< at most 148 bytes
 };
 
-/// Of SIDR_REQ.
+/// Parameters of sidr_request(): what its SIDR_REQ says.
 struct SidrParameters {
   Cookie cookie = 0;
   Path path;
   std::uint64_t service_id = 0;
   std::uint16_t pkey = 0xffff;
-  std::uint8_t response_timeout = 20;  ///< code: after so long it goes again
+  std::uint8_t response_timeout = 20;  ///< code: the time after which it goes again
   std::uint8_t max_cm_retries = 15;
   PrivateData private_data;  ///< at most 216 bytes, RDMA IP header included
 };
 
-/// Of SIDR_REP.
+/// Parameters of sidr_reply(): what its SIDR_REP says.
 struct SidrReplyParameters {
   wire::CmSidrStatus status = wire::CmSidrStatus::kValid;
   Qpn qpn;
@@ -105,7 +105,7 @@ struct SidrReplyParameters {
   PrivateData private_data;  ///< at most 136 bytes
 };
 
-/// How a call of the user's ended.
+/// How a call of the user ended.
 enum class Result : std::uint8_t {
   kOk,
   kUnknown,     ///< no connection of this id
@@ -114,7 +114,7 @@ enum class Result : std::uint8_t {
   kNoPlace,     ///< the manager has as many connections as it may
 };
 
-/// What came of beginning a connection. No id: kNoPlace or kTooLong, as `result` says.
+/// The result of beginning a connection. No id: kNoPlace or kTooLong, as `result` says.
 struct Started {
   Result result = Result::kOk;
   CommId id;
@@ -179,19 +179,19 @@ struct ConnectionView {
 struct Limits {
   /// All that the manager has: connecting, connected, in time wait, service id resolutions.
   std::uint32_t connections = 65536;
-  /// Those of them that a peer asked for and that are not established yet. One host may have as
-  /// many as it leaves to others: half of them when it is alone.
+  /// Connections that a peer asked for and that are not established yet. One host may have as many
+  /// as it leaves to others: half of them when it is alone.
   std::uint32_t half_open = 1024;
-  /// Answers a second to what belongs to no connection: refusals of requests, REJ for an unknown
-  /// REP, DREP for an unknown DREQ. The peer asks again.
+  /// Replies a second that belong to no connection: refusals of requests, REJ for an unknown REP,
+  /// DREP for an unknown DREQ. The peer asks again.
   std::uint32_t stateless_replies = 4096;
-  /// No timeout that a peer asks for counts for more: its REQ and its MRA name such times.
+  /// The longest timeout that a peer may ask for, in its REQ or its MRA; longer ones count as this.
   Duration longest_wait = std::chrono::seconds(70);
 
   Duration bounded(Duration wait) const { return std::min(wait, longest_wait); }
 };
 
-/// This end, to all its peers.
+/// This end, as all its peers know it.
 struct LocalEnd {
   std::uint64_t ca_guid = 0;
   Limits limits;

@@ -58,7 +58,7 @@ void PassiveSide::receive_req(const wire::CmReq& m, std::uint64_t transaction_id
   offer(m, transaction_id, path, now);
 }
 
-/// The user takes the request, refuses it, or leaves it without an answer.
+/// Offers the request to the user, who takes it, refuses it, or leaves it without an answer.
 void PassiveSide::offer(const wire::CmReq& m, std::uint64_t transaction_id, const Path& path,
                         Time now) {
   Connection* c = factory_.make_half_open(path, State::kReqReceived);

@@ -1,5 +1,5 @@
 // The message of a connection that goes again until it is answered, and how often it may (12.9.8.4,
-// "CM retries"). What answers a duplicate is kept likewise.
+// "CM retries"). A message that answers duplicates is kept in the same way.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace softhca::management::cm {
 
 class Retransmission {
  public:
-  /// How often a message may go again: counts for those kept from now on.
+  /// How often a message may go again; counts for messages kept from now on.
   void set_retries(std::uint8_t most) { most_ = most; }
   void set_timeout(Duration timeout) { timeout_ = timeout; }
-  /// After which the message goes again.
+  /// The time after which the message goes again.
   Duration timeout() const { return timeout_; }
 
   /// Keeps a message, without the zeros at its end: most of a MAD is such. All retries are left.

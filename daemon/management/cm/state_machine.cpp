@@ -10,7 +10,8 @@ namespace {
 /// How long the program may think, as told to a peer that asks again: 65 s.
 constexpr std::uint8_t kServiceTimeout = 24;
 
-/// So that a storm of connections that end together does not hold up what else the caller does.
+/// Bounded, so that a storm of connections that end together does not hold up what else the caller
+/// does.
 constexpr unsigned kTimersAtOnce = 256;
 
 /// States that need what was kept before.

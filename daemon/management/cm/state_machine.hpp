@@ -1,5 +1,5 @@
 // What an input does to a connection: its transition is looked up, its message goes, the state
-// changes, the timer is set, and at last the user is told.
+// changes, the timer is set, and finally the user is told.
 #pragma once
 
 #include "daemon/base/time.hpp"
@@ -27,11 +27,11 @@ class StateMachine {
   /// False: the input means nothing in this state, and nothing was done. Otherwise the connection
   /// may be gone.
   bool run(Connection& c, Input input, Time now, const Details& details = {});
-  /// A call of the user's for a connection of its.
+  /// Runs a call of the user for one of its connections.
   Result call(CommId id, Input input, Time now, const Details& details = {});
   /// The connection of this id if it has a user, else null.
   Connection* owned(CommId id);
-  /// The first message of a connection that begins here: it goes again until it is answered.
+  /// Sends the first message of a connection that begins here; it goes again until it is answered.
   void begin(Connection& c, const wire::Mad& mad, Time now);
   /// Runs timers that are due, a bounded number at a time.
   void expire(Time now);

@@ -55,7 +55,7 @@ enum class Send : std::uint8_t {
   kSidrReject,  ///< kept
 };
 
-/// Whether something else is kept to be sent again than what was sent.
+/// Whether what is kept to be sent again is something else than what was sent.
 enum class Then : std::uint8_t {
   kKeep,
   kDreq,  ///< the peer may have taken itself for connected: asked until it answers

@@ -6,7 +6,7 @@ namespace softhca::management::gsa {
 
 namespace {
 
-/// Of `whole` buffers, at least one.
+/// The number of buffers that `part` of `whole` buffers is, at least 1.
 std::uint32_t part_of(std::uint32_t whole, double part) {
   return std::max(1u, static_cast<std::uint32_t>(whole * part));
 }
@@ -35,7 +35,7 @@ bool within_share(const Client& client, const Source& source, const SourceLimits
   return source.own < part_of(client.share, limits.part);
 }
 
-/// Each may borrow as much as it leaves, so that there is always something left for another.
+/// Each source may borrow as much as it leaves, so that there is always something left for another.
 bool may_borrow(const Client& client, const Source& source, const SourceLimits& limits,
                 const SpareBuffers& spare) {
   if (client.gives_back == GivesBack::kMaybe || client.borrowed >= spare.left) return false;

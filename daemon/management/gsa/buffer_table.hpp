@@ -37,7 +37,7 @@ class BufferTable {
     holders_[buffer] = holder;
     return buffer;
   }
-  /// Who had it; none: no buffer in use.
+  /// Gives a buffer back. Returns its holder; none: it was not in use.
   std::optional<Holder> give_back(std::uint32_t buffer) {
     const std::optional<Holder> holder = find(buffer);
     if (!holder) return std::nullopt;
@@ -45,7 +45,7 @@ class BufferTable {
     free_.push_back(buffer);
     return holder;
   }
-  /// None: no buffer in use.
+  /// The holder of the buffer; none: not in use.
   std::optional<Holder> find(std::uint32_t buffer) const {
     if (buffer >= holders_.size() || holders_[buffer].client == ClientId{}) return std::nullopt;
     return holders_[buffer];

@@ -15,8 +15,8 @@
 
 namespace softhca::management::gsa {
 
-/// What tells the client of a datagram. The user of the pool decides what it is made of: on queue
-/// pair 1 the management class, and the address if tenants have agents of their own.
+/// Identifies the client that a datagram is for. The user of the pool decides what it is made of:
+/// on queue pair 1 the management class, and the address if tenants have agents of their own.
 using ClientKey = Id<struct ClientKeyTag, std::uint64_t>;
 
 /// A registration. Stale after the client is deregistered.
@@ -33,7 +33,7 @@ enum class Discard : std::uint8_t {
   kExhausted,        ///< its client may have one, but those it was given lately are still in use
 };
 inline constexpr std::size_t kDiscards = 7;
-/// As metrics and the operator read it.
+/// The word for it in metrics and for the operator.
 const char* name_of(Discard cause);
 
 /// Written by the owner of the pool, read by any thread.
@@ -48,13 +48,13 @@ struct ClientCounters {
   Gauge share;                               ///< buffers posted for it: its quota
 };
 
-/// Of the pool; likewise.
+/// Counters of the pool. Written by the owner of the pool, read by any thread.
 struct PoolCounters {
   Gauge clients;
   Gauge posted;  ///< buffers that wait for datagrams
   Gauge in_use;  ///< buffers that clients hold
   Gauge in_use_high_water;
-  Gauge added;          ///< of posted and in use: beyond the shares, by the low threshold (E3)
+  Gauge added;          ///< posted or in use beyond the shares, by the low threshold (E3)
   Counter posted_more;  ///< buffers so added
   Counter removed;      ///< and removed again above the high threshold
   Counter raised;       ///< shares raised (E4)
@@ -62,7 +62,7 @@ struct PoolCounters {
   std::array<Counter, kDiscards> discarded;
 };
 
-/// The agent changed a client's share on its own (E4). To be told to the client.
+/// The agent changed a client's share on its own (E4), which the client is to be told.
 struct ShareChange {
   ClientId client;
   ClientKey key;
@@ -75,7 +75,7 @@ struct ClientView {
   ClientId id;
   ClientKey key;
   std::string name;
-  std::uint32_t borrowed = 0;  ///< of those held: beyond its share
+  std::uint32_t borrowed = 0;  ///< buffers it holds beyond its share
   ClientCounters counters;
 };
 

@@ -15,8 +15,9 @@
 
 namespace softhca::management::gsa {
 
-/// What can be expected of a client. One that keeps buffers as long as it likes borrows none, and
-/// its share is not raised while it gives none back: all that it can keep from others is its share.
+/// What can be expected of a client. A client that keeps buffers as long as it likes borrows none,
+/// and its share is not raised while it gives none back: its share is all that it can keep from
+/// others.
 enum class GivesBack : std::uint8_t { kSoon, kMaybe };
 
 struct Client {
@@ -65,7 +66,7 @@ class ClientTable {
   /// Null: a stale id.
   Client* find(ClientId id) { return clients_.find(id); }
   const Client* find(ClientId id) const;
-  /// None: no client of this key.
+  /// None: no client has this key.
   std::optional<ClientId> find(ClientKey key) const;
 
   /// By number, for numbers in use.

@@ -17,7 +17,8 @@ struct SourceLimits {
   double part = 0.5;
   /// Datagrams a second of one source to one client; 0: no limit.
   Rate rate{.per_second = 10'000, .burst = 1'000};
-  /// Likewise, of all new sources of one client together: made-up sources are new.
+  /// As `part` and `rate` above, for all new sources of one client together: made-up sources are
+  /// new.
   double new_part = 0.5;
   Rate new_rate{.per_second = 10'000, .burst = 1'000};
   /// A source is established when it still sends so long after its first datagram.
@@ -34,8 +35,8 @@ struct ShareAdjustment {
   Duration window = std::chrono::seconds(1);
   /// A client that was short in so many of the last 8 windows is given more; 0: never.
   std::uint32_t raise_after = 3;
-  /// One that used at most half its share in so many windows in a row is given less, though never
-  /// less than it asked for.
+  /// A client that used at most half its share in so many windows in a row is given less, though
+  /// never less than it asked for.
   std::uint32_t lower_after = 8;
   /// The share grows to at most so many times what the client asked for.
   std::uint32_t most = 4;

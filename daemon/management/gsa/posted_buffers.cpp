@@ -44,7 +44,7 @@ void PostedBuffers::give_back() {
   remove_above_high_threshold();
 }
 
-/// E3: up to the middle between the thresholds, so that it is not done for every datagram.
+/// E3: posts up to the middle between the thresholds, so that it is not done for every datagram.
 void PostedBuffers::post_below_low_threshold() {
   const std::uint32_t low = low_threshold();
   if (posted() < low) post_more(low + (high_threshold() - low) / 2 - posted());
@@ -58,7 +58,7 @@ void PostedBuffers::post_more(std::uint32_t wanted) {
   counters_.posted_more.add(more);
 }
 
-/// E3: what was added, and no more than that.
+/// E3: removes what was added, and no more than that.
 void PostedBuffers::remove_above_high_threshold() {
   // Fewer buffers than before a reload: what is given back is not posted again.
   if (provisioned_ > parameters_.buffers)

@@ -11,13 +11,13 @@ namespace softhca::management::gsa {
 
 class PostedBuffers {
  public:
-  /// Both outlive it. Of the counters: posted, in_use and what is added and removed.
+  /// Both outlive it. It keeps the counters of buffers posted, in use, added and removed.
   PostedBuffers(const Parameters& parameters, PoolCounters& counters)
       : parameters_(parameters), counters_(counters) {}
   PostedBuffers(const PostedBuffers&) = delete;
   PostedBuffers& operator=(const PostedBuffers&) = delete;
 
-  /// Sums over the clients. Takes effect with the next call that posts or removes.
+  /// `asked`: the sum over the clients. Takes effect with the next call that posts or removes.
   void set_asked(std::uint32_t asked) { asked_ = asked; }
   void set_shares(std::uint32_t shares) { shares_ = shares; }
 
@@ -31,11 +31,11 @@ class PostedBuffers {
   /// E2: a share has become smaller by so many.
   void remove(std::uint32_t buffers);
   /// Posts a buffer for a datagram that may have one, unless one is posted. False: there is none,
-  /// as what was promised lately is still in use by those who had borrowed it.
+  /// since what was promised lately is still in use by those who had borrowed it.
   bool post_for_datagram();
   /// A posted buffer is in use from now on. REQUIRES: one is posted.
   void take();
-  /// It is not in use any more, and posted again unless there are too many.
+  /// A buffer is no longer in use, and is posted again unless there are too many.
   void give_back();
 
  private:

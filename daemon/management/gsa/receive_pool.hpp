@@ -55,7 +55,8 @@ struct Admission {
   std::uint32_t buffer = kNoIndex;  ///< below PoolSize::buffers
   Discard cause = Discard::kNone;
   ClientId client;  ///< none: kNoClient
-  /// Its source has used more than half of what it may send at once; a new source, all new ones.
+  /// The datagram's source has used more than half of what it may send at once or, if it is new,
+  /// all new sources together have.
   bool from_busy_source = false;
 
   explicit operator bool() const { return cause == Discard::kNone; }
@@ -75,10 +76,11 @@ class ReceivePool {
   Expected<ClientId> register_client(ClientKey key, std::string name,
                                      std::optional<std::uint32_t> buffers = std::nullopt,
                                      GivesBack gives_back = GivesBack::kSoon);
-  /// Up before an expected burst, down after; none: the operator's number. Begins with exactly that
-  /// as its share. Errors: ENOENT, ENOMEM, EINVAL; nothing is changed then.
+  /// Changes what a client asks for: up before an expected burst, down after; none: the operator's
+  /// number. Its share is then exactly that. Errors: ENOENT, ENOMEM, EINVAL; nothing is changed
+  /// then.
   Outcome set_buffers(ClientId client, std::optional<std::uint32_t> buffers);
-  /// Removes its buffers. What it still holds stays in use until release().
+  /// Removes the client's buffers. What it still holds stays in use until release().
   void deregister_client(ClientId client);
 
   // --- datagrams (E5)
@@ -94,7 +96,8 @@ class ReceivePool {
   Time watch_at() const { return adjuster_.next(); }
   /// Ends a window: judges the traffic of each client, raises and lowers shares. O(clients).
   void watch_traffic(Time now) { adjuster_.expire(now); }
-  /// A share that was changed, until there is none; several changes of one client come as one.
+  /// The next share that was changed; none: all have been taken. Several changes of one client come
+  /// as one.
   std::optional<ShareChange> take_share_change() { return shares_.take_change(); }
 
   // --- operator
@@ -116,7 +119,7 @@ class ReceivePool {
 
   /// By key. Allocates, as busiest_sources() does: not for the data path.
   std::vector<ClientView> clients() const { return clients_.view(); }
-  /// Of all clients, most datagrams in this window and the one before first.
+  /// Sources of all clients, starting with those that sent most in this window and the one before.
   std::vector<SourceView> busiest_sources(std::size_t most) const;
 
  private:

@@ -70,7 +70,7 @@ void Shares::set_share(std::uint32_t i, std::uint32_t share) {
 }
 
 /// Shares are granted out of what nobody has borrowed, so that no client ever loses to one that was
-/// promised more a moment ago; the rest when buffers are given back.
+/// promised more a moment ago; the rest is granted when buffers are given back.
 void Shares::grant_promised() {
   while (const auto i = promised_.find_first()) {
     Client& client = clients_[*i];

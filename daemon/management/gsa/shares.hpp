@@ -17,7 +17,7 @@ namespace softhca::management::gsa {
 
 class Shares {
  public:
-  /// All outlive it. Of the counters: raised and lowered.
+  /// All outlive it. It keeps the counters of shares raised and lowered.
   Shares(const Parameters& parameters, ClientTable& clients, PostedBuffers& posted,
          PoolCounters& counters);
   Shares(const Shares&) = delete;
@@ -30,25 +30,25 @@ class Shares {
   /// A client has exactly what it asked for; shares that were raised are lowered if there is no
   /// other room. REQUIRES: check_room().
   void set_asked(std::uint32_t i, std::uint32_t asked);
-  /// The client asks for nothing any more. What it holds stays reserved.
+  /// The client no longer asks for anything. What it holds stays reserved.
   void remove(std::uint32_t i);
-  /// The number of buffers is another now: raised shares are lowered where there is no room.
+  /// The number of buffers has changed: raised shares are lowered where there is no room.
   void parameters_changed();
 
   // --- what clients hold
 
   /// Buffers of nobody's share that nobody has borrowed.
   std::uint32_t spare() const;
-  /// Of these buffers, borrowed by new sources.
+  /// Buffers of nobody's share that new sources have borrowed.
   std::uint32_t borrowed_by_new() const { return borrowed_by_new_; }
   /// The client got a buffer, for a new source or an established one.
   void take(Client& client, bool borrowed, bool of_new_source);
-  /// It gave the buffer back. Null: a client that is gone.
+  /// The client gave the buffer back. Null: a client that is gone.
   void give_back(Client* client, bool borrowed, bool of_new_source);
 
   // --- shares that follow traffic (E4)
 
-  /// Up to which share a client could be raised.
+  /// The share up to which a client could be raised.
   std::uint64_t most_for(const Client& client) const;
   /// REQUIRES: more than it has, and no more than most_for().
   void raise(std::uint32_t i, std::uint32_t share);
@@ -56,7 +56,8 @@ class Shares {
   void lower(std::uint32_t i, std::uint32_t share);
   /// The client is to be told its share if it is not the one it knows of.
   void note_changed(std::uint32_t i) { changed_.set(i); }
-  /// A share that was changed, until there is none; several changes of one client come as one.
+  /// The next share that was changed; none: all have been taken. Several changes of one client come
+  /// as one.
   std::optional<ShareChange> take_change();
 
  private:
@@ -78,13 +79,13 @@ class Shares {
   PostedBuffers& posted_;
   PoolCounters& counters_;
   std::uint32_t asked_ = 0;   ///< sum over the clients
-  std::uint32_t shares_ = 0;  ///< likewise; at most Parameters::buffers
+  std::uint32_t shares_ = 0;  ///< sum over the clients; at most Parameters::buffers
   /// Sum of max(granted, own), and what is borrowed. At most Parameters::buffers, except after a
   /// reload that took buffers away which are in use.
   std::uint32_t reserved_ = 0;
   std::uint32_t borrowed_by_new_ = 0;
   BitSet promised_;  ///< clients that were not granted all of their share yet
-  BitSet changed_;   ///< clients that have to be told
+  BitSet changed_;   ///< clients that have to be told their share
 };
 
 }  // namespace softhca::management::gsa

@@ -59,7 +59,7 @@ std::uint32_t SourceTable::note_datagram(ClientId client, const Gid& gid,
   return i;
 }
 
-/// kNoIndex: no place.
+/// kNoIndex: there is no place.
 std::uint32_t SourceTable::add(ClientId client, const Gid& gid, Time now) {
   if (free_.empty()) {
     if (new_.empty()) return kNoIndex;
@@ -73,7 +73,7 @@ std::uint32_t SourceTable::add(ClientId client, const Gid& gid, Time now) {
   return i;
 }
 
-/// REQUIRES: it holds nothing.
+/// REQUIRES: the source holds nothing.
 void SourceTable::forget(std::uint32_t i) {
   Source& source = sources_[i];
   assert(source.held() == 0);
@@ -86,7 +86,7 @@ void SourceTable::forget(std::uint32_t i) {
   free_.push_front(sources_.data(), i);
 }
 
-/// Unless all places for established sources are taken by some that sent lately.
+/// Makes a source established, unless all places for these are taken by some that sent lately.
 void SourceTable::establish(std::uint32_t i, const SourceLimits& limits, Time now) {
   if (established_count_ >= sources_.size() / 2) {
     const std::uint32_t oldest = established_.front();

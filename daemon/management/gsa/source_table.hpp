@@ -4,8 +4,7 @@
 // Anyone can make up source addresses, so a place in the table must not be worth much until it was
 // kept up for a while:
 //   - A source that sends for the first time is new, and takes the place of the new source that
-//   sent
-//     least recently. All new sources of a client together have one part and one rate.
+//     sent least recently. All new sources of a client together have one part and one rate.
 //   - A source that still sends when its probation is over becomes established. At most half of the
 //     places are for those, and none of them is taken from a source that sent within forget_after.
 // So a flood of 100,000 made-up addresses, each used once or twice, drives out only what is new
@@ -65,7 +64,8 @@ class SourceTable {
   std::uint32_t note_datagram(ClientId client, const Gid& gid, const SourceLimits& limits, Time now,
                               std::uint32_t window);
 
-  /// It was given a buffer, of its client's share or borrowed; it gave one back.
+  /// take(): the source was given a buffer, of its client's share or borrowed. give_back(): it gave
+  /// one back.
   void take(std::uint32_t source, bool borrowed);
   void give_back(std::uint32_t source, bool borrowed);
 
@@ -89,7 +89,7 @@ class SourceTable {
   std::vector<std::uint32_t> buckets_;  ///< first entry of each chain
   List free_;
   List new_;          ///< hold nothing; least recent first
-  List established_;  ///< likewise
+  List established_;  ///< hold nothing; least recent first
   std::uint32_t established_count_ = 0;
 };
 

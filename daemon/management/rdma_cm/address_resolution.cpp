@@ -46,8 +46,8 @@ int AddressResolution::resolve_ip(const Command& command) {
   return 0;
 }
 
-/// For id.remote, which becomes an address of the tenant's if it stands for one. 0, or why there is
-/// none.
+/// Chooses the source for id.remote, which becomes an address of the tenant's if it stands for one.
+/// 0, or why there is none.
 int AddressResolution::choose_source(Identifier& id) {
   SocketAddress& to = id.remote;
   if (to.is_any() || to.is_loopback()) {

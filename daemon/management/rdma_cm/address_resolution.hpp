@@ -1,4 +1,4 @@
-// RESOLVE_IP: the tenant's address that packets to a destination come from, and whether the
+// RESOLVE_IP: the tenant's address from which packets to a destination are sent, and whether the
 // neighbour can be reached.
 #pragma once
 
@@ -36,9 +36,9 @@ class AddressResolution {
   void resolved(ResolveCookie cookie, bool reachable);
   void expire(Time now);
   Time next_deadline() const { return waiting_.empty() ? kNever : waiting_.begin()->first; }
-  /// No answer is waited for any more.
+  /// The identifier no longer waits for an answer.
   void stop(Identifier& id);
-  /// The tenant's addresses are others now: ADDR_CHANGE for identifiers whose own is gone.
+  /// The tenant's addresses have changed: ADDR_CHANGE for identifiers whose own is gone.
   void addresses_changed();
 
  private:

@@ -21,7 +21,7 @@ void Admission::set(const std::vector<Part>& parts, std::uint32_t most) {
                 [](const auto& it) { return !it.second.is_part && it.second.admitted == 0; });
 }
 
-/// Connections that what no level has of its own carries.
+/// Connections that are carried by what no level has of its own.
 std::uint32_t Admission::beyond_levels() const {
   std::uint32_t sum = 0;
   for (const auto& [level, entry] : entries_) {

@@ -33,20 +33,20 @@ class Admission {
     std::uint64_t refused = 0;
   };
 
-  /// `most`: of all together. Connections that were admitted stay; those of a level that is no part
-  /// any more are carried by what no level has.
+  /// `most`: connections of all parts together. Connections that were admitted stay; those of a
+  /// level that is no longer a part are carried by what no level has.
   void set(const std::vector<Part>& parts, std::uint32_t most);
 
   /// One more connection of a level (no name: of none). False: it is not carried, which is counted.
   bool take(const std::string& level);
-  /// Likewise for a request of a peer, which is half-open until close_half(). A peer that is alone
-  /// may have all that is free; a peer beside others may have as many half-open ones as it leaves
-  /// to them. kLater: not now, but the half-open ones that are in the way do not last.
+  /// As take(), for a request of a peer, which is half-open until close_half(). A peer that is
+  /// alone may have all that is free; a peer beside others may have as many half-open ones as it
+  /// leaves to them. kLater: not now, but the half-open ones that are in the way do not last.
   enum class Verdict : std::uint8_t { kTaken, kNotCarried, kLater };
   Verdict take_half_open(const std::string& level, const Gid& peer, Time now);
-  /// The peer has answered, or it is over. REQUIRES: one was taken.
+  /// The peer has answered, or the request is over. REQUIRES: a half-open one was taken.
   void close_half(const std::string& level, const Gid& peer);
-  /// REQUIRES: one was taken, and is not half-open.
+  /// REQUIRES: a connection was taken, and is not half-open.
   void give_back(const std::string& level);
 
   std::uint32_t admitted() const { return admitted_; }

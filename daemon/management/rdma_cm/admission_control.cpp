@@ -22,7 +22,7 @@ int AdmissionControl::admit(Identifier& id, const std::string& level, Time now) 
   return EAGAIN;
 }
 
-/// Admission first: what it refuses is none of the connects a second.
+/// Admission comes first: what it refuses does not count among the connects a second.
 bool AdmissionControl::admit_request(const std::string& level, const Gid& peer, Time now,
                                      cm::Answer& why) {
   switch (admission_.take_half_open(level, peer, now)) {

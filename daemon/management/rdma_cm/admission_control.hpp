@@ -1,5 +1,5 @@
-// Which connections begin: first those that the tenant's guarantees carry (Admission), of these so
-// many a second (ConnectRate). What was admitted is noted at its identifier.
+// Which connections begin: first those that the tenant's guarantees carry (Admission), and of these
+// so many a second (ConnectRate). What was admitted is noted at its identifier.
 #pragma once
 
 #include <string>
@@ -24,18 +24,18 @@ class AdmissionControl {
 
   /// A connection that a program of a level begins: 0, or ENOBUFS, EAGAIN.
   int admit(Identifier& id, const std::string& level, Time now);
-  /// One that a peer asks a listener of a level for. False: `why` says what to answer. Else an
-  /// identifier is to be made and given to admitted().
+  /// A connection that a peer asks a listener of a level for. False: `why` says what to answer.
+  /// Otherwise an identifier is to be made and given to admitted().
   bool admit_request(const std::string& level, const Gid& peer, Time now, cm::Answer& why);
   static void admitted(Identifier& request, const std::string& level);
-  /// What the rate alone limits: service ID resolutions.
+  /// May one more begin of what the rate alone limits: service ID resolutions?
   bool rate_allows(Time now);
 
-  /// The peer has answered, or it is over.
+  /// The peer has answered, or the connection is over.
   void close_half(Identifier& id);
-  /// Nothing of the tenant's guarantees is for it any more.
+  /// The connection no longer takes anything of the tenant's guarantees.
   void give_back(Identifier& id);
-  /// Likewise; and the connection manager knows it no longer.
+  /// As give_back(); and the connection manager no longer knows the connection.
   void connection_over(Identifier& id);
 
   Admission& admission() { return admission_; }

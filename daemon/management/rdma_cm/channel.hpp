@@ -22,7 +22,7 @@ struct Channel {
   ChannelId id;
   ChannelOwner owner;
   std::set<IdentifierNumber> identifiers;
-  /// By a sequence number that grows with time.
+  /// Keys are sequence numbers that grow with time.
   std::map<std::uint64_t, QueuedEvent> events;
 };
 

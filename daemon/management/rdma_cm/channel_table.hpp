@@ -14,14 +14,14 @@ class ChannelTable {
   explicit ChannelTable(cm::Environment& environment) : environment_(environment) {}
 
   ChannelId open(const ChannelOwner& owner);
-  /// REQUIRES: it is open, and no identifier is left.
+  /// REQUIRES: the channel is open, and none of its identifiers is left.
   void close(ChannelId id) { channels_.erase(id); }
-  /// Null: none. Stays where it is while it is open.
+  /// Null: there is none. A channel stays where it is while it is open.
   Channel* find(ChannelId id);
   const Channel* find(ChannelId id) const;
-  /// Whose an identifier is; null: a request that no program has heard of.
+  /// The channel of an identifier; null: a request that no program has heard of.
   Channel* of(const Identifier& id) { return find(id.channel); }
-  /// 0: not known, or nobody's.
+  /// The process of an identifier; 0: not known, or nobody's.
   pid_t process_of(const Identifier& id) const;
   std::size_t size() const { return channels_.size(); }
 

@@ -20,7 +20,7 @@ int to_errno(cm::Result result) { return result == cm::Result::kOk ? 0 : EINVAL;
 
 int ConnectionCommands::connect(const Command& command) {
   rdma_ucm_connect body;
-  // A process of before ECE has a shorter one.
+  // A process from before ECE sends a shorter body.
   if (!read_body(command.body, body, offsetof(rdma_ucm_connect, ece))) return EINVAL;
   if (body.conn_param.valid == 0) return EINVAL;
   Identifier* id = nullptr;
@@ -144,7 +144,7 @@ int ConnectionCommands::accept_datagrams(Identifier& id, Body private_data, Time
   return 0;
 }
 
-/// The connection is one at last.
+/// The connection is established.
 void ConnectionCommands::established(const Identifier& id, Time now) {
   environment_.note_established(*id.connection.role, now - id.connection.began);
 }

@@ -78,13 +78,13 @@ void ConnectionEvents::rejected(Identifier& id, const wire::CmRej& rej) {
 
 void ConnectionEvents::unreachable(Identifier& id, cm::State state) {
   environment_.note_unreachable(*id.connection.role);
-  // Time wait begins, and is told of when it is over.
+  // Time wait begins; the program is told when it is over.
   if (state == cm::State::kDreqSent) return disconnected(id, -ETIMEDOUT);
   admission_.connection_over(id);
   events_.queue(id, EventType::kUnreachable, -ETIMEDOUT);
 }
 
-/// Once, however the connection ends.
+/// Tells the program once, however the connection ends.
 void ConnectionEvents::disconnected(Identifier& id, int status) {
   if (id.state != IdentifierState::kConnect) return;
   id.state = IdentifierState::kDisconnect;

@@ -1,4 +1,4 @@
-// What the connection manager tells of connections, as events of programs.
+// What the connection manager reports of connections, as events of programs.
 #pragma once
 
 #include "daemon/management/cm/environment.hpp"

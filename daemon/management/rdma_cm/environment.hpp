@@ -22,7 +22,7 @@ using ChannelId = Id<struct ChannelTag, std::uint32_t>;
 /// Names a request to resolve().
 using ResolveCookie = Id<struct ResolveTag, std::uint64_t>;
 
-/// Who opened a channel.
+/// The process that opened a channel, and its user.
 struct ChannelOwner {
   pid_t process = 0;  ///< 0: not known
   uid_t user = 0;
@@ -45,7 +45,7 @@ struct Adapter {
 
 enum class Role : std::uint8_t { kActive, kPassive };
 
-/// The limit of the tenant's that kept a request of a process or a peer from being done.
+/// The limit of the tenant that made a request of a process or a peer fail.
 enum class Refusal : std::uint8_t {
   kIdentifiers,  ///< a process: EMFILE; a peer: no answer
   kListeners,    ///< ENOSPC
@@ -59,12 +59,12 @@ enum class Refusal : std::uint8_t {
   kCount,
 };
 
-/// The word of metrics and messages.
+/// The word for it in metrics and messages.
 const char* name_of(Refusal refusal);
 
 struct Limits {
   /// Identifiers, requests that wait in a backlog included; and as many group memberships. No more
-  /// than 65,536, above which librdmacm cannot look an identifier up.
+  /// than 65,536, above which librdmacm cannot find an identifier.
   std::uint32_t identifiers = 65536;
   std::uint32_t listeners = 1024;
   std::uint32_t backlog = 1024;           ///< of one listener
@@ -75,15 +75,16 @@ struct Limits {
 /// Within these calls the service may be called for nothing but resolved(), from resolve().
 class Environment : public cm::Environment {
  public:
-  /// The queue of events of a channel was empty, and is not any more.
+  /// The event queue of a channel was empty, and no longer is.
   virtual void signal(ChannelId channel) = 0;
 
   /// In order of preference: the first of a family is the one that 127.0.0.1 or ::1 stands for.
   virtual std::span<const LocalAddress> addresses() const = 0;
   virtual Adapter adapter() const = 0;
-  /// The tenant's address that packets to `destination`, a group or another's address, come from.
+  /// The tenant's address from which packets to `destination`, a group or another's address, are
+  /// sent.
   virtual std::optional<Gid> source_for(const Gid& destination) const = 0;
-  /// Finds out whether `destination` can be reached from `source`. Answered by
+  /// Finds out whether `destination` can be reached from `source`. The answer comes by
   /// Service::resolved(), before this returns or later.
   virtual void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) = 0;
 

@@ -6,7 +6,8 @@ namespace softhca::management::rdma_cm {
 
 namespace {
 
-/// Of one identifier: enough for all that can happen to it while its program looks away.
+/// Events of one identifier that wait at most: enough for all that can happen to it while its
+/// program looks away.
 constexpr std::size_t kMostEvents = 64;
 
 }  // namespace

@@ -23,21 +23,21 @@ class EventQueues {
   /// False: too many events of the identifier wait; what its program repeats is refused.
   bool has_room(const Identifier& id) const;
 
-  /// Events of an identifier whose program has heard of it; others are left out.
+  /// Queues an event of an identifier whose program has heard of it; others are left out.
   void queue(Identifier& id, EventType type, int status = 0);
-  /// Likewise; sets whose event it is.
+  /// As queue() above, for a complete event; sets whose event it is.
   void queue(Identifier& id, rdma_ucm_event_resp response);
-  /// An event that says itself whose it is. `owner` counts it.
+  /// Queues an event that says itself whose it is. It counts among those of `owner`.
   void push(Channel& channel, Identifier& owner, QueuedEvent event);
 
   /// The first event, now reported; none: the queue is empty.
   std::optional<QueuedEvent> pop(Channel& channel);
-  /// Takes out all events of an identifier: the requests that no program will hear of.
+  /// Takes out all events of an identifier. Returns the requests that no program will hear of now.
   std::vector<IdentifierNumber> drop(Identifier& id);
-  /// Takes out the events of an identifier that `unwanted` is true of.
+  /// Takes out the events of an identifier for which `unwanted` is true.
   void drop_if(Channel& channel, Identifier& id,
                const std::function<bool(const QueuedEvent&)>& unwanted);
-  /// The events of an identifier follow it to another channel, behind those there.
+  /// Moves the events of an identifier to another channel, behind those that are there.
   void move(Identifier& id, Channel& from, Channel& to);
 
  private:

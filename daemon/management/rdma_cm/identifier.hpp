@@ -16,7 +16,7 @@ namespace softhca::management::rdma_cm {
 
 /// Number of an identifier, as programs name it.
 using IdentifierNumber = Id<struct IdentifierTag, std::uint32_t>;
-/// Number of a membership in a group, likewise.
+/// Number of a membership in a group, as programs name it.
 using MembershipNumber = Id<struct MembershipTag, std::uint32_t>;
 
 enum class PortSpace : std::uint16_t { kIpoib = 0x0002, kTcp = 0x0106, kUdp = 0x0111 };
@@ -53,8 +53,8 @@ struct Identifier {
   IdentifierNumber number;
   std::uint32_t generation = 0;  ///< differs from that of all others that had this number
   ChannelId channel;             ///< 0: a request whose event the program has not taken
-  /// The program's name of it, for events. 0: none are queued; so for a request until it is
-  /// accepted.
+  /// The program's name for it, in events. 0: no events are queued; this holds for a request until
+  /// it is accepted.
   std::uint64_t uid = 0;
   PortSpace space{};
   IdentifierState state = IdentifierState::kIdle;
@@ -90,7 +90,7 @@ struct Identifier {
     std::optional<Role> role;             ///< set once there was one
     std::optional<cm::CommId> id;         ///< while the connection manager knows it
     std::optional<std::string> admitted;  ///< counted by admission, as of this level
-    bool half_open = false;               ///< as half-open of the peer, likewise
+    bool half_open = false;               ///< counted by admission, as half-open
     Qpn qpn;
     bool srq = false;
     Psn local_psn;   ///< the peer sends from it: told in REQ or REP
@@ -103,13 +103,14 @@ struct Identifier {
   std::uint32_t events_reported = 0;
   std::vector<MembershipNumber> memberships;
 
-  /// Of its port: IPv4 has but one family to keep to, and IPv6 takes both unless it is told.
+  /// Does it hold its port for one address family only? IPv4 has only one; IPv6 takes both unless
+  /// told otherwise.
   bool keeps_to_family() const { return options.af_only.value_or(local.family == AF_INET); }
   bool is_datagram() const { return space != PortSpace::kTcp; }
   std::uint64_t service_id(std::uint16_t port) const {
     return std::uint64_t{static_cast<std::uint16_t>(space)} << 16 | port;
   }
-  /// Names it to others, and no later one of the same number.
+  /// Names this identifier to others, and no later one of the same number.
   std::uint64_t cookie() const { return std::uint64_t{generation} << 32 | number.value; }
 };
 

@@ -45,7 +45,7 @@ void IdentifierLifecycle::destroy_all(Channel& channel, Time now) {
     destroy(*identifiers_.find(channel.identifiers.begin()->value), now);
 }
 
-/// With the requests that no program has heard of.
+/// Destroys an identifier, with the requests to it that no program has heard of.
 void IdentifierLifecycle::destroy(Identifier& id, Time now) {
   stop(id, now);
   parts_.admission.give_back(id);

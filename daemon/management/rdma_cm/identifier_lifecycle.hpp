@@ -42,7 +42,7 @@ class IdentifierLifecycle {
   int create_id(const Command& command);
   int destroy_id(const Command& command);
 
-  /// All identifiers of a channel.
+  /// Destroys all identifiers of a channel.
   void destroy_all(Channel& channel, Time now);
   /// The adapter goes away, see Service.
   void device_removed(Time now);
@@ -50,7 +50,7 @@ class IdentifierLifecycle {
 
  private:
   void destroy(Identifier& id, Time now);
-  /// Neither listens, resolves nor is connected any more; its peer is told.
+  /// The identifier no longer listens, resolves or is connected; its peer is told.
   void stop(Identifier& id, Time now);
 
   Environment& environment_;

@@ -13,17 +13,17 @@ namespace softhca::management::rdma_cm {
 
 class IdentifierTable {
  public:
-  /// A new one of the lowest free number. Stays where it is until it is erased.
+  /// Makes an identifier with the lowest free number. It stays where it is until it is erased.
   Identifier& make();
   void erase(IdentifierNumber number);
 
-  /// Null: none.
+  /// Null: there is none.
   Identifier* find(std::uint32_t number);
   Identifier* find_cookie(std::uint64_t cookie);
-  /// The one that a command of a channel names: 0, or why not. ENOENT: none; EINVAL: another
-  /// channel's; ENXIO, with `found`: the adapter is gone.
+  /// The identifier that a command of a channel names: 0, or why not. ENOENT: there is none;
+  /// EINVAL: it is another channel's; ENXIO, with `found`: the adapter is gone.
   int find_of(ChannelId channel, std::uint32_t number, Identifier*& found);
-  /// Likewise, if it is bound to an address; else EINVAL.
+  /// As find_of(), but EINVAL if the identifier is not bound to an address.
   int find_bound(ChannelId channel, std::uint32_t number, Identifier*& found);
 
   std::size_t size() const { return size_; }

@@ -28,10 +28,10 @@ class Listeners {
   Listeners& operator=(const Listeners&) = delete;
 
   int listen(const Command& command);
-  /// It listens no more, if it did.
+  /// The identifier no longer listens, if it did.
   void remove(const Identifier& id);
 
-  /// In the order in which they began. Null: nobody listens there.
+  /// The listeners of a port, in the order in which they began. Null: nobody listens there.
   const std::vector<IdentifierNumber>* at(PortSpace space, std::uint16_t port) const;
   std::size_t size() const { return size_; }
 

@@ -11,7 +11,7 @@ class LocalAddresses {
   /// `environment` outlives it.
   explicit LocalAddresses(const Environment& environment) : environment_(environment) {}
 
-  /// Null: not the tenant's.
+  /// Null: the address is not the tenant's.
   const LocalAddress* find(const Gid& gid) const;
   bool has(const Gid& gid) const { return find(gid) != nullptr; }
   /// What a loopback or "any" address of a family stands for: the first address of that family,

@@ -1,5 +1,5 @@
-// JOIN_IP_MCAST and LEAVE_MCAST. What joins a group on the wire is the queue pair that is attached
-// to it; here a program learns the group's address and key.
+// JOIN_IP_MCAST and LEAVE_MCAST. On the wire, the queue pair that is attached to a group joins it;
+// here a program learns the group's address and key.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Multicast {
   int join(const Command& command);
   int leave(const Command& command);
 
-  /// One of its events was reported. REQUIRES: there is such a membership.
+  /// An event of a membership was reported. REQUIRES: there is such a membership.
   void event_reported(MembershipNumber number) { ++memberships_.at(number).events_reported; }
   /// The memberships of an identifier end.
   void leave_all(const Identifier& id);

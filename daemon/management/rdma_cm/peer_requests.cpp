@@ -23,7 +23,7 @@ struct PeerRequests::Inquiry {
   bool is_ipv4() const { return header.ip_version == 4; }
   sa_family_t family() const { return is_ipv4() ? AF_INET : AF_INET6; }
 
-  /// The header is one, and tells the addresses that the message itself has.
+  /// True: the header is valid, and names the addresses that the message itself has.
   bool header_is_true() const {
     return header.version == 0 && (is_ipv4() || header.ip_version == 6) &&
            source() == path.remote && destination() == path.local;

@@ -18,9 +18,9 @@ class PortSpaces {
   int bind(Identifier& id, bool may_bind_low_ports);
   /// From now on others cannot share its port: 0 or EADDRINUSE, EADDRNOTAVAIL.
   int listen(const Identifier& id);
-  /// Its address or options are others now.
+  /// The identifier's address or options have changed.
   void claim_changed(const Identifier& id);
-  /// Gives its port back, if it has one.
+  /// Gives the identifier's port back, if it has one.
   void release(Identifier& id);
 
  private:

@@ -16,8 +16,8 @@ struct PortRange {
 };
 
 /// The rules are those of Linux's rdma_cm, where a wildcard stands against every other address
-/// (EADDRNOTAVAIL) and an address against itself (EADDRINUSE). Two holders get along if both may
-/// reuse, or if each keeps to its own family and the families differ.
+/// (EADDRNOTAVAIL) and an address against itself (EADDRINUSE). Two holders may share a port if both
+/// may reuse it, or if each keeps to its own family and the families differ.
 class PortTable {
  public:
   /// One identifier's hold of a port.
@@ -31,28 +31,28 @@ class PortTable {
 
   /// 0, EADDRINUSE or EADDRNOTAVAIL. REQUIRES: `owner` holds no port of this table; port not 0.
   int bind(std::uint32_t owner, const Claim& claim);
-  /// A port of the range that nobody holds, looked for from a place that `random` chooses; 0 when
-  /// all are taken.
+  /// A port of the range that nobody holds, searched from a place that `random` chooses; 0 when all
+  /// are taken.
   std::uint16_t bind_any(std::uint32_t owner, Claim claim, std::uint32_t random);
   /// From now on others cannot share the port by REUSEADDR: 0, or what bind() would say to a
   /// claim that does not reuse. REQUIRES: `owner` holds `port`.
   int listen(std::uint32_t owner, std::uint16_t port);
-  /// The owner's wildcard has become an address, or its options are others: not checked, counts
-  /// for claims that follow. REQUIRES: `owner` holds the claim's port.
+  /// The owner's wildcard has become an address, or its options have changed. This is not checked,
+  /// and counts for claims that follow. REQUIRES: `owner` holds the claim's port.
   void change(std::uint32_t owner, const Claim& claim);
-  /// Nothing happens if it does not hold it.
+  /// Nothing happens if `owner` does not hold the port.
   void release(std::uint32_t owner, std::uint16_t port);
 
  private:
   struct Port {
     std::unordered_map<std::uint32_t, Claim> claims;  ///< by owner
-    std::size_t exclusive = 0;                        ///< of them: do not reuse
+    std::size_t exclusive = 0;                        ///< those of them that do not reuse
   };
 
   static int conflict(const Port& port, std::uint32_t owner, const Claim& claim);
   void insert(std::uint32_t owner, const Claim& claim);
 
-  /// Whether the port is one of the range: its bit in `unused_`.
+  /// Is the port one of the range? Its bit in `unused_`.
   bool in_range(std::uint16_t port) const;
 
   PortRange range_;

@@ -21,7 +21,7 @@ inline std::span<const std::byte> private_data_of(const rdma_ucm_conn_param& par
   return std::as_bytes(std::span(parameters.private_data)).first(parameters.private_data_len);
 }
 
-/// Into the parameters of an event, which then tell the field's full length.
+/// Copies private data into the parameters of an event, which then give the field's full length.
 template <class Parameters>
 void copy_private_data(std::span<const std::byte> from, Parameters& to) {
   static_assert(sizeof to.private_data == RDMA_MAX_PRIVATE_DATA);

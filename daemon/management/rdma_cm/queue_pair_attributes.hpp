@@ -23,13 +23,15 @@ void copy_gid(const Gid& from, Bytes& to) {
 ib_uverbs_ah_attr address_vector(const LocalAddresses& addresses, const cm::Path& path,
                                  std::uint8_t sl);
 
-/// Before there is a connection, and for datagrams: of INIT, whatever the state asked for.
+/// Attributes of INIT, whatever state is asked for: before there is a connection, and for
+/// datagrams.
 void init_attributes(const Identifier& id, ib_uverbs_qp_attr& to);
-/// Of the state in `to`, for a connection of which this is known. False: it is not that far.
+/// Attributes of the state in `to`, for a connection of which the manager knows `known`. False: the
+/// connection has not come that far.
 bool connected_attributes(const Identifier& id, const cm::QueuePairAttributes& known,
                           const LocalAddresses& addresses, ib_uverbs_qp_attr& to);
 
-/// The command.
+/// The command INIT_QP_ATTR.
 int init_qp_attr(const Command& command, IdentifierTable& identifiers, const cm::Manager& manager,
                  const LocalAddresses& addresses);
 

@@ -6,10 +6,10 @@ namespace softhca::management::rdma_cm {
 
 namespace {
 
-/// Linux's for RoCE: of a path, code.
+/// The packet life time of a path, as a code: Linux's for RoCE.
 constexpr std::uint8_t kPacketLifeTime = 18;
 
-/// Tells connections of the same ends apart, for networks that spread them over paths; the
+/// Distinguishes connections between the same ends, for networks that spread them over paths; the
 /// program's own if it names one, else as Linux makes it.
 std::uint32_t flow_label_of(const Identifier& id) {
   constexpr std::uint32_t kMask = 0xfffff;

@@ -7,10 +7,10 @@
 
 namespace softhca::management::rdma_cm {
 
-/// The one that the adapter and the identifier's options make.
+/// The route that follows from the adapter and the identifier's options.
 Route route_to(const Identifier& id, const Adapter& adapter);
 
-/// For the connection manager. REQUIRES: the identifier has a source address.
+/// The path for the connection manager. REQUIRES: the identifier has a source address.
 cm::Path path_of(const Identifier& id, const Adapter& adapter);
 
 }  // namespace softhca::management::rdma_cm

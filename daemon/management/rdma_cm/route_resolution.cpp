@@ -54,8 +54,8 @@ void RouteResolution::resolved(Identifier& id, const Route& route) {
   events_.queue(id, EventType::kRouteResolved);
 }
 
-/// Of the records, the first one for both directions counts. Its addresses must be those that were
-/// resolved: a program does not choose whose packets it sends.
+/// Takes the first of the records that is for both directions. Its addresses must be those that
+/// were resolved: a program does not choose whose packets it sends.
 int RouteResolution::set_path(Identifier& id, Body records) {
   constexpr std::uint32_t kWanted = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
   if (records.size() % sizeof(ib_path_rec_data) != 0) return EINVAL;

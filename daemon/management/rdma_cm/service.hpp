@@ -1,4 +1,4 @@
-// The service of rdma_cm of one tenant: what takes the place of the kernel's ucma and cma for
+// The rdma_cm service of one tenant, which takes the place of the kernel's ucma and cma for
 // unmodified programs. Sans clock and I/O: commands of processes, MADs, answers of the neighbour
 // resolution and `now` go in; MADs, signals and counts go out by Environment.
 //
@@ -45,7 +45,8 @@ class Service : private cm::User {
 
   // --- processes
   ChannelId open_channel(const ChannelOwner& owner);
-  /// Destroys all its identifiers, with what their peers must be told. Unknown ones are ignored.
+  /// Destroys all identifiers of the channel, and tells their peers what they must hear. Unknown
+  /// channels are ignored.
   void close_channel(ChannelId channel, Time now);
   /// A command RDMA_USER_CM_CMD_* with its body. 0, or the errno value for the process, which
   /// leaves `reply` without meaning. `other` is for MIGRATE_ID: the channel where the identifier
@@ -69,13 +70,13 @@ class Service : private cm::User {
   Time next_deadline() const;
 
   // --- the operator
-  /// The tenant's addresses are others now: ADDR_CHANGE for identifiers whose own is gone.
+  /// The tenant's addresses have changed: ADDR_CHANGE for identifiers whose own is gone.
   void addresses_changed();
   /// The adapter goes away: DEVICE_REMOVAL for all; peers are told, and identifiers good for
   /// GET_EVENT and DESTROY_ID only (else ENXIO). CREATE_ID: ENODEV.
   void device_removed(Time now);
   bool is_removed() const { return lifecycle_.is_removed(); }
-  /// At any time. What exists stays, even beyond a new limit; new ones are refused.
+  /// May be called at any time. What exists stays, even beyond a new limit; new ones are refused.
   void set_limits(const Limits& limits, const cm::Limits& manager_limits);
   Admission& admission() { return admission_.admission(); }
   const Admission& admission() const { return admission_.admission(); }

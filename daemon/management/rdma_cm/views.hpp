@@ -16,7 +16,7 @@ namespace softhca::management::rdma_cm {
 /// A connection; service ID resolutions included.
 struct ConnectionInfo {
   IdentifierState state{};
-  /// Of the connection manager; none once it is over there.
+  /// Its state in the connection manager; none once it is over there.
   std::optional<cm::State> manager_state;
   Role role{};
   SocketAddress local;

@@ -183,7 +183,8 @@ Expected<std::unique_ptr<Port>> open_dpdk_port(const DpdkPortOptions& options) {
   Opening opening;
   if (auto found = probe(*args, opening); !found) return found.error();
   rte_eth_dev_info info{};
-  if (rte_eth_dev_info_get(opening.id, &info) != 0) return failure(*args, "tells nothing", EIO);
+  if (rte_eth_dev_info_get(opening.id, &info) != 0)
+    return failure(*args, "does not describe itself", EIO);
   opening.device = info.device;
   auto pool = make_pool(*args, options);
   if (!pool) return pool.error();

@@ -39,7 +39,7 @@ class LocalLink {
     unsigned bits_;
   };
 
-  /// Does this end execute requests? No more once it is to fail.
+  /// Does this end execute requests? Not once it is about to fail.
   virtual bool goes_on() const = 0;
   /// Looks for the other end; null: there is none that is connected to this one. What follows is
   /// about the one found last.
@@ -47,18 +47,19 @@ class LocalLink {
 
   /// Has a receive been drawn, and not completed?
   virtual bool has_drawn() const = 0;
-  /// Could one be drawn? True also when only drawing can tell.
+  /// Could a receive be drawn? True also when only drawing can tell.
   virtual bool has_receive() const = 0;
-  /// Draws one. REQUIRES: !has_drawn().
+  /// Draws a receive. REQUIRES: !has_drawn().
   virtual Draw draw() = 0;
-  /// Bytes that the one drawn holds.
+  /// Bytes that the receive drawn holds.
   virtual std::uint64_t drawn_bytes() const = 0;
 
   /// Copies bytes [offset, offset+bytes) of a send, write or read.
   virtual Moved move(const Request& request, std::uint32_t offset, std::uint32_t bytes) = 0;
   /// Runs an atomic or atomic write, its result into the memory of this end.
   virtual Moved run_atomic(const Request& request) = 0;
-  /// So much was done, at the beginning of a message or in it; what it takes of the budget.
+  /// `bytes` were moved, at the beginning of a message or in it. Returns what that takes of the
+  /// budget.
   virtual std::uint64_t charge(std::uint32_t bytes, bool begins) = 0;
   /// A message has arrived whole.
   virtual void arrived(const Request& request) = 0;

@@ -43,7 +43,7 @@ class Local {
   void reset_sender(Psn) { reset(); }
   void reset_receiver(Psn) {}
   void expire(const LocalUpcalls&, Time) {}
-  /// No packet comes for it.
+  /// No packet comes for a local queue pair.
   bool receive(const LocalUpcalls&, const wire::Headers&, std::span<const std::byte>, Time) {
     return false;
   }
@@ -54,9 +54,9 @@ class Local {
   /// Executes requests, up to `budget` in what LocalLink::charge() counts. True when it could go on
   /// right away, or looks again in the next poll step for what it waits for.
   bool transmit(LocalLink& link, const LocalUpcalls& up, Time now, std::uint32_t budget);
-  /// It waits for its peer, which only time or the peer can end: nothing happens before deadline(),
-  /// and then transmit() is to be called. Without a request (see withdraw()) it ends as soon as one
-  /// is needed to go on.
+  /// True: it waits for its peer, which only time or the peer can end: nothing happens before
+  /// deadline(), and then transmit() is to be called. Without a request (see withdraw()) it ends as
+  /// soon as one is needed to go on.
   bool receiver_not_ready() const { return sleeping_; }
   /// When transmit() wants to be called again; kNever when it does not wait.
   Time deadline() const {
@@ -68,7 +68,7 @@ class Local {
   void withdraw(Visit&& visit) {
     abandon(visit);
   }
-  /// Forgets all requests likewise, whatever has happened of them; reset() or flush() follows.
+  /// As withdraw(), whatever has happened of the requests; reset() or flush() follows.
   template <class Visit>
   void abandon(Visit&& visit) {
     while (!queue_.empty()) visit(queue_.pop());

@@ -35,7 +35,8 @@ class Client {
     }
   }
 
-  /// Of those established, in milliseconds from resolution on.
+  /// Prints the results. Times are of the connections established, in milliseconds from resolution
+  /// on.
   void report() {
     std::ranges::sort(took_);
     const auto quantile = [&](double q) {

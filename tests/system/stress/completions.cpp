@@ -44,7 +44,7 @@ bool Completions::poll() {
                "number " + std::to_string(found[i].qp_num));
       continue;
     }
-    // Of a completion with an error the opcode is not to be relied upon; the number of its command
+    // The opcode of a completion with an error cannot be relied upon; the number of its command
     // says whose it is.
     const bool receive = (found[i].wr_id >> 63) != 0;
     (receive ? boxes->second.receives : boxes->second.sends)->push_back(found[i]);

@@ -67,7 +67,7 @@ class Link {
     std::uint64_t id;
     unsigned slot;
   };
-  /// Of a connection.
+  /// Terms of a connection.
   struct Terms {
     ibv_mtu mtu;
     std::uint32_t psn, back;  ///< where both directions begin

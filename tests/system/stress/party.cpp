@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint32_t kGrh = 40;
 constexpr std::uint64_t kReceive = std::uint64_t{1} << 63;
-/// Of what may be lost: how long it is waited for, and how many are remembered to come later.
+/// How long a message that may be lost is waited for, and how many are remembered to come later.
 constexpr std::chrono::milliseconds kShortPatience{5};
 constexpr std::size_t kRemembered = 1000;
 

@@ -70,7 +70,7 @@ void Watch::take(const ibv_async_event& event) {
   if (found == elements_.end()) return complain("an event of what is not there: " + name);
   bool& due = found->second.due[event.event_type];
   if (std::exchange(due, false)) return;
-  // Of packets that come before the last transition: may be told, never need be.
+  // Packets that come before the last transition may be reported so, but need not be.
   if (event.event_type != IBV_EVENT_COMM_EST) complain("an event that nobody expects: " + name);
 }
 

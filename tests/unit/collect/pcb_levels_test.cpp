@@ -246,7 +246,7 @@ class Churn {
     const std::uint32_t left = is_tenant(*id) ? unallocated() : model_.at(held.parent).guaranteed;
     ASSERT_EQ(static_cast<bool>(pool_.set_guarantee(*id, asked)), asked <= before + left);
     if (asked > before + left) asked_in_vain(*id, before);
-    // Who gave what is tested with quota_division.hpp; here that the sums are right.
+    // Which level gave what is tested with quota_division.hpp; this tests that the sums are right.
     if (asked <= before + left) {
       ASSERT_EQ(pool_.guaranteed(*id), asked);
     }

@@ -107,7 +107,7 @@ class Steps : public BothWays {
     }
     EXPECT_EQ(n, 0u) << "completions are lacking";
   }
-  /// Of rounds that are all alike, the later ones.
+  /// Rounds that are all alike allocate nothing once the first ones are over.
   template <class Round>
   void expect_none(Round&& round) {
     for (unsigned i = 0; i < kWarmUps; ++i) round();

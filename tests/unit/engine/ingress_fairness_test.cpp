@@ -289,8 +289,8 @@ TEST_F(ControlRequests, WaitForTheTurnsOfOthers) {
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
 }
 
-/// Who makes control requests serves all tenants: one far ahead of its share is not waited for
-/// until the others have had theirs.
+/// The caller of control requests serves all tenants: a tenant far ahead of its share does not make
+/// it wait until the others have had theirs.
 TEST_F(ControlRequests, DoNotWaitForLong) {
   // Messages that cost much and move nothing: from a null region to a null region.
   const auto null_part = [&](Process& owner) {

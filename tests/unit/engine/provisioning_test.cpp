@@ -25,7 +25,7 @@ class Provisioning : public BothWays {
  protected:
   static constexpr std::size_t kSenders = 4;  ///< number 0 is the one that runs away
 
-  /// Of one queue pair alone, whatever the policy says.
+  /// Sets the limit of one queue pair alone, whatever the policy says.
   static void set_limit(QueuePair& qp, std::uint32_t limit) {
     qp.srq->provisioner->set_limit(qp.rq.member, limit);
   }

@@ -116,7 +116,7 @@ class QpParts : public Parts {
     QpLocalLink link(transport_parts, test.qp);
     std::get<transport::Local>(test.qp.transport).transmit(link, env, clock.now, 1 << 20);
   }
-  /// Likewise, in vain: until it gives up looking and waits for its peer.
+  /// As deliver(), until the queue pair gives up looking and waits for its peer.
   void deliver_in_vain(TestQp& test) {
     const auto& local = std::get<transport::Local>(test.qp.transport);
     for (int i = 0; i < 1000 && !local.receiver_not_ready(); ++i) {

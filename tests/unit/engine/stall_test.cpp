@@ -144,7 +144,7 @@ TEST_P(Stall, EverythingBehindItHappensOnce) {
   EXPECT_EQ(counter.words[0], 3u);
 }
 
-/// Of which the receiver has taken all but the last packet.
+/// The receiver has taken all but the last packet of the write that stalls.
 TEST_P(Stall, AWriteWithImmediateOfManyPackets) {
   const Ends ends = make();
   Buffer& from = a.make_buffer(5000);

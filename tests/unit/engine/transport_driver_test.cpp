@@ -157,7 +157,7 @@ TEST_F(Driver, PacketsArePaidForAlsoWhenTheyComeTooEarly) {
   EXPECT_EQ(tenant.counters.wire.rx_packets.value(), 1u);
 }
 
-/// Whose commands wait is not kept waiting for all turns of others.
+/// A process whose commands wait does not have to wait for all turns of others.
 TEST_F(Driver, TurnsEndWhenCommandsOfOthersWait) {
   RingMemory other_memory{abi::session_bytes(0)};
   shm::SessionView::format(other_memory.base(), 0);

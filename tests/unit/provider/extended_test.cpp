@@ -330,7 +330,7 @@ TEST_F(Extended, FieldsAreReadOneByOne) {
   EXPECT_EQ(ibv_wc_read_wc_flags(cq_), unsigned{IBV_WC_GRH | IBV_WC_WITH_IMM});
   EXPECT_EQ(ibv_wc_read_sl(cq_), 9);
   EXPECT_EQ(ibv_wc_read_completion_ts(cq_), stamp);
-  // Of the day: some time after 2020, whatever the machine's clock says of now.
+  // The clock of the day: some time after 2020, whatever the machine's clock says now.
   EXPECT_GT(ibv_wc_read_completion_wallclock_ns(cq_), 1'577'836'800'000'000'000u);
   ASSERT_EQ(ibv_next_poll(cq_), 0);
   EXPECT_EQ(cq_->wr_id, 51u);

@@ -57,7 +57,7 @@ class OnDemand : public DeviceTest {
   char* memory_ = nullptr;
 };
 
-/// Of a session whose process the daemon does not reach.
+/// A session whose process the daemon does not reach.
 class WithoutProcessMemory : public OnDemand {
  protected:
   void SetUp() override {

@@ -155,7 +155,8 @@ class Search {
 };
 
 TEST(QuotaStates, EveryReachableStateKeepsGuaranteesAndSums) {
-  // Of what two tenants and four levels may share: alike tenants and levels left out.
+  // Which of two tenants and four levels may share: combinations of like tenants and levels are
+  // left out.
   for (const unsigned flags : {0b11'1111u, 0b11'1110u, 0b10'1111u, 0b10'1010u, 0b01'1001u, 0u}) {
     Search search(flags);
     search.run();

@@ -150,7 +150,7 @@ const Mistake kValues[] = {
     {"TenantAddressWithPrefix", "[[tenant]]\nname = \"t\"\naddresses = [\"10.0.0.1/24\"]\n",
      "3: tenant.addresses:", "without prefix"},
     {"TenantMulticast", "[[tenant]]\nname = \"t\"\naddresses = [\"224.0.0.1\"]\n",
-     "3: tenant.addresses:", "no address of a host"},
+     "3: tenant.addresses:", "not the address of a host"},
     {"SocketMode", kBareTenant + "socket = { mode = 660 }\n", "4: tenant.socket.mode:", "0o660"},
     {"NoTvls", kBareTenant + "tvls = 0\n", "4: tenant.tvls:", "from 1 to"},
     {"TvlsTwice", kBareTenant + "tvls = 2\n[[tenant.tvl]]\n", "4: tenant.tvls:", "one of them"},

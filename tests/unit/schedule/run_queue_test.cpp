@@ -189,7 +189,7 @@ TEST_F(RunQueueTest, WhoIsAheadBeginsNothingNew) {
   while (!queue.may_begin(kClassA, 0)) serve(1000);
   EXPECT_GE(work[kClassB.value], 5000u);
   EXPECT_LE(work[kClassB.value], 5000 + FairShare::kSlack + 2000);
-  // Of two levels of one tenant.
+  // The same holds for two levels of one tenant.
   push(2, kC1);
   queue.charge(kC2, FairShare::kSlack + 10000);
   EXPECT_FALSE(queue.may_begin(kC2, 9999));

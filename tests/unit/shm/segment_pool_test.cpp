@@ -23,7 +23,7 @@ SegmentPool::Allocation take(SegmentPool& pool, std::size_t bytes) {
   return *got;
 }
 
-/// Of the segment that was made for it, none if it lies in one that was there.
+/// Bytes of the segment that was made for the ring; 0: it lies in one that was there.
 std::size_t new_segment_bytes(const SegmentPool::Allocation& ring) {
   struct stat s {};
   if (!ring.new_segment || ::fstat(ring.fd, &s) != 0) return 0;

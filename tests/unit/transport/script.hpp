@@ -26,7 +26,7 @@ inline constexpr std::uint64_t kRemoteAddr = 0x1000;
 /// In one test: each has a PCB of its own.
 inline constexpr std::uint32_t kRequests = 4096;
 
-/// Of the caller, as a default argument. (std::source_location is not in clang 14.)
+/// The place of the caller, as a default argument. (std::source_location is not in clang 14.)
 struct Where {
   static constexpr Where current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};

@@ -55,7 +55,7 @@ TEST_F(ChooseLevel, TheSocketIsStrongerThanTheRulesAndTheseThanTheName) {
   EXPECT_EQ(chosen({.uid = kUser, .groups = {}, .name = "open"}), "user");
   EXPECT_EQ(chosen({.uid = 1, .groups = {5, kGroup}, .name = "open"}), "group");
   EXPECT_EQ(chosen({.uid = 1, .groups = {5}, .name = "open"}), "open");
-  // Of two rules the first level's.
+  // When two rules apply, that of the first level counts.
   EXPECT_EQ(chosen({.uid = kUser, .groups = {kGroup}, .name = {}}), "user");
   std::swap(config.levels[1], config.levels[2]);
   EXPECT_EQ(chosen({.uid = kUser, .groups = {kGroup}, .name = {}}), "group");

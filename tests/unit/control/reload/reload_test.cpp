@@ -103,7 +103,8 @@ class ReloadTest : public ::testing::Test {
   std::string socket_of(const engine::Tenant& tenant, const engine::Level& level) const {
     return folder.path() + "/" + tenant.name + "/" + level.name + ".socket";
   }
-  /// Of commands as configured; one dedicated lane for each level, or for the tenant.
+  /// Lanes for commands are as configured; there is one dedicated lane for each level, or for the
+  /// tenant.
   void expect_lanes(const engine::Tenant& tenant, const TenantConfig& entry, QosClassId qos_class) {
     const schedule::TvlTable& tvls = daemon.engine.tvls();
     std::vector<std::uint32_t> weights, wanted;
