@@ -1,6 +1,7 @@
 // The PCBs of an engine and who may have how many (mechanisms A1, A2, A4, A9, C6).
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <optional>
@@ -49,7 +50,7 @@ struct CollectGroup {
   Gauge dedicated_in_use;
   Gauge dedicated_high_water;
   Counter refused;            ///< allocate() that found nothing: send queue mode
-  Counter dedicated_refused;  ///< allocate_dedicated() over the fair part
+  Counter dedicated_refused;  ///< allocate_dedicated() over the fair part, or the cap
 };
 
 class PcbPool {
@@ -101,7 +102,8 @@ class PcbPool {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
     CollectGroup& tenant = tenant_of(group);
-    if (!(&tenant == &group ? quota_.take(group.pcbs) : quota_.take(group.pcbs, tenant.pcbs))) {
+    if ((group.dedicated_in_use.value() != 0 && has_all(group, tenant)) ||
+        !(&tenant == &group ? quota_.take(group.pcbs) : quota_.take(group.pcbs, tenant.pcbs))) {
       group.refused.add();
       return std::nullopt;
     }
@@ -111,11 +113,13 @@ class PcbPool {
   }
 
   /// A dedicated PCB (A9). Each group may hold its fair part, dedicated_limit(), so none can
-  /// exhaust them for the others; nothing: that is in use.
+  /// exhaust them for the others; nothing: that is in use, or the group holds as many PCBs as it
+  /// may have at all.
   OptionalPcb allocate_dedicated(QosClassId id) {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
-    if (group.dedicated_in_use.value() >= dedicated_limit() || !free_dedicated_.any()) {
+    if (group.dedicated_in_use.value() >= dedicated_limit() || !free_dedicated_.any() ||
+        has_all(group, tenant_of(group))) {
       group.dedicated_refused.add();
       return std::nullopt;
     }
@@ -175,6 +179,13 @@ class PcbPool {
     return PcbId(i);
   }
 
+  /// A dedicated PCB is no way round a hard cap (A2): a group that has one holds no more PCBs of
+  /// both kinds than its guarantee, or one.
+  static bool has_all(const CollectGroup& group, const CollectGroup& tenant) {
+    if (group.pcbs.may_share && tenant.pcbs.may_share) return false;
+    return group.pcbs.in_use.value() + group.dedicated_in_use.value() >=
+           std::max(group.pcbs.guaranteed.value(), 1u);
+  }
   CollectGroup& tenant_of(CollectGroup& group) {
     return group.parent == kNoQosClass ? group : groups_[group.parent.value];
   }

@@ -26,9 +26,9 @@ void CommandExecution::start(PcbId pcb) {
 
 /// Counts a command that begins, by the way that it came.
 void CommandExecution::count(QueuePair& qp, PcbId pcb) {
-  const bool dedicated = commands_.is_dedicated(pcb);
+  const bool by_doorbell = commands_[pcb].by_doorbell;
   const auto add = [&](auto& counters) {
-    (dedicated ? counters.commands_doorbell : counters.commands_vcb).add();
+    (by_doorbell ? counters.commands_doorbell : counters.commands_vcb).add();
   };
   add(qp.tenant->counters);
   if (Level* level = qp.session->level) add(level->counters);

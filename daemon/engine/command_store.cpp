@@ -38,13 +38,16 @@ void CommandStore::release(PcbId pcb) {
   command = CommandContext{};
   pcbs_.free(pcb);
   --qp.sq.commands;
-  if (!dedicated) return;
-  --qp.sq.fetched;
-  dedicated_[qp.qos_class.value].released(waited, held);
   scheduler_.unblock(schedule::QpSlot(qp.slot));
+  look_again(*qp.session);
+  if (!dedicated) return;
+  --qp.sq.dedicated;
+  dedicated_[qp.qos_class.value].released(waited, held);
   watch(qp.qos_class);
-  scheduler_.unblock_class(qp.qos_class);
-  if (!short_) return;
+  if (short_) look_again();
+}
+
+void CommandStore::look_again() {
   short_ = false;
   for (std::uint16_t i = 0; i < dedicated_.size(); ++i) scheduler_.unblock_class(QosClassId(i));
 }
@@ -58,11 +61,13 @@ void CommandStore::release_all(QueuePair& qp) {
   for (std::uint32_t i = 0; i < contexts_.size() && qp.sq.commands != 0; ++i)
     if (contexts_[i].slot == qp.slot) release(PcbId(i));
   qp.sq.started = 0;
-  room_in_kick_list(qp);
+  for (const TvlId tvl : {qp.sq.tvl, qp.sq.dedicated_tvl}) left_kick_list(*qp.tenant, tvl);
 }
 
-void CommandStore::fetched(QueuePair& qp) {
-  ++qp.sq.fetched;
+void CommandStore::fetched(QueuePair& qp, PcbId pcb) {
+  contexts_[pcb.value].by_doorbell = true;
+  if (!is_dedicated(pcb)) return;
+  ++qp.sq.dedicated;
   dedicated_[qp.qos_class.value].taken();
   watch(qp.qos_class);
 }
@@ -78,11 +83,18 @@ void CommandStore::watch(QosClassId qos_class) {
                                       : schedule::SendQueueScheduler::kNoBound);
 }
 
-void CommandStore::room_in_kick_list(QueuePair& qp) {
-  bool& blocked = qp.session->kick_blocked();
-  if (!blocked) return;
-  blocked = false;
-  scheduler_.unblock_all(qp.qos_class);
+void CommandStore::wait_for(QueuePair& qp, TvlId tvl) {
+  scheduler_.block(schedule::QpSlot(qp.slot));
+  short_enough_[tvl.value] = arbitrator_.counters(tvl).waiting.value() / 2;
+}
+
+void CommandStore::left_kick_list(Tenant& tenant, TvlId tvl) {
+  std::uint32_t& short_enough = short_enough_[tvl.value];
+  if (short_enough == kNobodyWaits || arbitrator_.counters(tvl).waiting.value() > short_enough)
+    return;
+  short_enough = kNobodyWaits;
+  scheduler_.unblock_all(tenant.qos_class);
+  for (const auto& level : tenant.levels) scheduler_.unblock_all(level->qos_class);
 }
 
 }  // namespace softhca::engine

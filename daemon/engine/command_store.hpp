@@ -26,6 +26,7 @@ class CommandStore {
         scheduler_(scheduler),
         arbitrator_(arbitrator),
         contexts_(pcbs.size()),
+        short_enough_(arbitrator.tvl_count(), kNobodyWaits),
         dedicated_(scheduler.max_classes()) {}
 
   CommandContext& operator[](PcbId pcb) { return contexts_[pcb.value]; }
@@ -64,15 +65,31 @@ class CommandStore {
   std::uint32_t free_dedicated(QosClassId qos_class) const {
     return dedicated_[qos_class.value].free(pcbs_.dedicated_limit());
   }
-  /// The queue pair has fetched a command into a dedicated PCB.
-  void fetched(QueuePair& qp);
-  /// No PCB was available for the class. Its part may be with others that had a larger one before
-  /// it came: then any PCB that is released gives it another turn.
+  /// The command that the PCB was prepared for was fetched by a doorbell.
+  void fetched(QueuePair& qp, PcbId pcb);
+  /// No PCB was available for the class, ordinary or dedicated. Its part of the dedicated ones may
+  /// be with others that had a larger one before it came: then any that is released gives it
+  /// another turn.
   void found_none(QosClassId qos_class) { short_ |= free_dedicated(qos_class) != 0; }
-  /// The kick list that queue pairs of its session waited for may have room.
-  void room_in_kick_list(QueuePair& qp);
+  /// Amounts have changed: all classes that found none look again.
+  void look_again();
+  /// A PCB of the session's came back. What of its tenant no level has counts what levels have
+  /// drawn from it.
+  void look_again(const Session& session) {
+    scheduler_.unblock_class(session.qos_class);
+    scheduler_.unblock_class(session.tenant->qos_class);
+  }
+
+  // --- kick lists that are too long to fetch more commands into
+  /// The queue pair has no turns until this one of its tenant is half as long.
+  void wait_for(QueuePair& qp, TvlId tvl);
+  bool is_waited_for(TvlId tvl) const { return short_enough_[tvl.value] != kNobodyWaits; }
+  /// Commands have left it.
+  void left_kick_list(Tenant& tenant, TvlId tvl);
 
  private:
+  static constexpr std::uint32_t kNobodyWaits = 0xffffffff;
+
   void watch(QosClassId qos_class);
 
   const StepClock& clock_;
@@ -82,6 +99,7 @@ class CommandStore {
   schedule::SendQueueScheduler& scheduler_;
   schedule::KickArbitrator& arbitrator_;
   std::vector<CommandContext> contexts_;             ///< by PCB
+  std::vector<std::uint32_t> short_enough_;          ///< by TVL: length of its kick list
   std::vector<schedule::DedicatedWatch> dedicated_;  ///< by class
   bool short_ = false;  ///< a class found none, although it does not have its part
 };

@@ -8,9 +8,15 @@
 namespace softhca::engine {
 namespace {
 
+using schedule::KickedIn;
+
 // A queue pair whose peer is slow to acknowledge holds its fetched commands for long: the others go
-// on because it holds at most this many of the tenant's dedicated PCBs.
-constexpr std::uint32_t kFetchedPerQueuePair = 64;
+// on because it holds at most this many of the class's dedicated PCBs.
+constexpr std::uint32_t kDedicatedPerQueuePair = 64;
+
+// Commands that wait for credits wait as well in their send queues, where they cost nothing: with
+// this many in a kick list no more are fetched into it.
+constexpr std::uint32_t kFetchedAhead = 128;
 
 // Turns in a poll step that may pass without a fetch.
 constexpr std::size_t kMostWithoutFetch = 8;
@@ -32,10 +38,14 @@ std::size_t Dispatch::fetch() {
     }
     const std::uint64_t turn_end = std::min(end, cpu_.done() + cpu_.budget().turn);
     std::uint32_t fetched = 0;
-    while (fetched < turn->count && cpu_.done() < turn_end &&
-           fetch_one(qp, turn->sequence + fetched))
+    KickedIn list = scheduler_.kicked_in(turn->slot);
+    while (fetched < turn->count && cpu_.done() < turn_end) {
+      const KickedIn into = fetch_one(qp, turn->sequence + fetched, list);
+      if (into == KickedIn::kNone) break;
+      list = into;
       ++fetched;
-    if (fetched != 0) scheduler_.fetched(turn->slot, fetched);
+    }
+    if (fetched != 0) scheduler_.fetched(turn->slot, fetched, list);
     without += fetched == 0;
     work += fetched;
   }
@@ -43,44 +53,60 @@ std::size_t Dispatch::fetch() {
 }
 
 /// May the queue pair fetch a command? If not, the end of its stall or of one of its commands gives
-/// it another turn. The last PCB of a class is for a queue pair that holds none.
-bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) const {
+/// it another turn.
+bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) {
   if (qp.sq.stalled || (qp.state == QpState::kSqd && !qp.sq.has_begun(sequence))) return false;
-  if (qp.sq.fetched == 0) return true;
-  return !qp.sq.probing && qp.sq.fetched < kFetchedPerQueuePair &&
-         commands_.free_dedicated(qp.qos_class) > 1;
+  return !qp.sq.probing || qp.sq.commands == 0;
 }
 
-/// False: an obstacle, which the scheduler has been told of.
-bool Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence) {
+/// An ordinary PCB if one is available. Dedicated PCBs keep up the progress of queue pairs that
+/// find none: the last of a class is for a queue pair that holds no dedicated one. `list`: where
+/// its earlier commands wait, which must start before it may take the other list. Nothing: an
+/// obstacle, which the scheduler has been told of.
+std::optional<Dispatch::Place> Dispatch::take_place(const QueuePair& qp, KickedIn list) {
+  if (list != KickedIn::kDedicatedTvl)
+    if (const auto pcb = pcbs_.allocate(qp.session->qos_class))
+      return Place{*pcb, KickedIn::kOwnTvl};
+  const bool may_have_more =
+      qp.sq.dedicated < kDedicatedPerQueuePair && commands_.free_dedicated(qp.qos_class) > 1;
+  if (list == KickedIn::kOwnTvl || (qp.sq.dedicated != 0 && !may_have_more)) {
+    scheduler_.block(schedule::QpSlot(qp.slot));
+    return std::nullopt;
+  }
+  if (const auto pcb = pcbs_.allocate_dedicated(qp.session->qos_class))
+    return Place{*pcb, KickedIn::kDedicatedTvl};
+  commands_.found_none(qp.qos_class);
+  scheduler_.block_class(qp.qos_class);
+  return std::nullopt;
+}
+
+/// The kick list it was put into; kNone: an obstacle, which the scheduler has been told of.
+KickedIn Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence, KickedIn list) {
   if (qp.tenant->throttled()) {
     scheduler_.block_class(qp.qos_class);
-    return false;
+    return KickedIn::kNone;
   }
   if (!may_fetch(qp, sequence)) {
     scheduler_.block(schedule::QpSlot(qp.slot));
-    return false;
+    return KickedIn::kNone;
   }
-  const auto pcb = pcbs_.allocate_dedicated(qp.session->qos_class);
-  if (!pcb) {
-    commands_.found_none(qp.qos_class);
-    scheduler_.block_class(qp.qos_class);
-    return false;
+  const auto place = take_place(qp, list);
+  if (!place) return KickedIn::kNone;
+  const PcbId pcb = place->pcb;
+  const TvlId tvl = place->list == KickedIn::kOwnTvl ? qp.sq.tvl : qp.sq.dedicated_tvl;
+  if (arbitrator_.counters(tvl).waiting.value() >= kFetchedAhead || !arbitrator_.kick(tvl, pcb)) {
+    pcbs_.free(pcb);
+    commands_.wait_for(qp, tvl);
+    return KickedIn::kNone;
   }
-  if (!arbitrator_.kick(qp.sq.dedicated_tvl, *pcb)) {
-    pcbs_.free(*pcb);
-    qp.session->kick_blocked() = true;
-    scheduler_.block(schedule::QpSlot(qp.slot));
-    return false;
-  }
-  collect::Pcb& buffer = pcbs_.pcb(*pcb);
+  collect::Pcb& buffer = pcbs_.pcb(pcb);
   if (qp.sq.ring.copy(sequence, buffer.header, buffer.payload.data()) != Verdict::kOk)
     buffer.header.opcode = 0xff;  // refused when its turn comes, so that completions stay in order
   buffer.header.qpn = qp.qpn.value;
   buffer.header.sequence = sequence;
-  commands_.prepare(qp, *pcb);
-  commands_.fetched(qp);
-  return true;
+  commands_.prepare(qp, pcb);
+  commands_.fetched(qp, pcb);
+  return place->list;
 }
 
 OptionalPcb Dispatch::next() {
@@ -95,7 +121,7 @@ OptionalPcb Dispatch::next() {
   qp.tenant->counters.arbitration_wait.add(waited);
   if (Level* level = qp.session->level) level->counters.arbitration_wait.add(waited);
   scheduler_.started(schedule::QpSlot(qp.slot));
-  if (commands_.is_dedicated(next->pcb)) commands_.room_in_kick_list(qp);
+  commands_.left_kick_list(*qp.tenant, next->tvl);
   return next->pcb;
 }
 

@@ -1,5 +1,6 @@
-// How commands come to their transport: the send queue scheduler's doorbells are fetched into
-// dedicated PCBs (mechanisms A9, B2) and the arbitrator gives commands their credits (A11, A12).
+// How commands come to their transport: those that the send queue scheduler's doorbells stand for
+// are fetched into PCBs of their class, as those of VCBs are, else into dedicated ones (mechanisms
+// A4, A9, B2), and the arbitrator gives commands their credits (A11, A12).
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,15 @@ class Dispatch {
   OptionalPcb next();
 
  private:
-  bool may_fetch(const QueuePair& qp, std::uint32_t sequence) const;
-  bool fetch_one(QueuePair& qp, std::uint32_t sequence);
+  /// A PCB for a command of the queue pair, and the kick list that goes with it.
+  struct Place {
+    PcbId pcb;
+    schedule::KickedIn list;
+  };
+
+  static bool may_fetch(const QueuePair& qp, std::uint32_t sequence);
+  std::optional<Place> take_place(const QueuePair& qp, schedule::KickedIn list);
+  schedule::KickedIn fetch_one(QueuePair& qp, std::uint32_t sequence, schedule::KickedIn list);
 
   const StepClock& clock_;
   const QpTable& queue_pairs_;

@@ -44,6 +44,7 @@ void Ingress::remove(Session& session) {
   if (session.parked) --parked_;
   poller_.remove(session);
   collector_.abandon(session.first_vcb, session.view.vcbs());
+  commands_.look_again(session);
   std::erase(sessions_, &session);
 }
 
@@ -191,6 +192,7 @@ bool Ingress::collect_vcb(Session& session, std::uint32_t vcb) {
   if (copied != Verdict::kOk || progress == collect::Progress::kBadLength) {
     refuse(session);
     collector_.discard(*pcb);
+    commands_.look_again(session);
     return true;
   }
   collector_.unbind(*pcb);
@@ -231,6 +233,7 @@ void Ingress::accept(Session& session, PcbId pcb) {
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
     refuse(session);
     pcbs_.free(pcb);
+    commands_.look_again(session);
     return;
   }
   const schedule::QpSlot slot(qp->slot);
@@ -243,6 +246,7 @@ void Ingress::accept(Session& session, PcbId pcb) {
   }
   const std::uint32_t end = header.sequence + 1;
   pcbs_.free(pcb);
+  commands_.look_again(session);
   session.count_send_queue_mode(in_order ? SendQueueCause::kKickListFull : SendQueueCause::kOrder);
   ring(session, qp->qpn, end);
 }
@@ -340,7 +344,9 @@ void Ingress::give_back_borrowed() {
   for (const Session* session : sessions_)
     for (std::uint32_t vcb = 0; vcb < session->view.vcbs() && borrows(*session); ++vcb) {
       const PcbId pcb = functions_[VcbId(session->first_vcb.value + vcb)].pcb;
-      if (pcb != collect::kNoPcb) collector_.discard(pcb);
+      if (pcb == collect::kNoPcb) continue;
+      collector_.discard(pcb);
+      commands_.look_again(*session);
     }
 }
 

@@ -27,7 +27,8 @@ void QpStall::give_back(QueuePair& qp, bool started) {
     scheduler_.started(slot);
     back(pcb);
   }
-  commands_.room_in_kick_list(qp);
+  for (const TvlId tvl : {qp.sq.tvl, qp.sq.dedicated_tvl})
+    commands_.left_kick_list(*qp.tenant, tvl);
   if (first) scheduler_.rewind(slot, *first);
 }
 

@@ -32,6 +32,7 @@ struct CommandContext {
   TvlId tvl;                         ///< whose credits it holds
   bool execution_held = false;
   bool completion_held = false;
+  bool by_doorbell = false;      ///< fetched from its send queue
   bool dedicated_waits = false;  ///< in a dedicated PCB, and only the peer is awaited
 };
 
@@ -78,13 +79,13 @@ struct QpSendQueue {
 
   shm::SendRing ring;
   CompletionQueue* cq = nullptr;
-  TvlId tvl;                         ///< of commands collected from VCBs
-  TvlId dedicated_tvl;               ///< of commands fetched by the send queue scheduler
+  TvlId tvl;                         ///< of commands in ordinary PCBs
+  TvlId dedicated_tvl;               ///< of commands in dedicated PCBs
   std::uint32_t first_sequence = 0;  ///< of its commands since it was in RESET
   CommandList kicked;                ///< commands that wait for credits, in order
   CommandList held;                  ///< have credits, and are not to start yet, in order
   std::uint32_t commands = 0;        ///< prepared and not released
-  std::uint32_t fetched = 0;         ///< of them in dedicated PCBs
+  std::uint32_t dedicated = 0;       ///< of them in dedicated PCBs
   std::uint32_t started = 0;         ///< of them handed to the transport
   std::uint32_t not_begun = 0;       ///< sequence of the first never handed to it
   bool stalled = false;              ///< its commands were given back, see QpStall

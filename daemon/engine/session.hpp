@@ -51,8 +51,6 @@ struct Session {
 
   /// Are its VCBs and doorbells looked at?
   bool is_collected() const { return !parked && !failed && !tenant->throttled(); }
-  /// A queue pair waits for room in the kick list of dedicated PCBs.
-  bool& kick_blocked() { return level != nullptr ? level->kick_blocked : tenant->kick_blocked; }
   void count_send_queue_mode(SendQueueCause cause) {
     tenant->counters.send_queue_mode.add();
     tenant->counters.send_queue_cause[static_cast<std::size_t>(cause)].add();

@@ -24,7 +24,6 @@ struct Level {
   QosClassId qos_class;
   std::string name;
   bool is_default = false;  ///< for processes that nothing assigns to another
-  bool kick_blocked = false;
   LevelCounters counters;
   LevelControl control;
 };
@@ -42,7 +41,6 @@ struct Tenant {
       if (level->qos_class == wanted) return level.get();
     return nullptr;
   }
-  bool kick_blocked = false;  ///< a queue pair waits for room in the dedicated kick list
   struct Address {
     Gid gid;
     std::optional<PortId> port;  ///< none: reachable only inside this daemon

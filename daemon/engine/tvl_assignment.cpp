@@ -9,6 +9,7 @@ namespace softhca::engine {
 Expected<TvlId> TvlAssignment::add(const schedule::TvlTerms& config) {
   const auto added = tvls_.add(config);
   if (added) arbitrator_.reset(*added);
+  commands_.look_again();
   find_weights();
   return added;
 }
@@ -16,6 +17,7 @@ Expected<TvlId> TvlAssignment::add(const schedule::TvlTerms& config) {
 Outcome TvlAssignment::change(TvlId id, const schedule::TvlTerms& config) {
   const Outcome changed = tvls_.change(id, config);
   arbitrator_.refresh();
+  commands_.look_again();
   find_weights();
   return changed;
 }
@@ -24,6 +26,7 @@ Outcome TvlAssignment::close(TvlId id) {
   const Outcome closed = tvls_.close(id);
   if (closed) empty(id);
   arbitrator_.refresh();
+  commands_.look_again();
   find_weights();
   return closed;
 }
@@ -99,6 +102,7 @@ void TvlAssignment::empty(TvlId id) {
   while (const auto pcb = arbitrator_.first(id)) {
     const QueuePair& qp = commands_.owner(*pcb);
     arbitrator_.move(*pcb, dedicated ? qp.sq.dedicated_tvl : qp.sq.tvl);
+    commands_.left_kick_list(*qp.tenant, id);
   }
 }
 

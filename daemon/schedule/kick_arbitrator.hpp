@@ -80,6 +80,7 @@ class KickArbitrator {
   /// none is.
   bool has_work() const { return !list_of(State::kRound).empty() || can_wake_any(); }
 
+  std::size_t tvl_count() const { return tvls_.size(); }
   const TvlCounters& counters(TvlId tvl) const { return tvls_[tvl.value].counters; }
 
  private:

@@ -26,6 +26,11 @@ struct DoorbellCounters {
   Gauge overflow_high_water;  ///< most at once
 };
 
+/// Where the commands of a queue pair stand that were kicked and have not started: in the kick list
+/// of its own TVL, as those of VCBs and those fetched into ordinary PCBs do, or of the dedicated
+/// one.
+enum class KickedIn : std::uint8_t { kNone, kOwnTvl, kDedicatedTvl };
+
 class SendQueueLists {
  public:
   static constexpr std::uint32_t kNoBound = 0xffffffff;
@@ -51,13 +56,14 @@ class SendQueueLists {
     std::uint32_t read = 0;
     std::uint32_t write = 0;
     std::uint32_t entries = 0;
-    std::uint32_t kicked = 0;      ///< kicked and not started, all of one way
+    std::uint32_t kicked = 0;      ///< kicked and not started, all in one kick list
     std::uint32_t blocked_in = 0;  ///< blocked: the class's blocking period in which it was
     std::uint32_t pruned = 0;      ///< how often, since it was opened
     QosClassId qos_class;
     State state = State::kClosed;
     std::uint8_t arrival_class = 0;  ///< which of QosClass::arrivals
-    bool by_vcb = false;             ///< the way of those kicked
+    KickedIn kicked_in = KickedIn::kNone;
+    bool by_vcb = false;  ///< the last one kicked
 
     std::uint32_t pending() const { return write - read; }
     bool overflowed() const { return state >= State::kOverflow; }

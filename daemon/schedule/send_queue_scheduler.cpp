@@ -56,7 +56,7 @@ RingVerdict SendQueueScheduler::ring(QpSlot slot, std::uint32_t sequence_end) {
 
 bool SendQueueScheduler::vcb_may_start(QpSlot slot, std::uint32_t sequence) const {
   const Descriptor& d = lists_[slot];
-  return d.state == State::kIdle && sequence == d.read && (d.kicked == 0 || d.by_vcb);
+  return d.state == State::kIdle && sequence == d.read && d.kicked_in != KickedIn::kDedicatedTvl;
 }
 
 void SendQueueScheduler::vcb_kicked(QpSlot slot) {
@@ -64,6 +64,7 @@ void SendQueueScheduler::vcb_kicked(QpSlot slot) {
   assert(vcb_may_start(slot, d.read));
   d.write = ++d.read;
   ++d.kicked;
+  d.kicked_in = KickedIn::kOwnTvl;
   d.by_vcb = true;
 }
 
@@ -75,12 +76,14 @@ std::optional<Turn> SendQueueScheduler::next() {
   return Turn{slot, next_sequence(slot), std::min(pending(slot), quantum_)};
 }
 
-void SendQueueScheduler::fetched(QpSlot slot, std::uint32_t count) {
+void SendQueueScheduler::fetched(QpSlot slot, std::uint32_t count, KickedIn list) {
   assert(count <= pending(slot));
   if (count == 0) return;
   Descriptor& d = lists_[slot];
+  assert(list != KickedIn::kNone && (d.kicked == 0 || d.kicked_in == list));
   d.read += count;
   d.kicked += count;
+  d.kicked_in = list;
   d.by_vcb = false;
   lists_.class_of(d).counters.fetched.add(count);
   if (d.pending() > 0) return overflow_.take_turns(slot);
@@ -92,6 +95,8 @@ void SendQueueScheduler::started(QpSlot slot) {
   Descriptor& d = lists_[slot];
   assert(d.kicked > 0);
   if (--d.kicked != 0) return;
+  d.kicked_in = KickedIn::kNone;
+  unblock(slot);
   if (d.state == State::kHeld) {
     lists_.leave(slot);
     lists_.enter(slot, State::kReady);

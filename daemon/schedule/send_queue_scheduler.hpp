@@ -8,7 +8,8 @@
 //
 // Order (B3): commands of a queue pair start in sequence whichever way they came. The scheduler
 // counts the commands of a queue pair that have been kicked and not started, and lets it change its
-// way, VCB or doorbell, only when there are none; so the two ways may use different TVLs.
+// kick list only when there are none. Commands of VCBs and those fetched into ordinary PCBs stand
+// in the list of its own TVL, those fetched into dedicated PCBs (A9) in that of the dedicated one.
 //
 // Overflow (B4, B5): only so many descriptors may be linked at once; for the others see
 // send_queue_overflow.hpp. A queue pair is either linked or overflowed, and nothing of it starts
@@ -72,7 +73,7 @@ class SendQueueScheduler {
   RingVerdict ring(QpSlot slot, std::uint32_t sequence_end);
 
   /// May this VCB command be kicked now? Only when it is exactly the next one, no doorbell is
-  /// pending and none fetched by doorbell waits for its start. Otherwise ring() for it.
+  /// pending and none in the dedicated kick list waits for its start. Otherwise ring() for it.
   bool vcb_may_start(QpSlot slot, std::uint32_t sequence) const;
   /// The next command was kicked from a VCB. REQUIRES: vcb_may_start().
   void vcb_kicked(QpSlot slot);
@@ -82,11 +83,15 @@ class SendQueueScheduler {
   /// report them with fetched(), and if something was in the way say so with block() or
   /// block_class(), or the next turns will be wasted.
   std::optional<Turn> next();
-  /// The next `count` commands were fetched and kicked. REQUIRES: they were pending.
-  void fetched(QpSlot slot, std::uint32_t count);
+  /// Where its commands stand that were kicked and have not started; kNone: there are none.
+  KickedIn kicked_in(QpSlot slot) const { return lists_[slot].kicked_in; }
+  /// The next `count` commands were fetched and kicked. REQUIRES: they were pending, and
+  /// kicked_in() was the same list or none.
+  void fetched(QpSlot slot, std::uint32_t count, KickedIn list);
 
   /// A kicked command of this queue pair, of either way, was started (or taken out of its kick
-  /// list). To be reported for every one of them.
+  /// list). To be reported for every one of them. With the last one the queue pair is unblocked: it
+  /// may take the other list.
   void started(QpSlot slot);
 
   /// Commands from `sequence` on were taken out again before they began; they are to be fetched

@@ -19,7 +19,7 @@ struct QpShot {
   Gid peer;
   bool local = false;
   std::uint32_t commands = 0;
-  std::uint32_t fetched = 0;
+  std::uint32_t dedicated = 0;
   std::uint32_t started = 0;
   std::uint32_t mtu = 0;
   std::uint32_t srq = 0;
@@ -86,7 +86,7 @@ QpShot shot_of(engine::Engine&, const engine::QueuePair& qp) {
           .peer = qp.connection.route.path.destination,
           .local = qp.is_local(),
           .commands = qp.sq.commands,
-          .fetched = qp.sq.fetched,
+          .dedicated = qp.sq.dedicated,
           .started = qp.sq.started,
           .mtu = qp.rc.mtu,
           .srq = qp.srq == nullptr ? 0 : qp.srq->number,
@@ -121,7 +121,7 @@ Json to_json(const ShownQp& entry, const QpShot& shot) {
               {"pid", entry.session->peer().pid},
               {"tvl", qp.sq.tvl.value},
               {"commands", shot.commands},
-              {"fetched", shot.fetched},
+              {"dedicated", shot.dedicated},
               {"started", shot.started},
               {"mtu", shot.mtu},
               {"retransmitted_packets", shot.retries.packets},

@@ -128,6 +128,21 @@ TEST(PcbPool, DedicatedPcbsAreSharedOutFairlyAndApartFromTheOthers) {
   EXPECT_TRUE(pool.allocate_dedicated(a));
 }
 
+TEST(PcbPool, DedicatedPcbsAreNoWayRoundAHardCap) {
+  PcbPool pool({.pcbs = 8, .dedicated = 6, .max_groups = 2});
+  const QosClassId capped = *pool.add_group({TenantId(0), 2, false});
+  const PcbId first = *pool.allocate(capped);
+  ASSERT_TRUE(pool.allocate(capped));
+  EXPECT_FALSE(pool.allocate_dedicated(capped));
+  pool.free(first);
+  ASSERT_TRUE(pool.allocate_dedicated(capped));
+  EXPECT_FALSE(pool.allocate(capped));
+  EXPECT_FALSE(pool.allocate_dedicated(capped));
+  const QosClassId nothing = *pool.add_group({TenantId(1), 0, false});
+  EXPECT_TRUE(pool.allocate_dedicated(nothing)) << "one, or it would never get on";
+  EXPECT_FALSE(pool.allocate_dedicated(nothing));
+}
+
 TEST(PcbPool, EveryGroupGetsADedicatedPcbOrIsRefused) {
   PcbPool pool({.pcbs = 2, .dedicated = 1, .max_groups = 3});
   add(pool, 0, 0);

@@ -13,7 +13,7 @@ class Commands : public Parts {
         dedicated ? *pcbs.allocate_dedicated(tenant.qos_class) : *pcbs.allocate(tenant.qos_class);
     EXPECT_TRUE(arbitrator.kick(tvl, pcb));
     commands.prepare(qp, pcb);
-    if (dedicated) commands.fetched(qp);
+    if (dedicated) commands.fetched(qp, pcb);
     return pcb;
   }
   /// Its turn comes.
@@ -29,7 +29,7 @@ class Commands : public Parts {
   }
   void expect_nothing_held() {
     EXPECT_EQ(qp.sq.commands, 0u);
-    EXPECT_EQ(qp.sq.fetched, 0u);
+    EXPECT_EQ(qp.sq.dedicated, 0u);
     EXPECT_EQ(pcbs.group(tenant.qos_class).all_in_use.value(), 0u);
     EXPECT_EQ(pcbs.group(tenant.qos_class).dedicated_in_use.value(), 0u);
     EXPECT_EQ(tvls[tvl].execution.in_use.value(), 0u);
@@ -103,10 +103,10 @@ TEST_F(Commands, AllOfAQueuePairEndAtOnce) {
   ud.start(request);
   commands.hold(qp, start());
   start();
-  qp.session->kick_blocked() = true;
+  commands.wait_for(qp, tvl);
   commands.release_all(qp);
   EXPECT_EQ(qp.sq.started, 0u);
-  EXPECT_FALSE(qp.session->kick_blocked());
+  EXPECT_FALSE(commands.is_waited_for(tvl));
   expect_nothing_held();
 }
 

@@ -16,13 +16,20 @@ class DispatchTest : public Parts {
     ASSERT_EQ(scheduler.ring(schedule::QpSlot(qp.qp.slot), sequence_end),
               schedule::RingVerdict::kAccepted);
   }
+  /// All PCBs that are not dedicated are somebody's.
+  std::vector<PcbId> use_up() {
+    std::vector<PcbId> taken;
+    while (const auto pcb = pcbs.allocate(tenant.qos_class)) taken.push_back(*pcb);
+    return taken;
+  }
   std::uint32_t sequence(PcbId pcb) { return pcbs.pcb(pcb).header.sequence; }
 };
 
 TEST_F(DispatchTest, CommandsAreFetchedInOrderAndStartWithCredits) {
   ring(2);
   EXPECT_EQ(dispatch.fetch(), 2u);
-  EXPECT_EQ(qp.qp.sq.fetched, 2u);
+  EXPECT_EQ(qp.qp.sq.commands, 2u);
+  EXPECT_EQ(qp.qp.sq.dedicated, 0u) << "while there are ordinary PCBs";
   for (std::uint32_t i = 0; i < 2; ++i) {
     const auto pcb = dispatch.next();
     ASSERT_TRUE(pcb);
@@ -34,14 +41,58 @@ TEST_F(DispatchTest, CommandsAreFetchedInOrderAndStartWithCredits) {
   EXPECT_TRUE(qp.qp.sq.kicked.empty());
 }
 
-TEST_F(DispatchTest, NoMoreThanThereAreDedicatedPcbs) {
+TEST_F(DispatchTest, OrdinaryPcbsFirst) {
+  ring(kPcbs);
+  EXPECT_EQ(dispatch.fetch(), kPcbs);
+  EXPECT_EQ(pcbs_in_use(), kPcbs) << "its own, then the shared ones";
+  EXPECT_EQ(qp.qp.sq.dedicated, 0u);
+}
+
+TEST_F(DispatchTest, NoMoreThanThereAreDedicatedPcbsWhenThoseAreUsedUp) {
+  const auto others = use_up();
   ring(kDedicated + 2);
   EXPECT_EQ(dispatch.fetch(), kDedicated - 1) << "the last is for queue pairs that hold none";
+  EXPECT_EQ(qp.qp.sq.dedicated, kDedicated - 1);
   EXPECT_EQ(dispatch.fetch(), 0u);
   const auto pcb = dispatch.next();
   ASSERT_TRUE(pcb);
   commands.release(*pcb);
   EXPECT_EQ(dispatch.fetch(), 1u);
+}
+
+// They stand in two kick lists, which start independently of each other.
+TEST_F(DispatchTest, ACommandTakesADedicatedPcbWhenThoseBeforeItHaveStarted) {
+  qp.qp.sq.dedicated_tvl = add_tvl(schedule::TvlPurpose::kDedicated);
+  schedule::TvlTerms four{.tenant = tenant.id, .qos_class = tenant.qos_class};
+  four.max_kick_list = 8;
+  four.execution_guaranteed = four.completion_guaranteed = 4;
+  four.may_share = false;
+  ASSERT_TRUE(tvls.change(tvl, four));
+  ring(kPcbs + 1);
+  EXPECT_EQ(dispatch.fetch(), kPcbs);
+  std::vector<PcbId> started;
+  for (int i = 0; i < 4; ++i) started.push_back(*dispatch.next());
+  EXPECT_FALSE(dispatch.next()) << "as many as there are credits";
+  EXPECT_EQ(dispatch.fetch(), 0u);
+  for (const PcbId pcb : started) commands.return_execution(pcb);
+  for (const PcbId pcb : started) arbitrator.return_completion(commands[pcb].tvl);
+  for (const PcbId pcb : started) commands[pcb].completion_held = false;
+  while (dispatch.next()) {
+  }
+  EXPECT_EQ(dispatch.fetch(), 1u);
+  EXPECT_EQ(qp.qp.sq.dedicated, 1u);
+  EXPECT_EQ(sequence(*dispatch.next()), kPcbs);
+}
+
+// Mechanism A2: no way round a hard cap.
+TEST_F(DispatchTest, AHardCapHoldsForDoorbellsToo) {
+  ASSERT_TRUE(pcbs.set_may_share(tenant.qos_class, false));
+  ring(kPcbs);
+  EXPECT_EQ(dispatch.fetch(), 4u);
+  EXPECT_EQ(dispatch.fetch(), 0u);
+  commands.release(*dispatch.next());
+  EXPECT_EQ(dispatch.fetch(), 1u);
+  EXPECT_EQ(qp.qp.sq.dedicated, 0u);
 }
 
 TEST_F(DispatchTest, NoMoreThanThereAreCredits) {

@@ -109,8 +109,10 @@ class SendQueueMode : public Order {
 
 TEST_P(SendQueueMode, TakesTheDoorbellsWay) {
   start({.send_entries = 64, .receive_entries = 64});
-  const auto taken = a.adapter.engine.pcbs().allocate(a.tenant.qos_class);
-  ASSERT_TRUE(taken);
+  collect::PcbPool& pcbs = a.adapter.engine.pcbs();
+  ASSERT_TRUE(pcbs.set_may_share(a.tenant.qos_class, true));
+  std::vector<PcbId> taken;
+  while (const auto pcb = pcbs.allocate(a.tenant.qos_class)) taken.push_back(*pcb);
   for (std::uint32_t i = 0; i < 64; ++i) {
     b.post_receive(*pair.qb, {});
     a.post(*pair.qa, write(i));
@@ -119,7 +121,7 @@ TEST_P(SendQueueMode, TakesTheDoorbellsWay) {
   expect_in_order(64);
   EXPECT_EQ(a.tenant.counters.send_queue_mode.value(), 64u);
   EXPECT_EQ(a.tenant.counters.commands_vcb.value(), 0u);
-  a.adapter.engine.pcbs().free(*taken);
+  for (const PcbId pcb : taken) pcbs.free(pcb);
 }
 
 TEST_P(SendQueueMode, ComesAndGoes) {
@@ -137,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Engine, SendQueueMode, ::testing::Values(Way::kLocal, W
 
 /// A destroyed queue pair leaves room in the kick list to those that wait for it.
 TEST(KickList, RoomComesBackWithADestroyedQueuePair) {
-  Pair pair(Way::kLocal, {.shared = false, .dedicated_kick_list = 2});
+  Pair pair(Way::kLocal, {.pcbs = 12, .shared = false, .kick_list = 2});
   Process& a = *pair.a;
   pair.connect_pair({}, {.send_entries = 64, .receive_entries = 64});
   TestQp& other = a.make_qp(*pair.ca, *pair.ca);
@@ -150,7 +152,7 @@ TEST(KickList, RoomComesBackWithADestroyedQueuePair) {
   a.write_command(other, {.opcode = abi::Opcode::kRdmaWrite});
   a.ring(other.qp.qpn.value, 1);
   pair.steps(20);
-  EXPECT_TRUE(a.tenant.kick_blocked);
+  EXPECT_EQ(a.adapter.engine.arbitrator().counters(pair.qa->qp.sq.tvl).waiting.value(), 2u);
   EXPECT_TRUE(pair.ca->poll_all().empty());
   a.destroy(*pair.qa);
   const auto done = pair.wait(*pair.ca);

@@ -64,7 +64,7 @@ class Pair : public World {
     for (Process* process : {a.get(), b.get()})
       for (const auto& qp : process->qps) {
         EXPECT_EQ(qp->qp.sq.commands, 0u);
-        EXPECT_EQ(qp->qp.sq.fetched, 0u);
+        EXPECT_EQ(qp->qp.sq.dedicated, 0u);
         EXPECT_EQ(qp->qp.sq.started, 0u);
         EXPECT_TRUE(qp->qp.sq.held.empty());
       }

@@ -126,9 +126,9 @@ TEST_F(Stall, WhatGoesBackGetsItsRateBack) {
 
 TEST_F(Stall, WhoWaitsForRoomInTheKickListHasIt) {
   kick(near, send());
-  session.kick_blocked() = true;
+  commands.wait_for(near.qp, near.qp.sq.tvl);
   stall.give_back(near.qp, false);
-  EXPECT_FALSE(session.kick_blocked());
+  EXPECT_FALSE(commands.is_waited_for(near.qp.sq.tvl));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class DoorbellOverflowTest : public testing::Test {
   /// Fetches and starts all that is pending of a queue pair.
   void finish(std::uint32_t slot) {
     const std::uint32_t count = scheduler.pending(QpSlot(slot));
-    scheduler.fetched(QpSlot(slot), count);
+    scheduler.fetched(QpSlot(slot), count, KickedIn::kDedicatedTvl);
     for (std::uint32_t i = 0; i < count; ++i) scheduler.started(QpSlot(slot));
   }
   /// Which queue pairs come back, in that order, until none does.
@@ -194,7 +194,7 @@ TEST_F(DoorbellOverflowTest, UnderALastingFloodAllTakeTurns) {
     const auto turn = scheduler.next();
     ASSERT_TRUE(turn);
     ++turns[turn->slot.value];
-    scheduler.fetched(turn->slot, turn->count);
+    scheduler.fetched(turn->slot, turn->count, KickedIn::kDedicatedTvl);
     for (std::uint32_t i = 0; i < turn->count; ++i) scheduler.started(turn->slot);
   }
   for (std::uint32_t i = 0; i < 10; ++i) EXPECT_NEAR(turns[i], 100, 4) << i;

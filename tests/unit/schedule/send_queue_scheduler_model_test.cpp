@@ -24,8 +24,9 @@ struct ModelQp {
   std::uint32_t started = 0;
   std::uint32_t announced = 0;      ///< the furthest end the engine was told of, either way
   std::vector<std::uint32_t> vcbs;  ///< posted by VCB and not seen by the engine
-  std::deque<std::uint32_t> by_vcb;
-  std::deque<std::uint32_t> by_doorbell;
+  std::deque<std::uint32_t> own;    ///< in the kick list of its own TVL
+  std::deque<std::uint32_t> dedicated;
+  bool waits_for_vcbs = false;  ///< the last of `own` came by VCB
   bool blocked = false;
 };
 
@@ -174,7 +175,8 @@ class Model {
     qp.vcbs.pop_back();
     if (scheduler_.vcb_may_start(QpSlot(i), sequence)) {
       scheduler_.vcb_kicked(QpSlot(i));
-      qp.by_vcb.push_back(sequence);
+      qp.own.push_back(sequence);
+      qp.waits_for_vcbs = true;
       qp.announced = sequence + 1;
     } else {
       announce(i, sequence + 1);
@@ -186,16 +188,25 @@ class Model {
     if (!turn) return expect_nobody_is_forgotten();
     ModelQp& qp = qps_[turn->slot.value];
     ASSERT_FALSE(stopped_[turn->slot.value % kTenants]);
-    ASSERT_TRUE(qp.by_vcb.empty());
+    ASSERT_FALSE(qp.waits_for_vcbs);
     if (qp.blocked) return scheduler_.block(turn->slot);  // its kick list is still full
+    const KickedIn before = scheduler_.kicked_in(turn->slot);
+    ASSERT_EQ(before, !qp.own.empty()         ? KickedIn::kOwnTvl
+                      : !qp.dedicated.empty() ? KickedIn::kDedicatedTvl
+                                              : KickedIn::kNone);
+    const KickedIn list = random_() % 2 != 0 ? KickedIn::kOwnTvl : KickedIn::kDedicatedTvl;
+    // No PCB that goes with the list: until its commands have started.
+    if (before != KickedIn::kNone && before != list) return scheduler_.block(turn->slot);
     const std::uint32_t count = random_() % (turn->count + 1);
-    for (std::uint32_t n = 0; n < count; ++n) qp.by_doorbell.push_back(turn->sequence + n);
-    scheduler_.fetched(turn->slot, count);
+    auto& kicked = list == KickedIn::kOwnTvl ? qp.own : qp.dedicated;
+    for (std::uint32_t n = 0; n < count; ++n) kicked.push_back(turn->sequence + n);
+    scheduler_.fetched(turn->slot, count, list);
   }
 
   void expect_nobody_is_forgotten() {
     for (std::uint32_t i = 0; i < kSlots; ++i) {
-      if (qps_[i].blocked || stopped_[i % kTenants] || !qps_[i].by_vcb.empty()) continue;
+      const bool waits = !qps_[i].own.empty() || !qps_[i].dedicated.empty();
+      if (qps_[i].blocked || stopped_[i % kTenants] || waits) continue;
       ASSERT_EQ(scheduler_.pending(QpSlot(i)), 0u) << i;
     }
   }
@@ -235,10 +246,11 @@ class Model {
   // The two TVLs start commands independently of each other.
   void start(std::uint32_t i) {
     ModelQp& qp = qps_[i];
-    auto& lane = random_() % 2 != 0 ? qp.by_vcb : qp.by_doorbell;
-    if (lane.empty()) return;
-    ASSERT_EQ(lane.front(), qp.started) << "queue pair " << i;
-    lane.pop_front();
+    auto& kicked = random_() % 2 != 0 ? qp.own : qp.dedicated;
+    if (kicked.empty()) return;
+    ASSERT_EQ(kicked.front(), qp.started) << "queue pair " << i;
+    kicked.pop_front();
+    if (kicked.empty()) qp.waits_for_vcbs = false;
     ++qp.started;
     scheduler_.started(QpSlot(i));
   }

@@ -26,8 +26,9 @@ struct SmallQp {
   std::uint32_t posted = 0;
   std::uint32_t started = 0;
   std::uint32_t announced = 0;
-  std::uint32_t by_vcb = 0;  ///< kicked and not started
-  std::uint32_t by_doorbell = 0;
+  std::uint32_t own = 0;  ///< in the kick list of its own TVL
+  std::uint32_t dedicated = 0;
+  bool vcb_last = false;              ///< of `own`, the last
   std::vector<std::uint32_t> unseen;  ///< VCB commands
   bool blocked = false;
 };
@@ -52,7 +53,7 @@ class State {
 
   static constexpr unsigned kQpActions = 9;
   unsigned actions() const {
-    return kQpActions * static_cast<unsigned>(qps_.size()) + 2 + shape_->tenants;
+    return kQpActions * static_cast<unsigned>(qps_.size()) + 3 + shape_->tenants;
   }
 
   /// False: not possible here.
@@ -87,8 +88,8 @@ class State {
     for (int round = 0; round < 12 && !idle(); ++round) {
       for (std::uint32_t i = 0; i < qps_.size(); ++i)
         for (const unsigned what : {2u, 3u, 5u, 6u}) act(kQpActions * i + what);
-      act(kQpActions * static_cast<unsigned>(qps_.size()));
-      act(kQpActions * static_cast<unsigned>(qps_.size()) + 1);
+      for (const unsigned what : {0u, 1u, 2u})
+        act(kQpActions * static_cast<unsigned>(qps_.size()) + what);
     }
     for (const SmallQp& qp : qps_) ASSERT_EQ(qp.started, qp.posted);
     ASSERT_FALSE(scheduler_.has_work());
@@ -102,8 +103,9 @@ class State {
       const SmallQp& qp = qps_[i];
       put(qp.posted - qp.started);
       put(qp.announced - qp.started);
-      put(qp.by_vcb);
-      put(qp.by_doorbell);
+      put(qp.own);
+      put(qp.dedicated);
+      put(qp.vcb_last);
       put(scheduler_.pending(QpSlot(i)));
       put(scheduler_.overflowed(QpSlot(i)));
       put(qp.blocked);
@@ -138,9 +140,10 @@ class State {
   bool perform(unsigned action) {
     const auto all = kQpActions * static_cast<unsigned>(qps_.size());
     if (action < all) return perform(action / kQpActions, action % kQpActions);
-    if (action == all) return turn();
-    if (action == all + 1) return scheduler_.relieve().kind != Relief::Kind::kNone;
-    const auto tenant = static_cast<std::uint16_t>(action - all - 2);
+    if (action == all) return turn(KickedIn::kDedicatedTvl);
+    if (action == all + 1) return turn(KickedIn::kOwnTvl);
+    if (action == all + 2) return scheduler_.relieve().kind != Relief::Kind::kNone;
+    const auto tenant = static_cast<std::uint16_t>(action - all - 3);
     bounded_[tenant] = !bounded_[tenant];
     scheduler_.set_bound(QosClassId(tenant), bounded_[tenant] ? 0 : SendQueueScheduler::kNoBound);
     return true;
@@ -162,9 +165,9 @@ class State {
       case 4:
         return see(i, what - 3);
       case 5:
-        return start(i, qp.by_vcb);
+        return start(i, qp.own);
       case 6:
-        return start(i, qp.by_doorbell);
+        return start(i, qp.dedicated);
       case 7:
         if (qp.blocked) return false;
         qp.blocked = true;
@@ -201,15 +204,17 @@ class State {
       announce(i, sequence + 1);
       return true;
     }
-    EXPECT_EQ(sequence, qp.started + qp.by_vcb);
-    EXPECT_EQ(qp.by_doorbell, 0u);
+    EXPECT_EQ(sequence, qp.started + qp.own);
+    EXPECT_EQ(qp.dedicated, 0u);
     scheduler_.vcb_kicked(QpSlot(i));
-    ++qp.by_vcb;
+    ++qp.own;
+    qp.vcb_last = true;
     qp.announced = sequence + 1;
     return true;
   }
 
-  bool turn() {
+  /// Of one that finds a PCB that goes with this list only.
+  bool turn(KickedIn list) {
     const auto turn = scheduler_.next();
     if (!turn) return false;
     SmallQp& qp = qps_[turn->slot.value];
@@ -217,16 +222,25 @@ class State {
       scheduler_.block(turn->slot);
       return true;
     }
-    EXPECT_EQ(qp.by_vcb, 0u);
-    EXPECT_EQ(turn->sequence, qp.started + qp.by_doorbell);
-    ++qp.by_doorbell;
-    scheduler_.fetched(turn->slot, 1);
+    EXPECT_FALSE(qp.vcb_last);
+    const bool own = list == KickedIn::kOwnTvl;
+    EXPECT_EQ(scheduler_.kicked_in(turn->slot), qp.own != 0         ? KickedIn::kOwnTvl
+                                                : qp.dedicated != 0 ? KickedIn::kDedicatedTvl
+                                                                    : KickedIn::kNone);
+    if ((own ? qp.dedicated : qp.own) != 0) {
+      scheduler_.block(turn->slot);
+      return true;
+    }
+    std::uint32_t& kicked = own ? qp.own : qp.dedicated;
+    EXPECT_EQ(turn->sequence, qp.started + kicked);
+    ++kicked;
+    scheduler_.fetched(turn->slot, 1, list);
     return true;
   }
 
   bool start(std::uint32_t i, std::uint32_t& kicked) {
     if (kicked == 0) return false;
-    --kicked;
+    if (--kicked == 0) qps_[i].vcb_last = false;
     ++qps_[i].started;
     scheduler_.started(QpSlot(i));
     return true;

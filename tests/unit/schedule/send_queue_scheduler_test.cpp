@@ -26,7 +26,7 @@ class SendQueueSchedulerTest : public testing::Test {
   std::uint32_t take_turn() {
     const auto turn = scheduler.next();
     if (!turn) return 99;
-    scheduler.fetched(turn->slot, turn->count);
+    scheduler.fetched(turn->slot, turn->count, KickedIn::kDedicatedTvl);
     for (std::uint32_t i = 0; i < turn->count; ++i) scheduler.started(turn->slot);
     return turn->slot.value;
   }
@@ -44,12 +44,12 @@ TEST_F(SendQueueSchedulerTest, FetchesWhatDoorbellsAnnouncedInOrderAndInQuanta) 
   EXPECT_EQ(turn->slot, kA);
   EXPECT_EQ(turn->sequence, 0u);
   EXPECT_EQ(turn->count, 4u);
-  scheduler.fetched(kA, 4);
+  scheduler.fetched(kA, 4, KickedIn::kDedicatedTvl);
   turn = scheduler.next();
   ASSERT_TRUE(turn);
   EXPECT_EQ(turn->sequence, 4u);
   EXPECT_EQ(turn->count, 2u);
-  scheduler.fetched(kA, 2);
+  scheduler.fetched(kA, 2, KickedIn::kDedicatedTvl);
   EXPECT_FALSE(scheduler.next());
   EXPECT_FALSE(scheduler.has_work());
   EXPECT_EQ(scheduler.counters(QosClassId(0)).fetched.value(), 6u);
@@ -58,8 +58,8 @@ TEST_F(SendQueueSchedulerTest, FetchesWhatDoorbellsAnnouncedInOrderAndInQuanta) 
 TEST_F(SendQueueSchedulerTest, APartlyUsedTurnLeavesTheRestPending) {
   scheduler.ring(kA, 4);
   scheduler.next();
-  scheduler.fetched(kA, 1);
-  scheduler.fetched(kA, 0);
+  scheduler.fetched(kA, 1, KickedIn::kDedicatedTvl);
+  scheduler.fetched(kA, 0, KickedIn::kDedicatedTvl);
   EXPECT_EQ(scheduler.pending(kA), 3u);
   EXPECT_EQ(scheduler.next()->sequence, 1u);
 }
@@ -77,9 +77,9 @@ TEST_F(SendQueueSchedulerTest, WhatIsTakenOutAgainIsFetchedAnew) {
   ASSERT_TRUE(turn);
   EXPECT_EQ(turn->sequence, 2u);
   EXPECT_EQ(turn->count, 4u);
-  scheduler.fetched(kA, 4);
+  scheduler.fetched(kA, 4, KickedIn::kDedicatedTvl);
   EXPECT_EQ(scheduler.next()->sequence, 6u);
-  scheduler.fetched(kA, 1);
+  scheduler.fetched(kA, 1, KickedIn::kDedicatedTvl);
   for (int i = 0; i < 5; ++i) scheduler.started(kA);
   EXPECT_TRUE(scheduler.vcb_may_start(kA, 7));
 }
@@ -100,6 +100,40 @@ TEST_F(SendQueueSchedulerTest, VcbCommandsTakenOutAgainComeByDoorbell) {
   EXPECT_TRUE(scheduler.vcb_may_start(kA, 3));
 }
 
+TEST_F(SendQueueSchedulerTest, VcbsAndDoorbellsFollowEachOtherInTheListOfTheOwnTvl) {
+  scheduler.ring(kA, 2);
+  scheduler.next();
+  scheduler.fetched(kA, 2, KickedIn::kOwnTvl);
+  EXPECT_EQ(scheduler.kicked_in(kA), KickedIn::kOwnTvl);
+  ASSERT_TRUE(scheduler.vcb_may_start(kA, 2));
+  scheduler.vcb_kicked(kA);
+  for (int i = 0; i < 3; ++i) scheduler.started(kA);
+  EXPECT_EQ(scheduler.kicked_in(kA), KickedIn::kNone);
+}
+
+TEST_F(SendQueueSchedulerTest, NoVcbPassesTheDedicatedList) {
+  scheduler.ring(kA, 1);
+  scheduler.next();
+  scheduler.fetched(kA, 1, KickedIn::kDedicatedTvl);
+  EXPECT_FALSE(scheduler.vcb_may_start(kA, 1));
+  scheduler.started(kA);
+  EXPECT_TRUE(scheduler.vcb_may_start(kA, 1));
+}
+
+TEST_F(SendQueueSchedulerTest, OneThatWaitsForTheOtherListHasATurnWhenItsCommandsHaveStarted) {
+  scheduler.ring(kA, 4);
+  scheduler.next();
+  scheduler.fetched(kA, 2, KickedIn::kOwnTvl);
+  scheduler.block(kA);
+  scheduler.started(kA);
+  EXPECT_FALSE(scheduler.next());
+  scheduler.started(kA);
+  const auto turn = scheduler.next();
+  ASSERT_TRUE(turn);
+  EXPECT_EQ(turn->sequence, 2u);
+  scheduler.fetched(kA, 2, KickedIn::kDedicatedTvl);
+}
+
 TEST_F(SendQueueSchedulerTest, ADoorbellThatSaysNothingNewIsStale) {
   EXPECT_EQ(scheduler.ring(kA, 0), RingVerdict::kStale);
   EXPECT_FALSE(scheduler.has_work());
@@ -117,7 +151,7 @@ TEST_F(SendQueueSchedulerTest, ADoorbellBeyondTheSendQueueIsHostile) {
   EXPECT_EQ(scheduler.ring(kA, 16), RingVerdict::kAccepted);
   EXPECT_EQ(scheduler.ring(kA, 17), RingVerdict::kHostile);
   scheduler.next();
-  scheduler.fetched(kA, 1);
+  scheduler.fetched(kA, 1, KickedIn::kDedicatedTvl);
   EXPECT_EQ(scheduler.ring(kA, 17), RingVerdict::kAccepted);
   EXPECT_EQ(scheduler.counters(QosClassId(0)).hostile.value(), 3u);
 }
@@ -129,7 +163,7 @@ TEST_F(SendQueueSchedulerTest, SequenceNumbersWrapAround) {
   EXPECT_EQ(scheduler.ring(d, 15), RingVerdict::kHostile);
   EXPECT_EQ(scheduler.ring(d, 2), RingVerdict::kAccepted);
   EXPECT_EQ(scheduler.next()->sequence, 0xfffffffe);
-  scheduler.fetched(d, 4);
+  scheduler.fetched(d, 4, KickedIn::kDedicatedTvl);
   EXPECT_EQ(scheduler.next_sequence(d), 2u);
   EXPECT_FALSE(scheduler.next());
   scheduler.open(QpSlot(4), QosClassId(0), 16, 0xffffffff);
@@ -180,7 +214,7 @@ TEST_F(SendQueueSchedulerTest, WhileDoorbellsArePendingVcbCommandsBecomeDoorbell
 TEST_F(SendQueueSchedulerTest, AVcbCommandWaitsForTheStartOfThoseFetched) {
   scheduler.ring(kA, 2);
   scheduler.next();
-  scheduler.fetched(kA, 2);
+  scheduler.fetched(kA, 2, KickedIn::kDedicatedTvl);
   EXPECT_FALSE(scheduler.vcb_may_start(kA, 2));
   scheduler.started(kA);
   EXPECT_FALSE(scheduler.vcb_may_start(kA, 2));
@@ -223,7 +257,7 @@ TEST_F(SendQueueSchedulerTest, BlockedAfterAPartOfItsTurn) {
   scheduler.ring(kA, 8);
   scheduler.next();
   scheduler.block(kA);
-  scheduler.fetched(kA, 2);
+  scheduler.fetched(kA, 2, KickedIn::kDedicatedTvl);
   EXPECT_FALSE(scheduler.next());
   EXPECT_EQ(scheduler.ring(kA, 9), RingVerdict::kAccepted);
   EXPECT_FALSE(scheduler.next());

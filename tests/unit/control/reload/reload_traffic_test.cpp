@@ -453,6 +453,11 @@ class ReloadTraffic {
       }
       promised += group.pcbs.guaranteed.value();
       if (quota.overdrawn() != 0 || !group.pcbs.below_guarantee()) continue;
+      const collect::CollectGroup& tenant = is_level ? pcbs().group(group.parent) : group;
+      const bool capped = !group.pcbs.may_share || !tenant.pcbs.may_share;
+      // Dedicated PCBs count under a hard cap.
+      if (capped && group.pcbs.in_use.value() + dedicated[g] >= group.pcbs.guaranteed.value())
+        continue;
       collect::PcbPool tried = pcbs();
       ASSERT_TRUE(tried.allocate(QosClassId(g))) << "group " << g << " below its guarantee";
     }
