@@ -64,9 +64,7 @@ void CommandStore::release_all(QueuePair& qp) {
   for (const TvlId tvl : {qp.sq.tvl, qp.sq.dedicated_tvl}) left_kick_list(*qp.tenant, tvl);
 }
 
-void CommandStore::fetched(QueuePair& qp, PcbId pcb) {
-  contexts_[pcb.value].by_doorbell = true;
-  if (!is_dedicated(pcb)) return;
+void CommandStore::took_dedicated(QueuePair& qp) {
   ++qp.sq.dedicated;
   dedicated_[qp.qos_class.value].taken();
   watch(qp.qos_class);
@@ -88,11 +86,8 @@ void CommandStore::wait_for(QueuePair& qp, TvlId tvl) {
   short_enough_[tvl.value] = arbitrator_.counters(tvl).waiting.value() / 2;
 }
 
-void CommandStore::left_kick_list(Tenant& tenant, TvlId tvl) {
-  std::uint32_t& short_enough = short_enough_[tvl.value];
-  if (short_enough == kNobodyWaits || arbitrator_.counters(tvl).waiting.value() > short_enough)
-    return;
-  short_enough = kNobodyWaits;
+void CommandStore::end_wait_for(Tenant& tenant, TvlId tvl) {
+  short_enough_[tvl.value] = kNobodyWaits;
   scheduler_.unblock_all(tenant.qos_class);
   for (const auto& level : tenant.levels) scheduler_.unblock_all(level->qos_class);
 }

@@ -66,7 +66,10 @@ class CommandStore {
     return dedicated_[qos_class.value].free(pcbs_.dedicated_limit());
   }
   /// The command that the PCB was prepared for was fetched by a doorbell.
-  void fetched(QueuePair& qp, PcbId pcb);
+  void fetched(QueuePair& qp, PcbId pcb) {
+    contexts_[pcb.value].by_doorbell = true;
+    if (is_dedicated(pcb)) took_dedicated(qp);
+  }
   /// No PCB was available for the class, ordinary or dedicated. Its part of the dedicated ones may
   /// be with others that had a larger one before it came: then any that is released gives it
   /// another turn.
@@ -85,11 +88,16 @@ class CommandStore {
   void wait_for(QueuePair& qp, TvlId tvl);
   bool is_waited_for(TvlId tvl) const { return short_enough_[tvl.value] != kNobodyWaits; }
   /// Commands have left it.
-  void left_kick_list(Tenant& tenant, TvlId tvl);
+  void left_kick_list(Tenant& tenant, TvlId tvl) {
+    if (arbitrator_.counters(tvl).waiting.value() <= short_enough_[tvl.value] && is_waited_for(tvl))
+      end_wait_for(tenant, tvl);
+  }
 
  private:
   static constexpr std::uint32_t kNobodyWaits = 0xffffffff;
 
+  void took_dedicated(QueuePair& qp);
+  void end_wait_for(Tenant& tenant, TvlId tvl);
   void watch(QosClassId qos_class);
 
   const StepClock& clock_;

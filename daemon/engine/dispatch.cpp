@@ -16,7 +16,7 @@ constexpr std::uint32_t kDedicatedPerQueuePair = 64;
 
 // Commands that wait for credits wait as well in their send queues, where they cost nothing: with
 // this many in a kick list no more are fetched into it.
-constexpr std::uint32_t kFetchedAhead = 128;
+constexpr std::uint32_t kFetchedAhead = 32;
 
 // Turns in a poll step that may pass without a fetch.
 constexpr std::size_t kMostWithoutFetch = 8;

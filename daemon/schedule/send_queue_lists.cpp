@@ -40,11 +40,6 @@ void SendQueueLists::leave(QpSlot slot) {
   if (d.link.linked()) list_of(d)->remove(descriptors_.data(), slot.value);
 }
 
-bool SendQueueLists::is_blocked(const Descriptor& d) const {
-  return (d.state == State::kBlocked || d.state == State::kOverflowBlocked) &&
-         d.blocked_in == class_of(d).period;
-}
-
 SendQueueLists::DescriptorList* SendQueueLists::list_of(const Descriptor& d) {
   QosClass& qos_class = class_of(d);
   switch (d.state) {

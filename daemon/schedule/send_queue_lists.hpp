@@ -108,7 +108,10 @@ class SendQueueLists {
   /// Takes the descriptor out of the list that its state names, if any.
   void leave(QpSlot slot);
   /// True: it is in a blocked list of its class, which has not been unblocked as a whole since.
-  bool is_blocked(const Descriptor& d) const;
+  bool is_blocked(const Descriptor& d) const {
+    return (d.state == State::kBlocked || d.state == State::kOverflowBlocked) &&
+           d.blocked_in == class_of(d).period;
+  }
   /// The blocked descriptors of a class go on where they were, at the cost of one.
   void unblock_all(QosClassId id);
   /// The first ready descriptor of the class, which becomes the last. REQUIRES: there is one.

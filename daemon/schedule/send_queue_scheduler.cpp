@@ -125,9 +125,8 @@ void SendQueueScheduler::block(QpSlot slot) {
   lists_.enter(slot, State::kBlocked);
 }
 
-void SendQueueScheduler::unblock(QpSlot slot) {
+void SendQueueScheduler::end_block(QpSlot slot) {
   const Descriptor& d = lists_[slot];
-  if (!lists_.is_blocked(d)) return;
   const State state = d.state == State::kBlocked ? State::kReady : State::kOverflow;
   lists_.leave(slot);
   lists_.enter(slot, state);
@@ -140,8 +139,7 @@ void SendQueueScheduler::block_class(QosClassId id) {
   lists_.update(id);
 }
 
-void SendQueueScheduler::unblock_class(QosClassId id) {
-  if (!lists_[id].stopped) return;
+void SendQueueScheduler::end_class_block(QosClassId id) {
   lists_[id].stopped = false;
   lists_.update(id);
 }

@@ -103,12 +103,16 @@ class SendQueueScheduler {
   /// This queue pair cannot go on (its kick list is full): no turns until unblock() or
   /// unblock_all(). Doorbells are still accepted.
   void block(QpSlot slot);
-  void unblock(QpSlot slot);
+  void unblock(QpSlot slot) {
+    if (lists_.is_blocked(lists_[slot])) end_block(slot);
+  }
   /// unblock() for all queue pairs of a class, at the cost of one.
   void unblock_all(QosClassId qos_class);
   /// No queue pair of the class can go on (its dedicated PCBs are in use).
   void block_class(QosClassId qos_class);
-  void unblock_class(QosClassId qos_class);
+  void unblock_class(QosClassId qos_class) {
+    if (lists_[qos_class].stopped) end_class_block(qos_class);
+  }
 
   // --- overflow
 
@@ -152,6 +156,9 @@ class SendQueueScheduler {
  private:
   using State = SendQueueLists::State;
   using Descriptor = SendQueueLists::Descriptor;
+
+  void end_block(QpSlot slot);
+  void end_class_block(QosClassId qos_class);
 
   std::uint32_t quantum_;
   SendQueueLists lists_;
