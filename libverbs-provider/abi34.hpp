@@ -258,9 +258,8 @@ struct ContextOps {
   void (*unimport_pd)(ibv_pd*);
 };
 static_assert(sizeof(ContextOps) == 608);
-static_assert(offsetof(ContextOps, create_qp) == 19 * 8 &&
-              offsetof(ContextOps, dereg_mr) == 28 * 8);
-static_assert(offsetof(ContextOps, poll_cq) == 53 * 8 && offsetof(ContextOps, resize_cq) == 71 * 8);
+static_assert(offsetof(ContextOps, create_qp) == 152 && offsetof(ContextOps, dereg_mr) == 224);
+static_assert(offsetof(ContextOps, poll_cq) == 424 && offsetof(ContextOps, resize_cq) == 568);
 
 }  // namespace softhca::provider::abi34
 
@@ -268,6 +267,7 @@ static_assert(offsetof(ContextOps, poll_cq) == 53 * 8 && offsetof(ContextOps, re
 extern "C" {
 void verbs_register_driver_34(const softhca::provider::abi34::DeviceOps* ops);
 /// Takes cmd_fd over, also when it fails. `verbs_context_offset` is a number of bytes.
+// NOLINTNEXTLINE(readability-identifier-naming)
 void* _verbs_init_and_alloc_context(ibv_device* device, int cmd_fd, std::size_t bytes,
                                     verbs_context* verbs_context_offset, std::uint32_t driver_id);
 void verbs_set_ops(verbs_context* context, const softhca::provider::abi34::ContextOps* ops);

@@ -44,7 +44,7 @@ int open_device_file(int flags) {
   return fd;
 }
 
-int library_open(const char* path, int flags, ...) {
+int rdmacm_open(const char* path, int flags, ...) {
   if (std::strcmp(path, kDeviceFile) == 0) return open_device_file(flags);
   if ((flags & (O_CREAT | O_TMPFILE)) == 0) return ::open(path, flags);
   va_list list;
@@ -55,32 +55,32 @@ int library_open(const char* path, int flags, ...) {
 }
 
 /// The library insists on a character device.
-int library_fstat(int fd, struct stat* found) {
+int rdmacm_fstat(int fd, struct stat* found) {
   const int result = ::fstat(fd, found);
   if (result == 0 && is_channel(fd)) found->st_mode = (found->st_mode & ~S_IFMT) | S_IFCHR;
   return result;
 }
 
-ssize_t library_write(int fd, const void* buffer, std::size_t bytes) {
+ssize_t rdmacm_write(int fd, const void* buffer, std::size_t bytes) {
   return is_channel(fd) ? write_command(fd, buffer, bytes) : ::write(fd, buffer, bytes);
 }
 
-int library_close(int fd) {
+int rdmacm_close(int fd) {
   forget_channel(fd);
   return ::close(fd);
 }
 
 // --- redirection -----------------------------------------------------------------------------
 
-void redirect_library() {
+void redirect_rdmacm() {
   static const Redirection kRedirections[] = {
-      {"close", reinterpret_cast<void*>(&library_close)},
-      {"write", reinterpret_cast<void*>(&library_write)},
-      {"fstat", reinterpret_cast<void*>(&library_fstat)},
-      {"fstat64", reinterpret_cast<void*>(&library_fstat)},
+      {"close", reinterpret_cast<void*>(&rdmacm_close)},
+      {"write", reinterpret_cast<void*>(&rdmacm_write)},
+      {"fstat", reinterpret_cast<void*>(&rdmacm_fstat)},
+      {"fstat64", reinterpret_cast<void*>(&rdmacm_fstat)},
       // This comes last: no channel is made that the others do not know.
-      {"open", reinterpret_cast<void*>(&library_open)},
-      {"open64", reinterpret_cast<void*>(&library_open)},
+      {"open", reinterpret_cast<void*>(&rdmacm_open)},
+      {"open64", reinterpret_cast<void*>(&rdmacm_open)},
   };
   redirect_imports_of("librdmacm", kRedirections);
 }
@@ -88,7 +88,7 @@ void redirect_library() {
 /// libibverbs looks for devices: librdmacm may have been loaded since it last did, and asks for
 /// them before it opens anything.
 DIR* verbs_opendir(const char* path) {
-  redirect_library();
+  redirect_rdmacm();
   return ::opendir(path);
 }
 
@@ -109,7 +109,7 @@ void serve_connections(const char* tenant_socket) {
     std::strncpy(socket_path, tenant_socket, sizeof socket_path - 1);
     watch_for_library();
   }
-  redirect_library();
+  redirect_rdmacm();
 }
 
 }  // namespace softhca::provider

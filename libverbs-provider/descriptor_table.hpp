@@ -21,9 +21,11 @@ class DescriptorTable {
     const auto slot = static_cast<std::size_t>(fd);
     if (slot >= slots_) {
       const std::size_t wanted = slot + 64;
+      // NOLINTBEGIN(bugprone-sizeof-expression): T may be a pointer
       auto* grown = static_cast<T*>(std::realloc(entries_, wanted * sizeof(T)));
       if (grown == nullptr) return false;
       std::memset(static_cast<void*>(grown + slots_), 0, (wanted - slots_) * sizeof(T));
+      // NOLINTEND(bugprone-sizeof-expression)
       entries_ = grown;
       slots_ = wanted;
     }

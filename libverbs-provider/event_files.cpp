@@ -201,20 +201,20 @@ ssize_t read_events(int fd, const File& file, void* buffer, std::size_t bytes) {
 
 // --- what the library calls ------------------------------------------------------------------
 
-ssize_t library_write(int fd, const void* buffer, std::size_t bytes) {
+ssize_t verbs_write(int fd, const void* buffer, std::size_t bytes) {
   const File file = find(fd);
   if (file.kind != FileKind::kDevice) return ::write(fd, buffer, bytes);
   return command(*file.context, buffer, bytes);
 }
 
-ssize_t library_read(int fd, void* buffer, std::size_t bytes) {
+ssize_t verbs_read(int fd, void* buffer, std::size_t bytes) {
   const File file = find(fd);
   if (file.kind != FileKind::kChannel && file.kind != FileKind::kAsync)
     return ::read(fd, buffer, bytes);
   return read_events(fd, file, buffer, bytes);
 }
 
-int library_ioctl(int fd, unsigned long request, void* argument) {
+int verbs_ioctl(int fd, unsigned long request, void* argument) {
   const File file = find(fd);
   if (file.kind == FileKind::kDevice && request == RDMA_VERBS_IOCTL &&
       control(*file.context, argument))
@@ -222,7 +222,7 @@ int library_ioctl(int fd, unsigned long request, void* argument) {
   return ::ioctl(fd, request, argument);
 }
 
-int library_close(int fd) {
+int verbs_close(int fd) {
   {
     Guard guard(files_lock);
     files.forget(fd);
@@ -232,10 +232,10 @@ int library_close(int fd) {
 
 // --- fork ------------------------------------------------------------------------------------
 
-void before_fork() { files_lock.lock(); }
-void after_fork_parent() { files_lock.unlock(); }
+void lock_files() { files_lock.lock(); }
+void unlock_files() { files_lock.unlock(); }
 /// The child must neither disturb the parent's session nor keep its connection open.
-void after_fork_child() {
+void abandon_in_child() {
   for (Context* c = contexts; c != nullptr; c = c->next) {
     c->forked.store(true, std::memory_order_relaxed);
     c->control.abandon();
@@ -246,16 +246,16 @@ void after_fork_child() {
 }
 
 /// REQUIRES: files_lock held.
-void redirect_library() {
+void redirect_verbs() {
   if (redirected) return;
   redirected = true;
   const auto* inside = reinterpret_cast<const void*>(&verbs_set_ops);
   // read() first: without it a channel could not be used safely, without write() none is made.
-  redirect_import(inside, "ioctl", reinterpret_cast<void*>(&library_ioctl));
-  if (redirect_import(inside, "read", reinterpret_cast<void*>(&library_read)) &&
-      redirect_import(inside, "close", reinterpret_cast<void*>(&library_close)))
-    redirect_import(inside, "write", reinterpret_cast<void*>(&library_write));
-  ::pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+  redirect_import(inside, "ioctl", reinterpret_cast<void*>(&verbs_ioctl));
+  if (redirect_import(inside, "read", reinterpret_cast<void*>(&verbs_read)) &&
+      redirect_import(inside, "close", reinterpret_cast<void*>(&verbs_close)))
+    redirect_import(inside, "write", reinterpret_cast<void*>(&verbs_write));
+  ::pthread_atfork(lock_files, unlock_files, abandon_in_child);
 }
 
 void await_acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& done,
@@ -289,7 +289,7 @@ bool waits_for_acknowledgement(const Context& context) {
 
 void serve_files(Context& context) {
   Guard guard(files_lock);
-  redirect_library();
+  redirect_verbs();
   files.put(context.ibv()->cmd_fd, {FileKind::kDevice, 0, &context});
   files.put(context.ibv()->async_fd, {FileKind::kAsync, 0, &context});
   context.next = contexts;

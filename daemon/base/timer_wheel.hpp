@@ -157,7 +157,7 @@ class TimerWheel {
   std::uint64_t now_;  ///< tick; every linked timer's slot is reached later
   std::uint32_t wheels_in_use_ = 0;
   std::array<std::uint64_t, kWheels> slots_in_use_{};
-  std::array<Slot, kWheels * kSlots> slots_;
+  std::array<Slot, std::size_t{kWheels} * kSlots> slots_;
   std::vector<Timer> timers_;
 };
 

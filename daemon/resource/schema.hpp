@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -121,7 +122,7 @@ std::uint64_t amount_at(const void* value) {
   else if constexpr (std::is_same_v<T, std::chrono::seconds>)
     return static_cast<std::uint64_t>(given.count());
   else if constexpr (std::is_same_v<T, double>)
-    return static_cast<std::uint64_t>(given * 1000 + 0.5);
+    return static_cast<std::uint64_t>(std::llround(given * 1000));
   else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>)
     return static_cast<std::uint64_t>(given);
   else

@@ -124,9 +124,9 @@ class SessionView {
 
   static void copy_runs(std::byte* to, const std::uint8_t* from, std::uint64_t segments) {
     while (segments != 0) {
-      const int first = std::countr_zero(segments);
-      const int count = std::countr_one(segments >> first);
-      copy_once(to + first * 8, from + first * 8, static_cast<std::size_t>(count) * 8);
+      const auto first = static_cast<std::size_t>(std::countr_zero(segments));
+      const auto count = static_cast<std::size_t>(std::countr_one(segments >> first));
+      copy_once(to + first * 8, from + first * 8, count * 8);
       segments &= ~(((std::uint64_t{1} << count) - 1) << first);
     }
   }

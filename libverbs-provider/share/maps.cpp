@@ -52,7 +52,7 @@ struct ProcmapQuery {
   std::uint64_t vma_name_addr, build_id_addr;
 };
 constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
-constexpr std::uint64_t kReadable = 1, kWritable = 2, kExecutable = 4, kShared = 8;
+constexpr std::uint64_t kReadable = 1, kWritable = 2, kExecutable = 4, kSharedFlag = 8;
 constexpr std::uint64_t kCoveringOrNext = 16;
 
 MappingKind kind_of(std::uint64_t inode, std::string_view name) {
@@ -136,7 +136,7 @@ bool MapsReader::ask(Mapping& mapping) {
              has(kReadable),
              has(kWritable),
              has(kExecutable),
-             has(kShared),
+             has(kSharedFlag),
              kind_of(query.inode, name)};
   from_ = mapping.end;
   return true;
