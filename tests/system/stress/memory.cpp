@@ -8,7 +8,7 @@
 namespace softhca::stress {
 namespace {
 
-constexpr std::size_t kWord = sizeof(std::uint64_t);
+constexpr std::size_t kSpanWord = sizeof(std::uint64_t);
 constexpr std::uint64_t kBlank = 0xb1a9b1a9b1a9b1a9;
 
 std::uint64_t word(std::uint64_t number, std::size_t index) {
@@ -22,16 +22,16 @@ constexpr std::size_t kPage = 4096;
 }  // namespace
 
 void write_pattern(std::byte* to, std::size_t bytes, std::uint64_t number) {
-  for (std::size_t done = 0; done < bytes; done += kWord) {
-    const std::uint64_t value = word(number, done / kWord);
-    std::memcpy(to + done, &value, std::min(kWord, bytes - done));
+  for (std::size_t done = 0; done < bytes; done += kSpanWord) {
+    const std::uint64_t value = word(number, done / kSpanWord);
+    std::memcpy(to + done, &value, std::min(kSpanWord, bytes - done));
   }
 }
 
 std::size_t match_pattern(const std::byte* at, std::size_t bytes, std::uint64_t number) {
-  for (std::size_t done = 0; done < bytes; done += kWord) {
-    const std::uint64_t value = word(number, done / kWord);
-    if (std::memcmp(at + done, &value, std::min(kWord, bytes - done)) != 0) return done;
+  for (std::size_t done = 0; done < bytes; done += kSpanWord) {
+    const std::uint64_t value = word(number, done / kSpanWord);
+    if (std::memcmp(at + done, &value, std::min(kSpanWord, bytes - done)) != 0) return done;
   }
   return bytes;
 }
@@ -53,9 +53,9 @@ Slots::~Slots() {
 }
 
 void Slots::blank(unsigned slot) {
-  for (std::size_t i = 0; i < bytes_; i += kWord) {
+  for (std::size_t i = 0; i < bytes_; i += kSpanWord) {
     const std::uint64_t value = kBlank ^ (address(slot) + i);
-    std::memcpy(at(slot) + i, &value, kWord);
+    std::memcpy(at(slot) + i, &value, kSpanWord);
   }
 }
 
@@ -66,8 +66,8 @@ void Slots::blank_all() {
 /// Whole words only between, so that the two ends are the rare case.
 std::size_t Slots::first_not_blank(unsigned slot, std::size_t from, std::size_t to) const {
   for (std::size_t i = from; i < to;) {
-    const std::size_t start = i / kWord * kWord;
-    const std::size_t end = std::min(start + kWord, to);
+    const std::size_t start = i / kSpanWord * kSpanWord;
+    const std::size_t end = std::min(start + kSpanWord, to);
     const std::uint64_t value = kBlank ^ (address(slot) + start);
     if (std::memcmp(at(slot) + i, reinterpret_cast<const std::byte*>(&value) + (i - start),
                     end - i) != 0)

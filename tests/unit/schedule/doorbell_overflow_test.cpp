@@ -13,8 +13,8 @@ namespace softhca::schedule {
 namespace {
 
 using Kind = Relief::Kind;
-constexpr QosClassId kA{0};
-constexpr QosClassId kB{1};
+constexpr QosClassId kClassA{0};
+constexpr QosClassId kClassB{1};
 constexpr std::uint32_t kRing = 16;
 
 /// Queue pairs 0 to 9 are of tenant A, from 10 on of B; places for 4.
@@ -23,7 +23,8 @@ class DoorbellOverflowTest : public testing::Test {
   explicit DoorbellOverflowTest(const DoorbellConfig& config = {.entries = 6, .threshold = 2})
       : scheduler({.max_queue_pairs = 20, .max_classes = 2, .quantum = 4, .doorbells = config},
                   memory) {
-    for (std::uint32_t i = 0; i < 20; ++i) scheduler.open(QpSlot(i), i < 10 ? kA : kB, kRing);
+    for (std::uint32_t i = 0; i < 20; ++i)
+      scheduler.open(QpSlot(i), i < 10 ? kClassA : kClassB, kRing);
   }
 
   void ring(std::uint32_t slot, std::uint32_t end = 4) {
@@ -67,8 +68,8 @@ TEST_F(DoorbellOverflowTest, BelowTheThresholdTheNewestGo) {
   EXPECT_EQ(overflowed(), (Slots{4, 5}));
   EXPECT_EQ(memory.ends, (std::map<std::uint32_t, std::uint32_t>{{4, 4}, {5, 7}}));
   EXPECT_EQ(scheduler.pending(QpSlot(5)), 0u);
-  EXPECT_EQ(scheduler.counters(kA).pruned.value(), 2u);
-  EXPECT_EQ(scheduler.counters(kA).overflow.value(), 2u);
+  EXPECT_EQ(scheduler.counters(kClassA).pruned.value(), 2u);
+  EXPECT_EQ(scheduler.counters(kClassA).overflow.value(), 2u);
 }
 
 TEST_F(DoorbellOverflowTest, TheOldestComeBackAsPlacesBecomeFree) {
@@ -83,9 +84,9 @@ TEST_F(DoorbellOverflowTest, TheOldestComeBackAsPlacesBecomeFree) {
   EXPECT_EQ(recover(), (Order{6}));
   EXPECT_TRUE(overflowed().empty());
   EXPECT_EQ(scheduler.pending(QpSlot(6)), 4u);
-  EXPECT_EQ(scheduler.counters(kA).recovered.value(), 3u);
-  EXPECT_EQ(scheduler.counters(kA).overflow.value(), 0u);
-  EXPECT_EQ(scheduler.counters(kA).overflow_high_water.value(), 3u);
+  EXPECT_EQ(scheduler.counters(kClassA).recovered.value(), 3u);
+  EXPECT_EQ(scheduler.counters(kClassA).overflow.value(), 0u);
+  EXPECT_EQ(scheduler.counters(kClassA).overflow_high_water.value(), 3u);
 }
 
 /// One place for each queue pair is enough, whatever it rings.
@@ -105,14 +106,14 @@ TEST_F(DoorbellOverflowTest, AFloodOverflowsNobodyElse) {
   for (std::uint32_t i = 0; i < 10; ++i) ring(i);
   ring(10);
   ring(11);
-  EXPECT_EQ(scheduler.linked(kA), 2u);
-  EXPECT_EQ(scheduler.linked(kB), 2u);
+  EXPECT_EQ(scheduler.linked(kClassA), 2u);
+  EXPECT_EQ(scheduler.linked(kClassB), 2u);
   for (std::uint32_t i = 0; i < 10; ++i) scheduler.ring(QpSlot(i), kRing);
-  EXPECT_EQ(scheduler.counters(kB).pruned.value(), 0u);
+  EXPECT_EQ(scheduler.counters(kClassB).pruned.value(), 0u);
   // Above its share it is B's own affair.
   ring(12);
   EXPECT_EQ(overflowed().count(12), 1u);
-  EXPECT_EQ(scheduler.counters(kB).pruned.value(), 1u);
+  EXPECT_EQ(scheduler.counters(kClassB).pruned.value(), 1u);
 }
 
 TEST_F(DoorbellOverflowTest, RecoveryIsFairBetweenTenants) {
@@ -129,10 +130,10 @@ TEST_F(DoorbellOverflowTest, RecoveryIsFairBetweenTenants) {
 TEST_F(DoorbellOverflowTest, ATenantBelowItsShareRecoversAtTheCostOfOneAbove) {
   for (std::uint32_t i = 10; i < 15; ++i) ring(i);
   for (const std::uint32_t i : {10u, 11u, 12u, 13u}) finish(i);
-  scheduler.block_class(kA);
+  scheduler.block_class(kClassA);
   for (std::uint32_t i = 0; i < 4; ++i) ring(i);
   ASSERT_EQ(overflowed(), (Slots{14}));
-  ASSERT_EQ(scheduler.linked(kA), 4u);
+  ASSERT_EQ(scheduler.linked(kClassA), 4u);
   EXPECT_TRUE(scheduler.has_work());
   EXPECT_EQ(recover(), (Order{14}));
   EXPECT_EQ(overflowed(), (Slots{3}));
@@ -154,7 +155,7 @@ TEST_F(DoorbellOverflowTest, BlockedOnesGoFirstAndComeBackWhenTheyMay) {
   ring(6);
   ASSERT_EQ(overflowed(), (Slots{0}));
   finish(3);
-  scheduler.unblock_all(kA);
+  scheduler.unblock_all(kClassA);
   EXPECT_EQ(recover(), (Order{0}));
 }
 
@@ -203,27 +204,27 @@ TEST_F(DoorbellOverflowTest, UnderALastingFloodAllTakeTurns) {
 TEST_F(DoorbellOverflowTest, ABoundOfItsOwnSendsTheRestOutside) {
   for (std::uint32_t i = 0; i < 3; ++i) ring(i);
   ring(10);
-  scheduler.set_bound(kA, 1);
+  scheduler.set_bound(kClassA, 1);
   EXPECT_EQ(scheduler.relieve().kind, Kind::kPruned);
   EXPECT_EQ(scheduler.relieve().kind, Kind::kPruned);
   EXPECT_EQ(scheduler.relieve().kind, Kind::kNone);
   EXPECT_EQ(overflowed(), (Slots{1, 2}));
   ring(3);
   EXPECT_EQ(overflowed(), (Slots{1, 2, 3}));
-  scheduler.set_bound(kA, 0);
+  scheduler.set_bound(kClassA, 0);
   EXPECT_EQ(scheduler.relieve().kind, Kind::kPruned);
   EXPECT_EQ(scheduler.relieve().kind, Kind::kNone);
   finish(10);
   EXPECT_FALSE(scheduler.has_work());
-  scheduler.set_bound(kA, SendQueueScheduler::kNoBound);
+  scheduler.set_bound(kClassA, SendQueueScheduler::kNoBound);
   EXPECT_EQ(recover(), (Order{2, 1, 3, 0}));  // in the order they went
 }
 
 TEST_F(DoorbellOverflowTest, ClosingLeavesNothingOutside) {
   for (std::uint32_t i = 0; i < 7; ++i) ring(i);
   scheduler.close(QpSlot(5));
-  EXPECT_EQ(scheduler.counters(kA).overflow.value(), 2u);
-  scheduler.open(QpSlot(5), kB, kRing, 100);
+  EXPECT_EQ(scheduler.counters(kClassA).overflow.value(), 2u);
+  scheduler.open(QpSlot(5), kClassB, kRing, 100);
   EXPECT_TRUE(scheduler.vcb_may_start(QpSlot(5), 100));
   for (const std::uint32_t i : {0u, 1u}) finish(i);
   EXPECT_EQ(recover(), (Order{4, 6}));
@@ -235,9 +236,9 @@ TEST_F(DoorbellOverflowTest, ClosingLeavesNothingOutside) {
   ring(7);
   ring(8);
   for (std::uint32_t i = 0; i < 10; ++i) scheduler.close(QpSlot(i));
-  EXPECT_EQ(scheduler.counters(kA).overflow.value(), 0u);
+  EXPECT_EQ(scheduler.counters(kClassA).overflow.value(), 0u);
   EXPECT_EQ(scheduler.linked(), 0u);
-  scheduler.unblock_all(kA);
+  scheduler.unblock_all(kClassA);
   EXPECT_FALSE(scheduler.has_work());
 }
 
@@ -267,11 +268,11 @@ TEST_F(DoorbellOverflowTest, ScribbledOverflowCostsItsOwnQueuePairAlone) {
     EXPECT_FALSE(scheduler.relieve().kind != Kind::kNone);
     for (std::uint32_t i = 0; i < 6; ++i) {
       scheduler.close(QpSlot(i));
-      scheduler.open(QpSlot(i), kA, kRing);
+      scheduler.open(QpSlot(i), kClassA, kRing);
     }
   }
-  EXPECT_EQ(scheduler.counters(kA).lost.value(), 8u);
-  EXPECT_EQ(scheduler.counters(kA).overflow.value(), 0u);
+  EXPECT_EQ(scheduler.counters(kClassA).lost.value(), 8u);
+  EXPECT_EQ(scheduler.counters(kClassA).overflow.value(), 0u);
 }
 
 class MostOverflow : public DoorbellOverflowTest {

@@ -7,7 +7,7 @@
 namespace softhca::schedule {
 namespace {
 
-using State = SendQueueLists::State;
+using DescriptorState = SendQueueLists::State;
 
 constexpr QosClassId kClass(0), kOther(1);
 
@@ -17,7 +17,7 @@ class SendQueueParts : public testing::Test {
   QpSlot make(QosClassId qos_class, std::uint32_t pending = 1) {
     const QpSlot slot(next_++);
     SendQueueLists::Descriptor& d = lists[slot];
-    d.state = State::kIdle;
+    d.state = DescriptorState::kIdle;
     d.qos_class = qos_class;
     d.entries = 64;
     d.write = pending;
@@ -36,11 +36,11 @@ TEST_F(SendQueueListsTest, AClassHasWorkWhileOneOfItIsReady) {
   const QpSlot slot = make(kOther);
   EXPECT_TRUE(lists.with_work().empty());
   lists.link(slot, 0);
-  EXPECT_EQ(lists[slot].state, State::kReady);
+  EXPECT_EQ(lists[slot].state, DescriptorState::kReady);
   EXPECT_EQ(lists.with_work().front(), kOther.value);
   EXPECT_EQ(lists.active_count(), 1u);
   lists.leave(slot);
-  lists.enter(slot, State::kBlocked);
+  lists.enter(slot, DescriptorState::kBlocked);
   EXPECT_TRUE(lists.with_work().empty());
   EXPECT_EQ(lists.active_count(), 1u);
   lists.unlink(slot);
@@ -63,7 +63,7 @@ TEST_F(SendQueueListsTest, OneWithVcbCommandsThatHaveNotStartedIsHeld) {
   lists[slot].kicked = 1;
   lists[slot].by_vcb = true;
   lists.link(slot, 0);
-  EXPECT_EQ(lists[slot].state, State::kHeld);
+  EXPECT_EQ(lists[slot].state, DescriptorState::kHeld);
   EXPECT_TRUE(lists.with_work().empty());
   EXPECT_EQ(lists[kClass].held.front(), slot.value);
 }
@@ -72,8 +72,8 @@ TEST_F(SendQueueListsTest, AllOfAClassAreUnblockedAtOnce) {
   const QpSlot here = make(kClass), gone = make(kClass);
   lists.link(here, 0);
   lists.leave(here);
-  lists.enter(here, State::kBlocked);
-  lists.enter(gone, State::kOverflowBlocked);
+  lists.enter(here, DescriptorState::kBlocked);
+  lists.enter(gone, DescriptorState::kOverflowBlocked);
   EXPECT_TRUE(lists.is_blocked(lists[here]) && lists.is_blocked(lists[gone]));
   lists.unblock_all(kClass);
   EXPECT_FALSE(lists.is_blocked(lists[here]) || lists.is_blocked(lists[gone]));
@@ -112,12 +112,12 @@ TEST_F(SendQueueOverflowTest, BeyondTheLimitADoorbellGoesToTheBufferAndComesBack
   EXPECT_FALSE(overflow.may_relieve());
   overflow.link(third);
   EXPECT_EQ(lists.linked(), 2u);
-  EXPECT_EQ(lists[third].state, State::kOverflow);
+  EXPECT_EQ(lists[third].state, DescriptorState::kOverflow);
   EXPECT_EQ(memory.ends.at(third.value), 5u);
   EXPECT_EQ(lists[third].pending(), 0u);
   EXPECT_FALSE(overflow.may_relieve());
   lists.unlink(first);
-  lists[first].state = State::kIdle;
+  lists[first].state = DescriptorState::kIdle;
   const Relief relief = overflow.relieve();
   EXPECT_EQ(relief.kind, Relief::Kind::kRecovered);
   EXPECT_EQ(relief.slot, third);
@@ -130,7 +130,7 @@ TEST_F(SendQueueOverflowTest, AClassWithinItsShareIsNotPrunedForAnother) {
   overflow.link(first);
   overflow.link(second);
   overflow.link(other);
-  EXPECT_EQ(lists[other].state, State::kReady);
+  EXPECT_EQ(lists[other].state, DescriptorState::kReady);
   EXPECT_EQ(lists[kClass].linked, 1u);
   EXPECT_EQ(lists[kClass].counters.overflow.value(), 1u);
 }
@@ -162,7 +162,7 @@ TEST_F(SendQueueOverflowTest, WhatWasScribbledOnIsLostAndCounted) {
   overflow.link(third);
   memory.ends[third.value] = 65;  // its send queue has 64 entries
   EXPECT_EQ(overflow.join(third, 6), RingVerdict::kHostile);
-  EXPECT_EQ(lists[third].state, State::kIdle);
+  EXPECT_EQ(lists[third].state, DescriptorState::kIdle);
   EXPECT_EQ(lists[kClass].counters.lost.value(), 1u);
   EXPECT_EQ(lists[kClass].counters.overflow.value(), 0u);
 }
