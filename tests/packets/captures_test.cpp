@@ -14,7 +14,7 @@
 namespace softhca::packets {
 namespace {
 
-constexpr std::size_t kMemory = 1 << 20;
+constexpr std::size_t kCaptureMemory = 1 << 20;
 
 /// A packet of a capture, with the frame it points into.
 struct Captured {
@@ -63,7 +63,7 @@ class Replay {
     adapter.add_tenant("a", engine::address(1), PortId(0));
     peer_ = std::make_unique<Peer>(std::move(right), engine::address(2), engine::address(1));
     process_ = std::make_unique<engine::Process>(adapter, *adapter.tenants[0]);
-    memory_ = &process_->make_buffer(kMemory);
+    memory_ = &process_->make_buffer(kCaptureMemory);
     (void)adapter.engine.ports()[0]->neighbours->resolve(engine::address(2), world_.now);
     step();
     connect();
@@ -78,7 +78,7 @@ class Replay {
         continue;
       }
       if (needs_receive(i))
-        process_->post_receive(*qp_, {memory_->part(kMemory / 2, circumstances_.receive)});
+        process_->post_receive(*qp_, {memory_->part(kCaptureMemory / 2, circumstances_.receive)});
       ask(packet.frame);
       step();
       while (const auto heard = peer_->next())
@@ -133,7 +133,7 @@ class Replay {
     h.destination = qp_->qp.qpn;
     if (circumstances_.knows_key && key_ && h.rkey == *key_) h.rkey = Rkey(memory_->key);
     // Their memory begins somewhere below the first address used.
-    h.remote_addr = h.remote_addr - base_ + memory_->addr() + kMemory / 4;
+    h.remote_addr = h.remote_addr - base_ + memory_->addr() + kCaptureMemory / 4;
     Arguments none;
     peer_->send(h, frame.payload, none);
   }

@@ -13,8 +13,8 @@ namespace softhca::schedule {
 namespace {
 
 using Kind = Relief::Kind;
-constexpr QosClassId kClassA{0};
-constexpr QosClassId kClassB{1};
+constexpr QosClassId kOneClass{0};
+constexpr QosClassId kOtherClass{1};
 constexpr std::uint32_t kRing = 16;
 
 /// Queue pairs 0 to 9 are of tenant A, from 10 on of B; places for 4.
@@ -24,7 +24,7 @@ class DoorbellOverflowTest : public testing::Test {
       : scheduler({.max_queue_pairs = 20, .max_classes = 2, .quantum = 4, .doorbells = config},
                   memory) {
     for (std::uint32_t i = 0; i < 20; ++i)
-      scheduler.open(QpSlot(i), i < 10 ? kClassA : kClassB, kRing);
+      scheduler.open(QpSlot(i), i < 10 ? kOneClass : kOtherClass, kRing);
   }
 
   void ring(std::uint32_t slot, std::uint32_t end = 4) {
@@ -68,8 +68,8 @@ TEST_F(DoorbellOverflowTest, BelowTheThresholdTheNewestGo) {
   EXPECT_EQ(overflowed(), (Slots{4, 5}));
   EXPECT_EQ(memory.ends, (std::map<std::uint32_t, std::uint32_t>{{4, 4}, {5, 7}}));
   EXPECT_EQ(scheduler.pending(QpSlot(5)), 0u);
-  EXPECT_EQ(scheduler.counters(kClassA).pruned.value(), 2u);
-  EXPECT_EQ(scheduler.counters(kClassA).overflow.value(), 2u);
+  EXPECT_EQ(scheduler.counters(kOneClass).pruned.value(), 2u);
+  EXPECT_EQ(scheduler.counters(kOneClass).overflow.value(), 2u);
 }
 
 TEST_F(DoorbellOverflowTest, TheOldestComeBackAsPlacesBecomeFree) {
@@ -84,9 +84,9 @@ TEST_F(DoorbellOverflowTest, TheOldestComeBackAsPlacesBecomeFree) {
   EXPECT_EQ(recover(), (Order{6}));
   EXPECT_TRUE(overflowed().empty());
   EXPECT_EQ(scheduler.pending(QpSlot(6)), 4u);
-  EXPECT_EQ(scheduler.counters(kClassA).recovered.value(), 3u);
-  EXPECT_EQ(scheduler.counters(kClassA).overflow.value(), 0u);
-  EXPECT_EQ(scheduler.counters(kClassA).overflow_high_water.value(), 3u);
+  EXPECT_EQ(scheduler.counters(kOneClass).recovered.value(), 3u);
+  EXPECT_EQ(scheduler.counters(kOneClass).overflow.value(), 0u);
+  EXPECT_EQ(scheduler.counters(kOneClass).overflow_high_water.value(), 3u);
 }
 
 /// One place for each queue pair is enough, whatever it rings.
@@ -106,14 +106,14 @@ TEST_F(DoorbellOverflowTest, AFloodOverflowsNobodyElse) {
   for (std::uint32_t i = 0; i < 10; ++i) ring(i);
   ring(10);
   ring(11);
-  EXPECT_EQ(scheduler.linked(kClassA), 2u);
-  EXPECT_EQ(scheduler.linked(kClassB), 2u);
+  EXPECT_EQ(scheduler.linked(kOneClass), 2u);
+  EXPECT_EQ(scheduler.linked(kOtherClass), 2u);
   for (std::uint32_t i = 0; i < 10; ++i) scheduler.ring(QpSlot(i), kRing);
-  EXPECT_EQ(scheduler.counters(kClassB).pruned.value(), 0u);
+  EXPECT_EQ(scheduler.counters(kOtherClass).pruned.value(), 0u);
   // Above its share it is B's own affair.
   ring(12);
   EXPECT_EQ(overflowed().count(12), 1u);
-  EXPECT_EQ(scheduler.counters(kClassB).pruned.value(), 1u);
+  EXPECT_EQ(scheduler.counters(kOtherClass).pruned.value(), 1u);
 }
 
 TEST_F(DoorbellOverflowTest, RecoveryIsFairBetweenTenants) {
@@ -130,10 +130,10 @@ TEST_F(DoorbellOverflowTest, RecoveryIsFairBetweenTenants) {
 TEST_F(DoorbellOverflowTest, ATenantBelowItsShareRecoversAtTheCostOfOneAbove) {
   for (std::uint32_t i = 10; i < 15; ++i) ring(i);
   for (const std::uint32_t i : {10u, 11u, 12u, 13u}) finish(i);
-  scheduler.block_class(kClassA);
+  scheduler.block_class(kOneClass);
   for (std::uint32_t i = 0; i < 4; ++i) ring(i);
   ASSERT_EQ(overflowed(), (Slots{14}));
-  ASSERT_EQ(scheduler.linked(kClassA), 4u);
+  ASSERT_EQ(scheduler.linked(kOneClass), 4u);
   EXPECT_TRUE(scheduler.has_work());
   EXPECT_EQ(recover(), (Order{14}));
   EXPECT_EQ(overflowed(), (Slots{3}));
@@ -155,7 +155,7 @@ TEST_F(DoorbellOverflowTest, BlockedOnesGoFirstAndComeBackWhenTheyMay) {
   ring(6);
   ASSERT_EQ(overflowed(), (Slots{0}));
   finish(3);
-  scheduler.unblock_all(kClassA);
+  scheduler.unblock_all(kOneClass);
   EXPECT_EQ(recover(), (Order{0}));
 }
 
@@ -204,27 +204,27 @@ TEST_F(DoorbellOverflowTest, UnderALastingFloodAllTakeTurns) {
 TEST_F(DoorbellOverflowTest, ABoundOfItsOwnSendsTheRestOutside) {
   for (std::uint32_t i = 0; i < 3; ++i) ring(i);
   ring(10);
-  scheduler.set_bound(kClassA, 1);
+  scheduler.set_bound(kOneClass, 1);
   EXPECT_EQ(scheduler.relieve().kind, Kind::kPruned);
   EXPECT_EQ(scheduler.relieve().kind, Kind::kPruned);
   EXPECT_EQ(scheduler.relieve().kind, Kind::kNone);
   EXPECT_EQ(overflowed(), (Slots{1, 2}));
   ring(3);
   EXPECT_EQ(overflowed(), (Slots{1, 2, 3}));
-  scheduler.set_bound(kClassA, 0);
+  scheduler.set_bound(kOneClass, 0);
   EXPECT_EQ(scheduler.relieve().kind, Kind::kPruned);
   EXPECT_EQ(scheduler.relieve().kind, Kind::kNone);
   finish(10);
   EXPECT_FALSE(scheduler.has_work());
-  scheduler.set_bound(kClassA, SendQueueScheduler::kNoBound);
+  scheduler.set_bound(kOneClass, SendQueueScheduler::kNoBound);
   EXPECT_EQ(recover(), (Order{2, 1, 3, 0}));  // in the order they went
 }
 
 TEST_F(DoorbellOverflowTest, ClosingLeavesNothingOutside) {
   for (std::uint32_t i = 0; i < 7; ++i) ring(i);
   scheduler.close(QpSlot(5));
-  EXPECT_EQ(scheduler.counters(kClassA).overflow.value(), 2u);
-  scheduler.open(QpSlot(5), kClassB, kRing, 100);
+  EXPECT_EQ(scheduler.counters(kOneClass).overflow.value(), 2u);
+  scheduler.open(QpSlot(5), kOtherClass, kRing, 100);
   EXPECT_TRUE(scheduler.vcb_may_start(QpSlot(5), 100));
   for (const std::uint32_t i : {0u, 1u}) finish(i);
   EXPECT_EQ(recover(), (Order{4, 6}));
@@ -236,9 +236,9 @@ TEST_F(DoorbellOverflowTest, ClosingLeavesNothingOutside) {
   ring(7);
   ring(8);
   for (std::uint32_t i = 0; i < 10; ++i) scheduler.close(QpSlot(i));
-  EXPECT_EQ(scheduler.counters(kClassA).overflow.value(), 0u);
+  EXPECT_EQ(scheduler.counters(kOneClass).overflow.value(), 0u);
   EXPECT_EQ(scheduler.linked(), 0u);
-  scheduler.unblock_all(kClassA);
+  scheduler.unblock_all(kOneClass);
   EXPECT_FALSE(scheduler.has_work());
 }
 
@@ -268,11 +268,11 @@ TEST_F(DoorbellOverflowTest, ScribbledOverflowCostsItsOwnQueuePairAlone) {
     EXPECT_FALSE(scheduler.relieve().kind != Kind::kNone);
     for (std::uint32_t i = 0; i < 6; ++i) {
       scheduler.close(QpSlot(i));
-      scheduler.open(QpSlot(i), kClassA, kRing);
+      scheduler.open(QpSlot(i), kOneClass, kRing);
     }
   }
-  EXPECT_EQ(scheduler.counters(kClassA).lost.value(), 8u);
-  EXPECT_EQ(scheduler.counters(kClassA).overflow.value(), 0u);
+  EXPECT_EQ(scheduler.counters(kOneClass).lost.value(), 8u);
+  EXPECT_EQ(scheduler.counters(kOneClass).overflow.value(), 0u);
 }
 
 class MostOverflow : public DoorbellOverflowTest {
