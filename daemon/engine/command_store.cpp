@@ -61,7 +61,6 @@ void CommandStore::release_all(QueuePair& qp) {
   for (std::uint32_t i = 0; i < contexts_.size() && qp.sq.commands != 0; ++i)
     if (contexts_[i].slot == qp.slot) release(PcbId(i));
   qp.sq.started = 0;
-  for (const TvlId tvl : {qp.sq.tvl, qp.sq.dedicated_tvl}) left_kick_list(*qp.tenant, tvl);
 }
 
 void CommandStore::took_dedicated(QueuePair& qp) {
@@ -83,11 +82,12 @@ void CommandStore::watch(QosClassId qos_class) {
 
 void CommandStore::wait_for(QueuePair& qp, TvlId tvl) {
   scheduler_.block(schedule::QpSlot(qp.slot));
-  short_enough_[tvl.value] = arbitrator_.counters(tvl).waiting.value() / 2;
+  Fetched& fetched = fetched_[tvl.value];
+  fetched.enough = fetched.waiting / 2;
 }
 
 void CommandStore::end_wait_for(Tenant& tenant, TvlId tvl) {
-  short_enough_[tvl.value] = kNobodyWaits;
+  fetched_[tvl.value].enough = kNobodyWaits;
   scheduler_.unblock_all(tenant.qos_class);
   for (const auto& level : tenant.levels) scheduler_.unblock_all(level->qos_class);
 }

@@ -26,7 +26,7 @@ class CommandStore {
         scheduler_(scheduler),
         arbitrator_(arbitrator),
         contexts_(pcbs.size()),
-        short_enough_(arbitrator.tvl_count(), kNobodyWaits),
+        fetched_(arbitrator.tvl_count()),
         dedicated_(scheduler.max_classes()) {}
 
   CommandContext& operator[](PcbId pcb) { return contexts_[pcb.value]; }
@@ -50,7 +50,9 @@ class CommandStore {
   /// The first of those that wait for credits, which waits no more. REQUIRES: there is one.
   PcbId pop_kicked(QueuePair& qp) {
     const PcbId pcb(qp.sq.kicked.pop_front(contexts_.data()));
+    const TvlId tvl = arbitrator_.tvl_of(pcb);
     arbitrator_.remove(pcb);
+    left_kick_list(pcb, tvl);
     return pcb;
   }
   /// The command is not to start yet.
@@ -65,9 +67,11 @@ class CommandStore {
   std::uint32_t free_dedicated(QosClassId qos_class) const {
     return dedicated_[qos_class.value].free(pcbs_.dedicated_limit());
   }
-  /// The command that the PCB was prepared for was fetched by a doorbell.
-  void fetched(QueuePair& qp, PcbId pcb) {
+  /// The command that the PCB was prepared for was fetched by a doorbell, and waits in the kick
+  /// list of the TVL.
+  void fetched(QueuePair& qp, PcbId pcb, TvlId tvl) {
     contexts_[pcb.value].by_doorbell = true;
+    ++fetched_[tvl.value].waiting;
     if (is_dedicated(pcb)) took_dedicated(qp);
   }
   /// No PCB was available for the class, ordinary or dedicated. Its part of the dedicated ones may
@@ -83,18 +87,30 @@ class CommandStore {
     scheduler_.unblock_class(session.tenant->qos_class);
   }
 
-  // --- kick lists that are too long to fetch more commands into
-  /// The queue pair has no turns until this one of its tenant is half as long.
+  // --- commands fetched by doorbells that wait in a kick list
+  std::uint32_t fetched_waiting(TvlId tvl) const { return fetched_[tvl.value].waiting; }
+  /// The queue pair has no turns until half as many wait there.
   void wait_for(QueuePair& qp, TvlId tvl);
-  bool is_waited_for(TvlId tvl) const { return short_enough_[tvl.value] != kNobodyWaits; }
-  /// Commands have left it.
-  void left_kick_list(Tenant& tenant, TvlId tvl) {
-    if (arbitrator_.counters(tvl).waiting.value() <= short_enough_[tvl.value] && is_waited_for(tvl))
-      end_wait_for(tenant, tvl);
+  bool is_waited_for(TvlId tvl) const { return fetched_[tvl.value].enough != kNobodyWaits; }
+  /// The command has left the list. REQUIRES: its PCB has not been released.
+  void left_kick_list(PcbId pcb, TvlId tvl) {
+    if (!contexts_[pcb.value].by_doorbell) return;
+    Fetched& fetched = fetched_[tvl.value];
+    if (--fetched.waiting <= fetched.enough && is_waited_for(tvl))
+      end_wait_for(*owner(pcb).tenant, tvl);
+  }
+  /// It has left the list for another, which it is in.
+  void moved(PcbId pcb, TvlId from) {
+    if (contexts_[pcb.value].by_doorbell) ++fetched_[arbitrator_.tvl_of(pcb).value].waiting;
+    left_kick_list(pcb, from);
   }
 
  private:
   static constexpr std::uint32_t kNobodyWaits = 0xffffffff;
+  struct Fetched {
+    std::uint32_t waiting = 0;
+    std::uint32_t enough = kNobodyWaits;  ///< with so many, queue pairs that wait have a turn
+  };
 
   void took_dedicated(QueuePair& qp);
   void end_wait_for(Tenant& tenant, TvlId tvl);
@@ -107,7 +123,7 @@ class CommandStore {
   schedule::SendQueueScheduler& scheduler_;
   schedule::KickArbitrator& arbitrator_;
   std::vector<CommandContext> contexts_;             ///< by PCB
-  std::vector<std::uint32_t> short_enough_;          ///< by TVL: length of its kick list
+  std::vector<Fetched> fetched_;                     ///< by TVL
   std::vector<schedule::DedicatedWatch> dedicated_;  ///< by class
   bool short_ = false;  ///< a class found none, although it does not have its part
 };

@@ -15,7 +15,7 @@ using schedule::KickedIn;
 constexpr std::uint32_t kDedicatedPerQueuePair = 64;
 
 // Commands that wait for credits wait as well in their send queues, where they cost nothing: with
-// this many in a kick list no more are fetched into it.
+// this many fetched ones in the kick list of a TVL no more are fetched into it.
 constexpr std::uint32_t kFetchedAhead = 32;
 
 // Turns in a poll step that may pass without a fetch.
@@ -59,24 +59,38 @@ bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) {
   return !qp.sq.probing || qp.sq.commands == 0;
 }
 
-/// An ordinary PCB if one is available. Dedicated PCBs keep up the progress of queue pairs that
-/// find none: the last of a class is for a queue pair that holds no dedicated one. `list`: where
-/// its earlier commands wait, which must start before it may take the other list. Nothing: an
+/// Kicks a command of the queue pair, in an ordinary PCB if one is available and its TVL's kick
+/// list has room. Dedicated PCBs and their TVL keep up the progress of queue pairs for which that
+/// is not so: the last PCB of a class is for a queue pair that holds no dedicated one. `list`:
+/// where its earlier commands wait, which must start before it may take the other list. Nothing: an
 /// obstacle, which the scheduler has been told of.
-std::optional<Dispatch::Place> Dispatch::take_place(const QueuePair& qp, KickedIn list) {
-  if (list != KickedIn::kDedicatedTvl)
-    if (const auto pcb = pcbs_.allocate(qp.session->qos_class))
-      return Place{*pcb, KickedIn::kOwnTvl};
+std::optional<Dispatch::Kicked> Dispatch::kick(QueuePair& qp, KickedIn list) {
+  if (list != KickedIn::kDedicatedTvl) {
+    if (commands_.fetched_waiting(qp.sq.tvl) >= kFetchedAhead) {
+      commands_.wait_for(qp, qp.sq.tvl);
+      return std::nullopt;
+    }
+    if (const auto pcb = pcbs_.allocate(qp.session->qos_class)) {
+      if (arbitrator_.kick(qp.sq.tvl, *pcb)) return Kicked{*pcb, qp.sq.tvl, KickedIn::kOwnTvl};
+      pcbs_.free(*pcb);
+    }
+  }
   const bool may_have_more =
       qp.sq.dedicated < kDedicatedPerQueuePair && commands_.free_dedicated(qp.qos_class) > 1;
   if (list == KickedIn::kOwnTvl || (qp.sq.dedicated != 0 && !may_have_more)) {
     scheduler_.block(schedule::QpSlot(qp.slot));
     return std::nullopt;
   }
-  if (const auto pcb = pcbs_.allocate_dedicated(qp.session->qos_class))
-    return Place{*pcb, KickedIn::kDedicatedTvl};
-  commands_.found_none(qp.qos_class);
-  scheduler_.block_class(qp.qos_class);
+  const auto pcb = pcbs_.allocate_dedicated(qp.session->qos_class);
+  if (!pcb) {
+    commands_.found_none(qp.qos_class);
+    scheduler_.block_class(qp.qos_class);
+    return std::nullopt;
+  }
+  if (arbitrator_.kick(qp.sq.dedicated_tvl, *pcb))
+    return Kicked{*pcb, qp.sq.dedicated_tvl, KickedIn::kDedicatedTvl};
+  pcbs_.free(*pcb);
+  commands_.wait_for(qp, qp.sq.dedicated_tvl);
   return std::nullopt;
 }
 
@@ -90,23 +104,17 @@ KickedIn Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence, KickedIn lis
     scheduler_.block(schedule::QpSlot(qp.slot));
     return KickedIn::kNone;
   }
-  const auto place = take_place(qp, list);
-  if (!place) return KickedIn::kNone;
-  const PcbId pcb = place->pcb;
-  const TvlId tvl = place->list == KickedIn::kOwnTvl ? qp.sq.tvl : qp.sq.dedicated_tvl;
-  if (arbitrator_.counters(tvl).waiting.value() >= kFetchedAhead || !arbitrator_.kick(tvl, pcb)) {
-    pcbs_.free(pcb);
-    commands_.wait_for(qp, tvl);
-    return KickedIn::kNone;
-  }
+  const auto kicked = kick(qp, list);
+  if (!kicked) return KickedIn::kNone;
+  const PcbId pcb = kicked->pcb;
   collect::Pcb& buffer = pcbs_.pcb(pcb);
   if (qp.sq.ring.copy(sequence, buffer.header, buffer.payload.data()) != Verdict::kOk)
     buffer.header.opcode = 0xff;  // refused when its turn comes, so that completions stay in order
   buffer.header.qpn = qp.qpn.value;
   buffer.header.sequence = sequence;
   commands_.prepare(qp, pcb);
-  commands_.fetched(qp, pcb);
-  return place->list;
+  commands_.fetched(qp, pcb, kicked->tvl);
+  return kicked->list;
 }
 
 OptionalPcb Dispatch::next() {
@@ -121,7 +129,7 @@ OptionalPcb Dispatch::next() {
   qp.tenant->counters.arbitration_wait.add(waited);
   if (Level* level = qp.session->level) level->counters.arbitration_wait.add(waited);
   scheduler_.started(schedule::QpSlot(qp.slot));
-  commands_.left_kick_list(*qp.tenant, next->tvl);
+  commands_.left_kick_list(next->pcb, next->tvl);
   return next->pcb;
 }
 

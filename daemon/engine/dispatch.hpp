@@ -31,14 +31,15 @@ class Dispatch {
   OptionalPcb next();
 
  private:
-  /// A PCB for a command of the queue pair, and the kick list that goes with it.
-  struct Place {
+  /// A PCB for a command of the queue pair, in the kick list of a TVL.
+  struct Kicked {
     PcbId pcb;
+    TvlId tvl;
     schedule::KickedIn list;
   };
 
   static bool may_fetch(const QueuePair& qp, std::uint32_t sequence);
-  std::optional<Place> take_place(const QueuePair& qp, schedule::KickedIn list);
+  std::optional<Kicked> kick(QueuePair& qp, schedule::KickedIn list);
   schedule::KickedIn fetch_one(QueuePair& qp, std::uint32_t sequence, schedule::KickedIn list);
 
   const StepClock& clock_;

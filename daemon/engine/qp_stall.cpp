@@ -27,8 +27,6 @@ void QpStall::give_back(QueuePair& qp, bool started) {
     scheduler_.started(slot);
     back(pcb);
   }
-  for (const TvlId tvl : {qp.sq.tvl, qp.sq.dedicated_tvl})
-    commands_.left_kick_list(*qp.tenant, tvl);
   if (first) scheduler_.rewind(slot, *first);
 }
 

@@ -102,7 +102,7 @@ void TvlAssignment::empty(TvlId id) {
   while (const auto pcb = arbitrator_.first(id)) {
     const QueuePair& qp = commands_.owner(*pcb);
     arbitrator_.move(*pcb, dedicated ? qp.sq.dedicated_tvl : qp.sq.tvl);
-    commands_.left_kick_list(*qp.tenant, id);
+    commands_.moved(*pcb, id);
   }
 }
 

@@ -76,6 +76,8 @@ class KickArbitrator {
   bool remove(PcbId pcb);
 
   bool queued(PcbId pcb) const { return nodes_[pcb.value].link.linked(); }
+  /// Whose kick list it is in, or was last.
+  TvlId tvl_of(PcbId pcb) const { return nodes_[pcb.value].tvl; }
   /// True: some command may be ready to start, so next() is worth a call. It may be true though
   /// none is.
   bool has_work() const { return !list_of(State::kRound).empty() || can_wake_any(); }

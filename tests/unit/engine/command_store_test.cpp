@@ -13,7 +13,7 @@ class Commands : public Parts {
         dedicated ? *pcbs.allocate_dedicated(tenant.qos_class) : *pcbs.allocate(tenant.qos_class);
     EXPECT_TRUE(arbitrator.kick(tvl, pcb));
     commands.prepare(qp, pcb);
-    if (dedicated) commands.fetched(qp, pcb);
+    if (dedicated) commands.fetched(qp, pcb, tvl);
     return pcb;
   }
   /// Its turn comes.
@@ -24,6 +24,7 @@ class Commands : public Parts {
     command.tvl = next->tvl;
     command.execution_held = command.completion_held = true;
     commands.remove_kicked(qp, next->pcb);
+    commands.left_kick_list(next->pcb, next->tvl);
     ++qp.sq.started;
     return next->pcb;
   }

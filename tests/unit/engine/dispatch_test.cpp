@@ -84,6 +84,30 @@ TEST_F(DispatchTest, ACommandTakesADedicatedPcbWhenThoseBeforeItHaveStarted) {
   EXPECT_EQ(sequence(*dispatch.next()), kPcbs);
 }
 
+// Those in VCBs may fill it again and again.
+TEST_F(DispatchTest, AFullKickListIsNoObstacle) {
+  schedule::TvlTerms one{.tenant = tenant.id, .qos_class = tenant.qos_class};
+  one.max_kick_list = 1;
+  one.execution_guaranteed = one.completion_guaranteed = 4;
+  ASSERT_TRUE(tvls.change(tvl, one));
+  ASSERT_TRUE(arbitrator.kick(tvl, *pcbs.allocate(tenant.qos_class)));
+  qp.qp.sq.dedicated_tvl = add_tvl(schedule::TvlPurpose::kDedicated);
+  ring(2);
+  EXPECT_EQ(dispatch.fetch(), 2u);
+  EXPECT_EQ(qp.qp.sq.dedicated, 2u);
+}
+
+TEST_F(DispatchTest, NoMoreAreFetchedAheadThanMayStartSoon) {
+  schedule::TvlTerms long_list{.tenant = tenant.id, .qos_class = tenant.qos_class};
+  long_list.max_kick_list = 100;
+  long_list.execution_guaranteed = long_list.completion_guaranteed = 4;
+  ASSERT_TRUE(tvls.change(tvl, long_list));
+  for (int i = 0; i < 32; ++i) commands.fetched(qp.qp, PcbId(0), tvl);
+  ring(1);
+  EXPECT_EQ(dispatch.fetch(), 0u);
+  EXPECT_TRUE(commands.is_waited_for(tvl));
+}
+
 // Mechanism A2: no way round a hard cap.
 TEST_F(DispatchTest, AHardCapHoldsForDoorbellsToo) {
   ASSERT_TRUE(pcbs.set_may_share(tenant.qos_class, false));

@@ -139,22 +139,28 @@ INSTANTIATE_TEST_SUITE_P(Engine, SendQueueMode, ::testing::Values(Way::kLocal, W
 
 /// A destroyed queue pair leaves room in the kick list to those that wait for it.
 TEST(KickList, RoomComesBackWithADestroyedQueuePair) {
-  Pair pair(Way::kLocal, {.pcbs = 12, .shared = false, .kick_list = 2});
+  Pair pair(Way::kLocal, {.pcbs = 32, .shared = false, .kick_list = 2, .dedicated_kick_list = 2});
   Process& a = *pair.a;
   pair.connect_pair({}, {.send_entries = 64, .receive_entries = 64});
   TestQp& other = a.make_qp(*pair.ca, *pair.ca);
   TestQp& far = pair.b->make_qp(*pair.cb, *pair.cb);
   connect(a, other, *pair.b, far);
-  // Without receives 8 commands take all completion credits, 2 more the kick list.
-  for (int i = 0; i < 20; ++i) a.write_command(*pair.qa, {});
-  a.ring(pair.qa->qp.qpn.value, 20);
-  pair.steps(20);
+  TestQp& second = a.make_qp(*pair.ca, *pair.ca, {.send_entries = 64});
+  connect(a, second, *pair.b, pair.b->make_qp(*pair.cb, *pair.cb));
+  // Without receives 8 commands take all completion credits, 2 more the kick list; those of the
+  // second queue pair do so with the dedicated ones.
+  for (TestQp* qp : {pair.qa, &second}) {
+    for (int i = 0; i < 20; ++i) a.write_command(*qp, {});
+    a.ring(qp->qp.qpn.value, 20);
+    pair.steps(4);
+  }
   a.write_command(other, {.opcode = abi::Opcode::kRdmaWrite});
   a.ring(other.qp.qpn.value, 1);
-  pair.steps(20);
-  EXPECT_EQ(a.adapter.engine.arbitrator().counters(pair.qa->qp.sq.tvl).waiting.value(), 2u);
+  pair.steps(4);
+  for (const TvlId tvl : {other.qp.sq.tvl, other.qp.sq.dedicated_tvl})
+    EXPECT_EQ(a.adapter.engine.arbitrator().counters(tvl).waiting.value(), 2u);
   EXPECT_TRUE(pair.ca->poll_all().empty());
-  a.destroy(*pair.qa);
+  a.destroy(second);
   const auto done = pair.wait(*pair.ca);
   ASSERT_TRUE(done);
   EXPECT_EQ(done->qpn, other.qp.qpn.value);

@@ -125,7 +125,7 @@ TEST_F(Stall, WhatGoesBackGetsItsRateBack) {
 }
 
 TEST_F(Stall, WhoWaitsForRoomInTheKickListHasIt) {
-  kick(near, send());
+  commands.fetched(near.qp, kick(near, send()), near.qp.sq.tvl);
   commands.wait_for(near.qp, near.qp.sq.tvl);
   stall.give_back(near.qp, false);
   EXPECT_FALSE(commands.is_waited_for(near.qp.sq.tvl));
