@@ -64,14 +64,15 @@ bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) {
 /// is not so: the last PCB of a class is for a queue pair that holds no dedicated one. `list`:
 /// where its earlier commands wait, which must start before it may take the other list. Nothing: an
 /// obstacle, which the scheduler has been told of.
-std::optional<Dispatch::Kicked> Dispatch::kick(QueuePair& qp, KickedIn list) {
+bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
   if (list != KickedIn::kDedicatedTvl) {
     if (commands_.fetched_waiting(qp.sq.tvl) >= kFetchedAhead) {
       commands_.wait_for(qp, qp.sq.tvl);
-      return std::nullopt;
+      return false;
     }
     if (const auto pcb = pcbs_.allocate(qp.session->qos_class)) {
-      if (arbitrator_.kick(qp.sq.tvl, *pcb)) return Kicked{*pcb, qp.sq.tvl, KickedIn::kOwnTvl};
+      out = {*pcb, qp.sq.tvl, KickedIn::kOwnTvl};
+      if (arbitrator_.kick(qp.sq.tvl, *pcb)) return true;
       pcbs_.free(*pcb);
     }
   }
@@ -79,19 +80,19 @@ std::optional<Dispatch::Kicked> Dispatch::kick(QueuePair& qp, KickedIn list) {
       qp.sq.dedicated < kDedicatedPerQueuePair && commands_.free_dedicated(qp.qos_class) > 1;
   if (list == KickedIn::kOwnTvl || (qp.sq.dedicated != 0 && !may_have_more)) {
     scheduler_.block(schedule::QpSlot(qp.slot));
-    return std::nullopt;
+    return false;
   }
   const auto pcb = pcbs_.allocate_dedicated(qp.session->qos_class);
   if (!pcb) {
     commands_.found_none(qp.qos_class);
     scheduler_.block_class(qp.qos_class);
-    return std::nullopt;
+    return false;
   }
-  if (arbitrator_.kick(qp.sq.dedicated_tvl, *pcb))
-    return Kicked{*pcb, qp.sq.dedicated_tvl, KickedIn::kDedicatedTvl};
+  out = {*pcb, qp.sq.dedicated_tvl, KickedIn::kDedicatedTvl};
+  if (arbitrator_.kick(qp.sq.dedicated_tvl, *pcb)) return true;
   pcbs_.free(*pcb);
   commands_.wait_for(qp, qp.sq.dedicated_tvl);
-  return std::nullopt;
+  return false;
 }
 
 /// The kick list it was put into; kNone: an obstacle, which the scheduler has been told of.
@@ -104,17 +105,17 @@ KickedIn Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence, KickedIn lis
     scheduler_.block(schedule::QpSlot(qp.slot));
     return KickedIn::kNone;
   }
-  const auto kicked = kick(qp, list);
-  if (!kicked) return KickedIn::kNone;
-  const PcbId pcb = kicked->pcb;
+  Kicked kicked;
+  if (!kick(qp, list, kicked)) return KickedIn::kNone;
+  const PcbId pcb = kicked.pcb;
   collect::Pcb& buffer = pcbs_.pcb(pcb);
   if (qp.sq.ring.copy(sequence, buffer.header, buffer.payload.data()) != Verdict::kOk)
     buffer.header.opcode = 0xff;  // refused when its turn comes, so that completions stay in order
   buffer.header.qpn = qp.qpn.value;
   buffer.header.sequence = sequence;
   commands_.prepare(qp, pcb);
-  commands_.fetched(qp, pcb, kicked->tvl);
-  return kicked->list;
+  commands_.fetched(qp, pcb, kicked.tvl);
+  return kicked.list;
 }
 
 OptionalPcb Dispatch::next() {

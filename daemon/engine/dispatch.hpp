@@ -35,11 +35,11 @@ class Dispatch {
   struct Kicked {
     PcbId pcb;
     TvlId tvl;
-    schedule::KickedIn list;
+    schedule::KickedIn list = schedule::KickedIn::kNone;
   };
 
   static bool may_fetch(const QueuePair& qp, std::uint32_t sequence);
-  std::optional<Kicked> kick(QueuePair& qp, schedule::KickedIn list);
+  bool kick(QueuePair& qp, schedule::KickedIn list, Kicked& out);
   schedule::KickedIn fetch_one(QueuePair& qp, std::uint32_t sequence, schedule::KickedIn list);
 
   const StepClock& clock_;
