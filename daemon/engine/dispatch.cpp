@@ -62,7 +62,7 @@ bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) {
 /// Kicks a command of the queue pair, in an ordinary PCB if one is available and its TVL's kick
 /// list has room. Dedicated PCBs and their TVL keep up the progress of queue pairs for which that
 /// is not so: the last PCB of a class is for a queue pair that holds no dedicated one. `list`:
-/// where its earlier commands wait, which must start before it may take the other list. Nothing: an
+/// where its earlier commands wait, which must start before it may take the other list. False: an
 /// obstacle, which the scheduler has been told of.
 bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
   if (list != KickedIn::kDedicatedTvl) {
