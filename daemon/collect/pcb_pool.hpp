@@ -49,7 +49,7 @@ struct CollectGroup {
   Gauge all_high_water;
   Gauge dedicated_in_use;
   Gauge dedicated_high_water;
-  Counter refused;            ///< allocate() that found nothing: send queue mode
+  Counter refused;            ///< allocate() that found nothing
   Counter dedicated_refused;  ///< allocate_dedicated() over the fair part, or the cap
 };
 

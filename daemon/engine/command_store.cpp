@@ -36,10 +36,9 @@ void CommandStore::release(PcbId pcb) {
   const bool waited = command.dedicated_waits;
   const Duration held = clock_.now - command.kicked_at;
   command = CommandContext{};
-  pcbs_.free(pcb);
+  free(pcb, *qp.session);
   --qp.sq.commands;
   scheduler_.unblock(schedule::QpSlot(qp.slot));
-  look_again(*qp.session);
   if (!dedicated) return;
   --qp.sq.dedicated;
   dedicated_[qp.qos_class.value].released(waited, held);

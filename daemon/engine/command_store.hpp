@@ -80,11 +80,16 @@ class CommandStore {
   void found_none(QosClassId qos_class) { short_ |= free_dedicated(qos_class) != 0; }
   /// Amounts have changed: all classes that found none look again.
   void look_again();
-  /// A PCB of the session's came back. What of its tenant no level has counts what levels have
-  /// drawn from it.
+  /// A PCB of the session came back: its class looks again, and so does its tenant's, which counts
+  /// what levels have drawn from it.
   void look_again(const Session& session) {
     scheduler_.unblock_class(session.qos_class);
     scheduler_.unblock_class(session.tenant->qos_class);
+  }
+  /// Gives back a PCB that is bound to no VCB.
+  void free(PcbId pcb, const Session& session) {
+    pcbs_.free(pcb);
+    look_again(session);
   }
 
   // --- commands fetched by doorbells that wait in a kick list

@@ -95,7 +95,8 @@ bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
   return false;
 }
 
-/// The kick list it was put into; kNone: an obstacle, which the scheduler has been told of.
+/// Returns the kick list that the command was put into; kNone: an obstacle, which the scheduler has
+/// been told of.
 KickedIn Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence, KickedIn list) {
   if (qp.tenant->throttled()) {
     scheduler_.block_class(qp.qos_class);

@@ -232,8 +232,7 @@ void Ingress::accept(Session& session, PcbId pcb) {
   QueuePair* qp = find_owned(session, header.qpn);
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
     refuse(session);
-    pcbs_.free(pcb);
-    commands_.look_again(session);
+    commands_.free(pcb, session);
     return;
   }
   const schedule::QpSlot slot(qp->slot);
@@ -245,8 +244,7 @@ void Ingress::accept(Session& session, PcbId pcb) {
     return;
   }
   const std::uint32_t end = header.sequence + 1;
-  pcbs_.free(pcb);
-  commands_.look_again(session);
+  commands_.free(pcb, session);
   session.count_send_queue_mode(in_order ? SendQueueCause::kKickListFull : SendQueueCause::kOrder);
   ring(session, qp->qpn, end);
 }

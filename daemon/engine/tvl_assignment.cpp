@@ -16,19 +16,22 @@ Expected<TvlId> TvlAssignment::add(const schedule::TvlTerms& config) {
 
 Outcome TvlAssignment::change(TvlId id, const schedule::TvlTerms& config) {
   const Outcome changed = tvls_.change(id, config);
-  arbitrator_.refresh();
-  commands_.look_again();
-  find_weights();
+  refresh();
   return changed;
 }
 
 Outcome TvlAssignment::close(TvlId id) {
   const Outcome closed = tvls_.close(id);
   if (closed) empty(id);
+  refresh();
+  return closed;
+}
+
+/// Amounts have changed: whatever waits for some of them looks again.
+void TvlAssignment::refresh() {
   arbitrator_.refresh();
   commands_.look_again();
   find_weights();
-  return closed;
 }
 
 /// A tenant weighs in the engine's time as much as the heaviest of its TVLs in the arbitrator's

@@ -37,6 +37,7 @@ class TvlAssignment {
   void leave(QueuePair& qp);
 
  private:
+  void refresh();
   std::optional<TvlId> tvl_for(const QueuePair& qp, schedule::TvlPurpose purpose) const;
   bool replace(QueuePair& qp, TvlId id);
   void empty(TvlId id);

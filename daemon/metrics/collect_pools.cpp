@@ -104,7 +104,7 @@ void add_pools(Families& out, const Source& source) {
     out.gauge("softhca_pool_high_water", "Most in use at once.", labels,
               static_cast<double>(totals.high_water(kind)));
   });
-  out.gauge("softhca_dedicated_pcbs", "PCBs set aside for the send queue scheduler.", {},
+  out.gauge("softhca_dedicated_pcbs", "PCBs set aside for doorbells that find no other.", {},
             engine.pcbs().dedicated());
   out.gauge("softhca_dedicated_pcbs_limit", "Dedicated PCBs that one tenant or level may have.", {},
             engine.pcbs().dedicated_limit());

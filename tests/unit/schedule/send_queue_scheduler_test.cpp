@@ -111,15 +111,6 @@ TEST_F(SendQueueSchedulerTest, VcbsAndDoorbellsFollowEachOtherInTheListOfTheOwnT
   EXPECT_EQ(scheduler.kicked_in(kA), KickedIn::kNone);
 }
 
-TEST_F(SendQueueSchedulerTest, NoVcbPassesTheDedicatedList) {
-  scheduler.ring(kA, 1);
-  scheduler.next();
-  scheduler.fetched(kA, 1, KickedIn::kDedicatedTvl);
-  EXPECT_FALSE(scheduler.vcb_may_start(kA, 1));
-  scheduler.started(kA);
-  EXPECT_TRUE(scheduler.vcb_may_start(kA, 1));
-}
-
 TEST_F(SendQueueSchedulerTest, OneThatWaitsForTheOtherListHasATurnWhenItsCommandsHaveStarted) {
   scheduler.ring(kA, 4);
   scheduler.next();
@@ -211,7 +202,7 @@ TEST_F(SendQueueSchedulerTest, WhileDoorbellsArePendingVcbCommandsBecomeDoorbell
   EXPECT_EQ(scheduler.next()->count, 3u);
 }
 
-TEST_F(SendQueueSchedulerTest, AVcbCommandWaitsForTheStartOfThoseFetched) {
+TEST_F(SendQueueSchedulerTest, AVcbCommandWaitsForTheStartOfThoseInTheDedicatedList) {
   scheduler.ring(kA, 2);
   scheduler.next();
   scheduler.fetched(kA, 2, KickedIn::kDedicatedTvl);
