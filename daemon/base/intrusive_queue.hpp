@@ -68,19 +68,6 @@ class IndexList {
     push_back(items, pop_front(items));
   }
 
-  /// Appends all of `other` and leaves it empty. Same table and link.
-  void splice_back(T* items, IndexList& other) {
-    if (other.empty()) return;
-    if (empty()) {
-      *this = other;
-    } else {
-      (items[tail_].*link).next = other.head_;
-      (items[other.head_].*link).prev = tail_;
-      tail_ = other.tail_;
-    }
-    other = IndexList{};
-  }
-
   /// The element before i; kNoIndex at the beginning.
   std::uint32_t prev(const T* items, std::uint32_t i) const { return (items[i].*link).prev; }
   /// The element after i; kNoIndex at the end.

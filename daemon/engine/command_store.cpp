@@ -38,7 +38,8 @@ void CommandStore::release(PcbId pcb) {
   command = CommandContext{};
   free(pcb, *qp.session);
   --qp.sq.commands;
-  scheduler_.unblock(schedule::QpSlot(qp.slot));
+  const schedule::QpSlot slot(qp.slot);
+  if (!ahead_.waits(slot)) scheduler_.unblock(slot);
   if (!dedicated) return;
   --qp.sq.dedicated;
   dedicated_[qp.qos_class.value].released(waited, held);
@@ -59,6 +60,7 @@ void CommandStore::release_all(QueuePair& qp) {
   if (qp.sq.commands != 0) cpu_.charge(*qp.session, contexts_.size() * sizeof(CommandContext));
   for (std::uint32_t i = 0; i < contexts_.size() && qp.sq.commands != 0; ++i)
     if (contexts_[i].slot == qp.slot) release(PcbId(i));
+  ahead_.forget(schedule::QpSlot(qp.slot));
   qp.sq.started = 0;
 }
 
@@ -79,16 +81,17 @@ void CommandStore::watch(QosClassId qos_class) {
                                       : schedule::SendQueueScheduler::kNoBound);
 }
 
-void CommandStore::wait_for(QueuePair& qp, TvlId tvl) {
-  scheduler_.block(schedule::QpSlot(qp.slot));
-  Fetched& fetched = fetched_[tvl.value];
-  fetched.enough = fetched.waiting / 2;
+void CommandStore::wait_for_room(QueuePair& qp, TvlId tvl) {
+  const schedule::QpSlot slot(qp.slot);
+  scheduler_.block(slot);
+  ahead_.wait(slot, tvl);
 }
 
-void CommandStore::end_wait_for(Tenant& tenant, TvlId tvl) {
-  fetched_[tvl.value].enough = kNobodyWaits;
-  scheduler_.unblock_all(tenant.qos_class);
-  for (const auto& level : tenant.levels) scheduler_.unblock_all(level->qos_class);
+void CommandStore::end_waits() {
+  ahead_.wake([this](schedule::QpSlot slot) {
+    scheduler_.unblock(slot);
+    return scheduler_.next_turn(slot);
+  });
 }
 
 }  // namespace softhca::engine

@@ -8,6 +8,7 @@
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/cpu_scheduler.hpp"
 #include "daemon/engine/qp_table.hpp"
+#include "daemon/schedule/fetch_ahead.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
 #include "daemon/schedule/overflow_threshold.hpp"
 #include "daemon/schedule/send_queue_scheduler.hpp"
@@ -26,7 +27,7 @@ class CommandStore {
         scheduler_(scheduler),
         arbitrator_(arbitrator),
         contexts_(pcbs.size()),
-        fetched_(arbitrator.tvl_count()),
+        ahead_(arbitrator.tvl_count(), queue_pairs.slots()),
         dedicated_(scheduler.max_classes()) {}
 
   CommandContext& operator[](PcbId pcb) { return contexts_[pcb.value]; }
@@ -71,7 +72,7 @@ class CommandStore {
   /// list of the TVL.
   void fetched(QueuePair& qp, PcbId pcb, TvlId tvl) {
     contexts_[pcb.value].by_doorbell = true;
-    ++fetched_[tvl.value].waiting;
+    ahead_.came(tvl);
     if (is_dedicated(pcb)) took_dedicated(qp);
   }
   /// No PCB was available for the class, ordinary or dedicated. Its part of the dedicated ones may
@@ -93,32 +94,26 @@ class CommandStore {
   }
 
   // --- commands fetched by doorbells that wait in a kick list
-  std::uint32_t fetched_waiting(TvlId tvl) const { return fetched_[tvl.value].waiting; }
-  /// The queue pair has no turns until half as many wait there.
-  void wait_for(QueuePair& qp, TvlId tvl);
-  bool is_waited_for(TvlId tvl) const { return fetched_[tvl.value].enough != kNobodyWaits; }
-  /// The command has left the list. REQUIRES: its PCB has not been released.
+  const schedule::FetchAhead& ahead() const { return ahead_; }
+  /// The queue pair has no turns until there is room in the list.
+  void wait_for_room(QueuePair& qp, TvlId tvl);
+  /// The queue pair has its turn: whatever it waits for next, it is not this.
+  void end_wait(const QueuePair& qp) { ahead_.forget(schedule::QpSlot(qp.slot)); }
+  /// Gives turns to queue pairs that waited for lists with room.
+  void end_waits();
+  /// The command has left the list.
   void left_kick_list(PcbId pcb, TvlId tvl) {
-    if (!contexts_[pcb.value].by_doorbell) return;
-    Fetched& fetched = fetched_[tvl.value];
-    if (--fetched.waiting <= fetched.enough && is_waited_for(tvl))
-      end_wait_for(*owner(pcb).tenant, tvl);
+    if (contexts_[pcb.value].by_doorbell) ahead_.left(tvl);
   }
   /// It has left the list for another, which it is in.
   void moved(PcbId pcb, TvlId from) {
-    if (contexts_[pcb.value].by_doorbell) ++fetched_[arbitrator_.tvl_of(pcb).value].waiting;
-    left_kick_list(pcb, from);
+    if (!contexts_[pcb.value].by_doorbell) return;
+    ahead_.left(from);
+    ahead_.came(arbitrator_.tvl_of(pcb));
   }
 
  private:
-  static constexpr std::uint32_t kNobodyWaits = 0xffffffff;
-  struct Fetched {
-    std::uint32_t waiting = 0;
-    std::uint32_t enough = kNobodyWaits;  ///< with so many, queue pairs that wait have a turn
-  };
-
   void took_dedicated(QueuePair& qp);
-  void end_wait_for(Tenant& tenant, TvlId tvl);
   void watch(QosClassId qos_class);
 
   const StepClock& clock_;
@@ -127,8 +122,8 @@ class CommandStore {
   collect::PcbPool& pcbs_;
   schedule::SendQueueScheduler& scheduler_;
   schedule::KickArbitrator& arbitrator_;
-  std::vector<CommandContext> contexts_;             ///< by PCB
-  std::vector<Fetched> fetched_;                     ///< by TVL
+  std::vector<CommandContext> contexts_;  ///< by PCB
+  schedule::FetchAhead ahead_;
   std::vector<schedule::DedicatedWatch> dedicated_;  ///< by class
   bool short_ = false;  ///< a class found none, although it does not have its part
 };

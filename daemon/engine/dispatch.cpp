@@ -14,16 +14,13 @@ using schedule::KickedIn;
 // on because it holds at most this many of the class's dedicated PCBs.
 constexpr std::uint32_t kDedicatedPerQueuePair = 64;
 
-// Commands that wait for credits wait as well in their send queues, where they cost nothing: with
-// this many fetched ones in the kick list of a TVL no more are fetched into it.
-constexpr std::uint32_t kFetchedAhead = 32;
-
 // Turns in a poll step that may pass without a fetch.
 constexpr std::size_t kMostWithoutFetch = 8;
 
 }  // namespace
 
 std::size_t Dispatch::fetch() {
+  commands_.end_waits();
   const std::uint64_t end = cpu_.done() + cpu_.budget().ingress;
   std::size_t work = 0;
   QosClassId passed = kNoQosClass;  // the first of those that have had more than their share
@@ -36,6 +33,7 @@ std::size_t Dispatch::fetch() {
       if (passed == kNoQosClass) passed = qp.qos_class;
       continue;
     }
+    commands_.end_wait(qp);
     const std::uint64_t turn_end = std::min(end, cpu_.done() + cpu_.budget().turn);
     std::uint32_t fetched = 0;
     KickedIn list = scheduler_.kicked_in(turn->slot);
@@ -66,8 +64,8 @@ bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) {
 /// obstacle, which the scheduler has been told of.
 bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
   if (list != KickedIn::kDedicatedTvl) {
-    if (commands_.fetched_waiting(qp.sq.tvl) >= kFetchedAhead) {
-      commands_.wait_for(qp, qp.sq.tvl);
+    if (!commands_.ahead().has_room(qp.sq.tvl)) {
+      commands_.wait_for_room(qp, qp.sq.tvl);
       return false;
     }
     if (const auto pcb = pcbs_.allocate(qp.session->qos_class)) {
@@ -91,7 +89,7 @@ bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
   out = {*pcb, qp.sq.dedicated_tvl, KickedIn::kDedicatedTvl};
   if (arbitrator_.kick(qp.sq.dedicated_tvl, *pcb)) return true;
   pcbs_.free(*pcb);
-  commands_.wait_for(qp, qp.sq.dedicated_tvl);
+  commands_.wait_for_room(qp, qp.sq.dedicated_tvl);
   return false;
 }
 

@@ -143,7 +143,8 @@ class Engine {
   /// Is anything waiting that only polling can move on (and which therefore forbids sleep)?
   bool has_runnable() const {
     return cpu_.has_work() || ingress_.has_work() || queues_.scheduler.has_work() ||
-           queues_.arbitrator.has_work() || datagram_services_.has_work();
+           queues_.arbitrator.has_work() || commands_.ahead().has_work() ||
+           datagram_services_.has_work();
   }
 
   Time now() const { return clock_.now; }

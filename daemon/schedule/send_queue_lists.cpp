@@ -30,7 +30,6 @@ void SendQueueLists::enter(QpSlot slot, State state) {
   Descriptor& d = (*this)[slot];
   assert(!d.link.linked());
   d.state = state;
-  d.blocked_in = class_of(d).period;
   if (DescriptorList* const list = list_of(d)) list->push_back(descriptors_.data(), slot.value);
   update(d.qos_class);
 }
@@ -46,28 +45,19 @@ SendQueueLists::DescriptorList* SendQueueLists::list_of(const Descriptor& d) {
     case State::kReady:
       return &qos_class.ready;
     case State::kBlocked:
-      return is_blocked(d) ? &qos_class.blocked : &qos_class.ready;
+      return &qos_class.blocked;
     case State::kHeld:
       return &qos_class.held;
     case State::kOverflow:
       return &qos_class.overflow;
     case State::kOverflowBlocked:
-      return is_blocked(d) ? &qos_class.overflow_blocked : &qos_class.overflow;
+      return &qos_class.overflow_blocked;
     case State::kClosed:
     case State::kIdle:
     case State::kOverflowHeld:
       break;
   }
   return nullptr;
-}
-
-void SendQueueLists::unblock_all(QosClassId id) {
-  QosClass& qos_class = (*this)[id];
-  if (qos_class.blocked.empty() && qos_class.overflow_blocked.empty()) return;
-  qos_class.ready.splice_back(descriptors_.data(), qos_class.blocked);
-  qos_class.overflow.splice_back(descriptors_.data(), qos_class.overflow_blocked);
-  ++qos_class.period;
-  update(id);
 }
 
 QpSlot SendQueueLists::next_ready(QosClass& qos_class) {

@@ -41,11 +41,11 @@ class SendQueueLists {
     kClosed,
     kIdle,     ///< no doorbell pending
     kReady,    ///< linked in its class's ready list
-    kBlocked,  ///< linked in its class's blocked list; after unblock_all() in the ready list
+    kBlocked,  ///< linked in its class's blocked list
     kHeld,     ///< in its class's held list: pending, but VCB commands must start first
     // Nothing pending here, a doorbell in the overflow buffer:
     kOverflow,         ///< in its class's overflow list
-    kOverflowBlocked,  ///< in the list of these; after unblock_all() in the overflow list
+    kOverflowBlocked,  ///< in the list of these
     kOverflowHeld,     ///< in no list until VCB commands have started
   };
 
@@ -56,9 +56,8 @@ class SendQueueLists {
     std::uint32_t read = 0;
     std::uint32_t write = 0;
     std::uint32_t entries = 0;
-    std::uint32_t kicked = 0;      ///< kicked and not started, all in one kick list
-    std::uint32_t blocked_in = 0;  ///< blocked: the class's blocking period in which it was
-    std::uint32_t pruned = 0;      ///< how often, since it was opened
+    std::uint32_t kicked = 0;  ///< kicked and not started, all in one kick list
+    std::uint32_t pruned = 0;  ///< how often, since it was opened
     QosClassId qos_class;
     State state = State::kClosed;
     std::uint8_t arrival_class = 0;  ///< which of QosClass::arrivals
@@ -79,8 +78,7 @@ class SendQueueLists {
     DescriptorList overflow_blocked;
     std::uint32_t linked = 0;
     std::uint32_t bound = kNoBound;
-    std::uint32_t period = 0;  ///< goes up when the blocked lists are emptied as a whole
-    bool stopped = false;      ///< block_class()
+    bool stopped = false;  ///< block_class()
     DoorbellCounters counters;
   };
   template <IndexLink QosClass::*member>
@@ -107,13 +105,9 @@ class SendQueueLists {
   void enter(QpSlot slot, State state);
   /// Takes the descriptor out of the list that its state names, if any.
   void leave(QpSlot slot);
-  /// True: it is in a blocked list of its class, which has not been unblocked as a whole since.
-  bool is_blocked(const Descriptor& d) const {
-    return (d.state == State::kBlocked || d.state == State::kOverflowBlocked) &&
-           d.blocked_in == class_of(d).period;
+  static bool is_blocked(const Descriptor& d) {
+    return d.state == State::kBlocked || d.state == State::kOverflowBlocked;
   }
-  /// The blocked descriptors of a class go on where they were, at the cost of one.
-  void unblock_all(QosClassId id);
   /// The first ready descriptor of the class, which becomes the last. REQUIRES: there is one.
   QpSlot next_ready(QosClass& qos_class);
 

@@ -1,6 +1,5 @@
 #include "daemon/schedule/send_queue_scheduler.hpp"
 
-#include <algorithm>
 #include <cassert>
 
 namespace softhca::schedule {
@@ -73,7 +72,7 @@ std::optional<Turn> SendQueueScheduler::next() {
   const QosClassId id(static_cast<std::uint16_t>(lists_.with_work().front()));
   const QpSlot slot = lists_.next_ready(lists_[id]);
   lists_.rotate_with_work();
-  return Turn{slot, next_sequence(slot), std::min(pending(slot), quantum_)};
+  return Turn{slot, next_sequence(slot), next_turn(slot)};
 }
 
 void SendQueueScheduler::fetched(QpSlot slot, std::uint32_t count, KickedIn list) {
@@ -118,9 +117,7 @@ void SendQueueScheduler::rewind(QpSlot slot, std::uint32_t sequence) {
 
 void SendQueueScheduler::block(QpSlot slot) {
   const Descriptor& d = lists_[slot];
-  const bool ready =
-      d.state == State::kReady || (d.state == State::kBlocked && !lists_.is_blocked(d));
-  if (!ready) return;
+  if (d.state != State::kReady) return;
   lists_.leave(slot);
   lists_.enter(slot, State::kBlocked);
 }
@@ -131,8 +128,6 @@ void SendQueueScheduler::end_block(QpSlot slot) {
   lists_.leave(slot);
   lists_.enter(slot, state);
 }
-
-void SendQueueScheduler::unblock_all(QosClassId id) { lists_.unblock_all(id); }
 
 void SendQueueScheduler::block_class(QosClassId id) {
   lists_[id].stopped = true;

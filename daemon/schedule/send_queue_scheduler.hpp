@@ -16,6 +16,7 @@
 // before what overflowed has come back.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -100,14 +101,12 @@ class SendQueueScheduler {
 
   // --- obstacles
 
-  /// This queue pair cannot go on (its kick list is full): no turns until unblock() or
-  /// unblock_all(). Doorbells are still accepted.
+  /// This queue pair cannot go on (its kick list is full): no turns until unblock(). Doorbells are
+  /// still accepted.
   void block(QpSlot slot);
   void unblock(QpSlot slot) {
     if (lists_.is_blocked(lists_[slot])) end_block(slot);
   }
-  /// unblock() for all queue pairs of a class, at the cost of one.
-  void unblock_all(QosClassId qos_class);
   /// No queue pair of the class can go on (its dedicated PCBs are in use).
   void block_class(QosClassId qos_class);
   void unblock_class(QosClassId qos_class) {
@@ -148,6 +147,8 @@ class SendQueueScheduler {
   std::size_t max_classes() const { return lists_.class_count(); }
   /// Commands announced by doorbells and not fetched.
   std::uint32_t pending(QpSlot slot) const { return lists_[slot].pending(); }
+  /// How many of these may be fetched in one turn.
+  std::uint32_t next_turn(QpSlot slot) const { return std::min(pending(slot), quantum_); }
   std::uint32_t next_sequence(QpSlot slot) const { return lists_[slot].read; }
   const DoorbellCounters& counters(QosClassId qos_class) const {
     return lists_[qos_class].counters;

@@ -104,10 +104,10 @@ TEST_F(Commands, AllOfAQueuePairEndAtOnce) {
   ud.start(request);
   commands.hold(qp, start());
   start();
-  commands.wait_for(qp, tvl);
+  commands.wait_for_room(qp, tvl);
   commands.release_all(qp);
   EXPECT_EQ(qp.sq.started, 0u);
-  EXPECT_FALSE(commands.is_waited_for(tvl));
+  EXPECT_FALSE(commands.ahead().waits(schedule::QpSlot(qp.slot)));
   expect_nothing_held();
 }
 

@@ -102,10 +102,16 @@ TEST_F(DispatchTest, NoMoreAreFetchedAheadThanMayStartSoon) {
   long_list.max_kick_list = 100;
   long_list.execution_guaranteed = long_list.completion_guaranteed = 4;
   ASSERT_TRUE(tvls.change(tvl, long_list));
-  for (int i = 0; i < 32; ++i) commands.fetched(qp.qp, PcbId(0), tvl);
+  for (std::uint32_t i = 0; i < schedule::FetchAhead::kMost; ++i)
+    commands.fetched(qp.qp, PcbId(0), tvl);
   ring(1);
   EXPECT_EQ(dispatch.fetch(), 0u);
-  EXPECT_TRUE(commands.is_waited_for(tvl));
+  EXPECT_TRUE(commands.ahead().waits(schedule::QpSlot(qp.qp.slot)));
+  EXPECT_EQ(dispatch.fetch(), 0u);
+  for (std::uint32_t i = 0; i < schedule::FetchAhead::kMost / 2; ++i)
+    commands.left_kick_list(PcbId(0), tvl);
+  EXPECT_EQ(dispatch.fetch(), 1u);
+  EXPECT_FALSE(commands.ahead().waits(schedule::QpSlot(qp.qp.slot)));
 }
 
 // Mechanism A2: no way round a hard cap.

@@ -126,9 +126,12 @@ TEST_F(Stall, WhatGoesBackGetsItsRateBack) {
 
 TEST_F(Stall, WhoWaitsForRoomInTheKickListHasIt) {
   commands.fetched(near.qp, kick(near, send()), near.qp.sq.tvl);
-  commands.wait_for(near.qp, near.qp.sq.tvl);
+  commands.wait_for_room(near.qp, near.qp.sq.tvl);
+  EXPECT_FALSE(commands.ahead().has_work());
   stall.give_back(near.qp, false);
-  EXPECT_FALSE(commands.is_waited_for(near.qp.sq.tvl));
+  EXPECT_TRUE(commands.ahead().has_work());
+  commands.end_waits();
+  EXPECT_FALSE(commands.ahead().waits(schedule::QpSlot(near.qp.slot)));
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ TEST_F(DoorbellOverflowTest, BlockedOnesGoFirstAndComeBackWhenTheyMay) {
   ring(6);
   ASSERT_EQ(overflowed(), (Slots{0}));
   finish(3);
-  scheduler.unblock_all(kOneClass);
+  scheduler.unblock(QpSlot(0));
   EXPECT_EQ(recover(), (Order{0}));
 }
 
@@ -238,7 +238,6 @@ TEST_F(DoorbellOverflowTest, ClosingLeavesNothingOutside) {
   for (std::uint32_t i = 0; i < 10; ++i) scheduler.close(QpSlot(i));
   EXPECT_EQ(scheduler.counters(kOneClass).overflow.value(), 0u);
   EXPECT_EQ(scheduler.linked(), 0u);
-  scheduler.unblock_all(kOneClass);
   EXPECT_FALSE(scheduler.has_work());
 }
 

@@ -68,23 +68,6 @@ TEST_F(SendQueueListsTest, OneWithVcbCommandsThatHaveNotStartedIsHeld) {
   EXPECT_EQ(lists[kClass].held.front(), slot.value);
 }
 
-TEST_F(SendQueueListsTest, AllOfAClassAreUnblockedAtOnce) {
-  const QpSlot here = make(kClass), gone = make(kClass);
-  lists.link(here, 0);
-  lists.leave(here);
-  lists.enter(here, DescriptorState::kBlocked);
-  lists.enter(gone, DescriptorState::kOverflowBlocked);
-  EXPECT_TRUE(lists.is_blocked(lists[here]) && lists.is_blocked(lists[gone]));
-  lists.unblock_all(kClass);
-  EXPECT_FALSE(lists.is_blocked(lists[here]) || lists.is_blocked(lists[gone]));
-  EXPECT_EQ(lists[kClass].ready.front(), here.value);
-  EXPECT_EQ(lists[kClass].overflow.front(), gone.value);
-  // They leave the lists they are really in.
-  lists.leave(gone);
-  lists.unlink(here);
-  EXPECT_TRUE(lists[kClass].ready.empty() && lists[kClass].overflow.empty());
-}
-
 TEST_F(SendQueueListsTest, AStoppedClassHasNoWork) {
   lists.link(make(kClass), 0);
   lists[kClass].stopped = true;

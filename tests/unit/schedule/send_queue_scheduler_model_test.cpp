@@ -83,11 +83,13 @@ class Model {
   /// Removes all obstacles and lets everything run out.
   void drain() {
     for (std::uint16_t t = 0; t < kTenants; ++t) {
-      scheduler_.unblock_all(QosClassId(t));
       unblock_class(t);
       set_bound(t, SendQueueScheduler::kNoBound);
     }
-    for (ModelQp& qp : qps_) qp.blocked = false;
+    for (std::uint32_t i = 0; i < kSlots; ++i) {
+      qps_[i].blocked = false;
+      scheduler_.unblock(QpSlot(i));
+    }
     for (int round = 0; round < 4000; ++round) drain_step();
     for (std::uint32_t i = 0; i < kSlots; ++i) {
       ASSERT_EQ(qps_[i].started, qps_[i].posted) << i;
@@ -213,7 +215,7 @@ class Model {
 
   void obstruct(std::uint32_t i) {
     const std::uint16_t tenant = i % kTenants;
-    switch (random_() % 6) {
+    switch (random_() % 5) {
       case 0:
         qps_[i].blocked = true;
         return scheduler_.block(QpSlot(i));
@@ -221,12 +223,9 @@ class Model {
         qps_[i].blocked = false;
         return scheduler_.unblock(QpSlot(i));
       case 2:
-        for (std::uint32_t s = tenant; s < kSlots; s += kTenants) qps_[s].blocked = false;
-        return scheduler_.unblock_all(QosClassId(tenant));
-      case 3:
         stopped_[tenant] = true;
         return scheduler_.block_class(QosClassId(tenant));
-      case 4:
+      case 3:
         return set_bound(tenant, random_() % 2 == 0 ? random_() % 3 : SendQueueScheduler::kNoBound);
       default:
         return unblock_class(tenant);

@@ -176,15 +176,9 @@ class State {
       default:
         if (!qp.blocked) return false;
         qp.blocked = false;
-        i % 2 == 0 ? scheduler_.unblock(QpSlot(i)) : unblock_all(shape_->tenant_of[i]);
+        scheduler_.unblock(QpSlot(i));
         return true;
     }
-  }
-
-  void unblock_all(std::uint16_t tenant) {
-    for (std::uint32_t i = 0; i < qps_.size(); ++i)
-      if (shape_->tenant_of[i] == tenant) qps_[i].blocked = false;
-    scheduler_.unblock_all(QosClassId(tenant));
   }
 
   bool announce(std::uint32_t i, std::uint32_t end) {

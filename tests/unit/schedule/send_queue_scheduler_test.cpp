@@ -252,17 +252,17 @@ TEST_F(SendQueueSchedulerTest, BlockedAfterAPartOfItsTurn) {
   EXPECT_FALSE(scheduler.next());
   EXPECT_EQ(scheduler.ring(kA, 9), RingVerdict::kAccepted);
   EXPECT_FALSE(scheduler.next());
-  scheduler.unblock_all(QosClassId(0));
+  scheduler.unblock(kA);
   EXPECT_EQ(scheduler.next()->sequence, 2u);
 }
 
-TEST_F(SendQueueSchedulerTest, UnblockAllThenBlockClosePlaySafe) {
+TEST_F(SendQueueSchedulerTest, BlockedAgainAndClosed) {
   scheduler.ring(kA, 8);
   scheduler.ring(kB, 8);
   scheduler.block(kA);
   scheduler.block(kB);
-  scheduler.unblock_all(QosClassId(0));
-  scheduler.unblock_all(QosClassId(0));
+  for (int i = 0; i < 2; ++i)
+    for (const QpSlot slot : {kA, kB}) scheduler.unblock(slot);
   scheduler.block(kA);
   EXPECT_EQ(take_turn(), 1u);
   scheduler.close(kB);
@@ -294,7 +294,7 @@ TEST_F(SendQueueSchedulerTest, ClosingForgetsDoorbellsInWhateverState) {
   scheduler.ring(kB, 4);
   scheduler.block(kB);
   scheduler.close(kB);
-  scheduler.unblock_all(QosClassId(0));
+  scheduler.unblock(kB);
   EXPECT_FALSE(scheduler.has_work());
 
   scheduler.vcb_kicked(kC);

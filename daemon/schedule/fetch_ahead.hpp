@@ -1,0 +1,102 @@
+// How many commands are fetched ahead of their start, and whose queue pairs wait to fetch more
+// (mechanisms A4, B2). Commands that wait for credits wait as well in their send queues, where they
+// cost nothing, so only some are fetched into the kick list of a TVL. A queue pair that finds them
+// there waits until half have started, and gets one turn then, in the order in which those that
+// wait came: a turn that finds the list full again would be in vain, and with thousands of queue
+// pairs all turns would be.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/types.hpp"
+#include "daemon/schedule/doorbell_overflow.hpp"
+
+namespace softhca::schedule {
+
+class FetchAhead {
+ public:
+  /// Commands in the kick list of one TVL.
+  static constexpr std::uint32_t kMost = 32;
+
+  FetchAhead(std::size_t tvls, std::uint32_t queue_pairs) : lists_(tvls), waiters_(queue_pairs) {}
+
+  // --- fetched commands in kick lists
+
+  bool has_room(TvlId tvl) const { return lists_[tvl.value].fetched < kMost; }
+  void came(TvlId tvl) { ++lists_[tvl.value].fetched; }
+  /// REQUIRES: one was there.
+  void left(TvlId tvl) { --lists_[tvl.value].fetched; }
+
+  // --- queue pairs that wait
+
+  /// Until half of what is there now has left. If it waits already, it keeps its place.
+  void wait(QpSlot slot, TvlId tvl) {
+    if (waits(slot)) return;
+    List& list = lists_[tvl.value];
+    if (list.waiters.empty()) {
+      list.enough = list.fetched / 2;
+      waited_for_.push_back(lists_.data(), tvl.value);
+    }
+    waiters_[slot.value].tvl = tvl;
+    list.waiters.push_back(waiters_.data(), slot.value);
+  }
+  bool waits(QpSlot slot) const { return waiters_[slot.value].link.linked(); }
+  void forget(QpSlot slot) {
+    if (waits(slot)) remove(waiters_[slot.value].tvl, slot.value);
+  }
+
+  /// wake() has something to do.
+  bool has_work() const {
+    for (std::uint32_t i = waited_for_.front(); i != kNoIndex; i = next(i))
+      if (lists_[i].fetched <= lists_[i].enough) return true;
+    return false;
+  }
+  /// Ends the wait of as many queue pairs as there is room for, at least one for each list that is
+  /// half empty. `resume(slot)` returns how many commands the queue pair may fetch in its turn. To
+  /// be called in each poll step: a queue pair that does not use its turn takes it from no other.
+  template <class Resume>
+  void wake(Resume&& resume) {
+    for (std::uint32_t i = waited_for_.front(), after; i != kNoIndex; i = after) {
+      after = next(i);
+      if (lists_[i].fetched <= lists_[i].enough) wake(i, resume);
+    }
+  }
+
+ private:
+  struct Waiter {
+    IndexLink link;
+    TvlId tvl;
+  };
+  struct List {
+    IndexLink waited_for;
+    IndexList<Waiter, &Waiter::link> waiters;
+    std::uint32_t fetched = 0;
+    std::uint32_t enough = 0;  ///< with so many, those that wait get turns
+  };
+
+  std::uint32_t next(std::uint32_t list) const { return waited_for_.next(lists_.data(), list); }
+  void remove(TvlId tvl, std::uint32_t waiter) {
+    List& list = lists_[tvl.value];
+    list.waiters.remove(waiters_.data(), waiter);
+    if (list.waiters.empty()) waited_for_.remove(lists_.data(), tvl.value);
+  }
+  template <class Resume>
+  void wake(std::uint32_t index, Resume& resume) {
+    const List& list = lists_[index];
+    const std::uint32_t most = std::max(2 * list.enough, 1u);
+    for (std::uint32_t expected = list.fetched; expected < most && !list.waiters.empty();) {
+      const std::uint32_t slot = list.waiters.front();
+      remove(TvlId(static_cast<std::uint16_t>(index)), slot);
+      expected += std::max<std::uint32_t>(resume(QpSlot(slot)), 1);
+    }
+  }
+
+  std::vector<List> lists_;  ///< by TVL
+  IndexList<List, &List::waited_for> waited_for_;
+  std::vector<Waiter> waiters_;  ///< by slot
+};
+
+}  // namespace softhca::schedule
