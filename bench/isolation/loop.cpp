@@ -60,16 +60,16 @@ void Loop::post(std::uint32_t qp, ibv_wr_opcode opcode) {
   in_flight_[qp] += demand_.chain;
 }
 
-void Loop::fill(std::uint32_t qp) {
-  while (in_flight_[qp] + demand_.chain <= demand_.depth) post(qp, IBV_WR_RDMA_WRITE);
+void Loop::fill(std::uint32_t qp, ibv_wr_opcode opcode) {
+  while (in_flight_[qp] + demand_.chain <= demand_.depth) post(qp, opcode);
 }
 
 void Loop::flood() {
   check(ibv_req_notify_cq(cq_, 0), "req_notify_cq");
-  for (std::uint32_t qp = 0; qp < demand_.queue_pairs; ++qp) fill(qp);
+  for (std::uint32_t qp = 0; qp < demand_.queue_pairs; ++qp) fill(qp, IBV_WR_RDMA_WRITE);
   for (;;) {
     reap();
-    for (std::uint32_t qp = 0; qp < demand_.queue_pairs; ++qp) fill(qp);
+    for (std::uint32_t qp = 0; qp < demand_.queue_pairs; ++qp) fill(qp, IBV_WR_RDMA_WRITE);
   }
 }
 

@@ -27,6 +27,8 @@ class Loop {
 
   /// One chain. REQUIRES: room in the send queue.
   void post(std::uint32_t qp, ibv_wr_opcode opcode);
+  /// As many as demand.depth allows.
+  void fill(std::uint32_t qp, ibv_wr_opcode opcode);
   /// Keeps demand.depth messages of every queue pair in flight for ever. Sleeps in between: with
   /// deep queues the engine has work meanwhile, and the processor is the victim's.
   [[noreturn]] void flood();
@@ -34,7 +36,6 @@ class Loop {
   [[noreturn]] void trickle(std::chrono::milliseconds pause);
 
  private:
-  void fill(std::uint32_t qp);
   void await_event();
   void reap();
   std::size_t offset(std::uint32_t qp) const { return std::size_t{qp % areas_} * 2 * demand_.size; }

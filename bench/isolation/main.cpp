@@ -40,6 +40,14 @@ void say_running() {
   for (;;) pause();
 }
 
+/// The same with all send queues full.
+[[noreturn]] void stall(const Device& device, const Demand& demand) {
+  Loop loop(device, demand);
+  for (std::uint32_t qp = 0; qp < demand.queue_pairs; ++qp) loop.fill(qp, IBV_WR_SEND);
+  say_running();
+  for (;;) pause();
+}
+
 /// A short write now and then.
 [[noreturn]] void trickle(const Device& device, const Demand& demand) {
   Loop loop(device, demand);
@@ -54,9 +62,9 @@ struct Mode {
 };
 
 constexpr Mode kModes[] = {
-    {"hog", flood, {1, 1 << 20, 64, 4}},  {"doorbells", flood, {16, 64, 1024, 64}},
-    {"churn", churn, {4, 1 << 20, 4, 4}}, {"rnr", storm, {64, 64, 4, 4}},
-    {"rare", trickle, {1, 16, 1, 1}},
+    {"hog", flood, {1, 1 << 20, 64, 4}},    {"doorbells", flood, {16, 64, 1024, 64}},
+    {"churn", churn, {4, 1 << 20, 4, 4}},   {"rnr", storm, {64, 64, 4, 4}},
+    {"stalled", stall, {64, 64, 256, 256}}, {"rare", trickle, {1, 16, 1, 1}},
 };
 
 int run(int argc, char** argv) {
@@ -70,10 +78,11 @@ int run(int argc, char** argv) {
   app.add_option(
          "--mode", mode_name,
          "hog: long writes; doorbells: long chains of short writes; churn: memory and queue "
-         "pairs come and go; rnr: sends without receives; rare: a short write now and then")
-      ->check(CLI::IsMember({"hog", "doorbells", "churn", "rnr", "rare"}));
+         "pairs come and go; rnr: sends without receives; stalled: full send queues of them; "
+         "rare: a short write now and then")
+      ->check(CLI::IsMember({"hog", "doorbells", "churn", "rnr", "stalled", "rare"}));
   app.add_option("--qps", asked.queue_pairs, "queue pairs (default: as the mode has it)")
-      ->check(CLI::Range(1u, 1024u));
+      ->check(CLI::Range(1u, 4096u));
   app.add_option("--size", asked.size, "bytes of a message, as 64K (likewise)")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(1u, 1u << 30));

@@ -4,7 +4,7 @@
 #
 # usage: phase.sh VICTIM AGGRESSOR FILE
 #   latency rate bandwidth equals
-#   alone hog hogs16 hogs16-weight doorbells churn rnr garbage rare qps64
+#   alone hog hogs16 hogs16-weight doorbells churn rnr stalledN garbage rare qps64
 set -euo pipefail
 victim=$1 aggressor=$2 out=$3
 bench=$SOFTHCA_BUILD/bench/verbs/softhca-bench
@@ -35,6 +35,7 @@ case $aggressor in
       "$scribble" "$SANDBOX_DIR/ab/b/socket" "$B_ADDR" $RANDOM 20000 >"$SANDBOX_DIR/out-b" 2>&1 || true
     done &
     ;;
+  stalled*) aggressor a --mode stalled --qps "${aggressor#stalled}" ;;
   # Deep enough that neither ever runs out of work.
   qps64) aggressor b --mode hog --qps 64 --size 4M --depth 64 ;;
   *) aggressor b --mode "$aggressor" ;;

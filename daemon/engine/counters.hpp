@@ -71,6 +71,7 @@ struct TenantCounters {
   Counter commands_vcb;         ///< collected from a virtual collect buffer
   Counter commands_doorbell;    ///< fetched by the send queue scheduler
   Counter commands_given_back;  ///< started, and put back as their peer was not ready
+  Gauge stalled_queue_pairs;    ///< whose peer is not ready at present
   Counter send_queue_mode;      ///< VCB commands turned into doorbells (A5)
   std::array<Counter, static_cast<std::size_t>(SendQueueCause::kCount)> send_queue_cause;
   Counter doorbells;                    ///< explicit doorbells taken

@@ -164,7 +164,7 @@ void QpLifecycle::enter_error(QueuePair& qp) {
       event_log_.add(
           event_of(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.error.cause));
   }
-  qp.sq.stalled = qp.sq.probing = false;
+  stall_.forget(qp);
   scheduler_.unblock(schedule::QpSlot(qp.slot));
   flush(qp);
 }
@@ -204,7 +204,7 @@ bool QpLifecycle::flush_receives(QueuePair& qp) {
 /// VCBs and doorbells, where they wait for the tenant's turn, are known by their numbers.
 void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.sq.first_sequence = qp.sq.not_begun = send_sequence;
-  qp.sq.stalled = qp.sq.probing = false;
+  stall_.forget(qp);
   qp.sq.discarding = true;
   scheduler_.close(schedule::QpSlot(qp.slot));
   parts_.commands.release_all(qp);

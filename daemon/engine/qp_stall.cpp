@@ -1,6 +1,13 @@
 #include "daemon/engine/qp_stall.hpp"
 
 namespace softhca::engine {
+namespace {
+
+// Between two tries of stalled queue pairs of a tenant: some sixteen times what one takes, a look
+// at a local peer that no cache holds or a packet with the answer to it.
+constexpr Duration kBetweenTries = std::chrono::microseconds(16);
+
+}  // namespace
 
 void QpStall::give_back(QueuePair& qp, bool started) {
   const schedule::QpSlot slot(qp.slot);
@@ -32,14 +39,29 @@ void QpStall::give_back(QueuePair& qp, bool started) {
 
 void QpStall::stall(QueuePair& qp) {
   qp.sq.stalled = true;
+  qp.tenant->counters.stalled_queue_pairs.add();
   give_back(qp, true);
   scheduler_.block(schedule::QpSlot(qp.slot));
 }
 
 void QpStall::resume(QueuePair& qp) {
-  qp.sq.stalled = false;
+  end(qp);
   qp.sq.probing = true;
   scheduler_.unblock(schedule::QpSlot(qp.slot));
+}
+
+void QpStall::forget(QueuePair& qp) {
+  if (qp.sq.stalled) end(qp);
+  qp.sq.probing = false;
+}
+
+void QpStall::end(QueuePair& qp) {
+  qp.sq.stalled = false;
+  qp.tenant->counters.stalled_queue_pairs.subtract();
+}
+
+Duration QpStall::least_wait(const QueuePair& qp) {
+  return qp.tenant->counters.stalled_queue_pairs.value() * kBetweenTries;
 }
 
 }  // namespace softhca::engine

@@ -23,8 +23,16 @@ class QpStall {
   void stall(QueuePair& qp);
   /// Goes on with one command at a time until one has succeeded.
   void resume(QueuePair& qp);
+  /// It waits for nothing any more: it was reset, or is in the error state.
+  void forget(QueuePair& qp);
+  /// How long a stalled queue pair waits until it tries again, at least, so that all of its tenant
+  /// together take a small part of the engine's time, however many they are. (The RNR NAK timer is
+  /// a minimum, too: IBA 9.7.5.2.8.)
+  static Duration least_wait(const QueuePair& qp);
 
  private:
+  static void end(QueuePair& qp);
+
   CommandStore& commands_;
   collect::PcbPool& pcbs_;
   schedule::SendQueueScheduler& scheduler_;

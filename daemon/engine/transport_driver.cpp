@@ -77,7 +77,8 @@ void TransportDriver::settle(QueuePair& qp) {
       std::visit([](const auto& transport) { return transport.deadline(); }, qp.transport);
   // Never in the past: it would fire again for each tick since, as many as a late step has.
   const Time due = std::min(deadline, qp.connection.flow.wake_at());
-  lifecycle_.timers().arm(TimerId(qp.slot), std::max(due, clock_.now + Duration(1)));
+  const Duration least = qp.sq.stalled ? QpStall::least_wait(qp) : Duration(1);
+  lifecycle_.timers().arm(TimerId(qp.slot), std::max(due, clock_.now + least));
 }
 
 std::size_t TransportDriver::expire() {

@@ -84,6 +84,28 @@ void add_transport(Families& out, const engine::Tenant& tenant) {
                 {{"tenant", name}, {"reason", m.reason}}, value(m.count));
 }
 
+/// Commands by the way they came, and went.
+void add_commands(Families& out, const engine::Tenant& tenant) {
+  const engine::TenantCounters& c = tenant.counters;
+  const Labels labels{{"tenant", tenant.name}};
+  out.counter("softhca_commands_total", "Commands taken, by the way they came.",
+              {{"tenant", tenant.name}, {"way", "vcb"}}, number(c.commands_vcb));
+  out.counter("softhca_commands_total", "Commands taken, by the way they came.",
+              {{"tenant", tenant.name}, {"way", "doorbell"}}, number(c.commands_doorbell));
+  for (std::size_t i = 0; i < c.send_queue_cause.size(); ++i)
+    out.counter("softhca_send_queue_mode_total", "VCB commands that became doorbells, by cause.",
+                with(labels, "cause", engine::name_of(static_cast<engine::SendQueueCause>(i))),
+                number(c.send_queue_cause[i]));
+  out.counter("softhca_commands_given_back_total",
+              "Commands started that went back to their send queue, as their peer was not ready.",
+              labels, number(c.commands_given_back));
+  out.gauge("softhca_stalled_queue_pairs",
+            "Queue pairs that wait for a receive of their peer, or for the peer.", labels,
+            c.stalled_queue_pairs.value());
+  out.counter("softhca_doorbells_total", "Doorbells rung by processes.", labels,
+              number(c.doorbells));
+}
+
 void add_work(Families& out, const engine::Tenant& tenant) {
   const engine::TenantCounters& c = tenant.counters;
   const Labels labels{{"tenant", tenant.name}};
@@ -110,23 +132,11 @@ void add_work(Families& out, const engine::Tenant& tenant) {
       "Time that the engine worked, for all tenants, from when a command could have been seen to "
       "its successful end.",
       labels, c.command_engine_time, 1e-9);
-  out.counter("softhca_commands_total", "Commands taken, by the way they came.",
-              {{"tenant", tenant.name}, {"way", "vcb"}}, number(c.commands_vcb));
-  out.counter("softhca_commands_total", "Commands taken, by the way they came.",
-              {{"tenant", tenant.name}, {"way", "doorbell"}}, number(c.commands_doorbell));
   out.counter("softhca_throttled_seconds_total",
               "Time the tenant's rate held it back, counted when that is over.", labels,
               number(c.throttled_ns) * 1e-9);
   out.gauge("softhca_throttled", "1: the tenant's rate holds it back.", labels,
             c.throttled.value());
-  for (std::size_t i = 0; i < c.send_queue_cause.size(); ++i)
-    out.counter("softhca_send_queue_mode_total", "VCB commands that became doorbells, by cause.",
-                with(labels, "cause", engine::name_of(static_cast<engine::SendQueueCause>(i))),
-                number(c.send_queue_cause[i]));
-  one("softhca_commands_given_back_total",
-      "Commands started that went back to their send queue, as their peer was not ready.",
-      c.commands_given_back);
-  one("softhca_doorbells_total", "Doorbells rung by processes.", c.doorbells);
   one("softhca_completions_total", "Completion queue entries written.", c.completion.completions);
   one("softhca_completion_errors_total", "Completion queue entries with an error status.",
       c.completion.completion_errors);

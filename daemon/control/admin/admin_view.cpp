@@ -127,6 +127,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
           {"commands_doorbell", c.commands_doorbell.value()},
           {"send_queue_mode", c.send_queue_mode.value()},
           {"commands_given_back", c.commands_given_back.value()},
+          {"stalled_queue_pairs", c.stalled_queue_pairs.value()},
           {"doorbells", c.doorbells.value()},
           {"tx_packets", c.wire.tx_packets.value()},
           {"tx_bytes", c.wire.tx_bytes.value()},

@@ -15,6 +15,10 @@ namespace {
 
 constexpr int kDepth = 256;
 constexpr int kChain = 16;  // longer than what goes into collect buffers
+constexpr int kMostStalled = 4096;
+// So many go on one after the other, so that what each receives can be looked at; more go on at
+// once.
+constexpr std::size_t kOneByOne = 64;
 
 struct End {
   ibv_cq* cq;
@@ -75,7 +79,7 @@ T exchange(int fd, const T& mine) {
 
 struct Hello {
   ibv_gid gid;
-  std::uint32_t qpns[257];
+  std::uint32_t qpns[kMostStalled + 1];
 };
 
 void send_chain(Device& device, const End& end, int count) {
@@ -114,6 +118,21 @@ void expect_content(const Device& device, int count) {
     expect(device.memory[kDepth + i] == static_cast<std::uint32_t>(i), "wrong content");
 }
 
+/// Each of them when its receiver is ready.
+void expect_that_all_go_on(Device& device, const std::vector<End>& ends, bool sends) {
+  const bool at_once = ends.size() > kOneByOne;
+  if (!sends && at_once)
+    for (const End& end : ends) post_receives(device, end, kDepth);
+  for (const End& end : ends) {
+    if (!sends && !at_once) {
+      std::memset(device.memory + kDepth, 0xff, sizeof device.memory / 2);
+      post_receives(device, end, kDepth);
+    }
+    expect_all(end, kDepth, "one does not go on when its receiver is ready");
+    if (!sends) expect_content(device, kDepth);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -131,12 +150,14 @@ int main(int argc, char** argv) {
 
   const int fd = connected_socket(std::atoi(argv[4]), sends ? argv[5] : nullptr);
   std::vector<End> ends;
-  Hello mine{.gid = device.gid, .qpns = {}};
+  expect(stalled <= kMostStalled, "so many queue pairs");
+  static Hello mine, theirs;
+  mine.gid = device.gid;
   for (int i = 0; i <= stalled; ++i) {
     ends.push_back(make_end(device));
     mine.qpns[i] = ends.back().qp->qp_num;
   }
-  const Hello theirs = exchange(fd, mine);
+  theirs = exchange(fd, mine);
   for (int i = 0; i <= stalled; ++i)
     bring_up(ends[static_cast<std::size_t>(i)].qp, theirs.qpns[i], theirs.gid, gid_index);
   const End other = ends.back();
@@ -154,14 +175,7 @@ int main(int argc, char** argv) {
   expect_all(other, kChain, "it waits for those whose receivers are not ready");
   if (!sends) expect_content(device, kChain);
   exchange(fd, 3);
-  for (const End& end : ends) {
-    if (!sends) {
-      std::memset(device.memory + kDepth, 0xff, sizeof device.memory / 2);
-      post_receives(device, end, kDepth);
-    }
-    expect_all(end, kDepth, "one does not go on when its receiver is ready");
-    if (!sends) expect_content(device, kDepth);
-  }
+  expect_that_all_go_on(device, ends, sends);
   exchange(fd, 4);
   return 0;
 }

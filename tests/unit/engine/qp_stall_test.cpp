@@ -13,10 +13,10 @@ class Stall : public QpParts {
 
   Work send() { return {.sge = {buffer.part(0, 8)}}; }
   /// All come in, and the first finds no receive.
-  void send_in_vain(int count) {
-    for (int i = 0; i < count; ++i) kick(near, send());
+  void send_in_vain(TestQp& test, int count = 1) {
+    for (int i = 0; i < count; ++i) kick(test, send());
     execution.start_commands();
-    deliver_in_vain(near);
+    deliver_in_vain(test);
   }
   bool has_turn() { return dispatch.fetch() != 0; }
   std::uint32_t next_sequence() { return scheduler.next_sequence(schedule::QpSlot(near.qp.slot)); }
@@ -28,7 +28,7 @@ class Stall : public QpParts {
 };
 
 TEST_F(Stall, AllThatAQueuePairHoldsIsForOthers) {
-  send_in_vain(3);
+  send_in_vain(near, 3);
   EXPECT_EQ(pcbs_in_use(), 3u);
   EXPECT_EQ(tvls[tvl].completion.in_use.value(), 3u);
   stall.stall(near.qp);
@@ -42,7 +42,7 @@ TEST_F(Stall, AllThatAQueuePairHoldsIsForOthers) {
 }
 
 TEST_F(Stall, WhatWentBackIsPendingAndHasNoTurnUntilItMayGoOn) {
-  send_in_vain(3);
+  send_in_vain(near, 3);
   stall.stall(near.qp);
   EXPECT_EQ(pending(near), 3u);
   EXPECT_EQ(next_sequence(), 0u);
@@ -52,7 +52,7 @@ TEST_F(Stall, WhatWentBackIsPendingAndHasNoTurnUntilItMayGoOn) {
 }
 
 TEST_F(Stall, ItGoesOnWithOneCommandUntilOneHasSucceeded) {
-  send_in_vain(3);
+  send_in_vain(near, 3);
   stall.stall(near.qp);
   for (int i = 0; i < 3; ++i) post_receive(peer, buffer);
   clock.now += std::chrono::seconds(1);
@@ -72,7 +72,7 @@ TEST_F(Stall, ItGoesOnWithOneCommandUntilOneHasSucceeded) {
 
 /// They have been handed over once, and are again.
 TEST_F(Stall, WhatComesAgainIsCountedOnce) {
-  send_in_vain(2);
+  send_in_vain(near, 2);
   stall.stall(near.qp);
   stall.resume(near.qp);
   dispatch.fetch();
@@ -84,7 +84,7 @@ TEST_F(Stall, WhatComesAgainIsCountedOnce) {
 
 TEST_F(Stall, WhatThePeerHasExecutedStaysDone) {
   post_receive(peer, buffer);
-  send_in_vain(3);
+  send_in_vain(near, 3);
   stall.stall(near.qp);
   EXPECT_EQ(given_back(), 2u);
   EXPECT_EQ(next_sequence(), 1u);
@@ -112,9 +112,41 @@ TEST_F(Stall, NothingToGiveBackRewindsNothing) {
 }
 
 /// The program may change a command before it comes again, which pays for what it is then.
+TEST_F(Stall, TheMoreThereAreTheLongerEachWaits) {
+  const Gauge& stalled = tenant.counters.stalled_queue_pairs;
+  EXPECT_EQ(QpStall::least_wait(near.qp), Duration::zero());
+  send_in_vain(near);
+  stall.stall(near.qp);
+  EXPECT_EQ(stalled.value(), 1u);
+  const Duration alone = QpStall::least_wait(near.qp);
+  EXPECT_GT(alone, Duration::zero());
+  TestQp& other = make_qp();
+  connect(other, make_qp(), {.rnr_retry = 7});
+  send_in_vain(other);
+  stall.stall(other.qp);
+  EXPECT_EQ(QpStall::least_wait(near.qp), 2 * alone);
+  stall.resume(near.qp);
+  EXPECT_EQ(QpStall::least_wait(other.qp), alone);
+  for (int i = 0; i < 2; ++i) stall.forget(other.qp);
+  EXPECT_EQ(stalled.value(), 0u);
+}
+
+TEST_F(Stall, QueuePairsThatAreResetOrFailAreNotCounted) {
+  send_in_vain(near);
+  stall.stall(near.qp);
+  lifecycle.reset(near.qp, 0);
+  EXPECT_EQ(tenant.counters.stalled_queue_pairs.value(), 0u);
+  TestQp& other = make_qp();
+  connect(other, make_qp(), {.rnr_retry = 7});
+  send_in_vain(other);
+  stall.stall(other.qp);
+  lifecycle.enter_error(other.qp);
+  EXPECT_EQ(tenant.counters.stalled_queue_pairs.value(), 0u);
+}
+
 TEST_F(Stall, WhatGoesBackGetsItsRateBack) {
   rates.set(tenant, {.bytes_per_second = 8, .burst_bytes = 16});
-  send_in_vain(2);
+  send_in_vain(near, 2);
   kick(near, send());
   execution.start_commands();
   const Time before = tenant.rate.ready_at();

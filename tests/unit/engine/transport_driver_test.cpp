@@ -134,6 +134,28 @@ TEST_F(Driver, WhoWaitsForItsPeerHoldsNothingAndGoesOnWhenItCan) {
   EXPECT_EQ(pending(near), 0u);
 }
 
+TEST_F(Driver, ManyThatWaitForTheirPeersTryAgainLessOften) {
+  const auto tries = [&] {
+    return tenant.counters.transport[static_cast<std::size_t>(Count::kRnrNakReceived)].value();
+  };
+  const auto tries_in_a_second = [&] {
+    const std::uint64_t before = tries();
+    pass(std::chrono::seconds(1));
+    return tries() - before;
+  };
+  for (int i = 0; i < 2; ++i) {
+    TestQp& near = make_qp();
+    connect(near, make_qp(), {.rnr_retry = 7});
+    post(near, send());
+  }
+  pass(milliseconds(2));
+  ASSERT_EQ(tenant.counters.stalled_queue_pairs.value(), 2u);
+  EXPECT_EQ(tries_in_a_second(), 32u) << "in each step";
+  tenant.counters.stalled_queue_pairs.add(1 << 20);
+  pass(std::chrono::seconds(1));
+  EXPECT_EQ(tries_in_a_second(), 0u);
+}
+
 TEST_F(Driver, AWaitThatIsOverEndsOnceHoweverLateTheStep) {
   TestQp& near = make_qp();
   TestQp& peer = make_qp();
