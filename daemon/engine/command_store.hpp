@@ -27,7 +27,7 @@ class CommandStore {
         scheduler_(scheduler),
         arbitrator_(arbitrator),
         contexts_(pcbs.size()),
-        ahead_(arbitrator.tvl_count(), queue_pairs.slots()),
+        ahead_(arbitrator.tvl_count(), queue_pairs.slots(), scheduler.max_classes()),
         dedicated_(scheduler.max_classes()) {}
 
   CommandContext& operator[](PcbId pcb) { return contexts_[pcb.value]; }
@@ -99,6 +99,10 @@ class CommandStore {
   void wait_for_room(QueuePair& qp, TvlId tvl);
   /// The queue pair has its turn: whatever it waits for next, it is not this.
   void end_wait(const QueuePair& qp) { ahead_.forget(schedule::QpSlot(qp.slot)); }
+  /// Are more commands of the class to be fetched, now or when there is room for them?
+  bool has_more(QosClassId qos_class) const {
+    return scheduler_.has_work(qos_class) || ahead_.any_waits(qos_class);
+  }
   /// Gives turns to queue pairs that waited for lists with room.
   void end_waits();
   /// The command has left the list.

@@ -67,7 +67,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
                          events_.completion, sessions_, lifecycle_),
       datagrams_(parts_, addressing_.local, addressing_.handles, addressing_.multicast,
                  datagram_services_),
-      transports_(clock_, parts_, ingress_, queues_.scheduler, lifecycle_, stall_, datagrams_),
+      transports_(clock_, parts_, ingress_, lifecycle_, stall_, datagrams_),
       demux_(clock_, queue_pairs_, addressing_.local, addressing_.multicast, wire_.packets,
              wire_.congestion, lifecycle_.time_wait(), transports_, datagram_services_) {}
 

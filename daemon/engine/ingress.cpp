@@ -114,7 +114,7 @@ std::size_t Ingress::collect() {
     }
     const std::uint64_t begin = cpu_.done();
     const bool others = cpu_.note_competition(session->qos_class, poller_.order(),
-                                              scheduler_.has_work(session->qos_class));
+                                              commands_.has_more(session->qos_class));
     work += collect(*session, others ? std::min(end, begin + cpu_.budget().turn) : end);
     const PollState& state = session->poll;
     poller_.served(*session, cpu_.done() - begin, state.waiting && session->is_collected());

@@ -34,7 +34,7 @@ std::size_t TransportDriver::run_ready() {
     ++runs;
     QueuePair& qp = parts_.queue_pairs[*slot];
     parts_.cpu.note_competition(qp.qos_class, parts_.cpu.order(),
-                                scheduler_.has_work(qp.qos_class));
+                                parts_.commands.has_more(qp.qos_class));
     parts_.cpu.finished(qp, run(qp));
     if (ingress_.commands_wait(qp.qos_class)) break;
   }

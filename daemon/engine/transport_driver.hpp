@@ -13,12 +13,10 @@ namespace softhca::engine {
 class TransportDriver {
  public:
   TransportDriver(const StepClock& clock, const TransportParts& parts, Ingress& ingress,
-                  const schedule::SendQueueScheduler& scheduler, QpLifecycle& lifecycle,
-                  QpStall& stall, Datagrams& datagrams)
+                  QpLifecycle& lifecycle, QpStall& stall, Datagrams& datagrams)
       : clock_(clock),
         parts_(parts),
         ingress_(ingress),
-        scheduler_(scheduler),
         lifecycle_(lifecycle),
         stall_(stall),
         datagrams_(datagrams) {}
@@ -39,7 +37,6 @@ class TransportDriver {
   const StepClock& clock_;
   const TransportParts& parts_;
   Ingress& ingress_;
-  const schedule::SendQueueScheduler& scheduler_;
   QpLifecycle& lifecycle_;
   QpStall& stall_;
   Datagrams& datagrams_;

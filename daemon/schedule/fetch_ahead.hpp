@@ -21,7 +21,8 @@ class FetchAhead {
   /// Commands in the kick list of one TVL.
   static constexpr std::uint32_t kMost = 32;
 
-  FetchAhead(std::size_t tvls, std::uint32_t queue_pairs) : lists_(tvls), waiters_(queue_pairs) {}
+  FetchAhead(std::size_t tvls, std::uint32_t queue_pairs, std::size_t classes)
+      : lists_(tvls), waiters_(queue_pairs), waiting_(classes) {}
 
   // --- fetched commands in kick lists
 
@@ -33,7 +34,7 @@ class FetchAhead {
   // --- queue pairs that wait
 
   /// Until half of what is there now has left. If it waits already, it keeps its place.
-  void wait(QpSlot slot, TvlId tvl) {
+  void wait(QpSlot slot, TvlId tvl, QosClassId qos_class) {
     if (waits(slot)) return;
     List& list = lists_[tvl.value];
     if (list.waiters.empty()) {
@@ -41,12 +42,16 @@ class FetchAhead {
       waited_for_.push_back(lists_.data(), tvl.value);
     }
     waiters_[slot.value].tvl = tvl;
+    waiters_[slot.value].qos_class = qos_class;
     list.waiters.push_back(waiters_.data(), slot.value);
+    ++waiting_[qos_class.value];
   }
   bool waits(QpSlot slot) const { return waiters_[slot.value].link.linked(); }
   void forget(QpSlot slot) {
-    if (waits(slot)) remove(waiters_[slot.value].tvl, slot.value);
+    if (waits(slot)) remove(slot);
   }
+  /// Does a queue pair of the class wait?
+  bool any_waits(QosClassId qos_class) const { return waiting_[qos_class.value] != 0; }
 
   /// wake() has something to do.
   bool has_work() const {
@@ -69,6 +74,7 @@ class FetchAhead {
   struct Waiter {
     IndexLink link;
     TvlId tvl;
+    QosClassId qos_class;
   };
   struct List {
     IndexLink waited_for;
@@ -78,25 +84,28 @@ class FetchAhead {
   };
 
   std::uint32_t next(std::uint32_t list) const { return waited_for_.next(lists_.data(), list); }
-  void remove(TvlId tvl, std::uint32_t waiter) {
-    List& list = lists_[tvl.value];
-    list.waiters.remove(waiters_.data(), waiter);
-    if (list.waiters.empty()) waited_for_.remove(lists_.data(), tvl.value);
+  void remove(QpSlot slot) {
+    const Waiter& waiter = waiters_[slot.value];
+    List& list = lists_[waiter.tvl.value];
+    --waiting_[waiter.qos_class.value];
+    list.waiters.remove(waiters_.data(), slot.value);
+    if (list.waiters.empty()) waited_for_.remove(lists_.data(), waiter.tvl.value);
   }
   template <class Resume>
   void wake(std::uint32_t index, Resume& resume) {
     const List& list = lists_[index];
     const std::uint32_t most = std::max(2 * list.enough, 1u);
     for (std::uint32_t expected = list.fetched; expected < most && !list.waiters.empty();) {
-      const std::uint32_t slot = list.waiters.front();
-      remove(TvlId(static_cast<std::uint16_t>(index)), slot);
-      expected += std::max<std::uint32_t>(resume(QpSlot(slot)), 1);
+      const QpSlot slot(list.waiters.front());
+      remove(slot);
+      expected += std::max<std::uint32_t>(resume(slot), 1);
     }
   }
 
   std::vector<List> lists_;  ///< by TVL
   IndexList<List, &List::waited_for> waited_for_;
-  std::vector<Waiter> waiters_;  ///< by slot
+  std::vector<Waiter> waiters_;         ///< by slot
+  std::vector<std::uint32_t> waiting_;  ///< queue pairs, by class
 };
 
 }  // namespace softhca::schedule

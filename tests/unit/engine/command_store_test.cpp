@@ -111,6 +111,15 @@ TEST_F(Commands, AllOfAQueuePairEndAtOnce) {
   expect_nothing_held();
 }
 
+TEST_F(Commands, AClassWhoseQueuePairsWaitForRoomHasMore) {
+  EXPECT_FALSE(commands.has_more(qp.qos_class));
+  ASSERT_EQ(scheduler.ring(schedule::QpSlot(qp.slot), 4), schedule::RingVerdict::kAccepted);
+  EXPECT_TRUE(commands.has_more(qp.qos_class));
+  commands.wait_for_room(qp, tvl);
+  EXPECT_FALSE(scheduler.has_work(qp.qos_class));
+  EXPECT_TRUE(commands.has_more(qp.qos_class));
+}
+
 TEST_F(Commands, ReleasedDedicatedPcbGivesTurnsToThoseWhoFoundNone) {
   const schedule::QpSlot slot(qp.slot);
   ASSERT_EQ(scheduler.ring(slot, 4), schedule::RingVerdict::kAccepted);

@@ -96,7 +96,7 @@ class DatagramParts : public QpParts {
   DatagramServices services{clock,         cpu,     commands, pcbs,        scheduler, arbitrator,
                             region_access, packets, handles,  completions, registry,  lifecycle};
   Datagrams datagrams{transport_parts, addresses, handles, multicast, services};
-  TransportDriver driver{clock, transport_parts, ingress, scheduler, lifecycle, stall, datagrams};
+  TransportDriver driver{clock, transport_parts, ingress, lifecycle, stall, datagrams};
   Demux demux{clock,      queue_pairs,           addresses, multicast, packets,
               congestion, lifecycle.time_wait(), driver,    services};
   std::vector<std::unique_ptr<DatagramService>> opened;

@@ -18,6 +18,7 @@ class FetchAheadTest : public testing::Test {
   void fetch(TvlId tvl, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) ahead.came(tvl);
   }
+  void wait(QpSlot slot, TvlId tvl) { ahead.wait(slot, tvl, QosClassId(0)); }
   void start(TvlId tvl, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) ahead.left(tvl);
   }
@@ -32,7 +33,7 @@ class FetchAheadTest : public testing::Test {
   }
   using Slots = std::vector<std::uint32_t>;
 
-  FetchAhead ahead{2, kQueuePairs};
+  FetchAhead ahead{2, kQueuePairs, 2};
 };
 
 TEST_F(FetchAheadTest, HasRoomForSome) {
@@ -47,7 +48,7 @@ TEST_F(FetchAheadTest, HasRoomForSome) {
 
 TEST_F(FetchAheadTest, EndsWaitsWhenHalfHaveStarted) {
   fetch(kFull, 32);
-  ahead.wait(QpSlot(5), kFull);
+  wait(QpSlot(5), kFull);
   start(kFull, 15);
   EXPECT_FALSE(ahead.has_work());
   EXPECT_EQ(wake(), Slots{});
@@ -61,9 +62,9 @@ TEST_F(FetchAheadTest, EndsWaitsWhenHalfHaveStarted) {
 
 TEST_F(FetchAheadTest, EndsAsManyWaitsAsThereIsRoomForTheOldestFirst) {
   fetch(kFull, 32);
-  for (const std::uint32_t slot : {3, 1, 4, 0}) ahead.wait(QpSlot(slot), kFull);
-  ahead.wait(QpSlot(3), kFull);
-  ahead.wait(QpSlot(3), kSecond);
+  for (const std::uint32_t slot : {3, 1, 4, 0}) wait(QpSlot(slot), kFull);
+  wait(QpSlot(3), kFull);
+  wait(QpSlot(3), kSecond);
   start(kFull, 16);
   EXPECT_EQ(wake(16), Slots{3});
   start(kFull, 1);
@@ -74,8 +75,8 @@ TEST_F(FetchAheadTest, EndsAsManyWaitsAsThereIsRoomForTheOldestFirst) {
 TEST_F(FetchAheadTest, EachListHasItsOwn) {
   fetch(kFull, 32);
   fetch(kSecond, 8);
-  for (const std::uint32_t slot : {1, 2}) ahead.wait(QpSlot(slot), kFull);
-  for (const std::uint32_t slot : {7, 8}) ahead.wait(QpSlot(slot), kSecond);
+  for (const std::uint32_t slot : {1, 2}) wait(QpSlot(slot), kFull);
+  for (const std::uint32_t slot : {7, 8}) wait(QpSlot(slot), kSecond);
   start(kSecond, 4);
   EXPECT_EQ(wake(2), (Slots{7, 8}));
   start(kFull, 32);
@@ -84,20 +85,34 @@ TEST_F(FetchAheadTest, EachListHasItsOwn) {
 
 TEST_F(FetchAheadTest, ForgetsThoseThatAreGone) {
   fetch(kFull, 2);
-  for (const std::uint32_t slot : {1, 2}) ahead.wait(QpSlot(slot), kFull);
+  for (const std::uint32_t slot : {1, 2}) wait(QpSlot(slot), kFull);
   ahead.forget(QpSlot(1));
   ahead.forget(QpSlot(1));
   ahead.forget(QpSlot(9));
   start(kFull, 2);
   EXPECT_EQ(wake(), Slots{2});
-  ahead.wait(QpSlot(1), kFull);
+  wait(QpSlot(1), kFull);
   ahead.forget(QpSlot(1));
   EXPECT_FALSE(ahead.has_work());
 }
 
+TEST_F(FetchAheadTest, KnowsTheClassesOfThoseThatWait) {
+  const QosClassId first(0), second(1);
+  fetch(kFull, 2);
+  ahead.wait(QpSlot(1), kFull, second);
+  ahead.wait(QpSlot(2), kFull, second);
+  EXPECT_FALSE(ahead.any_waits(first));
+  EXPECT_TRUE(ahead.any_waits(second));
+  ahead.forget(QpSlot(1));
+  EXPECT_TRUE(ahead.any_waits(second));
+  start(kFull, 2);
+  wake();
+  EXPECT_FALSE(ahead.any_waits(second));
+}
+
 TEST_F(FetchAheadTest, WhoFindsAListFullOfOtherThingsTriesAgain) {
   for (int i = 0; i < 3; ++i) {
-    ahead.wait(QpSlot(1), kFull);
+    wait(QpSlot(1), kFull);
     EXPECT_TRUE(ahead.has_work());
     EXPECT_EQ(wake(), Slots{1});
   }
@@ -116,7 +131,7 @@ TEST_F(FetchAheadTest, NobodyWaitsForEver) {
     for (std::uint32_t i = 0; i < count && ahead.has_room(tvl); ++i, ++fetched) ahead.came(tvl);
     const QpSlot slot(random() % kQueuePairs);
     if (!ahead.has_room(tvl) && !ahead.waits(slot)) {
-      ahead.wait(slot, tvl);
+      wait(slot, tvl);
       waited[slot.value] = 0;
     }
     if (random() % 16 == 0) ahead.forget(QpSlot(random() % kQueuePairs));
