@@ -43,7 +43,7 @@ Expected<QosClassId> PcbPool::add_group(const GroupConfig& config) {
   if (!give(group, config.guaranteed)) return over_commit(group, config.guaranteed);
   group.used = true;
   *row = group;
-  if (dedicated_ != 0 && sharing_groups() > dedicated_) {
+  if (dedicated_ != 0 && sharing_groups().size() > dedicated_) {
     give(*row, 0);
     row->used = false;
     return Error{"each tenant and level needs a dedicated PCB: there are " +
@@ -85,6 +85,7 @@ Outcome PcbPool::set_guarantee(QosClassId id, std::uint32_t guaranteed) {
   if (group.parent == kNoQosClass) return set_total(id, guaranteed);
   const std::uint32_t before = group.pcbs.guaranteed.value();
   if (!give(group, guaranteed)) return over_commit(group, guaranteed - before);
+  share_out_dedicated();
   return {};
 }
 
@@ -94,6 +95,7 @@ Outcome PcbPool::set_total(QosClassId id, std::uint32_t total) {
   const std::uint32_t shared = tenant.pcbs.guaranteed.value();
   if (total >= before) {
     if (!give(tenant, shared + total - before)) return over_commit(tenant, total - before);
+    share_out_dedicated();
     return {};
   }
   const std::vector<CollectGroup*> levels = levels_of(id);
@@ -106,6 +108,7 @@ Outcome PcbPool::set_total(QosClassId id, std::uint32_t total) {
   const Division after = after_decrease(shared, amounts, default_level, before - total);
   for (std::size_t i = 0; i < levels.size(); ++i) give(*levels[i], after.levels[i]);
   give(tenant, after.shared);
+  share_out_dedicated();
   return {};
 }
 
@@ -163,20 +166,28 @@ std::vector<CollectGroup*> PcbPool::levels_of(QosClassId tenant) {
 }
 
 /// Groups that dedicated PCBs are shared out to.
-std::uint32_t PcbPool::sharing_groups() const {
-  std::uint32_t count = 0;
-  for (std::uint16_t i = 0; i < groups_.size(); ++i) {
-    const bool has_levels = std::any_of(groups_.begin(), groups_.end(), [&](const auto& g) {
-      return g.used && g.parent == QosClassId(i);
-    });
-    if (groups_[i].used && (!has_levels || groups_[i].undivided)) ++count;
-  }
-  return count;
+std::vector<CollectGroup*> PcbPool::sharing_groups() {
+  std::vector<bool> divided(groups_.size());
+  for (const CollectGroup& group : groups_)
+    if (group.used && group.parent != kNoQosClass) divided[group.parent.value] = true;
+  std::vector<CollectGroup*> sharing;
+  for (std::size_t i = 0; i < groups_.size(); ++i)
+    if (groups_[i].used && (!divided[i] || groups_[i].undivided)) sharing.push_back(&groups_[i]);
+  return sharing;
 }
 
 void PcbPool::share_out_dedicated() {
-  const std::uint32_t count = sharing_groups();
-  dedicated_limit_.set(count == 0 ? 0 : dedicated_ / count);
+  const std::vector<CollectGroup*> sharing = sharing_groups();
+  std::uint64_t guaranteed = 0;
+  for (const CollectGroup* group : sharing) guaranteed += group->pcbs.guaranteed.value();
+  const std::uint64_t rest = dedicated_ - std::min<std::uint64_t>(dedicated_, sharing.size());
+  std::vector<std::uint32_t> limits(groups_.size(), std::min(dedicated_, 1u));
+  for (const CollectGroup* group : sharing) {
+    const std::uint64_t part = guaranteed == 0 ? rest / sharing.size()
+                                               : rest * group->pcbs.guaranteed.value() / guaranteed;
+    limits[static_cast<std::size_t>(group - groups_.data())] += static_cast<std::uint32_t>(part);
+  }
+  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].dedicated_limit.set(limits[i]);
 }
 
 Error PcbPool::over_commit(const CollectGroup& group, std::uint32_t asked) const {

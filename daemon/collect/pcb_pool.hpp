@@ -47,10 +47,11 @@ struct CollectGroup {
   IdleWatch idle;    ///< of pcbs
   Gauge all_in_use;  ///< of a tenant: with those of its levels
   Gauge all_high_water;
+  Gauge dedicated_limit;  ///< dedicated PCBs it may hold: its part of them
   Gauge dedicated_in_use;
   Gauge dedicated_high_water;
   Counter refused;            ///< allocate() that found nothing
-  Counter dedicated_refused;  ///< allocate_dedicated() over the fair part, or the cap
+  Counter dedicated_refused;  ///< allocate_dedicated() over its part, or the cap
 };
 
 class PcbPool {
@@ -112,13 +113,13 @@ class PcbPool {
     return take_free(free_pcbs_, id, PcbUse::kPool);
   }
 
-  /// A dedicated PCB (A9). Each group may hold its fair part, dedicated_limit(), so none can
-  /// exhaust them for the others; nothing: that is in use, or the group holds as many PCBs as it
-  /// may have at all.
+  /// A dedicated PCB (A9). Each group may hold its part, dedicated_limit(), so none can exhaust
+  /// them for the others; nothing: that is in use, or the group holds as many PCBs as it may have
+  /// at all.
   OptionalPcb allocate_dedicated(QosClassId id) {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
-    if (group.dedicated_in_use.value() >= dedicated_limit() || !free_dedicated_.any() ||
+    if (group.dedicated_in_use.value() >= group.dedicated_limit.value() || !free_dedicated_.any() ||
         has_all(group, tenant_of(group))) {
       group.dedicated_refused.add();
       return std::nullopt;
@@ -162,10 +163,11 @@ class PcbPool {
   /// PCBs in use that were the group's until its guarantee shrank, and are to come back; for a
   /// tenant: those beyond its total.
   std::uint32_t draining(QosClassId id) const { return group(id).pcbs.draining.value(); }
-  /// Dedicated PCBs one group may hold: the same for each, rounded down. Each level of a tenant is
-  /// a group, and so is a tenant without levels, or with programs that belong to none of its
-  /// levels.
-  std::uint32_t dedicated_limit() const { return dedicated_limit_.value(); }
+  /// Dedicated PCBs that the group may hold: one, and of the rest a part as large as its guarantee
+  /// is among all, rounded down; the same for each if none is guaranteed any. Each level of a
+  /// tenant has a part, and so has a tenant without levels, or with programs that belong to none of
+  /// its levels; others have one if it is free.
+  std::uint32_t dedicated_limit(QosClassId id) const { return group(id).dedicated_limit.value(); }
 
  private:
   PcbId take_free(BitSet& free, QosClassId group, PcbUse use) {
@@ -191,7 +193,7 @@ class PcbPool {
   }
   bool known(QosClassId id) const { return id.value < groups_.size() && groups_[id.value].used; }
   std::vector<CollectGroup*> levels_of(QosClassId tenant);
-  std::uint32_t sharing_groups() const;
+  std::vector<CollectGroup*> sharing_groups();
   bool give(CollectGroup& group, std::uint32_t guaranteed);
   Outcome set_total(QosClassId tenant, std::uint32_t total);
   void share_out_dedicated();
@@ -199,7 +201,6 @@ class PcbPool {
 
   QuotaPool quota_;
   std::uint32_t dedicated_;
-  Gauge dedicated_limit_;
   std::vector<CollectGroup> groups_;
   // Free PCB list: one bit string per kind, both indexed by PcbId.
   BitSet free_pcbs_;

@@ -75,7 +75,7 @@ void CommandStore::took_dedicated(QueuePair& qp) {
 /// wait.
 void CommandStore::watch(QosClassId qos_class) {
   const schedule::DedicatedWatch& watched = dedicated_[qos_class.value];
-  const std::uint32_t limit = pcbs_.dedicated_limit();
+  const std::uint32_t limit = pcbs_.dedicated_limit(qos_class);
   scheduler_.set_bound(qos_class, watched.stuck(scheduler_.config(), limit)
                                       ? watched.free(limit)
                                       : schedule::SendQueueScheduler::kNoBound);

@@ -66,7 +66,7 @@ class CommandStore {
   /// The class number is given to another class now, which holds none.
   void reset(QosClassId qos_class) { dedicated_[qos_class.value] = {}; }
   std::uint32_t free_dedicated(QosClassId qos_class) const {
-    return dedicated_[qos_class.value].free(pcbs_.dedicated_limit());
+    return dedicated_[qos_class.value].free(pcbs_.dedicated_limit(qos_class));
   }
   /// The command that the PCB was prepared for was fetched by a doorbell, and waits in the kick
   /// list of the TVL.

@@ -34,13 +34,14 @@ void TvlAssignment::refresh() {
   find_weights();
 }
 
-/// A tenant weighs in the engine's time as much as the heaviest of its TVLs in the arbitrator's
-/// rounds, and so does a class among those of its tenant.
+/// A tenant weighs in the engine's time as much as the heaviest of its TVLs with queue pairs in the
+/// arbitrator's rounds, and so does a class among those of its tenant.
 void TvlAssignment::find_weights() {
   std::vector<std::uint32_t> tenants(tenants_, 1), classes(classes_, 1);
   for (std::uint16_t i = 0; i < tvls_.size(); ++i) {
     const schedule::Tvl& tvl = tvls_[TvlId(i)];
-    if (!tvl.used || tvl.closing || tvl.purpose != schedule::TvlPurpose::kCommands) continue;
+    if (tvl.closing || tvl.queue_pairs == 0 || tvl.purpose != schedule::TvlPurpose::kCommands)
+      continue;
     assert(tvl.tenant.value < tenants.size() && tvl.qos_class.value < classes.size());
     for (std::uint32_t* weight : {&tenants[tvl.tenant.value], &classes[tvl.qos_class.value]})
       *weight = std::max(*weight, tvl.weight);
@@ -58,11 +59,11 @@ std::optional<TvlId> TvlAssignment::tvl_for(const QueuePair& qp,
                                             schedule::TvlPurpose purpose) const {
   const Tenant& tenant = *qp.tenant;
   for (const QosClassId qos_class : {qp.qos_class, tenant.qos_class})
-    if (const auto own = tvls_.pick_tvl(qos_class, qp.qpn, purpose)) return own;
+    if (const auto own = tvls_.pick_tvl(qos_class, purpose)) return own;
   for (const bool wanted : {true, false})
     for (const auto& level : tenant.levels)
       if (level->is_default == wanted)
-        if (const auto other = tvls_.pick_tvl(level->qos_class, qp.qpn, purpose)) return other;
+        if (const auto other = tvls_.pick_tvl(level->qos_class, purpose)) return other;
   return std::nullopt;
 }
 
@@ -74,11 +75,13 @@ void TvlAssignment::join(QueuePair& qp) {
   qp.sq.dedicated_tvl = *dedicated;
   tvls_.attach(qp.sq.tvl);
   tvls_.attach(qp.sq.dedicated_tvl);
+  if (tvls_[qp.sq.tvl].queue_pairs == 1) find_weights();
 }
 
 void TvlAssignment::leave(QueuePair& qp) {
   tvls_.detach(qp.sq.tvl);
   tvls_.detach(qp.sq.dedicated_tvl);
+  if (tvls_[qp.sq.tvl].queue_pairs == 0) find_weights();
 }
 
 /// False: there is no other TVL.

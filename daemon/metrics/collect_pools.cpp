@@ -106,8 +106,6 @@ void add_pools(Families& out, const Source& source) {
   });
   out.gauge("softhca_dedicated_pcbs", "PCBs set aside for doorbells that find no other.", {},
             engine.pcbs().dedicated());
-  out.gauge("softhca_dedicated_pcbs_limit", "Dedicated PCBs that one tenant or level may have.", {},
-            engine.pcbs().dedicated_limit());
   const schedule::SendQueueScheduler& scheduler = engine.scheduler();
   out.gauge("softhca_doorbell_places", "Queue pairs that may have doorbells in the daemon.", {},
             scheduler.config().entries);
@@ -155,6 +153,8 @@ void add_quotas(Families& out, const Source& source, const engine::Tenant& tenan
                 number(group.refused));
     out.counter("softhca_level_refused_total", refused, with(labels, "resource", "dedicated_pcbs"),
                 number(group.dedicated_refused));
+    out.gauge("softhca_dedicated_pcbs_limit", "Dedicated PCBs that there may be in use.", labels,
+              group.dedicated_limit.value());
     out.gauge("softhca_dedicated_pcbs_in_use", "Dedicated PCBs in use.", labels,
               group.dedicated_in_use.value());
     out.gauge("softhca_dedicated_pcbs_high_water", "Most dedicated PCBs in use at once.", labels,

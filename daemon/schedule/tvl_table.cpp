@@ -132,16 +132,17 @@ bool TvlTable::adjust(TvlId id, bool may_lend, const AdjustmentPolicy& policy, T
          changed;
 }
 
-std::optional<TvlId> TvlTable::pick_tvl(QosClassId qos_class, Qpn qpn, TvlPurpose purpose) const {
-  const auto is_one = [&](const Tvl& t) {
-    return t.used && !t.closing && t.qos_class == qos_class && t.purpose == purpose;
+std::optional<TvlId> TvlTable::pick_tvl(QosClassId qos_class, TvlPurpose purpose) const {
+  const Tvl* best = nullptr;
+  const auto with_one_more = [](const Tvl& tvl, const Tvl& other) {
+    return std::uint64_t{tvl.queue_pairs + 1} * other.weight;
   };
-  const auto count = std::count_if(tvls_.begin(), tvls_.end(), is_one);
-  if (count == 0) return std::nullopt;
-  auto nth = qpn.value % static_cast<std::uint32_t>(count);
-  const auto row = std::find_if(tvls_.begin(), tvls_.end(),
-                                [&](const Tvl& t) { return is_one(t) && nth-- == 0; });
-  return TvlId(static_cast<std::uint16_t>(row - tvls_.begin()));
+  for (const Tvl& tvl : tvls_) {
+    if (!tvl.used || tvl.closing || tvl.qos_class != qos_class || tvl.purpose != purpose) continue;
+    if (best == nullptr || with_one_more(tvl, *best) < with_one_more(*best, tvl)) best = &tvl;
+  }
+  if (best == nullptr) return std::nullopt;
+  return TvlId(static_cast<std::uint16_t>(best - tvls_.data()));
 }
 
 }  // namespace softhca::schedule

@@ -75,9 +75,9 @@ class TvlTable {
   /// Errors: no such TVL (ENOENT); queue pairs are on it or credits in use (EBUSY).
   Outcome remove(TvlId id);
 
-  /// The TVL for a new queue pair: queue pairs are spread over the TVLs of that class and purpose.
-  /// Nothing: there is none.
-  std::optional<TvlId> pick_tvl(QosClassId qos_class, Qpn qpn,
+  /// The TVL for a new queue pair: of that class and purpose, the one with the fewest queue pairs
+  /// for its weight. Nothing: there is none.
+  std::optional<TvlId> pick_tvl(QosClassId qos_class,
                                 TvlPurpose purpose = TvlPurpose::kCommands) const;
   /// attach(): a queue pair is on the TVL; if it is the first, what is lent is recalled. detach():
   /// it no longer is.

@@ -129,11 +129,13 @@ TEST(PcbLevels, ShrinkingBelowUseDrains) {
 TEST(PcbLevels, ALevelLeavesWhenItHoldsNothing) {
   PcbPool pool({.pcbs = 8, .dedicated = 4, .max_groups = 3});
   const QosClassId weather = tenant(pool, 6);
-  EXPECT_EQ(pool.dedicated_limit(), 4u);
+  EXPECT_EQ(pool.dedicated_limit(weather), 4u);
   const QosClassId alerts = level(pool, weather, 4);
-  EXPECT_EQ(pool.dedicated_limit(), 4u);
+  EXPECT_EQ(pool.dedicated_limit(weather), 1u);
+  EXPECT_EQ(pool.dedicated_limit(alerts), 4u);
   const QosClassId other = level(pool, weather, 0);
-  EXPECT_EQ(pool.dedicated_limit(), 2u);
+  EXPECT_EQ(pool.dedicated_limit(alerts), 3u);
+  EXPECT_EQ(pool.dedicated_limit(other), 1u);
   const PcbId pcb = *pool.allocate(alerts);
   EXPECT_EQ(pool.remove_group(alerts).error().code, EBUSY);
   EXPECT_EQ(pool.remove_group(weather).error().code, EBUSY);

@@ -107,10 +107,10 @@ TEST(PcbPool, ChangesAGuarantee) {
 TEST(PcbPool, DedicatedPcbsAreSharedOutFairlyAndApartFromTheOthers) {
   PcbPool pool({.pcbs = 2, .dedicated = 7, .max_groups = 3});
   const QosClassId a = add(pool, 0, 0);
-  EXPECT_EQ(pool.dedicated_limit(), 7u);
+  EXPECT_EQ(pool.dedicated_limit(a), 7u);
   const QosClassId b = add(pool, 1, 0);
   const QosClassId c = add(pool, 2, 0);
-  EXPECT_EQ(pool.dedicated_limit(), 2u);
+  for (const QosClassId group : {a, b, c}) EXPECT_EQ(pool.dedicated_limit(group), 2u);
   EXPECT_EQ(take_all(pool, a), 2u);
   std::set<std::uint32_t> ids;
   for (const QosClassId group : {a, b, c}) {
@@ -126,6 +126,24 @@ TEST(PcbPool, DedicatedPcbsAreSharedOutFairlyAndApartFromTheOthers) {
   }
   pool.free(PcbId(*ids.begin()));
   EXPECT_TRUE(pool.allocate_dedicated(a));
+}
+
+TEST(PcbPool, DedicatedPcbsAreSharedOutByGuarantee) {
+  PcbPool pool({.pcbs = 100, .dedicated = 20, .max_groups = 4});
+  const QosClassId large = add(pool, 0, 60);
+  const QosClassId small = add(pool, 1, 20);
+  const QosClassId none = add(pool, 2, 0);
+  EXPECT_EQ(pool.dedicated_limit(large), 13u) << "1 + 17 * 60 / 80";
+  EXPECT_EQ(pool.dedicated_limit(small), 5u);
+  EXPECT_EQ(pool.dedicated_limit(none), 1u);
+  for (int i = 0; i < 13; ++i) EXPECT_TRUE(pool.allocate_dedicated(large));
+  EXPECT_FALSE(pool.allocate_dedicated(large));
+  EXPECT_TRUE(pool.allocate_dedicated(none));
+  ASSERT_TRUE(pool.set_guarantee(large, 20));
+  EXPECT_EQ(pool.dedicated_limit(large), 9u);
+  EXPECT_EQ(pool.dedicated_limit(small), 9u);
+  ASSERT_TRUE(pool.set_guarantee(none, 60));
+  EXPECT_EQ(pool.dedicated_limit(none), 11u);
 }
 
 TEST(PcbPool, DedicatedPcbsAreNoWayRoundAHardCap) {
@@ -154,18 +172,19 @@ TEST(PcbPool, ProgramsOfNoLevelHaveAPartOfTheDedicatedPcbsOfTheirOwn) {
   PcbPool pool({.pcbs = 8, .dedicated = 6, .max_groups = 4});
   const QosClassId tenant = *pool.add_group({.tenant = TenantId(0)});
   pool.set_undivided(tenant, true);
-  EXPECT_EQ(pool.dedicated_limit(), 6u);
+  EXPECT_EQ(pool.dedicated_limit(tenant), 6u);
   const QosClassId level = *pool.add_group({.tenant = TenantId(0), .parent = tenant});
   const QosClassId other = *pool.add_group({.tenant = TenantId(1)});
-  EXPECT_EQ(pool.dedicated_limit(), 2u);
   for (const QosClassId group : {tenant, level, other}) {
+    EXPECT_EQ(pool.dedicated_limit(group), 2u);
     EXPECT_TRUE(pool.allocate_dedicated(group));
     EXPECT_TRUE(pool.allocate_dedicated(group));
     EXPECT_FALSE(pool.allocate_dedicated(group));
   }
   EXPECT_TRUE(pool.add_group({.tenant = TenantId(2)}));
   pool.set_undivided(tenant, false);
-  EXPECT_EQ(pool.dedicated_limit(), 2u) << "6 for 3";
+  EXPECT_EQ(pool.dedicated_limit(tenant), 1u) << "beyond them, if it is free";
+  EXPECT_EQ(pool.dedicated_limit(level), 2u) << "6 for 3";
 }
 
 TEST(PcbPool, ALateGroupWaitsForDedicatedPcbsToDrain) {

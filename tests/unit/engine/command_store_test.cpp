@@ -36,7 +36,7 @@ class Commands : public Parts {
     EXPECT_EQ(tvls[tvl].execution.in_use.value(), 0u);
     EXPECT_EQ(tvls[tvl].completion.in_use.value(), 0u);
     EXPECT_EQ(arbitrator.counters(tvl).waiting.value(), 0u);
-    EXPECT_EQ(commands.free_dedicated(qp.qos_class), pcbs.dedicated_limit());
+    EXPECT_EQ(commands.free_dedicated(qp.qos_class), pcbs.dedicated_limit(qp.qos_class));
   }
 
   QueuePair& qp = Parts::qp.qp;
@@ -141,7 +141,7 @@ TEST_F(Commands, DedicatedPcbsAreCountedWhileTheyWait) {
   EXPECT_EQ(commands.free_dedicated(qp.qos_class), 0u);
   commands.release_all(qp);
   expect_nothing_held();
-  EXPECT_EQ(commands.free_dedicated(qp.qos_class), pcbs.dedicated_limit());
+  EXPECT_EQ(commands.free_dedicated(qp.qos_class), pcbs.dedicated_limit(qp.qos_class));
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ class Parts : public ::testing::Test {
                                           .quantum = 16,
                                           .doorbells = {}},
                                          places};
-  schedule::TvlTable tvls{{.max_tvls = 4, .execution_credits = 16, .completion_credits = 16}};
+  schedule::TvlTable tvls{{.max_tvls = 8, .execution_credits = 16, .completion_credits = 16}};
   schedule::KickArbitrator arbitrator{tvls, pcbs.size()};
   CommandStore commands{clock, queue_pairs, cpu, pcbs, scheduler, arbitrator};
   Ingress ingress{clock,      queue_pairs,  cpu,       commands,  pcbs,    scheduler,

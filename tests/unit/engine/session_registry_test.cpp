@@ -62,12 +62,12 @@ TEST_F(Sessions, ALevelHasItsClassAndCount) {
 
 /// Its class has turns, by the weight of its TVLs.
 TEST_F(Sessions, WorkOfItsClassHasItsTurnsByWeight) {
-  ASSERT_TRUE(tvls.add({.tenant = other.id,
-                        .qos_class = other.qos_class,
-                        .weight = 3,
-                        .max_kick_list = 8,
-                        .execution_guaranteed = 1,
-                        .completion_guaranteed = 1}));
+  tvls.attach(*tvls.add({.tenant = other.id,
+                         .qos_class = other.qos_class,
+                         .weight = 3,
+                         .max_kick_list = 8,
+                         .execution_guaranteed = 1,
+                         .completion_guaranteed = 1}));
   install();
   QueuePair mine = {}, theirs = {};
   mine.tenant = &tenant;

@@ -1,0 +1,94 @@
+// Which TVLs queue pairs take, and what these weigh, without an engine.
+#include "daemon/engine/tvl_assignment.hpp"
+
+#include "tests/unit/engine/parts.hpp"
+
+namespace softhca::engine {
+namespace {
+
+class Assignment : public Parts {
+ protected:
+  Assignment() {
+    other.id = TenantId(1);
+    other.qos_class = *pcbs.add_group({.tenant = other.id});
+    cpu.order().join(other.qos_class, other.id);
+    add_tvl(schedule::TvlPurpose::kDedicated);
+    add_tvl(other, schedule::TvlPurpose::kDedicated);
+    mine.tenant = &tenant;
+    mine.slot = 10;
+    mine.qos_class = tenant.qos_class;
+    theirs.tenant = &other;
+    theirs.slot = 11;
+    theirs.qos_class = other.qos_class;
+  }
+  TvlId add(const Tenant& owner, std::uint32_t weight) {
+    return *assignment.add({.tenant = owner.id,
+                            .qos_class = owner.qos_class,
+                            .weight = weight,
+                            .max_kick_list = 8,
+                            .execution_guaranteed = 1,
+                            .completion_guaranteed = 1});
+  }
+  /// Of 400 turns of equal cost, how many the other tenant has, which competes with the tenant.
+  int turns_of_other() {
+    cpu.make_ready(mine);
+    cpu.make_ready(theirs);
+    int turns = 0;
+    for (int i = 0; i < 400; ++i) {
+      const std::uint32_t slot = *cpu.begin();
+      turns += slot == theirs.slot;
+      cpu.add(10000);
+      cpu.finished(slot == theirs.slot ? theirs : mine, true);
+    }
+    cpu.remove(mine);
+    cpu.remove(theirs);
+    return turns;
+  }
+
+  TvlAssignment assignment{queue_pairs, commands,   cpu,      ingress,
+                           tvls,        arbitrator, kTenants, kTenants};
+  Tenant other;
+  QueuePair mine = {}, theirs = {};
+};
+
+TEST_F(Assignment, ATenantWeighsAsTheHeaviestOfItsTvlsInUse) {
+  add(other, 3);
+  EXPECT_NEAR(turns_of_other(), 200, 10) << "no queue pair is on it";
+  assignment.join(theirs);
+  EXPECT_NEAR(turns_of_other(), 300, 10);
+  assignment.leave(theirs);
+  EXPECT_NEAR(turns_of_other(), 200, 10);
+}
+
+TEST_F(Assignment, AHeavyTvlTakesMoreQueuePairs) {
+  const TvlId heavy = add(other, 3);
+  const TvlId light = add(other, 1);
+  QueuePair pairs[8] = {};
+  for (QueuePair& pair : pairs) {
+    pair.tenant = &other;
+    pair.qos_class = other.qos_class;
+    assignment.join(pair);
+  }
+  EXPECT_EQ(tvls[heavy].queue_pairs, 6u);
+  EXPECT_EQ(tvls[light].queue_pairs, 2u);
+  for (QueuePair& pair : pairs) assignment.leave(pair);
+}
+
+TEST_F(Assignment, ANewQueuePairTakesTheTvlThatHasTheFewest) {
+  const TvlId first = add(other, 1), second = add(other, 1);
+  QueuePair pairs[3] = {};
+  for (QueuePair& pair : pairs) {
+    pair.tenant = &other;
+    pair.qos_class = other.qos_class;
+    assignment.join(pair);
+  }
+  EXPECT_EQ(pairs[0].sq.tvl, first);
+  EXPECT_EQ(pairs[1].sq.tvl, second);
+  assignment.leave(pairs[1]);
+  assignment.leave(pairs[2]);
+  assignment.join(pairs[2]);
+  EXPECT_EQ(pairs[2].sq.tvl, second);
+}
+
+}  // namespace
+}  // namespace softhca::engine
