@@ -27,9 +27,15 @@ class FetchAhead {
   // --- fetched commands in kick lists
 
   bool has_room(TvlId tvl) const { return lists_[tvl.value].fetched < kMost; }
-  void came(TvlId tvl) { ++lists_[tvl.value].fetched; }
+  void came(TvlId tvl) {
+    ++lists_[tvl.value].fetched;
+    sort(tvl.value);
+  }
   /// REQUIRES: one was there.
-  void left(TvlId tvl) { --lists_[tvl.value].fetched; }
+  void left(TvlId tvl) {
+    --lists_[tvl.value].fetched;
+    sort(tvl.value);
+  }
 
   // --- queue pairs that wait
 
@@ -37,14 +43,12 @@ class FetchAhead {
   void wait(QpSlot slot, TvlId tvl, QosClassId qos_class) {
     if (waits(slot)) return;
     List& list = lists_[tvl.value];
-    if (list.waiters.empty()) {
-      list.enough = list.fetched / 2;
-      waited_for_.push_back(lists_.data(), tvl.value);
-    }
+    if (list.waiters.empty()) list.enough = list.fetched / 2;
     waiters_[slot.value].tvl = tvl;
     waiters_[slot.value].qos_class = qos_class;
     list.waiters.push_back(waiters_.data(), slot.value);
     ++waiting_[qos_class.value];
+    sort(tvl.value);
   }
   bool waits(QpSlot slot) const { return waiters_[slot.value].link.linked(); }
   void forget(QpSlot slot) {
@@ -54,19 +58,15 @@ class FetchAhead {
   bool any_waits(QosClassId qos_class) const { return waiting_[qos_class.value] != 0; }
 
   /// wake() has something to do.
-  bool has_work() const {
-    for (std::uint32_t i = waited_for_.front(); i != kNoIndex; i = next(i))
-      if (lists_[i].fetched <= lists_[i].enough) return true;
-    return false;
-  }
+  bool has_work() const { return !half_empty_.empty(); }
   /// Ends the wait of as many queue pairs as there is room for, at least one for each list that is
   /// half empty. `resume(slot)` returns how many commands the queue pair may fetch in its turn. To
   /// be called in each poll step: a queue pair that does not use its turn takes it from no other.
   template <class Resume>
   void wake(Resume&& resume) {
-    for (std::uint32_t i = waited_for_.front(), after; i != kNoIndex; i = after) {
-      after = next(i);
-      if (lists_[i].fetched <= lists_[i].enough) wake(i, resume);
+    for (std::uint32_t i = half_empty_.front(), after; i != kNoIndex; i = after) {
+      after = half_empty_.next(lists_.data(), i);
+      wake(i, resume);
     }
   }
 
@@ -77,19 +77,25 @@ class FetchAhead {
     QosClassId qos_class;
   };
   struct List {
-    IndexLink waited_for;
+    IndexLink half_empty;
     IndexList<Waiter, &Waiter::link> waiters;
     std::uint32_t fetched = 0;
     std::uint32_t enough = 0;  ///< with so many, those that wait get turns
   };
 
-  std::uint32_t next(std::uint32_t list) const { return waited_for_.next(lists_.data(), list); }
+  /// Adds the list to those that are waited for and half empty, or takes it out.
+  void sort(std::uint32_t index) {
+    List& list = lists_[index];
+    const bool is_one = list.fetched <= list.enough && !list.waiters.empty();
+    if (is_one == list.half_empty.linked()) return;
+    is_one ? half_empty_.push_back(lists_.data(), index) : half_empty_.remove(lists_.data(), index);
+  }
   void remove(QpSlot slot) {
     const Waiter& waiter = waiters_[slot.value];
     List& list = lists_[waiter.tvl.value];
     --waiting_[waiter.qos_class.value];
     list.waiters.remove(waiters_.data(), slot.value);
-    if (list.waiters.empty()) waited_for_.remove(lists_.data(), waiter.tvl.value);
+    sort(waiter.tvl.value);
   }
   template <class Resume>
   void wake(std::uint32_t index, Resume& resume) {
@@ -102,10 +108,10 @@ class FetchAhead {
     }
   }
 
-  std::vector<List> lists_;  ///< by TVL
-  IndexList<List, &List::waited_for> waited_for_;
-  std::vector<Waiter> waiters_;         ///< by slot
-  std::vector<std::uint32_t> waiting_;  ///< queue pairs, by class
+  std::vector<List> lists_;                        ///< by TVL
+  IndexList<List, &List::half_empty> half_empty_;  ///< those that are waited for
+  std::vector<Waiter> waiters_;                    ///< by slot
+  std::vector<std::uint32_t> waiting_;             ///< queue pairs, by class
 };
 
 }  // namespace softhca::schedule

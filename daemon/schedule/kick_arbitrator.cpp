@@ -32,22 +32,36 @@ void KickArbitrator::move(PcbId pcb, TvlId to) {
 
 void KickArbitrator::append(TvlId tvl, PcbId pcb) {
   TvlKicks& kicks = tvls_[tvl.value];
+  const std::uint32_t weight = table_[tvl].weight;
+  const bool rested = kicks.list.empty();
   nodes_[pcb.value].tvl = tvl;
   kicks.list.push_back(nodes_.data(), pcb.value);
   kicks.counters.waiting.add();
   kicks.counters.waiting_high_water.raise_to(kicks.counters.waiting.value());
   if (kicks.state == State::kIdle) {
-    kicks.turn = table_[tvl].weight;
-    enter(tvl.value, State::kRound);
+    kicks.turn = weight;
+    enter(tvl.value, State::kFront);
+  } else if (rested && kicks.turn != weight) {
+    enter(tvl.value, State::kFront);
+  }
+}
+
+/// The TVL whose turn it is. Those that find themselves at the front without a command have rested
+/// for a round. False: none has a command.
+bool KickArbitrator::first_in_turn(std::uint32_t& index) {
+  const TvlList &front = list_of(State::kFront), &round = list_of(State::kRound);
+  for (;;) {
+    index = front.empty() ? round.front() : front.front();
+    if (index == kNoIndex) return false;
+    if (!tvls_[index].list.empty()) return true;
+    leave(index);
   }
 }
 
 OptionalPcb KickArbitrator::start_next() {
   wake();
   for (;;) {
-    const TvlList& round = list_of(State::kRound);
-    while (!round.empty()) {
-      const std::uint32_t index = round.front();
+    for (std::uint32_t index; first_in_turn(index);) {
       Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(index))];
       if (!table_.execution_pool().request(tvl.execution)) {
         tvls_[index].counters.execution_waits.add();
@@ -76,12 +90,9 @@ PcbId KickArbitrator::start(std::uint32_t index) {
   const PcbId pcb(kicks.list.pop_front(nodes_.data()));
   kicks.counters.waiting.subtract();
   kicks.counters.started.add();
-  if (kicks.list.empty()) {
-    leave(index);
-  } else if (--kicks.turn == 0) {
-    kicks.turn = tvl.weight;
-    list_of(State::kRound).rotate(tvls_.data());
-  }
+  const bool turn_ends = --kicks.turn == 0;
+  if (turn_ends) kicks.turn = tvl.weight;
+  if (turn_ends || kicks.list.empty()) to_end_of_round(index);
   return pcb;
 }
 
@@ -110,7 +121,7 @@ bool KickArbitrator::remove(PcbId pcb) {
   TvlKicks& kicks = tvls_[index];
   kicks.list.remove(nodes_.data(), pcb.value);
   kicks.counters.waiting.subtract();
-  if (kicks.list.empty()) leave(index);
+  if (kicks.list.empty()) to_end_of_round(index);
   return true;
 }
 
@@ -119,11 +130,23 @@ void KickArbitrator::refresh() {
     const TvlId id(static_cast<std::uint16_t>(i));
     if (tvls_[i].state == State::kIdle) continue;
     tvls_[i].turn = std::min(tvls_[i].turn, table_[id].weight);
-    if (tvls_[i].state != State::kRound) enter(i, State::kRound);
+    if (waits(tvls_[i].state)) enter(i, State::kRound);
   }
 }
 
-/// Takes a TVL out of the round or the waiting list.
+/// The turn of a TVL is over, or it has no command. If there is nobody to wait for, the round is
+/// over as well.
+void KickArbitrator::to_end_of_round(std::uint32_t index) {
+  leave(index);
+  TvlKicks& kicks = tvls_[index];
+  TvlList& round = list_of(State::kRound);
+  if (kicks.list.empty() && round.empty() && list_of(State::kFront).empty() && waiting_ == 0)
+    return;
+  round.push_back(tvls_.data(), index);
+  kicks.state = State::kRound;
+}
+
+/// Takes a TVL out of the list of its state.
 void KickArbitrator::leave(std::uint32_t index) {
   TvlKicks& kicks = tvls_[index];
   if (kicks.link.linked()) list_of(kicks.state).remove(tvls_.data(), index);
@@ -131,12 +154,14 @@ void KickArbitrator::leave(std::uint32_t index) {
   kicks.state = State::kIdle;
 }
 
-/// A TVL whose turn has begun already goes to the front: it takes up the rest.
+/// A TVL whose turn has begun already comes first in the round or a waiting list: it takes up the
+/// rest.
 void KickArbitrator::enter(std::uint32_t index, State state) {
   leave(index);
   TvlKicks& kicks = tvls_[index];
   TvlList& list = list_of(state);
-  const bool amid_turn = kicks.turn != table_[TvlId(static_cast<std::uint16_t>(index))].weight;
+  const bool amid_turn = state != State::kFront &&
+                         kicks.turn != table_[TvlId(static_cast<std::uint16_t>(index))].weight;
   amid_turn ? list.push_front(tvls_.data(), index) : list.push_back(tvls_.data(), index);
   kicks.state = state;
   waiting_ += waits(state);

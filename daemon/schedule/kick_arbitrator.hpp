@@ -5,6 +5,11 @@
 // go round by weight: a TVL may start `weight` commands, then the next one has its turn. A TVL that
 // lacks a credit leaves the round and waits for one, keeping what is left of its turn, so that no
 // TVL ever blocks another and the weights also hold when credits are what is short.
+//
+// A TVL whose command comes while its list is empty need not wait for all the others: it goes in
+// front, with a turn, or with what is left of its turn. When its list is empty again it rests at
+// the end of the round; only a round later may it begin a new turn in front. So it never has more
+// than its weight in a round, as new flows in fair queuing (RFC 8290, section 4.2).
 #pragma once
 
 #include <array>
@@ -80,7 +85,9 @@ class KickArbitrator {
   TvlId tvl_of(PcbId pcb) const { return nodes_[pcb.value].tvl; }
   /// True: some command may be ready to start, so next() is worth a call. It may be true though
   /// none is.
-  bool has_work() const { return !list_of(State::kRound).empty() || can_wake_any(); }
+  bool has_work() const {
+    return !list_of(State::kFront).empty() || !list_of(State::kRound).empty() || can_wake_any();
+  }
 
   std::size_t tvl_count() const { return tvls_.size(); }
   const TvlCounters& counters(TvlId tvl) const { return tvls_[tvl.value].counters; }
@@ -88,7 +95,8 @@ class KickArbitrator {
  private:
   enum class State : std::uint8_t {
     kIdle,   ///< no command
-    kRound,  ///< takes its turns
+    kFront,  ///< has its turn before those in the round
+    kRound,  ///< takes its turns, or rests: it has no command
     // The TVL has commands and lacks an execution credit; in the second row it has that and lacks a
     // completion credit. kOwn: it may not draw on the shared rest, so only the return of its own
     // helps. kShared: it may. kLent: it has lent some, and gets the first that comes back there.
@@ -126,7 +134,7 @@ class KickArbitrator {
   using KickList = IndexList<Node, &Node::link>;
 
   struct TvlKicks {
-    IndexLink link;  ///< in round_ or a waiting list
+    IndexLink link;  ///< in the list of its state
     KickList list;
     std::uint32_t turn = 0;  ///< starts left of its turn
     State state = State::kIdle;
@@ -137,6 +145,8 @@ class KickArbitrator {
   TvlList& list_of(State state) { return lists_[static_cast<std::size_t>(state)]; }
   const TvlList& list_of(State state) const { return lists_[static_cast<std::size_t>(state)]; }
   void append(TvlId tvl, PcbId pcb);
+  bool first_in_turn(std::uint32_t& index);
+  void to_end_of_round(std::uint32_t index);
   void leave(std::uint32_t index);
   void enter(std::uint32_t index, State state);
   void wait(std::uint32_t index, const Quota& lacking, const Waits& states);

@@ -50,6 +50,30 @@ class Parts : public ::testing::Test {
     return added;
   }
 
+  /// A queue pair of the tenant, which takes turns at the engine's time and does nothing else.
+  struct PairOf : QueuePair {
+    PairOf(Tenant& owner, std::uint32_t at) {
+      tenant = &owner;
+      slot = at;
+      qos_class = owner.qos_class;
+    }
+  };
+  /// Of 400 turns of equal cost that two queue pairs compete for, how many the second has.
+  int turns_of_second(QueuePair& first, QueuePair& second) {
+    cpu.make_ready(first);
+    cpu.make_ready(second);
+    int turns = 0;
+    for (int i = 0; i < 400; ++i) {
+      QueuePair& served = *cpu.begin() == second.slot ? second : first;
+      turns += &served == &second;
+      cpu.add(10000);
+      cpu.finished(served, true);
+    }
+    cpu.remove(first);
+    cpu.remove(second);
+    return turns;
+  }
+
   // --- as the process does it
   abi::SessionHeader& header() { return *reinterpret_cast<abi::SessionHeader*>(memory.base()); }
   abi::VcbPage& page(std::uint32_t vcb) {

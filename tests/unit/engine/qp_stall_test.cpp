@@ -111,7 +111,6 @@ TEST_F(Stall, NothingToGiveBackRewindsNothing) {
   EXPECT_FALSE(has_turn());
 }
 
-/// The program may change a command before it comes again, which pays for what it is then.
 TEST_F(Stall, TheMoreThereAreTheLongerEachWaits) {
   const Gauge& stalled = tenant.counters.stalled_queue_pairs;
   EXPECT_EQ(QpStall::least_wait(near.qp), Duration::zero());
@@ -144,6 +143,7 @@ TEST_F(Stall, QueuePairsThatAreResetOrFailAreNotCounted) {
   EXPECT_EQ(tenant.counters.stalled_queue_pairs.value(), 0u);
 }
 
+/// The program may change a command before it comes again, which pays for what it is then.
 TEST_F(Stall, WhatGoesBackGetsItsRateBack) {
   rates.set(tenant, {.bytes_per_second = 8, .burst_bytes = 16});
   send_in_vain(near, 2);

@@ -69,24 +69,8 @@ TEST_F(Sessions, WorkOfItsClassHasItsTurnsByWeight) {
                          .execution_guaranteed = 1,
                          .completion_guaranteed = 1}));
   install();
-  QueuePair mine = {}, theirs = {};
-  mine.tenant = &tenant;
-  mine.slot = 10;
-  mine.qos_class = tenant.qos_class;
-  theirs.tenant = &other;
-  theirs.slot = 11;
-  theirs.qos_class = other.qos_class;
-  cpu.make_ready(mine);
-  cpu.make_ready(theirs);
-  int turns = 0;
-  for (int i = 0; i < 400; ++i) {
-    const auto slot = cpu.begin();
-    ASSERT_TRUE(slot);
-    turns += *slot == theirs.slot;
-    cpu.add(10000);
-    cpu.finished(*slot == theirs.slot ? theirs : mine, true);
-  }
-  EXPECT_NEAR(turns, 300, 10);
+  PairOf mine{tenant, 10}, theirs{other, 11};
+  EXPECT_NEAR(turns_of_second(mine, theirs), 300, 10);
 }
 
 TEST_F(Sessions, EventsOfWhoGoesAreForgotten) {

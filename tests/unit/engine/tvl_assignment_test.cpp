@@ -9,17 +9,14 @@ namespace {
 class Assignment : public Parts {
  protected:
   Assignment() {
-    other.id = TenantId(1);
-    other.qos_class = *pcbs.add_group({.tenant = other.id});
     cpu.order().join(other.qos_class, other.id);
     add_tvl(schedule::TvlPurpose::kDedicated);
     add_tvl(other, schedule::TvlPurpose::kDedicated);
-    mine.tenant = &tenant;
-    mine.slot = 10;
-    mine.qos_class = tenant.qos_class;
-    theirs.tenant = &other;
-    theirs.slot = 11;
-    theirs.qos_class = other.qos_class;
+  }
+  Tenant& other_tenant() {
+    other.id = TenantId(1);
+    other.qos_class = *pcbs.add_group({.tenant = other.id});
+    return other;
   }
   TvlId add(const Tenant& owner, std::uint32_t weight) {
     return *assignment.add({.tenant = owner.id,
@@ -29,26 +26,12 @@ class Assignment : public Parts {
                             .execution_guaranteed = 1,
                             .completion_guaranteed = 1});
   }
-  /// Of 400 turns of equal cost, how many the other tenant has, which competes with the tenant.
-  int turns_of_other() {
-    cpu.make_ready(mine);
-    cpu.make_ready(theirs);
-    int turns = 0;
-    for (int i = 0; i < 400; ++i) {
-      const std::uint32_t slot = *cpu.begin();
-      turns += slot == theirs.slot;
-      cpu.add(10000);
-      cpu.finished(slot == theirs.slot ? theirs : mine, true);
-    }
-    cpu.remove(mine);
-    cpu.remove(theirs);
-    return turns;
-  }
+  int turns_of_other() { return turns_of_second(mine, theirs); }
 
   TvlAssignment assignment{queue_pairs, commands,   cpu,      ingress,
                            tvls,        arbitrator, kTenants, kTenants};
   Tenant other;
-  QueuePair mine = {}, theirs = {};
+  PairOf mine{tenant, 10}, theirs{other_tenant(), 11};
 };
 
 TEST_F(Assignment, ATenantWeighsAsTheHeaviestOfItsTvlsInUse) {

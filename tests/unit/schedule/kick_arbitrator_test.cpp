@@ -120,7 +120,39 @@ TEST(KickArbitrator, TheWeightsHoldWhenCreditsAreWhatIsShort) {
   EXPECT_EQ(std::count(order.begin(), order.end(), 'A'), 60);
 }
 
-TEST(KickArbitrator, ALaneWithoutWorkForfeitsItsTurn) {
+TEST(KickArbitrator, ACommandThatComesToAnEmptyListNeedNotWaitForARound) {
+  Bench bench(4, 4);
+  const TvlId a = bench.add(1, 0, 0), b = bench.add(1, 0, 0), quiet = bench.add(1, 0, 0);
+  bench.kick(a, 50);
+  bench.kick(b, 50);
+  EXPECT_EQ(bench.run(4), "ABAB");
+  bench.kick(quiet, 1);
+  EXPECT_EQ(bench.run(4), "CABA");
+  bench.kick(quiet, 1);
+  EXPECT_EQ(bench.run(1), "C") << "a round is over in which it took no turn";
+  bench.kick(quiet, 1);
+  EXPECT_EQ(bench.run(3), "BAC") << "it has had its turn in this round";
+}
+
+/// A lane that hands over one command after the other, each when the one before has started.
+TEST(KickArbitrator, WhoComesOftenHasNoMoreThanItsWeight) {
+  for (const std::uint32_t weight : {1u, 2u, 5u, 16u}) {
+    Bench bench(4, 4);
+    for (int i = 0; i < 4; ++i) bench.kick(bench.add(1, 0, 0), 60);
+    const TvlId often = bench.add(weight, 0, 0);
+    std::uint32_t starts_of_often = 0, in_a_row = 0;
+    for (int i = 0; i < 200; ++i) {
+      if (!bench.arbitrator.first(often)) bench.kick(often, 1);
+      const bool is_often = bench.run(1) == "E";
+      starts_of_often += is_often;
+      in_a_row = is_often ? in_a_row + 1 : 0;
+      ASSERT_LE(in_a_row, 2 * weight);
+    }
+    EXPECT_NEAR(starts_of_often, 200 * weight / (4 + weight), weight + 1) << "weight " << weight;
+  }
+}
+
+TEST(KickArbitrator, WhatIsLeftOfATurnIsTakenUpInFront) {
   Bench bench(4, 4);
   const TvlId a = bench.add(3, 0, 0);
   const TvlId b = bench.add(3, 0, 0);
@@ -128,7 +160,7 @@ TEST(KickArbitrator, ALaneWithoutWorkForfeitsItsTurn) {
   bench.kick(b, 4);
   EXPECT_EQ(bench.run(2), "AB");
   bench.kick(a, 5);
-  EXPECT_EQ(bench.run(10), "BBAAABAA");
+  EXPECT_EQ(bench.run(10), "BBAABAAA") << "B came before it";
 }
 
 TEST(KickArbitrator, OwnCreditsAreAGuaranteeUnderAFlood) {
