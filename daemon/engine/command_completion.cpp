@@ -1,6 +1,7 @@
 // The end of commands: their completions (mechanism B6: by now every read of the command's data is
 // done), and what follows for those behind them.
 #include "daemon/engine/command_execution.hpp"
+#include "daemon/engine/costs.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -45,8 +46,8 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
   }
   if (verdict == Verdict::kOk) {
     qp.sq.probing = false;
-    const std::uint64_t cost = cpu_.done() - commands_[pcb].cost_when_seen;
-    qp.tenant->counters.command_engine_time.add(time_.nanoseconds(cost));
+    const std::uint64_t time = cpu_.spent() - commands_[pcb].time_when_seen;
+    qp.tenant->counters.command_engine_time.add(time / kUnitsPerNanosecond);
   } else if (qp.state != QpState::kError) {
     cpu_.fail_later(qp, name_of(verdict));
   }

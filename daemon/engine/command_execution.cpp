@@ -1,10 +1,12 @@
 #include "daemon/engine/command_execution.hpp"
 
 #include "daemon/engine/command_request.hpp"
+#include "daemon/engine/costs.hpp"
 
 namespace softhca::engine {
 
 std::size_t CommandExecution::start_commands() {
+  cpu_.end_work();
   std::size_t started = 0;
   for (; started < cpu_.budget().starts; ++started) {
     const auto pcb = dispatch_.next();
@@ -16,6 +18,7 @@ std::size_t CommandExecution::start_commands() {
 
 void CommandExecution::start(PcbId pcb) {
   QueuePair& qp = commands_.owner(pcb);
+  cpu_.charge(*qp.session, kStartCost);
   // The queue pair is about to fail: nothing begins. And nothing overtakes a command that waits.
   if (qp.error.pending || !qp.sq.held.empty()) {
     commands_.hold(qp, pcb);

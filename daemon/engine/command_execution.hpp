@@ -9,7 +9,6 @@
 
 #include "daemon/engine/completion_events.hpp"
 #include "daemon/engine/dispatch.hpp"
-#include "daemon/engine/engine_time.hpp"
 #include "daemon/engine/environment.hpp"
 #include "daemon/engine/rate_control.hpp"
 
@@ -17,12 +16,11 @@ namespace softhca::engine {
 
 class CommandExecution final : public CommandSink {
  public:
-  CommandExecution(CpuScheduler& cpu, const EngineTime& time, CommandStore& commands,
-                   collect::PcbPool& pcbs, const schedule::SendQueueScheduler& scheduler,
-                   Dispatch& dispatch, MemoryAccess& memory, RateControl& rates,
-                   AsyncEvents& async_events, CompletionEvents& completion_events)
+  CommandExecution(CpuScheduler& cpu, CommandStore& commands, collect::PcbPool& pcbs,
+                   const schedule::SendQueueScheduler& scheduler, Dispatch& dispatch,
+                   MemoryAccess& memory, RateControl& rates, AsyncEvents& async_events,
+                   CompletionEvents& completion_events)
       : cpu_(cpu),
-        time_(time),
         commands_(commands),
         pcbs_(pcbs),
         scheduler_(scheduler),
@@ -53,7 +51,6 @@ class CommandExecution final : public CommandSink {
   void run_window_command(QueuePair& qp, PcbId pcb);
 
   CpuScheduler& cpu_;
-  const EngineTime& time_;
   CommandStore& commands_;
   collect::PcbPool& pcbs_;
   const schedule::SendQueueScheduler& scheduler_;

@@ -9,7 +9,7 @@ void CommandStore::prepare(QueuePair& qp, PcbId pcb) {
   command = CommandContext{};
   command.slot = qp.slot;
   command.kicked_at = clock_.now;
-  command.cost_when_seen = qp.session->poll.previous_scan;
+  command.time_when_seen = qp.session->poll.previous_scan;
   cpu_.charge(*qp.session, kCommandCost);
   qp.sq.kicked.push_back(contexts_.data(), pcb.value);
   ++qp.sq.commands;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "daemon/engine/costs.hpp"
+
 namespace softhca::engine {
 
 abi::CompletionStatus status_of(Verdict verdict) {
@@ -68,6 +70,7 @@ void CompletionEvents::deliver() {
   timers_.advance(clock_.now, [this](TimerId id) { due_.push_back(*moderated_[id.value]); });
   if (!due_.empty()) announce_due();
   if (clock_.now >= retry_.due()) retry();
+  cpu_.end_work();
 }
 
 Time CompletionEvents::next_deadline() const {
@@ -94,11 +97,17 @@ void CompletionEvents::announce(CompletionQueue& cq) {
   }
   if (!cq.ring.check_arm() || cq.deferred.linked) return;
   cq.session->tenant->counters.completion.events.add();
-  if (sink_.completion_event(cq.channel_fd, cq.user_handle)) return;
+  if (send_event(cq)) return;
   cq.session->tenant->counters.completion.events_deferred.add();
   deferred_.push_back(cq);
   ++deferred_count_;
   retry_.wait(clock_.now);
+}
+
+/// False: the channel is full.
+bool CompletionEvents::send_event(CompletionQueue& cq) {
+  cpu_.charge(*cq.session, kEventCost);
+  return sink_.completion_event(cq.channel_fd, cq.user_handle);
 }
 
 void CompletionEvents::announce_due() {
@@ -137,7 +146,7 @@ void CompletionEvents::retry() {
   const std::size_t before = deferred_count_;
   for (std::size_t tries = std::min(before, kPerStep); tries != 0; --tries) {
     CompletionQueue& cq = *deferred_.pop_front();
-    if (sink_.completion_event(cq.channel_fd, cq.user_handle))
+    if (send_event(cq))
       --deferred_count_;
     else
       deferred_.push_back(cq);

@@ -8,6 +8,7 @@
 #include "daemon/base/linked_list.hpp"
 #include "daemon/base/timer_wheel.hpp"
 #include "daemon/engine/async_events.hpp"
+#include "daemon/engine/cpu_scheduler.hpp"
 
 namespace softhca::engine {
 
@@ -20,8 +21,9 @@ class CompletionEvents {
   /// nobody else waits for long.
   static constexpr std::size_t kPerStep = 64;
 
-  CompletionEvents(EventSink& sink, AsyncEvents& async_events, const StepClock& clock)
-      : sink_(sink), async_events_(async_events), clock_(clock) {}
+  CompletionEvents(EventSink& sink, AsyncEvents& async_events, const StepClock& clock,
+                   CpuScheduler& cpu)
+      : sink_(sink), async_events_(async_events), clock_(clock), cpu_(cpu) {}
 
   /// A completion queue that is full fails, and is one of the overflowed ones until it is taken.
   void push(CompletionQueue& cq, const shm::Completion& completion, bool solicited);
@@ -47,6 +49,7 @@ class CompletionEvents {
  private:
   bool hold_back(CompletionQueue& cq);
   void announce(CompletionQueue& cq);
+  bool send_event(CompletionQueue& cq);
   void announce_due();
   void retry();
   void release_timer(CompletionQueue& cq);
@@ -54,6 +57,7 @@ class CompletionEvents {
   EventSink& sink_;
   AsyncEvents& async_events_;
   const StepClock& clock_;
+  CpuScheduler& cpu_;
   LinkedList<CompletionQueue, &CompletionQueue::dirty> dirty_;
   LinkedList<CompletionQueue, &CompletionQueue::overflowed> overflowed_;
   LinkedList<CompletionQueue, &CompletionQueue::deferred> deferred_;

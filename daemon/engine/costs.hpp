@@ -1,5 +1,5 @@
-// What the engine's work is counted as, in cost units: one unit is about the time that a local copy
-// takes for a byte.
+// What the engine's work is counted as, in cost units: an eighth of a nanosecond, about the time
+// that a local copy takes for a byte.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,12 @@
 
 namespace softhca::engine {
 
-/// A command taken in and started; a queue pair looked at.
+inline constexpr std::uint64_t kUnitsPerNanosecond = 8;
+inline constexpr double kUnitsPerSecond = 8e9;
+
+/// A command taken in, and started; a queue pair looked at.
 inline constexpr std::uint64_t kCommandCost = 2048;
+inline constexpr std::uint64_t kStartCost = 64;
 inline constexpr std::uint64_t kRunCost = 1024;
 /// The steps of a message between queue pairs of this daemon; each of its bytes costs one more.
 inline constexpr std::uint64_t kLocalMessageCost = 1536;
@@ -19,6 +23,10 @@ inline constexpr std::uint64_t kPacketByteCost = 2;
 constexpr std::uint64_t packet_cost(std::size_t payload) {
   return kPacketCost + kPacketByteCost * payload;
 }
+/// A packet handed to its port, in a batch.
+inline constexpr std::uint64_t kTransmitCost = 512;
+/// A completion event: a system call.
+inline constexpr std::uint64_t kEventCost = 4096;
 /// A management datagram that is discarded: parsed and looked at.
 inline constexpr std::uint64_t kDiscardCost = 1024;
 /// A doorbell, or a VCB that makes no command; a doorbell that goes to the overflow buffer or comes

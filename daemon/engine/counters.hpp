@@ -82,8 +82,7 @@ struct TenantCounters {
   /// Engine time, whoever it worked for, from the scan before a command was seen to the command's
   /// successful end; ns.
   Histogram command_engine_time;
-  Counter engine_cost;  ///< engine work for it, in cost units (costs.hpp)
-  Counter engine_ns;    ///< the time that took (engine_time.hpp)
+  Counter engine_time;  ///< for it, in cost units (costs.hpp)
   WireCounters wire;
   CongestionCounters congestion;
   CompletionCounters completion;

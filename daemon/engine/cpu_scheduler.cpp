@@ -13,6 +13,10 @@ namespace {
 constexpr Duration kExpectedOfOne = std::chrono::milliseconds(1);
 constexpr Duration kExpectedOfMany = std::chrono::milliseconds(50);
 
+// Work that takes this many times as long as it counts as is dear. A machine may well be half as
+// fast as the one that the costs come from, and caches may be cold.
+constexpr std::uint64_t kDear = 4;
+
 void expect_more(Time& until, Time now) {
   until = std::min(std::max(until, now) + kExpectedOfOne, now + kExpectedOfMany);
 }
@@ -23,19 +27,68 @@ CpuScheduler::CpuScheduler(const StepClock& clock, std::uint32_t queue_pairs, st
                            std::uint16_t classes)
     : clock_(clock) {
   ready_.reserve(queue_pairs, tenants, classes);
+  charges_.resize(classes);
+  charged_classes_.reserve(classes);
+}
+
+void CpuScheduler::measure_by(WorkClock* clock) {
+  end_step();
+  work_clock_ = clock;
+  measures_each_ = false;
 }
 
 void CpuScheduler::charge(const Session& session, std::uint64_t cost) {
   done_ += cost;
+  turn_began_ += cost;
+  if (work_clock_ != nullptr) return note(*session.tenant, session.qos_class, &Charges::work, cost);
   ready_.charge(session.qos_class, cost);
-  session.tenant->counters.engine_cost.add(cost);
+  session.tenant->counters.engine_time.add(cost);
 }
 
 void CpuScheduler::charge_packet(const QueuePair& qp, std::size_t payload) {
   const std::uint64_t cost = packet_cost(payload);
   done_ += cost;
-  qp.tenant->counters.engine_cost.add(cost);
-  if (ready_.may_begin(qp.qos_class, kReceiveDebt)) ready_.charge(qp.qos_class, cost);
+  turn_began_ += cost;
+  if (work_clock_ != nullptr) return note(*qp.tenant, qp.qos_class, &Charges::packets, cost);
+  charge_packets(qp.qos_class, cost);
+  qp.tenant->counters.engine_time.add(cost);
+}
+
+void CpuScheduler::charge_packets(QosClassId qos_class, std::uint64_t cost) {
+  if (ready_.may_begin(qos_class, kReceiveDebt)) ready_.charge(qos_class, cost);
+}
+
+/// The time that work took which counts as `counted`.
+std::uint64_t CpuScheduler::measure(std::uint64_t counted) {
+  const std::uint64_t taken = work_clock_->lap();
+  if (taken > kDear * counted) done_ += taken / kDear - counted;
+  spent_ += taken;
+  measured_ = done_;
+  return taken;
+}
+
+/// Divides the time since the clock was read among what was done, of which a turn that counts as
+/// `own` is the rest; returns the time of that.
+std::uint64_t CpuScheduler::divide(std::uint64_t own) {
+  const std::uint64_t counted = charged_ + own, taken = measure(counted);
+  if (charged_ == 0) return taken;
+  const double rate = static_cast<double>(taken) / static_cast<double>(counted);
+  const auto time = [&](std::uint64_t cost) {
+    return cost == counted ? taken : static_cast<std::uint64_t>(rate * static_cast<double>(cost));
+  };
+  std::uint64_t divided = 0;
+  for (const QosClassId qos_class : charged_classes_) {
+    Charges& charges = charges_[qos_class.value];
+    const std::uint64_t all = time(charges.work + charges.packets + charges.turns);
+    charges.tenant->counters.engine_time.add(all);
+    divided += all;
+    if (charges.work != 0) ready_.charge(qos_class, time(charges.work));
+    if (charges.packets != 0) charge_packets(qos_class, time(charges.packets));
+    charges = {};
+  }
+  charged_classes_.clear();
+  charged_ = 0;
+  return taken - std::min(taken, divided);
 }
 
 void CpuScheduler::fail_later(QueuePair& qp, const char* cause) {
@@ -46,6 +99,7 @@ void CpuScheduler::fail_later(QueuePair& qp, const char* cause) {
 
 std::optional<std::uint32_t> CpuScheduler::begin() {
   const auto slot = ready_.pop();
+  if (slot) begin_work(ready_.class_of(*slot));
   turn_began_ = done_;
   if (slot) done_ += kRunCost;
   return slot;
@@ -53,14 +107,24 @@ std::optional<std::uint32_t> CpuScheduler::begin() {
 
 void CpuScheduler::finished(const QueuePair& qp, bool more) {
   const std::uint64_t cost = done_ - turn_began_;
-  ready_.served(qp.slot, cost, more);
-  qp.tenant->counters.engine_cost.add(cost);
+  if (!measures_each_ || !ready_.contended(qp.qos_class)) {
+    ready_.served(qp.slot, cost, more);
+    if (work_clock_ != nullptr) return note(*qp.tenant, qp.qos_class, &Charges::turns, cost);
+    return qp.tenant->counters.engine_time.add(cost);
+  }
+  const std::uint64_t time = divide(cost);
+  ready_.served(qp.slot, time, more);
+  qp.tenant->counters.engine_time.add(time);
 }
 
 void CpuScheduler::choose_budget() {
   budget_ = clock_.now < sparse_until_      ? &kSparse
             : clock_.now < contended_until_ ? &kContended
                                             : &kAlone;
+  const bool each = work_clock_ != nullptr && budget_ != &kAlone;
+  if (each == measures_each_) return;
+  end_step();
+  measures_each_ = each;
 }
 
 bool CpuScheduler::note_competition(QosClassId qos_class, const schedule::RunQueue& order,

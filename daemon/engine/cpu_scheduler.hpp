@@ -1,14 +1,21 @@
-// Turns at the engine's time: queue pairs with work, in start-time fair order by what their turns
-// cost (schedule/run_queue.hpp), and how much is done before others have theirs.
+// Turns at the engine's time: queue pairs with work, in start-time fair order by how long their
+// turns take (schedule/run_queue.hpp), and how much is done before others have theirs.
+//
+// What is done is counted in cost units as it is done (costs.hpp), which bounds a poll step. What
+// tenants share is time: while they compete, the clock is read at the end of each piece of work,
+// and the time since the last reading is charged for what was counted meanwhile, in proportion.
+// While nobody competes, it is read once in a step, which leaves the time to the work.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "daemon/engine/clock.hpp"
 #include "daemon/engine/queue_pair.hpp"
 #include "daemon/engine/session.hpp"
+#include "daemon/engine/work_clock.hpp"
 #include "daemon/schedule/run_queue.hpp"
 
 namespace softhca::engine {
@@ -54,10 +61,15 @@ class CpuScheduler {
 
   CpuScheduler(const StepClock& clock, std::uint32_t queue_pairs, std::uint16_t tenants,
                std::uint16_t classes);
+  /// `clock` (null: none) outlives its use. Without one, work takes what it counts as.
+  void measure_by(WorkClock* clock);
 
   // --- work done
-  /// Work done since the engine began, in cost units.
+  /// Work done since the engine began, in cost units. Work that takes far longer than it counts as
+  /// counts for more, or steps would be long.
   std::uint64_t done() const { return done_; }
+  /// Time spent in poll steps since the engine began, in cost units.
+  std::uint64_t spent() const { return spent_ + (done_ - measured_); }
   /// Work in the turn of a queue pair; finished() charges it.
   void add(std::uint64_t cost) { done_ += cost; }
   /// Work for a session's tenant outside the turns of queue pairs.
@@ -65,13 +77,34 @@ class CpuScheduler {
   /// A packet for a queue pair. Its peer decides when it comes, so it waits for no turn; later
   /// turns wait for it.
   void charge_packet(const QueuePair& qp, std::size_t payload);
+
+  // --- the time it takes
+  void begin_step() {
+    if (work_clock_ != nullptr) work_clock_->begin_step(clock_.now);
+  }
+  void end_step() {
+    if (charged_ != 0) divide(0);
+  }
+  /// A piece of work for the class begins. What was for the same is measured with it.
+  void begin_work(QosClassId qos_class) {
+    if (charged_classes_.size() != 1 || charged_classes_.front() != qos_class) end_work();
+  }
+  /// A piece of work is done: the time since the last one goes to what has been charged, if
+  /// anything has.
+  void end_work() {
+    if (measures_each_ && charged_ != 0) divide(0);
+  }
+  /// The same; if nothing has been charged, the time is nobody's.
+  void end_any_work() {
+    if (measures_each_) divide(0);
+  }
+
+  // --- turns
   /// May more be taken in for this class? A class that has had more than its share lately waits for
   /// the others.
   bool may_take_in(QosClassId qos_class) const {
     return ready_.may_begin(qos_class, budget_->ingress);
   }
-
-  // --- turns
   void make_ready(const QueuePair& qp) { ready_.push(qp.slot, qp.qos_class); }
   /// The queue pair goes to the error state in its next turn, which comes soon. `cause` is static
   /// text.
@@ -97,13 +130,42 @@ class CpuScheduler {
   const schedule::RunQueue& order() const { return ready_; }
 
  private:
+  /// What was done for a class since the clock was read, in cost units.
+  struct Charges {
+    Tenant* tenant = nullptr;  ///< null: nothing was
+    std::uint64_t work = 0;
+    std::uint64_t packets = 0;  ///< that came for its queue pairs
+    std::uint64_t turns = 0;    ///< of its queue pairs, which have been charged for
+  };
+
+  void note(Tenant& tenant, QosClassId qos_class, std::uint64_t Charges::*kind,
+            std::uint64_t cost) {
+    Charges& charges = charges_[qos_class.value];
+    if (charges.tenant == nullptr) {
+      charges.tenant = &tenant;
+      charged_classes_.push_back(qos_class);
+    }
+    charges.*kind += cost;
+    charged_ += cost;
+  }
+  void charge_packets(QosClassId qos_class, std::uint64_t cost);
+  std::uint64_t measure(std::uint64_t counted);
+  std::uint64_t divide(std::uint64_t own);
+
   const StepClock& clock_;
+  WorkClock* work_clock_ = nullptr;
+  bool measures_each_ = false;    ///< piece of work, rather than a step
+  std::vector<Charges> charges_;  ///< by class
+  std::vector<QosClassId> charged_classes_;
+  std::uint64_t charged_ = 0;   ///< sum of all charges
+  std::uint64_t spent_ = 0;     ///< by the clock
+  std::uint64_t measured_ = 0;  ///< work done when the clock was read last
   schedule::RunQueue ready_;
   const Budget* budget_ = &kAlone;
   std::uint64_t done_ = 0;
-  std::uint64_t turn_began_ = 0;
-  Time contended_until_{};  ///< tenants compete for the engine
-  Time sparse_until_{};     ///< and one of them asks for little
+  std::uint64_t turn_began_ = 0;  ///< work done then, and what was charged by itself since
+  Time contended_until_{};        ///< tenants compete for the engine
+  Time sparse_until_{};           ///< and one of them asks for little
 };
 
 }  // namespace softhca::engine

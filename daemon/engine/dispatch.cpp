@@ -33,6 +33,7 @@ std::size_t Dispatch::fetch() {
       if (passed == kNoQosClass) passed = qp.qos_class;
       continue;
     }
+    cpu_.begin_work(qp.qos_class);
     commands_.end_wait(qp);
     const std::uint64_t turn_end = std::min(end, cpu_.done() + cpu_.budget().turn);
     std::uint32_t fetched = 0;
@@ -43,7 +44,10 @@ std::size_t Dispatch::fetch() {
       list = into;
       ++fetched;
     }
-    if (fetched != 0) scheduler_.fetched(turn->slot, fetched, list);
+    if (fetched != 0)
+      scheduler_.fetched(turn->slot, fetched, list);
+    else
+      cpu_.charge(*qp.session, kRunCost);
     without += fetched == 0;
     work += fetched;
   }

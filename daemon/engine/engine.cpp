@@ -30,12 +30,11 @@ Engine::CommandQueues::CommandQueues(const EngineLimits& limits, QpTable& queue_
       arbitrator(tvls, pcbs.size()) {}
 
 Engine::Engine(const EngineLimits& limits, EventSink& events)
-    : events_(events, clock_),
-      queue_pairs_(limits.queue_pairs),
+    : queue_pairs_(limits.queue_pairs),
+      cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits)),
+      events_(events, clock_, cpu_),
       queues_(limits, queue_pairs_),
       memory_(limits.memory_regions, limits.memory_windows),
-      cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits)),
-      time_(cpu_, addressing_.local.tenants()),
       commands_(clock_, queue_pairs_, cpu_, queues_.pcbs, queues_.scheduler, queues_.arbitrator),
       ingress_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
                queues_.arbitrator, events_.async, events_.log, limits.vcbs, limits.tenants),
@@ -56,8 +55,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .cpu = cpu_,
              .events = events_.async,
              .queue_pairs = queue_pairs_},
-      execution_(cpu_, time_, commands_, queues_.pcbs, queues_.scheduler, dispatch_, memory_,
-                 rates_, events_.async, events_.completion),
+      execution_(cpu_, commands_, queues_.pcbs, queues_.scheduler, dispatch_, memory_, rates_,
+                 events_.async, events_.completion),
       stall_(commands_, queues_.pcbs, queues_.scheduler),
       lifecycle_(clock_, parts_, queue_pairs_, addressing_.local, queues_.scheduler, execution_,
                  stall_, tvl_assignment_, addressing_.multicast, events_.log, queues_.pcbs.size()),
@@ -85,12 +84,14 @@ void Engine::add_tenant(Tenant& tenant) {
 }
 
 void Engine::remove_tenant(Tenant& tenant) {
+  cpu_.end_step();
   addressing_.local.remove(tenant);
   rates_.forget(tenant);
 }
 
 bool Engine::poll(Time now) {
   clock_.now = now;
+  cpu_.begin_step();
   rates_.release([this](const Tenant& tenant) {
     queues_.scheduler.unblock_class(tenant.qos_class);
     for (const auto& level : tenant.levels) queues_.scheduler.unblock_class(level->qos_class);
@@ -102,13 +103,16 @@ bool Engine::poll(Time now) {
   });
   cpu_.choose_budget();
   work += datagram_services_.run();
+  cpu_.end_work();
   work += ingress_.collect();
   work += ingress_.relieve_doorbells();
   work += dispatch_.fetch();
   work += execution_.start_commands();
   work += transports_.run_ready();
   work += transports_.expire();
+  cpu_.end_work();
   finish_batch();
+  cpu_.end_step();
   return work != 0;
 }
 

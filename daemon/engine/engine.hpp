@@ -103,7 +103,6 @@ class Engine {
   AsyncEvents& async_events() { return events_.async; }
   CompletionEvents& completion_events() { return events_.completion; }
   CpuScheduler& cpu() { return cpu_; }
-  EngineTime& time() { return time_; }
   ReceiveQueues& receive_queues() { return receive_queues_; }
   LocalAddresses& addresses() { return addressing_.local; }
   AddressHandles& address_handles() { return addressing_.handles; }
@@ -154,8 +153,8 @@ class Engine {
 
   /// Events on their way to processes and the operator.
   struct Events {
-    Events(EventSink& sink, const StepClock& clock)
-        : log(clock), async(sink, clock), completion(sink, async, clock) {}
+    Events(EventSink& sink, const StepClock& clock, CpuScheduler& cpu)
+        : log(clock), async(sink, clock), completion(sink, async, clock, cpu) {}
     EventLog log;
     AsyncEvents async;
     CompletionEvents completion;
@@ -189,13 +188,12 @@ class Engine {
   };
 
   StepClock clock_;
+  QpTable queue_pairs_;
+  CpuScheduler cpu_;
   Events events_;
   Addressing addressing_;
-  QpTable queue_pairs_;
   CommandQueues queues_;
   MemoryAccess memory_;
-  CpuScheduler cpu_;
-  EngineTime time_;
   CommandStore commands_;
   Ingress ingress_;
   Dispatch dispatch_;

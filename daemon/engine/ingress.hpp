@@ -50,7 +50,7 @@ class Ingress {
   // --- parking
   /// Parks the session. True: it is parked, and from now on says when it has posted something.
   bool park(Session& session);
-  void unpark(Session& session) { unpark(session, cpu_.done()); }
+  void unpark(Session& session) { unpark(session, cpu_.spent()); }
   /// The session has said that it posted something, after the engine had done work up to `seen`.
   void unpark(Session& session, std::uint64_t seen);
   std::uint32_t parked() const { return parked_; }

@@ -150,17 +150,32 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
   frame.length = static_cast<std::uint32_t>(builder.finish());
   binding.port->transmit(frame);
   cpu_.add(packet_cost(payload.length));
-  if (qp != nullptr)
+  if (qp != nullptr) {
     qp->tenant->counters.wire.count_transmitted(frame.length, payload.length,
                                                 h.destination == kMulticastQpn);
+    note_sender(*qp->session);
+  }
   return transport::SendResult::kSent;
 }
 
+/// Ports may take packets only when told of the end of the batch, with a system call.
+void PacketIo::note_sender(const Session& session) {
+  const auto at = std::find_if(senders_.rbegin(), senders_.rend(),
+                               [&](const Sender& s) { return s.session == &session; });
+  if (at == senders_.rend())
+    senders_.push_back({&session, 1});
+  else
+    ++at->packets;
+}
+
 void PacketIo::finish_batch() {
-  for (const auto& binding : ports_) {
+  for (const auto& binding : ports_)
     if (clock_.now >= binding->neighbours->next_deadline()) binding->neighbours->run(clock_.now);
-    binding->port->flush();
-  }
+  for (const Sender& sender : senders_)
+    cpu_.charge(*sender.session, sender.packets * kTransmitCost);
+  senders_.clear();
+  for (const auto& binding : ports_) binding->port->flush();
+  cpu_.end_work();
 }
 
 Time PacketIo::next_deadline() const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/congestion.hpp"
@@ -53,11 +54,19 @@ class PacketIo {
     for (const auto& binding : ports_) {
       std::array<port::Frame, kBurst> frames;
       const std::size_t count = binding->port->receive(frames);
+      bool dropped = false;
       for (std::size_t i = 0; i < count; ++i) {
         if (i + 1 < count) __builtin_prefetch(frames[i + 1].data);
         wire::ParsedFrame parsed;
-        if (parse(*binding, frames[i], parsed)) take(*binding, std::as_const(parsed));
+        if (!parse(*binding, frames[i], parsed)) {
+          dropped = true;
+          continue;
+        }
+        if (std::exchange(dropped, false)) cpu_.end_any_work();
+        take(*binding, std::as_const(parsed));
+        cpu_.end_work();
       }
+      if (dropped) cpu_.end_any_work();
       if (count != 0) binding->port->release({frames.data(), count});
       received += count;
     }
@@ -93,6 +102,13 @@ class PacketIo {
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, bool& lost);
   std::optional<MacAddress> resolve(PortBinding& binding, const Gid& source, const Gid& hop);
   std::uint8_t traffic_class_of(const Route& route) const;
+  void note_sender(const Session& session);
+
+  /// Who has handed over packets since the last flush.
+  struct Sender {
+    const Session* session;
+    std::uint64_t packets;
+  };
 
   const StepClock& clock_;
   const CongestionParameters& congestion_;
@@ -100,6 +116,7 @@ class PacketIo {
   CpuScheduler& cpu_;
   PayloadReader& payloads_;
   std::vector<std::unique_ptr<PortBinding>> ports_;
+  std::vector<Sender> senders_;
   std::uint16_t ip_identification_ = 0;
 };
 

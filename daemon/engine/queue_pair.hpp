@@ -28,7 +28,7 @@ struct CommandContext {
   std::uint32_t slot = kNoIndex;  ///< queue pair; kNoIndex: not a command yet
   std::uint32_t length = 0;       ///< bytes of the message
   Time kicked_at{};
-  std::uint64_t cost_when_seen = 0;  ///< engine work done when it could first have been seen
+  std::uint64_t time_when_seen = 0;  ///< engine time spent when it could first have been seen
   TvlId tvl;                         ///< whose credits it holds
   bool execution_held = false;
   bool completion_held = false;

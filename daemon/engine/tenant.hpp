@@ -76,7 +76,6 @@ struct Tenant {
   bool lends = false;        ///< guarantees that it leaves idle (A10)
   SrqPolicy receive_policy;  ///< of its shared receive queues
   TenantCounters counters;
-  std::uint64_t cost_divided = 0;  ///< the part of counters.engine_cost that is in engine_ns
   schedule::RateLimiter rate;
   bool throttled() const { return throttled_since != kNever; }
   Time throttled_since = kNever;  ///< its rate is used up: nothing of it is collected

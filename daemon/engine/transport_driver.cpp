@@ -94,6 +94,7 @@ void TransportDriver::expire(QueuePair& qp) {
     QpEnvironment env(parts_, qp);
     std::visit([&](auto& transport) { transport.expire(env, clock_.now); }, qp.transport);
   }
+  parts_.cpu.charge(*qp.session, kRunCost);
   parts_.cpu.make_ready(qp);
 }
 

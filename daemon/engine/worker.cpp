@@ -115,8 +115,10 @@ bool Worker::run_task(Time now) {
     if (now - *task_waits_since_ < kLongestTaskWait) return false;
   }
   task_waits_since_.reset();
+  engine_.cpu().end_step();
   request->task(engine_);
   if (payer != nullptr) engine_.cpu().charge(*payer, kRequestCost);
+  engine_.cpu().end_step();
   request_.store(nullptr);
   request_.notify_all();
   return true;
@@ -136,14 +138,13 @@ void Worker::loop() {
   sigset_t all;
   sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  WorkClock clock;
+  engine_.cpu().measure_by(&clock);
   bool worked = false;
   Time before = read_clock();
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Time now = read_clock();
-    if (worked) {
-      busy_.add(static_cast<std::uint64_t>((now - before).count()));
-      engine_.time().add(now - before);
-    }
+    if (worked) busy_.add(static_cast<std::uint64_t>((now - before).count()));
     before = now;
     polls_.add();
     const bool polled = engine_.poll(now);
@@ -155,6 +156,7 @@ void Worker::loop() {
     }
     if (!worked) idle(now);
   }
+  engine_.cpu().measure_by(nullptr);
 }
 
 void Worker::idle(Time now) {
@@ -206,7 +208,7 @@ void Worker::look_for_wakeups(Duration timeout) {
       engine_.ingress().unpark(*static_cast<Session*>(who), wakeups_seen_);
     }
   }
-  wakeups_seen_ = engine_.cpu().done();
+  wakeups_seen_ = engine_.cpu().spent();
 }
 
 }  // namespace softhca::engine

@@ -105,7 +105,7 @@ class Worker {
 
   Time last_work_{};
   Time last_wakeup_look_{};
-  std::uint64_t wakeups_seen_ = 0;  ///< engine work done at that look
+  std::uint64_t wakeups_seen_ = 0;  ///< engine time spent at that look
   Counter polls_;
   Counter sleeps_;
   Counter busy_;

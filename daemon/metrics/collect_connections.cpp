@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "daemon/engine/costs.hpp"
 #include "daemon/management/connection_figures.hpp"
 #include "daemon/management/gsa/client.hpp"
 #include "daemon/management/rdma_cm/environment.hpp"
@@ -89,7 +90,7 @@ void add_services(Families& out, const Source& source, const GeneralServices& se
   one("softhca_gsa_bad_length_total",
       "Datagrams discarded as too long, or too short to say whose they are.", c.bad_length);
   out.counter("softhca_gsa_engine_seconds_total", "Engine time for the queue pair.", labels,
-              number(services.tenant.counters.engine_ns) * 1e-9);
+              number(services.tenant.counters.engine_time) / engine::kUnitsPerSecond);
   add_allocation(out, source, services.tenant, labels);
   const management::gsa::PoolCounters& pool = services.pool;
   out.gauge("softhca_gsa_buffers_posted", "Buffers that wait for datagrams.", labels,

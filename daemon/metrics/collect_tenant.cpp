@@ -1,4 +1,5 @@
 // What a tenant does.
+#include "daemon/engine/costs.hpp"
 #include "daemon/metrics/collect.hpp"
 
 namespace softhca::metrics {
@@ -125,7 +126,7 @@ void add_work(Families& out, const engine::Tenant& tenant) {
   one("softhca_local_bytes_total", "Payload of messages between queue pairs of this daemon.",
       c.local_bytes);
   out.counter("softhca_engine_seconds_total", "Engine time for the tenant.", labels,
-              number(c.engine_ns) * 1e-9);
+              number(c.engine_time) / engine::kUnitsPerSecond);
   add_arbitration_wait(out, "softhca_arbitration_wait_seconds", labels, c.arbitration_wait);
   out.summary(
       "softhca_command_engine_seconds",

@@ -92,7 +92,10 @@ PcbId KickArbitrator::start(std::uint32_t index) {
   kicks.counters.started.add();
   const bool turn_ends = --kicks.turn == 0;
   if (turn_ends) kicks.turn = tvl.weight;
-  if (turn_ends || kicks.list.empty()) to_end_of_round(index);
+  if (kicks.list.empty() || (turn_ends && kicks.state == State::kFront))
+    to_end_of_round(index);
+  else if (turn_ends)
+    list_of(State::kRound).rotate(tvls_.data());
   return pcb;
 }
 

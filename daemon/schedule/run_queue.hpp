@@ -37,6 +37,8 @@ class RunQueue {
   /// Nobody has work.
   bool empty() const { return order_.empty(); }
   bool contains(std::uint32_t slot) const { return entries_[slot].link.linked(); }
+  /// REQUIRES: the slot was pushed once.
+  QosClassId class_of(std::uint32_t slot) const { return entries_[slot].qos_class; }
   /// Others than this class have work.
   bool contended(QosClassId qos_class) const {
     const std::uint32_t tenant = classes_[qos_class.value].tenant;

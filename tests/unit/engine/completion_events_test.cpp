@@ -12,6 +12,7 @@ constexpr int kChannel = 7;
 
 class EventParts : public ::testing::Test {
  protected:
+  EventParts() { cpu.order().join(QosClassId(0), TenantId(0)); }
   TestCq make_cq(std::uint64_t handle, std::uint32_t entries = 64) {
     return TestCq(session, entries, handle, kChannel);
   }
@@ -28,7 +29,8 @@ class EventParts : public ::testing::Test {
   RecordingSink sink;
   StepClock clock{Time(milliseconds(1000))};
   AsyncEvents async{sink, clock};
-  CompletionEvents completions{sink, async, clock};
+  CpuScheduler cpu{clock, 64, 1, 1};
+  CompletionEvents completions{sink, async, clock, cpu};
 };
 
 TEST_F(EventParts, OneEventPerStepForWhoAsked) {

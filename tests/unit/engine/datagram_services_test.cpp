@@ -112,11 +112,11 @@ TEST_F(Shared, WhatFitsNoBufferOrNamesNoClientIsCounted) {
 
 /// Whatever the sender: a look is all it costs, and the service pays.
 TEST_F(Shared, WhatIsDiscardedCostsALook) {
-  const std::uint64_t before = party.counters.engine_cost.value();
+  const std::uint64_t before = party.counters.engine_time.value();
   receive(std::vector<std::byte>(64, std::byte{0x44}));
   EXPECT_EQ(received(), 0u);
-  EXPECT_EQ(party.counters.engine_cost.value() - before, kDiscardCost);
-  EXPECT_EQ(tenant.counters.engine_cost.value(), 0u);
+  EXPECT_EQ(party.counters.engine_time.value() - before, kDiscardCost);
+  EXPECT_EQ(tenant.counters.engine_time.value(), 0u);
 }
 
 TEST_F(Shared, FromAQueuePairInsideItIsTheSame) {

@@ -521,7 +521,7 @@ class LookAtAll : public ::testing::Test {
     limits.queue_pairs = 4096;
     return limits;
   }
-  std::uint64_t effort() const { return b.tenant.counters.engine_cost.value(); }
+  std::uint64_t effort() const { return b.tenant.counters.engine_time.value(); }
 
   void make_queue_pairs() {
     for (int i = 0; i < kQueuePairs; ++i) b.make_qp(*pair.cb, *pair.cb);

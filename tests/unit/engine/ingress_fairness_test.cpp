@@ -118,8 +118,8 @@ TEST_P(Flood, OfCommandsDelaysACommandByAPortion) {
   constexpr std::uint64_t kMessage = 2048;  ///< more than the steps of a message count
   constexpr std::uint64_t kPiece = kSparse.bytes + kMessage + kRunCost;
   constexpr std::uint64_t kMost = 2 * kPiece + 2 * (kSparse.ingress + kCommandCost) + kSparse.turn +
-                                  kReliefCost + kCommandCost + kMessage + kRunCost;
-  constexpr auto kMostTime = static_cast<std::uint64_t>(EngineTime::kAssumedRate * kMost);
+                                  kReliefCost + kCommandCost + 2 * kStartCost + kMessage + kRunCost;
+  constexpr std::uint64_t kMostTime = kMost / kUnitsPerNanosecond;
   for (int round = 0; round < 300; ++round) {
     fill_all_vcbs();
     post();
@@ -148,7 +148,7 @@ class BesideLargeWrites {
   double work_of(const Tenant& other, Pair& pair, KeepBusy&& keep_other_busy) {
     const auto step = [&] { keep_other_busy(), keep_busy(), pair.step(); };
     for (int i = 0; i < 100; ++i) step();
-    const Counter &b = process_.tenant.counters.engine_cost, &c = other.counters.engine_cost;
+    const Counter &b = process_.tenant.counters.engine_time, &c = other.counters.engine_time;
     const std::uint64_t b0 = b.value(), c0 = c.value();
     for (int i = 0; i < 3000; ++i) step();
     return static_cast<double>(c.value() - c0) / static_cast<double>(b.value() - b0);
@@ -280,12 +280,12 @@ TEST_F(ControlRequests, WaitForTheTurnsOfOthers) {
   pair.step();
   ASSERT_TRUE(engine.has_runnable());
   EXPECT_TRUE(engine.cpu().may_take_in(b.session->qos_class));
-  const std::uint64_t before = a.tenant.counters.engine_cost.value();
+  const std::uint64_t before = a.tenant.counters.engine_time.value();
   engine.cpu().charge(*b.session, kCost);
   EXPECT_FALSE(engine.cpu().may_take_in(b.session->qos_class));
   EXPECT_TRUE(pair.run_until([&] { return engine.cpu().may_take_in(b.session->qos_class); }));
-  EXPECT_GE(a.tenant.counters.engine_cost.value() - before, kCost - kAlone.ingress / 2);
-  EXPECT_GE(b.tenant.counters.engine_cost.value(), 2 * kCost);
+  EXPECT_GE(a.tenant.counters.engine_time.value() - before, kCost - kAlone.ingress / 2);
+  EXPECT_GE(b.tenant.counters.engine_time.value(), 2 * kCost);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
 }
 

@@ -19,7 +19,9 @@ class Packets : public ::testing::Test {
   Packets() {
     tenant.addresses = {{.gid = kNear, .port = PortId(0)}};
     addresses.add(tenant);
+    cpu.order().join(tenant.qos_class, tenant.id);
     qp.tenant = &tenant;
+    qp.session = &session;
     qp.qpn = Qpn(17);
     qp.pd = memory::PdId(1);
     qp.connection.route.path = {.source = kNear, .destination = kFar, .port = PortId(0)};
@@ -63,9 +65,9 @@ class Packets : public ::testing::Test {
   LocalAddresses addresses;
   RecordingSink sink;
   AsyncEvents async{sink, clock};
-  CompletionEvents completions{sink, async, clock};
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
+  CompletionEvents completions{sink, async, clock, cpu};
   EventLog log{clock};
   ReceiveQueues receives{clock, queue_pairs, cpu, async, completions, log};
   collect::PcbPool pcbs{{.pcbs = 8, .dedicated = 1, .max_groups = 1}};
@@ -74,6 +76,8 @@ class Packets : public ::testing::Test {
   PacketIo packets{clock, parameters, addresses, cpu, payloads};
   CongestionControl congestion{clock, parameters, packets};
   Tenant tenant;
+  RingMemory session_memory{sizeof(abi::SessionHeader)};
+  Session session{SessionId(1), tenant, shm::SessionView(session_memory.base(), 0), VcbId(0)};
   QueuePair qp;
   FarEnd far{packets, clock, kNear, kFar};
   std::vector<Qpn> taken;
@@ -83,7 +87,7 @@ TEST_F(Packets, GoOnceTheNeighbourIsKnown) {
   learn();
   const std::uint64_t before = cpu.done();
   EXPECT_EQ(send(), SendResult::kSent);
-  EXPECT_EQ(cpu.done() - before, packet_cost(0));
+  EXPECT_EQ(cpu.done() - before, packet_cost(0) + kTransmitCost);
   const auto sent = far.receive();
   ASSERT_EQ(sent.size(), 1u);
   wire::ParsedFrame parsed;

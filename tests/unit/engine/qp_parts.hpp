@@ -162,19 +162,18 @@ class QpParts : public Parts {
   static constexpr memory::PdId kPd{5};
   static constexpr Qpn kPeer{0x111};
 
-  CompletionEvents completions{sink, async_events, clock};
+  CompletionEvents completions{sink, async_events, clock, cpu};
   MemoryAccess region_access{64, 16};
   ReceiveQueues receives{clock, queue_pairs, cpu, async_events, completions, event_log};
   CongestionParameters congestion_parameters;
   PayloadReader payloads{pcbs, region_access, receives};
   PacketIo packets{clock, congestion_parameters, addresses, cpu, payloads};
   CongestionControl congestion{clock, congestion_parameters, packets};
-  EngineTime time{cpu, addresses.tenants()};
   RateControl rates{clock};
   TvlAssignment tvl_assignment{queue_pairs, commands,   cpu,      ingress,
                                tvls,        arbitrator, kTenants, kTenants};
-  CommandExecution execution{cpu,      time,          commands, pcbs,         scheduler,
-                             dispatch, region_access, rates,    async_events, completions};
+  CommandExecution execution{cpu,           commands, pcbs,         scheduler,  dispatch,
+                             region_access, rates,    async_events, completions};
   TransportParts transport_parts{.command_sink = execution,
                                  .commands = commands,
                                  .pcbs = pcbs,

@@ -55,9 +55,9 @@ class Receives : public ::testing::Test {
   Session session{SessionId(1), tenant, shm::SessionView(memory.base(), 0), VcbId(0)};
   RecordingSink sink;
   AsyncEvents async{sink, clock};
-  CompletionEvents completions{sink, async, clock};
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
+  CompletionEvents completions{sink, async, clock, cpu};
   EventLog log{clock};
   ReceiveQueues receives{clock, queue_pairs, cpu, async, completions, log};
   TestCq cq{session, 64, 1, -1};
