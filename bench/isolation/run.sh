@@ -12,7 +12,8 @@ export SOFTHCA_BUILD=${SOFTHCA_BUILD:-$PWD/build}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/softhca-isolation.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 scenarios=("${@:-hog}")
-(($#)) || scenarios=(hog hogs16 hogs16-weight doorbells churn rnr stalled1 stalled64 stalled4096 garbage rare equals)
+(($#)) || scenarios=(hog hogs16 hogs16-weight doorbells churn rnr stalled1 stalled64 stalled4096
+  garbage rare equals)
 
 phase() {  # VICTIM AGGRESSOR
   local tenants=2 weight=1
@@ -25,7 +26,9 @@ phase() {  # VICTIM AGGRESSOR
 for victim in latency rate; do
   phase $victim alone
   for scenario in "${scenarios[@]}"; do
-    [[ $scenario == @(equals|rare) || $victim-$scenario == rate-hogs16* || $victim-$scenario == latency-stalled* ]] || phase $victim "$scenario"
+    [[ $scenario != @(equals|rare) ]] || continue
+    [[ $victim-$scenario != @(rate-hogs16*|latency-stalled*) ]] || continue
+    phase $victim "$scenario"
   done
 done
 [[ ! " ${scenarios[*]} " == *" rare "* ]] || { phase bandwidth alone; phase bandwidth rare; }

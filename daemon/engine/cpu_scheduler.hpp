@@ -7,6 +7,7 @@
 // While nobody competes, it is read once in a step, which leaves the time to the work.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -68,8 +69,9 @@ class CpuScheduler {
   /// Work done since the engine began, in cost units. Work that takes far longer than it counts as
   /// counts for more, or steps would be long.
   std::uint64_t done() const { return done_; }
-  /// Time spent in poll steps since the engine began, in cost units.
-  std::uint64_t spent() const { return spent_ + (done_ - measured_); }
+  /// Time spent in poll steps since the engine began, in cost units. It never goes back, although
+  /// what the work at hand counts as may be more than it turns out to take.
+  std::uint64_t spent() { return told_ = std::max(told_, spent_ + (done_ - measured_)); }
   /// Work in the turn of a queue pair; finished() charges it.
   void add(std::uint64_t cost) { done_ += cost; }
   /// Work for a session's tenant outside the turns of queue pairs.
@@ -160,6 +162,7 @@ class CpuScheduler {
   std::uint64_t charged_ = 0;   ///< sum of all charges
   std::uint64_t spent_ = 0;     ///< by the clock
   std::uint64_t measured_ = 0;  ///< work done when the clock was read last
+  std::uint64_t told_ = 0;      ///< what spent() returned last
   schedule::RunQueue ready_;
   const Budget* budget_ = &kAlone;
   std::uint64_t done_ = 0;

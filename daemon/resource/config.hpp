@@ -164,6 +164,11 @@ struct TvlConfig {
 /// A level: a part of its tenant's allocation for some of its programs (mechanism A3). With
 /// `shared` it may also draw on what the tenant's levels do not divide, and beyond that on what the
 /// tenant may share.
+/// How a tenant comes to its levels: it has those that are given one by one, if any, or `low` and
+/// `high`.
+enum class Levels : std::uint8_t { kGiven, kDefault };
+inline constexpr std::string_view kLevelsWords[] = {"given", "default"};
+
 struct LevelConfig {
   std::string name;
   std::uint32_t vcbs = 0;
@@ -196,6 +201,7 @@ struct TenantConfig {
   bool lends = true;            ///< guarantees that it leaves idle, where adjustment is automatic
   bool process_memory = true;   ///< may register memory that is not shared with the daemon
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
+  Levels levels_are = Levels::kGiven;
   std::vector<LevelConfig> levels;
   Amounts limits;  ///< what its programs may take; where not given, an equal share
   RateLimits rate;

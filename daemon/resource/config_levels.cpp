@@ -5,6 +5,23 @@
 
 namespace softhca::resource {
 
+void add_default_levels(TenantConfig& tenant) {
+  const auto half = static_cast<std::uint32_t>(tenant.tvls.size() / 2);
+  for (std::uint32_t i = 0; i < half; ++i) {
+    std::uint32_t& weight = tenant.tvls[i].weight;
+    weight = std::max(weight / 4, 1u);
+  }
+  LevelConfig level{.vcbs = tenant.vcbs / 4, .pcbs = tenant.pcbs / 4, .shared = true};
+  level.name = "low";
+  level.tvls = half;
+  level.is_default = true;
+  tenant.levels.push_back(level);
+  level.name = "high";
+  level.tvls = static_cast<std::uint32_t>(tenant.tvls.size()) - half;
+  level.is_default = false;
+  tenant.levels.push_back(level);
+}
+
 void LevelsCheck::complain(const Value& table, std::string_view key, const std::string& text) {
   const Value* value = table.table() ? table.table()->find(key) : nullptr;
   problems_.add(value ? value->line : table.line, "tenant.level." + std::string(key), text);

@@ -10,6 +10,12 @@
 
 namespace softhca::resource {
 
+/// The levels of a tenant that only asks for some: `low`, the default level, and `high`. Each has
+/// half of the TVLs and is guaranteed a quarter of the VCBs and PCBs; the rest is for both. TVLs of
+/// `high` have the tenant's weight, those of `low` a quarter of it. REQUIRES: the amounts of the
+/// tenant are read; it has no levels and two TVLs or more.
+void add_default_levels(TenantConfig& tenant);
+
 class LevelsCheck {
  public:
   /// `tenant` is being read: its own amounts are known, its levels are added to it one by one.

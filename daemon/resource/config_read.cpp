@@ -55,6 +55,13 @@ LevelConfig read_level(const Value& value, std::span<TvlConfig> tvls, Problems& 
 /// REQUIRES: the amounts of the tenant are read.
 void read_levels(Reader& reader, TenantConfig& tenant, Problems& problems) {
   const auto tables = reader.tables("level");
+  if (tenant.levels_are == Levels::kDefault) {
+    if (!tables.empty())
+      return reader.complain("levels", "is given besides [[tenant.level]]; give one of them");
+    if (tenant.tvls.size() < 2)
+      return reader.complain("levels", "needs two TVLs, one for each level; raise tvls");
+    return add_default_levels(tenant);
+  }
   LevelsCheck check(tenant, problems);
   std::span<TvlConfig> tvls(tenant.tvls);
   for (const Value* table : tables) {

@@ -101,6 +101,16 @@ constexpr Key kTenantKeys[] = {
              "rounds, credits guaranteed to it and the limit of its kick list. The greatest weight "
              "of its TVLs is also the tenant's in the engine's time, as that of a level's is among "
              "the levels of its tenant."},
+    {.name = "levels",
+     .at = at<&T::levels_are>,
+     .words = kLevelsWords,
+     .lead =
+         "Levels: parts of the tenant's allocation for some of its programs. \"default\": `low` "
+         "and `high`. A program asks for `high` (softhca-run --level high, SOFTHCA_LEVEL=high), "
+         "or is of `low`. Each has half of the TVLs and is guaranteed a quarter of the VCBs and "
+         "PCBs, the rest is for both; TVLs of `high` have the weight, those of `low` a quarter "
+         "of it, at least 1. \"given\": those of [[tenant.level]], if there are any.",
+     .sample = "\"given\""},
     limit<Kind::kSessions>(
         "512",
         "Limits: a program that asks for more gets ENOMEM. Default: an equal share of the pool, so "
@@ -230,7 +240,7 @@ constexpr Key kLevelKeys[] = {
 };
 constexpr Schema kLevel{
     .comment =
-        "Levels: parts of the tenant's allocation for some of its programs. What they do not "
+        "Levels, one by one. What they do not "
         "divide they share; with shared = false a level has its own part and no more. A program is "
         "of the level by whose socket it comes (<runtime_dir>/<tenant>/<level>.socket), else of "
         "the one with a rule for its user or group, else of the one it asks for (softhca-run "

@@ -249,6 +249,16 @@ TEST_F(MeasuredTurns, WorkThatTakesFarLongerThanItCountsAsCountsForMore) {
   EXPECT_EQ(cpu.spent(), 402'000u);
 }
 
+TEST_F(MeasuredTurns, TimeSpentNeverGoesBack) {
+  cpu.charge(sessions[0], 5000);
+  EXPECT_EQ(cpu.spent(), 5000u) << "as far as is known";
+  time += 2000;
+  cpu.end_work();
+  EXPECT_EQ(cpu.spent(), 5000u);
+  cpu.charge(sessions[0], 4000);
+  EXPECT_EQ(cpu.spent(), 6000u);
+}
+
 TEST_F(MeasuredTurns, WorkOutsideTurnsDefersThemByItsTime) {
   std::map<const QueuePair*, std::uint64_t> times{{&make(0), 5000}, {&make(1), 5000}};
   for (const auto& qp : pairs) cpu.make_ready(*qp);

@@ -94,5 +94,44 @@ TEST(ConfigLevels, RefusesWhatDoesNotFit) {
   expect_error(first + "colour = 1\n", "13: tenant.level.colour", "");
 }
 
+TEST(ConfigLevels, OneWordMakesLowAndHigh) {
+  const auto config =
+      parse_config(kLevelsTenant + "levels = \"default\"\nweight = 8\n", "test.toml");
+  ASSERT_TRUE(config) << config.error().message;
+  const TenantConfig& tenant = config->tenants.at(0);
+  ASSERT_EQ(tenant.levels.size(), 2u);
+  const LevelConfig &low = tenant.levels[0], &high = tenant.levels[1];
+  EXPECT_EQ(low.name, "low");
+  EXPECT_EQ(high.name, "high");
+  EXPECT_TRUE(low.is_default);
+  EXPECT_FALSE(high.is_default);
+  for (const LevelConfig& level : tenant.levels) {
+    EXPECT_EQ(level.vcbs, 6u);
+    EXPECT_EQ(level.pcbs, 5u);
+    EXPECT_EQ(level.tvls, 2u);
+    EXPECT_TRUE(level.shared);
+  }
+  for (const std::size_t i : {0u, 1u}) EXPECT_EQ(tenant.tvls.at(i).weight, 2u);
+  for (const std::size_t i : {2u, 3u}) EXPECT_EQ(tenant.tvls.at(i).weight, 8u);
+}
+
+TEST(ConfigLevels, OneWordDoesNotGoTogetherWithTables) {
+  expect_error("levels = \"default\"\n[[tenant.level]]\nname = \"alerts\"\n", "9",
+               "is given besides [[tenant.level]]");
+  expect_error("levels = \"some\"\n", "9", "levels");
+  const auto config = parse_config(
+      "[[tenant]]\nname = \"a\"\naddresses = [\"198.18.0.1\"]\ntvls = 1\nlevels = \"default\"\n",
+      "test.toml");
+  ASSERT_FALSE(config);
+  EXPECT_NE(config.error().message.find("needs two TVLs"), std::string::npos)
+      << config.error().message;
+}
+
+TEST(ConfigLevels, OneWordIsNoneByDefault) {
+  const auto config = parse_config(kLevelsTenant + "levels = \"given\"\n", "test.toml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_TRUE(config->tenants.at(0).levels.empty());
+}
+
 }  // namespace
 }  // namespace softhca::resource
