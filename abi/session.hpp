@@ -18,10 +18,31 @@ inline constexpr std::size_t kPageBytes = 4096;
 
 /// "The send queue of this pair holds commands up to, not including, `sequence`" (mechanism B1).
 struct Doorbell {
-  std::uint32_t qpn;
+  std::uint32_t qpn;  ///< 24 bits; above them a DoorbellCause
   std::uint32_t sequence;
 };
 static_assert(sizeof(Doorbell) == 8);
+
+/// Why a process rings a doorbell, and does not hand the commands over in VCBs.
+enum class DoorbellCause : std::uint8_t {
+  kOther,
+  kNoVcb,  ///< too few of its VCBs were free
+  kChain,  ///< they are too many at once
+  kCount,
+};
+inline constexpr unsigned kDoorbellCauseShift = 24;
+
+constexpr Doorbell make_doorbell(std::uint32_t qpn, std::uint32_t sequence, DoorbellCause cause) {
+  return {qpn | static_cast<std::uint32_t>(cause) << kDoorbellCauseShift, sequence};
+}
+constexpr std::uint32_t qpn_of(const Doorbell& doorbell) {
+  return doorbell.qpn & ((1u << kDoorbellCauseShift) - 1);
+}
+/// kOther also for causes that are not known.
+constexpr DoorbellCause cause_of(const Doorbell& doorbell) {
+  const auto cause = static_cast<DoorbellCause>(doorbell.qpn >> kDoorbellCauseShift);
+  return cause < DoorbellCause::kCount ? cause : DoorbellCause::kOther;
+}
 
 /// Doorbell overflow buffer (mechanism B4): one place behind the commands of each send queue, a
 /// line of its own, in which the engine keeps that queue pair's Doorbell while it has no room for

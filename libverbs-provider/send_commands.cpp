@@ -35,9 +35,10 @@ bool hand_over_in_vcbs(Qp& qp, std::uint32_t first, std::uint32_t end) {
 }
 
 /// Waits for room in the ring; false when the daemon is gone.
-bool ring(Qp& qp) {
+bool ring(Qp& qp, abi::DoorbellCause cause) {
   Context& context = *qp.context;
-  for (unsigned yields = 1; !context.session.ring_doorbell(qp.qpn, qp.send.next); ++yields) {
+  const abi::Doorbell doorbell = abi::make_doorbell(qp.qpn, qp.send.next, cause);
+  for (unsigned yields = 1; !context.session.ring_doorbell(doorbell); ++yields) {
     context.session.wake_if_parked();
     if (yields % kYieldsBeforeCheck == 0 && context.control.hung_up()) return false;
     sched_yield();
@@ -71,8 +72,9 @@ int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
 int announce(Qp& qp, std::uint32_t first) {
   const std::uint32_t end = qp.send.next;
   if (first == end) return 0;
-  if (end - first <= kLongestVcbChain && hand_over_in_vcbs(qp, first, end)) return 0;
-  return ring(qp) ? 0 : EIO;
+  const bool is_chain = end - first > kLongestVcbChain;
+  if (!is_chain && hand_over_in_vcbs(qp, first, end)) return 0;
+  return ring(qp, is_chain ? abi::DoorbellCause::kChain : abi::DoorbellCause::kNoVcb) ? 0 : EIO;
 }
 
 }  // namespace softhca::provider

@@ -78,13 +78,13 @@ void Session::hand_over(std::uint64_t vcbs) {
   wake_if_parked();
 }
 
-bool Session::ring_doorbell(std::uint32_t qpn, std::uint32_t sequence) {
+bool Session::ring_doorbell(const abi::Doorbell& doorbell) {
   {
     Guard guard(doorbell_lock_);
     const std::uint32_t producer = header_->doorbell_producer.load(std::memory_order_relaxed);
     const std::uint32_t consumer = header_->doorbell_consumer.load(std::memory_order_acquire);
     if (producer - consumer >= abi::kDoorbellEntries) return false;
-    doorbells_[producer % abi::kDoorbellEntries] = {qpn, sequence};
+    doorbells_[producer % abi::kDoorbellEntries] = doorbell;
     header_->doorbell_producer.store(producer + 1, std::memory_order_seq_cst);
   }
   wake_if_parked();

@@ -42,9 +42,8 @@ class Session {
   /// Gives claimed and written VCBs to the engine and wakes it if need be.
   void hand_over(std::uint64_t vcbs);
 
-  /// Announces that the send queue of `qpn` holds commands up to, not including, `sequence`.
-  /// False when the ring is full.
-  bool ring_doorbell(std::uint32_t qpn, std::uint32_t sequence);
+  /// Announces a send queue's commands. False when the ring is full.
+  bool ring_doorbell(const abi::Doorbell& doorbell);
 
   /// To be called after every store the engine should see soon.
   void wake_if_parked();

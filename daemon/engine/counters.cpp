@@ -24,6 +24,20 @@ const char* name_of(FrameDrop reason) {
   return "unknown";
 }
 
+const char* name_of(DoorbellCause cause) {
+  switch (cause) {
+    case DoorbellCause::kOther:
+      return "other";
+    case DoorbellCause::kNoVcb:
+      return "no_vcb";
+    case DoorbellCause::kChain:
+      return "chain";
+    case DoorbellCause::kCount:
+      break;
+  }
+  return "unknown";
+}
+
 const char* name_of(SendQueueCause cause) {
   switch (cause) {
     case SendQueueCause::kNoPcb:

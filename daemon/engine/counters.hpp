@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "abi/session.hpp"
 #include "daemon/base/counter.hpp"
 #include "daemon/base/histogram.hpp"
 #include "daemon/receive/policy.hpp"
@@ -13,6 +14,8 @@
 #include "daemon/wire/frame.hpp"
 
 namespace softhca::engine {
+
+using abi::DoorbellCause;
 
 /// Why a VCB command became a doorbell (A5).
 enum class SendQueueCause : std::uint8_t {
@@ -74,7 +77,8 @@ struct TenantCounters {
   Gauge stalled_queue_pairs;    ///< whose peer is not ready at present
   Counter send_queue_mode;      ///< VCB commands turned into doorbells (A5)
   std::array<Counter, static_cast<std::size_t>(SendQueueCause::kCount)> send_queue_cause;
-  Counter doorbells;                    ///< explicit doorbells taken
+  /// Rung by its processes.
+  std::array<Counter, static_cast<std::size_t>(DoorbellCause::kCount)> doorbells;
   Counter local_messages, local_bytes;  ///< moved between queue pairs of this daemon
   Counter throttled_ns;                 ///< time its rate held it back, when it was over
   Gauge throttled;                      ///< 1: its rate holds it back
@@ -128,5 +132,6 @@ struct PortDropCounters {
 
 const char* name_of(FrameDrop reason);
 const char* name_of(SendQueueCause cause);
+const char* name_of(DoorbellCause cause);
 
 }  // namespace softhca::engine

@@ -266,8 +266,8 @@ std::size_t Ingress::collect_doorbells(Session& session, std::uint64_t end) {
       fail_session(session);
       break;
     }
-    session.tenant->counters.doorbells.add();
-    ring(session, Qpn(doorbell.qpn), doorbell.sequence);
+    session.tenant->counters.doorbells[static_cast<std::size_t>(abi::cause_of(doorbell))].add();
+    ring(session, Qpn(abi::qpn_of(doorbell)), doorbell.sequence);
     ++taken;
   }
   return taken;

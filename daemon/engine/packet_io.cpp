@@ -17,6 +17,19 @@ constexpr Duration kResolutionMemory = std::chrono::seconds(1);
 constexpr TenantId kNobody(0xffff);
 
 constexpr std::uint8_t kEcnCapable = 0x02;  // ECT(0), RFC 3168
+constexpr unsigned kDscpShift = 2;
+constexpr unsigned kPriorityShift = 13;
+
+Marking marking_of(const Session& session) {
+  const Marking& tenant = session.tenant->marking;
+  return session.level == nullptr ? tenant : session.level->marking.or_else(tenant);
+}
+
+/// Tag control information (802.1Q 9.6).
+std::optional<std::uint16_t> tag_of(std::optional<std::uint16_t> vlan, const Marking& marking) {
+  if (!vlan) return vlan;
+  return static_cast<std::uint16_t>(marking.priority.value_or(0) << kPriorityShift | *vlan);
+}
 
 /// Frames of another VLAN are not for this port; a tag of priority only (id 0) is none
 /// (802.1Q 9.6).
@@ -76,15 +89,19 @@ Reach PacketIo::reach_of(const AddressPath& path, bool may_ask) {
 }
 
 /// Packets of queue pairs that slow down when told of congestion are sent as ECN-capable.
-std::uint8_t PacketIo::traffic_class_of(const Route& route) const {
-  const std::uint8_t given = route.path.traffic_class;
+std::uint8_t PacketIo::traffic_class_of(const Route& route, const Marking& marking) const {
+  std::uint8_t given = route.path.traffic_class;
+  if (marking.dscp)
+    given = static_cast<std::uint8_t>(*marking.dscp << kDscpShift | (given & wire::kEcnMask));
   if (congestion_.mode != CongestionMode::kOn || !route.cc_enabled) return given;
   return static_cast<std::uint8_t>((given & ~wire::kEcnMask) | kEcnCapable);
 }
 
-/// The headers below the transport for packets that go this way, or null while the next hop is not
-/// known. `lost`: it has not answered for so long that packets to it count as lost.
-const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& binding, bool& lost) {
+/// The headers below the transport for packets of a queue pair (null: of none) that go this way, or
+/// null while the next hop is not known. `lost`: it has not answered for so long that packets to it
+/// count as lost.
+const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& binding,
+                                               const QueuePair* qp, bool& lost) {
   lost = false;
   if (clock_.now < route.valid_until) return &route.frame;
   const auto hop = binding.neighbours->next_hop(route.path.destination);
@@ -98,12 +115,13 @@ const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& bindin
     return nullptr;
   }
   route.unresolved_since = kNever;
+  const Marking marking = qp == nullptr ? Marking{} : marking_of(*qp->session);
   route.frame = wire::FrameTemplate({.source_mac = binding.port->mac(),
                                      .destination_mac = *mac,
-                                     .vlan = binding.vlan,
+                                     .vlan = tag_of(binding.vlan, marking),
                                      .source = route.path.source,
                                      .destination = route.path.destination,
-                                     .traffic_class = traffic_class_of(route),
+                                     .traffic_class = traffic_class_of(route, marking),
                                      .hop_limit = route.path.hop_limit,
                                      .udp_source_port = route.udp_source_port,
                                      .flow_label = route.path.flow_label});
@@ -116,7 +134,7 @@ transport::SendResult PacketIo::send(Route& route, const wire::Headers& h,
   if (!route.path.port) return transport::SendResult::kSent;  // to nowhere: as if lost
   PortBinding& binding = *ports_[route.path.port->value];
   bool lost = false;
-  const wire::FrameTemplate* path = frame_for(route, binding, lost);
+  const wire::FrameTemplate* path = frame_for(route, binding, qp, lost);
   if (path == nullptr) {
     // A queue pair that clients share waits for nobody: the neighbour was known when the command
     // was taken in.

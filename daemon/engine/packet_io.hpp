@@ -99,9 +99,10 @@ class PacketIo {
   static constexpr std::size_t kBurst = 64;
 
   bool parse(PortBinding& binding, const port::Frame& frame, wire::ParsedFrame& parsed);
-  const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, bool& lost);
+  const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, const QueuePair* qp,
+                                       bool& lost);
   std::optional<MacAddress> resolve(PortBinding& binding, const Gid& source, const Gid& hop);
-  std::uint8_t traffic_class_of(const Route& route) const;
+  std::uint8_t traffic_class_of(const Route& route, const Marking& marking) const;
   void note_sender(const Session& session);
 
   /// Who has handed over packets since the last flush.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/marking.hpp"
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
@@ -24,6 +25,7 @@ struct Level {
   QosClassId qos_class;
   std::string name;
   bool is_default = false;  ///< for processes that nothing assigns to another
+  Marking marking;          ///< of its packets, before that of its tenant
   LevelCounters counters;
   LevelControl control;
 };
@@ -72,6 +74,7 @@ struct Tenant {
       return address.gid == gid && (!port || address.port == port);
     });
   }
+  Marking marking;           ///< of its packets
   bool yields = false;       ///< leaving: another tenant with one of its addresses beats it
   bool lends = false;        ///< guarantees that it leaves idle (A10)
   SrqPolicy receive_policy;  ///< of its shared receive queues

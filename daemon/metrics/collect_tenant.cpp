@@ -103,8 +103,10 @@ void add_commands(Families& out, const engine::Tenant& tenant) {
   out.gauge("softhca_stalled_queue_pairs",
             "Queue pairs that wait for a receive of their peer, or for the peer.", labels,
             c.stalled_queue_pairs.value());
-  out.counter("softhca_doorbells_total", "Doorbells rung by processes.", labels,
-              number(c.doorbells));
+  for (std::size_t i = 0; i < c.doorbells.size(); ++i)
+    out.counter("softhca_doorbells_total", "Doorbells rung by processes, by cause.",
+                with(labels, "cause", engine::name_of(static_cast<engine::DoorbellCause>(i))),
+                number(c.doorbells[i]));
 }
 
 void add_work(Families& out, const engine::Tenant& tenant) {

@@ -12,6 +12,7 @@
 #include "daemon/base/congestion.hpp"
 #include "daemon/base/doorbell_config.hpp"
 #include "daemon/base/expected.hpp"
+#include "daemon/base/marking.hpp"
 #include "daemon/base/net.hpp"
 #include "daemon/base/rate_limits.hpp"
 #include "daemon/base/srq_policy.hpp"
@@ -176,6 +177,8 @@ struct LevelConfig {
   std::uint32_t tvls = 0;  ///< the next so many of the tenant's; 0: those that no level has
   bool shared = true;
   bool is_default = false;  ///< one of the levels is: for programs that nothing assigns to another
+  std::optional<std::uint8_t> dscp;      ///< where not given, as of the tenant
+  std::optional<std::uint8_t> priority;  ///< likewise
   // Users and groups whose programs belong to it, by what the kernel says of them: names or
   // numbers. A level with a rule or a socket keeps out programs that only ask for it by name.
   std::vector<std::string> users;
@@ -198,6 +201,8 @@ struct TenantConfig {
   std::uint32_t vcbs_per_process = 16;
   std::uint32_t pcbs = 0;
   bool shared = true;
+  std::optional<std::uint8_t> dscp;      ///< of its packets; where not given, as the program asks
+  std::optional<std::uint8_t> priority;  ///< 802.1Q
   bool lends = true;            ///< guarantees that it leaves idle, where adjustment is automatic
   bool process_memory = true;   ///< may register memory that is not shared with the daemon
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
@@ -227,6 +232,10 @@ struct Config {
 
   bool operator==(const Config&) const = default;
 };
+
+/// How packets of a tenant, or of a level, are marked.
+inline Marking marking_of(const TenantConfig& tenant) { return {tenant.dscp, tenant.priority}; }
+inline Marking marking_of(const LevelConfig& level) { return {level.dscp, level.priority}; }
 
 /// Null: there is none of that name.
 const TenantConfig* find_tenant(const Config& config, std::string_view name);

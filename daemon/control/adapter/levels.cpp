@@ -49,6 +49,7 @@ std::unique_ptr<engine::Level> make_level(const LevelConfig& config) {
   auto level = std::make_unique<engine::Level>();
   level->name = config.name;
   level->control.vcbs.may_share = config.shared;
+  level->marking = marking_of(config);
   return level;
 }
 

@@ -121,6 +121,8 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
   };
   Json levels = Json::array();
   for (const auto& level : tenant.levels) levels.push_back(counters_of(engine, tenant, *level));
+  std::uint64_t doorbells = 0;
+  for (const Counter& counter : c.doorbells) doorbells += counter.value();
   return {{"name", tenant.name},
           {"levels", std::move(levels)},
           {"commands_vcb", c.commands_vcb.value()},
@@ -128,7 +130,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
           {"send_queue_mode", c.send_queue_mode.value()},
           {"commands_given_back", c.commands_given_back.value()},
           {"stalled_queue_pairs", c.stalled_queue_pairs.value()},
-          {"doorbells", c.doorbells.value()},
+          {"doorbells", doorbells},
           {"tx_packets", c.wire.tx_packets.value()},
           {"tx_bytes", c.wire.tx_bytes.value()},
           {"rx_packets", c.wire.rx_packets.value()},

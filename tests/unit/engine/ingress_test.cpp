@@ -93,6 +93,19 @@ TEST_F(IngressTest, AThrottledTenantKeepsItsCommands) {
   EXPECT_EQ(ingress.collect(), 1u);
 }
 
+TEST_F(IngressTest, DoorbellsAreCountedByCause) {
+  const auto rung = [&](abi::DoorbellCause cause) {
+    return tenant.counters.doorbells[static_cast<std::size_t>(cause)].value();
+  };
+  for (const std::uint32_t cause : {1u, 2u, 2u, 0u, 200u})
+    ring(qp.qp.qpn.value | cause << abi::kDoorbellCauseShift, 1);
+  EXPECT_EQ(ingress.collect(), 5u);
+  EXPECT_EQ(rung(abi::DoorbellCause::kNoVcb), 1u);
+  EXPECT_EQ(rung(abi::DoorbellCause::kChain), 2u);
+  EXPECT_EQ(rung(abi::DoorbellCause::kOther), 2u) << "a cause that is not known";
+  EXPECT_EQ(tenant.counters.refused.malformed_commands.value(), 0u);
+}
+
 TEST_F(IngressTest, AParkedSessionIsNotPolledUntilItSaysSo) {
   ASSERT_TRUE(ingress.park(session));
   EXPECT_EQ(ingress.parked(), 1u);

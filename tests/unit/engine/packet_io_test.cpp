@@ -99,6 +99,35 @@ TEST_F(Packets, GoOnceTheNeighbourIsKnown) {
   EXPECT_EQ(tenant.counters.wire.tx_packets.value(), 1u);
 }
 
+TEST_F(Packets, AreMarkedAsTheirLevelOrTenantIs) {
+  Level level;
+  const auto sent_as = [&](std::optional<std::uint8_t> traffic_class) {
+    if (traffic_class) qp.connection.route.path.traffic_class = *traffic_class;
+    qp.connection.route.invalidate();
+    EXPECT_EQ(send(), SendResult::kSent);
+    const auto frames = far.receive();
+    wire::ParsedFrame parsed;
+    EXPECT_EQ(frames.size(), 1u);
+    EXPECT_EQ(wire::parse_frame(frames.at(0), parsed), wire::DropReason::kNone);
+    return parsed;
+  };
+  learn();
+  EXPECT_EQ(sent_as(0x20).traffic_class, 0x20) << "as the program asks";
+  tenant.marking = {.dscp = 26, .priority = 3};
+  EXPECT_EQ(sent_as(0x20).traffic_class, 26 << 2);
+  EXPECT_FALSE(sent_as({}).ethernet.vlan) << "the port has none";
+  binding().vlan = 7;
+  EXPECT_EQ(sent_as({}).ethernet.vlan, 3 << 13 | 7);
+  session.level = &level;
+  EXPECT_EQ(sent_as({}).traffic_class, 26 << 2) << "the level says nothing";
+  level.marking = {.dscp = 46, .priority = 5};
+  EXPECT_EQ(sent_as({}).traffic_class, 46 << 2);
+  EXPECT_EQ(sent_as({}).ethernet.vlan, 5 << 13 | 7);
+  level.marking = {.dscp = 0, .priority = std::nullopt};
+  EXPECT_EQ(sent_as({}).traffic_class, 0) << "as none of the tenant's";
+  EXPECT_EQ(sent_as({}).ethernet.vlan, 3 << 13 | 7);
+}
+
 TEST_F(Packets, CountAsLostWhenANeighbourDoesNotAnswer) {
   EXPECT_EQ(send(), SendResult::kNoBuffer);
   clock.now += milliseconds(101);

@@ -210,7 +210,8 @@ TEST_F(PostSend, LongChainRingsOneDoorbell) {
   ASSERT_EQ(post(chain[0]), 0);
   EXPECT_EQ(session().handed_over(), 0u);
   ASSERT_EQ(session().header().doorbell_producer.load(), 1u);
-  EXPECT_EQ(session().doorbell(0).qpn, qp_->qp_num);
+  EXPECT_EQ(abi::qpn_of(session().doorbell(0)), qp_->qp_num);
+  EXPECT_EQ(abi::cause_of(session().doorbell(0)), abi::DoorbellCause::kChain);
   EXPECT_EQ(session().doorbell(0).sequence, 5u);
 }
 
@@ -261,6 +262,7 @@ TEST_F(PostSend, WithoutAFreeVcbADoorbellServes) {
   ASSERT_EQ(post(chain[0]), 0);
   ASSERT_EQ(session().header().doorbell_producer.load(), 1u);
   EXPECT_EQ(session().doorbell(0).sequence, 9u);
+  EXPECT_EQ(abi::cause_of(session().doorbell(0)), abi::DoorbellCause::kNoVcb);
 
   session().release_vcbs(0x10);
   ASSERT_EQ(post(chain[0]), 0);
@@ -411,10 +413,10 @@ TEST_F(PostSend, ThreadsShareTheVcbs) {
     fakes.release_vcbs(handed);
     for (; doorbells != fakes.header().doorbell_producer.load(); ++doorbells) {
       const abi::Doorbell bell = fakes.doorbell(doorbells);
-      Poster& poster = poster_of(bell.qpn);
+      Poster& poster = poster_of(abi::qpn_of(bell));
       for (std::uint32_t s = poster.announced; s < bell.sequence; ++s)
         if (!poster.arrived(s)) {
-          ASSERT_EQ(fakes.qps.at(bell.qpn).command(s).sequence, s);
+          ASSERT_EQ(fakes.qps.at(abi::qpn_of(bell)).command(s).sequence, s);
         }
       poster.announced = std::max(poster.announced, bell.sequence);
       fakes.header().doorbell_consumer.store(doorbells + 1);

@@ -94,6 +94,24 @@ TEST(ConfigLevels, RefusesWhatDoesNotFit) {
   expect_error(first + "colour = 1\n", "13: tenant.level.colour", "");
 }
 
+TEST(ConfigLevels, MarkTheirPackets) {
+  const auto config =
+      parse_config(kLevelsTenant +
+                       "dscp = 26\n[[tenant.level]]\nname = \"alerts\"\ndscp = 46\npriority = 5\n"
+                       "[[tenant.level]]\nname = \"other\"\n",
+                   "test.toml");
+  ASSERT_TRUE(config) << config.error().message;
+  const TenantConfig& tenant = config->tenants.at(0);
+  EXPECT_EQ(tenant.dscp, 26);
+  EXPECT_FALSE(tenant.priority);
+  EXPECT_EQ(tenant.levels.at(0).dscp, 46);
+  EXPECT_EQ(tenant.levels.at(0).priority, 5);
+  EXPECT_FALSE(tenant.levels.at(1).dscp);
+  expect_error("dscp = 64\n", "9", "tenant.dscp");
+  expect_error("[[tenant.level]]\nname = \"alerts\"\npriority = 8\n", "11",
+               "tenant.level.priority");
+}
+
 TEST(ConfigLevels, OneWordMakesLowAndHigh) {
   const auto config =
       parse_config(kLevelsTenant + "levels = \"default\"\nweight = 8\n", "test.toml");
