@@ -1,4 +1,4 @@
-// set and reload.
+// set, qp set and reload.
 #include <charconv>
 #include <cstdio>
 #include <string_view>
@@ -110,6 +110,25 @@ void set_allocations(AdminClient& daemon, const std::vector<std::string>& words,
   const Json result = daemon.call("set", changes_of(words));
   if (json) return print_json(result);
   print_changes(result);
+}
+
+Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words) {
+  Json terms{{"qpn", qpn}};
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals);
+    if (equals == std::string::npos || (key != "srq_limit" && key != "importance"))
+      usage(word + ": give srq_limit=N or importance=N");
+    const std::string_view value = std::string_view(word).substr(equals + 1);
+    terms[key] = value == "policy" ? Json() : Json(number_of(value, word));
+  }
+  return terms;
+}
+
+void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<std::string>& words,
+                    bool json) {
+  const Json result = daemon.call("qp.set", terms_of(qpn, words));
+  if (json) print_json(result);
 }
 
 void reload(AdminClient& daemon, bool dry_run, bool json) {

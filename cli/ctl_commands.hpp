@@ -32,6 +32,11 @@ void show_events(AdminClient& daemon, const EventOptions& options, bool json);
 void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json);
 /// The parameters of `set` for these words. Throws CommandError(kUsage).
 Json changes_of(const std::vector<std::string>& words);
+/// `words`: KEY=VALUE..., of srq_limit and importance; the value is a number or `policy`.
+void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<std::string>& words,
+                    bool json);
+/// The parameters of `qp.set` for these. Throws CommandError(kUsage).
+Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words);
 void reload(AdminClient& daemon, bool dry_run, bool json);
 
 // --- ctl_top.cpp

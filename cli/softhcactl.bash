@@ -29,12 +29,13 @@ _softhcactl() {
   done
   local words
   case $command in
-    '') words="status tenants tenant qps srqs connections listeners gsa set reload top events $common" ;;
+    '') words="status tenants tenant qps srqs connections listeners gsa set qp reload top events $common" ;;
     tenant) if [[ $before == show ]]; then words=$(_softhcactl_tenants); else words="show $common"; fi ;;
     qps | srqs | connections | listeners) words="--tenant $common" ;;
     events) words="--follow --tenant --after $common" ;;
     top) words="--once --count --interval $common" ;;
     reload) words="--dry-run $common" ;;
+    qp) if [[ $before == qp ]]; then words="set $common"; else words="srq_limit= importance= $common"; fi ;;
     set)
       words="$(_softhcactl_tenants)"
       words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= execution_credits= completion_credits='

@@ -20,6 +20,7 @@ struct Options {
   bool json = false;
   std::string tenant;
   std::vector<std::string> words;
+  std::uint32_t qpn = 0;
   bool dry_run = false;
   bool once = false;
   TopOptions top;
@@ -83,6 +84,16 @@ void add_change(CLI::App& app, Options& options) {
       ->add_option("CHANGE", options.words,
                    "TENANT[/LEVEL][.tvlN] KEY=VALUE..., more than once if need be")
       ->required();
+  CLI::App* queue_pair = app.add_subcommand("qp", "one queue pair");
+  queue_pair->require_subcommand(1);
+  CLI::App* terms = queue_pair->add_subcommand(
+      "set", "limit and importance of a queue pair on its shared receive queue");
+  terms->add_option("QPN", options.qpn, "its number")->required();
+  terms
+      ->add_option("KEY=VALUE", options.words,
+                   "srq_limit=N (buffers; 0: none), importance=N (0 to 7); `policy` for N: as the "
+                   "tenant's policy or the path says")
+      ->required();
   app.add_subcommand("reload", "put the configuration file into force")
       ->add_flag("--dry-run", options.dry_run, "only say what would change");
 }
@@ -101,6 +112,7 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (options.once) options.top.count = 1;
   // Errors in the command line are reported without a daemon, too.
   if (app.got_subcommand("set")) changes_of(options.words);
+  if (app.got_subcommand("qp")) terms_of(options.qpn, options.words);
   AdminClient daemon(socket_path(options));
   if (app.got_subcommand("status")) return show_status(daemon, json);
   if (app.got_subcommand("tenants")) return show_tenants(daemon, json);
@@ -112,6 +124,7 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (app.got_subcommand("gsa")) return show_general_services(daemon, json);
   if (app.got_subcommand("events")) return show_events(daemon, options.events, json);
   if (app.got_subcommand("set")) return set_allocations(daemon, options.words, json);
+  if (app.got_subcommand("qp")) return set_queue_pair(daemon, options.qpn, options.words, json);
   if (app.got_subcommand("reload")) return reload(daemon, options.dry_run, json);
   show_top(daemon, options.top, json);
 }

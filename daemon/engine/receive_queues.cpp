@@ -12,9 +12,11 @@ namespace {
 // Posts looked at in one draw; those beyond are looked at in the next.
 constexpr unsigned kPostsPerDraw = 256;
 
-/// IBA has no importance of connections; the class selector of the path (RFC 2474, 4.2.2) orders
-/// them everywhere else in the network.
+/// IBA has no importance of connections; where the operator names none, the class selector of the
+/// path (RFC 2474, 4.2.2) orders them as everywhere else in the network.
 std::uint8_t importance_of(const QueuePair& qp) {
+  const std::uint8_t own = qp.rq.member.own_importance;
+  if (own != receive::Member::kByPath) return own;
   return static_cast<std::uint8_t>(qp.connection.route.path.traffic_class >> 5);
 }
 
@@ -64,6 +66,13 @@ void ReceiveQueues::set_policy(Tenant& tenant, const SrqPolicy& policy) {
     assert(srq->provisioner || !policy.wanted());
     if (srq->provisioner) srq->provisioner->set_policy(policy);
   }
+}
+
+void ReceiveQueues::set_terms(Qpn qpn, const ReceiveTerms& terms) {
+  QueuePair& qp = *queue_pairs_.find(qpn);
+  receive::Member& member = qp.rq.member;
+  if (terms.importance) member.own_importance = *terms.importance;
+  if (terms.limit) qp.srq->provisioner->set_limit(member, *terms.limit);
 }
 
 /// Draws a receive work request into qp.rq.work. A hostile ring fails its owner.

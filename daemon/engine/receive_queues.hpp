@@ -52,6 +52,13 @@ class ReceiveQueues {
   /// Sets the policy of all shared receive queues of the tenant, present and future; takes effect
   /// at once. REQUIRES: none lacks a provisioner.
   void set_policy(Tenant& tenant, const SrqPolicy& policy);
+  /// Sets what holds for one queue pair, whatever the policy says; what is not given stays.
+  /// REQUIRES: it exists, on a shared receive queue that has a provisioner.
+  struct ReceiveTerms {
+    std::optional<std::uint32_t> limit;      ///< 0: none; Member::kByPolicy
+    std::optional<std::uint8_t> importance;  ///< below kImportances; Member::kByPath
+  };
+  void set_terms(Qpn qpn, const ReceiveTerms& terms);
 
   // --- receives of a queue pair
   /// Draws a receive work request into qp.rq.work. A hostile ring fails its owner.

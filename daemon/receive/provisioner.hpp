@@ -34,6 +34,8 @@ struct Member {
   std::uint32_t generation = 0;
   std::uint32_t limit = kByPolicy;  ///< its own, or that of the table; written by set_limit()
   std::uint8_t importance = 0;      ///< below kImportances; written by the engine
+  static constexpr std::uint8_t kByPath = 0xff;
+  std::uint8_t own_importance = kByPath;  ///< as the operator says, or that of its path
 
   /// True: there may be something to remember of the queue pair.
   bool is_known() const { return account != kNoIndex || limit != kByPolicy; }

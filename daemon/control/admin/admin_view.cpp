@@ -178,6 +178,7 @@ void AdminView::add_to(AdminMethods& methods) {
   add("status", &AdminView::status);
   add("counters", &AdminView::counters);
   add("events", &AdminView::events);
+  add("qp.set", &AdminView::set_queue_pair);
   add("tenants", &AdminView::tenants);
   add("tenant.show", &AdminView::tenant_show);
   add("qps", &AdminView::queue_pairs);

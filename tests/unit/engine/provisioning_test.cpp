@@ -26,8 +26,8 @@ class Provisioning : public BothWays {
   static constexpr std::size_t kSenders = 4;  ///< number 0 is the one that runs away
 
   /// Sets the limit of one queue pair alone, whatever the policy says.
-  static void set_limit(QueuePair& qp, std::uint32_t limit) {
-    qp.srq->provisioner->set_limit(qp.rq.member, limit);
+  void set_limit(QueuePair& qp, std::uint32_t limit) {
+    engine().receive_queues().set_terms(qp.qpn, {.limit = limit, .importance = std::nullopt});
   }
 
   Provisioning() : pair(GetParam()) {
@@ -203,6 +203,29 @@ TEST_P(Provisioning, ALimitForOneQueuePairNeedsNoPolicy) {
   EXPECT_EQ(received_by(0), 2u);
   EXPECT_EQ(received_by(1), 9u);
   expect_all_arrive();
+}
+
+/// Paths of ordinary programs all have the same traffic class.
+TEST_P(Provisioning, TheOperatorSaysWhoIsImportant) {
+  SrqPolicy policy = limited(0, OnExceed::kDropConnection);
+  policy.watermark = 6;
+  set(policy);
+  const auto importance = [&](std::size_t receiver, std::uint8_t value) {
+    engine().receive_queues().set_terms(receivers[receiver]->qp.qpn,
+                                        {.limit = std::nullopt, .importance = value});
+  };
+  importance(0, 7);
+  importance(1, 3);
+  importance(2, 5);
+  importance(2, receive::Member::kByPath);
+  send(2, 2);
+  send(1, 3);
+  pair.run_for(kWhile);
+  send(0, 9);
+  pair.run_for(kWhile);
+  EXPECT_EQ(receivers[0]->qp.state, QpState::kRts);
+  EXPECT_EQ(receivers[1]->qp.state, QpState::kRts);
+  EXPECT_EQ(receivers[2]->qp.state, QpState::kError) << "that of its path is 0";
 }
 
 TEST_P(Provisioning, StatisticalLimitsFollowTheSender) {

@@ -1,0 +1,80 @@
+// The method `qp.set`: limit and importance of one queue pair on its shared receive queue
+// (mechanisms D1, D6). They hold until the queue pair is gone or a null takes them back.
+#include "daemon/control/admin/admin_view.hpp"
+
+namespace softhca::control {
+namespace {
+
+using engine::ReceiveQueues;
+using receive::Member;
+
+/// A member of `params` that is a number or null; nothing: it is not there.
+template <class T>
+std::optional<T> term(const Json& params, const char* key, T if_null) {
+  if (!params.contains(key)) return std::nullopt;
+  return params.at(key).is_null() ? if_null : params.at(key).get<T>();
+}
+
+std::string text_of(const Json& params, const char* key) {
+  if (!params.contains(key)) return "";
+  const Json& value = params.at(key);
+  return std::string(" ") + key + " " + (value.is_null() ? "as by policy" : value.dump());
+}
+
+}  // namespace
+
+RpcResult AdminView::set_queue_pair(const Json& params) {
+  constexpr std::uint32_t kMostBuffers = 65536;
+  const auto qpn = params.at("qpn").get<std::uint32_t>();
+  const auto limit = term<std::uint32_t>(params, "srq_limit", Member::kByPolicy);
+  const auto importance = term<std::uint32_t>(params, "importance", Member::kByPath);
+  if (!limit && !importance) return invalid_params("neither srq_limit nor importance is given");
+  if (limit && *limit > kMostBuffers && *limit != Member::kByPolicy)
+    return invalid_params("srq_limit is 0 (none) to 65536 buffers, or null: as by policy");
+  if (importance && *importance >= kImportances && *importance != Member::kByPath)
+    return invalid_params("importance is 0 to 7, or null: that of its path");
+  ReceiveQueues::ReceiveTerms terms{.limit = limit, .importance = std::nullopt};
+  if (importance) terms.importance = static_cast<std::uint8_t>(*importance);
+
+  const Session* owner = nullptr;
+  const engine::QueuePair* found = nullptr;
+  for (const Session* session : sessions_())
+    session->for_each_qp([&](const engine::QueuePair& qp) {
+      if (qp.qpn.value == qpn) owner = session, found = &qp;
+    });
+  if (found == nullptr) return no_such("queue pair", std::to_string(qpn));
+
+  // Queues whose tenant has no limits have no provisioner. It is made here, so that the engine need
+  // not; queue pairs and queues come and go on this thread alone.
+  engine::SharedReceiveQueue* srq = nullptr;
+  std::uint32_t entries = 0;
+  bool provisioned = false;
+  adapter_.worker.run([&](engine::Engine&) {
+    srq = found->srq;
+    if (srq == nullptr) return;
+    entries = srq->ring.entries();
+    provisioned = srq->provisioner != nullptr;
+  });
+  if (srq == nullptr)
+    return RpcError{RpcCode::kNoSuchThing,
+                    "queue pair " + std::to_string(qpn) + " is on no shared receive queue",
+                    {}};
+  std::unique_ptr<receive::Provisioner> made;
+  if (!provisioned) {
+    engine::Tenant& tenant = *srq->session->tenant;
+    made = std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
+                                                  tenant.counters.receive);
+  }
+  adapter_.worker.run([&](engine::Engine& engine) {
+    if (made) engine.receive_queues().start_provisioning(*srq, std::move(made));
+    engine.receive_queues().set_terms(Qpn(qpn), terms);
+  });
+  adapter_.journal.add(
+      {.kind = "set",
+       .tenant = owner->tenant().name,
+       .text = "queue pair" + text_of(params, "srq_limit") + text_of(params, "importance"),
+       .queue_pair = qpn});
+  return Json{{"qpn", qpn}};
+}
+
+}  // namespace softhca::control
