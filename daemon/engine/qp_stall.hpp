@@ -3,8 +3,9 @@
 // (as in A5). What they held, PCBs, credits and room in kick lists, is for others meanwhile:
 // however many queue pairs wait for their peers, no other one waits for them.
 //
-// Every command stands in its send queue until it has completed, so nothing is lost; and only
-// commands of which the peer has executed nothing go back, so nothing happens twice.
+// Every command stands in its send queue until it has completed, so nothing is lost. Nothing
+// happens twice: the peer has executed nothing of the commands, or, where it is silent, takes what
+// it has executed for repeated, as they are sent with the numbers that they had.
 #pragma once
 
 #include "daemon/engine/command_store.hpp"
@@ -17,7 +18,7 @@ class QpStall {
       : commands_(commands), pcbs_(pcbs), scheduler_(scheduler) {}
 
   /// Gives back the commands that are not handed to the transport and, if `started`, those that
-  /// are. REQUIRES for these: the peer has executed nothing of them.
+  /// are. REQUIRES for these: the transport is held.
   void give_back(QueuePair& qp, bool started);
   /// Its oldest command waits for its peer, and all others for that one.
   void stall(QueuePair& qp);

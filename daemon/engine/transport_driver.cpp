@@ -11,9 +11,8 @@ namespace {
 
 constexpr std::size_t kRunsPerStep = 64;  ///< queue pairs served in one poll step
 
-bool not_ready(const QueuePair& qp) {
-  return std::visit([](const auto& transport) { return transport.receiver_not_ready(); },
-                    qp.transport);
+bool is_held(const QueuePair& qp) {
+  return std::visit([](const auto& transport) { return transport.is_held(); }, qp.transport);
 }
 
 template <class... Case>
@@ -50,7 +49,7 @@ bool TransportDriver::run(QueuePair& qp) {
   if (qp.state == QpState::kError) return lifecycle_.flush_receives(qp);
   qp.connection.flow.resume();
   const bool more = transmit(qp);
-  if (qp.sq.stalled && !not_ready(qp)) stall_.resume(qp);
+  if (qp.sq.stalled && !is_held(qp)) stall_.resume(qp);
   settle(qp);
   return more && may_receive(qp.state) && qp.connection.flow.wake_at() == kNever;
 }
@@ -72,7 +71,8 @@ bool TransportDriver::transmit(QueuePair& qp) {
 void TransportDriver::settle(QueuePair& qp) {
   if (qp.error.pending) lifecycle_.enter_error(qp);
   if (qp.state == QpState::kError) return;
-  if (!qp.sq.stalled && not_ready(qp)) stall_.stall(qp);
+  if (auto* rc = std::get_if<transport::Rc>(&qp.transport)) rc->rest_if_silent();
+  if (!qp.sq.stalled && is_held(qp)) stall_.stall(qp);
   const Time deadline =
       std::visit([](const auto& transport) { return transport.deadline(); }, qp.transport);
   // Never in the past: it would fire again for each tick since, as many as a late step has.

@@ -97,9 +97,10 @@ void add_commands(Families& out, const engine::Tenant& tenant) {
     out.counter("softhca_send_queue_mode_total", "VCB commands that became doorbells, by cause.",
                 with(labels, "cause", engine::name_of(static_cast<engine::SendQueueCause>(i))),
                 number(c.send_queue_cause[i]));
-  out.counter("softhca_commands_given_back_total",
-              "Commands started that went back to their send queue, as their peer was not ready.",
-              labels, number(c.commands_given_back));
+  out.counter(
+      "softhca_commands_given_back_total",
+      "Commands started that went back to their send queue, as their peer was not ready or silent.",
+      labels, number(c.commands_given_back));
   out.gauge("softhca_stalled_queue_pairs",
             "Queue pairs that wait for a receive of their peer, or for the peer.", labels,
             c.stalled_queue_pairs.value());

@@ -39,7 +39,8 @@ class Rc {
   /// as Responder::last_acknowledgement().
   std::optional<wire::Headers> take_leave(const RcUpcalls& up, unsigned packet_budget);
 
-  bool receiver_not_ready() const { return requester_.receiver_not_ready(); }
+  bool is_held() const { return requester_.is_held(); }
+  bool rest_if_silent() { return requester_.rest_if_silent(); }
   Time deadline() const { return requester_.deadline(); }
   template <class Visit>
   void withdraw(Visit&& visit) {

@@ -25,10 +25,11 @@ void Requester::configure(const RcAttributes& attributes) {
 void Requester::reset(Psn sq_psn) {
   queue_.clear();
   next_ = SendQueue::kEnd;
-  next_psn_ = unacked_ = sent_end_ = queued_end_ = sq_psn;
+  next_psn_ = unacked_ = sent_end_ = queued_end_ = acknowledged_ = sq_psn;
   queued_sequence_ = Psn(1);
   reads_in_flight_ = unasked_ = 0;
-  response_missed_ = failed_ = false;
+  response_missed_ = failed_ = exhausted_ = false;
+  silence_.end();
   credits_.reset();
   retries_left_ = attributes_.retry_count;
   rnr_retries_left_ = attributes_.rnr_retry;

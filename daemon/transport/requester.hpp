@@ -12,6 +12,10 @@
 // round-trip time makes loss likely (pace.hpp). Such an early retry is not counted: retry_count and
 // timeout keep their meaning for a peer that stays silent.
 //
+// Requests for such a peer are withdrawn, once they have been sent again, until the next retry is
+// due: however many peers are silent, none of their requests holds what others need. An
+// acknowledgement that comes meanwhile is remembered, and completes them when they start again.
+//
 // The files: requester.cpp (life of a request), requester_transmit.cpp (what may go, and as which
 // packet), requester_receive.cpp (acknowledgements and responses), requester_retry.cpp (NAK, RNR,
 // timeouts).
@@ -27,6 +31,7 @@
 #include "daemon/transport/pace.hpp"
 #include "daemon/transport/retry_timer.hpp"
 #include "daemon/transport/send_queue.hpp"
+#include "daemon/transport/silence.hpp"
 #include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
 #include "daemon/wire/opcode.hpp"
@@ -62,12 +67,22 @@ class Requester {
                std::span<const std::byte> payload, Time now);
   /// To be called when deadline() has come (harmless earlier). Call transmit() afterwards.
   void expire(const RequesterUpcalls& up, Time now);
-  /// The peer had no receive for the oldest request (RNR NAK): nothing goes before deadline().
-  bool receiver_not_ready() const { return timer_.is_held(); }
+  /// The peer had no receive for the oldest request (RNR NAK), or it is silent (rest_if_silent()):
+  /// nothing goes before deadline().
+  bool is_held() const { return timer_.is_held(); }
+  /// If the peer has answered none of some retries, and the last of them has gone: nothing goes
+  /// before the next one is due, or an answer comes. True: that is so from now on.
+  bool rest_if_silent() {
+    if (!silence_.is_long() || failed_ || in_flight() == 0 || !timer_.runs() || is_held())
+      return false;
+    timer_.rest();
+    return true;
+  }
   /// Forgets all requests and calls visit(pcb) for each, oldest first. They may be started
   /// again, the same in the same order: they have the PSNs that they had, and the oldest goes on
   /// behind the packets of it that the peer has taken (all but the last of a write with immediate
-  /// data). REQUIRES: receiver_not_ready(), so that the peer has executed none of them.
+  /// data). What the peer has executed and not acknowledged it takes for repeated. REQUIRES:
+  /// is_held().
   template <class Visit>
   void withdraw(Visit&& visit) {
     begin_withdrawal();
@@ -80,7 +95,10 @@ class Requester {
     while (!queue_.empty()) visit(queue_.pop());
   }
   /// When expire() wants to be called; kNever when no timer runs.
-  Time deadline() const { return failed_ ? kNever : timer_.deadline(); }
+  Time deadline() const {
+    // What was withdrawn is waited for again when it has been sent again.
+    return failed_ || (queue_.empty() && !is_held()) ? kNever : timer_.deadline();
+  }
   /// Completes everything with kFlushed: the queue pair is in the error state. The requester stays
   /// silent until reset(); requests started meanwhile wait for the next flush().
   void flush(const RequesterUpcalls& up);
@@ -106,6 +124,7 @@ class Requester {
   void receive_atomic_response(const RequesterUpcalls& up, const wire::Headers& h, Time now);
   bool acknowledge_before(const RequesterUpcalls& up, Psn end, Time now);
   void advance(const RequesterUpcalls& up, std::uint32_t packets, Time now);
+  void hear_while_resting(const wire::Headers& h);
 
   // requester_retry.cpp
   void receive_nak(const RequesterUpcalls& up, const wire::Headers& h, Time now);
@@ -120,7 +139,6 @@ class Requester {
   std::uint32_t in_flight() const {
     return static_cast<std::uint32_t>(next_psn_.distance_from(unacked_));
   }
-  bool nothing_outstanding() const { return next_psn_ == unacked_; }
 
   RcAttributes attributes_;
   std::uint32_t mtu_shift_ = 10;
@@ -141,7 +159,10 @@ class Requester {
   std::uint32_t unasked_ = 0;          ///< packets sent since one asked for an acknowledgement
   std::uint32_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor
   bool response_missed_ = false;       ///< went back for a skipped response, no progress since
-  bool failed_ = false;                ///< nothing goes or comes until reset()
+  Silence silence_;
+  bool exhausted_ = false;  ///< there is no retry left for what was withdrawn
+  Psn acknowledged_;        ///< all before it are, also of what was withdrawn
+  bool failed_ = false;     ///< nothing goes or comes until reset()
 
   std::uint8_t retries_left_ = 0;
   std::uint8_t rnr_retries_left_ = 0;

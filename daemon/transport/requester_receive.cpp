@@ -22,9 +22,11 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
   if (info.transport != attributes_.transport() || !info.mask.has_all(wire::kResponse))
     return up.events.count(Count::kBadOpcode);
+  const bool is_expected = !h.psn.is_before(unacked_) && h.psn.is_before(sent_end_);
+  if (is_expected && queue_.empty() && timer_.rests()) return hear_while_resting(h);
   // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. A
   // repetition of the newest one may carry fresh credits.
-  if (h.psn.is_before(unacked_) || !h.psn.is_before(sent_end_) || queue_.empty()) {
+  if (!is_expected || queue_.empty()) {
     const bool newest =
         wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
     return newest ? credits_.update(h) : up.events.count(Count::kGhostAck);
@@ -32,6 +34,20 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
   if (info.mask.has_all(wire::kRead)) return receive_read_response(up, h, payload, info.mask, now);
   if (info.mask.has_all(wire::kAtomic)) return receive_atomic_response(up, h, now);
   receive_acknowledge(up, h, now);
+}
+
+/// The peer is there. Its acknowledgement holds when the requests start again; all else it says
+/// when they have been sent again.
+void Requester::hear_while_resting(const wire::Headers& h) {
+  if (wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome)) {
+    acknowledged_ = h.psn + 1;
+    credits_.update(h);
+  }
+  exhausted_ = false;
+  silence_.end();
+  retries_left_ = attributes_.retry_count;
+  timer_.stop();
+  timer_.release();
 }
 
 void Requester::receive_acknowledge(const RequesterUpcalls& up, const wire::Headers& h, Time now) {
@@ -112,6 +128,7 @@ void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time 
   if (awaits_response(slot.request.kind) && sent && done == read_part_end(slot.packets, done - 1))
     --reads_in_flight_;
   unacked_ = unacked_ + packets;
+  if (!acknowledged_.is_after(unacked_)) acknowledged_ = unacked_;
   const PcbId pcb = slot.request.pcb;
   if (done_all) queue_.pop();
   if (!sent) {
@@ -121,6 +138,7 @@ void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time 
   flight_.grow(packets, unacked_);
   round_trip_.acknowledged(unacked_, now);
   response_missed_ = false;
+  silence_.end();
   retries_left_ = attributes_.retry_count;
   rnr_retries_left_ = attributes_.rnr_retry;
   timer_.stop();

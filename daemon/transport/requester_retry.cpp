@@ -14,7 +14,7 @@ void Requester::receive_nak(const RequesterUpcalls& up, const wire::Headers& h, 
   switch (h.syndrome) {
     case wire::kSyndromeSequence:
       up.events.count(Count::kSequenceNakReceived);
-      if (!nothing_outstanding()) retry(up, now);  // else it is one seen twice
+      if (in_flight() != 0) retry(up, now);  // else it is one seen twice
       return;
     case wire::kSyndromeInvalidRequest:
       up.events.count(Count::kInvalidNakReceived);
@@ -48,8 +48,9 @@ void Requester::receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, 
 /// What was sent may yet be acknowledged, where a retry has overtaken the refusal: `sent_end_`
 /// stays.
 void Requester::begin_withdrawal() {
-  assert(receiver_not_ready());
+  assert(is_held());
   if (queue_.empty()) return;
+  go_back();
   const Slot& oldest = queue_[queue_.oldest()];
   queued_end_ = oldest.first;
   queued_sequence_ = oldest.sequence;
@@ -66,15 +67,20 @@ void Requester::miss_response(const RequesterUpcalls& up, Time now) {
 
 void Requester::expire(const RequesterUpcalls& up, Time now) {
   if (failed_ || now < deadline()) return;
-  if (timer_.is_held()) return timer_.release();
+  const bool was_refused = timer_.is_held() && !timer_.rests();
+  timer_.release();
+  if (was_refused) return;
   response_missed_ = false;
   if (timer_.is_early(now)) {
     up.events.count(Count::kEarlyRetries);
-    return retry_early(now);
+    retry_early(now);
+  } else {
+    up.events.count(Count::kAckTimeouts);
+    flight_.time_out();
+    silence_.timeout();
+    retry(up, now);
   }
-  up.events.count(Count::kAckTimeouts);
-  flight_.time_out();
-  retry(up, now);
+  if (queue_.empty()) timer_.wait_for_next();
 }
 
 /// The peer is silent for longer than it has been so far: once more, twice as patient. The timeout
@@ -84,13 +90,18 @@ void Requester::retry_early(Time now) {
   go_back();
   round_trip_.back_off();
   timer_.await_again(now, round_trip_.rto());
+  silence_.early_retry();
 }
 
 /// Retries of all causes but RNR share one counter (9.7.6.1.3, 9.9.2.4.1), renewed by progress, and
 /// by an RNR NAK: where a receive is long in coming, a few of many answers that are lost on the way
 /// do not mean that the peer is gone.
 void Requester::retry(const RequesterUpcalls& up, Time now) {
-  if (retries_left_ == 0) return fail(up, Verdict::kRetryExceeded);
+  if (retries_left_ == 0) {
+    exhausted_ = queue_.empty();
+    if (!exhausted_) fail(up, Verdict::kRetryExceeded);
+    return;
+  }
   --retries_left_;
   flight_.shrink(sent_end_);
   go_back();

@@ -8,6 +8,10 @@ namespace softhca::transport {
 bool Requester::transmit(const RequesterUpcalls& up, Time now, unsigned packet_budget) {
   if (timer_.must_hold(now)) return false;
   timer_.release();
+  if (!queue_.empty()) {
+    if (exhausted_) fail(up, Verdict::kRetryExceeded);
+    if (acknowledged_.is_after(unacked_)) acknowledge_before(up, acknowledged_, now);
+  }
   while (!failed_ && next_ != SendQueue::kEnd) {
     if (packet_budget-- == 0) return true;
     switch (send_next(up, now)) {
@@ -63,7 +67,7 @@ bool Requester::may_send(const Slot& slot, std::uint32_t index) const {
 /// Out of credits one message may go as a probe: its first packet when nothing else is
 /// outstanding, the rest when that one is acknowledged, that is, has a receive (9.7.7.2.5).
 bool Requester::has_credit(const Slot& slot, std::uint32_t index) const {
-  return credits_.permit(slot) || index > 1 || nothing_outstanding();
+  return credits_.permit(slot) || index > 1 || in_flight() == 0;
 }
 
 /// Asks for an acknowledgement on the last packet of a message, on a probe, on the last packet the
@@ -110,7 +114,7 @@ void Requester::note_sent(const RequesterUpcalls& up, const Slot& slot, std::uin
     up.commands.request_sent(slot.request.pcb);
   }
   unasked_ = asked ? 0 : unasked_ + 1;
-  if (!timer_.runs()) timer_.start(now, round_trip_.rto());
+  timer_.sent(now, round_trip_.rto());
 }
 
 }  // namespace softhca::transport

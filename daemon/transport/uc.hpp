@@ -112,7 +112,7 @@ class Uc {
     responder_.flush(up.receiver);
   }
   /// No request of it ever waits for its peer.
-  bool receiver_not_ready() const { return false; }
+  bool is_held() const { return false; }
   Time deadline() const { return kNever; }
   template <class Visit>
   void withdraw(Visit&& visit) {

@@ -99,7 +99,7 @@ class Ud {
     while (!queue_.empty()) up.commands.complete_request(queue_.pop(), Verdict::kFlushed);
     responder_.flush(up.receiver);
   }
-  bool receiver_not_ready() const { return false; }
+  bool is_held() const { return false; }
   Time deadline() const { return kNever; }
   template <class Visit>
   void withdraw(Visit&& visit) {

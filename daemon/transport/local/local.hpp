@@ -57,13 +57,13 @@ class Local {
   /// True: it waits for its peer, which only time or the peer can end: nothing happens before
   /// deadline(), and then transmit() is to be called. Without a request (see withdraw()) it ends as
   /// soon as one is needed to go on.
-  bool receiver_not_ready() const { return sleeping_; }
+  bool is_held() const { return sleeping_; }
   /// When transmit() wants to be called again; kNever when it does not wait.
   Time deadline() const {
     return waiting_ && (sleeping_ || !queue_.empty()) ? wait_until_ : kNever;
   }
   /// Forgets all requests and calls visit(pcb) for each, oldest first; how long and how often it
-  /// has waited stays. REQUIRES: receiver_not_ready(), so that nothing of them has happened.
+  /// has waited stays. REQUIRES: is_held(), so that nothing of them has happened.
   template <class Visit>
   void withdraw(Visit&& visit) {
     abandon(visit);

@@ -119,11 +119,11 @@ class QpParts : public Parts {
   /// As deliver(), until the queue pair gives up looking and waits for its peer.
   void deliver_in_vain(TestQp& test) {
     const auto& local = std::get<transport::Local>(test.qp.transport);
-    for (int i = 0; i < 1000 && !local.receiver_not_ready(); ++i) {
+    for (int i = 0; i < 1000 && !local.is_held(); ++i) {
       clock.now += std::chrono::microseconds(1);
       deliver(test);
     }
-    EXPECT_TRUE(local.receiver_not_ready());
+    EXPECT_TRUE(local.is_held());
   }
   void ring(TestQp& test) {
     EXPECT_EQ(scheduler.ring(schedule::QpSlot(test.qp.slot), test.sequence),

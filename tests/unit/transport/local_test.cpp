@@ -102,7 +102,7 @@ class LocalTest : public ScriptTest {
     text += local.state() == Local::State::kReady    ? "ready"
             : local.state() == Local::State::kMoving ? "moving"
                                                      : "waiting";
-    if (local.receiver_not_ready()) text += ", sleeps";
+    if (local.is_held()) text += ", sleeps";
     if (local.deadline() != kNever)
       text += ", until +" + std::to_string((local.deadline() - now).count()) + " ns";
     return text;
@@ -229,7 +229,7 @@ TEST_F(LocalTest, WithoutALimitItWaitsForAReceiveWithoutItsRequest) {
   run();
   now += microseconds(60);
   EXPECT_FALSE(run());
-  ASSERT_TRUE(local.receiver_not_ready());
+  ASSERT_TRUE(local.is_held());
   withdraw();
   for (int i = 0; i < 20; ++i) {
     const Time until = local.deadline();
@@ -237,13 +237,13 @@ TEST_F(LocalTest, WithoutALimitItWaitsForAReceiveWithoutItsRequest) {
     EXPECT_EQ(local.deadline(), until) << "not before its time";
     now = until;
     EXPECT_FALSE(run());
-    EXPECT_TRUE(local.receiver_not_ready());
+    EXPECT_TRUE(local.is_held());
     EXPECT_GT(local.deadline(), now);
   }
   link->receives = LocalLink::Draw::kTaken;
   now = local.deadline();
   run();
-  EXPECT_FALSE(local.receiver_not_ready()) << "its request is wanted";
+  EXPECT_FALSE(local.is_held()) << "its request is wanted";
   post(RequestKind::kSend, 5);
   run();
   expect_done({"1 ok"});
@@ -255,7 +255,7 @@ TEST_F(LocalTest, APeerThatIsNotThereIsATimeout) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_FALSE(run());
     expect_done({});
-    EXPECT_TRUE(local.receiver_not_ready());
+    EXPECT_TRUE(local.is_held());
     now = local.deadline();
   }
   run();

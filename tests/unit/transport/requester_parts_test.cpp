@@ -107,6 +107,34 @@ TEST(RetryTimerTest, AReceiverThatIsNotReadyIsWaitedForAlone) {
   EXPECT_EQ(timer.deadline(), kNever);
 }
 
+TEST(RetryTimerTest, WhoRestsForASilentPeerTriesAgainWhenARetryIsDue) {
+  RetryTimer timer;
+  timer.configure(milliseconds(100));
+  const Time start{};
+  timer.start(start, milliseconds(10));
+  timer.rest();
+  EXPECT_TRUE(timer.is_held());
+  EXPECT_TRUE(timer.must_hold(start + milliseconds(9)));
+  EXPECT_FALSE(timer.must_hold(start + milliseconds(10)));
+  timer.release();
+  EXPECT_FALSE(timer.rests());
+  timer.await_again(start + milliseconds(10), milliseconds(20));
+  timer.sent(start + milliseconds(15), milliseconds(20));
+  EXPECT_EQ(timer.deadline(), start + milliseconds(35)) << "from when it went";
+  timer.sent(start + milliseconds(16), milliseconds(20));
+  EXPECT_EQ(timer.deadline(), start + milliseconds(35)) << "only the first";
+  timer.rest();
+  timer.release();
+  timer.sent(start + milliseconds(300), milliseconds(20));
+  EXPECT_EQ(timer.deadline(), start + milliseconds(320));
+  EXPECT_FALSE(timer.is_early(start + milliseconds(320))) << "the timeout has come before";
+  timer.wait_for_next();
+  timer.sent(start + milliseconds(400), Duration::max());
+  EXPECT_EQ(timer.deadline(), start + milliseconds(500));
+  timer.hold_until(start + milliseconds(600));
+  EXPECT_FALSE(timer.rests());
+}
+
 TEST(ReadOrAtomicTest, ALongReadIsAskedForInParts) {
   constexpr std::uint32_t kAll = 2 * kReadPartPackets + 5;
   EXPECT_EQ(read_parts(1), 1u);

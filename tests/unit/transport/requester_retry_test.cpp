@@ -379,7 +379,7 @@ TEST_F(RequesterTest, WithdrawnRequestsStartAnew) {
   post_and_run(RequestKind::kRead, 600);
   feed_nak(1, wire::kSyndromeRnr | 1);
   expect_done({"0 ok"});
-  ASSERT_TRUE(requester.receiver_not_ready());
+  ASSERT_TRUE(requester.is_held());
   std::vector<PcbId> taken;
   requester.withdraw([&](PcbId pcb) { taken.push_back(pcb); });
   EXPECT_EQ(taken, (std::vector<PcbId>{PcbId(1), PcbId(2)}));
@@ -389,7 +389,7 @@ TEST_F(RequesterTest, WithdrawnRequestsStartAnew) {
   expect_count(Count::kGhostAck, 4);
   env.sent.clear();
   pass(microseconds(10));
-  EXPECT_FALSE(requester.receiver_not_ready());
+  EXPECT_FALSE(requester.is_held());
   expect_nothing_sent();
   post_and_run(RequestKind::kSend, 300);
   post_and_run(RequestKind::kRead, 600);
@@ -397,6 +397,105 @@ TEST_F(RequesterTest, WithdrawnRequestsStartAnew) {
   // Its retries go on where they were.
   feed_nak(1, wire::kSyndromeRnr | 1);
   expect_done({"3 rnr-retry-exceeded"});
+}
+
+/// A peer that says nothing is waited for without requests. Retries are as ever.
+TEST_F(RequesterTest, RequestsToASilentPeerAreWithdrawnBetweenRetries) {
+  post_and_run(RequestKind::kSend, 1);
+  post_and_run(RequestKind::kWrite, 300);
+  pass(kTimeout);
+  EXPECT_FALSE(requester.rest_if_silent()) << "one may be lost";
+  pass(kTimeout);
+  for (int tries = 1; tries <= 2; ++tries) {
+    ASSERT_TRUE(requester.rest_if_silent()) << tries;
+    ASSERT_TRUE(requester.is_held());
+    EXPECT_FALSE(requester.rest_if_silent());
+    requester.withdraw([](PcbId) {});
+    EXPECT_EQ(requester.deadline(), now + kTimeout);
+    env.sent.clear();
+    run();
+    pass(kTimeout / 2);
+    expect_nothing_sent();
+    pass(kTimeout / 2);
+    EXPECT_FALSE(requester.is_held());
+    EXPECT_EQ(requester.deadline(), kNever) << "until it goes";
+    now += milliseconds(100);
+    expect_events({});
+    post_and_run(RequestKind::kSend, 1);
+    if (tries == 1) expect_sent({"SEND_ONLY 0 [0,1) ?"});
+  }
+  expect_count(Count::kAckTimeouts, 4);
+  expect_nothing_sent();
+  expect_done({"3 retry-exceeded"});
+}
+
+TEST_F(RequesterTest, WhatIsAcknowledgedWhileItIsWithdrawnIsDone) {
+  for (int i = 0; i < 3; ++i) post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 2; ++i) pass(kTimeout);
+  ASSERT_TRUE(requester.rest_if_silent());
+  requester.withdraw([](PcbId) {});
+  feed_ack(1);
+  EXPECT_FALSE(requester.is_held()) << "the peer is there";
+  EXPECT_EQ(requester.deadline(), kNever);
+  env.sent.clear();
+  for (const char* done : {"3 ok", "4 ok"}) {
+    post_and_run(RequestKind::kSend, 1);
+    expect_nothing_sent();
+    expect_done({done});
+  }
+  post_and_run(RequestKind::kSend, 1);
+  expect_sent({"SEND_ONLY 2 [0,1) ?"});
+  EXPECT_FALSE(requester.rest_if_silent());
+  feed_ack(2);
+  expect_done({"5 ok"});
+  expect_count(Count::kGhostAck, 0);
+}
+
+/// What they answer with has no place meanwhile: it is asked for again.
+TEST_F(RequesterTest, AReadAnsweredWhileItIsWithdrawnIsSentAgain) {
+  post_and_run(RequestKind::kRead, 100);
+  for (int i = 0; i < 2; ++i) pass(kTimeout);
+  ASSERT_TRUE(requester.rest_if_silent());
+  requester.withdraw([](PcbId) {});
+  feed_read(Opcode::kRcReadResponseOnly, 0, 100);
+  EXPECT_FALSE(requester.is_held());
+  env.sent.clear();
+  post_and_run(RequestKind::kRead, 100);
+  expect_sent({"READ_REQ 0 1000+100 ?"});
+  EXPECT_FALSE(requester.rest_if_silent());
+  feed_read(Opcode::kRcReadResponseOnly, 0, 100);
+  expect_done({"1 ok"});
+}
+
+TEST_F(RequesterTest, OnlyAnswersToWhatWasSentWakeWhoRests) {
+  post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 2; ++i) pass(kTimeout);
+  ASSERT_TRUE(requester.rest_if_silent());
+  requester.withdraw([](PcbId) {});
+  feed_ack(1);
+  feed_ack(0xffffff);
+  EXPECT_TRUE(requester.is_held());
+}
+
+TEST_F(RequesterTest, SomeEarlyRetriesInARowAreSilence) {
+  attributes.timeout = 14;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  now += microseconds(10);
+  feed_ack(0);
+  expect_done({"0 ok"});
+  post_and_run(RequestKind::kSend, 1);
+  for (int retries = 1; retries <= 3; ++retries) {
+    EXPECT_FALSE(requester.rest_if_silent());
+    pass(requester.deadline() - now);
+  }
+  EXPECT_TRUE(requester.rest_if_silent());
+  expect_count(Count::kAckTimeouts, 0);
+  feed_ack(1);
+  expect_done({"1 ok"});
+  post_and_run(RequestKind::kSend, 1);
+  pass(requester.deadline() - now);
+  EXPECT_FALSE(requester.rest_if_silent()) << "the peer has answered";
 }
 
 /// The peer has taken all but the last packet. It is no progress that these are known.
@@ -461,7 +560,7 @@ TEST_F(RequesterTest, RefusalsOfWithdrawnRequestsAreGhosts) {
     feed_read(Opcode::kRcReadResponseOnly, 2, 1);
     feed(Opcode::kRcAtomicAck, 2);
   }
-  EXPECT_FALSE(requester.receiver_not_ready());
+  EXPECT_FALSE(requester.is_held());
   EXPECT_EQ(requester.deadline(), kNever);
   expect_events({});
 }
