@@ -28,7 +28,7 @@ class RetryTimer {
   }
   void stop() {
     ack_deadline_ = early_deadline_ = kNever;
-    tries_again_ = false;
+    rests_ = tries_again_ = false;
   }
   /// A packet was sent: start(), unless it runs. The first after a rest is waited for even if the
   /// timeout has come meanwhile.

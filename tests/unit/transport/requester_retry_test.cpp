@@ -491,9 +491,12 @@ TEST_F(RequesterTest, SomeEarlyRetriesInARowAreSilence) {
   }
   EXPECT_TRUE(requester.rest_if_silent());
   expect_count(Count::kAckTimeouts, 0);
-  feed_ack(1);
+  feed_ack(1);  // it was not withdrawn
   expect_done({"1 ok"});
+  EXPECT_FALSE(requester.is_held());
+  env.sent.clear();
   post_and_run(RequestKind::kSend, 1);
+  expect_sent({"SEND_ONLY 2 [0,1) ?"});
   pass(requester.deadline() - now);
   EXPECT_FALSE(requester.rest_if_silent()) << "the peer has answered";
 }
