@@ -47,7 +47,6 @@ void Requester::hear_while_resting(const wire::Headers& h) {
   silence_.end();
   retries_left_ = attributes_.retry_count;
   timer_.stop();
-  timer_.release();
 }
 
 void Requester::receive_acknowledge(const RequesterUpcalls& up, const wire::Headers& h, Time now) {

@@ -8,11 +8,17 @@ namespace {
 using engine::ReceiveQueues;
 using receive::Member;
 
-/// A member of `params` that is a number or null; nothing: it is not there.
+/// Reads a member of `params` that is a whole number up to `most`, or null; nothing is read where
+/// it is not there. False: it is something else.
 template <class T>
-std::optional<T> term(const Json& params, const char* key, T if_null) {
-  if (!params.contains(key)) return std::nullopt;
-  return params.at(key).is_null() ? if_null : params.at(key).get<T>();
+bool read_term(const Json& params, const char* key, T most, T if_null, std::optional<T>& out) {
+  if (!params.contains(key)) return true;
+  const Json& value = params.at(key);
+  if (value.is_null())
+    out = if_null;
+  else if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most)
+    out = value.get<T>();
+  return out.has_value();
 }
 
 std::string text_of(const Json& params, const char* key) {
@@ -25,16 +31,15 @@ std::string text_of(const Json& params, const char* key) {
 
 RpcResult AdminView::set_queue_pair(const Json& params) {
   constexpr std::uint32_t kMostBuffers = 65536;
+  constexpr std::uint8_t kMostImportant = kImportances - 1;
   const auto qpn = params.at("qpn").get<std::uint32_t>();
-  const auto limit = term<std::uint32_t>(params, "srq_limit", Member::kByPolicy);
-  const auto importance = term<std::uint32_t>(params, "importance", Member::kByPath);
-  if (!limit && !importance) return invalid_params("neither srq_limit nor importance is given");
-  if (limit && *limit > kMostBuffers && *limit != Member::kByPolicy)
+  ReceiveQueues::ReceiveTerms terms;
+  if (!read_term(params, "srq_limit", kMostBuffers, Member::kByPolicy, terms.limit))
     return invalid_params("srq_limit is 0 (none) to 65536 buffers, or null: as by policy");
-  if (importance && *importance >= kImportances && *importance != Member::kByPath)
+  if (!read_term(params, "importance", kMostImportant, Member::kByPath, terms.importance))
     return invalid_params("importance is 0 to 7, or null: that of its path");
-  ReceiveQueues::ReceiveTerms terms{.limit = limit, .importance = std::nullopt};
-  if (importance) terms.importance = static_cast<std::uint8_t>(*importance);
+  if (!terms.limit && !terms.importance)
+    return invalid_params("neither srq_limit nor importance is given");
 
   const Session* owner = nullptr;
   const engine::QueuePair* found = nullptr;

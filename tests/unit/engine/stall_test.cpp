@@ -218,18 +218,13 @@ TEST_P(Stall, NobodyWaitsForQueuePairsWhosePeerIsNotThere) {
   fill(*other.near, Post::kDoorbell);
   expect_done(*other.near, kRing);
   expect_landed();
-  for (const Ends& ends : stalled) {
+  for (const Ends& ends : stalled)
     bring_up(b, *ends.far, ends.near->qp.qpn, a.tenant.addresses[0].gid);
+  for (const Ends& ends : stalled) {
     post_receives(*ends.far);
+    expect_done(*ends.near, kRing);
+    expect_landed();
   }
-  std::map<std::uint32_t, std::uint32_t> done;
-  for (std::size_t i = 0; i < stalled.size() * kRing; ++i) {
-    const auto next = pair.wait(*send_cq);
-    ASSERT_TRUE(next) << i;
-    EXPECT_EQ(next->status, Status::kSuccess);
-    EXPECT_EQ(next->index, done[next->qpn]++) << "in order";
-  }
-  expect_landed();
 }
 
 /// A peer that is gone costs all retries, and then what waits for it is flushed.
