@@ -117,8 +117,13 @@ Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
-    if (equals == std::string::npos || (key != "srq_limit" && key != "importance"))
-      usage(word + ": give srq_limit=N or importance=N");
+    constexpr std::string_view kKeys[] = {"srq_limit",   "importance",          "bytes_per_second",
+                                          "burst_bytes", "messages_per_second", "burst_messages"};
+    if (equals == std::string::npos ||
+        std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys))
+      usage(word +
+            ": give srq_limit=N, importance=N, bytes_per_second=N, burst_bytes=N, "
+            "messages_per_second=N or burst_messages=N");
     const std::string_view value = std::string_view(word).substr(equals + 1);
     terms[key] = value == "policy" ? Json() : Json(number_of(value, word));
   }

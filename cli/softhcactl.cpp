@@ -87,12 +87,14 @@ void add_change(CLI::App& app, Options& options) {
   CLI::App* queue_pair = app.add_subcommand("qp", "one queue pair");
   queue_pair->require_subcommand(1);
   CLI::App* terms = queue_pair->add_subcommand(
-      "set", "limit and importance of a queue pair on its shared receive queue");
+      "set", "rate of a queue pair; its limit and importance on its shared receive queue");
   terms->add_option("QPN", options.qpn, "its number")->required();
   terms
-      ->add_option("KEY=VALUE", options.words,
-                   "srq_limit=N (buffers; 0: none), importance=N (0 to 7); `policy` for N: as the "
-                   "tenant's policy or the path says")
+      ->add_option(
+          "KEY=VALUE", options.words,
+          "bytes_per_second=N, burst_bytes=N, messages_per_second=N, burst_messages=N: what "
+          "it may send (0: no limit); srq_limit=N (buffers; 0: none), importance=N (0 to "
+          "7); `policy` for N: the default, or as the tenant's policy or the path says")
       ->required();
   app.add_subcommand("reload", "put the configuration file into force")
       ->add_flag("--dry-run", options.dry_run, "only say what would change");

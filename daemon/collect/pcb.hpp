@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "abi/command.hpp"
 #include "daemon/base/types.hpp"
@@ -24,6 +25,13 @@ struct alignas(64) Pcb {
 };
 static_assert(sizeof(Pcb) == abi::kCommandBytes);
 static_assert(offsetof(Pcb, payload) == abi::kCommandHeaderBytes);
+
+inline bool is_inline(const Pcb& pcb) { return (pcb.header.flags & abi::kCommandInline) != 0; }
+/// Its scatter/gather list. REQUIRES: it is not inline, and its header has been checked.
+inline std::span<const abi::ScatterGather> entries_of(const Pcb& pcb) {
+  return {reinterpret_cast<const abi::ScatterGather*>(pcb.payload.data()),
+          pcb.header.payload_bytes / sizeof(abi::ScatterGather)};
+}
 
 enum class PcbUse : std::uint8_t { kFree, kPool, kDedicated };
 

@@ -52,12 +52,11 @@ void CommandExecution::begin(QueuePair& qp, PcbId pcb) {
     return complete_command(qp, pcb, Verdict::kLocalQpOperation);
   }
 
-  if (is_window_command(pcbs_.pcb(pcb).header)) return run_window_command(qp, pcb);
+  if (!is_message(pcbs_.pcb(pcb).header)) return run_window_command(qp, pcb);
   transport::Request request;
   const Verdict verdict = build_request(qp, pcb, pcbs_.pcb(pcb), memory_, request);
   if (verdict != Verdict::kOk) return fail_command(qp, pcb, verdict);
   commands_[pcb].length = request.length;
-  rates_.charge(*qp.tenant, request.length);
 
   std::visit([&](auto& transport) { transport.start(request); }, qp.transport);
   cpu_.make_ready(qp);

@@ -10,7 +10,6 @@
 #include "daemon/engine/completion_events.hpp"
 #include "daemon/engine/dispatch.hpp"
 #include "daemon/engine/environment.hpp"
-#include "daemon/engine/rate_control.hpp"
 
 namespace softhca::engine {
 
@@ -18,7 +17,7 @@ class CommandExecution final : public CommandSink {
  public:
   CommandExecution(CpuScheduler& cpu, CommandStore& commands, collect::PcbPool& pcbs,
                    const schedule::SendQueueScheduler& scheduler, Dispatch& dispatch,
-                   MemoryAccess& memory, RateControl& rates, AsyncEvents& async_events,
+                   MemoryAccess& memory, AsyncEvents& async_events,
                    CompletionEvents& completion_events)
       : cpu_(cpu),
         commands_(commands),
@@ -26,7 +25,6 @@ class CommandExecution final : public CommandSink {
         scheduler_(scheduler),
         dispatch_(dispatch),
         memory_(memory),
-        rates_(rates),
         async_events_(async_events),
         completion_events_(completion_events) {}
 
@@ -47,7 +45,6 @@ class CommandExecution final : public CommandSink {
   void begin(QueuePair& qp, PcbId pcb);
   void fail_command(QueuePair& qp, PcbId pcb, Verdict verdict);
   // command_windows.cpp
-  static bool is_window_command(const abi::CommandHeader& header);
   void run_window_command(QueuePair& qp, PcbId pcb);
 
   CpuScheduler& cpu_;
@@ -56,7 +53,6 @@ class CommandExecution final : public CommandSink {
   const schedule::SendQueueScheduler& scheduler_;
   Dispatch& dispatch_;
   MemoryAccess& memory_;
-  RateControl& rates_;
   AsyncEvents& async_events_;
   CompletionEvents& completion_events_;
 };

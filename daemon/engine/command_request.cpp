@@ -1,5 +1,7 @@
 #include "daemon/engine/command_request.hpp"
 
+#include <algorithm>
+
 #include "abi/checksum.hpp"
 #include "daemon/transport/segment.hpp"
 
@@ -46,6 +48,19 @@ bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
 }
 
 }  // namespace
+
+bool is_message(const abi::CommandHeader& header) {
+  return header.opcode != static_cast<std::uint8_t>(abi::Opcode::kBindWindow) &&
+         header.opcode != static_cast<std::uint8_t>(abi::Opcode::kLocalInvalidate);
+}
+
+std::uint32_t declared_bytes(const collect::Pcb& command) {
+  if (command.header.payload_bytes > abi::kCommandPayloadBytes) return 0;
+  if (collect::is_inline(command)) return command.header.payload_bytes;
+  std::uint64_t sum = 0;
+  for (const abi::ScatterGather& entry : collect::entries_of(command)) sum += entry.length;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(sum, transport::kMaxMessageBytes));
+}
 
 Verdict build_request(const QueuePair& qp, PcbId pcb, const collect::Pcb& command,
                       MemoryAccess& memory, transport::Request& out) {

@@ -13,6 +13,7 @@ void CommandStore::prepare(QueuePair& qp, PcbId pcb) {
   cpu_.charge(*qp.session, kCommandCost);
   qp.sq.kicked.push_back(contexts_.data(), pcb.value);
   ++qp.sq.commands;
+  rates_.admit(qp, pcbs_.pcb(pcb), command);
 }
 
 void CommandStore::return_execution(PcbId pcb) {
@@ -61,6 +62,7 @@ void CommandStore::release_all(QueuePair& qp) {
   for (std::uint32_t i = 0; i < contexts_.size() && qp.sq.commands != 0; ++i)
     if (contexts_[i].slot == qp.slot) release(PcbId(i));
   ahead_.forget(schedule::QpSlot(qp.slot));
+  rates_.leave(qp);
   qp.sq.started = 0;
 }
 

@@ -7,7 +7,7 @@
 
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/cpu_scheduler.hpp"
-#include "daemon/engine/qp_table.hpp"
+#include "daemon/engine/rate_control.hpp"
 #include "daemon/schedule/fetch_ahead.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
 #include "daemon/schedule/overflow_threshold.hpp"
@@ -19,13 +19,14 @@ class CommandStore {
  public:
   CommandStore(const StepClock& clock, QpTable& queue_pairs, CpuScheduler& cpu,
                collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler,
-               schedule::KickArbitrator& arbitrator)
+               schedule::KickArbitrator& arbitrator, RateControl& rates)
       : clock_(clock),
         queue_pairs_(queue_pairs),
         cpu_(cpu),
         pcbs_(pcbs),
         scheduler_(scheduler),
         arbitrator_(arbitrator),
+        rates_(rates),
         contexts_(pcbs.size()),
         ahead_(arbitrator.tvl_count(), queue_pairs.slots(), scheduler.max_classes()),
         dedicated_(scheduler.max_classes()) {}
@@ -36,12 +37,23 @@ class CommandStore {
   QueuePair& owner(PcbId pcb) const { return queue_pairs_[contexts_[pcb.value].slot]; }
   bool is_dedicated(PcbId pcb) const { return pcbs_.state(pcb).use == collect::PcbUse::kDedicated; }
 
-  /// The PCB holds a command of the queue pair from now on, and waits for credits.
+  /// The PCB holds a command of the queue pair from now on, which waits for credits, and is charged
+  /// to its rates.
   void prepare(QueuePair& qp, PcbId pcb);
   /// Gives the execution credit back: the command waits for its peer alone now.
   void return_execution(PcbId pcb);
   /// Gives credits and PCB back.
   void release(PcbId pcb);
+  /// The same; the command is still in its send queue, and its rates get back what it was charged
+  /// for: the program may change it before it comes again, and pays for what it is then.
+  void give_back(PcbId pcb) {
+    rates_.take_back(owner(pcb), contexts_[pcb.value]);
+    release(pcb);
+  }
+  /// The queue pair is going. REQUIRES: its commands are released.
+  void forget(QueuePair& qp) {
+    if (qp.sq.rate != nullptr) rates_.forget(*qp.sq.rate);
+  }
   /// Releases all commands of a queue pair, including those in the hands of its transport.
   void release_all(QueuePair& qp);
 
@@ -126,6 +138,7 @@ class CommandStore {
   collect::PcbPool& pcbs_;
   schedule::SendQueueScheduler& scheduler_;
   schedule::KickArbitrator& arbitrator_;
+  RateControl& rates_;
   std::vector<CommandContext> contexts_;  ///< by PCB
   schedule::FetchAhead ahead_;
   std::vector<schedule::DedicatedWatch> dedicated_;  ///< by class

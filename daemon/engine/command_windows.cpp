@@ -5,11 +5,6 @@
 
 namespace softhca::engine {
 
-bool CommandExecution::is_window_command(const abi::CommandHeader& header) {
-  return header.opcode == static_cast<std::uint8_t>(abi::Opcode::kBindWindow) ||
-         header.opcode == static_cast<std::uint8_t>(abi::Opcode::kLocalInvalidate);
-}
-
 /// REQUIRES: counted among qp.sq.started.
 void CommandExecution::run_window_command(QueuePair& qp, PcbId pcb) {
   if (qp.sq.started > 1) {

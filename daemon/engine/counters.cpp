@@ -46,6 +46,8 @@ const char* name_of(SendQueueCause cause) {
       return "order";
     case SendQueueCause::kKickListFull:
       return "kick_list_full";
+    case SendQueueCause::kRate:
+      return "rate";
     case SendQueueCause::kCount:
       break;
   }

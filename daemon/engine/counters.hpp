@@ -22,6 +22,7 @@ enum class SendQueueCause : std::uint8_t {
   kNoPcb,         ///< no PCB was available
   kOrder,         ///< doorbells of its queue pair are pending (B3)
   kKickListFull,  ///< of its TVL
+  kRate,          ///< of its queue pair or TVL is used up
   kCount,
 };
 
@@ -80,8 +81,6 @@ struct TenantCounters {
   /// Rung by its processes.
   std::array<Counter, static_cast<std::size_t>(DoorbellCause::kCount)> doorbells;
   Counter local_messages, local_bytes;  ///< moved between queue pairs of this daemon
-  Counter throttled_ns;                 ///< time its rate held it back, when it was over
-  Gauge throttled;                      ///< 1: its rate holds it back
   Histogram arbitration_wait;           ///< ns from kick to start
   /// Engine time, whoever it worked for, from the scan before a command was seen to the command's
   /// successful end; ns.

@@ -97,13 +97,25 @@ bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
   return false;
 }
 
+/// False: a rate holds the queue pair, and the scheduler has been told.
+bool Dispatch::obeys_rates(const QueuePair& qp) {
+  switch (rates_.hold(qp)) {
+    case RateControl::Hold::kNone:
+      return true;
+    case RateControl::Hold::kClass:
+      scheduler_.block_class(qp.qos_class);
+      return false;
+    case RateControl::Hold::kQueuePair:
+      scheduler_.block(schedule::QpSlot(qp.slot));
+      return false;
+  }
+  return true;
+}
+
 /// Returns the kick list that the command was put into; kNone: an obstacle, which the scheduler has
 /// been told of.
 KickedIn Dispatch::fetch_one(QueuePair& qp, std::uint32_t sequence, KickedIn list) {
-  if (qp.tenant->throttled()) {
-    scheduler_.block_class(qp.qos_class);
-    return KickedIn::kNone;
-  }
+  if (!obeys_rates(qp)) return KickedIn::kNone;
   if (!may_fetch(qp, sequence)) {
     scheduler_.block(schedule::QpSlot(qp.slot));
     return KickedIn::kNone;

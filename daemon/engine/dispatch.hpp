@@ -15,14 +15,15 @@ class Dispatch {
  public:
   Dispatch(const StepClock& clock, const QpTable& queue_pairs, CpuScheduler& cpu,
            CommandStore& commands, collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler,
-           schedule::KickArbitrator& arbitrator)
+           schedule::KickArbitrator& arbitrator, RateControl& rates)
       : clock_(clock),
         queue_pairs_(queue_pairs),
         cpu_(cpu),
         commands_(commands),
         pcbs_(pcbs),
         scheduler_(scheduler),
-        arbitrator_(arbitrator) {}
+        arbitrator_(arbitrator),
+        rates_(rates) {}
 
   /// Fetches the commands that doorbells stand for from send queues into PCBs, where they wait for
   /// credits. Returns how many.
@@ -38,6 +39,7 @@ class Dispatch {
     schedule::KickedIn list = schedule::KickedIn::kNone;
   };
 
+  bool obeys_rates(const QueuePair& qp);
   static bool may_fetch(const QueuePair& qp, std::uint32_t sequence);
   bool kick(QueuePair& qp, schedule::KickedIn list, Kicked& out);
   schedule::KickedIn fetch_one(QueuePair& qp, std::uint32_t sequence, schedule::KickedIn list);
@@ -49,6 +51,7 @@ class Dispatch {
   collect::PcbPool& pcbs_;
   schedule::SendQueueScheduler& scheduler_;
   schedule::KickArbitrator& arbitrator_;
+  RateControl& rates_;
 };
 
 }  // namespace softhca::engine

@@ -35,11 +35,13 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       events_(events, clock_, cpu_),
       queues_(limits, queue_pairs_),
       memory_(limits.memory_regions, limits.memory_windows),
-      commands_(clock_, queue_pairs_, cpu_, queues_.pcbs, queues_.scheduler, queues_.arbitrator),
+      rates_(clock_, queue_pairs_.slots(), classes_of(limits), limits.tvls),
+      commands_(clock_, queue_pairs_, cpu_, queues_.pcbs, queues_.scheduler, queues_.arbitrator,
+                rates_),
       ingress_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-               queues_.arbitrator, events_.async, events_.log, limits.vcbs, limits.tenants),
+               queues_.arbitrator, rates_, events_.async, events_.log, limits.vcbs, limits.tenants),
       dispatch_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-                queues_.arbitrator),
+                queues_.arbitrator, rates_),
       lending_(clock_, addressing_.local, ingress_, queues_.pcbs, queues_.tvls, queues_.arbitrator,
                limits.tenants),
       tvl_assignment_(queue_pairs_, commands_, cpu_, ingress_, queues_.tvls, queues_.arbitrator,
@@ -55,7 +57,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .cpu = cpu_,
              .events = events_.async,
              .queue_pairs = queue_pairs_},
-      execution_(cpu_, commands_, queues_.pcbs, queues_.scheduler, dispatch_, memory_, rates_,
+      execution_(cpu_, commands_, queues_.pcbs, queues_.scheduler, dispatch_, memory_,
                  events_.async, events_.completion),
       stall_(commands_, queues_.pcbs, queues_.scheduler),
       lifecycle_(clock_, parts_, queue_pairs_, addressing_.local, queues_.scheduler, execution_,
@@ -79,23 +81,20 @@ void Engine::add_tenant(Tenant& tenant) {
   commands_.reset(tenant.qos_class);
   queues_.scheduler.reset(tenant.qos_class);
   addressing_.local.add(tenant);
-  rates_.reserve(addressing_.local.tenants().size());
   wire_.packets.add_user(tenant.id);
 }
 
 void Engine::remove_tenant(Tenant& tenant) {
   cpu_.end_step();
   addressing_.local.remove(tenant);
-  rates_.forget(tenant);
+  rates_.forget(tenant.rate);
 }
 
 bool Engine::poll(Time now) {
   clock_.now = now;
   cpu_.begin_step();
-  rates_.release([this](const Tenant& tenant) {
-    queues_.scheduler.unblock_class(tenant.qos_class);
-    for (const auto& level : tenant.levels) queues_.scheduler.unblock_class(level->qos_class);
-  });
+  rates_.release([this](QosClassId qos_class) { queues_.scheduler.unblock_class(qos_class); },
+                 [this](std::uint32_t slot) { queues_.scheduler.unblock(schedule::QpSlot(slot)); });
   // This comes first, so that datagrams that arrive now may have the buffers.
   std::size_t work = datagram_services_.take_back_buffers();
   work += wire_.packets.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {

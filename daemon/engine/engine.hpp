@@ -5,12 +5,12 @@
 //   session_registry      sessions as they come and go
 //   ingress               VCBs and doorbells -> PCBs -> kick; send queue mode
 //   dispatch              doorbells -> dedicated PCBs -> kick; the arbitrator's next command
-//   rate_control          tenants held back by their rates
+//   rate_control          what waits for rates of tenants, levels, TVLs and queue pairs
 //   tvl_assignment        which TVLs queue pairs take; guarantee_lending: what is idle is lent
 //   command_store         commands in PCBs, the credits they hold, and their way back
 //   command_execution     commands begin (command_request, command_windows) and complete
 //   cpu_scheduler         whose turn it is, and for how long; costs.hpp: what counts as how much
-//   engine_time           how long the engine works for whom
+//   work_clock            how long the engine works
 //   transport_driver      queue pairs in their turns, packets for them, their timers
 //   environment           what a transport state machine sees of all this
 //   local_link            messages between queue pairs of this daemon, in one copy
@@ -123,6 +123,9 @@ class Engine {
     wire_.congestion_parameters = parameters;
   }
   RateControl& rates() { return rates_; }
+  const RateControl& rates() const { return rates_; }
+  /// Null: nobody has this number.
+  QueuePair* find_queue_pair(Qpn qpn) { return queue_pairs_.find(qpn); }
   /// REQUIRES: the tenant has no sessions.
   void remove_tenant(Tenant& tenant);
   PacketIo& packets() { return wire_.packets; }
@@ -194,12 +197,12 @@ class Engine {
   Addressing addressing_;
   CommandQueues queues_;
   MemoryAccess memory_;
+  RateControl rates_;
   CommandStore commands_;
   Ingress ingress_;
   Dispatch dispatch_;
   GuaranteeLending lending_;
   TvlAssignment tvl_assignment_;
-  RateControl rates_{clock_};
   ReceiveQueues receive_queues_;
   Wire wire_;
   TransportParts parts_;

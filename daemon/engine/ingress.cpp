@@ -21,8 +21,8 @@ constexpr std::size_t kFewLooks = 8;
 Ingress::Ingress(const StepClock& clock, const QpTable& queue_pairs, CpuScheduler& cpu,
                  CommandStore& commands, collect::PcbPool& pcbs,
                  schedule::SendQueueScheduler& scheduler, schedule::KickArbitrator& arbitrator,
-                 AsyncEvents& async_events, EventLog& event_log, std::uint32_t vcbs,
-                 std::uint16_t tenants)
+                 RateControl& rates, AsyncEvents& async_events, EventLog& event_log,
+                 std::uint32_t vcbs, std::uint16_t tenants)
     : clock_(clock),
       queue_pairs_(queue_pairs),
       cpu_(cpu),
@@ -30,6 +30,7 @@ Ingress::Ingress(const StepClock& clock, const QpTable& queue_pairs, CpuSchedule
       pcbs_(pcbs),
       scheduler_(scheduler),
       arbitrator_(arbitrator),
+      rates_(rates),
       async_events_(async_events),
       event_log_(event_log),
       functions_(vcbs),
@@ -157,7 +158,7 @@ std::size_t Ingress::collect_vcbs(Session& session, std::uint64_t end) {
   std::uint64_t pending =
       std::rotr(session.view.pending() & ~state.unfinished, static_cast<int>(first));
   std::size_t taken = 0;
-  for (; pending != 0 && cpu_.done() < end; pending &= pending - 1) {
+  for (; pending != 0 && cpu_.done() < end && !session.held_by_rate(); pending &= pending - 1) {
     const auto vcb =
         (first + static_cast<std::uint32_t>(std::countr_zero(pending))) % abi::kMaxVcbsPerSession;
     state.next_vcb = (vcb + 1) % abi::kMaxVcbsPerSession;
@@ -232,8 +233,8 @@ QueuePair* Ingress::find_owned(const Session& session, std::uint32_t qpn) const 
   return qp != nullptr && qp->session == &session ? qp : nullptr;
 }
 
-/// A complete command in a PCB of its own: kick it, or, out of turn or with the kick list full,
-/// let a doorbell take its place (B3).
+/// A complete command in a PCB of its own: kick it, or, out of turn (B3), with a rate used up or
+/// with the kick list full, let a doorbell take its place.
 void Ingress::accept(Session& session, PcbId pcb) {
   const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
   QueuePair* qp = find_owned(session, header.qpn);
@@ -243,16 +244,21 @@ void Ingress::accept(Session& session, PcbId pcb) {
     return;
   }
   const schedule::QpSlot slot(qp->slot);
-  const bool in_order =
-      qp->state != QpState::kSqd && scheduler_.vcb_may_start(slot, header.sequence);
-  if (in_order && arbitrator_.kick(qp->sq.tvl, pcb)) {
-    commands_.prepare(*qp, pcb);
-    scheduler_.vcb_kicked(slot);
-    return;
+  SendQueueCause cause = SendQueueCause::kOrder;
+  if (qp->state != QpState::kSqd && scheduler_.vcb_may_start(slot, header.sequence)) {
+    cause = SendQueueCause::kRate;
+    if (!rates_.holds(*qp)) {
+      cause = SendQueueCause::kKickListFull;
+      if (arbitrator_.kick(qp->sq.tvl, pcb)) {
+        commands_.prepare(*qp, pcb);
+        scheduler_.vcb_kicked(slot);
+        return;
+      }
+    }
   }
   const std::uint32_t end = header.sequence + 1;
   commands_.free(pcb, session);
-  session.count_send_queue_mode(in_order ? SendQueueCause::kKickListFull : SendQueueCause::kOrder);
+  session.count_send_queue_mode(cause);
   ring(session, qp->qpn, end);
 }
 

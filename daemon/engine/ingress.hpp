@@ -20,8 +20,8 @@ class Ingress {
  public:
   Ingress(const StepClock& clock, const QpTable& queue_pairs, CpuScheduler& cpu,
           CommandStore& commands, collect::PcbPool& pcbs, schedule::SendQueueScheduler& scheduler,
-          schedule::KickArbitrator& arbitrator, AsyncEvents& async_events, EventLog& event_log,
-          std::uint32_t vcbs, std::uint16_t tenants);
+          schedule::KickArbitrator& arbitrator, RateControl& rates, AsyncEvents& async_events,
+          EventLog& event_log, std::uint32_t vcbs, std::uint16_t tenants);
 
   /// The control thread may use it at any time, as function_table.hpp says.
   collect::FunctionTable& functions() { return functions_; }
@@ -84,6 +84,7 @@ class Ingress {
   collect::PcbPool& pcbs_;
   schedule::SendQueueScheduler& scheduler_;
   schedule::KickArbitrator& arbitrator_;
+  RateControl& rates_;
   AsyncEvents& async_events_;
   EventLog& event_log_;
   collect::FunctionTable functions_;

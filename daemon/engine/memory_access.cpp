@@ -10,13 +10,6 @@ namespace {
 constexpr std::uint32_t kWindowAccess =
     memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic | memory::kZeroBased;
 
-bool is_inline(const collect::Pcb& pcb) { return (pcb.header.flags & abi::kCommandInline) != 0; }
-
-std::span<const abi::ScatterGather> entries_of(const collect::Pcb& pcb) {
-  return {reinterpret_cast<const abi::ScatterGather*>(pcb.payload.data()),
-          pcb.header.payload_bytes / sizeof(abi::ScatterGather)};
-}
-
 std::uint32_t access_flag(transport::RemoteAccess access) {
   switch (access) {
     case transport::RemoteAccess::kRead:
@@ -44,13 +37,13 @@ memory::AtomicOp operation_of(transport::RequestKind kind) {
 
 Verdict MemoryAccess::measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
                               std::uint32_t& length) const {
-  if (is_inline(pcb)) {
+  if (collect::is_inline(pcb)) {
     length = pcb.header.payload_bytes;
     return writes ? Verdict::kLocalQpOperation : Verdict::kOk;
   }
   std::uint64_t sum = 0;
   const std::uint32_t needed = writes ? memory::kLocalWrite : memory::kLocalRead;
-  for (const abi::ScatterGather& entry : entries_of(pcb)) {
+  for (const abi::ScatterGather& entry : collect::entries_of(pcb)) {
     if (entry.length == 0) continue;
     const memory::Region* region = keys_.lookup(entry.lkey);
     if (region == nullptr ||
@@ -65,21 +58,21 @@ Verdict MemoryAccess::measure(const QueuePair& qp, const collect::Pcb& pcb, bool
 
 Verdict MemoryAccess::gather(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
                              std::span<std::byte> out) {
-  if (is_inline(pcb)) {
+  if (collect::is_inline(pcb)) {
     std::memcpy(out.data(), pcb.payload.data() + offset, out.size());
     return Verdict::kOk;
   }
   memory::ScatterList list;
-  const Verdict verdict =
-      memory::resolve(keys_, entries_of(pcb), offset, out.size(), memory::kLocalRead, qp.pd, list);
+  const Verdict verdict = memory::resolve(keys_, collect::entries_of(pcb), offset, out.size(),
+                                          memory::kLocalRead, qp.pd, list);
   return verdict == Verdict::kOk ? memory::gather(list.view(), 0, out) : verdict;
 }
 
 Verdict MemoryAccess::scatter(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
                               std::span<const std::byte> in) {
   memory::ScatterList list;
-  const Verdict verdict =
-      memory::resolve(keys_, entries_of(pcb), offset, in.size(), memory::kLocalWrite, qp.pd, list);
+  const Verdict verdict = memory::resolve(keys_, collect::entries_of(pcb), offset, in.size(),
+                                          memory::kLocalWrite, qp.pd, list);
   return verdict == Verdict::kOk ? memory::scatter(list.view(), 0, in) : verdict;
 }
 
@@ -87,12 +80,12 @@ Verdict MemoryAccess::move(const QueuePair& qp, const collect::Pcb& pcb, std::ui
                            std::uint32_t bytes, memory::ScatterView far, bool from_far,
                            bool& remote_fault) {
   remote_fault = true;
-  if (is_inline(pcb))
+  if (collect::is_inline(pcb))
     return memory::as_remote(memory::scatter(far, 0, {pcb.payload.data() + offset, bytes}));
 
   memory::ScatterList near;
   const Verdict verdict =
-      memory::resolve(keys_, entries_of(pcb), offset, bytes,
+      memory::resolve(keys_, collect::entries_of(pcb), offset, bytes,
                       from_far ? memory::kLocalWrite : memory::kLocalRead, qp.pd, near);
   remote_fault = false;
   if (verdict != Verdict::kOk) return verdict;

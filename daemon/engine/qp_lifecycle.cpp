@@ -64,6 +64,7 @@ void QpLifecycle::remove(QueuePair& qp) {
   parts_.cpu.charge(*qp.session, kRemoveCost);
   remember(qp);
   reset(qp, 0);
+  parts_.commands.forget(qp);
   parts_.events.forget(*qp.session, qp.user_handle);
   parts_.receives.leave(qp);
   multicast_.detach_all(qp);

@@ -14,17 +14,14 @@ void QpStall::give_back(QueuePair& qp, bool started) {
   std::optional<std::uint32_t> first;
   const auto back = [&](PcbId pcb) {
     if (!first) first = pcbs_.pcb(pcb).header.sequence;
-    commands_.release(pcb);
+    commands_.give_back(pcb);
   };
   const auto back_started = [&](PcbId pcb) {
     back(pcb);
     qp.tenant->counters.commands_given_back.add();
   };
-  // The program may change a command before it comes again, so it pays for what the command is
-  // then.
   const auto take_back = [&](PcbId pcb) {
     --qp.sq.started;
-    qp.tenant->rate.refund(commands_[pcb].length);
     back_started(pcb);
   };
   if (started) std::visit([&](auto& transport) { transport.withdraw(take_back); }, qp.transport);

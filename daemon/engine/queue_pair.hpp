@@ -24,9 +24,10 @@ struct Session;
 
 /// What the engine remembers of a command beside its PCB.
 struct CommandContext {
-  IndexLink link;                 ///< in QueuePair::kicked or QueuePair::held
-  std::uint32_t slot = kNoIndex;  ///< queue pair; kNoIndex: not a command yet
-  std::uint32_t length = 0;       ///< bytes of the message
+  IndexLink link;                   ///< in QueuePair::kicked or QueuePair::held
+  std::uint32_t slot = kNoIndex;    ///< queue pair; kNoIndex: not a command yet
+  std::uint32_t length = 0;         ///< bytes of the message
+  std::uint32_t charged_bytes = 0;  ///< to rates, if `charged`
   Time kicked_at{};
   std::uint64_t time_when_seen = 0;  ///< engine time spent when it could first have been seen
   TvlId tvl;                         ///< whose credits it holds
@@ -34,6 +35,7 @@ struct CommandContext {
   bool completion_held = false;
   bool by_doorbell = false;      ///< fetched from its send queue
   bool dedicated_waits = false;  ///< in a dedicated PCB, and only the peer is awaited
+  bool charged = false;          ///< to the rates that it goes through
 };
 
 /// What a queue pair sent again and why. Belongs to the engine's thread.
@@ -93,6 +95,7 @@ struct QpSendQueue {
   bool releasing = false;            ///< CommandExecution::release_held() is at work
   bool discarding = false;           ///< being reset or removed: nothing is completed
   bool sqd_notify = false;           ///< its program wants to hear when it has drained
+  std::unique_ptr<RateGate> rate;    ///< null: it has no rate of its own
 
   /// Has the command been handed to the transport before? If so, it was given back since.
   bool has_begun(std::uint32_t sequence) const { return ring_distance(sequence, not_begun) < 0; }

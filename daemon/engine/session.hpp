@@ -50,7 +50,11 @@ struct Session {
   bool failed = false;     ///< its session memory was found corrupt, and is no longer read
 
   /// Are its VCBs and doorbells looked at?
-  bool is_collected() const { return !parked && !failed && !tenant->throttled(); }
+  bool is_collected() const { return !parked && !failed && !held_by_rate(); }
+  /// Is the rate of its tenant or level used up?
+  bool held_by_rate() const {
+    return tenant->rate.closed() || (level != nullptr && level->rate.closed());
+  }
   void count_send_queue_mode(SendQueueCause cause) {
     tenant->counters.send_queue_mode.add();
     tenant->counters.send_queue_cause[static_cast<std::size_t>(cause)].add();

@@ -14,9 +14,9 @@
 #include "daemon/base/types.hpp"
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/counters.hpp"
+#include "daemon/engine/rate_gate.hpp"
 #include "daemon/engine/tenant_control.hpp"
 #include "daemon/receive/provisioner.hpp"
-#include "daemon/schedule/rate_limiter.hpp"
 
 namespace softhca::engine {
 
@@ -26,6 +26,7 @@ struct Level {
   std::string name;
   bool is_default = false;  ///< for processes that nothing assigns to another
   Marking marking;          ///< of its packets, before that of its tenant
+  RateGate rate;
   LevelCounters counters;
   LevelControl control;
 };
@@ -79,9 +80,7 @@ struct Tenant {
   bool lends = false;        ///< guarantees that it leaves idle (A10)
   SrqPolicy receive_policy;  ///< of its shared receive queues
   TenantCounters counters;
-  schedule::RateLimiter rate;
-  bool throttled() const { return throttled_since != kNever; }
-  Time throttled_since = kNever;  ///< its rate is used up: nothing of it is collected
+  RateGate rate;
 
   TenantControl control;  ///< not for the engine
 };

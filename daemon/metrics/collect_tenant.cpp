@@ -138,9 +138,9 @@ void add_work(Families& out, const engine::Tenant& tenant) {
       labels, c.command_engine_time, 1e-9);
   out.counter("softhca_throttled_seconds_total",
               "Time the tenant's rate held it back, counted when that is over.", labels,
-              number(c.throttled_ns) * 1e-9);
+              number(tenant.rate.held_ns) * 1e-9);
   out.gauge("softhca_throttled", "1: the tenant's rate holds it back.", labels,
-            c.throttled.value());
+            tenant.rate.held.value());
   one("softhca_completions_total", "Completion queue entries written.", c.completion.completions);
   one("softhca_completion_errors_total", "Completion queue entries with an error status.",
       c.completion.completion_errors);
@@ -222,6 +222,9 @@ void add_levels(Families& out, const engine::Tenant& tenant) {
                 "VCB commands of the level that became doorbells.", labels,
                 number(c.send_queue_mode));
     add_arbitration_wait(out, "softhca_level_arbitration_wait_seconds", labels, c.arbitration_wait);
+    out.counter("softhca_level_throttled_seconds_total",
+                "Time the level's rate held it back, counted when that is over.", labels,
+                number(level->rate.held_ns) * 1e-9);
     out.gauge("softhca_level_sessions", "Opened device contexts of the level.", labels,
               c.sessions.value());
   }

@@ -11,9 +11,10 @@ namespace {
 
 /// A key of the schema that can be set.
 struct Setting {
-  const Key* of_tenant = nullptr;  ///< of it or of a table in it
-  const Key* table = nullptr;      ///< the key of that table
-  const Key* of_level = nullptr;
+  const Key* of_tenant = nullptr;        ///< of it or of a table in it
+  const Key* table_of_tenant = nullptr;  ///< the key of that table
+  const Key* of_level = nullptr;         ///< likewise
+  const Key* table_of_level = nullptr;
   const Key* of_tvl = nullptr;
   std::string name;
 
@@ -27,17 +28,19 @@ Setting* setting_of(Settings& settings, const Key& key) {
   return key.set ? &settings[static_cast<std::size_t>(*key.set)] : nullptr;
 }
 
-void add_keys_of_tenant(Settings& settings) {
-  for (const Key& key : schema_of<TenantConfig>().keys) {
+/// The keys of a section, and of the tables in it.
+void add_keys(Settings& settings, const Schema& section, const Key* Setting::*at,
+              const Key* Setting::*table) {
+  for (const Key& key : section.keys) {
     if (Setting* setting = setting_of(settings, key)) {
-      setting->of_tenant = &key;
+      setting->*at = &key;
       setting->name = key.name;
     }
     if (key.at.type != Type::kTable) continue;
     for (const Key& inner : key.table().keys)
       if (Setting* setting = setting_of(settings, inner)) {
-        setting->of_tenant = &inner;
-        setting->table = &key;
+        setting->*at = &inner;
+        setting->*table = &key;
         setting->name = std::string(key.name) + '.' + inner.name;
       }
   }
@@ -45,9 +48,8 @@ void add_keys_of_tenant(Settings& settings) {
 
 Settings make_settings() {
   Settings settings;
-  add_keys_of_tenant(settings);
-  for (const Key& key : schema_of<LevelConfig>().keys)
-    if (Setting* setting = setting_of(settings, key)) setting->of_level = &key;
+  add_keys(settings, schema_of<TenantConfig>(), &Setting::of_tenant, &Setting::table_of_tenant);
+  add_keys(settings, schema_of<LevelConfig>(), &Setting::of_level, &Setting::table_of_level);
   for (const Key& key : schema_of<TvlConfig>().keys)
     if (Setting* setting = setting_of(settings, key)) {
       setting->of_tvl = &key;
@@ -107,10 +109,16 @@ void set(TvlConfig& tvl, Allocation allocation, std::uint64_t amount) {
   set_amount(*setting(allocation).of_tvl, &tvl, amount);
 }
 
+void set(LevelConfig& level, Allocation allocation, std::uint64_t amount) {
+  const Setting& it = setting(allocation);
+  assert(it.table_of_level != nullptr);
+  set_amount(*it.of_level, it.table_of_level->at.reach(&level), amount);
+}
+
 void set(TenantConfig& tenant, Allocation allocation, std::uint64_t amount) {
   const Setting& it = setting(allocation);
   assert(it.of_tenant != nullptr);
-  void* section = it.table != nullptr ? it.table->at.reach(&tenant) : &tenant;
+  void* section = it.table_of_tenant != nullptr ? it.table_of_tenant->at.reach(&tenant) : &tenant;
   set_amount(*it.of_tenant, section, amount);
 }
 

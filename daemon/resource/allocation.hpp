@@ -25,6 +25,10 @@ enum class Allocation : std::uint8_t {
   kCompletionCredits,
   kKickList,  ///< its longest
   kWeight,
+  kTvlBytes,
+  kTvlBurstBytes,
+  kTvlMessages,
+  kTvlBurstMessages,
   // "rate.bytes_per_second", ...
   kRateBytes,
   kRateBurstBytes,
@@ -77,8 +81,10 @@ bool is_of_tvl(Allocation allocation);
 /// True: a level may have it, too.
 bool is_of_level(Allocation allocation);
 
-/// REQUIRES: within the range; it is of a TVL, or of a tenant and neither kVcbs, kPcbs nor kTvls.
+/// REQUIRES: within the range; it is of a TVL, of a table of a level, or of a tenant and neither
+/// kVcbs, kPcbs nor kTvls.
 void set(TvlConfig& tvl, Allocation allocation, std::uint64_t amount);
+void set(LevelConfig& level, Allocation allocation, std::uint64_t amount);
 void set(TenantConfig& tenant, Allocation allocation, std::uint64_t amount);
 
 }  // namespace softhca::resource

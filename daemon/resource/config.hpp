@@ -158,6 +158,11 @@ struct TvlConfig {
   std::uint32_t execution_credits = 0;
   std::uint32_t completion_credits = 0;
   std::uint32_t kick_list = 1024;
+  // What its queue pairs may send together; 0: no limit.
+  std::uint64_t bytes_per_second = RateLimits{}.bytes_per_second;
+  std::uint64_t burst_bytes = RateLimits{}.burst_bytes;
+  std::uint64_t messages_per_second = RateLimits{}.messages_per_second;
+  std::uint64_t burst_messages = RateLimits{}.burst_messages;
 
   bool operator==(const TvlConfig&) const = default;
 };
@@ -179,6 +184,7 @@ struct LevelConfig {
   bool is_default = false;  ///< one of the levels is: for programs that nothing assigns to another
   std::optional<std::uint8_t> dscp;      ///< where not given, as of the tenant
   std::optional<std::uint8_t> priority;  ///< likewise
+  RateLimits rate;                       ///< of its programs together
   // Users and groups whose programs belong to it, by what the kernel says of them: names or
   // numbers. A level with a rule or a socket keeps out programs that only ask for it by name.
   std::vector<std::string> users;
@@ -232,6 +238,10 @@ struct Config {
 
   bool operator==(const Config&) const = default;
 };
+
+inline RateLimits rate_of(const TvlConfig& tvl) {
+  return {tvl.bytes_per_second, tvl.burst_bytes, tvl.messages_per_second, tvl.burst_messages};
+}
 
 /// How packets of a tenant, or of a level, are marked.
 inline Marking marking_of(const TenantConfig& tenant) { return {tenant.dscp, tenant.priority}; }

@@ -132,6 +132,12 @@ std::optional<AllocationRefusal> make_of_level(TenantConfig& tenant, LevelConfig
       break;
     case Allocation::kTvls:
       return set_level_tvls(tenant, level, amount, who);
+    case Allocation::kRateBytes:
+    case Allocation::kRateBurstBytes:
+    case Allocation::kRateMessages:
+    case Allocation::kRateBurstMessages:
+      set(level, change.allocation, change.amount);
+      break;
     default:
       return no_such(who, who + ": " + name_of(change.allocation) +
                               " can only be set for the whole tenant: softhcactl set " +

@@ -190,6 +190,8 @@ constexpr Schema kTenant{
     .keys = kTenantKeys,
     .check = check_tenant};
 
+constexpr std::uint64_t kMostOfRate = std::uint64_t{1} << 50;
+
 constexpr Key kTvlKeys[] = {
     {.name = "weight",
      .at = at<&TvlConfig::weight>,
@@ -211,6 +213,37 @@ constexpr Key kTvlKeys[] = {
      .range = {1, kMostOfAny},
      .set = Allocation::kKickList,
      .doc = "commands that may wait for their start"},
+    {.name = "tvl_bytes_per_second",
+     .at = at<&TvlConfig::bytes_per_second>,
+     .range = {0, kMostOfRate},
+     .set = Allocation::kTvlBytes,
+     .unit = "bytes/s",
+     .doc = "what its queue pairs may send together; 0: no limit",
+     .shown = Shown::kOff,
+     .sample = "0"},
+    {.name = "tvl_burst_bytes",
+     .at = at<&TvlConfig::burst_bytes>,
+     .range = {1, kMostOfRate},
+     .set = Allocation::kTvlBurstBytes,
+     .unit = "bytes",
+     .doc = "at once after a pause",
+     .shown = Shown::kOff,
+     .sample = "1048576"},
+    {.name = "tvl_messages_per_second",
+     .at = at<&TvlConfig::messages_per_second>,
+     .range = {0, kMostOfRate},
+     .set = Allocation::kTvlMessages,
+     .unit = "messages/s",
+     .doc = "0: no limit",
+     .shown = Shown::kOff,
+     .sample = "0"},
+    {.name = "tvl_burst_messages",
+     .at = at<&TvlConfig::burst_messages>,
+     .range = {1, kMostOfRate},
+     .set = Allocation::kTvlBurstMessages,
+     .doc = "at once after a pause",
+     .shown = Shown::kOff,
+     .sample = "64"},
 };
 constexpr Schema kTvl{
     .comment = "TVLs one by one, instead of `tvls`; what a TVL does not say is as in the tenant.",
@@ -252,6 +285,13 @@ constexpr Key kLevelKeys[] = {
      .range = {0, 7},
      .doc = "802.1p; default: the tenant's",
      .sample = "5"},
+    {.name = "rate",
+     .at = at<&LevelConfig::rate>,
+     .table = schema_of<RateLimits>,
+     .whole = true,
+     .doc = "What its programs may send a second, as a tenant's.",
+     .shown = Shown::kOff,
+     .sample = "{ bytes_per_second = 0 }"},
     {.name = "users", .at = at<&LevelConfig::users>, .sample = "[\"ops\"]"},
     {.name = "groups", .at = at<&LevelConfig::groups>, .sample = "[\"duty\"]"},
     {.name = "socket",
@@ -269,8 +309,6 @@ constexpr Schema kLevel{
         "--level, SOFTHCA_LEVEL; not one that has a socket or rules), else of the default level. "
         "TVLs are taken from the tenant's in this order.",
     .keys = kLevelKeys};
-
-constexpr std::uint64_t kMostOfRate = std::uint64_t{1} << 50;
 
 constexpr Key kRateKeys[] = {
     {.name = "bytes_per_second",

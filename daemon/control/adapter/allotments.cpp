@@ -47,7 +47,9 @@ QosClassId class_of(const engine::Tenant& tenant, const engine::Level* level) {
   return level != nullptr ? level->qos_class : tenant.qos_class;
 }
 
-std::unique_ptr<engine::Level> taken_from(engine::Tenant& tenant, const engine::Level& level) {
+std::unique_ptr<engine::Level> taken_from(engine::Tenant& tenant, engine::Level& level,
+                                          engine::RateControl& rates) {
+  rates.forget(level.rate);
   const auto at = std::find_if(tenant.levels.begin(), tenant.levels.end(),
                                [&](const auto& there) { return there.get() == &level; });
   std::unique_ptr<engine::Level> taken = std::move(*at);
@@ -158,16 +160,35 @@ void Allotments::settle(AllotmentChange& change) {
         const resource::LevelConfig* entry = settings_of(*to, *level);
         level->is_default = entry != nullptr && entry->is_default;
       }
+  for (const auto* rows : {&change.there, &change.added})
+    for (const auto& [tenant, to] : *rows) set_rates(*tenant, *to);
   for (const TvlId id : closed_) {
     (void)engine_.tvl_assignment().close(id);  // again: now its queue pairs go to others
     closing_.push_back(id);
+    engine_.rates().set(engine_.rates().gate_of(id), {});
   }
   collect_closed();
   for (const auto& [tenant, level] : released_levels_)
-    change.released_levels.push_back(taken_from(*tenant, *level));
+    change.released_levels.push_back(taken_from(*tenant, *level, engine_.rates()));
   for (engine::Tenant* tenant : change.released) engine_.remove_tenant(*tenant);
   for (const AllotmentChange::Row& row : change.added) engine_.add_tenant(*row.tenant);
   for (const AllotmentChange::NewLevel& added : change.new_levels) engine_.add_level(*added.made);
+}
+
+void Allotments::set_rates(engine::Tenant& tenant, const resource::TenantConfig& to) {
+  engine::RateControl& rates = engine_.rates();
+  const auto set_part = [&](const engine::Level* level) -> Outcome {
+    const auto configured = tvls_of(to, level);
+    const std::vector<TvlId>& ids = tvls(class_of(tenant, level));
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      rates.set(rates.gate_of(ids[i]), rate_of(configured[i]));
+    return {};
+  };
+  rates.set(tenant.rate, to.rate);
+  for (const auto& level : tenant.levels)
+    if (const resource::LevelConfig* entry = settings_of(to, *level))
+      rates.set(level->rate, entry->rate);
+  (void)for_each_part(tenant, to, set_part);
 }
 
 // --- what shrinks
@@ -322,7 +343,7 @@ bool Allotments::release_level(const engine::Level& level) {
 
 std::unique_ptr<engine::Level> Allotments::remove_level(engine::Tenant& tenant,
                                                         engine::Level& level) {
-  return release_level(level) ? taken_from(tenant, level) : nullptr;
+  return release_level(level) ? taken_from(tenant, level, engine_.rates()) : nullptr;
 }
 
 /// The levels of the tenant go with it, all at once.

@@ -96,6 +96,7 @@ class Allotments {
   void restore(const Snapshot& snapshot, AllotmentChange& change);
   Outcome make(AllotmentChange& change);
   void settle(AllotmentChange& change);
+  void set_rates(engine::Tenant& tenant, const resource::TenantConfig& to);
 
   Outcome shrink(engine::Tenant& tenant, const resource::TenantConfig& to);
   Outcome shrink_part(engine::Tenant& tenant, const resource::TenantConfig& to,

@@ -224,8 +224,6 @@ Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resourc
       change.new_levels.push_back({tenant.get(), make_level(level), nullptr});
   }
   if (auto made = Allotments(engine).change(change); !made) return made.error();
-  for (const AllotmentChange::Row& row : change.added)
-    engine.rates().set(*row.tenant, row.to->rate);
   return tenants;
 }
 

@@ -26,6 +26,7 @@ struct QpShot {
   engine::RetryCounters retries;
   std::uint32_t srq_held = 0;
   std::uint32_t srq_limit = 0;
+  Json rate;  ///< null: it has none
   const char* failure = nullptr;
 };
 
@@ -93,6 +94,7 @@ QpShot shot_of(engine::Engine&, const engine::QueuePair& qp) {
           .retries = qp.retries,
           .srq_held = provisioned ? qp.srq->provisioner->held_by(qp.rq.member) : 0,
           .srq_limit = provisioned ? qp.srq->provisioner->limit_of(qp.rq.member) : 0,
+          .rate = qp.sq.rate == nullptr ? Json() : control::to_json(*qp.sq.rate),
           .failure = qp.error.cause};
 }
 
@@ -142,6 +144,7 @@ Json to_json(const ShownQp& entry, const QpShot& shot) {
     out["srq_held"] = shot.srq_held;
     out["srq_limit"] = shot.srq_limit;
   }
+  if (!shot.rate.is_null()) out["rate"] = shot.rate;
   if (shot.failure != nullptr) out["failure"] = shot.failure;
   return out;
 }

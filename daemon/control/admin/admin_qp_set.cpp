@@ -1,5 +1,6 @@
-// The method `qp.set`: limit and importance of one queue pair on its shared receive queue
-// (mechanisms D1, D6). They hold until the queue pair is gone or a null takes them back.
+// The method `qp.set`: the rate of a queue pair (admin_qp_rate.cpp); its limit and importance on
+// its shared receive queue (mechanisms D1, D6). They hold until the queue pair is gone or a null
+// takes them back.
 #include "daemon/control/admin/admin_view.hpp"
 
 namespace softhca::control {
@@ -21,10 +22,8 @@ bool read_term(const Json& params, const char* key, T most, T if_null, std::opti
   return out.has_value();
 }
 
-std::string text_of(const Json& params, const char* key) {
-  if (!params.contains(key)) return "";
-  const Json& value = params.at(key);
-  return std::string(" ") + key + " " + (value.is_null() ? "as by policy" : value.dump());
+std::string text_of(const std::string& key, const Json& value) {
+  return " " + key + " " + (value.is_null() ? "as by default" : value.dump());
 }
 
 }  // namespace
@@ -38,8 +37,10 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
     return invalid_params("srq_limit is 0 (none) to 65536 buffers, or null: as by policy");
   if (!read_term(params, "importance", kMostImportant, Member::kByPath, terms.importance))
     return invalid_params("importance is 0 to 7, or null: that of its path");
-  if (!terms.limit && !terms.importance)
-    return invalid_params("neither srq_limit nor importance is given");
+  const bool of_receives = terms.limit || terms.importance;
+  if (!of_receives && !names_rate(params))
+    return invalid_params("neither a rate nor srq_limit nor importance is given");
+  if (auto wrong = check_rate(params)) return *wrong;
 
   const Session* owner = nullptr;
   const engine::QueuePair* found = nullptr;
@@ -48,21 +49,33 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
       if (qp.qpn.value == qpn) owner = session, found = &qp;
     });
   if (found == nullptr) return no_such("queue pair", std::to_string(qpn));
+  if (of_receives)
+    if (RpcResult set = set_receive_terms(*found, terms); !set) return set;
+  if (names_rate(params)) set_rate(Qpn(qpn), params);
+  std::string text = "queue pair";
+  for (const auto& [key, value] : params.items())
+    if (key != "qpn") text += text_of(key, value);
+  adapter_.journal.add(
+      {.kind = "set", .tenant = owner->tenant().name, .text = text, .queue_pair = qpn});
+  return Json{{"qpn", qpn}};
+}
 
+RpcResult AdminView::set_receive_terms(const engine::QueuePair& qp,
+                                       const ReceiveQueues::ReceiveTerms& terms) {
   // Queues whose tenant has no limits have no provisioner. It is made here, so that the engine need
   // not; queue pairs and queues come and go on this thread alone.
   engine::SharedReceiveQueue* srq = nullptr;
   std::uint32_t entries = 0;
   bool provisioned = false;
   adapter_.worker.run([&](engine::Engine&) {
-    srq = found->srq;
+    srq = qp.srq;
     if (srq == nullptr) return;
     entries = srq->ring.entries();
     provisioned = srq->provisioner != nullptr;
   });
   if (srq == nullptr)
     return RpcError{RpcCode::kNoSuchThing,
-                    "queue pair " + std::to_string(qpn) + " is on no shared receive queue",
+                    "queue pair " + std::to_string(qp.qpn.value) + " is on no shared receive queue",
                     {}};
   std::unique_ptr<receive::Provisioner> made;
   if (!provisioned) {
@@ -72,14 +85,9 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
   }
   adapter_.worker.run([&](engine::Engine& engine) {
     if (made) engine.receive_queues().start_provisioning(*srq, std::move(made));
-    engine.receive_queues().set_terms(Qpn(qpn), terms);
+    engine.receive_queues().set_terms(qp.qpn, terms);
   });
-  adapter_.journal.add(
-      {.kind = "set",
-       .tenant = owner->tenant().name,
-       .text = "queue pair" + text_of(params, "srq_limit") + text_of(params, "importance"),
-       .queue_pair = qpn});
-  return Json{{"qpn", qpn}};
+  return Json{};
 }
 
 }  // namespace softhca::control

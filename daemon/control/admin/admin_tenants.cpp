@@ -57,6 +57,8 @@ Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
                    {"commands_vcb", level->counters.commands_vcb.value()},
                    {"commands_doorbell", level->counters.commands_doorbell.value()},
                    {"send_queue_mode", level->counters.send_queue_mode.value()},
+                   {"throttled", level->rate.held.value() != 0},
+                   {"throttled_s", static_cast<double>(level->rate.held_ns.value()) * 1e-9},
                    {"vcbs", std::move(vcbs)},
                    {"pcbs", std::move(pcbs)}});
   }
@@ -141,6 +143,9 @@ Json AdminView::lanes_of(const engine::Tenant& tenant) const {
                   {"started", counters.started.value()},
                   {"execution_waits", counters.execution_waits.value()},
                   {"completion_waits", counters.completion_waits.value()}};
+    const engine::RateGate& rate = adapter_.engine.rates().gate_of(TvlId(i));
+    entry["throttled"] = rate.held.value() != 0;
+    entry["throttled_s"] = static_cast<double>(rate.held_ns.value()) * 1e-9;
     if (const engine::Level* level = tenant.find_level(tvl.qos_class)) entry["level"] = level->name;
     out.push_back(std::move(entry));
   }

@@ -4,7 +4,8 @@
 //
 // Whatever the engine's thread alone may read is copied there into plain structures, a few objects
 // at a time; text is made of it here. The files: admin_view.cpp (status, counters, events),
-// admin_tenants.cpp, admin_objects.cpp (queue pairs, shared receive queues), admin_qp_set.cpp.
+// admin_tenants.cpp, admin_objects.cpp (queue pairs, shared receive queues), admin_qp_set.cpp,
+// admin_qp_rate.cpp.
 #pragma once
 
 #include <chrono>
@@ -59,6 +60,14 @@ class AdminView {
 
   // admin_qp_set.cpp
   RpcResult set_queue_pair(const Json& params);
+  RpcResult set_receive_terms(const engine::QueuePair& qp,
+                              const engine::ReceiveQueues::ReceiveTerms& terms);
+
+  // admin_qp_rate.cpp
+  static bool names_rate(const Json& params);
+  std::optional<RpcError> check_rate(const Json& params) const;
+  /// REQUIRES: checked. A queue pair that is gone has none.
+  void set_rate(Qpn qpn, const Json& params);
 
   /// Null: there is none of that name.
   const engine::Tenant* find_tenant(const std::string& name) const;
@@ -81,6 +90,9 @@ T param(const Json& params, const char* key, T otherwise) {
 
 /// How many to answer with at once: `limit` of `params`, at most and by default 1000.
 std::size_t page_limit(const Json& params);
+
+/// Limits, {throttled, throttled_s}. On the engine's thread.
+Json to_json(const engine::RateGate& gate);
 
 /// {guaranteed, in_use, shared, high_water, draining}
 Json to_json(const Quota& quota);

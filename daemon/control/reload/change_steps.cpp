@@ -242,7 +242,6 @@ void ReloadChange::adjust_engine(engine::Engine& engine) {
   for (const auto* rows : {&allotments_.there, &allotments_.added})
     for (const auto& [tenant, to] : *rows) {
       engine.receive_queues().set_policy(*tenant, to->srq);
-      engine.rates().set(*tenant, to->rate);
       tenant->marking = marking_of(*to);
       for (const auto& level : tenant->levels)
         if (const resource::LevelConfig* entry = settings_of(*to, *level))

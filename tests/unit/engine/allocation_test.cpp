@@ -353,13 +353,13 @@ TEST_P(Steps, OfAsyncEventsThatWait) {
 
 TEST_P(Steps, OfRates) {
   pair.connect_pair();
-  pair.a->adapter.engine.rates().set(pair.a->tenant,
+  pair.a->adapter.engine.rates().set(pair.a->tenant.rate,
                                      {.messages_per_second = 20'000, .burst_messages = 2});
   expect_none([&] {
     post(std::vector<Work>(6, remote_work(abi::Opcode::kRdmaWrite)));
     expect_completions(*pair.ca, 6);
   });
-  EXPECT_GT(pair.a->tenant.counters.throttled_ns.value(), 0u);
+  EXPECT_GT(pair.a->tenant.rate.held_ns.value(), 0u);
 }
 INSTANTIATE_TEST_SUITE_P(Ways, Steps, ::testing::Values(Way::kLocal, Way::kWire), way_name);
 

@@ -156,15 +156,6 @@ TEST_F(Execution, NothingBeginsOnTheWayToTheErrorState) {
   expect_completion(0, Status::kFlushError);
 }
 
-TEST_F(Execution, MessagesAreChargedToTheRateOfTheirTenant) {
-  rates.set(tenant, {.bytes_per_second = 100, .burst_bytes = 10});
-  post(near, write());
-  EXPECT_FALSE(tenant.throttled());
-  post(near, write());
-  EXPECT_TRUE(tenant.throttled());
-  rates.forget(tenant);
-}
-
 TEST_F(Execution, DrainedIsToldOnceWhenAllIsComplete) {
   post(near, write());
   lifecycle.enter_drain(near.qp, true);

@@ -164,12 +164,28 @@ TEST_F(DispatchTest, WhileDrainingOnlyWhatHasBegunIsFetched) {
   EXPECT_EQ(dispatch.fetch(), 1u);
 }
 
-TEST_F(DispatchTest, AThrottledTenantKeepsItsCommands) {
-  tenant.throttled_since = clock.now;
-  ring(1);
+// The first command uses the rate up; the second waits in the send queue, and holds no PCB.
+TEST_F(DispatchTest, ARateHoldsATenant) {
+  rates.set(tenant.rate, {.messages_per_second = 1000, .burst_messages = 1});
+  ring(2);
+  EXPECT_EQ(dispatch.fetch(), 1u);
   EXPECT_EQ(dispatch.fetch(), 0u);
-  tenant.throttled_since = kNever;
-  scheduler.unblock_class(qp.qp.qos_class);
+  EXPECT_FALSE(scheduler.has_work());
+  clock.now = rates.next_release();
+  rates.release([this](QosClassId id) { scheduler.unblock_class(id); }, [](std::uint32_t) {});
+  EXPECT_EQ(dispatch.fetch(), 1u);
+  rates.forget(tenant.rate);
+}
+
+TEST_F(DispatchTest, ARateHoldsAQueuePair) {
+  rates.set(rates.gate_of(tvl), {.messages_per_second = 1000, .burst_messages = 1});
+  ring(2);
+  EXPECT_EQ(dispatch.fetch(), 1u);
+  EXPECT_EQ(dispatch.fetch(), 0u);
+  EXPECT_FALSE(scheduler.has_work());
+  clock.now = rates.next_release();
+  rates.release([](QosClassId) {},
+                [this](std::uint32_t slot) { scheduler.unblock(schedule::QpSlot(slot)); });
   EXPECT_EQ(dispatch.fetch(), 1u);
 }
 

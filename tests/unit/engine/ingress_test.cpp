@@ -85,12 +85,36 @@ TEST_F(IngressTest, ASessionThatContradictsItselfIsNotReadAnyMore) {
 }
 
 TEST_F(IngressTest, AThrottledTenantKeepsItsCommands) {
-  tenant.throttled_since = clock.now;
+  tenant.rate.closed_since = clock.now;
   hand_over(0, command(0));
   EXPECT_EQ(ingress.collect(), 0u);
   EXPECT_FALSE(is_free(0));
-  tenant.throttled_since = kNever;
+  tenant.rate.closed_since = kNever;
   EXPECT_EQ(ingress.collect(), 1u);
+}
+
+// The rate of a queue pair or TVL leaves the VCB to others: the command waits in its send queue.
+TEST_F(IngressTest, ACommandThatWaitsForARateBecomesADoorbell) {
+  rates.set(rates.gate_of(tvl), {.messages_per_second = 1000, .burst_messages = 1});
+  hand_over(0, command(0));
+  hand_over(1, command(1));
+  EXPECT_EQ(ingress.collect(), 2u);
+  EXPECT_TRUE(is_free(1));
+  EXPECT_EQ(pcbs_in_use(), 1u);
+  EXPECT_EQ(scheduler.pending(schedule::QpSlot(qp.qp.slot)), 1u);
+  EXPECT_EQ(
+      tenant.counters.send_queue_cause[static_cast<std::size_t>(SendQueueCause::kRate)].value(),
+      1u);
+}
+
+// Of a tenant's: what the first leaves of the burst is all that comes in.
+TEST_F(IngressTest, VcbsStayWhereTheyAreWhenTheRateOfTheTenantIsUsedUp) {
+  rates.set(tenant.rate, {.messages_per_second = 1000, .burst_messages = 2});
+  for (std::uint32_t i = 0; i < 4; ++i) hand_over(i, command(i));
+  EXPECT_EQ(ingress.collect(), 2u);
+  EXPECT_FALSE(is_free(2));
+  EXPECT_EQ(pcbs_in_use(), 2u);
+  rates.forget(tenant.rate);
 }
 
 TEST_F(IngressTest, DoorbellsAreCountedByCause) {

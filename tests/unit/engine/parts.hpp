@@ -125,10 +125,11 @@ class Parts : public ::testing::Test {
                                          places};
   schedule::TvlTable tvls{{.max_tvls = 8, .execution_credits = 16, .completion_credits = 16}};
   schedule::KickArbitrator arbitrator{tvls, pcbs.size()};
-  CommandStore commands{clock, queue_pairs, cpu, pcbs, scheduler, arbitrator};
-  Ingress ingress{clock,      queue_pairs,  cpu,       commands,  pcbs,    scheduler,
-                  arbitrator, async_events, event_log, 2 * kVcbs, kTenants};
-  Dispatch dispatch{clock, queue_pairs, cpu, commands, pcbs, scheduler, arbitrator};
+  RateControl rates{clock, queue_pairs.slots(), kTenants, tvls.size()};
+  CommandStore commands{clock, queue_pairs, cpu, pcbs, scheduler, arbitrator, rates};
+  Ingress ingress{clock,      queue_pairs, cpu,          commands,  pcbs,      scheduler,
+                  arbitrator, rates,       async_events, event_log, 2 * kVcbs, kTenants};
+  Dispatch dispatch{clock, queue_pairs, cpu, commands, pcbs, scheduler, arbitrator, rates};
   GuaranteeLending lending{clock, addresses, ingress, pcbs, tvls, arbitrator, kTenants};
   TestQp qp{QpOptions{.send_entries = kEntries}};
   TvlId tvl;

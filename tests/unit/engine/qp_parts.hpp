@@ -24,7 +24,6 @@ class QpParts : public Parts {
     tenant.addresses = {{kNear, PortId(0)}};
     addresses.add(tenant);
     packets.add_user(tenant.id);
-    rates.reserve(kTenants);
     pairs.reserve(32);
   }
   /// Whatever a test did: when its queue pairs are gone nothing is held by any command.
@@ -169,11 +168,10 @@ class QpParts : public Parts {
   PayloadReader payloads{pcbs, region_access, receives};
   PacketIo packets{clock, congestion_parameters, addresses, cpu, payloads};
   CongestionControl congestion{clock, congestion_parameters, packets};
-  RateControl rates{clock};
   TvlAssignment tvl_assignment{queue_pairs, commands,   cpu,      ingress,
                                tvls,        arbitrator, kTenants, kTenants};
-  CommandExecution execution{cpu,           commands, pcbs,         scheduler,  dispatch,
-                             region_access, rates,    async_events, completions};
+  CommandExecution execution{cpu,      commands,      pcbs,         scheduler,
+                             dispatch, region_access, async_events, completions};
   TransportParts transport_parts{.command_sink = execution,
                                  .commands = commands,
                                  .pcbs = pcbs,

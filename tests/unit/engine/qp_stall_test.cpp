@@ -145,15 +145,15 @@ TEST_F(Stall, QueuePairsThatAreResetOrFailAreNotCounted) {
 
 /// The program may change a command before it comes again, which pays for what it is then.
 TEST_F(Stall, WhatGoesBackGetsItsRateBack) {
-  rates.set(tenant, {.bytes_per_second = 8, .burst_bytes = 16});
+  rates.set(tenant.rate, {.bytes_per_second = 8, .burst_bytes = 16});
   send_in_vain(near, 2);
   kick(near, send());
   execution.start_commands();
-  const Time before = tenant.rate.ready_at();
+  const Time before = tenant.rate.limiter.ready_at();
   stall.stall(near.qp);
-  EXPECT_LT(tenant.rate.ready_at(), before);
-  EXPECT_LE(tenant.rate.ready_at(), clock.now);
-  rates.forget(tenant);
+  EXPECT_LT(tenant.rate.limiter.ready_at(), before);
+  EXPECT_LE(tenant.rate.limiter.ready_at(), clock.now);
+  rates.forget(tenant.rate);
 }
 
 TEST_F(Stall, WhoWaitsForRoomInTheKickListHasIt) {

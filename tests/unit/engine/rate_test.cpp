@@ -1,4 +1,4 @@
-// Tenants with a rate: they keep to it, and nobody else notices.
+// Tenants, levels, TVLs and queue pairs with a rate: they keep to it, and nobody else notices.
 #include "tests/unit/engine/pair.hpp"
 
 namespace softhca::engine {
@@ -39,26 +39,54 @@ class RateLimit : public BothWays {
 };
 
 TEST_P(RateLimit, MessagesASecond) {
-  a.adapter.engine.rates().set(a.tenant, {.messages_per_second = 1000, .burst_messages = 10});
+  a.adapter.engine.rates().set(a.tenant.rate, {.messages_per_second = 1000, .burst_messages = 10});
   for (const Process::Way way : {Process::Way::kVcb, Process::Way::kDoorbell}) {
     const int done = write_for(std::chrono::milliseconds(200), way);
     EXPECT_GE(done, 195);
     EXPECT_LE(done, 215);
   }
-  EXPECT_GT(a.tenant.counters.throttled_ns.value(), 300'000'000u);
+  EXPECT_GT(a.tenant.rate.held_ns.value(), 300'000'000u);
 }
 
 TEST_P(RateLimit, BytesASecond) {
-  a.adapter.engine.rates().set(a.tenant, {.bytes_per_second = 1'000'000, .burst_bytes = 1000});
+  a.adapter.engine.rates().set(a.tenant.rate, {.bytes_per_second = 1'000'000, .burst_bytes = 1000});
   const int done = write_for(std::chrono::milliseconds(200), Process::Way::kVcb);
   EXPECT_GE(done, 195);
   EXPECT_LE(done, 205);
 }
 
+TEST_P(RateLimit, OfAQueuePair) {
+  auto gate = std::make_unique<RateGate>();
+  a.adapter.engine.rates().set(*gate, {.messages_per_second = 1000, .burst_messages = 10});
+  pair.qa->qp.sq.rate = std::move(gate);
+  for (const Process::Way way : {Process::Way::kVcb, Process::Way::kDoorbell}) {
+    const int done = write_for(std::chrono::milliseconds(200), way);
+    EXPECT_GE(done, 195);
+    EXPECT_LE(done, 215);
+  }
+}
+
+// All are posted at once: they wait in the send queue.
+TEST_P(RateLimit, OfATvl) {
+  auto& rates = a.adapter.engine.rates();
+  rates.set(rates.gate_of(pair.qa->qp.sq.tvl), {.messages_per_second = 1000, .burst_messages = 1});
+  const Time began = pair.now;
+  for (int i = 0; i < 11; ++i)
+    a.post(*pair.qa,
+           {.opcode = abi::Opcode::kRdmaWrite,
+            .sge = {from->all()},
+            .remote_addr = to->addr(),
+            .rkey = to->key},
+           Process::Way::kDoorbell);
+  for (int i = 0; i < 11; ++i) EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+  EXPECT_GE(pair.now - began, std::chrono::milliseconds(10));
+  EXPECT_LE(pair.now - began, std::chrono::milliseconds(12));
+}
+
 TEST_P(RateLimit, AnotherTenantIsNotHeldBack) {
-  a.adapter.engine.rates().set(a.tenant, {.messages_per_second = 1, .burst_messages = 1});
+  a.adapter.engine.rates().set(a.tenant.rate, {.messages_per_second = 1, .burst_messages = 1});
   write_for(std::chrono::milliseconds(1), Process::Way::kVcb);
-  ASSERT_TRUE(a.tenant.throttled());
+  ASSERT_TRUE(a.tenant.rate.closed());
   Buffer& back = b.make_buffer(100);
   Buffer& target = a.make_buffer(100);
   for (int i = 0; i < 20; ++i) {
@@ -70,7 +98,7 @@ TEST_P(RateLimit, AnotherTenantIsNotHeldBack) {
     EXPECT_EQ(pair.wait_status(*pair.cb), Status::kSuccess);
     EXPECT_LT(pair.now - before, std::chrono::milliseconds(5));
   }
-  a.adapter.engine.rates().set(a.tenant, {});
+  a.adapter.engine.rates().set(a.tenant.rate, {});
   EXPECT_GE(write_for(std::chrono::milliseconds(1), Process::Way::kVcb), 1);
 }
 

@@ -284,12 +284,12 @@ TEST_P(Stall, WhatHasBegunGoesOnWhileDraining) {
 
 /// What goes back pays for what it is when it comes again.
 TEST_P(Stall, ARateIsChargedForWhatGoes) {
-  a.adapter.engine.rates().set(a.tenant,
+  a.adapter.engine.rates().set(a.tenant.rate,
                                {.messages_per_second = 1000, .burst_messages = 2 * kRing});
   const Ends ends = make();
   fill(*ends.near, Post::kDoorbell);
   pair.run_for(std::chrono::milliseconds(20));  // many tries
-  EXPECT_FALSE(a.tenant.throttled());
+  EXPECT_FALSE(a.tenant.rate.closed());
   post_receives(*ends.far);
   expect_done(*ends.near, kRing);
   const Ends other = make();

@@ -99,12 +99,33 @@ TEST(LevelChanges, RefusalsSayWhatWasAskedAndWhatIsUndivided) {
             "tenant sea: level high: asked for 21 more pcbs, 20 of the tenant's 40 are undivided");
   EXPECT_EQ(with_changes(divided(), Changes{of("deep", Allocation::kPcbs, 1)}).refusal().message,
             "tenant sea has no level \"deep\"");
-  EXPECT_EQ(with_changes(divided(), Changes{of("high", Allocation::kRateBytes, 1)}).refusal().cause,
+  EXPECT_EQ(with_changes(divided(), Changes{of("high", Allocation::kSrqLimit, 1)}).refusal().cause,
             Cause::kNoSuchThing);
   AllocationChange lane = of("low", Allocation::kKickList, 5);
   lane.tvl = 1;
   EXPECT_EQ(with_changes(divided(), Changes{lane}).refusal().message,
             "tenant sea: level low has no TVL 1: it has 1, counted from 0");
+}
+
+TEST(LevelChanges, RatesOfLevelsAndTvlsAreSet) {
+  AllocationChange lane = of("low", Allocation::kTvlBytes, 1u << 20);
+  const auto result =
+      with_changes(divided(), Changes{of("high", Allocation::kRateMessages, 500),
+                                      of("high", Allocation::kRateBurstMessages, 5), lane});
+  ASSERT_TRUE(result) << result.refusal().message;
+  const TenantConfig& tenant = (*result).tenants[0];
+  const LevelConfig& high = *find_level(tenant, "high");
+  EXPECT_EQ(high.rate.messages_per_second, 500u);
+  EXPECT_EQ(high.rate.burst_messages, 5u);
+  EXPECT_EQ(high.rate.bytes_per_second, 0u);
+  EXPECT_EQ(find_level(tenant, "low")->rate, RateLimits{});
+  EXPECT_EQ(tenant.rate, RateLimits{});
+  int limited = 0;
+  for (const TvlConfig& tvl : tenant.tvls) limited += rate_of(tvl).bytes_per_second == 1u << 20;
+  EXPECT_EQ(limited, 1);
+  EXPECT_EQ(
+      with_changes(divided(), Changes{of("high", Allocation::kRateBurstBytes, 0)}).refusal().cause,
+      Cause::kBadAmount);
 }
 
 TEST(TenantChanges, LimitsRatesAndPolicyAreSet) {
