@@ -228,12 +228,16 @@ void add_doorbells(Families& out, const Source& source, const engine::Tenant& te
   count("softhca_doorbells_stale_total", "Doorbells for commands that were fetched before.",
         c.stale);
   count("softhca_doorbells_hostile_total", "Doorbells beyond the send queue.", c.hostile);
-  count("softhca_doorbells_pruned_total", "Doorbells written to the doorbell overflow buffer.",
+  count("softhca_doorbells_pruned_total", "Doorbells moved to the doorbell overflow buffer.",
         c.pruned);
+  count("softhca_doorbells_joined_total",
+        "Doorbells written to the overflow buffer behind one that was there.", c.joined);
   count("softhca_doorbells_recovered_total",
         "Doorbells read back, each with those that joined it in the overflow buffer.", c.recovered);
   count("softhca_doorbells_lost_total",
         "Doorbells read back as something else: the program wrote over them.", c.lost);
+  count("softhca_doorbells_dropped_total",
+        "Doorbells in the overflow buffer when their queue pair ended.", c.dropped);
   out.gauge("softhca_doorbell_overflow_in_use",
             "Queue pairs with a doorbell in the overflow buffer.", labels, c.overflow.value());
   out.gauge("softhca_doorbell_overflow_high_water",

@@ -160,8 +160,7 @@ constexpr Schema kDoorbells{
     .comment =
         "The daemon itself keeps doorbells of at most `entries` queue pairs; the rest wait in "
         "their programs' memory, at those programs' cost only. Each tenant, and each QoS level, "
-        "has an equal share of the places, so there are never fewer than tables have room for "
-        "tenants and levels.",
+        "that has doorbells has an equal share of the places, and one however few there are.",
     .keys = kDoorbellsKeys,
     .check = check_doorbells};
 

@@ -19,9 +19,11 @@ struct DoorbellCounters {
   Counter stale;
   Counter hostile;
   Counter fetched;            ///< commands
-  Counter pruned;             ///< doorbells written to the overflow buffer
+  Counter pruned;             ///< doorbells that went from here to the overflow buffer
+  Counter joined;             ///< later ones, of queue pairs that had one there
   Counter recovered;          ///< read back, each with all that joined it there
   Counter lost;               ///< read back as something else: scribbled on
+  Counter dropped;            ///< forgotten there: their queue pair had closed
   Gauge overflow;             ///< queue pairs with a doorbell in the overflow buffer
   Gauge overflow_high_water;  ///< most at once
 };

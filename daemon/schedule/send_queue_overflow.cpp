@@ -8,10 +8,10 @@ namespace softhca::schedule {
 
 std::uint32_t SendQueueOverflow::limit() const {
   const std::uint32_t threshold = threshold_.in_force(config_);
-  return std::max(config_.entries - std::min(config_.entries, threshold), lists_.class_count());
+  return std::max(config_.entries - std::min(config_.entries, threshold), lists_.active_count());
 }
 
-/// Places every active class may have. At least 1: limit() is no less than the classes.
+/// Places every active class may have. At least 1: limit() is no less than these classes are.
 std::uint32_t SendQueueOverflow::share() const {
   return limit() / std::max(lists_.active_count(), 1u);
 }
@@ -53,7 +53,7 @@ RingVerdict SendQueueOverflow::join(QpSlot slot, std::uint32_t sequence_end) {
     return RingVerdict::kStale;
   }
   counters.accepted.add();
-  counters.pruned.add();
+  counters.joined.add();
   buffer_.write(slot, sequence_end);
   return RingVerdict::kAccepted;
 }
@@ -80,6 +80,11 @@ void SendQueueOverflow::forget(QpSlot slot) {
   lists_.leave(slot);
   lists_.class_of(d).counters.overflow.subtract();
   lists_.enter(slot, State::kIdle);
+}
+
+void SendQueueOverflow::drop(QpSlot slot) {
+  forget(slot);
+  lists_.class_of(lists_[slot]).counters.dropped.add();
 }
 
 /// The queue pair that a class can spare first. REQUIRES: it has linked ones.

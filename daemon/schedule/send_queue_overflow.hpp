@@ -61,7 +61,7 @@ class SendQueueOverflow {
   /// Follows the load (adaptive thresholds).
   void sample(Time now) { threshold_.sample(now, lists_.linked()); }
 
-  /// Descriptors that may be linked at once: at least one for each class.
+  /// Descriptors that may be linked at once: at least one for each class that has doorbells.
   std::uint32_t limit() const;
 
   /// An idle queue pair with a doorbell takes a place. If that is one too many, a doorbell is
@@ -69,9 +69,8 @@ class SendQueueOverflow {
   void link(QpSlot slot);
   /// A doorbell of a queue pair whose earlier ones have overflowed.
   RingVerdict join(QpSlot slot, std::uint32_t sequence_end);
-  /// What overflowed is no longer in the overflow buffer: read back, lost, or its queue pair
-  /// closes.
-  void forget(QpSlot slot);
+  /// The queue pair closes, and what overflowed is forgotten. REQUIRES: something has.
+  void drop(QpSlot slot);
   /// After a turn: the queue pair makes room, if it has to, for those of its class that wait in the
   /// overflow buffer.
   void take_turns(QpSlot slot);
@@ -93,6 +92,8 @@ class SendQueueOverflow {
   bool too_many() const { return !lists_.over_bound().empty() || lists_.linked() > limit(); }
   void take_place(QpSlot slot);
   void prune(QpSlot slot);
+  /// Nothing of the queue pair is in the overflow buffer any longer.
+  void forget(QpSlot slot);
   std::optional<std::uint32_t> read_back(QpSlot slot) const;
   QpSlot victim(const QosClass& qos_class) const;
   QosClassId most_linked() const;

@@ -26,7 +26,7 @@ void SendQueueScheduler::open(QpSlot slot, QosClassId qos_class, std::uint32_t e
 void SendQueueScheduler::close(QpSlot slot) {
   if (!is_open(slot)) return;
   if (overflowed(slot))
-    overflow_.forget(slot);
+    overflow_.drop(slot);
   else
     lists_.unlink(slot);
   lists_[slot].state = State::kClosed;

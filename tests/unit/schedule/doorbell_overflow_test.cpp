@@ -100,6 +100,10 @@ TEST_F(DoorbellOverflowTest, LaterDoorbellsJoinTheEarlierOne) {
   finish(0);
   EXPECT_EQ(recover(), (Order{4}));
   EXPECT_EQ(scheduler.pending(QpSlot(4)), kRing);
+  const DoorbellCounters& counters = scheduler.counters(kOneClass);
+  EXPECT_EQ(counters.joined.value(), kRing - 4);
+  EXPECT_EQ(counters.pruned.value(), 1u);
+  EXPECT_EQ(counters.recovered.value(), 1u);
 }
 
 TEST_F(DoorbellOverflowTest, AFloodOverflowsNobodyElse) {
@@ -224,6 +228,7 @@ TEST_F(DoorbellOverflowTest, ClosingLeavesNothingOutside) {
   for (std::uint32_t i = 0; i < 7; ++i) ring(i);
   scheduler.close(QpSlot(5));
   EXPECT_EQ(scheduler.counters(kOneClass).overflow.value(), 2u);
+  EXPECT_EQ(scheduler.counters(kOneClass).dropped.value(), 1u);
   scheduler.open(QpSlot(5), kOtherClass, kRing, 100);
   EXPECT_TRUE(scheduler.vcb_may_start(QpSlot(5), 100));
   for (const std::uint32_t i : {0u, 1u}) finish(i);

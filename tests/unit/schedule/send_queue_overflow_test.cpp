@@ -150,11 +150,17 @@ TEST_F(SendQueueOverflowTest, WhatWasScribbledOnIsLostAndCounted) {
   EXPECT_EQ(lists[kClass].counters.overflow.value(), 0u);
 }
 
-TEST_F(SendQueueOverflowTest, TheLimitLeavesAPlaceToEachClass) {
+TEST_F(SendQueueOverflowTest, TheLimitLeavesAPlaceToEachClassThatHasDoorbells) {
   overflow.configure({.entries = 100, .threshold = 90});
   EXPECT_EQ(overflow.limit(), 10u);
-  overflow.configure({.entries = 100, .threshold = 100});
+  overflow.configure({.entries = 1, .threshold = 0});
+  EXPECT_EQ(overflow.limit(), 1u);
+  for (const QosClassId id : {kClass, kOther}) overflow.link(make(id));
   EXPECT_EQ(overflow.limit(), 2u);
+  EXPECT_EQ(lists.linked(), 2u);
+  overflow.link(make(kOther));
+  EXPECT_EQ(lists[kClass].linked, 1u);
+  EXPECT_EQ(lists[kOther].linked, 1u);
 }
 
 }  // namespace
