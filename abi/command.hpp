@@ -37,6 +37,8 @@ inline constexpr std::uint8_t kCommandFence = 1 << 0;
 inline constexpr std::uint8_t kCommandSignaled = 1 << 1;
 inline constexpr std::uint8_t kCommandSolicited = 1 << 2;
 inline constexpr std::uint8_t kCommandInline = 1 << 3;
+inline constexpr std::uint8_t kCommandAddressed = 1
+                                                  << 4;  ///< the last 16 bytes of the header count
 
 struct CommandHeader {
   std::uint8_t opcode;          ///< Opcode

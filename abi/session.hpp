@@ -81,8 +81,9 @@ struct VcbPage {
   alignas(64) std::uint8_t unused[128];
   /// Segments written so far: bit i = bytes 8i..8i+7 of `command`; with the segment that holds
   /// the length also the bits of all segments this command does not use (C2). kExplicitKick asks
-  /// for a kick although bits are missing. Writer: tenant (release; 0 before a new command);
-  /// engine reads with acquire.
+  /// for a kick although bits are missing, kWithdrawn for none at all. Writer: tenant (release; 0
+  /// before a new command, or kVirtualKick; the last store of a command handed over before it was
+  /// whole: seq_cst, as for `active`); engine reads with acquire.
   alignas(64) std::atomic<std::uint64_t> scoreboard;
   std::uint8_t rest[kPageBytes - 456];
 };
@@ -91,12 +92,42 @@ static_assert(offsetof(VcbPage, scoreboard) == 448);
 
 inline constexpr std::uint64_t kAllSegments = (std::uint64_t{1} << kSegments) - 1;
 inline constexpr std::uint64_t kExplicitKick = std::uint64_t{1} << 63;
+/// The tenant has handed the VCB over and does not finish the command: what was collected of it is
+/// dropped, and the VCB comes back.
+inline constexpr std::uint64_t kWithdrawn = std::uint64_t{1} << 62;
+/// The VCB was handed over before it was written: the last piece is the kick. Informative.
+inline constexpr std::uint64_t kVirtualKick = std::uint64_t{1} << 61;
 
 /// Bits of the segments that a command with `payload_bytes` of payload leaves unused.
 constexpr std::uint64_t unused_segments(std::uint32_t payload_bytes) {
   const std::uint32_t used =
       (kCommandHeaderBytes + payload_bytes + kSegmentBytes - 1) / kSegmentBytes;
   return used >= kSegments ? 0 : kAllSegments & ~((std::uint64_t{1} << used) - 1);
+}
+
+/// Bits of the header segments that a command like this leaves out: the scoreboard mask (C1). In
+/// the command they are zero. Depends on the segment with the length alone.
+constexpr std::uint64_t needless_segments(const CommandHeader& header) {
+  constexpr std::uint64_t kRemote = 1 << 2, kKeyAndImm = 1 << 3, kOperands = 0b11 << 4;
+  const std::uint64_t address = (header.flags & kCommandAddressed) != 0 ? 0 : 0b11 << 6;
+  switch (static_cast<Opcode>(header.opcode)) {
+    case Opcode::kSend:
+      return kRemote | kKeyAndImm | kOperands | address;
+    case Opcode::kSendWithImm:
+    case Opcode::kSendWithInvalidate:
+    case Opcode::kLocalInvalidate:
+      return kRemote | kOperands | address;
+    case Opcode::kRdmaWrite:
+    case Opcode::kRdmaWriteWithImm:
+    case Opcode::kRdmaRead:
+    case Opcode::kAtomicWrite:
+      return kOperands | address;
+    case Opcode::kCompareSwap:
+    case Opcode::kFetchAdd:
+    case Opcode::kBindWindow:
+      return address;
+  }
+  return 0;
 }
 
 inline constexpr std::size_t kDoorbellOffset = kPageBytes;

@@ -25,8 +25,12 @@ void fill_remote(const Qp& qp, const ibv_send_wr& wr, abi::CommandHeader& header
     header.rkey = wr.invalidate_rkey;
   else
     header.imm = wr.imm_data;
-  if (qp.type == IBV_QPT_XRC_SEND) header.remote_srq = wr.qp_type.xrc.remote_srqn;
+  if (qp.type == IBV_QPT_XRC_SEND) {
+    header.flags |= abi::kCommandAddressed;
+    header.remote_srq = wr.qp_type.xrc.remote_srqn;
+  }
   if (qp.type == IBV_QPT_UD) {
+    header.flags |= abi::kCommandAddressed;
     header.remote_qpn = wr.wr.ud.remote_qpn;
     header.remote_qkey = wr.wr.ud.remote_qkey;
     header.address_handle = wr.wr.ud.ah->handle;

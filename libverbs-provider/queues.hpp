@@ -102,6 +102,9 @@ struct ReceiveQueue {
   Array<std::uint64_t> wr_ids;           ///< by index & mask
 };
 
+/// Longer chains go by doorbell: one announcement, and the VCBs are left to others.
+inline constexpr std::uint32_t kLongestVcbChain = 4;
+
 /// What the ibv_wr_ calls are making, from ibv_wr_start() to ibv_wr_complete(). Guarded by the lock
 /// of the send queue, which is held for that time.
 struct OpenCommand {
@@ -110,7 +113,11 @@ struct OpenCommand {
   std::uint32_t first = 0;  ///< sequence number of the first one since ibv_wr_start()
   int error = 0;            ///< errno value of what went wrong first
   bool begun = false;       ///< `header` is of a command that is not in the queue yet
-  bool addressed = false;
+  // In pieces (pieces.hpp):
+  bool in_vcb = false;           ///< the last of `vcbs` is for it
+  std::uint16_t shown = 0;       ///< bytes of its payload that are there
+  std::uint32_t begun_vcbs = 0;  ///< of the first so many commands
+  std::uint8_t vcbs[kLongestVcbChain]{};
 };
 
 struct Qp {

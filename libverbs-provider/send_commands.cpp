@@ -9,8 +9,6 @@
 namespace softhca::provider {
 namespace {
 
-/// Longer chains go by doorbell: one announcement, and the buffers are left to others.
-constexpr std::uint32_t kLongestVcbChain = 4;
 /// While waiting for room in the doorbell ring: yields between two looks at the daemon.
 constexpr unsigned kYieldsBeforeCheck = 1024;
 
@@ -35,7 +33,7 @@ bool hand_over_in_vcbs(Qp& qp, std::uint32_t first, std::uint32_t end) {
 }
 
 /// Waits for room in the ring; false when the daemon is gone.
-bool ring(Qp& qp, abi::DoorbellCause cause) {
+bool ring(const Qp& qp, abi::DoorbellCause cause) {
   Context& context = *qp.context;
   const abi::Doorbell doorbell = abi::make_doorbell(qp.qpn, qp.send.next, cause);
   for (unsigned yields = 1; !context.session.ring_doorbell(doorbell); ++yields) {
@@ -72,8 +70,12 @@ int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
 int announce(Qp& qp, std::uint32_t first) {
   const std::uint32_t end = qp.send.next;
   if (first == end) return 0;
-  const bool is_chain = end - first > kLongestVcbChain;
-  if (!is_chain && hand_over_in_vcbs(qp, first, end)) return 0;
+  if (end - first <= kLongestVcbChain && hand_over_in_vcbs(qp, first, end)) return 0;
+  return announce_by_doorbell(qp, first);
+}
+
+int announce_by_doorbell(const Qp& qp, std::uint32_t first) {
+  const bool is_chain = qp.send.next - first > kLongestVcbChain;
   return ring(qp, is_chain ? abi::DoorbellCause::kChain : abi::DoorbellCause::kNoVcb) ? 0 : EIO;
 }
 

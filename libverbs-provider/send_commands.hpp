@@ -88,5 +88,6 @@ int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
 /// Tells the engine of the commands from `first` on: a short chain goes to virtual collect buffers,
 /// a long one is announced by a doorbell. 0 or an errno value.
 int announce(Qp& qp, std::uint32_t first);
+int announce_by_doorbell(const Qp& qp, std::uint32_t first);
 
 }  // namespace softhca::provider

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 namespace softhca::provider {
@@ -12,6 +13,18 @@ namespace softhca::provider {
 Session::~Session() {
   if (base_ != nullptr) ::munmap(base_, bytes_);
   if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+int Session::choose_kick_mode() {
+  const char* wanted = std::getenv("SOFTHCA_KICK");
+  if (wanted == nullptr || *wanted == '\0') return 0;
+  constexpr const char* kNames[] = {"whole", "virtual", "explicit"};
+  for (const KickMode mode : {KickMode::kWhole, KickMode::kVirtual, KickMode::kExplicit}) {
+    if (std::strcmp(wanted, kNames[static_cast<std::size_t>(mode)]) != 0) continue;
+    kick_mode_ = mode;
+    return 0;
+  }
+  return EINVAL;
 }
 
 int Session::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
@@ -30,7 +43,8 @@ int Session::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
   pages_ = reinterpret_cast<abi::VcbPage*>(base_ + abi::kVcbOffset);
   vcbs_ = vcbs;
   all_vcbs_ = vcbs == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << vcbs) - 1;
-  return header_->magic == abi::kSessionMagic && header_->version == abi::kAbiVersion ? 0 : EPROTO;
+  if (header_->magic != abi::kSessionMagic || header_->version != abi::kAbiVersion) return EPROTO;
+  return choose_kick_mode();
 }
 
 std::uint64_t Session::free_vcbs() const {
@@ -75,6 +89,51 @@ void Session::write_vcb(unsigned vcb, const void* command, std::size_t bytes) {
 void Session::hand_over(std::uint64_t vcbs) {
   header_->active.fetch_xor(vcbs, std::memory_order_seq_cst);
   claimed_.fetch_and(~vcbs, std::memory_order_release);
+  wake_if_parked();
+}
+
+void Session::begin_vcb(unsigned vcb) {
+  const bool is_virtual = kick_mode_ == KickMode::kVirtual;
+  pages_[vcb].scoreboard.store(is_virtual ? abi::kVirtualKick : 0, std::memory_order_relaxed);
+  if (!is_virtual) return std::atomic_thread_fence(std::memory_order_release);
+  const std::uint64_t bit = std::uint64_t{1} << vcb;
+  header_->active.fetch_xor(bit, std::memory_order_acq_rel);
+  claimed_.fetch_and(~bit, std::memory_order_release);
+}
+
+void Session::write_piece(unsigned vcb, std::size_t offset, const void* from, std::size_t bytes) {
+  abi::VcbPage& page = pages_[vcb];
+  std::memcpy(page.command + offset, from, bytes);
+  const std::size_t segments = (bytes + abi::kSegmentBytes - 1) / abi::kSegmentBytes;
+  const std::uint64_t written = ((std::uint64_t{1} << segments) - 1) << offset / abi::kSegmentBytes;
+  const std::uint64_t before = page.scoreboard.load(std::memory_order_relaxed);
+  page.scoreboard.store(before | written, std::memory_order_release);
+}
+
+void Session::finish_vcb(unsigned vcb, const void* first, std::uint64_t unused) {
+  constexpr std::uint64_t kFirstSegments = 0b11;
+  abi::VcbPage& page = pages_[vcb];
+  std::memcpy(page.command, first, 2 * abi::kSegmentBytes);
+  const std::uint64_t all =
+      page.scoreboard.load(std::memory_order_relaxed) | kFirstSegments | unused;
+  if (kick_mode_ == KickMode::kVirtual)
+    page.scoreboard.store(all, std::memory_order_seq_cst);  // `parked` is read next
+  else
+    page.scoreboard.store(all | abi::kExplicitKick, std::memory_order_release);
+}
+
+void Session::hand_over_finished(std::uint64_t vcbs) {
+  if (kick_mode_ == KickMode::kVirtual) return wake_if_parked();
+  hand_over(vcbs);
+}
+
+void Session::withdraw(std::uint64_t vcbs) {
+  if (kick_mode_ != KickMode::kVirtual) {
+    claimed_.fetch_and(~vcbs, std::memory_order_release);
+    return;
+  }
+  for (; vcbs != 0; vcbs &= vcbs - 1)
+    pages_[std::countr_zero(vcbs)].scoreboard.store(abi::kWithdrawn, std::memory_order_seq_cst);
   wake_if_parked();
 }
 

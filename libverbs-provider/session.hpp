@@ -11,6 +11,13 @@
 
 namespace softhca::provider {
 
+/// How commands of the ibv_wr_ calls come into virtual collect buffers: $SOFTHCA_KICK.
+enum class KickMode : std::uint8_t {
+  kWhole,     ///< written and handed over when all are complete, as ibv_post_send() does
+  kVirtual,   ///< handed over first, and kicked by their last piece
+  kExplicit,  ///< written piece by piece, then kicked and handed over
+};
+
 /// Virtual collect buffers of one chain. The engine looks at VCBs in rotation, so that a chain
 /// which fills them from `start` on is seen in order, also where it goes on at the first one.
 struct ClaimedVcbs {
@@ -32,7 +39,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Maps the session memfd; both descriptors are the session's from now on. 0 or an errno value.
+  /// Maps the session memfd; both descriptors are the session's from now on. 0 or an errno value
+  /// (EINVAL: $SOFTHCA_KICK).
   int open(int memory_fd, int wake_fd, std::uint32_t vcbs);
 
   /// Claims `count` free VCBs for the caller, or none when fewer are free.
@@ -41,6 +49,20 @@ class Session {
   void write_vcb(unsigned vcb, const void* command, std::size_t bytes);
   /// Gives claimed and written VCBs to the engine and wakes it if need be.
   void hand_over(std::uint64_t vcbs);
+
+  // --- a command in pieces, in a claimed VCB
+  KickMode kick_mode() const { return kick_mode_; }
+  /// Nothing of it is written. In mode kVirtual the engine may collect it from now on.
+  void begin_vcb(unsigned vcb);
+  /// `bytes` of the command from `offset` on, where a segment begins; the last segment may be cut
+  /// short. Each segment is written once.
+  void write_piece(unsigned vcb, std::size_t offset, const void* from, std::size_t bytes);
+  /// The last piece, the first two segments, and with the length the `unused` segments.
+  void finish_vcb(unsigned vcb, const void* first, std::uint64_t unused);
+  /// To be called when a chain of VCBs is finished.
+  void hand_over_finished(std::uint64_t vcbs);
+  /// Takes VCBs back that were begun and not finished.
+  void withdraw(std::uint64_t vcbs);
 
   /// Announces a send queue's commands. False when the ring is full.
   bool ring_doorbell(const abi::Doorbell& doorbell);
@@ -53,6 +75,7 @@ class Session {
 
  private:
   std::uint64_t free_vcbs() const;
+  int choose_kick_mode();
 
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
@@ -62,6 +85,7 @@ class Session {
   std::uint32_t vcbs_ = 0;
   std::uint64_t all_vcbs_ = 0;
   int wake_fd_ = -1;
+  KickMode kick_mode_ = KickMode::kWhole;
   /// VCBs some thread of this process is writing.
   std::atomic<std::uint64_t> claimed_{0};
   std::atomic<std::uint32_t> cursor_{0};

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/pieces.hpp"
 #include "libverbs-provider/send_commands.hpp"
 
 namespace softhca::provider {
@@ -23,9 +24,12 @@ void finish(Qp& qp) {
   if (!open.begun) return;
   open.begun = false;
   const bool each_addressed = qp.type == IBV_QPT_UD || qp.type == IBV_QPT_XRC_SEND;
-  if (each_addressed && !open.addressed && !in(kWindowOpcodes, open.header.opcode))
-    fail(qp, EINVAL);
-  if (open.error == 0) append(qp, open.header, open.wr_id);
+  const bool addressed = (open.header.flags & abi::kCommandAddressed) != 0;
+  if (each_addressed && !addressed && !in(kWindowOpcodes, open.header.opcode)) fail(qp, EINVAL);
+  if (open.error != 0) return;
+  show_payload(qp, true);
+  open.in_vcb = false;
+  append(qp, open.header, open.wr_id);
 }
 
 /// The header of a new command; what is written to it after a mistake is lost.
@@ -36,13 +40,19 @@ abi::CommandHeader& begin(ibv_qp_ex* ex, ibv_wr_opcode opcode) {
   if (is_full(qp.send)) fail(qp, ENOMEM);
   OpenCommand& open = qp.open;
   open.begun = true;
-  open.addressed = false;
   open.wr_id = ex->wr_id;
   open.header = {};
   open.header.opcode = static_cast<std::uint8_t>(opcode);
   open.header.flags = command_flags(qp, ex->wr_flags & ~unsigned{IBV_SEND_INLINE});
+  begin_pieces(qp);
   return open.header;
 }
+
+// Segments of the header, by what they say.
+void show_remote(ibv_qp_ex* ex) { show_header(from(ex), 2, 4); }
+void show_operands(ibv_qp_ex* ex) { show_header(from(ex), 2, 6); }
+void show_key_and_imm(ibv_qp_ex* ex) { show_header(from(ex), 3, 4); }
+void show_address(ibv_qp_ex* ex) { show_header(from(ex), 6, 8); }
 
 void begin_remote(ibv_qp_ex* ex, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint64_t addr) {
   abi::CommandHeader& header = begin(ex, opcode);
@@ -64,20 +74,25 @@ void set_data(Qp& qp, const void* data, std::size_t bytes) {
   if (!in(kPushOpcodes, qp.open.header.opcode)) fail(qp, EINVAL);
   qp.open.header.flags |= abi::kCommandInline;
   std::byte* at = extend(qp, bytes, qp.send.max_inline);
-  if (at != nullptr && bytes != 0) std::memcpy(at, data, bytes);
+  if (at == nullptr || bytes == 0) return;
+  std::memcpy(at, data, bytes);
+  show_payload(qp, false);
 }
 
 void wr_rdma_read(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr) {
   begin_remote(ex, IBV_WR_RDMA_READ, rkey, addr);
+  show_remote(ex);
 }
 
 void wr_rdma_write(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr) {
   begin_remote(ex, IBV_WR_RDMA_WRITE, rkey, addr);
+  show_remote(ex);
 }
 
 void wr_rdma_write_imm(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, __be32 imm) {
   begin_remote(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, addr);
   from(ex).open.header.imm = imm;
+  show_remote(ex);
 }
 
 void wr_atomic_cmp_swp(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, std::uint64_t compare,
@@ -85,46 +100,61 @@ void wr_atomic_cmp_swp(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, st
   begin_remote(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, addr);
   from(ex).open.header.compare_add = compare;
   from(ex).open.header.swap = swap;
+  show_operands(ex);
 }
 
 void wr_atomic_fetch_add(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, std::uint64_t add) {
   begin_remote(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr);
   from(ex).open.header.compare_add = add;
+  show_operands(ex);
 }
 
 void wr_atomic_write(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, const void* value) {
   begin_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr);
+  show_remote(ex);
   set_data(from(ex), value, sizeof(std::uint64_t));
 }
 
-void wr_local_inv(ibv_qp_ex* ex, std::uint32_t rkey) { begin(ex, IBV_WR_LOCAL_INV).rkey = rkey; }
+void wr_local_inv(ibv_qp_ex* ex, std::uint32_t rkey) {
+  begin(ex, IBV_WR_LOCAL_INV).rkey = rkey;
+  show_key_and_imm(ex);
+}
 
 void wr_bind_mw(ibv_qp_ex* ex, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* info) {
   abi::CommandHeader& header = begin(ex, IBV_WR_BIND_MW);
   const bool type_2 = mw != nullptr && mw->type == IBV_MW_TYPE_2;
   if (const int error = type_2 ? fill_bind(header, mw, rkey, *info) : EINVAL) fail(from(ex), error);
+  show_operands(ex);
 }
 
 void wr_send(ibv_qp_ex* ex) { begin(ex, IBV_WR_SEND); }
 
-void wr_send_imm(ibv_qp_ex* ex, __be32 imm) { begin(ex, IBV_WR_SEND_WITH_IMM).imm = imm; }
+void wr_send_imm(ibv_qp_ex* ex, __be32 imm) {
+  begin(ex, IBV_WR_SEND_WITH_IMM).imm = imm;
+  show_key_and_imm(ex);
+}
 
-void wr_send_inv(ibv_qp_ex* ex, std::uint32_t rkey) { begin(ex, IBV_WR_SEND_WITH_INV).rkey = rkey; }
+void wr_send_inv(ibv_qp_ex* ex, std::uint32_t rkey) {
+  begin(ex, IBV_WR_SEND_WITH_INV).rkey = rkey;
+  show_key_and_imm(ex);
+}
 
 void wr_set_ud_addr(ibv_qp_ex* ex, ibv_ah* ah, std::uint32_t remote_qpn, std::uint32_t qkey) {
   OpenCommand& open = from(ex).open;
   if (ah == nullptr) return;
-  open.addressed = true;
+  open.header.flags |= abi::kCommandAddressed;
   open.header.address_handle = ah->handle;
   open.header.remote_qpn = remote_qpn;
   open.header.remote_qkey = qkey;
+  show_address(ex);
 }
 
 void wr_set_xrc_srqn(ibv_qp_ex* ex, std::uint32_t remote_srqn) {
   OpenCommand& open = from(ex).open;
   if (from(ex).type != IBV_QPT_XRC_SEND || !open.begun) return fail(from(ex), EINVAL);
-  open.addressed = true;
+  open.header.flags |= abi::kCommandAddressed;
   open.header.remote_srq = remote_srqn;
+  show_address(ex);
 }
 
 /// Data and entries are given once for a command.
@@ -137,7 +167,9 @@ bool has_payload(Qp& qp) {
 void set_entry(Qp& qp, const ibv_sge& sge) {
   const abi::ScatterGather entry{sge.addr, sge.length, sge.lkey};
   std::byte* at = extend(qp, sizeof entry, qp.send.max_sge * sizeof entry);
-  if (at != nullptr) std::memcpy(at, &entry, sizeof entry);
+  if (at == nullptr) return;
+  std::memcpy(at, &entry, sizeof entry);
+  show_payload(qp, false);
 }
 
 void wr_set_sge_list(ibv_qp_ex* ex, std::size_t count, const ibv_sge* list) {
@@ -166,24 +198,32 @@ void wr_start(ibv_qp_ex* ex) {
   qp.send.lock.lock();
   qp.open.first = qp.send.next;
   qp.open.begun = false;
+  qp.open.in_vcb = false;
+  qp.open.begun_vcbs = 0;
   qp.open.error = may_post(qp);
+}
+
+/// Nothing is posted of what has been made.
+void forget(Qp& qp) {
+  withdraw_pieces(qp);
+  qp.send.next = qp.open.first;
 }
 
 int wr_complete(ibv_qp_ex* ex) {
   Qp& qp = from(ex);
   finish(qp);
   int error = qp.open.error;
-  if (error != 0)
-    qp.send.next = qp.open.first;
+  if (error == 0)
+    error = finish_pieces(qp);
   else
-    error = announce(qp, qp.open.first);
+    forget(qp);
   qp.send.lock.unlock();
   return error;
 }
 
 void wr_abort(ibv_qp_ex* ex) {
   Qp& qp = from(ex);
-  qp.send.next = qp.open.first;
+  forget(qp);
   qp.send.lock.unlock();
 }
 

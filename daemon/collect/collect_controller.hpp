@@ -61,16 +61,18 @@ class CollectController {
     const bool had_length = board.has_length();
     board.add(word);
     if (!had_length && board.has_length()) {
-      const std::uint32_t payload_bytes = pool_.pcb(pcb).header.payload_bytes;
-      if (payload_bytes > abi::kCommandPayloadBytes) return Progress::kBadLength;
-      board.add(abi::unused_segments(payload_bytes));
+      const abi::CommandHeader& header = pool_.pcb(pcb).header;
+      if (header.payload_bytes > abi::kCommandPayloadBytes) return Progress::kBadLength;
+      board.add(abi::unused_segments(header.payload_bytes));
+      board.set_mask(abi::needless_segments(header));
     }
-    if (board.complete()) return Progress::kKick;
-    return (word & abi::kExplicitKick) == 0 ? Progress::kCollecting : kick(pcb);
+    const bool kicked = board.complete() || (word & abi::kExplicitKick) != 0;
+    return kicked ? kick(pcb) : Progress::kCollecting;
   }
 
-  /// Explicit kick. Segments that have not arrived become zero, so that nothing of an earlier
-  /// command, perhaps of another tenant, takes their place. Returns kKick.
+  /// Segments that have not arrived, being masked or because the kick is explicit, become zero, so
+  /// that nothing of an earlier command, perhaps of another tenant, takes their place. Returns
+  /// kKick.
   Progress kick(PcbId pcb);
 
   /// Parts VCB and PCB. REQUIRES: bound.

@@ -18,6 +18,8 @@ class Scoreboard {
   constexpr Scoreboard() = default;
   constexpr explicit Scoreboard(std::uint64_t mask) : mask_(mask & kAll) {}
 
+  /// Says which segments need not arrive.
+  constexpr void set_mask(std::uint64_t mask) { mask_ = mask & kAll; }
   /// Records segments; bits beyond the 40th do not count.
   constexpr void add(std::uint64_t bits) { bits_ |= bits & kAll; }
   /// Scoreboard OR mask is all ones: time for the virtual kick.

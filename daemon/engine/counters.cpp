@@ -54,4 +54,18 @@ const char* name_of(SendQueueCause cause) {
   return "unknown";
 }
 
+const char* name_of(Kick kick) {
+  switch (kick) {
+    case Kick::kWhole:
+      return "whole";
+    case Kick::kVirtual:
+      return "virtual";
+    case Kick::kExplicit:
+      return "explicit";
+    case Kick::kCount:
+      break;
+  }
+  return "unknown";
+}
+
 }  // namespace softhca::engine

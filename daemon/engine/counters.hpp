@@ -71,9 +71,27 @@ struct RefusalCounters {
   Counter hostile_memory;      ///< ring or session words
 };
 
+/// How the collecting of a command that came by VCB ended (C3).
+enum class Kick : std::uint8_t {
+  kWhole,     ///< it was whole when it was handed over
+  kVirtual,   ///< handed over first, it was kicked by its last piece
+  kExplicit,  ///< with an explicit kick
+  kCount,
+};
+
+/// Of what is handed over in VCBs.
+struct CollectCounters {
+  std::array<Counter, static_cast<std::size_t>(Kick::kCount)> kicks;
+  Counter in_pieces;  ///< of these: a part was seen before the rest was there
+  Counter withdrawn;  ///< given up by its process
+
+  Counter& kicked(Kick by) { return kicks[static_cast<std::size_t>(by)]; }
+};
+
 struct TenantCounters {
-  Counter commands_vcb;         ///< collected from a virtual collect buffer
-  Counter commands_doorbell;    ///< fetched by the send queue scheduler
+  Counter commands_vcb;       ///< collected from a virtual collect buffer
+  Counter commands_doorbell;  ///< fetched by the send queue scheduler
+  CollectCounters collect;
   Counter commands_given_back;  ///< started, and put back as their peer was not ready
   Gauge stalled_queue_pairs;    ///< whose peer is not ready at present
   Counter send_queue_mode;      ///< VCB commands turned into doorbells (A5)
@@ -132,5 +150,6 @@ struct PortDropCounters {
 const char* name_of(FrameDrop reason);
 const char* name_of(SendQueueCause cause);
 const char* name_of(DoorbellCause cause);
+const char* name_of(Kick kick);
 
 }  // namespace softhca::engine

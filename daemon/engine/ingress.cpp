@@ -8,11 +8,6 @@
 namespace softhca::engine {
 namespace {
 
-// A VCB that was handed over half written is looked at again after so long, then ever later. A
-// process that finishes one while it is parked says so, as after any post.
-constexpr Duration kFirstLookAgain = std::chrono::microseconds(1);
-constexpr Duration kLastLookAgain = std::chrono::milliseconds(1);
-
 // Looks at so many sessions take no longer than reading the clock: they are not measured.
 constexpr std::size_t kFewLooks = 8;
 
@@ -64,12 +59,12 @@ bool Ingress::park(Session& session) {
 /// Parks the session: from now on its process says when it has posted something. False: it has just
 /// done so.
 bool Ingress::lets_park(Session& session) {
-  const std::uint64_t unfinished = session.poll.unfinished;
+  const std::uint64_t unfinished = session.poll.unfinished.resting();
   if (!session.view.park(unfinished)) return false;
   for (std::uint64_t left = unfinished; left != 0; left &= left - 1) {
     if (!has_news(session, static_cast<std::uint32_t>(std::countr_zero(left)))) continue;
     session.view.unpark();
-    session.poll.unfinished = 0;
+    session.poll.unfinished.look_again();
     return false;
   }
   return true;
@@ -82,7 +77,7 @@ void Ingress::unpark(Session& session, std::uint64_t seen) {
   session.last_active = clock_.now;
   session.poll.last_scan = seen;
   session.poll.waiting = false;
-  session.poll.unfinished = 0;  // it may say that it has finished one
+  session.poll.unfinished.look_again();  // it may say that it has finished one
   poller_.wake(session);
   --parked_;
 }
@@ -91,15 +86,12 @@ void Ingress::unpark(Session& session, std::uint64_t seen) {
 bool Ingress::has_commands(Session& session) {
   PollState& state = session.poll;
   if (!session.is_collected()) return false;
-  if (state.unfinished != 0) {
-    state.unfinished &= session.view.pending();
-    if (clock_.now >= state.unfinished_due) state.unfinished = 0;
-  }
+  if (state.unfinished.any()) state.unfinished.begin(session.view.pending(), clock_.now);
   if (!state.waiting) {
     state.previous_scan = state.last_scan;
     state.last_scan = cpu_.spent();
   }
-  state.waiting = session.view.has_work(state.unfinished);
+  state.waiting = session.view.has_work(state.unfinished.not_now());
   if (!state.waiting || !cpu_.may_take_in(session.qos_class)) return false;
   poller_.push(session);
   return true;
@@ -135,19 +127,12 @@ std::size_t Ingress::collect() {
 std::size_t Ingress::collect(Session& session, std::uint64_t end) {
   if (!session.is_collected()) return 0;
   PollState& state = session.poll;
-  const std::uint64_t unfinished = state.unfinished;
   std::size_t taken =
       collect_vcbs(session, session.view.rung() ? cpu_.done() + (end - cpu_.done()) / 4 * 3 : end);
-  if (state.unfinished != unfinished) {
-    state.unfinished_interval =
-        std::clamp(2 * state.unfinished_interval, kFirstLookAgain, kLastLookAgain);
-    state.unfinished_due = clock_.now + state.unfinished_interval;
-  } else if (unfinished == 0) {
-    state.unfinished_interval = {};
-  }
+  if (state.unfinished.any()) state.unfinished.end(clock_.now);
   taken += collect_doorbells(session, end);
   if (taken != 0) session.last_active = clock_.now;
-  state.waiting = session.view.has_work(state.unfinished);
+  state.waiting = session.view.has_work(state.unfinished.not_now());
   return taken;
 }
 
@@ -156,7 +141,7 @@ std::size_t Ingress::collect_vcbs(Session& session, std::uint64_t end) {
   PollState& state = session.poll;
   const std::uint32_t first = state.next_vcb;
   std::uint64_t pending =
-      std::rotr(session.view.pending() & ~state.unfinished, static_cast<int>(first));
+      std::rotr(session.view.pending() & ~state.unfinished.not_now(), static_cast<int>(first));
   std::size_t taken = 0;
   for (; pending != 0 && cpu_.done() < end && !session.held_by_rate(); pending &= pending - 1) {
     const auto vcb =
@@ -164,9 +149,10 @@ std::size_t Ingress::collect_vcbs(Session& session, std::uint64_t end) {
     state.next_vcb = (vcb + 1) % abi::kMaxVcbsPerSession;
     if (collect_vcb(session, vcb)) {
       ++taken;
+      if (state.unfinished.any()) state.unfinished.whole(vcb);
     } else {
       cpu_.charge(session, kDoorbellCost);
-      state.unfinished |= std::uint64_t{1} << vcb;
+      state.unfinished.not_whole(vcb);
     }
   }
   return taken;
@@ -176,10 +162,11 @@ std::size_t Ingress::collect_vcbs(Session& session, std::uint64_t end) {
 bool Ingress::collect_vcb(Session& session, std::uint32_t vcb) {
   const std::uint64_t scoreboard = session.view.scoreboard(vcb);
   const VcbId id(session.first_vcb.value + vcb);
+  if ((scoreboard & abi::kWithdrawn) != 0) return withdraw(session, vcb);
   const auto pcb = collector_.begin(id);
   if (!pcb) {
     if (!send_queue_mode(session, vcb, scoreboard)) return false;
-    session.view.release(std::uint64_t{1} << vcb);
+    release(session, vcb, scoreboard);
     return true;
   }
 
@@ -190,13 +177,14 @@ bool Ingress::collect_vcb(Session& session, std::uint32_t vcb) {
   if (whole) {
     copied = session.view.copy_command(vcb, buffer.header, buffer.payload.data());
   } else {
-    const std::uint64_t news = scoreboard & ~pcbs_.state(*pcb).scoreboard.bits();
-    session.view.copy_segments(vcb, news, buffer.header, buffer.payload.data());
+    const std::uint64_t known = pcbs_.state(*pcb).scoreboard.bits();
+    session.view.copy_segments(vcb, scoreboard & ~known, buffer.header, buffer.payload.data());
     progress = collector_.add(*pcb, scoreboard);
     if (progress == collect::Progress::kCollecting) return false;
+    if (known != 0) session.tenant->counters.collect.in_pieces.add();
     copied = shm::check_payload(buffer.header, abi::kCommandPayloadBytes);
   }
-  session.view.release(std::uint64_t{1} << vcb);
+  release(session, vcb, scoreboard);
   if (copied != Verdict::kOk || progress == collect::Progress::kBadLength) {
     refuse(session);
     collector_.discard(*pcb);
@@ -208,11 +196,33 @@ bool Ingress::collect_vcb(Session& session, std::uint32_t vcb) {
   return true;
 }
 
+/// The process has the VCB back. `scoreboard`: as last seen.
+void Ingress::release(Session& session, std::uint32_t vcb, std::uint64_t scoreboard) {
+  const Kick kick = (scoreboard & abi::kExplicitKick) != 0  ? Kick::kExplicit
+                    : (scoreboard & abi::kVirtualKick) != 0 ? Kick::kVirtual
+                                                            : Kick::kWhole;
+  session.tenant->counters.collect.kicked(kick).add();
+  session.view.release(std::uint64_t{1} << vcb);
+}
+
+/// The process has begun a command, and thought better of it.
+bool Ingress::withdraw(Session& session, std::uint32_t vcb) {
+  const PcbId pcb = functions_[VcbId(session.first_vcb.value + vcb)].pcb;
+  if (pcb != collect::kNoPcb) {
+    collector_.discard(pcb);
+    commands_.look_again(session);
+  }
+  cpu_.charge(session, kDoorbellCost);
+  session.tenant->counters.collect.withdrawn.add();
+  session.view.release(std::uint64_t{1} << vcb);
+  return true;
+}
+
 /// Has an unfinished VCB changed such that it is worth a look?
 bool Ingress::has_news(const Session& session, std::uint32_t vcb) const {
   const std::uint64_t scoreboard = session.view.scoreboard(vcb);
   const PcbId pcb = functions_[VcbId(session.first_vcb.value + vcb)].pcb;
-  if ((scoreboard & abi::kExplicitKick) != 0) return true;
+  if ((scoreboard & (abi::kExplicitKick | abi::kWithdrawn)) != 0) return true;
   if (pcb == collect::kNoPcb)
     return (scoreboard & collect::kDoorbellSegments) == collect::kDoorbellSegments;
   return (scoreboard & abi::kAllSegments & ~pcbs_.state(pcb).scoreboard.bits()) != 0;

@@ -65,6 +65,8 @@ class Ingress {
   std::size_t collect(Session& session, std::uint64_t end);
   std::size_t collect_vcbs(Session& session, std::uint64_t end);
   bool collect_vcb(Session& session, std::uint32_t vcb);
+  void release(Session& session, std::uint32_t vcb, std::uint64_t scoreboard);
+  bool withdraw(Session& session, std::uint32_t vcb);
   bool has_news(const Session& session, std::uint32_t vcb) const;
   bool lets_park(Session& session);
   bool send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard);

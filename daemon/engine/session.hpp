@@ -7,6 +7,7 @@
 #include "daemon/engine/event_log.hpp"
 #include "daemon/engine/queue_pair.hpp"
 #include "daemon/engine/tenant.hpp"
+#include "daemon/engine/unfinished_vcbs.hpp"
 #include "daemon/shm/session_view.hpp"
 
 namespace softhca::engine {
@@ -19,11 +20,7 @@ struct PollState {
   std::uint64_t previous_scan = 0;  ///< and at the scan before: what is taken in came since then
   bool waiting = false;             ///< something was here, and not all of it is taken in
   std::uint32_t next_vcb = 0;       ///< to be taken in first
-  /// VCBs handed over before their commands were whole: they are not work, and are looked at less
-  /// and less often.
-  std::uint64_t unfinished = 0;
-  Time unfinished_due{};
-  Duration unfinished_interval{};
+  UnfinishedVcbs unfinished;        ///< handed over before their commands were whole
 };
 
 /// One opened device context of a process.

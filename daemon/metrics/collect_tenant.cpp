@@ -93,6 +93,16 @@ void add_commands(Families& out, const engine::Tenant& tenant) {
               {{"tenant", tenant.name}, {"way", "vcb"}}, number(c.commands_vcb));
   out.counter("softhca_commands_total", "Commands taken, by the way they came.",
               {{"tenant", tenant.name}, {"way", "doorbell"}}, number(c.commands_doorbell));
+  for (std::size_t i = 0; i < c.collect.kicks.size(); ++i)
+    out.counter("softhca_vcb_commands_total", "Commands handed over in VCBs, by what kicked them.",
+                with(labels, "kick", engine::name_of(static_cast<engine::Kick>(i))),
+                number(c.collect.kicks[i]));
+  out.counter("softhca_vcb_commands_in_pieces_total",
+              "Commands handed over in VCBs of which a part was collected before the rest.", labels,
+              number(c.collect.in_pieces));
+  out.counter("softhca_vcb_commands_withdrawn_total",
+              "Commands that were begun in VCBs and not posted.", labels,
+              number(c.collect.withdrawn));
   for (std::size_t i = 0; i < c.send_queue_cause.size(); ++i)
     out.counter("softhca_send_queue_mode_total", "VCB commands that became doorbells, by cause.",
                 with(labels, "cause", engine::name_of(static_cast<engine::SendQueueCause>(i))),

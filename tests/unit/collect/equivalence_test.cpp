@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "daemon/collect/collect_controller.hpp"
@@ -88,6 +89,11 @@ class Kicks : public testing::Test {
   Kicks() {
     EXPECT_TRUE(functions.assign(VcbId(0), 1, TenantId(0), group));
     for (std::size_t i = 0; i < command.size(); ++i) command[i] = static_cast<std::byte>(i * 7 + 1);
+    set_kind(abi::Opcode::kCompareSwap, abi::kCommandAddressed);  // has all of the header
+  }
+  void set_kind(abi::Opcode opcode, std::uint8_t flags) {
+    command[offsetof(abi::CommandHeader, opcode)] = static_cast<std::byte>(opcode);
+    command[offsetof(abi::CommandHeader, flags)] = static_cast<std::byte>(flags);
   }
   void set_payload(std::uint16_t bytes) {
     std::memcpy(command.data() + offsetof(abi::CommandHeader, payload_bytes), &bytes, sizeof bytes);
@@ -106,8 +112,11 @@ class Kicks : public testing::Test {
       if (here) std::memcpy(piece.data(), command.data() + segment * piece.size(), piece.size());
       progress = add_piece(controller, pool, pcb, segment, piece);
       if (progress != Progress::kKick) continue;
-      // Neither before nor after its last piece.
-      EXPECT_EQ(segment + 1, used_segments(pool.pcb(pcb).header.payload_bytes));
+      // Neither before nor after the last piece that it needs.
+      const abi::CommandHeader& header = pool.pcb(pcb).header;
+      unsigned last = used_segments(header.payload_bytes) - 1;
+      while ((abi::needless_segments(header) >> last & 1) != 0) --last;
+      EXPECT_EQ(segment, last);
       break;
     }
     if (explicit_kick) progress = controller.add(pcb, abi::kExplicitKick);
@@ -116,7 +125,27 @@ class Kicks : public testing::Test {
     controller.discard(pcb);
     return result;
   }
+  /// These segments of the header come, the last ones first, then the payload: the last is the
+  /// kick.
+  Pcb collect_in_order(std::uint64_t header, unsigned payload_segments) {
+    const PcbId pcb = *controller.begin(VcbId(0));
+    std::memset(pool.pcb(pcb).bytes(), 0xee, sizeof(Pcb));
+    std::vector<unsigned> order;
+    for (unsigned i = kHeader; i-- > 0;)
+      if ((header >> i & 1) != 0) order.push_back(i);
+    for (unsigned i = 0; i < payload_segments; ++i) order.push_back(kHeader + i);
+    for (const unsigned segment : order) {
+      const auto piece = std::span(command).subspan(segment * abi::kSegmentBytes, 8);
+      const Progress progress = add_piece(controller, pool, pcb, segment, piece);
+      EXPECT_EQ(progress == Progress::kKick, segment == order.back()) << segment;
+    }
+    const Pcb result = pool.pcb(pcb);
+    controller.discard(pcb);
+    return result;
+  }
   void expect_same(std::uint64_t arrived) {
+    // Without its first segment it is a write without data, which leaves some out.
+    if ((arrived & 1) == 0) arrived &= ~abi::needless_segments({});
     const Pcb explicitly = collect(arrived, true);
     const Pcb virtually = collect(arrived, false);
     ASSERT_EQ(std::memcmp(&explicitly.header, &virtually.header, sizeof explicitly.header), 0)
@@ -150,6 +179,29 @@ TEST_F(Kicks, ExplicitAndVirtualGiveTheSameForEveryLength) {
     for (int round = 0; round < 20; ++round) expect_same(random() & abi::kAllSegments);
     if (HasFatalFailure()) return;
   }
+}
+
+/// With all that a command like it has, and nothing of an earlier one in what it leaves out.
+TEST_F(Kicks, WhatTheMaskNamesNeedNotComeAndIsZero) {
+  constexpr std::uint64_t kHeaderSegments = range(0, kHeader);
+  set_payload(24);
+  for (unsigned opcode = 0; opcode < 256; ++opcode)
+    for (const std::uint8_t flags : {std::uint8_t{0}, abi::kCommandAddressed}) {
+      set_kind(static_cast<abi::Opcode>(opcode), flags);
+      abi::CommandHeader header;
+      std::memcpy(&header, command.data(), sizeof header);
+      const std::uint64_t needless = abi::needless_segments(header);
+      ASSERT_EQ(needless & ~kHeaderSegments, 0u) << opcode;
+      ASSERT_EQ(needless & 0b11, 0u) << "number and length of " << opcode;
+      const Pcb got = collect_in_order(kHeaderSegments & ~needless, 3);
+      for (unsigned i = 0; i < kHeader; ++i) {
+        const auto* segment = reinterpret_cast<const std::byte*>(&got.header) + 8 * i;
+        const bool left_out = (needless >> i & 1) != 0;
+        const std::array<std::byte, 8> zeros{};
+        const std::byte* expected = left_out ? zeros.data() : command.data() + 8 * i;
+        ASSERT_EQ(std::memcmp(segment, expected, 8), 0) << opcode << " segment " << i;
+      }
+    }
 }
 
 }  // namespace

@@ -8,6 +8,14 @@ namespace {
 class IngressTest : public Parts {
  protected:
   bool failed() const { return qp.qp.error.pending; }
+  /// Until what is not finished rests.
+  void rest() {
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(ingress.collect(), 0u);
+      clock.now += UnfinishedVcbs::kGeneration;
+    }
+    EXPECT_EQ(ingress.collect(), 0u);
+  }
 };
 
 TEST_F(IngressTest, ACommandInAVcbWaitsForItsCreditsAndTheVcbIsFree) {
@@ -25,10 +33,61 @@ TEST_F(IngressTest, OneInPiecesIsTakenInWhenItIsWhole) {
   EXPECT_FALSE(is_free(0));
   EXPECT_EQ(pcbs_in_use(), 1u);
   page(0).scoreboard.store(abi::kAllSegments);
+  EXPECT_EQ(ingress.collect(), 1u);
+  EXPECT_TRUE(is_free(0));
+}
+
+TEST_F(IngressTest, OneThatIsNotFinishedIsLookedAtLessOften) {
+  hand_over(0, command(0), 0b1);
+  rest();
+  page(0).scoreboard.store(abi::kAllSegments);
   EXPECT_EQ(ingress.collect(), 0u) << "it is looked at again later";
   clock.now += std::chrono::milliseconds(1);
   EXPECT_EQ(ingress.collect(), 1u);
+}
+
+/// Others of the session are taken in as they come.
+TEST_F(IngressTest, OneThatIsNotFinishedHoldsUpNoOther) {
+  hand_over(0, command(1), 0b1);
+  rest();
+  hand_over(1, command(0), 0b1);
+  EXPECT_EQ(ingress.collect(), 0u);
+  page(1).scoreboard.store(abi::kAllSegments);
+  EXPECT_EQ(ingress.collect(), 1u);
+  EXPECT_TRUE(is_free(1));
+}
+
+TEST_F(IngressTest, OneThatIsWithdrawnLeavesNothing) {
+  hand_over(0, command(0), 0b1);
+  ingress.collect();
+  ASSERT_EQ(pcbs_in_use(), 1u);
+  page(0).scoreboard.store(abi::kWithdrawn);
+  ingress.collect();
   EXPECT_TRUE(is_free(0));
+  EXPECT_EQ(pcbs_in_use(), 0u);
+  hand_over(0, command(0), abi::kWithdrawn | abi::kAllSegments);  // never seen before
+  ingress.collect();
+  EXPECT_TRUE(is_free(0));
+  EXPECT_EQ(qp.qp.sq.commands, 0u);
+  EXPECT_EQ(tenant.counters.collect.withdrawn.value(), 2u);
+  // Nothing of it is taken for the next one's.
+  hand_over(0, command(0), abi::kAllSegments & ~std::uint64_t{1});
+  EXPECT_EQ(ingress.collect(), 0u);
+}
+
+TEST_F(IngressTest, KicksAreCounted) {
+  const auto kicked = [&](Kick kick) { return tenant.counters.collect.kicked(kick).value(); };
+  hand_over(0, command(0));
+  EXPECT_EQ(ingress.collect(), 1u);
+  EXPECT_EQ(kicked(Kick::kWhole), 1u);
+  hand_over(0, command(1), abi::kVirtualKick | 0b10);
+  EXPECT_EQ(ingress.collect(), 0u);
+  page(0).scoreboard.store(abi::kVirtualKick | abi::kAllSegments);
+  EXPECT_EQ(ingress.collect(), 1u);
+  EXPECT_EQ(kicked(Kick::kVirtual), 1u);
+  hand_over(0, command(2), abi::kExplicitKick | 0b11);
+  EXPECT_EQ(ingress.collect(), 1u);
+  EXPECT_EQ(kicked(Kick::kExplicit), 1u);
 }
 
 TEST_F(IngressTest, OneOutOfTurnBecomesADoorbell) {
@@ -148,6 +207,8 @@ TEST_F(IngressTest, ASessionThatHasPostedIsNotParked) {
 TEST_F(IngressTest, ARemovedSessionLeavesNoPcb) {
   hand_over(0, command(0), 0b1);
   ingress.collect();
+  ASSERT_FALSE(ingress.park(session)) << "it is being written";
+  rest();
   ASSERT_TRUE(ingress.park(session));
   ingress.remove(session);
   EXPECT_EQ(pcbs_in_use(), 0u);

@@ -75,7 +75,7 @@ TEST_P(Order, CommandInPiecesWaitsForTheLast) {
   b.post_receive(*pair.qb, {});
   a.write_command(*pair.qa, write(0));
   const std::uint64_t all = abi::kAllSegments & ~abi::unused_segments(8);
-  const std::uint64_t missing = std::uint64_t{1} << 5;
+  const std::uint64_t missing = std::uint64_t{1} << 3;
   a.fill_vcb(0, *pair.qa, 0, all & ~missing);
   a.hand_over(0);
   pair.steps(10);
