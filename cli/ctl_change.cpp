@@ -68,12 +68,27 @@ Json target_of(std::string_view word) {
   return target;
 }
 
-void print_changes(const Json& result) {
-  const Json changes = result.value("changes", Json::array());
-  for (const Json& change : changes) std::printf("%s\n", change.value("text", "?").c_str());
-  if (changes.empty()) std::puts("nothing to change");
-  for (const Json& line : result.value("kept", Json::array()))
-    if (line.is_string()) std::fprintf(stderr, "%s\n", line.get<std::string>().c_str());
+/// "40", or "40 -> 50".
+std::string changed_text(const std::string& before, const std::string& after) {
+  return before == after ? before : before + " -> " + after;
+}
+
+/// "40..128": guaranteed and ceiling, before and after.
+std::string amount_text(const Json& before, const Json& after, const char* key) {
+  const auto text = [&](const Json& share) {
+    return cell(share.at(key), "guaranteed") + ".." + cell(share.at(key), "ceiling");
+  };
+  return changed_text(text(before), text(after));
+}
+
+std::string weight_text(const Json& share) {
+  return cell(share, "weight") + "/" + cell(share, "weights");
+}
+
+std::string engine_text(const Json& share) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share.at("engine").get<double>());
+  return text;
 }
 
 }  // namespace
@@ -110,6 +125,29 @@ void set_allocations(AdminClient& daemon, const std::vector<std::string>& words,
   const Json result = daemon.call("set", changes_of(words));
   if (json) return print_json(result);
   print_changes(result);
+}
+
+void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json) {
+  Json params = changes_of(words);
+  params["dry_run"] = true;
+  const Json result = daemon.call("set", params);
+  if (json) return print_json(result);
+  print_changes(result);
+  TextTable table({"TENANT", "VCBS", "PCBS", "TVLS", "EXECUTION-CREDITS", "COMPLETION-CREDITS",
+                   "WEIGHT", "ENGINE"});
+  for (const Json& share : result.at("shares")) {
+    const Json& before = share.at("before");
+    const Json& after = share.at("after");
+    std::string name = cell(share, "tenant");
+    if (share.contains("level")) name += "/" + cell(share, "level");
+    table.add({name, amount_text(before, after, "vcbs"), amount_text(before, after, "pcbs"),
+               amount_text(before, after, "tvls"), amount_text(before, after, "execution_credits"),
+               amount_text(before, after, "completion_credits"),
+               changed_text(weight_text(before), weight_text(after)),
+               changed_text(engine_text(before), engine_text(after))});
+  }
+  print("\nGuaranteed to ceiling; the weight of all; of the engine's time while all have work:\n" +
+        table.text());
 }
 
 Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words) {

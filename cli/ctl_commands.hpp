@@ -30,6 +30,9 @@ void show_events(AdminClient& daemon, const EventOptions& options, bool json);
 // --- ctl_change.cpp
 /// `words`: TENANT[/LEVEL][.tvlN] KEY=VALUE..., any number of times; all of it is one request.
 void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json);
+/// As set_allocations(), but nothing changes: shows what would change, and what every tenant and
+/// level may then count on.
+void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json);
 /// The parameters of `set` for these words. Throws CommandError(kUsage).
 Json changes_of(const std::vector<std::string>& words);
 /// `words`: KEY=VALUE..., of srq_limit and importance; the value is a number or `policy`.
@@ -38,6 +41,12 @@ void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<st
 /// The parameters of `qp.set` for these. Throws CommandError(kUsage).
 Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words);
 void reload(AdminClient& daemon, bool dry_run, bool json);
+
+// --- ctl_revisions.cpp
+void show_revisions(AdminClient& daemon, bool json);
+/// What is in force and not in the configuration file.
+void show_difference(AdminClient& daemon, bool json);
+void roll_back(AdminClient& daemon, std::uint64_t revision, bool json);
 
 // --- ctl_top.cpp
 struct TopOptions {

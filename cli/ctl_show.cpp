@@ -124,17 +124,6 @@ void print_provisioning(const Json& srq) {
   print(board.text());
 }
 
-std::string clock_text(double seconds) {
-  const auto whole = static_cast<std::time_t>(seconds);
-  std::tm parts{};
-  ::localtime_r(&whole, &parts);
-  char text[64];
-  const std::size_t end = std::strftime(text, sizeof text, "%F %T", &parts);
-  std::snprintf(text + end, sizeof text - end, ".%03d",
-                static_cast<int>((seconds - static_cast<double>(whole)) * 1000));
-  return text;
-}
-
 void print_event(const Json& event) {
   std::string line = clock_text(event.value("time", 0.0)) + "  " + cell(event, "kind");
   if (event.contains("tenant")) line += "  tenant " + cell(event, "tenant");

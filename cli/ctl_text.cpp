@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <ctime>
 #include <iterator>
 
 namespace softhca::cli {
@@ -86,6 +87,25 @@ std::string duration_text(double seconds) {
     std::snprintf(text, sizeof text, "%02lu:%02lu:%02lu", whole / 3600, whole / 60 % 60,
                   whole % 60);
   return text;
+}
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  ::localtime_r(&whole, &parts);
+  char text[64];
+  const std::size_t end = std::strftime(text, sizeof text, "%F %T", &parts);
+  std::snprintf(text + end, sizeof text - end, ".%03d",
+                static_cast<int>((seconds - static_cast<double>(whole)) * 1000));
+  return text;
+}
+
+void print_changes(const Json& result) {
+  const Json changes = result.value("changes", Json::array());
+  for (const Json& change : changes) std::printf("%s\n", change.value("text", "?").c_str());
+  if (changes.empty()) std::puts("nothing to change");
+  for (const Json& line : result.value("kept", Json::array()))
+    if (line.is_string()) std::fprintf(stderr, "%s\n", line.get<std::string>().c_str());
 }
 
 }  // namespace softhca::cli

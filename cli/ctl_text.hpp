@@ -30,5 +30,9 @@ std::string use_of(const Json& object, const char* key);
 /// "1.2k", "3.4M", "5.6G": three digits and a power of 1000.
 std::string short_number(double value);
 std::string duration_text(double seconds);
+/// "2026-11-24 02:30:11.000": local time; `seconds` since 1970.
+std::string clock_text(double seconds);
+/// The lines of a change that was made or would be.
+void print_changes(const Json& result);
 
 }  // namespace softhca::cli

@@ -21,6 +21,7 @@ struct Options {
   std::string tenant;
   std::vector<std::string> words;
   std::uint32_t qpn = 0;
+  std::uint64_t revision = 0;
   bool dry_run = false;
   bool once = false;
   TopOptions top;
@@ -80,10 +81,12 @@ CLI::App* add_show(CLI::App& app, Options& options) {
 }
 
 void add_change(CLI::App& app, Options& options) {
-  app.add_subcommand("set", "change allocations, all of them or none")
-      ->add_option("CHANGE", options.words,
-                   "TENANT[/LEVEL][.tvlN] KEY=VALUE..., more than once if need be")
+  CLI::App* set = app.add_subcommand("set", "change allocations, all of them or none");
+  set->add_option("CHANGE", options.words,
+                  "TENANT[/LEVEL][.tvlN] KEY=VALUE..., more than once if need be")
       ->required();
+  set->add_flag("--dry-run", options.dry_run,
+                "only say what would change, and what all may count on then");
   CLI::App* queue_pair = app.add_subcommand("qp", "one queue pair");
   queue_pair->require_subcommand(1);
   CLI::App* terms = queue_pair->add_subcommand(
@@ -98,6 +101,14 @@ void add_change(CLI::App& app, Options& options) {
       ->required();
   app.add_subcommand("reload", "put the configuration file into force")
       ->add_flag("--dry-run", options.dry_run, "only say what would change");
+}
+
+void add_revisions(CLI::App& app, Options& options) {
+  app.add_subcommand("revisions", "the changes of what is in force: when, by whom, what");
+  app.add_subcommand("diff", "what is in force and not in the configuration file");
+  app.add_subcommand("rollback", "put the allocations of a revision into force again")
+      ->add_option("REVISION", options.revision, "its number")
+      ->required();
 }
 
 void add_top(CLI::App& app, Options& options) {
@@ -125,9 +136,14 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (app.got_subcommand("listeners")) return show_listeners(daemon, options.tenant, json);
   if (app.got_subcommand("gsa")) return show_general_services(daemon, json);
   if (app.got_subcommand("events")) return show_events(daemon, options.events, json);
-  if (app.got_subcommand("set")) return set_allocations(daemon, options.words, json);
+  if (app.got_subcommand("set"))
+    return options.dry_run ? plan_allocations(daemon, options.words, json)
+                           : set_allocations(daemon, options.words, json);
   if (app.got_subcommand("qp")) return set_queue_pair(daemon, options.qpn, options.words, json);
   if (app.got_subcommand("reload")) return reload(daemon, options.dry_run, json);
+  if (app.got_subcommand("revisions")) return show_revisions(daemon, json);
+  if (app.got_subcommand("diff")) return show_difference(daemon, json);
+  if (app.got_subcommand("rollback")) return roll_back(daemon, options.revision, json);
   show_top(daemon, options.top, json);
 }
 
@@ -158,6 +174,7 @@ int run(int argc, char** argv) {
   add_common(app, options);
   const CLI::App* tenant = add_show(app, options);
   add_change(app, options);
+  add_revisions(app, options);
   add_top(app, options);
   try {
     app.parse(argc, argv);

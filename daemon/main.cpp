@@ -95,6 +95,7 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
     adjuster.tick();
   });
   control::add_reload_methods(server.admin_methods(), reloader);
+  control::add_revision_methods(server.admin_methods(), reloader);
   server.on_own_requests([&](control::AdminMethods& methods, const engine::Tenant& tenant) {
     control::add_own_methods(methods, reloader, tenant);
   });

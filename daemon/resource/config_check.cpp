@@ -1,6 +1,7 @@
 #include "daemon/resource/config_check.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 
 namespace softhca::resource {
@@ -45,10 +46,16 @@ class Checker {
     problems_.add(line_of(*source_.ports[i], key), "port." + std::string(key), text);
   }
   void tenant_problem(std::size_t i, std::string_view key, const std::string& text) {
-    problems_.add(line_of(*source_.tenants[i], key), "tenant." + std::string(key), text);
+    const unsigned line = line_of(*source_.tenants[i], key);
+    problems_.add(line, (line != 0 ? "tenant." : the_tenant(i) + ": ") + std::string(key), text);
   }
   std::string port_line(std::size_t i) const { return std::to_string(source_.ports[i]->line); }
-  std::string tenant_line(std::size_t i) const { return std::to_string(source_.tenants[i]->line); }
+  /// "the tenant of line 7", or its name when it stands in no document.
+  std::string the_tenant(std::size_t i) const {
+    const unsigned line = source_.tenants[i]->line;
+    return line != 0 ? "the tenant of line " + std::to_string(line)
+                     : "tenant " + config_.tenants[i].name;
+  }
 
   void check_port_names() {
     const auto refuse_twice = [&](std::string_view key, const std::string PortConfig::*member) {
@@ -122,8 +129,8 @@ class Checker {
       for (std::size_t j = 0; j < i; ++j)
         if (config_.tenants[j].name == name) {
           tenant_problem(i, "name",
-                         "\"" + name + "\" is already taken by the tenant of line " +
-                             tenant_line(j) + "; each tenant needs its own");
+                         "\"" + name + "\" is already taken by " + the_tenant(j) +
+                             "; each tenant needs its own");
           break;
         }
       const std::string path = config_.daemon.runtime_dir + '/' + name + "/socket";
@@ -141,8 +148,8 @@ class Checker {
       for (std::size_t k = 0; k < addresses.size(); ++k) {
         if (const auto earlier = earlier_tenant_address(i, k))
           tenant_problem(i, "addresses",
-                         to_string(addresses[k]) + " is already given to the tenant of line " +
-                             tenant_line(*earlier) + "; an address belongs to one tenant, once");
+                         to_string(addresses[k]) + " is already given to " + the_tenant(*earlier) +
+                             "; an address belongs to one tenant, once");
         check_reachable(i, addresses[k]);
       }
     }
@@ -257,6 +264,17 @@ class Checker {
 
 void check_config(const Config& config, const ConfigSource& source, Problems& problems) {
   Checker(config, source, problems).run();
+}
+
+Outcome check_together(const Config& config) {
+  const Value nowhere{.content = Table{}};
+  const ConfigSource source{&nowhere,
+                            std::vector<const Value*>(config.ports.size(), &nowhere),
+                            std::vector<const Value*>(config.tenants.size(), &nowhere)};
+  Problems problems;
+  check_config(config, source, problems);
+  if (problems.empty()) return {};
+  return Error{problems.first(), EINVAL};
 }
 
 }  // namespace softhca::resource

@@ -1,6 +1,7 @@
 // The rules that span several keys of a configuration.
 #pragma once
 
+#include "daemon/base/expected.hpp"
 #include "daemon/resource/config.hpp"
 #include "daemon/resource/reader.hpp"
 
@@ -17,5 +18,8 @@ struct ConfigSource {
 /// Duplicates, over-committed pools, addresses that do not fit the ports, tenants that could never
 /// send.
 void check_config(const Config& config, const ConfigSource& source, Problems& problems);
+
+/// The same rules for a configuration that is not of one document. The error names the tenant.
+Outcome check_together(const Config& config);
 
 }  // namespace softhca::resource

@@ -16,6 +16,8 @@ class Problems {
   /// `key` is the dotted path of the key; `text` says what is wrong and how to mend it.
   void add(unsigned line, const std::string& key, const std::string& text);
   bool empty() const { return problems_.empty(); }
+  /// "key: text" of the first that was found. REQUIRES: there is one.
+  const std::string& first() const { return problems_.front().text; }
   /// One line "filename:line: key: text" for each, in the order of lines.
   std::string report(const std::string& filename) const;
 

@@ -18,7 +18,7 @@ RpcError invalid_params(std::string message) {
   return {RpcCode::kInvalidParams, std::move(message), {}};
 }
 
-void AdminMethods::add(std::string name, Handler handler) {
+void AdminMethods::put(std::string name, Handler handler) {
   handlers_.insert_or_assign(std::move(name), std::move(handler));
 }
 

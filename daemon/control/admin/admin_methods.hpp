@@ -7,8 +7,8 @@
 //   });
 //
 // Handlers run on the control thread, between two events of its loop, and are called with params
-// that are an object, an array or null (none given). They may throw nothing but what reading a Json
-// of the wrong shape throws: that becomes "invalid params".
+// that are an object, an array or null (none given), and with who asks, if they take it. They may
+// throw nothing but what reading a Json of the wrong shape throws: that becomes "invalid params".
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
+
+#include "daemon/control/sockets/unix_socket.hpp"
 
 namespace softhca::control {
 
@@ -69,14 +72,26 @@ RpcError invalid_params(std::string message);
 
 class AdminMethods {
  public:
-  using Handler = std::function<RpcResult(const Json& params)>;
+  /// `caller`: the process that connected, by the kernel; process 0: unknown.
+  using Handler = std::function<RpcResult(const Json& params, const PeerIdentity& caller)>;
 
-  /// Replaces a method of the same name. Set-up only.
-  void add(std::string name, Handler handler);
+  /// Replaces a method of the same name. Set-up only. `handler` takes the parameters and the
+  /// caller, or the parameters alone.
+  template <class F>
+  void add(std::string name, F handler) {
+    if constexpr (std::is_invocable_v<F&, const Json&>)
+      put(std::move(name), [handler = std::move(handler)](const Json& params, const PeerIdentity&) {
+        return handler(params);
+      });
+    else
+      put(std::move(name), std::move(handler));
+  }
   /// Null: there is none.
   const Handler* find(std::string_view name) const;
 
  private:
+  void put(std::string name, Handler handler);
+
   std::map<std::string, Handler, std::less<>> handlers_;
 };
 

@@ -57,7 +57,7 @@ const char* fault_of(const Json& request) {
   return nullptr;
 }
 
-RpcResult call(const AdminMethods& methods, const Json& request) {
+RpcResult call(const AdminMethods& methods, const Json& request, const PeerIdentity& caller) {
   const auto& name = request["method"].get_ref<const std::string&>();
   const AdminMethods::Handler* handler = methods.find(name);
   if (handler == nullptr)
@@ -65,19 +65,20 @@ RpcResult call(const AdminMethods& methods, const Json& request) {
   static const Json kNone;
   const auto params = request.find("params");
   try {
-    return (*handler)(params == request.end() ? kNone : *params);
+    return (*handler)(params == request.end() ? kNone : *params, caller);
   } catch (const Json::exception& wrong) {
     return invalid_params(wrong.what());
   }
 }
 
 /// The reply to one request; empty: it is a notification, which gets none.
-std::string answer_one(const AdminMethods& methods, const Json& request, std::size_t room) {
+std::string answer_one(const AdminMethods& methods, const Json& request, std::size_t room,
+                       const PeerIdentity& caller) {
   if (const char* fault = fault_of(request)) {
     const bool has_id = request.is_object() && request.contains("id") && is_id(request["id"]);
     return failure(has_id ? request["id"] : Json(), {RpcCode::kInvalidRequest, fault, {}});
   }
-  const RpcResult result = call(methods, request);
+  const RpcResult result = call(methods, request, caller);
   const auto id = request.find("id");
   if (id == request.end()) return {};
   if (!result) return failure(*id, result.error());
@@ -88,7 +89,8 @@ std::string answer_one(const AdminMethods& methods, const Json& request, std::si
   return failure(*id, {RpcCode::kTooLarge, "the answer is too long; ask for less at once", {}});
 }
 
-std::string answer_batch(const AdminMethods& methods, const Json& batch, const RpcLimits& limits) {
+std::string answer_batch(const AdminMethods& methods, const Json& batch, const RpcLimits& limits,
+                         const PeerIdentity& caller) {
   if (batch.empty()) return error_reply(RpcCode::kInvalidRequest, "the batch is empty");
   if (batch.size() > limits.batch)
     return error_reply(RpcCode::kInvalidRequest,
@@ -96,7 +98,7 @@ std::string answer_batch(const AdminMethods& methods, const Json& batch, const R
   std::string replies;
   for (const Json& request : batch) {
     const std::size_t room = limits.reply - std::min(limits.reply, replies.size());
-    const std::string reply = answer_one(methods, request, room);
+    const std::string reply = answer_one(methods, request, room, caller);
     if (!reply.empty()) replies += (replies.empty() ? "[" : ",") + reply;
   }
   return replies.empty() ? replies : replies + "]";
@@ -108,13 +110,14 @@ std::string error_reply(RpcCode code, std::string message) {
   return failure({}, {code, std::move(message), {}});
 }
 
-std::string answer(const AdminMethods& methods, std::string_view request, const RpcLimits& limits) {
+std::string answer(const AdminMethods& methods, std::string_view request, const RpcLimits& limits,
+                   const PeerIdentity& caller) {
   if (too_deep(request, limits.depth))
     return error_reply(RpcCode::kParseError, "arrays and objects are nested too deeply");
   const Json parsed = Json::parse(request, nullptr, false);
   if (parsed.is_discarded()) return error_reply(RpcCode::kParseError, "this is not JSON");
-  if (parsed.is_array()) return answer_batch(methods, parsed, limits);
-  return answer_one(methods, parsed, limits.reply);
+  if (parsed.is_array()) return answer_batch(methods, parsed, limits, caller);
+  return answer_one(methods, parsed, limits.reply, caller);
 }
 
 }  // namespace softhca::control

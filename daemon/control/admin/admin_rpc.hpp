@@ -18,7 +18,7 @@ struct RpcLimits {
 
 /// The reply to one request or batch, without newline; empty when none is due (notifications).
 std::string answer(const AdminMethods& methods, std::string_view request,
-                   const RpcLimits& limits = {});
+                   const RpcLimits& limits = {}, const PeerIdentity& caller = {});
 
 /// A reply that stands for itself: `id` null, because the request could not be read.
 std::string error_reply(RpcCode code, std::string message);

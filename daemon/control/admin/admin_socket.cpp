@@ -73,6 +73,7 @@ void AdminSocket::accept() {
   Client& client = clients_.emplace_back();
   client.self = std::prev(clients_.end());
   client.socket = std::move(socket);
+  client.peer = peer_identity(client.socket.get()).value_or(PeerIdentity{});
   if (!watch(client.socket.get(), &client, EPOLLIN, EPOLL_CTL_ADD)) end(client);
 }
 
@@ -118,7 +119,7 @@ void AdminSocket::answer_line(Client& client) {
   std::string_view line(client.input.data(), client.searched);
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.find_first_not_of(" \t") != std::string_view::npos)
-    client.output = answer(methods_, line, limits_.rpc);
+    client.output = answer(methods_, line, limits_.rpc, client.peer);
   if (!client.output.empty()) client.output += '\n';
   client.input.erase(0, client.searched + 1);
   client.searched = std::min(client.input.find('\n'), client.input.size());

@@ -47,6 +47,7 @@ class AdminSocket {
  private:
   struct Client {
     UniqueFd socket;
+    PeerIdentity peer;
     std::string input;
     std::size_t searched = 0;  ///< bytes of input without a newline
     std::string output;

@@ -45,6 +45,7 @@ Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::s
       allotments_(adapter.engine),
       given_(adapter.config) {
   for (const auto& tenant : adapter.tenants) allotments_.adopt(*tenant);
+  revisions_.add("start", {}, {}, adapter.config, given_);
 }
 
 ReloadResult Reloader::plan() const {
@@ -60,7 +61,18 @@ ReloadResult Reloader::plan() const {
   return result;
 }
 
-ReloadResult Reloader::reload() {
+ReloadResult Reloader::differences() const {
+  ReloadResult result;
+  const auto file =
+      file_.empty() ? Expected<Config>(resource::default_config()) : resource::load_config(file_);
+  if (file)
+    result.plan = plan_reload(*file, adapter_.config);
+  else
+    result.refusal = refusal(Cause::kBadFile, lines_of(file.error().message));
+  return result;
+}
+
+ReloadResult Reloader::reload(const Actor& by) {
   notify_reloading();
   const auto wanted =
       file_.empty() ? Expected<Config>(resource::default_config()) : resource::load_config(file_);
@@ -74,6 +86,7 @@ ReloadResult Reloader::reload() {
     const std::string summary = result.plan.summary();
     spdlog::info("reload: {}", summary);
     adapter_.journal.add({.kind = "reload", .text = summary});
+    record("reload", by, result);
   } else {
     for (const std::string& line : result.refusal->lines) spdlog::error("reload: {}", line);
     spdlog::error("reload: refused, nothing has changed");
@@ -81,45 +94,6 @@ ReloadResult Reloader::reload() {
   }
   sd_notify(0, result ? "READY=1\nSTATUS=serving"
                       : "READY=1\nSTATUS=serving; the last reload was refused, see the log");
-  return result;
-}
-
-ReloadResult Reloader::change(std::span<const resource::AllocationChange> changes) {
-  ReloadResult result = put_changes(
-      resource::with_changes(adapter_.config, changes, held_besides(adapter_.config)), "");
-  if (!result) return result;
-  for (const resource::AllocationChange& change : changes)
-    for (TenantConfig& tenant : given_.tenants)
-      if (tenant.name == change.tenant) tenant = *find_tenant(adapter_.config, change.tenant);
-  return result;
-}
-
-ReloadResult Reloader::change_own(const engine::Tenant& tenant,
-                                  std::span<const resource::AllocationChange> changes) {
-  const TenantConfig* total = find_tenant(given_, tenant.name);
-  if (total == nullptr) {
-    ReloadResult result;
-    result.refusal = refusal(Cause::kNotLive, {"tenant " + tenant.name + " is being removed"});
-    return result;
-  }
-  return put_changes(
-      resource::with_own_changes(adapter_.config, *total, changes, held_besides(adapter_.config)),
-      "by tenant " + tenant.name + ": ");
-}
-
-ReloadResult Reloader::put_changes(const resource::AllocationResult& wanted,
-                                   const std::string& by) {
-  ReloadResult result;
-  if (!wanted) {
-    result.refusal = ReloadRefusal{Cause::kNotFree, {wanted.refusal().message}, wanted.refusal()};
-    return result;
-  }
-  result = put(*wanted);
-  if (!result) return result;
-  for (const resource::Difference& difference : result.plan.differences) {
-    spdlog::info("set: {}{}", by, difference.text());
-    adapter_.journal.add({.kind = "set", .text = by + difference.text()});
-  }
   return result;
 }
 

@@ -5,7 +5,7 @@
 // A tenant or level that is removed takes no new sessions; those it has go on with what it has
 // until their programs end or the drain timeout is over; then all of it is given back.
 //
-// Files: reload.cpp (requests, checks), reload_commit.cpp (what cannot fail, after the steps of a
+// Files: reload.cpp (reloads, checks), reload_requests.cpp (requests to the resource manager), reload_commit.cpp (what cannot fail, after the steps of a
 // ReloadChange, which can), reload_leave.cpp (what goes away slowly), reload_methods.cpp (the admin
 // socket).
 #pragma once
@@ -22,7 +22,9 @@
 #include "daemon/control/adapter/setup.hpp"
 #include "daemon/control/reload/change.hpp"
 #include "daemon/control/reload/former_addresses.hpp"
+#include "daemon/control/reload/revisions.hpp"
 #include "daemon/control/server/server.hpp"
+#include "daemon/resource/expected_shares.hpp"
 #include "daemon/resource/reload_plan.hpp"
 #include "daemon/resource/resource_manager.hpp"
 
@@ -50,6 +52,12 @@ struct ReloadResult {
   explicit operator bool() const { return !refusal; }
 };
 
+/// What a request would do.
+struct PlannedRequest {
+  ReloadResult result;
+  std::vector<resource::ExpectedShare> before, after;  ///< of the same tenants; empty: refused
+};
+
 class Reloader {
  public:
   /// `file`: the configuration; empty: the built-in one, and there is nothing to reload.
@@ -61,16 +69,30 @@ class Reloader {
   ReloadResult plan() const;
   /// Reads the file again and puts it into force, logs what changes or why nothing does, and tells
   /// the service manager.
-  ReloadResult reload();
+  ReloadResult reload(const Actor& by = {});
   /// Puts a configuration into force.
   ReloadResult put_into_force(const resource::Config& wanted);
   /// A request to the resource manager (A6). In force until the next reload.
-  ReloadResult change(std::span<const resource::AllocationChange> changes);
+  ReloadResult change(std::span<const resource::AllocationChange> changes, const Actor& by = {});
 
   /// A request of a tenant for its own levels (A7), within what the operator has given it. In force
   /// until the next reload.
   ReloadResult change_own(const engine::Tenant& tenant,
-                          std::span<const resource::AllocationChange> changes);
+                          std::span<const resource::AllocationChange> changes,
+                          const Actor& by = {});
+
+  /// What change() and change_own() would do now, the latter for its tenant alone. Whatever can be
+  /// told without trying is checked.
+  PlannedRequest plan_change(std::span<const resource::AllocationChange> changes) const;
+  PlannedRequest plan_own_change(const engine::Tenant& tenant,
+                                 std::span<const resource::AllocationChange> changes) const;
+
+  /// Tenants as revision `number` left them, with all that is said of them; the rest of the
+  /// configuration stays as it is. In force until the next reload.
+  ReloadResult rollback(std::uint64_t number, const Actor& by);
+  const Revisions& revisions() const { return revisions_; }
+  /// What is in force and not in the file as it is now. Errors: as for a reload.
+  ReloadResult differences() const;
 
   /// About once a second: takes away tenants and levels that have drained, or whose time to do so
   /// is over.
@@ -87,8 +109,12 @@ class Reloader {
     engine::Level* level = nullptr;
     std::chrono::steady_clock::time_point since;
   };
+  resource::AllocationResult with_own_changes(
+      const engine::Tenant& tenant, std::span<const resource::AllocationChange> changes) const;
+  PlannedRequest plan_request(const resource::AllocationResult& wanted) const;
   ReloadResult put(const resource::Config& wanted);
-  ReloadResult put_changes(const resource::AllocationResult& wanted, const std::string& by);
+  ReloadResult put_changes(const resource::AllocationResult& wanted, const Actor& by);
+  void record(const char* cause, const Actor& by, const ReloadResult& result);
   std::optional<ReloadRefusal> check(const resource::Config& wanted,
                                      const resource::ReloadPlan& plan) const;
   /// What `wanted` no longer has but programs still use.
@@ -121,10 +147,13 @@ class Reloader {
   std::list<Leaving> leaving_;
   std::list<LeavingLevel> leaving_levels_;
   FormerAddresses former_;
+  Revisions revisions_;
 };
 
 /// The methods of the admin socket: `set`, `reload` and `reload.plan`.
 void add_reload_methods(AdminMethods& methods, Reloader& reloader);
+/// `revisions`, `diff` and `rollback`.
+void add_revision_methods(AdminMethods& methods, Reloader& reloader);
 /// `set`, for the socket of a tenant.
 void add_own_methods(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant);
 

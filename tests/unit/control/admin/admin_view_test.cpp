@@ -14,12 +14,12 @@ class AdminViewTest : public ::testing::Test {
   AdminViewTest() { view.add_to(methods); }
 
   Json ask(const std::string& method, const Json& params = Json::object()) {
-    const RpcResult result = (*methods.find(method))(params);
+    const RpcResult result = (*methods.find(method))(params, {});
     EXPECT_TRUE(result) << method << ": " << (result ? "" : result.error().message);
     return result ? result.value() : Json::object();
   }
   RpcCode refused(const std::string& method, const Json& params) {
-    const RpcResult result = (*methods.find(method))(params);
+    const RpcResult result = (*methods.find(method))(params, {});
     EXPECT_FALSE(result) << method;
     return result ? RpcCode::kInternalError : result.error().code;
   }
@@ -80,7 +80,7 @@ TEST_F(AdminViewTest, WrongParametersAreErrors) {
   EXPECT_EQ(refused("tenant.show", Json()), RpcCode::kInvalidParams);
   EXPECT_EQ(refused("tenant.show", Json::array({"a"})), RpcCode::kInvalidParams);
   EXPECT_EQ(refused("qps", {{"tenant", "c"}}), RpcCode::kNoSuchThing);
-  EXPECT_THROW((void)(*methods.find("qps"))({{"tenant", 5}}), Json::exception);
+  EXPECT_THROW((void)(*methods.find("qps"))({{"tenant", 5}}, {}), Json::exception);
 }
 
 TEST_F(AdminViewTest, ListsComeInPagesInTheOrderOfNumbers) {

@@ -103,7 +103,7 @@ class ReloadChangeTest : public ::testing::Test {
     return out.str();
   }
   std::string shown_connections(const std::string& tenant) {
-    const auto shown = (*server.admin_methods().find("tenant.show"))({{"name", tenant}});
+    const auto shown = (*server.admin_methods().find("tenant.show"))({{"name", tenant}}, {});
     return shown.value()["connections"]["limits"].dump();
   }
 

@@ -1,0 +1,47 @@
+// revisions, diff and rollback.
+#include "cli/ctl_commands.hpp"
+#include "cli/ctl_text.hpp"
+
+namespace softhca::cli {
+namespace {
+
+/// "tenant sea (process 4711, softhcactl, uid 1000)"
+std::string who(const Json& revision) {
+  std::string text = revision.contains("tenant") ? "tenant " + cell(revision, "tenant") : "";
+  if (!revision.contains("pid")) return text;
+  text += (text.empty() ? "process " : " (process ") + cell(revision, "pid");
+  if (revision.contains("comm")) text += ", " + cell(revision, "comm");
+  text += ", uid " + cell(revision, "uid");
+  return text + (revision.contains("tenant") ? ")" : "");
+}
+
+void print_revision(const Json& revision) {
+  const std::string by = who(revision);
+  print(cell(revision, "number") + "  " + clock_text(revision.value("time", 0.0)) + "  " +
+        cell(revision, "cause") + (by.empty() ? "" : " by " + by) + "\n");
+  for (const Json& change : revision.at("changes")) print("    " + cell(change, "text") + "\n");
+  if (revision.contains("more")) print("    and " + cell(revision, "more") + " more\n");
+}
+
+}  // namespace
+
+void show_revisions(AdminClient& daemon, bool json) {
+  const Json result = daemon.whole_list("revisions", "");
+  if (json) return print_json(result);
+  for (const Json& revision : result.at("revisions")) print_revision(revision);
+}
+
+void show_difference(AdminClient& daemon, bool json) {
+  const Json result = daemon.call("diff");
+  if (json) return print_json(result);
+  if (result.at("changes").empty()) print("what is in force is what the file says\n");
+  for (const Json& change : result.at("changes")) print(cell(change, "text") + "\n");
+}
+
+void roll_back(AdminClient& daemon, std::uint64_t revision, bool json) {
+  const Json result = daemon.call("rollback", {{"revision", revision}});
+  if (json) return print_json(result);
+  print_changes(result);
+}
+
+}  // namespace softhca::cli

@@ -1,0 +1,71 @@
+#include "daemon/control/reload/revisions.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/control/sockets/process_name.hpp"
+
+namespace softhca::control {
+
+Actor actor_of(const PeerIdentity& peer) {
+  return {.peer = peer,
+          .program = peer.pid != 0 ? printable(name_of_process(peer.pid)) : std::string(),
+          .tenant = {}};
+}
+
+void Revisions::add(std::string cause, Actor actor, const resource::ReloadPlan& plan,
+                    const resource::Config& in_force, const resource::Config& given) {
+  Revision revision{.number = ++last_,
+                    .time = std::chrono::system_clock::now(),
+                    .cause = std::move(cause),
+                    .actor = std::move(actor),
+                    .differences = plan.differences,
+                    .in_force = keep(in_force.tenants),
+                    .given = {}};
+  if (revision.differences.size() > Revision::kMostDifferences) {
+    revision.more = revision.differences.size() - Revision::kMostDifferences;
+    revision.differences.resize(Revision::kMostDifferences);
+  }
+  const std::string tenant = revision.actor.tenant;
+  revisions_.push_back(std::move(revision));
+  revisions_.back().given = keep(given.tenants);
+  drop_beyond(tenant, tenant.empty() ? kKept : kKeptOfTenant);
+  // Those of tenants that are gone, so that names that come and go do not add up.
+  std::erase_if(revisions_, [&](const Revision& kept) {
+    return !kept.actor.tenant.empty() && find_tenant(in_force, kept.actor.tenant) == nullptr;
+  });
+}
+
+const Revision* Revisions::find(std::uint64_t number) const {
+  const auto found = std::ranges::find(revisions_, number, &Revision::number);
+  return found != revisions_.end() ? &*found : nullptr;
+}
+
+/// Tenants that are as in the last revision are those of it.
+KeptTenants Revisions::keep(const std::vector<resource::TenantConfig>& tenants) const {
+  KeptTenants kept;
+  for (const resource::TenantConfig& tenant : tenants) {
+    std::shared_ptr<const resource::TenantConfig> same;
+    if (!revisions_.empty())
+      for (const auto* earlier : {&revisions_.back().in_force, &revisions_.back().given})
+        for (const auto& each : *earlier)
+          if (same == nullptr && *each == tenant) same = each;
+    kept.push_back(same != nullptr ? same
+                                   : std::make_shared<const resource::TenantConfig>(tenant));
+  }
+  return kept;
+}
+
+void Revisions::drop_beyond(const std::string& tenant, std::size_t most) {
+  const auto by = [&](const Revision& revision) { return revision.actor.tenant == tenant; };
+  if (static_cast<std::size_t>(std::ranges::count_if(revisions_, by)) > most)
+    revisions_.erase(std::ranges::find_if(revisions_, by));
+}
+
+std::vector<resource::TenantConfig> tenants_of(const KeptTenants& kept) {
+  std::vector<resource::TenantConfig> tenants;
+  for (const auto& tenant : kept) tenants.push_back(*tenant);
+  return tenants;
+}
+
+}  // namespace softhca::control
