@@ -121,8 +121,11 @@ Json changes_of(const std::vector<std::string>& words) {
   return Json{{"changes", std::move(changes)}};
 }
 
-void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json) {
-  const Json result = daemon.call("set", changes_of(words));
+void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool save,
+                     bool json) {
+  Json params = changes_of(words);
+  if (save) params["save"] = true;
+  const Json result = daemon.call("set", params);
   if (json) return print_json(result);
   print_changes(result);
 }

@@ -29,7 +29,9 @@ void show_events(AdminClient& daemon, const EventOptions& options, bool json);
 
 // --- ctl_change.cpp
 /// `words`: TENANT[/LEVEL][.tvlN] KEY=VALUE..., any number of times; all of it is one request.
-void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json);
+/// `save`: for reloads and restarts, too.
+void set_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool save,
+                     bool json);
 /// As set_allocations(), but nothing changes: shows what would change, and what every tenant and
 /// level may then count on.
 void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json);
@@ -44,7 +46,9 @@ void reload(AdminClient& daemon, bool dry_run, bool json);
 
 // --- ctl_revisions.cpp
 void show_revisions(AdminClient& daemon, bool json);
-/// What is in force and not in the configuration file.
+/// Forgets saved requests; `numbers` empty: all.
+void drop_saved(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, bool json);
+/// What is in force and not in the configuration file, and what is saved.
 void show_difference(AdminClient& daemon, bool json);
 void roll_back(AdminClient& daemon, std::uint64_t revision, bool json);
 

@@ -1,4 +1,4 @@
-// revisions, diff and rollback.
+// revisions, diff, rollback and saved drop.
 #include "cli/ctl_commands.hpp"
 #include "cli/ctl_text.hpp"
 
@@ -23,6 +23,28 @@ void print_revision(const Json& revision) {
   if (revision.contains("more")) print("    and " + cell(revision, "more") + " more\n");
 }
 
+/// "sea/high.tvl0 weight=3"
+std::string request_text(const Json& change) {
+  std::string text = cell(change, "tenant");
+  if (change.contains("level")) text += "/" + cell(change, "level");
+  if (change.contains("tvl")) text += ".tvl" + cell(change, "tvl");
+  const Json& amount = change.at("amount");
+  return text + " " + cell(change, "resource") + "=" +
+         (amount.is_string() ? amount.get<std::string>() : amount.dump());
+}
+
+void print_saved(const Json& result) {
+  for (const Json& request : result.at("saved")) {
+    std::string line = "saved request " + cell(request, "number") + ":";
+    for (const Json& change : request.at("changes")) line += " " + request_text(change);
+    print(line + "\n");
+    if (request.contains("left_out"))
+      print("    not in force: " + cell(request, "left_out") + "\n");
+  }
+  if (result.contains("saved_problem"))
+    print("nothing that was saved is in force: " + cell(result, "saved_problem") + "\n");
+}
+
 }  // namespace
 
 void show_revisions(AdminClient& daemon, bool json) {
@@ -36,6 +58,18 @@ void show_difference(AdminClient& daemon, bool json) {
   if (json) return print_json(result);
   if (result.at("changes").empty()) print("what is in force is what the file says\n");
   for (const Json& change : result.at("changes")) print(cell(change, "text") + "\n");
+  print_saved(result);
+}
+
+void drop_saved(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, bool json) {
+  Json params = Json::object();
+  if (numbers.empty())
+    params["all"] = true;
+  else
+    params["numbers"] = numbers;
+  const Json result = daemon.call("saved.drop", params);
+  if (json) return print_json(result);
+  print_saved(result);
 }
 
 void roll_back(AdminClient& daemon, std::uint64_t revision, bool json) {

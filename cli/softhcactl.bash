@@ -29,15 +29,16 @@ _softhcactl() {
   done
   local words
   case $command in
-    '') words="status tenants tenant qps srqs connections listeners gsa set qp reload revisions diff rollback top events $common" ;;
+    '') words="status tenants tenant qps srqs connections listeners gsa set qp reload revisions diff rollback saved top events $common" ;;
     tenant) if [[ $before == show ]]; then words=$(_softhcactl_tenants); else words="show $common"; fi ;;
     qps | srqs | connections | listeners) words="--tenant $common" ;;
     events) words="--follow --tenant --after $common" ;;
     top) words="--once --count --interval $common" ;;
     reload) words="--dry-run $common" ;;
+    saved) words="drop --all $common" ;;
     qp) if [[ $before == qp ]]; then words="set $common"; else words="bytes_per_second= burst_bytes= messages_per_second= burst_messages= srq_limit= importance= $common"; fi ;;
     set)
-      words="$(_softhcactl_tenants) --dry-run"
+      words="$(_softhcactl_tenants) --dry-run --save"
       words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= execution_credits= completion_credits='
       words+=' kick_list= weight= tvl_bytes_per_second= tvl_burst_bytes= tvl_messages_per_second= tvl_burst_messages= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
       words+=' rate.burst_messages= srq.limit= srq.kind= srq.on_exceed= srq.statistical='

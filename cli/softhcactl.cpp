@@ -23,6 +23,9 @@ struct Options {
   std::uint32_t qpn = 0;
   std::uint64_t revision = 0;
   bool dry_run = false;
+  bool save = false;
+  bool all = false;
+  std::vector<std::uint64_t> numbers;
   bool once = false;
   TopOptions top;
   EventOptions events;
@@ -86,7 +89,8 @@ void add_change(CLI::App& app, Options& options) {
                   "TENANT[/LEVEL][.tvlN] KEY=VALUE..., more than once if need be")
       ->required();
   set->add_flag("--dry-run", options.dry_run,
-                "only say what would change, and what all may count on then");
+                "only say what would change, and what all may count on then")
+      ->excludes(set->add_flag("--save", options.save, "also after reloads and restarts"));
   CLI::App* queue_pair = app.add_subcommand("qp", "one queue pair");
   queue_pair->require_subcommand(1);
   CLI::App* terms = queue_pair->add_subcommand(
@@ -106,6 +110,12 @@ void add_change(CLI::App& app, Options& options) {
 void add_revisions(CLI::App& app, Options& options) {
   app.add_subcommand("revisions", "the changes of what is in force: when, by whom, what");
   app.add_subcommand("diff", "what is in force and not in the configuration file");
+  CLI::App* saved = app.add_subcommand("saved", "what is saved (diff shows it)");
+  saved->require_subcommand(1);
+  CLI::App* drop = saved->add_subcommand("drop", "forget saved requests, from the next reload on");
+  CLI::Option* numbers = drop->add_option("NUMBER", options.numbers, "as `diff` shows them");
+  drop->add_flag("--all", options.all, "all of them, and a file that cannot be read")
+      ->excludes(numbers);
   app.add_subcommand("rollback", "put the allocations of a revision into force again")
       ->add_option("REVISION", options.revision, "its number")
       ->required();
@@ -125,6 +135,8 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (options.once) options.top.count = 1;
   // Errors in the command line are reported without a daemon, too.
   if (app.got_subcommand("set")) changes_of(options.words);
+  if (app.got_subcommand("saved") && options.numbers.empty() && !options.all)
+    throw CommandError(kUsage, "name the saved requests, as `diff` shows them, or give --all");
   if (app.got_subcommand("qp")) terms_of(options.qpn, options.words);
   AdminClient daemon(socket_path(options));
   if (app.got_subcommand("status")) return show_status(daemon, json);
@@ -138,10 +150,11 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (app.got_subcommand("events")) return show_events(daemon, options.events, json);
   if (app.got_subcommand("set"))
     return options.dry_run ? plan_allocations(daemon, options.words, json)
-                           : set_allocations(daemon, options.words, json);
+                           : set_allocations(daemon, options.words, options.save, json);
   if (app.got_subcommand("qp")) return set_queue_pair(daemon, options.qpn, options.words, json);
   if (app.got_subcommand("reload")) return reload(daemon, options.dry_run, json);
   if (app.got_subcommand("revisions")) return show_revisions(daemon, json);
+  if (app.got_subcommand("saved")) return drop_saved(daemon, options.numbers, json);
   if (app.got_subcommand("diff")) return show_difference(daemon, json);
   if (app.got_subcommand("rollback")) return roll_back(daemon, options.revision, json);
   show_top(daemon, options.top, json);

@@ -101,7 +101,8 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
   });
 }
 
-int serve(const resource::Config& config, const std::string& file) {
+/// `layers`: what `config` was made of.
+int serve(const resource::Config& config, const std::string& file, control::Layers layers) {
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
   if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
@@ -136,7 +137,7 @@ int serve(const resource::Config& config, const std::string& file) {
 
   control::Server server(adapter, **general_services, **shared_datagrams);
   control::Reloader reloader(adapter, server, std::move(*guards), file,
-                             move_metrics(*exporter, source));
+                             move_metrics(*exporter, source), std::move(layers));
   control::Adjuster adjuster(adapter);
   connect(server, reloader, adjuster);
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
@@ -176,7 +177,9 @@ int run(int argc, char** argv) {
   spdlog::set_level(spdlog::level::from_str(config->daemon.log_level));
   spdlog::flush_on(spdlog::level::info);
   block_signals();
-  return serve(*config, config_file);
+  control::Layers layers(*config, config->daemon.state_dir);
+  const resource::Config in_force = layers.over(*config).in_force;
+  return serve(in_force, config_file, std::move(layers));
 }
 
 }  // namespace

@@ -28,10 +28,21 @@ Amounts equal_share(const PoolsConfig& pools, std::size_t tenants) {
   return share;
 }
 
+namespace {
+
+/// systemd separates several directories by colons; the first is the daemon's. Empty: there is
+/// none.
+std::string directory_of_service(const char* variable) {
+  const char* dir = std::getenv(variable);
+  return dir != nullptr ? std::string(dir, std::strcspn(dir, ":")) : std::string();
+}
+
+}  // namespace
+
+std::string default_state_dir() { return directory_of_service("STATE_DIRECTORY"); }
+
 std::string default_runtime_dir() {
-  // systemd separates several directories by colons; the first is the daemon's.
-  if (const char* dir = std::getenv("RUNTIME_DIRECTORY"); dir && *dir)
-    return std::string(dir, std::strcspn(dir, ":"));
+  if (auto dir = directory_of_service("RUNTIME_DIRECTORY"); !dir.empty()) return dir;
   if (geteuid() == 0) return "/run/softhca";
   if (const char* dir = std::getenv("XDG_RUNTIME_DIR"); dir && *dir)
     return std::string(dir) + "/softhca";
@@ -53,6 +64,7 @@ const LevelConfig* find_level(const TenantConfig& tenant, std::string_view name)
 Config default_config() {
   Config config;
   config.daemon.runtime_dir = default_runtime_dir();
+  config.daemon.state_dir = default_state_dir();
   const auto add_tenant = [&](const char* name, std::uint32_t address) {
     TenantConfig& tenant = config.tenants.emplace_back();
     tenant.name = name;
@@ -82,6 +94,7 @@ Expected<Config> read_config(std::string_view text, const std::string& filename,
   if (!document) return Error{filename + ':' + document.error().message, EINVAL};
   Config config;
   config.daemon.runtime_dir = default_runtime_dir();
+  config.daemon.state_dir = default_state_dir();
   Problems problems;
   const ConfigSource source = read_document(*document, config, problems);
   if (scope == Scope::kMachine) check_machine(config, source, problems);

@@ -33,6 +33,7 @@ enum class IdlePolicy : std::uint8_t {
 
 struct DaemonConfig {
   std::string runtime_dir;         ///< sockets and device trees: <runtime_dir>/<tenant>/...
+  std::string state_dir;           ///< what `set --save` keeps; empty: nowhere
   std::string log_level = "info";  ///< trace, debug, info, warning, error, critical or off
   IdlePolicy idle = IdlePolicy::kAdaptive;
   std::optional<std::uint32_t> engine_cpu;               ///< core the engine is pinned to
@@ -270,6 +271,8 @@ Amounts equal_share(const PoolsConfig& pools, std::size_t tenants);
 /// $RUNTIME_DIRECTORY (systemd), else /run/softhca for root, else $XDG_RUNTIME_DIR/softhca, else
 /// /tmp/softhca-<uid>.
 std::string default_runtime_dir();
+/// $STATE_DIRECTORY (systemd), else empty.
+std::string default_state_dir();
 
 /// The error message holds one line "file:line: key: what is wrong and how to mend it" for every
 /// error found. Keys not given have the values of a default-constructed Config; tenants must be

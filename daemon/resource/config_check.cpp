@@ -268,8 +268,7 @@ void check_config(const Config& config, const ConfigSource& source, Problems& pr
 
 Outcome check_together(const Config& config) {
   const Value nowhere{.content = Table{}};
-  const ConfigSource source{&nowhere,
-                            std::vector<const Value*>(config.ports.size(), &nowhere),
+  const ConfigSource source{&nowhere, std::vector<const Value*>(config.ports.size(), &nowhere),
                             std::vector<const Value*>(config.tenants.size(), &nowhere)};
   Problems problems;
   check_config(config, source, problems);

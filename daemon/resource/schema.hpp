@@ -188,6 +188,7 @@ inline constexpr const char* kLive = "";
 inline constexpr const char* kTables = "the tables are laid out when the daemon starts";
 inline constexpr const char* kAdmin = "the socket is opened at the start";
 inline constexpr const char* kSockets = "running programs hold paths below it";
+inline constexpr const char* kState = "what was saved is read when the daemon starts";
 inline constexpr const char* kThread = "the engine's thread is placed when it starts";
 inline constexpr const char* kDevice = "running programs have been told of the device";
 inline constexpr const char* kPort = "ports are opened when the daemon starts";

@@ -21,6 +21,7 @@ class Desk {
     require(static_cast<bool>(server_.open()), "sockets");
     view_.add_to(methods_);
     add_reload_methods(methods_, reloader_);
+    add_revision_methods(methods_, reloader_);
     add_own_methods(own_methods_, reloader_, *daemon_.adapter.tenants[0]);
     require(client_.greet() == 0, "session");
   }

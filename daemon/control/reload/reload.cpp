@@ -36,16 +36,21 @@ ReloadRefusal refusal(Cause cause, std::vector<std::string> lines) {
 }  // namespace
 
 Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::string file,
-                   MoveMetrics move_metrics)
+                   MoveMetrics move_metrics, std::optional<Layers> layers)
     : adapter_(adapter),
       server_(server),
       guards_(std::move(guards)),
       file_(std::move(file)),
       move_metrics_(std::move(move_metrics)),
       allotments_(adapter.engine),
-      given_(adapter.config) {
+      given_(adapter.config),
+      layers_(layers ? std::move(*layers) : Layers(adapter.config)) {
   for (const auto& tenant : adapter.tenants) allotments_.adopt(*tenant);
-  revisions_.add("start", {}, {}, adapter.config, given_);
+  const resource::Overlaid laid = layers_.over(layers_.file());
+  report(laid);
+  layers_.adopt(layers_.file(), laid);
+  revisions_.add("start", {}, plan_reload(layers_.file(), adapter.config), adapter.config, given_,
+                 layers_.own());
 }
 
 ReloadResult Reloader::plan() const {
@@ -56,9 +61,29 @@ ReloadResult Reloader::plan() const {
     result.refusal = refusal(Cause::kBadFile, lines_of(wanted.error().message));
     return result;
   }
-  result.plan = plan_reload(adapter_.config, *wanted);
-  result.refusal = check(*wanted, result.plan);
+  const Config laid = lay_over(*wanted).in_force;
+  result.plan = plan_reload(adapter_.config, laid);
+  result.refusal = check(laid, result.plan);
   return result;
+}
+
+/// Room is taken account of as it will be with the tenants of `file`.
+resource::Overlaid Reloader::lay_over(const Config& file) const {
+  return layers_.over(file, held_besides(file));
+}
+
+/// Says what of that which lies over the file is not in force.
+void Reloader::report(const resource::Overlaid& laid) {
+  const auto say = [&](const std::string& text) {
+    spdlog::warn("{}", text);
+    adapter_.journal.add({.kind = "left_out", .text = text});
+  };
+  if (!layers_.problem().empty()) say("nothing that was saved is in force: " + layers_.problem());
+  for (const auto& [number, why] : laid.left_out)
+    say("saved request " + std::to_string(number) +
+        " does not fit and is left out: " + why.message);
+  for (const auto& [tenant, why] : laid.undivided)
+    say("what tenant " + tenant + " had changed of its own does not fit any more: " + why.message);
 }
 
 ReloadResult Reloader::differences() const {
@@ -78,7 +103,7 @@ ReloadResult Reloader::reload(const Actor& by) {
       file_.empty() ? Expected<Config>(resource::default_config()) : resource::load_config(file_);
   ReloadResult result;
   if (wanted)
-    result = put_into_force(*wanted);
+    result = put_over(*wanted);
   else
     result.refusal = refusal(Cause::kBadFile, lines_of(wanted.error().message));
   if (result) {
@@ -103,6 +128,16 @@ ReloadResult Reloader::put_into_force(const Config& wanted) {
   given_ = wanted;
   given_.general_services = adapter_.config.general_services;
   given_.shared_datagrams = adapter_.config.shared_datagrams;
+  return result;
+}
+
+ReloadResult Reloader::put_over(const Config& file) {
+  const resource::Overlaid laid = lay_over(file);
+  ReloadResult result = put_into_force(laid.in_force);
+  if (!result) return result;
+  given_.tenants = laid.given.tenants;
+  report(laid);
+  layers_.adopt(file, laid);
   return result;
 }
 

@@ -5,9 +5,9 @@
 // A tenant or level that is removed takes no new sessions; those it has go on with what it has
 // until their programs end or the drain timeout is over; then all of it is given back.
 //
-// Files: reload.cpp (reloads, checks), reload_requests.cpp (requests to the resource manager), reload_commit.cpp (what cannot fail, after the steps of a
-// ReloadChange, which can), reload_leave.cpp (what goes away slowly), reload_methods.cpp (the admin
-// socket).
+// Files: reload.cpp (reloads, checks), reload_requests.cpp (requests to the resource manager),
+// reload_commit.cpp (what cannot fail, after the steps of a ReloadChange, which can),
+// reload_leave.cpp (what goes away slowly), reload_methods.cpp (the admin socket).
 #pragma once
 
 #include <chrono>
@@ -22,6 +22,7 @@
 #include "daemon/control/adapter/setup.hpp"
 #include "daemon/control/reload/change.hpp"
 #include "daemon/control/reload/former_addresses.hpp"
+#include "daemon/control/reload/layers.hpp"
 #include "daemon/control/reload/revisions.hpp"
 #include "daemon/control/server/server.hpp"
 #include "daemon/resource/expected_shares.hpp"
@@ -60,23 +61,30 @@ struct PlannedRequest {
 
 class Reloader {
  public:
-  /// `file`: the configuration; empty: the built-in one, and there is nothing to reload.
-  /// REQUIRES: the adapter has its tenants and allocations; the worker is not started yet.
+  /// `file`: the configuration; empty: the built-in one. `layers`: what lies over it; none:
+  /// nothing, and nothing can be saved. REQUIRES: the adapter has its tenants and allocations; the
+  /// worker is not started yet.
   Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::string file,
-           MoveMetrics move_metrics);
+           MoveMetrics move_metrics, std::optional<Layers> layers = std::nullopt);
 
   /// What reload() would do now.
   ReloadResult plan() const;
   /// Reads the file again and puts it into force, logs what changes or why nothing does, and tells
   /// the service manager.
   ReloadResult reload(const Actor& by = {});
-  /// Puts a configuration into force.
+  /// Puts a configuration into force, and nothing over it.
   ReloadResult put_into_force(const resource::Config& wanted);
-  /// A request to the resource manager (A6). In force until the next reload.
-  ReloadResult change(std::span<const resource::AllocationChange> changes, const Actor& by = {});
+  /// A request to the resource manager (A6). In force until the next reload, or, if it is saved,
+  /// after reloads and restarts as well.
+  ReloadResult change(std::span<const resource::AllocationChange> changes, const Actor& by = {},
+                      bool save = false);
+  /// Forgets saved requests, by their numbers; none: all. What is in force stays until the next
+  /// reload.
+  ReloadResult drop_saved(std::span<const std::uint64_t> numbers);
+  const Layers& layers() const { return layers_; }
 
   /// A request of a tenant for its own levels (A7), within what the operator has given it. In force
-  /// until the next reload.
+  /// as long as it fits; a restart ends it.
   ReloadResult change_own(const engine::Tenant& tenant,
                           std::span<const resource::AllocationChange> changes,
                           const Actor& by = {});
@@ -113,7 +121,12 @@ class Reloader {
       const engine::Tenant& tenant, std::span<const resource::AllocationChange> changes) const;
   PlannedRequest plan_request(const resource::AllocationResult& wanted) const;
   ReloadResult put(const resource::Config& wanted);
+  ReloadResult put_over(const resource::Config& file);
   ReloadResult put_changes(const resource::AllocationResult& wanted, const Actor& by);
+  std::optional<ReloadRefusal> prepare_to_save(const std::vector<resource::SavedRequest>& saved,
+                                               std::uint64_t number) const;
+  resource::Overlaid lay_over(const resource::Config& file) const;
+  void report(const resource::Overlaid& laid);
   void record(const char* cause, const Actor& by, const ReloadResult& result);
   std::optional<ReloadRefusal> check(const resource::Config& wanted,
                                      const resource::ReloadPlan& plan) const;
@@ -147,12 +160,13 @@ class Reloader {
   std::list<Leaving> leaving_;
   std::list<LeavingLevel> leaving_levels_;
   FormerAddresses former_;
+  Layers layers_;
   Revisions revisions_;
 };
 
 /// The methods of the admin socket: `set`, `reload` and `reload.plan`.
 void add_reload_methods(AdminMethods& methods, Reloader& reloader);
-/// `revisions`, `diff` and `rollback`.
+/// `revisions`, `diff`, `rollback` and `saved.drop`.
 void add_revision_methods(AdminMethods& methods, Reloader& reloader);
 /// `set`, for the socket of a tenant.
 void add_own_methods(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant);

@@ -33,7 +33,8 @@ Json to_json(const PlannedRequest& planned) {
     if (!planned.before[i].level.empty()) entry["level"] = planned.before[i].level;
     shares.push_back(std::move(entry));
   }
-  return Json{{"changes", control::to_json(planned.result.plan.differences)}, {"shares", std::move(shares)}};
+  return Json{{"changes", control::to_json(planned.result.plan.differences)},
+              {"shares", std::move(shares)}};
 }
 
 RpcResult planned_or_refused(const PlannedRequest& planned) {
@@ -52,7 +53,8 @@ void add_reload_methods(AdminMethods& methods, Reloader& reloader) {
   methods.add("reload.plan", [&reloader](const Json&) -> RpcResult {
     const ReloadResult result = reloader.plan();
     if (!result && result.refusal->cause == Cause::kBadFile) return error_of(*result.refusal);
-    Json out = {{"changes", to_json(result.plan.differences)}, {"accepted", static_cast<bool>(result)}};
+    Json out = {{"changes", to_json(result.plan.differences)},
+                {"accepted", static_cast<bool>(result)}};
     if (!result) out["refusals"] = result.refusal->lines;
     return out;
   });
@@ -60,22 +62,29 @@ void add_reload_methods(AdminMethods& methods, Reloader& reloader) {
     const auto changes = changes_of(params, {});
     if (!changes) return invalid_params(changes.error().message);
     if (param(params, "dry_run", false)) return planned_or_refused(reloader.plan_change(*changes));
-    const ReloadResult result = reloader.change(*changes, actor_of(caller));
+    const ReloadResult result =
+        reloader.change(*changes, actor_of(caller), param(params, "save", false));
     if (!result) return error_of(*result.refusal);
     return changes_made(result);
   });
 }
 
 void add_own_methods(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant) {
-  methods.add("set", [&reloader, &tenant](const Json& params, const PeerIdentity& caller) -> RpcResult {
-    const auto changes = changes_of(params, tenant.name);
-    if (!changes) return invalid_params(changes.error().message);
-    if (param(params, "dry_run", false))
-      return planned_or_refused(reloader.plan_own_change(tenant, *changes));
-    const ReloadResult result = reloader.change_own(tenant, *changes, actor_of(caller));
-    if (!result) return error_of(*result.refusal);
-    return changes_made(result);
-  });
+  methods.add(
+      "set", [&reloader, &tenant](const Json& params, const PeerIdentity& caller) -> RpcResult {
+        const auto changes = changes_of(params, tenant.name);
+        if (!changes) return invalid_params(changes.error().message);
+        if (param(params, "dry_run", false))
+          return planned_or_refused(reloader.plan_own_change(tenant, *changes));
+        if (param(params, "save", false))
+          return RpcError{RpcCode::kNotAllowed,
+                          "a tenant cannot save; what it sets holds as long as it fits, until the "
+                          "daemon ends; nothing was changed",
+                          {}};
+        const ReloadResult result = reloader.change_own(tenant, *changes, actor_of(caller));
+        if (!result) return error_of(*result.refusal);
+        return changes_made(result);
+      });
 }
 
 }  // namespace softhca::control

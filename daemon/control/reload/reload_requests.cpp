@@ -21,10 +21,25 @@ ReloadRefusal refusal_of(const AllocationResult& result) {
 
 }  // namespace
 
-ReloadResult Reloader::change(Changes changes, const Actor& by) {
-  ReloadResult result = put_changes(
-      resource::with_changes(adapter_.config, changes, held_besides(adapter_.config)), by);
+ReloadResult Reloader::change(Changes changes, const Actor& by, bool save) {
+  const std::vector<resource::AllocationChange> list(changes.begin(), changes.end());
+  const auto wanted =
+      resource::with_changes(adapter_.config, changes, held_besides(adapter_.config));
+  std::vector<resource::SavedRequest> saved;
+  if (save && wanted) {
+    saved = layers_.with(list);
+    if (auto why = prepare_to_save(saved, saved.back().number)) {
+      ReloadResult result;
+      result.refusal = std::move(why);
+      return result;
+    }
+  }
+  ReloadResult result = put_changes(wanted, by);
   if (!result) return result;
+  layers_.forget_own(list);
+  if (save)
+    if (const auto kept = layers_.keep(std::move(saved)); !kept)
+      result.kept.push_back("in force, but not saved: " + kept.error().message);
   for (const resource::AllocationChange& change : changes)
     for (TenantConfig& tenant : given_.tenants)
       if (tenant.name == change.tenant) tenant = *find_tenant(adapter_.config, change.tenant);
@@ -36,7 +51,47 @@ ReloadResult Reloader::change_own(const engine::Tenant& tenant, Changes changes,
   Actor self = by;
   self.tenant = tenant.name;
   ReloadResult result = put_changes(with_own_changes(tenant, changes), self);
-  if (result) record("set", self, result);
+  if (!result) return result;
+  layers_.add_own(tenant.name, {changes.begin(), changes.end()});
+  record("set", self, result);
+  return result;
+}
+
+/// Writes what is to be saved, if all of it will be in force that was until now, and the request of
+/// this number.
+std::optional<ReloadRefusal> Reloader::prepare_to_save(
+    const std::vector<resource::SavedRequest>& saved, std::uint64_t number) const {
+  const auto laid = resource::lay_over(layers_.file(), saved, {});
+  for (const auto& [left, why] : laid.left_out) {
+    if (layers_.left_out().contains(left)) continue;
+    const std::string which = left == number ? "it" : "saved request " + std::to_string(left);
+    return ReloadRefusal{
+        ReloadRefusal::Cause::kNotFree,
+        {which + " would not fit after a reload, over the configuration file: " + why.message},
+        why};
+  }
+  if (const auto written = layers_.prepare(saved); !written)
+    return ReloadRefusal{ReloadRefusal::Cause::kSetup, {written.error().message}, {}};
+  return std::nullopt;
+}
+
+ReloadResult Reloader::drop_saved(std::span<const std::uint64_t> numbers) {
+  ReloadResult result;
+  std::vector<resource::SavedRequest> saved = layers_.saved();
+  for (const std::uint64_t number : numbers)
+    if (std::ranges::find(saved, number, &resource::SavedRequest::number) == saved.end()) {
+      result.refusal = ReloadRefusal{ReloadRefusal::Cause::kNotFree,
+                                     {"there is no saved request " + std::to_string(number)},
+                                     {}};
+      return result;
+    }
+  std::erase_if(saved, [&](const resource::SavedRequest& request) {
+    return numbers.empty() || std::ranges::find(numbers, request.number) != numbers.end();
+  });
+  auto dropped = layers_.prepare(saved, numbers.empty());
+  if (dropped) dropped = layers_.keep(std::move(saved));
+  if (!dropped)
+    result.refusal = ReloadRefusal{ReloadRefusal::Cause::kSetup, {dropped.error().message}, {}};
   return result;
 }
 
@@ -46,8 +101,8 @@ AllocationResult Reloader::with_own_changes(const engine::Tenant& tenant, Change
     return resource::with_own_changes(adapter_.config, *total, changes,
                                       held_besides(adapter_.config));
   const std::string who = "tenant " + tenant.name;
-  return resource::AllocationRefusal{resource::AllocationRefusal::Cause::kNotAllowed, who, {}, 0, 0,
-                                     who + " is being removed"};
+  return resource::AllocationRefusal{
+      resource::AllocationRefusal::Cause::kNotAllowed, who, {}, 0, 0, who + " is being removed"};
 }
 
 ReloadResult Reloader::put_changes(const AllocationResult& wanted, const Actor& by) {
@@ -71,9 +126,9 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
   if (revision == nullptr) {
     ReloadResult result;
     result.refusal = ReloadRefusal{ReloadRefusal::Cause::kNotFree,
-                      {"there is no revision " + std::to_string(number) +
-                       ", or it is not kept any more: softhcactl revisions"},
-                      {}};
+                                   {"there is no revision " + std::to_string(number) +
+                                    ", or it is not kept any more: softhcactl revisions"},
+                                   {}};
     return result;
   }
   resource::Config wanted = adapter_.config;
@@ -84,9 +139,11 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
     return result;
   }
   std::vector<TenantConfig> given = tenants_of(revision->given);
+  resource::OwnChanges own = revision->own;
   result = put(wanted);
   if (!result) return result;
   given_.tenants = std::move(given);
+  layers_.set_own(std::move(own));
   for (const std::string& text : result.plan.texts()) spdlog::info("rollback: {}", text);
   const std::string summary = "to revision " + std::to_string(number);
   spdlog::info("rollback: {}: {}", summary, result.plan.summary());
@@ -97,7 +154,8 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
 
 /// What changed nothing makes no revision.
 void Reloader::record(const char* cause, const Actor& by, const ReloadResult& result) {
-  if (!result.plan.empty()) revisions_.add(cause, by, result.plan, adapter_.config, given_);
+  if (!result.plan.empty())
+    revisions_.add(cause, by, result.plan, adapter_.config, given_, layers_.own());
 }
 
 PlannedRequest Reloader::plan_change(Changes changes) const {

@@ -1,4 +1,4 @@
-// The methods `revisions`, `diff` and `rollback` of the admin socket.
+// The methods `revisions`, `diff`, `rollback` and `saved.drop` of the admin socket.
 #include <algorithm>
 
 #include "daemon/control/admin/admin_view.hpp"
@@ -40,6 +40,26 @@ RpcResult list_revisions(const Revisions& revisions, const Json& params) {
   return out;
 }
 
+Json saved_requests(const Layers& layers) {
+  Json saved = Json::array();
+  for (const resource::SavedRequest& request : layers.saved()) {
+    Json changes = Json::array();
+    for (const resource::AllocationChange& change : request.changes)
+      changes.push_back(control::to_json(change));
+    Json entry = {{"number", request.number}, {"changes", std::move(changes)}};
+    const auto left_out = layers.left_out().find(request.number);
+    if (left_out != layers.left_out().end()) entry["left_out"] = left_out->second.message;
+    saved.push_back(std::move(entry));
+  }
+  return saved;
+}
+
+Json difference(const resource::ReloadPlan& plan, const Layers& layers) {
+  Json out = {{"changes", control::to_json(plan.differences)}, {"saved", saved_requests(layers)}};
+  if (!layers.problem().empty()) out["saved_problem"] = layers.problem();
+  return out;
+}
+
 }  // namespace
 
 void add_revision_methods(AdminMethods& methods, Reloader& reloader) {
@@ -49,7 +69,16 @@ void add_revision_methods(AdminMethods& methods, Reloader& reloader) {
   methods.add("diff", [&reloader](const Json&) -> RpcResult {
     const ReloadResult result = reloader.differences();
     if (!result) return error_of(*result.refusal);
-    return Json{{"changes", control::to_json(result.plan.differences)}};
+    return difference(result.plan, reloader.layers());
+  });
+  methods.add("saved.drop", [&reloader](const Json& params) -> RpcResult {
+    const bool all = param(params, "all", false);
+    const auto numbers =
+        all ? std::vector<std::uint64_t>{} : params.at("numbers").get<std::vector<std::uint64_t>>();
+    if (!all && numbers.empty()) return invalid_params("numbers is empty");
+    if (const ReloadResult result = reloader.drop_saved(numbers); !result)
+      return error_of(*result.refusal);
+    return Json{{"saved", saved_requests(reloader.layers())}};
   });
   methods.add("rollback", [&reloader](const Json& params, const PeerIdentity& caller) -> RpcResult {
     const ReloadResult result =

@@ -14,13 +14,15 @@ Actor actor_of(const PeerIdentity& peer) {
 }
 
 void Revisions::add(std::string cause, Actor actor, const resource::ReloadPlan& plan,
-                    const resource::Config& in_force, const resource::Config& given) {
+                    const resource::Config& in_force, const resource::Config& given,
+                    const resource::OwnChanges& own) {
   Revision revision{.number = ++last_,
                     .time = std::chrono::system_clock::now(),
                     .cause = std::move(cause),
                     .actor = std::move(actor),
                     .differences = plan.differences,
                     .in_force = keep(in_force.tenants),
+                    .own = own,
                     .given = {}};
   if (revision.differences.size() > Revision::kMostDifferences) {
     revision.more = revision.differences.size() - Revision::kMostDifferences;
@@ -50,8 +52,7 @@ KeptTenants Revisions::keep(const std::vector<resource::TenantConfig>& tenants) 
       for (const auto* earlier : {&revisions_.back().in_force, &revisions_.back().given})
         for (const auto& each : *earlier)
           if (same == nullptr && *each == tenant) same = each;
-    kept.push_back(same != nullptr ? same
-                                   : std::make_shared<const resource::TenantConfig>(tenant));
+    kept.push_back(same != nullptr ? same : std::make_shared<const resource::TenantConfig>(tenant));
   }
   return kept;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/control/sockets/unix_socket.hpp"
+#include "daemon/resource/overlay.hpp"
 #include "daemon/resource/reload_plan.hpp"
 
 namespace softhca::control {
@@ -38,6 +39,7 @@ struct Revision {
   std::vector<resource::Difference> differences;  ///< the first kMostDifferences
   std::size_t more = 0;                           ///< those beyond
   KeptTenants in_force;
+  resource::OwnChanges own;
   KeptTenants given;  ///< without what tenants have changed of their own
 
   static constexpr std::size_t kMostDifferences = 1000;
@@ -45,12 +47,14 @@ struct Revision {
 
 class Revisions {
  public:
-  static constexpr std::size_t kKept = 64;        ///< of the operator's and the daemon's
+  static constexpr std::size_t kKept = 64;         ///< of the operator's and the daemon's
   static constexpr std::size_t kKeptOfTenant = 8;  ///< of each tenant's own
 
-  /// `in_force`, `given`: what is in force now, with and without changes of tenants' own.
+  /// `in_force`, `given`: what is in force now, with and without changes of tenants' own,
+  /// and these.
   void add(std::string cause, Actor actor, const resource::ReloadPlan& plan,
-           const resource::Config& in_force, const resource::Config& given);
+           const resource::Config& in_force, const resource::Config& given,
+           const resource::OwnChanges& own);
 
   /// In the order of their numbers.
   const std::deque<Revision>& all() const { return revisions_; }

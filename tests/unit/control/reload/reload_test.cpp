@@ -220,7 +220,8 @@ TEST_F(ReloadTest, ATenantThatStaysAfterAllIsServedAgain) {
   ASSERT_TRUE(reloader.put_into_force(full));
   const TenantId number = find("b")->id;
   const auto connections = [&] {
-    return (*server.admin_methods().find("tenant.show"))({{"name", "b"}}, {}).value()["connections"];
+    return (*server.admin_methods().find("tenant.show"))({{"name", "b"}}, {})
+        .value()["connections"];
   };
   const auto before = connections();
   ASSERT_EQ(before["limits"]["listeners"]["limit"], 7);
