@@ -18,8 +18,8 @@ RpcError invalid_params(std::string message) {
   return {RpcCode::kInvalidParams, std::move(message), {}};
 }
 
-void AdminMethods::put(std::string name, Handler handler) {
-  handlers_.insert_or_assign(std::move(name), std::move(handler));
+void AdminMethods::put(const std::string& name, Handler handler) {
+  handlers_.insert_or_assign(name, std::move(handler));
 }
 
 const AdminMethods::Handler* AdminMethods::find(std::string_view name) const {

@@ -78,19 +78,19 @@ class AdminMethods {
   /// Replaces a method of the same name. Set-up only. `handler` takes the parameters and the
   /// caller, or the parameters alone.
   template <class F>
-  void add(std::string name, F handler) {
+  void add(const std::string& name, F handler) {
     if constexpr (std::is_invocable_v<F&, const Json&>)
-      put(std::move(name), [handler = std::move(handler)](const Json& params, const PeerIdentity&) {
+      put(name, [handler = std::move(handler)](const Json& params, const PeerIdentity&) {
         return handler(params);
       });
     else
-      put(std::move(name), std::move(handler));
+      put(name, std::move(handler));
   }
   /// Null: there is none.
   const Handler* find(std::string_view name) const;
 
  private:
-  void put(std::string name, Handler handler);
+  void put(const std::string& name, Handler handler);
 
   std::map<std::string, Handler, std::less<>> handlers_;
 };
