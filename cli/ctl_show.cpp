@@ -107,21 +107,26 @@ void print_processes(const Json& processes) {
   print("\n" + table.text());
 }
 
-void print_provisioning(const Json& srq) {
-  const Json& provisioning = srq.at("provisioning");
-  const Json& policy = provisioning.at("policy");
-  print("\nSRQ " + cell(srq, "srq") + ": " + cell(policy, "kind") + " limits " +
-        cell(policy, "limits") + " by importance, " + cell(policy, "on_exceed") +
-        (policy.value("statistical", false) ? ", statistical" : "") + ", overcommit " +
-        cell(policy, "overcommit") + "\n");
-  if (provisioning.at("score_board").empty()) return;
-  TextTable board({"QPN", "SCORE", "HELD", "LIMIT"});
-  for (const Json& who : provisioning.at("score_board")) {
-    char score[32];
-    std::snprintf(score, sizeof score, "%.1f", who.value("score", 0.0));
-    board.add({cell(who, "qpn"), score, cell(who, "held"), cell(who, "limit")});
+std::string policy_text(const Json& srq) {
+  if (!srq.contains("provisioning")) return "no limits";
+  const Json& policy = srq.at("provisioning").at("policy");
+  return cell(policy, "kind") + " limits " + cell(policy, "limits") + " by importance, " +
+         cell(policy, "on_exceed") + (policy.value("statistical", false) ? ", statistical" : "") +
+         ", overcommit " + cell(policy, "overcommit");
+}
+
+/// Who draws most, and what to do about it. Without limits only the draws are known.
+void print_use(const Json& srq) {
+  print("\nSRQ " + cell(srq, "srq") + ": " + policy_text(srq) + "\n");
+  TextTable board({"QPN", "PEER", "DRAWS", "SCORE", "HELD", "LIMIT", "RULE", "QUARANTINED"});
+  for (const Json& who : srq.at("score_board")) {
+    char score[32] = "";
+    if (who.contains("score")) std::snprintf(score, sizeof score, "%.1f", who.value("score", 0.0));
+    board.add({cell(who, "qpn"), cell(who, "peer"), cell(who, "draws"), score, cell(who, "held"),
+               cell(who, "limit"), cell(who, "rule"), cell(who, "quarantined")});
   }
-  print(board.text());
+  if (!srq.at("score_board").empty()) print(board.text());
+  for (const Json& sentence : srq.at("advice")) print(sentence.get<std::string>() + "\n");
 }
 
 void print_event(const Json& event) {
@@ -207,18 +212,19 @@ void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, 
   const Json list = daemon.whole_list("srqs", tenant);
   if (json) return print_json(list);
   TextTable table({"SRQ", "TENANT", "PID", "QPS", "ACTIVE", "MAX-WR", "AVAILABLE", "HELD",
-                   "UNASSIGNED", "LIMIT", "WATERMARK", "FAILED"});
+                   "UNASSIGNED", "PEAK", "EMPTY", "QUARANTINED", "LIMIT", "WATERMARK", "FAILED"});
   for (const Json& srq : list.at("srqs")) {
     const Json provisioning = srq.value("provisioning", Json::object());
     const Json policy = provisioning.value("policy", Json::object());
     table.add({cell(srq, "srq"), cell(srq, "tenant"), cell(srq, "pid"), cell(srq, "queue_pairs"),
                cell(provisioning, "active_queue_pairs"), cell(srq, "max_wr"),
                cell(srq, "available"), cell(provisioning, "held"), cell(provisioning, "unassigned"),
+               cell(srq, "peak"), cell(srq, "found_empty"), cell(provisioning, "quarantined"),
                cell(srq, "limit"), cell(policy, "watermark"), cell(srq, "failed")});
   }
   print(table.text());
   for (const Json& srq : list.at("srqs"))
-    if (srq.contains("provisioning")) print_provisioning(srq);
+    if (srq.contains("provisioning") || !srq.at("score_board").empty()) print_use(srq);
 }
 
 void show_events(AdminClient& daemon, const EventOptions& options, bool json) {

@@ -50,4 +50,25 @@ struct Gid {
   }
 };
 
+/// Leading bits that the two have in common, 0 to 128.
+constexpr unsigned bits_in_common(const Gid& a, const Gid& b) {
+  for (unsigned i = 0; i < a.bytes.size(); ++i) {
+    const auto differ = static_cast<std::uint8_t>(a.bytes[i] ^ b.bytes[i]);
+    if (differ != 0) return i * 8 + static_cast<unsigned>(std::countl_zero(differ));
+  }
+  return 128;
+}
+
+/// The addresses that begin as `address` does: IPv4 or IPv6, not both.
+struct AddressPrefix {
+  Gid address;
+  std::uint8_t length = 0;  ///< bits: 0 to 32 of IPv4, 0 to 128 of IPv6
+
+  constexpr bool operator==(const AddressPrefix&) const = default;
+  constexpr bool contains(const Gid& other) const {
+    return address.is_ipv4() == other.is_ipv4() &&
+           bits_in_common(address, other) >= length + (address.is_ipv4() ? 96u : 0u);
+  }
+};
+
 }  // namespace softhca

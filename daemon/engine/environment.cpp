@@ -80,6 +80,12 @@ std::optional<std::uint64_t> QpEnvironment::draw_receive() {
   return qp_.rq.work.bytes;
 }
 
+Verdict QpEnvironment::refusal() {
+  if (!qp_.rq.given_up) return Verdict::kReceiverNotReady;
+  parts_.events.raise(qp_, EventType::kQpFatal);
+  return Verdict::kRemoteOperation;
+}
+
 Verdict QpEnvironment::store_receive(std::uint64_t offset, std::span<const std::byte> payload) {
   return parts_.memory.scatter_receive(qp_, offset, payload);
 }
@@ -109,6 +115,7 @@ std::optional<std::uint32_t> QpEnvironment::receive_credits() {
 
 void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
   if (event) raise_event(*event);
+  if (qp_.rq.given_up) return parts_.cpu.fail_later(qp_, kDrewTooMuch);
   parts_.cpu.fail_later(qp_, event ? cause_of(*event)
                                    : "a receive could not be written (too short, deregistered, or "
                                      "not covered by its lkey); see its completion");

@@ -62,6 +62,7 @@ class QpEnvironment final : public transport::PacketSink,
                         std::uint64_t compare_add, std::uint64_t swap,
                         std::uint64_t& original) override;
   std::optional<std::uint64_t> draw_receive() override;
+  Verdict refusal() override;
   Verdict store_receive(std::uint64_t offset, std::span<const std::byte> payload) override;
   Verdict store_routing_header() override;
   void complete_receive(const transport::ReceiveCompletion& completion) override;

@@ -16,10 +16,15 @@ enum class DaemonEventKind : std::uint8_t {
   kSrqSoftLimit,          ///< a queue pair went over its soft limit; amount: buffers it holds
   kSrqHardLimit,          ///< a queue pair was refused a buffer; amount: buffers it holds
   kSrqConnectionDropped,  ///< amount: buffers it holds
-  kSrqWatermark,          ///< a queue fell to its low watermark; amount: buffers left
-  kSrqOffender,           ///< after kSrqWatermark, highest draw first; amount: buffers it holds
-  kQueuePairError,        ///< it entered the error state; cause: why
-  kHostileMemory,         ///< words no correct provider writes; cause: where
+  kSrqQuarantined,        ///< its quarantine begins; amount: buffers it holds
+  kSrqQuarantineOver,     ///< amount: buffers it holds
+  kSrqWatermark,          ///< a queue fell to its low watermark; amount: buffers left, of: lacking
+  kSrqLimitReached,       ///< likewise, below the limit its program armed
+  kSrqOffender,     ///< after these, highest draw first; amount: buffers it holds, of: its limit
+  kSrqDrawer,       ///< likewise without accounts; amount: its draws, of: the latest of all
+  kSrqRunaway,      ///< it drew most of a queue that is nearly empty; as kSrqDrawer
+  kQueuePairError,  ///< it entered the error state; cause: why
+  kHostileMemory,   ///< words no correct provider writes; cause: where
 };
 
 const char* name_of(DaemonEventKind kind);
@@ -33,6 +38,7 @@ struct DaemonEvent {
   std::uint32_t srq = 0;  ///< SharedReceiveQueue::number
   Qpn qpn;                ///< 0: of the queue as a whole
   std::uint32_t amount = 0;
+  std::uint32_t of = 0;
   const char* cause = "";  ///< static text
 };
 

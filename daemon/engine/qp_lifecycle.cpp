@@ -212,7 +212,7 @@ void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   std::visit([](auto& transport) { transport.reset(); }, qp.transport);
   if (qp.rq.drawn && qp.srq != nullptr)
     parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});  // or the SRQ would lose a slot
-  qp.rq.drawn = false;
+  qp.rq.drawn = qp.rq.given_up = false;
   qp.rq.ring.restart();
   qp.error.pending = qp.error.last_wqe_raised = qp.connection.established_raised =
       qp.connection.peer_seen = false;

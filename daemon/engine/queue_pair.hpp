@@ -110,6 +110,8 @@ struct QpReceiveQueue {
   std::vector<XrcMember> xrc_members;
   shm::ReceiveWork work;  ///< drawn for the message under way, and not yet completed
   bool drawn = false;
+  bool given_up = false;      ///< its next message is refused, and ends the connection
+  std::uint32_t drought = 0;  ///< of its shared receive queue, in which it found no receive
 };
 
 /// The peer of a connected queue pair, and the way there.

@@ -14,10 +14,34 @@ constexpr unsigned kPostsPerDraw = 256;
 
 /// IBA has no importance of connections; where the operator names none, the class selector of the
 /// path (RFC 2474, 4.2.2) orders them as everywhere else in the network.
-std::uint8_t importance_of(const QueuePair& qp) {
-  const std::uint8_t own = qp.rq.member.own_importance;
-  if (own != receive::Member::kByPath) return own;
+std::uint8_t importance_of(const QueuePair& qp, const receive::Member& member) {
+  if (member.own_importance != receive::Member::kByPath) return member.own_importance;
+  if (member.terms.importance != receive::Terms::kByPath) return member.terms.importance;
   return static_cast<std::uint8_t>(qp.connection.route.path.traffic_class >> 5);
+}
+
+/// The level of its process, its peer and its queue decide. The peer of a datagram is nobody.
+bool fits(const SrqRule& rule, const QueuePair& qp, const SharedReceiveQueue& srq) {
+  if (rule.queue && *rule.queue != srq.number) return false;
+  const Level* level = qp.session->level;
+  if (!rule.level.empty() && (level == nullptr || level->name != rule.level)) return false;
+  if (rule.peers.empty()) return true;
+  const Gid& peer = qp.connection.route.path.destination;
+  return qp.type != QpType::kUd && !peer.is_zero() &&
+         std::any_of(rule.peers.begin(), rule.peers.end(),
+                     [&](const AddressPrefix& prefix) { return prefix.contains(peer); });
+}
+
+receive::Terms terms_of(const QueuePair& qp, const SharedReceiveQueue& srq) {
+  const SrqRules& rules = srq.session->tenant->receive_rules;
+  const auto first = std::find_if(rules.begin(), rules.end(),
+                                  [&](const SrqRule& rule) { return fits(rule, qp, srq); });
+  if (first == rules.end()) return {};
+  return {.limit = first->limit.value_or(receive::Terms::kByPolicy),
+          .importance = first->importance.value_or(receive::Terms::kByPath),
+          .kind = first->kind,
+          .on_exceed = first->on_exceed,
+          .rule = static_cast<std::uint8_t>(first - rules.begin() + 1)};
 }
 
 }  // namespace
@@ -29,6 +53,11 @@ void ReceiveQueues::add(SharedReceiveQueue& srq) {
   } while (next_number_ == 0 || xrc_.contains(next_number_));
   srq.number = next_number_;
   if (srq.xrc_domain != XrcDomainId()) xrc_[srq.number] = &srq;
+  const std::uint32_t armed = srq.level.armed();
+  srq.level = receive::QueueLevel(srq.ring.entries());
+  srq.level.arm(armed);
+  srq.drawers = receive::TopDrawers(srq.ring.entries());
+  set_watermark(srq);
   shared_.push_back(&srq);
 }
 
@@ -39,9 +68,10 @@ void ReceiveQueues::remove(SharedReceiveQueue& srq) {
   std::erase(shared_, &srq);
 }
 
-Provisioners ReceiveQueues::make_provisioners(const Tenant& tenant, const SrqPolicy& policy) const {
+Provisioners ReceiveQueues::make_provisioners(const Tenant& tenant, const SrqPolicy& policy,
+                                              const SrqRules& rules) const {
   Provisioners made;
-  if (!policy.wanted()) return made;
+  if (!accounts_wanted(policy, rules)) return made;
   for (SharedReceiveQueue* srq : shared_) {
     Tenant& owner = *srq->session->tenant;
     if (&owner == &tenant && !srq->provisioner)
@@ -59,18 +89,46 @@ void ReceiveQueues::start_provisioning(SharedReceiveQueue& srq,
   srq.accounted = srq.ring.posted();
 }
 
-void ReceiveQueues::set_policy(Tenant& tenant, const SrqPolicy& policy) {
+void ReceiveQueues::set_policy(Tenant& tenant, const SrqPolicy& policy, const SrqRules& rules) {
   tenant.receive_policy = policy;
+  tenant.receive_rules = rules;
+  if (++rules_ == 0) rules_ = 1;
   for (SharedReceiveQueue* srq : shared_) {
     if (srq->session->tenant != &tenant) continue;
-    assert(srq->provisioner || !policy.wanted());
-    if (srq->provisioner) srq->provisioner->set_policy(policy);
+    set_watermark(*srq);
+    assert(srq->provisioner || !accounts_wanted(policy, rules));
+    if (!srq->provisioner) continue;
+    srq->provisioner->set_policy(policy);
+    // Those without an account follow with their next draw.
+    srq->provisioner->for_each_account([&](Qpn qpn) {
+      QueuePair* qp = queue_pairs_.find(qpn);
+      receive::Member* member = qp != nullptr ? member_of(*qp, *srq) : nullptr;
+      if (member != nullptr) follow_rules(*qp, *srq, *member);
+    });
   }
+}
+
+void ReceiveQueues::path_changed(QueuePair& qp) {
+  qp.rq.member.rules = 0;
+  for (XrcMember& other : qp.rq.xrc_members) other.member.rules = 0;
+}
+
+void ReceiveQueues::follow_rules(QueuePair& qp) { follow_rules(qp, *qp.srq, qp.rq.member); }
+
+void ReceiveQueues::follow_rules(const QueuePair& qp, SharedReceiveQueue& srq,
+                                 receive::Member& member) {
+  if (member.rules == rules_ || !srq.provisioner) return;
+  const receive::Terms terms = terms_of(qp, srq);
+  member.rules = rules_;
+  member.terms.importance = terms.importance;
+  member.importance = importance_of(qp, member);
+  srq.provisioner->set_terms(member, terms);
 }
 
 void ReceiveQueues::set_terms(Qpn qpn, const ReceiveTerms& terms) {
   QueuePair& qp = *queue_pairs_.find(qpn);
   receive::Member& member = qp.rq.member;
+  follow_rules(qp);
   if (terms.importance) member.own_importance = *terms.importance;
   if (terms.limit) qp.srq->provisioner->set_limit(member, *terms.limit);
 }
@@ -92,7 +150,7 @@ shm::Take ReceiveQueues::draw(QueuePair& qp) {
 }
 
 shm::Take ReceiveQueues::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
-  if (srq.failed) return shm::Take::kEmpty;
+  if (srq.failed || qp.rq.given_up) return shm::Take::kEmpty;
   const shm::Take take = srq.provisioner ? draw_provisioned(qp, srq) : srq.ring.take(qp.rq.work);
   qp.rq.drawn = take == shm::Take::kTaken;
   if (take == shm::Take::kHostile) {
@@ -100,9 +158,10 @@ shm::Take ReceiveQueues::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
     fail(srq);
     log_.add(
         event_of(DaemonEventKind::kHostileMemory, *srq.session, qp.qpn, "shared receive ring"));
-  } else {
-    check_limit(srq);
+    return take;
   }
+  note_draw(qp, srq, take);
+  if (srq.level.must_look(srq.ring.known())) look_at_level(srq, qp.rq.drawn ? 1 : 0);
   return take;
 }
 
@@ -117,21 +176,35 @@ shm::Take ReceiveQueues::draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq
   const auto available = account_posts(srq);
   if (!available) return shm::Take::kHostile;
   if (*available == 0) return shm::Take::kEmpty;
-  qp.rq.member.importance = importance_of(qp);
+  if (qp.rq.member.rules != rules_) follow_rules(qp);
+  qp.rq.member.importance = importance_of(qp, qp.rq.member);
   const receive::Decision decision = provisioner.decide(qp.rq.member, qp.qpn, clock_.now);
-  const std::uint32_t held = provisioner.held_by(qp.rq.member);
-  if (decision == receive::Decision::kGrantedOverSoftLimit)
-    report(DaemonEventKind::kSrqSoftLimit, srq, qp.qpn, held);
-  if (decision == receive::Decision::kRefusedFirst)
-    report(DaemonEventKind::kSrqHardLimit, srq, qp.qpn, held);
-  if (decision == receive::Decision::kDropConnection) drop_connection(qp, srq, qp.rq.member);
+  if (decision != receive::Decision::kGranted) report(srq, qp, decision);
   if (!receive::is_granted(decision)) return shm::Take::kEmpty;
   const shm::Take take = srq.ring.take(qp.rq.work);
-  if (take != shm::Take::kTaken) return take;
-  provisioner.drawn(qp.rq.member, clock_.now);
-  if (const auto alarm = provisioner.watch(*available - 1, clock_.now))
-    act_on(*alarm, srq, *available - 1);
+  if (take == shm::Take::kTaken) provisioner.drawn(qp.rq.member, clock_.now);
   return take;
+}
+
+void ReceiveQueues::report(const SharedReceiveQueue& srq, QueuePair& qp,
+                           receive::Decision decision) {
+  const std::uint32_t held = srq.provisioner->held_by(qp.rq.member);
+  switch (decision) {
+    case receive::Decision::kGranted:
+    case receive::Decision::kRefused:
+      return;
+    case receive::Decision::kGrantedOverSoftLimit:
+      return report(DaemonEventKind::kSrqSoftLimit, srq, qp.qpn, held,
+                    srq.provisioner->limit_of(qp.rq.member));
+    case receive::Decision::kGrantedAgain:
+      return report(DaemonEventKind::kSrqQuarantineOver, srq, qp.qpn, held);
+    case receive::Decision::kRefusedFirst:
+      return report(DaemonEventKind::kSrqHardLimit, srq, qp.qpn, held);
+    case receive::Decision::kQuarantined:
+      return report(DaemonEventKind::kSrqQuarantined, srq, qp.qpn, held);
+    case receive::Decision::kDropConnection:
+      return drop_connection(qp, srq, qp.rq.member);
+  }
 }
 
 /// Tells the provisioner what was posted. Returns the work requests at hand; none: the ring is
@@ -152,46 +225,20 @@ std::optional<std::uint32_t> ReceiveQueues::account_posts(SharedReceiveQueue& sr
   return available;
 }
 
-void ReceiveQueues::act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq,
-                           std::uint32_t available) {
-  report(DaemonEventKind::kSrqWatermark, srq, Qpn(), available);
-  for (std::size_t i = 0; i < alarm.count; ++i)
-    report(DaemonEventKind::kSrqOffender, srq, alarm.offenders[i].qpn, alarm.offenders[i].held);
-  if (!alarm.drop) return;
-  QueuePair* victim = queue_pairs_.find(*alarm.drop);
-  const receive::Member* member = victim != nullptr ? member_of(*victim, srq) : nullptr;
-  if (member != nullptr) drop_connection(*victim, srq, *member);
-}
-
-/// The connection fails by itself: its peer is told nothing and times out.
-void ReceiveQueues::drop_connection(QueuePair& qp, SharedReceiveQueue& srq,
+/// A peer of a reliable service is told: its next message is refused with "remote operation error",
+/// and then the queue pair fails. So it learns what has happened, instead of trying until it times
+/// out.
+void ReceiveQueues::drop_connection(QueuePair& qp, const SharedReceiveQueue& srq,
                                     const receive::Member& member) {
-  if (qp.error.pending || qp.state == QpState::kError) return;
+  if (qp.error.pending || qp.state == QpState::kError || qp.rq.given_up) return;
   qp.tenant->counters.receive.connections_dropped.add();
   report(DaemonEventKind::kSrqConnectionDropped, srq, qp.qpn, srq.provisioner->held_by(member));
+  if (is_responder(qp.type)) {
+    qp.rq.given_up = true;
+    return;
+  }
   async_events_.raise(qp, EventType::kQpFatal);
-  cpu_.fail_later(qp, "it drew too much from its shared receive queue");
-}
-
-void ReceiveQueues::report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn,
-                           std::uint32_t amount) {
-  log_.add({.kind = kind,
-            .tenant = srq.session->tenant->id,
-            .process = srq.session->process,
-            .srq = srq.number,
-            .qpn = qpn,
-            .amount = amount});
-}
-
-void ReceiveQueues::set_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
-  srq.limit = limit;
-  check_limit(srq);
-}
-
-void ReceiveQueues::check_limit(SharedReceiveQueue& srq) {
-  if (srq.limit == 0 || srq.ring.available().value_or(0) >= srq.limit) return;
-  srq.limit = 0;
-  async_events_.raise(*srq.session, srq.user_handle, EventType::kSrqLimitReached);
+  cpu_.fail_later(qp, kDrewTooMuch);
 }
 
 void ReceiveQueues::fail_users_of_overflowed() {
@@ -200,7 +247,7 @@ void ReceiveQueues::fail_users_of_overflowed() {
 }
 
 bool ReceiveQueues::has_receive(QueuePair& qp) {
-  if (qp.rq.drawn || (qp.srq == nullptr && !qp.receives())) return true;
+  if (qp.rq.drawn || qp.rq.given_up || (qp.srq == nullptr && !qp.receives())) return true;
   shm::ReceiveRing& ring = qp.srq != nullptr ? qp.srq->ring : qp.rq.ring;
   return ring.available().value_or(1) != 0;
 }

@@ -19,6 +19,9 @@
 
 namespace softhca::engine {
 
+/// Why a queue pair failed.
+inline constexpr const char* kDrewTooMuch = "it drew too much from its shared receive queue";
+
 class ReceiveQueues {
  public:
   ReceiveQueues(const StepClock& clock, QpTable& queue_pairs, CpuScheduler& cpu,
@@ -46,17 +49,23 @@ class ReceiveQueues {
   /// Makes what the tenant's shared receive queues lack to follow `policy`. Allocates, and is
   /// therefore for the control thread, outside of a task: queues come and go only by that thread's
   /// tasks.
-  Provisioners make_provisioners(const Tenant& tenant, const SrqPolicy& policy) const;
+  Provisioners make_provisioners(const Tenant& tenant, const SrqPolicy& policy,
+                                 const SrqRules& rules) const;
   /// What was drawn before counts for nobody. REQUIRES: the queue has no provisioner.
   void start_provisioning(SharedReceiveQueue& srq, std::unique_ptr<receive::Provisioner> made);
   /// Sets the policy of all shared receive queues of the tenant, present and future; takes effect
   /// at once. REQUIRES: none lacks a provisioner.
-  void set_policy(Tenant& tenant, const SrqPolicy& policy);
+  void set_policy(Tenant& tenant, const SrqPolicy& policy, const SrqRules& rules);
+  /// The peer of the queue pair is another one: rules are looked through again.
+  static void path_changed(QueuePair& qp);
+  /// Makes what is known of the queue pair follow the rules in force. REQUIRES: it is on a shared
+  /// receive queue.
+  void follow_rules(QueuePair& qp);
   /// Sets what holds for one queue pair, whatever the policy says; what is not given stays.
   /// REQUIRES: it exists, on a shared receive queue that has a provisioner.
   struct ReceiveTerms {
     std::optional<std::uint32_t> limit;      ///< 0: none; Member::kByPolicy
-    std::optional<std::uint8_t> importance;  ///< below kImportances; Member::kByPath
+    std::optional<std::uint8_t> importance;  ///< below kImportances; kByPath: by rule or path
   };
   void set_terms(Qpn qpn, const ReceiveTerms& terms);
 
@@ -82,14 +91,24 @@ class ReceiveQueues {
   shm::Take draw_shared(QueuePair& qp, SharedReceiveQueue& srq);
   shm::Take draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq);
   std::optional<std::uint32_t> account_posts(SharedReceiveQueue& srq);
-  void act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq, std::uint32_t available);
-  void drop_connection(QueuePair& qp, SharedReceiveQueue& srq, const receive::Member& member);
-  void report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn, std::uint32_t amount);
-  void check_limit(SharedReceiveQueue& srq);
+  void report(const SharedReceiveQueue& srq, QueuePair& qp, receive::Decision decision);
+  void follow_rules(const QueuePair& qp, SharedReceiveQueue& srq, receive::Member& member);
+  void drop_connection(QueuePair& qp, const SharedReceiveQueue& srq, const receive::Member& member);
   void fail(SharedReceiveQueue& srq);
   static void use(QueuePair& qp, SharedReceiveQueue* srq);
-  static const receive::Member* member_of(const QueuePair& qp, const SharedReceiveQueue& srq);
+  static receive::Member* member_of(QueuePair& qp, const SharedReceiveQueue& srq);
   void leave_xrc_targets(SharedReceiveQueue& srq);
+
+  // --- receive_queues_watch.cpp
+  static void set_watermark(SharedReceiveQueue& srq);
+  static void note_draw(QueuePair& qp, SharedReceiveQueue& srq, shm::Take take);
+  void look_at_level(SharedReceiveQueue& srq, std::uint32_t drawn);
+  void tell_low(SharedReceiveQueue& srq, std::uint32_t available, bool of_operator);
+  void act_on(const receive::Alarm& alarm, SharedReceiveQueue& srq);
+  void tell_drawers(SharedReceiveQueue& srq);
+  void tell_runaway(SharedReceiveQueue& srq);
+  void report(DaemonEventKind kind, const SharedReceiveQueue& srq, Qpn qpn, std::uint32_t amount,
+              std::uint32_t of = 0);
 
   const StepClock& clock_;
   QpTable& queue_pairs_;
@@ -100,6 +119,7 @@ class ReceiveQueues {
   std::vector<SharedReceiveQueue*> shared_;
   std::unordered_map<std::uint32_t, SharedReceiveQueue*> xrc_;  ///< by number
   std::uint32_t next_number_ = 0;
+  std::uint32_t rules_ = 1;  ///< counts the changes of any tenant's rules; never 0
 };
 
 }  // namespace softhca::engine

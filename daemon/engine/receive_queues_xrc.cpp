@@ -39,10 +39,9 @@ void ReceiveQueues::use(QueuePair& qp, SharedReceiveQueue* srq) {
 }
 
 /// Null: the target has no share of that queue.
-const receive::Member* ReceiveQueues::member_of(const QueuePair& qp,
-                                                const SharedReceiveQueue& srq) {
+receive::Member* ReceiveQueues::member_of(QueuePair& qp, const SharedReceiveQueue& srq) {
   if (qp.srq == &srq) return &qp.rq.member;
-  for (const XrcMember& other : qp.rq.xrc_members)
+  for (XrcMember& other : qp.rq.xrc_members)
     if (other.srq == &srq) return &other.member;
   return nullptr;
 }

@@ -10,6 +10,8 @@
 #include "daemon/engine/completion_queue.hpp"
 #include "daemon/memory/key_table.hpp"
 #include "daemon/receive/provisioner.hpp"
+#include "daemon/receive/queue_level.hpp"
+#include "daemon/receive/top_drawers.hpp"
 #include "daemon/shm/receive_ring.hpp"
 
 namespace softhca::engine {
@@ -22,8 +24,13 @@ struct SharedReceiveQueue {
   shm::ReceiveRing ring;
   std::uint64_t user_handle = 0;
   memory::PdId pd;
-  std::uint32_t limit = 0;  ///< 0 = not armed
-  std::uint32_t users = 0;  ///< queue pairs
+  receive::QueueLevel level;  ///< with the limit event that its program armed
+  receive::TopDrawers drawers;
+  std::uint64_t empty = 0;         ///< times a message found no receive
+  std::uint32_t droughts = 1;      ///< times it had none, and one that is to come
+  std::uint32_t waiting = 0;       ///< queue pairs that found none in this drought
+  std::uint32_t most_waiting = 0;  ///< in any of them
+  std::uint32_t users = 0;         ///< queue pairs
   bool failed = false;
   std::uint32_t number = 0;       ///< names it in reports and to peers of XRC, 24 bits
   XrcDomainId xrc_domain;         ///< none: not of XRC

@@ -79,6 +79,8 @@ struct Tenant {
   bool yields = false;       ///< leaving: another tenant with one of its addresses beats it
   bool lends = false;        ///< guarantees that it leaves idle (A10)
   SrqPolicy receive_policy;  ///< of its shared receive queues
+  SrqRules receive_rules;
+  Time next_receive_report{};  ///< what its queues tell unasked waits until then
   TenantCounters counters;
   RateGate rate;
 

@@ -209,6 +209,12 @@ void add_receive(Families& out, const engine::Tenant& tenant) {
       c.replenished);
   one("softhca_srq_recouped_buffers_total", "Buffers by which limits of idle queue pairs shrank.",
       c.recouped);
+  one("softhca_srq_quarantines_total", "Times a queue pair was put into quarantine.",
+      c.quarantines);
+  out.gauge("softhca_srq_quarantined", "Queue pairs in quarantine.", {{"tenant", tenant.name}},
+            c.quarantined.value());
+  one("softhca_srq_runaways_total", "Times a queue pair drew most of a queue nearly empty.",
+      c.runaways);
   one("softhca_srq_connections_dropped_total", "Queue pairs failed to spare others.",
       c.connections_dropped);
   out.gauge("softhca_srq_buffers_held", "Buffers held by queue pairs, of queues with limits.",

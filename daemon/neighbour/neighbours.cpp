@@ -35,21 +35,8 @@ constexpr Duration kLookAgain = milliseconds(20);
 
 constexpr std::size_t kMacLength = 6;
 
-std::size_t bits_in_common(const Gid& a, const Gid& b) {
-  for (std::size_t i = 0; i < a.bytes.size(); ++i) {
-    const auto differ = static_cast<std::uint8_t>(a.bytes[i] ^ b.bytes[i]);
-    if (differ != 0) return i * 8 + static_cast<std::size_t>(std::countl_zero(differ));
-  }
-  return 128;
-}
-
-std::size_t gid_prefix(const LocalAddress& a) {
-  return a.prefix_length + (a.address.is_ipv4() ? 96U : 0U);
-}
-
 bool on_network_of(const LocalAddress& own, const Gid& other) {
-  return own.address.is_ipv4() == other.is_ipv4() &&
-         bits_in_common(own.address, other) >= gid_prefix(own);
+  return AddressPrefix{own.address, own.prefix_length}.contains(other);
 }
 
 std::uint64_t hash(const Gid& g) {

@@ -11,6 +11,8 @@ namespace softhca::receive {
 inline constexpr Duration kHalfLife = std::chrono::seconds(1);          ///< of the score board
 inline constexpr Duration kInterval = std::chrono::milliseconds(100);   ///< of the moving average
 inline constexpr Duration kAlarmPause = std::chrono::milliseconds(10);  ///< between two rankings
+inline constexpr Duration kRunawayPause = std::chrono::seconds(10);     ///< between two reports
+inline constexpr std::uint32_t kRunawayPart = 8;  ///< of a queue, left when a runaway is reported
 
 /// Counters of one tenant; written by the engine thread.
 struct ProvisioningCounters {
@@ -20,9 +22,12 @@ struct ProvisioningCounters {
   Counter replenished;          ///< buffers given on credit beyond a limit
   Counter recouped;             ///< buffers by which limits shrank, or whose queue pair was idle
   Counter connections_dropped;  ///< queue pairs sent to the error state; by the engine
+  Counter quarantines;          ///< times a queue pair was put into quarantine
+  Gauge quarantined;            ///< queue pairs in quarantine
   Gauge held;                   ///< buffers held by queue pairs, of queues with limits
   Gauge held_high_water;        ///< most at once
-  Counter watermarks;           ///< times a queue fell to its low watermark
+  Counter watermarks;           ///< times a queue fell to its low watermark; by the engine
+  Counter runaways;             ///< times a runaway was reported; by the engine
 };
 
 }  // namespace softhca::receive

@@ -23,33 +23,48 @@ void Provisioner::set_policy(const SrqPolicy& policy) {
   budget_ = static_cast<std::uint64_t>(
       std::clamp(buffers_ * policy.overcommit, double{0}, double{0x7fffffff}));
   assigned_ = 0;
-  low_ = false;
   for (const List* list : {&idle_, &holding_})
     for (std::uint32_t i = list->front(); i != kNoIndex; i = list->next(accounts_.data(), i)) {
       Account& account = accounts_[i];
       if (!account.own_limit)
         account.standard = std::min(policy_.limits[account.importance], buffers_);
+      account.kind = policy_.kind;
+      account.on_exceed = policy_.on_exceed;
       account.limit = account.standard;
       account.exceeding = false;
-      assigned_ += share_of(account);
+      end_quarantine(account);
+      assigned_ += account.share();
     }
 }
 
 void Provisioner::set_limit(Member& member, std::uint32_t limit) {
   member.limit = limit;
-  Account* account = find(member);
-  if (account == nullptr) return;
-  change(*account, [&] {
-    account->own_limit = limit != Member::kByPolicy;
-    account->limit = account->standard = standard_of(member);
+  if (Account* account = find(member)) apply(*account, member);
+}
+
+void Provisioner::set_terms(Member& member, const Terms& terms) {
+  member.terms = terms;
+  if (Account* account = find(member)) apply(*account, member);
+}
+
+/// What holds for the member holds for its account from now on.
+void Provisioner::apply(Account& account, const Member& member) {
+  change(account, [&] {
+    account.own_limit = member.limit != Member::kByPolicy;
+    account.limit = account.standard = standard_of(member);
   });
-  account->exceeding = false;
+  account.importance = member.importance;
+  account.kind = member.terms.kind.value_or(policy_.kind);
+  account.on_exceed = member.terms.on_exceed.value_or(policy_.on_exceed);
+  account.exceeding = false;
+  end_quarantine(account);
 }
 
 std::uint32_t Provisioner::standard_of(const Member& member) const {
-  const std::uint32_t limit =
-      member.limit == Member::kByPolicy ? policy_.limits[member.importance] : member.limit;
-  return std::min(limit, buffers_);
+  const std::uint32_t by_rule = member.terms.limit == Terms::kByPolicy
+                                    ? policy_.limits[member.importance]
+                                    : member.terms.limit;
+  return std::min(member.limit == Member::kByPolicy ? by_rule : member.limit, buffers_);
 }
 
 // --- accounts
@@ -61,10 +76,6 @@ const Provisioner::Account* Provisioner::find(const Member& member) const {
 }
 Provisioner::Account* Provisioner::find(const Member& member) {
   return const_cast<Account*>(std::as_const(*this).find(member));
-}
-
-std::uint32_t Provisioner::index_of(const Account& account) const {
-  return static_cast<std::uint32_t>(&account - accounts_.data());
 }
 
 /// Null: every account holds buffers.
@@ -82,11 +93,13 @@ Provisioner::Account* Provisioner::open(Member& member, Qpn qpn, Time now) {
                     .scored = now,
                     .since = now,
                     .importance = member.importance,
-                    .own_limit = member.limit != Member::kByPolicy};
+                    .own_limit = member.limit != Member::kByPolicy,
+                    .kind = member.terms.kind.value_or(policy_.kind),
+                    .on_exceed = member.terms.on_exceed.value_or(policy_.on_exceed)};
   account.limit = account.standard;
   if (policy_.statistical && account.limit > 1)
     account.limit = std::clamp(unassigned(), 1u, account.limit);
-  assigned_ += share_of(account);
+  assigned_ += account.share();
   ++in_use_;
   idle_.push_back(accounts_.data(), i);
   member.account = i;
@@ -98,23 +111,12 @@ Provisioner::Account* Provisioner::open(Member& member, Qpn qpn, Time now) {
 void Provisioner::close(std::uint32_t i) {
   Account& account = accounts_[i];
   assert(account.held == 0 && !account.drawing);
-  assigned_ -= share_of(account);
+  end_quarantine(account);
+  assigned_ -= account.share();
   ++account.generation;
   idle_.remove(accounts_.data(), i);
   free_.push_front(accounts_.data(), i);
   --in_use_;
-}
-
-std::uint32_t Provisioner::share_of(const Account& account) {
-  return account.limit == 0 ? 0 : std::max(account.limit, account.held);
-}
-
-/// Runs `f`, which changes limit or holdings of `account`, and keeps the sum right.
-template <class F>
-void Provisioner::change(Account& account, F&& f) {
-  assigned_ -= share_of(account);
-  f();
-  assigned_ += share_of(account);
 }
 
 // --- draws
@@ -124,19 +126,20 @@ Decision Provisioner::decide(Member& member, Qpn qpn, Time now) {
   visit(idle_, now);
   Account* account = find(member);
   if (account == nullptr) account = open(member, qpn, now);
-  if (account != nullptr && account->importance != member.importance) {
-    account->importance = member.importance;
-    set_limit(member, member.limit);
-  }
+  if (account != nullptr && account->importance != member.importance) apply(*account, member);
   if (account == nullptr) {
     counters_.hard_refused.add();
+    ++figures_.refused;
     return Decision::kRefused;
   }
+  if (account->quarantined) return decide_quarantined(*account, now);
   if (account->limit == 0 || account->held < account->limit) {
     account->exceeding = false;
     return Decision::kGranted;
   }
-  return exceed(*account);
+  const Decision decision = exceed(*account);
+  if (decision == Decision::kQuarantined) quarantine(*account, now);
+  return decision;
 }
 
 Decision Provisioner::exceed(Account& account) {
@@ -144,12 +147,12 @@ Decision Provisioner::exceed(Account& account) {
   if (policy_.statistical && account.limit < account.standard && account.held == account.limit &&
       raise(account, account.standard - account.limit))
     return Decision::kGranted;
-  if (policy_.kind == LimitKind::kSoft) {
+  if (account.kind == LimitKind::kSoft) {
     if (std::exchange(account.exceeding, true)) return Decision::kGranted;
     counters_.soft_exceeded.add();
     return Decision::kGrantedOverSoftLimit;
   }
-  switch (policy_.on_exceed) {
+  switch (account.on_exceed) {
     case OnExceed::kRaise:
       // Only what lies above what it holds helps it.
       return raise(account, account.held - account.limit + 1) && account.held < account.limit
@@ -161,21 +164,60 @@ Decision Provisioner::exceed(Account& account) {
       return Decision::kGranted;
     case OnExceed::kDropMessage:
       return refuse(account);
+    case OnExceed::kQuarantine:
+      counters_.hard_refused.add();
+      ++figures_.refused;
+      return Decision::kQuarantined;
     case OnExceed::kDropConnection:
       break;
   }
   return Decision::kDropConnection;
 }
 
+// --- quarantine
+
+void Provisioner::quarantine(Account& account, Time now) {
+  account.quarantined = true;
+  account.since = now;
+  ++figures_.quarantined;
+  counters_.quarantines.add();
+  counters_.quarantined.add();
+}
+
+void Provisioner::end_quarantine(Account& account) {
+  if (!account.quarantined) return;
+  account.quarantined = false;
+  account.exceeding = false;
+  --figures_.quarantined;
+  counters_.quarantined.subtract();
+}
+
+/// One buffer at a time, until an interval has passed and the surplus is given back: beyond half of
+/// its limit, so that it does not come back with the next message; without a limit, beyond half of
+/// an equal share.
+Decision Provisioner::decide_quarantined(Account& account, Time now) {
+  const std::uint32_t enough =
+      account.standard != 0 ? account.standard / 2 : buffers_ / (2 * std::max(in_use_, 1u));
+  if (now - account.since >= kInterval && account.held <= enough) {
+    end_quarantine(account);
+    return Decision::kGrantedAgain;
+  }
+  if (account.held == 0) return Decision::kGranted;
+  counters_.hard_refused.add();
+  ++figures_.refused;
+  return Decision::kRefused;
+}
+
 Decision Provisioner::refuse(Account& account) {
   counters_.hard_refused.add();
+  ++figures_.refused;
   return std::exchange(account.exceeding, true) ? Decision::kRefused : Decision::kRefusedFirst;
 }
 
 /// Raises a limit by at most `step`, within what is assigned to nobody. False: there is nothing.
 bool Provisioner::raise(Account& account, std::uint32_t step) {
   // Buffers held on credit are in the sum already.
-  const std::uint32_t covered = share_of(account) - account.limit;
+  const std::uint32_t covered = account.share() - account.limit;
   step = std::min(step, covered + unassigned());
   if (step == 0) return false;
   change(account, [&] { account.limit += step; });
@@ -183,23 +225,18 @@ bool Provisioner::raise(Account& account, std::uint32_t step) {
   return true;
 }
 
-void Provisioner::lower(Account& account, std::uint32_t limit) {
-  counters_.recouped.add(account.limit - limit);
-  change(account, [&] { account.limit = limit; });
-}
-
 void Provisioner::drawn(Member& member, Time now) {
   Account& account = *find(member);
-  const std::uint32_t i = index_of(account);
+  const std::uint32_t i = member.account;
   (account.held == 0 ? idle_ : holding_).remove(accounts_.data(), i);
   holding_.push_back(accounts_.data(), i);
   change(account, [&] { ++account.held; });
-  ++held_;
+  ++figures_.held;
   counters_.held.add();
   counters_.held_high_water.raise_to(counters_.held.value());
   account.drawing = true;
   account.peak = std::max(account.peak, account.held);
-  account.score = score_of(account, now) + 1;
+  account.score = account.score_at(now) + 1;
   account.scored = now;
 }
 
@@ -220,7 +257,7 @@ void Provisioner::posted(std::uint64_t address) {
 void Provisioner::give_back(std::uint32_t i) {
   Account& account = accounts_[i];
   change(account, [&] { --account.held; });
-  --held_;
+  --figures_.held;
   counters_.held.subtract();
   if (account.held != 0) return;
   holding_.remove(accounts_.data(), i);
@@ -240,6 +277,11 @@ void Provisioner::leave(Member& member) {
 std::uint32_t Provisioner::held_by(const Member& member) const {
   const Account* account = find(member);
   return account == nullptr ? 0 : account->held;
+}
+
+bool Provisioner::is_quarantined(const Member& member) const {
+  const Account* account = find(member);
+  return account != nullptr && account->quarantined;
 }
 
 std::uint32_t Provisioner::limit_of(const Member& member) const {

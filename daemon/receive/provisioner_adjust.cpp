@@ -22,11 +22,11 @@ void Provisioner::visit(List& list, Time now) {
   Account& account = accounts_[i];
   if (now - account.since < kInterval) return;
   list.rotate(accounts_.data());
-  if (account.held == 0 && score_of(account, now) < kForgotten) {
+  if (account.held == 0 && account.score_at(now) < kForgotten) {
     counters_.recouped.add(account.limit);
     return close(i);
   }
-  adjust(account, now);
+  if (!account.quarantined) adjust(account, now);
 }
 
 /// Raises the limit while it is reached, and otherwise lowers it towards the average use, by half
@@ -38,51 +38,55 @@ void Provisioner::adjust(Account& account, Time now) {
     if (account.peak >= account.limit) {
       raise(account, std::max(1u, account.limit / 4));
     } else if (wanted < account.limit) {
-      lower(account, account.limit - (account.limit - wanted + 1) / 2);
+      const std::uint32_t step = (account.limit - wanted + 1) / 2;
+      counters_.recouped.add(step);
+      change(account, [&] { account.limit -= step; });
     }
   }
   account.peak = account.held;
   account.since = now;
 }
 
-float Provisioner::score_of(const Account& account, Time now) const {
-  if (now <= account.scored) return account.score;
+float Provisioner::Account::score_at(Time now) const {
+  if (now <= scored) return score;
   const float age =
-      std::chrono::duration<float>(now - account.scored) / std::chrono::duration<float>(kHalfLife);
-  return account.score * std::exp2(-age);
+      std::chrono::duration<float>(now - scored) / std::chrono::duration<float>(kHalfLife);
+  return score * std::exp2(-age);
 }
 
-std::optional<Alarm> Provisioner::watch(std::uint32_t available, Time now) {
-  if (policy_.watermark == 0) return std::nullopt;
-  if (available > policy_.watermark) low_ = false;
-  if (available > policy_.watermark || low_) return std::nullopt;
-  low_ = true;
-  counters_.watermarks.add();
-  // A ranking looks at all accounts, so a queue that swings about its watermark is ranked only now
-  // and then.
+// A ranking looks at all accounts, so a queue that swings about its watermark is ranked only now
+// and then.
+std::optional<Alarm> Provisioner::alarm(Time now, bool acts) {
   if (now < next_alarm_) return std::nullopt;
   next_alarm_ = now + kAlarmPause;
   Alarm alarm;
   rank(holding_, now, alarm);
   rank(idle_, now, alarm);
-  if (policy_.on_exceed == OnExceed::kDropConnection) alarm.drop = choose_victim(now);
+  if (acts) choose_victim(now, alarm);
   return alarm;
 }
 
 void Provisioner::rank(const List& list, Time now, Alarm& alarm) const {
   for (std::uint32_t i = list.front(); i != kNoIndex; i = list.next(accounts_.data(), i))
-    rank(accounts_[i], now, alarm);
+    alarm.add(accounts_[i].as_offender(now));
 }
 
-void Provisioner::rank(const Account& account, Time now, Alarm& alarm) const {
-  const Offender offender{account.qpn, account.held, account.limit, score_of(account, now)};
-  std::size_t place = alarm.count;
-  while (place > 0 && alarm.offenders[place - 1].score < offender.score) --place;
-  if (place == Alarm::kMost) return;
-  alarm.count = std::min(alarm.count + 1, Alarm::kMost);
-  for (std::size_t at = alarm.count - 1; at > place; --at)
-    alarm.offenders[at] = alarm.offenders[at - 1];
-  alarm.offenders[place] = offender;
+Offender Provisioner::Account::as_offender(Time now) const {
+  return {.qpn = qpn,
+          .held = held,
+          .limit = limit,
+          .score = score_at(now),
+          .soft = kind == LimitKind::kSoft,
+          .quarantined = quarantined};
+}
+
+void Alarm::add(const Offender& offender) {
+  std::size_t place = count;
+  while (place > 0 && offenders[place - 1].score < offender.score) --place;
+  if (place == kMost) return;
+  count = std::min(count + 1, kMost);
+  for (std::size_t at = count - 1; at > place; --at) offenders[at] = offenders[at - 1];
+  offenders[place] = offender;
 }
 
 Alarm Provisioner::score_board(Time now) const {
@@ -90,29 +94,35 @@ Alarm Provisioner::score_board(Time now) const {
   for (const List* list : {&holding_, &idle_}) {
     std::uint32_t left = kShown;
     for (std::uint32_t i = list->back(); i != kNoIndex && left != 0; --left) {
-      rank(accounts_[i], now, board);
+      board.add(accounts_[i].as_offender(now));
       i = list->prev(accounts_.data(), i);
     }
   }
   return board;
 }
 
-/// The queue pair with the highest score among the least important of those that hold buffers; none
-/// when all are equally important.
-std::optional<Qpn> Provisioner::choose_victim(Time now) const {
-  const Account* victim = nullptr;
+/// The queue pair with the highest score among the least important of those that hold buffers. It
+/// is dropped only for more important ones, quarantined also for holding more than all others.
+void Provisioner::choose_victim(Time now, Alarm& alarm) {
+  Account* victim = nullptr;
   std::uint8_t highest = 0;
   for (std::uint32_t i = holding_.front(); i != kNoIndex; i = holding_.next(accounts_.data(), i)) {
-    const Account& account = accounts_[i];
+    Account& account = accounts_[i];
     if (account.orphan) continue;
     highest = std::max(highest, account.importance);
     if (victim == nullptr || account.importance < victim->importance ||
-        (account.importance == victim->importance &&
-         score_of(account, now) > score_of(*victim, now)))
+        (account.importance == victim->importance && account.score_at(now) > victim->score_at(now)))
       victim = &account;
   }
-  if (victim == nullptr || victim->importance == highest) return std::nullopt;
-  return victim->qpn;
+  if (victim == nullptr) return;
+  const bool less_important = victim->importance != highest;
+  const bool holds_most = victim->held > figures_.held / 2 && victim->held < figures_.held;
+  if (victim->on_exceed == OnExceed::kDropConnection && less_important) alarm.drop = victim->qpn;
+  if (victim->on_exceed == OnExceed::kQuarantine && (less_important || holds_most) &&
+      !victim->quarantined) {
+    quarantine(*victim, now);
+    alarm.quarantine = victim->qpn;
+  }
 }
 
 }  // namespace softhca::receive

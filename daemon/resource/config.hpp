@@ -218,6 +218,7 @@ struct TenantConfig {
   Amounts limits;  ///< what its programs may take; where not given, an equal share
   RateLimits rate;
   SrqPolicy srq;
+  SrqRules srq_rules;
   ConnectionsConfig connections;
 
   bool operator==(const TenantConfig&) const = default;

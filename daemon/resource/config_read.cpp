@@ -72,6 +72,21 @@ void read_levels(Reader& reader, TenantConfig& tenant, Problems& problems) {
   check.finish();
 }
 
+/// REQUIRES: the levels of the tenant are read.
+void read_srq_rules(Reader& reader, TenantConfig& tenant, Problems& problems) {
+  const auto tables = reader.tables("srq_rule");
+  if (tables.size() > kMostSrqRules)
+    reader.complain("srq_rule", "is given more than " + std::to_string(kMostSrqRules) + " times");
+  for (const Value* table : tables) {
+    SrqRule& rule = tenant.srq_rules.emplace_back();
+    Reader keys(*table, "tenant.srq_rule", problems);
+    read_keys(keys, schema_of<SrqRule>(), &rule, problems);
+    if (!rule.level.empty() && find_level(tenant, rule.level) == nullptr)
+      keys.complain("level", "\"" + rule.level + "\" is no level of the tenant");
+    keys.finish();
+  }
+}
+
 /// `share`, `connections`: the limits where the tenant gives none.
 TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amounts& share,
                          const ConnectionsConfig& connections, Problems& problems) {
@@ -82,6 +97,7 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
   read_keys(reader, schema_of<TenantConfig>(), &config, problems, &pools);
   config.tvls = read_tvls(reader, pools, problems);
   read_levels(reader, config, problems);
+  read_srq_rules(reader, config, problems);
   reader.finish();
   return config;
 }

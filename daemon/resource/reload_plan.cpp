@@ -130,6 +130,16 @@ class Planner {
     keys(from, to);
     compare_tvls(from.tvls, to.tvls);
     compare_levels(to.name, from.levels, to.levels);
+    place_ = {"tenant", to.name};
+    if (from.srq_rules != to.srq_rules)
+      record("srq_rule", rules_of(from.srq_rules), rules_of(to.srq_rules));
+    from.srq_rules = to.srq_rules;
+  }
+
+  static std::string rules_of(const SrqRules& rules) {
+    std::string text = "[";
+    for (const SrqRule& rule : rules) text += (text.size() > 1 ? ", " : "") + describe(rule);
+    return text + "]";
   }
 
   void compare_levels(const std::string& tenant, std::vector<LevelConfig>& from,

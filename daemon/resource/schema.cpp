@@ -14,6 +14,9 @@ std::string written(const Gid& gid) { return to_string(gid); }
 std::string written(const InterfaceAddress& address) {
   return to_string(address.gid) + '/' + std::to_string(address.prefix);
 }
+std::string written(const AddressPrefix& prefix) {
+  return to_string(prefix.address) + '/' + std::to_string(prefix.length);
+}
 std::string written(std::uint32_t value) { return std::to_string(value); }
 
 template <class List>
@@ -94,6 +97,8 @@ std::string to_text(const Key& key, const void* section) {
       return written_list(*static_cast<const std::vector<Gid>*>(value));
     case Type::kSubnets:
       return written_list(*static_cast<const std::vector<InterfaceAddress>*>(value));
+    case Type::kPrefixes:
+      return written_list(*static_cast<const std::vector<AddressPrefix>*>(value));
     case Type::kNames:
       return written_list(*static_cast<const std::vector<std::string>*>(value));
     case Type::kImportances:
@@ -109,7 +114,7 @@ std::string to_text(const Key& key, const void* section) {
 std::string to_text(const Schema& table, const void* section) {
   std::string text;
   for (const Key& key : table.keys) {
-    if (key.is_alias) continue;
+    if (key.is_alias || key.at.look(section) == nullptr) continue;
     text += (text.empty() ? "" : ", ") + std::string(key.name) + " = " + to_text(key, section);
   }
   return "{ " + text + " }";

@@ -45,6 +45,7 @@ enum class Type : std::uint8_t {
   kAddress,          ///< of a host, IPv4 or IPv6
   kAddresses,        ///< a list of addresses of hosts
   kSubnets,          ///< a list of addresses with prefix lengths
+  kPrefixes,         ///< a list of addresses that others are compared with
   kNames,            ///< a list of users or groups
   kImportances,      ///< a number for each importance
   kEveryImportance,  ///< one number, put into all of them
@@ -89,6 +90,8 @@ constexpr Type type_of() {
     return Type::kAddresses;
   else if constexpr (std::is_same_v<T, std::vector<InterfaceAddress>>)
     return Type::kSubnets;
+  else if constexpr (std::is_same_v<T, std::vector<AddressPrefix>>)
+    return Type::kPrefixes;
   else if constexpr (std::is_same_v<T, std::vector<std::string>>)
     return Type::kNames;
   else if constexpr (std::is_same_v<T, std::vector<TvlConfig>>)
@@ -276,6 +279,8 @@ template <>
 const Schema& schema_of<RateLimits>();
 template <>
 const Schema& schema_of<SrqPolicy>();
+template <>
+const Schema& schema_of<SrqRule>();
 
 /// f(name, member of Config) for each section that stands in the file once, in its order. Besides:
 /// [connections], which is put into tenants, [[port]] and [[tenant]].

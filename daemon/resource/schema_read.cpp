@@ -31,6 +31,7 @@ void read_boolean(Reader& reader, const Key& key, void* section) {
 }
 
 void read_word(Reader& reader, const Key& key, void* section) {
+  if (!reader.find(key.name)) return;
   std::string word(key.words[amount_in(key, section)]);
   reader.string(key.name, word);
   const auto found = std::find(key.words.begin(), key.words.end(), word);
@@ -84,6 +85,18 @@ void read_subnets(Reader& reader, const Key& key, void* section, Problems& probl
       problems.add(text->line, reader.path_of(key.name),
                    "\"" + *text->string() +
                        "\" is not the address of a host; write \"10.0.0.1/24\" or \"fe80::1/64\"");
+  }
+}
+
+void read_prefixes(Reader& reader, const Key& key, void* section, Problems& problems) {
+  auto& prefixes = *static_cast<std::vector<AddressPrefix>*>(key.at.reach(section));
+  for (const Value* text : reader.strings(key.name)) {
+    if (const auto prefix = parse_interface_address(*text->string()))
+      prefixes.push_back({prefix->gid, prefix->prefix});
+    else
+      problems.add(text->line, reader.path_of(key.name),
+                   "\"" + *text->string() +
+                       "\" is not an address; write \"10.0.0.1\", \"10.0.0.0/8\" or \"fd00::/64\"");
   }
 }
 
@@ -171,6 +184,8 @@ void read_key(Reader& reader, const Key& key, const Range& range, void* section,
       return read_addresses(reader, key, section, problems);
     case Type::kSubnets:
       return read_subnets(reader, key, section, problems);
+    case Type::kPrefixes:
+      return read_prefixes(reader, key, section, problems);
     case Type::kNames:
       return read_names(reader, key, section, problems);
     case Type::kImportances:

@@ -61,6 +61,8 @@ std::string values_of(const Key& key) {
       return "list of addresses";
     case Type::kSubnets:
       return "list of addresses with prefix lengths";
+    case Type::kPrefixes:
+      return "list of addresses with or without prefix lengths";
     case Type::kNames:
       return "list of names or numbers";
     case Type::kImportances:
@@ -78,6 +80,7 @@ std::string default_of(const Key& key, const void* section) {
   if (key.is_alias) return "";
   if (key.at.type == Type::kTvls) return "1";
   if (key.at.look(section) == nullptr || key.at.type == Type::kSubnets) return "none";
+  if (key.at.type == Type::kPrefixes) return "any";
   if (key.at.type == Type::kTable) return "its own";
   if (key.at.type == Type::kText && to_text(key, section) == "\"\"") return "none";
   if (key.shown != Shown::kOn) return "of the machine";
@@ -139,6 +142,7 @@ std::string configuration_reference() {
   out += described_section<SocketConfig>("socket and control, of [admin], a tenant or a level");
   out += described_section<RateLimits>("rate, of a tenant");
   out += described_section<SrqPolicy>("srq, of a tenant");
+  out += described_section<SrqRule>("[[tenant.srq_rule]]");
   return out;
 }
 

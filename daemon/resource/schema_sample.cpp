@@ -137,8 +137,10 @@ std::string sample_configuration() {
          keys_of(schema_of<TenantConfig>(), &tenant);
   const TvlConfig tvl;
   const LevelConfig level;
+  const SrqRule rule;
   out += alternative(schema_of<TvlConfig>(), "[[tenant.tvl]]", &tvl);
   out += alternative(schema_of<LevelConfig>(), "[[tenant.level]]", &level);
+  out += alternative(schema_of<SrqRule>(), "[[tenant.srq_rule]]", &rule);
   for (std::size_t i = 1; i < config.tenants.size(); ++i) out += another_tenant(config.tenants[i]);
   return out;
 }

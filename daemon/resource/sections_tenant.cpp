@@ -154,18 +154,24 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::srq>,
      .table = schema_of<SrqPolicy>,
      .whole = true,
-     .lead = "Buffers of a shared receive queue that each queue pair on it may hold: drawn by its "
-             "messages and not posted again yet; 0: no limit. kind = \"soft\": exceeding the limit "
-             "is reported; \"hard\": it is answered as on_exceed says: \"raise\" the limit or "
-             "\"replenish\" (lend) out of what is assigned to nobody, \"drop-message\" (RC: "
-             "receiver not ready), \"drop-connection\" (the queue pair fails). Limits may add up "
-             "to overcommit times the queue; statistical = true makes them follow use. limits = "
-             "[..] gives one for each importance, 0 to 7 (class selector of the traffic class), "
-             "instead of limit. When only as many buffers are left as watermark says, those that "
-             "draw most are named, and with \"drop-connection\" the least important of them fails.",
+     .lead =
+         "Buffers of a shared receive queue that each queue pair on it may hold: drawn by its "
+         "messages and not posted again yet; 0: no limit. kind = \"soft\": exceeding the limit "
+         "is reported; \"hard\": it is answered as on_exceed says: \"raise\" the limit or "
+         "\"replenish\" (lend) out of what is assigned to nobody, \"drop-message\" (RC: "
+         "receiver not ready), \"drop-connection\" (the queue pair fails, its peer is told), "
+         "\"quarantine\" (receiver not ready, but for one buffer at a time, for a tenth of a "
+         "second and until half of the limit is given back). Limits may add up "
+         "to overcommit times the queue; statistical = true makes them follow use. limits = "
+         "[..] gives one for each importance, 0 to 7 (class selector of the traffic class), "
+         "instead of limit. When only as many buffers are left as watermark says, those that "
+         "draw most are named; with \"drop-connection\" the least important of them fails, with "
+         "\"quarantine\" it, or the one that holds more than all others, goes into quarantine. "
+         "runaways = true reports who drew most of a queue of which an eighth is left, where "
+         "there is no watermark; no accounts are kept for that.",
      .shown = Shown::kOff,
      .sample = "{ limit = 0, kind = \"hard\", on_exceed = \"drop-message\", statistical = false, "
-               "overcommit = 1.0, watermark = 0 }"},
+               "overcommit = 1.0, watermark = 0, runaways = true }"},
     {.name = "connections",
      .at = at<&T::connections>,
      .table = schema_of<ConnectionsConfig>,
@@ -337,8 +343,6 @@ constexpr Key kRateKeys[] = {
 };
 constexpr Schema kRate{.comment = "What a tenant may send.", .keys = kRateKeys};
 
-constexpr std::uint64_t kMostBuffers = 65536;  ///< as many as a queue can have
-
 /// `limit`: one number for every importance.
 constexpr Access every_importance() {
   Access access = at<&SrqPolicy::limits>;
@@ -356,14 +360,14 @@ constexpr Access every_importance() {
 constexpr Key kSrqKeys[] = {
     {.name = "limit",
      .at = every_importance(),
-     .range = {0, kMostBuffers},
+     .range = {0, kMostSrqBuffers},
      .is_alias = true,
      .set = Allocation::kSrqLimit,
      .unit = "buffers",
      .doc = "of each queue pair; 0: no limit"},
     {.name = "limits",
      .at = at<&SrqPolicy::limits>,
-     .range = {0, kMostBuffers},
+     .range = {0, kMostSrqBuffers},
      .unit = "buffers",
      .doc = "of each queue pair, by its importance; instead of limit"},
     {.name = "kind",
@@ -387,10 +391,13 @@ constexpr Key kSrqKeys[] = {
      .doc = "sum of limits / buffers of the queue"},
     {.name = "watermark",
      .at = at<&SrqPolicy::watermark>,
-     .range = {0, kMostBuffers},
+     .range = {0, kMostSrqBuffers},
      .set = Allocation::kSrqWatermark,
      .unit = "buffers",
      .doc = "left when the alarm is raised; 0: never"},
+    {.name = "runaways",
+     .at = at<&SrqPolicy::runaways>,
+     .doc = "without a watermark: report who drew most of a queue of which an eighth is left"},
 };
 
 void check_srq(Reader& reader, void* section) {
@@ -404,6 +411,57 @@ void check_srq(Reader& reader, void* section) {
 constexpr Schema kSrq{.comment = "Limits on the buffers of shared receive queues.",
                       .keys = kSrqKeys,
                       .check = check_srq};
+
+constexpr Key kSrqRuleKeys[] = {
+    {.name = "peers",
+     .at = at<&SrqRule::peers>,
+     .doc = "where the peer of the connection is; not given: also datagrams",
+     .sample = "[\"10.1.0.0/16\", \"fd00::7\"]"},
+    {.name = "level",
+     .at = at<&SrqRule::level>,
+     .doc = "of the receiving program",
+     .sample = "\"low\""},
+    {.name = "queue",
+     .at = at<&SrqRule::queue>,
+     .range = {1, (1u << 24) - 1},
+     .doc = "number of the shared receive queue (softhcactl srqs); not given: any",
+     .sample = "3"},
+    {.name = "limit",
+     .at = at<&SrqRule::limit>,
+     .range = {0, kMostSrqBuffers},
+     .unit = "buffers",
+     .doc = "0: no limit",
+     .sample = "64"},
+    {.name = "importance",
+     .at = at<&SrqRule::importance>,
+     .range = {0, kImportances - 1},
+     .doc = "instead of the class selector of its path",
+     .sample = "2"},
+    {.name = "kind",
+     .at = at<&SrqRule::kind>,
+     .words = kLimitKinds,
+     .doc = "of the limit",
+     .sample = "\"hard\""},
+    {.name = "on_exceed",
+     .at = at<&SrqRule::on_exceed>,
+     .words = kOnExceeds,
+     .doc = "what happens to a message beyond a hard limit",
+     .sample = "\"quarantine\""},
+};
+void check_srq_rule(Reader& reader, void* section) {
+  const auto& rule = *static_cast<const SrqRule*>(section);
+  if (!rule.limit && !rule.importance && !rule.kind && !rule.on_exceed)
+    reader.complain("", "says nothing; give limit, importance, kind or on_exceed");
+  if (const Value* peers = reader.find("peers"); peers && peers->array() && peers->array()->empty())
+    reader.complain("peers", "is empty; leave it out for any peer");
+}
+constexpr Schema kSrqRule{
+    .comment =
+        "Rules for queue pairs on shared receive queues: the first that fits decides, for each "
+        "value it gives, instead of srq. They are looked through when a queue pair is connected "
+        "and after a reload. softhcactl qp set goes before them.",
+    .keys = kSrqRuleKeys,
+    .check = check_srq_rule};
 
 }  // namespace
 
@@ -426,6 +484,10 @@ const Schema& schema_of<RateLimits>() {
 template <>
 const Schema& schema_of<SrqPolicy>() {
   return kSrq;
+}
+template <>
+const Schema& schema_of<SrqRule>() {
+  return kSrqRule;
 }
 
 }  // namespace softhca::resource

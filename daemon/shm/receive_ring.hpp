@@ -54,6 +54,9 @@ class ReceiveRing {
     return count;
   }
 
+  /// Work requests that are certainly at hand: those there when the ring was last looked at.
+  std::uint32_t known() const { return seen_ - taken_; }
+
   /// Counter behind the latest work request that available() saw.
   std::uint32_t posted() const { return seen_; }
 

@@ -19,7 +19,7 @@ Verdict Responder::execute(const ResponderUpcalls& up, const RequestPacket& p) {
 Verdict Responder::execute_send(const ResponderUpcalls& up, const RequestPacket& p) {
   if (p.starts()) {
     assert(!message_.has_receive());
-    if (!message_.draw(up.receives)) return Verdict::kReceiverNotReady;
+    if (!message_.draw(up.receives)) return up.receives.refusal();
     message_.begin_send();
   }
   if (!message_.has_room(p.payload.size())) {
@@ -48,7 +48,7 @@ Verdict Responder::execute_write(const ResponderUpcalls& up, const RequestPacket
   // The last packet of a write with immediate draws the receive; without one it is not executed.
   const bool draws = p.mask.has_all(wire::kImmDt);
   assert(!message_.has_receive());
-  if (draws && !message_.draw(up.receives)) return Verdict::kReceiverNotReady;
+  if (draws && !message_.draw(up.receives)) return up.receives.refusal();
   if (p.starts()) message_.begin_write(p.h);
   if (message_.write(up.memory, p.payload) != Verdict::kOk) return Verdict::kRemoteAccess;
   if (draws) message_.complete_receive(up.receives, p);

@@ -180,6 +180,9 @@ class ReceiveSource {
  public:
   /// Draws a receive work request. Bytes that its scatter list holds; none: there is none to draw.
   virtual std::optional<std::uint64_t> draw_receive() = 0;
+  /// Why there was none to draw for a message: kReceiverNotReady; kRemoteOperation: there will be
+  /// none, and the connection is to end.
+  virtual Verdict refusal() { return Verdict::kReceiverNotReady; }
   virtual Verdict store_receive(std::uint64_t offset, std::span<const std::byte> payload) = 0;
   /// UD: puts the 40 bytes of routing header of the packet at hand at offset 0; the payload follows
   /// by store_receive at offset kRoutingHeaderBytes.

@@ -218,6 +218,7 @@ Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resourc
     tenant->name = entry.name;
     tenant->addresses = addresses_of(config, entry);
     tenant->receive_policy = entry.srq;
+    tenant->receive_rules = entry.srq_rules;
     tenant->marking = marking_of(entry);
     change.added.push_back({tenant.get(), &entry});
     for (const resource::LevelConfig& level : entry.levels)

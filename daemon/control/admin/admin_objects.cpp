@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "daemon/control/admin/admin_view.hpp"
+#include "daemon/control/admin/srq_advice.hpp"
 
 namespace softhca::control {
 namespace {
@@ -26,6 +27,8 @@ struct QpShot {
   engine::RetryCounters retries;
   std::uint32_t srq_held = 0;
   std::uint32_t srq_limit = 0;
+  std::uint8_t srq_rule = 0;
+  bool srq_quarantined = false;
   Json rate;  ///< null: it has none
   const char* failure = nullptr;
 };
@@ -41,15 +44,33 @@ struct ProvisionShot {
   std::uint32_t active = 0;
   std::uint32_t held = 0;
   std::uint32_t unassigned = 0;
+  std::uint32_t quarantined = 0;
+  std::uint64_t refused = 0;
   receive::Alarm board;
+};
+
+/// A queue pair of the score board, or of the top drawers where no accounts are kept.
+struct UserShot {
+  Qpn qpn;
+  Gid peer;
+  std::uint8_t rule = 0;
+  bool own_limit = false;
+  receive::Offender account;
+  std::uint32_t draws = 0;  ///< certainly its own, of those counted lately
 };
 
 struct SrqShot {
   std::uint32_t number = 0;
   std::optional<std::uint32_t> available;
   std::uint32_t limit = 0;
-  std::uint32_t users = 0;
+  std::uint32_t queue_pairs = 0;
   bool failed = false;
+  receive::QueueLevel level;
+  std::uint64_t draws = 0;
+  std::uint32_t lately = 0;  ///< draws counted for the top drawers
+  std::uint64_t empty = 0;
+  std::uint32_t most_waiting = 0;
+  std::vector<UserShot> users;
   std::optional<ProvisionShot> provision;
 };
 
@@ -80,8 +101,10 @@ const char* name_of(engine::QpState state) {
   return kNames[static_cast<std::size_t>(state)];
 }
 
-QpShot shot_of(engine::Engine&, const engine::QueuePair& qp) {
+QpShot shot_of(engine::Engine& engine, const engine::QueuePair& qp) {
   const bool provisioned = qp.srq != nullptr && qp.srq->provisioner != nullptr;
+  engine::QueuePair* const found = provisioned ? engine.find_queue_pair(qp.qpn) : nullptr;
+  if (found == &qp) engine.receive_queues().follow_rules(*found);
   return {.state = qp.state,
           .destination = qp.connection.destination,
           .peer = qp.connection.route.path.destination,
@@ -94,23 +117,60 @@ QpShot shot_of(engine::Engine&, const engine::QueuePair& qp) {
           .retries = qp.retries,
           .srq_held = provisioned ? qp.srq->provisioner->held_by(qp.rq.member) : 0,
           .srq_limit = provisioned ? qp.srq->provisioner->limit_of(qp.rq.member) : 0,
+          .srq_rule = qp.rq.member.terms.rule,
+          .srq_quarantined = provisioned && qp.srq->provisioner->is_quarantined(qp.rq.member),
           .rate = qp.sq.rate == nullptr ? Json() : control::to_json(*qp.sq.rate),
           .failure = qp.error.cause};
+}
+
+/// Who drew lately.
+std::vector<UserShot> users_of(engine::Engine& engine, const engine::SharedReceiveQueue& srq,
+                               const receive::Alarm& board) {
+  std::vector<UserShot> users;
+  for (std::size_t i = 0; i < board.count; ++i) {
+    users.push_back({.qpn = board.offenders[i].qpn});
+    users.back().account = board.offenders[i];
+  }
+  for (const receive::TopDrawers::Drawer& who : srq.drawers.ranked()) {
+    if (who.count == 0) continue;
+    auto user = std::find_if(users.begin(), users.end(),
+                             [&](const UserShot& u) { return u.qpn == who.qpn; });
+    if (user == users.end() && srq.provisioner) continue;
+    if (user == users.end()) user = users.insert(user, UserShot{.qpn = who.qpn});
+    user->draws = who.certain();
+  }
+  for (UserShot& user : users) {
+    const engine::QueuePair* qp = engine.find_queue_pair(user.qpn);
+    if (qp == nullptr || qp->srq != &srq) continue;
+    user.peer = qp->connection.route.path.destination;
+    user.rule = qp->rq.member.terms.rule;
+    user.own_limit = qp->rq.member.limit != receive::Member::kByPolicy;
+  }
+  return users;
 }
 
 SrqShot shot_of(engine::Engine& engine, engine::SharedReceiveQueue& srq) {
   SrqShot shot{.number = srq.number,
                .available = srq.ring.available(),
-               .limit = srq.limit,
-               .users = srq.users,
+               .limit = srq.level.armed(),
+               .queue_pairs = srq.users,
                .failed = srq.failed,
+               .level = srq.level,
+               .draws = srq.drawers.draws(),
+               .lately = srq.drawers.total(),
+               .empty = srq.empty,
+               .most_waiting = srq.most_waiting,
+               .users = {},
                .provision = {}};
   if (const receive::Provisioner* p = srq.provisioner.get())
     shot.provision = ProvisionShot{.policy = p->policy(),
                                    .active = p->accounts_in_use(),
-                                   .held = p->held(),
+                                   .held = p->figures().held,
                                    .unassigned = p->unassigned(),
+                                   .quarantined = p->figures().quarantined,
+                                   .refused = p->figures().refused,
                                    .board = p->score_board(engine.now())};
+  shot.users = users_of(engine, srq, shot.provision ? shot.provision->board : receive::Alarm{});
   return shot;
 }
 
@@ -143,6 +203,8 @@ Json to_json(const ShownQp& entry, const QpShot& shot) {
     out["srq"] = shot.srq;
     out["srq_held"] = shot.srq_held;
     out["srq_limit"] = shot.srq_limit;
+    out["srq_quarantined"] = shot.srq_quarantined;
+    if (shot.srq_rule != 0) out["srq_rule"] = shot.srq_rule;
   }
   if (!shot.rate.is_null()) out["rate"] = shot.rate;
   if (shot.failure != nullptr) out["failure"] = shot.failure;
@@ -151,12 +213,6 @@ Json to_json(const ShownQp& entry, const QpShot& shot) {
 
 Json to_json(const ProvisionShot& shot) {
   const SrqPolicy& policy = shot.policy;
-  Json board = Json::array();
-  for (std::size_t i = 0; i < shot.board.count; ++i) {
-    const receive::Offender& who = shot.board.offenders[i];
-    board.push_back(
-        {{"qpn", who.qpn.value}, {"held", who.held}, {"limit", who.limit}, {"score", who.score}});
-  }
   return {{"policy",
            {{"limits", policy.limits},
             {"kind", kLimitKinds[static_cast<std::size_t>(policy.kind)]},
@@ -167,17 +223,64 @@ Json to_json(const ProvisionShot& shot) {
           {"active_queue_pairs", shot.active},
           {"held", shot.held},
           {"unassigned", shot.unassigned},
-          {"score_board", std::move(board)}};
+          {"quarantined", shot.quarantined},
+          {"refused", shot.refused}};
+}
+
+/// With accounts: what it holds, and its score.
+Json to_json(const UserShot& user, bool has_account) {
+  Json out = {{"qpn", user.qpn.value}, {"draws", user.draws}};
+  if (user.peer != Gid{}) out["peer"] = resource::to_string(user.peer);
+  if (user.rule != 0) out["rule"] = user.rule;
+  if (!has_account) return out;
+  out["held"] = user.account.held;
+  out["limit"] = user.account.limit;
+  out["score"] = user.account.score;
+  out["quarantined"] = user.account.quarantined;
+  return out;
+}
+
+SrqFigures figures_of(const ShownSrq& entry, const SrqShot& shot) {
+  SrqFigures figures{.queue_pairs = shot.queue_pairs,
+                     .size = entry.max_wr,
+                     .most_available = shot.level.most(),
+                     .peak = shot.level.peak(),
+                     .draws = shot.draws,
+                     .empty = shot.empty,
+                     .most_waiting = shot.most_waiting,
+                     .refused = shot.provision ? shot.provision->refused : 0,
+                     .lately = shot.lately,
+                     .users = {}};
+  for (const UserShot& user : shot.users)
+    figures.users.push_back({.qpn = user.qpn,
+                             .peer = user.peer != Gid{} ? resource::to_string(user.peer) : "",
+                             .held = user.account.held,
+                             .limit = user.account.limit,
+                             .soft = user.account.soft,
+                             .quarantined = user.account.quarantined,
+                             .own_limit = user.own_limit,
+                             .rule = user.rule,
+                             .draws = user.draws > shot.lately / 2 ? user.draws : 0});
+  return figures;
 }
 
 Json to_json(const ShownSrq& entry, const SrqShot& shot) {
+  Json board = Json::array();
+  for (const UserShot& user : shot.users)
+    board.push_back(to_json(user, shot.provision.has_value()));
   Json out = {{"srq", shot.number},
               {"tenant", entry.session->tenant().name},
               {"pid", entry.session->peer().pid},
               {"max_wr", entry.max_wr},
               {"limit", shot.limit},
-              {"queue_pairs", shot.users},
-              {"failed", shot.failed}};
+              {"queue_pairs", shot.queue_pairs},
+              {"failed", shot.failed},
+              {"peak", shot.level.peak()},
+              {"draws", shot.draws},
+              {"found_empty", shot.empty},
+              {"most_waiting", shot.most_waiting},
+              {"score_board", std::move(board)},
+              {"advice", advice_on(figures_of(entry, shot))}};
   if (shot.available) out["available"] = *shot.available;
   if (shot.provision) out["provisioning"] = to_json(*shot.provision);
   const Session::ObjectCounts has = entry.session->object_counts();

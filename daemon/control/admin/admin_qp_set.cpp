@@ -29,14 +29,14 @@ std::string text_of(const std::string& key, const Json& value) {
 }  // namespace
 
 RpcResult AdminView::set_queue_pair(const Json& params) {
-  constexpr std::uint32_t kMostBuffers = 65536;
   constexpr std::uint8_t kMostImportant = kImportances - 1;
   const auto qpn = params.at("qpn").get<std::uint32_t>();
   ReceiveQueues::ReceiveTerms terms;
-  if (!read_term(params, "srq_limit", kMostBuffers, Member::kByPolicy, terms.limit))
-    return invalid_params("srq_limit is 0 (none) to 65536 buffers, or null: as by policy");
+  if (!read_term(params, "srq_limit", kMostSrqBuffers, Member::kByPolicy, terms.limit))
+    return invalid_params("srq_limit is 0 (none) to " + std::to_string(kMostSrqBuffers) +
+                          " buffers, or null: as by policy");
   if (!read_term(params, "importance", kMostImportant, Member::kByPath, terms.importance))
-    return invalid_params("importance is 0 to 7, or null: that of its path");
+    return invalid_params("importance is 0 to 7, or null: by rule, or that of its path");
   const bool of_receives = terms.limit || terms.importance;
   if (!of_receives && !names_rate(params))
     return invalid_params("neither a rate nor srq_limit nor importance is given");

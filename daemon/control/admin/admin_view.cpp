@@ -42,18 +42,32 @@ std::string hex(const MacAddress& mac) {
 std::string text_of(const engine::DaemonEvent& event) {
   using engine::DaemonEventKind;
   const std::string amount = std::to_string(event.amount);
+  const std::string of = std::to_string(event.of);
   const std::string srq = "shared receive queue " + std::to_string(event.srq);
   switch (event.kind) {
     case DaemonEventKind::kSrqSoftLimit:
-      return "holds " + amount + " receives of " + srq + ", more than its soft limit";
+      return "holds " + amount + " receives of " + srq + " and draws more; its soft limit is " + of;
     case DaemonEventKind::kSrqHardLimit:
       return "holds " + amount + " receives of " + srq + " and is refused more";
     case DaemonEventKind::kSrqConnectionDropped:
       return "is dropped: holds " + amount + " receives of " + srq;
+    case DaemonEventKind::kSrqQuarantined:
+      return "is in quarantine: holds " + amount + " receives of " + srq;
+    case DaemonEventKind::kSrqQuarantineOver:
+      return "is out of quarantine: holds " + amount + " receives of " + srq;
     case DaemonEventKind::kSrqWatermark:
-      return srq + " has " + amount + " receives left";
+      return srq + " has " + amount + " receives left and lacks " + of;
+    case DaemonEventKind::kSrqLimitReached:
+      return srq + " has " + amount + " receives left, fewer than its program wants, and lacks " +
+             of;
     case DaemonEventKind::kSrqOffender:
-      return "draws much from " + srq + ", holds " + amount + " receives";
+      return "draws much from " + srq + ", holds " + amount + " receives" +
+             (event.of != 0 ? " of at most " + of : "");
+    case DaemonEventKind::kSrqDrawer:
+      return "drew " + amount + " of the last " + of + " receives of " + srq;
+    case DaemonEventKind::kSrqRunaway:
+      return "drew " + amount + " of the last " + of + " receives of " + srq +
+             ", of which an eighth is left";
     case DaemonEventKind::kQueuePairError:
     case DaemonEventKind::kHostileMemory:
       break;

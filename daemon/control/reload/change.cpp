@@ -42,7 +42,8 @@ Outcome ReloadChange::draft_tenant(const TenantConfig& entry) {
     tenant = there->get();
     allotments_.there.push_back({tenant, &entry});
     if (site_.server.sessions().undivided(*tenant) != 0) allotments_.whole.push_back(tenant);
-    auto provisioners = site_.adapter.engine.receive_queues().make_provisioners(*tenant, entry.srq);
+    auto provisioners = site_.adapter.engine.receive_queues().make_provisioners(*tenant, entry.srq,
+                                                                                entry.srq_rules);
     std::move(provisioners.begin(), provisioners.end(), std::back_inserter(provisioners_));
   }
   if (find_tenant(site_.adapter.config, entry.name) == nullptr) opened_.push_back(tenant);

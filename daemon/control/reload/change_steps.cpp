@@ -241,7 +241,7 @@ void ReloadChange::adjust_engine(engine::Engine& engine) {
     engine.receive_queues().start_provisioning(*srq, std::move(provisioner));
   for (const auto* rows : {&allotments_.there, &allotments_.added})
     for (const auto& [tenant, to] : *rows) {
-      engine.receive_queues().set_policy(*tenant, to->srq);
+      engine.receive_queues().set_policy(*tenant, to->srq, to->srq_rules);
       tenant->marking = marking_of(*to);
       for (const auto& level : tenant->levels)
         if (const resource::LevelConfig* entry = settings_of(*to, *level))

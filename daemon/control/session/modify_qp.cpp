@@ -120,7 +120,10 @@ int QueuePairs::modify(const RequestBody& body, Reply&) {
       error = EINVAL;
       return;
     }
-    if (path) qp.engine.connection.route.path = *path;
+    if (path) {
+      qp.engine.connection.route.path = *path;
+      engine::ReceiveQueues::path_changed(qp.engine);
+    }
     store_attributes(qp, a);
     change_state(engine, qp, from, to, request);
   });

@@ -48,7 +48,7 @@ int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
   srq->engine.ring = shm::ReceiveRing(srq->ring.base, entries, srq->max_sge);
   srq->engine.user_handle = request.user_handle;
   srq->engine.pd = pd->id;
-  srq->engine.limit = request.limit;
+  srq->engine.level.arm(request.limit);
   srq->xrc_domain = whole.xrc_domain;
   srq->cq = whole.cq;
   if (OpenXrcDomain* open = domains_.find(whole.xrc_domain)) {
@@ -57,9 +57,11 @@ int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
     ++open->users;
     ++cqs_.find(whole.cq)->users;
   }
-  if (context_.tenant().receive_policy.wanted())  // made here, so that the engine need not
-    srq->engine.provisioner = std::make_unique<receive::Provisioner>(
-        entries, context_.tenant().receive_policy, context_.tenant().counters.receive);
+  engine::Tenant& tenant = context_.tenant();
+  if (accounts_wanted(tenant.receive_policy, tenant.receive_rules))
+    srq->engine.provisioner =  // made here, so that the engine need not
+        std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
+                                               tenant.counters.receive);
   context_.on_engine([&](engine::Engine& engine) { engine.receive_queues().add(srq->engine); });
   out.entries = entries;
   out.max_wr = srq->max_wr;
@@ -88,7 +90,7 @@ int SharedReceiveQueues::query(const RequestBody& body, Reply& reply) {
   const Srq* srq = srqs_.find(request.handle);
   if (srq == nullptr) return EINVAL;
   abi::QuerySrqReply out{.max_wr = srq->max_wr, .max_sge = srq->max_sge, .limit = 0, .reserved = 0};
-  context_.on_engine([&](engine::Engine&) { out.limit = srq->engine.limit; });
+  context_.on_engine([&](engine::Engine&) { out.limit = srq->engine.level.armed(); });
   reply.write(out);
   return 0;
 }

@@ -90,7 +90,12 @@ Local::Step Local::draw(const Turn& turn, const LocalPeer& peer, const Request& 
   if (!turn.link.has_drawn()) {
     const LocalLink::Draw drawn = turn.link.draw();
     if (drawn == LocalLink::Draw::kUnusable) return wait_for_peer(turn);
-    if (drawn == LocalLink::Draw::kEmpty) return wait_for_receive(turn, peer);
+    if (drawn == LocalLink::Draw::kEmpty) {
+      const Verdict refusal = peer.receives.refusal();
+      if (refusal == Verdict::kReceiverNotReady) return wait_for_receive(turn, peer);
+      peer.events.enter_error(std::nullopt);
+      return end(turn, refusal);
+    }
   }
   if (is_send(request.kind) && request.length > turn.link.drawn_bytes()) {
     if (!reliable_) {

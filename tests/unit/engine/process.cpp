@@ -209,10 +209,10 @@ void bring_up_datagram(Process& process, TestQp& test, std::uint32_t qkey) {
   bring_up_datagram(process.adapter.engine.queue_pairs(), test, qkey);
 }
 
-void provision(Engine& engine, Tenant& tenant, const SrqPolicy& policy) {
-  for (auto& [srq, made] : engine.receive_queues().make_provisioners(tenant, policy))
+void provision(Engine& engine, Tenant& tenant, const SrqPolicy& policy, const SrqRules& rules) {
+  for (auto& [srq, made] : engine.receive_queues().make_provisioners(tenant, policy, rules))
     engine.receive_queues().start_provisioning(*srq, std::move(made));
-  engine.receive_queues().set_policy(tenant, policy);
+  engine.receive_queues().set_policy(tenant, policy, rules);
 }
 
 Gid address(std::uint32_t host) { return Gid::from_ipv4(0x0a000000 + host); }

@@ -251,7 +251,7 @@ void connect(Process& a, TestQp& qa, Process& b, TestQp& qb, const Connection& c
 void bring_up_datagram(Process& process, TestQp& qp, std::uint32_t qkey);
 
 /// As a reload sets the policy of a tenant's shared receive queues.
-void provision(Engine& engine, Tenant& tenant, const SrqPolicy& policy);
+void provision(Engine& engine, Tenant& tenant, const SrqPolicy& policy, const SrqRules& rules = {});
 
 Gid address(std::uint32_t host);  ///< 10.0.0.host
 

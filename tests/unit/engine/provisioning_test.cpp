@@ -225,7 +225,159 @@ TEST_P(Provisioning, TheOperatorSaysWhoIsImportant) {
   pair.run_for(kWhile);
   EXPECT_EQ(receivers[0]->qp.state, QpState::kRts);
   EXPECT_EQ(receivers[1]->qp.state, QpState::kRts);
-  EXPECT_EQ(receivers[2]->qp.state, QpState::kError) << "that of its path is 0";
+  EXPECT_TRUE(receivers[2]->qp.rq.given_up) << "that of its path is 0";
+  EXPECT_EQ(counters().connections_dropped.value(), 1u);
+  // Its next message ends it, and its peer learns why.
+  while (ca->poll()) continue;
+  send(2, 1);
+  ASSERT_TRUE(pair.run_until([&] { return receivers[2]->qp.state == QpState::kError; }));
+  pair.run_for(kWhile);
+  const auto told = ca->poll();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->status, Status::kRemoteOperationError);
+  EXPECT_EQ(senders[2]->qp.state, QpState::kError);
+}
+
+// --- rules
+
+TEST_P(Provisioning, RulesDecideByPeerAndQueue) {
+  const Gid peer = receivers[0]->qp.connection.route.path.destination;
+  SrqRules rules(3);
+  rules[0] = {.queue = srq->srq.number + 1, .limit = 1};
+  rules[1] = {.peers = {{peer, 32}}, .level = "high", .limit = 2};
+  rules[2] = {.peers = {{peer, 24}}, .limit = 3, .on_exceed = OnExceed::kQuarantine};
+  provision(engine(), pair.b->tenant, SrqPolicy{}, rules);
+  send(0, 8);
+  pair.run_for(kWhile);
+  EXPECT_EQ(received_by(0), 3u);
+  EXPECT_EQ(receivers[0]->qp.rq.member.terms.rule, 3u);
+  EXPECT_EQ(events(DaemonEventKind::kSrqQuarantined).size(), 1u);
+  expect_all_arrive();
+}
+
+TEST_P(Provisioning, ChangedRulesHoldAtOnceForThoseThatHoldBuffers) {
+  provision(engine(), pair.b->tenant, SrqPolicy{}, {{.limit = 3}});
+  send(0, 8);
+  pair.run_for(kWhile);
+  ASSERT_EQ(received_by(0), 3u);
+  provision(engine(), pair.b->tenant, SrqPolicy{}, {{.limit = 5}});
+  EXPECT_EQ(srq->srq.provisioner->limit_of(receivers[0]->qp.rq.member), 5u);
+  pair.run_for(kWhile);
+  EXPECT_EQ(received_by(0), 5u);
+  provision(engine(), pair.b->tenant, SrqPolicy{}, {});
+  expect_all_arrive();
+}
+
+TEST_P(Provisioning, AnotherPeerIsAnotherRule) {
+  QueuePair& qp = receivers[0]->qp;
+  const Gid peer = qp.connection.route.path.destination;
+  provision(engine(), pair.b->tenant, SrqPolicy{},
+            {{.peers = {{peer, 32}}, .limit = 2}, {.limit = 4}});
+  engine().receive_queues().follow_rules(qp);
+  EXPECT_EQ(qp.rq.member.terms.rule, 1u);
+  qp.connection.route.path.destination = Gid::from_ipv4(0x0b0b0b0b);
+  ReceiveQueues::path_changed(qp);
+  engine().receive_queues().follow_rules(qp);
+  EXPECT_EQ(qp.rq.member.terms.rule, 2u);
+  qp.connection.route.path.destination = peer;
+}
+
+TEST_P(Provisioning, ImportanceByRule) {
+  SrqPolicy policy = limited(0, OnExceed::kDropConnection);
+  policy.watermark = 6;
+  provision(engine(), pair.b->tenant, policy, {{.importance = 5}});
+  engine().receive_queues().set_terms(receivers[1]->qp.qpn,
+                                      {.limit = std::nullopt, .importance = 2});
+  send(1, 3);
+  pair.run_for(kWhile);
+  send(0, 9);
+  pair.run_for(kWhile);
+  EXPECT_FALSE(receivers[0]->qp.rq.given_up);
+  EXPECT_TRUE(receivers[1]->qp.rq.given_up) << "qp set goes before rules";
+}
+
+TEST_P(Provisioning, AQuarantinedConnectionStaysAndGoesOnByItself) {
+  set(limited(kLimit, OnExceed::kQuarantine));
+  send(0, 12);
+  pair.run_for(kWhile);
+  EXPECT_EQ(received_by(0), kLimit);
+  EXPECT_EQ(counters().quarantined.value(), 1u);
+  send(1, kLimit);
+  pair.run_for(kWhile);
+  EXPECT_EQ(received_by(1), kLimit);
+  expect_all_arrive();
+  pair.run_for(receive::kInterval);
+  send(0, 1);
+  pair.run_for(kWhile);
+  EXPECT_EQ(received_by(0), 13u);
+  EXPECT_EQ(senders[0]->qp.state, QpState::kRts);
+  EXPECT_EQ(counters().quarantined.value(), 0u);
+  EXPECT_EQ(events(DaemonEventKind::kSrqQuarantined).size(), counters().quarantines.value());
+  EXPECT_EQ(events(DaemonEventKind::kSrqQuarantineOver).size(), counters().quarantines.value());
+}
+
+// --- one check of how low the queue is
+
+TEST_P(Provisioning, TheProgramsLimitNamesWhoDraws) {
+  engine().receive_queues().set_limit(srq->srq, 8);
+  send(1, 2);
+  pair.run_for(kWhile);
+  send(0, 9);
+  pair.run_for(kWhile);
+  EXPECT_EQ(pair.b->adapter.sink.count(EventType::kSrqLimitReached, srq->srq.user_handle), 1u);
+  const auto low = events(DaemonEventKind::kSrqLimitReached);
+  ASSERT_EQ(low.size(), 1u);
+  EXPECT_EQ(low[0].amount, 7u);
+  EXPECT_EQ(low[0].of, kBuffers - 7);
+  const auto drawers = events(DaemonEventKind::kSrqDrawer);
+  ASSERT_EQ(drawers.size(), 2u) << "no accounts are kept";
+  EXPECT_EQ(drawers[0].qpn, receivers[0]->qp.qpn);
+  EXPECT_EQ(drawers[0].amount, 7u);
+  EXPECT_EQ(drawers[0].of, 9u);
+}
+
+TEST_P(Provisioning, TheProgramsLimitRanksAccountsToo) {
+  set(limited(12));
+  engine().receive_queues().set_limit(srq->srq, 8);
+  send(0, 9);
+  pair.run_for(kWhile);
+  EXPECT_EQ(events(DaemonEventKind::kSrqLimitReached).size(), 1u);
+  const auto offenders = events(DaemonEventKind::kSrqOffender);
+  ASSERT_EQ(offenders.size(), 1u);
+  EXPECT_EQ(offenders[0].of, 12u);
+}
+
+/// On by default, without accounts.
+TEST_P(Provisioning, ARunawayIsReported) {
+  ASSERT_TRUE(SrqPolicy{}.runaways);
+  send(1, 3);
+  pair.run_for(kWhile);
+  send(0, 11);
+  pair.run_for(kWhile);
+  ASSERT_FALSE(srq->srq.provisioner);
+  const auto told = events(DaemonEventKind::kSrqRunaway);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].qpn, receivers[0]->qp.qpn);
+  EXPECT_EQ(told[0].amount, 11u);
+  EXPECT_EQ(told[0].of, 14u);
+  EXPECT_EQ(counters().runaways.value(), 1u);
+}
+
+TEST_P(Provisioning, AQueueThatIsSharedEvenlyHasNoRunaway) {
+  for (std::size_t i = 0; i < kSenders; ++i) send(i, 4);
+  pair.run_for(kWhile);
+  EXPECT_TRUE(events(DaemonEventKind::kSrqRunaway).empty());
+}
+
+TEST_P(Provisioning, AttemptsThatFindNothingAreCountedByWhoWaits) {
+  send(0, kBuffers);
+  pair.run_for(kWhile);
+  for (std::size_t i = 0; i < kSenders; ++i) send(i, 1);
+  pair.run_for(kWhile);
+  EXPECT_GE(srq->srq.empty, kSenders);
+  EXPECT_EQ(srq->srq.most_waiting, kSenders);
+  EXPECT_EQ(srq->srq.level.peak(), kBuffers);
+  expect_all_arrive();
 }
 
 TEST_P(Provisioning, StatisticalLimitsFollowTheSender) {
@@ -257,7 +409,13 @@ TEST_P(Provisioning, TheConnectionThatExceedsIsDropped) {
   EXPECT_EQ(counters().connections_dropped.value(), 1u);
   EXPECT_EQ(events(DaemonEventKind::kSrqConnectionDropped).size(), 1u);
   EXPECT_EQ(pair.b->adapter.sink.count(EventType::kQpFatal, receivers[0]->qp.user_handle), 1u);
-  EXPECT_TRUE(pair.run_until([&] { return senders[0]->qp.state == QpState::kError; }));
+  EXPECT_TRUE(pair.run_until([&] { return senders[0]->qp.state == QpState::kError; }, kWhile))
+      << "told, not timed out";
+  std::optional<Completed> refused;
+  while (const auto c = ca->poll())
+    if (c->status != Status::kSuccess && !refused) refused = c;
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, Status::kRemoteOperationError);
   send(2, 4);
   repost_all();
   pair.run_for(kWhile);

@@ -130,9 +130,9 @@ TEST_F(Receives, HardLimitLeavesTheRestForOthers) {
   TestQp& other = make_qp({.srq = &srq});
   SrqPolicy policy;
   policy.limits.fill(2);
-  for (auto& [queue, provisioner] : receives.make_provisioners(tenant, policy))
+  for (auto& [queue, provisioner] : receives.make_provisioners(tenant, policy, {}))
     receives.start_provisioning(*queue, std::move(provisioner));
-  receives.set_policy(tenant, policy);
+  receives.set_policy(tenant, policy, {});
   post(srq, 4);
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(receives.draw(greedy.qp), shm::Take::kTaken);

@@ -103,7 +103,7 @@ TEST_P(Srq, LimitIsToldOnce) {
     EXPECT_EQ(pair.wait(*pair.cb).value().index, i);
     EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
   }
-  EXPECT_EQ(srq->srq.limit, 0u);
+  EXPECT_EQ(srq->srq.level.armed(), 0u);
   pair.b->adapter.engine.receive_queues().set_limit(srq->srq, 1);
   EXPECT_EQ(limits(), 2u) << "below the limit already";
 }

@@ -201,7 +201,7 @@ TEST(Provisioner, WhatIsHeldIsCountedForTheTenant) {
   draw(first, member);
   draw(first, member);
   draw(second, other);
-  EXPECT_EQ(first.held(), 2u);
+  EXPECT_EQ(first.figures().held, 2u);
   EXPECT_EQ(counters.held.value(), 3u);
   first.posted(0);
   EXPECT_EQ(counters.held.value(), 2u);

@@ -95,27 +95,13 @@ SrqPolicy watched(std::uint32_t watermark) {
   return policy;
 }
 
-TEST(ProvisionerTime, WatermarkIsToldOncePerFall) {
-  Desk desk(watched(4));
-  EXPECT_TRUE(watched(4).wanted());
-  EXPECT_FALSE(desk.provisioner.watch(5, desk.now));
-  EXPECT_TRUE(desk.provisioner.watch(4, desk.now));
-  EXPECT_FALSE(desk.provisioner.watch(0, desk.now));
-  desk.now += seconds(1);
-  EXPECT_FALSE(desk.provisioner.watch(4, desk.now));
-  EXPECT_FALSE(desk.provisioner.watch(5, desk.now));
-  EXPECT_TRUE(desk.provisioner.watch(3, desk.now));
-  EXPECT_EQ(desk.counters.watermarks.value(), 2u);
-}
-
 TEST(ProvisionerTime, AQueueThatSwingsIsRankedAtTimes) {
   Desk desk(watched(4));
   unsigned rankings = 0;
-  for (int i = 0; i < 100; ++i) {
-    desk.now += milliseconds(1);
-    rankings += desk.provisioner.watch(i % 2 == 0 ? 4 : 5, desk.now) ? 1 : 0;
+  for (int i = 0; i < 50; ++i) {
+    desk.now += milliseconds(2);
+    rankings += desk.provisioner.alarm(desk.now, true) ? 1 : 0;
   }
-  EXPECT_EQ(desk.counters.watermarks.value(), 50u);
   EXPECT_EQ(rankings, 10u);
 }
 
@@ -124,7 +110,7 @@ TEST(ProvisionerTime, OffendersAreRankedByRecentDraw) {
   desk.messages(0, 30);  // long ago
   desk.now += seconds(5);
   for (std::size_t qp = 1; qp < 7; ++qp) desk.messages(qp, static_cast<unsigned>(qp));
-  const auto alarm = desk.provisioner.watch(4, desk.now);
+  const auto alarm = desk.provisioner.alarm(desk.now, true);
   ASSERT_TRUE(alarm);
   ASSERT_EQ(alarm->count, Alarm::kMost);
   for (std::size_t i = 0; i < Alarm::kMost; ++i) {
@@ -139,7 +125,7 @@ TEST(ProvisionerTime, ScoresFadeByHalfLife) {
   desk.messages(0, 8);
   desk.now += seconds(3);
   desk.messages(1, 2);
-  const auto alarm = desk.provisioner.watch(4, desk.now);
+  const auto alarm = desk.provisioner.alarm(desk.now, true);
   ASSERT_TRUE(alarm);
   ASSERT_EQ(alarm->count, 2u);
   EXPECT_EQ(alarm->offenders[0].qpn, Desk::qpn(1));
@@ -156,7 +142,7 @@ TEST(ProvisionerTime, TheLeastImportantIsGivenUpFirst) {
   desk.messages(4, 9);
   desk.messages(0, 2);
   desk.messages(1, 3);
-  auto alarm = desk.provisioner.watch(4, desk.now);
+  auto alarm = desk.provisioner.alarm(desk.now, true);
   ASSERT_TRUE(alarm && alarm->drop);
   EXPECT_EQ(*alarm->drop, Desk::qpn(1)) << "of the two least important that with the higher score";
 }
@@ -167,9 +153,139 @@ TEST(ProvisionerTime, AmongEqualsNobodyIsGivenUp) {
   Desk desk(policy, 64);
   desk.messages(0, 20);
   desk.messages(1, 2);
-  const auto alarm = desk.provisioner.watch(4, desk.now);
+  const auto alarm = desk.provisioner.alarm(desk.now, true);
   ASSERT_TRUE(alarm);
   EXPECT_FALSE(alarm->drop);
+}
+
+// --- quarantine
+
+SrqPolicy quarantining(std::uint32_t limit) { return limited(limit, OnExceed::kQuarantine); }
+
+TEST(Quarantine, OneBufferAtATimeUntilTheSurplusIsGivenBack) {
+  Desk desk(quarantining(6), 64);
+  EXPECT_EQ(desk.messages(0, 6), 6u);
+  EXPECT_EQ(desk.message(0), Decision::kQuarantined);
+  EXPECT_TRUE(desk.provisioner.is_quarantined(desk.members[0]));
+  EXPECT_EQ(desk.counters.quarantined.value(), 1u);
+  EXPECT_EQ(desk.message(0), Decision::kRefused) << "told once";
+  desk.now += kInterval;
+  for (int i = 0; i < 2; ++i) desk.provisioner.posted(0);
+  EXPECT_EQ(desk.message(0), Decision::kRefused) << "4 are more than half";
+  desk.provisioner.posted(0);
+  EXPECT_EQ(desk.message(0), Decision::kGrantedAgain);
+  EXPECT_FALSE(desk.provisioner.is_quarantined(desk.members[0]));
+  EXPECT_EQ(desk.message(0), Decision::kGranted);
+  EXPECT_EQ(desk.counters.quarantines.value(), 1u);
+  EXPECT_EQ(desk.counters.quarantined.value(), 0u);
+}
+
+TEST(Quarantine, LastsAnIntervalAtLeast) {
+  Desk desk(quarantining(4), 64);
+  desk.messages(0, 5);
+  for (int i = 0; i < 4; ++i) desk.provisioner.posted(0);
+  EXPECT_EQ(desk.message(0), Decision::kGranted) << "one";
+  EXPECT_EQ(desk.message(0), Decision::kRefused) << "and no more";
+  desk.now += kInterval;
+  EXPECT_EQ(desk.message(0), Decision::kGrantedAgain);
+}
+
+/// The account is looked at with each of its own messages; that must not begin the interval anew.
+TEST(Quarantine, OfOneThatAlwaysTriesEnds) {
+  Desk desk(quarantining(4), 64);
+  desk.messages(0, 5);
+  for (int i = 0; i < 2; ++i) desk.provisioner.posted(0);
+  unsigned refused = 0;
+  while (desk.message(0) == Decision::kRefused && refused < 1000) {
+    desk.now += milliseconds(7);
+    ++refused;
+  }
+  EXPECT_LT(refused, 20u);
+}
+
+TEST(Quarantine, OthersGoOn) {
+  Desk desk(quarantining(4), 16);
+  desk.messages(0, 9);
+  EXPECT_EQ(desk.held(0), 4u);
+  EXPECT_EQ(desk.messages(1, 4), 4u);
+}
+
+TEST(Quarantine, TheOperatorEndsIt) {
+  Desk desk(quarantining(4), 64);
+  desk.messages(0, 5);
+  desk.provisioner.set_limit(desk.members[0], 8);
+  EXPECT_EQ(desk.message(0), Decision::kGranted);
+  desk.messages(0, 9);
+  EXPECT_EQ(desk.counters.quarantined.value(), 1u);
+  desk.provisioner.set_policy(limited(9));
+  EXPECT_EQ(desk.counters.quarantined.value(), 0u);
+}
+
+TEST(Quarantine, OfAQueuePairThatGoesIsOver) {
+  Desk desk(quarantining(1), 8);
+  desk.messages(0, 2);
+  desk.provisioner.posted(0);
+  EXPECT_EQ(desk.counters.quarantined.value(), 1u);
+  desk.provisioner.leave(desk.members[0]);
+  EXPECT_EQ(desk.counters.quarantined.value(), 0u);
+  desk.messages(1, 2);
+  desk.provisioner.retire();
+  EXPECT_EQ(desk.counters.quarantined.value(), 0u);
+}
+
+TEST(Quarantine, AtTheWatermarkTheOneThatHoldsMostWaits) {
+  SrqPolicy policy = watched(4);
+  policy.on_exceed = OnExceed::kQuarantine;
+  Desk desk(policy, 64);
+  desk.messages(0, 20);
+  desk.messages(1, 2);
+  const auto alarm = desk.provisioner.alarm(desk.now, true);
+  ASSERT_TRUE(alarm && alarm->quarantine);
+  EXPECT_EQ(*alarm->quarantine, Desk::qpn(0));
+  EXPECT_EQ(desk.message(0), Decision::kRefused);
+  EXPECT_EQ(desk.message(1), Decision::kGranted);
+  desk.now += kInterval;
+  for (int i = 0; i < 5; ++i) desk.provisioner.posted(0);
+  EXPECT_EQ(desk.message(0), Decision::kGrantedAgain) << "15 of 64, half of an equal share is 16";
+}
+
+TEST(Quarantine, TheProgramsLimitPutsNobodyThere) {
+  SrqPolicy policy = watched(4);
+  policy.on_exceed = OnExceed::kQuarantine;
+  Desk desk(policy, 64);
+  desk.messages(0, 20);
+  desk.messages(1, 2);
+  const auto alarm = desk.provisioner.alarm(desk.now, false);
+  ASSERT_TRUE(alarm);
+  EXPECT_EQ(alarm->count, 2u);
+  EXPECT_FALSE(alarm->quarantine);
+}
+
+// --- terms by rule
+
+TEST(Terms, HoldInsteadOfThePolicyAndBelowTheQueuePairsOwn) {
+  Desk desk(limited(4), 64);
+  desk.provisioner.set_terms(desk.members[0], {.limit = 7});
+  desk.provisioner.set_terms(desk.members[1], {.kind = LimitKind::kSoft});
+  EXPECT_EQ(desk.messages(0, 20), 7u);
+  EXPECT_EQ(desk.messages(1, 20), 20u);
+  EXPECT_EQ(desk.messages(2, 20), 4u);
+  desk.provisioner.set_limit(desk.members[0], 9);
+  EXPECT_EQ(desk.messages(0, 20), 2u);
+  desk.provisioner.set_terms(desk.members[0], {.limit = 30});
+  EXPECT_EQ(desk.limit(0), 9u);
+  desk.provisioner.set_limit(desk.members[0], Member::kByPolicy);
+  EXPECT_EQ(desk.limit(0), 30u);
+}
+
+TEST(Terms, SayWhatHappensBeyondTheLimit) {
+  Desk desk(limited(2), 64);
+  desk.provisioner.set_terms(desk.members[0], {.on_exceed = OnExceed::kQuarantine});
+  desk.provisioner.set_terms(desk.members[1], {.on_exceed = OnExceed::kDropConnection});
+  for (std::size_t qp = 0; qp < 3; ++qp) desk.messages(qp, 2);
+  EXPECT_EQ(desk.message(0), Decision::kQuarantined);
+  EXPECT_EQ(desk.message(1), Decision::kDropConnection);
+  EXPECT_EQ(desk.message(2), Decision::kRefusedFirst);
 }
 
 }  // namespace

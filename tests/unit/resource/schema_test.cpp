@@ -46,6 +46,7 @@ void for_each_table(F&& f) {
   f("tenant.level", LevelConfig{});
   f("tenant.rate", RateLimits{});
   f("tenant.srq", SrqPolicy{});
+  f("tenant.srq_rule", SrqRule{});
 }
 
 /// Which bytes of a structure are the values of its keys.
@@ -60,8 +61,11 @@ std::vector<bool> covered_bytes(const S& section) {
     std::fill_n(covered.begin() + first, bytes, true);
   };
   for (const Key& key : schema_of<S>().keys) cover(key.at.place(&section), key.at.bytes);
-  // [[tenant.level]] is no value of a key.
-  if constexpr (std::is_same_v<S, TenantConfig>) cover(&section.levels, sizeof section.levels);
+  // [[tenant.level]] and [[tenant.srq_rule]] are no values of keys.
+  if constexpr (std::is_same_v<S, TenantConfig>) {
+    cover(&section.levels, sizeof section.levels);
+    cover(&section.srq_rules, sizeof section.srq_rules);
+  }
   return covered;
 }
 
