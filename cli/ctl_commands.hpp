@@ -52,6 +52,14 @@ void drop_saved(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, 
 void show_difference(AdminClient& daemon, bool json);
 void roll_back(AdminClient& daemon, std::uint64_t revision, bool json);
 
+// --- ctl_explain.cpp
+struct ExplainOptions {
+  std::string who;      ///< TENANT[/LEVEL]
+  double interval = 2;  ///< seconds
+  bool total = false;   ///< since the daemon began, instead
+};
+void explain(AdminClient& daemon, const ExplainOptions& options, bool json);
+
 // --- ctl_top.cpp
 struct TopOptions {
   double interval = 1;      ///< seconds

@@ -29,10 +29,11 @@ _softhcactl() {
   done
   local words
   case $command in
-    '') words="status tenants tenant qps srqs connections listeners gsa set qp reload revisions diff rollback saved top events $common" ;;
+    '') words="status tenants tenant qps srqs connections listeners gsa set qp reload revisions diff rollback saved top explain events $common" ;;
     tenant) if [[ $before == show ]]; then words=$(_softhcactl_tenants); else words="show $common"; fi ;;
     qps | srqs | connections | listeners) words="--tenant $common" ;;
     events) words="--follow --tenant --after $common" ;;
+    explain) words="$(_softhcactl_tenants) --interval --total $common" ;;
     top) words="--once --count --interval $common" ;;
     reload) words="--dry-run $common" ;;
     saved) words="drop --all $common" ;;

@@ -29,6 +29,7 @@ struct Options {
   bool once = false;
   TopOptions top;
   EventOptions events;
+  ExplainOptions explain;
 };
 
 constexpr char kFooter[] =
@@ -50,8 +51,9 @@ void add_common(CLI::App& app, Options& options) {
   app.add_option("--runtime-dir", options.runtime_dir,
                  "where the daemon keeps its sockets, as for softhca-run")
       ->type_name("DIR");
-  app.add_option("--as", options.as,
-                 "ask as this tenant, by its own socket: `set` of its levels, `tenant show`")
+  app.add_option(
+         "--as", options.as,
+         "ask as this tenant, by its own socket: `set` of its levels, `tenant show`, `explain`")
       ->type_name("TENANT");
   app.add_flag("--json", options.json, "print what the daemon answered");
   app.set_version_flag("--version", SOFTHCA_VERSION);
@@ -121,6 +123,16 @@ void add_revisions(CLI::App& app, Options& options) {
       ->required();
 }
 
+void add_explain(CLI::App& app, Options& options) {
+  CLI::App* explain =
+      app.add_subcommand("explain", "what the send commands of a tenant or level wait for");
+  explain->add_option("TENANT", options.explain.who, "TENANT or TENANT/LEVEL")->required();
+  CLI::Option* interval =
+      explain->add_option("-i,--interval", options.explain.interval, "seconds to look at it")
+          ->check(CLI::Range(0.05, 3600.0));
+  explain->add_flag("--total", options.explain.total, "since the daemon began")->excludes(interval);
+}
+
 void add_top(CLI::App& app, Options& options) {
   CLI::App* top = app.add_subcommand("top", "what the tenants do, every second");
   top->add_option("-i,--interval", options.top.interval, "seconds between two samples")
@@ -142,6 +154,7 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (app.got_subcommand("status")) return show_status(daemon, json);
   if (app.got_subcommand("tenants")) return show_tenants(daemon, json);
   if (app.got_subcommand(&tenant)) return show_tenant(daemon, options.tenant, json);
+  if (app.got_subcommand("explain")) return explain(daemon, options.explain, json);
   if (app.got_subcommand("qps")) return show_queue_pairs(daemon, options.tenant, json);
   if (app.got_subcommand("srqs")) return show_shared_receive_queues(daemon, options.tenant, json);
   if (app.got_subcommand("connections")) return show_connections(daemon, options.tenant, json);
@@ -188,6 +201,7 @@ int run(int argc, char** argv) {
   const CLI::App* tenant = add_show(app, options);
   add_change(app, options);
   add_revisions(app, options);
+  add_explain(app, options);
   add_top(app, options);
   try {
     app.parse(argc, argv);

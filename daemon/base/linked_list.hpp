@@ -48,6 +48,11 @@ class LinkedList {
     return item;
   }
 
+  /// The first becomes the last.
+  void rotate() {
+    if (T* item = pop_front()) push_back(*item);
+  }
+
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (T* item = head_; item != nullptr; item = next(*item)) visit(*item);

@@ -8,6 +8,9 @@ namespace {
 
 using abi::CompletionOpcode;
 
+// The duration of one command in so many is kept: a prime, so that no habit of a program shows.
+constexpr std::uint32_t kSampled = 61;
+
 CompletionOpcode opcode_of(std::uint8_t command_opcode) {
   switch (static_cast<abi::Opcode>(command_opcode)) {
     case abi::Opcode::kRdmaWrite:
@@ -48,6 +51,8 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
     qp.sq.probing = false;
     const std::uint64_t time = cpu_.spent() - commands_[pcb].time_when_seen;
     qp.tenant->counters.command_engine_time.add(time / kUnitsPerNanosecond);
+    if (header.sequence % kSampled == 0)
+      qp.session->waits().duration.add(static_cast<std::uint64_t>(commands_.age(pcb).count()));
   } else if (qp.state != QpState::kError) {
     cpu_.fail_later(qp, name_of(verdict));
   }

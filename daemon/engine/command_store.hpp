@@ -57,6 +57,9 @@ class CommandStore {
   /// Releases all commands of a queue pair, including those in the hands of its transport.
   void release_all(QueuePair& qp);
 
+  /// Since it was kicked. REQUIRES: as owner().
+  Duration age(PcbId pcb) const { return clock_.now - contexts_[pcb.value].kicked_at; }
+
   // --- lists of a queue pair
   /// The command has its credits.
   void remove_kicked(QueuePair& qp, PcbId pcb) { qp.sq.kicked.remove(contexts_.data(), pcb.value); }

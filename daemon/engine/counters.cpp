@@ -38,6 +38,56 @@ const char* name_of(DoorbellCause cause) {
   return "unknown";
 }
 
+const char* name_of(WaitCause cause) {
+  switch (cause) {
+    case WaitCause::kEngine:
+      return "engine";
+    case WaitCause::kNoVcb:
+      return "no_vcb";
+    case WaitCause::kNoPcb:
+      return "no_pcb";
+    case WaitCause::kKickList:
+      return "kick_list";
+    case WaitCause::kExecutionCredit:
+      return "execution_credit";
+    case WaitCause::kCompletionCredit:
+      return "completion_credit";
+    case WaitCause::kRate:
+      return "rate";
+    case WaitCause::kOrder:
+      return "order";
+    case WaitCause::kReceiver:
+      return "receiver";
+    case WaitCause::kAcknowledgement:
+      return "acknowledgement";
+    case WaitCause::kCongestion:
+      return "congestion";
+    case WaitCause::kNeighbour:
+      return "neighbour";
+    case WaitCause::kPort:
+      return "port";
+    case WaitCause::kCount:
+      break;
+  }
+  return "unknown";
+}
+
+const char* name_of(Guarantee guarantee) {
+  switch (guarantee) {
+    case Guarantee::kPcbs:
+      return "pcbs";
+    case Guarantee::kExecutionCredits:
+      return "execution_credits";
+    case Guarantee::kCompletionCredits:
+      return "completion_credits";
+    case Guarantee::kEngineTime:
+      return "engine_time";
+    case Guarantee::kCount:
+      break;
+  }
+  return "unknown";
+}
+
 const char* name_of(SendQueueCause cause) {
   switch (cause) {
     case SendQueueCause::kNoPcb:

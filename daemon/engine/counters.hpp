@@ -9,6 +9,7 @@
 #include "abi/session.hpp"
 #include "daemon/base/counter.hpp"
 #include "daemon/base/histogram.hpp"
+#include "daemon/engine/wait_causes.hpp"
 #include "daemon/receive/policy.hpp"
 #include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/frame.hpp"
@@ -104,6 +105,7 @@ struct TenantCounters {
   /// successful end; ns.
   Histogram command_engine_time;
   Counter engine_time;  ///< for it, in cost units (costs.hpp)
+  WaitCounters waits;   ///< of commands that no level has
   WireCounters wire;
   CongestionCounters congestion;
   CompletionCounters completion;
@@ -124,6 +126,7 @@ struct LevelCounters {
   Counter commands_doorbell;
   Counter send_queue_mode;
   Histogram arbitration_wait;  ///< ns from kick to start
+  WaitCounters waits;
   Gauge sessions;
 };
 

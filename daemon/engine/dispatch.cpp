@@ -38,12 +38,15 @@ std::size_t Dispatch::fetch() {
     const std::uint64_t turn_end = std::min(end, cpu_.done() + cpu_.budget().turn);
     std::uint32_t fetched = 0;
     KickedIn list = scheduler_.kicked_in(turn->slot);
+    bool stopped = false;
     while (fetched < turn->count && cpu_.done() < turn_end) {
       const KickedIn into = fetch_one(qp, turn->sequence + fetched, list);
-      if (into == KickedIn::kNone) break;
+      stopped = into == KickedIn::kNone;
+      if (stopped) break;
       list = into;
       ++fetched;
     }
+    if (!stopped && list == KickedIn::kOwnTvl) qp.sq.waits.fetch = WaitCause::kEngine;
     if (fetched != 0)
       scheduler_.fetched(turn->slot, fetched, list);
     else
@@ -76,6 +79,9 @@ bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
       out = {*pcb, qp.sq.tvl, KickedIn::kOwnTvl};
       if (arbitrator_.kick(qp.sq.tvl, *pcb)) return true;
       pcbs_.free(*pcb);
+      qp.sq.waits.fetch = WaitCause::kKickList;
+    } else {
+      qp.sq.waits.fetch = WaitCause::kNoPcb;
     }
   }
   const bool may_have_more =
@@ -98,7 +104,7 @@ bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
 }
 
 /// False: a rate holds the queue pair, and the scheduler has been told.
-bool Dispatch::obeys_rates(const QueuePair& qp) {
+bool Dispatch::obeys_rates(QueuePair& qp) {
   switch (rates_.hold(qp)) {
     case RateControl::Hold::kNone:
       return true;
@@ -106,6 +112,7 @@ bool Dispatch::obeys_rates(const QueuePair& qp) {
       scheduler_.block_class(qp.qos_class);
       return false;
     case RateControl::Hold::kQueuePair:
+      qp.sq.waits.fetch = WaitCause::kRate;
       scheduler_.block(schedule::QpSlot(qp.slot));
       return false;
   }

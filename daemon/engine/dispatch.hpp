@@ -39,7 +39,7 @@ class Dispatch {
     schedule::KickedIn list = schedule::KickedIn::kNone;
   };
 
-  bool obeys_rates(const QueuePair& qp);
+  bool obeys_rates(QueuePair& qp);
   static bool may_fetch(const QueuePair& qp, std::uint32_t sequence);
   bool kick(QueuePair& qp, schedule::KickedIn list, Kicked& out);
   schedule::KickedIn fetch_one(QueuePair& qp, std::uint32_t sequence, schedule::KickedIn list);

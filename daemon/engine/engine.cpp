@@ -1,6 +1,7 @@
 #include "daemon/engine/engine.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/engine/cq_overflow.hpp"
 
@@ -42,6 +43,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
                queues_.arbitrator, rates_, events_.async, events_.log, limits.vcbs, limits.tenants),
       dispatch_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
                 queues_.arbitrator, rates_),
+      waits_(clock_, addressing_.local, ingress_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
+             queues_.tvls, queues_.arbitrator, events_.log, limits.tenants),
       lending_(clock_, addressing_.local, ingress_, queues_.pcbs, queues_.tvls, queues_.arbitrator,
                limits.tenants),
       tvl_assignment_(queue_pairs_, commands_, cpu_, ingress_, queues_.tvls, queues_.arbitrator,
@@ -87,11 +90,12 @@ void Engine::add_tenant(Tenant& tenant) {
 void Engine::remove_tenant(Tenant& tenant) {
   cpu_.end_step();
   addressing_.local.remove(tenant);
+  waits_.forget(tenant);
   rates_.forget(tenant.rate);
 }
 
 bool Engine::poll(Time now) {
-  clock_.now = now;
+  waits_.begin_step(std::exchange(clock_.now, now));
   cpu_.begin_step();
   rates_.release([this](QosClassId qos_class) { queues_.scheduler.unblock_class(qos_class); },
                  [this](std::uint32_t slot) { queues_.scheduler.unblock(schedule::QpSlot(slot)); });

@@ -22,6 +22,7 @@
 //   congestion_control    congestion told to peers and by them
 //   receive_queues        drawing receives; shared receive queues and their provisioning; XRC
 //   completion_events, async_events, cq_overflow  events on their way to processes
+//   wait_census           what commands wait for; guarantee_watch: though it is guaranteed
 //   qp_table, qp_lifecycle, qp_stall, time_wait   queue pairs, their states, what is left of them
 //   local_addresses, address_handles, multicast   addresses, and who is behind them
 #pragma once
@@ -60,6 +61,7 @@
 #include "daemon/engine/session_registry.hpp"
 #include "daemon/engine/transport_driver.hpp"
 #include "daemon/engine/tvl_assignment.hpp"
+#include "daemon/engine/wait_census.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
 #include "daemon/schedule/send_queue_scheduler.hpp"
 
@@ -201,6 +203,7 @@ class Engine {
   CommandStore commands_;
   Ingress ingress_;
   Dispatch dispatch_;
+  WaitCensus waits_;
   GuaranteeLending lending_;
   TvlAssignment tvl_assignment_;
   ReceiveQueues receive_queues_;

@@ -28,6 +28,8 @@ const char* name_of(DaemonEventKind kind) {
       return "queue_pair_error";
     case DaemonEventKind::kHostileMemory:
       return "hostile_memory";
+    case DaemonEventKind::kGuaranteeNotKept:
+      return "guarantee_not_kept";
   }
   return "unknown";
 }

@@ -25,6 +25,7 @@ enum class DaemonEventKind : std::uint8_t {
   kSrqRunaway,      ///< it drew most of a queue that is nearly empty; as kSrqDrawer
   kQueuePairError,  ///< it entered the error state; cause: why
   kHostileMemory,   ///< words no correct provider writes; cause: where
+  kGuaranteeNotKept,  ///< amount: for how many ms; cause: what of it, and why
 };
 
 const char* name_of(DaemonEventKind kind);

@@ -282,8 +282,10 @@ std::size_t Ingress::collect_doorbells(Session& session, std::uint64_t end) {
       fail_session(session);
       break;
     }
-    session.tenant->counters.doorbells[static_cast<std::size_t>(abi::cause_of(doorbell))].add();
-    ring(session, Qpn(abi::qpn_of(doorbell)), doorbell.sequence);
+    const DoorbellCause cause = abi::cause_of(doorbell);
+    session.tenant->counters.doorbells[static_cast<std::size_t>(cause)].add();
+    if (QueuePair* qp = ring(session, Qpn(abi::qpn_of(doorbell)), doorbell.sequence))
+      qp->sq.waits.no_vcb = cause == DoorbellCause::kNoVcb;
     ++taken;
   }
   return taken;
@@ -310,12 +312,17 @@ void Ingress::refuse(const Session& session) {
   session.tenant->counters.refused.malformed_commands.add();
 }
 
-void Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
+/// Null: the session has no such queue pair that sends.
+QueuePair* Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
   QueuePair* qp = find_owned(session, qpn.value);
-  if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) return refuse(session);
+  if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
+    refuse(session);
+    return nullptr;
+  }
   cpu_.charge(session, kDoorbellCost);
   const auto verdict = scheduler_.ring(schedule::QpSlot(qp->slot), sequence_end);
   if (verdict == schedule::RingVerdict::kHostile) doorbell_fails(*qp);
+  return qp;
 }
 
 /// A doorbell, rung or read back from the overflow buffer, says what cannot be true.

@@ -73,7 +73,7 @@ class Ingress {
   void accept(Session& session, PcbId pcb);
   std::size_t collect_doorbells(Session& session, std::uint64_t end);
   void refuse(const Session& session);
-  void ring(Session& session, Qpn qpn, std::uint32_t sequence_end);
+  QueuePair* ring(Session& session, Qpn qpn, std::uint32_t sequence_end);
   void doorbell_fails(QueuePair& qp);
   void fail_session(Session& session);
   QueuePair* find_owned(const Session& session, std::uint32_t qpn) const;

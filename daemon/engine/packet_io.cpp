@@ -129,6 +129,15 @@ const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& bindin
   return &route.frame;
 }
 
+/// A packet of the queue pair (null: of none) cannot go now.
+transport::SendResult PacketIo::refuse(QueuePair* qp, WaitCause cause) {
+  if (qp != nullptr) {
+    qp->sq.waits.port = cause;
+    qp->sq.waits.refused = clock_.now;
+  }
+  return transport::SendResult::kNoBuffer;
+}
+
 transport::SendResult PacketIo::send(Route& route, const wire::Headers& h,
                                      const transport::PayloadSource& payload, QueuePair* qp) {
   if (!route.path.port) return transport::SendResult::kSent;  // to nowhere: as if lost
@@ -139,7 +148,7 @@ transport::SendResult PacketIo::send(Route& route, const wire::Headers& h,
     // A queue pair that clients share waits for nobody: the neighbour was known when the command
     // was taken in.
     const bool is_shared = qp != nullptr && qp->clients != nullptr;
-    if (!lost && !is_shared) return transport::SendResult::kNoBuffer;
+    if (!lost && !is_shared) return refuse(qp, WaitCause::kNeighbour);
     binding.drops.unresolved.add();
     if (qp != nullptr) qp->tenant->counters.wire.unresolved.add();
     return transport::SendResult::kSent;
@@ -153,7 +162,7 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
   port::Frame frame = binding.port->allocate();
   if (!frame) {
     binding.drops.no_buffer.add();
-    return transport::SendResult::kNoBuffer;
+    return refuse(qp, WaitCause::kPort);
   }
   const std::size_t length = path.frame_length(h.opcode, payload.length);
   if (length > frame.capacity) {  // a path MTU beyond what the port carries: lost, as on a wire

@@ -103,6 +103,7 @@ class PacketIo {
                                        bool& lost);
   std::optional<MacAddress> resolve(PortBinding& binding, const Gid& source, const Gid& hop);
   std::uint8_t traffic_class_of(const Route& route, const Marking& marking) const;
+  transport::SendResult refuse(QueuePair* qp, WaitCause cause);
   void note_sender(const Session& session);
 
   /// Who has handed over packets since the last flush.

@@ -11,6 +11,7 @@
 #include "daemon/engine/route.hpp"
 #include "daemon/engine/shared_receive_queue.hpp"
 #include "daemon/engine/tenant.hpp"
+#include "daemon/engine/wait_causes.hpp"
 #include "daemon/shm/send_ring.hpp"
 #include "daemon/transport/local/local.hpp"
 #include "daemon/transport/rc.hpp"
@@ -75,6 +76,15 @@ inline constexpr Qpn kMulticastQpn(0xffffff);
 
 class DatagramService;
 
+/// What was in the way of the commands of a queue pair lately, for WaitCensus.
+struct WaitNotes {
+  WaitCause fetch = WaitCause::kEngine;  ///< of its last turn to fetch; kEngine: nothing
+  WaitCause port = WaitCause::kEngine;   ///< of a packet of it, at `refused`
+  bool no_vcb = false;                   ///< its process had no VCB when it rang last
+  Time refused{};
+  Time counted{};  ///< the waits of its commands are counted up to then
+};
+
 /// The send queue of a queue pair, and what the engine has of its commands.
 struct QpSendQueue {
   using CommandList = IndexList<CommandContext, &CommandContext::link>;
@@ -96,6 +106,7 @@ struct QpSendQueue {
   bool discarding = false;           ///< being reset or removed: nothing is completed
   bool sqd_notify = false;           ///< its program wants to hear when it has drained
   std::unique_ptr<RateGate> rate;    ///< null: it has no rate of its own
+  WaitNotes waits;
 
   /// Has the command been handed to the transport before? If so, it was given back since.
   bool has_begun(std::uint32_t sequence) const { return ring_distance(sequence, not_begun) < 0; }

@@ -21,6 +21,7 @@ struct PollState {
   bool waiting = false;             ///< something was here, and not all of it is taken in
   std::uint32_t next_vcb = 0;       ///< to be taken in first
   UnfinishedVcbs unfinished;        ///< handed over before their commands were whole
+  Time counted{};  ///< the waits of what is here are counted up to then
 };
 
 /// One opened device context of a process.
@@ -51,6 +52,10 @@ struct Session {
   /// Is the rate of its tenant or level used up?
   bool held_by_rate() const {
     return tenant->rate.closed() || (level != nullptr && level->rate.closed());
+  }
+  /// What its commands wait for is counted there.
+  WaitCounters& waits() const {
+    return level != nullptr ? level->counters.waits : tenant->counters.waits;
   }
   void count_send_queue_mode(SendQueueCause cause) {
     tenant->counters.send_queue_mode.add();

@@ -16,6 +16,7 @@ void add_commands(Families& out, const engine::Tenant& tenant);
 void add_transport(Families& out, const engine::Tenant& tenant);
 void add_congestion(Families& out, const engine::Tenant& tenant);
 void add_receive(Families& out, const engine::Tenant& tenant);
+void add_waits(Families& out, const engine::Tenant& tenant);
 void add_levels(Families& out, const engine::Tenant& tenant);
 
 // --- collect_pools.cpp: what there is, and who has it

@@ -60,6 +60,26 @@ constexpr DropMetric kTenantDrops[] = {
     {Count::kBadQkey, "bad_qkey"},
 };
 
+/// Waits of a level or, null, of what no level has.
+void add_waits(Families& out, const engine::Tenant& tenant, const engine::Level* level) {
+  const engine::WaitCounters& waits =
+      level == nullptr ? tenant.counters.waits : level->counters.waits;
+  const Labels labels = labels_of(tenant, level);
+  for (std::size_t i = 0; i < waits.time.size(); ++i)
+    out.counter("softhca_command_wait_seconds_total",
+                "Time that send commands have waited, by cause: the sum over all of them.",
+                with(labels, "cause", engine::name_of(static_cast<engine::WaitCause>(i))),
+                number(waits.time[i]) * 1e-9);
+  for (std::size_t i = 0; i < waits.not_kept.size(); ++i)
+    out.counter("softhca_guarantee_not_kept_seconds_total",
+                "Time in which commands waited for what is guaranteed.",
+                with(labels, "resource", engine::name_of(static_cast<engine::Guarantee>(i))),
+                number(waits.not_kept[i]) * 1e-9);
+  out.histogram("softhca_command_seconds",
+                "From a command's kick to its successful end, of one command in 61.", labels,
+                waits.duration, 1024, std::uint64_t{1} << 34, 1e-9);
+}
+
 void add_arbitration_wait(Families& out, const char* name, const Labels& labels,
                           const Histogram& wait) {
   out.histogram(name, "From a command's kick to its start.", labels, wait, 256,
@@ -222,6 +242,11 @@ void add_receive(Families& out, const engine::Tenant& tenant) {
   out.gauge("softhca_srq_buffers_held_high_water", "Most buffers held by queue pairs at once.",
             {{"tenant", tenant.name}}, c.held_high_water.value());
   one("softhca_srq_watermark_total", "Times a queue fell to its low watermark.", c.watermarks);
+}
+
+void add_waits(Families& out, const engine::Tenant& tenant) {
+  add_waits(out, tenant, nullptr);
+  for (const auto& level : tenant.levels) add_waits(out, tenant, level.get());
 }
 
 /// Counters of each level; the tenant's counters count the same.

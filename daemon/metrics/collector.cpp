@@ -27,6 +27,7 @@ std::vector<prometheus::MetricFamily> Collector::collect() const {
     add_congestion(out, *tenant);
     add_receive(out, *tenant);
     add_levels(out, *tenant);
+    add_waits(out, *tenant);
     add_objects(out, source_, *tenant);
     add_quotas(out, source_, *tenant);
     add_limits(out, *tenant);

@@ -46,6 +46,9 @@ struct FairShare {
 
   bool waits() const { return place != kNoIndex; }
   void set_weight(std::uint32_t weight) { unit = unit_of(weight); }
+  std::uint32_t weight() const {
+    return static_cast<std::uint32_t>(((kScale << kUnitBits) + unit / 2) / unit);
+  }
   std::uint64_t tag_of(std::uint64_t cost) const {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(cost) * unit >> kUnitBits);
   }

@@ -89,6 +89,16 @@ class KickArbitrator {
     return !list_of(State::kFront).empty() || !list_of(State::kRound).empty() || can_wake_any();
   }
 
+  /// The TVL has commands, and lacks this kind of credit for the next one.
+  bool lacks_execution(TvlId tvl) const {
+    const State state = tvls_[tvl.value].state;
+    return state >= State::kExecutionOwn && state <= State::kExecutionAny;
+  }
+  bool lacks_completion(TvlId tvl) const {
+    const State state = tvls_[tvl.value].state;
+    return state >= State::kCompletionOwn && state <= State::kCompletionAny;
+  }
+
   std::size_t tvl_count() const { return tvls_.size(); }
   const TvlCounters& counters(TvlId tvl) const { return tvls_[tvl.value].counters; }
 

@@ -61,6 +61,7 @@ void RunQueue::served(std::uint32_t slot, std::uint64_t cost, bool more) {
   order_.served(tenants_.data(), qos_class.tenant, cost);
   if (more) push(slot, id);
   qos_class.rested = qos_class.queue.empty();
+  qos_class.rests += qos_class.rested;
 }
 
 void RunQueue::charge(QosClassId id, std::uint64_t cost) {

@@ -34,9 +34,17 @@ class RunQueue {
     classes_[qos_class.value].share.set_weight(weight);
   }
 
+  std::uint32_t tenant_weight(TenantId tenant) const {
+    return tenants_[tenant.value].share.weight();
+  }
+
   /// Nobody has work.
   bool empty() const { return order_.empty(); }
   bool contains(std::uint32_t slot) const { return entries_[slot].link.linked(); }
+  /// A queue pair of the class has work.
+  bool has_work(QosClassId qos_class) const { return classes_[qos_class.value].share.waits(); }
+  /// How often the class has been served until it had no more work.
+  std::uint32_t rests(QosClassId qos_class) const { return classes_[qos_class.value].rests; }
   /// REQUIRES: the slot was pushed once.
   QosClassId class_of(std::uint32_t slot) const { return entries_[slot].qos_class; }
   /// Others than this class have work.
@@ -75,6 +83,7 @@ class RunQueue {
     SlotList queue;
     std::uint32_t tenant = kNoIndex;
     bool rested = true;  ///< was without work when its work came
+    std::uint32_t rests = 0;
   };
   struct Tenant {
     FairShare share;

@@ -149,6 +149,10 @@ class SendQueueScheduler {
   std::uint32_t pending(QpSlot slot) const { return lists_[slot].pending(); }
   /// How many of these may be fetched in one turn.
   std::uint32_t next_turn(QpSlot slot) const { return std::min(pending(slot), quantum_); }
+  /// Commands kicked that have not started.
+  std::uint32_t kicked(QpSlot slot) const { return lists_[slot].kicked; }
+  /// True: no queue pair of the class has turns, see block_class().
+  bool is_class_blocked(QosClassId qos_class) const { return lists_[qos_class].stopped; }
   std::uint32_t next_sequence(QpSlot slot) const { return lists_[slot].read; }
   const DoorbellCounters& counters(QosClassId qos_class) const {
     return lists_[qos_class].counters;

@@ -2,6 +2,7 @@
 // doorbell ring, parking. One engine, one thread.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 
@@ -94,6 +95,11 @@ class SessionView {
   /// True: there is a doorbell.
   bool rung() const {
     return header().doorbell_producer.load(std::memory_order_acquire) != doorbells_taken_;
+  }
+  /// Doorbells that are there; at most as many as there is room for, whatever the process claims.
+  std::uint32_t doorbells() const {
+    const std::uint32_t rung = header().doorbell_producer.load(std::memory_order_acquire);
+    return std::min(rung - doorbells_taken_, abi::kDoorbellEntries);
   }
   /// True: a VCB that is not among `ignored`, or a doorbell, has been handed over.
   bool has_work(std::uint64_t ignored = 0) const { return (pending() & ~ignored) != 0 || rung(); }

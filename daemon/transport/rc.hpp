@@ -40,6 +40,7 @@ class Rc {
   std::optional<wire::Headers> take_leave(const RcUpcalls& up, unsigned packet_budget);
 
   bool is_held() const { return requester_.is_held(); }
+  SendProgress progress() const { return requester_.progress(); }
   bool rest_if_silent() { return requester_.rest_if_silent(); }
   Time deadline() const { return requester_.deadline(); }
   template <class Visit>

@@ -30,6 +30,7 @@
 #include "daemon/transport/end_to_end_credits.hpp"
 #include "daemon/transport/pace.hpp"
 #include "daemon/transport/retry_timer.hpp"
+#include "daemon/transport/send_progress.hpp"
 #include "daemon/transport/send_queue.hpp"
 #include "daemon/transport/silence.hpp"
 #include "daemon/transport/upcalls.hpp"
@@ -53,7 +54,6 @@ class Requester {
   Psn next_sequence() const { return queued_sequence_; }
 
   bool full() const { return queue_.full(); }
-  bool idle() const { return queue_.empty(); }
   /// Takes a request; nothing is sent before transmit(). REQUIRES: !full().
   void start(const Request& request);
 
@@ -99,6 +99,8 @@ class Requester {
     // What was withdrawn is waited for again when it has been sent again.
     return failed_ || (queue_.empty() && !is_held()) ? kNever : timer_.deadline();
   }
+  /// In packets, of which a read counts those of its response. None outstanding: it is idle.
+  SendProgress progress() const;
   /// Completes everything with kFlushed: the queue pair is in the error state. The requester stays
   /// silent until reset(); requests started meanwhile wait for the next flush().
   void flush(const RequesterUpcalls& up);
@@ -110,7 +112,7 @@ class Requester {
   // requester_transmit.cpp
   Step send_next(const RequesterUpcalls& up, Time now);
   Step refuse_request(const RequesterUpcalls& up, Verdict verdict);
-  bool may_send(const Slot& slot, std::uint32_t index) const;
+  SendObstacle obstacle(const Slot& slot, std::uint32_t index) const;
   bool has_credit(const Slot& slot, std::uint32_t index) const;
   bool wants_ack(const Slot& slot, std::uint32_t index) const;
   wire::Headers make_headers(const Slot& slot, std::uint32_t index) const;

@@ -31,7 +31,7 @@ Requester::Step Requester::send_next(const RequesterUpcalls& up, Time now) {
   const std::uint32_t index = slot.index_of(next_psn_);
   if (awaits_response(slot.request.kind) && attributes_.max_rd_atomic == 0)
     return refuse_request(up, Verdict::kLocalQpOperation);
-  if (!may_send(slot, index)) return Step::kWait;
+  if (obstacle(slot, index) != SendObstacle::kNone) return Step::kWait;
   const wire::Headers h = make_headers(slot, index);
   const PayloadSource payload = stores_response(slot.request.kind)
                                     ? PayloadSource()
@@ -55,13 +55,33 @@ Requester::Step Requester::refuse_request(const RequesterUpcalls& up, Verdict ve
   return Step::kWait;
 }
 
-bool Requester::may_send(const Slot& slot, std::uint32_t index) const {
+SendObstacle Requester::obstacle(const Slot& slot, std::uint32_t index) const {
   const Request& r = slot.request;
-  if (in_flight() >= flight_.size()) return false;
+  if (in_flight() >= flight_.size()) return SendObstacle::kWindow;
   // A fenced request waits for all reads and atomics before it (10.8.3.3).
-  if (r.fence && index == 0 && reads_in_flight_ > 0) return false;
-  if (awaits_response(r.kind) && reads_in_flight_ >= attributes_.max_rd_atomic) return false;
-  return has_credit(slot, index);
+  if (r.fence && index == 0 && reads_in_flight_ > 0) return SendObstacle::kOrder;
+  if (awaits_response(r.kind) && reads_in_flight_ >= attributes_.max_rd_atomic)
+    return SendObstacle::kOrder;
+  return has_credit(slot, index) ? SendObstacle::kNone : SendObstacle::kReceiver;
+}
+
+SendProgress Requester::progress() const {
+  SendProgress out;
+  if (!queue_.empty()) {
+    const auto packets = [&](Psn from) {
+      return static_cast<std::uint32_t>(queued_end_.distance_from(from));
+    };
+    out.outstanding = packets(unacked_);
+    out.unsent = next_ == SendQueue::kEnd ? 0 : packets(next_psn_);
+  }
+  if (is_held()) {
+    out.obstacle = timer_.rests() ? SendObstacle::kPeer : SendObstacle::kReceiver;
+    out.unsent = out.outstanding;
+  } else if (out.unsent != 0) {
+    const Slot& slot = queue_[next_];
+    out.obstacle = obstacle(slot, slot.index_of(next_psn_));
+  }
+  return out;
 }
 
 /// Out of credits one message may go as a probe: its first packet when nothing else is

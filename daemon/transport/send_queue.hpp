@@ -49,6 +49,7 @@ class SendQueue {
 
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ >= capacity_; }
+  std::uint32_t size() const { return size_; }
   PcbId oldest() const { return oldest_; }  ///< kEnd when empty
   /// The request after one that is in the queue; kEnd: that one is the newest.
   PcbId next(PcbId pcb) const { return PcbId(slots_[pcb.value].next); }

@@ -9,6 +9,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/transport/incoming_message.hpp"
+#include "daemon/transport/send_progress.hpp"
 #include "daemon/transport/send_queue.hpp"
 #include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
@@ -26,6 +27,7 @@ class UcRequester {
   Psn next_psn() const { return next_psn_; }
 
   bool full() const { return queue_.full(); }
+  SendProgress progress() const { return {.unsent = queue_.size(), .outstanding = queue_.size()}; }
   bool idle() const { return queue_.empty(); }
   /// Takes sends and writes; other kinds end with kLocalQpOperation. REQUIRES: !full().
   void start(const Request& request);
@@ -111,6 +113,7 @@ class Uc {
     requester_.flush(up.sender);
     responder_.flush(up.receiver);
   }
+  SendProgress progress() const { return requester_.progress(); }
   /// No request of it ever waits for its peer.
   bool is_held() const { return false; }
   Time deadline() const { return kNever; }

@@ -7,6 +7,7 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
+#include "daemon/transport/send_progress.hpp"
 #include "daemon/transport/send_queue.hpp"
 #include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
@@ -100,6 +101,7 @@ class Ud {
     responder_.flush(up.receiver);
   }
   bool is_held() const { return false; }
+  SendProgress progress() const { return {.unsent = queue_.size(), .outstanding = queue_.size()}; }
   Time deadline() const { return kNever; }
   template <class Visit>
   void withdraw(Visit&& visit) {

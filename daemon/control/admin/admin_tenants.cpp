@@ -102,6 +102,14 @@ void AdminView::add_own(AdminMethods& methods, const engine::Tenant& tenant) {
       return RpcError{RpcCode::kNotAllowed, "this socket shows tenant " + name + " alone", {}};
     return tenant_show(Json{{"name", name}});
   });
+  methods.add("explain", [this, name = tenant.name](const Json& params) -> RpcResult {
+    if (param<std::string>(params, "name", name) != name)
+      return RpcError{RpcCode::kNotAllowed, "this socket explains tenant " + name + " alone", {}};
+    RpcResult explained =
+        explain(Json{{"name", name}, {"level", param<std::string>(params, "level", "")}});
+    if (explained) explained.value().erase("engine_s");  // how busy others are is not its to know
+    return explained;
+  });
 }
 
 RpcResult AdminView::tenant_show(const Json& params) {

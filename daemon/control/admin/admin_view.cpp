@@ -68,6 +68,8 @@ std::string text_of(const engine::DaemonEvent& event) {
     case DaemonEventKind::kSrqRunaway:
       return "drew " + amount + " of the last " + of + " receives of " + srq +
              ", of which an eighth is left";
+    case DaemonEventKind::kGuaranteeNotKept:
+      return "for " + amount + " ms and on, " + event.cause;
     case DaemonEventKind::kQueuePairError:
     case DaemonEventKind::kHostileMemory:
       break;
@@ -195,6 +197,7 @@ void AdminView::add_to(AdminMethods& methods) {
   add("qp.set", &AdminView::set_queue_pair);
   add("tenants", &AdminView::tenants);
   add("tenant.show", &AdminView::tenant_show);
+  add("explain", &AdminView::explain);
   add("qps", &AdminView::queue_pairs);
   add("srqs", &AdminView::shared_receive_queues);
 }

@@ -1,11 +1,11 @@
-// The methods of the admin socket that look at objects: status, tenants, tenant.show, qps, srqs,
-// events, counters; and qp.set, which changes one. docs/admin-socket.md describes what each takes
-// and answers.
+// The methods of the admin socket that look at objects: status, tenants, tenant.show, explain, qps,
+// srqs, events, counters; and qp.set, which changes one. docs/admin-socket.md describes what each
+// takes and answers.
 //
 // Whatever the engine's thread alone may read is copied there into plain structures, a few objects
 // at a time; text is made of it here. The files: admin_view.cpp (status, counters, events),
-// admin_tenants.cpp, admin_objects.cpp (queue pairs, shared receive queues), admin_qp_set.cpp,
-// admin_qp_rate.cpp.
+// admin_tenants.cpp, admin_explain.cpp, admin_objects.cpp (queue pairs, shared receive queues),
+// admin_qp_set.cpp, admin_qp_rate.cpp.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ class AdminView {
 
   /// Must outlive the methods.
   void add_to(AdminMethods& methods);
-  /// Adds `tenant.show` for that tenant alone.
+  /// Adds `tenant.show` and `explain` for that tenant alone.
   void add_own(AdminMethods& methods, const engine::Tenant& tenant);
   /// Copies the engine's latest events into the journal; about once a second, as it keeps only a
   /// few.
@@ -53,6 +53,9 @@ class AdminView {
   RpcResult tenant_show(const Json& params);
   Json lanes_of(const engine::Tenant& tenant) const;
   Json sessions_of(const engine::Tenant& tenant) const;
+
+  // admin_explain.cpp
+  RpcResult explain(const Json& params);
 
   // admin_objects.cpp
   RpcResult queue_pairs(const Json& params);

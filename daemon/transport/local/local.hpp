@@ -17,6 +17,7 @@
 
 #include "daemon/base/time.hpp"
 #include "daemon/transport/local/link.hpp"
+#include "daemon/transport/send_progress.hpp"
 #include "daemon/transport/send_queue.hpp"
 
 namespace softhca::transport {
@@ -76,6 +77,15 @@ class Local {
   /// Completes everything with kFlushed.
   void flush(const LocalUpcalls& up);
 
+  /// In requests.
+  SendProgress progress() const {
+    const bool for_receive = rnr_retries_ != 0;  // else for its peer
+    return {.obstacle = state() != State::kWaiting ? SendObstacle::kNone
+                        : for_receive              ? SendObstacle::kReceiver
+                                                   : SendObstacle::kPeer,
+            .unsent = queue_.size(),
+            .outstanding = queue_.size()};
+  }
   State state() const {
     if (moving_) return State::kMoving;
     return waiting_ ? State::kWaiting : State::kReady;

@@ -380,10 +380,11 @@ TEST_F(RequesterTest, WithdrawnRequestsStartAnew) {
   feed_nak(1, wire::kSyndromeRnr | 1);
   expect_done({"0 ok"});
   ASSERT_TRUE(requester.is_held());
+  expect_progress(SendObstacle::kReceiver, 5, 5);
   std::vector<PcbId> taken;
   requester.withdraw([&](PcbId pcb) { taken.push_back(pcb); });
   EXPECT_EQ(taken, (std::vector<PcbId>{PcbId(1), PcbId(2)}));
-  EXPECT_TRUE(requester.idle());
+  expect_progress(SendObstacle::kReceiver, 0, 0);
   for (const std::uint32_t late : {1, 2, 5}) feed_ack(late);
   feed_nak(1, wire::kSyndromeRnr | 1);
   expect_count(Count::kGhostAck, 4);
@@ -408,6 +409,7 @@ TEST_F(RequesterTest, RequestsToASilentPeerAreWithdrawnBetweenRetries) {
   pass(kTimeout);
   for (int tries = 1; tries <= 2; ++tries) {
     ASSERT_TRUE(requester.rest_if_silent()) << tries;
+    EXPECT_EQ(requester.progress().obstacle, SendObstacle::kPeer);
     ASSERT_TRUE(requester.is_held());
     EXPECT_FALSE(requester.rest_if_silent());
     requester.withdraw([](PcbId) {});

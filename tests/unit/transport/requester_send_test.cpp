@@ -10,7 +10,7 @@ TEST_F(RequesterTest, SegmentsASend) {
   expect_done({});
   feed_ack(2);
   expect_done({"0 ok"});
-  EXPECT_TRUE(requester.idle());
+  expect_progress(SendObstacle::kNone, 0, 0);
   EXPECT_EQ(requester.deadline(), kNever);
 }
 
@@ -101,6 +101,7 @@ TEST_F(RequesterTest, StopsAtTheWindowAndAsksForEveryQuarterOfIt) {
                "SEND_MIDDLE 3 [768,1024) ?", "SEND_MIDDLE 4 [1024,1280)",
                "SEND_MIDDLE 5 [1280,1536) ?", "SEND_MIDDLE 6 [1536,1792)",
                "SEND_MIDDLE 7 [1792,2048) ?"});
+  expect_progress(SendObstacle::kWindow, 2, 10);
   feed_ack(1);
   run();
   expect_sent({"SEND_MIDDLE 8 [2048,2304)", "SEND_LAST 9 [2304,2560) ?"});
@@ -112,6 +113,7 @@ TEST_F(RequesterTest, BudgetAndPortEndARun) {
   post(RequestKind::kSend, 1024);
   EXPECT_TRUE(run(1));
   expect_sent({"SEND_FIRST 0 [0,256)"});
+  expect_progress(SendObstacle::kNone, 3, 4);
   env.port_buffers = 1;
   EXPECT_TRUE(run());
   expect_sent({"SEND_MIDDLE 1 [256,512)"});
@@ -138,6 +140,7 @@ TEST_F(RequesterTest, FenceWaitsForReads) {
   post(r);
   EXPECT_FALSE(run());
   expect_sent({"READ_REQ 0 1000+10 ?"});
+  expect_progress(SendObstacle::kOrder, 1, 2);
   feed_read(Opcode::kRcReadResponseOnly, 0, 10);
   run();
   expect_sent({"SEND_ONLY 1 [0,10) ?"});
@@ -158,9 +161,11 @@ TEST_F(RequesterTest, ReadsInFlightAreBounded) {
   post(RequestKind::kRead, 2);
   EXPECT_FALSE(run());
   expect_sent({"READ_REQ 0 1000+1 ?", "FETCH_ADD 1 1000 0,0 ?"});
+  expect_progress(SendObstacle::kOrder, 1, 3);
   feed_read(Opcode::kRcReadResponseOnly, 0, 1);
   run();
   expect_sent({"READ_REQ 2 1000+2 ?"});
+  expect_progress(SendObstacle::kNone, 0, 2);
 }
 
 TEST_F(RequesterTest, ReadWithoutDepthIsAnOperationError) {
@@ -250,6 +255,7 @@ TEST_F(CreditTest, SendsUpToTheLimitThenProbes) {
   for (int i = 0; i < 4; ++i) post(RequestKind::kSend, 1);
   EXPECT_FALSE(run());
   expect_sent({"SEND_ONLY 1 [0,1) ?", "SEND_ONLY 2 [0,1) ?"});
+  expect_progress(SendObstacle::kReceiver, 2, 4);
   feed_credits(2, 3, 0);
   run();
   expect_sent({"SEND_ONLY 3 [0,1) ?"});  // the probe

@@ -79,6 +79,14 @@ class RequesterTest : public ScriptTest {
     start_at(0);
   }
 
+  void expect_progress(SendObstacle obstacle, std::uint32_t unsent, std::uint32_t outstanding,
+                       Where at = Where::current()) {
+    const ::testing::ScopedTrace trace(at.file, at.line, "here");
+    const SendProgress progress = requester.progress();
+    EXPECT_EQ(progress.obstacle, obstacle);
+    EXPECT_EQ(progress.unsent, unsent);
+    EXPECT_EQ(progress.outstanding, outstanding);
+  }
   void start_at(std::uint32_t psn) {
     requester.open(requests, 16);
     requester.configure(attributes);

@@ -1,0 +1,134 @@
+#include "daemon/engine/guarantee_watch.hpp"
+
+#include <algorithm>
+
+#include "daemon/engine/costs.hpp"
+#include "daemon/engine/session.hpp"
+
+namespace softhca::engine {
+namespace {
+
+// What lasts shorter is the time that a borrower takes to finish what it has begun.
+constexpr Duration kNoticed = std::chrono::milliseconds(10);
+// A class that nobody has looked at for so long may have had it meanwhile.
+constexpr Duration kForgotten = std::chrono::milliseconds(100);
+constexpr Duration kBetweenEvents = std::chrono::seconds(10);
+
+// Shares of the engine's time are shares of so long.
+constexpr Duration kInterval = std::chrono::seconds(1);
+// A tenant is at work all the time if nearly all of enough looks find it so.
+constexpr std::uint32_t kEnoughLooks = 200;
+constexpr double kNearlyAll = 0.98;
+// Less than so much of its share is too little: turns are not divided more finely than by pieces.
+constexpr double kTooLittle = 0.75;
+
+std::uint32_t milliseconds(Duration duration) {
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+void count(const QueuePair& qp, Guarantee what, Duration time) {
+  qp.session->waits().not_kept[static_cast<std::size_t>(what)].add(
+      static_cast<std::uint64_t>(time.count()));
+}
+
+}  // namespace
+
+void GuaranteeWatch::waits_for_pcb(const QueuePair& qp) {
+  note(qp, Guarantee::kPcbs, pcbs_.group(qp.qos_class).pcbs, pcbs_.quota(),
+       "it waits for PCBs that it is guaranteed: it has lent them, and who borrowed them has not "
+       "given them back",
+       "it waits for PCBs that it is guaranteed: they were in use by others when they were "
+       "guaranteed to it");
+}
+
+void GuaranteeWatch::waits_for_credits(const QueuePair& qp) {
+  const schedule::Tvl& tvl = tvls_[qp.sq.tvl];
+  note(qp, Guarantee::kExecutionCredits, tvl.execution, tvls_.execution_pool(),
+       "it waits for execution credits that it is guaranteed: it has lent them, and who borrowed "
+       "them has not given them back",
+       "it waits for execution credits that it is guaranteed: they were in use by others when "
+       "they were guaranteed to it");
+  note(qp, Guarantee::kCompletionCredits, tvl.completion, tvls_.completion_pool(),
+       "it waits for completion credits that it is guaranteed: it has lent them, and who borrowed "
+       "them has not given them back",
+       "it waits for completion credits that it is guaranteed: they were in use by others when "
+       "they were guaranteed to it");
+}
+
+/// The queue pair waits for what `quota` has of `pool`. Is that less than it is guaranteed, as what
+/// is lent of that was asked for and is not back, or as there is none? Why, for the event: as it is
+/// `lent`, else as the pool is `overdrawn`.
+void GuaranteeWatch::note(const QueuePair& qp, Guarantee what, const Quota& quota,
+                          const QuotaPool& pool, const char* lent, const char* overdrawn) {
+  Lack& lack = classes_[qp.qos_class.value][static_cast<std::size_t>(what)];
+  if (!quota.recalling && !(quota.below_guarantee() && pool.free() == 0)) {
+    lack.since = kNever;
+    return;
+  }
+  if (lack.since == kNever || clock_.now - lack.seen > kForgotten)
+    lack.since = clock_.now;
+  else
+    count(qp, what, clock_.now - lack.seen);
+  lack.seen = clock_.now;
+  const Duration lasts = clock_.now - lack.since;
+  if (lasts < kNoticed || clock_.now < lack.next_event) return;
+  lack.next_event = clock_.now + kBetweenEvents;
+  DaemonEvent event = event_of(DaemonEventKind::kGuaranteeNotKept, *qp.session, qp.qpn,
+                               quota.recalling ? lent : overdrawn);
+  event.amount = milliseconds(lasts);
+  log_.add(event);
+}
+
+void GuaranteeWatch::forget(const Tenant& tenant) {
+  engine_[tenant.id.value] = {};
+  classes_[tenant.qos_class.value] = {};
+}
+
+/// At the end of an interval: has a tenant that wanted the engine all the time had its share?
+void GuaranteeWatch::begin_census() {
+  if (clock_.now - interval_began_ < kInterval) return;
+  if (clock_.now - interval_began_ < 2 * kInterval) divide_engine();
+  begin_interval();
+}
+
+void GuaranteeWatch::begin_interval() {
+  interval_began_ = clock_.now;
+  for (const Tenant* tenant : addresses_.tenants()) {
+    EngineShare& share = engine_[tenant->id.value];
+    share.time_before = tenant->counters.engine_time.value();
+    share.waiting = share.others = 0;
+  }
+}
+
+void GuaranteeWatch::divide_engine() {
+  const auto had = [&](const Tenant& tenant) {
+    return static_cast<double>(tenant.counters.engine_time.value() -
+                               engine_[tenant.id.value].time_before);
+  };
+  double all = 0, weights = 0;
+  for (const Tenant* tenant : addresses_.tenants()) {
+    const double time = had(*tenant);
+    all += time;
+    if (time != 0) weights += order_.tenant_weight(tenant->id);
+  }
+  for (Tenant* tenant : addresses_.tenants()) {
+    EngineShare& share = engine_[tenant->id.value];
+    if (share.waiting < kEnoughLooks || share.waiting < kNearlyAll * (share.waiting + share.others))
+      continue;
+    const double due = all * order_.tenant_weight(tenant->id) / weights;
+    const double lacks = due - had(*tenant);
+    if (lacks <= (1 - kTooLittle) * due) continue;
+    tenant->counters.waits.not_kept[static_cast<std::size_t>(Guarantee::kEngineTime)].add(
+        static_cast<std::uint64_t>(lacks) / kUnitsPerNanosecond);
+    if (clock_.now < share.next_event) continue;
+    share.next_event = clock_.now + kBetweenEvents;
+    log_.add({.kind = DaemonEventKind::kGuaranteeNotKept,
+              .tenant = tenant->id,
+              .amount = milliseconds(clock_.now - interval_began_),
+              .cause = "it has had less than three quarters of its share of the engine's time: "
+                       "packets and control requests for others took theirs out of turn"});
+  }
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,83 @@
+// Whether classes have what they are guaranteed while they want it. They have, by construction; but
+// for what the operator allowed: guarantees that are lent while idle come back when who borrowed
+// gives back, those that are raised are filled as others finish, and packets and control requests
+// for a tenant take their time out of its turn.
+//
+// A guarantee that was not kept for a while is an event, at most one in ten seconds for each class
+// and kind. How long is counted always.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/collect/pcb_pool.hpp"
+#include "daemon/engine/event_log.hpp"
+#include "daemon/engine/local_addresses.hpp"
+#include "daemon/engine/queue_pair.hpp"
+#include "daemon/schedule/run_queue.hpp"
+#include "daemon/schedule/tvl_table.hpp"
+
+namespace softhca::engine {
+
+class GuaranteeWatch {
+ public:
+  GuaranteeWatch(const StepClock& clock, const LocalAddresses& addresses,
+                 const schedule::RunQueue& order, const collect::PcbPool& pcbs,
+                 const schedule::TvlTable& tvls, EventLog& log, std::uint16_t tenants)
+      : clock_(clock),
+        addresses_(addresses),
+        order_(order),
+        pcbs_(pcbs),
+        tvls_(tvls),
+        log_(log),
+        classes_(pcbs.max_groups()),
+        engine_(tenants) {}
+
+  // --- of a census (wait_census.hpp)
+  void begin_census();
+  /// Commands of the queue pair wait in its send queue for PCBs.
+  void waits_for_pcb(const QueuePair& qp);
+  /// Commands of it wait in the kick list of its own TVL for credits.
+  void waits_for_credits(const QueuePair& qp);
+  /// Commands of it wait for the engine alone, or not.
+  void looked(const QueuePair& qp, bool waits_for_engine) {
+    EngineShare& share = engine_[qp.tenant->id.value];
+    ++(waits_for_engine ? share.waiting : share.others);
+  }
+
+  void forget(const Tenant& tenant);
+
+ private:
+  /// How long a class has lacked something.
+  struct Lack {
+    Time since = kNever;
+    Time seen{};
+    Time next_event{};
+  };
+  using Lacks = std::array<Lack, static_cast<std::size_t>(Guarantee::kCount)>;
+  /// What a tenant has had of the engine's time in the interval at hand.
+  struct EngineShare {
+    std::uint64_t time_before = 0;  ///< cost units
+    std::uint32_t waiting = 0;      ///< looks at queue pairs that waited for the engine
+    std::uint32_t others = 0;       ///< looks at others
+    Time next_event{};
+  };
+
+  void note(const QueuePair& qp, Guarantee what, const Quota& quota, const QuotaPool& pool,
+            const char* lent, const char* overdrawn);
+  void divide_engine();
+  void begin_interval();
+
+  const StepClock& clock_;
+  const LocalAddresses& addresses_;
+  const schedule::RunQueue& order_;
+  const collect::PcbPool& pcbs_;
+  const schedule::TvlTable& tvls_;
+  EventLog& log_;
+  std::vector<Lacks> classes_;       ///< by class
+  std::vector<EngineShare> engine_;  ///< by tenant
+  Time interval_began_{};
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,56 @@
+// What send commands wait for, and for how long in all.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "daemon/base/counter.hpp"
+#include "daemon/base/histogram.hpp"
+
+namespace softhca::engine {
+
+/// Each names what would have to come for the command to go on. Where several would, it is the one
+/// that the others wait for in turn.
+enum class WaitCause : std::uint8_t {
+  kEngine,            ///< a turn of the engine
+  kNoVcb,             ///< likewise, by a doorbell, as the process had no VCB
+  kNoPcb,             ///< a PCB of its class
+  kKickList,          ///< room in the kick list of its TVL
+  kExecutionCredit,   ///< of its TVL
+  kCompletionCredit,  ///< of its TVL
+  kRate,              ///< of its tenant, level, TVL or queue pair
+  kOrder,             ///< earlier commands of its queue pair: fence, reads under way, drain
+  kReceiver,          ///< a receive of its peer
+  kAcknowledgement,   ///< its peer's answer
+  kCongestion,        ///< the pace that congestion notifications have set
+  kNeighbour,         ///< the link address of its next hop
+  kPort,              ///< room in the port
+  kCount,
+};
+
+/// What is guaranteed to a class.
+enum class Guarantee : std::uint8_t {
+  kPcbs,
+  kExecutionCredits,
+  kCompletionCredits,
+  kEngineTime,  ///< of a tenant: the part that its weight is of those at work
+  kCount,
+};
+
+const char* name_of(WaitCause cause);
+const char* name_of(Guarantee guarantee);
+
+/// Written by the engine's thread, read by any.
+struct WaitCounters {
+  /// Time that commands have waited, by cause: the sum over all commands; ns.
+  std::array<Counter, static_cast<std::size_t>(WaitCause::kCount)> time;
+  Histogram duration;  ///< ns from kick to successful end, of some commands
+
+  /// Time in which commands waited for something that their class is guaranteed; ns.
+  std::array<Counter, static_cast<std::size_t>(Guarantee::kCount)> not_kept;
+
+  void add(WaitCause cause, std::uint64_t ns) { time[static_cast<std::size_t>(cause)].add(ns); }
+};
+
+}  // namespace softhca::engine

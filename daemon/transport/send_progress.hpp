@@ -1,0 +1,25 @@
+// How far the requests of a queue pair are, for those who want to know what they wait for.
+#pragma once
+
+#include <cstdint>
+
+namespace softhca::transport {
+
+/// What keeps the next packet of a queue pair from being sent.
+enum class SendObstacle : std::uint8_t {
+  kNone,    ///< nothing here: it goes as soon as the queue pair has its turn and the port takes it
+  kWindow,  ///< so much is under way that an acknowledgement must come first
+  kOrder,   ///< a fence, or the limit of reads and atomics under way
+  kReceiver,  ///< the peer has no receive
+  kPeer,      ///< the peer does not answer, or is not there
+};
+
+/// `unsent` of `outstanding` parts of the requests have still to be sent. Both 0: there are no
+/// requests.
+struct SendProgress {
+  SendObstacle obstacle = SendObstacle::kNone;
+  std::uint32_t unsent = 0;
+  std::uint32_t outstanding = 0;
+};
+
+}  // namespace softhca::transport
