@@ -20,11 +20,11 @@ enum class DaemonEventKind : std::uint8_t {
   kSrqQuarantineOver,     ///< amount: buffers it holds
   kSrqWatermark,          ///< a queue fell to its low watermark; amount: buffers left, of: lacking
   kSrqLimitReached,       ///< likewise, below the limit its program armed
-  kSrqOffender,     ///< after these, highest draw first; amount: buffers it holds, of: its limit
-  kSrqDrawer,       ///< likewise without accounts; amount: its draws, of: the latest of all
-  kSrqRunaway,      ///< it drew most of a queue that is nearly empty; as kSrqDrawer
-  kQueuePairError,  ///< it entered the error state; cause: why
-  kHostileMemory,   ///< words no correct provider writes; cause: where
+  kSrqOffender,       ///< after these, highest draw first; amount: buffers it holds, of: its limit
+  kSrqDrawer,         ///< likewise without accounts; amount: its draws, of: the latest of all
+  kSrqRunaway,        ///< it drew most of a queue that is nearly empty; as kSrqDrawer
+  kQueuePairError,    ///< it entered the error state; cause: why
+  kHostileMemory,     ///< words no correct provider writes; cause: where
   kGuaranteeNotKept,  ///< amount: for how many ms; cause: what of it, and why
 };
 

@@ -21,7 +21,7 @@ struct PollState {
   bool waiting = false;             ///< something was here, and not all of it is taken in
   std::uint32_t next_vcb = 0;       ///< to be taken in first
   UnfinishedVcbs unfinished;        ///< handed over before their commands were whole
-  Time counted{};  ///< the waits of what is here are counted up to then
+  Time counted{};                   ///< the waits of what is here are counted up to then
 };
 
 /// One opened device context of a process.
