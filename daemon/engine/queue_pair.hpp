@@ -128,40 +128,42 @@ struct QpReceiveQueue {
 /// The peer of a connected queue pair, and the way there.
 struct QpConnection {
   Qpn destination;
+  bool peer_seen = false;           ///< a packet of its peer has come
+  bool established_raised = false;  ///< IBV_EVENT_COMM_EST
   Route route;
   transport::ReactionPoint flow;     ///< how fast it may send to the wire
   Time next_cnp{};                   ///< the peer is not told of congestion before then
   transport::WirePosition position;  ///< where it goes on after local delivery
-  bool peer_seen = false;            ///< a packet of its peer has come
-  bool established_raised = false;   ///< IBV_EVENT_COMM_EST
 };
 
 /// What is kept of a queue pair on its way to the error state, and in it.
 struct QpError {
-  bool pending = false;         ///< to be flushed after the current call
+  bool pending = false;  ///< to be flushed after the current call
+  bool last_wqe_raised = false;
   const char* cause = nullptr;  ///< static text
   Duration flush_interval{};    ///< of receives
-  bool last_wqe_raised = false;
 };
 
+// Members are in the order that leaves no gaps: there may be a hundred thousand queue pairs
+// (tests/system/idle-queue-pairs.test).
 struct QueuePair {
   Qpn qpn;
   std::uint32_t slot = 0;  ///< index in the engine's tables and of its timer
   QpType type = QpType::kRc;
+  QpState state = QpState::kReset;
+  bool signal_all = false;
+  QosClassId qos_class;  ///< its session's
   Session* session = nullptr;
   ListLink<QueuePair> of_session;  ///< in Session::queue_pairs
   Tenant* tenant = nullptr;
-  QosClassId qos_class;  ///< its session's
   std::uint64_t user_handle = 0;
   memory::PdId pd;
-  bool signal_all = false;
+  XrcDomainId xrc_domain;  ///< XRC target: its srq is what the last request named
   SharedReceiveQueue* srq = nullptr;
-  XrcDomainId xrc_domain;               ///< XRC target: its srq is what the last request named
   std::vector<Gid> groups;              ///< UD: multicast groups it is a member of
   DatagramService* clients = nullptr;   ///< UD, of the daemon's own: what shares it
   std::vector<QpHolder> other_holders;  ///< XRC target: who opened it, besides `session`
 
-  QpState state = QpState::kReset;
   std::uint32_t access = 0;  ///< enum ibv_access_flags of the queue pair
   std::uint32_t qkey = 0;
   transport::RcAttributes rc;

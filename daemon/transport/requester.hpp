@@ -160,11 +160,11 @@ class Requester {
 
   std::uint32_t unasked_ = 0;          ///< packets sent since one asked for an acknowledgement
   std::uint32_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor
-  bool response_missed_ = false;       ///< went back for a skipped response, no progress since
   Silence silence_;
-  bool exhausted_ = false;  ///< there is no retry left for what was withdrawn
-  Psn acknowledged_;        ///< all before it are, also of what was withdrawn
-  bool failed_ = false;     ///< nothing goes or comes until reset()
+  Psn acknowledged_;              ///< all before it are, also of what was withdrawn
+  bool response_missed_ = false;  ///< went back for a skipped response, no progress since
+  bool exhausted_ = false;        ///< there is no retry left for what was withdrawn
+  bool failed_ = false;           ///< nothing goes or comes until reset()
 
   std::uint8_t retries_left_ = 0;
   std::uint8_t rnr_retries_left_ = 0;

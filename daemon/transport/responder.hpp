@@ -103,19 +103,19 @@ class Responder {
   Psn expected_;
   Psn sequence_;  ///< MSN: messages completed, 24 bits
 
-  IncomingMessage message_;
   std::uint32_t xrc_srq_ = 0;  ///< XRC: the queue that the message is for
+  IncomingMessage message_;
+
+  bool failed_ = false;               ///< deaf and silent until reset()
+  bool established_ = false;          ///< kCommunicationEstablished was raised
+  Refusal refusal_ = Refusal::kNone;  ///< packets beyond the expected one are not for us
+  Psn gap_seen_;                      ///< kSequence: the packet that showed the gap
 
   // What is owed.
   bool ack_due_ = false;
   std::uint8_t nak_ = 0;  ///< syndrome, 0: none
   Psn nak_psn_;
   Replays replays_;
-
-  Refusal refusal_ = Refusal::kNone;  ///< packets beyond the expected one are not for us
-  Psn gap_seen_;                      ///< kSequence: the packet that showed the gap
-  bool failed_ = false;               ///< deaf and silent until reset()
-  bool established_ = false;          ///< kCommunicationEstablished was raised
 };
 
 }  // namespace softhca::transport
