@@ -168,14 +168,14 @@ struct TvlConfig {
   bool operator==(const TvlConfig&) const = default;
 };
 
-/// A level: a part of its tenant's allocation for some of its programs (mechanism A3). With
-/// `shared` it may also draw on what the tenant's levels do not divide, and beyond that on what the
-/// tenant may share.
 /// How a tenant comes to its levels: it has those that are given one by one, if any, or `low` and
 /// `high`.
 enum class Levels : std::uint8_t { kGiven, kDefault };
 inline constexpr std::string_view kLevelsWords[] = {"given", "default"};
 
+/// A level: a part of its tenant's allocation for some of its programs (mechanism A3). With
+/// `shared` it may also draw on what the tenant's levels do not divide, and beyond that on what the
+/// tenant may share.
 struct LevelConfig {
   std::string name;
   std::uint32_t vcbs = 0;

@@ -59,9 +59,14 @@ void AdminView::set_rate(Qpn qpn, const Json& params) {
   });
 }
 
+void add_throttling(Json& out, const RateGate& gate) {
+  out["throttled"] = gate.held.value() != 0;
+  out["throttled_s"] = static_cast<double>(gate.held_ns.value()) * 1e-9;
+}
+
 Json to_json(const RateGate& gate) {
-  Json out = {{"throttled", gate.held.value() != 0},
-              {"throttled_s", static_cast<double>(gate.held_ns.value()) * 1e-9}};
+  Json out;
+  add_throttling(out, gate);
   const RateLimits limits = gate.limits();
   for (const RateKey& key : kRateKeys) out[key.name] = limits.*key.member;
   return out;

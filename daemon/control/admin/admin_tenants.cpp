@@ -50,17 +50,17 @@ Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
     pcbs["refused"] = group.refused.value();
     Json vcbs = control::to_json(level->control.vcbs);
     vcbs["refused"] = level->control.vcbs_refused.value();
-    out.push_back({{"name", level->name},
-                   {"default", level->is_default},
-                   {"leaving", level->control.leaving},
-                   {"sessions", level->counters.sessions.value()},
-                   {"commands_vcb", level->counters.commands_vcb.value()},
-                   {"commands_doorbell", level->counters.commands_doorbell.value()},
-                   {"send_queue_mode", level->counters.send_queue_mode.value()},
-                   {"throttled", level->rate.held.value() != 0},
-                   {"throttled_s", static_cast<double>(level->rate.held_ns.value()) * 1e-9},
-                   {"vcbs", std::move(vcbs)},
-                   {"pcbs", std::move(pcbs)}});
+    Json entry = {{"name", level->name},
+                  {"default", level->is_default},
+                  {"leaving", level->control.leaving},
+                  {"sessions", level->counters.sessions.value()},
+                  {"commands_vcb", level->counters.commands_vcb.value()},
+                  {"commands_doorbell", level->counters.commands_doorbell.value()},
+                  {"send_queue_mode", level->counters.send_queue_mode.value()},
+                  {"vcbs", std::move(vcbs)},
+                  {"pcbs", std::move(pcbs)}};
+    add_throttling(entry, level->rate);
+    out.push_back(std::move(entry));
   }
   return out;
 }
@@ -151,9 +151,7 @@ Json AdminView::lanes_of(const engine::Tenant& tenant) const {
                   {"started", counters.started.value()},
                   {"execution_waits", counters.execution_waits.value()},
                   {"completion_waits", counters.completion_waits.value()}};
-    const engine::RateGate& rate = adapter_.engine.rates().gate_of(TvlId(i));
-    entry["throttled"] = rate.held.value() != 0;
-    entry["throttled_s"] = static_cast<double>(rate.held_ns.value()) * 1e-9;
+    add_throttling(entry, adapter_.engine.rates().gate_of(TvlId(i)));
     if (const engine::Level* level = tenant.find_level(tvl.qos_class)) entry["level"] = level->name;
     out.push_back(std::move(entry));
   }

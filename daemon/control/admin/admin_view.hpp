@@ -94,6 +94,8 @@ T param(const Json& params, const char* key, T otherwise) {
 /// How many to answer with at once: `limit` of `params`, at most and by default 1000.
 std::size_t page_limit(const Json& params);
 
+/// Adds `throttled`, now, and `throttled_s`, before.
+void add_throttling(Json& out, const engine::RateGate& gate);
 /// Limits, {throttled, throttled_s}. On the engine's thread.
 Json to_json(const engine::RateGate& gate);
 

@@ -25,12 +25,7 @@ constexpr unsigned kVersion = 1;
 
 Json to_json(const std::vector<SavedRequest>& saved) {
   Json requests = Json::array();
-  for (const SavedRequest& request : saved) {
-    Json changes = Json::array();
-    for (const AllocationChange& change : request.changes)
-      changes.push_back(control::to_json(change));
-    requests.push_back({{"number", request.number}, {"changes", std::move(changes)}});
-  }
+  for (const SavedRequest& request : saved) requests.push_back(control::to_json(request));
   return {{"version", kVersion}, {"requests", std::move(requests)}};
 }
 

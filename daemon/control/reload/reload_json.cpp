@@ -153,6 +153,13 @@ Json to_json(const resource::AllocationChange& change) {
   return out;
 }
 
+Json to_json(const resource::SavedRequest& request) {
+  Json changes = Json::array();
+  for (const resource::AllocationChange& change : request.changes)
+    changes.push_back(to_json(change));
+  return {{"number", request.number}, {"changes", std::move(changes)}};
+}
+
 Expected<std::vector<resource::AllocationChange>> changes_of(const Json& params,
                                                              const std::string& self) {
   const Json list = params.is_object() && params.contains("changes") ? params.at("changes")

@@ -20,6 +20,8 @@ Json changes_made(const ReloadResult& result);
 
 /// {"tenant": T, "level"?: L, "tvl"?: I, "resource": "pcbs", "amount": N}
 Json to_json(const resource::AllocationChange& change);
+/// {"number", "changes"}, changes as above
+Json to_json(const resource::SavedRequest& request);
 /// One change as above, or a list of them under "changes". `self`: the tenant where none is named;
 /// empty: one must be named.
 Expected<std::vector<resource::AllocationChange>> changes_of(const Json& params,

@@ -43,10 +43,7 @@ RpcResult list_revisions(const Revisions& revisions, const Json& params) {
 Json saved_requests(const Layers& layers) {
   Json saved = Json::array();
   for (const resource::SavedRequest& request : layers.saved()) {
-    Json changes = Json::array();
-    for (const resource::AllocationChange& change : request.changes)
-      changes.push_back(control::to_json(change));
-    Json entry = {{"number", request.number}, {"changes", std::move(changes)}};
+    Json entry = control::to_json(request);
     const auto left_out = layers.left_out().find(request.number);
     if (left_out != layers.left_out().end()) entry["left_out"] = left_out->second.message;
     saved.push_back(std::move(entry));
