@@ -68,10 +68,15 @@ struct SessionHeader {
   /// Writer: engine (seq_cst).
   std::atomic<std::uint32_t> parked;
 
-  // Line 2: set before the memory is handed over, never changed.
+  // Line 2: set before the memory is handed over; but for `granted` it never changes.
   alignas(64) std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t vcbs;  ///< VCB pages of this session; informative, the HELLO reply decides
+  std::uint32_t vcbs;  ///< pages, whether granted or not; informative, the HELLO reply decides
+  /// Bit i: VCB i may be used; the lowest ones, at most `vcbs`. It changes while the process runs,
+  /// and none is taken away that the engine finds handed over. So a process looks again after it
+  /// has turned `active` over (both seq_cst): a VCB that is gone by then it withdraws, and rings a
+  /// doorbell. Writer: engine (seq_cst), seldom: that is why it is not in line 1.
+  std::atomic<std::uint64_t> granted;
 };
 static_assert(sizeof(SessionHeader) == 192);
 

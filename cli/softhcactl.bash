@@ -40,7 +40,7 @@ _softhcactl() {
     qp) if [[ $before == qp ]]; then words="set $common"; else words="bytes_per_second= burst_bytes= messages_per_second= burst_messages= srq_limit= importance= $common"; fi ;;
     set)
       words="$(_softhcactl_tenants) --dry-run --save"
-      words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= execution_credits= completion_credits='
+      words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= most_vcbs_per_process= execution_credits= completion_credits='
       words+=' kick_list= weight= tvl_bytes_per_second= tvl_burst_bytes= tvl_messages_per_second= tvl_burst_messages= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
       words+=' rate.burst_messages= srq.limit= srq.kind= srq.on_exceed= srq.statistical='
       words+=' connections.identifiers= connections.listeners= connections.backlog= connections.most='

@@ -31,9 +31,9 @@ void begin_pieces(Qp& qp) {
   const ClaimedVcbs claimed = session.claim_vcbs(1);
   if (claimed.bits == 0) return;
   const auto vcb = static_cast<std::uint8_t>(std::countr_zero(claimed.bits));
+  if (!session.begin_vcb(vcb)) return;
   open.vcbs[open.begun_vcbs++] = vcb;
   open.in_vcb = true;
-  session.begin_vcb(vcb);
 }
 
 void show_header(const Qp& qp, unsigned first, unsigned end) {
@@ -66,9 +66,9 @@ int finish_pieces(Qp& qp) {
     std::memcpy(&header, command, sizeof header);
     session.finish_vcb(open.vcbs[i], command, abi::unused_segments(header.payload_bytes));
   }
-  session.hand_over_finished(all_vcbs(open));
+  const bool handed_over = session.hand_over_finished(all_vcbs(open));
   const bool all = qp.send.next - open.first == open.begun_vcbs;
-  return all ? 0 : announce_by_doorbell(qp, open.first);
+  return handed_over && all ? 0 : announce_by_doorbell(qp, open.first);
 }
 
 void withdraw_pieces(Qp& qp) {

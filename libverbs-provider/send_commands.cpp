@@ -18,7 +18,7 @@ std::size_t command_bytes(const std::byte* command) {
   return sizeof header + header.payload_bytes;
 }
 
-/// Hands the commands [first, end) over in VCBs; false when there are not enough free.
+/// Hands the commands [first, end) over in VCBs; false when there are too few.
 bool hand_over_in_vcbs(Qp& qp, std::uint32_t first, std::uint32_t end) {
   Session& session = qp.context->session;
   const ClaimedVcbs claimed = session.claim_vcbs(end - first);
@@ -28,8 +28,7 @@ bool hand_over_in_vcbs(Qp& qp, std::uint32_t first, std::uint32_t end) {
     const std::byte* command = slot_of(qp.send, sequence++);
     session.write_vcb(vcb, command, command_bytes(command));
   });
-  session.hand_over(claimed.bits);
-  return true;
+  return session.hand_over(claimed.bits);
 }
 
 /// Waits for room in the ring; false when the daemon is gone.

@@ -41,8 +41,6 @@ int Session::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
   header_ = reinterpret_cast<abi::SessionHeader*>(base_);
   doorbells_ = reinterpret_cast<abi::Doorbell*>(base_ + abi::kDoorbellOffset);
   pages_ = reinterpret_cast<abi::VcbPage*>(base_ + abi::kVcbOffset);
-  vcbs_ = vcbs;
-  all_vcbs_ = vcbs == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << vcbs) - 1;
   if (header_->magic != abi::kSessionMagic || header_->version != abi::kAbiVersion) return EPROTO;
   return choose_kick_mode();
 }
@@ -50,12 +48,14 @@ int Session::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
 std::uint64_t Session::free_vcbs() const {
   const std::uint64_t busy = header_->released.load(std::memory_order_acquire) ^
                              header_->active.load(std::memory_order_acquire);
-  return all_vcbs_ & ~busy;
+  return header_->granted.load(std::memory_order_relaxed) & ~busy;
 }
 
 ClaimedVcbs Session::claim_vcbs(unsigned count) {
-  if (vcbs_ < count) return {};
-  const unsigned start = cursor_.fetch_add(count, std::memory_order_relaxed) % vcbs_;
+  const auto granted =
+      static_cast<unsigned>(std::bit_width(header_->granted.load(std::memory_order_relaxed)));
+  if (granted < count) return {};
+  const unsigned start = cursor_.fetch_add(count, std::memory_order_relaxed) % granted;
   std::uint64_t claimed = claimed_.load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t free = free_vcbs() & ~claimed;
@@ -86,19 +86,35 @@ void Session::write_vcb(unsigned vcb, const void* command, std::size_t bytes) {
   page.scoreboard.store(abi::kAllSegments, std::memory_order_release);
 }
 
-void Session::hand_over(std::uint64_t vcbs) {
-  header_->active.fetch_xor(vcbs, std::memory_order_seq_cst);
-  claimed_.fetch_and(~vcbs, std::memory_order_release);
-  wake_if_parked();
+/// REQUIRES: `active` has been turned over for them.
+bool Session::are_granted(std::uint64_t vcbs) const {
+  return (vcbs & ~header_->granted.load(std::memory_order_seq_cst)) == 0;
 }
 
-void Session::begin_vcb(unsigned vcb) {
+bool Session::hand_over(std::uint64_t vcbs) {
+  header_->active.fetch_xor(vcbs, std::memory_order_seq_cst);
+  const bool granted = are_granted(vcbs);
+  // They are still claimed: no other thread writes there if the engine has collected them after
+  // all.
+  if (!granted) write_withdrawn(vcbs);
+  claimed_.fetch_and(~vcbs, std::memory_order_release);
+  wake_if_parked();
+  return granted;
+}
+
+bool Session::begin_vcb(unsigned vcb) {
   const bool is_virtual = kick_mode_ == KickMode::kVirtual;
   pages_[vcb].scoreboard.store(is_virtual ? abi::kVirtualKick : 0, std::memory_order_relaxed);
-  if (!is_virtual) return std::atomic_thread_fence(std::memory_order_release);
+  if (!is_virtual) {
+    std::atomic_thread_fence(std::memory_order_release);
+    return true;
+  }
   const std::uint64_t bit = std::uint64_t{1} << vcb;
-  header_->active.fetch_xor(bit, std::memory_order_acq_rel);
+  header_->active.fetch_xor(bit, std::memory_order_seq_cst);
+  const bool granted = are_granted(bit);
+  if (!granted) write_withdrawn(bit);
   claimed_.fetch_and(~bit, std::memory_order_release);
+  return granted;
 }
 
 void Session::write_piece(unsigned vcb, std::size_t offset, const void* from, std::size_t bytes) {
@@ -122,9 +138,10 @@ void Session::finish_vcb(unsigned vcb, const void* first, std::uint64_t unused) 
     page.scoreboard.store(all | abi::kExplicitKick, std::memory_order_release);
 }
 
-void Session::hand_over_finished(std::uint64_t vcbs) {
-  if (kick_mode_ == KickMode::kVirtual) return wake_if_parked();
-  hand_over(vcbs);
+bool Session::hand_over_finished(std::uint64_t vcbs) {
+  if (kick_mode_ != KickMode::kVirtual) return hand_over(vcbs);
+  wake_if_parked();
+  return true;
 }
 
 void Session::withdraw(std::uint64_t vcbs) {
@@ -132,9 +149,13 @@ void Session::withdraw(std::uint64_t vcbs) {
     claimed_.fetch_and(~vcbs, std::memory_order_release);
     return;
   }
+  write_withdrawn(vcbs);
+  wake_if_parked();
+}
+
+void Session::write_withdrawn(std::uint64_t vcbs) {
   for (; vcbs != 0; vcbs &= vcbs - 1)
     pages_[std::countr_zero(vcbs)].scoreboard.store(abi::kWithdrawn, std::memory_order_seq_cst);
-  wake_if_parked();
 }
 
 bool Session::ring_doorbell(const abi::Doorbell& doorbell) {

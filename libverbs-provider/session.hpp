@@ -47,20 +47,22 @@ class Session {
   ClaimedVcbs claim_vcbs(unsigned count);
   /// Writes a command into a claimed VCB.
   void write_vcb(unsigned vcb, const void* command, std::size_t bytes);
-  /// Gives claimed and written VCBs to the engine and wakes it if need be.
-  void hand_over(std::uint64_t vcbs);
+  /// Gives claimed and written VCBs to the engine and wakes it if need be. False: the daemon has
+  /// just taken one of them away, and the commands need a doorbell.
+  bool hand_over(std::uint64_t vcbs);
 
   // --- a command in pieces, in a claimed VCB
   KickMode kick_mode() const { return kick_mode_; }
-  /// Nothing of it is written. In mode kVirtual the engine may collect it from now on.
-  void begin_vcb(unsigned vcb);
+  /// Nothing of it is written. In mode kVirtual the engine may collect it from now on. False: the
+  /// daemon has just taken it away.
+  bool begin_vcb(unsigned vcb);
   /// `bytes` of the command from `offset` on, where a segment begins; the last segment may be cut
   /// short. Each segment is written once.
   void write_piece(unsigned vcb, std::size_t offset, const void* from, std::size_t bytes);
   /// The last piece, the first two segments, and with the length the `unused` segments.
   void finish_vcb(unsigned vcb, const void* first, std::uint64_t unused);
-  /// To be called when a chain of VCBs is finished.
-  void hand_over_finished(std::uint64_t vcbs);
+  /// To be called when a chain of VCBs is finished. False: as for hand_over().
+  bool hand_over_finished(std::uint64_t vcbs);
   /// Takes VCBs back that were begun and not finished.
   void withdraw(std::uint64_t vcbs);
 
@@ -75,6 +77,8 @@ class Session {
 
  private:
   std::uint64_t free_vcbs() const;
+  bool are_granted(std::uint64_t vcbs) const;
+  void write_withdrawn(std::uint64_t vcbs);
   int choose_kick_mode();
 
   std::byte* base_ = nullptr;
@@ -82,8 +86,6 @@ class Session {
   abi::SessionHeader* header_ = nullptr;
   abi::Doorbell* doorbells_ = nullptr;
   abi::VcbPage* pages_ = nullptr;
-  std::uint32_t vcbs_ = 0;
-  std::uint64_t all_vcbs_ = 0;
   int wake_fd_ = -1;
   KickMode kick_mode_ = KickMode::kWhole;
   /// VCBs some thread of this process is writing.

@@ -284,6 +284,7 @@ std::size_t Ingress::collect_doorbells(Session& session, std::uint64_t end) {
     }
     const DoorbellCause cause = abi::cause_of(doorbell);
     session.tenant->counters.doorbells[static_cast<std::size_t>(cause)].add();
+    if (cause == DoorbellCause::kNoVcb) session.vcbs_missed.add();
     if (QueuePair* qp = ring(session, Qpn(abi::qpn_of(doorbell)), doorbell.sequence))
       qp->sq.waits.no_vcb = cause == DoorbellCause::kNoVcb;
     ++taken;

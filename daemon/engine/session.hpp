@@ -43,6 +43,7 @@ struct Session {
   LinkedList<QueuePair, &QueuePair::of_session> queue_pairs;  ///< installed ones
   std::uint32_t events_deferred = 0;  ///< asynchronous events that wait for room in its socket
   Time events_refused{};              ///< when the socket was last found full
+  Counter vcbs_missed;                ///< posts that found too few VCBs free
   bool parked = false;
   bool overflows = false;  ///< a completion queue did in this step; its queue pairs have been seen
   bool failed = false;     ///< its session memory was found corrupt, and is no longer read

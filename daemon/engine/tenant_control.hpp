@@ -23,6 +23,8 @@ struct TenantControl {
   Gauge all_vcbs_in_use;        ///< with those of its levels
   Gauge all_vcbs_high_water;    ///< most at once
   Counter vcbs_refused;         ///< that a session asked for and did not get
+  Counter vcbs_added;           ///< given to programs while they ran
+  Counter vcbs_taken_back;      ///< from programs while they ran
   Counter link_downed;          ///< times its link went down
   bool leaving = false;         ///< removed: takes no new sessions
   resource::Accounts accounts;  ///< what its sessions have taken

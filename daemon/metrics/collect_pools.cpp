@@ -134,6 +134,10 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
         tenant.control.all_vcbs_in_use.value());
   gauge("softhca_vcbs_high_water", "Most VCBs held at once.",
         tenant.control.all_vcbs_high_water.value());
+  out.counter("softhca_vcbs_added_total", "VCBs given to programs while they ran.", labels,
+              number(tenant.control.vcbs_added));
+  out.counter("softhca_vcbs_taken_back_total", "VCBs taken back from programs while they ran.",
+              labels, number(tenant.control.vcbs_taken_back));
   gauge("softhca_pcbs_guaranteed", "PCBs the tenant is guaranteed, with its levels.",
         pcbs.guaranteed(tenant.qos_class));
   gauge("softhca_pcbs_in_use", "PCBs in use, without dedicated ones.", group.all_in_use.value());

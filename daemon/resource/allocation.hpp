@@ -20,6 +20,7 @@ enum class Allocation : std::uint8_t {
   kTvls,
   kShared,
   kVcbsPerProcess,
+  kMostVcbsPerProcess,
   // Settings of a TVL:
   kExecutionCredits,
   kCompletionCredits,

@@ -206,6 +206,7 @@ struct TenantConfig {
   SocketConfig control{.owner = "", .group = "", .mode = 0600};
   std::uint32_t vcbs = 0;
   std::uint32_t vcbs_per_process = 16;
+  std::uint32_t most_vcbs_per_process = 64;
   std::uint32_t pcbs = 0;
   bool shared = true;
   std::optional<std::uint8_t> dscp;      ///< of its packets; where not given, as the program asks

@@ -14,18 +14,20 @@ namespace softhca::shm {
 class SessionView {
  public:
   /// Prepares zeroed memory of abi::session_bytes(vcbs) bytes before a tenant sees it.
+  /// All VCBs are granted.
   static void format(std::byte* base, std::uint32_t vcbs) {
     auto* header = reinterpret_cast<abi::SessionHeader*>(base);
     header->magic = abi::kSessionMagic;
     header->version = abi::kAbiVersion;
     header->vcbs = vcbs;
+    header->granted = below(vcbs);
   }
 
-  /// REQUIRES: formatted memory that outlives the view; vcbs <= kMaxVcbsPerSession.
+  /// REQUIRES: formatted memory that outlives the view; vcbs <= kMaxVcbsPerSession: its pages.
   /// `doorbells_taken`: counter to go on from.
   SessionView(std::byte* base, std::uint32_t vcbs, std::uint32_t doorbells_taken = 0)
       : base_(base),
-        mask_(vcbs == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << vcbs) - 1),
+        mask_(below(vcbs)),
         vcbs_(vcbs),
         doorbells_taken_(doorbells_taken),
         doorbells_seen_(doorbells_taken) {
@@ -33,6 +35,27 @@ class SessionView {
   }
 
   std::uint32_t vcbs() const { return vcbs_; }
+  std::uint32_t granted() const { return static_cast<std::uint32_t>(std::bit_width(mask_)); }
+
+  /// The process may use the VCBs below `count`. REQUIRES: granted() <= count <= vcbs().
+  void grant(std::uint32_t count) {
+    assert(granted() <= count && count <= vcbs_);
+    mask_ = below(count);
+    header().granted.store(mask_, std::memory_order_seq_cst);
+  }
+  /// Takes the VCBs from `count` on away, but for those up to the last one that is handed over.
+  /// Returns how many stay granted. The store and the load after it are seq_cst, as are the
+  /// process's post and its look at `granted`: a VCB that is taken away is either seen here, or
+  /// seen to be gone there.
+  std::uint32_t revoke(std::uint32_t count) {
+    if (count >= granted()) return granted();
+    header().granted.store(below(count), std::memory_order_seq_cst);
+    const std::uint64_t busy =
+        (header().active.load(std::memory_order_seq_cst) ^ released_) & mask_;
+    mask_ = below(std::max(count, static_cast<std::uint32_t>(std::bit_width(busy))));
+    if (granted() > count) header().granted.store(mask_, std::memory_order_seq_cst);
+    return granted();
+  }
 
   /// Bit i: VCB i is in the engine's hands.
   std::uint64_t pending() const {
@@ -137,8 +160,12 @@ class SessionView {
     }
   }
 
+  static std::uint64_t below(std::uint32_t count) {
+    return count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+  }
+
   std::byte* base_;
-  std::uint64_t mask_;
+  std::uint64_t mask_;          ///< the VCBs that are granted
   std::uint64_t released_ = 0;  ///< what the tenant should see in `released`; never read back
   std::uint32_t vcbs_;
   std::uint32_t doorbells_taken_;

@@ -88,32 +88,4 @@ void Adapter::put_vcb(engine::Tenant& tenant, engine::Level* level) {
   tenant.control.all_vcbs_in_use.subtract();
 }
 
-Adapter::VcbRun Adapter::take_vcbs(engine::Tenant& tenant, engine::Level* level,
-                                   std::uint32_t most) {
-  VcbRun run{.first = {}, .count = 0, .level = level};
-  while (run.count < most && take_vcb(tenant, level)) ++run.count;
-  collect::FunctionTable& functions = engine.ingress().functions();
-  // Sessions come and go: a long enough run may be lacking although enough VCBs are free.
-  std::optional<VcbId> first;
-  while (run.count > 0 && !(first = functions.find_unassigned(run.count))) {
-    put_vcb(tenant, level);
-    --run.count;
-  }
-  (level != nullptr ? level->control.vcbs_refused : tenant.control.vcbs_refused)
-      .add(most - run.count);
-  if (run.count == 0) return run;
-  run.first = *first;
-  [[maybe_unused]] const auto assigned = functions.assign(
-      run.first, run.count, tenant.id, level != nullptr ? level->qos_class : tenant.qos_class);
-  assert(assigned);  // just found free
-  return run;
-}
-
-void Adapter::give_back_vcbs(engine::Tenant& tenant, const VcbRun& run) {
-  if (run.count == 0) return;
-  [[maybe_unused]] const auto released = engine.ingress().functions().release(run.first, run.count);
-  assert(released);  // the engine has let go of them
-  for (std::uint32_t i = 0; i < run.count; ++i) put_vcb(tenant, run.level);
-}
-
 }  // namespace softhca::control

@@ -57,15 +57,6 @@ struct Adapter {
   void allocate();
   /// For a tenant that has its guarantee: gives its levels theirs.
   void allocate_levels(engine::Tenant& tenant, const resource::TenantConfig& entry);
-  /// A run of VCBs for a session, as many up to `most` as its level (null: the tenant, which has no
-  /// levels) may still have. count 0: there is none.
-  struct VcbRun {
-    VcbId first;
-    std::uint32_t count = 0;
-    engine::Level* level = nullptr;
-  };
-  VcbRun take_vcbs(engine::Tenant& tenant, engine::Level* level, std::uint32_t most);
-  void give_back_vcbs(engine::Tenant& tenant, const VcbRun& run);
   bool take_vcb(engine::Tenant& tenant, engine::Level* level);
   void put_vcb(engine::Tenant& tenant, engine::Level* level);
 };

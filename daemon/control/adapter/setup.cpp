@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "abi/session.hpp"
 #include "daemon/control/adapter/allotments.hpp"
 #include "daemon/control/adapter/levels.hpp"
 #include "daemon/control/device/guid.hpp"
@@ -123,7 +124,7 @@ std::optional<PortId> port_of(const resource::Config& config, const Gid& gid) {
 engine::EngineLimits limits_of(const resource::Config& config) {
   const resource::PoolsConfig& pools = config.pools;
   engine::EngineLimits limits;
-  limits.vcbs = pools.vcbs;
+  limits.vcbs = pools.sessions * abi::kMaxVcbsPerSession;
   // Beyond the pools: what the queue pairs of the daemon's own send with.
   limits.pcbs = pools.pcbs - pools.dedicated_pcbs + kOwnServices * engine::DatagramService::kSends;
   limits.dedicated_pcbs = pools.dedicated_pcbs;

@@ -18,7 +18,7 @@ constexpr Remedy kRemedies[] = {
     {WaitCause::kEngine, "weight",
      "a turn of the engine: `weight` of its TVLs is its share beside other tenants; alone, it has "
      "all that one engine can do"},
-    {WaitCause::kNoVcb, "vcbs_per_process, vcbs",
+    {WaitCause::kNoVcb, "most_vcbs_per_process, vcbs",
      "its processes ring doorbells, as they have too few VCBs for what they post"},
     {WaitCause::kNoPcb, "pcbs", "all PCBs that it may have are in use"},
     {WaitCause::kKickList, "kick_list", "the kick lists of its TVLs are full"},

@@ -146,6 +146,7 @@ void Server::tick() {
   view_.take_engine_events();
   if (ticked_) ticked_();
   listeners_.tick();
+  sessions_.adjust_vcbs();
 }
 
 void Server::serve_datagrams() {

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/control/server/vcb_adjustment.hpp"
 #include "daemon/control/sockets/process_name.hpp"
 
 namespace softhca::control {
@@ -129,6 +130,14 @@ void Sessions::end(const engine::Tenant& tenant) {
 
 void Sessions::end(const engine::Level& level) {
   end_if([&](const Entry& entry) { return is_of(entry, level); });
+}
+
+void Sessions::adjust_vcbs() {
+  std::vector<VcbHolder> holders;
+  for (const Entry& entry : entries_)
+    if (const VcbHolder holder = entry.session->vcb_holder(); holder.session != nullptr)
+      holders.push_back(holder);
+  control::adjust_vcbs(adapter_, holders);
 }
 
 void Sessions::report_link(const engine::Tenant& tenant, bool up) {

@@ -44,6 +44,9 @@ class Sessions {
   void end(const engine::Tenant& tenant);
   void end(const engine::Level& level);
 
+  /// To be called about once a second.
+  void adjust_vcbs();
+
   // Tell the programs of the tenant.
   void report_link(const engine::Tenant& tenant, bool up);
   void report_addresses(const engine::Tenant& tenant);

@@ -16,7 +16,6 @@ Attachment::~Attachment() {
       adapter_.worker.unwatch(*session_);
       engine.sessions().remove(*session_);
     });
-  adapter_.give_back_vcbs(context_.tenant(), vcbs_);
 }
 
 int Attachment::charge() {
@@ -29,18 +28,14 @@ int Attachment::charge() {
 }
 
 int Attachment::open(engine::Level* level, Reply& reply) {
-  engine::Tenant& tenant = context_.tenant();
-  // VCBs of an earlier attempt that failed further on.
-  adapter_.give_back_vcbs(tenant, std::exchange(vcbs_, {}));
-  // Without VCBs a process works through doorbells alone.
-  vcbs_ = adapter_.take_vcbs(
-      tenant, level, std::min(adapter_.settings(tenant).vcbs_per_process, abi::kMaxVcbsPerSession));
-  auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.count));
+  vcbs_.close();  // those of an earlier attempt that failed further on
+  vcbs_.open(level, vcb_bounds(adapter_.settings(context_.tenant())).base);
+  auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.places()));
   if (!memory) return memory.error().code;
   memory_ = std::move(*memory);
   if (const int error = make_descriptors(reply)) return error;
   install(level);
-  reply.write(abi::HelloReply{.vcbs = vcbs_.count,
+  reply.write(abi::HelloReply{.vcbs = vcbs_.places(),
                               .session = session_->id.value,
                               .daemon_pid = static_cast<std::uint32_t>(::getpid()),
                               .reserved = 0});
@@ -61,10 +56,11 @@ int Attachment::make_descriptors(Reply& reply) {
 }
 
 void Attachment::install(engine::Level* level) {
-  shm::SessionView::format(memory_.base(), vcbs_.count);
-  session_ =
-      std::make_unique<engine::Session>(SessionId(adapter_.next_session++), context_.tenant(),
-                                        shm::SessionView(memory_.base(), vcbs_.count), vcbs_.first);
+  shm::SessionView::format(memory_.base(), vcbs_.places());
+  session_ = std::make_unique<engine::Session>(
+      SessionId(adapter_.next_session++), context_.tenant(),
+      shm::SessionView(memory_.base(), vcbs_.places()), vcbs_.first());
+  session_->view.revoke(vcbs_.count());
   session_->process = static_cast<std::uint32_t>(context_.peer().pid);
   session_->level = level;
   session_->async_fd = async_.get();

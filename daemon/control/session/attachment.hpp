@@ -7,13 +7,15 @@
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/session/context.hpp"
+#include "daemon/control/session/vcb_grant.hpp"
 #include "daemon/control/sockets/message.hpp"
 
 namespace softhca::control {
 
 class Attachment {
  public:
-  Attachment(Adapter& adapter, SessionContext& context) : adapter_(adapter), context_(context) {}
+  Attachment(Adapter& adapter, SessionContext& context)
+      : adapter_(adapter), context_(context), vcbs_(adapter, context.tenant()) {}
   /// Removes the session from the engine. REQUIRES: its objects are gone from the engine.
   ~Attachment();
   Attachment(const Attachment&) = delete;
@@ -29,8 +31,9 @@ class Attachment {
 
   bool is_open() const { return session_ != nullptr; }
   /// Null: it is not open.
-  const engine::Session* session() const { return session_.get(); }
-  std::uint32_t vcbs() const { return vcbs_.count; }
+  engine::Session* session() const { return session_.get(); }
+  VcbGrant& vcbs() { return vcbs_; }
+  const VcbGrant& vcbs() const { return vcbs_; }
   /// Raises an event of the port or of its addresses. Nothing happens if the session is not open.
   void raise(engine::EventType type);
 
@@ -42,7 +45,7 @@ class Attachment {
   SessionContext& context_;
   resource::Charge charge_;
   resource::Charge mapping_;
-  Adapter::VcbRun vcbs_;
+  VcbGrant vcbs_;
   SealedMemory memory_;
   UniqueFd wake_;
   UniqueFd async_;

@@ -32,7 +32,7 @@ Session::ObjectCounts Session::object_counts() const {
   const engine::Session* session = attachment_.session();
   return {.id = session != nullptr ? session->id.value : 0,
           .level = session != nullptr ? session->level : nullptr,
-          .vcbs = attachment_.vcbs(),
+          .vcbs = attachment_.vcbs().count(),
           .protection_domains = pds_.size(),
           .completion_queues = cqs_.size(),
           .shared_receive_queues = srqs_.size(),

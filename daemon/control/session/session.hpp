@@ -93,6 +93,8 @@ class Session final : private resource::IdleHolder {
   void for_each_srq(F&& f) const {
     srqs_.for_each([&](std::uint32_t handle, Srq& srq) { f(handle, srq.engine, srq.max_wr); });
   }
+  /// `session` null: it is not open.
+  VcbHolder vcb_holder() { return {&attachment_.vcbs(), attachment_.session()}; }
 
  private:
   struct Requests;

@@ -129,6 +129,8 @@ class Client : public ProcessEnd {
                                              resource::Kind::kDescriptors, Session::kDescriptors));
   }
 
+  VcbHolder vcb_holder() { return session_->vcb_holder(); }
+
   /// Sends a record as it is. False: the session is over.
   bool send(std::span<const std::byte> record) {
     put(record);

@@ -104,6 +104,7 @@ FakeSession::FakeSession(int connection, std::uint32_t vcbs) : connection_(conne
   header().magic = abi::kSessionMagic;
   header().version = abi::kAbiVersion;
   header().vcbs = vcbs;
+  if (vcbs != 0) header().granted = ~std::uint64_t{0} >> (64 - std::min(vcbs, 64u));
   wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, async_fds_), 0);
 }

@@ -67,6 +67,31 @@ TEST_F(SessionViewTest, BitsBeyondTheSessionsVcbsAreNobodys) {
   EXPECT_EQ(view_.pending(), 0u);
 }
 
+TEST_F(SessionViewTest, VcbsAreGrantedAndRevokedFromTheEnd) {
+  EXPECT_EQ(header().granted.load(), 0b11111u);
+  EXPECT_EQ(view_.revoke(2), 2u);
+  EXPECT_EQ(header().granted.load(), 0b11u);
+  header().active ^= 0b1000;
+  EXPECT_EQ(view_.pending(), 0u) << "it is not the process's";
+  view_.grant(4);
+  EXPECT_EQ(header().granted.load(), 0b1111u);
+  EXPECT_EQ(view_.pending(), 0b1000u);
+  EXPECT_EQ(view_.revoke(1), 4u) << "one that is handed over, and those before it, stay";
+  EXPECT_EQ(header().granted.load(), 0b1111u);
+  view_.release(0b1000);
+  EXPECT_EQ(view_.revoke(0), 0u);
+  EXPECT_EQ(header().granted.load(), 0u);
+  EXPECT_EQ(view_.revoke(3), 0u) << "grants nothing";
+}
+
+TEST_F(SessionViewTest, WhatTheTenantWritesIntoGrantedCountsForNothing) {
+  view_.revoke(1);
+  header().granted = ~std::uint64_t{0};
+  header().active = ~std::uint64_t{0};
+  EXPECT_EQ(view_.pending(), 1u);
+  EXPECT_EQ(view_.granted(), 1u);
+}
+
 TEST(SessionView, UsesAll64Bits) {
   const SharedArea area(abi::session_bytes(64));
   SessionView view(area.base(), 64);

@@ -68,8 +68,8 @@ TEST_F(AdminViewTest, TenantShowHasItsProcessesAndWhatTheyTook) {
   EXPECT_EQ(process["uid"], ::getuid());
   EXPECT_EQ(process["comm"], name_of_process(::getpid()));
   EXPECT_EQ(process["queue_pairs"], 1);
-  EXPECT_EQ(process["vcbs"], a.vcbs);
-  EXPECT_EQ(tenant["vcbs"]["in_use"], a.vcbs);
+  EXPECT_EQ(process["vcbs"], daemon.config.tenants[0].vcbs_per_process);
+  EXPECT_EQ(tenant["vcbs"]["in_use"], daemon.config.tenants[0].vcbs_per_process);
   EXPECT_EQ(tenant["limits"]["queue_pairs"]["in_use"], 1);
   EXPECT_EQ(tenant["tvls"].size(), 5u) << "four for commands, one for dedicated PCBs";
   EXPECT_TRUE(ask("tenant.show", {{"name", "b"}})["processes"][0]["queue_pairs"] == 0);

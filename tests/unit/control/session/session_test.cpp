@@ -172,7 +172,7 @@ TEST_F(SessionTest, HelloComesFirstAndOnce) {
   EXPECT_EQ(client.ask(Operation::kHello, abi::HelloRequest{1, abi::kAbiVersion, 0}), EPROTO);
   EXPECT_EQ(client.greet(), 0);
   EXPECT_EQ(client.descriptors(), 3u);
-  EXPECT_EQ(client.vcbs, daemon.config.tenants[0].vcbs_per_process);
+  EXPECT_EQ(client.vcbs, abi::kMaxVcbsPerSession);
   const abi::HelloRequest again{abi::kSessionMagic, abi::kAbiVersion, 0};
   EXPECT_FALSE(client.send(Operation::kHello, std::as_bytes(std::span(&again, 1))));
   Client rude(daemon);
