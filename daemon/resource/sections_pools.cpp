@@ -50,7 +50,7 @@ constexpr Key kPoolsKeys[] = {
     {.name = "sessions",
      .at = at<&PoolsConfig::sessions>,
      .range = {1, 65536},
-     .doc = "opened device contexts",
+     .doc = "opened device contexts; those beyond the number at the daemon's start have no VCBs",
      .lead = "Totals of what the tenants' programs take as they ask for it, up to limits of the "
              "tenant."},
     {.name = "queue_pairs",
