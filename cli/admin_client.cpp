@@ -17,7 +17,7 @@ constexpr int kTimeoutSeconds = 30;
 std::string why_unreachable(const std::string& path, int error) {
   if (error == ENOENT && path.ends_with("/control.sock"))
     return "there is no " + path +
-           ": a tenant has this socket while it has levels; see softhcactl(1)";
+           ": a tenant has this socket while it has levels or may make some; see softhcactl(1)";
   if (error == ENOENT || error == ECONNREFUSED)
     return "no daemon listens on " + path + "; is softhcad running?";
   if (error == EACCES || error == EPERM)

@@ -32,21 +32,6 @@ std::uint64_t number_of(std::string_view text, std::string_view word) {
   return value << shift;
 }
 
-/// "300", "64K", "1G": powers of 1024; "true", "false", "1.5"; words where the key has some.
-Json value_of(std::string_view key, std::string_view text, std::string_view word) {
-  if (text.empty()) usage(std::string(word) + ": the value is missing");
-  if (text == "true" || text == "false") return text == "true";
-  if (key == "shared" || key == "srq.statistical")
-    usage(std::string(word) + ": the value is true or false");
-  if (key == "srq.kind" || key == "srq.on_exceed") return text;
-  if (text.find('.') == std::string_view::npos) return number_of(text, word);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size())
-    usage(std::string(word) + ": the value is a number, as 300, 64K or 1.5");
-  return value;
-}
-
 /// "ocean", "ocean/high", "ocean.tvl2", "ocean/high.tvl0".
 Json target_of(std::string_view word) {
   Json target = Json::object();
@@ -92,6 +77,21 @@ std::string engine_text(const Json& share) {
 }
 
 }  // namespace
+
+/// "300", "64K", "1G": powers of 1024; "true", "false", "1.5"; words where the key has some.
+Json value_of(std::string_view key, std::string_view text, std::string_view word) {
+  if (text.empty()) usage(std::string(word) + ": the value is missing");
+  if (text == "true" || text == "false") return text == "true";
+  if (key == "shared" || key == "srq.statistical")
+    usage(std::string(word) + ": the value is true or false");
+  if (key == "srq.kind" || key == "srq.on_exceed") return text;
+  if (text.find('.') == std::string_view::npos) return number_of(text, word);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    usage(std::string(word) + ": the value is a number, as 300, 64K or 1.5");
+  return value;
+}
 
 Json changes_of(const std::vector<std::string>& words) {
   Json changes = Json::array();
@@ -153,18 +153,33 @@ void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words
         table.text());
 }
 
+/// Of a queue pair.
+bool is_term(std::string_view key) {
+  constexpr std::string_view kOthers[] = {"srq_limit", "importance"};
+  constexpr std::string_view kRateKeys[] = {"bytes_per_second", "burst_bytes",
+                                            "messages_per_second", "burst_messages"};
+  const auto is_one_of = [&](const auto& keys) {
+    return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
+  };
+  if (is_one_of(kOthers)) return true;
+  for (const std::string_view table : {"inbound_rate.", "served_rate."})
+    if (key.starts_with(table)) {
+      key.remove_prefix(table.size());
+      break;
+    }
+  return is_one_of(kRateKeys);
+}
+
 Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words) {
   Json terms{{"qpn", qpn}};
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
-    constexpr std::string_view kKeys[] = {"srq_limit",   "importance",          "bytes_per_second",
-                                          "burst_bytes", "messages_per_second", "burst_messages"};
-    if (equals == std::string::npos ||
-        std::find(std::begin(kKeys), std::end(kKeys), key) == std::end(kKeys))
+    if (equals == std::string::npos || !is_term(key))
       usage(word +
             ": give srq_limit=N, importance=N, bytes_per_second=N, burst_bytes=N, "
-            "messages_per_second=N or burst_messages=N");
+            "messages_per_second=N or burst_messages=N; the last four also of inbound_rate and "
+            "served_rate, as inbound_rate.bytes_per_second=N");
     const std::string_view value = std::string_view(word).substr(equals + 1);
     terms[key] = value == "policy" ? Json() : Json(number_of(value, word));
   }

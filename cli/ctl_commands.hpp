@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/admin_client.hpp"
@@ -37,12 +38,22 @@ void set_allocations(AdminClient& daemon, const std::vector<std::string>& words,
 void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words, bool json);
 /// The parameters of `set` for these words. Throws CommandError(kUsage).
 Json changes_of(const std::vector<std::string>& words);
+/// The value of a key, as the daemon takes it. `word`: all of it, for messages. Throws likewise.
+Json value_of(std::string_view key, std::string_view text, std::string_view word);
 /// `words`: KEY=VALUE..., of srq_limit and importance; the value is a number or `policy`.
 void set_queue_pair(AdminClient& daemon, std::uint32_t qpn, const std::vector<std::string>& words,
                     bool json);
 /// The parameters of `qp.set` for these. Throws CommandError(kUsage).
 Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words);
 void reload(AdminClient& daemon, bool dry_run, bool json);
+
+// --- ctl_level.cpp
+/// `what`: make, change, rename or remove. `words`: the name of the level, and KEY=VALUE... or its
+/// new name. To be asked by a tenant's own socket.
+void change_level(AdminClient& daemon, const std::string& what,
+                  const std::vector<std::string>& words, bool json);
+/// The parameters of the method `level.` + `what` for these. Throws CommandError(kUsage).
+Json level_of(const std::string& what, const std::vector<std::string>& words);
 
 // --- ctl_revisions.cpp
 void show_revisions(AdminClient& daemon, bool json);
@@ -59,6 +70,22 @@ struct ExplainOptions {
   bool total = false;   ///< since the daemon began, instead
 };
 void explain(AdminClient& daemon, const ExplainOptions& options, bool json);
+
+// --- ctl_tenant.cpp
+/// A tenant to be made on demand. Empty: as the template says.
+struct TenantOptions {
+  std::string template_name;
+  std::vector<std::string> addresses;
+  std::string owner, group;
+  std::string mode;  ///< octal
+  bool save = false;
+};
+void create_tenant(AdminClient& daemon, const std::string& name, const TenantOptions& options,
+                   bool json);
+/// `end`: connections of its programs are closed.
+void remove_tenant(AdminClient& daemon, const std::string& name, bool end, bool json);
+/// The mode; throws CommandError(kUsage).
+std::uint32_t mode_of(const std::string& text);
 
 // --- ctl_top.cpp
 struct TopOptions {

@@ -41,6 +41,11 @@ void print_saved(const Json& result) {
     if (request.contains("left_out"))
       print("    not in force: " + cell(request, "left_out") + "\n");
   }
+  for (const Json& tenant : result.value("tenants_on_demand", Json::array())) {
+    print("tenant " + cell(tenant, "name") + " was made on demand, of template " +
+          cell(tenant, "template") + (tenant.value("saved", false) ? ", saved" : "") + "\n");
+    if (tenant.contains("left_out")) print("    not in force: " + cell(tenant, "left_out") + "\n");
+  }
   if (result.contains("saved_problem"))
     print("nothing that was saved is in force: " + cell(result, "saved_problem") + "\n");
 }

@@ -104,6 +104,10 @@ void print_changes(const Json& result) {
   const Json changes = result.value("changes", Json::array());
   for (const Json& change : changes) std::printf("%s\n", change.value("text", "?").c_str());
   if (changes.empty()) std::puts("nothing to change");
+  print_kept(result);
+}
+
+void print_kept(const Json& result) {
   for (const Json& line : result.value("kept", Json::array()))
     if (line.is_string()) std::fprintf(stderr, "%s\n", line.get<std::string>().c_str());
 }

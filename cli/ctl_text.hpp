@@ -34,5 +34,7 @@ std::string duration_text(double seconds);
 std::string clock_text(double seconds);
 /// The lines of a change that was made or would be.
 void print_changes(const Json& result);
+/// To standard error: what of a change was not made after all.
+void print_kept(const Json& result);
 
 }  // namespace softhca::cli

@@ -18,6 +18,8 @@ _softhcactl() {
   case $before in
     --socket) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     --runtime-dir) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
+    --owner) mapfile -t COMPREPLY < <(compgen -u -- "$word"); return ;;
+    --group) mapfile -t COMPREPLY < <(compgen -g -- "$word"); return ;;
     --as | -t | --tenant) mapfile -t COMPREPLY < <(compgen -W "$(_softhcactl_tenants)" -- "$word"); return ;;
   esac
   for ((i = 1; i < COMP_CWORD; ++i)); do
@@ -29,19 +31,31 @@ _softhcactl() {
   done
   local words
   case $command in
-    '') words="status tenants tenant qps srqs connections listeners gsa set qp reload revisions diff rollback saved top explain events $common" ;;
-    tenant) if [[ $before == show ]]; then words=$(_softhcactl_tenants); else words="show $common"; fi ;;
+    '') words="status tenants tenant qps srqs connections listeners gsa set level qp reload revisions diff rollback saved top explain events $common" ;;
+    tenant)
+      case $before in
+        show | remove) words=$(_softhcactl_tenants) ;;
+        tenant) words="show create remove $common" ;;
+        *) words="--template --address --owner --group --mode --save --end $common" ;;
+      esac
+      ;;
     qps | srqs | connections | listeners) words="--tenant $common" ;;
     events) words="--follow --tenant --after $common" ;;
     explain) words="$(_softhcactl_tenants) --interval --total $common" ;;
     top) words="--once --count --interval $common" ;;
     reload) words="--dry-run $common" ;;
     saved) words="drop --all $common" ;;
-    qp) if [[ $before == qp ]]; then words="set $common"; else words="bytes_per_second= burst_bytes= messages_per_second= burst_messages= srq_limit= importance= $common"; fi ;;
+    qp) if [[ $before == qp ]]; then words="set $common"; else words="bytes_per_second= burst_bytes= messages_per_second= burst_messages= inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages= served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages= srq_limit= importance= $common"; fi ;;
+    level)
+      if [[ $before == level ]]; then words="make change rename remove $common"; else words="default= dscp= cgroups= service_levels= traffic_classes= vcbs= pcbs= tvls= shared= weight= execution_credits= completion_credits= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second= rate.burst_messages= inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages= served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages= $common"; fi
+      compopt -o nospace 2>/dev/null
+      ;;
     set)
       words="$(_softhcactl_tenants) --dry-run --save"
-      words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= most_vcbs_per_process= execution_credits= completion_credits='
+      words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= most_vcbs_per_process= dedicated_execution_credits= dedicated_completion_credits= execution_credits= completion_credits='
       words+=' kick_list= weight= tvl_bytes_per_second= tvl_burst_bytes= tvl_messages_per_second= tvl_burst_messages= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
+      words+=' inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages='
+      words+=' served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages='
       words+=' rate.burst_messages= srq.limit= srq.kind= srq.on_exceed= srq.statistical='
       words+=' connections.identifiers= connections.listeners= connections.backlog= connections.most='
       words+=' connections.half_open= connections.connects_per_second= connections.pcbs_each='

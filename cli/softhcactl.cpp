@@ -20,12 +20,15 @@ struct Options {
   bool json = false;
   std::string tenant;
   std::vector<std::string> words;
+  std::string level;  ///< what is to be done with one
   std::uint32_t qpn = 0;
   std::uint64_t revision = 0;
   bool dry_run = false;
   bool save = false;
   bool all = false;
   std::vector<std::uint64_t> numbers;
+  TenantOptions made;
+  bool end = false;
   bool once = false;
   TopOptions top;
   EventOptions events;
@@ -51,15 +54,36 @@ void add_common(CLI::App& app, Options& options) {
   app.add_option("--runtime-dir", options.runtime_dir,
                  "where the daemon keeps its sockets, as for softhca-run")
       ->type_name("DIR");
-  app.add_option(
-         "--as", options.as,
-         "ask as this tenant, by its own socket: `set` of its levels, `tenant show`, `explain`")
+  app.add_option("--as", options.as,
+                 "ask as this tenant, by its own socket: `set` of its levels, `level`, `tenant "
+                 "show`, `explain`")
       ->type_name("TENANT");
   app.add_flag("--json", options.json, "print what the daemon answered");
   app.set_version_flag("--version", SOFTHCA_VERSION);
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();
+}
+
+void add_tenant_changes(CLI::App& tenant, Options& options) {
+  TenantOptions& made = options.made;
+  CLI::App* create = tenant.add_subcommand("create", "make a tenant of a template");
+  create->add_option("NAME", options.tenant, "the tenant")->required();
+  create->add_option("--template", made.template_name, "a [[template]] of the configuration")
+      ->required()
+      ->type_name("NAME");
+  create
+      ->add_option("--address", made.addresses,
+                   "its address, more than once for several; default: one of the template's")
+      ->type_name("ADDRESS");
+  create->add_option("--owner", made.owner, "of its socket")->type_name("USER");
+  create->add_option("--group", made.group, "of its socket")->type_name("GROUP");
+  create->add_option("--mode", made.mode, "of its socket, in octal")->type_name("MODE");
+  create->add_flag("--save", made.save, "also after restarts");
+  CLI::App* remove =
+      tenant.add_subcommand("remove", "remove a tenant that was made so; its programs go on");
+  remove->add_option("NAME", options.tenant, "the tenant")->required();
+  remove->add_flag("--end", options.end, "close the connections of its programs");
 }
 
 CLI::App* add_show(CLI::App& app, Options& options) {
@@ -70,6 +94,7 @@ CLI::App* add_show(CLI::App& app, Options& options) {
   tenant->add_subcommand("show", "allocations, TVLs, limits and processes of a tenant")
       ->add_option("NAME", options.tenant, "the tenant")
       ->required();
+  add_tenant_changes(*tenant, options);
   for (CLI::App* list : {app.add_subcommand("qps", "queue pairs"),
                          app.add_subcommand("srqs", "shared receive queues"),
                          app.add_subcommand("connections", "connections by rdma_cm"),
@@ -93,16 +118,32 @@ void add_change(CLI::App& app, Options& options) {
   set->add_flag("--dry-run", options.dry_run,
                 "only say what would change, and what all may count on then")
       ->excludes(set->add_flag("--save", options.save, "also after reloads and restarts"));
+  CLI::App* level = app.add_subcommand("level", "levels that a tenant makes itself (with --as)");
+  level->require_subcommand(1);
+  const auto add_level = [&](const char* what, const char* words, const char* text) {
+    CLI::App* command = level->add_subcommand(what, text);
+    command->add_option("NAME", options.words, words)->required();
+    command->callback([&options, what] { options.level = what; });
+  };
+  add_level("make",
+            "its name, and KEY=VALUE...: amounts as of `set`, default, dscp, cgroups, "
+            "service_levels, traffic_classes",
+            "make a level");
+  add_level("change", "its name, and KEY=VALUE...", "change a level");
+  add_level("rename", "its name, and the new one", "give a level another name");
+  add_level("remove", "its name", "remove a level; programs in it go on until they end");
   CLI::App* queue_pair = app.add_subcommand("qp", "one queue pair");
   queue_pair->require_subcommand(1);
   CLI::App* terms = queue_pair->add_subcommand(
-      "set", "rate of a queue pair; its limit and importance on its shared receive queue");
+      "set", "rates of a queue pair; its limit and importance on its shared receive queue");
   terms->add_option("QPN", options.qpn, "its number")->required();
   terms
       ->add_option(
           "KEY=VALUE", options.words,
           "bytes_per_second=N, burst_bytes=N, messages_per_second=N, burst_messages=N: what "
-          "it may send (0: no limit); srq_limit=N (buffers; 0: none), importance=N (0 to "
+          "it may send (0: no limit); inbound_rate.bytes_per_second=N, "
+          "served_rate.bytes_per_second=N and so on: what its peer may send to it, and read "
+          "from it; srq_limit=N (buffers; 0: none), importance=N (0 to "
           "7); `policy` for N: the default, or as the tenant's policy or the path says")
       ->required();
   app.add_subcommand("reload", "put the configuration file into force")
@@ -150,9 +191,20 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (app.got_subcommand("saved") && options.numbers.empty() && !options.all)
     throw CommandError(kUsage, "name the saved requests, as `diff` shows them, or give --all");
   if (app.got_subcommand("qp")) terms_of(options.qpn, options.words);
+  if (!options.made.mode.empty()) mode_of(options.made.mode);
+  if (app.got_subcommand("level")) {
+    if (options.as.empty() && options.socket.empty())
+      throw CommandError(kUsage,
+                         "levels are made by their tenant: softhcactl --as TENANT level ...");
+    level_of(options.level, options.words);
+  }
   AdminClient daemon(socket_path(options));
   if (app.got_subcommand("status")) return show_status(daemon, json);
   if (app.got_subcommand("tenants")) return show_tenants(daemon, json);
+  if (tenant.got_subcommand("create"))
+    return create_tenant(daemon, options.tenant, options.made, json);
+  if (tenant.got_subcommand("remove"))
+    return remove_tenant(daemon, options.tenant, options.end, json);
   if (app.got_subcommand(&tenant)) return show_tenant(daemon, options.tenant, json);
   if (app.got_subcommand("explain")) return explain(daemon, options.explain, json);
   if (app.got_subcommand("qps")) return show_queue_pairs(daemon, options.tenant, json);
@@ -164,6 +216,7 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (app.got_subcommand("set"))
     return options.dry_run ? plan_allocations(daemon, options.words, json)
                            : set_allocations(daemon, options.words, options.save, json);
+  if (app.got_subcommand("level")) return change_level(daemon, options.level, options.words, json);
   if (app.got_subcommand("qp")) return set_queue_pair(daemon, options.qpn, options.words, json);
   if (app.got_subcommand("reload")) return reload(daemon, options.dry_run, json);
   if (app.got_subcommand("revisions")) return show_revisions(daemon, json);

@@ -88,13 +88,31 @@ control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
   };
 }
 
-void connect(control::Server& server, control::Reloader& reloader, control::Adjuster& adjuster) {
+/// Tells a watchdog of systemd that this thread goes on, and the engine, which has answered it.
+class Heartbeat {
+ public:
+  explicit Heartbeat(engine::Worker& worker) : worker_(worker) {}
+  void tick() {
+    if (!watched_) return;
+    worker_.run([](engine::Engine&) {});
+    sd_notify(0, "WATCHDOG=1");
+  }
+
+ private:
+  engine::Worker& worker_;
+  bool watched_ = sd_watchdog_enabled(0, nullptr) > 0;
+};
+
+void connect(control::Server& server, control::Reloader& reloader, control::Adjuster& adjuster,
+             Heartbeat& heartbeat) {
   server.on_reload([&] { reloader.reload(); });
   server.on_tick([&] {
     reloader.tick();
     adjuster.tick();
+    heartbeat.tick();
   });
   control::add_reload_methods(server.admin_methods(), reloader);
+  control::add_tenant_methods(server.admin_methods(), reloader);
   control::add_revision_methods(server.admin_methods(), reloader);
   server.on_own_requests([&](control::AdminMethods& methods, const engine::Tenant& tenant) {
     control::add_own_methods(methods, reloader, tenant);
@@ -109,6 +127,7 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
   control::EventSender events;
   engine::Engine engine(control::limits_of(config), events);
   engine.set_congestion(config.congestion);
+  engine.queue_pairs().set_reliability(config.reliability);
   auto guards = control::add_ports(config, engine);
   if (!guards) return fail(guards.error(), kExitSetup);
   auto tenants = control::add_tenants(config, engine);
@@ -139,7 +158,8 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
   control::Reloader reloader(adapter, server, std::move(*guards), file,
                              move_metrics(*exporter, source), std::move(layers));
   control::Adjuster adjuster(adapter);
-  connect(server, reloader, adjuster);
+  Heartbeat heartbeat(worker);
+  connect(server, reloader, adjuster, heartbeat);
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
   if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),

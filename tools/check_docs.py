@@ -7,6 +7,9 @@
   - A source file named without its folder (`engine.hpp`) is somewhere in the project.
   - A metric `softhca_...` has its name in the sources; a name that ends in `_` or `*` begins one.
   - `Class::member`, `ClassName` and `member_` are names of the sources.
+  - A setting, in the column `settings` of a table, is a key of docs/configuration.md with its section
+    (`tenant.tvl.weight`), or a variable of the environment (`SOFTHCA_...`).
+  - docs/clauses.md has code, tests and programs for each clause of docs/mechanisms.md, and for no other.
 
 Usage: check_docs.py [ROOT]     exit code 1 and one line per error
        check_docs.py --self-test
@@ -25,6 +28,10 @@ METRIC = re.compile(r"^softhca_[a-z0-9_]+\*?$")
 WORD = re.compile(r"^(?:(?:[A-Z][a-z0-9]+){2,}|[a-z]\w*_)$")
 MEMBER = re.compile(r"^([A-Z]\w+)::(~?\w+)(?:\(\))?$")
 SOURCES = {".cpp", ".hpp", ".py", ".sh", ".test", ".toml", ".md", ".build", ".txt", ".packets", ""}
+HEADING = re.compile(r"^## (?:\[+([\w.]+)\]+|(\w+), of a (\w+))$")
+KEY = re.compile(r"^\| `(\w+)` \|")
+CLAUSE = re.compile(r"^- ([A-E]\d+) ", re.MULTILINE)
+ROW = re.compile(r"^\| ([A-E]\d+)\b")
 CODE_FOLDERS = ("abi", "daemon", "libverbs-provider", "cli", "tests", "bench")
 
 
@@ -71,8 +78,56 @@ class Project:
         return None
 
 
+def settings_of(reference):
+    """The keys of the configuration, as SECTION.KEY."""
+    section, keys = None, set()
+    for line in reference.splitlines():
+        if line.startswith("## "):
+            found = HEADING.match(line)
+            section = found and (found.group(1) or f"{found.group(3)}.{found.group(2)}")
+        elif section and (found := KEY.match(line)):
+            keys.add(f"{section}.{found.group(1)}")
+    return keys | {"shared_datagrams." + key.split(".")[1] for key in keys if key.startswith("general_services.")}
+
+
+def cells_of(line):
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def setting_errors(text, settings, words):
+    column = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("|"):
+            column = None
+        elif "settings" in cells_of(line):
+            column = cells_of(line).index("settings")
+        elif column is not None and column < len(cells_of(line)):
+            for name in CODE.findall(cells_of(line)[column]):
+                if name not in (words if name.startswith("SOFTHCA_") else settings):
+                    yield number, f"there is no setting {name}"
+
+
+def clause_errors(mechanisms, clauses):
+    wanted, got = set(CLAUSE.findall(mechanisms)), set()
+    for number, line in enumerate(clauses.splitlines(), 1):
+        if found := ROW.match(line):
+            got.add(found.group(1))
+            if not all(CODE.search(cell) for cell in cells_of(line)[1:4]):
+                yield number, f"{found.group(1)} lacks its code, its test or its programs"
+    for clause in sorted(wanted ^ got):
+        yield 1, f"{clause} is in one of docs/mechanisms.md and docs/clauses.md alone"
+
+
 def errors_of(root):
     project = Project(root)
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (root / "docs").glob("*.md")}
+    settings = settings_of(texts.get("configuration.md", ""))
+    for name, text in sorted(texts.items()):
+        for number, complaint in setting_errors(text, settings, project.words):
+            yield f"docs/{name}:{number}: {complaint}"
+    if "clauses.md" in texts:
+        for number, complaint in clause_errors(texts["mechanisms.md"], texts["clauses.md"]):
+            yield f"docs/clauses.md:{number}: {complaint}"
     for document in sorted([root / "README.md", *(root / "docs").glob("*.md")]):
         if not document.exists():
             continue
@@ -104,10 +159,20 @@ def self_test():
             ("`Port::flush()`, `Port::gone()`, `Gone::flush`, `NoPort`, `none_`, `std::string`", 4),
             ("[a](a.md), [b](a.md#b), [c](gone.md), [d](https://example.org/x)", 1),
             ("daemon/port/gone.hpp is not in backticks", 0),
+            ("| settings |\n| --- |\n| `pools.pcbs`, `port.fault.loss`, `tenant.tvl.weight` |", 0),
+            ("| a | settings |\n| --- | --- |\n| `x` | `pools.loss`, `tenant.weight`, `SOFTHCA_GONE` |", 3),
+            ("`pools.loss` is in no table", 0),
         ]:
             document.write_text(text + "\n")
+            (root / "docs/configuration.md").write_text(
+                "## [pools]\n| `pcbs` | 1 |\n## [[tenant.tvl]]\n| `weight` | 1 |\n## fault, of a port\n| `loss` | 0 |\n")
             got = list(errors_of(root))
             assert len(got) == wanted, (text, got)
+    for clauses, wanted in [("| A1 x | `a` | `b` | `c` | |\n| A1 y | `a` | `b` | `c` | |\n| B2 | `a` | `b` | `c` |", 0),
+                            ("| A1 | `a` | `b` | | `c` |\n| B2 | `a` | `b` | `c` |", 1),
+                            ("| A1 | `a` | `b` | `c` |\n| C1 | `a` | `b` | `c` |", 2)]:
+        got = list(clause_errors("- A1 one\n- B2 two\n", clauses))
+        assert len(got) == wanted, (clauses, got)
 
 
 def main():

@@ -1,8 +1,11 @@
-// softhca-port-rate: what a DPDK port carries when nobody does anything with the frames. The
-// yardstick for what the daemon carries over the same port.
+// softhca-port-rate: what a port carries when nobody does anything with the data. The yardstick for
+// what the daemon carries over the same port.
 //
-//   softhca-port-rate send DEVICE BYTES SECONDS   sends frames as fast as the port takes them
-//   softhca-port-rate count DEVICE BYTES SECONDS  counts frames of BYTES from the first on
+//   softhca-port-rate send DEVICE BYTES SECONDS   sends datagrams as fast as the port takes them
+//   softhca-port-rate count DEVICE BYTES SECONDS  counts what comes, from the first on
+//
+// DEVICE: interface=NAME, for a packet socket with trains, or a DPDK device. BYTES: behind each UDP
+// header.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -10,15 +13,20 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/port/dpdk/eal.hpp"
 #include "daemon/port/dpdk/open.hpp"
+#include "daemon/port/packet/packet_port.hpp"
+#include "daemon/wire/frame.hpp"
 
 namespace {
 
-using softhca::port::Frame;
-using softhca::port::Port;
+using namespace softhca;
+using port::Frame;
+using port::Port;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBurst = 32;
@@ -27,45 +35,70 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// A frame that no kernel answers: broadcast, of the ether type for local experiments.
-void fill(Frame& frame, std::uint32_t bytes) {
-  std::memset(frame.data, 0, bytes);
-  std::memset(frame.data, 0xff, 6);
-  frame.data[6] = std::byte{2};
-  frame.data[12] = std::byte{0x88};
-  frame.data[13] = std::byte{0xb5};
-  frame.length = bytes;
+/// To a link address and an IP address that nobody has, so that no kernel answers.
+wire::FrameTemplate path_from(const MacAddress& mac) {
+  return wire::FrameTemplate({.source_mac = mac,
+                              .destination_mac = MacAddress{{2, 0, 0, 0, 0, 0x99}},
+                              .source = Gid::from_ipv4(0xc6120001),
+                              .destination = Gid::from_ipv4(0xc6120002)});
 }
 
-std::uint64_t send(Port& port, std::uint32_t bytes, double seconds) {
-  const auto start = Clock::now();
-  std::uint64_t sent = 0;
-  while (since(start) < seconds) {
-    for (std::size_t i = 0; i < kBurst; ++i) {
-      Frame frame = port.allocate();
-      if (!frame || frame.capacity < bytes) {
-        if (frame) port.release({&frame, 1});
-        break;
-      }
-      fill(frame, bytes);
-      port.transmit(frame);
-      ++sent;
-    }
-    port.flush();
+/// Sends one frame; false: the port is full.
+bool send_frame(Port& port, const wire::FrameTemplate& path, std::uint32_t bytes) {
+  Frame frame = port.allocate();
+  if (!frame) return false;
+  frame.length = static_cast<std::uint32_t>(path.length() + bytes);
+  if (frame.capacity < frame.length) {
+    std::fprintf(stderr, "the port's frames have room for %u bytes, not for %u\n", frame.capacity,
+                 frame.length);
+    std::exit(1);
   }
-  return sent;
+  path.write(frame.data, bytes, 0);
+  std::memset(frame.data + path.length(), 0, bytes);
+  port.transmit(frame);
+  return true;
 }
 
+/// Sends as many datagrams as the port takes in one train; false: it is full.
+bool send_train(port::TrainSender& sender, const wire::FrameTemplate& path, std::uint32_t bytes) {
+  static std::vector<std::byte> data(64 << 10);
+  const port::TrainLimits limits = sender.limits();
+  const std::uint32_t packets = std::min(limits.packets, limits.bytes / bytes);
+  if (packets == 0) return false;
+  std::array<std::byte, wire::kMaxNetworkHeaders> head;
+  path.write(head.data(), std::size_t{packets} * bytes, 0);
+  const iovec piece{data.data(), std::size_t{packets} * bytes};
+  sender.transmit({.head = {head.data(), path.length()},
+                   .network = path.link_length(),
+                   .pieces = {&piece, 1},
+                   .bytes = packets * bytes,
+                   .segment = bytes,
+                   .packets = packets});
+  return true;
+}
+
+void send(Port& port, std::uint32_t bytes, double seconds) {
+  const wire::FrameTemplate path = path_from(port.mac());
+  port::TrainSender* trains = port.trains();
+  const std::size_t burst = trains != nullptr ? 2 : kBurst;
+  for (const auto start = Clock::now(); since(start) < seconds; port.flush())
+    for (std::size_t i = 0; i < burst; ++i)
+      if (!(trains != nullptr ? send_train(*trains, path, bytes) : send_frame(port, path, bytes)))
+        break;
+}
+
+/// Bytes behind UDP headers, from the first that came on.
 std::uint64_t count(Port& port, std::uint32_t bytes, double seconds) {
+  const std::size_t head = path_from(port.mac()).length();
   std::array<Frame, kBurst> frames;
   std::uint64_t counted = 0;
   auto start = Clock::now();
   const auto patience = start;
   while (counted ? since(start) < seconds : since(patience) < 20) {
     const std::size_t n = port.receive(frames);
-    const auto ours = static_cast<std::uint64_t>(
-        std::count_if(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(n),
-                      [&](const Frame& f) { return f.length == bytes; }));
+    std::uint64_t ours = 0;
+    for (std::size_t i = 0; i < n; ++i)
+      if (frames[i].length >= head + bytes) ours += frames[i].length - head;
     if (!counted && ours) start = Clock::now();
     counted += ours;
     port.release({frames.data(), n});
@@ -73,32 +106,37 @@ std::uint64_t count(Port& port, std::uint32_t bytes, double seconds) {
   return counted;
 }
 
+Expected<std::unique_ptr<Port>> open(const std::string& device) {
+  constexpr std::string_view kInterface = "interface=";
+  if (device.starts_with(kInterface))
+    return port::PacketPort::open({.interface = device.substr(kInterface.size())});
+  port::EalOptions eal;
+  eal.program = "softhca-port-rate";
+  if (const auto started = port::start_eal(eal); !started) return started.error();
+  port::DpdkPortOptions options;
+  options.device = device;
+  return port::open_dpdk_port(options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
+  const std::uint32_t bytes = argc == 5 ? static_cast<std::uint32_t>(std::atoi(argv[3])) : 0;
+  if (bytes == 0 || bytes > 9000) {
     std::fprintf(stderr, "usage: softhca-port-rate send|count DEVICE BYTES SECONDS\n");
     return 2;
   }
-  softhca::port::EalOptions eal;
-  eal.program = "softhca-port-rate";
-  softhca::port::DpdkPortOptions options;
-  options.device = argv[2];
-  if (const auto started = softhca::port::start_eal(eal); !started) {
-    std::fprintf(stderr, "%s\n", started.error().message.c_str());
-    return 1;
-  }
-  auto port = softhca::port::open_dpdk_port(options);
+  auto port = open(argv[2]);
   if (!port) {
     std::fprintf(stderr, "%s\n", port.error().message.c_str());
     return 1;
   }
-  const auto bytes = static_cast<std::uint32_t>(std::atoi(argv[3]));
   const double seconds = std::atof(argv[4]);
-  const bool sender = std::string_view(argv[1]) == "send";
-  const std::uint64_t frames =
-      sender ? send(**port, bytes, seconds) : count(**port, bytes, seconds);
-  const double rate = static_cast<double>(frames) / seconds;
-  std::printf("%s %.0f frames/s %.3f Gb/s\n", argv[1], rate, rate * bytes * 8 / 1e9);
-  return 0;
+  if (std::string_view(argv[1]) == "send") {
+    send(**port, bytes, seconds);
+    return 0;
+  }
+  const auto counted = static_cast<double>(count(**port, bytes, seconds));
+  std::printf("count %.0f datagrams/s %.3f Gb/s\n", counted / bytes / seconds,
+              counted * 8 / seconds / 1e9);
 }

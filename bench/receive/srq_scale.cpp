@@ -25,6 +25,8 @@ constexpr std::uint32_t kRounds = 2;
 constexpr std::uint32_t kUnderWay = 64;  ///< messages of the others at once
 /// Wait for a message so long before it counts as lost.
 constexpr std::chrono::seconds kPatience{20};
+/// The runaway has got what it gets when none of its messages arrived for so long.
+constexpr std::chrono::milliseconds kSettled{500};
 
 /// Resident memory of a process in KiB, what it shares with others included.
 std::size_t resident(const std::string& pid) {
@@ -72,9 +74,8 @@ class Bench {
 
   /// More messages than there are buffers.
   std::uint32_t runaway_depth() const { return buffers_ + buffers_ / 2; }
-  void run_away() {
-    for (std::uint32_t i = 0; i < runaway_depth(); ++i) send(0, 0, buffers_ + kUnderWay);
-  }
+  /// Until it has all buffers that it gets: none of its messages has arrived for long.
+  void run_away();
 
   /// One message of each of the others, a few under way at once. False: they stop arriving.
   bool round(std::uint32_t number);
@@ -158,6 +159,17 @@ void Bench::poll(std::uint32_t round) {
   for (int n = ibv_poll_cq(send_cq_, 32, wc), i = 0; i < n; ++i) {
     failed_ += wc[i].status == IBV_WC_SUCCESS ? 0 : 1;
     if (wc[i].wr_id < buffers_ + kUnderWay) free_.push_back(wc[i].wr_id);
+  }
+}
+
+void Bench::run_away() {
+  for (std::uint32_t i = 0; i < runaway_depth(); ++i) send(0, 0, buffers_ + kUnderWay);
+  std::uint64_t last = 0;
+  for (auto progress = Clock::now(); Clock::now() - progress < kSettled;) {
+    poll(0);
+    if (of_runaway_ == last) continue;
+    last = of_runaway_;
+    progress = Clock::now();
   }
 }
 

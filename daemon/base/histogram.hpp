@@ -12,9 +12,10 @@ namespace softhca {
 
 /// Buckets are log-linear: kSteps in each octave, so that a value is known to one part in kSteps.
 /// One thread writes, any thread reads (counter.hpp).
-class Histogram {
+template <unsigned step_bits>
+class LogHistogram {
  public:
-  static constexpr unsigned kStepBits = 3;
+  static constexpr unsigned kStepBits = step_bits;
   static constexpr std::uint64_t kSteps = std::uint64_t{1} << kStepBits;
   static constexpr unsigned kOctaves = 40;
   static constexpr std::size_t kBuckets = kSteps * kOctaves;
@@ -66,5 +67,9 @@ class Histogram {
   std::array<Counter, kBuckets> buckets_;
   Counter sum_;
 };
+
+using Histogram = LogHistogram<3>;
+/// Of powers of two alone, in an eighth of the memory.
+using CoarseHistogram = LogHistogram<0>;
 
 }  // namespace softhca

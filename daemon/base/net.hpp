@@ -36,6 +36,12 @@ struct Gid {
   constexpr bool is_multicast() const {
     return is_ipv4() ? (bytes[12] & 0xf0) == 0xe0 : bytes[0] == 0xff;
   }
+  /// Can a host have it as its own? The unspecified address, groups and the broadcast are nobody's
+  /// (RFC 1122 3.2.1.3, RFC 4291 2.5.2 and 2.7).
+  constexpr bool is_unicast() const {
+    if (is_ipv4()) return !is_multicast() && ipv4() != 0 && ipv4() != 0xffffffff;
+    return !is_multicast() && !is_zero();
+  }
   /// The IPv4 address in host byte order. REQUIRES: is_ipv4().
   constexpr std::uint32_t ipv4() const {
     return std::uint32_t{bytes[12]} << 24 | std::uint32_t{bytes[13]} << 16 |

@@ -1,4 +1,4 @@
-// How much a tenant may send a second.
+// How much a tenant may send a second, and how much its peers may send to it and read from it.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,16 @@ struct RateLimits {
   std::uint64_t burst_messages = 64;
 
   bool operator==(const RateLimits&) const = default;
+};
+
+/// Limits on what peers send to it: their sends, writes and atomics.
+struct InboundLimits : RateLimits {
+  bool operator==(const InboundLimits&) const = default;
+};
+
+/// Limits on what peers read from it.
+struct ServedLimits : RateLimits {
+  bool operator==(const ServedLimits&) const = default;
 };
 
 }  // namespace softhca

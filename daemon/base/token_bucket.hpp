@@ -45,6 +45,8 @@ class TokenBucket {
   }
   /// When the bucket is out of debt; in the past if it is not in debt.
   Time ready_at() const { return full_at_ - time_of(std::max<std::uint64_t>(rate_.burst, 1) - 1); }
+  /// When half of the burst is there; in the past if it is.
+  Time half_full_at() const { return full_at_ - time_of(rate_.burst / 2); }
 
  private:
   static constexpr Duration kLongest = std::chrono::hours(24 * 365 * 30);

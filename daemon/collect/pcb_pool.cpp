@@ -74,6 +74,12 @@ Outcome PcbPool::remove_group(QosClassId id) {
 }
 
 void PcbPool::restore(const Snapshot& snapshot) {
+  const std::uint32_t now = dedicated_ + surplus_;
+  const std::uint32_t before = snapshot.dedicated + snapshot.surplus;
+  move_free(free_dedicated_, free_pcbs_, now - std::min(now, before));
+  move_free(free_pcbs_, free_dedicated_, before - std::min(now, before));
+  surplus_ = snapshot.surplus;
+  dedicated_ = snapshot.dedicated;
   quota_ = snapshot.quota;
   groups_ = snapshot.groups;
   share_out_dedicated();
@@ -163,6 +169,46 @@ std::vector<CollectGroup*> PcbPool::levels_of(QosClassId tenant) {
   for (CollectGroup& group : groups_)
     if (group.used && group.parent == tenant) levels.push_back(&group);
   return levels;
+}
+
+Outcome PcbPool::set_dedicated(std::uint32_t dedicated) {
+  if (dedicated < std::max<std::size_t>(sharing_groups().size(), 1))
+    return Error{"each tenant and level needs a dedicated PCB: asked for " +
+                     std::to_string(dedicated) + " for " + std::to_string(sharing_groups().size()) +
+                     " collect groups",
+                 ENOSPC};
+  // Those that were to become ordinary ones stay.
+  const std::uint32_t there = dedicated_ + surplus_;
+  const std::uint32_t more = dedicated - std::min(dedicated, there);
+  if (more > quota_.unallocated())
+    return Error{"dedicated PCBs: asked for " + std::to_string(more) + " more, " +
+                     std::to_string(quota_.unallocated()) + " PCBs are free to be allocated",
+                 ENOSPC};
+  if (more > quota_.free())
+    return Error{"dedicated PCBs: asked for " + std::to_string(more) + " more, and but for " +
+                     std::to_string(quota_.free()) + " all PCBs are in use; try again",
+                 EBUSY};
+  std::uint32_t in_use = 0;
+  for (const CollectGroup& group : groups_)
+    if (group.used) in_use += group.dedicated_in_use.value();
+  const std::uint32_t less = there - std::min(there, std::max(dedicated, in_use));
+  move_free(free_pcbs_, free_dedicated_, more);
+  move_free(free_dedicated_, free_pcbs_, less);
+  quota_.shrink(more);
+  quota_.grow(less);
+  surplus_ = there + more - less - dedicated;
+  dedicated_ = dedicated;
+  share_out_dedicated();
+  return {};
+}
+
+/// REQUIRES: so many are free.
+void PcbPool::move_free(BitSet& from, BitSet& to, std::uint32_t count) {
+  for (; count != 0; --count) {
+    const std::uint32_t i = *from.find_first();
+    from.clear(i);
+    to.set(i);
+  }
 }
 
 /// Groups that dedicated PCBs are shared out to.

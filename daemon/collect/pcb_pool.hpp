@@ -52,6 +52,24 @@ struct CollectGroup {
   Gauge dedicated_high_water;
   Counter refused;            ///< allocate() that found nothing
   Counter dedicated_refused;  ///< allocate_dedicated() over its part, or the cap
+
+  /// A dedicated PCB is no way round a hard cap (A2): a group that has one holds no more PCBs of
+  /// both kinds than its guarantee, or one. `owner`: its tenant's, itself if it is no level's.
+  bool has_all(const CollectGroup& owner) const {
+    if (pcbs.may_share && owner.pcbs.may_share) return false;
+    return pcbs.in_use.value() + dedicated_in_use.value() >= std::max(pcbs.guaranteed.value(), 1u);
+  }
+  /// Counts one more of the pool, or that there is none for the group.
+  bool take(QuotaPool& pool, CollectGroup& owner) {
+    if ((dedicated_in_use.value() == 0 || !has_all(owner)) &&
+        (&owner == this ? pool.take(pcbs) : pool.take(pcbs, owner.pcbs)))
+      return true;
+    refused.add();
+    return false;
+  }
+  void put(QuotaPool& pool, CollectGroup& owner) {
+    &owner == this ? pool.put(pcbs) : pool.put(pcbs, owner.pcbs);
+  }
 };
 
 class PcbPool {
@@ -75,6 +93,10 @@ class PcbPool {
   Outcome set_guarantee(QosClassId id, std::uint32_t guaranteed);
   /// Errors: unknown group (ENOENT).
   Outcome set_may_share(QosClassId id, bool may_share);
+  /// How many of all PCBs are dedicated; groups have parts of them as ever. Those beyond that are
+  /// in use become ordinary ones as they come back. Errors: fewer than groups, or more than are
+  /// guaranteed to nobody (ENOSPC); of the ordinary ones so many are in use (EBUSY).
+  Outcome set_dedicated(std::uint32_t dedicated);
   /// Lends what the group has left idle, or brings back what it has recalled (A10).
   void adjust(QosClassId id, Lending lending, const AdjustmentPolicy& policy, Time now);
   /// Somebody has come who may use the PCBs of the group and of its tenant.
@@ -90,9 +112,10 @@ class PcbPool {
   /// undoes whatever changed since snapshot(). REQUIRES: no PCB was allocated or freed in between.
   struct Snapshot {
     QuotaPool quota;
+    std::uint32_t dedicated, surplus;
     std::vector<CollectGroup> groups;
   };
-  Snapshot snapshot() const { return {quota_, groups_}; }
+  Snapshot snapshot() const { return {quota_, dedicated_, surplus_, groups_}; }
   void restore(const Snapshot& snapshot);
 
   // --- data path: a few ns each
@@ -103,14 +126,31 @@ class PcbPool {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
     CollectGroup& tenant = tenant_of(group);
-    if ((group.dedicated_in_use.value() != 0 && has_all(group, tenant)) ||
-        !(&tenant == &group ? quota_.take(group.pcbs) : quota_.take(group.pcbs, tenant.pcbs))) {
-      group.refused.add();
-      return std::nullopt;
-    }
+    if (!group.take(quota_, tenant)) return std::nullopt;
     tenant.all_in_use.add();
     tenant.all_high_water.raise_to(tenant.all_in_use.value());
     return take_free(free_pcbs_, id, PcbUse::kPool);
+  }
+
+  /// A PCB that allocate() gave becomes one of `to`, a group of the same tenant. False: allocate()
+  /// would find none for that, and nothing changes.
+  bool pass_on(PcbId id, QosClassId to) {
+    PcbState& s = states_[id.value];
+    assert(s.use == PcbUse::kPool);
+    CollectGroup& from = groups_[s.group.value];
+    CollectGroup& tenant = tenant_of(from);
+    assert(&tenant == &tenant_of(groups_[to.value]));
+    if (!groups_[to.value].take(quota_, tenant)) return false;
+    from.put(quota_, tenant);
+    s.group = to;
+    return true;
+  }
+
+  /// Would allocate() find one? What the group has lent does not count.
+  bool has_free(QosClassId id) const {
+    const CollectGroup& group = groups_[id.value];
+    if (group.parent == kNoQosClass) return quota_.available(group.pcbs);
+    return quota_.available(group.pcbs, groups_[group.parent.value].pcbs);
   }
 
   /// A dedicated PCB (A9). Each group may hold its part, dedicated_limit(), so none can exhaust
@@ -120,7 +160,7 @@ class PcbPool {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
     if (group.dedicated_in_use.value() >= group.dedicated_limit.value() || !free_dedicated_.any() ||
-        has_all(group, tenant_of(group))) {
+        group.has_all(tenant_of(group))) {
       group.dedicated_refused.add();
       return std::nullopt;
     }
@@ -136,12 +176,12 @@ class PcbPool {
     CollectGroup& group = groups_[s.group.value];
     if (s.use == PcbUse::kPool) {
       CollectGroup& tenant = tenant_of(group);
-      &tenant == &group ? quota_.put(group.pcbs) : quota_.put(group.pcbs, tenant.pcbs);
+      group.put(quota_, tenant);
       tenant.all_in_use.subtract();
       free_pcbs_.set(id.value);
     } else {
       group.dedicated_in_use.subtract();
-      free_dedicated_.set(id.value);
+      surplus_ == 0 ? free_dedicated_.set(id.value) : become_ordinary(id.value);
     }
     s.use = PcbUse::kFree;
   }
@@ -181,13 +221,6 @@ class PcbPool {
     return PcbId(i);
   }
 
-  /// A dedicated PCB is no way round a hard cap (A2): a group that has one holds no more PCBs of
-  /// both kinds than its guarantee, or one.
-  static bool has_all(const CollectGroup& group, const CollectGroup& tenant) {
-    if (group.pcbs.may_share && tenant.pcbs.may_share) return false;
-    return group.pcbs.in_use.value() + group.dedicated_in_use.value() >=
-           std::max(group.pcbs.guaranteed.value(), 1u);
-  }
   CollectGroup& tenant_of(CollectGroup& group) {
     return group.parent == kNoQosClass ? group : groups_[group.parent.value];
   }
@@ -197,10 +230,18 @@ class PcbPool {
   bool give(CollectGroup& group, std::uint32_t guaranteed);
   Outcome set_total(QosClassId tenant, std::uint32_t total);
   void share_out_dedicated();
+  /// One beyond dedicated_ has come back.
+  void become_ordinary(std::uint32_t pcb) {
+    --surplus_;
+    free_pcbs_.set(pcb);
+    quota_.grow(1);
+  }
+  static void move_free(BitSet& from, BitSet& to, std::uint32_t count);
   Error over_commit(const CollectGroup& group, std::uint32_t asked) const;
 
   QuotaPool quota_;
   std::uint32_t dedicated_;
+  std::uint32_t surplus_ = 0;  ///< dedicated ones beyond that, in use
   std::vector<CollectGroup> groups_;
   // Free PCB list: one bit string per kind, both indexed by PcbId.
   BitSet free_pcbs_;

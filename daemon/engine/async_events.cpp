@@ -1,16 +1,26 @@
 #include "daemon/engine/async_events.hpp"
 
+#include <algorithm>
+
+#include "daemon/engine/costs.hpp"
+#include "daemon/engine/event_retry.hpp"
+
 namespace softhca::engine {
+namespace {
+
+constexpr std::size_t kTriesPerStep = 32;
+
+}  // namespace
 
 void AsyncEvents::raise(Session& session, std::uint64_t element, EventType type) {
   const auto number = static_cast<std::uint32_t>(type);
+  auto& waiting = session.deferred.events;
   session.tenant->counters.completion.events.add();
-  if (session.events_deferred == 0 && sink_.async_event(session.async_fd, element, number)) return;
+  if (waiting.empty() && sink_.async_event(session.async_fd, element, number)) return;
   session.tenant->counters.completion.events_deferred.add();
-  if (session.events_deferred == kMostDeferred) return;
-  ++session.events_deferred;
-  deferred_.push_back({&session, element, number});
-  retry_.wait(clock_.now);
+  if (waiting.size() == kMostDeferred) return;
+  waiting.push_back({element, number});
+  if (waiting.size() == 1) wait(session, 0);
 }
 
 void AsyncEvents::raise(const QueuePair& qp, EventType type) {
@@ -19,31 +29,64 @@ void AsyncEvents::raise(const QueuePair& qp, EventType type) {
 }
 
 void AsyncEvents::forget(Session& session, std::uint64_t element) {
-  if (session.events_deferred == 0) return;
-  session.events_deferred -=
-      static_cast<std::uint32_t>(std::erase_if(deferred_, [&](const Deferred& event) {
-        return event.session == &session && event.element == element;
-      }));
+  if (session.deferred.events.empty()) return;
+  std::erase_if(session.deferred.events,
+                [&](const DeferredEvents::Event& event) { return event.element == element; });
+  if (session.deferred.events.empty()) stop_waiting(session);
 }
 
-void AsyncEvents::forget(const Session& session) {
-  std::erase_if(deferred_, [&](const Deferred& event) { return event.session == &session; });
+void AsyncEvents::forget(Session& session) {
+  if (session.deferred.events.empty()) return;
+  session.deferred.events.clear();
+  stop_waiting(session);
 }
 
-/// Events go in order, and no socket that was found full is tried again in the same step.
+void AsyncEvents::wait(Session& session, std::size_t pause) {
+  static_assert(EventRetry::kFirst * (1 << (kPauses - 1)) == EventRetry::kLongest);
+  session.deferred.pause = static_cast<std::uint8_t>(pause);
+  session.deferred.due = clock_.now + EventRetry::kFirst * (1 << pause);
+  waiting_[pause].push_back(session);
+  due_ = std::min(due_, session.deferred.due);
+}
+
+void AsyncEvents::stop_waiting(Session& session) {
+  waiting_[session.deferred.pause].remove(session);
+  const Session* first = first_due();
+  due_ = first == nullptr ? kNever : first->deferred.due;
+}
+
+/// Null: none waits.
+Session* AsyncEvents::first_due() const {
+  Session* first = nullptr;
+  for (const Sessions& sessions : waiting_) {
+    Session* const other = sessions.front();
+    if (other != nullptr && (first == nullptr || other->deferred.due < first->deferred.due))
+      first = other;
+  }
+  return first;
+}
+
 void AsyncEvents::retry() {
-  const std::size_t before = deferred_.size();
-  std::erase_if(deferred_, [this](const Deferred& event) {
-    Session& session = *event.session;
-    if (session.events_refused == clock_.now) return false;
-    if (sink_.async_event(session.async_fd, event.element, event.type)) {
-      --session.events_deferred;
-      return true;
-    }
-    session.events_refused = clock_.now;
-    return false;
-  });
-  retry_.tried(before, deferred_.size(), clock_.now);
+  for (std::size_t tries = kTriesPerStep; tries != 0 && due_ <= clock_.now;)
+    tries -= try_again(*first_due(), tries);
+}
+
+/// Its events go in order, until its socket is full. Returns how often that was tried, at most
+/// `most` times.
+std::size_t AsyncEvents::try_again(Session& session, std::size_t most) {
+  auto& waiting = session.deferred.events;
+  std::size_t sent = 0, tries = 0;
+  while (sent < waiting.size() && tries < most) {
+    ++tries;
+    cpu_.charge(session, kEventCost);
+    if (!sink_.async_event(session.async_fd, waiting[sent].element, waiting[sent].type)) break;
+    ++sent;
+  }
+  waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(sent));
+  const std::size_t pause = session.deferred.pause;
+  stop_waiting(session);
+  if (!waiting.empty()) wait(session, sent != 0 ? 0 : std::min(pause + 1, kPauses - 1));
+  return tries;
 }
 
 }  // namespace softhca::engine

@@ -8,9 +8,6 @@ namespace {
 
 using abi::CompletionOpcode;
 
-// The duration of one command in so many is kept: a prime, so that no habit of a program shows.
-constexpr std::uint32_t kSampled = 61;
-
 CompletionOpcode opcode_of(std::uint8_t command_opcode) {
   switch (static_cast<abi::Opcode>(command_opcode)) {
     case abi::Opcode::kRdmaWrite:
@@ -45,14 +42,17 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
     completion.byte_len = commands_[pcb].length;
     completion.status = status_of(verdict);
     completion.opcode = opcode_of(header.opcode);
-    completion_events_.push(*qp.sq.cq, completion, false);
+    completion_events_.push(*qp.sq.cq, completion, false,
+                            qp.sq.commands - 1 + scheduler_.pending(schedule::QpSlot(qp.slot)));
   }
   if (verdict == Verdict::kOk) {
-    qp.sq.probing = false;
+    qp.sq.probing = qp.sq.sparing = false;
     const std::uint64_t time = cpu_.spent() - commands_[pcb].time_when_seen;
     qp.tenant->counters.command_engine_time.add(time / kUnitsPerNanosecond);
-    if (header.sequence % kSampled == 0)
-      qp.session->waits().duration.add(static_cast<std::uint64_t>(commands_.age(pcb).count()));
+    if (WaitSamples::is_sampled(header.sequence)) {
+      commands_.samples().completed(qp, header.sequence);
+      waits_of(qp).duration.add(static_cast<std::uint64_t>(commands_.age(pcb).count()));
+    }
   } else if (qp.state != QpState::kError) {
     cpu_.fail_later(qp, name_of(verdict));
   }

@@ -18,7 +18,7 @@ std::size_t CommandExecution::start_commands() {
 
 void CommandExecution::start(PcbId pcb) {
   QueuePair& qp = commands_.owner(pcb);
-  cpu_.charge(*qp.session, kStartCost);
+  cpu_.charge(qp, kStartCost);
   // The queue pair is about to fail: nothing begins. And nothing overtakes a command that waits.
   if (qp.error.pending || !qp.sq.held.empty()) {
     commands_.hold(qp, pcb);
@@ -34,7 +34,7 @@ void CommandExecution::count(QueuePair& qp, PcbId pcb) {
     (by_doorbell ? counters.commands_doorbell : counters.commands_vcb).add();
   };
   add(qp.tenant->counters);
-  if (Level* level = qp.session->level) add(level->counters);
+  if (Level* level = level_of(qp)) add(level->counters);
 }
 
 void CommandExecution::begin(QueuePair& qp, PcbId pcb) {

@@ -10,9 +10,11 @@ void CommandStore::prepare(QueuePair& qp, PcbId pcb) {
   command.slot = qp.slot;
   command.kicked_at = clock_.now;
   command.time_when_seen = qp.session->poll.previous_scan;
-  cpu_.charge(*qp.session, kCommandCost);
+  cpu_.charge(qp, kCommandCost);
   qp.sq.kicked.push_back(contexts_.data(), pcb.value);
   ++qp.sq.commands;
+  const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
+  if (WaitSamples::is_sampled(sequence)) samples_.kicked(qp, sequence);
   rates_.admit(qp, pcbs_.pcb(pcb), command);
 }
 
@@ -24,7 +26,7 @@ void CommandStore::return_execution(PcbId pcb) {
   if (!is_dedicated(pcb)) return;
   command.dedicated_waits = true;
   const QosClassId qos_class = owner(pcb).qos_class;
-  dedicated_[qos_class.value].waits();
+  dedicated_[qos_class.value].watch.waits();
   watch(qos_class);
 }
 
@@ -37,13 +39,13 @@ void CommandStore::release(PcbId pcb) {
   const bool waited = command.dedicated_waits;
   const Duration held = clock_.now - command.kicked_at;
   command = CommandContext{};
-  free(pcb, *qp.session);
+  free(pcb, *qp.tenant);
   --qp.sq.commands;
   const schedule::QpSlot slot(qp.slot);
   if (!ahead_.waits(slot)) scheduler_.unblock(slot);
   if (!dedicated) return;
   --qp.sq.dedicated;
-  dedicated_[qp.qos_class.value].released(waited, held);
+  dedicated_[qp.qos_class.value].watch.released(waited, held);
   watch(qp.qos_class);
   if (short_) look_again();
 }
@@ -58,28 +60,33 @@ void CommandStore::release_all(QueuePair& qp) {
   std::visit([&](auto& transport) { transport.abandon([&](PcbId pcb) { release(pcb); }); },
              qp.transport);
   while (!qp.sq.kicked.empty()) release(pop_kicked(qp));
-  if (qp.sq.commands != 0) cpu_.charge(*qp.session, contexts_.size() * sizeof(CommandContext));
+  if (qp.sq.commands != 0) cpu_.charge(qp, contexts_.size() * sizeof(CommandContext));
   for (std::uint32_t i = 0; i < contexts_.size() && qp.sq.commands != 0; ++i)
     if (contexts_[i].slot == qp.slot) release(PcbId(i));
   ahead_.forget(schedule::QpSlot(qp.slot));
   rates_.leave(qp);
+  samples_.forget(qp);
   qp.sq.started = 0;
 }
 
 void CommandStore::took_dedicated(QueuePair& qp) {
   ++qp.sq.dedicated;
-  dedicated_[qp.qos_class.value].taken();
+  dedicated_[qp.qos_class.value].watch.taken();
   watch(qp.qos_class);
 }
 
-/// With hardly a dedicated PCB free and all others waiting for peers, a class keeps no more
-/// doorbells in the scheduler than it has PCBs for: enough to go on with, and none that would only
-/// wait.
+/// With hardly a dedicated PCB free, all others waiting for peers, and no ordinary one to be had, a
+/// class keeps no more doorbells in the scheduler than it has PCBs for: enough to go on with, and
+/// none that would only wait.
 void CommandStore::watch(QosClassId qos_class) {
-  const schedule::DedicatedWatch& watched = dedicated_[qos_class.value];
+  DedicatedPcbs& row = dedicated_[qos_class.value];
   const std::uint32_t limit = pcbs_.dedicated_limit(qos_class);
-  scheduler_.set_bound(qos_class, watched.stuck(scheduler_.config(), limit)
-                                      ? watched.free(limit)
+  const bool jammed = row.watch.stuck(scheduler_.config(), limit);
+  if (jammed != row.jammed.linked())
+    jammed ? jammed_.push_back(dedicated_.data(), qos_class.value)
+           : jammed_.remove(dedicated_.data(), qos_class.value);
+  scheduler_.set_bound(qos_class, jammed && !pcbs_.has_free(qos_class)
+                                      ? row.watch.free(limit)
                                       : schedule::SendQueueScheduler::kNoBound);
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/cpu_scheduler.hpp"
 #include "daemon/engine/rate_control.hpp"
+#include "daemon/engine/wait_samples.hpp"
 #include "daemon/schedule/fetch_ahead.hpp"
 #include "daemon/schedule/kick_arbitrator.hpp"
 #include "daemon/schedule/overflow_threshold.hpp"
@@ -27,6 +28,7 @@ class CommandStore {
         scheduler_(scheduler),
         arbitrator_(arbitrator),
         rates_(rates),
+        samples_(clock, scheduler.max_classes()),
         contexts_(pcbs.size()),
         ahead_(arbitrator.tvl_count(), queue_pairs.slots(), scheduler.max_classes()),
         dedicated_(scheduler.max_classes()) {}
@@ -52,13 +54,16 @@ class CommandStore {
   }
   /// The queue pair is going. REQUIRES: its commands are released.
   void forget(QueuePair& qp) {
-    if (qp.sq.rate != nullptr) rates_.forget(*qp.sq.rate);
+    if (qp.sq.rates != nullptr) rates_.forget(qp.sq.rates->sent);
   }
   /// Releases all commands of a queue pair, including those in the hands of its transport.
   void release_all(QueuePair& qp);
 
   /// Since it was kicked. REQUIRES: as owner().
   Duration age(PcbId pcb) const { return clock_.now - contexts_[pcb.value].kicked_at; }
+
+  /// Commands that are followed on their way, see there.
+  WaitSamples& samples() { return samples_; }
 
   // --- lists of a queue pair
   /// The command has its credits.
@@ -79,9 +84,21 @@ class CommandStore {
 
   // --- dedicated PCBs, by the class that has its turns for them
   /// The class number is given to another class now, which holds none.
-  void reset(QosClassId qos_class) { dedicated_[qos_class.value] = {}; }
+  void reset(QosClassId qos_class) {
+    DedicatedPcbs& row = dedicated_[qos_class.value];
+    if (row.jammed.linked()) jammed_.remove(dedicated_.data(), qos_class.value);
+    row = {};
+  }
   std::uint32_t free_dedicated(QosClassId qos_class) const {
-    return dedicated_[qos_class.value].free(pcbs_.dedicated_limit(qos_class));
+    return dedicated_[qos_class.value].watch.free(pcbs_.dedicated_limit(qos_class));
+  }
+  /// For classes whose dedicated PCBs all wait: others may have given back ordinary ones, or taken
+  /// the last. To be called in each poll step.
+  void watch_jammed() {
+    for (std::uint32_t i = jammed_.front(), after; i != kNoIndex; i = after) {
+      after = jammed_.next(dedicated_.data(), i);
+      watch(QosClassId(static_cast<std::uint16_t>(i)));
+    }
   }
   /// The command that the PCB was prepared for was fetched by a doorbell, and waits in the kick
   /// list of the TVL.
@@ -96,16 +113,19 @@ class CommandStore {
   void found_none(QosClassId qos_class) { short_ |= free_dedicated(qos_class) != 0; }
   /// Amounts have changed: all classes that found none look again.
   void look_again();
-  /// A PCB of the session came back: its class looks again, and so does its tenant's, which counts
-  /// what levels have drawn from it.
-  void look_again(const Session& session) {
-    scheduler_.unblock_class(session.qos_class);
-    scheduler_.unblock_class(session.tenant->qos_class);
+  /// A PCB of the class came back: it looks again, and so does its tenant's, which counts what
+  /// levels have drawn from it.
+  void look_again(const Tenant& tenant, QosClassId qos_class) {
+    scheduler_.unblock_class(qos_class);
+    scheduler_.unblock_class(tenant.qos_class);
   }
-  /// Gives back a PCB that is bound to no VCB.
-  void free(PcbId pcb, const Session& session) {
+  /// The same for one that a VCB of the session had.
+  void look_again(const Session& session) { look_again(*session.tenant, session.qos_class); }
+  /// Gives back a PCB of one of the tenant's classes that is bound to no VCB.
+  void free(PcbId pcb, const Tenant& tenant) {
+    const QosClassId qos_class = pcbs_.state(pcb).group;
     pcbs_.free(pcb);
-    look_again(session);
+    look_again(tenant, qos_class);
   }
 
   // --- commands fetched by doorbells that wait in a kick list
@@ -132,6 +152,12 @@ class CommandStore {
   }
 
  private:
+  /// The dedicated PCBs of a class.
+  struct DedicatedPcbs {
+    schedule::DedicatedWatch watch;
+    IndexLink jammed;  ///< all of them wait
+  };
+
   void took_dedicated(QueuePair& qp);
   void watch(QosClassId qos_class);
 
@@ -142,9 +168,11 @@ class CommandStore {
   schedule::SendQueueScheduler& scheduler_;
   schedule::KickArbitrator& arbitrator_;
   RateControl& rates_;
+  WaitSamples samples_;
   std::vector<CommandContext> contexts_;  ///< by PCB
   schedule::FetchAhead ahead_;
-  std::vector<schedule::DedicatedWatch> dedicated_;  ///< by class
+  std::vector<DedicatedPcbs> dedicated_;  ///< by class
+  IndexList<DedicatedPcbs, &DedicatedPcbs::jammed> jammed_;
   bool short_ = false;  ///< a class found none, although it does not have its part
 };
 

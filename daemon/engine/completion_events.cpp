@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "daemon/engine/costs.hpp"
 
@@ -39,8 +40,8 @@ abi::CompletionStatus status_of(Verdict verdict) {
   return abi::CompletionStatus::kLocalQpOperationError;
 }
 
-void CompletionEvents::push(CompletionQueue& cq, const shm::Completion& completion,
-                            bool solicited) {
+void CompletionEvents::push(CompletionQueue& cq, const shm::Completion& completion, bool solicited,
+                            std::uint32_t under_way) {
   if (cq.failed) return;
   TenantCounters& counters = cq.session->tenant->counters;
   shm::Completion stamped = completion;
@@ -56,25 +57,34 @@ void CompletionEvents::push(CompletionQueue& cq, const shm::Completion& completi
   if (completion.status != abi::CompletionStatus::kSuccess)
     counters.completion.completion_errors.add();
   if (cq.channel_fd < 0) return;
+  cq.urgent = cq.urgent || under_way < kManyUnderWay ||
+              completion.status != abi::CompletionStatus::kSuccess;
   ++cq.unannounced;
   if (!cq.dirty.linked) dirty_.push_back(cq);
 }
 
 void CompletionEvents::deliver() {
+  if (notifier_ != nullptr && notifier_->busy()) take_back_notices();
   if (!dirty_.empty()) {
     // Pairs with the tenant's arming and polling once more (abi/rings.hpp).
     std::atomic_thread_fence(std::memory_order_seq_cst);
     while (CompletionQueue* cq = dirty_.pop_front())
-      if (!hold_back(*cq)) announce(*cq);
+      if (!hold_back(*cq) && !pace(*cq)) announce(*cq);
   }
+  if (!paced_.empty()) announce_paced();
   timers_.advance(clock_.now, [this](TimerId id) { due_.push_back(*moderated_[id.value]); });
   if (!due_.empty()) announce_due();
   if (clock_.now >= retry_.due()) retry();
+  if (notifier_ != nullptr) notifier_->flush();
   cpu_.end_work();
 }
 
 Time CompletionEvents::next_deadline() const {
-  return due_.empty() ? std::min(timers_.next_deadline(), retry_.due()) : clock_.now;
+  if (!due_.empty()) return clock_.now;
+  Time next = std::min(timers_.next_deadline(), retry_.due());
+  if (!paced_.empty()) next = std::min(next, paced_.front()->paced_until);
+  const bool looks_back = notifier_ != nullptr && notifier_->busy();
+  return looks_back ? std::min(next, clock_.now + EventNotifier::kInterval) : next;
 }
 
 /// Moderation: there are too few completions yet, and the first of them is not old enough.
@@ -87,27 +97,83 @@ bool CompletionEvents::hold_back(CompletionQueue& cq) {
   return true;
 }
 
+/// Where others wait for the engine, and for a processor, a program that has much under way is not
+/// woken for each completion.
+bool CompletionEvents::pace(CompletionQueue& cq) {
+  if (cq.urgent || cq.moderation_timer != kNoIndex || !cpu_.competition()) return false;
+  if (cq.paced.linked) return true;
+  cq.paced_until = clock_.now + kPace;
+  paced_.push_back(cq);
+  return true;
+}
+
+void CompletionEvents::announce_paced() {
+  const bool all = !cpu_.competition();
+  std::size_t most = kPerStep;
+  while (CompletionQueue* cq = paced_.front()) {
+    if (most-- == 0 || (!all && clock_.now < cq->paced_until)) return;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    announce(*cq);
+  }
+}
+
 /// Sends an event if the process has asked for one. REQUIRES: a fence since the last completion.
 void CompletionEvents::announce(CompletionQueue& cq) {
   cq.unannounced = 0;
+  cq.urgent = false;
+  paced_.remove(cq);
   if (cq.announce_by != kNever) {
     cq.announce_by = kNever;
     timers_.cancel(TimerId(cq.moderation_timer));
     due_.remove(cq);
   }
+  if (cq.notice != kNoIndex) {
+    cq.asked_again = true;
+    return;
+  }
   if (!cq.ring.check_arm() || cq.deferred.linked) return;
   cq.session->tenant->counters.completion.events.add();
-  if (send_event(cq)) return;
+  if (send_event(cq) == Sent::kRefused) defer(cq);
+}
+
+/// Refused: the channel, or the room of the class in the notifier, is full.
+CompletionEvents::Sent CompletionEvents::send_event(CompletionQueue& cq) {
+  if (hands_over()) {
+    const auto answer = notifier_->hand_over(cq, cq.session->qos_class);
+    cpu_.charge(*cq.session, kHandOverCost);
+    if (answer == EventNotifier::Answer::kTaken) return Sent::kHandedOver;
+    if (answer == EventNotifier::Answer::kClassIsFull) return Sent::kRefused;
+  }
+  last_event_ = clock_.now;
+  cpu_.charge(*cq.session, kEventCost);
+  return sink_.completion_event(cq.channel_fd, cq.user_handle) ? Sent::kGone : Sent::kRefused;
+}
+
+/// Not where nobody else waits: it takes longer until the program runs. As long as there are some
+/// with the notifier, all go that way, or one would overtake another in its channel.
+bool CompletionEvents::hands_over() const {
+  if (notifier_ == nullptr) return false;
+  return notifier_->busy() || (cpu_.competition() && clock_.now - last_event_ < kSeldom);
+}
+
+void CompletionEvents::take_back_notices() {
+  notifier_->take_back([this](CompletionQueue& cq, bool sent, Duration taken) {
+    cpu_.charge_elsewhere(cq.session->qos_class, taken);
+    last_event_ = clock_.now;
+    if (sent)
+      retry_.went(clock_.now);
+    else
+      defer(cq);
+    if (std::exchange(cq.asked_again, false) && !cq.dirty.linked) dirty_.push_back(cq);
+  });
+}
+
+/// It is tried again later.
+void CompletionEvents::defer(CompletionQueue& cq) {
   cq.session->tenant->counters.completion.events_deferred.add();
   deferred_.push_back(cq);
   ++deferred_count_;
   retry_.wait(clock_.now);
-}
-
-/// False: the channel is full.
-bool CompletionEvents::send_event(CompletionQueue& cq) {
-  cpu_.charge(*cq.session, kEventCost);
-  return sink_.completion_event(cq.channel_fd, cq.user_handle);
 }
 
 void CompletionEvents::announce_due() {
@@ -141,23 +207,29 @@ void CompletionEvents::release_timer(CompletionQueue& cq) {
   cq.moderation_timer = kNoIndex;
 }
 
-/// Channels take turns, so that full ones hold nobody else up.
+/// Channels take turns, so that full ones hold nobody else up. What is handed over counts as
+/// refused until it comes back.
 void CompletionEvents::retry() {
   const std::size_t before = deferred_count_;
+  std::size_t gone = 0;
   for (std::size_t tries = std::min(before, kPerStep); tries != 0; --tries) {
     CompletionQueue& cq = *deferred_.pop_front();
-    if (send_event(cq))
-      --deferred_count_;
-    else
+    const Sent sent = send_event(cq);
+    gone += sent == Sent::kGone;
+    if (sent == Sent::kRefused)
       deferred_.push_back(cq);
+    else
+      --deferred_count_;
   }
-  retry_.tried(before, deferred_count_, clock_.now);
+  retry_.tried(before, before - gone, clock_.now);
 }
 
 void CompletionEvents::remove(CompletionQueue& cq) {
   dirty_.remove(cq);
   overflowed_.remove(cq);
   due_.remove(cq);
+  paced_.remove(cq);
+  if (cq.notice != kNoIndex && notifier_ != nullptr) notifier_->cancel(cq);
   if (cq.deferred.linked) --deferred_count_;
   deferred_.remove(cq);
   release_timer(cq);

@@ -22,6 +22,11 @@ struct CompletionQueue {
   ListLink<CompletionQueue> overflowed;
   ListLink<CompletionQueue> dirty;     ///< has elements whose event is not decided yet
   ListLink<CompletionQueue> deferred;  ///< a completion event waits for room in its channel
+  std::uint32_t notice = kNoIndex;     ///< its event is with EventNotifier: which one there
+  bool asked_again = false;            ///< and something has come since
+  bool urgent = false;                 ///< its next event is: there may be no other completion
+  Time paced_until{};
+  ListLink<CompletionQueue> paced;  ///< its event waits until then
   // Moderation of events: off without a timer.
   std::uint32_t moderation_timer = kNoIndex;
   std::uint32_t moderation_count = 0;

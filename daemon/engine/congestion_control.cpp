@@ -13,9 +13,12 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
                                       const wire::ParsedFrame& frame) {
   qp.tenant->counters.congestion.marked_packets.add();
   if (parameters_.mode == CongestionMode::kOff || !may_receive(qp.state) ||
-      clock_.now < qp.connection.next_cnp || frame.destination.is_multicast())
+      clock_.now < qp.connection.next_cnp || frame.destination.is_multicast() ||
+      frame.source.is_multicast())  // nobody's address: one packet would be answered by a group
     return;
-  const auto mac = packets_.link_address(binding, frame.destination, frame.source);
+  // Anybody may send a datagram, with a source that is made up: none of these is asked for.
+  const bool is_peer = qp.type != QpType::kUd;
+  const auto mac = packets_.link_address(binding, frame.destination, frame.source, is_peer);
   if (!mac) return;
   std::optional<std::uint16_t> vlan = binding.vlan;
   if (vlan) vlan = static_cast<std::uint16_t>(*vlan | parameters_.cnp_802p_prio << 13);
@@ -26,8 +29,9 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
        .source = frame.destination,
        .destination = frame.source,
        .traffic_class = static_cast<std::uint8_t>(parameters_.cnp_dscp << 2),
-       .udp_source_port = qp.type == QpType::kUd ? wire::datagram_source_port(qp.qpn)
-                                                 : qp.connection.route.udp_source_port});
+       .udp_source_port =
+           binding.source_port(qp.type == QpType::kUd ? wire::datagram_source_port(qp.qpn)
+                                                      : qp.connection.route.udp_source_port)});
   wire::Headers h;
   h.opcode = wire::raw(wire::Opcode::kCnp);
   h.migrated = false;

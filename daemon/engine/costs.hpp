@@ -27,6 +27,8 @@ constexpr std::uint64_t packet_cost(std::size_t payload) {
 inline constexpr std::uint64_t kTransmitCost = 512;
 /// A completion event: a system call.
 inline constexpr std::uint64_t kEventCost = 4096;
+/// One that is handed over to the thread which makes it.
+inline constexpr std::uint64_t kHandOverCost = 512;
 /// A management datagram that is discarded: parsed and looked at.
 inline constexpr std::uint64_t kDiscardCost = 1024;
 /// A doorbell, or a VCB that makes no command; a doorbell that goes to the overflow buffer or comes

@@ -54,6 +54,8 @@ const char* name_of(WaitCause cause) {
       return "completion_credit";
     case WaitCause::kRate:
       return "rate";
+    case WaitCause::kPeerRate:
+      return "peer_rate";
     case WaitCause::kOrder:
       return "order";
     case WaitCause::kReceiver:

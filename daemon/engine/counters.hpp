@@ -95,6 +95,7 @@ struct TenantCounters {
   CollectCounters collect;
   Counter commands_given_back;  ///< started, and put back as their peer was not ready
   Gauge stalled_queue_pairs;    ///< whose peer is not ready at present
+  Gauge set_aside_queue_pairs;  ///< whose next command waits for something else, see QpStall
   Counter send_queue_mode;      ///< VCB commands turned into doorbells (A5)
   std::array<Counter, static_cast<std::size_t>(SendQueueCause::kCount)> send_queue_cause;
   /// Rung by its processes.
@@ -128,6 +129,7 @@ struct LevelCounters {
   Histogram arbitration_wait;  ///< ns from kick to start
   WaitCounters waits;
   Gauge sessions;
+  Gauge assigned_queue_pairs;  ///< of processes of other levels, by their paths
 };
 
 /// Why the engine dropped a received frame that parsed.
@@ -148,6 +150,8 @@ struct PortDropCounters {
   void add(FrameDrop why) { frame[static_cast<std::size_t>(why)].add(); }
   Counter unresolved;  ///< packets to a neighbour that does not answer
   Counter no_buffer;   ///< sends put off because the port had no frame
+  /// Taken, though only half of their ICRC speaks for them (HiddenIdentifications).
+  Counter weakly_checked;
 };
 
 const char* name_of(FrameDrop reason);

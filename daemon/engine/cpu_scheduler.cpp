@@ -24,9 +24,9 @@ void expect_more(Time& until, Time now) {
 }  // namespace
 
 CpuScheduler::CpuScheduler(const StepClock& clock, std::uint32_t queue_pairs, std::uint16_t tenants,
-                           std::uint16_t classes)
+                           std::uint16_t classes, std::uint16_t tvls)
     : clock_(clock) {
-  ready_.reserve(queue_pairs, tenants, classes);
+  ready_.reserve(queue_pairs, tenants, classes, tvls);
   charges_.resize(classes);
   charged_classes_.reserve(classes);
 }
@@ -37,12 +37,12 @@ void CpuScheduler::measure_by(WorkClock* clock) {
   measures_each_ = false;
 }
 
-void CpuScheduler::charge(const Session& session, std::uint64_t cost) {
+void CpuScheduler::charge(Tenant& tenant, QosClassId qos_class, std::uint64_t cost) {
   done_ += cost;
   turn_began_ += cost;
-  if (work_clock_ != nullptr) return note(*session.tenant, session.qos_class, &Charges::work, cost);
-  ready_.charge(session.qos_class, cost);
-  session.tenant->counters.engine_time.add(cost);
+  if (work_clock_ != nullptr) return note(tenant, qos_class, &Charges::work, cost);
+  ready_.charge(qos_class, cost);
+  tenant.counters.engine_time.add(cost);
 }
 
 void CpuScheduler::charge_packet(const QueuePair& qp, std::size_t payload) {

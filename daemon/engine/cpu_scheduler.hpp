@@ -61,7 +61,7 @@ class CpuScheduler {
   static constexpr std::uint64_t kReceiveDebt = 1 << 20;
 
   CpuScheduler(const StepClock& clock, std::uint32_t queue_pairs, std::uint16_t tenants,
-               std::uint16_t classes);
+               std::uint16_t classes, std::uint16_t tvls = 0);
   /// `clock` (null: none) outlives its use. Without one, work takes what it counts as.
   void measure_by(WorkClock* clock);
 
@@ -75,7 +75,16 @@ class CpuScheduler {
   /// Work in the turn of a queue pair; finished() charges it.
   void add(std::uint64_t cost) { done_ += cost; }
   /// Work for a session's tenant outside the turns of queue pairs.
-  void charge(const Session& session, std::uint64_t cost);
+  void charge(const Session& session, std::uint64_t cost) {
+    charge(*session.tenant, session.qos_class, cost);
+  }
+  /// The same for a queue pair, which may be of another level than its session.
+  void charge(const QueuePair& qp, std::uint64_t cost) { charge(*qp.tenant, qp.qos_class, cost); }
+  void charge(Tenant& tenant, QosClassId qos_class, std::uint64_t cost);
+  /// Another thread has worked for the class: its turns here wait for that.
+  void charge_elsewhere(QosClassId qos_class, Duration taken) {
+    ready_.charge(qos_class, static_cast<std::uint64_t>(taken.count()) * kUnitsPerNanosecond);
+  }
   /// A packet for a queue pair. Its peer decides when it comes, so it waits for no turn; later
   /// turns wait for it.
   void charge_packet(const QueuePair& qp, std::size_t payload);
@@ -107,7 +116,7 @@ class CpuScheduler {
   bool may_take_in(QosClassId qos_class) const {
     return ready_.may_begin(qos_class, budget_->ingress);
   }
-  void make_ready(const QueuePair& qp) { ready_.push(qp.slot, qp.qos_class); }
+  void make_ready(const QueuePair& qp) { ready_.push(qp.slot, qp.qos_class, qp.sq.tvl); }
   /// The queue pair goes to the error state in its next turn, which comes soon. `cause` is static
   /// text.
   void fail_later(QueuePair& qp, const char* cause);
@@ -127,6 +136,9 @@ class CpuScheduler {
   /// overtook them, it asks for little, unless it `left_much`. False: nobody waits.
   bool note_competition(QosClassId qos_class, const schedule::RunQueue& order, bool left_much);
   bool contended(QosClassId qos_class) const { return ready_.contended(qos_class); }
+  /// Classes have competed lately.
+  bool competition() const { return budget_ != &kAlone; }
+  std::size_t classes() const { return charges_.size(); }
   /// The order of turns, to join classes and set their weights.
   schedule::RunQueue& order() { return ready_; }
   const schedule::RunQueue& order() const { return ready_; }

@@ -72,13 +72,17 @@ Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
 Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& request,
                            const AddressPath& path) {
   QpEnvironment remote(parts_, peer);
+  if (remote.drops_request()) {
+    remote.count(transport::Count::kRateDropped);
+    return Verdict::kOk;
+  }
   const std::uint32_t length = request.length + transport::kRoutingHeaderBytes;
   // A receive too small for an earlier datagram stays drawn and serves the next (IBA 9.8.3.2.2).
   if (!peer.rq.drawn && parts_.receives.draw(peer) != shm::Take::kTaken) {
     remote.count(transport::Count::kReceiveDropped, 1);
     return Verdict::kOk;
   }
-  if (length > peer.rq.work.bytes) {
+  if (length > peer.rq.work->bytes) {
     remote.count(transport::Count::kBadLength, 1);
     return Verdict::kOk;
   }
@@ -110,6 +114,7 @@ Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& reques
     parts_.cpu.fail_later(peer, "a datagram did not fit its receive");
     return Verdict::kOk;
   }
+  remote.took_request(request.length, true);
   parts_.cpu.add(kLocalMessageCost + request.length);
   qp.tenant->counters.local_messages.add();
   qp.tenant->counters.local_bytes.add(request.length);

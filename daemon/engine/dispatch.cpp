@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "daemon/engine/costs.hpp"
+#include "daemon/engine/qp_stall.hpp"
 #include "daemon/engine/session_poller.hpp"
 
 namespace softhca::engine {
@@ -50,18 +51,20 @@ std::size_t Dispatch::fetch() {
     if (fetched != 0)
       scheduler_.fetched(turn->slot, fetched, list);
     else
-      cpu_.charge(*qp.session, kRunCost);
+      cpu_.charge(qp, kRunCost);
     without += fetched == 0;
     work += fetched;
   }
   return work;
 }
 
-/// May the queue pair fetch a command? If not, the end of its stall or of one of its commands gives
-/// it another turn.
+/// May the queue pair fetch a command? If not, the end of its stall, a turn of it to send, or the
+/// end of one of its commands gives it another turn.
 bool Dispatch::may_fetch(const QueuePair& qp, std::uint32_t sequence) {
-  if (qp.sq.stalled || (qp.state == QpState::kSqd && !qp.sq.has_begun(sequence))) return false;
-  return !qp.sq.probing || qp.sq.commands == 0;
+  if (qp.sq.stalled || qp.sq.aside != SetAside::kNo) return false;
+  if (qp.state == QpState::kSqd && !qp.sq.has_begun(sequence)) return false;
+  if (qp.sq.probing && qp.sq.commands != 0) return false;
+  return !qp.sq.sparing || QpStall::has_sent_all(qp);
 }
 
 /// Kicks a command of the queue pair, in an ordinary PCB if one is available and its TVL's kick
@@ -75,7 +78,7 @@ bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
       commands_.wait_for_room(qp, qp.sq.tvl);
       return false;
     }
-    if (const auto pcb = pcbs_.allocate(qp.session->qos_class)) {
+    if (const auto pcb = pcbs_.allocate(qp.qos_class)) {
       out = {*pcb, qp.sq.tvl, KickedIn::kOwnTvl};
       if (arbitrator_.kick(qp.sq.tvl, *pcb)) return true;
       pcbs_.free(*pcb);
@@ -90,7 +93,7 @@ bool Dispatch::kick(QueuePair& qp, KickedIn list, Kicked& out) {
     scheduler_.block(schedule::QpSlot(qp.slot));
     return false;
   }
-  const auto pcb = pcbs_.allocate_dedicated(qp.session->qos_class);
+  const auto pcb = pcbs_.allocate_dedicated(qp.qos_class);
   if (!pcb) {
     commands_.found_none(qp.qos_class);
     scheduler_.block_class(qp.qos_class);
@@ -150,7 +153,9 @@ OptionalPcb Dispatch::next() {
   commands_.remove_kicked(qp, next->pcb);
   const auto waited = static_cast<std::uint64_t>((clock_.now - command.kicked_at).count());
   qp.tenant->counters.arbitration_wait.add(waited);
-  if (Level* level = qp.session->level) level->counters.arbitration_wait.add(waited);
+  if (Level* level = level_of(qp)) level->counters.arbitration_wait.add(waited);
+  const std::uint32_t sequence = pcbs_.pcb(next->pcb).header.sequence;
+  if (WaitSamples::is_sampled(sequence)) commands_.samples().started(qp, sequence);
   scheduler_.started(schedule::QpSlot(qp.slot));
   commands_.left_kick_list(next->pcb, next->tvl);
   return next->pcb;

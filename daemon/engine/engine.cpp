@@ -32,17 +32,19 @@ Engine::CommandQueues::CommandQueues(const EngineLimits& limits, QpTable& queue_
 
 Engine::Engine(const EngineLimits& limits, EventSink& events)
     : queue_pairs_(limits.queue_pairs),
-      cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits)),
+      cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits), limits.tvls),
       events_(events, clock_, cpu_),
       queues_(limits, queue_pairs_),
       memory_(limits.memory_regions, limits.memory_windows),
-      rates_(clock_, queue_pairs_.slots(), classes_of(limits), limits.tvls),
+      rates_{.sent = {clock_, queue_pairs_.slots(), classes_of(limits), limits.tvls},
+             .peers = {clock_, queue_pairs_.slots()}},
       commands_(clock_, queue_pairs_, cpu_, queues_.pcbs, queues_.scheduler, queues_.arbitrator,
-                rates_),
+                rates_.sent),
       ingress_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-               queues_.arbitrator, rates_, events_.async, events_.log, limits.vcbs, limits.tenants),
+               queues_.arbitrator, rates_.sent, events_.async, events_.log, limits.vcbs,
+               limits.tenants),
       dispatch_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-                queues_.arbitrator, rates_),
+                queues_.arbitrator, rates_.sent),
       waits_(clock_, addressing_.local, ingress_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
              queues_.tvls, queues_.arbitrator, events_.log, limits.tenants),
       lending_(clock_, addressing_.local, ingress_, queues_.pcbs, queues_.tvls, queues_.arbitrator,
@@ -59,12 +61,14 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .congestion = wire_.congestion,
              .cpu = cpu_,
              .events = events_.async,
-             .queue_pairs = queue_pairs_},
+             .queue_pairs = queue_pairs_,
+             .peer_rates = rates_.peers},
       execution_(cpu_, commands_, queues_.pcbs, queues_.scheduler, dispatch_, memory_,
                  events_.async, events_.completion),
       stall_(commands_, queues_.pcbs, queues_.scheduler),
       lifecycle_(clock_, parts_, queue_pairs_, addressing_.local, queues_.scheduler, execution_,
-                 stall_, tvl_assignment_, addressing_.multicast, events_.log, queues_.pcbs.size()),
+                 stall_, tvl_assignment_, addressing_.multicast, events_.log, queues_.pcbs.size(),
+                 limits.kept_packets),
       sessions_(cpu_, queues_.pcbs, ingress_, tvl_assignment_, events_.async),
       datagram_services_(clock_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
                          queues_.arbitrator, memory_, wire_.packets, addressing_.handles,
@@ -91,14 +95,18 @@ void Engine::remove_tenant(Tenant& tenant) {
   cpu_.end_step();
   addressing_.local.remove(tenant);
   waits_.forget(tenant);
-  rates_.forget(tenant.rate);
+  rates_.sent.forget(tenant.rate);
+  rates_.peers.forget(tenant.peer_rates.inbound);
+  rates_.peers.forget(tenant.peer_rates.served);
 }
 
 bool Engine::poll(Time now) {
   waits_.begin_step(std::exchange(clock_.now, now));
   cpu_.begin_step();
-  rates_.release([this](QosClassId qos_class) { queues_.scheduler.unblock_class(qos_class); },
-                 [this](std::uint32_t slot) { queues_.scheduler.unblock(schedule::QpSlot(slot)); });
+  rates_.sent.release(
+      [this](QosClassId qos_class) { queues_.scheduler.unblock_class(qos_class); },
+      [this](std::uint32_t slot) { queues_.scheduler.unblock(schedule::QpSlot(slot)); });
+  rates_.peers.release([this](std::uint32_t slot) { cpu_.make_ready(queue_pairs_[slot]); });
   // This comes first, so that datagrams that arrive now may have the buffers.
   std::size_t work = datagram_services_.take_back_buffers();
   work += wire_.packets.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {
@@ -131,7 +139,8 @@ void Engine::finish_batch() {
 Time Engine::next_deadline() const {
   return std::min({lifecycle_.timers().next_deadline(), events_.completion.next_deadline(),
                    events_.async.next_deadline(), wire_.packets.next_deadline(),
-                   rates_.next_release(), datagram_services_.next_deadline()});
+                   rates_.sent.next_release(), rates_.peers.next_release(),
+                   datagram_services_.next_deadline()});
 }
 
 }  // namespace softhca::engine

@@ -6,7 +6,9 @@
 //   ingress               VCBs and doorbells -> PCBs -> kick; send queue mode
 //   dispatch              doorbells -> dedicated PCBs -> kick; the arbitrator's next command
 //   rate_control          what waits for rates of tenants, levels, TVLs and queue pairs
-//   tvl_assignment        which TVLs queue pairs take; guarantee_lending: what is idle is lent
+//   peer_rates            what peers send to them and read from them; rate_gates
+//   tvl_assignment        which TVLs queue pairs take; level_assignment: which level they are of;
+//                         guarantee_lending: what is idle is lent
 //   command_store         commands in PCBs, the credits they hold, and their way back
 //   command_execution     commands begin (command_request, command_windows) and complete
 //   cpu_scheduler         whose turn it is, and for how long; costs.hpp: what counts as how much
@@ -21,7 +23,8 @@
 //   demux                 packets that have come: whose they are
 //   congestion_control    congestion told to peers and by them
 //   receive_queues        drawing receives; shared receive queues and their provisioning; XRC
-//   completion_events, async_events, cq_overflow  events on their way to processes
+//   completion_events, async_events, cq_overflow  events on their way to processes; event_notifier:
+//                         the thread that sends some of them
 //   wait_census           what commands wait for; guarantee_watch: though it is guaranteed
 //   qp_table, qp_lifecycle, qp_stall, time_wait   queue pairs, their states, what is left of them
 //   local_addresses, address_handles, multicast   addresses, and who is behind them
@@ -53,6 +56,7 @@
 #include "daemon/engine/multicast.hpp"
 #include "daemon/engine/overflow_places.hpp"
 #include "daemon/engine/payload_reader.hpp"
+#include "daemon/engine/peer_rates.hpp"
 #include "daemon/engine/qp_lifecycle.hpp"
 #include "daemon/engine/qp_stall.hpp"
 #include "daemon/engine/qp_table.hpp"
@@ -79,6 +83,7 @@ struct EngineLimits {
   std::uint32_t queue_pairs = 8192;  ///< rounded up to a power of two
   std::uint32_t memory_regions = 65536;
   std::uint32_t memory_windows = 16384;
+  std::uint32_t kept_packets = 8192;  ///< ahead of their turn
   DoorbellConfig doorbells = {};
 };
 
@@ -124,8 +129,9 @@ class Engine {
   void set_congestion(const CongestionParameters& parameters) {
     wire_.congestion_parameters = parameters;
   }
-  RateControl& rates() { return rates_; }
-  const RateControl& rates() const { return rates_; }
+  RateControl& rates() { return rates_.sent; }
+  const RateControl& rates() const { return rates_.sent; }
+  PeerRates& peer_rates() { return rates_.peers; }
   /// Null: nobody has this number.
   QueuePair* find_queue_pair(Qpn qpn) { return queue_pairs_.find(qpn); }
   /// REQUIRES: the tenant has no sessions.
@@ -159,7 +165,7 @@ class Engine {
   /// Events on their way to processes and the operator.
   struct Events {
     Events(EventSink& sink, const StepClock& clock, CpuScheduler& cpu)
-        : log(clock), async(sink, clock), completion(sink, async, clock, cpu) {}
+        : log(clock), async(sink, clock, cpu), completion(sink, async, clock, cpu) {}
     EventLog log;
     AsyncEvents async;
     CompletionEvents completion;
@@ -177,6 +183,11 @@ class Engine {
     schedule::SendQueueScheduler scheduler;
     schedule::TvlTable tvls;
     schedule::KickArbitrator arbitrator;
+  };
+
+  struct Rates {
+    RateControl sent;
+    PeerRates peers;
   };
 
   /// Packets out and in.
@@ -199,7 +210,7 @@ class Engine {
   Addressing addressing_;
   CommandQueues queues_;
   MemoryAccess memory_;
-  RateControl rates_;
+  Rates rates_;
   CommandStore commands_;
   Ingress ingress_;
   Dispatch dispatch_;

@@ -5,6 +5,7 @@
 #include "daemon/engine/command_store.hpp"
 #include "daemon/engine/congestion_control.hpp"
 #include "daemon/engine/memory_access.hpp"
+#include "daemon/engine/peer_rates.hpp"
 #include "daemon/engine/qp_table.hpp"
 #include "daemon/engine/receive_queues.hpp"
 #include "daemon/transport/upcalls.hpp"
@@ -31,12 +32,14 @@ struct TransportParts {
   CpuScheduler& cpu;
   AsyncEvents& events;
   QpTable& queue_pairs;
+  PeerRates& peer_rates;
 };
 
 class QpEnvironment final : public transport::PacketSink,
                             public transport::LocalMemory,
                             public transport::RemoteMemory,
                             public transport::ReceiveSource,
+                            public transport::PeerLimits,
                             public transport::CompletionSink,
                             public transport::QueuePairEvents {
  public:
@@ -68,6 +71,16 @@ class QpEnvironment final : public transport::PacketSink,
   void complete_receive(const transport::ReceiveCompletion& completion) override;
   Verdict invalidate_key(Rkey rkey) override;
   std::optional<std::uint32_t> receive_credits() override;
+
+  Duration request_wait() override { return parts_.peer_rates.request_wait(qp_); }
+  bool drops_request() override { return parts_.peer_rates.is_over(qp_); }
+  void took_request(std::uint32_t bytes, bool begins_message) override {
+    parts_.peer_rates.took(qp_, bytes, begins_message);
+  }
+  bool holds_response() override { return parts_.peer_rates.holds_response(qp_); }
+  void sent_response(std::uint32_t bytes, bool begins_message) override {
+    parts_.peer_rates.served(qp_, bytes, begins_message);
+  }
 
   void enter_error(std::optional<transport::AsyncEvent> event) override;
   void raise_event(transport::AsyncEvent event) override;

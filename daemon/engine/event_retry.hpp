@@ -16,6 +16,11 @@ class EventRetry {
   Time due() const { return due_; }
   /// One more event waits.
   void wait(Time now) { due_ = std::min(due_, now + std::max(interval_, kFirst)); }
+  /// An event went after all of which nothing was known when it was tried.
+  void went(Time now) {
+    interval_ = {};
+    if (due_ != kNever) wait(now);
+  }
   /// Events that waited were tried again: of `before`, `left` still wait.
   void tried(std::size_t before, std::size_t left, Time now) {
     interval_ = left < before ? kFirst : std::clamp(2 * interval_, kFirst, kLongest);

@@ -12,7 +12,10 @@ void GuaranteeLending::adjust(const AdjustmentPolicy& policy) {
     lends_[tenant->id.value] = tenant->lends;
     adjust_group(tenant->lends, tenant->counters.sessions.value() != 0, tenant->qos_class);
     for (const auto& level : tenant->levels)
-      adjust_group(tenant->lends, level->counters.sessions.value() != 0, level->qos_class);
+      adjust_group(tenant->lends,
+                   level->counters.sessions.value() != 0 ||
+                       level->counters.assigned_queue_pairs.value() != 0,
+                   level->qos_class);
   }
   bool changed = false;
   for (std::uint16_t i = 0; i < tvls_.size(); ++i)

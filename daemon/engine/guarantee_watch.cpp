@@ -28,7 +28,7 @@ std::uint32_t milliseconds(Duration duration) {
 }
 
 void count(const QueuePair& qp, Guarantee what, Duration time) {
-  qp.session->waits().not_kept[static_cast<std::size_t>(what)].add(
+  waits_of(qp).not_kept[static_cast<std::size_t>(what)].add(
       static_cast<std::uint64_t>(time.count()));
 }
 

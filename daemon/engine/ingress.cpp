@@ -233,7 +233,7 @@ bool Ingress::send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t
   collect::Pcb header_only;
   session.view.copy_segments(vcb, collect::kDoorbellSegments, header_only.header,
                              header_only.payload.data());
-  session.count_send_queue_mode(SendQueueCause::kNoPcb);
+  session.count_send_queue_mode(SendQueueCause::kNoPcb, session.level);
   ring(session, Qpn(header_only.header.qpn), header_only.header.sequence + 1);
   return true;
 }
@@ -250,26 +250,32 @@ void Ingress::accept(Session& session, PcbId pcb) {
   QueuePair* qp = find_owned(session, header.qpn);
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
     refuse(session);
-    commands_.free(pcb, session);
+    commands_.free(pcb, *session.tenant);
     return;
   }
-  const schedule::QpSlot slot(qp->slot);
-  SendQueueCause cause = SendQueueCause::kOrder;
-  if (qp->state != QpState::kSqd && scheduler_.vcb_may_start(slot, header.sequence)) {
-    cause = SendQueueCause::kRate;
-    if (!rates_.holds(*qp)) {
-      cause = SendQueueCause::kKickListFull;
-      if (arbitrator_.kick(qp->sq.tvl, pcb)) {
-        commands_.prepare(*qp, pcb);
-        scheduler_.vcb_kicked(slot);
-        return;
-      }
-    }
-  }
+  const auto obstacle = kick(session, *qp, pcb);
+  if (!obstacle) return;
   const std::uint32_t end = header.sequence + 1;
-  commands_.free(pcb, session);
-  session.count_send_queue_mode(cause);
+  commands_.free(pcb, *session.tenant);
+  session.count_send_queue_mode(*obstacle, level_of(*qp));
   ring(session, qp->qpn, end);
+}
+
+/// A command of the queue pair, in a PCB of its session's class, begins its way. Returns why it
+/// does not.
+std::optional<SendQueueCause> Ingress::kick(const Session& session, QueuePair& qp, PcbId pcb) {
+  const schedule::QpSlot slot(qp.slot);
+  if (qp.state == QpState::kSqd || !scheduler_.vcb_may_start(slot, pcbs_.pcb(pcb).header.sequence))
+    return SendQueueCause::kOrder;
+  if (rates_.holds(qp)) return SendQueueCause::kRate;
+  if (qp.qos_class != session.qos_class) {
+    if (!pcbs_.pass_on(pcb, qp.qos_class)) return SendQueueCause::kNoPcb;
+    commands_.look_again(session);
+  }
+  if (!arbitrator_.kick(qp.sq.tvl, pcb)) return SendQueueCause::kKickListFull;
+  commands_.prepare(qp, pcb);
+  scheduler_.vcb_kicked(slot);
+  return std::nullopt;
 }
 
 std::size_t Ingress::collect_doorbells(Session& session, std::uint64_t end) {
@@ -294,13 +300,14 @@ std::size_t Ingress::collect_doorbells(Session& session, std::uint64_t end) {
 
 std::size_t Ingress::relieve_doorbells() {
   scheduler_.sample(clock_.now);
+  commands_.watch_jammed();
   const std::uint64_t end = cpu_.done() + cpu_.budget().turn;
   std::size_t work = 0;
   for (; cpu_.done() < end; ++work) {
     const schedule::Relief relief = scheduler_.relieve();
     if (relief.kind == schedule::Relief::Kind::kNone) break;
     QueuePair& qp = queue_pairs_[relief.slot.value];
-    cpu_.charge(*qp.session, kReliefCost);
+    cpu_.charge(qp, kReliefCost);
     if (relief.kind == schedule::Relief::Kind::kLost) doorbell_fails(qp);
   }
   cpu_.end_work();
@@ -321,7 +328,11 @@ QueuePair* Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) 
     return nullptr;
   }
   cpu_.charge(session, kDoorbellCost);
-  const auto verdict = scheduler_.ring(schedule::QpSlot(qp->slot), sequence_end);
+  const schedule::QpSlot slot(qp->slot);
+  const std::uint32_t known = scheduler_.next_sequence(slot) + scheduler_.pending(slot);
+  const auto verdict = scheduler_.ring(slot, sequence_end);
+  if (verdict == schedule::RingVerdict::kAccepted)
+    commands_.samples().posted(*qp, known, sequence_end);
   if (verdict == schedule::RingVerdict::kHostile) doorbell_fails(*qp);
   return qp;
 }

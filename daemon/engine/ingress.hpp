@@ -71,6 +71,7 @@ class Ingress {
   bool lets_park(Session& session);
   bool send_queue_mode(Session& session, std::uint32_t vcb, std::uint64_t scoreboard);
   void accept(Session& session, PcbId pcb);
+  std::optional<SendQueueCause> kick(const Session& session, QueuePair& qp, PcbId pcb);
   std::size_t collect_doorbells(Session& session, std::uint64_t end);
   void refuse(const Session& session);
   QueuePair* ring(Session& session, Qpn qpn, std::uint32_t sequence_end);

@@ -40,6 +40,14 @@ QueuePair* QpLocalLink::connected_peer() const {
   return peer;
 }
 
+bool QpLocalLink::is_within_rate(const Request& request) const {
+  return !parts_.peer_rates.holds_message(qp_, *peer_, request.kind == RequestKind::kRead);
+}
+
+void QpLocalLink::wait_for_rate(const Request& request) {
+  parts_.peer_rates.wait(qp_, *peer_, request.kind == RequestKind::kRead);
+}
+
 transport::LocalLink::Draw QpLocalLink::draw() {
   switch (parts_.receives.draw(*peer_)) {
     case shm::Take::kTaken:
@@ -93,6 +101,10 @@ std::uint64_t QpLocalLink::charge(std::uint32_t bytes, bool begins) {
   const std::uint64_t cost = (begins ? kLocalMessageCost : 0) + bytes;
   parts_.cpu.add(cost);
   return cost;
+}
+
+void QpLocalLink::begins(const Request& request) {
+  parts_.peer_rates.begins(qp_, *peer_, request.kind == RequestKind::kRead, request.length);
 }
 
 void QpLocalLink::arrived(const Request& request) {

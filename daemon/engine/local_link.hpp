@@ -18,13 +18,17 @@ class QpLocalLink final : public transport::LocalLink {
     return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
   }
   const transport::LocalPeer* find_peer() override;
+  bool is_within_rate(const transport::Request& request) const override;
+  void wait_for_rate(const transport::Request& request) override;
+  bool waits_for_rate() const override { return parts_.peer_rates.waits(qp_); }
   bool has_drawn() const override { return peer_->rq.drawn; }
   bool has_receive() const override { return ReceiveQueues::has_receive(*peer_); }
   Draw draw() override;
-  std::uint64_t drawn_bytes() const override { return peer_->rq.work.bytes; }
+  std::uint64_t drawn_bytes() const override { return peer_->rq.work->bytes; }
   Moved move(const transport::Request& request, std::uint32_t offset, std::uint32_t bytes) override;
   Moved run_atomic(const transport::Request& request) override;
   std::uint64_t charge(std::uint32_t bytes, bool begins) override;
+  void begins(const transport::Request& request) override;
   void arrived(const transport::Request& request) override;
 
  private:

@@ -63,8 +63,7 @@ Verdict MemoryAccess::gather(const QueuePair& qp, const collect::Pcb& pcb, std::
     return Verdict::kOk;
   }
   memory::ScatterList list;
-  const Verdict verdict = memory::resolve(keys_, collect::entries_of(pcb), offset, out.size(),
-                                          memory::kLocalRead, qp.pd, list);
+  const Verdict verdict = resolve_message(qp, pcb, offset, out.size(), list);
   return verdict == Verdict::kOk ? memory::gather(list.view(), 0, out) : verdict;
 }
 
@@ -106,7 +105,7 @@ Verdict MemoryAccess::scatter_receive(const QueuePair& qp, std::uint64_t offset,
 
 Verdict MemoryAccess::resolve_receive(const QueuePair& qp, std::uint64_t offset,
                                       std::uint32_t bytes, memory::ScatterList& out) const {
-  const std::span<const abi::ScatterGather> entries(qp.rq.work.entries, qp.rq.work.count);
+  const std::span<const abi::ScatterGather> entries(qp.rq.work->entries, qp.rq.work->count);
   const memory::PdId pd = qp.srq != nullptr ? qp.srq->pd : qp.pd;
   return memory::resolve(keys_, entries, offset, bytes, memory::kLocalWrite, pd, out);
 }

@@ -34,6 +34,12 @@ class MemoryAccess {
   /// each access. `writes`: responses are stored there.
   Verdict measure(const QueuePair& qp, const collect::Pcb& pcb, bool writes,
                   std::uint32_t& length) const;
+  /// Where `bytes` of the message lie, from `offset` on. REQUIRES: it is not inline.
+  Verdict resolve_message(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
+                          std::size_t bytes, memory::ScatterList& out) const {
+    return memory::resolve(keys_, collect::entries_of(pcb), offset, bytes, memory::kLocalRead,
+                           qp.pd, out);
+  }
   /// Bytes of the message from `offset` on.
   Verdict gather(const QueuePair& qp, const collect::Pcb& pcb, std::uint32_t offset,
                  std::span<std::byte> out);

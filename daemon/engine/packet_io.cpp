@@ -1,6 +1,7 @@
 #include "daemon/engine/packet_io.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 #include "daemon/engine/costs.hpp"
 
@@ -20,9 +21,9 @@ constexpr std::uint8_t kEcnCapable = 0x02;  // ECT(0), RFC 3168
 constexpr unsigned kDscpShift = 2;
 constexpr unsigned kPriorityShift = 13;
 
-Marking marking_of(const Session& session) {
-  const Marking& tenant = session.tenant->marking;
-  return session.level == nullptr ? tenant : session.level->marking.or_else(tenant);
+Marking marking_of(const QueuePair& qp) {
+  const Level* const level = level_of(qp);
+  return level == nullptr ? qp.tenant->marking : level->marking.or_else(qp.tenant->marking);
 }
 
 /// Tag control information (802.1Q 9.6).
@@ -40,11 +41,22 @@ bool is_of_vlan(const wire::ParsedFrame& frame, std::optional<std::uint16_t> vla
 
 }  // namespace
 
-bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::ParsedFrame& parsed) {
-  wire::DropReason reason = wire::parse_frame(frame.bytes(), parsed);
+/// The ICRC says that the packet is as it was sent.
+bool PacketIo::is_sound(PortBinding& binding, const wire::ParsedFrame& parsed) {
+  if (!binding.hidden) return wire::check_icrc(parsed);
+  using Soundness = wire::HiddenIdentifications::Soundness;
+  const Soundness soundness = binding.hidden->check(parsed);
+  if (soundness == Soundness::kUnexpected) binding.drops.weakly_checked.add();
+  return soundness != Soundness::kBroken;
+}
+
+/// Reads the next packet of a frame. False: it is not to be taken.
+bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::FrameWalk& packets,
+                     wire::ParsedFrame& parsed) {
+  wire::DropReason reason = packets.next(parsed);
   if (wire::is_foreign(reason) && binding.neighbours->receive(frame.bytes(), clock_.now))
     return false;
-  if (reason == wire::DropReason::kNone && !wire::check_icrc(parsed))
+  if (reason == wire::DropReason::kNone && !is_sound(binding, parsed))
     reason = wire::DropReason::kBadIcrc;
   if (reason != wire::DropReason::kNone) {
     binding.drops.parse[static_cast<std::size_t>(reason)].add();
@@ -59,6 +71,9 @@ bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::Parse
 /// they come from.
 void PacketIo::add_port(std::unique_ptr<PortBinding> binding) {
   binding->neighbours->add_user(kNobody);
+  if (port::TrainSender* sender = binding->port->trains())
+    binding->outbox = std::make_unique<Outbox>(*binding->port, *sender, payloads_);
+  if (binding->port->kernel_headers() != nullptr) binding->hidden.emplace();
   ports_.push_back(std::move(binding));
 }
 
@@ -73,9 +88,10 @@ std::optional<MacAddress> PacketIo::resolve(PortBinding& binding, const Gid& sou
 }
 
 std::optional<MacAddress> PacketIo::link_address(PortBinding& binding, const Gid& source,
-                                                 const Gid& destination) {
+                                                 const Gid& destination, bool may_ask) {
   const auto hop = binding.neighbours->next_hop(destination);
-  return hop ? resolve(binding, source, *hop) : std::nullopt;
+  if (!hop) return std::nullopt;
+  return may_ask ? resolve(binding, source, *hop) : binding.neighbours->known(*hop);
 }
 
 Reach PacketIo::reach_of(const AddressPath& path, bool may_ask) {
@@ -84,7 +100,7 @@ Reach PacketIo::reach_of(const AddressPath& path, bool may_ask) {
   PortBinding& binding = *ports_[path.port->value];
   const auto hop = binding.neighbours->next_hop(path.destination);
   if (!hop) return Reach::kNone;
-  if (!may_ask && !binding.neighbours->knows(*hop)) return Reach::kUnknown;
+  if (!may_ask && !binding.neighbours->known(*hop)) return Reach::kUnknown;
   return resolve(binding, path.source, *hop) ? Reach::kReady : Reach::kUnknown;
 }
 
@@ -115,7 +131,7 @@ const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& bindin
     return nullptr;
   }
   route.unresolved_since = kNever;
-  const Marking marking = qp == nullptr ? Marking{} : marking_of(*qp->session);
+  const Marking marking = qp == nullptr ? Marking{} : marking_of(*qp);
   route.frame = wire::FrameTemplate({.source_mac = binding.port->mac(),
                                      .destination_mac = *mac,
                                      .vlan = tag_of(binding.vlan, marking),
@@ -123,7 +139,7 @@ const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& bindin
                                      .destination = route.path.destination,
                                      .traffic_class = traffic_class_of(route, marking),
                                      .hop_limit = route.path.hop_limit,
-                                     .udp_source_port = route.udp_source_port,
+                                     .udp_source_port = binding.source_port(route.udp_source_port),
                                      .flow_label = route.path.flow_label});
   route.valid_until = clock_.now + kFrameLifetime;
   return &route.frame;
@@ -159,38 +175,50 @@ transport::SendResult PacketIo::send(Route& route, const wire::Headers& h,
 transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemplate& path,
                                      const wire::Headers& h,
                                      const transport::PayloadSource& payload, QueuePair* qp) {
-  port::Frame frame = binding.port->allocate();
-  if (!frame) {
+  const std::size_t length = path.frame_length(h.opcode, payload.length);
+  // A path MTU beyond what the port carries: lost, as on a wire.
+  if (length - path.link_length() > binding.port->mtu()) return transport::SendResult::kSent;
+  const transport::SendResult sent = binding.outbox ? binding.outbox->add(path, h, payload, qp)
+                                                    : send_frame(binding, path, h, payload, qp);
+  if (sent == transport::SendResult::kNoBuffer) {
     binding.drops.no_buffer.add();
     return refuse(qp, WaitCause::kPort);
   }
-  const std::size_t length = path.frame_length(h.opcode, payload.length);
-  if (length > frame.capacity) {  // a path MTU beyond what the port carries: lost, as on a wire
-    binding.port->release({&frame, 1});
-    return transport::SendResult::kSent;
+  if (sent == transport::SendResult::kNoAccess) return sent;
+  cpu_.add(packet_cost(payload.length));
+  if (qp != nullptr) {
+    qp->tenant->counters.wire.count_transmitted(length, payload.length,
+                                                h.destination == kMulticastQpn);
+    note_sender(*qp);
   }
-  wire::FrameBuilder builder({frame.data, length}, path, h, payload.length, ip_identification_++);
+  return sent;
+}
+
+transport::SendResult PacketIo::send_frame(PortBinding& binding, const wire::FrameTemplate& path,
+                                           const wire::Headers& h,
+                                           const transport::PayloadSource& payload,
+                                           const QueuePair* qp) {
+  port::Frame frame = binding.port->allocate();
+  if (!frame) return transport::SendResult::kNoBuffer;
+  const std::size_t length = path.frame_length(h.opcode, payload.length);
+  assert(length <= frame.capacity);
+  const std::uint16_t id = binding.port->kernel_headers() != nullptr ? 0 : ip_identification_++;
+  wire::FrameBuilder builder({frame.data, length}, path, h, payload.length, id);
   if (payload.length != 0 && payloads_.read(*qp, payload, builder.payload()) != Verdict::kOk) {
     binding.port->release({&frame, 1});
     return transport::SendResult::kNoAccess;
   }
   frame.length = static_cast<std::uint32_t>(builder.finish());
   binding.port->transmit(frame);
-  cpu_.add(packet_cost(payload.length));
-  if (qp != nullptr) {
-    qp->tenant->counters.wire.count_transmitted(frame.length, payload.length,
-                                                h.destination == kMulticastQpn);
-    note_sender(*qp->session);
-  }
   return transport::SendResult::kSent;
 }
 
 /// Ports may take packets only when told of the end of the batch, with a system call.
-void PacketIo::note_sender(const Session& session) {
+void PacketIo::note_sender(const QueuePair& qp) {
   const auto at = std::find_if(senders_.rbegin(), senders_.rend(),
-                               [&](const Sender& s) { return s.session == &session; });
+                               [&](const Sender& s) { return s.qos_class == qp.qos_class; });
   if (at == senders_.rend())
-    senders_.push_back({&session, 1});
+    senders_.push_back({qp.tenant, qp.qos_class, 1});
   else
     ++at->packets;
 }
@@ -199,9 +227,14 @@ void PacketIo::finish_batch() {
   for (const auto& binding : ports_)
     if (clock_.now >= binding->neighbours->next_deadline()) binding->neighbours->run(clock_.now);
   for (const Sender& sender : senders_)
-    cpu_.charge(*sender.session, sender.packets * kTransmitCost);
+    cpu_.charge(*sender.tenant, sender.qos_class, sender.packets * kTransmitCost);
   senders_.clear();
-  for (const auto& binding : ports_) binding->port->flush();
+  for (const auto& binding : ports_) {
+    if (binding->outbox)
+      binding->outbox->flush();
+    else
+      binding->port->flush();
+  }
   cpu_.end_work();
 }
 

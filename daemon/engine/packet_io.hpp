@@ -57,14 +57,17 @@ class PacketIo {
       bool dropped = false;
       for (std::size_t i = 0; i < count; ++i) {
         if (i + 1 < count) __builtin_prefetch(frames[i + 1].data);
+        wire::FrameWalk packets(frames[i].bytes(), frames[i].segment);
         wire::ParsedFrame parsed;
-        if (!parse(*binding, frames[i], parsed)) {
-          dropped = true;
-          continue;
-        }
-        if (std::exchange(dropped, false)) cpu_.end_any_work();
-        take(*binding, std::as_const(parsed));
-        cpu_.end_work();
+        do {
+          if (!parse(*binding, frames[i], packets, parsed)) {
+            dropped = true;
+            continue;
+          }
+          if (std::exchange(dropped, false)) cpu_.end_any_work();
+          take(*binding, std::as_const(parsed));
+          cpu_.end_work();
+        } while (packets.has_more());
       }
       if (dropped) cpu_.end_any_work();
       if (count != 0) binding->port->release({frames.data(), count});
@@ -85,10 +88,10 @@ class PacketIo {
 
   /// Can datagrams go this way? If the link address is not known, it is asked for, if `may_ask`.
   Reach reach_of(const AddressPath& path, bool may_ask = true);
-  /// The link address of the next hop to `destination`, for packets from `source`; asks for it when
-  /// it is not known. Nothing: it is not known, or no network leads there.
+  /// The link address of the next hop to `destination`, for packets from `source`; if `may_ask`,
+  /// it is asked for when it is not known. Nothing: it is not known, or no network leads there.
   std::optional<MacAddress> link_address(PortBinding& binding, const Gid& source,
-                                         const Gid& destination);
+                                         const Gid& destination, bool may_ask = true);
 
   /// At the end of a poll step: does what is due for neighbours, and sends what ports have held
   /// back.
@@ -98,17 +101,23 @@ class PacketIo {
  private:
   static constexpr std::size_t kBurst = 64;
 
-  bool parse(PortBinding& binding, const port::Frame& frame, wire::ParsedFrame& parsed);
+  static bool is_sound(PortBinding& binding, const wire::ParsedFrame& parsed);
+  bool parse(PortBinding& binding, const port::Frame& frame, wire::FrameWalk& packets,
+             wire::ParsedFrame& parsed);
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, const QueuePair* qp,
                                        bool& lost);
   std::optional<MacAddress> resolve(PortBinding& binding, const Gid& source, const Gid& hop);
   std::uint8_t traffic_class_of(const Route& route, const Marking& marking) const;
+  transport::SendResult send_frame(PortBinding& binding, const wire::FrameTemplate& path,
+                                   const wire::Headers& h, const transport::PayloadSource& payload,
+                                   const QueuePair* qp);
   transport::SendResult refuse(QueuePair* qp, WaitCause cause);
-  void note_sender(const Session& session);
+  void note_sender(const QueuePair& qp);
 
   /// Who has handed over packets since the last flush.
   struct Sender {
-    const Session* session;
+    Tenant* tenant;
+    QosClassId qos_class;
     std::uint64_t packets;
   };
 

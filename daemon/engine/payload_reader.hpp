@@ -2,6 +2,9 @@
 // memory that a peer reads.
 #pragma once
 
+#include <sys/uio.h>
+
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -11,6 +14,13 @@
 
 namespace softhca::engine {
 
+/// Where payload lies in memory that is mapped here.
+struct PayloadPieces {
+  std::array<iovec, memory::kMaxEntries> entries;
+  std::size_t count = 0;
+  std::span<const iovec> view() const { return {entries.data(), count}; }
+};
+
 class PayloadReader {
  public:
   PayloadReader(collect::PcbPool& pcbs, MemoryAccess& memory, const ReceiveQueues& receives)
@@ -18,22 +28,14 @@ class PayloadReader {
 
   /// Fills `out`, of the payload's length. Errors: kLocalProtection, kRemoteAccess.
   Verdict read(const QueuePair& qp, const transport::PayloadSource& payload,
-               std::span<std::byte> out) {
-    if (payload.from == transport::PayloadSource::From::kRequest)
-      return memory_.gather(qp, pcbs_.pcb(payload.pcb), payload.offset, out);
-    memory::PdId pd = qp.pd;
-    if (qp.type == QpType::kXrcReceive) {
-      const SharedReceiveQueue* srq = receives_.find_xrc(qp, payload.xrc_srq);
-      if (srq == nullptr) return Verdict::kRemoteAccess;
-      pd = srq->pd;
-    }
-    const RemoteMemory place = memory_.remote(qp, pd, payload.rkey, payload.addr, payload.length,
-                                              transport::RemoteAccess::kRead);
-    if (place.region == nullptr) return Verdict::kRemoteAccess;
-    return memory::read(*place.region, place.offset, out);
-  }
+               std::span<std::byte> out);
+  /// Where the payload lies; no pieces: it has to be read. They stay valid for this poll step.
+  /// Errors as read(). REQUIRES: not empty.
+  Verdict locate(const QueuePair& qp, const transport::PayloadSource& payload, PayloadPieces& out);
 
  private:
+  RemoteMemory remote(const QueuePair& qp, const transport::PayloadSource& payload);
+
   collect::PcbPool& pcbs_;
   MemoryAccess& memory_;
   const ReceiveQueues& receives_;

@@ -8,8 +8,10 @@
 
 #include "daemon/base/types.hpp"
 #include "daemon/engine/counters.hpp"
+#include "daemon/engine/outbox.hpp"
 #include "daemon/neighbour/neighbours.hpp"
 #include "daemon/port/port.hpp"
+#include "daemon/wire/hidden_identification.hpp"
 
 namespace softhca::engine {
 
@@ -17,9 +19,18 @@ struct PortBinding {
   PortId id;
   std::string name;
   std::unique_ptr<port::Port> port;
+  std::unique_ptr<Outbox> outbox;  ///< null: the port gathers nothing
   std::unique_ptr<neighbour::Neighbours> neighbours;
   std::optional<std::uint16_t> vlan;
+  /// Where the port does not see the identification of received packets.
+  std::optional<wire::HiddenIdentifications> hidden;
   PortDropCounters drops;
+
+  /// Of packets of the flow that would have the source port `wanted`.
+  std::uint16_t source_port(std::uint16_t wanted) const {
+    const port::KernelHeaders* by_kernel = port->kernel_headers();
+    return by_kernel == nullptr ? wanted : by_kernel->source_port(wanted);
+  }
 };
 
 }  // namespace softhca::engine

@@ -17,9 +17,8 @@ void QpLifecycle::unshare(QueuePair& qp, const QpHolder& holder) {
     queue_pairs_.hand_over(qp, *heir.session);
     qp.user_handle = heir.user_handle;
     parts_.cpu.remove(qp);
-    qp.qos_class = heir.session->qos_class;
-    tvl_assignment_.leave(qp);
-    tvl_assignment_.join(qp);  // of the heir's level: the former one may be gone next
+    levels_.leave(qp);
+    levels_.join(qp);  // of the heir's level: the former one may be gone next
     parts_.cpu.make_ready(qp);
     return;
   }

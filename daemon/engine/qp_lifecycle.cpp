@@ -16,8 +16,8 @@ constexpr std::uint32_t kFlushedPerTurn = 64;
 
 // In the error state receives may still be posted, and nobody rings for them: they are looked for,
 // less and less often while none come.
-constexpr Duration kFirstFlushInterval = std::chrono::milliseconds(1);
-constexpr Duration kLastFlushInterval = std::chrono::milliseconds(256);
+constexpr std::chrono::duration<std::uint32_t, std::milli> kFirstFlushInterval{1};
+constexpr auto kLastFlushInterval = 256 * kFirstFlushInterval;
 // Long waits end together, at multiples of this, so that an engine with many such queue pairs and
 // nothing else to do sleeps in between.
 constexpr Duration kFlushGrid = std::chrono::milliseconds(8);
@@ -44,9 +44,8 @@ bool QpLifecycle::install_own(QueuePair& qp) {
 }
 
 void QpLifecycle::enter(QueuePair& qp) {
-  qp.qos_class = qp.session->qos_class;
   choose_transport(qp, false);
-  tvl_assignment_.join(qp);
+  levels_.join(qp);
   if (qp.srq != nullptr) ++qp.srq->users;
   qp.tenant->counters.queue_pairs.add();
 }
@@ -65,10 +64,14 @@ void QpLifecycle::remove(QueuePair& qp) {
   remember(qp);
   reset(qp, 0);
   parts_.commands.forget(qp);
+  if (qp.sq.rates != nullptr) {
+    parts_.peer_rates.forget(qp.sq.rates->peers.inbound);
+    parts_.peer_rates.forget(qp.sq.rates->peers.served);
+  }
   parts_.events.forget(*qp.session, qp.user_handle);
   parts_.receives.leave(qp);
   multicast_.detach_all(qp);
-  tvl_assignment_.leave(qp);
+  levels_.leave(qp);
   queue_pairs_.remove(qp);
   qp.tenant->counters.queue_pairs.subtract();
 }
@@ -113,7 +116,7 @@ void QpLifecycle::apply_attributes(QueuePair& qp) {
 
 void QpLifecycle::configure(QueuePair& qp) {
   if (auto* rc = std::get_if<transport::Rc>(&qp.transport))
-    rc->configure(qp.rc, replays_, is_responder(qp.type));
+    rc->configure(qp.rc, {replays_, kept_, qp.tenant->kept}, is_responder(qp.type));
   else if (auto* uc = std::get_if<transport::Uc>(&qp.transport))
     uc->configure({.mtu = qp.rc.mtu, .destination = qp.connection.destination, .pkey = qp.rc.pkey});
   else if (auto* ud = std::get_if<transport::Ud>(&qp.transport))
@@ -123,6 +126,9 @@ void QpLifecycle::configure(QueuePair& qp) {
 }
 
 void QpLifecycle::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
+  levels_.assign(qp);
+  qp.rc.selective_repeat = reliability_.selective_repeat;
+  qp.rc.out_of_order = static_cast<std::uint16_t>(reliability_.out_of_order);
   apply_attributes(qp);
   qp.connection.position = {.receive = rq_psn};
   std::visit([&](auto& transport) { transport.reset_receiver(rq_psn); }, qp.transport);
@@ -149,7 +155,7 @@ void QpLifecycle::open_send_queue(QueuePair& qp) {
 void QpLifecycle::enter_drain(QueuePair& qp, bool notify) {
   qp.state = QpState::kSqd;
   qp.sq.sqd_notify = notify;
-  if (qp.sends()) stall_.give_back(qp, false);
+  if (qp.sends()) stall_.give_back(qp, QpStall::Started::kNone);
   execution_.report_drained(qp);
 }
 
@@ -173,6 +179,7 @@ void QpLifecycle::enter_error(QueuePair& qp) {
 void QpLifecycle::flush(QueuePair& qp) {
   QpEnvironment env(parts_, qp);
   parts_.congestion.release(qp);
+  parts_.peer_rates.leave(qp);
   std::visit([&](auto& transport) { transport.flush(env); }, qp.transport);
   execution_.release_held(qp);
   if (qp.rq.drawn) parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});
@@ -188,7 +195,7 @@ void QpLifecycle::flush(QueuePair& qp) {
 bool QpLifecycle::flush_receives(QueuePair& qp) {
   if (!qp.receives()) return false;
   for (std::uint32_t i = 0; i < kFlushedPerTurn; ++i) {
-    if (qp.rq.ring.take(qp.rq.work) != shm::Take::kTaken) {
+    if (qp.rq.ring.take(*qp.rq.work) != shm::Take::kTaken) {
       qp.error.flush_interval =
           i != 0 ? kFirstFlushInterval
                  : std::clamp(2 * qp.error.flush_interval, kFirstFlushInterval, kLastFlushInterval);
@@ -218,9 +225,11 @@ void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
       qp.connection.peer_seen = false;
   qp.error.cause = nullptr;
   parts_.congestion.release(qp);
+  parts_.peer_rates.leave(qp);
   timers_.cancel(TimerId(qp.slot));
   parts_.cpu.remove(qp);
   qp.sq.discarding = false;
+  levels_.restore(qp);
   qp.state = QpState::kReset;
 }
 

@@ -1,14 +1,15 @@
-// The life of queue pairs: numbers and TVLs when they come, the states of the specification (IBA
-// 10.3.1) with what happens to commands and receives under way, and what is left when they go.
+// The life of queue pairs: numbers, levels and TVLs when they come, the states of the specification
+// (IBA 10.3.1) with what happens to commands and receives under way, and what is left when they go.
 #pragma once
 
+#include "daemon/base/reliability.hpp"
 #include "daemon/base/timer_wheel.hpp"
 #include "daemon/engine/command_execution.hpp"
 #include "daemon/engine/event_log.hpp"
+#include "daemon/engine/level_assignment.hpp"
 #include "daemon/engine/multicast.hpp"
 #include "daemon/engine/qp_stall.hpp"
 #include "daemon/engine/time_wait.hpp"
-#include "daemon/engine/tvl_assignment.hpp"
 
 namespace softhca::engine {
 
@@ -17,7 +18,8 @@ class QpLifecycle {
   QpLifecycle(const StepClock& clock, const TransportParts& parts, QpTable& queue_pairs,
               const LocalAddresses& addresses, schedule::SendQueueScheduler& scheduler,
               CommandExecution& execution, QpStall& stall, TvlAssignment& tvl_assignment,
-              Multicast& multicast, EventLog& event_log, std::size_t requests)
+              Multicast& multicast, EventLog& event_log, std::size_t requests,
+              std::uint32_t kept_packets)
       : clock_(clock),
         parts_(parts),
         queue_pairs_(queue_pairs),
@@ -25,11 +27,12 @@ class QpLifecycle {
         scheduler_(scheduler),
         execution_(execution),
         stall_(stall),
-        tvl_assignment_(tvl_assignment),
+        levels_(parts.cpu, parts.pcbs, tvl_assignment),
         multicast_(multicast),
         event_log_(event_log),
         requests_(requests) {
     timers_.reserve(queue_pairs.slots());
+    kept_.open(kept_packets);
   }
 
   // --- coming and going
@@ -45,6 +48,9 @@ class QpLifecycle {
   void unshare(QueuePair& qp, const QpHolder& holder);
   /// Connections that are gone, whose peer may not know yet that all it sent has arrived.
   TimeWaitTable& time_wait() { return time_wait_; }
+
+  /// For queue pairs that are connected from now on; the room for kept packets stays.
+  void set_reliability(const ReliabilityParameters& parameters) { reliability_ = parameters; }
 
   // --- states; attributes have been checked and stored by the caller
   /// Moves the pair to RESET. `send_sequence`: number of the next command; what was posted before
@@ -83,11 +89,13 @@ class QpLifecycle {
   schedule::SendQueueScheduler& scheduler_;
   CommandExecution& execution_;
   QpStall& stall_;
-  TvlAssignment& tvl_assignment_;
+  LevelAssignment levels_;
   Multicast& multicast_;
   EventLog& event_log_;
   transport::RequestTable requests_;
   transport::ReplayStore replays_;
+  transport::KeptStore kept_;
+  ReliabilityParameters reliability_;
   TimerWheel timers_;
   TimeWaitTable time_wait_;
 };

@@ -16,6 +16,7 @@ QpTable::QpTable(std::uint32_t queue_pairs)
     : slot_bits_(static_cast<std::uint32_t>(
           std::countr_zero(std::bit_ceil(std::max(queue_pairs, kOwn + 1))))),
       by_slot_((1u << slot_bits_) + kOwn),
+      receives_(std::make_unique_for_overwrite<shm::ReceiveWork[]>(by_slot_.size())),
       generations_(1u << slot_bits_) {
   const std::uint32_t first_own = 1u << slot_bits_;
   for (std::uint32_t slot = first_own; slot-- > 0;) free_.push_back(slot);
@@ -45,6 +46,7 @@ bool QpTable::add_own(QueuePair& qp) {
 
 void QpTable::enter(QueuePair& qp, std::uint32_t slot) {
   qp.slot = slot;
+  qp.rq.work = &receives_[slot];
   by_slot_[slot] = &qp;
   qp.session->queue_pairs.push_back(qp);
 }

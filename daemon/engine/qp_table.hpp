@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "daemon/engine/objects.hpp"
@@ -48,6 +49,8 @@ class QpTable {
 
   std::uint32_t slot_bits_;
   std::vector<QueuePair*> by_slot_;
+  /// By slot. Most queue pairs are idle: what receives none takes no memory here.
+  std::unique_ptr<shm::ReceiveWork[]> receives_;
   std::vector<std::uint32_t> generations_;
   std::deque<std::uint32_t> free_;  ///< by age
   std::vector<std::uint32_t> free_own_;

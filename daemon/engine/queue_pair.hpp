@@ -1,6 +1,7 @@
 // A queue pair as the engine sees it, and what it remembers of its commands.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <variant>
 #include <vector>
@@ -43,7 +44,7 @@ struct CommandContext {
 struct RetryCounters {
   std::uint32_t packets = 0;        ///< sent again
   std::uint32_t timeouts = 0;       ///< acknowledgement timers that ran out
-  std::uint32_t early = 0;          ///< retries before the timeout
+  std::uint32_t early = 0;          ///< retries and probes before the timeout
   std::uint32_t rnr_naks = 0;       ///< the peer had no receive
   std::uint32_t sequence_naks = 0;  ///< the peer missed a packet
 
@@ -51,7 +52,7 @@ struct RetryCounters {
     using transport::Count;
     if (what == Count::kRetransmittedPackets) packets += n;
     if (what == Count::kAckTimeouts) timeouts += n;
-    if (what == Count::kEarlyRetries) early += n;
+    if (what == Count::kEarlyRetries || what == Count::kProbes) early += n;
     if (what == Count::kRnrNakReceived) rnr_naks += n;
     if (what == Count::kSequenceNakReceived) sequence_naks += n;
   }
@@ -75,6 +76,15 @@ struct QpHolder {
 inline constexpr Qpn kMulticastQpn(0xffffff);
 
 class DatagramService;
+
+/// Why a queue pair was set aside, see QpStall.
+enum class SetAside : std::uint8_t {
+  kNo,
+  kTransport,  ///< for requests before the next one (fence, reads under way), or the peer's credits
+  kHeld,       ///< for all requests before the next command, which is one of memory windows
+  kPace,       ///< for the pace that congestion notifications have set
+  kNeighbour,  ///< for the link address of the next hop
+};
 
 /// What was in the way of the commands of a queue pair lately, for WaitCensus.
 struct WaitNotes {
@@ -102,11 +112,15 @@ struct QpSendQueue {
   std::uint32_t not_begun = 0;       ///< sequence of the first never handed to it
   bool stalled = false;              ///< its commands were given back, see QpStall
   bool probing = false;              ///< after that, until one has succeeded: one at a time
+  SetAside aside = SetAside::kNo;    ///< those of which nothing was sent were given back
+  bool sparing = false;              ///< after that, until one has succeeded: one unsent at a time
   bool releasing = false;            ///< CommandExecution::release_held() is at work
   bool discarding = false;           ///< being reset or removed: nothing is completed
   bool sqd_notify = false;           ///< its program wants to hear when it has drained
-  std::unique_ptr<RateGate> rate;    ///< null: it has no rate of its own
+  std::unique_ptr<QpRates> rates;    ///< null: the queue pair has none of its own
   WaitNotes waits;
+  /// If its commands still wait then they are set aside, or, if they are, it is tried again.
+  Time look_at = kNever;
 
   /// Has the command been handed to the transport before? If so, it was given back since.
   bool has_begun(std::uint32_t sequence) const { return ring_distance(sequence, not_begun) < 0; }
@@ -119,7 +133,8 @@ struct QpReceiveQueue {
   receive::Member member;  ///< of the shared receive queue
   /// XRC target: shares of those it was told of, except the one in use.
   std::vector<XrcMember> xrc_members;
-  shm::ReceiveWork work;  ///< drawn for the message under way, and not yet completed
+  /// Drawn for the message under way, and not yet completed; lies in QpTable.
+  shm::ReceiveWork* work = nullptr;
   bool drawn = false;
   bool given_up = false;      ///< its next message is refused, and ends the connection
   std::uint32_t drought = 0;  ///< of its shared receive queue, in which it found no receive
@@ -140,8 +155,8 @@ struct QpConnection {
 struct QpError {
   bool pending = false;  ///< to be flushed after the current call
   bool last_wqe_raised = false;
-  const char* cause = nullptr;  ///< static text
-  Duration flush_interval{};    ///< of receives
+  std::chrono::duration<std::uint32_t, std::milli> flush_interval{};  ///< of receives
+  const char* cause = nullptr;                                        ///< static text
 };
 
 // Members are in the order that leaves no gaps: there may be a hundred thousand queue pairs
@@ -152,7 +167,7 @@ struct QueuePair {
   QpType type = QpType::kRc;
   QpState state = QpState::kReset;
   bool signal_all = false;
-  QosClassId qos_class;  ///< its session's
+  QosClassId qos_class;  ///< its session's, or another level's: LevelAssignment
   Session* session = nullptr;
   ListLink<QueuePair> of_session;  ///< in Session::queue_pairs
   Tenant* tenant = nullptr;

@@ -1,4 +1,4 @@
-// A rate of a tenant, a level, a TVL or a queue pair, and what waits for it.
+// A rate of a tenant, a level, a TVL or a queue pair, or of their peers, and what waits for it.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,23 @@ struct RateGate {
   ListLink<RateGate> passing;  ///< it is open, and queue pairs that waited have their turns
   Counter held_ns;             ///< time it was closed, counted when that is over
   Gauge held;                  ///< 1: it is closed
+};
+
+/// One that peers go through.
+struct PeerGate : RateGate {
+  Counter bytes;  ///< let through while it has limits
+};
+
+/// What peers may do with a tenant, a level or a queue pair.
+struct PeerGates {
+  PeerGate inbound;  ///< their sends, writes and atomics
+  PeerGate served;   ///< what they read
+};
+
+/// Those of one queue pair.
+struct QpRates {
+  RateGate sent;
+  PeerGates peers;
 };
 
 }  // namespace softhca::engine

@@ -136,7 +136,7 @@ void ReceiveQueues::set_terms(Qpn qpn, const ReceiveTerms& terms) {
 /// Draws a receive work request into qp.rq.work. A hostile ring fails its owner.
 shm::Take ReceiveQueues::draw(QueuePair& qp) {
   if (qp.srq != nullptr) return draw_shared(qp, *qp.srq);
-  const shm::Take take = qp.rq.ring.take(qp.rq.work);
+  const shm::Take take = qp.rq.ring.take(*qp.rq.work);
   qp.rq.drawn = take == shm::Take::kTaken;
   if (take == shm::Take::kHostile) {
     qp.tenant->counters.refused.hostile_memory.add();
@@ -151,7 +151,7 @@ shm::Take ReceiveQueues::draw(QueuePair& qp) {
 
 shm::Take ReceiveQueues::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
   if (srq.failed || qp.rq.given_up) return shm::Take::kEmpty;
-  const shm::Take take = srq.provisioner ? draw_provisioned(qp, srq) : srq.ring.take(qp.rq.work);
+  const shm::Take take = srq.provisioner ? draw_provisioned(qp, srq) : srq.ring.take(*qp.rq.work);
   qp.rq.drawn = take == shm::Take::kTaken;
   if (take == shm::Take::kHostile) {
     qp.tenant->counters.refused.hostile_memory.add();
@@ -181,7 +181,7 @@ shm::Take ReceiveQueues::draw_provisioned(QueuePair& qp, SharedReceiveQueue& srq
   const receive::Decision decision = provisioner.decide(qp.rq.member, qp.qpn, clock_.now);
   if (decision != receive::Decision::kGranted) report(srq, qp, decision);
   if (!receive::is_granted(decision)) return shm::Take::kEmpty;
-  const shm::Take take = srq.ring.take(qp.rq.work);
+  const shm::Take take = srq.ring.take(*qp.rq.work);
   if (take == shm::Take::kTaken) provisioner.drawn(qp.rq.member, clock_.now);
   return take;
 }
@@ -258,7 +258,7 @@ void ReceiveQueues::complete(QueuePair& qp, const transport::ReceiveCompletion& 
   if (xrc && qp.srq == nullptr) return;
   shm::Completion out;
   out.qpn = qp.qpn.value;
-  out.index = qp.rq.work.index;
+  out.index = qp.rq.work->index;
   out.byte_len = completion.byte_len;
   out.imm = completion.imm;
   out.status = status_of(completion.verdict);
@@ -273,7 +273,7 @@ void ReceiveQueues::complete(QueuePair& qp, const transport::ReceiveCompletion& 
   out.source_qpn = xrc ? qp.srq->number : completion.source.value;
   if (qp.srq != nullptr && qp.srq->provisioner) {
     qp.srq->provisioner->completed(qp.rq.member,
-                                   qp.rq.work.count == 0 ? 0 : qp.rq.work.entries[0].addr);
+                                   qp.rq.work->count == 0 ? 0 : qp.rq.work->entries[0].addr);
   }
   qp.rq.drawn = false;
   completion_events_.push(xrc ? *qp.srq->cq : *qp.rq.cq, out, completion.solicited);

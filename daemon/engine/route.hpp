@@ -23,6 +23,7 @@ struct AddressPath {
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
+  std::uint8_t service_level = 0;
 };
 
 /// A path and the headers below the transport for it, as far as they are known.

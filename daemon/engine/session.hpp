@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "daemon/base/intrusive_queue.hpp"
+#include "daemon/base/linked_list.hpp"
 #include "daemon/engine/event_log.hpp"
 #include "daemon/engine/queue_pair.hpp"
 #include "daemon/engine/tenant.hpp"
@@ -24,6 +26,17 @@ struct PollState {
   Time counted{};                   ///< the waits of what is here are counted up to then
 };
 
+/// Asynchronous events that wait for room in the process's socket, oldest first.
+struct DeferredEvents {
+  struct Event {
+    std::uint64_t element;
+    std::uint32_t type;
+  };
+  std::vector<Event> events;
+  std::uint8_t pause = 0;  ///< which of AsyncEvents' pauses comes before the next try
+  Time due{};              ///< when that is
+};
+
 /// One opened device context of a process.
 struct Session {
   Session(SessionId session, Tenant& owner, shm::SessionView memory, VcbId first)
@@ -41,29 +54,49 @@ struct Session {
   Time last_active{};
   PollState poll;
   LinkedList<QueuePair, &QueuePair::of_session> queue_pairs;  ///< installed ones
-  std::uint32_t events_deferred = 0;  ///< asynchronous events that wait for room in its socket
-  Time events_refused{};              ///< when the socket was last found full
-  Counter vcbs_missed;                ///< posts that found too few VCBs free
+  std::uint32_t queue_pairs_elsewhere = 0;  ///< on other levels than its own, see LevelAssignment
+  DeferredEvents deferred;
+  ListLink<Session> of_deferring;  ///< among those that are tried again after the same pause
+  Counter vcbs_missed;             ///< posts that found too few VCBs free
   bool parked = false;
   bool overflows = false;  ///< a completion queue did in this step; its queue pairs have been seen
   bool failed = false;     ///< its session memory was found corrupt, and is no longer read
 
   /// Are its VCBs and doorbells looked at?
   bool is_collected() const { return !parked && !failed && !held_by_rate(); }
-  /// Is the rate of its tenant or level used up?
+  /// Is the rate used up of all that its queue pairs may be on: of its tenant, or of its level?
   bool held_by_rate() const {
-    return tenant->rate.closed() || (level != nullptr && level->rate.closed());
+    return tenant->rate.closed() ||
+           (level != nullptr && level->rate.closed() && queue_pairs_elsewhere == 0);
   }
   /// What its commands wait for is counted there.
   WaitCounters& waits() const {
     return level != nullptr ? level->counters.waits : tenant->counters.waits;
   }
-  void count_send_queue_mode(SendQueueCause cause) {
+  /// `of`: the level of the command, null for none.
+  void count_send_queue_mode(SendQueueCause cause, Level* of) {
     tenant->counters.send_queue_mode.add();
     tenant->counters.send_queue_cause[static_cast<std::size_t>(cause)].add();
-    if (level != nullptr) level->counters.send_queue_mode.add();
+    if (of != nullptr) of->counters.send_queue_mode.add();
   }
 };
+
+/// The level that the commands of a queue pair are of: its process's, unless it was assigned to
+/// another. Null: none.
+inline Level* level_of(const QueuePair& qp) {
+  return qp.qos_class == qp.session->qos_class ? qp.session->level
+                                               : qp.tenant->find_level(qp.qos_class);
+}
+/// What the commands of a queue pair wait for is counted there.
+inline WaitCounters& waits_of(const QueuePair& qp) {
+  Level* const level = level_of(qp);
+  return level != nullptr ? level->counters.waits : qp.tenant->counters.waits;
+}
+/// Is the rate of its tenant or level used up?
+inline bool held_by_rate(const QueuePair& qp) {
+  const Level* const level = level_of(qp);
+  return qp.tenant->rate.closed() || (level != nullptr && level->rate.closed());
+}
 
 /// The event that something happened to a process. `cause` is static text.
 inline DaemonEvent event_of(DaemonEventKind kind, const Session& session, Qpn qpn,

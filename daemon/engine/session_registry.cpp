@@ -8,7 +8,7 @@ void SessionRegistry::install(Session& session) {
   cpu_.order().join(session.qos_class, session.tenant->id);
   ingress_.add(session);
   tvl_assignment_.find_weights();
-  async_events_.reserve(ingress_.sessions().size());
+  AsyncEvents::reserve(session);
   pcbs_.recall(session.qos_class);
   session.tenant->counters.sessions.add();
   if (session.level != nullptr) session.level->counters.sessions.add();

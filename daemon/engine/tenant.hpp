@@ -14,19 +14,25 @@
 #include "daemon/base/types.hpp"
 #include "daemon/collect/pcb_pool.hpp"
 #include "daemon/engine/counters.hpp"
+#include "daemon/engine/path_rules.hpp"
 #include "daemon/engine/rate_gate.hpp"
 #include "daemon/engine/tenant_control.hpp"
 #include "daemon/receive/provisioner.hpp"
+#include "daemon/transport/kept_packets.hpp"
 
 namespace softhca::engine {
 
-/// A level: a part of a tenant's allocation, with a name, for some of its processes (mechanism A3).
+/// A level: a part of a tenant's allocation, with a name, for some of its processes and queue pairs
+/// (mechanism A3).
 struct Level {
   QosClassId qos_class;
   std::string name;
   bool is_default = false;  ///< for processes that nothing assigns to another
   Marking marking;          ///< of its packets, before that of its tenant
+  PathRules rules;          ///< whose queue pairs it has, as the operator says
+  PathRules own_rules;      ///< likewise, as the tenant says
   RateGate rate;
+  PeerGates peer_rates;
   LevelCounters counters;
   LevelControl control;
 };
@@ -39,7 +45,7 @@ struct Tenant {
   /// Empty: the tenant is not divided, and all its sessions draw on what it has as a whole.
   std::vector<std::unique_ptr<Level>> levels;
   /// Null: the class is the tenant's own, or another tenant's.
-  const Level* find_level(QosClassId wanted) const {
+  Level* find_level(QosClassId wanted) const {
     for (const auto& level : levels)
       if (level->qos_class == wanted) return level.get();
     return nullptr;
@@ -83,6 +89,8 @@ struct Tenant {
   Time next_receive_report{};  ///< what its queues tell unasked waits until then
   TenantCounters counters;
   RateGate rate;
+  transport::KeptAccount kept;  ///< packets of peers, ahead of their turn
+  PeerGates peer_rates;
 
   TenantControl control;  ///< not for the engine
 };

@@ -3,6 +3,10 @@
 // With several engines there would still be one of these for each tenant.
 #pragma once
 
+#include <sys/types.h>
+
+#include <vector>
+
 #include "daemon/base/counter.hpp"
 #include "daemon/management/connection_counters.hpp"
 #include "daemon/qos/quota.hpp"
@@ -11,9 +15,11 @@
 namespace softhca::engine {
 
 struct LevelControl {
-  Quota vcbs;            ///< held by its sessions
-  Counter vcbs_refused;  ///< that a session asked for and did not get
-  bool leaving = false;  ///< removed: takes no new sessions
+  Quota vcbs;                 ///< held by its sessions
+  Counter vcbs_refused;       ///< that a session asked for and did not get
+  bool leaving = false;       ///< removed: takes no new sessions
+  std::vector<uid_t> users;   ///< whose processes belong to it
+  std::vector<gid_t> groups;  ///< likewise
 };
 
 struct TenantControl {

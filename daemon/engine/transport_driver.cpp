@@ -50,6 +50,7 @@ bool TransportDriver::run(QueuePair& qp) {
   qp.connection.flow.resume();
   const bool more = transmit(qp);
   if (qp.sq.stalled && !is_held(qp)) stall_.resume(qp);
+  stall_.watch(qp, clock_.now);
   settle(qp);
   return more && may_receive(qp.state) && qp.connection.flow.wake_at() == kNever;
 }
@@ -71,12 +72,13 @@ bool TransportDriver::transmit(QueuePair& qp) {
 void TransportDriver::settle(QueuePair& qp) {
   if (qp.error.pending) lifecycle_.enter_error(qp);
   if (qp.state == QpState::kError) return;
-  if (auto* rc = std::get_if<transport::Rc>(&qp.transport)) rc->rest_if_silent();
+  if (auto* rc = std::get_if<transport::Rc>(&qp.transport))
+    rc->rest_if_silent(qp.connection.route.unresolved_since != kNever);
   if (!qp.sq.stalled && is_held(qp)) stall_.stall(qp);
   const Time deadline =
       std::visit([](const auto& transport) { return transport.deadline(); }, qp.transport);
   // Never in the past: it would fire again for each tick since, as many as a late step has.
-  const Time due = std::min(deadline, qp.connection.flow.wake_at());
+  const Time due = std::min({deadline, qp.connection.flow.wake_at(), qp.sq.look_at});
   const Duration least = qp.sq.stalled ? QpStall::least_wait(qp) : Duration(1);
   lifecycle_.timers().arm(TimerId(qp.slot), std::max(due, clock_.now + least));
 }
@@ -94,7 +96,7 @@ void TransportDriver::expire(QueuePair& qp) {
     QpEnvironment env(parts_, qp);
     std::visit([&](auto& transport) { transport.expire(env, clock_.now); }, qp.transport);
   }
-  parts_.cpu.charge(*qp.session, kRunCost);
+  parts_.cpu.charge(qp, kRunCost);
   parts_.cpu.make_ready(qp);
 }
 

@@ -35,13 +35,15 @@ void TvlAssignment::refresh() {
 }
 
 /// A tenant weighs in the engine's time as much as the heaviest of its TVLs with queue pairs in the
-/// arbitrator's rounds, and so does a class among those of its tenant.
+/// arbitrator's rounds, and so does a class among those of its tenant; TVLs share the time of their
+/// class by their weights.
 void TvlAssignment::find_weights() {
   std::vector<std::uint32_t> tenants(tenants_, 1), classes(classes_, 1);
   for (std::uint16_t i = 0; i < tvls_.size(); ++i) {
     const schedule::Tvl& tvl = tvls_[TvlId(i)];
-    if (tvl.closing || tvl.queue_pairs == 0 || tvl.purpose != schedule::TvlPurpose::kCommands)
-      continue;
+    if (!tvl.used || tvl.closing || tvl.purpose != schedule::TvlPurpose::kCommands) continue;
+    cpu_.order().set_tvl(TvlId(i), tvl.qos_class, tvl.weight);
+    if (tvl.queue_pairs == 0) continue;
     assert(tvl.tenant.value < tenants.size() && tvl.qos_class.value < classes.size());
     for (std::uint32_t* weight : {&tenants[tvl.tenant.value], &classes[tvl.qos_class.value]})
       *weight = std::max(*weight, tvl.weight);
@@ -94,6 +96,10 @@ bool TvlAssignment::replace(QueuePair& qp, TvlId id) {
     tvls_.detach(id);
     tvls_.attach(*other);
     tvl = *other;
+  }
+  if (cpu_.order().contains(qp.slot)) {  // with the TVL that it has no longer
+    cpu_.remove(qp);
+    cpu_.make_ready(qp);
   }
   return true;
 }

@@ -20,6 +20,7 @@ enum class WaitCause : std::uint8_t {
   kExecutionCredit,   ///< of its TVL
   kCompletionCredit,  ///< of its TVL
   kRate,              ///< of its tenant, level, TVL or queue pair
+  kPeerRate,          ///< of what its peer's tenant, level or queue pair is sent, or serves
   kOrder,             ///< earlier commands of its queue pair: fence, reads under way, drain
   kReceiver,          ///< a receive of its peer
   kAcknowledgement,   ///< its peer's answer
@@ -46,6 +47,9 @@ struct WaitCounters {
   /// Time that commands have waited, by cause: the sum over all commands; ns.
   std::array<Counter, static_cast<std::size_t>(WaitCause::kCount)> time;
   Histogram duration;  ///< ns from kick to successful end, of some commands
+
+  /// Time that single commands waited, by cause; ns. See WaitSamples.
+  std::array<CoarseHistogram, static_cast<std::size_t>(WaitCause::kCount)> of_one;
 
   /// Time in which commands waited for something that their class is guaranteed; ns.
   std::array<Counter, static_cast<std::size_t>(Guarantee::kCount)> not_kept;

@@ -91,18 +91,27 @@ void WaitCensus::look(QueuePair& qp) {
   const auto unsent = static_cast<std::uint32_t>(
       progress.outstanding == 0 ? 0
                                 : std::uint64_t{started} * progress.unsent / progress.outstanding);
+  WaitCounters& waits = waits_of(qp);
+  std::uint32_t first = scheduler_.next_sequence(slot) - qp.sq.commands;  // the oldest of them
   const auto add = [&](WaitCause cause, std::uint64_t commands) {
-    if (commands != 0) qp.session->waits().add(cause, commands * time);
+    if (commands == 0) return;
+    waits.add(cause, commands * time);
+    commands_.samples().seen(qp, first, commands, cause);
+    first += static_cast<std::uint32_t>(commands);
   };
   add(WaitCause::kAcknowledgement, started - unsent);
   // The first command that is not sent decides for all behind it. One that is sent alone after a
   // stall is the first, too.
   if (qp.sq.stalled || progress.unsent != 0) {
     const WaitCause cause = in_front(qp, progress.obstacle);
+    commands_.samples().seen_started(qp.qos_class, started - unsent, unsent, cause);
     guarantees_.looked(qp, cause == WaitCause::kEngine);
     return add(cause, unsent + held + kicked + pending);
   }
+  commands_.samples().seen_started(qp.qos_class, started, 0, WaitCause::kEngine);
   guarantees_.looked(qp, false);
+  if (qp.sq.aside != SetAside::kNo)
+    return add(cause_of(qp.sq.aside, progress.next), held + kicked + pending);
   if (qp.sq.probing) return add(WaitCause::kAcknowledgement, pending);
   if (held != 0) return add(WaitCause::kOrder, held + kicked + pending);
   const auto wait = [&](WaitCause cause, std::uint32_t commands) {
@@ -111,8 +120,27 @@ void WaitCensus::look(QueuePair& qp) {
     if (cause == WaitCause::kExecutionCredit || cause == WaitCause::kCompletionCredit)
       guarantees_.waits_for_credits(qp);
   };
-  if (kicked != 0) wait(in_kick_list(qp), kicked);
-  if (pending != 0) wait(in_send_queue(qp, kicked), pending);
+  const auto wait_in = [&](WaitSamples::Stage stage, WaitCause cause, std::uint32_t commands) {
+    commands_.samples().seen(qp.qos_class, stage, cause);
+    wait(cause, commands);
+  };
+  if (kicked != 0) wait_in(WaitSamples::Stage::kKickList, in_kick_list(qp), kicked);
+  if (pending != 0) wait_in(WaitSamples::Stage::kSendQueue, in_send_queue(qp, kicked), pending);
+}
+
+/// What a queue pair that is set aside waits for.
+WaitCause WaitCensus::cause_of(SetAside aside, transport::SendObstacle obstacle) {
+  switch (aside) {
+    case SetAside::kPace:
+      return WaitCause::kCongestion;
+    case SetAside::kNeighbour:
+      return WaitCause::kNeighbour;
+    case SetAside::kNo:
+    case SetAside::kTransport:
+    case SetAside::kHeld:
+      break;
+  }
+  return obstacle == transport::SendObstacle::kReceiver ? WaitCause::kReceiver : WaitCause::kOrder;
 }
 
 /// What the first command that is not sent waits for.
@@ -125,6 +153,8 @@ WaitCause WaitCensus::in_front(const QueuePair& qp, transport::SendObstacle obst
       return WaitCause::kOrder;
     case transport::SendObstacle::kReceiver:
       return WaitCause::kReceiver;
+    case transport::SendObstacle::kPeerRate:
+      return WaitCause::kPeerRate;
     case transport::SendObstacle::kNone:
       break;
   }
@@ -141,7 +171,7 @@ WaitCause WaitCensus::in_kick_list(const QueuePair& qp) {
 
 WaitCause WaitCensus::in_send_queue(const QueuePair& qp, std::uint32_t kicked) {
   const schedule::QpSlot slot(qp.slot);
-  if (qp.session->held_by_rate() || qp.sq.waits.fetch == WaitCause::kRate) return WaitCause::kRate;
+  if (held_by_rate(qp) || qp.sq.waits.fetch == WaitCause::kRate) return WaitCause::kRate;
   if (qp.state == QpState::kSqd) return WaitCause::kOrder;
   if (is_saturated(qp.qos_class)) return WaitCause::kEngine;
   const bool is_behind = kicked != 0 || commands_.ahead().waits(slot);

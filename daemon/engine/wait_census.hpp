@@ -26,7 +26,7 @@ namespace softhca::engine {
 class WaitCensus {
  public:
   WaitCensus(const StepClock& clock, const LocalAddresses& addresses, const Ingress& ingress,
-             CpuScheduler& cpu, const CommandStore& commands, const collect::PcbPool& pcbs,
+             CpuScheduler& cpu, CommandStore& commands, const collect::PcbPool& pcbs,
              const schedule::SendQueueScheduler& scheduler, const schedule::TvlTable& tvls,
              const schedule::KickArbitrator& arbitrator, EventLog& log, std::uint16_t tenants)
       : clock_(clock),
@@ -65,6 +65,7 @@ class WaitCensus {
   void take(Time previous);
   void look(Session& session, Duration gap);
   void look(QueuePair& qp);
+  static WaitCause cause_of(SetAside aside, transport::SendObstacle obstacle);
   WaitCause in_front(const QueuePair& qp, transport::SendObstacle obstacle) const;
   WaitCause in_kick_list(const QueuePair& qp);
   WaitCause in_send_queue(const QueuePair& qp, std::uint32_t kicked);
@@ -75,7 +76,7 @@ class WaitCensus {
   const StepClock& clock_;
   const Ingress& ingress_;
   CpuScheduler& cpu_;
-  const CommandStore& commands_;
+  CommandStore& commands_;
   const schedule::SendQueueScheduler& scheduler_;
   const schedule::KickArbitrator& arbitrator_;
   GuaranteeWatch guarantees_;

@@ -1,8 +1,8 @@
 #include "daemon/engine/work_clock.hpp"
 
-#include <time.h>
-
 #include <algorithm>
+
+#include "daemon/engine/system_clock.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -10,30 +10,24 @@ namespace {
 constexpr Duration kFirstCalibration = std::chrono::microseconds(200);
 constexpr Duration kCalibrationInterval = std::chrono::milliseconds(100);
 
-Duration read(clockid_t clock) {
-  timespec t;
-  ::clock_gettime(clock, &t);
-  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
-}
-
 }  // namespace
 
-WorkClock::WorkClock() : first_(read(CLOCK_MONOTONIC)), first_ticks_(read_ticks()) {
+WorkClock::WorkClock() : first_(monotonic_time()), first_ticks_(read_ticks()) {
   Time now = first_;
-  while (now - first_ < kFirstCalibration) now = Time(read(CLOCK_MONOTONIC));
+  while (now - first_ < kFirstCalibration) now = monotonic_time();
   calibrate(now);
 }
 
 WorkClock::WorkClock(const std::uint64_t& given) : given_(&given), checked_(kNever) {}
 
 std::uint64_t WorkClock::read_system_clock() {
-  return static_cast<std::uint64_t>(read(CLOCK_MONOTONIC).count());
+  return static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC).count());
 }
 
 void WorkClock::check(Time now) {
   checked_ = now;
-  thread_time_ = read(CLOCK_THREAD_CPUTIME_ID);
-  if (now >= next_calibration_) calibrate(Time(read(CLOCK_MONOTONIC)));
+  thread_time_ = read_clock(CLOCK_THREAD_CPUTIME_ID);
+  if (now >= next_calibration_) calibrate(monotonic_time());
 }
 
 /// The longer ago the first reading is, the more precise is the quotient.
@@ -46,7 +40,7 @@ void WorkClock::calibrate(Time now) {
 
 std::uint64_t WorkClock::long_lap(std::uint64_t units) {
   if (given_ != nullptr) return units;
-  const Duration thread_time = read(CLOCK_THREAD_CPUTIME_ID);
+  const Duration thread_time = read_clock(CLOCK_THREAD_CPUTIME_ID);
   const auto worked = static_cast<std::uint64_t>((thread_time - thread_time_).count());
   thread_time_ = thread_time;
   return std::min(units, worked * kUnitsPerNanosecond);

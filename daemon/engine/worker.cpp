@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/engine/costs.hpp"
+#include "daemon/engine/system_clock.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -34,12 +34,6 @@ constexpr Duration kLongestSleep = std::chrono::seconds(1);
 // serves all tenants' requests: when a tenant of small weight made it wait until it was within its
 // share, another tenant's request took 0.4 s while a process with 200 queue pairs ended.
 constexpr Duration kLongestTaskWait = std::chrono::microseconds(200);
-
-Time read_clock() {
-  timespec t;
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return Time(std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec));
-}
 
 bool listen_to(int epoll, int fd, void* who, std::uint32_t how = 0) {
   epoll_event event{};
@@ -71,6 +65,7 @@ Outcome Worker::start() {
     const int fd = binding->port->wait_fd();
     if (fd < 0 || !listen_to(epoll_.get(), fd, nullptr)) naps_ = true;
   }
+  notifier_.start(options_.cpu);
   thread_ = std::thread([this] { loop(); });
   ::pthread_setname_np(thread_.native_handle(), "softhca-engine");
   if (!options_.cpu) return {};
@@ -90,6 +85,7 @@ void Worker::stop() {
   stopping_.store(true);
   wake();
   thread_.join();
+  notifier_.stop();
 }
 
 void Worker::wake() {
@@ -140,10 +136,11 @@ void Worker::loop() {
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   WorkClock clock;
   engine_.cpu().measure_by(&clock);
+  engine_.completion_events().notify_by(&notifier_);
   bool worked = false;
-  Time before = read_clock();
+  Time before = monotonic_time();
   while (!stopping_.load(std::memory_order_relaxed)) {
-    const Time now = read_clock();
+    const Time now = monotonic_time();
     if (worked) busy_.add(static_cast<std::uint64_t>((now - before).count()));
     before = now;
     polls_.add();
@@ -156,6 +153,7 @@ void Worker::loop() {
     }
     if (!worked) idle(now);
   }
+  engine_.completion_events().notify_by(nullptr);
   engine_.cpu().measure_by(nullptr);
 }
 

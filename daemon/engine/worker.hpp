@@ -22,6 +22,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/engine/engine.hpp"
+#include "daemon/engine/event_notifier.hpp"
 
 namespace softhca::engine {
 
@@ -39,7 +40,10 @@ class Worker {
  public:
   using Task = std::function<void(Engine&)>;
 
-  Worker(Engine& engine, WorkerOptions options) : engine_(engine), options_(std::move(options)) {}
+  Worker(Engine& engine, WorkerOptions options)
+      : engine_(engine),
+        options_(std::move(options)),
+        notifier_(engine.completion_events().sink(), engine.cpu().classes()) {}
   ~Worker() { stop(); }
 
   /// REQUIRES: the engine's ports are added. Errors: out of descriptors or threads, no such core.
@@ -57,6 +61,10 @@ class Worker {
 
   /// Something waits for the engine that it may not be looking for. May be called on any thread.
   void wake();
+
+  /// On any thread but the engine's: waits for the end of a completion event that is under way into
+  /// this channel, if one is. No other comes of queues that were removed before.
+  void await_event(int channel_fd) const { notifier_.await(channel_fd); }
 
   /// From a task: how eagerly to look for work from now on.
   void set_idle(bool adaptive, Duration park_after) {
@@ -90,6 +98,7 @@ class Worker {
 
   Engine& engine_;
   WorkerOptions options_;
+  EventNotifier notifier_;
   UniqueFd epoll_;
   UniqueFd wake_;
   bool naps_ = false;  ///< a port cannot wake us: sleep only briefly

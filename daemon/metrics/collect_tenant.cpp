@@ -1,4 +1,6 @@
 // What a tenant does.
+#include <utility>
+
 #include "daemon/engine/costs.hpp"
 #include "daemon/metrics/collect.hpp"
 
@@ -20,6 +22,8 @@ constexpr TransportMetric kTransportMetrics[] = {
      "Acknowledgement timers that ran out."},
     {Count::kEarlyRetries, "softhca_early_retries_total",
      "Retries that the round-trip time asked for before the timeout."},
+    {Count::kProbes, "softhca_probes_total",
+     "Times a peer that was silent for two round trips was asked what it lacks."},
     {Count::kDuplicateRequests, "softhca_duplicate_requests_packets_total",
      "Request packets received again."},
     {Count::kOutOfSequence, "softhca_out_of_sequence_packets_received_total",
@@ -33,7 +37,11 @@ constexpr TransportMetric kTransportMetrics[] = {
     {Count::kAcksReceived, "softhca_acks_received_total", "Acknowledgements received."},
     {Count::kReceiveDropped, "softhca_out_of_buffer_drops_total",
      "UC and UD messages without a receive request."},
+    {Count::kSparedPackets, "softhca_spared_packets_total",
+     "Request packets not sent again behind a lost one, since the peer has kept them."},
     {Count::kGhostAck, "softhca_ghost_responses_total", "Responses nothing is waiting for."},
+    {Count::kRateNakSent, "softhca_rate_naks_sent_total",
+     "RNR NAKs to requests that came faster than an inbound rate."},
 };
 
 struct NakMetric {
@@ -54,10 +62,9 @@ struct DropMetric {
   const char* reason;
 };
 constexpr DropMetric kTenantDrops[] = {
-    {Count::kBadOpcode, "bad_opcode"},
-    {Count::kBadState, "bad_state"},
-    {Count::kBadLength, "bad_length"},
-    {Count::kBadQkey, "bad_qkey"},
+    {Count::kBadOpcode, "bad_opcode"}, {Count::kBadState, "bad_state"},
+    {Count::kBadLength, "bad_length"}, {Count::kBadQkey, "bad_qkey"},
+    {Count::kRateDropped, "rate"},
 };
 
 /// Waits of a level or, null, of what no level has.
@@ -75,9 +82,34 @@ void add_waits(Families& out, const engine::Tenant& tenant, const engine::Level*
                 "Time in which commands waited for what is guaranteed.",
                 with(labels, "resource", engine::name_of(static_cast<engine::Guarantee>(i))),
                 number(waits.not_kept[i]) * 1e-9);
+  for (std::size_t i = 0; i < waits.of_one.size(); ++i)
+    if (waits.of_one[i].count() != 0)
+      out.histogram("softhca_command_waited_seconds",
+                    "Time that single commands waited, by cause, of one command in 61.",
+                    with(labels, "cause", engine::name_of(static_cast<engine::WaitCause>(i))),
+                    waits.of_one[i], 4096, std::uint64_t{1} << 34, 1e-9);
   out.histogram("softhca_command_seconds",
                 "From a command's kick to its successful end, of one command in 61.", labels,
                 waits.duration, 1024, std::uint64_t{1} << 34, 1e-9);
+}
+
+/// Rates of what peers send to a tenant or, not null, a level of it, and read from it.
+void add_peer_rates(Families& out, const engine::Tenant& tenant, const engine::Level* level) {
+  const bool whole = level == nullptr;
+  const engine::PeerGates& gates = whole ? tenant.peer_rates : level->peer_rates;
+  const Labels labels = whole ? Labels{{"tenant", tenant.name}} : labels_of(tenant, level);
+  for (const auto& [direction, gate] :
+       {std::pair("inbound", &gates.inbound), std::pair("served", &gates.served)}) {
+    const Labels of = with(labels, "direction", direction);
+    out.gauge(whole ? "softhca_peers_throttled" : "softhca_level_peers_throttled",
+              "1: a rate of what peers send or read is used up.", of, gate->held.value());
+    out.counter(whole ? "softhca_peers_throttled_seconds_total"
+                      : "softhca_level_peers_throttled_seconds_total",
+                "Time in which such a rate was used up, counted when that is over.", of,
+                number(gate->held_ns) * 1e-9);
+    out.counter(whole ? "softhca_peers_rated_bytes_total" : "softhca_level_peers_rated_bytes_total",
+                "What peers have sent or read while a rate limited it.", of, number(gate->bytes));
+  }
 }
 
 void add_arbitration_wait(Families& out, const char* name, const Labels& labels,
@@ -103,6 +135,16 @@ void add_transport(Families& out, const engine::Tenant& tenant) {
     out.counter("softhca_tenant_dropped_packets_total",
                 "Packets of a queue pair that its transport refused.",
                 {{"tenant", name}, {"reason", m.reason}}, value(m.count));
+  const Labels labels{{"tenant", name}};
+  out.gauge("softhca_kept_packets", "Request packets of peers that wait for one before them.",
+            labels, tenant.kept.held.value());
+  out.counter("softhca_kept_packets_total",
+              "Request packets of peers that were kept until one before them came.", labels,
+              number(tenant.kept.kept));
+  out.counter("softhca_kept_packets_given_up_total",
+              "Kept packets that were given up, to be sent again: the tenant, or all, kept too "
+              "many.",
+              labels, number(tenant.kept.given_up));
 }
 
 /// Commands by the way they came, and went.
@@ -127,13 +169,16 @@ void add_commands(Families& out, const engine::Tenant& tenant) {
     out.counter("softhca_send_queue_mode_total", "VCB commands that became doorbells, by cause.",
                 with(labels, "cause", engine::name_of(static_cast<engine::SendQueueCause>(i))),
                 number(c.send_queue_cause[i]));
-  out.counter(
-      "softhca_commands_given_back_total",
-      "Commands started that went back to their send queue, as their peer was not ready or silent.",
-      labels, number(c.commands_given_back));
+  out.counter("softhca_commands_given_back_total",
+              "Commands started that went back to their send queue, as they could not be sent.",
+              labels, number(c.commands_given_back));
   out.gauge("softhca_stalled_queue_pairs",
             "Queue pairs that wait for a receive of their peer, or for the peer.", labels,
             c.stalled_queue_pairs.value());
+  out.gauge("softhca_set_aside_queue_pairs",
+            "Queue pairs whose next command waits for those before it, credits of the peer, the "
+            "pace of congestion, or the link address of the next hop.",
+            labels, c.set_aside_queue_pairs.value());
   for (std::size_t i = 0; i < c.doorbells.size(); ++i)
     out.counter("softhca_doorbells_total", "Doorbells rung by processes, by cause.",
                 with(labels, "cause", engine::name_of(static_cast<engine::DoorbellCause>(i))),
@@ -171,6 +216,7 @@ void add_work(Families& out, const engine::Tenant& tenant) {
               number(tenant.rate.held_ns) * 1e-9);
   out.gauge("softhca_throttled", "1: the tenant's rate holds it back.", labels,
             tenant.rate.held.value());
+  add_peer_rates(out, tenant, nullptr);
   one("softhca_completions_total", "Completion queue entries written.", c.completion.completions);
   one("softhca_completion_errors_total", "Completion queue entries with an error status.",
       c.completion.completion_errors);
@@ -266,6 +312,10 @@ void add_levels(Families& out, const engine::Tenant& tenant) {
     out.counter("softhca_level_throttled_seconds_total",
                 "Time the level's rate held it back, counted when that is over.", labels,
                 number(level->rate.held_ns) * 1e-9);
+    add_peer_rates(out, tenant, level.get());
+    out.gauge("softhca_level_assigned_queue_pairs",
+              "Queue pairs of programs of other levels, by service level or traffic class.", labels,
+              c.assigned_queue_pairs.value());
     out.gauge("softhca_level_sessions", "Opened device contexts of the level.", labels,
               c.sessions.value());
   }

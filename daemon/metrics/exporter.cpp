@@ -1,8 +1,6 @@
 #include "daemon/metrics/exporter.hpp"
 
-#include <arpa/inet.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <prometheus/text_serializer.h>
 #include <sys/socket.h>
 
@@ -10,6 +8,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "daemon/base/kernel_address.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/metrics/collector.hpp"
 #include "daemon/resource/address.hpp"
@@ -23,28 +22,15 @@ constexpr unsigned kMostConnections = 64;
 constexpr unsigned kPatienceSeconds = 2;
 constexpr int kBacklog = 64;
 
-Expected<UniqueFd> listen_at(const sockaddr* address, socklen_t length) {
-  UniqueFd fd(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Expected<UniqueFd> listen_at(const resource::ListenAddress& where) {
+  const KernelAddress address = kernel_address(where.gid, where.port);
+  UniqueFd fd(::socket(family_of(where.gid), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;  // connections that ended do not keep the address
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (!fd || ::bind(fd.get(), address, length) != 0 || ::listen(fd.get(), kBacklog) != 0)
+  if (!fd || ::bind(fd.get(), address.get(), address.length) != 0 ||
+      ::listen(fd.get(), kBacklog) != 0)
     return Error{std::strerror(errno), errno};
   return fd;
-}
-
-Expected<UniqueFd> listen_at(const resource::ListenAddress& where) {
-  if (where.gid.is_ipv4()) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(where.port);
-    address.sin_addr.s_addr = htonl(where.gid.ipv4());
-    return listen_at(reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  }
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_port = htons(where.port);
-  std::memcpy(&address.sin6_addr, where.gid.bytes.data(), sizeof address.sin6_addr);
-  return listen_at(reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
 MHD_Result reply(MHD_Connection* connection, unsigned status, std::string text, const char* type) {

@@ -13,17 +13,6 @@ prometheus::ClientMetric& Families::add(const char* name, const char* help,
   return metric;
 }
 
-void Families::histogram(const char* name, const char* help, const Labels& labels,
-                         const Histogram& histogram, std::uint64_t first, std::uint64_t last,
-                         double unit) {
-  auto& out = add(name, help, prometheus::MetricType::Histogram, labels).histogram;
-  for (std::uint64_t limit = first; limit <= last; limit *= 4)
-    out.bucket.push_back({histogram.count_below(limit), static_cast<double>(limit) * unit});
-  out.sample_count = histogram.count();
-  out.bucket.push_back({out.sample_count, std::numeric_limits<double>::infinity()});
-  out.sample_sum = static_cast<double>(histogram.sum()) * unit;
-}
-
 void Families::summary(const char* name, const char* help, const Labels& labels,
                        const Histogram& histogram, double unit) {
   auto& out = add(name, help, prometheus::MetricType::Summary, labels).summary;

@@ -4,6 +4,7 @@
 #include <prometheus/metric_family.h>
 
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,8 +26,17 @@ class Families {
     add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
   }
   /// With a bucket for each power of four from `first` to `last`; values are multiplied by `unit`.
+  template <unsigned step_bits>
   void histogram(const char* name, const char* help, const Labels& labels,
-                 const Histogram& histogram, std::uint64_t first, std::uint64_t last, double unit);
+                 const LogHistogram<step_bits>& histogram, std::uint64_t first, std::uint64_t last,
+                 double unit) {
+    auto& out = add(name, help, prometheus::MetricType::Histogram, labels).histogram;
+    for (std::uint64_t limit = first; limit <= last; limit *= 4)
+      out.bucket.push_back({histogram.count_below(limit), static_cast<double>(limit) * unit});
+    out.sample_count = histogram.count();
+    out.bucket.push_back({out.sample_count, std::numeric_limits<double>::infinity()});
+    out.sample_sum = static_cast<double>(histogram.sum()) * unit;
+  }
   /// Median, 99 % and 99.9 %, since the start; values are multiplied by `unit`.
   void summary(const char* name, const char* help, const Labels& labels, const Histogram& histogram,
                double unit);

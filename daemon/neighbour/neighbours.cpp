@@ -251,14 +251,23 @@ void Neighbours::ask(Entry& entry, Time now) {
   if (entry.tries < UINT8_MAX) ++entry.tries;
 }
 
-bool Neighbours::knows(const Gid& next_hop) const {
-  if (next_hop.is_multicast()) return true;
+/// What needs no entry.
+std::optional<MacAddress> Neighbours::given(const Gid& next_hop) const {
+  if (options_.by_kernel) return MacAddress{};
+  if (next_hop.is_multicast()) return wire::multicast_mac(next_hop);
+  const auto found = static_.find(next_hop);
+  return found == static_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<MacAddress> Neighbours::known(const Gid& next_hop) const {
+  if (const auto mac = given(next_hop)) return mac;
   const Entry* entry = find(next_hop);
-  return entry != nullptr && entry->state != State::kIncomplete;
+  if (entry == nullptr || entry->state == State::kIncomplete) return std::nullopt;
+  return entry->mac;
 }
 
 std::optional<MacAddress> Neighbours::resolve(const Gid& next_hop, Time now, TenantId user) {
-  if (next_hop.is_multicast()) return wire::multicast_mac(next_hop);
+  if (const auto mac = given(next_hop)) return mac;
   Entry* entry = find(next_hop);
   if (entry == nullptr) {
     entry = insert(next_hop, now, user);

@@ -47,6 +47,8 @@ class Neighbours {
     MacAddress mac;
     std::optional<std::uint16_t> vlan;
     std::uint32_t capacity = 1024;
+    /// Who sends the packets finds the way, too: each next hop is known, and has no link address.
+    bool by_kernel = false;
   };
   /// Sends one frame of at most wire::kMaxResolutionFrame bytes. May drop it.
   using Sender = std::function<void(std::span<const std::byte>)>;
@@ -59,6 +61,9 @@ class Neighbours {
   void remove_address(const Gid& address);
   /// Where packets for other networks of the gateway's family go; a zero GID: nowhere.
   void set_gateway(const Gid& ipv4_gateway, const Gid& ipv6_gateway);
+  /// Neighbours whose link addresses are given, in place of those given before. They take no room
+  /// in the table, are not asked for, and what others say of them counts for nothing.
+  void set_static(std::map<Gid, MacAddress> neighbours) { static_ = std::move(neighbours); }
   /// Allocates what is kept of a user of resolve(), which would otherwise do so on first use.
   void add_user(TenantId user) { users_.try_emplace(user); }
   /// Tells all neighbours of the addresses we answer for (after a start, when the link comes up).
@@ -73,8 +78,8 @@ class Neighbours {
   /// every 30 s, without an interruption as long as the neighbour answers. `user`: whose packets
   /// they are.
   std::optional<MacAddress> resolve(const Gid& next_hop, Time now, TenantId user = {});
-  /// Would resolve() find it without asking? Changes nothing.
-  bool knows(const Gid& next_hop) const;
+  /// What resolve() would find without asking. Changes nothing.
+  std::optional<MacAddress> known(const Gid& next_hop) const;
 
   /// Takes a frame in: answers and learns. False when it is neither ARP nor neighbour discovery.
   bool receive(std::span<const std::byte> frame, Time now);
@@ -111,6 +116,7 @@ class Neighbours {
   };
   using Users = std::map<TenantId, User>;
 
+  std::optional<MacAddress> given(const Gid& next_hop) const;
   std::size_t bucket_of(const Gid& address) const;
   const Entry* find(const Gid& address) const;
   Entry* find(const Gid& address);
@@ -136,6 +142,7 @@ class Neighbours {
 
   Options options_;
   Sender send_;
+  std::map<Gid, MacAddress> static_;
   std::array<std::byte, wire::kMaxResolutionFrame> buffer_{};
   std::vector<LocalAddress> addresses_;
   Gid gateway4_, gateway6_;

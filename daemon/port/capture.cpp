@@ -1,7 +1,13 @@
 #include "daemon/port/capture.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
+
+#include "daemon/base/unique_fd.hpp"
 
 namespace softhca::port {
 namespace {
@@ -20,6 +26,22 @@ constexpr std::uint32_t kOptionFlags = 2 | 4 << 16;
 /// length.
 constexpr std::uint32_t kPacketOverhead = 11 * 4;
 
+/// A file of ours or of root's, emptied; a new one is for our user alone, as it will hold what all
+/// tenants send. Follows no link: in a folder that is open to others, these may have made one. -1:
+/// errno says why.
+int open_emptied(const std::string& path) {
+  UniqueFd file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  struct stat found;
+  if (!file || ::fstat(file.get(), &found) != 0) return -1;
+  if (found.st_uid != ::geteuid() && found.st_uid != 0) {
+    errno = EPERM;
+    return -1;
+  }
+  if (S_ISREG(found.st_mode) && ::ftruncate(file.get(), 0) != 0) return -1;
+  return file.release();
+}
+
 }  // namespace
 
 CaptureFile::CaptureFile(std::FILE* file, std::uint64_t most_frames)
@@ -27,8 +49,13 @@ CaptureFile::CaptureFile(std::FILE* file, std::uint64_t most_frames)
 
 Expected<std::unique_ptr<CaptureFile>> CaptureFile::create(const std::string& path,
                                                            std::uint64_t most_frames) {
-  std::FILE* f = std::fopen(path.c_str(), "wbe");
-  if (f == nullptr) return Error{"capture file " + path + ": " + std::strerror(errno), errno};
+  const int fd = open_emptied(path);
+  std::FILE* f = fd < 0 ? nullptr : ::fdopen(fd, "wb");
+  if (f == nullptr) {
+    const int code = errno;
+    if (fd >= 0) ::close(fd);
+    return Error{"capture file " + path + ": " + std::strerror(code), code};
+  }
   std::unique_ptr<CaptureFile> file(new CaptureFile(f, most_frames));
   std::fwrite(kSectionHeader, sizeof kSectionHeader, 1, f);
   std::fwrite(kInterface, sizeof kInterface, 1, f);

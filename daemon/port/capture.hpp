@@ -54,6 +54,7 @@ class CapturePort final : public Port {
   void transmit(const Frame& frame) override;
   void flush() override;
 
+  const KernelHeaders* kernel_headers() const override { return inner_->kernel_headers(); }
   MacAddress mac() const override { return inner_->mac(); }
   std::uint32_t mtu() const override { return inner_->mtu(); }
   bool link_up() const override { return inner_->link_up(); }

@@ -11,7 +11,6 @@ namespace {
 constexpr std::uint16_t kEtherTypeVlan = 0x8100;
 constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
 constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
-constexpr std::size_t kUdpHeader = 8;
 
 /// The EtherType, and where what it announces begins; 0 if nothing can be there.
 struct Network {
@@ -50,6 +49,8 @@ std::size_t roce_offset(std::span<const std::byte> frame) {
   if (udp == 0 || frame.size() < udp + kUdpHeader) return 0;
   return load_be<std::uint16_t>(&frame[udp + 2]) == kRocePort ? udp + kUdpHeader : 0;
 }
+
+std::size_t network_offset(std::span<const std::byte> frame) { return network_of(frame).at; }
 
 bool mark_congested(std::span<std::byte> frame) {
   constexpr unsigned kCongested = 3;

@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 #include <memory>
 #include <utility>
 
+#include "daemon/base/kernel_address.hpp"
+#include "daemon/base/system_error.hpp"
 #include "daemon/port/roce_udp.hpp"
 
 namespace softhca::port {
@@ -46,14 +49,6 @@ bool is_running(const ifreq& request) {
   return (request.ifr_flags & kWanted) == kWanted;
 }
 
-Gid gid_of(const sockaddr& address) {
-  if (address.sa_family == AF_INET)
-    return Gid::from_ipv4(ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr));
-  Gid g;
-  std::memcpy(g.bytes.data(), &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, 16);
-  return g;
-}
-
 std::uint8_t prefix_of(const sockaddr& mask) {
   const bool v4 = mask.sa_family == AF_INET;
   const auto* bytes = v4 ? reinterpret_cast<const std::uint8_t*>(
@@ -65,44 +60,55 @@ std::uint8_t prefix_of(const sockaddr& mask) {
   return static_cast<std::uint8_t>(bits);
 }
 
-bool drop_everything(int fd) {
-  sock_filter drop[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
-  const sock_fprog program{1, drop};
-  return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+/// The kernel would otherwise cut trains for the socket, to drop them packet by packet. Older
+/// kernels do.
+void take_trains(int fd) {
+  const int on = 1;
+  (void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on);
 }
 
-bool bind_to(int fd, const Gid& address, const std::string& interface) {
-  if (address.is_ipv4()) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(kRocePort);
-    to.sin_addr.s_addr = htonl(address.ipv4());
-    return bind(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
+/// Calls `use(const ifaddrs&)` for each IP address of this network namespace.
+template <class Use>
+Outcome for_each_address(Use use) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return system_error("cannot list addresses");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  for (const ifaddrs* a = list; a != nullptr; a = a->ifa_next) {
+    if (a->ifa_addr == nullptr || a->ifa_netmask == nullptr) continue;
+    if (a->ifa_addr->sa_family == AF_INET || a->ifa_addr->sa_family == AF_INET6) use(*a);
   }
-  const int on = 1;
-  if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0) return false;
-  sockaddr_in6 to{};
-  to.sin6_family = AF_INET6;
-  to.sin6_port = htons(kRocePort);
-  std::memcpy(&to.sin6_addr, address.bytes.data(), address.bytes.size());
-  if (address.is_link_local()) to.sin6_scope_id = if_nametoindex(interface.c_str());
-  return bind(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
+  return {};
 }
 
 }  // namespace
 
 Expected<std::vector<InterfaceAddress>> interface_addresses(const std::string& name) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0)
-    return Error{std::string("cannot list addresses: ") + std::strerror(errno), errno};
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
   std::vector<InterfaceAddress> all;
-  for (const ifaddrs* a = list; a != nullptr; a = a->ifa_next) {
-    if (name != a->ifa_name || a->ifa_addr == nullptr || a->ifa_netmask == nullptr) continue;
-    if (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6) continue;
-    all.push_back({gid_of(*a->ifa_addr), prefix_of(*a->ifa_netmask)});
-  }
+  const auto listed = for_each_address([&](const ifaddrs& a) {
+    if (name == a.ifa_name) all.push_back({gid_of(*a.ifa_addr), prefix_of(*a.ifa_netmask)});
+  });
+  if (!listed) return listed.error();
   return all;
+}
+
+Expected<std::string> interface_with(const Gid& address) {
+  std::vector<std::string> having;
+  std::string loopback;
+  const auto listed = for_each_address([&](const ifaddrs& a) {
+    const Gid own = gid_of(*a.ifa_addr);
+    if (own == address) having.emplace_back(a.ifa_name);
+    if ((a.ifa_flags & IFF_LOOPBACK) != 0 &&
+        AddressPrefix{own, prefix_of(*a.ifa_netmask)}.contains(address))
+      loopback = a.ifa_name;
+  });
+  if (!listed) return listed.error();
+  if (having.empty() && !loopback.empty()) return loopback;
+  if (having.size() == 1) return having.front();
+  return Error{
+      having.empty()
+          ? "no interface here has the address " + address_text(address) + " (see `ip addr`)"
+          : "more than one interface here has the address " + address_text(address),
+      EADDRNOTAVAIL};
 }
 
 Expected<InterfaceState> read_interface(const std::string& name) {
@@ -139,15 +145,34 @@ UdpGuard::~UdpGuard() {
   if (fd_ >= 0) close(fd_);
 }
 
+bool drop_everything(int fd) {
+  sock_filter drop[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+  const sock_fprog program{1, drop};
+  return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+}
+
 Expected<UdpGuard> guard_roce_port(const Gid& address, const std::string& interface) {
-  UdpGuard guard(socket(address.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const int fd = guard.fd();
-  if (fd >= 0 && drop_everything(fd) && bind_to(fd, address, interface)) return guard;
+  UdpGuard guard(socket(family_of(address), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (guard.fd() < 0 || !drop_everything(guard.fd())) return system_error("UDP socket");
+  if (auto bound = bind_udp(guard.fd(), address, kRocePort, if_nametoindex(interface.c_str()));
+      !bound)
+    return bound.error();
+  take_trains(guard.fd());
+  return guard;
+}
+
+Outcome bind_udp(int fd, const Gid& address, std::uint16_t port, unsigned interface_index) {
+  const int on = 1;
+  const KernelAddress to = kernel_address(address, port, interface_index);
+  if ((address.is_ipv4() || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0) &&
+      bind(fd, to.get(), to.length) == 0)
+    return {};
   const int code = errno;
   std::string why = std::strerror(code);
   if (code == EADDRINUSE) why += " (another RoCE implementation holds it; stop that one first)";
   if (code == EADDRNOTAVAIL) why += " (the kernel does not own the address)";
-  return Error{"UDP port 4791 of " + address_text(address) + ": " + why, code};
+  return Error{"UDP port " + std::to_string(port) + " of " + address_text(address) + ": " + why,
+               code};
 }
 
 std::string address_text(const Gid& address) {

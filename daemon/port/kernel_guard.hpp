@@ -51,6 +51,17 @@ class UdpGuard {
 /// Error: the address is not the kernel's, or another RoCE implementation holds the port.
 Expected<UdpGuard> guard_roce_port(const Gid& address, const std::string& interface = {});
 
+/// The interface on which the kernel has the address; the loopback interface for those of its
+/// network. Error: none has it, or more than one.
+Expected<std::string> interface_with(const Gid& address);
+
+/// Binds a UDP socket to an address, and to a port of the kernel's choice for 0. `interface_index`:
+/// see kernel_address(). Error: as guard_roce_port().
+Outcome bind_udp(int fd, const Gid& address, std::uint16_t port, unsigned interface_index);
+
+/// From now on the socket is given nothing. To be called before it is bound.
+bool drop_everything(int fd);
+
 /// "192.0.2.1" or "fe80::1".
 std::string address_text(const Gid& address);
 

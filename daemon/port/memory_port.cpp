@@ -4,11 +4,6 @@
 #include <cassert>
 
 namespace softhca::port {
-namespace {
-
-constexpr std::uint32_t kEthernetOverhead = 18;  // header and one VLAN tag
-
-}  // namespace
 
 MemoryLane::Ring::Ring(std::uint32_t buffers) : slots(std::bit_ceil(buffers)) {}
 

@@ -122,7 +122,7 @@ class QuotaPool {
   bool recall(Quota& q) { return recall(q, nullptr); }
   bool recall(Quota& q, Quota& parent) { return recall(q, &parent); }
 
-  /// Adds to the total, unallocated. Control only.
+  /// Adds to the total, unallocated.
   void grow(std::uint32_t n) {
     total_.add(n);
     unallocated_.add(n);
@@ -144,6 +144,10 @@ class QuotaPool {
   bool available(const Quota& q) const {
     if (q.below_guarantee()) return free() > 0;
     return q.lent.value() != 0 ? shared_free() > 0 : q.may_share && borrowable() > 0;
+  }
+  bool available(const Quota& q, const Quota& parent) const {
+    if (q.below_guarantee()) return free() > 0;
+    return q.lent.value() == 0 && q.may_share && available(parent);
   }
   /// As available(), for a holder that is about to take: it recalls what it has lent.
   bool request(Quota& q) {

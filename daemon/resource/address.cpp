@@ -6,6 +6,23 @@
 #include <cstring>
 
 namespace softhca::resource {
+namespace {
+
+/// "02:00:00:00:00:02", of one station; nothing for groups and zero.
+std::optional<MacAddress> parse_link_address(std::string_view text) {
+  MacAddress mac;
+  if (text.size() != 3 * mac.bytes.size() - 1) return std::nullopt;
+  for (std::size_t i = 0; i < mac.bytes.size(); ++i) {
+    const char* const digits = text.data() + 3 * i;
+    if (std::from_chars(digits, digits + 2, mac.bytes[i], 16).ptr != digits + 2 ||
+        (i != 0 && digits[-1] != ':'))
+      return std::nullopt;
+  }
+  if (mac.is_zero() || (mac.bytes[0] & 1) != 0) return std::nullopt;
+  return mac;
+}
+
+}  // namespace
 
 std::optional<Gid> parse_address(std::string_view text) {
   const std::string terminated(text);  // inet_pton reads up to a zero
@@ -48,9 +65,13 @@ std::optional<ListenAddress> parse_listen_address(std::string_view text) {
   return address;
 }
 
-bool is_host_address(const Gid& gid) {
-  if (gid.is_zero() || gid.is_multicast()) return false;
-  return !gid.is_ipv4() || (gid.ipv4() != 0 && gid.ipv4() != 0xffffffff);
+std::optional<StaticNeighbour> parse_static_neighbour(std::string_view text) {
+  const auto equals = text.find('=');
+  if (equals == std::string_view::npos) return std::nullopt;
+  const auto gid = parse_address(text.substr(0, equals));
+  const auto mac = parse_link_address(text.substr(equals + 1));
+  if (!gid || !gid->is_unicast() || !mac) return std::nullopt;
+  return StaticNeighbour{*gid, *mac};
 }
 
 std::string to_string(const Gid& gid) {

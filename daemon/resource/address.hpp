@@ -18,6 +18,12 @@ struct InterfaceAddress {
   bool operator==(const InterfaceAddress&) const = default;
 };
 
+/// A neighbour whose link address is given, not asked for.
+struct StaticNeighbour {
+  Gid gid;
+  MacAddress mac;
+};
+
 /// Where a server of the daemon's own listens.
 struct ListenAddress {
   Gid gid;
@@ -30,8 +36,8 @@ std::optional<Gid> parse_address(std::string_view text);
 std::optional<InterfaceAddress> parse_interface_address(std::string_view text);
 /// "127.0.0.1:9465" or "[::1]:9465"; nothing for link-local IPv6, which needs an interface besides.
 std::optional<ListenAddress> parse_listen_address(std::string_view text);
-/// Can a host have it: not unspecified, not multicast, not broadcast.
-bool is_host_address(const Gid& gid);
+/// "10.0.0.2=02:00:00:00:00:02": the address of a host and its link address, of one port.
+std::optional<StaticNeighbour> parse_static_neighbour(std::string_view text);
 std::string to_string(const Gid& gid);
 
 }  // namespace softhca::resource

@@ -21,6 +21,8 @@ enum class Allocation : std::uint8_t {
   kShared,
   kVcbsPerProcess,
   kMostVcbsPerProcess,
+  kDedicatedExecutionCredits,
+  kDedicatedCompletionCredits,
   // Settings of a TVL:
   kExecutionCredits,
   kCompletionCredits,
@@ -35,6 +37,16 @@ enum class Allocation : std::uint8_t {
   kRateBurstBytes,
   kRateMessages,
   kRateBurstMessages,
+  // "inbound_rate.bytes_per_second", ...
+  kInboundBytes,
+  kInboundBurstBytes,
+  kInboundMessages,
+  kInboundBurstMessages,
+  // "served_rate.bytes_per_second", ...
+  kServedBytes,
+  kServedBurstBytes,
+  kServedMessages,
+  kServedBurstMessages,
   // "srq.limit", ...
   kSrqLimit,  ///< for every importance
   kSrqKind,
@@ -55,6 +67,11 @@ enum class Allocation : std::uint8_t {
 };
 inline constexpr std::size_t kAllocations =
     static_cast<std::size_t>(Allocation::kFirstLimit) + kKinds;
+
+/// A key of one of the tables of rates.
+constexpr bool is_of_rate(Allocation allocation) {
+  return allocation >= Allocation::kRateBytes && allocation <= Allocation::kServedBurstMessages;
+}
 
 constexpr Allocation limit_of(Kind kind) {
   return static_cast<Allocation>(static_cast<std::size_t>(Allocation::kFirstLimit) +

@@ -61,6 +61,10 @@ const LevelConfig* find_level(const TenantConfig& tenant, std::string_view name)
   return nullptr;
 }
 
+bool is_reserved(const LevelConfig& level) {
+  return level.socket || !level.users.empty() || !level.groups.empty() || !level.cgroups.empty();
+}
+
 Config default_config() {
   Config config;
   config.daemon.runtime_dir = default_runtime_dir();

@@ -15,6 +15,7 @@
 #include "daemon/base/marking.hpp"
 #include "daemon/base/net.hpp"
 #include "daemon/base/rate_limits.hpp"
+#include "daemon/base/reliability.hpp"
 #include "daemon/base/srq_policy.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/resource/address.hpp"
@@ -123,11 +124,14 @@ struct CaptureConfig {
 
 struct PortConfig {
   std::string name;
-  std::string interface;  ///< network interface reached with af_packet, or
-  std::string device;     ///< DPDK device string; exactly one of the two is set
+  std::string interface;      ///< network interface reached by a packet socket, or
+  std::string device;         ///< DPDK device string, or
+  std::optional<Gid> socket;  ///< address of UDP sockets; exactly one of the three is set
+  /// With `socket`: that address, on a network with all of its family, since the kernel routes.
   std::vector<InterfaceAddress> addresses;
   std::optional<Gid> gateway4;
   std::optional<Gid> gateway6;
+  std::vector<std::string> neighbours;  ///< see parse_static_neighbour()
   std::optional<std::uint16_t> vlan;
   std::optional<std::uint32_t> mtu;  ///< bytes of an IP packet, where the device cannot tell
   std::optional<FaultConfig> fault;
@@ -173,6 +177,28 @@ struct TvlConfig {
 enum class Levels : std::uint8_t { kGiven, kDefault };
 inline constexpr std::string_view kLevelsWords[] = {"given", "default"};
 
+/// Which programs and queue pairs belong to a level, by what nobody else says of them. Cgroups are
+/// paths: those and what is below them.
+struct LevelRules {
+  std::vector<std::string> cgroups;
+  std::vector<std::uint8_t> service_levels;
+  std::vector<std::uint8_t> traffic_classes;
+
+  bool empty() const {
+    return cgroups.empty() && service_levels.empty() && traffic_classes.empty();
+  }
+  bool operator==(const LevelRules&) const = default;
+};
+
+/// What programs may send together, and what peers may send to them and read from them.
+struct RatesConfig {
+  RateLimits sent;
+  InboundLimits inbound;
+  ServedLimits served;
+
+  bool operator==(const RatesConfig&) const = default;
+};
+
 /// A level: a part of its tenant's allocation for some of its programs (mechanism A3). With
 /// `shared` it may also draw on what the tenant's levels do not divide, and beyond that on what the
 /// tenant may share.
@@ -185,12 +211,18 @@ struct LevelConfig {
   bool is_default = false;  ///< one of the levels is: for programs that nothing assigns to another
   std::optional<std::uint8_t> dscp;      ///< where not given, as of the tenant
   std::optional<std::uint8_t> priority;  ///< likewise
-  RateLimits rate;                       ///< of its programs together
+  RatesConfig rates;
   // Users and groups whose programs belong to it, by what the kernel says of them: names or
   // numbers. A level with a rule or a socket keeps out programs that only ask for it by name.
   std::vector<std::string> users;
   std::vector<std::string> groups;
-  std::optional<SocketConfig> socket;  ///< of its own, besides the tenant's: <level>.socket
+  std::vector<std::string> cgroups;  ///< likewise; paths, for those below them, too
+  // Queue pairs of any program of the tenant that belong to it, by their address vectors.
+  std::vector<std::uint8_t> service_levels;
+  std::vector<std::uint8_t> traffic_classes;  ///< the bits of ECN do not count
+  std::optional<SocketConfig> socket;         ///< of its own, besides the tenant's: <level>.socket
+  LevelRules own_rules;                       ///< given by the tenant itself, not by a file
+  bool own = false;  ///< made by the tenant itself; such levels are the last
 
   bool operator==(const LevelConfig&) const = default;
 };
@@ -201,13 +233,16 @@ struct TenantConfig {
   std::string name;
   std::vector<Gid> addresses;  ///< its GID table, in this order; never empty
   SocketConfig socket;
-  /// The socket by which the tenant's amounts are divided among its levels: control.sock, there
-  /// when it has levels.
+  /// The socket by which the tenant makes levels and divides its amounts among them: control.sock,
+  /// there when it has levels or may make some.
   SocketConfig control{.owner = "", .group = "", .mode = 0600};
   std::uint32_t vcbs = 0;
   std::uint32_t vcbs_per_process = 16;
   std::uint32_t most_vcbs_per_process = 64;
   std::uint32_t pcbs = 0;
+  /// Of commands in dedicated PCBs, beside those of TVLs; levels share them.
+  std::uint32_t dedicated_execution_credits = 32;
+  std::uint32_t dedicated_completion_credits = 128;
   bool shared = true;
   std::optional<std::uint8_t> dscp;      ///< of its packets; where not given, as the program asks
   std::optional<std::uint8_t> priority;  ///< 802.1Q
@@ -216,8 +251,10 @@ struct TenantConfig {
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
   Levels levels_are = Levels::kGiven;
   std::vector<LevelConfig> levels;
-  Amounts limits;  ///< what its programs may take; where not given, an equal share
-  RateLimits rate;
+  std::uint32_t own_levels = 3;  ///< that it may make itself
+  Amounts limits;                ///< what its programs may take; where not given, an equal share
+  std::optional<std::uint32_t> kept_packets;  ///< of [reliability], at most; kept_watermark()
+  RatesConfig rates;
   SrqPolicy srq;
   SrqRules srq_rules;
   ConnectionsConfig connections;
@@ -233,11 +270,15 @@ struct Config {
   DoorbellConfig doorbells;
   AdjustmentConfig adjustment;
   CongestionParameters congestion;
+  ReliabilityParameters reliability;
   GeneralServicesConfig general_services;  ///< queue pair 1
   GeneralServicesConfig shared_datagrams;  ///< queue pair 2
   DeviceConfig device;
-  std::vector<PortConfig> ports;      ///< empty: loopback between the tenants only
-  std::vector<TenantConfig> tenants;  ///< never empty
+  std::vector<PortConfig> ports;  ///< empty: loopback between the tenants only
+  std::vector<TenantConfig> tenants;
+  /// What tenants that are made on demand are like. `name`: of the template; `addresses`: those
+  /// that such tenants are given, may be empty.
+  std::vector<TenantConfig> templates;
 
   bool operator==(const Config&) const = default;
 };
@@ -254,11 +295,24 @@ inline Marking marking_of(const LevelConfig& level) { return {level.dscp, level.
 const TenantConfig* find_tenant(const Config& config, std::string_view name);
 const LevelConfig* find_level(const TenantConfig& tenant, std::string_view name);
 
+/// Is the level kept for programs that a file names, or that come by its socket?
+bool is_reserved(const LevelConfig& level);
+/// May the tenant divide what it has? Then it has a control socket.
+inline bool may_divide(const TenantConfig& tenant) {
+  return !tenant.levels.empty() || tenant.own_levels != 0;
+}
+
 // Greatest values of more than one key.
 inline constexpr std::uint32_t kMostOfAny = 1u << 20;
-inline constexpr std::uint32_t kMostTvls = 64;           ///< of a tenant
-inline constexpr std::uint32_t kMaxVcbsPerProcess = 64;  ///< as abi/session.hpp has bits for
+inline constexpr std::size_t kMostAddresses = 128;           ///< of a tenant
+inline constexpr std::size_t kMostTemplateAddresses = 4096;  ///< that a template gives away
+inline constexpr std::uint32_t kMostTvls = 64;               ///< of a tenant
+inline constexpr std::uint32_t kMaxVcbsPerProcess = 64;      ///< as abi/session.hpp has bits for
 inline constexpr std::uint32_t kMaxTvlWeight = 1000;
+inline constexpr std::uint32_t kMaxDedicatedCredits = 65536;  ///< of a tenant
+inline constexpr std::uint32_t kMostOwnLevels = 32;           ///< of a tenant
+inline constexpr std::uint32_t kMostOutOfOrder = 32768;       ///< packets, of a queue pair
+inline constexpr std::size_t kMostRulesOfLevel = 16;          ///< of a kind
 inline constexpr std::uint32_t kMaxLevels = 192;  ///< of all tenants: rows of the engine's tables
 
 /// The configuration without a file: tenants `a` (198.18.0.1) and `b` (198.18.0.2, both of the

@@ -38,6 +38,7 @@ class Checker {
     check_tenant_addresses();
     check_pools();
     check_hard_caps();
+    check_templates();
     check_general_services();
   }
 
@@ -79,7 +80,7 @@ class Checker {
       const auto& addresses = config_.ports[i].addresses;
       for (std::size_t k = 0; k < addresses.size(); ++k)
         if (const auto earlier = earlier_port_address(i, k))
-          port_problem(i, "addresses",
+          port_problem(i, config_.ports[i].socket ? "socket" : "addresses",
                        to_string(addresses[k].gid) + " is already given to the port of line " +
                            port_line(*earlier) + "; give it once");
     }
@@ -142,6 +143,25 @@ class Checker {
     }
   }
 
+  /// Of a configuration that is not of a document they are in force already.
+  void check_templates() {
+    for (std::size_t i = 0; i < source_.templates.size(); ++i) {
+      const TenantConfig& config = config_.templates[i];
+      const auto complain = [&](const char* key, const std::string& text) {
+        problems_.add(line_of(*source_.templates[i], key), std::string("template.") + key, text);
+      };
+      const auto first = std::ranges::find(config_.templates, config.name, &TenantConfig::name);
+      const auto earlier = static_cast<std::size_t>(first - config_.templates.begin());
+      if (!config.name.empty() && earlier < i)
+        complain("name", "\"" + config.name + "\" is already taken by the template of line " +
+                             std::to_string(source_.templates[earlier]->line) +
+                             "; each needs its own");
+      for (const Gid& gid : config.addresses)
+        if (const auto why = find_unreachable(gid)) complain("addresses", *why);
+      if (could_never_send(config)) complain("shared", kNeverSends);
+    }
+  }
+
   void check_tenant_addresses() {
     for (std::size_t i = 0; i < config_.tenants.size(); ++i) {
       const auto& addresses = config_.tenants[i].addresses;
@@ -150,7 +170,7 @@ class Checker {
           tenant_problem(i, "addresses",
                          to_string(addresses[k]) + " is already given to " + the_tenant(*earlier) +
                              "; an address belongs to one tenant, once");
-        check_reachable(i, addresses[k]);
+        if (const auto why = find_unreachable(addresses[k])) tenant_problem(i, "addresses", *why);
       }
     }
   }
@@ -166,22 +186,21 @@ class Checker {
   }
 
   /// An address outside all subnets is free-standing and works within the daemon; one inside a
-  /// subnet that the port does not have would look reachable and not be.
-  void check_reachable(std::size_t tenant, const Gid& gid) {
+  /// subnet that the port does not have would look reachable and not be. A port with a socket has
+  /// no subnet: the kernel routes.
+  std::optional<std::string> find_unreachable(const Gid& gid) const {
     const InterfaceAddress* subnet = nullptr;
     const PortConfig* owner = nullptr;
     for (const PortConfig& port : config_.ports)
       for (const InterfaceAddress& address : port.addresses) {
-        if (address.gid == gid) return;
-        if (!in_subnet(gid, address)) continue;
+        if (address.gid == gid) return std::nullopt;
+        if (port.socket || !in_subnet(gid, address)) continue;
         subnet = &address;
         owner = &port;
       }
-    if (subnet)
-      tenant_problem(tenant, "addresses",
-                     to_string(gid) + " lies in the subnet of port \"" + owner->name +
-                         "\", which does not have it; add it to that port's "
-                         "addresses");
+    if (!subnet) return std::nullopt;
+    return to_string(gid) + " lies in the subnet of port \"" + owner->name +
+           "\", which does not have it; add it to that port's addresses";
   }
 
   void check_pools() {
@@ -242,17 +261,17 @@ class Checker {
   }
 
   void check_hard_caps() {
-    for (std::size_t i = 0; i < config_.tenants.size(); ++i) {
-      const TenantConfig& tenant = config_.tenants[i];
-      if (tenant.shared) continue;
-      const auto stuck = [](const TvlConfig& tvl) {
-        return tvl.execution_credits == 0 || tvl.completion_credits == 0;
-      };
-      if (std::any_of(tenant.tvls.begin(), tenant.tvls.end(), stuck))
-        tenant_problem(i, "shared",
-                       "is false and a TVL has no execution or completion credits of "
-                       "its own, so it could never send; give every TVL both");
-    }
+    for (std::size_t i = 0; i < config_.tenants.size(); ++i)
+      if (could_never_send(config_.tenants[i])) tenant_problem(i, "shared", kNeverSends);
+  }
+
+  static constexpr const char* kNeverSends =
+      "is false and a TVL has no execution or completion credits of its own, so it could never "
+      "send; give every TVL both";
+  static bool could_never_send(const TenantConfig& tenant) {
+    return !tenant.shared && std::ranges::any_of(tenant.tvls, [](const TvlConfig& tvl) {
+      return tvl.execution_credits == 0 || tvl.completion_credits == 0;
+    });
   }
 
   const Config& config_;
@@ -268,8 +287,10 @@ void check_config(const Config& config, const ConfigSource& source, Problems& pr
 
 Outcome check_together(const Config& config) {
   const Value nowhere{.content = Table{}};
-  const ConfigSource source{&nowhere, std::vector<const Value*>(config.ports.size(), &nowhere),
-                            std::vector<const Value*>(config.tenants.size(), &nowhere)};
+  const ConfigSource source{&nowhere,
+                            std::vector<const Value*>(config.ports.size(), &nowhere),
+                            std::vector<const Value*>(config.tenants.size(), &nowhere),
+                            {}};
   Problems problems;
   check_config(config, source, problems);
   if (problems.empty()) return {};

@@ -1,7 +1,10 @@
 #include "daemon/resource/config_levels.hpp"
 
 #include <algorithm>
+#include <span>
 #include <string>
+
+#include "daemon/resource/level_rules.hpp"
 
 namespace softhca::resource {
 
@@ -24,7 +27,7 @@ void add_default_levels(TenantConfig& tenant) {
 
 void LevelsCheck::complain(const Value& table, std::string_view key, const std::string& text) {
   const Value* value = table.table() ? table.table()->find(key) : nullptr;
-  problems_.add(value ? value->line : table.line, "tenant.level." + std::string(key), text);
+  problems_.add(value ? value->line : table.line, path_ + '.' + std::string(key), text);
 }
 
 void LevelsCheck::add(const Value& table) {
@@ -33,6 +36,7 @@ void LevelsCheck::add(const Value& table) {
   check_amount(table, "vcbs", level.vcbs, tenant_.vcbs, vcbs_);
   check_amount(table, "pcbs", level.pcbs, tenant_.pcbs, pcbs_);
   check_tvls(table, level);
+  check_paths(table, level);
   const auto defaults = std::count_if(tenant_.levels.begin(), tenant_.levels.end(),
                                       [](const LevelConfig& l) { return l.is_default; });
   if (level.is_default && defaults > 1)
@@ -70,6 +74,17 @@ void LevelsCheck::check_tvls(const Value& table, const LevelConfig& level) {
       break;
     }
   tvls_ += level.tvls;
+}
+
+void LevelsCheck::check_paths(const Value& table, const LevelConfig& level) {
+  for (const LevelConfig& other : std::span(tenant_.levels).first(tenant_.levels.size() - 1)) {
+    const auto refuse = [&](const char* key, std::optional<std::uint8_t> both) {
+      if (both)
+        complain(table, key, std::to_string(*both) + " is of level " + other.name + " already");
+    };
+    refuse("service_levels", common_service_level(level.service_levels, other.service_levels));
+    refuse("traffic_classes", common_traffic_class(level.traffic_classes, other.traffic_classes));
+  }
 }
 
 void LevelsCheck::finish() {

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "daemon/resource/config.hpp"
 #include "daemon/resource/reader.hpp"
@@ -19,7 +21,9 @@ void add_default_levels(TenantConfig& tenant);
 class LevelsCheck {
  public:
   /// `tenant` is being read: its own amounts are known, its levels are added to it one by one.
-  LevelsCheck(TenantConfig& tenant, Problems& problems) : tenant_(tenant), problems_(problems) {}
+  /// `path`: "tenant.level" or "template.level".
+  LevelsCheck(TenantConfig& tenant, std::string path, Problems& problems)
+      : tenant_(tenant), path_(std::move(path)), problems_(problems) {}
 
   /// The last level of the tenant was read from `table`.
   void add(const Value& table);
@@ -32,8 +36,11 @@ class LevelsCheck {
   void check_amount(const Value& table, std::string_view key, std::uint32_t asked,
                     std::uint32_t total, std::uint32_t& divided);
   void check_tvls(const Value& table, const LevelConfig& level);
+  /// Is what says which queue pairs are the level's no earlier level's?
+  void check_paths(const Value& table, const LevelConfig& level);
 
   TenantConfig& tenant_;
+  std::string path_;
   Problems& problems_;
   std::uint32_t vcbs_ = 0;  // divided so far
   std::uint32_t pcbs_ = 0;

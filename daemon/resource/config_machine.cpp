@@ -1,10 +1,13 @@
 #include "daemon/resource/config_machine.hpp"
 
 #include <net/if.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "daemon/base/kernel_address.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/resource/owners.hpp"
 
 namespace softhca::resource {
@@ -49,21 +52,24 @@ class Machine {
         ::if_nametoindex(name->string()->c_str()) == 0)
       problems_.add(name->line, "port.interface",
                     "there is no interface " + *name->string() + " here (see `ip link`)");
+    if (const Value* address = find(port, "socket"); address != nullptr && address->string())
+      check_local(*address);
     if (const Value* capture = find(port, "capture"))
       if (const Value* file = find(*capture, "file"); file != nullptr && file->string())
         check_folder_of(*file);
   }
 
-  void check_tenant(const Value& tenant) {
-    check_socket(tenant, "tenant", "socket");
-    check_socket(tenant, "tenant", "control");
+  /// `section`: tenant or template.
+  void check_tenant(const Value& tenant, const std::string& section) {
+    check_socket(tenant, section, "socket");
+    check_socket(tenant, section, "control");
     const Value* levels = find(tenant, "level");
     if (levels == nullptr || !levels->array()) return;
     for (const Value& level : *levels->array()) {
-      check_socket(level, "tenant.level", "socket");
-      for_each_string(level, "users", [&](const Value& v) { check_user(v, "tenant.level.users"); });
-      for_each_string(level, "groups",
-                      [&](const Value& v) { check_group(v, "tenant.level.groups"); });
+      const std::string path = section + ".level";
+      check_socket(level, path, "socket");
+      for_each_string(level, "users", [&](const Value& v) { check_user(v, path + ".users"); });
+      for_each_string(level, "groups", [&](const Value& v) { check_group(v, path + ".groups"); });
     }
   }
 
@@ -87,6 +93,20 @@ class Machine {
       check_group(*group, name + ".group");
   }
 
+  /// No socket is bound to a link-local address here: those need their interface, too.
+  void check_local(const Value& address) {
+    const auto gid = parse_address(*address.string());
+    if (!gid || gid->is_link_local() || can_bind(*gid)) return;
+    problems_.add(address.line, "port.socket",
+                  "no interface here has the address " + *address.string() + " (see `ip addr`)");
+  }
+
+  static bool can_bind(const Gid& gid) {
+    const UniqueFd fd(::socket(family_of(gid), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const KernelAddress any_port = kernel_address(gid, 0);
+    return ::bind(fd.get(), any_port.get(), any_port.length) == 0;
+  }
+
   void check_folder_of(const Value& file) {
     const auto folder = std::filesystem::path(*file.string()).parent_path();
     std::error_code error;
@@ -105,7 +125,8 @@ void check_machine(const Config& config, const ConfigSource& source, Problems& p
   machine.check_engine_cpu(config);
   machine.check_admin();
   for (const Value* port : source.ports) machine.check_port(*port);
-  for (const Value* tenant : source.tenants) machine.check_tenant(*tenant);
+  for (const Value* tenant : source.tenants) machine.check_tenant(*tenant, "tenant");
+  for (const Value* each : source.templates) machine.check_tenant(*each, "template");
 }
 
 }  // namespace softhca::resource

@@ -25,10 +25,10 @@ std::vector<TvlConfig> read_tvls(Reader& reader, const PoolsConfig& pools, Probl
   const auto tables = reader.tables("tvl");
   if (tables.empty()) return std::vector<TvlConfig>(count, common);
   if (reader.find("tvls"))
-    reader.complain("tvls", "is given besides [[tenant.tvl]]; give one of them");
+    reader.complain("tvls", "is given besides [[" + reader.path_of("tvl") + "]]; give one of them");
   std::vector<TvlConfig> tvls;
   for (const Value* table : tables) {
-    Reader tvl(*table, "tenant.tvl", problems);
+    Reader tvl(*table, reader.path_of("tvl"), problems);
     read_tvl_keys(tvl, tvls.emplace_back(common), problems);
     tvl.finish();
   }
@@ -37,10 +37,11 @@ std::vector<TvlConfig> read_tvls(Reader& reader, const PoolsConfig& pools, Probl
 
 /// `tvls`: the tenant's TVLs, from the first that no earlier level has; what the level says of its
 /// TVLs is put there.
-LevelConfig read_level(const Value& value, std::span<TvlConfig> tvls, Problems& problems) {
+LevelConfig read_level(const Value& value, const std::string& path, std::span<TvlConfig> tvls,
+                       Problems& problems) {
   LevelConfig level;
   const Schema& table = schema_of<LevelConfig>();
-  Reader reader(value, "tenant.level", problems);
+  Reader reader(value, path, problems);
   read_keys(reader, table, &level, problems);
   read_key(reader, *find_key(table, "tvls"), {0, tvls.size()}, &level, problems);
   for (TvlConfig& tvl : tvls.first(level.tvls)) read_tvl_keys(reader, tvl, problems);
@@ -55,17 +56,18 @@ LevelConfig read_level(const Value& value, std::span<TvlConfig> tvls, Problems& 
 /// REQUIRES: the amounts of the tenant are read.
 void read_levels(Reader& reader, TenantConfig& tenant, Problems& problems) {
   const auto tables = reader.tables("level");
+  const std::string path = reader.path_of("level");
   if (tenant.levels_are == Levels::kDefault) {
     if (!tables.empty())
-      return reader.complain("levels", "is given besides [[tenant.level]]; give one of them");
+      return reader.complain("levels", "is given besides [[" + path + "]]; give one of them");
     if (tenant.tvls.size() < 2)
       return reader.complain("levels", "needs two TVLs, one for each level; raise tvls");
     return add_default_levels(tenant);
   }
-  LevelsCheck check(tenant, problems);
+  LevelsCheck check(tenant, path, problems);
   std::span<TvlConfig> tvls(tenant.tvls);
   for (const Value* table : tables) {
-    tenant.levels.push_back(read_level(*table, tvls, problems));
+    tenant.levels.push_back(read_level(*table, path, tvls, problems));
     tvls = tvls.subspan(tenant.levels.back().tvls);
     check.add(*table);
   }
@@ -79,7 +81,7 @@ void read_srq_rules(Reader& reader, TenantConfig& tenant, Problems& problems) {
     reader.complain("srq_rule", "is given more than " + std::to_string(kMostSrqRules) + " times");
   for (const Value* table : tables) {
     SrqRule& rule = tenant.srq_rules.emplace_back();
-    Reader keys(*table, "tenant.srq_rule", problems);
+    Reader keys(*table, reader.path_of("srq_rule"), problems);
     read_keys(keys, schema_of<SrqRule>(), &rule, problems);
     if (!rule.level.empty() && find_level(tenant, rule.level) == nullptr)
       keys.complain("level", "\"" + rule.level + "\" is no level of the tenant");
@@ -87,14 +89,28 @@ void read_srq_rules(Reader& reader, TenantConfig& tenant, Problems& problems) {
   }
 }
 
-/// `share`, `connections`: the limits where the tenant gives none.
-TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amounts& share,
-                         const ConnectionsConfig& connections, Problems& problems) {
+enum class Section : std::uint8_t { kTenant, kTemplate };
+
+/// A template lists what its tenants are given one each of, or nothing.
+void check_address_count(Reader& reader, const TenantConfig& config, Section section) {
+  const std::size_t most = section == Section::kTenant ? kMostAddresses : kMostTemplateAddresses;
+  const Value* given = reader.find("addresses");
+  if (section == Section::kTenant && (!given || (given->array() && given->array()->empty())))
+    reader.complain("addresses", "is missing; a tenant needs at least one address");
+  if (config.addresses.size() > most)
+    reader.complain("addresses", "holds more than " + std::to_string(most));
+}
+
+/// `share`, `connections`: the limits where it gives none.
+TenantConfig read_tenant(const Value& value, Section section, const PoolsConfig& pools,
+                         const Amounts& share, const ConnectionsConfig& connections,
+                         Problems& problems) {
   TenantConfig config;
   config.limits = share;
   config.connections = connections;
-  Reader reader(value, "tenant", problems);
+  Reader reader(value, section == Section::kTenant ? "tenant" : "template", problems);
   read_keys(reader, schema_of<TenantConfig>(), &config, problems, &pools);
+  check_address_count(reader, config, section);
   config.tvls = read_tvls(reader, pools, problems);
   read_levels(reader, config, problems);
   read_srq_rules(reader, config, problems);
@@ -106,7 +122,7 @@ TenantConfig read_tenant(const Value& value, const PoolsConfig& pools, const Amo
 
 ConfigSource read_document(const Value& document, Config& config, Problems& problems) {
   Reader reader(document, "", problems);
-  ConfigSource source{&document, {}, {}};
+  ConfigSource source{&document, {}, {}, {}};
   ConnectionsConfig connections;
   const auto read = [&](const char* name, auto& section) {
     if (const Value* value = reader.find(name)) read_section(*value, name, section, problems);
@@ -117,13 +133,24 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   for (const Value* v : source.ports)
     read_section(*v, "port", config.ports.emplace_back(), problems);
   source.tenants = reader.tables("tenant");
-  const Amounts share = equal_share(config.pools, std::max<std::size_t>(source.tenants.size(), 1));
-  for (const Value* v : source.tenants)
-    config.tenants.push_back(read_tenant(*v, config.pools, share, connections, problems));
+  source.templates = reader.tables("template");
+  // With templates it is not known how many tenants there will be, only how many there may be.
+  const std::size_t sharers =
+      source.templates.empty() ? source.tenants.size() : config.pools.tenants;
+  const Amounts share = equal_share(config.pools, std::max<std::size_t>(sharers, 1));
+  const auto read_all = [&](const std::vector<const Value*>& values, Section section) {
+    std::vector<TenantConfig> all;
+    for (const Value* v : values)
+      all.push_back(read_tenant(*v, section, config.pools, share, connections, problems));
+    return all;
+  };
+  config.tenants = read_all(source.tenants, Section::kTenant);
+  config.templates = read_all(source.templates, Section::kTemplate);
   const Value* tenants = reader.find("tenant");
-  if (!tenants || (tenants->array() && tenants->array()->empty()))
+  const bool none = !tenants || (tenants->array() && tenants->array()->empty());
+  if (none && source.templates.empty())
     problems.add(tenants ? tenants->line : document.line, "tenant",
-                 "there is no [[tenant]]; describe at least one");
+                 "there is no [[tenant]]; describe at least one, or a [[template]]");
   reader.finish();
   check_config(config, source, problems);
   return source;

@@ -5,65 +5,92 @@
 namespace softhca::resource {
 namespace {
 
-bool says_anew(const AllocationChange& later, const AllocationChange& earlier) {
-  return later.tenant == earlier.tenant && later.level == earlier.level &&
-         later.allocation == earlier.allocation && (!later.tvl || later.tvl == earlier.tvl);
+/// Makes tenants and requests as long as one of them fits.
+void make_saved(Overlaid& out, const std::vector<TenantOnDemand>& tenants,
+                const std::vector<SavedRequest>& saved, const Held& held) {
+  std::vector<const TenantOnDemand*> absent;
+  std::vector<const SavedRequest*> waiting;
+  for (const TenantOnDemand& tenant : tenants) absent.push_back(&tenant);
+  for (const SavedRequest& request : saved) waiting.push_back(&request);
+  const auto make = [&](const AllocationResult& made, const auto& key, auto& left_out) {
+    if (made) {
+      out.given = *made;
+      left_out.erase(key);
+    } else {
+      left_out.insert_or_assign(key, made.refusal());
+    }
+    return static_cast<bool>(made);
+  };
+  for (bool some = true; some;) {
+    const auto tenants_made = std::erase_if(absent, [&](const TenantOnDemand* tenant) {
+      return make(with_tenant(out.given, tenant->request, {}, held), tenant->request.name,
+                  out.absent);
+    });
+    const auto requests_made = std::erase_if(waiting, [&](const SavedRequest* request) {
+      return make(with_changes(out.given, request->changes, held), request->number, out.left_out);
+    });
+    some = tenants_made + requests_made != 0;
+  }
 }
 
-/// Makes the requests as long as one of them fits.
-void make_saved(Config& config, const std::vector<SavedRequest>& saved, const Held& held,
-                std::map<std::uint64_t, AllocationRefusal>& left_out) {
-  std::vector<const SavedRequest*> waiting;
-  for (const SavedRequest& request : saved) waiting.push_back(&request);
-  for (bool some = true; some;) {
-    some = std::erase_if(waiting, [&](const SavedRequest* request) {
-             auto made = with_changes(config, request->changes, held);
-             if (made)
-               config = *made;
-             else
-               left_out.insert_or_assign(request->number, made.refusal());
-             if (made) left_out.erase(request->number);
-             return static_cast<bool>(made);
-           }) != 0;
+/// What is left out of requests that fit only together.
+void make_together(Overlaid& out, const Config& file, const std::vector<TenantOnDemand>& tenants,
+                   const std::vector<SavedRequest>& saved, const Held& held) {
+  Overlaid alone{.given = file,
+                 .in_force = {},
+                 .left_out = {},
+                 .absent = {},
+                 .undivided = {},
+                 .without_amounts = {}};
+  make_saved(alone, tenants, {}, held);
+  if (alone.absent.size() > out.absent.size()) return;  // a tenant has its room from a request
+  std::vector<AllocationChange> all;
+  for (const SavedRequest& request : saved)
+    all.insert(all.end(), request.changes.begin(), request.changes.end());
+  if (auto made = with_changes(alone.given, all, held)) {
+    out.given = *made;
+    out.left_out.clear();
   }
+}
+
+void put_without_amounts(Overlaid& out, const TenantConfig& given, const OwnDivision& division,
+                         const AllocationRefusal& why, const Held& held) {
+  out.undivided.emplace(given.name, why);
+  OwnDivision bare = division;
+  bare.changes.clear();
+  if (bare.empty()) return;
+  const auto made = with_division(out.in_force, given, bare, held);
+  if (!made) return;
+  out.in_force = *made;
+  out.without_amounts.emplace(given.name, std::make_shared<const OwnDivision>(std::move(bare)));
 }
 
 }  // namespace
 
-void supersede(std::vector<AllocationChange>& changes, const AllocationChange& later) {
-  std::erase_if(changes, [&](const auto& earlier) { return says_anew(later, earlier); });
-  changes.push_back(later);
-}
-
 void supersede(std::vector<SavedRequest>& saved, const std::vector<AllocationChange>& later) {
-  for (SavedRequest& request : saved)
-    std::erase_if(request.changes, [&](const AllocationChange& earlier) {
-      return std::ranges::any_of(later, [&](const auto& each) { return says_anew(each, earlier); });
-    });
+  for (SavedRequest& request : saved) take_out(request.changes, later);
   std::erase_if(saved, [](const SavedRequest& request) { return request.changes.empty(); });
 }
 
-Overlaid lay_over(const Config& file, const std::vector<SavedRequest>& saved, const OwnChanges& own,
+Overlaid lay_over(const Config& file, const std::vector<TenantOnDemand>& tenants,
+                  const std::vector<SavedRequest>& saved, const OwnDivisions& own,
                   const Held& held) {
-  Overlaid out{.given = file, .in_force = {}, .left_out = {}, .undivided = {}};
-  make_saved(out.given, saved, held, out.left_out);
-  if (!out.left_out.empty()) {
-    std::vector<AllocationChange> all;
-    for (const SavedRequest& request : saved)
-      all.insert(all.end(), request.changes.begin(), request.changes.end());
-    if (auto made = with_changes(file, all, held)) {
-      out.given = *made;
-      out.left_out.clear();
-    }
-  }
+  Overlaid out{.given = file,
+               .in_force = {},
+               .left_out = {},
+               .absent = {},
+               .undivided = {},
+               .without_amounts = {}};
+  make_saved(out, tenants, saved, held);
+  if (!out.left_out.empty()) make_together(out, file, tenants, saved, held);
   out.in_force = out.given;
-  for (const auto& [tenant, changes] : own) {
-    const TenantConfig* total = find_tenant(out.given, tenant);
-    if (total == nullptr) continue;
-    if (auto made = with_own_changes(out.in_force, *total, *changes, held))
+  for (const auto& [tenant, division] : own) {
+    const TenantConfig* given = find_tenant(out.given, tenant);
+    if (given == nullptr) continue;
+    if (auto made = with_division(out.in_force, *given, *division, held))
       out.in_force = *made;
     else
-      out.undivided.emplace(tenant, made.refusal());
+      put_without_amounts(out, *given, *division, made.refusal(), held);
   }
   return out;
 }

@@ -21,7 +21,8 @@ class Planner {
       keys(old_.*member, wanted_.*member);
     });
     compare_ports();
-    compare_tenants();
+    compare_tenants("tenant", old_.tenants, wanted_.tenants);
+    compare_tenants("template", old_.templates, wanted_.templates);
     if (!(old_ == wanted_))
       plan_.differences.push_back({.section = "configuration",
                                    .key = "another key",
@@ -98,23 +99,25 @@ class Planner {
     keys(from, to);
   }
 
-  void compare_tenants() {
+  /// `section`: tenant or template.
+  void compare_tenants(const char* section, std::vector<TenantConfig>& old,
+                       const std::vector<TenantConfig>& wanted) {
     std::vector<TenantConfig> compared;
-    for (TenantConfig& from : old_.tenants)
-      if (find(wanted_.tenants, from.name) == nullptr)
-        add(Difference::Kind::kRemoved, "tenant", from.name, kLive);
-    for (const TenantConfig& to : wanted_.tenants) {
-      TenantConfig* from = find(old_.tenants, to.name);
+    for (TenantConfig& from : old)
+      if (find(wanted, from.name) == nullptr)
+        add(Difference::Kind::kRemoved, section, from.name, kLive);
+    for (const TenantConfig& to : wanted) {
+      TenantConfig* from = find(old, to.name);
       if (from == nullptr) {
-        add(Difference::Kind::kAdded, "tenant", to.name, kLive);
+        add(Difference::Kind::kAdded, section, to.name, kLive);
         compared.push_back(to);
       } else {
-        compare_tenant(*from, to);
+        compare_tenant(section, *from, to);
         compared.push_back(std::move(*from));
         from->name = to.name;  // moved from: still to be found
       }
     }
-    old_.tenants = std::move(compared);
+    old = std::move(compared);
   }
 
   /// The tenant or level with this name; null: there is none.
@@ -125,12 +128,12 @@ class Planner {
     return nullptr;
   }
 
-  void compare_tenant(TenantConfig& from, const TenantConfig& to) {
-    place_ = {"tenant", to.name};
+  void compare_tenant(const char* section, TenantConfig& from, const TenantConfig& to) {
+    place_ = {section, to.name};
     keys(from, to);
     compare_tvls(from.tvls, to.tvls);
-    compare_levels(to.name, from.levels, to.levels);
-    place_ = {"tenant", to.name};
+    compare_levels(section, to.name, from.levels, to.levels);
+    place_ = {section, to.name};
     if (from.srq_rules != to.srq_rules)
       record("srq_rule", rules_of(from.srq_rules), rules_of(to.srq_rules));
     from.srq_rules = to.srq_rules;
@@ -142,30 +145,43 @@ class Planner {
     return text + "]";
   }
 
-  void compare_levels(const std::string& tenant, std::vector<LevelConfig>& from,
-                      const std::vector<LevelConfig>& to) {
+  void compare_levels(const char* section, const std::string& tenant,
+                      std::vector<LevelConfig>& from, const std::vector<LevelConfig>& to) {
     const auto full = [&](const LevelConfig& level) { return tenant + ": level " + level.name; };
     std::vector<LevelConfig> stay, compared;
     for (const LevelConfig& level : from) {
       if (find(to, level.name) != nullptr)
         stay.push_back(level);
       else
-        add(Difference::Kind::kRemoved, "tenant", full(level), kLive);
+        add(Difference::Kind::kRemoved, section, full(level), kLive);
     }
     for (const LevelConfig& level : to) {
       const LevelConfig* old = find(stay, level.name);
       compared.push_back(old != nullptr ? *old : level);
-      if (old == nullptr) add(Difference::Kind::kAdded, "tenant", full(level), kLive);
+      if (old == nullptr) add(Difference::Kind::kAdded, section, full(level), kLive);
     }
     // The order of levels decides whose rule comes first.
     std::vector<LevelConfig> ordered = compared;
     std::erase_if(ordered, [&](const LevelConfig& l) { return find(stay, l.name) == nullptr; });
     if (names_of(stay) != names_of(ordered)) record("levels", names_of(stay), names_of(ordered));
     for (std::size_t i = 0; i < to.size(); ++i) {
-      place_ = {"tenant", full(to[i])};
+      place_ = {section, full(to[i])};
       keys(compared[i], to[i]);
+      compare_rules(compared[i].own_rules, to[i].own_rules);
+      compared[i].own_rules = to[i].own_rules;
+      compared[i].own = to[i].own;
     }
     from = std::move(compared);
+  }
+
+  /// Those that the tenant has given.
+  void compare_rules(const LevelRules& from, const LevelRules& to) {
+    const auto compare = [&](const char* what, const auto& before, const auto& after) {
+      if (before != after) record(what, to_text(before), to_text(after));
+    };
+    compare("own cgroups", from.cgroups, to.cgroups);
+    compare("own service_levels", from.service_levels, to.service_levels);
+    compare("own traffic_classes", from.traffic_classes, to.traffic_classes);
   }
 
   static std::string names_of(const std::vector<LevelConfig>& levels) {

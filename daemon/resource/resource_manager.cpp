@@ -132,13 +132,11 @@ std::optional<AllocationRefusal> make_of_level(TenantConfig& tenant, LevelConfig
       break;
     case Allocation::kTvls:
       return set_level_tvls(tenant, level, amount, who);
-    case Allocation::kRateBytes:
-    case Allocation::kRateBurstBytes:
-    case Allocation::kRateMessages:
-    case Allocation::kRateBurstMessages:
-      set(level, change.allocation, change.amount);
-      break;
     default:
+      if (is_of_rate(change.allocation)) {
+        set(level, change.allocation, change.amount);
+        break;
+      }
       return no_such(who, who + ": " + name_of(change.allocation) +
                               " can only be set for the whole tenant: softhcactl set " +
                               tenant.name + " " + name_of(change.allocation) + "=N");
@@ -235,23 +233,6 @@ std::optional<AllocationRefusal> find_stuck(const TenantConfig& tenant, const Le
                      who + ": TVL " + std::to_string(i) + " would have no " + name_of(lacking) +
                          " and may draw from none (shared = false), so it could never send");
   }
-  return std::nullopt;
-}
-
-/// Finds mistakes that the configuration file is checked for as well.
-std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
-  if (auto refusal = find_stuck(tenant, nullptr)) return refusal;
-  for (const LevelConfig& level : tenant.levels)
-    if (auto refusal = find_stuck(tenant, &level)) return refusal;
-  const std::string who = "tenant " + tenant.name;
-  if (tenant.tvls.size() < least_tvls(tenant))
-    return bad_value(who, Allocation::kTvls,
-                     who + ": a level without TVLs of its own needs one that no level has");
-  const auto& limits = tenant.srq.limits;
-  if (tenant.srq.statistical &&
-      std::all_of(limits.begin(), limits.end(), [](std::uint32_t l) { return l == 0; }))
-    return bad_value(who, Allocation::kSrqStatistical,
-                     who + ": srq.statistical needs a limit to begin with; set srq.limit too");
   return std::nullopt;
 }
 
@@ -357,69 +338,38 @@ std::optional<AllocationRefusal> check_division(const Config& in_force, const Te
 
 }  // namespace
 
+std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
+  if (auto refusal = find_stuck(tenant, nullptr)) return refusal;
+  for (const LevelConfig& level : tenant.levels)
+    if (auto refusal = find_stuck(tenant, &level)) return refusal;
+  const std::string who = "tenant " + tenant.name;
+  if (tenant.tvls.size() < least_tvls(tenant))
+    return bad_value(who, Allocation::kTvls,
+                     who + ": a level without TVLs of its own needs one that no level has");
+  const auto& limits = tenant.srq.limits;
+  if (tenant.srq.statistical &&
+      std::all_of(limits.begin(), limits.end(), [](std::uint32_t l) { return l == 0; }))
+    return bad_value(who, Allocation::kSrqStatistical,
+                     who + ": srq.statistical needs a limit to begin with; set srq.limit too");
+  return std::nullopt;
+}
+
 AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
                               const Held& held) {
-  Config wanted = in_force;
+  return with_changes(in_force, in_force, changes, held);
+}
+
+AllocationResult with_changes(const Config& base, const Config& in_force,
+                              std::span<const AllocationChange> changes, const Held& held) {
+  Config wanted = base;
   for (int rank = 0; rank <= 4; ++rank)
     for (const AllocationChange& change : changes)
-      if (rank_of(in_force, change) == rank)
+      if (rank_of(base, change) == rank)
         if (auto refusal = make(wanted, change)) return std::move(*refusal);
   for (const TenantConfig& tenant : wanted.tenants)
     if (auto refusal = find_mistake(tenant)) return std::move(*refusal);
   if (auto refusal = check_room(in_force, wanted, held)) return std::move(*refusal);
   return wanted;
-}
-
-AllocationResult with_own_changes(const Config& in_force, const TenantConfig& total,
-                                  std::span<const AllocationChange> changes, const Held& held) {
-  const std::string who = "tenant " + total.name;
-  for (const AllocationChange& change : changes) {
-    const bool credits = change.allocation == Allocation::kExecutionCredits ||
-                         change.allocation == Allocation::kCompletionCredits;
-    const bool divided = change.allocation == Allocation::kVcbs ||
-                         change.allocation == Allocation::kPcbs ||
-                         change.allocation == Allocation::kTvls;
-    if (change.tenant != total.name)
-      return AllocationRefusal{Cause::kNotAllowed,
-                               who,
-                               name_of(change.allocation),
-                               0,
-                               0,
-                               who + " may change only its own levels"};
-    if (!(credits || (divided && !change.level.empty())))
-      return AllocationRefusal{
-          Cause::kNotAllowed,
-          who,
-          name_of(change.allocation),
-          0,
-          0,
-          who + " may change vcbs, pcbs and tvls of its levels and the credits of its TVLs; " +
-              name_of(change.allocation) + " is the operator's to change"};
-  }
-  AllocationResult result = with_changes(in_force, changes, held);
-  if (!result) return result;
-  const Held given = held_by(total);
-  const Held before = held_by(*find_tenant(in_force, total.name));
-  const Held after = held_by(*find_tenant(*result, total.name));
-  const auto exceeds = [&](Allocation allocation,
-                           std::uint64_t Held::*sum) -> std::optional<AllocationRefusal> {
-    if (after.*sum <= given.*sum) return std::nullopt;
-    const std::uint64_t asked = after.*sum - std::min(after.*sum, before.*sum);
-    const std::uint64_t free = given.*sum - std::min(given.*sum, before.*sum);
-    return AllocationRefusal{Cause::kNotFree,
-                             who,
-                             name_of(allocation),
-                             asked,
-                             free,
-                             who + ": asked for " + std::to_string(asked) + " more " +
-                                 name_of(allocation) + ", " + std::to_string(free) +
-                                 " of the tenant's " + std::to_string(given.*sum) + " are free"};
-  };
-  if (auto refusal = exceeds(Allocation::kExecutionCredits, &Held::execution_credits))
-    return std::move(*refusal);
-  if (auto refusal = exceeds(Allocation::kCompletionCredits, &Held::completion_credits))
-    return std::move(*refusal);
-  return result;
 }
 
 std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,

@@ -47,6 +47,7 @@ struct HeldPart {
   std::string tenant;
   std::uint64_t vcbs = 0;
   std::uint64_t pcbs = 0;
+  std::uint64_t levels = 0;  ///< their number
 };
 
 /// What tenants and levels that were removed, and whose programs still run, hold of tables and
@@ -82,16 +83,18 @@ class AllocationResult {
 AllocationResult with_changes(const Config& in_force, std::span<const AllocationChange> changes,
                               const Held& held = {});
 
-/// `in_force` with changes that a tenant may ask for itself (mechanism A7): it may divide what it
-/// has among its levels. `total`: what the operator has given it. Changes that are not of one of
-/// its levels, or not of VCBs, PCBs, TVLs and credits, are refused, as is what exceeds the total.
-AllocationResult with_own_changes(const Config& in_force, const TenantConfig& total,
-                                  std::span<const AllocationChange> changes, const Held& held = {});
+/// As with_changes(), of `base` in place of what is in force, which shows whose allocations grow.
+AllocationResult with_changes(const Config& base, const Config& in_force,
+                              std::span<const AllocationChange> changes, const Held& held);
 
 /// Is there room for all of `wanted` besides what is held? `in_force` shows whose allocations grow.
 /// Nothing: there is room.
 std::optional<AllocationRefusal> check_room(const Config& in_force, const Config& wanted,
                                             const Held& held);
+
+/// A tenant that could never send, and other mistakes that the configuration file is checked for as
+/// well.
+std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant);
 
 /// What a tenant has of tables and pools.
 Held held_by(const TenantConfig& tenant);

@@ -71,6 +71,8 @@ std::string to_text(double value) {
 
 std::string to_text(const std::vector<std::string>& values) { return written_list(values); }
 
+std::string to_text(const std::vector<std::uint8_t>& values) { return written_list(values); }
+
 std::string to_text(const Key& key, const void* section) {
   const void* value = key.at.look(section);
   if (value == nullptr) return "none";
@@ -101,6 +103,8 @@ std::string to_text(const Key& key, const void* section) {
       return written_list(*static_cast<const std::vector<AddressPrefix>*>(value));
     case Type::kNames:
       return written_list(*static_cast<const std::vector<std::string>*>(value));
+    case Type::kNumbers:
+      return to_text(*static_cast<const std::vector<std::uint8_t>*>(value));
     case Type::kImportances:
       return written_list(*static_cast<const Importances*>(value));
     case Type::kTvls:

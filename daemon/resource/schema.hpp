@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/net.hpp"
@@ -47,6 +48,7 @@ enum class Type : std::uint8_t {
   kSubnets,          ///< a list of addresses with prefix lengths
   kPrefixes,         ///< a list of addresses that others are compared with
   kNames,            ///< a list of users or groups
+  kNumbers,          ///< a list of small numbers
   kImportances,      ///< a number for each importance
   kEveryImportance,  ///< one number, put into all of them
   kTvls,             ///< their number; what each has are the keys of TvlConfig
@@ -94,6 +96,8 @@ constexpr Type type_of() {
     return Type::kPrefixes;
   else if constexpr (std::is_same_v<T, std::vector<std::string>>)
     return Type::kNames;
+  else if constexpr (std::is_same_v<T, std::vector<std::uint8_t>>)
+    return Type::kNumbers;
   else if constexpr (std::is_same_v<T, std::vector<TvlConfig>>)
     return Type::kTvls;
   else if constexpr (std::is_same_v<T, Importances>)
@@ -151,28 +155,45 @@ constexpr std::uint64_t greatest_of() {
   return std::numeric_limits<std::uint64_t>::max();
 }
 
-template <auto member>
-struct At;
-template <class S, class T, T S::*member>
-struct At<member> {
-  using Value = typename Given<T>::Value;
-  static const T& of(const void* section) { return static_cast<const S*>(section)->*member; }
-  static T& of(void* section) { return static_cast<S*>(section)->*member; }
+template <class S, class T>
+S section_of(T S::*);  // for its type
+
+/// section.*first.*second...
+template <auto first, auto... rest, class S>
+auto& member_of(S& section) {
+  if constexpr (sizeof...(rest) == 0)
+    return section.*first;
+  else
+    return member_of<rest...>(section.*first);
+}
+
+/// The member `first` of a section, or a member of that.
+template <auto first, auto... rest>
+struct At {
+  using Section = decltype(section_of(first));
+  using Member = std::remove_cvref_t<decltype(member_of<first, rest...>(std::declval<Section&>()))>;
+  using Value = typename Given<Member>::Value;
+  static const Member& of(const void* section) {
+    return member_of<first, rest...>(*static_cast<const Section*>(section));
+  }
+  static Member& of(void* section) {
+    return member_of<first, rest...>(*static_cast<Section*>(section));
+  }
   static constexpr Access access{
       .type = type_of<Value>(),
-      .bytes = sizeof(T),
+      .bytes = sizeof(Member),
       .greatest = greatest_of<Value>(),
       .place = [](const void* section) -> const void* { return &of(section); },
-      .look = [](const void* section) { return Given<T>::look(of(section)); },
-      .reach = [](void* section) { return Given<T>::reach(of(section)); },
+      .look = [](const void* section) { return Given<Member>::look(of(section)); },
+      .reach = [](void* section) { return Given<Member>::reach(of(section)); },
       .copy = [](void* to, const void* from) { of(to) = of(from); },
       .same = [](const void* one, const void* other) { return of(one) == of(other); },
       .amount = amount_at<Value>,
       .set = set_amount_at<Value>};
 };
 /// at<&PoolsConfig::vcbs>
-template <auto member>
-inline constexpr const Access& at = At<member>::access;
+template <auto... path>
+inline constexpr const Access& at = At<path...>::access;
 
 /// Least and most of a number with a fraction.
 struct Factors {
@@ -206,7 +227,7 @@ enum class Shown : std::uint8_t {
 struct Key {
   const char* name;
   Access at;
-  Range range = {};                              ///< of a whole number
+  Range range = {};                              ///< of a whole number, or of each in a list
   Factors factors = {};                          ///< kFactor
   std::span<const std::string_view> words = {};  ///< kWord
   TextRule text = {};                            ///< kText
@@ -256,6 +277,8 @@ const Schema& schema_of<AdjustmentConfig>();
 template <>
 const Schema& schema_of<CongestionParameters>();
 template <>
+const Schema& schema_of<ReliabilityParameters>();
+template <>
 const Schema& schema_of<GeneralServicesConfig>();
 template <>
 const Schema& schema_of<ConnectionsConfig>();
@@ -278,6 +301,10 @@ const Schema& schema_of<LevelConfig>();
 template <>
 const Schema& schema_of<RateLimits>();
 template <>
+const Schema& schema_of<InboundLimits>();
+template <>
+const Schema& schema_of<ServedLimits>();
+template <>
 const Schema& schema_of<SrqPolicy>();
 template <>
 const Schema& schema_of<SrqRule>();
@@ -293,6 +320,7 @@ void for_each_section(F&& f) {
   f("doorbells", &Config::doorbells);
   f("adjustment", &Config::adjustment);
   f("congestion", &Config::congestion);
+  f("reliability", &Config::reliability);
   f("general_services", &Config::general_services);
   f("shared_datagrams", &Config::shared_datagrams);
   f("device", &Config::device);
@@ -301,6 +329,15 @@ void for_each_section(F&& f) {
 /// The description of [shared_datagrams], whose schema is that of [general_services].
 inline constexpr const char* kSharedDatagrams =
     "Queue pair 2, which programs share: the same keys, with the same defaults.";
+
+/// The description of [[template]], whose schema is that of [[tenant]].
+inline constexpr const char* kTemplates =
+    "What tenants are like that `softhcactl tenant create` makes while the daemon runs: the keys "
+    "of [[tenant]], with its levels and TVLs. `name` is that of the template. `addresses` are "
+    "those "
+    "that such tenants are given, the first that is free to each; none: they are named as a tenant "
+    "is made. With templates, the default of a limit, of every tenant, is the pool divided by "
+    "pools.tenants. docs/reload.md has the rest.";
 
 /// Null: no key has that name.
 const Key* find_key(const Schema& table, std::string_view name);
@@ -320,6 +357,8 @@ std::string to_text(const Schema& table, const void* section);
 std::string to_text(double value);
 /// ["a", "b"]
 std::string to_text(const std::vector<std::string>& values);
+/// [1, 2]
+std::string to_text(const std::vector<std::uint8_t>& values);
 
 /// As above, of a structure.
 template <class S>

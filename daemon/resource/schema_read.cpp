@@ -57,17 +57,22 @@ void read_text(Reader& reader, const Key& key, void* section) {
     reader.complain(key.name, key.text.complaint);
 }
 
-void read_gateway(Reader& reader, const Key& key, void* section) {
+/// Of a family, where the name of the key says so: gateway4.
+void read_host_address(Reader& reader, const Key& key, void* section) {
   if (!reader.find(key.name)) return;
   std::string text;
   reader.string(key.name, text);
-  const bool ipv4 = std::string_view(key.name).ends_with('4');
+  const std::string_view name = key.name;
+  const bool ipv4_only = name.ends_with('4'), ipv6_only = name.ends_with('6');
   const auto gid = parse_address(text);
-  if (gid && gid->is_ipv4() == ipv4 && is_host_address(*gid))
+  if (gid && gid->is_unicast() && !(gid->is_ipv4() ? ipv6_only : ipv4_only))
     *static_cast<Gid*>(key.at.reach(section)) = *gid;
   else
-    reader.complain(key.name, std::string("must be an ") + (ipv4 ? "IPv4" : "IPv6") +
-                                  " address of a host, without prefix length");
+    reader.complain(key.name, std::string("must be an ") +
+                                  (ipv4_only   ? "IPv4 "
+                                   : ipv6_only ? "IPv6 "
+                                               : "") +
+                                  "address of a host, without prefix length");
 }
 
 void read_subnets(Reader& reader, const Key& key, void* section, Problems& problems) {
@@ -79,7 +84,7 @@ void read_subnets(Reader& reader, const Key& key, void* section, Problems& probl
                    "\"" + *text->string() + "\" lacks the prefix length of its subnet; write \"" +
                        *text->string() + (address->gid.is_ipv4() ? "/24\"" : "/64\"") +
                        " if that is what it is");
-    else if (address && is_host_address(address->gid))
+    else if (address && address->gid.is_unicast())
       addresses.push_back(*address);
     else
       problems.add(text->line, reader.path_of(key.name),
@@ -100,14 +105,12 @@ void read_prefixes(Reader& reader, const Key& key, void* section, Problems& prob
   }
 }
 
-constexpr std::size_t kMostAddresses = 128;
-
 void read_addresses(Reader& reader, const Key& key, void* section, Problems& problems) {
   auto& addresses = *static_cast<std::vector<Gid>*>(key.at.reach(section));
   const auto texts = reader.strings(key.name);
   for (const Value* text : texts) {
     const auto gid = parse_address(*text->string());
-    if (gid && is_host_address(*gid))
+    if (gid && gid->is_unicast())
       addresses.push_back(*gid);
     else
       problems.add(
@@ -116,19 +119,33 @@ void read_addresses(Reader& reader, const Key& key, void* section, Problems& pro
               "\" is not the address of a host; write \"10.0.0.1\" or \"fe80::1\", without "
               "prefix length");
   }
-  const Value* given = reader.find(key.name);
-  if (!given || (given->array() && given->array()->empty()))
-    reader.complain(key.name, "is missing; a tenant needs at least one address");
-  if (texts.size() > kMostAddresses)
-    reader.complain(key.name, "holds more than " + std::to_string(kMostAddresses));
 }
 
 void read_names(Reader& reader, const Key& key, void* section, Problems& problems) {
   auto& names = *static_cast<std::vector<std::string>*>(key.at.reach(section));
   for (const Value* name : reader.strings(key.name)) {
     names.push_back(*name->string());
-    if (names.back().empty())
+    if (key.text.accepts != nullptr && !key.text.accepts(names.back()))
+      problems.add(name->line, reader.path_of(key.name), key.text.complaint);
+    else if (names.back().empty())
       problems.add(name->line, reader.path_of(key.name), "holds an empty name");
+  }
+}
+
+void read_numbers(Reader& reader, const Key& key, const Range& range, void* section) {
+  const Value* value = reader.find(key.name);
+  if (value == nullptr) return;
+  auto& numbers = *static_cast<std::vector<std::uint8_t>*>(key.at.reach(section));
+  const std::string wanted = "must be a list of whole numbers from " + std::to_string(range.least) +
+                             " to " + std::to_string(range.most);
+  const Array* array = value->array();
+  if (array == nullptr) return reader.complain(key.name, wanted);
+  for (const Value& entry : *array) {
+    const auto* number = std::get_if<std::int64_t>(&entry.content);
+    if (number == nullptr || *number < static_cast<std::int64_t>(range.least) ||
+        *number > static_cast<std::int64_t>(range.most))
+      return reader.complain(key.name, wanted);
+    numbers.push_back(static_cast<std::uint8_t>(*number));
   }
 }
 
@@ -179,7 +196,7 @@ void read_key(Reader& reader, const Key& key, const Range& range, void* section,
     case Type::kText:
       return read_text(reader, key, section);
     case Type::kAddress:
-      return read_gateway(reader, key, section);
+      return read_host_address(reader, key, section);
     case Type::kAddresses:
       return read_addresses(reader, key, section, problems);
     case Type::kSubnets:
@@ -188,6 +205,8 @@ void read_key(Reader& reader, const Key& key, const Range& range, void* section,
       return read_prefixes(reader, key, section, problems);
     case Type::kNames:
       return read_names(reader, key, section, problems);
+    case Type::kNumbers:
+      return read_numbers(reader, key, range, section);
     case Type::kImportances:
       return read_importances(reader, key, range, section);
     case Type::kTable:

@@ -64,7 +64,9 @@ std::string values_of(const Key& key) {
     case Type::kPrefixes:
       return "list of addresses with or without prefix lengths";
     case Type::kNames:
-      return "list of names or numbers";
+      return key.text.accepts != nullptr ? "list of texts" : "list of names or numbers";
+    case Type::kNumbers:
+      return "list of " + range_text(key);
     case Type::kImportances:
       return "8 times " + range_text(key);
     case Type::kTable:
@@ -83,7 +85,7 @@ std::string default_of(const Key& key, const void* section) {
   if (key.at.type == Type::kPrefixes) return "any";
   if (key.at.type == Type::kTable) return "its own";
   if (key.at.type == Type::kText && to_text(key, section) == "\"\"") return "none";
-  if (key.shown != Shown::kOn) return "of the machine";
+  if (key.shown != Shown::kOn) return key.at.type == Type::kNames ? "none" : "of the machine";
   if (key.at.type == Type::kInteger && *key.sample != '\0' && !key.set) return code(key.sample);
   return code(to_text(key, section));
 }
@@ -139,8 +141,11 @@ std::string configuration_reference() {
   out += described_section<TenantConfig>("[[tenant]]");
   out += described_section<TvlConfig>("[[tenant.tvl]]");
   out += described_section<LevelConfig>("[[tenant.level]]");
+  out += "\n## [[template]]\n\n" + wrapped(kTemplates, "", 100);
   out += described_section<SocketConfig>("socket and control, of [admin], a tenant or a level");
   out += described_section<RateLimits>("rate, of a tenant");
+  out += described_section<InboundLimits>("inbound_rate, of a tenant");
+  out += described_section<ServedLimits>("served_rate, of a tenant");
   out += described_section<SrqPolicy>("srq, of a tenant");
   out += described_section<SrqRule>("[[tenant.srq_rule]]");
   return out;

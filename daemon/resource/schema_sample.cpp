@@ -142,6 +142,8 @@ std::string sample_configuration() {
   out += alternative(schema_of<LevelConfig>(), "[[tenant.level]]", &level);
   out += alternative(schema_of<SrqRule>(), "[[tenant.srq_rule]]", &rule);
   for (std::size_t i = 1; i < config.tenants.size(); ++i) out += another_tenant(config.tenants[i]);
+  out += '\n' + comment(kTemplates) + "# [[template]]\n# name = \"container\"\n" +
+         "# addresses = [\"198.18.1.1\", \"198.18.1.2\"]\n# vcbs = 64\n# pcbs = 128\n";
   return out;
 }
 

@@ -24,8 +24,8 @@ constexpr Key kPoolsKeys[] = {
     {.name = "dedicated_pcbs",
      .at = at<&PoolsConfig::dedicated_pcbs>,
      .range = {1, kMostOfAny},
-     .refusal = kTables,
-     .doc = "of them, for doorbells of those who find no other"},
+     .doc = "of them, for doorbells of those who find no other: one for each tenant or level, the "
+            "rest by what it is guaranteed"},
     {.name = "tvls",
      .at = at<&PoolsConfig::tvls>,
      .range = {1, 4096},
@@ -94,7 +94,8 @@ constexpr Key kPoolsKeys[] = {
      .at = at<&PoolsConfig::queue_bytes>,
      .range = {.least = 1},
      .unit = "bytes",
-     .doc = "of the rings of queues, and of the reads and atomics that a peer may have in flight",
+     .doc = "of the rings of queues, of accounts of shared receive queues, and of the reads and "
+            "atomics that a peer may have in flight",
      .shown = Shown::kOff,
      .sample = "4294967296"},
     {.name = "descriptors",
@@ -135,8 +136,8 @@ constexpr Key kDoorbellsKeys[] = {
     {.name = "dedicated_threshold",
      .at = at<&DoorbellConfig::dedicated_threshold>,
      .range = {0, kMostOfAny},
-     .doc = "With fewer dedicated PCBs of a tenant free, and all others waiting for a peer, its "
-            "doorbells leave the daemon too. 0: never."},
+     .doc = "With fewer dedicated PCBs of a tenant free, all others waiting for a peer, and no "
+            "other PCB to be had, its doorbells leave the daemon too. 0: never."},
     {.name = "adaptive",
      .at = at<&DoorbellConfig::adaptive>,
      .doc = "With adaptive = true the thresholds above are minimums; those in force follow the "

@@ -1,4 +1,6 @@
 // The keys of [[port]], with its `fault` and `capture`.
+#include <set>
+
 #include "daemon/resource/reader.hpp"
 #include "daemon/resource/schema.hpp"
 #include "daemon/resource/text_rules.hpp"
@@ -7,6 +9,10 @@ namespace softhca::resource {
 namespace {
 
 constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ less its terminating zero
+
+constexpr TextRule kStaticNeighbour{
+    [](std::string_view text) { return parse_static_neighbour(text).has_value(); },
+    "is an address and a link address, as \"10.0.0.2=02:00:00:00:00:02\""};
 
 constexpr Key kPortKeys[] = {
     {.name = "name",
@@ -19,10 +25,12 @@ constexpr Key kPortKeys[] = {
     {.name = "interface",
      .at = at<&PortConfig::interface>,
      .refusal = kPort,
-     .lead = "Either a network interface (through af_packet; set its MTU, 4200 or more for an RDMA "
-             "MTU of 4096, with `ip link` before the daemon starts: it is read only then), or a "
-             "DPDK device string. An interface works best without addresses of the kernel's own "
-             "on it.",
+     .lead =
+         "One of three: a network interface (by a packet socket; set its MTU, 4200 or more for an "
+         "RDMA MTU of 4096, with `ip link` before the daemon starts: it is read only then), a "
+         "DPDK device string, or an address of the kernel's own, whose UDP port 4791 ordinary "
+         "sockets use: that needs no privilege. An interface works best without addresses of the "
+         "kernel's own on it.",
      .shown = Shown::kOff,
      .sample = "\"eth1\""},
     {.name = "device",
@@ -30,6 +38,12 @@ constexpr Key kPortKeys[] = {
      .refusal = kPort,
      .shown = Shown::kAlternative,
      .sample = "\"net_memif,role=client,socket=/run/memif.sock,bsize=4608,rsize=10\""},
+    {.name = "socket",
+     .at = at<&PortConfig::socket>,
+     .refusal = kPort,
+     .doc = "its only address; no gateways, no VLAN",
+     .shown = Shown::kAlternative,
+     .sample = "\"10.0.0.1\""},
     {.name = "addresses",
      .at = at<&PortConfig::addresses>,
      .lead = "Addresses with the prefix length of their subnet. The daemon answers ARP and "
@@ -55,9 +69,16 @@ constexpr Key kPortKeys[] = {
      .range = {576, 65535},
      .refusal = kPort,
      .unit = "bytes",
-     .doc = "where the device does not tell its own (memif)",
+     .doc = "if the device cannot tell (memif), or paths carry less (socket)",
      .shown = Shown::kOff,
      .sample = "9000"},
+    {.name = "neighbours",
+     .at = at<&PortConfig::neighbours>,
+     .text = kStaticNeighbour,
+     .lead = "Hosts and gateways of the port's networks whose link addresses are given: they are "
+             "not asked for, and nobody on the network can change them.",
+     .shown = Shown::kOff,
+     .sample = "[\"10.0.0.2=02:00:00:00:00:02\"]"},
     {.name = "fault",
      .at = at<&PortConfig::fault>,
      .table = schema_of<FaultConfig>,
@@ -78,15 +99,34 @@ constexpr Key kPortKeys[] = {
      .sample = "{ file = \"/tmp/uplink.pcapng\", frames = 100000 }"},
 };
 
+/// What is the kernel's business there.
+void check_socket_port(Reader& reader, PortConfig& config) {
+  for (const char* key : {"addresses", "gateway4", "gateway6", "neighbours", "vlan"})
+    if (reader.find(key) != nullptr)
+      reader.complain(key,
+                      "is not for a port with a socket, which has the socket's address, and "
+                      "for which the kernel routes");
+  config.addresses = {{.gid = *config.socket, .prefix = 0}};
+}
+
 void check_port(Reader& reader, void* section) {
-  const auto& config = *static_cast<const PortConfig*>(section);
-  if (config.interface.empty() == config.device.empty())
-    reader.complain("interface",
-                    "give either interface = \"eth0\" (a network interface, through af_packet) or "
-                    "device = \"...\" (a DPDK device string)");
+  auto& config = *static_cast<PortConfig*>(section);
+  if (!config.interface.empty() + !config.device.empty() + (reader.find("socket") != nullptr) != 1)
+    reader.complain(
+        "interface",
+        "give one of interface = \"eth0\" (a network interface, by a packet socket), "
+        "device = \"...\" (a DPDK device string) and socket = \"10.0.0.1\" (UDP sockets "
+        "of this address)");
+  else if (config.socket)
+    check_socket_port(reader, config);
   if (config.interface.size() > kLongestInterface ||
       config.interface.find_first_of("/, \t") != std::string::npos)
     reader.complain("interface", "is not the name of a network interface (see `ip link`)");
+  std::set<Gid> given;
+  for (const std::string& text : config.neighbours)
+    if (const auto neighbour = parse_static_neighbour(text);
+        neighbour && !given.insert(neighbour->gid).second)
+      reader.complain("neighbours", "has two link addresses for " + to_string(neighbour->gid));
 }
 constexpr Schema kPortTable{.comment =
                                 "A network port; any number of them. None: the tenants reach "

@@ -1,6 +1,8 @@
 // The keys of [[tenant]] and of the tables in it.
 #include <algorithm>
+#include <array>
 
+#include "daemon/resource/level_rules.hpp"
 #include "daemon/resource/reader.hpp"
 #include "daemon/resource/schema.hpp"
 #include "daemon/resource/text_rules.hpp"
@@ -64,8 +66,9 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::control>,
      .table = schema_of<SocketConfig>,
      .whole = true,
-     .doc = "Who may divide the tenant among its levels while it runs (softhcactl --as a; "
-            "control.sock, there when it has levels). Default: owner and group of the socket, and "
+     .doc = "Who may make levels of the tenant and divide it among its levels while it runs "
+            "(softhcactl --as a; control.sock, there when it has levels or own_levels). Default: "
+            "owner and group of the socket, and "
             "nobody else.",
      .shown = Shown::kOff,
      .sample = "{ mode = 0o600 }"},
@@ -86,6 +89,19 @@ constexpr Key kTenantKeys[] = {
      .set = Allocation::kMostVcbsPerProcess,
      .doc = "for a program that often finds too few of them free; at most 64"},
     {.name = "pcbs", .at = at<&T::pcbs>, .range = {0, kMostOfAny}, .set = Allocation::kPcbs},
+    {.name = "dedicated_execution_credits",
+     .at = at<&T::dedicated_execution_credits>,
+     .range = {1, kMaxDedicatedCredits},
+     .set = Allocation::kDedicatedExecutionCredits,
+     .doc = "for commands in dedicated PCBs, beside those of its TVLs; its levels share them by "
+            "their PCBs, each has at least 1. With shared = false it is 1",
+     .lead = "Commands that find no PCB take dedicated ones ([pools]), by a TVL of their own with "
+             "these credits."},
+    {.name = "dedicated_completion_credits",
+     .at = at<&T::dedicated_completion_credits>,
+     .range = {1, kMaxDedicatedCredits},
+     .set = Allocation::kDedicatedCompletionCredits,
+     .doc = "likewise; also the longest kick list of that TVL"},
     {.name = "lends",
      .at = at<&T::lends>,
      .doc = "whether its idle guarantees may be lent ([adjustment])"},
@@ -102,10 +118,11 @@ constexpr Key kTenantKeys[] = {
      .range = {1, kMostTvls},
      .apart = true,
      .set = Allocation::kTvls,
-     .lead = "Its TVLs, all alike: their number, and for each the weight in the arbitrator's "
-             "rounds, credits guaranteed to it and the limit of its kick list. The greatest weight "
-             "of its TVLs is also the tenant's in the engine's time, as that of a level's is among "
-             "the levels of its tenant."},
+     .lead =
+         "Its TVLs, all alike: their number, and for each the weight in the arbitrator's "
+         "rounds and in the time of its tenant or level, credits guaranteed to it and the limit "
+         "of its kick list. The greatest weight of its TVLs is also the tenant's in the "
+         "engine's time, as that of a level's is among the levels of its tenant."},
     {.name = "dscp",
      .at = at<&T::dscp>,
      .range = {0, 63},
@@ -128,6 +145,10 @@ constexpr Key kTenantKeys[] = {
          "PCBs, the rest is for both; TVLs of `high` have the weight, those of `low` a quarter "
          "of it, at least 1. \"given\": those of [[tenant.level]], if there are any.",
      .sample = "\"given\""},
+    {.name = "own_levels",
+     .at = at<&T::own_levels>,
+     .range = {0, kMostOwnLevels},
+     .doc = "levels that it may make itself, besides (softhcactl --as a level make)"},
     limit<Kind::kSessions>(
         "512",
         "Limits: a program that asks for more gets ENOMEM. Default: an equal share of the pool, so "
@@ -146,7 +167,7 @@ constexpr Key kTenantKeys[] = {
     limit<Kind::kDescriptors>("32640"),
     limit<Kind::kMappings>("28669"),
     {.name = "rate",
-     .at = at<&T::rate>,
+     .at = at<&T::rates, &RatesConfig::sent>,
      .table = schema_of<RateLimits>,
      .whole = true,
      .lead = "What the tenant may send a second, in bytes and in messages, and at once after a "
@@ -155,6 +176,31 @@ constexpr Key kTenantKeys[] = {
      .shown = Shown::kOff,
      .sample = "{ bytes_per_second = 0, burst_bytes = 1048576, messages_per_second = 0, "
                "burst_messages = 64 }"},
+    {.name = "kept_packets",
+     .at = at<&T::kept_packets>,
+     .range = {0, kMostOfAny},
+     .unit = "packets",
+     .doc = "ahead of their turn; when one more comes all are given up, and sent again. Default: "
+            "half of reliability.kept_packets",
+     .shown = Shown::kOff,
+     .sample = "4096"},
+    {.name = "inbound_rate",
+     .at = at<&T::rates, &RatesConfig::inbound>,
+     .table = schema_of<InboundLimits>,
+     .whole = true,
+     .lead = "What peers may send to the tenant a second, by sends, writes and atomics. What is "
+             "above it waits with them: peers in this daemon as for a rate of their own, others "
+             "are asked by RNR NAKs to send it later, which takes an rnr_retry above 0. Of "
+             "datagrams and unreliable connections it is dropped, and counted.",
+     .shown = Shown::kOff,
+     .sample = "{ bytes_per_second = 0, burst_bytes = 1048576 }"},
+    {.name = "served_rate",
+     .at = at<&T::rates, &RatesConfig::served>,
+     .table = schema_of<ServedLimits>,
+     .whole = true,
+     .lead = "What peers may read from the tenant a second.",
+     .shown = Shown::kOff,
+     .sample = "{ bytes_per_second = 0, burst_bytes = 1048576 }"},
     {.name = "srq",
      .at = at<&T::srq>,
      .table = schema_of<SrqPolicy>,
@@ -208,7 +254,7 @@ constexpr Key kTvlKeys[] = {
      .at = at<&TvlConfig::weight>,
      .range = {1, kMaxTvlWeight},
      .set = Allocation::kWeight,
-     .doc = "share of the arbitrator's rounds"},
+     .doc = "share of the arbitrator's rounds, and of the time of its tenant or level"},
     {.name = "execution_credits",
      .at = at<&TvlConfig::execution_credits>,
      .range = {0, kMostOfAny},
@@ -297,14 +343,50 @@ constexpr Key kLevelKeys[] = {
      .doc = "802.1p; default: the tenant's",
      .sample = "5"},
     {.name = "rate",
-     .at = at<&LevelConfig::rate>,
+     .at = at<&LevelConfig::rates, &RatesConfig::sent>,
      .table = schema_of<RateLimits>,
      .whole = true,
      .doc = "What its programs may send a second, as a tenant's.",
      .shown = Shown::kOff,
      .sample = "{ bytes_per_second = 0 }"},
-    {.name = "users", .at = at<&LevelConfig::users>, .sample = "[\"ops\"]"},
+    {.name = "inbound_rate",
+     .at = at<&LevelConfig::rates, &RatesConfig::inbound>,
+     .table = schema_of<InboundLimits>,
+     .whole = true,
+     .doc = "what peers may send to its programs a second, as a tenant's",
+     .shown = Shown::kOff,
+     .sample = "{ bytes_per_second = 0 }"},
+    {.name = "served_rate",
+     .at = at<&LevelConfig::rates, &RatesConfig::served>,
+     .table = schema_of<ServedLimits>,
+     .whole = true,
+     .doc = "what peers may read from them, as a tenant's",
+     .shown = Shown::kOff,
+     .sample = "{ bytes_per_second = 0 }"},
+    {.name = "users",
+     .at = at<&LevelConfig::users>,
+     .doc = "names are looked up when the daemon starts and at each reload",
+     .sample = "[\"ops\"]"},
     {.name = "groups", .at = at<&LevelConfig::groups>, .sample = "[\"duty\"]"},
+    {.name = "cgroups",
+     .at = at<&LevelConfig::cgroups>,
+     .text = kCgroupPath,
+     .doc =
+         "paths as in /proc/PID/cgroup, for those below them, too; the longest that fits decides",
+     .sample = "[\"/batch.slice\"]"},
+    {.name = "service_levels",
+     .at = at<&LevelConfig::service_levels>,
+     .range = {0, kMostServiceLevel},
+     .lead = "Queue pairs of any program of the tenant that belong to the level: those whose "
+             "address vector has one of these service levels or traffic classes when they are "
+             "connected; traffic classes go first. Datagram queue pairs are of their program's "
+             "level.",
+     .sample = "[5]"},
+    {.name = "traffic_classes",
+     .at = at<&LevelConfig::traffic_classes>,
+     .range = {0, 255},
+     .doc = "the two bits of ECN do not count",
+     .sample = "[104]"},
     {.name = "socket",
      .at = at<&LevelConfig::socket>,
      .table = schema_of<SocketConfig>,
@@ -316,37 +398,48 @@ constexpr Schema kLevel{
         "Levels, one by one. What they do not "
         "divide they share; with shared = false a level has its own part and no more. A program is "
         "of the level by whose socket it comes (<runtime_dir>/<tenant>/<level>.socket), else of "
-        "the one with a rule for its user or group, else of the one it asks for (softhca-run "
+        "the one with a rule for its user or group, else of the one with a rule for its cgroup, "
+        "else of the one it asks for (softhca-run "
         "--level, SOFTHCA_LEVEL; not one that has a socket or rules), else of the default level. "
         "TVLs are taken from the tenant's in this order.",
     .keys = kLevelKeys};
 
-constexpr Key kRateKeys[] = {
-    {.name = "bytes_per_second",
-     .at = at<&RateLimits::bytes_per_second>,
-     .range = {0, kMostOfRate},
-     .set = Allocation::kRateBytes,
-     .unit = "bytes/s",
-     .doc = "0: no limit"},
-    {.name = "burst_bytes",
-     .at = at<&RateLimits::burst_bytes>,
-     .range = {1, kMostOfRate},
-     .set = Allocation::kRateBurstBytes,
-     .unit = "bytes",
-     .doc = "at once after a pause"},
-    {.name = "messages_per_second",
-     .at = at<&RateLimits::messages_per_second>,
-     .range = {0, kMostOfRate},
-     .set = Allocation::kRateMessages,
-     .unit = "messages/s",
-     .doc = "0: no limit"},
-    {.name = "burst_messages",
-     .at = at<&RateLimits::burst_messages>,
-     .range = {1, kMostOfRate},
-     .set = Allocation::kRateBurstMessages,
-     .doc = "at once after a pause"},
-};
+/// The keys of a table of rates; `first` is the allocation of the first, and those of the others
+/// follow it.
+constexpr std::array<Key, 4> rate_keys(Allocation first) {
+  const auto at_place = [&](unsigned place) {
+    return static_cast<Allocation>(static_cast<unsigned>(first) + place);
+  };
+  return {{{.name = "bytes_per_second",
+            .at = at<&RateLimits::bytes_per_second>,
+            .range = {0, kMostOfRate},
+            .set = at_place(0),
+            .unit = "bytes/s",
+            .doc = "0: no limit"},
+           {.name = "burst_bytes",
+            .at = at<&RateLimits::burst_bytes>,
+            .range = {1, kMostOfRate},
+            .set = at_place(1),
+            .unit = "bytes",
+            .doc = "at once after a pause"},
+           {.name = "messages_per_second",
+            .at = at<&RateLimits::messages_per_second>,
+            .range = {0, kMostOfRate},
+            .set = at_place(2),
+            .unit = "messages/s",
+            .doc = "0: no limit"},
+           {.name = "burst_messages",
+            .at = at<&RateLimits::burst_messages>,
+            .range = {1, kMostOfRate},
+            .set = at_place(3),
+            .doc = "at once after a pause"}}};
+}
+constexpr std::array<Key, 4> kRateKeys = rate_keys(Allocation::kRateBytes);
+constexpr std::array<Key, 4> kInboundKeys = rate_keys(Allocation::kInboundBytes);
+constexpr std::array<Key, 4> kServedKeys = rate_keys(Allocation::kServedBytes);
 constexpr Schema kRate{.comment = "What a tenant may send.", .keys = kRateKeys};
+constexpr Schema kInbound{.comment = "What peers may send to a tenant.", .keys = kInboundKeys};
+constexpr Schema kServed{.comment = "What peers may read from a tenant.", .keys = kServedKeys};
 
 /// `limit`: one number for every importance.
 constexpr Access every_importance() {
@@ -485,6 +578,14 @@ const Schema& schema_of<LevelConfig>() {
 template <>
 const Schema& schema_of<RateLimits>() {
   return kRate;
+}
+template <>
+const Schema& schema_of<InboundLimits>() {
+  return kInbound;
+}
+template <>
+const Schema& schema_of<ServedLimits>() {
+  return kServed;
 }
 template <>
 const Schema& schema_of<SrqPolicy>() {

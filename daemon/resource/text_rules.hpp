@@ -19,6 +19,17 @@ constexpr bool is_safe_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), safe);
 }
 
+constexpr std::size_t kLongestCgroup = 512;
+
+/// As /proc/PID/cgroup has it: "/system.slice/fio.service".
+constexpr bool is_cgroup_path(std::string_view path) {
+  return path.starts_with('/') && (path.size() == 1 || !path.ends_with('/')) &&
+         path.size() <= kLongestCgroup && path.find("//") == std::string_view::npos &&
+         std::none_of(path.begin(), path.end(), [](char c) { return c >= 0 && c < 0x20; });
+}
+inline constexpr TextRule kCgroupPath{
+    is_cgroup_path, "is a path as in /proc/PID/cgroup, as \"/system.slice/fio.service\""};
+
 /// Names become parts of paths and of metric labels.
 inline constexpr TextRule kSafeName{is_safe_name,
                                     "may hold 1 to 32 letters, digits, '_' and '-', no '-' first"};

@@ -24,10 +24,10 @@ class RateLimiter {
   const Rate& messages() const { return messages_.rate(); }
   bool limited() const { return bytes_.rate().per_second != 0 || messages_.rate().per_second != 0; }
 
-  /// A message of so many bytes starts.
-  void charge(std::uint64_t bytes, Time now) {
+  /// So many bytes, and messages that start.
+  void charge(std::uint64_t bytes, Time now, std::uint32_t messages = 1) {
     bytes_.charge(bytes, now);
-    messages_.charge(1, now);
+    messages_.charge(messages, now);
   }
   /// The message was taken back before it went.
   void refund(std::uint64_t bytes) {
@@ -36,13 +36,22 @@ class RateLimiter {
   }
   /// The next command may start from then on.
   Time ready_at() const {
-    Time ready{};
-    if (bytes_.rate().per_second != 0) ready = std::max(ready, bytes_.ready_at());
-    if (messages_.rate().per_second != 0) ready = std::max(ready, messages_.ready_at());
-    return ready;
+    return latest([](const TokenBucket& b) { return b.ready_at(); });
+  }
+  /// A good part of the bursts may start at once from then on.
+  Time half_full_at() const {
+    return latest([](const TokenBucket& b) { return b.half_full_at(); });
   }
 
  private:
+  template <class At>
+  Time latest(At&& at) const {
+    Time time{};
+    for (const TokenBucket* bucket : {&bytes_, &messages_})
+      if (bucket->rate().per_second != 0) time = std::max(time, at(*bucket));
+    return time;
+  }
+
   TokenBucket bytes_;
   TokenBucket messages_;
 };

@@ -8,11 +8,20 @@ constexpr std::uint64_t kRestart = std::uint64_t{1} << 62;
 
 }  // namespace
 
-void RunQueue::reserve(std::uint32_t slots, std::uint16_t tenants, std::uint16_t classes) {
+void RunQueue::reserve(std::uint32_t slots, std::uint16_t tenants, std::uint16_t classes,
+                       std::uint16_t tvls) {
+  assert(classes_.empty() || tvls == tvls_);
+  const auto known = static_cast<std::uint32_t>(classes_.size());
   entries_.resize(slots);
   classes_.resize(classes);
   tenants_.resize(tenants);
   order_.reserve(tenants);
+  tvls_ = tvls;
+  lanes_.resize(std::size_t{tvls} + classes);
+  for (std::uint32_t id = known; id < classes; ++id) {
+    lanes_[tvls_ + id].qos_class = id;
+    classes_[id].order.reserve(1);
+  }
 }
 
 void RunQueue::join(QosClassId id, TenantId tenant) {
@@ -20,17 +29,36 @@ void RunQueue::join(QosClassId id, TenantId tenant) {
   if (qos_class.tenant == tenant.value) return;
   assert(!qos_class.share.waits());
   if (qos_class.tenant != kNoIndex) --tenants_[qos_class.tenant].classes;
-  qos_class = QosClass{};
+  qos_class.share = {};
+  qos_class.rested = true;
+  qos_class.rests = 0;
   qos_class.tenant = tenant.value;
   Tenant& owner = tenants_[tenant.value];
   owner.order.reserve(++owner.classes);
 }
 
-void RunQueue::push(std::uint32_t slot, QosClassId qos_class) {
+void RunQueue::set_tvl(TvlId tvl, QosClassId qos_class, std::uint32_t weight) {
+  Lane& lane = lanes_[tvl.value];
+  if (lane.qos_class != qos_class.value) {
+    assert(!lane.share.waits());
+    if (lane.qos_class != kNoIndex) --classes_[lane.qos_class].lanes;
+    lane = Lane{};
+    lane.qos_class = qos_class.value;
+    QosClass& owner = classes_[qos_class.value];
+    owner.order.reserve(++owner.lanes);
+  }
+  lane.share.set_weight(weight);
+}
+
+void RunQueue::push_into(std::uint32_t slot, QosClassId id, std::uint32_t lane_id) {
   if (contains(slot)) return;
-  entries_[slot].qos_class = qos_class;
-  classes_[qos_class.value].queue.push_back(entries_.data(), slot);
-  if (!classes_[qos_class.value].share.waits()) enter(qos_class.value);
+  entries_[slot].qos_class = id;
+  entries_[slot].lane = static_cast<std::uint16_t>(lane_id);
+  Lane& lane = lanes_[lane_id];
+  QosClass& qos_class = classes_[id.value];
+  lane.queue.push_back(entries_.data(), slot);
+  if (!lane.share.waits()) qos_class.order.enter(lanes_.data(), lane_id, lane.rested);
+  if (!qos_class.share.waits()) enter(id.value);
 }
 
 std::optional<std::uint32_t> RunQueue::pop() {
@@ -48,19 +76,35 @@ std::optional<std::uint32_t> RunQueue::pop() {
   QosClass& qos_class = classes_[id];
   overtaken_ = qos_class.rested && contended(QosClassId(static_cast<std::uint16_t>(id)));
   qos_class.rested = false;
-  const std::uint32_t slot = qos_class.queue.pop_front(entries_.data());
-  if (qos_class.queue.empty()) leave(id);
+  const std::uint32_t slot = pop_of(qos_class, id);
+  if (qos_class.order.empty()) leave(id);
+  return slot;
+}
+
+/// The next of a class that has work.
+std::uint32_t RunQueue::pop_of(QosClass& qos_class, std::uint32_t id) {
+  if (qos_class.order.now() >= kRestart)
+    qos_class.order.restart(lanes_, [id](const Lane& lane) { return lane.qos_class == id; });
+  qos_class.order.serve(lanes_.data());
+  const std::uint32_t lane_id = qos_class.order.first();
+  Lane& lane = lanes_[lane_id];
+  lane.rested = false;
+  const std::uint32_t slot = lane.queue.pop_front(entries_.data());
+  if (lane.queue.empty()) qos_class.order.leave(lanes_.data(), lane_id);
   return slot;
 }
 
 void RunQueue::served(std::uint32_t slot, std::uint64_t cost, bool more) {
   const QosClassId id = entries_[slot].qos_class;
+  const std::uint32_t lane = entries_[slot].lane;
   QosClass& qos_class = classes_[id.value];
   Tenant& tenant = tenants_[qos_class.tenant];
+  qos_class.order.served(lanes_.data(), lane, cost);
   tenant.order.served(classes_.data(), id.value, cost);
   order_.served(tenants_.data(), qos_class.tenant, cost);
-  if (more) push(slot, id);
-  qos_class.rested = qos_class.queue.empty();
+  if (more) push_into(slot, id, lane);
+  lanes_[lane].rested = lanes_[lane].queue.empty();
+  qos_class.rested = qos_class.order.empty();
   qos_class.rests += qos_class.rested;
 }
 
@@ -72,10 +116,14 @@ void RunQueue::charge(QosClassId id, std::uint64_t cost) {
 
 void RunQueue::remove(std::uint32_t slot) {
   if (!contains(slot)) return;
-  const std::uint32_t id = entries_[slot].qos_class.value;
+  const std::uint32_t id = entries_[slot].qos_class.value, lane_id = entries_[slot].lane;
   QosClass& qos_class = classes_[id];
-  qos_class.queue.remove(entries_.data(), slot);
-  if (!qos_class.queue.empty()) return;
+  Lane& lane = lanes_[lane_id];
+  lane.queue.remove(entries_.data(), slot);
+  if (!lane.queue.empty()) return;
+  lane.rested = true;
+  qos_class.order.leave(lanes_.data(), lane_id);
+  if (!qos_class.order.empty()) return;
   qos_class.rested = true;
   leave(id);
 }

@@ -2,9 +2,9 @@
 //
 // The arbitrator decides which commands start; what a started command costs, a copy of 16 bytes or
 // of a gigabyte, is known only as it is done. Here classes take turns by that cost, by start-time
-// fair queuing (fair_order.hpp) on two levels: the tenants, and within a tenant its QoS levels, so
-// that neither a tenant that floods starves another nor a level its sibling. A tenant without
-// levels is a single class. Within a class the queue pairs go round.
+// fair queuing (fair_order.hpp): the tenants, within a tenant its QoS levels, so that neither a
+// tenant that floods starves another nor a level its sibling, and within a level its TVLs by their
+// weights. A tenant without levels is a single class. Within a TVL the queue pairs go round.
 #pragma once
 
 #include <cassert>
@@ -21,7 +21,9 @@ namespace softhca::schedule {
 class RunQueue {
  public:
   /// Set-up only: allocates. Classes are numbered from 0 on, and the order of tenants by number.
-  void reserve(std::uint32_t slots, std::uint16_t tenants, std::uint16_t classes);
+  /// Without TVLs, all of a class go round.
+  void reserve(std::uint32_t slots, std::uint16_t tenants, std::uint16_t classes,
+               std::uint16_t tvls = 0);
   /// `qos_class` is one of the tenant's. Before its first push(), and again whenever the number is
   /// given to another tenant; allocates at times.
   void join(QosClassId qos_class, TenantId tenant);
@@ -33,6 +35,10 @@ class RunQueue {
   void set_weight(QosClassId qos_class, std::uint32_t weight) {
     classes_[qos_class.value].share.set_weight(weight);
   }
+
+  /// The TVL is the class's, with that share relative to its other TVLs. Allocates when it was not.
+  /// REQUIRES: no queue pair has work in a TVL that comes to another class.
+  void set_tvl(TvlId tvl, QosClassId qos_class, std::uint32_t weight);
 
   std::uint32_t tenant_weight(TenantId tenant) const {
     return tenants_[tenant.value].share.weight();
@@ -58,7 +64,14 @@ class RunQueue {
   bool overtaken() const { return overtaken_; }
 
   /// A queue pair has work. Nothing happens if that is known.
-  void push(std::uint32_t slot, QosClassId qos_class);
+  void push(std::uint32_t slot, QosClassId qos_class) {
+    push_into(slot, qos_class, lane_without_tvl(qos_class));
+  }
+  /// The same with a TVL; that of another class counts as none.
+  void push(std::uint32_t slot, QosClassId qos_class, TvlId tvl) {
+    const bool own = tvl.value < tvls_ && lanes_[tvl.value].qos_class == qos_class.value;
+    push_into(slot, qos_class, own ? tvl.value : lane_without_tvl(qos_class));
+  }
   /// The next to be served; served() is to follow.
   std::optional<std::uint32_t> pop();
   /// What the queue pair popped last cost, and whether it has more work.
@@ -76,11 +89,20 @@ class RunQueue {
   struct Entry {
     IndexLink link;
     QosClassId qos_class;
+    std::uint16_t lane = 0;
   };
   using SlotList = IndexList<Entry, &Entry::link>;
-  struct QosClass {
+  /// Queue pairs of a TVL, or those of a class that take none of its own.
+  struct Lane {
     FairShare share;
     SlotList queue;
+    std::uint32_t qos_class = kNoIndex;
+    bool rested = true;  ///< was without work when its work came
+  };
+  struct QosClass {
+    FairShare share;
+    FairOrder<Lane, &Lane::share> order;
+    std::uint32_t lanes = 1;
     std::uint32_t tenant = kNoIndex;
     bool rested = true;  ///< was without work when its work came
     std::uint32_t rests = 0;
@@ -91,10 +113,16 @@ class RunQueue {
     std::uint32_t classes = 0;
   };
 
+  /// Behind those of TVLs.
+  std::uint32_t lane_without_tvl(QosClassId qos_class) const { return tvls_ + qos_class.value; }
+  void push_into(std::uint32_t slot, QosClassId qos_class, std::uint32_t lane);
+  std::uint32_t pop_of(QosClass& qos_class, std::uint32_t id);
   void enter(std::uint32_t qos_class);
   void leave(std::uint32_t qos_class);
 
   std::vector<Entry> entries_;
+  std::uint32_t tvls_ = 0;
+  std::vector<Lane> lanes_;
   std::vector<QosClass> classes_;
   std::vector<Tenant> tenants_;
   FairOrder<Tenant, &Tenant::share> order_;

@@ -18,6 +18,18 @@ bool fits(const QuotaPool& pool, const Quota& quota, std::uint32_t asked) {
   return asked <= has || asked - has <= pool.unallocated();
 }
 
+// The guarantees of dedicated TVLs come on top of the pool: it follows them.
+bool may_shrink(const QuotaPool& pool, const Quota& quota, std::uint32_t asked) {
+  const std::uint32_t has = quota.guaranteed.value();
+  return asked >= has || has - asked <= pool.free();
+}
+void resize(QuotaPool& pool, Quota& quota, std::uint32_t asked) {
+  const std::uint32_t has = quota.guaranteed.value();
+  if (asked > has) pool.grow(asked - has);
+  pool.set_guarantee(quota, asked);
+  if (asked < has) pool.shrink(has - asked);
+}
+
 Error over_commit(const std::string& who, const char* what, std::uint32_t asked,
                   const QuotaPool& pool) {
   return {who + ": asked for " + std::to_string(asked) + " " + what + ", " +
@@ -52,17 +64,9 @@ Expected<TvlId> TvlTable::add(const TvlTerms& c) {
   row->tenant = c.tenant;
   row->qos_class = c.qos_class;
   row->purpose = c.purpose;
-  if (c.purpose == TvlPurpose::kDedicated) {
-    execution_.grow(c.execution_guaranteed);
-    completion_.grow(c.completion_guaranteed);
-  }
   const Outcome given = change(id, c);
   if (given) return id;
   row->used = false;
-  if (c.purpose == TvlPurpose::kDedicated) {
-    execution_.shrink(c.execution_guaranteed);
-    completion_.shrink(c.completion_guaranteed);
-  }
   return given.error();
 }
 
@@ -71,12 +75,20 @@ Outcome TvlTable::change(TvlId id, const TvlTerms& c) {
   const std::string who = name(c, id.value);
   if (auto good = check(c, who); !good) return good;
   Tvl& tvl = tvls_[id.value];
-  if (!fits(execution_, tvl.execution, c.execution_guaranteed))
-    return over_commit(who, "execution credits", c.execution_guaranteed, execution_);
-  if (!fits(completion_, tvl.completion, c.completion_guaranteed))
-    return over_commit(who, "completion credits", c.completion_guaranteed, completion_);
-  execution_.set_guarantee(tvl.execution, c.execution_guaranteed);
-  completion_.set_guarantee(tvl.completion, c.completion_guaranteed);
+  if (tvl.purpose == TvlPurpose::kDedicated) {
+    if (!may_shrink(execution_, tvl.execution, c.execution_guaranteed) ||
+        !may_shrink(completion_, tvl.completion, c.completion_guaranteed))
+      return Error{who + ": its dedicated credits are in use; try again", EBUSY};
+    resize(execution_, tvl.execution, c.execution_guaranteed);
+    resize(completion_, tvl.completion, c.completion_guaranteed);
+  } else {
+    if (!fits(execution_, tvl.execution, c.execution_guaranteed))
+      return over_commit(who, "execution credits", c.execution_guaranteed, execution_);
+    if (!fits(completion_, tvl.completion, c.completion_guaranteed))
+      return over_commit(who, "completion credits", c.completion_guaranteed, completion_);
+    execution_.set_guarantee(tvl.execution, c.execution_guaranteed);
+    completion_.set_guarantee(tvl.completion, c.completion_guaranteed);
+  }
   tvl.closing = false;
   tvl.weight = c.weight;
   tvl.max_kick_list = c.max_kick_list;

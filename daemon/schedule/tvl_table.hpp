@@ -65,7 +65,8 @@ class TvlTable {
   Expected<TvlId> add(const TvlTerms& config);
   /// Gives the TVL the weight, kick-list length, guarantees and access to the shared rest of
   /// `config`, all or none. A TVL that was closed is open again. What is in use beyond a smaller
-  /// guarantee is draining. Errors as add(), and: no such TVL (ENOENT). To be followed by
+  /// guarantee is draining. Errors as add(), and: no such TVL (ENOENT); so many credits are in use
+  /// that a dedicated one's cannot be taken out of the pool (EBUSY). To be followed by
   /// KickArbitrator::refresh().
   Outcome change(TvlId id, const TvlTerms& config);
   /// First step of a removal: no more queue pairs, no own credits; what is on it finishes with

@@ -10,12 +10,13 @@
 
 namespace softhca::shm {
 
-/// A receive work request, private to the daemon.
+/// A receive work request, private to the daemon. Nothing of it is initialised before it is drawn:
+/// that would touch its memory.
 struct ReceiveWork {
-  std::uint32_t index = 0;                   ///< comes back in the completion
-  std::uint32_t count = 0;                   ///< entries in use
-  std::uint64_t bytes = 0;                   ///< sum of their lengths
-  abi::ScatterGather entries[abi::kMaxSge];  // left uninitialised on purpose: 256 bytes per message
+  std::uint32_t index;  ///< comes back in the completion
+  std::uint32_t count;  ///< entries in use
+  std::uint64_t bytes;  ///< sum of their lengths
+  abi::ScatterGather entries[abi::kMaxSge];
 };
 
 class ReceiveRing {

@@ -54,6 +54,13 @@ Verdict nak_verdict(std::uint8_t syndrome) {
 
 Duration rnr_delay(std::uint8_t timer_code) { return kRnrDelays[timer_code & 0x1f]; }
 
+std::uint8_t rnr_timer(Duration delay) {
+  static_assert(kRnrDelays[0] == kLongestRnrDelay);
+  // Code 0 is the longest; from 1 on they grow.
+  const auto enough = std::lower_bound(kRnrDelays.begin() + 1, kRnrDelays.end(), delay);
+  return enough == kRnrDelays.end() ? 0 : static_cast<std::uint8_t>(enough - kRnrDelays.begin());
+}
+
 Duration ack_timeout(std::uint8_t code) {
   const unsigned t = code & 0x1f;
   return t == 0 ? Duration::zero() : Duration(std::int64_t{4096} << t);

@@ -23,6 +23,11 @@ inline constexpr std::uint8_t kRnrRetryForEver = 7;
 /// Only the lower five bits count.
 Duration rnr_delay(std::uint8_t timer_code);
 
+/// The longest of these, and the code of the shortest one that is at least `delay`; of the longest
+/// if none is.
+inline constexpr Duration kLongestRnrDelay = std::chrono::microseconds(655360);
+std::uint8_t rnr_timer(Duration delay);
+
 /// Acknowledgement timeout: 4.096 us * 2^code; zero, "never", for code 0 (9.7.6.1.3). Only the
 /// lower five bits count.
 Duration ack_timeout(std::uint8_t code);

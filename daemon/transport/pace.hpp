@@ -12,21 +12,22 @@
 
 namespace softhca::transport {
 
-/// Packets that may be in flight: additive increase, multiplicative decrease (RFC 5681 without slow
-/// start: the limit is what a receive ring holds, not what a path of unknown width carries). A
-/// go-back-N sender sends its whole flight again for one lost packet, so that a smaller flight is
-/// both the cure and the lesser harm.
+/// Packets that may be in flight: slow start, additive increase, multiplicative decrease (RFC
+/// 5681). A go-back-N sender sends its whole flight again for one lost packet, so that a smaller
+/// flight is both the cure and the lesser harm.
 class FlightWindow {
  public:
-  /// `limit` >= 1 packets; the window starts there.
+  /// `limit` >= 1 packets, to which the window doubles in each round trip until something is lost.
   void reset(std::uint32_t limit) {
-    limit_ = window_ = limit;
+    limit_ = threshold_ = clip(limit);
+    window_ = std::min(kInitial, limit_);
     acknowledged_ = 0;
-    recovering_ = false;
+    recovering_ = counting_ = false;
   }
   void set_limit(std::uint32_t limit) {
-    limit_ = limit;
-    window_ = std::min(window_, limit);
+    if (threshold_ == limit_) threshold_ = clip(limit);
+    limit_ = clip(limit);
+    window_ = std::min(window_, limit_);
   }
 
   std::uint32_t size() const { return window_; }
@@ -34,11 +35,28 @@ class FlightWindow {
   /// `packets` more are acknowledged, all before `unacked` now.
   void grow(std::uint32_t packets, Psn unacked) {
     if (recovering_ && !unacked.is_before(recovery_end_)) recovering_ = false;
+    if (counting_ && !unacked.is_before(counting_end_)) counting_ = false;
     if (window_ >= limit_) return;
+    if (window_ < threshold_) {
+      window_ = clip(std::min<std::uint32_t>(window_ + packets, std::min(threshold_, limit_)));
+      return;
+    }
     acknowledged_ += packets;
     if (acknowledged_ < window_) return;
-    acknowledged_ -= std::min(acknowledged_, window_);
+    acknowledged_ -= std::min<std::uint32_t>(acknowledged_, window_);
     ++window_;
+  }
+
+  /// `packets` sent before `sent_end` were lost, and only they are sent again: that costs no more
+  /// than they do, so a few in a flight are borne. More of them are a queue that overflows.
+  void lose(std::uint32_t packets, Psn sent_end) {
+    if (!counting_) {
+      counting_ = true;
+      counting_end_ = sent_end;
+      lost_ = 0;
+    }
+    lost_ = clip(lost_ + packets);
+    if (lost_ * kBorne > window_) shrink(sent_end);
   }
 
   /// A whole timeout has passed without an answer: what was sent again is lost or waits in a queue
@@ -51,17 +69,28 @@ class FlightWindow {
     recovering_ = true;
     recovery_end_ = sent_end;
     acknowledged_ = 0;
-    window_ = std::max(window_ / 2, std::min(kFloor, limit_));
+    threshold_ = window_ = std::max<std::uint16_t>(window_ / 2, std::min(kFloor, limit_));
   }
 
  private:
-  static constexpr std::uint32_t kFloor = 8;
+  static constexpr std::uint16_t kFloor = 2;
+  /// More than RFC 6928 has of its larger packets: few paths between machines hold fewer.
+  static constexpr std::uint16_t kInitial = 32;
+  static constexpr std::uint32_t kBorne = 8;  ///< one in so many
 
-  std::uint32_t limit_ = 1;
-  std::uint32_t window_ = 1;
+  static std::uint16_t clip(std::uint32_t packets) {
+    return static_cast<std::uint16_t>(std::min(packets, 0xffffu));
+  }
+
+  std::uint16_t limit_ = 1;
+  std::uint16_t window_ = 1;
+  std::uint16_t threshold_ = 1;     ///< up to which the window grows with each acknowledgement
   std::uint32_t acknowledged_ = 0;  ///< since the window last grew
   bool recovering_ = false;
+  bool counting_ = false;
+  std::uint16_t lost_ = 0;  ///< of what was sent before `counting_end_`
   Psn recovery_end_;
+  Psn counting_end_;
 };
 
 /// Round-trip time as measured on packets that were sent once (RFC 6298, Karn's rule), and from it
@@ -86,9 +115,22 @@ class RoundTrip {
   }
   /// Packets will be sent twice, so that an answer would say nothing about its time.
   void discard() { timing_ = false; }
+  /// Some packets will be sent twice: an answer may take longer for it. A time that is too long is
+  /// better than none.
+  void distrust() {
+    if (smoothed_ != Duration{}) timing_ = false;
+  }
   /// The last wait was not long enough.
-  void back_off() { backoff_ = std::min(backoff_ + 1, kLongestBackoff); }
+  void back_off() {
+    backoff_ = static_cast<std::uint8_t>(std::min(backoff_ + 1u, kLongestBackoff));
+  }
 
+  /// How long before a probe asks for an answer: after two round trips (RFC 8985, 7.2);
+  /// Duration::max() while nothing was measured.
+  Duration probe_after() const {
+    if (smoothed_ == Duration{}) return Duration::max();
+    return std::max<Duration>(2 * smoothed_, smoothed_ + 4 * variation_);
+  }
   /// How long to wait for an answer; Duration::max() while nothing was measured.
   Duration rto() const {
     if (smoothed_ == Duration{}) return Duration::max();
@@ -112,11 +154,11 @@ class RoundTrip {
   }
 
   bool timing_ = false;
+  std::uint8_t backoff_ = 0;
   Psn psn_;
   Time since_{};
   Duration smoothed_{};
   Duration variation_{};
-  unsigned backoff_ = 0;
 };
 
 }  // namespace softhca::transport

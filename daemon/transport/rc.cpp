@@ -2,12 +2,12 @@
 
 namespace softhca::transport {
 
-void Rc::configure(const RcAttributes& attributes, ReplayStore& replays, bool responds) {
+void Rc::configure(const RcAttributes& attributes, const ResponderStores& stores, bool responds) {
   responds_ = responds;
   requester_.configure(attributes);
   RcAttributes theirs = attributes;
   if (!responds) theirs.max_dest_rd_atomic = 0;
-  responder_.configure(theirs, replays);
+  responder_.configure(theirs, stores);
 }
 
 void Rc::reset() {
@@ -17,14 +17,15 @@ void Rc::reset() {
 }
 
 WirePosition Rc::position() const {
-  return {.send = requester_.next_psn(),
-          .send_sequence = requester_.next_sequence(),
+  const Requester::Position next = requester_.position();
+  return {.send = next.psn,
+          .send_sequence = next.sequence,
           .receive = responder_.expected(),
           .receive_sequence = responder_.sequence()};
 }
 
 void Rc::resume(const WirePosition& position) {
-  requester_.resume(position.send, position.send_sequence);
+  requester_.reset(position.send, position.send_sequence);
   responder_.resume(position.receive, position.receive_sequence);
 }
 

@@ -16,7 +16,7 @@ class Rc {
  public:
   void open(RequestTable& table, std::uint32_t requests) { requester_.open(table, requests); }
   /// `responds`: it executes requests of its peer.
-  void configure(const RcAttributes& attributes, ReplayStore& replays, bool responds);
+  void configure(const RcAttributes& attributes, const ResponderStores& stores, bool responds);
   /// Forgets everything without completing it.
   void reset();
   /// The next request packet has PSN `sq_psn`.
@@ -39,9 +39,15 @@ class Rc {
   /// as Responder::last_acknowledgement().
   std::optional<wire::Headers> take_leave(const RcUpcalls& up, unsigned packet_budget);
 
+  /// Packets of the peer that wait for their turn.
+  std::uint32_t kept() const { return responder_.kept(); }
   bool is_held() const { return requester_.is_held(); }
   SendProgress progress() const { return requester_.progress(); }
-  bool rest_if_silent() { return requester_.rest_if_silent(); }
+  bool rest_if_silent(bool unreachable) { return requester_.rest_if_silent(unreachable); }
+  template <class Visit>
+  void withdraw_unsent(Visit&& visit) {
+    requester_.withdraw_unsent(visit);
+  }
   Time deadline() const { return requester_.deadline(); }
   template <class Visit>
   void withdraw(Visit&& visit) {

@@ -26,16 +26,15 @@ constexpr std::uint32_t read_part_end(std::uint32_t packets, std::uint32_t index
   return std::min(packets, (index / kReadPartPackets + 1) * kReadPartPackets);
 }
 
-/// Fills in opcode and extended headers of the request for response packet `index` of `packets`,
-/// and what follows it in its part.
+/// Fills in opcode and extended headers of the request for response packets [index, end) of
+/// `packets`, which lie in one part.
 inline void fill_read_or_atomic(wire::Headers& h, const Request& r, std::uint32_t packets,
-                                std::uint32_t index, std::uint32_t mtu_shift) {
+                                std::uint32_t index, std::uint32_t end, std::uint32_t mtu_shift) {
   h.opcode = wire::raw(request_opcode(r.kind, true, true));
   h.rkey = r.rkey;
   h.remote_addr = r.remote_addr;
   if (r.kind == RequestKind::kRead) {
     const std::uint32_t from = index << mtu_shift;
-    const std::uint32_t end = read_part_end(packets, index);
     h.remote_addr += from;
     h.dma_length = (end == packets ? r.length : end << mtu_shift) - from;
   } else if (r.kind == RequestKind::kAtomicWrite) {

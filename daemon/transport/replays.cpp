@@ -81,6 +81,16 @@ void Replays::owe(Replay& r, std::uint32_t from, std::uint32_t end) {
   r.end = end;
 }
 
+void Replays::owe_part(Replay& r, std::uint32_t from, std::uint32_t end) {
+  if (r.next <= from) return;  // it comes anyway
+  const Replay::Rest rest{r.next, r.end};
+  const bool is_apart = r.rest.end == 0 && end <= r.next;
+  const std::uint32_t last = r.rest.end != 0 ? r.rest.end : r.end;
+  r.rest = is_apart ? rest : Replay::Rest();
+  r.replay = true;
+  owe(r, from, is_apart ? end : last);
+}
+
 void Replays::settle_all() {
   for (std::uint32_t i = oldest_; i != kNoIndex; i = (*this)[i].younger) (*this)[i].due = false;
   due_ = 0;

@@ -36,7 +36,27 @@ struct Replay {
   std::uint32_t older = kNoIndex;
   std::uint32_t younger = kNoIndex;
   std::uint64_t addr = 0;
-  std::uint64_t original = 0;
+  struct Rest {
+    std::uint32_t next;
+    std::uint32_t end;
+  };
+  union {
+    std::uint64_t original = 0;  ///< of an atomic
+    Rest rest;                   ///< of a read: what is owed after [next, end), if anything
+  };
+
+  /// It is a read, of more than nothing.
+  bool reads() const { return !atomic && length != 0; }
+  /// The part that was asked for again is answered. True: the rest goes on being owed.
+  bool resume() {
+    if (atomic || store || rest.end == 0) return false;
+    next = rest.next;
+    start = next - 1;  // it does not begin here
+    end = rest.end;
+    rest = {};
+    replay = false;
+    return true;
+  }
 };
 static_assert(sizeof(Replay) == 64);
 
@@ -100,6 +120,9 @@ class Replays {
   Replay* find(Psn psn);
   /// Responses [from, end) of the replay are due.
   void owe(Replay& replay, std::uint32_t from, std::uint32_t end);
+  /// Responses [from, end) are due once more, before what is due now is finished. REQUIRES: the
+  /// replay is due, up to a response behind `end`.
+  void owe_part(Replay& replay, std::uint32_t from, std::uint32_t end);
   bool any_due() const { return due_ > 0; }
   /// The replay that is answered next, in PSN order. REQUIRES: any_due().
   Replay& oldest_due();

@@ -5,51 +5,48 @@
 #include <cassert>
 
 #include "daemon/transport/codes.hpp"
-#include "daemon/transport/read_or_atomic.hpp"
-#include "daemon/transport/segment.hpp"
 
 namespace softhca::transport {
 
 void Requester::configure(const RcAttributes& attributes) {
   assert(std::has_single_bit(attributes.mtu));
-  attributes_ = attributes;
-  attributes_.psn_window = std::max<std::uint16_t>(attributes.psn_window, 1);
-  attributes_.ack_interval = std::max<std::uint16_t>(attributes.ack_interval, 1);
-  flight_.set_limit(attributes_.psn_window);
-  mtu_shift_ = static_cast<std::uint32_t>(std::countr_zero(attributes.mtu));
+  format_.attributes = attributes;
+  RcAttributes& ours = format_.attributes;
+  ours.psn_window = std::max<std::uint16_t>(attributes.psn_window, 1);
+  ours.ack_interval = std::max<std::uint16_t>(attributes.ack_interval, 1);
+  // Without a timer nothing would find out that what was sent again is lost, too.
+  if (attributes.timeout == 0) ours.selective_repeat = false;
+  flight_.set_limit(ours.psn_window);
   timer_.configure(ack_timeout(attributes.timeout));
   retries_left_ = attributes.retry_count;
   rnr_retries_left_ = attributes.rnr_retry;
 }
 
-void Requester::reset(Psn sq_psn) {
+void Requester::reset(Psn sq_psn, Psn sequence) {
   queue_.clear();
   next_ = SendQueue::kEnd;
   next_psn_ = unacked_ = sent_end_ = queued_end_ = acknowledged_ = sq_psn;
-  queued_sequence_ = Psn(1);
+  queued_sequence_ = sequence;
   reads_in_flight_ = unasked_ = 0;
-  response_missed_ = failed_ = exhausted_ = false;
+  repeat_.reset(sq_psn);
+  response_missed_ = failed_ = exhausted_ = withdrawn_.any = false;
   silence_.end();
   credits_.reset();
-  retries_left_ = attributes_.retry_count;
-  rnr_retries_left_ = attributes_.rnr_retry;
-  flight_.reset(attributes_.psn_window);
+  retries_left_ = format_.attributes.retry_count;
+  rnr_retries_left_ = format_.attributes.rnr_retry;
+  flight_.reset(format_.attributes.psn_window);
   round_trip_.reset();
   timer_.reset();
-}
-
-void Requester::resume(Psn next, Psn sequence) {
-  reset(next);
-  queued_sequence_ = sequence;
 }
 
 void Requester::start(const Request& request) {
   assert(request.length <= kMaxMessageBytes);
   const bool alone = queue_.empty();
+  withdrawn_.any = false;
   Slot& slot = queue_.push(request);
   if (next_ == SendQueue::kEnd) next_ = request.pcb;
   slot.first = queued_end_;
-  slot.packets = is_atomic(request.kind) ? 1 : packets_of(request.length, mtu_shift_);
+  slot.packets = is_atomic(request.kind) ? 1 : packets_of(request.length, format_.mtu_shift());
   slot.sequence = queued_sequence_;
   // After withdraw(), not the one that it was: the peer has taken more packets than it has.
   if (alone && slot.index_of(unacked_) >= slot.packets) slot.first = unacked_;

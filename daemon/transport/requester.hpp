@@ -8,6 +8,9 @@
 // unchanged. A read takes as many PSNs as it has response packets; a partly answered one is asked
 // for again from its first missing response on.
 //
+// Where it is known or may be that the peer keeps what came behind a lost packet, only that packet
+// is sent again, with the cursor where it is (selective_repeat.hpp).
+//
 // How many packets are in flight follows what gets lost, and a retry comes as soon as the measured
 // round-trip time makes loss likely (pace.hpp). Such an early retry is not counted: retry_count and
 // timeout keep their meaning for a peer that stays silent.
@@ -15,10 +18,11 @@
 // Requests for such a peer are withdrawn, once they have been sent again, until the next retry is
 // due: however many peers are silent, none of their requests holds what others need. An
 // acknowledgement that comes meanwhile is remembered, and completes them when they start again.
+// Requests that wait for those before them, or for a receive of the peer, can be withdrawn alone.
 //
 // The files: requester.cpp (life of a request), requester_transmit.cpp (what may go, and as which
-// packet), requester_receive.cpp (acknowledgements and responses), requester_retry.cpp (NAK, RNR,
-// timeouts).
+// packet), requester_receive.cpp (acknowledgements and responses), requester_repair.cpp (selective
+// repeat, probes), requester_retry.cpp (NAK, RNR, timeouts).
 #pragma once
 
 #include <cstddef>
@@ -30,6 +34,7 @@
 #include "daemon/transport/end_to_end_credits.hpp"
 #include "daemon/transport/pace.hpp"
 #include "daemon/transport/retry_timer.hpp"
+#include "daemon/transport/selective_repeat.hpp"
 #include "daemon/transport/send_progress.hpp"
 #include "daemon/transport/send_queue.hpp"
 #include "daemon/transport/silence.hpp"
@@ -46,12 +51,15 @@ class Requester {
   /// May be called again (a modify in RTS); takes effect from the next packet on. The MTU must not
   /// change while requests are pending.
   void configure(const RcAttributes& attributes);
-  /// Forgets all requests without completing them; the next packet has PSN `sq_psn`.
-  void reset(Psn sq_psn);
-  /// As reset(), and its next message has the number `sequence`.
-  void resume(Psn next, Psn sequence);
-  Psn next_psn() const { return queued_end_; }
-  Psn next_sequence() const { return queued_sequence_; }
+  /// Forgets all requests without completing them; the next packet has PSN `sq_psn`, and the next
+  /// message the number `sequence`.
+  void reset(Psn sq_psn, Psn sequence = Psn(1));
+  struct Position {
+    Psn psn;
+    Psn sequence;
+  };
+  /// Of the next request.
+  Position position() const { return {queued_end_, queued_sequence_}; }
 
   bool full() const { return queue_.full(); }
   /// Takes a request; nothing is sent before transmit(). REQUIRES: !full().
@@ -70,13 +78,30 @@ class Requester {
   /// The peer had no receive for the oldest request (RNR NAK), or it is silent (rest_if_silent()):
   /// nothing goes before deadline().
   bool is_held() const { return timer_.is_held(); }
-  /// If the peer has answered none of some retries, and the last of them has gone: nothing goes
-  /// before the next one is due, or an answer comes. True: that is so from now on.
-  bool rest_if_silent() {
-    if (!silence_.is_long() || failed_ || in_flight() == 0 || !timer_.runs() || is_held())
+  /// If the peer has answered none of some retries, and the last of them has gone, or nothing
+  /// reaches it (`unreachable`): nothing goes before the next one is due, or an answer comes. True:
+  /// that is so from now on.
+  bool rest_if_silent(bool unreachable) {
+    if (!(silence_.is_long() || unreachable) || failed_ || in_flight() == 0 || !timer_.runs() ||
+        is_held())
       return false;
     timer_.rest();
     return true;
+  }
+  /// Forgets the requests of which nothing was ever sent, and calls visit(pcb) for each, oldest
+  /// first. They may be started again, in the same order.
+  template <class Visit>
+  void withdraw_unsent(Visit&& visit) {
+    const PcbId last =
+        queue_.last_of_first([&](const Slot& slot) { return slot.first.is_before(sent_end_); });
+    const PcbId first = last == SendQueue::kEnd ? queue_.oldest() : queue_.next(last);
+    if (first == SendQueue::kEnd) return;
+    const Slot& slot = queue_[first];
+    queued_end_ = slot.first;
+    queued_sequence_ = slot.sequence;
+    withdrawn_ = {true, slot.request.fence, slot.request.kind};
+    if (!next_psn_.is_before(queued_end_)) next_ = SendQueue::kEnd;
+    queue_.cut_behind(last, visit);
   }
   /// Forgets all requests and calls visit(pcb) for each, oldest first. They may be started
   /// again, the same in the same order: they have the PSNs that they had, and the oldest goes on
@@ -113,25 +138,27 @@ class Requester {
   Step send_next(const RequesterUpcalls& up, Time now);
   Step refuse_request(const RequesterUpcalls& up, Verdict verdict);
   SendObstacle obstacle(const Slot& slot, std::uint32_t index) const;
-  bool has_credit(const Slot& slot, std::uint32_t index) const;
   bool wants_ack(const Slot& slot, std::uint32_t index) const;
-  wire::Headers make_headers(const Slot& slot, std::uint32_t index) const;
   void note_sent(const RequesterUpcalls& up, const Slot& slot, std::uint32_t index, bool asked,
                  Time now);
 
   // requester_receive.cpp
   void receive_acknowledge(const RequesterUpcalls& up, const wire::Headers& h, Time now);
-  void receive_read_response(const RequesterUpcalls& up, const wire::Headers& h,
-                             std::span<const std::byte> payload, wire::OpcodeMask mask, Time now);
-  void receive_atomic_response(const RequesterUpcalls& up, const wire::Headers& h, Time now);
+  void receive_response(const RequesterUpcalls& up, const ResponsePacket& p, Time now);
   bool acknowledge_before(const RequesterUpcalls& up, Psn end, Time now);
   void advance(const RequesterUpcalls& up, std::uint32_t packets, Time now);
   void hear_while_resting(const wire::Headers& h);
 
+  // requester_repair.cpp
+  bool send_again(const RequesterUpcalls& up, Time now, unsigned& packet_budget);
+  void miss_request(const RequesterUpcalls& up, bool discarded, Time now);
+  void miss_response(const RequesterUpcalls& up, Time now);
+  void catch_up(const RequesterUpcalls& up, Time now);
+  void probe(const RequesterUpcalls& up, Time now);
+
   // requester_retry.cpp
   void receive_nak(const RequesterUpcalls& up, const wire::Headers& h, Time now);
   void receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, Time now);
-  void miss_response(const RequesterUpcalls& up, Time now);
   void retry(const RequesterUpcalls& up, Time now);
   void retry_early(Time now);
   void go_back();
@@ -142,8 +169,7 @@ class Requester {
     return static_cast<std::uint32_t>(next_psn_.distance_from(unacked_));
   }
 
-  RcAttributes attributes_;
-  std::uint32_t mtu_shift_ = 10;
+  RequestFormat format_;
 
   SendQueue queue_;
   PcbId next_ = SendQueue::kEnd;  ///< the request the cursor is in; kEnd: all are sent
@@ -158,13 +184,21 @@ class Requester {
   EndToEndCredits credits_;
   RetryTimer timer_;
 
-  std::uint32_t unasked_ = 0;          ///< packets sent since one asked for an acknowledgement
-  std::uint32_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor
+  std::uint16_t unasked_ = 0;          ///< packets sent since one asked for an acknowledgement
+  std::uint16_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor
+  Psn acknowledged_;                   ///< all before it are, also of what was withdrawn
+  SelectiveRepeat repeat_;
   Silence silence_;
-  Psn acknowledged_;              ///< all before it are, also of what was withdrawn
   bool response_missed_ = false;  ///< went back for a skipped response, no progress since
   bool exhausted_ = false;        ///< there is no retry left for what was withdrawn
   bool failed_ = false;           ///< nothing goes or comes until reset()
+  bool moved_ = false;            ///< something was sent, in the last transmit()
+  /// The first that withdraw_unsent() took, until one is started.
+  struct {
+    bool any = false;
+    bool fence = false;
+    RequestKind kind = RequestKind::kSend;
+  } withdrawn_;
 
   std::uint8_t retries_left_ = 0;
   std::uint8_t rnr_retries_left_ = 0;

@@ -1,10 +1,6 @@
 // Requester: acknowledgements and responses (InfiniBand specification, volume 1, 9.7.5, 9.7.6).
-#include <cstring>
-
 #include "daemon/transport/codes.hpp"
-#include "daemon/transport/read_or_atomic.hpp"
 #include "daemon/transport/requester.hpp"
-#include "daemon/transport/segment.hpp"
 #include "daemon/wire/opcode.hpp"
 
 namespace softhca::transport {
@@ -12,15 +8,13 @@ namespace {
 
 constexpr std::uint8_t kSyndromeClass = 0xe0;
 
-bool is_ack(std::uint8_t syndrome) { return (syndrome & kSyndromeClass) == wire::kSyndromeAck; }
-
 }  // namespace
 
 void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
                         std::span<const std::byte> payload, Time now) {
   if (failed_) return up.events.count(Count::kBadState);
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
-  if (info.transport != attributes_.transport() || !info.mask.has_all(wire::kResponse))
+  if (info.transport != format_.attributes.transport() || !info.mask.has_all(wire::kResponse))
     return up.events.count(Count::kBadOpcode);
   const bool is_expected = !h.psn.is_before(unacked_) && h.psn.is_before(sent_end_);
   if (is_expected && queue_.empty() && timer_.rests()) return hear_while_resting(h);
@@ -31,9 +25,13 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
         wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
     return newest ? credits_.update(h) : up.events.count(Count::kGhostAck);
   }
-  if (info.mask.has_all(wire::kRead)) return receive_read_response(up, h, payload, info.mask, now);
-  if (info.mask.has_all(wire::kAtomic)) return receive_atomic_response(up, h, now);
-  receive_acknowledge(up, h, now);
+  if (info.mask.has_any(wire::kRead | wire::kAtomic))
+    receive_response(up, {h, payload, info.mask}, now);
+  else
+    receive_acknowledge(up, h, now);
+  if (format_.attributes.selective_repeat &&
+      (repeat_.has_early() || repeat_.was_told_of_gap() || acknowledged_.is_after(unacked_)))
+    catch_up(up, now);
 }
 
 /// The peer is there. Its acknowledgement holds when the requests start again; all else it says
@@ -45,16 +43,20 @@ void Requester::hear_while_resting(const wire::Headers& h) {
   }
   exhausted_ = false;
   silence_.end();
-  retries_left_ = attributes_.retry_count;
+  retries_left_ = format_.attributes.retry_count;
   timer_.stop();
 }
 
 void Requester::receive_acknowledge(const RequesterUpcalls& up, const wire::Headers& h, Time now) {
+  bool discarded = false;
   switch (h.syndrome & kSyndromeClass) {
     case wire::kSyndromeAck:
       up.events.count(Count::kAcksReceived);
+      discarded = repeat_.learn(up.events, h.psn + 1);
       if (!acknowledge_before(up, h.psn + 1, now)) return miss_response(up, now);
-      return credits_.update(h);
+      credits_.update(h);
+      if (discarded && !queue_.empty()) miss_request(up, true, now);
+      return;
     case wire::kSyndromeRnr:
       return receive_rnr(up, h, now);
     case wire::kSyndromeSequence& kSyndromeClass:
@@ -66,11 +68,14 @@ void Requester::receive_acknowledge(const RequesterUpcalls& up, const wire::Head
 
 /// Everything before `end` is acknowledged, or all there is where `end` lies behind that, in
 /// requests that were withdrawn. False when the response to a read or atomic is missing before
-/// that; what precedes it is acknowledged nevertheless.
+/// that; what precedes it is acknowledged nevertheless, and what follows when that has come.
 bool Requester::acknowledge_before(const RequesterUpcalls& up, Psn end, Time now) {
   while (unacked_ != end && !queue_.empty()) {
     const Slot& slot = queue_[queue_.oldest()];
-    if (awaits_response(slot.request.kind)) return false;
+    if (awaits_response(slot.request.kind)) {
+      if (end.is_after(acknowledged_) && format_.attributes.selective_repeat) acknowledged_ = end;
+      return false;
+    }
     const std::uint32_t covered = (end - unacked_.value()).value();
     const std::uint32_t left = slot.packets - slot.index_of(unacked_);
     advance(up, covered < left ? covered : left, now);
@@ -78,42 +83,19 @@ bool Requester::acknowledge_before(const RequesterUpcalls& up, Psn end, Time now
   return true;
 }
 
-void Requester::receive_read_response(const RequesterUpcalls& up, const wire::Headers& h,
-                                      std::span<const std::byte> payload, wire::OpcodeMask mask,
-                                      Time now) {
-  if (!acknowledge_before(up, h.psn, now)) return miss_response(up, now);
-  if (queue_.empty()) return up.events.count(Count::kGhostAck);
-  const Slot& slot = queue_[queue_.oldest()];
-  const RequestKind kind = slot.request.kind;
-  if (kind != RequestKind::kRead && kind != RequestKind::kAtomicWrite)
-    return fail(up, Verdict::kBadResponse);
-  const std::uint32_t length = stores_response(kind) ? slot.request.length : 0;
-  const std::uint32_t index = slot.index_of(h.psn);
-  // First and middle are not told apart: after a retry both an old and a new run of responses may
-  // be under way, and only one of them starts here.
-  const bool last = index + 1 == read_part_end(slot.packets, index);
-  if (mask.has_all(wire::kEnd) != last || payload.size() != bytes_of(length, index, mtu_shift_) ||
-      (mask.has_all(wire::kAeth) && !is_ack(h.syndrome)))
-    return fail(up, Verdict::kBadResponse);
-  if (!payload.empty()) {
-    const Verdict stored = up.memory.store_response(slot.request.pcb, index << mtu_shift_, payload);
-    if (stored != Verdict::kOk) return fail(up, stored);
+void Requester::receive_response(const RequesterUpcalls& up, const ResponsePacket& p, Time now) {
+  repeat_.learn_from_response(up.events, p.h.psn);
+  if (!acknowledge_before(up, p.h.psn, now)) {
+    repeat_.take_early(format_, up.memory, queue_, unacked_, p);
+    return miss_response(up, now);
   }
-  if (mask.has_all(wire::kAeth)) credits_.update(h);
-  advance(up, 1, now);
-}
-
-void Requester::receive_atomic_response(const RequesterUpcalls& up, const wire::Headers& h,
-                                        Time now) {
-  if (!acknowledge_before(up, h.psn, now)) return miss_response(up, now);
   if (queue_.empty()) return up.events.count(Count::kGhostAck);
   const Slot& slot = queue_[queue_.oldest()];
-  if (!is_atomic(slot.request.kind) || !is_ack(h.syndrome)) return fail(up, Verdict::kBadResponse);
-  std::byte original[sizeof h.original];
-  std::memcpy(original, &h.original, sizeof original);
-  const Verdict stored = up.memory.store_response(slot.request.pcb, 0, original);
+  if (!is_response_to(format_, slot, p, repeat_.parts_end()))
+    return fail(up, Verdict::kBadResponse);
+  const Verdict stored = store_response(format_, up.memory, slot, p);
   if (stored != Verdict::kOk) return fail(up, stored);
-  credits_.update(h);
+  if (p.mask.has_all(wire::kAeth)) credits_.update(p.h);
   advance(up, 1, now);
 }
 
@@ -134,14 +116,20 @@ void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time 
     next_psn_ = unacked_;
     next_ = queue_.oldest();
   }
+  repeat_.acknowledged(packets, unacked_, queue_.oldest());
   flight_.grow(packets, unacked_);
   round_trip_.acknowledged(unacked_, now);
   response_missed_ = false;
   silence_.end();
-  retries_left_ = attributes_.retry_count;
-  rnr_retries_left_ = attributes_.rnr_retry;
+  retries_left_ = format_.attributes.retry_count;
+  rnr_retries_left_ = format_.attributes.rnr_retry;
   timer_.stop();
-  if (unacked_ != sent_end_ && !queue_.empty()) timer_.start(now, round_trip_.rto());
+  if (unacked_ != sent_end_ && !queue_.empty()) {
+    timer_.start(now, round_trip_.rto());
+    // An answer was asked for that has not come.
+    if (format_.attributes.selective_repeat && (next_psn_ - unasked_).is_after(unacked_))
+      timer_.await_probe(now, repeat_.patience(round_trip_));
+  }
   if (done_all) up.commands.complete_request(pcb, Verdict::kOk);
 }
 

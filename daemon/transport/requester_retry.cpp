@@ -9,13 +9,17 @@ namespace softhca::transport {
 
 /// A NAK of PSN n acknowledges everything before n (9.7.5.2.2).
 void Requester::receive_nak(const RequesterUpcalls& up, const wire::Headers& h, Time now) {
-  if (!acknowledge_before(up, h.psn, now)) return miss_response(up, now);
+  const bool is_gap = h.syndrome == wire::kSyndromeSequence;
+  const bool discarded = is_gap && repeat_.learn(up.events, h.psn);
+  if (!acknowledge_before(up, h.psn, now)) {
+    if (is_gap) repeat_.note_gap(h.psn);
+    return miss_response(up, now);
+  }
   if (queue_.empty()) return up.events.count(Count::kGhostAck);
   switch (h.syndrome) {
     case wire::kSyndromeSequence:
       up.events.count(Count::kSequenceNakReceived);
-      if (in_flight() != 0) retry(up, now);  // else it is one seen twice
-      return;
+      return miss_request(up, discarded, now);
     case wire::kSyndromeInvalidRequest:
       up.events.count(Count::kInvalidNakReceived);
       break;
@@ -36,11 +40,11 @@ void Requester::receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, 
   if (queue_.empty()) return up.events.count(Count::kGhostAck);
   up.events.count(Count::kRnrNakReceived);
   if (timer_.is_held()) return;
-  if (attributes_.rnr_retry != kRnrRetryForEver) {
+  if (format_.attributes.rnr_retry != kRnrRetryForEver) {
     if (rnr_retries_left_ == 0) return fail(up, Verdict::kRnrRetryExceeded);
     --rnr_retries_left_;
   }
-  retries_left_ = attributes_.retry_count;  // they are for a peer that says nothing
+  retries_left_ = format_.attributes.retry_count;  // they are for a peer that says nothing
   go_back();
   timer_.hold_until(now + rnr_delay(h.syndrome));
 }
@@ -49,6 +53,7 @@ void Requester::receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, 
 /// stays.
 void Requester::begin_withdrawal() {
   assert(is_held());
+  repeat_.forget_responses();
   if (queue_.empty()) return;
   go_back();
   const Slot& oldest = queue_[queue_.oldest()];
@@ -56,20 +61,12 @@ void Requester::begin_withdrawal() {
   queued_sequence_ = oldest.sequence;
 }
 
-/// Something came that proves a response to a read or atomic lost: an implied NAK. One retry until
-/// there is progress; the rest of the old run of responses is still on its way (9.7.6.1.1).
-void Requester::miss_response(const RequesterUpcalls& up, Time now) {
-  if (response_missed_) return;
-  up.events.count(Count::kImpliedNak);
-  retry(up, now);
-  response_missed_ = true;
-}
-
 void Requester::expire(const RequesterUpcalls& up, Time now) {
   if (failed_ || now < deadline()) return;
   const bool was_refused = timer_.is_held() && !timer_.rests();
   timer_.release();
   if (was_refused) return;
+  if (timer_.take_probe(now)) return probe(up, now);
   response_missed_ = false;
   if (timer_.is_early(now)) {
     up.events.count(Count::kEarlyRetries);
@@ -110,6 +107,7 @@ void Requester::retry(const RequesterUpcalls& up, Time now) {
 
 void Requester::go_back() {
   round_trip_.discard();
+  repeat_.go_back();
   next_ = queue_.oldest();
   next_psn_ = unacked_;
   reads_in_flight_ = unasked_ = 0;

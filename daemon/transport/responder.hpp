@@ -6,6 +6,8 @@
 // to reads and atomics first and in PSN order, then one NAK or one coalesced ACK, so that no
 // acknowledgement overtakes a response.
 //
+// What comes behind a gap may be kept, and goes through the same chain when its turn has come.
+//
 // The files: responder.cpp (life, bookkeeping), responder_check.cpp (the chain),
 // responder_execute.cpp (send, write, read, atomic), responder_duplicate.cpp (replay),
 // responder_transmit.cpp (responses, NAK, ACK).
@@ -19,6 +21,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/transport/incoming_message.hpp"
+#include "daemon/transport/kept_packets.hpp"
 #include "daemon/transport/replays.hpp"
 #include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/headers.hpp"
@@ -26,11 +29,22 @@
 
 namespace softhca::transport {
 
+/// Where responders put what they have to remember; outlives them.
+struct ResponderStores {
+  ResponderStores(ReplayStore& reads) : replays(reads) {}
+  ResponderStores(ReplayStore& reads, KeptStore& early, KeptAccount& for_whom)
+      : replays(reads), kept(&early), account(&for_whom) {}
+  ReplayStore& replays;
+  KeptStore* kept = nullptr;  ///< what came before its turn; null: it is dropped
+  KeptAccount* account = nullptr;
+};
+
 class Responder {
  public:
-  /// Reserves places for the reads and atomics to be remembered (max_dest_rd_atomic) in `store`,
-  /// which outlives them.
-  void configure(const RcAttributes& attributes, ReplayStore& store);
+  /// Reserves places for the reads and atomics to be remembered (max_dest_rd_atomic).
+  void configure(const RcAttributes& attributes, const ResponderStores& stores);
+  /// Packets that wait for their turn.
+  std::uint32_t kept() const { return kept_.size(); }
   /// What they take once they are used, in bytes.
   static std::size_t memory_for(std::uint8_t max_dest_rd_atomic);
   /// Gives those places back; configure() and reset() come before the next packet.
@@ -50,7 +64,10 @@ class Responder {
   /// has gone it calls enter_error(): the queue pair must stay alive until then.
   bool transmit(const ResponderUpcalls& up, unsigned packet_budget);
   /// Something is owed to the peer.
-  bool pending() const { return replays_.any_due() || ack_due_ || nak_ != 0; }
+  bool pending() const {
+    return replays_.any_due() || ack_due_ || nak_ != 0 ||
+           (!kept_.empty() && refusal_ == Refusal::kNone);
+  }
   /// The acknowledgement of all that was executed, to be repeated when the queue pair is gone; none
   /// before the first packet and after a failure.
   std::optional<wire::Headers> last_acknowledgement(const ResponderUpcalls& up) const;
@@ -59,15 +76,15 @@ class Responder {
   void flush(const ResponderUpcalls& up);
 
  private:
-  enum class Refusal : std::uint8_t { kNone, kSequence, kNotReady, kFatal };
+  enum class Refusal : std::uint8_t { kNone, kSequence, kNotReady, kOverRate, kFatal };
 
   // responder_check.cpp
-  bool check_transport(const ResponderUpcalls& up, const wire::OpcodeInfo& info);
   bool check_psn(const ResponderUpcalls& up, const RequestPacket& p);
-  Verdict check_sequence(const RequestPacket& p) const;
   Verdict choose_receive_queue(const ResponderUpcalls& up, const RequestPacket& p);
   Verdict check_length(const ResponderUpcalls& up, const RequestPacket& p) const;
-  bool fits_announcement(const RequestPacket& p) const;
+  bool check_rate(const ResponderUpcalls& up, const RequestPacket& p);
+  bool take(const ResponderUpcalls& up, const RequestPacket& p);
+  bool take_kept(const ResponderUpcalls& up, unsigned packet_budget);
   void accept(const ResponderUpcalls& up, const RequestPacket& p);
 
   // responder_execute.cpp
@@ -85,7 +102,6 @@ class Responder {
 
   // responder_transmit.cpp
   SendResult send_response(const ResponderUpcalls& up, Replay& r);
-  PayloadSource response_payload(const Replay& r) const;
   void refuse_response(const ResponderUpcalls& up);
   bool send_nak(const ResponderUpcalls& up);
   bool send_ack(const ResponderUpcalls& up);
@@ -95,6 +111,8 @@ class Responder {
 
   // responder.cpp
   void refuse(const ResponderUpcalls& up, Verdict verdict);
+  void refuse_for_now(Refusal why, std::uint8_t rnr_timer);
+  void miss(Psn shown_by);
   void owe_nothing();
 
   RcAttributes attributes_;
@@ -105,6 +123,7 @@ class Responder {
 
   std::uint32_t xrc_srq_ = 0;  ///< XRC: the queue that the message is for
   IncomingMessage message_;
+  KeptPackets kept_;
 
   bool failed_ = false;               ///< deaf and silent until reset()
   bool established_ = false;          ///< kCommunicationEstablished was raised

@@ -22,9 +22,13 @@ void Responder::replay_read(const wire::Headers& h) {
   const std::uint32_t offset = index << mtu_shift_;
   if (h.rkey != r->rkey || h.remote_addr != r->addr + offset || h.xrc_srq != r->xrc_srq) return;
   if (h.dma_length > r->length - offset || (h.dma_length == 0 && r->length != 0)) return;
+  const std::uint32_t end = index + packets_of(h.dma_length, mtu_shift_);
+  if (r->due && end < r->end && offset + h.dma_length == end << mtu_shift_)
+    return replays_.owe_part(*r, index, end);
   r->replay = true;
   r->answer_length = offset + h.dma_length;
-  replays_.owe(*r, index, index + packets_of(h.dma_length, mtu_shift_));
+  r->rest = {};
+  replays_.owe(*r, index, end);
 }
 
 void Responder::replay_atomic(const wire::Headers& h) {

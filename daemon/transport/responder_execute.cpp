@@ -68,6 +68,7 @@ Verdict Responder::execute_read(const ResponderUpcalls& up, const RequestPacket&
   r->addr = p.h.remote_addr;
   r->xrc_srq = p.h.xrc_srq;
   r->length = r->answer_length = p.h.dma_length;
+  r->rest = {};
   replays_.owe(*r, 0, r->packets);
   return Verdict::kOk;
 }

@@ -33,12 +33,30 @@ std::optional<AsyncEvent> event_of(std::uint8_t syndrome) {
   }
 }
 
+/// Of the next response.
+PayloadSource response_payload(const Replay& r, std::uint32_t mtu_shift) {
+  PayloadSource p;
+  if (r.atomic || r.answer_length == 0) return p;
+  p.from = PayloadSource::From::kRemote;
+  p.rkey = r.rkey;
+  p.xrc_srq = r.xrc_srq;
+  p.addr = r.addr + (std::uint64_t{r.next} << mtu_shift);
+  p.length = bytes_of(r.answer_length, r.next, mtu_shift);
+  // Programs may well write to memory that is read. What fits in one packet, like a flag that a
+  // peer waits for, is copied at once, and so is what is asked for again.
+  p.is_held = r.packets > 1 && !r.replay;
+  return p;
+}
+
 }  // namespace
 
 bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
+  const bool more_kept = !kept_.empty() && take_kept(up, packet_budget);
   while (replays_.any_due()) {
+    Replay& next = replays_.oldest_due();
+    if (next.reads() && up.limits.holds_response()) return more_kept;
     if (packet_budget-- == 0) return true;
-    switch (send_response(up, replays_.oldest_due())) {
+    switch (send_response(up, next)) {
       case SendResult::kSent:
         break;
       case SendResult::kNoBuffer:
@@ -48,9 +66,9 @@ bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
         break;
     }
   }
-  if (nak_ != 0) return send_nak(up);
-  if (ack_due_) return send_ack(up);
-  return false;
+  if (nak_ != 0 && !more_kept) return send_nak(up);
+  if (ack_due_) return send_ack(up) || more_kept;
+  return more_kept;
 }
 
 SendResult Responder::send_response(const ResponderUpcalls& up, Replay& r) {
@@ -65,22 +83,13 @@ SendResult Responder::send_response(const ResponderUpcalls& up, Replay& r) {
   wire::Headers h = make_headers(opcode, r.first + r.next);
   if (first || last) set_aeth(up, h);
   h.original = r.original;
-  const SendResult result = up.packets.send(h, response_payload(r));
+  const PayloadSource payload = response_payload(r, mtu_shift_);
+  const SendResult result = up.packets.send(h, payload);
   if (result != SendResult::kSent) return result;
+  if (r.reads()) up.limits.sent_response(payload.length, first);
   ++r.next;
-  if (last) replays_.settle(r);
+  if (last && !r.resume()) replays_.settle(r);
   return result;
-}
-
-PayloadSource Responder::response_payload(const Replay& r) const {
-  PayloadSource p;
-  if (r.atomic || r.answer_length == 0) return p;
-  p.from = PayloadSource::From::kRemote;
-  p.rkey = r.rkey;
-  p.xrc_srq = r.xrc_srq;
-  p.addr = r.addr + (std::uint64_t{r.next} << mtu_shift_);
-  p.length = bytes_of(r.answer_length, r.next, mtu_shift_);
-  return p;
 }
 
 /// The memory of the oldest read is gone: what was answered before stands, the rest is refused.
@@ -100,7 +109,7 @@ bool Responder::send_nak(const ResponderUpcalls& up) {
   // It acknowledges all before it, too.
   ack_due_ = false;
   nak_ = 0;
-  up.events.count(count_of(h.syndrome));
+  up.events.count(refusal_ == Refusal::kOverRate ? Count::kRateNakSent : count_of(h.syndrome));
   if (refusal_ != Refusal::kFatal) return false;
   failed_ = true;
   up.events.enter_error(event_of(h.syndrome));

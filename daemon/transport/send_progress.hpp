@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "daemon/transport/send_queue.hpp"
+
 namespace softhca::transport {
 
 /// What keeps the next packet of a queue pair from being sent.
@@ -12,6 +14,7 @@ enum class SendObstacle : std::uint8_t {
   kOrder,   ///< a fence, or the limit of reads and atomics under way
   kReceiver,  ///< the peer has no receive
   kPeer,      ///< the peer does not answer, or is not there
+  kPeerRate,  ///< the rates of what is sent to the peer, or read from it
 };
 
 /// `unsent` of `outstanding` parts of the requests have still to be sent. Both 0: there are no
@@ -20,6 +23,12 @@ struct SendProgress {
   SendObstacle obstacle = SendObstacle::kNone;
   std::uint32_t unsent = 0;
   std::uint32_t outstanding = 0;
+  bool moved = false;  ///< the last transmit() sent something
+  /// Of which a part has gone, and another is to be sent; kEnd: none.
+  PcbId half_sent = SendQueue::kEnd;
+  /// What keeps the request that is to begin next from it, be it here or withdrawn by
+  /// withdraw_unsent(); kNone: nothing, or another one is being sent.
+  SendObstacle next = SendObstacle::kNone;
 };
 
 }  // namespace softhca::transport

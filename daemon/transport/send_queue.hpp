@@ -76,6 +76,26 @@ class SendQueue {
     oldest_ = pcb;
     ++size_;
   }
+  /// The last of those, from the oldest on, for which `is_one` holds; kEnd: none.
+  template <class IsOne>
+  PcbId last_of_first(IsOne&& is_one) const {
+    PcbId last = kEnd;
+    for (PcbId pcb = oldest_; pcb != kEnd && is_one((*this)[pcb]); pcb = next(pcb)) last = pcb;
+    return last;
+  }
+  /// Takes out those behind `last` (kEnd: all) and calls visit(pcb) for each, oldest first.
+  template <class Visit>
+  void cut_behind(PcbId last, Visit&& visit) {
+    PcbId pcb = last == kEnd ? oldest_ : next(last);
+    newest_ = last;
+    (last == kEnd ? oldest_.value : slots_[last.value].next) = kNoIndex;
+    while (pcb != kEnd) {
+      const PcbId after = next(pcb);
+      --size_;
+      visit(pcb);
+      pcb = after;
+    }
+  }
   /// The oldest request is over. REQUIRES: !empty().
   PcbId pop() {
     assert(!empty());

@@ -27,12 +27,19 @@ class UcRequester {
   Psn next_psn() const { return next_psn_; }
 
   bool full() const { return queue_.full(); }
-  SendProgress progress() const { return {.unsent = queue_.size(), .outstanding = queue_.size()}; }
+  SendProgress progress() const {
+    return {.unsent = queue_.size(), .outstanding = queue_.size(), .half_sent = half_sent()};
+  }
   bool idle() const { return queue_.empty(); }
   /// Takes sends and writes; other kinds end with kLocalQpOperation. REQUIRES: !full().
   void start(const Request& request);
   bool transmit(const SenderUpcalls& up, unsigned packet_budget);
   void flush(const SenderUpcalls& up);
+  /// As Requester::withdraw_unsent().
+  template <class Visit>
+  void withdraw_unsent(Visit&& visit) {
+    queue_.cut_behind(half_sent(), visit);
+  }
   /// As Requester::abandon().
   template <class Visit>
   void abandon(Visit&& visit) {
@@ -41,6 +48,7 @@ class UcRequester {
 
  private:
   bool fail(const SenderUpcalls& up, Verdict verdict);
+  PcbId half_sent() const { return index_ != 0 ? queue_.oldest() : SendQueue::kEnd; }
 
   UcAttributes attributes_;
   std::uint32_t mtu_shift_ = 10;
@@ -116,6 +124,10 @@ class Uc {
   SendProgress progress() const { return requester_.progress(); }
   /// No request of it ever waits for its peer.
   bool is_held() const { return false; }
+  template <class Visit>
+  void withdraw_unsent(Visit&& visit) {
+    requester_.withdraw_unsent(visit);
+  }
   Time deadline() const { return kNever; }
   template <class Visit>
   void withdraw(Visit&& visit) {

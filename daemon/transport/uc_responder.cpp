@@ -47,7 +47,12 @@ void UcResponder::receive(const ReceiverUpcalls& up, const wire::Headers& h,
     message_.end();
     return up.events.count(Count::kBadLength);
   }
-  if (!take(up, p)) message_.end();
+  if (up.limits.drops_request()) {
+    message_.end();
+    return up.events.count(Count::kRateDropped);
+  }
+  if (!take(up, p)) return message_.end();
+  up.limits.took_request(static_cast<std::uint32_t>(p.payload.size()), p.starts());
 }
 
 bool UcResponder::check_psn(const ReceiverUpcalls& up, const RequestPacket& p) {

@@ -69,6 +69,7 @@ void UdResponder::receive(const DatagramReceiverUpcalls& up, const wire::Headers
   // 9.6.1.5: the key of a datagram must be that of the queue pair.
   if (h.qkey != attributes_.qkey) return up.events.count(Count::kBadQkey);
   if (payload.size() > attributes_.mtu) return up.events.count(Count::kBadLength);
+  if (up.limits.drops_request()) return up.events.count(Count::kRateDropped);
   if (!draw(up)) return up.events.count(Count::kReceiveDropped);
   // 9.8.3.2.2: too long for the receive: dropped, and the receive serves the next message.
   const std::size_t bytes = kRoutingHeaderBytes + payload.size();
@@ -86,6 +87,7 @@ void UdResponder::receive(const DatagramReceiverUpcalls& up, const wire::Headers
   c.source = h.source;
   drawn_ = false;
   failed_ = c.verdict != Verdict::kOk;
+  up.limits.took_request(static_cast<std::uint32_t>(payload.size()), true);
   up.receives.complete_receive(c);
   if (failed_) up.events.enter_error(std::nullopt);
 }

@@ -101,6 +101,10 @@ class Ud {
     responder_.flush(up.receiver);
   }
   bool is_held() const { return false; }
+  template <class Visit>
+  void withdraw_unsent(Visit&& visit) {
+    abandon(visit);
+  }
   SendProgress progress() const { return {.unsent = queue_.size(), .outstanding = queue_.size()}; }
   Time deadline() const { return kNever; }
   template <class Visit>

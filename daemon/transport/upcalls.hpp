@@ -59,6 +59,9 @@ struct PayloadSource {
   Rkey rkey;
   std::uint64_t addr = 0;
   std::uint32_t xrc_srq = 0;  ///< kRemote, XRC: the queue that the request named
+  /// The memory is not to change before the peer has answered, and if it does, the packet is sent
+  /// again: it may be gathered when the packet leaves, after its ICRC was made.
+  bool is_held = false;
 };
 
 enum class SendResult : std::uint8_t {
@@ -102,7 +105,9 @@ enum class Count : std::uint8_t {
   kWriteRequests,  ///< of peers, executed whole; so are the next two
   kReadRequests,
   kAtomicRequests,
-  kImpliedNak,  ///< read or atomic response skipped over
+  kImpliedNak,     ///< read or atomic response skipped over
+  kProbes,         ///< sent again after two round trips of silence
+  kSparedPackets,  ///< not sent again, since the peer has kept them
   kRnrNakSent,
   kRnrNakReceived,
   kSequenceNakSent,
@@ -121,6 +126,8 @@ enum class Count : std::uint8_t {
   kBadQkey,         ///< UD
   kGhostAck,        ///< response outside the window (dropped)
   kReceiveDropped,  ///< UC, UD: no receive work request
+  kRateNakSent,     ///< RNR NAK: requests came faster than the inbound rate
+  kRateDropped,     ///< UC, UD: likewise (dropped)
   kCount,
 };
 
@@ -196,11 +203,29 @@ class ReceiveSource {
   ~ReceiveSource() = default;
 };
 
+/// The rates of what the peer sends to this side and reads from it.
+class PeerLimits {
+ public:
+  /// How long the peer is to wait before it sends the request packet at hand again; zero: it may
+  /// come.
+  virtual Duration request_wait() = 0;
+  /// Is the request packet at hand to be dropped, since too much came?
+  virtual bool drops_request() = 0;
+  /// A request packet that brings so many bytes was taken.
+  virtual void took_request(std::uint32_t bytes, bool begins_message) = 0;
+  /// Is the next response to a read to wait? Then transmit() is called again when it may go.
+  virtual bool holds_response() = 0;
+  virtual void sent_response(std::uint32_t bytes, bool begins_message) = 0;
+
+ protected:
+  ~PeerLimits() = default;
+};
+
 /// Where requests end.
 class CompletionSink {
  public:
-  /// RC: the last packet of the request has gone; it now waits for the peer (mechanism A11). Comes
-  /// again after a retransmission.
+  /// RC: the last packet of the request has gone; it now waits for the peer (mechanism A11). Local
+  /// delivery: it waits for a receive, as if it had gone. May come again.
   virtual void request_sent(PcbId /*pcb*/) {}
   /// The request is over; called once for each, in order. `pcb` is free afterwards.
   virtual void complete_request(PcbId pcb, Verdict verdict) = 0;
@@ -236,10 +261,11 @@ struct RequesterUpcalls {
 
 struct ResponderUpcalls {
   template <std::derived_from<ReceiveSource> All>
-  ResponderUpcalls(All& all) : packets(all), memory(all), receives(all), events(all) {}
+  ResponderUpcalls(All& all) : packets(all), memory(all), receives(all), limits(all), events(all) {}
   PacketSink& packets;
   RemoteMemory& memory;
   ReceiveSource& receives;
+  PeerLimits& limits;
   QueuePairEvents& events;
 };
 
@@ -263,9 +289,10 @@ struct SenderUpcalls {
 /// Upcalls of the receiver of an unreliable connection.
 struct ReceiverUpcalls {
   template <std::derived_from<ReceiveSource> All>
-  ReceiverUpcalls(All& all) : memory(all), receives(all), events(all) {}
+  ReceiverUpcalls(All& all) : memory(all), receives(all), limits(all), events(all) {}
   RemoteMemory& memory;
   ReceiveSource& receives;
+  PeerLimits& limits;
   QueuePairEvents& events;
 };
 
@@ -279,8 +306,9 @@ struct UcUpcalls {
 
 struct DatagramReceiverUpcalls {
   template <std::derived_from<ReceiveSource> All>
-  DatagramReceiverUpcalls(All& all) : receives(all), events(all) {}
+  DatagramReceiverUpcalls(All& all) : receives(all), limits(all), events(all) {}
   ReceiveSource& receives;
+  PeerLimits& limits;
   QueuePairEvents& events;
 };
 
@@ -302,8 +330,10 @@ struct WirePosition {
 
 /// Attributes of a connected queue pair the transport works by (struct ibv_qp_attr).
 struct RcAttributes {
-  bool xrc = false;          ///< an end of extended reliable connected service (annex A14)
-  std::uint32_t mtu = 1024;  ///< path MTU in bytes, a power of two
+  bool xrc = false;                ///< an end of extended reliable connected service (annex A14)
+  bool selective_repeat = false;   ///< sends again what is missing where the peer keeps the rest
+  std::uint16_t out_of_order = 0;  ///< packets ahead of the expected one that are kept (D3)
+  std::uint32_t mtu = 1024;        ///< path MTU in bytes, a power of two
   Qpn destination;
   std::uint16_t pkey = 0xffff;
   std::uint8_t max_rd_atomic = 1;       ///< reads and atomics in flight as requester

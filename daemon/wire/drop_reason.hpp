@@ -24,6 +24,7 @@ enum class DropReason : std::uint8_t {
   kBadPad,             ///< pad count larger than the payload, or payload + pad not a multiple of 4
   kUnexpectedPayload,  ///< bytes after the headers of a packet that carries none
   kBadIcrc,
+  kBadTrain,  ///< of too many packets, or of packets too short for RoCE
   kCount,
 };
 
@@ -67,6 +68,8 @@ constexpr const char* name(DropReason r) {
       return "unexpected_payload";
     case DropReason::kBadIcrc:
       return "bad_icrc";
+    case DropReason::kBadTrain:
+      return "bad_train";
     case DropReason::kCount:
       break;
   }

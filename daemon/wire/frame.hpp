@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -22,7 +23,11 @@ inline constexpr std::uint8_t kEcnCongested = 0x03;
 /// Length of the routing header area in front of a datagram in a receive buffer.
 inline constexpr std::size_t kGrhLength = 40;
 
-/// A received RoCE packet. Points into the frame it was parsed from.
+/// Longest headers below the transport.
+inline constexpr std::size_t kMaxNetworkHeaders =
+    kEthernetLength + kVlanTagLength + kIpv6Length + kUdpLength;
+
+/// A received RoCE packet. Points into the frame it was parsed from, and into the FrameWalk.
 struct ParsedFrame {
   EthernetHeader ethernet;
   Gid source;
@@ -35,25 +40,60 @@ struct ParsedFrame {
   std::uint16_t identification = 0;  ///< IPv4 only
   std::uint32_t flow_label = 0;      ///< 20 bits, IPv6 only
   Headers headers;
-  std::span<const std::byte> payload;    ///< without pad
-  std::span<const std::byte> ip_packet;  ///< IP header to the end of the ICRC
+  std::span<const std::byte> payload;   ///< without pad
+  std::span<const std::byte> network;   ///< IP and UDP header, as of this packet alone
+  std::span<const std::byte> datagram;  ///< what follows: transport headers to the end of the ICRC
 
   bool is_congested() const { return (traffic_class & kEcnMask) == kEcnCongested; }
 };
 
-/// Reads a frame. kNone: `out` is filled and every later use of it is safe. A foreign reason
-/// (is_foreign()): no RoCE packet. Any other: malformed. The ICRC is not checked here, and neither
-/// is a UDP checksum: senders leave it 0, and the ICRC is the stronger test.
+/// Reads a frame of one packet. kNone: `out` is filled and every later use of it is safe. A foreign
+/// reason (is_foreign()): no RoCE packet. Any other: malformed. The ICRC is not checked here, and
+/// neither is a UDP checksum: senders leave it 0, and the ICRC is the stronger test.
 [[nodiscard]] DropReason parse_frame(std::span<const std::byte> frame, ParsedFrame& out);
+
+/// Most packets of a train that is received. Linux makes none longer; who is paid by the frame must
+/// not be able to have thousands of packets looked at for one.
+inline constexpr std::size_t kMaxTrainPackets = 128;
+
+/// Goes through the packets of a frame. It has one, or is a train: datagrams of one size, of which
+/// the last may be shorter, behind one set of headers, which are those of all of it.
+class FrameWalk {
+ public:
+  /// `segment`: payload of each datagram, below the UDP header; 0: the frame is one packet. `frame`
+  /// outlives the walk, and the walk what it parses.
+  FrameWalk(std::span<const std::byte> frame, std::size_t segment)
+      : frame_(frame), segment_(segment) {}
+  FrameWalk(const FrameWalk&) = delete;
+  FrameWalk& operator=(const FrameWalk&) = delete;
+
+  /// Reads the next packet, as parse_frame(). `out` is the same in each call.
+  [[nodiscard]] DropReason next(ParsedFrame& out);
+  /// REQUIRES: next() has been called.
+  bool has_more() const { return !rest_.empty(); }
+
+ private:
+  DropReason begin(ParsedFrame& out);
+  void cut(ParsedFrame& out);
+
+  std::span<const std::byte> frame_;
+  std::size_t segment_;
+  std::span<const std::byte> rest_;  ///< datagrams that were not read yet
+  bool begun_ = false;
+  std::array<std::byte, kIpv6Length + kUdpLength> network_;  ///< of the packet at hand of a train
+};
 
 /// Bytes of the whole frame, without what Ethernet pads it with and the FCS.
 inline std::size_t frame_length(const ParsedFrame& frame) {
   const std::size_t tag = frame.ethernet.vlan ? kVlanTagLength : 0;
-  return kEthernetLength + tag + frame.ip_packet.size();
+  return kEthernetLength + tag + frame.network.size() + frame.datagram.size();
 }
 
 /// False when the packet was damaged on the way: drop it as DropReason::kBadIcrc.
 [[nodiscard]] bool check_icrc(const ParsedFrame& frame);
+
+/// The ICRC that came with the packet, exclusive or the one that it should have.
+std::uint32_t icrc_difference(const ParsedFrame& frame);
 
 /// The addresses of a flow, both ends IPv4 (mapped) or both IPv6.
 struct FramePath {
@@ -79,6 +119,15 @@ class FrameTemplate {
   bool is_ipv4() const { return network_length_ == kIpv4Length; }
   /// Bytes from the Ethernet header to the base transport header.
   std::size_t length() const { return link_length_ + network_length_ + kUdpLength; }
+  std::size_t link_length() const { return link_length_; }
+  /// Same headers in each packet?
+  bool operator==(const FrameTemplate& other) const {
+    return length() == other.length() &&
+           std::memcmp(bytes_.data(), other.bytes_.data(), length()) == 0;
+  }
+  /// Writes the headers, length() bytes, for a datagram with so many bytes behind the UDP header.
+  /// REQUIRES: the IP packet stays within 65535 bytes.
+  void write(std::byte* to, std::size_t datagram, std::uint16_t identification) const;
   /// Bytes of the whole frame.
   /// REQUIRES: a known opcode.
   std::size_t frame_length(std::uint8_t opcode, std::size_t payload_length) const;
@@ -91,7 +140,7 @@ class FrameTemplate {
   void complete_ip_header(std::byte* ip, std::size_t udp_length, std::uint16_t id) const;
   const std::byte* ip_header() const { return bytes_.data() + link_length_; }
 
-  std::array<std::byte, kEthernetLength + kVlanTagLength + kIpv6Length + kUdpLength> bytes_{};
+  std::array<std::byte, kMaxNetworkHeaders> bytes_{};
   std::uint8_t link_length_ = 0;
   std::uint8_t network_length_ = 0;
   std::uint64_t checksum_ = 0;  ///< sum of the IPv4 header without length and identification

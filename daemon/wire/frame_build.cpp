@@ -75,6 +75,15 @@ void FrameTemplate::complete_ip_header(std::byte* ip, std::size_t udp_length,
   std::memcpy(ip + 10, &sum, sizeof sum);
 }
 
+void FrameTemplate::write(std::byte* to, std::size_t datagram, std::uint16_t identification) const {
+  const std::size_t udp_bytes = kUdpLength + datagram;
+  assert(network_length_ + udp_bytes <= 0xffff);
+  std::memcpy(to, bytes_.data(), length());
+  std::byte* ip = to + link_length_;
+  complete_ip_header(ip, udp_bytes, identification);
+  store_be(ip + network_length_ + 4, static_cast<std::uint16_t>(udp_bytes));
+}
+
 FrameBuilder::FrameBuilder(std::span<std::byte> buffer, const FrameTemplate& path, const Headers& h,
                            std::size_t payload_length, std::uint16_t identification)
     : frame_(buffer.data()),
@@ -82,12 +91,9 @@ FrameBuilder::FrameBuilder(std::span<std::byte> buffer, const FrameTemplate& pat
       payload_length_(payload_length) {
   assert(buffer.size() >= path.frame_length(h.opcode, payload_length));
   const std::size_t udp_bytes = udp_length(h.opcode, payload_length);
-  assert(path.network_length_ + udp_bytes <= 0xffff);
-  std::memcpy(frame_, path.bytes_.data(), path.length());
-  path.complete_ip_header(ip_, udp_bytes, identification);
-  std::byte* udp = ip_ + path.network_length_;
-  store_be(udp + 4, static_cast<std::uint16_t>(udp_bytes));
-  payload_ = udp + kUdpLength + encode(h, payload_length, udp + kUdpLength);
+  path.write(frame_, udp_bytes - kUdpLength, identification);
+  std::byte* transport = ip_ + path.network_length_ + kUdpLength;
+  payload_ = transport + encode(h, payload_length, transport);
 }
 
 std::size_t FrameBuilder::finish() {

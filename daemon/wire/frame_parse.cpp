@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "daemon/base/endian.hpp"
 #include "daemon/wire/frame.hpp"
 #include "daemon/wire/icrc.hpp"
@@ -54,24 +56,30 @@ DropReason parse_ipv6(std::span<const std::byte>& ip, ParsedFrame& out) {
   return DropReason::kNone;
 }
 
-/// Reads UDP and transport headers.
-DropReason parse_udp(std::span<const std::byte> udp, ParsedFrame& out) {
+/// Reads the UDP header. What follows it is left in `udp`.
+DropReason parse_udp(std::span<const std::byte>& udp, ParsedFrame& out) {
   if (udp.size() < kUdpLength) return DropReason::kBadIpLength;
   if (load_be<std::uint16_t>(&udp[2]) != kRocePort) return DropReason::kOtherPort;
   // A UDP length below the IP length would leave bytes that the ICRC does not protect.
   if (load_be<std::uint16_t>(&udp[4]) != udp.size()) return DropReason::kBadUdpLength;
   if (udp.size() < kUdpLength + kBthLength + kIcrcLength) return DropReason::kShortPacket;
   out.udp_source_port = load_be<std::uint16_t>(&udp[0]);
-  const auto packet = udp.subspan(kUdpLength, udp.size() - kUdpLength - kIcrcLength);
+  udp = udp.subspan(kUdpLength);
+  return DropReason::kNone;
+}
+
+/// Reads the transport headers of `out.datagram`.
+DropReason parse_datagram(ParsedFrame& out) {
+  if (out.datagram.size() < kBthLength + kIcrcLength) return DropReason::kShortPacket;
+  const auto packet = out.datagram.first(out.datagram.size() - kIcrcLength);
   if (const DropReason r = decode(packet, out.headers); r != DropReason::kNone) return r;
   const std::size_t headers = opcode_info(out.headers.opcode).header_length;
   out.payload = packet.subspan(headers, packet.size() - headers - out.headers.pad);
   return DropReason::kNone;
 }
 
-}  // namespace
-
-DropReason parse_frame(std::span<const std::byte> frame, ParsedFrame& out) {
+/// Reads all headers below the transport. What follows them is left in `frame`.
+DropReason parse_network(std::span<const std::byte>& frame, ParsedFrame& out) {
   const std::size_t link_length = decode_ethernet(frame, out.ethernet);
   if (link_length == 0) return DropReason::kTruncated;
   std::span<const std::byte> ip = frame.subspan(link_length);
@@ -81,21 +89,82 @@ DropReason parse_frame(std::span<const std::byte> frame, ParsedFrame& out) {
   else if (out.ethernet.ether_type == kEtherTypeIpv6)
     r = parse_ipv6(ip, out);
   if (r != DropReason::kNone) return r;
-  out.ip_packet = ip;
-  return parse_udp(ip.subspan(out.is_ipv4 ? kIpv4Length : kIpv6Length), out);
+  // Nobody's address: who answers such a packet answers a group, or all.
+  if (!out.source.is_unicast()) return DropReason::kBadIpHeader;
+  const std::size_t ip_length = out.is_ipv4 ? kIpv4Length : kIpv6Length;
+  frame = ip.subspan(ip_length);
+  r = parse_udp(frame, out);
+  if (r == DropReason::kNone) out.network = ip.first(ip_length + kUdpLength);
+  return r;
 }
 
-bool check_icrc(const ParsedFrame& frame) {
-  const auto covered = frame.ip_packet.first(frame.ip_packet.size() - kIcrcLength);
-  const std::byte* sent = covered.data() + covered.size();
-  return swap_bytes(load_be<std::uint32_t>(sent)) == icrc(covered);
+}  // namespace
+
+DropReason parse_frame(std::span<const std::byte> frame, ParsedFrame& out) {
+  if (const DropReason r = parse_network(frame, out); r != DropReason::kNone) return r;
+  out.datagram = frame;
+  return parse_datagram(out);
 }
+
+DropReason FrameWalk::begin(ParsedFrame& out) {
+  begun_ = true;
+  std::span<const std::byte> rest = frame_;
+  if (const DropReason r = parse_network(rest, out); r != DropReason::kNone) return r;
+  if (segment_ == 0 || segment_ >= rest.size()) {
+    out.datagram = rest;
+    return parse_datagram(out);
+  }
+  if (segment_ < kBthLength + kIcrcLength || (rest.size() - 1) / segment_ >= kMaxTrainPackets)
+    return DropReason::kBadTrain;
+  std::memcpy(network_.data(), out.network.data(), out.network.size());
+  out.network = {network_.data(), out.network.size()};
+  rest_ = rest;
+  cut(out);
+  return parse_datagram(out);
+}
+
+DropReason FrameWalk::next(ParsedFrame& out) {
+  if (!begun_) return begin(out);
+  ++out.identification;
+  cut(out);
+  return parse_datagram(out);
+}
+
+/// Takes the next datagram off the train, and has its headers say what they say when it travels
+/// alone.
+void FrameWalk::cut(ParsedFrame& out) {
+  out.datagram = rest_.first(std::min(segment_, rest_.size()));
+  rest_ = rest_.subspan(out.datagram.size());
+  const auto udp_length = static_cast<std::uint16_t>(kUdpLength + out.datagram.size());
+  std::byte* ip = network_.data();
+  if (out.is_ipv4) {
+    store_be(ip + 2, static_cast<std::uint16_t>(kIpv4Length + udp_length));
+    // The checksum is left to grh_bytes(): nobody else looks at it.
+    store_be(ip + 4, out.identification);
+  } else {
+    store_be(ip + 4, udp_length);
+  }
+  store_be(network_.data() + (out.network.size() - kUdpLength) + 4, udp_length);
+}
+
+std::uint32_t icrc_difference(const ParsedFrame& frame) {
+  const auto covered = frame.datagram.first(frame.datagram.size() - kIcrcLength);
+  const std::byte* sent = covered.data() + covered.size();
+  return swap_bytes(load_be<std::uint32_t>(sent)) ^ icrc(frame.network, covered);
+}
+
+bool check_icrc(const ParsedFrame& frame) { return icrc_difference(frame) == 0; }
 
 void grh_bytes(const ParsedFrame& frame, std::span<std::byte, kGrhLength> out) {
   const std::size_t length = frame.is_ipv4 ? kIpv4Length : kIpv6Length;
   const std::size_t unused = kGrhLength - length;
   std::memset(out.data(), 0, unused);
-  std::memcpy(out.data() + unused, frame.ip_packet.data(), length);
+  std::byte* ip = out.data() + unused;
+  std::memcpy(ip, frame.network.data(), length);
+  if (!frame.is_ipv4) return;
+  store_be(ip + 10, std::uint16_t{0});
+  const auto sum = static_cast<std::uint16_t>(~fold_checksum(add_checksum({ip, kIpv4Length}, 0)));
+  std::memcpy(ip + 10, &sum, sizeof sum);
 }
 
 }  // namespace softhca::wire

@@ -50,32 +50,55 @@ void clean_vector_registers() {
 #endif
 }
 
-template <std::size_t kIpLength>
-std::uint32_t icrc_of(std::span<const std::byte> packet) {
-  constexpr std::size_t kHead = kIpLength + kUdpLength + kBthLength;
-  assert(packet.size() >= kHead);
+/// The CRC of the headers and what follows them. The fields that do not count are masked in a copy
+/// of the headers.
+std::uint32_t begin(std::span<const std::byte> network, std::span<const std::byte> transport) {
+  const std::size_t ip_length = network.size() - kUdpLength;
+  assert(ip_length == kIpv4Length || ip_length == kIpv6Length);
+  assert(transport.size() >= kBthLength);
   std::array<std::byte, kOnePiece> head;
-  const std::size_t copied = packet.size() <= kOnePiece ? packet.size() : kHead;
-  std::memcpy(head.data(), packet.data(), copied);
-  if constexpr (kIpLength == kIpv4Length)
+  const bool fits = network.size() + transport.size() <= kOnePiece;
+  const std::size_t copied = fits ? transport.size() : kBthLength;
+  std::memcpy(head.data(), network.data(), network.size());
+  std::byte* base = head.data() + network.size();
+  std::memcpy(base, transport.data(), copied);
+  if (ip_length == kIpv4Length)
     mask_ipv4(head.data());
   else
     mask_ipv6(head.data());
-  std::byte* udp = head.data() + kIpLength;
-  udp[6] = udp[7] = kOnes;      // UDP checksum
-  udp[kUdpLength + 4] = kOnes;  // FECN, BECN, reserved
-  std::uint32_t state = crc(kSeed, head.data(), copied);
-  if (copied < packet.size()) state = crc(state, packet.data() + copied, packet.size() - copied);
-  clean_vector_registers();
+  base[-2] = base[-1] = kOnes;  // UDP checksum
+  base[4] = kOnes;              // FECN, BECN, reserved
+  std::uint32_t state = crc(kSeed, head.data(), network.size() + copied);
+  if (copied < transport.size())
+    state = crc(state, transport.data() + copied, transport.size() - copied);
   return state;
 }
 
 }  // namespace
 
+std::uint32_t icrc(std::span<const std::byte> network, std::span<const std::byte> transport) {
+  const std::uint32_t state = begin(network, transport);
+  clean_vector_registers();
+  return state;
+}
+
 std::uint32_t icrc(std::span<const std::byte> packet) {
   assert(!packet.empty());
-  return std::to_integer<unsigned>(packet[0]) >> 4 == 4 ? icrc_of<kIpv4Length>(packet)
-                                                        : icrc_of<kIpv6Length>(packet);
+  const std::size_t network =
+      kUdpLength + (std::to_integer<unsigned>(packet[0]) >> 4 == 4 ? kIpv4Length : kIpv6Length);
+  return icrc(packet.first(network), packet.subspan(network));
+}
+
+IcrcSum::IcrcSum(std::span<const std::byte> network, std::span<const std::byte> transport)
+    : state_(begin(network, transport)) {}
+
+void IcrcSum::add(std::span<const std::byte> bytes) {
+  state_ = crc(state_, bytes.data(), bytes.size());
+}
+
+std::uint32_t IcrcSum::finish() {
+  clean_vector_registers();
+  return state_;
 }
 
 }  // namespace softhca::wire

@@ -15,4 +15,20 @@ namespace softhca::wire {
 /// byte, 4 or 6), a UDP header and a base transport header.
 std::uint32_t icrc(std::span<const std::byte> packet);
 
+/// The same for a packet in parts: `network` is its IP and UDP header, `transport` what follows, at
+/// least the base transport header.
+std::uint32_t icrc(std::span<const std::byte> network, std::span<const std::byte> transport);
+
+/// The same for a packet whose payload lies in several places: its bytes are added in their order.
+class IcrcSum {
+ public:
+  IcrcSum(std::span<const std::byte> network, std::span<const std::byte> transport);
+  void add(std::span<const std::byte> bytes);
+  /// To be called once, at the end.
+  std::uint32_t finish();
+
+ private:
+  std::uint32_t state_;
+};
+
 }  // namespace softhca::wire

@@ -21,6 +21,7 @@ class Desk {
     require(static_cast<bool>(server_.open()), "sockets");
     view_.add_to(methods_);
     add_reload_methods(methods_, reloader_);
+    add_tenant_methods(methods_, reloader_);
     add_revision_methods(methods_, reloader_);
     add_own_methods(own_methods_, reloader_, *daemon_.adapter.tenants[0]);
     require(client_.greet() == 0, "session");
@@ -30,6 +31,10 @@ class Desk {
     const std::string reply = answer(own ? own_methods_ : methods_, line);
     require(reply.find('\n') == std::string::npos, "one line");
     if (!reply.empty()) check(Json::parse(reply, nullptr, false));
+    while (!reloader_.layers().tenants().empty()) {
+      const std::string name = reloader_.layers().tenants().front().request.name;
+      require(static_cast<bool>(reloader_.remove_tenant(name, true, {})), "what was made goes");
+    }
     if (daemon_.adapter.config == begin_) return;
     require(static_cast<bool>(reloader_.put_into_force(begin_)), "what it was fits again");
   }
@@ -41,6 +46,10 @@ class Desk {
     config.tenants[0].levels = {{.name = "high", .vcbs = 100, .pcbs = 200, .tvls = 2},
                                 {.name = "low", .vcbs = 50, .pcbs = 100}};
     config.tenants[0].levels[1].is_default = true;
+    resource::TenantConfig& made = config.templates.emplace_back(config.tenants[1]);
+    made.name = "t";
+    made.addresses = {Gid::from_ipv4(0xc6120008)};
+    made.vcbs = made.pcbs = 10;
     return config;
   }
 

@@ -2,7 +2,9 @@
 // it: a frame built from the parsed form alone parses to the same.
 #include "daemon/wire/frame.hpp"
 
+#include "daemon/base/endian.hpp"
 #include "daemon/wire/arp_nd.hpp"
+#include "daemon/wire/hidden_identification.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/unit/wire/rebuild.hpp"
 
@@ -52,6 +54,35 @@ void require_same(const ParsedFrame& a, const ParsedFrame& b) {
   require(std::ranges::equal(a.payload, b.payload), "payload");
 }
 
+/// As a train of packets of this size: no packet says more than the frame holds.
+void check_train(const Bytes& frame, std::size_t segment) {
+  FrameWalk walk(frame, segment);
+  ParsedFrame parsed;
+  std::size_t packets = 0, payload = 0;
+  do {
+    require(++packets <= kMaxTrainPackets, "a train has an end");
+    if (walk.next(parsed) != DropReason::kNone) continue;
+    payload += parsed.payload.size();
+    std::array<std::byte, kGrhLength> grh;
+    grh_bytes(parsed, grh);
+    (void)check_icrc(parsed);
+  } while (walk.has_more());
+  require(payload <= frame.size(), "packets of a train do not overlap");
+}
+
+/// As on a port that does not see the identification: whatever a packet was sent with is found.
+void check_hidden(const ParsedFrame& sent, Bytes& frame) {
+  HiddenIdentifications hidden;
+  using Soundness = HiddenIdentifications::Soundness;
+  require(hidden.check(sent) == Soundness::kSound, "a sound packet is sound");
+  if (!sent.is_ipv4) return;
+  const std::size_t ip = static_cast<std::size_t>(sent.network.data() - frame.data());
+  store_be(&frame[ip + 4], static_cast<std::uint16_t>(~sent.identification));
+  ParsedFrame other = sent;
+  other.identification = static_cast<std::uint16_t>(~sent.identification);
+  require(hidden.check(other) != Soundness::kBroken, "an identification is found");
+}
+
 void check_roce(const Bytes& frame) {
   ParsedFrame parsed;
   if (parse_frame(frame, parsed) != DropReason::kNone) return;
@@ -59,11 +90,12 @@ void check_roce(const Bytes& frame) {
   grh_bytes(parsed, grh);
   (void)check_icrc(parsed);
 
-  const Bytes rebuilt = test::rebuild(parsed);
+  Bytes rebuilt = test::rebuild(parsed);
   ParsedFrame again;
   require(parse_frame(rebuilt, again) == DropReason::kNone, "a rebuilt frame parses");
   require(check_icrc(again), "a rebuilt frame has the right sum");
   require_same(parsed, again);
+  check_hidden(again, rebuilt);
 }
 
 }  // namespace
@@ -76,5 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const test::Bytes frame(bytes, bytes + size);
   wire::check_resolution(frame);
   wire::check_roce(frame);
+  for (const std::size_t segment : {std::size_t{1}, std::size_t{16}, std::size_t{40}, size / 3})
+    wire::check_train(frame, segment);
   return 0;
 }

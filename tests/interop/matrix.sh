@@ -81,6 +81,9 @@ matrix_cases() {
   start_daemon vlan || die "the daemon does not start"
   short_choice=40966 contents_cases VLAN -V
   stop_daemon
+  start_daemon socket || die "the daemon does not start"
+  socket_cases
+  stop_daemon
   guest_link_bad || die "the guest's link does not get bad"
   start_daemon link "$host_link_bad" || die "the daemon does not start"
   short_choice=10244 contents_cases 'link, bad' --lossy --few
@@ -93,6 +96,14 @@ matrix_cases() {
     stop_daemon
   fi
   guest_link_good || die "the guest's link does not get good"
+}
+
+# UDP sockets of the host's kernel instead of a port that writes all headers: what rxe makes of them.
+socket_cases() {
+  check "UDP sockets: contents, MTU 4096" captured wire host peer --few --mtu 4096
+  check "UDP sockets: contents, IPv6" captured wire guest -6 peer --few --mtu 1024
+  check "UDP sockets: congestion, rxe marks its packets and is told" congestion
+  check "UDP sockets: ib_write_bw" captured wire guest ib_write_bw -m 4096 -s 65536 -n 50
 }
 
 # Traffic class 3: "congestion experienced". softhca tells; rxe knows no CNP (opcode 129), and goes on.

@@ -103,19 +103,29 @@ systemd-sysusers 2>/dev/null
 systemctl daemon-reload'
 }
 
-# The host's daemon, on the link or its VLAN: link|vlan [LINE-FOR-THE-PORT...]
+# The host's daemon, on the link, its VLAN, or the link by UDP sockets: link|vlan|socket [LINE-FOR-THE-PORT...]
 start_daemon() {
-  local where=$1 address=$host_ip address6=$host_ip6 tag=''
+  local where=$1 address=$host_ip address6=$host_ip6 port
   shift
-  [[ $where == link ]] || { address=$vlan_host_ip address6=$vlan_host_ip6 tag="vlan = $vlan"; }
+  # Without qdisc_bypass=0 dumpcap would not see what is sent.
+  port="device = \"iface=$tap,qdisc_bypass=0\""
+  case $where in
+    socket) port="socket = \"$address6\"
+$(printf '%s\n' "$@")
+[[port]]
+name = \"link4\"
+socket = \"$address\"" ;;
+    vlan) address=$vlan_host_ip address6=$vlan_host_ip6 port+="
+vlan = $vlan" ;;&
+    *) port+="
+addresses = [\"$address/24\", \"$address6/64\"]" ;;
+  esac
   cat >"$dir/host.toml" <<CONFIG
 [metrics]
 address = ""
 [[port]]
 name = "link"
-device = "iface=$tap,qdisc_bypass=0"  # else dumpcap does not see what is sent
-addresses = ["$address/24", "$address6/64"]
-$tag
+$port
 $(printf '%s\n' "$@")
 [[tenant]]
 name = "t"

@@ -65,6 +65,8 @@ constexpr Named<Count> kCounts[] = {
     {"bad_qkey", Count::kBadQkey},
     {"ghost", Count::kGhostAck},
     {"no_receive", Count::kReceiveDropped},
+    {"rate_nak", Count::kRateNakSent},
+    {"rate_dropped", Count::kRateDropped},
 };
 
 constexpr Named<Counter engine::CongestionCounters::*> kCongestionCounts[] = {

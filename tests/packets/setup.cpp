@@ -44,7 +44,7 @@ void Script::make_world(Arguments& a) {
 }
 
 /// qp rc|uc|ud|xrc_send|xrc_recv [mtu=] [psn=] [timeout=] [retry=] [rnr_retry=] [min_rnr=]
-/// [rd_atomic=] [dest_rd=] [access=] [qkey=] [rtr]
+/// [rd_atomic=] [dest_rd=] [access=] [qkey=] [rtr] [selective]
 void Script::make_queue_pair(Arguments& a) {
   if (!peer_) {
     Arguments plain;
@@ -77,6 +77,9 @@ void Script::make_queue_pair(Arguments& a) {
   qp.state = engine::QpState::kInit;
   const Psn first(static_cast<std::uint32_t>(a.number("psn", 0)));
   engine::Engine& engine = process_->adapter.engine;
+  const bool selective = a.has("selective");
+  engine.queue_pairs().set_reliability(
+      {.selective_repeat = selective, .out_of_order = selective ? 128u : 0u});
   engine.queue_pairs().enter_ready_to_receive(qp, first);
   if (!a.has("rtr")) engine.queue_pairs().enter_ready_to_send(qp, first);
 }

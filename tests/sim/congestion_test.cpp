@@ -1,6 +1,7 @@
-// Whole engines behind a switch that marks: two of them send to a third through one port of
-// 1 Gbit/s. The queue must stay short, the port busy, and both must get the same, whoever came
-// first. In virtual time, and from a seed, so that the figures are the same each time.
+// Whole engines behind a switch: some of them send to another through one port of 1 Gbit/s, which
+// marks packets when its queue grows, or only drops them when it is full. The port must be busy,
+// and all must get the same, whoever came first; where it marks, the queue must stay short. In
+// virtual time, and from a seed, so that the figures are the same each time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,12 +26,13 @@ constexpr std::size_t kMarkFrom = 20'000;   ///< bytes in the queue at which mar
 constexpr std::size_t kMarkAll = 100'000;   ///< and above which every packet is marked
 constexpr double kMostChance = 0.1;         ///< of a mark, right below
 constexpr std::size_t kQueueEnd = 1 << 20;  ///< what comes then is lost
-constexpr unsigned kHosts = 3;
-constexpr unsigned kReceiver = 2;
 
-/// The switch: port i leads to host 10.0.0.(i + 1). Only the way to the receiver is slow.
+/// The switch: port i leads to host 10.0.0.(i + 1). Only the way to the receiver, the last host, is
+/// slow. A packet for which there is no room behind `queue_end` bytes is lost.
 class Switch {
  public:
+  Switch(unsigned hosts, std::size_t queue_end) : ports_(hosts), queue_end_(queue_end) {}
+
   std::unique_ptr<port::Port> connect(unsigned host) {
     const auto mac = [](unsigned last) {
       return MacAddress{{2, 0, 0, 0, 1, static_cast<std::uint8_t>(last)}};
@@ -42,7 +44,7 @@ class Switch {
   }
 
   void run(Time now) {
-    for (unsigned from = 0; from < kHosts; ++from) {
+    for (unsigned from = 0; from < ports_.size(); ++from) {
       std::array<port::Frame, 64> frames;
       const std::size_t count = ports_[from]->receive(frames);
       for (std::size_t i = 0; i < count; ++i) forward(from, frames[i].bytes());
@@ -53,30 +55,32 @@ class Switch {
       idle_until_ += Duration(
           static_cast<std::int64_t>(static_cast<double>(queue_.front().size()) * 8e9 / kPortBits));
       waiting_ -= queue_.front().size();
-      send(kReceiver, queue_.front());
+      send(receiver(), queue_.front());
       queue_.pop_front();
     }
     ++samples;
     total_waiting += waiting_;
   }
 
-  std::uint64_t samples = 0, total_waiting = 0, marked = 0, lost = 0;
+  std::uint64_t samples = 0, total_waiting = 0, marked = 0, sent = 0, lost = 0;
 
  private:
   using Bytes = std::vector<std::byte>;
 
+  unsigned receiver() const { return static_cast<unsigned>(ports_.size()) - 1; }
   void forward(unsigned from, std::span<const std::byte> bytes) {
     wire::ParsedFrame frame;
     if (wire::is_foreign(wire::parse_frame(bytes, frame))) {  // a question for a link address
-      for (unsigned to = 0; to < kHosts; ++to)
+      for (unsigned to = 0; to < ports_.size(); ++to)
         if (to != from) send(to, {bytes.begin(), bytes.end()});
       return;
     }
     const unsigned to = frame.destination.bytes[15] - 1u;
-    ASSERT_LT(to, kHosts);
+    ASSERT_LT(to, ports_.size());
     Bytes copy(bytes.begin(), bytes.end());
-    if (to != kReceiver) return send(to, copy);
-    if (waiting_ + copy.size() > kQueueEnd) {
+    if (to != receiver()) return send(to, copy);
+    ++sent;
+    if (waiting_ + copy.size() > queue_end_) {
       ++lost;
       return;
     }
@@ -107,7 +111,8 @@ class Switch {
     ports_[to]->flush();
   }
 
-  std::array<std::unique_ptr<port::Port>, kHosts> ports_;
+  std::vector<std::unique_ptr<port::Port>> ports_;
+  std::size_t queue_end_;
   std::deque<Bytes> queue_;
   std::size_t waiting_ = 0;
   Time idle_until_{};
@@ -141,34 +146,43 @@ struct Flow {
 };
 
 struct Outcome {
-  double first = 0, second = 0;  ///< Mbit/s of the flows
-  double queue = 0;              ///< bytes, mean
+  std::vector<double> flows;  ///< Mbit/s
+  double queue = 0;           ///< bytes, mean
+  double loss = 0;            ///< part of what was sent to the port while it was measured
   std::uint64_t marked = 0, lost = 0;
 
-  double sum() const { return first + second; }
+  double sum() const { return std::accumulate(flows.begin(), flows.end(), 0.0); }
   double fairness() const {  // Jain's index
-    return sum() * sum() / (2 * (first * first + second * second));
+    const double squares = std::inner_product(flows.begin(), flows.end(), flows.begin(), 0.0);
+    return sum() * sum() / (static_cast<double>(flows.size()) * squares);
   }
+};
+
+struct Load {
+  unsigned flows = 2;
+  std::size_t queue_end = kQueueEnd;
+  Duration measured = milliseconds(200);
 };
 
 class Congestion : public testing::Test {
  protected:
-  /// The second flow begins 50 ms after the first; measured are the last 200 of 500 ms.
-  Outcome measure(const CongestionParameters& parameters) {
+  /// The others begin 50 ms after the first; what is measured begins after 300 ms.
+  Outcome measure(const CongestionParameters& parameters, const Load& load = {}) {
     engine::World world;
-    Switch between;
+    const unsigned receiving = load.flows;
+    Switch between(receiving + 1, load.queue_end);
     std::vector<std::unique_ptr<engine::Process>> processes;
-    for (unsigned host = 0; host < kHosts; ++host) {
+    for (unsigned host = 0; host <= receiving; ++host) {
       engine::Adapter& adapter = world.add();
       adapter.engine.set_congestion(parameters);
       adapter.add_port(between.connect(host), engine::address(host + 1));
       adapter.add_tenant("t", engine::address(host + 1), PortId(0));
       processes.push_back(std::make_unique<engine::Process>(adapter, *adapter.tenants[0]));
     }
-    std::array<Flow, 2> flows;
-    for (unsigned i = 0; i < 2; ++i) {
+    std::vector<Flow> flows(load.flows);
+    for (unsigned i = 0; i < load.flows; ++i) {
       Flow& flow = flows[i];
-      engine::Process& receiver = *processes[kReceiver];
+      engine::Process& receiver = *processes[receiving];
       flow.process = processes[i].get();
       flow.cq = &flow.process->make_cq();
       flow.qp = &flow.process->make_qp(*flow.cq, *flow.cq);
@@ -181,25 +195,31 @@ class Congestion : public testing::Test {
     const auto run_until = [&](Duration end) {
       while (world.now < start + end) {
         flows[0].run();
-        if (world.now >= start + milliseconds(50)) flows[1].run();
+        if (world.now >= start + milliseconds(50))
+          for (unsigned i = 1; i < load.flows; ++i) flows[i].run();
         world.step();
         between.run(world.now);
       }
     };
     run_until(milliseconds(300));
-    const std::uint64_t before[] = {flows[0].bytes, flows[1].bytes};
+    std::vector<std::uint64_t> before;
+    for (const Flow& flow : flows) before.push_back(flow.bytes);
+    const std::uint64_t sent = between.sent, lost = between.lost;
     between.samples = between.total_waiting = 0;
-    run_until(milliseconds(500));
+    run_until(milliseconds(300) + load.measured);
     Outcome out;
-    out.first = static_cast<double>(flows[0].bytes - before[0]) * 8 / 200e3;
-    out.second = static_cast<double>(flows[1].bytes - before[1]) * 8 / 200e3;
+    for (unsigned i = 0; i < load.flows; ++i)
+      out.flows.push_back(static_cast<double>(flows[i].bytes - before[i]) * 8e3 /
+                          static_cast<double>(load.measured.count()));
+    out.loss = static_cast<double>(between.lost - lost) / static_cast<double>(between.sent - sent);
     out.queue = static_cast<double>(between.total_waiting) / static_cast<double>(between.samples);
     out.marked = between.marked;
     out.lost = between.lost;
     for (const auto& process : processes) process->end();
-    std::printf("flows %.0f and %.0f Mbit/s, mean queue %.0f bytes, %llu marked, %llu lost\n",
-                out.first, out.second, out.queue, static_cast<unsigned long long>(out.marked),
-                static_cast<unsigned long long>(out.lost));
+    for (const double flow : out.flows) std::printf("%.0f ", flow);
+    std::printf("Mbit/s: %.0f, Jain %.3f; mean queue %.0f bytes, %llu marked, %llu lost, %.3f\n",
+                out.sum(), out.fairness(), out.queue, static_cast<unsigned long long>(out.marked),
+                static_cast<unsigned long long>(out.lost), out.loss);
     return out;
   }
 };
@@ -236,6 +256,17 @@ TEST_F(Congestion, WithoutItTheQueueIsAsLongAsTheWindows) {
   const Outcome out = measure(parameters);
   EXPECT_EQ(out.marked, 0u) << "who does not react must not say that it is ECN-capable";
   EXPECT_GE(out.queue, 1.0 * kMarkAll);
+}
+
+// --- where nobody marks
+
+/// More flows than two share it unevenly (docs/congestion.md).
+TEST_F(Congestion, LossAloneSharesThePort) {
+  const Outcome out = measure({}, {.queue_end = 64 << 10, .measured = milliseconds(700)});
+  EXPECT_GE(out.fairness(), 0.95);
+  EXPECT_GE(out.sum(), 0.8 * kPortBits / 1e6);
+  EXPECT_LE(out.loss, 0.1);
+  EXPECT_GT(out.lost, 0u);
 }
 
 }  // namespace

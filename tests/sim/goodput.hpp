@@ -5,12 +5,12 @@
 
 namespace softhca::sim {
 
-/// The table as text. Each row: loss, frames sent per frame needed, milliseconds of virtual time.
+/// The table as text. Each row: what the receiver does with what comes behind a lost packet, loss,
+/// frames sent per frame needed, milliseconds of virtual time, goodput beside that without loss.
 std::string goodput_table();
 
-/// Compares with the approved table: every loss present, frames within a third, time
-/// within a third and two timeouts. Prints
-/// both when they differ.
+/// Compares with the approved table: every loss present, frames within a third, time within a third
+/// and what luck decides. Prints both when they differ.
 bool check_goodput(const std::string& approved_path);
 
 }  // namespace softhca::sim

@@ -53,15 +53,28 @@ bool run_seed(std::uint64_t seed, Counts& totals, CmCounts& cm_totals) {
 
 /// A simulation that never comes by some event proves nothing about it.
 bool check_coverage(const Counts& totals) {
-  constexpr Count kExpected[] = {Count::kRetransmittedPackets, Count::kAckTimeouts,
-                                 Count::kDuplicateRequests,    Count::kOutOfSequence,
-                                 Count::kImpliedNak,           Count::kRnrNakSent,
-                                 Count::kRnrNakReceived,       Count::kSequenceNakSent,
-                                 Count::kSequenceNakReceived,  Count::kInvalidNakSent,
-                                 Count::kAccessNakSent,        Count::kInvalidNakReceived,
-                                 Count::kAccessNakReceived,    Count::kAcksSent,
-                                 Count::kAcksReceived,         Count::kGhostAck,
-                                 Count::kReceiveDropped,       Count::kBadLength};
+  constexpr Count kExpected[] = {Count::kRetransmittedPackets,
+                                 Count::kAckTimeouts,
+                                 Count::kDuplicateRequests,
+                                 Count::kOutOfSequence,
+                                 Count::kImpliedNak,
+                                 Count::kRnrNakSent,
+                                 Count::kRnrNakReceived,
+                                 Count::kSequenceNakSent,
+                                 Count::kSequenceNakReceived,
+                                 Count::kInvalidNakSent,
+                                 Count::kAccessNakSent,
+                                 Count::kInvalidNakReceived,
+                                 Count::kAccessNakReceived,
+                                 Count::kAcksSent,
+                                 Count::kAcksReceived,
+                                 Count::kGhostAck,
+                                 Count::kReceiveDropped,
+                                 Count::kRateNakSent,
+                                 Count::kRateDropped,
+                                 Count::kBadLength,
+                                 Count::kProbes,
+                                 Count::kSparedPackets};
   bool good = true;
   for (const Count c : kExpected) {
     const std::uint64_t n = totals[static_cast<unsigned>(c)];

@@ -50,6 +50,16 @@ Model::Model(int side, Link& link, Random& random, const Workload& own, const Wo
       responses_[op.request.pcb.value].resize(op.request.length);
 }
 
+bool Model::is_over_rate() { return over_rate != 0 && random_.chance(over_rate); }
+
+/// The packet that has waited comes in.
+Duration Model::request_wait() {
+  refused_ = !refused_ && is_over_rate();
+  return refused_ ? std::chrono::microseconds(random_.between(1, 50)) : Duration::zero();
+}
+
+bool Model::drops_request() { return is_over_rate(); }
+
 SendResult Model::send(const wire::Headers& h, const transport::PayloadSource& source) {
   using From = transport::PayloadSource::From;
   if (port_buffers == 0) return SendResult::kNoBuffer;

@@ -26,6 +26,7 @@ class Model final : public transport::PacketSink,
                     public transport::LocalMemory,
                     public transport::RemoteMemory,
                     public transport::ReceiveSource,
+                    public transport::PeerLimits,
                     public transport::CompletionSink,
                     public transport::QueuePairEvents {
  public:
@@ -50,6 +51,11 @@ class Model final : public transport::PacketSink,
   void complete_receive(const transport::ReceiveCompletion& completion) override;
   Verdict invalidate_key(Rkey rkey) override;
   std::optional<std::uint32_t> receive_credits() override;
+  Duration request_wait() override;
+  bool drops_request() override;
+  void took_request(std::uint32_t, bool) override { refused_ = false; }
+  bool holds_response() override { return held |= is_over_rate(); }
+  void sent_response(std::uint32_t, bool) override {}
   void enter_error(std::optional<transport::AsyncEvent> event) override;
   void raise_event(transport::AsyncEvent) override {}
   void count(transport::Count what, std::uint32_t n) override {
@@ -78,6 +84,8 @@ class Model final : public transport::PacketSink,
   bool may_fail = false;           ///< retries may run out
   bool datagrams = false;          ///< messages may also come late or again
   std::uint32_t receive_capacity = 0;
+  double over_rate = 0;  ///< part of the packets of the peer that come, or are asked for, too fast
+  bool held = false;     ///< a response, until the next step
 
   std::uint32_t completed = 0;  ///< operations
   std::uint32_t succeeded = 0;
@@ -87,6 +95,7 @@ class Model final : public transport::PacketSink,
 
  private:
   std::span<std::byte> memory(std::uint64_t addr, std::uint64_t length);
+  bool is_over_rate();
   void check_response(const Operation& op) const;
   std::uint32_t find_message(const transport::ReceiveCompletion& c) const;
   bool matches(const Operation& op, const transport::ReceiveCompletion& c) const;
@@ -109,6 +118,7 @@ class Model final : public transport::PacketSink,
   std::vector<Receive> receives_;  ///< in the order they were posted
   std::uint32_t drawn_ = 0;        ///< the latest
   bool errored_ = false;
+  bool refused_ = false;  ///< the next request packet has waited
   Counts counts_{};
 };
 

@@ -15,10 +15,13 @@ struct Side {
       : model(index, link, random, own, of_peer), workload(own) {
     model.counts_receives = s.counts_receives;
     model.may_fail = s.may_fail;
+    model.over_rate = s.over_rate;
     model.receive_capacity = of_peer.longest_send;
     requester.open(requests, s.depth);
     requester.configure(s.attributes);
-    responder.configure(s.attributes, replays);
+    responder.configure(s.attributes, {replays, kept, account});
+    kept.open(s.keeping[index].places);
+    kept.set_watermark(s.keeping[index].watermark);
   }
 
   void receive(const wire::ParsedFrame& p, Time now) {
@@ -32,6 +35,7 @@ struct Side {
   /// What an engine does in a poll step after the packets are in. True: more to do right away.
   bool step(const RcSettings& s, Random& random, Time now) {
     model.now = now;
+    model.held = false;
     model.port_buffers = random.between(1, s.port_buffers);
     if (random.chance(s.receive_rate)) model.post_receives(random.between(1, 4));
     const unsigned budget = random.between(1, 64);
@@ -43,7 +47,7 @@ struct Side {
     settle();
     more |= requester.transmit(model, now, budget);
     settle();
-    return more;
+    return more || model.held;
   }
 
   /// The engine's part of an error: everything is flushed, also what was never started.
@@ -60,6 +64,8 @@ struct Side {
   const Workload& workload;
   transport::RequestTable requests = transport::RequestTable(workload.operations.size());
   transport::ReplayStore replays;
+  transport::KeptStore kept;
+  transport::KeptAccount account;
   transport::Requester requester;
   transport::Responder responder;
   std::uint32_t started = 0;
@@ -130,6 +136,16 @@ class World {
   Time now_{};
 };
 
+void choose_repeat(RcSettings& s, Random& random) {
+  s.attributes.selective_repeat = random.chance(0.8);
+  s.attributes.out_of_order =
+      static_cast<std::uint16_t>(random.chance(0.5) ? 256 : random.below(40));
+  for (RcSettings::Keeping& keeping : s.keeping) {
+    keeping.places = random.chance(0.6) ? 256 : random.below(20);
+    keeping.watermark = random.chance(0.6) ? keeping.places : random.below(100);
+  }
+}
+
 }  // namespace
 
 RcSettings random_rc_settings(Random& random) {
@@ -163,6 +179,8 @@ RcSettings random_rc_settings(Random& random) {
     s.attributes.rnr_retry = static_cast<std::uint8_t>(random.below(8));
     s.limits.poison = random.chance(0.7);
   }
+  choose_repeat(s, random);
+  if (random.chance(0.3)) s.over_rate = 0.01 * random.between(1, 30);
   return s;
 }
 

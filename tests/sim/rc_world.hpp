@@ -17,8 +17,15 @@ struct RcSettings {
   std::uint32_t depth = 16;         ///< of both send queues
   std::uint32_t port_buffers = 64;  ///< frames a side can send in one step
   double receive_rate = 1;          ///< chance per step that receives are posted
+  double over_rate = 0;             ///< part of the requests and responses that come too fast
   bool counts_receives = true;
   bool may_fail = false;
+  /// What each side keeps of what comes before its turn: in all, and so much that it gives it up.
+  struct Keeping {
+    std::uint32_t places = 0;
+    std::uint32_t watermark = 0;
+  };
+  Keeping keeping[2];
 };
 
 RcSettings random_rc_settings(Random& random);

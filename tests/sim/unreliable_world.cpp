@@ -24,6 +24,7 @@ class World {
     sender_.peer = &receiver_;
     sender_.may_drop = receiver_.may_drop = true;
     receiver_.datagrams = s_.datagrams;
+    receiver_.over_rate = s_.over_rate;
     // Sometimes too short for some of the messages: those are dropped.
     receiver_.receive_capacity = workload_.longest_send + transport::kRoutingHeaderBytes;
     if (random_.chance(0.2)) receiver_.receive_capacity /= 2;
@@ -88,6 +89,7 @@ class World {
     require(sender_.succeeded == workload_.operations.size(), "not all sent");
     const Faults& f = s_.faults;
     const bool dropped = receiver_.counted(transport::Count::kReceiveDropped) > 0 ||
+                         receiver_.counted(transport::Count::kRateDropped) > 0 ||
                          receiver_.counted(transport::Count::kBadLength) > 0;
     if (f.drop + f.duplicate + f.reorder + f.corrupt > 0 || dropped) return;
     std::uint32_t drawing = 0;
@@ -130,6 +132,7 @@ UnreliableSettings random_unreliable_settings(Random& random) {
   s.limits.max_packets = s.datagrams ? 1 : random.between(2, 12);
   s.limits.kinds = s.datagrams ? Kinds::kDatagram : Kinds::kUnreliable;
   s.receive_rate = random.chance(0.7) ? 1 : 0.1;
+  if (random.chance(0.2)) s.over_rate = 0.1;
   return s;
 }
 

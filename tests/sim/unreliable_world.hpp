@@ -13,6 +13,7 @@ struct UnreliableSettings {
   WorkloadLimits limits;
   bool datagrams = false;
   double receive_rate = 1;
+  double over_rate = 0;  ///< part of the packets that come too fast
 };
 
 UnreliableSettings random_unreliable_settings(Random& random);

@@ -76,7 +76,7 @@ check(2, "--socket", "/" + 200 * "x", "status")
 # --- nobody there, or somebody else
 check(3, "--socket", sandbox + "/none", "status")
 check(3, "--runtime-dir", sandbox + "/none", "status")
-real(3, "--as", "a", "tenant", "show", "a")
+real(3, "--as", "nobody", "tenant", "show", "nobody")
 
 
 def serve(answers):

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <sched.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -96,8 +97,8 @@ inline ibv_wc wait_for(ibv_cq* cq, const char* what) {
   ibv_wc wc{};
   const std::time_t end = std::time(nullptr) + kPatience;
   int got = 0;
-  while ((got = ibv_poll_cq(cq, 1, &wc)) == 0 && std::time(nullptr) < end) {
-  }
+  while ((got = ibv_poll_cq(cq, 1, &wc)) == 0 && std::time(nullptr) < end)
+    sched_yield();  // the daemon may need this processor
   expect(got == 1 && wc.status == IBV_WC_SUCCESS, what);
   return wc;
 }

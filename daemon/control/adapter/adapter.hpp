@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/control/adapter/journal.hpp"
+#include "daemon/control/sockets/socket_closer.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/management/connection_figures.hpp"
@@ -30,6 +31,8 @@ struct Adapter {
   /// Held while `tenants`, `connections` or a tenant's rows in the engine's tables change, and by
   /// other threads that read them.
   std::mutex tenants_changing{};
+
+  SocketCloser closer{};  ///< of sockets that tenants' processes can send to
 
   Journal journal{};         ///< what happened lately
   const char* version = "";  ///< of the program

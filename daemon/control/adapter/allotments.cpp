@@ -13,11 +13,6 @@ namespace {
 
 using schedule::TvlPurpose;
 
-// The TVL of dedicated PCBs has credits of its own, beyond those of the pools, so that commands of
-// the send queue scheduler always get on (mechanism A9).
-constexpr std::uint32_t kDedicatedExecution = 32;
-constexpr std::uint32_t kDedicatedCompletion = 128;
-
 Error at(const engine::Tenant& tenant, const Error& error) {
   return {"tenant " + tenant.name + ": " + error.message, error.code};
 }
@@ -47,9 +42,26 @@ QosClassId class_of(const engine::Tenant& tenant, const engine::Level* level) {
   return level != nullptr ? level->qos_class : tenant.qos_class;
 }
 
+/// The part of `all` that a level has, or (null) programs that are of none: one, and of the rest as
+/// much as its PCBs are of the tenant's; the same for each level if none has any.
+std::uint32_t part_of(std::uint32_t all, const resource::TenantConfig& to,
+                      const engine::Level* level) {
+  if (to.levels.empty()) return all;
+  const auto count = static_cast<std::uint32_t>(to.levels.size());
+  const std::uint64_t rest = all - std::min(all, count);
+  std::uint64_t divided = 0;
+  for (const resource::LevelConfig& each : to.levels) divided += each.pcbs;
+  if (level == nullptr) return 1;
+  const std::uint64_t part =
+      divided == 0 ? rest / count : rest * settings_of(to, *level)->pcbs / divided;
+  return static_cast<std::uint32_t>(1 + part);
+}
+
 std::unique_ptr<engine::Level> taken_from(engine::Tenant& tenant, engine::Level& level,
-                                          engine::RateControl& rates) {
-  rates.forget(level.rate);
+                                          engine::Engine& engine) {
+  engine.rates().forget(level.rate);
+  engine.peer_rates().forget(level.peer_rates.inbound);
+  engine.peer_rates().forget(level.peer_rates.served);
   const auto at = std::find_if(tenant.levels.begin(), tenant.levels.end(),
                                [&](const auto& there) { return there.get() == &level; });
   std::unique_ptr<engine::Level> taken = std::move(*at);
@@ -126,6 +138,9 @@ Outcome Allotments::make(AllotmentChange& change) {
         std::find(change.whole.begin(), change.whole.end(), tenant) != change.whole.end();
     if (!to->levels.empty() && !used) release_whole(*tenant);
   }
+  // Less for the others, or more, before they take it.
+  if (change.dedicated_pcbs)
+    if (auto set = engine_.pcbs().set_dedicated(*change.dedicated_pcbs); !set) return set;
   for (const auto& [tenant, to] : change.added) {
     for (const engine::Tenant* gone : change.gone)
       if (gone->id == tenant->id &&
@@ -169,7 +184,7 @@ void Allotments::settle(AllotmentChange& change) {
   }
   collect_closed();
   for (const auto& [tenant, level] : released_levels_)
-    change.released_levels.push_back(taken_from(*tenant, *level, engine_.rates()));
+    change.released_levels.push_back(taken_from(*tenant, *level, engine_));
   for (engine::Tenant* tenant : change.released) engine_.remove_tenant(*tenant);
   for (const AllotmentChange::Row& row : change.added) engine_.add_tenant(*row.tenant);
   for (const AllotmentChange::NewLevel& added : change.new_levels) engine_.add_level(*added.made);
@@ -184,10 +199,15 @@ void Allotments::set_rates(engine::Tenant& tenant, const resource::TenantConfig&
       rates.set(rates.gate_of(ids[i]), rate_of(configured[i]));
     return {};
   };
-  rates.set(tenant.rate, to.rate);
+  // Of a tenant or a level.
+  const auto set_whole = [&](auto& whole, const auto& entry) {
+    rates.set(whole.rate, entry.rates.sent);
+    engine_.peer_rates().set(whole.peer_rates.inbound, entry.rates.inbound);
+    engine_.peer_rates().set(whole.peer_rates.served, entry.rates.served);
+  };
+  set_whole(tenant, to);
   for (const auto& level : tenant.levels)
-    if (const resource::LevelConfig* entry = settings_of(to, *level))
-      rates.set(level->rate, entry->rate);
+    if (const resource::LevelConfig* entry = settings_of(to, *level)) set_whole(*level, *entry);
   (void)for_each_part(tenant, to, set_part);
 }
 
@@ -261,11 +281,10 @@ Outcome Allotments::grow(engine::Tenant& tenant, const resource::TenantConfig& t
     const resource::LevelConfig* entry = settings_of(to, *level);
     if (entry == nullptr) continue;
     if (auto grown = grow_level(*level, *entry); !grown) return grown;
-    if (auto set = set_dedicated(tenant, level->qos_class, to.shared && entry->shared); !set)
-      return set;
+    if (auto set = set_dedicated(tenant, to, level.get()); !set) return set;
   }
   if (to.levels.empty() || !parts_[tenant.qos_class].dedicated.empty())
-    if (auto set = set_dedicated(tenant, tenant.qos_class, to.shared); !set) return set;
+    if (auto set = set_dedicated(tenant, to, nullptr); !set) return set;
   return for_each_part(tenant, to,
                        [&](const engine::Level* level) { return grow_part(tenant, to, level); });
 }
@@ -295,14 +314,21 @@ Outcome Allotments::grow_part(engine::Tenant& tenant, const resource::TenantConf
   return {};
 }
 
-Outcome Allotments::set_dedicated(const engine::Tenant& tenant, QosClassId qos_class, bool share) {
+/// The TVL of dedicated PCBs has credits of its own, beyond those of the pools, so that commands of
+/// the send queue scheduler always get on (mechanism A9): under a hard cap no more than that takes.
+Outcome Allotments::set_dedicated(const engine::Tenant& tenant, const resource::TenantConfig& to,
+                                  const engine::Level* level) {
+  const QosClassId qos_class = class_of(tenant, level);
+  const bool share = may_share(to, level);
+  const std::uint32_t execution = part_of(to.dedicated_execution_credits, to, level);
+  const std::uint32_t completion = part_of(to.dedicated_completion_credits, to, level);
   const schedule::TvlTerms wanted{.tenant = tenant.id,
                                   .qos_class = qos_class,
                                   .purpose = TvlPurpose::kDedicated,
                                   .weight = 1,
-                                  .max_kick_list = kDedicatedCompletion,
-                                  .execution_guaranteed = kDedicatedExecution,
-                                  .completion_guaranteed = kDedicatedCompletion,
+                                  .max_kick_list = completion,
+                                  .execution_guaranteed = share ? execution : 1,
+                                  .completion_guaranteed = share ? completion : 1,
                                   .may_share = share};
   std::vector<TvlId>& ids = parts_[qos_class].dedicated;
   if (!ids.empty()) return engine_.tvl_assignment().change(ids.front(), wanted);
@@ -343,7 +369,7 @@ bool Allotments::release_level(const engine::Level& level) {
 
 std::unique_ptr<engine::Level> Allotments::remove_level(engine::Tenant& tenant,
                                                         engine::Level& level) {
-  return release_level(level) ? taken_from(tenant, level, engine_.rates()) : nullptr;
+  return release_level(level) ? taken_from(tenant, level, engine_) : nullptr;
 }
 
 /// The levels of the tenant go with it, all at once.

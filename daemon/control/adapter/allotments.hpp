@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct AllotmentChange {
   std::vector<NewLevel> new_levels;    ///< of those that are there or added
   std::vector<OldLevel> gone_levels;   ///< of those that are there
   std::vector<engine::Tenant*> whole;  ///< have sessions that are of no level
+  std::optional<std::uint32_t> dedicated_pcbs;
 
   // Outcome.
   std::vector<engine::Tenant*> released;
@@ -106,7 +108,8 @@ class Allotments {
   Outcome grow_level(engine::Level& level, const resource::LevelConfig& to);
   Outcome grow_part(engine::Tenant& tenant, const resource::TenantConfig& to,
                     const engine::Level* level);
-  Outcome set_dedicated(const engine::Tenant& tenant, QosClassId qos_class, bool share);
+  Outcome set_dedicated(const engine::Tenant& tenant, const resource::TenantConfig& to,
+                        const engine::Level* level);
   bool release_part(QosClassId qos_class);
   bool release_level(const engine::Level& level);
   bool is_idle(QosClassId group) const;

@@ -46,6 +46,8 @@ class Journal {
 
   /// An entry without time happened now; others may come late.
   void add(JournalEntry entry);
+  /// The tenant is gone. All that are gone have together as many entries as one that is there.
+  void forget(const std::string& tenant);
 
   struct Page {
     std::vector<JournalEntry> entries;  ///< in the order in which they happened
@@ -60,10 +62,12 @@ class Journal {
     std::deque<JournalEntry> entries;
     std::uint64_t dropped = 0;  ///< number of the latest that was
   };
+  void drop_beyond(TenantEntries& kept) const;
 
   std::size_t per_tenant_;
   std::uint64_t last_ = 0;
-  std::map<std::string, TenantEntries> by_tenant_;  ///< by tenant; of a tenant that has gone too
+  std::map<std::string, TenantEntries> by_tenant_;
+  TenantEntries gone_;  ///< of tenants that are gone, in the order in which they went
 };
 
 }  // namespace softhca::control

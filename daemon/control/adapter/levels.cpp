@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <string>
 
+#include "daemon/control/sockets/process_cgroup.hpp"
 #include "daemon/control/sockets/process_name.hpp"
 #include "daemon/resource/owners.hpp"
 
@@ -12,28 +13,56 @@ namespace {
 
 using resource::LevelConfig;
 
-/// Names that this system does not know match nobody.
-bool has_rule_for(const LevelConfig& level, const LevelQuery& query) {
-  const auto is_user = [&](const std::string& name) {
-    const auto id = resource::user_id(name);
-    return id && *id == query.uid;
-  };
-  const auto is_group = [&](const std::string& name) {
-    const auto id = resource::group_id(name);
-    return id && std::find(query.groups.begin(), query.groups.end(), *id) != query.groups.end();
-  };
-  return std::any_of(level.users.begin(), level.users.end(), is_user) ||
-         std::any_of(level.groups.begin(), level.groups.end(), is_group);
+bool has_rule_for(const engine::LevelControl& level, const LevelQuery& query) {
+  return std::ranges::find(level.users, query.uid) != level.users.end() ||
+         std::ranges::find_first_of(level.groups, query.groups) != level.groups.end();
 }
 
-bool is_reserved(const LevelConfig& level) {
-  return level.socket || !level.users.empty() || !level.groups.empty();
+/// Names that this system does not know are nobody's.
+template <class Id>
+std::vector<Id> ids_of(const std::vector<std::string>& names,
+                       Expected<Id> (&look_up)(const std::string&)) {
+  std::vector<Id> ids;
+  for (const std::string& name : names)
+    if (const auto id = look_up(name)) ids.push_back(*id);
+  return ids;
 }
 
 engine::Level* find_level(const engine::Tenant& tenant, std::string_view name) {
   for (const auto& level : tenant.levels)
     if (level->name == name && !level->control.leaving) return level.get();
   return nullptr;
+}
+
+/// Null: no rule fits, or none of a level that is there.
+engine::Level* find_by_cgroup(const resource::TenantConfig& config, const engine::Tenant& tenant,
+                              const std::string& path) {
+  if (path.empty()) return nullptr;
+  engine::Level* found = nullptr;
+  std::size_t longest = 0;
+  const auto look = [&](const LevelConfig& entry, const std::vector<std::string>& rules) {
+    for (const std::string& rule : rules) {
+      if (rule.size() <= longest || !is_in_cgroup(path, rule)) continue;
+      engine::Level* const level = find_level(tenant, entry.name);
+      if (level == nullptr) continue;
+      found = level;
+      longest = rule.size();
+    }
+  };
+  for (const LevelConfig& entry : config.levels) look(entry, entry.cgroups);
+  if (found != nullptr) return found;
+  for (const LevelConfig& entry : config.levels) look(entry, entry.own_rules.cgroups);
+  return found;
+}
+
+engine::PathRules rules_of(const std::vector<std::uint8_t>& service_levels,
+                           const std::vector<std::uint8_t>& traffic_classes) {
+  engine::PathRules rules;
+  for (const std::uint8_t each : service_levels)
+    rules.service_levels |= static_cast<std::uint16_t>(1u << each);
+  for (const std::uint8_t each : traffic_classes)
+    rules.dscps |= std::uint64_t{1} << engine::PathRules::dscp_of(each);
+  return rules;
 }
 
 std::string names_of(const engine::Tenant& tenant) {
@@ -50,7 +79,24 @@ std::unique_ptr<engine::Level> make_level(const LevelConfig& config) {
   level->name = config.name;
   level->control.vcbs.may_share = config.shared;
   level->marking = marking_of(config);
+  set_rules(*level, &config);
+  set_members(*level, &config);
   return level;
+}
+
+void set_rules(engine::Level& level, const LevelConfig* config) {
+  level.rules = level.own_rules = {};
+  if (config == nullptr) return;
+  level.rules = rules_of(config->service_levels, config->traffic_classes);
+  level.own_rules = rules_of(config->own_rules.service_levels, config->own_rules.traffic_classes);
+}
+
+void set_members(engine::Level& level, const LevelConfig* config) {
+  level.control.users.clear();
+  level.control.groups.clear();
+  if (config == nullptr) return;
+  level.control.users = ids_of(config->users, resource::user_id);
+  level.control.groups = ids_of(config->groups, resource::group_id);
 }
 
 const LevelConfig* settings_of(const resource::TenantConfig& config, const engine::Level& level) {
@@ -72,6 +118,12 @@ std::span<const resource::TvlConfig> tvls_of(const resource::TenantConfig& confi
   return tvls;
 }
 
+bool asks_for_cgroup(const resource::TenantConfig& config) {
+  return std::ranges::any_of(config.levels, [](const LevelConfig& level) {
+    return !level.cgroups.empty() || !level.own_rules.cgroups.empty();
+  });
+}
+
 Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
                                       const engine::Tenant& tenant, const LevelQuery& query) {
   engine::Level* const asked = find_level(tenant, query.name);
@@ -82,14 +134,15 @@ Expected<engine::Level*> choose_level(const resource::TenantConfig& config,
                  EINVAL};
   if (query.by_socket != nullptr && !query.by_socket->control.leaving) return query.by_socket;
   for (const LevelConfig& entry : config.levels)
-    if (has_rule_for(entry, query))
-      if (engine::Level* level = find_level(tenant, entry.name)) return level;
+    if (engine::Level* level = find_level(tenant, entry.name))
+      if (has_rule_for(level->control, query)) return level;
+  if (engine::Level* level = find_by_cgroup(config, tenant, query.cgroup)) return level;
   if (asked != nullptr) {
     const auto entry = std::find_if(config.levels.begin(), config.levels.end(),
                                     [&](const LevelConfig& l) { return l.name == asked->name; });
     if (entry != config.levels.end() && is_reserved(*entry))
       return Error{"it asks for level \"" + asked->name +
-                       "\", which is kept for its socket, users and groups",
+                       "\", which is kept for its socket, users, groups and cgroups",
                    EACCES};
     return asked;
   }

@@ -16,6 +16,9 @@
 #include "daemon/port/dpdk/eal.hpp"
 #include "daemon/port/dpdk/open.hpp"
 #include "daemon/port/fault.hpp"
+#include "daemon/port/packet/packet_port.hpp"
+#include "daemon/port/train_splitter.hpp"
+#include "daemon/port/udp/udp_port.hpp"
 #include "daemon/wire/arp_nd.hpp"
 
 namespace softhca::control {
@@ -38,12 +41,26 @@ std::vector<std::string> pci_devices(const resource::Config& config) {
   return out;
 }
 
+Expected<std::unique_ptr<port::Port>> open_bare_port(const resource::PortConfig& config) {
+  const std::uint32_t mtu = config.mtu.value_or(0);
+  if (config.socket) return port::UdpPort::open({.address = *config.socket, .mtu = mtu});
+  if (!config.device.empty()) return port::open_dpdk_port({.device = config.device, .mtu = mtu});
+  return port::PacketPort::open({.interface = config.interface, .mtu = mtu});
+}
+
+/// What the port is on, as the operator has named it.
+std::string place_of(const resource::PortConfig& config) {
+  if (config.socket) return "socket " + resource::to_string(*config.socket);
+  return config.device.empty() ? config.interface : config.device;
+}
+
 Expected<std::unique_ptr<port::Port>> open_port(const resource::PortConfig& config) {
-  auto opened = port::open_dpdk_port(
-      {.device = config.interface.empty() ? config.device : "iface=" + config.interface,
-       .mtu = config.mtu.value_or(0)});
+  auto opened = open_bare_port(config);
   if (!opened) return opened.error();
   std::unique_ptr<port::Port> port = std::move(*opened);
+  // These look at single packets.
+  if (port->trains() != nullptr && (config.capture || config.fault))
+    port = std::make_unique<port::TrainSplitter>(std::move(port));
   if (config.capture) {
     auto file = port::CaptureFile::create(config.capture->file, config.capture->frames);
     if (!file) return file.error();
@@ -52,6 +69,7 @@ Expected<std::unique_ptr<port::Port>> open_port(const resource::PortConfig& conf
     });
   }
   if (config.fault) {
+    spdlog::warn("port {}: faults are injected into what is received (port.fault)", config.name);
     const port::FaultRates rates{.loss = config.fault->loss,
                                  .duplication = config.fault->duplicate,
                                  .corruption = config.fault->corrupt,
@@ -72,7 +90,6 @@ Outcome add_port(const resource::PortConfig& config, PortId id, engine::Engine& 
                  KernelGuards& guards) {
   port::InterfaceState kernel;
   if (!config.interface.empty()) {
-    // This comes first because its error speaks of the interface, not of what DPDK makes of it.
     auto state = port::read_interface(config.interface);
     if (!state) return state.error();
     kernel = *state;
@@ -87,7 +104,8 @@ Outcome add_port(const resource::PortConfig& config, PortId id, engine::Engine& 
   binding->port = std::move(*port);
   port::Port* raw = binding->port.get();
   binding->neighbours = std::make_unique<neighbour::Neighbours>(
-      neighbour::Neighbours::Options{.mac = raw->mac(), .vlan = config.vlan},
+      neighbour::Neighbours::Options{
+          .mac = raw->mac(), .vlan = config.vlan, .by_kernel = config.socket.has_value()},
       [raw](std::span<const std::byte> bytes) {
         port::Frame frame = raw->allocate();
         if (!frame) return;
@@ -96,18 +114,18 @@ Outcome add_port(const resource::PortConfig& config, PortId id, engine::Engine& 
         raw->transmit(frame);
       });
   for (const resource::InterfaceAddress& address : config.addresses) {
-    const bool owned = kernel_owns(kernel, address.gid);
+    const bool owned = config.socket || kernel_owns(kernel, address.gid);
     binding->neighbours->add_address({address.gid, address.prefix, !owned});
-    if (!owned) continue;
+    if (!owned || config.socket) continue;
     auto guard = port::guard_roce_port(address.gid, config.interface);
     if (!guard) return guard.error();
     guards.emplace(address.gid, std::move(*guard));
   }
   binding->neighbours->set_gateway(config.gateway4.value_or(Gid{}),
                                    config.gateway6.value_or(Gid{}));
+  binding->neighbours->set_static(static_neighbours_of(config));
   binding->neighbours->announce();
-  spdlog::info("port {}: {} MTU {}", config.name,
-               config.interface.empty() ? config.device : config.interface, raw->mtu());
+  spdlog::info("port {}: {} MTU {}", config.name, place_of(config), raw->mtu());
   engine.packets().add_port(std::move(binding));
   return {};
 }
@@ -139,6 +157,7 @@ engine::EngineLimits limits_of(const resource::Config& config) {
   limits.queue_pairs = pools.queue_pairs;
   limits.memory_regions = pools.memory_regions;
   limits.memory_windows = pools.memory_windows;
+  limits.kept_packets = config.reliability.kept_packets;
   limits.doorbells = config.doorbells;
   return limits;
 }
@@ -165,10 +184,13 @@ Expected<std::optional<port::UdpGuard>> guard_address(const resource::PortConfig
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine) {
   KernelGuards guards;
   if (config.ports.empty()) return guards;
-  const auto eal =
-      port::start_eal({.pci_devices = pci_devices(config),
-                       .log = [](std::string_view line) { spdlog::info("{}", line); }});
-  if (!eal) return eal.error();
+  if (std::any_of(config.ports.begin(), config.ports.end(),
+                  [](const resource::PortConfig& port) { return !port.device.empty(); })) {
+    const auto eal =
+        port::start_eal({.pci_devices = pci_devices(config),
+                         .log = [](std::string_view line) { spdlog::info("{}", line); }});
+    if (!eal) return eal.error();
+  }
   for (std::size_t i = 0; i < config.ports.size(); ++i) {
     const auto added =
         add_port(config.ports[i], PortId(static_cast<std::uint8_t>(i)), engine, guards);
@@ -177,8 +199,20 @@ Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine&
   return guards;
 }
 
+std::map<Gid, MacAddress> static_neighbours_of(const resource::PortConfig& config) {
+  std::map<Gid, MacAddress> neighbours;
+  for (const std::string& text : config.neighbours)
+    if (const auto neighbour = resource::parse_static_neighbour(text))
+      neighbours.emplace(neighbour->gid, neighbour->mac);
+  return neighbours;
+}
+
 std::string interface_of(const resource::PortConfig& port) {
   if (!port.interface.empty()) return port.interface;
+  if (port.socket) {
+    const auto found = port::interface_with(*port.socket);
+    return found ? *found : "lo";
+  }
   const auto args = port::parse_device(port.device);
   return (args ? args->option("iface") : std::nullopt).value_or("lo");
 }
@@ -221,6 +255,7 @@ Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resourc
     tenant->receive_policy = entry.srq;
     tenant->receive_rules = entry.srq_rules;
     tenant->marking = marking_of(entry);
+    tenant->kept.set_watermark(kept_watermark(entry.kept_packets, config.reliability));
     change.added.push_back({tenant.get(), &entry});
     for (const resource::LevelConfig& level : entry.levels)
       change.new_levels.push_back({tenant.get(), make_level(level), nullptr});

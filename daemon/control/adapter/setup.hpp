@@ -33,6 +33,8 @@ Expected<std::optional<port::UdpGuard>> guard_address(const resource::PortConfig
 /// Opens every port of the configuration and gives it to the engine. Errors name the port.
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine);
 
+std::map<Gid, MacAddress> static_neighbours_of(const resource::PortConfig& config);
+
 /// The network interface by which programs know a port: its own, "lo" where it has none.
 std::string interface_of(const resource::PortConfig& port);
 

@@ -27,6 +27,9 @@ constexpr Remedy kRemedies[] = {
     {WaitCause::kCompletionCredit, "completion_credits",
      "its TVLs have no completion credit for what waits in their kick lists"},
     {WaitCause::kRate, "rate", "its rate holds it back"},
+    {WaitCause::kPeerRate, "inbound_rate, served_rate of the peer",
+     "its peers in this daemon are held to a rate of what they are sent, or of what is read from "
+     "them"},
     {WaitCause::kOrder, "",
      "earlier commands of the same queue pair: a fence, reads at the program's max_rd_atomic, a "
      "drain"},

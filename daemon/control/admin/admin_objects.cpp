@@ -29,7 +29,8 @@ struct QpShot {
   std::uint32_t srq_limit = 0;
   std::uint8_t srq_rule = 0;
   bool srq_quarantined = false;
-  Json rate;  ///< null: it has none
+  const engine::Level* level = nullptr;  ///< which the control thread alone removes
+  Json rate;                             ///< null: it has none
   const char* failure = nullptr;
 };
 
@@ -119,7 +120,8 @@ QpShot shot_of(engine::Engine& engine, const engine::QueuePair& qp) {
           .srq_limit = provisioned ? qp.srq->provisioner->limit_of(qp.rq.member) : 0,
           .srq_rule = qp.rq.member.terms.rule,
           .srq_quarantined = provisioned && qp.srq->provisioner->is_quarantined(qp.rq.member),
-          .rate = qp.sq.rate == nullptr ? Json() : control::to_json(*qp.sq.rate),
+          .level = level_of(qp),
+          .rate = qp.sq.rates == nullptr ? Json() : control::to_json(*qp.sq.rates),
           .failure = qp.error.cause};
 }
 
@@ -191,8 +193,7 @@ Json to_json(const ShownQp& entry, const QpShot& shot) {
               {"early_retries", shot.retries.early},
               {"rnr_naks_received", shot.retries.rnr_naks},
               {"sequence_naks_received", shot.retries.sequence_naks}};
-  const Session::ObjectCounts has = entry.session->object_counts();
-  if (has.level != nullptr) out["level"] = has.level->name;
+  if (shot.level != nullptr) out["level"] = shot.level->name;
   const bool connected = qp.type != engine::QpType::kUd && shot.state >= engine::QpState::kRtr;
   if (connected && shot.peer != Gid{}) {
     out["destination"] = resource::to_string(shot.peer);

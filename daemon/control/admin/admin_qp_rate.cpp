@@ -1,4 +1,4 @@
-// The part of the method `qp.set` that is about the rate of a queue pair. It holds as long as the
+// The part of the method `qp.set` that is about the rates of a queue pair. They hold as long as the
 // queue pair exists.
 #include "daemon/control/admin/admin_view.hpp"
 #include "daemon/resource/allocation.hpp"
@@ -6,56 +6,89 @@
 namespace softhca::control {
 namespace {
 
+using engine::QpRates;
 using engine::RateGate;
 using resource::Allocation;
 
 struct RateKey {
   const char* name;
-  Allocation allocation;  ///< of a tenant, whose range it has
   std::uint64_t RateLimits::*member;
 };
-constexpr RateKey kRateKeys[] = {
-    {"bytes_per_second", Allocation::kRateBytes, &RateLimits::bytes_per_second},
-    {"burst_bytes", Allocation::kRateBurstBytes, &RateLimits::burst_bytes},
-    {"messages_per_second", Allocation::kRateMessages, &RateLimits::messages_per_second},
-    {"burst_messages", Allocation::kRateBurstMessages, &RateLimits::burst_messages},
+constexpr RateKey kRateKeys[] = {{"bytes_per_second", &RateLimits::bytes_per_second},
+                                 {"burst_bytes", &RateLimits::burst_bytes},
+                                 {"messages_per_second", &RateLimits::messages_per_second},
+                                 {"burst_messages", &RateLimits::burst_messages}};
+
+/// One of the rates of a queue pair.
+struct RateTable {
+  const char* prefix;  ///< of its keys
+  Allocation first;    ///< of a tenant, whose ranges they have; the others follow it
 };
+constexpr RateTable kSent{"", Allocation::kRateBytes};
+constexpr RateTable kInbound{"inbound_rate.", Allocation::kInboundBytes};
+constexpr RateTable kServed{"served_rate.", Allocation::kServedBytes};
+
+std::string name_of(const RateTable& table, const RateKey& key) {
+  return std::string(table.prefix) + key.name;
+}
+
+/// f(table, key, which of the allocations of the table it has).
+template <class F>
+void for_each_key(F&& f) {
+  for (const RateTable& table : {kSent, kInbound, kServed}) {
+    auto allocation = static_cast<unsigned>(table.first);
+    for (const RateKey& key : kRateKeys) f(table, key, static_cast<Allocation>(allocation++));
+  }
+}
+
+/// The limits with what `params` says of them.
+RateLimits changed(RateLimits limits, const RateTable& table, const Json& params) {
+  for (const RateKey& key : kRateKeys) {
+    const std::string name = name_of(table, key);
+    if (!params.contains(name)) continue;
+    const Json& value = params.at(name);
+    limits.*key.member = value.is_null() ? RateLimits{}.*key.member : value.get<std::uint64_t>();
+  }
+  return limits;
+}
 
 }  // namespace
 
 bool AdminView::names_rate(const Json& params) {
-  return std::any_of(std::begin(kRateKeys), std::end(kRateKeys),
-                     [&](const RateKey& key) { return params.contains(key.name); });
+  bool named = false;
+  for_each_key([&](const RateTable& table, const RateKey& key, Allocation) {
+    named |= params.contains(name_of(table, key));
+  });
+  return named;
 }
 
 std::optional<RpcError> AdminView::check_rate(const Json& params) const {
-  for (const RateKey& key : kRateKeys) {
-    if (!params.contains(key.name) || params.at(key.name).is_null()) continue;
-    const Json& value = params.at(key.name);
-    const resource::Range range = resource::range_of(key.allocation, adapter_.config.pools);
+  std::optional<RpcError> wrong;
+  for_each_key([&](const RateTable& table, const RateKey& key, Allocation allocation) {
+    const std::string name = name_of(table, key);
+    if (!params.contains(name) || params.at(name).is_null()) return;
+    const Json& value = params.at(name);
+    const resource::Range range = resource::range_of(allocation, adapter_.config.pools);
     if (value.is_number_unsigned() && value.get<std::uint64_t>() >= range.least &&
         value.get<std::uint64_t>() <= range.most)
-      continue;
-    return invalid_params(std::string(key.name) + " is " + std::to_string(range.least) + " to " +
-                          std::to_string(range.most) + ", or null: the default");
-  }
-  return std::nullopt;
+      return;
+    wrong = invalid_params(name + " is " + std::to_string(range.least) + " to " +
+                           std::to_string(range.most) + ", or null: the default");
+  });
+  return wrong;
 }
 
 void AdminView::set_rate(Qpn qpn, const Json& params) {
-  auto made = std::make_unique<RateGate>();
+  auto made = std::make_unique<QpRates>();
   adapter_.worker.run([&](engine::Engine& engine) {
     engine::QueuePair* qp = engine.find_queue_pair(qpn);
     if (qp == nullptr) return;
-    if (qp->sq.rate == nullptr) qp->sq.rate = std::move(made);
-    RateLimits limits = qp->sq.rate->limits();
-    for (const RateKey& key : kRateKeys)
-      if (params.contains(key.name)) {
-        const Json& value = params.at(key.name);
-        limits.*key.member =
-            value.is_null() ? RateLimits{}.*key.member : value.get<std::uint64_t>();
-      }
-    engine.rates().set(*qp->sq.rate, limits);
+    if (qp->sq.rates == nullptr) qp->sq.rates = std::move(made);
+    QpRates& rates = *qp->sq.rates;
+    engine.rates().set(rates.sent, changed(rates.sent.limits(), kSent, params));
+    for (const auto& [table, gate] :
+         {std::pair(kInbound, &rates.peers.inbound), std::pair(kServed, &rates.peers.served)})
+      engine.peer_rates().set(*gate, changed(gate->limits(), table, params));
   });
 }
 
@@ -64,11 +97,25 @@ void add_throttling(Json& out, const RateGate& gate) {
   out["throttled_s"] = static_cast<double>(gate.held_ns.value()) * 1e-9;
 }
 
-Json to_json(const RateGate& gate) {
-  Json out;
-  add_throttling(out, gate);
-  const RateLimits limits = gate.limits();
-  for (const RateKey& key : kRateKeys) out[key.name] = limits.*key.member;
+void add_throttling(Json& out, const engine::PeerGates& gates) {
+  for (const auto& [name, gate] :
+       {std::pair("inbound", &gates.inbound), std::pair("served", &gates.served)}) {
+    add_throttling(out[name], *gate);
+    out[name]["rated_bytes"] = gate->bytes.value();
+  }
+}
+
+Json to_json(const QpRates& rates) {
+  const auto of_gate = [](const RateGate& gate) {
+    Json out;
+    add_throttling(out, gate);
+    const RateLimits limits = gate.limits();
+    for (const RateKey& key : kRateKeys) out[key.name] = limits.*key.member;
+    return out;
+  };
+  Json out = of_gate(rates.sent);
+  out["inbound"] = of_gate(rates.peers.inbound);
+  out["served"] = of_gate(rates.peers.served);
   return out;
 }
 

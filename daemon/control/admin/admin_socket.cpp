@@ -22,6 +22,7 @@ bool again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error 
 }  // namespace
 
 AdminSocket::~AdminSocket() {
+  epoll_.reset();  // it watches sockets that are closed later
   if (listener_) ::unlink(path_.c_str());
 }
 
@@ -30,7 +31,7 @@ Outcome AdminSocket::open(const std::string& path, const SocketPermissions& perm
   auto socket = listen_at(path, permissions, SOCK_STREAM);
   if (!socket) return socket.error();
   path_ = path;
-  listener_ = std::move(*socket);
+  listener_ = PeerSocket(std::move(*socket), closer_, owner_);
   if (!epoll_ || !watch(listener_.get(), nullptr, EPOLLIN, EPOLL_CTL_ADD))
     return system_error("admin socket");
   return {};
@@ -56,14 +57,16 @@ void AdminSocket::tick() {
 }
 
 void AdminSocket::accept() {
-  UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  PeerSocket socket(
+      UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)), closer_,
+      owner_);
   if (!socket) {
     const bool lacking = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    if (lacking && !spare_.refuse_one(listener_.get()))
+    if (lacking && !spare_.refuse_one(listener_.get(), closer_, owner_))
       armed_ = !watch(listener_.get(), nullptr, 0, EPOLL_CTL_MOD);
     return;
   }
-  if (clients_.size() >= limits_.clients) {
+  if (clients_.size() >= limits_.clients || closer_.stuck(owner_)) {
     const std::string text =
         error_reply(RpcCode::kInternalError, "too many clients of the admin socket") + "\n";
     [[maybe_unused]] const ssize_t sent =
@@ -75,6 +78,11 @@ void AdminSocket::accept() {
   client.socket = std::move(socket);
   client.peer = peer_identity(client.socket.get()).value_or(PeerIdentity{});
   if (!watch(client.socket.get(), &client, EPOLLIN, EPOLL_CTL_ADD)) end(client);
+}
+
+void AdminSocket::end(Client& client) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, client.socket.get(), nullptr);
+  clients_.erase(client.self);
 }
 
 /// One step of a client: write what is due, else answer a line, else read.
@@ -95,7 +103,9 @@ void AdminSocket::serve(Client& client) {
 /// False: the client is gone.
 bool AdminSocket::read(Client& client) {
   std::array<char, kPortion> bytes;
-  const ssize_t got = ::recv(client.socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  ssize_t got = peek(client.socket.get(), std::as_writable_bytes(std::span(bytes)));
+  if (got > 0)
+    got = ::recv(client.socket.get(), bytes.data(), static_cast<std::size_t>(got), MSG_DONTWAIT);
   if (got < 0) return again(errno);
   if (got == 0) {
     client.ended = true;

@@ -8,12 +8,14 @@
 #include <cstddef>
 #include <list>
 #include <string>
+#include <utility>
 
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/admin/admin_methods.hpp"
 #include "daemon/control/admin/admin_rpc.hpp"
 #include "daemon/control/sockets/descriptors.hpp"
+#include "daemon/control/sockets/socket_closer.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 
 namespace softhca::control {
@@ -27,8 +29,11 @@ class AdminSocket {
     RpcLimits rpc{};
   };
 
-  explicit AdminSocket(const AdminMethods& methods) : AdminSocket(methods, Limits{}) {}
-  AdminSocket(const AdminMethods& methods, Limits limits) : methods_(methods), limits_(limits) {}
+  /// `owner`: name of the tenant whose socket it is; empty: the operator's.
+  explicit AdminSocket(const AdminMethods& methods, SocketCloser& closer)
+      : AdminSocket(methods, closer, {}, Limits{}) {}
+  AdminSocket(const AdminMethods& methods, SocketCloser& closer, std::string owner, Limits limits)
+      : methods_(methods), closer_(closer), owner_(std::move(owner)), limits_(limits) {}
   ~AdminSocket();
 
   /// Errors as listen_at().
@@ -46,7 +51,7 @@ class AdminSocket {
 
  private:
   struct Client {
-    UniqueFd socket;
+    PeerSocket socket;
     PeerIdentity peer;
     std::string input;
     std::size_t searched = 0;  ///< bytes of input without a newline
@@ -64,13 +69,15 @@ class AdminSocket {
   bool read(Client& client);
   void answer_line(Client& client);
   bool write(Client& client);
-  void end(Client& client) { clients_.erase(client.self); }
+  void end(Client& client);
 
   const AdminMethods& methods_;
+  SocketCloser& closer_;
+  const std::string owner_;
   const Limits limits_;
   std::string path_;
   UniqueFd epoll_;
-  UniqueFd listener_;
+  PeerSocket listener_;
   bool armed_ = true;         ///< epoll reports connections
   std::size_t answered_ = 0;  ///< lines since the last tick()
   SpareDescriptor spare_;

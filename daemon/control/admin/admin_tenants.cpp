@@ -42,7 +42,24 @@ Json vcbs_of(const engine::Tenant& tenant) {
   return out;
 }
 
-Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
+/// Who made the level, and which programs belong to it. `config`: null: it is not configured any
+/// more.
+void add_rules(Json& entry, const resource::LevelConfig* config) {
+  if (config == nullptr) return;
+  entry["own"] = config->own;
+  const auto add = [&](const char* key, const auto& rules) {
+    if (!rules.empty()) entry[key] = rules;
+  };
+  add("cgroups", config->cgroups);
+  add("service_levels", config->service_levels);
+  add("traffic_classes", config->traffic_classes);
+  add("own_cgroups", config->own_rules.cgroups);
+  add("own_service_levels", config->own_rules.service_levels);
+  add("own_traffic_classes", config->own_rules.traffic_classes);
+}
+
+Json levels_of(const engine::Tenant& tenant, const resource::TenantConfig* config,
+               const engine::Engine& engine) {
   Json out = Json::array();
   for (const auto& level : tenant.levels) {
     const collect::CollectGroup& group = engine.pcbs().group(level->qos_class);
@@ -54,12 +71,15 @@ Json levels_of(const engine::Tenant& tenant, const engine::Engine& engine) {
                   {"default", level->is_default},
                   {"leaving", level->control.leaving},
                   {"sessions", level->counters.sessions.value()},
+                  {"assigned_queue_pairs", level->counters.assigned_queue_pairs.value()},
                   {"commands_vcb", level->counters.commands_vcb.value()},
                   {"commands_doorbell", level->counters.commands_doorbell.value()},
                   {"send_queue_mode", level->counters.send_queue_mode.value()},
                   {"vcbs", std::move(vcbs)},
                   {"pcbs", std::move(pcbs)}};
     add_throttling(entry, level->rate);
+    add_throttling(entry, level->peer_rates);
+    add_rules(entry, config != nullptr ? find_level(*config, level->name) : nullptr);
     out.push_back(std::move(entry));
   }
   return out;
@@ -75,13 +95,15 @@ Json to_json(const engine::Tenant& tenant, const engine::Engine& engine) {
   pcbs["refused"] = group.refused.value();
   pcbs["dedicated"] = group.dedicated_in_use.value();
   pcbs["dedicated_refused"] = group.dedicated_refused.value();
-  return {{"name", tenant.name},
-          {"addresses", addresses_of(tenant, engine)},
-          {"leaving", tenant.control.leaving},
-          {"sessions", tenant.counters.sessions.value()},
-          {"queue_pairs", tenant.counters.queue_pairs.value()},
-          {"vcbs", vcbs_of(tenant)},
-          {"pcbs", std::move(pcbs)}};
+  Json out = {{"name", tenant.name},
+              {"addresses", addresses_of(tenant, engine)},
+              {"leaving", tenant.control.leaving},
+              {"sessions", tenant.counters.sessions.value()},
+              {"queue_pairs", tenant.counters.queue_pairs.value()},
+              {"vcbs", vcbs_of(tenant)},
+              {"pcbs", std::move(pcbs)}};
+  add_throttling(out, tenant.peer_rates);
+  return out;
 }
 
 }  // namespace
@@ -121,7 +143,7 @@ RpcResult AdminView::tenant_show(const Json& params) {
   Json out = to_json(*tenant, adapter_.engine);
   out["link"] = adapter_.link_up(*tenant) ? "up" : "down";
   out["path_mtu"] = adapter_.path_mtu(*tenant);
-  out["levels"] = levels_of(*tenant, adapter_.engine);
+  out["levels"] = levels_of(*tenant, resource::find_tenant(adapter_.config, name), adapter_.engine);
   out["limits"] = limits_of(tenant->control.accounts);
   if (connections_) out["connections"] = connections_(*tenant);
   out["tvls"] = lanes_of(*tenant);

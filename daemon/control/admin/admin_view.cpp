@@ -146,6 +146,7 @@ Json counters_of(const engine::Engine& engine, const engine::Tenant& tenant) {
               {"send_queue_mode", c.send_queue_mode.value()},
               {"commands_given_back", c.commands_given_back.value()},
               {"stalled_queue_pairs", c.stalled_queue_pairs.value()},
+              {"set_aside_queue_pairs", c.set_aside_queue_pairs.value()},
               {"doorbells", doorbells},
               {"tx_packets", c.wire.tx_packets.value()},
               {"tx_bytes", c.wire.tx_bytes.value()},

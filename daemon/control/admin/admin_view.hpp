@@ -96,8 +96,11 @@ std::size_t page_limit(const Json& params);
 
 /// Adds `throttled`, now, and `throttled_s`, before.
 void add_throttling(Json& out, const engine::RateGate& gate);
-/// Limits, {throttled, throttled_s}. On the engine's thread.
-Json to_json(const engine::RateGate& gate);
+/// Adds `inbound` and `served`, each with these and `rated_bytes`.
+void add_throttling(Json& out, const engine::PeerGates& gates);
+/// Limits, {throttled, throttled_s}, and the same of `inbound` and `served`. On the engine's
+/// thread.
+Json to_json(const engine::QpRates& rates);
 
 /// {guaranteed, in_use, shared, high_water, draining}
 Json to_json(const Quota& quota);

@@ -170,7 +170,12 @@ void link_real_devices(const std::string& root, const std::string& real) {
 void remove_tenant_folder(const std::string& folder) {
   std::error_code error;
   fs::remove_all(fs::path(folder) / "sysfs", error);  // links to the kernel's devices, not these
-  fs::remove(fs::path(folder) / "socket", error);
+  std::vector<fs::path> sockets;  // of the tenant, of its levels, and by which it divides itself
+  for_each_name(folder, [&](const fs::path& name) {
+    if (name == "socket" || name == "control.sock" || name.extension() == ".socket")
+      sockets.push_back(fs::path(folder) / name);
+  });
+  for (const fs::path& socket : sockets) fs::remove(socket, error);
   fs::remove_all(CounterFiles::staged_in(folder), error);
   fs::remove(folder, error);  // unless somebody else keeps something there
 }

@@ -23,6 +23,8 @@ Expected<std::unique_ptr<ReloadChange>> ReloadChange::draft(const Site& site,
   for (const auto& tenant : site.adapter.tenants)
     if (find_tenant(wanted, tenant->name) == nullptr && site.server.connections(*tenant) == 0)
       change->allotments_.gone.push_back(tenant.get());
+  if (wanted.pools.dedicated_pcbs != site.adapter.config.pools.dedicated_pcbs)
+    change->allotments_.dedicated_pcbs = wanted.pools.dedicated_pcbs;
   for (const TenantConfig& entry : wanted.tenants)
     if (auto drafted = change->draft_tenant(entry); !drafted) return drafted.error();
   return change;

@@ -77,6 +77,7 @@ class ReloadChange {
   bool is_added(const engine::Tenant& tenant) const;
   Outcome check_datagrams() const;
   Outcome change_engine();
+  void change_members();
   void adjust_engine(engine::Engine& engine);
   void change_ports(engine::Engine& engine);
 

@@ -127,10 +127,10 @@ void ReloadChange::add_address_step(const AllotmentChange::Row& row, std::vector
                    }});
 }
 
-/// A tenant with levels has a control socket, by which it may divide what it has among them.
+/// A tenant that may divide what it has has a control socket for it.
 void ReloadChange::add_request_socket_step(const AllotmentChange::Row& row,
                                            std::vector<Step>& steps) {
-  if (row.to->levels.empty()) return;
+  if (!may_divide(*row.to)) return;
   engine::Tenant& tenant = *row.tenant;
   const TenantConfig* old = find_tenant(site_.adapter.config, tenant.name);
   const std::string name = "control socket of tenant " + tenant.name;
@@ -222,13 +222,32 @@ void ReloadChange::add_allocation_steps(std::vector<Step>& steps) {
 Outcome ReloadChange::change_engine() {
   Adapter& adapter = site_.adapter;
   Outcome done;
-  const std::lock_guard lock(adapter.tenants_changing);
-  adapter.worker.run([&](engine::Engine& engine) {
-    done = site_.allotments.change(allotments_);
-    if (done) adjust_engine(engine);
-  });
-  if (done) std::move(added_.begin(), added_.end(), std::back_inserter(adapter.tenants));
+  {
+    const std::lock_guard lock(adapter.tenants_changing);
+    adapter.worker.run([&](engine::Engine& engine) {
+      done = site_.allotments.change(allotments_);
+      if (done) adjust_engine(engine);
+    });
+    if (done) std::move(added_.begin(), added_.end(), std::back_inserter(adapter.tenants));
+  }
+  if (done) change_members();
   return done;
+}
+
+/// Names that are what they were are not looked up again: tenants change levels of their own, too.
+void ReloadChange::change_members() {
+  for (const AllotmentChange::Row& row : allotments_.there) {
+    // One that was leaving and comes back is not in force.
+    const auto* const before = find_tenant(site_.adapter.config, row.tenant->name);
+    for (const auto& level : row.tenant->levels) {
+      const resource::LevelConfig* const from =
+          before == nullptr ? nullptr : settings_of(*before, *level);
+      const resource::LevelConfig* const to = settings_of(*row.to, *level);
+      if (from == nullptr || to == nullptr || from->users != to->users ||
+          from->groups != to->groups)
+        set_members(*level, to);
+    }
+  }
 }
 
 /// On the engine's thread: what goes with the allocations, and cannot fail.
@@ -243,13 +262,17 @@ void ReloadChange::adjust_engine(engine::Engine& engine) {
     for (const auto& [tenant, to] : *rows) {
       engine.receive_queues().set_policy(*tenant, to->srq, to->srq_rules);
       tenant->marking = marking_of(*to);
-      for (const auto& level : tenant->levels)
-        if (const resource::LevelConfig* entry = settings_of(*to, *level))
-          level->marking = marking_of(*entry);
+      tenant->kept.set_watermark(kept_watermark(to->kept_packets, wanted_.reliability));
+      for (const auto& level : tenant->levels) {
+        const resource::LevelConfig* const entry = settings_of(*to, *level);
+        if (entry != nullptr) level->marking = marking_of(*entry);
+        set_rules(*level, entry);
+      }
     }
   change_ports(engine);
   engine.set_doorbells(wanted_.doorbells);
   engine.set_congestion(wanted_.congestion);
+  engine.queue_pairs().set_reliability(wanted_.reliability);
   site_.adapter.worker.set_idle(wanted_.daemon.idle == resource::IdlePolicy::kAdaptive,
                                 wanted_.daemon.park_after);
 }
@@ -265,6 +288,7 @@ void ReloadChange::change_ports(engine::Engine& engine) {
           before.addresses.end())
         neighbours.add_address({address.gid, address.prefix, !site_.guards.contains(address.gid)});
     neighbours.set_gateway(now.gateway4.value_or(Gid{}), now.gateway6.value_or(Gid{}));
+    neighbours.set_static(static_neighbours_of(now));
     if (now.addresses != before.addresses) neighbours.announce();
     for (const resource::InterfaceAddress& address : before.addresses) {
       const bool kept = std::any_of(now.addresses.begin(), now.addresses.end(),

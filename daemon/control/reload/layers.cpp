@@ -19,14 +19,18 @@ namespace {
 
 using resource::AllocationChange;
 using resource::SavedRequest;
+using resource::TenantOnDemand;
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostSavedBytes = std::size_t{1} << 20;
 constexpr unsigned kVersion = 1;
 
-Json to_json(const std::vector<SavedRequest>& saved) {
+Json to_json(const std::vector<SavedRequest>& saved, const std::vector<TenantOnDemand>& tenants) {
   Json requests = Json::array();
   for (const SavedRequest& request : saved) requests.push_back(control::to_json(request));
-  return {{"version", kVersion}, {"requests", std::move(requests)}};
+  Json made = Json::array();
+  for (const TenantOnDemand& tenant : tenants)
+    if (tenant.saved) made.push_back(control::to_json(tenant.request));
+  return {{"version", kVersion}, {"requests", std::move(requests)}, {"tenants", std::move(made)}};
 }
 
 /// May throw what reading a Json of the wrong shape throws.
@@ -40,6 +44,17 @@ Expected<std::vector<SavedRequest>> requests_of(const Json& document) {
     saved.push_back({entry.at("number").get<std::uint64_t>(), std::move(*changes)});
   }
   return saved;
+}
+
+/// May throw likewise.
+Expected<std::vector<TenantOnDemand>> tenants_of(const Json& list) {
+  std::vector<TenantOnDemand> tenants;
+  for (const Json& entry : list) {
+    auto request = tenant_request_of(entry);
+    if (!request) return request.error();
+    tenants.push_back({std::move(*request), true});
+  }
+  return tenants;
 }
 
 Outcome write_whole(const std::string& path, const std::string& text) {
@@ -67,7 +82,7 @@ Layers::Layers(resource::Config file, std::string folder)
 Outcome Layers::read() {
   std::ifstream in(path(), std::ios::binary);
   if (!in && errno == ENOENT) return {};
-  std::string text(kMostBytes + 1, '\0');
+  std::string text(kMostSavedBytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad() || !in.eof()) return Error{"cannot be read", EIO};
   text.resize(static_cast<std::size_t>(in.gcount()));
@@ -76,7 +91,10 @@ Outcome Layers::read() {
   try {
     auto saved = requests_of(document);
     if (!saved) return saved.error();
+    auto tenants = tenants_of(document.value("tenants", Json::array()));
+    if (!tenants) return tenants.error();
     saved_ = std::move(*saved);
+    tenants_ = std::move(*tenants);
     return {};
   } catch (const Json::exception& wrong) {
     return Error{wrong.what(), EINVAL};
@@ -86,8 +104,48 @@ Outcome Layers::read() {
 void Layers::adopt(const resource::Config& file, const resource::Overlaid& laid) {
   file_ = file;
   left_out_ = laid.left_out;
+  absent_ = laid.absent;
   for (const auto& [tenant, why] : laid.undivided) own_.erase(tenant);
-  std::erase_if(own_, [&](const auto& own) { return find_tenant(file, own.first) == nullptr; });
+  for (const auto& [tenant, bare] : laid.without_amounts) own_[tenant] = bare;
+  std::erase_if(own_,
+                [&](const auto& own) { return find_tenant(laid.given, own.first) == nullptr; });
+}
+
+const TenantOnDemand* Layers::find(const std::string& tenant) const {
+  for (const TenantOnDemand& each : tenants_)
+    if (each.request.name == tenant) return &each;
+  return nullptr;
+}
+
+resource::Overlaid Layers::after_restart(const std::vector<SavedRequest>& saved,
+                                         std::vector<TenantOnDemand> tenants) const {
+  std::erase_if(tenants, [](const TenantOnDemand& tenant) { return !tenant.saved; });
+  return lay_over(file_, tenants, saved, {});
+}
+
+void Layers::restore_tenants(std::vector<TenantOnDemand> tenants) {
+  for (TenantOnDemand& tenant : tenants) {
+    const TenantOnDemand* now = find(tenant.request.name);
+    tenant.saved = now != nullptr && now->saved;
+    absent_.erase(tenant.request.name);
+  }
+  for (const TenantOnDemand& now : tenants_) {
+    const std::string& name = now.request.name;
+    if (!now.saved || std::ranges::any_of(tenants, [&](const TenantOnDemand& tenant) {
+          return tenant.request.name == name;
+        }))
+      continue;
+    tenants.push_back(now);
+    absent_.try_emplace(
+        name, resource::AllocationRefusal{.who = "tenant " + name,
+                                          .message = "the revision rolled back to is without it"});
+  }
+  tenants_ = std::move(tenants);
+}
+
+void Layers::forget(const std::string& tenant) {
+  absent_.erase(tenant);
+  own_.erase(tenant);
 }
 
 std::vector<SavedRequest> Layers::with(const std::vector<AllocationChange>& changes) const {
@@ -99,7 +157,8 @@ std::vector<SavedRequest> Layers::with(const std::vector<AllocationChange>& chan
   return saved;
 }
 
-Outcome Layers::prepare(const std::vector<SavedRequest>& saved, bool overwrite) const {
+Outcome Layers::prepare(const std::vector<SavedRequest>& saved,
+                        const std::vector<TenantOnDemand>& tenants, bool overwrite) const {
   if (folder_.empty())
     return Error{"there is nowhere to save it; give daemon.state_dir and restart", ENOENT};
   if (!problem_.empty() && !overwrite)
@@ -107,14 +166,15 @@ Outcome Layers::prepare(const std::vector<SavedRequest>& saved, bool overwrite) 
                      "; mend the file and restart, or give it up: softhcactl saved drop --all",
                  EINVAL};
   if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) return system_error(folder_);
-  const std::string text = to_json(saved).dump(2) + "\n";
-  if (text.size() > kMostBytes) return Error{"more is saved than there is room for", ENOSPC};
+  const std::string text = to_json(saved, tenants).dump(2) + "\n";
+  if (text.size() > kMostSavedBytes) return Error{"more is saved than there is room for", ENOSPC};
   return write_whole(path() + ".new", text);
 }
 
-Outcome Layers::keep(std::vector<SavedRequest> saved) {
+Outcome Layers::keep(std::vector<SavedRequest> saved, std::vector<TenantOnDemand> tenants) {
   if (::rename((path() + ".new").c_str(), path().c_str()) != 0) return system_error(path());
   saved_ = std::move(saved);
+  tenants_ = std::move(tenants);
   problem_.clear();
   std::erase_if(left_out_, [&](const auto& left) {
     return std::ranges::find(saved_, left.first, &SavedRequest::number) == saved_.end();
@@ -124,21 +184,25 @@ Outcome Layers::keep(std::vector<SavedRequest> saved) {
   return {};
 }
 
-void Layers::add_own(const std::string& tenant, const std::vector<AllocationChange>& changes) {
-  auto& own = own_[tenant];
-  auto together = own != nullptr ? *own : std::vector<AllocationChange>{};
-  for (const AllocationChange& change : changes) supersede(together, change);
-  own = std::make_shared<const std::vector<AllocationChange>>(std::move(together));
+resource::OwnDivision Layers::own_of(const std::string& tenant) const {
+  const auto found = own_.find(tenant);
+  return found != own_.end() ? *found->second : resource::OwnDivision{};
+}
+
+void Layers::set_own(const std::string& tenant, resource::OwnDivision division) {
+  if (division.empty())
+    own_.erase(tenant);
+  else
+    own_[tenant] = std::make_shared<const resource::OwnDivision>(std::move(division));
 }
 
 void Layers::forget_own(const std::vector<AllocationChange>& changes) {
-  for (auto& [tenant, own] : own_) {
-    std::vector<SavedRequest> left{{0, *own}};
-    supersede(left, changes);
-    own = std::make_shared<const std::vector<AllocationChange>>(
-        left.empty() ? std::vector<AllocationChange>{} : std::move(left.front().changes));
+  const resource::OwnDivisions before = own_;
+  for (const auto& [tenant, own] : before) {
+    resource::OwnDivision left = *own;
+    take_out(left.changes, changes);
+    if (left.changes.size() != own->changes.size()) set_own(tenant, std::move(left));
   }
-  std::erase_if(own_, [](const auto& own) { return own.second->empty(); });
 }
 
 }  // namespace softhca::control

@@ -43,6 +43,7 @@ Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::s
       file_(std::move(file)),
       move_metrics_(std::move(move_metrics)),
       allotments_(adapter.engine),
+      departures_(adapter, server, allotments_, former_),
       given_(adapter.config),
       layers_(layers ? std::move(*layers) : Layers(adapter.config)) {
   for (const auto& tenant : adapter.tenants) allotments_.adopt(*tenant);
@@ -50,7 +51,7 @@ Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::s
   report(laid);
   layers_.adopt(layers_.file(), laid);
   revisions_.add("start", {}, plan_reload(layers_.file(), adapter.config), adapter.config, given_,
-                 layers_.own());
+                 layers_);
 }
 
 ReloadResult Reloader::plan() const {
@@ -61,15 +62,24 @@ ReloadResult Reloader::plan() const {
     result.refusal = refusal(Cause::kBadFile, lines_of(wanted.error().message));
     return result;
   }
-  const Config laid = lay_over(*wanted).in_force;
-  result.plan = plan_reload(adapter_.config, laid);
-  result.refusal = check(laid, result.plan);
+  const resource::Overlaid laid = lay_over(*wanted);
+  result.plan = plan_reload(adapter_.config, laid.in_force);
+  result.refusal = check_on_demand(layers_, laid);
+  if (!result.refusal) result.refusal = check(laid.in_force, result.plan);
   return result;
 }
 
-/// Room is taken account of as it will be with the tenants of `file`.
+/// Room is taken account of as it will be with the tenants of `file`. Tenants that were made on
+/// demand are not leaving, nor are levels that tenants have made.
 resource::Overlaid Reloader::lay_over(const Config& file) const {
-  return layers_.over(file, held_besides(file));
+  Config expected = file;
+  for (const resource::TenantOnDemand& made : layers_.tenants())
+    if (const TenantConfig* tenant = find_tenant(adapter_.config, made.request.name))
+      if (find_tenant(file, tenant->name) == nullptr) expected.tenants.push_back(*tenant);
+  for (TenantConfig& tenant : expected.tenants)
+    for (const resource::LevelConfig& made : layers_.own_of(tenant.name).levels)
+      if (find_level(tenant, made.name) == nullptr) tenant.levels.push_back(made);
+  return layers_.over(file, departures_.held_besides(expected));
 }
 
 /// Says what of that which lies over the file is not in force.
@@ -82,6 +92,8 @@ void Reloader::report(const resource::Overlaid& laid) {
   for (const auto& [number, why] : laid.left_out)
     say("saved request " + std::to_string(number) +
         " does not fit and is left out: " + why.message);
+  for (const auto& [tenant, why] : laid.absent)
+    say("tenant " + tenant + ", made on demand, is left out: " + why.message);
   for (const auto& [tenant, why] : laid.undivided)
     say("what tenant " + tenant + " had changed of its own does not fit any more: " + why.message);
 }
@@ -125,15 +137,26 @@ ReloadResult Reloader::reload(const Actor& by) {
 ReloadResult Reloader::put_into_force(const Config& wanted) {
   ReloadResult result = put(wanted);
   if (!result) return result;
+  look_up_members();
   given_ = wanted;
   given_.general_services = adapter_.config.general_services;
   given_.shared_datagrams = adapter_.config.shared_datagrams;
   return result;
 }
 
+/// The user database may have changed, although the configuration has not.
+void Reloader::look_up_members() {
+  for (const auto& tenant : adapter_.tenants)
+    if (const TenantConfig* entry = find_tenant(adapter_.config, tenant->name))
+      for (const auto& level : tenant->levels) set_members(*level, settings_of(*entry, *level));
+}
+
 ReloadResult Reloader::put_over(const Config& file) {
   const resource::Overlaid laid = lay_over(file);
-  ReloadResult result = put_into_force(laid.in_force);
+  ReloadResult result;
+  result.refusal = check_on_demand(layers_, laid);
+  if (!result) return result;
+  result = put_into_force(laid.in_force);
   if (!result) return result;
   given_.tenants = laid.given.tenants;
   report(laid);
@@ -160,59 +183,9 @@ ReloadResult Reloader::put(const Config& wanted) {
 std::optional<ReloadRefusal> Reloader::check(const Config& wanted,
                                              const resource::ReloadPlan& plan) const {
   if (!plan.is_live()) return refusal(Cause::kNotLive, plan.refusals());
-  auto missing = resource::check_room(adapter_.config, wanted, held_besides(wanted));
+  auto missing = resource::check_room(adapter_.config, wanted, departures_.held_besides(wanted));
   if (!missing) return std::nullopt;
   return ReloadRefusal{Cause::kNotFree, {missing->message}, *missing};
-}
-
-resource::Held Reloader::held_besides(const Config& wanted) const {
-  resource::Held held;
-  for (const auto& tenant : adapter_.tenants) {
-    const TenantConfig* entry = find_tenant(wanted, tenant->name);
-    if (entry == nullptr && server_.connections(*tenant) == 0) continue;
-    add_held(*tenant, entry, held);
-    if (entry != nullptr) continue;
-    const auto leaving = std::find_if(leaving_.begin(), leaving_.end(),
-                                      [&](const Leaving& l) { return l.tenant == tenant.get(); });
-    held += resource::held_by(leaving != leaving_.end() ? leaving->settings
-                                                        : adapter_.settings(*tenant));
-  }
-  return held;
-}
-
-/// Adds what levels hold that are leaving, or will be, beyond what the tenant is configured with.
-void Reloader::add_held(const engine::Tenant& tenant, const TenantConfig* wanted,
-                        resource::Held& held) const {
-  const TenantConfig* settings =
-      wanted != nullptr ? wanted : find_tenant(adapter_.config, tenant.name);
-  resource::Held levels;
-  resource::HeldPart part{.tenant = tenant.name, .vcbs = 0, .pcbs = 0};
-  for (const auto& level : tenant.levels) {
-    if (settings != nullptr ? settings_of(*settings, *level) != nullptr : !level->control.leaving)
-      continue;
-    if (server_.sessions().count(*level) == 0) continue;
-    ++levels.levels;
-    ++levels.dedicated_pcbs;
-    for (const TvlId id : allotments_.tvls(level->qos_class)) {
-      const schedule::Tvl& tvl = adapter_.engine.tvls()[id];
-      ++levels.tvls;
-      levels.execution_credits += tvl.execution.guaranteed.value();
-      levels.completion_credits += tvl.completion.guaranteed.value();
-    }
-    part.vcbs += level->control.vcbs.guaranteed.value();
-    part.pcbs += adapter_.engine.pcbs().guaranteed(level->qos_class);
-  }
-  // Counts the programs from before the tenant had levels.
-  if (settings != nullptr && !settings->levels.empty() && server_.sessions().undivided(tenant) != 0)
-    ++levels.dedicated_pcbs;
-  held += levels;
-  if (wanted != nullptr && part.vcbs + part.pcbs != 0) held.parts.push_back(std::move(part));
-}
-
-engine::Tenant* Reloader::find(const std::string& name) const {
-  for (const auto& tenant : adapter_.tenants)
-    if (tenant->name == name) return tenant.get();
-  return nullptr;
 }
 
 }  // namespace softhca::control

@@ -6,13 +6,15 @@
 // until their programs end or the drain timeout is over; then all of it is given back.
 //
 // Files: reload.cpp (reloads, checks), reload_requests.cpp (requests to the resource manager),
+// reload_own.cpp (what tenants divide themselves), reload_tenants.cpp (tenants on demand),
 // reload_commit.cpp (what cannot fail, after the steps of a ReloadChange, which can),
-// reload_leave.cpp (what goes away slowly), reload_methods.cpp (the admin socket).
+// reload_leave.cpp (each second: what goes away slowly; departures.hpp has tenants and levels),
+// reload_methods.cpp and tenant_methods.cpp (the admin socket), own_methods.cpp (the tenants'
+// control sockets).
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <list>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "daemon/control/adapter/allotments.hpp"
 #include "daemon/control/adapter/setup.hpp"
 #include "daemon/control/reload/change.hpp"
+#include "daemon/control/reload/departures.hpp"
 #include "daemon/control/reload/former_addresses.hpp"
 #include "daemon/control/reload/layers.hpp"
 #include "daemon/control/reload/revisions.hpp"
@@ -43,6 +46,11 @@ struct ReloadRefusal {
   std::vector<std::string> lines;  ///< fit for the operator
   resource::AllocationRefusal allocation;
 };
+
+/// Of a request that the resource manager does not accept.
+inline ReloadRefusal refusal_of(resource::AllocationRefusal refusal) {
+  return {ReloadRefusal::Cause::kNotFree, {refusal.message}, refusal};
+}
 
 /// What was done, or why nothing was.
 struct ReloadResult {
@@ -83,11 +91,32 @@ class Reloader {
   ReloadResult drop_saved(std::span<const std::uint64_t> numbers);
   const Layers& layers() const { return layers_; }
 
+  /// Makes a tenant of a template of the configuration. In force until it is removed or the daemon
+  /// ends; `save`: after restarts, too.
+  ReloadResult create_tenant(const resource::TenantRequest& request, const Actor& by, bool save);
+  /// Removes a tenant that was made on demand, also of what is saved. It drains as by a reload;
+  /// `end`: its connections are closed now, also those of one that drains already.
+  ReloadResult remove_tenant(const std::string& name, bool end, const Actor& by);
+  /// Connections of a tenant that was removed and has not gone yet; none: there is no such tenant.
+  std::optional<std::uint64_t> draining(const std::string& tenant) const {
+    return departures_.draining(tenant);
+  }
+  /// By which programs reach a tenant. REQUIRES: it is in force.
+  std::string socket_of(const std::string& tenant) const;
+
   /// A request of a tenant for its own levels (A7), within what the operator has given it. In force
   /// as long as it fits; a restart ends it.
   ReloadResult change_own(const engine::Tenant& tenant,
                           std::span<const resource::AllocationChange> changes,
                           const Actor& by = {});
+
+  /// A tenant makes levels, removes them and says what belongs to them, within what the operator
+  /// has given it. In force as change_own(). `cause`: for the revision.
+  ReloadResult divide(const engine::Tenant& tenant, const resource::DivisionEdit& edit,
+                      const char* cause, const Actor& by = {});
+  /// A tenant names a level anew that it has made. Its programs stay in it.
+  ReloadResult rename_own_level(const engine::Tenant& tenant, const std::string& from,
+                                const std::string& to, const Actor& by = {});
 
   /// What change() and change_own() would do now, the latter for its tenant alone. Whatever can be
   /// told without trying is checked.
@@ -107,48 +136,30 @@ class Reloader {
   void tick();
 
  private:
-  struct Leaving {
-    engine::Tenant* tenant = nullptr;
-    resource::TenantConfig settings;  ///< what it had
-    std::chrono::steady_clock::time_point since;
-  };
-  struct LeavingLevel {
-    engine::Tenant* tenant = nullptr;
-    engine::Level* level = nullptr;
-    std::chrono::steady_clock::time_point since;
-  };
   resource::AllocationResult with_own_changes(
       const engine::Tenant& tenant, std::span<const resource::AllocationChange> changes) const;
+  std::optional<ReloadRefusal> find_own_level(
+      std::span<const resource::AllocationChange> changes) const;
+  void set_given(const std::vector<resource::AllocationChange>& changes);
   PlannedRequest plan_request(const resource::AllocationResult& wanted) const;
   ReloadResult put(const resource::Config& wanted);
+  void look_up_members();
   ReloadResult put_over(const resource::Config& file);
   ReloadResult put_changes(const resource::AllocationResult& wanted, const Actor& by);
-  std::optional<ReloadRefusal> prepare_to_save(const std::vector<resource::SavedRequest>& saved,
-                                               std::uint64_t number) const;
   resource::Overlaid lay_over(const resource::Config& file) const;
   void report(const resource::Overlaid& laid);
+  ReloadResult take_away(const std::string& name);
   void record(const char* cause, const Actor& by, const ReloadResult& result);
   std::optional<ReloadRefusal> check(const resource::Config& wanted,
                                      const resource::ReloadPlan& plan) const;
-  /// What `wanted` no longer has but programs still use.
-  resource::Held held_besides(const resource::Config& wanted) const;
-  void add_held(const engine::Tenant& tenant, const resource::TenantConfig* wanted,
-                resource::Held& held) const;
 
   ReloadChange::Site site() {
     return {adapter_, server_, allotments_, guards_, former_, move_metrics_};
   }
   /// Returns the sections that stay as they were after all, and why.
   std::vector<std::string> commit(const resource::Config& wanted, ReloadChange& made);
-  void leave(const resource::Config& wanted, const ReloadChange& change);
   void change_accounts(const resource::Config& wanted);
   void forget_addresses();
-  void finish_leaving();
-  void finish_leaving_levels();
-  void end_overdue();
-  void remove(engine::Tenant& tenant);
-
-  engine::Tenant* find(const std::string& name) const;
 
   Adapter& adapter_;
   Server& server_;
@@ -156,19 +167,24 @@ class Reloader {
   std::string file_;
   MoveMetrics move_metrics_;
   Allotments allotments_;
-  resource::Config given_;  ///< in force, except for what tenants have changed of their own
-  std::list<Leaving> leaving_;
-  std::list<LeavingLevel> leaving_levels_;
   FormerAddresses former_;
+  Departures departures_;
+  resource::Config given_;  ///< in force, except for what tenants have changed of their own
   Layers layers_;
   Revisions revisions_;
 };
 
+/// Why `laid` cannot be put into force by a reload: it leaves out a tenant on demand whose programs
+/// run. `layers`: what is in force.
+std::optional<ReloadRefusal> check_on_demand(const Layers& layers, const resource::Overlaid& laid);
+
 /// The methods of the admin socket: `set`, `reload` and `reload.plan`.
 void add_reload_methods(AdminMethods& methods, Reloader& reloader);
+/// `tenant.create` and `tenant.remove`.
+void add_tenant_methods(AdminMethods& methods, Reloader& reloader);
 /// `revisions`, `diff`, `rollback` and `saved.drop`.
 void add_revision_methods(AdminMethods& methods, Reloader& reloader);
-/// `set`, for the socket of a tenant.
+/// `set` and what is done with levels, for the socket of a tenant.
 void add_own_methods(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant);
 
 }  // namespace softhca::control

@@ -12,7 +12,7 @@ using resource::Config;
 using resource::TenantConfig;
 
 std::vector<std::string> Reloader::commit(const Config& wanted, ReloadChange& made) {
-  leave(wanted, made);
+  departures_.begin(wanted, made);
   const resource::GeneralServicesConfig general = adapter_.config.general_services;
   const resource::GeneralServicesConfig shared = adapter_.config.shared_datagrams;
   adapter_.config = wanted;
@@ -33,45 +33,6 @@ std::vector<std::string> Reloader::commit(const Config& wanted, ReloadChange& ma
   spdlog::set_level(spdlog::level::from_str(wanted.daemon.log_level));
   made.finish();
   return kept;
-}
-
-/// Tenants and levels that go, and those that come back.
-void Reloader::leave(const Config& wanted, const ReloadChange& change) {
-  const auto now = std::chrono::steady_clock::now();
-  for (const TenantConfig& old : adapter_.config.tenants) {
-    if (find_tenant(wanted, old.name) != nullptr) continue;
-    engine::Tenant& tenant = *find(old.name);
-    tenant.control.leaving = true;
-    server_.close_tenant(tenant);
-    leaving_.push_back({&tenant, old, now});
-  }
-  for (engine::Tenant* tenant : change.opened()) tenant->control.leaving = false;
-  adapter_.worker.run([&](engine::Engine& engine) {
-    for (const auto& tenant : adapter_.tenants)
-      if (tenant->yields != tenant->control.leaving)
-        engine.addresses().let_yield(*tenant, tenant->control.leaving);
-  });
-  std::erase_if(leaving_, [](const Leaving& leaving) { return !leaving.tenant->control.leaving; });
-  for (engine::Tenant* tenant : change.allotments().released) {
-    std::erase_if(leaving_, [&](const Leaving& leaving) { return leaving.tenant == tenant; });
-    remove(*tenant);
-  }
-  for (const auto& level : change.allotments().released_levels) {
-    server_.listeners().forget(*level);
-    std::erase_if(leaving_levels_, [&](const auto& l) { return l.level == level.get(); });
-  }
-  for (const AllotmentChange::Row& row : change.allotments().there) {
-    if (row.to->levels.empty()) server_.control_sockets().close(*row.tenant);
-    for (const auto& level : row.tenant->levels) {
-      const resource::LevelConfig* entry = settings_of(*row.to, *level);
-      const bool stays = entry != nullptr;
-      if (!stays || !entry->socket) server_.listeners().close(*level);
-      if (!stays && !level->control.leaving)
-        leaving_levels_.push_back({row.tenant, level.get(), now});
-      level->control.leaving = !stays;
-    }
-  }
-  std::erase_if(leaving_levels_, [](const LeavingLevel& l) { return !l.level->control.leaving; });
 }
 
 void Reloader::change_accounts(const Config& wanted) {

@@ -174,4 +174,104 @@ Expected<std::vector<resource::AllocationChange>> changes_of(const Json& params,
   return changes;
 }
 
+Json to_json(const resource::TenantRequest& request) {
+  Json addresses = Json::array();
+  for (const Gid& gid : request.addresses) addresses.push_back(resource::to_string(gid));
+  Json out = {{"name", request.name},
+              {"template", request.template_name},
+              {"addresses", std::move(addresses)}};
+  if (request.owner) out["owner"] = *request.owner;
+  if (request.group) out["group"] = *request.group;
+  if (request.mode) out["mode"] = *request.mode;
+  return out;
+}
+
+Expected<resource::TenantRequest> tenant_request_of(const Json& params) {
+  resource::TenantRequest request{.name = params.at("name").get<std::string>(),
+                                  .template_name = params.at("template").get<std::string>()};
+  if (params.contains("addresses"))
+    for (const Json& text : params.at("addresses")) {
+      const auto gid = resource::parse_address(text.get<std::string>());
+      if (!gid || !gid->is_unicast())
+        return Error{"addresses: each is the address of a host, as \"10.0.0.1\" or \"fe80::1\""};
+      request.addresses.push_back(*gid);
+    }
+  if (params.contains("owner")) request.owner = params.at("owner").get<std::string>();
+  if (params.contains("group")) request.group = params.at("group").get<std::string>();
+  if (!params.contains("mode")) return request;
+  if (!params.at("mode").is_number_unsigned() || params.at("mode").get<std::uint64_t>() > 0777)
+    return Error{"mode: file permissions, 0 to 0777 (octal)"};
+  request.mode = params.at("mode").get<std::uint32_t>();
+  return request;
+}
+
+namespace {
+
+constexpr unsigned kMostDscp = 63;
+
+Expected<std::optional<std::uint8_t>> dscp_of(const Json& value) {
+  if (value.is_null()) return std::optional<std::uint8_t>();
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= kMostDscp)
+    return std::optional(value.get<std::uint8_t>());
+  return Error{"dscp must be a whole number from 0 to 63, or null: the tenant's"};
+}
+
+constexpr std::uint64_t kMostTrafficClass = 255;
+
+/// Whole numbers of a byte, each once.
+Expected<std::vector<std::uint8_t>> bytes_of(const std::string& key, const Json& value) {
+  const Error wrong{key + " must be a list of whole numbers from 0 to 255, each once"};
+  if (!value.is_array() || value.size() > kMostTrafficClass + 1) return wrong;
+  std::vector<std::uint8_t> bytes;
+  for (const Json& entry : value) {
+    if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() > kMostTrafficClass ||
+        std::ranges::find(bytes, entry.get<std::uint8_t>()) != bytes.end())
+      return wrong;
+    bytes.push_back(entry.get<std::uint8_t>());
+  }
+  return bytes;
+}
+
+/// A key that is none of the names below is a resource.
+std::optional<Error> add_to(resource::LevelEdit& edit, const std::string& tenant,
+                            const std::string& key, const Json& value) {
+  if (key == "level") return std::nullopt;
+  if (key == "default") {
+    edit.is_default = value.get<bool>();
+  } else if (key == "cgroups") {
+    edit.cgroups = value.get<std::vector<std::string>>();
+  } else if (key == "service_levels" || key == "traffic_classes") {
+    const auto bytes = bytes_of(key, value);
+    if (!bytes) return bytes.error();
+    (key == "service_levels" ? edit.service_levels : edit.traffic_classes) = *bytes;
+  } else if (key == "dscp") {
+    const auto dscp = dscp_of(value);
+    if (!dscp) return dscp.error();
+    edit.dscp = *dscp;
+  } else {
+    const auto change =
+        change_of({{"resource", key}, {"amount", value}, {"level", edit.level}}, tenant);
+    if (!change) return change.error();
+    edit.changes.push_back(*change);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Expected<std::vector<resource::LevelEdit>> level_edits_of(const Json& params,
+                                                          const std::string& tenant) {
+  const Json list =
+      params.is_object() && params.contains("levels") ? params.at("levels") : Json::array({params});
+  if (!list.is_array() || list.empty()) return Error{"levels must be a list"};
+  std::vector<resource::LevelEdit> edits;
+  for (const Json& entry : list) {
+    resource::LevelEdit& edit = edits.emplace_back();
+    edit.level = entry.at("level").get<std::string>();
+    for (const auto& [key, value] : entry.items())
+      if (auto wrong = add_to(edit, tenant, key, value)) return *wrong;
+  }
+  return edits;
+}
+
 }  // namespace softhca::control

@@ -18,6 +18,9 @@ Json to_json(const std::vector<resource::Difference>& differences);
 /// What a change that was made is answered with: {"changes", "kept"?}
 Json changes_made(const ReloadResult& result);
 
+/// What a request would do, or why it would be refused.
+RpcResult planned_or_refused(const PlannedRequest& planned);
+
 /// {"tenant": T, "level"?: L, "tvl"?: I, "resource": "pcbs", "amount": N}
 Json to_json(const resource::AllocationChange& change);
 /// {"number", "changes"}, changes as above
@@ -26,5 +29,15 @@ Json to_json(const resource::SavedRequest& request);
 /// empty: one must be named.
 Expected<std::vector<resource::AllocationChange>> changes_of(const Json& params,
                                                              const std::string& self);
+
+/// {"name", "template", "addresses"?: [text...], "owner"?, "group"?, "mode"?}
+Json to_json(const resource::TenantRequest& request);
+Expected<resource::TenantRequest> tenant_request_of(const Json& params);
+
+/// What a tenant says of one of its levels: {"level": L, "default"?, "dscp"?, "cgroups"?:
+/// [PATH...], "service_levels"?: [N...], "traffic_classes"?: [N...], RESOURCE: AMOUNT...}, or a
+/// list of them under "levels".
+Expected<std::vector<resource::LevelEdit>> level_edits_of(const Json& params,
+                                                          const std::string& tenant);
 
 }  // namespace softhca::control

@@ -37,12 +37,12 @@ Json to_json(const PlannedRequest& planned) {
               {"shares", std::move(shares)}};
 }
 
+}  // namespace
+
 RpcResult planned_or_refused(const PlannedRequest& planned) {
   if (!planned.result) return error_of(*planned.result.refusal);
   return to_json(planned);
 }
-
-}  // namespace
 
 void add_reload_methods(AdminMethods& methods, Reloader& reloader) {
   methods.add("reload", [&reloader](const Json&, const PeerIdentity& caller) -> RpcResult {
@@ -67,24 +67,6 @@ void add_reload_methods(AdminMethods& methods, Reloader& reloader) {
     if (!result) return error_of(*result.refusal);
     return changes_made(result);
   });
-}
-
-void add_own_methods(AdminMethods& methods, Reloader& reloader, const engine::Tenant& tenant) {
-  methods.add(
-      "set", [&reloader, &tenant](const Json& params, const PeerIdentity& caller) -> RpcResult {
-        const auto changes = changes_of(params, tenant.name);
-        if (!changes) return invalid_params(changes.error().message);
-        if (param(params, "dry_run", false))
-          return planned_or_refused(reloader.plan_own_change(tenant, *changes));
-        if (param(params, "save", false))
-          return RpcError{RpcCode::kNotAllowed,
-                          "a tenant cannot save; what it sets holds as long as it fits, until the "
-                          "daemon ends; nothing was changed",
-                          {}};
-        const ReloadResult result = reloader.change_own(tenant, *changes, actor_of(caller));
-        if (!result) return error_of(*result.refusal);
-        return changes_made(result);
-      });
 }
 
 }  // namespace softhca::control

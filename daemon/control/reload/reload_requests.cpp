@@ -1,4 +1,4 @@
-// Requests to the resource manager: of the operator, and of tenants for their own levels.
+// Requests of the operator to the resource manager, and plans of requests.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -14,21 +14,46 @@ using Changes = std::span<const resource::AllocationChange>;
 
 namespace {
 
-/// Of a request that the resource manager does not accept.
-ReloadRefusal refusal_of(const AllocationResult& result) {
-  return {ReloadRefusal::Cause::kNotFree, {result.refusal().message}, result.refusal()};
+/// Writes what is to be saved, if all of it will be in force that was until now, and the request of
+/// this number.
+std::optional<ReloadRefusal> prepare_to_save(const Layers& layers,
+                                             const std::vector<resource::SavedRequest>& saved,
+                                             std::uint64_t number) {
+  const auto misfit = [&](const resource::Overlaid& laid,
+                          const std::string& when) -> std::optional<ReloadRefusal> {
+    for (const auto& [left, why] : laid.left_out) {
+      if (layers.left_out().contains(left)) continue;
+      const std::string which = left == number ? "it" : "saved request " + std::to_string(left);
+      return ReloadRefusal{ReloadRefusal::Cause::kNotFree,
+                           {which + " would not fit after a " + when +
+                            ", over the configuration file: " + why.message},
+                           why};
+    }
+    return std::nullopt;
+  };
+  if (auto why = misfit(resource::lay_over(layers.file(), layers.tenants(), saved, {}), "reload"))
+    return why;
+  if (auto why = misfit(layers.after_restart(saved, layers.tenants()), "restart")) return why;
+  if (const auto written = layers.prepare(saved); !written)
+    return ReloadRefusal{ReloadRefusal::Cause::kSetup, {written.error().message}, {}};
+  return std::nullopt;
 }
 
 }  // namespace
 
 ReloadResult Reloader::change(Changes changes, const Actor& by, bool save) {
+  if (auto why = find_own_level(changes)) {
+    ReloadResult result;
+    result.refusal = std::move(why);
+    return result;
+  }
   const std::vector<resource::AllocationChange> list(changes.begin(), changes.end());
   const auto wanted =
-      resource::with_changes(adapter_.config, changes, held_besides(adapter_.config));
+      resource::with_changes(adapter_.config, changes, departures_.held_besides(adapter_.config));
   std::vector<resource::SavedRequest> saved;
   if (save && wanted) {
     saved = layers_.with(list);
-    if (auto why = prepare_to_save(saved, saved.back().number)) {
+    if (auto why = prepare_to_save(layers_, saved, saved.back().number)) {
       ReloadResult result;
       result.refusal = std::move(why);
       return result;
@@ -40,39 +65,37 @@ ReloadResult Reloader::change(Changes changes, const Actor& by, bool save) {
   if (save)
     if (const auto kept = layers_.keep(std::move(saved)); !kept)
       result.kept.push_back("in force, but not saved: " + kept.error().message);
-  for (const resource::AllocationChange& change : changes)
-    for (TenantConfig& tenant : given_.tenants)
-      if (tenant.name == change.tenant) tenant = *find_tenant(adapter_.config, change.tenant);
+  set_given(list);
   record("set", by, result);
   return result;
 }
 
-ReloadResult Reloader::change_own(const engine::Tenant& tenant, Changes changes, const Actor& by) {
-  Actor self = by;
-  self.tenant = tenant.name;
-  ReloadResult result = put_changes(with_own_changes(tenant, changes), self);
-  if (!result) return result;
-  layers_.add_own(tenant.name, {changes.begin(), changes.end()});
-  record("set", self, result);
-  return result;
+/// Levels that a tenant has made are the tenant's to change.
+std::optional<ReloadRefusal> Reloader::find_own_level(Changes changes) const {
+  for (const resource::AllocationChange& change : changes) {
+    const TenantConfig* tenant = find_tenant(adapter_.config, change.tenant);
+    const auto* level = tenant != nullptr ? find_level(*tenant, change.level) : nullptr;
+    if (level == nullptr || !level->own) continue;
+    const std::string who = "tenant " + change.tenant;
+    return refusal_of(
+        {resource::AllocationRefusal::Cause::kNotAllowed, who, name_of(change.allocation), 0, 0,
+         who + ": level " + change.level +
+             " is one that it has made itself; set the tenant as a whole, or softhcactl "
+             "--as " +
+             change.tenant});
+  }
+  return std::nullopt;
 }
 
-/// Writes what is to be saved, if all of it will be in force that was until now, and the request of
-/// this number.
-std::optional<ReloadRefusal> Reloader::prepare_to_save(
-    const std::vector<resource::SavedRequest>& saved, std::uint64_t number) const {
-  const auto laid = resource::lay_over(layers_.file(), saved, {});
-  for (const auto& [left, why] : laid.left_out) {
-    if (layers_.left_out().contains(left)) continue;
-    const std::string which = left == number ? "it" : "saved request " + std::to_string(left);
-    return ReloadRefusal{
-        ReloadRefusal::Cause::kNotFree,
-        {which + " would not fit after a reload, over the configuration file: " + why.message},
-        why};
-  }
-  if (const auto written = layers_.prepare(saved); !written)
-    return ReloadRefusal{ReloadRefusal::Cause::kSetup, {written.error().message}, {}};
-  return std::nullopt;
+/// What the operator has given is no more than what is in force, if it would not fit otherwise.
+void Reloader::set_given(const std::vector<resource::AllocationChange>& changes) {
+  const auto given =
+      resource::with_changes(given_, changes, departures_.held_besides(adapter_.config));
+  for (const resource::AllocationChange& change : changes)
+    for (TenantConfig& tenant : given_.tenants)
+      if (tenant.name == change.tenant)
+        tenant = given ? *find_tenant(*given, tenant.name)
+                       : without_own_levels(*find_tenant(adapter_.config, tenant.name));
 }
 
 ReloadResult Reloader::drop_saved(std::span<const std::uint64_t> numbers) {
@@ -95,20 +118,10 @@ ReloadResult Reloader::drop_saved(std::span<const std::uint64_t> numbers) {
   return result;
 }
 
-AllocationResult Reloader::with_own_changes(const engine::Tenant& tenant, Changes changes) const {
-  const TenantConfig* total = find_tenant(given_, tenant.name);
-  if (total != nullptr)
-    return resource::with_own_changes(adapter_.config, *total, changes,
-                                      held_besides(adapter_.config));
-  const std::string who = "tenant " + tenant.name;
-  return resource::AllocationRefusal{
-      resource::AllocationRefusal::Cause::kNotAllowed, who, {}, 0, 0, who + " is being removed"};
-}
-
 ReloadResult Reloader::put_changes(const AllocationResult& wanted, const Actor& by) {
   ReloadResult result;
   if (!wanted) {
-    result.refusal = refusal_of(wanted);
+    result.refusal = refusal_of(wanted.refusal());
     return result;
   }
   result = put(*wanted);
@@ -116,7 +129,7 @@ ReloadResult Reloader::put_changes(const AllocationResult& wanted, const Actor& 
   const std::string whose = by.tenant.empty() ? "" : "by tenant " + by.tenant + ": ";
   for (const resource::Difference& difference : result.plan.differences) {
     spdlog::info("set: {}{}", whose, difference.text());
-    adapter_.journal.add({.kind = "set", .text = whose + difference.text()});
+    adapter_.journal.add({.kind = "set", .tenant = by.tenant, .text = difference.text()});
   }
   return result;
 }
@@ -139,11 +152,13 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
     return result;
   }
   std::vector<TenantConfig> given = tenants_of(revision->given);
-  resource::OwnChanges own = revision->own;
+  resource::OwnDivisions own = revision->own;
+  std::vector<resource::TenantOnDemand> on_demand = *revision->on_demand;
   result = put(wanted);
   if (!result) return result;
   given_.tenants = std::move(given);
   layers_.set_own(std::move(own));
+  layers_.restore_tenants(std::move(on_demand));
   for (const std::string& text : result.plan.texts()) spdlog::info("rollback: {}", text);
   const std::string summary = "to revision " + std::to_string(number);
   spdlog::info("rollback: {}: {}", summary, result.plan.summary());
@@ -155,12 +170,12 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
 /// What changed nothing makes no revision.
 void Reloader::record(const char* cause, const Actor& by, const ReloadResult& result) {
   if (!result.plan.empty())
-    revisions_.add(cause, by, result.plan, adapter_.config, given_, layers_.own());
+    revisions_.add(cause, by, result.plan, adapter_.config, given_, layers_);
 }
 
 PlannedRequest Reloader::plan_change(Changes changes) const {
   return plan_request(
-      resource::with_changes(adapter_.config, changes, held_besides(adapter_.config)));
+      resource::with_changes(adapter_.config, changes, departures_.held_besides(adapter_.config)));
 }
 
 PlannedRequest Reloader::plan_own_change(const engine::Tenant& tenant, Changes changes) const {
@@ -173,13 +188,13 @@ PlannedRequest Reloader::plan_own_change(const engine::Tenant& tenant, Changes c
 PlannedRequest Reloader::plan_request(const AllocationResult& wanted) const {
   PlannedRequest planned;
   if (!wanted) {
-    planned.result.refusal = refusal_of(wanted);
+    planned.result.refusal = refusal_of(wanted.refusal());
     return planned;
   }
   planned.result.plan = plan_reload(adapter_.config, *wanted);
   planned.result.refusal = check(*wanted, planned.result.plan);
   if (!planned.result) return planned;
-  const resource::Held held = held_besides(adapter_.config);
+  const resource::Held held = departures_.held_besides(adapter_.config);
   planned.before = resource::expected_shares(adapter_.config, held);
   planned.after = resource::expected_shares(*wanted, held);
   return planned;

@@ -51,8 +51,22 @@ Json saved_requests(const Layers& layers) {
   return saved;
 }
 
+Json tenants_on_demand(const Layers& layers) {
+  Json tenants = Json::array();
+  for (const resource::TenantOnDemand& made : layers.tenants()) {
+    Json entry = control::to_json(made.request);
+    entry["saved"] = made.saved;
+    const auto absent = layers.absent().find(made.request.name);
+    if (absent != layers.absent().end()) entry["left_out"] = absent->second.message;
+    tenants.push_back(std::move(entry));
+  }
+  return tenants;
+}
+
 Json difference(const resource::ReloadPlan& plan, const Layers& layers) {
-  Json out = {{"changes", control::to_json(plan.differences)}, {"saved", saved_requests(layers)}};
+  Json out = {{"changes", control::to_json(plan.differences)},
+              {"saved", saved_requests(layers)},
+              {"tenants_on_demand", tenants_on_demand(layers)}};
   if (!layers.problem().empty()) out["saved_problem"] = layers.problem();
   return out;
 }

@@ -13,21 +13,38 @@ Actor actor_of(const PeerIdentity& peer) {
           .tenant = {}};
 }
 
+namespace {
+
+std::shared_ptr<const std::vector<resource::TenantOnDemand>> on_demand_in_force(
+    const Layers& layers) {
+  std::vector<resource::TenantOnDemand> tenants = layers.tenants();
+  std::erase_if(tenants, [&](const resource::TenantOnDemand& tenant) {
+    return layers.absent().contains(tenant.request.name);
+  });
+  return std::make_shared<const std::vector<resource::TenantOnDemand>>(std::move(tenants));
+}
+
+}  // namespace
+
 void Revisions::add(std::string cause, Actor actor, const resource::ReloadPlan& plan,
                     const resource::Config& in_force, const resource::Config& given,
-                    const resource::OwnChanges& own) {
+                    const Layers& layers) {
   Revision revision{.number = ++last_,
                     .time = std::chrono::system_clock::now(),
                     .cause = std::move(cause),
                     .actor = std::move(actor),
                     .differences = plan.differences,
                     .in_force = keep(in_force.tenants),
-                    .own = own,
+                    .own = layers.own(),
+                    .on_demand = nullptr,
                     .given = {}};
   if (revision.differences.size() > Revision::kMostDifferences) {
     revision.more = revision.differences.size() - Revision::kMostDifferences;
     revision.differences.resize(Revision::kMostDifferences);
   }
+  // A tenant's own requests leave these as they are.
+  const bool same = !revision.actor.tenant.empty() && !revisions_.empty();
+  revision.on_demand = same ? revisions_.back().on_demand : on_demand_in_force(layers);
   const std::string tenant = revision.actor.tenant;
   revisions_.push_back(std::move(revision));
   revisions_.back().given = keep(given.tenants);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/control/reload/layers.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/resource/overlay.hpp"
 #include "daemon/resource/reload_plan.hpp"
@@ -34,12 +35,13 @@ using KeptTenants = std::vector<std::shared_ptr<const resource::TenantConfig>>;
 struct Revision {
   std::uint64_t number = 0;  ///< counts from 1
   std::chrono::system_clock::time_point time{};
-  std::string cause;  ///< "start", "reload", "set", "rollback"
+  std::string cause;  ///< "start", "reload", "set", "tenant create", "tenant remove", "rollback"
   Actor actor;
   std::vector<resource::Difference> differences;  ///< the first kMostDifferences
   std::size_t more = 0;                           ///< those beyond
   KeptTenants in_force;
-  resource::OwnChanges own;
+  resource::OwnDivisions own;
+  std::shared_ptr<const std::vector<resource::TenantOnDemand>> on_demand;  ///< of those in force
   KeptTenants given;  ///< without what tenants have changed of their own
 
   static constexpr std::size_t kMostDifferences = 1000;
@@ -50,11 +52,10 @@ class Revisions {
   static constexpr std::size_t kKept = 64;         ///< of the operator's and the daemon's
   static constexpr std::size_t kKeptOfTenant = 8;  ///< of each tenant's own
 
-  /// `in_force`, `given`: what is in force now, with and without changes of tenants' own,
-  /// and these.
+  /// `in_force`, `given`: what is in force now, with and without changes of tenants' own.
+  /// `layers`: what lies over the file.
   void add(std::string cause, Actor actor, const resource::ReloadPlan& plan,
-           const resource::Config& in_force, const resource::Config& given,
-           const resource::OwnChanges& own);
+           const resource::Config& in_force, const resource::Config& given, const Layers& layers);
 
   /// In the order of their numbers.
   const std::deque<Revision>& all() const { return revisions_; }

@@ -19,9 +19,26 @@ void Channels::add(engine::Tenant& tenant, ChannelRequest request) {
   entry.self = std::prev(entries_.end());
   entry.channel = std::move(channel);
   entry.watch.ready = [this, &entry] {
-    if (!entry.channel->serve()) entries_.erase(entry.self);
+    if (!entry.channel->serve()) end(entry);
   };
-  if (!loop_.watch(entry.channel->socket(), entry.watch)) entries_.erase(entry.self);
+  if (!loop_.watch(entry.channel->socket(), entry.watch)) end(entry);
+}
+
+void Channels::end(Entry& entry) {
+  loop_.unwatch(entry.channel->socket());
+  entries_.erase(entry.self);
+}
+
+template <class Which>
+void Channels::end_if(Which&& which) {
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    Entry& ending = *entry++;
+    if (which(*ending.channel)) end(ending);
+  }
+}
+
+void Channels::clear() {
+  end_if([](const TenantChannel&) { return true; });
 }
 
 std::uint64_t Channels::count(const engine::Tenant& tenant, TenantChannel::Kind kind) const {
@@ -32,12 +49,12 @@ std::uint64_t Channels::count(const engine::Tenant& tenant, TenantChannel::Kind 
 }
 
 void Channels::end(const engine::Tenant& tenant) {
-  entries_.remove_if([&](const Entry& entry) { return &entry.channel->tenant() == &tenant; });
+  end_if([&](const TenantChannel& channel) { return &channel.tenant() == &tenant; });
 }
 
 void Channels::end(const engine::Tenant& tenant, TenantChannel::Kind kind) {
-  entries_.remove_if([&](const Entry& entry) {
-    return &entry.channel->tenant() == &tenant && entry.channel->kind() == kind;
+  end_if([&](const TenantChannel& channel) {
+    return &channel.tenant() == &tenant && channel.kind() == kind;
   });
 }
 

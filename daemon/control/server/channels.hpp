@@ -21,7 +21,7 @@ class Channels {
 
   /// REQUIRES: the connection no longer counts as a session in the tenant's accounts.
   void add(engine::Tenant& tenant, ChannelRequest request);
-  void clear() { entries_.clear(); }
+  void clear();
 
   std::uint64_t count(const engine::Tenant& tenant, TenantChannel::Kind kind) const;
   void end(const engine::Tenant& tenant);
@@ -33,6 +33,11 @@ class Channels {
     std::list<Entry>::iterator self;
     Watch watch;
   };
+
+  void end(Entry& entry);
+  /// Ends the channels for which which(channel) is true.
+  template <class Which>
+  void end_if(Which&& which);
 
   EventLoop& loop_;
   Connections& connections_;

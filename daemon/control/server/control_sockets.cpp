@@ -20,10 +20,10 @@ std::string path_of(const resource::Config& config, const engine::Tenant& tenant
 }  // namespace
 
 Outcome ControlSockets::open(const engine::Tenant& tenant, const resource::SocketConfig& socket) {
-  Entry& entry = entries_.emplace_back(tenant, kLimits);
+  Entry& entry = entries_.emplace_back(tenant, adapter_.closer, kLimits);
   for (const AddMethods& add : add_) add(entry.methods, tenant);
   entry.watch.ready = [this, &entry] { serve(entry); };
-  Outcome opened = entry.socket.open(path_of(config_, tenant), permissions_of(socket));
+  Outcome opened = entry.socket.open(path_of(adapter_.config, tenant), permissions_of(socket));
   if (opened) opened = loop_.watch(entry.socket.fd(), entry.watch);
   if (!opened) entries_.pop_back();
   return opened;
@@ -39,7 +39,7 @@ bool ControlSockets::contains(const engine::Tenant& tenant) const {
 }
 
 Outcome ControlSockets::permit(const engine::Tenant& tenant, const resource::SocketConfig& socket) {
-  return set_permissions(path_of(config_, tenant), given_permissions(socket));
+  return set_permissions(path_of(adapter_.config, tenant), given_permissions(socket));
 }
 
 void ControlSockets::serve(Entry& entry) {

@@ -18,7 +18,7 @@ class ControlSockets {
   /// Adds what a tenant may ask for.
   using AddMethods = std::function<void(AdminMethods&, const engine::Tenant&)>;
 
-  ControlSockets(const resource::Config& config, EventLoop& loop) : config_(config), loop_(loop) {}
+  ControlSockets(Adapter& adapter, EventLoop& loop) : adapter_(adapter), loop_(loop) {}
 
   /// To be called before the first socket is opened.
   void on_open(AddMethods add) { add_.push_back(std::move(add)); }
@@ -35,8 +35,8 @@ class ControlSockets {
 
  private:
   struct Entry {
-    Entry(const engine::Tenant& of, AdminSocket::Limits limits)
-        : tenant(&of), socket(methods, limits) {}
+    Entry(const engine::Tenant& of, SocketCloser& closer, AdminSocket::Limits limits)
+        : tenant(&of), socket(methods, closer, of.name, limits) {}
     const engine::Tenant* tenant;
     AdminMethods methods;
     AdminSocket socket;
@@ -45,7 +45,7 @@ class ControlSockets {
 
   void serve(Entry& entry);
 
-  const resource::Config& config_;
+  Adapter& adapter_;
   EventLoop& loop_;
   std::vector<AddMethods> add_;
   std::list<Entry> entries_;

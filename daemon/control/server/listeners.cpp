@@ -19,12 +19,6 @@ namespace {
 // many.
 constexpr std::uint64_t kGreeting = 16;
 
-void close_socket(Listener& listener) {
-  if (!listener.socket) return;
-  ::unlink(listener.path.c_str());
-  listener.socket.reset();
-}
-
 }  // namespace
 
 SocketPermissions permissions_of(const resource::SocketConfig& socket) {
@@ -69,7 +63,7 @@ Outcome Listeners::open(const std::string& path, const resource::SocketConfig& s
     listener->level = level;
     listener->watch.ready = [this, listener] { accept(*listener); };
   }
-  listener->socket = std::move(*listening);
+  listener->socket = PeerSocket(std::move(*listening), adapter_.closer, tenant.name);
   listener->armed = true;
   return loop_.watch(listener->socket.get(), listener->watch);
 }
@@ -85,15 +79,21 @@ std::string Listeners::socket_of(const engine::Tenant& tenant, const engine::Lev
   return folder_of(adapter_.config, tenant) + "/" + level.name + ".socket";
 }
 
-/// Closing the descriptor takes it out of the loop.
+void Listeners::close(Listener& listener) {
+  if (!listener.socket) return;
+  ::unlink(listener.path.c_str());
+  loop_.unwatch(listener.socket.get());
+  listener.socket.reset();
+}
+
 void Listeners::close(const engine::Tenant& tenant) {
   for (Listener& listener : listeners_)
-    if (listener.tenant == &tenant) close_socket(listener);
+    if (listener.tenant == &tenant) close(listener);
 }
 
 void Listeners::close(const engine::Level& level) {
   for (Listener& listener : listeners_)
-    if (listener.level == &level) close_socket(listener);
+    if (listener.level == &level) close(listener);
 }
 
 void Listeners::forget(const engine::Tenant& tenant) {
@@ -122,7 +122,8 @@ std::uint64_t Listeners::connections(const engine::Tenant& tenant) const {
 }
 
 void Listeners::accept(Listener& listener) {
-  UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  PeerSocket socket = listener.socket.sibling(
+      UniqueFd(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
   if (!socket) return accept_failed(listener, errno);
   const auto peer = peer_identity(socket.get());
   if (!peer) return complain(listener, strerror(errno));
@@ -130,6 +131,10 @@ void Listeners::accept(Listener& listener) {
     return complain(listener, "a process of uid " + std::to_string(peer->uid) +
                                   " is in a PID namespace that the daemon cannot see; use the "
                                   "host's PID namespace");
+  if (adapter_.closer.stuck(listener.tenant->name))
+    return complain(listener, describe(*peer) +
+                                  ": sockets of the tenant's processes take too long to close: "
+                                  "one has passed a descriptor whose close waits");
   // A process that comes when all sessions are taken is told so when it greets; but only so many
   // processes are.
   if (listener.connections >=
@@ -146,7 +151,8 @@ void Listeners::accept_failed(Listener& listener, int error) {
   complain(listener, strerror(error));
   // The connection stays in the queue, and its listener stays ready: it must not be looked at all
   // the time.
-  if (!spare_.refuse_one(listener.socket.get())) arm(listener, false);
+  if (!spare_.refuse_one(listener.socket.get(), adapter_.closer, listener.tenant->name))
+    arm(listener, false);
 }
 
 void Listeners::complain(Listener& listener, const std::string& why) {

@@ -24,7 +24,7 @@ SocketPermissions given_permissions(const resource::SocketConfig& socket);
 std::string folder_of(const resource::Config& config, const engine::Tenant& tenant);
 
 struct Listener {
-  UniqueFd socket;  ///< none: it is closed, and its sessions go on
+  PeerSocket socket;  ///< none: it is closed, and its sessions go on
   std::string path;
   engine::Tenant* tenant = nullptr;
   engine::Level* level = nullptr;  ///< the level it is the socket of; null: the tenant itself
@@ -38,7 +38,8 @@ struct Listener {
 class Listeners {
  public:
   /// A process has come.
-  using Accept = std::function<void(Listener& listener, UniqueFd socket, const PeerIdentity& peer)>;
+  using Accept =
+      std::function<void(Listener& listener, PeerSocket socket, const PeerIdentity& peer)>;
 
   Listeners(Adapter& adapter, EventLoop& loop, Accept accept)
       : adapter_(adapter), loop_(loop), accept_(std::move(accept)) {}
@@ -77,6 +78,7 @@ class Listeners {
                engine::Tenant& tenant, engine::Level* level);
   Listener* find(const engine::Tenant& tenant, const engine::Level* level);
   std::string socket_of(const engine::Tenant& tenant, const engine::Level& level) const;
+  void close(Listener& listener);
   void accept(Listener& listener);
   void accept_failed(Listener& listener, int error);
   void arm(Listener& listener, bool armed);

@@ -39,7 +39,7 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
           [this](const engine::Tenant& tenant) { return connections_view_.limits(tenant); }),
       connections_view_(adapter, connections_, general_services, shared_datagrams),
       listeners_(adapter, loop_,
-                 [this](Listener& listener, UniqueFd socket, const PeerIdentity& peer) {
+                 [this](Listener& listener, PeerSocket socket, const PeerIdentity& peer) {
                    sessions_.add(listener, std::move(socket), peer);
                  }),
       channels_(loop_, connections_, datagram_clients_),
@@ -51,10 +51,10 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
           [this](Listener& listener, const std::string& why) {
             listeners_.complain(listener, why);
           }),
-      control_sockets_(adapter.config, loop_),
-      device_trees_(adapter, [this](const engine::Tenant& tenant, bool up) {
-        sessions_.report_link(tenant, up);
-      }) {
+      control_sockets_(adapter, loop_),
+      device_trees_(adapter, [this](const engine::Tenant& tenant,
+                                    bool up) { sessions_.report_link(tenant, up); }),
+      port_watch_(adapter.engine.ports()) {
   view_.add_to(methods_);
   connections_view_.add_to(methods_);
   control_sockets_.on_open([this](AdminMethods& methods, const engine::Tenant& tenant) {
@@ -137,9 +137,11 @@ void Server::take_signal() {
 }
 
 void Server::tick() {
+  adapter_.closer.tick();
   admin_.tick();
   control_sockets_.tick();
   device_trees_.tick();
+  port_watch_.tick();
   tick_datagrams(general_services_);
   tick_datagrams(shared_datagrams_);
   connections_.tick();

@@ -17,6 +17,7 @@
 #include "daemon/control/server/device_trees.hpp"
 #include "daemon/control/server/event_loop.hpp"
 #include "daemon/control/server/listeners.hpp"
+#include "daemon/control/server/port_watch.hpp"
 #include "daemon/control/server/sessions.hpp"
 #include "daemon/control/services/connections.hpp"
 #include "daemon/control/services/datagram_clients.hpp"
@@ -58,6 +59,8 @@ class Server {
   void configure_connections(const engine::Tenant& tenant, const resource::TenantConfig& settings) {
     connections_.configure(tenant, settings);
   }
+  /// A level of the tenant has another name now.
+  void rename_level(const engine::Tenant& tenant, const std::string& from, const std::string& to);
   /// All connections of the tenant's programs: sessions, including those by sockets of its levels,
   /// and channels.
   std::uint64_t connections(const engine::Tenant& tenant) const;
@@ -97,7 +100,7 @@ class Server {
   AdminMethods methods_;
   AdminView view_;
   ConnectionsView connections_view_;
-  AdminSocket admin_{methods_};
+  AdminSocket admin_{methods_, adapter_.closer};
   UniqueFd signals_;
   Watch signal_watch_;
   Watch admin_watch_;
@@ -107,6 +110,7 @@ class Server {
   Sessions sessions_;
   ControlSockets control_sockets_;
   DeviceTrees device_trees_;
+  PortWatch port_watch_;
   std::function<void()> reload_;
   std::function<void()> ticked_;
 };

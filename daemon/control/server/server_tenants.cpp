@@ -1,12 +1,42 @@
 // Tenants as the server knows them: their sockets and device trees, while it runs.
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <filesystem>
+
+#include "daemon/base/system_error.hpp"
 #include "daemon/control/adapter/levels.hpp"
 #include "daemon/control/server/server.hpp"
 
 namespace softhca::control {
+namespace {
+
+/// Makes the runtime directory. Where anybody may make folders, as in /tmp, it must be ours: others
+/// could put links in place of what we make in theirs.
+Outcome make_runtime_dir(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::create_directories(name, error);
+  if (error) return Error{"cannot make " + name + ": " + error.message(), error.value()};
+  fs::path path = fs::absolute(name).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  struct stat folder, parent;
+  if (::lstat(path.c_str(), &folder) != 0 || ::stat(path.parent_path().c_str(), &parent) != 0)
+    return system_error(name);
+  const bool ours = S_ISDIR(folder.st_mode) && folder.st_uid == ::geteuid();
+  if (ours || (parent.st_mode & S_IWOTH) == 0) return {};
+  return Error{name +
+                   " is no folder of the daemon's user, and anybody may have made it there: "
+                   "remove it or choose another runtime_dir",
+               EPERM};
+}
+
+}  // namespace
 
 Outcome Server::open_tenants() {
+  if (auto made = make_runtime_dir(adapter_.config.daemon.runtime_dir); !made) return made;
   std::vector<std::string> names;
   for (const auto& tenant : adapter_.tenants) names.push_back(tenant->name);
   remove_stale_tenants(adapter_.config.daemon.runtime_dir, names);
@@ -22,7 +52,7 @@ Outcome Server::open_tenants() {
       if (auto opened = listeners_.open(*tenant, *level, *settings->socket); !opened) return opened;
     }
   for (const auto& tenant : adapter_.tenants)
-    if (!tenant->levels.empty())
+    if (may_divide(adapter_.settings(*tenant)))
       if (auto opened = control_sockets_.open(*tenant, adapter_.settings(*tenant).control); !opened)
         return opened;
   return {};
@@ -68,6 +98,12 @@ Outcome Server::serve_connections(engine::Tenant& tenant, const resource::Tenant
   if (auto added = connections_.add(tenant); !added) return added;
   configure_connections(tenant, settings);
   return {};
+}
+
+void Server::rename_level(const engine::Tenant& tenant, const std::string& from,
+                          const std::string& to) {
+  if (auto* service = connections_.find(tenant)) service->rename_level(from, to);
+  configure_connections(tenant, adapter_.settings(tenant));
 }
 
 std::uint64_t Server::connections(const engine::Tenant& tenant) const {

@@ -13,7 +13,7 @@
 
 namespace softhca::control {
 
-void Sessions::add(Listener& listener, UniqueFd socket, const PeerIdentity& peer) {
+void Sessions::add(Listener& listener, PeerSocket socket, const PeerIdentity& peer) {
   engine::Tenant& tenant = *listener.tenant;
   auto descriptors =
       tenant.control.accounts.take(resource::Kind::kDescriptors, Session::kDescriptors);
@@ -62,12 +62,13 @@ void Sessions::serve(Entry& entry) {
   if (!goes_on) end(entry);
 }
 
-/// The process has gone or broken the protocol. Closing its descriptors takes them out of the loop.
+/// The process has gone or broken the protocol.
 void Sessions::end(Entry& entry) {
   const Session& session = *entry.session;
   spdlog::debug("tenant {}: session of process {} ends", session.tenant().name, session.peer().pid);
   // softhca-run only looks for a daemon that answers: such connections would push other events out.
   if (session.greeted()) note(session, "session_closed", "left");
+  if (session.socket() >= 0) loop_.unwatch(session.socket());
   --entry.listener->connections;
   if (!entry.charged) entry.listener->telling = false;
   entries_.erase(entry.self);
@@ -89,7 +90,8 @@ std::vector<const Session*> Sessions::all() const {
 }
 
 bool Sessions::is_of(const Entry& entry, const engine::Level& level) {
-  return entry.listener->level == &level || entry.session->object_counts().level == &level;
+  return entry.listener->level == &level || entry.session->object_counts().level == &level ||
+         entry.session->has_queue_pairs_of(level);
 }
 
 std::uint64_t Sessions::count(const engine::Level& level) const {

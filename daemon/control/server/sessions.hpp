@@ -29,7 +29,7 @@ class Sessions {
         complain_(std::move(complain)) {}
 
   /// A process has come by a socket.
-  void add(Listener& listener, UniqueFd socket, const PeerIdentity& peer);
+  void add(Listener& listener, PeerSocket socket, const PeerIdentity& peer);
   void clear() { entries_.clear(); }
 
   std::vector<const Session*> all() const;

@@ -7,7 +7,7 @@ namespace softhca::control {
 namespace {
 
 constexpr auto kClass = static_cast<std::uint8_t>(wire::ManagementClass::kPerformance);
-constexpr std::uint8_t kPort = 1;  ///< of the device, as programs number it
+constexpr std::uint8_t kDevicePort = 1;  ///< of the device, as programs number it
 
 management::PortCounters counters_of(const Adapter& adapter, const engine::Tenant& tenant) {
   const engine::DevicePortCounters c = engine::port_counters_of(tenant, adapter.engine.ports());
@@ -29,7 +29,7 @@ void answer(GeneralServices& agent, const Adapter& adapter, const engine::Tenant
             const engine::Datagram& request) {
   if (request.length != wire::kMadBytes) return;
   const auto mad = management::answer(std::span<const std::byte, wire::kMadBytes>(request.payload),
-                                      kPort, counters_of(adapter, tenant));
+                                      kDevicePort, counters_of(adapter, tenant));
   if (!mad) return;
   engine::Datagram reply = request;
   reply.payload = *mad;

@@ -19,6 +19,7 @@ int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::
   out.port = source.port;
   out.flow_label = av.flow_label & 0xfffff;
   out.traffic_class = av.traffic_class;
+  out.service_level = av.sl;
   out.hop_limit = av.hop_limit == 0 ? 64 : av.hop_limit;
   return 0;
 }

@@ -43,16 +43,11 @@ int Attachment::open(engine::Level* level, Reply& reply) {
 }
 
 int Attachment::make_descriptors(Reply& reply) {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
-  async_ = UniqueFd(ends[0]);
-  UniqueFd peer(ends[1]);
   wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return errno;
   reply.attach(memory_.fd());
   reply.attach(wake_.get());
-  reply.attach(std::move(peer));
-  return 0;
+  return make_one_way(SOCK_SEQPACKET, context_.socket(), async_, reply);
 }
 
 void Attachment::install(engine::Level* level) {

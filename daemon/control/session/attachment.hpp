@@ -48,7 +48,7 @@ class Attachment {
   VcbGrant vcbs_;
   SealedMemory memory_;
   UniqueFd wake_;
-  UniqueFd async_;
+  PeerSocket async_;
   std::unique_ptr<engine::Session> session_;
 };
 

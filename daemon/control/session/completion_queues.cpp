@@ -15,10 +15,13 @@ CompletionQueues::~CompletionQueues() {
   context_.in_steps(all_of(cqs_), [](engine::Engine& engine, Cq& cq) {
     engine.completion_events().remove(cq.engine);
   });
+  channels_.for_each(
+      [&](std::uint32_t, const Channel& channel) { context_.await_event(channel.events.get()); });
 }
 
 int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
+  if (context_.sockets_stuck()) return EBUSY;
   // Not at every call: creating many would take a time that grows with the square of their number.
   if (channels_.size() >= enough_channels_) drop_closed_channels();
   auto channel = std::make_unique<Channel>();
@@ -26,11 +29,9 @@ int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {
   if (!channel->descriptor && drop_closed_channels())
     channel->descriptor = context_.take(resource::Kind::kDescriptors);
   if (!channel->descriptor) return ENOMEM;
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
-  channel->events = UniqueFd(ends[0]);
+  if (const int error = make_one_way(SOCK_SEQPACKET, context_.socket(), channel->events, reply))
+    return error;
   reply.write(abi::HandleBody{channels_.add(std::move(channel)), 0});
-  reply.attach(UniqueFd(ends[1]));
   return 0;
 }
 
@@ -142,6 +143,7 @@ int CompletionQueues::destroy(const RequestBody& body, Reply&) {
   const auto cq = cqs_.remove(request.handle);
   context_.on_engine(
       [&](engine::Engine& engine) { engine.completion_events().remove(cq->engine); });
+  context_.await_event(cq->engine.channel_fd);
   if (Channel* channel = channels_.find(cq->channel)) --channel->users;
   rings_.release(cq->ring);
   rings_.release(cq->retired);

@@ -41,7 +41,7 @@ class CompletionQueues {
  private:
   struct Channel {
     resource::Charge descriptor;
-    UniqueFd events;  ///< our end
+    PeerSocket events;  ///< our end
     std::uint32_t users = 0;
   };
   bool drop_closed_channels();

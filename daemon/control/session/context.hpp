@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "daemon/control/adapter/adapter.hpp"
 #include "daemon/control/session/device_files.hpp"
+#include "daemon/control/sockets/socket_closer.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/resource/accounts.hpp"
 
@@ -16,11 +18,16 @@ namespace softhca::control {
 
 class SessionContext {
  public:
-  SessionContext(Adapter& adapter, engine::Tenant& tenant, const PeerIdentity& peer)
-      : adapter_(adapter), tenant_(tenant), peer_(peer) {}
+  SessionContext(Adapter& adapter, engine::Tenant& tenant, PeerSocket socket,
+                 const PeerIdentity& peer)
+      : adapter_(adapter), tenant_(tenant), socket_(std::move(socket)), peer_(peer) {}
 
   engine::Tenant& tenant() const { return tenant_; }
   const PeerIdentity& peer() const { return peer_; }
+  /// The connection.
+  PeerSocket& socket() { return socket_; }
+  const PeerSocket& socket() const { return socket_; }
+  bool sockets_stuck() const { return adapter_.closer.stuck(tenant_.name); }
   FileUser user() const { return {tenant_.id, peer_.uid}; }
   const resource::DeviceConfig& device() const { return adapter_.config.device; }
   std::uint32_t path_mtu() const { return adapter_.path_mtu(tenant_); }
@@ -39,6 +46,8 @@ class SessionContext {
   void on_engine(const engine::Worker::Task& task) const {
     adapter_.worker.run_for(*session_, task);
   }
+  /// As Worker::await_event().
+  void await_event(int channel_fd) const { adapter_.worker.await_event(channel_fd); }
   /// Runs f(engine, object) for all of them on the engine's thread, a few at a time: in between it
   /// serves others, however many one process has. REQUIRES: it knows the session, or there are
   /// none.
@@ -55,6 +64,7 @@ class SessionContext {
  private:
   Adapter& adapter_;
   engine::Tenant& tenant_;
+  PeerSocket socket_;
   PeerIdentity peer_;
   engine::Session* session_ = nullptr;
 };

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
+#include <unordered_set>
 #include <utility>
 
 #include "daemon/memory/region.hpp"
@@ -9,8 +11,30 @@
 
 namespace softhca::control {
 
+/// Numbers of the domains of one adapter, at random: none is given while it is in use, and 0 is
+/// none.
+class PdNumbers {
+ public:
+  memory::PdId take() {
+    for (;;)
+      if (const std::uint32_t number = random_(); number != 0 && in_use_.insert(number).second)
+        return memory::PdId(number);
+  }
+  void give_back(memory::PdId id) { in_use_.erase(id.value); }
+
+ private:
+  std::random_device random_;
+  std::unordered_set<std::uint32_t> in_use_;
+};
+
 struct Pd {
+  explicit Pd(PdNumbers& all) : numbers(all), id(all.take()) {}
+  Pd(const Pd&) = delete;
+  Pd& operator=(const Pd&) = delete;
+  ~Pd() { numbers.give_back(id); }
+
   resource::Charge charge;
+  PdNumbers& numbers;
   memory::PdId id;
   std::uint32_t users = 0;
 };

@@ -7,10 +7,9 @@ namespace softhca::control {
 
 int ProtectionDomains::alloc(const RequestBody& body, Reply& reply) {
   if (!body.empty()) return EINVAL;
-  auto pd = std::make_unique<Pd>();
+  auto pd = std::make_unique<Pd>(shared_.pd_numbers);
   pd->charge = context_.take(resource::Kind::kProtectionDomains);
   if (!pd->charge) return ENOMEM;
-  pd->id = memory::PdId(shared_.next_pd++);
   reply.write(abi::HandleBody{file_->pds.add(std::move(pd)), 0});
   return 0;
 }

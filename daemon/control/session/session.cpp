@@ -5,13 +5,12 @@
 #include <utility>
 
 namespace softhca::control {
-Session::Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant, UniqueFd socket,
+Session::Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant, PeerSocket socket,
                  PeerIdentity peer, UniqueFd pidfd, resource::Charge descriptors)
     : adapter_(adapter),
-      socket_(std::move(socket)),
       pidfd_(std::move(pidfd)),
       descriptors_(std::move(descriptors)),
-      context_(adapter, tenant, peer),
+      context_(adapter, tenant, std::move(socket), peer),
       rings_(context_),
       buffers_(context_),
       pds_(context_, shared),
@@ -27,6 +26,14 @@ Session::Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant
 }
 
 Session::~Session() { context_.tenant().control.accounts.remove(*this); }
+
+/// Queue pairs come to levels and leave them in tasks of this thread only.
+bool Session::has_queue_pairs_of(const engine::Level& level) const {
+  if (level.counters.assigned_queue_pairs.value() == 0) return false;
+  bool found = false;
+  for_each_qp([&](const engine::QueuePair& qp) { found |= qp.qos_class == level.qos_class; });
+  return found;
+}
 
 Session::ObjectCounts Session::object_counts() const {
   const engine::Session* session = attachment_.session();
@@ -54,10 +61,10 @@ void Session::give_up_idle(resource::Kind kind) {
 }
 
 bool Session::serve() {
-  return serve_records(socket_.get(), [this](std::span<const std::byte> record) {
+  return serve_records(socket(), [this](std::span<const std::byte> record) {
     // A process waits for each reply. Replies that pile up would hold descriptors in flight, and
     // the system allows a user only so many of these.
-    if (has_unread(socket_.get()) || !answer(record)) return Served::kEnd;
+    if (has_unread(socket()) || !answer(record)) return Served::kEnd;
     return channel_ ? Served::kEnough : Served::kNext;
   });
 }
@@ -77,7 +84,7 @@ bool Session::answer(std::span<const std::byte> record) {
 
   Reply reply;
   const int error = handler(*this, RequestBody(record.subspan(sizeof header)), reply);
-  const bool sent = send_reply(socket_.get(), header.tag, error, reply);
+  const bool sent = send_reply(socket(), header.tag, error, reply);
   rings_.replied(error == 0 && sent);
   if (hello) attachment_.close_memory_fd();
   return sent;
@@ -108,7 +115,7 @@ bool Session::ask_for_datagrams(std::uint32_t tag, const RequestBody& body) {
 
 std::optional<ChannelRequest> Session::become_channel() {
   if (!channel_) return std::nullopt;
-  channel_->socket = std::move(socket_);
+  channel_->socket = std::move(context_.socket());
   channel_->peer = peer();
   channel_->descriptors = context_.take(resource::Kind::kDescriptors, TenantChannel::kDescriptors);
   return std::move(channel_);

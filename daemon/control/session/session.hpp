@@ -45,7 +45,7 @@ class Session final : private resource::IdleHolder {
 
   /// `descriptors`: the charge for those that a session always needs; without it, the process is
   /// only told EMFILE.
-  Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant, UniqueFd socket,
+  Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant, PeerSocket socket,
           PeerIdentity peer, UniqueFd pidfd, resource::Charge descriptors);
   ~Session();
   Session(const Session&) = delete;
@@ -68,7 +68,7 @@ class Session final : private resource::IdleHolder {
 
   /// True: the process has said who it is, and its session is set up.
   bool greeted() const { return attachment_.is_open(); }
-  int socket() const { return socket_.get(); }
+  int socket() const { return context_.socket().get(); }
   int pidfd() const { return pidfd_.get(); }
   const PeerIdentity& peer() const { return context_.peer(); }
   const engine::Tenant& tenant() const { return context_.tenant(); }
@@ -87,6 +87,8 @@ class Session final : private resource::IdleHolder {
   void for_each_qp(F&& f) const {
     qps_.for_each(f);
   }
+  /// Queue pairs of a level that is not the session's own.
+  bool has_queue_pairs_of(const engine::Level& level) const;
   /// f(handle, engine::SharedReceiveQueue&, max_wr) for each; what changes of it belongs to the
   /// engine's thread.
   template <class F>
@@ -123,7 +125,6 @@ class Session final : private resource::IdleHolder {
   int query_port(const RequestBody& body, Reply& reply);
 
   Adapter& adapter_;
-  UniqueFd socket_;
   engine::Level* socket_level_ = nullptr;  ///< by whose socket it came
   UniqueFd pidfd_;
   std::optional<ChannelRequest> channel_;  ///< it is to be one

@@ -7,6 +7,7 @@
 
 #include "daemon/base/endian.hpp"
 #include "daemon/control/session/session.hpp"
+#include "daemon/control/sockets/process_cgroup.hpp"
 
 namespace softhca::control {
 namespace {
@@ -22,13 +23,18 @@ constexpr std::uint32_t kMaxMessage = 1u << 31;
 }  // namespace
 
 LevelQuery Session::level_query(const abi::HelloWithLevel& hello) const {
-  LevelQuery query{
-      .by_socket = socket_level_, .uid = peer().uid, .groups = {peer().gid}, .name = {}};
+  LevelQuery query{.by_socket = socket_level_,
+                   .uid = peer().uid,
+                   .groups = {peer().gid},
+                   .cgroup = {},
+                   .name = {}};
   query.name = {hello.level, ::strnlen(hello.level, sizeof hello.level)};
   gid_t groups[256];
   socklen_t bytes = sizeof groups;
-  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) == 0)
+  if (::getsockopt(socket(), SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) == 0)
     query.groups.insert(query.groups.end(), groups, groups + bytes / sizeof(gid_t));
+  if (asks_for_cgroup(adapter_.settings(tenant())))
+    query.cgroup = cgroup_of(peer().pid, pidfd_.get()).value_or("");
   return query;
 }
 

@@ -39,6 +39,9 @@ int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
   if (!srq->charge) return ENOMEM;
   srq->max_sge = request.max_sge == 0 ? 1 : request.max_sge;
   const std::uint32_t entries = std::bit_ceil(request.max_wr);
+  srq->accounts =
+      context_.take(resource::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
+  if (!srq->accounts) return ENOMEM;
   abi::CreateSrqReply out{};
   const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
   if (const int error = rings_.allocate(bytes, reply, srq->ring, out.new_segment)) return error;

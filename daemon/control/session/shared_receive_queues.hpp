@@ -12,6 +12,7 @@ namespace softhca::control {
 
 struct Srq {
   resource::Charge charge;
+  resource::Charge accounts;  ///< memory of its provisioner, which a reload may make
   engine::SharedReceiveQueue engine;
   Ring ring;
   PdUse pd;

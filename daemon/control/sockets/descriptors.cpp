@@ -16,13 +16,17 @@ Outcome raise_descriptor_limit() {
   return {};
 }
 
-bool SpareDescriptor::refuse_one(int listener) {
+bool SpareDescriptor::refuse_one(int listener, SocketCloser& closer, const std::string& owner) {
   if (!spare_) take();
   if (!spare_) return false;
   spare_.reset();
-  const bool refused(UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)));
-  take();
-  return refused;
+  UniqueFd refused(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  const bool any(refused);
+  if (any)
+    closer.close(std::move(refused), owner);  // the spare one is taken again at the next call
+  else
+    take();
+  return any;
 }
 
 void SpareDescriptor::take() { spare_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }

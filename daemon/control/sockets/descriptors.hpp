@@ -1,8 +1,11 @@
 // What to do about descriptors, of which there are only so many.
 #pragma once
 
+#include <string>
+
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
+#include "daemon/control/sockets/socket_closer.hpp"
 
 namespace softhca::control {
 
@@ -16,9 +19,9 @@ class SpareDescriptor {
  public:
   SpareDescriptor() { take(); }
 
-  /// Takes a connection from the queue and closes it, so that its process learns of it. False: even
-  /// that is not possible now.
-  bool refuse_one(int listener);
+  /// Takes a connection from the queue and has it closed, so that its process learns of it.
+  /// `owner`: as SocketCloser::close(). False: even that is not possible now.
+  bool refuse_one(int listener, SocketCloser& closer, const std::string& owner);
 
  private:
   void take();

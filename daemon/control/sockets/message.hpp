@@ -1,7 +1,10 @@
 // One request being answered: typed access to the copied record, and the reply being built.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -11,6 +14,7 @@
 
 #include "abi/control.hpp"
 #include "daemon/base/unique_fd.hpp"
+#include "daemon/control/sockets/socket_closer.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 
 namespace softhca::control {
@@ -49,6 +53,13 @@ class RequestBody {
 
 class Reply {
  public:
+  Reply() = default;
+  Reply(const Reply&) = delete;
+  Reply& operator=(const Reply&) = delete;
+  ~Reply() {
+    for (PeerSocket& socket : given_) socket.hand_over();
+  }
+
   static constexpr std::size_t kRoom = 512;  ///< bytes of body
 
   /// The first `size` bytes of `body`.
@@ -61,10 +72,10 @@ class Reply {
   }
   /// The descriptor stays the caller's, and must stay open until the reply is sent.
   void attach(int fd) { fds_.push_back(fd); }
-  /// The reply owns the descriptor, and closes the daemon's end of it.
-  void attach(UniqueFd fd) {
-    fds_.push_back(fd.get());
-    owned_.push_back(std::move(fd));
+  /// A socket that is for the process alone.
+  void give(PeerSocket socket) {
+    fds_.push_back(socket.get());
+    given_.push_back(std::move(socket));
   }
 
   std::span<const std::byte> bytes() const { return {bytes_, size_}; }
@@ -74,8 +85,19 @@ class Reply {
   std::byte bytes_[kRoom] = {};
   std::size_t size_ = 0;
   std::vector<int> fds_;
-  std::vector<UniqueFd> owned_;
+  std::vector<PeerSocket> given_;
 };
+
+/// Makes a socket by which we tell a process something, and gives it the other end. What it sends
+/// to ours is refused. `socket`: an owner's. 0 or an errno value.
+inline int make_one_way(int type, const PeerSocket& socket, PeerSocket& ours, Reply& reply) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  ours = socket.sibling(UniqueFd(ends[0]));
+  reply.give(socket.sibling(UniqueFd(ends[1])));
+  ::shutdown(ours.get(), SHUT_RD);
+  return 0;
+}
 
 /// Answers a request: with the body and descriptors of `reply`, or with the error alone. False: the
 /// process is gone or does not read.

@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 
-#include <cerrno>
 #include <cstring>
 
 #include "daemon/control/sockets/message.hpp"
@@ -11,17 +10,11 @@ namespace softhca::control {
 
 int TenantChannel::make_signal(Reply& reply) {
   if (!descriptors_) return EMFILE;
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
-  signal_ = UniqueFd(ends[0]);
-  program_end_ = UniqueFd(ends[1]);
-  reply.attach(program_end_.get());
-  return 0;
+  return make_one_way(SOCK_STREAM, socket_, signal_, reply);
 }
 
 bool TenantChannel::answer_open(std::uint32_t tag, int error, const Reply& reply) {
   const bool answered = send_reply(socket(), tag, error, reply);
-  program_end_.reset();
   return error == 0 && answered;
 }
 

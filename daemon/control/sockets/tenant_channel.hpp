@@ -11,6 +11,7 @@
 #include "abi/control.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/sockets/message.hpp"
+#include "daemon/control/sockets/socket_closer.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/engine/objects.hpp"
 #include "daemon/resource/accounts.hpp"
@@ -22,7 +23,7 @@ struct ChannelRequest {
   abi::Operation operation{};  ///< kOpenEventChannel or kOpenDatagramClient
   std::uint32_t tag = 0;
   abi::OpenDatagramClientRequest datagrams{};  ///< of kOpenDatagramClient
-  UniqueFd socket;
+  PeerSocket socket;
   PeerIdentity peer;
   int refusal = 0;    ///< errno value: the tenant goes, or there is no level for it
   std::string level;  ///< of the program; empty: it has none
@@ -70,9 +71,8 @@ class TenantChannel {
  private:
   bool answer(std::span<const std::byte> record);
 
-  UniqueFd socket_;
-  UniqueFd signal_;
-  UniqueFd program_end_;  ///< of the signal, until it is sent
+  PeerSocket socket_;
+  PeerSocket signal_;
   resource::Charge descriptors_;
 };
 

@@ -45,6 +45,16 @@ Error chown_error(const std::string& path, const SocketPermissions& permissions)
           EPERM};
 }
 
+/// Has the kernel refuse to send descriptors to the socket, and to those accepted from it. Linux
+/// before 6.16 has no such option: there they come, and are left where they are (peek()).
+void refuse_descriptors(int socket) {
+#ifndef SO_PASSRIGHTS
+  constexpr int SO_PASSRIGHTS = 83;
+#endif
+  const int passed = 0;
+  ::setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &passed, sizeof passed);
+}
+
 }  // namespace
 
 bool somebody_listens(const std::string& path, int type) {
@@ -66,10 +76,13 @@ Outcome set_permissions(const std::string& path, const SocketPermissions& permis
   if (!owner) return owner.error();
   const auto group = resource::group_id(permissions.group);
   if (!group) return group.error();
+  // Of a file that is another's, CAP_CHOWN alone changes the owner only.
+  if (::chown(path.c_str(), ::geteuid(), resource::kNoGroup) != 0)
+    return chown_error(path, permissions);
+  if (::chmod(path.c_str(), permissions.mode) != 0) return system_error("chmod " + path);
   if ((*owner != resource::kNoUser || *group != resource::kNoGroup) &&
       ::chown(path.c_str(), *owner, *group) != 0)
     return chown_error(path, permissions);
-  if (::chmod(path.c_str(), permissions.mode) != 0) return system_error("chmod " + path);
   return {};
 }
 
@@ -90,6 +103,7 @@ Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& p
     ::unlink(path.c_str());
     return permitted.error();
   }
+  refuse_descriptors(fd.get());
   if (::listen(fd.get(), 64) != 0) return system_error("listen " + path);
   return fd;
 }
@@ -114,7 +128,23 @@ UniqueFd peer_pidfd(int socket, const PeerIdentity& peer) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
 }
 
+ssize_t peek(int socket, std::span<std::byte> buffer) {
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ssize_t got;
+  do got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK);
+  while (got < 0 && errno == EINTR);
+  if (got < 0 || (message.msg_flags & MSG_CTRUNC) == 0) return got;
+  errno = EBADMSG;
+  return -1;
+}
+
 ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_t& length) {
+  if (peek(socket, buffer.first(1)) < 0)
+    return errno == EAGAIN || errno == EWOULDBLOCK ? ReceiveResult::kNothing
+                                                   : ReceiveResult::kClosed;
   iovec part{buffer.data(), buffer.size()};
   msghdr message{};
   message.msg_iov = &part;
@@ -122,11 +152,7 @@ ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_
   ssize_t got;
   do got = ::recvmsg(socket, &message, MSG_DONTWAIT);
   while (got < 0 && errno == EINTR);
-  if (got < 0)
-    return errno == EAGAIN || errno == EWOULDBLOCK ? ReceiveResult::kNothing
-                                                   : ReceiveResult::kClosed;
-  if (got == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
-    return ReceiveResult::kClosed;
+  if (got <= 0 || (message.msg_flags & MSG_TRUNC) != 0) return ReceiveResult::kClosed;
   length = static_cast<std::size_t>(got);
   return ReceiveResult::kRecord;
 }

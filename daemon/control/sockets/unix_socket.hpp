@@ -48,8 +48,13 @@ UniqueFd peer_pidfd(int socket, const PeerIdentity& peer);
 
 enum class ReceiveResult { kRecord, kNothing, kClosed };
 
+/// Copies what waits into `buffer` and returns its length; 0: the peer sends no more. It stays
+/// unread, descriptors in it included, so that none is closed here. Non-blocking. -1 and errno set:
+/// nothing waits (EAGAIN), descriptors wait (EBADMSG), or another error.
+ssize_t peek(int socket, std::span<std::byte> buffer);
+
 /// One record into `buffer` (its size is the limit; a longer one counts as kClosed, as does one
-/// that carries descriptors: no request does). Non-blocking.
+/// that carries descriptors: no request does, and it stays unread). Non-blocking.
 ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_t& length);
 
 /// True: the peer has not yet received all that was sent to it.

@@ -21,6 +21,17 @@ void Admission::set(const std::vector<Part>& parts, std::uint32_t most) {
                 [](const auto& it) { return !it.second.is_part && it.second.admitted == 0; });
 }
 
+void Admission::rename(const std::string& from, const std::string& to) {
+  if (auto entry = entries_.extract(from)) {
+    entry.key() = to;
+    entries_.insert(std::move(entry));
+  }
+  decltype(half_open_) renamed;
+  for (const auto& [of, count] : half_open_)
+    renamed[{of.first == from ? to : of.first, of.second}] = count;
+  half_open_ = std::move(renamed);
+}
+
 /// Connections that are carried by what no level has of its own.
 std::uint32_t Admission::beyond_levels() const {
   std::uint32_t sum = 0;

@@ -37,6 +37,9 @@ class Admission {
   /// level that is no longer a part are carried by what no level has.
   void set(const std::vector<Part>& parts, std::uint32_t most);
 
+  /// The level has another name now. REQUIRES: nothing is known of that name, and neither is empty.
+  void rename(const std::string& from, const std::string& to);
+
   /// One more connection of a level (no name: of none). False: it is not carried, which is counted.
   bool take(const std::string& level);
   /// As take(), for a request of a peer, which is half-open until close_half(). A peer that is

@@ -23,6 +23,10 @@ class ChannelTable {
   Channel* of(const Identifier& id) { return find(id.channel); }
   /// The process of an identifier; 0: not known, or nobody's.
   pid_t process_of(const Identifier& id) const;
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (auto& [id, channel] : channels_) visit(channel);
+  }
   std::size_t size() const { return channels_.size(); }
 
  private:

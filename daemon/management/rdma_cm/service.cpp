@@ -150,6 +150,16 @@ void Service::addresses_changed() { resolution_.addresses_changed(); }
 
 void Service::device_removed(Time now) { lifecycle_.device_removed(now); }
 
+void Service::rename_level(const std::string& from, const std::string& to) {
+  admission().rename(from, to);
+  channels_.for_each([&](Channel& channel) {
+    if (channel.owner.level == from) channel.owner.level = to;
+  });
+  identifiers_.for_each([&](Identifier& id) {
+    if (id.connection.admitted == from) id.connection.admitted = to;
+  });
+}
+
 void Service::for_each_connection(const std::function<void(const ConnectionInfo&)>& visit) const {
   identifiers_.for_each([&](const Identifier& id) {
     if (const auto info = connection_of(id, channels_, manager_)) visit(*info);

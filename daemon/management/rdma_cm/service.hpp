@@ -78,6 +78,8 @@ class Service : private cm::User {
   bool is_removed() const { return lifecycle_.is_removed(); }
   /// May be called at any time. What exists stays, even beyond a new limit; new ones are refused.
   void set_limits(const Limits& limits, const cm::Limits& manager_limits);
+  /// Programs and connections of the level keep what carries them.
+  void rename_level(const std::string& from, const std::string& to);
   Admission& admission() { return admission_.admission(); }
   const Admission& admission() const { return admission_.admission(); }
   const Limits& limits() const { return limits_; }

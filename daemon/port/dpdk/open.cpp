@@ -20,7 +20,6 @@
 namespace softhca::port {
 namespace {
 
-constexpr std::uint32_t kEthernetOverhead = 18;  // header and one VLAN tag
 constexpr std::uint16_t kDescriptors = 1024;
 constexpr unsigned kPoolCache = 256;
 /// What the kernel puts before a frame in a slot of a packet ring, rounded up.

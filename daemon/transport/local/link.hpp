@@ -45,6 +45,13 @@ class LocalLink {
   /// about the one found last.
   virtual const LocalPeer* find_peer() = 0;
 
+  /// Do the rates of the other end let the request begin?
+  virtual bool is_within_rate(const Request& request) const = 0;
+  /// This end waits for its turn from now on. REQUIRES: !is_within_rate().
+  virtual void wait_for_rate(const Request& request) = 0;
+  /// Does it still?
+  virtual bool waits_for_rate() const = 0;
+
   /// Has a receive been drawn, and not completed?
   virtual bool has_drawn() const = 0;
   /// Could a receive be drawn? True also when only drawing can tell.
@@ -61,6 +68,8 @@ class LocalLink {
   /// `bytes` were moved, at the beginning of a message or in it. Returns what that takes of the
   /// budget.
   virtual std::uint64_t charge(std::uint32_t bytes, bool begins) = 0;
+  /// A message begins, and counts for the rates of the other end.
+  virtual void begins(const Request& request) = 0;
   /// A message has arrived whole.
   virtual void arrived(const Request& request) = 0;
 

@@ -22,9 +22,10 @@ void Local::reset() {
 }
 
 void Local::start_over() {
-  moving_ = waiting_ = sleeping_ = false;
+  moving_ = sleeping_ = false;
+  wait_ = Wait::kNone;
   rnr_retries_ = retries_ = 0;
-  offset_ = 0;
+  offset_ = told_ = 0;
   waiting_since_ = wait_until_ = Time{};
 }
 
@@ -36,6 +37,7 @@ bool Local::transmit(LocalLink& link, const LocalUpcalls& up, Time now, std::uin
     if (queue_.empty() || !link.goes_on()) return false;
     const Step done = step(turn);
     sleeping_ = done == Step::kSleeping;
+    if (done == Step::kPolling && wait_ != Wait::kNone) tell_waiting(up);
     if (done != Step::kGoOn) return done == Step::kPolling;
   }
   return true;
@@ -65,9 +67,14 @@ Local::Step Local::begin(const Turn& turn, const LocalPeer& peer, const Request&
     return end(turn, Verdict::kLocalQpOperation);
   if (const Verdict verdict = check(peer, request); verdict != Verdict::kOk)
     return refuse(turn, peer, verdict);
-  if (draws_receive(request.kind)) return draw(turn, peer, request);
+  if (!turn.link.is_within_rate(request)) return wait_for_rate(turn, peer, request);
+  return draws_receive(request.kind) ? draw(turn, peer, request) : set_moving(turn, request);
+}
+
+Local::Step Local::set_moving(const Turn& turn, const Request& request) {
   start_over();
   moving_ = true;
+  turn.link.begins(request);
   return Step::kGoOn;
 }
 
@@ -105,9 +112,7 @@ Local::Step Local::draw(const Turn& turn, const LocalPeer& peer, const Request& 
     peer.receives.complete_receive({.verdict = Verdict::kLocalLength});
     return refuse(turn, peer, Verdict::kRemoteInvalidRequest);
   }
-  start_over();
-  moving_ = true;
-  return Step::kGoOn;
+  return set_moving(turn, request);
 }
 
 Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& request) {

@@ -8,9 +8,9 @@
 // be gone by then.
 //
 // A request is in one of three states: ready (nothing of it has happened), moving (the checks are
-// done, the receive is drawn), waiting (for the peer, as when packets go unanswered, or for a
-// receive of it, as after an RNR NAK). tests/unit/transport/local_states.approved has what each
-// event does in each of them.
+// done, the receive is drawn), waiting (for the peer, as when packets go unanswered, for a receive
+// of it, as after an RNR NAK, or for its rates). tests/unit/transport/local_states.approved has
+// what each event does in each of them.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ class Local {
   bool is_held() const { return sleeping_; }
   /// When transmit() wants to be called again; kNever when it does not wait.
   Time deadline() const {
-    return waiting_ && (sleeping_ || !queue_.empty()) ? wait_until_ : kNever;
+    return wait_ != Wait::kNone && (sleeping_ || !queue_.empty()) ? wait_until_ : kNever;
   }
   /// Forgets all requests and calls visit(pcb) for each, oldest first; how long and how often it
   /// has waited stays. REQUIRES: is_held(), so that nothing of them has happened.
@@ -69,6 +69,9 @@ class Local {
   void withdraw(Visit&& visit) {
     abandon(visit);
   }
+  /// None waits for those before it, as all are done in order; one that waits for its peer is held.
+  template <class Visit>
+  void withdraw_unsent(Visit&&) {}
   /// As withdraw(), whatever has happened of the requests; reset() or flush() follows.
   template <class Visit>
   void abandon(Visit&& visit) {
@@ -79,24 +82,20 @@ class Local {
 
   /// In requests.
   SendProgress progress() const {
-    const bool for_receive = rnr_retries_ != 0;  // else for its peer
-    return {.obstacle = state() != State::kWaiting ? SendObstacle::kNone
-                        : for_receive              ? SendObstacle::kReceiver
-                                                   : SendObstacle::kPeer,
-            .unsent = queue_.size(),
-            .outstanding = queue_.size()};
+    return {.obstacle = obstacle(), .unsent = queue_.size(), .outstanding = queue_.size()};
   }
   State state() const {
     if (moving_) return State::kMoving;
-    return waiting_ ? State::kWaiting : State::kReady;
+    return wait_ != Wait::kNone ? State::kWaiting : State::kReady;
   }
 
  private:
   enum class Step : std::uint8_t {
     kGoOn,      ///< begun, or ended: look at the queue again
     kPolling,   ///< waits, and the next poll step may bring what it waits for
-    kSleeping,  ///< waits for its deadline
+    kSleeping,  ///< waits for its deadline, or to be called
   };
+  enum class Wait : std::uint8_t { kNone, kPeer, kReceive, kRate };
   /// What one call of transmit() works with.
   struct Turn {
     LocalLink& link;
@@ -115,7 +114,13 @@ class Local {
   Step end(const Turn& turn, Verdict verdict);
   Step wait_for_peer(const Turn& turn);
   Step wait_for_receive(const Turn& turn, const LocalPeer& peer);
-  void pause(Time now, Duration wait);
+  Step wait_for_rate(const Turn& turn, const LocalPeer& peer, const Request& request);
+  Step set_moving(const Turn& turn, const Request& request);
+  void pause(Time now, Wait what, Duration wait);
+  /// Waiting for what the peer would tell by packets, or by their absence.
+  bool waits_for_peer() const { return wait_ == Wait::kPeer || wait_ == Wait::kReceive; }
+  SendObstacle obstacle() const;
+  void tell_waiting(const LocalUpcalls& up);
   bool wants_request(LocalLink& link, const LocalUpcalls& up, Time now);
   /// The oldest request is as if it had just been started.
   void start_over();
@@ -126,11 +131,12 @@ class Local {
 
   // The oldest request.
   bool moving_ = false;
-  bool waiting_ = false;
+  Wait wait_ = Wait::kNone;
   bool sleeping_ = false;         ///< waiting, and the last transmit() saw no use in looking again
   std::uint8_t rnr_retries_ = 0;  ///< used up
   std::uint8_t retries_ = 0;      ///< used up
   std::uint32_t offset_ = 0;      ///< bytes moved
+  std::uint32_t told_ = 0;        ///< requests of which CompletionSink knows that they wait
   Time waiting_since_{};
   Time wait_until_{};
 };

@@ -1,4 +1,4 @@
-// Local delivery: a peer that is not there, or has no receive.
+// Local delivery: a peer that is not there, has no receive, or takes no more by its rates.
 #include "daemon/transport/codes.hpp"
 #include "daemon/transport/local/local.hpp"
 
@@ -16,16 +16,16 @@ constexpr Duration kPeerInterval = std::chrono::milliseconds(10);
 /// As if packets went unanswered: UC does not notice, RC times out.
 Local::Step Local::wait_for_peer(const Turn& turn) {
   if (!reliable_) return end(turn, Verdict::kOk);
-  if (waiting_ && turn.now < wait_until_) return Step::kSleeping;
+  if (waits_for_peer() && turn.now < wait_until_) return Step::kSleeping;
   const Duration timeout = ack_timeout(attributes_.timeout);
-  if (waiting_ && timeout != Duration::zero()) {
+  if (waits_for_peer() && timeout != Duration::zero()) {
     turn.up.events.count(Count::kAckTimeouts);
     if (retries_ >= attributes_.retry_count) return end(turn, Verdict::kRetryExceeded);
   }
-  const auto retries = static_cast<std::uint8_t>(retries_ + (waiting_ ? 1 : 0));
+  const auto retries = static_cast<std::uint8_t>(retries_ + (waits_for_peer() ? 1 : 0));
   start_over();
   retries_ = retries;
-  pause(turn.now, timeout != Duration::zero() ? timeout : kPeerInterval);
+  pause(turn.now, Wait::kPeer, timeout != Duration::zero() ? timeout : kPeerInterval);
   return Step::kSleeping;
 }
 
@@ -36,33 +36,71 @@ Local::Step Local::wait_for_receive(const Turn& turn, const LocalPeer& peer) {
     turn.up.events.count(Count::kReceiveDropped);
     return end(turn, Verdict::kOk);
   }
-  if (waiting_ && turn.now < wait_until_)
-    return turn.now - waiting_since_ < kPollForReceive ? Step::kPolling : Step::kSleeping;
-  turn.up.events.count(Count::kRnrNakReceived);
-  if (attributes_.rnr_retry != kRnrRetryForEver && rnr_retries_ >= attributes_.rnr_retry)
-    return end(turn, Verdict::kRnrRetryExceeded);
-  ++rnr_retries_;
-  pause(turn.now, rnr_delay(peer.min_rnr_timer));
-  return Step::kPolling;
+  if (!waits_for_peer() || turn.now >= wait_until_) {
+    turn.up.events.count(Count::kRnrNakReceived);
+    if (attributes_.rnr_retry != kRnrRetryForEver && rnr_retries_ >= attributes_.rnr_retry)
+      return end(turn, Verdict::kRnrRetryExceeded);
+    ++rnr_retries_;
+    pause(turn.now, Wait::kReceive, rnr_delay(peer.min_rnr_timer));
+  }
+  // It must sleep at some time even when each of its turns comes after the RNR wait: until then it
+  // holds PCBs.
+  return turn.now - waiting_since_ < kPollForReceive ? Step::kPolling : Step::kSleeping;
 }
 
-void Local::pause(Time now, Duration wait) {
-  if (!waiting_) waiting_since_ = now;
-  waiting_ = true;
+/// The rates of the peer: UC drops the message, RC waits for its turn at them. It is called then.
+Local::Step Local::wait_for_rate(const Turn& turn, const LocalPeer& peer, const Request& request) {
+  if (!reliable_) {
+    peer.events.count(Count::kRateDropped);
+    return end(turn, Verdict::kOk);
+  }
+  turn.link.wait_for_rate(request);
+  wait_ = Wait::kRate;
+  wait_until_ = kNever;
+  return Step::kSleeping;
+}
+
+void Local::pause(Time now, Wait what, Duration wait) {
+  if (wait_ != what) waiting_since_ = now;
+  wait_ = what;
   wait_until_ = now + wait;
 }
 
-/// After withdraw(): a missing receive shows without a request, and makes it wait again; any other
-/// outcome needs one.
+SendObstacle Local::obstacle() const {
+  if (moving_) return SendObstacle::kNone;
+  switch (wait_) {
+    case Wait::kNone:
+      break;
+    case Wait::kPeer:
+      return SendObstacle::kPeer;
+    case Wait::kReceive:
+      return SendObstacle::kReceiver;
+    case Wait::kRate:
+      return SendObstacle::kPeerRate;
+  }
+  return SendObstacle::kNone;
+}
+
+/// The oldest request waits for the peer, and the others for that one: they need nothing of the
+/// daemon's meanwhile.
+void Local::tell_waiting(const LocalUpcalls& up) {
+  if (told_ == queue_.size()) return;
+  told_ = queue_.size();
+  for (PcbId pcb = queue_.oldest(); pcb != SendQueue::kEnd; pcb = queue_.next(pcb))
+    up.commands.request_sent(pcb);
+}
+
+/// After withdraw(): a missing receive shows without a request, and makes it wait again, and so
+/// does its turn at the peer's rates; any other outcome needs one.
 bool Local::wants_request(LocalLink& link, const LocalUpcalls& up, Time now) {
+  if (wait_ == Wait::kRate) return !link.waits_for_rate();
   if (now < wait_until_) return false;
   const LocalPeer* peer = link.find_peer();
-  const bool for_receive = rnr_retries_ != 0;  // else for its peer
-  if (peer == nullptr || !for_receive || attributes_.rnr_retry != kRnrRetryForEver ||
+  if (peer == nullptr || wait_ != Wait::kReceive || attributes_.rnr_retry != kRnrRetryForEver ||
       link.has_receive())
     return true;
   up.events.count(Count::kRnrNakReceived);
-  pause(now, rnr_delay(peer->min_rnr_timer));
+  pause(now, Wait::kReceive, rnr_delay(peer->min_rnr_timer));
   return false;
 }
 

@@ -6,7 +6,7 @@ namespace softhca::stress {
 namespace {
 
 constexpr std::uint32_t kGrh = 40;
-constexpr std::uint64_t kReceive = std::uint64_t{1} << 63;
+constexpr std::uint64_t kDatagramReceive = std::uint64_t{1} << 63;
 /// How long a message that may be lost is waited for, and how many are remembered to come later.
 constexpr std::chrono::milliseconds kShortPatience{5};
 constexpr std::size_t kRemembered = 1000;
@@ -81,7 +81,7 @@ void Party::provide() {
     const unsigned slot = (next_ + posted_) % kDepth;
     slots_.blank(slot);
     ibv_sge to{slots_.address(slot), kBytes, slots_.region()->lkey};
-    ibv_recv_wr wr{kReceive | slot, nullptr, &to, 1}, *bad = nullptr;
+    ibv_recv_wr wr{kDatagramReceive | slot, nullptr, &to, 1}, *bad = nullptr;
     must(ibv_post_recv(qp_.get(), &wr, &bad), "ibv_post_recv");
   }
 }
@@ -111,7 +111,7 @@ bool Party::take() {
   completions_.poll();
   const auto wc = completions_.take(received_);
   if (!wc) return false;
-  if (wc->status != IBV_WC_SUCCESS || wc->wr_id != (kReceive | next_))
+  if (wc->status != IBV_WC_SUCCESS || wc->wr_id != (kDatagramReceive | next_))
     throw Fault("a receive of datagrams out of order, or failed");
   const std::byte* const at = slots_.at(next_) + kGrh;
   const auto is = [&](const Datagram& datagram) {

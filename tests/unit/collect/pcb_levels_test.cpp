@@ -49,6 +49,26 @@ TEST(PcbLevels, OwnThenTheTenantsThenTheAdapters) {
   EXPECT_EQ(pool.group(weather).all_high_water.value(), 15u);
 }
 
+TEST(PcbLevels, APcbIsPassedOnToALevelThatMayHaveIt) {
+  PcbPool pool({.pcbs = 4, .dedicated = 0, .max_groups = 8});
+  const QosClassId weather = tenant(pool, 3);
+  const QosClassId alerts = level(pool, weather, 1, false, false);
+  const QosClassId other = level(pool, weather, 0);
+  const std::vector<PcbId> taken = take(pool, other);
+  ASSERT_EQ(taken.size(), 3u) << "two of what the levels share, and the adapter's";
+  ASSERT_TRUE(pool.pass_on(taken[0], alerts));
+  EXPECT_EQ(pool.group(alerts).pcbs.in_use.value(), 1u);
+  EXPECT_EQ(pool.group(other).pcbs.in_use.value(), 2u);
+  EXPECT_EQ(pool.group(weather).all_in_use.value(), 3u);
+  EXPECT_EQ(pool.state(taken[0]).group, alerts);
+  EXPECT_FALSE(pool.pass_on(taken[1], alerts)) << "it has one and may have no more";
+  EXPECT_EQ(pool.group(alerts).refused.value(), 1u);
+  EXPECT_EQ(pool.state(taken[1]).group, other);
+  EXPECT_EQ(take(pool, other).size(), 1u) << "what the first had is free";
+  for (const PcbId pcb : taken) pool.free(pcb);
+  EXPECT_EQ(pool.group(alerts).pcbs.in_use.value(), 0u);
+}
+
 TEST(PcbLevels, CapsAtBothLevels) {
   PcbPool pool({.pcbs = 20, .dedicated = 0, .max_groups = 8});
   const QosClassId capped = tenant(pool, 10, false);

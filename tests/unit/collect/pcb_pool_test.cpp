@@ -161,6 +161,59 @@ TEST(PcbPool, DedicatedPcbsAreNoWayRoundAHardCap) {
   EXPECT_FALSE(pool.allocate_dedicated(nothing));
 }
 
+TEST(PcbPool, DedicatedPcbsBecomeOrdinaryOnesAndBack) {
+  PcbPool pool({.pcbs = 10, .dedicated = 4, .max_groups = 2});
+  const QosClassId a = add(pool, 0, 6);
+  const QosClassId b = add(pool, 1, 2);
+  EXPECT_EQ(pool.set_dedicated(7).error().code, ENOSPC) << "more than nobody is guaranteed";
+  EXPECT_EQ(pool.set_dedicated(1).error().code, ENOSPC) << "one for each";
+  const auto before = pool.snapshot();
+  ASSERT_TRUE(pool.set_dedicated(6));
+  EXPECT_EQ(pool.quota().total(), 8u);
+  EXPECT_EQ(pool.dedicated_limit(a), 4u);
+  EXPECT_EQ(pool.dedicated_limit(b), 2u);
+  pool.restore(before);
+  EXPECT_EQ(pool.dedicated(), 4u);
+  EXPECT_EQ(pool.quota().total(), 10u);
+  EXPECT_EQ(pool.dedicated_limit(a), 2u);
+  ASSERT_TRUE(pool.set_dedicated(2));
+  EXPECT_EQ(take_all(pool, a), 10u);
+  EXPECT_EQ(take_all(pool, b), 2u);
+  EXPECT_EQ(pool.set_dedicated(4).error().code, EBUSY);
+  std::vector<PcbId> dedicated;
+  for (const QosClassId id : {a, b}) dedicated.push_back(*pool.allocate_dedicated(id));
+  EXPECT_FALSE(pool.allocate_dedicated(a));
+  for (const PcbId pcb : dedicated) pool.free(pcb);
+  for (std::uint32_t i = 0; i < pool.size(); ++i)
+    if (pool.state(PcbId(i)).use == PcbUse::kPool) pool.free(PcbId(i));
+  ASSERT_TRUE(pool.set_dedicated(6));
+  EXPECT_EQ(take_all(pool, a), 6u);
+}
+
+TEST(PcbPool, DedicatedPcbsThatAreTooManyBecomeOrdinaryAsTheyComeBack) {
+  PcbPool pool({.pcbs = 10, .dedicated = 6, .max_groups = 2});
+  const QosClassId a = add(pool, 0, 6);
+  add(pool, 1, 2);
+  std::vector<PcbId> taken;
+  while (const auto pcb = pool.allocate_dedicated(a)) taken.push_back(*pcb);
+  ASSERT_EQ(taken.size(), 4u);
+  const auto before = pool.snapshot();
+  ASSERT_TRUE(pool.set_dedicated(2));
+  EXPECT_EQ(pool.dedicated(), 2u);
+  EXPECT_EQ(pool.quota().total(), 12u) << "two are in use beyond";
+  pool.restore(before);
+  EXPECT_EQ(pool.quota().total(), 10u);
+  ASSERT_TRUE(pool.set_dedicated(2));
+  pool.free(taken.back());
+  taken.pop_back();
+  EXPECT_EQ(pool.quota().total(), 13u);
+  ASSERT_TRUE(pool.set_dedicated(3)) << "the other stays";
+  for (const PcbId pcb : taken) pool.free(pcb);
+  EXPECT_EQ(pool.quota().total(), 13u);
+  EXPECT_EQ(take_all(pool, a), 11u);
+  EXPECT_TRUE(pool.allocate_dedicated(a));
+}
+
 TEST(PcbPool, EveryGroupGetsADedicatedPcbOrIsRefused) {
   PcbPool pool({.pcbs = 2, .dedicated = 1, .max_groups = 3});
   add(pool, 0, 0);

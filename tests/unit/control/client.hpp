@@ -118,7 +118,8 @@ class ProcessEnd {
 class Client : public ProcessEnd {
  public:
   explicit Client(Daemon& daemon, std::size_t tenant = 0, std::optional<uid_t> uid = std::nullopt) {
-    UniqueFd served = take_served_end();
+    PeerSocket served(take_served_end(), daemon.adapter.closer,
+                      daemon.adapter.tenants[tenant]->name);
     PeerIdentity peer = *peer_identity(served.get());
     peer.uid = uid.value_or(peer.uid);
     const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));

@@ -4,6 +4,37 @@
 
 namespace softhca::engine {
 
+void Adapter::add_lanes(const Tenant& tenant, QosClassId qos_class, const TenantOptions& options) {
+  const auto add_lane = [&](schedule::TvlPurpose purpose, std::uint32_t kick_list) {
+    const auto added = engine.tvl_assignment().add({.tenant = tenant.id,
+                                                    .qos_class = qos_class,
+                                                    .purpose = purpose,
+                                                    .weight = 1,
+                                                    .max_kick_list = kick_list,
+                                                    .execution_guaranteed = 4,
+                                                    .completion_guaranteed = 8,
+                                                    .may_share = options.shared});
+    EXPECT_TRUE(added);
+  };
+  for (std::uint32_t i = 0; i < options.lanes; ++i)
+    add_lane(schedule::TvlPurpose::kCommands, options.kick_list);
+  add_lane(schedule::TvlPurpose::kDedicated, options.dedicated_kick_list);
+}
+
+Level& Adapter::add_level(Tenant& tenant, const std::string& name, const TenantOptions& options) {
+  const auto group = engine.pcbs().add_group({.tenant = tenant.id,
+                                              .guaranteed = options.pcbs,
+                                              .may_share = options.shared,
+                                              .parent = tenant.qos_class});
+  EXPECT_TRUE(group);
+  Level& level = *tenant.levels.emplace_back(std::make_unique<Level>());
+  level.name = name;
+  level.qos_class = *group;
+  add_lanes(tenant, level.qos_class, options);
+  engine.add_level(level);
+  return level;
+}
+
 Tenant& Adapter::add_tenant(const std::string& name, const Gid& gid, std::optional<PortId> port,
                             const TenantOptions& options) {
   const TenantId id(static_cast<std::uint16_t>(tenants.size()));
@@ -16,20 +47,7 @@ Tenant& Adapter::add_tenant(const std::string& name, const Gid& gid, std::option
       {.tenant = id, .guaranteed = options.pcbs, .may_share = options.shared});
   EXPECT_TRUE(group);
   tenant.qos_class = *group;
-  const auto add_lane = [&](schedule::TvlPurpose purpose, std::uint32_t kick_list) {
-    const auto added = engine.tvls().add({.tenant = id,
-                                          .qos_class = tenant.qos_class,
-                                          .purpose = purpose,
-                                          .weight = 1,
-                                          .max_kick_list = kick_list,
-                                          .execution_guaranteed = 4,
-                                          .completion_guaranteed = 8,
-                                          .may_share = options.shared});
-    EXPECT_TRUE(added);
-  };
-  for (std::uint32_t i = 0; i < options.lanes; ++i)
-    add_lane(schedule::TvlPurpose::kCommands, options.kick_list);
-  add_lane(schedule::TvlPurpose::kDedicated, options.dedicated_kick_list);
+  add_lanes(tenant, tenant.qos_class, options);
   engine.add_tenant(tenant);
   return tenant;
 }
@@ -54,10 +72,14 @@ void Adapter::add_port(std::unique_ptr<port::Port> port, const Gid& gid) {
 }
 
 void Adapter::expect_idle() {
+  const auto expect_none = [&](QosClassId qos_class, const std::string& name) {
+    const collect::CollectGroup& group = engine.pcbs().group(qos_class);
+    EXPECT_EQ(group.pcbs.in_use.value(), 0u) << "PCBs of " << name;
+    EXPECT_EQ(group.dedicated_in_use.value(), 0u) << "dedicated PCBs of " << name;
+  };
   for (const auto& tenant : tenants) {
-    const collect::CollectGroup& group = engine.pcbs().group(tenant->qos_class);
-    EXPECT_EQ(group.pcbs.in_use.value(), 0u) << "PCBs of tenant " << tenant->name;
-    EXPECT_EQ(group.dedicated_in_use.value(), 0u) << "dedicated PCBs of tenant " << tenant->name;
+    expect_none(tenant->qos_class, "tenant " + tenant->name);
+    for (const auto& level : tenant->levels) expect_none(level->qos_class, "level " + level->name);
   }
   EXPECT_EQ(engine.pcbs().quota().shared_in_use(), 0u);
   for (std::uint16_t i = 0; i < engine.tvls().size(); ++i) {
@@ -80,7 +102,8 @@ void World::leap(Time end) {
   if (step()) return;
   Time next = end;
   for (const auto& adapter : adapters) {
-    if (adapter->engine.has_runnable()) return;
+    // What is runnable and cannot go on tries again, which it need not do every microsecond.
+    if (adapter->engine.has_runnable()) next = std::min(next, now + std::chrono::microseconds(4));
     next = std::min(next, adapter->engine.next_deadline());
   }
   if (next > now) now = next;

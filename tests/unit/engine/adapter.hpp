@@ -67,13 +67,16 @@ class Adapter {
             .completion_credits = 256,
             .queue_pairs = 64,
             .memory_regions = 64,
-            .memory_windows = 16};
+            .memory_windows = 16,
+            .kept_packets = 64};
   }
 
   explicit Adapter(const EngineLimits& limits = small_limits()) : engine(limits, sink) {}
 
   Tenant& add_tenant(const std::string& name, const Gid& gid, std::optional<PortId> port = {},
                      const TenantOptions& options = {});
+  /// A level of the tenant, with TVLs of its own.
+  Level& add_level(Tenant& tenant, const std::string& name, const TenantOptions& options = {});
   /// `gid` is answered for on a /24 of its own.
   void add_port(std::unique_ptr<port::Port> port, const Gid& gid);
 
@@ -86,6 +89,9 @@ class Adapter {
   VcbId next_vcb{0};
   std::uint32_t next_session = 1;
   std::uint32_t next_pd = 1;
+
+ private:
+  void add_lanes(const Tenant& tenant, QosClassId qos_class, const TenantOptions& options);
 };
 
 /// Adapters that share a clock.

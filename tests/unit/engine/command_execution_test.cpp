@@ -78,7 +78,7 @@ TEST_F(Execution, ACommandThatCannotBeExecutedFailsAfterThoseBeforeIt) {
 TEST_F(Execution, AWindowCommandWaitsForThoseBeforeItAndThoseBehindForIt) {
   memory::Window* const window = *region_access.windows().insert(kPd, false);
   kick(near, write());
-  const Work bind{.opcode = abi::Opcode::kBindWindow, .rkey = window->key + 1};
+  const Work bind{.opcode = abi::Opcode::kBindWindow, .rkey = window->key ^ 1};
   kick(near, bind);
   kick(near, write());
   const std::uint32_t before = window->key;
@@ -87,7 +87,7 @@ TEST_F(Execution, AWindowCommandWaitsForThoseBeforeItAndThoseBehindForIt) {
   EXPECT_EQ(held_by(near), 3u);
   EXPECT_EQ(window->key, before);
   deliver(near);
-  EXPECT_EQ(window->key, before + 1);
+  EXPECT_EQ(window->key, before ^ 1);
   expect_completion(0, Status::kSuccess);
   expect_completion(1, Status::kSuccess);
   expect_completion(2, Status::kSuccess);
@@ -102,7 +102,7 @@ TEST_F(Execution, AWindowCommandThatFailsEndsItsQueuePair) {
 TEST_F(Execution, ATornWindowCommandDoesNothing) {
   memory::Window* const window = *region_access.windows().insert(kPd, false);
   const std::uint32_t before = window->key;
-  const PcbId pcb = kick(near, {.opcode = abi::Opcode::kBindWindow, .rkey = before + 1});
+  const PcbId pcb = kick(near, {.opcode = abi::Opcode::kBindWindow, .rkey = before ^ 1});
   pcbs.pcb(pcb).header.checksum = 0x1234;
   execution.start_commands();
   expect_completion(0, Status::kLocalQpOperationError);

@@ -144,5 +144,29 @@ TEST_F(Commands, DedicatedPcbsAreCountedWhileTheyWait) {
   EXPECT_EQ(commands.free_dedicated(qp.qos_class), pcbs.dedicated_limit(qp.qos_class));
 }
 
+/// All dedicated PCBs wait: a doorbell stays only while there is an ordinary one for its commands.
+TEST_F(Commands, AJamOfDedicatedPcbsIsNoneWhileThereAreOrdinaryOnes) {
+  ASSERT_EQ(scheduler.ring(schedule::QpSlot(qp.slot), 4), schedule::RingVerdict::kAccepted);
+  const auto overflows = [&] {
+    commands.watch_jammed();
+    while (scheduler.relieve().kind != schedule::Relief::Kind::kNone) {
+    }
+    return scheduler.overflowed(schedule::QpSlot(qp.slot));
+  };
+  while (commands.free_dedicated(qp.qos_class) != 0) {
+    kick(true);
+    commands.return_execution(start());
+  }
+  EXPECT_FALSE(overflows());
+  std::vector<PcbId> ordinary;
+  while (const auto pcb = pcbs.allocate(tenant.qos_class)) ordinary.push_back(*pcb);
+  EXPECT_TRUE(overflows());
+  pcbs.free(ordinary.back());
+  EXPECT_FALSE(overflows());
+  for (ordinary.pop_back(); !ordinary.empty(); ordinary.pop_back()) pcbs.free(ordinary.back());
+  commands.release_all(qp);
+  expect_nothing_held();
+}
+
 }  // namespace
 }  // namespace softhca::engine

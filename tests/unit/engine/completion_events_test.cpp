@@ -6,17 +6,39 @@
 namespace softhca::engine {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr int kChannel = 7;
 
 class EventParts : public ::testing::Test {
  protected:
-  EventParts() { cpu.order().join(QosClassId(0), TenantId(0)); }
+  EventParts() {
+    cpu.order().join(QosClassId(0), TenantId(0));
+    cpu.order().join(QosClassId(1), TenantId(1));
+  }
   TestCq make_cq(std::uint64_t handle, std::uint32_t entries = 64) {
     return TestCq(session, entries, handle, kChannel);
   }
-  void push(TestCq& cq) { completions.push(cq.cq, {}, false); }
+  void push(TestCq& cq, std::uint32_t under_way = 0) {
+    completions.push(cq.cq, {}, false, under_way);
+  }
+  /// Another tenant has work, too: for a while to come.
+  void compete() {
+    QueuePair one, other;
+    other.slot = 1;
+    other.qos_class = QosClassId(1);
+    cpu.make_ready(one);
+    cpu.make_ready(other);
+    for (int i = 0; i < 1000; ++i) cpu.note_competition(one.qos_class, cpu.order(), true);
+    cpu.remove(one);
+    cpu.remove(other);
+    cpu.choose_budget();
+  }
+  void end_competition() {
+    clock.now += milliseconds(100);
+    cpu.choose_budget();
+  }
   void step(Duration passed = {}) {
     clock.now += passed;
     completions.deliver();
@@ -28,8 +50,8 @@ class EventParts : public ::testing::Test {
   Session session{SessionId(1), tenant, shm::SessionView(memory.base(), 0), VcbId(0)};
   RecordingSink sink;
   StepClock clock{Time(milliseconds(1000))};
-  AsyncEvents async{sink, clock};
-  CpuScheduler cpu{clock, 64, 1, 1};
+  AsyncEvents async{sink, clock, cpu};
+  CpuScheduler cpu{clock, 64, 2, 2};
   CompletionEvents completions{sink, async, clock, cpu};
 };
 
@@ -92,28 +114,151 @@ TEST_F(EventParts, TimersOfModerationAreUsedAgain) {
   EXPECT_TRUE(sink.completions.empty());
 }
 
+TEST_F(EventParts, WhereTenantsCompeteFrequentEventsGoByTheNotifier) {
+  EventNotifier notifier(sink, cpu.classes());
+  completions.notify_by(&notifier);
+  TestCq seldom = make_cq(1), often = make_cq(2), alone = make_cq(3);
+  for (TestCq* cq : {&seldom, &often, &alone}) cq->arm(abi::kArmAny, 1);
+  compete();
+  push(seldom);
+  step();
+  EXPECT_EQ(sink.completions.size(), 1u) << "the first for some time";
+  push(often);
+  step(microseconds(10));
+  EXPECT_EQ(sink.completions.size(), 1u);
+  EXPECT_LE(completions.next_deadline(), clock.now + EventNotifier::kInterval);
+  // It is asked for the next before the first is known to have gone.
+  often.arm(abi::kArmAny, 2);
+  push(often);
+  step();
+  notifier.start(std::nullopt);
+  for (int i = 0; sink.completions.size() < 3 && i < 20'000; ++i) {
+    step(microseconds(10));
+    std::this_thread::sleep_for(microseconds(500));
+    if (notifier.busy()) continue;
+  }
+  ASSERT_EQ(sink.completions.size(), 3u);
+  EXPECT_EQ(sink.completions[1].second, 2u);
+  EXPECT_EQ(sink.completions[2].second, 2u);
+  notifier.stop();
+  end_competition();
+  push(alone);
+  step();
+  EXPECT_EQ(sink.completions.size(), 4u) << "nobody competes";
+  completions.notify_by(nullptr);
+}
+
+TEST_F(EventParts, AFullChannelIsTriedAgainByTheNotifier) {
+  EventNotifier notifier(sink, cpu.classes());
+  completions.notify_by(&notifier);
+  compete();
+  std::vector<TestCq> cqs;
+  cqs.reserve(4);
+  sink.full = true;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    cqs.push_back(make_cq(i));
+    cqs.back().arm(abi::kArmAny, 1);
+    push(cqs.back());
+    step();
+  }
+  // The first, which is the engine's, is refused; the others are with the notifier.
+  EXPECT_EQ(sink.attempts, 1u);
+  notifier.start(std::nullopt);
+  const auto await = [&](auto&& holds) {
+    for (int i = 0; !holds() && i < 20'000; ++i) {
+      std::this_thread::sleep_for(microseconds(200));
+      step();
+    }
+    return holds();
+  };
+  EXPECT_TRUE(await([&] { return !notifier.busy(); }));
+  EXPECT_EQ(sink.attempts, 4u);
+  EXPECT_LE(completions.next_deadline(), clock.now + EventRetry::kFirst);
+  sink.full = false;
+  compete();
+  step(EventRetry::kFirst);
+  EXPECT_TRUE(await([&] { return !notifier.busy(); }));
+  EXPECT_EQ(sink.completions.size(), 4u);
+  step(EventRetry::kLongest);
+  EXPECT_EQ(completions.next_deadline(), kNever);
+  completions.notify_by(nullptr);
+}
+
+TEST_F(EventParts, AProgramWithMuchUnderWayIsToldOfManyAtOnce) {
+  constexpr std::uint32_t kMany = CompletionEvents::kManyUnderWay;
+  compete();
+  TestCq cq = make_cq(1);
+  std::uint32_t serial = 0;
+  const auto told = [&] {
+    const std::size_t count = sink.completions.size();
+    sink.completions.clear();
+    cq.arm(abi::kArmAny, ++serial);
+    return count;
+  };
+  told();
+  push(cq, kMany);
+  step();
+  push(cq, kMany);
+  step(microseconds(100));
+  EXPECT_EQ(told(), 0u);
+  EXPECT_EQ(completions.next_deadline(), clock.now + CompletionEvents::kPace - microseconds(100));
+  step(CompletionEvents::kPace);
+  EXPECT_EQ(told(), 1u) << "not for ever";
+  EXPECT_EQ(completions.next_deadline(), kNever);
+
+  push(cq, kMany);
+  step();
+  push(cq, kMany - 1);
+  step();
+  EXPECT_EQ(told(), 1u) << "it may soon have nothing under way";
+
+  shm::Completion failed;
+  failed.status = abi::CompletionStatus::kFlushError;
+  completions.push(cq.cq, failed, false, kMany);
+  step();
+  EXPECT_EQ(told(), 1u) << "an error";
+
+  push(cq, kMany);
+  step();
+  EXPECT_EQ(told(), 0u);
+  end_competition();
+  step();
+  EXPECT_EQ(told(), 1u) << "nobody competes any more";
+  push(cq, kMany);
+  step();
+  EXPECT_EQ(told(), 1u) << "nobody competes";
+}
+
 /// Whatever list it stands in, a queue that goes leaves nothing behind.
 TEST_F(EventParts, QueueGoesInEveryState) {
-  for (const bool moderated : {false, true})
-    for (const bool full : {false, true})
-      for (const bool overflows : {false, true})
-        for (const Duration passed : {milliseconds(0), milliseconds(10)}) {
-          TestCq cq = make_cq(1, 2);
-          if (moderated) completions.set_moderation(cq.cq, 10, milliseconds(5));
-          sink.full = full;
-          cq.arm(abi::kArmAny, 1);
-          for (int i = 0; i < (overflows ? 3 : 1); ++i) push(cq);
-          step();
-          clock.now += passed;
-          completions.remove(cq.cq);
-          async.forget(session);
-          session.events_deferred = 0;
-          EXPECT_FALSE(completions.any_overflowed());
-          sink.full = false;
-          sink.attempts = 0;
-          step(milliseconds(100));
-          EXPECT_EQ(sink.attempts, 0u);
-        }
+  EventNotifier notifier(sink, cpu.classes());  // without its thread: what it has stays there
+  completions.notify_by(&notifier);
+  for (const std::uint32_t under_way : {0u, 100u})
+    for (const bool competing : {false, true})
+      for (const bool moderated : {false, true})
+        for (const bool full : {false, true})
+          for (const bool overflows : {false, true})
+            for (const Duration passed : {milliseconds(0), milliseconds(10)}) {
+              TestCq cq = make_cq(1, 2);
+              if (moderated) completions.set_moderation(cq.cq, 10, milliseconds(5));
+              sink.full = full;
+              if (competing)
+                compete();
+              else
+                end_competition();
+              cq.arm(abi::kArmAny, 1);
+              for (int i = 0; i < (overflows ? 3 : 1); ++i) push(cq, under_way);
+              step();
+              clock.now += passed;
+              completions.remove(cq.cq);
+              async.forget(session);
+              EXPECT_FALSE(completions.any_overflowed());
+              sink.full = false;
+              sink.attempts = 0;
+              step(milliseconds(100));
+              EXPECT_EQ(sink.attempts, 0u);
+            }
+  completions.notify_by(nullptr);
 }
 
 TEST_F(EventParts, AsynchronousEventsOfAnObjectThatGoesAreForgotten) {
@@ -122,7 +267,7 @@ TEST_F(EventParts, AsynchronousEventsOfAnObjectThatGoesAreForgotten) {
   async.raise(session, 2, EventType::kQpFatal);
   async.raise(session, 1, EventType::kQpAccessError);
   async.forget(session, 1);
-  EXPECT_EQ(session.events_deferred, 1u);
+  EXPECT_EQ(session.deferred.events.size(), 1u);
   sink.full = false;
   step(milliseconds(1));
   ASSERT_EQ(sink.async.size(), 1u);

@@ -7,9 +7,9 @@
 namespace softhca::engine {
 namespace {
 
-class Overflow : public QpParts {
+class CqOverflow : public QpParts {
  protected:
-  ~Overflow() override {
+  ~CqOverflow() override {
     while (!pairs.empty()) remove(*pairs.back());  // before their completion queues
   }
   TestQp& make_user(TestCq& send, TestCq& receive) {
@@ -27,7 +27,7 @@ class Overflow : public QpParts {
   TestCq small{session, 2, 2, -1}, another{session, 2, 3, -1};
 };
 
-TEST_F(Overflow, EndsTheQueuePairsThatCompleteThere) {
+TEST_F(CqOverflow, EndsTheQueuePairsThatCompleteThere) {
   TestQp& sender = make_user(small, cq);
   TestQp& receiver = make_user(cq, small);
   TestQp& other = make_user(cq, cq);
@@ -39,7 +39,7 @@ TEST_F(Overflow, EndsTheQueuePairsThatCompleteThere) {
   EXPECT_STREQ(sender.qp.error.cause, "its completion queue overflowed");
 }
 
-TEST_F(Overflow, EndsTheSharedReceiveQueuesThatCompleteThere) {
+TEST_F(CqOverflow, EndsTheSharedReceiveQueuesThatCompleteThere) {
   TestSrq& srq = make_srq(XrcDomainId(3));
   srq.srq.cq = &small.cq;
   TestSrq& other = make_srq(XrcDomainId(3));
@@ -49,7 +49,7 @@ TEST_F(Overflow, EndsTheSharedReceiveQueuesThatCompleteThere) {
   EXPECT_FALSE(other.srq.failed);
 }
 
-TEST_F(Overflow, OneLookServesAllQueuesOfASession) {
+TEST_F(CqOverflow, OneLookServesAllQueuesOfASession) {
   TestQp& a = make_user(small, cq);
   TestQp& b = make_user(another, cq);
   make_srq();
@@ -60,7 +60,7 @@ TEST_F(Overflow, OneLookServesAllQueuesOfASession) {
   EXPECT_TRUE(about_to_fail(b));
 }
 
-TEST_F(Overflow, IsOverOnceItsUsersFail) {
+TEST_F(CqOverflow, IsOverOnceItsUsersFail) {
   make_user(small, cq);
   overflow(small);
   fail_users();

@@ -10,20 +10,20 @@ using transport::Count;
 using transport::kRoutingHeaderBytes;
 
 const Gid kGroup = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
-constexpr std::uint32_t kBytes = 200;
+constexpr std::uint32_t kDatagramBytes = 200;
 
 class DatagramsTest : public DatagramParts {
  protected:
   DatagramsTest() { from.fill(1); }
 
   Work to(const TestQp& remote, std::uint32_t qkey = kQkey) {
-    return {.sge = {from.part(0, kBytes)},
+    return {.sge = {from.part(0, kDatagramBytes)},
             .remote_qpn = remote.qp.qpn.value,
             .remote_qkey = qkey,
             .address_handle = inside};
   }
   Work to_group(std::uint32_t qkey = kQkey) {
-    return {.sge = {from.part(0, kBytes)},
+    return {.sge = {from.part(0, kDatagramBytes)},
             .remote_qpn = kMulticastQpn.value,
             .remote_qkey = qkey,
             .address_handle = group};
@@ -52,10 +52,10 @@ class DatagramsTest : public DatagramParts {
     EXPECT_TRUE(done->is_receive);
     EXPECT_EQ(done->status, Status::kSuccess);
     EXPECT_EQ(done->qpn, at.qp.qpn.value);
-    EXPECT_EQ(done->byte_len, kBytes + kRoutingHeaderBytes);
+    EXPECT_EQ(done->byte_len, kDatagramBytes + kRoutingHeaderBytes);
     EXPECT_EQ(done->source, sender.qp.qpn.value);
     EXPECT_EQ(done->flags & abi::kCompletionGrh, abi::kCompletionGrh);
-    EXPECT_EQ(std::memcmp(into.data() + kRoutingHeaderBytes, from.data(), kBytes), 0);
+    EXPECT_EQ(std::memcmp(into.data() + kRoutingHeaderBytes, from.data(), kDatagramBytes), 0);
   }
 
   Buffer& from = make_buffer(1024);
@@ -72,7 +72,7 @@ TEST_F(DatagramsTest, InsideTheyGoInOneCopyWithTheWayTheyCame) {
   expect_sent();
   const std::uint8_t addresses_of_it[] = {10, 0, 0, 1, 10, 0, 0, 1};
   EXPECT_EQ(std::memcmp(into.data() + 32, addresses_of_it, sizeof addresses_of_it), 0);
-  EXPECT_EQ(tenant.counters.local_bytes.value(), kBytes);
+  EXPECT_EQ(tenant.counters.local_bytes.value(), kDatagramBytes);
 }
 
 TEST_F(DatagramsTest, ToTheWireTheyCarryQkeyAndSource) {
@@ -137,9 +137,9 @@ TEST_F(DatagramsTest, WithoutAReceiveTheyAreDropped) {
 
 /// IBA 9.8.3.2.2.
 TEST_F(DatagramsTest, AReceiveTooShortForOneServesTheNext) {
-  peer.receives.post(peer.next_receive++, {into.part(0, kRoutingHeaderBytes + kBytes)});
+  peer.receives.post(peer.next_receive++, {into.part(0, kRoutingHeaderBytes + kDatagramBytes)});
   Work longer = to(peer);
-  longer.sge = {from.part(0, kBytes + 1)};
+  longer.sge = {from.part(0, kDatagramBytes + 1)};
   send(longer);
   expect_sent();
   expect_nothing();

@@ -8,7 +8,7 @@ namespace {
 
 using transport::Count;
 
-const Gid kGroup = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
+const Gid kDemuxGroup = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
 
 class DemuxTest : public DatagramParts {
  protected:
@@ -216,9 +216,9 @@ TEST_F(DemuxTest, EveryMemberOnTheNetworkGetsACopy) {
   TestQp& b = make_ud();
   TestQp& stranger = make_ud();
   for (TestQp* test : {&a, &b, &stranger}) post_receive(*test, into);
-  for (TestQp* test : {&a, &b}) multicast.attach(test->qp, kGroup);
+  for (TestQp* test : {&a, &b}) multicast.attach(test->qp, kDemuxGroup);
   const wire::Headers h = datagram_to(kMulticastQpn, kQkey);
-  arrive(h, {}, {.destination = kGroup});
+  arrive(h, {}, {.destination = kDemuxGroup});
   std::vector<std::uint32_t> copies;
   for (const Completed& done : cq.poll_all()) copies.push_back(done.qpn);
   EXPECT_EQ(copies, (std::vector{a.qp.qpn.value, b.qp.qpn.value}));
@@ -227,24 +227,24 @@ TEST_F(DemuxTest, EveryMemberOnTheNetworkGetsACopy) {
 }
 
 TEST_F(DemuxTest, AGroupOfNobodyIsCounted) {
-  multicast.attach(make_ud().qp, kGroup);
+  multicast.attach(make_ud().qp, kDemuxGroup);
   const wire::Headers h = datagram_to(kMulticastQpn, kQkey);
   arrive(h, {}, {.destination = Gid::from_ipv4(0xe0000108)});
   EXPECT_EQ(dropped(FrameDrop::kNoGroupMember), 1u);
   tenant.addresses[0].port.reset();
-  arrive(h, {}, {.destination = kGroup});
+  arrive(h, {}, {.destination = kDemuxGroup});
   EXPECT_EQ(dropped(FrameDrop::kNoGroupMember), 2u) << "its member is on no network";
 }
 
 TEST_F(DemuxTest, OnlyDatagramsOfThePartitionAreForGroups) {
-  multicast.attach(make_ud().qp, kGroup);
+  multicast.attach(make_ud().qp, kDemuxGroup);
   wire::Headers h = datagram_to(kMulticastQpn, kQkey);
   h.pkey = 0x8001;
-  arrive(h, {}, {.destination = kGroup});
+  arrive(h, {}, {.destination = kDemuxGroup});
   EXPECT_EQ(dropped(FrameDrop::kPartitionKey), 1u);
   h.pkey = 0xffff;
   h.opcode = wire::raw(wire::Opcode::kUcSendOnly);
-  arrive(h, {}, {.destination = kGroup});
+  arrive(h, {}, {.destination = kDemuxGroup});
   EXPECT_EQ(dropped(FrameDrop::kWrongTransport), 1u);
 }
 
@@ -253,9 +253,9 @@ TEST_F(DemuxTest, AQkeyIsCheckedByEachMember) {
   TestQp& other = make_ud(kQkey + 1);
   for (TestQp* test : {&mine, &other}) {
     post_receive(*test, into);
-    multicast.attach(test->qp, kGroup);
+    multicast.attach(test->qp, kDemuxGroup);
   }
-  arrive(datagram_to(kMulticastQpn, kQkey), {}, {.destination = kGroup});
+  arrive(datagram_to(kMulticastQpn, kQkey), {}, {.destination = kDemuxGroup});
   EXPECT_EQ(cq.poll_all().size(), 1u);
   EXPECT_EQ(counted(Count::kBadQkey), 1u);
 }

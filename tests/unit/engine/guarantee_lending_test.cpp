@@ -4,7 +4,7 @@
 namespace softhca::engine {
 namespace {
 
-constexpr AdjustmentPolicy kPolicy{.idle = std::chrono::seconds(4), .keep = 0};
+constexpr AdjustmentPolicy kLendingPolicy{.idle = std::chrono::seconds(4), .keep = 0};
 
 class GuaranteeLendingTest : public Parts {
  protected:
@@ -12,7 +12,7 @@ class GuaranteeLendingTest : public Parts {
   void look(int seconds) {
     for (int i = 0; i < seconds; ++i) {
       clock.now += std::chrono::seconds(1);
-      lending.adjust(kPolicy);
+      lending.adjust(kLendingPolicy);
     }
   }
   std::uint64_t lent() const { return pcbs.group(tenant.qos_class).pcbs.lent.value(); }

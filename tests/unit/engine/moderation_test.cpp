@@ -6,12 +6,12 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr int kChannel = 5;
+constexpr int kModeratedChannel = 5;
 
 class Moderation : public ::testing::Test {
  protected:
   Moderation() {
-    pair.cb = &b.make_cq(64, kChannel);
+    pair.cb = &b.make_cq(64, kModeratedChannel);
     pair.connect_pair();
   }
 
@@ -122,7 +122,7 @@ TEST(ModerationOfMany, IsTurnedToInSteps) {
   Pair pair{Way::kLocal, {}, limits};
   Process& b = *pair.b;
   for (std::size_t i = 0; i < kQueues; ++i) {
-    TestCq& cq = b.make_cq(4, kChannel);
+    TestCq& cq = b.make_cq(4, kModeratedChannel);
     b.adapter.engine.completion_events().set_moderation(cq.cq, 100, microseconds(50000));
     cq.arm(abi::kArmAny, 1);
     TestQp& qp = b.make_qp(*pair.cb, cq);

@@ -5,27 +5,27 @@
 namespace softhca::engine {
 namespace {
 
-constexpr std::uint32_t kQkey = 0x11111111;
-constexpr std::size_t kGrh = transport::kRoutingHeaderBytes;
-const Gid kGroup = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
+constexpr std::uint32_t kMulticastQkey = 0x11111111;
+constexpr std::size_t kMulticastGrh = transport::kRoutingHeaderBytes;
+const Gid kMulticastGroup = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
 
 /// A UD queue pair in RTS with a completion queue and memory of its own.
 struct Endpoint {
-  Endpoint(Process& of, std::uint32_t qkey = kQkey)
+  Endpoint(Process& of, std::uint32_t qkey = kMulticastQkey)
       : process(of),
         cq(of.make_cq()),
         qp(of.make_qp(cq, cq, {.type = QpType::kUd})),
         to(of.make_buffer(1000)) {
     bring_up_datagram(of, qp, qkey);
   }
-  bool attach(const Gid& group = kGroup) {
+  bool attach(const Gid& group = kMulticastGroup) {
     return process.adapter.engine.multicast().attach(qp.qp, group);
   }
-  bool detach(const Gid& group = kGroup) {
+  bool detach(const Gid& group = kMulticastGroup) {
     return process.adapter.engine.multicast().detach(qp.qp, group);
   }
   void receive() { process.post_receive(qp, {to.all()}); }
-  void send(Buffer& from, std::uint32_t qkey = kQkey, const Gid& group = kGroup) {
+  void send(Buffer& from, std::uint32_t qkey = kMulticastQkey, const Gid& group = kMulticastGroup) {
     process.post(qp, {.sge = {from.part(0, 200)},
                       .remote_qpn = kMulticastQpn.value,
                       .remote_qkey = qkey,
@@ -41,12 +41,12 @@ struct Endpoint {
   Buffer& to;
 };
 
-class Multicast : public BothWays {
+class MulticastGroups : public BothWays {
  protected:
-  Multicast() : pair(GetParam()), from(a.make_buffer(200)) { from.fill(1); }
-  ~Multicast() { pair.expect_idle(); }
+  MulticastGroups() : pair(GetParam()), from(a.make_buffer(200)) { from.fill(1); }
+  ~MulticastGroups() { pair.expect_idle(); }
 
-  void send(std::uint32_t qkey = kQkey) {
+  void send(std::uint32_t qkey = kMulticastQkey) {
     sender.send(from, qkey);
     expect(sender, false);
   }
@@ -57,9 +57,9 @@ class Multicast : public BothWays {
     EXPECT_EQ(got->status, Status::kSuccess);
     EXPECT_EQ(got->is_receive, copy);
     if (!copy) return;
-    EXPECT_EQ(got->byte_len, 200 + kGrh);
+    EXPECT_EQ(got->byte_len, 200 + kMulticastGrh);
     EXPECT_EQ(got->source, sender.qp.qp.qpn.value);
-    EXPECT_EQ(std::memcmp(at.to.data() + kGrh, from.data(), 200), 0);
+    EXPECT_EQ(std::memcmp(at.to.data() + kMulticastGrh, from.data(), 200), 0);
     const std::uint8_t addresses[] = {10, 0, 0, 1, 224, 0, 1, 9};
     EXPECT_EQ(std::memcmp(at.to.data() + 32, addresses, sizeof addresses), 0);
   }
@@ -75,7 +75,7 @@ class Multicast : public BothWays {
   Buffer& from;
 };
 
-TEST_P(Multicast, EveryMemberGetsACopyTheSendersOwnIncluded) {
+TEST_P(MulticastGroups, EveryMemberGetsACopyTheSendersOwnIncluded) {
   Endpoint near(a), first(b), second(b), stranger(b);
   for (Endpoint* member : {&sender, &near, &first, &second}) {
     EXPECT_TRUE(member->attach());
@@ -90,7 +90,7 @@ TEST_P(Multicast, EveryMemberGetsACopyTheSendersOwnIncluded) {
   for (Endpoint* other : {&sender, &near, &first, &second, &stranger}) expect_nothing(*other);
 }
 
-TEST_P(Multicast, SenderNeedNotBeAMemberNorAnybody) {
+TEST_P(MulticastGroups, SenderNeedNotBeAMemberNorAnybody) {
   send();
   Endpoint member(b);
   EXPECT_TRUE(member.attach());
@@ -99,8 +99,8 @@ TEST_P(Multicast, SenderNeedNotBeAMemberNorAnybody) {
   expect(member);
 }
 
-TEST_P(Multicast, AnotherQkeyIsForOthers) {
-  Endpoint other(b, kQkey + 1), member(b);
+TEST_P(MulticastGroups, AnotherQkeyIsForOthers) {
+  Endpoint other(b, kMulticastQkey + 1), member(b);
   for (Endpoint* e : {&other, &member}) {
     EXPECT_TRUE(e->attach());
     e->receive();
@@ -110,11 +110,11 @@ TEST_P(Multicast, AnotherQkeyIsForOthers) {
   expect_nothing(other);
   EXPECT_EQ(other.counted(transport::Count::kBadQkey), 1u);
   send(0x80000000);  // the sender's own
-  send(kQkey + 1);
+  send(kMulticastQkey + 1);
   expect(other);
 }
 
-TEST_P(Multicast, MembersWithoutReceiveOrInErrorKeepNobodyFromTheirs) {
+TEST_P(MulticastGroups, MembersWithoutReceiveOrInErrorKeepNobodyFromTheirs) {
   Endpoint slow(b), broken(b), member(b);
   for (Endpoint* e : {&slow, &broken, &member}) EXPECT_TRUE(e->attach());
   b.adapter.engine.queue_pairs().enter_error(broken.qp.qp);
@@ -127,7 +127,7 @@ TEST_P(Multicast, MembersWithoutReceiveOrInErrorKeepNobodyFromTheirs) {
             1u);
 }
 
-TEST_P(Multicast, WhoIsDetachedOrGoneGetsNothing) {
+TEST_P(MulticastGroups, WhoIsDetachedOrGoneGetsNothing) {
   Endpoint detached(b), gone(b), member(b);
   auto other = std::make_unique<Process>(b.adapter, b.tenant);
   Endpoint ended(*other);
@@ -146,7 +146,7 @@ TEST_P(Multicast, WhoIsDetachedOrGoneGetsNothing) {
   for (Endpoint* e : {&detached, &gone, &member}) expect_nothing(*e);
 }
 
-TEST_P(Multicast, MemoryOfTheSenderThatIsNotThere) {
+TEST_P(MulticastGroups, MemoryOfTheSenderThatIsNotThere) {
   Endpoint member(b);
   EXPECT_TRUE(member.attach());
   member.receive();
@@ -158,7 +158,7 @@ TEST_P(Multicast, MemoryOfTheSenderThatIsNotThere) {
   expect_nothing(member);
 }
 
-TEST_P(Multicast, MemoryOfAMemberThatIsNotThereEndsThatMember) {
+TEST_P(MulticastGroups, MemoryOfAMemberThatIsNotThereEndsThatMember) {
   Endpoint broken(b), member(b);
   for (Endpoint* e : {&broken, &member}) EXPECT_TRUE(e->attach());
   b.post_receive(broken.qp, {{0x1000, 400, 0x7777}});
@@ -170,7 +170,8 @@ TEST_P(Multicast, MemoryOfAMemberThatIsNotThereEndsThatMember) {
   EXPECT_EQ(sender.qp.qp.state, QpState::kRts);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engine, Multicast, ::testing::Values(Way::kLocal, Way::kWire), way_name);
+INSTANTIATE_TEST_SUITE_P(Engine, MulticastGroups, ::testing::Values(Way::kLocal, Way::kWire),
+                         way_name);
 
 TEST(MulticastBounds, GroupsOfAQueuePairAndMembersOfATenant) {
   Pair pair(Way::kLocal);

@@ -287,8 +287,29 @@ TEST_P(DedicatedOverflow, DoorbellsOfATenantWithoutDedicatedPcbsGoOutside) {
   EXPECT_EQ(counters(a).overflow.value(), 0u);
 }
 
+/// They wait for receives, which are looked for in each poll step; nothing is given back yet.
+class LocalDedicatedOverflow : public Overflow {
+ protected:
+  /// All but the last, which is for queue pairs that hold none.
+  static EngineLimits hardly_a_pcb() {
+    EngineLimits limits = few_places(64);
+    limits.doorbells.dedicated_threshold = 2;
+    return limits;
+  }
+  LocalDedicatedOverflow() : Overflow(hardly_a_pcb()) {}
+};
+
+TEST_P(LocalDedicatedOverflow, DoorbellsOfATenantWithoutDedicatedPcbsGoOutside) {
+  jam();
+  EXPECT_EQ(a.tenant.counters.stalled_queue_pairs.value(), 0u);
+  post_receives();
+  expect_completions(kPairs * kRing);
+  EXPECT_EQ(counters(a).overflow.value(), 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Engine, Overflow, ::testing::Values(Way::kLocal, Way::kWire), way_name);
 INSTANTIATE_TEST_SUITE_P(Engine, DedicatedOverflow, ::testing::Values(Way::kWire), way_name);
+INSTANTIATE_TEST_SUITE_P(Engine, LocalDedicatedOverflow, ::testing::Values(Way::kLocal), way_name);
 
 }  // namespace
 }  // namespace softhca::engine

@@ -64,7 +64,7 @@ class Packets : public ::testing::Test {
   CongestionParameters parameters;
   LocalAddresses addresses;
   RecordingSink sink;
-  AsyncEvents async{sink, clock};
+  AsyncEvents async{sink, clock, cpu};
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
   CompletionEvents completions{sink, async, clock, cpu};
@@ -204,6 +204,73 @@ TEST_F(Packets, SoundOnesAreTakenAndOthersCounted) {
   EXPECT_EQ(drops, 2u);
 }
 
+/// Passes on to another port, as if the kernel wrote the headers.
+struct ByKernel final : port::Port {
+  explicit ByKernel(std::unique_ptr<port::Port> to) : port(std::move(to)) {}
+  std::size_t receive(std::span<port::Frame> out) override { return port->receive(out); }
+  void release(std::span<const port::Frame> frames) override { port->release(frames); }
+  port::Frame allocate() override { return port->allocate(); }
+  void transmit(const port::Frame& frame) override { port->transmit(frame); }
+  void flush() override { port->flush(); }
+  const port::KernelHeaders* kernel_headers() const override { return &headers; }
+  MacAddress mac() const override { return port->mac(); }
+  std::uint32_t mtu() const override { return port->mtu(); }
+  bool link_up() const override { return port->link_up(); }
+  port::PortCounters counters() const override { return port->counters(); }
+  std::unique_ptr<port::Port> port;
+  port::KernelHeaders headers{.source_ports = {41, 42, 43, 44, 45, 46, 47, 48}};
+};
+
+TEST_F(Packets, SayWhatTheKernelWritesIntoTheirHeaders) {
+  learn();
+  binding().port = std::make_unique<ByKernel>(std::move(binding().port));
+  qp.connection.route.udp_source_port = 0xc003;
+  qp.connection.route.invalidate();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(send(), SendResult::kSent);
+    const auto sent = far.receive();
+    ASSERT_EQ(sent.size(), 1u);
+    wire::ParsedFrame parsed;
+    ASSERT_EQ(wire::parse_frame(sent[0], parsed), wire::DropReason::kNone);
+    EXPECT_TRUE(wire::check_icrc(parsed));
+    EXPECT_EQ(parsed.identification, 0);
+    EXPECT_EQ(parsed.udp_source_port, 44);
+    EXPECT_TRUE(parsed.dont_fragment);
+  }
+}
+
+TEST_F(Packets, OfAnIdentificationThatIsNotSeenAreTaken) {
+  const auto hidden = [&](std::uint16_t identification) {
+    const wire::FrameTemplate path({.source_mac = {},
+                                    .destination_mac = binding().port->mac(),
+                                    .vlan = {},
+                                    .source = kFar,
+                                    .destination = kNear});
+    std::vector<std::byte> bytes(path.frame_length(send_only().opcode, 0));
+    wire::FrameBuilder(bytes, path, send_only(), 0, identification).finish();
+    path.write(bytes.data(), bytes.size() - path.length(), 0);
+    return bytes;
+  };
+  far.put(hidden(5));
+  receive();
+  EXPECT_TRUE(taken.empty()) << "on a port that sees it";
+  binding().hidden.emplace();
+  far.put(hidden(5));
+  receive();
+  EXPECT_EQ(taken.size(), 1u);
+  EXPECT_EQ(binding().drops.weakly_checked.value(), 0u);
+  far.put(hidden(5555));
+  receive();
+  EXPECT_EQ(taken.size(), 1u);
+  EXPECT_EQ(binding().drops.weakly_checked.value(), 1u);
+  auto bad = hidden(5556);
+  bad[bad.size() - 6] ^= std::byte{1};
+  far.put(bad);
+  receive();
+  EXPECT_TRUE(taken.empty());
+  EXPECT_EQ(dropped(wire::DropReason::kBadIcrc), 2u);
+}
+
 TEST_F(Packets, OfAnotherVlanAreNotForThePort) {
   far.put(packet(5));
   receive();
@@ -271,6 +338,39 @@ TEST_F(Packets, MarksAreToldToTheSenderNotTooOften) {
   congestion.notify_sender(binding(), qp, marked);
   EXPECT_EQ(tenant.counters.congestion.cnps_sent.value(), 2u);
   EXPECT_EQ(tenant.counters.congestion.marked_packets.value(), 4u);
+}
+
+/// Anybody can send datagrams, from as many addresses as they like.
+TEST_F(Packets, MarkedDatagramsOfStrangersMakeNoNeighbours) {
+  parameters.mode = CongestionMode::kOn;
+  qp.type = QpType::kUd;
+  qp.state = QpState::kRts;
+  const auto bytes = packet();
+  wire::ParsedFrame marked;
+  ASSERT_EQ(wire::parse_frame(bytes, marked), wire::DropReason::kNone);
+  for (std::uint32_t i = 0; i < 250; ++i) {
+    marked.source = Gid::from_ipv4(0x0a000003 + i);
+    congestion.notify_sender(binding(), qp, marked);
+  }
+  packets.finish_batch();
+  EXPECT_EQ(binding().neighbours->size(), 0u);
+  EXPECT_TRUE(far.receive().empty()) << "nobody is asked";
+  EXPECT_EQ(tenant.counters.congestion.marked_packets.value(), 250u);
+}
+
+TEST_F(Packets, AMarkFromAGroupIsToldToNobody) {
+  learn();
+  parameters.mode = CongestionMode::kOn;
+  qp.state = QpState::kRts;
+  const auto bytes = packet();
+  wire::ParsedFrame marked;
+  ASSERT_EQ(wire::parse_frame(bytes, marked), wire::DropReason::kNone);
+  marked.source = Gid::from_ipv4(0xe0000001);
+  congestion.notify_sender(binding(), qp, marked);
+  packets.finish_batch();
+  EXPECT_TRUE(far.receive().empty());
+  EXPECT_EQ(tenant.counters.congestion.cnps_sent.value(), 0u);
+  EXPECT_EQ(tenant.counters.congestion.marked_packets.value(), 1u);
 }
 
 TEST_F(Packets, WhatIsSlowedDownWaitsAndIsCounted) {

@@ -17,6 +17,7 @@ class Parts : public ::testing::Test {
   static constexpr std::uint32_t kPcbs = 8, kDedicated = 4, kVcbs = 4, kEntries = 16;
   /// The tenant, and room for one more.
   static constexpr std::uint16_t kTenants = 2;
+  static constexpr std::uint16_t kTvls = 8;
 
   Parts() {
     tenant.id = TenantId(0);
@@ -108,14 +109,14 @@ class Parts : public ::testing::Test {
 
   StepClock clock{Time(std::chrono::seconds(1))};
   RecordingSink sink;
-  AsyncEvents async_events{sink, clock};
+  AsyncEvents async_events{sink, clock, cpu};
   EventLog event_log{clock};
   LocalAddresses addresses;
   Tenant tenant;
   RingMemory memory{abi::session_bytes(kVcbs)};
   Session session{SessionId(1), tenant, shm::SessionView(memory.base(), kVcbs), VcbId(0)};
   QpTable queue_pairs{64};
-  CpuScheduler cpu{clock, queue_pairs.slots(), kTenants, kTenants};
+  CpuScheduler cpu{clock, queue_pairs.slots(), kTenants, kTenants, kTvls};
   collect::PcbPool pcbs{{.pcbs = kPcbs, .dedicated = kDedicated, .max_groups = kTenants}};
   OverflowPlaces places{queue_pairs};
   schedule::SendQueueScheduler scheduler{{.max_queue_pairs = queue_pairs.slots(),
@@ -123,7 +124,7 @@ class Parts : public ::testing::Test {
                                           .quantum = 16,
                                           .doorbells = {}},
                                          places};
-  schedule::TvlTable tvls{{.max_tvls = 8, .execution_credits = 16, .completion_credits = 16}};
+  schedule::TvlTable tvls{{.max_tvls = kTvls, .execution_credits = 16, .completion_credits = 16}};
   schedule::KickArbitrator arbitrator{tvls, pcbs.size()};
   RateControl rates{clock, queue_pairs.slots(), kTenants, tvls.size()};
   CommandStore commands{clock, queue_pairs, cpu, pcbs, scheduler, arbitrator, rates};

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kBuffers = 16;
 constexpr std::uint32_t kLimit = 4;
-constexpr std::size_t kBytes = 64;
+constexpr std::size_t kProvisionedBytes = 64;
 constexpr auto kWhile = std::chrono::milliseconds(20);
 
 SrqPolicy limited(std::uint32_t limit, OnExceed on_exceed = OnExceed::kDropMessage) {
@@ -42,8 +42,8 @@ class Provisioning : public BothWays {
       connect(*pair.a, *senders[i], *pair.b, *receivers[i]);
       sent.push_back(0);
     }
-    buffer = &pair.b->make_buffer(kBuffers * kBytes);
-    message = &pair.a->make_buffer(kBytes);
+    buffer = &pair.b->make_buffer(kBuffers * kProvisionedBytes);
+    message = &pair.a->make_buffer(kProvisionedBytes);
     message->fill(1);
     for (std::uint32_t i = 0; i < kBuffers; ++i) post(i);
   }
@@ -55,7 +55,9 @@ class Provisioning : public BothWays {
   Engine& engine() { return pair.b->adapter.engine; }
   receive::ProvisioningCounters& counters() { return pair.b->tenant.counters.receive; }
   void set(const SrqPolicy& policy) { provision(engine(), pair.b->tenant, policy); }
-  void post(std::uint32_t i) { srq->ring.post(i, {buffer->part(i * kBytes, kBytes)}); }
+  void post(std::uint32_t i) {
+    srq->ring.post(i, {buffer->part(i * kProvisionedBytes, kProvisionedBytes)});
+  }
   void send(std::size_t sender, unsigned n) {
     for (unsigned i = 0; i < n; ++i) {
       pair.a->post(*senders[sender], {.sge = {message->all()}}, Process::Way::kDoorbell);
@@ -66,8 +68,10 @@ class Provisioning : public BothWays {
   const std::map<std::uint32_t, unsigned>& received() {
     while (const auto c = cb->poll()) {
       EXPECT_EQ(c->status, Status::kSuccess);
-      EXPECT_EQ(c->byte_len, kBytes);
-      EXPECT_EQ(std::memcmp(buffer->data() + c->index * kBytes, message->data(), kBytes), 0);
+      EXPECT_EQ(c->byte_len, kProvisionedBytes);
+      EXPECT_EQ(std::memcmp(buffer->data() + c->index * kProvisionedBytes, message->data(),
+                            kProvisionedBytes),
+                0);
       ++got[c->qpn];
       unposted.push_back(c->index);
     }

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const Gid kGroup = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
+const Gid kAttachedGroup = Gid::from_ipv4(0xe0000109);  // 224.0.1.9
 
 class Lifecycle : public QpParts {
  protected:
@@ -85,7 +85,7 @@ TEST_F(Lifecycle, WhatGoesLeavesNothingBehind) {
   const Qpn qpn = going.qp.qpn;
   post(going, send());
   kick(going, send());
-  multicast.attach(going.qp, kGroup);
+  multicast.attach(going.qp, kAttachedGroup);
   sink.full = true;
   async_events.raise(going.qp, EventType::kQpFatal);
   const std::uint64_t handle = going.qp.user_handle;
@@ -100,7 +100,7 @@ TEST_F(Lifecycle, WhatGoesLeavesNothingBehind) {
   EXPECT_EQ(tenant.counters.queue_pairs.value(), 0u);
   EXPECT_EQ(pcbs_in_use(), 0u);
   EXPECT_FALSE(cpu.has_work());
-  multicast.for_each_inside(kGroup, std::nullopt, [](QueuePair&) {
+  multicast.for_each_inside(kAttachedGroup, std::nullopt, [](QueuePair&) {
     ADD_FAILURE() << "it is still a member";
     return true;
   });
@@ -138,6 +138,64 @@ TEST_F(Lifecycle, OneWithoutAPeerThatCouldMissItIsNotRemembered) {
   lifecycle.enter_error(failed.qp);
   remove(failed);
   EXPECT_EQ(lifecycle.time_wait().find(failed_qpn, clock.now), nullptr) << "it had failed";
+}
+
+// --- packets ahead of their turn
+
+TEST_F(Lifecycle, PacketsAheadOfTheirTurnAreKeptAndExecutedInIt) {
+  TestQp& test = make_connected();
+  for (int i = 0; i < 2; ++i) post_receive(test, buffer);
+  receive(test, Psn(0xfffff1));
+  EXPECT_EQ(tenant.kept.held.value(), 1u);
+  expect_nothing();
+  receive(test, Psn(0xfffff0));
+  QpEnvironment env(transport_parts, test.qp);
+  std::get<transport::Rc>(test.qp.transport).transmit(env, clock.now, 8);
+  EXPECT_EQ(tenant.kept.held.value(), 0u);
+  EXPECT_EQ(position_of(test).receive, Psn(0xfffff2));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(cq.poll());
+  expect_nothing();
+}
+
+TEST_F(Lifecycle, HowFarAheadTheyMayBeIsASettingOfConnectionsMadeAfterIt) {
+  TestQp& before = make_connected();
+  lifecycle.set_reliability({.out_of_order = 2});
+  TestQp& test = make_connected();
+  lifecycle.set_reliability({.out_of_order = 0});
+  TestQp& none = make_connected();
+  receive(before, Psn(0xfffff3));
+  EXPECT_EQ(tenant.kept.held.value(), 1u) << "128 by default";
+  receive(test, Psn(0xfffff3));
+  EXPECT_EQ(tenant.kept.held.value(), 1u);
+  receive(test, Psn(0xfffff2));
+  EXPECT_EQ(tenant.kept.held.value(), 2u);
+  receive(none, Psn(0xfffff1));
+  EXPECT_EQ(tenant.kept.held.value(), 2u);
+}
+
+TEST_F(Lifecycle, ATenantKeepsNoMoreThanItsWatermark) {
+  tenant.kept.set_watermark(2);
+  TestQp& one = make_connected();
+  TestQp& other = make_connected();
+  receive(one, Psn(0xfffff1));
+  receive(other, Psn(0xfffff1));
+  receive(other, Psn(0xfffff2));
+  EXPECT_EQ(tenant.kept.held.value(), 0u);
+  EXPECT_EQ(tenant.kept.given_up.value(), 2u);
+}
+
+TEST_F(Lifecycle, NothingIsKeptOfAQueuePairThatIsResetFailsOrGoes) {
+  TestQp& resets = make_connected();
+  TestQp& fails = make_connected();
+  TestQp& goes = make_connected();
+  for (TestQp* test : {&resets, &fails, &goes}) receive(*test, Psn(0xfffff1));
+  ASSERT_EQ(tenant.kept.held.value(), 3u);
+  lifecycle.reset(resets.qp, 0);
+  EXPECT_EQ(tenant.kept.held.value(), 2u);
+  lifecycle.enter_error(fails.qp);
+  EXPECT_EQ(tenant.kept.held.value(), 1u);
+  remove(goes);
+  EXPECT_EQ(tenant.kept.held.value(), 0u);
 }
 
 // --- RESET

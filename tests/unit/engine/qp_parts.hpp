@@ -172,6 +172,7 @@ class QpParts : public Parts {
                                tvls,        arbitrator, kTenants, kTenants};
   CommandExecution execution{cpu,      commands,      pcbs,         scheduler,
                              dispatch, region_access, async_events, completions};
+  PeerRates peer_rates{clock, queue_pairs.slots()};
   TransportParts transport_parts{.command_sink = execution,
                                  .commands = commands,
                                  .pcbs = pcbs,
@@ -180,11 +181,12 @@ class QpParts : public Parts {
                                  .congestion = congestion,
                                  .cpu = cpu,
                                  .events = async_events,
-                                 .queue_pairs = queue_pairs};
+                                 .queue_pairs = queue_pairs,
+                                 .peer_rates = peer_rates};
   QpStall stall{commands, pcbs, scheduler};
   Multicast multicast{addresses};
-  QpLifecycle lifecycle{clock, transport_parts, queue_pairs, addresses, scheduler,  execution,
-                        stall, tvl_assignment,  multicast,   event_log, pcbs.size()};
+  QpLifecycle lifecycle{clock, transport_parts, queue_pairs, addresses, scheduler,   execution,
+                        stall, tvl_assignment,  multicast,   event_log, pcbs.size(), 64};
   FarEnd far{packets, clock, kNear, kFar};
   TestCq cq{session, 64, 1, -1};
   std::vector<std::unique_ptr<TestSrq>> srqs;

@@ -7,9 +7,9 @@ namespace softhca::engine {
 namespace {
 
 /// Sends to a peer in this daemon that has a receive only when a test posts one.
-class Stall : public QpParts {
+class StallParts : public QpParts {
  protected:
-  Stall() { connect(near, peer, {.rnr_retry = 7}); }
+  StallParts() { connect(near, peer, {.rnr_retry = 7}); }
 
   Work send() { return {.sge = {buffer.part(0, 8)}}; }
   /// All come in, and the first finds no receive.
@@ -27,7 +27,7 @@ class Stall : public QpParts {
   TestQp& peer = make_qp();
 };
 
-TEST_F(Stall, AllThatAQueuePairHoldsIsForOthers) {
+TEST_F(StallParts, AllThatAQueuePairHoldsIsForOthers) {
   send_in_vain(near, 3);
   EXPECT_EQ(pcbs_in_use(), 3u);
   EXPECT_EQ(tvls[tvl].completion.in_use.value(), 3u);
@@ -41,7 +41,7 @@ TEST_F(Stall, AllThatAQueuePairHoldsIsForOthers) {
   expect_nothing();
 }
 
-TEST_F(Stall, WhatWentBackIsPendingAndHasNoTurnUntilItMayGoOn) {
+TEST_F(StallParts, WhatWentBackIsPendingAndHasNoTurnUntilItMayGoOn) {
   send_in_vain(near, 3);
   stall.stall(near.qp);
   EXPECT_EQ(pending(near), 3u);
@@ -51,7 +51,7 @@ TEST_F(Stall, WhatWentBackIsPendingAndHasNoTurnUntilItMayGoOn) {
   EXPECT_TRUE(has_turn());
 }
 
-TEST_F(Stall, ItGoesOnWithOneCommandUntilOneHasSucceeded) {
+TEST_F(StallParts, ItGoesOnWithOneCommandUntilOneHasSucceeded) {
   send_in_vain(near, 3);
   stall.stall(near.qp);
   for (int i = 0; i < 3; ++i) post_receive(peer, buffer);
@@ -71,7 +71,7 @@ TEST_F(Stall, ItGoesOnWithOneCommandUntilOneHasSucceeded) {
 }
 
 /// They have been handed over once, and are again.
-TEST_F(Stall, WhatComesAgainIsCountedOnce) {
+TEST_F(StallParts, WhatComesAgainIsCountedOnce) {
   send_in_vain(near, 2);
   stall.stall(near.qp);
   stall.resume(near.qp);
@@ -82,7 +82,7 @@ TEST_F(Stall, WhatComesAgainIsCountedOnce) {
   EXPECT_EQ(tenant.counters.commands_doorbell.value(), 0u);
 }
 
-TEST_F(Stall, WhatThePeerHasExecutedStaysDone) {
+TEST_F(StallParts, WhatThePeerHasExecutedStaysDone) {
   post_receive(peer, buffer);
   send_in_vain(near, 3);
   stall.stall(near.qp);
@@ -91,13 +91,13 @@ TEST_F(Stall, WhatThePeerHasExecutedStaysDone) {
   EXPECT_EQ(pending(near), 2u);
 }
 
-TEST_F(Stall, WhatIsNotUnderWayGoesBackAloneIfThatIsAsked) {
+TEST_F(StallParts, WhatIsNotUnderWayGoesBackAloneIfThatIsAsked) {
   kick(near, send());
   kick(near, {.opcode = static_cast<abi::Opcode>(0x55)});  // held behind the first
   kick(near, send());
   execution.start_commands();
   kick(near, send());
-  stall.give_back(near.qp, false);
+  stall.give_back(near.qp, QpStall::Started::kNone);
   EXPECT_EQ(under_way(near), 1u);
   EXPECT_EQ(held_by(near), 1u);
   EXPECT_EQ(next_sequence(), 1u);
@@ -105,13 +105,13 @@ TEST_F(Stall, WhatIsNotUnderWayGoesBackAloneIfThatIsAsked) {
   EXPECT_EQ(given_back(), 2u) << "the last had not got its credits";
 }
 
-TEST_F(Stall, NothingToGiveBackRewindsNothing) {
-  stall.give_back(near.qp, true);
+TEST_F(StallParts, NothingToGiveBackRewindsNothing) {
+  stall.give_back(near.qp, QpStall::Started::kAll);
   EXPECT_EQ(pending(near), 0u);
   EXPECT_FALSE(has_turn());
 }
 
-TEST_F(Stall, TheMoreThereAreTheLongerEachWaits) {
+TEST_F(StallParts, TheMoreThereAreTheLongerEachWaits) {
   const Gauge& stalled = tenant.counters.stalled_queue_pairs;
   EXPECT_EQ(QpStall::least_wait(near.qp), Duration::zero());
   send_in_vain(near);
@@ -130,7 +130,7 @@ TEST_F(Stall, TheMoreThereAreTheLongerEachWaits) {
   EXPECT_EQ(stalled.value(), 0u);
 }
 
-TEST_F(Stall, QueuePairsThatAreResetOrFailAreNotCounted) {
+TEST_F(StallParts, QueuePairsThatAreResetOrFailAreNotCounted) {
   send_in_vain(near);
   stall.stall(near.qp);
   lifecycle.reset(near.qp, 0);
@@ -144,7 +144,7 @@ TEST_F(Stall, QueuePairsThatAreResetOrFailAreNotCounted) {
 }
 
 /// The program may change a command before it comes again, which pays for what it is then.
-TEST_F(Stall, WhatGoesBackGetsItsRateBack) {
+TEST_F(StallParts, WhatGoesBackGetsItsRateBack) {
   rates.set(tenant.rate, {.bytes_per_second = 8, .burst_bytes = 16});
   send_in_vain(near, 2);
   kick(near, send());
@@ -156,11 +156,11 @@ TEST_F(Stall, WhatGoesBackGetsItsRateBack) {
   rates.forget(tenant.rate);
 }
 
-TEST_F(Stall, WhoWaitsForRoomInTheKickListHasIt) {
+TEST_F(StallParts, WhoWaitsForRoomInTheKickListHasIt) {
   commands.fetched(near.qp, kick(near, send()), near.qp.sq.tvl);
   commands.wait_for_room(near.qp, near.qp.sq.tvl);
   EXPECT_FALSE(commands.ahead().has_work());
-  stall.give_back(near.qp, false);
+  stall.give_back(near.qp, QpStall::Started::kNone);
   EXPECT_TRUE(commands.ahead().has_work());
   commands.end_waits();
   EXPECT_FALSE(commands.ahead().waits(schedule::QpSlot(near.qp.slot)));

@@ -22,7 +22,7 @@ class Rates : public Parts {
     session.level = nullptr;
     for (QueuePair* pair : {&qp.qp, &other.qp}) {
       rates.leave(*pair);
-      if (pair->sq.rate != nullptr) rates.forget(*pair->sq.rate);
+      if (pair->sq.rates != nullptr) rates.forget(pair->sq.rates->sent);
     }
     rates.forget(tenant.rate);
   }
@@ -38,9 +38,9 @@ class Rates : public Parts {
     return context;
   }
   RateGate& own_rate(TestQp& of, const RateLimits& limits) {
-    of.qp.sq.rate = std::make_unique<RateGate>();
-    rates.set(*of.qp.sq.rate, limits);
-    return *of.qp.sq.rate;
+    of.qp.sq.rates = std::make_unique<QpRates>();
+    rates.set(of.qp.sq.rates->sent, limits);
+    return of.qp.sq.rates->sent;
   }
   /// Slots of queue pairs, and numbers of classes, that are released now.
   std::vector<std::uint32_t> released() {
@@ -198,7 +198,7 @@ TEST_F(Rates, WhoGoesIsForgotten) {
   admit(qp);
   rates.hold(qp.qp);
   rates.forget(own);
-  qp.qp.sq.rate.reset();
+  qp.qp.sq.rates.reset();
   clock.now += std::chrono::seconds(10);
   EXPECT_TRUE(released().empty());
 }

@@ -56,9 +56,9 @@ TEST_P(RateLimit, BytesASecond) {
 }
 
 TEST_P(RateLimit, OfAQueuePair) {
-  auto gate = std::make_unique<RateGate>();
-  a.adapter.engine.rates().set(*gate, {.messages_per_second = 1000, .burst_messages = 10});
-  pair.qa->qp.sq.rate = std::move(gate);
+  pair.qa->qp.sq.rates = std::make_unique<QpRates>();
+  a.adapter.engine.rates().set(pair.qa->qp.sq.rates->sent,
+                               {.messages_per_second = 1000, .burst_messages = 10});
   for (const Process::Way way : {Process::Way::kVcb, Process::Way::kDoorbell}) {
     const int done = write_for(std::chrono::milliseconds(200), way);
     EXPECT_GE(done, 195);

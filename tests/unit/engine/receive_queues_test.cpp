@@ -54,7 +54,7 @@ class Receives : public ::testing::Test {
   RingMemory memory{sizeof(abi::SessionHeader)};
   Session session{SessionId(1), tenant, shm::SessionView(memory.base(), 0), VcbId(0)};
   RecordingSink sink;
-  AsyncEvents async{sink, clock};
+  AsyncEvents async{sink, clock, cpu};
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
   CompletionEvents completions{sink, async, clock, cpu};

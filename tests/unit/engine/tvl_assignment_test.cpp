@@ -43,6 +43,27 @@ TEST_F(Assignment, ATenantWeighsAsTheHeaviestOfItsTvlsInUse) {
   EXPECT_NEAR(turns_of_other(), 200, 10);
 }
 
+TEST_F(Assignment, TvlsOfAClassDivideItsTimeByTheirWeights) {
+  add(other, 3);
+  const TvlId light = add(other, 1);
+  PairOf first{other, 12}, second{other, 13}, more[] = {{other, 14}, {other, 15}};
+  assignment.join(first);
+  for (PairOf& one : more) assignment.join(one);
+  assignment.join(second);
+  ASSERT_EQ(second.sq.tvl, light);
+  EXPECT_NEAR(turns_of_second(first, second), 100, 5);
+  ASSERT_TRUE(assignment.change(light, {.tenant = other.id,
+                                        .qos_class = other.qos_class,
+                                        .weight = 3,
+                                        .max_kick_list = 8,
+                                        .execution_guaranteed = 1,
+                                        .completion_guaranteed = 1}));
+  EXPECT_NEAR(turns_of_second(first, second), 200, 5);
+  for (PairOf& one : more) assignment.leave(one);
+  assignment.leave(first);
+  assignment.leave(second);
+}
+
 TEST_F(Assignment, AHeavyTvlTakesMoreQueuePairs) {
   const TvlId heavy = add(other, 3);
   const TvlId light = add(other, 1);

@@ -5,16 +5,17 @@
 namespace softhca::engine {
 namespace {
 
-constexpr XrcDomainId kDomain(7);
+constexpr XrcDomainId kXrcDomain(7);
 constexpr XrcDomainId kOtherDomain(8);
 
 class Xrc : public BothWays {
  protected:
   Xrc() : pair(GetParam()) {
     initiator = &a.make_qp(*pair.ca, *pair.ca, {.type = QpType::kXrcSend});
-    target = &b.make_qp(*pair.cb, *pair.cb, {.type = QpType::kXrcReceive, .xrc_domain = kDomain});
+    target =
+        &b.make_qp(*pair.cb, *pair.cb, {.type = QpType::kXrcReceive, .xrc_domain = kXrcDomain});
     connect(a, *initiator, b, *target);
-    srq = &b.make_srq(kDomain, *pair.cb);
+    srq = &b.make_srq(kXrcDomain, *pair.cb);
   }
   ~Xrc() { pair.expect_idle(); }
 
@@ -51,7 +52,7 @@ class Xrc : public BothWays {
 
 TEST_P(Xrc, SendFillsAReceiveOfTheQueueItNames) {
   TestCq& other_cq = b.make_cq();
-  TestSrq& other = b.make_srq(kDomain, other_cq);
+  TestSrq& other = b.make_srq(kXrcDomain, other_cq);
   Buffer& from = a.make_buffer(3000);
   Buffer& to = b.make_buffer(3000);
   Buffer& second = b.make_buffer(3000);
@@ -115,7 +116,7 @@ TEST_P(Xrc, WritesReadsAndAtomics) {
 TEST_P(Xrc, KeysAreThoseOfTheQueuesDomain) {
   Process c(b.adapter, b.tenant);
   TestCq& its_cq = c.make_cq();
-  TestSrq& its = c.make_srq(kDomain, its_cq);
+  TestSrq& its = c.make_srq(kXrcDomain, its_cq);
   Buffer& near = a.make_buffer(64);
   Buffer& far = c.make_buffer(64);
   near.fill(3);
@@ -177,7 +178,7 @@ TEST_P(Xrc, QueueThatGoesUnderAMessageRefusesTheRest) {
 
 TEST_P(Xrc, FailedCompletionQueueFailsTheReceiveQueue) {
   TestCq& small = b.make_cq(2);
-  TestSrq& other = b.make_srq(kDomain, small);
+  TestSrq& other = b.make_srq(kXrcDomain, small);
   for (std::uint32_t i = 0; i < 4; ++i) other.ring.post(i, {});
   Work send{.opcode = abi::Opcode::kSend, .remote_srq = number_of(other)};
   for (int i = 0; i < 3; ++i) EXPECT_EQ(run(send), Status::kSuccess);
@@ -193,7 +194,7 @@ TEST_P(Xrc, TargetOutlivesWhoMadeIt) {
   engine.queue_pairs().unshare(target->qp, {b.session.get(), target->qp.user_handle});
   EXPECT_EQ(target->qp.session, c.session.get());
   TestCq& its_cq = c.make_cq();
-  TestSrq& its = c.make_srq(kDomain, its_cq);
+  TestSrq& its = c.make_srq(kXrcDomain, its_cq);
   Buffer& from = a.make_buffer(64);
   Buffer& to = c.make_buffer(64);
   from.fill(5);
@@ -232,7 +233,7 @@ TEST_P(Xrc, TargetWhoseMakerHasGoneIsOfTheHeirsLevel) {
   {
     Process c(b.adapter, b.tenant, Process::kVcbs, &level);
     TestCq& cq = c.make_cq();
-    TestQp& its = c.make_qp(cq, cq, {.type = QpType::kXrcReceive, .xrc_domain = kDomain});
+    TestQp& its = c.make_qp(cq, cq, {.type = QpType::kXrcReceive, .xrc_domain = kXrcDomain});
     engine.queue_pairs().share(its.qp, {b.session.get(), 1});
     engine.queue_pairs().unshare(its.qp, {c.session.get(), its.qp.user_handle});
     for (const TvlId lane : lanes) EXPECT_EQ(engine.tvls()[lane].queue_pairs, 0u);
@@ -297,7 +298,7 @@ TEST_P(Xrc, ProvisioningFollowsTheQueue) {
   SrqPolicy policy;
   policy.limits.fill(2);
   provision(b.adapter.engine, b.tenant, policy);
-  TestSrq& other = b.make_srq(kDomain, *pair.cb);
+  TestSrq& other = b.make_srq(kXrcDomain, *pair.cb);
   for (TestSrq* queue : {srq, &other})
     for (std::uint32_t i = 0; i < 8; ++i) queue->ring.post(i, {});
   Work send{.opcode = abi::Opcode::kSend};

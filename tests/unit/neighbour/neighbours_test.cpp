@@ -482,7 +482,27 @@ TEST_F(NeighboursTest, WhoMakesUpNeighboursMakesRoomForOthersOnly) {
     big.table.receive(arp_reply(peer, kPeerMac), now);
   }
   for (std::uint32_t i = 0; i < 500; ++i)
-    EXPECT_TRUE(big.table.knows(nth(10'000 + i))) << i << ": what works stays";
+    EXPECT_TRUE(big.table.known(nth(10'000 + i))) << i << ": what works stays";
+}
+
+/// As for a network where others may send any ARP message.
+TEST_F(NeighboursTest, StaticNeighboursAreNotAskedForAndStayWhatTheyAre) {
+  Host big(kOurMac, 1024);
+  big.table.add_address({kOurs, 8, true});
+  constexpr MacAddress kGiven{{2, 0, 0, 0, 0, 0x77}}, kOther{{2, 0, 0, 0, 0, 0x78}};
+  const Gid peer = nth(1);
+  big.table.resolve(peer, now);
+  EXPECT_EQ(big.table.counters().requests.value(), 1u);
+  big.table.set_static({{peer, kGiven}});
+  EXPECT_EQ(big.table.resolve(peer, now), kGiven) << "although an answer is awaited";
+  EXPECT_EQ(big.table.known(peer), kGiven);
+  big.table.receive(arp_reply(peer, kOther), now);
+  EXPECT_EQ(big.table.resolve(peer, now), kGiven);
+  const std::uint32_t before = big.table.size();
+  big.table.set_static({{nth(2), kGiven}});
+  EXPECT_EQ(big.table.resolve(nth(2), now), kGiven);
+  EXPECT_EQ(big.table.size(), before);
+  EXPECT_EQ(big.table.resolve(peer, now), kOther) << "it is given no more";
 }
 
 TEST_F(NeighboursTest, WhoMakesUpNeighboursKeepsNobodyFromAsking) {
@@ -536,9 +556,9 @@ TEST_F(NeighboursTest, WhoseNeighboursAllAnswerTakesTheRoomOfNobodyWithFew) {
   for (std::uint32_t n = 0; n < 10; ++n) learn(n, user(2));
   for (std::uint32_t n = 10; n < 1000; ++n) learn(n, user(1));
   EXPECT_EQ(big.table.size(), 64u);
-  for (std::uint32_t n = 0; n < 10; ++n) EXPECT_TRUE(big.table.knows(nth(n))) << n;
+  for (std::uint32_t n = 0; n < 10; ++n) EXPECT_TRUE(big.table.known(nth(n))) << n;
   for (std::uint32_t n = 1000; n < 1040; ++n) learn(n, user(2));
-  for (std::uint32_t n = 1010; n < 1040; ++n) EXPECT_TRUE(big.table.knows(nth(n))) << n;
+  for (std::uint32_t n = 1010; n < 1040; ++n) EXPECT_TRUE(big.table.known(nth(n))) << n;
 }
 
 TEST_F(NeighboursTest, WhoHasManyNeighboursFindsThemAllBesideSomeThatAreNotThere) {
@@ -570,6 +590,22 @@ TEST_F(NeighboursTest, ForgetsTheLongestUnusedOfTheUseful) {
   small.table.resolve(nth(2), now += 1s);
   EXPECT_TRUE(small.table.resolve(nth(0), now));
   EXPECT_EQ(small.table.size(), 2u);
+}
+
+TEST(NeighboursByKernel, AreAllKnownAndNobodyIsAsked) {
+  Neighbours table({.mac = kOurMac, .by_kernel = true},
+                   [](std::span<const std::byte>) { ADD_FAILURE() << "it sends nothing"; });
+  table.add_address({kOurs, 0, false});
+  table.announce();
+  const Gid group = Gid::from_ipv4(0xe0000001);
+  for (const Gid& to : {kPeer, kFar, group}) {
+    EXPECT_THAT(table.next_hop(to), Optional(to));
+    EXPECT_TRUE(table.known(to));
+    EXPECT_THAT(table.resolve(to, Time(1s)), Optional(MacAddress{}));
+  }
+  EXPECT_EQ(table.next_hop(v6(1)), std::nullopt) << "of the other family";
+  EXPECT_EQ(table.size(), 0u);
+  table.run(Time(100s));
 }
 
 TEST_F(NeighboursTest, OtherFramesAreNotItsBusiness) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -92,6 +93,49 @@ TEST_F(Capture, IsReadableBeforeTheFirstFrameAndAfterEachFlush) {
   ASSERT_TRUE(send_bytes(*port, udp_frame(1, 64)));
   port->flush();
   EXPECT_EQ(std::filesystem::file_size(path_), 28u + 32u + 44u + 108u);
+}
+
+TEST_F(Capture, IsForItsOwnerAlone) {
+  const mode_t before = ::umask(0);
+  EXPECT_TRUE(CaptureFile::create(path_, 1));
+  ::umask(before);
+  struct stat found {};
+  ASSERT_EQ(::stat(path_.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0600u);
+}
+
+TEST_F(Capture, ReplacesWhatIsThereAndKeepsItsMode) {
+  std::FILE* earlier = std::fopen(path_.c_str(), "w");
+  ASSERT_NE(earlier, nullptr);
+  std::fputs(std::string(1000, 'x').c_str(), earlier);
+  std::fclose(earlier);
+  ASSERT_EQ(::chmod(path_.c_str(), 0640), 0);
+  EXPECT_TRUE(CaptureFile::create(path_, 1));
+  struct stat found {};
+  ASSERT_EQ(::stat(path_.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0640u);
+  EXPECT_EQ(found.st_size, 28 + 32);
+}
+
+TEST_F(Capture, FollowsNoLink) {
+  const std::string target = path_ + ".target";
+  std::filesystem::create_symlink(target, path_);
+  const auto file = CaptureFile::create(path_, 1);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code, ELOOP);
+  EXPECT_FALSE(std::filesystem::exists(target));
+}
+
+TEST_F(Capture, OfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  std::FILE* others = std::fopen(path_.c_str(), "w");
+  ASSERT_NE(others, nullptr);
+  std::fclose(others);
+  ASSERT_EQ(::chown(path_.c_str(), 65534, 65534), 0);
+  const auto file = CaptureFile::create(path_, 1);
+  ASSERT_FALSE(file);
+  // Where the folder is sticky the kernel may refuse it first (fs.protected_regular).
+  EXPECT_TRUE(file.error().code == EPERM || file.error().code == EACCES) << file.error().message;
 }
 
 TEST(CaptureFile, SaysWhyItCannotBeCreated) {

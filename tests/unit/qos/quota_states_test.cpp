@@ -75,6 +75,8 @@ void expect_consistent(const State& s) {
   ASSERT_EQ(s.pool.free(), model.free);
   ASSERT_EQ(s.pool.unallocated(), model.unallocated);
   ASSERT_EQ(s.pool.shared_in_use(), model.shared_used);
+  for (std::size_t l = 0; l < kLevels; ++l)
+    ASSERT_EQ(s.pool.available(s.levels[l], s.tenants[l / 2]), model.can_take(s, l));
   for (std::size_t t = 0; t < kTenants; ++t) {
     ASSERT_EQ(s.tenants[t].in_use.value(), model.drawn[t]);
     ASSERT_LE(s.tenants[t].draining.value(), s.tenants[t].shared_in_use());

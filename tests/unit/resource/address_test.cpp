@@ -48,6 +48,20 @@ TEST(Address, RefusesWhatIsNoAddress) {
   EXPECT_FALSE(parse_address(std::string_view("10.0.0.1\0x", 10))) << "embedded zero";
 }
 
+TEST(StaticNeighbour, IsAHostAndAStation) {
+  const auto neighbour = parse_static_neighbour("10.0.0.2=02:00:5e:10:Af:fe");
+  ASSERT_TRUE(neighbour);
+  EXPECT_EQ(neighbour->gid, parse_address("10.0.0.2"));
+  EXPECT_EQ(neighbour->mac, (MacAddress{{0x02, 0, 0x5e, 0x10, 0xaf, 0xfe}}));
+  EXPECT_TRUE(parse_static_neighbour("fe80::2=02:00:00:00:00:01"));
+  for (const char* text :
+       {"", "=", "10.0.0.2", "10.0.0.2=", "=02:00:00:00:00:01", "224.0.0.1=02:00:00:00:00:01",
+        "10.0.0.2=03:00:00:00:00:01", "10.0.0.2=00:00:00:00:00:00", "10.0.0.2=02:00:00:00:00",
+        "10.0.0.2=02:00:00:00:00:1", "10.0.0.2=02-00-00-00-00-01", "10.0.0.2=02:00:00:00:00:0g",
+        "10.0.0.2=02:00:00:00:00:01:02", "10.0.0.2=+2:00:00:00:00:01"})
+    EXPECT_FALSE(parse_static_neighbour(text)) << text;
+}
+
 TEST(InterfaceAddress, TakesThePrefixLength) {
   const auto v4 = parse_interface_address("10.0.0.1/24");
   ASSERT_TRUE(v4);
@@ -69,10 +83,10 @@ TEST(InterfaceAddress, RefusesBadPrefixLengths) {
 }
 
 TEST(HostAddress, IsNotUnspecifiedMulticastOrBroadcast) {
-  EXPECT_TRUE(is_host_address(*parse_address("10.0.0.1")));
-  EXPECT_TRUE(is_host_address(*parse_address("fe80::1")));
+  EXPECT_TRUE(parse_address("10.0.0.1")->is_unicast());
+  EXPECT_TRUE(parse_address("fe80::1")->is_unicast());
   for (const char* text : {"0.0.0.0", "255.255.255.255", "224.0.0.1", "::", "ff02::1"})
-    EXPECT_FALSE(is_host_address(*parse_address(text))) << text;
+    EXPECT_FALSE(parse_address(text)->is_unicast()) << text;
 }
 
 }  // namespace

@@ -155,6 +155,19 @@ const Mistake kValues[] = {
     {"NoTvls", kBareTenant + "tvls = 0\n", "4: tenant.tvls:", "from 1 to"},
     {"TvlsTwice", kBareTenant + "tvls = 2\n[[tenant.tvl]]\n", "4: tenant.tvls:", "one of them"},
     {"TvlWeight", kBareTenant + "[[tenant.tvl]]\nweight = 0\n", "5: tenant.tvl.weight:", "from 1"},
+    {"TemplateWithoutName", "[[template]]\n", "1: template.name:", "is missing"},
+    {"TemplateTwice", kBareTenant + "[[template]]\nname = \"x\"\n[[template]]\nname = \"x\"\n",
+     "7: template.name:", "already taken by the template of line 4"},
+    {"TemplateLevel", "[[template]]\nname = \"x\"\n[[template.level]]\nname = \"l\"\npcbs = 1\n",
+     "5: template.level.pcbs:", "takes 1"},
+    {"TemplateTvls", "[[template]]\nname = \"x\"\n[[template.tvl]]\nweight = 0\n",
+     "4: template.tvl.weight:", "from 1"},
+    {"TemplateUnknownKey", "[[template]]\nname = \"x\"\nvcb = 1\n", "3: template.vcb:", ""},
+    {"TemplateHardCap", "[[template]]\nname = \"x\"\nshared = false\n",
+     "3: template.shared:", "give every TVL both"},
+    {"TemplateAddress",
+     kPort + kBareTenant + "[[template]]\nname = \"x\"\naddresses = [\"10.0.0.2\"]\n",
+     "11: template.addresses:", "add it to that port's addresses"},
     {"HardCapWithoutCredits", kBareTenant + "shared = false\nexecution_credits = 4\n",
      "4: tenant.shared:", "give every TVL both"},
 };
@@ -164,9 +177,23 @@ INSTANTIATE_TEST_SUITE_P(Values, ConfigMistake, testing::ValuesIn(kValues),
 const Mistake kPortMistakes[] = {
     {"Unnamed", "[[port]]\ninterface = \"eth1\"\n" + kBareTenant, "1: port.name:", "is missing"},
     {"NoDevice", "[[port]]\nname = \"p\"\n" + kBareTenant, "1: port.interface:", "device ="},
+    {"InterfaceAndSocket", kPort + "socket = \"10.0.0.1\"\n" + kBareTenant,
+     "3: port.interface:", "give one of"},
+    {"SocketThatIsNoAddress", "[[port]]\nname = \"p\"\nsocket = \"10.0.0.1:4791\"\n" + kBareTenant,
+     "3: port.socket:", ""},
+    {"SocketWithAddresses",
+     "[[port]]\nname = \"p\"\nsocket = \"10.0.0.1\"\naddresses = [\"10.0.0.1/24\"]\n" + kBareTenant,
+     "4: port.addresses:", "the kernel routes"},
+    {"SocketWithVlan", "[[port]]\nname = \"p\"\nsocket = \"10.0.0.1\"\nvlan = 7\n" + kBareTenant,
+     "4: port.vlan:", "the kernel routes"},
+    {"SocketTwice",
+     "[[port]]\nname = \"p\"\nsocket = \"10.0.0.1\"\n"
+     "[[port]]\nname = \"q\"\nsocket = \"10.0.0.1\"\n" +
+         kBareTenant,
+     "6: port.socket:", "10.0.0.1 is already given"},
     {"TwoDevices",
      "[[port]]\nname = \"p\"\ninterface = \"eth1\"\ndevice = \"net_tap0\"\n" + kBareTenant,
-     "3: port.interface:", "give either"},
+     "3: port.interface:", "give one of"},
     {"InterfaceName", "[[port]]\nname = \"p\"\ninterface = \"eth1,qdisc_bypass=0\"\n" + kBareTenant,
      "3: port.interface:", "ip link"},
     {"Address",
@@ -183,6 +210,14 @@ const Mistake kPortMistakes[] = {
     {"LossNotANumber", kPort + "fault = { loss = nan }\n" + kBareTenant, "6: port.fault.loss:", ""},
     {"CaptureWithoutFile", kPort + "capture = { frames = 3 }\n" + kBareTenant,
      "6: port.capture.file:", "pcap"},
+    {"NeighbourWithoutLinkAddress",
+     "[[port]]\nname = \"p\"\ninterface = \"e\"\nneighbours = [\"10.0.0.2\"]\n" + kBareTenant,
+     "4: port.neighbours:", "is an address and a link address"},
+    {"NeighbourTwice",
+     "[[port]]\nname = \"p\"\ninterface = \"e\"\nneighbours = [\"10.0.0.2=02:00:00:00:00:02\", "
+     "\"10.0.0.2=02:00:00:00:00:03\"]\n" +
+         kBareTenant,
+     "4: port.neighbours:", "has two link addresses for 10.0.0.2"},
     {"SameName", kPort + "[[port]]\nname = \"p\"\ninterface = \"eth2\"\n" + kBareTenant,
      "7: port.name:", "port of line 1"},
     {"SameInterface", kPort + "[[port]]\nname = \"q\"\ninterface = \"eth1\"\n" + kBareTenant,
@@ -288,6 +323,10 @@ TEST(ConfigFile, NamesWhatTheMachineLacks) {
               HasSubstr(":5: daemon.engine_cpu: is 4095, but the cores here are 0 to "));
   EXPECT_THAT(errors_of_file(kBareTenant + "[[port]]\nname = \"p\"\ninterface = \"no-such-if\"\n"),
               HasSubstr(":6: port.interface: there is no interface no-such-if"));
+  const std::string socket = kBareTenant + "[[port]]\nname = \"p\"\nsocket = ";
+  EXPECT_EQ(errors_of_file(socket + "\"127.0.0.1\"\n"), "accepted");
+  EXPECT_THAT(errors_of_file(socket + "\"192.0.2.1\"\n"),
+              HasSubstr(":6: port.socket: no interface here has the address 192.0.2.1"));
   const std::string port = kBareTenant + "[[port]]\nname = \"p\"\ninterface = \"lo\"\n";
   EXPECT_EQ(errors_of_file(port), "accepted");
   EXPECT_EQ(errors_of_file(port + "capture = { file = \"here.pcapng\" }\n"), "accepted");
@@ -315,6 +354,12 @@ owner = "nouser4"
 group = "nogroup3"
 [admin]
 socket = { group = "nogroup4" }
+[[template]]
+name = "x"
+socket = { owner = "nouser5" }
+[[template.level]]
+name = "l"
+users = ["nouser6"]
 )");
   for (const char* place :
        {":4: tenant.socket.group: no group 'nogroup1'",
@@ -323,9 +368,11 @@ socket = { group = "nogroup4" }
         ":10: tenant.level.groups: no group 'nogroup2'",
         ":12: tenant.level.socket.owner: no user 'nouser4'",
         ":13: tenant.level.socket.group: no group 'nogroup3'",
-        ":15: admin.socket.group: no group 'nogroup4'"})
+        ":15: admin.socket.group: no group 'nogroup4'",
+        ":18: template.socket.owner: no user 'nouser5'",
+        ":21: template.level.users: no user 'nouser6'"})
     EXPECT_THAT(errors, HasSubstr(place));
-  EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 7) << errors;
+  EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 9) << errors;
 }
 
 }  // namespace

@@ -67,6 +67,29 @@ default = true
   EXPECT_EQ(tenant.tvls[2].execution_credits, 2u);
 }
 
+TEST(ConfigLevels, HaveQueuePairsOfServiceLevelsAndTrafficClasses) {
+  const std::string first =
+      "[[tenant.level]]\nname = \"a\"\nservice_levels = [0, 15]\ntraffic_classes = [104]\n";  // 9
+  const auto config = parse_config(
+      kLevelsTenant + first + "[[tenant.level]]\nname = \"b\"\ntraffic_classes = [0, 255]\n", "t");
+  ASSERT_TRUE(config) << config.error().message;
+  const auto& levels = config->tenants[0].levels;
+  EXPECT_EQ(levels[0].service_levels, (std::vector<std::uint8_t>{0, 15}));
+  EXPECT_EQ(levels[0].traffic_classes, (std::vector<std::uint8_t>{104}));
+  EXPECT_TRUE(levels[1].service_levels.empty());
+  EXPECT_EQ(levels[1].traffic_classes, (std::vector<std::uint8_t>{0, 255}));
+  const std::string second = first + "[[tenant.level]]\nname = \"b\"\n";  // 13, 14
+  expect_error(second + "service_levels = [1, 15]\n", "15: tenant.level.service_levels",
+               "15 is of level a already");
+  expect_error(second + "traffic_classes = [106]\n", "15: tenant.level.traffic_classes",
+               "106 is of level a already");
+  for (const char* wrong : {"[16]", "[-1]", "3", "[\"3\"]", "[1.5]"})
+    expect_error(second + "service_levels = " + wrong + "\n", "15: tenant.level.service_levels",
+                 "must be a list of whole numbers from 0 to 15");
+  expect_error(second + "traffic_classes = [256]\n", "15: tenant.level.traffic_classes",
+               "must be a list of whole numbers from 0 to 255");
+}
+
 TEST(ConfigLevels, TheFirstIsTheDefaultWhenNoneSaysSo) {
   const auto config = parse_config(
       kLevelsTenant + "[[tenant.level]]\nname=\"a\"\n[[tenant.level]]\nname=\"b\"\n", "t");

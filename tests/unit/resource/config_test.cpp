@@ -50,6 +50,16 @@ TEST(Config, SampleEqualsTheBuiltInDefaults) {
   EXPECT_TRUE(*config == default_config());
 }
 
+TEST(Config, APortWithASocketHasItsAddressAndAllOfTheFamilyAsNeighbours) {
+  const Config config = parsed(
+      "[[port]]\nname = \"p\"\nsocket = \"10.0.0.1\"\nmtu = 1400\n"
+      "[[tenant]]\nname = \"t\"\naddresses = [\"10.0.0.1\"]\n");
+  ASSERT_EQ(config.ports.size(), 1u);
+  EXPECT_EQ(config.ports[0].socket, parse_address("10.0.0.1"));
+  const InterfaceAddress own{*parse_address("10.0.0.1"), 0};
+  EXPECT_EQ(config.ports[0].addresses, std::vector{own});
+}
+
 TEST(Config, SettingsThatTheSampleSwitchesOffAreValid) {
   const Config config = parsed(uncomment(read_sample()));
   ASSERT_EQ(config.ports.size(), 1u);
@@ -110,6 +120,42 @@ TEST(Config, LimitsThatATenantDoesNotGiveAreAnEqualShare) {
   EXPECT_EQ(second[Kind::kQueuePairs], 50u);
   EXPECT_EQ(second[Kind::kRegisteredBytes], 2500u);
   EXPECT_EQ(second[Kind::kSessions], config.pools.sessions / 2);
+}
+
+TEST(Config, TemplatesAreReadAsTenantsAreAndAreNone) {
+  const Config config = parsed(std::string(kTenant) + R"(
+[[template]]
+name = "t"
+vcbs = 8
+tvls = 2
+levels = "default"
+[[template]]
+name = "web"
+addresses = ["198.18.1.1", "198.18.1.2"]
+pcbs = 999999  # whether there is room is known when a tenant is made
+[[template.tvl]]
+weight = 3
+[[template.level]]
+name = "only"
+)");
+  ASSERT_EQ(config.tenants.size(), 1u);
+  ASSERT_EQ(config.templates.size(), 2u);
+  EXPECT_TRUE(config.templates[0].addresses.empty());
+  EXPECT_EQ(config.templates[0].levels.size(), 2u);
+  EXPECT_EQ(config.templates[1].addresses.size(), 2u);
+  EXPECT_EQ(config.templates[1].tvls.at(0).weight, 3u);
+  EXPECT_EQ(config.templates[1].levels.at(0).name, "only");
+}
+
+TEST(Config, TemplatesAloneAreEnough) {
+  EXPECT_TRUE(parsed("[[template]]\nname = \"web\"\n").tenants.empty());
+}
+
+TEST(Config, WithTemplatesALimitIsTheShareOfEachTenantThatThereMayBe) {
+  const Config config = parsed("[pools]\ntenants = 5\nqueue_pairs = 100\n" + std::string(kTenant) +
+                               "[[template]]\nname = \"web\"\n");
+  EXPECT_EQ(config.tenants.at(0).limits[Kind::kQueuePairs], 20u);
+  EXPECT_EQ(config.templates.at(0).limits[Kind::kQueuePairs], 20u);
 }
 
 TEST(Config, EveryLimitHasAPoolAndAKey) {

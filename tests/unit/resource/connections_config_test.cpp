@@ -87,7 +87,7 @@ TEST(ConnectionsConfig, EveryKeyCanBeSetAndKeepsToItsRange) {
 
 // --- what guarantees carry
 
-TenantConfig divided() {
+TenantConfig divided_tenant() {
   TenantConfig tenant;
   tenant.pcbs = 40;
   tenant.tvls.assign(4, {.completion_credits = 10});
@@ -103,11 +103,11 @@ std::vector<std::uint32_t> carried(const TenantConfig& tenant) {
 }
 
 TEST(Carried, NothingAskedForCarriesAll) {
-  EXPECT_EQ(carried(divided()), (std::vector<std::uint32_t>(3, kCarriesAll)));
+  EXPECT_EQ(carried(divided_tenant()), (std::vector<std::uint32_t>(3, kCarriesAll)));
 }
 
 TEST(Carried, ByPcbs) {
-  TenantConfig tenant = divided();
+  TenantConfig tenant = divided_tenant();
   tenant.connections.pcbs_each = 4;
   EXPECT_EQ(carried(tenant), (std::vector<std::uint32_t>{4, 2, 3}));
   const auto parts = carried_by(tenant);
@@ -118,7 +118,7 @@ TEST(Carried, ByPcbs) {
 }
 
 TEST(Carried, ByCreditsOfItsOwnTvls) {
-  TenantConfig tenant = divided();
+  TenantConfig tenant = divided_tenant();
   tenant.connections.completion_credits_each = 7;
   EXPECT_EQ(carried(tenant), (std::vector<std::uint32_t>{2, kCarriesAll, 2}));
   tenant.connections.pcbs_each = 16;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "daemon/resource/own_division.hpp"
 #include "daemon/resource/resource_manager.hpp"
 
 namespace softhca::resource {
@@ -115,11 +116,11 @@ TEST(LevelChanges, RatesOfLevelsAndTvlsAreSet) {
   ASSERT_TRUE(result) << result.refusal().message;
   const TenantConfig& tenant = (*result).tenants[0];
   const LevelConfig& high = *find_level(tenant, "high");
-  EXPECT_EQ(high.rate.messages_per_second, 500u);
-  EXPECT_EQ(high.rate.burst_messages, 5u);
-  EXPECT_EQ(high.rate.bytes_per_second, 0u);
-  EXPECT_EQ(find_level(tenant, "low")->rate, RateLimits{});
-  EXPECT_EQ(tenant.rate, RateLimits{});
+  EXPECT_EQ(high.rates.sent.messages_per_second, 500u);
+  EXPECT_EQ(high.rates.sent.burst_messages, 5u);
+  EXPECT_EQ(high.rates.sent.bytes_per_second, 0u);
+  EXPECT_EQ(find_level(tenant, "low")->rates.sent, RateLimits{});
+  EXPECT_EQ(tenant.rates.sent, RateLimits{});
   int limited = 0;
   for (const TvlConfig& tvl : tenant.tvls) limited += rate_of(tvl).bytes_per_second == 1u << 20;
   EXPECT_EQ(limited, 1);
@@ -138,8 +139,8 @@ TEST(TenantChanges, LimitsRatesAndPolicyAreSet) {
   ASSERT_TRUE(result) << result.refusal().message;
   const TenantConfig& tenant = (*result).tenants[0];
   EXPECT_EQ(tenant.limits[Kind::kQueuePairs], 7u);
-  EXPECT_EQ(tenant.rate.bytes_per_second, 1u << 30);
-  EXPECT_EQ(tenant.rate.burst_messages, 3u);
+  EXPECT_EQ(tenant.rates.sent.bytes_per_second, 1u << 30);
+  EXPECT_EQ(tenant.rates.sent.burst_messages, 3u);
   EXPECT_EQ(tenant.srq.limits[7], 100u);
   EXPECT_TRUE(tenant.srq.statistical);
   EXPECT_EQ(tenant.srq.on_exceed, OnExceed::kDropConnection);
@@ -191,7 +192,7 @@ TEST(OwnChanges, AnySequenceKeepsTotalsAndOthers) {
   std::mt19937 random(5);
   Config config = divided();
   unsigned accepted = 0;
-  for (int round = 0; round < 8000; ++round) {
+  for (int round = 0; round < 10000; ++round) {
     Changes changes;
     for (unsigned n = 1 + random() % 3; n > 0; --n) {
       const std::uint64_t amount = random() % 30;

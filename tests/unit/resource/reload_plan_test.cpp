@@ -19,6 +19,9 @@ Config with_port() {
   LevelConfig& level = config.tenants[0].levels.emplace_back();
   level.name = "high";
   level.is_default = true;
+  TenantConfig& small = config.templates.emplace_back();
+  small.name = "small";
+  small.levels = {level};
   return config;
 }
 
@@ -68,6 +71,10 @@ const Edit kEdits[] = {
      "port up: interface \"eth0\" -> \"eth9\" (ports are opened when the daemon starts; restart "
      "the daemon for it)",
      false},
+    {[](Config& c) { c.ports[0].socket = *parse_address("10.0.0.1"); },
+     "port up: socket none -> 10.0.0.1 (ports are opened when the daemon starts; restart the "
+     "daemon for it)",
+     false},
     {[](Config& c) { c.ports[0].fault = FaultConfig{.loss = 0.5}; },
      "port up: fault none -> { loss = 0.5, duplicate = 0, reorder = 0, corrupt = 0, mark = 0, "
      "seed = 1 } "
@@ -85,6 +92,12 @@ const Edit kEdits[] = {
      "port up: gateway4 none -> 10.0.0.9", true},
     {[](Config& c) { c.tenants.emplace_back().name = "c"; }, "tenant c: added", true, true},
     {[](Config& c) { c.tenants.erase(c.tenants.begin()); }, "tenant a: removed", true, true},
+    {[](Config& c) { c.templates.emplace_back().name = "other"; }, "template other: added", true},
+    {[](Config& c) { c.templates[0].pcbs = 9; }, "template small: pcbs 0 -> 9", true},
+    {[](Config& c) { c.templates[0].levels[0].pcbs = 9; },
+     "template small: level high: pcbs 0 -> 9", true},
+    {[](Config& c) { c.templates[0].tvls.resize(3); }, "template small: tvls 0 -> 3", true},
+    {[](Config& c) { c.templates.clear(); }, "template small: removed", true, true},
     {[](Config& c) { c.tenants[1].addresses = {*parse_address("fe80::7")}; },
      "tenant b: addresses [198.18.0.2] -> [fe80::7]", true},
     {[](Config& c) { c.tenants[0].socket.mode = 0600; }, "tenant a: socket.mode 0o660 -> 0o600",

@@ -45,6 +45,8 @@ void for_each_table(F&& f) {
   f("tenant.tvl", TvlConfig{});
   f("tenant.level", LevelConfig{});
   f("tenant.rate", RateLimits{});
+  f("tenant.inbound_rate", InboundLimits{});
+  f("tenant.served_rate", ServedLimits{});
   f("tenant.srq", SrqPolicy{});
   f("tenant.srq_rule", SrqRule{});
 }
@@ -61,10 +63,14 @@ std::vector<bool> covered_bytes(const S& section) {
     std::fill_n(covered.begin() + first, bytes, true);
   };
   for (const Key& key : schema_of<S>().keys) cover(key.at.place(&section), key.at.bytes);
-  // [[tenant.level]] and [[tenant.srq_rule]] are no values of keys.
+  // [[tenant.level]] and [[tenant.srq_rule]] are no values of keys, nor is what tenants say.
   if constexpr (std::is_same_v<S, TenantConfig>) {
     cover(&section.levels, sizeof section.levels);
     cover(&section.srq_rules, sizeof section.srq_rules);
+  }
+  if constexpr (std::is_same_v<S, LevelConfig>) {
+    cover(&section.own_rules, sizeof section.own_rules);
+    cover(&section.own, sizeof section.own);
   }
   return covered;
 }
@@ -172,6 +178,8 @@ TEST(Schema, EveryAllocationIsAKeyOfATenantOrATvl) {
   };
   count(schema_of<TenantConfig>());
   count(schema_of<RateLimits>());
+  count(schema_of<InboundLimits>());
+  count(schema_of<ServedLimits>());
   count(schema_of<SrqPolicy>());
   count(schema_of<ConnectionsConfig>());
   count(schema_of<TvlConfig>());

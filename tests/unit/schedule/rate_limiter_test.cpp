@@ -39,6 +39,16 @@ TEST(RateLimiter, AMessageLongerThanTheBurstRunsIntoDebt) {
   EXPECT_LE(limiter.ready_at(), kStart + milliseconds(2000) + Duration(100));
 }
 
+TEST(RateLimiter, HalfOfTheBurstIsThereLaterThanTheDebtIsPaid) {
+  RateLimiter limiter;
+  limiter.set({.per_second = 1000, .burst = 100}, {}, kStart);
+  EXPECT_LE(limiter.half_full_at(), kStart);
+  limiter.charge(200, kStart);
+  EXPECT_EQ(limiter.half_full_at(), kStart + milliseconds(150));
+  limiter.set({}, {}, kStart);
+  EXPECT_LE(limiter.half_full_at(), kStart);
+}
+
 TEST(RateLimiter, TheScarcerOfTheTwoDecides) {
   RateLimiter limiter;
   limiter.set({.per_second = 1000, .burst = 1}, {.per_second = 10, .burst = 1}, kStart);

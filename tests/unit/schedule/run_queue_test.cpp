@@ -94,6 +94,72 @@ TEST_F(RunQueueTest, WeightsDivideTheEngine) {
               1.0, 0.01);
 }
 
+/// Tenant A has two TVLs of different weight, tenant B none of its own.
+class RunQueueOfTvls : public ::testing::Test {
+ protected:
+  static constexpr TvlId kHeavy{1}, kLight{2};
+  RunQueueOfTvls() {
+    queue.reserve(kSlots, kTenants, kClasses, 4);
+    for (std::uint16_t i = 0; i < kTenants; ++i) queue.join(QosClassId(i), TenantId(i));
+    queue.set_tvl(kHeavy, kClassA, 3);
+    queue.set_tvl(kLight, kClassA, 1);
+  }
+  void serve(int times, std::uint64_t cost) {
+    for (int i = 0; i < times; ++i) {
+      const std::uint32_t slot = *queue.pop();
+      queue.served(slot, cost, true);
+      work[slot] += cost;
+    }
+  }
+  double ratio(std::uint32_t a, std::uint32_t b) {
+    return static_cast<double>(work[a]) / static_cast<double>(work[b]);
+  }
+
+  RunQueue queue;
+  std::map<std::uint32_t, std::uint64_t> work;  ///< by slot
+};
+
+TEST_F(RunQueueOfTvls, DivideTheTimeOfTheirClassWhateverTheNumberOfQueuePairs) {
+  queue.push(0, kClassA, kHeavy);
+  for (std::uint32_t slot = 1; slot <= 4; ++slot) queue.push(slot, kClassA, kLight);
+  queue.push(5, kClassB, kHeavy);  // a TVL of another class
+  serve(40000, 9000);
+  EXPECT_NEAR(ratio(0, 1), 12.0, 0.2);
+  EXPECT_NEAR(ratio(1, 4), 1.0, 0.01);
+  EXPECT_NEAR(ratio(5, 0), 4.0 / 3, 0.01);
+  queue.set_tvl(kHeavy, kClassA, 1);
+  work.clear();
+  serve(40000, 9000);
+  EXPECT_NEAR(ratio(0, 1), 4.0, 0.05);
+}
+
+TEST_F(RunQueueOfTvls, OneWithoutWorkLeavesItsPartToTheOthers) {
+  queue.push(0, kClassA, kHeavy);
+  queue.push(1, kClassA, kLight);
+  queue.push(2, kClassB);
+  queue.remove(0);
+  EXPECT_FALSE(queue.contains(0));
+  serve(2000, 9000);
+  EXPECT_NEAR(ratio(1, 2), 1.0, 0.01);
+  queue.push(0, kClassA, kHeavy);
+  work.clear();
+  serve(8000, 9000);
+  EXPECT_NEAR(ratio(0, 1), 3.0, 0.1) << "it is owed nothing";
+}
+
+TEST_F(RunQueueOfTvls, OneMayComeToAnotherClass) {
+  queue.push(0, kClassA, kHeavy);
+  queue.remove(0);
+  queue.set_tvl(kHeavy, kClassB, 2);
+  queue.push(0, kClassA, kHeavy);  // none of its own
+  queue.push(1, kClassA, kLight);
+  queue.push(2, kClassB, kHeavy);
+  queue.push(3, kClassB);
+  serve(8000, 9000);
+  EXPECT_NEAR(ratio(0, 1), 1.0, 0.01);
+  EXPECT_NEAR(ratio(2, 3), 2.0, 0.05);
+}
+
 TEST_F(RunQueueTest, ALevelThatFloodsStarvesNoSibling) {
   for (std::uint32_t slot = 8; slot < kSlots; ++slot) push(slot, kC1);
   push(0, kC2);

@@ -16,8 +16,8 @@ namespace softhca::schedule {
 namespace {
 
 constexpr std::uint32_t kEntries = 16;
-constexpr std::uint16_t kTenants = 3;
-constexpr std::uint32_t kSlots = 9;
+constexpr std::uint16_t kModelTenants = 3;
+constexpr std::uint32_t kModelSlots = 9;
 
 struct ModelQp {
   std::uint32_t posted = 0;
@@ -35,19 +35,19 @@ class Model {
   /// Places for `entries` queue pairs' doorbells.
   Model(std::uint32_t seed, std::uint32_t entries)
       : random_(seed),
-        scheduler_({.max_queue_pairs = kSlots,
-                    .max_classes = kTenants,
+        scheduler_({.max_queue_pairs = kModelSlots,
+                    .max_classes = kModelTenants,
                     .quantum = 4,
                     .doorbells = {.entries = entries,
                                   .threshold = 0,
                                   .prune = seed % 2 == 0 ? PrunePolicy::kNewest
                                                          : PrunePolicy::kMostOverflow}},
                    memory_) {
-    for (std::uint32_t i = 0; i < kSlots; ++i) open(i);
+    for (std::uint32_t i = 0; i < kModelSlots; ++i) open(i);
   }
 
   void step() {
-    const std::uint32_t i = random_() % kSlots;
+    const std::uint32_t i = random_() % kModelSlots;
     switch (random_() % 12) {
       case 0:
       case 1:
@@ -74,24 +74,25 @@ class Model {
   /// Everything of queue pairs that may go on runs out, whatever the others hold.
   void drain_those_that_may() {
     for (int round = 0; round < 4000; ++round) drain_step();
-    for (std::uint32_t i = 0; i < kSlots; ++i) {
-      if (qps_[i].blocked || stopped_[i % kTenants] || bounds_[i % kTenants] == 0) continue;
+    for (std::uint32_t i = 0; i < kModelSlots; ++i) {
+      if (qps_[i].blocked || stopped_[i % kModelTenants] || bounds_[i % kModelTenants] == 0)
+        continue;
       ASSERT_EQ(qps_[i].started, qps_[i].posted) << i;
     }
   }
 
   /// Removes all obstacles and lets everything run out.
   void drain() {
-    for (std::uint16_t t = 0; t < kTenants; ++t) {
+    for (std::uint16_t t = 0; t < kModelTenants; ++t) {
       unblock_class(t);
       set_bound(t, SendQueueScheduler::kNoBound);
     }
-    for (std::uint32_t i = 0; i < kSlots; ++i) {
+    for (std::uint32_t i = 0; i < kModelSlots; ++i) {
       qps_[i].blocked = false;
       scheduler_.unblock(QpSlot(i));
     }
     for (int round = 0; round < 4000; ++round) drain_step();
-    for (std::uint32_t i = 0; i < kSlots; ++i) {
+    for (std::uint32_t i = 0; i < kModelSlots; ++i) {
       ASSERT_EQ(qps_[i].started, qps_[i].posted) << i;
       ASSERT_FALSE(scheduler_.overflowed(QpSlot(i))) << i;
     }
@@ -101,7 +102,7 @@ class Model {
 
   void expect_one_place_for_each() {
     std::uint32_t linked = 0;
-    for (std::uint32_t i = 0; i < kSlots; ++i) {
+    for (std::uint32_t i = 0; i < kModelSlots; ++i) {
       const QpSlot slot(i);
       const bool overflowed = scheduler_.overflowed(slot);
       ASSERT_FALSE(overflowed && scheduler_.pending(slot) != 0) << i;
@@ -112,12 +113,12 @@ class Model {
       linked += scheduler_.pending(slot) != 0;
     }
     ASSERT_EQ(scheduler_.linked(), linked);
-    ASSERT_LE(linked, std::max<std::uint32_t>(scheduler_.config().entries, kTenants));
+    ASSERT_LE(linked, std::max<std::uint32_t>(scheduler_.config().entries, kModelTenants));
   }
 
   /// Each doorbell that was pruned is accounted for (B4).
   void expect_all_accounted_for() {
-    for (std::uint16_t t = 0; t < kTenants; ++t) {
+    for (std::uint16_t t = 0; t < kModelTenants; ++t) {
       const DoorbellCounters& c = scheduler_.counters(QosClassId(t));
       ASSERT_EQ(c.pruned.value(), c.recovered.value() + c.lost.value() + c.dropped.value() +
                                       static_cast<std::uint64_t>(c.overflow.value()));
@@ -126,7 +127,7 @@ class Model {
 
   std::uint64_t pruned() const {
     std::uint64_t sum = 0;
-    for (std::uint16_t t = 0; t < kTenants; ++t)
+    for (std::uint16_t t = 0; t < kModelTenants; ++t)
       sum += scheduler_.counters(QosClassId(t)).pruned.value();
     return sum;
   }
@@ -141,7 +142,7 @@ class Model {
   void open(std::uint32_t i) {
     // Near the wrap-around of sequence numbers.
     const std::uint32_t first = 0u - random_() % 64;
-    scheduler_.open(QpSlot(i), QosClassId(static_cast<std::uint16_t>(i % kTenants)), kEntries,
+    scheduler_.open(QpSlot(i), QosClassId(static_cast<std::uint16_t>(i % kModelTenants)), kEntries,
                     first);
     qps_[i] = ModelQp{};
     qps_[i].posted = qps_[i].started = qps_[i].announced = first;
@@ -168,7 +169,7 @@ class Model {
   }
 
   void drain_step() {
-    const std::uint32_t i = random_() % kSlots;
+    const std::uint32_t i = random_() % kModelSlots;
     ring(i);
     see_vcb(i);
     relieve();
@@ -198,7 +199,7 @@ class Model {
     const auto turn = scheduler_.next();
     if (!turn) return expect_nobody_is_forgotten();
     ModelQp& qp = qps_[turn->slot.value];
-    ASSERT_FALSE(stopped_[turn->slot.value % kTenants]);
+    ASSERT_FALSE(stopped_[turn->slot.value % kModelTenants]);
     ASSERT_FALSE(qp.waits_for_vcbs);
     if (qp.blocked) return scheduler_.block(turn->slot);  // its kick list is still full
     const KickedIn before = scheduler_.kicked_in(turn->slot);
@@ -215,15 +216,15 @@ class Model {
   }
 
   void expect_nobody_is_forgotten() {
-    for (std::uint32_t i = 0; i < kSlots; ++i) {
+    for (std::uint32_t i = 0; i < kModelSlots; ++i) {
       const bool waits = !qps_[i].own.empty() || !qps_[i].dedicated.empty();
-      if (qps_[i].blocked || stopped_[i % kTenants] || waits) continue;
+      if (qps_[i].blocked || stopped_[i % kModelTenants] || waits) continue;
       ASSERT_EQ(scheduler_.pending(QpSlot(i)), 0u) << i;
     }
   }
 
   void obstruct(std::uint32_t i) {
-    const std::uint16_t tenant = i % kTenants;
+    const std::uint16_t tenant = i % kModelTenants;
     switch (random_() % 5) {
       case 0:
         qps_[i].blocked = true;
@@ -266,10 +267,10 @@ class Model {
   std::mt19937 random_;
   OverflowMemory memory_;
   SendQueueScheduler scheduler_;
-  std::vector<ModelQp> qps_{kSlots};
-  bool stopped_[kTenants] = {};
-  std::uint32_t bounds_[kTenants] = {SendQueueScheduler::kNoBound, SendQueueScheduler::kNoBound,
-                                     SendQueueScheduler::kNoBound};
+  std::vector<ModelQp> qps_{kModelSlots};
+  bool stopped_[kModelTenants] = {};
+  std::uint32_t bounds_[kModelTenants] = {
+      SendQueueScheduler::kNoBound, SendQueueScheduler::kNoBound, SendQueueScheduler::kNoBound};
 };
 
 void run_model(std::uint32_t entries) {
@@ -295,7 +296,8 @@ void run_model(std::uint32_t entries) {
 TEST(SendQueueSchedulerModel, EveryCommandStartsOnceAndInSequence) { run_model(1000); }
 
 TEST(SendQueueSchedulerModel, ThatHoldsWhateverOverflows) {
-  for (const std::uint32_t entries : {1u, kTenants + 0u, kTenants + 2u}) run_model(entries);
+  for (const std::uint32_t entries : {1u, kModelTenants + 0u, kModelTenants + 2u})
+    run_model(entries);
 }
 
 }  // namespace

@@ -140,5 +140,35 @@ TEST(TvlTable, DedicatedLanesBringTheirOwnCredits) {
   EXPECT_EQ(table.completion_pool().total(), 16u);
 }
 
+/// The pool follows; nobody else's guarantee does.
+TEST(TvlTable, DedicatedCreditsChangeWhileTheyAreUsed) {
+  TvlTable table(config());
+  TvlTerms dedicated = lane(0, 5, 7);
+  dedicated.purpose = TvlPurpose::kDedicated;
+  const TvlId id = *table.add(dedicated);
+  const TvlId other = *table.add(lane(1, 8, 16));
+  dedicated.execution_guaranteed = 6;
+  dedicated.completion_guaranteed = 2;
+  ASSERT_TRUE(table.change(id, dedicated));
+  EXPECT_EQ(table.execution_pool().total(), 14u);
+  EXPECT_EQ(table.completion_pool().total(), 18u);
+  EXPECT_EQ(table.execution_pool().unallocated(), 0u);
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(table.execution_pool().take(table[id].execution));
+  dedicated.execution_guaranteed = 1;
+  ASSERT_TRUE(table.change(id, dedicated));
+  EXPECT_EQ(table.execution_pool().total(), 9u);
+  EXPECT_EQ(table[id].execution.draining.value(), 5u);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(table.execution_pool().take(table[other].execution));
+  for (int i = 0; i < 6; ++i) table.execution_pool().put(table[id].execution);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(table.execution_pool().take(table[other].execution));
+  dedicated.execution_guaranteed = 4;
+  ASSERT_TRUE(table.change(id, dedicated));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(table.execution_pool().take(table[id].execution));
+  dedicated.execution_guaranteed = 2;
+  EXPECT_EQ(table.change(id, dedicated).error().code, EBUSY) << "none is free to go";
+  EXPECT_EQ(table[id].execution.guaranteed.value(), 4u);
+  EXPECT_EQ(table.execution_pool().total(), 12u);
+}
+
 }  // namespace
 }  // namespace softhca::schedule

@@ -18,6 +18,18 @@ TEST(Codes, RnrTimers) {
   for (std::uint8_t code = 2; code < 32; ++code) EXPECT_GT(rnr_delay(code), rnr_delay(code - 1));
 }
 
+TEST(Codes, AnRnrTimerIsLongEnough) {
+  EXPECT_EQ(rnr_timer(nanoseconds(1)), 1);
+  EXPECT_EQ(rnr_timer(microseconds(640)), 12);
+  EXPECT_EQ(rnr_timer(microseconds(641)), 13);
+  EXPECT_EQ(rnr_timer(microseconds(491521)), 0);
+  EXPECT_EQ(rnr_timer(std::chrono::seconds(5)), 0) << "there is no longer one";
+  for (Duration delay = microseconds(1); delay < kLongestRnrDelay; delay += delay / 7) {
+    ASSERT_GE(rnr_delay(rnr_timer(delay)), delay);
+    ASSERT_LE(rnr_delay(rnr_timer(delay)), std::max<Duration>(microseconds(10), 2 * delay));
+  }
+}
+
 TEST(Codes, AckTimeouts) {
   EXPECT_EQ(ack_timeout(0), nanoseconds(0));
   EXPECT_EQ(ack_timeout(1), nanoseconds(8192));

@@ -17,6 +17,7 @@ class FakeEnvironment final : public PacketSink,
                               public LocalMemory,
                               public RemoteMemory,
                               public ReceiveSource,
+                              public PeerLimits,
                               public CompletionSink,
                               public QueuePairEvents {
  public:
@@ -76,6 +77,16 @@ class FakeEnvironment final : public PacketSink,
     return invalidation;
   }
   std::optional<std::uint32_t> receive_credits() override { return credits; }
+  Duration request_wait() override { return wait; }
+  bool drops_request() override { return drops; }
+  void took_request(std::uint32_t bytes, bool begins_message) override {
+    brought.push_back(std::to_string(bytes) + (begins_message ? " begin" : ""));
+  }
+  bool holds_response() override { return responses_left == 0; }
+  void sent_response(std::uint32_t bytes, bool begins_message) override {
+    --responses_left;
+    served.push_back(std::to_string(bytes) + (begins_message ? " begin" : ""));
+  }
   void enter_error(std::optional<AsyncEvent> event) override {
     events.push_back("error" + (event ? " " + to_text(*event) : ""));
   }
@@ -93,6 +104,8 @@ class FakeEnvironment final : public PacketSink,
   std::vector<std::string> received;  ///< receives
   std::vector<std::string> stored;    ///< memory touched
   std::vector<std::string> events;
+  std::vector<std::string> brought;  ///< by requests, in bytes
+  std::vector<std::string> served;   ///< by responses to reads
   std::vector<std::byte> last_payload;
   std::array<std::uint32_t, static_cast<unsigned>(Count::kCount)> counts{};
 
@@ -108,6 +121,9 @@ class FakeEnvironment final : public PacketSink,
   std::uint32_t next_receive = 0;
   std::uint32_t drawn = 0;  ///< number of the last one drawn
   std::optional<std::uint32_t> credits;
+  Duration wait{};                         ///< of the next requests
+  bool drops = false;                      ///< they are dropped
+  std::uint32_t responses_left = 1000000;  ///< that may go
 };
 
 }  // namespace softhca::transport

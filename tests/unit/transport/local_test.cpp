@@ -22,6 +22,9 @@ class FakeLink final : public LocalLink {
     drawn = receives == Draw::kTaken;
     return receives;
   }
+  bool is_within_rate(const Request&) const override { return within_rate; }
+  void wait_for_rate(const Request&) override { waits = true; }
+  bool waits_for_rate() const override { return waits; }
   std::uint64_t drawn_bytes() const override { return capacity; }
   Moved move(const Request&, std::uint32_t offset, std::uint32_t bytes) override {
     if (fault.verdict() == Verdict::kOk) there_.stored.push_back("copy" + range(offset, bytes));
@@ -34,6 +37,7 @@ class FakeLink final : public LocalLink {
   std::uint64_t charge(std::uint32_t bytes, bool begins) override {
     return (begins ? kMessageCost : 0) + bytes;
   }
+  void begins(const Request& request) override { begun.push_back(request.length); }
   void arrived(const Request&) override { drawn = false; }
 
   LocalPeer peer;
@@ -43,6 +47,9 @@ class FakeLink final : public LocalLink {
   bool drawn = false;
   std::uint64_t capacity = 4096;
   Moved fault;
+  bool within_rate = true;
+  bool waits = false;                ///< for its turn at the rate
+  std::vector<std::uint32_t> begun;  ///< lengths
 
  private:
   FakeEnvironment& there_;
@@ -221,6 +228,20 @@ TEST_F(LocalTest, RetriesOfAReceiverNotReadyEnd) {
   expect_count(Count::kRnrNakReceived, 2);
 }
 
+/// An engine that is busy, or lacks the processor, may come to it only then: it would hold its PCBs
+/// for ever, and with enough of its kind nobody else had any.
+TEST_F(LocalTest, ItSleepsEvenWhenEachTurnComesAfterTheRnrWait) {
+  attributes.rnr_retry = 7;
+  begin();
+  link->receives = LocalLink::Draw::kEmpty;
+  post(RequestKind::kSend, 5);
+  run();
+  now = local.deadline() + microseconds(1);
+  EXPECT_FALSE(run());
+  EXPECT_TRUE(local.is_held());
+  expect_count(Count::kRnrNakReceived, 2);
+}
+
 TEST_F(LocalTest, WithoutALimitItWaitsForAReceiveWithoutItsRequest) {
   attributes.rnr_retry = 7;
   begin();
@@ -289,6 +310,81 @@ TEST_F(LocalTest, ProgressRenewsRetries) {
     run();
   }
   expect_done({"0 ok", "1 ok", "2 ok"});
+}
+
+// --- the rates of its peer
+
+TEST_F(LocalTest, AMessageAboveThePeersRateWaitsForItsTurnWithoutItsRequest) {
+  for (const RequestKind kind :
+       {RequestKind::kSend, RequestKind::kWrite, RequestKind::kRead, RequestKind::kFetchAdd}) {
+    begin();
+    link->within_rate = false;
+    post(kind, 8);
+    EXPECT_FALSE(run());
+    ASSERT_TRUE(local.is_held());
+    EXPECT_TRUE(link->waits);
+    EXPECT_FALSE(link->drawn);
+    EXPECT_EQ(local.progress().obstacle, SendObstacle::kPeerRate);
+    EXPECT_EQ(local.deadline(), kNever) << "it is called when its turn has come";
+    withdraw();
+    for (int i = 0; i < 3; ++i) {
+      now += milliseconds(100);
+      EXPECT_FALSE(run());
+      EXPECT_TRUE(local.is_held()) << "its turn has not come";
+    }
+    EXPECT_TRUE(link->begun.empty());
+    link->waits = false;
+    link->within_rate = true;
+    EXPECT_FALSE(run());
+    EXPECT_FALSE(local.is_held()) << "its request is wanted";
+    post(kind, 8);
+    run();
+    expect_done({"1 ok"});
+    EXPECT_EQ(link->begun, std::vector<std::uint32_t>{8});
+    clear();
+  }
+}
+
+TEST_F(LocalTest, OfAnUnreliableConnectionWhatIsAboveTheRateIsLost) {
+  begin(false);
+  link->within_rate = false;
+  post(RequestKind::kWrite, 5);
+  run();
+  expect_done({"0 ok"});
+  EXPECT_TRUE(there.stored.empty());
+  EXPECT_EQ(there.counted(Count::kRateDropped), 1u);
+  EXPECT_FALSE(link->waits);
+}
+
+/// What began within the rate goes on to its end.
+TEST_F(LocalTest, AMessageUnderWayDoesNotWaitForTheRate) {
+  post(RequestKind::kWrite, 300);
+  run(kMessageCost + 100);
+  EXPECT_EQ(local.state(), Local::State::kMoving);
+  link->within_rate = false;
+  run();
+  expect_done({"0 ok"});
+  EXPECT_EQ(link->begun, std::vector<std::uint32_t>{300}) << "in full, and once";
+}
+
+/// Its retries are for a peer that is not there, or has no receive.
+TEST_F(LocalTest, WaitingForARateTakesNoRetries) {
+  link->within_rate = false;
+  post(RequestKind::kSend, 5);
+  for (int i = 0; i < 10; ++i) {
+    run();
+    now += milliseconds(100);
+    link->waits = false;
+  }
+  expect_done({});
+  expect_count(Count::kAckTimeouts, 0);
+  expect_count(Count::kRnrNakReceived, 0);
+  link->present = false;
+  run();
+  expect_count(Count::kAckTimeouts, 0);
+  now = local.deadline();
+  run();
+  expect_count(Count::kAckTimeouts, 1);
 }
 
 TEST_F(LocalTest, AnAtomicRunsOnceHoweverSmallTheBudget) {

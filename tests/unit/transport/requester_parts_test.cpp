@@ -150,10 +150,10 @@ TEST(ReadOrAtomicTest, ALongReadIsAskedForInParts) {
   read.remote_addr = 0x1000;
   read.length = (kAll - 1) * 256 + 7;
   wire::Headers h;
-  fill_read_or_atomic(h, read, kAll, kReadPartPackets, 8);
+  fill_read_or_atomic(h, read, kAll, kReadPartPackets, read_part_end(kAll, kReadPartPackets), 8);
   EXPECT_EQ(h.remote_addr, 0x1000 + std::uint64_t{kReadPartPackets} * 256);
   EXPECT_EQ(h.dma_length, kReadPartPackets * 256);
-  fill_read_or_atomic(h, read, kAll, kAll - 2, 8);
+  fill_read_or_atomic(h, read, kAll, kAll - 2, kAll, 8);
   EXPECT_EQ(h.dma_length, 256u + 7);
 }
 
@@ -163,11 +163,11 @@ TEST(ReadOrAtomicTest, TheAddendTravelsInTheSwapField) {
   atomic.compare_add = 5;
   atomic.swap = 9;
   wire::Headers h;
-  fill_read_or_atomic(h, atomic, 1, 0, 10);
+  fill_read_or_atomic(h, atomic, 1, 0, 1, 10);
   EXPECT_EQ(h.swap_add, 5u);
   EXPECT_EQ(h.compare, 0u);
   atomic.kind = RequestKind::kCompareSwap;
-  fill_read_or_atomic(h, atomic, 1, 0, 10);
+  fill_read_or_atomic(h, atomic, 1, 0, 1, 10);
   EXPECT_EQ(h.swap_add, 9u);
   EXPECT_EQ(h.compare, 5u);
 }

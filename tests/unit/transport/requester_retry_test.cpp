@@ -226,44 +226,69 @@ TEST_F(RequesterTest, WhatWasSentTwiceIsNotTimed) {
   EXPECT_EQ(requester.deadline(), now + std::chrono::nanoseconds(4096 << 14));
 }
 
+TEST_F(RequesterTest, TheFlightDoublesInEachRoundTripUntilItsLimitOrALoss) {
+  attributes.psn_window = 200;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  std::vector<std::size_t> flights;
+  std::uint32_t sent_end = 0;
+  for (int i = 0; i < 5; ++i) {
+    run();
+    flights.push_back(env.sent.size());
+    sent_end += static_cast<std::uint32_t>(env.sent.size());
+    feed_ack(sent_end - 1);
+    env.sent.clear();
+  }
+  EXPECT_EQ(flights, (std::vector<std::size_t>{32, 64, 128, 200, 200}));
+  run();
+  feed_nak(sent_end, wire::kSyndromeSequence);
+  env.sent.clear();
+  run();
+  EXPECT_EQ(env.sent.size(), 100u);
+  feed_ack(sent_end + 99);
+  env.sent.clear();
+  run();
+  EXPECT_EQ(env.sent.size(), 101u);
+}
+
 TEST_F(RequesterTest, LossHalvesTheFlightAndAcknowledgementsGrowItAgain) {
-  attributes.psn_window = 64;
+  attributes.psn_window = 32;
   start_at(0);
   post(RequestKind::kSend, 1000 * 256);
   run();
-  EXPECT_EQ(env.sent.size(), 64u);
+  EXPECT_EQ(env.sent.size(), 32u);
   env.sent.clear();
   feed_nak(10, wire::kSyndromeSequence);
   run();
-  EXPECT_EQ(env.sent.size(), 32u);
+  EXPECT_EQ(env.sent.size(), 16u);
   feed_nak(20, wire::kSyndromeSequence);  // of the same flight: counts once
   env.sent.clear();
   run();
-  EXPECT_EQ(env.sent.size(), 32u);
-  feed_ack(51);
+  EXPECT_EQ(env.sent.size(), 16u);
+  feed_ack(35);
   env.sent.clear();
   run();
-  EXPECT_EQ(env.sent.size(), 33u);
+  EXPECT_EQ(env.sent.size(), 17u);
 }
 
 TEST_F(RequesterTest, EachTimeoutHalvesTheFlightThatWasSentAgain) {
-  attributes.psn_window = 64;
+  attributes.psn_window = 32;
   attributes.retry_count = 7;
   start_at(0);
   post(RequestKind::kSend, 1000 * 256);
   std::vector<std::size_t> flights;
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 6; ++i) {
     run();
     flights.push_back(env.sent.size());
     env.sent.clear();
     now = requester.deadline();
     requester.expire(env, now);
   }
-  EXPECT_EQ(flights, (std::vector<std::size_t>{64, 32, 16, 8, 8}));
+  EXPECT_EQ(flights, (std::vector<std::size_t>{32, 16, 8, 4, 2, 2}));
 }
 
 TEST_F(RequesterTest, TheFlightNeverFallsBelowItsFloor) {
-  attributes.psn_window = 64;
+  attributes.psn_window = 32;
   start_at(0);
   post(RequestKind::kSend, 1000 * 256);
   std::vector<std::size_t> flights;
@@ -277,7 +302,7 @@ TEST_F(RequesterTest, TheFlightNeverFallsBelowItsFloor) {
     feed_ack(sent_end - 1);
     env.sent.clear();
   }
-  EXPECT_EQ(flights, (std::vector<std::size_t>{64, 33, 17, 9, 9, 9}));
+  EXPECT_EQ(flights, (std::vector<std::size_t>{32, 17, 9, 5, 3, 3}));
 }
 
 // --- receiver not ready
@@ -405,13 +430,13 @@ TEST_F(RequesterTest, RequestsToASilentPeerAreWithdrawnBetweenRetries) {
   post_and_run(RequestKind::kSend, 1);
   post_and_run(RequestKind::kWrite, 300);
   pass(kTimeout);
-  EXPECT_FALSE(requester.rest_if_silent()) << "one may be lost";
+  EXPECT_FALSE(requester.rest_if_silent(false)) << "one may be lost";
   pass(kTimeout);
   for (int tries = 1; tries <= 2; ++tries) {
-    ASSERT_TRUE(requester.rest_if_silent()) << tries;
+    ASSERT_TRUE(requester.rest_if_silent(false)) << tries;
     EXPECT_EQ(requester.progress().obstacle, SendObstacle::kPeer);
     ASSERT_TRUE(requester.is_held());
-    EXPECT_FALSE(requester.rest_if_silent());
+    EXPECT_FALSE(requester.rest_if_silent(false));
     requester.withdraw([](PcbId) {});
     EXPECT_EQ(requester.deadline(), now + kTimeout);
     env.sent.clear();
@@ -434,7 +459,7 @@ TEST_F(RequesterTest, RequestsToASilentPeerAreWithdrawnBetweenRetries) {
 TEST_F(RequesterTest, WhatIsAcknowledgedWhileItIsWithdrawnIsDone) {
   for (int i = 0; i < 3; ++i) post_and_run(RequestKind::kSend, 1);
   for (int i = 0; i < 2; ++i) pass(kTimeout);
-  ASSERT_TRUE(requester.rest_if_silent());
+  ASSERT_TRUE(requester.rest_if_silent(false));
   requester.withdraw([](PcbId) {});
   feed_ack(1);
   EXPECT_FALSE(requester.is_held()) << "the peer is there";
@@ -447,7 +472,7 @@ TEST_F(RequesterTest, WhatIsAcknowledgedWhileItIsWithdrawnIsDone) {
   }
   post_and_run(RequestKind::kSend, 1);
   expect_sent({"SEND_ONLY 2 [0,1) ?"});
-  EXPECT_FALSE(requester.rest_if_silent());
+  EXPECT_FALSE(requester.rest_if_silent(false));
   feed_ack(2);
   expect_done({"5 ok"});
   expect_count(Count::kGhostAck, 0);
@@ -457,14 +482,14 @@ TEST_F(RequesterTest, WhatIsAcknowledgedWhileItIsWithdrawnIsDone) {
 TEST_F(RequesterTest, AReadAnsweredWhileItIsWithdrawnIsSentAgain) {
   post_and_run(RequestKind::kRead, 100);
   for (int i = 0; i < 2; ++i) pass(kTimeout);
-  ASSERT_TRUE(requester.rest_if_silent());
+  ASSERT_TRUE(requester.rest_if_silent(false));
   requester.withdraw([](PcbId) {});
   feed_read(Opcode::kRcReadResponseOnly, 0, 100);
   EXPECT_FALSE(requester.is_held());
   env.sent.clear();
   post_and_run(RequestKind::kRead, 100);
   expect_sent({"READ_REQ 0 1000+100 ?"});
-  EXPECT_FALSE(requester.rest_if_silent());
+  EXPECT_FALSE(requester.rest_if_silent(false));
   feed_read(Opcode::kRcReadResponseOnly, 0, 100);
   expect_done({"1 ok"});
 }
@@ -472,7 +497,7 @@ TEST_F(RequesterTest, AReadAnsweredWhileItIsWithdrawnIsSentAgain) {
 TEST_F(RequesterTest, OnlyAnswersToWhatWasSentWakeWhoRests) {
   post_and_run(RequestKind::kSend, 1);
   for (int i = 0; i < 2; ++i) pass(kTimeout);
-  ASSERT_TRUE(requester.rest_if_silent());
+  ASSERT_TRUE(requester.rest_if_silent(false));
   requester.withdraw([](PcbId) {});
   feed_ack(1);
   feed_ack(0xffffff);
@@ -488,10 +513,10 @@ TEST_F(RequesterTest, SomeEarlyRetriesInARowAreSilence) {
   expect_done({"0 ok"});
   post_and_run(RequestKind::kSend, 1);
   for (int retries = 1; retries <= 3; ++retries) {
-    EXPECT_FALSE(requester.rest_if_silent());
+    EXPECT_FALSE(requester.rest_if_silent(false));
     pass(requester.deadline() - now);
   }
-  EXPECT_TRUE(requester.rest_if_silent());
+  EXPECT_TRUE(requester.rest_if_silent(false));
   expect_count(Count::kAckTimeouts, 0);
   feed_ack(1);  // it was not withdrawn
   expect_done({"1 ok"});
@@ -500,7 +525,93 @@ TEST_F(RequesterTest, SomeEarlyRetriesInARowAreSilence) {
   post_and_run(RequestKind::kSend, 1);
   expect_sent({"SEND_ONLY 2 [0,1) ?"});
   pass(requester.deadline() - now);
-  EXPECT_FALSE(requester.rest_if_silent()) << "the peer has answered";
+  EXPECT_FALSE(requester.rest_if_silent(false)) << "the peer has answered";
+}
+
+/// Nothing reaches it: no retry has to tell.
+TEST_F(RequesterTest, WhoCannotBeReachedIsSilentAtOnce) {
+  EXPECT_FALSE(requester.rest_if_silent(true)) << "nothing was sent";
+  post_and_run(RequestKind::kSend, 1);
+  EXPECT_TRUE(requester.rest_if_silent(true));
+  EXPECT_EQ(requester.deadline(), now + kTimeout);
+}
+
+/// They have the numbers that they had when they come again.
+TEST_F(RequesterTest, WhatWaitsForAFenceCanBeWithdrawnAlone) {
+  post_and_run(RequestKind::kSend, 1);
+  post_and_run(RequestKind::kRead, 300);
+  EXPECT_EQ(requester.progress().next, SendObstacle::kNone);
+  EXPECT_TRUE(requester.progress().moved);
+  Request fenced = make(RequestKind::kWrite, 300);
+  fenced.fence = true;
+  post(fenced);
+  post_and_run(RequestKind::kSend, 1);
+  expect_sent({"SEND_ONLY 0 [0,1) ?", "READ_REQ 1 1000+300 ?"});
+  EXPECT_FALSE(requester.progress().moved);
+  EXPECT_EQ(requester.progress().next, SendObstacle::kOrder);
+  std::vector<std::uint32_t> withdrawn;
+  requester.withdraw_unsent([&](PcbId pcb) { withdrawn.push_back(pcb.value); });
+  EXPECT_EQ(withdrawn, (std::vector<std::uint32_t>{2, 3}));
+  EXPECT_EQ(requester.progress().next, SendObstacle::kOrder);
+  expect_progress(SendObstacle::kOrder, 0, 3);
+  EXPECT_FALSE(run());
+  requester.withdraw_unsent([](PcbId) { ADD_FAILURE() << "they are gone"; });
+  feed_ack(0);
+  feed_read(Opcode::kRcReadResponseFirst, 1, 256);
+  EXPECT_EQ(requester.progress().next, SendObstacle::kOrder);
+  feed_read(Opcode::kRcReadResponseLast, 2, 44);
+  EXPECT_EQ(requester.progress().next, SendObstacle::kNone);
+  expect_done({"0 ok", "1 ok"});
+  post(fenced);
+  run();
+  expect_sent({"WRITE_FIRST 3 1000+300 [0,256)", "WRITE_LAST 4 [256,300) ?"});
+  EXPECT_EQ(requester.position().sequence, Psn(4));
+}
+
+/// Only what was never sent goes: the peer may have executed the others.
+TEST_F(RequesterTest, WhatWasSentStaysThoughItIsToBeSentAgain) {
+  post_and_run(RequestKind::kRead, 300);
+  post_and_run(RequestKind::kSend, 1);
+  Request fenced = make(RequestKind::kWrite, 300);
+  fenced.fence = true;
+  post(fenced);
+  run();
+  env.sent.clear();
+  now += kTimeout;
+  requester.expire(env, now);
+  requester.withdraw_unsent([](PcbId pcb) { EXPECT_EQ(pcb.value, 2u); });
+  run();
+  expect_sent({"READ_REQ 0 1000+300 ?", "SEND_ONLY 2 [0,1) ?"});
+  EXPECT_EQ(requester.progress().next, SendObstacle::kOrder);
+  EXPECT_EQ(requester.position().psn, Psn(3));
+}
+
+/// The first packet of a message that the peer may have no receive for is a probe.
+TEST_F(RequesterTest, WhatWaitsForCreditsCanBeWithdrawnAlone) {
+  post_and_run(RequestKind::kSend, 1);
+  feed(Opcode::kRcAck, 0, wire::kSyndromeAck | 1, 0, 1);  // one more
+  post_and_run(RequestKind::kSend, 1);
+  post_and_run(RequestKind::kSend, 1);
+  expect_sent({"SEND_ONLY 0 [0,1) ?", "SEND_ONLY 1 [0,1) ?"});
+  EXPECT_EQ(requester.progress().next, SendObstacle::kReceiver);
+  requester.withdraw_unsent([](PcbId pcb) { EXPECT_EQ(pcb.value, 2u); });
+  EXPECT_EQ(requester.progress().next, SendObstacle::kReceiver);
+  feed(Opcode::kRcAck, 1, wire::kSyndromeAck, 0, 2);
+  EXPECT_EQ(requester.progress().next, SendObstacle::kNone) << "it may go as a probe";
+}
+
+TEST_F(RequesterTest, AMessageThatIsHalfSentIsFinished) {
+  post(RequestKind::kWrite, 600);
+  post(RequestKind::kSend, 1);
+  run(1);
+  EXPECT_EQ(requester.progress().half_sent, PcbId(0));
+  EXPECT_EQ(requester.progress().next, SendObstacle::kNone);
+  requester.withdraw_unsent([](PcbId pcb) { EXPECT_EQ(pcb.value, 1u); });
+  run();
+  expect_sent(
+      {"WRITE_FIRST 0 1000+600 [0,256)", "WRITE_MIDDLE 1 [256,512)", "WRITE_LAST 2 [512,600) ?"});
+  EXPECT_EQ(requester.progress().half_sent, SendQueue::kEnd);
+  EXPECT_EQ(requester.position().psn, Psn(3));
 }
 
 /// The peer has taken all but the last packet. It is no progress that these are known.

@@ -173,6 +173,78 @@ TEST_F(ResponderTest, MisalignedAtomicIsInvalid) {
   expect_answer({"NAK 61 0 msn 0"});
 }
 
+// --- rates of what the peer sends and reads
+
+TEST_F(ResponderTest, WhatComesTooFastIsPutOffAndComesAgain) {
+  env.receives = {1000};
+  feed(Opcode::kRcSendFirst, 0, 256);
+  env.wait = microseconds(700);
+  feed(Opcode::kRcSendMiddle, 1, 256);
+  feed(Opcode::kRcSendLast, 2, 10);
+  expect_answer({"RNR 13 1 msn 0"});  // 960 us
+  expect_count(Count::kRateNakSent, 1);
+  expect_count(Count::kRnrNakSent, 0);
+  expect_count(Count::kOutOfSequence, 0);
+  feed(Opcode::kRcSendMiddle, 1, 256);
+  expect_answer({"RNR 13 1 msn 0"});
+  env.wait = {};
+  feed(Opcode::kRcSendMiddle, 1, 256);
+  feed(Opcode::kRcSendLast, 2, 10);
+  expect_answer({"ACK 2 msn 1"});
+  expect_received({"0 ok 522 bytes"});
+  expect_stored({"receive 0 [0,256)", "receive 0 [256,512)", "receive 0 [512,522)"});
+  EXPECT_EQ(env.brought, (Lines{"256 begin", "256", "10"})) << "once each";
+}
+
+TEST_F(ResponderTest, WhatIsRefusedForAnotherReasonIsNotCharged) {
+  feed(Opcode::kRcSendOnly, 0, 10);  // there is no receive
+  expect_count(Count::kRateNakSent, 0);
+  run();
+  expect_count(Count::kRnrNakSent, 1);
+  env.wait = microseconds(10);
+  feed(Opcode::kRcSendMiddle, 0, 256);  // and this one is wrong whenever it comes
+  run();
+  expect_count(Count::kInvalidNakSent, 1);
+  EXPECT_TRUE(env.brought.empty());
+}
+
+TEST_F(ResponderTest, AnAtomicBringsItsOperandsAndAReadNothing) {
+  feed(Opcode::kRcFetchAdd, 0);
+  env.wait = microseconds(10);
+  feed_read(1, 100);
+  run();
+  expect_count(Count::kRateNakSent, 0);
+  EXPECT_EQ(env.brought, Lines{"8 begin"});
+  EXPECT_EQ(env.served, Lines{"100 begin"});
+  feed(Opcode::kRcFetchAdd, 2);
+  run();
+  expect_count(Count::kRateNakSent, 1);
+  EXPECT_EQ(env.counter, 0u) << "it added nothing, and will be executed once";
+}
+
+TEST_F(ResponderTest, ResponsesWaitForTheirRateAndNothingOvertakesThem) {
+  feed_read(0, 600);
+  feed(Opcode::kRcWriteOnly, 3, 1, 1);
+  env.responses_left = 1;
+  EXPECT_FALSE(run()) << "to be called when it may go on";
+  expect_sent({"READ_RESP_FIRST 0 1000+256 msn 2"});
+  EXPECT_FALSE(run());
+  expect_nothing_sent();
+  EXPECT_TRUE(responder.pending());
+  env.responses_left = 10;
+  run();
+  expect_sent({"READ_RESP_MIDDLE 1 1100+256", "READ_RESP_LAST 2 1200+88 msn 2", "ACK 3 msn 2"});
+  EXPECT_EQ(env.served, (Lines{"256 begin", "256", "88"}));
+}
+
+TEST_F(ResponderTest, AnswersWithoutDataDoNotWaitForTheRate) {
+  env.responses_left = 0;
+  feed(Opcode::kRcFetchAdd, 0);
+  feed_read(1, 0);
+  run();
+  EXPECT_EQ(env.sent.size(), 2u);
+}
+
 TEST_F(ResponderTest, ForeignOpcodesAreDropped) {
   for (const Opcode opcode : {Opcode::kRcAck, Opcode::kRcReadResponseOnly, Opcode::kUcSendOnly,
                               Opcode::kUdSendOnly, Opcode::kXrcSendOnly, Opcode::kCnp})

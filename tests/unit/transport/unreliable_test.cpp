@@ -239,6 +239,31 @@ TEST_F(UdTest, ReceivesBehindTheRoutingHeader) {
   expect_stored({"grh 0", "receive 0 [40,296)", "grh 1"});
 }
 
+TEST_F(UdTest, WhatComesTooFastIsDropped) {
+  env.receives = {1000};
+  env.drops = true;
+  feed(1);
+  expect_count(Count::kRateDropped, 1);
+  EXPECT_EQ(env.receives.size(), 1u);
+  EXPECT_TRUE(env.brought.empty());
+  env.drops = false;
+  feed(100);
+  EXPECT_EQ(env.brought, Lines{"100 begin"});
+}
+
+TEST_F(UcTest, AMessageOfWhichAPacketComesTooFastIsDropped) {
+  feed(Opcode::kUcWriteFirst, 0, 256, 600);
+  env.drops = true;
+  feed(Opcode::kUcWriteMiddle, 1, 256);
+  env.drops = false;
+  feed(Opcode::kUcWriteLast, 2, 88);
+  expect_count(Count::kRateDropped, 1);
+  expect_count(Count::kWriteRequests, 0);
+  feed(Opcode::kUcWriteOnly, 3, 10, 10);
+  expect_count(Count::kWriteRequests, 1);
+  EXPECT_EQ(env.brought, (Lines{"256 begin", "10 begin"}));
+}
+
 TEST_F(UdTest, WrongKeyIsDropped) {
   env.receives = {1000};
   feed(1, 0x1235);

@@ -212,6 +212,25 @@ TEST(MalformedIpv6, MappedAddressesArePretence) {
   EXPECT_EQ(parse(frame), DropReason::kBadIpHeader);
 }
 
+TEST(MalformedSource, IsNobodysAddress) {
+  const auto from = [](std::uint32_t ipv4) {
+    FramePath path = test::ipv4_path();
+    path.source = Gid::from_ipv4(ipv4);
+    return parse(build(path, send_only(), {}));
+  };
+  EXPECT_EQ(from(0x0a000001), DropReason::kNone);
+  for (const std::uint32_t nobody : {0u, 0xe0000001u, 0xefffffffu, 0xffffffffu})
+    EXPECT_EQ(from(nobody), DropReason::kBadIpHeader) << nobody;
+  Bytes frame = build(test::ipv6_path(), send_only(), {});
+  ASSERT_EQ(parse(frame), DropReason::kNone);
+  Gid group;
+  group.bytes[0] = 0xff;
+  for (const Gid& nobody : {Gid(), group}) {
+    store_ipv6(&frame[14 + 8], nobody);
+    EXPECT_EQ(parse(frame), DropReason::kBadIpHeader);
+  }
+}
+
 TEST(SourcePort, FollowsFlowLabelOrQueuePairs) {
   EXPECT_EQ(source_port(0, Qpn(0x11), Qpn(0x11)), 49441);
   EXPECT_EQ(source_port(0x12345, Qpn(0x11), Qpn(0x11)), 58177);

@@ -39,6 +39,26 @@ TEST(Journal, ATenantPushesOutOnlyItsOwn) {
   EXPECT_FALSE(journal.after(97, 1000).lost);
 }
 
+TEST(Journal, TenantsThatAreGoneHaveTogetherAsMuchAsOne) {
+  Journal journal(4);
+  journal.add(of("", "of the daemon"));
+  for (int i = 0; i < 1000; ++i) {
+    journal.add(of(std::to_string(i), "comes"));
+    journal.add(of(std::to_string(i), "goes"));
+    journal.forget(std::to_string(i));
+  }
+  journal.add(of("there", "comes"));
+  const auto page = journal.after(0, 10000);
+  ASSERT_EQ(page.entries.size(), 6u);
+  EXPECT_EQ(page.entries[0].text, "of the daemon");
+  EXPECT_EQ(page.entries[1].tenant, "998");
+  EXPECT_EQ(page.entries[5].tenant, "there");
+  EXPECT_TRUE(page.lost);
+  EXPECT_FALSE(journal.after(1997, 10000).lost);
+  journal.forget("nobody");
+  EXPECT_EQ(journal.after(0, 10000).entries.size(), 6u);
+}
+
 TEST(Journal, KeepsTheTimeItIsGiven) {
   Journal journal;
   const auto then = std::chrono::system_clock::time_point(std::chrono::seconds(5));

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <stdexcept>
 #include <string>
 
 #include "tests/unit/control/client.hpp"
@@ -98,6 +99,7 @@ class ReloadTest : public ::testing::Test {
     EXPECT_EQ(daemon.adapter.vcbs.unallocated(), config.pools.vcbs - vcbs);
     EXPECT_EQ(daemon.engine.pcbs().quota().unallocated(),
               config.pools.pcbs - config.pools.dedicated_pcbs - pcbs);
+    EXPECT_EQ(daemon.engine.pcbs().dedicated(), config.pools.dedicated_pcbs);
   }
 
   std::string socket_of(const engine::Tenant& tenant, const engine::Level& level) const {
@@ -112,10 +114,16 @@ class ReloadTest : public ::testing::Test {
     for (std::uint16_t i = 0; i < tvls.size(); ++i) {
       const schedule::Tvl& tvl = tvls[TvlId(i)];
       if (!tvl.used || tvl.tenant != tenant.id || tvl.qos_class != qos_class) continue;
-      if (tvl.purpose == schedule::TvlPurpose::kCommands)
+      if (tvl.purpose == schedule::TvlPurpose::kCommands) {
         weights.push_back(tvl.weight);
-      else
-        ++dedicated;
+        continue;
+      }
+      ++dedicated;
+      const engine::Level* level = tenant.find_level(qos_class);
+      EXPECT_EQ(tvl.execution.guaranteed.value(),
+                dedicated_part(entry.dedicated_execution_credits, entry, level));
+      EXPECT_EQ(tvl.completion.guaranteed.value(),
+                dedicated_part(entry.dedicated_completion_credits, entry, level));
     }
     for (const resource::TvlConfig& tvl : tvls_of(entry, tenant.find_level(qos_class)))
       wanted.push_back(tvl.weight);
@@ -123,6 +131,18 @@ class ReloadTest : public ::testing::Test {
     std::sort(wanted.begin(), wanted.end());
     EXPECT_EQ(weights, wanted);
     EXPECT_EQ(dedicated, qos_class == tenant.qos_class && !entry.levels.empty() ? 0u : 1u);
+  }
+
+  static std::uint32_t dedicated_part(std::uint32_t all, const TenantConfig& entry,
+                                      const engine::Level* level) {
+    if (level == nullptr) return entry.shared ? all : 1;
+    const resource::LevelConfig& settings = *settings_of(entry, *level);
+    if (!entry.shared || !settings.shared) return 1;
+    std::uint32_t pcbs = 0;
+    for (const resource::LevelConfig& each : entry.levels) pcbs += each.pcbs;
+    const auto levels = static_cast<std::uint32_t>(entry.levels.size());
+    const std::uint32_t rest = all - std::min(all, levels);
+    return 1 + (pcbs == 0 ? rest / levels : rest * settings.pcbs / pcbs);
   }
 
   /// Any levels that fit in the tenant and together.
@@ -150,6 +170,8 @@ class ReloadTest : public ::testing::Test {
       tvl.execution_credits = 1 + random() % 100;
     }
     tenant.shared = random() % 4 != 0;
+    tenant.dedicated_execution_credits = 1 + random() % 64;
+    tenant.dedicated_completion_credits = 1 + random() % 256;
   }
 
   Folder folder;
@@ -173,6 +195,7 @@ TEST_F(ReloadTest, AnySequenceLeavesWhatTheConfigurationSays) {
                        [name = name](const auto& t) { return t.name == name; }))
         wanted.tenants.push_back(another(name, static_cast<std::uint32_t>(address)));
     for (TenantConfig& tenant : wanted.tenants) divide(tenant, random);
+    wanted.pools.dedicated_pcbs = 16 + random() % 512;
     const bool fits = wanted.tenants.size() <= wanted.pools.tenants &&
                       !check_room(daemon.adapter.config, wanted, {});
     const Config before = daemon.adapter.config;
@@ -185,6 +208,66 @@ TEST_F(ReloadTest, AnySequenceLeavesWhatTheConfigurationSays) {
   }
   EXPECT_GT(accepted, 20u);
   EXPECT_LT(accepted, 300u);
+}
+
+TEST_F(ReloadTest, TenantsOnDemandComeAndGoAndLeaveNothing) {
+  Config file = daemon.adapter.config;
+  TenantConfig& small = file.templates.emplace_back(another("small", 10));
+  small.vcbs = small.pcbs = 100;
+  small.tvls.resize(2);
+  small.levels = {{.name = "only", .vcbs = 10, .pcbs = 10, .tvls = 1, .is_default = true}};
+  for (std::uint32_t i = 11; i < 14; ++i) small.addresses.push_back(Gid::from_ipv4(0xc6120000 + i));
+  ASSERT_TRUE(reloader.put_into_force(file));
+  const Config before = daemon.adapter.config;
+  const auto files = [&] {
+    const std::filesystem::recursive_directory_iterator all(folder.path());
+    return std::distance(begin(all), end(all));
+  };
+  const auto files_before = files();
+  for (int round = 0; round < 70; ++round) {
+    for (const char* which : {"x", "y", "z"}) {
+      const std::string name = which + std::to_string(round);
+      const auto made = reloader.create_tenant({.name = name, .template_name = "small"}, {}, false);
+      ASSERT_EQ(static_cast<bool>(made), *which != 'z') << "there is room for four";
+      expect_in_force();
+    }
+    const std::string y = "y" + std::to_string(round);
+    ASSERT_EQ(daemon.adapter.settings(*find(y)).addresses.front(), small.addresses.at(1));
+    const std::vector<resource::AllocationChange> own = {
+        {y, resource::Allocation::kPcbs, 20, {}, "only"}};
+    ASSERT_TRUE(reloader.change_own(*find(y), own));
+    for (const char* which : {"y", "x"}) {
+      ASSERT_TRUE(reloader.remove_tenant(which + std::to_string(round), false, {}));
+      EXPECT_FALSE(reloader.draining(which + std::to_string(round))) << "no program is attached";
+      expect_in_force();
+    }
+    ASSERT_FALSE(reloader.remove_tenant(y, true, {})) << "it is gone";
+  }
+  EXPECT_EQ(daemon.adapter.config, before);
+  EXPECT_EQ(files(), files_before);
+  EXPECT_TRUE(reloader.layers().tenants().empty());
+  EXPECT_TRUE(reloader.layers().own().empty()) << "what tenants divided that are gone";
+  EXPECT_LE(reloader.revisions().all().size(), Revisions::kKept);
+  EXPECT_LE(daemon.adapter.journal.after(0, 10000).entries.size(), 2 * 256u);
+}
+
+TEST_F(ReloadTest, ATenantOnDemandWhoseSocketCannotBeMadeIsNotThere) {
+  Config file = daemon.adapter.config;
+  file.templates.push_back(another("small", 10));
+  file.templates[0].vcbs = file.templates[0].pcbs = 0;
+  file.templates[0].tvls = {resource::TvlConfig{}};
+  ASSERT_TRUE(reloader.put_into_force(file));
+  std::ofstream(folder.path() + "/web") << "in the way";
+  const resource::TenantRequest web{.name = "web", .template_name = "small"};
+  const ReloadResult result = reloader.create_tenant(web, {}, false);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.refusal->cause, ReloadRefusal::Cause::kSetup);
+  expect_in_force();
+  EXPECT_EQ(reloader.layers().find("web"), nullptr);
+  std::filesystem::remove(folder.path() + "/web");
+  EXPECT_TRUE(reloader.create_tenant(web, {}, false));
+  expect_in_force();
+  EXPECT_EQ(reloader.socket_of("web"), folder.path() + "/web/socket");
 }
 
 TEST_F(ReloadTest, ARefusedSocketTakesBackTheOthers) {
@@ -310,6 +393,25 @@ TEST_F(ReloadTest, SharedReceiveQueuesThatAreThereFollowAPolicy) {
   }
 }
 
+TEST_F(ReloadTest, MembersOfALevelAreThoseOfTheConfigurationInForce) {
+  const auto members = [&](const char* level) -> const engine::LevelControl& {
+    for (const auto& each : daemon.adapter.tenants[0]->levels)
+      if (each->name == level) return each->control;
+    throw std::out_of_range(level);
+  };
+  Config wanted = daemon.adapter.config;
+  wanted.tenants[0].levels[0].users = {"root", "4711"};
+  ASSERT_TRUE(reloader.put_into_force(wanted));
+  EXPECT_EQ(members("high").users, (std::vector<uid_t>{0, 4711}));
+  EXPECT_TRUE(members("low").users.empty());
+  std::swap(wanted.tenants[0].levels[0].users, wanted.tenants[0].levels[1].users);
+  wanted.tenants[0].levels[1].groups = {"4712"};
+  ASSERT_TRUE(reloader.put_into_force(wanted));
+  EXPECT_TRUE(members("high").users.empty());
+  EXPECT_EQ(members("low").users, (std::vector<uid_t>{0, 4711}));
+  EXPECT_EQ(members("low").groups, std::vector<gid_t>{4712});
+}
+
 // What programs read of their addresses is written before anything changes.
 TEST_F(ReloadTest, AddressesThatCannotBeShownChangeNothing) {
   namespace fs = std::filesystem;
@@ -404,6 +506,50 @@ TEST_F(ReloadTest, WhatTheEngineRefusesChangesNothing) {
   expect_in_force();
 
   EXPECT_TRUE(reloader.put_into_force(wanted));
+  expect_in_force();
+}
+
+TEST_F(ReloadTest, DedicatedPcbsAreTakenFromWhatNobodyIsGuaranteed) {
+  Config wanted = daemon.adapter.config;
+  std::uint32_t guaranteed = 0;
+  for (const TenantConfig& tenant : wanted.tenants) guaranteed += tenant.pcbs;
+  wanted.pools.dedicated_pcbs = wanted.pools.pcbs - guaranteed;
+  EXPECT_TRUE(reloader.put_into_force(wanted));
+  expect_in_force();
+  ++wanted.pools.dedicated_pcbs;
+  const ReloadResult refused = reloader.put_into_force(wanted);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.refusal->cause, ReloadRefusal::Cause::kSetup);
+  expect_in_force();
+}
+
+TEST_F(ReloadTest, DedicatedPcbsThatAreInUseComeBack) {
+  Config wanted = daemon.adapter.config;
+  collect::PcbPool& pcbs = daemon.engine.pcbs();
+  const QosClassId b = find("b")->qos_class;
+  std::vector<PcbId> taken;
+  daemon.worker.run([&](engine::Engine&) {
+    while (const auto pcb = pcbs.allocate_dedicated(b)) taken.push_back(*pcb);
+  });
+  wanted.pools.dedicated_pcbs = static_cast<std::uint32_t>(taken.size()) - 1;
+  EXPECT_TRUE(reloader.put_into_force(wanted));
+  daemon.worker.run([&](engine::Engine&) {
+    for (const PcbId pcb : taken) pcbs.free(pcb);
+  });
+  expect_in_force();
+}
+
+TEST_F(ReloadTest, DedicatedCreditsAreSetByRequest) {
+  using resource::Allocation;
+  const std::vector<resource::AllocationChange> both = {
+      {"a", Allocation::kDedicatedExecutionCredits, 7, {}},
+      {"b", Allocation::kDedicatedCompletionCredits, 1, {}}};
+  EXPECT_TRUE(reloader.change(both));
+  expect_in_force();
+  EXPECT_EQ(daemon.adapter.config.tenants[0].dedicated_execution_credits, 7u);
+  const std::vector<resource::AllocationChange> none = {
+      {"b", Allocation::kDedicatedCompletionCredits, 0, {}}};
+  EXPECT_FALSE(reloader.change(none));
   expect_in_force();
 }
 

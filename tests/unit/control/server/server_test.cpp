@@ -6,6 +6,7 @@
 #include <rdma/rdma_user_cm.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <filesystem>
@@ -60,12 +61,15 @@ class ServerTest : public ::testing::Test {
     EXPECT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
     return socket;
   }
-  void connect(const UniqueFd& socket, const std::string& tenant) const {
+  bool try_connect(const UniqueFd& socket, const std::string& tenant) const {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     const std::string path = folder.path() + "/" + tenant + "/socket";
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-    ASSERT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    return ::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+  void connect(const UniqueFd& socket, const std::string& tenant) const {
+    ASSERT_TRUE(try_connect(socket, tenant));
   }
   UniqueFd connected(const std::string& tenant) const {
     UniqueFd socket = new_socket();
@@ -198,6 +202,18 @@ class ServerTest : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_FALSE(std::filesystem::exists(socket));
   }
+  /// A reload with it again, until it can be connected to.
+  UniqueFd put_first_back() {
+    {
+      const std::lock_guard lock(wanted_changing);
+      wanted.tenants.insert(wanted.tenants.begin(), daemon.config.tenants.front());
+    }
+    ::kill(::getpid(), SIGHUP);
+    UniqueFd socket = new_socket();
+    for (int i = 0; i < 20000 && !try_connect(socket, "a"); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return socket;
+  }
 
   Folder folder;
   Daemon daemon{config_in(folder.path())};
@@ -301,8 +317,57 @@ TEST_F(ServerTest, AClientOfDatagramsGoesOnWhenItsTenantIsRemoved) {
   EXPECT_EQ(set_buffers(program, 8), 0);
 }
 
+TEST_F(ServerTest, ATenantThatComesBackWhileItsProgramRunsIsServedAgain) {
+  const UniqueFd program = connected("a");
+  ASSERT_EQ(greet(program), 0);
+  remove_first();
+  EXPECT_EQ(greet(put_first_back()), 0);
+}
+
 TEST_F(ServerTest, AnEventChannelOfALevelThatIsNotThere) {
   EXPECT_EQ(open_channel(connected("a"), "nonsense"), EINVAL);
+}
+
+/// In a folder where anybody may make others, as in /tmp.
+class RuntimeDirectory : public ::testing::Test {
+ protected:
+  RuntimeDirectory() { ::chmod(folder.path().c_str(), 01777); }
+
+  int open() const {
+    Daemon daemon(config_in(path));
+    Server server{daemon.adapter, *daemon.general_services, *daemon.shared_datagrams};
+    const auto opened = server.open();
+    return opened ? 0 : opened.error().code;
+  }
+
+  Folder folder;
+  std::string path = folder.path() + "/runtime";
+};
+
+TEST_F(RuntimeDirectory, IsMadeOrTheDaemonsOwn) {
+  EXPECT_EQ(open(), 0);
+  EXPECT_TRUE(std::filesystem::is_directory(path));
+  EXPECT_EQ(open(), 0);
+}
+
+TEST_F(RuntimeDirectory, IsNoLink) {
+  const std::string elsewhere = folder.path() + "/elsewhere";
+  std::filesystem::create_directory(elsewhere);
+  std::filesystem::create_symlink(elsewhere, path);
+  EXPECT_EQ(open(), EPERM);
+  path += '/';
+  EXPECT_EQ(open(), EPERM);
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere));
+}
+
+TEST_F(RuntimeDirectory, IsNotAnotherUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  std::filesystem::create_directory(path);
+  ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(open(), EPERM);
+  EXPECT_TRUE(std::filesystem::is_empty(path));
+  ::chmod(folder.path().c_str(), 0755);
+  EXPECT_EQ(open(), 0) << "somebody who may has made it for the daemon";
 }
 
 TEST(DescriptorLimit, IsRaisedToTheHardOne) {

@@ -15,7 +15,8 @@ class Program : public ProcessEnd {
  public:
   Program(Daemon& daemon, DatagramClients& clients, std::size_t tenant,
           const abi::OpenDatagramClientRequest& request) {
-    UniqueFd served = take_served_end();
+    PeerSocket served(take_served_end(), daemon.adapter.closer,
+                      daemon.adapter.tenants[tenant]->name);
     const PeerIdentity peer = *peer_identity(served.get());
     engine::Tenant& of = *daemon.adapter.tenants[tenant];
     ChannelRequest asked{.operation = Operation::kOpenDatagramClient,

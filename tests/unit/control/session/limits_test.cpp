@@ -194,6 +194,21 @@ TEST_F(LimitsTest, OfQueueMemoryCountTheRings) {
   EXPECT_GE(mine.in_use(Kind::kQueueBytes) - before, 4096 * abi::kCommandHeaderBytes);
 }
 
+/// And what the daemon counts for each buffer of a shared receive queue, when it has limits.
+TEST_F(LimitsTest, OfQueueMemoryCountTheAccountsOfSharedReceiveQueues) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  const abi::CreateSrqRequest request{.pd = pd, .max_wr = 4096, .max_sge = 1};
+  const std::uint64_t both =
+      shm::ReceiveRing::bytes_for(4096, 1) + receive::Provisioner::bytes_for(4096);
+  const std::uint64_t before = mine.in_use(Kind::kQueueBytes);
+  ASSERT_EQ(client.ask(Operation::kCreateSrq, request), 0);
+  EXPECT_GE(mine.in_use(Kind::kQueueBytes) - before, both);
+  mine.set_limit(Kind::kQueueBytes, mine.in_use(Kind::kQueueBytes) + both - 1);
+  const std::uint64_t after = mine.in_use(Kind::kQueueBytes);
+  EXPECT_EQ(client.ask(Operation::kCreateSrq, request), ENOMEM);
+  EXPECT_EQ(mine.in_use(Kind::kQueueBytes), after);
+}
+
 TEST_F(LimitsTest, ShowInTheAttributesOfTheDevice) {
   mine.set_limit(Kind::kQueuePairs, 33);
   mine.set_limit(Kind::kCompletionQueues, 7);

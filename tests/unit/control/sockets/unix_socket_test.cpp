@@ -2,9 +2,12 @@
 #include "daemon/control/sockets/unix_socket.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +18,7 @@
 
 #include "abi/control.hpp"
 #include "tests/unit/control/folder.hpp"
+#include "tests/unit/control/lingering.hpp"
 
 namespace softhca::control {
 namespace {
@@ -52,6 +56,32 @@ TEST_F(Listening, OwnerAndGroupByNumber) {
   const std::string uid = std::to_string(::getuid());
   const std::string gid = std::to_string(::getgid());
   ASSERT_TRUE(listen_at(path, {.owner = uid, .group = gid}));
+}
+
+/// As the service has it: the right to give files away, not that to change those of others.
+bool keep_chown_only() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  data[0].effective = data[0].permitted = 1u << CAP_CHOWN;
+  return ::syscall(SYS_capset, &header, data) == 0;
+}
+
+TEST_F(Listening, IsGivenAwayAndChangedAgainByChownAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs CAP_CHOWN";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const SocketPermissions first{.owner = "65534", .group = "65534", .mode = 0640};
+    const SocketPermissions then{.owner = "65533", .group = "65534", .mode = 0600};
+    ::_exit(keep_chown_only() && listen_at(path, first) && set_permissions(path, then) ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  struct stat found {};
+  ASSERT_EQ(::stat(path.c_str(), &found), 0);
+  EXPECT_EQ(found.st_uid, 65533u);
+  EXPECT_EQ(found.st_gid, 65534u);
+  EXPECT_EQ(found.st_mode & 07777, 0600u);
 }
 
 TEST_F(Listening, UnknownOwnerOrGroupIsNamed) {
@@ -146,6 +176,33 @@ TEST_F(Records, WithDescriptorsAreRefusedAndLeakNone) {
   const int after = ::dup(0);
   ::close(after);
   EXPECT_EQ(before, after);
+}
+
+TEST_F(Records, DescriptorsStayUnreadSoThatNoneIsClosedHere) {
+  Lingering lingering(60);
+  const std::array<std::byte, 1> record{};
+  ASSERT_TRUE(send_record(left.get(), record, std::array{lingering.get()}));
+  lingering.let_go();
+  // Taken out of the queue, the socket would linger in this call for a minute.
+  EXPECT_EQ(receive(16), ReceiveResult::kClosed);
+  std::byte byte;
+  EXPECT_EQ(peek(right.get(), {&byte, 1}), -1);
+  EXPECT_EQ(errno, EBADMSG);
+  lingering.end();
+}
+
+TEST_F(Listening, DescriptorsAreRefusedWhereTheKernelCan) {
+  const auto listener = listen_at(path, {});
+  ASSERT_TRUE(listener);
+  const UniqueFd client = connect_to(path);
+  const UniqueFd served(::accept(listener->get(), nullptr, nullptr));
+  constexpr int kPassRights = 83;  // SO_PASSRIGHTS
+  int on = 1;
+  socklen_t length = sizeof on;
+  if (::getsockopt(served.get(), SOL_SOCKET, kPassRights, &on, &length) != 0)
+    GTEST_SKIP() << "this kernel has no SO_PASSRIGHTS";
+  EXPECT_EQ(on, 0);
+  EXPECT_FALSE(send_record(client.get(), std::array<std::byte, 1>{}, std::array{client.get()}));
 }
 
 TEST_F(Records, EmptyOnesAndClosedPeers) {

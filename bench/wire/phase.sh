@@ -1,0 +1,88 @@
+#!/bin/bash
+# One turn of the bench of the wire, for tools/sandbox with two hosts: appends lines "WHAT FIGURE" to
+# a file, bandwidths in Gb/s, latencies in us, rates in million a second. B sends to A.
+#
+# usage: phase.sh SECONDS FILE
+set -euo pipefail
+seconds=$1 out=$2
+port=18700
+
+figure() {  # WHAT FIGURE
+  printf '%s %s\n' "$1" "$2" | tee -a "$out"
+}
+
+listening() {  # TCP PORT
+  for ((i = 0; i < 300; ++i)); do
+    [[ -z $($HOST_A ss -Hltn "sport = :$1") ]] || return 0
+    sleep 0.05
+  done
+  echo "nobody listens at port $1" >&2
+  return 1
+}
+
+tcp() {  # CONNECTIONS
+  local server
+  port=$((port + 1))
+  $HOST_A iperf3 -s -1 -p $port >/dev/null & server=$!
+  listening $port
+  figure "tcp-$1" "$($HOST_B iperf3 -c "$A_IP" -p $port -t "$seconds" -P "$1" -J |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["end"]["sum_received"]["bits_per_second"] / 1e9)')"
+  wait $server
+}
+
+# The figures of perftest's last line: column 4 is the average bandwidth in Gb/s, 5 million messages/s.
+write_bw() {  # WHAT COLUMN GID ARGUMENT...
+  local what=$1 column=$2 gid=$3 server
+  shift 3
+  port=$((port + 1))
+  local program=(ib_write_bw -d "$DEV" -x "$gid" -p $port -F --report_gbits -D "$seconds" "$@")
+  $A "${program[@]}" >/dev/null & server=$!
+  listening $port
+  figure "$what" "$($B "${program[@]}" "$A_IP" |
+    awk -v column="$column" 'NF == 5 && $1 + 0 > 0 { value = $column } END { print value }')"
+  wait $server
+}
+
+# The figures of ucx_perftest's last line: column 4 is the average latency in us, 6 the average bandwidth
+# in MB/s (of 2^20 bytes).
+ucx() {  # WHAT TRANSPORTS TEST BYTES ITERATIONS
+  local server value
+  port=$((port + 1))
+  export UCX_TLS=$2 UCX_NET_DEVICES=$DEV:1 UCX_IB_GID_INDEX=0 UCX_WARN_UNUSED_ENV_VARS=n
+  [[ $2 != tcp ]] || export UCX_NET_DEVICES=rdma0
+  $A ucx_perftest -p $port >/dev/null 2>&1 & server=$!
+  listening $port
+  value=$($B ucx_perftest "$A_IP" -p $port -t "$3" -s "$4" -n "$5" -f |
+    awk -v test="$3" '$1 + 0 > 0 { value = test == "tag_lat" ? $4 : $6 * 8 * 1048576 / 1e9 } END { print value }')
+  figure "$1" "$value"
+  wait $server
+}
+
+write_bw write-64k 4 0 -s 65536
+tcp 1
+write_bw write-1m 4 0 -s 1048576
+write_bw write-64k-ipv6 4 1 -s 65536
+write_bw write-64k-16 4 0 -s 65536 -q 16
+tcp 16
+write_bw write-cold 4 0 -s 8388608 -q 16 -t 4
+write_bw rate-8 5 0 -s 8 -q 4
+for size in 4096 65536 1048576; do
+  iterations=$((size < 65536 ? 100000 : size < 1048576 ? 20000 : 2000))
+  ucx "ucx-rc-$size" rc_v tag_bw $size $iterations
+  ucx "ucx-tcp-$size" tcp tag_bw $size $iterations
+done
+ucx ucx-ud-65536 ud_v tag_bw 65536 10000
+ucx ucx-lat-rc rc_v tag_lat 8 50000
+ucx ucx-lat-tcp tcp tag_lat 8 50000
+
+# The port alone, last: it takes the place of the daemons.
+kill "$PID_A" "$PID_B"
+while kill -0 "$PID_A" 2>/dev/null || kill -0 "$PID_B" 2>/dev/null; do sleep 0.1; done
+mtu=$($HOST_A cat /sys/class/net/rdma0/mtu)
+datagram=$((mtu > 4200 ? 4112 : 1040))  # as of a write of many packets
+rate=$SOFTHCA_BUILD/bench/port/softhca-port-rate
+$HOST_A "$rate" count interface=rdma0 $datagram "$seconds" >"$SANDBOX_DIR/count" & counter=$!
+sleep 0.5
+$HOST_B "$rate" send interface=rdma0 $datagram "$((seconds + 2))" >/dev/null
+wait $counter
+figure port "$(awk '{ print $4 }' "$SANDBOX_DIR/count")"

@@ -1,0 +1,34 @@
+#!/bin/bash
+# What softhca carries between two machines, beside what a program would use instead, on one link (a
+# veth pair between two network namespaces) and in one run: TCP by iperf3, UCX over either, and the
+# bare port. Each figure is the median of some turns, in each of which everything is measured once.
+# Prints tables for docs/performance.md, and draws the ratios if asked to.
+# Root, a built tree with -Dbench=true, and the packages of `tools/install-packages test bench`.
+#
+# usage: bench/wire/run.sh [--turns N] [--seconds N] [--svg FILE] [MTU...]
+#   5 turns of 2 seconds for each measurement, MTU 9000 and 1500, unless it says otherwise
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+turns=5 seconds=2 svg=''
+while (($#)); do
+  case $1 in
+    --turns) turns=${2:?--turns needs a number}; shift 2 ;;
+    --seconds) seconds=${2:?--seconds needs a number}; shift 2 ;;
+    --svg) svg=$(realpath "${2:?--svg needs a file}"); shift 2 ;;
+    [0-9]*) break ;;
+    *) echo "unknown option $1" >&2; exit 2 ;;
+  esac
+done
+mtus=("$@")
+((${#mtus[@]})) || mtus=(9000 1500)
+cd "$here/../.."
+export SOFTHCA_BUILD=${SOFTHCA_BUILD:-$PWD/build}
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/softhca-wire.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+for mtu in "${mtus[@]}"; do
+  for ((turn = 1; turn <= turns; ++turn)); do
+    echo "MTU $mtu, turn $turn of $turns" >&2
+    tools/sandbox --hosts 2 --mtu "$mtu" "$here/phase.sh" "$seconds" "$tmp/$mtu" >&2
+  done
+done
+python3 "$here/report.py" "$tmp" "$svg" "${mtus[@]}"

@@ -1,0 +1,48 @@
+// tenant create and tenant remove.
+#include <charconv>
+
+#include "cli/ctl_commands.hpp"
+#include "cli/ctl_text.hpp"
+
+namespace softhca::cli {
+
+std::uint32_t mode_of(const std::string& text) {
+  std::uint32_t mode = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+  if (error != std::errc{} || end != text.data() + text.size() || mode > 0777)
+    throw CommandError(kUsage, "--mode: file permissions in octal, as 660");
+  return mode;
+}
+
+void create_tenant(AdminClient& daemon, const std::string& name, const TenantOptions& options,
+                   bool json) {
+  Json params = {{"name", name}, {"template", options.template_name}};
+  if (!options.addresses.empty()) params["addresses"] = options.addresses;
+  if (!options.owner.empty()) params["owner"] = options.owner;
+  if (!options.group.empty()) params["group"] = options.group;
+  if (!options.mode.empty()) params["mode"] = mode_of(options.mode);
+  if (options.save) params["save"] = true;
+  const Json result = daemon.call("tenant.create", params);
+  if (json) return print_json(result);
+  std::string addresses;
+  for (const Json& address : result.at("addresses"))
+    addresses += (addresses.empty() ? "" : ", ") + address.get<std::string>();
+  print("tenant " + name + ": socket " + cell(result, "socket") + ", addresses " + addresses +
+        "\n");
+  print_kept(result);
+}
+
+void remove_tenant(AdminClient& daemon, const std::string& name, bool end, bool json) {
+  Json params = {{"name", name}};
+  if (end) params["end"] = true;
+  const Json result = daemon.call("tenant.remove", params);
+  if (json) return print_json(result);
+  if (!result.contains("draining"))
+    print("tenant " + name + ": gone\n");
+  else
+    print("tenant " + name + ": draining, " + cell(result, "draining") +
+          " connections of its programs are left; --end closes them\n");
+  print_kept(result);
+}
+
+}  // namespace softhca::cli

@@ -1,0 +1,26 @@
+// Which queue pairs come to a level by their paths (mechanism A7).
+#pragma once
+
+#include <cstdint>
+
+namespace softhca::engine {
+
+/// Service levels and traffic classes of address vectors whose queue pairs belong to a level. Of a
+/// traffic class the DSCP counts: the other two bits are for ECN (RFC 3168).
+struct PathRules {
+  static constexpr std::uint8_t kServiceLevels = 16;  ///< IBA 7.6.5
+
+  std::uint16_t service_levels = 0;  ///< a bit for each
+  std::uint64_t dscps = 0;           ///< likewise
+
+  static constexpr unsigned dscp_of(std::uint8_t traffic_class) { return traffic_class >> 2; }
+  bool has_service_level(std::uint8_t service_level) const {
+    return service_level < kServiceLevels && (service_levels >> service_level & 1) != 0;
+  }
+  bool has_traffic_class(std::uint8_t traffic_class) const {
+    return (dscps >> dscp_of(traffic_class) & 1) != 0;
+  }
+  bool operator==(const PathRules&) const = default;
+};
+
+}  // namespace softhca::engine

@@ -1,0 +1,88 @@
+// Gates of rates: which are closed, when they open, and which queue pairs wait for each.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/base/rate_limits.hpp"
+#include "daemon/engine/clock.hpp"
+#include "daemon/engine/rate_gate.hpp"
+
+namespace softhca::engine {
+
+class RateGates {
+ public:
+  /// What it needs for so many queue pairs is allocated when a gate is first limited.
+  RateGates(const StepClock& clock, std::uint32_t queue_pairs)
+      : clock_(clock), slots_(queue_pairs) {}
+
+  bool any_limited() const { return limited_ != 0; }
+  /// Takes effect with the next charge; a debt stays. Allocates.
+  void set(RateGate& gate, const RateLimits& limits);
+  /// Something goes through; the gate closes if it is in debt then.
+  void charge(RateGate& gate, std::uint64_t bytes, std::uint32_t messages) {
+    if (!gate.limiter.limited()) return;
+    gate.limiter.charge(bytes, clock_.now, messages);
+    if (!gate.closed() && gate.limiter.ready_at() > clock_.now) close(gate);
+  }
+  /// The gate is going. Calls `visit(slot)` for each queue pair that waited for it.
+  template <class Visit>
+  void forget(RateGate& gate, Visit&& visit) {
+    set(gate, {});
+    if (gate.closed()) wait_no_more(gate);
+    for (std::uint32_t i; (i = gate.queue_pairs.pop_front(waiters_.data())) != kNoIndex;) visit(i);
+    passing_.remove(gate);
+  }
+
+  /// The queue pair waits for the gate, unless it waits for one. REQUIRES: the gate is closed.
+  void wait(std::uint32_t slot, RateGate& gate);
+  bool waits(std::uint32_t slot) const {
+    return slot < waiters_.size() && waiters_[slot].link.linked();
+  }
+  /// The queue pair waits no more.
+  void leave(std::uint32_t slot);
+
+  /// Opens the gates whose debt is paid, and calls `opened(gate)` for each.
+  template <class Opened>
+  void open_due(Opened&& opened) {
+    while (!due_.empty() && due_.front().at <= clock_.now)
+      if (RateGate* gate = pop_due()) opened(*gate);
+  }
+  /// Calls `visit(slot)` for one queue pair of those that wait for each open gate: all at once
+  /// would find the rate used up by the first.
+  template <class Visit>
+  void pass(Visit&& visit) {
+    for (RateGate *gate = passing_.front(), *after; gate != nullptr; gate = after) {
+      after = LinkedList<RateGate, &RateGate::passing>::next(*gate);
+      const std::uint32_t slot = gate->queue_pairs.pop_front(waiters_.data());
+      if (gate->queue_pairs.empty()) passing_.remove(*gate);
+      visit(slot);
+    }
+  }
+  /// When there is something to open or to pass.
+  Time next() const {
+    if (!passing_.empty()) return Time{};
+    return due_.empty() ? kNever : due_.front().at;
+  }
+
+ private:
+  struct Due {
+    Time at;
+    RateGate* gate;
+    bool operator<(const Due& other) const { return at > other.at; }  ///< the earliest is on top
+  };
+
+  void close(RateGate& gate);
+  void wait_until_ready(RateGate& gate);
+  void wait_no_more(RateGate& gate);
+  RateGate* pop_due();
+
+  const StepClock& clock_;
+  std::uint32_t slots_;
+  std::vector<RateWaiter> waiters_;  ///< by slot of the queue pair
+  std::uint32_t limited_ = 0;        ///< gates with limits
+  std::vector<Due> due_;             ///< a heap, each closed gate once
+  LinkedList<RateGate, &RateGate::passing> passing_;
+};
+
+}  // namespace softhca::engine

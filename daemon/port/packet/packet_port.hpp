@@ -1,0 +1,37 @@
+// A port on a kernel interface, by a packet socket.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "daemon/base/expected.hpp"
+#include "daemon/port/packet/receive_buffers.hpp"
+#include "daemon/port/packet/transmit_queue.hpp"
+#include "daemon/port/socket_port.hpp"
+
+namespace softhca::port {
+
+struct PacketPortOptions {
+  std::string interface;
+  /// Bytes of an IP packet the link carries; 0: the interface's.
+  std::uint32_t mtu = 0;
+};
+
+class PacketPort final : public SocketPort<ReceiveBuffers, TransmitQueue> {
+ public:
+  /// Error: no such interface, it is no Ethernet, or no CAP_NET_RAW.
+  static Expected<std::unique_ptr<Port>> open(const PacketPortOptions& options);
+
+  PortCounters counters() const override;
+
+ private:
+  explicit PacketPort(SocketPlace place);
+
+  /// Guards the kernel's count of frames that found no room, which begins anew when it is read.
+  mutable std::mutex counting_;
+  mutable std::uint64_t missed_ = 0;
+};
+
+}  // namespace softhca::port

@@ -1,0 +1,14 @@
+// What a packet socket has received.
+#pragma once
+
+#include "daemon/port/message_buffers.hpp"
+
+namespace softhca::port {
+
+class ReceiveBuffers final : public MessageBuffers {
+ private:
+  void offer(msghdr& to, Buffer& buffer) override;
+  Frame accept(const mmsghdr& message, Buffer& buffer) override;
+};
+
+}  // namespace softhca::port

@@ -1,0 +1,82 @@
+// Requester: when something is sent again without going back (selective_repeat.hpp).
+#include "daemon/transport/requester.hpp"
+
+namespace softhca::transport {
+
+/// False: it could go on right away.
+bool Requester::send_again(const RequesterUpcalls& up, Time now, unsigned& packet_budget) {
+  const SendResult result = repeat_.send(format_, up, queue_, packet_budget);
+  moved_ = true;
+  if (result == SendResult::kNoBuffer) return false;
+  if (result == SendResult::kNoAccess) go_back();  // and fail when all before it are complete
+  timer_.restart_probe(now, repeat_.patience(round_trip_));
+  return true;
+}
+
+/// The packet at `unacked_` has not come, says the peer; or, if it `discarded` them, none behind
+/// what was sent again has.
+void Requester::miss_request(const RequesterUpcalls& up, bool discarded, Time now) {
+  if (in_flight() == 0) return;  // seen twice
+  const Repair& repair = repeat_.repair();
+  // What comes of a read is responses, which do not show that a packet was not kept.
+  const bool is_doubtful = repair.peer() == Repair::Peer::kUnknown &&
+                           (discarded || awaits_response(queue_.front().kind));
+  if (!format_.attributes.selective_repeat || repair.peer() == Repair::Peer::kDiscards ||
+      is_doubtful)
+    return retry(up, now);
+  if (repair.has_begun(unacked_)) return;
+  if (retries_left_ == 0) return fail(up, Verdict::kRetryExceeded);
+  --retries_left_;
+  round_trip_.distrust();
+  repeat_.send_missing(queue_, unacked_, next_psn_);
+  flight_.lose(repair.length(), sent_end_);
+  timer_.start(now, round_trip_.rto());
+}
+
+/// Something came that proves a response to a read or atomic lost: an implied NAK. One retry until
+/// there is progress; the rest of the old run of responses is still on its way (9.7.6.1.1).
+void Requester::miss_response(const RequesterUpcalls& up, Time now) {
+  if (response_missed_) return;
+  up.events.count(Count::kImpliedNak);
+  if (!format_.attributes.selective_repeat) {
+    retry(up, now);
+  } else if (retries_left_ == 0) {
+    return fail(up, Verdict::kRetryExceeded);
+  } else {
+    --retries_left_;
+    round_trip_.distrust();
+    repeat_.ask_for_missing(queue_, unacked_);
+    timer_.start(now, round_trip_.rto());
+  }
+  response_missed_ = true;
+}
+
+/// After some progress: responses that came before their turn, what was acknowledged before those
+/// came, and, if more is missing, that.
+void Requester::catch_up(const RequesterUpcalls& up, Time now) {
+  const auto oldest_awaits_response = [&] { return awaits_response(queue_.front().kind); };
+  while (!failed_ && !queue_.empty()) {
+    if (repeat_.has_early(unacked_))
+      advance(up, 1, now);
+    else if (acknowledged_.is_after(unacked_) && !oldest_awaits_response())
+      acknowledge_before(up, acknowledged_, now);
+    else
+      break;
+  }
+  if (failed_ || queue_.empty() || unacked_.is_before(repeat_.parts_end())) return;
+  if (repeat_.has_early() || acknowledged_.is_after(unacked_)) return miss_response(up, now);
+  if (repeat_.is_gap(unacked_)) miss_request(up, false, now);
+}
+
+/// Nothing has come for two round trips, though an answer was asked for: what was lost may be the
+/// last packet, an answer, or what was sent again.
+void Requester::probe(const RequesterUpcalls& up, Time now) {
+  if (queue_.empty() || in_flight() == 0) return;
+  up.events.count(Count::kProbes);
+  round_trip_.distrust();
+  response_missed_ = false;
+  repeat_.probe(queue_, unacked_, next_psn_);
+  timer_.restart_probe(now, repeat_.patience(round_trip_));
+}
+
+}  // namespace softhca::transport

@@ -1,0 +1,25 @@
+// Numbers of protection domains.
+#include "daemon/control/session/protection_domain.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <unordered_set>
+
+namespace softhca::control {
+namespace {
+
+/// Of so many, some ten pairs would have the same number by chance.
+TEST(PdNumbers, NoneIsGivenWhileItIsInUse) {
+  PdNumbers numbers;
+  std::deque<Pd> domains;
+  std::unordered_set<std::uint32_t> given;
+  for (int i = 0; i < 300'000; ++i) {
+    const std::uint32_t id = domains.emplace_back(numbers).id.value;
+    EXPECT_NE(id, 0u);
+    EXPECT_TRUE(given.insert(id).second) << id;
+  }
+}
+
+}  // namespace
+}  // namespace softhca::control

@@ -1,0 +1,237 @@
+// What peers send to a tenant with a rate of that, and read from it: no more than it says, nothing
+// is lost, and nobody else notices.
+#include "tests/unit/engine/pair.hpp"
+
+namespace softhca::engine {
+namespace {
+
+using transport::Count;
+
+class PeerRate : public BothWays {
+ protected:
+  PeerRate() : pair(GetParam()) {
+    pair.connect_pair();
+    from = &a.make_buffer(5000);
+    to = &b.make_buffer(5000);
+  }
+  ~PeerRate() { pair.expect_idle(); }
+
+  void limit(PeerGate& gate, const RateLimits& limits) {
+    b.adapter.engine.peer_rates().set(gate, limits);
+  }
+  Work work(abi::Opcode opcode, std::uint32_t bytes) {
+    return {.opcode = opcode,
+            .sge = {from->part(0, bytes)},
+            .remote_addr = to->addr(),
+            .rkey = to->key};
+  }
+  /// Messages, four of them under way, for that long; how many were done.
+  int transfer_for(Duration duration, abi::Opcode opcode, std::uint32_t bytes, TestQp& by,
+                   TestCq& cq) {
+    const Time end = pair.now + duration;
+    int posted = 0, done = 0;
+    while (pair.now < end || done < posted) {
+      for (; pair.now < end && posted < done + 4; ++posted) a.post(by, work(opcode, bytes));
+      std::optional<Completed> got;
+      if (!pair.run_until([&] { return (got = cq.poll()).has_value(); })) break;
+      EXPECT_EQ(got->status, Status::kSuccess);
+      if (got->status != Status::kSuccess) break;
+      ++done;
+    }
+    EXPECT_EQ(done, posted);
+    return done;
+  }
+  int transfer_for(Duration duration, abi::Opcode opcode, std::uint32_t bytes) {
+    return transfer_for(duration, opcode, bytes, *pair.qa, *pair.ca);
+  }
+  static std::uint64_t counted(const Process& process, Count what) {
+    return process.tenant.counters.value(what);
+  }
+
+  Pair pair;
+  Process& a = *pair.a;
+  Process& b = *pair.b;
+  PeerGates& gates = b.tenant.peer_rates;
+  Buffer* from;
+  Buffer* to;
+};
+
+TEST_P(PeerRate, BytesSentToATenant) {
+  limit(gates.inbound, {.bytes_per_second = 1'000'000, .burst_bytes = 20'000});
+  const int done = transfer_for(std::chrono::seconds(1), abi::Opcode::kRdmaWrite, 5000);
+  EXPECT_GE(done, 190);
+  EXPECT_LE(done, 212);
+  EXPECT_GT(gates.inbound.held_ns.value(), 10'000'000u) << "it was in debt";
+  EXPECT_GE(gates.inbound.bytes.value(), 5000u * static_cast<unsigned>(done));
+  EXPECT_EQ(counted(b, Count::kRateNakSent) != 0, !local());
+  EXPECT_EQ(counted(b, Count::kRnrNakSent), 0u);
+  EXPECT_EQ(counted(a, Count::kRnrNakReceived) != 0, !local());
+  EXPECT_EQ(counted(a, Count::kAckTimeouts), 0u);
+}
+
+TEST_P(PeerRate, MessagesSentToATenant) {
+  limit(gates.inbound, {.messages_per_second = 1000, .burst_messages = 20});
+  const int done = transfer_for(std::chrono::milliseconds(500), abi::Opcode::kRdmaWrite, 8);
+  EXPECT_GE(done, 475);
+  EXPECT_LE(done, 530);
+}
+
+TEST_P(PeerRate, BytesReadFromATenant) {
+  to->fill(7);
+  limit(gates.served, {.bytes_per_second = 1'000'000, .burst_bytes = 5000});
+  const int done = transfer_for(std::chrono::seconds(1), abi::Opcode::kRdmaRead, 5000);
+  EXPECT_GE(done, 195);
+  EXPECT_LE(done, 207);
+  EXPECT_TRUE(from->equals(*to));
+  EXPECT_GE(gates.served.bytes.value(), 5000u * static_cast<unsigned>(done));
+  EXPECT_EQ(counted(a, Count::kAckTimeouts), 0u);
+}
+
+TEST_P(PeerRate, WhatItReadsAndSendsItselfIsNotLimited) {
+  limit(gates.inbound, {.bytes_per_second = 1000, .burst_bytes = 1});
+  limit(gates.served, {.bytes_per_second = 1000, .burst_bytes = 1});
+  Buffer& near = b.make_buffer(5000);
+  Buffer& far = a.make_buffer(5000);
+  for (const abi::Opcode opcode : {abi::Opcode::kRdmaWrite, abi::Opcode::kRdmaRead})
+    for (int i = 0; i < 20; ++i) {
+      b.post(*pair.qb,
+             {.opcode = opcode, .sge = {near.all()}, .remote_addr = far.addr(), .rkey = far.key});
+      const Time before = pair.now;
+      EXPECT_EQ(pair.wait_status(*pair.cb), Status::kSuccess);
+      EXPECT_LT(pair.now - before, std::chrono::milliseconds(5));
+    }
+}
+
+/// Refused in their middle, too, sends arrive whole and in order.
+TEST_P(PeerRate, SendsArriveWholeAndInOrder) {
+  limit(gates.inbound, {.bytes_per_second = 1'000'000, .burst_bytes = 2500});
+  std::vector<Buffer*> sent, received;
+  for (unsigned i = 0; i < 12; ++i) {
+    sent.push_back(&a.make_buffer(4000 + i));
+    sent.back()->fill(i);
+    received.push_back(&b.make_buffer(5000));
+    b.post_receive(*pair.qb, {received.back()->all()});
+  }
+  const Time began = pair.now;
+  for (Buffer* buffer : sent) a.post(*pair.qa, {.sge = {buffer->all()}});
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+    const auto got = pair.wait(*pair.cb);
+    ASSERT_TRUE(got);
+    EXPECT_EQ(got->status, Status::kSuccess);
+    EXPECT_EQ(got->byte_len, sent[i]->size);
+    EXPECT_EQ(std::memcmp(sent[i]->data(), received[i]->data(), sent[i]->size), 0) << i;
+  }
+  EXPECT_GE(pair.now - began, std::chrono::milliseconds(40));
+}
+
+/// Each refusal is followed by progress: a peer that has few retries does not run out of them.
+TEST_P(PeerRate, OneRnrRetryIsEnough) {
+  TestQp& near = a.make_qp(*pair.ca, *pair.ca);
+  TestQp& far = b.make_qp(*pair.cb, *pair.cb);
+  connect(a, near, b, far, {.rnr_retry = 1});
+  limit(gates.inbound, {.bytes_per_second = 1'000'000, .burst_bytes = 1});
+  transfer_for(std::chrono::milliseconds(300), abi::Opcode::kRdmaWrite, 5000, near, *pair.ca);
+  b.adapter.engine.peer_rates().set(gates.inbound, {});
+}
+
+TEST_P(PeerRate, WhatWaitsHoldsNothing) {
+  limit(gates.inbound, {.bytes_per_second = 10'000, .burst_bytes = 1});
+  for (int i = 0; i < 8; ++i) a.post(*pair.qa, work(abi::Opcode::kRdmaWrite, 1000));
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+  EXPECT_TRUE(pair.run_until([&] { return pair.qa->qp.sq.commands == 0; }));
+  EXPECT_TRUE(pair.qa->qp.sq.stalled);
+  limit(gates.inbound, {});
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+}
+
+TEST_P(PeerRate, OfAQueuePair) {
+  TestCq& other_cq = a.make_cq();
+  TestQp& near = a.make_qp(other_cq, other_cq);
+  TestQp& far = b.make_qp(*pair.cb, *pair.cb);
+  connect(a, near, b, far);
+  // A read that is not answered for longer than timeout and retries allow ends its connection.
+  TestCq& limited_cq = a.make_cq();
+  TestQp& limited_near = a.make_qp(limited_cq, limited_cq);
+  TestQp& limited_far = b.make_qp(*pair.cb, *pair.cb);
+  connect(a, limited_near, b, limited_far, {.timeout = 14});
+  limited_far.qp.sq.rates = std::make_unique<QpRates>();
+  PeerGates& own = limited_far.qp.sq.rates->peers;
+  limit(own.inbound, {.messages_per_second = 100, .burst_messages = 1});
+  limit(own.served, {.messages_per_second = 100, .burst_messages = 1});
+  for (const abi::Opcode opcode : {abi::Opcode::kRdmaWrite, abi::Opcode::kRdmaRead}) {
+    const int done =
+        transfer_for(std::chrono::milliseconds(200), opcode, 1000, limited_near, limited_cq);
+    EXPECT_LE(done, 30);
+    EXPECT_GE(done, 12) << "reads that wait are asked for again meanwhile";
+    EXPECT_GE(transfer_for(std::chrono::milliseconds(20), opcode, 1000, near, other_cq), 200);
+  }
+}
+
+/// It goes while others wait to send to it, and to read from it.
+TEST_P(PeerRate, APeerThatGoesLeavesNobodyWaiting) {
+  limit(gates.inbound, {.messages_per_second = 1, .burst_messages = 1});
+  limit(gates.served, {.messages_per_second = 1, .burst_messages = 1});
+  for (const abi::Opcode opcode : {abi::Opcode::kRdmaWrite, abi::Opcode::kRdmaRead})
+    for (int i = 0; i < 3; ++i) a.post(*pair.qa, work(opcode, 1000));
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+  pair.run_for(std::chrono::milliseconds(1));
+  b.destroy(*pair.qb);
+  pair.qb = nullptr;
+  limit(gates.inbound, {});
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kRetryExceededError);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.wait_status(*pair.ca), Status::kFlushError);
+}
+
+TEST_P(PeerRate, AQueuePairThatIsResetWaitsNoMore) {
+  limit(gates.inbound, {.messages_per_second = 1, .burst_messages = 1});
+  limit(gates.served, {.messages_per_second = 1, .burst_messages = 1});
+  for (int i = 0; i < 3; ++i) a.post(*pair.qa, work(abi::Opcode::kRdmaRead, 1000));
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+  pair.run_for(std::chrono::milliseconds(1));
+  a.reset(*pair.qa);
+  b.reset(*pair.qb);
+  limit(gates.served, {});
+  pair.run_for(std::chrono::seconds(2));
+  EXPECT_FALSE(pair.ca->poll());
+}
+
+TEST_P(PeerRate, OfAnUnreliableConnectionWhatIsAboveItIsDropped) {
+  const QpOptions options{.type = QpType::kUc};
+  TestQp& near = a.make_qp(*pair.ca, *pair.ca, options);
+  TestQp& far = b.make_qp(*pair.cb, *pair.cb, options);
+  connect(a, near, b, far);
+  limit(gates.inbound, {.messages_per_second = 1000, .burst_messages = 1});
+  const int sent =
+      transfer_for(std::chrono::milliseconds(20), abi::Opcode::kRdmaWrite, 100, near, *pair.ca);
+  const std::uint64_t taken = counted(b, Count::kWriteRequests);
+  EXPECT_GE(taken, 18u);
+  EXPECT_LE(taken, 23u);
+  pair.run_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(taken + counted(b, Count::kRateDropped), static_cast<std::uint64_t>(sent));
+}
+
+TEST_P(PeerRate, DatagramsAboveItAreDropped) {
+  const QpOptions options{.type = QpType::kUd};
+  TestQp& near = a.make_qp(*pair.ca, *pair.ca, options);
+  TestQp& far = b.make_qp(*pair.cb, *pair.cb, options);
+  bring_up_datagram(a, near, 0x1234);
+  bring_up_datagram(b, far, 0x1234);
+  limit(gates.inbound, {.messages_per_second = 1, .burst_messages = 3});
+  const std::uint32_t handle = a.make_ah(address(2));
+  for (int i = 0; i < 10; ++i) b.post_receive(far, {to->all()});
+  for (int i = 0; i < 10; ++i) {
+    a.post(near, {.sge = {from->part(0, 100)},
+                  .remote_qpn = far.qp.qpn.value,
+                  .remote_qkey = 0x1234,
+                  .address_handle = handle});
+    EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+  }
+  EXPECT_TRUE(pair.run_until([&] { return counted(b, Count::kRateDropped) == 7; }));
+  EXPECT_EQ(pair.cb->poll_all().size(), 3u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, PeerRate, ::testing::Values(Way::kLocal, Way::kWire), way_name);
+
+}  // namespace
+}  // namespace softhca::engine
