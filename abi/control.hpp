@@ -2,6 +2,10 @@
 // its reply; one record each way. A request is a RequestHeader and the body of its operation; a
 // reply is a ReplyHeader and the body, or the header alone when `error` is not 0. File
 // descriptors travel as SCM_RIGHTS with the record; their exact number is stated per operation.
+//
+// Memory that a reply brings is to be mapped before the next request, which seals it: it cannot be
+// mapped for writing, nor pages of it be given back, from then on. Nothing in the session's memory
+// is looked at before that request. A process that prevents the seal loses its session.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // Memory shared with a tenant: a memfd that the daemon makes, maps and seals, so that no tenant can
-// shrink it and make the daemon fault. Set-up path only, apart from base().
+// shrink it and make the daemon fault, nor give pages back once the daemon uses it. Set-up path
+// only, apart from base().
 #pragma once
 
 #include <fcntl.h>
@@ -24,20 +25,14 @@ class SealedMemory {
  public:
   static constexpr std::size_t kPage = 4096;
 
-  /// May a tenant give pages back while the memory is in use? A page fault of ours in what it is
-  /// giving back waits until all of that is gone: 0.2 s for a GiB.
-  enum class Holes : std::uint8_t {
-    kAllowed,  ///< for memory of a few MiB, and discard() gives pages back
-    kUntilSealed,
-  };
   static constexpr std::size_t round_to_pages(std::size_t n) {
     return (n + kPage - 1) / kPage * kPage;
   }
 
   /// Zeroed memory of at least `bytes` (> 0), in whole pages. `name` shows up in
-  /// /proc/<pid>/maps. Error codes are errno values (EMFILE, ENOMEM, ...).
-  static Expected<SealedMemory> create(const char* name, std::size_t bytes,
-                                       Holes holes = Holes::kAllowed);
+  /// /proc/<pid>/maps. Pages that the daemon has touched stay in memory, as far as its limit of
+  /// locked memory goes. Error codes are errno values (EMFILE, ENOMEM, ...).
+  static Expected<SealedMemory> create(const char* name, std::size_t bytes);
 
   SealedMemory() = default;
   SealedMemory(SealedMemory&& other) noexcept { swap(other); }
@@ -62,11 +57,14 @@ class SealedMemory {
     fd_ = -1;
   }
 
-  /// From now on nobody can punch a hole in memory of kUntilSealed, or map it anew for writing.
-  /// Closes the descriptor. Errors: the tenant has forbidden further seals (EPERM).
+  /// From now on nobody can punch a hole in the memory, or map it anew for writing. A page fault of
+  /// ours in what a tenant gives back waits until all of that is gone, 0.2 s for a GiB. To be called
+  /// when the tenant has mapped the memory, before the engine uses it. Closes the descriptor;
+  /// nothing happens if it is closed. Errors: the tenant has forbidden further seals (EPERM).
   Outcome seal_holes();
 
-  /// Zeroes [offset, offset + length) and gives whole pages of it back to the system.
+  /// Zeroes [offset, offset + length), and gives whole pages of it back to the system unless
+  /// holes are sealed.
   void discard(std::size_t offset, std::size_t length);
 
   /// Builds the page table entries of those pages of [offset, offset + length) that exist, so that
@@ -89,8 +87,7 @@ class SealedMemory {
   int fd_ = -1;
 };
 
-inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes,
-                                                   Holes holes) {
+inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes) {
   const auto failed = [&](const char* step) {
     const int code = errno;
     return Error{std::string("shared memory '") + name + "' of " + std::to_string(bytes) +
@@ -106,13 +103,13 @@ inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t
   m.fd_ = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (m.fd_ < 0) return failed("memfd_create");
   if (::ftruncate(m.fd_, static_cast<off_t>(size)) != 0) return failed("ftruncate");
-  const int last = holes == Holes::kUntilSealed ? 0 : F_SEAL_SEAL;
-  if (::fcntl(m.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | last) != 0)
-    return failed("F_ADD_SEALS");
+  if (::fcntl(m.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) return failed("F_ADD_SEALS");
   struct stat st;
   if (::fstat(m.fd_, &st) != 0) return failed("fstat");
   void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, m.fd_, 0);
   if (at == MAP_FAILED) return failed("mmap");
+  // A tenant that is short of memory would have the engine wait for its pages to be read from swap.
+  ::mlock2(at, size, MLOCK_ONFAULT);
   m.base_ = static_cast<std::byte*>(at);
   m.bytes_ = size;
   m.inode_ = st.st_ino;

@@ -16,7 +16,7 @@ namespace softhca::engine {
 
 /// What the engine knows of the VCBs and doorbells of a session.
 struct PollState {
-  std::uint32_t slot = 0;           ///< in the tables of SessionPoller
+  std::uint32_t slot = kNoIndex;    ///< in the tables of SessionPoller; kNoIndex: not polled yet
   std::uint32_t place = kNoIndex;   ///< among those of its class that are polled
   std::uint64_t last_scan = 0;      ///< engine work done when nothing was left here
   std::uint64_t previous_scan = 0;  ///< and at the scan before: what is taken in came since then

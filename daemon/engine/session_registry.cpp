@@ -6,7 +6,6 @@ void SessionRegistry::install(Session& session) {
   session.qos_class =
       session.level != nullptr ? session.level->qos_class : session.tenant->qos_class;
   cpu_.order().join(session.qos_class, session.tenant->id);
-  ingress_.add(session);
   tvl_assignment_.find_weights();
   AsyncEvents::reserve(session);
   pcbs_.recall(session.qos_class);
@@ -14,8 +13,13 @@ void SessionRegistry::install(Session& session) {
   if (session.level != nullptr) session.level->counters.sessions.add();
 }
 
+void SessionRegistry::poll(Session& session) {
+  ingress_.add(session);
+  tvl_assignment_.find_weights();
+}
+
 void SessionRegistry::remove(Session& session) {
-  ingress_.remove(session);
+  if (session.poll.slot != kNoIndex) ingress_.remove(session);
   async_events_.forget(session);
   session.tenant->counters.sessions.subtract();
   if (session.level != nullptr) session.level->counters.sessions.subtract();

@@ -16,7 +16,10 @@ class SessionRegistry {
         tvl_assignment_(tvl_assignment),
         async_events_(async_events) {}
 
+  /// The session belongs to its class. Its memory is not looked at before poll().
   void install(Session& session);
+  /// From now on its VCBs and doorbells are looked at. REQUIRES: it is installed.
+  void poll(Session& session);
   /// REQUIRES: nothing of the session is left.
   void remove(Session& session);
 

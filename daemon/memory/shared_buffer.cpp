@@ -28,7 +28,7 @@ Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes,
     return Error{"shared memory of " + std::to_string(bytes) + " bytes: the session uses " +
                      std::to_string(total_bytes_) + " of " + std::to_string(budget_),
                  ENOMEM};
-  auto memory = SealedMemory::create("softhca-shared", bytes, SealedMemory::Holes::kUntilSealed);
+  auto memory = SealedMemory::create("softhca-shared", bytes);
   if (!memory) return memory.error();
   while (next_handle_ == 0 || buffers_.contains(next_handle_)) ++next_handle_;
   const std::uint32_t handle = next_handle_++;

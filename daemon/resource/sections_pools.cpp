@@ -101,7 +101,7 @@ constexpr Key kPoolsKeys[] = {
     {.name = "descriptors",
      .at = at<&PoolsConfig::descriptors>,
      .range = {.least = 1},
-     .doc = "5 for a session, 1 for a completion channel, 2 for an event channel of rdma_cm or a "
+     .doc = "6 for a session, 1 for a completion channel, 2 for an event channel of rdma_cm or a "
             "client of datagrams",
      .lead = "Descriptors and mappings of the daemon that sessions may take. A sixteenth of a "
              "tenant's mappings is kept from memory, and memory that is idle is given up when the "

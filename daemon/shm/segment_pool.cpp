@@ -60,7 +60,7 @@ Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes, std::shared_
   auto memory = SharedSegment::create("softhca-rings", size);
   if (!memory) return memory.error();
   const std::uint32_t index = unused_number();
-  segments_[index] = {std::move(*memory), {{0, size}}, std::move(account)};
+  segments_[index] = {std::move(*memory), {{0, size}}, std::move(account), false};
   segment_bytes_ += size;
   next_segment_ = std::min(next_segment_ * 2, kLargestSegment);
   return index;
@@ -80,21 +80,19 @@ bool SegmentPool::carve(Segment& segment, std::size_t bytes, std::size_t& offset
 SegmentPool::Allocation SegmentPool::finish(std::uint32_t index, std::size_t offset,
                                             std::size_t bytes) {
   if (index == idle_) idle_ = kNone;
-  SharedSegment& memory = segments_[index].memory;
-  // Again, although release() has done it: the tenant could write there in between.
-  memory.discard(offset, bytes);
+  Segment& segment = segments_[index];
+  segment.memory.discard(offset, bytes);  // an earlier ring has been there, or the tenant
+  const bool is_new = !segment.announced;
   return {{index, static_cast<std::uint32_t>(bytes), offset},
-          memory.base() + offset,
-          memory.fd() >= 0,
-          memory.fd()};
+          segment.memory.base() + offset,
+          is_new,
+          is_new ? segment.memory.fd() : -1};
 }
 
 void SegmentPool::release(const abi::RingLocation& location) {
   assert(location.segment < segments_.size());
   Segment& segment = segments_[location.segment];
   const Gap freed{location.offset, round_up(location.bytes, kAlignment)};
-  segment.memory.discard(freed.offset, freed.bytes);
-
   auto& gaps = segment.gaps;
   auto next =
       std::find_if(gaps.begin(), gaps.end(), [&](const Gap& g) { return g.offset > freed.offset; });
@@ -117,12 +115,21 @@ void SegmentPool::give_up_idle() {
   if (idle_ == kNone) return;
   segment_bytes_ -= segments_[idle_].memory.bytes();
   segments_[idle_] = {};
+  std::erase(unsealed_, idle_);
   idle_ = kNone;
 }
 
 void SegmentPool::announced(std::uint32_t segment) {
   assert(segment < segments_.size());
-  segments_[segment].memory.close_fd();
+  if (!std::exchange(segments_[segment].announced, true)) unsealed_.push_back(segment);
+}
+
+Outcome SegmentPool::seal() {
+  while (!unsealed_.empty()) {
+    if (const auto sealed = segments_[unsealed_.back()].memory.seal_holes(); !sealed) return sealed;
+    unsealed_.pop_back();
+  }
+  return {};
 }
 
 }  // namespace softhca::shm

@@ -37,17 +37,20 @@ class SegmentPool {
   /// bytes, or over 32 bits), or what memfd_create and mmap say.
   Expected<Allocation> allocate(std::size_t bytes, std::shared_ptr<void> account = nullptr);
 
-  /// `location` as it came from allocate(). The memory is zeroed, given back to the system where
-  /// whole pages are free, and used for later rings. One segment without rings is kept for them.
+  /// `location` as it came from allocate(). The memory is used for later rings. One segment without
+  /// rings is kept for them.
   void release(const abi::RingLocation& location);
 
   /// Segments without rings: at most one. The next to be made takes its number, and is announced.
   std::size_t idle_count() const { return idle_ != kNone ? 1 : 0; }
   void give_up_idle();
 
-  /// The segment's descriptor has been sent: closes it, and allocations from it are no longer
-  /// new_segment. Not called when sending failed, so that the next reply tries again.
+  /// The segment's descriptor has been sent: allocations from it are no longer new_segment. Not
+  /// called when sending failed, so that the next reply tries again.
   void announced(std::uint32_t segment);
+  /// The tenant has mapped all segments that were announced: seals them against holes
+  /// (SealedMemory::seal_holes) and closes their descriptors.
+  Outcome seal();
 
  private:
   struct Gap {
@@ -58,6 +61,7 @@ class SegmentPool {
     SharedSegment memory;   ///< none: it has been given up
     std::vector<Gap> gaps;  ///< ascending, never adjoining
     std::shared_ptr<void> account;
+    bool announced = false;
     bool idle() const { return gaps.size() == 1 && gaps.front().bytes == memory.bytes(); }
   };
   static constexpr std::uint32_t kNone = 0xffffffff;
@@ -70,7 +74,8 @@ class SegmentPool {
   std::size_t budget_;
   std::size_t segment_bytes_ = 0;
   std::size_t next_segment_ = kFirstSegment;
-  std::vector<Segment> segments_;  ///< by number
+  std::vector<Segment> segments_;        ///< by number
+  std::vector<std::uint32_t> unsealed_;  ///< numbers of those announced and not sealed
   std::uint32_t idle_ = kNone;
 };
 

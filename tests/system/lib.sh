@@ -72,10 +72,10 @@ metric() {
       END { if (!found) exit 1; printf (sum == int(sum) ? "%.0f\n" : "%.9g\n"), sum }'
 }
 
-# Waits up to ten seconds until a command succeeds.
+# Waits up to half a minute until a command succeeds.
 eventually() {
   local i
-  for ((i = 0; i < 100; ++i)); do
+  for ((i = 0; i < 300; ++i)); do
     "$@" && return 0
     sleep 0.1
   done
@@ -114,7 +114,7 @@ programs_of() {
 
 # Waits until a daemon has said that it serves: its sockets and device trees are there. LOG
 wait_ready() {
-  eventually grep -qs 'ready:' "$1" || eventually grep -qs 'ready:' "$1" && return
+  eventually grep -qs 'ready:' "$1" && return
   cat "$1"
   fail "no daemon"
 }

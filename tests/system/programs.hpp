@@ -59,7 +59,7 @@ inline void bring_up(ibv_qp* qp, std::uint32_t peer, const ibv_gid& gid, int gid
          "to RTR");
   attr = {};
   attr.qp_state = IBV_QPS_RTS;
-  attr.timeout = 14;
+  attr.timeout = 17;  // 4 s with all retries, for machines that are slow
   attr.retry_cnt = attr.rnr_retry = 7;
   attr.max_rd_atomic = reads;
   expect(ibv_modify_qp(qp, &attr,

@@ -13,7 +13,7 @@ namespace softhca::control {
 Attachment::~Attachment() {
   if (is_open())
     context_.on_engine([&](engine::Engine& engine) {
-      adapter_.worker.unwatch(*session_);
+      if (has_begun()) adapter_.worker.unwatch(*session_);
       engine.sessions().remove(*session_);
     });
 }
@@ -60,11 +60,18 @@ void Attachment::install(engine::Level* level) {
   session_->level = level;
   session_->async_fd = async_.get();
   session_->wake_fd = wake_.get();
+  adapter_.worker.run([this](engine::Engine& engine) { engine.sessions().install(*session_); });
+  context_.set_engine_session(*session_);
+}
+
+Outcome Attachment::begin() {
+  if (has_begun()) return {};
+  if (const auto sealed = memory_.seal_holes(); !sealed) return sealed;
   adapter_.worker.run([this](engine::Engine& engine) {
-    engine.sessions().install(*session_);
+    engine.sessions().poll(*session_);
     adapter_.worker.watch(*session_);
   });
-  context_.set_engine_session(*session_);
+  return {};
 }
 
 void Attachment::raise(engine::EventType type) {

@@ -23,13 +23,17 @@ class Attachment {
 
   /// Charges the tenant anew with what a session counts as. 0 or ENOMEM.
   int charge();
-  /// Installs the session in the engine. 0, with `reply` complete, or an errno value, after which
-  /// it may be tried again. REQUIRES: it is charged, and not open.
+  /// Installs the session in the engine, which does not look at its memory yet. 0, with `reply`
+  /// complete, or an errno value, after which it may be tried again. REQUIRES: it is charged, and
+  /// not open.
   int open(engine::Level* level, Reply& reply);
-  /// The reply to open() has been sent, or will not be.
-  void close_memory_fd() { memory_.close_fd(); }
+  /// The process has mapped the memory that open() told it of: it can give none of that back from
+  /// now on, and the engine takes in what it finds there. Nothing happens if that is so already.
+  Outcome begin();
 
   bool is_open() const { return session_ != nullptr; }
+  /// begin() has been called.
+  bool has_begun() const { return is_open() && memory_.fd() < 0; }
   /// Null: it is not open.
   engine::Session* session() const { return session_.get(); }
   VcbGrant& vcbs() { return vcbs_; }

@@ -24,6 +24,8 @@ class RingMemory {
   void release(Ring& ring);
   /// The reply that carries what allocate() attached was sent; false: the process has not got it.
   void replied(bool sent);
+  /// The process has mapped what replies told it of, and can give none of that back from now on.
+  Outcome seal() { return segments_.seal(); }
 
   /// Segments that no ring is in.
   std::uint64_t idle_count() const { return segments_.idle_count(); }

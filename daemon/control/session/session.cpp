@@ -81,12 +81,13 @@ bool Session::answer(std::span<const std::byte> record) {
   const Handler handler = handler_of(header.operation);
   const bool hello = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
   if (handler == nullptr || hello == greeted()) return false;
+  // A process maps what a reply tells it of before it asks for anything else (abi/control.hpp).
+  if (greeted() && (!attachment_.begin() || !rings_.seal())) return false;
 
   Reply reply;
   const int error = handler(*this, RequestBody(record.subspan(sizeof header)), reply);
   const bool sent = send_reply(socket(), header.tag, error, reply);
   rings_.replied(error == 0 && sent);
-  if (hello) attachment_.close_memory_fd();
   return sent;
 }
 

@@ -40,8 +40,8 @@ namespace softhca::control {
 class Session final : private resource::IdleHolder {
  public:
   /// Descriptors that each keeps open: the socket, a pidfd, the memory of the process, the wake
-  /// eventfd, the socket of asynchronous events.
-  static constexpr std::uint64_t kDescriptors = 5;
+  /// eventfd, the socket of asynchronous events; at first the memory of the session, too.
+  static constexpr std::uint64_t kDescriptors = 6;
 
   /// `descriptors`: the charge for those that a session always needs; without it, the process is
   /// only told EMFILE.
@@ -95,8 +95,10 @@ class Session final : private resource::IdleHolder {
   void for_each_srq(F&& f) const {
     srqs_.for_each([&](std::uint32_t handle, Srq& srq) { f(handle, srq.engine, srq.max_wr); });
   }
-  /// `session` null: it is not open.
-  VcbHolder vcb_holder() { return {&attachment_.vcbs(), attachment_.session()}; }
+  /// `session` null: the engine does not use its memory yet.
+  VcbHolder vcb_holder() {
+    return {&attachment_.vcbs(), attachment_.has_begun() ? attachment_.session() : nullptr};
+  }
 
  private:
   struct Requests;

@@ -55,6 +55,7 @@ Process::Process(Adapter& owner, Tenant& of, std::uint32_t vcbs, Level* level)
   session->async_fd = static_cast<int>(100 + session->id.value);
   adapter.next_vcb = VcbId(adapter.next_vcb.value + vcbs);
   adapter.engine.sessions().install(*session);
+  adapter.engine.sessions().poll(*session);
 }
 
 void Process::end() {

@@ -2,11 +2,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <string>
 
 namespace softhca::shm {
 namespace {
@@ -35,7 +40,7 @@ TEST(SharedSegment, IsSealedAgainstResizing) {
   ASSERT_TRUE(segment);
   EXPECT_EQ(segment->bytes(), 8192u);
   EXPECT_NE(segment->inode(), 0u);
-  EXPECT_EQ(::fcntl(segment->fd(), F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  EXPECT_EQ(::fcntl(segment->fd(), F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW);
   EXPECT_EQ(::fcntl(segment->fd(), F_GETFD), FD_CLOEXEC);
   EXPECT_NE(::ftruncate(segment->fd(), 0), 0);
   EXPECT_NE(::ftruncate(segment->fd(), 1 << 20), 0);
@@ -61,13 +66,36 @@ TEST(SharedSegment, DiscardZeroesExactlyTheRange) {
   std::byte* base = segment->base();
   const std::pair<std::size_t, std::size_t> ranges[] = {
       {0, 16384}, {100, 200}, {100, 8192}, {4096, 4096}, {4000, 200}, {1, 16382}, {0, 0}};
-  for (const auto& [offset, length] : ranges) {
-    std::memset(base, 0xee, 16384);
-    segment->discard(offset, length);
-    EXPECT_TRUE(all_zero(base + offset, length)) << offset;
-    EXPECT_EQ(std::count(base, base + 16384, std::byte{0xee}),
-              static_cast<std::ptrdiff_t>(16384 - length));
+  for (const bool sealed : {false, true}) {
+    if (sealed) {
+      ASSERT_TRUE(segment->seal_holes());
+    }
+    for (const auto& [offset, length] : ranges) {
+      std::memset(base, 0xee, 16384);
+      segment->discard(offset, length);
+      EXPECT_TRUE(all_zero(base + offset, length)) << offset;
+      EXPECT_EQ(std::count(base, base + 16384, std::byte{0xee}),
+                static_cast<std::ptrdiff_t>(16384 - length));
+    }
   }
+}
+
+TEST(SharedSegment, WhatTheDaemonHasTouchedIsNotSwapped) {
+  auto segment = SharedSegment::create("softhca-locked", 2 * 4096);
+  ASSERT_TRUE(segment);
+  std::ifstream maps("/proc/self/smaps");
+  bool found = false, locked = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("softhca-locked") != std::string::npos) found = true;
+    if (!found || !line.starts_with("VmFlags:")) continue;
+    locked = (line + ' ').find(" lo ") != std::string::npos;
+    break;
+  }
+  ASSERT_TRUE(found);
+  struct rlimit limit {};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  if (limit.rlim_cur < 2 * 4096 && !locked) GTEST_SKIP() << "no locked memory is allowed here";
+  EXPECT_TRUE(locked);
 }
 
 TEST(SegmentPool, PiecesAreAlignedDisjointAndInsideTheirSegment) {
@@ -90,10 +118,56 @@ TEST(SegmentPool, ASegmentIsNewUntilAnnounced) {
   EXPECT_TRUE(again.new_segment) << "the first reply may not have gone out";
   EXPECT_EQ(again.fd, first.fd);
   pool.announced(first.location.segment);
-  EXPECT_EQ(::fcntl(first.fd, F_GETFD), -1) << "descriptor kept open";
   const auto later = take(pool, 64);
   EXPECT_FALSE(later.new_segment);
   EXPECT_EQ(later.fd, -1);
+}
+
+bool punch(int fd) {
+  return ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0;
+}
+
+TEST(SegmentPool, WhatIsAnnouncedIsSealedAgainstHoles) {
+  SegmentPool pool(kPlenty);
+  const auto ring = take(pool, 64);
+  const int theirs = ::dup(ring.fd);
+  ASSERT_TRUE(pool.seal());
+  EXPECT_TRUE(punch(theirs)) << "not announced: the tenant has yet to map it";
+  pool.announced(ring.location.segment);
+  EXPECT_TRUE(punch(theirs)) << "as before";
+  void* const mapped = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+
+  ASSERT_TRUE(pool.seal());
+  EXPECT_EQ(::fcntl(ring.fd, F_GETFD), -1) << "descriptor kept open";
+  EXPECT_FALSE(punch(theirs));
+  EXPECT_NE(::madvise(mapped, 4096, MADV_REMOVE), 0);
+  EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0), MAP_FAILED);
+  std::memset(mapped, 7, 64);  // what is mapped stays writable
+  EXPECT_EQ(ring.base[63], std::byte{7});
+  ASSERT_TRUE(pool.seal()) << "again";
+  ::munmap(mapped, 4096);
+  ::close(theirs);
+}
+
+TEST(SegmentPool, ATenantThatForbidsSealsIsFoundOut) {
+  SegmentPool pool(kPlenty);
+  const auto ring = take(pool, 64);
+  ASSERT_EQ(::fcntl(ring.fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+  pool.announced(ring.location.segment);
+  EXPECT_EQ(pool.seal().error().code, EPERM);
+}
+
+TEST(SegmentPool, AnotherSegmentOfTheNumberIsSealedInItsTurn) {
+  SegmentPool pool(kPlenty);
+  const auto gone = take(pool, SegmentPool::kLargestSegment);
+  pool.announced(gone.location.segment);
+  pool.release(gone.location);
+  pool.give_up_idle();
+  const auto ring = take(pool, 64);
+  ASSERT_EQ(ring.location.segment, gone.location.segment);
+  ASSERT_TRUE(pool.seal());
+  EXPECT_TRUE(punch(ring.fd)) << "it is not announced";
 }
 
 TEST(SegmentPool, SegmentsGrowAndBigRingsGetTheirOwn) {
@@ -124,13 +198,11 @@ TEST(SegmentPool, RefusesSizesThatAreNone) {
   EXPECT_EQ(pool.allocate(~std::size_t{0}).error().code, EINVAL);
 }
 
-TEST(SegmentPool, ReusedMemoryIsZeroEvenIfWrittenAfterItsRelease) {
+TEST(SegmentPool, ReusedMemoryIsZero) {
   SegmentPool pool(kPlenty);
   const auto first = take(pool, 3 * 4096 + 64);
   std::memset(first.base, 0xff, first.location.bytes);
   pool.release(first.location);
-  EXPECT_TRUE(all_zero(first.base, first.location.bytes));
-  std::memset(first.base, 0xff, first.location.bytes);
   const auto second = take(pool, 3 * 4096 + 64);
   ASSERT_EQ(second.base, first.base);
   EXPECT_TRUE(all_zero(second.base, second.location.bytes));

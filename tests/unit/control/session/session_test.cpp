@@ -68,6 +68,32 @@ class SessionTest : public ::testing::Test {
   std::uint32_t cq = 0;
 };
 
+/// A process could otherwise give pages back while the engine looks at them, which waits meanwhile.
+TEST_F(SessionTest, MemoryIsUsedOnceNothingOfItCanBeGivenBack) {
+  const auto seals = [&](int memory) { return ::fcntl(memory, F_GET_SEALS); };
+  ASSERT_EQ(client.greet(), 0);
+  const UniqueFd session(::dup(client.descriptor(0)));
+  EXPECT_EQ(seals(session.get()) & F_SEAL_FUTURE_WRITE, 0) << "the process has yet to map it";
+  EXPECT_EQ(client.vcb_holder().session, nullptr) << "nothing is looked at yet";
+  abi::CreateCqReply made{};
+  ASSERT_EQ(client.ask(Operation::kCreateCq, abi::CreateCqRequest{1, 100, abi::kNoHandle}, &made),
+            0);
+  EXPECT_NE(seals(session.get()) & F_SEAL_FUTURE_WRITE, 0);
+  EXPECT_NE(client.vcb_holder().session, nullptr);
+  ASSERT_EQ(made.new_segment, 1u);
+  const UniqueFd rings(::dup(client.descriptor(0)));
+  EXPECT_EQ(seals(rings.get()) & F_SEAL_FUTURE_WRITE, 0);
+  client.make(Operation::kAllocPd);
+  EXPECT_NE(seals(rings.get()) & F_SEAL_FUTURE_WRITE, 0);
+}
+
+TEST_F(SessionTest, AProcessThatForbidsSealsIsLetGo) {
+  ASSERT_EQ(client.greet(), 0);
+  ASSERT_EQ(::fcntl(client.descriptor(0), F_ADD_SEALS, F_SEAL_SEAL), 0);
+  const abi::HandleBody body{};
+  EXPECT_FALSE(client.send(Operation::kAllocPd, std::as_bytes(std::span(&body, 1))));
+}
+
 TEST_F(SessionTest, WindowsBelongToADomain) {
   qp_request();
   for (const std::uint32_t type : {0u, 3u, ~0u})
