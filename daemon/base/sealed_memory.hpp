@@ -58,9 +58,10 @@ class SealedMemory {
   }
 
   /// From now on nobody can punch a hole in the memory, or map it anew for writing. A page fault of
-  /// ours in what a tenant gives back waits until all of that is gone, 0.2 s for a GiB. To be called
-  /// when the tenant has mapped the memory, before the engine uses it. Closes the descriptor;
-  /// nothing happens if it is closed. Errors: the tenant has forbidden further seals (EPERM).
+  /// ours in what a tenant gives back waits until all of that is gone, 0.2 s for a GiB. To be
+  /// called when the tenant has mapped the memory, before the engine uses it. Closes the
+  /// descriptor; nothing happens if it is closed. Errors: the tenant has forbidden further seals
+  /// (EPERM).
   Outcome seal_holes();
 
   /// Zeroes [offset, offset + length), and gives whole pages of it back to the system unless

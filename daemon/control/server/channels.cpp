@@ -21,11 +21,11 @@ void Channels::add(engine::Tenant& tenant, ChannelRequest request) {
   entry.watch.ready = [this, &entry] {
     if (!entry.channel->serve()) end(entry);
   };
-  if (!loop_.watch(entry.channel->socket(), entry.watch)) end(entry);
+  if (!loops_.watch(tenant, entry.channel->socket(), entry.watch)) end(entry);
 }
 
 void Channels::end(Entry& entry) {
-  loop_.unwatch(entry.channel->socket());
+  loops_.unwatch(entry.channel->tenant(), entry.channel->socket());
   entries_.erase(entry.self);
 }
 

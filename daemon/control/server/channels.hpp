@@ -6,7 +6,7 @@
 #include <list>
 #include <memory>
 
-#include "daemon/control/server/event_loop.hpp"
+#include "daemon/control/server/tenant_loops.hpp"
 #include "daemon/control/services/connections.hpp"
 #include "daemon/control/services/datagram_client.hpp"
 #include "daemon/control/services/datagram_clients.hpp"
@@ -16,8 +16,8 @@ namespace softhca::control {
 
 class Channels {
  public:
-  Channels(EventLoop& loop, Connections& connections, DatagramClients& datagrams)
-      : loop_(loop), connections_(connections), datagrams_(datagrams) {}
+  Channels(TenantLoops& loops, Connections& connections, DatagramClients& datagrams)
+      : loops_(loops), connections_(connections), datagrams_(datagrams) {}
 
   /// REQUIRES: the connection no longer counts as a session in the tenant's accounts.
   void add(engine::Tenant& tenant, ChannelRequest request);
@@ -39,7 +39,7 @@ class Channels {
   template <class Which>
   void end_if(Which&& which);
 
-  EventLoop& loop_;
+  TenantLoops& loops_;
   Connections& connections_;
   DatagramClients& datagrams_;
   std::list<Entry> entries_;

@@ -24,7 +24,7 @@ Outcome ControlSockets::open(const engine::Tenant& tenant, const resource::Socke
   for (const AddMethods& add : add_) add(entry.methods, tenant);
   entry.watch.ready = [this, &entry] { serve(entry); };
   Outcome opened = entry.socket.open(path_of(adapter_.config, tenant), permissions_of(socket));
-  if (opened) opened = loop_.watch(entry.socket.fd(), entry.watch);
+  if (opened) opened = loops_.watch(tenant, entry.socket.fd(), entry.watch);
   if (!opened) entries_.pop_back();
   return opened;
 }
@@ -44,14 +44,15 @@ Outcome ControlSockets::permit(const engine::Tenant& tenant, const resource::Soc
 
 void ControlSockets::serve(Entry& entry) {
   entry.socket.serve();
-  if (entry.socket.is_paused()) loop_.arm(entry.socket.fd(), entry.watch, false);
+  if (entry.socket.is_paused())
+    loops_.arm(*entry.tenant, entry.socket.fd(), entry.watch, Interest::kNothing);
 }
 
 void ControlSockets::tick() {
   for (Entry& entry : entries_) {
     const bool paused = entry.socket.is_paused();
     entry.socket.tick();
-    if (paused) loop_.arm(entry.socket.fd(), entry.watch, true);
+    if (paused) loops_.arm(*entry.tenant, entry.socket.fd(), entry.watch, Interest::kReadable);
   }
 }
 

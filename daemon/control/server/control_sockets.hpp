@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "daemon/control/admin/admin_socket.hpp"
-#include "daemon/control/server/event_loop.hpp"
 #include "daemon/control/server/listeners.hpp"
+#include "daemon/control/server/tenant_loops.hpp"
 
 namespace softhca::control {
 
@@ -18,7 +18,7 @@ class ControlSockets {
   /// Adds what a tenant may ask for.
   using AddMethods = std::function<void(AdminMethods&, const engine::Tenant&)>;
 
-  ControlSockets(Adapter& adapter, EventLoop& loop) : adapter_(adapter), loop_(loop) {}
+  ControlSockets(Adapter& adapter, TenantLoops& loops) : adapter_(adapter), loops_(loops) {}
 
   /// To be called before the first socket is opened.
   void on_open(AddMethods add) { add_.push_back(std::move(add)); }
@@ -46,7 +46,7 @@ class ControlSockets {
   void serve(Entry& entry);
 
   Adapter& adapter_;
-  EventLoop& loop_;
+  TenantLoops& loops_;
   std::vector<AddMethods> add_;
   std::list<Entry> entries_;
 };

@@ -24,9 +24,10 @@ Outcome EventLoop::watch(int fd, Watch& what) {
 
 void EventLoop::unwatch(int fd) { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
-bool EventLoop::arm(int fd, Watch& what, bool armed) {
+bool EventLoop::arm(int fd, Watch& what, Interest interest) {
   epoll_event event{};
-  if (armed) event.events = EPOLLIN;
+  if (interest == Interest::kReadable) event.events = EPOLLIN;
+  if (interest == Interest::kWritable) event.events = EPOLLOUT;
   event.data.ptr = &what;
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
 }

@@ -2,6 +2,7 @@
 // ready.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "daemon/base/expected.hpp"
@@ -14,19 +15,29 @@ struct Watch {
   std::function<void()> ready;  ///< may end what it is about, and this watch
 };
 
+/// When a descriptor that is watched has its turns.
+enum class Interest : std::uint8_t {
+  kNothing,
+  kReadable,
+  kWritable,  ///< which it is most of the time: it has something left to do
+};
+
 class EventLoop {
  public:
   Outcome open();
   /// Watches `fd` until it is closed, or until unwatch().
   Outcome watch(int fd, Watch& what);
   void unwatch(int fd);
-  /// Switches the watching of a descriptor on or off. REQUIRES: watch() was called for it. False:
-  /// it cannot be changed.
-  bool arm(int fd, Watch& what, bool armed);
+  /// Changes what a descriptor is watched for, kReadable at first. REQUIRES: watch() was called for
+  /// it. False: it cannot be changed.
+  bool arm(int fd, Watch& what, Interest interest);
 
   /// Handles at most one event: handling one may end what another is about. `timeout`: milliseconds
   /// to wait at most.
   Outcome step(int timeout);
+
+  /// Readable when step() has something to handle.
+  int fd() const { return epoll_.get(); }
 
  private:
   UniqueFd epoll_;

@@ -65,7 +65,7 @@ Outcome Listeners::open(const std::string& path, const resource::SocketConfig& s
   }
   listener->socket = PeerSocket(std::move(*listening), adapter_.closer, tenant.name);
   listener->armed = true;
-  return loop_.watch(listener->socket.get(), listener->watch);
+  return loops_.watch(tenant, listener->socket.get(), listener->watch);
 }
 
 /// The listener of a level; null: that of the tenant itself.
@@ -82,7 +82,7 @@ std::string Listeners::socket_of(const engine::Tenant& tenant, const engine::Lev
 void Listeners::close(Listener& listener) {
   if (!listener.socket) return;
   ::unlink(listener.path.c_str());
-  loop_.unwatch(listener.socket.get());
+  loops_.unwatch(*listener.tenant, listener.socket.get());
   listener.socket.reset();
 }
 
@@ -167,7 +167,9 @@ void Listeners::tick() {
 }
 
 void Listeners::arm(Listener& listener, bool armed) {
-  if (loop_.arm(listener.socket.get(), listener.watch, armed)) listener.armed = armed;
+  const Interest interest = armed ? Interest::kReadable : Interest::kNothing;
+  if (loops_.arm(*listener.tenant, listener.socket.get(), listener.watch, interest))
+    listener.armed = armed;
 }
 
 }  // namespace softhca::control

@@ -10,7 +10,7 @@
 
 #include "daemon/control/adapter/adapter.hpp"
 #include "daemon/control/adapter/journal.hpp"
-#include "daemon/control/server/event_loop.hpp"
+#include "daemon/control/server/tenant_loops.hpp"
 #include "daemon/control/sockets/descriptors.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 
@@ -41,8 +41,8 @@ class Listeners {
   using Accept =
       std::function<void(Listener& listener, PeerSocket socket, const PeerIdentity& peer)>;
 
-  Listeners(Adapter& adapter, EventLoop& loop, Accept accept)
-      : adapter_(adapter), loop_(loop), accept_(std::move(accept)) {}
+  Listeners(Adapter& adapter, TenantLoops& loops, Accept accept)
+      : adapter_(adapter), loops_(loops), accept_(std::move(accept)) {}
 
   // --- of tenants
 
@@ -84,7 +84,7 @@ class Listeners {
   void arm(Listener& listener, bool armed);
 
   Adapter& adapter_;
-  EventLoop& loop_;
+  TenantLoops& loops_;
   Accept accept_;
   std::list<Listener> listeners_;
   SpareDescriptor spare_;

@@ -38,20 +38,20 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
           adapter, [this] { return sessions_.all(); },
           [this](const engine::Tenant& tenant) { return connections_view_.limits(tenant); }),
       connections_view_(adapter, connections_, general_services, shared_datagrams),
-      listeners_(adapter, loop_,
+      listeners_(adapter, tenant_loops_,
                  [this](Listener& listener, PeerSocket socket, const PeerIdentity& peer) {
                    sessions_.add(listener, std::move(socket), peer);
                  }),
-      channels_(loop_, connections_, datagram_clients_),
+      channels_(tenant_loops_, connections_, datagram_clients_),
       sessions_(
-          adapter, loop_,
+          adapter, tenant_loops_,
           [this](engine::Tenant& tenant, ChannelRequest request) {
             channels_.add(tenant, std::move(request));
           },
           [this](Listener& listener, const std::string& why) {
             listeners_.complain(listener, why);
           }),
-      control_sockets_(adapter, loop_),
+      control_sockets_(adapter, tenant_loops_),
       device_trees_(adapter, [this](const engine::Tenant& tenant,
                                     bool up) { sessions_.report_link(tenant, up); }),
       port_watch_(adapter.engine.ports()) {

@@ -93,6 +93,7 @@ class Server {
   GeneralServices& general_services_;
   GeneralServices& shared_datagrams_;
   EventLoop loop_;
+  TenantLoops tenant_loops_{loop_};
   Connections connections_;
   DatagramClients datagram_clients_;
   bool datagrams_left_ = false;  ///< by the last look at them

@@ -39,8 +39,8 @@ void Sessions::add(Listener& listener, PeerSocket socket, const PeerIdentity& pe
   entry.session->set_socket_level(listener.level);
   entry.socket.ready = [this, &entry] { serve(entry); };
   entry.process.ready = [this, &entry] { end(entry); };
-  if (!loop_.watch(entry.session->socket(), entry.socket) ||
-      !loop_.watch(entry.session->pidfd(), entry.process)) {
+  if (!loops_.watch(tenant, entry.session->socket(), entry.socket) ||
+      !loops_.watch(tenant, entry.session->pidfd(), entry.process)) {
     complain_(listener, strerror(errno));
     return end(entry);
   }
@@ -55,11 +55,15 @@ void Sessions::serve(Entry& entry) {
   if (!greeted && session.greeted()) note(session, "session_opened", "connected");
   if (auto request = session.become_channel()) {
     engine::Tenant& tenant = *entry.listener->tenant;
-    loop_.unwatch(request->socket.get());
+    loops_.unwatch(tenant, request->socket.get());
     end(entry);
     return become_channel_(tenant, std::move(*request));
   }
-  if (!goes_on) end(entry);
+  if (!goes_on) return end(entry);
+  if (session.has_more() == entry.more) return;
+  entry.more = session.has_more();
+  const Interest interest = entry.more ? Interest::kWritable : Interest::kReadable;
+  if (!loops_.arm(session.tenant(), session.socket(), entry.socket, interest)) end(entry);
 }
 
 /// The process has gone or broken the protocol.
@@ -68,7 +72,7 @@ void Sessions::end(Entry& entry) {
   spdlog::debug("tenant {}: session of process {} ends", session.tenant().name, session.peer().pid);
   // softhca-run only looks for a daemon that answers: such connections would push other events out.
   if (session.greeted()) note(session, "session_closed", "left");
-  if (session.socket() >= 0) loop_.unwatch(session.socket());
+  if (session.socket() >= 0) loops_.unwatch(session.tenant(), session.socket());
   --entry.listener->connections;
   if (!entry.charged) entry.listener->telling = false;
   entries_.erase(entry.self);

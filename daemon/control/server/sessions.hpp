@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "daemon/control/adapter/adapter.hpp"
-#include "daemon/control/server/event_loop.hpp"
 #include "daemon/control/server/listeners.hpp"
+#include "daemon/control/server/tenant_loops.hpp"
 #include "daemon/control/session/session.hpp"
 
 namespace softhca::control {
@@ -22,9 +22,9 @@ class Sessions {
   /// Why a process is refused.
   using Complain = std::function<void(Listener& listener, const std::string& why)>;
 
-  Sessions(Adapter& adapter, EventLoop& loop, BecomeChannel become_channel, Complain complain)
+  Sessions(Adapter& adapter, TenantLoops& loops, BecomeChannel become_channel, Complain complain)
       : adapter_(adapter),
-        loop_(loop),
+        loops_(loops),
         become_channel_(std::move(become_channel)),
         complain_(std::move(complain)) {}
 
@@ -56,6 +56,7 @@ class Sessions {
     std::unique_ptr<Session> session;
     Listener* listener = nullptr;
     bool charged = true;  ///< for the descriptors of a session
+    bool more = false;    ///< it goes on with a request in its next turn
     std::list<Entry>::iterator self;
     Watch socket;
     Watch process;
@@ -70,7 +71,7 @@ class Sessions {
   void note(const Session& session, const char* kind, const char* what);
 
   Adapter& adapter_;
-  EventLoop& loop_;
+  TenantLoops& loops_;
   BecomeChannel become_channel_;
   Complain complain_;
   SharedObjects shared_;  ///< outlives the sessions

@@ -1,5 +1,6 @@
 #include "daemon/control/session/memory_regions.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -31,12 +32,8 @@ std::uint64_t registered_bytes(const memory::RegionSpec& spec) {
   return implicit ? 0 : spec.length;
 }
 
-/// REQUIRES: the extents make up a region, within the tenant's limit.
-void map_present(const std::vector<abi::MrExtent>& extents,
-                 const std::vector<std::shared_ptr<memory::SharedBuffer>>& buffers) {
-  for (std::size_t i = 0; i < extents.size(); ++i)
-    if (buffers[i] != nullptr) buffers[i]->map_present(extents[i].offset, extents[i].length);
-}
+// What is prepared at a time: 2 ms, if all of it is filled.
+constexpr std::uint64_t kPrepared = 8 << 20;
 
 }  // namespace
 
@@ -79,6 +76,42 @@ int MemoryRegions::add(const Extents& extents, memory::RegionSpec& spec) const {
   return 0;
 }
 
+std::optional<MemoryRegions::Extents> MemoryRegions::extents_of(abi::Operation operation,
+                                                                const RequestBody& body) {
+  Extents out;
+  abi::RegisterMrRequest fresh;
+  if (operation == abi::Operation::kRegisterMr && body.read(fresh, true) &&
+      read_extents<abi::RegisterMrRequest>(body, fresh.extents, out))
+    return out;
+  abi::ReregisterMrRequest change;
+  if (operation == abi::Operation::kReregisterMr && body.read(change, true) &&
+      read_extents<abi::ReregisterMrRequest>(body, change.region.extents, out))
+    return out;
+  return std::nullopt;
+}
+
+bool MemoryRegions::prepare(abi::Operation operation, const RequestBody& body) {
+  if (!preparation_) {
+    auto extents = extents_of(operation, body);
+    if (!extents) return false;
+    preparation_.emplace(Preparation{std::move(*extents)});
+  }
+  Preparation& at = *preparation_;
+  for (std::uint64_t left = kPrepared; at.extent < at.extents.all.size(); ++at.extent) {
+    const abi::MrExtent& extent = at.extents.all[at.extent];
+    const auto& buffer = at.extents.buffers[at.extent];
+    if (buffer == nullptr || buffer->at(extent.offset, extent.length) == nullptr) continue;
+    const std::uint64_t length = std::min(left, extent.length - at.offset);
+    buffer->map_present(extent.offset + at.offset, length);
+    left -= length;
+    at.offset += length;
+    if (at.offset < extent.length) return true;
+    at.offset = 0;
+  }
+  preparation_.reset();
+  return false;
+}
+
 int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
   abi::RegisterMrRequest request;
   Extents extents;
@@ -108,7 +141,6 @@ int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
   if (!mr->charge) return ENOMEM;
   mr->bytes = context_.take(resource::Kind::kRegisteredBytes, counted);
   if (!mr->bytes) return ENOMEM;
-  map_present(extents.all, extents.buffers);
   return install(std::move(*region), std::move(mr), reply);
 }
 
@@ -189,7 +221,6 @@ int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
     bytes = context_.take(resource::Kind::kRegisteredBytes, counted);
     if (!bytes) return ENOMEM;
   }
-  map_present(extents.all, extents.buffers);
   std::unique_ptr<memory::Region> before;
   mr->region = region->get();
   context_.on_engine([&](engine::Engine& engine) {

@@ -1,7 +1,10 @@
 // Memory regions of a session; those of a device file are of all sessions that have the file.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "daemon/control/session/context.hpp"
@@ -27,6 +30,11 @@ class MemoryRegions {
   bool reaches_process() const { return process_ != nullptr; }
   std::uint32_t size() const { return pds_.regions().size(); }
 
+  /// Maps the pages of the shared memory that a request names, if it is one to register it, which
+  /// takes 0.2 s for each GiB. Some of them in each call: true, when it is to be called again
+  /// before the request is served. An ill-formed request takes nothing.
+  bool prepare(abi::Operation operation, const RequestBody& body);
+
   int register_mr(const RequestBody& body, Reply& reply);
   int alloc_null_mr(const RequestBody& body, Reply& reply);
   int reregister_mr(const RequestBody& body, Reply& reply);
@@ -40,6 +48,12 @@ class MemoryRegions {
     std::vector<abi::MrExtent> all;
     std::vector<std::shared_ptr<memory::SharedBuffer>> buffers;  ///< of each; null: none
   };
+  struct Preparation {
+    Extents extents;
+    std::size_t extent = 0;    ///< the next to be mapped
+    std::uint64_t offset = 0;  ///< and from where in it
+  };
+  std::optional<Extents> extents_of(abi::Operation operation, const RequestBody& body);
   template <class Head>
   bool read_extents(const RequestBody& body, std::uint32_t count, Extents& extents);
   int add(const Extents& extents, memory::RegionSpec& spec) const;
@@ -52,6 +66,7 @@ class MemoryRegions {
   ProtectionDomains& pds_;
   SharedBuffers& buffers_;
   std::shared_ptr<memory::ProcessMemory> process_;  ///< null: out of reach
+  std::optional<Preparation> preparation_;          ///< of the request that is to be served next
 };
 
 }  // namespace softhca::control

@@ -61,11 +61,12 @@ void Session::give_up_idle(resource::Kind kind) {
 }
 
 bool Session::serve() {
+  if (has_more()) return answer(std::exchange(unfinished_, {}));
   return serve_records(socket(), [this](std::span<const std::byte> record) {
     // A process waits for each reply. Replies that pile up would hold descriptors in flight, and
     // the system allows a user only so many of these.
     if (has_unread(socket()) || !answer(record)) return Served::kEnd;
-    return channel_ ? Served::kEnough : Served::kNext;
+    return channel_ || has_more() ? Served::kEnough : Served::kNext;
   });
 }
 
@@ -74,18 +75,23 @@ bool Session::answer(std::span<const std::byte> record) {
   abi::RequestHeader header;
   if (record.size() < sizeof header) return false;
   std::memcpy(&header, record.data(), sizeof header);
+  const RequestBody body(record.subspan(sizeof header));
   if (header.operation == static_cast<std::uint32_t>(abi::Operation::kOpenEventChannel))
-    return ask_for_event_channel(header.tag, RequestBody(record.subspan(sizeof header)));
+    return ask_for_event_channel(header.tag, body);
   if (header.operation == static_cast<std::uint32_t>(abi::Operation::kOpenDatagramClient))
-    return ask_for_datagrams(header.tag, RequestBody(record.subspan(sizeof header)));
+    return ask_for_datagrams(header.tag, body);
   const Handler handler = handler_of(header.operation);
   const bool hello = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
   if (handler == nullptr || hello == greeted()) return false;
   // A process maps what a reply tells it of before it asks for anything else (abi/control.hpp).
   if (greeted() && (!attachment_.begin() || !rings_.seal())) return false;
 
+  if (regions_.prepare(abi::Operation(header.operation), body)) {
+    unfinished_.assign(record.begin(), record.end());
+    return true;
+  }
   Reply reply;
-  const int error = handler(*this, RequestBody(record.subspan(sizeof header)), reply);
+  const int error = handler(*this, body, reply);
   const bool sent = send_reply(socket(), header.tag, error, reply);
   rings_.replied(error == 0 && sent);
   return sent;

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "abi/control.hpp"
 #include "daemon/base/unique_fd.hpp"
@@ -57,6 +58,8 @@ class Session final : private resource::IdleHolder {
   /// Answers the requests that wait, not too many of them. False: the session is over.
   bool serve();
   /// The connection is to be a channel instead of a session; its request is still to be answered.
+  /// It goes on with a request when it is next served, whether or not another has come.
+  bool has_more() const { return !unfinished_.empty(); }
   /// Takes the socket out of it. Nothing: it is a session.
   std::optional<ChannelRequest> become_channel();
   /// Why the process has been refused since the last call, for the operator; empty: it has not.
@@ -133,6 +136,7 @@ class Session final : private resource::IdleHolder {
   resource::Charge descriptors_;
   SessionContext context_;
   std::string refusal_;
+  std::vector<std::byte> unfinished_;  ///< the request it goes on with; empty: none
 
   // The engine forgets in the opposite order, from queue pairs to regions and at last the session;
   // then the memory goes.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -113,14 +114,16 @@ inline bool send_reply(int socket, std::uint32_t tag, int error, const Reply& re
 /// What is to be done after a record.
 enum class Served : std::uint8_t { kNext, kEnough, kEnd };
 
-/// Gives the records that wait to `answer`, which returns what is to be done then; not too many, so
-/// that one process does not keep the others of its tenant from being served. False: the connection
-/// is over.
+/// Gives the records that wait to `answer`, which returns what is to be done then; not too many,
+/// and not for long, so that one process does not keep others from being served. False: the
+/// connection is over.
 template <class Answer>
 bool serve_records(int socket, Answer&& answer) {
   constexpr int kMost = 16;
+  const auto clock = [] { return std::chrono::steady_clock::now(); };
+  const auto end = clock() + std::chrono::microseconds(500);
   std::array<std::byte, abi::kMaxRecord> buffer;
-  for (int i = 0; i < kMost; ++i) {
+  for (int i = 0; i < kMost && (i == 0 || clock() < end); ++i) {
     std::size_t length = 0;
     const ReceiveResult result = receive_record(socket, buffer, length);
     if (result != ReceiveResult::kRecord) return result == ReceiveResult::kNothing;

@@ -33,6 +33,7 @@ struct Area {
 struct Score {
   std::map<std::string, std::uint64_t> words;  ///< by kind of area
   std::uint64_t posts = 0, receives = 0, good = 0, bad = 0, reconnects = 0;
+  std::uint64_t holes = 0, holes_refused = 0;
 };
 
 /// Session memory, the segments of its rings, and one memory region.
@@ -51,6 +52,8 @@ class Session {
     return reinterpret_cast<abi::VcbPage*>(memory_.base + abi::kVcbOffset)[i];
   }
   void wake();
+  /// Tries to give all of it back to the system, with what the daemon has mapped.
+  void punch_holes(Score& score);
 
   Channel channel;
   std::uint32_t vcbs = 0;
@@ -61,6 +64,7 @@ class Session {
 
  private:
   Mapping memory_{};
+  Mapping buffer_{};  ///< of the region
   int wake_ = -1;
   std::map<std::uint32_t, Mapping> segments_;
 };

@@ -37,12 +37,14 @@ int main(int argc, char** argv) {
     for (std::uint64_t i = 0; i < kStepsOfALife && done < steps; ++i, ++done) {
       seed_for(done);
       life.step();
+      if (done % 16 == 0) session.punch_holes(score);
       sched_yield();
     }
   }
   std::printf("seed %s: %" PRIu64 " posts, %" PRIu64 " receives, %" PRIu64 " reconnects; %" PRIu64
               " good, %" PRIu64 " bad completions\n",
               argv[3], score.posts, score.receives, score.reconnects, score.good, score.bad);
+  std::printf("%" PRIu64 " holes made, %" PRIu64 " refused\n", score.holes, score.holes_refused);
   for (const auto& [name, words] : score.words)
     std::printf("%10" PRIu64 " words over %s\n", words, name.c_str());
 }

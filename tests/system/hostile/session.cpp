@@ -1,3 +1,4 @@
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/system/hostile/life.hpp"
@@ -19,7 +20,8 @@ Session::Session(const std::string& socket) : channel(socket) {
   abi::AllocSharedReply shared{};
   if (channel.ask(abi::Operation::kAllocShared, abi::AllocSharedRequest{kBuffer}, shared) != 0)
     die("shared memory");
-  address = reinterpret_cast<std::uint64_t>(channel.map(0).base);
+  buffer_ = channel.map(0);
+  address = reinterpret_cast<std::uint64_t>(buffer_.base);
   constexpr std::uint32_t kAllAccess = 0xf;
   const struct {
     abi::RegisterMrRequest request;
@@ -35,6 +37,16 @@ Session::Session(const std::string& socket) : channel(socket) {
 std::byte* Session::ring(const abi::RingLocation& location, std::uint32_t new_segment) {
   if (new_segment != 0) segments_[location.segment] = channel.map(0);
   return segments_.at(location.segment).base + location.offset;
+}
+
+void Session::punch_holes(Score& score) {
+  const auto punch = [&](const Mapping& mapping) {
+    const bool made = ::madvise(mapping.base, mapping.bytes, MADV_REMOVE) == 0;
+    ++(made ? score.holes : score.holes_refused);
+  };
+  punch(memory_);
+  punch(buffer_);
+  for (const auto& [number, segment] : segments_) punch(segment);
 }
 
 void Session::wake() {

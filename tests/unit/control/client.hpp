@@ -135,11 +135,20 @@ class Client : public ProcessEnd {
   /// Sends a record as it is. False: the session is over.
   bool send(std::span<const std::byte> record) {
     put(record);
-    return session_->serve();
+    return serve();
   }
   bool send(Operation operation, std::span<const std::byte> body) {
     put(operation, body);
-    return session_->serve();
+    return serve();
+  }
+  /// Lets the session finish what it has begun.
+  bool serve() {
+    turns = 0;
+    do {
+      ++turns;
+      if (!session_->serve()) return false;
+    } while (session_->has_more());
+    return true;
   }
 
   /// A request and its reply; the reply must have the size of Out when it is no error.
@@ -166,6 +175,11 @@ class Client : public ProcessEnd {
     vcbs = reply.vcbs;
     return error;
   }
+  /// Greets, and asks for something: the engine looks at its memory from then on.
+  int start() {
+    const int error = greet();
+    return error != 0 ? error : ask(Operation::kQueryDevice, abi::HandleBody{});
+  }
   /// They stay open: a completion channel goes when its process closes its end.
   void keep_descriptors() {
     for (UniqueFd& fd : take_descriptors()) kept_.push_back(std::move(fd));
@@ -176,6 +190,7 @@ class Client : public ProcessEnd {
   std::string take_refusal() { return session_->take_refusal(); }
 
   std::uint32_t vcbs = 0;
+  unsigned turns = 0;  ///< that the last request took
 
  private:
   std::unique_ptr<Session> session_;

@@ -38,8 +38,10 @@ class Sessions : public Parts {
   bool installed = false;
 };
 
-TEST_F(Sessions, WhoComesIsPolledAndCounted) {
+TEST_F(Sessions, WhoComesIsCountedAndPolledWhenItsMemoryMayBe) {
   install();
+  EXPECT_FALSE(is_polled());
+  registry.poll(coming);
   EXPECT_TRUE(is_polled());
   EXPECT_EQ(coming.qos_class, other.qos_class);
   EXPECT_EQ(other.counters.sessions.value(), 1u);

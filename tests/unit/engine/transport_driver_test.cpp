@@ -185,6 +185,7 @@ TEST_F(Driver, TurnsEndWhenCommandsOfOthersWait) {
   shm::SessionView::format(other_memory.base(), 0);
   Session other{SessionId(9), party, shm::SessionView(other_memory.base(), 0), VcbId(0)};
   registry.install(other);
+  registry.poll(other);
   for (int i = 0; i < 3; ++i) make_connected();
   reinterpret_cast<abi::SessionHeader*>(other_memory.base())->doorbell_producer.store(1);
   EXPECT_EQ(driver.run_ready(), 1u);

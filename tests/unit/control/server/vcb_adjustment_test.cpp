@@ -49,7 +49,7 @@ class VcbAdjustmentTest : public ::testing::Test {
 };
 
 TEST_F(VcbAdjustmentTest, AProgramThatMissesVcbsGetsMore) {
-  ASSERT_EQ(first.greet(), 0);
+  ASSERT_EQ(first.start(), 0);
   EXPECT_EQ(count(first), 4u);
   adjust();
   EXPECT_EQ(count(first), 4u);
@@ -68,7 +68,7 @@ TEST_F(VcbAdjustmentTest, AProgramThatMissesVcbsGetsMore) {
 }
 
 TEST_F(VcbAdjustmentTest, SettingsReachProgramsThatRun) {
-  ASSERT_EQ(first.greet(), 0);
+  ASSERT_EQ(first.start(), 0);
   settings().vcbs_per_process = 10;
   adjust();
   EXPECT_EQ(count(first), 10u);
@@ -85,10 +85,10 @@ TEST_F(VcbAdjustmentTest, SettingsReachProgramsThatRun) {
 TEST_F(VcbAdjustmentTest, WhoLacksItsOwnGetsWhatOthersHaveBeyondTheirs) {
   ASSERT_TRUE(daemon.adapter.vcbs.set_guarantee(figures().vcbs, 10));
   figures().vcbs.may_share = false;
-  ASSERT_EQ(first.greet(), 0);
+  ASSERT_EQ(first.start(), 0);
   miss(first), miss(first);
   EXPECT_EQ(count(first), 10u) << "a hard cap";
-  ASSERT_EQ(second.greet(), 0);
+  ASSERT_EQ(second.start(), 0);
   EXPECT_EQ(count(second), 0u);
   adjust();
   EXPECT_EQ(count(first), 7u);
@@ -101,7 +101,7 @@ TEST_F(VcbAdjustmentTest, WhoLacksItsOwnGetsWhatOthersHaveBeyondTheirs) {
 TEST_F(VcbAdjustmentTest, WhatIsSharedGoesBackWhenAnotherTenantLacksVcbs) {
   engine::TenantControl& theirs = daemon.adapter.tenants[1]->control;
   ASSERT_TRUE(daemon.adapter.vcbs.set_guarantee(theirs.vcbs, 46));
-  ASSERT_EQ(first.greet(), 0);
+  ASSERT_EQ(first.start(), 0);
   miss(first), miss(first);
   EXPECT_EQ(count(first), 16u) << "of the 18 that are shared";
   miss(first);
