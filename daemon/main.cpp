@@ -4,7 +4,9 @@
 #include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
+#include <random>
 #include <string>
 
 #include "daemon/control/adapter/adjuster.hpp"
@@ -125,7 +127,10 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
     return fail(raised.error(), kExitSetup);
   if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
   control::EventSender events;
-  engine::Engine engine(control::limits_of(config), events);
+  engine::EngineLimits limits = control::limits_of(config);
+  std::random_device random;
+  limits.qpn_seed = std::uint64_t{random()} << 32 | random() | 1;
+  engine::Engine engine(limits, events);
   engine.set_congestion(config.congestion);
   engine.queue_pairs().set_reliability(config.reliability);
   auto guards = control::add_ports(config, engine);

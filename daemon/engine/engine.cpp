@@ -31,7 +31,7 @@ Engine::CommandQueues::CommandQueues(const EngineLimits& limits, QpTable& queue_
       arbitrator(tvls, pcbs.size()) {}
 
 Engine::Engine(const EngineLimits& limits, EventSink& events)
-    : queue_pairs_(limits.queue_pairs),
+    : queue_pairs_(limits.queue_pairs, limits.qpn_seed),
       cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits), limits.tvls),
       events_(events, clock_, cpu_),
       queues_(limits, queue_pairs_),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <random>
 
 namespace softhca::engine {
 namespace {
@@ -12,7 +13,7 @@ constexpr std::uint32_t kQpnBits = 24;
 
 }  // namespace
 
-QpTable::QpTable(std::uint32_t queue_pairs)
+QpTable::QpTable(std::uint32_t queue_pairs, std::uint64_t seed)
     : slot_bits_(static_cast<std::uint32_t>(
           std::countr_zero(std::bit_ceil(std::max(queue_pairs, kOwn + 1))))),
       by_slot_((1u << slot_bits_) + kOwn),
@@ -21,6 +22,16 @@ QpTable::QpTable(std::uint32_t queue_pairs)
   const std::uint32_t first_own = 1u << slot_bits_;
   for (std::uint32_t slot = first_own; slot-- > 0;) free_.push_back(slot);
   for (std::uint32_t own = 0; own < kOwn; ++own) free_own_.push_back(first_own + own);
+  if (seed != 0) scatter(seed);
+}
+
+std::uint32_t QpTable::last_generation() const { return (1u << (kQpnBits - slot_bits_)) - 2; }
+
+void QpTable::scatter(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::shuffle(free_.begin(), free_.end(), random);
+  std::uniform_int_distribution<std::uint32_t> any(0, last_generation());
+  for (std::uint32_t& generation : generations_) generation = any(random);
 }
 
 bool QpTable::add(QueuePair& qp) {
@@ -28,8 +39,7 @@ bool QpTable::add(QueuePair& qp) {
   // The oldest free slot, so that numbers come back as late as possible.
   const std::uint32_t slot = free_.front();
   free_.pop_front();
-  const std::uint32_t last = (1u << (kQpnBits - slot_bits_)) - 1;
-  generations_[slot] = generations_[slot] + 1 < last ? generations_[slot] + 1 : 1;
+  generations_[slot] = generations_[slot] < last_generation() ? generations_[slot] + 1 : 1;
   qp.qpn = Qpn(generations_[slot] << slot_bits_ | slot);
   enter(qp, slot);
   return true;

@@ -18,8 +18,10 @@ class QpTable {
   /// known, so their slots need not be part of them. 0 is nobody's.
   static constexpr std::uint32_t kOwn = 2;
 
-  /// `queue_pairs` is rounded up to a power of two above kOwn.
-  explicit QpTable(std::uint32_t queue_pairs);
+  /// `queue_pairs` is rounded up to a power of two above kOwn. From `seed` follow the order of the
+  /// slots and the first generation of each, so that a peer that has no connection does not know
+  /// the numbers of others; 0: they count up.
+  explicit QpTable(std::uint32_t queue_pairs, std::uint64_t seed = 0);
 
   /// Slots, in use or not: 0 to slots() - 1.
   std::uint32_t slots() const { return static_cast<std::uint32_t>(by_slot_.size()); }
@@ -45,6 +47,8 @@ class QpTable {
   }
 
  private:
+  std::uint32_t last_generation() const;
+  void scatter(std::uint64_t seed);
   void enter(QueuePair& qp, std::uint32_t slot);
 
   std::uint32_t slot_bits_;

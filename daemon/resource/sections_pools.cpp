@@ -94,8 +94,8 @@ constexpr Key kPoolsKeys[] = {
      .at = at<&PoolsConfig::queue_bytes>,
      .range = {.least = 1},
      .unit = "bytes",
-     .doc = "of the rings of queues, of accounts of shared receive queues, and of the reads and "
-            "atomics that a peer may have in flight",
+     .doc = "of the rings of queues, of accounts of shared receive queues, of the pieces of memory "
+            "regions beyond the first, and of the reads and atomics that a peer may have in flight",
      .shown = Shown::kOff,
      .sample = "4294967296"},
     {.name = "descriptors",

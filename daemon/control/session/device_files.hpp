@@ -25,6 +25,7 @@ namespace softhca::control {
 struct Mr {
   resource::Charge charge;
   resource::Charge bytes;
+  resource::Charge extents;  ///< what is kept for those beyond the first
   std::uint32_t key = 0;
   PdUse pd;
   /// Belongs to the engine until it is replaced or removed, which only we ask for; the region

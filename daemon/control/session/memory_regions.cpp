@@ -76,6 +76,15 @@ int MemoryRegions::add(const Extents& extents, memory::RegionSpec& spec) const {
   return 0;
 }
 
+/// They count as memory of queues. False: there is not enough.
+bool MemoryRegions::charge_extents(const Extents& extents, resource::Charge& charge) const {
+  constexpr std::size_t kEach = sizeof(memory::Extent) + sizeof extents.buffers.front();
+  const std::size_t count = extents.all.size();
+  if (count <= 1) return true;
+  charge = context_.take(resource::Kind::kQueueBytes, (count - 1) * kEach);
+  return static_cast<bool>(charge);
+}
+
 std::optional<MemoryRegions::Extents> MemoryRegions::extents_of(abi::Operation operation,
                                                                 const RequestBody& body) {
   Extents out;
@@ -140,7 +149,7 @@ int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
   mr->charge = context_.take(resource::Kind::kMemoryRegions);
   if (!mr->charge) return ENOMEM;
   mr->bytes = context_.take(resource::Kind::kRegisteredBytes, counted);
-  if (!mr->bytes) return ENOMEM;
+  if (!mr->bytes || !charge_extents(extents, mr->extents)) return ENOMEM;
   return install(std::move(*region), std::move(mr), reply);
 }
 
@@ -221,6 +230,9 @@ int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
     bytes = context_.take(resource::Kind::kRegisteredBytes, counted);
     if (!bytes) return ENOMEM;
   }
+  resource::Charge pieces;
+  const bool moves = (request.flags & kChangeTranslation) != 0;
+  if (moves && !charge_extents(extents, pieces)) return ENOMEM;
   std::unique_ptr<memory::Region> before;
   mr->region = region->get();
   context_.on_engine([&](engine::Engine& engine) {
@@ -229,6 +241,7 @@ int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
     context_.tenant().counters.registered_bytes.add(counted);
   });
   if (bytes) mr->bytes = std::move(bytes);
+  if (moves) mr->extents = std::move(pieces);
   if ((request.flags & kChangePd) != 0) mr->pd = PdUse(*pds_.find(request.region.pd));
   before.reset();
   reply.write(abi::RegisterMrReply{request.handle, mr->key, mr->key, 0});

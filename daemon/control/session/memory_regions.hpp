@@ -59,6 +59,7 @@ class MemoryRegions {
   int add(const Extents& extents, memory::RegionSpec& spec) const;
   int change_spec(const abi::ReregisterMrRequest& request, const Extents& extents,
                   memory::RegionSpec& spec) const;
+  bool charge_extents(const Extents& extents, resource::Charge& charge) const;
   int install(std::unique_ptr<memory::Region> region, std::unique_ptr<Mr> mr, Reply& reply);
   std::unique_ptr<memory::Region> remove(engine::Engine& engine, const Mr& mr) const;
 

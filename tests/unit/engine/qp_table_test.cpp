@@ -42,6 +42,34 @@ TEST_F(QpTableTest, HoldsAsManyAsAPowerOfTwo) {
   EXPECT_EQ(count_of(first), 8u);
 }
 
+/// Each is found, none is special, and the next does not follow from the last.
+TEST_F(QpTableTest, NumbersFollowFromASeed) {
+  constexpr std::uint32_t kSlots = 1024;
+  const auto numbers = [&](std::uint64_t seed) {
+    QpTable table(kSlots, seed);
+    std::vector<std::uint32_t> out;
+    for (std::uint32_t i = 0; i < 3 * kSlots; ++i) {
+      QueuePair& qp = make(first);
+      if (!table.add(qp)) ADD_FAILURE();
+      EXPECT_EQ(table.find(qp.qpn), &qp);
+      EXPECT_GT(qp.qpn.value, QpTable::kOwn);
+      EXPECT_LT(qp.qpn.value, kMulticastQpn.value);
+      out.push_back(qp.qpn.value);
+      table.remove(qp);
+      pairs.pop_back();
+    }
+    return out;
+  };
+  const auto some = numbers(1), others = numbers(2);
+  EXPECT_EQ(some, numbers(1));
+  EXPECT_NE(some, others);
+  EXPECT_EQ(std::set(some.begin(), some.end()).size(), some.size()) << "one comes again";
+  std::size_t steps = 0;  // that are as short as where they count up
+  for (std::size_t i = 1; i < some.size(); ++i)
+    steps += some[i] - some[i - 1] + kSlots < 2 * kSlots;
+  EXPECT_LT(steps, some.size() / 100);
+}
+
 /// All numbers a slot can have come before one comes again, and none of them is special.
 TEST_F(QpTableTest, NumbersComeBackLate) {
   constexpr std::uint32_t kSlots = 1u << 16;

@@ -209,6 +209,34 @@ TEST_F(LimitsTest, OfQueueMemoryCountTheAccountsOfSharedReceiveQueues) {
   EXPECT_EQ(mine.in_use(Kind::kQueueBytes), after);
 }
 
+/// And what is kept for the pieces of a region, as long as there are any.
+TEST_F(LimitsTest, OfQueueMemoryCountThePiecesOfRegions) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  constexpr std::uint64_t kAt = std::uint64_t{1} << 40;
+  struct {
+    abi::RegisterMrRequest head{kAt, 300, kAt, 1, 0, 3, 0};
+    abi::MrExtent extents[3]{
+        {kAt, 100, 0, 0, 0}, {kAt + 100, 100, 0, 0, 0}, {kAt + 200, 100, 0, 0, 0}};
+  } in_three;
+  in_three.head.pd = pd;
+  const std::uint64_t before = mine.in_use(Kind::kQueueBytes);
+  abi::RegisterMrReply mr{};
+  ASSERT_EQ(client.ask(Operation::kRegisterMr, in_three, &mr), 0);
+  const std::uint64_t pieces = mine.in_use(Kind::kQueueBytes) - before;
+  EXPECT_GE(pieces, 2 * sizeof(memory::Extent));
+  mine.set_limit(Kind::kQueueBytes, before + 2 * pieces - 1);
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, in_three), ENOMEM);
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, registration(pd, 100)), 0) << "one piece is free";
+
+  struct {
+    abi::ReregisterMrRequest head{};
+    abi::MrExtent extent{kAt, 100, 0, 0, 0};
+  } moved;
+  moved.head = {mr.handle, 1, {kAt, 100, kAt, 0, 0, 1, 0}};
+  ASSERT_EQ(client.ask(Operation::kReregisterMr, moved), 0);
+  EXPECT_EQ(mine.in_use(Kind::kQueueBytes), before);
+}
+
 TEST_F(LimitsTest, ShowInTheAttributesOfTheDevice) {
   mine.set_limit(Kind::kQueuePairs, 33);
   mine.set_limit(Kind::kCompletionQueues, 7);
