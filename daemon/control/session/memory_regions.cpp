@@ -110,6 +110,7 @@ bool MemoryRegions::prepare(abi::Operation operation, const RequestBody& body) {
     const abi::MrExtent& extent = at.extents.all[at.extent];
     const auto& buffer = at.extents.buffers[at.extent];
     if (buffer == nullptr || buffer->at(extent.offset, extent.length) == nullptr) continue;
+    if (!buffer->seal_holes()) continue;  // what is mapped could go again; the request is refused
     const std::uint64_t length = std::min(left, extent.length - at.offset);
     buffer->map_present(extent.offset + at.offset, length);
     left -= length;

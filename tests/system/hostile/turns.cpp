@@ -22,7 +22,7 @@ using scribble::Channel;
 using scribble::die;
 
 // Without a page: to look for pages there takes the daemon a while all the same.
-constexpr std::uint64_t kBytes = 512 << 20;
+constexpr std::uint64_t kBytes = 256 << 20;
 
 void greet(Channel& channel) {
   abi::HelloReply hello{};
