@@ -3,9 +3,10 @@
 // reply is a ReplyHeader and the body, or the header alone when `error` is not 0. File
 // descriptors travel as SCM_RIGHTS with the record; their exact number is stated per operation.
 //
-// Memory that a reply brings is to be mapped before the next request, which seals it: it cannot be
-// mapped for writing, nor pages of it be given back, from then on. Nothing in the session's memory
-// is looked at before that request. A process that prevents the seal loses its session.
+// Memory of the session and of its rings is to be mapped before the request after the reply that
+// brings it, which seals it: it cannot be mapped for writing, nor pages of it be given back, from
+// then on. The session's memory is not looked at before that request. A process that prevents the
+// seal loses its session. Shared memory (kAllocShared) is sealed with its first registration.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,8 @@ class Segments {
   /// Maps a segment announced with a reply: its descriptor must have come. Announced again, the new
   /// memory replaces the old (the daemon does so only when no ring lies in it). 0 or errno. To be
   /// called in the turn of the request, as is find(): a segment is announced once, and the next
-  /// reply, to any thread, may name it. A segment that could not be mapped is tried again then.
+  /// reply, to any thread, may name it. The queue of a segment that could not be mapped is to be
+  /// destroyed next: the daemon gives the segment up then, and announces another.
   int announce(std::uint32_t segment, ReceivedFds& fds);
 
   /// The ring's first byte; null unless it lies in a mapped segment, aligned, with at least

@@ -64,9 +64,9 @@ class SealedMemory {
   /// (EPERM).
   Outcome seal_holes();
 
-  /// Zeroes [offset, offset + length), and gives whole pages of it back to the system unless
-  /// holes are sealed.
-  void discard(std::size_t offset, std::size_t length);
+  /// Zeroes [offset, offset + length). Its pages stay: locked memory cannot be given back, and for
+  /// other memory the kernel would wait for what the tenant is doing with it.
+  void clear(std::size_t offset, std::size_t length) { std::memset(base_ + offset, 0, length); }
 
   /// Builds the page table entries of those pages of [offset, offset + length) that exist, so that
   /// the data path takes no page faults there. Makes no pages: what the tenant has not filled costs
@@ -125,18 +125,6 @@ inline Outcome SealedMemory::seal_holes() {
   }
   close_fd();
   return {};
-}
-
-inline void SealedMemory::discard(std::size_t offset, std::size_t length) {
-  const std::size_t end = offset + length;
-  const std::size_t first = round_to_pages(offset);
-  const std::size_t last = end / kPage * kPage;
-  if (first >= last || ::madvise(base_ + first, last - first, MADV_REMOVE) != 0) {
-    std::memset(base_ + offset, 0, length);
-    return;
-  }
-  std::memset(base_ + offset, 0, first - offset);
-  std::memset(base_ + last, 0, end - last);
 }
 
 inline void SealedMemory::map_present(std::size_t offset, std::size_t length) const {

@@ -27,6 +27,7 @@ constexpr double kShareSlack = 256 << 10;
 bool DatagramServices::open(DatagramService& service) {
   ServiceEndpoint& own = service.endpoint();
   sessions_.install(own.session);
+  sessions_.poll(own.session);
   if (!lifecycle_.install_own(own.qp)) {
     sessions_.remove(own.session);
     return false;

@@ -18,7 +18,7 @@ class QpTable {
   /// known, so their slots need not be part of them. 0 is nobody's.
   static constexpr std::uint32_t kOwn = 2;
 
-  /// `queue_pairs` is rounded up to a power of two above kOwn. From `seed` follow the order of the
+  /// `queue_pairs` is rounded up to a power of two above kOwn. `seed` decides the order of the
   /// slots and the first generation of each, so that a peer that has no connection does not know
   /// the numbers of others; 0: they count up.
   explicit QpTable(std::uint32_t queue_pairs, std::uint64_t seed = 0);

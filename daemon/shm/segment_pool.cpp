@@ -28,7 +28,10 @@ Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes,
   const std::size_t room = round_up(bytes, kAlignment);
   std::size_t offset = 0;
   for (std::uint32_t i = 0; i < segments_.size(); ++i)
-    if (carve(segments_[i], room, offset)) return finish(i, offset, bytes);
+    if (carve(segments_[i], room, offset)) {
+      segments_[i].memory.clear(offset, bytes);  // an earlier ring was there, or the tenant
+      return finish(i, offset, bytes);
+    }
 
   const auto index = add_segment(room, std::move(account));
   if (!index) return index.error();
@@ -81,7 +84,6 @@ SegmentPool::Allocation SegmentPool::finish(std::uint32_t index, std::size_t off
                                             std::size_t bytes) {
   if (index == idle_) idle_ = kNone;
   Segment& segment = segments_[index];
-  segment.memory.discard(offset, bytes);  // an earlier ring has been there, or the tenant
   const bool is_new = !segment.announced;
   return {{index, static_cast<std::uint32_t>(bytes), offset},
           segment.memory.base() + offset,
@@ -109,6 +111,8 @@ void SegmentPool::release(const abi::RingLocation& location) {
   if (!segment.idle()) return;
   give_up_idle();
   idle_ = location.segment;
+  // The tenant may not have mapped it, and could not do so any more.
+  if (std::find(sealed_now_.begin(), sealed_now_.end(), idle_) != sealed_now_.end()) give_up_idle();
 }
 
 void SegmentPool::give_up_idle() {
@@ -116,6 +120,7 @@ void SegmentPool::give_up_idle() {
   segment_bytes_ -= segments_[idle_].memory.bytes();
   segments_[idle_] = {};
   std::erase(unsealed_, idle_);
+  std::erase(sealed_now_, idle_);
   idle_ = kNone;
 }
 
@@ -125,10 +130,9 @@ void SegmentPool::announced(std::uint32_t segment) {
 }
 
 Outcome SegmentPool::seal() {
-  while (!unsealed_.empty()) {
-    if (const auto sealed = segments_[unsealed_.back()].memory.seal_holes(); !sealed) return sealed;
-    unsealed_.pop_back();
-  }
+  sealed_now_ = std::exchange(unsealed_, {});
+  for (const std::uint32_t segment : sealed_now_)
+    if (const auto sealed = segments_[segment].memory.seal_holes(); !sealed) return sealed;
   return {};
 }
 

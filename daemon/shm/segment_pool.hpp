@@ -38,7 +38,7 @@ class SegmentPool {
   Expected<Allocation> allocate(std::size_t bytes, std::shared_ptr<void> account = nullptr);
 
   /// `location` as it came from allocate(). The memory is used for later rings. One segment without
-  /// rings is kept for them.
+  /// rings is kept for them, unless the last seal() was the one that sealed it.
   void release(const abi::RingLocation& location);
 
   /// Segments without rings: at most one. The next to be made takes its number, and is announced.
@@ -48,8 +48,9 @@ class SegmentPool {
   /// The segment's descriptor has been sent: allocations from it are no longer new_segment. Not
   /// called when sending failed, so that the next reply tries again.
   void announced(std::uint32_t segment);
-  /// The tenant has mapped all segments that were announced: seals them against holes
-  /// (SealedMemory::seal_holes) and closes their descriptors.
+  /// The tenant has mapped all segments that were announced, or will do without: seals them against
+  /// holes (SealedMemory::seal_holes) and closes their descriptors. After an error the pool is of
+  /// no use.
   Outcome seal();
 
  private:
@@ -74,8 +75,9 @@ class SegmentPool {
   std::size_t budget_;
   std::size_t segment_bytes_ = 0;
   std::size_t next_segment_ = kFirstSegment;
-  std::vector<Segment> segments_;        ///< by number
-  std::vector<std::uint32_t> unsealed_;  ///< numbers of those announced and not sealed
+  std::vector<Segment> segments_;          ///< by number
+  std::vector<std::uint32_t> unsealed_;    ///< numbers of those announced and not sealed
+  std::vector<std::uint32_t> sealed_now_;  ///< of those that the last seal() sealed
   std::uint32_t idle_ = kNone;
 };
 

@@ -135,10 +135,10 @@ daemons_gone() {
 }
 
 # Of what two counters grow by in half a second, the second has so many per cent, or 8 more or less.
-# A program that lacks the processor for that long does not ask for its share: twelve tries.
+# A program that lacks the processor for that long does not ask for its share: four tries.
 share_holds() {  # PER-CENT COMMAND COMMAND
   local part try one other
-  for try in 1 2 3 4 5 6 7 8 9 10 11 12; do
+  for try in 1 2 3 4; do
     one=$($2) other=$($3)
     sleep 0.5  # what is measured, nothing is waited for
     one=$(($($2) - one)) other=$(($($3) - other))

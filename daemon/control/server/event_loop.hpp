@@ -19,7 +19,7 @@ struct Watch {
 enum class Interest : std::uint8_t {
   kNothing,
   kReadable,
-  kWritable,  ///< which it is most of the time: it has something left to do
+  kWritable,  ///< of one with something left to do: a socket is writable most of the time
 };
 
 class EventLoop {

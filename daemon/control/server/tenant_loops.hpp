@@ -15,7 +15,8 @@ class TenantLoops {
  public:
   explicit TenantLoops(EventLoop& all) : all_(all) {}
 
-  /// As the functions of EventLoop; `fd` is the tenant's doing.
+  /// As the functions of EventLoop, for a descriptor of the tenant: a socket that its programs
+  /// reach, or one of their processes.
   Outcome watch(const engine::Tenant& tenant, int fd, Watch& what);
   void unwatch(const engine::Tenant& tenant, int fd);
   bool arm(const engine::Tenant& tenant, int fd, Watch& what, Interest interest);

@@ -67,7 +67,7 @@ void Attachment::install(engine::Level* level) {
 Outcome Attachment::begin() {
   if (has_begun()) return {};
   if (const auto sealed = memory_.seal_holes(); !sealed) return sealed;
-  adapter_.worker.run([this](engine::Engine& engine) {
+  context_.on_engine([this](engine::Engine& engine) {
     engine.sessions().poll(*session_);
     adapter_.worker.watch(*session_);
   });

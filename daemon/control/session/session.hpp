@@ -57,9 +57,9 @@ class Session final : private resource::IdleHolder {
 
   /// Answers the requests that wait, not too many of them. False: the session is over.
   bool serve();
-  /// The connection is to be a channel instead of a session; its request is still to be answered.
   /// It goes on with a request when it is next served, whether or not another has come.
   bool has_more() const { return !unfinished_.empty(); }
+  /// The connection is to be a channel instead of a session; its request is still to be answered.
   /// Takes the socket out of it. Nothing: it is a session.
   std::optional<ChannelRequest> become_channel();
   /// Why the process has been refused since the last call, for the operator; empty: it has not.

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "abi/session.hpp"
+
 namespace softhca::scribble {
 
 void die(const std::string& what) {
@@ -25,6 +27,14 @@ Channel::Channel(const std::string& socket_path)
   socket_path.copy(address.sun_path, sizeof address.sun_path - 1);
   if (socket_ < 0 || ::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
     die(socket_path);
+}
+
+abi::HelloReply Channel::greet() {
+  abi::HelloReply hello{};
+  if (ask(abi::Operation::kHello, abi::HelloRequest{abi::kSessionMagic, abi::kAbiVersion, 0},
+          hello) != 0)
+    die("hello");
+  return hello;
 }
 
 int Channel::exchange(abi::Operation operation, std::span<const std::byte> body,

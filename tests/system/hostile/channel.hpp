@@ -43,6 +43,8 @@ class Channel {
     std::vector<std::byte> body;
     return exchange(operation, std::as_bytes(std::span(&in, 1)), body);
   }
+  /// Begins a session.
+  abi::HelloReply greet();
   /// Closed with the next request.
   const std::vector<UniqueFd>& fds() const { return fds_; }
   /// Maps a descriptor of the last reply.

@@ -6,11 +6,7 @@
 namespace softhca::scribble {
 
 Session::Session(const std::string& socket) : channel(socket) {
-  abi::HelloReply hello{};
-  if (channel.ask(abi::Operation::kHello,
-                  abi::HelloRequest{abi::kSessionMagic, abi::kAbiVersion, 0}, hello) != 0)
-    die("hello");
-  vcbs = hello.vcbs;
+  vcbs = channel.greet().vcbs;
   memory_ = channel.map(0);
   wake_ = ::dup(channel.fds()[1].get());
   abi::HandleBody made{};

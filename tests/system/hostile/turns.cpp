@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "abi/session.hpp"
 #include "tests/system/hostile/channel.hpp"
 
 namespace {
@@ -22,19 +21,12 @@ using scribble::Channel;
 using scribble::die;
 
 // Without a page: to look for pages there takes the daemon a while all the same.
-constexpr std::uint64_t kBytes = 256 << 20;
-
-void greet(Channel& channel) {
-  abi::HelloReply hello{};
-  if (channel.ask(abi::Operation::kHello,
-                  abi::HelloRequest{abi::kSessionMagic, abi::kAbiVersion, 0}, hello) != 0)
-    die("hello");
-}
+constexpr std::uint64_t kBytes = 64 << 20;
 
 class Registering {
  public:
   explicit Registering(const std::string& socket) : channel_(socket) {
-    greet(channel_);
+    channel_.greet();
     abi::HandleBody made{};
     if (channel_.ask(abi::Operation::kAllocPd, abi::HandleBody{}, made) != 0) die("pd");
     abi::AllocSharedReply shared{};
@@ -65,7 +57,7 @@ int main(int argc, char** argv) {
   if (argc != 5)
     return std::fprintf(stderr, "usage: turns SOCKET OTHER-SOCKET SESSIONS REQUESTS\n"), 2;
   Channel other(argv[2]);
-  greet(other);
+  other.greet();
   std::vector<std::unique_ptr<Registering>> processes;
   for (int i = std::atoi(argv[3]); i > 0; --i)
     processes.push_back(std::make_unique<Registering>(argv[1]));

@@ -60,7 +60,7 @@ TEST(SharedSegment, RefusesSizesThatAreNone) {
   EXPECT_EQ(SharedSegment::create("test", ~std::size_t{0}).error().code, EINVAL);
 }
 
-TEST(SharedSegment, DiscardZeroesExactlyTheRange) {
+TEST(SharedSegment, ClearZeroesExactlyTheRange) {
   auto segment = SharedSegment::create("test", 4 * 4096);
   ASSERT_TRUE(segment);
   std::byte* base = segment->base();
@@ -72,7 +72,7 @@ TEST(SharedSegment, DiscardZeroesExactlyTheRange) {
     }
     for (const auto& [offset, length] : ranges) {
       std::memset(base, 0xee, 16384);
-      segment->discard(offset, length);
+      segment->clear(offset, length);
       EXPECT_TRUE(all_zero(base + offset, length)) << offset;
       EXPECT_EQ(std::count(base, base + 16384, std::byte{0xee}),
                 static_cast<std::ptrdiff_t>(16384 - length));
@@ -148,6 +148,34 @@ TEST(SegmentPool, WhatIsAnnouncedIsSealedAgainstHoles) {
   ASSERT_TRUE(pool.seal()) << "again";
   ::munmap(mapped, 4096);
   ::close(theirs);
+}
+
+/// However many entries a queue has, it takes the pages that are written to.
+TEST(SegmentPool, ALargeRingHasNoPagesYet) {
+  SegmentPool pool(kPlenty);
+  const auto ring = take(pool, SegmentPool::kLargestSegment);
+  struct stat s {};
+  ASSERT_EQ(::fstat(ring.fd, &s), 0);
+  EXPECT_EQ(s.st_blocks, 0);
+}
+
+/// A tenant that could not map a segment gives its ring back, and cannot map it later.
+TEST(SegmentPool, ASegmentGivenBackAsItIsSealedIsNotUsedAgain) {
+  SegmentPool pool(kPlenty);
+  const auto first = take(pool, 64);
+  pool.announced(first.location.segment);
+  ASSERT_TRUE(pool.seal());
+  pool.release(first.location);
+  EXPECT_EQ(pool.idle_count(), 0u);
+  const auto second = take(pool, 64);
+  EXPECT_TRUE(second.new_segment);
+
+  pool.announced(second.location.segment);
+  ASSERT_TRUE(pool.seal());
+  ASSERT_TRUE(pool.seal());
+  pool.release(second.location);
+  EXPECT_EQ(pool.idle_count(), 1u) << "it has been used";
+  EXPECT_FALSE(take(pool, 64).new_segment);
 }
 
 TEST(SegmentPool, ATenantThatForbidsSealsIsFoundOut) {
