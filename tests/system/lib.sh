@@ -134,13 +134,13 @@ daemons_gone() {
   ! kill -0 "$PID_A" 2>/dev/null && ! kill -0 "$PID_B" 2>/dev/null
 }
 
-# Of what two counters grow by in half a second, the second has so many per cent, or 8 more or less.
-# A program that lacks the processor for that long does not ask for its share: four tries.
+# Of what two counters grow by in a second, the second has so many per cent, or 8 more or less. A
+# program that lacks the processor for that long does not ask for its share: four tries.
 share_holds() {  # PER-CENT COMMAND COMMAND
   local part try one other
   for try in 1 2 3 4; do
     one=$($2) other=$($3)
-    sleep 0.5  # what is measured, nothing is waited for
+    sleep 1  # what is measured, nothing is waited for
     one=$(($($2) - one)) other=$(($($3) - other))
     part=$((100 * other / (one + other)))
     echo "share: $part % are the second one's, $1 expected"
