@@ -95,7 +95,8 @@ int resize(Context& context, Cq& cq, std::uint32_t entries) {
   ReceivedFds fds;
   // The next request may have the place of the old ring given to another one.
   ControlChannel::Turn turn(context.control);
-  if (const int error = turn.call(abi::Operation::kResizeCq, request, reply, fds)) return error;
+  if (const int error = context.segments.call(turn, abi::Operation::kResizeCq, request, reply, fds))
+    return error;
   cq.backlog_count = drain(cq, old, backlog);
   cq.backlog_next = 0;
   cq.backlog = std::move(backlog);

@@ -25,9 +25,12 @@ void collect_fds(msghdr& message, ReceivedFds& fds) {
 
 }  // namespace
 
-ReceivedFds::~ReceivedFds() {
-  for (const int fd : fds_)
+void ReceivedFds::clear() {
+  for (int& fd : fds_) {
     if (fd >= 0) ::close(fd);
+    fd = -1;
+  }
+  count_ = 0;
 }
 
 int ReceivedFds::take(unsigned i) {

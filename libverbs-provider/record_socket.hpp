@@ -14,7 +14,7 @@ namespace softhca::provider {
 class ReceivedFds {
  public:
   ReceivedFds() = default;
-  ~ReceivedFds();
+  ~ReceivedFds() { clear(); }
   ReceivedFds(const ReceivedFds&) = delete;
   ReceivedFds& operator=(const ReceivedFds&) = delete;
 
@@ -22,6 +22,8 @@ class ReceivedFds {
   /// The i-th descriptor, now the caller's; REQUIRES i < count(), not taken before.
   int take(unsigned i);
   void add(int fd);
+  /// Closes those that were not taken.
+  void clear();
 
  private:
   int fds_[abi::kMaxFds] = {-1, -1, -1};

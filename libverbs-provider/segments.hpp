@@ -1,6 +1,7 @@
 // Memory segments that hold the rings of a session: memfds announced by the daemon, mapped whole.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,6 +23,22 @@ class Segments {
   /// reply, to any thread, may name it. The queue of a segment that could not be mapped is to be
   /// destroyed next: the daemon gives the segment up then, and announces another.
   int announce(std::uint32_t segment, ReceivedFds& fds);
+
+  /// As turn.call(), for a ring that would be in use at once: where the daemon has no memory for it
+  /// that is mapped, it announces some first, and is asked again.
+  template <class Request, class Reply>
+  int call(ControlChannel::Turn& turn, abi::Operation operation, const Request& request,
+           Reply& reply, ReceivedFds& fds) {
+    constexpr int kTries = 4;  // another process of the tenant may need what it takes
+    for (int i = 0; i < kTries; ++i) {
+      if (const int error = turn.call(operation, request, reply, fds)) return error;
+      if (reply.ring.bytes != 0) return 0;
+      if (reply.new_segment == 0) return EPROTO;
+      if (const int error = announce(reply.ring.segment, fds)) return error;
+      fds.clear();
+    }
+    return ENOMEM;
+  }
 
   /// The ring's first byte; null unless it lies in a mapped segment, aligned, with at least
   /// `needed` bytes.

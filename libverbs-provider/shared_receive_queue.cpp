@@ -35,7 +35,7 @@ bool is_xrc(const ibv_srq_init_attr_ex& init) {
 }
 
 /// 0 or an errno value.
-int ask(ControlChannel::Turn& turn, Srq& srq, const ibv_srq_init_attr_ex& init,
+int ask(Context& context, ControlChannel::Turn& turn, Srq& srq, const ibv_srq_init_attr_ex& init,
         abi::CreateSrqReply& reply, ReceivedFds& fds) {
   abi::CreateXrcSrqRequest request{};
   request.srq = {user_handle_of(&srq), init.pd->handle, init.attr.max_wr, init.attr.max_sge,
@@ -43,7 +43,7 @@ int ask(ControlChannel::Turn& turn, Srq& srq, const ibv_srq_init_attr_ex& init,
   if (!is_xrc(init)) return turn.call(abi::Operation::kCreateSrq, request.srq, reply, fds);
   request.xrc_domain = reinterpret_cast<abi34::VerbsXrcd*>(init.xrcd)->handle;
   request.cq = init.cq->handle;
-  return turn.call(abi::Operation::kCreateSrq, request, reply, fds);
+  return context.segments.call(turn, abi::Operation::kCreateSrq, request, reply, fds);
 }
 
 /// 0 or an errno value.
@@ -53,7 +53,7 @@ int create(Context& context, Srq& srq, const ibv_srq_init_attr_ex& init) {
   int error = 0;
   {
     ControlChannel::Turn turn(context.control);
-    error = ask(turn, srq, init, reply, fds);
+    error = ask(context, turn, srq, init, reply, fds);
     if (error != 0) return error;
     error = attach(context, reply, fds, srq);
   }

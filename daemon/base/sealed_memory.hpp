@@ -14,10 +14,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/base/unique_fd.hpp"
 
 namespace softhca {
 
@@ -42,27 +44,32 @@ class SealedMemory {
   }
   ~SealedMemory() {
     if (base_ != nullptr) ::munmap(base_, bytes_);
-    close_fd();
   }
 
   std::byte* base() const { return base_; }
   std::size_t bytes() const { return bytes_; }
   std::uint64_t inode() const { return inode_; }
 
-  /// The descriptor to send to the tenant, or -1 after close_fd(). Owned by this object.
-  int fd() const { return fd_; }
-  /// The mapping stays; descriptors are scarcer than mappings.
-  void close_fd() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
+  /// The descriptor to send to the tenant, or -1 after take_fd(). Owned by this object.
+  int fd() const { return fd_.get(); }
+  /// To be taken when the tenant has mapped the memory, and sealed before the engine uses it.
+  UniqueFd take_fd() { return std::move(fd_); }
 
   /// From now on nobody can punch a hole in the memory, or map it anew for writing. A page fault of
-  /// ours in what a tenant gives back waits until all of that is gone, 0.2 s for a GiB. To be
-  /// called when the tenant has mapped the memory, before the engine uses it. Closes the
-  /// descriptor; nothing happens if it is closed. Errors: the tenant has forbidden further seals
-  /// (EPERM).
-  Outcome seal_holes();
+  /// ours in what a tenant gives back waits until all of that is gone, 0.2 s for a GiB. May wait
+  /// for as long as a tenant likes that has the descriptor, too, and writes to it from memory of
+  /// its own file system. Errors: the tenant has forbidden further seals (EPERM).
+  static Outcome seal_holes(int fd);
+
+  /// Unmaps its first `bytes`, or all of it: what is left is good for nothing but to be unmapped.
+  /// False: that was all.
+  bool unmap(std::size_t bytes) {
+    const std::size_t first = std::min(bytes, bytes_);
+    if (first != 0) ::munmap(base_, first);
+    bytes_ -= first;
+    base_ = bytes_ == 0 ? nullptr : base_ + first;
+    return bytes_ != 0;
+  }
 
   /// Zeroes [offset, offset + length). Its pages stay: locked memory cannot be given back, and for
   /// other memory the kernel would wait for what the tenant is doing with it.
@@ -85,8 +92,11 @@ class SealedMemory {
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
   std::uint64_t inode_ = 0;
-  int fd_ = -1;
+  UniqueFd fd_;
 };
+
+/// Takes memory that nobody uses any more.
+using Unmap = std::function<void(SealedMemory)>;
 
 inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes) {
   const auto failed = [&](const char* step) {
@@ -101,13 +111,14 @@ inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t
     errno = EINVAL;
     return failed("size");
   }
-  m.fd_ = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (m.fd_ < 0) return failed("memfd_create");
-  if (::ftruncate(m.fd_, static_cast<off_t>(size)) != 0) return failed("ftruncate");
-  if (::fcntl(m.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) return failed("F_ADD_SEALS");
+  m.fd_ = UniqueFd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int fd = m.fd_.get();
+  if (fd < 0) return failed("memfd_create");
+  if (::ftruncate(fd, static_cast<off_t>(size)) != 0) return failed("ftruncate");
+  if (::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) return failed("F_ADD_SEALS");
   struct stat st;
-  if (::fstat(m.fd_, &st) != 0) return failed("fstat");
-  void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, m.fd_, 0);
+  if (::fstat(fd, &st) != 0) return failed("fstat");
+  void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return failed("mmap");
   // A tenant that is short of memory would have the engine wait for its pages to be read from swap.
   ::mlock2(at, size, MLOCK_ONFAULT);
@@ -117,13 +128,11 @@ inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t
   return m;
 }
 
-inline Outcome SealedMemory::seal_holes() {
-  if (fd_ < 0) return {};
-  if (::fcntl(fd_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+inline Outcome SealedMemory::seal_holes(int fd) {
+  if (::fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
     const int code = errno;
     return Error{std::string("F_SEAL_FUTURE_WRITE: ") + std::strerror(code), code};
   }
-  close_fd();
   return {};
 }
 

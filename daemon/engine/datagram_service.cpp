@@ -42,7 +42,7 @@ ServiceEndpoint::ServiceEndpoint(DatagramService& service, const SharedQueuePair
                                  Tenant& tenant, SealedMemory mapped)
     : memory(std::move(mapped)),
       session(SessionId{}, tenant, shm::SessionView(memory.base(), 0), VcbId{}) {
-  memory.close_fd();
+  memory.take_fd();
   std::byte* rings = memory.base() + abi::session_bytes(0);
   qp.sq.ring = shm::SendRing(rings, kSends, kStride);
   cq.ring = shm::CompletionRing(rings + shm::SendRing::bytes_for(kSends, kStride), kCompletions);

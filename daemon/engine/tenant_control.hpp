@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "daemon/base/counter.hpp"
@@ -34,6 +35,8 @@ struct TenantControl {
   Counter link_downed;          ///< times its link went down
   bool leaving = false;         ///< removed: takes no new sessions
   resource::Accounts accounts;  ///< what its sessions have taken
+  /// Memory that was theirs and is not unmapped yet.
+  std::uint64_t unmapping_bytes = 0, unmapping_mappings = 0;
   management::ConnectionCounters connections;
 };
 

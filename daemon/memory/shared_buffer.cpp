@@ -33,8 +33,8 @@ Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes,
   while (next_handle_ == 0 || buffers_.contains(next_handle_)) ++next_handle_;
   const std::uint32_t handle = next_handle_++;
   const Created created{handle, memory->fd(), memory->inode()};
-  auto buffer =
-      std::make_shared<SharedBuffer>(std::move(*memory), std::move(account), std::move(descriptor));
+  auto buffer = std::make_shared<SharedBuffer>(std::move(*memory), std::move(account),
+                                               std::move(descriptor), unmap_);
   buffer->handle_ = handle;
   buffer->pool_ = this;
   buffer->idle_ = idle_.end();

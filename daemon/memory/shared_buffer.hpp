@@ -7,25 +7,33 @@
 #include <list>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "daemon/base/expected.hpp"
 #include "daemon/base/sealed_memory.hpp"
+#include "daemon/base/unique_fd.hpp"
 
 namespace softhca::memory {
 
 class SharedBufferPool;
 
-/// Kept alive by the regions on it (shared_ptr) and by its pool. Destroying it unmaps the memory:
-/// not on the engine's thread.
+/// Kept alive by the regions on it (shared_ptr) and by its pool. Not to be destroyed on the
+/// engine's thread, which would unmap the memory.
 class SharedBuffer {
  public:
-  /// `account` stands for whatever the owner wants to end with the mapping, `descriptor` for what
-  /// ends with its descriptor.
+  /// `account` stands for whatever the owner wants to end with the buffer, `descriptor` for what
+  /// ends with its descriptor. `unmap` takes the memory at the end, if it is not empty.
   explicit SharedBuffer(SealedMemory memory, std::shared_ptr<void> account = nullptr,
-                        std::shared_ptr<void> descriptor = nullptr)
+                        std::shared_ptr<void> descriptor = nullptr, Unmap unmap = {})
       : account_(std::move(account)),
         descriptor_(std::move(descriptor)),
+        unmap_(std::move(unmap)),
         memory_(std::move(memory)) {}
+  ~SharedBuffer() {
+    if (unmap_) unmap_(std::move(memory_));
+  }
+  SharedBuffer(const SharedBuffer&) = delete;
+  SharedBuffer& operator=(const SharedBuffer&) = delete;
 
   std::size_t bytes() const { return memory_.bytes(); }
   std::uint64_t inode() const { return memory_.inode(); }
@@ -35,11 +43,12 @@ class SharedBuffer {
     if (offset > bytes() || length > bytes() - offset) return nullptr;
     return memory_.base() + offset;
   }
-  /// From the first region on, a tenant cannot take pages away (SealedMemory::seal_holes).
-  Outcome seal_holes() {
-    auto sealed = memory_.seal_holes();
-    if (sealed) descriptor_.reset();
-    return sealed;
+  bool is_sealed() const { return memory_.fd() < 0; }
+  /// From the first region on, a tenant cannot take pages away: the descriptor to be sealed
+  /// (SealedMemory::seal_holes), with what is to end with it. REQUIRES: not is_sealed(), which it
+  /// counts as from now on.
+  std::pair<UniqueFd, std::shared_ptr<void>> to_seal() {
+    return {memory_.take_fd(), std::move(descriptor_)};
   }
 
   /// Prepares what the process has filled of [offset, offset + length), so that accesses to it take
@@ -52,6 +61,7 @@ class SharedBuffer {
   friend class SharedBufferPool;
   std::shared_ptr<void> account_;
   std::shared_ptr<void> descriptor_;
+  Unmap unmap_;
   SealedMemory memory_;                      ///< unmapped before the account ends
   std::uint32_t handle_ = 0;                 ///< in the pool
   std::size_t uses_ = 0;                     ///< that acquire() gave and that have not ended
@@ -64,15 +74,17 @@ class SharedBuffer {
 /// given up are unknown from then on; the process shares that memory anew. One thread.
 class SharedBufferPool {
  public:
-  /// Bytes of all buffers of the session together.
-  explicit SharedBufferPool(std::size_t budget) : budget_(budget) {}
+  /// `budget`: bytes of all buffers of the session together. `unmap` takes the memory of buffers
+  /// that end; empty: they unmap it themselves.
+  explicit SharedBufferPool(std::size_t budget, Unmap unmap = {})
+      : budget_(budget), unmap_(std::move(unmap)) {}
   ~SharedBufferPool();
   SharedBufferPool(const SharedBufferPool&) = delete;
   SharedBufferPool& operator=(const SharedBufferPool&) = delete;
 
   struct Created {
     std::uint32_t handle;
-    int fd;  ///< to be sent; the buffer's, open until seal_holes()
+    int fd;  ///< to be sent; the buffer's, open until to_seal()
     std::uint64_t inode;
   };
   /// `account` ends with the buffer, `descriptor` with its descriptor. Errors: ENOMEM (budget),
@@ -100,6 +112,7 @@ class SharedBufferPool {
   void unlink_idle(SharedBuffer& buffer);
 
   std::size_t budget_;
+  Unmap unmap_;
   std::size_t total_bytes_ = 0;
   std::size_t idle_bytes_ = 0;
   std::uint32_t next_handle_ = 1;

@@ -13,12 +13,30 @@ std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / 
 
 }  // namespace
 
+SegmentPool::~SegmentPool() {
+  for (Segment& segment : segments_) give_up(segment);
+}
+
+void SegmentPool::give_up(Segment& segment) {
+  if (unmap_ && segment.memory.base() != nullptr) unmap_(std::move(segment.memory));
+  segment = {};
+}
+
+bool SegmentPool::Segment::has_room(std::size_t room) const {
+  return std::any_of(gaps.begin(), gaps.end(), [&](const Gap& gap) { return gap.bytes >= room; });
+}
+
 bool SegmentPool::has_room(std::size_t bytes) const {
   const std::size_t room = round_up(bytes, kAlignment);
-  return std::any_of(segments_.begin(), segments_.end(), [&](const Segment& segment) {
-    return std::any_of(segment.gaps.begin(), segment.gaps.end(),
-                       [&](const Gap& gap) { return gap.bytes >= room; });
-  });
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [&](const Segment& segment) { return segment.has_room(room); });
+}
+
+bool SegmentPool::has_sealed_room(std::size_t bytes) const {
+  const std::size_t room = round_up(bytes, kAlignment);
+  const auto first = std::find_if(segments_.begin(), segments_.end(),
+                                  [&](const Segment& segment) { return segment.has_room(room); });
+  return first != segments_.end() && first->announced;  // the one that allocate() takes
 }
 
 Expected<SegmentPool::Allocation> SegmentPool::allocate(std::size_t bytes,
@@ -112,13 +130,16 @@ void SegmentPool::release(const abi::RingLocation& location) {
   give_up_idle();
   idle_ = location.segment;
   // The tenant may not have mapped it, and could not do so any more.
-  if (std::find(sealed_now_.begin(), sealed_now_.end(), idle_) != sealed_now_.end()) give_up_idle();
+  const bool unmapped =
+      std::find(sealed_now_.begin(), sealed_now_.end(), idle_) != sealed_now_.end();
+  const bool large = segment.announced && segment.memory.bytes() > kLargestSegment;
+  if (unmapped || large) give_up_idle();
 }
 
 void SegmentPool::give_up_idle() {
   if (idle_ == kNone) return;
   segment_bytes_ -= segments_[idle_].memory.bytes();
-  segments_[idle_] = {};
+  give_up(segments_[idle_]);
   std::erase(unsealed_, idle_);
   std::erase(sealed_now_, idle_);
   idle_ = kNone;
@@ -129,11 +150,12 @@ void SegmentPool::announced(std::uint32_t segment) {
   if (!std::exchange(segments_[segment].announced, true)) unsealed_.push_back(segment);
 }
 
-Outcome SegmentPool::seal() {
+std::vector<UniqueFd> SegmentPool::to_seal() {
   sealed_now_ = std::exchange(unsealed_, {});
+  std::vector<UniqueFd> fds;
   for (const std::uint32_t segment : sealed_now_)
-    if (const auto sealed = segments_[segment].memory.seal_holes(); !sealed) return sealed;
-  return {};
+    fds.push_back(segments_[segment].memory.take_fd());
+  return fds;
 }
 
 }  // namespace softhca::shm

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/control/adapter/journal.hpp"
-#include "daemon/control/sockets/socket_closer.hpp"
+#include "daemon/control/sockets/blocking_calls.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/management/connection_figures.hpp"
@@ -32,7 +32,7 @@ struct Adapter {
   /// other threads that read them.
   std::mutex tenants_changing{};
 
-  SocketCloser closer{};  ///< of sockets that tenants' processes can send to
+  BlockingCalls blocking_calls{};  ///< in which a tenant can keep a thread
 
   Journal journal{};         ///< what happened lately
   const char* version = "";  ///< of the program

@@ -31,7 +31,7 @@ Outcome AdminSocket::open(const std::string& path, const SocketPermissions& perm
   auto socket = listen_at(path, permissions, SOCK_STREAM);
   if (!socket) return socket.error();
   path_ = path;
-  listener_ = PeerSocket(std::move(*socket), closer_, owner_);
+  listener_ = PeerSocket(std::move(*socket), calls_, owner_);
   if (!epoll_ || !watch(listener_.get(), nullptr, EPOLLIN, EPOLL_CTL_ADD))
     return system_error("admin socket");
   return {};
@@ -58,15 +58,15 @@ void AdminSocket::tick() {
 
 void AdminSocket::accept() {
   PeerSocket socket(
-      UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)), closer_,
+      UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)), calls_,
       owner_);
   if (!socket) {
     const bool lacking = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    if (lacking && !spare_.refuse_one(listener_.get(), closer_, owner_))
+    if (lacking && !spare_.refuse_one(listener_.get(), calls_, owner_))
       armed_ = !watch(listener_.get(), nullptr, 0, EPOLL_CTL_MOD);
     return;
   }
-  if (clients_.size() >= limits_.clients || closer_.stuck(owner_)) {
+  if (clients_.size() >= limits_.clients || calls_.stuck(owner_)) {
     const std::string text =
         error_reply(RpcCode::kInternalError, "too many clients of the admin socket") + "\n";
     [[maybe_unused]] const ssize_t sent =

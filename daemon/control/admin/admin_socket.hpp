@@ -15,7 +15,7 @@
 #include "daemon/control/admin/admin_methods.hpp"
 #include "daemon/control/admin/admin_rpc.hpp"
 #include "daemon/control/sockets/descriptors.hpp"
-#include "daemon/control/sockets/socket_closer.hpp"
+#include "daemon/control/sockets/peer_socket.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 
 namespace softhca::control {
@@ -30,10 +30,10 @@ class AdminSocket {
   };
 
   /// `owner`: name of the tenant whose socket it is; empty: the operator's.
-  explicit AdminSocket(const AdminMethods& methods, SocketCloser& closer)
-      : AdminSocket(methods, closer, {}, Limits{}) {}
-  AdminSocket(const AdminMethods& methods, SocketCloser& closer, std::string owner, Limits limits)
-      : methods_(methods), closer_(closer), owner_(std::move(owner)), limits_(limits) {}
+  explicit AdminSocket(const AdminMethods& methods, BlockingCalls& calls)
+      : AdminSocket(methods, calls, {}, Limits{}) {}
+  AdminSocket(const AdminMethods& methods, BlockingCalls& calls, std::string owner, Limits limits)
+      : methods_(methods), calls_(calls), owner_(std::move(owner)), limits_(limits) {}
   ~AdminSocket();
 
   /// Errors as listen_at().
@@ -72,7 +72,7 @@ class AdminSocket {
   void end(Client& client);
 
   const AdminMethods& methods_;
-  SocketCloser& closer_;
+  BlockingCalls& calls_;
   const std::string owner_;
   const Limits limits_;
   std::string path_;

@@ -20,7 +20,7 @@ std::string path_of(const resource::Config& config, const engine::Tenant& tenant
 }  // namespace
 
 Outcome ControlSockets::open(const engine::Tenant& tenant, const resource::SocketConfig& socket) {
-  Entry& entry = entries_.emplace_back(tenant, adapter_.closer, kLimits);
+  Entry& entry = entries_.emplace_back(tenant, adapter_.blocking_calls, kLimits);
   for (const AddMethods& add : add_) add(entry.methods, tenant);
   entry.watch.ready = [this, &entry] { serve(entry); };
   Outcome opened = entry.socket.open(path_of(adapter_.config, tenant), permissions_of(socket));

@@ -35,8 +35,8 @@ class ControlSockets {
 
  private:
   struct Entry {
-    Entry(const engine::Tenant& of, SocketCloser& closer, AdminSocket::Limits limits)
-        : tenant(&of), socket(methods, closer, of.name, limits) {}
+    Entry(const engine::Tenant& of, BlockingCalls& calls, AdminSocket::Limits limits)
+        : tenant(&of), socket(methods, calls, of.name, limits) {}
     const engine::Tenant* tenant;
     AdminMethods methods;
     AdminSocket socket;

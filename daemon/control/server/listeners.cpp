@@ -63,7 +63,7 @@ Outcome Listeners::open(const std::string& path, const resource::SocketConfig& s
     listener->level = level;
     listener->watch.ready = [this, listener] { accept(*listener); };
   }
-  listener->socket = PeerSocket(std::move(*listening), adapter_.closer, tenant.name);
+  listener->socket = PeerSocket(std::move(*listening), adapter_.blocking_calls, tenant.name);
   listener->armed = true;
   return loops_.watch(tenant, listener->socket.get(), listener->watch);
 }
@@ -131,10 +131,11 @@ void Listeners::accept(Listener& listener) {
     return complain(listener, "a process of uid " + std::to_string(peer->uid) +
                                   " is in a PID namespace that the daemon cannot see; use the "
                                   "host's PID namespace");
-  if (adapter_.closer.stuck(listener.tenant->name))
+  if (adapter_.blocking_calls.stuck(listener.tenant->name))
     return complain(listener, describe(*peer) +
-                                  ": sockets of the tenant's processes take too long to close: "
-                                  "one has passed a descriptor whose close waits");
+                                  ": a call of the kernel for the tenant takes too long: one of "
+                                  "its processes has passed a descriptor whose close waits, or "
+                                  "keeps memory busy that is to be sealed");
   // A process that comes when all sessions are taken is told so when it greets; but only so many
   // processes are.
   if (listener.connections >=
@@ -151,7 +152,7 @@ void Listeners::accept_failed(Listener& listener, int error) {
   complain(listener, strerror(error));
   // The connection stays in the queue, and its listener stays ready: it must not be looked at all
   // the time.
-  if (!spare_.refuse_one(listener.socket.get(), adapter_.closer, listener.tenant->name))
+  if (!spare_.refuse_one(listener.socket.get(), adapter_.blocking_calls, listener.tenant->name))
     arm(listener, false);
 }
 

@@ -12,6 +12,7 @@
 #include "daemon/control/adapter/journal.hpp"
 #include "daemon/control/server/tenant_loops.hpp"
 #include "daemon/control/sockets/descriptors.hpp"
+#include "daemon/control/sockets/peer_socket.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 
 namespace softhca::control {

@@ -60,9 +60,10 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
   control_sockets_.on_open([this](AdminMethods& methods, const engine::Tenant& tenant) {
     view_.add_own(methods, tenant);
   });
-  signal_watch_.ready = [this] { take_signal(); };
-  admin_watch_.ready = [this] { admin_.serve(); };
-  datagram_watch_.ready = [this] { serve_datagrams(); };
+  watches_.signals.ready = [this] { take_signal(); };
+  watches_.admin.ready = [this] { admin_.serve(); };
+  watches_.datagrams.ready = [this] { serve_datagrams(); };
+  watches_.blocking_calls.ready = [this] { adapter_.blocking_calls.finish(); };
 }
 
 Outcome Server::open() {
@@ -72,9 +73,12 @@ Outcome Server::open() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
   signals_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) return system_error("control thread");
-  if (auto watched = loop_.watch(signals_.get(), signal_watch_); !watched) return watched;
+  if (auto watched = loop_.watch(signals_.get(), watches_.signals); !watched) return watched;
+  const int calls = adapter_.blocking_calls.fd();
+  if (auto watched = loop_.watch(calls, watches_.blocking_calls); !watched) return watched;
   for (const GeneralServices* services : {&general_services_, &shared_datagrams_})
-    if (auto watched = loop_.watch(services->event_fd(), datagram_watch_); !watched) return watched;
+    if (auto watched = loop_.watch(services->event_fd(), watches_.datagrams); !watched)
+      return watched;
   if (auto opened = open_tenants(); !opened) return opened;
   if (auto opened = open_admin(); !opened) return opened;
   device_trees_.look_at_real_devices();
@@ -87,7 +91,7 @@ Outcome Server::open_admin() {
   const std::string path = adapter_.config.daemon.runtime_dir + "/admin.sock";
   if (auto opened = admin_.open(path, {socket.owner, socket.group, socket.mode}); !opened)
     return opened;
-  return loop_.watch(admin_.fd(), admin_watch_);
+  return loop_.watch(admin_.fd(), watches_.admin);
 }
 
 Outcome Server::run() {
@@ -137,7 +141,7 @@ void Server::take_signal() {
 }
 
 void Server::tick() {
-  adapter_.closer.tick();
+  adapter_.blocking_calls.tick();
   admin_.tick();
   control_sockets_.tick();
   device_trees_.tick();

@@ -101,11 +101,11 @@ class Server {
   AdminMethods methods_;
   AdminView view_;
   ConnectionsView connections_view_;
-  AdminSocket admin_{methods_, adapter_.closer};
+  AdminSocket admin_{methods_, adapter_.blocking_calls};
   UniqueFd signals_;
-  Watch signal_watch_;
-  Watch admin_watch_;
-  Watch datagram_watch_;
+  struct {
+    Watch signals, admin, datagrams, blocking_calls;
+  } watches_;
   Listeners listeners_;
   Channels channels_;
   Sessions sessions_;

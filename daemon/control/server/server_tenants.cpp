@@ -83,6 +83,7 @@ void Server::forget_tenant(const engine::Tenant& tenant) {
   connections_.remove(tenant);
   listeners_.forget(tenant);
   device_trees_.remove(tenant);
+  adapter_.blocking_calls.forget(tenant.name);
 }
 
 void Server::show_addresses(const engine::Tenant& tenant, AddressUpdate& update) {

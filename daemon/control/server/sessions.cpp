@@ -37,6 +37,7 @@ void Sessions::add(Listener& listener, PeerSocket socket, const PeerIdentity& pe
   entry.session = std::make_unique<Session>(adapter_, shared_, tenant, std::move(socket), peer,
                                             std::move(pidfd), std::move(descriptors));
   entry.session->set_socket_level(listener.level);
+  entry.session->set_ready([this, &entry] { arm(entry, Interest::kWritable); });
   entry.socket.ready = [this, &entry] { serve(entry); };
   entry.process.ready = [this, &entry] { end(entry); };
   if (!loops_.watch(tenant, entry.session->socket(), entry.socket) ||
@@ -60,9 +61,14 @@ void Sessions::serve(Entry& entry) {
     return become_channel_(tenant, std::move(*request));
   }
   if (!goes_on) return end(entry);
-  if (session.has_more() == entry.more) return;
-  entry.more = session.has_more();
-  const Interest interest = entry.more ? Interest::kWritable : Interest::kReadable;
+  Interest interest = session.has_more() ? Interest::kWritable : Interest::kReadable;
+  if (session.is_waiting()) interest = Interest::kNothing;
+  arm(entry, interest);
+}
+
+void Sessions::arm(Entry& entry, Interest interest) {
+  if (std::exchange(entry.interest, interest) == interest) return;
+  const Session& session = *entry.session;
   if (!loops_.arm(session.tenant(), session.socket(), entry.socket, interest)) end(entry);
 }
 

@@ -56,13 +56,14 @@ class Sessions {
     std::unique_ptr<Session> session;
     Listener* listener = nullptr;
     bool charged = true;  ///< for the descriptors of a session
-    bool more = false;    ///< it goes on with a request in its next turn
+    Interest interest = Interest::kReadable;
     std::list<Entry>::iterator self;
     Watch socket;
     Watch process;
   };
 
   void serve(Entry& entry);
+  void arm(Entry& entry, Interest interest);
   void end(Entry& entry);
   static bool is_of(const Entry& entry, const engine::Level& level);
   /// Ends the entries for which which(entry) is true.

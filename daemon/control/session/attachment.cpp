@@ -64,14 +64,12 @@ void Attachment::install(engine::Level* level) {
   context_.set_engine_session(*session_);
 }
 
-Outcome Attachment::begin() {
-  if (has_begun()) return {};
-  if (const auto sealed = memory_.seal_holes(); !sealed) return sealed;
+void Attachment::begin() {
+  if (std::exchange(begun_, true)) return;
   context_.on_engine([this](engine::Engine& engine) {
     engine.sessions().poll(*session_);
     adapter_.worker.watch(*session_);
   });
-  return {};
 }
 
 void Attachment::raise(engine::EventType type) {

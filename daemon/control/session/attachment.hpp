@@ -27,13 +27,16 @@ class Attachment {
   /// complete, or an errno value, after which it may be tried again. REQUIRES: it is charged, and
   /// not open.
   int open(engine::Level* level, Reply& reply);
-  /// The process has mapped the memory that open() told it of: it can give none of that back from
-  /// now on, and the engine takes in what it finds there. Nothing happens if that is so already.
-  Outcome begin();
+  /// The descriptor of the memory that open() told the process of, which has mapped it. To be
+  /// sealed (SealedMemory::seal_holes) before begin() is called. Empty: that has been done.
+  UniqueFd to_seal() { return is_open() ? memory_.take_fd() : UniqueFd(); }
+  /// The process can give none of the memory back, and the engine takes in what it finds there from
+  /// now on. Nothing happens if that is so already.
+  void begin();
 
   bool is_open() const { return session_ != nullptr; }
   /// begin() has been called.
-  bool has_begun() const { return is_open() && memory_.fd() < 0; }
+  bool has_begun() const { return begun_; }
   /// Null: it is not open.
   engine::Session* session() const { return session_.get(); }
   VcbGrant& vcbs() { return vcbs_; }
@@ -54,6 +57,7 @@ class Attachment {
   UniqueFd wake_;
   PeerSocket async_;
   std::unique_ptr<engine::Session> session_;
+  bool begun_ = false;
 };
 
 }  // namespace softhca::control

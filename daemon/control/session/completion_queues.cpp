@@ -95,6 +95,7 @@ int CompletionQueues::resize(const RequestBody& body, Reply& reply) {
   abi::CreateCqReply out{};
   Ring ring;
   const std::size_t bytes = shm::CompletionRing::bytes_for(entries);
+  if (!rings_.has_sealed_room(bytes)) return rings_.reserve<abi::CreateCqReply>(bytes, reply);
   if (const int error = rings_.allocate(bytes, reply, ring, out.new_segment)) return error;
   // What was posted before this request completes, if it can, before the room is looked at:
   // programs expect to be refused because of completions that they have every reason to count on.

@@ -8,13 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/sealed_memory.hpp"
 #include "daemon/control/adapter/adapter.hpp"
 #include "daemon/control/session/device_files.hpp"
-#include "daemon/control/sockets/socket_closer.hpp"
+#include "daemon/control/sockets/peer_socket.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/resource/accounts.hpp"
 
 namespace softhca::control {
+
+/// What a handler of a request returns in place of 0 or an errno value: it is to be called again.
+constexpr int kUnfinished = -1;
 
 class SessionContext {
  public:
@@ -27,7 +31,17 @@ class SessionContext {
   /// The connection.
   PeerSocket& socket() { return socket_; }
   const PeerSocket& socket() const { return socket_; }
-  bool sockets_stuck() const { return adapter_.closer.stuck(tenant_.name); }
+  bool sockets_stuck() const { return adapter_.blocking_calls.stuck(tenant_.name); }
+  /// As BlockingCalls::make(), for the tenant.
+  void make_blocking_call(BlockingCalls::Call call, BlockingCalls::Call then) const {
+    adapter_.blocking_calls.make(tenant_.name, std::move(call), std::move(then));
+  }
+  /// For memory that processes of the tenant had in common with the daemon: a thread of the
+  /// tenant's unmaps it, which takes 0.1 s for each GiB. May be called when the session is over.
+  Unmap unmap() const;
+  /// False: as much as the tenant may have waits to be unmapped, which counts as nothing else. It
+  /// is to have no more until that is done.
+  bool may_map() const;
   FileUser user() const { return {tenant_.id, peer_.uid}; }
   const resource::DeviceConfig& device() const { return adapter_.config.device; }
   std::uint32_t path_mtu() const { return adapter_.path_mtu(tenant_); }

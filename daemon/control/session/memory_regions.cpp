@@ -32,8 +32,8 @@ std::uint64_t registered_bytes(const memory::RegionSpec& spec) {
   return implicit ? 0 : spec.length;
 }
 
-// What is prepared at a time: 2 ms, if all of it is filled.
-constexpr std::uint64_t kPrepared = 8 << 20;
+// What is mapped at a time: 2 ms, if all of it is filled.
+constexpr std::uint64_t kMapped = 8 << 20;
 
 }  // namespace
 
@@ -62,7 +62,6 @@ int MemoryRegions::add(const Extents& extents, memory::RegionSpec& spec) const {
     memory::Extent out{.addr = extent.addr, .length = extent.length, .mapped = nullptr};
     if (is_shared(extent)) {
       if (buffer == nullptr) return ESTALE;
-      if (const auto sealed = buffer->seal_holes(); !sealed) return sealed.error().code;
       out.mapped = buffer->at(extent.offset, extent.length);
       if (out.mapped == nullptr) return EINVAL;
       spec.buffers.push_back(buffer);
@@ -85,52 +84,41 @@ bool MemoryRegions::charge_extents(const Extents& extents, resource::Charge& cha
   return static_cast<bool>(charge);
 }
 
-std::optional<MemoryRegions::Extents> MemoryRegions::extents_of(abi::Operation operation,
-                                                                const RequestBody& body) {
-  Extents out;
-  abi::RegisterMrRequest fresh;
-  if (operation == abi::Operation::kRegisterMr && body.read(fresh, true) &&
-      read_extents<abi::RegisterMrRequest>(body, fresh.extents, out))
-    return out;
-  abi::ReregisterMrRequest change;
-  if (operation == abi::Operation::kReregisterMr && body.read(change, true) &&
-      read_extents<abi::ReregisterMrRequest>(body, change.region.extents, out))
-    return out;
-  return std::nullopt;
-}
-
-bool MemoryRegions::prepare(abi::Operation operation, const RequestBody& body) {
-  if (!preparation_) {
-    auto extents = extents_of(operation, body);
-    if (!extents) return false;
-    preparation_.emplace(Preparation{std::move(*extents)});
-  }
-  Preparation& at = *preparation_;
-  for (std::uint64_t left = kPrepared; at.extent < at.extents.all.size(); ++at.extent) {
-    const abi::MrExtent& extent = at.extents.all[at.extent];
+/// True: all that the process has filled is mapped.
+bool MemoryRegions::map_some(Registration& at) const {
+  for (std::uint64_t left = kMapped; at.extent < at.extents.all.size(); ++at.extent) {
     const auto& buffer = at.extents.buffers[at.extent];
-    if (buffer == nullptr || buffer->at(extent.offset, extent.length) == nullptr) continue;
-    if (!buffer->seal_holes()) continue;  // what is mapped could go again; the request is refused
+    if (buffer == nullptr) continue;
+    if (!buffer->is_sealed()) return false;
+    const abi::MrExtent& extent = at.extents.all[at.extent];
     const std::uint64_t length = std::min(left, extent.length - at.offset);
     buffer->map_present(extent.offset + at.offset, length);
     left -= length;
     at.offset += length;
-    if (at.offset < extent.length) return true;
+    if (at.offset < extent.length) return false;
     at.offset = 0;
   }
-  preparation_.reset();
-  return false;
+  return true;
 }
 
-int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
-  abi::RegisterMrRequest request;
-  Extents extents;
-  if (!body.read(request, true) ||
-      !read_extents<abi::RegisterMrRequest>(body, request.extents, extents))
-    return EINVAL;
+std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> MemoryRegions::to_seal() {
+  std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> out;
+  for (const auto& buffer : registration_->extents.buffers) {
+    if (buffer == nullptr || buffer->is_sealed()) continue;
+    auto [fd, account] = buffer->to_seal();
+    out.first.push_back(std::move(fd));
+    out.second.push_back(std::move(account));
+  }
+  return out;
+}
+
+/// Error codes are errno values.
+Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::RegisterMrRequest& request,
+                                                           Extents extents) {
+  const auto refused = [](int error) { return Error{{}, error}; };
   Pd* pd = pds_.find(request.pd);
-  if (pd == nullptr) return EINVAL;
-  if ((request.access & ~kPermittedAccess) != 0) return EOPNOTSUPP;
+  if (pd == nullptr) return refused(EINVAL);
+  if ((request.access & ~kPermittedAccess) != 0) return refused(EOPNOTSUPP);
 
   memory::RegionSpec spec;
   spec.tenant = context_.tenant().id;
@@ -140,18 +128,36 @@ int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
   spec.length = request.length;
   spec.iova = (request.access & memory::kZeroBased) != 0 ? 0 : request.iova;
   spec.process = process_;
-  if (const int error = add(extents, spec)) return error;
+  if (const int error = add(extents, spec)) return refused(error);
   const std::uint64_t counted = registered_bytes(spec);
   auto region = memory::Region::make(std::move(spec));
-  if (!region) return region.error().code;
+  if (!region) return region.error();
 
   auto mr = std::make_unique<Mr>();
   mr->pd = PdUse(*pd);
   mr->charge = context_.take(resource::Kind::kMemoryRegions);
-  if (!mr->charge) return ENOMEM;
+  if (!mr->charge) return refused(ENOMEM);
   mr->bytes = context_.take(resource::Kind::kRegisteredBytes, counted);
-  if (!mr->bytes || !charge_extents(extents, mr->extents)) return ENOMEM;
-  return install(std::move(*region), std::move(mr), reply);
+  if (!mr->bytes || !charge_extents(extents, mr->extents)) return refused(ENOMEM);
+  return Registration{
+      .extents = std::move(extents), .region = std::move(*region), .mr = std::move(mr)};
+}
+
+int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
+  if (!registration_) {
+    abi::RegisterMrRequest request;
+    Extents extents;
+    if (!body.read(request, true) ||
+        !read_extents<abi::RegisterMrRequest>(body, request.extents, extents))
+      return EINVAL;
+    auto begun = begin(request, std::move(extents));
+    if (!begun) return begun.error().code;
+    registration_ = std::move(*begun);
+  }
+  if (!map_some(*registration_)) return kUnfinished;
+  Registration done = std::move(*registration_);
+  registration_.reset();
+  return install(std::move(done.region), std::move(done.mr), reply);
 }
 
 int MemoryRegions::alloc_null_mr(const RequestBody& body, Reply& reply) {
@@ -210,40 +216,62 @@ int MemoryRegions::change_spec(const abi::ReregisterMrRequest& request, const Ex
   return add(extents, spec);
 }
 
-int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
-  abi::ReregisterMrRequest request;
-  Extents extents;
-  if (!body.read(request, true) ||
-      !read_extents<abi::ReregisterMrRequest>(body, request.region.extents, extents))
-    return EINVAL;
-  Mr* mr = pds_.regions().find(request.handle);
+Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::ReregisterMrRequest& request,
+                                                           Extents extents) {
+  const auto refused = [](int error) { return Error{{}, error}; };
+  Mr* known = pds_.regions().find(request.handle);
   constexpr std::uint32_t kKnown = kChangeTranslation | kChangePd | kChangeAccess;
-  if (mr == nullptr || mr->region->is_null() || (request.flags & ~kKnown) != 0) return EINVAL;
-  if ((request.flags & kChangeTranslation) == 0 && !extents.all.empty()) return EINVAL;
+  if (known == nullptr || known->region->is_null() || (request.flags & ~kKnown) != 0)
+    return refused(EINVAL);
+  const bool moves = (request.flags & kChangeTranslation) != 0;
+  if (!moves && !extents.all.empty()) return refused(EINVAL);
 
-  memory::RegionSpec spec = mr->region->spec();
-  if (const int error = change_spec(request, extents, spec)) return error;
+  memory::RegionSpec spec = known->region->spec();
+  if (const int error = change_spec(request, extents, spec)) return refused(error);
   const std::uint64_t counted = registered_bytes(spec);
   auto region = memory::Region::make(std::move(spec));
-  if (!region) return region.error().code;
-  resource::Charge bytes;
-  if (counted != mr->bytes.amount()) {
-    bytes = context_.take(resource::Kind::kRegisteredBytes, counted);
-    if (!bytes) return ENOMEM;
+  if (!region) return region.error();
+  auto changed = std::make_unique<Mr>();
+  if (counted != known->bytes.amount()) {
+    changed->bytes = context_.take(resource::Kind::kRegisteredBytes, counted);
+    if (!changed->bytes) return refused(ENOMEM);
   }
-  resource::Charge pieces;
-  const bool moves = (request.flags & kChangeTranslation) != 0;
-  if (moves && !charge_extents(extents, pieces)) return ENOMEM;
+  if (moves && !charge_extents(extents, changed->extents)) return refused(ENOMEM);
+  if ((request.flags & kChangePd) != 0) changed->pd = PdUse(*pds_.find(request.region.pd));
+  return Registration{.extents = std::move(extents),
+                      .region = std::move(*region),
+                      .mr = std::move(changed),
+                      .replaces = known->region->serial()};
+}
+
+int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
+  abi::ReregisterMrRequest request;
+  if (!body.read(request, true)) return EINVAL;
+  if (!registration_) {
+    Extents extents;
+    if (!read_extents<abi::ReregisterMrRequest>(body, request.region.extents, extents))
+      return EINVAL;
+    auto begun = begin(request, std::move(extents));
+    if (!begun) return begun.error().code;
+    registration_ = std::move(*begun);
+  }
+  if (!map_some(*registration_)) return kUnfinished;
+  Registration done = std::move(*registration_);
+  registration_.reset();
+  Mr* mr = pds_.regions().find(request.handle);
+  // Another process that has the context may have come first.
+  if (mr == nullptr || mr->region->serial() != done.replaces) return EBUSY;
   std::unique_ptr<memory::Region> before;
-  mr->region = region->get();
+  const std::uint64_t counted = registered_bytes(done.region->spec());
+  mr->region = done.region.get();
   context_.on_engine([&](engine::Engine& engine) {
-    before = engine.keys().replace(mr->key, std::move(*region));
+    before = engine.keys().replace(mr->key, std::move(done.region));
     context_.tenant().counters.registered_bytes.subtract(mr->bytes.amount());
     context_.tenant().counters.registered_bytes.add(counted);
   });
-  if (bytes) mr->bytes = std::move(bytes);
-  if (moves) mr->extents = std::move(pieces);
-  if ((request.flags & kChangePd) != 0) mr->pd = PdUse(*pds_.find(request.region.pd));
+  if (done.mr->bytes) mr->bytes = std::move(done.mr->bytes);
+  if ((request.flags & kChangeTranslation) != 0) mr->extents = std::move(done.mr->extents);
+  if ((request.flags & kChangePd) != 0) mr->pd = std::move(done.mr->pd);
   before.reset();
   reply.write(abi::RegisterMrReply{request.handle, mr->key, mr->key, 0});
   return 0;

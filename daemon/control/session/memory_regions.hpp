@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "daemon/base/expected.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/control/session/context.hpp"
 #include "daemon/control/session/protection_domains.hpp"
 #include "daemon/control/session/shared_buffers.hpp"
@@ -30,14 +33,15 @@ class MemoryRegions {
   bool reaches_process() const { return process_ != nullptr; }
   std::uint32_t size() const { return pds_.regions().size(); }
 
-  /// Maps the pages of the shared memory that a request names, if it is one to register it, which
-  /// takes 0.2 s for each GiB. Some of them in each call: true, when it is to be called again
-  /// before the request is served. An ill-formed request takes nothing.
-  bool prepare(abi::Operation operation, const RequestBody& body);
-
+  /// kUnfinished: when what to_seal() gives is sealed, or for the next of the pages to be mapped,
+  /// which takes 0.2 s for each GiB of them. The same request is to come next.
   int register_mr(const RequestBody& body, Reply& reply);
-  int alloc_null_mr(const RequestBody& body, Reply& reply);
   int reregister_mr(const RequestBody& body, Reply& reply);
+  /// Descriptors of the shared memory that the unfinished request names, to be sealed
+  /// (SealedMemory::seal_holes) before it goes on, and what is to end with them.
+  std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> to_seal();
+
+  int alloc_null_mr(const RequestBody& body, Reply& reply);
   int deregister_mr(const RequestBody& body, Reply& reply);
   int import_mr(const RequestBody& body, Reply& reply);
 
@@ -48,12 +52,18 @@ class MemoryRegions {
     std::vector<abi::MrExtent> all;
     std::vector<std::shared_ptr<memory::SharedBuffer>> buffers;  ///< of each; null: none
   };
-  struct Preparation {
+  /// A region that is allowed, checked and charged, and whose pages are being mapped.
+  struct Registration {
     Extents extents;
-    std::size_t extent = 0;    ///< the next to be mapped
-    std::uint64_t offset = 0;  ///< and from where in it
+    std::unique_ptr<memory::Region> region;
+    std::unique_ptr<Mr> mr;      ///< of the request, or what changes of the one there is
+    std::uint64_t replaces = 0;  ///< serial of the region there is
+    std::size_t extent = 0;      ///< the next to be mapped
+    std::uint64_t offset = 0;    ///< and from where in it
   };
-  std::optional<Extents> extents_of(abi::Operation operation, const RequestBody& body);
+  Expected<Registration> begin(const abi::RegisterMrRequest& request, Extents extents);
+  Expected<Registration> begin(const abi::ReregisterMrRequest& request, Extents extents);
+  bool map_some(Registration& at) const;
   template <class Head>
   bool read_extents(const RequestBody& body, std::uint32_t count, Extents& extents);
   int add(const Extents& extents, memory::RegionSpec& spec) const;
@@ -67,7 +77,7 @@ class MemoryRegions {
   ProtectionDomains& pds_;
   SharedBuffers& buffers_;
   std::shared_ptr<memory::ProcessMemory> process_;  ///< null: out of reach
-  std::optional<Preparation> preparation_;          ///< of the request that is to be served next
+  std::optional<Registration> registration_;        ///< of the unfinished request
 };
 
 }  // namespace softhca::control

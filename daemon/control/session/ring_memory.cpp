@@ -11,13 +11,15 @@ constexpr std::size_t kRingBudget = std::size_t{1} << 30;  // of one process
 
 }  // namespace
 
-RingMemory::RingMemory(const SessionContext& context) : context_(context), segments_(kRingBudget) {}
+RingMemory::RingMemory(const SessionContext& context)
+    : context_(context), segments_(kRingBudget, context.unmap()) {}
 
 int RingMemory::allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment) {
   resource::Charge charge = context_.take(resource::Kind::kQueueBytes, bytes);
   if (!charge) return ENOMEM;
   std::shared_ptr<resource::Charge> mapping;  // ends with the segment
   if (!segments_.has_room(bytes)) {
+    if (!context_.may_map()) return ENOMEM;
     mapping = std::make_shared<resource::Charge>(context_.take(resource::Kind::kMappings));
     if (!*mapping) return ENOMEM;
   }
@@ -31,6 +33,15 @@ int RingMemory::allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint3
     reply.attach(allocation->fd);
     announced_.push_back(ring.location.segment);
   }
+  return 0;
+}
+
+int RingMemory::reserve(std::size_t bytes, Reply& reply, std::uint32_t& segment,
+                        std::uint32_t& new_segment) {
+  Ring ring;
+  if (const int error = allocate(bytes, reply, ring, new_segment)) return error;
+  segment = ring.location.segment;
+  release(ring);
   return 0;
 }
 

@@ -61,6 +61,11 @@ void Session::give_up_idle(resource::Kind kind) {
 }
 
 bool Session::serve() {
+  if (is_waiting()) return false;  // only its end makes a socket ready then
+  if (const auto sealing = std::exchange(sealing_, nullptr); sealing && !sealing->outcome) {
+    refusal_ = "its memory cannot be sealed: " + sealing->outcome.error().message;
+    return false;
+  }
   if (has_more()) return answer(std::exchange(unfinished_, {}));
   return serve_records(socket(), [this](std::span<const std::byte> record) {
     // A process waits for each reply. Replies that pile up would hold descriptors in flight, and
@@ -68,6 +73,33 @@ bool Session::serve() {
     if (has_unread(socket()) || !answer(record)) return Served::kEnd;
     return channel_ || has_more() ? Served::kEnough : Served::kNext;
   });
+}
+
+/// False: there is nothing to seal. Else the session is to go on when it is sealed; `accounts` end
+/// with the descriptors.
+bool Session::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts) {
+  if (fds.empty()) return false;
+  sealing_ = std::make_shared<Sealing>(Sealing{.fds = std::move(fds), .outcome = {}});
+  const auto call = [sealing = sealing_] {
+    for (const UniqueFd& fd : sealing->fds)
+      if (sealing->outcome) sealing->outcome = SealedMemory::seal_holes(fd.get());
+    sealing->fds.clear();
+  };
+  const auto then = [this, sealing = std::weak_ptr(sealing_), accounts = std::move(accounts)] {
+    const auto ours = sealing.lock();
+    if (ours == nullptr) return;  // the session is over
+    ours->over = true;
+    if (ready_) ready_();
+  };
+  context_.make_blocking_call(call, then);
+  return true;
+}
+
+/// A process maps what a reply tells it of before it asks for anything else (abi/control.hpp).
+bool Session::seal_mapped() {
+  std::vector<UniqueFd> fds = rings_.to_seal();
+  if (UniqueFd own = attachment_.to_seal()) fds.push_back(std::move(own));
+  return seal(std::move(fds), {});
 }
 
 /// False: the peer breaks the protocol or does not take the answer.
@@ -83,15 +115,21 @@ bool Session::answer(std::span<const std::byte> record) {
   const Handler handler = handler_of(header.operation);
   const bool hello = header.operation == static_cast<std::uint32_t>(abi::Operation::kHello);
   if (handler == nullptr || hello == greeted()) return false;
-  // A process maps what a reply tells it of before it asks for anything else (abi/control.hpp).
-  if (greeted() && (!attachment_.begin() || !rings_.seal())) return false;
-
-  if (regions_.prepare(abi::Operation(header.operation), body)) {
+  const auto go_on_later = [&] {
     unfinished_.assign(record.begin(), record.end());
     return true;
+  };
+  if (greeted()) {
+    if (seal_mapped()) return go_on_later();
+    attachment_.begin();
   }
   Reply reply;
   const int error = handler(*this, body, reply);
+  if (error == kUnfinished) {
+    auto [fds, accounts] = regions_.to_seal();
+    seal(std::move(fds), std::move(accounts));
+    return go_on_later();
+  }
   const bool sent = send_reply(socket(), header.tag, error, reply);
   rings_.replied(error == 0 && sent);
   return sent;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "abi/control.hpp"
+#include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/adapter/adapter.hpp"
 #include "daemon/control/adapter/levels.hpp"
@@ -59,6 +61,9 @@ class Session final : private resource::IdleHolder {
   bool serve();
   /// It goes on with a request when it is next served, whether or not another has come.
   bool has_more() const { return !unfinished_.empty(); }
+  /// It is not to be served until it calls what set_ready() was given.
+  bool is_waiting() const { return sealing_ != nullptr && !sealing_->over; }
+  void set_ready(std::function<void()> ready) { ready_ = std::move(ready); }
   /// The connection is to be a channel instead of a session; its request is still to be answered.
   /// Takes the socket out of it. Nothing: it is a session.
   std::optional<ChannelRequest> become_channel();
@@ -107,7 +112,16 @@ class Session final : private resource::IdleHolder {
   struct Requests;
   using Handler = int (*)(Session&, const RequestBody&, Reply&);
 
+  /// Memory that the process has mapped, while a thread of its tenant's seals it.
+  struct Sealing {
+    std::vector<UniqueFd> fds;
+    Outcome outcome;
+    bool over = false;
+  };
+
   // session.cpp
+  bool seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts);
+  bool seal_mapped();
   bool ask_for_event_channel(std::uint32_t tag, const RequestBody& body);
   bool ask_for_datagrams(std::uint32_t tag, const RequestBody& body);
   bool answer(std::span<const std::byte> record);
@@ -137,6 +151,8 @@ class Session final : private resource::IdleHolder {
   SessionContext context_;
   std::string refusal_;
   std::vector<std::byte> unfinished_;  ///< the request it goes on with; empty: none
+  std::shared_ptr<Sealing> sealing_;   ///< that it goes on after; null: none
+  std::function<void()> ready_;
 
   // The engine forgets in the opposite order, from queue pairs to regions and at last the session;
   // then the memory goes.

@@ -12,13 +12,14 @@ constexpr std::uint64_t kSpare = 16;  // the part of the mappings that is kept f
 }  // namespace
 
 SharedBuffers::SharedBuffers(const SessionContext& context)
-    : context_(context), buffers_(kSharedBudget) {}
+    : context_(context), buffers_(kSharedBudget, context.unmap()) {}
 
 int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
   abi::AllocSharedRequest request;
   if (!body.read(request)) return EINVAL;
   if (request.bytes == 0 || request.bytes % abi::kPageBytes != 0 || request.bytes > kMaxBytes)
     return EINVAL;
+  if (!context_.may_map()) return ENOMEM;
   struct Account {
     resource::Charge bytes;
     resource::Charge mapping;

@@ -34,16 +34,21 @@ int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
   const abi::CreateSrqRequest& request = whole.srq;
   Pd* pd = pds_.find(request.pd);
 
+  const std::uint32_t entries = std::bit_ceil(request.max_wr);
+  const std::uint32_t max_sge = request.max_sge == 0 ? 1 : request.max_sge;
+  const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, max_sge);
+  const bool is_used_at_once = whole.xrc_domain != abi::kNoHandle;
+  if (is_used_at_once && !rings_.has_sealed_room(bytes))
+    return rings_.reserve<abi::CreateSrqReply>(bytes, reply);
+
   auto srq = std::make_unique<Srq>();
   srq->charge = context_.take(resource::Kind::kSharedReceiveQueues);
   if (!srq->charge) return ENOMEM;
-  srq->max_sge = request.max_sge == 0 ? 1 : request.max_sge;
-  const std::uint32_t entries = std::bit_ceil(request.max_wr);
+  srq->max_sge = max_sge;
   srq->accounts =
       context_.take(resource::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
   if (!srq->accounts) return ENOMEM;
   abi::CreateSrqReply out{};
-  const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
   if (const int error = rings_.allocate(bytes, reply, srq->ring, out.new_segment)) return error;
   srq->pd = PdUse(*pd);
   srq->max_wr = request.max_wr;

@@ -16,14 +16,14 @@ Outcome raise_descriptor_limit() {
   return {};
 }
 
-bool SpareDescriptor::refuse_one(int listener, SocketCloser& closer, const std::string& owner) {
+bool SpareDescriptor::refuse_one(int listener, BlockingCalls& calls, const std::string& owner) {
   if (!spare_) take();
   if (!spare_) return false;
   spare_.reset();
   UniqueFd refused(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   const bool any(refused);
   if (any)
-    closer.close(std::move(refused), owner);  // the spare one is taken again at the next call
+    calls.close(std::move(refused), owner);  // the spare one is taken again at the next call
   else
     take();
   return any;

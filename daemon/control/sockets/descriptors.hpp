@@ -5,7 +5,7 @@
 
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/control/sockets/socket_closer.hpp"
+#include "daemon/control/sockets/blocking_calls.hpp"
 
 namespace softhca::control {
 
@@ -20,8 +20,8 @@ class SpareDescriptor {
   SpareDescriptor() { take(); }
 
   /// Takes a connection from the queue and has it closed, so that its process learns of it.
-  /// `owner`: as SocketCloser::close(). False: even that is not possible now.
-  bool refuse_one(int listener, SocketCloser& closer, const std::string& owner);
+  /// `owner`: as BlockingCalls::close(). False: even that is not possible now.
+  bool refuse_one(int listener, BlockingCalls& calls, const std::string& owner);
 
  private:
   void take();

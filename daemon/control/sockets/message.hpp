@@ -15,7 +15,7 @@
 
 #include "abi/control.hpp"
 #include "daemon/base/unique_fd.hpp"
-#include "daemon/control/sockets/socket_closer.hpp"
+#include "daemon/control/sockets/peer_socket.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 
 namespace softhca::control {

@@ -11,7 +11,7 @@
 #include "abi/control.hpp"
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/sockets/message.hpp"
-#include "daemon/control/sockets/socket_closer.hpp"
+#include "daemon/control/sockets/peer_socket.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/engine/objects.hpp"
 #include "daemon/resource/accounts.hpp"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -118,11 +119,12 @@ class ProcessEnd {
 class Client : public ProcessEnd {
  public:
   explicit Client(Daemon& daemon, std::size_t tenant = 0, std::optional<uid_t> uid = std::nullopt) {
-    PeerSocket served(take_served_end(), daemon.adapter.closer,
+    PeerSocket served(take_served_end(), daemon.adapter.blocking_calls,
                       daemon.adapter.tenants[tenant]->name);
     PeerIdentity peer = *peer_identity(served.get());
     peer.uid = uid.value_or(peer.uid);
     const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
+    calls_ = &daemon.adapter.blocking_calls;
     session_ = std::make_unique<Session>(daemon.adapter, daemon.shared_objects,
                                          *daemon.adapter.tenants[tenant], std::move(served), peer,
                                          UniqueFd(pidfd),
@@ -147,8 +149,18 @@ class Client : public ProcessEnd {
     do {
       ++turns;
       if (!session_->serve()) return false;
+      wait_for_calls();
     } while (session_->has_more());
     return true;
+  }
+  /// Answers the requests that wait, or goes on with one. False: the session is over.
+  bool serve_once() { return session_->serve(); }
+  void wait_for_calls() {
+    while (session_->is_waiting()) {
+      pollfd look{calls_->fd(), POLLIN, 0};
+      ASSERT_EQ(::poll(&look, 1, 60'000), 1);
+      calls_->finish();
+    }
   }
 
   /// A request and its reply; the reply must have the size of Out when it is no error.
@@ -193,6 +205,7 @@ class Client : public ProcessEnd {
   unsigned turns = 0;  ///< that the last request took
 
  private:
+  BlockingCalls* calls_ = nullptr;
   std::unique_ptr<Session> session_;
   std::vector<UniqueFd> kept_;
 };

@@ -49,7 +49,7 @@ TEST(SharedSegment, IsSealedAgainstResizing) {
 TEST(SharedSegment, MappingOutlivesItsDescriptor) {
   auto segment = SharedSegment::create("test", 4096);
   ASSERT_TRUE(segment);
-  segment->close_fd();
+  segment->take_fd();
   EXPECT_EQ(segment->fd(), -1);
   segment->base()[4095] = std::byte{1};
   EXPECT_EQ(segment->base()[4095], std::byte{1});
@@ -68,7 +68,7 @@ TEST(SharedSegment, ClearZeroesExactlyTheRange) {
       {0, 16384}, {100, 200}, {100, 8192}, {4096, 4096}, {4000, 200}, {1, 16382}, {0, 0}};
   for (const bool sealed : {false, true}) {
     if (sealed) {
-      ASSERT_TRUE(segment->seal_holes());
+      ASSERT_TRUE(SharedSegment::seal_holes(segment->fd()));
     }
     for (const auto& [offset, length] : ranges) {
       std::memset(base, 0xee, 16384);
@@ -123,6 +123,12 @@ TEST(SegmentPool, ASegmentIsNewUntilAnnounced) {
   EXPECT_EQ(later.fd, -1);
 }
 
+Outcome seal(SegmentPool& pool) {
+  for (const UniqueFd& fd : pool.to_seal())
+    if (const auto sealed = SharedSegment::seal_holes(fd.get()); !sealed) return sealed;
+  return {};
+}
+
 bool punch(int fd) {
   return ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0;
 }
@@ -131,21 +137,21 @@ TEST(SegmentPool, WhatIsAnnouncedIsSealedAgainstHoles) {
   SegmentPool pool(kPlenty);
   const auto ring = take(pool, 64);
   const int theirs = ::dup(ring.fd);
-  ASSERT_TRUE(pool.seal());
+  ASSERT_TRUE(seal(pool));
   EXPECT_TRUE(punch(theirs)) << "not announced: the tenant has yet to map it";
   pool.announced(ring.location.segment);
   EXPECT_TRUE(punch(theirs)) << "as before";
   void* const mapped = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0);
   ASSERT_NE(mapped, MAP_FAILED);
 
-  ASSERT_TRUE(pool.seal());
+  ASSERT_TRUE(seal(pool));
   EXPECT_EQ(::fcntl(ring.fd, F_GETFD), -1) << "descriptor kept open";
   EXPECT_FALSE(punch(theirs));
   EXPECT_NE(::madvise(mapped, 4096, MADV_REMOVE), 0);
   EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0), MAP_FAILED);
   std::memset(mapped, 7, 64);  // what is mapped stays writable
   EXPECT_EQ(ring.base[63], std::byte{7});
-  ASSERT_TRUE(pool.seal()) << "again";
+  ASSERT_TRUE(seal(pool)) << "again";
   ::munmap(mapped, 4096);
   ::close(theirs);
 }
@@ -164,18 +170,38 @@ TEST(SegmentPool, ASegmentGivenBackAsItIsSealedIsNotUsedAgain) {
   SegmentPool pool(kPlenty);
   const auto first = take(pool, 64);
   pool.announced(first.location.segment);
-  ASSERT_TRUE(pool.seal());
+  ASSERT_TRUE(seal(pool));
   pool.release(first.location);
   EXPECT_EQ(pool.idle_count(), 0u);
   const auto second = take(pool, 64);
   EXPECT_TRUE(second.new_segment);
 
   pool.announced(second.location.segment);
-  ASSERT_TRUE(pool.seal());
-  ASSERT_TRUE(pool.seal());
+  ASSERT_TRUE(seal(pool));
+  ASSERT_TRUE(seal(pool));
   pool.release(second.location);
   EXPECT_EQ(pool.idle_count(), 1u) << "it has been used";
   EXPECT_FALSE(take(pool, 64).new_segment);
+}
+
+/// For a ring that is in use before the tenant's next request.
+TEST(SegmentPool, RoomIsSealedWhenItsSegmentWasAnnounced) {
+  SegmentPool pool(kPlenty);
+  EXPECT_FALSE(pool.has_sealed_room(64));
+  const auto first = take(pool, 64);
+  EXPECT_TRUE(pool.has_room(64));
+  EXPECT_FALSE(pool.has_sealed_room(64)) << "the reply may not have gone out";
+  pool.announced(first.location.segment);
+  ASSERT_TRUE(seal(pool));
+  EXPECT_TRUE(pool.has_sealed_room(SegmentPool::kFirstSegment - 64));
+  EXPECT_FALSE(pool.has_sealed_room(SegmentPool::kFirstSegment));
+
+  const auto reserved = take(pool, SegmentPool::kFirstSegment);
+  pool.announced(reserved.location.segment);
+  pool.release(reserved.location);
+  ASSERT_TRUE(seal(pool));
+  EXPECT_TRUE(pool.has_sealed_room(SegmentPool::kFirstSegment));
+  EXPECT_EQ(take(pool, SegmentPool::kFirstSegment).location.segment, reserved.location.segment);
 }
 
 TEST(SegmentPool, ATenantThatForbidsSealsIsFoundOut) {
@@ -183,7 +209,7 @@ TEST(SegmentPool, ATenantThatForbidsSealsIsFoundOut) {
   const auto ring = take(pool, 64);
   ASSERT_EQ(::fcntl(ring.fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
   pool.announced(ring.location.segment);
-  EXPECT_EQ(pool.seal().error().code, EPERM);
+  EXPECT_EQ(seal(pool).error().code, EPERM);
 }
 
 TEST(SegmentPool, AnotherSegmentOfTheNumberIsSealedInItsTurn) {
@@ -194,7 +220,7 @@ TEST(SegmentPool, AnotherSegmentOfTheNumberIsSealedInItsTurn) {
   pool.give_up_idle();
   const auto ring = take(pool, 64);
   ASSERT_EQ(ring.location.segment, gone.location.segment);
-  ASSERT_TRUE(pool.seal());
+  ASSERT_TRUE(seal(pool));
   EXPECT_TRUE(punch(ring.fd)) << "it is not announced";
 }
 

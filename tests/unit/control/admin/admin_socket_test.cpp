@@ -77,18 +77,18 @@ class AdminSocketTest : public ::testing::Test {
   Folder folder;
   std::string path = folder.path() + "/admin.sock";
   AdminMethods methods;
-  SocketCloser closer;
-  AdminSocket admin{methods, closer, "", {.line = 1u << 20u, .clients = 4, .rpc = {}}};
+  BlockingCalls calls;
+  AdminSocket admin{methods, calls, "", {.line = 1u << 20u, .clients = 4, .rpc = {}}};
 };
 
 TEST_F(AdminSocketTest, IsForItsOwnerOnlyAndGoesAwayWithTheDaemon) {
   struct stat found {};
   ASSERT_EQ(::stat(path.c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777u, 0600u);
-  AdminSocket second(methods, closer);
+  AdminSocket second(methods, calls);
   EXPECT_FALSE(second.open(path, {})) << "another daemon's";
   {
-    AdminSocket other(methods, closer);
+    AdminSocket other(methods, calls);
     ASSERT_TRUE(other.open(folder.path() + "/other", {}));
   }
   EXPECT_NE(::stat((folder.path() + "/other").c_str(), &found), 0);

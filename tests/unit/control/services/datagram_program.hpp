@@ -15,7 +15,7 @@ class Program : public ProcessEnd {
  public:
   Program(Daemon& daemon, DatagramClients& clients, std::size_t tenant,
           const abi::OpenDatagramClientRequest& request) {
-    PeerSocket served(take_served_end(), daemon.adapter.closer,
+    PeerSocket served(take_served_end(), daemon.adapter.blocking_calls,
                       daemon.adapter.tenants[tenant]->name);
     const PeerIdentity peer = *peer_identity(served.get());
     engine::Tenant& of = *daemon.adapter.tenants[tenant];

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <functional>
+#include <future>
 
 #include "tests/unit/control/client.hpp"
 
@@ -303,6 +304,36 @@ TEST_F(LimitsTest, OfSharedBytesLastAsLongAsTheMapping) {
   EXPECT_EQ(client.ask(Operation::kDeregisterMr, abi::HandleBody{mr.handle, 0}), 0);
   EXPECT_EQ(mine.in_use(Kind::kSharedBytes), 0u);
   EXPECT_EQ(mine.in_use(Kind::kMappings), mappings - 1);
+}
+
+/// By another thread; it counts as nothing meanwhile, up to as much again as there may be.
+TEST_F(LimitsTest, MemoryIsUnmappedLater) {
+  constexpr std::uint64_t kBytes = 1 << 20;
+  mine.set_limit(Kind::kSharedBytes, kBytes);
+  mine.set_limit(Kind::kQueueBytes, 3 * kBytes);
+  const engine::TenantControl& control = daemon.adapter.tenants[0]->control;
+  BlockingCalls& calls = daemon.adapter.blocking_calls;
+  client.make(Operation::kAllocPd);  // what greeting brought is sealed
+  std::promise<void> held;
+  calls.make(daemon.adapter.tenants[0]->name, [&] { held.get_future().wait(); });
+  for (std::uint64_t unmapping = 0; unmapping <= 4 * kBytes; unmapping += kBytes) {
+    EXPECT_EQ(control.unmapping_bytes, unmapping);
+    const std::uint32_t handle = shared(client, kBytes);
+    ASSERT_EQ(client.ask(Operation::kFreeShared, abi::HandleBody{handle, 0}), 0);
+    EXPECT_EQ(mine.in_use(Kind::kSharedBytes), 0u);
+  }
+  int error = 0;
+  shared(client, kBytes, &error);
+  EXPECT_EQ(error, ENOMEM) << "as much as that is not unmapped yet";
+  held.set_value();
+  while (control.unmapping_bytes != 0) {
+    pollfd look{calls.fd(), POLLIN, 0};
+    ASSERT_EQ(::poll(&look, 1, 60'000), 1);
+    calls.finish();
+  }
+  EXPECT_EQ(control.unmapping_mappings, 0u);
+  shared(client, kBytes, &error);
+  EXPECT_EQ(error, 0);
 }
 
 TEST_F(LimitsTest, ARingInASegmentWithRoomTakesNoMapping) {

@@ -8,12 +8,17 @@
 
 #include <array>
 #include <cerrno>
+#include <future>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "tests/unit/control/client.hpp"
 
 namespace softhca::control {
 namespace {
+
+constexpr abi::HandleBody kNothing{};
 
 class SessionTest : public ::testing::Test {
  protected:
@@ -92,6 +97,61 @@ TEST_F(SessionTest, AProcessThatForbidsSealsIsLetGo) {
   ASSERT_EQ(::fcntl(client.descriptor(0), F_ADD_SEALS, F_SEAL_SEAL), 0);
   const abi::HandleBody body{};
   EXPECT_FALSE(client.send(Operation::kAllocPd, std::as_bytes(std::span(&body, 1))));
+  EXPECT_NE(client.take_refusal().find("cannot be sealed"), std::string::npos);
+}
+
+/// What waits for its seal waits alone, and ends with its process.
+TEST_F(SessionTest, ARequestWaitsUntilItsMemoryIsSealed) {
+  std::promise<void> held;
+  const auto hold = [&] {
+    daemon.adapter.blocking_calls.make(daemon.adapter.tenants[0]->name,
+                                       [until = held.get_future().share()] { until.wait(); });
+  };
+  hold();
+  ASSERT_EQ(client.greet(), 0);
+  client.put(Operation::kAllocPd, std::as_bytes(std::span(&kNothing, 1)));
+  ASSERT_TRUE(client.serve_once());
+  EXPECT_TRUE(client.session().is_waiting());
+  EXPECT_EQ(client.vcb_holder().session, nullptr) << "nothing is looked at yet";
+  EXPECT_EQ(client.session().object_counts().protection_domains, 0u);
+  held.set_value();
+  client.wait_for_calls();
+  ASSERT_TRUE(client.serve_once());
+  EXPECT_EQ(client.session().object_counts().protection_domains, 1u);
+  std::vector<std::byte> body;
+  EXPECT_EQ(client.receive(body), 0);
+
+  held = {};
+  hold();
+  Client second(daemon);
+  ASSERT_EQ(second.greet(), 0);
+  second.put(Operation::kAllocPd, std::as_bytes(std::span(&kNothing, 1)));
+  ASSERT_TRUE(second.serve_once());
+  EXPECT_FALSE(second.serve_once()) << "its socket has something to say only when it ends";
+  second.end();
+  held.set_value();
+  client.make(Operation::kAllocPd);
+}
+
+/// The engine writes to it before the process asks for anything else.
+TEST_F(SessionTest, TheRingOfAResizedCompletionQueueIsMadeInSealedMemory) {
+  qp_request();
+  const abi::ResizeCqRequest request{cq, 1 << 14};
+  abi::CreateCqReply reply{};
+  ASSERT_EQ(client.ask(Operation::kResizeCq, request, &reply), 0);
+  EXPECT_EQ(reply.handle, abi::kNoHandle);
+  EXPECT_EQ(reply.ring.bytes, 0u);
+  ASSERT_EQ(reply.new_segment, 1u);
+  const std::uint32_t segment = reply.ring.segment;
+  const UniqueFd memory(::dup(client.descriptor(0)));
+  EXPECT_EQ(::fcntl(memory.get(), F_GET_SEALS) & F_SEAL_FUTURE_WRITE, 0);
+  ASSERT_EQ(client.ask(Operation::kResizeCq, request, &reply), 0);
+  EXPECT_EQ(reply.handle, cq);
+  EXPECT_EQ(reply.ring.segment, segment);
+  EXPECT_EQ(reply.new_segment, 0u);
+  EXPECT_NE(::fcntl(memory.get(), F_GET_SEALS) & F_SEAL_FUTURE_WRITE, 0);
+  ASSERT_EQ(client.ask(Operation::kResizeCq, abi::ResizeCqRequest{cq, 100}, &reply), 0);
+  EXPECT_EQ(reply.handle, cq) << "there is room where it is sealed";
 }
 
 TEST_F(SessionTest, WindowsBelongToADomain) {

@@ -1,0 +1,175 @@
+#include "daemon/control/sockets/blocking_calls.hpp"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace softhca::control {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kSlow = std::chrono::milliseconds(100);
+constexpr std::size_t kMany = 4096;
+constexpr auto kKept = std::chrono::seconds(1);  // how long a thread waits for more to do
+
+}  // namespace
+
+struct BlockingCalls::Work {
+  struct Pending {
+    Call call;
+    Call then;  ///< touched by the control thread alone
+    bool closes = false;
+  };
+  struct Owner {
+    std::deque<Pending> calls;  ///< the first one is the one that is made
+    std::size_t closing = 0;    ///< descriptors
+    bool has_thread = false;
+    bool calling = false;
+    Clock::time_point since;
+    std::condition_variable more;
+
+    bool slow() const { return calling && Clock::now() - since >= kSlow; }
+  };
+
+  std::mutex mutex;
+  std::map<std::string, Owner> owners;  ///< those with calls or a thread
+  std::vector<Call> over;               ///< what is to follow calls that have come back
+  UniqueFd is_over{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::size_t threads = 0;
+  std::condition_variable ended;  ///< a thread has
+  bool stop = false;
+
+  void serve(const std::string& name);
+  static void add(const std::shared_ptr<Work>& work, const std::string& name, Pending pending);
+  void make_one(Owner& owner, std::unique_lock<std::mutex>& lock);
+  static void start_thread(const std::shared_ptr<Work>& work, const std::string& name);
+};
+
+void BlockingCalls::Work::make_one(Owner& owner, std::unique_lock<std::mutex>& lock) {
+  owner.calling = true;
+  owner.since = Clock::now();
+  Call call = std::exchange(owner.calls.front().call, {});
+  lock.unlock();
+  call();
+  call = {};
+  lock.lock();
+  owner.calling = false;
+  if (owner.calls.front().then) {
+    over.push_back(std::move(owner.calls.front().then));
+    ::eventfd_write(is_over.get(), 1);
+  }
+  owner.closing -= owner.calls.front().closes;
+  owner.calls.pop_front();
+}
+
+/// A thread of one owner, until there has been no call for a while.
+void BlockingCalls::Work::serve(const std::string& name) {
+  std::unique_lock lock(mutex);
+  Owner& owner = owners.find(name)->second;
+  do {
+    while (!stop && !owner.calls.empty()) make_one(owner, lock);
+  } while (owner.more.wait_for(lock, kKept, [&] { return stop || !owner.calls.empty(); }) && !stop);
+  owner.has_thread = false;
+  if (owner.calls.empty()) owners.erase(name);
+  --threads;
+  ended.notify_all();
+}
+
+/// Nothing happens where the system has no thread left: tick() tries again.
+void BlockingCalls::Work::start_thread(const std::shared_ptr<Work>& work, const std::string& name) {
+  try {
+    std::thread thread([work, name] {
+      ::pthread_setname_np(::pthread_self(), "blocking-calls");
+      work->serve(name);
+    });
+    thread.detach();
+    work->owners[name].has_thread = true;
+    ++work->threads;
+  } catch (const std::system_error&) {
+  }
+}
+
+void BlockingCalls::Work::add(const std::shared_ptr<Work>& work, const std::string& name,
+                              Pending pending) {
+  Owner& owner = work->owners[name];
+  owner.calls.push_back(std::move(pending));
+  if (!owner.has_thread) start_thread(work, name);
+  owner.more.notify_one();
+}
+
+BlockingCalls::BlockingCalls() : work_(std::make_shared<Work>()) {}
+
+BlockingCalls::~BlockingCalls() {
+  std::unique_lock lock(work_->mutex);
+  work_->stop = true;
+  for (auto& [name, owner] : work_->owners) owner.more.notify_all();
+  work_->ended.wait_for(lock, kSlow, [&] { return work_->threads == 0; });
+  // A thread that comes back later is not to end what they hold.
+  for (auto& [name, owner] : work_->owners)
+    for (Work::Pending& pending : owner.calls) pending.then = {};
+  work_->over.clear();
+}
+
+void BlockingCalls::make(const std::string& owner, Call call, Call then) {
+  const std::lock_guard lock(work_->mutex);
+  Work::add(work_, owner, {std::move(call), std::move(then)});
+}
+
+void BlockingCalls::close(UniqueFd socket, const std::string& owner) {
+  const std::lock_guard lock(work_->mutex);
+  Work::add(work_, owner, {[fd = socket.release()] { ::close(fd); }, {}, true});
+  ++work_->owners[owner].closing;
+}
+
+int BlockingCalls::fd() const { return work_->is_over.get(); }
+
+void BlockingCalls::finish() {
+  std::vector<Call> over;
+  {
+    const std::lock_guard lock(work_->mutex);
+    over.swap(work_->over);
+    eventfd_t count;
+    ::eventfd_read(work_->is_over.get(), &count);
+  }
+  for (const Call& then : over) then();
+}
+
+void BlockingCalls::forget(const std::string& owner) {
+  finish();
+  const std::lock_guard lock(work_->mutex);
+  const auto found = work_->owners.find(owner);
+  if (found == work_->owners.end()) return;
+  for (Work::Pending& pending : found->second.calls) pending.then = {};
+}
+
+bool BlockingCalls::stuck(const std::string& owner) const {
+  const std::lock_guard lock(work_->mutex);
+  const auto found = work_->owners.find(owner);
+  return found != work_->owners.end() && (found->second.slow() || found->second.closing >= kMany);
+}
+
+std::size_t BlockingCalls::waiting() const {
+  const std::lock_guard lock(work_->mutex);
+  std::size_t sum = 0;
+  for (const auto& [name, owner] : work_->owners) sum += owner.calls.size();
+  return sum;
+}
+
+void BlockingCalls::tick() {
+  const std::lock_guard lock(work_->mutex);
+  for (auto& [name, owner] : work_->owners)
+    if (!owner.has_thread) Work::start_thread(work_, name);
+}
+
+}  // namespace softhca::control
