@@ -151,6 +151,8 @@ void SegmentPool::announced(std::uint32_t segment) {
 }
 
 std::vector<UniqueFd> SegmentPool::to_seal() {
+  // Made for a ring that the tenant has not asked for again: it may not have mapped the segment.
+  if (std::find(sealed_now_.begin(), sealed_now_.end(), idle_) != sealed_now_.end()) give_up_idle();
   sealed_now_ = std::exchange(unsealed_, {});
   std::vector<UniqueFd> fds;
   for (const std::uint32_t segment : sealed_now_)

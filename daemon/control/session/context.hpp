@@ -39,8 +39,8 @@ class SessionContext {
   /// For memory that processes of the tenant had in common with the daemon: a thread of the
   /// tenant's unmaps it, which takes 0.1 s for each GiB. May be called when the session is over.
   Unmap unmap() const;
-  /// False: as much as the tenant may have waits to be unmapped, which counts as nothing else. It
-  /// is to have no more until that is done.
+  /// False: as much as the tenant may have waits to be unmapped, which counts as nothing else, or
+  /// an eighth of its mappings. It is to have no more until that is done.
   bool may_map() const;
   FileUser user() const { return {tenant_.id, peer_.uid}; }
   const resource::DeviceConfig& device() const { return adapter_.config.device; }

@@ -103,6 +103,7 @@ bool MemoryRegions::map_some(Registration& at) const {
 
 std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> MemoryRegions::to_seal() {
   std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> out;
+  if (!registration_) return out;
   for (const auto& buffer : registration_->extents.buffers) {
     if (buffer == nullptr || buffer->is_sealed()) continue;
     auto [fd, account] = buffer->to_seal();

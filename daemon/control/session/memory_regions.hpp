@@ -37,7 +37,7 @@ class MemoryRegions {
   /// which takes 0.2 s for each GiB of them. The same request is to come next.
   int register_mr(const RequestBody& body, Reply& reply);
   int reregister_mr(const RequestBody& body, Reply& reply);
-  /// Descriptors of the shared memory that the unfinished request names, to be sealed
+  /// Descriptors of the shared memory that an unfinished request names, to be sealed
   /// (SealedMemory::seal_holes) before it goes on, and what is to end with them.
   std::pair<std::vector<UniqueFd>, std::vector<std::shared_ptr<void>>> to_seal();
 

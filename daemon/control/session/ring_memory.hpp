@@ -19,7 +19,7 @@ class RingMemory {
   explicit RingMemory(const SessionContext& context);
 
   /// Allocates and, when the segment is new to the process, attaches its descriptor to the reply.
-  /// 0, ENOMEM or another errno value.
+  /// 0, ENOMEM or another errno value; kUnfinished: when memory has been unmapped.
   int allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment);
   /// Nothing happens if the ring has no memory.
   void release(Ring& ring);
@@ -29,7 +29,7 @@ class RingMemory {
   /// nothing back?
   bool has_sealed_room(std::size_t bytes) const { return segments_.has_sealed_room(bytes); }
   /// Else it is told of such memory first, by an Out with a ring of 0 bytes, and asks again. 0,
-  /// ENOMEM or another errno value.
+  /// as allocate().
   template <class Out>
   int reserve(std::size_t bytes, Reply& reply) {
     Out out{};

@@ -9,7 +9,7 @@ Session::Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant
                  PeerIdentity peer, UniqueFd pidfd, resource::Charge descriptors)
     : adapter_(adapter),
       pidfd_(std::move(pidfd)),
-      descriptors_(std::move(descriptors)),
+      descriptors_(std::make_shared<resource::Charge>(std::move(descriptors))),
       context_(adapter, tenant, std::move(socket), peer),
       rings_(context_),
       buffers_(context_),
@@ -66,19 +66,18 @@ bool Session::serve() {
     refusal_ = "its memory cannot be sealed: " + sealing->outcome.error().message;
     return false;
   }
-  if (has_more()) return answer(std::exchange(unfinished_, {}));
+  if (has_more()) return answer(std::exchange(unfinished_, {}), true);
   return serve_records(socket(), [this](std::span<const std::byte> record) {
     // A process waits for each reply. Replies that pile up would hold descriptors in flight, and
     // the system allows a user only so many of these.
-    if (has_unread(socket()) || !answer(record)) return Served::kEnd;
+    if (has_unread(socket()) || !answer(record, false)) return Served::kEnd;
     return channel_ || has_more() ? Served::kEnough : Served::kNext;
   });
 }
 
-/// False: there is nothing to seal. Else the session is to go on when it is sealed; `accounts` end
-/// with the descriptors.
-bool Session::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts) {
-  if (fds.empty()) return false;
+/// The session is to go on when all is sealed, behind what else is done for its tenant; `accounts`
+/// end with the descriptors.
+void Session::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts) {
   sealing_ = std::make_shared<Sealing>(Sealing{.fds = std::move(fds), .outcome = {}});
   const auto call = [sealing = sealing_] {
     for (const UniqueFd& fd : sealing->fds)
@@ -89,21 +88,24 @@ bool Session::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>>
     const auto ours = sealing.lock();
     if (ours == nullptr) return;  // the session is over
     ours->over = true;
-    if (ready_) ready_();
+    if (const auto ready = ready_) ready();  // may end the session
   };
   context_.make_blocking_call(call, then);
-  return true;
 }
 
 /// A process maps what a reply tells it of before it asks for anything else (abi/control.hpp).
+/// False: there is nothing to seal.
 bool Session::seal_mapped() {
   std::vector<UniqueFd> fds = rings_.to_seal();
   if (UniqueFd own = attachment_.to_seal()) fds.push_back(std::move(own));
-  return seal(std::move(fds), {});
+  if (fds.empty()) return false;
+  seal(std::move(fds), {descriptors_});
+  return true;
 }
 
-/// False: the peer breaks the protocol or does not take the answer.
-bool Session::answer(std::span<const std::byte> record) {
+/// `again`: the session goes on with it. False: the peer breaks the protocol or does not take the
+/// answer.
+bool Session::answer(std::span<const std::byte> record, bool again) {
   abi::RequestHeader header;
   if (record.size() < sizeof header) return false;
   std::memcpy(&header, record.data(), sizeof header);
@@ -120,14 +122,15 @@ bool Session::answer(std::span<const std::byte> record) {
     return true;
   };
   if (greeted()) {
-    if (seal_mapped()) return go_on_later();
+    if (!again && seal_mapped()) return go_on_later();
     attachment_.begin();
   }
   Reply reply;
   const int error = handler(*this, body, reply);
   if (error == kUnfinished) {
+    rings_.replied(false);
     auto [fds, accounts] = regions_.to_seal();
-    seal(std::move(fds), std::move(accounts));
+    if (!fds.empty() || !context_.may_map()) seal(std::move(fds), std::move(accounts));
     return go_on_later();
   }
   const bool sent = send_reply(socket(), header.tag, error, reply);

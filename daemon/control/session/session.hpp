@@ -120,11 +120,11 @@ class Session final : private resource::IdleHolder {
   };
 
   // session.cpp
-  bool seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts);
+  void seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts);
   bool seal_mapped();
   bool ask_for_event_channel(std::uint32_t tag, const RequestBody& body);
   bool ask_for_datagrams(std::uint32_t tag, const RequestBody& body);
-  bool answer(std::span<const std::byte> record);
+  bool answer(std::span<const std::byte> record, bool again);
   std::uint64_t idle(resource::Kind kind) const override;
   void give_up_idle(resource::Kind kind) override;
 
@@ -146,8 +146,8 @@ class Session final : private resource::IdleHolder {
   Adapter& adapter_;
   engine::Level* socket_level_ = nullptr;  ///< by whose socket it came
   UniqueFd pidfd_;
-  std::optional<ChannelRequest> channel_;  ///< it is to be one
-  resource::Charge descriptors_;
+  std::optional<ChannelRequest> channel_;          ///< it is to be one
+  std::shared_ptr<resource::Charge> descriptors_;  ///< lasts until what is being sealed is closed
   SessionContext context_;
   std::string refusal_;
   std::vector<std::byte> unfinished_;  ///< the request it goes on with; empty: none

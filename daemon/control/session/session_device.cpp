@@ -67,7 +67,7 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   abi::HelloWithLevel named;
   if (const int error = read_hello(body, named)) return error;
   if (tenant().control.leaving) return ENODEV;
-  if (!descriptors_) return EMFILE;
+  if (!*descriptors_) return EMFILE;
 
   const auto level = find_level(named);
   if (!level) return level.error().code;
@@ -91,7 +91,7 @@ int Session::open_process_memory() {
       std::shared_ptr<memory::ProcessMemory> memory;
     };
     const auto account = std::make_shared<Account>();
-    account->descriptor = descriptors_.split(1);
+    account->descriptor = descriptors_->split(1);
     account->memory = *process;
     regions_.set_process({account, account->memory.get()});
     return 0;

@@ -27,7 +27,7 @@ constexpr auto kKept = std::chrono::seconds(1);  // how long a thread waits for 
 
 struct BlockingCalls::Work {
   struct Pending {
-    Call call;
+    Step step;
     Call then;  ///< touched by the control thread alone
     bool closes = false;
   };
@@ -44,7 +44,8 @@ struct BlockingCalls::Work {
 
   std::mutex mutex;
   std::map<std::string, Owner> owners;  ///< those with calls or a thread
-  std::vector<Call> over;               ///< what is to follow calls that have come back
+  /// What is to follow calls that have come back, and whose they were.
+  std::deque<std::pair<std::string, Call>> over;
   UniqueFd is_over{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::size_t threads = 0;
   std::condition_variable ended;  ///< a thread has
@@ -52,24 +53,29 @@ struct BlockingCalls::Work {
 
   void serve(const std::string& name);
   static void add(const std::shared_ptr<Work>& work, const std::string& name, Pending pending);
-  void make_one(Owner& owner, std::unique_lock<std::mutex>& lock);
+  void make_one(const std::string& name, Owner& owner, std::unique_lock<std::mutex>& lock);
   static void start_thread(const std::shared_ptr<Work>& work, const std::string& name);
 };
 
-void BlockingCalls::Work::make_one(Owner& owner, std::unique_lock<std::mutex>& lock) {
+void BlockingCalls::Work::make_one(const std::string& name, Owner& owner,
+                                   std::unique_lock<std::mutex>& lock) {
   owner.calling = true;
   owner.since = Clock::now();
-  Call call = std::exchange(owner.calls.front().call, {});
+  Step step = std::move(owner.calls.front().step);
   lock.unlock();
-  call();
-  call = {};
+  const bool more = step();
+  if (!more) step = {};
   lock.lock();
   owner.calling = false;
-  if (owner.calls.front().then) {
-    over.push_back(std::move(owner.calls.front().then));
+  Pending& made = owner.calls.front();
+  if (more) {
+    made.step = std::move(step);
+    owner.calls.push_back(std::move(made));
+  } else if (made.then) {
+    over.emplace_back(name, std::move(made.then));
     ::eventfd_write(is_over.get(), 1);
   }
-  owner.closing -= owner.calls.front().closes;
+  owner.closing -= !more && made.closes;
   owner.calls.pop_front();
 }
 
@@ -78,7 +84,7 @@ void BlockingCalls::Work::serve(const std::string& name) {
   std::unique_lock lock(mutex);
   Owner& owner = owners.find(name)->second;
   do {
-    while (!stop && !owner.calls.empty()) make_one(owner, lock);
+    while (!stop && !owner.calls.empty()) make_one(name, owner, lock);
   } while (owner.more.wait_for(lock, kKept, [&] { return stop || !owner.calls.empty(); }) && !stop);
   owner.has_thread = false;
   if (owner.calls.empty()) owners.erase(name);
@@ -122,35 +128,55 @@ BlockingCalls::~BlockingCalls() {
 }
 
 void BlockingCalls::make(const std::string& owner, Call call, Call then) {
+  const auto once = [call = std::move(call)] {
+    call();
+    return false;
+  };
+  make_steps(owner, once, std::move(then));
+}
+
+void BlockingCalls::make_steps(const std::string& owner, Step step, Call then) {
   const std::lock_guard lock(work_->mutex);
-  Work::add(work_, owner, {std::move(call), std::move(then)});
+  Work::add(work_, owner, {std::move(step), std::move(then)});
 }
 
 void BlockingCalls::close(UniqueFd socket, const std::string& owner) {
+  const auto close = [fd = socket.release()] {
+    ::close(fd);
+    return false;
+  };
   const std::lock_guard lock(work_->mutex);
-  Work::add(work_, owner, {[fd = socket.release()] { ::close(fd); }, {}, true});
+  Work::add(work_, owner, {close, {}, true});
   ++work_->owners[owner].closing;
 }
 
 int BlockingCalls::fd() const { return work_->is_over.get(); }
 
 void BlockingCalls::finish() {
-  std::vector<Call> over;
-  {
-    const std::lock_guard lock(work_->mutex);
-    over.swap(work_->over);
-    eventfd_t count;
-    ::eventfd_read(work_->is_over.get(), &count);
+  eventfd_t count;
+  ::eventfd_read(work_->is_over.get(), &count);
+  for (;;) {
+    Call then;  // ends without the lock
+    {
+      const std::lock_guard lock(work_->mutex);
+      if (work_->over.empty()) return;
+      then = std::move(work_->over.front().second);
+      work_->over.pop_front();
+    }
+    then();
   }
-  for (const Call& then : over) then();
 }
 
 void BlockingCalls::forget(const std::string& owner) {
-  finish();
+  std::vector<Call> forgotten;  // end without the lock
   const std::lock_guard lock(work_->mutex);
   const auto found = work_->owners.find(owner);
-  if (found == work_->owners.end()) return;
-  for (Work::Pending& pending : found->second.calls) pending.then = {};
+  if (found != work_->owners.end())
+    for (Work::Pending& pending : found->second.calls)
+      forgotten.push_back(std::exchange(pending.then, {}));
+  for (auto& [name, then] : work_->over)
+    if (name == owner) forgotten.push_back(std::move(then));
+  std::erase_if(work_->over, [&](const auto& over) { return over.first == owner; });
 }
 
 bool BlockingCalls::stuck(const std::string& owner) const {

@@ -17,6 +17,7 @@ namespace softhca::control {
 class BlockingCalls {
  public:
   using Call = std::function<void()>;
+  using Step = std::function<bool()>;
 
   BlockingCalls();
   /// Waits for no call that does not come back.
@@ -27,6 +28,9 @@ class BlockingCalls {
   /// `call` is made by another thread, after those of the same owner. `owner`: name of the tenant
   /// that may keep it waiting; empty: the operator. finish() calls `then` when it has come back.
   void make(const std::string& owner, Call call, Call then = {});
+  /// Likewise, for what takes long in all: calls `step` until it returns false, and others of the
+  /// owner's in between.
+  void make_steps(const std::string& owner, Step step, Call then = {});
   /// Closes what a process of the owner may have sent something to. REQUIRES: no loop watches it.
   void close(UniqueFd socket, const std::string& owner);
 
@@ -35,8 +39,8 @@ class BlockingCalls {
   /// What is to follow the calls that have come back.
   void finish();
 
-  /// The owner goes: what is to follow its calls, those that are being made among them, is done or
-  /// forgotten.
+  /// The owner goes: what is to follow its calls is forgotten, that of calls being made or over
+  /// among it. The calls are made all the same.
   void forget(const std::string& owner);
 
   /// True: a call for the owner has taken 100 ms and has not come back, or 4096 of its

@@ -201,7 +201,16 @@ TEST(SegmentPool, RoomIsSealedWhenItsSegmentWasAnnounced) {
   pool.release(reserved.location);
   ASSERT_TRUE(seal(pool));
   EXPECT_TRUE(pool.has_sealed_room(SegmentPool::kFirstSegment));
-  EXPECT_EQ(take(pool, SegmentPool::kFirstSegment).location.segment, reserved.location.segment);
+  const auto ring = take(pool, SegmentPool::kFirstSegment);
+  EXPECT_EQ(ring.location.segment, reserved.location.segment);
+
+  // One that the tenant does not ask for again may not be mapped.
+  const auto unused = take(pool, 2 * SegmentPool::kFirstSegment);
+  pool.announced(unused.location.segment);
+  pool.release(unused.location);
+  ASSERT_TRUE(seal(pool));
+  ASSERT_TRUE(seal(pool));
+  EXPECT_EQ(pool.idle_count(), 0u);
 }
 
 TEST(SegmentPool, ATenantThatForbidsSealsIsFoundOut) {

@@ -11,6 +11,7 @@
 #include <future>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/control/client.hpp"
@@ -129,8 +130,26 @@ TEST_F(SessionTest, ARequestWaitsUntilItsMemoryIsSealed) {
   ASSERT_TRUE(second.serve_once());
   EXPECT_FALSE(second.serve_once()) << "its socket has something to say only when it ends";
   second.end();
+  const auto& accounts = daemon.adapter.tenants[0]->control.accounts;
+  EXPECT_EQ(accounts.in_use(resource::Kind::kDescriptors), 2 * Session::kDescriptors - 1)
+      << "what is to be sealed is open";
   held.set_value();
   client.make(Operation::kAllocPd);
+  while (daemon.adapter.blocking_calls.waiting() != 0) std::this_thread::yield();
+  daemon.adapter.blocking_calls.finish();
+  EXPECT_EQ(accounts.in_use(resource::Kind::kDescriptors), Session::kDescriptors);
+}
+
+/// Its process can map it no more, and says so by destroying what is in it.
+TEST_F(SessionTest, ASegmentThatCouldNotBeMappedIsGivenUp) {
+  ASSERT_EQ(client.greet(), 0);
+  const abi::CreateCqRequest request{1, 100, abi::kNoHandle};
+  abi::CreateCqReply made{};
+  ASSERT_EQ(client.ask(Operation::kCreateCq, request, &made), 0);
+  ASSERT_EQ(made.new_segment, 1u);
+  ASSERT_EQ(client.ask(Operation::kDestroyCq, abi::HandleBody{made.handle, 0}), 0);
+  ASSERT_EQ(client.ask(Operation::kCreateCq, request, &made), 0);
+  EXPECT_EQ(made.new_segment, 1u);
 }
 
 /// The engine writes to it before the process asks for anything else.

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <list>
 #include <memory>
 #include <string>
@@ -113,6 +114,47 @@ TEST(BlockingCalls, WhatFollowsACallIsDoneByWhoFinishes) {
   EXPECT_EQ(order, (std::vector{1, 2, 3, 4, 5}));
   pollfd look{calls.fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&look, 1, 0), 0) << "nothing is left to do";
+}
+
+/// Of a tenant that goes: what follows may not touch it any more.
+TEST(BlockingCalls, WhatFollowsIsForgottenWithItsOwner) {
+  BlockingCalls calls;
+  const auto held = std::make_shared<int>();
+  std::promise<void> begun, until;
+  bool followed = false;
+  calls.make(
+      "gone", [] {}, [&followed, held] { followed = true; });
+  calls.make(
+      "stays", [] {}, [held] {});
+  ASSERT_TRUE(eventually([&] { return calls.waiting() == 0; }));
+  calls.make(
+      "gone", [&] { begun.set_value(), until.get_future().wait(); },
+      [&followed, held] { followed = true; });
+  calls.make(
+      "gone", [] {}, [&followed, held] { followed = true; });
+  begun.get_future().wait();
+  EXPECT_EQ(held.use_count(), 5);
+  calls.forget("gone");
+  EXPECT_EQ(held.use_count(), 2) << "of one that is over, of one being made, of one to come";
+  until.set_value();
+  ASSERT_TRUE(eventually([&] { return calls.waiting() == 0; }));
+  calls.finish();
+  EXPECT_FALSE(followed);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST(BlockingCalls, WhatTakesManyStepsLetsOthersOfItsOwnerCome) {
+  BlockingCalls calls;
+  std::promise<void> go;
+  std::string order;
+  calls.make("a", [&] { go.get_future().wait(); });
+  int steps = 0;
+  calls.make_steps(
+      "a", [&] { return order += 's', ++steps < 3; }, [&] { order += 'd'; });
+  calls.make("a", [&] { order += 'o'; });
+  go.set_value();
+  finish_one(calls);
+  EXPECT_EQ(order, "sossd");
 }
 
 TEST(BlockingCalls, WhatFollowsIsForgottenAtItsEnd) {
