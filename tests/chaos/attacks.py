@@ -1,0 +1,119 @@
+"""What tenants attack with, and the processes that do."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+SANDBOX = pathlib.Path(os.environ["SANDBOX_DIR"])
+BUILD = pathlib.Path(os.environ["SOFTHCA_BUILD"])
+SYSTEM = pathlib.Path(os.environ["SYSTEM_TESTS"])
+RUN = SANDBOX / "chaos"
+TENANTS = {"calm": 1, "quiet": 2, "wild": 3, "rough": 4}
+HOSTILE = BUILD / "tests/system/hostile"
+AGGRESSOR = BUILD / "bench/isolation/softhca-aggressor"
+
+
+def as_tenant(name):
+    return [BUILD / "cli/softhca-run", "--runtime-dir", RUN, "--tenant", name, "--"]
+
+
+class Crowd:
+    """The processes of those who attack. What becomes of them is of no interest."""
+
+    def __init__(self, chance):
+        self.chance = chance
+        self.processes = []
+        self.port = 20000
+
+    def start(self, *command, feed=False):
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def next_port(self):
+        self.port += 1
+        return str(self.port)
+
+    def signal(self, process, number):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def disturb(self):
+        """One is stopped, goes on, or is killed."""
+        if self.processes:
+            process = self.chance.choice(self.processes)
+            self.signal(process, self.chance.choice([signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL]))
+
+    def end(self, program=None):
+        """All, or those of a program."""
+        for process in self.processes[:]:
+            if program in (None, pathlib.Path(process.args[0])):
+                self.signal(process, signal.SIGKILL)
+                process.wait()
+                self.processes.remove(process)
+
+
+def scribble(crowd, tenant):
+    """Random words over all that is shared, wrong requests, holes."""
+    seed = crowd.chance.randrange(1 << 30)
+    crowd.start(HOSTILE / "scribble", RUN / tenant / "socket", f"198.18.0.{TENANTS[tenant]}", seed, 10**9)
+
+
+def busy(crowd, tenant):
+    """Keeps memory busy that the daemon wants to seal."""
+    crowd.start(HOSTILE / "busy", RUN / tenant / "socket", feed=True)
+
+
+def register(crowd, tenant):
+    """Registers memory all the time."""
+    other = "rough" if tenant == "wild" else "wild"
+    crowd.start(HOSTILE / "turns", RUN / tenant / "socket", RUN / other / "socket", 4, 10**9)
+
+
+def pass_descriptors(crowd, tenant):
+    """Descriptors whose close waits."""
+    crowd.start(sys.executable, SYSTEM / "passed_descriptors.py", RUN / tenant / "socket")
+
+
+def connect(crowd, tenant):
+    """As many connections as there may be, which say nothing."""
+    crowd.start(sys.executable, pathlib.Path(__file__).parent / "connections.py", RUN / tenant / "socket")
+
+
+def stall(crowd, tenant):
+    """Thousands of full send queues whose receivers are not ready."""
+    program, port = BUILD / "tests/system/stalled/stalled", crowd.next_port()
+    crowd.start(*as_tenant(tenant), program, "softhca0", 0, 1024, port)
+    crowd.start(*as_tenant(tenant), program, "softhca0", 0, 1024, port, "127.0.0.1")
+
+
+def aggress(mode, *more):
+    def attack(crowd, tenant):
+        crowd.start(*as_tenant(tenant), AGGRESSOR, "--mode", mode, *more)
+
+    attack.__name__, attack.__doc__ = mode, f"softhca-aggressor --mode {mode} {' '.join(more)}"
+    return attack
+
+
+def come_and_go(crowd, tenant):
+    """Programs that begin and are killed."""
+    port = crowd.next_port()
+    for more in ([], ["127.0.0.1"]):
+        crowd.start(*as_tenant(tenant), "ibv_rc_pingpong", "-g", "0", "-p", port, "-n", "100000000", *more)
+
+
+ATTACKS = [
+    scribble, busy, register, pass_descriptors, connect, stall, come_and_go,
+    aggress("hog"), aggress("doorbells"), aggress("churn"), aggress("rnr"), aggress("stalled"),
+    aggress("hog", "--size", "1G", "--qps", "64"),  # more memory than there may be
+]  # fmt: skip

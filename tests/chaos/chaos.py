@@ -1,0 +1,346 @@
+"""Tenants that obey beside tenants that attack.
+
+usage: chaos.py DAEMON SECONDS SEED      inside tools/sandbox (tests/chaos/run)
+
+Tenants `calm` and `quiet` exchange data with programs that check it, measure how long a short write
+takes and ask the daemon for small things. Meanwhile processes of `wild` and `rough` attack in rounds,
+each kind for itself and several at once, the operator reloads, makes and removes tenants, and in some
+rounds the daemon itself is killed and started again. What has to hold:
+
+  - programs of those who obey end well, and their data is right, unless their daemon was killed;
+  - the daemon ends only when it is killed, and answers requests all the time;
+  - after each round nothing is in use: of tenants by the metrics, of the daemon (descriptors, threads,
+    mappings) by /proc.
+
+How long writes and answers took is printed beside what they take alone; with two processors for
+everything it depends too much on who has them to be asserted.
+"""
+
+import json
+import os
+import pathlib
+import random
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+from attacks import ATTACKS, BUILD, HOSTILE, RUN, SANDBOX, TENANTS, Crowd, as_tenant
+
+METRICS = "http://127.0.0.1:19990/metrics"
+BENCH = BUILD / "bench/verbs/softhca-bench"
+ROUND = 5  # seconds
+REASONABLE = 60  # seconds in which anything has an answer, or hangs
+
+
+def fail(what):
+    raise SystemExit(f"failed: {what}")
+
+
+def configuration(weight):
+    tenants = "".join(
+        f"""[[tenant]]
+name = "{name}"
+addresses = ["198.18.0.{number}"]
+vcbs = 32
+pcbs = 64
+weight = {weight if name == "calm" else 1}
+"""
+        for name, number in TENANTS.items()
+    )
+    return f"""[daemon]
+runtime_dir = "{RUN}"
+[metrics]
+address = "127.0.0.1:19990"
+{tenants}[[template]]
+name = "guest"
+addresses = ["198.18.1.1", "198.18.1.2"]
+vcbs = 8
+pcbs = 16
+"""
+
+
+class Daemon:
+    def __init__(self, program):
+        self.program = program
+        self.file = SANDBOX / "chaos.toml"
+        self.log = open(SANDBOX / "chaos.log", "ab")
+        self.weight = 1
+        self.file.write_text(configuration(self.weight))
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([self.program, "-c", self.file], stdout=self.log, stderr=self.log)
+        until = time.monotonic() + REASONABLE
+        while not self.ask("status"):
+            if self.process.poll() is not None or time.monotonic() > until:
+                fail("the daemon does not start")
+            time.sleep(0.02)
+        self.make_guest()  # what the daemon keeps for a tenant to come
+        self.remove_guest()
+        self.started = self.figures()
+
+    def make_guest(self):
+        self.ask("tenant.create", name="guest", template="guest")
+
+    def remove_guest(self):
+        self.ask("tenant.remove", name="guest")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        self.process.terminate()
+        if self.process.wait(REASONABLE) != 0:
+            fail(f"the daemon ends with {self.process.returncode}")
+
+    def lives(self):
+        return self.process.poll() is None
+
+    def ask(self, method, **params):
+        """The answer of the admin socket, or None while there is no daemon."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(REASONABLE)
+            try:
+                connection.connect(str(RUN / "admin.sock"))
+                connection.sendall(json.dumps(request).encode() + b"\n")
+                answer = b""
+                while not answer.endswith(b"\n"):
+                    part = connection.recv(1 << 16)
+                    if not part:
+                        return None
+                    answer += part
+            except socket.timeout:
+                fail(f"{method}: no answer in {REASONABLE} s")
+            except OSError:
+                return None
+        return json.loads(answer)
+
+    def reload(self):
+        self.weight = 3 - self.weight
+        self.file.write_text(configuration(self.weight))
+        self.ask("reload")
+
+    def figures(self):
+        """What a leak would make grow."""
+        process = pathlib.Path(f"/proc/{self.process.pid}")
+        return {
+            "descriptors": len(os.listdir(process / "fd")),
+            "threads": len(os.listdir(process / "task")),
+            "mappings of shared memory": (process / "maps").read_text().count("softhca-"),
+        }
+
+    def in_use(self):
+        """What the metrics say tenants have, but for nothing."""
+        text = urllib.request.urlopen(METRICS, timeout=REASONABLE).read().decode()
+        found = re.findall(r'^softhca_tenant_in_use\{tenant="(\w+)",resource="(\w+)"\} (\S+)$', text, re.M)
+        if not found:
+            fail("the metrics do not say what is in use")
+        return [f"{tenant}: {amount} {what}" for tenant, what, amount in found if float(amount) != 0]
+
+
+class Exchange(threading.Thread):
+    """Repeats something that has to end well as long as its daemon lives."""
+
+    def __init__(self, what):
+        super().__init__(daemon=True)
+        self.what = what
+        self.over = threading.Event()
+        self.done = self.interrupted = 0
+        self.wrong = None
+        self.generation = 0  # of the daemon; odd while there is none
+
+    def run(self):
+        while not self.over.is_set() and self.wrong is None:
+            generation = self.generation
+            try:
+                wrong = self.what()
+            except Exception as error:  # a program that cannot even be started
+                wrong = repr(error)
+            if wrong is None:
+                self.done += 1
+            elif generation != self.generation or generation % 2 == 1:
+                self.interrupted += 1
+                time.sleep(0.1)
+            else:
+                self.wrong = wrong
+
+
+def run_pair(first, second):
+    """Two programs, the second of which connects to the first. None or what is wrong, and what the second says."""
+    programs = [
+        subprocess.Popen([str(word) for word in first], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    ]
+    outputs = []
+    try:
+        if not listens(int(first[first.index("-p") + 1]), programs[0]):
+            return "no server: " + programs[0].communicate(timeout=REASONABLE)[0].decode(), ""
+        programs.append(
+            subprocess.Popen([str(word) for word in second], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        )
+        for program in reversed(programs):
+            outputs.append(program.communicate(timeout=2 * REASONABLE)[0].decode())
+    except subprocess.TimeoutExpired:
+        return f"hangs: {' '.join(str(word) for word in first)}", ""
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+    if any(program.returncode for program in programs):
+        return "\n".join([" ".join(str(word) for word in first), *outputs]), ""
+    return None, outputs[0]
+
+
+def listens(port, process):
+    pattern = re.compile(rf":{port:04X} 0*:0000 0A")
+    until = time.monotonic() + REASONABLE
+    while process.poll() is None and time.monotonic() < until:
+        if pattern.search(pathlib.Path("/proc/net/tcp").read_text() + pathlib.Path("/proc/net/tcp6").read_text()):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def pingpong():
+    """Contents checked at both ends."""
+    common = ["ibv_rc_pingpong", "-g", "0", "-p", "19101", "-c", "-n", "300", "-s", "20000"]
+    return run_pair([*as_tenant("calm"), *common], [*as_tenant("quiet"), *common, "127.0.0.1"])[0]
+
+
+P99 = []
+
+
+def write_latency():
+    """99 of 100 short writes of `calm` take at most so many us."""
+    common = [*as_tenant("calm"), BENCH, "-p", "19102"]
+    wrong, said = run_pair(
+        [*common, "--server"],
+        [*common, "--client", "127.0.0.1", "--measure", "completion", "--op", "write", "--size", "16", "--iterations", "2000"],
+    )  # fmt: skip
+    if wrong is None:
+        P99.append(float(re.search(r"^.*\b16 +[0-9.]+ +([0-9.]+) ", said, re.M)[1]))
+    return wrong
+
+
+class Asking:
+    """Requests of the operator, and how long each took, in seconds."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+        self.took = []
+
+    def __call__(self):
+        began = time.monotonic()
+        if self.daemon.ask("tenants") is None:
+            return "the admin socket does not answer"
+        self.took.append(time.monotonic() - began)
+        time.sleep(0.02)
+        return None
+
+
+def devinfo():
+    done = subprocess.run([*as_tenant("quiet"), "ibv_devinfo"], capture_output=True, text=True, timeout=REASONABLE)
+    return None if done.returncode == 0 else done.stdout + done.stderr
+
+
+def at_rest(daemon):
+    """Waits until nothing is in use."""
+    until = time.monotonic() + REASONABLE
+    left = None
+    while time.monotonic() < until:
+        left = daemon.in_use() or [
+            f"{figure} {what}, {daemon.started[what]} at first"
+            for what, figure in daemon.figures().items()
+            if figure > daemon.started[what]
+        ]
+        if not left:
+            return
+        time.sleep(0.1)
+    fail("left after a round: " + "; ".join(left))
+
+
+def part(values, share):
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))] if values else float("nan")
+
+
+def main():
+    program, seconds, seed = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+    print(f"CHAOS_SEED={seed}", flush=True)
+    chance = random.Random(seed)
+    daemon = Daemon(program)
+    crowd = Crowd(chance)
+    for what in (pingpong, write_latency, write_latency, devinfo):
+        if wrong := what():
+            fail(f"nobody attacks yet: {wrong}")
+    at_rest(daemon)
+    alone = min(P99)
+    P99.clear()
+
+    counts = dict.fromkeys((attack.__name__ for attack in ATTACKS), 0)
+    plan, rounds, kills, done, interrupted = [], 0, 0, {}, 0
+    asking = Asking(daemon)
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        rounds += 1
+        exchanges = [Exchange(what) for what in (pingpong, write_latency, devinfo, asking)]
+        for exchange in exchanges:
+            exchange.start()
+        ends = time.monotonic() + ROUND
+        dies = ends - ROUND / 2 if rounds % 3 == 0 else None
+        while time.monotonic() < ends:
+            if not plan:
+                plan = chance.sample(ATTACKS, len(ATTACKS))
+            if len(crowd.processes) < 6:
+                attack = plan.pop()
+                counts[attack.__name__] += 1
+                attack(crowd, chance.choice(["wild", "rough"]))
+            crowd.disturb()
+            chance.choice([daemon.reload, daemon.make_guest, daemon.remove_guest])()
+            if dies is not None and time.monotonic() > dies:
+                dies = None
+                kills += 1
+                for exchange in exchanges:
+                    exchange.generation += 1
+                crowd.end(HOSTILE / "busy")  # which keep it from going (docs/security.md)
+                daemon.kill()
+                daemon.start()
+                for exchange in exchanges:
+                    exchange.generation += 1
+            if not daemon.lives():
+                fail(f"the daemon has ended by itself: {daemon.process.returncode}")
+            time.sleep(0.3)
+        for exchange in exchanges:
+            exchange.over.set()
+        for exchange in exchanges:
+            exchange.join(4 * REASONABLE)
+            name = getattr(exchange.what, "__name__", "asking")
+            if exchange.is_alive():
+                fail(f"{name} hangs")
+            if exchange.wrong is not None:
+                fail(f"{name}: {exchange.wrong}")
+            done[name] = done.get(name, 0) + exchange.done
+            interrupted += exchange.interrupted
+        crowd.end()
+        daemon.remove_guest()
+        at_rest(daemon)
+    daemon.stop()
+    if re.search(rb"Sanitizer|runtime error:", pathlib.Path(SANDBOX / "chaos.log").read_bytes()):
+        fail("found by a sanitizer:\n" + (SANDBOX / "chaos.log").read_text(errors="replace"))
+    if not all(done.values()):
+        fail(f"something never came to its end: {done}")
+
+    print(f"{rounds} rounds, {kills} kills of the daemon; attacks:", *(f"{n} {c}," for n, c in counts.items()))
+    print("ended well:", *(f"{n} {c}," for n, c in done.items()), f"interrupted by a kill: {interrupted}")
+    print(f"p99 of a short write: {alone:.1f} us alone; beside attacks {part(P99, 0.5):.1f} us in half of {len(P99)} "
+          f"measurements, {part(P99, 1):.1f} us at most (aim: 20 times)")  # fmt: skip
+    print(f"answers to the operator: {1e3 * part(asking.took, 0.5):.1f} ms in half of {len(asking.took)}, "
+          f"{1e3 * part(asking.took, 0.99):.1f} ms in 99 of 100, {1e3 * part(asking.took, 1):.1f} ms at most (aim: 100)")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
