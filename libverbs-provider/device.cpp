@@ -1,5 +1,6 @@
 // Entry of the plugin: tells the library which devices are ours, and opens and closes them.
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,8 +23,17 @@ struct Device {
   char socket_path[kSocketPathBytes];
 };
 
+/// Who starts a program decides by environment variables which device tree it sees. One with more
+/// rights than that user (set-user-id, file capabilities: AT_SECURE, getauxval(3)) takes sockets in
+/// the system's folder only.
+bool may_connect_to(const char* path) {
+  constexpr char kSystem[] = "/run/softhca/";
+  return ::getauxval(AT_SECURE) == 0 || (std::strncmp(path, kSystem, sizeof kSystem - 1) == 0 &&
+                                         std::strstr(path, "/../") == nullptr);
+}
+
 /// Reads the path of the tenant socket from the device's sysfs folder: one line. False when the
-/// file is absent, empty or too long, that is, when the device is not ours.
+/// file is absent, empty or too long, that is, when the device is not ours, or not for us.
 bool read_socket_path(const char* ibdev_path, char (&path)[kSocketPathBytes]) {
   char name[300];
   const int length = std::snprintf(name, sizeof name, "%s/softhca_socket", ibdev_path);
@@ -39,7 +49,7 @@ bool read_socket_path(const char* ibdev_path, char (&path)[kSocketPathBytes]) {
   if (bytes == 0 || bytes >= sizeof path) return false;
   std::memcpy(path, line, bytes);
   path[bytes] = '\0';
-  return true;
+  return may_connect_to(path);
 }
 
 bool match_device(abi34::SysfsDevice* sysfs) {

@@ -73,8 +73,8 @@ int find_socket(const char* given, char (&path)[108]) {
     const int length = std::snprintf(path, sizeof path, "%s", given);
     return static_cast<std::size_t>(length) < sizeof path ? 0 : -ENAMETOOLONG;
   }
-  const char* folder = std::getenv("SOFTHCA_RUNTIME_DIR");
-  const char* tenant = std::getenv("SOFTHCA_TENANT");
+  const char* folder = ::secure_getenv("SOFTHCA_RUNTIME_DIR");
+  const char* tenant = ::secure_getenv("SOFTHCA_TENANT");
   if (folder == nullptr || tenant == nullptr) return -ENODEV;
   const int length = std::snprintf(path, sizeof path, "%s/%s/socket", folder, tenant);
   return static_cast<std::size_t>(length) < sizeof path ? 0 : -ENAMETOOLONG;

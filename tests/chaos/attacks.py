@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 SANDBOX = pathlib.Path(os.environ["SANDBOX_DIR"])
 BUILD = pathlib.Path(os.environ["SOFTHCA_BUILD"])
@@ -22,10 +23,23 @@ def as_tenant(name):
 class Crowd:
     """The processes of those who attack. What becomes of them is of no interest."""
 
-    def __init__(self, chance):
-        self.chance = chance
+    def __init__(self, chance, disturbance):
+        self.chance = chance  # decides what is done
+        self.disturbance = disturbance
         self.processes = []
         self.port = 20000
+        self.lived = set()  # attacks that went on for a while
+
+    def attack(self, attack, tenant):
+        self.name = attack.__name__
+        attack(self, tenant)
+
+    def look(self):
+        """Forgets those that have ended."""
+        self.processes = [process for process in self.processes if process.poll() is None]
+        for process in self.processes:
+            if time.monotonic() - process.since > 0.5:
+                self.lived.add(process.name)
 
     def start(self, *command, feed=False):
         process = subprocess.Popen(
@@ -35,8 +49,8 @@ class Crowd:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        process.name, process.since = self.name, time.monotonic()
         self.processes.append(process)
-        return process
 
     def next_port(self):
         self.port += 1
@@ -51,8 +65,8 @@ class Crowd:
     def disturb(self):
         """One is stopped, goes on, or is killed."""
         if self.processes:
-            process = self.chance.choice(self.processes)
-            self.signal(process, self.chance.choice([signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL]))
+            process = self.disturbance.choice(self.processes)
+            self.signal(process, self.disturbance.choice([signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL]))
 
     def end(self, program=None):
         """All, or those of a program."""
@@ -86,7 +100,7 @@ def pass_descriptors(crowd, tenant):
 
 
 def connect(crowd, tenant):
-    """As many connections as there may be, which say nothing."""
+    """Connections that come and go and say nothing."""
     crowd.start(sys.executable, pathlib.Path(__file__).parent / "connections.py", RUN / tenant / "socket")
 
 
@@ -106,7 +120,7 @@ def aggress(mode, *more):
 
 
 def come_and_go(crowd, tenant):
-    """Programs that begin and are killed."""
+    """Programs that would go on for ever."""
     port = crowd.next_port()
     for more in ([], ["127.0.0.1"]):
         crowd.start(*as_tenant(tenant), "ibv_rc_pingpong", "-g", "0", "-p", port, "-n", "100000000", *more)

@@ -21,6 +21,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -36,8 +37,12 @@ ROUND = 5  # seconds
 REASONABLE = 60  # seconds in which anything has an answer, or hangs
 
 
+class Failed(Exception):
+    pass
+
+
 def fail(what):
-    raise SystemExit(f"failed: {what}")
+    raise Failed(what)
 
 
 def configuration(weight):
@@ -63,35 +68,57 @@ pcbs = 16
 """
 
 
+class Refused(Exception):
+    pass
+
+
 class Daemon:
     def __init__(self, program):
         self.program = program
         self.file = SANDBOX / "chaos.toml"
         self.log = open(SANDBOX / "chaos.log", "ab")
         self.weight = 1
+        self.succeeded = dict.fromkeys(["reload", "tenant.create", "tenant.remove"], 0)
         self.file.write_text(configuration(self.weight))
         self.start()
 
     def start(self):
         self.process = subprocess.Popen([self.program, "-c", self.file], stdout=self.log, stderr=self.log)
         until = time.monotonic() + REASONABLE
-        while not self.ask("status"):
+        while self.ask("status") is None:
             if self.process.poll() is not None or time.monotonic() > until:
                 fail("the daemon does not start")
             time.sleep(0.02)
-        self.make_guest()  # what the daemon keeps for a tenant to come
+
+    def settle(self):
+        """Notes what the daemon keeps when each tenant, one made on demand among them, was there."""
+        self.make_guest()
+        for tenant in [*TENANTS, "guest"]:
+            if wrong := devinfo(tenant):
+                fail(f"nobody attacks yet: {wrong}")
         self.remove_guest()
-        self.started = self.figures()
+        self.kept = None
+        while (figures := self.figures()) != self.kept:
+            self.kept = figures
+            time.sleep(1.5)  # a thread of a tenant lasts a second longer than its work
 
     def make_guest(self):
-        self.ask("tenant.create", name="guest", template="guest")
+        self.change("tenant.create", name="guest", template="guest")
 
     def remove_guest(self):
-        self.ask("tenant.remove", name="guest")
+        self.change("tenant.remove", name="guest")
+
+    def change(self, method, **params):
+        """What may be refused: the guest is there already, or not yet gone."""
+        try:
+            self.succeeded[method] += self.ask(method, **params) is not None
+        except Refused:
+            pass
 
     def kill(self):
         self.process.kill()
-        self.process.wait()
+        if self.process.wait() != -signal.SIGKILL:
+            fail(f"the daemon has ended by itself: {self.process.returncode}")
 
     def stop(self):
         self.process.terminate()
@@ -102,7 +129,7 @@ class Daemon:
         return self.process.poll() is None
 
     def ask(self, method, **params):
-        """The answer of the admin socket, or None while there is no daemon."""
+        """What the admin socket answers, or None while there is no daemon."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(REASONABLE)
@@ -119,12 +146,15 @@ class Daemon:
                 fail(f"{method}: no answer in {REASONABLE} s")
             except OSError:
                 return None
-        return json.loads(answer)
+        answer = json.loads(answer)
+        if "error" in answer:
+            raise Refused(answer["error"])
+        return answer["result"]
 
     def reload(self):
         self.weight = 3 - self.weight
         self.file.write_text(configuration(self.weight))
-        self.ask("reload")
+        self.change("reload")
 
     def figures(self):
         """What a leak would make grow."""
@@ -243,8 +273,8 @@ class Asking:
         return None
 
 
-def devinfo():
-    done = subprocess.run([*as_tenant("quiet"), "ibv_devinfo"], capture_output=True, text=True, timeout=REASONABLE)
+def devinfo(tenant="quiet"):
+    done = subprocess.run([*as_tenant(tenant), "ibv_devinfo"], capture_output=True, text=True, timeout=REASONABLE)
     return None if done.returncode == 0 else done.stdout + done.stderr
 
 
@@ -252,16 +282,16 @@ def at_rest(daemon):
     """Waits until nothing is in use."""
     until = time.monotonic() + REASONABLE
     left = None
-    while time.monotonic() < until:
+    while time.monotonic() < until and daemon.lives():
         left = daemon.in_use() or [
-            f"{figure} {what}, {daemon.started[what]} at first"
+            f"{figure} {what}, {daemon.kept[what]} at first"
             for what, figure in daemon.figures().items()
-            if figure > daemon.started[what]
+            if figure > daemon.kept[what]
         ]
         if not left:
             return
         time.sleep(0.1)
-    fail("left after a round: " + "; ".join(left))
+    fail("left after a round: " + "; ".join(left) if daemon.lives() else "the daemon has ended by itself")
 
 
 def part(values, share):
@@ -271,10 +301,11 @@ def part(values, share):
 def main():
     program, seconds, seed = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
     print(f"CHAOS_SEED={seed}", flush=True)
-    chance = random.Random(seed)
+    chance, disturbance = random.Random(seed), random.Random(seed)
     daemon = Daemon(program)
-    crowd = Crowd(chance)
-    for what in (pingpong, write_latency, write_latency, devinfo):
+    daemon.settle()
+    crowd = Crowd(chance, disturbance)
+    for what in (pingpong, write_latency, write_latency):
         if wrong := what():
             fail(f"nobody attacks yet: {wrong}")
     at_rest(daemon)
@@ -295,15 +326,18 @@ def main():
         while time.monotonic() < ends:
             if not plan:
                 plan = chance.sample(ATTACKS, len(ATTACKS))
+            crowd.look()
             if len(crowd.processes) < 6:
                 attack = plan.pop()
                 counts[attack.__name__] += 1
-                attack(crowd, chance.choice(["wild", "rough"]))
+                crowd.attack(attack, chance.choice(["wild", "rough"]))
             crowd.disturb()
-            chance.choice([daemon.reload, daemon.make_guest, daemon.remove_guest])()
+            disturbance.choice([daemon.reload, daemon.make_guest, daemon.remove_guest])()
             if dies is not None and time.monotonic() > dies:
                 dies = None
                 kills += 1
+                if not daemon.lives():
+                    break
                 for exchange in exchanges:
                     exchange.generation += 1
                 crowd.end(HOSTILE / "busy")  # which keep it from going (docs/security.md)
@@ -312,8 +346,10 @@ def main():
                 for exchange in exchanges:
                     exchange.generation += 1
             if not daemon.lives():
-                fail(f"the daemon has ended by itself: {daemon.process.returncode}")
+                break
             time.sleep(0.3)
+        if not daemon.lives():
+            fail(f"the daemon has ended by itself: {daemon.process.returncode}")
         for exchange in exchanges:
             exchange.over.set()
         for exchange in exchanges:
@@ -329,12 +365,15 @@ def main():
         daemon.remove_guest()
         at_rest(daemon)
     daemon.stop()
-    if re.search(rb"Sanitizer|runtime error:", pathlib.Path(SANDBOX / "chaos.log").read_bytes()):
-        fail("found by a sanitizer:\n" + (SANDBOX / "chaos.log").read_text(errors="replace"))
     if not all(done.values()):
         fail(f"something never came to its end: {done}")
+    if not all(daemon.succeeded.values()):
+        fail(f"the operator never succeeded: {daemon.succeeded}")
+    if len(crowd.lived) < len(counts) / 2 and rounds > 3:
+        fail(f"of the attacks only these went on for half a second: {crowd.lived}")
 
-    print(f"{rounds} rounds, {kills} kills of the daemon; attacks:", *(f"{n} {c}," for n, c in counts.items()))
+    print(f"{rounds} rounds, {kills} kills of the daemon; attacks:", *(f"{n} {c}," for n, c in counts.items()),
+          f"{len(crowd.lived)} kinds for a while")  # fmt: skip
     print("ended well:", *(f"{n} {c}," for n, c in done.items()), f"interrupted by a kill: {interrupted}")
     print(f"p99 of a short write: {alone:.1f} us alone; beside attacks {part(P99, 0.5):.1f} us in half of {len(P99)} "
           f"measurements, {part(P99, 1):.1f} us at most (aim: 20 times)")  # fmt: skip
@@ -342,5 +381,21 @@ def main():
           f"{1e3 * part(asking.took, 0.99):.1f} ms in 99 of 100, {1e3 * part(asking.took, 1):.1f} ms at most (aim: 100)")  # fmt: skip
 
 
+def found_by_sanitizers():
+    lines = (SANDBOX / "chaos.log").read_text(errors="replace").splitlines()
+    first = next((i for i, line in enumerate(lines) if re.search("Sanitizer|runtime error:", line)), len(lines))
+    return "\n".join(lines[first : first + 60])
+
+
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+        wrong = None
+    except Failed as failed:
+        wrong = str(failed)
+    except Exception as error:  # when the daemon is gone, for example
+        wrong = repr(error)
+    if found := found_by_sanitizers():
+        print(found)
+        wrong = wrong or "found by a sanitizer"
+    sys.exit(wrong and f"failed: {wrong}")

@@ -1,4 +1,4 @@
-"""Opens connections to a socket of the daemon until there are no more, and says nothing by them.
+"""Opens connections to a socket of the daemon, up to 200 at a time, and says nothing by them.
 
 usage: connections.py SOCKET
 """
@@ -16,7 +16,6 @@ while True:
         connections.append(connection)
     except OSError:
         time.sleep(0.01)
-    # Those that the daemon has refused make room.
     if len(connections) > 200:
         time.sleep(0.1)
         connections = connections[100:]

@@ -17,8 +17,9 @@
 
 namespace softhca::control {
 
-/// What a handler of a request returns in place of 0 or an errno value: it is to be called again.
-constexpr int kUnfinished = -1;
+/// What a handler of a request returns in place of 0 or an errno value, to be called again: in the
+/// tenant's next turn, or when some of its memory has been unmapped.
+constexpr int kUnfinished = -1, kNoRoomYet = -2;
 
 class SessionContext {
  public:
@@ -40,7 +41,7 @@ class SessionContext {
   /// tenant's unmaps it, which takes 0.1 s for each GiB. May be called when the session is over.
   Unmap unmap() const;
   /// False: as much as the tenant may have waits to be unmapped, which counts as nothing else, or
-  /// an eighth of its mappings. It is to have no more until that is done.
+  /// an eighth of its mappings, at least 64. It is to have no more until that is done.
   bool may_map() const;
   FileUser user() const { return {tenant_.id, peer_.uid}; }
   const resource::DeviceConfig& device() const { return adapter_.config.device; }

@@ -19,7 +19,7 @@ int RingMemory::allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint3
   if (!charge) return ENOMEM;
   std::shared_ptr<resource::Charge> mapping;  // ends with the segment
   if (!segments_.has_room(bytes)) {
-    if (!context_.may_map()) return kUnfinished;
+    if (!context_.may_map()) return kNoRoomYet;
     mapping = std::make_shared<resource::Charge>(context_.take(resource::Kind::kMappings));
     if (!*mapping) return ENOMEM;
   }

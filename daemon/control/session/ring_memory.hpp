@@ -19,7 +19,7 @@ class RingMemory {
   explicit RingMemory(const SessionContext& context);
 
   /// Allocates and, when the segment is new to the process, attaches its descriptor to the reply.
-  /// 0, ENOMEM or another errno value; kUnfinished: when memory has been unmapped.
+  /// 0, ENOMEM or another errno value; or kNoRoomYet.
   int allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment);
   /// Nothing happens if the ring has no memory.
   void release(Ring& ring);

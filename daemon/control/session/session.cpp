@@ -127,10 +127,10 @@ bool Session::answer(std::span<const std::byte> record, bool again) {
   }
   Reply reply;
   const int error = handler(*this, body, reply);
-  if (error == kUnfinished) {
+  if (error == kUnfinished || error == kNoRoomYet) {
     rings_.replied(false);
     auto [fds, accounts] = regions_.to_seal();
-    if (!fds.empty() || !context_.may_map()) seal(std::move(fds), std::move(accounts));
+    if (!fds.empty() || error == kNoRoomYet) seal(std::move(fds), std::move(accounts));
     return go_on_later();
   }
   const bool sent = send_reply(socket(), header.tag, error, reply);

@@ -19,7 +19,7 @@ int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
   if (!body.read(request)) return EINVAL;
   if (request.bytes == 0 || request.bytes % abi::kPageBytes != 0 || request.bytes > kMaxBytes)
     return EINVAL;
-  if (!context_.may_map()) return kUnfinished;
+  if (!context_.may_map()) return kNoRoomYet;
   struct Account {
     resource::Charge bytes;
     resource::Charge mapping;

@@ -19,7 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kSlow = std::chrono::milliseconds(100);
+constexpr auto kSlow = std::chrono::seconds(1);  // a thread may lack the processor
+constexpr auto kEnd = std::chrono::milliseconds(100);
 constexpr std::size_t kMany = 4096;
 constexpr auto kKept = std::chrono::seconds(1);  // how long a thread waits for more to do
 
@@ -28,7 +29,7 @@ constexpr auto kKept = std::chrono::seconds(1);  // how long a thread waits for 
 struct BlockingCalls::Work {
   struct Pending {
     Step step;
-    Call then;  ///< touched by the control thread alone
+    Call then;  ///< called and ended by the control thread alone
     bool closes = false;
   };
   struct Owner {
@@ -120,7 +121,7 @@ BlockingCalls::~BlockingCalls() {
   std::unique_lock lock(work_->mutex);
   work_->stop = true;
   for (auto& [name, owner] : work_->owners) owner.more.notify_all();
-  work_->ended.wait_for(lock, kSlow, [&] { return work_->threads == 0; });
+  work_->ended.wait_for(lock, kEnd, [&] { return work_->threads == 0; });
   // A thread that comes back later is not to end what they hold.
   for (auto& [name, owner] : work_->owners)
     for (Work::Pending& pending : owner.calls) pending.then = {};

@@ -43,7 +43,7 @@ class BlockingCalls {
   /// among it. The calls are made all the same.
   void forget(const std::string& owner);
 
-  /// True: a call for the owner has taken 100 ms and has not come back, or 4096 of its
+  /// True: a call for the owner has taken a second and has not come back, or 4096 of its
   /// descriptors wait to be closed.
   /// It is to have no more until this changes.
   bool stuck(const std::string& owner) const;
