@@ -71,19 +71,25 @@ metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& g
 
 Expected<std::unique_ptr<metrics::Exporter>> start_metrics(const resource::MetricsConfig& config,
                                                            const metrics::Source& source) {
-  auto exporter = metrics::Exporter::start(config.address, source);
+  auto exporter = metrics::Exporter::start(config.address, config.credentials_file, source);
   if (exporter || config.chosen) return exporter;
   // The default address is one and the same for the whole machine, where several users may each
   // have a daemon.
   spdlog::warn("no metrics: {}", exporter.error().message);
-  return metrics::Exporter::start("", source);
+  return metrics::Exporter::start("", "", source);
 }
 
 /// Both outlive what is returned.
 control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
                                   const metrics::Source& source) {
-  return [&](const std::string& address) -> Expected<control::ReplaceMetrics> {
-    auto moved = metrics::Exporter::start(address, source);
+  return [&](const resource::MetricsConfig& to) -> Expected<control::ReplaceMetrics> {
+    if (exporter != nullptr && exporter->address() == to.address) {
+      if (const auto readable = metrics::check_credentials(to.credentials_file); !readable)
+        return readable.error();
+      return control::ReplaceMetrics(
+          [&exporter, file = to.credentials_file] { exporter->set_credentials_file(file); });
+    }
+    auto moved = metrics::Exporter::start(to.address, to.credentials_file, source);
     if (!moved) return moved.error();
     auto next = std::make_shared<std::unique_ptr<metrics::Exporter>>(std::move(*moved));
     return control::ReplaceMetrics([&exporter, next] { exporter.swap(*next); });
@@ -123,6 +129,8 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
 
 /// `layers`: what `config` was made of.
 int serve(const resource::Config& config, const std::string& file, control::Layers layers) {
+  const auto sealer = control::Sealer::start();  // before there are threads
+  if (!sealer) return fail(sealer.error(), kExitSetup);
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
   if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
@@ -146,6 +154,7 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
                            .worker = worker,
                            .tenants = std::move(*tenants),
                            .vcbs = QuotaPool(config.pools.vcbs),
+                           .sealer = *sealer,
                            .version = SOFTHCA_VERSION,
                            .identity = control::identity_of(config, engine)};
   adapter.allocate();

@@ -1,5 +1,6 @@
 #include "daemon/memory/window_table.hpp"
 
+#include <bit>
 #include <cassert>
 #include <cerrno>
 #include <string>
@@ -13,7 +14,10 @@ constexpr std::uint32_t kOwnersBits = (1u << kIndexShift) - 1;
 }  // namespace
 
 WindowTable::WindowTable(std::uint32_t capacity)
-    : capacity_(capacity), windows_(capacity), last_keys_(capacity) {
+    : capacity_(capacity),
+      index_mask_(std::bit_ceil(capacity) - 1),
+      windows_(capacity),
+      last_keys_(capacity) {
   assert(capacity <= kMaxCapacity);
   for (std::uint32_t i = 0; i < capacity; ++i) free_.push_back(i);
 }
@@ -25,13 +29,12 @@ Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair) {
   const std::uint32_t index = chosen;
   chosen = free_.back();
   free_.pop_back();
-  constexpr std::uint32_t kIndexBits = (kMaxCapacity - 1) << kIndexShift;
   windows_[index] = Window{};
   windows_[index].of_queue_pair = of_queue_pair;
   std::uint32_t& key = last_keys_[index];
   const std::uint32_t before = key;
   do {
-    key = kWindowKeyBit | (random_bits() & ~kIndexBits) | index << kIndexShift;
+    key = kWindowKeyBit | (random_bits() & ~(index_mask_ << kIndexShift)) | index << kIndexShift;
   } while (((key ^ before) & ~kOwnersBits) == 0);
   windows_[index].key = key;
   windows_[index].pd = pd;
@@ -39,7 +42,7 @@ Expected<Window*> WindowTable::insert(PdId pd, bool of_queue_pair) {
 }
 
 Window* WindowTable::find(std::uint32_t key) {
-  const std::uint32_t index = key >> kIndexShift & (kMaxCapacity - 1);
+  const std::uint32_t index = key >> kIndexShift & index_mask_;
   if (index >= capacity_ || windows_[index].key == 0) return nullptr;
   return ((windows_[index].key ^ key) & ~kOwnersBits) == 0 ? &windows_[index] : nullptr;
 }

@@ -54,6 +54,8 @@ class WindowTable {
 
  private:
   std::uint32_t capacity_;
+  std::uint32_t
+      index_mask_;  ///< of the bits that are the place, above the owner's; others are random
   std::vector<Window> windows_;
   std::vector<std::uint32_t> last_keys_;  ///< the latest that each place had
   std::vector<std::uint32_t> free_;

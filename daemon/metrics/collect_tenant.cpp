@@ -64,7 +64,7 @@ struct DropMetric {
 constexpr DropMetric kTenantDrops[] = {
     {Count::kBadOpcode, "bad_opcode"}, {Count::kBadState, "bad_state"},
     {Count::kBadLength, "bad_length"}, {Count::kBadQkey, "bad_qkey"},
-    {Count::kRateDropped, "rate"},
+    {Count::kRateDropped, "rate"},     {Count::kBadAccess, "access"},
 };
 
 /// Waits of a level or, null, of what no level has.

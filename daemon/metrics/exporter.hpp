@@ -39,15 +39,25 @@ struct Source {
 class Exporter {
  public:
   /// Listens at `address` ("127.0.0.1:9465"); with an empty one there is no endpoint.
-  /// Errors: the address is taken or not ours.
+  /// `credentials_file`: whose first line a client has to give as bearer token (RFC 6750, section
+  /// 2.1), read at each request; empty: none is needed. Errors: the address is taken or not ours,
+  /// or the file has no such line.
   static Expected<std::unique_ptr<Exporter>> start(const std::string& address,
+                                                   const std::string& credentials_file,
                                                    const Source& source);
   ~Exporter();
+
+  const std::string& address() const;
+  /// From the next request on.
+  void set_credentials_file(std::string file);
 
  private:
   struct Endpoint;
   explicit Exporter(std::unique_ptr<Endpoint> endpoint);
   std::unique_ptr<Endpoint> endpoint_;
 };
+
+/// Error: the file, if one is named, cannot be read, or its first line is empty.
+Outcome check_credentials(const std::string& file);
 
 }  // namespace softhca::metrics

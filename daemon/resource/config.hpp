@@ -48,9 +48,12 @@ struct DaemonConfig {
 struct MetricsConfig {
   std::string address = "127.0.0.1:9465";  ///< host:port to listen on; empty: no endpoint
   bool chosen = false;                     ///< by the file: the daemon does not start without it
+  std::string credentials_file{};          ///< whose first line a scraper has to know; empty: none
 
   /// Whether the address was chosen makes no difference to what the daemon does once it runs.
-  bool operator==(const MetricsConfig& other) const { return address == other.address; }
+  bool operator==(const MetricsConfig& other) const {
+    return address == other.address && credentials_file == other.credentials_file;
+  }
 };
 
 /// Totals of the adapter. What no tenant is guaranteed is shared (mechanism A2). From `sessions`

@@ -112,6 +112,14 @@ constexpr Key kMetricsKeys[] = {
      .doc = "Where Prometheus finds /metrics; \"\" for nowhere. IPv6 as \"[::1]:9465\"; "
             "\"[::]:9465\" is every address, also of IPv4. If no file sets the address "
             "and the default is taken, the daemon starts without metrics."},
+    {.name = "credentials_file",
+     .at = at<&MetricsConfig::credentials_file>,
+     .text = {[](std::string_view text) { return text.empty() || text.starts_with('/'); },
+              "must be an absolute path, beginning with '/', or \"\" for none"},
+     .doc =
+         "A file whose first line a scraper gives as bearer token (authorization of Prometheus, "
+         "which may read the same file); it is read at each scrape, so that it may change. \"\": "
+         "who reaches the address reads the figures of all tenants."},
 };
 
 void check_metrics(Reader& reader, void* section) {

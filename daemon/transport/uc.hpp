@@ -77,10 +77,12 @@ class UcResponder {
   bool draw(const ReceiverUpcalls& up);
   void finish(const ReceiverUpcalls& up, const RequestPacket& p);
   void fail(const ReceiverUpcalls& up, Verdict verdict);
+  bool refuse_access(const ReceiverUpcalls& up);
 
   UcAttributes attributes_;
   Psn expected_;
-  IncomingMessage message_;  ///< the receive of a dropped message serves the next
+  IncomingMessage message_;         ///< the receive of a dropped message serves the next
+  std::uint16_t bad_accesses_ = 0;  ///< since reset()
   bool failed_ = false;
 };
 

@@ -22,6 +22,7 @@ void UcResponder::configure(const UcAttributes& attributes) {
 void UcResponder::reset(Psn rq_psn) {
   expected_ = rq_psn;
   message_.reset();
+  bad_accesses_ = 0;
   failed_ = false;
 }
 
@@ -86,7 +87,17 @@ bool UcResponder::begin(const ReceiverUpcalls& up, const RequestPacket& p) {
   }
   message_.begin_write(p.h);
   return up.memory.check_remote(p.h.rkey, p.h.remote_addr, p.h.dma_length, RemoteAccess::kWrite) ==
-         Verdict::kOk;
+             Verdict::kOk ||
+         refuse_access(up);
+}
+
+/// Always false. Who tries many keys ends the connection.
+bool UcResponder::refuse_access(const ReceiverUpcalls& up) {
+  up.events.count(Count::kBadAccess);
+  if (++bad_accesses_ < kMostBadAccesses) return false;
+  flush(up);
+  up.events.enter_error(AsyncEvent::kAccessError);
+  return false;
 }
 
 /// False: the message is dropped; a receive that was drawn for it stays with us.
@@ -104,7 +115,7 @@ bool UcResponder::take(const ReceiverUpcalls& up, const RequestPacket& p) {
     }
   } else {
     if (p.mask.has_all(wire::kImmDt) && !draw(up)) return false;
-    if (message_.write(up.memory, p.payload) != Verdict::kOk) return false;
+    if (message_.write(up.memory, p.payload) != Verdict::kOk) return refuse_access(up);
   }
   if (p.ends()) finish(up, p);
   return true;

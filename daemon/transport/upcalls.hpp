@@ -128,8 +128,13 @@ enum class Count : std::uint8_t {
   kReceiveDropped,  ///< UC, UD: no receive work request
   kRateNakSent,     ///< RNR NAK: requests came faster than the inbound rate
   kRateDropped,     ///< UC, UD: likewise (dropped)
+  kBadAccess,       ///< UC: a write with a key or range that is not its peer's to use (dropped)
   kCount,
 };
+
+/// An unreliable connection drops what a peer may not write and says nothing, which would let the
+/// peer try keys for ever. After so many, two in a million of all keys, the queue pair ends.
+inline constexpr std::uint16_t kMostBadAccesses = 4096;
 
 // --- upcalls. Packets, commands and `now` go in by the calls of the transports; all that comes out
 // goes through these interfaces, of which each transport takes what it uses.

@@ -68,13 +68,11 @@ class Crowd:
             process = self.disturbance.choice(self.processes)
             self.signal(process, self.disturbance.choice([signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL]))
 
-    def end(self, program=None):
-        """All, or those of a program."""
-        for process in self.processes[:]:
-            if program in (None, pathlib.Path(process.args[0])):
-                self.signal(process, signal.SIGKILL)
-                process.wait()
-                self.processes.remove(process)
+    def end(self):
+        for process in self.processes:
+            self.signal(process, signal.SIGKILL)
+            process.wait()
+        self.processes = []
 
 
 def scribble(crowd, tenant):

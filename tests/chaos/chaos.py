@@ -29,7 +29,7 @@ import threading
 import time
 import urllib.request
 
-from attacks import ATTACKS, BUILD, HOSTILE, RUN, SANDBOX, TENANTS, Crowd, as_tenant
+from attacks import ATTACKS, BUILD, RUN, SANDBOX, TENANTS, Crowd, as_tenant, busy
 
 METRICS = "http://127.0.0.1:19990/metrics"
 BENCH = BUILD / "bench/verbs/softhca-bench"
@@ -340,7 +340,8 @@ def main():
                     break
                 for exchange in exchanges:
                     exchange.generation += 1
-                crowd.end(HOSTILE / "busy")  # which keep it from going (docs/security.md)
+                crowd.attack(busy, "wild")  # a wait that no signal ends must not keep the daemon
+                time.sleep(0.3)
                 daemon.kill()
                 daemon.start()
                 for exchange in exchanges:

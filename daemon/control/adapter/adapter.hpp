@@ -10,6 +10,7 @@
 
 #include "daemon/control/adapter/journal.hpp"
 #include "daemon/control/sockets/blocking_calls.hpp"
+#include "daemon/control/sockets/sealer.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/management/connection_figures.hpp"
@@ -32,7 +33,8 @@ struct Adapter {
   /// other threads that read them.
   std::mutex tenants_changing{};
 
-  BlockingCalls blocking_calls{};  ///< in which a tenant can keep a thread
+  std::shared_ptr<const Sealer> sealer{};  ///< null: who has to seal something does it itself
+  BlockingCalls blocking_calls{};          ///< in which a tenant can keep a thread
 
   Journal journal{};         ///< what happened lately
   const char* version = "";  ///< of the program

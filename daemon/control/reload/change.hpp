@@ -22,7 +22,7 @@ namespace softhca::control {
 /// Starts a metrics endpoint at another address. What it returns is called to replace the endpoint
 /// in use, or destroyed to give the new one up.
 using ReplaceMetrics = std::function<void()>;
-using MoveMetrics = std::function<Expected<ReplaceMetrics>(const std::string& address)>;
+using MoveMetrics = std::function<Expected<ReplaceMetrics>(const resource::MetricsConfig& wanted)>;
 
 class ReloadChange {
  public:

@@ -37,10 +37,10 @@ std::vector<Step> ReloadChange::steps() {
 }
 
 void ReloadChange::add_metrics_step(std::vector<Step>& steps) {
-  if (wanted_.metrics.address == site_.adapter.config.metrics.address) return;
+  if (wanted_.metrics == site_.adapter.config.metrics) return;
   steps.push_back({"metrics endpoint",
                    [this]() -> Outcome {
-                     auto moved = site_.move_metrics(wanted_.metrics.address);
+                     auto moved = site_.move_metrics(wanted_.metrics);
                      if (!moved) return moved.error();
                      replace_metrics_ = std::move(*moved);
                      return {};

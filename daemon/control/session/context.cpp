@@ -13,14 +13,15 @@ constexpr std::size_t kPiece = 16 << 20;
 }  // namespace
 
 Unmap SessionContext::unmap() const {
-  return [&calls = adapter_.blocking_calls, &tenant = tenant_](SealedMemory memory) {
+  return [&calls = adapter_.blocking_calls, sealer = adapter_.sealer,
+          &tenant = tenant_](SealedMemory memory) {
     engine::TenantControl& control = tenant.control;
     const std::size_t bytes = memory.bytes();
     control.unmapping_bytes += bytes;
     ++control.unmapping_mappings;
-    const auto step = [all = std::make_shared<SealedMemory>(std::move(memory))] {
+    const auto step = [all = std::make_shared<SealedMemory>(std::move(memory)), sealer] {
       // Who makes holes in it would keep us waiting with our address space locked.
-      if (const UniqueFd fd = all->take_fd()) (void)SealedMemory::seal_holes(fd.get());
+      if (const UniqueFd fd = all->take_fd()) (void)seal(sealer, fd.get());
       return all->unmap(kPiece);
     };
     calls.make_steps(tenant.name, step, [&control, bytes] {
@@ -31,12 +32,14 @@ Unmap SessionContext::unmap() const {
 }
 
 bool SessionContext::may_map() const {
-  const resource::Accounts& accounts = tenant_.control.accounts;
+  const engine::TenantControl& control = tenant_.control;
+  const auto limit = [&](resource::Kind kind) { return control.accounts.limit(kind); };
   constexpr std::uint64_t kPart = 8, kFew = 64;  // the daemon may have only so many mappings
-  return tenant_.control.unmapping_bytes <= accounts.limit(resource::Kind::kSharedBytes) +
-                                                accounts.limit(resource::Kind::kQueueBytes) &&
-         tenant_.control.unmapping_mappings <=
-             std::max(accounts.limit(resource::Kind::kMappings) / kPart, kFew);
+  if (control.unmapping_mappings > std::max(limit(resource::Kind::kMappings) / kPart, kFew))
+    return false;
+  const std::uint64_t shared = limit(resource::Kind::kSharedBytes);  // both may be without end
+  return control.unmapping_bytes <= shared ||
+         control.unmapping_bytes - shared <= limit(resource::Kind::kQueueBytes);
 }
 
 }  // namespace softhca::control

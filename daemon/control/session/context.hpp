@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "daemon/control/adapter/adapter.hpp"
 #include "daemon/control/session/device_files.hpp"
 #include "daemon/control/sockets/peer_socket.hpp"
+#include "daemon/control/sockets/sealer.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/resource/accounts.hpp"
 
@@ -37,6 +39,7 @@ class SessionContext {
   void make_blocking_call(BlockingCalls::Call call, BlockingCalls::Call then) const {
     adapter_.blocking_calls.make(tenant_.name, std::move(call), std::move(then));
   }
+  const std::shared_ptr<const Sealer>& sealer() const { return adapter_.sealer; }
   /// For memory that processes of the tenant had in common with the daemon: a thread of the
   /// tenant's unmaps it, which takes 0.1 s for each GiB. May be called when the session is over.
   Unmap unmap() const;

@@ -18,6 +18,7 @@ void Local::configure(const RcAttributes& attributes, bool reliable) {
 
 void Local::reset() {
   queue_.clear();
+  bad_accesses_ = 0;
   start_over();
 }
 
@@ -154,14 +155,18 @@ Local::Step Local::finish(const Turn& turn, const LocalPeer& peer, const Request
   return end(turn, Verdict::kOk);
 }
 
-/// The peer answers with a fatal NAK: both ends go to the error state (UC: the message is lost).
+/// The peer answers with a fatal NAK: both ends go to the error state. UC: the message is lost, and
+/// who tries many keys ends the peer's queue pair.
 Local::Step Local::refuse(const Turn& turn, const LocalPeer& peer, Verdict verdict) {
   std::optional<AsyncEvent> event;
   if (verdict == Verdict::kRemoteOperation) {
     // The peer's own receive is to blame: its consumer learns the cause there (IBA 9.9.3).
     peer.receives.complete_receive({.verdict = Verdict::kLocalProtection});
   } else if (!reliable_) {
-    return end(turn, Verdict::kOk);
+    const bool access = verdict == Verdict::kRemoteAccess;
+    if (access) peer.events.count(Count::kBadAccess);
+    if (!access || ++bad_accesses_ < kMostBadAccesses) return end(turn, Verdict::kOk);
+    event = AsyncEvent::kAccessError;
   } else {
     event =
         verdict == Verdict::kRemoteAccess ? AsyncEvent::kAccessError : AsyncEvent::kInvalidRequest;

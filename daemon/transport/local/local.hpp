@@ -127,6 +127,7 @@ class Local {
 
   RcAttributes attributes_;
   bool reliable_ = true;
+  std::uint16_t bad_accesses_ = 0;  ///< UC: since reset()
   SendQueue queue_;
 
   // The oldest request.

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
@@ -61,9 +62,10 @@ UniqueFd connect_to(std::uint16_t port, int family = AF_INET) {
 }
 
 std::string get(std::uint16_t port, const std::string& path, const std::string& method = "GET",
-                int family = AF_INET) {
+                int family = AF_INET, const std::string& headers = "") {
   const UniqueFd fd = connect_to(port, family);
-  const std::string request = method + " " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
+  const std::string request =
+      method + " " + path + " HTTP/1.0\r\nHost: localhost\r\n" + headers + "\r\n";
   EXPECT_EQ(::send(fd.get(), request.data(), request.size(), 0),
             static_cast<ssize_t>(request.size()));
   std::string reply;
@@ -166,8 +168,35 @@ class ExporterTest : public ::testing::Test {
   const std::uint16_t port = free_port(AF_INET);
 };
 
+TEST_F(ExporterTest, TellsWhoKnowsTheTokenOnly) {
+  const std::string file = testing::TempDir() + "softhca-token-" + std::to_string(::getpid());
+  EXPECT_FALSE(Exporter::start(address(), file, source)) << "there is no such file";
+  std::ofstream(file) << "\n";
+  EXPECT_FALSE(Exporter::start(address(), file, source)) << "anybody knows nothing";
+  std::ofstream(file) << "se cret\nmore\n";
+  const auto exporter = Exporter::start(address(), file, source);
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  const auto status = [&](const std::string& headers) {
+    return get(port, "/metrics", "GET", AF_INET, headers).substr(0, 12);
+  };
+  EXPECT_EQ(status(""), "HTTP/1.1 401");
+  for (const char* wrong :
+       {"Bearer", "Bearer ", "Bearer se cre", "Bearer se cret2", "se cret", "Basic se cret"})
+    EXPECT_EQ(status("Authorization: " + std::string(wrong) + "\r\n"), "HTTP/1.1 401") << wrong;
+  EXPECT_NE(get(port, "/metrics").find("WWW-Authenticate: Bearer"), std::string::npos);
+  EXPECT_EQ(status("Authorization: Bearer se cret\r\n"), "HTTP/1.1 200");
+
+  std::ofstream(file) << "other\n";
+  EXPECT_EQ(status("Authorization: Bearer se cret\r\n"), "HTTP/1.1 401");
+  EXPECT_EQ(status("Authorization: Bearer other\r\n"), "HTTP/1.1 200");
+  ::unlink(file.c_str());
+  EXPECT_EQ(status("Authorization: Bearer other\r\n"), "HTTP/1.1 401");
+  (*exporter)->set_credentials_file("");
+  EXPECT_EQ(status(""), "HTTP/1.1 200");
+}
+
 TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
-  const auto exporter = Exporter::start(address(), source);
+  const auto exporter = Exporter::start(address(), "", source);
   ASSERT_TRUE(exporter) << exporter.error().message;
   tenants[1]->counters.commands_vcb.add(42);
   tenants[1]->counters.local_bytes.add(std::uint64_t{1} << 40);
@@ -223,7 +252,7 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
 }
 
 TEST_F(ExporterTest, FamiliesAreWellFormed) {
-  const auto exporter = Exporter::start(address(), source);
+  const auto exporter = Exporter::start(address(), "", source);
   ASSERT_TRUE(exporter) << exporter.error().message;
   const Scrape scrape(get(port, "/metrics"));
   std::set<std::string> per_tenant;
@@ -245,7 +274,7 @@ TEST_F(ExporterTest, FamiliesAreWellFormed) {
 }
 
 TEST_F(ExporterTest, HalfRequestsDoNotKeepOthersOut) {
-  const auto exporter = Exporter::start(address(), source);
+  const auto exporter = Exporter::start(address(), "", source);
   ASSERT_TRUE(exporter) << exporter.error().message;
   std::vector<UniqueFd> halves;
   for (int i = 0; i < 80; ++i) {  // more than it takes at once
@@ -258,13 +287,13 @@ TEST_F(ExporterTest, HalfRequestsDoNotKeepOthersOut) {
 TEST_F(ExporterTest, ServesIpv6) {
   const std::uint16_t port6 = free_port(AF_INET6);
   if (port6 == 0) GTEST_SKIP() << "no IPv6 here";
-  const auto exporter = Exporter::start("[::1]:" + std::to_string(port6), source);
+  const auto exporter = Exporter::start("[::1]:" + std::to_string(port6), "", source);
   ASSERT_TRUE(exporter) << exporter.error().message;
   EXPECT_NE(get(port6, "/metrics", "GET", AF_INET6).find("\nsofthca_"), std::string::npos);
 }
 
 TEST_F(ExporterTest, OtherRequestsAreToldSo) {
-  const auto exporter = Exporter::start(address(), source);
+  const auto exporter = Exporter::start(address(), "", source);
   ASSERT_TRUE(exporter) << exporter.error().message;
   EXPECT_EQ(get(port, "/").substr(0, 12), "HTTP/1.1 404");
   EXPECT_EQ(get(port, "/metrics", "POST").substr(0, 12), "HTTP/1.1 405");
@@ -275,17 +304,17 @@ TEST_F(ExporterTest, OtherRequestsAreToldSo) {
 }
 
 TEST_F(ExporterTest, AddressesThatCannotBe) {
-  const auto none = Exporter::start("", source);
+  const auto none = Exporter::start("", "", source);
   ASSERT_TRUE(none);
   EXPECT_EQ(*none, nullptr);
-  const auto first = Exporter::start(address(), source);
+  const auto first = Exporter::start(address(), "", source);
   ASSERT_TRUE(first);
-  const auto second = Exporter::start(address(), source);
+  const auto second = Exporter::start(address(), "", source);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().message, "metrics endpoint " + address() +
                                         ": Address already in use: choose another "
                                         "metrics.address, or \"\" for none");
-  const auto elsewhere = Exporter::start("[2001:db8::1]:" + std::to_string(port), source);
+  const auto elsewhere = Exporter::start("[2001:db8::1]:" + std::to_string(port), "", source);
   EXPECT_FALSE(elsewhere);
 }
 

@@ -1,6 +1,9 @@
 // Local delivery, constructed alone: every state met by every event, for each kind of request, as
 // text that is compared with an approved file; and what a table does not show.
 #include "daemon/transport/local/local.hpp"
+
+#include <algorithm>
+
 #include "daemon/transport/segment.hpp"
 #include "tests/unit/transport/approved.hpp"
 
@@ -216,6 +219,23 @@ TEST_F(LocalTest, TheReceiveOfABrokenMessageServesTheNext) {
   run();
   expect_done({"1 ok"});
   EXPECT_EQ(there.received, Lines{"0 ok 5 bytes"});
+}
+
+/// The sender could try keys for ever.
+TEST_F(LocalTest, ManyRefusedWritesOfAnUnreliableOneEndThePeer) {
+  begin(false);
+  there.remote_access = Verdict::kRemoteAccess;
+  for (unsigned i = 1; i < kMostBadAccesses; ++i) {
+    post(RequestKind::kWrite, 5);
+    run();
+  }
+  EXPECT_EQ(there.counted(Count::kBadAccess), kMostBadAccesses - 1u);
+  EXPECT_EQ(std::count(there.events.begin(), there.events.end(), "error access-error"), 0);
+  post(RequestKind::kWrite, 5);
+  run();
+  EXPECT_EQ(there.events.back(), "error access-error");
+  EXPECT_EQ(env.done.size(), kMostBadAccesses);
+  EXPECT_EQ(env.done.back(), std::to_string(kMostBadAccesses - 1) + " ok");
 }
 
 TEST_F(LocalTest, RetriesOfAReceiverNotReadyEnd) {

@@ -155,6 +155,26 @@ TEST_F(UcTest, RefusedWriteIsDropped) {
   expect_events({});
 }
 
+/// A peer could try keys for ever.
+TEST_F(UcTest, ManyRefusedWritesEndTheQueuePair) {
+  env.remote_access = Verdict::kRemoteAccess;
+  for (std::uint32_t i = 0; i < kMostBadAccesses - 1u; ++i) {
+    feed(Opcode::kUcWriteOnly, i, 8, 8);
+    expect_events({});
+  }
+  expect_count(Count::kBadAccess, kMostBadAccesses - 1);
+  env.remote_access = Verdict::kOk;
+  feed(Opcode::kUcWriteOnly, kMostBadAccesses - 1, 8, 8);
+  expect_count(Count::kWriteRequests, 1);
+  env.remote_access = Verdict::kRemoteAccess;
+  feed(Opcode::kUcWriteOnly, kMostBadAccesses, 8, 8);
+  expect_events({"error access-error"});
+  env.remote_access = Verdict::kOk;
+  feed(Opcode::kUcWriteOnly, kMostBadAccesses + 1, 8, 8);
+  expect_count(Count::kWriteRequests, 1);
+  expect_count(Count::kBadState, 1);
+}
+
 TEST_F(UcTest, InaccessibleReceiveEndsTheQueuePair) {
   env.receives = {300};
   env.local_access = Verdict::kLocalProtection;

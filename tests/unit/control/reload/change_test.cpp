@@ -121,7 +121,7 @@ class ReloadChangeTest : public ::testing::Test {
   KernelGuards guards;
   FormerAddresses former;
   int endpoints = 1;
-  MoveMetrics move_metrics = [this](const std::string&) -> Expected<ReplaceMetrics> {
+  MoveMetrics move_metrics = [this](const resource::MetricsConfig&) -> Expected<ReplaceMetrics> {
     ++endpoints;
     std::shared_ptr<int> second(&endpoints, [](int* count) { --*count; });
     return ReplaceMetrics([second] {});
