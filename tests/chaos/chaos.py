@@ -214,6 +214,8 @@ def run_pair(first, second):
             subprocess.Popen([str(word) for word in second], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         )
         for program in reversed(programs):
+            if outputs and programs[1].returncode != 0:
+                program.kill()  # it may wait for who has gone
             outputs.append(program.communicate(timeout=2 * REASONABLE)[0].decode())
     except subprocess.TimeoutExpired:
         return f"hangs: {' '.join(str(word) for word in first)}", ""
