@@ -133,8 +133,8 @@ void Listeners::accept(Listener& listener) {
                                   "host's PID namespace");
   if (adapter_.blocking_calls.stuck(listener.tenant->name))
     return complain(listener, describe(*peer) +
-                                  ": a call of the kernel for the tenant takes too long: one of "
-                                  "its processes has passed a descriptor whose close waits, or "
+                                  ": a system call for the tenant takes too long: one of its "
+                                  "processes has passed a descriptor whose close waits, or "
                                   "keeps memory busy that is to be sealed");
   // A process that comes when all sessions are taken is told so when it greets; but only so many
   // processes are.

@@ -144,20 +144,29 @@ Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::RegisterMr
       .extents = std::move(extents), .region = std::move(*region), .mr = std::move(mr)};
 }
 
-int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
+/// Begins the registration, or goes on with it. 0, with all of it in `done`; kUnfinished; or an
+/// errno value. `count` of the request's extents.
+template <class Request>
+int MemoryRegions::advance(const RequestBody& body, const Request& request, std::uint32_t count,
+                           Registration& done) {
   if (!registration_) {
-    abi::RegisterMrRequest request;
     Extents extents;
-    if (!body.read(request, true) ||
-        !read_extents<abi::RegisterMrRequest>(body, request.extents, extents))
-      return EINVAL;
+    if (!read_extents<Request>(body, count, extents)) return EINVAL;
     auto begun = begin(request, std::move(extents));
     if (!begun) return begun.error().code;
     registration_ = std::move(*begun);
   }
   if (!map_some(*registration_)) return kUnfinished;
-  Registration done = std::move(*registration_);
+  done = std::move(*registration_);
   registration_.reset();
+  return 0;
+}
+
+int MemoryRegions::register_mr(const RequestBody& body, Reply& reply) {
+  abi::RegisterMrRequest request;
+  if (!body.read(request, true)) return EINVAL;
+  Registration done;
+  if (const int error = advance(body, request, request.extents, done)) return error;
   return install(std::move(done.region), std::move(done.mr), reply);
 }
 
@@ -248,17 +257,8 @@ Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::Reregister
 int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
   abi::ReregisterMrRequest request;
   if (!body.read(request, true)) return EINVAL;
-  if (!registration_) {
-    Extents extents;
-    if (!read_extents<abi::ReregisterMrRequest>(body, request.region.extents, extents))
-      return EINVAL;
-    auto begun = begin(request, std::move(extents));
-    if (!begun) return begun.error().code;
-    registration_ = std::move(*begun);
-  }
-  if (!map_some(*registration_)) return kUnfinished;
-  Registration done = std::move(*registration_);
-  registration_.reset();
+  Registration done;
+  if (const int error = advance(body, request, request.region.extents, done)) return error;
   Mr* mr = pds_.regions().find(request.handle);
   // Another process that has the context may have come first.
   if (mr == nullptr || mr->region->serial() != done.replaces) return EBUSY;

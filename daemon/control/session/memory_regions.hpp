@@ -64,6 +64,9 @@ class MemoryRegions {
   Expected<Registration> begin(const abi::RegisterMrRequest& request, Extents extents);
   Expected<Registration> begin(const abi::ReregisterMrRequest& request, Extents extents);
   bool map_some(Registration& at) const;
+  template <class Request>
+  int advance(const RequestBody& body, const Request& request, std::uint32_t count,
+              Registration& done);
   template <class Head>
   bool read_extents(const RequestBody& body, std::uint32_t count, Extents& extents);
   int add(const Extents& extents, memory::RegionSpec& spec) const;

@@ -1,6 +1,6 @@
-// Calls into the kernel that a tenant can keep waiting, on a thread of each tenant: closing a
-// socket in which descriptors wait that a process has passed, sealing memory that it is busy with,
-// unmapping much of it. Neither the control thread nor another tenant waits for them.
+// System calls that a tenant can keep waiting, on a thread of each tenant: closing a socket in
+// which descriptors wait that a process has passed, sealing memory that it is busy with, unmapping
+// much of it. Neither the control thread nor another tenant waits for them.
 #pragma once
 
 #include <cstddef>

@@ -58,6 +58,7 @@ void answer(const UniqueFd& to, int error) { ::send(to.get(), &error, sizeof err
     const pid_t child = ::fork();
     if (child < 0) answer(request[kAnswer], errno);
     if (child != 0) continue;
+    ::close(socket);  // one that waits would keep it open when this process has gone
     const auto sealed = SealedMemory::seal_holes(request[kMemory].get());
     answer(request[kAnswer], sealed ? 0 : sealed.error().code);
     ::_exit(0);
