@@ -8,11 +8,23 @@
 
 namespace softhca {
 
+/// How many packets of a queue pair are under way between machines where no switch marks any
+/// (transport/pace.hpp).
+struct FlightParameters {
+  std::uint16_t initial_flight = 32;  ///< packets sent before anything is acknowledged
+  std::uint16_t flight_steps = 16;    ///< acknowledged packets that add one to a small flight
+  std::uint16_t borne_losses = 8;     ///< one packet in so many is lost without consequence ...
+  std::uint16_t queued_packets = 3;   ///< ... while fewer than these wait in a queue on the way
+
+  bool operator==(const FlightParameters&) const = default;
+};
+
 struct ReliabilityParameters {
   /// Requesters send again what is missing, and no more, where the peer keeps what came behind it.
   bool selective_repeat = true;
   std::uint32_t kept_packets = 8192;  ///< room for packets that came before their turn
   std::uint32_t out_of_order = 128;   ///< of a queue pair: kept if no farther ahead; 0: none
+  FlightParameters flight;
 
   bool operator==(const ReliabilityParameters&) const = default;
 };

@@ -129,6 +129,7 @@ void QpLifecycle::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
   levels_.assign(qp);
   qp.rc.selective_repeat = reliability_.selective_repeat;
   qp.rc.out_of_order = static_cast<std::uint16_t>(reliability_.out_of_order);
+  qp.rc.flight = reliability_.flight;
   apply_attributes(qp);
   qp.connection.position = {.receive = rq_psn};
   std::visit([&](auto& transport) { transport.reset_receiver(rq_psn); }, qp.transport);

@@ -106,7 +106,8 @@ void QpStall::watch(QueuePair& qp, Time now) {
 /// What its next command waits for.
 SetAside QpStall::wait_of(const QueuePair& qp, const transport::SendProgress& progress, Time now) {
   if (!qp.sq.held.empty()) return SetAside::kHeld;
-  if (progress.next == transport::SendObstacle::kOrder ||
+  if (progress.next == transport::SendObstacle::kPace ||
+      progress.next == transport::SendObstacle::kOrder ||
       progress.next == transport::SendObstacle::kReceiver)
     return SetAside::kTransport;
   const Time wake_at = qp.connection.flow.wake_at();

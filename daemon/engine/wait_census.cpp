@@ -140,6 +140,7 @@ WaitCause WaitCensus::cause_of(SetAside aside, transport::SendObstacle obstacle)
     case SetAside::kHeld:
       break;
   }
+  if (obstacle == transport::SendObstacle::kPace) return WaitCause::kCongestion;
   return obstacle == transport::SendObstacle::kReceiver ? WaitCause::kReceiver : WaitCause::kOrder;
 }
 
@@ -149,6 +150,8 @@ WaitCause WaitCensus::in_front(const QueuePair& qp, transport::SendObstacle obst
     case transport::SendObstacle::kWindow:
     case transport::SendObstacle::kPeer:
       return WaitCause::kAcknowledgement;
+    case transport::SendObstacle::kPace:
+      return WaitCause::kCongestion;
     case transport::SendObstacle::kOrder:
       return WaitCause::kOrder;
     case transport::SendObstacle::kReceiver:

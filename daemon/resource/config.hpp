@@ -315,6 +315,7 @@ inline constexpr std::uint32_t kMaxTvlWeight = 1000;
 inline constexpr std::uint32_t kMaxDedicatedCredits = 65536;  ///< of a tenant
 inline constexpr std::uint32_t kMostOwnLevels = 32;           ///< of a tenant
 inline constexpr std::uint32_t kMostOutOfOrder = 32768;       ///< packets, of a queue pair
+inline constexpr std::uint32_t kMostInFlight = 256;           ///< packets, of a queue pair
 inline constexpr std::size_t kMostRulesOfLevel = 16;          ///< of a kind
 inline constexpr std::uint32_t kMaxLevels = 192;  ///< of all tenants: rows of the engine's tables
 

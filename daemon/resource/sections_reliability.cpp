@@ -5,6 +5,7 @@ namespace softhca::resource {
 namespace {
 
 using Reliability = ReliabilityParameters;
+using Flight = FlightParameters;
 
 constexpr Key kReliabilityKeys[] = {
     {.name = "selective_repeat",
@@ -22,6 +23,28 @@ constexpr Key kReliabilityKeys[] = {
      .range = {0, kMostOutOfOrder},
      .unit = "packets",
      .doc = "of a queue pair: those farther ahead are dropped; 0: all are"},
+    {.name = "initial_flight",
+     .at = at<&Reliability::flight, &Flight::initial_flight>,
+     .range = {1, kMostInFlight},
+     .unit = "packets",
+     .doc = "sent before anything is acknowledged; then the flight doubles until some are lost"},
+    {.name = "flight_steps",
+     .at = at<&Reliability::flight, &Flight::flight_steps>,
+     .range = {1, kMostInFlight},
+     .unit = "packets",
+     .doc = "acknowledged ones after which a flight that had losses takes one more, or as many as "
+            "it has, if these are more"},
+    {.name = "borne_losses",
+     .at = at<&Reliability::flight, &Flight::borne_losses>,
+     .range = {1, kMostInFlight},
+     .unit = "packets",
+     .doc = "of which one may be lost, as on a bad link; more halve the flight"},
+    {.name = "queued_packets",
+     .at = at<&Reliability::flight, &Flight::queued_packets>,
+     .range = {1, kMostInFlight},
+     .unit = "packets",
+     .doc =
+         "of a flight wait in a queue on the way, says the round-trip time: each loss halves it"},
 };
 constexpr Schema kReliability{
     .comment =

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "daemon/base/reliability.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 
@@ -15,77 +16,86 @@ namespace softhca::transport {
 /// Packets that may be in flight: slow start, additive increase, multiplicative decrease (RFC
 /// 5681). A go-back-N sender sends its whole flight again for one lost packet, so that a smaller
 /// flight is both the cure and the lesser harm.
+///
+/// Many flows through a short queue have less than a packet each: then one goes in several round
+/// trips (Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the
+/// Datacenter", SIGCOMM 2020, 3.5).
 class FlightWindow {
  public:
   /// `limit` >= 1 packets, to which the window doubles in each round trip until something is lost.
-  void reset(std::uint32_t limit) {
-    limit_ = threshold_ = clip(limit);
-    window_ = std::min(kInitial, limit_);
-    acknowledged_ = 0;
+  void reset(std::uint32_t limit, const FlightParameters& parameters) {
+    limit_ = threshold_ = whole(limit);
+    window_ = std::min(whole(parameters.initial_flight), limit_);
     recovering_ = counting_ = false;
   }
   void set_limit(std::uint32_t limit) {
-    if (threshold_ == limit_) threshold_ = clip(limit);
-    limit_ = clip(limit);
+    if (threshold_ == limit_) threshold_ = whole(limit);
+    limit_ = whole(limit);
     window_ = std::min(window_, limit_);
   }
 
-  std::uint32_t size() const { return window_; }
+  /// In packets, at least one.
+  std::uint32_t size() const { return std::max(window_ / kPacket, 1u); }
+  /// Between two packets, where the window is less than one; 0 otherwise.
+  Duration pause(Duration round_trip) const {
+    if (window_ >= kPacket) return Duration{};
+    return std::min(round_trip * kPacket / window_, kLongestPause);
+  }
 
   /// `packets` more are acknowledged, all before `unacked` now.
-  void grow(std::uint32_t packets, Psn unacked) {
+  void grow(std::uint32_t packets, Psn unacked, const FlightParameters& parameters) {
     if (recovering_ && !unacked.is_before(recovery_end_)) recovering_ = false;
     if (counting_ && !unacked.is_before(counting_end_)) counting_ = false;
     if (window_ >= limit_) return;
-    if (window_ < threshold_) {
-      window_ = clip(std::min<std::uint32_t>(window_ + packets, std::min(threshold_, limit_)));
-      return;
-    }
-    acknowledged_ += packets;
-    if (acknowledged_ < window_) return;
-    acknowledged_ -= std::min<std::uint32_t>(acknowledged_, window_);
-    ++window_;
+    const bool doubles = window_ < threshold_;
+    const std::uint64_t most = doubles ? std::min(threshold_, limit_) : limit_;
+    const std::uint32_t step =
+        doubles ? kPacket : kPacket / std::max<std::uint32_t>(size(), parameters.flight_steps);
+    window_ = static_cast<std::uint32_t>(std::min(window_ + std::uint64_t{packets} * step, most));
   }
 
   /// `packets` sent before `sent_end` were lost, and only they are sent again: that costs no more
-  /// than they do, so a few in a flight are borne. More of them are a queue that overflows.
-  void lose(std::uint32_t packets, Psn sent_end) {
+  /// than they do, so a few in a flight are borne, unless they waited in a queue (`is_queued`),
+  /// which overflows then.
+  void lose(std::uint32_t packets, Psn sent_end, bool is_queued,
+            const FlightParameters& parameters) {
     if (!counting_) {
       counting_ = true;
       counting_end_ = sent_end;
       lost_ = 0;
     }
-    lost_ = clip(lost_ + packets);
-    if (lost_ * kBorne > window_) shrink(sent_end);
+    lost_ = static_cast<std::uint16_t>(std::min(lost_ + packets, 0xffffu));
+    if (is_queued || lost_ * parameters.borne_losses > size()) shrink(sent_end, true);
   }
 
-  /// A whole timeout has passed without an answer: what was sent again is lost or waits in a queue
-  /// that more of it would only make longer. That counts each time.
-  void time_out() { recovering_ = false; }
-
-  /// Something sent before `sent_end` was lost. The losses of one flight count once.
-  void shrink(Psn sent_end) {
+  /// Something sent before `sent_end` was lost, and all behind it is sent again. The losses of one
+  /// flight count once.
+  void shrink(Psn sent_end, bool is_queued) {
     if (recovering_) return;
     recovering_ = true;
     recovery_end_ = sent_end;
-    acknowledged_ = 0;
-    threshold_ = window_ = std::max<std::uint16_t>(window_ / 2, std::min(kFloor, limit_));
+    threshold_ = window_ = std::max(is_queued ? window_ / 2 : window_ / 5 * 4, kLeast);
   }
+
+  /// Nothing that was sent before `sent_end` was answered in time: one packet at first, and twice
+  /// as many in each round trip up to half of what it was (RFC 5681, 3.1).
+  void time_out(Psn sent_end) {
+    shrink(sent_end, true);
+    begin_again();
+  }
+  /// As much as is known of a way on which nothing was measured yet.
+  void begin_again() { window_ = std::min(window_, kPacket); }
 
  private:
-  static constexpr std::uint16_t kFloor = 2;
-  /// More than RFC 6928 has of its larger packets: few paths between machines hold fewer.
-  static constexpr std::uint16_t kInitial = 32;
-  static constexpr std::uint32_t kBorne = 8;  ///< one in so many
+  static constexpr std::uint32_t kPacket = 1 << 16;  ///< the unit of the window is a part of it
+  static constexpr std::uint32_t kLeast = kPacket / 16;
+  static constexpr Duration kLongestPause = std::chrono::milliseconds(16);
 
-  static std::uint16_t clip(std::uint32_t packets) {
-    return static_cast<std::uint16_t>(std::min(packets, 0xffffu));
-  }
+  static std::uint32_t whole(std::uint32_t packets) { return std::min(packets, 0xffffu) * kPacket; }
 
-  std::uint16_t limit_ = 1;
-  std::uint16_t window_ = 1;
-  std::uint16_t threshold_ = 1;     ///< up to which the window grows with each acknowledgement
-  std::uint32_t acknowledged_ = 0;  ///< since the window last grew
+  std::uint32_t limit_ = kPacket;
+  std::uint32_t window_ = kPacket;
+  std::uint32_t threshold_ = kPacket;  ///< up to which each acknowledged packet adds one
   bool recovering_ = false;
   bool counting_ = false;
   std::uint16_t lost_ = 0;  ///< of what was sent before `counting_end_`
@@ -111,7 +121,7 @@ class RoundTrip {
     backoff_ = 0;
     if (!timing_ || !unacked.is_after(psn_)) return;
     timing_ = false;
-    sample(now - since_);
+    sample(now - since_, now);
   }
   /// Packets will be sent twice, so that an answer would say nothing about its time.
   void discard() { timing_ = false; }
@@ -125,24 +135,44 @@ class RoundTrip {
     backoff_ = static_cast<std::uint8_t>(std::min(backoff_ + 1u, kLongestBackoff));
   }
 
+  bool is_known() const { return smoothed_ != Duration{}; }
+  Duration smoothed() const { return smoothed_; }  ///< Duration{} unless is_known()
+  /// Of `packets` in flight so many wait in a queue, or half of them, by the last time measured
+  /// beside the least (Fu and Liew, "TCP Veno: TCP Enhancement for Transmission Over Wireless
+  /// Access Networks", IEEE JSAC 21(2), 2003).
+  bool is_queued(std::uint32_t packets, const FlightParameters& parameters) const {
+    const std::uint32_t many = std::min<std::uint32_t>(packets, 2u * parameters.queued_packets);
+    return latest_ != 0 &&
+           std::uint64_t{latest_ - least_} * 2 * packets >= std::uint64_t{latest_} * many;
+  }
+
   /// How long before a probe asks for an answer: after two round trips (RFC 8985, 7.2);
   /// Duration::max() while nothing was measured.
   Duration probe_after() const {
-    if (smoothed_ == Duration{}) return Duration::max();
+    if (!is_known()) return Duration::max();
     return std::max<Duration>(2 * smoothed_, smoothed_ + 4 * variation_);
   }
-  /// How long to wait for an answer; Duration::max() while nothing was measured.
+  /// How long to wait for an answer.
   Duration rto() const {
-    if (smoothed_ == Duration{}) return Duration::max();
-    return std::max<Duration>(smoothed_ + 4 * variation_, kShortest) * (1u << backoff_);
+    const Duration one = is_known() ? smoothed_ + 4 * variation_ : kFirst;
+    return std::max(one, kShortest) * (1u << backoff_);
   }
 
  private:
   // Below that lies what a scheduler does to a daemon that shares its core.
   static constexpr Duration kShortest = std::chrono::milliseconds(1);
+  /// While nothing was measured. The 1 s of RFC 6298 are for paths round the world.
+  static constexpr Duration kFirst = std::chrono::milliseconds(8);
   static constexpr unsigned kLongestBackoff = 10;
+  /// Then the way may be another one.
+  static constexpr Duration kLeastHolds = std::chrono::seconds(10);
 
-  void sample(Duration measured) {
+  void sample(Duration measured, Time now) {
+    latest_ = static_cast<std::uint32_t>(std::clamp<std::int64_t>(measured.count(), 1, 0xffffffff));
+    if (latest_ <= least_ || least_ == 0 || now - least_at_ > kLeastHolds) {
+      least_ = latest_;
+      least_at_ = now;
+    }
     if (smoothed_ == Duration{}) {
       smoothed_ = std::max(measured, Duration(1));
       variation_ = measured / 2;
@@ -159,6 +189,9 @@ class RoundTrip {
   Time since_{};
   Duration smoothed_{};
   Duration variation_{};
+  std::uint32_t latest_ = 0;  ///< in ns
+  std::uint32_t least_ = 0;   ///< in ns; not older than kLeastHolds when the next came
+  Time least_at_{};
 };
 
 }  // namespace softhca::transport

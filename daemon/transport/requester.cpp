@@ -34,9 +34,10 @@ void Requester::reset(Psn sq_psn, Psn sequence) {
   credits_.reset();
   retries_left_ = format_.attributes.retry_count;
   rnr_retries_left_ = format_.attributes.rnr_retry;
-  flight_.reset(format_.attributes.psn_window);
+  flight_.reset(format_.attributes.psn_window, format_.attributes.flight);
   round_trip_.reset();
   timer_.reset();
+  paused_until_ = kNever;
 }
 
 void Requester::start(const Request& request) {

@@ -12,8 +12,8 @@
 // is sent again, with the cursor where it is (selective_repeat.hpp).
 //
 // How many packets are in flight follows what gets lost, and a retry comes as soon as the measured
-// round-trip time makes loss likely (pace.hpp). Such an early retry is not counted: retry_count and
-// timeout keep their meaning for a peer that stays silent.
+// round-trip time makes loss likely (pace.hpp). Such an early retry is not counted, and neither is
+// one that a NAK asks for: retry_count and timeout keep their meaning for a peer that stays silent.
 //
 // Requests for such a peer are withdrawn, once they have been sent again, until the next retry is
 // due: however many peers are silent, none of their requests holds what others need. An
@@ -25,6 +25,7 @@
 // repeat, probes), requester_retry.cpp (NAK, RNR, timeouts).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -121,8 +122,11 @@ class Requester {
   }
   /// When expire() wants to be called; kNever when no timer runs.
   Time deadline() const {
+    if (failed_) return kNever;
+    if (is_held()) return timer_.deadline();
     // What was withdrawn is waited for again when it has been sent again.
-    return failed_ || (queue_.empty() && !is_held()) ? kNever : timer_.deadline();
+    if (queue_.empty()) return withdrawn_.any ? paused_until_ : kNever;
+    return is_paused_before_all() ? paused_until_ : std::min(timer_.deadline(), paused_until_);
   }
   /// In packets, of which a read counts those of its response. None outstanding: it is idle.
   SendProgress progress() const;
@@ -139,6 +143,7 @@ class Requester {
   Step refuse_request(const RequesterUpcalls& up, Verdict verdict);
   SendObstacle obstacle(const Slot& slot, std::uint32_t index) const;
   bool wants_ack(const Slot& slot, std::uint32_t index) const;
+  void pause_after_packet(Time now);
   void note_sent(const RequesterUpcalls& up, const Slot& slot, std::uint32_t index, bool asked,
                  Time now);
 
@@ -160,6 +165,8 @@ class Requester {
   void receive_nak(const RequesterUpcalls& up, const wire::Headers& h, Time now);
   void receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, Time now);
   void retry(const RequesterUpcalls& up, Time now);
+  void retry_as_told(const RequesterUpcalls& up, Time now);
+  bool may_retry_as_told(const RequesterUpcalls& up);
   void retry_early(Time now);
   void go_back();
   void begin_withdrawal();
@@ -168,6 +175,13 @@ class Requester {
   std::uint32_t in_flight() const {
     return static_cast<std::uint32_t>(next_psn_.distance_from(unacked_));
   }
+
+  /// By the round-trip time, what was lost has found a queue full.
+  bool is_queued() const {
+    return round_trip_.is_queued(flight_.size(), format_.attributes.flight);
+  }
+  /// Nothing is under way, so that no answer is awaited; what is to go waits for its time.
+  bool is_paused_before_all() const { return paused_until_ != kNever && in_flight() == 0; }
 
   RequestFormat format_;
 
@@ -183,6 +197,7 @@ class Requester {
   RoundTrip round_trip_;
   EndToEndCredits credits_;
   RetryTimer timer_;
+  Time paused_until_ = kNever;  ///< the next packet goes then; kNever: it may go
 
   std::uint16_t unasked_ = 0;          ///< packets sent since one asked for an acknowledgement
   std::uint16_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor

@@ -117,7 +117,7 @@ void Requester::advance(const RequesterUpcalls& up, std::uint32_t packets, Time 
     next_ = queue_.oldest();
   }
   repeat_.acknowledged(packets, unacked_, queue_.oldest());
-  flight_.grow(packets, unacked_);
+  flight_.grow(packets, unacked_, format_.attributes.flight);
   round_trip_.acknowledged(unacked_, now);
   response_missed_ = false;
   silence_.end();

@@ -10,6 +10,7 @@ bool Requester::send_again(const RequesterUpcalls& up, Time now, unsigned& packe
   if (result == SendResult::kNoBuffer) return false;
   if (result == SendResult::kNoAccess) go_back();  // and fail when all before it are complete
   timer_.restart_probe(now, repeat_.patience(round_trip_));
+  pause_after_packet(now);
   return true;
 }
 
@@ -23,14 +24,12 @@ void Requester::miss_request(const RequesterUpcalls& up, bool discarded, Time no
                            (discarded || awaits_response(queue_.front().kind));
   if (!format_.attributes.selective_repeat || repair.peer() == Repair::Peer::kDiscards ||
       is_doubtful)
-    return retry(up, now);
-  if (repair.has_begun(unacked_)) return;
-  if (retries_left_ == 0) return fail(up, Verdict::kRetryExceeded);
-  --retries_left_;
+    return retry_as_told(up, now);
+  if (repair.has_begun(unacked_) || !may_retry_as_told(up)) return;
   round_trip_.distrust();
   repeat_.send_missing(queue_, unacked_, next_psn_);
-  flight_.lose(repair.length(), sent_end_);
-  timer_.start(now, round_trip_.rto());
+  flight_.lose(repair.length(), sent_end_, is_queued(), format_.attributes.flight);
+  timer_.goes_on(now, round_trip_.rto());
 }
 
 /// Something came that proves a response to a read or atomic lost: an implied NAK. One retry until
@@ -38,17 +37,12 @@ void Requester::miss_request(const RequesterUpcalls& up, bool discarded, Time no
 void Requester::miss_response(const RequesterUpcalls& up, Time now) {
   if (response_missed_) return;
   up.events.count(Count::kImpliedNak);
-  if (!format_.attributes.selective_repeat) {
-    retry(up, now);
-  } else if (retries_left_ == 0) {
-    return fail(up, Verdict::kRetryExceeded);
-  } else {
-    --retries_left_;
-    round_trip_.distrust();
-    repeat_.ask_for_missing(queue_, unacked_);
-    timer_.start(now, round_trip_.rto());
-  }
   response_missed_ = true;
+  if (!format_.attributes.selective_repeat) return retry_as_told(up, now);
+  if (!may_retry_as_told(up)) return;
+  round_trip_.distrust();
+  repeat_.ask_for_missing(queue_, unacked_);
+  timer_.goes_on(now, round_trip_.rto());
 }
 
 /// After some progress: responses that came before their turn, what was acknowledged before those

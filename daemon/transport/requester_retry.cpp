@@ -62,7 +62,8 @@ void Requester::begin_withdrawal() {
 }
 
 void Requester::expire(const RequesterUpcalls& up, Time now) {
-  if (failed_ || now < deadline()) return;
+  if (failed_ || now < timer_.deadline()) return;
+  if (!is_held() && is_paused_before_all()) return;
   const bool was_refused = timer_.is_held() && !timer_.rests();
   timer_.release();
   if (was_refused) return;
@@ -73,7 +74,6 @@ void Requester::expire(const RequesterUpcalls& up, Time now) {
     retry_early(now);
   } else {
     up.events.count(Count::kAckTimeouts);
-    flight_.time_out();
     silence_.timeout();
     retry(up, now);
   }
@@ -83,16 +83,16 @@ void Requester::expire(const RequesterUpcalls& up, Time now) {
 /// The peer is silent for longer than it has been so far: once more, twice as patient. The timeout
 /// of the queue pair goes on running.
 void Requester::retry_early(Time now) {
-  flight_.shrink(sent_end_);
+  round_trip_.is_known() ? flight_.time_out(sent_end_) : flight_.begin_again();
   go_back();
   round_trip_.back_off();
   timer_.await_again(now, round_trip_.rto());
   silence_.early_retry();
 }
 
-/// Retries of all causes but RNR share one counter (9.7.6.1.3, 9.9.2.4.1), renewed by progress, and
-/// by an RNR NAK: where a receive is long in coming, a few of many answers that are lost on the way
-/// do not mean that the peer is gone.
+/// Timeouts use up the retries (9.7.6.1.3, 9.9.2.4.1), which are renewed by progress, and by an RNR
+/// NAK: where a receive is long in coming, a few of many answers that are lost on the way do not
+/// mean that the peer is gone.
 void Requester::retry(const RequesterUpcalls& up, Time now) {
   if (retries_left_ == 0) {
     exhausted_ = queue_.empty();
@@ -100,9 +100,29 @@ void Requester::retry(const RequesterUpcalls& up, Time now) {
     return;
   }
   --retries_left_;
-  flight_.shrink(sent_end_);
+  flight_.time_out(sent_end_);
   go_back();
   timer_.start(now, round_trip_.rto());
+}
+
+/// The peer lacks something, and says so.
+void Requester::retry_as_told(const RequesterUpcalls& up, Time now) {
+  if (!may_retry_as_told(up)) return;
+  flight_.shrink(sent_end_, is_queued());
+  go_back();
+  timer_.goes_on(now, round_trip_.rto());
+}
+
+/// A peer that says what it lacks is there, and through a full queue the same packet may be lost
+/// many times: as long as the timeout runs, which bounds it, that is not counted.
+bool Requester::may_retry_as_told(const RequesterUpcalls& up) {
+  if (timer_.has_timeout()) return true;
+  if (retries_left_ == 0) {
+    fail(up, Verdict::kRetryExceeded);
+    return false;
+  }
+  --retries_left_;
+  return true;
 }
 
 void Requester::go_back() {

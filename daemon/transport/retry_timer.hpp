@@ -21,6 +21,8 @@ class RetryTimer {
     release();
   }
 
+  bool has_timeout() const { return timeout_.count() != 0; }
+
   /// From now on silence counts: for the timeout, and for an early retry after `rto`.
   void start(Time now, Duration rto) {
     stop();
@@ -63,6 +65,9 @@ class RetryTimer {
     probe_lead_ = 0;
     return now < retry();
   }
+  /// The peer has asked for something that was sent: an early retry comes `rto` from now, and the
+  /// timeout goes on running.
+  void goes_on(Time now, Duration rto) { runs() ? await_again(now, rto) : start(now, rto); }
   bool runs() const { return ack_deadline_ != kNever; }
   /// True: the timeout has not come; an early retry may have.
   bool is_early(Time now) const { return now < ack_deadline_; }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "daemon/base/reliability.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/base/verdict.hpp"
@@ -349,6 +350,7 @@ struct RcAttributes {
   std::uint8_t min_rnr_timer = 12;  ///< code of the timer table
   std::uint16_t psn_window = 256;   ///< packets sent and not yet acknowledged, at most; at least 1
   std::uint16_t ack_interval = 32;  ///< packets after which an acknowledgement is asked for
+  FlightParameters flight;
 
   wire::Transport transport() const { return xrc ? wire::Transport::kXrc : wire::Transport::kRc; }
 };

@@ -166,7 +166,7 @@ struct Load {
 
 class Congestion : public testing::Test {
  protected:
-  /// The others begin 50 ms after the first; what is measured begins after 300 ms.
+  /// The others begin 50 ms after the first, 50 us apart; what is measured begins after 300 ms.
   Outcome measure(const CongestionParameters& parameters, const Load& load = {}) {
     engine::World world;
     const unsigned receiving = load.flows;
@@ -195,8 +195,8 @@ class Congestion : public testing::Test {
     const auto run_until = [&](Duration end) {
       while (world.now < start + end) {
         flows[0].run();
-        if (world.now >= start + milliseconds(50))
-          for (unsigned i = 1; i < load.flows; ++i) flows[i].run();
+        for (unsigned i = 1; i < load.flows; ++i)
+          if (world.now >= start + milliseconds(50) + i * microseconds(50)) flows[i].run();
         world.step();
         between.run(world.now);
       }
@@ -260,14 +260,18 @@ TEST_F(Congestion, WithoutItTheQueueIsAsLongAsTheWindows) {
 
 // --- where nobody marks
 
-/// More flows than two share it unevenly (docs/congestion.md).
-TEST_F(Congestion, LossAloneSharesThePort) {
-  const Outcome out = measure({}, {.queue_end = 64 << 10, .measured = milliseconds(700)});
+class WithoutMarks : public Congestion, public testing::WithParamInterface<unsigned> {};
+
+/// The queue holds 16 packets.
+TEST_P(WithoutMarks, LossAloneSharesThePort) {
+  const Outcome out =
+      measure({}, {.flows = GetParam(), .queue_end = 64 << 10, .measured = milliseconds(700)});
   EXPECT_GE(out.fairness(), 0.95);
   EXPECT_GE(out.sum(), 0.8 * kPortBits / 1e6);
   EXPECT_LE(out.loss, 0.1);
   EXPECT_GT(out.lost, 0u);
 }
+INSTANTIATE_TEST_SUITE_P(Flows, WithoutMarks, testing::Values(2, 4, 8, 16));
 
 }  // namespace
 }  // namespace softhca::sim

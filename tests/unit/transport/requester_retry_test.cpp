@@ -165,146 +165,6 @@ TEST_F(RequesterTest, ResetTimerStartsWithTheNextPacket) {
   EXPECT_EQ(requester.deadline(), now + kTimeout);
 }
 
-// --- pace
-
-TEST_F(RequesterTest, RetriesEarlyOnceTheRoundTripIsKnown) {
-  attributes.timeout = 14;
-  start_at(0);
-  post_and_run(RequestKind::kSend, 1);
-  now += microseconds(100);
-  feed_ack(0);  // 100 us, variation 50 us: below the shortest timeout
-  post_and_run(RequestKind::kSend, 1);
-  env.sent.clear();
-  EXPECT_EQ(requester.deadline(), now + milliseconds(1));
-  pass(milliseconds(1));
-  expect_sent({"SEND_ONLY 1 [0,1) ?"});
-  pass(milliseconds(1));
-  expect_nothing_sent();  // twice as patient
-  pass(milliseconds(1));
-  expect_sent({"SEND_ONLY 1 [0,1) ?"});
-  expect_count(Count::kEarlyRetries, 2);
-  expect_count(Count::kAckTimeouts, 0);
-  feed_ack(1);
-  expect_done({"0 ok", "1 ok"});
-}
-
-TEST_F(RequesterTest, PatienceFollowsTheRoundTrip) {
-  attributes.timeout = 14;
-  start_at(0);
-  post_and_run(RequestKind::kSend, 1);
-  now += milliseconds(8);
-  feed_ack(0);
-  post_and_run(RequestKind::kSend, 1);
-  EXPECT_EQ(requester.deadline(), now + milliseconds(8 + 4 * 4));
-}
-
-TEST_F(RequesterTest, EarlyRetriesLeaveTimeoutAndRetryCountAlone) {
-  attributes.timeout = 10;  // 4.2 ms
-  attributes.retry_count = 1;
-  start_at(0);
-  const Duration timeout = std::chrono::nanoseconds(4096 << 10);
-  post_and_run(RequestKind::kSend, 1);
-  feed_ack(0);
-  expect_done({"0 ok"});
-  post_and_run(RequestKind::kSend, 1);
-  const Time sent = now;
-  while (env.counted(Count::kAckTimeouts) < 2) pass(requester.deadline() - now);
-  EXPECT_EQ(now, sent + 2 * timeout);
-  EXPECT_GE(env.counted(Count::kEarlyRetries), 1u);
-  expect_done({"1 retry-exceeded"});
-}
-
-TEST_F(RequesterTest, WhatWasSentTwiceIsNotTimed) {
-  attributes.timeout = 14;
-  start_at(0);
-  post_and_run(RequestKind::kSend, 1);
-  feed_nak(0, wire::kSyndromeSequence);
-  run();
-  now += milliseconds(1);
-  feed_ack(0);
-  post_and_run(RequestKind::kSend, 1);
-  EXPECT_EQ(requester.deadline(), now + std::chrono::nanoseconds(4096 << 14));
-}
-
-TEST_F(RequesterTest, TheFlightDoublesInEachRoundTripUntilItsLimitOrALoss) {
-  attributes.psn_window = 200;
-  start_at(0);
-  post(RequestKind::kSend, 1000 * 256);
-  std::vector<std::size_t> flights;
-  std::uint32_t sent_end = 0;
-  for (int i = 0; i < 5; ++i) {
-    run();
-    flights.push_back(env.sent.size());
-    sent_end += static_cast<std::uint32_t>(env.sent.size());
-    feed_ack(sent_end - 1);
-    env.sent.clear();
-  }
-  EXPECT_EQ(flights, (std::vector<std::size_t>{32, 64, 128, 200, 200}));
-  run();
-  feed_nak(sent_end, wire::kSyndromeSequence);
-  env.sent.clear();
-  run();
-  EXPECT_EQ(env.sent.size(), 100u);
-  feed_ack(sent_end + 99);
-  env.sent.clear();
-  run();
-  EXPECT_EQ(env.sent.size(), 101u);
-}
-
-TEST_F(RequesterTest, LossHalvesTheFlightAndAcknowledgementsGrowItAgain) {
-  attributes.psn_window = 32;
-  start_at(0);
-  post(RequestKind::kSend, 1000 * 256);
-  run();
-  EXPECT_EQ(env.sent.size(), 32u);
-  env.sent.clear();
-  feed_nak(10, wire::kSyndromeSequence);
-  run();
-  EXPECT_EQ(env.sent.size(), 16u);
-  feed_nak(20, wire::kSyndromeSequence);  // of the same flight: counts once
-  env.sent.clear();
-  run();
-  EXPECT_EQ(env.sent.size(), 16u);
-  feed_ack(35);
-  env.sent.clear();
-  run();
-  EXPECT_EQ(env.sent.size(), 17u);
-}
-
-TEST_F(RequesterTest, EachTimeoutHalvesTheFlightThatWasSentAgain) {
-  attributes.psn_window = 32;
-  attributes.retry_count = 7;
-  start_at(0);
-  post(RequestKind::kSend, 1000 * 256);
-  std::vector<std::size_t> flights;
-  for (int i = 0; i < 6; ++i) {
-    run();
-    flights.push_back(env.sent.size());
-    env.sent.clear();
-    now = requester.deadline();
-    requester.expire(env, now);
-  }
-  EXPECT_EQ(flights, (std::vector<std::size_t>{32, 16, 8, 4, 2, 2}));
-}
-
-TEST_F(RequesterTest, TheFlightNeverFallsBelowItsFloor) {
-  attributes.psn_window = 32;
-  start_at(0);
-  post(RequestKind::kSend, 1000 * 256);
-  std::vector<std::size_t> flights;
-  std::uint32_t sent_end = 0;
-  for (int i = 0; i < 6; ++i) {
-    run();
-    flights.push_back(env.sent.size());
-    const std::uint32_t first = sent_end;
-    sent_end += static_cast<std::uint32_t>(env.sent.size());
-    feed_nak(first, wire::kSyndromeSequence);
-    feed_ack(sent_end - 1);
-    env.sent.clear();
-  }
-  EXPECT_EQ(flights, (std::vector<std::size_t>{32, 17, 9, 5, 3, 3}));
-}
-
 // --- receiver not ready
 
 TEST_F(RequesterTest, RnrNakWaitsAsLongAsItSays) {
@@ -581,8 +441,8 @@ TEST_F(RequesterTest, WhatWasSentStaysThoughItIsToBeSentAgain) {
   requester.expire(env, now);
   requester.withdraw_unsent([](PcbId pcb) { EXPECT_EQ(pcb.value, 2u); });
   run();
-  expect_sent({"READ_REQ 0 1000+300 ?", "SEND_ONLY 2 [0,1) ?"});
-  EXPECT_EQ(requester.progress().next, SendObstacle::kOrder);
+  expect_sent({"READ_REQ 0 1000+300 ?"});
+  EXPECT_EQ(requester.progress().next, SendObstacle::kWindow);
   EXPECT_EQ(requester.position().psn, Psn(3));
 }
 

@@ -108,6 +108,17 @@ class RequesterTest : public ScriptTest {
     run();
   }
 
+  /// Packets that are sent now.
+  std::size_t flight() {
+    env.sent.clear();
+    run();
+    return std::exchange(env.sent, {}).size();
+  }
+  void pass_deadline() {
+    now = requester.deadline();
+    requester.expire(env, now);
+  }
+
   void feed(Opcode opcode, std::uint32_t psn, std::uint8_t syndrome = wire::kSyndromeNoCreditLimit,
             std::size_t payload = 0, std::uint32_t msn = 0) {
     wire::Headers h;

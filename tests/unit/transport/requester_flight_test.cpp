@@ -1,0 +1,236 @@
+// How much a requester has under way, and how patient it is (pace.hpp).
+#include "tests/unit/transport/script.hpp"
+
+namespace softhca::transport {
+namespace {
+
+TEST_F(RequesterTest, RetriesEarlyOnceTheRoundTripIsKnown) {
+  attributes.timeout = 14;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  now += microseconds(100);
+  feed_ack(0);  // 100 us, variation 50 us: below the shortest timeout
+  post_and_run(RequestKind::kSend, 1);
+  env.sent.clear();
+  EXPECT_EQ(requester.deadline(), now + milliseconds(1));
+  pass(milliseconds(1));
+  expect_sent({"SEND_ONLY 1 [0,1) ?"});
+  pass(milliseconds(1));
+  expect_nothing_sent();  // twice as patient
+  pass(milliseconds(1));
+  expect_sent({"SEND_ONLY 1 [0,1) ?"});
+  expect_count(Count::kEarlyRetries, 2);
+  expect_count(Count::kAckTimeouts, 0);
+  feed_ack(1);
+  expect_done({"0 ok", "1 ok"});
+}
+
+TEST_F(RequesterTest, PatienceFollowsTheRoundTrip) {
+  attributes.timeout = 14;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  now += milliseconds(8);
+  feed_ack(0);
+  post_and_run(RequestKind::kSend, 1);
+  EXPECT_EQ(requester.deadline(), now + milliseconds(8 + 4 * 4));
+}
+
+TEST_F(RequesterTest, EarlyRetriesLeaveTimeoutAndRetryCountAlone) {
+  attributes.timeout = 10;  // 4.2 ms
+  attributes.retry_count = 1;
+  start_at(0);
+  const Duration timeout = std::chrono::nanoseconds(4096 << 10);
+  post_and_run(RequestKind::kSend, 1);
+  feed_ack(0);
+  expect_done({"0 ok"});
+  post_and_run(RequestKind::kSend, 1);
+  const Time sent = now;
+  while (env.counted(Count::kAckTimeouts) < 2) pass(requester.deadline() - now);
+  EXPECT_EQ(now, sent + 2 * timeout);
+  EXPECT_GE(env.counted(Count::kEarlyRetries), 1u);
+  expect_done({"1 retry-exceeded"});
+}
+
+TEST_F(RequesterTest, WhatWasSentTwiceIsNotTimed) {
+  attributes.timeout = 14;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  feed_nak(0, wire::kSyndromeSequence);
+  run();
+  now += milliseconds(1);
+  feed_ack(0);
+  post_and_run(RequestKind::kSend, 1);
+  EXPECT_EQ(requester.deadline(), now + milliseconds(8)) << "as if nothing was measured";
+}
+
+TEST_F(RequesterTest, TheFlightDoublesInEachRoundTripUntilItsLimit) {
+  attributes.psn_window = 200;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  std::vector<std::size_t> flights;
+  std::uint32_t sent_end = 0;
+  for (int i = 0; i < 5; ++i) {
+    run();
+    flights.push_back(env.sent.size());
+    sent_end += static_cast<std::uint32_t>(env.sent.size());
+    feed_ack(sent_end - 1);
+    env.sent.clear();
+  }
+  EXPECT_EQ(flights, (std::vector<std::size_t>{32, 64, 128, 200, 200}));
+}
+
+TEST_F(RequesterTest, LossWithoutAQueueTakesAFifthOfTheFlight) {
+  attributes.psn_window = 32;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  EXPECT_EQ(flight(), 32u);
+  feed_nak(10, wire::kSyndromeSequence);
+  EXPECT_EQ(flight(), 25u);
+  feed_nak(20, wire::kSyndromeSequence);  // of the same flight: counts once
+  EXPECT_EQ(flight(), 25u);
+  feed_ack(44);
+  EXPECT_EQ(flight(), 26u) << "what is acknowledged makes it grow again";
+}
+
+TEST_F(RequesterTest, LossInAQueueHalvesTheFlight) {
+  attributes.psn_window = 32;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  EXPECT_EQ(flight(), 32u);
+  now += microseconds(10);
+  feed_ack(31);
+  EXPECT_EQ(flight(), 32u);
+  now += microseconds(12);  // a sixth of the flight waits somewhere
+  feed_ack(63);
+  EXPECT_EQ(flight(), 32u);
+  feed_nak(64, wire::kSyndromeSequence);
+  EXPECT_EQ(flight(), 16u);
+}
+
+TEST_F(RequesterTest, AfterATimeoutTheFlightBeginsWithOnePacketAndDoublesUpToHalf) {
+  attributes.psn_window = 32;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  EXPECT_EQ(flight(), 32u);
+  pass_deadline();
+  EXPECT_EQ(flight(), 1u);
+  pass_deadline();
+  EXPECT_EQ(flight(), 1u);
+  std::vector<std::size_t> flights;
+  for (std::uint32_t acknowledged = 0, i = 0; i < 6; ++i) {
+    feed_ack(acknowledged);
+    flights.push_back(flight());
+    acknowledged += static_cast<std::uint32_t>(flights.back());
+  }
+  EXPECT_EQ(flights, (std::vector<std::size_t>{2, 4, 8, 16, 17, 17}));
+}
+
+/// With less than a packet in a round trip: one in several.
+TEST_F(RequesterTest, BelowOnePacketItPausesBetweenTwo) {
+  attributes.timeout = 14;
+  attributes.psn_window = 1;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  flight();
+  now += milliseconds(1);
+  feed_ack(0);
+  EXPECT_EQ(flight(), 1u);
+  now += milliseconds(3);
+  feed_ack(1);
+  EXPECT_EQ(flight(), 1u);
+  feed_nak(2, wire::kSyndromeSequence);  // lost in a queue: half a packet
+  EXPECT_EQ(flight(), 1u) << "what is sent again goes at once";
+  const Duration round_trip = microseconds(1250);
+  EXPECT_EQ(requester.deadline(), now + 2 * round_trip);
+  now += microseconds(500);
+  feed_ack(2);
+  EXPECT_EQ(flight(), 0u);
+  EXPECT_EQ(requester.progress().obstacle, SendObstacle::kPace);
+  now = requester.deadline();
+  requester.expire(env, now);
+  EXPECT_EQ(flight(), 1u);
+  expect_count(Count::kAckTimeouts, 0);
+  expect_count(Count::kEarlyRetries, 0);
+}
+
+/// A request that waits for its time is taken back and started again; its time stays.
+TEST_F(RequesterTest, WhatPausesCanBeWithdrawn) {
+  attributes.psn_window = 1;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  now += milliseconds(1);
+  feed_ack(0);
+  post_and_run(RequestKind::kSend, 1);
+  now += milliseconds(3);
+  feed_ack(1);
+  post_and_run(RequestKind::kSend, 1);
+  feed_nak(2, wire::kSyndromeSequence);
+  run();
+  feed_ack(2);
+  const Request waits = make(RequestKind::kSend, 1);
+  post(waits);
+  env.sent.clear();
+  run();
+  expect_nothing_sent();
+  EXPECT_EQ(requester.progress().next, SendObstacle::kPace);
+  requester.withdraw_unsent([&](PcbId pcb) { EXPECT_EQ(pcb, waits.pcb); });
+  EXPECT_EQ(requester.progress().next, SendObstacle::kPace);
+  now = requester.deadline();
+  ASSERT_NE(now, kNever);
+  requester.expire(env, now);
+  run();
+  EXPECT_EQ(requester.progress().next, SendObstacle::kNone);
+  post(waits);
+  run();
+  expect_sent({"SEND_ONLY 3 [0,1) ?"});
+}
+
+/// The end of a pause is nothing to wake up for while the receiver is not ready.
+TEST_F(RequesterTest, WhileTheReceiverIsNotReadyAPauseIsOver) {
+  attributes.psn_window = 1;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  flight();
+  now += milliseconds(1);
+  feed_ack(0);
+  flight();
+  now += milliseconds(3);
+  feed_ack(1);
+  flight();
+  feed_nak(2, wire::kSyndromeSequence);
+  EXPECT_EQ(flight(), 1u);
+  feed_nak(2, wire::kSyndromeRnr | 30);  // 327.68 ms
+  EXPECT_EQ(requester.deadline(), now + microseconds(327'680));
+  pass_deadline();
+  EXPECT_EQ(flight(), 1u);
+}
+
+/// A peer that says what it lacks is there: only the timeout, which goes on running, counts.
+TEST_F(RequesterTest, NaksOfLossUseUpNoRetries) {
+  attributes.retry_count = 0;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  for (int i = 0; i < 10; ++i) {
+    now += kTimeout / 20;
+    feed_nak(0, wire::kSyndromeSequence);
+    run();
+  }
+  expect_done({});
+  pass(kTimeout / 2 + microseconds(1));
+  expect_done({"0 retry-exceeded"});
+}
+
+TEST_F(RequesterTest, WithoutATimeoutNaksAreCounted) {
+  attributes.timeout = 0;
+  attributes.retry_count = 1;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  feed_nak(0, wire::kSyndromeSequence);
+  run();
+  expect_done({});
+  feed_nak(0, wire::kSyndromeSequence);
+  expect_done({"0 retry-exceeded"});
+}
+
+}  // namespace
+}  // namespace softhca::transport
