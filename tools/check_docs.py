@@ -6,7 +6,8 @@
     each such file; what lies in `build/` is made by the build.
   - A source file named without its folder (`engine.hpp`) is somewhere in the project.
   - A metric `softhca_...` has its name in the sources; a name that ends in `_` or `*` begins one.
-  - `Class::member`, `ClassName` and `member_` are names of the sources.
+  - `Class::member`, `ClassName` and `member_` are names of the sources; `AlertName` may be of an alert
+    in deploy/prometheus/.
   - A setting, in the column `settings` of a table, is a key of docs/configuration.md with its section
     (`tenant.tvl.weight`), or a variable of the environment (`SOFTHCA_...`).
   - docs/clauses.md has code, tests and programs for each clause of docs/mechanisms.md, and for no other.
@@ -32,6 +33,7 @@ HEADING = re.compile(r"^## (?:\[+([\w.]+)\]+|(\w+), of a (\w+))$")
 KEY = re.compile(r"^\| `(\w+)` \|")
 CLAUSE = re.compile(r"^- ([A-E]\d+) ", re.MULTILINE)
 ROW = re.compile(r"^\| ([A-E]\d+)\b")
+ALERT = re.compile(r"^ *- alert: (\w+)$", re.MULTILINE)
 CODE_FOLDERS = ("abi", "daemon", "libverbs-provider", "cli", "tests", "bench")
 
 
@@ -46,6 +48,8 @@ class Project:
             for path in (root / folder).rglob("*"):
                 if path.is_file() and path.suffix in {".cpp", ".hpp", ".h"}:
                     self.words |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+        for path in (root / "deploy" / "prometheus").glob("*.rules.yml"):
+            self.words |= set(ALERT.findall(path.read_text(encoding="utf-8")))
 
     def has_path(self, name):
         if any(True for _ in self.root.glob(name.rstrip("/"))):
@@ -144,11 +148,12 @@ def errors_of(root):
 def self_test():
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
-        for path in ("docs", "daemon/port", "tests/system"):
+        for path in ("docs", "daemon/port", "tests/system", "deploy/prometheus"):
             (root / path).mkdir(parents=True)
         (root / "daemon/port/port.hpp").write_text('class Port { void flush(); }; "softhca_pcbs"\n')
         (root / "daemon/port/port.cpp").write_text("")
         (root / "tests/system/real.test").write_text("")
+        (root / "deploy/prometheus/a.rules.yml").write_text("rules:\n  - alert: PortDown\n    expr: PortUp\n")
         document = root / "docs/a.md"
         for text, wanted in [
             ("`daemon/port/port.hpp`, `daemon/port/`, `daemon/port`, `daemon/port/port.{hpp,cpp}`", 0),
@@ -157,6 +162,7 @@ def self_test():
             ("`port.hpp`, `real.test`, `gone.test`, `gone.hpp`", 2),
             ("`softhca_pcbs`, `softhca_*`, `softhca_gone`, `softhca_gone_*`", 2),
             ("`Port::flush()`, `Port::gone()`, `Gone::flush`, `NoPort`, `none_`, `std::string`", 4),
+            ("`PortDown`, `PortUp`", 1),
             ("[a](a.md), [b](a.md#b), [c](gone.md), [d](https://example.org/x)", 1),
             ("daemon/port/gone.hpp is not in backticks", 0),
             ("| settings |\n| --- |\n| `pools.pcbs`, `port.fault.loss`, `tenant.tvl.weight` |", 0),
