@@ -13,96 +13,6 @@
 
 namespace softhca::transport {
 
-/// Packets that may be in flight: slow start, additive increase, multiplicative decrease (RFC
-/// 5681). A go-back-N sender sends its whole flight again for one lost packet, so that a smaller
-/// flight is both the cure and the lesser harm.
-///
-/// Many flows through a short queue have less than a packet each: then one goes in several round
-/// trips (Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the
-/// Datacenter", SIGCOMM 2020, 3.5).
-class FlightWindow {
- public:
-  /// `limit` >= 1 packets, to which the window doubles in each round trip until something is lost.
-  void reset(std::uint32_t limit, const FlightParameters& parameters) {
-    limit_ = threshold_ = whole(limit);
-    window_ = std::min(whole(parameters.initial_flight), limit_);
-    recovering_ = counting_ = false;
-  }
-  void set_limit(std::uint32_t limit) {
-    if (threshold_ == limit_) threshold_ = whole(limit);
-    limit_ = whole(limit);
-    window_ = std::min(window_, limit_);
-  }
-
-  /// In packets, at least one.
-  std::uint32_t size() const { return std::max(window_ / kPacket, 1u); }
-  /// Between two packets, where the window is less than one; 0 otherwise.
-  Duration pause(Duration round_trip) const {
-    if (window_ >= kPacket) return Duration{};
-    return std::min(round_trip * kPacket / window_, kLongestPause);
-  }
-
-  /// `packets` more are acknowledged, all before `unacked` now.
-  void grow(std::uint32_t packets, Psn unacked, const FlightParameters& parameters) {
-    if (recovering_ && !unacked.is_before(recovery_end_)) recovering_ = false;
-    if (counting_ && !unacked.is_before(counting_end_)) counting_ = false;
-    if (window_ >= limit_) return;
-    const bool doubles = window_ < threshold_;
-    const std::uint64_t most = doubles ? std::min(threshold_, limit_) : limit_;
-    const std::uint32_t step =
-        doubles ? kPacket : kPacket / std::max<std::uint32_t>(size(), parameters.flight_steps);
-    window_ = static_cast<std::uint32_t>(std::min(window_ + std::uint64_t{packets} * step, most));
-  }
-
-  /// `packets` sent before `sent_end` were lost, and only they are sent again: that costs no more
-  /// than they do, so a few in a flight are borne, unless they waited in a queue (`is_queued`),
-  /// which overflows then.
-  void lose(std::uint32_t packets, Psn sent_end, bool is_queued,
-            const FlightParameters& parameters) {
-    if (!counting_) {
-      counting_ = true;
-      counting_end_ = sent_end;
-      lost_ = 0;
-    }
-    lost_ = static_cast<std::uint16_t>(std::min(lost_ + packets, 0xffffu));
-    if (is_queued || lost_ * parameters.borne_losses > size()) shrink(sent_end, true);
-  }
-
-  /// Something sent before `sent_end` was lost, and all behind it is sent again. The losses of one
-  /// flight count once.
-  void shrink(Psn sent_end, bool is_queued) {
-    if (recovering_) return;
-    recovering_ = true;
-    recovery_end_ = sent_end;
-    threshold_ = window_ = std::max(is_queued ? window_ / 2 : window_ / 5 * 4, kLeast);
-  }
-
-  /// Nothing that was sent before `sent_end` was answered in time: one packet at first, and twice
-  /// as many in each round trip up to half of what it was (RFC 5681, 3.1).
-  void time_out(Psn sent_end) {
-    shrink(sent_end, true);
-    begin_again();
-  }
-  /// As much as is known of a way on which nothing was measured yet.
-  void begin_again() { window_ = std::min(window_, kPacket); }
-
- private:
-  static constexpr std::uint32_t kPacket = 1 << 16;  ///< the unit of the window is a part of it
-  static constexpr std::uint32_t kLeast = kPacket / 16;
-  static constexpr Duration kLongestPause = std::chrono::milliseconds(16);
-
-  static std::uint32_t whole(std::uint32_t packets) { return std::min(packets, 0xffffu) * kPacket; }
-
-  std::uint32_t limit_ = kPacket;
-  std::uint32_t window_ = kPacket;
-  std::uint32_t threshold_ = kPacket;  ///< up to which each acknowledged packet adds one
-  bool recovering_ = false;
-  bool counting_ = false;
-  std::uint16_t lost_ = 0;  ///< of what was sent before `counting_end_`
-  Psn recovery_end_;
-  Psn counting_end_;
-};
-
 /// Round-trip time as measured on packets that were sent once (RFC 6298, Karn's rule), and from it
 /// the wait before a retry.
 class RoundTrip {
@@ -192,6 +102,115 @@ class RoundTrip {
   std::uint32_t latest_ = 0;  ///< in ns
   std::uint32_t least_ = 0;   ///< in ns; not older than kLeastHolds when the next came
   Time least_at_{};
+};
+
+/// Packets that may be in flight: slow start, additive increase, multiplicative decrease (RFC
+/// 5681). A go-back-N sender sends its whole flight again for one lost packet, so that a smaller
+/// flight is both the cure and the lesser harm.
+///
+/// Many flows through a short queue have less than a packet each: then one goes in several round
+/// trips (Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the
+/// Datacenter", SIGCOMM 2020, 3.5).
+class FlightWindow {
+ public:
+  /// `limit` >= 1 packets, to which the window doubles in each round trip until something is lost.
+  void reset(std::uint32_t limit, const FlightParameters& parameters) {
+    limit_ = threshold_ = whole(limit);
+    window_ = std::min(whole(parameters.initial_flight), limit_);
+    recovering_ = counting_ = false;
+  }
+  void set_limit(std::uint32_t limit) {
+    if (threshold_ == limit_) threshold_ = whole(limit);
+    limit_ = whole(limit);
+    window_ = std::min(window_, limit_);
+  }
+
+  /// In packets, at least one.
+  std::uint32_t size() const { return std::max(window_ / kPacket, 1u); }
+  /// Between two packets, where the window is less than one; 0 otherwise.
+  Duration pause(const RoundTrip& round_trip) const {
+    if (window_ >= kPacket) return Duration{};
+    return std::min(round_trip.smoothed() * kPacket / window_, kLongestPause);
+  }
+
+  /// `packets` more are acknowledged, all before `unacked` now.
+  void grow(std::uint32_t packets, Psn unacked, const FlightParameters& parameters) {
+    if (recovering_ && !unacked.is_before(recovery_end_)) recovering_ = false;
+    if (counting_ && !unacked.is_before(counting_end_)) counting_ = false;
+    if (window_ >= limit_) return;
+    const bool doubles = window_ < threshold_;
+    const std::uint64_t most = doubles ? std::min(threshold_, limit_) : limit_;
+    const std::uint32_t step =
+        doubles ? kPacket : kPacket / std::max<std::uint32_t>(size(), parameters.flight_steps);
+    window_ = static_cast<std::uint32_t>(std::min(window_ + std::uint64_t{packets} * step, most));
+  }
+
+  /// `packets` sent before `sent_end` were lost, and only they are sent again: that costs no more
+  /// than they do, so a few in a flight are borne, unless packets wait in a queue, which overflows
+  /// then.
+  void lose(std::uint32_t packets, Psn sent_end, const RoundTrip& round_trip,
+            const FlightParameters& parameters) {
+    if (!counting_) {
+      counting_ = true;
+      counting_end_ = sent_end;
+      lost_ = 0;
+    }
+    lost_ = static_cast<std::uint16_t>(std::min(lost_ + packets, 0xffffu));
+    if (lost_ * parameters.borne_losses > size() || round_trip.is_queued(size(), parameters))
+      shrink(sent_end, window_ / 2);
+  }
+  /// Something sent before `sent_end` was lost, and all behind it is sent again.
+  void lose_rest(Psn sent_end, const RoundTrip& round_trip, const FlightParameters& parameters) {
+    shrink(sent_end, round_trip.is_queued(size(), parameters) ? window_ / 2 : window_ / 5 * 4);
+  }
+
+  /// Nothing that was sent before `sent_end` was answered in time: one packet at first, and twice
+  /// as many in each round trip up to half of what it was (RFC 5681, 3.1).
+  void time_out(Psn sent_end) {
+    shrink(sent_end, window_ / 2);
+    begin_again();
+  }
+  /// As much as is known of a way on which nothing was measured yet.
+  void begin_again() { window_ = std::min(window_, kPacket); }
+
+ private:
+  static constexpr std::uint32_t kPacket = 1 << 16;  ///< the unit of the window is a part of it
+  static constexpr std::uint32_t kLeast = kPacket / 16;
+  static constexpr Duration kLongestPause = std::chrono::milliseconds(16);
+
+  /// The losses of one flight count once.
+  void shrink(Psn sent_end, std::uint32_t window) {
+    if (recovering_) return;
+    recovering_ = true;
+    recovery_end_ = sent_end;
+    threshold_ = window_ = std::max(window, kLeast);
+  }
+  static std::uint32_t whole(std::uint32_t packets) { return std::min(packets, 0xffffu) * kPacket; }
+
+  std::uint32_t limit_ = kPacket;
+  std::uint32_t window_ = kPacket;
+  std::uint32_t threshold_ = kPacket;  ///< up to which each acknowledged packet adds one
+  bool recovering_ = false;
+  bool counting_ = false;
+  std::uint16_t lost_ = 0;  ///< of what was sent before `counting_end_`
+  Psn recovery_end_;
+  Psn counting_end_;
+};
+
+/// The wait until the next packet may go, where the window is less than one.
+class Pause {
+ public:
+  void end() { until_ = kNever; }
+  void after_packet(Time now, const FlightWindow& flight, const RoundTrip& round_trip) {
+    const Duration wait = flight.pause(round_trip);
+    if (wait != Duration{}) until_ = now + wait;
+  }
+  bool runs() const { return until_ != kNever; }
+  bool is_over(Time now) const { return now >= until_; }
+  Time until() const { return until_; }  ///< kNever unless it runs
+
+ private:
+  Time until_ = kNever;
 };
 
 }  // namespace softhca::transport

@@ -37,7 +37,7 @@ void Requester::reset(Psn sq_psn, Psn sequence) {
   flight_.reset(format_.attributes.psn_window, format_.attributes.flight);
   round_trip_.reset();
   timer_.reset();
-  paused_until_ = kNever;
+  pause_.end();
 }
 
 void Requester::start(const Request& request) {

@@ -125,8 +125,10 @@ class Requester {
     if (failed_) return kNever;
     if (is_held()) return timer_.deadline();
     // What was withdrawn is waited for again when it has been sent again.
-    if (queue_.empty()) return withdrawn_.any ? paused_until_ : kNever;
-    return is_paused_before_all() ? paused_until_ : std::min(timer_.deadline(), paused_until_);
+    if (queue_.empty()) return withdrawn_.any ? pause_.until() : kNever;
+    // With nothing under way no answer is awaited.
+    const bool waits = pause_.runs() && in_flight() == 0;
+    return waits ? pause_.until() : std::min(timer_.deadline(), pause_.until());
   }
   /// In packets, of which a read counts those of its response. None outstanding: it is idle.
   SendProgress progress() const;
@@ -143,7 +145,6 @@ class Requester {
   Step refuse_request(const RequesterUpcalls& up, Verdict verdict);
   SendObstacle obstacle(const Slot& slot, std::uint32_t index) const;
   bool wants_ack(const Slot& slot, std::uint32_t index) const;
-  void pause_after_packet(Time now);
   void note_sent(const RequesterUpcalls& up, const Slot& slot, std::uint32_t index, bool asked,
                  Time now);
 
@@ -164,10 +165,8 @@ class Requester {
   // requester_retry.cpp
   void receive_nak(const RequesterUpcalls& up, const wire::Headers& h, Time now);
   void receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, Time now);
-  void retry(const RequesterUpcalls& up, Time now);
   void retry_as_told(const RequesterUpcalls& up, Time now);
   bool may_retry_as_told(const RequesterUpcalls& up);
-  void retry_early(Time now);
   void go_back();
   void begin_withdrawal();
   void fail(const RequesterUpcalls& up, Verdict verdict);
@@ -175,13 +174,6 @@ class Requester {
   std::uint32_t in_flight() const {
     return static_cast<std::uint32_t>(next_psn_.distance_from(unacked_));
   }
-
-  /// By the round-trip time, what was lost has found a queue full.
-  bool is_queued() const {
-    return round_trip_.is_queued(flight_.size(), format_.attributes.flight);
-  }
-  /// Nothing is under way, so that no answer is awaited; what is to go waits for its time.
-  bool is_paused_before_all() const { return paused_until_ != kNever && in_flight() == 0; }
 
   RequestFormat format_;
 
@@ -197,7 +189,7 @@ class Requester {
   RoundTrip round_trip_;
   EndToEndCredits credits_;
   RetryTimer timer_;
-  Time paused_until_ = kNever;  ///< the next packet goes then; kNever: it may go
+  Pause pause_;
 
   std::uint16_t unasked_ = 0;          ///< packets sent since one asked for an acknowledgement
   std::uint16_t reads_in_flight_ = 0;  ///< reads and atomics between unacked_ and the cursor

@@ -10,7 +10,7 @@ bool Requester::send_again(const RequesterUpcalls& up, Time now, unsigned& packe
   if (result == SendResult::kNoBuffer) return false;
   if (result == SendResult::kNoAccess) go_back();  // and fail when all before it are complete
   timer_.restart_probe(now, repeat_.patience(round_trip_));
-  pause_after_packet(now);
+  pause_.after_packet(now, flight_, round_trip_);
   return true;
 }
 
@@ -28,7 +28,7 @@ void Requester::miss_request(const RequesterUpcalls& up, bool discarded, Time no
   if (repair.has_begun(unacked_) || !may_retry_as_told(up)) return;
   round_trip_.distrust();
   repeat_.send_missing(queue_, unacked_, next_psn_);
-  flight_.lose(repair.length(), sent_end_, is_queued(), format_.attributes.flight);
+  flight_.lose(repair.length(), sent_end_, round_trip_, format_.attributes.flight);
   timer_.goes_on(now, round_trip_.rto());
 }
 

@@ -61,9 +61,13 @@ void Requester::begin_withdrawal() {
   queued_sequence_ = oldest.sequence;
 }
 
+/// Timeouts use up the retries (9.7.6.1.3, 9.9.2.4.1), which are renewed by progress, and by an RNR
+/// NAK: where a receive is long in coming, a few of many answers that are lost on the way do not
+/// mean that the peer is gone. An early retry, after silence for longer than there was so far, is
+/// twice as patient the next time; the timeout of the queue pair goes on running.
 void Requester::expire(const RequesterUpcalls& up, Time now) {
   if (failed_ || now < timer_.deadline()) return;
-  if (!is_held() && is_paused_before_all()) return;
+  if (!is_held() && pause_.runs() && in_flight() == 0) return;
   const bool was_refused = timer_.is_held() && !timer_.rests();
   timer_.release();
   if (was_refused) return;
@@ -71,44 +75,31 @@ void Requester::expire(const RequesterUpcalls& up, Time now) {
   response_missed_ = false;
   if (timer_.is_early(now)) {
     up.events.count(Count::kEarlyRetries);
-    retry_early(now);
+    round_trip_.is_known() ? flight_.time_out(sent_end_) : flight_.begin_again();
+    go_back();
+    round_trip_.back_off();
+    timer_.await_again(now, round_trip_.rto());
+    silence_.early_retry();
   } else {
     up.events.count(Count::kAckTimeouts);
     silence_.timeout();
-    retry(up, now);
+    if (retries_left_ == 0) {
+      exhausted_ = queue_.empty();
+      if (!exhausted_) fail(up, Verdict::kRetryExceeded);
+    } else {
+      --retries_left_;
+      flight_.time_out(sent_end_);
+      go_back();
+      timer_.start(now, round_trip_.rto());
+    }
   }
   if (queue_.empty()) timer_.wait_for_next();
-}
-
-/// The peer is silent for longer than it has been so far: once more, twice as patient. The timeout
-/// of the queue pair goes on running.
-void Requester::retry_early(Time now) {
-  round_trip_.is_known() ? flight_.time_out(sent_end_) : flight_.begin_again();
-  go_back();
-  round_trip_.back_off();
-  timer_.await_again(now, round_trip_.rto());
-  silence_.early_retry();
-}
-
-/// Timeouts use up the retries (9.7.6.1.3, 9.9.2.4.1), which are renewed by progress, and by an RNR
-/// NAK: where a receive is long in coming, a few of many answers that are lost on the way do not
-/// mean that the peer is gone.
-void Requester::retry(const RequesterUpcalls& up, Time now) {
-  if (retries_left_ == 0) {
-    exhausted_ = queue_.empty();
-    if (!exhausted_) fail(up, Verdict::kRetryExceeded);
-    return;
-  }
-  --retries_left_;
-  flight_.time_out(sent_end_);
-  go_back();
-  timer_.start(now, round_trip_.rto());
 }
 
 /// The peer lacks something, and says so.
 void Requester::retry_as_told(const RequesterUpcalls& up, Time now) {
   if (!may_retry_as_told(up)) return;
-  flight_.shrink(sent_end_, is_queued());
+  flight_.lose_rest(sent_end_, round_trip_, format_.attributes.flight);
   go_back();
   timer_.goes_on(now, round_trip_.rto());
 }

@@ -11,10 +11,10 @@ bool Requester::transmit(const RequesterUpcalls& up, Time now, unsigned packet_b
     if (exhausted_) fail(up, Verdict::kRetryExceeded);
     if (acknowledged_.is_after(unacked_)) acknowledge_before(up, acknowledged_, now);
   }
-  if (paused_until_ != kNever) {
-    if (now < paused_until_) return false;
-    if (is_paused_before_all()) timer_.wait_for_next();
-    paused_until_ = kNever;
+  if (pause_.runs()) {
+    if (!pause_.is_over(now)) return false;
+    if (in_flight() == 0) timer_.wait_for_next();
+    pause_.end();
   }
   if (repeat_.repair().due() && !failed_ && !send_again(up, now, packet_budget)) return true;
   while (!failed_ && next_ != SendQueue::kEnd) {
@@ -63,7 +63,7 @@ Requester::Step Requester::refuse_request(const RequesterUpcalls& up, Verdict ve
 
 SendObstacle Requester::obstacle(const Slot& slot, std::uint32_t index) const {
   const Request& r = slot.request;
-  if (paused_until_ != kNever) return SendObstacle::kPace;
+  if (pause_.runs()) return SendObstacle::kPace;
   if (in_flight() >= flight_.size() || repeat_.repair().holds()) return SendObstacle::kWindow;
   // A fenced request waits for all reads and atomics before it (10.8.3.3).
   if (r.fence && index == 0 && reads_in_flight_ > 0) return SendObstacle::kOrder;
@@ -137,12 +137,7 @@ void Requester::note_sent(const RequesterUpcalls& up, const Slot& slot, std::uin
   timer_.sent(now, round_trip_.rto());
   if (asked && format_.attributes.selective_repeat)
     timer_.await_probe(now, repeat_.patience(round_trip_));
-  pause_after_packet(now);
-}
-
-void Requester::pause_after_packet(Time now) {
-  const Duration pause = flight_.pause(round_trip_.smoothed());
-  if (pause != Duration{}) paused_until_ = now + pause;
+  pause_.after_packet(now, flight_, round_trip_);
 }
 
 }  // namespace softhca::transport
