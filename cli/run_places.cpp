@@ -19,7 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kProvider[] = "libsofthca";
-constexpr char kProviderSuffix[] = "-rdmav34.so";
 constexpr char kPreload[] = "libsofthca-preload.so";
 
 /// Empty when unset.
@@ -108,6 +107,24 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
+/// The numbers NN for which there is a file PROVIDER-rdmavNN.so, sorted.
+std::vector<int> interfaces_of(const fs::path& provider) {
+  const std::string pattern = provider.filename().string() + "-rdmav%d.so%n";
+  std::vector<int> numbers;
+  std::error_code error;
+  for (fs::directory_iterator entry(provider.parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    int number = 0;
+    int length = 0;
+    if (std::sscanf(name.c_str(), pattern.c_str(), &number, &length) == 1 &&
+        static_cast<std::size_t>(length) == name.size())
+      numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
 }  // namespace
 
 Found<fs::path> find_runtime_directory(const std::string& option) {
@@ -169,28 +186,34 @@ Found<std::string> find_tenant(const fs::path& runtime_directory, const std::str
 }
 
 Found<Libraries> find_libraries() {
-  std::error_code error;
-  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
   struct Place {
     fs::path provider;
     fs::path preload;
   };
-  const fs::path build = here / ".." / "libverbs-provider";
-  const fs::path beside = here / ".." / SOFTHCA_LIBDIR;
+  std::vector<Place> places;
+  std::error_code error;
+  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  if (!error) {
+    const fs::path build = here / ".." / "libverbs-provider";
+    const fs::path beside = here / ".." / SOFTHCA_LIBDIR;
+    places = {{build, build / "preload"}, {beside / "libibverbs", beside / "softhca"}};
+  }
   const fs::path configured = fs::path(SOFTHCA_PREFIX) / SOFTHCA_LIBDIR;
-  const Place places[] = {{build, build / "preload"},
-                          {beside / "libibverbs", beside / "softhca"},
-                          {configured / "libibverbs", configured / "softhca"}};
+  places.push_back({configured / "libibverbs", configured / "softhca"});
   std::string tried;
   for (const Place& place : places) {
     const fs::path provider = (place.provider / kProvider).lexically_normal();
     const fs::path preload = (place.preload / kPreload).lexically_normal();
-    if (file_exists(provider.string() + kProviderSuffix) && file_exists(preload)) {
-      return Libraries{provider, preload};
-    }
-    tried += "\n  " + provider.string() + kProviderSuffix + " and " + preload.string();
+    std::vector<int> interfaces = interfaces_of(provider);
+    if (!interfaces.empty() && file_exists(preload))
+      return Libraries{provider, preload, std::move(interfaces)};
+    tried += "\n  " + provider.string() + "-rdmav*.so and " + preload.string();
   }
-  return Failure{"the provider is not installed; looked for" + tried};
+  return Failure{(error
+                      ? "/proc is not mounted, by which the provider beside softhca-run is found; "
+                        "looked only for"
+                      : "the provider is not installed; looked for") +
+                 tried};
 }
 
 }  // namespace softhca::cli

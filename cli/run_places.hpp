@@ -28,8 +28,9 @@ Found<std::string> find_tenant(const std::filesystem::path& runtime_directory,
                                const std::string& option);
 
 struct Libraries {
-  std::filesystem::path provider;  ///< without "-rdmav34.so", as libibverbs wants it
+  std::filesystem::path provider;  ///< without "-rdmavNN.so", as libibverbs wants it
   std::filesystem::path preload;
+  std::vector<int> interfaces;  ///< numbers NN of private interfaces for which there is a provider
 };
 
 /// Beside this program in a build tree, else where they are installed.

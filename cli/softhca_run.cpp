@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "cli/installed_libibverbs.hpp"
 #include "cli/run_places.hpp"
 
 namespace {
@@ -130,7 +131,11 @@ int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   const auto runtime_directory = or_fail(find_runtime_directory(options.runtime_directory));
   const auto tenant = or_fail(find_tenant(runtime_directory, options.tenant));
-  set_environment(runtime_directory, tenant, or_fail(find_libraries()));
+  const auto libraries = or_fail(find_libraries());
+  // A program may have another libibverbs, or need none.
+  const std::string warning = why_no_provider(libraries.interfaces);
+  if (!warning.empty()) std::fprintf(stderr, "softhca-run: warning: %s\n", warning.c_str());
+  set_environment(runtime_directory, tenant, libraries);
   if (!options.level.empty()) set("SOFTHCA_LEVEL", options.level);
   ::execvp(options.command[0], options.command);
   const int error = errno;

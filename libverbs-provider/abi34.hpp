@@ -1,8 +1,8 @@
 // Private binary interface number 34 between libibverbs and its providers (rdma-core 34 to 56, of
 // which 36 and later have the operations below), as far as this provider uses it. The
 // distribution's header is not packaged; sizes and offsets were taken from the packaged library of
-// version 44, and compared with the sources of the others: they differ in VerbsQp only. Another
-// interface number is another file.
+// version 44, and compared with the sources of the others: they differ in VerbsQp only. What later
+// numbers have added is in interfaces.hpp.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -169,14 +169,16 @@ struct VerbsXrcd {
 static_assert(sizeof(VerbsXrcd) == 16);
 static_assert(offsetof(VerbsXrcd, comp_mask) == 8 && offsetof(VerbsXrcd, handle) == 12);
 
-static_assert(sizeof(verbs_context) == 648 + kMutexGrowth &&
-              offsetof(verbs_context, context) == 320);
+/// What stands in front of the ibv_context that a verbs_context ends with. (The header that this is
+/// built with may be of a later version.)
+inline constexpr std::size_t kContextFront = 320;
+static_assert(sizeof(ibv_context) == 328 + kMutexGrowth);
 static_assert(offsetof(ibv_context, cmd_fd) == 264 && offsetof(ibv_context, async_fd) == 268);
 
 /// An operation this provider leaves to the library, which answers EOPNOTSUPP.
 using NotProvided = void (*)();
 
-/// What verbs_set_ops() takes; a null entry leaves the library's own in place.
+/// What verbs_set_ops() takes, by number 34; a null entry leaves the library's own in place.
 struct ContextOps {
   int (*advise_mr)(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge* list,
                    std::uint32_t count);
@@ -263,13 +265,13 @@ static_assert(offsetof(ContextOps, poll_cq) == 424 && offsetof(ContextOps, resiz
 
 }  // namespace softhca::provider::abi34
 
-// Exported by libibverbs.so.1 with version IBVERBS_PRIVATE_34.
+// Exported by libibverbs.so.1 with the version IBVERBS_PRIVATE_34, or another number.
 extern "C" {
-void verbs_register_driver_34(const softhca::provider::abi34::DeviceOps* ops);
 /// Takes cmd_fd over, also when it fails. `verbs_context_offset` is a number of bytes.
 // NOLINTNEXTLINE(readability-identifier-naming)
 void* _verbs_init_and_alloc_context(ibv_device* device, int cmd_fd, std::size_t bytes,
                                     verbs_context* verbs_context_offset, std::uint32_t driver_id);
-void verbs_set_ops(verbs_context* context, const softhca::provider::abi34::ContextOps* ops);
+/// `ops`: the operations of this version of the library, one pointer each.
+void verbs_set_ops(verbs_context* context, const softhca::provider::abi34::NotProvided* ops);
 void verbs_uninit_context(verbs_context* context);
 }

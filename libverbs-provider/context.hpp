@@ -7,6 +7,7 @@
 #include "libverbs-provider/abi34.hpp"
 #include "libverbs-provider/control_channel.hpp"
 #include "libverbs-provider/heap.hpp"
+#include "libverbs-provider/interfaces.hpp"
 #include "libverbs-provider/memory_region.hpp"
 #include "libverbs-provider/number_table.hpp"
 #include "libverbs-provider/segments.hpp"
@@ -23,7 +24,10 @@ struct Buried {
 };
 
 struct Context {
-  verbs_context verbs;  ///< first, and made by the library, which knows nothing of the rest
+  /// The end of this and `base` are the verbs_context of the library, which makes it and knows
+  /// nothing of the rest.
+  std::byte front[kLargestContextFront];
+  ibv_context base;
 
   ControlChannel control;
   Session session;
@@ -39,13 +43,12 @@ struct Context {
   /// This is the copy in a forked child; the session belongs to the parent.
   std::atomic<bool> forked;
 
-  ibv_context* ibv() { return &verbs.context; }
+  ibv_context* ibv() { return &base; }
 };
-static_assert(offsetof(Context, verbs) == 0);
 
 inline Context* to_context(ibv_context* context) {
   return reinterpret_cast<Context*>(reinterpret_cast<std::byte*>(context) -
-                                    offsetof(verbs_context, context));
+                                    offsetof(Context, base));
 }
 
 }  // namespace softhca::provider

@@ -1,4 +1,6 @@
 // Entry of the plugin: tells the library which devices are ours, and opens and closes them.
+#include "libverbs-provider/device.hpp"
+
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -136,6 +138,23 @@ int join_session(Context& context) {
   return context.control.call(abi::Operation::kJoinContext, content.token);
 }
 
+/// Where the library's verbs_context begins in a Context.
+std::size_t offset_of_library_part() {
+  return offsetof(Context, base) - context_front(library_version());
+}
+verbs_context* library_part(Context& context) {
+  return reinterpret_cast<verbs_context*>(reinterpret_cast<std::byte*>(&context) +
+                                          offset_of_library_part());
+}
+
+/// The library notes the size of its verbs_context just in front of the ibv_context. A version that
+/// has grown without a new number of its interface is recognized by it.
+bool is_of_known_size(const Context& context) {
+  std::size_t bytes = 0;
+  std::memcpy(&bytes, context.front + sizeof context.front - sizeof bytes, sizeof bytes);
+  return bytes == context_front(library_version()) + sizeof(ibv_context);
+}
+
 /// The library made `context` of zero bytes; our parts begin to live here and end in close().
 void construct_parts(Context& context) {
   new (&context.control) ControlChannel;
@@ -156,7 +175,7 @@ void close(Context& context) {
   context.segments.~Segments();
   context.session.~Session();
   context.control.~ControlChannel();
-  verbs_uninit_context(&context.verbs);
+  verbs_uninit_context(library_part(context));
   std::free(&context);
 }
 
@@ -229,12 +248,14 @@ constexpr abi34::ContextOps make_operations() {
 verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Context&)) {
   static constexpr abi34::ContextOps kOperations = make_operations();
   static constexpr std::uint32_t kNoKernelDriver = 0;
-  auto* context = static_cast<Context*>(
-      _verbs_init_and_alloc_context(ibv_device, cmd_fd, sizeof(Context), nullptr, kNoKernelDriver));
+  auto* context = static_cast<Context*>(_verbs_init_and_alloc_context(
+      ibv_device, cmd_fd, sizeof(Context),
+      reinterpret_cast<verbs_context*>(offset_of_library_part()), kNoKernelDriver));
   if (context == nullptr) return nullptr;
   construct_parts(*context);
   const auto* device = reinterpret_cast<const Device*>(ibv_device);
-  int error = open_session(*context, device->socket_path);
+  int error = is_of_known_size(*context) ? 0 : ENOSYS;
+  if (error == 0) error = open_session(*context, device->socket_path);
   if (error == 0) error = share(*context);
   if (error != 0) {
     close(*context);
@@ -242,9 +263,10 @@ verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Con
     return nullptr;
   }
   context->ibv()->num_comp_vectors = static_cast<int>(context->limits.completion_vectors);
-  verbs_set_ops(&context->verbs, &kOperations);
+  const Operations operations = operations_of(library_version(), kOperations);
+  verbs_set_ops(library_part(*context), operations.data());
   serve_files(*context);
-  return &context->verbs;
+  return library_part(*context);
 }
 
 verbs_context* alloc_context(ibv_device* device, int cmd_fd, void*) {
@@ -255,7 +277,9 @@ verbs_context* import_context(ibv_device* device, int cmd_fd) {
   return make_context(device, cmd_fd, join_session);
 }
 
-constexpr abi34::DeviceOps kDeviceOps = {
+}  // namespace
+
+constinit const abi34::DeviceOps kDeviceOps = {
     .name = "softhca",
     .match_min_abi_version = 0,
     .match_max_abi_version = 0x7fffffff,
@@ -268,7 +292,4 @@ constexpr abi34::DeviceOps kDeviceOps = {
     .uninit_device = uninit_device,
 };
 
-[[gnu::constructor]] void register_provider() { verbs_register_driver_34(&kDeviceOps); }
-
-}  // namespace
 }  // namespace softhca::provider

@@ -112,7 +112,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) {
   const int error = to_context(context)->control.call(abi::Operation::kQueryPort,
                                                       abi::HandleBody{port, 0}, reply);
   if (error != 0) return error;
-  *attr = {};
+  // The library has cleared `attr`, which may be smaller in its version than in our header.
   attr->state = static_cast<ibv_port_state>(reply.state);
   attr->max_mtu = static_cast<ibv_mtu>(reply.max_mtu);
   attr->active_mtu = static_cast<ibv_mtu>(reply.active_mtu);

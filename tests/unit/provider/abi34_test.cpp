@@ -43,9 +43,10 @@ TEST(Abi34, LibraryStructuresComeFirst) {
 }
 
 /// What `nm` says of the plugin's dynamic symbols: "T name" for its own, "U name@version".
-std::set<std::string> dynamic_symbols() {
+std::set<std::string> dynamic_symbols(const std::string& number) {
   std::set<std::string> symbols;
-  FILE* out = ::popen("nm --dynamic --format=posix " PROVIDER_DRIVER "-rdmav34.so", "r");
+  const std::string plugin = PROVIDER_DRIVER "-rdmav" + number + ".so";
+  FILE* out = ::popen(("nm --dynamic --format=posix " + plugin).c_str(), "r");
   if (out == nullptr) return symbols;
   char name[256];
   char kind[4];
@@ -57,9 +58,12 @@ std::set<std::string> dynamic_symbols() {
   return symbols;
 }
 
-TEST(Plugin, ExportsNothingAndImportsTheInterfaceItWasBuiltFor) {
+class Plugin : public testing::TestWithParam<const char*> {};
+
+TEST_P(Plugin, ExportsNothingAndImportsTheInterfaceItWasBuiltFor) {
+  const std::string number = GetParam();
   std::set<std::string> of_verbs;
-  const std::set<std::string> all = dynamic_symbols();
+  const std::set<std::string> all = dynamic_symbols(number);
   ASSERT_FALSE(all.empty());
   for (const std::string& symbol : all) {
     EXPECT_TRUE(symbol[0] == 'U' || symbol[0] == 'w') << symbol;
@@ -67,13 +71,14 @@ TEST(Plugin, ExportsNothingAndImportsTheInterfaceItWasBuiltFor) {
     EXPECT_EQ(symbol.find("GLIBCXX"), std::string::npos) << symbol;
   }
   EXPECT_EQ(of_verbs, (std::set<std::string>{
-                          "U _verbs_init_and_alloc_context@IBVERBS_PRIVATE_34",
+                          "U _verbs_init_and_alloc_context@IBVERBS_PRIVATE_" + number,
                           "U ibv_is_fork_initialized@IBVERBS_1.13",
-                          "U verbs_register_driver_34@IBVERBS_PRIVATE_34",
-                          "U verbs_set_ops@IBVERBS_PRIVATE_34",
-                          "U verbs_uninit_context@IBVERBS_PRIVATE_34",
+                          "U verbs_register_driver_" + number + "@IBVERBS_PRIVATE_" + number,
+                          "U verbs_set_ops@IBVERBS_PRIVATE_" + number,
+                          "U verbs_uninit_context@IBVERBS_PRIVATE_" + number,
                       }));
 }
+INSTANTIATE_TEST_SUITE_P(Interfaces, Plugin, testing::Values("34", "57", "59", "64", "65"));
 
 }  // namespace
 }  // namespace softhca::provider::abi34

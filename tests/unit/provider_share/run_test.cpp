@@ -37,6 +37,16 @@ class Run : public testing::Test {
   static void SetUpTestSuite() { ::setenv("PATH", "/usr/bin:/bin", 1); }
   void TearDown() override { fs::remove_all(root_); }
 
+  /// A build tree in `there`, with the provider under this name.
+  void copy_to(const fs::path& there, const std::string& provider) {
+    const fs::path built = fs::path(SOFTHCA_RUN).parent_path().parent_path();
+    fs::create_directories(there / "libverbs-provider/preload");
+    fs::create_directories(there / "cli");
+    for (const char* file : {"cli/softhca-run", "libverbs-provider/preload/libsofthca-preload.so"})
+      fs::copy_file(built / file, there / file);
+    fs::copy_file(built / "libverbs-provider/libsofthca-rdmav34.so",
+                  there / "libverbs-provider" / provider);
+  }
   void write(const fs::path& path, const char* text) {
     fs::create_directories(path.parent_path());
     std::ofstream(path) << text << '\n';
@@ -99,16 +109,22 @@ TEST_F(Run, SetsTheEnvironment) {
 TEST_F(Run, WorksFromAFolderWithASpaceInItsName) {
   add_tenant("red");
   const fs::path there = root_ / "my copy";
-  const fs::path built = fs::path(SOFTHCA_RUN).parent_path().parent_path();
-  fs::create_directories(there / "libverbs-provider/preload");
-  fs::create_directories(there / "cli");
-  for (const char* file : {"cli/softhca-run", "libverbs-provider/libsofthca-rdmav34.so",
-                           "libverbs-provider/preload/libsofthca-preload.so"}) {
-    fs::copy_file(built / file, there / file);
-  }
+  copy_to(there, "libsofthca-rdmav34.so");
   const Outcome outcome = shell("'" + (there / "cli/softhca-run").string() + "' --runtime-dir " +
                                 root_.string() + " grep -l libsofthca-preload /proc/self/maps");
   EXPECT_EQ(outcome.output, "/proc/self/maps\n");
+}
+
+TEST_F(Run, SaysThatThereIsNoProviderForTheInstalledLibrary) {
+  if (shell("command -v ibv_devices").code != 0) GTEST_SKIP() << "no libibverbs here";
+  add_tenant("red");
+  copy_to(root_ / "copy", "libsofthca-rdmav7.so");
+  const Outcome outcome = shell((root_ / "copy/cli/softhca-run").string() + " --runtime-dir " +
+                                root_.string() + " -t red echo ran");
+  EXPECT_TRUE(contains(outcome.output, "libibverbs.so.1")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "softhca has those for 7:")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "\nran\n")) << outcome.output;
+  EXPECT_EQ(run("-t red echo ran").output, "ran\n");
 }
 
 TEST_F(Run, PutsItselfInFrontOfWhatWasThere) {

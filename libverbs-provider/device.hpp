@@ -1,0 +1,10 @@
+// What the library is told of this provider.
+#pragma once
+
+#include "libverbs-provider/abi34.hpp"
+
+namespace softhca::provider {
+
+extern const abi34::DeviceOps kDeviceOps;
+
+}  // namespace softhca::provider

@@ -1,0 +1,10 @@
+/* The functions of libibverbs that the plugin calls, to link it for a private interface that the
+   libibverbs of this machine may not have. */
+#define WITH_NUMBER(name, number) name##number
+#define NUMBERED(name, number) WITH_NUMBER(name, number)
+
+void ibv_is_fork_initialized(void) {}
+void _verbs_init_and_alloc_context(void) {}
+void NUMBERED(verbs_register_driver_, SOFTHCA_INTERFACE)(void) {}
+void verbs_set_ops(void) {}
+void verbs_uninit_context(void) {}
