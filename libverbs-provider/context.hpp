@@ -23,11 +23,14 @@ struct Buried {
   Buried* next;
 };
 
-struct Context {
-  /// The end of this and `base` are the verbs_context of the library, which makes it and knows
-  /// nothing of the rest.
+/// The end of `front` and `base` are the verbs_context of the library, which makes it.
+struct LibraryContext {
   std::byte front[kLargestContextFront];
   ibv_context base;
+};
+
+struct Context {
+  LibraryContext library;  ///< first; the library knows nothing of the rest
 
   ControlChannel control;
   Session session;
@@ -43,12 +46,12 @@ struct Context {
   /// This is the copy in a forked child; the session belongs to the parent.
   std::atomic<bool> forked;
 
-  ibv_context* ibv() { return &base; }
+  ibv_context* ibv() { return &library.base; }
 };
 
 inline Context* to_context(ibv_context* context) {
   return reinterpret_cast<Context*>(reinterpret_cast<std::byte*>(context) -
-                                    offsetof(Context, base));
+                                    offsetof(LibraryContext, base));
 }
 
 }  // namespace softhca::provider

@@ -140,7 +140,7 @@ int join_session(Context& context) {
 
 /// Where the library's verbs_context begins in a Context.
 std::size_t offset_of_library_part() {
-  return offsetof(Context, base) - context_front(library_version());
+  return offsetof(LibraryContext, base) - context_front(library_version());
 }
 verbs_context* library_part(Context& context) {
   return reinterpret_cast<verbs_context*>(reinterpret_cast<std::byte*>(&context) +
@@ -151,7 +151,8 @@ verbs_context* library_part(Context& context) {
 /// has grown without a new number of its interface is recognized by it.
 bool is_of_known_size(const Context& context) {
   std::size_t bytes = 0;
-  std::memcpy(&bytes, context.front + sizeof context.front - sizeof bytes, sizeof bytes);
+  const auto& front = context.library.front;
+  std::memcpy(&bytes, front + sizeof front - sizeof bytes, sizeof bytes);
   return bytes == context_front(library_version()) + sizeof(ibv_context);
 }
 

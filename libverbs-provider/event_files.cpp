@@ -93,7 +93,7 @@ bool control(const Context& context, void* argument) {
   if (request.object_id != UVERBS_OBJECT_ASYNC_EVENT ||
       request.method_id != UVERBS_METHOD_ASYNC_EVENT_ALLOC || request.num_attrs != 1)
     return false;
-  request.attrs[0].data = static_cast<std::uint64_t>(context.base.async_fd);
+  request.attrs[0].data = static_cast<std::uint64_t>(context.library.base.async_fd);
   return true;
 }
 
