@@ -13,8 +13,8 @@ namespace softhca {
 struct FlightParameters {
   std::uint16_t initial_flight = 32;  ///< packets sent before anything is acknowledged
   std::uint16_t flight_steps = 16;    ///< acknowledged packets that add one to a small flight
-  std::uint16_t borne_losses = 8;     ///< one packet in so many is lost without consequence ...
-  std::uint16_t queued_packets = 3;   ///< ... while fewer than these wait in a queue on the way
+  std::uint16_t borne_losses = 8;     ///< one packet in so many may be lost without consequence
+  std::uint16_t queued_packets = 3;   ///< if so many wait in a queue on the way, none may
 
   bool operator==(const FlightParameters&) const = default;
 };

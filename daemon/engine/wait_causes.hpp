@@ -24,7 +24,7 @@ enum class WaitCause : std::uint8_t {
   kOrder,             ///< earlier commands of its queue pair: fence, reads under way, drain
   kReceiver,          ///< a receive of its peer
   kAcknowledgement,   ///< its peer's answer
-  kCongestion,        ///< the pace that congestion notifications have set
+  kCongestion,        ///< the pace that congestion notifications or losses have set
   kNeighbour,         ///< the link address of its next hop
   kPort,              ///< room in the port
   kCount,

@@ -141,6 +141,7 @@ WaitCause WaitCensus::cause_of(SetAside aside, transport::SendObstacle obstacle)
       break;
   }
   if (obstacle == transport::SendObstacle::kPace) return WaitCause::kCongestion;
+  if (obstacle == transport::SendObstacle::kWindow) return WaitCause::kAcknowledgement;
   return obstacle == transport::SendObstacle::kReceiver ? WaitCause::kReceiver : WaitCause::kOrder;
 }
 

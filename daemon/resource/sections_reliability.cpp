@@ -38,13 +38,13 @@ constexpr Key kReliabilityKeys[] = {
      .at = at<&Reliability::flight, &Flight::borne_losses>,
      .range = {1, kMostInFlight},
      .unit = "packets",
-     .doc = "of which one may be lost, as on a bad link; more halve the flight"},
+     .doc = "one in so many may be lost, as on a bad link; more halve the flight"},
     {.name = "queued_packets",
      .at = at<&Reliability::flight, &Flight::queued_packets>,
      .range = {1, kMostInFlight},
      .unit = "packets",
-     .doc =
-         "of a flight wait in a queue on the way, says the round-trip time: each loss halves it"},
+     .doc = "if the round-trip time says that so many of a flight wait in a queue, each loss "
+            "halves it"},
 };
 constexpr Schema kReliability{
     .comment =

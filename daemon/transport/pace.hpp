@@ -26,17 +26,16 @@ class RoundTrip {
     psn_ = psn;
     since_ = now;
   }
-  /// All before `unacked` are acknowledged: progress.
+  /// All before `unacked` are acknowledged. Only what is measured ends the patience of back_off():
+  /// an answer to what was sent twice says nothing of the way.
   void acknowledged(Psn unacked, Time now) {
-    backoff_ = 0;
     if (!timing_ || !unacked.is_after(psn_)) return;
     timing_ = false;
-    sample(now - since_, now);
+    backoff_ = 0;
+    sample(std::clamp(now - since_, Duration(1), kLongest), now);
   }
-  /// Packets will be sent twice, so that an answer would say nothing about its time.
-  void discard() { timing_ = false; }
-  /// Some packets will be sent twice: an answer may take longer for it. A time that is too long is
-  /// better than none.
+  /// Packets will be sent twice, so that an answer may take longer for it, or say nothing about its
+  /// time. A time that is too long is better than none.
   void distrust() {
     if (smoothed_ != Duration{}) timing_ = false;
   }
@@ -47,13 +46,14 @@ class RoundTrip {
 
   bool is_known() const { return smoothed_ != Duration{}; }
   Duration smoothed() const { return smoothed_; }  ///< Duration{} unless is_known()
-  /// Of `packets` in flight so many wait in a queue, or half of them, by the last time measured
+  /// So many of `packets` in flight, or half of them, wait in a queue, by the last time measured
   /// beside the least (Fu and Liew, "TCP Veno: TCP Enhancement for Transmission Over Wireless
   /// Access Networks", IEEE JSAC 21(2), 2003).
   bool is_queued(std::uint32_t packets, const FlightParameters& parameters) const {
+    const std::uint32_t least = std::min(least_, least_before_);
+    if (latest_ < least + kJitter) return false;
     const std::uint32_t many = std::min<std::uint32_t>(packets, 2u * parameters.queued_packets);
-    return latest_ != 0 &&
-           std::uint64_t{latest_ - least_} * 2 * packets >= std::uint64_t{latest_} * many;
+    return std::uint64_t{latest_ - least} * 2 * packets >= std::uint64_t{latest_} * many;
   }
 
   /// How long before a probe asks for an answer: after two round trips (RFC 8985, 7.2);
@@ -74,15 +74,21 @@ class RoundTrip {
   /// While nothing was measured. The 1 s of RFC 6298 are for paths round the world.
   static constexpr Duration kFirst = std::chrono::milliseconds(8);
   static constexpr unsigned kLongestBackoff = 10;
-  /// Then the way may be another one.
-  static constexpr Duration kLeastHolds = std::chrono::seconds(10);
+  static constexpr Duration kLongest = std::chrono::seconds(1);
+  /// The way may be another one later: the least holds for so long, and once more.
+  static constexpr Duration kLeastHolds = std::chrono::seconds(5);
+  static constexpr std::uint32_t kJitter =
+      20'000;  ///< ns, of hosts, that no queue on the way makes
 
   void sample(Duration measured, Time now) {
-    latest_ = static_cast<std::uint32_t>(std::clamp<std::int64_t>(measured.count(), 1, 0xffffffff));
-    if (latest_ <= least_ || least_ == 0 || now - least_at_ > kLeastHolds) {
+    latest_ = static_cast<std::uint32_t>(measured.count());
+    const Duration age = now - least_since_;
+    if (age > kLeastHolds || !is_known()) {
+      least_before_ = age > 2 * kLeastHolds || !is_known() ? latest_ : least_;
       least_ = latest_;
-      least_at_ = now;
+      least_since_ = now;
     }
+    least_ = std::min(least_, latest_);
     if (smoothed_ == Duration{}) {
       smoothed_ = std::max(measured, Duration(1));
       variation_ = measured / 2;
@@ -99,9 +105,11 @@ class RoundTrip {
   Time since_{};
   Duration smoothed_{};
   Duration variation_{};
-  std::uint32_t latest_ = 0;  ///< in ns
-  std::uint32_t least_ = 0;   ///< in ns; not older than kLeastHolds when the next came
-  Time least_at_{};
+  // In ns.
+  std::uint32_t latest_ = 0;
+  std::uint32_t least_ = 0;         ///< since least_since_
+  std::uint32_t least_before_ = 0;  ///< in the time before
+  Time least_since_{};
 };
 
 /// Packets that may be in flight: slow start, additive increase, multiplicative decrease (RFC

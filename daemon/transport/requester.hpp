@@ -126,9 +126,10 @@ class Requester {
     if (is_held()) return timer_.deadline();
     // What was withdrawn is waited for again when it has been sent again.
     if (queue_.empty()) return withdrawn_.any ? pause_.until() : kNever;
-    // With nothing under way no answer is awaited.
-    const bool waits = pause_.runs() && in_flight() == 0;
-    return waits ? pause_.until() : std::min(timer_.deadline(), pause_.until());
+    // With nothing under way no answer is awaited; transmit() says that it could go on.
+    if (in_flight() == 0 && pause_.runs()) return pause_.until();
+    if (in_flight() == 0 && timer_.goes_later()) return kNever;
+    return std::min(timer_.deadline(), pause_.until());
   }
   /// In packets, of which a read counts those of its response. None outstanding: it is idle.
   SendProgress progress() const;

@@ -42,6 +42,7 @@ void Requester::miss_response(const RequesterUpcalls& up, Time now) {
   if (!may_retry_as_told(up)) return;
   round_trip_.distrust();
   repeat_.ask_for_missing(queue_, unacked_);
+  flight_.lose(1, sent_end_, round_trip_, format_.attributes.flight);
   timer_.goes_on(now, round_trip_.rto());
 }
 
@@ -66,6 +67,8 @@ void Requester::catch_up(const RequesterUpcalls& up, Time now) {
 /// last packet, an answer, or what was sent again.
 void Requester::probe(const RequesterUpcalls& up, Time now) {
   if (queue_.empty() || in_flight() == 0) return;
+  if (pause_.runs())
+    return timer_.await_probe(now, pause_.until() - now + repeat_.patience(round_trip_));
   up.events.count(Count::kProbes);
   round_trip_.distrust();
   response_missed_ = false;

@@ -63,10 +63,10 @@ void Requester::begin_withdrawal() {
 
 /// Timeouts use up the retries (9.7.6.1.3, 9.9.2.4.1), which are renewed by progress, and by an RNR
 /// NAK: where a receive is long in coming, a few of many answers that are lost on the way do not
-/// mean that the peer is gone. An early retry, after silence for longer than there was so far, is
-/// twice as patient the next time; the timeout of the queue pair goes on running.
+/// mean that the peer is gone. An early retry, after silence for longer than there was so far,
+/// makes the next one wait twice as long; the timeout of the queue pair goes on running.
 void Requester::expire(const RequesterUpcalls& up, Time now) {
-  if (failed_ || now < timer_.deadline()) return;
+  if (now < deadline() || now < timer_.deadline()) return;
   if (!is_held() && pause_.runs() && in_flight() == 0) return;
   const bool was_refused = timer_.is_held() && !timer_.rests();
   timer_.release();
@@ -105,9 +105,10 @@ void Requester::retry_as_told(const RequesterUpcalls& up, Time now) {
 }
 
 /// A peer that says what it lacks is there, and through a full queue the same packet may be lost
-/// many times: as long as the timeout runs, which bounds it, that is not counted.
+/// many times: that is not counted as long as the timeout runs, which bounds it. In a pause it does
+/// not.
 bool Requester::may_retry_as_told(const RequesterUpcalls& up) {
-  if (timer_.has_timeout()) return true;
+  if (timer_.has_timeout() && !pause_.runs()) return true;
   if (retries_left_ == 0) {
     fail(up, Verdict::kRetryExceeded);
     return false;
@@ -117,7 +118,7 @@ bool Requester::may_retry_as_told(const RequesterUpcalls& up) {
 }
 
 void Requester::go_back() {
-  round_trip_.discard();
+  round_trip_.distrust();
   repeat_.go_back();
   next_ = queue_.oldest();
   next_psn_ = unacked_;

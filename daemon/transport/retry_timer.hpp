@@ -89,6 +89,7 @@ class RetryTimer {
   }
   /// The retry goes later: it is waited for from when it does.
   void wait_for_next() { tries_again_ = true; }
+  bool goes_later() const { return tries_again_; }
   bool rests() const { return rests_; }
   /// True: hold_until() or rest() was called, and release() was not.
   bool is_held() const { return rnr_until_ != kNever || rests_; }

@@ -11,7 +11,7 @@ namespace softhca::transport {
 enum class SendObstacle : std::uint8_t {
   kNone,    ///< nothing here: it goes as soon as the queue pair has its turn and the port takes it
   kWindow,  ///< so much is under way that an acknowledgement must come first
-  kPace,    ///< the way is shared by so many that the next packet has its time
+  kPace,    ///< the window is less than a packet: the next one waits for the end of a pause
   kOrder,   ///< a fence, or the limit of reads and atomics under way
   kReceiver,  ///< the peer has no receive
   kPeer,      ///< the peer does not answer, or is not there

@@ -36,8 +36,8 @@ constexpr Remedy kRemedies[] = {
     {WaitCause::kReceiver, "", "the peer posts too few receives"},
     {WaitCause::kAcknowledgement, "",
      "the peer's answer: the way there and back, a slow or silent peer, or loss (see `qps`)"},
-    {WaitCause::kCongestion, "[congestion]",
-     "peers tell of congestion on the way, and its queue pairs slow down"},
+    {WaitCause::kCongestion, "[congestion], [reliability]",
+     "congestion on the way, as notifications or losses tell: its queue pairs slow down"},
     {WaitCause::kNeighbour, "", "the next hop does not answer requests for its link address"},
     {WaitCause::kPort, "", "the port takes no more packets: its link is full"},
 };

@@ -7,6 +7,8 @@
 namespace softhca::provider {
 namespace {
 
+constexpr int kVersions[] = {kFirstVersion, kVersion59, kVersion62, kVersion64, kVersion65};
+
 /// Every operation is a pointer of its own here.
 abi34::ContextOps different_operations() {
   abi34::ContextOps ops;
@@ -26,7 +28,6 @@ std::size_t place_of(int version, std::size_t offset) {
 
 // The places were counted in the driver.h of rdma-core 56, 59, 62, 64 and 65.
 TEST(Interfaces, OperationsStandWhereEachVersionLooksForThem) {
-  constexpr int kVersions[] = {kFirstVersion, kVersion59, kVersion62, kVersion64, kVersion65};
   struct Row {
     const char* name;
     std::size_t offset;
@@ -56,7 +57,7 @@ TEST(Interfaces, OperationsStandWhereEachVersionLooksForThem) {
 }
 
 TEST(Interfaces, WhatWasAddedIsLeftToTheLibrary) {
-  for (const int version : {kFirstVersion, kVersion59, kVersion62, kVersion64, kVersion65}) {
+  for (const int version : kVersions) {
     const Operations all = operations_of(version, different_operations());
     const auto provided =
         std::count_if(all.begin(), all.end(), [](auto op) { return op != nullptr; });

@@ -55,12 +55,46 @@ TEST_F(RequesterTest, WhatWasSentTwiceIsNotTimed) {
   attributes.timeout = 14;
   start_at(0);
   post_and_run(RequestKind::kSend, 1);
-  feed_nak(0, wire::kSyndromeSequence);
-  run();
-  now += milliseconds(1);
+  now += microseconds(100);
   feed_ack(0);
   post_and_run(RequestKind::kSend, 1);
-  EXPECT_EQ(requester.deadline(), now + milliseconds(8)) << "as if nothing was measured";
+  feed_nak(1, wire::kSyndromeSequence);
+  run();
+  now += milliseconds(50);
+  feed_ack(1);
+  post_and_run(RequestKind::kSend, 1);
+  EXPECT_EQ(requester.deadline(), now + milliseconds(1));
+}
+
+/// The first retries come too early for it; the next ones do not.
+TEST_F(RequesterTest, ALongWayIsMeasuredAllTheSame) {
+  attributes.timeout = 18;
+  start_at(0);
+  for (std::uint32_t psn = 0; psn < 5; ++psn) {
+    post_and_run(RequestKind::kSend, 1);
+    const Time answer = now + milliseconds(20);
+    while (requester.deadline() < answer) pass(requester.deadline() - now);
+    now = answer;
+    feed_ack(psn);
+  }
+  expect_count(Count::kEarlyRetries, 1);  // after 8 ms; the next was to come after 24
+}
+
+/// The wait between early retries stays long until something is measured.
+TEST_F(RequesterTest, AWayThatBecomesLongerIsMeasuredAnew) {
+  attributes.timeout = 18;
+  start_at(0);
+  post_and_run(RequestKind::kSend, 1);
+  now += microseconds(100);
+  feed_ack(0);
+  for (std::uint32_t psn = 1; psn < 10; ++psn) {
+    post_and_run(RequestKind::kSend, 1);
+    const Time answer = now + milliseconds(5);
+    while (requester.deadline() < answer) pass(requester.deadline() - now);
+    now = answer;
+    feed_ack(psn);
+  }
+  expect_count(Count::kEarlyRetries, 3);  // of the first after 1 and 3 ms, of the second after 4
 }
 
 TEST_F(RequesterTest, TheFlightDoublesInEachRoundTripUntilItsLimit) {
@@ -97,14 +131,61 @@ TEST_F(RequesterTest, LossInAQueueHalvesTheFlight) {
   start_at(0);
   post(RequestKind::kSend, 1000 * 256);
   EXPECT_EQ(flight(), 32u);
-  now += microseconds(10);
+  now += microseconds(100);
   feed_ack(31);
   EXPECT_EQ(flight(), 32u);
-  now += microseconds(12);  // a sixth of the flight waits somewhere
+  now += microseconds(125);  // a fifth of the flight waits somewhere
   feed_ack(63);
   EXPECT_EQ(flight(), 32u);
   feed_nak(64, wire::kSyndromeSequence);
   EXPECT_EQ(flight(), 16u);
+}
+
+TEST_F(RequesterTest, TheJitterOfHostsIsNoQueue) {
+  attributes.psn_window = 32;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  EXPECT_EQ(flight(), 32u);
+  now += microseconds(20);
+  feed_ack(31);
+  EXPECT_EQ(flight(), 32u);
+  now += microseconds(39);
+  feed_ack(63);
+  EXPECT_EQ(flight(), 32u);
+  feed_nak(64, wire::kSyndromeSequence);
+  EXPECT_EQ(flight(), 25u);
+}
+
+/// The way may have changed: a least from long ago says nothing.
+TEST_F(RequesterTest, TheLeastRoundTripHoldsForSeconds) {
+  attributes.psn_window = 32;
+  start_at(0);
+  post(RequestKind::kSend, 3000 * 256);
+  std::uint32_t acknowledged = 0;
+  const auto round = [&](Duration time) {
+    acknowledged += static_cast<std::uint32_t>(flight());
+    now += time;
+    feed_ack(acknowledged - 1);
+  };
+  round(microseconds(100));
+  for (int i = 0; i < 4; ++i) {
+    now += std::chrono::seconds(2);
+    round(microseconds(200));
+  }
+  EXPECT_EQ(flight(), 32u);
+  acknowledged += 32;
+  feed_nak(acknowledged - 32, wire::kSyndromeSequence);
+  EXPECT_EQ(flight(), 16u) << "100 us of 8 s ago";
+  acknowledged -= 16;
+  now += std::chrono::seconds(8);
+  feed_ack(acknowledged - 1);
+  for (int i = 0; i < 3; ++i) {
+    now += std::chrono::seconds(6);
+    round(microseconds(200));
+  }
+  const std::size_t before = flight();
+  feed_nak(acknowledged, wire::kSyndromeSequence);
+  EXPECT_EQ(flight(), before * 4 / 5);
 }
 
 TEST_F(RequesterTest, AfterATimeoutTheFlightBeginsWithOnePacketAndDoublesUpToHalf) {
@@ -203,6 +284,59 @@ TEST_F(RequesterTest, WhileTheReceiverIsNotReadyAPauseIsOver) {
   EXPECT_EQ(requester.deadline(), now + microseconds(327'680));
   pass_deadline();
   EXPECT_EQ(flight(), 1u);
+}
+
+/// What the port does not take at the end of a pause is not waited for until it has gone.
+TEST_F(RequesterTest, AtTheEndOfAPauseThePortMayBeFull) {
+  attributes.psn_window = 1;
+  attributes.timeout = 14;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  flight();
+  now += milliseconds(1);
+  feed_ack(0);
+  flight();
+  now += milliseconds(3);
+  feed_ack(1);
+  flight();
+  feed_nak(2, wire::kSyndromeSequence);
+  EXPECT_EQ(flight(), 1u);
+  now += milliseconds(10);  // early: nothing has come
+  requester.expire(env, now);
+  env.port_buffers = 0;
+  now += milliseconds(20);
+  EXPECT_TRUE(run()) << "it could go on";
+  const std::size_t early = env.counted(Count::kEarlyRetries);
+  EXPECT_GT(requester.deadline(), now);
+  requester.expire(env, now + milliseconds(100));
+  expect_count(Count::kEarlyRetries, early);
+  expect_count(Count::kAckTimeouts, 0);
+}
+
+/// In pauses the timeout does not run: there NAKs are counted.
+TEST_F(RequesterTest, NaksWithoutProgressEndASlowedQueuePair) {
+  attributes.psn_window = 1;
+  attributes.timeout = 14;
+  attributes.retry_count = 3;
+  start_at(0);
+  post(RequestKind::kSend, 1000 * 256);
+  flight();
+  now += milliseconds(1);
+  feed_ack(0);
+  flight();
+  now += milliseconds(3);
+  feed_ack(1);
+  flight();
+  feed_nak(2, wire::kSyndromeSequence);
+  run();
+  int naks = 0;
+  for (; env.done.empty() && naks < 100; ++naks) {
+    feed_nak(2, wire::kSyndromeSequence);
+    pass_deadline();
+    run();
+  }
+  EXPECT_EQ(naks, 4);
+  expect_done({"0 retry-exceeded"});
 }
 
 /// A peer that says what it lacks is there: only the timeout, which goes on running, counts.
