@@ -291,7 +291,12 @@ class World {
     for (const End& end : ends_) {
       const QueuePair& qp = end.near->qp;
       const auto* rc = std::get_if<transport::Rc>(&qp.transport);
-      if (rc != nullptr && rc->progress().unsent == 0) sent += qp.sq.started;
+      if (rc == nullptr) continue;
+      // After silence they go again, one at a time.
+      const transport::SendObstacle obstacle = rc->progress().obstacle;
+      if (rc->progress().unsent == 0 || obstacle == transport::SendObstacle::kNone ||
+          obstacle == transport::SendObstacle::kWindow)
+        sent += qp.sq.started;
     }
     return sent == group.all_in_use.value() + group.dedicated_in_use.value() &&
            sent == 1 + shape_.dedicated;
