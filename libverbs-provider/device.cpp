@@ -5,6 +5,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -251,7 +252,7 @@ verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Con
   static constexpr std::uint32_t kNoKernelDriver = 0;
   auto* context = static_cast<Context*>(_verbs_init_and_alloc_context(
       ibv_device, cmd_fd, sizeof(Context),
-      reinterpret_cast<verbs_context*>(offset_of_library_part()), kNoKernelDriver));
+      std::bit_cast<verbs_context*>(offset_of_library_part()), kNoKernelDriver));
   if (context == nullptr) return nullptr;
   construct_parts(*context);
   const auto* device = reinterpret_cast<const Device*>(ibv_device);

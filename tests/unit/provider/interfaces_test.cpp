@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace softhca::provider {
 namespace {
@@ -22,7 +23,7 @@ abi34::ContextOps different_operations() {
 /// Where verbs_set_ops() of a version looks for an operation of number 34.
 std::size_t place_of(int version, std::size_t offset) {
   const Operations all = operations_of(version, different_operations());
-  const auto wanted = reinterpret_cast<abi34::NotProvided>(offset / sizeof(void*) + 1);
+  const auto wanted = std::bit_cast<abi34::NotProvided>(offset / sizeof(void*) + 1);
   return static_cast<std::size_t>(std::find(all.begin(), all.end(), wanted) - all.begin());
 }
 
