@@ -251,8 +251,8 @@ verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Con
   static constexpr abi34::ContextOps kOperations = make_operations();
   static constexpr std::uint32_t kNoKernelDriver = 0;
   auto* context = static_cast<Context*>(_verbs_init_and_alloc_context(
-      ibv_device, cmd_fd, sizeof(Context),
-      std::bit_cast<verbs_context*>(offset_of_library_part()), kNoKernelDriver));
+      ibv_device, cmd_fd, sizeof(Context), std::bit_cast<verbs_context*>(offset_of_library_part()),
+      kNoKernelDriver));
   if (context == nullptr) return nullptr;
   construct_parts(*context);
   const auto* device = reinterpret_cast<const Device*>(ibv_device);
