@@ -13,7 +13,8 @@
 //
 // How many packets are in flight follows what gets lost, and a retry comes as soon as the measured
 // round-trip time makes loss likely (pace.hpp). Such an early retry is not counted, and neither is
-// one that a NAK asks for: retry_count and timeout keep their meaning for a peer that stays silent.
+// one that a NAK asks for while the timeout runs: retry_count and timeout keep their meaning for a
+// peer that stays silent.
 //
 // Requests for such a peer are withdrawn, once they have been sent again, until the next retry is
 // due: however many peers are silent, none of their requests holds what others need. An

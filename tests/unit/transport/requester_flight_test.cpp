@@ -268,16 +268,7 @@ TEST_F(RequesterTest, WhatPausesCanBeWithdrawn) {
 
 /// The end of a pause is nothing to wake up for while the receiver is not ready.
 TEST_F(RequesterTest, WhileTheReceiverIsNotReadyAPauseIsOver) {
-  attributes.psn_window = 1;
-  start_at(0);
-  post(RequestKind::kSend, 1000 * 256);
-  flight();
-  now += milliseconds(1);
-  feed_ack(0);
-  flight();
-  now += milliseconds(3);
-  feed_ack(1);
-  flight();
+  send_through_a_queue();
   feed_nak(2, wire::kSyndromeSequence);
   EXPECT_EQ(flight(), 1u);
   feed_nak(2, wire::kSyndromeRnr | 30);  // 327.68 ms
@@ -288,17 +279,8 @@ TEST_F(RequesterTest, WhileTheReceiverIsNotReadyAPauseIsOver) {
 
 /// What the port does not take at the end of a pause is not waited for until it has gone.
 TEST_F(RequesterTest, AtTheEndOfAPauseThePortMayBeFull) {
-  attributes.psn_window = 1;
   attributes.timeout = 14;
-  start_at(0);
-  post(RequestKind::kSend, 1000 * 256);
-  flight();
-  now += milliseconds(1);
-  feed_ack(0);
-  flight();
-  now += milliseconds(3);
-  feed_ack(1);
-  flight();
+  send_through_a_queue();
   feed_nak(2, wire::kSyndromeSequence);
   EXPECT_EQ(flight(), 1u);
   now += milliseconds(10);  // early: nothing has come
@@ -315,18 +297,9 @@ TEST_F(RequesterTest, AtTheEndOfAPauseThePortMayBeFull) {
 
 /// In pauses the timeout does not run: there NAKs are counted.
 TEST_F(RequesterTest, NaksWithoutProgressEndASlowedQueuePair) {
-  attributes.psn_window = 1;
   attributes.timeout = 14;
   attributes.retry_count = 3;
-  start_at(0);
-  post(RequestKind::kSend, 1000 * 256);
-  flight();
-  now += milliseconds(1);
-  feed_ack(0);
-  flight();
-  now += milliseconds(3);
-  feed_ack(1);
-  flight();
+  send_through_a_queue();
   feed_nak(2, wire::kSyndromeSequence);
   run();
   int naks = 0;

@@ -114,6 +114,20 @@ class RequesterTest : public ScriptTest {
     run();
     return std::exchange(env.sent, {}).size();
   }
+  /// One packet after the other, of which the third is under way: the round trip was 1 ms, then 3
+  /// ms.
+  void send_through_a_queue() {
+    attributes.psn_window = 1;
+    start_at(0);
+    post(RequestKind::kSend, 1000 * 256);
+    flight();
+    now += milliseconds(1);
+    feed_ack(0);
+    flight();
+    now += milliseconds(3);
+    feed_ack(1);
+    flight();
+  }
   void pass_deadline() {
     now = requester.deadline();
     requester.expire(env, now);
