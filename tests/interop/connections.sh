@@ -23,6 +23,7 @@ start_on() {
   shift
   if [[ $who == host ]]; then
     tenant_words
+    : >"$dir/host.out"  # what the one before has said must not be seen
     "${tenant[@]}" "$@" >"$dir/host.out" 2>&1 &
     program=$!
   else
