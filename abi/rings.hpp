@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "abi/session.hpp"
+
 namespace softhca::abi {
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
@@ -24,8 +26,38 @@ static_assert(sizeof(RingLocation) == 16);
 
 // Send queue: `entries` commands of send_stride() bytes, no header. The tenant writes an element,
 // then announces it through a VCB or a doorbell; an element may be written again when the
-// completion that covers its sequence number has been polled. Behind the last element lie the
-// kOverflowBytes of abi/session.hpp.
+// completion that covers its sequence number has been polled. Behind the last element lies a
+// SendRingTail.
+
+/// A line of its own behind the commands of a send queue.
+struct alignas(64) SendRingTail {
+  /// The place for a doorbell for which the engine has no room (mechanism B4). Writer and reader:
+  /// engine. A tenant that writes there loses its own doorbells.
+  Doorbell overflow;
+  /// When the command was posted that was sampled last (is_sampled()), see post_stamp(); 0: none
+  /// was. Writer: tenant (relaxed); reader: engine (relaxed), for the tenant's histogram of stages.
+  std::atomic<std::uint64_t> posted;
+  std::uint8_t pad[48];
+};
+static_assert(sizeof(SendRingTail) == 64);
+
+/// Bytes from the first element of a send queue to its SendRingTail.
+constexpr std::size_t send_ring_tail(std::uint32_t entries, std::uint32_t stride) {
+  return (std::size_t{entries} * stride + 63) / 64 * 64;
+}
+
+/// One command of so many is followed from its posting to its end. A prime number: what programs do
+/// every 64th command does not show.
+inline constexpr std::uint32_t kSampledEvery = 61;
+constexpr bool is_sampled(std::uint32_t sequence) { return sequence % kSampledEvery == 0; }
+
+/// The lower bits of the command's sequence number above the lower bits of the time in ns of
+/// CLOCK_MONOTONIC, 18 minutes of it: one word, so that it is never half written.
+inline constexpr unsigned kPostTimeBits = 40;
+constexpr std::uint64_t post_stamp(std::uint32_t sequence, std::uint64_t ns) {
+  return std::uint64_t{sequence} << kPostTimeBits |
+         (ns & ((std::uint64_t{1} << kPostTimeBits) - 1));
+}
 
 /// Receive queue and shared receive queue: this header, then `entries` elements of
 /// receive_stride() bytes. The tenant never lets producer run more than `entries` ahead of the

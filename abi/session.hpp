@@ -44,11 +44,6 @@ constexpr DoorbellCause cause_of(const Doorbell& doorbell) {
   return cause < DoorbellCause::kCount ? cause : DoorbellCause::kOther;
 }
 
-/// Doorbell overflow buffer (mechanism B4): one place behind the commands of each send queue, a
-/// line of its own, in which the engine keeps that queue pair's Doorbell while it has no room for
-/// it. Writer and reader: engine. A tenant that writes there loses its own doorbells.
-inline constexpr std::size_t kOverflowBytes = 64;
-
 /// Line 0 is written by the tenant only, line 1 by the engine only.
 struct SessionHeader {
   // Line 0.

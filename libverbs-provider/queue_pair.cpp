@@ -18,9 +18,10 @@ int attach_send(Context& context, const abi::CreateQpReply& reply, SendQueue& qu
       reply.max_inline > abi::kMaxInline || reply.max_send_sge > abi::kMaxSge)
     return EPROTO;
   queue.stride = abi::send_stride(reply.max_send_sge, reply.max_inline);
-  queue.ring =
-      context.segments.find(reply.send_ring, std::uint64_t{reply.send_entries} * queue.stride);
+  const std::size_t tail = abi::send_ring_tail(reply.send_entries, queue.stride);
+  queue.ring = context.segments.find(reply.send_ring, tail + sizeof *queue.tail);
   if (queue.ring == nullptr) return EPROTO;
+  queue.tail = reinterpret_cast<abi::SendRingTail*>(queue.ring + tail);
   queue.mask = reply.send_entries - 1;
   queue.max_wr = reply.max_send_wr;
   queue.max_sge = reply.max_send_sge;

@@ -79,6 +79,7 @@ struct Cq {
 struct SendQueue {
   SpinLock lock;  ///< guards `next` and the ring
   std::byte* ring = nullptr;
+  abi::SendRingTail* tail = nullptr;
   std::uint32_t stride = 0;
   std::uint32_t mask = 0;
   std::uint32_t max_wr = 0;

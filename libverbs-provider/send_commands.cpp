@@ -1,6 +1,7 @@
 #include "libverbs-provider/send_commands.hpp"
 
 #include <sched.h>
+#include <time.h>
 
 #include <cerrno>
 
@@ -64,6 +65,14 @@ int fill_bind(abi::CommandHeader& header, const ibv_mw* mw, std::uint32_t rkey,
   header.imm = info.mw_access_flags;
   header.swap = info.mr != nullptr ? info.mr->lkey : 0;
   return 0;
+}
+
+void tell_posted(const SendQueue& queue) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::uint64_t ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                           static_cast<std::uint64_t>(now.tv_nsec);
+  queue.tail->posted.store(abi::post_stamp(queue.next, ns), std::memory_order_relaxed);
 }
 
 int announce(Qp& qp, std::uint32_t first) {

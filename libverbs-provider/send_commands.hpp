@@ -69,6 +69,9 @@ inline std::byte* next_payload(const SendQueue& queue) {
   return slot_of(queue, queue.next) + sizeof(abi::CommandHeader);
 }
 
+/// Tells the engine that the next command is posted now.
+void tell_posted(const SendQueue& queue);
+
 /// Makes `header`, whose payload stands in the queue already, the next command. REQUIRES: there is
 /// room.
 inline void append(Qp& qp, abi::CommandHeader& header, std::uint64_t wr_id) {
@@ -78,6 +81,7 @@ inline void append(Qp& qp, abi::CommandHeader& header, std::uint64_t wr_id) {
   header.checksum = abi::command_checksum(header, next_payload(queue));
   std::memcpy(slot_of(queue, queue.next), &header, sizeof header);
   queue.wr_ids[queue.next & queue.mask] = wr_id;
+  if (abi::is_sampled(queue.next)) tell_posted(queue);
   ++queue.next;
 }
 

@@ -49,7 +49,7 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
     qp.sq.probing = qp.sq.sparing = false;
     const std::uint64_t time = cpu_.spent() - commands_[pcb].time_when_seen;
     qp.tenant->counters.command_engine_time.add(time / kUnitsPerNanosecond);
-    if (WaitSamples::is_sampled(header.sequence)) {
+    if (abi::is_sampled(header.sequence)) {
       commands_.samples().completed(qp, header.sequence);
       waits_of(qp).duration.add(static_cast<std::uint64_t>(commands_.age(pcb).count()));
     }

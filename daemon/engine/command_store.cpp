@@ -14,7 +14,7 @@ void CommandStore::prepare(QueuePair& qp, PcbId pcb) {
   qp.sq.kicked.push_back(contexts_.data(), pcb.value);
   ++qp.sq.commands;
   const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
-  if (WaitSamples::is_sampled(sequence)) samples_.kicked(qp, sequence);
+  if (abi::is_sampled(sequence)) samples_.kicked(qp, sequence);
   rates_.admit(qp, pcbs_.pcb(pcb), command);
 }
 

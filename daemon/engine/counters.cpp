@@ -38,6 +38,24 @@ const char* name_of(DoorbellCause cause) {
   return "unknown";
 }
 
+const char* name_of(CommandStage stage) {
+  switch (stage) {
+    case CommandStage::kPost:
+      return "post";
+    case CommandStage::kCollect:
+      return "collect";
+    case CommandStage::kKick:
+      return "kick";
+    case CommandStage::kTransmit:
+      return "transmit";
+    case CommandStage::kAcknowledge:
+      return "acknowledge";
+    case CommandStage::kCount:
+      break;
+  }
+  return "unknown";
+}
+
 const char* name_of(WaitCause cause) {
   switch (cause) {
     case WaitCause::kEngine:

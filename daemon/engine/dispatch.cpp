@@ -155,7 +155,7 @@ OptionalPcb Dispatch::next() {
   qp.tenant->counters.arbitration_wait.add(waited);
   if (Level* level = level_of(qp)) level->counters.arbitration_wait.add(waited);
   const std::uint32_t sequence = pcbs_.pcb(next->pcb).header.sequence;
-  if (WaitSamples::is_sampled(sequence)) commands_.samples().started(qp, sequence);
+  if (abi::is_sampled(sequence)) commands_.samples().started(qp, sequence);
   scheduler_.started(schedule::QpSlot(qp.slot));
   commands_.left_kick_list(next->pcb, next->tvl);
   return next->pcb;

@@ -158,7 +158,7 @@ class Engine {
            datagram_services_.has_work();
   }
 
-  Time now() const { return clock_.now; }
+  StepClock& clock() { return clock_; }
 
  private:
   void finish_batch();

@@ -43,6 +43,11 @@ Verdict QpEnvironment::store_response(PcbId pcb, std::uint32_t offset,
   return parts_.memory.scatter(qp_, parts_.pcbs.pcb(pcb), offset, payload);
 }
 
+void QpEnvironment::request_begun(PcbId pcb) {
+  const std::uint32_t sequence = parts_.pcbs.pcb(pcb).header.sequence;
+  if (abi::is_sampled(sequence)) parts_.commands.samples().transmitted(qp_, sequence);
+}
+
 void QpEnvironment::request_sent(PcbId pcb) { parts_.commands.return_execution(pcb); }
 
 void QpEnvironment::complete_request(PcbId pcb, Verdict verdict) {

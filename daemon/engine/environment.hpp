@@ -54,6 +54,7 @@ class QpEnvironment final : public transport::PacketSink,
                              const transport::PayloadSource& payload) override;
   Verdict store_response(PcbId pcb, std::uint32_t offset,
                          std::span<const std::byte> payload) override;
+  void request_begun(PcbId pcb) override;
   void request_sent(PcbId pcb) override;
   void complete_request(PcbId pcb, Verdict verdict) override;
 

@@ -1,4 +1,4 @@
-// What send commands wait for, and for how long in all.
+// What send commands wait for, and for how long in all; and the stages that they go through.
 #pragma once
 
 #include <array>
@@ -30,6 +30,17 @@ enum class WaitCause : std::uint8_t {
   kCount,
 };
 
+/// Where a send command is between its posting and its end, in order. What was given back to its
+/// send queue goes through some of them again, which counts as one time.
+enum class CommandStage : std::uint8_t {
+  kPost,         ///< posted, and the engine does not know of it
+  kCollect,      ///< its doorbell is known: until it is in a PCB. Not of those that come by VCB
+  kKick,         ///< in a kick list: until it has its credits
+  kTransmit,     ///< until its first packet has gone; local delivery: until its copy begins
+  kAcknowledge,  ///< until it is acknowledged whole and its completion is written, in one go
+  kCount,
+};
+
 /// What is guaranteed to a class.
 enum class Guarantee : std::uint8_t {
   kPcbs,
@@ -40,6 +51,7 @@ enum class Guarantee : std::uint8_t {
 };
 
 const char* name_of(WaitCause cause);
+const char* name_of(CommandStage stage);
 const char* name_of(Guarantee guarantee);
 
 /// Written by the engine's thread, read by any.
@@ -50,6 +62,9 @@ struct WaitCounters {
 
   /// Time that single commands waited, by cause; ns. See WaitSamples.
   std::array<CoarseHistogram, static_cast<std::size_t>(WaitCause::kCount)> of_one;
+
+  /// Time that single commands spent in each stage, of those that ended well; ns.
+  std::array<CoarseHistogram, static_cast<std::size_t>(CommandStage::kCount)> in_stage;
 
   /// Time in which commands waited for something that their class is guaranteed; ns.
   std::array<Counter, static_cast<std::size_t>(Guarantee::kCount)> not_kept;

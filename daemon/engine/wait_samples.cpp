@@ -11,7 +11,7 @@ constexpr Duration kPatience = std::chrono::seconds(10);
 
 }  // namespace
 
-void WaitSamples::begin(const QueuePair& qp, std::uint32_t sequence) {
+void WaitSamples::begin(const QueuePair& qp, std::uint32_t sequence, CommandStage stage) {
   if (find(qp, sequence) != nullptr) return;  // its doorbell comes again
   auto& all = followed_[qp.qos_class.value].commands;
   Command* const place = std::ranges::min_element(all, {}, [](const Command& command) {
@@ -22,6 +22,12 @@ void WaitSamples::begin(const QueuePair& qp, std::uint32_t sequence) {
     record(qp, *place);
   }
   *place = {.slot = qp.slot, .sequence = sequence, .began = clock_.now, .looked = clock_.now};
+  place->stage = stage;
+  place->entered = clock_.exact();
+  const auto posted = qp.sq.ring.posted_before(place->entered, sequence);
+  if (posted && *posted < kPatience)
+    place->in_stage[static_cast<std::size_t>(CommandStage::kPost)] =
+        static_cast<std::uint64_t>(posted->count());
 }
 
 WaitSamples::Command* WaitSamples::find(const QueuePair& qp, std::uint32_t sequence) {
@@ -36,6 +42,14 @@ void WaitSamples::look(Command& command, WaitCause cause) {
       static_cast<std::uint64_t>((clock_.now - since).count());
 }
 
+void WaitSamples::enter(Command& command, CommandStage stage) {
+  const Time now = clock_.exact();
+  command.in_stage[static_cast<std::size_t>(command.stage)] +=
+      static_cast<std::uint64_t>((now - command.entered).count());
+  command.stage = stage;
+  command.entered = now;
+}
+
 void WaitSamples::pass(const QueuePair& qp, Command& command, Stage stage) {
   const WaitCause usual = followed_[qp.qos_class.value].usual[static_cast<std::size_t>(stage)];
   look(command, command.is_seen ? command.cause : usual);
@@ -44,12 +58,22 @@ void WaitSamples::pass(const QueuePair& qp, Command& command, Stage stage) {
 
 void WaitSamples::kicked(const QueuePair& qp, std::uint32_t sequence) {
   Command* const command = find(qp, sequence);
-  if (command == nullptr) return begin(qp, sequence);
+  if (command == nullptr) return begin(qp, sequence, CommandStage::kKick);
   pass(qp, *command, Stage::kSendQueue);
+  enter(*command, CommandStage::kKick);
 }
 
 void WaitSamples::started(const QueuePair& qp, std::uint32_t sequence) {
-  if (Command* const command = find(qp, sequence)) pass(qp, *command, Stage::kKickList);
+  Command* const command = find(qp, sequence);
+  if (command == nullptr) return;
+  pass(qp, *command, Stage::kKickList);
+  enter(*command, CommandStage::kTransmit);
+}
+
+void WaitSamples::transmitted(const QueuePair& qp, std::uint32_t sequence) {
+  Command* const command = find(qp, sequence);
+  if (command != nullptr && command->stage == CommandStage::kTransmit)
+    enter(*command, CommandStage::kAcknowledge);
 }
 
 void WaitSamples::completed(const QueuePair& qp, std::uint32_t sequence) {
@@ -63,6 +87,9 @@ void WaitSamples::completed(const QueuePair& qp, std::uint32_t sequence) {
   const WaitCause last = qp.is_local() ? WaitCause::kEngine : WaitCause::kAcknowledgement;
   command->waited[static_cast<std::size_t>(usual.cause)] += unsent;
   command->waited[static_cast<std::size_t>(last)] += time - unsent;
+  enter(*command, CommandStage::kCount);
+  for (std::size_t i = 0; i < command->in_stage.size(); ++i)
+    if (command->in_stage[i] != 0) waits_of(qp).in_stage[i].add(command->in_stage[i]);
   record(qp, *command);
 }
 

@@ -5,6 +5,9 @@
 // census that sees its queue pair; the time since the last look is put down to what it waits for
 // then. Of what no census saw, the last one tells what it was, by what others of its class waited
 // for; where that is several things, in proportion to how many did.
+//
+// Of the same commands the time in each stage is told, by the clock and not by poll steps, from
+// when the program posted it.
 #pragma once
 
 #include <array>
@@ -18,24 +21,24 @@ namespace softhca::engine {
 
 class WaitSamples {
  public:
-  /// A prime number: what programs do every 64th command does not show.
-  static constexpr std::uint32_t kEvery = 61;
   /// Commands of a class at once. Others begin when one has ended.
   static constexpr std::size_t kMost = 4;
 
   WaitSamples(const StepClock& clock, std::size_t classes) : clock_(clock), followed_(classes) {}
 
-  static bool is_sampled(std::uint32_t sequence) { return sequence % kEvery == 0; }
-
   /// A doorbell says that the commands from `first` to before `end` are there.
   void posted(const QueuePair& qp, std::uint32_t first, std::uint32_t end) {
-    const std::uint32_t sampled = (first + kEvery - 1) / kEvery * kEvery;
-    if (ring_distance(end, sampled) > 0) begin(qp, sampled);
+    const std::uint32_t left = first % abi::kSampledEvery;
+    const std::uint32_t sampled = left == 0 ? first : first + (abi::kSampledEvery - left);
+    if (abi::is_sampled(sampled) && ring_distance(end, sampled) > 0)
+      begin(qp, sampled, CommandStage::kCollect);
   }
   /// The command is in a PCB. REQUIRES: it is sampled.
   void kicked(const QueuePair& qp, std::uint32_t sequence);
   /// It has its credits. REQUIRES: it is sampled.
   void started(const QueuePair& qp, std::uint32_t sequence);
+  /// Its first packet has gone. May come again. REQUIRES: it is sampled.
+  void transmitted(const QueuePair& qp, std::uint32_t sequence);
   /// It has ended well. REQUIRES: it is sampled.
   void completed(const QueuePair& qp, std::uint32_t sequence);
   /// Where a command is that has not started.
@@ -63,6 +66,9 @@ class WaitSamples {
     Time began{};
     Time looked{};
     std::array<std::uint64_t, static_cast<std::size_t>(WaitCause::kCount)> waited{};  ///< ns
+    CommandStage stage = CommandStage::kPost;
+    Time entered{};  ///< by the clock
+    std::array<std::uint64_t, static_cast<std::size_t>(CommandStage::kCount)> in_stage{};  ///< ns
   };
   struct Started {
     std::uint32_t sent = 0;
@@ -76,9 +82,10 @@ class WaitSamples {
     Started started;
   };
 
-  void begin(const QueuePair& qp, std::uint32_t sequence);
+  void begin(const QueuePair& qp, std::uint32_t sequence, CommandStage stage);
   Command* find(const QueuePair& qp, std::uint32_t sequence);
   void look(Command& command, WaitCause cause);
+  void enter(Command& command, CommandStage stage);
   /// It goes on from there.
   void pass(const QueuePair& qp, Command& command, Stage stage);
   static void record(const QueuePair& qp, Command& command);

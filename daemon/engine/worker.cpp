@@ -136,6 +136,7 @@ void Worker::loop() {
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   WorkClock clock;
   engine_.cpu().measure_by(&clock);
+  engine_.clock().read = monotonic_time;
   engine_.completion_events().notify_by(&notifier_);
   bool worked = false;
   Time before = monotonic_time();
@@ -154,6 +155,7 @@ void Worker::loop() {
     if (!worked) idle(now);
   }
   engine_.completion_events().notify_by(nullptr);
+  engine_.clock().read = nullptr;
   engine_.cpu().measure_by(nullptr);
 }
 

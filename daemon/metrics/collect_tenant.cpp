@@ -88,6 +88,13 @@ void add_waits(Families& out, const engine::Tenant& tenant, const engine::Level*
                     "Time that single commands waited, by cause, of one command in 61.",
                     with(labels, "cause", engine::name_of(static_cast<engine::WaitCause>(i))),
                     waits.of_one[i], 4096, std::uint64_t{1} << 34, 1e-9);
+  for (std::size_t i = 0; i < waits.in_stage.size(); ++i)
+    if (waits.in_stage[i].count() != 0)
+      out.histogram("softhca_command_stage_seconds",
+                    "Time that single commands spent in each stage from being posted to their "
+                    "successful end, of one command in 61.",
+                    with(labels, "stage", engine::name_of(static_cast<engine::CommandStage>(i))),
+                    waits.in_stage[i], 64, std::uint64_t{1} << 34, 1e-9);
   out.histogram("softhca_command_seconds",
                 "From a command's kick to its successful end, of one command in 61.", labels,
                 waits.duration, 1024, std::uint64_t{1} << 34, 1e-9);

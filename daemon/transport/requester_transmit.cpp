@@ -129,6 +129,7 @@ void Requester::note_sent(const RequesterUpcalls& up, const Slot& slot, std::uin
   repeat_.sent(next_);
   if (next_psn_.is_after(sent_end_)) sent_end_ = next_psn_;
   if (awaits_response(slot.request.kind)) ++reads_in_flight_;
+  if (index == 0) up.commands.request_begun(slot.request.pcb);
   if (end == slot.packets) {
     next_ = queue_.next(next_);
     up.commands.request_sent(slot.request.pcb);

@@ -56,6 +56,7 @@ bool UcRequester::transmit(const SenderUpcalls& up, unsigned packet_budget) {
         return fail(up, Verdict::kLocalProtection);
     }
     ++next_psn_;
+    if (index_ == 0) up.commands.request_begun(r.pcb);
     if (++index_ < slot.packets) continue;
     index_ = 0;
     up.commands.complete_request(queue_.pop(), Verdict::kOk);

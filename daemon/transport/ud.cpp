@@ -56,6 +56,7 @@ Verdict UdRequester::send(const SenderUpcalls& up, const Request& request, Qpn r
       return Verdict::kLocalProtection;
   }
   ++next_psn_;
+  up.commands.request_begun(request.pcb);
   return Verdict::kOk;
 }
 

@@ -230,6 +230,8 @@ class PeerLimits {
 /// Where requests end.
 class CompletionSink {
  public:
+  /// The first packet of the request has gone; local delivery: it begins. May come again.
+  virtual void request_begun(PcbId /*pcb*/) {}
   /// RC: the last packet of the request has gone; it now waits for the peer (mechanism A11). Local
   /// delivery: it waits for a receive, as if it had gone. May come again.
   virtual void request_sent(PcbId /*pcb*/) {}

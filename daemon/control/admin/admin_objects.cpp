@@ -171,7 +171,7 @@ SrqShot shot_of(engine::Engine& engine, engine::SharedReceiveQueue& srq) {
                                    .unassigned = p->unassigned(),
                                    .quarantined = p->figures().quarantined,
                                    .refused = p->figures().refused,
-                                   .board = p->score_board(engine.now())};
+                                   .board = p->score_board(engine.clock().now)};
   shot.users = users_of(engine, srq, shot.provision ? shot.provision->board : receive::Alarm{});
   return shot;
 }

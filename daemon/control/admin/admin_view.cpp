@@ -290,7 +290,7 @@ void AdminView::take_engine_events() {
   Time now{};
   adapter_.worker.run([&](engine::Engine& engine) {
     const engine::EventLog& log = engine.event_log();
-    now = engine.now();
+    now = engine.clock().now;
     std::uint64_t next = std::max(engine_events_, log.oldest());
     while (next < log.count()) taken[count++] = log[next++];
     engine_events_ = next;

@@ -76,6 +76,7 @@ Local::Step Local::set_moving(const Turn& turn, const Request& request) {
   start_over();
   moving_ = true;
   turn.link.begins(request);
+  turn.up.commands.request_begun(request.pcb);
   return Step::kGoOn;
 }
 

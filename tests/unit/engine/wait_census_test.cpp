@@ -144,7 +144,7 @@ TEST_P(WaitCensusTest, TellsWhatIsShort) {
   EXPECT_LT(under_way, 1.1 * shortage.depth) << told(waits);
   EXPECT_GT(under_way, 0.3 * shortage.depth) << told(waits);
   // Commands that were followed say the same, if enough of them have ended.
-  if (load.done() > 20 * WaitSamples::kEvery) {
+  if (load.done() > 20 * abi::kSampledEvery) {
     EXPECT_GT(followed_seconds(waits, shortage.cause), all_followed_seconds(waits) / 2)
         << told(waits);
     EXPECT_GT(all_followed_seconds(waits), 0);

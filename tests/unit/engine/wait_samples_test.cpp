@@ -10,7 +10,7 @@ using std::chrono::microseconds;
 
 class Samples : public Parts {
  protected:
-  static constexpr std::uint32_t kFirst = 61, kSecond = 122;
+  static constexpr std::uint32_t kFirst = abi::kSampledEvery, kSecond = 2 * kFirst;
 
   void pass(int us) { clock.now += microseconds(us); }
   /// Time of all commands put down to the cause, and how many there were.
@@ -18,6 +18,20 @@ class Samples : public Parts {
   std::uint64_t count(WaitCause cause) const { return histogram(cause).count(); }
   const CoarseHistogram& histogram(WaitCause cause) const {
     return tenant.counters.waits.of_one[static_cast<std::size_t>(cause)];
+  }
+
+  std::uint64_t us_in(CommandStage stage) const {
+    return tenant.counters.waits.in_stage[static_cast<std::size_t>(stage)].sum() / 1000;
+  }
+  /// What the program of the queue pair says: the command was posted so long ago.
+  void tell_posted(std::uint32_t sequence, Duration ago) {
+    const Time then = clock.now - ago;
+    tail().posted =
+        abi::post_stamp(sequence, static_cast<std::uint64_t>(then.time_since_epoch().count()));
+  }
+  abi::SendRingTail& tail() {
+    return *reinterpret_cast<abi::SendRingTail*>(qp.send_memory.base() +
+                                                 abi::send_ring_tail(kEntries, qp.stride));
   }
 
   WaitSamples samples{clock, kTenants};
@@ -103,6 +117,72 @@ TEST_F(Samples, ThoseOfAQueuePairThatIsResetAreForgotten) {
   pass(5);
   samples.completed(qp.qp, kFirst);
   EXPECT_EQ(count(WaitCause::kEngine) + count(WaitCause::kAcknowledgement), 0u);
+}
+
+TEST_F(Samples, TimeIsToldByStage) {
+  tell_posted(kFirst, microseconds(3));
+  samples.posted(qp.qp, 60, 70);
+  pass(5);
+  samples.kicked(qp.qp, kFirst);
+  pass(7);
+  samples.started(qp.qp, kFirst);
+  pass(11);
+  samples.transmitted(qp.qp, kFirst);
+  pass(13);
+  samples.transmitted(qp.qp, kFirst);  // again, after a loss
+  pass(4);
+  samples.completed(qp.qp, kFirst);
+  EXPECT_EQ(us_in(CommandStage::kPost), 3u);
+  EXPECT_EQ(us_in(CommandStage::kCollect), 5u);
+  EXPECT_EQ(us_in(CommandStage::kKick), 7u);
+  EXPECT_EQ(us_in(CommandStage::kTransmit), 11u);
+  EXPECT_EQ(us_in(CommandStage::kAcknowledge), 17u);
+}
+
+/// Given back before its first packet went: the same stages again, as one time in each.
+TEST_F(Samples, StagesThatComeAgainAddUp) {
+  for (int i = 0; i < 2; ++i) {
+    samples.kicked(qp.qp, kFirst);
+    pass(2);
+    samples.started(qp.qp, kFirst);
+    pass(3);
+  }
+  samples.transmitted(qp.qp, kFirst);
+  samples.completed(qp.qp, kFirst);
+  EXPECT_EQ(us_in(CommandStage::kKick), 4u);
+  EXPECT_EQ(us_in(CommandStage::kTransmit), 6u);
+  EXPECT_EQ(tenant.counters.waits.in_stage[static_cast<std::size_t>(CommandStage::kKick)].count(),
+            1u);
+}
+
+TEST_F(Samples, TimeGoesOnWithinAStep) {
+  static Time exact;
+  exact = clock.now + microseconds(1);
+  clock.read = [] { return exact; };
+  samples.kicked(qp.qp, kFirst);
+  exact += microseconds(6);
+  samples.started(qp.qp, kFirst);
+  samples.transmitted(qp.qp, kFirst);
+  samples.completed(qp.qp, kFirst);
+  EXPECT_EQ(us_in(CommandStage::kKick), 6u);
+}
+
+/// The word is in memory of the program.
+TEST_F(Samples, WhenItWasPostedIsBelievedWithinReason) {
+  const auto run = [&] {
+    samples.kicked(qp.qp, kFirst);
+    samples.completed(qp.qp, kFirst);
+    return tenant.counters.waits.in_stage[static_cast<std::size_t>(CommandStage::kPost)].count();
+  };
+  EXPECT_EQ(run(), 0u) << "it says nothing";
+  tell_posted(kSecond, microseconds(1));
+  EXPECT_EQ(run(), 0u) << "of another command";
+  tell_posted(kFirst, -microseconds(1));
+  EXPECT_EQ(run(), 0u) << "in the future";
+  tell_posted(kFirst, std::chrono::seconds(11));
+  EXPECT_EQ(run(), 0u) << "long ago";
+  tell_posted(kFirst, std::chrono::seconds(9));
+  EXPECT_EQ(run(), 1u);
 }
 
 /// Commands that never end keep the others of their class from being followed for a while only.
