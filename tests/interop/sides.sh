@@ -71,7 +71,7 @@ make_link() {
 }
 
 start_guest() {
-  "${enter_host[@]}" "$here/guest/boot" "$cache" $tap $mtu "$share" >"$dir/emulator.log" 2>&1 </dev/null &
+  "${enter_host[@]}" "$here/guest/boot" "$cache" $tap $mtu "$share" $offloads >"$dir/emulator.log" 2>&1 </dev/null &
   children+=($!)
   for ((i = 0; i < 1200; ++i)); do
     [[ -e $share/ready ]] && return 0

@@ -313,6 +313,31 @@ TEST_F(Aside, NobodyWaitsForThePaceOfOthers) {
   EXPECT_TRUE(from.equals(to));
 }
 
+/// Losses have left less than a packet that may be under way at a time, on a way of a millisecond.
+TEST_F(Aside, NobodyWaitsForTheWindowsOfOthers) {
+  meet();
+  TestQp& qp = make();
+  std::uint32_t posted = 0;
+  const auto be_answered_after = [&](Duration time) {
+    a.post(qp, write(posted++));
+    run_near(time);
+    expect_done(qp, posted);
+  };
+  for (int i = 0; i < 6; ++i) {
+    be_answered_after(milliseconds(1));  // by the same measure it is late then
+    be_answered_after(milliseconds(100));
+  }
+  for (std::uint32_t w = 0; w < kRing; ++w) a.post(qp, write(posted++));
+  pair.run_for(milliseconds(1));
+  EXPECT_EQ(set_aside(), 1u);
+  EXPECT_EQ(pcbs_in_use(), 0u);
+  const Counter& congestion =
+      a.tenant.counters.waits.time[static_cast<std::size_t>(WaitCause::kCongestion)];
+  EXPECT_GT(congestion.value(), 0u);
+  expect_that_another_goes_on();
+  expect_done(qp, posted);
+}
+
 /// The message that is half sent keeps its PCB, but not the credit that others need.
 TEST_F(Aside, AMessageThatIsHalfSentHoldsNoExecutionCredit) {
   const CongestionParameters slow{
