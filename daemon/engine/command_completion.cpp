@@ -1,5 +1,6 @@
 // The end of commands: their completions (mechanism B6: by now every read of the command's data is
 // done), and what follows for those behind them.
+#include "daemon/base/probes.hpp"
 #include "daemon/engine/command_execution.hpp"
 #include "daemon/engine/costs.hpp"
 
@@ -34,13 +35,16 @@ CompletionOpcode opcode_of(std::uint8_t command_opcode) {
 
 void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdict) {
   const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
+  const auto status =
+      verdict == Verdict::kOk ? abi::CompletionStatus::kSuccess : status_of(verdict);
+  probes::command_completed(qp.qpn.value, header.sequence, static_cast<std::uint32_t>(status));
   const bool wanted = qp.signal_all || (header.flags & abi::kCommandSignaled) != 0;
   if (!qp.sq.discarding && (wanted || verdict != Verdict::kOk)) {
     shm::Completion completion;
     completion.qpn = qp.qpn.value;
     completion.index = header.sequence;
     completion.byte_len = commands_[pcb].length;
-    completion.status = status_of(verdict);
+    completion.status = status;
     completion.opcode = opcode_of(header.opcode);
     completion_events_.push(*qp.sq.cq, completion, false,
                             qp.sq.commands - 1 + scheduler_.pending(schedule::QpSlot(qp.slot)));

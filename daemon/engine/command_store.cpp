@@ -1,5 +1,6 @@
 #include "daemon/engine/command_store.hpp"
 
+#include "daemon/base/probes.hpp"
 #include "daemon/engine/costs.hpp"
 
 namespace softhca::engine {
@@ -15,6 +16,7 @@ void CommandStore::prepare(QueuePair& qp, PcbId pcb) {
   ++qp.sq.commands;
   const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
   if (abi::is_sampled(sequence)) samples_.kicked(qp, sequence);
+  probes::command_kicked(qp.qpn.value, sequence);
   rates_.admit(qp, pcbs_.pcb(pcb), command);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/base/probes.hpp"
 #include "daemon/engine/costs.hpp"
 #include "daemon/engine/qp_stall.hpp"
 #include "daemon/engine/session_poller.hpp"
@@ -156,6 +157,7 @@ OptionalPcb Dispatch::next() {
   if (Level* level = level_of(qp)) level->counters.arbitration_wait.add(waited);
   const std::uint32_t sequence = pcbs_.pcb(next->pcb).header.sequence;
   if (abi::is_sampled(sequence)) commands_.samples().started(qp, sequence);
+  probes::command_started(qp.qpn.value, sequence);
   scheduler_.started(schedule::QpSlot(qp.slot));
   commands_.left_kick_list(next->pcb, next->tvl);
   return next->pcb;

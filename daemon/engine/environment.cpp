@@ -1,5 +1,7 @@
 #include "daemon/engine/environment.hpp"
 
+#include "daemon/base/probes.hpp"
+
 namespace softhca::engine {
 namespace {
 
@@ -46,6 +48,7 @@ Verdict QpEnvironment::store_response(PcbId pcb, std::uint32_t offset,
 void QpEnvironment::request_begun(PcbId pcb) {
   const std::uint32_t sequence = parts_.pcbs.pcb(pcb).header.sequence;
   if (abi::is_sampled(sequence)) parts_.commands.samples().transmitted(qp_, sequence);
+  probes::command_transmitted(qp_.qpn.value, sequence);
 }
 
 void QpEnvironment::request_sent(PcbId pcb) { parts_.commands.return_execution(pcb); }

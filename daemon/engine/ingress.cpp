@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "daemon/base/probes.hpp"
 #include "daemon/engine/costs.hpp"
 
 namespace softhca::engine {
@@ -331,8 +332,10 @@ QueuePair* Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) 
   const schedule::QpSlot slot(qp->slot);
   const std::uint32_t known = scheduler_.next_sequence(slot) + scheduler_.pending(slot);
   const auto verdict = scheduler_.ring(slot, sequence_end);
-  if (verdict == schedule::RingVerdict::kAccepted)
+  if (verdict == schedule::RingVerdict::kAccepted) {
     commands_.samples().posted(*qp, known, sequence_end);
+    probes::command_announced(qpn.value, known, sequence_end);
+  }
   if (verdict == schedule::RingVerdict::kHostile) doorbell_fails(*qp);
   return qp;
 }
