@@ -34,6 +34,9 @@ systemctl is-active softhcad
 systemctl show -p Type,StatusText,User,NRestarts softhcad | tee /root/shown
 grep -x Type=notify /root/shown && grep -x StatusText=serving /root/shown && grep -x NRestarts=0 /root/shown
 [ "$(stat -c %U /proc/$(systemctl show --value -p MainPID softhcad))" = softhca ]'
+  check "systemd: the unit lets the daemon do little else" guest \
+    'systemd-analyze security --no-pager softhcad | tee /root/security | tail -n 1
+awk "/Overall exposure level/ { found = 1; low = \$(NF - 2) <= 2.8 } END { exit !(found && low) }" /root/security'
   check "stock kernel: the library's question loads ib_core" guest \
     'ibv_devinfo; lsmod | grep -w ib_core'
   check "stock kernel: no device without softhca-run" guest \
