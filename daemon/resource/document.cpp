@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "daemon/resource/text_rules.hpp"
+
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 // The library asserts, and with NDEBUG assumes, what some malformed documents make untrue, and
@@ -63,7 +65,7 @@ class Precheck {
     if (c == '\n') {
       ++line_;
       starts_line_ = true;
-    } else if (c > ' ') {
+    } else if (!is_control(c) && c != ' ') {
       starts_line_ = false;
     }
   }
@@ -159,8 +161,7 @@ Expected<Value> parse_document(std::string_view text) {
   if (!result) {
     const toml::parse_error& error = result.error();
     std::string what(error.description());  // quotes the document, perhaps the end of a line
-    std::replace_if(
-        what.begin(), what.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+    std::replace_if(what.begin(), what.end(), is_control, ' ');
     return Error{std::to_string(error.source().begin.line) + ": " + what};
   }
   return convert(result.table());

@@ -19,13 +19,16 @@ constexpr bool is_safe_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), safe);
 }
 
+/// Of ASCII, without DEL. (`char` has a sign on some machines, and none on others.)
+constexpr bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20; }
+
 constexpr std::size_t kLongestCgroup = 512;
 
 /// As /proc/PID/cgroup has it: "/system.slice/fio.service".
 constexpr bool is_cgroup_path(std::string_view path) {
   return path.starts_with('/') && (path.size() == 1 || !path.ends_with('/')) &&
          path.size() <= kLongestCgroup && path.find("//") == std::string_view::npos &&
-         std::none_of(path.begin(), path.end(), [](char c) { return c >= 0 && c < 0x20; });
+         std::none_of(path.begin(), path.end(), is_control);
 }
 inline constexpr TextRule kCgroupPath{
     is_cgroup_path, "is a path as in /proc/PID/cgroup, as \"/system.slice/fio.service\""};
