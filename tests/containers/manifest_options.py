@@ -1,0 +1,62 @@
+"""Prints how podman runs a container of the DaemonSet in deploy/kubernetes: options, image, arguments, one a
+line. Makes the folders that it wants of the host.
+
+usage: manifest_options.py CONTAINER FOLDER    FOLDER: for the files of ConfigMaps"""
+import json
+import os
+import pathlib
+import sys
+
+import yaml
+
+MANIFEST = pathlib.Path(__file__).resolve().parents[2] / "deploy/kubernetes/softhca.yaml"
+
+
+def source(volume, documents, folder):
+    """What is mounted for a volume; none: an empty folder."""
+    if "hostPath" in volume:
+        path = volume["hostPath"]["path"]
+        if volume["hostPath"]["type"] == "DirectoryOrCreate":
+            os.makedirs(path, exist_ok=True)
+        return path
+    if "configMap" in volume:
+        folder = folder / volume["configMap"]["name"]
+        folder.mkdir(exist_ok=True)
+        for name, text in documents["ConfigMap"]["data"].items():
+            (folder / name).write_text(text)
+        return folder
+    return None
+
+
+def options(pod, container, documents, folder):
+    security = container["securityContext"]
+    yield f"--user={pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}"
+    yield from (f"--cap-drop={name}" for name in security["capabilities"]["drop"])
+    yield from (f"--cap-add={name}" for name in security["capabilities"].get("add", []))
+    if pod["hostPID"]:
+        yield "--pid=host"
+    if pod["hostNetwork"]:
+        yield "--network=host"
+    if not security["allowPrivilegeEscalation"]:
+        yield "--security-opt=no-new-privileges"
+    if security["readOnlyRootFilesystem"]:
+        yield from ("--read-only", "--read-only-tmpfs=false")
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    for mount in container["volumeMounts"]:
+        path = source(volumes[mount["name"]], documents, folder)
+        access = "ro" if mount.get("readOnly") else "rw"
+        yield f"--volume={path}:{mount['mountPath']}:{access}" if path else f"--tmpfs={mount['mountPath']}"
+    if "command" in container:
+        yield f"--entrypoint={json.dumps(container['command'])}"
+    yield f"localhost/{container['image']}"
+    yield from container.get("args", [])
+
+
+def main():
+    documents = {document["kind"]: document for document in yaml.safe_load_all(MANIFEST.read_text())}
+    pod = documents["DaemonSet"]["spec"]["template"]["spec"]
+    container = next(each for each in pod["initContainers"] + pod["containers"] if each["name"] == sys.argv[1])
+    print(*options(pod, container, documents, pathlib.Path(sys.argv[2])), sep="\n")
+
+
+main()
