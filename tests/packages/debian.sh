@@ -1,27 +1,36 @@
 # The packages for Debian: lintian, and what becomes of a root of Debian 12 by them.
 # shellcheck shell=bash disable=SC2154  # variables of the runner
 
-tree=$dir/root
+tree=$dir/root trixie=$dir/trixie
 debs=$dir/packages/debs next=$dir/packages/next
 packages=(softhca softhca-provider softhca-tools softhca-dev)
 mkdir -p "$debs" "$next"
 
-# A command in a root, with mounts and processes of its own: [--net] for a network of its own, too.
-within() {  # [--net] ROOT COMMAND...
-  local net=()
+# A command in a root, with mounts and processes of its own.
+#   --net          with a network of its own, too
+#   --guest ROOT   with another root in /mnt/guest, which sees the tenants of this one's daemon
+within() {  # [--net] [--guest ROOT] ROOT COMMAND...
+  local net=() guest=''
   [[ $1 != --net ]] || { net=(--net); shift; }
+  [[ $1 != --guest ]] || { guest=$2; shift 2; }
   # shellcheck disable=SC2016  # for the shell inside
   DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 unshare --mount --pid --ipc --uts "${net[@]}" --fork --kill-child \
-    bash -ec 'packages=$1 here=$2 net=$3 root=$4
-      shift 4
+    bash -ec 'packages=$1 here=$2 net=$3 guest=$4 root=$5
+      shift 5
       mount -t proc proc "$root/proc"
       mount -t tmpfs tmpfs "$root/dev/shm"
       mount -t tmpfs tmpfs "$root/mnt"
-      mkdir "$root/mnt/packages" "$root/mnt/tests"
+      mkdir "$root/mnt/packages" "$root/mnt/tests" "$root/mnt/guest"
       mount --bind "$packages" "$root/mnt/packages"
       mount --bind "$here" "$root/mnt/tests"
+      if [[ $guest ]]; then
+        mount --bind "$guest" "$root/mnt/guest"
+        mount -t proc proc "$root/mnt/guest/proc"
+        mkdir -p "$guest/run/softhca"
+        mount --bind "$root/run/softhca" "$root/mnt/guest/run/softhca"
+      fi
       [[ -z $net ]] || ip link set lo up
-      exec chroot "$root" "$@"' - "$dir/packages" "$here" "${net[*]}" "$@" </dev/null
+      exec chroot "$root" "$@"' - "$dir/packages" "$here" "${net[*]}" "$guest" "$@" </dev/null
 }
 
 # The package manager of the root: words for a shell inside.
@@ -29,6 +38,7 @@ apt() { within "$tree" sh -c "apt-get -y --no-install-recommends -o Dpkg::Use-Pt
 
 # A command of the root, beside its daemon.
 serving() { within --net "$tree" /mnt/tests/as_service "$@"; }
+serving_trixie() { within --net --guest "$trixie" "$tree" /mnt/tests/as_service /mnt/tests/traffic --root /mnt/guest "$@"; }
 
 lint_debs() {
   lintian --allow-root --fail-on error,warning --tag-display-limit 0 \
@@ -38,7 +48,7 @@ lint_debs() {
 field() { dpkg-deb -f "$debs"/"$1"_*.deb "$2"; }
 
 contents() {
-  local package
+  local package number numbers
   for package in softhca softhca-provider softhca-tools; do
     compgen -G "$debs/${package}-dbgsym_*.deb"
   done
@@ -49,36 +59,34 @@ contents() {
   if field softhca-provider Depends | grep -E '(^|, )softhca'; then return 1; fi
   dpkg-deb -c "$debs"/softhca-provider_*.deb >"$dir/provider-files"
   grep ' \./etc/libibverbs\.d/$' "$dir/provider-files"
-  # All providers that were built are in it: debhelper tells what is in no package.
-  grep '/libibverbs/libsofthca-rdmav34\.so$' "$dir/provider-files"
+  numbers=$(sed -n "s/^private_interfaces = \[\(.*\)\]$/\1/p" "$root/libverbs-provider/meson.build" | tr -d "',")
+  [[ -n $numbers ]]
+  for number in $numbers; do grep "/libibverbs/libsofthca-rdmav$number\.so\$" "$dir/provider-files"; done
+  dpkg-deb -c "$debs"/softhca-tools_*.deb | grep '/bash-completion/completions/softhcactl$'
 }
 
 # The root with all that the packages depend on, but without them.
 make_root() {
-  local base=$cache/bookworm-minbase depends
-  mkdir -p "$cache"
-  exec 8>"$base.lock"
-  flock 8  # somebody else may be making it
-  if [[ ! -e $base ]]; then
-    rm -rf "$base.new"
-    debootstrap --variant=minbase bookworm "$base.new"
-    mv "$base.new" "$base"
-  fi
-  # shellcheck disable=SC2016
-  depends=$(within "$base" sh -c 'apt-get install -s --no-install-recommends /mnt/packages/debs/softhca*.deb ibverbs-utils |
-    sed -n "s/^Inst \([^ ]*\) .*/\1/p" | { grep -v ^softhca || true; }')
-  if [[ -n $depends ]]; then
-    printf '#!/bin/sh\nexit 101\n' >"$base/usr/sbin/policy-rc.d"
-    chmod +x "$base/usr/sbin/policy-rc.d"
-    echo force-unsafe-io >"$base/etc/dpkg/dpkg.cfg.d/unsafe-io"
-    cp -L /etc/resolv.conf "$base/etc/resolv.conf"
-    within "$base" apt-get update
-    # shellcheck disable=SC2086  # words
-    within "$base" apt-get install -y --no-install-recommends $depends
-    within "$base" apt-get clean
-  fi
-  cp -a --reflink=auto "$base" "$tree"
-  exec 8>&-
+  local depends
+  depends=$(for package in "${packages[@]}"; do field "$package" Depends; done | tr ',' '\n' |
+    sed 's/[(|].*//; s/ //g; /^softhca/d' | sort -u)
+  # shellcheck disable=SC2086  # words
+  "$root/tests/distributions/make-root" bookworm "$cache/bookworm-packages" $depends ibverbs-utils
+  cp -a --reflink=auto "$cache/bookworm-packages" "$tree"
+  ready_for_packages "$tree"
+}
+
+# The root of tests/distributions, which has libibverbs and its programs.
+make_trixie() {
+  "$root/tests/distributions/make-root" trixie "$cache/trixie"
+  cp -a --reflink=auto "$cache/trixie" "$trixie"
+  ready_for_packages "$trixie"
+}
+
+ready_for_packages() {  # ROOT
+  printf '#!/bin/sh\nexit 101\n' >"$1/usr/sbin/policy-rc.d"
+  chmod +x "$1/usr/sbin/policy-rc.d"
+  echo force-unsafe-io >"$1/etc/dpkg/dpkg.cfg.d/unsafe-io"
 }
 
 # What is there, but for logs and what the package manager and systemd keep for themselves.
@@ -144,7 +152,7 @@ remove() {
   files_of_root >"$dir/removed"
   # The administrator's and the daemon's files stay, and what says that the unit was enabled.
   comm -13 "$dir/before" "$dir/removed" |
-    { grep -vE '^\./(etc/softhca|var/lib/softhca|run/softhca|var/lib/systemd/deb-systemd-helper-|etc/systemd/system/multi-user)' || true; } |
+    sed -E '\#^\./(etc/softhca|var/lib/softhca|run/softhca|var/lib/systemd/deb-systemd-helper-|etc/systemd/system/multi-user)#d' |
     tee "$dir/left"
   [[ ! -s $dir/left ]]
 }
@@ -155,28 +163,37 @@ purge() {
   diff "$dir/before" "$dir/after"
 }
 
+install_trixie() { within "$trixie" sh -c 'apt-get -y --no-install-recommends install /mnt/packages/debs/softhca-provider_*.deb'; }
+
+# Programs of a newer distribution, as in a container, against the daemon of this one.
+trixie_cases() {
+  attempt make_trixie
+  ((code == 0)) || { skip "Debian 13" "no root can be made: $(tail -n 1 "$dir/said")"; return; }
+  check "Debian 13: install the provider" install_trixie
+  check "Debian 13: ibv_devinfo, without a warning" serving_trixie devices
+  check "Debian 13: ibv_rc_pingpong between tenants" serving_trixie pingpong
+}
+
 debian_cases() {
   # Packing well takes longer than anything else.
   export DPKG_DEB_COMPRESSOR_LEVEL=1
-  check "Debian: built" "$root/deploy/build-packages" --no-lto "$debs"
-  if compgen -G "$debs/softhca_*.deb" >/dev/null; then
-    check "Debian: lintian" lint_debs
-    check "Debian: what the packages have" contents
-    if (set -e; make_root) >"$dir/root.log" 2>&1; then
-      check "Debian: install" install
-      check "Debian: the unit is valid" verify_unit
-      check "Debian: programs are hardened" hardening
-      check "Debian: daemon with the installed configuration" serving softhcactl status
-      check "Debian: ibv_devinfo, without a warning" serving /mnt/tests/traffic devices
-      check "Debian: ibv_rc_pingpong between tenants" serving /mnt/tests/traffic pingpong
-      check "Debian: upgrade keeps a changed configuration" upgrade
-      check "Debian: upgrade with a new configuration keeps a changed one" upgrade_conffile
-      check "Debian: daemon with the kept configuration" serving softhcactl tenant show local
-      check "Debian: remove leaves the configuration" remove
-      check "Debian: purge leaves nothing" purge
-    else
-      tail -n 5 "$dir/root.log"
-      skip "Debian: install, upgrade, remove, purge" "the root cannot be made"
-    fi
-  fi
+  check "Debian: built" "$root/deploy/build-packages" --no-lto "${like[@]}" "$debs"
+  compgen -G "$debs/softhca_*.deb" >/dev/null || return
+  check "Debian: lintian" lint_debs
+  check "Debian: what the packages have" contents
+  attempt make_root
+  ((code == 0)) ||
+    { skip "Debian: install, upgrade, remove, purge" "no root can be made: $(tail -n 1 "$dir/said")"; return; }
+  check "Debian: install" install
+  check "Debian: the unit is valid" verify_unit
+  check "Debian: programs are hardened" hardening
+  check "Debian: daemon with the installed configuration" serving softhcactl status
+  check "Debian: ibv_devinfo, without a warning" serving /mnt/tests/traffic devices
+  check "Debian: ibv_rc_pingpong between tenants" serving /mnt/tests/traffic pingpong
+  trixie_cases
+  check "Debian: upgrade keeps a changed configuration" upgrade
+  check "Debian: upgrade with a new configuration keeps a changed one" upgrade_conffile
+  check "Debian: daemon with the kept configuration" serving softhcactl tenant show local
+  check "Debian: remove leaves the configuration" remove
+  check "Debian: purge leaves nothing" purge
 }
