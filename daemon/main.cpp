@@ -4,13 +4,17 @@
 #include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <random>
 #include <string>
 
 #include "daemon/control/adapter/adjuster.hpp"
+#include "daemon/control/adapter/clock.hpp"
+#include "daemon/control/adapter/event_report.hpp"
 #include "daemon/control/adapter/event_sender.hpp"
+#include "daemon/control/adapter/log.hpp"
 #include "daemon/control/adapter/setup.hpp"
 #include "daemon/control/reload/reload.hpp"
 #include "daemon/control/server/server.hpp"
@@ -29,7 +33,10 @@ constexpr int kExitUsage = 2;
 constexpr int kExitSetup = 1;
 
 int fail(const Error& error, int code) {
-  std::fprintf(stderr, "softhcad: %s\n", error.message.c_str());
+  if (control::stderr_is_journal())
+    spdlog::error("{}", error.message);
+  else
+    std::fprintf(stderr, "softhcad: %s\n", error.message.c_str());
   sd_notifyf(0, "STATUS=%s\nERRNO=%d", error.message.c_str(), error.code);
   return code;
 }
@@ -66,7 +73,10 @@ metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& g
           .connections = adapter.connections,
           .tenants_changing = adapter.tenants_changing,
           .general_services = exported(general_services),
-          .shared_datagrams = exported(shared_datagrams)};
+          .shared_datagrams = exported(shared_datagrams),
+          .reloads = adapter.reloads,
+          .build = {.version = SOFTHCA_VERSION, .compiler = SOFTHCA_COMPILER, .dpdk = SOFTHCA_DPDK},
+          .started = std::chrono::system_clock::now()};
 }
 
 Expected<std::unique_ptr<metrics::Exporter>> start_metrics(const resource::MetricsConfig& config,
@@ -157,6 +167,9 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
                            .sealer = *sealer,
                            .version = SOFTHCA_VERSION,
                            .identity = control::identity_of(config, engine)};
+  control::EventReport report;
+  adapter.journal.tell(
+      [&](const control::JournalEntry& entry) { report.report(entry, control::now()); });
   adapter.allocate();
   const auto general_services = control::GeneralServices::open(
       worker, control::general_services_place(config), config.general_services);
@@ -200,6 +213,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kExitUsage;  // --help and --version are such errors too
   }
 
+  if (control::stderr_is_journal()) control::log_to_journal();
   auto config = config_file.empty() ? Expected<resource::Config>(resource::default_config())
                                     : resource::load_config(config_file);
   if (!config) return fail(config.error(), kExitConfig);

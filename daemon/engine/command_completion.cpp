@@ -58,7 +58,7 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
       waits_of(qp).duration.add(static_cast<std::uint64_t>(commands_.age(pcb).count()));
     }
   } else if (qp.state != QpState::kError) {
-    cpu_.fail_later(qp, name_of(verdict));
+    cpu_.fail_later(qp, failure_of(verdict));
   }
   --qp.sq.started;
   commands_.release(pcb);

@@ -9,6 +9,7 @@
 #include "abi/session.hpp"
 #include "daemon/base/counter.hpp"
 #include "daemon/base/histogram.hpp"
+#include "daemon/engine/qp_failure.hpp"
 #include "daemon/engine/wait_causes.hpp"
 #include "daemon/receive/policy.hpp"
 #include "daemon/transport/upcalls.hpp"
@@ -63,6 +64,9 @@ struct CompletionCounters {
   Counter events;           ///< completion and asynchronous events
   Counter events_deferred;  ///< the process did not read its channel
   Counter cq_overflows;
+  std::array<Counter, static_cast<std::size_t>(QpFailure::kCount)> failures;  ///< of queue pairs
+
+  Counter& failed(QpFailure why) { return failures[static_cast<std::size_t>(why)]; }
 };
 
 /// What no correct provider does.

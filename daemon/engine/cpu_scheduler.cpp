@@ -91,8 +91,8 @@ std::uint64_t CpuScheduler::divide(std::uint64_t own) {
   return taken - std::min(taken, divided);
 }
 
-void CpuScheduler::fail_later(QueuePair& qp, const char* cause) {
-  if (qp.error.cause == nullptr) qp.error.cause = cause;
+void CpuScheduler::fail_later(QueuePair& qp, QpFailure cause) {
+  if (qp.error.cause == QpFailure::kNone) qp.error.cause = cause;
   qp.error.pending = true;
   make_ready(qp);
 }

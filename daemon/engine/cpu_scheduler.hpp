@@ -119,7 +119,7 @@ class CpuScheduler {
   void make_ready(const QueuePair& qp) { ready_.push(qp.slot, qp.qos_class, qp.sq.tvl); }
   /// The queue pair goes to the error state in its next turn, which comes soon. `cause` is static
   /// text.
-  void fail_later(QueuePair& qp, const char* cause);
+  void fail_later(QueuePair& qp, QpFailure cause);
   void remove(const QueuePair& qp) { ready_.remove(qp.slot); }
   bool has_work() const { return !ready_.empty(); }
   /// Slot of the queue pair whose turn begins; none: no queue pair has work. finished() is to

@@ -16,7 +16,7 @@ void fail_users_of_overflowed(CompletionEvents& completion_events, ReceiveQueues
     session.queue_pairs.for_each([&](QueuePair& qp) {
       cpu.charge(session, kSweepCost);
       if (concerns(qp.sq.cq) || concerns(qp.rq.cq))
-        cpu.fail_later(qp, "its completion queue overflowed");
+        cpu.fail_later(qp, QpFailure::kCompletionQueueOverflow);
     });
   });
   receive_queues.fail_users_of_overflowed();

@@ -22,7 +22,7 @@ bool Datagrams::send(QueuePair& qp, const transport::Request& request) {
   AddressHandle* ah = address_handles_.find(header.address_handle);
   if (ah == nullptr || ah->session != qp.session || ah->pd != qp.pd) {
     parts_.command_sink.complete_command(qp, request.pcb, Verdict::kLocalQpOperation);
-    parts_.cpu.fail_later(qp, name_of(Verdict::kLocalQpOperation));
+    parts_.cpu.fail_later(qp, QpFailure::kMalformedCommand);
     return true;
   }
   // A Q_Key with the high bit set stands for that of the queue pair (IBA 10.2.5).
@@ -111,7 +111,7 @@ Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& reques
   std::get<transport::Ud>(peer.transport).reset_receiver(Psn());
   if (verdict != Verdict::kOk) {
     parts_.receives.complete(peer, {.verdict = Verdict::kLocalProtection});
-    parts_.cpu.fail_later(peer, "a datagram did not fit its receive");
+    parts_.cpu.fail_later(peer, QpFailure::kDatagramNotWritten);
     return Verdict::kOk;
   }
   remote.took_request(request.length, true);

@@ -12,7 +12,7 @@ bool Datagrams::send_to_group(QueuePair& qp, const transport::Request& request, 
   if (verdict == Verdict::kBusy) return false;
   if (verdict == Verdict::kOk) verdict = deliver_to_members(qp, request, ah.route.path, qkey);
   parts_.command_sink.complete_command(qp, request.pcb, verdict);
-  if (verdict != Verdict::kOk) parts_.cpu.fail_later(qp, name_of(verdict));
+  if (verdict != Verdict::kOk) parts_.cpu.fail_later(qp, failure_of(verdict));
   return true;
 }
 

@@ -19,17 +19,17 @@ EventType event_type(transport::AsyncEvent event) {
   return EventType::kQpFatal;
 }
 
-const char* cause_of(transport::AsyncEvent event) {
+QpFailure cause_of(transport::AsyncEvent event) {
   switch (event) {
     case transport::AsyncEvent::kInvalidRequest:
-      return "its peer sent an invalid request";
+      return QpFailure::kPeerInvalidRequest;
     case transport::AsyncEvent::kAccessError:
-      return "its peer named memory it may not reach";
+      return QpFailure::kPeerAccess;
     case transport::AsyncEvent::kCommunicationEstablished:
     case transport::AsyncEvent::kQpFatal:
       break;
   }
-  return "fatal error";
+  return QpFailure::kFatal;
 }
 
 }  // namespace
@@ -123,10 +123,8 @@ std::optional<std::uint32_t> QpEnvironment::receive_credits() {
 
 void QpEnvironment::enter_error(std::optional<transport::AsyncEvent> event) {
   if (event) raise_event(*event);
-  if (qp_.rq.given_up) return parts_.cpu.fail_later(qp_, kDrewTooMuch);
-  parts_.cpu.fail_later(qp_, event ? cause_of(*event)
-                                   : "a receive could not be written (too short, deregistered, or "
-                                     "not covered by its lkey); see its completion");
+  if (qp_.rq.given_up) return parts_.cpu.fail_later(qp_, QpFailure::kDrewTooMuch);
+  parts_.cpu.fail_later(qp_, event ? cause_of(*event) : QpFailure::kReceiveNotWritten);
 }
 
 void QpEnvironment::raise_event(transport::AsyncEvent event) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/engine/clock.hpp"
@@ -40,6 +41,8 @@ struct DaemonEvent {
   Qpn qpn;                ///< 0: of the queue as a whole
   std::uint32_t amount = 0;
   std::uint32_t of = 0;
+  Gid peer;  ///< zero: none, or it does not matter
+  Qpn peer_qpn;
   const char* cause = "";  ///< static text
 };
 

@@ -346,9 +346,7 @@ void Ingress::doorbell_fails(QueuePair& qp) {
   if (qp.error.pending) return;
   async_events_.raise(qp, EventType::kQpFatal);
   event_log_.add(event_of(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "doorbell"));
-  cpu_.fail_later(qp,
-                  "its doorbell names commands beyond its send queue (memory overwritten?); "
-                  "restart the program");
+  cpu_.fail_later(qp, QpFailure::kDoorbell);
 }
 
 /// The session's memory contradicts itself: nothing more is read from it, its queue pairs fail, and
@@ -363,8 +361,7 @@ void Ingress::fail_session(Session& session) {
     // What an XRC target works by is not in the memory of a process.
     if (!qp.sends() || qp.state == QpState::kReset) return;
     async_events_.raise(qp, EventType::kQpFatal);
-    cpu_.fail_later(qp,
-                    "its session memory holds invalid values (overwritten?); restart the program");
+    cpu_.fail_later(qp, QpFailure::kSessionMemory);
   });
 }
 

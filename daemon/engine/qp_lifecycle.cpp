@@ -168,13 +168,22 @@ void QpLifecycle::enter_error(QueuePair& qp) {
     qp.state = QpState::kError;
     // An error that its program asks for, as at each orderly disconnect, is no news for the
     // operator.
-    if (qp.error.cause != nullptr)
-      event_log_.add(
-          event_of(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, qp.error.cause));
+    if (qp.error.cause != QpFailure::kNone) note_failure(qp);
   }
   stall_.forget(qp);
   scheduler_.unblock(schedule::QpSlot(qp.slot));
   flush(qp);
+}
+
+void QpLifecycle::note_failure(const QueuePair& qp) {
+  qp.tenant->counters.completion.failed(qp.error.cause).add();
+  DaemonEvent event =
+      event_of(DaemonEventKind::kQueuePairError, *qp.session, qp.qpn, text_of(qp.error.cause));
+  if (qp.type != QpType::kUd) {
+    event.peer = qp.connection.route.path.destination;
+    event.peer_qpn = qp.connection.destination;
+  }
+  event_log_.add(event);
 }
 
 void QpLifecycle::flush(QueuePair& qp) {
@@ -224,7 +233,7 @@ void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.rq.ring.restart();
   qp.error.pending = qp.error.last_wqe_raised = qp.connection.established_raised =
       qp.connection.peer_seen = false;
-  qp.error.cause = nullptr;
+  qp.error.cause = QpFailure::kNone;
   parts_.congestion.release(qp);
   parts_.peer_rates.leave(qp);
   timers_.cancel(TimerId(qp.slot));

@@ -80,6 +80,7 @@ class QpLifecycle {
   void choose_transport(QueuePair& qp, bool local);
   void configure(QueuePair& qp);
   void open_send_queue(QueuePair& qp);
+  void note_failure(const QueuePair& qp);
   void flush(QueuePair& qp);
 
   const StepClock& clock_;

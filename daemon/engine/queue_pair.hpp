@@ -9,6 +9,7 @@
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/linked_list.hpp"
 #include "daemon/engine/qp_attributes.hpp"
+#include "daemon/engine/qp_failure.hpp"
 #include "daemon/engine/route.hpp"
 #include "daemon/engine/shared_receive_queue.hpp"
 #include "daemon/engine/tenant.hpp"
@@ -156,7 +157,7 @@ struct QpError {
   bool pending = false;  ///< to be flushed after the current call
   bool last_wqe_raised = false;
   std::chrono::duration<std::uint32_t, std::milli> flush_interval{};  ///< of receives
-  const char* cause = nullptr;                                        ///< static text
+  QpFailure cause = QpFailure::kNone;
 };
 
 // Members are in the order that leaves no gaps: there may be a hundred thousand queue pairs

@@ -142,9 +142,7 @@ shm::Take ReceiveQueues::draw(QueuePair& qp) {
     qp.tenant->counters.refused.hostile_memory.add();
     async_events_.raise(qp, EventType::kQpFatal);
     log_.add(event_of(DaemonEventKind::kHostileMemory, *qp.session, qp.qpn, "receive ring"));
-    cpu_.fail_later(qp,
-                    "its receive ring names more receives than it has (memory overwritten?); "
-                    "restart the program");
+    cpu_.fail_later(qp, QpFailure::kReceiveRing);
   }
   return take;
 }
@@ -238,7 +236,7 @@ void ReceiveQueues::drop_connection(QueuePair& qp, const SharedReceiveQueue& srq
     return;
   }
   async_events_.raise(qp, EventType::kQpFatal);
-  cpu_.fail_later(qp, kDrewTooMuch);
+  cpu_.fail_later(qp, QpFailure::kDrewTooMuch);
 }
 
 void ReceiveQueues::fail_users_of_overflowed() {

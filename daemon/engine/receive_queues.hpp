@@ -19,9 +19,6 @@
 
 namespace softhca::engine {
 
-/// Why a queue pair failed.
-inline constexpr const char* kDrewTooMuch = "it drew too much from its shared receive queue";
-
 class ReceiveQueues {
  public:
   ReceiveQueues(const StepClock& clock, QpTable& queue_pairs, CpuScheduler& cpu,

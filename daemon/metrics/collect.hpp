@@ -14,6 +14,7 @@ namespace softhca::metrics {
 void add_work(Families& out, const engine::Tenant& tenant);
 void add_commands(Families& out, const engine::Tenant& tenant);
 void add_transport(Families& out, const engine::Tenant& tenant);
+void add_failures(Families& out, const engine::Tenant& tenant);
 void add_congestion(Families& out, const engine::Tenant& tenant);
 void add_receive(Families& out, const engine::Tenant& tenant);
 void add_waits(Families& out, const engine::Tenant& tenant);
@@ -34,6 +35,9 @@ void add_connections(Families& out, const engine::Tenant& tenant);
 /// Connections of all tenants: limits, and what their guarantees carry.
 void add_connection_limits(Families& out, const Source& source);
 void add_general_services(Families& out, const Source& source);
+
+// --- collect_daemon.cpp
+void add_daemon(Families& out, const Source& source);
 
 // --- collect_port.cpp
 void add_port(Families& out, const engine::PortBinding& binding);

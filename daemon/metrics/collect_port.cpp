@@ -34,6 +34,7 @@ void add_port(Families& out, const engine::PortBinding& binding) {
   const auto count = [&](const char* name, const char* help, std::uint64_t value) {
     out.counter(name, help, labels, static_cast<double>(value));
   };
+  out.gauge("softhca_port_up", "1: the port has a link.", labels, binding.port->link_up() ? 1 : 0);
   const port::PortCounters c = binding.port->counters();
   count("softhca_port_frames_received_total", "Frames received.", c.rx_frames);
   count("softhca_port_frames_transmitted_total", "Frames transmitted.", c.tx_frames);

@@ -240,6 +240,16 @@ void add_work(Families& out, const engine::Tenant& tenant) {
       c.refused.hostile_memory);
 }
 
+void add_failures(Families& out, const engine::Tenant& tenant) {
+  const auto& failures = tenant.counters.completion.failures;
+  for (std::size_t i = static_cast<std::size_t>(engine::QpFailure::kNone) + 1; i < failures.size();
+       ++i)
+    out.counter(
+        "softhca_tenant_queue_pair_failures_total", "Queue pairs that failed, by cause.",
+        {{"tenant", tenant.name}, {"cause", engine::name_of(static_cast<engine::QpFailure>(i))}},
+        number(failures[i]));
+}
+
 void add_congestion(Families& out, const engine::Tenant& tenant) {
   const engine::TenantCounters& c = tenant.counters;
   const Labels labels{{"tenant", tenant.name}};
@@ -262,9 +272,9 @@ void add_congestion(Families& out, const engine::Tenant& tenant) {
   out.gauge("softhca_paced_queue_pairs",
             "Queue pairs slowed down by congestion, as of their last packet.", labels,
             c.congestion.paced_queue_pairs.value());
-  out.gauge("softhca_paced_rate_bits_per_second",
+  out.gauge("softhca_paced_rate_bytes_per_second",
             "What the queue pairs slowed down may send, in all.", labels,
-            static_cast<double>(c.congestion.paced_rate.value()));
+            number(c.congestion.paced_rate) / 8);
 }
 
 /// Provisioning of shared receive queues (mechanism D).

@@ -3,20 +3,6 @@
 #include "daemon/metrics/collect.hpp"
 
 namespace softhca::metrics {
-namespace {
-
-void add_engine(Families& out, const engine::Worker& worker) {
-  out.counter("softhca_engine_polls_total", "Poll steps of the engine.", {},
-              number(worker.polls()));
-  out.counter("softhca_engine_sleeps_total", "Times the engine slept.", {},
-              number(worker.sleeps()));
-  out.counter("softhca_engine_busy_seconds_total",
-              "Time of the engine in poll steps that had something to do.", {},
-              number(worker.busy()) * 1e-9);
-}
-
-}  // namespace
-
 std::vector<prometheus::MetricFamily> Collector::collect() const {
   Families out;
   const std::lock_guard lock(source_.tenants_changing);
@@ -24,6 +10,7 @@ std::vector<prometheus::MetricFamily> Collector::collect() const {
     add_work(out, *tenant);
     add_commands(out, *tenant);
     add_transport(out, *tenant);
+    add_failures(out, *tenant);
     add_congestion(out, *tenant);
     add_receive(out, *tenant);
     add_levels(out, *tenant);
@@ -40,7 +27,7 @@ std::vector<prometheus::MetricFamily> Collector::collect() const {
   add_connection_limits(out, source_);
   add_general_services(out, source_);
   for (const auto& binding : source_.engine.ports()) add_port(out, *binding);
-  add_engine(out, source_.worker);
+  add_daemon(out, source_);
   return out.take();
 }
 

@@ -1,6 +1,7 @@
 // The Prometheus endpoint: every scrape reads the counters as they stand.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/management/connection_figures.hpp"
+#include "daemon/resource/reload_counters.hpp"
 
 namespace softhca::metrics {
 
@@ -21,6 +23,13 @@ struct GeneralServices {
   const engine::Tenant& tenant;  ///< what it is to the engine
   const management::gsa::PoolCounters& pool;
   std::function<std::vector<management::gsa::ClientView>()> clients;  ///< on any thread
+};
+
+/// What the daemon was built of.
+struct BuildInfo {
+  const char* version = "";
+  const char* compiler = "";
+  const char* dpdk = "";
 };
 
 /// What is exported. All of it outlives the exporter.
@@ -34,6 +43,9 @@ struct Source {
   std::mutex& tenants_changing;  ///< held to change `tenants` or `connections`
   GeneralServices general_services;
   GeneralServices shared_datagrams;
+  const resource::ReloadCounters& reloads;
+  BuildInfo build;
+  std::chrono::system_clock::time_point started;  ///< the daemon
 };
 
 class Exporter {

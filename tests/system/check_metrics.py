@@ -8,6 +8,7 @@ import urllib.request
 from prometheus_client.parser import text_string_to_metric_families
 
 SUFFIXES = ("_bucket", "_count", "_sum")
+PREFIXES = ("softhca_", "process_")  # the latter as any Prometheus client names it
 
 
 class Scrape:
@@ -17,7 +18,7 @@ class Scrape:
         text = urllib.request.urlopen(url, timeout=10).read().decode()
         self.types, self.labels, self.samples, self.sample_count = {}, {}, {}, 0
         for family in text_string_to_metric_families(text):
-            if not family.name.startswith("softhca_"):
+            if not family.name.startswith(PREFIXES):
                 continue
             name = family.name + ("_total" if family.type == "counter" else "")
             expect(name not in self.types, f"{name}: twice")
@@ -57,7 +58,7 @@ def documented(path):
     rows = {}
     for line in open(path):
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if len(cells) != 5 or not cells[0].startswith("`softhca_"):
+        if len(cells) != 5 or not cells[0].strip("`").startswith(PREFIXES):
             continue
         name = cells[0].strip("`")
         expect(name not in rows, f"{name}: documented twice")
@@ -78,7 +79,7 @@ def check_against(rows, scrapes):
             for found in scrape.labels[name]:
                 expect(found == labels, f"{name}: labels {sorted(found)}, not {sorted(labels)}")
             for word in ("bytes", "seconds"):
-                expect((word in name.split("_")) == (unit == word), f"{name}: unit {unit}")
+                expect((word in name.split("_")) == (unit.split("/")[0] == word), f"{name}: unit {unit}")
 
 
 def check_histograms(scrape):

@@ -15,6 +15,7 @@
 #include "daemon/engine/worker.hpp"
 #include "daemon/management/connection_figures.hpp"
 #include "daemon/resource/config.hpp"
+#include "daemon/resource/reload_counters.hpp"
 
 namespace softhca::control {
 
@@ -36,7 +37,8 @@ struct Adapter {
   std::shared_ptr<const Sealer> sealer{};  ///< null: who has to seal something does it itself
   BlockingCalls blocking_calls{};          ///< in which a tenant can keep a thread
 
-  Journal journal{};         ///< what happened lately
+  Journal journal{};  ///< what happened lately
+  resource::ReloadCounters reloads{};
   const char* version = "";  ///< of the program
 
   /// Distinguishes this daemon from others; fixed at start. Device GUIDs are derived from it.

@@ -10,6 +10,7 @@ void Journal::add(JournalEntry entry) {
   entry.number = ++last_;
   if (entry.time == std::chrono::system_clock::time_point{})
     entry.time = std::chrono::system_clock::now();
+  if (told_) told_(entry);
   TenantEntries& kept = by_tenant_[entry.tenant];
   kept.entries.push_back(std::move(entry));
   drop_beyond(kept);

@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/time.hpp"
@@ -23,6 +25,8 @@ struct JournalEntry {
   std::string text;    ///< for people
   std::uint32_t queue_pair = 0;
   std::uint32_t process = 0;
+  std::string peer;  ///< address of the queue pair's peer
+  std::uint32_t peer_queue_pair = 0;
 };
 
 /// When the operator is told again of what keeps happening: a tenant that is refused again and
@@ -44,6 +48,8 @@ class Journal {
  public:
   explicit Journal(std::size_t per_tenant = 256) : per_tenant_(per_tenant) {}
 
+  /// `told` is called with each entry that is added.
+  void tell(std::function<void(const JournalEntry&)> told) { told_ = std::move(told); }
   /// An entry without time happened now; others may come late.
   void add(JournalEntry entry);
   /// The tenant is gone. All that are gone have together as many entries as one that is there.
@@ -64,6 +70,7 @@ class Journal {
   };
   void drop_beyond(TenantEntries& kept) const;
 
+  std::function<void(const JournalEntry&)> told_;
   std::size_t per_tenant_;
   std::uint64_t last_ = 0;
   std::map<std::string, TenantEntries> by_tenant_;

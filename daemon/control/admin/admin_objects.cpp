@@ -31,7 +31,7 @@ struct QpShot {
   bool srq_quarantined = false;
   const engine::Level* level = nullptr;  ///< which the control thread alone removes
   Json rate;                             ///< null: it has none
-  const char* failure = nullptr;
+  engine::QpFailure failure = engine::QpFailure::kNone;
 };
 
 struct ShownQp {
@@ -208,7 +208,7 @@ Json to_json(const ShownQp& entry, const QpShot& shot) {
     if (shot.srq_rule != 0) out["srq_rule"] = shot.srq_rule;
   }
   if (!shot.rate.is_null()) out["rate"] = shot.rate;
-  if (shot.failure != nullptr) out["failure"] = shot.failure;
+  if (shot.failure != engine::QpFailure::kNone) out["failure"] = text_of(shot.failure);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/control/adapter/adjuster.hpp"
 #include "daemon/control/adapter/setup.hpp"
 #include "daemon/engine/datagram_service.hpp"
+#include "daemon/resource/address.hpp"
 
 namespace softhca::control {
 namespace {
@@ -305,7 +306,9 @@ void AdminView::take_engine_events() {
          .tenant = tenant == nullptr ? "" : tenant->name,
          .text = text_of(event),
          .queue_pair = event.qpn.value,
-         .process = event.process});
+         .process = event.process,
+         .peer = event.peer.is_zero() ? "" : resource::to_string(event.peer),
+         .peer_queue_pair = event.peer_qpn.value});
   }
 }
 
@@ -323,6 +326,8 @@ RpcResult AdminView::events(const Json& params) {
     if (!entry.tenant.empty()) event["tenant"] = entry.tenant;
     if (entry.queue_pair != 0) event["qpn"] = entry.queue_pair;
     if (entry.process != 0) event["pid"] = entry.process;
+    if (!entry.peer.empty()) event["peer"] = entry.peer;
+    if (entry.peer_queue_pair != 0) event["peer_qpn"] = entry.peer_queue_pair;
     events.push_back(std::move(event));
   }
   return Json{{"events", std::move(events)}, {"last", page.last}, {"lost", page.lost}};

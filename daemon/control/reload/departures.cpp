@@ -1,9 +1,8 @@
 #include "daemon/control/reload/departures.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
+#include "daemon/control/adapter/log.hpp"
 #include "daemon/control/reload/vcb_change.hpp"
 
 namespace softhca::control {
@@ -56,21 +55,23 @@ void Departures::begin_tenants(const Config& wanted, const ReloadChange& change)
 void Departures::end_overdue() {
   const auto limit = adapter_.config.daemon.drain_timeout;
   const auto now = std::chrono::steady_clock::now();
-  const auto close = [&](const auto& what, const std::string& name, bool end) {
+  const auto close = [&](const auto& what, const std::string& tenant, const std::string& name,
+                         bool end) {
     const std::uint64_t connections = server_.connections(what);
     if (connections == 0) return;
-    spdlog::warn("{}: {}, {} connections are closed", name,
-                 end ? "it is ended" : "its time to drain is over", connections);
+    log_line(spdlog::level::warn, {.tenant = tenant},
+             name + (end ? ": it is ended, " : ": its time to drain is over, ") +
+                 std::to_string(connections) + " connections are closed");
     server_.end_sessions(what);
   };
   for (const OfTenant& leaving : tenants_)
     if ((leaving.end || (limit.count() != 0 && now - leaving.since >= limit)) &&
         server_.retire(*leaving.tenant))
-      close(*leaving.tenant, "tenant " + leaving.tenant->name, leaving.end);
+      close(*leaving.tenant, leaving.tenant->name, "tenant " + leaving.tenant->name, leaving.end);
   for (const OfLevel& leaving : levels_)
     if (limit.count() != 0 && now - leaving.since >= limit)
-      close(*leaving.level, "tenant " + leaving.tenant->name + ": level " + leaving.level->name,
-            false);
+      close(*leaving.level, leaving.tenant->name,
+            "tenant " + leaving.tenant->name + ": level " + leaving.level->name, false);
 }
 
 void Departures::finish_tenants() {
@@ -102,9 +103,9 @@ void Departures::finish_levels() {
     if (!removed) return false;
     adapter_.vcbs.set_guarantee(level->control.vcbs, tenant->control.vcbs, 0);
     server_.listeners().forget(*level);
-    spdlog::info("tenant {}: level {}: gone", tenant->name, level->name);
-    adapter_.journal.add(
-        {.kind = "level_removed", .tenant = tenant->name, .text = level->name + " has drained"});
+    adapter_.journal.add({.kind = "level_removed",
+                          .tenant = tenant->name,
+                          .text = "level " + level->name + ": gone, it has drained"});
     return true;
   });
   for (const resource::TenantConfig& entry : adapter_.config.tenants) {
@@ -117,8 +118,8 @@ void Departures::finish_levels() {
 
 /// Removes a tenant that has given back all it had.
 void Departures::remove(engine::Tenant& tenant) {
-  spdlog::info("tenant {}: gone", tenant.name);
-  adapter_.journal.add({.kind = "tenant_removed", .tenant = tenant.name, .text = "it has drained"});
+  adapter_.journal.add(
+      {.kind = "tenant_removed", .tenant = tenant.name, .text = "gone, it has drained"});
   adapter_.journal.forget(tenant.name);
   server_.forget_tenant(tenant);
   former_.forget(tenant);

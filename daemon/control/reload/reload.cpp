@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
 
 namespace softhca::control {
@@ -29,6 +30,27 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+std::chrono::milliseconds since_1970() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+}
+
+resource::ReloadOutcome outcome_of(const ReloadResult& result) {
+  using resource::ReloadOutcome;
+  if (result) return ReloadOutcome::kSuccess;
+  switch (result.refusal->cause) {
+    case Cause::kBadFile:
+      return ReloadOutcome::kBadFile;
+    case Cause::kNotLive:
+      return ReloadOutcome::kNotLive;
+    case Cause::kNotFree:
+      return ReloadOutcome::kNotFree;
+    case Cause::kSetup:
+      break;
+  }
+  return ReloadOutcome::kSetup;
+}
+
 ReloadRefusal refusal(Cause cause, std::vector<std::string> lines) {
   return {cause, std::move(lines), {}};
 }
@@ -50,6 +72,7 @@ Reloader::Reloader(Adapter& adapter, Server& server, KernelGuards guards, std::s
   const resource::Overlaid laid = layers_.over(layers_.file());
   report(laid);
   layers_.adopt(layers_.file(), laid);
+  adapter.reloads.in_force(since_1970());
   revisions_.add("start", {}, plan_reload(layers_.file(), adapter.config), adapter.config, given_,
                  layers_);
 }
@@ -85,7 +108,6 @@ resource::Overlaid Reloader::lay_over(const Config& file) const {
 /// Says what of that which lies over the file is not in force.
 void Reloader::report(const resource::Overlaid& laid) {
   const auto say = [&](const std::string& text) {
-    spdlog::warn("{}", text);
     adapter_.journal.add({.kind = "left_out", .text = text});
   };
   if (!layers_.problem().empty()) say("nothing that was saved is in force: " + layers_.problem());
@@ -118,15 +140,14 @@ ReloadResult Reloader::reload(const Actor& by) {
     result = put_over(*wanted);
   else
     result.refusal = refusal(Cause::kBadFile, lines_of(wanted.error().message));
+  adapter_.reloads.add(outcome_of(result), since_1970());
   if (result) {
     for (const std::string& text : result.plan.texts()) spdlog::info("reload: {}", text);
     const std::string summary = result.plan.summary();
-    spdlog::info("reload: {}", summary);
     adapter_.journal.add({.kind = "reload", .text = summary});
     record("reload", by, result);
   } else {
     for (const std::string& line : result.refusal->lines) spdlog::error("reload: {}", line);
-    spdlog::error("reload: refused, nothing has changed");
     adapter_.journal.add({.kind = "reload_refused", .text = result.refusal->lines.front()});
   }
   sd_notify(0, result ? "READY=1\nSTATUS=serving"

@@ -1,6 +1,4 @@
 // What tenants divide themselves: requests by their control sockets.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 #include "daemon/control/reload/reload.hpp"
@@ -93,7 +91,6 @@ ReloadResult Reloader::rename_own_level(const engine::Tenant& tenant, const std:
   server_.rename_level(tenant, from, to);
   layers_.set_own(tenant.name, std::move(division));
   const std::string text = "level " + from + " is now " + to;
-  spdlog::info("tenant {}: {}", tenant.name, text);
   adapter_.journal.add({.kind = "set", .tenant = tenant.name, .text = text});
   record("level renamed", itself(tenant, by), result);
   return result;

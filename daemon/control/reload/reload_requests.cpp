@@ -126,11 +126,8 @@ ReloadResult Reloader::put_changes(const AllocationResult& wanted, const Actor& 
   }
   result = put(*wanted);
   if (!result) return result;
-  const std::string whose = by.tenant.empty() ? "" : "by tenant " + by.tenant + ": ";
-  for (const resource::Difference& difference : result.plan.differences) {
-    spdlog::info("set: {}{}", whose, difference.text());
+  for (const resource::Difference& difference : result.plan.differences)
     adapter_.journal.add({.kind = "set", .tenant = by.tenant, .text = difference.text()});
-  }
   return result;
 }
 
@@ -161,7 +158,6 @@ ReloadResult Reloader::rollback(std::uint64_t number, const Actor& by) {
   layers_.restore_tenants(std::move(on_demand));
   for (const std::string& text : result.plan.texts()) spdlog::info("rollback: {}", text);
   const std::string summary = "to revision " + std::to_string(number);
-  spdlog::info("rollback: {}: {}", summary, result.plan.summary());
   adapter_.journal.add({.kind = "rollback", .text = summary});
   record(("rollback " + summary).c_str(), by, result);
   return result;

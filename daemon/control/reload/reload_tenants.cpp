@@ -1,8 +1,7 @@
 // Tenants on demand: made of templates of the configuration, and removed again.
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
+#include "daemon/control/adapter/log.hpp"
 #include "daemon/control/reload/reload.hpp"
 
 namespace softhca::control {
@@ -94,10 +93,9 @@ ReloadResult Reloader::create_tenant(const resource::TenantRequest& request, con
   if (rewrite)
     if (const auto kept = layers_.keep(layers_.saved(), std::move(tenants)); !kept)
       result.kept.push_back("in force, but not saved: " + kept.error().message);
-  spdlog::info("{}: made of template {}", who, request.template_name);
   adapter_.journal.add({.kind = "tenant_created",
                         .tenant = request.name,
-                        .text = "of template " + request.template_name});
+                        .text = "made of template " + request.template_name});
   record("tenant create", by, result);
   return result;
 }
@@ -121,7 +119,9 @@ ReloadResult Reloader::remove_tenant(const std::string& name, bool end, const Ac
   departures_.end_overdue();  // what the next tick would do
   departures_.finish_tenants();
   if (const auto connections = draining(name))
-    spdlog::info("tenant {}: removed, {} connections are left", name, *connections);
+    log_line(
+        spdlog::level::info, {.tenant = name},
+        "tenant " + name + ": removed, " + std::to_string(*connections) + " connections are left");
   return result;
 }
 

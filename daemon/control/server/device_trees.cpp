@@ -1,17 +1,20 @@
 #include "daemon/control/server/device_trees.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "daemon/control/adapter/log.hpp"
 #include "daemon/control/adapter/setup.hpp"
 #include "daemon/control/server/listeners.hpp"
 
 namespace softhca::control {
 namespace {
 
-constexpr char kNotUpdated[] = "tenant {}: device tree not updated (programs see old values): {}";
+void complain(const engine::Tenant& tenant, const Error& error) {
+  log_line(spdlog::level::warn, {.tenant = tenant.name},
+           "tenant " + tenant.name +
+               ": device tree not updated (programs see old values): " + error.message);
+}
 
 }  // namespace
 
@@ -76,17 +79,18 @@ void DeviceTrees::check_link(Tree& tree) {
   if (up == tree.link_up) return;
   tree.link_up = up;
   if (!up) tenant.control.link_downed.add();
-  spdlog::info("tenant {}: link {}", tenant.name, up ? "up" : "down");
+  adapter_.journal.add({.kind = up ? "link_up" : "link_down",
+                        .tenant = tenant.name,
+                        .text = up ? "link up" : "link down"});
   if (auto written = write_port_state(path_of(tenant), adapter_.config.device.name, up); !written)
-    spdlog::warn(kNotUpdated, tenant.name, written.error().message);
+    complain(tenant, written.error());
   link_changed_(tenant, up);
 }
 
 /// A full disk is reported once, and again only after a success in between.
 void DeviceTrees::write_counters(Tree& tree) {
   const auto written = tree.counters.update(*tree.tenant, adapter_.engine.ports());
-  if (!written && !tree.counters_fail)
-    spdlog::warn(kNotUpdated, tree.tenant->name, written.error().message);
+  if (!written && !tree.counters_fail) complain(*tree.tenant, written.error());
   tree.counters_fail = !written;
 }
 

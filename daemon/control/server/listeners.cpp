@@ -1,6 +1,5 @@
 #include "daemon/control/server/listeners.hpp"
 
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -159,7 +158,6 @@ void Listeners::accept_failed(Listener& listener, int error) {
 void Listeners::complain(Listener& listener, const std::string& why) {
   if (!listener.complaints.allows(now())) return;
   adapter_.journal.add({.kind = "session_refused", .tenant = listener.tenant->name, .text = why});
-  spdlog::warn("tenant {}: connection refused: {}", listener.tenant->name, why);
 }
 
 void Listeners::tick() {

@@ -1,5 +1,4 @@
 // Tenants as the server knows them: their sockets and device trees, while it runs.
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 
 #include "daemon/base/system_error.hpp"
 #include "daemon/control/adapter/levels.hpp"
+#include "daemon/control/adapter/log.hpp"
 #include "daemon/control/server/server.hpp"
 
 namespace softhca::control {
@@ -88,8 +88,9 @@ void Server::forget_tenant(const engine::Tenant& tenant) {
 
 void Server::show_addresses(const engine::Tenant& tenant, AddressUpdate& update) {
   if (const auto applied = update.apply(); !applied)
-    spdlog::error("tenant {}: device tree not updated (programs see old values): {}", tenant.name,
-                  applied.error().message);
+    log_line(spdlog::level::err, {.tenant = tenant.name},
+             "tenant " + tenant.name +
+                 ": device tree not updated (programs see old values): " + applied.error().message);
   sessions_.report_addresses(tenant);
   connections_.addresses_changed(tenant);
 }

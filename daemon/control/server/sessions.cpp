@@ -1,7 +1,5 @@
 #include "daemon/control/server/sessions.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -75,7 +73,6 @@ void Sessions::arm(Entry& entry, Interest interest) {
 /// The process has gone or broken the protocol.
 void Sessions::end(Entry& entry) {
   const Session& session = *entry.session;
-  spdlog::debug("tenant {}: session of process {} ends", session.tenant().name, session.peer().pid);
   // softhca-run only looks for a daemon that answers: such connections would push other events out.
   if (session.greeted()) note(session, "session_closed", "left");
   if (session.socket() >= 0) loops_.unwatch(session.tenant(), session.socket());

@@ -1,11 +1,11 @@
 // Opening a session; what the device and its port look like.
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "daemon/base/endian.hpp"
+#include "daemon/control/adapter/log.hpp"
 #include "daemon/control/session/session.hpp"
 #include "daemon/control/sockets/process_cgroup.hpp"
 
@@ -76,8 +76,6 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   if (adapter_.settings(tenant()).process_memory && !regions_.reaches_process())
     if (const int error = open_process_memory()) return error;
   if (const int error = attachment_.open(*level, reply)) return error;
-  spdlog::debug("tenant {}: process {} (uid {}) opened session {}", tenant().name, peer().pid,
-                peer().uid, attachment_.session()->id.value);
   return 0;
 }
 
@@ -97,8 +95,10 @@ int Session::open_process_memory() {
     return 0;
   }
   if (process.error().code != EPERM && process.error().code != EACCES) return process.error().code;
-  spdlog::debug("tenant {}: memory that cannot be shared is not available: {}", tenant().name,
-                process.error().message);
+  log_line(spdlog::level::debug,
+           {.tenant = tenant().name, .process = static_cast<std::uint32_t>(peer().pid)},
+           "tenant " + tenant().name + ": process " + std::to_string(peer().pid) +
+               ": memory that cannot be shared is not available: " + process.error().message);
   return 0;
 }
 

@@ -148,7 +148,7 @@ TEST_F(Execution, InTheErrorStateCommandsAreFlushed) {
 }
 
 TEST_F(Execution, NothingBeginsOnTheWayToTheErrorState) {
-  cpu.fail_later(near.qp, "test");
+  cpu.fail_later(near.qp, QpFailure::kFatal);
   post(near, write());
   EXPECT_EQ(under_way(near), 0u);
   EXPECT_EQ(held_by(near), 1u);

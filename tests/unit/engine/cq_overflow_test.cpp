@@ -36,7 +36,7 @@ TEST_F(CqOverflow, EndsTheQueuePairsThatCompleteThere) {
   EXPECT_TRUE(about_to_fail(sender));
   EXPECT_TRUE(about_to_fail(receiver));
   EXPECT_FALSE(about_to_fail(other));
-  EXPECT_STREQ(sender.qp.error.cause, "its completion queue overflowed");
+  EXPECT_EQ(sender.qp.error.cause, QpFailure::kCompletionQueueOverflow);
 }
 
 TEST_F(CqOverflow, EndsTheSharedReceiveQueuesThatCompleteThere) {

@@ -55,7 +55,7 @@ TEST_F(Link, JoinsThoseConnectedToEachOther) {
 }
 
 TEST_F(Link, JoinsOnlyWhoCanReceive) {
-  cpu.fail_later(peer.qp, "test");
+  cpu.fail_later(peer.qp, QpFailure::kFatal);
   EXPECT_FALSE(finds_peer());
   lifecycle.enter_error(peer.qp);
   EXPECT_FALSE(finds_peer());
@@ -91,7 +91,7 @@ TEST_F(Link, GoesOnWhileItsEndSends) {
   near.qp.state = QpState::kRtr;
   EXPECT_FALSE(link.goes_on());
   near.qp.state = QpState::kRts;
-  cpu.fail_later(near.qp, "test");
+  cpu.fail_later(near.qp, QpFailure::kFatal);
   EXPECT_FALSE(link.goes_on());
 }
 

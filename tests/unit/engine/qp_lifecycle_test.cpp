@@ -228,11 +228,11 @@ TEST_F(Lifecycle, AfterResetNumbersGoOnWhereTheProgramSays) {
 
 TEST_F(Lifecycle, ResetForgetsTheFailureAndWhatWasToBeDone) {
   TestQp& test = make_connected();
-  cpu.fail_later(test.qp, "test");
+  cpu.fail_later(test.qp, QpFailure::kFatal);
   lifecycle.timers().arm(TimerId(test.qp.slot), clock.now + seconds(1));
   lifecycle.reset(test.qp, 0);
   EXPECT_FALSE(about_to_fail(test));
-  EXPECT_EQ(test.qp.error.cause, nullptr);
+  EXPECT_EQ(test.qp.error.cause, QpFailure::kNone);
   EXPECT_FALSE(cpu.has_work());
   EXPECT_FALSE(lifecycle.timers().armed(TimerId(test.qp.slot)));
   lifecycle.enter_error(test.qp);
@@ -417,12 +417,18 @@ TEST_F(Lifecycle, TheOperatorHearsOfFailuresOnly) {
   TestQp& failing = make_connected();
   lifecycle.enter_error(orderly.qp);
   EXPECT_EQ(event_log.count(), 0u);
-  cpu.fail_later(failing.qp, "test");
+  cpu.fail_later(failing.qp, QpFailure::kFatal);
   for (int i = 0; i < 2; ++i) lifecycle.enter_error(failing.qp);
   ASSERT_EQ(event_log.count(), 1u);
   EXPECT_EQ(event_log[0].kind, DaemonEventKind::kQueuePairError);
   EXPECT_EQ(event_log[0].qpn, failing.qp.qpn);
-  EXPECT_STREQ(event_log[0].cause, "test");
+  EXPECT_EQ(event_log[0].cause, text_of(QpFailure::kFatal));
+  EXPECT_EQ(event_log[0].peer, failing.qp.connection.route.path.destination);
+  EXPECT_EQ(event_log[0].peer_qpn, failing.qp.connection.destination);
+  for (std::size_t i = 0; i < tenant.counters.completion.failures.size(); ++i)
+    EXPECT_EQ(tenant.counters.completion.failures[i].value(),
+              i == static_cast<std::size_t>(QpFailure::kFatal))
+        << i;
 }
 
 TEST_F(Lifecycle, InErrorItTakesCommandsToFlushThemAlsoWhenItNeverSent) {

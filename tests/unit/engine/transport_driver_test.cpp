@@ -94,7 +94,7 @@ TEST_F(Driver, WhoIsToFailFailsInItsTurnAndIsFlushed) {
   TestQp& test = make_connected();
   post(test, send());
   post_receive(test, buffer);
-  cpu.fail_later(test.qp, "test");
+  cpu.fail_later(test.qp, QpFailure::kFatal);
   EXPECT_EQ(state_of(test), QpState::kRts);
   driver.run_ready();
   EXPECT_EQ(state_of(test), QpState::kError);

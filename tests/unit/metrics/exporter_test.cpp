@@ -156,6 +156,7 @@ class ExporterTest : public ::testing::Test {
     return {services.counters(), services.tenant(), services.pool_counters(),
             [&services] { return services.clients(); }};
   }
+  resource::ReloadCounters reloads;
   const Source source{engine,
                       worker,
                       tenants,
@@ -164,7 +165,10 @@ class ExporterTest : public ::testing::Test {
                       connections,
                       tenants_changing,
                       exported(*general_services),
-                      exported(*shared_datagrams)};
+                      exported(*shared_datagrams),
+                      reloads,
+                      {"1.2.3", "a compiler", "its DPDK"},
+                      std::chrono::system_clock::time_point(std::chrono::milliseconds(1500))};
   const std::uint16_t port = free_port(AF_INET);
 };
 
@@ -249,6 +253,41 @@ TEST_F(ExporterTest, ShowsTheCountersAsTheyStand) {
   EXPECT_EQ(Scrape(get(port, "/metrics"))
                 .value("softhca_commands_total", {"tenant=\"b\"", "way=\"vcb\""}),
             43);
+}
+
+TEST_F(ExporterTest, SaysWhatTheDaemonIs) {
+  const auto exporter = Exporter::start(address(), "", source);
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  reloads.in_force(std::chrono::milliseconds(2500));
+  reloads.add(resource::ReloadOutcome::kNotFree, std::chrono::milliseconds(3000));
+  const Scrape scrape(get(port, "/metrics"));
+  EXPECT_EQ(scrape.value("softhca_build_info",
+                         {"version=\"1.2.3\"", "compiler=\"a compiler\"", "dpdk=\"its DPDK\""}),
+            1);
+  EXPECT_EQ(scrape.value("process_start_time_seconds", {}), 1.5);
+  EXPECT_EQ(scrape.value("softhca_reloads_total", {"result=\"no_room\""}), 1);
+  EXPECT_EQ(scrape.value("softhca_reloads_total", {"result=\"success\""}), 0);
+  EXPECT_EQ(scrape.value("softhca_config_last_reload_successful", {}), 0);
+  EXPECT_EQ(scrape.value("softhca_config_last_reload_success_timestamp_seconds", {}), 2.5);
+  reloads.add(resource::ReloadOutcome::kSuccess, std::chrono::milliseconds(4000));
+  const Scrape after(get(port, "/metrics"));
+  EXPECT_EQ(after.value("softhca_config_last_reload_successful", {}), 1);
+  EXPECT_EQ(after.value("softhca_config_last_reload_success_timestamp_seconds", {}), 4);
+}
+
+TEST_F(ExporterTest, SaysWhatFailsAndWhetherPortsAreUp) {
+  const auto exporter = Exporter::start(address(), "", source);
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  tenants[0]->counters.completion.failed(engine::QpFailure::kRetryExceeded).add(3);
+  auto& wan = dynamic_cast<port::MemoryPort&>(*engine.ports()[0]->port);
+  const Scrape scrape(get(port, "/metrics"));
+  const char* const family = "softhca_tenant_queue_pair_failures_total";
+  EXPECT_EQ(scrape.value(family, {"tenant=\"a\"", "cause=\"retry_exceeded\""}), 3);
+  EXPECT_EQ(scrape.value(family, {"tenant=\"a\"", "cause=\"remote_access\""}), 0);
+  EXPECT_EQ(scrape.value(family, {"tenant=\"a\"", "cause=\"none\""}), -1);
+  EXPECT_EQ(scrape.value("softhca_port_up", {"port=\"wan\""}), 1);
+  wan.set_link(false);
+  EXPECT_EQ(Scrape(get(port, "/metrics")).value("softhca_port_up", {"port=\"wan\""}), 0);
 }
 
 TEST_F(ExporterTest, FamiliesAreWellFormed) {

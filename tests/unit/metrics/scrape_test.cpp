@@ -68,10 +68,18 @@ TEST(Scrapes, GoOnDuringReloads) {
   control::Server server(daemon.adapter, *daemon.general_services, *daemon.shared_datagrams);
   ASSERT_TRUE(server.open());
   control::Reloader reloader(daemon.adapter, server, {}, "", {});
-  const Collector collector({daemon.engine, daemon.worker, daemon.adapter.tenants,
-                             daemon.adapter.vcbs, daemon.adapter.totals, daemon.adapter.connections,
-                             daemon.adapter.tenants_changing, exported(*daemon.general_services),
-                             exported(*daemon.shared_datagrams)});
+  const Collector collector({daemon.engine,
+                             daemon.worker,
+                             daemon.adapter.tenants,
+                             daemon.adapter.vcbs,
+                             daemon.adapter.totals,
+                             daemon.adapter.connections,
+                             daemon.adapter.tenants_changing,
+                             exported(*daemon.general_services),
+                             exported(*daemon.shared_datagrams),
+                             daemon.adapter.reloads,
+                             {},
+                             {}});
   std::atomic<unsigned> scrapes{0};
   const Meanwhile scraping([&] {
     EXPECT_FALSE(collector.collect().empty());

@@ -27,6 +27,17 @@ TEST(Journal, GivesWhatCameAfterANumberInOrder) {
   EXPECT_EQ(journal.after(1, 0).last, 1u);
 }
 
+TEST(Journal, TellsOfEachEntry) {
+  Journal journal(1);
+  std::vector<std::string> told;
+  journal.tell([&](const JournalEntry& entry) {
+    EXPECT_NE(entry.time, std::chrono::system_clock::time_point{});
+    told.push_back(entry.text);
+  });
+  for (const char* text : {"1", "2", "3"}) journal.add(of("a", text));
+  EXPECT_EQ(told, (std::vector<std::string>{"1", "2", "3"}));
+}
+
 TEST(Journal, ATenantPushesOutOnlyItsOwn) {
   Journal journal(4);
   journal.add(of("quiet", "kept"));

@@ -565,6 +565,23 @@ TEST_F(ReloadTest, SaysWhatIsNotLive) {
   expect_in_force();
 }
 
+TEST_F(ReloadTest, CountsReloadsByResult) {
+  const resource::ReloadCounters& counters = daemon.adapter.reloads;
+  const auto count = [&](resource::ReloadOutcome outcome) {
+    return counters.by_result[static_cast<std::size_t>(outcome)].value();
+  };
+  EXPECT_EQ(counters.last_successful.value(), 1u) << "what was read at the start is in force";
+  EXPECT_EQ(count(resource::ReloadOutcome::kSuccess), 0u) << "that was no reload";
+  const std::uint64_t in_force_since = counters.last_success_ms.value();
+  EXPECT_GT(in_force_since, 0u);
+  // The built-in configuration has other pools.
+  ASSERT_FALSE(reloader.reload());
+  EXPECT_EQ(counters.last_successful.value(), 0u);
+  EXPECT_EQ(counters.last_success_ms.value(), in_force_since);
+  EXPECT_EQ(count(resource::ReloadOutcome::kNotLive), 1u);
+  EXPECT_EQ(count(resource::ReloadOutcome::kSuccess), 0u);
+}
+
 TEST_F(ReloadTest, ARequestIsMadeAsAWholeOrNotAtAll) {
   using resource::Allocation;
   const std::vector<resource::AllocationChange> swap = {{"b", Allocation::kPcbs, 5000, {}},
