@@ -45,7 +45,10 @@ AdminClient::AdminClient(const std::string& path) : path_(path) {
   throw CommandError(kUnreachable, why_unreachable(path, error));
 }
 
-AdminClient::~AdminClient() { ::close(socket_); }
+AdminClient::~AdminClient() {
+  ::close(socket_);
+  for (const int descriptor : descriptors_) ::close(descriptor);
+}
 
 Json AdminClient::call(const std::string& method, const Json& params) {
   const unsigned id = next_id_++;
@@ -81,13 +84,36 @@ std::string AdminClient::receive_line() {
     }
     searched = input_.size();
     std::array<char, 65536> bytes;
-    const ssize_t got = ::recv(socket_, bytes.data(), bytes.size(), 0);
+    const ssize_t got = receive(bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       throw CommandError(kUnreachable, path_ + ": the daemon does not answer");
     if (got <= 0) throw CommandError(kUnreachable, path_ + ": the daemon has gone");
     input_.append(bytes.data(), static_cast<std::size_t>(got));
   }
+}
+
+/// As recv(2), and keeps descriptors that come with the bytes.
+ssize_t AdminClient::receive(std::span<char> bytes) {
+  iovec part{bytes.data(), bytes.size()};
+  constexpr std::size_t kMost = 8;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMost)];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = ::recvmsg(socket_, &message, MSG_CMSG_CLOEXEC);
+  if (got < 0) return got;
+  for (cmsghdr* h = CMSG_FIRSTHDR(&message); h != nullptr; h = CMSG_NXTHDR(&message, h)) {
+    if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
+    for (std::size_t at = 0; at + sizeof(int) <= h->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int descriptor;
+      std::memcpy(&descriptor, CMSG_DATA(h) + at, sizeof descriptor);
+      descriptors_.push_back(descriptor);
+    }
+  }
+  return got;
 }
 
 Json AdminClient::whole_list(const std::string& method, const std::string& tenant) {

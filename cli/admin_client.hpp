@@ -1,9 +1,13 @@
 // A client of softhcad's admin socket: sends one line of JSON-RPC 2.0 and reads one line back.
 #pragma once
 
+#include <sys/types.h>
+
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace softhca::cli {
 
@@ -38,6 +42,8 @@ class AdminClient {
 
   /// The result. Throws CommandError: kRefused with the daemon's message, or kUnreachable.
   Json call(const std::string& method, const Json& params = Json::object());
+  /// Those that have come with answers; they are closed with the client.
+  const std::vector<int>& descriptors() const { return descriptors_; }
   /// The whole list that `method` answers, whatever number of pages it comes in, as one document;
   /// `tenant` empty: of all tenants.
   Json whole_list(const std::string& method, const std::string& tenant);
@@ -45,11 +51,13 @@ class AdminClient {
  private:
   void send(const std::string& text);
   std::string receive_line();
+  ssize_t receive(std::span<char> bytes);
 
   std::string path_;
   int socket_ = -1;
   unsigned next_id_ = 1;
   std::string input_;
+  std::vector<int> descriptors_;
 };
 
 }  // namespace softhca::cli

@@ -87,6 +87,20 @@ void remove_tenant(AdminClient& daemon, const std::string& name, bool end, bool 
 /// The mode; throws CommandError(kUsage).
 std::uint32_t mode_of(const std::string& text);
 
+// --- ctl_capture.cpp
+struct CaptureOptions {
+  std::string tenant;         ///< empty: all
+  std::string port;           ///< empty: all, and what stays inside the daemon
+  std::string file;           ///< empty or "-": standard output
+  std::uint64_t count = 0;    ///< packets; 0: any number
+  double seconds = 0;         ///< 0: until a signal comes
+  std::uint32_t snaplen = 0;  ///< bytes of a frame that are kept; 0: all
+  std::uint32_t buffer = 0;   ///< of the ring, in MiB; 0: the daemon's default
+};
+/// Writes packets as pcapng. With `json`, prints how many there were, unless they go to standard
+/// output themselves.
+void capture(AdminClient& daemon, const CaptureOptions& options, bool json);
+
 // --- ctl_top.cpp
 struct TopOptions {
   double interval = 1;      ///< seconds

@@ -17,6 +17,7 @@ _softhcactl() {
   COMPREPLY=()
   case $before in
     --socket) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    -w | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     --runtime-dir) mapfile -t COMPREPLY < <(compgen -d -- "$word"); return ;;
     --owner) mapfile -t COMPREPLY < <(compgen -u -- "$word"); return ;;
     --group) mapfile -t COMPREPLY < <(compgen -g -- "$word"); return ;;
@@ -31,7 +32,7 @@ _softhcactl() {
   done
   local words
   case $command in
-    '') words="status tenants tenant qps srqs connections listeners gsa set level qp reload revisions diff rollback saved top explain events $common" ;;
+    '') words="status tenants tenant qps srqs connections listeners gsa set level qp reload revisions diff rollback saved top explain events capture $common" ;;
     tenant)
       case $before in
         show | remove) words=$(_softhcactl_tenants) ;;
@@ -41,6 +42,7 @@ _softhcactl() {
       ;;
     qps | srqs | connections | listeners) words="--tenant $common" ;;
     events) words="--follow --tenant --after $common" ;;
+    capture) words="--tenant --port --write --count --seconds --snaplen --buffer $common" ;;
     explain) words="$(_softhcactl_tenants) --interval --total $common" ;;
     top) words="--once --count --interval $common" ;;
     reload) words="--dry-run $common" ;;

@@ -33,6 +33,7 @@ struct Options {
   TopOptions top;
   EventOptions events;
   ExplainOptions explain;
+  CaptureOptions capture;
 };
 
 constexpr char kFooter[] =
@@ -174,6 +175,30 @@ void add_explain(CLI::App& app, Options& options) {
   explain->add_flag("--total", options.explain.total, "since the daemon began")->excludes(interval);
 }
 
+void add_capture(CLI::App& app, Options& options) {
+  CaptureOptions& of = options.capture;
+  CLI::App* capture = app.add_subcommand("capture", "packets of tenants, as pcapng");
+  capture->add_option("-t,--tenant", of.tenant, "only those of this tenant")->type_name("NAME");
+  capture
+      ->add_option("-p,--port", of.port,
+                   "only what passes this port; without it also what stays inside the daemon")
+      ->type_name("NAME");
+  capture->add_option("-w,--write", of.file, "the file; without it: standard output")
+      ->type_name("FILE");
+  capture->add_option("-n,--count", of.count, "end after so many packets")->type_name("N");
+  capture->add_option("--seconds", of.seconds, "end after this time")
+      ->type_name("S")
+      ->check(CLI::Range(0.05, 1e9));
+  capture->add_option("-s,--snaplen", of.snaplen, "bytes of a packet that are kept; default: all")
+      ->type_name("N")
+      ->check(CLI::Range(1, 262144));
+  capture
+      ->add_option("--buffer", of.buffer,
+                   "MiB for packets that wait to be written, a power of two; default: 16")
+      ->type_name("MIB")
+      ->check(CLI::Range(1, 64));
+}
+
 void add_top(CLI::App& app, Options& options) {
   CLI::App* top = app.add_subcommand("top", "what the tenants do, every second");
   top->add_option("-i,--interval", options.top.interval, "seconds between two samples")
@@ -223,6 +248,7 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (app.got_subcommand("saved")) return drop_saved(daemon, options.numbers, json);
   if (app.got_subcommand("diff")) return show_difference(daemon, json);
   if (app.got_subcommand("rollback")) return roll_back(daemon, options.revision, json);
+  if (app.got_subcommand("capture")) return capture(daemon, options.capture, json);
   show_top(daemon, options.top, json);
 }
 
@@ -255,6 +281,7 @@ int run(int argc, char** argv) {
   add_change(app, options);
   add_revisions(app, options);
   add_explain(app, options);
+  add_capture(app, options);
   add_top(app, options);
   try {
     app.parse(argc, argv);

@@ -48,7 +48,7 @@ LOWER["daemon/metrics"] = {"daemon/base", "daemon/qos", "daemon/wire", "daemon/c
                            "daemon/management", "daemon/resource", "daemon/engine"}
 LOWER["daemon"] = set(LOWER)  # main.cpp, the composition root
 LOWER["libverbs-provider"] = {"abi"}
-LOWER["cli"] = set()
+LOWER["cli"] = {"abi"}
 
 # Where the namespaces of a layer are named with it. Those of daemon/base and daemon/qos have none.
 NAMESPACES = {layer.split("/")[-1]: layer for layer in (

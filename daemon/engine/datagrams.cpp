@@ -30,7 +30,10 @@ bool Datagrams::send(QueuePair& qp, const transport::Request& request) {
   if (Qpn(header.remote_qpn) == kMulticastQpn && ah->route.path.destination.is_multicast())
     return send_to_group(qp, request, *ah, qkey);
   if (addresses_.is_local(ah->route.path.destination)) {
-    deliver(qp, request, ah->route.path, qkey);
+    if (parts_.captures.on()) [[unlikely]]
+      deliver_shown(qp, request, ah->route.path, qkey);
+    else
+      deliver(qp, request, ah->route.path, qkey);
     return true;
   }
   QpEnvironment env(parts_, qp, ah->route);

@@ -37,6 +37,15 @@ class Datagrams {
                      std::uint32_t qkey);
   Verdict deliver_to_members(QueuePair& qp, const transport::Request& request,
                              const AddressPath& path, std::uint32_t qkey);
+  // datagrams_capture.cpp: as those above without _shown, and captures are told
+  void deliver_shown(QueuePair& qp, const transport::Request& request, const AddressPath& path,
+                     std::uint32_t qkey);
+  Verdict offer_shown(QueuePair& qp, QueuePair& member, const transport::Request& request,
+                      const AddressPath& path, std::uint32_t qkey);
+  std::span<const std::byte> make_packet(const QueuePair& qp, const transport::Request& request,
+                                         const AddressPath& path, Qpn to, std::uint32_t qkey);
+  void show(const QueuePair& qp, const Tenant* to, const AddressPath& path,
+            std::span<const std::byte> packet, const DropWatch& watch);
 
   const TransportParts& parts_;
   const LocalAddresses& addresses_;

@@ -21,7 +21,8 @@ Verdict Datagrams::deliver_to_members(QueuePair& qp, const transport::Request& r
                                       const AddressPath& path, std::uint32_t qkey) {
   Verdict verdict = Verdict::kOk;
   multicast_.for_each_inside(path.destination, path.port, [&](QueuePair& member) {
-    verdict = offer(qp, member, request, path, qkey);
+    verdict = parts_.captures.on() ? offer_shown(qp, member, request, path, qkey)
+                                   : offer(qp, member, request, path, qkey);
     return verdict == Verdict::kOk;
   });
   return verdict;

@@ -32,6 +32,12 @@ bool is_of_partition(const wire::ParsedFrame& frame) {
 }  // namespace
 
 void Demux::receive(PortBinding& binding, const wire::ParsedFrame& parsed) {
+  if (packets_.captures().on()) [[unlikely]]
+    return take_shown(binding, parsed);
+  take(binding, parsed);
+}
+
+void Demux::take(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (parsed.headers.destination == kMulticastQpn) return receive_multicast(binding, parsed);
   QueuePair* qp = queue_pairs_.find(parsed.headers.destination);
   if (qp == nullptr) {

@@ -30,8 +30,11 @@ class Demux {
   void receive(PortBinding& binding, const wire::ParsedFrame& frame);
 
  private:
+  void take(PortBinding& binding, const wire::ParsedFrame& frame);
   void receive_multicast(PortBinding& binding, const wire::ParsedFrame& frame);
   bool answer_late(const wire::ParsedFrame& frame);
+  // demux_capture.cpp
+  void take_shown(PortBinding& binding, const wire::ParsedFrame& frame);
 
   const StepClock& clock_;
   const QpTable& queue_pairs_;

@@ -52,7 +52,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       tvl_assignment_(queue_pairs_, commands_, cpu_, ingress_, queues_.tvls, queues_.arbitrator,
                       limits.tenants, classes_of(limits)),
       receive_queues_(clock_, queue_pairs_, cpu_, events_.async, events_.completion, events_.log),
-      wire_(clock_, addressing_.local, cpu_, queues_.pcbs, memory_, receive_queues_),
+      wire_(clock_, addressing_.local, cpu_, queues_.pcbs, memory_, receive_queues_,
+            {.tenants = limits.tenants, .queue_pairs = queue_pairs_.slots()}),
       parts_{.command_sink = execution_,
              .commands = commands_,
              .pcbs = queues_.pcbs,
@@ -62,7 +63,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .cpu = cpu_,
              .events = events_.async,
              .queue_pairs = queue_pairs_,
-             .peer_rates = rates_.peers},
+             .peer_rates = rates_.peers,
+             .captures = wire_.captures},
       execution_(cpu_, commands_, queues_.pcbs, queues_.scheduler, dispatch_, memory_,
                  events_.async, events_.completion),
       stall_(commands_, queues_.pcbs, queues_.scheduler),
@@ -95,6 +97,7 @@ void Engine::remove_tenant(Tenant& tenant) {
   cpu_.end_step();
   addressing_.local.remove(tenant);
   waits_.forget(tenant);
+  wire_.captures.forget(tenant);
   rates_.sent.forget(tenant.rate);
   rates_.peers.forget(tenant.peer_rates.inbound);
   rates_.peers.forget(tenant.peer_rates.served);

@@ -21,6 +21,9 @@
 //   memory_access         the memory that commands, receives and remote keys name
 //   packet_io             frames in and out; payload_reader: what goes into them
 //   demux                 packets that have come: whose they are
+//   captures              packets for who looks inside; capture_ring, capture_remarks;
+//   captured_link:
+//                         those that there would have been
 //   congestion_control    congestion told to peers and by them
 //   receive_queues        drawing receives; shared receive queues and their provisioning; XRC
 //   completion_events, async_events, cq_overflow  events on their way to processes; event_notifier:
@@ -194,12 +197,15 @@ class Engine {
   /// Packets out and in.
   struct Wire {
     Wire(const StepClock& clock, const LocalAddresses& addresses, CpuScheduler& cpu,
-         collect::PcbPool& pcbs, MemoryAccess& memory, ReceiveQueues& receive_queues)
+         collect::PcbPool& pcbs, MemoryAccess& memory, ReceiveQueues& receive_queues,
+         const Capture::Sizes& sizes)
         : payloads(pcbs, memory, receive_queues),
-          packets(clock, congestion_parameters, addresses, cpu, payloads),
+          captures(clock, sizes),
+          packets(clock, congestion_parameters, addresses, cpu, payloads, captures),
           congestion(clock, congestion_parameters, packets) {}
     CongestionParameters congestion_parameters;
     PayloadReader payloads;
+    Captures captures;
     PacketIo packets;
     CongestionControl congestion;
   };

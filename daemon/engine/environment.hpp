@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/engine/async_events.hpp"
+#include "daemon/engine/captures.hpp"
 #include "daemon/engine/command_store.hpp"
 #include "daemon/engine/congestion_control.hpp"
 #include "daemon/engine/memory_access.hpp"
@@ -33,6 +34,7 @@ struct TransportParts {
   AsyncEvents& events;
   QpTable& queue_pairs;
   PeerRates& peer_rates;
+  Captures& captures;
 };
 
 class QpEnvironment final : public transport::PacketSink,

@@ -18,6 +18,8 @@ class QpLocalLink final : public transport::LocalLink {
     return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
   }
   const transport::LocalPeer* find_peer() override;
+  /// The one found last.
+  const QueuePair* peer() const { return peer_; }
   bool is_within_rate(const transport::Request& request) const override;
   void wait_for_rate(const transport::Request& request) override;
   bool waits_for_rate() const override { return parts_.peer_rates.waits(qp_); }

@@ -64,7 +64,8 @@ void Outbox::put(std::size_t bytes) {
 }
 
 transport::SendResult Outbox::add(const wire::FrameTemplate& path, const wire::Headers& h,
-                                  const transport::PayloadSource& payload, const QueuePair* qp) {
+                                  const transport::PayloadSource& payload, const QueuePair* qp,
+                                  Parts* show) {
   const std::size_t headers = wire::opcode_info(h.opcode).header_length;
   const std::size_t pad = wire::pad_for(payload.length);
   const std::size_t datagram = headers + payload.length + pad + wire::kIcrcLength;
@@ -91,6 +92,14 @@ transport::SendResult Outbox::add(const wire::FrameTemplate& path, const wire::H
     sum.add({static_cast<const std::byte*>(piece.iov_base), piece.iov_len});
   if (pad != 0) sum.add({tail, pad});
   store_be(tail + pad, swap_bytes(sum.finish()));
+  if (show != nullptr) [[unlikely]] {
+    show->head = network;
+    show->bytes[show->count++] = {show->head.data(), path.length()};
+    show->bytes[show->count++] = {at, tail};
+    for (const iovec& piece : pieces.view())
+      show->bytes[show->count++] = {static_cast<const std::byte*>(piece.iov_base), piece.iov_len};
+    show->bytes[show->count++] = {tail, pad + wire::kIcrcLength};
+  }
 
   put(static_cast<std::size_t>(tail - at));
   pieces_.insert(pieces_.end(), pieces.view().begin(), pieces.view().end());

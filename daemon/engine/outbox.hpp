@@ -2,9 +2,11 @@
 // lies, and which of them go as a train.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "daemon/engine/payload_reader.hpp"
@@ -23,12 +25,23 @@ namespace softhca::engine {
 /// the tenant's memory. All else is copied once.
 class Outbox {
  public:
+  /// Where the bytes of a packet lie, for who looks at it at once.
+  struct Parts {
+    std::array<std::byte, wire::kMaxNetworkHeaders> head;
+    /// Headers, transport headers, payload, pad and ICRC.
+    std::array<std::span<const std::byte>, memory::kMaxEntries + 3> bytes;
+    std::size_t count = 0;
+    std::span<const std::span<const std::byte>> view() const { return {bytes.data(), count}; }
+  };
+
   /// `sender` belongs to `port`.
   Outbox(port::Port& port, port::TrainSender& sender, PayloadReader& payloads);
 
-  /// kNoBuffer: the port is full. kNoAccess: the payload cannot be read.
+  /// kNoBuffer: the port is full. kNoAccess: the payload cannot be read. kSent: `show`, if there is
+  /// one, says where the packet is.
   transport::SendResult add(const wire::FrameTemplate& path, const wire::Headers& h,
-                            const transport::PayloadSource& payload, const QueuePair* qp);
+                            const transport::PayloadSource& payload, const QueuePair* qp,
+                            Parts* show = nullptr);
   /// Ends the train at hand. What was added has left the memory of tenants when this returns.
   void flush();
 

@@ -60,10 +60,12 @@ bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::Frame
     reason = wire::DropReason::kBadIcrc;
   if (reason != wire::DropReason::kNone) {
     binding.drops.parse[static_cast<std::size_t>(reason)].add();
+    if (captures_.on()) show_dropped(binding, frame, parsed, remark_of(reason));
     return false;
   }
   if (is_of_vlan(parsed, binding.vlan)) return true;
   binding.drops.add(FrameDrop::kForeignVlan);
+  if (captures_.on()) show_dropped(binding, frame, parsed, remark_of(FrameDrop::kForeignVlan));
   return false;
 }
 
@@ -166,6 +168,7 @@ transport::SendResult PacketIo::send(Route& route, const wire::Headers& h,
     const bool is_shared = qp != nullptr && qp->clients != nullptr;
     if (!lost && !is_shared) return refuse(qp, WaitCause::kNeighbour);
     binding.drops.unresolved.add();
+    if (captures_.on()) show_lost(binding, route, h, payload, qp);
     if (qp != nullptr) qp->tenant->counters.wire.unresolved.add();
     return transport::SendResult::kSent;
   }
@@ -178,7 +181,7 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
   const std::size_t length = path.frame_length(h.opcode, payload.length);
   // A path MTU beyond what the port carries: lost, as on a wire.
   if (length - path.link_length() > binding.port->mtu()) return transport::SendResult::kSent;
-  const transport::SendResult sent = binding.outbox ? binding.outbox->add(path, h, payload, qp)
+  const transport::SendResult sent = binding.outbox ? send_gathered(binding, path, h, payload, qp)
                                                     : send_frame(binding, path, h, payload, qp);
   if (sent == transport::SendResult::kNoBuffer) {
     binding.drops.no_buffer.add();
@@ -209,8 +212,24 @@ transport::SendResult PacketIo::send_frame(PortBinding& binding, const wire::Fra
     return transport::SendResult::kNoAccess;
   }
   frame.length = static_cast<std::uint32_t>(builder.finish());
+  if (captures_.on()) [[unlikely]] {
+    const Captures::Part whole = frame.bytes();
+    show_sent(binding, qp, {&whole, 1});
+  }
   binding.port->transmit(frame);
   return transport::SendResult::kSent;
+}
+
+transport::SendResult PacketIo::send_gathered(PortBinding& binding, const wire::FrameTemplate& path,
+                                              const wire::Headers& h,
+                                              const transport::PayloadSource& payload,
+                                              const QueuePair* qp) {
+  if (!captures_.on()) [[likely]]
+    return binding.outbox->add(path, h, payload, qp);
+  Outbox::Parts parts;
+  const transport::SendResult sent = binding.outbox->add(path, h, payload, qp, &parts);
+  if (sent == transport::SendResult::kSent) show_sent(binding, qp, parts.view());
+  return sent;
 }
 
 /// Ports may take packets only when told of the end of the batch, with a system call.

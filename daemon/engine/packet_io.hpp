@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/base/congestion.hpp"
+#include "daemon/engine/captures.hpp"
 #include "daemon/engine/clock.hpp"
 #include "daemon/engine/cpu_scheduler.hpp"
 #include "daemon/engine/local_addresses.hpp"
@@ -32,18 +33,21 @@ enum class Reach : std::uint8_t {
 class PacketIo {
  public:
   PacketIo(const StepClock& clock, const CongestionParameters& congestion,
-           const LocalAddresses& addresses, CpuScheduler& cpu, PayloadReader& payloads)
+           const LocalAddresses& addresses, CpuScheduler& cpu, PayloadReader& payloads,
+           Captures& captures)
       : clock_(clock),
         congestion_(congestion),
         addresses_(addresses),
         cpu_(cpu),
-        payloads_(payloads) {}
+        payloads_(payloads),
+        captures_(captures) {}
 
   /// Ports are numbered in the order they come.
   void add_port(std::unique_ptr<PortBinding> binding);
   /// Allocates what the existing ports keep for a tenant.
   void add_user(TenantId tenant);
   const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
+  Captures& captures() { return captures_; }
 
   /// Gives the RoCEv2 packets that have come, sound and of their port's VLAN, to
   /// `take(PortBinding&, const wire::ParsedFrame&)`, for the time of the call. Everything else that
@@ -111,8 +115,19 @@ class PacketIo {
   transport::SendResult send_frame(PortBinding& binding, const wire::FrameTemplate& path,
                                    const wire::Headers& h, const transport::PayloadSource& payload,
                                    const QueuePair* qp);
+  transport::SendResult send_gathered(PortBinding& binding, const wire::FrameTemplate& path,
+                                      const wire::Headers& h,
+                                      const transport::PayloadSource& payload, const QueuePair* qp);
   transport::SendResult refuse(QueuePair* qp, WaitCause cause);
   void note_sender(const QueuePair& qp);
+
+  // packet_capture.cpp
+  void show_sent(const PortBinding& binding, const QueuePair* qp,
+                 std::span<const Captures::Part> parts);
+  void show_lost(const PortBinding& binding, const Route& route, const wire::Headers& h,
+                 const transport::PayloadSource& payload, const QueuePair* qp);
+  void show_dropped(const PortBinding& binding, const port::Frame& frame,
+                    const wire::ParsedFrame& parsed, CaptureRemark remark);
 
   /// Who has handed over packets since the last flush.
   struct Sender {
@@ -126,6 +141,7 @@ class PacketIo {
   const LocalAddresses& addresses_;
   CpuScheduler& cpu_;
   PayloadReader& payloads_;
+  Captures& captures_;
   std::vector<std::unique_ptr<PortBinding>> ports_;
   std::vector<Sender> senders_;
   std::uint16_t ip_identification_ = 0;

@@ -140,6 +140,7 @@ void QpLifecycle::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
   apply_attributes(qp);
   if (qp.state == QpState::kRtr) {
     qp.connection.position.send = sq_psn;
+    if (parts_.captures.on()) parts_.captures.restart(qp);
     std::visit([&](auto& transport) { transport.reset_sender(sq_psn); }, qp.transport);
     if (qp.sends()) open_send_queue(qp);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/engine/captured_link.hpp"
 #include "daemon/engine/costs.hpp"
 #include "daemon/engine/local_link.hpp"
 #include "daemon/engine/peer_address.hpp"
@@ -62,6 +63,12 @@ bool TransportDriver::transmit(QueuePair& qp) {
       Cases{[&](transport::Ud& ud) { return datagrams_.transmit(qp, ud); },
             [&](transport::Local& local) {
               QpLocalLink link(parts_, qp);
+              if (parts_.captures.on()) [[unlikely]] {
+                CapturedLink shown(parts_, qp, link, env, clock_.now);
+                const bool more = local.transmit(shown, shown, clock_.now, budget.bytes);
+                shown.end_turn();
+                return more;
+              }
               return local.transmit(link, env, clock_.now, budget.bytes);
             },
             [&](auto& wire) { return wire.transmit(env, clock_.now, budget.packets); }},

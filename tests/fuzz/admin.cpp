@@ -2,6 +2,7 @@
 // with none; what it changes can be changed back, so nothing was lost.
 #include <spdlog/spdlog.h>
 
+#include "daemon/control/admin/admin_captures.hpp"
 #include "daemon/control/admin/admin_rpc.hpp"
 #include "daemon/control/reload/reload.hpp"
 #include "tests/fuzz/input.hpp"
@@ -20,6 +21,8 @@ class Desk {
     spdlog::set_level(spdlog::level::off);
     require(static_cast<bool>(server_.open()), "sockets");
     view_.add_to(methods_);
+    require(static_cast<bool>(captures_.open()), "captures");
+    captures_.add_to(methods_);
     add_reload_methods(methods_, reloader_);
     add_tenant_methods(methods_, reloader_);
     add_revision_methods(methods_, reloader_);
@@ -31,6 +34,7 @@ class Desk {
     const std::string reply = answer(own ? own_methods_ : methods_, line);
     require(reply.find('\n') == std::string::npos, "one line");
     if (!reply.empty()) check(Json::parse(reply, nullptr, false));
+    for (int i = 0; i < 4; ++i) captures_.serve();  // nobody got what they would be read from
     while (!reloader_.layers().tenants().empty()) {
       const std::string name = reloader_.layers().tenants().front().request.name;
       require(static_cast<bool>(reloader_.remove_tenant(name, true, {})), "what was made goes");
@@ -79,6 +83,7 @@ class Desk {
   Client client_{daemon_};
   AdminView view_{daemon_.adapter,
                   [this] { return std::vector<const Session*>{&client_.session()}; }};
+  AdminCaptures captures_{daemon_.adapter};
   AdminMethods methods_, own_methods_;
   const resource::Config begin_ = daemon_.adapter.config;
 };

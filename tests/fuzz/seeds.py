@@ -79,6 +79,8 @@ CALL = '{"jsonrpc":"2.0","id":1,"method":"%s","params":%s}'
 REQUESTS = [CALL % (method, params) for method, params in [
     *((name, "{}") for name in ("status", "tenants", "qps", "srqs", "events", "counters", "reload.plan")),
     ("tenant.show", '{"name":"a"}'),
+    ("capture.start", '{"tenant":"a","snaplen":128,"ring_bytes":65536}'),
+    ("captures", '{}'),
     ("tenant.create", '{"name":"c","template":"t","addresses":["198.18.0.9"],"owner":"root","mode":384}'),
     ("tenant.remove", '{"name":"c","end":true}'),
     ("qps", '{"tenant":"a","limit":5,"after":3}'),

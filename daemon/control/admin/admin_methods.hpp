@@ -20,7 +20,9 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 
 namespace softhca::control {
@@ -60,8 +62,13 @@ class [[nodiscard]] RpcResult {
   const Json& value() const { return *std::get_if<0>(&state_); }
   const RpcError& error() const { return *std::get_if<1>(&state_); }
 
+  /// They go to the client with the answer, unless that is one of a batch.
+  void attach(std::vector<UniqueFd> descriptors) { descriptors_ = std::move(descriptors); }
+  std::vector<UniqueFd> take_descriptors() { return std::move(descriptors_); }
+
  private:
   std::variant<Json, RpcError> state_;
+  std::vector<UniqueFd> descriptors_;
 };
 
 /// More was asked than is free (mechanism A6). `what`: who asked, as "tenant ocean".

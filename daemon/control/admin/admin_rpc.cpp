@@ -73,19 +73,22 @@ RpcResult call(const AdminMethods& methods, const Json& request, const PeerIdent
 
 /// The reply to one request; empty: it is a notification, which gets none.
 std::string answer_one(const AdminMethods& methods, const Json& request, std::size_t room,
-                       const PeerIdentity& caller) {
+                       const PeerIdentity& caller, std::vector<UniqueFd>* descriptors) {
   if (const char* fault = fault_of(request)) {
     const bool has_id = request.is_object() && request.contains("id") && is_id(request["id"]);
     return failure(has_id ? request["id"] : Json(), {RpcCode::kInvalidRequest, fault, {}});
   }
-  const RpcResult result = call(methods, request, caller);
+  RpcResult result = call(methods, request, caller);
   const auto id = request.find("id");
   if (id == request.end()) return {};
   if (!result) return failure(*id, result.error());
   Json reply = envelope(*id);
   reply["result"] = result.value();
   std::string text = text_of(reply);
-  if (text.size() <= room) return text;
+  if (text.size() <= room) {
+    if (descriptors != nullptr) *descriptors = result.take_descriptors();
+    return text;
+  }
   return failure(*id, {RpcCode::kTooLarge, "the answer is too long; ask for less at once", {}});
 }
 
@@ -98,7 +101,7 @@ std::string answer_batch(const AdminMethods& methods, const Json& batch, const R
   std::string replies;
   for (const Json& request : batch) {
     const std::size_t room = limits.reply - std::min(limits.reply, replies.size());
-    const std::string reply = answer_one(methods, request, room, caller);
+    const std::string reply = answer_one(methods, request, room, caller, nullptr);
     if (!reply.empty()) replies += (replies.empty() ? "[" : ",") + reply;
   }
   return replies.empty() ? replies : replies + "]";
@@ -111,13 +114,13 @@ std::string error_reply(RpcCode code, std::string message) {
 }
 
 std::string answer(const AdminMethods& methods, std::string_view request, const RpcLimits& limits,
-                   const PeerIdentity& caller) {
+                   const PeerIdentity& caller, std::vector<UniqueFd>* descriptors) {
   if (too_deep(request, limits.depth))
     return error_reply(RpcCode::kParseError, "arrays and objects are nested too deeply");
   const Json parsed = Json::parse(request, nullptr, false);
   if (parsed.is_discarded()) return error_reply(RpcCode::kParseError, "this is not JSON");
   if (parsed.is_array()) return answer_batch(methods, parsed, limits, caller);
-  return answer_one(methods, parsed, limits.reply, caller);
+  return answer_one(methods, parsed, limits.reply, caller, descriptors);
 }
 
 }  // namespace softhca::control

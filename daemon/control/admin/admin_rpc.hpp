@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/control/admin/admin_methods.hpp"
 
@@ -17,8 +18,10 @@ struct RpcLimits {
 };
 
 /// The reply to one request or batch, without newline; empty when none is due (notifications).
+/// `descriptors`: gets what is to be sent with it; null: that is closed.
 std::string answer(const AdminMethods& methods, std::string_view request,
-                   const RpcLimits& limits = {}, const PeerIdentity& caller = {});
+                   const RpcLimits& limits = {}, const PeerIdentity& caller = {},
+                   std::vector<UniqueFd>* descriptors = nullptr);
 
 /// A reply that stands for itself: `id` null, because the request could not be read.
 std::string error_reply(RpcCode code, std::string message);

@@ -129,7 +129,7 @@ void AdminSocket::answer_line(Client& client) {
   std::string_view line(client.input.data(), client.searched);
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.find_first_not_of(" \t") != std::string_view::npos)
-    client.output = answer(methods_, line, limits_.rpc, client.peer);
+    client.output = answer(methods_, line, limits_.rpc, client.peer, &client.descriptors);
   if (!client.output.empty()) client.output += '\n';
   client.input.erase(0, client.searched + 1);
   client.searched = std::min(client.input.find('\n'), client.input.size());
@@ -137,9 +137,13 @@ void AdminSocket::answer_line(Client& client) {
 
 /// False: the client is gone.
 bool AdminSocket::write(Client& client) {
-  const ssize_t sent = ::send(client.socket.get(), client.output.data() + client.written,
-                              client.output.size() - client.written, MSG_DONTWAIT | MSG_NOSIGNAL);
+  std::vector<int> descriptors;
+  for (const UniqueFd& descriptor : client.descriptors) descriptors.push_back(descriptor.get());
+  const ssize_t sent =
+      send_some(client.socket.get(),
+                std::as_bytes(std::span(client.output)).subspan(client.written), descriptors);
   if (sent < 0) return again(errno);
+  client.descriptors.clear();
   client.written += static_cast<std::size_t>(sent);
   if (client.written < client.output.size()) return true;
   client.output = {};

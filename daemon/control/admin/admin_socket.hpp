@@ -9,6 +9,7 @@
 #include <list>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
@@ -56,8 +57,9 @@ class AdminSocket {
     std::string input;
     std::size_t searched = 0;  ///< bytes of input without a newline
     std::string output;
-    std::size_t written = 0;  ///< bytes of output
-    bool ended = false;       ///< sends no more
+    std::size_t written = 0;            ///< bytes of output
+    std::vector<UniqueFd> descriptors;  ///< that go with its first byte
+    bool ended = false;                 ///< sends no more
     std::list<Client>::iterator self;
 
     bool has_line() const { return searched < input.size(); }

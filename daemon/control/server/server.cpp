@@ -57,11 +57,13 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
       port_watch_(adapter.engine.ports()) {
   view_.add_to(methods_);
   connections_view_.add_to(methods_);
+  captures_.add_to(methods_);
   control_sockets_.on_open([this](AdminMethods& methods, const engine::Tenant& tenant) {
     view_.add_own(methods, tenant);
   });
   watches_.signals.ready = [this] { take_signal(); };
   watches_.admin.ready = [this] { admin_.serve(); };
+  watches_.captures.ready = [this] { captures_.serve(); };
   watches_.datagrams.ready = [this] { serve_datagrams(); };
   watches_.blocking_calls.ready = [this] { adapter_.blocking_calls.finish(); };
 }
@@ -91,6 +93,8 @@ Outcome Server::open_admin() {
   const std::string path = adapter_.config.daemon.runtime_dir + "/admin.sock";
   if (auto opened = admin_.open(path, {socket.owner, socket.group, socket.mode}); !opened)
     return opened;
+  if (auto opened = captures_.open(); !opened) return opened;
+  if (auto watched = loop_.watch(captures_.fd(), watches_.captures); !watched) return watched;
   return loop_.watch(admin_.fd(), watches_.admin);
 }
 

@@ -9,6 +9,7 @@
 
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/adapter/adapter.hpp"
+#include "daemon/control/admin/admin_captures.hpp"
 #include "daemon/control/admin/admin_connections.hpp"
 #include "daemon/control/admin/admin_socket.hpp"
 #include "daemon/control/admin/admin_view.hpp"
@@ -101,10 +102,11 @@ class Server {
   AdminMethods methods_;
   AdminView view_;
   ConnectionsView connections_view_;
+  AdminCaptures captures_{adapter_};
   AdminSocket admin_{methods_, adapter_.blocking_calls};
   UniqueFd signals_;
   struct {
-    Watch signals, admin, datagrams, blocking_calls;
+    Watch signals, admin, captures, datagrams, blocking_calls;
   } watches_;
   Listeners listeners_;
   Channels channels_;

@@ -162,8 +162,8 @@ bool has_unread(int socket) {
   return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes != 0;
 }
 
-bool send_record(int socket, std::span<const std::byte> record, std::span<const int> fds) {
-  iovec part{const_cast<std::byte*>(record.data()), record.size()};
+ssize_t send_some(int socket, std::span<const std::byte> bytes, std::span<const int> fds) {
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -180,7 +180,11 @@ bool send_record(int socket, std::span<const std::byte> record, std::span<const 
   ssize_t sent;
   do sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(record.size());
+  return sent;
+}
+
+bool send_record(int socket, std::span<const std::byte> record, std::span<const int> fds) {
+  return send_some(socket, record, fds) == static_cast<ssize_t>(record.size());
 }
 
 }  // namespace softhca::control

@@ -60,6 +60,9 @@ ReceiveResult receive_record(int socket, std::span<std::byte> buffer, std::size_
 /// True: the peer has not yet received all that was sent to it.
 bool has_unread(int socket);
 
+/// Sends as much as there is room for, with descriptors (at most abi::kMaxFds) if any of it goes.
+/// Returns how many bytes; -1 and errno set: none (EAGAIN: there is no room).
+ssize_t send_some(int socket, std::span<const std::byte> bytes, std::span<const int> fds);
 /// Sends one record with descriptors; false when the peer is gone or does not read.
 bool send_record(int socket, std::span<const std::byte> record, std::span<const int> fds);
 

@@ -50,6 +50,8 @@ class Local {
   }
 
   bool idle() const { return queue_.empty(); }
+  /// The request at hand. REQUIRES: !idle().
+  const Request& oldest() const { return queue_.front(); }
   /// REQUIRES: the send queue has room for it.
   void start(const Request& request) { queue_.push(request); }
   /// Executes requests, up to `budget` in what LocalLink::charge() counts. True when it could go on

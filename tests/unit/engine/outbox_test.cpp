@@ -84,8 +84,12 @@ class Outboxes : public ::testing::Test {
     payload.addr = buffer.addr() + offset;
     payload.length = bytes;
     payload.is_held = held;
-    const SendResult result = outbox.add(path, h, payload, &qp);
+    Outbox::Parts parts;
+    const SendResult result = outbox.add(path, h, payload, &qp, show ? &parts : nullptr);
     if (result == SendResult::kSent) {
+      Bytes packet;
+      for (const auto& part : parts.view()) packet.insert(packet.end(), part.begin(), part.end());
+      if (show) shown.push_back(std::move(packet));
       const auto* from = reinterpret_cast<const std::byte*>(buffer.words.data()) + offset;
       wanted.emplace_back(from, from + bytes);
       offset += bytes;
@@ -137,6 +141,8 @@ class Outboxes : public ::testing::Test {
   std::uint32_t psn = 0;
   std::uint32_t offset = 0;
   std::vector<Bytes> wanted;
+  bool show = false;
+  std::vector<Bytes> shown;
 };
 
 using Lengths = std::vector<std::uint32_t>;
@@ -144,6 +150,24 @@ using Lengths = std::vector<std::uint32_t>;
 TEST_F(Outboxes, PacketsOfOneSizeMakeATrain) {
   for (int i = 0; i < 5; ++i) ASSERT_EQ(add(1024), SendResult::kSent);
   EXPECT_EQ(trains(), (Lengths{5}));
+}
+
+TEST_F(Outboxes, ShowsPacketsAsTheyAreWhenTheTrainIsCut) {
+  show = true;
+  for (const std::uint32_t bytes : {1024u, 1024u, 1021u, 0u, 300u}) {
+    add(bytes);
+    add(bytes, false);
+  }
+  trains();
+  ASSERT_EQ(shown.size(), 10u);
+  for (std::uint32_t i = 0; i < shown.size(); ++i) {
+    wire::ParsedFrame parsed;
+    ASSERT_EQ(wire::parse_frame(shown[i], parsed), wire::DropReason::kNone) << i;
+    EXPECT_TRUE(wire::check_icrc(parsed)) << i;
+    EXPECT_EQ(parsed.identification, i);
+    EXPECT_EQ(parsed.headers.psn, Psn(i));
+    EXPECT_TRUE(std::ranges::equal(parsed.payload, wanted[i])) << i;
+  }
 }
 
 TEST_F(Outboxes, AShorterPacketEndsATrainAndALongerOneBeginsTheNext) {

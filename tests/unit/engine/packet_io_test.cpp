@@ -73,7 +73,8 @@ class Packets : public ::testing::Test {
   collect::PcbPool pcbs{{.pcbs = 8, .dedicated = 1, .max_groups = 1}};
   MemoryAccess memory{64, 16};
   PayloadReader payloads{pcbs, memory, receives};
-  PacketIo packets{clock, parameters, addresses, cpu, payloads};
+  Captures captures{clock, {.tenants = 1, .queue_pairs = 64}};
+  PacketIo packets{clock, parameters, addresses, cpu, payloads, captures};
   CongestionControl congestion{clock, parameters, packets};
   Tenant tenant;
   RingMemory session_memory{sizeof(abi::SessionHeader)};

@@ -166,7 +166,8 @@ class QpParts : public Parts {
   ReceiveQueues receives{clock, queue_pairs, cpu, async_events, completions, event_log};
   CongestionParameters congestion_parameters;
   PayloadReader payloads{pcbs, region_access, receives};
-  PacketIo packets{clock, congestion_parameters, addresses, cpu, payloads};
+  Captures captures{clock, {.tenants = kTenants, .queue_pairs = queue_pairs.slots()}};
+  PacketIo packets{clock, congestion_parameters, addresses, cpu, payloads, captures};
   CongestionControl congestion{clock, congestion_parameters, packets};
   TvlAssignment tvl_assignment{queue_pairs, commands,   cpu,      ingress,
                                tvls,        arbitrator, kTenants, kTenants};
@@ -182,7 +183,8 @@ class QpParts : public Parts {
                                  .cpu = cpu,
                                  .events = async_events,
                                  .queue_pairs = queue_pairs,
-                                 .peer_rates = peer_rates};
+                                 .peer_rates = peer_rates,
+                                 .captures = captures};
   QpStall stall{commands, pcbs, scheduler};
   Multicast multicast{addresses};
   QpLifecycle lifecycle{clock, transport_parts, queue_pairs, addresses, scheduler,   execution,

@@ -95,6 +95,51 @@ TEST_F(AdminSocketTest, IsForItsOwnerOnlyAndGoesAwayWithTheDaemon) {
   EXPECT_EQ(::stat(path.c_str(), &found), 0) << "the refused one did not take it away";
 }
 
+TEST_F(AdminSocketTest, DescriptorsGoWithTheirAnswerAndNotWithABatch) {
+  UniqueFd left, right;
+  methods.add("file", [&](const Json&) -> RpcResult {
+    int pipe[2];
+    EXPECT_EQ(::pipe(pipe), 0);
+    left = UniqueFd(pipe[0]);
+    RpcResult result(Json("here"));
+    std::vector<UniqueFd> descriptors;
+    descriptors.emplace_back(pipe[1]);
+    result.attach(std::move(descriptors));
+    return result;
+  });
+  const UniqueFd client = connected();
+  const auto passed = [&] {
+    iovec part{};
+    std::array<char, 4096> bytes;
+    part = {bytes.data(), bytes.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    EXPECT_GT(::recvmsg(client.get(), &message, 0), 0);
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (header == nullptr) return UniqueFd();
+    int descriptor;
+    std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
+    return UniqueFd(descriptor);
+  };
+  send(client, request("1", "file"));
+  right = passed();
+  ASSERT_TRUE(right);
+  EXPECT_EQ(::write(right.get(), "x", 1), 1);
+  char byte = 0;
+  EXPECT_EQ(::read(left.get(), &byte, 1), 1);
+  right.reset();
+  EXPECT_EQ(::read(left.get(), &byte, 1), 0) << "the daemon keeps none";
+  std::string batch = request("1", "file");
+  batch.pop_back();
+  send(client, "[" + batch + "]\n");
+  EXPECT_FALSE(passed());
+  EXPECT_EQ(::read(left.get(), &byte, 1), 0);
+}
+
 TEST_F(AdminSocketTest, AnswersLinesInOrderHoweverTheyAreCut) {
   const UniqueFd client = connected();
   const std::string text = request("1") + "\n \r\n" + request("2") + request("3");

@@ -1,0 +1,44 @@
+// softhcactl's end of the ring of a capture (abi/capture.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "abi/capture.hpp"
+
+namespace softhca::cli {
+
+class CaptureReader {
+ public:
+  /// Maps the memory behind `descriptor`, a ring of `ring_bytes`. Throws CommandError: it cannot be
+  /// mapped, or is not what was told.
+  CaptureReader(int descriptor, std::uint64_t ring_bytes);
+  ~CaptureReader();
+  CaptureReader(const CaptureReader&) = delete;
+  CaptureReader& operator=(const CaptureReader&) = delete;
+
+  struct Record {
+    abi::CaptureRecord head;
+    std::span<const std::byte> bytes;  ///< head.captured of them, until next()
+    std::string text() const { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+  };
+  /// Gives the record before back, and finds the next one. False: there is none yet. Throws
+  /// CommandError: what stands there is no record.
+  bool next(Record& out);
+  /// Packets of an interface for which there was no room.
+  std::uint64_t dropped(std::uint16_t interface_id) const {
+    return header_->dropped[interface_id].load(std::memory_order_relaxed);
+  }
+
+ private:
+  abi::CaptureHeader* header_ = nullptr;
+  const std::byte* ring_ = nullptr;
+  std::size_t size_;
+  std::uint64_t taken_ = 0;    ///< end of what was given back
+  std::uint64_t read_ = 0;     ///< end of the record at hand
+  std::uint64_t written_ = 0;  ///< as the daemon said last
+};
+
+}  // namespace softhca::cli

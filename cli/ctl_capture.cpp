@@ -1,0 +1,204 @@
+// capture: packets of tenants, as they are on the wire or would be, as pcapng.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "cli/capture_reader.hpp"
+#include "cli/ctl_commands.hpp"
+#include "cli/ctl_text.hpp"
+#include "cli/pcapng.hpp"
+
+namespace softhca::cli {
+namespace {
+
+using std::chrono::steady_clock;
+
+// How often the ring is looked at while nothing comes: the daemon wakes nobody.
+constexpr int kPauseMilliseconds = 2;
+// Packets after which those that wait for the output go.
+constexpr unsigned kBurst = 256;
+
+volatile sig_atomic_t stopped = 0;
+
+/// A signal ends the capture in good order, a second one at once. A reader of a pipe that goes away
+/// is no error.
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stopped = 1; };
+  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+struct Closer {
+  void operator()(std::FILE* file) const {
+    if (file != stdout) std::fclose(file);
+  }
+};
+using File = std::unique_ptr<std::FILE, Closer>;
+
+/// A new file is for its owner alone, as it holds what tenants send.
+File open_output(const std::string& path) {
+  if (path.empty() || path == "-") {
+    if (::isatty(STDOUT_FILENO) != 0)
+      throw CommandError(
+          kUsage,
+          "packets do not go to a terminal: give -w FILE, or a pipe as in `softhcactl "
+          "capture | tshark -r -`");
+    return File(stdout);
+  }
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (fd < 0) throw CommandError(kRefused, path + ": " + std::strerror(errno));
+  return File(::fdopen(fd, "wb"));
+}
+
+/// The daemon's part: what it told, and the descriptors that came with it.
+class Source {
+ public:
+  /// `daemon` outlives it.
+  Source(AdminClient& daemon, const CaptureOptions& options) : descriptors_(daemon.descriptors()) {
+    Json params = Json::object();
+    if (!options.tenant.empty()) params["tenant"] = options.tenant;
+    if (!options.port.empty()) params["port"] = options.port;
+    if (options.snaplen != 0) params["snaplen"] = options.snaplen;
+    if (options.buffer != 0) params["ring_bytes"] = std::uint64_t{options.buffer} << 20;
+    const Json told = daemon.call("capture.start", params);
+    if (told.at("version") != abi::kCaptureVersion || descriptors_.size() != 2)
+      throw CommandError(kUnreachable, "softhcad captures in another way: is of another version");
+    remarks_ = told.at("remarks").get<std::vector<std::string>>();
+    reader_.emplace(descriptors_[0], told.at("ring_bytes").get<std::uint64_t>());
+  }
+
+  CaptureReader& reader() { return *reader_; }
+  std::string_view remark(std::uint8_t number) const {
+    return number < remarks_.size() ? std::string_view(remarks_[number]) : "dropped";
+  }
+  /// Sleeps for a moment, or until a signal. False: the daemon has gone.
+  bool pause() const {
+    pollfd end{.fd = descriptors_[1], .events = 0, .revents = 0};
+    return ::poll(&end, 1, kPauseMilliseconds) <= 0;
+  }
+
+ private:
+  const std::vector<int>& descriptors_;
+  std::vector<std::string> remarks_;
+  std::optional<CaptureReader> reader_;
+};
+
+/// What has been written.
+class Output {
+ public:
+  Output(std::FILE* file, std::uint32_t snaplen)
+      : file_(file), snaplen_(snaplen), pcapng_(file, "softhcactl capture") {}
+
+  void take(const CaptureReader::Record& record, std::string_view remark) {
+    Interface& at = interfaces_[record.head.interface_id];
+    if (record.head.kind == abi::CaptureKind::kInterface) {
+      const std::string name = record.text();
+      const bool is_local = name.ends_with(" local");
+      at.number = pcapng_.add_interface(
+          name, is_local ? "stays inside the daemon; as it would be on a wire" : "on the wire",
+          snaplen_);
+      return;
+    }
+    if (record.head.kind != abi::CaptureKind::kPacket || !at.number) return;
+    pcapng_.add_packet({.interface_id = *at.number,
+                        .time = record.head.time,
+                        .bytes = record.bytes,
+                        .length = record.head.length,
+                        .direction = static_cast<PcapngWriter::Direction>(record.head.direction),
+                        .comment = remark});
+    ++at.packets;
+    ++packets_;
+  }
+  /// Closes it; returns how many packets were dropped.
+  std::uint64_t end(const CaptureReader& reader) {
+    const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+    std::uint64_t all_dropped = 0;
+    for (std::uint16_t id = 0; id < abi::kCaptureInterfaces; ++id) {
+      const std::uint64_t dropped = reader.dropped(id);
+      all_dropped += dropped;
+      if (const Interface& at = interfaces_[id]; at.number)
+        pcapng_.add_statistics(*at.number, static_cast<std::uint64_t>(now.count()),
+                               at.packets + dropped, dropped);
+    }
+    flush();
+    return all_dropped;
+  }
+  /// False: nobody reads it any more. Throws CommandError: it cannot be written.
+  bool flush() {
+    if (std::fflush(file_) == 0 && std::ferror(file_) == 0) return true;
+    if (errno == EPIPE) return false;
+    throw CommandError(kRefused, std::string("cannot write packets: ") + std::strerror(errno));
+  }
+  std::uint64_t packets() const { return packets_; }
+
+ private:
+  struct Interface {
+    std::optional<std::uint32_t> number;  ///< in the file
+    std::uint64_t packets = 0;
+  };
+
+  std::FILE* file_;
+  const std::uint32_t snaplen_;
+  PcapngWriter pcapng_;
+  std::array<Interface, abi::kCaptureInterfaces> interfaces_;
+  std::uint64_t packets_ = 0;
+};
+
+/// Takes what is there. False: that was enough.
+bool drain(Source& source, Output& output, std::uint64_t most) {
+  CaptureReader::Record record;
+  for (unsigned i = 0; i < kBurst && source.reader().next(record); ++i) {
+    output.take(record, source.remark(record.head.remark));
+    if (most != 0 && output.packets() >= most) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void capture(AdminClient& daemon, const CaptureOptions& options, bool json) {
+  catch_signals();
+  const File file = open_output(options.file);
+  const bool to_stdout = file.get() == stdout;
+  Source source(daemon, options);
+  Output output(file.get(), options.snaplen);
+  if (!output.flush()) return;
+  std::optional<steady_clock::time_point> end;
+  if (options.seconds != 0)
+    end = steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(
+                                    std::chrono::duration<double>(options.seconds));
+  bool there = true;
+  for (std::uint64_t before = 1; stopped == 0;) {
+    if (before == output.packets()) {  // nothing came the last time
+      if (!there) break;
+      there = source.pause();
+    }
+    before = output.packets();
+    const bool more = drain(source, output, options.count);
+    if (before != output.packets() && !output.flush()) return;
+    if (!more || (end && steady_clock::now() >= *end)) break;
+  }
+  const std::uint64_t dropped = output.end(source.reader());
+  if (json && !to_stdout)
+    print_json({{"packets", output.packets()}, {"dropped", dropped}});
+  else
+    std::fprintf(stderr, "%llu packets captured, %llu found no room\n",
+                 static_cast<unsigned long long>(output.packets()),
+                 static_cast<unsigned long long>(dropped));
+  if (!there) throw CommandError(kUnreachable, "the daemon has gone");
+}
+
+}  // namespace softhca::cli

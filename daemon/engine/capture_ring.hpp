@@ -1,0 +1,39 @@
+// The engine's end of the ring of a capture (abi/capture.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "abi/capture.hpp"
+
+namespace softhca::engine {
+
+class CaptureRing {
+ public:
+  using Part = std::span<const std::byte>;
+
+  /// `memory`: zeroed, of memory_for(size) bytes, with the size of the ring a power of two.
+  explicit CaptureRing(std::span<std::byte> memory);
+  static constexpr std::size_t memory_for(std::size_t size) { return abi::kCaptureRing + size; }
+
+  /// False, here and below: no room, and nothing happened.
+  bool add_interface(std::uint16_t id, std::string_view name);
+  /// `parts`: the frame. Of `record` interface_id, direction, remark and time are given, and in
+  /// `captured` how much of the frame to keep at most.
+  bool add_packet(abi::CaptureRecord record, std::span<const Part> parts);
+  void count_dropped(std::uint16_t interface_id);
+
+ private:
+  bool add(abi::CaptureRecord record, std::span<const Part> parts);
+  std::byte* reserve(std::size_t bytes);
+
+  abi::CaptureHeader* header_;
+  std::byte* ring_;
+  std::size_t size_;
+  std::uint64_t written_ = 0;
+  std::uint64_t read_ = 0;  ///< as the reader said last
+};
+
+}  // namespace softhca::engine
