@@ -477,8 +477,9 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
       qp.send_stride = abi::send_stride(body.max_send_sge, body.max_inline);
       qp.receive.ring.entries = std::bit_ceil(std::max(body.max_receive_wr, 1u));
       qp.receive.stride = abi::receive_stride(body.max_receive_sge);
-      const abi::RingLocation send =
-          session.allocate(std::uint64_t{qp.send_stride} * qp.send.entries, announce);
+      const abi::RingLocation send = session.allocate(
+          abi::send_ring_tail(qp.send.entries, qp.send_stride) + sizeof(abi::SendRingTail),
+          announce);
       bool never = false;
       const abi::RingLocation receive =
           session.allocate(64 + std::uint64_t{qp.receive.stride} * qp.receive.ring.entries, never);
