@@ -171,15 +171,15 @@ bool drain(Source& source, Output& output, std::uint64_t most) {
 
 void capture(AdminClient& daemon, const CaptureOptions& options, bool json) {
   catch_signals();
+  Source source(daemon, options);
   const File file = open_output(options.file);
   const bool to_stdout = file.get() == stdout;
-  Source source(daemon, options);
   Output output(file.get(), options.snaplen);
   if (!output.flush()) return;
   std::optional<steady_clock::time_point> end;
   if (options.seconds != 0)
     end = steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(
-                                    std::chrono::duration<double>(options.seconds));
+                                    std::chrono::duration<double>(std::min(options.seconds, 1e9)));
   bool there = true;
   for (std::uint64_t before = 1; stopped == 0;) {
     if (before == output.packets()) {  // nothing came the last time

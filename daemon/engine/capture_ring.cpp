@@ -40,8 +40,7 @@ bool CaptureRing::add_packet(abi::CaptureRecord record, std::span<const Part> pa
 }
 
 void CaptureRing::count_dropped(std::uint16_t interface_id) {
-  std::atomic<std::uint64_t>& count = header_->dropped[interface_id];
-  count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  header_->dropped[interface_id].store(++dropped_[interface_id], std::memory_order_relaxed);
 }
 
 bool CaptureRing::add(abi::CaptureRecord record, std::span<const Part> parts) {

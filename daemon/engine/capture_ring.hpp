@@ -1,6 +1,7 @@
 // The engine's end of the ring of a capture (abi/capture.hpp).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -34,6 +35,7 @@ class CaptureRing {
   std::size_t size_;
   std::uint64_t written_ = 0;
   std::uint64_t read_ = 0;  ///< as the reader said last
+  std::array<std::uint64_t, abi::kCaptureInterfaces> dropped_{};
 };
 
 }  // namespace softhca::engine

@@ -63,6 +63,7 @@ transport::LocalLink::Moved CapturedLink::move(const Request& request, std::uint
 
 transport::LocalLink::Moved CapturedLink::run_atomic(const Request& request) {
   const Moved moved = link_.run_atomic(request);
+  if (flow_.packets == 0) begin_message();
   if (moved.verdict() == Verdict::kOk) {
     show_request(0);
     told_ = true;
@@ -72,6 +73,7 @@ transport::LocalLink::Moved CapturedLink::run_atomic(const Request& request) {
 
 void CapturedLink::arrived(const Request& request) {
   link_.arrived(request);
+  if (flow_.packets == 0) begin_message();
   arrived_ = true;
   if (request.length == 0) {
     show_request(0);

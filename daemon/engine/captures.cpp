@@ -46,7 +46,6 @@ void Capture::decide(Interface& at, const Passage& passage) {
   if (!is_wanted) return;
   at.id = next_id_;
   if (next_id_ != kOthers) ++next_id_;
-  if (at.id == kOthers && others_announced_) at.state = Interface::State::kAnnounced;
 }
 
 bool Capture::wants(const Passage& passage) {
@@ -59,6 +58,10 @@ bool Capture::wants(const Passage& passage) {
 }
 
 bool Capture::announce(Interface& at, const Passage& passage) {
+  if (at.id == kOthers && others_announced_) {
+    at.state = Interface::State::kAnnounced;
+    return true;
+  }
   std::string name = "others";
   if (at.id != kOthers) {
     name = passage.tenant != nullptr ? passage.tenant->name : "port " + passage.port->name;

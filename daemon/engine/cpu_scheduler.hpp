@@ -117,8 +117,7 @@ class CpuScheduler {
     return ready_.may_begin(qos_class, budget_->ingress);
   }
   void make_ready(const QueuePair& qp) { ready_.push(qp.slot, qp.qos_class, qp.sq.tvl); }
-  /// The queue pair goes to the error state in its next turn, which comes soon. `cause` is static
-  /// text.
+  /// The queue pair goes to the error state in its next turn, which comes soon.
   void fail_later(QueuePair& qp, QpFailure cause);
   void remove(const QueuePair& qp) { ready_.remove(qp.slot); }
   bool has_work() const { return !ready_.empty(); }

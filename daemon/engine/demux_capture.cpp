@@ -12,7 +12,7 @@ constexpr std::size_t kMostTenants = 16;
 }  // namespace
 
 /// Tells of the packet when it has been looked at. None of what it leads to is sent before that,
-/// but for a congestion notification.
+/// but for a congestion notification and an acknowledgement that is asked for late.
 void Demux::take_shown(PortBinding& binding, const wire::ParsedFrame& parsed) {
   std::array<const Tenant*, kMostTenants> tenants{};
   std::size_t count = 0;

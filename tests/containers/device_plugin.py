@@ -19,7 +19,9 @@ from fake_kubelet import FakeKubelet, Watch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SMALL, LARGE, ABSENT = "softhca.io/small", "softhca.io/large", "softhca.io/absent"
-GRACE_S = 3
+GRACE_S = 6
+# In so long the plugin looks at the kubelet several times.
+LOOKS_S = 1
 RESOURCES = ["--resource", "small=4", "--resource", "large=2", "--resource", "absent=1"]
 # Root without any rights of root, as in deploy/kubernetes.
 UNPRIVILEGED = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
@@ -129,8 +131,11 @@ class Plugin:
         self.process.terminate()
         expect(self.process.wait(30) == 0, f"the plugin did not end well: {self.log.read_text()}")
 
+    def times(self, text):
+        return self.log.read_text().count(text)
+
     def says(self, text):
-        return text in self.log.read_text()
+        return self.times(text) > 0
 
 
 class Test:
@@ -260,9 +265,11 @@ class Test:
         waiting = self.two.start("ibv_rc_pingpong", "-g", "0", "-p", "19777")
         eventually(lambda: self.daemon.ask("tenant", "show", "pod-small-1")["sessions"] == 1, "no session")
         del self.kubelet.pods["pod1"]
-        eventually(lambda: "pod-small-1" not in self.daemon.tenants(), "the tenant of a pod that ended stays")
+        time.sleep(LOOKS_S)
+        expect(waiting.poll() is None and "pod-small-1" in self.daemon.tenants(), "removed while a program uses it")
         self.two.end()
         waiting.communicate(timeout=60)
+        eventually(lambda: "pod-small-1" not in self.daemon.tenants(), "the tenant of a pod that ended stays")
         eventually(lambda: self.folders() == ["pod-large-0", "pod-small-0"], f"folders: {self.folders()}")
 
     def step_initializing_container(self):
@@ -305,7 +312,16 @@ class Test:
         again = Watch(self.kubelet, SMALL)
         eventually(lambda: len(again.devices) == 4, "no devices")
         again.close()
+        # It does not know its pods yet.
+        made, pods = self.daemon.created(), dict(self.kubelet.pods)
+        self.kubelet.stop()
+        self.kubelet.pods.clear()
+        self.kubelet.start()
+        eventually(self.registered, "not registered again")
+        time.sleep(LOOKS_S)
+        self.kubelet.pods.update(pods)
         expect(set(self.daemon.tenants()) == {"pod-small-0", "pod-large-0"}, f"tenants: {self.daemon.tenants()}")
+        expect(self.daemon.created() == made, "made anew although the kubelet had only just begun")
 
     def step_kubelet_goes_in_a_call(self):
         self.daemon.process.send_signal(signal.SIGSTOP)
@@ -316,9 +332,12 @@ class Test:
         expect("pod-small-3" not in self.daemon.tenants(), "removed, and there")
 
     def step_no_list_of_pods(self):
+        before = self.plugin.times("does not list its pods")
         self.kubelet.stop(self.kubelet.pods_folder)
         del self.kubelet.pods["large"]
-        eventually(lambda: self.plugin.says("does not list its pods"), "nothing of a kubelet that does not answer")
+        eventually(lambda: self.plugin.times("does not list its pods") > before,
+                   "nothing of a kubelet that does not answer")
+        time.sleep(LOOKS_S)
         expect("pod-large-0" in self.daemon.tenants(), "removed without knowing")
         self.kubelet.pods["large"] = LARGE, "pod-large-0"
         self.kubelet.stop()

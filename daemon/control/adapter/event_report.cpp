@@ -34,6 +34,8 @@ constexpr EventMessage kMessages[] = {
     {"tenant_created", spdlog::level::info, "a761e88b19f74c6983678b8d95e07e69", "", false},
     {"tenant_removed", spdlog::level::info, "723f84ad4e54484cbeb250dc63ea72d5", "", false},
     {"level_removed", spdlog::level::info, "ba10460e41594f35b96d041d4e33bce8", "", false},
+    {"capture_started", spdlog::level::info, "821834ba95c641cb846301a88ba96529", "", false},
+    {"capture_ended", spdlog::level::info, "437b8b5239ff444dad48f668831c7d9c", "", false},
     {"session_opened", spdlog::level::debug, "", "", true},
     {"session_closed", spdlog::level::debug, "", "", true},
     {"srq_soft_limit", spdlog::level::debug, "", "", true},
@@ -68,8 +70,8 @@ std::string line_of(const EventMessage& message, const JournalEntry& entry) {
   return line;
 }
 
-EventLimit::Verdict EventLimit::admit(const std::string& tenant, Time now) {
-  Window& window = windows_[tenant];
+EventLimit::Verdict EventLimit::admit(const std::string& tenant, LogLevel level, Time now) {
+  Window& window = windows_[{tenant, level}];
   if (now >= window.until) window = {.until = now + kWindow};
   if (window.events == kMost) return Verdict::kDrop;
   return ++window.events == kMost ? Verdict::kLast : Verdict::kLog;
@@ -79,8 +81,8 @@ void EventReport::report(const JournalEntry& entry, Time now) {
   if (entry.kind == "tenant_removed") limit_.forget(entry.tenant);
   const EventMessage* const message = message_of(entry.kind);
   if (message == nullptr || !spdlog::should_log(message->level)) return;
-  const auto verdict =
-      message->limited ? limit_.admit(entry.tenant, now) : EventLimit::Verdict::kLog;
+  const auto verdict = message->limited ? limit_.admit(entry.tenant, message->level, now)
+                                        : EventLimit::Verdict::kLog;
   if (verdict == EventLimit::Verdict::kDrop) return;
   log_line(message->level,
            {.message_id = message->id,

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "daemon/control/adapter/journal.hpp"
 #include "daemon/control/adapter/log.hpp"
@@ -28,24 +29,26 @@ const EventMessage* message_of(const std::string& kind);
 std::string line_of(const EventMessage& message, const JournalEntry& entry);
 
 /// Decides which of the events that programs cause are logged, so that one tenant neither fills the
-/// log nor uses up what journald takes of the daemon.
+/// log nor uses up what journald takes of the daemon; nor hides what is severe behind what is not.
 class EventLimit {
  public:
-  static constexpr unsigned kMost = 16;  ///< of a tenant
+  static constexpr unsigned kMost = 16;  ///< of a tenant and level
   static constexpr Duration kWindow = std::chrono::seconds(10);
 
   enum class Verdict : std::uint8_t { kLog, kLast, kDrop };
   /// kLast: it is logged, and those that follow in the window are not.
-  Verdict admit(const std::string& tenant, Time now);
+  Verdict admit(const std::string& tenant, LogLevel level, Time now);
   /// The tenant is gone.
-  void forget(const std::string& tenant) { windows_.erase(tenant); }
+  void forget(const std::string& tenant) {
+    std::erase_if(windows_, [&](const auto& window) { return window.first.first == tenant; });
+  }
 
  private:
   struct Window {
     Time until{};
     unsigned events = 0;
   };
-  std::map<std::string, Window> windows_;
+  std::map<std::pair<std::string, LogLevel>, Window> windows_;
 };
 
 class EventReport {

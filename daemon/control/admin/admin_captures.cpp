@@ -71,10 +71,11 @@ Expected<engine::CaptureOptions> AdminCaptures::options_of(const Json& params) c
 }
 
 RpcResult AdminCaptures::start(const Json& params, const PeerIdentity& caller) {
+  const auto snaplen = param<std::uint64_t>(params, "snaplen", kMostSnaplen);
+  if (snaplen == 0 || snaplen > kMostSnaplen)
+    return invalid_params("snaplen is 1 to " + std::to_string(kMostSnaplen));
   auto options = options_of(params);
   if (!options) return RpcError{RpcCode::kNoSuchThing, options.error().message, {}};
-  if (options->snaplen == 0 || options->snaplen > kMostSnaplen)
-    return invalid_params("snaplen is 1 to " + std::to_string(kMostSnaplen));
   const auto ring_bytes = param(params, "ring_bytes", kRingBytes);
   if (!std::has_single_bit(ring_bytes) || ring_bytes < kLeastRingBytes ||
       ring_bytes > kMostRingBytes)
@@ -93,7 +94,8 @@ RpcResult AdminCaptures::begin(std::size_t ring_bytes, engine::CaptureOptions op
   auto memory =
       SealedMemory::create("softhca-capture", engine::CaptureRing::memory_for(ring_bytes));
   if (!memory) return failed(memory.error());
-  // Its pages are there before the engine writes to them.
+  // Its pages are there before the engine writes to them. Who may capture may also take them away
+  // again, and has the engine wait for new ones: the operator alone.
   memory->clear(0, memory->bytes());
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0) return failed(system_error("capture"));
@@ -118,7 +120,7 @@ RpcResult AdminCaptures::begin(std::size_t ring_bytes, engine::CaptureOptions op
       std::span(entry.memory.base(), engine::CaptureRing::memory_for(ring_bytes)), entry.options,
       captures.sizes());
   adapter_.worker.run([&](engine::Engine&) { captures.add(*entry.capture); });
-  note(entry, "capture_started", "packets are captured");
+  note(entry, "capture_started", "captures");
   RpcResult result(Json{{"version", abi::kCaptureVersion},
                         {"ring_bytes", ring_bytes},
                         {"remarks", engine::capture_remarks()}});
@@ -129,15 +131,19 @@ RpcResult AdminCaptures::begin(std::size_t ring_bytes, engine::CaptureOptions op
 void AdminCaptures::end(Entry& entry) {
   adapter_.worker.run(
       [&](engine::Engine& engine) { engine.packets().captures().remove(*entry.capture); });
-  note(entry, "capture_ended", "packets are captured no more");
+  note(entry, "capture_ended", "no longer captures");
   entries_.erase(entry.self);
 }
 
-void AdminCaptures::note(const Entry& entry, const char* kind, const char* text) {
-  adapter_.journal.add({.kind = kind,
-                        .tenant = entry.options.tenant,
-                        .text = text,
-                        .process = static_cast<std::uint32_t>(entry.who.pid)});
+/// Of no tenant, whose programs could have it pushed out by events of theirs.
+void AdminCaptures::note(const Entry& entry, const char* kind, const char* does) {
+  std::string text = "user " + std::to_string(entry.who.uid) + ", process " +
+                     std::to_string(entry.who.pid) + " " + does + " packets of ";
+  text += entry.options.tenant.empty() ? "all tenants" : "tenant " + entry.options.tenant;
+  if (entry.options.port)
+    text += ", port " + adapter_.engine.ports()[entry.options.port->value]->name;
+  adapter_.journal.add(
+      {.kind = kind, .text = text, .process = static_cast<std::uint32_t>(entry.who.pid)});
 }
 
 RpcResult AdminCaptures::list() const {

@@ -45,7 +45,7 @@ class AdminCaptures {
   RpcResult begin(std::size_t ring_bytes, engine::CaptureOptions options,
                   const PeerIdentity& caller);
   void end(Entry& entry);
-  void note(const Entry& entry, const char* kind, const char* text);
+  void note(const Entry& entry, const char* kind, const char* does);
 
   Adapter& adapter_;
   UniqueFd epoll_;

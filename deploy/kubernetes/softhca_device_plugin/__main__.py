@@ -20,8 +20,8 @@ from .resource import CALL_S, DOMAIN, Resource
 from .tenants import PREFIX, Tenants, name_of
 
 # What Kubernetes lets stand behind the slash of a resource.
-TEMPLATE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
-LONGEST_DEVICE = 63
+TEMPLATE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
+LONGEST_TENANT = 32
 
 log = logging.getLogger("softhca.plugin")
 
@@ -31,7 +31,7 @@ def resource(text):
     template, _, count = text.partition("=")
     if not TEMPLATE.fullmatch(template) or not re.fullmatch("[1-9][0-9]{0,3}", count):
         raise argparse.ArgumentTypeError(f"{text!r} is not TEMPLATE=COUNT, as small=8")
-    if len(name_of(template, int(count) - 1)) > LONGEST_DEVICE:
+    if len(name_of(template, int(count) - 1)) > LONGEST_TENANT:
         raise argparse.ArgumentTypeError(f"{template!r} is too long")
     return template, int(count)
 
@@ -71,6 +71,7 @@ class Plugin:
         self._resources = [Resource(template, count, self._tenants, places, self.reconcile)
                            for template, count in options.resource]
         self._once = Once(log)
+        self._lister = None
 
     def look(self):
         try:
@@ -90,7 +91,8 @@ class Plugin:
         """Without the kubelet's list nobody knows who has ended: everything stays then."""
         try:
             as_of = time.monotonic()
-            self._tenants.reconcile(self._in_use(), as_of)
+            lister, self._lister = self._lister, self._identity_of_lister()
+            self._tenants.reconcile(self._in_use(), as_of, lister != self._lister)
             self._once.forget("kubelet")
         except grpc.RpcError as error:
             self._once.say("kubelet", f"does not list its pods: {error.details()}")
@@ -101,10 +103,21 @@ class Plugin:
         for each in self._resources:
             each.stop()
 
+    @property
+    def _lister_socket(self):
+        return self._options.kubelet_dir / "pod-resources" / "kubelet.sock"
+
+    def _identity_of_lister(self):
+        """A kubelet that has begun anew has made its socket anew."""
+        try:
+            status = self._lister_socket.stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_ctime_ns
+
     def _in_use(self):
         """By device, "namespace/pod/container". Resources that are not offered any more count, too."""
-        socket = self._options.kubelet_dir / "pod-resources" / "kubelet.sock"
-        with grpc.insecure_channel(f"unix://{socket}") as channel:
+        with grpc.insecure_channel(f"unix://{self._lister_socket}") as channel:
             pods = pods_grpc.PodResourcesListerStub(channel).List(pods_api.ListPodResourcesRequest(), timeout=CALL_S)
         return {device: f"{pod.namespace}/{pod.name}/{container.name}"
                 for pod in pods.pod_resources for container in pod.containers

@@ -60,15 +60,16 @@ class Tenants:
         with self._lock:
             self._remove(name)
 
-    def reconcile(self, in_use, as_of):
-        """Removes tenants that no container has, and makes those anew that the daemon has lost. `in_use`:
-        what the kubelet was asked for at `as_of`, by name of the tenant the container that has it. It never
-        lists an initializing container: what was never listed stays as long as a program uses it."""
+    def reconcile(self, in_use, as_of, has_begun):
+        """Removes tenants that no container has and no program uses, and makes those anew that the daemon
+        has lost. `in_use`: what the kubelet was asked for at `as_of`, by name of the tenant the container that
+        has it. It never lists an initializing container, and nothing for a while after it `has_begun`."""
         with self._lock:
             now = time.monotonic()
             there = self._sessions()
             for name in there:
-                self._awaited_until.setdefault(name, now + self._grace_s)
+                if has_begun or name not in self._awaited_until:
+                    self._await(name)
             for name, container in in_use.items():
                 if self._given_at.get(name, as_of) > as_of:
                     continue  # the list may have the container before
@@ -79,7 +80,7 @@ class Tenants:
                 else:
                     self._restore(name)
             for name in sorted(set(there) - set(in_use)):
-                if now >= self._awaited_until[name] and (name in self._listed or there[name] == 0):
+                if now >= self._awaited_until[name] and there[name] == 0:
                     self._remove_quietly(name)
             self._clean_up(set(there) | set(in_use))
 

@@ -81,6 +81,13 @@ TEST_F(EventReportTest, ATenantDoesNotFillTheLog) {
   EXPECT_EQ(lines().size(), 100u);
 }
 
+TEST_F(EventReportTest, WhatIsSevereIsNotHiddenBehindWhatIsNot) {
+  for (std::uint32_t i = 1; i <= 1000; ++i) report.report(failure("sly", i), kStart);
+  (void)lines();
+  report.report({.kind = "hostile_memory", .tenant = "sly", .text = "doorbell"}, kStart);
+  EXPECT_EQ(lines().size(), 1u);
+}
+
 TEST(EventMessages, AreThereForWhatTheEngineReports) {
   using engine::DaemonEventKind;
   for (unsigned i = 0; i <= static_cast<unsigned>(DaemonEventKind::kGuaranteeNotKept); ++i) {

@@ -45,10 +45,13 @@ class AdminCapturesTest : public ::testing::Test {
     for (const JournalEntry& entry : daemon.adapter.journal.after(0, 100).entries) {
       kinds.push_back(entry.kind);
       EXPECT_EQ(entry.process, 77u);
+      EXPECT_TRUE(entry.tenant.empty()) << "its programs could have it pushed out";
+      texts.push_back(entry.text);
     }
     return kinds;
   }
 
+  std::vector<std::string> texts;  ///< of events()
   Daemon daemon;
   AdminMethods methods;
   std::unique_ptr<AdminCaptures> captures = std::make_unique<AdminCaptures>(daemon.adapter);
@@ -73,6 +76,7 @@ TEST_F(AdminCapturesTest, LastsUntilAllCopiesOfThePipeAreClosed) {
   EXPECT_FALSE(engine_captures());
   EXPECT_EQ(under_way(), 0u);
   EXPECT_EQ(events(), (std::vector<std::string>{"capture_started", "capture_ended"}));
+  EXPECT_EQ(texts.front(), "user 8, process 77 captures packets of tenant a");
 }
 
 TEST_F(AdminCapturesTest, WhoWritesToThePipeChangesNothing) {
