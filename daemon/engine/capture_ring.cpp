@@ -53,8 +53,7 @@ bool CaptureRing::add(abi::CaptureRecord record, std::span<const Part> parts) {
   std::size_t left = record.captured;
   for (const Part& part : parts) {
     const std::size_t take = std::min(left, part.size());
-    std::memcpy(at, part.data(), take);
-    at += take;
+    at = std::ranges::copy(part.first(take), at).out;  // a part may be empty, and lie nowhere
     left -= take;
     if (left == 0) break;
   }
