@@ -3,7 +3,7 @@
 
 usage: check_packets.py FILE [OPTION...]
 
-Every packet must be RoCE without a complaint of tshark, and carry the right ICRC (check_capture.py of
+Every packet of a tenant must be RoCE without a complaint of tshark, and carry the right ICRC (check_capture.py of
 the interoperation tests), unless its comment says that it was damaged. On each connection the sequence
 numbers of requests must follow each other, but for what is sent again (--lossy: some come out of turn),
 and first, middle and last packets must fit (--gaps: some are missing; --cut: the capture ended before
@@ -54,12 +54,20 @@ class Packet:
         return self.body - HEADERS.get(self.opcode & 31, 0)
 
 
-def packets_of(path):
-    command = ["tshark", "-r", path, "-T", "fields", "-Y", "infiniband.bth"]
-    for field in FIELDS:
+def fields_of(path, which, fields):
+    command = ["tshark", "-r", path, "-T", "fields", "-Y", which]
+    for field in fields:
         command += ["-e", field]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [Packet(line) for line in done.stdout.splitlines()]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def packets_of(path):
+    return [Packet(line) for line in fields_of(path, "infiniband.bth", FIELDS)]
+
+
+def foreign_packets(path):
+    """Interface and comment of what is no RoCE: kernels look for routers on the link, too."""
+    return [tuple(line.split("\t")) for line in fields_of(path, "not infiniband.bth", FIELDS[:2])]
 
 
 def check_frames(path):
@@ -153,8 +161,12 @@ def amounts(packets, flows):
 
 def complaints(options):
     packets = packets_of(options.file)
-    if options.packets is not None and len(packets) != options.packets:
-        yield f"{len(packets)} packets of RoCE, {options.packets} expected"
+    foreign = foreign_packets(options.file)
+    for name, comment in foreign:
+        if not name.startswith("port ") or comment != "dropped: not_udp":
+            yield f"no RoCE, on {name}: {comment}"
+    if options.packets is not None and len(packets) + len(foreign) != options.packets:
+        yield f"{len(packets)} packets of RoCE and {len(foreign)} others, {options.packets} expected"
     yield from check_frames(options.file)
     if options.interface:
         for name in {packet.interface for packet in packets} - {options.interface}:
