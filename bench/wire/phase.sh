@@ -43,16 +43,26 @@ write_bw() {  # WHAT COLUMN GID ARGUMENT...
   wait $server
 }
 
+# On a host, without the device. UCX takes the interfaces that sysfs shows, which must be the host's.
+on_host() {  # HOST COMMAND...
+  $1 unshare --mount --propagation private sh -c 'mount -t sysfs sysfs /sys && exec "$@"' - "${@:2}"
+}
+
 # The figures of ucx_perftest's last line: column 4 is the average latency in us, 6 the average bandwidth
 # in MB/s (of 2^20 bytes).
 ucx() {  # WHAT TRANSPORTS TEST BYTES ITERATIONS
-  local server value
+  local server value a b
   port=$((port + 1))
   export UCX_TLS=$2 UCX_NET_DEVICES=$DEV:1 UCX_IB_GID_INDEX=0 UCX_WARN_UNUSED_ENV_VARS=n
-  [[ $2 != tcp ]] || export UCX_NET_DEVICES=rdma0
-  $A ucx_perftest -p $port >/dev/null 2>&1 & server=$!
+  # shellcheck disable=SC2206  # words
+  a=($A) b=($B)
+  if [[ $2 == tcp ]]; then
+    export UCX_NET_DEVICES=rdma0
+    a=(on_host "$HOST_A") b=(on_host "$HOST_B")
+  fi
+  "${a[@]}" ucx_perftest -p $port >/dev/null 2>&1 & server=$!
   listening $port
-  value=$($B ucx_perftest "$A_IP" -p $port -t "$3" -s "$4" -n "$5" -f |
+  value=$("${b[@]}" ucx_perftest "$A_IP" -p $port -t "$3" -s "$4" -n "$5" -f |
     awk -v test="$3" '$1 + 0 > 0 { value = test == "tag_lat" ? $4 : $6 * 8 * 1048576 / 1e9 } END { print value }')
   figure "$1" "$value"
   wait $server
@@ -78,7 +88,7 @@ ucx ucx-lat-tcp tcp tag_lat 8 50000
 # The port alone, last: it takes the place of the daemons.
 kill "$PID_A" "$PID_B"
 while kill -0 "$PID_A" 2>/dev/null || kill -0 "$PID_B" 2>/dev/null; do sleep 0.1; done
-mtu=$($HOST_A cat /sys/class/net/rdma0/mtu)
+mtu=$($HOST_A ip -o link show rdma0 | sed 's/.* mtu \([0-9]*\).*/\1/')
 datagram=$((mtu > 4200 ? 4112 : 1040))  # as of a write of many packets
 rate=$SOFTHCA_BUILD/bench/port/softhca-port-rate
 $HOST_A "$rate" count interface=rdma0 $datagram "$seconds" >"$SANDBOX_DIR/count" & counter=$!
