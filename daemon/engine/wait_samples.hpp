@@ -30,6 +30,7 @@ class WaitSamples {
   void posted(const QueuePair& qp, std::uint32_t first, std::uint32_t end) {
     const std::uint32_t left = first % abi::kSampledEvery;
     const std::uint32_t sampled = left == 0 ? first : first + (abi::kSampledEvery - left);
+    // Where the numbers begin again at 0 there is none in between.
     if (abi::is_sampled(sampled) && ring_distance(end, sampled) > 0)
       begin(qp, sampled, CommandStage::kCollect);
   }

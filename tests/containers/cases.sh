@@ -131,7 +131,7 @@ traffic() {
 
 cdi() {
   local as_a=(--device softhca.io/tenant=a with-programs) as_b=(--device softhca.io/tenant=b with-programs)
-  mkdir -p /run/cdi 2>/dev/null || true
+  mkdir -p /run/cdi 2>/dev/null || true  # the next line says what comes of it
   [[ -w /run/cdi ]] || { echo "podman reads CDI files from /run/cdi, where only root writes"; exit 77; }
   start_daemon
   write_cdi /run/cdi/softhca.json

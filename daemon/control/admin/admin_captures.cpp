@@ -58,7 +58,7 @@ void AdminCaptures::serve() {
 Expected<engine::CaptureOptions> AdminCaptures::options_of(const Json& params) const {
   engine::CaptureOptions options{.tenant = param<std::string>(params, "tenant", ""),
                                  .port = std::nullopt,
-                                 .snaplen = param(params, "snaplen", kMostSnaplen),
+                                 .snaplen = kMostSnaplen,
                                  .time_of_day = time_of_day()};
   const auto port = param<std::string>(params, "port", "");
   for (const auto& binding : adapter_.engine.ports())
@@ -76,6 +76,7 @@ RpcResult AdminCaptures::start(const Json& params, const PeerIdentity& caller) {
     return invalid_params("snaplen is 1 to " + std::to_string(kMostSnaplen));
   auto options = options_of(params);
   if (!options) return RpcError{RpcCode::kNoSuchThing, options.error().message, {}};
+  options->snaplen = static_cast<std::uint32_t>(snaplen);
   const auto ring_bytes = param(params, "ring_bytes", kRingBytes);
   if (!std::has_single_bit(ring_bytes) || ring_bytes < kLeastRingBytes ||
       ring_bytes > kMostRingBytes)
