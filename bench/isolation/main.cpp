@@ -3,19 +3,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <string>
 
+#include "bench/isolation/attacks.hpp"
 #include "bench/isolation/loop.hpp"
 #include "bench/verbs/queue_pair.hpp"
 
 namespace softhca::bench {
 namespace {
-
-void say_running() {
-  std::puts("running");
-  std::fflush(stdout);
-}
 
 [[noreturn]] void flood(const Device& device, const Demand& demand) {
   Loop loop(device, demand);
@@ -65,6 +60,7 @@ constexpr Mode kModes[] = {
     {"hog", flood, {1, 1 << 20, 64, 4}},    {"doorbells", flood, {16, 64, 1024, 64}},
     {"churn", churn, {4, 1 << 20, 4, 4}},   {"rnr", storm, {64, 64, 4, 4}},
     {"stalled", stall, {64, 64, 256, 256}}, {"rare", trickle, {1, 16, 1, 1}},
+    {"overrun", overrun, {4, 64, 16, 1}},   {"neighbours", ask_for_neighbours, {8, 64, 64, 1}},
 };
 
 int run(int argc, char** argv) {
@@ -79,8 +75,10 @@ int run(int argc, char** argv) {
          "--mode", mode_name,
          "hog: long writes; doorbells: long chains of short writes; churn: memory and queue "
          "pairs come and go; rnr: sends without receives; stalled: full send queues of them; "
-         "rare: a short write now and then")
-      ->check(CLI::IsMember({"hog", "doorbells", "churn", "rnr", "stalled", "rare"}));
+         "rare: a short write now and then; overrun: completion queues overflow; neighbours: "
+         "datagrams to nobody")
+      ->check(CLI::IsMember(
+          {"hog", "doorbells", "churn", "rnr", "stalled", "rare", "overrun", "neighbours"}));
   app.add_option("--qps", asked.queue_pairs, "queue pairs (default: as the mode has it)")
       ->check(CLI::Range(1u, 4096u));
   app.add_option("--size", asked.size, "bytes of a message, as 64K (likewise)")

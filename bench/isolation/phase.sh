@@ -4,7 +4,8 @@
 #
 # usage: phase.sh VICTIM AGGRESSOR FILE
 #   latency rate bandwidth equals
-#   alone hog hogs16 hogs16-weight doorbells churn rnr stalledN garbage rare qps64
+#   alone hog hogs16 hogs16-weight doorbells churn rnr stalledN garbage rare qps64 overrun
+#   port neighbours: on host A of two hosts, alone and beside another tenant of it
 set -euo pipefail
 victim=$1 aggressor=$2 out=$3
 bench=$SOFTHCA_BUILD/bench/verbs/softhca-bench
@@ -28,12 +29,21 @@ aggressor() {  # TENANT ARGUMENT...
 }
 
 case $aggressor in
-  alone) ;;
+  alone | port) ;;
   hogs16*) for tenant in {b..q}; do aggressor $tenant --mode hog; done ;;
   garbage)
     while :; do
       "$scribble" "$SANDBOX_DIR/ab/b/socket" "$B_ADDR" $RANDOM 20000 >"$SANDBOX_DIR/out-b" 2>&1 || true
     done &
+    ;;
+  neighbours)
+    # Another tenant of host A, with an address of the link.
+    printf '[[tenant]]\nname = "other"\naddresses = ["10.77.0.9"]\n' >>"$SANDBOX_DIR/a.toml"
+    sed -i 's|addresses = \["10.77.0.1/24"|&, "10.77.0.9/24"|' "$SANDBOX_DIR/a.toml"
+    "$SOFTHCA_BUILD/cli/softhcactl" --runtime-dir "$SANDBOX_DIR/a" reload >&2
+    sed 's/--tenant a /--tenant other /' "$SANDBOX_DIR/as-a" >"$SANDBOX_DIR/as-other"
+    chmod +x "$SANDBOX_DIR/as-other"
+    aggressor other --mode neighbours
     ;;
   stalled*) aggressor a --mode stalled --qps "${aggressor#stalled}" ;;
   # Deep enough that neither ever runs out of work.

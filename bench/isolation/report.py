@@ -114,7 +114,8 @@ def main():
             attempt(lambda *p: bandwidth('rare', *p), 'bandwidth-alone', 'bandwidth-rare')
             continue
         for victim, body in (('latency', latency), ('rate', rate)):
-            names = [f'{victim}-alone', f'{victim}-{scenario}']
+            alone = 'port' if scenario == 'neighbours' else 'alone'
+            names = [f'{victim}-{alone}', f'{victim}-{scenario}']
             if not (directory / names[1]).exists():
                 continue
             body = own_rate if scenario.startswith('stalled') else body

@@ -4,7 +4,9 @@
 # its own. docs/performance.md explains the columns.
 #
 # usage: bench/isolation/run.sh [SCENARIO...]
-#   hog hogs16 hogs16-weight doorbells churn rnr stalled1 stalled64 stalled4096 garbage rare equals
+#   hog hogs16 hogs16-weight doorbells churn rnr overrun stalled1 stalled64 stalled4096 garbage
+#   neighbours rare equals
+# neighbours needs network namespaces.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
@@ -12,19 +14,23 @@ export SOFTHCA_BUILD=${SOFTHCA_BUILD:-$PWD/build}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/softhca-isolation.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 scenarios=("${@:-hog}")
-(($#)) || scenarios=(hog hogs16 hogs16-weight doorbells churn rnr stalled1 stalled64 stalled4096
-  garbage rare equals)
+(($#)) || scenarios=(hog hogs16 hogs16-weight doorbells churn rnr overrun stalled1 stalled64
+  stalled4096 garbage neighbours rare equals)
 
 phase() {  # VICTIM AGGRESSOR
-  local tenants=2 weight=1
-  [[ $2 != hogs16* ]] || tenants=17
-  [[ $2 != *-weight ]] || weight=16
+  local sandbox=(--tenants 2)
+  case $2 in
+    hogs16) sandbox=(--tenants 17) ;;
+    hogs16-weight) sandbox=(--tenants 17 --weight 16) ;;
+    port | neighbours) sandbox=(--hosts 2) ;;
+  esac
   echo "phase: $1, $2" >&2
-  tools/sandbox --tenants $tenants --weight $weight "$here/phase.sh" "$1" "$2" "$tmp/$1-$2" || echo "phase: $1, $2: failed" >&2
+  tools/sandbox "${sandbox[@]}" "$here/phase.sh" "$1" "$2" "$tmp/$1-$2" || echo "phase: $1, $2: failed" >&2
 }
 
 for victim in latency rate; do
   phase $victim alone
+  [[ " ${scenarios[*]} " != *" neighbours "* ]] || phase $victim port
   for scenario in "${scenarios[@]}"; do
     [[ $scenario != @(equals|rare) ]] || continue
     [[ $victim-$scenario != @(rate-hogs16*|latency-stalled*) ]] || continue

@@ -2,9 +2,10 @@
 # One turn of the bench of the wire, for tools/sandbox with two hosts: appends lines "WHAT FIGURE" to
 # a file, bandwidths in Gb/s, latencies in us, rates in million a second. B sends to A.
 #
-# usage: phase.sh SECONDS FILE
+# usage: phase.sh SECONDS FILE [socket]
+#   socket: the ports are on UDP sockets; only what is compared with that
 set -euo pipefail
-seconds=$1 out=$2
+seconds=$1 out=$2 ports=${3:-packet}
 port=18700
 
 figure() {  # WHAT FIGURE
@@ -68,6 +69,11 @@ ucx() {  # WHAT TRANSPORTS TEST BYTES ITERATIONS
   wait $server
 }
 
+if [[ $ports == socket ]]; then
+  write_bw socket-64k 4 0 -s 65536
+  write_bw socket-1m 4 0 -s 1048576
+  exit
+fi
 write_bw write-64k 4 0 -s 65536
 tcp 1
 write_bw write-1m 4 0 -s 1048576

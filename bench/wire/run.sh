@@ -29,6 +29,7 @@ for mtu in "${mtus[@]}"; do
   for ((turn = 1; turn <= turns; ++turn)); do
     echo "MTU $mtu, turn $turn of $turns" >&2
     tools/sandbox --hosts 2 --mtu "$mtu" "$here/phase.sh" "$seconds" "$tmp/$mtu" >&2
+    tools/sandbox --hosts 2 --mtu "$mtu" --socket ab "$here/phase.sh" "$seconds" "$tmp/$mtu" socket >&2
   done
 done
 python3 "$here/report.py" "$tmp" "$svg" "${mtus[@]}"
