@@ -29,6 +29,7 @@ enum class Opcode : std::uint8_t {
   kLocalInvalidate = 7,
   kBindWindow = 8,
   kSendWithInvalidate = 9,
+  kFlush = 14,
   kAtomicWrite = 15,
 };
 
@@ -47,17 +48,23 @@ struct CommandHeader {
   std::uint32_t qpn;
   std::uint32_t sequence;        ///< send queue sequence number, free-running from 0
   std::uint32_t checksum;        ///< mechanism C5 (abi/checksum.hpp); 0 = not given
-  std::uint64_t remote_addr;     ///< write, read, atomics; bind: of the window
-  std::uint32_t rkey;            ///< write, read, atomics; bind: the new key; invalidation: the key
+  std::uint64_t remote_addr;     ///< write, read, atomics, flush; bind: of the window
+  std::uint32_t rkey;            ///< likewise; bind: the new key; invalidation: the key
   std::uint32_t imm;             ///< immediate data, network byte order; bind: ibv_access_flags
-  std::uint64_t compare_add;     ///< atomics; bind: bytes of the window
-  std::uint64_t swap;            ///< compare and swap; bind: key of the region
+  std::uint64_t compare_add;     ///< atomics; bind: bytes of the window; flush: bytes
+  std::uint64_t swap;            ///< compare and swap; bind: key of the region; flush: flush_word()
   std::uint32_t remote_qpn;      ///< UD
   std::uint32_t remote_qkey;     ///< UD
   std::uint32_t address_handle;  ///< UD: handle of the address handle
   std::uint32_t remote_srq;      ///< XRC: number of the shared receive queue, 24 bits
 };
 static_assert(sizeof(CommandHeader) == kCommandHeaderBytes);
+
+/// CommandHeader::swap of a flush, as it stands in the packet's FETH: of enum ibv_placement_type
+/// and enum ibv_selectivity_level.
+constexpr std::uint32_t flush_word(std::uint32_t placement, std::uint32_t selectivity) {
+  return placement | selectivity << 4;
+}
 
 struct ScatterGather {
   std::uint64_t addr;

@@ -95,6 +95,7 @@ enum class CompletionOpcode : std::uint8_t {
   kFetchAdd = 4,
   kBindWindow = 5,
   kLocalInvalidate = 6,
+  kFlush = 8,
   kAtomicWrite = 9,
   kReceive = 128,
   kReceiveRdmaWithImm = 129,

@@ -124,6 +124,7 @@ constexpr std::uint64_t needless_segments(const CommandHeader& header) {
       return kOperands | address;
     case Opcode::kCompareSwap:
     case Opcode::kFetchAdd:
+    case Opcode::kFlush:
     case Opcode::kBindWindow:
       return address;
   }

@@ -136,6 +136,12 @@ struct VerbsQp {
   void set_flags(std::uint32_t flags) {
     for (const std::size_t place : kQpFlagPlaces) std::memcpy(bytes + place, &flags, sizeof flags);
   }
+  /// ibv_qp_ex::wr_flush, which the header need not know.
+  void set_flush(void (*wr_flush)(ibv_qp_ex*, std::uint32_t rkey, std::uint64_t addr,
+                                  std::size_t bytes, std::uint8_t placement,
+                                  std::uint8_t selectivity)) {
+    std::memcpy(bytes + kQpFlagPlaces[1], &wr_flush, sizeof wr_flush);
+  }
 };
 static_assert(sizeof(VerbsQp) == 376 + kMutexGrowth);
 static_assert(offsetof(ibv_qp_ex, wr_atomic_write) == kQpFlagPlaces[0]);

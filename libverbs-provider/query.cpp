@@ -22,12 +22,18 @@ constexpr unsigned kCapabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_POR
                                    IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
                                    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
 
+// Of device_cap_flags_ex.
+constexpr std::uint64_t kFlushGlobal = std::uint64_t{1} << 38;
+constexpr std::uint64_t kAtomicWrite = std::uint64_t{1} << 40;
+
 // What each type of queue pair does with regions that are paged on demand: whatever it does with
 // other regions.
+constexpr std::uint32_t kOdpSupportFlush = 1 << 6, kOdpSupportAtomicWrite = 1 << 7;
 constexpr std::uint32_t kOdpUd =
     IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 constexpr std::uint32_t kOdpUc = kOdpUd | IBV_ODP_SUPPORT_WRITE;
 constexpr std::uint32_t kOdpRc = kOdpUc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+constexpr std::uint32_t kOdpRcOnly = kOdpRc | kOdpSupportFlush | kOdpSupportAtomicWrite;
 
 int as_int(std::uint32_t value) {
   return static_cast<int>(std::min<std::uint32_t>(value, 0x7fffffff));
@@ -79,12 +85,12 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   ibv_device_attr_ex full{};
   full.orig_attr = describe(to_context(context)->limits);
-  full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+  full.device_cap_flags_ex = full.orig_attr.device_cap_flags | kFlushGlobal | kAtomicWrite;
   full.phys_port_cnt_ex = 1;
   full.odp_caps.general_caps = IBV_ODP_SUPPORT;
   if ((to_context(context)->limits.capabilities & abi::kCanReachProcess) != 0)
     full.odp_caps.general_caps |= IBV_ODP_SUPPORT_IMPLICIT;
-  full.odp_caps.per_transport_caps = {kOdpRc, kOdpUc, kOdpUd};
+  full.odp_caps.per_transport_caps = {kOdpRcOnly, kOdpUc, kOdpUd};
   full.xrc_odp_caps = kOdpRc;
   full.completion_timestamp_mask = ~std::uint64_t{0};
   full.hca_core_clock = kNanosecondClock;

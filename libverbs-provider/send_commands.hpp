@@ -24,6 +24,12 @@ inline constexpr unsigned kPushOpcodes =
     kSendOpcodes | 1u << IBV_WR_SEND_WITH_INV | 1u << IBV_WR_RDMA_WRITE |
     1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_ATOMIC_WRITE;
 
+// Of rdma-core 45 and later; the header may be of an earlier version.
+inline constexpr unsigned kWrFlush = 14;                   ///< IBV_WR_FLUSH
+inline constexpr std::uint64_t kQpExWithFlush = 1u << 11;  ///< IBV_QP_EX_WITH_FLUSH
+static_assert(kQpExWithFlush < IBV_QP_EX_WITH_ATOMIC_WRITE);
+
+/// What ibv_post_send() takes.
 constexpr unsigned opcodes_of(ibv_qp_type type) {
   switch (type) {
     case IBV_QPT_RC:
@@ -39,6 +45,11 @@ constexpr unsigned opcodes_of(ibv_qp_type type) {
     default:
       return 0;
   }
+}
+
+/// What the ibv_wr_ calls take.
+constexpr unsigned extended_opcodes_of(ibv_qp_type type) {
+  return opcodes_of(type) | (type == IBV_QPT_RC ? 1u << kWrFlush : 0);
 }
 
 constexpr bool in(unsigned set, unsigned opcode) { return opcode < 32 && (set >> opcode & 1) != 0; }

@@ -33,10 +33,10 @@ void finish(Qp& qp) {
 }
 
 /// The header of a new command; what is written to it after a mistake is lost.
-abi::CommandHeader& begin(ibv_qp_ex* ex, ibv_wr_opcode opcode) {
+abi::CommandHeader& begin(ibv_qp_ex* ex, unsigned opcode) {
   Qp& qp = from(ex);
   finish(qp);
-  if (!in(opcodes_of(qp.type), opcode)) fail(qp, EINVAL);
+  if (!in(extended_opcodes_of(qp.type), opcode)) fail(qp, EINVAL);
   if (is_full(qp.send)) fail(qp, ENOMEM);
   OpenCommand& open = qp.open;
   open.begun = true;
@@ -54,7 +54,7 @@ void show_operands(ibv_qp_ex* ex) { show_header(from(ex), 2, 6); }
 void show_key_and_imm(ibv_qp_ex* ex) { show_header(from(ex), 3, 4); }
 void show_address(ibv_qp_ex* ex) { show_header(from(ex), 6, 8); }
 
-void begin_remote(ibv_qp_ex* ex, ibv_wr_opcode opcode, std::uint32_t rkey, std::uint64_t addr) {
+void begin_remote(ibv_qp_ex* ex, unsigned opcode, std::uint32_t rkey, std::uint64_t addr) {
   abi::CommandHeader& header = begin(ex, opcode);
   header.rkey = rkey;
   header.remote_addr = addr;
@@ -113,6 +113,17 @@ void wr_atomic_write(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, cons
   begin_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr);
   show_remote(ex);
   set_data(from(ex), value, sizeof(std::uint64_t));
+}
+
+void wr_flush(ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t addr, std::size_t bytes,
+              std::uint8_t placement, std::uint8_t selectivity) {
+  begin_remote(ex, kWrFlush, rkey, addr);
+  constexpr std::uint8_t kPlacements = 3, kSelectivities = 2;
+  if (placement == 0 || placement > kPlacements || selectivity >= kSelectivities)
+    fail(from(ex), EINVAL);
+  from(ex).open.header.compare_add = bytes;
+  from(ex).open.header.swap = abi::flush_word(placement, selectivity);
+  show_operands(ex);
 }
 
 void wr_local_inv(ibv_qp_ex* ex, std::uint32_t rkey) {
@@ -229,7 +240,7 @@ void wr_abort(ibv_qp_ex* ex) {
 
 constexpr struct {
   std::uint64_t operation;
-  ibv_wr_opcode opcode;
+  unsigned opcode;
 } kOperations[] = {
     {IBV_QP_EX_WITH_RDMA_WRITE, IBV_WR_RDMA_WRITE},
     {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM},
@@ -242,23 +253,25 @@ constexpr struct {
     {IBV_QP_EX_WITH_LOCAL_INV, IBV_WR_LOCAL_INV},
     {IBV_QP_EX_WITH_BIND_MW, IBV_WR_BIND_MW},
     {IBV_QP_EX_WITH_ATOMIC_WRITE, IBV_WR_ATOMIC_WRITE},
+    {kQpExWithFlush, kWrFlush},
 };
 
 }  // namespace
 
 int check_send_operations(ibv_qp_type type, std::uint64_t operations) {
   for (const auto& known : kOperations)
-    if (in(opcodes_of(type), known.opcode)) operations &= ~known.operation;
+    if (in(extended_opcodes_of(type), known.opcode)) operations &= ~known.operation;
   return operations == 0 ? 0 : EOPNOTSUPP;
 }
 
 /// Installs all operations, whichever were asked for: one that is not possible is an error of its
-/// own. Atomic write stands where old versions of the library have the flags, and these never ask
-/// for it.
+/// own. Atomic write and flush stand where old versions of the library have the flags, and these
+/// never ask for them.
 void install_send_operations(Qp& qp, std::uint64_t operations) {
   ibv_qp_ex& ex = qp.base.qp_ex;
   qp.base.set_flags(abi34::kQpIsExtended);
   if ((operations & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0) ex.wr_atomic_write = wr_atomic_write;
+  if ((operations & kQpExWithFlush) != 0) qp.base.set_flush(wr_flush);
   ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
   ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
   ex.wr_bind_mw = wr_bind_mw;

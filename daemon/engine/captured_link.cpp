@@ -80,7 +80,7 @@ void CapturedLink::arrived(const Request& request) {
     if (request.kind == RequestKind::kRead) show_response(0);
   }
   ++flow_.sequence;
-  if (transport::is_indivisible(request.kind))
+  if (transport::awaits_response(request.kind) && request.kind != RequestKind::kRead)
     show_atomic_response();
   else if (request.kind != RequestKind::kRead && is_reliable(qp_.type))
     show_acknowledgement(psn(packets() - 1), credits());
@@ -188,7 +188,7 @@ void CapturedLink::show_atomic_response() {
   h.psn = psn(0);
   h.syndrome = credits();
   h.msn = flow_.sequence.value();
-  if (request_.kind == RequestKind::kAtomicWrite)
+  if (transport::awaits_empty_response(request_.kind))
     return answer(wire::Opcode::kRcReadResponseOnly, h, {});
   parts_.memory.gather(qp_, parts_.pcbs.pcb(request_.pcb), 0,
                        std::as_writable_bytes(std::span(&h.original, 1)));

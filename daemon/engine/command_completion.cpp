@@ -22,6 +22,8 @@ CompletionOpcode opcode_of(std::uint8_t command_opcode) {
       return CompletionOpcode::kFetchAdd;
     case abi::Opcode::kAtomicWrite:
       return CompletionOpcode::kAtomicWrite;
+    case abi::Opcode::kFlush:
+      return CompletionOpcode::kFlush;
     case abi::Opcode::kBindWindow:
       return CompletionOpcode::kBindWindow;
     case abi::Opcode::kLocalInvalidate:

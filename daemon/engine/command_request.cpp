@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "abi/checksum.hpp"
+#include "daemon/transport/flush.hpp"
 #include "daemon/transport/segment.hpp"
 
 namespace softhca::engine {
@@ -42,9 +43,20 @@ bool kind_of(QpType type, std::uint8_t opcode, RequestKind& kind) {
     case abi::Opcode::kAtomicWrite:
       kind = RequestKind::kAtomicWrite;
       return type == QpType::kRc;
+    case abi::Opcode::kFlush:
+      kind = RequestKind::kFlush;
+      return type == QpType::kRc;
     default:
       return false;
   }
+}
+
+/// It brings nothing; what it names is not longer than a message.
+Verdict check_flush_command(const abi::CommandHeader& header, std::uint32_t brought) {
+  if (header.swap > 0xff || !transport::is_flush(static_cast<std::uint32_t>(header.swap)))
+    return Verdict::kLocalQpOperation;
+  return brought == 0 && header.compare_add <= transport::kMaxMessageBytes ? Verdict::kOk
+                                                                           : Verdict::kLocalLength;
 }
 
 }  // namespace
@@ -75,6 +87,9 @@ Verdict build_request(const QueuePair& qp, PcbId pcb, const collect::Pcb& comman
   const Verdict measured = memory.measure(qp, command, stores_response(out.kind), length);
   if (measured != Verdict::kOk) return measured;
   if (is_indivisible(out.kind) && length != sizeof(std::uint64_t)) return Verdict::kLocalLength;
+  if (out.kind == RequestKind::kFlush)
+    if (const Verdict flushed = check_flush_command(header, length); flushed != Verdict::kOk)
+      return flushed;
   if (qp.type == QpType::kUd && length > qp.rc.mtu) return Verdict::kLocalLength;
 
   out.solicited = (header.flags & abi::kCommandSolicited) != 0;

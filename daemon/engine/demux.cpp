@@ -88,8 +88,7 @@ bool Demux::answer_late(const wire::ParsedFrame& frame) {
   if (gone == nullptr || !is_from_peer(frame, gone->route)) return false;
   const wire::OpcodeInfo& info = wire::opcode_info(frame.headers.opcode);
   if (info.transport != wire::opcode_info(gone->answer.opcode).transport ||
-      !info.mask.has_all(wire::kRequest) ||
-      info.mask.has_any(wire::kRead | wire::kAtomic | wire::kAtomicWrite) ||
+      !info.mask.has_all(wire::kRequest) || info.mask.has_any(wire::kAnswered) ||
       frame.headers.psn.is_after(gone->answer.psn))
     return false;
   if (frame.headers.ack_request) packets_.send(gone->route, gone->answer, {}, nullptr);

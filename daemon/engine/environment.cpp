@@ -63,7 +63,7 @@ Verdict QpEnvironment::choose_receive_queue(std::uint32_t xrc_srq) {
 
 Verdict QpEnvironment::check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t length,
                                     transport::RemoteAccess access) {
-  if (length == 0) return Verdict::kOk;
+  if (length == 0 && access != transport::RemoteAccess::kFlushRegion) return Verdict::kOk;
   const auto place = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, length, access);
   return place.region != nullptr ? Verdict::kOk : Verdict::kRemoteAccess;
 }

@@ -16,6 +16,9 @@ std::uint32_t access_flag(transport::RemoteAccess access) {
       return memory::kRemoteRead;
     case transport::RemoteAccess::kAtomic:
       return memory::kRemoteAtomic;
+    case transport::RemoteAccess::kFlush:
+    case transport::RemoteAccess::kFlushRegion:
+      return memory::kFlushGlobal;
     case transport::RemoteAccess::kWrite:
       break;
   }
@@ -123,8 +126,12 @@ RemoteMemory MemoryAccess::remote(const QueuePair& qp, memory::PdId pd, Rkey rke
     return found;
   }
   memory::Region* region = keys_.lookup(rkey.value);
-  if (region == nullptr || memory::check(*region, addr, length, needed, pd) != Verdict::kOk)
-    return {};
+  if (region == nullptr) return {};
+  if (access == transport::RemoteAccess::kFlushRegion) {
+    addr = region->iova();
+    length = region->length();
+  }
+  if (memory::check(*region, addr, length, needed, pd) != Verdict::kOk) return {};
   return {region, region->offset_of(addr)};
 }
 

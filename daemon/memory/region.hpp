@@ -29,6 +29,7 @@ enum Access : std::uint32_t {
   kBindWindow = 1 << 4,
   kZeroBased = 1 << 5,
   kOnDemand = 1 << 6,  ///< allows nothing
+  kFlushGlobal = 1 << 8,
 };
 
 /// Part of a region. `mapped` is where its first byte lies in the daemon, null when the bytes are

@@ -1,5 +1,5 @@
-// Request packets of what is answered by responses: reads, atomics, atomic writes (InfiniBand
-// specification, volume 1, 9.4.4, 9.4.5, annex A19).
+// Request packets of what is answered by responses: reads, atomics, atomic writes, flushes
+// (InfiniBand specification, volume 1, 9.4.4, 9.4.5, annex A19).
 //
 // A read of 2^31 bytes has 2^23 packets at MTU 256, more than PSN arithmetic can tell apart from
 // the past. It is asked for in parts, each a read of its own on the wire.
@@ -39,6 +39,9 @@ inline void fill_read_or_atomic(wire::Headers& h, const Request& r, std::uint32_
     h.dma_length = (end == packets ? r.length : end << mtu_shift) - from;
   } else if (r.kind == RequestKind::kAtomicWrite) {
     h.dma_length = r.length;
+  } else if (r.kind == RequestKind::kFlush) {
+    h.dma_length = static_cast<std::uint32_t>(r.compare_add);
+    h.flush = static_cast<std::uint32_t>(r.swap);
   } else {
     // The addend of fetch-and-add travels in the swap field (9.2.8).
     h.swap_add = r.kind == RequestKind::kCompareSwap ? r.swap : r.compare_add;

@@ -23,7 +23,7 @@ struct Replay {
   Psn first;
   std::uint32_t packets = 0;
   bool atomic = false;
-  bool store = false;   ///< atomic write: nothing but that it was done
+  bool empty = false;   ///< atomic write, flush: nothing but that it was done
   bool due = false;     ///< packets [next, end) are owed
   bool replay = false;  ///< was asked for again
   std::uint32_t start = 0;
@@ -49,7 +49,7 @@ struct Replay {
   bool reads() const { return !atomic && length != 0; }
   /// The part that was asked for again is answered. True: the rest goes on being owed.
   bool resume() {
-    if (atomic || store || rest.end == 0) return false;
+    if (atomic || empty || rest.end == 0) return false;
     next = rest.next;
     start = next - 1;  // it does not begin here
     end = rest.end;

@@ -30,7 +30,7 @@ bool is_response_to(const RequestFormat& format, const RequestSlot& slot, const 
   const bool has_aeth = p.mask.has_all(wire::kAeth);
   if (has_aeth && !is_ack(p.h.syndrome)) return false;
   if (p.mask.has_all(wire::kAtomic)) return is_atomic(kind);
-  if (kind != RequestKind::kRead && kind != RequestKind::kAtomicWrite) return false;
+  if (kind != RequestKind::kRead && !awaits_empty_response(kind)) return false;
   const std::uint32_t length = stores_response(kind) ? slot.request.length : 0;
   const std::uint32_t index = slot.index_of(p.h.psn);
   const bool last = index + 1 == read_part_end(slot.packets, index);

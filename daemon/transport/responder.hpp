@@ -98,7 +98,7 @@ class Responder {
   // responder_duplicate.cpp
   void receive_duplicate(const ResponderUpcalls& up, const RequestPacket& p);
   void replay_read(const wire::Headers& h);
-  void replay_atomic(const wire::Headers& h);
+  void replay_atomic(const RequestPacket& p);
 
   // responder_transmit.cpp
   SendResult send_response(const ResponderUpcalls& up, Replay& r);

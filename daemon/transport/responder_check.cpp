@@ -1,6 +1,7 @@
 // Responder: the chain of checks a request packet goes through (InfiniBand specification, volume 1,
 // 9.6 and 9.7.4).
 #include "daemon/transport/codes.hpp"
+#include "daemon/transport/flush.hpp"
 #include "daemon/transport/responder.hpp"
 #include "daemon/transport/segment.hpp"
 
@@ -12,6 +13,7 @@ bool fits_announcement(const IncomingMessage& message, const RequestPacket& p) {
   if (p.mask.has_all(wire::kAtomic)) return p.h.remote_addr % kWord == 0;
   if (p.mask.has_all(wire::kAtomicWrite))
     return p.payload.size() == kWord && p.h.dma_length == kWord && p.h.remote_addr % kWord == 0;
+  if (p.mask.has_all(wire::kFlush) && flushes_region(p.h.flush)) return true;
   if (p.mask.has_all(wire::kReth) && p.h.dma_length > kMaxMessageBytes) return false;
   return !p.mask.has_all(wire::kWrite) || message.fits_announcement(p);
 }
@@ -134,8 +136,7 @@ void Responder::accept(const ResponderUpcalls& up, const RequestPacket& p) {
     ++sequence_;
     if (const auto counted = request_count(p.mask)) up.events.count(*counted);
   }
-  // The response to a read or atomic acknowledges it and all before it.
-  if (p.mask.has_any(wire::kRead | wire::kAtomic | wire::kAtomicWrite))
+  if (p.mask.has_any(wire::kAnswered))
     ack_due_ = false;
   else if (p.h.ack_request)
     ack_due_ = true;

@@ -10,14 +10,14 @@ namespace softhca::transport {
 void Responder::receive_duplicate(const ResponderUpcalls& up, const RequestPacket& p) {
   up.events.count(Count::kDuplicateRequests);
   if (p.mask.has_all(wire::kRead)) return replay_read(p.h);
-  if (p.mask.has_any(wire::kAtomic | wire::kAtomicWrite)) return replay_atomic(p.h);
+  if (p.mask.has_any(wire::kAnswered)) return replay_atomic(p);
   ack_due_ = true;
 }
 
 /// A read is asked for again from any of its packets on, with the address moved along.
 void Responder::replay_read(const wire::Headers& h) {
   Replay* const r = replays_.find(h.psn);
-  if (r == nullptr || r->atomic || r->store) return;
+  if (r == nullptr || r->atomic || r->empty) return;
   const std::uint32_t index = (h.psn - r->first.value()).value();
   const std::uint32_t offset = index << mtu_shift_;
   if (h.rkey != r->rkey || h.remote_addr != r->addr + offset || h.xrc_srq != r->xrc_srq) return;
@@ -31,10 +31,9 @@ void Responder::replay_read(const wire::Headers& h) {
   replays_.owe(*r, index, end);
 }
 
-void Responder::replay_atomic(const wire::Headers& h) {
-  Replay* const r = replays_.find(h.psn);
-  const bool store = wire::does(h.opcode, wire::Opcode::kRcAtomicWrite);
-  if (r == nullptr || !(store ? r->store : r->atomic)) return;
+void Responder::replay_atomic(const RequestPacket& p) {
+  Replay* const r = replays_.find(p.h.psn);
+  if (r == nullptr || !(p.mask.has_all(wire::kAtomic) ? r->atomic : r->empty)) return;
   r->replay = true;
   replays_.owe(*r, 0, 1);
 }

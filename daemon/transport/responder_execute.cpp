@@ -2,10 +2,34 @@
 #include <cassert>
 #include <cstring>
 
+#include "daemon/transport/flush.hpp"
 #include "daemon/transport/responder.hpp"
 #include "daemon/transport/segment.hpp"
 
 namespace softhca::transport {
+namespace {
+
+/// The answer is that of a read of nothing.
+void owe_empty_response(Replays& replays, const RequestPacket& p, Replay& r) {
+  r.empty = true;
+  r.first = p.h.psn;
+  r.packets = 1;
+  replays.owe(r, 0, 1);
+}
+
+/// All requests before it have been executed, by stores of this processor's: what they wrote is
+/// visible to all by now.
+Verdict execute_flush(RemoteMemory& memory, Replays& replays, const RequestPacket& p) {
+  const Verdict checked =
+      check_flush(memory, {p.h.flush, p.h.rkey, p.h.remote_addr, p.h.dma_length});
+  if (checked != Verdict::kOk) return checked;
+  Replay* const r = replays.remember();
+  if (r == nullptr) return Verdict::kRemoteInvalidRequest;
+  owe_empty_response(replays, p, *r);
+  return Verdict::kOk;
+}
+
+}  // namespace
 
 /// Nothing has changed when this returns kReceiverNotReady: the packet comes again.
 Verdict Responder::execute(const ResponderUpcalls& up, const RequestPacket& p) {
@@ -13,6 +37,7 @@ Verdict Responder::execute(const ResponderUpcalls& up, const RequestPacket& p) {
   if (p.mask.has_all(wire::kWrite)) return execute_write(up, p);
   if (p.mask.has_all(wire::kRead)) return execute_read(up, p);
   if (p.mask.has_all(wire::kAtomicWrite)) return execute_atomic_write(up, p);
+  if (p.mask.has_all(wire::kFlush)) return execute_flush(up.memory, replays_, p);
   return execute_atomic(up, p);
 }
 
@@ -94,7 +119,7 @@ Verdict Responder::execute_atomic(const ResponderUpcalls& up, const RequestPacke
   return Verdict::kOk;
 }
 
-/// Answered as a read of nothing, and remembered as an atomic (annex A19).
+/// Remembered as an atomic (annex A19).
 Verdict Responder::execute_atomic_write(const ResponderUpcalls& up, const RequestPacket& p) {
   std::uint64_t value = 0;
   std::uint64_t original = 0;
@@ -107,10 +132,7 @@ Verdict Responder::execute_atomic_write(const ResponderUpcalls& up, const Reques
   if (up.memory.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kAtomicWrite, 0, value,
                               original) != Verdict::kOk)
     return Verdict::kRemoteAccess;
-  r->store = true;
-  r->first = p.h.psn;
-  r->packets = 1;
-  replays_.owe(*r, 0, 1);
+  owe_empty_response(replays_, p, *r);
   return Verdict::kOk;
 }
 

@@ -26,10 +26,13 @@ constexpr bool is_indivisible(RequestKind k) {
 }
 /// True: the request brings data back.
 constexpr bool stores_response(RequestKind k) { return k == RequestKind::kRead || is_atomic(k); }
-/// True: the request is answered by responses of its own, not by an acknowledgement; an atomic
-/// write by that of a read of nothing.
+/// True: the request is answered by the response of a read of nothing.
+constexpr bool awaits_empty_response(RequestKind k) {
+  return k == RequestKind::kAtomicWrite || k == RequestKind::kFlush;
+}
+/// True: the request is answered by responses of its own, not by an acknowledgement.
 constexpr bool awaits_response(RequestKind k) {
-  return stores_response(k) || k == RequestKind::kAtomicWrite;
+  return stores_response(k) || awaits_empty_response(k);
 }
 /// True: the request draws a receive work request at the peer.
 constexpr bool draws_receive(RequestKind k) {
@@ -86,6 +89,7 @@ constexpr wire::Opcode request_opcode(RequestKind kind, bool first, bool last) {
       {Opcode::kRcFetchAdd, Opcode::kRcFetchAdd, Opcode::kRcFetchAdd, Opcode::kRcFetchAdd},
       {Opcode::kRcAtomicWrite, Opcode::kRcAtomicWrite, Opcode::kRcAtomicWrite,
        Opcode::kRcAtomicWrite},
+      {Opcode::kRcFlush, Opcode::kRcFlush, Opcode::kRcFlush, Opcode::kRcFlush},
   };
   return kOpcodes[static_cast<unsigned>(kind)][(first ? 1 : 0) + (last ? 2 : 0)];
 }

@@ -28,6 +28,7 @@ enum class RequestKind : std::uint8_t {
   kCompareSwap,
   kFetchAdd,
   kAtomicWrite,
+  kFlush,
 };
 
 /// One command as the transport sees it: validated, private to the daemon, its scatter/gather
@@ -42,8 +43,8 @@ struct Request {
   Rkey rkey;                  ///< of the remote region; for kSendInvalidate the key to invalidate
   std::uint32_t xrc_srq = 0;  ///< XRC: number of the shared receive queue it is for
   std::uint64_t remote_addr = 0;
-  std::uint64_t compare_add = 0;
-  std::uint64_t swap = 0;
+  std::uint64_t compare_add = 0;  ///< flush: bytes
+  std::uint64_t swap = 0;         ///< flush: Headers::flush
 };
 
 /// Where the payload of an outgoing packet comes from.
@@ -71,7 +72,13 @@ enum class SendResult : std::uint8_t {
   kNoAccess,  ///< the payload's memory is no longer accessible
 };
 
-enum class RemoteAccess : std::uint8_t { kWrite, kRead, kAtomic };
+enum class RemoteAccess : std::uint8_t {
+  kWrite,
+  kRead,
+  kAtomic,
+  kFlush,
+  kFlushRegion,  ///< all of it, whatever address and length are
+};
 
 /// Bytes before the payload of a UD message (InfiniBand specification 11.4.2.1, annex A17).
 inline constexpr std::uint32_t kRoutingHeaderBytes = 40;

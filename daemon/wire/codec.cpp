@@ -46,6 +46,10 @@ void decode_extended(const std::byte* p, OpcodeMask mask, Headers& h) {
     h.xrc_srq = load_be24(p + 1);
     p += 4;
   }
+  if (mask.has_any(kFeth)) {
+    h.flush = load_be<std::uint32_t>(p);
+    p += 4;
+  }
   if (mask.has_any(kReth)) {
     h.remote_addr = load_be<std::uint64_t>(p);
     h.rkey = Rkey(load_be<std::uint32_t>(p + 8));
@@ -96,6 +100,10 @@ void encode_extended(const Headers& h, OpcodeMask mask, std::byte* p) {
   if (mask.has_any(kXrcEth)) {
     p[0] = std::byte(0);
     store_be24(p + 1, h.xrc_srq);
+    p += 4;
+  }
+  if (mask.has_any(kFeth)) {
+    store_be(p, h.flush);
     p += 4;
   }
   if (mask.has_any(kReth)) {

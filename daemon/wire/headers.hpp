@@ -47,6 +47,8 @@ struct Headers {
   // ImmDt, IETH
   std::uint32_t imm = 0;  ///< network byte order, handed through
   Rkey invalidate;
+  // FETH
+  std::uint32_t flush = 0;  ///< bits 0 to 3: placement; 4 and 5: selectivity; others: reserved
   // XRCETH
   std::uint32_t xrc_srq = 0;  ///< number of the shared receive queue, 24 bits
 };

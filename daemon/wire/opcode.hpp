@@ -1,7 +1,7 @@
 // Every opcode of the base transport header: its name, transport, extended headers and role. One
 // row per opcode; parser, builder and state machines all read this table and nothing else
-// (InfiniBand specification, volume 1, 9.2 table 38; annex A14 for XRC; annex A19 for atomic write;
-// annex A17 for the CNP).
+// (InfiniBand specification, volume 1, 9.2 table 38; annex A14 for XRC; annex A19 for flush and
+// atomic write; annex A17 for the CNP).
 #pragma once
 
 #include <array>
@@ -34,6 +34,7 @@ enum class Opcode : std::uint8_t {
   kRcFetchAdd = 0x14,
   kRcSendLastInvalidate = 0x16,
   kRcSendOnlyInvalidate = 0x17,
+  kRcFlush = 0x1c,
   kRcAtomicWrite = 0x1d,
   kUcSendFirst = 0x20,
   kUcSendMiddle = 0x21,
@@ -106,6 +107,7 @@ class OpcodeMask {
 // Extended headers, in the order in which they follow the base transport header.
 inline constexpr OpcodeMask kDeth = OpcodeMask::bit(0);
 inline constexpr OpcodeMask kXrcEth = OpcodeMask::bit(1);
+inline constexpr OpcodeMask kFeth = OpcodeMask::bit(20);
 inline constexpr OpcodeMask kReth = OpcodeMask::bit(2);
 inline constexpr OpcodeMask kAtomicEth = OpcodeMask::bit(3);
 inline constexpr OpcodeMask kAeth = OpcodeMask::bit(4);
@@ -126,8 +128,11 @@ inline constexpr OpcodeMask kSend = OpcodeMask::bit(14);
 inline constexpr OpcodeMask kWrite = OpcodeMask::bit(15);
 inline constexpr OpcodeMask kRead = OpcodeMask::bit(16);
 inline constexpr OpcodeMask kAtomic = OpcodeMask::bit(17);
-/// An atomic write is answered by a read's response without data.
+/// Flushes and atomic writes are answered by a read's response without data.
+inline constexpr OpcodeMask kFlush = OpcodeMask::bit(21);
 inline constexpr OpcodeMask kAtomicWrite = OpcodeMask::bit(19);
+/// Answered by a response of its own, which acknowledges it and all before it.
+inline constexpr OpcodeMask kAnswered = kRead | kAtomic | kFlush | kAtomicWrite;
 /// Bytes may follow the headers.
 inline constexpr OpcodeMask kPayload = OpcodeMask::bit(18);
 
@@ -138,10 +143,10 @@ inline constexpr std::size_t kMaxHeaderLength = 44;
 /// Bytes of the base transport header and the extended headers that `m` names.
 constexpr std::size_t header_bytes(OpcodeMask m) {
   return kBthLength + (m.has_any(kDeth) ? 8 : 0) + (m.has_any(kXrcEth) ? 4 : 0) +
-         (m.has_any(kReth) ? 16 : 0) + (m.has_any(kAtomicEth) ? 28 : 0) +
-         (m.has_any(kAeth) ? 4 : 0) + (m.has_any(kAtomicAckEth) ? 8 : 0) +
-         (m.has_any(kImmDt) ? 4 : 0) + (m.has_any(kIeth) ? 4 : 0) +
-         (m.has_any(kCnpReserved) ? 16 : 0);
+         (m.has_any(kFeth) ? 4 : 0) + (m.has_any(kReth) ? 16 : 0) +
+         (m.has_any(kAtomicEth) ? 28 : 0) + (m.has_any(kAeth) ? 4 : 0) +
+         (m.has_any(kAtomicAckEth) ? 8 : 0) + (m.has_any(kImmDt) ? 4 : 0) +
+         (m.has_any(kIeth) ? 4 : 0) + (m.has_any(kCnpReserved) ? 16 : 0);
 }
 
 struct OpcodeInfo {
@@ -190,6 +195,7 @@ inline constexpr OpcodeRow kOpcodeRows[] = {
     {Opcode::kRcFetchAdd, "RC_FETCH_ADD", kAtomicCall},
     {Opcode::kRcSendLastInvalidate, "RC_SEND_LAST_INV", kSendData | kEnd | kIeth},
     {Opcode::kRcSendOnlyInvalidate, "RC_SEND_ONLY_INV", kSendData | kOnly | kIeth},
+    {Opcode::kRcFlush, "RC_FLUSH", kRequest | kFlush | kOnly | kFeth | kReth},
     {Opcode::kRcAtomicWrite, "RC_ATOMIC_WRITE", kRequest | kAtomicWrite | kPayload | kOnly | kReth},
 
     {Opcode::kUcSendFirst, "UC_SEND_FIRST", kSendData | kStart},

@@ -10,9 +10,9 @@ namespace {
 // Relaxed ordering and the other optional flags (bits 20 and up) may be ignored by definition.
 constexpr std::uint32_t kOptionalAccess = 0x3ff00000;
 constexpr std::uint32_t kHugePages = 1 << 7;  // IBV_ACCESS_HUGETLB: makes no difference here
-constexpr std::uint32_t kKnownAccess = memory::kLocalWrite | memory::kRemoteWrite |
-                                       memory::kRemoteRead | memory::kRemoteAtomic |
-                                       memory::kBindWindow | memory::kZeroBased | memory::kOnDemand;
+constexpr std::uint32_t kKnownAccess =
+    memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic |
+    memory::kBindWindow | memory::kZeroBased | memory::kOnDemand | memory::kFlushGlobal;
 constexpr std::uint32_t kPermittedAccess = kKnownAccess | kOptionalAccess | kHugePages;
 // Values of enum ibv_rereg_mr_flags.
 constexpr std::uint32_t kChangeTranslation = 1 << 0;

@@ -15,8 +15,9 @@ constexpr std::uint32_t kKnownAttributes = (attr::kDestQpn << 1) - 1;
 constexpr std::uint32_t kMaxMtuCode = 5;
 constexpr std::uint32_t kQpnLimit = 1u << 24;
 constexpr std::uint32_t kMigrated = 0;  ///< IBV_MIG_MIGRATED: the state of one with a single path
-constexpr std::uint32_t kQpAccess =
-    memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic;
+constexpr std::uint32_t kQpAccess = memory::kLocalWrite | memory::kRemoteWrite |
+                                    memory::kRemoteRead | memory::kRemoteAtomic |
+                                    memory::kFlushGlobal;
 
 std::uint32_t mtu_bytes(std::uint32_t code) { return 128u << code; }
 

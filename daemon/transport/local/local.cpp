@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/transport/flush.hpp"
 #include "daemon/transport/segment.hpp"
 
 namespace softhca::transport {
@@ -89,6 +90,7 @@ Verdict Local::check(const LocalPeer& peer, const Request& request) const {
   if (awaits_response(request.kind) && peer.max_dest_rd_atomic == 0)
     return Verdict::kRemoteInvalidRequest;
   if (is_send(request.kind) || is_indivisible(request.kind)) return Verdict::kOk;
+  if (request.kind == RequestKind::kFlush) return check_flush(peer.memory, flush_of(request));
   const RemoteAccess access =
       request.kind == RequestKind::kRead ? RemoteAccess::kRead : RemoteAccess::kWrite;
   return peer.memory.check_remote(request.rkey, request.remote_addr, request.length, access);

@@ -33,7 +33,8 @@ class Party {
 
   /// As many receives as there is room for.
   void provide();
-  /// This datagram comes, after those that were expected before.
+  /// This datagram comes, after those that were expected before. On a lossy path it may come late,
+  /// twice or never.
   void expect(std::uint64_t number, std::uint32_t bytes);
   /// Waits for them; nothing else may have come.
   void finish_receives();
@@ -48,6 +49,8 @@ class Party {
   };
 
   bool take();
+  template <class Is>
+  bool recognize(const Is& is);
 
   const std::uint32_t qkey_;
   const bool lossy_;
@@ -56,7 +59,8 @@ class Party {
   Slots slots_;
   QueuePair qp_;
   Inbox sent_, received_;
-  std::deque<Datagram> expected_;  ///< where some are lost, with these
+  std::deque<Datagram> expected_;
+  std::deque<Datagram> passed_;  ///< lossy: came, or are behind one that has
   unsigned posted_ = 0, next_ = 0, under_way_ = 0;
   std::uint64_t serial_ = 0;
 };

@@ -25,6 +25,7 @@ TEST(Values, OpcodesAreThoseOfVerbs) {
   expect_same(Opcode::kLocalInvalidate, IBV_WR_LOCAL_INV);
   expect_same(Opcode::kBindWindow, IBV_WR_BIND_MW);
   expect_same(Opcode::kSendWithInvalidate, IBV_WR_SEND_WITH_INV);
+  expect_same(Opcode::kFlush, 14);
   expect_same(Opcode::kAtomicWrite, IBV_WR_ATOMIC_WRITE);
 }
 
@@ -43,6 +44,7 @@ TEST(Values, CompletionsAreThoseOfVerbs) {
   expect_same(CompletionOpcode::kFetchAdd, IBV_WC_FETCH_ADD);
   expect_same(CompletionOpcode::kBindWindow, IBV_WC_BIND_MW);
   expect_same(CompletionOpcode::kLocalInvalidate, IBV_WC_LOCAL_INV);
+  expect_same(CompletionOpcode::kFlush, 8);
   expect_same(CompletionOpcode::kAtomicWrite, IBV_WC_ATOMIC_WRITE);
   expect_same(CompletionOpcode::kReceive, IBV_WC_RECV);
   expect_same(CompletionOpcode::kReceiveRdmaWithImm, IBV_WC_RECV_RDMA_WITH_IMM);

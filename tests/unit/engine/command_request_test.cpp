@@ -55,6 +55,10 @@ TEST_F(CommandRequest, EachTypeTakesItsOpcodes) {
   std::vector rc = reliable;
   rc.push_back(kAtomicWrite);
   EXPECT_EQ(accepted(QpType::kRc), rc);
+  command.header.swap = abi::flush_word(1, 0);
+  EXPECT_EQ(build(kFlush, 0), Verdict::kOk);
+  qp.type = QpType::kXrcSend;
+  EXPECT_EQ(build(kFlush, 0), Verdict::kLocalQpOperation);
 }
 
 TEST_F(CommandRequest, SaysWhatTheCommandDoes) {
@@ -77,6 +81,24 @@ TEST_F(CommandRequest, SaysWhatTheCommandDoes) {
   EXPECT_EQ(request.compare_add, 6u);
   EXPECT_EQ(request.swap, 7u);
   EXPECT_EQ(request.xrc_srq, 9u) << "24 bits";
+}
+
+TEST_F(CommandRequest, FlushesAreThoseOfTheSpecification) {
+  const auto flush = [&](std::uint64_t word, std::uint64_t bytes, std::uint32_t brought = 0) {
+    command.header.swap = word;
+    command.header.compare_add = bytes;
+    return build(Opcode::kFlush, brought);
+  };
+  EXPECT_EQ(flush(abi::flush_word(1, 0), transport::kMaxMessageBytes), Verdict::kOk);
+  EXPECT_EQ(request.kind, RequestKind::kFlush);
+  EXPECT_EQ(request.length, 0u);
+  EXPECT_EQ(request.compare_add, transport::kMaxMessageBytes);
+  EXPECT_EQ(flush(abi::flush_word(3, 1), 0), Verdict::kOk);
+  EXPECT_EQ(flush(abi::flush_word(1, 0), transport::kMaxMessageBytes + 1ull),
+            Verdict::kLocalLength);
+  EXPECT_EQ(flush(abi::flush_word(1, 0), 8, 8), Verdict::kLocalLength) << "it brings nothing";
+  for (const std::uint64_t word : {0ull, 4ull, 0x21ull, 0x31ull, 0x101ull, 1ull << 32 | 1})
+    EXPECT_EQ(flush(word, 8), Verdict::kLocalQpOperation) << word;
 }
 
 TEST_F(CommandRequest, LengthsAreThoseOfTheService) {

@@ -140,6 +140,20 @@ TEST_F(Memory, PeerReachesWhatKeyDomainAndFlagsAllow) {
   EXPECT_FALSE(reaches(Rkey(mine.key), mine.addr(), 64)) << "the queue pair allows no writes";
 }
 
+TEST_F(Memory, FlushesNeedARightOfTheirOwn) {
+  Buffer region = make(64, memory::kFlushGlobal), other = make(64);
+  const auto flush = [&](const Buffer& buffer, std::uint64_t addr, RemoteAccess access) {
+    return reaches(Rkey(buffer.key), addr, 64, access);
+  };
+  EXPECT_FALSE(flush(region, region.addr(), RemoteAccess::kFlush)) << "the queue pair allows none";
+  qp.access |= memory::kFlushGlobal;
+  EXPECT_TRUE(flush(region, region.addr(), RemoteAccess::kFlush));
+  EXPECT_FALSE(flush(region, region.addr() + 1, RemoteAccess::kFlush));
+  EXPECT_TRUE(flush(region, 0, RemoteAccess::kFlushRegion)) << "wherever it is";
+  EXPECT_FALSE(flush(other, other.addr(), RemoteAccess::kFlush));
+  EXPECT_FALSE(flush(other, other.addr(), RemoteAccess::kFlushRegion));
+}
+
 TEST_F(Memory, AtomicsOnAlignedWords) {
   Buffer word = make(16);
   std::uint64_t original = 7;

@@ -90,6 +90,47 @@ TEST_F(Extended, OneForAtomicWritesIsFoundByThoseThatKnowThem) {
     }
 }
 
+/// As of version 45, behind atomic write.
+using Flush = void (*)(ibv_qp_ex*, std::uint32_t, std::uint64_t, std::size_t, std::uint8_t,
+                       std::uint8_t);
+Flush flush_of(ibv_qp_ex* qp) {
+  Flush flush = nullptr;
+  std::memcpy(&flush, &qp->wr_atomic_write + 1, sizeof flush);
+  return flush;
+}
+constexpr std::uint64_t kWithFlush = 1 << 11;
+
+TEST_F(Extended, FlushesAreCommands) {
+  // The library that this runs with may be 44, which does not find it: see above.
+  auto init = init_of(IBV_QPT_RC, kWithFlush);
+  ibv_qp* const qp = ibv_create_qp_ex(context_, &init);
+  ASSERT_NE(qp, nullptr) << errno;
+  qp_ = reinterpret_cast<ibv_qp_ex*>(qp);
+  move(qp, IBV_QPS_RTS);
+  for (const auto& library : kLibraries)
+    if (library.version >= 45) {
+      EXPECT_EQ(flags_in(base(), library.flags), kIsExtended) << library.version;
+    }
+  const Flush flush = flush_of(qp_);
+  const auto post = [&](std::uint8_t placement, std::uint8_t selectivity) {
+    ibv_wr_start(qp_);
+    flush(qp_, 9, 0x8000, 300, placement, selectivity);
+    return ibv_wr_complete(qp_);
+  };
+  ASSERT_EQ(post(1, 0), 0);
+  EXPECT_EQ(command(0).opcode, 14);
+  EXPECT_EQ(command(0).rkey, 9u);
+  EXPECT_EQ(command(0).remote_addr, 0x8000u);
+  EXPECT_EQ(command(0).compare_add, 300u);
+  EXPECT_EQ(command(0).swap, 1u);
+  EXPECT_EQ(command(0).payload_bytes, 0);
+  ASSERT_EQ(post(3, 1), 0);
+  EXPECT_EQ(command(1).swap, 0x13u);
+  EXPECT_EQ(post(0, 0), EINVAL);
+  EXPECT_EQ(post(4, 0), EINVAL);
+  EXPECT_EQ(post(1, 2), EINVAL);
+}
+
 TEST_F(Extended, OthersAreNotFound) {
   ibv_cq* const cq = make_cq();
   ibv_qp* const qp = make_qp(cq);
@@ -264,6 +305,8 @@ TEST_F(Extended, WhatIsNotPossibleIsRefused) {
     ibv_qp_type type;
     std::uint64_t operations;
   } cases[] = {{IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE},
+               {IBV_QPT_UC, kWithFlush},
+               {IBV_QPT_XRC_SEND, kWithFlush},
                {IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_READ},
                {IBV_QPT_XRC_SEND, IBV_QP_EX_WITH_ATOMIC_WRITE},
                {IBV_QPT_RC, IBV_QP_EX_WITH_TSO},

@@ -39,7 +39,9 @@ class FakeEnvironment final : public PacketSink,
   void complete_request(PcbId pcb, Verdict verdict) override {
     done.push_back(std::to_string(pcb.value) + " " + to_text(verdict));
   }
-  Verdict check_remote(Rkey, std::uint64_t, std::uint64_t length, RemoteAccess) override {
+  Verdict check_remote(Rkey, std::uint64_t addr, std::uint64_t length,
+                       RemoteAccess access) override {
+    asked.push_back(to_text(access) + " " + hex(addr) + "+" + std::to_string(length));
     return length == 0 ? Verdict::kOk : remote_access;
   }
   Verdict write_remote(Rkey, std::uint64_t addr, std::span<const std::byte> payload) override {
@@ -104,6 +106,7 @@ class FakeEnvironment final : public PacketSink,
   std::vector<std::string> received;  ///< receives
   std::vector<std::string> stored;    ///< memory touched
   std::vector<std::string> events;
+  std::vector<std::string> asked;    ///< what a peer is to be allowed
   std::vector<std::string> brought;  ///< by requests, in bytes
   std::vector<std::string> served;   ///< by responses to reads
   std::vector<std::byte> last_payload;

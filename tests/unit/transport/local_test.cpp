@@ -71,6 +71,7 @@ constexpr Kind kKinds[] = {
     {"READ", RequestKind::kRead, 300},
     {"FETCH_ADD", RequestKind::kFetchAdd, 8},
     {"ATOMIC_WRITE", RequestKind::kAtomicWrite, 8},
+    {"FLUSH", RequestKind::kFlush, 0},
 };
 
 class LocalTest : public ScriptTest {
@@ -98,6 +99,10 @@ class LocalTest : public ScriptTest {
     r.rkey = Rkey(7);
     r.remote_addr = kRemoteAddr;
     r.imm = 0x55;
+    if (kind == RequestKind::kFlush) {
+      r.compare_add = 300;
+      r.swap = kFlushGlobal;
+    }
     local.start(r);
   }
   bool run(std::uint32_t budget = 100000) { return local.transmit(*link, env, now, budget); }

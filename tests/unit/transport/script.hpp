@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/transport/flush.hpp"
 #include "daemon/transport/requester.hpp"
 #include "daemon/transport/responder.hpp"
 #include "daemon/wire/opcode.hpp"
@@ -180,6 +181,7 @@ class ResponderTest : public ScriptTest {
     h.psn = Psn(psn);
     h.remote_addr = kRemoteAddr;
     h.ack_request = wire::opcode_info(opcode).mask.has_all(wire::kEnd);
+    h.flush = kFlushGlobal;
     return h;
   }
   void feed(const wire::Headers& h, std::size_t payload = 0) {

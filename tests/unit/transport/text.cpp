@@ -37,6 +37,11 @@ std::string range(std::uint64_t from, std::uint64_t length) {
   return " [" + std::to_string(from) + "," + std::to_string(from + length) + ")";
 }
 
+std::string to_text(RemoteAccess access) {
+  constexpr const char* kNames[] = {"write", "read", "atomic", "flush", "flush region"};
+  return kNames[static_cast<unsigned>(access)];
+}
+
 std::string to_text(const wire::Headers& h, const PayloadSource& payload) {
   using From = PayloadSource::From;
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
@@ -47,6 +52,7 @@ std::string to_text(const wire::Headers& h, const PayloadSource& payload) {
   if (info.mask.has_all(wire::kAtomicEth))
     text += " " + hex(h.remote_addr) + " " + std::to_string(h.swap_add) + "," +
             std::to_string(h.compare);
+  if (info.mask.has_all(wire::kFeth)) text += " flush " + hex(h.flush);
   if (payload.from == From::kRequest) text += range(payload.offset, payload.length);
   if (payload.from == From::kRemote)
     text += " " + hex(payload.addr) + "+" + std::to_string(payload.length);

@@ -17,6 +17,7 @@ namespace softhca::transport {
 std::string hex(std::uint64_t v);
 /// " [from,end)", or nothing for an empty range.
 std::string range(std::uint64_t from, std::uint64_t length);
+std::string to_text(RemoteAccess access);
 std::string to_text(const wire::Headers& h, const PayloadSource& payload);
 std::string to_text(const ReceiveCompletion& c);
 std::string to_text(Verdict v);

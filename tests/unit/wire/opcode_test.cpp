@@ -15,8 +15,8 @@ int count_bits(OpcodeMask m, std::initializer_list<OpcodeMask> bits) {
 }
 
 bool is_assigned(int v) {
-  return (v <= 0x17 && v != 0x15) || v == 0x1d || (v >= 0x20 && v <= 0x2b) || v == 0x64 ||
-         v == 0x65 || v == 0x81 || (v >= 0xa0 && v <= 0xb7 && v != 0xb5);
+  return (v <= 0x17 && v != 0x15) || v == 0x1c || v == 0x1d || (v >= 0x20 && v <= 0x2b) ||
+         v == 0x64 || v == 0x65 || v == 0x81 || (v >= 0xa0 && v <= 0xb7 && v != 0xb5);
 }
 
 TEST(OpcodeTable, KnowsTheAssignedValuesAndNoOther) {
@@ -30,7 +30,7 @@ TEST(OpcodeTable, KnowsTheAssignedValuesAndNoOther) {
     EXPECT_EQ(info.mask, OpcodeMask()) << v;
     EXPECT_STREQ(info.name, "UNKNOWN");
   }
-  EXPECT_EQ(known, 24 + 12 + 2 + 1 + 23);
+  EXPECT_EQ(known, 25 + 12 + 2 + 1 + 23);
 }
 
 TEST(OpcodeTable, NamesAreUniqueAndBeginWithTheTransport) {
@@ -71,7 +71,7 @@ TEST(OpcodeTable, PropertiesFitTogether) {
     const OpcodeMask m = info.mask;
     EXPECT_EQ(count_bits(m, {kRequest, kResponse}), 1);
     EXPECT_NE(m.has_any(kMiddle), m.has_any(kStart | kEnd));
-    EXPECT_LE(count_bits(m, {kSend, kWrite, kRead, kAtomic, kAtomicWrite}), 1);
+    EXPECT_LE(count_bits(m, {kSend, kWrite, kRead, kAtomic, kFlush, kAtomicWrite}), 1);
     EXPECT_LE(count_bits(m, {kImmDt, kIeth}), 1);
     if (m.has_any(kImmDt | kIeth)) {
       EXPECT_TRUE(m.has_any(kEnd));
@@ -81,7 +81,9 @@ TEST(OpcodeTable, PropertiesFitTogether) {
     EXPECT_EQ(m.has_any(kAtomicEth), m.has_all(kRequest | kAtomic));
     EXPECT_EQ(m.has_any(kAtomicAckEth), m.has_all(kResponse | kAtomic));
     EXPECT_EQ(m.has_any(kReth), (m.has_any(kWrite) && m.has_any(kStart)) ||
-                                    m.has_all(kRequest | kRead) || m.has_any(kAtomicWrite));
+                                    m.has_all(kRequest | kRead) ||
+                                    m.has_any(kAtomicWrite | kFlush));
+    EXPECT_EQ(m.has_any(kFeth), m.has_any(kFlush));
     EXPECT_EQ(m.has_any(kAeth), m.has_any(kResponse) && !m.has_any(kMiddle));
     EXPECT_EQ(m.has_any(kPayload),
               m.has_any(kSend | kWrite | kAtomicWrite) || m.has_all(kResponse | kRead));
@@ -99,6 +101,7 @@ TEST(OpcodeTable, HeaderLengths) {
       {Opcode::kRcSendOnlyInvalidate, 16},
       {Opcode::kRcWriteFirst, 28},
       {Opcode::kRcWriteMiddle, 12},
+      {Opcode::kRcFlush, 32},
       {Opcode::kRcWriteOnlyImm, 32},
       {Opcode::kRcReadRequest, 28},
       {Opcode::kRcReadResponseFirst, 16},
