@@ -91,7 +91,10 @@ class DatagramWorker : public Worker {
       sender_->send(entry_of(slot, bytes), (group ? group_handle_ : handle_).get(),
                     group ? kMulticastQpn : to.qpn(), to.qkey() + (strange ? 1 : 0));
       if (strange) continue;
-      if (!group || to.member()) to.expect(number, bytes);
+      if (!group || to.member())
+        to.expect(number, bytes);
+      else
+        to.permit(number, bytes);
     }
     stress::count("datagrams", count);
   }

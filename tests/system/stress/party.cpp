@@ -92,6 +92,12 @@ void Party::expect(std::uint64_t number, std::uint32_t bytes) {
   expected_.push_back({number, bytes});
 }
 
+void Party::permit(std::uint64_t number, std::uint32_t bytes) {
+  if (!lossy_) return;
+  passed_.push_back({number, bytes});
+  if (passed_.size() > kRemembered) passed_.pop_front();
+}
+
 void Party::finish_receives() {
   const auto end = Clock::now() + (lossy_ ? std::chrono::milliseconds(kShortPatience) : kPatience);
   while (!expected_.empty()) {

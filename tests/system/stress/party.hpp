@@ -36,6 +36,8 @@ class Party {
   /// This datagram comes, after those that were expected before. On a lossy path it may come late,
   /// twice or never.
   void expect(std::uint64_t number, std::uint32_t bytes);
+  /// This one, to a group it is not in, may find it there if it comes late, on a lossy path.
+  void permit(std::uint64_t number, std::uint32_t bytes);
   /// Waits for them; nothing else may have come.
   void finish_receives();
 
