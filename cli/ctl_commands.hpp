@@ -19,6 +19,8 @@ void show_tenant(AdminClient& daemon, const std::string& name, bool json);
 void show_queue_pairs(AdminClient& daemon, const std::string& tenant, bool json);
 void show_shared_receive_queues(AdminClient& daemon, const std::string& tenant, bool json);
 void show_connections(AdminClient& daemon, const std::string& tenant, bool json);
+/// ctl_qp.cpp
+void show_queue_pair(AdminClient& daemon, std::uint32_t qpn, bool json);
 void show_listeners(AdminClient& daemon, const std::string& tenant, bool json);
 void show_general_services(AdminClient& daemon, bool json);
 struct EventOptions {

@@ -47,7 +47,7 @@ _softhcactl() {
     top) words="--once --count --interval $common" ;;
     reload) words="--dry-run $common" ;;
     saved) words="drop --all $common" ;;
-    qp) if [[ $before == qp ]]; then words="set $common"; else words="bytes_per_second= burst_bytes= messages_per_second= burst_messages= inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages= served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages= srq_limit= importance= $common"; fi ;;
+    qp) if [[ $before == qp ]]; then words="show set $common"; elif [[ $before == show ]]; then words=''; else words="bytes_per_second= burst_bytes= messages_per_second= burst_messages= inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages= served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages= srq_limit= importance= $common"; fi ;;
     level)
       if [[ $before == level ]]; then words="make change rename remove $common"; else words="default= dscp= cgroups= service_levels= traffic_classes= vcbs= pcbs= tvls= shared= weight= execution_credits= completion_credits= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second= rate.burst_messages= inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages= served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages= $common"; fi
       compopt -o nospace 2>/dev/null

@@ -135,6 +135,9 @@ void add_change(CLI::App& app, Options& options) {
   add_level("remove", "its name", "remove a level; programs in it go on until they end");
   CLI::App* queue_pair = app.add_subcommand("qp", "one queue pair");
   queue_pair->require_subcommand(1);
+  queue_pair->add_subcommand("show", "state, peer, attributes and the last events of a queue pair")
+      ->add_option("QPN", options.qpn, "its number")
+      ->required();
   CLI::App* terms = queue_pair->add_subcommand(
       "set", "rates of a queue pair; its limit and importance on its shared receive queue");
   terms->add_option("QPN", options.qpn, "its number")->required();
@@ -215,7 +218,8 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (app.got_subcommand("set")) changes_of(options.words);
   if (app.got_subcommand("saved") && options.numbers.empty() && !options.all)
     throw CommandError(kUsage, "name the saved requests, as `diff` shows them, or give --all");
-  if (app.got_subcommand("qp")) terms_of(options.qpn, options.words);
+  const CLI::App* const qp = app.get_subcommand("qp");
+  if (qp->got_subcommand("set")) terms_of(options.qpn, options.words);
   if (!options.made.mode.empty()) mode_of(options.made.mode);
   if (app.got_subcommand("level")) {
     if (options.as.empty() && options.socket.empty())
@@ -242,7 +246,8 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
     return options.dry_run ? plan_allocations(daemon, options.words, json)
                            : set_allocations(daemon, options.words, options.save, json);
   if (app.got_subcommand("level")) return change_level(daemon, options.level, options.words, json);
-  if (app.got_subcommand("qp")) return set_queue_pair(daemon, options.qpn, options.words, json);
+  if (qp->got_subcommand("show")) return show_queue_pair(daemon, options.qpn, json);
+  if (qp->got_subcommand("set")) return set_queue_pair(daemon, options.qpn, options.words, json);
   if (app.got_subcommand("reload")) return reload(daemon, options.dry_run, json);
   if (app.got_subcommand("revisions")) return show_revisions(daemon, json);
   if (app.got_subcommand("saved")) return drop_saved(daemon, options.numbers, json);

@@ -104,6 +104,15 @@ void CapturedLink::complete_request(PcbId pcb, Verdict verdict) {
 
 void CapturedLink::count(transport::Count what, std::uint32_t n) {
   env_.count(what, n);
+  show_refused(what);
+}
+
+void CapturedLink::count_at(transport::Count what, std::optional<Psn> psn, std::uint32_t figure) {
+  env_.count_at(what, psn, figure);
+  show_refused(what);
+}
+
+void CapturedLink::show_refused(transport::Count what) {
   if (what != transport::Count::kRnrNakReceived || local().idle()) return;
   show_request(0, remark_of(Verdict::kReceiverNotReady));
   show_acknowledgement(psn(0), wire::kSyndromeRnr | peer_->min_rnr_timer);

@@ -48,12 +48,14 @@ class CapturedLink final : public transport::LocalLink,
   void enter_error(std::optional<transport::AsyncEvent> event) override { env_.enter_error(event); }
   void raise_event(transport::AsyncEvent event) override { env_.raise_event(event); }
   void count(transport::Count what, std::uint32_t n) override;
+  void count_at(transport::Count what, std::optional<Psn> psn, std::uint32_t figure) override;
 
  private:
   const transport::Local& local() const { return std::get<transport::Local>(qp_.transport); }
   std::uint32_t packets() const;
   Psn psn(std::uint32_t index) const;
   void begin_message();
+  void show_refused(transport::Count what);
   void show_moved(std::uint32_t offset, std::uint32_t bytes);
   void show_request(std::uint32_t index, CaptureRemark remark = CaptureRemark::kNone);
   wire::Headers make_request(std::uint32_t index) const;

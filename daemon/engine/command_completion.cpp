@@ -59,8 +59,9 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
       commands_.samples().completed(qp, header.sequence);
       waits_of(qp).duration.add(static_cast<std::uint64_t>(commands_.age(pcb).count()));
     }
-  } else if (qp.state != QpState::kError) {
-    cpu_.fail_later(qp, failure_of(verdict));
+  } else {
+    remember_failed(qp, verdict);
+    if (qp.state != QpState::kError) cpu_.fail_later(qp, failure_of(verdict));
   }
   --qp.sq.started;
   commands_.release(pcb);
@@ -68,6 +69,13 @@ void CommandExecution::complete_command(QueuePair& qp, PcbId pcb, Verdict verdic
     report_drained(qp);
     release_held(qp);
   }
+}
+
+void CommandExecution::remember_failed(QueuePair& qp, Verdict verdict) {
+  if (verdict == Verdict::kFlushed)
+    history_.add_if_any(qp, QpEventKind::kCommandsFlushed);
+  else
+    history_.add(qp, QpEventKind::kCommandFailed, {.detail = static_cast<std::uint32_t>(verdict)});
 }
 
 void CommandExecution::report_drained(QueuePair& qp) {

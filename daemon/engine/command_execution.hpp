@@ -18,7 +18,7 @@ class CommandExecution final : public CommandSink {
   CommandExecution(CpuScheduler& cpu, CommandStore& commands, collect::PcbPool& pcbs,
                    const schedule::SendQueueScheduler& scheduler, Dispatch& dispatch,
                    MemoryAccess& memory, AsyncEvents& async_events,
-                   CompletionEvents& completion_events)
+                   CompletionEvents& completion_events, QpHistory& history)
       : cpu_(cpu),
         commands_(commands),
         pcbs_(pcbs),
@@ -26,7 +26,8 @@ class CommandExecution final : public CommandSink {
         dispatch_(dispatch),
         memory_(memory),
         async_events_(async_events),
-        completion_events_(completion_events) {}
+        completion_events_(completion_events),
+        history_(history) {}
 
   /// Starts commands that have their credits, as many as the budget allows. Returns how many.
   std::size_t start_commands();
@@ -44,6 +45,7 @@ class CommandExecution final : public CommandSink {
   void count(QueuePair& qp, PcbId pcb);
   void begin(QueuePair& qp, PcbId pcb);
   void fail_command(QueuePair& qp, PcbId pcb, Verdict verdict);
+  void remember_failed(QueuePair& qp, Verdict verdict);
   // command_windows.cpp
   void run_window_command(QueuePair& qp, PcbId pcb);
 
@@ -55,6 +57,7 @@ class CommandExecution final : public CommandSink {
   MemoryAccess& memory_;
   AsyncEvents& async_events_;
   CompletionEvents& completion_events_;
+  QpHistory& history_;
 };
 
 }  // namespace softhca::engine

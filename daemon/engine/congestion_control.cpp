@@ -52,6 +52,9 @@ void CongestionControl::receive_notification(QueuePair& qp) {
   const double before = qp.connection.flow.rate();
   qp.connection.flow.notify(parameters_, clock_.now);
   note_rate(qp, before);
+  constexpr double kKilo = 1000;
+  history_.add(qp, QpEventKind::kCongestion,
+               {.detail = static_cast<std::uint32_t>(qp.connection.flow.rate() / kKilo)});
 }
 
 transport::SendResult CongestionControl::send_paced(QueuePair& qp, Route& route,

@@ -8,14 +8,15 @@
 #pragma once
 
 #include "daemon/engine/packet_io.hpp"
+#include "daemon/engine/qp_history.hpp"
 
 namespace softhca::engine {
 
 class CongestionControl {
  public:
   CongestionControl(const StepClock& clock, const CongestionParameters& parameters,
-                    PacketIo& packets)
-      : clock_(clock), parameters_(parameters), packets_(packets) {}
+                    PacketIo& packets, QpHistory& history)
+      : clock_(clock), parameters_(parameters), packets_(packets), history_(history) {}
 
   /// A marked packet for `qp` has come. Without its sender's link address, or without a free frame,
   /// the next marked packet is reported instead.
@@ -41,6 +42,7 @@ class CongestionControl {
   const StepClock& clock_;
   const CongestionParameters& parameters_;
   PacketIo& packets_;
+  QpHistory& history_;
 };
 
 }  // namespace softhca::engine

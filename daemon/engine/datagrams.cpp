@@ -51,7 +51,7 @@ void Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath
   if (owner == nullptr)
     qp.count(transport::Count::kBadState);
   else if (peer->clients != nullptr && peer->qkey != qkey)
-    peer->count(transport::Count::kBadQkey);
+    parts_.history.count(*peer, transport::Count::kBadQkey);
   else if (peer->clients != nullptr)
     verdict = services_.deliver(qp, *peer, *owner, request, path);
   else
@@ -65,7 +65,7 @@ Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
   if (may_receive(peer.state) && !peer.error.pending && peer.qkey == qkey)
     return receive(qp, peer, request, path);
   if (may_receive(peer.state) && !peer.error.pending)
-    peer.count(transport::Count::kBadQkey);
+    parts_.history.count(peer, transport::Count::kBadQkey);
   else
     qp.count(transport::Count::kBadState);
   return Verdict::kOk;

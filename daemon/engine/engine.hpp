@@ -29,6 +29,7 @@
 //   completion_events, async_events, cq_overflow  events on their way to processes; event_notifier:
 //                         the thread that sends some of them
 //   wait_census           what commands wait for; guarantee_watch: though it is guaranteed
+//   qp_history            what happened to queue pairs that had trouble
 //   qp_table, qp_lifecycle, qp_stall, time_wait   queue pairs, their states, what is left of them
 //   local_addresses, address_handles, multicast   addresses, and who is behind them
 #pragma once
@@ -168,9 +169,13 @@ class Engine {
 
   /// Events on their way to processes and the operator.
   struct Events {
-    Events(EventSink& sink, const StepClock& clock, CpuScheduler& cpu)
-        : log(clock), async(sink, clock, cpu), completion(sink, async, clock, cpu) {}
+    Events(EventSink& sink, const StepClock& clock, CpuScheduler& cpu, std::uint32_t queue_pairs)
+        : log(clock),
+          history(clock, queue_pairs),
+          async(sink, clock, cpu),
+          completion(sink, async, clock, cpu) {}
     EventLog log;
+    QpHistory history;
     AsyncEvents async;
     CompletionEvents completion;
   };
@@ -198,11 +203,11 @@ class Engine {
   struct Wire {
     Wire(const StepClock& clock, const LocalAddresses& addresses, CpuScheduler& cpu,
          collect::PcbPool& pcbs, MemoryAccess& memory, ReceiveQueues& receive_queues,
-         const Capture::Sizes& sizes)
+         QpHistory& history, const Capture::Sizes& sizes)
         : payloads(pcbs, memory, receive_queues),
           captures(clock, sizes),
           packets(clock, congestion_parameters, addresses, cpu, payloads, captures),
-          congestion(clock, congestion_parameters, packets) {}
+          congestion(clock, congestion_parameters, packets, history) {}
     CongestionParameters congestion_parameters;
     PayloadReader payloads;
     Captures captures;

@@ -65,21 +65,22 @@ Verdict QpEnvironment::check_remote(Rkey rkey, std::uint64_t addr, std::uint64_t
                                     transport::RemoteAccess access) {
   if (length == 0 && access != transport::RemoteAccess::kFlushRegion) return Verdict::kOk;
   const auto place = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, length, access);
-  return place.region != nullptr ? Verdict::kOk : Verdict::kRemoteAccess;
+  return place.region != nullptr ? Verdict::kOk : refuse_access(rkey);
 }
 
 Verdict QpEnvironment::write_remote(Rkey rkey, std::uint64_t addr,
                                     std::span<const std::byte> payload) {
   const auto place = parts_.memory.remote(qp_, qp_.remote_pd(), rkey, addr, payload.size(),
                                           transport::RemoteAccess::kWrite);
-  if (place.region == nullptr) return Verdict::kRemoteAccess;
+  if (place.region == nullptr) return refuse_access(rkey);
   return memory::as_remote(memory::write(*place.region, place.offset, payload));
 }
 
 Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::RequestKind kind,
                                      std::uint64_t compare_add, std::uint64_t swap,
                                      std::uint64_t& original) {
-  return parts_.memory.atomic(qp_, rkey, addr, kind, compare_add, swap, original);
+  const Verdict verdict = parts_.memory.atomic(qp_, rkey, addr, kind, compare_add, swap, original);
+  return verdict == Verdict::kRemoteAccess ? refuse_access(rkey) : verdict;
 }
 
 std::optional<std::uint64_t> QpEnvironment::draw_receive() {
@@ -107,13 +108,15 @@ Verdict QpEnvironment::store_routing_header() {
 void QpEnvironment::complete_receive(const transport::ReceiveCompletion& completion) {
   transport::ReceiveCompletion complete = completion;
   complete.is_ipv4 = completion.has_grh && frame_->is_ipv4;
+  if (completion.verdict != Verdict::kOk && completion.verdict != Verdict::kFlushed)
+    parts_.history.add(qp_, QpEventKind::kReceiveFailed,
+                       {.detail = static_cast<std::uint32_t>(completion.verdict), .psn = psn()});
   parts_.receives.complete(qp_, complete);
 }
 
 // Regions cannot be invalidated by a peer: only memory windows of type 2 can.
 Verdict QpEnvironment::invalidate_key(Rkey rkey) {
-  return parts_.memory.invalidate(qp_, rkey) == Verdict::kOk ? Verdict::kOk
-                                                             : Verdict::kRemoteAccess;
+  return parts_.memory.invalidate(qp_, rkey) == Verdict::kOk ? Verdict::kOk : refuse_access(rkey);
 }
 
 std::optional<std::uint32_t> QpEnvironment::receive_credits() {
@@ -135,6 +138,23 @@ void QpEnvironment::raise_event(transport::AsyncEvent event) {
   parts_.events.raise(qp_, event_type(event));
 }
 
-void QpEnvironment::count(transport::Count what, std::uint32_t n) { qp_.count(what, n); }
+void QpEnvironment::count(transport::Count what, std::uint32_t n) {
+  parts_.history.count(qp_, what, n, psn());
+}
+
+void QpEnvironment::count_at(transport::Count what, std::optional<Psn> psn, std::uint32_t figure) {
+  parts_.history.count(qp_, what, 1, psn, figure);
+}
+
+/// Of the packet at hand.
+std::optional<Psn> QpEnvironment::psn() const {
+  if (frame_ == nullptr) return std::nullopt;
+  return frame_->headers.psn;
+}
+
+Verdict QpEnvironment::refuse_access(Rkey rkey) {
+  parts_.history.add(qp_, QpEventKind::kAccessRefused, {.detail = rkey.value, .psn = psn()});
+  return Verdict::kRemoteAccess;
+}
 
 }  // namespace softhca::engine

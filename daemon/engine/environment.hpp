@@ -7,6 +7,7 @@
 #include "daemon/engine/congestion_control.hpp"
 #include "daemon/engine/memory_access.hpp"
 #include "daemon/engine/peer_rates.hpp"
+#include "daemon/engine/qp_history.hpp"
 #include "daemon/engine/qp_table.hpp"
 #include "daemon/engine/receive_queues.hpp"
 #include "daemon/transport/upcalls.hpp"
@@ -35,6 +36,7 @@ struct TransportParts {
   QpTable& queue_pairs;
   PeerRates& peer_rates;
   Captures& captures;
+  QpHistory& history;
 };
 
 class QpEnvironment final : public transport::PacketSink,
@@ -88,8 +90,12 @@ class QpEnvironment final : public transport::PacketSink,
   void enter_error(std::optional<transport::AsyncEvent> event) override;
   void raise_event(transport::AsyncEvent event) override;
   void count(transport::Count what, std::uint32_t n = 1) override;
+  void count_at(transport::Count what, std::optional<Psn> psn, std::uint32_t figure = 0) override;
 
  private:
+  std::optional<Psn> psn() const;
+  Verdict refuse_access(Rkey rkey);
+
   const TransportParts& parts_;
   QueuePair& qp_;
   Route& route_;

@@ -5,11 +5,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "daemon/base/net.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/engine/clock.hpp"
+#include "daemon/engine/qp_event.hpp"
 
 namespace softhca::engine {
 
@@ -53,20 +55,24 @@ class EventLog {
   explicit EventLog(const StepClock& clock) : clock_(clock) {}
 
   /// add() sets time and sequence.
-  void add(DaemonEvent event) {
+  void add(DaemonEvent event, const QpPast& past = {}) {
     event.time = clock_.now;
     event.sequence = count_++;
     events_[event.sequence % kKept] = event;
+    pasts_[event.sequence % kKept] = past;
   }
   /// Events so far; the latest kKept of them are there.
   std::uint64_t count() const { return count_; }
   std::uint64_t oldest() const { return count_ > kKept ? count_ - kKept : 0; }
   /// REQUIRES: oldest() <= sequence < count().
   const DaemonEvent& operator[](std::uint64_t sequence) const { return events_[sequence % kKept]; }
+  /// What came before, if it is of a queue pair that failed. REQUIRES: likewise.
+  const QpPast& past(std::uint64_t sequence) const { return pasts_[sequence % kKept]; }
 
  private:
   const StepClock& clock_;
   std::array<DaemonEvent, kKept> events_{};
+  std::vector<QpPast> pasts_{kKept};
   std::uint64_t count_ = 0;
 };
 

@@ -71,7 +71,7 @@ transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint3
     const auto access = reads ? transport::RemoteAccess::kRead : transport::RemoteAccess::kWrite;
     const RemoteMemory place = parts_.memory.remote(*peer_, peer_->remote_pd(), request.rkey,
                                                     request.remote_addr + offset, bytes, access);
-    if (place.region == nullptr) return Moved(Verdict::kRemoteAccess, true);
+    if (place.region == nullptr) return refuse_access(request.rkey);
     far.entries[0] = {place.region, place.offset, bytes};
     far.count = 1;
   }
@@ -93,8 +93,15 @@ transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
   }
   const Verdict verdict = parts_.memory.atomic(*peer_, request.rkey, request.remote_addr,
                                                request.kind, request.compare_add, swap, original);
+  if (verdict == Verdict::kRemoteAccess) return refuse_access(request.rkey);
   if (verdict != Verdict::kOk || store) return Moved(verdict, true);
   return Moved(parts_.memory.scatter(qp_, command, 0, std::as_bytes(std::span(&original, 1))));
+}
+
+/// By the other end.
+transport::LocalLink::Moved QpLocalLink::refuse_access(Rkey rkey) {
+  parts_.history.add(*peer_, QpEventKind::kAccessRefused, {.detail = rkey.value});
+  return Moved(Verdict::kRemoteAccess, true);
 }
 
 std::uint64_t QpLocalLink::charge(std::uint32_t bytes, bool begins) {

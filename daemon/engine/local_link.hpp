@@ -35,6 +35,7 @@ class QpLocalLink final : public transport::LocalLink {
 
  private:
   QueuePair* connected_peer() const;
+  Moved refuse_access(Rkey rkey);
 
   const TransportParts& parts_;
   QueuePair& qp_;

@@ -1,5 +1,7 @@
 #include "daemon/engine/qp_attributes.hpp"
 
+#include <cstddef>
+
 namespace softhca::engine {
 namespace {
 
@@ -76,6 +78,11 @@ constexpr Transition kTransitions[] = {
 };
 
 }  // namespace
+
+const char* name_of(QpState state) {
+  constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+  return kNames[static_cast<std::size_t>(state)];
+}
 
 bool transition_allowed(QpType type, QpState from, QpState to, std::uint32_t mask) {
   const std::uint32_t given = mask & ~kState;

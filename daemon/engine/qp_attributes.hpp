@@ -31,6 +31,8 @@ enum class QpState : std::uint8_t {
   kError = 6,
 };
 
+const char* name_of(QpState state);
+
 /// Bits of enum ibv_qp_attr_mask.
 namespace attr {
 inline constexpr std::uint32_t kState = 1 << 0;

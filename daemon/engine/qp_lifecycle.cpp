@@ -44,6 +44,7 @@ bool QpLifecycle::install_own(QueuePair& qp) {
 }
 
 void QpLifecycle::enter(QueuePair& qp) {
+  qp.record.state_since = clock_.now;
   choose_transport(qp, false);
   levels_.join(qp);
   if (qp.srq != nullptr) ++qp.srq->users;
@@ -72,6 +73,7 @@ void QpLifecycle::remove(QueuePair& qp) {
   parts_.receives.leave(qp);
   multicast_.detach_all(qp);
   levels_.leave(qp);
+  parts_.history.forget(qp);
   queue_pairs_.remove(qp);
   qp.tenant->counters.queue_pairs.subtract();
 }
@@ -133,7 +135,7 @@ void QpLifecycle::enter_ready_to_receive(QueuePair& qp, Psn rq_psn) {
   apply_attributes(qp);
   qp.connection.position = {.receive = rq_psn};
   std::visit([&](auto& transport) { transport.reset_receiver(rq_psn); }, qp.transport);
-  qp.state = QpState::kRtr;
+  parts_.history.enter(qp, QpState::kRtr);
 }
 
 void QpLifecycle::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
@@ -144,7 +146,7 @@ void QpLifecycle::enter_ready_to_send(QueuePair& qp, Psn sq_psn) {
     std::visit([&](auto& transport) { transport.reset_sender(sq_psn); }, qp.transport);
     if (qp.sends()) open_send_queue(qp);
   }
-  qp.state = QpState::kRts;
+  parts_.history.enter(qp, QpState::kRts);
   scheduler_.unblock(schedule::QpSlot(qp.slot));
   parts_.cpu.make_ready(qp);
 }
@@ -155,7 +157,7 @@ void QpLifecycle::open_send_queue(QueuePair& qp) {
 }
 
 void QpLifecycle::enter_drain(QueuePair& qp, bool notify) {
-  qp.state = QpState::kSqd;
+  parts_.history.enter(qp, QpState::kSqd);
   qp.sq.sqd_notify = notify;
   if (qp.sends()) stall_.give_back(qp, QpStall::Started::kNone);
   execution_.report_drained(qp);
@@ -166,7 +168,10 @@ void QpLifecycle::enter_error(QueuePair& qp) {
   if (qp.state == QpState::kReset) return;
   if (qp.state != QpState::kError) {
     if (qp.sends() && !scheduler_.is_open(schedule::QpSlot(qp.slot))) open_send_queue(qp);
-    qp.state = QpState::kError;
+    if (qp.error.cause != QpFailure::kNone)
+      parts_.history.add(qp, QpEventKind::kFailed,
+                         {.detail = static_cast<std::uint32_t>(qp.error.cause)});
+    parts_.history.enter(qp, QpState::kError);
     // An error that its program asks for, as at each orderly disconnect, is no news for the
     // operator.
     if (qp.error.cause != QpFailure::kNone) note_failure(qp);
@@ -184,7 +189,7 @@ void QpLifecycle::note_failure(const QueuePair& qp) {
     event.peer = qp.connection.route.path.destination;
     event.peer_qpn = qp.connection.destination;
   }
-  event_log_.add(event);
+  event_log_.add(event, parts_.history.past(qp));
 }
 
 void QpLifecycle::flush(QueuePair& qp) {
@@ -214,6 +219,7 @@ bool QpLifecycle::flush_receives(QueuePair& qp) {
       return false;
     }
     parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});
+    parts_.history.add_if_any(qp, QpEventKind::kReceivesFlushed);
     parts_.cpu.add(kFlushCost);
   }
   return true;
@@ -241,7 +247,7 @@ void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   parts_.cpu.remove(qp);
   qp.sq.discarding = false;
   levels_.restore(qp);
-  qp.state = QpState::kReset;
+  parts_.history.enter(qp, QpState::kReset);
 }
 
 }  // namespace softhca::engine

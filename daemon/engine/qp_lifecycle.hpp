@@ -56,6 +56,7 @@ class QpLifecycle {
   /// Moves the pair to RESET. `send_sequence`: number of the next command; what was posted before
   /// is void, taken in or not.
   void reset(QueuePair& qp, std::uint32_t send_sequence);
+  void enter_init(QueuePair& qp) { parts_.history.enter(qp, QpState::kInit); }
   void enter_ready_to_receive(QueuePair& qp, Psn rq_psn);
   void enter_ready_to_send(QueuePair& qp, Psn sq_psn);
   /// Takes over what modify_qp changed in qp.rc, qp.qkey and the like.
@@ -69,6 +70,9 @@ class QpLifecycle {
   /// it is flushed has no more than its turns. True: there may be more; else they are looked for
   /// later.
   bool flush_receives(QueuePair& qp);
+
+  /// Its last events.
+  QpPast past(const QueuePair& qp) const { return parts_.history.past(qp); }
 
   // --- timers, one per queue pair
   TimerWheel& timers() { return timers_; }

@@ -59,6 +59,13 @@ struct RetryCounters {
   }
 };
 
+/// What happened to a queue pair. Belongs to the engine's thread.
+struct QpRecord {
+  Time state_since{};
+  RetryCounters retries;
+  std::uint32_t place = kNoIndex;  ///< in QpHistory, if it had trouble
+};
+
 /// An XRC target's share of a shared receive queue other than the one it is using.
 struct XrcMember {
   SharedReceiveQueue* srq = nullptr;
@@ -192,10 +199,10 @@ struct QueuePair {
   QpConnection connection;
   QpError error;
 
-  RetryCounters retries;
+  QpRecord record;
   void count(transport::Count what, std::uint32_t n = 1) {
     tenant->counters.transport[static_cast<std::size_t>(what)].add(n);
-    retries.add(what, n);
+    record.retries.add(what, n);
   }
 
   /// True: it is connected, and the peer is in this daemon.

@@ -23,6 +23,11 @@ inline constexpr std::uint8_t kRnrRetryForEver = 7;
 /// Only the lower five bits count.
 Duration rnr_delay(std::uint8_t timer_code);
 
+inline std::uint32_t in_microseconds(Duration wait) {
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(wait).count());
+}
+
 /// The longest of these, and the code of the shortest one that is at least `delay`; of the longest
 /// if none is.
 inline constexpr Duration kLongestRnrDelay = std::chrono::microseconds(655360);

@@ -36,7 +36,7 @@ void Requester::miss_request(const RequesterUpcalls& up, bool discarded, Time no
 /// there is progress; the rest of the old run of responses is still on its way (9.7.6.1.1).
 void Requester::miss_response(const RequesterUpcalls& up, Time now) {
   if (response_missed_) return;
-  up.events.count(Count::kImpliedNak);
+  up.events.count_at(Count::kImpliedNak, unacked_);
   response_missed_ = true;
   if (!format_.attributes.selective_repeat) return retry_as_told(up, now);
   if (!may_retry_as_told(up)) return;
@@ -69,7 +69,7 @@ void Requester::probe(const RequesterUpcalls& up, Time now) {
   if (queue_.empty() || in_flight() == 0) return;
   if (pause_.runs())
     return timer_.await_probe(now, pause_.until() - now + repeat_.patience(round_trip_));
-  up.events.count(Count::kProbes);
+  up.events.count_at(Count::kProbes, unacked_);
   round_trip_.distrust();
   response_missed_ = false;
   repeat_.probe(queue_, unacked_, next_psn_);

@@ -38,7 +38,8 @@ void Requester::receive_nak(const RequesterUpcalls& up, const wire::Headers& h, 
 void Requester::receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, Time now) {
   if (!acknowledge_before(up, h.psn, now)) return miss_response(up, now);
   if (queue_.empty()) return up.events.count(Count::kGhostAck);
-  up.events.count(Count::kRnrNakReceived);
+  const Duration wait = rnr_delay(h.syndrome);
+  up.events.count_at(Count::kRnrNakReceived, h.psn, in_microseconds(wait));
   if (timer_.is_held()) return;
   if (format_.attributes.rnr_retry != kRnrRetryForEver) {
     if (rnr_retries_left_ == 0) return fail(up, Verdict::kRnrRetryExceeded);
@@ -46,7 +47,7 @@ void Requester::receive_rnr(const RequesterUpcalls& up, const wire::Headers& h, 
   }
   retries_left_ = format_.attributes.retry_count;  // they are for a peer that says nothing
   go_back();
-  timer_.hold_until(now + rnr_delay(h.syndrome));
+  timer_.hold_until(now + wait);
 }
 
 /// What was sent may yet be acknowledged, where a retry has overtaken the refusal: `sent_end_`
@@ -74,14 +75,14 @@ void Requester::expire(const RequesterUpcalls& up, Time now) {
   if (timer_.take_probe(now)) return probe(up, now);
   response_missed_ = false;
   if (timer_.is_early(now)) {
-    up.events.count(Count::kEarlyRetries);
+    up.events.count_at(Count::kEarlyRetries, unacked_);
     round_trip_.is_known() ? flight_.time_out(sent_end_) : flight_.begin_again();
     go_back();
     round_trip_.back_off();
     timer_.await_again(now, round_trip_.rto());
     silence_.early_retry();
   } else {
-    up.events.count(Count::kAckTimeouts);
+    up.events.count_at(Count::kAckTimeouts, unacked_, retries_left_);
     silence_.timeout();
     if (retries_left_ == 0) {
       exhausted_ = queue_.empty();

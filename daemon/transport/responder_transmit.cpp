@@ -109,7 +109,8 @@ bool Responder::send_nak(const ResponderUpcalls& up) {
   // It acknowledges all before it, too.
   ack_due_ = false;
   nak_ = 0;
-  up.events.count(refusal_ == Refusal::kOverRate ? Count::kRateNakSent : count_of(h.syndrome));
+  up.events.count_at(refusal_ == Refusal::kOverRate ? Count::kRateNakSent : count_of(h.syndrome),
+                     nak_psn_);
   if (refusal_ != Refusal::kFatal) return false;
   failed_ = true;
   up.events.enter_error(event_of(h.syndrome));

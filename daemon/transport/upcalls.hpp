@@ -257,6 +257,11 @@ class QueuePairEvents {
   virtual void enter_error(std::optional<AsyncEvent> event) = 0;
   virtual void raise_event(AsyncEvent event) = 0;
   virtual void count(Count what, std::uint32_t n = 1) = 0;
+  /// count(), with the packet that it is about, if it is not the one at hand, and a figure:
+  /// kAckTimeouts: retries left; kRnrNakReceived: microseconds to wait.
+  virtual void count_at(Count what, std::optional<Psn> /*psn*/, std::uint32_t /*figure*/ = 0) {
+    count(what);
+  }
 
  protected:
   ~QueuePairEvents() = default;

@@ -67,6 +67,7 @@ std::string line_of(const EventMessage& message, const JournalEntry& entry) {
   line += message.prefix + entry.text;
   if (!entry.peer.empty())
     line += " (peer " + entry.peer + ", queue pair " + std::to_string(entry.peer_queue_pair) + ")";
+  line += lines_of(entry.past, entry.time);
   return line;
 }
 

@@ -25,7 +25,7 @@ struct EventMessage {
 std::span<const EventMessage> event_messages();
 /// Null: there is none.
 const EventMessage* message_of(const std::string& kind);
-/// Its line of the log.
+/// Its line of the log; more of them say what came before a failure.
 std::string line_of(const EventMessage& message, const JournalEntry& entry);
 
 /// Decides which of the events that programs cause are logged, so that one tenant neither fills the

@@ -49,4 +49,17 @@ Journal::Page Journal::after(std::uint64_t after, std::size_t most) const {
   return page;
 }
 
+const JournalEntry* Journal::failure_of(std::uint32_t queue_pair) const {
+  const JournalEntry* latest = nullptr;
+  const auto look = [&](const TenantEntries& kept) {
+    for (const JournalEntry& entry : kept.entries)
+      if (entry.queue_pair == queue_pair && entry.kind == "queue_pair_error" &&
+          (latest == nullptr || latest->number < entry.number))
+        latest = &entry;
+  };
+  for (const auto& [tenant, kept] : by_tenant_) look(kept);
+  look(gone_);
+  return latest;
+}
+
 }  // namespace softhca::control

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/base/time.hpp"
+#include "daemon/control/adapter/qp_past.hpp"
 
 namespace softhca::control {
 
@@ -27,6 +28,7 @@ struct JournalEntry {
   std::uint32_t process = 0;
   std::string peer;  ///< address of the queue pair's peer
   std::uint32_t peer_queue_pair = 0;
+  std::vector<PastEvent> past{};  ///< what came before, if the queue pair failed
 };
 
 /// When the operator is told again of what keeps happening: a tenant that is refused again and
@@ -62,6 +64,8 @@ class Journal {
   };
   /// Entries with numbers beyond `after`, the oldest `most` of them.
   Page after(std::uint64_t after, std::size_t most) const;
+  /// The latest failure of a queue pair of this number. Null: none is kept.
+  const JournalEntry* failure_of(std::uint32_t queue_pair) const;
 
  private:
   struct TenantEntries {

@@ -97,11 +97,6 @@ const char* name_of(engine::QpType type) {
   return "?";
 }
 
-const char* name_of(engine::QpState state) {
-  constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-  return kNames[static_cast<std::size_t>(state)];
-}
-
 QpShot shot_of(engine::Engine& engine, const engine::QueuePair& qp) {
   const bool provisioned = qp.srq != nullptr && qp.srq->provisioner != nullptr;
   engine::QueuePair* const found = provisioned ? engine.find_queue_pair(qp.qpn) : nullptr;
@@ -115,7 +110,7 @@ QpShot shot_of(engine::Engine& engine, const engine::QueuePair& qp) {
           .started = qp.sq.started,
           .mtu = qp.rc.mtu,
           .srq = qp.srq == nullptr ? 0 : qp.srq->number,
-          .retries = qp.retries,
+          .retries = qp.record.retries,
           .srq_held = provisioned ? qp.srq->provisioner->held_by(qp.rq.member) : 0,
           .srq_limit = provisioned ? qp.srq->provisioner->limit_of(qp.rq.member) : 0,
           .srq_rule = qp.rq.member.terms.rule,

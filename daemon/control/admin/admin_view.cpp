@@ -201,6 +201,7 @@ void AdminView::add_to(AdminMethods& methods) {
   add("tenant.show", &AdminView::tenant_show);
   add("explain", &AdminView::explain);
   add("qps", &AdminView::queue_pairs);
+  add("qp.show", &AdminView::show_queue_pair);
   add("srqs", &AdminView::shared_receive_queues);
 }
 
@@ -287,13 +288,18 @@ RpcResult AdminView::counters(const Json&) {
 
 void AdminView::take_engine_events() {
   std::array<engine::DaemonEvent, engine::EventLog::kKept> taken;
+  std::vector<engine::QpPast> pasts;
+  pasts.reserve(taken.size());  // so that the engine allocates nothing
   std::size_t count = 0;
   Time now{};
   adapter_.worker.run([&](engine::Engine& engine) {
     const engine::EventLog& log = engine.event_log();
     now = engine.clock().now;
     std::uint64_t next = std::max(engine_events_, log.oldest());
-    while (next < log.count()) taken[count++] = log[next++];
+    for (; next < log.count(); ++next) {
+      taken[count++] = log[next];
+      pasts.push_back(log.past(next));
+    }
     engine_events_ = next;
   });
   const system_clock::time_point wall = system_clock::now();
@@ -308,7 +314,8 @@ void AdminView::take_engine_events() {
          .queue_pair = event.qpn.value,
          .process = event.process,
          .peer = event.peer.is_zero() ? "" : resource::to_string(event.peer),
-         .peer_queue_pair = event.peer_qpn.value});
+         .peer_queue_pair = event.peer_qpn.value,
+         .past = by_calendar(pasts[i], now, wall)});
   }
 }
 

@@ -1,11 +1,11 @@
 // The methods of the admin socket that look at objects: status, tenants, tenant.show, explain, qps,
-// srqs, events, counters; and qp.set, which changes one. docs/admin-socket.md describes what each
-// takes and answers.
+// qp.show, srqs, events, counters; and qp.set, which changes one. docs/admin-socket.md describes
+// what each takes and answers.
 //
 // Whatever the engine's thread alone may read is copied there into plain structures, a few objects
 // at a time; text is made of it here. The files: admin_view.cpp (status, counters, events),
 // admin_tenants.cpp, admin_explain.cpp, admin_objects.cpp (queue pairs, shared receive queues),
-// admin_qp_set.cpp, admin_qp_rate.cpp.
+// admin_qp_show.cpp, admin_qp_set.cpp, admin_qp_rate.cpp.
 #pragma once
 
 #include <chrono>
@@ -60,6 +60,9 @@ class AdminView {
   // admin_objects.cpp
   RpcResult queue_pairs(const Json& params);
   RpcResult shared_receive_queues(const Json& params);
+
+  // admin_qp_show.cpp
+  RpcResult show_queue_pair(const Json& params);
 
   // admin_qp_set.cpp
   RpcResult set_queue_pair(const Json& params);

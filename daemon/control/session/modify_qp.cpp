@@ -62,7 +62,7 @@ void change_state(engine::Engine& engine, Qp& qp, QpState from, QpState to,
       qp.reads = {};
       break;
     case QpState::kInit:
-      e.state = QpState::kInit;
+      engine.queue_pairs().enter_init(e);
       break;
     case QpState::kRtr:
       if (from == QpState::kInit) engine.queue_pairs().enter_ready_to_receive(e, Psn(a.rq_psn));

@@ -19,8 +19,10 @@ Local::Step Local::wait_for_peer(const Turn& turn) {
   if (waits_for_peer() && turn.now < wait_until_) return Step::kSleeping;
   const Duration timeout = ack_timeout(attributes_.timeout);
   if (waits_for_peer() && timeout != Duration::zero()) {
-    turn.up.events.count(Count::kAckTimeouts);
-    if (retries_ >= attributes_.retry_count) return end(turn, Verdict::kRetryExceeded);
+    const bool exhausted = retries_ >= attributes_.retry_count;
+    turn.up.events.count_at(Count::kAckTimeouts, std::nullopt,
+                            exhausted ? 0u : attributes_.retry_count - retries_);
+    if (exhausted) return end(turn, Verdict::kRetryExceeded);
   }
   const auto retries = static_cast<std::uint8_t>(retries_ + (waits_for_peer() ? 1 : 0));
   start_over();
@@ -37,11 +39,12 @@ Local::Step Local::wait_for_receive(const Turn& turn, const LocalPeer& peer) {
     return end(turn, Verdict::kOk);
   }
   if (!waits_for_peer() || turn.now >= wait_until_) {
-    turn.up.events.count(Count::kRnrNakReceived);
+    const Duration wait = rnr_delay(peer.min_rnr_timer);
+    turn.up.events.count_at(Count::kRnrNakReceived, std::nullopt, in_microseconds(wait));
     if (attributes_.rnr_retry != kRnrRetryForEver && rnr_retries_ >= attributes_.rnr_retry)
       return end(turn, Verdict::kRnrRetryExceeded);
     ++rnr_retries_;
-    pause(turn.now, Wait::kReceive, rnr_delay(peer.min_rnr_timer));
+    pause(turn.now, Wait::kReceive, wait);
   }
   // It must sleep at some time even when each of its turns comes after the RNR wait: until then it
   // holds PCBs.
@@ -99,8 +102,9 @@ bool Local::wants_request(LocalLink& link, const LocalUpcalls& up, Time now) {
   if (peer == nullptr || wait_ != Wait::kReceive || attributes_.rnr_retry != kRnrRetryForEver ||
       link.has_receive())
     return true;
-  up.events.count(Count::kRnrNakReceived);
-  pause(now, Wait::kReceive, rnr_delay(peer->min_rnr_timer));
+  const Duration wait = rnr_delay(peer->min_rnr_timer);
+  up.events.count_at(Count::kRnrNakReceived, std::nullopt, in_microseconds(wait));
+  pause(now, Wait::kReceive, wait);
   return false;
 }
 

@@ -57,8 +57,8 @@ TEST_P(RcErrors, GivesUpAfterSoManyRnrRetries) {
   EXPECT_GE(pair.now - begun, std::chrono::microseconds(20));
   const auto count = static_cast<std::size_t>(transport::Count::kRnrNakReceived);
   EXPECT_EQ(a.tenant.counters.transport[count].value(), 3u);
-  EXPECT_EQ(pair.qa->qp.retries.rnr_naks, 3u);
-  EXPECT_EQ(pair.qb->qp.retries.rnr_naks, 0u);
+  EXPECT_EQ(pair.qa->qp.record.retries.rnr_naks, 3u);
+  EXPECT_EQ(pair.qb->qp.record.retries.rnr_naks, 0u);
   EXPECT_EQ(pair.qa->qp.state, QpState::kError);
   EXPECT_EQ(pair.qb->qp.state, QpState::kRts);
 }
@@ -84,10 +84,10 @@ TEST_P(RcErrors, WhatIsSentAgainIsCountedForItsQueuePair) {
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
   const auto count = static_cast<std::size_t>(transport::Count::kRetransmittedPackets);
-  EXPECT_GT(lossy.qp.retries.packets, 0u);
-  EXPECT_GT(lossy.qp.retries.timeouts + lossy.qp.retries.early, 0u);
-  EXPECT_EQ(lossy.qp.retries.packets, a.tenant.counters.transport[count].value());
-  EXPECT_EQ(pair.qa->qp.retries.packets, 0u);
+  EXPECT_GT(lossy.qp.record.retries.packets, 0u);
+  EXPECT_GT(lossy.qp.record.retries.timeouts + lossy.qp.record.retries.early, 0u);
+  EXPECT_EQ(lossy.qp.record.retries.packets, a.tenant.counters.transport[count].value());
+  EXPECT_EQ(pair.qa->qp.record.retries.packets, 0u);
 }
 
 TEST_P(RcErrors, PeerThatIsNotThereExhaustsRetries) {

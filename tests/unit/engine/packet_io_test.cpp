@@ -75,7 +75,8 @@ class Packets : public ::testing::Test {
   PayloadReader payloads{pcbs, memory, receives};
   Captures captures{clock, {.tenants = 1, .queue_pairs = 64}};
   PacketIo packets{clock, parameters, addresses, cpu, payloads, captures};
-  CongestionControl congestion{clock, parameters, packets};
+  QpHistory history{clock, queue_pairs.slots()};
+  CongestionControl congestion{clock, parameters, packets, history};
   Tenant tenant;
   RingMemory session_memory{sizeof(abi::SessionHeader)};
   Session session{SessionId(1), tenant, shm::SessionView(session_memory.base(), 0), VcbId(0)};

@@ -168,11 +168,12 @@ class QpParts : public Parts {
   PayloadReader payloads{pcbs, region_access, receives};
   Captures captures{clock, {.tenants = kTenants, .queue_pairs = queue_pairs.slots()}};
   PacketIo packets{clock, congestion_parameters, addresses, cpu, payloads, captures};
-  CongestionControl congestion{clock, congestion_parameters, packets};
+  QpHistory history{clock, queue_pairs.slots()};
+  CongestionControl congestion{clock, congestion_parameters, packets, history};
   TvlAssignment tvl_assignment{queue_pairs, commands,   cpu,      ingress,
                                tvls,        arbitrator, kTenants, kTenants};
-  CommandExecution execution{cpu,      commands,      pcbs,         scheduler,
-                             dispatch, region_access, async_events, completions};
+  CommandExecution execution{cpu,           commands,     pcbs,        scheduler, dispatch,
+                             region_access, async_events, completions, history};
   PeerRates peer_rates{clock, queue_pairs.slots()};
   TransportParts transport_parts{.command_sink = execution,
                                  .commands = commands,
@@ -184,7 +185,8 @@ class QpParts : public Parts {
                                  .events = async_events,
                                  .queue_pairs = queue_pairs,
                                  .peer_rates = peer_rates,
-                                 .captures = captures};
+                                 .captures = captures,
+                                 .history = history};
   QpStall stall{commands, pcbs, scheduler};
   Multicast multicast{addresses};
   QpLifecycle lifecycle{clock, transport_parts, queue_pairs, addresses, scheduler,   execution,

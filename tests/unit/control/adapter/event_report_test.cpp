@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "daemon/engine/event_log.hpp"
+#include "daemon/engine/qp_failure.hpp"
 
 namespace softhca::control {
 namespace {
@@ -63,6 +64,31 @@ TEST_F(EventReportTest, SaysWhoAndWhat) {
           "info: reload: 1 change made", "info: tenant web: gone, it has drained"}));
   report.report({.kind = "session_opened", .tenant = "web", .text = "process 1 connected"}, kStart);
   EXPECT_TRUE(lines().empty()) << "of no interest but for debugging";
+}
+
+TEST_F(EventReportTest, SaysWhatCameBeforeAFailure) {
+  const std::chrono::system_clock::time_point end(std::chrono::seconds(1'000'000));
+  engine::QpEvent waits{.first = kStart, .lasted_ms = 1500, .count = 3, .detail = 640};
+  waits.kind_bits = static_cast<std::uint8_t>(engine::QpEventKind::kRnrNakReceived);
+  waits.psn = 77;
+  waits.has_psn = 1;
+  engine::QpEvent failed{.first = kStart + std::chrono::seconds(2), .count = 1};
+  failed.kind_bits = static_cast<std::uint8_t>(engine::QpEventKind::kFailed);
+  failed.detail = static_cast<std::uint32_t>(engine::QpFailure::kBadResponse);
+  engine::QpPast past;
+  past.events[past.count++] = waits;
+  past.events[past.count++] = failed;
+  JournalEntry entry = failure("web", 17);
+  entry.time = end;
+  entry.past = by_calendar(past, kStart + std::chrono::seconds(3), end + std::chrono::seconds(1));
+  report.report(entry, kStart);
+  EXPECT_EQ(lines(),
+            (std::vector<std::string>{
+                "warning: tenant web: queue pair 17: failed: bad response (peer 10.0.0.2, queue "
+                "pair 18)",
+                "  2.000 s before until 0.500 s before: RNR NAK received: the peer has no receive; "
+                "to wait 640 us, PSN 77 (3 times)",
+                "  0.000 s before: failed: bad response"}));
 }
 
 TEST_F(EventReportTest, ATenantDoesNotFillTheLog) {

@@ -70,6 +70,19 @@ TEST(Journal, TenantsThatAreGoneHaveTogetherAsMuchAsOne) {
   EXPECT_EQ(journal.after(0, 10000).entries.size(), 6u);
 }
 
+TEST(Journal, KnowsTheLatestFailureOfAQueuePair) {
+  Journal journal;
+  EXPECT_EQ(journal.failure_of(7), nullptr);
+  journal.add({.kind = "queue_pair_error", .tenant = "a", .text = "first", .queue_pair = 7});
+  journal.add({.kind = "queue_pair_error", .tenant = "b", .text = "second", .queue_pair = 7});
+  journal.add({.kind = "queue_pair_error", .tenant = "a", .text = "other", .queue_pair = 8});
+  journal.add({.kind = "set", .tenant = "a", .text = "no failure", .queue_pair = 7});
+  ASSERT_NE(journal.failure_of(7), nullptr);
+  EXPECT_EQ(journal.failure_of(7)->text, "second");
+  journal.forget("b");
+  EXPECT_EQ(journal.failure_of(7)->text, "second") << "its tenant is gone";
+}
+
 TEST(Journal, KeepsTheTimeItIsGiven) {
   Journal journal;
   const auto then = std::chrono::system_clock::time_point(std::chrono::seconds(5));

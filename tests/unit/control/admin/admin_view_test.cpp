@@ -104,6 +104,47 @@ TEST_F(AdminViewTest, ListsComeInPagesInTheOrderOfNumbers) {
   EXPECT_TRUE(ask("srqs")["srqs"].empty());
 }
 
+TEST_F(AdminViewTest, AQueuePairIsShownWithWhatHappenedToItAndAfterItIsGone) {
+  EXPECT_EQ(a.greet(), 0);
+  const std::uint32_t qpn = make_qp(a);
+  EXPECT_EQ(refused("qp.show", {{"qpn", qpn + 1}}), RpcCode::kNoSuchThing);
+  EXPECT_THROW((void)(*methods.find("qp.show"))(Json::object(), {}), Json::exception);
+  abi::ModifyQpRequest init{.qpn = qpn, .send_sequence = 0, .attributes = {}};
+  init.attributes.mask = engine::attr::kState | engine::attr::kPkeyIndex | engine::attr::kPort |
+                         engine::attr::kAccessFlags;
+  init.attributes.qp_state = 1;
+  init.attributes.port_num = 1;
+  init.attributes.access_flags = memory::kRemoteWrite;
+  ASSERT_EQ(a.ask(Operation::kModifyQp, init), 0);
+  Json shown = ask("qp.show", {{"qpn", qpn}});
+  EXPECT_EQ(shown["qpn"], qpn);
+  EXPECT_EQ(shown["tenant"], "a");
+  EXPECT_EQ(shown["state"], "INIT");
+  EXPECT_GT(shown["state_since"], 1e9);
+  EXPECT_EQ(shown["attributes"]["access"], Json::array({"remote_write"}));
+  EXPECT_EQ(shown["attributes"]["retry_count"], 7);
+  EXPECT_TRUE(shown["events"].empty());
+
+  daemon.worker.run([&](engine::Engine& engine) {
+    engine.cpu().fail_later(*engine.find_queue_pair(Qpn(qpn)), engine::QpFailure::kFatal);
+  });
+  do {
+    shown = ask("qp.show", {{"qpn", qpn}});
+  } while (shown["state"] != "ERR");
+  std::vector<std::string> texts;
+  for (const Json& event : shown["events"]) texts.push_back(event["text"]);
+  EXPECT_EQ(texts, (std::vector<std::string>{"in INIT", "failed: fatal error", "INIT to ERR"}));
+  EXPECT_GE(shown["events"][1]["time"], shown["events"][0]["time"]);
+
+  ASSERT_EQ(a.ask(Operation::kDestroyQp, abi::HandleBody{qpn, 0}), 0);
+  const Json gone = ask("qp.show", {{"qpn", qpn}});
+  EXPECT_EQ(gone["gone"], true);
+  EXPECT_EQ(gone["tenant"], "a");
+  EXPECT_EQ(gone["failure"], "fatal error");
+  ASSERT_EQ(gone["events"].size(), shown["events"].size());
+  for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(gone["events"][i]["text"], texts[i]);
+}
+
 TEST_F(AdminViewTest, EventsCanBeFollowed) {
   EXPECT_TRUE(ask("events")["events"].empty());
   daemon.adapter.journal.add({.kind = "session_opened", .tenant = "a", .text = "x", .process = 7});
