@@ -76,7 +76,8 @@ metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& g
           .shared_datagrams = exported(shared_datagrams),
           .reloads = adapter.reloads,
           .build = {.version = SOFTHCA_VERSION, .compiler = SOFTHCA_COMPILER, .dpdk = SOFTHCA_DPDK},
-          .started = std::chrono::system_clock::now()};
+          .started = std::chrono::system_clock::now(),
+          .authentication = &adapter.engine.packets().authentication()};
 }
 
 Expected<std::unique_ptr<metrics::Exporter>> start_metrics(const resource::MetricsConfig& config,

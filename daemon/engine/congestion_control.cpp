@@ -31,7 +31,8 @@ void CongestionControl::notify_sender(PortBinding& binding, QueuePair& qp,
        .traffic_class = static_cast<std::uint8_t>(parameters_.cnp_dscp << 2),
        .udp_source_port =
            binding.source_port(qp.type == QpType::kUd ? wire::datagram_source_port(qp.qpn)
-                                                      : qp.connection.route.udp_source_port)});
+                                                      : qp.connection.route.udp_source_port),
+       .key = packets_.authentication().sending_key(frame.source)});
   wire::Headers h;
   h.opcode = wire::raw(wire::Opcode::kCnp);
   h.migrated = false;

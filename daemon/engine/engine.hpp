@@ -20,6 +20,7 @@
 //   datagram_services     queue pairs that several clients share, that of general services
 //   memory_access         the memory that commands, receives and remote keys name
 //   packet_io             frames in and out; payload_reader: what goes into them
+//   peer_authentication   whether they are from who they say; peer_table: with whom that is agreed
 //   demux                 packets that have come: whose they are
 //   captures              packets for who looks inside; capture_ring, capture_remarks;
 //   captured_link:
@@ -203,11 +204,11 @@ class Engine {
   struct Wire {
     Wire(const StepClock& clock, const LocalAddresses& addresses, CpuScheduler& cpu,
          collect::PcbPool& pcbs, MemoryAccess& memory, ReceiveQueues& receive_queues,
-         QpHistory& history, const Capture::Sizes& sizes)
+         Events& events, const Capture::Sizes& sizes)
         : payloads(pcbs, memory, receive_queues),
           captures(clock, sizes),
-          packets(clock, congestion_parameters, addresses, cpu, payloads, captures),
-          congestion(clock, congestion_parameters, packets, history) {}
+          packets(clock, congestion_parameters, addresses, cpu, payloads, captures, events.log),
+          congestion(clock, congestion_parameters, packets, events.history) {}
     CongestionParameters congestion_parameters;
     PayloadReader payloads;
     Captures captures;

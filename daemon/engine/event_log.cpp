@@ -30,6 +30,8 @@ const char* name_of(DaemonEventKind kind) {
       return "hostile_memory";
     case DaemonEventKind::kGuaranteeNotKept:
       return "guarantee_not_kept";
+    case DaemonEventKind::kForgedPackets:
+      return "forged_packets";
   }
   return "unknown";
 }

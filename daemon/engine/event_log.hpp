@@ -29,6 +29,7 @@ enum class DaemonEventKind : std::uint8_t {
   kQueuePairError,    ///< it entered the error state; cause: why
   kHostileMemory,     ///< words no correct provider writes; cause: where
   kGuaranteeNotKept,  ///< amount: for how many ms; cause: what of it, and why
+  kForgedPackets,     ///< of no tenant; amount: refused within a second; peer, cause: of the last
 };
 
 const char* name_of(DaemonEventKind kind);

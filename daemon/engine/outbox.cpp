@@ -6,6 +6,7 @@
 
 #include "daemon/base/endian.hpp"
 #include "daemon/wire/icrc.hpp"
+#include "daemon/wire/packet_tag.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -17,6 +18,15 @@ constexpr std::size_t kFlushBytes = 128 << 10;
 /// Pieces of a packet: headers, a scatter list, pad and ICRC.
 constexpr std::size_t kPacketPieces = memory::kMaxEntries + 2;
 constexpr std::size_t kMostPieces = 256;
+
+/// Of a packet whose headers and copied payload `sum` has.
+template <class Sum>
+std::uint32_t trailer_of(Sum sum, std::span<const iovec> pieces, std::span<const std::byte> pad) {
+  for (const iovec& piece : pieces)
+    sum.add({static_cast<const std::byte*>(piece.iov_base), piece.iov_len});
+  if (!pad.empty()) sum.add(pad);
+  return sum.finish();
+}
 
 }  // namespace
 
@@ -87,11 +97,13 @@ transport::SendResult Outbox::add(const wire::FrameTemplate& path, const wire::H
   std::array<std::byte, wire::kMaxNetworkHeaders> network;
   path.write(network.data(), datagram, static_cast<std::uint16_t>(identification_ + packets_));
   const std::size_t link = path.link_length();
-  wire::IcrcSum sum({network.data() + link, path.length() - link}, {at, tail});
-  for (const iovec& piece : pieces.view())
-    sum.add({static_cast<const std::byte*>(piece.iov_base), piece.iov_len});
-  if (pad != 0) sum.add({tail, pad});
-  store_be(tail + pad, swap_bytes(sum.finish()));
+  const std::span<const std::byte> below(network.data() + link, path.length() - link);
+  const std::span<const std::byte> begin(at, tail), padding(tail, pad);
+  const std::uint32_t trailer =
+      path.key() == nullptr
+          ? trailer_of(wire::IcrcSum(below, begin), pieces.view(), padding)
+          : trailer_of(wire::TagSum(*path.key(), below, begin), pieces.view(), padding);
+  store_be(tail + pad, swap_bytes(trailer));
   if (show != nullptr) [[unlikely]] {
     show->head = network;
     show->bytes[show->count++] = {show->head.data(), path.length()};

@@ -42,12 +42,20 @@ bool is_of_vlan(const wire::ParsedFrame& frame, std::optional<std::uint16_t> vla
 }  // namespace
 
 /// The ICRC says that the packet is as it was sent.
-bool PacketIo::is_sound(PortBinding& binding, const wire::ParsedFrame& parsed) {
+bool PacketIo::has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (!binding.hidden) return wire::check_icrc(parsed);
   using Soundness = wire::HiddenIdentifications::Soundness;
   const Soundness soundness = binding.hidden->check(parsed);
   if (soundness == Soundness::kUnexpected) binding.drops.weakly_checked.add();
   return soundness != Soundness::kBroken;
+}
+
+/// Is a packet that could be read as it was sent, by who it says?
+wire::DropReason PacketIo::check(PortBinding& binding, const wire::ParsedFrame& parsed) {
+  const auto sound = [&] { return has_icrc(binding, parsed); };
+  if (!authentication_.is_on()) [[likely]]
+    return sound() ? wire::DropReason::kNone : wire::DropReason::kBadIcrc;
+  return authentication_.check(parsed, sound);
 }
 
 /// Reads the next packet of a frame. False: it is not to be taken.
@@ -56,8 +64,7 @@ bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::Frame
   wire::DropReason reason = packets.next(parsed);
   if (wire::is_foreign(reason) && binding.neighbours->receive(frame.bytes(), clock_.now))
     return false;
-  if (reason == wire::DropReason::kNone && !is_sound(binding, parsed))
-    reason = wire::DropReason::kBadIcrc;
+  if (reason == wire::DropReason::kNone) reason = check(binding, parsed);
   if (reason != wire::DropReason::kNone) {
     binding.drops.parse[static_cast<std::size_t>(reason)].add();
     if (captures_.on()) show_dropped(binding, frame, parsed, remark_of(reason));
@@ -67,6 +74,11 @@ bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::Frame
   binding.drops.add(FrameDrop::kForeignVlan);
   if (captures_.on()) show_dropped(binding, frame, parsed, remark_of(FrameDrop::kForeignVlan));
   return false;
+}
+
+void PacketIo::exchange_peers(std::unique_ptr<PeerTable>& table) {
+  authentication_.exchange(table);
+  keys_changed_ = clock_.now + kFrameLifetime;
 }
 
 /// Packets count against the part of the neighbour table that belongs to the tenant whose address
@@ -121,7 +133,7 @@ std::uint8_t PacketIo::traffic_class_of(const Route& route, const Marking& marki
 const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& binding,
                                                const QueuePair* qp, bool& lost) {
   lost = false;
-  if (clock_.now < route.valid_until) return &route.frame;
+  if (clock_.now < route.valid_until && route.valid_until > keys_changed_) return &route.frame;
   const auto hop = binding.neighbours->next_hop(route.path.destination);
   const auto mac = hop ? resolve(binding, route.path.source, *hop) : std::nullopt;
   if (!mac) {
@@ -142,7 +154,8 @@ const wire::FrameTemplate* PacketIo::frame_for(Route& route, PortBinding& bindin
                                      .traffic_class = traffic_class_of(route, marking),
                                      .hop_limit = route.path.hop_limit,
                                      .udp_source_port = binding.source_port(route.udp_source_port),
-                                     .flow_label = route.path.flow_label});
+                                     .flow_label = route.path.flow_label,
+                                     .key = authentication_.sending_key(route.path.destination)});
   route.valid_until = clock_.now + kFrameLifetime;
   return &route.frame;
 }

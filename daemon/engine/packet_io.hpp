@@ -16,6 +16,7 @@
 #include "daemon/engine/cpu_scheduler.hpp"
 #include "daemon/engine/local_addresses.hpp"
 #include "daemon/engine/payload_reader.hpp"
+#include "daemon/engine/peer_authentication.hpp"
 #include "daemon/engine/port_binding.hpp"
 #include "daemon/engine/route.hpp"
 #include "daemon/transport/upcalls.hpp"
@@ -34,13 +35,14 @@ class PacketIo {
  public:
   PacketIo(const StepClock& clock, const CongestionParameters& congestion,
            const LocalAddresses& addresses, CpuScheduler& cpu, PayloadReader& payloads,
-           Captures& captures)
+           Captures& captures, EventLog& log)
       : clock_(clock),
         congestion_(congestion),
         addresses_(addresses),
         cpu_(cpu),
         payloads_(payloads),
-        captures_(captures) {}
+        captures_(captures),
+        authentication_(clock, log) {}
 
   /// Ports are numbered in the order they come.
   void add_port(std::unique_ptr<PortBinding> binding);
@@ -48,6 +50,10 @@ class PacketIo {
   void add_user(TenantId tenant);
   const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
   Captures& captures() { return captures_; }
+
+  /// Takes effect with the next packet. `table`: null for none; gets the one in use before.
+  void exchange_peers(std::unique_ptr<PeerTable>& table);
+  PeerAuthentication& authentication() { return authentication_; }
 
   /// Gives the RoCEv2 packets that have come, sound and of their port's VLAN, to
   /// `take(PortBinding&, const wire::ParsedFrame&)`, for the time of the call. Everything else that
@@ -105,7 +111,8 @@ class PacketIo {
  private:
   static constexpr std::size_t kBurst = 64;
 
-  static bool is_sound(PortBinding& binding, const wire::ParsedFrame& parsed);
+  static bool has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed);
+  wire::DropReason check(PortBinding& binding, const wire::ParsedFrame& parsed);
   bool parse(PortBinding& binding, const port::Frame& frame, wire::FrameWalk& packets,
              wire::ParsedFrame& parsed);
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, const QueuePair* qp,
@@ -145,6 +152,9 @@ class PacketIo {
   std::vector<std::unique_ptr<PortBinding>> ports_;
   std::vector<Sender> senders_;
   std::uint16_t ip_identification_ = 0;
+  PeerAuthentication authentication_;
+  /// Headers of routes that are valid until then, or less long, were made with other keys.
+  Time keys_changed_{};
 };
 
 }  // namespace softhca::engine

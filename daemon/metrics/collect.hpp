@@ -41,6 +41,7 @@ void add_daemon(Families& out, const Source& source);
 
 // --- collect_port.cpp
 void add_port(Families& out, const engine::PortBinding& binding);
+void add_peers(Families& out, const engine::PeerAuthentication* authentication);
 
 /// "level" is its name, or "" for what the levels of the tenant share, or what is not divided into
 /// levels.

@@ -1,4 +1,4 @@
-// What passes a port, and what it knows of its neighbours.
+// What passes a port, and what it knows of its neighbours and peers.
 #include "daemon/metrics/collect.hpp"
 
 namespace softhca::metrics {
@@ -77,6 +77,19 @@ void add_port(Families& out, const engine::PortBinding& binding) {
   count("softhca_port_foreign_frames_total", "Frames that are not RoCE packets.", foreign);
   for (std::size_t i = 0; i < binding.drops.frame.size(); ++i)
     drop(engine::name_of(static_cast<engine::FrameDrop>(i)), binding.drops.frame[i]);
+}
+
+void add_peers(Families& out, const engine::PeerAuthentication* authentication) {
+  if (authentication == nullptr || authentication->table() == nullptr) return;
+  for (const auto& peer : authentication->table()->peers()) {
+    const auto taken = [&](std::string key, std::uint64_t packets) {
+      out.counter("softhca_peer_packets_total", "Packets taken of hosts that share keys, by key.",
+                  {{"peer", peer->name()}, {"key", std::move(key)}}, static_cast<double>(packets));
+    };
+    for (std::size_t i = 0; i < peer->key_count(); ++i)
+      taken(std::to_string(i + 1), peer->taken_with(i));
+    taken("plain", peer->taken_plain());
+  }
 }
 
 }  // namespace softhca::metrics

@@ -46,6 +46,8 @@ struct Source {
   const resource::ReloadCounters& reloads;
   BuildInfo build;
   std::chrono::system_clock::time_point started;  ///< the daemon
+  /// Its table changes as `tenants` does. Null: nothing of it is shown.
+  const engine::PeerAuthentication* authentication = nullptr;
 };
 
 class Exporter {

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "daemon/resource/config_machine.hpp"
+#include "daemon/resource/config_peers.hpp"
 #include "daemon/resource/config_read.hpp"
 #include "daemon/resource/document.hpp"
 #include "daemon/resource/schema.hpp"
@@ -101,7 +102,10 @@ Expected<Config> read_config(std::string_view text, const std::string& filename,
   config.daemon.state_dir = default_state_dir();
   Problems problems;
   const ConfigSource source = read_document(*document, config, problems);
-  if (scope == Scope::kMachine) check_machine(config, source, problems);
+  if (scope == Scope::kMachine) {
+    check_machine(config, source, problems);
+    read_peer_keys(config, source, problems);
+  }
   if (!problems.empty()) return Error{problems.report(filename), EINVAL};
   return config;
 }

@@ -14,6 +14,7 @@
 #include "daemon/base/expected.hpp"
 #include "daemon/base/marking.hpp"
 #include "daemon/base/net.hpp"
+#include "daemon/base/peer_config.hpp"
 #include "daemon/base/rate_limits.hpp"
 #include "daemon/base/reliability.hpp"
 #include "daemon/base/srq_policy.hpp"
@@ -278,6 +279,7 @@ struct Config {
   GeneralServicesConfig shared_datagrams;  ///< queue pair 2
   DeviceConfig device;
   std::vector<PortConfig> ports;  ///< empty: loopback between the tenants only
+  std::vector<PeerConfig> peers;  ///< the longest prefix decides; others send plain packets
   std::vector<TenantConfig> tenants;
   /// What tenants that are made on demand are like. `name`: of the template; `addresses`: those
   /// that such tenants are given, may be empty.
@@ -338,8 +340,8 @@ std::string default_state_dir();
 /// error found. Keys not given have the values of a default-constructed Config; tenants must be
 /// given.
 Expected<Config> parse_config(std::string_view text, const std::string& filename);
-/// As parse_config(), for a file. Also names what this machine does not have: users, groups,
-/// interfaces, folders of captures, the engine's core.
+/// As parse_config(), for a file, with the keys of peers. Also names what this machine does not
+/// have: users, groups, interfaces, folders of captures, key files, the engine's core.
 Expected<Config> load_config(const std::string& path);
 
 }  // namespace softhca::resource

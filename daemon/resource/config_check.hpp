@@ -7,13 +7,14 @@
 
 namespace softhca::resource {
 
-/// Where the entries of a Config stand in the document: ports[i], tenants[i] and templates[i]
-/// describe the entries of the same index.
+/// Where the entries of a Config stand in the document: ports[i], tenants[i], templates[i] and
+/// peers[i] describe the entries of the same index.
 struct ConfigSource {
   const Value* document = nullptr;
   std::vector<const Value*> ports;
   std::vector<const Value*> tenants;
   std::vector<const Value*> templates;
+  std::vector<const Value*> peers;
 };
 
 /// Duplicates, over-committed pools, addresses that do not fit the ports, tenants that could never

@@ -5,6 +5,7 @@
 
 #include "daemon/resource/config_check.hpp"
 #include "daemon/resource/config_levels.hpp"
+#include "daemon/resource/config_peers.hpp"
 #include "daemon/resource/schema_read.hpp"
 
 namespace softhca::resource {
@@ -122,7 +123,7 @@ TenantConfig read_tenant(const Value& value, Section section, const PoolsConfig&
 
 ConfigSource read_document(const Value& document, Config& config, Problems& problems) {
   Reader reader(document, "", problems);
-  ConfigSource source{&document, {}, {}, {}};
+  ConfigSource source{&document, {}, {}, {}, {}};
   ConnectionsConfig connections;
   const auto read = [&](const char* name, auto& section) {
     if (const Value* value = reader.find(name)) read_section(*value, name, section, problems);
@@ -132,6 +133,9 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
   source.ports = reader.tables("port");
   for (const Value* v : source.ports)
     read_section(*v, "port", config.ports.emplace_back(), problems);
+  source.peers = reader.tables("peer");
+  for (const Value* v : source.peers)
+    read_section(*v, "peer", config.peers.emplace_back(), problems);
   source.tenants = reader.tables("tenant");
   source.templates = reader.tables("template");
   // With templates it is not known how many tenants there will be, only how many there may be.
@@ -153,6 +157,7 @@ ConfigSource read_document(const Value& document, Config& config, Problems& prob
                  "there is no [[tenant]]; describe at least one, or a [[template]]");
   reader.finish();
   check_config(config, source, problems);
+  check_peers(config, source, problems);
   return source;
 }
 

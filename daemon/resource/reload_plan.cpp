@@ -21,6 +21,7 @@ class Planner {
       keys(old_.*member, wanted_.*member);
     });
     compare_ports();
+    compare_peers();
     compare_tenants("tenant", old_.tenants, wanted_.tenants);
     compare_tenants("template", old_.templates, wanted_.templates);
     if (!(old_ == wanted_))
@@ -99,6 +100,39 @@ class Planner {
     keys(from, to);
   }
 
+  void compare_peers() {
+    std::vector<PeerConfig> compared;
+    for (const PeerConfig& from : old_.peers)
+      if (find(wanted_.peers, from.name) == nullptr)
+        add(Difference::Kind::kRemoved, "peer", from.name, kLive);
+    for (const PeerConfig& to : wanted_.peers) {
+      const PeerConfig* from = find(old_.peers, to.name);
+      if (from == nullptr) add(Difference::Kind::kAdded, "peer", to.name, kLive);
+      compare_peer(compared.emplace_back(from == nullptr ? to : *from), to);
+    }
+    old_.peers = std::move(compared);
+  }
+
+  void compare_peer(PeerConfig& from, const PeerConfig& to) {
+    place_ = {"peer", to.name};
+    keys(from, to);
+    if (from.secrets != to.secrets)
+      record("keys", said_of(from.secrets, {}), said_of(to.secrets, from.secrets));
+    from.secrets = to.secrets;
+  }
+
+  /// How many there are and which of them are new, by their places.
+  static std::string said_of(const std::vector<PeerSecret>& secrets,
+                             const std::vector<PeerSecret>& before) {
+    std::string text = std::to_string(secrets.size());
+    for (std::size_t i = 0; i < secrets.size() && !before.empty(); ++i) {
+      const auto was = std::ranges::find(before, secrets[i]) - before.begin();
+      text += i == 0 ? " (" : ", ";
+      text += was == std::ssize(before) ? "new" : "former " + std::to_string(was + 1);
+    }
+    return before.empty() || secrets.empty() ? text : text + ')';
+  }
+
   /// `section`: tenant or template.
   void compare_tenants(const char* section, std::vector<TenantConfig>& old,
                        const std::vector<TenantConfig>& wanted) {
@@ -120,7 +154,7 @@ class Planner {
     old = std::move(compared);
   }
 
-  /// The tenant or level with this name; null: there is none.
+  /// The tenant, level or peer with this name; null: there is none.
   template <class List>
   static auto find(List& list, const std::string& name) -> decltype(list.data()) {
     for (auto& entry : list)

@@ -11,13 +11,13 @@
 
 namespace softhca::resource {
 
-/// One key that changes, or one tenant or port that comes or goes (then `key` is empty).
+/// One key that changes, or one tenant, port or peer that comes or goes (then `key` is empty).
 struct Difference {
   enum class Kind : std::uint8_t { kChanged, kAdded, kRemoved };
 
   Kind kind = Kind::kChanged;
-  std::string section;               ///< "daemon", "pools", "tenant", "port", ...
-  std::string name;                  ///< of the tenant or port; empty for other sections
+  std::string section;               ///< "daemon", "pools", "tenant", "port", "peer", ...
+  std::string name;                  ///< of the tenant, port or peer; empty for other sections
   std::optional<std::uint32_t> tvl;  ///< of the tenant, counted from 0
   std::string key;                   ///< as in the file: "vcbs", "socket.mode"
   std::string from, to;              ///< as the operator would write them

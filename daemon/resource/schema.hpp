@@ -287,6 +287,8 @@ const Schema& schema_of<DeviceConfig>();
 template <>
 const Schema& schema_of<PortConfig>();
 template <>
+const Schema& schema_of<PeerConfig>();
+template <>
 const Schema& schema_of<FaultConfig>();
 template <>
 const Schema& schema_of<CaptureConfig>();
@@ -310,7 +312,7 @@ template <>
 const Schema& schema_of<SrqRule>();
 
 /// f(name, member of Config) for each section that stands in the file once, in its order. Besides:
-/// [connections], which is put into tenants, [[port]] and [[tenant]].
+/// [connections], which is put into tenants, [[port]], [[peer]] and [[tenant]].
 template <class F>
 void for_each_section(F&& f) {
   f("daemon", &Config::daemon);

@@ -85,7 +85,8 @@ std::string default_of(const Key& key, const void* section) {
   if (key.at.type == Type::kPrefixes) return "any";
   if (key.at.type == Type::kTable) return "its own";
   if (key.at.type == Type::kText && to_text(key, section) == "\"\"") return "none";
-  if (key.shown != Shown::kOn) return key.at.type == Type::kNames ? "none" : "of the machine";
+  if (key.shown != Shown::kOn && key.at.type != Type::kWord)
+    return key.at.type == Type::kNames ? "none" : "of the machine";
   if (key.at.type == Type::kInteger && *key.sample != '\0' && !key.set) return code(key.sample);
   return code(to_text(key, section));
 }
@@ -138,6 +139,7 @@ std::string configuration_reference() {
   out += described_section<PortConfig>("[[port]]");
   out += described_section<FaultConfig>("fault, of a port");
   out += described_section<CaptureConfig>("capture, of a port");
+  out += described_section<PeerConfig>("[[peer]]");
   out += described_section<TenantConfig>("[[tenant]]");
   out += described_section<TvlConfig>("[[tenant.tvl]]");
   out += described_section<LevelConfig>("[[tenant.level]]");

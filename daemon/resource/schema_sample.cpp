@@ -133,6 +133,9 @@ std::string sample_configuration() {
   const PortConfig port;
   out += '\n' + comment(schema_of<PortConfig>().comment) + "#[[port]]\n" +
          keys_of(schema_of<PortConfig>(), &port);
+  const PeerConfig peer;
+  out += '\n' + comment(schema_of<PeerConfig>().comment) + "#[[peer]]\n" +
+         keys_of(schema_of<PeerConfig>(), &peer);
   out += '\n' + comment(schema_of<TenantConfig>().comment) + "[[tenant]]\n" +
          keys_of(schema_of<TenantConfig>(), &tenant);
   const TvlConfig tvl;

@@ -24,7 +24,9 @@ enum class DropReason : std::uint8_t {
   kBadPad,             ///< pad count larger than the payload, or payload + pad not a multiple of 4
   kUnexpectedPayload,  ///< bytes after the headers of a packet that carries none
   kBadIcrc,
-  kBadTrain,  ///< of too many packets, or of packets too short for RoCE
+  kUnauthenticated,  ///< with a plain ICRC, from who has to give a tag
+  kWrongKey,         ///< from who shares keys with this host, and neither a tag nor an ICRC fits
+  kBadTrain,         ///< of too many packets, or of packets too short for RoCE
   kCount,
 };
 
@@ -68,6 +70,10 @@ constexpr const char* name(DropReason r) {
       return "unexpected_payload";
     case DropReason::kBadIcrc:
       return "bad_icrc";
+    case DropReason::kUnauthenticated:
+      return "unauthenticated";
+    case DropReason::kWrongKey:
+      return "wrong_key";
     case DropReason::kBadTrain:
       return "bad_train";
     case DropReason::kCount:

@@ -16,6 +16,8 @@
 
 namespace softhca::wire {
 
+class PacketKey;
+
 /// Explicit congestion notification, the low two bits of the traffic class (RFC 3168).
 inline constexpr std::uint8_t kEcnMask = 0x03;
 inline constexpr std::uint8_t kEcnCongested = 0x03;
@@ -107,6 +109,7 @@ struct FramePath {
   bool dont_fragment = true;  ///< IPv4 only
   std::uint16_t udp_source_port = kRocePort;
   std::uint32_t flow_label = 0;  ///< 20 bits, IPv6 only
+  PacketKey* key = nullptr;      ///< packets end with a tag of this key; null: with an ICRC
 };
 
 /// Everything before the transport headers, ready to be copied into each packet of a path. Built
@@ -120,6 +123,7 @@ class FrameTemplate {
   /// Bytes from the Ethernet header to the base transport header.
   std::size_t length() const { return link_length_ + network_length_ + kUdpLength; }
   std::size_t link_length() const { return link_length_; }
+  PacketKey* key() const { return key_; }
   /// Same headers in each packet?
   bool operator==(const FrameTemplate& other) const {
     return length() == other.length() &&
@@ -144,10 +148,11 @@ class FrameTemplate {
   std::uint8_t link_length_ = 0;
   std::uint8_t network_length_ = 0;
   std::uint64_t checksum_ = 0;  ///< sum of the IPv4 header without length and identification
+  PacketKey* key_ = nullptr;
 };
 
 /// One outgoing packet: the constructor writes all headers, the caller fills payload(), finish()
-/// writes pad and ICRC.
+/// writes pad and ICRC, or tag.
 class FrameBuilder {
  public:
   /// REQUIRES: a known opcode; `buffer` holds path.frame_length(h.opcode, payload_length); the IP
@@ -164,6 +169,7 @@ class FrameBuilder {
   std::byte* ip_;
   std::byte* payload_;
   std::size_t payload_length_;
+  PacketKey* key_;
 };
 
 /// The routing header area for a received datagram: its IPv6 header, or 20 zero bytes and its IPv4

@@ -3,6 +3,7 @@
 #include "daemon/base/endian.hpp"
 #include "daemon/wire/frame.hpp"
 #include "daemon/wire/icrc.hpp"
+#include "daemon/wire/packet_tag.hpp"
 
 namespace softhca::wire {
 
@@ -38,7 +39,7 @@ void write_ipv6(const FramePath& path, std::byte* ip) {
 
 }  // namespace
 
-FrameTemplate::FrameTemplate(const FramePath& path) {
+FrameTemplate::FrameTemplate(const FramePath& path) : key_(path.key) {
   const bool ipv4 = path.destination.is_ipv4();
   assert(ipv4 == path.source.is_ipv4());
   link_length_ = static_cast<std::uint8_t>(encode_ethernet(
@@ -88,7 +89,8 @@ FrameBuilder::FrameBuilder(std::span<std::byte> buffer, const FrameTemplate& pat
                            std::size_t payload_length, std::uint16_t identification)
     : frame_(buffer.data()),
       ip_(buffer.data() + path.link_length_),
-      payload_length_(payload_length) {
+      payload_length_(payload_length),
+      key_(path.key_) {
   assert(buffer.size() >= path.frame_length(h.opcode, payload_length));
   const std::size_t udp_bytes = udp_length(h.opcode, payload_length);
   path.write(frame_, udp_bytes - kUdpLength, identification);
@@ -99,8 +101,14 @@ FrameBuilder::FrameBuilder(std::span<std::byte> buffer, const FrameTemplate& pat
 std::size_t FrameBuilder::finish() {
   std::byte* end = payload_ + payload_length_;
   for (std::size_t n = pad_for(payload_length_); n > 0; --n) *end++ = std::byte{0};
-  const std::uint32_t crc = icrc({ip_, end});
-  store_be(end, swap_bytes(crc));
+  const std::span<const std::byte> packet(ip_, end);
+  if (key_ == nullptr) [[likely]] {
+    store_be(end, swap_bytes(icrc(packet)));
+  } else {
+    const std::size_t network = kUdpLength + (*ip_ == std::byte{0x45} ? kIpv4Length : kIpv6Length);
+    const auto transport = packet.subspan(network);
+    store_be(end, swap_bytes(TagSum(*key_, packet.first(network), transport).finish()));
+  }
   return static_cast<std::size_t>(end + kIcrcLength - frame_);
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Sends one RoCE packet, an RC send of 8 bytes, by the kernel's UDP.
+"""Sends a RoCE packet, an RC send of 8 bytes, by the kernel's UDP, once or COUNT times.
 
-usage: send_packet.py SOURCE DESTINATION QPN [--damaged]
+usage: send_packet.py SOURCE DESTINATION QPN [--damaged] [COUNT]
 
-SOURCE: an IPv4 address of this host. --damaged: its ICRC is wrong.
+SOURCE: an IPv4 address of this host. Its sequence number is 1. --damaged: its ICRC is wrong.
 """
 
 import pathlib
@@ -32,7 +32,8 @@ def main():
     crc = invariant_crc(header + udp + datagram + bytes(4), 28)
     if "--damaged" in sys.argv:
         crc = bytes([crc[0] ^ 1]) + crc[1:]
-    sender.sendto(datagram + crc, (destination, PORT))
+    for _ in range(int(sys.argv[-1]) if len(sys.argv) > 4 and sys.argv[-1].isdigit() else 1):
+        sender.sendto(datagram + crc, (destination, PORT))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ constexpr EventMessage kMessages[] = {
      "wrote what no correct provider writes: ", true},
     {"guarantee_not_kept", spdlog::level::warn, "a92c98482b694a21a348798798e00a00",
      "guarantee not kept: ", true},
+    {"forged_packets", spdlog::level::warn, "0d5f1c7e2b9a4e66a3c84f17d09b62e5",
+     "not authentic: ", true},
     {"srq_connection_dropped", spdlog::level::warn, "a979d7c1a6ff4e8aad32b26df66b05d1", "", true},
     {"srq_quarantined", spdlog::level::warn, "cb860b80d7694689924a75a8467d1829", "", true},
     {"srq_quarantine_over", spdlog::level::info, "d0496ae62f024bfbaf9d1836b5ad358f", "", true},
@@ -65,8 +67,11 @@ std::string line_of(const EventMessage& message, const JournalEntry& entry) {
   if (!entry.tenant.empty()) line += "tenant " + entry.tenant + ": ";
   if (entry.queue_pair != 0) line += "queue pair " + std::to_string(entry.queue_pair) + ": ";
   line += message.prefix + entry.text;
-  if (!entry.peer.empty())
-    line += " (peer " + entry.peer + ", queue pair " + std::to_string(entry.peer_queue_pair) + ")";
+  if (!entry.peer.empty()) {
+    line += " (peer " + entry.peer;
+    if (entry.peer_queue_pair != 0) line += ", queue pair " + std::to_string(entry.peer_queue_pair);
+    line += ')';
+  }
   line += lines_of(entry.past, entry.time);
   return line;
 }

@@ -183,6 +183,9 @@ Expected<std::optional<port::UdpGuard>> guard_address(const resource::PortConfig
 
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine) {
   KernelGuards guards;
+  auto peers = engine::PeerTable::make(config.peers);
+  if (!peers) return peers.error();
+  engine.packets().exchange_peers(*peers);
   if (config.ports.empty()) return guards;
   if (std::any_of(config.ports.begin(), config.ports.end(),
                   [](const resource::PortConfig& port) { return !port.device.empty(); })) {

@@ -30,7 +30,8 @@ Outcome check_free(const resource::Config& config);
 Expected<std::optional<port::UdpGuard>> guard_address(const resource::PortConfig& port,
                                                       const Gid& address);
 
-/// Opens every port of the configuration and gives it to the engine. Errors name the port.
+/// Opens every port of the configuration and gives it to the engine, with the keys of peers. Errors
+/// name the port or peer.
 Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine& engine);
 
 std::map<Gid, MacAddress> static_neighbours_of(const resource::PortConfig& config);

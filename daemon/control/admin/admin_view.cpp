@@ -71,6 +71,8 @@ std::string text_of(const engine::DaemonEvent& event) {
              ", of which an eighth is left";
     case DaemonEventKind::kGuaranteeNotKept:
       return "for " + amount + " ms and on, " + event.cause;
+    case DaemonEventKind::kForgedPackets:
+      return amount + " packets within a second, the last " + event.cause;
     case DaemonEventKind::kQueuePairError:
     case DaemonEventKind::kHostileMemory:
       break;

@@ -67,6 +67,7 @@ class ReloadChange {
   // change_steps.cpp
   void add_metrics_step(std::vector<Step>& steps);
   void add_port_steps(std::vector<Step>& steps);
+  void add_peer_step(std::vector<Step>& steps);
   void add_tenant_steps(const AllotmentChange::Row& row, std::vector<Step>& steps);
   void add_address_step(const AllotmentChange::Row& row, std::vector<Step>& steps);
   void add_request_socket_step(const AllotmentChange::Row& row, std::vector<Step>& steps);
@@ -91,6 +92,7 @@ class ReloadChange {
   ReplaceMetrics replace_metrics_;
   KernelGuards guards_;  ///< of addresses that come, until they are in force
   std::vector<std::pair<engine::Tenant*, AddressUpdate>> updates_;
+  std::unique_ptr<engine::PeerTable> peers_;  ///< to come into force, then the former ones
 };
 
 /// What is configured for a level in force; null: nothing is.

@@ -26,6 +26,7 @@ std::vector<Step> ReloadChange::steps() {
   std::vector<Step> steps;
   add_metrics_step(steps);
   add_port_steps(steps);
+  add_peer_step(steps);
   // In the order of the configuration.
   for (const TenantConfig& entry : wanted_.tenants)
     for (const auto* rows : {&allotments_.there, &allotments_.added})
@@ -64,6 +65,18 @@ void ReloadChange::add_port_steps(std::vector<Step>& steps) {
                        },
                        [this, gid = address.gid] { guards_.erase(gid); }});
     }
+}
+
+void ReloadChange::add_peer_step(std::vector<Step>& steps) {
+  if (wanted_.peers == site_.adapter.config.peers) return;
+  steps.push_back({"keys of peers",
+                   [this]() -> Outcome {
+                     auto made = engine::PeerTable::make(wanted_.peers);
+                     if (!made) return made.error();
+                     peers_ = std::move(*made);
+                     return {};
+                   },
+                   [this] { peers_.reset(); }});
 }
 
 void ReloadChange::add_tenant_steps(const AllotmentChange::Row& row, std::vector<Step>& steps) {
@@ -270,6 +283,7 @@ void ReloadChange::adjust_engine(engine::Engine& engine) {
       }
     }
   change_ports(engine);
+  if (wanted_.peers != site_.adapter.config.peers) engine.packets().exchange_peers(peers_);
   engine.set_doorbells(wanted_.doorbells);
   engine.set_congestion(wanted_.congestion);
   engine.queue_pairs().set_reliability(wanted_.reliability);

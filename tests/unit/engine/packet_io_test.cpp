@@ -74,7 +74,7 @@ class Packets : public ::testing::Test {
   MemoryAccess memory{64, 16};
   PayloadReader payloads{pcbs, memory, receives};
   Captures captures{clock, {.tenants = 1, .queue_pairs = 64}};
-  PacketIo packets{clock, parameters, addresses, cpu, payloads, captures};
+  PacketIo packets{clock, parameters, addresses, cpu, payloads, captures, log};
   QpHistory history{clock, queue_pairs.slots()};
   CongestionControl congestion{clock, parameters, packets, history};
   Tenant tenant;
@@ -128,6 +128,64 @@ TEST_F(Packets, AreMarkedAsTheirLevelOrTenantIs) {
   level.marking = {.dscp = 0, .priority = std::nullopt};
   EXPECT_EQ(sent_as({}).traffic_class, 0) << "as none of the tenant's";
   EXPECT_EQ(sent_as({}).ethernet.vlan, 3 << 13 | 7);
+}
+
+/// Keys change at once, though headers of routes are kept for a while.
+TEST_F(Packets, EndWithATagOfTheKeyInForce) {
+  PeerConfig config;
+  config.name = "far";
+  config.addresses = {{kFar, 32}};
+  const auto secret = [](unsigned seed) {
+    PeerSecret s;
+    for (std::size_t i = 0; i < s.size(); ++i) s[i] = std::byte(seed + 11 * i);
+    return s;
+  };
+  const auto one = std::move(*wire::PacketKey::make(secret(1)));
+  const auto two = std::move(*wire::PacketKey::make(secret(2)));
+  const auto put_into_force = [&](std::vector<PeerSecret> secrets) {
+    config.secrets = std::move(secrets);
+    auto table = PeerTable::make({&config, config.secrets.empty() ? 0u : 1u});
+    ASSERT_TRUE(table);
+    packets.exchange_peers(*table);
+  };
+  enum class Sealed { kPlain, kOne, kTwo };
+  const auto sent = [&] {
+    EXPECT_EQ(send(), SendResult::kSent);
+    const auto frames = far.receive();
+    wire::ParsedFrame parsed;
+    EXPECT_EQ(frames.size(), 1u);
+    EXPECT_EQ(wire::parse_frame(frames.at(0), parsed), wire::DropReason::kNone);
+    if (wire::check_tag(parsed, *one)) return Sealed::kOne;
+    EXPECT_EQ(wire::check_tag(parsed, *two), !wire::check_icrc(parsed));
+    return wire::check_icrc(parsed) ? Sealed::kPlain : Sealed::kTwo;
+  };
+  const auto comes = [&](wire::PacketKey* key) {
+    far.put(far.packet(send_only(), {}, {.key = key}));
+    receive();
+    return taken.size() == 1;
+  };
+  learn();
+  EXPECT_EQ(sent(), Sealed::kPlain);
+  EXPECT_TRUE(comes(nullptr));
+  EXPECT_FALSE(comes(one.get()));
+  EXPECT_EQ(dropped(wire::DropReason::kBadIcrc), 1u);
+  put_into_force({secret(1)});
+  EXPECT_EQ(sent(), Sealed::kOne);
+  EXPECT_EQ(sent(), Sealed::kOne);
+  EXPECT_TRUE(comes(one.get()));
+  EXPECT_FALSE(comes(nullptr));
+  EXPECT_EQ(dropped(wire::DropReason::kUnauthenticated), 1u);
+  EXPECT_FALSE(comes(two.get()));
+  EXPECT_EQ(dropped(wire::DropReason::kWrongKey), 1u);
+  clock.now += std::chrono::microseconds(1);
+  put_into_force({secret(2), secret(1)});
+  EXPECT_EQ(sent(), Sealed::kTwo);
+  EXPECT_TRUE(comes(one.get()));
+  EXPECT_TRUE(comes(two.get()));
+  clock.now += std::chrono::microseconds(1);
+  put_into_force({});
+  EXPECT_EQ(sent(), Sealed::kPlain);
+  EXPECT_TRUE(comes(nullptr));
 }
 
 TEST_F(Packets, CountAsLostWhenANeighbourDoesNotAnswer) {

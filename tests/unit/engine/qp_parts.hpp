@@ -167,7 +167,7 @@ class QpParts : public Parts {
   CongestionParameters congestion_parameters;
   PayloadReader payloads{pcbs, region_access, receives};
   Captures captures{clock, {.tenants = kTenants, .queue_pairs = queue_pairs.slots()}};
-  PacketIo packets{clock, congestion_parameters, addresses, cpu, payloads, captures};
+  PacketIo packets{clock, congestion_parameters, addresses, cpu, payloads, captures, event_log};
   QpHistory history{clock, queue_pairs.slots()};
   CongestionControl congestion{clock, congestion_parameters, packets, history};
   TvlAssignment tvl_assignment{queue_pairs, commands,   cpu,      ingress,

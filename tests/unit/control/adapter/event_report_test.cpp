@@ -116,7 +116,7 @@ TEST_F(EventReportTest, WhatIsSevereIsNotHiddenBehindWhatIsNot) {
 
 TEST(EventMessages, AreThereForWhatTheEngineReports) {
   using engine::DaemonEventKind;
-  for (unsigned i = 0; i <= static_cast<unsigned>(DaemonEventKind::kGuaranteeNotKept); ++i) {
+  for (unsigned i = 0; i <= static_cast<unsigned>(DaemonEventKind::kForgedPackets); ++i) {
     const char* const kind = engine::name_of(static_cast<DaemonEventKind>(i));
     EXPECT_NE(message_of(kind), nullptr) << kind;
   }

@@ -1,0 +1,31 @@
+#include "daemon/engine/peer_authentication.hpp"
+
+namespace softhca::engine {
+namespace {
+
+constexpr Duration kCountedTogether = std::chrono::seconds(1);
+constexpr Duration kBetweenAlarms = std::chrono::seconds(10);
+/// The event is the daemon's.
+constexpr TenantId kNoTenant(0xffff);
+
+}  // namespace
+
+/// Where the packet says it comes from is what an operator looks at first. It may be made up.
+wire::DropReason PeerAuthentication::refuse(const wire::ParsedFrame& frame, wire::DropReason why) {
+  if (clock_.now - second_began_ >= kCountedTogether) {
+    second_began_ = clock_.now;
+    refused_ = 0;
+  }
+  if (++refused_ < kAlarming || clock_.now < quiet_until_) return why;
+  quiet_until_ = clock_.now + kBetweenAlarms;
+  log_.add({.kind = DaemonEventKind::kForgedPackets,
+            .tenant = kNoTenant,
+            .amount = refused_,
+            .peer = frame.source,
+            .cause = why == wire::DropReason::kUnauthenticated
+                         ? "plain, from a host that has to authenticate"
+                         : "with a tag that no key fits"});
+  return why;
+}
+
+}  // namespace softhca::engine
