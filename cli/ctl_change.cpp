@@ -155,7 +155,7 @@ void plan_allocations(AdminClient& daemon, const std::vector<std::string>& words
 
 /// Of a queue pair.
 bool is_term(std::string_view key) {
-  constexpr std::string_view kOthers[] = {"srq_limit", "importance"};
+  constexpr std::string_view kOthers[] = {"srq_limit", "importance", "min_bytes_per_second"};
   constexpr std::string_view kRateKeys[] = {"bytes_per_second", "burst_bytes",
                                             "messages_per_second", "burst_messages"};
   const auto is_one_of = [&](const auto& keys) {
@@ -177,7 +177,8 @@ Json terms_of(std::uint32_t qpn, const std::vector<std::string>& words) {
     const std::string key = word.substr(0, equals);
     if (equals == std::string::npos || !is_term(key))
       usage(word +
-            ": give srq_limit=N, importance=N, bytes_per_second=N, burst_bytes=N, "
+            ": give srq_limit=N, importance=N, min_bytes_per_second=N, bytes_per_second=N, "
+            "burst_bytes=N, "
             "messages_per_second=N or burst_messages=N; the last four also of inbound_rate and "
             "served_rate, as inbound_rate.bytes_per_second=N");
     const std::string_view value = std::string_view(word).substr(equals + 1);

@@ -69,6 +69,20 @@ void print_levels(const Json& levels) {
   print("\n" + table.text());
 }
 
+/// Minimum rates, if there are any.
+void print_minimums(const Json& tenant) {
+  TextTable table({"MINIMUM-OF", "BYTES/S", "FIRST-BYTES"});
+  bool any = false;
+  const auto add = [&](const std::string& name, const Json& of) {
+    const Json minimum = of.value("minimum", Json::object());
+    any |= minimum.value("bytes_per_second", std::uint64_t{0}) != 0;
+    table.add({name, cell(minimum, "bytes_per_second"), cell(minimum, "first_bytes")});
+  };
+  add("tenant", tenant);
+  for (const Json& level : tenant.value("levels", Json::array())) add(cell(level, "name"), level);
+  if (any) print("\n" + table.text());
+}
+
 void print_limits(const Json& limits) {
   TextTable table({"RESOURCE", "LIMIT", "IN-USE", "HIGH-WATER", "REFUSED", "BY-POOL"});
   for (const auto& [name, limit] : limits.items())
@@ -185,6 +199,7 @@ void show_tenant(AdminClient& daemon, const std::string& name, bool json) {
   print("dedicated PCBs: " + cell(pcbs, "dedicated") + " in use, " +
         cell(pcbs, "dedicated_refused") + " refused\n");
   print_levels(tenant.value("levels", Json::array()));
+  print_minimums(tenant);
   print_tvls(tenant.at("tvls"));
   print_limits(tenant.at("limits"));
   print_connections(tenant.value("connections", Json()));

@@ -47,18 +47,18 @@ _softhcactl() {
     top) words="--once --count --interval $common" ;;
     reload) words="--dry-run $common" ;;
     saved) words="drop --all $common" ;;
-    qp) if [[ $before == qp ]]; then words="show set $common"; elif [[ $before == show ]]; then words=''; else words="bytes_per_second= burst_bytes= messages_per_second= burst_messages= inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages= served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages= srq_limit= importance= $common"; fi ;;
+    qp) if [[ $before == qp ]]; then words="show set $common"; elif [[ $before == show ]]; then words=''; else words="bytes_per_second= burst_bytes= messages_per_second= burst_messages= min_bytes_per_second= inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages= served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages= srq_limit= importance= $common"; fi ;;
     level)
-      if [[ $before == level ]]; then words="make change rename remove $common"; else words="default= dscp= cgroups= service_levels= traffic_classes= vcbs= pcbs= tvls= shared= weight= execution_credits= completion_credits= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second= rate.burst_messages= inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages= served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages= $common"; fi
+      if [[ $before == level ]]; then words="make change rename remove $common"; else words="default= dscp= cgroups= service_levels= traffic_classes= vcbs= pcbs= tvls= shared= weight= execution_credits= completion_credits= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second= rate.burst_messages= rate.min_bytes_per_second= inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages= served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages= $common"; fi
       compopt -o nospace 2>/dev/null
       ;;
     set)
       words="$(_softhcactl_tenants) --dry-run --save"
       words+=' vcbs= pcbs= tvls= shared= vcbs_per_process= most_vcbs_per_process= dedicated_execution_credits= dedicated_completion_credits= execution_credits= completion_credits='
-      words+=' kick_list= weight= tvl_bytes_per_second= tvl_burst_bytes= tvl_messages_per_second= tvl_burst_messages= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
+      words+=' kick_list= weight= tvl_bytes_per_second= tvl_burst_bytes= tvl_messages_per_second= tvl_burst_messages= tvl_min_bytes_per_second= rate.bytes_per_second= rate.burst_bytes= rate.messages_per_second='
       words+=' inbound_rate.bytes_per_second= inbound_rate.burst_bytes= inbound_rate.messages_per_second= inbound_rate.burst_messages='
       words+=' served_rate.bytes_per_second= served_rate.burst_bytes= served_rate.messages_per_second= served_rate.burst_messages='
-      words+=' rate.burst_messages= srq.limit= srq.kind= srq.on_exceed= srq.statistical='
+      words+=' rate.burst_messages= rate.min_bytes_per_second= srq.limit= srq.kind= srq.on_exceed= srq.statistical='
       words+=' connections.identifiers= connections.listeners= connections.backlog= connections.most='
       words+=' connections.half_open= connections.connects_per_second= connections.pcbs_each='
       words+=' connections.completion_credits_each='

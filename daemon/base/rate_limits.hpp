@@ -16,6 +16,13 @@ struct RateLimits {
   bool operator==(const RateLimits&) const = default;
 };
 
+/// The same, and what it is sure to send, whatever others do, as far as it has something to send.
+struct SentLimits : RateLimits {
+  std::uint64_t min_bytes_per_second = 0;  ///< 0: by its weight alone
+
+  bool operator==(const SentLimits&) const = default;
+};
+
 /// Limits on what peers send to it: their sends, writes and atomics.
 struct InboundLimits : RateLimits {
   bool operator==(const InboundLimits&) const = default;

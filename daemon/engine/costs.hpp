@@ -23,6 +23,12 @@ inline constexpr std::uint64_t kPacketByteCost = 2;
 constexpr std::uint64_t packet_cost(std::size_t payload) {
   return kPacketCost + kPacketByteCost * payload;
 }
+/// What a message of so many bytes counts for minimum rates beyond these: for 4 KiB at least, as it
+/// takes about as much of the engine.
+constexpr std::uint64_t beyond_bytes(std::size_t length) {
+  constexpr std::size_t kLeast = 4096;
+  return length < kLeast ? kLeast - length : 0;
+}
 /// A packet handed to its port, in a batch.
 inline constexpr std::uint64_t kTransmitCost = 512;
 /// A completion event: a system call.

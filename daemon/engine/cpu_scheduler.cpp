@@ -25,8 +25,9 @@ void expect_more(Time& until, Time now) {
 
 CpuScheduler::CpuScheduler(const StepClock& clock, std::uint32_t queue_pairs, std::uint16_t tenants,
                            std::uint16_t classes, std::uint16_t tvls)
-    : clock_(clock) {
+    : clock_(clock), minimums_(tenants, classes, tvls, queue_pairs) {
   ready_.reserve(queue_pairs, tenants, classes, tvls);
+  ready_.heed(minimums_, true);
   charges_.resize(classes);
   charged_classes_.reserve(classes);
 }
@@ -41,7 +42,7 @@ void CpuScheduler::charge(Tenant& tenant, QosClassId qos_class, std::uint64_t co
   done_ += cost;
   turn_began_ += cost;
   if (work_clock_ != nullptr) return note(tenant, qos_class, &Charges::work, cost);
-  ready_.charge(qos_class, cost);
+  charge_turns(qos_class, cost);
   tenant.counters.engine_time.add(cost);
 }
 
@@ -82,7 +83,7 @@ std::uint64_t CpuScheduler::divide(std::uint64_t own) {
     const std::uint64_t all = time(charges.work + charges.packets + charges.turns);
     charges.tenant->counters.engine_time.add(all);
     divided += all;
-    if (charges.work != 0) ready_.charge(qos_class, time(charges.work));
+    if (charges.work != 0) charge_turns(qos_class, time(charges.work));
     if (charges.packets != 0) charge_packets(qos_class, time(charges.packets));
     charges = {};
   }
@@ -101,19 +102,31 @@ std::optional<std::uint32_t> CpuScheduler::begin() {
   const auto slot = ready_.pop();
   if (slot) begin_work(ready_.class_of(*slot));
   turn_began_ = done_;
+  moved_ = 0;
   if (slot) done_ += kRunCost;
   return slot;
+}
+
+/// Minimums count what the turn has moved first: they decide where the queue pair stands next.
+void CpuScheduler::end_turn(const QueuePair& qp, std::uint64_t cost, bool more) {
+  if (!minimums_.any()) return ready_.served(qp.slot, cost, more);
+  const schedule::MinimumRates::First& first = ready_.went_first();
+  minimums_.turn_over(qp.qos_class, qp.sq.tvl, qp.slot, moved_, cost, first);
+  if (first.tenant) qp.tenant->rate.minimum_bytes.add(moved_);
+  Level* const level = first.qos_class ? level_of(qp) : nullptr;
+  if (level != nullptr) level->rate.minimum_bytes.add(moved_);
+  ready_.served(qp.slot, cost, more, moved_ == 0);
 }
 
 void CpuScheduler::finished(const QueuePair& qp, bool more) {
   const std::uint64_t cost = done_ - turn_began_;
   if (!measures_each_ || !ready_.contended(qp.qos_class)) {
-    ready_.served(qp.slot, cost, more);
+    end_turn(qp, cost, more);
     if (work_clock_ != nullptr) return note(*qp.tenant, qp.qos_class, &Charges::turns, cost);
     return qp.tenant->counters.engine_time.add(cost);
   }
   const std::uint64_t time = divide(cost);
-  ready_.served(qp.slot, time, more);
+  end_turn(qp, time, more);
   qp.tenant->counters.engine_time.add(time);
 }
 

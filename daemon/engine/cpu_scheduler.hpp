@@ -74,6 +74,8 @@ class CpuScheduler {
   std::uint64_t spent() { return told_ = std::max(told_, spent_ + (done_ - measured_)); }
   /// Work in the turn of a queue pair; finished() charges it.
   void add(std::uint64_t cost) { done_ += cost; }
+  /// What the turn has moved, in bytes as minimum rates count them (beyond_bytes()).
+  void moved(std::uint64_t bytes) { moved_ += bytes; }
   /// Work for a session's tenant outside the turns of queue pairs.
   void charge(const Session& session, std::uint64_t cost) {
     charge(*session.tenant, session.qos_class, cost);
@@ -83,7 +85,7 @@ class CpuScheduler {
   void charge(Tenant& tenant, QosClassId qos_class, std::uint64_t cost);
   /// Another thread has worked for the class: its turns here wait for that.
   void charge_elsewhere(QosClassId qos_class, Duration taken) {
-    ready_.charge(qos_class, static_cast<std::uint64_t>(taken.count()) * kUnitsPerNanosecond);
+    charge_turns(qos_class, static_cast<std::uint64_t>(taken.count()) * kUnitsPerNanosecond);
   }
   /// A packet for a queue pair. Its peer decides when it comes, so it waits for no turn; later
   /// turns wait for it.
@@ -91,6 +93,7 @@ class CpuScheduler {
 
   // --- the time it takes
   void begin_step() {
+    minimums_.begin_step(clock_.now);
     if (work_clock_ != nullptr) work_clock_->begin_step(clock_.now);
   }
   void end_step() {
@@ -112,9 +115,9 @@ class CpuScheduler {
 
   // --- turns
   /// May more be taken in for this class? A class that has had more than its share lately waits for
-  /// the others.
+  /// the others, unless it is behind its minimum rate.
   bool may_take_in(QosClassId qos_class) const {
-    return ready_.may_begin(qos_class, budget_->ingress);
+    return ready_.may_begin(qos_class, budget_->ingress) || is_behind(qos_class);
   }
   void make_ready(const QueuePair& qp) { ready_.push(qp.slot, qp.qos_class, qp.sq.tvl); }
   /// The queue pair goes to the error state in its next turn, which comes soon.
@@ -141,6 +144,9 @@ class CpuScheduler {
   /// The order of turns, to join classes and set their weights.
   schedule::RunQueue& order() { return ready_; }
   const schedule::RunQueue& order() const { return ready_; }
+  /// Rates that go before shares of time.
+  schedule::MinimumRates& minimums() { return minimums_; }
+  const schedule::MinimumRates& minimums() const { return minimums_; }
 
  private:
   /// What was done for a class since the clock was read, in cost units.
@@ -161,7 +167,17 @@ class CpuScheduler {
     charges.*kind += cost;
     charged_ += cost;
   }
+  bool is_behind(QosClassId qos_class) const {
+    return minimums_.any() && minimums_.behind(qos_class);
+  }
+  /// Its turns wait for that, unless it is behind its minimum rate.
+  void charge_turns(QosClassId qos_class, std::uint64_t cost) {
+    if (is_behind(qos_class)) [[unlikely]]
+      return minimums_.worked(qos_class, cost);
+    ready_.charge(qos_class, cost);
+  }
   void charge_packets(QosClassId qos_class, std::uint64_t cost);
+  void end_turn(const QueuePair& qp, std::uint64_t cost, bool more);
   std::uint64_t measure(std::uint64_t counted);
   std::uint64_t divide(std::uint64_t own);
 
@@ -174,7 +190,9 @@ class CpuScheduler {
   std::uint64_t spent_ = 0;     ///< by the clock
   std::uint64_t measured_ = 0;  ///< work done when the clock was read last
   std::uint64_t told_ = 0;      ///< what spent() returned last
+  schedule::MinimumRates minimums_;
   schedule::RunQueue ready_;
+  std::uint64_t moved_ = 0;  ///< bytes, in the turn at hand
   const Budget* budget_ = &kAlone;
   std::uint64_t done_ = 0;
   std::uint64_t turn_began_ = 0;  ///< work done then, and what was charged by itself since

@@ -119,6 +119,7 @@ Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& reques
   }
   remote.took_request(request.length, true);
   parts_.cpu.add(kLocalMessageCost + request.length);
+  parts_.cpu.moved(request.length + beyond_bytes(request.length));
   qp.tenant->counters.local_messages.add();
   qp.tenant->counters.local_bytes.add(request.length);
   parts_.receives.complete(peer, {.byte_len = length,

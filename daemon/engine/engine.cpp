@@ -15,7 +15,8 @@ std::uint16_t classes_of(const EngineLimits& limits) {
 
 }  // namespace
 
-Engine::CommandQueues::CommandQueues(const EngineLimits& limits, QpTable& queue_pairs)
+Engine::CommandQueues::CommandQueues(const EngineLimits& limits, QpTable& queue_pairs,
+                                     const schedule::MinimumRates& minimums)
     : pcbs({.pcbs = limits.pcbs,
             .dedicated = limits.dedicated_pcbs,
             .max_groups = classes_of(limits)}),
@@ -23,18 +24,19 @@ Engine::CommandQueues::CommandQueues(const EngineLimits& limits, QpTable& queue_
       scheduler({.max_queue_pairs = queue_pairs.slots(),
                  .max_classes = classes_of(limits),
                  .quantum = 16,
-                 .doorbells = limits.doorbells},
+                 .doorbells = limits.doorbells,
+                 .minimums = &minimums},
                 overflow_places),
       tvls({.max_tvls = limits.tvls,
             .execution_credits = limits.execution_credits,
             .completion_credits = limits.completion_credits}),
-      arbitrator(tvls, pcbs.size()) {}
+      arbitrator(tvls, pcbs.size(), &minimums) {}
 
 Engine::Engine(const EngineLimits& limits, EventSink& events)
     : queue_pairs_(limits.queue_pairs, limits.qpn_seed),
       cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits), limits.tvls),
       events_(events, clock_, cpu_, queue_pairs_.slots()),
-      queues_(limits, queue_pairs_),
+      queues_(limits, queue_pairs_, cpu_.minimums()),
       memory_(limits.memory_regions, limits.memory_windows),
       rates_{.sent = {clock_, queue_pairs_.slots(), classes_of(limits), limits.tvls},
              .peers = {clock_, queue_pairs_.slots()}},
@@ -80,7 +82,9 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
                  datagram_services_),
       transports_(clock_, parts_, ingress_, lifecycle_, stall_, datagrams_),
       demux_(clock_, queue_pairs_, addressing_.local, addressing_.multicast, wire_.packets,
-             wire_.congestion, lifecycle_.time_wait(), transports_, datagram_services_) {}
+             wire_.congestion, lifecycle_.time_wait(), transports_, datagram_services_) {
+  ingress_.order().heed(cpu_.minimums(), false);
+}
 
 void Engine::add_level(const Level& level) {
   commands_.reset(level.qos_class);
@@ -99,6 +103,7 @@ void Engine::remove_tenant(Tenant& tenant) {
   addressing_.local.remove(tenant);
   waits_.forget(tenant);
   wire_.captures.forget(tenant);
+  cpu_.minimums().forget(tenant.id);
   rates_.sent.forget(tenant.rate);
   rates_.peers.forget(tenant.peer_rates.inbound);
   rates_.peers.forget(tenant.peer_rates.served);

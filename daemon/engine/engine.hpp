@@ -187,7 +187,8 @@ class Engine {
   };
   /// Where commands wait, and what is allocated to let them go on.
   struct CommandQueues {
-    CommandQueues(const EngineLimits& limits, QpTable& queue_pairs);
+    CommandQueues(const EngineLimits& limits, QpTable& queue_pairs,
+                  const schedule::MinimumRates& minimums);
     collect::PcbPool pcbs;
     OverflowPlaces overflow_places;
     schedule::SendQueueScheduler scheduler;

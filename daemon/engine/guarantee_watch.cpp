@@ -92,19 +92,25 @@ void GuaranteeWatch::begin_census() {
   begin_interval();
 }
 
+/// What minimum rates take goes before shares.
+std::int64_t GuaranteeWatch::time_by_weight(const Tenant& tenant) const {
+  return static_cast<std::int64_t>(tenant.counters.engine_time.value() -
+                                   order_.first_cost(tenant.id));
+}
+
 void GuaranteeWatch::begin_interval() {
   interval_began_ = clock_.now;
   for (const Tenant* tenant : addresses_.tenants()) {
     EngineShare& share = engine_[tenant->id.value];
-    share.time_before = tenant->counters.engine_time.value();
+    share.time_before = time_by_weight(*tenant);
     share.waiting = share.others = 0;
   }
 }
 
 void GuaranteeWatch::divide_engine() {
   const auto had = [&](const Tenant& tenant) {
-    return static_cast<double>(tenant.counters.engine_time.value() -
-                               engine_[tenant.id.value].time_before);
+    const std::int64_t time = time_by_weight(tenant) - engine_[tenant.id.value].time_before;
+    return static_cast<double>(std::max<std::int64_t>(time, 0));
   };
   double all = 0, weights = 0;
   for (const Tenant* tenant : addresses_.tenants()) {

@@ -58,14 +58,15 @@ class GuaranteeWatch {
   using Lacks = std::array<Lack, static_cast<std::size_t>(Guarantee::kCount)>;
   /// What a tenant has had of the engine's time in the interval at hand.
   struct EngineShare {
-    std::uint64_t time_before = 0;  ///< cost units
-    std::uint32_t waiting = 0;      ///< looks at queue pairs that waited for the engine
-    std::uint32_t others = 0;       ///< looks at others
+    std::int64_t time_before = 0;  ///< by its weight, in cost units
+    std::uint32_t waiting = 0;     ///< looks at queue pairs that waited for the engine
+    std::uint32_t others = 0;      ///< looks at others
     Time next_event{};
   };
 
   void note(const QueuePair& qp, Guarantee what, const Quota& quota, const QuotaPool& pool,
             const char* lent, const char* overdrawn);
+  std::int64_t time_by_weight(const Tenant& tenant) const;
   void divide_engine();
   void begin_interval();
 

@@ -107,10 +107,12 @@ transport::LocalLink::Moved QpLocalLink::refuse_access(Rkey rkey) {
 std::uint64_t QpLocalLink::charge(std::uint32_t bytes, bool begins) {
   const std::uint64_t cost = (begins ? kLocalMessageCost : 0) + bytes;
   parts_.cpu.add(cost);
+  parts_.cpu.moved(bytes);
   return cost;
 }
 
 void QpLocalLink::begins(const Request& request) {
+  parts_.cpu.moved(beyond_bytes(request.length));
   parts_.peer_rates.begins(qp_, *peer_, request.kind == RequestKind::kRead, request.length);
 }
 

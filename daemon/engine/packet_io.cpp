@@ -32,6 +32,13 @@ std::optional<std::uint16_t> tag_of(std::optional<std::uint16_t> vlan, const Mar
   return static_cast<std::uint16_t>(marking.priority.value_or(0) << kPriorityShift | *vlan);
 }
 
+/// What a packet counts for minimum rates: nothing if it only answers.
+std::uint64_t counted_bytes(std::uint8_t opcode, std::size_t payload) {
+  const wire::OpcodeMask mask = wire::opcode_info(opcode).mask;
+  const bool whole = mask.has_all(wire::kOnly) && mask.has_any(wire::kRequest | wire::kPayload);
+  return payload + (whole ? beyond_bytes(payload) : 0);
+}
+
 /// Frames of another VLAN are not for this port; a tag of priority only (id 0) is none
 /// (802.1Q 9.6).
 bool is_of_vlan(const wire::ParsedFrame& frame, std::optional<std::uint16_t> vlan) {
@@ -202,6 +209,7 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
   }
   if (sent == transport::SendResult::kNoAccess) return sent;
   cpu_.add(packet_cost(payload.length));
+  cpu_.moved(counted_bytes(h.opcode, payload.length));
   if (qp != nullptr) {
     qp->tenant->counters.wire.count_transmitted(length, payload.length,
                                                 h.destination == kMulticastQpn);

@@ -65,6 +65,7 @@ void QpLifecycle::remove(QueuePair& qp) {
   remember(qp);
   reset(qp, 0);
   parts_.commands.forget(qp);
+  parts_.cpu.minimums().set_queue_pair(qp.slot, {});
   if (qp.sq.rates != nullptr) {
     parts_.peer_rates.forget(qp.sq.rates->peers.inbound);
     parts_.peer_rates.forget(qp.sq.rates->peers.served);

@@ -41,6 +41,7 @@ struct RateGate {
   ListLink<RateGate> passing;  ///< it is open, and queue pairs that waited have their turns
   Counter held_ns;             ///< time it was closed, counted when that is over
   Gauge held;                  ///< 1: it is closed
+  Counter minimum_bytes;       ///< that went before others, who waited, for its minimum
 };
 
 /// One that peers go through.

@@ -223,6 +223,9 @@ void add_work(Families& out, const engine::Tenant& tenant) {
               number(tenant.rate.held_ns) * 1e-9);
   out.gauge("softhca_throttled", "1: the tenant's rate holds it back.", labels,
             tenant.rate.held.value());
+  one("softhca_minimum_bytes_total",
+      "What went before others, as the tenant was behind its minimum rate.",
+      tenant.rate.minimum_bytes);
   add_peer_rates(out, tenant, nullptr);
   one("softhca_completions_total", "Completion queue entries written.", c.completion.completions);
   one("softhca_completion_errors_total", "Completion queue entries with an error status.",
@@ -329,6 +332,10 @@ void add_levels(Families& out, const engine::Tenant& tenant) {
     out.counter("softhca_level_throttled_seconds_total",
                 "Time the level's rate held it back, counted when that is over.", labels,
                 number(level->rate.held_ns) * 1e-9);
+    out.counter("softhca_level_minimum_bytes_total",
+                "What went before other levels of the tenant, as the level was behind its minimum "
+                "rate.",
+                labels, number(level->rate.minimum_bytes));
     add_peer_rates(out, tenant, level.get());
     out.gauge("softhca_level_assigned_queue_pairs",
               "Queue pairs of programs of other levels, by service level or traffic class.", labels,

@@ -32,11 +32,13 @@ enum class Allocation : std::uint8_t {
   kTvlBurstBytes,
   kTvlMessages,
   kTvlBurstMessages,
+  kTvlMinBytes,
   // "rate.bytes_per_second", ...
   kRateBytes,
   kRateBurstBytes,
   kRateMessages,
   kRateBurstMessages,
+  kRateMinBytes,
   // "inbound_rate.bytes_per_second", ...
   kInboundBytes,
   kInboundBurstBytes,

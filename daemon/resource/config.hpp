@@ -81,6 +81,7 @@ struct PoolsConfig {
   std::uint64_t queue_bytes = machine_memory() / 4;   ///< rings, and their state in the daemon
   std::uint64_t descriptors = machine_descriptors();
   std::uint64_t mappings = machine_mappings();
+  std::uint64_t min_bytes_per_second = 1'250'000'000;  ///< minimum rates of all tenants
 
   bool operator==(const PoolsConfig&) const = default;
 };
@@ -172,6 +173,7 @@ struct TvlConfig {
   std::uint64_t burst_bytes = RateLimits{}.burst_bytes;
   std::uint64_t messages_per_second = RateLimits{}.messages_per_second;
   std::uint64_t burst_messages = RateLimits{}.burst_messages;
+  std::uint64_t min_bytes_per_second = 0;  ///< what they are sure to send
 
   bool operator==(const TvlConfig&) const = default;
 };
@@ -196,7 +198,7 @@ struct LevelRules {
 
 /// What programs may send together, and what peers may send to them and read from them.
 struct RatesConfig {
-  RateLimits sent;
+  SentLimits sent;
   InboundLimits inbound;
   ServedLimits served;
 

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <functional>
 
+#include "daemon/resource/minimum_check.hpp"
+
 namespace softhca::resource {
 namespace {
 
@@ -38,6 +40,7 @@ class Checker {
     check_tenant_addresses();
     check_pools();
     check_hard_caps();
+    check_minimums();
     check_templates();
     check_general_services();
   }
@@ -220,6 +223,15 @@ class Checker {
       for (const TvlConfig& tvl : t.tvls) sum += tvl.completion_credits;
       return sum;
     });
+    check_pool(
+        "min_bytes_per_second", pools.min_bytes_per_second, 0,
+        [](const TenantConfig& t) { return t.rates.sent.min_bytes_per_second; }, "rate");
+  }
+
+  void check_minimums() {
+    for (std::size_t i = 0; i < config_.tenants.size(); ++i)
+      if (const auto wrong = find_wrong_minimum(config_.tenants[i]))
+        tenant_problem(i, "rate", wrong->text);
   }
 
   /// The daemon's own clients of general services, for each tenant, must have enough buffers.
@@ -236,9 +248,11 @@ class Checker {
                       "; raise it or lower buffers_per_client");
   }
 
-  /// Names the first tenant whose guarantee does not fit any more.
+  /// Names the first tenant whose guarantee does not fit any more. `of_tenant`: its key, if that is
+  /// not called as the pool.
   void check_pool(std::string_view key, std::uint64_t total, std::uint64_t set_aside,
-                  const std::function<std::uint64_t(const TenantConfig&)>& guaranteed) {
+                  const std::function<std::uint64_t(const TenantConfig&)>& guaranteed,
+                  std::string_view of_tenant = {}) {
     if (set_aside > total) {
       const Value* table = source_.document->table()->find("pools");
       problems_.add(table ? line_of(*table, "dedicated_pcbs") : 1, "pools.dedicated_pcbs",
@@ -250,7 +264,7 @@ class Checker {
     for (std::size_t i = 0; i < config_.tenants.size(); ++i) {
       const std::uint64_t asked = guaranteed(config_.tenants[i]);
       if (asked > free) {
-        tenant_problem(i, key,
+        tenant_problem(i, of_tenant.empty() ? key : of_tenant,
                        "guarantees " + std::to_string(asked) + ", but of pools." +
                            std::string(key) + " = " + std::to_string(total) + " only " +
                            std::to_string(free) + " are left; lower a guarantee or raise the pool");

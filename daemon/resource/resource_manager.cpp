@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "daemon/qos/quota_division.hpp"
+#include "daemon/resource/minimum_check.hpp"
 #include "daemon/resource/wrap.hpp"
 
 namespace softhca::resource {
@@ -73,6 +74,7 @@ void set_total(TenantConfig& tenant, std::uint32_t TenantConfig::*total,
 void set_tvl_count(TenantConfig& tenant, std::uint32_t count) {
   TvlConfig more = tenant.tvls.back();
   more.execution_credits = more.completion_credits = 0;
+  more.min_bytes_per_second = 0;
   tenant.tvls.resize(count, more);
 }
 
@@ -346,6 +348,8 @@ std::optional<AllocationRefusal> find_mistake(const TenantConfig& tenant) {
   if (tenant.tvls.size() < least_tvls(tenant))
     return bad_value(who, Allocation::kTvls,
                      who + ": a level without TVLs of its own needs one that no level has");
+  if (const auto wrong = find_wrong_minimum(tenant))
+    return bad_value(who, wrong->key, who + ": " + wrong->text);
   const auto& limits = tenant.srq.limits;
   if (tenant.srq.statistical &&
       std::all_of(limits.begin(), limits.end(), [](std::uint32_t l) { return l == 0; }))
@@ -385,7 +389,9 @@ std::optional<AllocationRefusal> check_room(const Config& in_force, const Config
       {"completion_credits", "pools.completion_credits", pools.completion_credits,
        &Held::completion_credits},
       {"levels", "all the levels there may be", kMaxLevels, &Held::levels},
-      {"dedicated_pcbs", "pools.dedicated_pcbs", pools.dedicated_pcbs, &Held::dedicated_pcbs}};
+      {"dedicated_pcbs", "pools.dedicated_pcbs", pools.dedicated_pcbs, &Held::dedicated_pcbs},
+      {"rate.min_bytes_per_second", "pools.min_bytes_per_second", pools.min_bytes_per_second,
+       &Held::min_bytes_per_second}};
   for (const Pool& pool : all)
     if (auto refusal = check_pool(pool, in_force, wanted, held)) return refusal;
   for (const TenantConfig& tenant : wanted.tenants)
@@ -399,6 +405,7 @@ Held held_by(const TenantConfig& tenant) {
             .pcbs = tenant.pcbs,
             .tvls = tenant.tvls.size(),
             .levels = tenant.levels.size(),
+            .min_bytes_per_second = tenant.rates.sent.min_bytes_per_second,
             .dedicated_pcbs = std::max<std::uint64_t>(tenant.levels.size(), 1),
             .parts = {}};
   for (const TvlConfig& tvl : tenant.tvls) {
@@ -416,6 +423,7 @@ Held& operator+=(Held& sum, const Held& more) {
   sum.execution_credits += more.execution_credits;
   sum.completion_credits += more.completion_credits;
   sum.levels += more.levels;
+  sum.min_bytes_per_second += more.min_bytes_per_second;
   sum.dedicated_pcbs += more.dedicated_pcbs;
   sum.parts.insert(sum.parts.end(), more.parts.begin(), more.parts.end());
   return sum;

@@ -60,6 +60,7 @@ struct Held {
   std::uint64_t execution_credits = 0;
   std::uint64_t completion_credits = 0;
   std::uint64_t levels = 0;
+  std::uint64_t min_bytes_per_second = 0;
   std::uint64_t dedicated_pcbs = 0;  ///< at the least: one for each level, or for the tenant
   std::vector<HeldPart> parts;
 };

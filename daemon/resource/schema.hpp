@@ -301,7 +301,7 @@ const Schema& schema_of<TvlConfig>();
 template <>
 const Schema& schema_of<LevelConfig>();
 template <>
-const Schema& schema_of<RateLimits>();
+const Schema& schema_of<SentLimits>();
 template <>
 const Schema& schema_of<InboundLimits>();
 template <>

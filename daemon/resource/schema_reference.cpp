@@ -145,7 +145,7 @@ std::string configuration_reference() {
   out += described_section<LevelConfig>("[[tenant.level]]");
   out += "\n## [[template]]\n\n" + wrapped(kTemplates, "", 100);
   out += described_section<SocketConfig>("socket and control, of [admin], a tenant or a level");
-  out += described_section<RateLimits>("rate, of a tenant");
+  out += described_section<SentLimits>("rate, of a tenant");
   out += described_section<InboundLimits>("inbound_rate, of a tenant");
   out += described_section<ServedLimits>("served_rate, of a tenant");
   out += described_section<SrqPolicy>("srq, of a tenant");

@@ -116,6 +116,15 @@ constexpr Key kPoolsKeys[] = {
             "of it at most, and for each few MiB of queues",
      .shown = Shown::kOff,
      .sample = "57338"},
+    {.name = "min_bytes_per_second",
+     .at = at<&PoolsConfig::min_bytes_per_second>,
+     .range = {0, std::uint64_t{1} << 50},
+     .unit = "bytes/s",
+     .doc = "The most that minimum rates of tenants may add up to: what the engine and the slowest "
+            "link between tenants and their peers carry for sure. Nobody measures that; what is "
+            "promised beyond it comes short in proportion.",
+     .shown = Shown::kOff,
+     .sample = "1250000000"},
 };
 constexpr Schema kPools{
     .comment = "Totals of the adapter. What no tenant is guaranteed is shared among the tenants.",

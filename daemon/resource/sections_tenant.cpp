@@ -168,14 +168,17 @@ constexpr Key kTenantKeys[] = {
     limit<Kind::kMappings>("28669"),
     {.name = "rate",
      .at = at<&T::rates, &RatesConfig::sent>,
-     .table = schema_of<RateLimits>,
+     .table = schema_of<SentLimits>,
      .whole = true,
      .lead = "What the tenant may send a second, in bytes and in messages, and at once after a "
              "pause; 0: no limit. A message starts while neither is used up and counts in full; "
-             "reads count as sent.",
+             "reads count as sent. min_bytes_per_second is what it is sure to send as long as it "
+             "has something to send, whatever the weights of others: messages to peers in this "
+             "daemon, and on the wire what its queue pairs send, responses to reads included. A "
+             "message or response counts for 4 KiB at least. What it leaves is for all, by weight.",
      .shown = Shown::kOff,
      .sample = "{ bytes_per_second = 0, burst_bytes = 1048576, messages_per_second = 0, "
-               "burst_messages = 64 }"},
+               "burst_messages = 64, min_bytes_per_second = 0 }"},
     {.name = "kept_packets",
      .at = at<&T::kept_packets>,
      .range = {0, kMostOfAny},
@@ -301,6 +304,15 @@ constexpr Key kTvlKeys[] = {
      .doc = "at once after a pause",
      .shown = Shown::kOff,
      .sample = "64"},
+    {.name = "tvl_min_bytes_per_second",
+     .at = at<&TvlConfig::min_bytes_per_second>,
+     .range = {0, kMostOfRate},
+     .set = Allocation::kTvlMinBytes,
+     .unit = "bytes/s",
+     .doc = "what its queue pairs are sure to send together, of the minimum of their level or "
+            "tenant; 0: by weight",
+     .shown = Shown::kOff,
+     .sample = "0"},
 };
 constexpr Schema kTvl{
     .comment = "TVLs one by one, instead of `tvls`; what a TVL does not say is as in the tenant.",
@@ -344,11 +356,12 @@ constexpr Key kLevelKeys[] = {
      .sample = "5"},
     {.name = "rate",
      .at = at<&LevelConfig::rates, &RatesConfig::sent>,
-     .table = schema_of<RateLimits>,
+     .table = schema_of<SentLimits>,
      .whole = true,
-     .doc = "What its programs may send a second, as a tenant's.",
+     .doc = "What its programs may send a second, as a tenant's. Minimums of levels are part of "
+            "that of their tenant.",
      .shown = Shown::kOff,
-     .sample = "{ bytes_per_second = 0 }"},
+     .sample = "{ bytes_per_second = 0, min_bytes_per_second = 0 }"},
     {.name = "inbound_rate",
      .at = at<&LevelConfig::rates, &RatesConfig::inbound>,
      .table = schema_of<InboundLimits>,
@@ -434,7 +447,18 @@ constexpr std::array<Key, 4> rate_keys(Allocation first) {
             .set = at_place(3),
             .doc = "at once after a pause"}}};
 }
-constexpr std::array<Key, 4> kRateKeys = rate_keys(Allocation::kRateBytes);
+constexpr std::array<Key, 5> sent_keys() {
+  std::array<Key, 5> keys{};
+  std::ranges::copy(rate_keys(Allocation::kRateBytes), keys.begin());
+  keys.back() = {.name = "min_bytes_per_second",
+                 .at = at<&SentLimits::min_bytes_per_second>,
+                 .range = {0, kMostOfRate},
+                 .set = Allocation::kRateMinBytes,
+                 .unit = "bytes/s",
+                 .doc = "sure to be sent, whatever others do; 0: by weight"};
+  return keys;
+}
+constexpr std::array<Key, 5> kRateKeys = sent_keys();
 constexpr std::array<Key, 4> kInboundKeys = rate_keys(Allocation::kInboundBytes);
 constexpr std::array<Key, 4> kServedKeys = rate_keys(Allocation::kServedBytes);
 constexpr Schema kRate{.comment = "What a tenant may send.", .keys = kRateKeys};
@@ -576,7 +600,7 @@ const Schema& schema_of<LevelConfig>() {
   return kLevel;
 }
 template <>
-const Schema& schema_of<RateLimits>() {
+const Schema& schema_of<SentLimits>() {
   return kRate;
 }
 template <>

@@ -70,6 +70,8 @@ class FairOrder {
   std::uint64_t now() const { return now_; }
   /// REQUIRES: not empty.
   std::uint32_t first() const { return heap_.front(); }
+  /// Do several have work?
+  bool contended() const { return heap_.size() > 1; }
   /// Does anybody but `i` have work?
   bool others(const T* items, std::uint32_t i) const {
     return heap_.size() > ((items[i].*share).waits() ? 1u : 0u);

@@ -5,8 +5,8 @@
 
 namespace softhca::schedule {
 
-KickArbitrator::KickArbitrator(TvlTable& table, std::uint32_t pcbs)
-    : table_(table), tvls_(table.size()), nodes_(pcbs) {}
+KickArbitrator::KickArbitrator(TvlTable& table, std::uint32_t pcbs, const MinimumRates* minimums)
+    : table_(table), tvls_(table.size()), nodes_(pcbs), minimums_(minimums) {}
 
 bool KickArbitrator::kick(TvlId tvl, PcbId pcb) {
   TvlKicks& kicks = tvls_[tvl.value];
@@ -38,6 +38,8 @@ void KickArbitrator::append(TvlId tvl, PcbId pcb) {
   kicks.list.push_back(nodes_.data(), pcb.value);
   kicks.counters.waiting.add();
   kicks.counters.waiting_high_water.raise_to(kicks.counters.waiting.value());
+  if (heeds()) [[unlikely]]
+    cover(tvl.value);
   if (kicks.state == State::kIdle) {
     kicks.turn = weight;
     enter(tvl.value, State::kFront);
@@ -58,7 +60,37 @@ bool KickArbitrator::first_in_turn(std::uint32_t& index) {
   }
 }
 
+/// A minimum may hold for the TVL, which has commands.
+void KickArbitrator::cover(std::uint32_t index) {
+  if (!tvls_[index].covered.linked() &&
+      minimums_->covers(table_[TvlId(static_cast<std::uint16_t>(index))].qos_class))
+    covered_.push_back(tvls_.data(), index);
+}
+
+/// The next command of those TVLs that are behind and have both credits; they go round.
+OptionalPcb KickArbitrator::start_behind() {
+  for (std::uint32_t i = covered_.front(); i != kNoIndex; i = covered_.next(tvls_.data(), i)) {
+    const TvlId id(static_cast<std::uint16_t>(i));
+    Tvl& tvl = table_[id];
+    if (!minimums_->behind(id, tvl.qos_class)) continue;
+    if (!table_.execution_pool().request(tvl.execution) ||
+        !table_.completion_pool().request(tvl.completion))
+      continue;
+    const PcbId pcb = take_first(i);
+    if (tvls_[i].list.empty()) {
+      empty(i);
+    } else {
+      covered_.remove(tvls_.data(), i);
+      covered_.push_back(tvls_.data(), i);
+    }
+    return pcb;
+  }
+  return std::nullopt;
+}
+
 OptionalPcb KickArbitrator::start_next() {
+  if (heeds()) [[unlikely]]
+    if (const OptionalPcb pcb = start_behind()) return pcb;
   wake();
   for (;;) {
     for (std::uint32_t index; first_in_turn(index);) {
@@ -80,19 +112,27 @@ OptionalPcb KickArbitrator::start_next() {
   }
 }
 
-PcbId KickArbitrator::start(std::uint32_t index) {
+/// Takes the first command of the kick list, and its credits.
+PcbId KickArbitrator::take_first(std::uint32_t index) {
   TvlKicks& kicks = tvls_[index];
-  const TvlId id(static_cast<std::uint16_t>(index));
-  Tvl& tvl = table_[id];
+  Tvl& tvl = table_[TvlId(static_cast<std::uint16_t>(index))];
   [[maybe_unused]] const bool executes = table_.execution_pool().take(tvl.execution);
   [[maybe_unused]] const bool completes = table_.completion_pool().take(tvl.completion);
   assert(executes && completes);
   const PcbId pcb(kicks.list.pop_front(nodes_.data()));
   kicks.counters.waiting.subtract();
   kicks.counters.started.add();
+  return pcb;
+}
+
+PcbId KickArbitrator::start(std::uint32_t index) {
+  const PcbId pcb = take_first(index);
+  TvlKicks& kicks = tvls_[index];
   const bool turn_ends = --kicks.turn == 0;
-  if (turn_ends) kicks.turn = tvl.weight;
-  if (kicks.list.empty() || (turn_ends && kicks.state == State::kFront))
+  if (turn_ends) kicks.turn = table_[TvlId(static_cast<std::uint16_t>(index))].weight;
+  if (kicks.list.empty())
+    empty(index);
+  else if (turn_ends && kicks.state == State::kFront)
     to_end_of_round(index);
   else if (turn_ends)
     list_of(State::kRound).rotate(tvls_.data());
@@ -124,7 +164,7 @@ bool KickArbitrator::remove(PcbId pcb) {
   TvlKicks& kicks = tvls_[index];
   kicks.list.remove(nodes_.data(), pcb.value);
   kicks.counters.waiting.subtract();
-  if (kicks.list.empty()) to_end_of_round(index);
+  if (kicks.list.empty()) empty(index);
   return true;
 }
 
@@ -135,6 +175,12 @@ void KickArbitrator::refresh() {
     tvls_[i].turn = std::min(tvls_[i].turn, table_[id].weight);
     if (waits(tvls_[i].state)) enter(i, State::kRound);
   }
+}
+
+/// The TVL has no command any more.
+void KickArbitrator::empty(std::uint32_t index) {
+  if (tvls_[index].covered.linked()) covered_.remove(tvls_.data(), index);
+  to_end_of_round(index);
 }
 
 /// The turn of a TVL is over, or it has no command. If there is nobody to wait for, the round is

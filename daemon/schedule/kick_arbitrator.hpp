@@ -10,6 +10,9 @@
 // front, with a turn, or with what is left of its turn. When its list is empty again it rests at
 // the end of the round; only a round later may it begin a new turn in front. So it never has more
 // than its weight in a round, as new flows in fair queuing (RFC 8290, section 4.2).
+//
+// A TVL that is behind a minimum rate, its own or that of its class or tenant, goes before the
+// round, and that costs it nothing of its turns.
 #pragma once
 
 #include <array>
@@ -22,6 +25,7 @@
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/optional_id.hpp"
 #include "daemon/base/types.hpp"
+#include "daemon/schedule/minimum_rates.hpp"
 #include "daemon/schedule/tvl_table.hpp"
 
 namespace softhca::schedule {
@@ -44,9 +48,9 @@ struct TvlCounters {
 
 class KickArbitrator {
  public:
-  /// Serves the TVLs of `table`, which outlives it, also those added later, and PCBs below `pcbs`.
-  /// Allocates; set-up only.
-  KickArbitrator(TvlTable& table, std::uint32_t pcbs);
+  /// Serves the TVLs of `table`, also those added later, and PCBs below `pcbs`. `table` and
+  /// `minimums` (null: there are none) outlive it. Allocates; set-up only.
+  KickArbitrator(TvlTable& table, std::uint32_t pcbs, const MinimumRates* minimums = nullptr);
 
   /// Queues a complete command. False: the list is full, use send queue mode.
   /// REQUIRES: it is not queued.
@@ -144,13 +148,15 @@ class KickArbitrator {
   using KickList = IndexList<Node, &Node::link>;
 
   struct TvlKicks {
-    IndexLink link;  ///< in the list of its state
+    IndexLink link;     ///< in the list of its state
+    IndexLink covered;  ///< has commands, and a minimum holds for it
     KickList list;
     std::uint32_t turn = 0;  ///< starts left of its turn
     State state = State::kIdle;
     TvlCounters counters;
   };
   using TvlList = IndexList<TvlKicks, &TvlKicks::link>;
+  using CoveredList = IndexList<TvlKicks, &TvlKicks::covered>;
 
   TvlList& list_of(State state) { return lists_[static_cast<std::size_t>(state)]; }
   const TvlList& list_of(State state) const { return lists_[static_cast<std::size_t>(state)]; }
@@ -166,13 +172,20 @@ class KickArbitrator {
   bool some_can_wake() const;
   void wake();
   OptionalPcb start_next();
+  OptionalPcb start_behind();
   PcbId start(std::uint32_t index);
+  PcbId take_first(std::uint32_t index);
+  bool heeds() const { return minimums_ != nullptr && minimums_->any(); }
+  void cover(std::uint32_t index);
+  void empty(std::uint32_t index);
 
   TvlTable& table_;
   std::vector<TvlKicks> tvls_;
   std::vector<Node> nodes_;                                             ///< by PcbId
   std::array<TvlList, static_cast<std::size_t>(State::kCount)> lists_;  ///< by state
   std::uint32_t waiting_ = 0;                                           ///< TVLs that lack a credit
+  const MinimumRates* minimums_;
+  CoveredList covered_;
 };
 
 }  // namespace softhca::schedule

@@ -6,6 +6,14 @@ namespace {
 // Virtual time starts anew here: half of what the tags hold, so that none overflows before.
 constexpr std::uint64_t kRestart = std::uint64_t{1} << 62;
 
+/// `behind` goes first, if there is one; else it goes by the order.
+template <class Order, class T>
+std::uint32_t next_of(Order& order, const T* items, std::uint32_t behind) {
+  if (behind != kNoIndex) return behind;
+  order.serve(items);
+  return order.first();
+}
+
 }  // namespace
 
 void RunQueue::reserve(std::uint32_t slots, std::uint16_t tenants, std::uint16_t classes,
@@ -50,13 +58,17 @@ void RunQueue::set_tvl(TvlId tvl, QosClassId qos_class, std::uint32_t weight) {
   lane.share.set_weight(weight);
 }
 
-void RunQueue::push_into(std::uint32_t slot, QosClassId id, std::uint32_t lane_id) {
+void RunQueue::push_into(std::uint32_t slot, QosClassId id, std::uint32_t lane_id,
+                         bool may_be_first) {
   if (contains(slot)) return;
   entries_[slot].qos_class = id;
   entries_[slot].lane = static_cast<std::uint16_t>(lane_id);
   Lane& lane = lanes_[lane_id];
   QosClass& qos_class = classes_[id.value];
-  lane.queue.push_back(entries_.data(), slot);
+  if (may_be_first && for_queue_pairs_ && minimums_->queue_pair_behind(slot)) [[unlikely]]
+    lane.queue.push_front(entries_.data(), slot);
+  else
+    lane.queue.push_back(entries_.data(), slot);
   if (!lane.share.waits()) qos_class.order.enter(lanes_.data(), lane_id, lane.rested);
   if (!qos_class.share.waits()) enter(id.value);
 }
@@ -64,15 +76,20 @@ void RunQueue::push_into(std::uint32_t slot, QosClassId id, std::uint32_t lane_i
 std::optional<std::uint32_t> RunQueue::pop() {
   if (order_.empty()) return std::nullopt;
   if (order_.now() >= kRestart) order_.restart(tenants_, [](const Tenant&) { return true; });
-  order_.serve(tenants_.data());
-  const std::uint32_t owner = order_.first();
+  first_ = {};
+  const bool heeding = heeds();
+  const std::uint32_t ahead = heeding ? tenant_behind() : kNoIndex;
+  first_.tenant = ahead != kNoIndex;
+  if (first_.tenant && for_queue_pairs_) minimums_->keep_up_with(ahead);
+  const std::uint32_t owner = next_of(order_, tenants_.data(), ahead);
   Tenant& tenant = tenants_[owner];
   if (tenant.order.now() >= kRestart) {
     tenant.order.restart(classes_,
                          [owner](const QosClass& qos_class) { return qos_class.tenant == owner; });
   }
-  tenant.order.serve(classes_.data());
-  const std::uint32_t id = tenant.order.first();
+  const std::uint32_t behind = heeding ? class_behind(owner) : kNoIndex;
+  first_.qos_class = behind != kNoIndex;
+  const std::uint32_t id = next_of(tenant.order, classes_.data(), behind);
   QosClass& qos_class = classes_[id];
   overtaken_ = qos_class.rested && contended(QosClassId(static_cast<std::uint16_t>(id)));
   qos_class.rested = false;
@@ -81,12 +98,41 @@ std::optional<std::uint32_t> RunQueue::pop() {
   return slot;
 }
 
+/// Of the classes of the tenant that have work, the one that is furthest behind its minimum.
+std::uint32_t RunQueue::class_behind(std::uint32_t tenant) const {
+  if (!tenants_[tenant].order.contended()) return kNoIndex;
+  return minimums_->first_class(TenantId(static_cast<std::uint16_t>(tenant)), [&](auto id) {
+    return classes_[id].share.waits() &&
+           !minimums_->comes_to_nothing(QosClassId(static_cast<std::uint16_t>(id)));
+  });
+}
+
+/// The same of tenants: unless nothing comes of the work of the class that would be served.
+std::uint32_t RunQueue::tenant_behind() const {
+  if (!order_.contended()) return kNoIndex;
+  return minimums_->first_tenant([&](std::uint32_t id) {
+    if (!tenants_[id].share.waits()) return false;
+    const std::uint32_t behind = class_behind(id);
+    const std::uint32_t served = behind != kNoIndex ? behind : tenants_[id].order.first();
+    return !minimums_->comes_to_nothing(QosClassId(static_cast<std::uint16_t>(served)));
+  });
+}
+
+/// The same of the TVLs of a class.
+std::uint32_t RunQueue::lane_behind(const QosClass& qos_class, std::uint32_t id) const {
+  if (!qos_class.order.contended()) return kNoIndex;
+  return minimums_->first_tvl(QosClassId(static_cast<std::uint16_t>(id)), [&](std::uint32_t tvl) {
+    return tvl < tvls_ && lanes_[tvl].share.waits();
+  });
+}
+
 /// The next of a class that has work.
 std::uint32_t RunQueue::pop_of(QosClass& qos_class, std::uint32_t id) {
   if (qos_class.order.now() >= kRestart)
     qos_class.order.restart(lanes_, [id](const Lane& lane) { return lane.qos_class == id; });
-  qos_class.order.serve(lanes_.data());
-  const std::uint32_t lane_id = qos_class.order.first();
+  const std::uint32_t behind = heeds() ? lane_behind(qos_class, id) : kNoIndex;
+  first_.tvl = behind != kNoIndex;
+  const std::uint32_t lane_id = next_of(qos_class.order, lanes_.data(), behind);
   Lane& lane = lanes_[lane_id];
   lane.rested = false;
   const std::uint32_t slot = lane.queue.pop_front(entries_.data());
@@ -94,15 +140,19 @@ std::uint32_t RunQueue::pop_of(QosClass& qos_class, std::uint32_t id) {
   return slot;
 }
 
-void RunQueue::served(std::uint32_t slot, std::uint64_t cost, bool more) {
+void RunQueue::served(std::uint32_t slot, std::uint64_t cost, bool more, bool in_vain) {
   const QosClassId id = entries_[slot].qos_class;
   const std::uint32_t lane = entries_[slot].lane;
   QosClass& qos_class = classes_[id.value];
   Tenant& tenant = tenants_[qos_class.tenant];
-  qos_class.order.served(lanes_.data(), lane, cost);
-  tenant.order.served(classes_.data(), id.value, cost);
-  order_.served(tenants_.data(), qos_class.tenant, cost);
-  if (more) push_into(slot, id, lane);
+  const MinimumRates::First free = in_vain ? MinimumRates::First{} : first_;
+  if (!free.tvl) [[likely]]
+    qos_class.order.served(lanes_.data(), lane, cost);
+  if (!free.qos_class) [[likely]]
+    tenant.order.served(classes_.data(), id.value, cost);
+  if (!free.tenant) [[likely]]
+    order_.served(tenants_.data(), qos_class.tenant, cost);
+  if (more) push_into(slot, id, lane, !in_vain);
   lanes_[lane].rested = lanes_[lane].queue.empty();
   qos_class.rested = qos_class.order.empty();
   qos_class.rests += qos_class.rested;
@@ -143,14 +193,22 @@ void RunQueue::enter(std::uint32_t id) {
   const std::uint32_t tenant = classes_[id].tenant;
   const bool rested = classes_[id].rested;
   tenants_[tenant].order.enter(classes_.data(), id, rested);
-  if (!tenants_[tenant].share.waits()) order_.enter(tenants_.data(), tenant, rested);
+  const bool first = !tenants_[tenant].share.waits();
+  if (first) order_.enter(tenants_.data(), tenant, rested);
+  if (!for_queue_pairs_ || !minimums_->any()) return;
+  minimums_->resume_class(id);
+  if (first) minimums_->resume_tenant(tenant);
 }
 
 /// The class has lost its last queue pair with work.
 void RunQueue::leave(std::uint32_t id) {
   const std::uint32_t tenant = classes_[id].tenant;
   tenants_[tenant].order.leave(classes_.data(), id);
-  if (tenants_[tenant].order.empty()) order_.leave(tenants_.data(), tenant);
+  const bool last = tenants_[tenant].order.empty();
+  if (last) order_.leave(tenants_.data(), tenant);
+  if (!for_queue_pairs_ || !minimums_->any()) return;
+  minimums_->rest_class(id);
+  if (last) minimums_->rest_tenant(tenant);
 }
 
 }  // namespace softhca::schedule

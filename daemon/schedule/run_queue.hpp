@@ -5,6 +5,9 @@
 // fair queuing (fair_order.hpp): the tenants, within a tenant its QoS levels, so that neither a
 // tenant that floods starves another nor a level its sibling, and within a level its TVLs by their
 // weights. A tenant without levels is a single class. Within a TVL the queue pairs go round.
+//
+// Who is behind a minimum rate (minimum_rates.hpp) goes before that order, at each of these steps;
+// what it moves then costs it nothing there, so that its share of the rest stays what it was.
 #pragma once
 
 #include <cassert>
@@ -15,6 +18,7 @@
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/schedule/fair_order.hpp"
+#include "daemon/schedule/minimum_rates.hpp"
 
 namespace softhca::schedule {
 
@@ -27,6 +31,12 @@ class RunQueue {
   /// `qos_class` is one of the tenant's. Before its first push(), and again whenever the number is
   /// given to another tenant; allocates at times.
   void join(QosClassId qos_class, TenantId tenant);
+  /// Who is behind a minimum goes first. `minimums` outlives the queue. With `for_queue_pairs`,
+  /// slots are those of queue pairs, and `minimums` learns who has work.
+  void heed(MinimumRates& minimums, bool for_queue_pairs) {
+    minimums_ = &minimums;
+    for_queue_pairs_ = for_queue_pairs;
+  }
   /// Shares of the engine relative to the other tenants, or to the other classes of the tenant;
   /// 1 to FairShare::kScale. Takes effect with the next cost.
   void set_tenant_weight(TenantId tenant, std::uint32_t weight) {
@@ -42,6 +52,11 @@ class RunQueue {
 
   std::uint32_t tenant_weight(TenantId tenant) const {
     return tenants_[tenant.value].share.weight();
+  }
+
+  /// What the tenant has cost that was not by its weight, but for its minimum rate.
+  std::uint64_t first_cost(TenantId tenant) const {
+    return minimums_ == nullptr ? 0 : minimums_->first_cost(tenant);
   }
 
   /// Nobody has work.
@@ -65,17 +80,20 @@ class RunQueue {
 
   /// A queue pair has work. Nothing happens if that is known.
   void push(std::uint32_t slot, QosClassId qos_class) {
-    push_into(slot, qos_class, lane_without_tvl(qos_class));
+    push_into(slot, qos_class, lane_without_tvl(qos_class), true);
   }
   /// The same with a TVL; that of another class counts as none.
   void push(std::uint32_t slot, QosClassId qos_class, TvlId tvl) {
     const bool own = tvl.value < tvls_ && lanes_[tvl.value].qos_class == qos_class.value;
-    push_into(slot, qos_class, own ? tvl.value : lane_without_tvl(qos_class));
+    push_into(slot, qos_class, own ? tvl.value : lane_without_tvl(qos_class), true);
   }
   /// The next to be served; served() is to follow.
   std::optional<std::uint32_t> pop();
-  /// What the queue pair popped last cost, and whether it has more work.
-  void served(std::uint32_t slot, std::uint64_t cost, bool more);
+  /// Who of what was popped last went before others, for a minimum.
+  const MinimumRates::First& went_first() const { return first_; }
+  /// What the queue pair popped last cost, and whether it has more work. `in_vain`: nothing came of
+  /// it, so it costs what it costs even if it went first.
+  void served(std::uint32_t slot, std::uint64_t cost, bool more, bool in_vain = false);
   /// The class has cost something outside the turns of its queue pairs.
   void charge(QosClassId qos_class, std::uint64_t cost);
   /// Nothing happens if the queue pair is not queued.
@@ -115,7 +133,11 @@ class RunQueue {
 
   /// Behind those of TVLs.
   std::uint32_t lane_without_tvl(QosClassId qos_class) const { return tvls_ + qos_class.value; }
-  void push_into(std::uint32_t slot, QosClassId qos_class, std::uint32_t lane);
+  void push_into(std::uint32_t slot, QosClassId qos_class, std::uint32_t lane, bool may_be_first);
+  bool heeds() const { return minimums_ != nullptr && minimums_->any(); }
+  std::uint32_t class_behind(std::uint32_t tenant) const;
+  std::uint32_t tenant_behind() const;
+  std::uint32_t lane_behind(const QosClass& qos_class, std::uint32_t id) const;
   std::uint32_t pop_of(QosClass& qos_class, std::uint32_t id);
   void enter(std::uint32_t qos_class);
   void leave(std::uint32_t qos_class);
@@ -127,6 +149,9 @@ class RunQueue {
   std::vector<Tenant> tenants_;
   FairOrder<Tenant, &Tenant::share> order_;
   bool overtaken_ = false;
+  MinimumRates* minimums_ = nullptr;
+  bool for_queue_pairs_ = false;
+  MinimumRates::First first_;
 };
 
 }  // namespace softhca::schedule

@@ -66,6 +66,15 @@ QpSlot SendQueueLists::next_ready(QosClass& qos_class) {
   return slot;
 }
 
+QosClassId SendQueueLists::find_behind() {
+  const std::vector<QosClassId>& covered = minimums_->covered();
+  for (std::size_t i = 0; i < covered.size(); ++i) {
+    const QosClassId id = covered[++behind_ % covered.size()];
+    if ((*this)[id].with_work.linked() && minimums_->behind(id)) return id;
+  }
+  return kNoQosClass;
+}
+
 void SendQueueLists::update(QosClassId id) {
   QosClass& qos_class = (*this)[id];
   const bool active = qos_class.linked != 0 || qos_class.counters.overflow.value() != 0;

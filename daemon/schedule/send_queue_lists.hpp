@@ -10,6 +10,7 @@
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/schedule/doorbell_overflow.hpp"
+#include "daemon/schedule/minimum_rates.hpp"
 
 namespace softhca::schedule {
 
@@ -86,8 +87,10 @@ class SendQueueLists {
   template <IndexLink QosClass::*member>
   using ClassList = IndexList<QosClass, member>;
 
-  SendQueueLists(std::uint32_t max_queue_pairs, std::uint16_t max_classes)
-      : descriptors_(max_queue_pairs), classes_(max_classes) {}
+  /// `minimums` (null: there are none) outlives it.
+  SendQueueLists(std::uint32_t max_queue_pairs, std::uint16_t max_classes,
+                 const MinimumRates* minimums = nullptr)
+      : descriptors_(max_queue_pairs), classes_(max_classes), minimums_(minimums) {}
 
   Descriptor& operator[](QpSlot slot) { return descriptors_[slot.value]; }
   const Descriptor& operator[](QpSlot slot) const { return descriptors_[slot.value]; }
@@ -128,6 +131,10 @@ class SendQueueLists {
   const ClassList<&QosClass::active>& active() const { return active_; }
   const ClassList<&QosClass::recovering>& recovering() const { return recovering_; }
   const ClassList<&QosClass::over_bound>& over_bound() const { return over_bound_; }
+  /// A class with work that is behind a minimum rate; such classes go round. kNoQosClass: none is.
+  QosClassId next_behind() {
+    return minimums_ != nullptr && minimums_->any() ? find_behind() : kNoQosClass;
+  }
   /// The first becomes the last.
   void rotate_with_work() { with_work_.rotate(classes_.data()); }
   void rotate_recovering() { recovering_.rotate(classes_.data()); }
@@ -141,6 +148,7 @@ class SendQueueLists {
   }
 
  private:
+  QosClassId find_behind();
   DescriptorList* list_of(const Descriptor& d);
   template <IndexLink QosClass::*member>
   void keep(ClassList<member>& list, std::uint32_t qos_class, bool wanted) {
@@ -157,6 +165,8 @@ class SendQueueLists {
   ClassList<&QosClass::active> active_;
   ClassList<&QosClass::recovering> recovering_;
   ClassList<&QosClass::over_bound> over_bound_;
+  const MinimumRates* minimums_;
+  std::size_t behind_ = 0;  ///< place of the class that was the last to be behind
 };
 
 }  // namespace softhca::schedule

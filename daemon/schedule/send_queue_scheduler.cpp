@@ -7,7 +7,7 @@ namespace softhca::schedule {
 SendQueueScheduler::SendQueueScheduler(const SendQueueSchedulerConfig& config,
                                        DoorbellOverflow& overflow)
     : quantum_(config.quantum),
-      lists_(config.max_queue_pairs, config.max_classes),
+      lists_(config.max_queue_pairs, config.max_classes, config.minimums),
       overflow_(lists_, overflow, config.doorbells) {
   assert(quantum_ > 0);
 }
@@ -67,11 +67,15 @@ void SendQueueScheduler::vcb_kicked(QpSlot slot) {
   d.by_vcb = true;
 }
 
+/// A class that is behind a minimum leaves the order of the others as it is.
 std::optional<Turn> SendQueueScheduler::next() {
   if (lists_.with_work().empty()) return std::nullopt;
-  const QosClassId id(static_cast<std::uint16_t>(lists_.with_work().front()));
+  const QosClassId behind = lists_.next_behind();
+  const QosClassId id = behind != kNoQosClass
+                            ? behind
+                            : QosClassId(static_cast<std::uint16_t>(lists_.with_work().front()));
   const QpSlot slot = lists_.next_ready(lists_[id]);
-  lists_.rotate_with_work();
+  if (behind == kNoQosClass) lists_.rotate_with_work();
   return Turn{slot, next_sequence(slot), next_turn(slot)};
 }
 

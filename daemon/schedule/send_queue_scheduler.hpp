@@ -41,6 +41,7 @@ struct SendQueueSchedulerConfig {
   std::uint16_t max_classes = 0;
   std::uint32_t quantum = 16;  ///< commands per turn of a queue pair
   DoorbellConfig doorbells = {};
+  const MinimumRates* minimums = nullptr;  ///< null: there are none; outlives the scheduler
 };
 
 class SendQueueScheduler {

@@ -62,6 +62,7 @@ std::unique_ptr<engine::Level> taken_from(engine::Tenant& tenant, engine::Level&
   engine.rates().forget(level.rate);
   engine.peer_rates().forget(level.peer_rates.inbound);
   engine.peer_rates().forget(level.peer_rates.served);
+  engine.cpu().minimums().set(level.qos_class, tenant.id, {});
   const auto at = std::find_if(tenant.levels.begin(), tenant.levels.end(),
                                [&](const auto& there) { return there.get() == &level; });
   std::unique_ptr<engine::Level> taken = std::move(*at);
@@ -176,11 +177,15 @@ void Allotments::settle(AllotmentChange& change) {
         level->is_default = entry != nullptr && entry->is_default;
       }
   for (const auto* rows : {&change.there, &change.added})
-    for (const auto& [tenant, to] : *rows) set_rates(*tenant, *to);
+    for (const auto& [tenant, to] : *rows) {
+      set_rates(*tenant, *to);
+      set_minimums(*tenant, *to);
+    }
   for (const TvlId id : closed_) {
     (void)engine_.tvl_assignment().close(id);  // again: now its queue pairs go to others
     closing_.push_back(id);
     engine_.rates().set(engine_.rates().gate_of(id), {});
+    engine_.cpu().minimums().set(id, engine_.tvls()[id].qos_class, {});
   }
   collect_closed();
   for (const auto& [tenant, level] : released_levels_)
@@ -209,6 +214,29 @@ void Allotments::set_rates(engine::Tenant& tenant, const resource::TenantConfig&
   for (const auto& level : tenant.levels)
     if (const resource::LevelConfig* entry = settings_of(to, *level)) set_whole(*level, *entry);
   (void)for_each_part(tenant, to, set_part);
+}
+
+/// A level that is not in `to` is leaving.
+void Allotments::set_minimums(const engine::Tenant& tenant, const resource::TenantConfig& to) {
+  schedule::MinimumRates& minimums = engine_.cpu().minimums();
+  const auto minimum_of = [](const SentLimits& sent) {
+    return Rate{sent.min_bytes_per_second, sent.burst_bytes};
+  };
+  minimums.set(tenant.id, minimum_of(to.rates.sent));
+  minimums.set(tenant.qos_class, tenant.id, {});
+  for (const auto& level : tenant.levels) {
+    const resource::LevelConfig* entry = settings_of(to, *level);
+    minimums.set(level->qos_class, tenant.id,
+                 entry != nullptr ? minimum_of(entry->rates.sent) : Rate{});
+  }
+  (void)for_each_part(tenant, to, [&](const engine::Level* level) -> Outcome {
+    const auto configured = tvls_of(to, level);
+    const std::vector<TvlId>& ids = tvls(class_of(tenant, level));
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      minimums.set(ids[i], class_of(tenant, level),
+                   {configured[i].min_bytes_per_second, configured[i].burst_bytes});
+    return {};
+  });
 }
 
 // --- what shrinks

@@ -99,6 +99,7 @@ class Allotments {
   Outcome make(AllotmentChange& change);
   void settle(AllotmentChange& change);
   void set_rates(engine::Tenant& tenant, const resource::TenantConfig& to);
+  void set_minimums(const engine::Tenant& tenant, const resource::TenantConfig& to);
 
   Outcome shrink(engine::Tenant& tenant, const resource::TenantConfig& to);
   Outcome shrink_part(engine::Tenant& tenant, const resource::TenantConfig& to,

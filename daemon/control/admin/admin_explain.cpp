@@ -15,9 +15,9 @@ struct Remedy {
   const char* help;
 };
 constexpr Remedy kRemedies[] = {
-    {WaitCause::kEngine, "weight",
-     "a turn of the engine: `weight` of its TVLs is its share beside other tenants; alone, it has "
-     "all that one engine can do"},
+    {WaitCause::kEngine, "weight, rate.min_bytes_per_second",
+     "a turn of the engine: `weight` of its TVLs is its share beside other tenants, a minimum rate "
+     "goes before that; alone, it has all that one engine can do"},
     {WaitCause::kNoVcb, "most_vcbs_per_process, vcbs",
      "its processes ring doorbells, as they have too few VCBs for what they post"},
     {WaitCause::kNoPcb, "pcbs", "all PCBs that it may have are in use"},

@@ -101,23 +101,26 @@ QpShot shot_of(engine::Engine& engine, const engine::QueuePair& qp) {
   const bool provisioned = qp.srq != nullptr && qp.srq->provisioner != nullptr;
   engine::QueuePair* const found = provisioned ? engine.find_queue_pair(qp.qpn) : nullptr;
   if (found == &qp) engine.receive_queues().follow_rules(*found);
-  return {.state = qp.state,
-          .destination = qp.connection.destination,
-          .peer = qp.connection.route.path.destination,
-          .local = qp.is_local(),
-          .commands = qp.sq.commands,
-          .dedicated = qp.sq.dedicated,
-          .started = qp.sq.started,
-          .mtu = qp.rc.mtu,
-          .srq = qp.srq == nullptr ? 0 : qp.srq->number,
-          .retries = qp.record.retries,
-          .srq_held = provisioned ? qp.srq->provisioner->held_by(qp.rq.member) : 0,
-          .srq_limit = provisioned ? qp.srq->provisioner->limit_of(qp.rq.member) : 0,
-          .srq_rule = qp.rq.member.terms.rule,
-          .srq_quarantined = provisioned && qp.srq->provisioner->is_quarantined(qp.rq.member),
-          .level = level_of(qp),
-          .rate = qp.sq.rates == nullptr ? Json() : control::to_json(*qp.sq.rates),
-          .failure = qp.error.cause};
+  return {
+      .state = qp.state,
+      .destination = qp.connection.destination,
+      .peer = qp.connection.route.path.destination,
+      .local = qp.is_local(),
+      .commands = qp.sq.commands,
+      .dedicated = qp.sq.dedicated,
+      .started = qp.sq.started,
+      .mtu = qp.rc.mtu,
+      .srq = qp.srq == nullptr ? 0 : qp.srq->number,
+      .retries = qp.record.retries,
+      .srq_held = provisioned ? qp.srq->provisioner->held_by(qp.rq.member) : 0,
+      .srq_limit = provisioned ? qp.srq->provisioner->limit_of(qp.rq.member) : 0,
+      .srq_rule = qp.rq.member.terms.rule,
+      .srq_quarantined = provisioned && qp.srq->provisioner->is_quarantined(qp.rq.member),
+      .level = level_of(qp),
+      .rate = qp.sq.rates == nullptr
+                  ? Json()
+                  : control::to_json(*qp.sq.rates, engine.cpu().minimums().of_queue_pair(qp.slot)),
+      .failure = qp.error.cause};
 }
 
 /// Who drew lately.

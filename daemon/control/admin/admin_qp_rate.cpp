@@ -24,6 +24,7 @@ struct RateTable {
   const char* prefix;  ///< of its keys
   Allocation first;    ///< of a tenant, whose ranges they have; the others follow it
 };
+constexpr const char* kMinimum = "min_bytes_per_second";
 constexpr RateTable kSent{"", Allocation::kRateBytes};
 constexpr RateTable kInbound{"inbound_rate.", Allocation::kInboundBytes};
 constexpr RateTable kServed{"served_rate.", Allocation::kServedBytes};
@@ -55,7 +56,7 @@ RateLimits changed(RateLimits limits, const RateTable& table, const Json& params
 }  // namespace
 
 bool AdminView::names_rate(const Json& params) {
-  bool named = false;
+  bool named = params.contains(kMinimum);
   for_each_key([&](const RateTable& table, const RateKey& key, Allocation) {
     named |= params.contains(name_of(table, key));
   });
@@ -64,8 +65,7 @@ bool AdminView::names_rate(const Json& params) {
 
 std::optional<RpcError> AdminView::check_rate(const Json& params) const {
   std::optional<RpcError> wrong;
-  for_each_key([&](const RateTable& table, const RateKey& key, Allocation allocation) {
-    const std::string name = name_of(table, key);
+  const auto check = [&](const std::string& name, Allocation allocation) {
     if (!params.contains(name) || params.at(name).is_null()) return;
     const Json& value = params.at(name);
     const resource::Range range = resource::range_of(allocation, adapter_.config.pools);
@@ -74,8 +74,44 @@ std::optional<RpcError> AdminView::check_rate(const Json& params) const {
       return;
     wrong = invalid_params(name + " is " + std::to_string(range.least) + " to " +
                            std::to_string(range.most) + ", or null: the default");
+  };
+  for_each_key([&](const RateTable& table, const RateKey& key, Allocation allocation) {
+    check(name_of(table, key), allocation);
   });
+  check(kMinimum, Allocation::kRateMinBytes);
   return wrong;
+}
+
+/// Minimums of queue pairs are part of that of their level or tenant.
+std::optional<RpcError> AdminView::check_minimum(const engine::QueuePair& qp,
+                                                 const Json& params) const {
+  if (!params.contains(kMinimum) || params.at(kMinimum).is_null()) return std::nullopt;
+  const auto asked = params.at(kMinimum).get<std::uint64_t>();
+  const schedule::MinimumRates& minimums = adapter_.engine.cpu().minimums();
+  const engine::Level* level = engine::level_of(qp);
+  const std::uint64_t all =
+      (level != nullptr ? minimums.of(level->qos_class) : minimums.of(qp.tenant->id))
+          .rate()
+          .per_second;
+  std::uint64_t others = 0;
+  for (const Session* session : sessions_())
+    session->for_each_qp([&](const engine::QueuePair& other) {
+      if (&other != &qp && other.qos_class == qp.qos_class)
+        others += minimums.of_queue_pair(other.slot).per_second;
+    });
+  const std::uint64_t free = all - std::min(all, others);
+  if (asked > free)
+    return RpcError{RpcCode::kRefused,
+                    "asked for " + std::to_string(asked) + " of rate.min_bytes_per_second, " +
+                        std::to_string(free) + " of " + std::to_string(all) + " of " +
+                        (level != nullptr ? "level " + level->name : "tenant " + qp.tenant->name) +
+                        " are in no queue pair's minimum",
+                    {}};
+  const auto sent = qp.sq.rates != nullptr ? qp.sq.rates->sent.limits() : RateLimits{};
+  const RateLimits limits = changed(sent, kSent, params);
+  if (limits.bytes_per_second != 0 && asked > limits.bytes_per_second)
+    return invalid_params(std::string(kMinimum) + " is above bytes_per_second");
+  return std::nullopt;
 }
 
 void AdminView::set_rate(Qpn qpn, const Json& params) {
@@ -86,6 +122,12 @@ void AdminView::set_rate(Qpn qpn, const Json& params) {
     if (qp->sq.rates == nullptr) qp->sq.rates = std::move(made);
     QpRates& rates = *qp->sq.rates;
     engine.rates().set(rates.sent, changed(rates.sent.limits(), kSent, params));
+    schedule::MinimumRates& minimums = engine.cpu().minimums();
+    Rate minimum = minimums.of_queue_pair(qp->slot);
+    if (params.contains(kMinimum))
+      minimum.per_second =
+          params.at(kMinimum).is_null() ? 0 : params.at(kMinimum).get<std::uint64_t>();
+    minimums.set_queue_pair(qp->slot, {minimum.per_second, rates.sent.limits().burst_bytes});
     for (const auto& [table, gate] :
          {std::pair(kInbound, &rates.peers.inbound), std::pair(kServed, &rates.peers.served)})
       engine.peer_rates().set(*gate, changed(gate->limits(), table, params));
@@ -105,7 +147,7 @@ void add_throttling(Json& out, const engine::PeerGates& gates) {
   }
 }
 
-Json to_json(const QpRates& rates) {
+Json to_json(const QpRates& rates, const Rate& minimum) {
   const auto of_gate = [](const RateGate& gate) {
     Json out;
     add_throttling(out, gate);
@@ -114,6 +156,7 @@ Json to_json(const QpRates& rates) {
     return out;
   };
   Json out = of_gate(rates.sent);
+  out[kMinimum] = minimum.per_second;
   out["inbound"] = of_gate(rates.peers.inbound);
   out["served"] = of_gate(rates.peers.served);
   return out;

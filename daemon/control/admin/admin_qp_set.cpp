@@ -49,6 +49,7 @@ RpcResult AdminView::set_queue_pair(const Json& params) {
       if (qp.qpn.value == qpn) owner = session, found = &qp;
     });
   if (found == nullptr) return no_such("queue pair", std::to_string(qpn));
+  if (auto wrong = check_minimum(*found, params)) return *wrong;
   if (of_receives)
     if (RpcResult set = set_receive_terms(*found, terms); !set) return set;
   if (names_rate(params)) set_rate(Qpn(qpn), params);

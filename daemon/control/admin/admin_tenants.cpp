@@ -58,6 +58,12 @@ void add_rules(Json& entry, const resource::LevelConfig* config) {
   add("own_traffic_classes", config->own_rules.traffic_classes);
 }
 
+/// `sent`: null for what is leaving.
+void add_minimum(Json& out, const SentLimits* sent, const Counter& first) {
+  out["minimum"] = {{"bytes_per_second", sent != nullptr ? sent->min_bytes_per_second : 0},
+                    {"first_bytes", first.value()}};
+}
+
 Json levels_of(const engine::Tenant& tenant, const resource::TenantConfig* config,
                const engine::Engine& engine) {
   Json out = Json::array();
@@ -78,8 +84,12 @@ Json levels_of(const engine::Tenant& tenant, const resource::TenantConfig* confi
                   {"vcbs", std::move(vcbs)},
                   {"pcbs", std::move(pcbs)}};
     add_throttling(entry, level->rate);
+    const resource::LevelConfig* settings =
+        config != nullptr ? find_level(*config, level->name) : nullptr;
+    add_minimum(entry, settings != nullptr ? &settings->rates.sent : nullptr,
+                level->rate.minimum_bytes);
     add_throttling(entry, level->peer_rates);
-    add_rules(entry, config != nullptr ? find_level(*config, level->name) : nullptr);
+    add_rules(entry, settings);
     out.push_back(std::move(entry));
   }
   return out;
@@ -143,7 +153,9 @@ RpcResult AdminView::tenant_show(const Json& params) {
   Json out = to_json(*tenant, adapter_.engine);
   out["link"] = adapter_.link_up(*tenant) ? "up" : "down";
   out["path_mtu"] = adapter_.path_mtu(*tenant);
-  out["levels"] = levels_of(*tenant, resource::find_tenant(adapter_.config, name), adapter_.engine);
+  const resource::TenantConfig* config = resource::find_tenant(adapter_.config, name);
+  add_minimum(out, config != nullptr ? &config->rates.sent : nullptr, tenant->rate.minimum_bytes);
+  out["levels"] = levels_of(*tenant, config, adapter_.engine);
   out["limits"] = limits_of(tenant->control.accounts);
   if (connections_) out["connections"] = connections_(*tenant);
   out["tvls"] = lanes_of(*tenant);

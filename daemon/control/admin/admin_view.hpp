@@ -72,6 +72,7 @@ class AdminView {
   // admin_qp_rate.cpp
   static bool names_rate(const Json& params);
   std::optional<RpcError> check_rate(const Json& params) const;
+  std::optional<RpcError> check_minimum(const engine::QueuePair& qp, const Json& params) const;
   /// REQUIRES: checked. A queue pair that is gone has none.
   void set_rate(Qpn qpn, const Json& params);
 
@@ -101,9 +102,9 @@ std::size_t page_limit(const Json& params);
 void add_throttling(Json& out, const engine::RateGate& gate);
 /// Adds `inbound` and `served`, each with these and `rated_bytes`.
 void add_throttling(Json& out, const engine::PeerGates& gates);
-/// Limits, {throttled, throttled_s}, and the same of `inbound` and `served`. On the engine's
-/// thread.
-Json to_json(const engine::QpRates& rates);
+/// Limits, the minimum, {throttled, throttled_s}, and limits and these of `inbound` and `served`.
+/// On the engine's thread.
+Json to_json(const engine::QpRates& rates, const Rate& minimum);
 
 /// {guaranteed, in_use, shared, high_water, draining}
 Json to_json(const Quota& quota);

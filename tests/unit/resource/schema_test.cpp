@@ -44,7 +44,7 @@ void for_each_table(F&& f) {
   f("tenant", TenantConfig{});
   f("tenant.tvl", TvlConfig{});
   f("tenant.level", LevelConfig{});
-  f("tenant.rate", RateLimits{});
+  f("tenant.rate", SentLimits{});
   f("tenant.inbound_rate", InboundLimits{});
   f("tenant.served_rate", ServedLimits{});
   f("tenant.srq", SrqPolicy{});
@@ -177,7 +177,7 @@ TEST(Schema, EveryAllocationIsAKeyOfATenantOrATvl) {
       if (key.set) ++keys[static_cast<std::size_t>(*key.set)];
   };
   count(schema_of<TenantConfig>());
-  count(schema_of<RateLimits>());
+  count(schema_of<SentLimits>());
   count(schema_of<InboundLimits>());
   count(schema_of<ServedLimits>());
   count(schema_of<SrqPolicy>());
