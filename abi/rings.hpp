@@ -79,8 +79,8 @@ inline constexpr std::uint32_t kArmKindMask = 3;
 /// Completion queue: this header, then `entries` CompletionElements.
 struct alignas(64) CompletionRingHeader {
   std::atomic<std::uint32_t> consumer;  ///< writer: tenant (release); reader: engine (acquire)
-  /// Writer: tenant (seq_cst), and the engine once when the queue moves to another ring. Reader:
-  /// engine, after the seq_cst fence that ends a batch of completions.
+  /// Writer: tenant, then a seq_cst fence before it polls again; and the engine once when the queue
+  /// moves to another ring. Reader: engine, after the seq_cst fence that ends a batch.
   std::atomic<std::uint32_t> arm;
   std::uint8_t pad[56];
 };

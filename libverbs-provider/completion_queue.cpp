@@ -177,7 +177,9 @@ int req_notify_cq(ibv_cq* ibv_cq, int solicited_only) {
   const std::uint32_t kind = solicited_only != 0 ? abi::kArmSolicited : abi::kArmAny;
   Guard guard(cq.lock);
   cq.arm_kind = std::max(cq.arm_kind, kind);  // solicited does not weaken an earlier any
-  cq.ring.header->arm.store(cq.arm_serial << 2 | cq.arm_kind, std::memory_order_seq_cst);
+  cq.ring.header->arm.store(cq.arm_serial << 2 | cq.arm_kind, std::memory_order_relaxed);
+  // The program polls once more, which must not read the ring before the engine can see that store.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   return 0;
 }
 

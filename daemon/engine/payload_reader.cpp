@@ -27,6 +27,7 @@ Verdict PayloadReader::read(const QueuePair& qp, const transport::PayloadSource&
 
 Verdict PayloadReader::locate(const QueuePair& qp, const transport::PayloadSource& payload,
                               PayloadPieces& out) {
+  memory::keep_order();
   memory::ScatterList list;
   if (payload.from == From::kRequest) {
     const collect::Pcb& pcb = pcbs_.pcb(payload.pcb);

@@ -50,10 +50,17 @@ void drain(int eventfd) {
 }  // namespace
 
 /// The system call is made directly: it takes nanoseconds, where epoll_wait has milliseconds.
+/// Before Linux 5.11, in sandboxes that do not know it, and under qemu-user there is the latter
+/// alone.
 long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout) {
   const timespec limit{.tv_sec = timeout / std::chrono::seconds(1),
                        .tv_nsec = (timeout % std::chrono::seconds(1)).count()};
-  return ::syscall(SYS_epoll_pwait2, epoll, events.data(), events.size(), &limit, nullptr, 0);
+  const long count =
+      ::syscall(SYS_epoll_pwait2, epoll, events.data(), events.size(), &limit, nullptr, 0);
+  if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
+  return ::epoll_wait(epoll, events.data(), static_cast<int>(events.size()),
+                      static_cast<int>(milliseconds));
 }
 
 Outcome Worker::start() {

@@ -26,7 +26,7 @@
 
 namespace softhca::engine {
 
-/// Waits by epoll_pwait2(2). Returns how many events there are now.
+/// Waits by epoll_pwait2(2), or else by whole milliseconds. Returns how many events there are now.
 long wait_for_events(int epoll, std::span<epoll_event> events, Duration timeout);
 
 struct WorkerOptions {

@@ -42,6 +42,7 @@ Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t 
   const std::uint64_t place =
       run.mapped != nullptr ? reinterpret_cast<std::uintptr_t>(run.mapped) : run.addr;
   if (run.length < sizeof(Word) || place % sizeof(Word) != 0) return Verdict::kLocalProtection;
+  keep_order();
   if (run.mapped == nullptr)
     return run_in_process(*region.process(), run.addr, op, compare_add, swap, original);
   original = run_mapped(run.mapped, op, compare_add, swap);

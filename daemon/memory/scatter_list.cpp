@@ -184,6 +184,7 @@ Verdict scatter_runs(ScatterView to, std::uint64_t offset, std::span<const std::
 
 Verdict copy(ScatterView to, std::uint64_t to_offset, ScatterView from, std::uint64_t from_offset,
              std::uint64_t length, bool* to_blame) {
+  keep_order();
   if (to.size() == 1 && from.size() == 1) {
     std::byte* dst = to[0].direct(to_offset, length);
     const std::byte* src = from[0].direct(from_offset, length);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -64,12 +65,18 @@ Verdict resolve(const KeyTable& keys, std::span<const Entry> list, std::uint64_t
   return length == 0 ? Verdict::kOk : Verdict::kLocalLength;
 }
 
+/// Before each access below: programs that watch their memory see what is written in the order in
+/// which it is written, a flag after the data that it announces, as with an adapter; and so for
+/// what is read. A processor of x86 does that by itself, and this is nothing there.
+inline void keep_order() { std::atomic_thread_fence(std::memory_order_acq_rel); }
+
 /// The general ways of gather() and scatter() below.
 Verdict gather_runs(ScatterView from, std::uint64_t offset, std::span<std::byte> into);
 Verdict scatter_runs(ScatterView to, std::uint64_t offset, std::span<const std::byte> from);
 
 /// Fills `into` from the bytes of the list that start at `offset`.
 inline Verdict gather(ScatterView from, std::uint64_t offset, std::span<std::byte> into) {
+  keep_order();
   if (from.size() == 1) {
     const ScatterEntry& e = from[0];
     const std::byte* at = e.direct(offset, into.size());
@@ -83,6 +90,7 @@ inline Verdict gather(ScatterView from, std::uint64_t offset, std::span<std::byt
 
 /// Writes `from` to the bytes of the list that start at `offset`.
 inline Verdict scatter(ScatterView to, std::uint64_t offset, std::span<const std::byte> from) {
+  keep_order();
   if (to.size() == 1) {
     const ScatterEntry& e = to[0];
     std::byte* at = e.direct(offset, from.size());

@@ -1,6 +1,11 @@
 // The thread of an engine: who asks something of it does not wait for the end of a sleep.
 #include "daemon/engine/worker.hpp"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -79,6 +84,37 @@ TEST_F(WorkerTest, ARequestMadeJustBeforeASleepDoesNotWaitForItsEnd) {
   }
   worker.stop();
   EXPECT_EQ(overslept, 0u);
+}
+
+/// From now on there is no epoll_pwait2(2) for this thread, as on kernels before Linux 5.11. False:
+/// it cannot be forbidden here.
+bool forbid_nanoseconds() {
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_pwait2, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{std::size(code), code};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+  return ::syscall(SYS_epoll_pwait2, -1, nullptr, 0, nullptr, nullptr, 0) < 0 && errno == ENOSYS;
+}
+
+TEST(WaitForEvents, AlsoWhereThereAreOnlyMilliseconds) {
+  bool forbidden = false;
+  std::thread([&] {
+    forbidden = forbid_nanoseconds();
+    if (!forbidden) return;
+    const UniqueFd epoll(::epoll_create1(0)), event(::eventfd(0, 0));
+    epoll_event what{.events = EPOLLIN, .data = {.u64 = 7}};
+    ASSERT_EQ(::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, event.get(), &what), 0);
+    std::array<epoll_event, 2> events{};
+    EXPECT_EQ(wait_for_events(epoll.get(), events, Duration::zero()), 0);
+    EXPECT_EQ(wait_for_events(epoll.get(), events, std::chrono::microseconds(3)), 0);
+    ASSERT_EQ(::eventfd_write(event.get(), 1), 0);
+    EXPECT_EQ(wait_for_events(epoll.get(), events, std::chrono::hours(1)), 1);
+    EXPECT_EQ(events[0].data.u64, 7u);
+  }).join();
+  if (!forbidden) GTEST_SKIP() << "no system call can be forbidden here";
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "tests/emulated.hpp"
+
 namespace softhca::memory {
 namespace {
 
@@ -71,7 +73,9 @@ TEST(SharedBuffer, HasNoHolesMadeInItOnceItIsRegistered) {
   ASSERT_TRUE(seal(*buffer));
   EXPECT_EQ(descriptor.use_count(), 1) << "still accounted for";
   EXPECT_EQ(punch(), -1);
-  EXPECT_EQ(::madvise(mapped, kPage, MADV_REMOVE), -1);
+  if (kernel_takes_advice()) {
+    EXPECT_EQ(::madvise(mapped, kPage, MADV_REMOVE), -1);
+  }
   EXPECT_EQ(map(PROT_READ | PROT_WRITE), MAP_FAILED) << "a new way to write";
   // What is mapped already goes on, holes from before included.
   EXPECT_EQ(*buffer->at(0, 1), std::byte{7});
@@ -100,6 +104,7 @@ bool in_page_table(const std::byte* page) {
 }
 
 TEST(SharedBuffer, WhatTheTenantHasFilledIsMappedAndNothingElseMade) {
+  if (!kernel_takes_advice()) GTEST_SKIP() << "madvise(2) does not reach the kernel";
   constexpr std::size_t kPages = 5000;  // more than are looked at together
   SharedBufferPool pool(kPages * kPage);
   auto created = pool.create(kPages * kPage);

@@ -14,6 +14,7 @@
 #include "daemon/port/dpdk/eal.hpp"
 #include "daemon/port/dpdk/open.hpp"
 #include "daemon/port/kernel_guard.hpp"
+#include "tests/emulated.hpp"
 #include "tests/unit/port/child.hpp"
 #include "tests/unit/port/frames.hpp"
 #include "tests/unit/port/namespace.hpp"
@@ -192,6 +193,10 @@ TEST(DpdkPort, WorksFromAnotherThreadThanTheOneThatOpenedIt) {
 
 class AfPacket : public testing::Test {
  protected:
+  void SetUp() override {
+    if (!kernel_takes_packet_options())
+      GTEST_SKIP() << "options of packet sockets do not reach the kernel";
+  }
   /// Runs `body` with a port on either end of a veth pair whose MTU is 9000.
   static std::string on_veth(const std::function<std::string(Port&, Port&)>& body) {
     return run_in_child([&]() -> std::string {

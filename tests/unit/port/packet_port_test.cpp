@@ -12,6 +12,7 @@
 
 #include "daemon/port/kernel_guard.hpp"
 #include "daemon/port/train_splitter.hpp"
+#include "tests/emulated.hpp"
 #include "tests/unit/port/frames.hpp"
 #include "tests/unit/port/namespace.hpp"
 
@@ -99,6 +100,10 @@ void expect_same(const std::vector<Bytes>& got, const std::vector<Bytes>& wanted
 
 class PacketPorts : public testing::Test {
  protected:
+  void SetUp() override {
+    if (!kernel_takes_packet_options())
+      GTEST_SKIP() << "options of packet sockets do not reach the kernel";
+  }
   /// Runs `body` in a namespace with a pair of interfaces va and vb.
   template <class Body>
   void on_veth(Body body, const std::string& set_up = "true", const std::string& mtu = "9000") {

@@ -18,6 +18,7 @@
 #include "daemon/port/frame_kind.hpp"
 #include "daemon/port/kernel_guard.hpp"
 #include "daemon/port/packet/packet_port.hpp"
+#include "tests/emulated.hpp"
 #include "tests/unit/port/frames.hpp"
 #include "tests/unit/port/namespace.hpp"
 
@@ -171,6 +172,10 @@ bool readable(int fd, int milliseconds) {
 /// Runs `body` in a network namespace of its own that has only the loopback interface.
 class UdpPorts : public testing::Test {
  protected:
+  void SetUp() override {
+    if (!kernel_takes_udp_options())
+      GTEST_SKIP() << "options of UDP sockets do not reach the kernel";
+  }
   template <class Body>
   void on_loopback(Body body) {
     bool entered = false;
@@ -439,6 +444,10 @@ const Gid kNear6 = ipv6(0x77, 1), kFar6 = ipv6(0x77, 2);
 /// Two network namespaces joined by a pair of interfaces, va here and vb there.
 class UdpPortsOfHosts : public testing::Test {
  protected:
+  void SetUp() override {
+    if (!kernel_takes_udp_options())
+      GTEST_SKIP() << "options of UDP sockets do not reach the kernel";
+  }
   /// Runs `body(there)` in one of them; `there(work)` runs `work` in the other one.
   template <class Body>
   void on_hosts(Body body) {

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "tests/emulated.hpp"
 #include "tests/unit/port/frames.hpp"
 #include "tests/unit/port/namespace.hpp"
 
@@ -65,6 +66,10 @@ Bytes with_ip_options(std::uint16_t port) {
 
 class Wake : public testing::Test {
  protected:
+  void SetUp() override {
+    if (!kernel_takes_packet_options())
+      GTEST_SKIP() << "options of packet sockets do not reach the kernel";
+  }
   template <class F>
   void on_veth(F body) {
     bool entered = false;

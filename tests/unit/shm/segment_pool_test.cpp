@@ -13,6 +13,8 @@
 #include <random>
 #include <string>
 
+#include "tests/emulated.hpp"
+
 namespace softhca::shm {
 namespace {
 
@@ -81,6 +83,7 @@ TEST(SharedSegment, ClearZeroesExactlyTheRange) {
 }
 
 TEST(SharedSegment, WhatTheDaemonHasTouchedIsNotSwapped) {
+  if (!kernel_takes_advice()) GTEST_SKIP() << "/proc/self/smaps is the emulator's";
   auto segment = SharedSegment::create("softhca-locked", 2 * 4096);
   ASSERT_TRUE(segment);
   std::ifstream maps("/proc/self/smaps");
@@ -147,7 +150,9 @@ TEST(SegmentPool, WhatIsAnnouncedIsSealedAgainstHoles) {
   ASSERT_TRUE(seal(pool));
   EXPECT_EQ(::fcntl(ring.fd, F_GETFD), -1) << "descriptor kept open";
   EXPECT_FALSE(punch(theirs));
-  EXPECT_NE(::madvise(mapped, 4096, MADV_REMOVE), 0);
+  if (kernel_takes_advice()) {
+    EXPECT_NE(::madvise(mapped, 4096, MADV_REMOVE), 0);
+  }
   EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0), MAP_FAILED);
   std::memset(mapped, 7, 64);  // what is mapped stays writable
   EXPECT_EQ(ring.base[63], std::byte{7});
