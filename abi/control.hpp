@@ -64,6 +64,8 @@ enum class Operation : std::uint32_t {
   kSetDatagramBuffers,
   kSendDatagram,
   kReceiveDatagram,
+  kNameShared,
+  kJoinShared,
 };
 
 struct RequestHeader {
@@ -166,6 +168,17 @@ struct AllocSharedReply {
   std::uint32_t handle;
   std::uint32_t reserved;
   std::uint64_t inode;  ///< st_ino of the memfd, to recognise its mappings in /proc/self/maps
+};
+
+/// Pages may be registered in several sessions of a process. kNameShared: a HandleBody names shared
+/// memory, which is sealed if it is not yet; the reply is a SharedToken, always the same one.
+/// ESTALE: the handle has been forgotten. kJoinShared, with that token, in another session of the
+/// same user and tenant: the reply is a HandleBody, by whose handle that session registers the
+/// memory; always the same one. EACCES: there is no such memory. The memory counts for the session
+/// that it was made for. That the daemon has given it up each session is told when it names its
+/// handle.
+struct SharedToken {
+  std::uint8_t bytes[16];  ///< to be guessed by nobody
 };
 
 /// kShared: bytes [addr, addr+length) of the process are bytes [offset, offset+length) of shared

@@ -11,7 +11,7 @@
 namespace softhca::abi {
 
 inline constexpr std::uint64_t kSessionMagic = 0x31616368'74666f73;  ///< "softhca1"
-inline constexpr std::uint32_t kAbiVersion = 3;
+inline constexpr std::uint32_t kAbiVersion = 4;
 inline constexpr std::uint32_t kMaxVcbsPerSession = 64;
 inline constexpr std::uint32_t kDoorbellEntries = 256;
 inline constexpr std::size_t kPageBytes = 4096;

@@ -89,6 +89,19 @@ void free_shared(void* control, std::uint32_t handle) {
   static_cast<ControlChannel*>(control)->destroy(abi::Operation::kFreeShared, handle);
 }
 
+int name_shared(void* control, std::uint32_t handle, abi::SharedToken* token) {
+  return static_cast<ControlChannel*>(control)->call(abi::Operation::kNameShared,
+                                                     abi::HandleBody{handle, 0}, *token);
+}
+
+int join_shared(void* control, const abi::SharedToken& token, std::uint32_t* handle) {
+  abi::HandleBody reply{};
+  const int error =
+      static_cast<ControlChannel*>(control)->call(abi::Operation::kJoinShared, token, reply);
+  *handle = reply.handle;
+  return error;
+}
+
 /// Says hello, and which level of the tenant is wanted if the environment names one.
 int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
   Hello hello;
@@ -100,8 +113,8 @@ int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
 
 /// Connects to the daemon and maps the session. 0 or an errno value.
 int open_session(Context& context, const char* default_socket) {
-  context.memory.reset(
-      make<MemoryRegistry>(SharedMemorySource{&context.control, alloc_shared, free_shared}));
+  context.memory.reset(make<MemoryRegistry>(
+      SharedMemorySource{&context.control, alloc_shared, free_shared, name_shared, join_shared}));
   if (context.memory == nullptr) return ENOMEM;
   char path[kSocketPathBytes];
   choose_socket(default_socket, path);

@@ -7,6 +7,7 @@
 #include "libverbs-provider/heap.hpp"
 #include "libverbs-provider/memory_region.hpp"
 #include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/unshared_hint.hpp"
 
 namespace softhca::provider {
 
@@ -66,6 +67,8 @@ int share(Context& context, std::uint64_t addr, std::uint64_t length, ExtentList
       context.memory->forget(extents.all());
     else if (error != 0)
       context.memory->release(extents.all());
+    if (error == EOPNOTSUPP && (context.limits.capabilities & abi::kCanReachProcess) == 0)
+      say_unshared(addr, length, extents.all());
   }
   return error == ESTALE ? ENOMEM : error;
 }
@@ -91,7 +94,9 @@ bool is_implicit(const abi::RegisterMrRequest& request) {
 /// 0 or an errno value.
 int check_implicit(const Context& context, const abi::RegisterMrRequest& request) {
   if (request.iova != 0) return EINVAL;
-  return is_of_addresses(context, static_cast<int>(request.access)) ? 0 : EOPNOTSUPP;
+  if (is_of_addresses(context, static_cast<int>(request.access))) return 0;
+  say_implicit();
+  return EOPNOTSUPP;
 }
 
 /// What a region keeps of its extents.

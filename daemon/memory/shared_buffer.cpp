@@ -30,8 +30,7 @@ Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes,
                  ENOMEM};
   auto memory = SealedMemory::create("softhca-shared", bytes);
   if (!memory) return memory.error();
-  while (next_handle_ == 0 || buffers_.contains(next_handle_)) ++next_handle_;
-  const std::uint32_t handle = next_handle_++;
+  const std::uint32_t handle = new_handle();
   const Created created{handle, memory->fd(), memory->inode()};
   auto buffer = std::make_shared<SharedBuffer>(std::move(*memory), std::move(account),
                                                std::move(descriptor), unmap_);
@@ -43,16 +42,50 @@ Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes,
   return created;
 }
 
+std::uint32_t SharedBufferPool::new_handle() {
+  while (next_handle_ == 0 || buffers_.contains(next_handle_) || joined_.contains(next_handle_))
+    ++next_handle_;
+  return next_handle_++;
+}
+
+std::shared_ptr<SharedBuffer> SharedBufferPool::find(std::uint32_t handle) const {
+  if (const auto own = buffers_.find(handle); own != buffers_.end()) return own->second;
+  const auto other = joined_.find(handle);
+  return other == joined_.end() ? nullptr : other->second.lock();
+}
+
 std::shared_ptr<SharedBuffer> SharedBufferPool::acquire(std::uint32_t handle) {
-  const auto at = buffers_.find(handle);
-  if (at == buffers_.end()) return nullptr;
-  SharedBuffer& buffer = *at->second;
-  if (buffer.idle_ != idle_.end()) unlink_idle(buffer);
-  ++buffer.uses_;
-  return {&buffer, EndOfUse{at->second}};
+  const auto buffer = find(handle);
+  if (buffer == nullptr) return nullptr;
+  SharedBufferPool* pool = buffer->pool_;
+  if (pool != nullptr && buffer->idle_ != pool->idle_.end()) pool->unlink_idle(*buffer);
+  ++buffer->uses_;
+  return {buffer.get(), EndOfUse{buffer}};
+}
+
+std::uint32_t SharedBufferPool::join(const std::shared_ptr<SharedBuffer>& buffer) {
+  if (buffer->pool_ == this) return buffer->handle_;
+  if (const auto known = joined_handles_.find(buffer); known != joined_handles_.end())
+    return known->second;
+  if (joined_.size() >= forget_at_) forget_gone();
+  const std::uint32_t handle = new_handle();
+  joined_[handle] = buffer;
+  joined_handles_[buffer] = handle;
+  return handle;
+}
+
+void SharedBufferPool::forget_gone() {
+  std::erase_if(joined_handles_, [](const auto& entry) { return entry.first.expired(); });
+  std::erase_if(joined_, [](const auto& entry) { return entry.second.expired(); });
+  forget_at_ = 2 * joined_.size() + 16;
 }
 
 bool SharedBufferPool::free(std::uint32_t handle) {
+  if (const auto other = joined_.find(handle); other != joined_.end()) {
+    joined_handles_.erase(other->second);
+    joined_.erase(other);
+    return true;
+  }
   const auto at = buffers_.find(handle);
   if (at == buffers_.end()) return false;
   SharedBuffer& buffer = *at->second;

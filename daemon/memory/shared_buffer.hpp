@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -71,7 +72,9 @@ class SharedBuffer {
 
 /// The shared buffers of one session. A buffer whose regions are gone is idle: it is kept for the
 /// next registration of the same memory until somebody needs what it takes. Handles of buffers
-/// given up are unknown from then on; the process shares that memory anew. One thread.
+/// given up are unknown from then on; the process shares that memory anew. Other pools may have
+/// handles of a buffer: their regions use it as well, and it is idle when it has none at all. One
+/// thread for all pools.
 class SharedBufferPool {
  public:
   /// `budget`: bytes of all buffers of the session together. `unmap` takes the memory of buffers
@@ -92,10 +95,17 @@ class SharedBufferPool {
   Expected<Created> create(std::size_t bytes, std::shared_ptr<void> account = nullptr,
                            std::shared_ptr<void> descriptor = nullptr);
 
+  /// Null when the handle is unknown.
+  std::shared_ptr<SharedBuffer> find(std::uint32_t handle) const;
   /// A use of the buffer, to be kept by a region; null when the handle is unknown.
   std::shared_ptr<SharedBuffer> acquire(std::uint32_t handle);
 
-  /// kFreeShared: forgets the buffer; its memory goes with its last region. False: unknown handle.
+  /// A handle here for a buffer of another pool, always the same one; it does not keep the buffer,
+  /// and is unknown when the buffer has gone. Of a buffer of this pool: its handle.
+  std::uint32_t join(const std::shared_ptr<SharedBuffer>& buffer);
+
+  /// kFreeShared: forgets the buffer; its memory goes with its last region, if it is of this pool.
+  /// False: unknown handle.
   bool free(std::uint32_t handle);
 
   /// Gives up the buffer that has been idle for longest, with its account. REQUIRES: idle_count()
@@ -108,8 +118,12 @@ class SharedBufferPool {
  private:
   struct EndOfUse;
 
+  using Joined = std::weak_ptr<SharedBuffer>;
+
+  std::uint32_t new_handle();
   void link_idle(SharedBuffer& buffer);
   void unlink_idle(SharedBuffer& buffer);
+  void forget_gone();
 
   std::size_t budget_;
   Unmap unmap_;
@@ -118,6 +132,10 @@ class SharedBufferPool {
   std::uint32_t next_handle_ = 1;
   std::unordered_map<std::uint32_t, std::shared_ptr<SharedBuffer>> buffers_;
   std::list<SharedBuffer*> idle_;  ///< the longest unused first
+  // Those of other pools; the ones that have gone are forgotten now and then.
+  std::unordered_map<std::uint32_t, Joined> joined_;
+  std::map<Joined, std::uint32_t, std::owner_less<Joined>> joined_handles_;
+  std::size_t forget_at_ = 16;  ///< when there are so many
 };
 
 }  // namespace softhca::memory

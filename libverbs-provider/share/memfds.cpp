@@ -42,17 +42,19 @@ std::uint32_t MemfdTable::insert(int fd, const Memfd& memfd) {
     if (at(stale).owner != kNoRegistry) return kNowhere;
     remove(stale);
   }
+  if (by_handle_.size() >= by_handle_.kMost) return kNowhere;
   device_.store(device, std::memory_order_release);
   const std::uint32_t place = by_inode_.insert(file.st_ino, memfd);
   if (place == kNowhere) return kNowhere;
   at(place).seen = sweep_;
-  by_handle_.insert(key_of(memfd.owner, memfd.handle), place);  // as large, and never fuller
+  by_handle_.insert(key_of(memfd.owner, memfd.handle), place);
   return place;
 }
 
 void MemfdTable::remove(std::uint32_t place) {
   if (at(place).owner != kNoRegistry) disown(place);
   const Memfd& memfd = at(place);
+  if (memfd.owner != kNoRegistry) return;
   (memfd.newer == kNowhere ? newest_orphan_ : at(memfd.newer).older) = memfd.older;
   if (memfd.older != kNowhere) at(memfd.older).newer = memfd.newer;
   --orphans_;
@@ -63,6 +65,8 @@ void MemfdTable::remove(std::uint32_t place) {
 void MemfdTable::disown(std::uint32_t place) {
   Memfd& memfd = at(place);
   by_handle_.erase(by_handle_.find(key_of(memfd.owner, memfd.handle)));
+  if (inherit(place)) return;
+  leave_all(place);
   memfd.owner = kNoRegistry;
   memfd.newer = kNowhere;
   memfd.older = newest_orphan();
@@ -71,10 +75,57 @@ void MemfdTable::disown(std::uint32_t place) {
   ++orphans_;
 }
 
-void MemfdTable::disown_all(RegistryId owner) {
-  for (std::uint32_t place = 0; place < kSlots; ++place) {
-    if (by_inode_.used(place) && at(place).owner == owner) disown(place);
+/// A registry whose regions lie in it becomes the owner. False: there is none.
+bool MemfdTable::inherit(std::uint32_t place) {
+  Memfd& memfd = at(place);
+  for (std::uint32_t i = memfd.joined; i != kNowhere; i = joined_.at(i).next) {
+    const Joined heir = joined_.at(i);
+    if (heir.uses == 0) continue;
+    leave(place, heir.registry);
+    by_handle_.insert(key_of(heir.registry, heir.handle), place);
+    memfd.owner = heir.registry;
+    memfd.handle = heir.handle;
+    memfd.uses = heir.uses;
+    return true;
   }
+  return false;
+}
+
+void MemfdTable::disown_all(RegistryId registry) {
+  for (std::uint32_t place = 0; place < kSlots; ++place) {
+    if (!by_inode_.used(place)) continue;
+    if (joined(place, registry) != nullptr) leave(place, registry);
+    if (at(place).owner == registry) disown(place);
+  }
+}
+
+Joined* MemfdTable::joined(std::uint32_t place, RegistryId registry) {
+  for (std::uint32_t i = at(place).joined; i != kNowhere; i = joined_.at(i).next)
+    if (joined_.at(i).registry == registry) return &joined_.at(i);
+  return nullptr;
+}
+
+bool MemfdTable::join(std::uint32_t place, RegistryId registry, std::uint32_t handle) {
+  const std::uint64_t key = key_of(registry, handle);
+  if (by_handle_.find(key) != kNowhere) return false;
+  if (by_handle_.insert(key, place) == kNowhere) return false;
+  Memfd& memfd = at(place);
+  memfd.joined = joined_.insert(key, {registry, handle, 0, memfd.joined});  // never fuller
+  return true;
+}
+
+void MemfdTable::leave(std::uint32_t place, RegistryId registry) {
+  std::uint32_t* link = &at(place).joined;
+  while (joined_.at(*link).registry != registry) link = &joined_.at(*link).next;
+  const std::uint32_t gone = *link;
+  const std::uint64_t key = key_of(registry, joined_.at(gone).handle);
+  *link = joined_.at(gone).next;
+  joined_.erase(gone);
+  by_handle_.erase(by_handle_.find(key));
+}
+
+void MemfdTable::leave_all(std::uint32_t place) {
+  while (at(place).joined != kNowhere) leave(place, joined_.at(at(place).joined).registry);
 }
 
 void MemfdTable::clear() {
@@ -82,6 +133,7 @@ void MemfdTable::clear() {
   wiped_.clear();
   by_inode_.clear();
   by_handle_.clear();
+  joined_.clear();
 }
 
 bool MemfdTable::sweep() {

@@ -26,6 +26,15 @@ struct Memfd {
   std::uint32_t seen;    ///< number of the last sweep that found it mapped
   std::uint32_t older;   ///< neighbours in the owner's list of idle memfds, or that of orphans
   std::uint32_t newer;
+  std::uint32_t joined;  ///< the first of the registries that have joined it
+};
+
+/// A registry that has regions in another's memfd, or had.
+struct Joined {
+  RegistryId registry;
+  std::uint32_t handle;  ///< in its session
+  std::uint32_t uses;    ///< extents of its regions that lie in the memfd
+  std::uint32_t next;    ///< of the same memfd
 };
 
 class MemfdTable {
@@ -50,10 +59,18 @@ class MemfdTable {
   /// kNowhere when the table is full. `fd` is one just made by a daemon.
   std::uint32_t insert(int fd, const Memfd& memfd);
   void remove(std::uint32_t place);
-  /// The handle is given back, mappings stay.
+  /// The handle is given back, mappings stay. A registry that has joined it and uses it is the
+  /// owner from now on; if there is none, nobody is.
   void disown(std::uint32_t place);
-  /// The owner's session has ended.
-  void disown_all(RegistryId owner);
+  /// The registry's session has ended.
+  void disown_all(RegistryId registry);
+
+  /// Null: it has not joined the memfd.
+  Joined* joined(std::uint32_t place, RegistryId registry);
+  /// False when the table is full. REQUIRES: it has not, and is not the owner.
+  bool join(std::uint32_t place, RegistryId registry, std::uint32_t handle);
+  /// REQUIRES: it has joined.
+  void leave(std::uint32_t place, RegistryId registry);
   void clear();
 
   WipedParts& wiped() { return wiped_; }
@@ -68,6 +85,8 @@ class MemfdTable {
   bool has_orphans() const { return orphans_ != 0; }
 
  private:
+  void leave_all(std::uint32_t place);
+  bool inherit(std::uint32_t place);
   std::uint32_t newest_orphan() const { return orphans_ != 0 ? newest_orphan_ : kNowhere; }
 
   static constexpr std::uint32_t kSlots = 65536;  ///< a process has 65,530 mappings at most
@@ -82,7 +101,9 @@ class MemfdTable {
   std::uint64_t calls_ = 0;  ///< since then
   WipedParts wiped_;
   KeyTable<Memfd, kSlots> by_inode_;
-  KeyTable<std::uint32_t, kSlots> by_handle_;  ///< places in by_inode_
+  KeyTable<std::uint32_t, kSlots>
+      by_handle_;                    ///< places in by_inode_, of owner's handles and others
+  KeyTable<Joined, kSlots> joined_;  ///< by handle
 };
 
 }  // namespace softhca::provider

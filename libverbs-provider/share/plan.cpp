@@ -30,16 +30,29 @@ bool Plan::holds_this_stack(const Mapping& mapping) const {
   return mapping.begin <= here && here < mapping.end;
 }
 
+/// Pages that the region fills in part are left: whatever else lies there, other threads may have
+/// the kernel write it, and a forked child may find it half changed.
 void Plan::consider_pages(const Mapping& mapping, PieceKind kind, std::uint32_t place) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t begin = std::max(mapping.begin, begin_);
   const std::uint64_t end = std::min(mapping.end, end_);
-  const std::uint64_t first = (begin + page - 1) / page * page;
-  const std::uint64_t last = std::max(first, end / page * page);
-  if (first >= end) return add({begin, end, 0, 0, PieceKind::kLeave});
+  std::uint64_t first = (begin + page - 1) / page * page;
+  std::uint64_t last = end / page * page;
+  if (whole_.begin != whole_.end) {
+    first = begin / page * page;
+    last = (end + page - 1) / page * page;
+  }
+  if (first >= last) return add({begin, end, 0, 0, PieceKind::kLeave});
   add({begin, first, 0, 0, PieceKind::kLeave});
   add({first, last, mapping.offset + (first - mapping.begin), place, kind});
   add({last, end, 0, 0, PieceKind::kLeave});
+}
+
+void Plan::look_for_allocation(const Mapping& first) {
+  constexpr std::uint64_t kHeader = 16;
+  if (!first.readable || begin_ < kHeader || first.begin > begin_ - kHeader) return;
+  const PageRange range = pages_of_allocation(begin_);
+  if (range.begin >= first.begin && range.end >= end_) whole_ = range;
 }
 
 void Plan::consider(const Mapping& mapping) {
@@ -51,9 +64,9 @@ void Plan::consider(const Mapping& mapping) {
   if (const std::uint32_t place = memfds.find(mapping); place != MemfdTable::kNowhere) {
     const RegistryId owner = memfds.at(place).owner;
     if (owner == kNoRegistry) return consider_pages(mapping, PieceKind::kOrphan, place);
-    if (owner != owner_) return add(leave);
     const std::uint64_t offset = mapping.offset + (begin - mapping.begin);
-    return add({begin, end, offset, place, PieceKind::kReuse});
+    const bool own = owner == owner_ || memfds.joined(place, owner_) != nullptr;
+    return add({begin, end, offset, place, own ? PieceKind::kReuse : PieceKind::kForeign});
   }
   const bool ours_to_replace =
       mapping.kind == MappingKind::kAnonymous && !mapping.shared && !holds_this_stack(mapping);
@@ -62,6 +75,9 @@ void Plan::consider(const Mapping& mapping) {
 }
 
 int Plan::make(std::uint64_t addr, std::uint64_t length, RegistryId owner) {
+  count_ = 0;
+  too_many_ = false;
+  whole_ = {};
   begin_ = at_ = addr;
   end_ = addr + length;
   owner_ = owner;
@@ -74,6 +90,7 @@ int Plan::make(std::uint64_t addr, std::uint64_t length, RegistryId owner) {
   Mapping mapping;
   while (at_ < end_ && maps.next(mapping)) {
     if (mapping.begin > at_ || !mapping.readable) return EFAULT;
+    if (at_ == begin_) look_for_allocation(mapping);
     consider(mapping);
     at_ = std::min(mapping.end, end_);
   }

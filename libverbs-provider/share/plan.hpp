@@ -6,6 +6,7 @@
 #include <span>
 
 #include "abi/control.hpp"
+#include "libverbs-provider/share/chunks.hpp"
 #include "libverbs-provider/share/maps.hpp"
 #include "libverbs-provider/share/memfds.hpp"
 
@@ -14,6 +15,7 @@ namespace softhca::provider {
 enum class PieceKind : std::uint8_t {
   kLeave,      ///< stays as it is; the daemon reaches it through /proc/<pid>/mem
   kReuse,      ///< maps a memfd of this registry already
+  kForeign,    ///< maps a memfd of another registry, to be joined
   kAnonymous,  ///< whole pages of private memory, to be replaced
   kOrphan,     ///< whole pages of a memfd of ours whose handle is gone, to be replaced
 };
@@ -21,14 +23,15 @@ enum class PieceKind : std::uint8_t {
 struct Piece {
   std::uint64_t begin;
   std::uint64_t end;
-  std::uint64_t offset;  ///< kReuse, kOrphan: of `begin` in the memfd
-  std::uint32_t place;   ///< kReuse, kOrphan: of the memfd in the MemfdTable
+  std::uint64_t offset;  ///< of `begin` in the memfd, where there is one
+  std::uint32_t place;   ///< of that in the MemfdTable
   PieceKind kind;
 
   bool replaceable() const { return kind == PieceKind::kAnonymous || kind == PieceKind::kOrphan; }
 };
 
-/// Pieces in ascending order, adjoining, each within one mapping.
+/// Pieces in ascending order, adjoining, each within one mapping. Those to be replaced are whole
+/// pages: the first and the last may reach beyond the region.
 class Plan {
  public:
   /// Plans for [addr, addr+length), not empty, for the registry `owner`. Returns 0, or EFAULT if a
@@ -41,6 +44,7 @@ class Plan {
  private:
   void consider(const Mapping& mapping);
   void consider_pages(const Mapping& mapping, PieceKind kind, std::uint32_t place);
+  void look_for_allocation(const Mapping& first);
   void add(const Piece& piece);
   bool holds_this_stack(const Mapping& mapping) const;
 
@@ -50,6 +54,7 @@ class Plan {
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
   std::uint64_t at_ = 0;  ///< planned up to here
+  PageRange whole_;       ///< pages that hold nothing but the region's allocation
   RegistryId owner_ = kNoRegistry;
 };
 

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <utility>
 
 #include "libverbs-provider/share/process.hpp"
 
@@ -19,6 +21,8 @@ constexpr auto kProcess = static_cast<std::uint32_t>(abi::ExtentKind::kProcess);
 abi::MrExtent reached_by_process(std::uint64_t begin, std::uint64_t end) {
   return {begin, end - begin, 0, 0, kProcess};
 }
+
+MemoryRegistry* registries = nullptr;  // under the process lock
 
 bool continues(const abi::MrExtent& first, const abi::MrExtent& second) {
   if (first.kind != second.kind) return false;
@@ -41,10 +45,14 @@ MemoryRegistry::MemoryRegistry(const SharedMemorySource& source, const Limits& l
   install_process_handlers();
   const ProcessLock lock;
   id_ = MemfdTable::instance().new_registry();
+  next_ = std::exchange(registries, this);
 }
 
 MemoryRegistry::~MemoryRegistry() {
   const ProcessLock lock;
+  MemoryRegistry** link = &registries;
+  while (*link != this) link = &(*link)->next_;
+  *link = next_;
   if (fork_generation() != generation_) return;
   MemfdTable::instance().disown_all(id_);
 }
@@ -62,7 +70,7 @@ int MemoryRegistry::prepare(const Request& request, ExtentList& extents) {
   }
   free_unmapped();
   Plan plan;
-  if (const int error = plan.make(request.addr, request.length, id_)) return error;
+  if (const int error = make_plan(request, plan)) return error;
   emit(plan, request, extents);
   if (extents.overflow_) {
     release_locked(extents.all());
@@ -73,8 +81,49 @@ int MemoryRegistry::prepare(const Request& request, ExtentList& extents) {
   return 0;
 }
 
+/// Joins, too, what is to be joined. 0 or an errno value.
+int MemoryRegistry::make_plan(const Request& request, Plan& plan) {
+  constexpr int kAttempts = 3;  // each has more of the others' memory shared anew
+  int error = 0;
+  for (int i = 0; i < kAttempts; ++i) {
+    error = plan.make(request.addr, request.length, id_);
+    if (error != 0 || !join_others(plan)) break;
+  }
+  return error;
+}
+
+/// True: it is to be planned anew.
+bool MemoryRegistry::join_others(const Plan& plan) {
+  bool changed = false;
+  for (const Piece& piece : plan.pieces())
+    if (piece.kind == PieceKind::kForeign) changed |= join(piece.place);
+  return changed;
+}
+
+/// Another registry's memfd becomes one of this one, too, or nobody's if the daemon has given it
+/// up. False: it stays what it was.
+bool MemoryRegistry::join(std::uint32_t place) {
+  MemfdTable& memfds = MemfdTable::instance();
+  const Memfd memfd = memfds.at(place);
+  if (memfd.owner == kNoRegistry || memfds.joined(place, id_) != nullptr) return true;
+  MemoryRegistry* owner = registries;
+  while (owner != nullptr && owner->id_ != memfd.owner) owner = owner->next_;
+  if (owner == nullptr) return false;
+  abi::SharedToken token{};
+  const int error = owner->source_.name(owner->source_.context, memfd.handle, &token);
+  if (error == ESTALE && memfd.uses == 0) owner->give_back(place, true);
+  if (error != 0) return error == ESTALE && memfd.uses == 0;
+  std::uint32_t handle = 0;
+  if (source_.join(source_.context, token, &handle) != 0) return false;
+  if (memfds.join(place, id_, handle)) return true;
+  source_.free(source_.context, handle);
+  return false;
+}
+
 struct MemoryRegistry::Emission {
   ExtentList& extents;
+  const std::uint64_t begin;  ///< of the region
+  const std::uint64_t end;
   const bool dont_fork;
   const std::uint64_t memfd_bytes;
 };
@@ -88,7 +137,8 @@ std::uint64_t MemoryRegistry::memfd_bytes(const Plan& plan, std::uint64_t length
 }
 
 void MemoryRegistry::emit(const Plan& plan, const Request& request, ExtentList& extents) {
-  Emission emission{extents, request.dont_fork, memfd_bytes(plan, request.length)};
+  Emission emission{extents, request.addr, request.addr + request.length, request.dont_fork,
+                    memfd_bytes(plan, request.length)};
   std::span<const Piece> rest = plan.pieces();
   while (!rest.empty()) {
     const Piece& piece = rest.front();
@@ -96,10 +146,13 @@ void MemoryRegistry::emit(const Plan& plan, const Request& request, ExtentList& 
     if (piece.replaceable()) {
       taken = emit_run(rest, emission);
     } else if (piece.kind == PieceKind::kReuse) {
-      const std::uint32_t handle = MemfdTable::instance().at(piece.place).handle;
-      append(extents, {piece.begin, piece.end - piece.begin, piece.offset, handle, kShared});
+      MemfdTable& memfds = MemfdTable::instance();
+      const Joined* joined = memfds.joined(piece.place, id_);
+      const std::uint32_t handle =
+          joined != nullptr ? joined->handle : memfds.at(piece.place).handle;
+      append(emission, {piece.begin, piece.end - piece.begin, piece.offset, handle, kShared});
     } else {
-      append(extents, reached_by_process(piece.begin, piece.end));
+      append(emission, reached_by_process(piece.begin, piece.end));
     }
     rest = rest.subspan(taken);
   }
@@ -118,7 +171,7 @@ std::size_t MemoryRegistry::emit_run(std::span<const Piece> rest, Emission& emis
     begin = border;
   }
   // Where nothing could be replaced nothing more will be.
-  if (begin != end) append(emission.extents, reached_by_process(begin, end));
+  if (begin != end) append(emission, reached_by_process(begin, end));
   return count;
 }
 
@@ -128,7 +181,6 @@ std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uin
                                          std::uint64_t end, Emission& emission) {
   SharedMemory memory{-1, 0};
   if (!obtain(end - begin, memory)) return 0;
-  ExtentList& extents = emission.extents;
   std::uint64_t replaced = 0;
   std::uint64_t left = begin;  // nothing is replaced from here up to the present piece
   for (const Piece& piece : pieces) {
@@ -140,26 +192,55 @@ std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uin
     const std::uint64_t done =
         replacer_.replace(kind, first, last - first, memory.fd, first - begin);
     if (done == 0) continue;
-    if (left != first) append(extents, reached_by_process(left, first));
-    append(extents, {first, done, first - begin, memory.handle, kShared});
+    if (left != first) append(emission, reached_by_process(left, first));
+    append(emission, {first, done, first - begin, memory.handle, kShared});
+    keep_from_growing(first, done);
     if (kind == ReplaceKind::kMemfd) {
       MemfdTable& memfds = MemfdTable::instance();
       memfds.wiped().move(piece.place, piece.offset + (first - piece.begin), done,
                           memfds.find(id_, memory.handle), first - begin);
     }
     left = first + done;
-    if (emission.dont_fork) {
-      kernel_->advise(reinterpret_cast<void*>(first), done, MADV_DONTFORK);
-    }
+    if (emission.dont_fork) keep_from_children(emission, first, first + done);
     replaced += done;
   }
   ::close(memory.fd);
   if (replaced == 0) {
     give_back(MemfdTable::instance().find(id_, memory.handle), false);
   } else if (left != end) {
-    append(extents, reached_by_process(left, end));
+    append(emission, reached_by_process(left, end));
   }
   return replaced;
+}
+
+/// Pages that the region does not fill hold what the allocator needs in a child, too.
+void MemoryRegistry::keep_from_children(const Emission& emission, std::uint64_t begin,
+                                        std::uint64_t end) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  begin = std::max(begin, (emission.begin + page - 1) / page * page);
+  end = std::min(end, emission.end / page * page);
+  if (begin < end) kernel_->advise(std::bit_cast<void*>(begin), end - begin, MADV_DONTFORK);
+}
+
+/// A realloc of the C library grows what it has mapped for an allocation by a system call of its
+/// own, beyond the end of a memfd or into what else lies in it. The kernel refuses that for what is
+/// two mappings, and realloc copies instead: so the page with which one may begin is read at
+/// random, which means nothing here.
+void MemoryRegistry::keep_from_growing(std::uint64_t begin, std::uint64_t length) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  for (std::uint64_t at = begin; at != begin + length; at += page)
+    if (may_begin_allocation(at)) kernel_->advise(std::bit_cast<void*>(at), page, MADV_RANDOM);
+}
+
+/// Adds what of the extent lies in the region.
+void MemoryRegistry::append(Emission& emission, abi::MrExtent extent) {
+  const std::uint64_t begin = std::max(extent.addr, emission.begin);
+  const std::uint64_t end = std::min(extent.addr + extent.length, emission.end);
+  if (begin >= end) return;
+  if (extent.kind == kShared) extent.offset += begin - extent.addr;
+  extent.addr = begin;
+  extent.length = end - begin;
+  append(emission.extents, extent);
 }
 
 bool MemoryRegistry::obtain(std::uint64_t bytes, SharedMemory& memory) {
@@ -175,7 +256,8 @@ bool MemoryRegistry::accept(const SharedMemory& memory, std::uint64_t bytes) {
   if (::fstat(memory.fd, &file) != 0 || static_cast<std::uint64_t>(file.st_size) < bytes) {
     return false;
   }
-  const Memfd memfd{bytes, id_, memory.handle, 0, 0, MemfdTable::kNowhere, MemfdTable::kNowhere};
+  constexpr std::uint32_t kNone = MemfdTable::kNowhere;
+  const Memfd memfd{bytes, id_, memory.handle, 0, 0, kNone, kNone, kNone};
   const std::uint32_t place = MemfdTable::instance().insert(memory.fd, memfd);
   if (place == MemfdTable::kNowhere) return false;
   link_idle(place);
@@ -199,12 +281,21 @@ void MemoryRegistry::append(ExtentList& extents, const abi::MrExtent& extent) {
   if (extent.kind == kShared) use(MemfdTable::instance().find(id_, extent.handle));
 }
 
+/// Extents of regions of this registry in the memfd, which it owns or has joined.
+std::uint32_t& MemoryRegistry::uses(std::uint32_t place) const {
+  MemfdTable& memfds = MemfdTable::instance();
+  Joined* joined = memfds.joined(place, id_);
+  return joined != nullptr ? joined->uses : memfds.at(place).uses;
+}
+
 void MemoryRegistry::use(std::uint32_t place) {
-  if (MemfdTable::instance().at(place).uses++ == 0) unlink_idle(place);
+  const bool owns = MemfdTable::instance().at(place).owner == id_;
+  if (uses(place)++ == 0 && owns) unlink_idle(place);
 }
 
 void MemoryRegistry::unuse(std::uint32_t place) {
-  if (--MemfdTable::instance().at(place).uses == 0) link_idle(place);
+  const bool owns = MemfdTable::instance().at(place).owner == id_;
+  if (--uses(place) == 0 && owns) link_idle(place);
 }
 
 void MemoryRegistry::link_idle(std::uint32_t place) {
@@ -240,8 +331,17 @@ void MemoryRegistry::forget(std::span<const abi::MrExtent> extents) {
   for (const abi::MrExtent& extent : extents) {
     if (extent.kind != kShared) continue;
     const std::uint32_t place = memfds.find(id_, extent.handle);
-    if (place != MemfdTable::kNowhere && memfds.at(place).uses == 0) give_back(place, true);
+    if (place != MemfdTable::kNowhere && uses(place) == 0) forget_handle(place);
   }
+}
+
+/// REQUIRES: no uses of this registry.
+void MemoryRegistry::forget_handle(std::uint32_t place) {
+  MemfdTable& memfds = MemfdTable::instance();
+  const Joined* joined = memfds.joined(place, id_);
+  if (joined == nullptr) return give_back(place, true);
+  source_.free(source_.context, joined->handle);
+  memfds.leave(place, id_);
 }
 
 void MemoryRegistry::release_locked(std::span<const abi::MrExtent> extents) {

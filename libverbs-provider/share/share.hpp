@@ -20,13 +20,17 @@ struct SharedMemory {
   std::uint32_t handle;  ///< what the daemon calls it in this session
 };
 
-/// How a registry asks the daemon. Both are called with the process lock held: they must not
+/// How a registry asks the daemon. All are called with the process lock held: they must not
 /// register memory or fork.
 struct SharedMemorySource {
   void* context;
   /// Returns 0, or an errno value.
   int (*alloc)(void* context, std::uint64_t bytes, SharedMemory* memory);
   void (*free)(void* context, std::uint32_t handle);
+  /// Gives memory a name, by which other sessions of the process join it. 0 or an errno value;
+  /// ESTALE: the daemon has forgotten it.
+  int (*name)(void* context, std::uint32_t handle, abi::SharedToken* token);
+  int (*join)(void* context, const abi::SharedToken& token, std::uint32_t* handle);
 };
 
 /// Extents of one region: ascending, adjoining, covering it exactly.
@@ -86,14 +90,22 @@ class MemoryRegistry {
   std::uint64_t idle_bytes() const { return idle_bytes_; }
 
  private:
+  int make_plan(const Request& request, Plan& plan);
+  bool join_others(const Plan& plan);
+  bool join(std::uint32_t place);
+  void forget_handle(std::uint32_t place);
+  std::uint32_t& uses(std::uint32_t place) const;
   std::uint64_t memfd_bytes(const Plan& plan, std::uint64_t length) const;
   void emit(const Plan& plan, const Request& request, ExtentList& extents);
   struct Emission;
   std::size_t emit_run(std::span<const Piece> rest, Emission& emission);
   std::uint64_t emit_memfd(std::span<const Piece> pieces, std::uint64_t begin, std::uint64_t end,
                            Emission& emission);
+  void keep_from_children(const Emission& emission, std::uint64_t begin, std::uint64_t end);
+  void keep_from_growing(std::uint64_t begin, std::uint64_t length);
   bool obtain(std::uint64_t bytes, SharedMemory& memory);
   bool accept(const SharedMemory& memory, std::uint64_t bytes);
+  void append(Emission& emission, abi::MrExtent extent);
   void append(ExtentList& extents, const abi::MrExtent& extent);
   void release_locked(std::span<const abi::MrExtent> extents);
   void use(std::uint32_t place);
@@ -109,6 +121,7 @@ class MemoryRegistry {
   const KernelCalls* kernel_;
   Replacer replacer_;
   const std::uint32_t generation_;
+  MemoryRegistry* next_ = nullptr;  ///< of all that there are
   RegistryId id_ = kNoRegistry;
   std::uint64_t idle_bytes_ = 0;
   std::uint32_t oldest_idle_ = MemfdTable::kNowhere;

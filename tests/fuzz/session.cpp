@@ -89,6 +89,8 @@ constexpr Request kRequests[] = {
     {Operation::kJoinContext, sizeof(abi::ContextToken)},
     {Operation::kImportPd, sizeof(abi::HandleBody), {}, {{{0, Word::kPd}}}},
     {Operation::kImportMr, sizeof(abi::HandleBody), {}, {{{0, Word::kMr}}}},
+    {Operation::kNameShared, sizeof(abi::HandleBody), {}, {{{0, Word::kShared}}}},
+    {Operation::kJoinShared, sizeof(abi::SharedToken)},
 };
 
 /// Little enough that many runs are made a second.

@@ -12,7 +12,7 @@ Session::Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant
       descriptors_(std::make_shared<resource::Charge>(std::move(descriptors))),
       context_(adapter, tenant, std::move(socket), peer),
       rings_(context_),
-      buffers_(context_),
+      buffers_(context_, shared.shared_names),
       pds_(context_, shared),
       attachment_(adapter, context_),
       regions_(context_, pds_, buffers_),
@@ -130,6 +130,10 @@ bool Session::answer(std::span<const std::byte> record, bool again) {
   if (error == kUnfinished || error == kNoRoomYet) {
     rings_.replied(false);
     auto [fds, accounts] = regions_.to_seal();
+    if (auto [fd, account] = buffers_.to_seal(); fd) {
+      fds.push_back(std::move(fd));
+      accounts.push_back(std::move(account));
+    }
     if (!fds.empty() || error == kNoRoomYet) seal(std::move(fds), std::move(accounts));
     return go_on_later();
   }

@@ -41,6 +41,8 @@ struct Session::Requests {
 
       {Op::kAllocShared, by<&S::buffers_, &SharedBuffers::alloc>},
       {Op::kFreeShared, by<&S::buffers_, &SharedBuffers::free>},
+      {Op::kNameShared, by<&S::buffers_, &SharedBuffers::name>},
+      {Op::kJoinShared, by<&S::buffers_, &SharedBuffers::join>},
       {Op::kRegisterMr, by<&S::regions_, &MemoryRegions::register_mr>},
       {Op::kReregisterMr, by<&S::regions_, &MemoryRegions::reregister_mr>},
       {Op::kDeregisterMr, by<&S::regions_, &MemoryRegions::deregister_mr>},

@@ -11,8 +11,8 @@ constexpr std::uint64_t kSpare = 16;  // the part of the mappings that is kept f
 
 }  // namespace
 
-SharedBuffers::SharedBuffers(const SessionContext& context)
-    : context_(context), buffers_(kSharedBudget, context.unmap()) {}
+SharedBuffers::SharedBuffers(const SessionContext& context, SharedNames& names)
+    : context_(context), names_(names), buffers_(kSharedBudget, context.unmap()) {}
 
 int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
   abi::AllocSharedRequest request;
@@ -47,6 +47,38 @@ int SharedBuffers::free(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
   return buffers_.free(request.handle) ? 0 : EINVAL;
+}
+
+/// Who joins it finds it sealed: no session has to wait for the seal of another.
+int SharedBuffers::name(const RequestBody& body, Reply& reply) {
+  abi::HandleBody request;
+  if (!body.read(request)) return EINVAL;
+  auto buffer = buffers_.find(request.handle);
+  if (buffer == nullptr) return ESTALE;
+  if (!buffer->is_sealed()) {
+    to_name_ = std::move(buffer);
+    return kUnfinished;
+  }
+  const auto token = names_.name(buffer, context_.user());
+  if (!token) return token.error().code;
+  reply.write(*token);
+  return 0;
+}
+
+std::pair<UniqueFd, std::shared_ptr<void>> SharedBuffers::to_seal() {
+  const auto buffer = std::exchange(to_name_, nullptr);
+  if (buffer == nullptr) return {};
+  return buffer->to_seal();
+}
+
+/// Having the token is not enough, as with a context.
+int SharedBuffers::join(const RequestBody& body, Reply& reply) {
+  abi::SharedToken token;
+  if (!body.read(token)) return EINVAL;
+  const auto buffer = names_.find(token, context_.user());
+  if (buffer == nullptr) return EACCES;
+  reply.write(abi::HandleBody{buffers_.join(buffer), 0});
+  return 0;
 }
 
 }  // namespace softhca::control

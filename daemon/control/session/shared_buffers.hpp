@@ -3,8 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/control/session/context.hpp"
+#include "daemon/control/session/shared_names.hpp"
 #include "daemon/control/sockets/message.hpp"
 #include "daemon/memory/shared_buffer.hpp"
 
@@ -12,10 +15,15 @@ namespace softhca::control {
 
 class SharedBuffers {
  public:
-  explicit SharedBuffers(const SessionContext& context);
+  SharedBuffers(const SessionContext& context, SharedNames& names);
 
   int alloc(const RequestBody& body, Reply& reply);
   int free(const RequestBody& body, Reply& reply);
+  /// kUnfinished: when what to_seal() gives is sealed. The same request is to come next.
+  int name(const RequestBody& body, Reply& reply);
+  int join(const RequestBody& body, Reply& reply);
+  /// As MemoryRegions::to_seal(), of what is to be named; an empty descriptor: nothing.
+  std::pair<UniqueFd, std::shared_ptr<void>> to_seal();
 
   /// Null: there is none.
   std::shared_ptr<memory::SharedBuffer> acquire(std::uint32_t handle) {
@@ -29,6 +37,8 @@ class SharedBuffers {
 
  private:
   const SessionContext& context_;
+  SharedNames& names_;
+  std::shared_ptr<memory::SharedBuffer> to_name_;  ///< when it is sealed
   memory::SharedBufferPool buffers_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/control/session/device_files.hpp"
+#include "daemon/control/session/shared_names.hpp"
 #include "daemon/control/session/xrc_domains.hpp"
 
 namespace softhca::control {
@@ -10,6 +11,7 @@ struct SharedObjects {
   PdNumbers pd_numbers;  ///< outlives the domains
   XrcDomains xrc_domains;
   DeviceFiles device_files;
+  SharedNames shared_names;
 };
 
 }  // namespace softhca::control

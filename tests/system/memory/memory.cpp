@@ -6,6 +6,8 @@
 //                                        makes queues; stays until its standard input ends
 //        memory DEVICE apart PAGES       registers so many, all at once
 //        memory DEVICE advice PAGES      does to registered memory what programs do to memory
+//        memory DEVICE sessions GID      registers memory in two sessions and uses it in both
+//        memory DEVICE stack BYTES       registers as much of a stack, which is to be refused
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -157,6 +159,96 @@ void advise(const char* device, std::size_t pages) {
   expect_content(static_cast<char*>(grown) + bytes, 2 * bytes, 0);
 }
 
+/// A session with a queue pair that is connected to itself, and a region.
+struct Opened {
+  ibv_pd* pd = nullptr;
+  ibv_cq* cq = nullptr;
+  ibv_qp* qp = nullptr;
+  ibv_mr* mr = nullptr;
+};
+
+Opened open_with_region(const char* device, int gid_index, char* memory, std::size_t bytes) {
+  Opened o;
+  o.pd = domain_of(device);
+  ibv_gid gid{};
+  expect(ibv_query_gid(o.pd->context, 1, gid_index, &gid) == 0, "the GID");
+  o.cq = ibv_create_cq(o.pd->context, 16, nullptr, nullptr, 0);
+  expect(o.cq != nullptr, "ibv_create_cq");
+  ibv_qp_init_attr init{};
+  init.qp_type = IBV_QPT_RC;
+  init.send_cq = init.recv_cq = o.cq;
+  init.cap = {8, 8, 1, 1, 0};
+  o.qp = ibv_create_qp(o.pd, &init);
+  expect(o.qp != nullptr, "ibv_create_qp");
+  bring_up(o.qp, o.qp->qp_num, gid, gid_index);
+  o.mr = ibv_reg_mr(o.pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  expect(o.mr != nullptr, "ibv_reg_mr");
+  return o;
+}
+
+void close(const Opened& o) {
+  ibv_context* const context = o.pd->context;
+  expect(ibv_destroy_qp(o.qp) == 0 && ibv_destroy_cq(o.cq) == 0 && ibv_dereg_mr(o.mr) == 0 &&
+             ibv_dealloc_pd(o.pd) == 0 && ibv_close_device(context) == 0,
+         "closing a session");
+}
+
+/// The adapter copies bytes of the region to another place in it.
+void copy(const Opened& o, const char* from, char* to, std::size_t bytes) {
+  const auto address = [](const char* at) { return reinterpret_cast<std::uintptr_t>(at); };
+  ibv_sge entry{address(from), static_cast<std::uint32_t>(bytes), o.mr->lkey};
+  ibv_send_wr wr{}, *bad = nullptr;
+  wr.sg_list = &entry;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma.remote_addr = address(to);
+  wr.wr.rdma.rkey = o.mr->rkey;
+  expect(ibv_post_send(o.qp, &wr, &bad) == 0, "posting a write");
+  wait_for(o.cq, "an RDMA write");
+}
+
+/// One allocation, which begins and ends within pages.
+void use_in_two_sessions(const char* device, int gid_index) {
+  constexpr std::size_t kPart = 100000;
+  char* memory = static_cast<char*>(std::malloc(3 * kPart));
+  const auto part = [&](std::size_t i) { return memory + i * kPart; };
+  const auto expect_parts = [&](const char* values) {
+    for (std::size_t i = 0; i < 3 * kPart; ++i)
+      expect(memory[i] == values[i / kPart], "what the sessions made of the memory");
+  };
+  std::memset(memory, 'a', 3 * kPart);
+  const Opened first = open_with_region(device, gid_index, memory, 3 * kPart);
+  const Opened second = open_with_region(device, gid_index, memory, 3 * kPart);
+  std::memset(part(0), 'b', kPart);
+  copy(first, part(0), part(1), kPart);
+  copy(second, part(1), part(2), kPart);
+  expect_parts("bbb");
+  close(first);
+  std::memset(part(0), 'c', kPart);
+  copy(second, part(0), part(1), kPart);
+  expect_parts("ccb");
+  const Opened third = open_with_region(device, gid_index, memory, 3 * kPart);
+  std::memset(part(2), 'd', kPart);
+  copy(third, part(2), part(1), kPart);
+  copy(second, part(1), part(0), kPart);
+  expect_parts("ddd");
+  close(second);
+  close(third);
+  memory = static_cast<char*>(std::realloc(memory, 30 * kPart));
+  std::memset(part(3), 'd', 27 * kPart);
+  for (std::size_t i = 0; i < 30 * kPart; ++i) expect(memory[i] == 'd', "memory that has grown");
+  std::free(memory);
+}
+
+void expect_refusal(const char* device, std::size_t bytes) {
+  ibv_pd* pd = domain_of(device);
+  char stack[65536] = {};
+  expect(bytes <= sizeof stack, "arguments");
+  expect(ibv_reg_mr(pd, stack, bytes, IBV_ACCESS_LOCAL_WRITE) == nullptr && errno == EOPNOTSUPP,
+         "that a stack is refused");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -167,4 +259,6 @@ int main(int argc, char** argv) {
   if (what == "idle") leave_idle(argv[1], number);
   if (what == "apart") register_many(argv[1], number);
   if (what == "advice") advise(argv[1], number);
+  if (what == "sessions") use_in_two_sessions(argv[1], static_cast<int>(number));
+  if (what == "stack") expect_refusal(argv[1], number);
 }

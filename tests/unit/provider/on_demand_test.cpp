@@ -1,7 +1,9 @@
 // Regions that are paged on demand, and advice on them.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
 
 #include "tests/unit/provider/device_fixture.hpp"
 
@@ -210,6 +212,27 @@ TEST_F(OnDemand, BadAdviceIsRefused) {
   ranges[0].lkey = lkey;
   EXPECT_EQ(ibv_advise_mr(pd_, kPrefetch, 0, ranges, 1), ENOENT) << "it has gone";
   EXPECT_EQ(ibv_dereg_mr(constant), 0);
+}
+
+TEST_F(WithoutProcessMemory, ThatItCannotBeRegisteredIsSaidOnceWithTheSetting) {
+  char on_the_stack[100];
+  ibv_mr* mr = nullptr;
+  const auto refuse = [&] {
+    daemon().fail_next(Operation::kRegisterMr, EOPNOTSUPP);
+    errno = 0;
+    mr = ibv_reg_mr(pd_, on_the_stack, sizeof on_the_stack, IBV_ACCESS_LOCAL_WRITE);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+  };
+  testing::internal::CaptureStderr();
+  refuse();
+  EXPECT_EQ(mr, nullptr);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("of a memory region of 100 bytes"), std::string::npos) << said;
+  EXPECT_NE(said.find("tenant.process_memory"), std::string::npos) << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1);
+  testing::internal::CaptureStderr();
+  refuse();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace

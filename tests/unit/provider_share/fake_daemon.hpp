@@ -32,6 +32,12 @@ class FakeDaemon {
             },
             [](void* self, std::uint32_t handle) {
               static_cast<FakeDaemon*>(self)->freed.insert(handle);
+            },
+            [](void* self, std::uint32_t handle, abi::SharedToken* token) {
+              return static_cast<FakeDaemon*>(self)->name(handle, *token);
+            },
+            [](void* self, const abi::SharedToken& token, std::uint32_t* handle) {
+              return static_cast<FakeDaemon*>(self)->join(token, *handle);
             }};
   }
 
@@ -60,6 +66,9 @@ class FakeDaemon {
   unsigned allocs = 0;
   std::uint64_t allowance = ~std::uint64_t{0};  ///< bytes it hands out before ENOMEM
   std::set<std::uint32_t> freed;
+  std::set<std::uint32_t> given_up;  ///< by itself
+  int join_error = 0;
+  unsigned joins = 0;
 
   /// As the daemon does when memory is registered: no holes in it from now on, no new mapping that
   /// can write.
@@ -100,6 +109,30 @@ class FakeDaemon {
     ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     memories_[next_] = {fd, bytes};
     *memory = {::dup(fd), next_++};
+    return 0;
+  }
+
+  /// Each object of this class is a session of the same daemon.
+  struct Name {
+    const FakeDaemon* session;
+    std::uint32_t handle;
+  };
+  static_assert(sizeof(Name) <= sizeof(abi::SharedToken));
+
+  int name(std::uint32_t handle, abi::SharedToken& token) const {
+    if (given_up.contains(handle) || !memories_.contains(handle)) return ESTALE;
+    const Name name{this, handle};
+    std::memcpy(token.bytes, &name, sizeof name);
+    return 0;
+  }
+  int join(const abi::SharedToken& token, std::uint32_t& handle) {
+    if (join_error != 0) return join_error;
+    Name name{};
+    std::memcpy(&name, token.bytes, sizeof name);
+    const Memory& memory = name.session->memories_.at(name.handle);
+    ++joins;
+    handle = next_++;
+    memories_[handle] = {::dup(memory.fd), memory.bytes};
     return 0;
   }
 

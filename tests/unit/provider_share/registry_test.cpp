@@ -244,16 +244,6 @@ TEST_F(Registry, TooManyPiecesAreReachedByProcess) {
   EXPECT_EQ(prepare(memory.base(), abi::kMaxMrExtents * kPage).size(), abi::kMaxMrExtents);
 }
 
-TEST_F(Registry, AnotherSessionsMemoryIsLeft) {
-  Anonymous memory(4);
-  prepare(memory.base(), memory.bytes());
-  FakeDaemon other;
-  MemoryRegistry second(other.source());
-  ExtentList extents;
-  ASSERT_EQ(second.prepare(region(memory.base(), memory.bytes()), extents), 0);
-  EXPECT_EQ(shape(memory.base(), memory.bytes(), extents), "P");
-}
-
 TEST_F(Registry, MemoryOfASessionThatEndedIsSharedAnew) {
   Anonymous memory(4);
   prepare(memory.base(), memory.bytes());

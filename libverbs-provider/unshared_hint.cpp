@@ -1,0 +1,45 @@
+#include "libverbs-provider/unshared_hint.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cinttypes>
+#include <cstdio>
+
+namespace softhca::provider {
+namespace {
+
+/// True the first time.
+bool first_time(std::atomic<bool>& said) { return !said.exchange(true, std::memory_order_relaxed); }
+
+}  // namespace
+
+void say_implicit() {
+  static std::atomic<bool> said{false};
+  if (!first_time(said)) return;
+  ::dprintf(STDERR_FILENO,
+            "softhca: a memory region of all addresses (implicit on-demand paging) needs "
+            "tenant.process_memory = true\n");
+}
+
+void say_unshared(std::uint64_t addr, std::uint64_t length,
+                  std::span<const abi::MrExtent> extents) {
+  static std::atomic<bool> said{false};
+  const abi::MrExtent* first = nullptr;
+  std::uint64_t bytes = 0;
+  for (const abi::MrExtent& extent : extents) {
+    if (extent.kind != static_cast<std::uint32_t>(abi::ExtentKind::kProcess)) continue;
+    if (first == nullptr) first = &extent;
+    bytes += extent.length;
+  }
+  if (first == nullptr || !first_time(said)) return;
+  ::dprintf(STDERR_FILENO,
+            "softhca: of a memory region of %" PRIu64 " bytes at 0x%" PRIx64 ", %" PRIu64
+            " bytes (the first at 0x%" PRIx64
+            ") cannot be shared with the daemon: part of a page, a stack, a file or others' shared "
+            "memory. Whole pages of private memory can; for others set tenant.process_memory = "
+            "true\n",
+            length, addr, bytes, first->addr);
+}
+
+}  // namespace softhca::provider
