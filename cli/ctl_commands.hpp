@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,6 +103,24 @@ struct CaptureOptions {
 /// Writes packets as pcapng. With `json`, prints how many there were, unless they go to standard
 /// output themselves.
 void capture(AdminClient& daemon, const CaptureOptions& options, bool json);
+
+// --- ctl_fault.cpp
+/// What is empty or not there is left to the daemon.
+struct FaultOptions {
+  std::string kind, tenant, port, direction;
+  std::optional<std::uint32_t> qpn;
+  std::optional<double> probability;
+  std::optional<std::uint64_t> every, count, seed, by;
+  std::optional<double> delay, jitter, seconds;
+};
+void add_fault(AdminClient& daemon, const FaultOptions& options, bool json);
+/// The parameters of `fault.add` for these.
+Json fault_of(const FaultOptions& options);
+void show_faults(AdminClient& daemon, bool json);
+/// A table of them.
+void print_faults(const Json& faults);
+void remove_faults(AdminClient& daemon, const std::vector<std::uint64_t>& numbers, bool all,
+                   bool json);
 
 // --- ctl_top.cpp
 struct TopOptions {

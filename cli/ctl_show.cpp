@@ -164,6 +164,10 @@ void show_status(AdminClient& daemon, bool json) {
         cell(status, "device") + ", runtime directory " + cell(status, "runtime_dir") + "\n");
   print_ports(status.at("ports"));
   print_pools(status.at("pools"));
+  const Json faults = status.value("faults", Json::array());
+  if (faults.empty()) return;
+  print("\nfaults are injected:\n");
+  print_faults(faults);
 }
 
 void show_tenants(AdminClient& daemon, bool json) {

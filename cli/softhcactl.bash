@@ -32,7 +32,7 @@ _softhcactl() {
   done
   local words
   case $command in
-    '') words="status tenants tenant qps srqs connections listeners gsa set level qp reload revisions diff rollback saved top explain events capture $common" ;;
+    '') words="status tenants tenant qps srqs connections listeners gsa set level qp reload revisions diff rollback saved top explain events capture fault $common" ;;
     tenant)
       case $before in
         show | remove) words=$(_softhcactl_tenants) ;;
@@ -42,6 +42,14 @@ _softhcactl() {
       ;;
     qps | srqs | connections | listeners) words="--tenant $common" ;;
     events) words="--follow --tenant --after $common" ;;
+    fault)
+      case $before in
+        fault) words="add list remove $common" ;;
+        add) words="drop delay duplicate reorder corrupt rnr" ;;
+        -d | --direction) words="both sent received" ;;
+        *) words="--tenant --port --qp --direction --every --probability --seed --count --for --delay --jitter --by --all $common" ;;
+      esac
+      ;;
     capture) words="--tenant --port --write --count --seconds --snaplen --buffer $common" ;;
     explain) words="$(_softhcactl_tenants) --interval --total $common" ;;
     top) words="--once --count --interval $common" ;;

@@ -34,6 +34,7 @@ struct Options {
   EventOptions events;
   ExplainOptions explain;
   CaptureOptions capture;
+  FaultOptions fault;
 };
 
 constexpr char kFooter[] =
@@ -203,6 +204,42 @@ void add_capture(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 64));
 }
 
+void add_fault_adding(CLI::App& fault, FaultOptions& of) {
+  CLI::App* add = fault.add_subcommand("add", "inject a fault");
+  add->add_option("KIND", of.kind, "drop, delay, duplicate, reorder, corrupt or rnr")->required();
+  add->add_option("-t,--tenant", of.tenant, "what this tenant sends and receives")
+      ->type_name("NAME");
+  add->add_option("-p,--port", of.port, "what passes this port")->type_name("NAME");
+  add->add_option("-q,--qp", of.qpn, "what this queue pair sends and receives")->type_name("QPN");
+  add->add_option("-d,--direction", of.direction, "sent or received; default: both")
+      ->type_name("DIRECTION");
+  CLI::Option* every =
+      add->add_option("--every", of.every, "each n-th packet or message")->type_name("N");
+  add->add_option("--probability", of.probability, "by chance, 0 to 1")
+      ->type_name("P")
+      ->excludes(every);
+  add->add_option("--seed", of.seed, "of chance; the same seed has the same luck; default: 1")
+      ->type_name("N");
+  add->add_option("-n,--count", of.count, "so often at most")->type_name("N");
+  add->add_option("--for", of.seconds, "seconds until it ends; default: 300")->type_name("S");
+  add->add_option("--delay", of.delay,
+                  "seconds, of delay; of reorder: at most so late; default: 0.01")
+      ->type_name("S");
+  add->add_option("--jitter", of.jitter, "up to so many seconds more, of delay")->type_name("S");
+  add->add_option("--by", of.by, "of reorder: behind so many later packets; default: 3")
+      ->type_name("N");
+}
+
+void add_faults(CLI::App& app, Options& options) {
+  CLI::App* fault = app.add_subcommand("fault", "faults, to test programs with");
+  fault->require_subcommand(1);
+  add_fault_adding(*fault, options.fault);
+  fault->add_subcommand("list", "faults in force, and how often they were met and injected");
+  CLI::App* remove = fault->add_subcommand("remove", "end faults before their time");
+  CLI::Option* numbers = remove->add_option("NUMBER", options.numbers, "as `list` shows them");
+  remove->add_flag("--all", options.all, "all of them")->excludes(numbers);
+}
+
 void add_top(CLI::App& app, Options& options) {
   CLI::App* top = app.add_subcommand("top", "what the tenants do, every second");
   top->add_option("-i,--interval", options.top.interval, "seconds between two samples")
@@ -210,6 +247,12 @@ void add_top(CLI::App& app, Options& options) {
   CLI::Option* count =
       top->add_option("-n,--count", options.top.count, "end after this many samples");
   top->add_flag("--once", options.once, "the same as --count 1")->excludes(count);
+}
+
+void run_fault(const CLI::App& fault, AdminClient& daemon, const Options& options) {
+  if (fault.got_subcommand("add")) return add_fault(daemon, options.fault, options.json);
+  if (fault.got_subcommand("list")) return show_faults(daemon, options.json);
+  remove_faults(daemon, options.numbers, options.all, options.json);
 }
 
 void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) {
@@ -255,6 +298,7 @@ void run_command(const CLI::App& app, const CLI::App& tenant, Options& options) 
   if (app.got_subcommand("diff")) return show_difference(daemon, json);
   if (app.got_subcommand("rollback")) return roll_back(daemon, options.revision, json);
   if (app.got_subcommand("capture")) return capture(daemon, options.capture, json);
+  if (app.got_subcommand("fault")) return run_fault(*app.get_subcommand("fault"), daemon, options);
   show_top(daemon, options.top, json);
 }
 
@@ -288,6 +332,7 @@ int run(int argc, char** argv) {
   add_revisions(app, options);
   add_explain(app, options);
   add_capture(app, options);
+  add_faults(app, options);
   add_top(app, options);
   try {
     app.parse(argc, argv);

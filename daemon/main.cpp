@@ -75,6 +75,7 @@ metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& g
           .general_services = exported(general_services),
           .shared_datagrams = exported(shared_datagrams),
           .reloads = adapter.reloads,
+          .faults = adapter.engine.packets().faults(),
           .build = {.version = SOFTHCA_VERSION, .compiler = SOFTHCA_COMPILER, .dpdk = SOFTHCA_DPDK},
           .started = std::chrono::system_clock::now(),
           .authentication = &adapter.engine.packets().authentication()};

@@ -41,7 +41,8 @@ constexpr std::size_t kFrames = static_cast<std::size_t>(wire::DropReason::kCoun
 constexpr std::size_t kCounts = kFrames + static_cast<std::size_t>(FrameDrop::kCount);
 constexpr std::size_t kVerdicts = kCounts + std::size(kOfCounts);
 constexpr std::size_t kUnresolved = kVerdicts + std::size(kOfVerdicts);
-static_assert(kUnresolved < 256);
+constexpr std::size_t kInjected = kUnresolved + 1;
+static_assert(kInjected + kFaultKinds <= 256);
 
 constexpr CaptureRemark remark_at(std::size_t index) { return static_cast<CaptureRemark>(index); }
 
@@ -69,6 +70,10 @@ CaptureRemark remark_of(Verdict verdict) {
 
 CaptureRemark unresolved_remark() { return remark_at(kUnresolved); }
 
+CaptureRemark injected_remark(FaultKind kind) {
+  return remark_at(kInjected + static_cast<std::size_t>(kind));
+}
+
 std::vector<std::string> capture_remarks() {
   std::vector<std::string> out{""};
   for (std::size_t i = 1; i < kFrames; ++i)
@@ -78,12 +83,20 @@ std::vector<std::string> capture_remarks() {
   for (const OfCount& entry : kOfCounts) out.emplace_back(entry.text);
   for (const OfVerdict& entry : kOfVerdicts) out.emplace_back(entry.text);
   out.emplace_back("dropped: unresolved");
+  for (std::size_t i = 0; i < kFaultKinds; ++i) {
+    const auto kind = static_cast<FaultKind>(i);
+    out.push_back(kind == FaultKind::kDrop ? "dropped: injected"
+                                           : std::string("injected: ") + name_of(kind));
+  }
   return out;
 }
 
 DropWatch::DropWatch(const PortDropCounters* port, const TenantCounters* one,
-                     const TenantCounters* other)
-    : port_(port), tenants_{one, other} {
+                     const TenantCounters* other, const Counter* lost)
+    : port_(port),
+      tenants_{one, other},
+      lost_(lost),
+      lost_before_(lost != nullptr ? lost->value() : 0) {
   if (port_ != nullptr)
     for (std::size_t i = 0; i < kFrameDrops; ++i) frame_[i] = port_->frame[i].value();
   for (std::size_t t = 0; t < tenants_.size(); ++t)
@@ -93,6 +106,7 @@ DropWatch::DropWatch(const PortDropCounters* port, const TenantCounters* one,
 }
 
 CaptureRemark DropWatch::remark() const {
+  if (lost_ != nullptr && lost_->value() != lost_before_) return injected_remark(FaultKind::kDrop);
   if (port_ != nullptr)
     for (std::size_t i = 0; i < kFrameDrops; ++i)
       if (frame_[i] != port_->frame[i].value()) return remark_of(static_cast<FrameDrop>(i));

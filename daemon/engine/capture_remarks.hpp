@@ -8,6 +8,7 @@
 
 #include "daemon/base/verdict.hpp"
 #include "daemon/engine/counters.hpp"
+#include "daemon/engine/fault_terms.hpp"
 #include "daemon/transport/upcalls.hpp"
 #include "daemon/wire/drop_reason.hpp"
 
@@ -24,6 +25,8 @@ CaptureRemark remark_of(transport::Count count);
 CaptureRemark remark_of(Verdict verdict);
 /// Sent to a neighbour that does not answer.
 CaptureRemark unresolved_remark();
+/// A fault that the operator has asked for.
+CaptureRemark injected_remark(FaultKind kind);
 
 /// The texts, by number. Those of dropped packets have the name by which metrics count them.
 std::vector<std::string> capture_remarks();
@@ -34,8 +37,9 @@ class DropWatch {
  public:
   /// `port`: null: it came by none. `one` and `other`: tenants whose queue pairs it concerns, or
   /// null.
+  /// `lost`: counts what faults lose; null: it meets none here.
   DropWatch(const PortDropCounters* port, const TenantCounters* one,
-            const TenantCounters* other = nullptr);
+            const TenantCounters* other = nullptr, const Counter* lost = nullptr);
   CaptureRemark remark() const;
 
  private:
@@ -44,6 +48,8 @@ class DropWatch {
 
   const PortDropCounters* port_;
   std::array<const TenantCounters*, 2> tenants_;
+  const Counter* lost_;
+  std::uint64_t lost_before_;
   std::array<std::uint64_t, kFrameDrops> frame_{};
   std::array<std::array<std::uint64_t, kCounts>, 2> counts_{};
 };

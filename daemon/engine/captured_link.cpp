@@ -38,7 +38,11 @@ const transport::LocalPeer* CapturedLink::find_peer() {
 }
 
 void CapturedLink::end_turn() {
-  if (unanswered_) show_request(0, remark_of(Verdict::kRetryExceeded));
+  if (unanswered_) show_request(0, unanswered_remark());
+}
+
+CaptureRemark CapturedLink::unanswered_remark() const {
+  return link_.was_lost() ? injected_remark(FaultKind::kDrop) : remark_of(Verdict::kRetryExceeded);
 }
 
 void CapturedLink::begins(const Request& request) {
@@ -95,7 +99,7 @@ void CapturedLink::complete_request(PcbId pcb, Verdict verdict) {
     show_acknowledgement(psn(0), transport::nak_syndrome(verdict));
   } else if (verdict == Verdict::kOk && !arrived_ && !told_) {
     // An unreliable connection, and it was dropped.
-    show_request(0, unanswered_ ? remark_of(Verdict::kRetryExceeded) : watch_->remark());
+    show_request(0, unanswered_ ? unanswered_remark() : watch_->remark());
   }
   unanswered_ = false;
   flow_.packets = 0;

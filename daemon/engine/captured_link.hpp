@@ -56,6 +56,7 @@ class CapturedLink final : public transport::LocalLink,
   Psn psn(std::uint32_t index) const;
   void begin_message();
   void show_refused(transport::Count what);
+  CaptureRemark unanswered_remark() const;
   void show_moved(std::uint32_t offset, std::uint32_t bytes);
   void show_request(std::uint32_t index, CaptureRemark remark = CaptureRemark::kNone);
   wire::Headers make_request(std::uint32_t index) const;

@@ -62,6 +62,8 @@ void Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath
 /// Offers a datagram to a UD queue pair, which may not take it. Returns how it ends for its sender.
 Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
                          const AddressPath& path, std::uint32_t qkey) {
+  if (parts_.faults.on() && parts_.faults.loses(qp, peer)) [[unlikely]]
+    return Verdict::kOk;
   if (may_receive(peer.state) && !peer.error.pending && peer.qkey == qkey)
     return receive(qp, peer, request, path);
   if (may_receive(peer.state) && !peer.error.pending)

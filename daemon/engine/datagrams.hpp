@@ -38,6 +38,7 @@ class Datagrams {
   Verdict deliver_to_members(QueuePair& qp, const transport::Request& request,
                              const AddressPath& path, std::uint32_t qkey);
   // datagrams_capture.cpp: as those above without _shown, and captures are told
+  const Counter& lost_datagrams() const { return parts_.faults.injected(FaultKind::kDrop); }
   void deliver_shown(QueuePair& qp, const transport::Request& request, const AddressPath& path,
                      std::uint32_t qkey);
   Verdict offer_shown(QueuePair& qp, QueuePair& member, const transport::Request& request,

@@ -48,7 +48,7 @@ void Datagrams::deliver_shown(QueuePair& qp, const transport::Request& request,
   const Qpn number(parts_.pcbs.pcb(request.pcb).header.remote_qpn);
   const QueuePair* const peer = parts_.queue_pairs.find(number);
   const DropWatch watch(nullptr, &qp.tenant->counters,
-                        peer != nullptr ? &peer->tenant->counters : nullptr);
+                        peer != nullptr ? &peer->tenant->counters : nullptr, &lost_datagrams());
   const auto packet = make_packet(qp, request, path, number, qkey);
   deliver(qp, request, path, qkey);
   show(qp, addresses_.owner(path.destination, std::nullopt), path, packet, watch);
@@ -56,7 +56,7 @@ void Datagrams::deliver_shown(QueuePair& qp, const transport::Request& request,
 
 Verdict Datagrams::offer_shown(QueuePair& qp, QueuePair& member, const transport::Request& request,
                                const AddressPath& path, std::uint32_t qkey) {
-  const DropWatch watch(nullptr, &qp.tenant->counters, &member.tenant->counters);
+  const DropWatch watch(nullptr, &qp.tenant->counters, &member.tenant->counters, &lost_datagrams());
   const auto packet = make_packet(qp, request, path, kMulticastQpn, qkey);
   const Verdict verdict = offer(qp, member, request, path, qkey);
   show(qp, member.tenant, path, packet, watch);

@@ -67,6 +67,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .queue_pairs = queue_pairs_,
              .peer_rates = rates_.peers,
              .captures = wire_.captures,
+             .faults = wire_.faults,
              .history = events_.history},
       execution_(cpu_, commands_, queues_.pcbs, queues_.scheduler, dispatch_, memory_,
                  events_.async, events_.completion, events_.history),
@@ -104,6 +105,7 @@ void Engine::remove_tenant(Tenant& tenant) {
   waits_.forget(tenant);
   wire_.captures.forget(tenant);
   cpu_.minimums().forget(tenant.id);
+  wire_.faults.forget(tenant);
   rates_.sent.forget(tenant.rate);
   rates_.peers.forget(tenant.peer_rates.inbound);
   rates_.peers.forget(tenant.peer_rates.served);

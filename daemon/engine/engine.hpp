@@ -25,6 +25,8 @@
 //   captures              packets for who looks inside; capture_ring, capture_remarks;
 //   captured_link:
 //                         those that there would have been
+//   faults                what the operator has lost, late or damaged; held_packets; packet_faults;
+//                         faulty_link: inside the daemon
 //   congestion_control    congestion told to peers and by them
 //   receive_queues        drawing receives; shared receive queues and their provisioning; XRC
 //   completion_events, async_events, cq_overflow  events on their way to processes; event_notifier:
@@ -208,11 +210,14 @@ class Engine {
          Events& events, const Capture::Sizes& sizes)
         : payloads(pcbs, memory, receive_queues),
           captures(clock, sizes),
-          packets(clock, congestion_parameters, addresses, cpu, payloads, captures, events.log),
+          faults(clock),
+          packets(clock, congestion_parameters, addresses, cpu, payloads, captures, faults,
+                  events.log),
           congestion(clock, congestion_parameters, packets, events.history) {}
     CongestionParameters congestion_parameters;
     PayloadReader payloads;
     Captures captures;
+    Faults faults;
     PacketIo packets;
     CongestionControl congestion;
   };

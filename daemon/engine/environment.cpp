@@ -84,6 +84,8 @@ Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::R
 }
 
 std::optional<std::uint64_t> QpEnvironment::draw_receive() {
+  if (parts_.faults.on() && parts_.faults.withholds(qp_)) [[unlikely]]
+    return std::nullopt;
   // A receive may be left from a local datagram that did not fit.
   if (!qp_.rq.drawn && parts_.receives.draw(qp_) != shm::Take::kTaken) return std::nullopt;
   return qp_.rq.work->bytes;

@@ -5,6 +5,7 @@
 #include "daemon/engine/captures.hpp"
 #include "daemon/engine/command_store.hpp"
 #include "daemon/engine/congestion_control.hpp"
+#include "daemon/engine/faults.hpp"
 #include "daemon/engine/memory_access.hpp"
 #include "daemon/engine/peer_rates.hpp"
 #include "daemon/engine/qp_history.hpp"
@@ -36,6 +37,7 @@ struct TransportParts {
   QpTable& queue_pairs;
   PeerRates& peer_rates;
   Captures& captures;
+  Faults& faults;
   QpHistory& history;
 };
 

@@ -10,9 +10,10 @@
 
 namespace softhca::engine {
 
-class QpLocalLink final : public transport::LocalLink {
+class QpLocalLink : public transport::LocalLink {
  public:
   QpLocalLink(const TransportParts& parts, QueuePair& qp) : parts_(parts), qp_(qp) {}
+  virtual ~QpLocalLink() = default;
 
   bool goes_on() const override {
     return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
@@ -20,6 +21,8 @@ class QpLocalLink final : public transport::LocalLink {
   const transport::LocalPeer* find_peer() override;
   /// The one found last.
   const QueuePair* peer() const { return peer_; }
+  /// There was one, but a fault has lost what was sent to it.
+  bool was_lost() const { return lost_; }
   bool is_within_rate(const transport::Request& request) const override;
   void wait_for_rate(const transport::Request& request) override;
   bool waits_for_rate() const override { return parts_.peer_rates.waits(qp_); }
@@ -32,6 +35,9 @@ class QpLocalLink final : public transport::LocalLink {
   std::uint64_t charge(std::uint32_t bytes, bool begins) override;
   void begins(const transport::Request& request) override;
   void arrived(const transport::Request& request) override;
+
+ protected:
+  bool lost_ = false;
 
  private:
   QueuePair* connected_peer() const;

@@ -139,6 +139,11 @@ void Outbox::close() {
   packets_ = 0;
 }
 
+std::uint16_t Outbox::give_way() {
+  close();
+  return port_.kernel_headers() == nullptr ? identification_++ : std::uint16_t{0};
+}
+
 void Outbox::flush() {
   close();
   port_.flush();

@@ -44,6 +44,9 @@ class Outbox {
                             Parts* show = nullptr);
   /// Ends the train at hand. What was added has left the memory of tenants when this returns.
   void flush();
+  /// Ends the train at hand, so that a frame of the port's may follow it. Returns the
+  /// identification that is due to the frame.
+  std::uint16_t give_way();
 
  private:
   bool fits(const wire::FrameTemplate& path, std::size_t datagram) const;

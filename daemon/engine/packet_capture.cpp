@@ -31,13 +31,17 @@ bool says_tenant(const QueuePair* qp) { return qp != nullptr && qp->clients == n
 
 }  // namespace
 
+/// Whose packet it is that the queue pair sends, or somebody in its place (null). `headers`: all
+/// below the transport, at least.
+const Tenant* PacketIo::sender_of(const PortBinding& binding, const QueuePair* qp,
+                                  std::span<const std::byte> headers) const {
+  return says_tenant(qp) ? qp->tenant : addresses_.owner(addresses_of(headers).source, binding.id);
+}
+
 void PacketIo::show_sent(const PortBinding& binding, const QueuePair* qp,
-                         std::span<const Captures::Part> parts) {
+                         std::span<const Captures::Part> parts, CaptureRemark remark) {
   // The first part has all headers below the transport.
-  captures_.sent(
-      binding,
-      says_tenant(qp) ? qp->tenant : addresses_.owner(addresses_of(parts[0]).source, binding.id),
-      parts);
+  captures_.sent(binding, sender_of(binding, qp, parts[0]), parts, remark);
 }
 
 /// As it would have been sent to a neighbour whose link address is zero.

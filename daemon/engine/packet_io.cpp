@@ -65,13 +65,20 @@ wire::DropReason PacketIo::check(PortBinding& binding, const wire::ParsedFrame& 
   return authentication_.check(parsed, sound);
 }
 
-/// Reads the next packet of a frame. False: it is not to be taken.
+/// Reads the next packet of a frame. False: it is not to be taken, or not yet. `was_held`: it has
+/// met its faults.
 bool PacketIo::parse(PortBinding& binding, const port::Frame& frame, wire::FrameWalk& packets,
-                     wire::ParsedFrame& parsed) {
+                     wire::ParsedFrame& parsed, bool was_held) {
   wire::DropReason reason = packets.next(parsed);
   if (wire::is_foreign(reason) && binding.neighbours->receive(frame.bytes(), clock_.now))
     return false;
-  if (reason == wire::DropReason::kNone) reason = check(binding, parsed);
+  if (reason == wire::DropReason::kNone) {
+    Arrival arrival = Arrival::kAsItCame;
+    if (faults_.on() && !was_held) [[unlikely]]
+      arrival = meet_faults(binding, frame, parsed);
+    if (arrival == Arrival::kNotNow) return false;
+    reason = arrival == Arrival::kDamaged ? wire::DropReason::kBadIcrc : check(binding, parsed);
+  }
   if (reason != wire::DropReason::kNone) {
     binding.drops.parse[static_cast<std::size_t>(reason)].add();
     if (captures_.on()) show_dropped(binding, frame, parsed, remark_of(reason));
@@ -201,8 +208,8 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
   const std::size_t length = path.frame_length(h.opcode, payload.length);
   // A path MTU beyond what the port carries: lost, as on a wire.
   if (length - path.link_length() > binding.port->mtu()) return transport::SendResult::kSent;
-  const transport::SendResult sent = binding.outbox ? send_gathered(binding, path, h, payload, qp)
-                                                    : send_frame(binding, path, h, payload, qp);
+  const transport::SendResult sent = faults_.on() ? send_faulty(binding, path, h, payload, qp)
+                                                  : hand_over(binding, path, h, payload, qp);
   if (sent == transport::SendResult::kNoBuffer) {
     binding.drops.no_buffer.add();
     return refuse(qp, WaitCause::kPort);
@@ -218,21 +225,37 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
   return sent;
 }
 
-transport::SendResult PacketIo::send_frame(PortBinding& binding, const wire::FrameTemplate& path,
+/// kSent: it is made, behind all that was handed over.
+transport::SendResult PacketIo::make_frame(PortBinding& binding, const wire::FrameTemplate& path,
                                            const wire::Headers& h,
                                            const transport::PayloadSource& payload,
-                                           const QueuePair* qp) {
-  port::Frame frame = binding.port->allocate();
+                                           const QueuePair* qp, port::Frame& frame) {
+  frame = binding.port->allocate();
   if (!frame) return transport::SendResult::kNoBuffer;
   const std::size_t length = path.frame_length(h.opcode, payload.length);
   assert(length <= frame.capacity);
-  const std::uint16_t id = binding.port->kernel_headers() != nullptr ? 0 : ip_identification_++;
+  std::uint16_t id = 0;
+  if (binding.outbox)
+    id = binding.outbox->give_way();
+  else if (binding.port->kernel_headers() == nullptr)
+    id = ip_identification_++;
   wire::FrameBuilder builder({frame.data, length}, path, h, payload.length, id);
   if (payload.length != 0 && payloads_.read(*qp, payload, builder.payload()) != Verdict::kOk) {
     binding.port->release({&frame, 1});
     return transport::SendResult::kNoAccess;
   }
   frame.length = static_cast<std::uint32_t>(builder.finish());
+  return transport::SendResult::kSent;
+}
+
+transport::SendResult PacketIo::send_frame(PortBinding& binding, const wire::FrameTemplate& path,
+                                           const wire::Headers& h,
+                                           const transport::PayloadSource& payload,
+                                           const QueuePair* qp) {
+  port::Frame frame;
+  if (const auto made = make_frame(binding, path, h, payload, qp, frame);
+      made != transport::SendResult::kSent)
+    return made;
   if (captures_.on()) [[unlikely]] {
     const Captures::Part whole = frame.bytes();
     show_sent(binding, qp, {&whole, 1});
@@ -269,6 +292,8 @@ void PacketIo::finish_batch() {
   for (const Sender& sender : senders_)
     cpu_.charge(*sender.tenant, sender.qos_class, sender.packets * kTransmitCost);
   senders_.clear();
+  if (faults_.on()) [[unlikely]]
+    send_held();
   for (const auto& binding : ports_) {
     if (binding->outbox)
       binding->outbox->flush();
@@ -282,7 +307,7 @@ Time PacketIo::next_deadline() const {
   Time deadline = kNever;
   for (const auto& binding : ports_)
     deadline = std::min(deadline, binding->neighbours->next_deadline());
-  return deadline;
+  return faults_.on() ? std::min(deadline, faults_.next_deadline()) : deadline;
 }
 
 }  // namespace softhca::engine

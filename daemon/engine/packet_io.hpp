@@ -14,6 +14,7 @@
 #include "daemon/engine/captures.hpp"
 #include "daemon/engine/clock.hpp"
 #include "daemon/engine/cpu_scheduler.hpp"
+#include "daemon/engine/faults.hpp"
 #include "daemon/engine/local_addresses.hpp"
 #include "daemon/engine/payload_reader.hpp"
 #include "daemon/engine/peer_authentication.hpp"
@@ -35,13 +36,14 @@ class PacketIo {
  public:
   PacketIo(const StepClock& clock, const CongestionParameters& congestion,
            const LocalAddresses& addresses, CpuScheduler& cpu, PayloadReader& payloads,
-           Captures& captures, EventLog& log)
+           Captures& captures, Faults& faults, EventLog& log)
       : clock_(clock),
         congestion_(congestion),
         addresses_(addresses),
         cpu_(cpu),
         payloads_(payloads),
         captures_(captures),
+        faults_(faults),
         authentication_(clock, log) {}
 
   /// Ports are numbered in the order they come.
@@ -50,6 +52,8 @@ class PacketIo {
   void add_user(TenantId tenant);
   const std::vector<std::unique_ptr<PortBinding>>& ports() const { return ports_; }
   Captures& captures() { return captures_; }
+  Faults& faults() { return faults_; }
+  const Faults& faults() const { return faults_; }
 
   /// Takes effect with the next packet. `table`: null for none; gets the one in use before.
   void exchange_peers(std::unique_ptr<PeerTable>& table);
@@ -83,6 +87,8 @@ class PacketIo {
       if (count != 0) binding->port->release({frames.data(), count});
       received += count;
     }
+    if (faults_.on()) [[unlikely]]
+      received += take_held(take);
     return received;
   }
 
@@ -114,11 +120,20 @@ class PacketIo {
   static bool has_icrc(PortBinding& binding, const wire::ParsedFrame& parsed);
   wire::DropReason check(PortBinding& binding, const wire::ParsedFrame& parsed);
   bool parse(PortBinding& binding, const port::Frame& frame, wire::FrameWalk& packets,
-             wire::ParsedFrame& parsed);
+             wire::ParsedFrame& parsed, bool was_held = false);
   const wire::FrameTemplate* frame_for(Route& route, PortBinding& binding, const QueuePair* qp,
                                        bool& lost);
   std::optional<MacAddress> resolve(PortBinding& binding, const Gid& source, const Gid& hop);
   std::uint8_t traffic_class_of(const Route& route, const Marking& marking) const;
+  transport::SendResult hand_over(PortBinding& binding, const wire::FrameTemplate& path,
+                                  const wire::Headers& h, const transport::PayloadSource& payload,
+                                  const QueuePair* qp) {
+    return binding.outbox ? send_gathered(binding, path, h, payload, qp)
+                          : send_frame(binding, path, h, payload, qp);
+  }
+  transport::SendResult make_frame(PortBinding& binding, const wire::FrameTemplate& path,
+                                   const wire::Headers& h, const transport::PayloadSource& payload,
+                                   const QueuePair* qp, port::Frame& frame);
   transport::SendResult send_frame(PortBinding& binding, const wire::FrameTemplate& path,
                                    const wire::Headers& h, const transport::PayloadSource& payload,
                                    const QueuePair* qp);
@@ -128,9 +143,36 @@ class PacketIo {
   transport::SendResult refuse(QueuePair* qp, WaitCause cause);
   void note_sender(const QueuePair& qp);
 
+  // packet_faults.cpp
+  /// What becomes of a packet that has come.
+  enum class Arrival : std::uint8_t { kAsItCame, kDamaged, kNotNow };
+  Arrival meet_faults(PortBinding& binding, const port::Frame& frame,
+                      const wire::ParsedFrame& parsed);
+  transport::SendResult send_faulty(PortBinding& binding, const wire::FrameTemplate& path,
+                                    const wire::Headers& h, const transport::PayloadSource& payload,
+                                    const QueuePair* qp);
+  bool send_copy(PortBinding& binding, std::span<const std::byte> packet);
+  void send_held();
+  template <class Take>
+  std::size_t take_held(Take&& take) {
+    return faults_.take_due(FaultDirection::kReceived, [&](PortId port, std::span<std::byte> held) {
+      const port::Frame frame{.data = held.data(),
+                              .length = static_cast<std::uint32_t>(held.size())};
+      wire::FrameWalk packets(frame.bytes(), 0);
+      wire::ParsedFrame parsed;
+      PortBinding& binding = *ports_[port.value];
+      if (!parse(binding, frame, packets, parsed, true)) return cpu_.end_any_work();
+      take(binding, std::as_const(parsed));
+      cpu_.end_work();
+    });
+  }
+
   // packet_capture.cpp
+  const Tenant* sender_of(const PortBinding& binding, const QueuePair* qp,
+                          std::span<const std::byte> headers) const;
   void show_sent(const PortBinding& binding, const QueuePair* qp,
-                 std::span<const Captures::Part> parts);
+                 std::span<const Captures::Part> parts,
+                 CaptureRemark remark = CaptureRemark::kNone);
   void show_lost(const PortBinding& binding, const Route& route, const wire::Headers& h,
                  const transport::PayloadSource& payload, const QueuePair* qp);
   void show_dropped(const PortBinding& binding, const port::Frame& frame,
@@ -149,6 +191,7 @@ class PacketIo {
   CpuScheduler& cpu_;
   PayloadReader& payloads_;
   Captures& captures_;
+  Faults& faults_;
   std::vector<std::unique_ptr<PortBinding>> ports_;
   std::vector<Sender> senders_;
   std::uint16_t ip_identification_ = 0;

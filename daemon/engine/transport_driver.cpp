@@ -4,6 +4,7 @@
 
 #include "daemon/engine/captured_link.hpp"
 #include "daemon/engine/costs.hpp"
+#include "daemon/engine/faulty_link.hpp"
 #include "daemon/engine/local_link.hpp"
 #include "daemon/engine/peer_address.hpp"
 
@@ -62,17 +63,26 @@ bool TransportDriver::transmit(QueuePair& qp) {
   return std::visit(
       Cases{[&](transport::Ud& ud) { return datagrams_.transmit(qp, ud); },
             [&](transport::Local& local) {
+              if (parts_.captures.on() || parts_.faults.on()) [[unlikely]]
+                return transmit_watched(qp, local, env);
               QpLocalLink link(parts_, qp);
-              if (parts_.captures.on()) [[unlikely]] {
-                CapturedLink shown(parts_, qp, link, env, clock_.now);
-                const bool more = local.transmit(shown, shown, clock_.now, budget.bytes);
-                shown.end_turn();
-                return more;
-              }
               return local.transmit(link, env, clock_.now, budget.bytes);
             },
             [&](auto& wire) { return wire.transmit(env, clock_.now, budget.packets); }},
       qp.transport);
+}
+
+/// A turn of a local queue pair with captures, faults or both.
+bool TransportDriver::transmit_watched(QueuePair& qp, transport::Local& local, QpEnvironment& env) {
+  const std::uint32_t budget = parts_.cpu.budget().bytes;
+  QpLocalLink plain(parts_, qp);
+  FaultyLink faulty(parts_, qp, clock_.now);
+  QpLocalLink& link = parts_.faults.on() ? static_cast<QpLocalLink&>(faulty) : plain;
+  if (!parts_.captures.on()) return local.transmit(link, env, clock_.now, budget);
+  CapturedLink shown(parts_, qp, link, env, clock_.now);
+  const bool more = local.transmit(shown, shown, clock_.now, budget);
+  shown.end_turn();
+  return more;
 }
 
 /// After every call into a state machine: errors take effect, the timer follows the deadline.

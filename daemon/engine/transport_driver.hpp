@@ -31,6 +31,7 @@ class TransportDriver {
  private:
   bool run(QueuePair& qp);
   bool transmit(QueuePair& qp);
+  bool transmit_watched(QueuePair& qp, transport::Local& local, QpEnvironment& env);
   void settle(QueuePair& qp);
   void expire(QueuePair& qp);
 

@@ -27,6 +27,23 @@ void add_engine(Families& out, const engine::Worker& worker) {
               number(worker.busy()) * 1e-9);
 }
 
+void add_faults(Families& out, const engine::Faults& faults) {
+  for (std::size_t i = 0; i < engine::kFaultKinds; ++i) {
+    const auto kind = static_cast<engine::FaultKind>(i);
+    out.counter("softhca_faults_injected_total",
+                "Packets and messages that a fault asked for by softhcactl has happened to.",
+                {{"kind", name_of(kind)}}, number(faults.injected(kind)));
+  }
+  out.gauge("softhca_faults_active", "Faults asked for by softhcactl that are in force.", {},
+            faults.active().value());
+  out.gauge("softhca_fault_packets_held", "Packets that faults hold back.", {},
+            faults.held().value());
+  out.counter("softhca_fault_no_room_total",
+              "Packets that a fault had no room to hold back or to double, or that the port had no "
+              "room for when their time had come.",
+              {}, number(faults.no_room()));
+}
+
 }  // namespace
 
 void add_daemon(Families& out, const Source& source) {
@@ -37,6 +54,7 @@ void add_daemon(Families& out, const Source& source) {
             std::chrono::duration<double>(source.started.time_since_epoch()).count());
   add_reloads(out, source.reloads);
   add_engine(out, source.worker);
+  add_faults(out, source.faults);
 }
 
 }  // namespace softhca::metrics

@@ -44,6 +44,7 @@ struct Source {
   GeneralServices general_services;
   GeneralServices shared_datagrams;
   const resource::ReloadCounters& reloads;
+  const engine::Faults& faults;
   BuildInfo build;
   std::chrono::system_clock::time_point started;  ///< the daemon
   /// Its table changes as `tenants` does. Null: nothing of it is shown.

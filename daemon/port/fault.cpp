@@ -20,6 +20,12 @@ bool can_hold(const FaultRates& r) { return r.reordering > 0 || r.delay > 0; }
 
 }  // namespace
 
+void flip_covered_bit(std::span<std::byte> datagram, std::mt19937_64& random) {
+  std::size_t at = random() % (datagram.size() - 1);
+  if (at >= kUncoveredByte) ++at;
+  datagram[at] ^= std::byte(1 << random() % 8);
+}
+
 FaultStage::FaultStage(const FaultRates& rates, std::uint64_t seed, std::uint32_t max_held)
     : rates_(rates), random_(seed), max_held_(max_held) {}
 
@@ -36,9 +42,9 @@ std::uint64_t FaultStage::one_to(std::uint64_t most) {
 void FaultStage::corrupt(Frame& frame, std::size_t roce) {
   const std::size_t length = frame.length - roce;
   if (length <= kUncoveredByte + 1) return;
-  std::size_t at = random_() % (length - 1);
-  if (roce != 0 && at >= kUncoveredByte) ++at;
-  frame.data[roce + at] ^= std::byte(1 << random_() % 8);
+  if (roce != 0) return flip_covered_bit({frame.data + roce, length}, random_);
+  const std::size_t at = random_() % (length - 1);
+  frame.data[at] ^= std::byte(1 << random_() % 8);
 }
 
 FaultStage::Fate FaultStage::decide(Frame& frame, std::size_t roce) {

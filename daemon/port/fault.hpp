@@ -6,11 +6,16 @@
 #include <deque>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "daemon/port/port.hpp"
 
 namespace softhca::port {
+
+/// Flips a bit of a packet that its ICRC covers, or a bit of the ICRC. `datagram`: from the
+/// transport header on, longer than the part of it that is not covered.
+void flip_covered_bit(std::span<std::byte> datagram, std::mt19937_64& random);
 
 /// What happens to a frame, each with its own probability in [0, 1], decided in this order; a lost
 /// frame suffers nothing else.

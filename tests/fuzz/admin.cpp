@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "daemon/control/admin/admin_captures.hpp"
+#include "daemon/control/admin/admin_faults.hpp"
 #include "daemon/control/admin/admin_rpc.hpp"
 #include "daemon/control/reload/reload.hpp"
 #include "tests/fuzz/input.hpp"
@@ -23,6 +24,7 @@ class Desk {
     view_.add_to(methods_);
     require(static_cast<bool>(captures_.open()), "captures");
     captures_.add_to(methods_);
+    faults_.add_to(methods_);
     add_reload_methods(methods_, reloader_);
     add_tenant_methods(methods_, reloader_);
     add_revision_methods(methods_, reloader_);
@@ -35,6 +37,9 @@ class Desk {
     require(reply.find('\n') == std::string::npos, "one line");
     if (!reply.empty()) check(Json::parse(reply, nullptr, false));
     for (int i = 0; i < 4; ++i) captures_.serve();  // nobody got what they would be read from
+    require(faults_.list().size() <= engine::Faults::kMost, "a bound on faults");
+    answer(methods_, R"({"jsonrpc":"2.0","method":"fault.remove","params":{"all":true}})");
+    require(faults_.list().empty(), "faults end");
     while (!reloader_.layers().tenants().empty()) {
       const std::string name = reloader_.layers().tenants().front().request.name;
       require(static_cast<bool>(reloader_.remove_tenant(name, true, {})), "what was made goes");
@@ -84,6 +89,7 @@ class Desk {
   AdminView view_{daemon_.adapter,
                   [this] { return std::vector<const Session*>{&client_.session()}; }};
   AdminCaptures captures_{daemon_.adapter};
+  AdminFaults faults_{daemon_.adapter};
   AdminMethods methods_, own_methods_;
   const resource::Config begin_ = daemon_.adapter.config;
 };

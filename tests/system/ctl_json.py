@@ -39,7 +39,8 @@ def real(code, *arguments):
 
 
 # --- what is done
-COMMANDS = [("status",), ("tenants",), ("tenant", "show", "a"), ("qps",), ("qps", "--tenant", "b"),
+COMMANDS = [("fault", "add", "drop", "--tenant", "a", "--every", "1000"), ("fault", "list"),
+            ("fault", "remove", "--all"), ("status",), ("tenants",), ("tenant", "show", "a"), ("qps",), ("qps", "--tenant", "b"),
             ("srqs",), ("top", "--once", "--interval", "0.05"), ("set", "a", "pcbs=2000"),
             ("reload", "--dry-run"), ("reload",), ("events",), ("events", "--after", "1000000"),
             ("events", "--tenant", "nobody")]
@@ -50,6 +51,8 @@ expect([e["kind"] for e in real(0, "events").get("events", [])][-2:] == ["set", 
 # --- what the daemon refuses
 real(1, "tenant", "show", "nobody")
 real(1, "set", "nobody", "pcbs=1")
+real(1, "fault", "add", "drop", "--tenant", "nobody", "--every", "2")
+real(1, "fault", "remove", "7")
 real(1, "set", "a", "nonsense=1")
 real(1, "set", "a", "pcbs=1M")
 shutil.copy(run + ".toml", run + ".good")
@@ -66,7 +69,7 @@ for arguments in ("reload",), ("reload", "--dry-run"):
 shutil.copy(run + ".good", run + ".toml")
 
 # --- wrong command lines
-for arguments in ((), ("nonsense",), ("status", "more"), ("tenant",), ("tenant", "show"), ("set",),
+for arguments in ((), ("nonsense",), ("status", "more"), ("tenant",), ("tenant", "show"), ("fault",), ("fault", "add"), ("set",),
                   ("set", "a"), ("set", "pcbs=1"), ("set", "a", "pcbs=many"), ("top", "--interval"),
                   ("top", "--interval", "0"), ("top", "--once", "--count", "3"), ("--nonsense",),
                   ("events", "--after", "x")):

@@ -239,7 +239,8 @@ RpcResult AdminView::status(const Json&) {
               {"tenants", adapter_.tenants.size()},
               {"sessions", sessions_().size()},
               {"ports", ports()},
-              {"pools", pools()}};
+              {"pools", pools()},
+              {"faults", faults_ ? faults_() : Json::array()}};
 }
 
 Json AdminView::ports() const {

@@ -33,6 +33,8 @@ class AdminView {
 
   /// Must outlive the methods.
   void add_to(AdminMethods& methods);
+  /// What `status` says of faults; without, nothing.
+  void show_faults(std::function<Json()> faults) { faults_ = std::move(faults); }
   /// Adds `tenant.show` and `explain` for that tenant alone.
   void add_own(AdminMethods& methods, const engine::Tenant& tenant);
   /// Copies the engine's latest events into the journal; about once a second, as it keeps only a
@@ -83,6 +85,7 @@ class AdminView {
   Adapter& adapter_;
   Sessions sessions_;
   ConnectionsOf connections_;
+  std::function<Json()> faults_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::uint64_t engine_events_ = 0;  ///< of the engine's log, taken over into the journal
 };

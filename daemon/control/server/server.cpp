@@ -58,6 +58,8 @@ Server::Server(Adapter& adapter, GeneralServices& general_services,
   view_.add_to(methods_);
   connections_view_.add_to(methods_);
   captures_.add_to(methods_);
+  faults_.add_to(methods_);
+  view_.show_faults([this] { return faults_.list(); });
   control_sockets_.on_open([this](AdminMethods& methods, const engine::Tenant& tenant) {
     view_.add_own(methods, tenant);
   });
@@ -150,6 +152,7 @@ void Server::tick() {
   control_sockets_.tick();
   device_trees_.tick();
   port_watch_.tick();
+  faults_.tick();
   tick_datagrams(general_services_);
   tick_datagrams(shared_datagrams_);
   connections_.tick();

@@ -11,6 +11,7 @@
 #include "daemon/control/adapter/adapter.hpp"
 #include "daemon/control/admin/admin_captures.hpp"
 #include "daemon/control/admin/admin_connections.hpp"
+#include "daemon/control/admin/admin_faults.hpp"
 #include "daemon/control/admin/admin_socket.hpp"
 #include "daemon/control/admin/admin_view.hpp"
 #include "daemon/control/server/channels.hpp"
@@ -103,6 +104,7 @@ class Server {
   AdminView view_;
   ConnectionsView connections_view_;
   AdminCaptures captures_{adapter_};
+  AdminFaults faults_{adapter_};
   AdminSocket admin_{methods_, adapter_.blocking_calls};
   UniqueFd signals_;
   struct {

@@ -74,7 +74,8 @@ class Packets : public ::testing::Test {
   MemoryAccess memory{64, 16};
   PayloadReader payloads{pcbs, memory, receives};
   Captures captures{clock, {.tenants = 1, .queue_pairs = 64}};
-  PacketIo packets{clock, parameters, addresses, cpu, payloads, captures, log};
+  Faults faults{clock};
+  PacketIo packets{clock, parameters, addresses, cpu, payloads, captures, faults, log};
   QpHistory history{clock, queue_pairs.slots()};
   CongestionControl congestion{clock, parameters, packets, history};
   Tenant tenant;

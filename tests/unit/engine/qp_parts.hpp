@@ -167,7 +167,9 @@ class QpParts : public Parts {
   CongestionParameters congestion_parameters;
   PayloadReader payloads{pcbs, region_access, receives};
   Captures captures{clock, {.tenants = kTenants, .queue_pairs = queue_pairs.slots()}};
-  PacketIo packets{clock, congestion_parameters, addresses, cpu, payloads, captures, event_log};
+  Faults faults{clock};
+  PacketIo packets{clock,    congestion_parameters, addresses, cpu, payloads, captures, faults,
+                   event_log};
   QpHistory history{clock, queue_pairs.slots()};
   CongestionControl congestion{clock, congestion_parameters, packets, history};
   TvlAssignment tvl_assignment{queue_pairs, commands,   cpu,      ingress,
@@ -186,6 +188,7 @@ class QpParts : public Parts {
                                  .queue_pairs = queue_pairs,
                                  .peer_rates = peer_rates,
                                  .captures = captures,
+                                 .faults = faults,
                                  .history = history};
   QpStall stall{commands, pcbs, scheduler};
   Multicast multicast{addresses};

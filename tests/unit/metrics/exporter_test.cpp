@@ -167,6 +167,7 @@ class ExporterTest : public ::testing::Test {
                       exported(*general_services),
                       exported(*shared_datagrams),
                       reloads,
+                      engine.packets().faults(),
                       {"1.2.3", "a compiler", "its DPDK"},
                       std::chrono::system_clock::time_point(std::chrono::milliseconds(1500))};
   const std::uint16_t port = free_port(AF_INET);

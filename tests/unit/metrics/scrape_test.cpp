@@ -78,6 +78,7 @@ TEST(Scrapes, GoOnDuringReloads) {
                              exported(*daemon.general_services),
                              exported(*daemon.shared_datagrams),
                              daemon.adapter.reloads,
+                             daemon.engine.packets().faults(),
                              {},
                              {}});
   std::atomic<unsigned> scrapes{0};
