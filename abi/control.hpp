@@ -66,6 +66,7 @@ enum class Operation : std::uint32_t {
   kReceiveDatagram,
   kNameShared,
   kJoinShared,
+  kResizeSrq,
 };
 
 struct RequestHeader {
@@ -140,6 +141,8 @@ struct DeviceReply {
 
 /// Regions may have extents that are kProcess.
 inline constexpr std::uint32_t kCanReachProcess = 1 << 0;
+/// Shared receive queues can be resized.
+inline constexpr std::uint32_t kCanResizeSrq = 1 << 1;
 
 struct PortReply {
   std::uint32_t state;       ///< enum ibv_port_state
@@ -274,7 +277,7 @@ struct CreateCqRequest {
   std::uint32_t channel;  ///< or kNoHandle
 };
 /// Comes with 1 descriptor when new_segment is 1: the memfd of ring.segment. A ring that would be
-/// in use at once (that of a resized completion queue, or of an XRC shared receive queue) is only
+/// in use at once (that of a resized queue, or of an XRC shared receive queue) is only
 /// made in memory that is sealed: with ring.bytes 0 and the handle kNoHandle, nothing has been made
 /// but a segment, and the process asks again when it has mapped that.
 struct CreateCqReply {
@@ -326,6 +329,16 @@ struct CreateSrqReply {
 struct ModifySrqRequest {
   std::uint32_t handle;
   std::uint32_t limit;
+};
+/// The process stops posting, sends this, gets a CreateSrqReply, and posts to the ring named there,
+/// by the same producer counter, the work requests of which stand there already. It is the same
+/// ring when that has the right number of slots. EINVAL: more is posted, or the limit is above
+/// `max_wr`.
+struct ResizeSrqRequest {
+  std::uint32_t handle;
+  std::uint32_t max_wr;
+  std::uint32_t limit;
+  std::uint32_t sets_limit;  ///< 0: the limit stays armed as it is
 };
 struct QuerySrqReply {
   std::uint32_t max_wr;

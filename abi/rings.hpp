@@ -63,7 +63,9 @@ constexpr std::uint64_t post_stamp(std::uint32_t sequence, std::uint64_t ns) {
 /// receive_stride() bytes. The tenant never lets producer run more than `entries` ahead of the
 /// completions it has polled, so a slot is free whenever it writes one.
 struct alignas(64) ReceiveRingHeader {
-  std::atomic<std::uint32_t> producer;  ///< writer: tenant (release); reader: engine (acquire)
+  /// Writer: tenant (release), and the daemon once, with the elements that wait, when the queue
+  /// moves to another ring. Reader: engine (acquire).
+  std::atomic<std::uint32_t> producer;
   std::uint8_t pad[60];
 };
 static_assert(sizeof(ReceiveRingHeader) == 64);

@@ -26,7 +26,7 @@ int write_receive(ReceiveQueue& queue, const ibv_recv_wr& wr) {
 /// REQUIRES: srq.lock held. 0 or an errno value.
 int write_receive(Srq& srq, const ibv_recv_wr& wr) {
   if (!entries_fit(wr, srq.max_sge)) return EINVAL;
-  if (srq.free_count == 0) return ENOMEM;
+  if (srq.outstanding() >= srq.max_wr) return ENOMEM;
   const std::uint32_t index = srq.free_slots[--srq.free_count];
   const std::uint32_t place = srq.next & srq.mask;
   write_receive_element(srq.elements + std::size_t{place} * srq.stride, index, wr);

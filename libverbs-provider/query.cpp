@@ -53,6 +53,8 @@ ibv_device_attr describe(const abi::DeviceReply& limits) {
   attr.max_qp = as_int(limits.max_qp);
   attr.max_qp_wr = as_int(limits.max_qp_wr);
   attr.device_cap_flags = kCapabilities;
+  if ((limits.capabilities & abi::kCanResizeSrq) != 0)
+    attr.device_cap_flags |= IBV_DEVICE_SRQ_RESIZE;
   attr.max_sge = as_int(limits.max_sge);
   attr.max_sge_rd = as_int(limits.max_sge);
   attr.max_cq = as_int(limits.max_cq);

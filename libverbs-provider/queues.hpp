@@ -153,9 +153,13 @@ struct Srq {
   std::uint32_t max_wr = 0;
   std::uint32_t max_sge = 0;
   std::uint32_t next = 0;
+  std::uint32_t slots = 0;  ///< at least max_wr; there are more after the queue got smaller
   std::uint32_t free_count = 0;
   Array<std::uint32_t> free_slots;
-  Array<std::uint64_t> wr_ids;
+  Array<std::uint64_t> wr_ids;  ///< by slot
+
+  /// Receives posted whose completion has not been polled.
+  std::uint32_t outstanding() const { return slots - free_count; }
 };
 
 inline Cq* to_cq(ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }

@@ -1,5 +1,6 @@
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/event_files.hpp"
@@ -9,7 +10,28 @@
 namespace softhca::provider {
 namespace {
 
-/// 0 or an errno value.
+/// Makes room for `count` in all. 0 or an errno value.
+int add_slots(Srq& srq, std::uint32_t count) {
+  if (count <= srq.slots) return 0;
+  Array<std::uint32_t> free_slots;
+  Array<std::uint64_t> wr_ids;
+  if (!free_slots.allocate(count) || !wr_ids.allocate(count)) return ENOMEM;
+  // The one to be taken next stands last.
+  std::uint32_t free_count = 0;
+  while (count - free_count > srq.slots) {
+    free_slots[free_count] = count - 1 - free_count;
+    ++free_count;
+  }
+  for (std::uint32_t i = 0; i < srq.free_count; ++i) free_slots[free_count++] = srq.free_slots[i];
+  for (std::uint32_t i = 0; i < srq.slots; ++i) wr_ids[i] = srq.wr_ids[i];
+  srq.free_slots = std::move(free_slots);
+  srq.wr_ids = std::move(wr_ids);
+  srq.free_count = free_count;
+  srq.slots = count;
+  return 0;
+}
+
+/// The ring a reply names. 0 or an errno value.
 int attach(Context& context, const abi::CreateSrqReply& reply, ReceivedFds& fds, Srq& srq) {
   if (reply.new_segment != 0)
     if (const int error = context.segments.announce(reply.ring.segment, fds)) return error;
@@ -24,10 +46,7 @@ int attach(Context& context, const abi::CreateSrqReply& reply, ReceivedFds& fds,
   srq.mask = reply.entries - 1;
   srq.max_wr = reply.max_wr;
   srq.max_sge = reply.max_sge;
-  if (!srq.free_slots.allocate(srq.max_wr) || !srq.wr_ids.allocate(srq.max_wr)) return ENOMEM;
-  for (std::uint32_t i = 0; i < srq.max_wr; ++i) srq.free_slots[i] = srq.max_wr - 1 - i;
-  srq.free_count = srq.max_wr;
-  return 0;
+  return add_slots(srq, srq.max_wr);
 }
 
 bool is_xrc(const ibv_srq_init_attr_ex& init) {
@@ -77,13 +96,30 @@ int check(const ibv_srq_init_attr_ex& init) {
   return is_xrc(init) && (init.xrcd == nullptr || init.cq == nullptr) ? EINVAL : 0;
 }
 
+/// REQUIRES: srq.lock held, so that nothing is posted meanwhile. 0 or an errno value.
+int resize(Context& context, Srq& srq, const abi::ResizeSrqRequest& request) {
+  if (request.max_wr == 0 || request.max_wr > context.limits.max_srq_wr ||
+      request.max_wr < srq.outstanding())
+    return EINVAL;
+  if (const int error = add_slots(srq, request.max_wr)) return error;
+  abi::CreateSrqReply reply{};
+  ReceivedFds fds;
+  ControlChannel::Turn turn(context.control);
+  if (const int error =
+          context.segments.call(turn, abi::Operation::kResizeSrq, request, reply, fds))
+    return error;
+  // The engine reads the new ring alone: without it nothing posted would ever be received.
+  if (const int error = attach(context, reply, fds, srq)) return turn.give_up(error);
+  return 0;
+}
+
 }  // namespace
 
 std::uint64_t return_slot(Srq& srq, std::uint32_t index) {
-  if (index >= srq.max_wr) return 0;
   Guard guard(srq.lock);
+  if (index >= srq.slots) return 0;
   const std::uint64_t wr_id = srq.wr_ids[index];
-  if (srq.free_count < srq.max_wr) srq.free_slots[srq.free_count++] = index;
+  if (srq.free_count < srq.slots) srq.free_slots[srq.free_count++] = index;
   return wr_id;
 }
 
@@ -131,11 +167,22 @@ int get_srq_num(ibv_srq* srq, std::uint32_t* number) {
   return 0;
 }
 
-int modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
-  if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;  // the device does not resize them
-  if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
-  const abi::ModifySrqRequest request{srq->handle, attr->srq_limit};
-  return to_srq(srq)->context->control.call(abi::Operation::kModifySrq, request);
+int modify_srq(ibv_srq* ibv_srq, ibv_srq_attr* attr, int mask) {
+  Srq& srq = *to_srq(ibv_srq);
+  Context& context = *srq.context;
+  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return EINVAL;
+  const bool sets_limit = (mask & IBV_SRQ_LIMIT) != 0;
+  if ((mask & IBV_SRQ_MAX_WR) != 0) {
+    if ((context.limits.capabilities & abi::kCanResizeSrq) == 0) return EOPNOTSUPP;
+    if (context.control.lost()) return EIO;
+    const abi::ResizeSrqRequest request{ibv_srq->handle, attr->max_wr,
+                                        sets_limit ? attr->srq_limit : 0, sets_limit ? 1u : 0u};
+    Guard guard(srq.lock);
+    return resize(context, srq, request);
+  }
+  if (!sets_limit) return 0;
+  const abi::ModifySrqRequest request{ibv_srq->handle, attr->srq_limit};
+  return context.control.call(abi::Operation::kModifySrq, request);
 }
 
 int query_srq(ibv_srq* srq, ibv_srq_attr* attr) {

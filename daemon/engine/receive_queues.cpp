@@ -53,12 +53,23 @@ void ReceiveQueues::add(SharedReceiveQueue& srq) {
   } while (next_number_ == 0 || xrc_.contains(next_number_));
   srq.number = next_number_;
   if (srq.xrc_domain != XrcDomainId()) xrc_[srq.number] = &srq;
-  const std::uint32_t armed = srq.level.armed();
-  srq.level = receive::QueueLevel(srq.ring.entries());
-  srq.level.arm(armed);
   srq.drawers = receive::TopDrawers(srq.ring.entries());
-  set_watermark(srq);
+  restart_level(srq);
   shared_.push_back(&srq);
+}
+
+std::unique_ptr<receive::Provisioner> ReceiveQueues::resize(
+    SharedReceiveQueue& srq, const shm::ReceiveRing& ring,
+    std::unique_ptr<receive::Provisioner> made) {
+  assert(made || !srq.provisioner);
+  srq.ring.replace(ring);
+  srq.drawers.resize(srq.ring.entries());
+  restart_level(srq);
+  if (!made) return nullptr;
+  auto before = std::move(srq.provisioner);
+  if (before) before->retire(made.get());
+  start_provisioning(srq, std::move(made));
+  return before;
 }
 
 void ReceiveQueues::remove(SharedReceiveQueue& srq) {

@@ -39,6 +39,12 @@ class ReceiveQueues {
   std::size_t size() const { return shared_.size(); }
   /// Arms the limit event; it fires at once when the queue is below.
   void set_limit(SharedReceiveQueue& srq, std::uint32_t limit);
+  /// Goes on in `ring`, which the queue's own made (ReceiveRing::copy_to()), and judges by its size
+  /// from now on; what was drawn before counts for nobody. Returns the provisioner that `made`
+  /// replaces, to be freed elsewhere. REQUIRES: `made`, if the queue has one.
+  std::unique_ptr<receive::Provisioner> resize(SharedReceiveQueue& srq,
+                                               const shm::ReceiveRing& ring,
+                                               std::unique_ptr<receive::Provisioner> made);
   /// The completion queues of some have overflowed (CompletionQueue::users_go_on): they fail.
   void fail_users_of_overflowed();
 
@@ -98,6 +104,7 @@ class ReceiveQueues {
 
   // --- receive_queues_watch.cpp
   static void set_watermark(SharedReceiveQueue& srq);
+  static void restart_level(SharedReceiveQueue& srq);
   static void note_draw(QueuePair& qp, SharedReceiveQueue& srq, shm::Take take);
   void look_at_level(SharedReceiveQueue& srq, std::uint32_t drawn);
   void tell_low(SharedReceiveQueue& srq, std::uint32_t available, bool of_operator);

@@ -15,6 +15,14 @@ void ReceiveQueues::set_watermark(SharedReceiveQueue& srq) {
   srq.level.clear_watermark();
 }
 
+/// What the program armed stays armed.
+void ReceiveQueues::restart_level(SharedReceiveQueue& srq) {
+  const std::uint32_t armed = srq.level.armed();
+  srq.level = receive::QueueLevel(srq.ring.entries());
+  srq.level.arm(armed);
+  set_watermark(srq);
+}
+
 void ReceiveQueues::note_draw(QueuePair& qp, SharedReceiveQueue& srq, shm::Take take) {
   if (take == shm::Take::kTaken) {
     srq.drawers.add(qp.qpn);

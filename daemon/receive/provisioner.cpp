@@ -86,8 +86,8 @@ Provisioner::Account* Provisioner::open(Member& member, Qpn qpn, Time now) {
   }
   const std::uint32_t i = free_.pop_front(accounts_.data());
   Account& account = accounts_[i];
-  const std::uint32_t generation = account.generation + 1;
-  account = Account{.generation = generation,
+  if (++generation_ == 0) generation_ = 1;
+  account = Account{.generation = generation_,
                     .qpn = qpn,
                     .standard = standard_of(member),
                     .scored = now,
@@ -103,7 +103,7 @@ Provisioner::Account* Provisioner::open(Member& member, Qpn qpn, Time now) {
   ++in_use_;
   idle_.push_back(accounts_.data(), i);
   member.account = i;
-  member.generation = generation;
+  member.generation = generation_;
   return &account;
 }
 
@@ -113,7 +113,7 @@ void Provisioner::close(std::uint32_t i) {
   assert(account.held == 0 && !account.drawing);
   end_quarantine(account);
   assigned_ -= account.share();
-  ++account.generation;
+  account.generation = 0;
   idle_.remove(accounts_.data(), i);
   free_.push_front(accounts_.data(), i);
   --in_use_;

@@ -122,8 +122,10 @@ class Provisioner {
   /// The queue pair is gone. What it holds stays held until the consumer posts it.
   void leave(Member& member);
 
-  /// The queue is gone, with all that is held of it.
-  void retire() {
+  /// The queue is gone, with all that is held of it; or `successor`, of which nothing has been
+  /// drawn, goes on with its members.
+  void retire(Provisioner* successor = nullptr) {
+    if (successor != nullptr) successor->generation_ = generation_;
     counters_.held.subtract(figures_.held);
     counters_.quarantined.subtract(figures_.quarantined);
   }
@@ -157,8 +159,8 @@ class Provisioner {
 
  private:
   struct Account {
-    IndexLink link;  ///< in free_, idle_ or holding_
-    std::uint32_t generation = 0;
+    IndexLink link;                ///< in free_, idle_ or holding_
+    std::uint32_t generation = 0;  ///< 0: of no member
     Qpn qpn;
     std::uint32_t held = 0;
     std::uint32_t limit = 0;     ///< now
@@ -221,6 +223,7 @@ class Provisioner {
   List idle_;     ///< hold nothing; least lately active first
   List holding_;  ///< hold something
   std::uint32_t in_use_ = 0;
+  std::uint32_t generation_ = 0;  ///< of the account opened last
   std::uint32_t buffers_;
   std::uint64_t budget_ = 0;
   std::uint64_t assigned_ = 0;

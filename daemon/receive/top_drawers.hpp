@@ -28,7 +28,9 @@ class TopDrawers {
 
   TopDrawers() = default;
   /// `buffers`: of the queue.
-  explicit TopDrawers(std::uint32_t buffers) : window_(std::max(buffers, 4u) * 4) {}
+  explicit TopDrawers(std::uint32_t buffers) { resize(buffers); }
+
+  void resize(std::uint32_t buffers) { window_ = std::max(buffers, 4u) * 4; }
 
   void add(Qpn qpn) {
     ++draws_;

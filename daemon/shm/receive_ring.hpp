@@ -47,6 +47,26 @@ class ReceiveRing {
   /// word before it posts, which it does after the reply.
   void restart() { taken_ = seen_ = 0; }
 
+  /// The ring in other memory (resize): writes there what available() saw and nobody has taken,
+  /// under the same counters. `base`: as for the constructor, zeroed. REQUIRES: known() <=
+  /// `entries`.
+  ReceiveRing copy_to(std::byte* base, std::uint32_t entries) const {
+    ReceiveRing copy(base, entries, max_sge_, taken_);
+    for (std::uint32_t at = taken_; at != seen_; ++at)
+      copy_once(base + (copy.slot(at) - copy.base_), slot(at), stride_);
+    reinterpret_cast<abi::ReceiveRingHeader*>(base)->producer.store(seen_,
+                                                                    std::memory_order_release);
+    copy.seen_ = seen_;
+    return copy;
+  }
+  /// Goes on in a ring that copy_to() made, whatever has been taken since. What was posted since,
+  /// as no honest tenant does, is lost.
+  void replace(const ReceiveRing& copy) {
+    const std::uint32_t taken = taken_;
+    *this = copy;
+    taken_ = taken;
+  }
+
   /// Work requests at hand now; none: the producer index is hostile.
   std::optional<std::uint32_t> available() {
     seen_ = header().producer.load(std::memory_order_acquire);

@@ -91,6 +91,7 @@ constexpr Request kRequests[] = {
     {Operation::kImportMr, sizeof(abi::HandleBody), {}, {{{0, Word::kMr}}}},
     {Operation::kNameShared, sizeof(abi::HandleBody), {}, {{{0, Word::kShared}}}},
     {Operation::kJoinShared, sizeof(abi::SharedToken)},
+    {Operation::kResizeSrq, sizeof(abi::ResizeSrqRequest), {}, {{{0, Word::kSrq}}}},
 };
 
 /// Little enough that many runs are made a second.

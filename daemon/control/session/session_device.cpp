@@ -123,6 +123,7 @@ int Session::query_device(const RequestBody& body, Reply& reply) {
   out.max_cqe = device.max_cqe - 1;
   out.max_mr = limit(resource::Kind::kMemoryRegions);
   out.max_mw = limit(resource::Kind::kMemoryWindows);
+  out.capabilities = abi::kCanResizeSrq;
   if (regions_.reaches_process()) out.capabilities |= abi::kCanReachProcess;
   out.max_pd = limit(resource::Kind::kProtectionDomains);
   out.max_ah = limit(resource::Kind::kAddressHandles);

@@ -59,6 +59,7 @@ struct Session::Requests {
 
       {Op::kCreateSrq, by<&S::srqs_, &SharedReceiveQueues::create>},
       {Op::kModifySrq, by<&S::srqs_, &SharedReceiveQueues::modify>},
+      {Op::kResizeSrq, by<&S::srqs_, &SharedReceiveQueues::resize>},
       {Op::kQuerySrq, by<&S::srqs_, &SharedReceiveQueues::query>},
       {Op::kDestroySrq, by<&S::srqs_, &SharedReceiveQueues::destroy>},
       {Op::kOpenXrcDomain, by<&S::xrc_domains_, &OpenXrcDomains::open>},

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 namespace softhca::control {
 
@@ -65,11 +66,9 @@ int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
     ++open->users;
     ++cqs_.find(whole.cq)->users;
   }
-  engine::Tenant& tenant = context_.tenant();
+  const engine::Tenant& tenant = context_.tenant();
   if (accounts_wanted(tenant.receive_policy, tenant.receive_rules))
-    srq->engine.provisioner =  // made here, so that the engine need not
-        std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
-                                               tenant.counters.receive);
+    srq->engine.provisioner = make_provisioner(entries);
   context_.on_engine([&](engine::Engine& engine) { engine.receive_queues().add(srq->engine); });
   out.entries = entries;
   out.max_wr = srq->max_wr;
@@ -89,6 +88,81 @@ int SharedReceiveQueues::modify(const RequestBody& body, Reply&) {
   context_.on_engine([&](engine::Engine& engine) {
     engine.receive_queues().set_limit(srq->engine, request.limit);
   });
+  return 0;
+}
+
+/// Made here, so that the engine need not.
+std::unique_ptr<receive::Provisioner> SharedReceiveQueues::make_provisioner(
+    std::uint32_t entries) const {
+  engine::Tenant& tenant = context_.tenant();
+  return std::make_unique<receive::Provisioner>(entries, tenant.receive_policy,
+                                                tenant.counters.receive);
+}
+
+/// `ring`: as the engine sees it now.
+int SharedReceiveQueues::check_resize(Srq& srq, const abi::ResizeSrqRequest& request,
+                                      shm::ReceiveRing& ring) const {
+  if (request.max_wr == 0 || request.max_wr > context_.device().max_srq_wr) return EINVAL;
+  bool fits = false;
+  context_.on_engine([&](engine::Engine&) {
+    const std::uint32_t limit = request.sets_limit != 0 ? request.limit : srq.engine.level.armed();
+    const auto available = srq.engine.ring.available();
+    fits =
+        !srq.engine.failed && limit <= request.max_wr && available && *available <= request.max_wr;
+    ring = srq.engine.ring;
+  });
+  return fits ? 0 : EINVAL;
+}
+
+/// Work requests are copied here, while the engine goes on with the ring they are in.
+int SharedReceiveQueues::move(Srq& srq, std::uint32_t entries, const shm::ReceiveRing& from,
+                              Reply& reply, abi::CreateSrqReply& out) {
+  resource::Charge accounts =
+      context_.take(resource::Kind::kQueueBytes, receive::Provisioner::bytes_for(entries));
+  if (!accounts) return ENOMEM;
+  Ring ring;
+  const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq.max_sge);
+  if (const int error = rings_.allocate(bytes, reply, ring, out.new_segment)) return error;
+  const shm::ReceiveRing copy = from.copy_to(ring.base, entries);
+  const engine::Tenant& tenant = context_.tenant();
+  std::unique_ptr<receive::Provisioner> provisioner;
+  if (srq.engine.provisioner || accounts_wanted(tenant.receive_policy, tenant.receive_rules))
+    provisioner = make_provisioner(entries);
+  context_.on_engine([&](engine::Engine& engine) {
+    provisioner = engine.receive_queues().resize(srq.engine, copy, std::move(provisioner));
+  });
+  rings_.release(srq.ring);
+  srq.ring = std::move(ring);
+  srq.accounts = std::move(accounts);
+  return 0;
+}
+
+int SharedReceiveQueues::resize(const RequestBody& body, Reply& reply) {
+  abi::ResizeSrqRequest request;
+  if (!body.read(request)) return EINVAL;
+  Srq* srq = srqs_.find(request.handle);
+  if (srq == nullptr) return EINVAL;
+  shm::ReceiveRing ring;
+  if (const int error = check_resize(*srq, request, ring)) return error;
+  const std::uint32_t entries = std::bit_ceil(request.max_wr);
+  abi::CreateSrqReply out{};
+  if (entries != ring.entries()) {
+    const std::size_t bytes = shm::ReceiveRing::bytes_for(entries, srq->max_sge);
+    if (!rings_.has_sealed_room(bytes)) return rings_.reserve<abi::CreateSrqReply>(bytes, reply);
+    if (const int error = move(*srq, entries, ring, reply, out)) return error;
+  }
+  srq->max_wr = request.max_wr;
+  if (request.sets_limit != 0)
+    context_.on_engine([&](engine::Engine& engine) {
+      engine.receive_queues().set_limit(srq->engine, request.limit);
+    });
+  out.handle = request.handle;
+  out.entries = entries;
+  out.max_wr = srq->max_wr;
+  out.max_sge = srq->max_sge;
+  out.ring = srq->ring.location;
+  out.number = srq->engine.number;
+  reply.write(out);
   return 0;
 }
 

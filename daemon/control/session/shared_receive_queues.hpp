@@ -1,6 +1,9 @@
 // Shared receive queues of a session.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+
 #include "daemon/control/session/completion_queues.hpp"
 #include "daemon/control/session/context.hpp"
 #include "daemon/control/session/handle_table.hpp"
@@ -46,11 +49,16 @@ class SharedReceiveQueues {
 
   int create(const RequestBody& body, Reply& reply);
   int modify(const RequestBody& body, Reply& reply);
+  int resize(const RequestBody& body, Reply& reply);
   int query(const RequestBody& body, Reply& reply);
   int destroy(const RequestBody& body, Reply& reply);
 
  private:
   int check_create(const abi::CreateXrcSrqRequest& request) const;
+  int check_resize(Srq& srq, const abi::ResizeSrqRequest& request, shm::ReceiveRing& ring) const;
+  std::unique_ptr<receive::Provisioner> make_provisioner(std::uint32_t entries) const;
+  int move(Srq& srq, std::uint32_t entries, const shm::ReceiveRing& from, Reply& reply,
+           abi::CreateSrqReply& out);
 
   const SessionContext& context_;
   RingMemory& rings_;

@@ -119,6 +119,7 @@ class Link {
   std::string state() const;
 
   // link_change.cpp
+  void resize_shared_receive_queue();
   void reset_sender_first();
   void start_anew();
 

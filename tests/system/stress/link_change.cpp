@@ -127,8 +127,20 @@ void Link::drain() {
   to_state(sender_.get(), IBV_QPS_RTS);
 }
 
+/// Never below what is posted, or below the limit that is armed.
+void Link::resize_shared_receive_queue() {
+  const auto least =
+      static_cast<std::uint32_t>(std::max({posted_.size() + late_, limit_, std::size_t{depth_}}));
+  ibv_srq_attr attr{};
+  attr.max_wr = random_.between(least, std::max(least, 2 * shape_.depth));
+  must(ibv_modify_srq(srq_.get(), &attr, IBV_SRQ_MAX_WR), "ibv_modify_srq");
+  receive_depth_ = attr.max_wr;
+  count("receives under way at a resize", posted_.size());
+}
+
 /// Never below what may be waiting in it.
 void Link::resize() {
+  if (srq_ && random_.below(2) == 0) return resize_shared_receive_queue();
   Completions* const queue = random_.below(2) == 0 ? sends_ : receives_;
   const bool own = queue == own_sends_.get() || queue == own_receives_.get();
   const std::uint32_t least =

@@ -66,8 +66,9 @@ void Link::make_all() {
   make_receiver();
   make_sender();
   const auto offset = [&] { return std::size_t{random_.below(64)} * 64; };
-  // Receives of a shared queue may be taken unseen, and until that shows others have the room.
-  const unsigned arrivals = (srq_ ? 2 : 1) * receive_depth_;
+  // Receives of a shared queue may be taken unseen, and until that shows others have the room; and
+  // it may get twice as large.
+  const unsigned arrivals = (srq_ ? 4 : 1) * receive_depth_;
   source_ = std::make_unique<Slots>(depth_, shape_.slot_bytes, offset());
   target_ = std::make_unique<Slots>(depth_, shape_.slot_bytes, offset());
   arrivals_ = std::make_unique<Slots>(arrivals, shape_.slot_bytes, offset());
@@ -150,7 +151,7 @@ void Link::make_sender() {
   init.cap = {shape_.depth, 1, shape_.sges, 1, shape_.inline_bytes};
   init.sq_sig_all = shape_.signal_all ? 1 : 0;
   sender_.reset(made(ibv_create_qp(pd_from_, &init), "ibv_create_qp"));
-  depth_ = std::min(init.cap.max_send_wr, receive_depth_);
+  depth_ = std::min({init.cap.max_send_wr, receive_depth_, shape_.depth});
   inline_bytes_ = init.cap.max_inline_data;
   sends_->admit(sender_->qp_num, &sent_, &stray_from_);
   from_.watch.admit(sender_.get(), this);

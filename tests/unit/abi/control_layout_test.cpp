@@ -218,6 +218,14 @@ TEST(Layout, ModifySrqRequest) {
   EXPECT_EQ(offsetof(ModifySrqRequest, limit), 4u);
 }
 
+TEST(Layout, ResizeSrqRequest) {
+  EXPECT_EQ(sizeof(ResizeSrqRequest), 16u);
+  EXPECT_EQ(offsetof(ResizeSrqRequest, handle), 0u);
+  EXPECT_EQ(offsetof(ResizeSrqRequest, max_wr), 4u);
+  EXPECT_EQ(offsetof(ResizeSrqRequest, limit), 8u);
+  EXPECT_EQ(offsetof(ResizeSrqRequest, sets_limit), 12u);
+}
+
 TEST(Layout, QuerySrqReply) {
   EXPECT_EQ(sizeof(QuerySrqReply), 16u);
   EXPECT_EQ(offsetof(QuerySrqReply, max_wr), 0u);

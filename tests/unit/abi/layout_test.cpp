@@ -8,7 +8,7 @@
 namespace softhca::abi {
 namespace {
 
-TEST(Layout, Version) { EXPECT_EQ(kAbiVersion, 3u); }
+TEST(Layout, Version) { EXPECT_EQ(kAbiVersion, 4u); }
 
 TEST(Layout, CommandHeader) {
   EXPECT_EQ(sizeof(CommandHeader), 64u);

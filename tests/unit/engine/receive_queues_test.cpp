@@ -48,6 +48,15 @@ class Receives : public ::testing::Test {
   static void post(TestSrq& srq, std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) srq.ring.post(i, {{0x1000, 64, 1}});
   }
+  /// Each queue pair may hold so many buffers of a queue.
+  SrqPolicy limit_all(std::uint32_t limit) {
+    SrqPolicy policy;
+    policy.limits.fill(limit);
+    for (auto& [queue, provisioner] : receives.make_provisioners(tenant, policy, {}))
+      receives.start_provisioning(*queue, std::move(provisioner));
+    receives.set_policy(tenant, policy, {});
+    return policy;
+  }
 
   StepClock clock;
   Tenant tenant;
@@ -128,11 +137,7 @@ TEST_F(Receives, HardLimitLeavesTheRestForOthers) {
   TestSrq& srq = make_srq();
   TestQp& greedy = make_qp({.srq = &srq});
   TestQp& other = make_qp({.srq = &srq});
-  SrqPolicy policy;
-  policy.limits.fill(2);
-  for (auto& [queue, provisioner] : receives.make_provisioners(tenant, policy, {}))
-    receives.start_provisioning(*queue, std::move(provisioner));
-  receives.set_policy(tenant, policy, {});
+  limit_all(2);
   post(srq, 4);
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(receives.draw(greedy.qp), shm::Take::kTaken);
@@ -142,6 +147,63 @@ TEST_F(Receives, HardLimitLeavesTheRestForOthers) {
   EXPECT_EQ(receives.draw(other.qp), shm::Take::kTaken);
   ASSERT_GE(log.count(), 1u);
   EXPECT_EQ(log[log.count() - 1].kind, DaemonEventKind::kSrqHardLimit);
+}
+
+/// The limit event that is armed, what drew before the resize, and the levels of the new size.
+TEST_F(Receives, AResizedQueueGoesOnInItsNewRing) {
+  TestSrq& srq = make_srq();
+  TestQp& qp = make_qp({.srq = &srq});
+  post(srq, 10);
+  receives.set_limit(srq.srq, 8);
+  ASSERT_EQ(receives.draw(qp.qp), shm::Take::kTaken);
+  receives.complete(qp.qp, {});
+  constexpr std::uint32_t kEntries = 64;
+  RingMemory larger(shm::ReceiveRing::bytes_for(kEntries, 4));
+  ASSERT_EQ(srq.srq.ring.available(), 9u);
+  const shm::ReceiveRing ring = srq.srq.ring.copy_to(larger.base(), kEntries);
+  ASSERT_EQ(receives.draw(qp.qp), shm::Take::kTaken) << "in between";
+  EXPECT_EQ(receives.resize(srq.srq, ring, nullptr), nullptr);
+  receives.complete(qp.qp, {});
+  EXPECT_EQ(srq.srq.level.entries(), kEntries);
+  EXPECT_EQ(srq.srq.level.armed(), 8u);
+  EXPECT_EQ(sink.count(EventType::kSrqLimitReached, srq.srq.user_handle), 0u);
+  for (std::uint32_t i = 2; i < 10; ++i) {
+    ASSERT_EQ(receives.draw(qp.qp), shm::Take::kTaken);
+    EXPECT_EQ(qp.qp.rq.work->index, i);
+    receives.complete(qp.qp, {});
+    EXPECT_EQ(sink.count(EventType::kSrqLimitReached, srq.srq.user_handle), 1u);
+  }
+  EXPECT_EQ(receives.draw(qp.qp), shm::Take::kEmpty);
+}
+
+TEST_F(Receives, LimitsOfAResizedQueueBeginAnew) {
+  TestSrq& srq = make_srq();
+  TestQp& greedy = make_qp({.srq = &srq});
+  TestQp& other = make_qp({.srq = &srq});
+  const SrqPolicy policy = limit_all(2);
+  post(srq, 10);
+  const auto draws = [&](TestQp& qp) {
+    if (receives.draw(qp.qp) != shm::Take::kTaken) return false;
+    receives.complete(qp.qp, {});
+    return true;
+  };
+  EXPECT_TRUE(draws(greedy));
+  ASSERT_EQ(receives.draw(greedy.qp), shm::Take::kTaken) << "and does not complete it yet";
+  RingMemory smaller(shm::ReceiveRing::bytes_for(8, 4));
+  ASSERT_EQ(srq.srq.ring.available(), 8u);
+  const shm::ReceiveRing ring = srq.srq.ring.copy_to(smaller.base(), 8);
+  const auto before = receives.resize(
+      srq.srq, ring, std::make_unique<receive::Provisioner>(8, policy, tenant.counters.receive));
+  EXPECT_NE(before, nullptr);
+  EXPECT_EQ(tenant.counters.receive.held.value(), 0u);
+  EXPECT_TRUE(draws(other));
+  receives.complete(greedy.qp, {});
+  EXPECT_EQ(srq.srq.provisioner->held_by(greedy.qp.rq.member), 0u);
+  EXPECT_EQ(srq.srq.provisioner->held_by(other.qp.rq.member), 1u);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(draws(greedy));
+  EXPECT_FALSE(draws(greedy));
+  EXPECT_TRUE(draws(other));
+  EXPECT_FALSE(draws(other));
 }
 
 TEST_F(Receives, NumbersOfXrcQueuesAreFoundInTheirDomainOnly) {

@@ -76,6 +76,17 @@ abi::ReceiveElement FakeReceiveQueue::element(std::uint32_t at) {
   return element;
 }
 
+void FakeSrq::move_to(FakeRing ring) {
+  const auto slot_in = [&](const FakeRing& in, std::uint32_t at) {
+    return in.base + sizeof(abi::ReceiveRingHeader) + (at & (in.entries - 1)) * queue.stride;
+  };
+  const std::uint32_t producer = queue.producer();
+  for (std::uint32_t at = taken; at != producer; ++at)
+    std::memcpy(slot_in(ring, at), slot_in(queue.ring, at), queue.stride);
+  reinterpret_cast<abi::ReceiveRingHeader*>(ring.base)->producer.store(producer);
+  queue.ring = ring;
+}
+
 abi::ScatterGather FakeReceiveQueue::entry(std::uint32_t at, std::uint32_t i) {
   abi::ScatterGather entry;
   std::memcpy(&entry,
@@ -172,7 +183,7 @@ FakeDaemon::FakeDaemon(const std::string& socket_path) {
   device_.max_rd_atomic = 16;
   device_.max_inline = 256;
   device_.completion_vectors = 2;
-  device_.capabilities = abi::kCanReachProcess;
+  device_.capabilities = abi::kCanReachProcess | abi::kCanResizeSrq;
 
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -464,6 +475,18 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
       session.srqs[handle] = {body, {{session.at(ring), entries}, stride}};
       write_as(reply,
                abi::CreateSrqReply{handle, entries, body.max_wr, body.max_sge, ring, segment(), 0});
+      return 0;
+    }
+    case Operation::kResizeSrq: {
+      const auto body = read_as<abi::ResizeSrqRequest>(request);
+      FakeSrq& srq = session.srqs[body.handle];
+      const std::uint32_t entries = std::bit_ceil(body.max_wr);
+      const std::uint32_t max_sge = srq.request.max_sge;
+      const abi::RingLocation ring =
+          session.allocate(64 + std::uint64_t{srq.queue.stride} * entries, announce);
+      srq.move_to({session.at(ring), entries});
+      write_as(reply,
+               abi::CreateSrqReply{body.handle, entries, body.max_wr, max_sge, ring, segment(), 0});
       return 0;
     }
     case Operation::kQuerySrq:

@@ -63,6 +63,10 @@ struct FakeQp {
 struct FakeSrq {
   abi::CreateSrqRequest request{};
   FakeReceiveQueue queue;
+  std::uint32_t taken = 0;  ///< by the test
+
+  /// Goes on there, with what was posted and not taken.
+  void move_to(FakeRing ring);
 };
 
 /// What belongs to one connection. The test uses it while the provider makes no calls.

@@ -69,7 +69,8 @@ class WithoutProcessMemory : public OnDemand {
   }
   void TearDown() override {
     OnDemand::TearDown();
-    if (world_ != nullptr) daemon().device().capabilities = abi::kCanReachProcess;
+    if (world_ != nullptr)
+      daemon().device().capabilities = abi::kCanReachProcess | abi::kCanResizeSrq;
   }
 };
 

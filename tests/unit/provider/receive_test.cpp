@@ -115,7 +115,6 @@ TEST_F(Receive, SharedQueueIsCreatedModifiedAndQueried) {
   attr.srq_limit = 6;
   ASSERT_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
   EXPECT_EQ(daemon().last<abi::ModifySrqRequest>(abi::Operation::kModifySrq).limit, 6u);
-  EXPECT_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), EOPNOTSUPP);
   ASSERT_EQ(ibv_query_srq(srq, &attr), 0);
   EXPECT_EQ(attr.srq_limit, 5u);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
@@ -155,6 +154,86 @@ TEST_F(Receive, SharedQueueCompletesInAnyOrder) {
   }
   EXPECT_EQ(ibv_post_srq_recv(srq, &wr, &bad_), ENOMEM);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+TEST_F(Receive, ResizedSharedQueueKeepsWhatIsPosted) {
+  ibv_srq* srq = make_srq(4);
+  ibv_qp* qp = make_qp(cq_, IBV_QPT_RC, srq);
+  std::uint64_t next = 0;
+  const auto post = [&] {
+    ibv_recv_wr wr = receive(next);
+    const int error = ibv_post_srq_recv(srq, &wr, &bad_);
+    next += error == 0 ? 1 : 0;
+    return error;
+  };
+  const auto resize = [&](std::uint32_t max_wr) {
+    ibv_srq_attr attr{};
+    attr.max_wr = max_wr;
+    return ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
+  };
+  std::uint64_t due = 0;
+  const auto take = [&] {
+    FakeSrq& fake_srq = fake(srq);
+    complete(cq_, qp, fake_srq.queue.element(fake_srq.taken++).index, true);
+  };
+  const auto poll = [&] {
+    ibv_wc wc{};
+    EXPECT_EQ(ibv_poll_cq(cq_, 1, &wc), 1);
+    EXPECT_EQ(wc.wr_id, due++);
+  };
+  while (post() == 0) {
+  }
+  EXPECT_EQ(next, 4u);
+  ASSERT_EQ(resize(10), 0);
+  while (post() == 0) {
+  }
+  EXPECT_EQ(next, 10u);
+  for (int i = 0; i < 7; ++i) take();
+  for (int i = 0; i < 6; ++i) poll();
+  EXPECT_EQ(resize(3), EINVAL) << "one is received and not polled, three wait";
+  ASSERT_EQ(resize(4), 0);
+  EXPECT_EQ(post(), ENOMEM);
+  poll();  // its slot is beyond the new size, perhaps
+  EXPECT_EQ(post(), 0);
+  EXPECT_EQ(post(), ENOMEM);
+  ASSERT_EQ(resize(64), 0);
+  for (int lap = 0; lap < 3; ++lap) {
+    while (post() == 0) {
+    }
+    EXPECT_EQ(next - due, 64u);
+    for (int n = 0; n < 16; ++n) take();
+    for (int n = 0; n < 16; ++n) poll();
+  }
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+TEST_F(Receive, SharedQueueIsResizedWithinTheLimits) {
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(context_, &device), 0);
+  EXPECT_NE(device.device_cap_flags & IBV_DEVICE_SRQ_RESIZE, 0u);
+  ibv_srq* srq = make_srq(4);
+  ibv_srq_attr attr{};
+  const auto modify = [&](std::uint32_t max_wr, int mask) {
+    attr.max_wr = max_wr;
+    return ibv_modify_srq(srq, &attr, mask);
+  };
+  EXPECT_EQ(modify(0, IBV_SRQ_MAX_WR), EINVAL);
+  EXPECT_EQ(modify(static_cast<std::uint32_t>(device.max_srq_wr) + 1, IBV_SRQ_MAX_WR), EINVAL);
+  EXPECT_EQ(modify(~0u, IBV_SRQ_MAX_WR), EINVAL);
+  EXPECT_EQ(modify(8, 1 << 5), EINVAL);
+  attr.srq_limit = 7;
+  ASSERT_EQ(modify(8, IBV_SRQ_MAX_WR), 0);
+  auto request = daemon().last<abi::ResizeSrqRequest>(abi::Operation::kResizeSrq);
+  EXPECT_EQ(request.handle, srq->handle);
+  EXPECT_EQ(request.max_wr, 8u);
+  EXPECT_EQ(request.sets_limit, 0u);
+  ASSERT_EQ(modify(9, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), 0);
+  request = daemon().last<abi::ResizeSrqRequest>(abi::Operation::kResizeSrq);
+  EXPECT_EQ(request.max_wr, 9u);
+  EXPECT_EQ(request.limit, 7u);
+  EXPECT_EQ(request.sets_limit, 1u);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 

@@ -237,5 +237,32 @@ TEST(Provisioner, ManyMoreQueuePairsThanBuffers) {
   EXPECT_EQ(desk.provisioner.accounts_in_use(), 4u);
 }
 
+/// Members that had an account in the one before have none here, and take nobody else's.
+TEST(Provisioner, SuccessorBeginsAnew) {
+  Desk desk(limited(2));
+  EXPECT_EQ(desk.messages(0, 5), 2u);
+  EXPECT_EQ(desk.message(1), Decision::kGranted);
+  Provisioner next(8, limited(3), desk.counters);
+  desk.provisioner.retire(&next);
+  EXPECT_EQ(desk.counters.held.value(), 0u);
+  const auto message = [&](std::size_t qp) {
+    const Decision decision = next.decide(desk.members[qp], Desk::qpn(qp), desk.now);
+    if (!is_granted(decision)) return false;
+    next.drawn(desk.members[qp], desk.now);
+    next.completed(desk.members[qp], 0);
+    return true;
+  };
+  EXPECT_EQ(next.held_by(desk.members[0]), 0u);
+  EXPECT_TRUE(message(2)) << "it gets the account with the number of another one's old";
+  next.completed(desk.members[0], 0);  // drawn from the one before
+  EXPECT_EQ(next.held_by(desk.members[0]), 0u);
+  EXPECT_EQ(next.held_by(desk.members[1]), 0u);
+  EXPECT_EQ(next.held_by(desk.members[2]), 1u);
+  unsigned granted = 0;
+  for (int i = 0; i < 5; ++i) granted += message(0) ? 1 : 0;
+  EXPECT_EQ(granted, 3u);
+  EXPECT_EQ(desk.counters.held.value(), 4u);
+}
+
 }  // namespace
 }  // namespace softhca::receive

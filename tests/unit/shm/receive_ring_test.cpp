@@ -114,5 +114,47 @@ TEST_F(ReceiveRingTest, CountersWrapAt32Bits) {
   EXPECT_EQ(ring.take(work_), Take::kHostile) << "backwards across the wrap";
 }
 
+/// Whatever the sizes, and wherever in the rings the counters stand.
+TEST_F(ReceiveRingTest, GoesOnInAnotherRingWithWhatNobodyHasTaken) {
+  std::uint32_t next = 0;
+  for (std::uint32_t i = 0; i < kEntries + 3; ++i) {
+    post(next++, 1);
+    ASSERT_EQ(ring_.take(work_), Take::kTaken);
+  }
+  for (int i = 0; i < 4; ++i) post(next++, 2);
+  ASSERT_EQ(ring_.available(), 4u);
+  for (const std::uint32_t entries : {4u, 16u}) {
+    SharedArea area(ReceiveRing::bytes_for(entries, kSge));
+    ReceiveRing moved = ring_;
+    const ReceiveRing copy = moved.copy_to(area.base(), entries);
+    ASSERT_EQ(moved.take(work_), Take::kTaken) << "the old ring is in use meanwhile";
+    moved.replace(copy);
+    EXPECT_EQ(moved.entries(), entries);
+    EXPECT_EQ(moved.known(), 3u);
+    EXPECT_EQ(moved.available(), 3u);
+    EXPECT_EQ(area.at<abi::ReceiveRingHeader>(0).producer, next);
+    for (std::uint32_t i = next - 3; i != next; ++i) {
+      ASSERT_EQ(moved.take(work_), Take::kTaken);
+      EXPECT_EQ(work_.index, i);
+      EXPECT_EQ(work_.count, 2u);
+      EXPECT_EQ(work_.entries[1].lkey, 8u);
+    }
+    EXPECT_EQ(moved.take(work_), Take::kEmpty);
+  }
+}
+
+/// As no honest tenant does: it loses what it posted while the ring was moved, and no more.
+TEST_F(ReceiveRingTest, WhatIsPostedAndTakenWhileTheRingMovesMakesItHostile) {
+  SharedArea area(ReceiveRing::bytes_for(4, kSge));
+  post(0, 1);
+  ASSERT_EQ(ring_.available(), 1u);
+  const ReceiveRing copy = ring_.copy_to(area.base(), 4);
+  post(1, 1);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(ring_.take(work_), Take::kTaken);
+  ring_.replace(copy);
+  EXPECT_EQ(ring_.available(), std::nullopt);
+  EXPECT_EQ(ring_.take(work_), Take::kHostile);
+}
+
 }  // namespace
 }  // namespace softhca::shm

@@ -210,6 +210,39 @@ TEST_F(LimitsTest, OfQueueMemoryCountTheAccountsOfSharedReceiveQueues) {
   EXPECT_EQ(mine.in_use(Kind::kQueueBytes), after);
 }
 
+/// The old ring and its accounts count until the new ones are there, and not after.
+TEST_F(LimitsTest, OfQueueMemoryHoldForResizedSharedReceiveQueues) {
+  const std::uint32_t pd = client.make(Operation::kAllocPd);
+  const std::uint64_t before = mine.in_use(Kind::kQueueBytes);
+  abi::CreateSrqReply made{};
+  ASSERT_EQ(client.ask(Operation::kCreateSrq,
+                       abi::CreateSrqRequest{.pd = pd, .max_wr = 64, .max_sge = 1}, &made),
+            0);
+  const auto bytes = [](std::uint32_t entries) {
+    return shm::ReceiveRing::bytes_for(entries, 1) + receive::Provisioner::bytes_for(entries);
+  };
+  const auto resize = [&](std::uint32_t max_wr) {
+    abi::CreateSrqReply reply{};
+    const abi::ResizeSrqRequest request{made.handle, max_wr, 0, 0};
+    int error = client.ask(Operation::kResizeSrq, request, &reply);
+    if (error == 0 && reply.handle == abi::kNoHandle)
+      error = client.ask(Operation::kResizeSrq, request, &reply);
+    return error;
+  };
+  const std::uint64_t small = mine.in_use(Kind::kQueueBytes) - before;
+  EXPECT_GE(small, bytes(64));
+  ASSERT_EQ(resize(4096), 0);
+  EXPECT_GE(mine.in_use(Kind::kQueueBytes) - before, bytes(4096));
+  mine.set_limit(Kind::kQueueBytes, mine.in_use(Kind::kQueueBytes) + bytes(8192) - 1);
+  EXPECT_EQ(resize(8192), ENOMEM);
+  EXPECT_GE(mine.in_use(Kind::kQueueBytes) - before, bytes(4096));
+  abi::QuerySrqReply query{};
+  ASSERT_EQ(client.ask(Operation::kQuerySrq, abi::HandleBody{made.handle, 0}, &query), 0);
+  EXPECT_EQ(query.max_wr, 4096u);
+  ASSERT_EQ(resize(64), 0);
+  EXPECT_EQ(mine.in_use(Kind::kQueueBytes) - before, small);
+}
+
 /// And what is kept for the pieces of a region, as long as there are any.
 TEST_F(LimitsTest, OfQueueMemoryCountThePiecesOfRegions) {
   const std::uint32_t pd = client.make(Operation::kAllocPd);

@@ -224,12 +224,12 @@ class OnDemandTest : public SharingTest {
 TEST_F(OnDemandTest, IsOfferedWhereTheProcessIsReached) {
   abi::DeviceReply device{};
   ASSERT_EQ(first.ask(Operation::kQueryDevice, abi::HandleBody{}, &device), 0);
-  EXPECT_EQ(device.capabilities, abi::kCanReachProcess);
+  EXPECT_EQ(device.capabilities, abi::kCanReachProcess | abi::kCanResizeSrq);
   daemon.adapter.config.tenants[0].process_memory = false;
   Client unreached(daemon);
   ASSERT_EQ(unreached.greet(), 0);
   ASSERT_EQ(unreached.ask(Operation::kQueryDevice, abi::HandleBody{}, &device), 0);
-  EXPECT_EQ(device.capabilities, 0u);
+  EXPECT_EQ(device.capabilities, abi::kCanResizeSrq);
   const std::uint32_t its_pd = unreached.make(Operation::kAllocPd);
   EXPECT_EQ(add(unreached, registration(its_pd, 0, kAll, kOnDemand)), EOPNOTSUPP);
 }
