@@ -122,9 +122,7 @@ constexpr Key kPoolsKeys[] = {
      .unit = "bytes/s",
      .doc = "The most that minimum rates of tenants may add up to: what the engine and the slowest "
             "link between tenants and their peers carry for sure. Nobody measures that; what is "
-            "promised beyond it comes short in proportion.",
-     .shown = Shown::kOff,
-     .sample = "1250000000"},
+            "promised beyond it comes short in proportion."},
 };
 constexpr Schema kPools{
     .comment = "Totals of the adapter. What no tenant is guaranteed is shared among the tenants.",
