@@ -8,14 +8,17 @@
 namespace softhca::engine {
 namespace {
 
-constexpr std::uint32_t kBuffer = 64 << 10;
+constexpr std::uint32_t kMinimumBuffer = 64 << 10;
 constexpr std::uint64_t kMinimum = 500'000'000;  ///< bytes a second; a copy takes 1/8 ns for each
 
 /// Queue pairs whose send queues are never empty.
 class Load {
  public:
   Load(Process& near, Process& far, int queue_pairs, std::uint32_t size)
-      : near_(near), from_(near.make_buffer(kBuffer)), to_(far.make_buffer(kBuffer)), size_(size) {
+      : near_(near),
+        from_(near.make_buffer(kMinimumBuffer)),
+        to_(far.make_buffer(kMinimumBuffer)),
+        size_(size) {
     for (int i = 0; i < queue_pairs; ++i) {
       TestCq& cq = near.make_cq(256);
       TestCq& far_cq = far.make_cq(8);
@@ -71,7 +74,7 @@ class MinimumRateOfTenant : public ::testing::TestWithParam<std::uint32_t> {
     Tenant& other = sender.add_tenant("hog", address(3));
     process = std::make_unique<Process>(sender, other);
     victim = std::make_unique<Load>(*pair.a, *pair.b, 2, GetParam());
-    hogs = std::make_unique<Load>(*process, *pair.b, 16, kBuffer);
+    hogs = std::make_unique<Load>(*process, *pair.b, 16, kMinimumBuffer);
     cpu.order().set_tenant_weight(other.id, 1000);
     cpu.minimums().set(pair.a->tenant.qos_class, pair.a->tenant.id, {});
   }
@@ -117,7 +120,7 @@ TEST_P(MinimumRateOfTenant, HoldsBesideHogsOfGreatWeight) {
   EXPECT_LT(static_cast<double>(run(kTime)), 0.3 * kDue) << "by weight again";
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, MinimumRateOfTenant, ::testing::Values(64u, kBuffer));
+INSTANTIATE_TEST_SUITE_P(Sizes, MinimumRateOfTenant, ::testing::Values(64u, kMinimumBuffer));
 
 /// Doorbells that say nothing do not keep others from theirs.
 TEST(MinimumRate, IsNotForNothing) {
