@@ -8,6 +8,7 @@
 
 #include "libverbs-provider/share/chunks.hpp"
 #include "libverbs-provider/share/ours.hpp"
+#include "tests/sanitized.hpp"
 #include "tests/unit/provider_share/fake_daemon.hpp"
 #include "tests/unit/provider_share/writers.hpp"
 
@@ -29,7 +30,7 @@ bool is_glibc() {
 class Allocation : public testing::Test {
  protected:
   void SetUp() override {
-    if (!is_glibc()) GTEST_SKIP() << "another C library";
+    if (!is_glibc() || kSanitized) GTEST_SKIP() << "another allocator";
     // Else the threshold rises with what is freed.
     ASSERT_EQ(::mallopt(M_MMAP_THRESHOLD, 128 << 10), 1);
     block_ = static_cast<char*>(std::malloc(kBlock));
