@@ -1,5 +1,6 @@
 #include "libverbs-provider/share/chunks.hpp"
 
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <bit>
@@ -7,23 +8,18 @@
 namespace softhca::provider {
 namespace {
 
-constexpr std::uint64_t kHeader = 16;
+struct Header {
+  std::uint64_t before;
+  std::uint64_t size;
+};
+constexpr std::uint64_t kHeader = sizeof(Header);
 constexpr std::uint64_t kFlags = 7;
 constexpr std::uint64_t kMapped = 2;
 
 std::uint64_t page_bytes() { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
 
-}  // namespace
-
-// What it reads is the C library's, or nobody's: AddressSanitizer is not to object.
-__attribute__((no_sanitize("address"))) PageRange pages_of_allocation(std::uint64_t addr) {
-  struct Header {
-    std::uint64_t before;
-    std::uint64_t size;
-  };
-  static_assert(sizeof(Header) == kHeader);
-  if (addr % kHeader != 0 || addr < kHeader) return {};
-  const Header header = *std::bit_cast<const Header*>(addr - kHeader);
+/// What was mapped for an allocation with this in front of it.
+PageRange pages_of(const Header& header, std::uint64_t addr) {
   if ((header.size & kFlags) != kMapped) return {};
   const std::uint64_t size = header.size & ~kFlags;
   const std::uint64_t at = addr - kHeader;
@@ -33,10 +29,25 @@ __attribute__((no_sanitize("address"))) PageRange pages_of_allocation(std::uint6
   return range.begin % page == 0 && range.end % page == 0 ? range : PageRange{};
 }
 
+/// The words are the program's, if there is no header.
+__attribute__((no_sanitize("address", "thread"))) PageRange pages_behind(std::uint64_t header) {
+  return pages_of(*std::bit_cast<const Header*>(header), header + kHeader);
+}
+
+}  // namespace
+
+PageRange pages_of_allocation(std::uint64_t addr) {
+  if (addr % kHeader != 0 || addr < kHeader) return {};
+  Header header{};
+  const iovec here{&header, sizeof header};
+  const iovec there{std::bit_cast<void*>(addr - kHeader), sizeof header};
+  const ssize_t copied = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
+  return copied == sizeof header ? pages_of(header, addr) : PageRange{};
+}
+
 bool may_begin_allocation(std::uint64_t page) {
   // An aligned allocation begins behind the first page, its words end with that.
-  return pages_of_allocation(page + kHeader).begin == page ||
-         pages_of_allocation(page + page_bytes()).end != 0;
+  return pages_behind(page).begin == page || pages_behind(page + page_bytes() - kHeader).end != 0;
 }
 
 }  // namespace softhca::provider

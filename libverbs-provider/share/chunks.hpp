@@ -14,8 +14,8 @@ struct PageRange {
   std::uint64_t end = 0;
 };
 
-/// What was mapped for an allocation, if `addr` is what malloc returned; else empty. REQUIRES: the
-/// 16 bytes in front of it can be read.
+/// What was mapped for an allocation, if `addr` is what malloc returned; else empty. What is in
+/// front of it may be another thread's, and go meanwhile: it is read through the kernel.
 PageRange pages_of_allocation(std::uint64_t addr);
 
 /// Whether it may be that such a mapping begins with the page. REQUIRES: it can be read.
