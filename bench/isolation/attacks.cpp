@@ -66,13 +66,6 @@ ibv_ah* address_of(const Device& device, std::uint32_t host) {
   return ah;
 }
 
-void await_event(ibv_comp_channel* channel) {
-  ibv_cq* cq = nullptr;
-  void* context = nullptr;
-  if (ibv_get_cq_event(channel, &cq, &context)) die("get_cq_event");
-  ibv_ack_cq_events(cq, 1);
-}
-
 /// Of its queue pairs others may come, too.
 void await_failure_of(const Device& device, const ibv_cq* cq) {
   for (;;) {
@@ -157,10 +150,7 @@ void ask_for_neighbours(const Device& device, const Demand& demand) {
     std::array<ibv_wc, 32> completions;
     const int n = ibv_poll_cq(cq, completions.size(), completions.data());
     if (n < 0) die("poll_cq");
-    if (n == 0) {
-      await_event(channel);
-      check(ibv_req_notify_cq(cq, 0), "req_notify_cq");
-    }
+    if (n == 0) await_event(channel);
     for (int i = 0; i < n; ++i)
       post(static_cast<std::uint32_t>(completions[static_cast<std::size_t>(i)].wr_id));
   }

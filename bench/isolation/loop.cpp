@@ -9,6 +9,14 @@
 
 namespace softhca::bench {
 
+void await_event(ibv_comp_channel* channel) {
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  if (ibv_get_cq_event(channel, &cq, &context)) die("get_cq_event");
+  ibv_ack_cq_events(cq, 1);
+  check(ibv_req_notify_cq(cq, 0), "req_notify_cq");
+}
+
 Loop::Loop(const Device& device, const Demand& demand)
     : device_(device),
       demand_(demand),
@@ -88,21 +96,13 @@ void Loop::reap() {
   const int n = ibv_poll_cq(cq_, 32, completions);
   errno = 0;
   if (n < 0) die("poll_cq");
-  if (n == 0) await_event();
+  if (n == 0) await_event(channel_);
   for (int i = 0; i < n; ++i) {
     const ibv_wc& wc = completions[i];
     if (wc.status != IBV_WC_SUCCESS)
       die(std::string("completion: ") + ibv_wc_status_str(wc.status));
     in_flight_[wc.wr_id] -= demand_.chain;
   }
-}
-
-void Loop::await_event() {
-  ibv_cq* cq = nullptr;
-  void* context = nullptr;
-  if (ibv_get_cq_event(channel_, &cq, &context)) die("get_cq_event");
-  ibv_ack_cq_events(cq, 1);
-  check(ibv_req_notify_cq(cq_, 0), "req_notify_cq");
 }
 
 }  // namespace softhca::bench

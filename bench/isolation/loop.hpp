@@ -10,6 +10,10 @@
 
 namespace softhca::bench {
 
+/// Waits for the event of a completion queue, and asks for the next one. Ends the program on
+/// failure.
+void await_event(ibv_comp_channel* channel);
+
 struct Demand {
   std::uint32_t queue_pairs = 1;  ///< that send; as many others receive
   std::uint32_t size = 0;         ///< bytes of a message
@@ -36,7 +40,6 @@ class Loop {
   [[noreturn]] void trickle(std::chrono::milliseconds pause);
 
  private:
-  void await_event();
   void reap();
   std::size_t offset(std::uint32_t qp) const { return std::size_t{qp % areas_} * 2 * demand_.size; }
 

@@ -49,8 +49,6 @@ void Plan::consider_pages(const Mapping& mapping, PieceKind kind, std::uint32_t 
 }
 
 void Plan::look_for_allocation(const Mapping& first) {
-  constexpr std::uint64_t kBlockHeader = 16;
-  if (!first.readable || begin_ < kBlockHeader || first.begin > begin_ - kBlockHeader) return;
   const PageRange range = pages_of_allocation(begin_);
   if (range.begin >= first.begin && range.end >= end_) whole_ = range;
 }
