@@ -67,6 +67,7 @@ enum class Operation : std::uint32_t {
   kNameShared,
   kJoinShared,
   kResizeSrq,
+  kOfferMemory,
 };
 
 struct RequestHeader {
@@ -139,7 +140,7 @@ struct DeviceReply {
   std::uint32_t reserved;
 };
 
-/// Regions may have extents that are kProcess.
+/// Regions may have extents that are kProcess, after kOfferMemory.
 inline constexpr std::uint32_t kCanReachProcess = 1 << 0;
 /// Shared receive queues can be resized.
 inline constexpr std::uint32_t kCanResizeSrq = 1 << 1;
@@ -184,8 +185,14 @@ struct SharedToken {
   std::uint8_t bytes[16];  ///< to be guessed by nobody
 };
 
+/// kOfferMemory, before the first extent that is kProcess: a HandleBody of zeros; the reply has no
+/// body and one descriptor, a socket (SOCK_SEQPACKET) on which the process sends one record, of one
+/// byte, with the descriptor of its /proc/self/mem, opened for reading and writing, before it
+/// registers. Once in a session. EOPNOTSUPP: the tenant may not; EBUSY: an access to memory of the
+/// tenant's has not come back.
+///
 /// kShared: bytes [addr, addr+length) of the process are bytes [offset, offset+length) of shared
-/// memory `handle`. kProcess: reached with process_vm_readv/writev.
+/// memory `handle`. kProcess: reached through that descriptor.
 enum class ExtentKind : std::uint32_t { kProcess = 0, kShared = 1 };
 struct MrExtent {
   std::uint64_t addr;

@@ -141,10 +141,10 @@ void connect(control::Server& server, control::Reloader& reloader, control::Adju
 
 /// `layers`: what `config` was made of.
 int serve(const resource::Config& config, const std::string& file, control::Layers layers) {
-  const auto sealer = control::Sealer::start();  // before there are threads
-  if (!sealer) return fail(sealer.error(), kExitSetup);
   if (const auto raised = control::raise_descriptor_limit(); !raised)
     return fail(raised.error(), kExitSetup);
+  const auto helpers = control::HelperProcesses::start();  // before there are threads
+  if (!helpers) return fail(helpers.error(), kExitSetup);
   if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
   control::EventSender events;
   engine::EngineLimits limits = control::limits_of(config);
@@ -166,7 +166,7 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
                            .worker = worker,
                            .tenants = std::move(*tenants),
                            .vcbs = QuotaPool(config.pools.vcbs),
-                           .sealer = *sealer,
+                           .helpers = *helpers,
                            .version = SOFTHCA_VERSION,
                            .identity = control::identity_of(config, engine)};
   control::EventReport report;

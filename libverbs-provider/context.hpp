@@ -8,6 +8,7 @@
 #include "libverbs-provider/control_channel.hpp"
 #include "libverbs-provider/heap.hpp"
 #include "libverbs-provider/interfaces.hpp"
+#include "libverbs-provider/memory_offer.hpp"
 #include "libverbs-provider/memory_region.hpp"
 #include "libverbs-provider/number_table.hpp"
 #include "libverbs-provider/segments.hpp"
@@ -37,6 +38,7 @@ struct Context {
   Segments segments;
   Owned<MemoryRegistry> memory;
   OnDemandRegions on_demand;
+  MemoryOffer memory_offer;
   QpTable qps;
   SrqTable xrc_srqs;
   abi::DeviceReply limits;

@@ -38,12 +38,18 @@ bool OnDemandRegions::find(std::uint32_t lkey, Found& found) {
 
 namespace {
 
+bool is_unshared(const abi::MrExtent& extent) {
+  return extent.kind == static_cast<std::uint32_t>(abi::ExtentKind::kProcess);
+}
+
 /// 0 or an errno value.
 template <class Request>
 int send_registration(Context& context, abi::Operation operation, const Request& request,
                       std::span<const abi::MrExtent> extents, abi::RegisterMrReply& reply) {
   const iovec body[] = {{const_cast<Request*>(&request), sizeof request},
                         {const_cast<abi::MrExtent*>(extents.data()), extents.size_bytes()}};
+  if (std::any_of(extents.begin(), extents.end(), is_unshared))
+    if (const int error = context.memory_offer.make(context.control)) return error;
   ReceivedFds none;
   return context.control.call(operation, body, std::as_writable_bytes(std::span{&reply, 1}), none);
 }
@@ -67,7 +73,7 @@ int share(Context& context, std::uint64_t addr, std::uint64_t length, ExtentList
       context.memory->forget(extents.all());
     else if (error != 0)
       context.memory->release(extents.all());
-    if (error == EOPNOTSUPP && (context.limits.capabilities & abi::kCanReachProcess) == 0)
+    if (error == EOPNOTSUPP && !context.memory_offer.is_made())
       say_unshared(addr, length, extents.all());
   }
   return error == ESTALE ? ENOMEM : error;

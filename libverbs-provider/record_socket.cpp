@@ -23,6 +23,14 @@ void collect_fds(msghdr& message, ReceivedFds& fds) {
   }
 }
 
+/// 0 or an errno value.
+int send(int socket, const msghdr& message) {
+  ssize_t sent;
+  do sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent < 0 ? errno : 0;
+}
+
 }  // namespace
 
 void ReceivedFds::clear() {
@@ -63,10 +71,24 @@ int send_record(int fd, std::span<iovec> parts) {
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  ssize_t sent;
-  do sent = ::sendmsg(fd, &message, MSG_NOSIGNAL);
-  while (sent < 0 && errno == EINTR);
-  return sent < 0 ? errno : 0;
+  return send(fd, message);
+}
+
+int send_descriptor(int socket, int fd) {
+  std::byte byte{};
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof fd);
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  return send(socket, message);
 }
 
 Received receive_record(int fd, std::span<iovec> parts, ReceivedFds& fds) {

@@ -36,6 +36,9 @@ int connect_socket(const char* path, int& fd);
 /// 0 or an errno value. Signals do not interrupt it.
 int send_record(int fd, std::span<iovec> parts);
 
+/// A record of one byte with a descriptor. 0 or an errno value. Signals do not interrupt it.
+int send_descriptor(int socket, int fd);
+
 struct Received {
   /// Length of the record; what there was no room for is lost. 0: the other end is closed, or
   /// receiving failed.

@@ -76,6 +76,12 @@ struct RefusalCounters {
   Counter hostile_memory;      ///< ring or session words
 };
 
+struct MemoryCounters {
+  Counter registered_bytes;  ///< at present
+  Counter process_accesses;  ///< to memory of its processes that is not shared (MemoryProxy)
+  Counter late_accesses;     ///< of these, came to their bound
+};
+
 /// How the collecting of a command that came by VCB ended (C3).
 enum class Kick : std::uint8_t {
   kWhole,     ///< it was whole when it was handed over
@@ -115,9 +121,9 @@ struct TenantCounters {
   CongestionCounters congestion;
   CompletionCounters completion;
   RefusalCounters refused;
+  MemoryCounters memory;
   receive::ProvisioningCounters receive;        ///< of its shared receive queues
   Gauge sessions, queue_pairs, memory_regions;  ///< at present
-  Counter registered_bytes;                     ///< at present
   std::array<Counter, static_cast<std::size_t>(transport::Count::kCount)> transport;
 
   std::uint64_t value(transport::Count what) const {

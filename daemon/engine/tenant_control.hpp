@@ -6,9 +6,11 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "daemon/base/counter.hpp"
+#include "daemon/engine/memory_proxy.hpp"
 #include "daemon/management/connection_counters.hpp"
 #include "daemon/qos/quota.hpp"
 #include "daemon/resource/accounts.hpp"
@@ -38,6 +40,9 @@ struct TenantControl {
   /// Memory that was theirs and is not unmapped yet.
   std::uint64_t unmapping_bytes = 0, unmapping_mappings = 0;
   management::ConnectionCounters connections;
+  /// Through which the engine reaches what its processes do not share; null: none has needed it.
+  std::shared_ptr<MemoryProxy> memory_proxy;
+  bool memory_late = false;  ///< the operator was told
 };
 
 }  // namespace softhca::engine

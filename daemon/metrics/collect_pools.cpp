@@ -126,7 +126,7 @@ void add_objects(Families& out, const Source& source, const engine::Tenant& tena
   };
   gauge("softhca_queue_pairs", "Queue pairs.", c.queue_pairs.value());
   gauge("softhca_memory_regions", "Memory regions.", c.memory_regions.value());
-  gauge("softhca_registered_bytes", "Bytes of memory regions.", number(c.registered_bytes));
+  gauge("softhca_registered_bytes", "Bytes of memory regions.", number(c.memory.registered_bytes));
   gauge("softhca_sessions", "Opened device contexts.", c.sessions.value());
   gauge("softhca_vcbs_guaranteed", "VCBs the tenant is guaranteed, with its levels.",
         vcbs_guaranteed(tenant));

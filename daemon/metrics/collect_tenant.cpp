@@ -241,6 +241,12 @@ void add_work(Families& out, const engine::Tenant& tenant) {
       "Commands whose checksum did not fit: torn or overwritten.", c.refused.bad_checksums);
   one("softhca_hostile_memory_total", "Shared words no correct provider writes.",
       c.refused.hostile_memory);
+  one("softhca_process_memory_accesses_total",
+      "Accesses to memory of programs that is not shared with the daemon.",
+      c.memory.process_accesses);
+  one("softhca_process_memory_late_accesses_total",
+      "Accesses to such memory that did not come back in time, and failed.",
+      c.memory.late_accesses);
 }
 
 void add_failures(Families& out, const engine::Tenant& tenant) {

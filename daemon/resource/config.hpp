@@ -233,6 +233,14 @@ struct LevelConfig {
   bool operator==(const LevelConfig&) const = default;
 };
 
+/// Memory of its programs that is not shared with the daemon.
+struct ProcessMemoryConfig {
+  bool allowed = true;   ///< may be registered
+  bool trusted = false;  ///< the engine reaches it itself
+
+  bool operator==(const ProcessMemoryConfig&) const = default;
+};
+
 /// A tenant and its allocation (mechanism A1). Amounts are guarantees; with `shared` it may also
 /// draw from what nobody is guaranteed, without it they are a hard cap.
 struct TenantConfig {
@@ -252,8 +260,8 @@ struct TenantConfig {
   bool shared = true;
   std::optional<std::uint8_t> dscp;      ///< of its packets; where not given, as the program asks
   std::optional<std::uint8_t> priority;  ///< 802.1Q
-  bool lends = true;            ///< guarantees that it leaves idle, where adjustment is automatic
-  bool process_memory = true;   ///< may register memory that is not shared with the daemon
+  bool lends = true;  ///< guarantees that it leaves idle, where adjustment is automatic
+  ProcessMemoryConfig process_memory;
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
   Levels levels_are = Levels::kGiven;
   std::vector<LevelConfig> levels;

@@ -114,7 +114,7 @@ void nothing_is_left() {
     require(tenant->counters.sessions.value() == 0, "no session");
     require(tenant->counters.queue_pairs.value() == 0, "no queue pair");
     require(tenant->counters.memory_regions.value() == 0, "no region");
-    require(tenant->counters.registered_bytes.value() == 0, "nothing registered");
+    require(tenant->counters.memory.registered_bytes.value() == 0, "nothing registered");
     require(tenant->control.vcbs.in_use.value() == 0, "no VCB");
     resource::for_each_kind([&](resource::Kind kind) {
       require(tenant->control.accounts.in_use(kind) == 0, "nothing charged");

@@ -10,7 +10,7 @@
 
 #include "daemon/control/adapter/journal.hpp"
 #include "daemon/control/sockets/blocking_calls.hpp"
-#include "daemon/control/sockets/sealer.hpp"
+#include "daemon/control/sockets/helper_processes.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/management/connection_figures.hpp"
@@ -34,8 +34,9 @@ struct Adapter {
   /// other threads that read them.
   std::mutex tenants_changing{};
 
-  std::shared_ptr<const Sealer> sealer{};  ///< null: who has to seal something does it itself
-  BlockingCalls blocking_calls{};          ///< in which a tenant can keep a thread
+  /// Null: who has to seal something does it itself, and so the engine that has to reach memory.
+  std::shared_ptr<const HelperProcesses> helpers{};
+  BlockingCalls blocking_calls{};  ///< in which a tenant can keep a thread
 
   Journal journal{};  ///< what happened lately
   resource::ReloadCounters reloads{};

@@ -11,6 +11,7 @@ constexpr EventMessage kMessages[] = {
     {"queue_pair_error", spdlog::level::warn, "b6a1b0f765b34f0a9a07b8df0635ae32", "failed: ", true},
     {"hostile_memory", spdlog::level::err, "ed2cf7fda86f4fc1826cf3bb7bef0c9f",
      "wrote what no correct provider writes: ", true},
+    {"memory_late", spdlog::level::warn, "3a6d1c0be5f24b7e8d90c1f27b65a4e8", "", true},
     {"guarantee_not_kept", spdlog::level::warn, "a92c98482b694a21a348798798e00a00",
      "guarantee not kept: ", true},
     {"forged_packets", spdlog::level::warn, "0d5f1c7e2b9a4e66a3c84f17d09b62e5",

@@ -83,8 +83,10 @@ Outcome Server::open() {
   for (const GeneralServices* services : {&general_services_, &shared_datagrams_})
     if (auto watched = loop_.watch(services->event_fd(), watches_.datagrams); !watched)
       return watched;
-  if (auto opened = open_tenants(); !opened) return opened;
+  if (auto prepared = prepare_folder(); !prepared) return prepared;
+  // Who finds a tenant's socket finds the operator's, too.
   if (auto opened = open_admin(); !opened) return opened;
+  if (auto opened = open_tenants(); !opened) return opened;
   device_trees_.look_at_real_devices();
   connections_.tick();
   return {};
@@ -160,6 +162,7 @@ void Server::tick() {
   if (ticked_) ticked_();
   listeners_.tick();
   sessions_.adjust_vcbs();
+  sessions_.tell_late_memory();
 }
 
 void Server::serve_datagrams() {

@@ -81,6 +81,7 @@ class Server {
   GeneralServices& shared_datagrams() { return shared_datagrams_; }
 
  private:
+  Outcome prepare_folder();
   Outcome open_tenants();
   Outcome open_admin();
   /// Handles at most one event, and what is due. Waits until `due` at most.

@@ -35,11 +35,16 @@ Outcome make_runtime_dir(const std::string& name) {
 
 }  // namespace
 
-Outcome Server::open_tenants() {
+/// The runtime directory, without what a daemon has left there.
+Outcome Server::prepare_folder() {
   if (auto made = make_runtime_dir(adapter_.config.daemon.runtime_dir); !made) return made;
   std::vector<std::string> names;
   for (const auto& tenant : adapter_.tenants) names.push_back(tenant->name);
   remove_stale_tenants(adapter_.config.daemon.runtime_dir, names);
+  return {};
+}
+
+Outcome Server::open_tenants() {
   for (const auto& tenant : adapter_.tenants) {
     const resource::TenantConfig& settings = adapter_.settings(*tenant);
     if (auto opened = open_tenant(*tenant, settings.socket); !opened) return opened;

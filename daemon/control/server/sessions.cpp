@@ -90,6 +90,20 @@ void Sessions::note(const Session& session, const char* kind, const char* what) 
                         .process = process});
 }
 
+void Sessions::tell_late_memory() {
+  for (const auto& tenant : adapter_.tenants) {
+    engine::TenantControl& control = tenant->control;
+    const bool late = control.memory_proxy != nullptr && control.memory_proxy->is_late();
+    if (late && !control.memory_late)
+      adapter_.journal.add({.kind = "memory_late",
+                            .tenant = tenant->name,
+                            .text =
+                                "an access to memory of its programs does not come back; until it "
+                                "does, what they have not shared is out of reach"});
+    control.memory_late = late;
+  }
+}
+
 std::vector<const Session*> Sessions::all() const {
   std::vector<const Session*> out;
   for (const Entry& entry : entries_) out.push_back(entry.session.get());

@@ -47,6 +47,10 @@ class Sessions {
   /// To be called about once a second.
   void adjust_vcbs();
 
+  /// Tells the operator of tenants whose memory keeps who reaches it waiting. To be called about
+  /// once a second.
+  void tell_late_memory();
+
   // Tell the programs of the tenant.
   void report_link(const engine::Tenant& tenant, bool up);
   void report_addresses(const engine::Tenant& tenant);

@@ -1,8 +1,15 @@
 #include "daemon/control/session/context.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <utility>
+
+#include "daemon/base/system_error.hpp"
+#include "daemon/engine/memory_proxy.hpp"
+#include "daemon/memory/offered_memory.hpp"
 
 namespace softhca::control {
 namespace {
@@ -13,15 +20,15 @@ constexpr std::size_t kPiece = 16 << 20;
 }  // namespace
 
 Unmap SessionContext::unmap() const {
-  return [&calls = adapter_.blocking_calls, sealer = adapter_.sealer,
+  return [&calls = adapter_.blocking_calls, helpers = adapter_.helpers,
           &tenant = tenant_](SealedMemory memory) {
     engine::TenantControl& control = tenant.control;
     const std::size_t bytes = memory.bytes();
     control.unmapping_bytes += bytes;
     ++control.unmapping_mappings;
-    const auto step = [all = std::make_shared<SealedMemory>(std::move(memory)), sealer] {
+    const auto step = [all = std::make_shared<SealedMemory>(std::move(memory)), helpers] {
       // Who makes holes in it would keep us waiting with our address space locked.
-      if (const UniqueFd fd = all->take_fd()) (void)seal(sealer, fd.get());
+      if (const UniqueFd fd = all->take_fd()) (void)seal(helpers, fd.get());
       return all->unmap(kPiece);
     };
     calls.make_steps(tenant.name, step, [&control, bytes] {
@@ -40,6 +47,34 @@ bool SessionContext::may_map() const {
   const std::uint64_t shared = limit(resource::Kind::kSharedBytes);  // both may be without end
   return control.unmapping_bytes <= shared ||
          control.unmapping_bytes - shared <= limit(resource::Kind::kQueueBytes);
+}
+
+Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(
+    PeerSocket socket) const {
+  if (adapter_.helpers == nullptr || adapter_.settings(tenant_).process_memory.trusted) {
+    UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    if (!own) return system_error("a process's memory");
+    socket.hand_over();
+    return std::shared_ptr<memory::ProcessMemory>(
+        std::make_shared<memory::OfferedMemory>(std::move(own)));
+  }
+  auto& proxy = tenant_.control.memory_proxy;
+  const auto start = [&](int area, int end) {
+    return adapter_.helpers->start_memory_proxy(area, end);
+  };
+  for (;;) {
+    const bool fresh = proxy == nullptr;
+    if (fresh) {
+      auto made = engine::MemoryProxy::create(start, tenant_.counters.memory);
+      if (!made) return made.error();
+      proxy = std::move(*made);
+    }
+    auto memory = engine::MemoryProxy::add(proxy, socket.get());
+    // The process that reaches memory has it before the tenant's has the other end.
+    if (memory) socket.hand_over();
+    if (memory || fresh || memory.error().code != EPIPE) return memory;
+    proxy = nullptr;  // somebody has ended it
+  }
 }
 
 }  // namespace softhca::control

@@ -12,8 +12,8 @@
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/control/adapter/adapter.hpp"
 #include "daemon/control/session/device_files.hpp"
+#include "daemon/control/sockets/helper_processes.hpp"
 #include "daemon/control/sockets/peer_socket.hpp"
-#include "daemon/control/sockets/sealer.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/resource/accounts.hpp"
 
@@ -39,7 +39,10 @@ class SessionContext {
   void make_blocking_call(BlockingCalls::Call call, BlockingCalls::Call then) const {
     adapter_.blocking_calls.make(tenant_.name, std::move(call), std::move(then));
   }
-  const std::shared_ptr<const Sealer>& sealer() const { return adapter_.sealer; }
+  const std::shared_ptr<const HelperProcesses>& helpers() const { return adapter_.helpers; }
+  /// The memory that the process offers at the other end of `socket`. Errors: EBUSY (the tenant has
+  /// an access waiting that does not come back); what the system says where it is short.
+  Expected<std::shared_ptr<memory::ProcessMemory>> reach_process(PeerSocket socket) const;
   /// For memory that processes of the tenant had in common with the daemon: a thread of the
   /// tenant's unmaps it, which takes 0.1 s for each GiB. May be called when the session is over.
   Unmap unmap() const;

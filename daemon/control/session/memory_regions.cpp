@@ -192,7 +192,7 @@ int MemoryRegions::install(std::unique_ptr<memory::Region> region, std::unique_p
       mr->key = (*inserted)->key();
       mr->region = *inserted;
       context_.tenant().counters.memory_regions.add();
-      context_.tenant().counters.registered_bytes.add(mr->bytes.amount());
+      context_.tenant().counters.memory.registered_bytes.add(mr->bytes.amount());
     } else {
       error = inserted.error().code;
     }
@@ -267,8 +267,8 @@ int MemoryRegions::reregister_mr(const RequestBody& body, Reply& reply) {
   mr->region = done.region.get();
   context_.on_engine([&](engine::Engine& engine) {
     before = engine.keys().replace(mr->key, std::move(done.region));
-    context_.tenant().counters.registered_bytes.subtract(mr->bytes.amount());
-    context_.tenant().counters.registered_bytes.add(counted);
+    context_.tenant().counters.memory.registered_bytes.subtract(mr->bytes.amount());
+    context_.tenant().counters.memory.registered_bytes.add(counted);
   });
   if (done.mr->bytes) mr->bytes = std::move(done.mr->bytes);
   if ((request.flags & kChangeTranslation) != 0) mr->extents = std::move(done.mr->extents);
@@ -293,7 +293,7 @@ int MemoryRegions::deregister_mr(const RequestBody& body, Reply&) {
 std::unique_ptr<memory::Region> MemoryRegions::remove(engine::Engine& engine, const Mr& mr) const {
   engine::TenantCounters& counters = context_.tenant().counters;
   counters.memory_regions.subtract();
-  counters.registered_bytes.subtract(mr.bytes.amount());
+  counters.memory.registered_bytes.subtract(mr.bytes.amount());
   return engine.keys().remove(mr.key);
 }
 

@@ -79,9 +79,9 @@ bool Session::serve() {
 /// end with the descriptors.
 void Session::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>> accounts) {
   sealing_ = std::make_shared<Sealing>(Sealing{.fds = std::move(fds), .outcome = {}});
-  const auto call = [sealing = sealing_, sealer = context_.sealer()] {
+  const auto call = [sealing = sealing_, helpers = context_.helpers()] {
     for (const UniqueFd& fd : sealing->fds)
-      if (sealing->outcome) sealing->outcome = control::seal(sealer, fd.get());
+      if (sealing->outcome) sealing->outcome = control::seal(helpers, fd.get());
     sealing->fds.clear();
   };
   const auto then = [this, sealing = std::weak_ptr(sealing_), accounts = std::move(accounts)] {

@@ -139,12 +139,13 @@ class Session final : private resource::IdleHolder {
   bool speaks_version(std::uint64_t magic, std::uint32_t version);
   int read_hello(const RequestBody& body, abi::HelloWithLevel& hello);
   int hello(const RequestBody& body, Reply& reply);
-  int open_process_memory();
+  int offer_memory(const RequestBody& body, Reply& reply);
   int query_device(const RequestBody& body, Reply& reply);
   int query_port(const RequestBody& body, Reply& reply);
 
   Adapter& adapter_;
   engine::Level* socket_level_ = nullptr;  ///< by whose socket it came
+  bool may_offer_memory_ = false;          ///< as the tenant's settings were when it came
   UniqueFd pidfd_;
   std::optional<ChannelRequest> channel_;          ///< it is to be one
   std::shared_ptr<resource::Charge> descriptors_;  ///< lasts until what is being sealed is closed

@@ -73,32 +73,32 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   if (!level) return level.error().code;
 
   if (const int error = attachment_.charge()) return error;
-  if (adapter_.settings(tenant()).process_memory && !regions_.reaches_process())
-    if (const int error = open_process_memory()) return error;
+  may_offer_memory_ = adapter_.settings(tenant()).process_memory.allowed;
   if (const int error = attachment_.open(*level, reply)) return error;
   return 0;
 }
 
-/// Without its memory open a session can register shared memory only.
-int Session::open_process_memory() {
-  const auto process = memory::ProcessMemory::open(peer().pid, peer().uid, pidfd_.get());
-  if (process) {
-    // Regions may outlive the session, if other sessions share them.
-    struct Account {
-      resource::Charge descriptor;
-      std::shared_ptr<memory::ProcessMemory> memory;
-    };
-    const auto account = std::make_shared<Account>();
-    account->descriptor = descriptors_->split(1);
-    account->memory = *process;
-    regions_.set_process({account, account->memory.get()});
-    return 0;
-  }
-  if (process.error().code != EPERM && process.error().code != EACCES) return process.error().code;
-  log_line(spdlog::level::debug,
-           {.tenant = tenant().name, .process = static_cast<std::uint32_t>(peer().pid)},
-           "tenant " + tenant().name + ": process " + std::to_string(peer().pid) +
-               ": memory that cannot be shared is not available: " + process.error().message);
+/// Gives the process a socket by which it passes its memory, as the daemon could only open it with
+/// rights over it.
+int Session::offer_memory(const RequestBody& body, Reply& reply) {
+  if (!body.empty() || regions_.reaches_process()) return EINVAL;
+  if (!may_offer_memory_) return EOPNOTSUPP;
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
+  PeerSocket ours = context_.socket().sibling(UniqueFd(ends[0]));
+  PeerSocket theirs = context_.socket().sibling(UniqueFd(ends[1]));
+  const auto process = context_.reach_process(std::move(ours));
+  if (!process) return process.error().code;
+  // Regions may outlive the session, if other sessions share them.
+  struct Account {
+    resource::Charge descriptor;
+    std::shared_ptr<memory::ProcessMemory> memory;
+  };
+  const auto account = std::make_shared<Account>();
+  account->descriptor = descriptors_->split(1);
+  account->memory = *process;
+  regions_.set_process({account, account->memory.get()});
+  reply.give(std::move(theirs));
   return 0;
 }
 
@@ -124,7 +124,7 @@ int Session::query_device(const RequestBody& body, Reply& reply) {
   out.max_mr = limit(resource::Kind::kMemoryRegions);
   out.max_mw = limit(resource::Kind::kMemoryWindows);
   out.capabilities = abi::kCanResizeSrq;
-  if (regions_.reaches_process()) out.capabilities |= abi::kCanReachProcess;
+  if (may_offer_memory_) out.capabilities |= abi::kCanReachProcess;
   out.max_pd = limit(resource::Kind::kProtectionDomains);
   out.max_ah = limit(resource::Kind::kAddressHandles);
   out.max_srq = limit(resource::Kind::kSharedReceiveQueues);

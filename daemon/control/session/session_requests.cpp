@@ -41,6 +41,7 @@ struct Session::Requests {
 
       {Op::kAllocShared, by<&S::buffers_, &SharedBuffers::alloc>},
       {Op::kFreeShared, by<&S::buffers_, &SharedBuffers::free>},
+      {Op::kOfferMemory, by_session<&S::offer_memory>},
       {Op::kNameShared, by<&S::buffers_, &SharedBuffers::name>},
       {Op::kJoinShared, by<&S::buffers_, &SharedBuffers::join>},
       {Op::kRegisterMr, by<&S::regions_, &MemoryRegions::register_mr>},

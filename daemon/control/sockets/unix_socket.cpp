@@ -13,7 +13,9 @@
 #include <cstring>
 
 #include "abi/control.hpp"
+#include "daemon/base/passed_descriptors.hpp"
 #include "daemon/base/system_error.hpp"
+#include "daemon/control/sockets/access_list.hpp"
 #include "daemon/resource/owners.hpp"
 
 namespace softhca::control {
@@ -77,13 +79,17 @@ Outcome set_permissions(const std::string& path, const SocketPermissions& permis
   const auto group = resource::group_id(permissions.group);
   if (!group) return group.error();
   // Of a file that is another's, CAP_CHOWN alone changes the owner only.
-  if (::chown(path.c_str(), ::geteuid(), resource::kNoGroup) != 0)
+  struct stat st {};
+  const bool is_ours = ::stat(path.c_str(), &st) == 0 && st.st_uid == ::geteuid();
+  if (!is_ours && ::chown(path.c_str(), ::geteuid(), resource::kNoGroup) != 0)
     return chown_error(path, permissions);
+  remove_access_list(path);
   if (::chmod(path.c_str(), permissions.mode) != 0) return system_error("chmod " + path);
-  if ((*owner != resource::kNoUser || *group != resource::kNoGroup) &&
-      ::chown(path.c_str(), *owner, *group) != 0)
-    return chown_error(path, permissions);
-  return {};
+  const std::optional user(*owner != resource::kNoUser ? std::optional(*owner) : std::nullopt);
+  const std::optional users(*group != resource::kNoGroup ? std::optional(*group) : std::nullopt);
+  if ((!user && !users) || ::chown(path.c_str(), *owner, *group) == 0) return {};
+  if (errno == EPERM && set_access_list(path, user, users, permissions.mode)) return {};
+  return chown_error(path, permissions);
 }
 
 Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions,
@@ -163,24 +169,8 @@ bool has_unread(int socket) {
 }
 
 ssize_t send_some(int socket, std::span<const std::byte> bytes, std::span<const int> fds) {
-  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * abi::kMaxFds)] = {};
-  if (!fds.empty()) {
-    message.msg_control = control;
-    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(fds.size_bytes());
-    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
-  }
-  ssize_t sent;
-  do sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  while (sent < 0 && errno == EINTR);
-  return sent;
+  static_assert(abi::kMaxFds <= kMostPassed);
+  return send_with_descriptors(socket, bytes, fds);
 }
 
 bool send_record(int socket, std::span<const std::byte> record, std::span<const int> fds) {

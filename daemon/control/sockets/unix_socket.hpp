@@ -28,7 +28,8 @@ struct SocketPermissions {
 Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions,
                              int type = SOCK_SEQPACKET);
 
-/// Changes who may connect to the socket at `path`. Errors: unknown owner or group, permissions.
+/// Changes who may connect to the socket at `path`: by its owner and group where this process may
+/// give it away, else by an access control list. Errors: unknown owner or group, permissions.
 Outcome set_permissions(const std::string& path, const SocketPermissions& permissions);
 
 /// Does a process accept connections at `path`? Asked by connecting.

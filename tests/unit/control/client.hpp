@@ -1,6 +1,7 @@
 // A daemon without its sockets' server, and a process that speaks to a session of it.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/passed_descriptors.hpp"
 #include "daemon/control/adapter/event_sender.hpp"
 #include "daemon/control/adapter/setup.hpp"
 #include "daemon/control/services/general_services.hpp"
@@ -166,6 +168,9 @@ class Client : public ProcessEnd {
   /// A request and its reply; the reply must have the size of Out when it is no error.
   template <class Out = abi::HandleBody, class In>
   int ask(Operation operation, const In& request, Out* out = nullptr) {
+    const bool registers =
+        operation == Operation::kRegisterMr || operation == Operation::kReregisterMr;
+    if (registers && std::exchange(offers, false)) offer_memory();
     EXPECT_TRUE(send(operation, std::as_bytes(std::span(&request, 1))));
     std::vector<std::byte> body;
     const int error = receive(body);
@@ -192,6 +197,18 @@ class Client : public ProcessEnd {
     const int error = greet();
     return error != 0 ? error : ask(Operation::kQueryDevice, abi::HandleBody{});
   }
+  /// As before the first registration of memory that is not shared.
+  int offer_memory() {
+    const int error = ask<std::byte>(Operation::kOfferMemory, abi::HandleBody{});
+    if (error != 0) return error;
+    const UniqueFd memory(::open("/proc/self/mem", O_RDWR | O_CLOEXEC));
+    const int passed = memory.get();
+    const std::byte byte{};
+    const auto sockets = take_descriptors();
+    EXPECT_EQ(sockets.size(), 1u);
+    EXPECT_EQ(send_with_descriptors(sockets[0].get(), {&byte, 1}, {&passed, 1}), 1);
+    return 0;
+  }
   /// They stay open: a completion channel goes when its process closes its end.
   void keep_descriptors() {
     for (UniqueFd& fd : take_descriptors()) kept_.push_back(std::move(fd));
@@ -203,6 +220,7 @@ class Client : public ProcessEnd {
 
   std::uint32_t vcbs = 0;
   unsigned turns = 0;  ///< that the last request took
+  bool offers = true;  ///< its memory, before it first registers some
 
  private:
   BlockingCalls* calls_ = nullptr;

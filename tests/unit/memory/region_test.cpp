@@ -1,12 +1,10 @@
 #include "daemon/memory/region.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <array>
 
-#include "daemon/base/unique_fd.hpp"
+#include "tests/unit/memory/tenant_process.hpp"
 
 namespace softhca::memory {
 namespace {
@@ -21,8 +19,7 @@ RegionSpec spec_of(std::vector<Extent> extents) {
   spec.iova = kAddr;
   for (const Extent& e : extents) spec.length += e.length;
   spec.extents = std::move(extents);
-  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
-  spec.process = *ProcessMemory::open(::getpid(), ::getuid(), pidfd.get());
+  spec.process = offered(own_memory());
   return spec;
 }
 

@@ -123,7 +123,7 @@ FakeSession::FakeSession(int connection, std::uint32_t vcbs) : connection_(conne
 FakeSession::~FakeSession() {
   ::munmap(memory_, memory_bytes_);
   ::munmap(segment_, kSegmentBytes);
-  for (const int fd : {connection_, memory_fd_, segment_fd_, wake_fd_, async_fds_[0]})
+  for (const int fd : {connection_, memory_fd_, segment_fd_, wake_fd_, async_fds_[0], offer_fd_})
     if (fd >= 0) ::close(fd);
   if (async_fds_[1] >= 0) ::close(async_fds_[1]);
   for (const auto& [handle, fd] : channels) ::close(fd);
@@ -375,6 +375,7 @@ void FakeDaemon::serve(FakeSession& session) {
   }
   if (request.operation == abi::Operation::kCreateChannel ||
       request.operation == abi::Operation::kAllocShared ||
+      request.operation == abi::Operation::kOfferMemory ||
       request.operation == abi::Operation::kOpenEventChannel)
     for (const int fd : fds) ::close(fd);
 }
@@ -412,6 +413,13 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
       session.shared[handle] = {base, bytes};
       fds = {fd};
       write_as(reply, abi::AllocSharedReply{handle, 0, 0});
+      return 0;
+    }
+    case Operation::kOfferMemory: {
+      int ends[2];
+      EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+      session.offer_fd_ = ends[0];
+      fds = {ends[1]};
       return 0;
     }
     case Operation::kRegisterMr: {

@@ -114,6 +114,7 @@ class FakeSession {
   int memory_fd_;
   int wake_fd_;
   int async_fds_[2];
+  int offer_fd_ = -1;  ///< where the process sends its memory
   std::byte* memory_;
   std::size_t memory_bytes_;
   int segment_fd_;

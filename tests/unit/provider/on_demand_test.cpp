@@ -219,7 +219,7 @@ TEST_F(WithoutProcessMemory, ThatItCannotBeRegisteredIsSaidOnceWithTheSetting) {
   char on_the_stack[100];
   ibv_mr* mr = nullptr;
   const auto refuse = [&] {
-    daemon().fail_next(Operation::kRegisterMr, EOPNOTSUPP);
+    daemon().fail_next(Operation::kOfferMemory, EOPNOTSUPP);
     errno = 0;
     mr = ibv_reg_mr(pd_, on_the_stack, sizeof on_the_stack, IBV_ACCESS_LOCAL_WRITE);
     EXPECT_EQ(errno, EOPNOTSUPP);

@@ -29,7 +29,7 @@ class SessionTest : public ::testing::Test {
       EXPECT_EQ(tenant->counters.sessions.value(), 0u);
       EXPECT_EQ(tenant->counters.queue_pairs.value(), 0u);
       EXPECT_EQ(tenant->counters.memory_regions.value(), 0u);
-      EXPECT_EQ(tenant->counters.registered_bytes.value(), 0u);
+      EXPECT_EQ(tenant->counters.memory.registered_bytes.value(), 0u);
       EXPECT_EQ(tenant->control.vcbs.in_use.value(), 0u);
       resource::for_each_kind([&](resource::Kind kind) {
         EXPECT_EQ(tenant->control.accounts.in_use(kind), 0u) << resource::name_of(kind);
@@ -131,7 +131,7 @@ TEST_F(SessionTest, ARequestWaitsUntilItsMemoryIsSealed) {
   EXPECT_FALSE(second.serve_once()) << "its socket has something to say only when it ends";
   second.end();
   const auto& accounts = daemon.adapter.tenants[0]->control.accounts;
-  EXPECT_EQ(accounts.in_use(resource::Kind::kDescriptors), 2 * Session::kDescriptors - 1)
+  EXPECT_EQ(accounts.in_use(resource::Kind::kDescriptors), 2 * Session::kDescriptors)
       << "what is to be sealed is open";
   held.set_value();
   client.make(Operation::kAllocPd);
@@ -199,7 +199,7 @@ TEST_F(SessionTest, NullRegionsHaveNoRkeyAndStayWhatTheyAre) {
   EXPECT_TRUE(region->is_null());
   engine::TenantCounters& counters = daemon.adapter.tenants[0]->counters;
   EXPECT_EQ(counters.memory_regions.value(), 1u);
-  EXPECT_EQ(counters.registered_bytes.value(), 0u);
+  EXPECT_EQ(counters.memory.registered_bytes.value(), 0u);
   abi::ReregisterMrRequest change{mr.handle, 4, {}};
   change.region.access = memory::kLocalWrite | memory::kRemoteWrite;
   EXPECT_EQ(client.ask(Operation::kReregisterMr, change), EINVAL);
@@ -446,7 +446,7 @@ TEST_F(SessionTest, RegionsAreCheckedAndCounted) {
   } request{{address, 100, address, 1, pd, 1, 0}, {address, 100, 0, 0, 0}};
   abi::RegisterMrReply reply{};
   EXPECT_EQ(client.ask(Operation::kRegisterMr, request, &reply), 0);
-  EXPECT_EQ(daemon.adapter.tenants[0]->counters.registered_bytes.value(), 100u);
+  EXPECT_EQ(daemon.adapter.tenants[0]->counters.memory.registered_bytes.value(), 100u);
   auto bad = request;
   bad.extent.length = 99;
   EXPECT_EQ(client.ask(Operation::kRegisterMr, bad), EINVAL);
@@ -535,10 +535,32 @@ TEST(ChannelsOfATenant, ThoseThatAreClosedMakeRoom) {
     ASSERT_EQ(client.ask(Operation::kCreateChannel, abi::HandleBody{}), 0) << i;
 }
 
+TEST(ProcessMemoryOfATenant, IsOfferedByItsProcess) {
+  Daemon daemon(small_config());
+  Client client(daemon);
+  abi::HelloReply reply{};
+  ASSERT_EQ(client.ask(Operation::kHello,
+                       abi::HelloRequest{abi::kSessionMagic, abi::kAbiVersion, 0}, &reply),
+            0);
+  struct {
+    abi::RegisterMrRequest head{};
+    abi::MrExtent extent{};
+  } request;
+  request.head.pd = client.make(Operation::kAllocPd);
+  request.head.extents = 1;
+  request.head.addr = request.extent.addr = reinterpret_cast<std::uintptr_t>(&request);
+  request.head.length = request.extent.length = sizeof request;
+  request.extent.kind = static_cast<std::uint32_t>(abi::ExtentKind::kProcess);
+  client.offers = false;
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, request), EOPNOTSUPP);
+  EXPECT_EQ(client.offer_memory(), 0);
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, request), 0);
+}
+
 TEST(ProcessMemoryOfATenant, CanBeRefused) {
   for (const bool allowed : {true, false}) {
     resource::Config config = small_config();
-    config.tenants[0].process_memory = allowed;
+    config.tenants[0].process_memory.allowed = allowed;
     Daemon daemon(config);
     Client client(daemon);
     ASSERT_EQ(client.greet(), 0);
@@ -553,6 +575,7 @@ TEST(ProcessMemoryOfATenant, CanBeRefused) {
     request.head.length = request.extent.length = sizeof request;
     request.extent.kind = static_cast<std::uint32_t>(abi::ExtentKind::kProcess);
     EXPECT_EQ(client.ask(Operation::kRegisterMr, request), allowed ? 0 : EOPNOTSUPP);
+    EXPECT_EQ(client.offer_memory(), allowed ? EINVAL : EOPNOTSUPP) << "it has been offered";
   }
 }
 

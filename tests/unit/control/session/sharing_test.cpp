@@ -143,7 +143,7 @@ TEST_F(SharingTest, ObjectsLiveUntilTheLastLeaves) {
   EXPECT_EQ(in_use(Kind::kRegisteredBytes), sizeof kMemory);
   third.end();
   EXPECT_EQ(daemon.engine.keys().size(), 0u);
-  EXPECT_EQ(daemon.adapter.tenants[0]->counters.registered_bytes.value(), 0u);
+  EXPECT_EQ(daemon.adapter.tenants[0]->counters.memory.registered_bytes.value(), 0u);
   for (const Kind kind :
        {Kind::kRegisteredBytes, Kind::kMemoryRegions, Kind::kProtectionDomains, Kind::kDescriptors})
     EXPECT_EQ(in_use(kind), 0u);
@@ -197,7 +197,7 @@ TEST_F(SharingTest, WhatTheDeadLeaveBehindIsLimited) {
 TEST_F(SharingTest, ARegionThatMovesIsOfTheProcessThatMovesIt) {
   const std::uint32_t pd = first.make(Operation::kAllocPd);
   const abi::RegisterMrReply mr = make_mr(first, pd);
-  daemon.adapter.config.tenants[0].process_memory = false;
+  daemon.adapter.config.tenants[0].process_memory.allowed = false;
   Client unreached(daemon);
   ASSERT_EQ(unreached.greet(), 0);
   ASSERT_EQ(join(unreached, token_of(first)), 0);
@@ -225,7 +225,7 @@ TEST_F(OnDemandTest, IsOfferedWhereTheProcessIsReached) {
   abi::DeviceReply device{};
   ASSERT_EQ(first.ask(Operation::kQueryDevice, abi::HandleBody{}, &device), 0);
   EXPECT_EQ(device.capabilities, abi::kCanReachProcess | abi::kCanResizeSrq);
-  daemon.adapter.config.tenants[0].process_memory = false;
+  daemon.adapter.config.tenants[0].process_memory.allowed = false;
   Client unreached(daemon);
   ASSERT_EQ(unreached.greet(), 0);
   ASSERT_EQ(unreached.ask(Operation::kQueryDevice, abi::HandleBody{}, &device), 0);
@@ -243,7 +243,7 @@ TEST_F(OnDemandTest, ARegionOfAllAddressesCountsNoBytes) {
   ASSERT_EQ(find_mr(first, mr.handle, found), 0);
   EXPECT_EQ(found.access, kOnDemand | kLocalWrite);
   EXPECT_EQ(end(first, Operation::kDeregisterMr, mr.handle), 0);
-  EXPECT_EQ(daemon.adapter.tenants[0]->counters.registered_bytes.value(), 0u);
+  EXPECT_EQ(daemon.adapter.tenants[0]->counters.memory.registered_bytes.value(), 0u);
   // None but such a one is free.
   EXPECT_EQ(add(first, registration(pd, 0, kAll, kLocalWrite)), ENOMEM);
   EXPECT_EQ(add(first, registration(pd, 0, kAll - 1, kOnDemand)), ENOMEM);
@@ -276,7 +276,7 @@ TEST_F(OnDemandTest, BytesAreCountedAnewWhenARegionChanges) {
   request.region = registration(0, 0, kAll);
   ASSERT_EQ(first.ask(Operation::kReregisterMr, request), 0);
   EXPECT_EQ(in_use(Kind::kRegisteredBytes), 0u);
-  EXPECT_EQ(daemon.adapter.tenants[0]->counters.registered_bytes.value(), 0u);
+  EXPECT_EQ(daemon.adapter.tenants[0]->counters.memory.registered_bytes.value(), 0u);
 }
 
 /// What is mapped there when it is used, not when it was registered.

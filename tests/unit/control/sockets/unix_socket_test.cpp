@@ -1,6 +1,7 @@
 // Listening sockets and records with descriptors.
 #include "daemon/control/sockets/unix_socket.hpp"
 
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -82,6 +84,67 @@ TEST_F(Listening, IsGivenAwayAndChangedAgainByChownAlone) {
   EXPECT_EQ(found.st_uid, 65533u);
   EXPECT_EQ(found.st_gid, 65534u);
   EXPECT_EQ(found.st_mode & 07777, 0600u);
+}
+
+/// What a user of that number and group may do, tried by one.
+bool may_connect(const std::string& path, uid_t user, gid_t group) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(group, group, group) != 0 ||
+        ::setresuid(user, user, user) != 0)
+      ::_exit(2);
+    ::_exit(connect_to(path) ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_NE(WEXITSTATUS(status), 2);
+  return status == 0;
+}
+
+TEST_F(Listening, OthersMayComeWithoutTheRightToGiveAway) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs to become others";
+  constexpr uid_t kDaemon = 65001, kUser = 65002, kOther = 65003;
+  constexpr gid_t kGroup = 65004, kOwn = 65005;
+  ASSERT_EQ(::chown(folder.path().c_str(), kDaemon, kOwn), 0);
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  int ready[2], end[2];
+  ASSERT_EQ(::pipe2(ready, O_CLOEXEC) | ::pipe2(end, O_CLOEXEC), 0);
+  const pid_t daemon = ::fork();
+  if (daemon == 0) {
+    const SocketPermissions permissions{
+        .owner = std::to_string(kUser), .group = std::to_string(kGroup), .mode = 0660};
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(kOwn, kOwn, kOwn) != 0 ||
+        ::setresuid(kDaemon, kDaemon, kDaemon) != 0)
+      ::_exit(2);
+    const auto socket = listen_at(path, permissions);
+    char byte = socket ? 'y' : 'n';
+    if (::write(ready[1], &byte, 1) != 1 || ::read(end[0], &byte, 1) != 1) ::_exit(1);
+    // Changed while it is there: nobody but the daemon.
+    byte = set_permissions(path, {.owner = "", .group = "", .mode = 0600}) ? 'y' : 'n';
+    if (::write(ready[1], &byte, 1) != 1) ::_exit(1);
+    ::_exit(::read(end[0], &byte, 1) == 1 ? 0 : 1);
+  }
+  char said = 0;
+  ASSERT_EQ(::read(ready[0], &said, 1), 1);
+  if (said == 'n') {
+    ::kill(daemon, SIGKILL);
+    ::waitpid(daemon, nullptr, 0);
+    GTEST_SKIP() << "a file system without access control lists";
+  }
+  EXPECT_TRUE(may_connect(path, kUser, kOther));
+  EXPECT_TRUE(may_connect(path, kOther, kGroup));
+  EXPECT_FALSE(may_connect(path, kOther, kOwn)) << "as if it had been given away";
+  EXPECT_FALSE(may_connect(path, kOther, kOther));
+  ASSERT_EQ(::write(end[1], "x", 1), 1);
+  ASSERT_EQ(::read(ready[0], &said, 1), 1);
+  EXPECT_EQ(said, 'y');
+  EXPECT_FALSE(may_connect(path, kUser, kOther));
+  EXPECT_FALSE(may_connect(path, kOther, kGroup));
+  ASSERT_EQ(::write(end[1], "x", 1), 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(daemon, &status, 0), daemon);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(::chown(folder.path().c_str(), 0, 0), 0);
 }
 
 TEST_F(Listening, UnknownOwnerOrGroupIsNamed) {

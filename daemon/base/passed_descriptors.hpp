@@ -1,0 +1,75 @@
+// Descriptors that processes pass to each other by a Unix socket (SCM_RIGHTS, unix(7)).
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+#include "daemon/base/unique_fd.hpp"
+
+namespace softhca {
+
+/// At most so many at once.
+inline constexpr std::size_t kMostPassed = 3;
+
+/// Sends as much of `bytes` (at least one) as there is room for, with `fds` if any of it goes.
+/// Returns how many bytes; -1 and errno set: none (EAGAIN: there is no room). Non-blocking; signals
+/// do not interrupt it.
+inline ssize_t send_with_descriptors(int socket, std::span<const std::byte> bytes,
+                                     std::span<const int> fds) {
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostPassed)] = {};
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+  }
+  ssize_t sent;
+  do sent = ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent;
+}
+
+/// One record into `record`, and the descriptors that came with it into `fds`, in their order; what
+/// there is no room for is lost. `flags` as recvmsg(2) has them. Returns the bytes of the record, 0
+/// when the other end is closed, -1 with errno set. Signals do not interrupt it. Descriptors that
+/// are lost are closed here, which may take as long as their sender likes: not for a thread that
+/// others need, unless the sender is trusted.
+template <std::size_t N>
+ssize_t receive_with_descriptors(int socket, std::span<std::byte> record,
+                                 std::array<UniqueFd, N>& fds, int flags = 0) {
+  iovec part{record.data(), record.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * N)];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t got;
+  do got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
+  while (got < 0 && errno == EINTR);
+  const cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+    return got;
+  const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  for (std::size_t i = 0; i < count && i < N; ++i) {
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+    fds[i] = UniqueFd(fd);
+  }
+  return got;
+}
+
+}  // namespace softhca

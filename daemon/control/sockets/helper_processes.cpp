@@ -1,0 +1,131 @@
+#include "daemon/control/sockets/helper_processes.hpp"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "daemon/base/passed_descriptors.hpp"
+#include "daemon/base/sealed_memory.hpp"
+#include "daemon/base/system_error.hpp"
+#include "daemon/control/sockets/unix_socket.hpp"
+#include "daemon/engine/memory_proxy_process.hpp"
+
+namespace softhca::control {
+namespace {
+
+constexpr const char* kHelper = "helper process";
+
+// What is asked for, and the descriptors that come with it.
+constexpr char kSeal = 's';   // the memory, where to answer
+constexpr char kProxy = 'p';  // ProxyArea, the socket of the MemoryProxy
+
+void answer(const UniqueFd& to, int error) { ::send(to.get(), &error, sizeof error, MSG_NOSIGNAL); }
+
+void give_up_capabilities() {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct none[2] = {};
+  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  ::syscall(SYS_capset, &header, none);
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+[[noreturn]] void run(char what, std::array<UniqueFd, 2> passed) {
+  if (what == kProxy) {
+    ::prctl(PR_SET_NAME, "softhca-memory");
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    give_up_capabilities();
+    engine::serve_memory_proxy(std::move(passed[0]), std::move(passed[1]));
+  }
+  ::prctl(PR_SET_NAME, "softhca-sealer");
+  const auto sealed = SealedMemory::seal_holes(passed[0].get());
+  answer(passed[1], sealed ? 0 : sealed.error().code);
+  ::_exit(0);
+}
+
+/// What the process does that start() makes.
+[[noreturn]] void serve(int socket) {
+  ::prctl(PR_SET_NAME, "softhca-helper");
+  // One that waits is not to hold what the daemon was started with.
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, fd);
+  if (::chdir("/") != 0) ::_exit(1);
+  ::signal(SIGCHLD, SIG_IGN);  // nobody waits for those it makes
+  for (;;) {
+    char what = 0;
+    std::array<UniqueFd, 2> passed;
+    const ssize_t got =
+        receive_with_descriptors(socket, std::as_writable_bytes(std::span{&what, 1}), passed);
+    if (got <= 0 || !passed[0] || !passed[1]) ::_exit(0);  // the daemon has gone
+    const pid_t child = ::fork();
+    if (child < 0 && what == kSeal) answer(passed[1], errno);
+    if (child != 0) continue;
+    ::close(socket);  // one that waits would keep it open when this process has gone
+    run(what, std::move(passed));
+  }
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<const HelperProcesses>> HelperProcesses::start() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return system_error(kHelper);
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return system_error(kHelper);
+  if (child == 0) {
+    ours.reset();
+    serve(theirs.get());
+  }
+  return std::shared_ptr<const HelperProcesses>(new HelperProcesses(std::move(ours)));
+}
+
+Outcome HelperProcesses::ask(char what, int first, int second) const {
+  const std::span record{&what, 1};
+  while (!send_record(socket_.get(), std::as_bytes(record), std::array{first, second})) {
+    if (errno != EAGAIN) return system_error(kHelper);
+    pollfd room{socket_.get(), POLLOUT, 0};
+    ::poll(&room, 1, -1);
+  }
+  return {};
+}
+
+Outcome HelperProcesses::seal(int fd) const {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return system_error("sealing memory");
+  const UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
+  if (auto asked = ask(kSeal, fd, theirs.get()); !asked) return asked;
+  theirs.reset();
+  int error = 0;
+  ssize_t got;
+  do got = ::recv(ours.get(), &error, sizeof error, 0);
+  while (got < 0 && errno == EINTR);
+  if (got != sizeof error) error = EIO;
+  if (error == 0) return {};
+  return Error{std::string("F_SEAL_FUTURE_WRITE: ") + std::strerror(error), error};
+}
+
+Outcome HelperProcesses::start_memory_proxy(int area, int socket) const {
+  return ask(kProxy, area, socket);
+}
+
+Outcome seal(const std::shared_ptr<const HelperProcesses>& helpers, int fd) {
+  return helpers != nullptr ? helpers->seal(fd) : SealedMemory::seal_holes(fd);
+}
+
+}  // namespace softhca::control

@@ -1,0 +1,12 @@
+// The process at the other end of a MemoryProxy.
+#pragma once
+
+#include "daemon/base/unique_fd.hpp"
+
+namespace softhca::engine {
+
+/// Makes the accesses that are asked for in `area` (ProxyArea), one after the other, until the
+/// other end of `socket` is closed; then the process ends.
+[[noreturn]] void serve_memory_proxy(UniqueFd area, UniqueFd socket);
+
+}  // namespace softhca::engine

@@ -1,0 +1,213 @@
+#include "daemon/engine/memory_proxy.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "daemon/engine/memory_proxy_process.hpp"
+#include "tests/unit/memory/tenant_process.hpp"
+
+namespace softhca::engine {
+namespace {
+
+/// A proxy and its process, a child of this one.
+class Proxy {
+ public:
+  explicit Proxy(const AccessBounds& bounds = {}) {
+    auto made = MemoryProxy::create([this](int area, int socket) { return start(area, socket); },
+                                    counters, bounds);
+    if (!made) throw std::runtime_error(made.error().message);
+    proxy = std::move(*made);
+  }
+  ~Proxy() {
+    proxy = nullptr;
+    if (child_ > 0) ::waitpid(child_, nullptr, 0);  // it ends by itself
+  }
+  Proxy(const Proxy&) = delete;
+  Proxy& operator=(const Proxy&) = delete;
+
+  std::shared_ptr<memory::ProcessMemory> add() {
+    const UniqueFd socket = memory::offer(memory::own_memory());
+    auto added = MemoryProxy::add(proxy, socket.get());
+    return added ? *added : nullptr;
+  }
+  int add_error() {
+    const UniqueFd socket = memory::offer(memory::own_memory());
+    const auto added = MemoryProxy::add(proxy, socket.get());
+    return added ? 0 : added.error().code;
+  }
+  void kill() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    child_ = -1;
+  }
+  void stop() {
+    ::kill(child_, SIGSTOP);
+    siginfo_t state;
+    ::waitid(P_PID, static_cast<id_t>(child_), &state, WSTOPPED);
+  }
+  void go_on() { ::kill(child_, SIGCONT); }
+  /// Descriptors of the process.
+  std::ptrdiff_t descriptors() const {
+    const std::filesystem::directory_iterator all("/proc/" + std::to_string(child_) + "/fd");
+    return std::distance(begin(all), end(all));
+  }
+
+  MemoryCounters counters;
+  std::shared_ptr<MemoryProxy> proxy;
+
+ private:
+  Outcome start(int area, int socket) {
+    child_ = ::fork();
+    if (child_ == 0) {
+      // Not the other ends, which it would keep open.
+      constexpr int kArea = 200, kSocket = 201;
+      ::dup2(area, kArea);
+      ::dup2(socket, kSocket);
+      ::close_range(3, kArea - 1, 0);
+      ::close_range(kSocket + 1, ~0u, 0);
+      serve_memory_proxy(UniqueFd(kArea), UniqueFd(kSocket));
+    }
+    return {};
+  }
+  pid_t child_ = -1;
+};
+
+Verdict move(memory::ProcessMemory& process, bool writes, void* here, void* there,
+             std::size_t bytes) {
+  iovec local{here, bytes};
+  iovec remote{there, bytes};
+  return writes ? process.write({&local, 1}, {&remote, 1})
+                : process.read({&local, 1}, {&remote, 1});
+}
+
+TEST(MemoryProxy, MovesMoreThanOneAccessTakes) {
+  Proxy proxy;
+  const auto process = proxy.add();
+  ASSERT_NE(process, nullptr);
+  constexpr std::size_t kBytes = 3 * ProxyArea::kBytes + 5;
+  std::vector<std::uint8_t> there(kBytes), here(kBytes);
+  for (std::size_t i = 0; i < kBytes; ++i) there[i] = memory::TenantProcess::pattern(i);
+  ASSERT_EQ(move(*process, false, here.data(), there.data(), kBytes), Verdict::kOk);
+  EXPECT_EQ(here, there);
+  for (std::uint8_t& byte : here) ++byte;
+  ASSERT_EQ(move(*process, true, here.data(), there.data(), kBytes), Verdict::kOk);
+  EXPECT_EQ(here, there);
+  EXPECT_EQ(proxy.counters.process_accesses.value(), 8u);
+  EXPECT_EQ(proxy.counters.late_accesses.value(), 0u);
+}
+
+TEST(MemoryProxy, MovesListsOfDifferentShapes) {
+  Proxy proxy;
+  const auto process = proxy.add();
+  ASSERT_NE(process, nullptr);
+  constexpr std::size_t kParts = 3 * memory::kMaxEntries + 1;
+  std::vector<std::uint16_t> there(kParts), here(kParts);
+  std::vector<iovec> remote, local;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    there[i] = static_cast<std::uint16_t>(i * 257);
+    remote.push_back({&there[kParts - 1 - i], sizeof there[i]});
+  }
+  auto* const bytes = reinterpret_cast<std::byte*>(here.data());
+  local = {{bytes, 3}, {bytes + 3, 0}, {bytes + 3, 2 * kParts - 3}};
+  ASSERT_EQ(process->read(local, remote), Verdict::kOk);
+  for (std::size_t i = 0; i < kParts; ++i) EXPECT_EQ(here[i], there[kParts - 1 - i]);
+}
+
+TEST(MemoryProxy, FaultsAreAVerdict) {
+  Proxy proxy;
+  const auto process = proxy.add();
+  ASSERT_NE(process, nullptr);
+  std::uint64_t word = 5;
+  EXPECT_EQ(move(*process, false, &word, nullptr, sizeof word), Verdict::kLocalProtection);
+  EXPECT_EQ(move(*process, true, &word, nullptr, sizeof word), Verdict::kLocalProtection);
+  std::uint64_t there = 7;
+  EXPECT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kOk) << "still usable";
+  EXPECT_EQ(word, 7u);
+  EXPECT_EQ(proxy.counters.late_accesses.value(), 0u);
+}
+
+TEST(MemoryProxy, HoldsWhatItReachesAndNoMore) {
+  Proxy proxy;
+  std::uint64_t word = 0;
+  std::uint64_t there = 7;
+  const auto one = proxy.add();
+  ASSERT_EQ(move(*one, false, &word, &there, sizeof word), Verdict::kOk);
+  const auto before = proxy.descriptors();
+  for (int i = 0; i < 100; ++i) {
+    const auto process = proxy.add();
+    ASSERT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kOk);
+  }
+  ASSERT_EQ(move(*one, false, &word, &there, sizeof word), Verdict::kOk)
+      << "it has been told of all";
+  EXPECT_EQ(proxy.descriptors(), before);
+}
+
+TEST(MemoryProxy, OneWhoseProcessHasEndedSaysSo) {
+  AccessBounds bounds;
+  bounds.start = std::chrono::milliseconds(1);
+  Proxy proxy(bounds);
+  const auto process = proxy.add();
+  ASSERT_NE(process, nullptr);
+  proxy.kill();
+  EXPECT_EQ(proxy.add_error(), EPIPE);
+  std::uint64_t word = 0;
+  std::uint64_t there = 7;
+  EXPECT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kLocalProtection);
+  EXPECT_EQ(proxy.counters.late_accesses.value(), 1u);
+}
+
+TEST(MemoryProxy, AnAccessThatDoesNotComeBackCostsItsTenantAlone) {
+  AccessBounds bounds;
+  bounds.start = std::chrono::milliseconds(5);
+  Proxy proxy(bounds), other;
+  const auto process = proxy.add();
+  const auto others = other.add();
+  std::uint64_t word = 3;
+  std::uint64_t there = 7;
+  proxy.stop();
+  EXPECT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kLocalProtection);
+  EXPECT_EQ(word, 3u);
+  EXPECT_TRUE(proxy.proxy->is_late());
+  EXPECT_EQ(proxy.counters.late_accesses.value(), 1u);
+
+  // At once: nothing is asked of the process.
+  EXPECT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kLocalProtection);
+  EXPECT_EQ(proxy.counters.process_accesses.value(), 1u);
+  EXPECT_EQ(proxy.add_error(), EBUSY);
+  EXPECT_EQ(move(*others, false, &word, &there, sizeof word), Verdict::kOk);
+  EXPECT_EQ(word, 7u);
+
+  proxy.go_on();
+  while (proxy.proxy->is_late()) ::usleep(100);
+  there = 9;
+  while (move(*process, false, &word, &there, sizeof word) != Verdict::kOk) ::usleep(100);
+  EXPECT_EQ(word, 9u) << "not what the late access has read";
+  EXPECT_EQ(proxy.add_error(), 0);
+}
+
+TEST(MemoryProxy, WhoIsLateAgainAndAgainHasNoMoreTime) {
+  AccessBounds bounds;
+  bounds.usual = std::chrono::microseconds(1);
+  bounds.longest = std::chrono::hours(1);  // the allowance is what counts
+  bounds.burst = std::chrono::milliseconds(1);
+  bounds.share = 1e-9;
+  Proxy proxy(bounds);
+  const auto process = proxy.add();
+  std::vector<std::byte> there(ProxyArea::kBytes), here(there.size());
+  unsigned ok = 0;
+  while (proxy.counters.late_accesses.value() == 0) {
+    while (proxy.proxy->is_late()) ::usleep(100);
+    ok += move(*process, false, here.data(), there.data(), here.size()) == Verdict::kOk;
+  }
+  EXPECT_GT(ok, 0u);
+}
+
+}  // namespace
+}  // namespace softhca::engine
