@@ -12,6 +12,7 @@
 #include "daemon/base/passed_descriptors.hpp"
 #include "daemon/base/system_error.hpp"
 #include "daemon/engine/system_clock.hpp"
+#include "daemon/engine/work_clock.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -189,26 +190,22 @@ Verdict MemoryProxy::access() {
 /// Waits for the access that was asked for. False: it has come to its bound.
 bool MemoryProxy::comes_back() {
   const Time asked = monotonic_time();
-  for (Time now = asked; area_.state.load(std::memory_order_acquire) != ProxyArea::kDone;
-       now = monotonic_time()) {
+  Time now = asked;
+  bool is_late = false;
+  while (!is_late && area_.state.load(std::memory_order_acquire) != ProxyArea::kDone) {
     const std::uint64_t begun = area_.begun.load(std::memory_order_relaxed);
-    const bool has_allowance = waits_.ready_at() <= now;
-    const Time end =
-        begun == 0 ? asked + bounds_.start
-                   : Time(Duration(begun)) + (has_allowance ? bounds_.longest : bounds_.usual);
-    if (now >= end) {
-      charge(now - asked, now);
-      return false;
-    }
-    futex_wait(area_.state, ProxyArea::kAsked, std::min<Duration>(end - now, kSlice));
+    const Duration allowed = waits_.ready_at() <= now ? bounds_.longest : bounds_.usual;
+    const Time end = begun == 0 ? asked + bounds_.start : Time(Duration(begun)) + allowed;
+    if (now < end)
+      futex_wait(area_.state, ProxyArea::kAsked, std::min<Duration>(end - now, kSlice));
+    else
+      is_late = true;
+    now = monotonic_time();
   }
-  const Duration took(area_.took);
-  if (took > bounds_.usual) charge(took, monotonic_time());
-  return true;
-}
-
-void MemoryProxy::charge(Duration waited, Time now) {
-  waits_.charge(static_cast<std::uint64_t>(waited.count()), now);
+  WorkClock::count_wait(now - asked);
+  const Duration took = is_late ? now - asked : Duration(area_.took);
+  if (took > bounds_.usual) waits_.charge(static_cast<std::uint64_t>(took.count()), now);
+  return !is_late;
 }
 
 }  // namespace softhca::engine

@@ -71,7 +71,6 @@ class MemoryProxy {
   std::size_t describe(std::span<iovec>& remote);
   Verdict access();
   bool comes_back();
-  void charge(Duration waited, Time now);
   void look_for_cpu();
   void wake();
 

@@ -1,6 +1,7 @@
 #include "daemon/engine/work_clock.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/engine/system_clock.hpp"
 
@@ -27,6 +28,7 @@ std::uint64_t WorkClock::read_system_clock() {
 void WorkClock::check(Time now) {
   checked_ = now;
   thread_time_ = read_clock(CLOCK_THREAD_CPUTIME_ID);
+  waited_ = {};
   if (now >= next_calibration_) calibrate(monotonic_time());
 }
 
@@ -41,7 +43,8 @@ void WorkClock::calibrate(Time now) {
 std::uint64_t WorkClock::long_lap(std::uint64_t units) {
   if (given_ != nullptr) return units;
   const Duration thread_time = read_clock(CLOCK_THREAD_CPUTIME_ID);
-  const auto worked = static_cast<std::uint64_t>((thread_time - thread_time_).count());
+  const Duration slept = std::exchange(waited_, Duration::zero());
+  const auto worked = static_cast<std::uint64_t>((thread_time - thread_time_ + slept).count());
   thread_time_ = thread_time;
   return std::min(units, worked * kUnitsPerNanosecond);
 }

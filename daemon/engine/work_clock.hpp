@@ -34,8 +34,12 @@ class WorkClock {
     last_ = now;
     const auto units =
         static_cast<std::uint64_t>(static_cast<unsigned __int128>(ticks) * scale_ >> kScaleBits);
-    return units <= kLong.count() * kUnitsPerNanosecond ? units : long_lap(units);
+    if (units > kLong.count() * kUnitsPerNanosecond) return long_lap(units);
+    waited_ = {};
+    return units;
   }
+  /// The thread that calls this has slept for so long, for the work at hand: that counts as worked.
+  static void count_wait(Duration waited) { waited_ += waited; }
 
  private:
   /// Longer laps are compared with the processor time of the thread, which takes a system call to
@@ -57,6 +61,8 @@ class WorkClock {
   void check(Time now);
   void calibrate(Time now);
   std::uint64_t long_lap(std::uint64_t units);
+
+  static inline thread_local Duration waited_{};  ///< since the last lap
 
   const std::uint64_t* given_ = nullptr;
   std::uint64_t last_ = 0;                                ///< ticks

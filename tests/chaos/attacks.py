@@ -86,6 +86,19 @@ def busy(crowd, tenant):
     crowd.start(HOSTILE / "busy", RUN / tenant / "socket", feed=True)
 
 
+def withhold(crowd, tenant):
+    """Memory of a file whose server does not answer."""
+    folder = SANDBOX / f"withheld-{crowd.next_port()}"
+    folder.mkdir()
+    script = """sleep infinity | "$1" "$2" &
+                until mountpoint -q "$2"; do sleep 0.05; done
+                exec "${@:3}" "$2/page\""""
+    crowd.start(
+        *["unshare", "--mount", "--propagation", "private", "bash", "-c", script, "-", HOSTILE / "held-file", folder],
+        *as_tenant(tenant), HOSTILE / "faulting", "softhca0",
+    )  # fmt: skip
+
+
 def register(crowd, tenant):
     """Registers memory all the time."""
     other = "rough" if tenant == "wild" else "wild"
@@ -129,3 +142,5 @@ ATTACKS = [
     aggress("hog"), aggress("doorbells"), aggress("churn"), aggress("rnr"), aggress("stalled"),
     aggress("hog", "--size", "1G", "--qps", "64"),  # more memory than there may be
 ]  # fmt: skip
+if (HOSTILE / "held-file").exists() and os.access("/dev/fuse", os.W_OK):
+    ATTACKS.append(withhold)

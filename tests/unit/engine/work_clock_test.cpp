@@ -52,6 +52,16 @@ TEST(WorkClock, WithoutTheProcessorTimeStands) {
   EXPECT_LT(lap_of(clock), milliseconds(10));
 }
 
+TEST(WorkClock, WaitingForTheWorkAtHandCounts) {
+  WorkClock clock;
+  clock.begin_step(system_now());
+  std::this_thread::sleep_for(milliseconds(50));
+  WorkClock::count_wait(milliseconds(50));
+  EXPECT_GE(lap_of(clock), milliseconds(50));
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_LT(lap_of(clock), milliseconds(10)) << "once";
+}
+
 TEST(WorkClock, TimeMayBeGiven) {
   std::uint64_t now = 100;
   WorkClock clock(now);
