@@ -1,11 +1,14 @@
 #include "bench/isolation/attacks.hpp"
 
 #include <arpa/inet.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "bench/verbs/queue_pair.hpp"
@@ -75,6 +78,20 @@ void await_failure_of(const Device& device, const ibv_cq* cq) {
     ibv_ack_async_event(&event);
     if (it_is) return;
   }
+}
+
+/// Pages that were read and never written are all one page of zeros: they take page tables, and no
+/// memory.
+void* map_zero_pages(std::size_t bytes) {
+  constexpr std::size_t kPage = 4096;
+  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // A huge page would be one entry instead of 512. Kernels without them refuse that.
+  if (pages == MAP_FAILED || (madvise(pages, bytes, MADV_NOHUGEPAGE) && errno != EINVAL))
+    die("zero pages");
+  const volatile char* const at = static_cast<char*>(pages);
+  for (std::size_t i = 0; i < bytes; i += kPage) static_cast<void>(at[i]);
+  return pages;
 }
 
 }  // namespace
@@ -154,6 +171,19 @@ void ask_for_neighbours(const Device& device, const Demand& demand) {
     for (int i = 0; i < n; ++i)
       post(static_cast<std::uint32_t>(completions[static_cast<std::size_t>(i)].wr_id));
   }
+}
+
+void lock_memory(const Device& device, const Demand& demand) {
+  constexpr std::size_t kBytes = std::size_t{4} << 30;
+  Loop loop(device, demand, IBV_ACCESS_ON_DEMAND);
+  void* const pages = map_zero_pages(kBytes);
+  std::thread([pages] {
+    for (;;)
+      for (const int protection : {PROT_READ, PROT_READ | PROT_WRITE})
+        if (mprotect(pages, kBytes, protection)) die("mprotect");
+  }).detach();
+  say_running();
+  loop.flood();
 }
 
 }  // namespace softhca::bench

@@ -16,4 +16,9 @@ void say_running();
 /// each in turn.
 [[noreturn]] void ask_for_neighbours(const Device& device, const Demand& demand);
 
+/// Writes in memory that the daemon reaches through the kernel, while another thread keeps the
+/// address space locked as long as it can: it changes the protection of 4 GiB of zero pages, over
+/// and over.
+[[noreturn]] void lock_memory(const Device& device, const Demand& demand);
+
 }  // namespace softhca::bench

@@ -17,7 +17,7 @@ void await_event(ibv_comp_channel* channel) {
   check(ibv_req_notify_cq(cq, 0), "req_notify_cq");
 }
 
-Loop::Loop(const Device& device, const Demand& demand)
+Loop::Loop(const Device& device, const Demand& demand, int more_access)
     : device_(device),
       demand_(demand),
       areas_(area_pairs(demand.size, demand.queue_pairs)),
@@ -25,7 +25,7 @@ Loop::Loop(const Device& device, const Demand& demand)
       in_flight_(demand.queue_pairs),
       chain_(demand.chain) {
   mr_ = ibv_reg_mr(device.pd(), buffer_.data(), buffer_.size(),
-                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | more_access);
   if (!mr_) die("memory region");
   channel_ = ibv_create_comp_channel(device.context());
   if (!channel_) die("completion channel");

@@ -23,8 +23,8 @@ struct Demand {
 
 class Loop {
  public:
-  /// Ends the program on failure.
-  Loop(const Device& device, const Demand& demand);
+  /// `more_access` to its memory than writes need. Ends the program on failure.
+  Loop(const Device& device, const Demand& demand, int more_access = 0);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;

@@ -57,10 +57,15 @@ struct Mode {
 };
 
 constexpr Mode kModes[] = {
-    {"hog", flood, {1, 1 << 20, 64, 4}},    {"doorbells", flood, {16, 64, 1024, 64}},
-    {"churn", churn, {4, 1 << 20, 4, 4}},   {"rnr", storm, {64, 64, 4, 4}},
-    {"stalled", stall, {64, 64, 256, 256}}, {"rare", trickle, {1, 16, 1, 1}},
-    {"overrun", overrun, {4, 64, 16, 1}},   {"neighbours", ask_for_neighbours, {8, 64, 64, 1}},
+    {"hog", flood, {1, 1 << 20, 64, 4}},
+    {"doorbells", flood, {16, 64, 1024, 64}},
+    {"churn", churn, {4, 1 << 20, 4, 4}},
+    {"rnr", storm, {64, 64, 4, 4}},
+    {"stalled", stall, {64, 64, 256, 256}},
+    {"rare", trickle, {1, 16, 1, 1}},
+    {"overrun", overrun, {4, 64, 16, 1}},
+    {"neighbours", ask_for_neighbours, {8, 64, 64, 1}},
+    {"process-memory", lock_memory, {1, 4096, 64, 4}},
 };
 
 int run(int argc, char** argv) {
@@ -76,9 +81,9 @@ int run(int argc, char** argv) {
          "hog: long writes; doorbells: long chains of short writes; churn: memory and queue "
          "pairs come and go; rnr: sends without receives; stalled: full send queues of them; "
          "rare: a short write now and then; overrun: completion queues overflow; neighbours: "
-         "datagrams to nobody")
-      ->check(CLI::IsMember(
-          {"hog", "doorbells", "churn", "rnr", "stalled", "rare", "overrun", "neighbours"}));
+         "datagrams to nobody; process-memory: writes in an address space that is always locked")
+      ->check(CLI::IsMember({"hog", "doorbells", "churn", "rnr", "stalled", "rare", "overrun",
+                             "neighbours", "process-memory"}));
   app.add_option("--qps", asked.queue_pairs, "queue pairs (default: as the mode has it)")
       ->check(CLI::Range(1u, 4096u));
   app.add_option("--size", asked.size, "bytes of a message, as 64K (likewise)")

@@ -5,6 +5,7 @@
 # usage: phase.sh VICTIM AGGRESSOR FILE
 #   latency rate bandwidth equals
 #   alone hog hogs16 hogs16-weight doorbells churn rnr stalledN garbage rare qps64 overrun
+#   process-memory
 #   port neighbours: on host A of two hosts, alone and beside another tenant of it
 set -euo pipefail
 victim=$1 aggressor=$2 out=$3

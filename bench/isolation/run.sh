@@ -5,7 +5,7 @@
 #
 # usage: bench/isolation/run.sh [SCENARIO...]
 #   hog hogs16 hogs16-weight doorbells churn rnr overrun stalled1 stalled64 stalled4096 garbage
-#   neighbours rare equals
+#   neighbours process-memory rare equals
 # neighbours needs network namespaces.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,7 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/softhca-isolation.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 scenarios=("${@:-hog}")
 (($#)) || scenarios=(hog hogs16 hogs16-weight doorbells churn rnr overrun stalled1 stalled64
-  stalled4096 garbage neighbours rare equals)
+  stalled4096 garbage neighbours process-memory rare equals)
 
 phase() {  # VICTIM AGGRESSOR
   local sandbox=(--tenants 2)

@@ -4,6 +4,15 @@
 #include "daemon/engine/costs.hpp"
 
 namespace softhca::engine {
+namespace {
+
+/// The queue pair has none any more.
+void end_commands(CpuScheduler& cpu, const QueuePair& qp) {
+  const schedule::RunQueue& order = cpu.order();
+  cpu.minimums().ended(qp.qos_class, order.has_work(qp.qos_class), order.has_work(qp.tenant->id));
+}
+
+}  // namespace
 
 void CommandStore::prepare(QueuePair& qp, PcbId pcb) {
   CommandContext& command = contexts_[pcb.value];
@@ -13,7 +22,7 @@ void CommandStore::prepare(QueuePair& qp, PcbId pcb) {
   command.time_when_seen = qp.session->poll.previous_scan;
   cpu_.charge(qp, kCommandCost);
   qp.sq.kicked.push_back(contexts_.data(), pcb.value);
-  ++qp.sq.commands;
+  if (qp.sq.commands++ == 0) cpu_.minimums().began(qp.qos_class);
   const std::uint32_t sequence = pcbs_.pcb(pcb).header.sequence;
   if (abi::is_sampled(sequence)) samples_.kicked(qp, sequence);
   probes::command_kicked(qp.qpn.value, sequence);
@@ -42,7 +51,7 @@ void CommandStore::release(PcbId pcb) {
   const Duration held = clock_.now - command.kicked_at;
   command = CommandContext{};
   free(pcb, *qp.tenant);
-  --qp.sq.commands;
+  if (--qp.sq.commands == 0) end_commands(cpu_, qp);
   const schedule::QpSlot slot(qp.slot);
   if (!ahead_.waits(slot)) scheduler_.unblock(slot);
   if (!dedicated) return;

@@ -4,7 +4,9 @@
 // at this rate. As long as the next one is due, the holder is behind and goes before others. What
 // it moves in its ordinary turns counts as well, so a minimum is a floor and not an addition; but
 // no holder is ahead by more than a burst, or it would have none for as long as it once had much.
-// While it has nothing to do, nothing becomes due beyond a burst.
+// While it rests, nothing becomes due beyond a burst: it has nothing to send, and no command of it
+// is under way. One that waits for its peer does not rest: what it could not send meanwhile is due
+// when the peer answers.
 #pragma once
 
 #include <algorithm>
@@ -49,8 +51,10 @@ class MinimumRate {
   void resume(Time now) {
     if (!given()) return;
     const Time within_burst = now - burst_time();
-    if (due_ < within_burst)
+    if (rested_since_ != kNever && due_ < within_burst)
       due_ = std::min(due_ + std::max(now - rested_since_, Duration()), within_burst);
+    due_ = std::max(due_, now - kLongestLag);
+    rested_since_ = kNever;
   }
 
  private:
@@ -63,7 +67,7 @@ class MinimumRate {
 
   Rate rate_;
   Time due_{};
-  Time rested_since_{};
+  Time rested_since_{};  ///< kNever: it does not rest
 };
 
 }  // namespace softhca::schedule

@@ -15,16 +15,30 @@ bool MinimumRates::change(MinimumRate& of, const Rate& rate) {
   return of.given() != before;
 }
 
+/// Its queue pairs count for the tenant from now on.
+void MinimumRates::join(QosClass& qos_class, std::uint32_t tenant) {
+  if (qos_class.tenant != kNoTenant) tenants_[qos_class.tenant].under_way -= qos_class.under_way;
+  if (tenant != kNoTenant) tenants_[tenant].under_way += qos_class.under_way;
+  qos_class.tenant = tenant;
+}
+
 void MinimumRates::set(TenantId tenant, const Rate& rate) {
-  if (change(tenants_[tenant.value].rate, rate)) find_rated();
+  Tenant& it = tenants_[tenant.value];
+  const bool changed = change(it.rate, rate);
+  if (it.under_way != 0) it.rate.resume(now_);
+  if (changed) find_rated();
 }
 
 void MinimumRates::set(QosClassId qos_class, TenantId tenant, const Rate& rate) {
   QosClass& it = classes_[qos_class.value];
   const bool joins = it.tenant != tenant.value;
-  if (joins) it.vain = 0;
-  it.tenant = tenant.value;
-  if (change(it.rate, rate) || (joins && covers(qos_class))) find_rated();
+  if (joins) {
+    it.vain = 0;
+    join(it, tenant.value);
+  }
+  const bool changed = change(it.rate, rate);
+  if (it.under_way != 0) it.rate.resume(now_);
+  if (changed || (joins && covers(qos_class))) find_rated();
 }
 
 void MinimumRates::set(TvlId tvl, QosClassId qos_class, const Rate& rate) {
@@ -49,7 +63,7 @@ void MinimumRates::forget(TenantId tenant) {
   for (QosClass& qos_class : classes_) {
     if (qos_class.tenant != tenant.value) continue;
     change(qos_class.rate, {});
-    qos_class.tenant = kNoTenant;
+    join(qos_class, kNoTenant);
   }
   find_rated();
 }

@@ -110,11 +110,30 @@ class MinimumRates {
   /// How much of the engine the tenant has had before others, in cost units.
   std::uint64_t first_cost(TenantId tenant) const { return tenants_[tenant.value].first_cost; }
 
-  /// Has it something to do?
+  // --- who has something to do
+  /// One more queue pair of the class has commands, which may wait for their peers.
+  void began(QosClassId qos_class) {
+    QosClass& it = classes_[qos_class.value];
+    if (it.under_way++ == 0) it.rate.resume(now_);
+    if (it.tenant != kNoTenant && tenants_[it.tenant].under_way++ == 0)
+      tenants_[it.tenant].rate.resume(now_);
+  }
+  /// One of them has none any more. Have others of the class, or of its tenant, turns?
+  void ended(QosClassId qos_class, bool class_has_turns, bool tenant_has_turns) {
+    QosClass& it = classes_[qos_class.value];
+    if (--it.under_way == 0 && !class_has_turns) it.rate.rest(now_);
+    if (it.tenant != kNoTenant && --tenants_[it.tenant].under_way == 0 && !tenant_has_turns)
+      tenants_[it.tenant].rate.rest(now_);
+  }
+  /// It has turns, or none: then it rests, unless it has commands.
   void resume_tenant(std::uint32_t tenant) { tenants_[tenant].rate.resume(now_); }
-  void rest_tenant(std::uint32_t tenant) { tenants_[tenant].rate.rest(now_); }
+  void rest_tenant(std::uint32_t tenant) {
+    if (tenants_[tenant].under_way == 0) tenants_[tenant].rate.rest(now_);
+  }
   void resume_class(std::uint32_t qos_class) { classes_[qos_class].rate.resume(now_); }
-  void rest_class(std::uint32_t qos_class) { classes_[qos_class].rate.rest(now_); }
+  void rest_class(std::uint32_t qos_class) {
+    if (classes_[qos_class].under_way == 0) classes_[qos_class].rate.rest(now_);
+  }
 
  private:
   static constexpr std::uint32_t kNoTenant = 0xffffffff;
@@ -129,11 +148,13 @@ class MinimumRates {
     MinimumRate rate;
     std::vector<std::uint32_t> classes;  ///< with a minimum
     std::uint64_t first_cost = 0;
+    std::uint32_t under_way = 0;  ///< queue pairs with commands
   };
   struct QosClass {
     MinimumRate rate;
     std::vector<std::uint32_t> tvls;  ///< with a minimum
     std::uint32_t tenant = kNoTenant;
+    std::uint32_t under_way = 0;  ///< queue pairs with commands
     std::uint64_t vain = 0;
     std::uint32_t vain_turns = 0;
     Time vain_since{};  ///< the step of these
@@ -153,6 +174,7 @@ class MinimumRates {
     return first;
   }
   bool change(MinimumRate& of, const Rate& rate);
+  void join(QosClass& qos_class, std::uint32_t tenant);
   void find_rated();
 
   Time now_{};            ///< by the clock of minimums

@@ -64,6 +64,7 @@ class RunQueue {
   bool contains(std::uint32_t slot) const { return entries_[slot].link.linked(); }
   /// A queue pair of the class has work.
   bool has_work(QosClassId qos_class) const { return classes_[qos_class.value].share.waits(); }
+  bool has_work(TenantId tenant) const { return tenants_[tenant.value].share.waits(); }
   /// How often the class has been served until it had no more work.
   std::uint32_t rests(QosClassId qos_class) const { return classes_[qos_class.value].rests; }
   /// REQUIRES: the slot was pushed once.

@@ -220,6 +220,75 @@ TEST_F(MinimumRatesTest, ARestIsWorthABurst) {
   EXPECT_LE(in_a_row, 2 * kBurstOfAll + 2 * kPieceOfTurn);
 }
 
+/// A tenant whose commands wait for their peers most of the time, and may then all be sent, has
+/// what was due meanwhile.
+TEST_F(MinimumRatesTest, AWaitForPeersIsNoRest) {
+  minimums.set(kTenantOfA, part(0.2));
+  queue.set_tenant_weight(kTenantOfB, 1000);
+  add(1, kOfB);
+  minimums.began(kOfA);
+  workers[0] = {kOfA};
+  const Time begin = now;
+  for (int i = 0; i < 25; ++i) {
+    run(std::chrono::milliseconds(30));
+    queue.push(0, kOfA, kTvlOfNone);
+    run(std::chrono::milliseconds(10));
+    queue.remove(0);
+  }
+  EXPECT_NEAR(part_of(kOfA) / std::chrono::duration<double>(now - begin).count(), 0.2, 0.005);
+}
+
+/// When its last command is over it rests.
+TEST_F(MinimumRatesTest, ARestBeginsWithTheEndOfTheLastCommand) {
+  minimums.set(kTenantOfA, part(0.5));
+  queue.set_tenant_weight(kTenantOfB, 1000);
+  add(1, kOfB);
+  minimums.began(kOfA);
+  minimums.began(kOfA);
+  run(std::chrono::milliseconds(10));
+  minimums.ended(kOfA, false, false);
+  run(std::chrono::milliseconds(10));
+  minimums.ended(kOfA, false, false);
+  run(kRun);
+  minimums.began(kOfA);
+  add(0, kOfA);
+  std::uint64_t in_a_row = 0;
+  for (turn(); last == 0; turn()) in_a_row += kPieceOfTurn;
+  // What was due before the rest. While it has that, half as much comes due.
+  EXPECT_NEAR(static_cast<double>(in_a_row), 20e6, 2e6);
+}
+
+/// However long it is; and the minimums of others hold.
+TEST_F(MinimumRatesTest, ALongWaitForPeersIsWorthTheLongestLag) {
+  minimums.set(kTenantOfA, part(0.5));
+  minimums.set(kTenantOfC, part(0.25));
+  queue.set_tenant_weight(kTenantOfB, 1000);
+  add(1, kOfB);
+  add(2, kOfC);
+  minimums.began(kOfA);
+  run(kRun);
+  forget_moved();
+  add(0, kOfA);
+  run(std::chrono::milliseconds(600));
+  EXPECT_NEAR(part_of(kOfA), 0.3 + 0.05, 0.005);
+  EXPECT_NEAR(part_of(kOfC), 0.15, 0.002);
+}
+
+TEST_F(MinimumRatesTest, CommandsGoWithTheClassToAnotherTenant) {
+  minimums.began(kLevelOne);
+  minimums.forget(kTenantOfC);
+  minimums.set(kLevelOne, kTenantOfA, {});
+  minimums.set(kTenantOfA, part(0.5));
+  queue.set_tenant_weight(kTenantOfB, 1000);
+  add(1, kOfB);
+  run(std::chrono::milliseconds(20));
+  add(0, kOfA);
+  std::uint64_t in_a_row = 0;
+  for (turn(); last == 0; turn()) in_a_row += kPieceOfTurn;
+  EXPECT_NEAR(static_cast<double>(in_a_row), 20e6, 1e6) << "they were under way";
+  minimums.ended(kLevelOne, false, false);
+}
+
 /// As long as it has work it catches up with what it had no chance of, up to the longest lag.
 TEST_F(MinimumRatesTest, APauseOfTheEngineIsCaughtUp) {
   minimums.set(kTenantOfA, part(0.5));
