@@ -203,8 +203,8 @@ bool MemoryProxy::comes_back() {
     now = monotonic_time();
   }
   WorkClock::count_wait(now - asked);
-  const Duration took = is_late ? now - asked : Duration(area_.took);
-  if (took > bounds_.usual) waits_.charge(static_cast<std::uint64_t>(took.count()), now);
+  const Duration waited = is_late ? now - asked : Duration(area_.waited);
+  if (waited > bounds_.usual) waits_.charge(static_cast<std::uint64_t>(waited.count()), now);
   return !is_late;
 }
 

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -62,10 +63,19 @@ class Server {
     const Time begun = monotonic_time();
     area_.begun.store(static_cast<std::uint64_t>(begun.time_since_epoch().count()),
                       std::memory_order_relaxed);
+    const long waits = waits_so_far();
     area_.ok = run() == Verdict::kOk;
-    area_.took = static_cast<std::uint64_t>((monotonic_time() - begun).count());
+    const bool waited = waits_so_far() != waits;
+    area_.waited = waited ? static_cast<std::uint64_t>((monotonic_time() - begun).count()) : 0;
     area_.state.store(ProxyArea::kDone, std::memory_order_release);
     futex_wake(area_.state);
+  }
+
+  /// How often this process has gone to sleep. That it lacked a processor is not among it.
+  static long waits_so_far() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_nvcsw;
   }
 
   /// To the processor that the engine leaves meanwhile.

@@ -32,7 +32,8 @@ struct ProxyArea {
   std::atomic<std::uint32_t> state;     ///< futex: State
   /// When the process has taken up the access, by the clock of the machine; ns, 0: not yet.
   std::atomic<std::uint64_t> begun;
-  std::uint64_t took;  ///< ns, when it is done
+  /// When it is done: ns that it took, 0 if it has not been kept waiting.
+  std::uint64_t waited;
   // Of the access.
   std::uint32_t memory;
   std::uint32_t writes;

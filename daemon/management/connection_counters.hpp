@@ -13,7 +13,7 @@ namespace softhca::management {
 struct ConnectionCounters {
   /// Codes of REJ (IBA 12.6.7.2) up to the last; greater ones count as 0.
   static constexpr std::size_t kRejectReasons = 36;
-  static constexpr std::size_t kRefusals = 8;  ///< as many as rdma_cm::Refusal has, or more
+  static constexpr std::size_t kRefusals = 9;  ///< as many as rdma_cm::Refusal has
 
   Counter established_active, established_passive;
   Counter unreachable;

@@ -92,6 +92,7 @@ constexpr Request kRequests[] = {
     {Operation::kNameShared, sizeof(abi::HandleBody), {}, {{{0, Word::kShared}}}},
     {Operation::kJoinShared, sizeof(abi::SharedToken)},
     {Operation::kResizeSrq, sizeof(abi::ResizeSrqRequest), {}, {{{0, Word::kSrq}}}},
+    {Operation::kOfferMemory, sizeof(abi::HandleBody)},
 };
 
 /// Little enough that many runs are made a second.

@@ -34,6 +34,8 @@ constexpr std::size_t kMostPending = 4096;
 // The time that programs have to clean up once their adapter goes.
 constexpr Duration kFarewell = std::chrono::seconds(2);
 
+static_assert(ConnectionCounters::kRefusals == static_cast<std::size_t>(rdma_cm::Refusal::kCount));
+
 }  // namespace
 
 /// The world around the service of one tenant.

@@ -4,6 +4,7 @@
 #include <execinfo.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 
 #include "tests/unit/engine/pair.hpp"
@@ -52,6 +53,12 @@ void* realloc(void* before, std::size_t bytes) {
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   count_allocation();
   return __libc_memalign(alignment, bytes);
+}
+// What operator new calls for aligned memory, in some versions of libstdc++.
+int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
+  count_allocation();
+  *out = __libc_memalign(alignment, bytes);
+  return *out == nullptr ? ENOMEM : 0;
 }
 }
 

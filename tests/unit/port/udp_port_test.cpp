@@ -518,6 +518,7 @@ TEST_F(UdpPortsOfHosts, SpeakToEachOther) {
 
 /// What the ICRC covers is what the kernel writes: the frames as a packet socket sees them.
 TEST_F(UdpPortsOfHosts, HaveTheKernelWriteTheHeadersThatTheySay) {
+  if (!shell("ethtool --version")) GTEST_SKIP() << "ethtool is not installed";
   on_hosts([](const auto& there) {
     // The kernel cuts trains before the link; they would cross it whole.
     ASSERT_TRUE(shell("ethtool -K va tx-udp-segmentation off"));

@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "tests/emulated.hpp"
 #include "tests/unit/provider/device_fixture.hpp"
 
 namespace softhca::provider::test {
@@ -107,6 +108,7 @@ TEST_F(OnDemand, RegionIsOfAddressesAndSharesNothing) {
 }
 
 TEST_F(OnDemand, RegionMayBeOfAllAddresses) {
+  if (!kernel_takes_advice()) GTEST_SKIP() << "madvise(2) does not reach the kernel";
   ibv_mr* mr = ibv_reg_mr(pd_, nullptr, SIZE_MAX, kWritable);
   ASSERT_NE(mr, nullptr) << std::strerror(errno);
   EXPECT_EQ(told().head.addr, 0u);
@@ -128,6 +130,7 @@ TEST_F(OnDemand, RegionMayBeOfAllAddresses) {
 }
 
 TEST_F(WithoutProcessMemory, RegionsAreSharedInPlaceAndNoneIsOfAllAddresses) {
+  if (!kernel_has_userfaultfd()) GTEST_SKIP() << "memory is not shared in place";
   ibv_device_attr_ex attr{};
   ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &attr), 0);
   EXPECT_EQ(attr.odp_caps.general_caps, std::uint64_t{IBV_ODP_SUPPORT});
@@ -159,6 +162,7 @@ TEST_F(OnDemand, RegionChangesToAndFromItWithItsMemory) {
 }
 
 TEST_F(OnDemand, AdviceBringsPagesIn) {
+  if (!kernel_takes_advice()) GTEST_SKIP() << "madvise(2) does not reach the kernel";
   ibv_mr* mr = add();
   ASSERT_NE(mr, nullptr);
   EXPECT_EQ(present(), "----");
@@ -173,6 +177,7 @@ TEST_F(OnDemand, AdviceBringsPagesIn) {
 }
 
 TEST_F(OnDemand, AdviceGoesByTheAddressThatKeysReferTo) {
+  if (!kernel_takes_advice()) GTEST_SKIP() << "madvise(2) does not reach the kernel";
   ibv_mr* mr = ibv_reg_mr_iova2(pd_, memory_ + kPage, 2 * kPage, 1 << 20, kWritable);
   ASSERT_NE(mr, nullptr);
   ibv_sge range{(1 << 20) + kPage, kPage, mr->lkey};
@@ -206,7 +211,9 @@ TEST_F(OnDemand, BadAdviceIsRefused) {
   EXPECT_EQ(ibv_dealloc_pd(other), 0);
   // Memory that cannot be had is told of where the call waits for it.
   ::munmap(memory_, kPage);
-  EXPECT_EQ(advise(mr, kPrefetch, 0, 1), EFAULT);
+  if (kernel_takes_advice()) {
+    EXPECT_EQ(advise(mr, kPrefetch, 0, 1), EFAULT);
+  }
   EXPECT_EQ(advise(mr, kPrefetch, 0, 1, 0), 0);
   const std::uint32_t lkey = mr->lkey;
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
