@@ -10,6 +10,8 @@ namespace softhca::provider {
 
 class MemoryOffer {
  public:
+  ~MemoryOffer();
+
   /// The daemon reaches the memory of this process from now on, by /proc/self/mem. 0 or an errno
   /// value: EOPNOTSUPP (the daemon does not want it, or the kernel does not let this program open
   /// it, which has or had rights of its own), EBUSY.
@@ -17,7 +19,10 @@ class MemoryOffer {
   bool is_made() const { return made_.load(std::memory_order_relaxed); }
 
  private:
+  int ask_for_socket(ControlChannel& control);
+
   Mutex mutex_;
+  int socket_ = -1;  ///< where the descriptor goes
   std::atomic<bool> made_{false};
 };
 

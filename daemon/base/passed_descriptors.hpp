@@ -44,9 +44,9 @@ inline ssize_t send_with_descriptors(int socket, std::span<const std::byte> byte
 
 /// One record into `record`, and the descriptors that came with it into `fds`, in their order; what
 /// there is no room for is lost. `flags` as recvmsg(2) has them. Returns the bytes of the record, 0
-/// when the other end is closed, -1 with errno set. Signals do not interrupt it. Descriptors that
-/// are lost are closed here, which may take as long as their sender likes: not for a thread that
-/// others need, unless the sender is trusted.
+/// when the other end is closed or the record is empty, -1 with errno set. Signals do not interrupt
+/// it. Descriptors that are lost are closed here, which may take as long as their sender likes: not
+/// for a thread that others need, unless the sender is trusted.
 template <std::size_t N>
 ssize_t receive_with_descriptors(int socket, std::span<std::byte> record,
                                  std::array<UniqueFd, N>& fds, int flags = 0) {
@@ -56,11 +56,11 @@ ssize_t receive_with_descriptors(int socket, std::span<std::byte> record,
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  message.msg_controllen = CMSG_LEN(sizeof(int) * N);  // the kernel fills what is there
   ssize_t got;
   do got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
   while (got < 0 && errno == EINTR);
-  const cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  const cmsghdr* header = got >= 0 ? CMSG_FIRSTHDR(&message) : nullptr;
   if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
     return got;
   const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);

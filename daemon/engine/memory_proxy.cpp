@@ -1,5 +1,6 @@
 #include "daemon/engine/memory_proxy.hpp"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -91,18 +92,29 @@ MemoryProxy::~MemoryProxy() {
 
 Expected<std::shared_ptr<memory::ProcessMemory>> MemoryProxy::add(
     const std::shared_ptr<MemoryProxy>& proxy, int socket) {
-  if (proxy->is_late()) return Error{"an access to the tenant's memory does not come back", EBUSY};
   const std::lock_guard lock(proxy->mutex_);
+  if (proxy->has_ended()) return Error{"the process that reaches memory has ended", EPIPE};
+  constexpr std::uint32_t kMany = 64;
+  const ProxyArea& area = proxy->area_;
+  if (proxy->is_late() ||
+      area.messages.load(std::memory_order_relaxed) - area.taken.load(std::memory_order_relaxed) >
+          kMany)
+    return Error{"an access to the tenant's memory does not come back", EBUSY};
+  proxy->tell_removed();
   const std::uint32_t number = ++proxy->next_;
   if (!proxy->tell({.memory = number, .adds = 1}, socket))
-    return errno == ECONNRESET ? Error{"the process that reaches memory has ended", EPIPE}
-                               : system_error("the process that reaches memory");
+    return system_error("the process that reaches memory");
   return std::shared_ptr<memory::ProcessMemory>(std::make_shared<Memory>(proxy, number));
 }
 
 void MemoryProxy::remove(std::uint32_t memory) {
   const std::lock_guard lock(mutex_);
   untold_.push_back(memory);
+  tell_removed();
+}
+
+/// REQUIRES: the lock.
+void MemoryProxy::tell_removed() {
   while (!untold_.empty() && tell({.memory = untold_.back(), .adds = 0}, -1)) untold_.pop_back();
 }
 
@@ -175,7 +187,6 @@ void MemoryProxy::look_for_cpu() {
 /// What the area describes.
 Verdict MemoryProxy::access() {
   counters_.process_accesses.add();
-  area_.begun.store(0, std::memory_order_relaxed);
   if (!knows_cpu_) look_for_cpu();
   area_.state.store(ProxyArea::kAsked, std::memory_order_release);
   wake();
@@ -191,21 +202,34 @@ Verdict MemoryProxy::access() {
 bool MemoryProxy::comes_back() {
   const Time asked = monotonic_time();
   Time now = asked;
+  Time at_work = kNever;  // since when the process has been, for this
+  Duration lacked{};      // that this thread had no processor
   bool is_late = false;
   while (!is_late && area_.state.load(std::memory_order_acquire) != ProxyArea::kDone) {
-    const std::uint64_t begun = area_.begun.load(std::memory_order_relaxed);
+    const std::uint64_t awake = area_.awake.load(std::memory_order_relaxed);
+    if (awake != 0) at_work = std::max(asked, Time(Duration(awake)));
     const Duration allowed = waits_.ready_at() <= now ? bounds_.longest : bounds_.usual;
-    const Time end = begun == 0 ? asked + bounds_.start : Time(Duration(begun)) + allowed;
-    if (now < end)
-      futex_wait(area_.state, ProxyArea::kAsked, std::min<Duration>(end - now, kSlice));
-    else
-      is_late = true;
-    now = monotonic_time();
+    const Time end = (awake == 0 ? asked + bounds_.start : at_work + allowed) + lacked;
+    is_late = now >= end || has_ended();
+    if (is_late) break;
+    const Duration slice = std::min<Duration>(end - now, kSlice);
+    futex_wait(area_.state, ProxyArea::kAsked, slice);
+    const Time woken = monotonic_time();
+    lacked += std::max(woken - now - slice - kSlice, Duration::zero());
+    now = woken;
   }
-  WorkClock::count_wait(now - asked);
-  const Duration waited = is_late ? now - asked : Duration(area_.waited);
-  if (waited > bounds_.usual) waits_.charge(static_cast<std::uint64_t>(waited.count()), now);
+  WorkClock::count_wait(now - asked - lacked);
+  const Duration took = !is_late            ? Duration(area_.took)
+                        : at_work != kNever ? now - at_work - lacked
+                                            : Duration::zero();
+  if (took > bounds_.usual) waits_.charge(static_cast<std::uint64_t>(took.count()), now);
   return !is_late;
+}
+
+/// The process has, or could not be made.
+bool MemoryProxy::has_ended() const {
+  pollfd state{socket_.get(), 0, 0};
+  return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 }  // namespace softhca::engine

@@ -66,11 +66,13 @@ class MemoryProxy {
               const AccessBounds& bounds);
   bool tell(const ProxyMessage& message, int fd);
   void remove(std::uint32_t memory);
+  void tell_removed();
   Verdict transfer(std::uint32_t memory, bool writes, std::span<iovec> local,
                    std::span<iovec> remote);
   std::size_t describe(std::span<iovec>& remote);
   Verdict access();
   bool comes_back();
+  bool has_ended() const;
   void look_for_cpu();
   void wake();
 

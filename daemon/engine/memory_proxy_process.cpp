@@ -27,14 +27,17 @@ class Server {
   void serve() {
     constexpr auto kLong = std::chrono::hours(1);
     for (;;) {
+      area_.awake.store(nanoseconds(monotonic_time()), std::memory_order_relaxed);
       const std::uint32_t seen = area_.wake.load(std::memory_order_acquire);
       // In this order: it is told of a memory before that is used.
       const bool asked = area_.state.load(std::memory_order_acquire) == ProxyArea::kAsked;
       if (!take_messages()) return;
-      if (asked)
+      if (asked) {
         answer();
-      else
-        futex_wait(area_.wake, seen, kLong);
+        continue;
+      }
+      area_.awake.store(0, std::memory_order_relaxed);
+      futex_wait(area_.wake, seen, kLong);
     }
   }
 
@@ -42,14 +45,16 @@ class Server {
   /// False: the daemon is done with this process.
   bool take_messages() {
     const std::uint32_t sent = area_.messages.load(std::memory_order_acquire);
-    if (sent == taken_) return true;
-    taken_ = sent;
+    if (sent == area_.taken.load(std::memory_order_relaxed)) return true;
     for (;;) {
       ProxyMessage message{};
       std::array<UniqueFd, 1> fds;
       const ssize_t got = receive_with_descriptors(
           socket_.get(), std::as_writable_bytes(std::span{&message, 1}), fds, MSG_DONTWAIT);
-      if (got < 0 && errno == EAGAIN) return true;
+      if (got < 0 && errno == EAGAIN) {
+        area_.taken.store(sent, std::memory_order_relaxed);
+        return true;
+      }
       if (got != sizeof message) return false;
       if (message.adds == 0)
         memories_.erase(message.memory);
@@ -61,14 +66,19 @@ class Server {
   void answer() {
     follow_engine();
     const Time begun = monotonic_time();
-    area_.begun.store(static_cast<std::uint64_t>(begun.time_since_epoch().count()),
-                      std::memory_order_relaxed);
+    const Duration worked = read_clock(CLOCK_PROCESS_CPUTIME_ID);
     const long waits = waits_so_far();
     area_.ok = run() == Verdict::kOk;
-    const bool waited = waits_so_far() != waits;
-    area_.waited = waited ? static_cast<std::uint64_t>((monotonic_time() - begun).count()) : 0;
+    const bool has_waited = waits_so_far() != waits;
+    const Duration took =
+        has_waited ? monotonic_time() - begun : read_clock(CLOCK_PROCESS_CPUTIME_ID) - worked;
+    area_.took = static_cast<std::uint64_t>(took.count());
     area_.state.store(ProxyArea::kDone, std::memory_order_release);
     futex_wake(area_.state);
+  }
+
+  static std::uint64_t nanoseconds(Time time) {
+    return static_cast<std::uint64_t>(time.time_since_epoch().count());
   }
 
   /// How often this process has gone to sleep. That it lacked a processor is not among it.
@@ -106,8 +116,7 @@ class Server {
 
   ProxyArea& area_;
   UniqueFd socket_;
-  std::uint32_t taken_ = 0;  ///< messages
-  int cpu_ = -1;             ///< on which it runs; negative: on any
+  int cpu_ = -1;  ///< on which it runs; negative: on any
   std::map<std::uint32_t, std::unique_ptr<memory::OfferedMemory>> memories_;
 };
 

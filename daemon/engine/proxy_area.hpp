@@ -29,11 +29,13 @@ struct ProxyArea {
 
   std::atomic<std::uint32_t> wake;      ///< futex: changes when there is something for the process
   std::atomic<std::uint32_t> messages;  ///< sent on its socket
+  std::atomic<std::uint32_t> taken;     ///< of these, by the process
   std::atomic<std::uint32_t> state;     ///< futex: State
-  /// When the process has taken up the access, by the clock of the machine; ns, 0: not yet.
-  std::atomic<std::uint64_t> begun;
-  /// When it is done: ns that it took, 0 if it has not been kept waiting.
-  std::uint64_t waited;
+  /// Since when the process has been at work, by the clock of the machine; ns, 0: it sleeps.
+  std::atomic<std::uint64_t> awake;
+  /// When the access is done: ns that it took; without those in which a process that did not go to
+  /// sleep lacked a processor.
+  std::uint64_t took;
   // Of the access.
   std::uint32_t memory;
   std::uint32_t writes;

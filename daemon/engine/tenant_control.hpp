@@ -42,7 +42,7 @@ struct TenantControl {
   management::ConnectionCounters connections;
   /// Through which the engine reaches what its processes do not share; null: none has needed it.
   std::shared_ptr<MemoryProxy> memory_proxy;
-  bool memory_late = false;  ///< the operator was told
+  std::uint64_t late_accesses_told = 0;  ///< to the operator
 };
 
 }  // namespace softhca::engine

@@ -1,5 +1,6 @@
 #include "daemon/memory/offered_memory.hpp"
 
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -17,16 +18,18 @@
 namespace softhca::memory {
 namespace {
 
-/// Is it the memory of a process, which is a regular file of that name in procfs?
+/// Is it the memory of a process? That is a file of procfs for its owner alone to read and write,
+/// of which there are no others for a user. Its name may be made up, by mounting another there.
 bool is_memory(int fd) {
   struct statfs system;
   struct stat st;
   if (::fstatfs(fd, &system) != 0 || system.f_type != PROC_SUPER_MAGIC) return false;
-  if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return false;
+  if (::fstat(fd, &st) != 0 || st.st_mode != (S_IFREG | S_IRUSR | S_IWUSR)) return false;
+  if ((::fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR) return false;
   std::array<char, 256> name;
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   const ssize_t length = ::readlink(link.c_str(), name.data(), name.size());
-  return length > 0 &&
+  return length > 0 && static_cast<std::size_t>(length) < name.size() &&
          std::string_view(name.data(), static_cast<std::size_t>(length)).ends_with("/mem");
 }
 

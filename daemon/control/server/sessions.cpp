@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/control/adapter/clock.hpp"
 #include "daemon/control/server/vcb_adjustment.hpp"
 #include "daemon/control/sockets/process_name.hpp"
 
@@ -91,16 +92,16 @@ void Sessions::note(const Session& session, const char* kind, const char* what) 
 }
 
 void Sessions::tell_late_memory() {
+  constexpr auto kInterval = std::chrono::seconds(10);
+  if (now() - told_late_memory_ < kInterval) return;
   for (const auto& tenant : adapter_.tenants) {
-    engine::TenantControl& control = tenant->control;
-    const bool late = control.memory_proxy != nullptr && control.memory_proxy->is_late();
-    if (late && !control.memory_late)
-      adapter_.journal.add({.kind = "memory_late",
-                            .tenant = tenant->name,
-                            .text =
-                                "an access to memory of its programs does not come back; until it "
-                                "does, what they have not shared is out of reach"});
-    control.memory_late = late;
+    const std::uint64_t late = tenant->counters.memory.late_accesses.value();
+    if (std::exchange(tenant->control.late_accesses_told, late) == late) continue;
+    told_late_memory_ = now();
+    adapter_.journal.add({.kind = "memory_late",
+                          .tenant = tenant->name,
+                          .text = "an access to memory of its programs did not come back in time; "
+                                  "until it does, what they have not shared is out of reach"});
   }
 }
 

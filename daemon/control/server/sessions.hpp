@@ -47,8 +47,8 @@ class Sessions {
   /// To be called about once a second.
   void adjust_vcbs();
 
-  /// Tells the operator of tenants whose memory keeps who reaches it waiting. To be called about
-  /// once a second.
+  /// Tells the operator of tenants whose memory keeps who reaches it waiting, about every 10 s. To
+  /// be called about once a second.
   void tell_late_memory();
 
   // Tell the programs of the tenant.
@@ -81,6 +81,7 @@ class Sessions {
   Complain complain_;
   SharedObjects shared_;  ///< outlives the sessions
   std::list<Entry> entries_;
+  Time told_late_memory_{};
 };
 
 }  // namespace softhca::control

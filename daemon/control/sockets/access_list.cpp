@@ -1,5 +1,6 @@
 #include "daemon/control/sockets/access_list.hpp"
 
+#include <endian.h>
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
 #include <sys/xattr.h>
@@ -16,9 +17,9 @@ constexpr const char* kName = "system.posix_acl_access";
 using Entry = posix_acl_xattr_entry;
 
 Entry entry(unsigned tag, unsigned mode, std::uint32_t id = ACL_UNDEFINED_ID) {
-  return {.e_tag = static_cast<std::uint16_t>(tag),
-          .e_perm = static_cast<std::uint16_t>(mode & 7),
-          .e_id = id};
+  return {.e_tag = htole16(static_cast<std::uint16_t>(tag)),
+          .e_perm = htole16(static_cast<std::uint16_t>(mode & 7)),
+          .e_id = htole32(id)};
 }
 
 }  // namespace
@@ -33,7 +34,7 @@ bool set_access_list(const std::string& path, std::optional<uid_t> user, std::op
   if (group) entries.push_back(entry(ACL_GROUP, of_group, *group));
   entries.push_back(entry(ACL_MASK, of_group | (user ? of_owner : 0)));
   entries.push_back(entry(ACL_OTHER, mode));
-  const posix_acl_xattr_header header{.a_version = POSIX_ACL_XATTR_VERSION};
+  const posix_acl_xattr_header header{.a_version = htole32(POSIX_ACL_XATTR_VERSION)};
   std::vector<std::byte> value(sizeof header + entries.size() * sizeof(Entry));
   std::memcpy(value.data(), &header, sizeof header);
   std::memcpy(value.data() + sizeof header, entries.data(), entries.size() * sizeof(Entry));

@@ -33,6 +33,7 @@ constexpr char kProxy = 'p';  // ProxyArea, the socket of the MemoryProxy
 
 void answer(const UniqueFd& to, int error) { ::send(to.get(), &error, sizeof error, MSG_NOSIGNAL); }
 
+/// As far as it may: the filter of the service leaves it those for ports.
 void give_up_capabilities() {
   __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   __user_cap_data_struct none[2] = {};
@@ -67,7 +68,8 @@ void give_up_capabilities() {
     std::array<UniqueFd, 2> passed;
     const ssize_t got =
         receive_with_descriptors(socket, std::as_writable_bytes(std::span{&what, 1}), passed);
-    if (got <= 0 || !passed[0] || !passed[1]) ::_exit(0);  // the daemon has gone
+    if (got <= 0) ::_exit(0);                // the daemon has gone
+    if (!passed[0] || !passed[1]) continue;  // no descriptors are left here
     const pid_t child = ::fork();
     if (child < 0 && what == kSeal) answer(passed[1], errno);
     if (child != 0) continue;

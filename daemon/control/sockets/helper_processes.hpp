@@ -23,7 +23,7 @@ class HelperProcesses {
   /// A signal that ends it ends the wait. Any thread.
   Outcome seal(int fd) const;
   /// A process that serves the other end of `socket` (engine::serve_memory_proxy()), until that is
-  /// closed. It has no capabilities. Where it cannot be made, `socket` is closed. Any thread.
+  /// closed. Where it cannot be made, the process's end of `socket` is closed. Any thread.
   Outcome start_memory_proxy(int area, int socket) const;
 
  private:

@@ -37,7 +37,8 @@ Error in_use(const std::string& path) {
 
 /// Why the socket could not be given away.
 Error chown_error(const std::string& path, const SocketPermissions& permissions) {
-  if (errno != EPERM) return system_error("chown " + path);
+  if (errno != EPERM || (permissions.owner.empty() && permissions.group.empty()))
+    return system_error("chown " + path);
   if (!permissions.owner.empty())
     return {"cannot give " + path + " to user '" + permissions.owner +
                 "': run softhcad as root, or leave socket.owner out",
@@ -45,6 +46,15 @@ Error chown_error(const std::string& path, const SocketPermissions& permissions)
   return {"cannot give " + path + " to group '" + permissions.group +
               "': the user of softhcad is not in that group; add it, or run softhcad as root",
           EPERM};
+}
+
+/// After a chown that has failed.
+Outcome list_instead(const std::string& path, const SocketPermissions& permissions,
+                     std::optional<uid_t> user, std::optional<gid_t> group) {
+  const int code = errno;
+  if (code == EPERM && set_access_list(path, user, group, permissions.mode)) return {};
+  errno = code;
+  return chown_error(path, permissions);
 }
 
 /// Has the kernel refuse to send descriptors to the socket, and to those accepted from it. Linux
@@ -83,13 +93,17 @@ Outcome set_permissions(const std::string& path, const SocketPermissions& permis
   const bool is_ours = ::stat(path.c_str(), &st) == 0 && st.st_uid == ::geteuid();
   if (!is_ours && ::chown(path.c_str(), ::geteuid(), resource::kNoGroup) != 0)
     return chown_error(path, permissions);
+  const bool gives_user = *owner != resource::kNoUser, gives_group = *group != resource::kNoGroup;
+  // Nobody else's until it is whose it is to be.
+  if (::chmod(path.c_str(), permissions.mode & S_IRWXU) != 0) return system_error("chmod " + path);
   remove_access_list(path);
+  if (gives_group && ::chown(path.c_str(), resource::kNoUser, *group) != 0)
+    return list_instead(path, permissions, gives_user ? std::optional(*owner) : std::nullopt,
+                        *group);
   if (::chmod(path.c_str(), permissions.mode) != 0) return system_error("chmod " + path);
-  const std::optional user(*owner != resource::kNoUser ? std::optional(*owner) : std::nullopt);
-  const std::optional users(*group != resource::kNoGroup ? std::optional(*group) : std::nullopt);
-  if ((!user && !users) || ::chown(path.c_str(), *owner, *group) == 0) return {};
-  if (errno == EPERM && set_access_list(path, user, users, permissions.mode)) return {};
-  return chown_error(path, permissions);
+  if (gives_user && ::chown(path.c_str(), *owner, resource::kNoGroup) != 0)
+    return list_instead(path, permissions, *owner, std::nullopt);
+  return {};
 }
 
 Expected<UniqueFd> listen_at(const std::string& path, const SocketPermissions& permissions,

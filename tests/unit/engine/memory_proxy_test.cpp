@@ -7,13 +7,18 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "daemon/engine/memory_proxy_process.hpp"
+#include "tests/unit/control/lingering.hpp"
 #include "tests/unit/memory/tenant_process.hpp"
 
 namespace softhca::engine {
@@ -154,7 +159,7 @@ TEST(MemoryProxy, HoldsWhatItReachesAndNoMore) {
 
 TEST(MemoryProxy, OneWhoseProcessHasEndedSaysSo) {
   AccessBounds bounds;
-  bounds.start = std::chrono::milliseconds(1);
+  bounds.start = std::chrono::hours(1);  // it is noticed before
   Proxy proxy(bounds);
   const auto process = proxy.add();
   ASSERT_NE(process, nullptr);
@@ -164,6 +169,7 @@ TEST(MemoryProxy, OneWhoseProcessHasEndedSaysSo) {
   std::uint64_t there = 7;
   EXPECT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kLocalProtection);
   EXPECT_EQ(proxy.counters.late_accesses.value(), 1u);
+  EXPECT_EQ(proxy.add_error(), EPIPE) << "not EBUSY, for ever";
 }
 
 TEST(MemoryProxy, AnAccessThatDoesNotComeBackCostsItsTenantAlone) {
@@ -193,6 +199,35 @@ TEST(MemoryProxy, AnAccessThatDoesNotComeBackCostsItsTenantAlone) {
   while (move(*process, false, &word, &there, sizeof word) != Verdict::kOk) ::usleep(100);
   EXPECT_EQ(word, 9u) << "not what the late access has read";
   EXPECT_EQ(proxy.add_error(), 0);
+}
+
+TEST(MemoryProxy, WhatItClosesKeepsItsTenantAlone) {
+  AccessBounds bounds;
+  bounds.start = std::chrono::hours(1);
+  bounds.longest = std::chrono::milliseconds(5);
+  Proxy proxy(bounds);
+  const auto process = proxy.add();
+  std::uint64_t word = 0;
+  std::uint64_t there = 7;
+  ASSERT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kOk);
+  // A process has sent something else, whose close waits, and goes.
+  control::Lingering lingering(1000);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  UniqueFd ours(ends[0]), theirs(ends[1]);
+  auto gone = MemoryProxy::add(proxy.proxy, ours.get());
+  ASSERT_TRUE(gone);
+  ours.reset();
+  const std::byte byte{};
+  const int fd = lingering.get();
+  ASSERT_EQ(send_with_descriptors(theirs.get(), {&byte, 1}, {&fd, 1}), 1);
+  lingering.let_go();
+  theirs.reset();
+  gone->reset();
+  EXPECT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kLocalProtection);
+  EXPECT_EQ(proxy.counters.late_accesses.value(), 1u);
+  lingering.end();
+  while (move(*process, false, &word, &there, sizeof word) != Verdict::kOk) ::usleep(1000);
 }
 
 TEST(MemoryProxy, WhoKeepsItWaitingAgainAndAgainHasNoMoreTime) {

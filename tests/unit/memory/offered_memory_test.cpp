@@ -10,7 +10,9 @@
 
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -139,6 +141,29 @@ std::uint64_t mapped_address(pid_t pid) {
   std::uint64_t address = 0;
   maps >> std::hex >> address;
   return address;
+}
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
+TEST(OfferedMemory, WhatComesBesideIsClosed) {
+  const TenantProcess tenant(4096);
+  const std::ptrdiff_t before = open_descriptors();
+  for (const std::size_t bytes : {0u, 1u}) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    OfferedMemory memory{UniqueFd(ends[0])};
+    const UniqueFd theirs(ends[1]);
+    const std::byte byte{};
+    const int fds[] = {tenant.opened().get(), tenant.opened().get()};
+    ASSERT_EQ(send_with_descriptors(theirs.get(), {&byte, bytes}, fds),
+              static_cast<ssize_t>(bytes));
+    read_one(memory, tenant.addr());
+    EXPECT_LE(open_descriptors(), before + 2) << "theirs, and the memory";
+  }
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST(OfferedMemory, WhatAProcessExecutesLaterIsOutOfReach) {

@@ -103,18 +103,18 @@ bool may_connect(const std::string& path, uid_t user, gid_t group) {
 
 TEST_F(Listening, OthersMayComeWithoutTheRightToGiveAway) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs to become others";
-  constexpr uid_t kDaemon = 65001, kUser = 65002, kOther = 65003;
-  constexpr gid_t kGroup = 65004, kOwn = 65005;
-  ASSERT_EQ(::chown(folder.path().c_str(), kDaemon, kOwn), 0);
+  constexpr uid_t kServer = 65001, kGuest = 65002, kOther = 65003;
+  constexpr gid_t kGuests = 65004, kOwn = 65005;
+  ASSERT_EQ(::chown(folder.path().c_str(), kServer, kOwn), 0);
   ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
   int ready[2], end[2];
   ASSERT_EQ(::pipe2(ready, O_CLOEXEC) | ::pipe2(end, O_CLOEXEC), 0);
   const pid_t daemon = ::fork();
   if (daemon == 0) {
     const SocketPermissions permissions{
-        .owner = std::to_string(kUser), .group = std::to_string(kGroup), .mode = 0660};
+        .owner = std::to_string(kGuest), .group = std::to_string(kGuests), .mode = 0660};
     if (::setgroups(0, nullptr) != 0 || ::setresgid(kOwn, kOwn, kOwn) != 0 ||
-        ::setresuid(kDaemon, kDaemon, kDaemon) != 0)
+        ::setresuid(kServer, kServer, kServer) != 0)
       ::_exit(2);
     const auto socket = listen_at(path, permissions);
     char byte = socket ? 'y' : 'n';
@@ -131,15 +131,15 @@ TEST_F(Listening, OthersMayComeWithoutTheRightToGiveAway) {
     ::waitpid(daemon, nullptr, 0);
     GTEST_SKIP() << "a file system without access control lists";
   }
-  EXPECT_TRUE(may_connect(path, kUser, kOther));
-  EXPECT_TRUE(may_connect(path, kOther, kGroup));
+  EXPECT_TRUE(may_connect(path, kGuest, kOther));
+  EXPECT_TRUE(may_connect(path, kOther, kGuests));
   EXPECT_FALSE(may_connect(path, kOther, kOwn)) << "as if it had been given away";
   EXPECT_FALSE(may_connect(path, kOther, kOther));
   ASSERT_EQ(::write(end[1], "x", 1), 1);
   ASSERT_EQ(::read(ready[0], &said, 1), 1);
   EXPECT_EQ(said, 'y');
-  EXPECT_FALSE(may_connect(path, kUser, kOther));
-  EXPECT_FALSE(may_connect(path, kOther, kGroup));
+  EXPECT_FALSE(may_connect(path, kGuest, kOther));
+  EXPECT_FALSE(may_connect(path, kOther, kGuests));
   ASSERT_EQ(::write(end[1], "x", 1), 1);
   int status = -1;
   ASSERT_EQ(::waitpid(daemon, &status, 0), daemon);
