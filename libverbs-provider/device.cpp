@@ -177,6 +177,7 @@ void construct_parts(Context& context) {
   new (&context.segments) Segments;
   new (&context.memory) Owned<MemoryRegistry>;
   new (&context.on_demand) OnDemandRegions;
+  new (&context.memory_offer) MemoryOffer;
   new (&context.qps) QpTable;
   new (&context.xrc_srqs) SrqTable;
   new (&context.forked) std::atomic<bool>(false);
@@ -187,6 +188,7 @@ void close(Context& context) {
   context.qps.~QpTable();
   context.on_demand.~OnDemandRegions();
   context.memory.~unique_ptr();
+  context.memory_offer.~MemoryOffer();
   context.segments.~Segments();
   context.session.~Session();
   context.control.~ControlChannel();
