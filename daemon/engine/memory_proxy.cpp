@@ -210,7 +210,7 @@ bool MemoryProxy::comes_back() {
     if (awake != 0) at_work = std::max(asked, Time(Duration(awake)));
     const Duration allowed = waits_.ready_at() <= now ? bounds_.longest : bounds_.usual;
     const Time end = (awake == 0 ? asked + bounds_.start : at_work + allowed) + lacked;
-    is_late = now >= end || has_ended();
+    is_late = now >= end || (now != asked && has_ended());
     if (is_late) break;
     const Duration slice = std::min<Duration>(end - now, kSlice);
     futex_wait(area_.state, ProxyArea::kAsked, slice);

@@ -239,10 +239,6 @@ TEST(MemoryProxy, WhoKeepsItWaitingAgainAndAgainHasNoMoreTime) {
   Proxy proxy(bounds);
   const auto process = proxy.add();
   std::vector<std::byte> there(ProxyArea::kBytes), here(there.size());
-  for (int i = 0; i < 100; ++i)
-    ASSERT_EQ(move(*process, false, here.data(), there.data(), here.size()), Verdict::kOk)
-        << "long, and not kept waiting";
-
   // The address space is locked most of the time.
   constexpr std::size_t kBytes = 256 << 20;
   void* const pages = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
