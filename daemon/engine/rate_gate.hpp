@@ -36,7 +36,6 @@ struct RateGate {
 
   schedule::RateLimiter limiter;
   Time closed_since = kNever;
-  Duration late{};             ///< it opened so long after the debt was paid
   RateWaiters classes;         ///< nothing of them is fetched
   RateWaiters queue_pairs;     ///< nor of them
   ListLink<RateGate> passing;  ///< it is open, and queue pairs that waited have their turns

@@ -3,17 +3,10 @@
 #include <algorithm>
 
 namespace softhca::engine {
-namespace {
-
-/// A gate that opens later than this has lost the rest.
-constexpr Duration kMostMadeUpFor = std::chrono::milliseconds(20);
-
-}  // namespace
 
 void RateGates::set(RateGate& gate, const RateLimits& limits) {
   const bool before = gate.limiter.limited();
   if (gate.closed()) wait_no_more(gate);
-  gate.late = {};
   gate.limiter.set({limits.bytes_per_second, limits.burst_bytes},
                    {limits.messages_per_second, limits.burst_messages}, clock_.now);
   limited_ += gate.limiter.limited();
@@ -39,7 +32,6 @@ void RateGates::leave(std::uint32_t slot) {
 
 void RateGates::close(RateGate& gate) {
   gate.closed_since = clock_.now;
-  gate.late = {};
   gate.held.set(1);
   passing_.remove(gate);
   wait_until_ready(gate);
@@ -64,7 +56,6 @@ RateGate* RateGates::pop_due() {
     wait_until_ready(gate);
     return nullptr;
   }
-  gate.late = std::min<Duration>(clock_.now - gate.limiter.ready_at(), kMostMadeUpFor);
   gate.held_ns.add(static_cast<std::uint64_t>((clock_.now - gate.closed_since).count()));
   gate.closed_since = kNever;
   gate.held.set(0);

@@ -19,11 +19,10 @@ class RateGates {
   bool any_limited() const { return limited_ != 0; }
   /// Takes effect with the next charge; a debt stays. Allocates.
   void set(RateGate& gate, const RateLimits& limits);
-  /// Something goes through; the gate closes if it is in debt then. If it opened late, as much goes
-  /// through as if it had opened in time: a small burst would lose what the engine was late.
+  /// Something goes through; the gate closes if it is in debt then.
   void charge(RateGate& gate, std::uint64_t bytes, std::uint32_t messages) {
     if (!gate.limiter.limited()) return;
-    gate.limiter.charge(bytes, clock_.now - gate.late, messages);
+    gate.limiter.charge(bytes, clock_.now, messages);
     if (!gate.closed() && gate.limiter.ready_at() > clock_.now) close(gate);
   }
   /// The gate is going. Calls `visit(slot)` for each queue pair that waited for it.

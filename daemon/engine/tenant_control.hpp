@@ -40,8 +40,9 @@ struct TenantControl {
   /// Memory that was theirs and is not unmapped yet.
   std::uint64_t unmapping_bytes = 0, unmapping_mappings = 0;
   management::ConnectionCounters connections;
-  /// Through which the engine reaches what its processes do not share; null: none has needed it.
-  std::shared_ptr<MemoryProxy> memory_proxy;
+  /// Through which the engine reaches what its processes do not share, as long as one of them needs
+  /// it.
+  std::weak_ptr<MemoryProxy> memory_proxy;
   std::uint64_t late_accesses_told = 0;  ///< to the operator
 };
 

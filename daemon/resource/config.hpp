@@ -235,8 +235,8 @@ struct LevelConfig {
 
 /// Memory of its programs that is not shared with the daemon.
 struct ProcessMemoryConfig {
-  bool allowed = true;   ///< may be registered
-  bool trusted = false;  ///< the engine reaches it itself
+  bool allowed = true;  ///< may be registered
+  bool trusted = true;  ///< the engine reaches it itself
 
   bool operator==(const ProcessMemoryConfig&) const = default;
 };

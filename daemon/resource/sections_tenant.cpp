@@ -107,18 +107,19 @@ constexpr Key kTenantKeys[] = {
      .doc = "whether its idle guarantees may be lent ([adjustment])"},
     {.name = "process_memory",
      .at = at<&T::process_memory, &ProcessMemoryConfig::allowed>,
-     .doc = "May its programs register memory that cannot be shared with the daemon (parts of "
-            "pages, files, shared memory of others)? A process of the daemon's reaches it through "
-            "the kernel. The engine waits for an access, 50 ms at most and 1 % of the time; one "
-            "that does not come back (a page of a file server that has died) fails, and until it "
-            "does come back so do the tenant's others. With false registering such memory fails "
-            "with EOPNOTSUPP, and there is no implicit on-demand paging. After a reload: for "
-            "programs that come then."},
+     .doc =
+         "May its programs register memory that cannot be shared with the daemon (parts of "
+         "pages, files, shared memory of others)? The daemon reaches it through the kernel. With "
+         "false registering such memory fails with EOPNOTSUPP, and there is no implicit "
+         "on-demand paging. After a reload: for programs that come then."},
     {.name = "trusted",
      .at = at<&T::process_memory, &ProcessMemoryConfig::trusted>,
-     .doc = "The engine reaches that memory itself, and waits for it as long as it takes: a tenth "
-            "of the time of an access, but a page that never comes stops all tenants. After a "
-            "reload: for programs that come then."},
+     .doc = "Does the engine reach that memory itself? It then waits as long as an access takes: a "
+            "page that never comes (of a file server that has died) stops all tenants. With false "
+            "a process of the daemon's reaches it, for which the engine waits 50 ms at most and 1 "
+            "% of the time; an access that does not come back fails, and until it does so do the "
+            "tenant's others. It takes ten times as long, and more where processors are short. "
+            "After a reload: for programs that come then."},
     {.name = "tvls",
      .at = at<&T::tvls>,
      .range = {1, kMostTvls},

@@ -19,13 +19,11 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
   const bool is_expected = !h.psn.is_before(unacked_) && h.psn.is_before(sent_end_);
   if (is_expected && queue_.empty() && timer_.rests()) return hear_while_resting(h);
   // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. A
-  // repetition of the newest one may carry fresh credits, and shows that the peer is there.
+  // repetition of the newest one may carry fresh credits.
   if (!is_expected || queue_.empty()) {
     const bool newest =
         wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
-    if (!newest) return up.events.count(Count::kGhostAck);
-    silence_.end();
-    return credits_.update(h);
+    return newest ? credits_.update(h) : up.events.count(Count::kGhostAck);
   }
   if (info.mask.has_any(wire::kRead | wire::kAtomic))
     receive_response(up, {h, payload, info.mask}, now);

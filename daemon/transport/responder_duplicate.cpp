@@ -23,7 +23,6 @@ void Responder::replay_read(const wire::Headers& h) {
   if (h.rkey != r->rkey || h.remote_addr != r->addr + offset || h.xrc_srq != r->xrc_srq) return;
   if (h.dma_length > r->length - offset || (h.dma_length == 0 && r->length != 0)) return;
   const std::uint32_t end = index + packets_of(h.dma_length, mtu_shift_);
-  asked_again_ = asked_again_ || r->due;
   if (r->due && end < r->end && offset + h.dma_length == end << mtu_shift_)
     return replays_.owe_part(*r, index, end);
   r->replay = true;

@@ -58,22 +58,22 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(
     return std::shared_ptr<memory::ProcessMemory>(
         std::make_shared<memory::OfferedMemory>(std::move(own)));
   }
-  auto& proxy = tenant_.control.memory_proxy;
   const auto start = [&](int area, int end) {
     return adapter_.helpers->start_memory_proxy(area, end);
   };
-  for (;;) {
+  for (auto proxy = tenant_.control.memory_proxy.lock();; proxy = nullptr) {
     const bool fresh = proxy == nullptr;
     if (fresh) {
       auto made = engine::MemoryProxy::create(start, tenant_.counters.memory);
       if (!made) return made.error();
       proxy = std::move(*made);
+      tenant_.control.memory_proxy = proxy;
     }
     auto memory = engine::MemoryProxy::add(proxy, socket.get());
     // The process that reaches memory has it before the tenant's has the other end.
     if (memory) socket.hand_over();
     if (memory || fresh || memory.error().code != EPIPE) return memory;
-    proxy = nullptr;  // somebody has ended it
+    // Somebody has ended that process.
   }
 }
 

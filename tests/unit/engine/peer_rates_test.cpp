@@ -202,37 +202,6 @@ TEST_F(PeerRatesTest, AQueuePairLimitsNoOther) {
   peer_rates.forget(qp.qp.sq.rates->peers.served);
 }
 
-/// The engine is late each time: with a burst of one the rate holds nevertheless, and nobody is
-/// ahead of it.
-TEST_F(PeerRatesTest, WhatAGateOpensLateIsMadeUpFor) {
-  peer_rates.set(served, {.messages_per_second = 1000, .burst_messages = 1});
-  const Time began = clock.now;
-  int messages = 0;
-  while (clock.now - began < milliseconds(500)) {
-    if (!peer_rates.holds_response(qp.qp)) {
-      peer_rates.served(qp.qp, 1, true);
-      ++messages;
-      ASSERT_LE(messages, (clock.now - began) / milliseconds(1) + 1);
-      continue;
-    }
-    clock.now += messages % 2 == 0 ? microseconds(700) : microseconds(4100);
-    released();
-  }
-  EXPECT_GE(messages, 495);
-}
-
-/// Nor is there more to come at once than for a fiftieth of a second.
-TEST_F(PeerRatesTest, ALongStopIsNotMadeUpFor) {
-  peer_rates.set(served, {.messages_per_second = 1000, .burst_messages = 1});
-  peer_rates.served(qp.qp, 1, true);
-  EXPECT_TRUE(peer_rates.holds_response(qp.qp));
-  clock.now += milliseconds(1000);
-  released();
-  int messages = 0;
-  for (; !peer_rates.holds_response(qp.qp); ++messages) peer_rates.served(qp.qp, 1, true);
-  EXPECT_EQ(messages, 21);
-}
-
 TEST_F(PeerRatesTest, WhoLeavesWhileItWaitsHoldsUpNobody) {
   peer_rates.set(served, {.messages_per_second = 1000, .burst_messages = 1});
   peer_rates.served(qp.qp, 1, true);

@@ -388,20 +388,6 @@ TEST_F(RequesterTest, SomeEarlyRetriesInARowAreSilence) {
   EXPECT_FALSE(requester.rest_if_silent(false)) << "the peer has answered";
 }
 
-TEST_F(RequesterTest, APeerThatRepeatsItsAcknowledgementIsNotSilent) {
-  post_and_run(RequestKind::kSend, 1);
-  feed_ack(0);
-  post_and_run(RequestKind::kRead, 100);
-  for (int tries = 0; tries < 3; ++tries) {
-    pass(kTimeout);
-    EXPECT_FALSE(requester.rest_if_silent(false)) << tries;
-    feed_ack(0);
-  }
-  feed_read(Opcode::kRcReadResponseOnly, 1, 100);
-  expect_done({"0 ok", "1 ok"});
-  expect_count(Count::kGhostAck, 0);
-}
-
 /// Nothing reaches it: no retry has to tell.
 TEST_F(RequesterTest, WhoCannotBeReachedIsSilentAtOnce) {
   EXPECT_FALSE(requester.rest_if_silent(true)) << "nothing was sent";

@@ -237,26 +237,6 @@ TEST_F(ResponderTest, ResponsesWaitForTheirRateAndNothingOvertakesThem) {
   EXPECT_EQ(env.served, (Lines{"256 begin", "256", "88"}));
 }
 
-/// So that its peer does not take it for gone: what precedes the response is acknowledged again.
-TEST_F(ResponderTest, AReadThatWaitsAndIsAskedForAgainIsHeard) {
-  feed(Opcode::kRcWriteOnly, 0, 1, 1);
-  expect_answer({"ACK 0 msn 1"});
-  env.responses_left = 0;
-  feed_read(1, 600);
-  expect_answer({});
-  feed_read(1, 600);
-  expect_answer({"ACK 0 msn 2"});
-  expect_answer({});
-  env.responses_left = 1;
-  expect_answer({"READ_RESP_FIRST 1 1000+256 msn 2"});
-  feed_read(2, 344, 256);
-  expect_answer({"ACK 1 msn 2"});
-  env.responses_left = 10;
-  feed_read(2, 344, 256);
-  expect_answer({"READ_RESP_FIRST 2 1100+256 msn 2", "READ_RESP_LAST 3 1200+88 msn 2"});
-  expect_count(Count::kAcksSent, 3);
-}
-
 TEST_F(ResponderTest, AnswersWithoutDataDoNotWaitForTheRate) {
   env.responses_left = 0;
   feed(Opcode::kRcFetchAdd, 0);
