@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <map>
 #include <memory>
@@ -106,7 +107,7 @@ class Server {
     iovec local{area_.bytes.data(), 0};
     for (; count < area_.ranges; ++count) {
       const ProxyArea::Range& range = area_.range[count];
-      remote[count] = {reinterpret_cast<void*>(range.addr), range.length};
+      remote[count] = {std::bit_cast<void*>(range.addr), range.length};
       local.iov_len += range.length;
     }
     memory::OfferedMemory& process = *found->second;

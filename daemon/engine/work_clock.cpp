@@ -28,7 +28,7 @@ std::uint64_t WorkClock::read_system_clock() {
 void WorkClock::check(Time now) {
   checked_ = now;
   thread_time_ = read_clock(CLOCK_THREAD_CPUTIME_ID);
-  waited_ = {};
+  slept = {};
   if (now >= next_calibration_) calibrate(monotonic_time());
 }
 
@@ -43,8 +43,8 @@ void WorkClock::calibrate(Time now) {
 std::uint64_t WorkClock::long_lap(std::uint64_t units) {
   if (given_ != nullptr) return units;
   const Duration thread_time = read_clock(CLOCK_THREAD_CPUTIME_ID);
-  const Duration slept = std::exchange(waited_, Duration::zero());
-  const auto worked = static_cast<std::uint64_t>((thread_time - thread_time_ + slept).count());
+  const Duration for_work = std::exchange(slept, Duration::zero());
+  const auto worked = static_cast<std::uint64_t>((thread_time - thread_time_ + for_work).count());
   thread_time_ = thread_time;
   return std::min(units, worked * kUnitsPerNanosecond);
 }

@@ -35,11 +35,11 @@ class WorkClock {
     const auto units =
         static_cast<std::uint64_t>(static_cast<unsigned __int128>(ticks) * scale_ >> kScaleBits);
     if (units > kLong.count() * kUnitsPerNanosecond) return long_lap(units);
-    waited_ = {};
+    slept = {};
     return units;
   }
   /// The thread that calls this has slept for so long, for the work at hand: that counts as worked.
-  static void count_wait(Duration waited) { waited_ += waited; }
+  static void count_wait(Duration waited) { slept += waited; }
 
  private:
   /// Longer laps are compared with the processor time of the thread, which takes a system call to
@@ -62,7 +62,7 @@ class WorkClock {
   void calibrate(Time now);
   std::uint64_t long_lap(std::uint64_t units);
 
-  static inline thread_local Duration waited_{};  ///< since the last lap
+  static inline thread_local Duration slept{};  ///< since the last lap
 
   const std::uint64_t* given_ = nullptr;
   std::uint64_t last_ = 0;                                ///< ticks
