@@ -34,7 +34,7 @@ struct Adapter {
   /// other threads that read them.
   std::mutex tenants_changing{};
 
-  /// Null: who has to seal something does it itself, and so the engine that has to reach memory.
+  /// Null: whoever has to seal something does it itself, and the engine reaches memory itself.
   std::shared_ptr<const HelperProcesses> helpers{};
   BlockingCalls blocking_calls{};  ///< in which a tenant can keep a thread
 

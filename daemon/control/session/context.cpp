@@ -55,8 +55,11 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(
     UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!own) return system_error("a process's memory");
     socket.hand_over();
-    return std::shared_ptr<memory::ProcessMemory>(
-        std::make_shared<memory::OfferedMemory>(std::move(own)));
+    // With the last copy of a socket go the descriptors in it, whatever the process has sent.
+    const auto close = [&calls = adapter_.blocking_calls, name = tenant_.name](auto* memory) {
+      calls.make(name, [memory] { delete memory; });
+    };
+    return std::shared_ptr<memory::ProcessMemory>(new memory::OfferedMemory(std::move(own)), close);
   }
   const auto start = [&](int area, int end) {
     return adapter_.helpers->start_memory_proxy(area, end);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/unit/control/client.hpp"
+#include "tests/unit/control/lingering.hpp"
 
 namespace softhca::control {
 namespace {
@@ -555,6 +556,25 @@ TEST(ProcessMemoryOfATenant, IsOfferedByItsProcess) {
   EXPECT_EQ(client.ask(Operation::kRegisterMr, request), EOPNOTSUPP);
   EXPECT_EQ(client.offer_memory(), 0);
   EXPECT_EQ(client.ask(Operation::kRegisterMr, request), 0);
+}
+
+TEST(ProcessMemoryOfATenant, WhatComesInItsPlaceIsNotClosedByTheControlThread) {
+  Daemon daemon(small_config());
+  Client client(daemon);
+  ASSERT_EQ(client.greet(), 0);
+  ASSERT_EQ(client.ask<std::byte>(Operation::kOfferMemory, abi::HandleBody{}), 0);
+  auto sockets = client.take_descriptors();
+  ASSERT_EQ(sockets.size(), 1u);
+  Lingering lingering(1000);
+  const int passed = lingering.get();
+  const std::byte byte{};
+  ASSERT_EQ(send_with_descriptors(sockets[0].get(), {&byte, 1}, {&passed, 1}), 1);
+  lingering.let_go();
+  sockets.clear();
+  client.end();  // would take as long as the close of what was passed
+  EXPECT_NE(daemon.adapter.blocking_calls.waiting(), 0u);
+  lingering.end();
+  while (daemon.adapter.blocking_calls.waiting() != 0) std::this_thread::yield();
 }
 
 TEST(ProcessMemoryOfATenant, CanBeRefused) {
