@@ -74,6 +74,8 @@ const char* name_of(WaitCause cause) {
       return "rate";
     case WaitCause::kPeerRate:
       return "peer_rate";
+    case WaitCause::kMemory:
+      return "memory";
     case WaitCause::kOrder:
       return "order";
     case WaitCause::kReceiver:

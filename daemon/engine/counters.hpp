@@ -80,6 +80,7 @@ struct MemoryCounters {
   Counter registered_bytes;  ///< at present
   Counter process_accesses;  ///< to memory of its processes that is not shared (MemoryProxy)
   Counter late_accesses;     ///< of these, came to their bound
+  Counter held;              ///< how often the tenant's messages had to wait for such memory
 };
 
 /// How the collecting of a command that came by VCB ended (C3).

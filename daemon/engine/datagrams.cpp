@@ -12,8 +12,10 @@ using transport::RequestKind;
 bool Datagrams::transmit(QueuePair& qp, transport::Ud& ud) {
   if (qp.state != QpState::kRts && qp.state != QpState::kSqd) return false;
   const std::uint64_t end = parts_.cpu.done() + parts_.cpu.budget().runs;
-  return ud.transmit([&] { return !qp.error.pending && parts_.cpu.done() < end; },
-                     [&](const Request& request) { return send(qp, request); });
+  const auto goes_on = [&] {
+    return !qp.error.pending && parts_.cpu.done() < end && !parts_.slow_memory.is_slow(*qp.tenant);
+  };
+  return ud.transmit(goes_on, [&](const Request& request) { return send(qp, request); });
 }
 
 /// False: the port is full or the neighbour is being looked for; nothing happened.

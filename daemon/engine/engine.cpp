@@ -39,7 +39,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       queues_(limits, queue_pairs_, cpu_.minimums()),
       memory_(limits.memory_regions, limits.memory_windows),
       rates_{.sent = {clock_, queue_pairs_.slots(), classes_of(limits), limits.tvls},
-             .peers = {clock_, queue_pairs_.slots()}},
+             .peers = {clock_, queue_pairs_.slots()},
+             .memory = {clock_, queue_pairs_.slots()}},
       commands_(clock_, queue_pairs_, cpu_, queues_.pcbs, queues_.scheduler, queues_.arbitrator,
                 rates_.sent),
       ingress_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
@@ -48,7 +49,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       dispatch_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
                 queues_.arbitrator, rates_.sent),
       waits_(clock_, addressing_.local, ingress_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-             queues_.tvls, queues_.arbitrator, events_.log, limits.tenants),
+             queues_.tvls, queues_.arbitrator, rates_.memory, events_.log, limits.tenants),
       lending_(clock_, addressing_.local, ingress_, queues_.pcbs, queues_.tvls, queues_.arbitrator,
                limits.tenants),
       tvl_assignment_(queue_pairs_, commands_, cpu_, ingress_, queues_.tvls, queues_.arbitrator,
@@ -66,6 +67,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .events = events_.async,
              .queue_pairs = queue_pairs_,
              .peer_rates = rates_.peers,
+             .slow_memory = rates_.memory,
              .captures = wire_.captures,
              .faults = wire_.faults,
              .history = events_.history},
@@ -109,6 +111,7 @@ void Engine::remove_tenant(Tenant& tenant) {
   rates_.sent.forget(tenant.rate);
   rates_.peers.forget(tenant.peer_rates.inbound);
   rates_.peers.forget(tenant.peer_rates.served);
+  rates_.memory.forget(tenant);
 }
 
 bool Engine::poll(Time now) {
@@ -117,7 +120,9 @@ bool Engine::poll(Time now) {
   rates_.sent.release(
       [this](QosClassId qos_class) { queues_.scheduler.unblock_class(qos_class); },
       [this](std::uint32_t slot) { queues_.scheduler.unblock(schedule::QpSlot(slot)); });
-  rates_.peers.release([this](std::uint32_t slot) { cpu_.make_ready(queue_pairs_[slot]); });
+  const auto wake = [this](std::uint32_t slot) { cpu_.make_ready(queue_pairs_[slot]); };
+  rates_.peers.release(wake);
+  rates_.memory.release(wake);
   // This comes first, so that datagrams that arrive now may have the buffers.
   std::size_t work = datagram_services_.take_back_buffers();
   work += wire_.packets.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {
@@ -151,7 +156,7 @@ Time Engine::next_deadline() const {
   return std::min({lifecycle_.timers().next_deadline(), events_.completion.next_deadline(),
                    events_.async.next_deadline(), wire_.packets.next_deadline(),
                    rates_.sent.next_release(), rates_.peers.next_release(),
-                   datagram_services_.next_deadline()});
+                   rates_.memory.next_release(), datagram_services_.next_deadline()});
 }
 
 }  // namespace softhca::engine

@@ -7,6 +7,7 @@
 //   dispatch              doorbells -> dedicated PCBs -> kick; the arbitrator's next command
 //   rate_control          what waits for rates of tenants, levels, TVLs and queue pairs
 //   peer_rates            what peers send to them and read from them; rate_gates
+//   slow_memory           what the engine waits for memory of a tenant
 //   tvl_assignment        which TVLs queue pairs take; level_assignment: which level they are of;
 //                         guarantee_lending: what is idle is lent
 //   command_store         commands in PCBs, the credits they hold, and their way back
@@ -70,6 +71,7 @@
 #include "daemon/engine/rate_control.hpp"
 #include "daemon/engine/receive_queues.hpp"
 #include "daemon/engine/session_registry.hpp"
+#include "daemon/engine/slow_memory.hpp"
 #include "daemon/engine/transport_driver.hpp"
 #include "daemon/engine/tvl_assignment.hpp"
 #include "daemon/engine/wait_census.hpp"
@@ -108,11 +110,6 @@ class Engine {
   const schedule::TvlTable& tvls() const { return queues_.tvls; }
   const schedule::KickArbitrator& arbitrator() const { return queues_.arbitrator; }
   const schedule::SendQueueScheduler& scheduler() const { return queues_.scheduler; }
-  /// Doorbell counters of a level, or (null) of what is not divided into levels: of the tenant
-  /// itself.
-  const schedule::DoorbellCounters& doorbells(const Tenant& tenant, const Level* level) const {
-    return queues_.scheduler.counters(level == nullptr ? tenant.qos_class : level->qos_class);
-  }
   Ingress& ingress() { return ingress_; }
   GuaranteeLending& lending() { return lending_; }
   AsyncEvents& async_events() { return events_.async; }
@@ -140,6 +137,7 @@ class Engine {
   RateControl& rates() { return rates_.sent; }
   const RateControl& rates() const { return rates_.sent; }
   PeerRates& peer_rates() { return rates_.peers; }
+  SlowMemory& slow_memory() { return rates_.memory; }
   /// Null: nobody has this number.
   QueuePair* find_queue_pair(Qpn qpn) { return queue_pairs_.find(qpn); }
   /// REQUIRES: the tenant has no sessions.
@@ -201,6 +199,7 @@ class Engine {
   struct Rates {
     RateControl sent;
     PeerRates peers;
+    SlowMemory memory;
   };
 
   /// Packets out and in.

@@ -32,10 +32,18 @@ QpFailure cause_of(transport::AsyncEvent event) {
   return QpFailure::kFatal;
 }
 
+bool asks_for_data(const wire::Headers& h) {
+  const wire::OpcodeMask& mask = wire::opcode_info(h.opcode).mask;
+  return mask.has_all(wire::kRequest) && mask.has_any(wire::kRead | wire::kAtomic);
+}
+
 }  // namespace
 
 transport::SendResult QpEnvironment::send(const wire::Headers& h,
                                           const transport::PayloadSource& payload) {
+  if (parts_.slow_memory.any() && (payload.length != 0 || asks_for_data(h)) &&
+      parts_.slow_memory.holds(qp_, *qp_.tenant))
+    return transport::SendResult::kNoBuffer;
   // Paced, then handed to PacketIo.
   return parts_.congestion.send(qp_, route_, h, payload);
 }
@@ -81,6 +89,12 @@ Verdict QpEnvironment::atomic_remote(Rkey rkey, std::uint64_t addr, transport::R
                                      std::uint64_t& original) {
   const Verdict verdict = parts_.memory.atomic(qp_, rkey, addr, kind, compare_add, swap, original);
   return verdict == Verdict::kRemoteAccess ? refuse_access(rkey) : verdict;
+}
+
+/// A read brings nothing: only the memory that it reads matters.
+Duration QpEnvironment::request_wait(bool reads) {
+  const Duration wait = parts_.slow_memory.request_wait(qp_);
+  return reads || wait != Duration::zero() ? wait : parts_.peer_rates.request_wait(qp_);
 }
 
 std::optional<std::uint64_t> QpEnvironment::draw_receive() {

@@ -11,6 +11,7 @@
 #include "daemon/engine/qp_history.hpp"
 #include "daemon/engine/qp_table.hpp"
 #include "daemon/engine/receive_queues.hpp"
+#include "daemon/engine/slow_memory.hpp"
 #include "daemon/transport/upcalls.hpp"
 
 namespace softhca::engine {
@@ -36,6 +37,7 @@ struct TransportParts {
   AsyncEvents& events;
   QpTable& queue_pairs;
   PeerRates& peer_rates;
+  SlowMemory& slow_memory;
   Captures& captures;
   Faults& faults;
   QpHistory& history;
@@ -79,8 +81,10 @@ class QpEnvironment final : public transport::PacketSink,
   Verdict invalidate_key(Rkey rkey) override;
   std::optional<std::uint32_t> receive_credits() override;
 
-  Duration request_wait() override { return parts_.peer_rates.request_wait(qp_); }
-  bool drops_request() override { return parts_.peer_rates.is_over(qp_); }
+  Duration request_wait(bool reads) override;
+  bool drops_request() override {
+    return parts_.slow_memory.is_slow(*qp_.tenant) || parts_.peer_rates.is_over(qp_);
+  }
   void took_request(std::uint32_t bytes, bool begins_message) override {
     parts_.peer_rates.took(qp_, bytes, begins_message);
   }

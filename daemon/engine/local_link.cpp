@@ -40,6 +40,12 @@ QueuePair* QpLocalLink::connected_peer() const {
   return peer;
 }
 
+/// Is the memory of either end? TransportDriver has the queue pair wait then.
+bool QpLocalLink::is_slow() const {
+  return parts_.slow_memory.is_slow(*qp_.tenant) ||
+         (peer_ != nullptr && parts_.slow_memory.is_slow(*peer_->tenant));
+}
+
 bool QpLocalLink::is_within_rate(const Request& request) const {
   return !parts_.peer_rates.holds_message(qp_, *peer_, request.kind == RequestKind::kRead);
 }

@@ -16,7 +16,8 @@ class QpLocalLink : public transport::LocalLink {
   virtual ~QpLocalLink() = default;
 
   bool goes_on() const override {
-    return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
+    return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd) &&
+           !(parts_.slow_memory.any() && is_slow());
   }
   const transport::LocalPeer* find_peer() override;
   /// The one found last.
@@ -41,6 +42,7 @@ class QpLocalLink : public transport::LocalLink {
 
  private:
   QueuePair* connected_peer() const;
+  bool is_slow() const;
   Moved refuse_access(Rkey rkey);
 
   const TransportParts& parts_;

@@ -54,7 +54,7 @@ class MemoryProxy::Memory final : public memory::ProcessMemory {
 };
 
 Expected<std::shared_ptr<MemoryProxy>> MemoryProxy::create(const Start& start,
-                                                           MemoryCounters& counters,
+                                                           MemoryCounters& counters, Waited waited,
                                                            const AccessBounds& bounds) {
   const UniqueFd area(::memfd_create("softhca-memory-proxy", MFD_CLOEXEC));
   if (!area || ::ftruncate(area.get(), sizeof(ProxyArea)) != 0)
@@ -69,15 +69,19 @@ Expected<std::shared_ptr<MemoryProxy>> MemoryProxy::create(const Start& start,
                     area.get(), 0);
   if (at == MAP_FAILED) return system_error("the process that reaches memory");
   ::mlock2(at, sizeof(ProxyArea), MLOCK_ONFAULT);
-  std::shared_ptr<MemoryProxy> proxy(
-      new MemoryProxy(*static_cast<ProxyArea*>(at), std::move(ours), counters, bounds));
+  std::shared_ptr<MemoryProxy> proxy(new MemoryProxy(*static_cast<ProxyArea*>(at), std::move(ours),
+                                                     counters, std::move(waited), bounds));
   if (auto started = start(area.get(), theirs.get()); !started) return started.error();
   return proxy;
 }
 
-MemoryProxy::MemoryProxy(ProxyArea& area, UniqueFd socket, MemoryCounters& counters,
+MemoryProxy::MemoryProxy(ProxyArea& area, UniqueFd socket, MemoryCounters& counters, Waited waited,
                          const AccessBounds& bounds)
-    : area_(area), bounds_(bounds), counters_(counters), socket_(std::move(socket)) {
+    : area_(area),
+      bounds_(bounds),
+      counters_(counters),
+      waited_(std::move(waited)),
+      socket_(std::move(socket)) {
   waits_.set({.per_second = static_cast<std::uint64_t>(1e9 * bounds.share),
               .burst = static_cast<std::uint64_t>(bounds.burst.count())},
              monotonic_time());
@@ -222,7 +226,10 @@ bool MemoryProxy::comes_back() {
   const Duration took = !is_late            ? Duration(area_.took)
                         : at_work != kNever ? now - at_work - lacked
                                             : Duration::zero();
-  if (took > bounds_.usual) waits_.charge(static_cast<std::uint64_t>(took.count()), now);
+  if (took > bounds_.usual) {
+    waits_.charge(static_cast<std::uint64_t>(took.count()), now);
+    waited_(took);
+  }
   return !is_late;
 }
 

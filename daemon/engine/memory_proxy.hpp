@@ -41,8 +41,12 @@ class MemoryProxy {
   /// Makes a process that runs serve_memory_proxy() with copies of these descriptors.
   using Start = std::function<Outcome(int area, int socket)>;
 
+  /// Told how long an access took that took longer than usual, on the engine's thread.
+  using Waited = std::function<void(Duration)>;
+
   /// Errors: what the system says where it has no memory, no descriptor or no process left.
   static Expected<std::shared_ptr<MemoryProxy>> create(const Start& start, MemoryCounters& counters,
+                                                       Waited waited,
                                                        const AccessBounds& bounds = {});
   /// The process ends; one that waits does so when it comes back.
   ~MemoryProxy();
@@ -62,7 +66,7 @@ class MemoryProxy {
  private:
   class Memory;
 
-  MemoryProxy(ProxyArea& area, UniqueFd socket, MemoryCounters& counters,
+  MemoryProxy(ProxyArea& area, UniqueFd socket, MemoryCounters& counters, Waited waited,
               const AccessBounds& bounds);
   bool tell(const ProxyMessage& message, int fd);
   void remove(std::uint32_t memory);
@@ -84,6 +88,7 @@ class MemoryProxy {
   bool knows_cpu_ = false;
   std::atomic<bool> late_{false};
   MemoryCounters& counters_;
+  const Waited waited_;
 
   // Of any thread.
   std::mutex mutex_;

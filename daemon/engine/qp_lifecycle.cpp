@@ -197,6 +197,7 @@ void QpLifecycle::flush(QueuePair& qp) {
   QpEnvironment env(parts_, qp);
   parts_.congestion.release(qp);
   parts_.peer_rates.leave(qp);
+  parts_.slow_memory.leave(qp);
   std::visit([&](auto& transport) { transport.flush(env); }, qp.transport);
   execution_.release_held(qp);
   if (qp.rq.drawn) parts_.receives.complete(qp, {.verdict = Verdict::kFlushed});
@@ -244,6 +245,7 @@ void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.error.cause = QpFailure::kNone;
   parts_.congestion.release(qp);
   parts_.peer_rates.leave(qp);
+  parts_.slow_memory.leave(qp);
   timers_.cancel(TimerId(qp.slot));
   parts_.cpu.remove(qp);
   qp.sq.discarding = false;

@@ -91,6 +91,7 @@ struct Tenant {
   RateGate rate;
   transport::KeptAccount kept;  ///< packets of peers, ahead of their turn
   PeerGates peer_rates;
+  RateGate slow_memory;  ///< closed: see SlowMemory
 
   TenantControl control;  ///< not for the engine
 };

@@ -44,6 +44,7 @@ struct TenantControl {
   /// it.
   std::weak_ptr<MemoryProxy> memory_proxy;
   std::uint64_t late_accesses_told = 0;  ///< to the operator
+  std::uint64_t slow_memory_told = 0;
 };
 
 }  // namespace softhca::engine

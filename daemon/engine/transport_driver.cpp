@@ -17,6 +17,11 @@ bool is_held(const QueuePair& qp) {
   return std::visit([](const auto& transport) { return transport.is_held(); }, qp.transport);
 }
 
+bool brings_what_was_read(const wire::Headers& headers) {
+  const wire::OpcodeMask& mask = wire::opcode_info(headers.opcode).mask;
+  return mask.has_all(wire::kResponse) && mask.has_any(wire::kRead | wire::kAtomic);
+}
+
 template <class... Case>
 struct Cases : Case... {
   using Case::operator()...;
@@ -49,12 +54,25 @@ bool TransportDriver::run(QueuePair& qp) {
     return false;
   }
   if (qp.state == QpState::kError) return lifecycle_.flush_receives(qp);
+  if (waits_for_memory(qp)) return false;
   qp.connection.flow.resume();
   const bool more = transmit(qp);
   if (qp.sq.stalled && !is_held(qp)) stall_.resume(qp);
   stall_.watch(qp, clock_.now);
   settle(qp);
-  return more && may_receive(qp.state) && qp.connection.flow.wake_at() == kNever;
+  // What it has reached now may have been slow.
+  const bool waits = waits_for_memory(qp) || parts_.slow_memory.waits(qp);
+  return more && !waits && may_receive(qp.state) && qp.connection.flow.wake_at() == kNever;
+}
+
+/// Of a connection to another host only what has payload waits, not what it answers: see
+/// QpEnvironment::send().
+bool TransportDriver::waits_for_memory(const QueuePair& qp) {
+  if (!parts_.slow_memory.any() || (!qp.is_local() && qp.type != QpType::kUd)) return false;
+  if (parts_.slow_memory.holds(qp, *qp.tenant)) return true;
+  const QueuePair* peer =
+      qp.is_local() ? parts_.queue_pairs.find(qp.connection.destination) : nullptr;
+  return peer != nullptr && parts_.slow_memory.holds(qp, *peer->tenant);
 }
 
 bool TransportDriver::transmit(QueuePair& qp) {
@@ -123,6 +141,9 @@ void TransportDriver::receive(QueuePair& qp, const wire::ParsedFrame& frame) {
   parts_.cpu.charge_packet(qp, frame.payload.size());
   if (!may_receive(qp.state)) {
     env.count(transport::Count::kBadState);
+  } else if (parts_.slow_memory.any() && parts_.slow_memory.is_slow(*qp.tenant) &&
+             brings_what_was_read(frame.headers)) {
+    env.count(transport::Count::kRateDropped);
   } else if (std::visit(
                  [&](auto& transport) {
                    return transport.receive(env, frame.headers, frame.payload, clock_.now);

@@ -21,6 +21,7 @@ enum class WaitCause : std::uint8_t {
   kCompletionCredit,  ///< of its TVL
   kRate,              ///< of its tenant, level, TVL or queue pair
   kPeerRate,          ///< of what its peer's tenant, level or queue pair is sent, or serves
+  kMemory,            ///< of its tenant, or of its peer's: it is slow to reach (SlowMemory)
   kOrder,             ///< earlier commands of its queue pair: fence, reads under way, drain
   kReceiver,          ///< a receive of its peer
   kAcknowledgement,   ///< its peer's answer

@@ -20,6 +20,7 @@
 
 #include "daemon/engine/guarantee_watch.hpp"
 #include "daemon/engine/ingress.hpp"
+#include "daemon/engine/slow_memory.hpp"
 
 namespace softhca::engine {
 
@@ -28,13 +29,15 @@ class WaitCensus {
   WaitCensus(const StepClock& clock, const LocalAddresses& addresses, const Ingress& ingress,
              CpuScheduler& cpu, CommandStore& commands, const collect::PcbPool& pcbs,
              const schedule::SendQueueScheduler& scheduler, const schedule::TvlTable& tvls,
-             const schedule::KickArbitrator& arbitrator, EventLog& log, std::uint16_t tenants)
+             const schedule::KickArbitrator& arbitrator, const SlowMemory& memory, EventLog& log,
+             std::uint16_t tenants)
       : clock_(clock),
         ingress_(ingress),
         cpu_(cpu),
         commands_(commands),
         scheduler_(scheduler),
         arbitrator_(arbitrator),
+        memory_(memory),
         guarantees_(clock, addresses, cpu.order(), pcbs, tvls, log, tenants),
         tvls_(tvls.size()),
         classes_(pcbs.max_groups()) {}
@@ -79,6 +82,7 @@ class WaitCensus {
   CommandStore& commands_;
   const schedule::SendQueueScheduler& scheduler_;
   const schedule::KickArbitrator& arbitrator_;
+  const SlowMemory& memory_;
   GuaranteeWatch guarantees_;
   std::vector<TvlLack> tvls_;
   std::vector<ClassLoad> classes_;

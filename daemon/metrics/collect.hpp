@@ -12,6 +12,7 @@ namespace softhca::metrics {
 
 // --- collect_tenant.cpp: what a tenant does
 void add_work(Families& out, const engine::Tenant& tenant);
+void add_process_memory(Families& out, const engine::Tenant& tenant);
 void add_commands(Families& out, const engine::Tenant& tenant);
 void add_transport(Families& out, const engine::Tenant& tenant);
 void add_failures(Families& out, const engine::Tenant& tenant);

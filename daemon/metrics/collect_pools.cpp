@@ -222,7 +222,8 @@ void add_lanes(Families& out, const Source& source) {
 
 void add_doorbells(Families& out, const Source& source, const engine::Tenant& tenant,
                    const engine::Level* level) {
-  const schedule::DoorbellCounters& c = source.engine.doorbells(tenant, level);
+  const schedule::DoorbellCounters& c =
+      source.engine.scheduler().counters(level == nullptr ? tenant.qos_class : level->qos_class);
   const Labels labels = labels_of(tenant, level);
   const auto count = [&](const char* name, const char* help, const Counter& counter) {
     out.counter(name, help, labels, number(counter));

@@ -241,12 +241,23 @@ void add_work(Families& out, const engine::Tenant& tenant) {
       "Commands whose checksum did not fit: torn or overwritten.", c.refused.bad_checksums);
   one("softhca_hostile_memory_total", "Shared words no correct provider writes.",
       c.refused.hostile_memory);
-  one("softhca_process_memory_accesses_total",
-      "Accesses to memory of programs that is not shared with the daemon.",
-      c.memory.process_accesses);
-  one("softhca_process_memory_late_accesses_total",
-      "Accesses to such memory that did not come back in time, and failed.",
-      c.memory.late_accesses);
+}
+
+void add_process_memory(Families& out, const engine::Tenant& tenant) {
+  const Labels labels{{"tenant", tenant.name}};
+  const engine::MemoryCounters& c = tenant.counters.memory;
+  out.counter("softhca_process_memory_accesses_total",
+              "Accesses to memory of programs that is not shared with the daemon.", labels,
+              number(c.process_accesses));
+  out.counter("softhca_process_memory_late_accesses_total",
+              "Accesses to such memory that did not come back in time, and failed.", labels,
+              number(c.late_accesses));
+  out.counter("softhca_process_memory_held_total",
+              "Times that the tenant's messages had to wait, since such memory is slow to reach.",
+              labels, number(c.held));
+  out.counter("softhca_process_memory_held_seconds_total",
+              "Time in which they had to wait, counted when that is over.", labels,
+              number(tenant.slow_memory.held_ns) * 1e-9);
 }
 
 void add_failures(Families& out, const engine::Tenant& tenant) {

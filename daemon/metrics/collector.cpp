@@ -8,6 +8,7 @@ std::vector<prometheus::MetricFamily> Collector::collect() const {
   const std::lock_guard lock(source_.tenants_changing);
   for (const auto& tenant : source_.tenants) {
     add_work(out, *tenant);
+    add_process_memory(out, *tenant);
     add_commands(out, *tenant);
     add_transport(out, *tenant);
     add_failures(out, *tenant);

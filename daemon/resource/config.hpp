@@ -233,10 +233,15 @@ struct LevelConfig {
   bool operator==(const LevelConfig&) const = default;
 };
 
+/// Whose memory the engine reaches itself. Own: programs of the daemon's own user, or root's, in
+/// its own PID namespace: they could end the daemon, too.
+enum class Trusted : std::uint8_t { kNone, kOwn, kAll };
+inline constexpr std::string_view kTrustedWords[] = {"none", "own", "all"};
+
 /// Memory of its programs that is not shared with the daemon.
 struct ProcessMemoryConfig {
   bool allowed = true;  ///< may be registered
-  bool trusted = true;  ///< the engine reaches it itself
+  Trusted trusted = Trusted::kOwn;
 
   bool operator==(const ProcessMemoryConfig&) const = default;
 };

@@ -114,12 +114,16 @@ constexpr Key kTenantKeys[] = {
          "on-demand paging. After a reload: for programs that come then."},
     {.name = "trusted",
      .at = at<&T::process_memory, &ProcessMemoryConfig::trusted>,
-     .doc = "Does the engine reach that memory itself? It then waits as long as an access takes: a "
-            "page that never comes (of a file server that has died) stops all tenants. With false "
-            "a process of the daemon's reaches it, for which the engine waits 50 ms at most and 1 "
-            "% of the time; an access that does not come back fails, and until it does so do the "
+     .words = kTrustedWords,
+     .doc = "Of whose programs does the engine reach that memory itself? \"own\": of programs of "
+            "the daemon's user and of root's that are in the daemon's PID namespace (not in a "
+            "container of their own); they could end the daemon, too. It then waits as long as an "
+            "access takes: a page that never comes (of a file server that has died) stops all "
+            "tenants. For others a process of the daemon's reaches it, for which the engine waits "
+            "50 ms at most; an access that does not come back fails, and until it does so do the "
             "tenant's others. It takes ten times as long, and more where processors are short. "
-            "After a reload: for programs that come then."},
+            "Either way the engine waits 1 % of the time for a tenant's memory; beyond that the "
+            "tenant's messages wait. After a reload: for programs that come then."},
     {.name = "tvls",
      .at = at<&T::tvls>,
      .range = {1, kMostTvls},

@@ -110,11 +110,9 @@ Verdict Responder::check_length(const ResponderUpcalls& up, const RequestPacket&
 }
 
 /// What comes faster than the rates of this side allow is refused as if there were no receive, in
-/// the middle of a message, too: the peer keeps it and sends it again in time. What it reads brings
-/// nothing. False: refused.
+/// the middle of a message, too: the peer keeps it and sends it again in time. False: refused.
 bool Responder::check_rate(const ResponderUpcalls& up, const RequestPacket& p) {
-  if (p.mask.has_all(wire::kRead)) return true;
-  const Duration wait = up.limits.request_wait();
+  const Duration wait = up.limits.request_wait(p.mask.has_all(wire::kRead));
   if (wait == Duration::zero()) return true;
   refuse_for_now(Refusal::kOverRate, rnr_timer(wait));
   return false;

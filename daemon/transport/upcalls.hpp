@@ -219,9 +219,9 @@ class ReceiveSource {
 /// The rates of what the peer sends to this side and reads from it.
 class PeerLimits {
  public:
-  /// How long the peer is to wait before it sends the request packet at hand again; zero: it may
-  /// come.
-  virtual Duration request_wait() = 0;
+  /// How long the peer is to wait before it sends the request packet at hand again, which `reads`
+  /// or brings something; zero: it may come.
+  virtual Duration request_wait(bool reads) = 0;
   /// Is the request packet at hand to be dropped, since too much came?
   virtual bool drops_request() = 0;
   /// A request packet that brings so many bytes was taken.

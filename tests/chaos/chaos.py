@@ -53,7 +53,7 @@ addresses = ["198.18.0.{number}"]
 vcbs = 32
 pcbs = 64
 weight = {weight if name == "calm" else 1}
-trusted = false
+trusted = "none"
 """
         for name, number in TENANTS.items()
     )

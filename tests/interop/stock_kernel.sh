@@ -37,7 +37,9 @@ grep -x Type=notify /root/shown && grep -x StatusText=serving /root/shown && gre
 [ "$(stat -c %U /proc/$(systemctl show --value -p MainPID softhcad))" = softhca ]'
   check "systemd: the unit lets the daemon do little else" guest \
     'systemd-analyze security --no-pager softhcad | tee /root/security | tail -n 1
-awk "/Overall exposure level/ { found = 1; low = \$(NF - 2) <= 2.1 } END { exit !(found && low) }" /root/security'
+awk "/Overall exposure level/ { found = 1; low = \$(NF - 2) <= 2.0 } END { exit !(found && low) }" /root/security'
+  check "systemd: the unit makes room for socket buffers" guest \
+    '[ "$(sysctl -n net.core.rmem_max)" = 33554432 ] && [ "$(sysctl -n net.core.wmem_max)" = 4194304 ]'
   check "systemd: a tenant's group comes in, though the unit may give nothing away" guest \
     'as() { setpriv --reuid 65534 --regid "$1" --clear-groups softhca-run --tenant b true; }
 as games && ! as users'

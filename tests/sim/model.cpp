@@ -53,7 +53,8 @@ Model::Model(int side, Link& link, Random& random, const Workload& own, const Wo
 bool Model::is_over_rate() { return over_rate != 0 && random_.chance(over_rate); }
 
 /// The packet that has waited comes in.
-Duration Model::request_wait() {
+Duration Model::request_wait(bool reads) {
+  if (reads) return Duration::zero();
   refused_ = !refused_ && is_over_rate();
   return refused_ ? std::chrono::microseconds(random_.between(1, 50)) : Duration::zero();
 }

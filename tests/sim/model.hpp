@@ -51,7 +51,7 @@ class Model final : public transport::PacketSink,
   void complete_receive(const transport::ReceiveCompletion& completion) override;
   Verdict invalidate_key(Rkey rkey) override;
   std::optional<std::uint32_t> receive_credits() override;
-  Duration request_wait() override;
+  Duration request_wait(bool reads) override;
   bool drops_request() override;
   void took_request(std::uint32_t, bool) override { refused_ = false; }
   bool holds_response() override { return held |= is_over_rate(); }

@@ -12,6 +12,7 @@ constexpr EventMessage kMessages[] = {
     {"hostile_memory", spdlog::level::err, "ed2cf7fda86f4fc1826cf3bb7bef0c9f",
      "wrote what no correct provider writes: ", true},
     {"memory_late", spdlog::level::warn, "3a6d1c0be5f24b7e8d90c1f27b65a4e8", "", true},
+    {"memory_slow", spdlog::level::warn, "e234c1ef103947919a71e37cd71e0017", "", true},
     {"guarantee_not_kept", spdlog::level::warn, "a92c98482b694a21a348798798e00a00",
      "guarantee not kept: ", true},
     {"forged_packets", spdlog::level::warn, "0d5f1c7e2b9a4e66a3c84f17d09b62e5",

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <string>
 
-#include "daemon/control/sockets/process_cgroup.hpp"
+#include "daemon/control/sockets/peer_process.hpp"
 #include "daemon/control/sockets/process_name.hpp"
 #include "daemon/resource/owners.hpp"
 

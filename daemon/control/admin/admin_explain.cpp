@@ -30,6 +30,9 @@ constexpr Remedy kRemedies[] = {
     {WaitCause::kPeerRate, "inbound_rate, served_rate of the peer",
      "its peers in this daemon are held to a rate of what they are sent, or of what is read from "
      "them"},
+    {WaitCause::kMemory, "",
+     "memory that its programs, or those of its peers in this daemon, do not share with the daemon "
+     "is slow to reach: pages that are not there, an address space that changes all the time"},
     {WaitCause::kOrder, "",
      "earlier commands of the same queue pair: a fence, reads at the program's max_rd_atomic, a "
      "drain"},

@@ -95,13 +95,19 @@ void Sessions::tell_late_memory() {
   constexpr auto kInterval = std::chrono::seconds(10);
   if (now() - told_late_memory_ < kInterval) return;
   for (const auto& tenant : adapter_.tenants) {
-    const std::uint64_t late = tenant->counters.memory.late_accesses.value();
-    if (std::exchange(tenant->control.late_accesses_told, late) == late) continue;
-    told_late_memory_ = now();
-    adapter_.journal.add({.kind = "memory_late",
-                          .tenant = tenant->name,
-                          .text = "an access to memory of its programs did not come back in time; "
-                                  "until it does, what they have not shared is out of reach"});
+    const auto tell = [&](std::uint64_t& told, std::uint64_t times, const char* kind,
+                          const char* text) {
+      if (std::exchange(told, times) == times) return;
+      told_late_memory_ = now();
+      adapter_.journal.add({.kind = kind, .tenant = tenant->name, .text = text});
+    };
+    tell(tenant->control.late_accesses_told, tenant->counters.memory.late_accesses.value(),
+         "memory_late",
+         "an access to memory of its programs did not come back in time; until it does, what they "
+         "have not shared is out of reach");
+    tell(tenant->control.slow_memory_told, tenant->counters.memory.held.value(), "memory_slow",
+         "memory of its programs is slow to reach; so that others do not wait for it, its messages "
+         "do");
   }
 }
 

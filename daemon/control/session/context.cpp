@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/base/system_error.hpp"
+#include "daemon/engine/measured_memory.hpp"
 #include "daemon/engine/memory_proxy.hpp"
 #include "daemon/memory/offered_memory.hpp"
 
@@ -49,9 +50,12 @@ bool SessionContext::may_map() const {
          control.unmapping_bytes - shared <= limit(resource::Kind::kQueueBytes);
 }
 
-Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(
-    PeerSocket socket) const {
-  if (adapter_.helpers == nullptr || adapter_.settings(tenant_).process_memory.trusted) {
+Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(PeerSocket socket,
+                                                                               bool trusted) const {
+  engine::SlowMemory* slow = nullptr;
+  on_engine([&](engine::Engine& engine) { slow = &engine.slow_memory(); });
+  const auto waited = [slow, &tenant = tenant_](Duration time) { slow->waited(tenant, time); };
+  if (adapter_.helpers == nullptr || trusted) {
     UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!own) return system_error("a process's memory");
     socket.hand_over();
@@ -59,7 +63,10 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(
     const auto close = [&calls = adapter_.blocking_calls, name = tenant_.name](auto* memory) {
       calls.make(name, [memory] { delete memory; });
     };
-    return std::shared_ptr<memory::ProcessMemory>(new memory::OfferedMemory(std::move(own)), close);
+    const std::shared_ptr<memory::ProcessMemory> offered(new memory::OfferedMemory(std::move(own)),
+                                                         close);
+    return std::shared_ptr<memory::ProcessMemory>(
+        std::make_shared<engine::MeasuredMemory>(offered, waited));
   }
   const auto start = [&](int area, int end) {
     return adapter_.helpers->start_memory_proxy(area, end);
@@ -67,7 +74,7 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(
   for (auto proxy = tenant_.control.memory_proxy.lock();; proxy = nullptr) {
     const bool fresh = proxy == nullptr;
     if (fresh) {
-      auto made = engine::MemoryProxy::create(start, tenant_.counters.memory);
+      auto made = engine::MemoryProxy::create(start, tenant_.counters.memory, waited);
       if (!made) return made.error();
       proxy = std::move(*made);
       tenant_.control.memory_proxy = proxy;

@@ -42,7 +42,10 @@ class SessionContext {
   const std::shared_ptr<const HelperProcesses>& helpers() const { return adapter_.helpers; }
   /// The memory that the process offers at the other end of `socket`. Errors: EBUSY (the tenant has
   /// an access waiting that does not come back); what the system says where it is short.
-  Expected<std::shared_ptr<memory::ProcessMemory>> reach_process(PeerSocket socket) const;
+  /// `trusted`: the engine itself reaches it, else a process of the daemon's. REQUIRES: the engine
+  /// knows the session.
+  Expected<std::shared_ptr<memory::ProcessMemory>> reach_process(PeerSocket socket,
+                                                                 bool trusted) const;
   /// For memory that processes of the tenant had in common with the daemon: a thread of the
   /// tenant's unmaps it, which takes 0.1 s for each GiB. May be called when the session is over.
   Unmap unmap() const;

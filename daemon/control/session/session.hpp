@@ -139,6 +139,7 @@ class Session final : private resource::IdleHolder {
   bool speaks_version(std::uint64_t magic, std::uint32_t version);
   int read_hello(const RequestBody& body, abi::HelloWithLevel& hello);
   int hello(const RequestBody& body, Reply& reply);
+  bool is_trusted() const;
   int offer_memory(const RequestBody& body, Reply& reply);
   int query_device(const RequestBody& body, Reply& reply);
   int query_port(const RequestBody& body, Reply& reply);

@@ -7,7 +7,7 @@
 #include "daemon/base/endian.hpp"
 #include "daemon/control/adapter/log.hpp"
 #include "daemon/control/session/session.hpp"
-#include "daemon/control/sockets/process_cgroup.hpp"
+#include "daemon/control/sockets/peer_process.hpp"
 
 namespace softhca::control {
 namespace {
@@ -78,6 +78,20 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
+/// Does the engine reach its memory itself?
+bool Session::is_trusted() const {
+  switch (adapter_.settings(tenant()).process_memory.trusted) {
+    case resource::Trusted::kNone:
+      return false;
+    case resource::Trusted::kOwn:
+      return (peer().uid == ::geteuid() || peer().uid == 0) &&
+             is_in_our_pid_namespace(peer().pid, pidfd_.get());
+    case resource::Trusted::kAll:
+      break;
+  }
+  return true;
+}
+
 /// Gives the process a socket by which it passes its memory, as the daemon could only open it with
 /// rights over it.
 int Session::offer_memory(const RequestBody& body, Reply& reply) {
@@ -87,7 +101,7 @@ int Session::offer_memory(const RequestBody& body, Reply& reply) {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
   PeerSocket ours = context_.socket().sibling(UniqueFd(ends[0]));
   PeerSocket theirs = context_.socket().sibling(UniqueFd(ends[1]));
-  const auto process = context_.reach_process(std::move(ours));
+  const auto process = context_.reach_process(std::move(ours), is_trusted());
   if (!process) return process.error().code;
   // Regions may outlive the session, if other sessions share them.
   struct Account {

@@ -29,7 +29,7 @@ class Proxy {
  public:
   explicit Proxy(const AccessBounds& bounds = {}) {
     auto made = MemoryProxy::create([this](int area, int socket) { return start(area, socket); },
-                                    counters, bounds);
+                                    counters, [this](Duration time) { waited += time; }, bounds);
     if (!made) throw std::runtime_error(made.error().message);
     proxy = std::move(*made);
   }
@@ -68,6 +68,7 @@ class Proxy {
   }
 
   MemoryCounters counters;
+  Duration waited{};
   std::shared_ptr<MemoryProxy> proxy;
 
  private:

@@ -39,7 +39,7 @@ class Overflow : public BothWays {
 
   const schedule::SendQueueScheduler& scheduler() const { return a.adapter.engine.scheduler(); }
   const schedule::DoorbellCounters& counters(const Process& process) const {
-    return process.adapter.engine.doorbells(process.tenant, nullptr);
+    return process.adapter.engine.scheduler().counters(process.tenant.qos_class);
   }
   bool overflowed(const TestQp& qp) const {
     return scheduler().overflowed(schedule::QpSlot(qp.qp.slot));

@@ -177,6 +177,7 @@ class QpParts : public Parts {
   CommandExecution execution{cpu,           commands,     pcbs,        scheduler, dispatch,
                              region_access, async_events, completions, history};
   PeerRates peer_rates{clock, queue_pairs.slots()};
+  SlowMemory slow_memory{clock, queue_pairs.slots()};
   TransportParts transport_parts{.command_sink = execution,
                                  .commands = commands,
                                  .pcbs = pcbs,
@@ -187,6 +188,7 @@ class QpParts : public Parts {
                                  .events = async_events,
                                  .queue_pairs = queue_pairs,
                                  .peer_rates = peer_rates,
+                                 .slow_memory = slow_memory,
                                  .captures = captures,
                                  .faults = faults,
                                  .history = history};

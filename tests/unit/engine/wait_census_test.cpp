@@ -239,6 +239,19 @@ const Shortage kShortages[] = {
      .way = Way::kWire,
      .connection = {.min_rnr_timer = 14},
      .work = {.opcode = abi::Opcode::kSend}},
+    {.name = "Memory",
+     .cause = WaitCause::kMemory,
+     .each_step =
+         [](Pair& pair) {
+           pair.a->adapter.engine.slow_memory().waited(pair.b->tenant, std::chrono::seconds(1));
+         }},
+    {.name = "MemoryWire",
+     .cause = WaitCause::kMemory,
+     .way = Way::kWire,
+     .each_step =
+         [](Pair& pair) {
+           pair.a->adapter.engine.slow_memory().waited(pair.a->tenant, std::chrono::seconds(1));
+         }},
     {.name = "PeerNotThere",
      .cause = WaitCause::kAcknowledgement,
      .connection = {.timeout = 0},

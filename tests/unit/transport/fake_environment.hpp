@@ -79,7 +79,7 @@ class FakeEnvironment final : public PacketSink,
     return invalidation;
   }
   std::optional<std::uint32_t> receive_credits() override { return credits; }
-  Duration request_wait() override { return wait; }
+  Duration request_wait(bool reads) override { return reads ? Duration::zero() : wait; }
   bool drops_request() override { return drops; }
   void took_request(std::uint32_t bytes, bool begins_message) override {
     brought.push_back(std::to_string(bytes) + (begins_message ? " begin" : ""));

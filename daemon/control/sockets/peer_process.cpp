@@ -1,4 +1,4 @@
-#include "daemon/control/sockets/process_cgroup.hpp"
+#include "daemon/control/sockets/peer_process.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "daemon/base/unique_fd.hpp"
 
 namespace softhca::control {
 namespace {
 
-// A path is at most 4 KiB long, and there are at most some 15 hierarchies.
+// A path of a cgroup is at most 4 KiB long, and there are at most some 15 hierarchies.
 constexpr std::size_t kMostBytes = std::size_t{64} << 10;
 
 std::optional<std::string> read_bounded(const std::string& path) {
@@ -35,12 +36,33 @@ bool has_ended(int pidfd) {
   return ::poll(&process, 1, 0) != 0;
 }
 
+/// What /proc/`pid`/`file` says, if it is the process of `pidfd` that has the number.
+std::optional<std::string> read_of(pid_t pid, int pidfd, const char* file) {
+  auto text = read_bounded("/proc/" + std::to_string(pid) + "/" + file);
+  return has_ended(pidfd) ? std::nullopt : std::move(text);
+}
+
 }  // namespace
 
 std::optional<std::string> cgroup_of(pid_t pid, int pidfd) {
-  const auto text = read_bounded("/proc/" + std::to_string(pid) + "/cgroup");
-  if (!text || has_ended(pidfd)) return std::nullopt;
-  return cgroup_in(*text);
+  const auto text = read_of(pid, pidfd, "cgroup");
+  return text ? cgroup_in(*text) : std::nullopt;
+}
+
+bool is_in_our_pid_namespace(pid_t pid, int pidfd) {
+  const auto text = read_of(pid, pidfd, "status");
+  return text && has_one_number(*text);
+}
+
+bool has_one_number(std::string_view status) {
+  constexpr std::string_view kName = "\nNSpid:";
+  const std::size_t at = status.find(kName);
+  if (at == status.npos) return false;
+  std::string_view numbers = status.substr(at + kName.size());
+  numbers = numbers.substr(0, numbers.find('\n'));
+  constexpr const char* kSpace = " \t";
+  const std::size_t first = numbers.find_first_not_of(kSpace);
+  return first != numbers.npos && numbers.find_first_of(kSpace, first) == numbers.npos;
 }
 
 std::optional<std::string> cgroup_in(std::string_view text) {

@@ -1,5 +1,5 @@
-// The cgroup of a process, as /proc/PID/cgroup says it (cgroups(7)).
-#include "daemon/control/sockets/process_cgroup.hpp"
+// What /proc says of a process: its cgroup (cgroups(7)), and whether it is in our PID namespace.
+#include "daemon/control/sockets/peer_process.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -33,6 +33,22 @@ TEST(ProcessCgroup, APathIsInItselfAndInThoseAbove) {
   EXPECT_TRUE(is_in_cgroup("/a.slice", "/"));
   EXPECT_FALSE(is_in_cgroup("/a.slice2", "/a.slice"));
   EXPECT_FALSE(is_in_cgroup("/", "/a.slice"));
+}
+
+TEST(ProcessNamespace, OfOneThatHasANumberInASecondNamespace) {
+  EXPECT_TRUE(has_one_number("Name:\tfio\nNStgid:\t12\nNSpid:\t12\nNSpgid:\t12\n"));
+  EXPECT_FALSE(has_one_number("Name:\tfio\nNSpid:\t12\t1\nNSpgid:\t12\t1\n"));
+  for (const char* text : {"", "Name:\tfio\n", "Name:\tNSpid:\n", "a\nNSpid:\n", "a\nNSpid:\t \n"})
+    EXPECT_FALSE(has_one_number(text)) << text;
+}
+
+TEST(ProcessNamespace, IsAskedOfAProcessThatIsThere) {
+  const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  ASSERT_TRUE(self);
+  std::ifstream file("/proc/self/status");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(is_in_our_pid_namespace(::getpid(), self.get()), has_one_number(text));
+  EXPECT_FALSE(is_in_our_pid_namespace(0, self.get())) << "of another namespace";
 }
 
 TEST(ProcessCgroup, IsAskedOfAProcessThatIsThere) {

@@ -1,0 +1,32 @@
+// Memory of a process that the engine's thread reaches itself, and what it waits there.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "daemon/base/time.hpp"
+#include "daemon/memory/process_memory.hpp"
+
+namespace softhca::engine {
+
+class MeasuredMemory final : public memory::ProcessMemory {
+ public:
+  /// Told how long the thread was kept waiting, on that thread.
+  using Waited = std::function<void(Duration)>;
+
+  MeasuredMemory(std::shared_ptr<memory::ProcessMemory> reached, Waited waited)
+      : reached_(std::move(reached)), waited_(std::move(waited)) {}
+
+  Verdict read(std::span<iovec> local, std::span<iovec> remote) override;
+  Verdict write(std::span<iovec> local, std::span<iovec> remote) override;
+
+ private:
+  Verdict transfer(bool writes, std::span<iovec> local, std::span<iovec> remote);
+
+  std::shared_ptr<memory::ProcessMemory> reached_;
+  Waited waited_;
+  Time suspected_until_{};
+};
+
+}  // namespace softhca::engine

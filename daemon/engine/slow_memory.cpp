@@ -1,0 +1,42 @@
+#include "daemon/engine/slow_memory.hpp"
+
+#include <algorithm>
+
+#include "daemon/engine/tenant.hpp"
+#include "daemon/transport/codes.hpp"
+
+namespace softhca::engine {
+namespace {
+
+/// Nanoseconds in place of bytes: a hundredth of the time, and 20 ms at once.
+constexpr RateLimits kShare{.bytes_per_second = 10'000'000, .burst_bytes = 20'000'000};
+
+}  // namespace
+
+void SlowMemory::waited(Tenant& tenant, Duration time) {
+  if (!tenant.slow_memory.limiter.limited()) gates_.set(tenant.slow_memory, kShare);
+  const bool before = tenant.slow_memory.closed();
+  gates_.charge(tenant.slow_memory, static_cast<std::uint64_t>(time.count()), 0);
+  if (tenant.slow_memory.closed() && !before) tenant.counters.memory.held.add();
+}
+
+void SlowMemory::forget(Tenant& tenant) {
+  gates_.forget(tenant.slow_memory, [](std::uint32_t) {});
+}
+
+bool SlowMemory::is_slow(const Tenant& tenant) const { return tenant.slow_memory.closed(); }
+
+bool SlowMemory::holds(const QueuePair& qp, Tenant& owner) {
+  if (!owner.slow_memory.closed()) return false;
+  gates_.wait(qp.slot, owner.slow_memory);
+  return true;
+}
+
+Duration SlowMemory::request_wait(const QueuePair& qp) const {
+  const RateGate& gate = qp.tenant->slow_memory;
+  if (!gate.closed()) return Duration::zero();
+  return std::clamp<Duration>(gate.limiter.ready_at() - clock_.now, Duration(1),
+                              transport::kLongestRnrDelay);
+}
+
+}  // namespace softhca::engine

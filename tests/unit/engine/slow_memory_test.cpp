@@ -1,0 +1,139 @@
+// A tenant whose memory the engine has waited for too long: its messages wait, and nobody else's.
+#include "daemon/engine/slow_memory.hpp"
+
+#include "tests/unit/engine/pair.hpp"
+
+namespace softhca::engine {
+namespace {
+
+using std::chrono::milliseconds;
+using transport::Count;
+
+class SlowMemoryTest : public BothWays {
+ protected:
+  SlowMemoryTest() : pair(GetParam()) {
+    // Retries are few, and reads that were under way when it got slow wait for them.
+    pair.connect_pair({.timeout = 20});
+    pair.run_for(milliseconds(1));
+    from = &a.make_buffer(kBytes);
+    to = &b.make_buffer(kBytes);
+    from->fill(7);
+  }
+  ~SlowMemoryTest() { pair.expect_idle(); }
+
+  /// The engine of the tenant has waited for its memory.
+  static void wait_for(Process& process, Duration time) {
+    process.adapter.engine.slow_memory().waited(process.tenant, time);
+  }
+  Work work(abi::Opcode opcode) {
+    return {.opcode = opcode, .sge = {from->all()}, .remote_addr = to->addr(), .rkey = to->key};
+  }
+  /// How long the message takes, which succeeds.
+  Duration take(abi::Opcode opcode) {
+    const Time began = pair.now;
+    a.post(*pair.qa, work(opcode));
+    EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+    return pair.now - began;
+  }
+
+  static constexpr Duration kMost = std::chrono::seconds(9);
+  static constexpr std::size_t kBytes = 4'000'000;
+  Pair pair;
+  Process& a = *pair.a;
+  Process& b = *pair.b;
+  Buffer* from;
+  Buffer* to;
+};
+
+constexpr abi::Opcode kBoth[] = {abi::Opcode::kRdmaWrite, abi::Opcode::kRdmaRead};
+
+TEST_P(SlowMemoryTest, ALittleIsBorne) {
+  wait_for(a, milliseconds(19));
+  wait_for(b, milliseconds(19));
+  for (const abi::Opcode opcode : kBoth) EXPECT_LT(take(opcode), milliseconds(500));
+}
+
+/// 60 ms, of which 20 are borne, are a hundredth of 4 s.
+TEST_P(SlowMemoryTest, MessagesOfItsPeersWait) {
+  for (const abi::Opcode opcode : kBoth) {
+    wait_for(b, milliseconds(60));
+    const Duration took = take(opcode);
+    EXPECT_GE(took, milliseconds(3900));
+    EXPECT_LT(took, kMost);
+    EXPECT_TRUE(to->equals(*from));
+    pair.run_for(milliseconds(2000));  // it has paid for it all
+  }
+  EXPECT_EQ(b.tenant.counters.memory.held.value(), 2u);
+  EXPECT_EQ(b.tenant.counters.value(Count::kRateNakSent) != 0, !local());
+}
+
+TEST_P(SlowMemoryTest, ItsOwnMessagesWait) {
+  for (const abi::Opcode opcode : kBoth) {
+    wait_for(a, milliseconds(60));
+    const Duration took = take(opcode);
+    EXPECT_GE(took, milliseconds(3900));
+    EXPECT_LT(took, kMost);
+    EXPECT_TRUE(to->equals(*from));
+    pair.run_for(milliseconds(2000));
+  }
+}
+
+/// A message that has begun waits, too.
+TEST_P(SlowMemoryTest, InTheMiddleOfAMessage) {
+  for (const abi::Opcode opcode : kBoth)
+    for (Process* slow : {&a, &b}) {
+      to->fill(1);
+      from->fill(2);
+      Buffer& into = opcode == abi::Opcode::kRdmaRead ? *from : *to;
+      const auto written = [&] { return std::memcmp(into.data(), "\0", 1) != 0; };
+      std::memset(into.data(), 0, 1);
+      a.post(*pair.qa, work(opcode));
+      ASSERT_TRUE(pair.run_until(written));
+      wait_for(*slow, milliseconds(60));
+      const Time began = pair.now;
+      pair.run_for(milliseconds(3800));
+      EXPECT_FALSE(pair.ca->poll()) << "it is over already";
+      EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+      EXPECT_LT(pair.now - began, kMost);
+      EXPECT_TRUE(to->equals(*from));
+      pair.run_for(milliseconds(2000));
+    }
+}
+
+TEST_P(SlowMemoryTest, OthersDoNotWait) {
+  TestCq& cq = a.make_cq();
+  TestQp& near = a.make_qp(cq, cq);
+  TestQp& far = a.make_qp(cq, cq);
+  connect(a, near, a, far);
+  Buffer& into = a.make_buffer(kBytes);
+  wait_for(b, milliseconds(60));
+  a.post(*pair.qa, work(abi::Opcode::kRdmaWrite));
+  for (int i = 0; i < 20; ++i) {
+    a.post(near, {.opcode = abi::Opcode::kRdmaWrite,
+                  .sge = {from->all()},
+                  .remote_addr = into.addr(),
+                  .rkey = into.key});
+    const Time began = pair.now;
+    EXPECT_EQ(pair.wait_status(cq), Status::kSuccess);
+    EXPECT_LT(pair.now - began, milliseconds(500));
+  }
+  EXPECT_FALSE(pair.ca->poll());
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+}
+
+TEST_P(SlowMemoryTest, AQueuePairThatIsResetWaitsNoMore) {
+  wait_for(a, milliseconds(60));
+  a.post(*pair.qa, work(abi::Opcode::kRdmaWrite));
+  pair.run_for(milliseconds(1));
+  EXPECT_TRUE(a.adapter.engine.slow_memory().waits(pair.qa->qp));
+  a.reset(*pair.qa);
+  EXPECT_FALSE(a.adapter.engine.slow_memory().waits(pair.qa->qp));
+  pair.run_for(std::chrono::seconds(5));
+  EXPECT_FALSE(pair.ca->poll());
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, SlowMemoryTest, ::testing::Values(Way::kLocal, Way::kWire),
+                         way_name);
+
+}  // namespace
+}  // namespace softhca::engine
