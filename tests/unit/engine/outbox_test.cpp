@@ -1,6 +1,7 @@
 // Packets for a port that gathers them, without an engine.
 #include "daemon/engine/outbox.hpp"
 
+#include "daemon/wire/packet_tag.hpp"
 #include "tests/unit/engine/process.hpp"
 
 namespace softhca::engine {
@@ -109,7 +110,10 @@ class Outboxes : public ::testing::Test {
       wire::ParsedFrame parsed;
       for (std::uint32_t i = 0; i < train.packets; ++i, ++next) {
         EXPECT_EQ(walk.next(parsed), wire::DropReason::kNone);
-        EXPECT_TRUE(wire::check_icrc(parsed)) << next;
+        EXPECT_EQ(wire::check_icrc(parsed), tag_key == nullptr) << next;
+        if (tag_key != nullptr) {
+          EXPECT_TRUE(wire::check_tag(parsed, *tag_key)) << next;
+        }
         EXPECT_EQ(parsed.identification, port.by_kernel ? i : next);
         EXPECT_EQ(parsed.headers.psn, Psn(static_cast<std::uint32_t>(next)));
         EXPECT_TRUE(std::ranges::equal(parsed.payload, wanted.at(next))) << next;
@@ -138,6 +142,7 @@ class Outboxes : public ::testing::Test {
   wire::FrameTemplate path{near};
   GatheringPort port;
   Outbox outbox{port, port, payloads};
+  std::unique_ptr<wire::PacketKey> tag_key;  ///< not null: packets have its tag
   std::uint32_t psn = 0;
   std::uint32_t offset = 0;
   std::vector<Bytes> wanted;
@@ -150,6 +155,17 @@ using Lengths = std::vector<std::uint32_t>;
 TEST_F(Outboxes, PacketsOfOneSizeMakeATrain) {
   for (int i = 0; i < 5; ++i) ASSERT_EQ(add(1024), SendResult::kSent);
   EXPECT_EQ(trains(), (Lengths{5}));
+}
+
+TEST_F(Outboxes, PacketsOfATrainHaveATagEach) {
+  auto made = wire::PacketKey::make(PeerSecret{});
+  ASSERT_TRUE(made) << made.error().message;
+  tag_key = std::move(*made);
+  near.key = tag_key.get();
+  path = wire::FrameTemplate(near);
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(add(1024), SendResult::kSent);
+  ASSERT_EQ(add(17), SendResult::kSent);
+  EXPECT_EQ(trains(), (Lengths{6}));
 }
 
 TEST_F(Outboxes, ShowsPacketsAsTheyAreWhenTheTrainIsCut) {
