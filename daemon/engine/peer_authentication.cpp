@@ -5,8 +5,8 @@ namespace {
 
 constexpr Duration kCountedTogether = std::chrono::seconds(1);
 constexpr Duration kBetweenAlarms = std::chrono::seconds(10);
-/// The event is the daemon's.
-constexpr TenantId kNoTenant(0xffff);
+/// The event is not of a tenant, but of the daemon.
+constexpr TenantId kOfDaemon(0xffff);
 
 }  // namespace
 
@@ -19,7 +19,7 @@ wire::DropReason PeerAuthentication::refuse(const wire::ParsedFrame& frame, wire
   if (++refused_ < kAlarming || clock_.now < quiet_until_) return why;
   quiet_until_ = clock_.now + kBetweenAlarms;
   log_.add({.kind = DaemonEventKind::kForgedPackets,
-            .tenant = kNoTenant,
+            .tenant = kOfDaemon,
             .amount = refused_,
             .peer = frame.source,
             .cause = why == wire::DropReason::kUnauthenticated

@@ -58,7 +58,7 @@ void MinimumRates::forget(TenantId tenant) {
   change(tenants_[tenant.value].rate, {});
   tenants_[tenant.value].first_cost = 0;
   for (Tvl& tvl : tvls_)
-    if (tvl.qos_class != kNoTenant && classes_[tvl.qos_class].tenant == tenant.value)
+    if (tvl.qos_class != kNoClass && classes_[tvl.qos_class].tenant == tenant.value)
       change(tvl.rate, {});
   for (QosClass& qos_class : classes_) {
     if (qos_class.tenant != tenant.value) continue;

@@ -137,6 +137,7 @@ class MinimumRates {
 
  private:
   static constexpr std::uint32_t kNoTenant = 0xffffffff;
+  static constexpr std::uint32_t kNoClass = 0xffffffff;
   /// Cost units of work that may come to nothing, and how many a byte that moves pays for: 4 us for
   /// a message of 4 KiB.
   static constexpr std::uint64_t kMostVain = 1 << 20;
@@ -161,7 +162,7 @@ class MinimumRates {
   };
   struct Tvl {
     MinimumRate rate;
-    std::uint32_t qos_class = kNoTenant;
+    std::uint32_t qos_class = kNoClass;
   };
 
   template <class All, class May>

@@ -83,6 +83,7 @@ void Replays::owe(Replay& r, std::uint32_t from, std::uint32_t end) {
 
 void Replays::owe_part(Replay& r, std::uint32_t from, std::uint32_t end) {
   if (r.next <= from) return;  // it comes anyway
+  r.begun = false;
   const Replay::Rest rest{r.next, r.end};
   const bool is_apart = r.rest.end == 0 && end <= r.next;
   const std::uint32_t last = r.rest.end != 0 ? r.rest.end : r.end;

@@ -23,9 +23,10 @@ struct Replay {
   Psn first;
   std::uint32_t packets = 0;
   bool atomic = false;
-  bool empty = false;   ///< atomic write, flush: nothing but that it was done
-  bool due = false;     ///< packets [next, end) are owed
-  bool replay = false;  ///< was asked for again
+  bool empty = false;       ///< atomic write, flush: nothing but that it was done
+  bool due = false;         ///< packets [next, end) are owed
+  bool replay : 1 = false;  ///< was asked for again
+  bool begun : 1 = false;   ///< a packet of what is owed has gone
   std::uint32_t start = 0;
   std::uint32_t next = 0;
   std::uint32_t end = 0;

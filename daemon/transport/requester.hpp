@@ -101,7 +101,7 @@ class Requester {
     const Slot& slot = queue_[first];
     queued_end_ = slot.first;
     queued_sequence_ = slot.sequence;
-    withdrawn_ = {true, slot.request.fence, slot.request.kind};
+    withdrawn_ = {true, slot.request.fence, slot.request.kind, false};
     if (!next_psn_.is_before(queued_end_)) next_ = SendQueue::kEnd;
     queue_.cut_behind(last, visit);
   }
@@ -155,7 +155,7 @@ class Requester {
   void receive_response(const RequesterUpcalls& up, const ResponsePacket& p, Time now);
   bool acknowledge_before(const RequesterUpcalls& up, Psn end, Time now);
   void advance(const RequesterUpcalls& up, std::uint32_t packets, Time now);
-  void hear_while_resting(const wire::Headers& h);
+  void hear_peer(const wire::Headers& h);
 
   // requester_repair.cpp
   bool send_again(const RequesterUpcalls& up, Time now, unsigned& packet_budget);
@@ -207,6 +207,7 @@ class Requester {
     bool any = false;
     bool fence = false;
     RequestKind kind = RequestKind::kSend;
+    bool awaits_response = false;  ///< of withdraw(): the oldest is a read or atomic
   } withdrawn_;
 
   std::uint8_t retries_left_ = 0;

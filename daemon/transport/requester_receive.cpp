@@ -8,6 +8,10 @@ namespace {
 
 constexpr std::uint8_t kSyndromeClass = 0xe0;
 
+bool acknowledges(const wire::Headers& h) {
+  return wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome);
+}
+
 }  // namespace
 
 void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
@@ -17,13 +21,19 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
   if (info.transport != format_.attributes.transport() || !info.mask.has_all(wire::kResponse))
     return up.events.count(Count::kBadOpcode);
   const bool is_expected = !h.psn.is_before(unacked_) && h.psn.is_before(sent_end_);
-  if (is_expected && queue_.empty() && timer_.rests()) return hear_while_resting(h);
+  if (is_expected && queue_.empty() && timer_.rests()) return hear_peer(h);
   // 9.7.5.1.1: an acknowledgement outside of what is outstanding is a ghost or a duplicate. A
-  // repetition of the newest one may carry fresh credits.
+  // repetition of the newest one may carry fresh credits. Where a response is awaited, a repetition
+  // of any says that it will come: it waits for a rate of the peer.
   if (!is_expected || queue_.empty()) {
-    const bool newest =
-        wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome) && h.psn == unacked_ - 1;
-    return newest ? credits_.update(h) : up.events.count(Count::kGhostAck);
+    const bool repeats = acknowledges(h) && h.psn.is_before(unacked_);
+    const bool awaits = queue_.empty() ? timer_.rests() && withdrawn_.awaits_response
+                                       : awaits_response(queue_.front().kind);
+    if (repeats && h.psn == unacked_ - 1)
+      credits_.update(h);
+    else if (!repeats || !awaits)
+      return up.events.count(Count::kGhostAck);
+    return awaits ? hear_peer(h) : void();
   }
   if (info.mask.has_any(wire::kRead | wire::kAtomic))
     receive_response(up, {h, payload, info.mask}, now);
@@ -34,17 +44,17 @@ void Requester::receive(const RequesterUpcalls& up, const wire::Headers& h,
     catch_up(up, now);
 }
 
-/// The peer is there. Its acknowledgement holds when the requests start again; all else it says
-/// when they have been sent again.
-void Requester::hear_while_resting(const wire::Headers& h) {
-  if (wire::does(h.opcode, wire::Opcode::kRcAck) && is_ack(h.syndrome)) {
+/// The peer is there. While it rests an acknowledgement holds when the requests start again; all
+/// else the peer says when they have been sent again.
+void Requester::hear_peer(const wire::Headers& h) {
+  if (acknowledges(h) && h.psn.is_after(acknowledged_ - 1)) {
     acknowledged_ = h.psn + 1;
     credits_.update(h);
   }
   exhausted_ = false;
   silence_.end();
   retries_left_ = format_.attributes.retry_count;
-  timer_.stop();
+  if (timer_.rests()) timer_.stop();
 }
 
 void Requester::receive_acknowledge(const RequesterUpcalls& up, const wire::Headers& h, Time now) {

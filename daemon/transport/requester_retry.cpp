@@ -60,6 +60,7 @@ void Requester::begin_withdrawal() {
   const Slot& oldest = queue_[queue_.oldest()];
   queued_end_ = oldest.first;
   queued_sequence_ = oldest.sequence;
+  withdrawn_.awaits_response = awaits_response(oldest.request.kind);
 }
 
 /// Timeouts use up the retries (9.7.6.1.3, 9.9.2.4.1), which are renewed by progress, and by an RNR

@@ -31,7 +31,7 @@ void Responder::reset(Psn rq_psn) {
   sequence_ = Psn();
   message_.reset();
   kept_.clear();
-  ack_due_ = failed_ = established_ = false;
+  ack_due_ = failed_ = established_ = asked_again_ = false;
   nak_ = 0;
   refusal_ = Refusal::kNone;
   replays_.clear();
@@ -51,7 +51,7 @@ void Responder::flush(const ResponderUpcalls& up) {
 
 void Responder::owe_nothing() {
   replays_.settle_all();
-  ack_due_ = false;
+  ack_due_ = asked_again_ = false;
   nak_ = 0;
 }
 

@@ -104,8 +104,8 @@ class Responder {
   SendResult send_response(const ResponderUpcalls& up, Replay& r);
   void refuse_response(const ResponderUpcalls& up);
   bool send_nak(const ResponderUpcalls& up);
-  bool send_ack(const ResponderUpcalls& up);
-  wire::Headers make_acknowledgement(const ResponderUpcalls& up) const;
+  bool send_ack(const ResponderUpcalls& up, Psn of);
+  wire::Headers make_acknowledgement(const ResponderUpcalls& up, Psn of) const;
   wire::Headers make_headers(wire::Opcode opcode, Psn psn) const;
   void set_aeth(const ResponderUpcalls& up, wire::Headers& h) const;
 
@@ -135,6 +135,7 @@ class Responder {
   std::uint8_t nak_ = 0;  ///< syndrome, 0: none
   Psn nak_psn_;
   Replays replays_;
+  bool asked_again_ = false;  ///< for a response that waits, and nothing was said since
 };
 
 }  // namespace softhca::transport

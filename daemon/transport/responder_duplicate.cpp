@@ -23,8 +23,11 @@ void Responder::replay_read(const wire::Headers& h) {
   if (h.rkey != r->rkey || h.remote_addr != r->addr + offset || h.xrc_srq != r->xrc_srq) return;
   if (h.dma_length > r->length - offset || (h.dma_length == 0 && r->length != 0)) return;
   const std::uint32_t end = index + packets_of(h.dma_length, mtu_shift_);
+  if (r->due) asked_again_ = true;
   if (r->due && end < r->end && offset + h.dma_length == end << mtu_shift_)
     return replays_.owe_part(*r, index, end);
+  // Who asks for what comes next anyway begins no message.
+  if (!r->due || index != r->next) r->begun = false;
   r->replay = true;
   r->answer_length = offset + h.dma_length;
   r->rest = {};

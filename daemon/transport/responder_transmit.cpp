@@ -54,7 +54,14 @@ bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
   const bool more_kept = !kept_.empty() && take_kept(up, packet_budget);
   while (replays_.any_due()) {
     Replay& next = replays_.oldest_due();
-    if (next.reads() && up.limits.holds_response()) return more_kept;
+    if (next.reads() && up.limits.holds_response()) {
+      // A peer that asks again and hears nothing would take this side for gone, and have no place
+      // for the response when that comes. What it hears is no news: all before the oldest read that
+      // it may wait for. (Some requesters take the acknowledgement of a read for its response.)
+      if (asked_again_ && send_ack(up, replays_[replays_.oldest()].first - 1)) return true;
+      asked_again_ = false;
+      return more_kept;
+    }
     if (packet_budget-- == 0) return true;
     switch (send_response(up, next)) {
       case SendResult::kSent:
@@ -67,7 +74,8 @@ bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
     }
   }
   if (nak_ != 0 && !more_kept) return send_nak(up);
-  if (ack_due_) return send_ack(up) || more_kept;
+  if (ack_due_ && send_ack(up, expected_ - 1)) return true;
+  ack_due_ = false;
   return more_kept;
 }
 
@@ -86,7 +94,9 @@ SendResult Responder::send_response(const ResponderUpcalls& up, Replay& r) {
   const PayloadSource payload = response_payload(r, mtu_shift_);
   const SendResult result = up.packets.send(h, payload);
   if (result != SendResult::kSent) return result;
-  if (r.reads()) up.limits.sent_response(payload.length, first);
+  if (r.reads()) up.limits.sent_response(payload.length, !r.begun);
+  r.begun = true;
+  asked_again_ = false;
   ++r.next;
   if (last && !r.resume()) replays_.settle(r);
   return result;
@@ -117,22 +127,22 @@ bool Responder::send_nak(const ResponderUpcalls& up) {
   return false;
 }
 
-bool Responder::send_ack(const ResponderUpcalls& up) {
-  if (up.packets.send(make_acknowledgement(up), {}) != SendResult::kSent) return true;
-  ack_due_ = false;
+/// Acknowledges all before and with `of`. True: the port is full.
+bool Responder::send_ack(const ResponderUpcalls& up, Psn of) {
+  if (up.packets.send(make_acknowledgement(up, of), {}) != SendResult::kSent) return true;
   up.events.count(Count::kAcksSent);
   return false;
 }
 
-wire::Headers Responder::make_acknowledgement(const ResponderUpcalls& up) const {
-  wire::Headers h = make_headers(wire::Opcode::kRcAck, expected_ - 1);
+wire::Headers Responder::make_acknowledgement(const ResponderUpcalls& up, Psn of) const {
+  wire::Headers h = make_headers(wire::Opcode::kRcAck, of);
   set_aeth(up, h);
   return h;
 }
 
 std::optional<wire::Headers> Responder::last_acknowledgement(const ResponderUpcalls& up) const {
   if (!established_ || failed_ || refusal_ == Refusal::kFatal) return std::nullopt;
-  return make_acknowledgement(up);
+  return make_acknowledgement(up, expected_ - 1);
 }
 
 wire::Headers Responder::make_headers(wire::Opcode opcode, Psn psn) const {

@@ -388,6 +388,49 @@ TEST_F(RequesterTest, SomeEarlyRetriesInARowAreSilence) {
   EXPECT_FALSE(requester.rest_if_silent(false)) << "the peer has answered";
 }
 
+/// It has yet to answer a read, and says that it is there, by an acknowledgement of what is done.
+TEST_F(RequesterTest, APeerThatSaysThatItIsThereIsNotSilent) {
+  post_and_run(RequestKind::kSend, 1);
+  post_and_run(RequestKind::kSend, 1);
+  feed_ack(1);
+  post_and_run(RequestKind::kRead, 100);
+  for (unsigned tries = 0; tries < 3u * attributes.retry_count; ++tries) {
+    pass(kTimeout);
+    EXPECT_FALSE(requester.rest_if_silent(false)) << tries;
+    feed_ack(tries % 2);
+  }
+  feed_read(Opcode::kRcReadResponseOnly, 2, 100);
+  expect_done({"0 ok", "1 ok", "2 ok"});
+  expect_count(Count::kGhostAck, 0);
+}
+
+TEST_F(RequesterTest, APeerThatSaysThatItIsThereWakesWhoAwaitsItsResponse) {
+  post_and_run(RequestKind::kRead, 100);
+  for (int i = 0; i < 2; ++i) pass(kTimeout);
+  ASSERT_TRUE(requester.rest_if_silent(false));
+  requester.withdraw([](PcbId) {});
+  feed_ack(0xffffff);
+  EXPECT_FALSE(requester.is_held());
+  env.sent.clear();
+  post_and_run(RequestKind::kRead, 100);
+  expect_sent({"READ_REQ 0 1000+100 ?"});
+  EXPECT_FALSE(requester.rest_if_silent(false));
+  feed_read(Opcode::kRcReadResponseOnly, 0, 100);
+  expect_done({"1 ok"});
+}
+
+/// A write whose packets are always lost ends as ever, whatever the peer repeats.
+TEST_F(RequesterTest, WhatIsSaidAgainIsNoAnswerToAWrite) {
+  post_and_run(RequestKind::kSend, 1);
+  feed_ack(0);
+  post_and_run(RequestKind::kWrite, 100);
+  for (unsigned tries = 0; tries <= attributes.retry_count; ++tries) {
+    pass(kTimeout);
+    feed_ack(0);
+  }
+  expect_done({"0 ok", "1 retry-exceeded"});
+}
+
 /// Nothing reaches it: no retry has to tell.
 TEST_F(RequesterTest, WhoCannotBeReachedIsSilentAtOnce) {
   EXPECT_FALSE(requester.rest_if_silent(true)) << "nothing was sent";

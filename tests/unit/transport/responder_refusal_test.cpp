@@ -237,6 +237,51 @@ TEST_F(ResponderTest, ResponsesWaitForTheirRateAndNothingOvertakesThem) {
   EXPECT_EQ(env.served, (Lines{"256 begin", "256", "88"}));
 }
 
+/// So that its peer does not take it for gone: what is done is acknowledged again, never a read
+/// whose response may be lost.
+TEST_F(ResponderTest, WhoAsksAgainForAReadThatWaitsIsHeard) {
+  feed(Opcode::kRcWriteOnly, 0, 1, 1);
+  expect_answer({"ACK 0 msn 1"});
+  feed_read(1, 100);
+  expect_answer({"READ_RESP_ONLY 1 1000+100 msn 2"});
+  env.responses_left = 0;
+  feed_read(2, 600);
+  expect_answer({});
+  feed_read(2, 600);
+  expect_answer({"ACK 0 msn 3"});
+  expect_answer({});
+  env.port_buffers = 0;
+  feed_read(2, 600);
+  EXPECT_TRUE(run()) << "when the port takes it";
+  env.port_buffers = 100;
+  expect_answer({"ACK 0 msn 3"});
+  env.responses_left = 1;
+  feed_read(2, 600);
+  expect_answer({"READ_RESP_FIRST 2 1000+256 msn 3"});
+  env.responses_left = 10;
+  expect_answer({"READ_RESP_MIDDLE 3 1100+256", "READ_RESP_LAST 4 1200+88 msn 3"});
+  expect_count(Count::kAcksSent, 3);
+}
+
+/// A read is a message once, however often its peer asks for what it still waits for. What it has
+/// had already is one more.
+TEST_F(ResponderTest, AReadThatIsAskedForAgainFromWhereItWaitsIsOneMessage) {
+  feed_read(0, 600);
+  env.responses_left = 1;
+  expect_answer({"READ_RESP_FIRST 0 1000+256 msn 1"});
+  feed_read(1, 344, 256);
+  feed_read(1, 344, 256);
+  env.responses_left = 1;
+  expect_answer({"READ_RESP_FIRST 1 1100+256 msn 1"});
+  feed_read(2, 88, 512);
+  env.responses_left = 10;
+  expect_answer({"READ_RESP_ONLY 2 1200+88 msn 1"});
+  EXPECT_EQ(env.served, (Lines{"256 begin", "256", "88"}));
+  feed_read(1, 344, 256);
+  run();
+  EXPECT_EQ(env.served, (Lines{"256 begin", "256", "88", "256 begin", "88"}));
+}
+
 TEST_F(ResponderTest, AnswersWithoutDataDoNotWaitForTheRate) {
   env.responses_left = 0;
   feed(Opcode::kRcFetchAdd, 0);
