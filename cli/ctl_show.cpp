@@ -160,8 +160,9 @@ void show_status(AdminClient& daemon, bool json) {
   std::snprintf(busy, sizeof busy, "%.1f", status.at("engine").value("busy_share", 0.0) * 100);
   print("softhcad " + cell(status, "version") + ", process " + cell(status, "pid") + ", up " +
         duration_text(status.value("uptime_s", 0.0)) + ", engine busy " + busy + " %\n");
-  print(cell(status, "tenants") + " tenants, " + cell(status, "sessions") + " sessions, device " +
-        cell(status, "device") + ", runtime directory " + cell(status, "runtime_dir") + "\n");
+  print(counted(cell(status, "tenants"), "tenant") + ", " +
+        counted(cell(status, "sessions"), "session") + ", device " + cell(status, "device") +
+        ", runtime directory " + cell(status, "runtime_dir") + "\n");
   print_ports(status.at("ports"));
   print_pools(status.at("pools"));
   const Json faults = status.value("faults", Json::array());

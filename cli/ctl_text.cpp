@@ -77,6 +77,10 @@ std::string short_number(double value) {
   return text;
 }
 
+std::string counted(const std::string& count, const char* thing) {
+  return count + " " + thing + (count == "1" ? "" : "s");
+}
+
 std::string duration_text(double seconds) {
   const auto whole = static_cast<unsigned long>(seconds);
   char text[64];

@@ -29,6 +29,8 @@ std::string cell(const Json& object, const char* key);
 std::string use_of(const Json& object, const char* key);
 /// "1.2k", "3.4M", "5.6G": three digits and a power of 1000.
 std::string short_number(double value);
+/// "1 tenant", "2 tenants": a count as text, and what is counted.
+std::string counted(const std::string& count, const char* thing);
 std::string duration_text(double seconds);
 /// "2026-11-24 02:30:11.000": local time; `seconds` since 1970.
 std::string clock_text(double seconds);

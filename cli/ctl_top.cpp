@@ -104,8 +104,9 @@ std::string microseconds_of(double seconds) { return short_number(seconds * 1e6)
 
 std::string text_of(const Json& view) {
   char head[96];
-  std::snprintf(head, sizeof head, "engine busy %s, %zu tenants, over %.1f s\n\n",
-                percent_of(view.value("engine_busy_share", 0.0)).c_str(), view.at("tenants").size(),
+  std::snprintf(head, sizeof head, "engine busy %s, %s, over %.1f s\n\n",
+                percent_of(view.value("engine_busy_share", 0.0)).c_str(),
+                counted(std::to_string(view.at("tenants").size()), "tenant").c_str(),
                 view.value("seconds", 0.0));
   TextTable table({"TENANT", "QPS", "CMD/s", "LOCAL-B/s", "TX-B/s", "RX-B/s", "PCBS", "EXEC",
                    "COMPL", "KICK", "WAIT", "EXEC-WAIT/s", "COMPL-WAIT/s", "SQ-MODE/s", "THROTTLED",

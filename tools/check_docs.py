@@ -10,6 +10,8 @@
     in deploy/prometheus/.
   - A setting, in the column `settings` of a table, is a key of docs/configuration.md with its section
     (`tenant.tvl.weight`), or a variable of the environment (`SOFTHCA_...`).
+  - Above each block of commands (`sh`) a comment says that tests/system/documents.test runs it, or why not and what
+    tries it instead; paths in that comment are there.
   - docs/clauses.md has code, tests and programs for each clause of docs/mechanisms.md, and for no other.
 
 Usage: check_docs.py [ROOT]     exit code 1 and one line per error
@@ -34,6 +36,8 @@ KEY = re.compile(r"^\| `(\w+)` \|")
 CLAUSE = re.compile(r"^- ([A-E]\d+) ", re.MULTILINE)
 ROW = re.compile(r"^\| ([A-E]\d+)\b")
 ALERT = re.compile(r"^ *- alert: (\w+)$", re.MULTILINE)
+COMMANDS = re.compile(r"(?:^<!-- (run\b.*|not run: .+) -->\n)?^```sh$", re.MULTILINE)
+TRIED_BY = re.compile(r"\b(?:tests|deploy|tools)/[\w./-]+\w")
 CODE_FOLDERS = ("abi", "daemon", "libverbs-provider", "cli", "tests", "bench")
 
 
@@ -122,6 +126,16 @@ def clause_errors(mechanisms, clauses):
         yield 1, f"{clause} is in one of docs/mechanisms.md and docs/clauses.md alone"
 
 
+def command_errors(root, text):
+    for found in COMMANDS.finditer(text):
+        number = text.count("\n", 0, found.end()) + 1
+        if not found.group(1):
+            yield number, "commands that no test runs, and no comment that says why"
+        for path in TRIED_BY.findall(found.group(1) or ""):
+            if not (root / path).exists():
+                yield number, f"there is no {path}"
+
+
 def errors_of(root):
     project = Project(root)
     texts = {path.name: path.read_text(encoding="utf-8") for path in (root / "docs").glob("*.md")}
@@ -136,6 +150,8 @@ def errors_of(root):
         if not document.exists():
             continue
         where = document.relative_to(root)
+        for number, complaint in command_errors(root, document.read_text(encoding="utf-8")):
+            yield f"{where}:{number}: {complaint}"
         for number, line in enumerate(document.read_text(encoding="utf-8").splitlines(), 1):
             for name in CODE.findall(line):
                 if complaint := project.complaint(name):
@@ -168,6 +184,9 @@ def self_test():
             ("| settings |\n| --- |\n| `pools.pcbs`, `port.fault.loss`, `tenant.tvl.weight` |", 0),
             ("| a | settings |\n| --- | --- |\n| `x` | `pools.loss`, `tenant.weight`, `SOFTHCA_GONE` |", 3),
             ("`pools.loss` is in no table", 0),
+            ("<!-- run -->\n```sh\ntrue\n```\n\n<!-- run: server 1 -->\n```sh\ntrue\n```", 0),
+            ("<!-- not run: tests/system/real.test, or by hand -->\n```sh\nfalse\n```", 0),
+            ("<!-- not run: tests/system/gone.test -->\n```sh\nfalse\n```\n\n```sh\nfalse\n```", 2),
         ]:
             document.write_text(text + "\n")
             (root / "docs/configuration.md").write_text(

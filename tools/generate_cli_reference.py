@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAMS = ["cli/softhca-run", "cli/softhcactl", "daemon/softhcad"]
+PROGRAMS = ["cli/softhca-run", "cli/softhcactl", "daemon/softhcad", "libverbs-provider/datagrams/softhca-ping"]
 HEAD = """# Command line
 
 What each program says with `--help`; made by `tools/generate_cli_reference.py`. The manual pages say more:

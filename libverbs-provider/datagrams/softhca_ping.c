@@ -7,6 +7,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -203,16 +204,34 @@ static int ask(struct softhca_client* client, const struct options* o) {
 
 /* --------------------------------------------------------------------------------------------- */
 
+static const char kUsage[] =
+    "Usage: softhca-ping [-n NUMBER] [-b BUFFERS] -s\n"
+    "       softhca-ping [-n NUMBER] [-b BUFFERS] [-c COUNT] [-i MILLISECONDS] [-q] ADDRESS\n";
+static const char kHelp[] =
+    "\nAsks and answers pings by management datagrams; run by softhca-run.\n\n"
+    "  -s                answer pings that come to the tenant's addresses\n"
+    "  -n NUMBER         by queue pair 2, to and from the client with this number\n"
+    "  -b BUFFERS        receive buffers to ask for; otherwise what the operator has set\n"
+    "  -c COUNT          end after this many pings\n"
+    "  -i MILLISECONDS   from an answer, or none, to the next ping; default: 1000\n"
+    "  -q                print only the summary\n"
+    "  -h, --help        this text\n\n"
+    "ADDRESS is IPv4 or IPv6.\n"
+    "Exit code: 0; 1 if no ping was answered, or something fails; 2 for wrong arguments.\n\n"
+    "Example: softhca-run --tenant a softhca-ping -s &\n"
+    "         softhca-run --tenant b softhca-ping -c 3 198.18.0.1\n";
+
 static int usage(void) {
-  fputs("usage: softhca-ping [-n NUMBER] [-b BUFFERS] -s\n"
-        "       softhca-ping [-n NUMBER] [-b BUFFERS] [-c COUNT] [-i MILLISECONDS] [-q] ADDRESS\n",
-        stderr);
+  fputs(kUsage, stderr);
   return 2;
 }
 
+static int help(void) { return printf("%s%s", kUsage, kHelp) < 0; }
+
 static int read_options(int argc, char** argv, struct options* o) {
+  static const struct option kLong[] = {{"help", no_argument, NULL, 'h'}, {0}};
   int option;
-  while ((option = getopt(argc, argv, "sn:b:c:i:q")) != -1) switch (option) {
+  while ((option = getopt_long(argc, argv, "sn:b:c:i:qh", kLong, NULL)) != -1) switch (option) {
       case 's':
         o->server = 1;
         break;
@@ -232,6 +251,8 @@ static int read_options(int argc, char** argv, struct options* o) {
       case 'q':
         o->quiet = 1;
         break;
+      case 'h':
+        exit(help());
       default:
         return 0;
     }

@@ -102,6 +102,24 @@ install() {
   cmp "$root/config/softhca.toml" "$tree/etc/softhca/softhca.toml"
 }
 
+# Of the documents to each other, and to files that come with them. Absolute links are of the root.
+document_links() {
+  /usr/bin/python3 - "$tree/usr/share/doc/softhca" <<'END'
+import pathlib
+import re
+import sys
+
+folder = pathlib.Path(sys.argv[1])
+documents = [folder / "README.md", *folder.glob("docs/*.md")]
+assert len(documents) > 10, documents
+lost = [f"{document.relative_to(folder)}: {link}" for document in documents
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+        if "://" not in link and not (document.parent / link).exists() and not (document.parent / link).is_symlink()]
+print("\n".join(lost))
+sys.exit(bool(lost))
+END
+}
+
 verify_unit() {
   # shellcheck disable=SC2016  # for the shell inside
   within "$tree" sh -c 'systemd-analyze verify "$(dpkg -L softhca | grep "/softhcad\.service$")"' 2>&1 | tee "$dir/verify"
@@ -185,6 +203,7 @@ debian_cases() {
   ((code == 0)) ||
     { skip "Debian: install, upgrade, remove, purge" "no root can be made: $(tail -n 1 "$dir/said")"; return; }
   check "Debian: install" install
+  check "Debian: links of the documents lead somewhere" document_links
   check "Debian: the unit is valid" verify_unit
   check "Debian: programs are hardened" hardening
   check "Debian: daemon with the installed configuration" serving softhcactl status

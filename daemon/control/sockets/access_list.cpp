@@ -6,6 +6,7 @@
 #include <sys/xattr.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
