@@ -151,7 +151,7 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
   std::random_device random;
   limits.qpn_seed = std::uint64_t{random()} << 32 | random() | 1;
   engine::Engine engine(limits, events);
-  engine.set_congestion(config.congestion);
+  engine.set_congestion(config.congestion, config.reliability.flight);
   engine.queue_pairs().set_reliability(config.reliability);
   auto guards = control::add_ports(config, engine);
   if (!guards) return fail(guards.error(), kExitSetup);

@@ -17,6 +17,7 @@ enum class CongestionMode : std::uint8_t {
 /// Times in microseconds, rates in Mbit/s.
 struct CongestionParameters {
   CongestionMode mode = CongestionMode::kNotify;
+  bool datagrams = true;  ///< slow down where many of them are lost, whatever the mode
 
   // Notification point.
   std::uint32_t min_time_between_cnps = 50;  ///< of a queue pair; as published, hardware uses 4

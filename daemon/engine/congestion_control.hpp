@@ -3,8 +3,7 @@
 // (transport/reaction_point).
 //
 // Connected queue pairs react, each as one flow with all it sends, read responses included, but not
-// its acknowledgements. Datagrams do not, since what a queue pair sends to one peer must not wait
-// for the way to another; so they are not sent as ECN-capable.
+// its acknowledgements. Of datagrams, those of a tenant to a peer do (DatagramControl).
 #pragma once
 
 #include "daemon/engine/packet_io.hpp"
@@ -21,7 +20,9 @@ class CongestionControl {
   /// A marked packet for `qp` has come. Without its sender's link address, or without a free frame,
   /// the next marked packet is reported instead.
   void notify_sender(PortBinding& binding, QueuePair& qp, const wire::ParsedFrame& frame);
-  /// The peer of `qp` has told of a mark.
+  /// Do notifications slow anything down?
+  bool reacts() const { return parameters_.mode == CongestionMode::kOn; }
+  /// The peer of `qp` has told of a mark. REQUIRES: it is connected.
   void receive_notification(QueuePair& qp);
   /// Sends a packet of `qp`. If the queue pair is slowed down, the packet goes or waits as if the
   /// port were full, see PacketIo::send().

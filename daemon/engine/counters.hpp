@@ -57,6 +57,8 @@ struct CongestionCounters {
   Counter cnps_ignored;     ///< received, and nobody reacts
   Gauge paced_queue_pairs;  ///< slowed down at present
   Counter paced_rate;       ///< bits per second that these may send at present, in all
+  Gauge slowed_paths;       ///< of datagrams, slowed down at present
+  Counter questions;        ///< about datagrams, sent to peers
 };
 
 struct CompletionCounters {

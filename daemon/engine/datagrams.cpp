@@ -38,9 +38,24 @@ bool Datagrams::send(QueuePair& qp, const transport::Request& request) {
       deliver(qp, request, ah->route.path, qkey);
     return true;
   }
-  QpEnvironment env(parts_, qp, ah->route);
-  transport::UdRequester& requester = std::get<transport::Ud>(qp.transport).requester();
-  return requester.transmit(env, request, Qpn(header.remote_qpn), qkey) != Verdict::kBusy;
+  return send_to_wire(qp, request, Qpn(header.remote_qpn), ah->route, qkey);
+}
+
+/// As send().
+bool Datagrams::send_to_wire(QueuePair& qp, const Request& request, Qpn to, Route& route,
+                             std::uint32_t qkey) {
+  DatagramControl& control = parts_.datagram_control;
+  DatagramPath* path = control.path_of(qp, to, route);
+  if (path != nullptr && !control.may_send(qp, route, *path)) return false;
+  QpEnvironment env(parts_, qp, route);
+  const std::uint32_t length = request.length;
+  const Verdict verdict =
+      std::get<transport::Ud>(qp.transport).requester().transmit(env, request, to, qkey);
+  if (verdict == Verdict::kBusy) return false;
+  // Before the first packet the route does not say which path it is.
+  if (path == nullptr) path = control.path_of(qp, to, route);
+  if (path != nullptr && verdict == Verdict::kOk) control.sent(qp, *path, length);
+  return true;
 }
 
 void Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath& path,

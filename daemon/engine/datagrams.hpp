@@ -26,6 +26,8 @@ class Datagrams {
 
  private:
   bool send(QueuePair& qp, const transport::Request& request);
+  bool send_to_wire(QueuePair& qp, const transport::Request& request, Qpn to, Route& route,
+                    std::uint32_t qkey);
   void deliver(QueuePair& qp, const transport::Request& request, const AddressPath& path,
                std::uint32_t qkey);
   Verdict offer(QueuePair& qp, QueuePair& peer, const transport::Request& request,

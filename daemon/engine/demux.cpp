@@ -39,6 +39,7 @@ void Demux::receive(PortBinding& binding, const wire::ParsedFrame& parsed) {
 
 void Demux::take(PortBinding& binding, const wire::ParsedFrame& parsed) {
   if (parsed.headers.destination == kMulticastQpn) return receive_multicast(binding, parsed);
+  if (is_datagram_control(binding, parsed)) return;
   QueuePair* qp = queue_pairs_.find(parsed.headers.destination);
   if (qp == nullptr) {
     if (!answer_late(parsed)) binding.drops.add(FrameDrop::kUnknownQueuePair);
@@ -61,10 +62,25 @@ void Demux::take(PortBinding& binding, const wire::ParsedFrame& parsed) {
   }
   if (notification) {
     qp->tenant->counters.wire.count_received(parsed);
-    return congestion_.receive_notification(*qp);
+    if (qp->type != QpType::kUd) return congestion_.receive_notification(*qp);
+    CongestionCounters& counters = qp->tenant->counters.congestion;
+    return (congestion_.reacts() && datagrams_.notified(*qp, parsed) ? counters.cnps_handled
+                                                                     : counters.cnps_ignored)
+        .add();
   }
   if (parsed.is_congested()) congestion_.notify_sender(binding, *qp, parsed);
   transports_.receive(*qp, parsed);
+}
+
+/// Lets DatagramControl see what it wants to. True: it was meant for it.
+bool Demux::is_datagram_control(PortBinding& binding, const wire::ParsedFrame& parsed) {
+  if (parsed.headers.destination == kGeneralServicesQpn)
+    return is_of_partition(parsed) && datagrams_.receive(binding, parsed);
+  const bool is_datagram =
+      datagrams_.is_asked() &&
+      wire::opcode_info(parsed.headers.opcode).transport == wire::Transport::kUd;
+  if (is_datagram) datagrams_.arrived(binding, parsed);
+  return false;
 }
 
 /// Each member on the network of the port gets a copy.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/engine/congestion_control.hpp"
+#include "daemon/engine/datagram_control.hpp"
 #include "daemon/engine/datagram_services.hpp"
 #include "daemon/engine/local_addresses.hpp"
 #include "daemon/engine/multicast.hpp"
@@ -15,13 +16,15 @@ class Demux {
  public:
   Demux(const StepClock& clock, const QpTable& queue_pairs, const LocalAddresses& addresses,
         const Multicast& multicast, PacketIo& packets, CongestionControl& congestion,
-        TimeWaitTable& time_wait, TransportDriver& transports, DatagramServices& services)
+        DatagramControl& datagrams, TimeWaitTable& time_wait, TransportDriver& transports,
+        DatagramServices& services)
       : clock_(clock),
         queue_pairs_(queue_pairs),
         addresses_(addresses),
         multicast_(multicast),
         packets_(packets),
         congestion_(congestion),
+        datagrams_(datagrams),
         time_wait_(time_wait),
         transports_(transports),
         services_(services) {}
@@ -31,6 +34,7 @@ class Demux {
 
  private:
   void take(PortBinding& binding, const wire::ParsedFrame& frame);
+  bool is_datagram_control(PortBinding& binding, const wire::ParsedFrame& frame);
   void receive_multicast(PortBinding& binding, const wire::ParsedFrame& frame);
   bool answer_late(const wire::ParsedFrame& frame);
   // demux_capture.cpp
@@ -42,6 +46,7 @@ class Demux {
   const Multicast& multicast_;
   PacketIo& packets_;
   CongestionControl& congestion_;
+  DatagramControl& datagrams_;
   TimeWaitTable& time_wait_;
   TransportDriver& transports_;
   DatagramServices& services_;

@@ -63,6 +63,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .memory = memory_,
              .receives = receive_queues_,
              .congestion = wire_.congestion,
+             .datagram_control = wire_.datagrams,
              .cpu = cpu_,
              .events = events_.async,
              .queue_pairs = queue_pairs_,
@@ -85,7 +86,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
                  datagram_services_),
       transports_(clock_, parts_, ingress_, lifecycle_, stall_, datagrams_),
       demux_(clock_, queue_pairs_, addressing_.local, addressing_.multicast, wire_.packets,
-             wire_.congestion, lifecycle_.time_wait(), transports_, datagram_services_) {
+             wire_.congestion, wire_.datagrams, lifecycle_.time_wait(), transports_,
+             datagram_services_) {
   ingress_.order().heed(cpu_.minimums(), false);
 }
 
@@ -99,6 +101,7 @@ void Engine::add_tenant(Tenant& tenant) {
   queues_.scheduler.reset(tenant.qos_class);
   addressing_.local.add(tenant);
   wire_.packets.add_user(tenant.id);
+  wire_.datagrams.add(tenant);
 }
 
 void Engine::remove_tenant(Tenant& tenant) {
@@ -106,6 +109,7 @@ void Engine::remove_tenant(Tenant& tenant) {
   addressing_.local.remove(tenant);
   waits_.forget(tenant);
   wire_.captures.forget(tenant);
+  wire_.datagrams.remove(tenant);
   cpu_.minimums().forget(tenant.id);
   wire_.faults.forget(tenant);
   rates_.sent.forget(tenant.rate);

@@ -51,6 +51,7 @@
 #include "daemon/engine/completion_events.hpp"
 #include "daemon/engine/congestion_control.hpp"
 #include "daemon/engine/cpu_scheduler.hpp"
+#include "daemon/engine/datagram_control.hpp"
 #include "daemon/engine/datagram_services.hpp"
 #include "daemon/engine/datagrams.hpp"
 #include "daemon/engine/demux.hpp"
@@ -131,8 +132,9 @@ class Engine {
     queues_.scheduler.configure(config);
   }
   /// Takes effect with the next packet; how packets are marked, within 100 ms.
-  void set_congestion(const CongestionParameters& parameters) {
+  void set_congestion(const CongestionParameters& parameters, const FlightParameters& flight = {}) {
     wire_.congestion_parameters = parameters;
+    wire_.datagrams.configure(parameters, flight);
   }
   RateControl& rates() { return rates_.sent; }
   const RateControl& rates() const { return rates_.sent; }
@@ -212,13 +214,15 @@ class Engine {
           faults(clock),
           packets(clock, congestion_parameters, addresses, cpu, payloads, captures, faults,
                   events.log),
-          congestion(clock, congestion_parameters, packets, events.history) {}
+          congestion(clock, congestion_parameters, packets, events.history),
+          datagrams(clock, addresses, cpu, packets, static_cast<std::uint16_t>(sizes.tenants)) {}
     CongestionParameters congestion_parameters;
     PayloadReader payloads;
     Captures captures;
     Faults faults;
     PacketIo packets;
     CongestionControl congestion;
+    DatagramControl datagrams;
   };
 
   StepClock clock_;

@@ -5,6 +5,7 @@
 #include "daemon/engine/captures.hpp"
 #include "daemon/engine/command_store.hpp"
 #include "daemon/engine/congestion_control.hpp"
+#include "daemon/engine/datagram_control.hpp"
 #include "daemon/engine/faults.hpp"
 #include "daemon/engine/memory_access.hpp"
 #include "daemon/engine/peer_rates.hpp"
@@ -33,6 +34,7 @@ struct TransportParts {
   MemoryAccess& memory;
   ReceiveQueues& receives;
   CongestionControl& congestion;
+  DatagramControl& datagram_control;
   CpuScheduler& cpu;
   AsyncEvents& events;
   QpTable& queue_pairs;

@@ -88,7 +88,7 @@ transport::SendResult Outbox::add(const wire::FrameTemplate& path, const wire::H
       payloads_.locate(*qp, payload, pieces) != Verdict::kOk)
     return transport::SendResult::kNoAccess;
   if (payload.length != 0 && pieces.count == 0) {
-    if (payloads_.read(*qp, payload, {tail, payload.length}) != Verdict::kOk)
+    if (payloads_.read(qp, payload, {tail, payload.length}) != Verdict::kOk)
       return transport::SendResult::kNoAccess;
     tail += payload.length;
   }

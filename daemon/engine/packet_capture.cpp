@@ -57,7 +57,7 @@ void PacketIo::show_lost(const PortBinding& binding, const Route& route, const w
                                       .udp_source_port = binding.source_port(route.udp_source_port),
                                       .flow_label = route.path.flow_label},
                                      h, payload.length, [&](std::span<std::byte> out) {
-                                       return payloads_.read(*qp, payload, out) == Verdict::kOk;
+                                       return payloads_.read(qp, payload, out) == Verdict::kOk;
                                      });
   captures_.sent(binding,
                  says_tenant(qp) ? qp->tenant : addresses_.owner(route.path.source, binding.id),

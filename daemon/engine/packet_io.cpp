@@ -240,7 +240,7 @@ transport::SendResult PacketIo::make_frame(PortBinding& binding, const wire::Fra
   else if (binding.port->kernel_headers() == nullptr)
     id = ip_identification_++;
   wire::FrameBuilder builder({frame.data, length}, path, h, payload.length, id);
-  if (payload.length != 0 && payloads_.read(*qp, payload, builder.payload()) != Verdict::kOk) {
+  if (payload.length != 0 && payloads_.read(qp, payload, builder.payload()) != Verdict::kOk) {
     binding.port->release({&frame, 1});
     return transport::SendResult::kNoAccess;
   }

@@ -1,5 +1,7 @@
 #include "daemon/engine/payload_reader.hpp"
 
+#include <cstring>
+
 namespace softhca::engine {
 
 using From = transport::PayloadSource::From;
@@ -16,11 +18,15 @@ RemoteMemory PayloadReader::remote(const QueuePair& qp, const transport::Payload
                         transport::RemoteAccess::kRead);
 }
 
-Verdict PayloadReader::read(const QueuePair& qp, const transport::PayloadSource& payload,
+Verdict PayloadReader::read(const QueuePair* qp, const transport::PayloadSource& payload,
                             std::span<std::byte> out) {
   if (payload.from == From::kRequest)
-    return memory_.gather(qp, pcbs_.pcb(payload.pcb), payload.offset, out);
-  const RemoteMemory place = remote(qp, payload);
+    return memory_.gather(*qp, pcbs_.pcb(payload.pcb), payload.offset, out);
+  if (payload.from == From::kOwn) {
+    std::memcpy(out.data(), payload.own, out.size());
+    return Verdict::kOk;
+  }
+  const RemoteMemory place = remote(*qp, payload);
   if (place.region == nullptr) return Verdict::kRemoteAccess;
   return memory::read(*place.region, place.offset, out);
 }

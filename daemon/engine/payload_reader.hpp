@@ -26,8 +26,9 @@ class PayloadReader {
   PayloadReader(collect::PcbPool& pcbs, MemoryAccess& memory, const ReceiveQueues& receives)
       : pcbs_(pcbs), memory_(memory), receives_(receives) {}
 
-  /// Fills `out`, of the payload's length. Errors: kLocalProtection, kRemoteAccess.
-  Verdict read(const QueuePair& qp, const transport::PayloadSource& payload,
+  /// Fills `out`, of the payload's length. Errors: kLocalProtection, kRemoteAccess. `qp`: whose
+  /// payload it is; null: the engine's own.
+  Verdict read(const QueuePair* qp, const transport::PayloadSource& payload,
                std::span<std::byte> out);
   /// Where the payload lies; no pieces: it has to be read. They stay valid for this poll step.
   /// Errors as read(). REQUIRES: not empty.

@@ -285,9 +285,8 @@ void add_congestion(Families& out, const engine::Tenant& tenant) {
   count("softhca_cnp_packets_received_total", "Congestion notifications received.",
         handled + ignored);
   count("softhca_rp_cnp_packets_handled_total",
-        "Congestion notifications that slowed a queue pair down.", handled);
-  count("softhca_rp_cnp_packets_ignored_total",
-        "Congestion notifications that nothing reacts to: by configuration, or datagrams.",
+        "Congestion notifications that slowed a queue pair or datagrams down.", handled);
+  count("softhca_rp_cnp_packets_ignored_total", "Congestion notifications that nothing reacts to.",
         ignored);
   out.gauge("softhca_paced_queue_pairs",
             "Queue pairs slowed down by congestion, as of their last packet.", labels,
@@ -295,6 +294,11 @@ void add_congestion(Families& out, const engine::Tenant& tenant) {
   out.gauge("softhca_paced_rate_bytes_per_second",
             "What the queue pairs slowed down may send, in all.", labels,
             number(c.congestion.paced_rate) / 8);
+  out.gauge("softhca_slowed_datagram_paths",
+            "Peers to which datagrams are slowed down, as of the last datagram.", labels,
+            c.congestion.slowed_paths.value());
+  count("softhca_datagram_questions_total", "Questions to peers how many datagrams have come.",
+        c.congestion.questions.value());
 }
 
 /// Provisioning of shared receive queues (mechanism D).

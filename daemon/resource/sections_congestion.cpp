@@ -12,6 +12,9 @@ constexpr std::array<std::string_view, 3> kModes = {"off", "notify", "on"};
 
 constexpr Key kCongestionKeys[] = {
     {.name = "mode", .at = at<&P::mode>, .words = kModes},
+    {.name = "datagrams",
+     .at = at<&P::datagrams>,
+     .doc = "they slow down where they are lost, whatever the mode"},
     {.name = "min_time_between_cnps",
      .at = at<&P::min_time_between_cnps>,
      .range = {0, kLongest},
@@ -96,14 +99,15 @@ constexpr Key kCongestionKeys[] = {
      .at = at<&P::rpg_max_rate>,
      .range = {1, kFastest},
      .unit = "Mbit/s",
-     .doc = "a queue pair as fast as this is no longer held back"},
+     .doc = "a queue pair (or datagrams to a peer) as fast as this is no longer held back"},
 };
 constexpr Schema kCongestion{
     .comment =
         "Congestion in the network. \"off\": ECN marks of switches are ignored. \"notify\": the "
         "sender of marked packets is told by congestion notification packets (CNP). \"on\": "
-        "besides, packets of connected queue pairs are sent as ECN-capable, and the CNPs of their "
-        "peers slow them down (DCQCN). Names, units (microseconds, Mbit/s) and meanings are those "
+        "besides, packets of connected queue pairs, and datagrams to peers that tell how many "
+        "have come, are sent as ECN-capable, and the CNPs of the peers slow them down (DCQCN). "
+        "Names, units (microseconds, Mbit/s) and meanings are those "
         "of mlx5, where these are np_ and rp_ parameters; see docs/congestion.md. A reload changes "
         "all of it while programs run.",
     .keys = kCongestionKeys};

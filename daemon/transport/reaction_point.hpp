@@ -40,6 +40,11 @@ class ReactionPoint {
   /// A packet of `bytes` has gone. May end the limit.
   void sent(const CongestionParameters& p, std::uint32_t bytes, Time now);
 
+  /// A packet waits until `at` for another reason. REQUIRES: not limited().
+  void hold_until(Time at) {
+    waiting_ = true;
+    next_ = at;
+  }
   /// No packet waits any more: the packet will be asked for again.
   void resume() { waiting_ = false; }
   /// When a packet that waits may go; kNever when none waits.

@@ -53,6 +53,7 @@ struct PayloadSource {
     kNone,
     kRequest,  ///< bytes [offset, offset+length) of the message of the request in `pcb`
     kRemote,   ///< memory of this side named by the peer's `rkey` and `addr` (read response)
+    kOwn,      ///< `own`, of the engine's
   };
   From from = From::kNone;
   PcbId pcb;
@@ -61,6 +62,7 @@ struct PayloadSource {
   Rkey rkey;
   std::uint64_t addr = 0;
   std::uint32_t xrc_srq = 0;  ///< kRemote, XRC: the queue that the request named
+  const std::byte* own = nullptr;
   /// The memory is not to change before the peer has answered, and if it does, the packet is sent
   /// again: it may be gathered when the packet leaves, after its ICRC was made.
   bool is_held = false;

@@ -120,6 +120,9 @@ class FrameTemplate {
   explicit FrameTemplate(const FramePath& path);
 
   bool is_ipv4() const { return network_length_ == kIpv4Length; }
+  bool is_empty() const { return network_length_ == 0; }
+  /// REQUIRES: not empty.
+  std::uint8_t traffic_class() const;
   /// Bytes from the Ethernet header to the base transport header.
   std::size_t length() const { return link_length_ + network_length_ + kUdpLength; }
   std::size_t link_length() const { return link_length_; }

@@ -76,6 +76,11 @@ void FrameTemplate::complete_ip_header(std::byte* ip, std::size_t udp_length,
   std::memcpy(ip + 10, &sum, sizeof sum);
 }
 
+std::uint8_t FrameTemplate::traffic_class() const {
+  if (is_ipv4()) return std::to_integer<std::uint8_t>(ip_header()[1]);
+  return static_cast<std::uint8_t>(load_be<std::uint32_t>(ip_header()) >> 20);
+}
+
 void FrameTemplate::write(std::byte* to, std::size_t datagram, std::uint16_t identification) const {
   const std::size_t udp_bytes = kUdpLength + datagram;
   assert(network_length_ + udp_bytes <= 0xffff);

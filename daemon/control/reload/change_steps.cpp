@@ -285,7 +285,7 @@ void ReloadChange::adjust_engine(engine::Engine& engine) {
   change_ports(engine);
   if (wanted_.peers != site_.adapter.config.peers) engine.packets().exchange_peers(peers_);
   engine.set_doorbells(wanted_.doorbells);
-  engine.set_congestion(wanted_.congestion);
+  engine.set_congestion(wanted_.congestion, wanted_.reliability.flight);
   engine.queue_pairs().set_reliability(wanted_.reliability);
   site_.adapter.worker.set_idle(wanted_.daemon.idle == resource::IdlePolicy::kAdaptive,
                                 wanted_.daemon.park_after);

@@ -13,6 +13,7 @@ class DatagramParts : public QpParts {
   static constexpr std::uint8_t kClass = 7;
 
   DatagramParts() {
+    datagram_control.add(tenant);
     party.id = TenantId(1);
     party.qos_class = *pcbs.add_group({.tenant = party.id, .guaranteed = 2});
     for (const auto purpose : {schedule::TvlPurpose::kCommands, schedule::TvlPurpose::kDedicated})
@@ -97,8 +98,9 @@ class DatagramParts : public QpParts {
                             region_access, packets, handles,  completions, registry,  lifecycle};
   Datagrams datagrams{transport_parts, addresses, handles, multicast, services};
   TransportDriver driver{clock, transport_parts, ingress, lifecycle, stall, datagrams};
-  Demux demux{clock,      queue_pairs,           addresses, multicast, packets,
-              congestion, lifecycle.time_wait(), driver,    services};
+  Demux demux{clock,   queue_pairs, addresses,        multicast,
+              packets, congestion,  datagram_control, lifecycle.time_wait(),
+              driver,  services};
   std::vector<std::unique_ptr<DatagramService>> opened;
 };
 

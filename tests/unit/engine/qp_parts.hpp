@@ -172,6 +172,7 @@ class QpParts : public Parts {
                    event_log};
   QpHistory history{clock, queue_pairs.slots()};
   CongestionControl congestion{clock, congestion_parameters, packets, history};
+  DatagramControl datagram_control{clock, addresses, cpu, packets, kTenants};
   TvlAssignment tvl_assignment{queue_pairs, commands,   cpu,      ingress,
                                tvls,        arbitrator, kTenants, kTenants};
   CommandExecution execution{cpu,           commands,     pcbs,        scheduler, dispatch,
@@ -184,6 +185,7 @@ class QpParts : public Parts {
                                  .memory = region_access,
                                  .receives = receives,
                                  .congestion = congestion,
+                                 .datagram_control = datagram_control,
                                  .cpu = cpu,
                                  .events = async_events,
                                  .queue_pairs = queue_pairs,

@@ -1,0 +1,258 @@
+#include "daemon/engine/datagram_control.hpp"
+
+#include "daemon/engine/costs.hpp"
+#include "daemon/engine/qp_stall.hpp"
+#include "daemon/wire/datagram_probe.hpp"
+
+namespace softhca::engine {
+namespace {
+
+using transport::DatagramFlow;
+using transport::PayloadSource;
+
+/// So many bytes in this time are many, and their path is a flow: some 50 Mbit/s.
+constexpr std::uint64_t kFollowed = 64 << 10;
+constexpr Duration kFollowedWithin = std::chrono::milliseconds(10);
+/// What each datagram counts besides its payload.
+constexpr std::uint64_t kDatagramHeaders = 66;
+
+/// A flow that rests for so long is forgotten. Places of other paths are given to others sooner.
+constexpr Duration kPathForgotten = std::chrono::seconds(10);
+constexpr Duration kUnused = std::chrono::seconds(1);
+/// The same for a peer's that asks no more. No peer has answers at a shorter interval than this.
+constexpr Duration kNotAsked = std::chrono::seconds(2);
+constexpr Duration kBetweenAnswers = std::chrono::microseconds(250);
+
+constexpr double kMegabit = 1e6 / 8;  ///< bytes
+
+/// Queue pairs that the daemon has on all addresses: what they send and get is little.
+bool is_of_daemon(Qpn number) { return number.value <= QpTable::kOwn; }
+
+wire::Headers management_headers() {
+  wire::Headers h;
+  h.opcode = wire::raw(wire::Opcode::kUdSendOnly);
+  h.destination = h.source = Qpn(wire::kGeneralServicesQpn);
+  h.qkey = wire::kGeneralServicesQkey;
+  return h;
+}
+PayloadSource payload_of(const wire::Mad& mad) {
+  return {.from = PayloadSource::From::kOwn,
+          .length = static_cast<std::uint32_t>(mad.size()),
+          .own = mad.data()};
+}
+
+}  // namespace
+
+void DatagramControl::add(Tenant& tenant) {
+  tenants_[tenant.id.value] = std::make_unique<OfTenant>(tenant, random());
+}
+
+void DatagramControl::remove(Tenant& tenant) { tenants_[tenant.id.value].reset(); }
+
+void DatagramControl::configure(const CongestionParameters& congestion,
+                                const FlightParameters& flight) {
+  rules_ = {.flight = flight,
+            .step = 2 * congestion.rpg_ai_rate * kMegabit,
+            .least_rate = congestion.rpg_min_rate * kMegabit,
+            .most_rate = congestion.rpg_max_rate * kMegabit};
+  if (std::exchange(on_, congestion.datagrams) == congestion.datagrams) return;
+  is_asked_ = false;
+  for (auto& of : tenants_) {
+    if (of == nullptr) continue;
+    of->tenant.counters.congestion.slowed_paths.set(0);
+    of = std::make_unique<OfTenant>(of->tenant, random());
+  }
+}
+
+std::uint64_t DatagramControl::random() { return std::uint64_t{random_()} << 32 | random_(); }
+
+/// Changes the flow of a path, and keeps the tenant's count of those that are slowed down.
+template <class Change>
+bool DatagramControl::change(Tenant& tenant, DatagramPath& path, Change&& change) {
+  const bool before = path.flow.limited();
+  const bool result = change(path.flow);
+  const bool after = path.flow.limited();
+  Gauge& slowed = tenant.counters.congestion.slowed_paths;
+  if (after && !before) slowed.add();
+  if (before && !after) slowed.subtract();
+  return result;
+}
+
+void DatagramControl::forget(Tenant& tenant, DatagramPath& path, const DatagramWay& way) {
+  change(tenant, path, [](DatagramFlow& flow) {
+    flow = DatagramFlow();
+    return true;
+  });
+  path = {.way = way, .used = clock_.now, .counted_from = clock_.now};
+}
+
+// --- sending
+
+DatagramPath* DatagramControl::path_of(QueuePair& qp, Qpn to, Route& route) {
+  if (!on_ || is_of_daemon(qp.qpn) || is_of_daemon(to) || !route.path.port ||
+      route.frame.is_empty())
+    return nullptr;
+  OfTenant& of = *this->of(*qp.tenant);
+  const DatagramWay way{.source = route.path.source,
+                        .destination = route.path.destination,
+                        .traffic_class = without_ecn(route.frame.traffic_class())};
+  DatagramPath* path = of.paths.find(way);
+  const auto unused_for = [&](const DatagramPath& p) { return clock_.now - p.used; };
+  if (path == nullptr) {
+    path = of.paths.place_for(way, [&](const DatagramPath& p) {
+      return unused_for(p) > (p.followed ? kPathForgotten : kUnused);
+    });
+    if (path == nullptr) return nullptr;
+    forget(*qp.tenant, *path, way);
+  } else if (unused_for(*path) > kPathForgotten) {
+    forget(*qp.tenant, *path, way);
+  }
+  path->used = clock_.now;
+  return path;
+}
+
+bool DatagramControl::may_send(QueuePair& qp, Route& route, DatagramPath& path) {
+  if (!path.followed) return true;
+  const bool may = change(*qp.tenant, path,
+                          [&](DatagramFlow& flow) { return flow.may_send(rules_, clock_.now); });
+  if (!may) {
+    // Many queue pairs of a tenant that wait for one path must not all ask each time.
+    qp.connection.flow.hold_until(std::max(path.flow.next(), clock_.now + QpStall::least_wait(qp)));
+    return false;
+  }
+  const bool reacts = path.flow.is_answered();
+  if (route.cc_enabled != reacts) {
+    route.cc_enabled = reacts;
+    route.invalidate();
+  }
+  return !path.flow.wants_to_ask(clock_.now) || ask(qp, route, path);
+}
+
+/// False: the port is full.
+bool DatagramControl::ask(QueuePair& qp, Route& route, DatagramPath& path) {
+  const wire::Mad mad = wire::encode(
+      wire::DatagramQuestion{.id = path.flow.question(), .mark = path.way.traffic_class});
+  wire::Headers h = management_headers();
+  h.pkey = qp.rc.pkey;
+  if (packets_.send(route, h, payload_of(mad), &qp) != transport::SendResult::kSent) return false;
+  change(*qp.tenant, path, [&](DatagramFlow& flow) {
+    flow.asked(clock_.now);
+    return true;
+  });
+  qp.tenant->counters.congestion.questions.add();
+  return true;
+}
+
+void DatagramControl::sent(QueuePair& qp, DatagramPath& path, std::uint32_t bytes) {
+  if (path.followed) return path.flow.sent(bytes, clock_.now);
+  if (clock_.now - path.counted_from > kFollowedWithin) {
+    path.counted_from = clock_.now;
+    path.bytes = 0;
+  }
+  path.bytes += bytes + kDatagramHeaders;
+  if (path.bytes < kFollowed) return;
+  path.followed = true;
+  change(*qp.tenant, path, [&](DatagramFlow& flow) {
+    flow = DatagramFlow(random());
+    return true;
+  });
+}
+
+bool DatagramControl::notified(QueuePair& qp, const wire::ParsedFrame& frame) {
+  if (!on_ || is_of_daemon(qp.qpn)) return false;
+  bool any = false;
+  of(*qp.tenant)->paths.for_each_between(frame.destination, frame.source, [&](DatagramPath& path) {
+    any |= path.followed && change(*qp.tenant, path, [&](DatagramFlow& flow) {
+             return flow.notify(rules_, clock_.now);
+           });
+  });
+  return any;
+}
+
+// --- receiving
+
+bool DatagramControl::receive(PortBinding& binding, const wire::ParsedFrame& frame) {
+  const wire::Headers& h = frame.headers;
+  if (!on_ || h.opcode != wire::raw(wire::Opcode::kUdSendOnly) ||
+      h.qkey != wire::kGeneralServicesQkey || h.source.value != wire::kGeneralServicesQpn)
+    return false;
+  const auto question = wire::decode_datagram_question(frame.payload);
+  const auto answer = wire::decode_datagram_answer(frame.payload);
+  if (!question && !answer) return false;
+  Tenant* const tenant = addresses_.owner(frame.destination, binding.id);
+  if (tenant == nullptr) return false;
+  if (answer && !take_answer(*tenant, frame, *answer)) return false;
+  tenant->counters.wire.count_received(frame);
+  cpu_.charge(*tenant, tenant->qos_class, packet_cost(frame.payload.size()));
+  if (question) reply(binding, frame, *tenant, *question);
+  return true;
+}
+
+bool DatagramControl::take_answer(Tenant& tenant, const wire::ParsedFrame& frame,
+                                  const wire::DatagramAnswer& answer) {
+  DatagramPath* const path = of(tenant)->paths.find(
+      {.source = frame.destination, .destination = frame.source, .traffic_class = answer.mark});
+  if (path == nullptr || !path->followed) return false;
+  return change(tenant, *path, [&](DatagramFlow& flow) {
+    const transport::DatagramReceipt receipt{
+        .counts = answer.counts, .since = answer.since, .received = {answer.packets, answer.bytes}};
+    return flow.answer(answer.id, receipt, rules_, clock_.now);
+  });
+}
+
+/// Of the same size, to where the question came from, and not more of them than questions: it is of
+/// no use to whoever makes up addresses.
+void DatagramControl::reply(PortBinding& binding, const wire::ParsedFrame& frame, Tenant& tenant,
+                            const wire::DatagramQuestion& question) {
+  if (!frame.source.is_unicast()) return;
+  const DatagramWay way{.source = frame.source,
+                        .destination = frame.destination,
+                        .traffic_class = without_ecn(frame.traffic_class)};
+  auto& table = of(tenant)->arrivals;
+  Arrivals* arrivals = table.find(way);
+  if (arrivals == nullptr) {
+    arrivals =
+        table.place_for(way, [&](const Arrivals& a) { return clock_.now - a.asked > kNotAsked; });
+    if (arrivals != nullptr)
+      *arrivals = {.way = way, .since = static_cast<std::uint32_t>(random())};
+  } else if (clock_.now - arrivals->asked < kBetweenAnswers) {
+    return;
+  }
+  wire::DatagramAnswer answer{.id = question.id, .mark = question.mark};
+  if (arrivals != nullptr) {
+    is_asked_ = true;
+    arrivals->asked = clock_.now;
+    answer.counts = true;
+    answer.since = arrivals->since;
+    answer.packets = arrivals->packets;
+    answer.bytes = arrivals->bytes;
+  }
+  const wire::FrameTemplate path({.source_mac = binding.port->mac(),
+                                  .destination_mac = frame.ethernet.source,
+                                  .vlan = binding.vlan ? frame.ethernet.vlan : std::nullopt,
+                                  .source = frame.destination,
+                                  .destination = frame.source,
+                                  .traffic_class = way.traffic_class,
+                                  .udp_source_port = binding.source_port(frame.udp_source_port),
+                                  .key = packets_.authentication().sending_key(frame.source)});
+  const wire::Mad mad = wire::encode(answer);
+  const wire::Headers h = management_headers();
+  if (packets_.send(binding, path, h, payload_of(mad), nullptr) == transport::SendResult::kSent)
+    tenant.counters.wire.count_transmitted(path.frame_length(h.opcode, mad.size()), mad.size(),
+                                           false);
+}
+
+void DatagramControl::arrived(const PortBinding& binding, const wire::ParsedFrame& frame) {
+  if (is_of_daemon(frame.headers.destination)) return;
+  Tenant* const tenant = addresses_.owner(frame.destination, binding.id);
+  if (tenant == nullptr) return;
+  Arrivals* const arrivals =
+      of(*tenant)->arrivals.find({.source = frame.source,
+                                  .destination = frame.destination,
+                                  .traffic_class = without_ecn(frame.traffic_class)});
+  if (arrivals == nullptr) return;
+  ++arrivals->packets;
+  arrivals->bytes += frame.payload.size();
+}
+
+}  // namespace softhca::engine

@@ -1,0 +1,77 @@
+// What is kept for each way of datagrams, from one address to another with one traffic class: a
+// small table, so that nobody's addresses, made up or not, take more than its room, and of sets, so
+// that to look for one costs the same however many there are.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "daemon/base/net.hpp"
+#include "daemon/wire/frame.hpp"
+
+namespace softhca::engine {
+
+struct DatagramWay {
+  Gid source;
+  Gid destination;
+  std::uint8_t traffic_class = 0;  ///< without ECN
+  bool operator==(const DatagramWay&) const = default;
+};
+
+constexpr std::uint8_t without_ecn(std::uint8_t traffic_class) {
+  return static_cast<std::uint8_t>(traffic_class & ~wire::kEcnMask);
+}
+
+/// Entry: has `way`, and says whether its place may be given to another.
+template <class Entry>
+class DatagramTable {
+ public:
+  /// `seed` decides which ways share a set.
+  explicit DatagramTable(std::uint64_t seed) : seed_(seed) {}
+
+  /// Calls use(entry) for what goes from one address to the other, with any traffic class.
+  template <class Use>
+  void for_each_between(const Gid& source, const Gid& destination, Use&& use) {
+    for (Entry& entry : set_of({source, destination}))
+      if (entry.way.source == source && entry.way.destination == destination) use(entry);
+  }
+  /// Null: there is none.
+  Entry* find(const DatagramWay& way) {
+    for (Entry& entry : set_of(way))
+      if (entry.way == way) return &entry;
+    return nullptr;
+  }
+  /// A place for a way that is not there, of which may_go(entry) says that it may be given to it.
+  /// Null: there is none.
+  template <class MayGo>
+  Entry* place_for(const DatagramWay& way, MayGo&& may_go) {
+    for (Entry& entry : set_of(way))
+      if (entry.way == DatagramWay{}) return &entry;
+    for (Entry& entry : set_of(way))
+      if (may_go(entry)) return &entry;
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t kSets = 16;
+  using Set = std::array<Entry, 4>;
+
+  Set& set_of(const DatagramWay& way) {
+    using Halves = std::array<std::uint64_t, 2>;
+    constexpr std::uint64_t kScatter = 0x9e3779b97f4a7c15;  // 2^64 by the golden ratio
+    std::uint64_t hash = seed_;
+    for (const Gid* gid : {&way.source, &way.destination})
+      for (const std::uint64_t half : std::bit_cast<Halves>(gid->bytes)) {
+        hash = (hash ^ half) * kScatter;
+        hash ^= hash >> 29;
+      }
+    return sets_[hash >> 32 & (kSets - 1)];
+  }
+
+  std::uint64_t seed_;
+  std::array<Set, kSets> sets_{};
+};
+
+}  // namespace softhca::engine

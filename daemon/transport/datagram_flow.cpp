@@ -1,0 +1,204 @@
+#include "daemon/transport/datagram_flow.hpp"
+
+#include <algorithm>
+
+namespace softhca::transport {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Questions are so far apart at least, and what they tell steers the rate no faster.
+constexpr Duration kLeastBetween = milliseconds(1);
+constexpr Duration kMostBetween = milliseconds(100);
+/// What is left of a rate after a loss (RFC 9438, 4.6). A half, of a flight that is told of losses
+/// once in a millisecond, has no chance beside those that are told at once.
+constexpr double kRemains = 0.7;
+/// A peer that does not answer is asked ever more seldom. What floods a queue may lose its first
+/// questions in it.
+constexpr std::uint32_t kTries = 32;
+constexpr Duration kMostSeldom = std::chrono::seconds(60);
+/// Hosts with few processors are silent for milliseconds.
+constexpr Duration kFirstSilence = milliseconds(20);
+constexpr Duration kMostSilence = std::chrono::seconds(1);
+constexpr double kSilenceDivides = 8;
+/// A peer that is silent for so long counts as one that does not answer.
+constexpr Duration kGone = std::chrono::seconds(10);
+/// What a sender that comes late may catch up on, as an engine serves others in between.
+constexpr Duration kCatchUp = std::chrono::microseconds(100);
+/// Losses without a queue are judged by so many times `borne_losses` datagrams at least.
+constexpr std::uint64_t kJudged = 4;
+/// Ethernet, IPv4, UDP and transport headers, ICRC. What a datagram counts need not be exact, but
+/// small ones must not go for free.
+constexpr std::uint32_t kDatagramHeaders = 66;
+
+double seconds_of(Duration time) {
+  return std::chrono::duration<double>(std::max(time, Duration(1))).count();
+}
+double rate_of(const DatagramAmount& amount, Duration time) {
+  return static_cast<double>(amount.bytes) / seconds_of(time);
+}
+
+}  // namespace
+
+Duration DatagramFlow::between_questions() const {
+  constexpr std::uint32_t kClose = kAsked / 2;
+  const Duration round_trip = round_trip_.smoothed();
+  const std::uint32_t beyond = open() > kClose ? std::min(open() - kClose, kAsked / 2) : 0;
+  return std::clamp(round_trip, kLeastBetween, kMostBetween) * (1u << beyond);
+}
+
+bool DatagramFlow::may_send(const DatagramRules& rules, Time now) {
+  if (now >= silence_due_) meet_silence(rules, now);
+  if (!limited() || next_ <= now) return true;
+  held_ = waited_ = true;
+  return false;
+}
+
+void DatagramFlow::sent(std::uint32_t bytes, Time now) {
+  busy_ += std::min(now - last_, waited_ ? kMostBetween : kLeastBetween);
+  last_ = now;
+  waited_ = false;
+  ++sent_.packets;
+  sent_.bytes += bytes + kDatagramHeaders;
+  if (!limited()) return;
+  const Duration step(static_cast<Duration::rep>((bytes + kDatagramHeaders) * 1e9 / rate_));
+  next_ = std::max(next_, now - kCatchUp) + step * 3 / 4 + scatter(step, now);
+}
+
+/// Up to half of `time`, so that neither questions nor datagrams fall in step with those of others
+/// (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1991).
+Duration DatagramFlow::scatter(Duration time, Time now) {
+  random_ ^= static_cast<std::uint64_t>(now.time_since_epoch().count());
+  random_ = random_ * 6364136223846793005 + 1442695040888963407;  // Knuth
+  return time * static_cast<Duration::rep>(random_ >> 54) / 2048;
+}
+
+void DatagramFlow::asked(Time now) {
+  const Question& question = questions_[next_id_++ % kAsked] = {now, sent_, busy_};
+  if (!answered_) {
+    const bool is_new = tries_ < kTries;
+    if (is_new)
+      ++tries_;
+    else
+      rate_ = 0;
+    pause_ = is_new ? kLeastBetween : std::min(2 * pause_, kMostSeldom);
+    next_question_ = now + pause_ + scatter(pause_, now);
+    return;
+  }
+  next_question_ = now + between_questions();
+  if (silence_due_ != kNever) return;
+  unanswered_ = question;
+  silence_due_ = now + std::max(kFirstSilence, 2 * round_trip_.rto());
+}
+
+/// As after a timeout (RFC 5681, 3.1): little is sent, and once there are answers the rate doubles
+/// up to half of what it was.
+void DatagramFlow::meet_silence(const DatagramRules& rules, Time now) {
+  const Duration silent = now - unanswered_.at;
+  if (silent > kGone) {
+    silence_due_ = kNever;
+    return give_up(kMostSeldom / 2);
+  }
+  const double before =
+      limited() ? rate_ : rate_of(sent_ - unanswered_.sent, busy_ - unanswered_.busy);
+  const double until = std::max(threshold_, before / 2);
+  slow_down(before / kSilenceDivides, rules, now);
+  threshold_ = until;
+  silence_due_ = now + std::clamp(silent, kFirstSilence, kMostSilence);
+}
+
+bool DatagramFlow::answer(std::uint64_t id, const DatagramReceipt& receipt,
+                          const DatagramRules& rules, Time now) {
+  const std::uint64_t number = id - secret_;
+  if (number <= answered_id_ || number >= next_id_ || next_id_ - number > kAsked) return false;
+  const Question question = questions_[number % kAsked];
+  answered_id_ = number;
+  const Psn psn(static_cast<std::uint32_t>(number));
+  round_trip_.sent(psn, question.at);
+  round_trip_.acknowledged(psn + 1, now);
+  silence_due_ = kNever;
+  if (!receipt.counts) {
+    give_up(std::max(pause_, kMostBetween));
+    return true;
+  }
+  if (!answered_ || receipt.since != told_.since) {
+    begin(question, receipt);
+    return true;
+  }
+  const DatagramAmount sent = question.sent - from_.sent;
+  DatagramAmount got = receipt.received - told_.received;
+  got.bytes += got.packets * kDatagramHeaders;
+  const Question from = from_;
+  from_ = question;
+  told_ = receipt;
+  if (sent.packets == 0) return true;
+  const bool is_of_before = from.at < slowed_;  // the losses of one flight count once
+  if (!is_of_before) judge(sent, got, question.busy - from.busy, rules, now);
+  held_ = false;
+  return true;
+}
+
+/// The peer does not tell, and is asked again after twice that time.
+void DatagramFlow::give_up(Duration pause) {
+  answered_ = false;
+  tries_ = kTries;
+  rate_ = threshold_ = 0;
+  pause_ = pause;
+}
+
+/// Nothing can be said of what went before.
+void DatagramFlow::begin(const Question& question, const DatagramReceipt& receipt) {
+  answered_ = true;
+  from_ = question;
+  told_ = receipt;
+  tried_ = lost_ = 0;
+  next_question_ = question.at + between_questions();
+}
+
+void DatagramFlow::judge(const DatagramAmount& sent, const DatagramAmount& got, Duration busy,
+                         const DatagramRules& rules, Time now) {
+  // More have come than were sent: packets of this question and the last have changed places, or
+  // the peer does not tell the truth, which harms itself alone.
+  const std::uint64_t lost = sent.packets > got.packets ? sent.packets - got.packets : 0;
+  const double packets =
+      static_cast<double>(sent.packets) * seconds_of(now - from_.at) / seconds_of(busy);
+  const auto under_way = static_cast<std::uint32_t>(std::clamp(packets, 1.0, 1e6));
+  tried_ += sent.packets;
+  lost_ += lost;
+  const bool queued = lost != 0 && round_trip_.is_queued(under_way, rules.flight);
+  const bool is_much =
+      tried_ >= kJudged * rules.flight.borne_losses && lost_ * rules.flight.borne_losses > tried_;
+  if (queued || is_much) {
+    const double before = limited() ? std::min(rate_, rate_of(sent, busy)) : rate_of(sent, busy);
+    return slow_down(std::min(before * kRemains, rate_of(got, busy)), rules, now);
+  }
+  if (tried_ >= kJudged * rules.flight.borne_losses) tried_ = lost_ = 0;
+  if (limited() && held_) grow(got, busy, rules);
+}
+
+void DatagramFlow::grow(const DatagramAmount& got, Duration busy, const DatagramRules& rules) {
+  const double round_trips =
+      seconds_of(busy) / seconds_of(std::max(round_trip_.smoothed(), kLeastBetween));
+  if (rate_ < threshold_)
+    rate_ = std::min(rate_ + rate_of(got, busy) * round_trips, threshold_);
+  else
+    rate_ += (rules.step + rate_ / (2 * rules.flight.flight_steps)) * round_trips;
+  if (rate_ >= rules.most_rate) rate_ = threshold_ = 0;
+}
+
+void DatagramFlow::slow_down(double rate, const DatagramRules& rules, Time now) {
+  rate_ = threshold_ = std::clamp(rate, rules.least_rate, rules.most_rate);
+  next_ = std::max(next_, now);
+  slowed_ = now;
+  tried_ = lost_ = 0;
+}
+
+bool DatagramFlow::notify(const DatagramRules& rules, Time now) {
+  if (!answered_) return false;
+  if (from_.at < slowed_) return true;  // of before
+  const double before = limited() ? rate_ : rate_of(sent_ - from_.sent, busy_ - from_.busy);
+  slow_down(before * kRemains, rules, now);
+  return true;
+}
+
+}  // namespace softhca::transport
