@@ -9,7 +9,6 @@ namespace softhca::engine {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 const Qpn kTheirs(0x123456);
 
@@ -146,7 +145,7 @@ TEST_F(DatagramControlTest, APathThatRestsIsForgotten) {
   TestQp& from = make_ud();
   lose_half(from);
   ASSERT_EQ(slowed(), 1u);
-  clock.now += seconds(11);
+  clock.now += std::chrono::seconds(11);
   EXPECT_EQ(send(50, from), 50);
   EXPECT_EQ(slowed(), 0u);
 }
@@ -237,11 +236,11 @@ TEST_F(DatagramControlTest, AddressesThatAreMadeUpTakeNoPlacesAway) {
     refused += !answer->counts;
   }
   EXPECT_EQ(refused, 500 - 63);
-  clock.now += seconds(1);
+  clock.now += std::chrono::seconds(1);
   const auto again = ask(3, kFar);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->since, first->since);
-  clock.now += seconds(3);
+  clock.now += std::chrono::seconds(3);
   const auto other = ask(4, Gid::from_ipv4(0x0a020000));
   ASSERT_TRUE(other);
   EXPECT_TRUE(other->counts);
