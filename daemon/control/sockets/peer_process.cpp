@@ -55,10 +55,10 @@ bool is_in_our_pid_namespace(pid_t pid, int pidfd) {
 }
 
 bool has_one_number(std::string_view status) {
-  constexpr std::string_view kName = "\nNSpid:";
-  const std::size_t at = status.find(kName);
+  constexpr std::string_view kNumbers = "\nNSpid:";
+  const std::size_t at = status.find(kNumbers);
   if (at == status.npos) return false;
-  std::string_view numbers = status.substr(at + kName.size());
+  std::string_view numbers = status.substr(at + kNumbers.size());
   numbers = numbers.substr(0, numbers.find('\n'));
   constexpr const char* kSpace = " \t";
   const std::size_t first = numbers.find_first_not_of(kSpace);
