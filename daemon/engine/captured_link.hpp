@@ -21,6 +21,7 @@ class CapturedLink final : public transport::LocalLink,
 
   // --- LocalLink
   bool goes_on() const override { return link_.goes_on(); }
+  bool may_go_on() const override { return link_.may_go_on(); }
   const transport::LocalPeer* find_peer() override;
   bool is_within_rate(const transport::Request& request) const override {
     return link_.is_within_rate(request);

@@ -46,13 +46,13 @@ void CpuScheduler::charge(Tenant& tenant, QosClassId qos_class, std::uint64_t co
   tenant.counters.engine_time.add(cost);
 }
 
-void CpuScheduler::charge_packet(const QueuePair& qp, std::size_t payload) {
+void CpuScheduler::charge_packet(Tenant& tenant, QosClassId qos_class, std::size_t payload) {
   const std::uint64_t cost = packet_cost(payload);
   done_ += cost;
   turn_began_ += cost;
-  if (work_clock_ != nullptr) return note(*qp.tenant, qp.qos_class, &Charges::packets, cost);
-  charge_packets(qp.qos_class, cost);
-  qp.tenant->counters.engine_time.add(cost);
+  if (work_clock_ != nullptr) return note(tenant, qos_class, &Charges::packets, cost);
+  charge_packets(qos_class, cost);
+  tenant.counters.engine_time.add(cost);
 }
 
 void CpuScheduler::charge_packets(QosClassId qos_class, std::uint64_t cost) {

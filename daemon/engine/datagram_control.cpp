@@ -19,9 +19,8 @@ constexpr std::uint64_t kDatagramHeaders = 66;
 /// A flow that rests for so long is forgotten. Places of other paths are given to others sooner.
 constexpr Duration kPathForgotten = std::chrono::seconds(10);
 constexpr Duration kUnused = std::chrono::seconds(1);
-/// The same for a peer's that asks no more. No peer has answers at a shorter interval than this.
+/// The same for a peer's that asks no more.
 constexpr Duration kNotAsked = std::chrono::seconds(2);
-constexpr Duration kBetweenAnswers = std::chrono::microseconds(250);
 
 constexpr double kMegabit = 1e6 / 8;  ///< bytes
 
@@ -56,7 +55,7 @@ void DatagramControl::configure(const CongestionParameters& congestion,
             .least_rate = congestion.rpg_min_rate * kMegabit,
             .most_rate = congestion.rpg_max_rate * kMegabit};
   if (std::exchange(on_, congestion.datagrams) == congestion.datagrams) return;
-  is_asked_ = false;
+  asked_until_ = Time{};
   for (auto& of : tenants_) {
     if (of == nullptr) continue;
     of->tenant.counters.congestion.slowed_paths.set(0);
@@ -111,6 +110,13 @@ DatagramPath* DatagramControl::path_of(QueuePair& qp, Qpn to, Route& route) {
   return path;
 }
 
+void DatagramControl::mark(Route& route, const DatagramPath* path) {
+  const bool reacts = path != nullptr && path->followed && path->flow.is_answered();
+  if (route.cc_enabled == reacts) return;
+  route.cc_enabled = reacts;
+  route.invalidate();
+}
+
 bool DatagramControl::may_send(QueuePair& qp, Route& route, DatagramPath& path) {
   if (!path.followed) return true;
   const bool may = change(*qp.tenant, path,
@@ -119,11 +125,6 @@ bool DatagramControl::may_send(QueuePair& qp, Route& route, DatagramPath& path) 
     // Many queue pairs of a tenant that wait for one path must not all ask each time.
     qp.connection.flow.hold_until(std::max(path.flow.next(), clock_.now + QpStall::least_wait(qp)));
     return false;
-  }
-  const bool reacts = path.flow.is_answered();
-  if (route.cc_enabled != reacts) {
-    route.cc_enabled = reacts;
-    route.invalidate();
   }
   return !path.flow.wants_to_ask(clock_.now) || ask(qp, route, path);
 }
@@ -183,7 +184,7 @@ bool DatagramControl::receive(PortBinding& binding, const wire::ParsedFrame& fra
   if (tenant == nullptr) return false;
   if (answer && !take_answer(*tenant, frame, *answer)) return false;
   tenant->counters.wire.count_received(frame);
-  cpu_.charge(*tenant, tenant->qos_class, packet_cost(frame.payload.size()));
+  cpu_.charge_packet(*tenant, tenant->qos_class, frame.payload.size());
   if (question) reply(binding, frame, *tenant, *question);
   return true;
 }
@@ -200,11 +201,11 @@ bool DatagramControl::take_answer(Tenant& tenant, const wire::ParsedFrame& frame
   });
 }
 
-/// Of the same size, to where the question came from, and not more of them than questions: it is of
-/// no use to whoever makes up addresses.
+/// Of the same size, to where the question came from, and one for each: it is of no use to whoever
+/// makes up addresses. Who finds no place is not answered.
 void DatagramControl::reply(PortBinding& binding, const wire::ParsedFrame& frame, Tenant& tenant,
                             const wire::DatagramQuestion& question) {
-  if (!frame.source.is_unicast()) return;
+  if (!frame.source.is_unicast() || (frame.ethernet.source.bytes[0] & 1) != 0) return;
   const DatagramWay way{.source = frame.source,
                         .destination = frame.destination,
                         .traffic_class = without_ecn(frame.traffic_class)};
@@ -213,20 +214,17 @@ void DatagramControl::reply(PortBinding& binding, const wire::ParsedFrame& frame
   if (arrivals == nullptr) {
     arrivals =
         table.place_for(way, [&](const Arrivals& a) { return clock_.now - a.asked > kNotAsked; });
-    if (arrivals != nullptr)
-      *arrivals = {.way = way, .since = static_cast<std::uint32_t>(random())};
-  } else if (clock_.now - arrivals->asked < kBetweenAnswers) {
-    return;
+    if (arrivals == nullptr) return;
+    *arrivals = {.way = way, .since = ++since_};
   }
-  wire::DatagramAnswer answer{.id = question.id, .mark = question.mark};
-  if (arrivals != nullptr) {
-    is_asked_ = true;
-    arrivals->asked = clock_.now;
-    answer.counts = true;
-    answer.since = arrivals->since;
-    answer.packets = arrivals->packets;
-    answer.bytes = arrivals->bytes;
-  }
+  asked_until_ = clock_.now + kNotAsked;
+  arrivals->asked = clock_.now;
+  const wire::DatagramAnswer answer{.id = question.id,
+                                    .mark = question.mark,
+                                    .counts = true,
+                                    .since = arrivals->since,
+                                    .packets = arrivals->packets,
+                                    .bytes = arrivals->bytes};
   const wire::FrameTemplate path({.source_mac = binding.port->mac(),
                                   .destination_mac = frame.ethernet.source,
                                   .vlan = binding.vlan ? frame.ethernet.vlan : std::nullopt,

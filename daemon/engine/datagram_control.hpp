@@ -44,8 +44,9 @@ class DatagramControl {
   // --- sending
   /// The path of a datagram of the queue pair to that one of its peer; null: it has none.
   DatagramPath* path_of(QueuePair& qp, Qpn to, Route& route);
-  /// False: the port is full, or the queue pair waits for the pace of the path. Whether packets of
-  /// the route are ECN-capable may have changed.
+  /// Whether datagrams of the route are ECN-capable may change: they are where somebody reacts.
+  static void mark(Route& route, const DatagramPath* path);
+  /// False: the port is full, or the queue pair waits for the pace of the path.
   bool may_send(QueuePair& qp, Route& route, DatagramPath& path);
   /// A datagram with so many bytes of payload has gone.
   void sent(QueuePair& qp, DatagramPath& path, std::uint32_t bytes);
@@ -56,7 +57,7 @@ class DatagramControl {
   /// A packet for queue pair 1. True: it was a question or an answer.
   bool receive(PortBinding& binding, const wire::ParsedFrame& frame);
   /// Does anybody want to know how many datagrams come?
-  bool is_asked() const { return is_asked_; }
+  bool is_asked() const { return clock_.now < asked_until_; }
   /// A datagram has come to a port.
   void arrived(const PortBinding& binding, const wire::ParsedFrame& frame);
 
@@ -95,7 +96,8 @@ class DatagramControl {
   transport::DatagramRules rules_;
   std::random_device random_;
   std::vector<std::unique_ptr<OfTenant>> tenants_;  ///< by number
-  bool is_asked_ = false;
+  std::uint32_t since_ = 0;                         ///< the last that an asker was given
+  Time asked_until_{};
 };
 
 }  // namespace softhca::engine

@@ -47,6 +47,7 @@ bool Datagrams::send_to_wire(QueuePair& qp, const Request& request, Qpn to, Rout
   DatagramControl& control = parts_.datagram_control;
   DatagramPath* path = control.path_of(qp, to, route);
   if (path != nullptr && !control.may_send(qp, route, *path)) return false;
+  DatagramControl::mark(route, path);
   QpEnvironment env(parts_, qp, route);
   const std::uint32_t length = request.length;
   const Verdict verdict =

@@ -100,6 +100,7 @@ void Engine::add_tenant(Tenant& tenant) {
   commands_.reset(tenant.qos_class);
   queues_.scheduler.reset(tenant.qos_class);
   addressing_.local.add(tenant);
+  rates_.memory.add(tenant);
   wire_.packets.add_user(tenant.id);
   wire_.datagrams.add(tenant);
 }
@@ -115,7 +116,7 @@ void Engine::remove_tenant(Tenant& tenant) {
   rates_.sent.forget(tenant.rate);
   rates_.peers.forget(tenant.peer_rates.inbound);
   rates_.peers.forget(tenant.peer_rates.served);
-  rates_.memory.forget(tenant);
+  rates_.memory.remove(tenant, [this](std::uint32_t slot) { cpu_.make_ready(queue_pairs_[slot]); });
 }
 
 bool Engine::poll(Time now) {

@@ -90,7 +90,10 @@ class QpEnvironment final : public transport::PacketSink,
   void took_request(std::uint32_t bytes, bool begins_message) override {
     parts_.peer_rates.took(qp_, bytes, begins_message);
   }
-  bool holds_response() override { return parts_.peer_rates.holds_response(qp_); }
+  bool holds_response() override {
+    return (parts_.slow_memory.any() && parts_.slow_memory.holds(qp_, *qp_.tenant)) ||
+           parts_.peer_rates.holds_response(qp_);
+  }
   void sent_response(std::uint32_t bytes, bool begins_message) override {
     parts_.peer_rates.served(qp_, bytes, begins_message);
   }

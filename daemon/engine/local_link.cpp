@@ -40,17 +40,19 @@ QueuePair* QpLocalLink::connected_peer() const {
   return peer;
 }
 
-/// Is the memory of either end? TransportDriver has the queue pair wait then.
+/// Is the memory of either end?
 bool QpLocalLink::is_slow() const {
-  return parts_.slow_memory.is_slow(*qp_.tenant) ||
-         (peer_ != nullptr && parts_.slow_memory.is_slow(*peer_->tenant));
+  return parts_.slow_memory.is_slow(*qp_.tenant) || parts_.slow_memory.is_slow(*peer_->tenant);
 }
 
 bool QpLocalLink::is_within_rate(const Request& request) const {
+  if (!may_go_on()) return false;
   return !parts_.peer_rates.holds_message(qp_, *peer_, request.kind == RequestKind::kRead);
 }
 
 void QpLocalLink::wait_for_rate(const Request& request) {
+  if (parts_.slow_memory.holds(qp_, *qp_.tenant) || parts_.slow_memory.holds(qp_, *peer_->tenant))
+    return;
   parts_.peer_rates.wait(qp_, *peer_, request.kind == RequestKind::kRead);
 }
 

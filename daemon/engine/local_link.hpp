@@ -16,8 +16,7 @@ class QpLocalLink : public transport::LocalLink {
   virtual ~QpLocalLink() = default;
 
   bool goes_on() const override {
-    return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd) &&
-           !(parts_.slow_memory.any() && is_slow());
+    return !qp_.error.pending && (qp_.state == QpState::kRts || qp_.state == QpState::kSqd);
   }
   const transport::LocalPeer* find_peer() override;
   /// The one found last.
@@ -26,7 +25,10 @@ class QpLocalLink : public transport::LocalLink {
   bool was_lost() const { return lost_; }
   bool is_within_rate(const transport::Request& request) const override;
   void wait_for_rate(const transport::Request& request) override;
-  bool waits_for_rate() const override { return parts_.peer_rates.waits(qp_); }
+  bool waits_for_rate() const override {
+    return parts_.slow_memory.waits(qp_) || parts_.peer_rates.waits(qp_);
+  }
+  bool may_go_on() const override { return !parts_.slow_memory.any() || !is_slow(); }
   bool has_drawn() const override { return peer_->rq.drawn; }
   bool has_receive() const override { return ReceiveQueues::has_receive(*peer_); }
   Draw draw() override;

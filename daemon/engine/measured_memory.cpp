@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "daemon/engine/system_clock.hpp"
 #include "daemon/engine/work_clock.hpp"
 
@@ -13,6 +15,7 @@ namespace {
 /// only of memory that was slow lately.
 constexpr Duration kUsual = std::chrono::microseconds(100);
 constexpr Duration kSuspected = std::chrono::seconds(1);
+constexpr int kSuspectedTimes = 100;  ///< what it took, at least
 
 /// How often this thread has gone to sleep.
 long sleeps_so_far() {
@@ -39,7 +42,7 @@ Verdict MeasuredMemory::transfer(bool writes, std::span<iovec> local, std::span<
   const Time now = monotonic_time();
   const Duration took = now - begun;
   if (took <= kUsual) return done;
-  suspected_until_ = now + kSuspected;
+  suspected_until_ = std::max(suspected_until_, now + std::max(kSuspected, kSuspectedTimes * took));
   if (suspected && sleeps_so_far() != sleeps) {
     WorkClock::count_wait(took);
     waited_(took);

@@ -15,8 +15,12 @@ class MeasuredMemory final : public memory::ProcessMemory {
   /// Told how long the thread was kept waiting, on that thread.
   using Waited = std::function<void(Duration)>;
 
-  MeasuredMemory(std::shared_ptr<memory::ProcessMemory> reached, Waited waited)
-      : reached_(std::move(reached)), waited_(std::move(waited)) {}
+  /// `suspected_until`: of its tenant, whose memory was slow lately; the thread's.
+  MeasuredMemory(std::shared_ptr<memory::ProcessMemory> reached, Waited waited,
+                 Time& suspected_until)
+      : reached_(std::move(reached)),
+        waited_(std::move(waited)),
+        suspected_until_(suspected_until) {}
 
   Verdict read(std::span<iovec> local, std::span<iovec> remote) override;
   Verdict write(std::span<iovec> local, std::span<iovec> remote) override;
@@ -26,7 +30,7 @@ class MeasuredMemory final : public memory::ProcessMemory {
 
   std::shared_ptr<memory::ProcessMemory> reached_;
   Waited waited_;
-  Time suspected_until_{};
+  Time& suspected_until_;
 };
 
 }  // namespace softhca::engine

@@ -13,15 +13,15 @@ constexpr RateLimits kShare{.bytes_per_second = 10'000'000, .burst_bytes = 20'00
 
 }  // namespace
 
+RateGate& SlowMemory::gate_of(Tenant& tenant) { return tenant.slow_memory; }
+
+void SlowMemory::add(Tenant& tenant) { gates_.set(tenant.slow_memory, kShare); }
+
 void SlowMemory::waited(Tenant& tenant, Duration time) {
-  if (!tenant.slow_memory.limiter.limited()) gates_.set(tenant.slow_memory, kShare);
+  any_ = true;
   const bool before = tenant.slow_memory.closed();
   gates_.charge(tenant.slow_memory, static_cast<std::uint64_t>(time.count()), 0);
   if (tenant.slow_memory.closed() && !before) tenant.counters.memory.held.add();
-}
-
-void SlowMemory::forget(Tenant& tenant) {
-  gates_.forget(tenant.slow_memory, [](std::uint32_t) {});
 }
 
 bool SlowMemory::is_slow(const Tenant& tenant) const { return tenant.slow_memory.closed(); }

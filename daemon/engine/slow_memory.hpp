@@ -3,8 +3,10 @@
 // hundredth of the time; beyond that, what needs the tenant's memory waits until it is so again.
 // That is:
 //
-// - The tenant's queue pairs, and those of others in this daemon that are connected to them, have
-//   no turns. Of connections to other hosts what has payload or asks for it waits.
+// - Messages of the tenant, and of others in this daemon to it, do not begin, and hold nothing
+//   meanwhile; those that have begun wait where they are. (Datagrams and messages of unreliable
+//   connections to the tenant are dropped and counted.) To other hosts nothing goes that has
+//   payload or asks for it.
 // - Requests of peers of other hosts are refused by an RNR NAK that says when to send them again
 //   (UC and UD: dropped and counted). What comes that the tenant reads is dropped and counted.
 #pragma once
@@ -22,13 +24,18 @@ class SlowMemory {
   SlowMemory(const StepClock& clock, std::uint32_t queue_pairs)
       : clock_(clock), gates_(clock, queue_pairs) {}
 
-  /// The engine has waited so long for memory of the tenant. Allocates the first time.
+  /// Before the first queue pair of the tenant. Allocates.
+  void add(Tenant& tenant);
+  /// The tenant is going. Calls `wake(slot)` for queue pairs of others that have waited for it.
+  template <class Wake>
+  void remove(Tenant& tenant, Wake&& wake) {
+    gates_.forget(gate_of(tenant), wake);
+  }
+  /// The engine has waited so long for memory of the tenant.
   void waited(Tenant& tenant, Duration time);
-  /// The tenant is going, and has no queue pairs.
-  void forget(Tenant& tenant);
 
   /// Has there been such a tenant? If not, nothing of what follows needs to be asked.
-  bool any() const { return gates_.any_limited(); }
+  bool any() const { return any_; }
   /// Is the tenant's memory out of reach for now?
   bool is_slow(const Tenant& tenant) const;
   /// Does the queue pair have to wait for memory of `owner`? Its turn comes when it is over.
@@ -50,8 +57,11 @@ class SlowMemory {
   Time next_release() const { return gates_.next(); }
 
  private:
+  static RateGate& gate_of(Tenant& tenant);
+
   const StepClock& clock_;
   RateGates gates_;
+  bool any_ = false;
 };
 
 }  // namespace softhca::engine

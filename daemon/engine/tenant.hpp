@@ -91,7 +91,8 @@ struct Tenant {
   RateGate rate;
   transport::KeptAccount kept;  ///< packets of peers, ahead of their turn
   PeerGates peer_rates;
-  RateGate slow_memory;  ///< closed: see SlowMemory
+  RateGate slow_memory;           ///< closed: see SlowMemory
+  Time memory_suspected_until{};  ///< see MeasuredMemory
 
   TenantControl control;  ///< not for the engine
 };

@@ -60,18 +60,24 @@ bool TransportDriver::run(QueuePair& qp) {
   if (qp.sq.stalled && !is_held(qp)) stall_.resume(qp);
   stall_.watch(qp, clock_.now);
   settle(qp);
-  // What it has reached now may have been slow.
-  const bool waits = waits_for_memory(qp) || parts_.slow_memory.waits(qp);
-  return more && !waits && may_receive(qp.state) && qp.connection.flow.wake_at() == kNever;
+  return more && !waits_in_message(qp) && may_receive(qp.state) &&
+         qp.connection.flow.wake_at() == kNever;
 }
 
-/// Of a connection to another host only what has payload waits, not what it answers: see
-/// QpEnvironment::send().
+/// Has it to wait with all that it sends? Of a connection to another host only what has payload
+/// waits, not what it answers: see QpEnvironment::send().
 bool TransportDriver::waits_for_memory(const QueuePair& qp) {
-  if (!parts_.slow_memory.any() || (!qp.is_local() && qp.type != QpType::kUd)) return false;
+  if (!parts_.slow_memory.any() || qp.state == QpState::kError) return false;
+  const bool whole = qp.type == QpType::kUd || (qp.type == QpType::kUc && qp.is_local());
+  return whole && parts_.slow_memory.holds(qp, *qp.tenant);
+}
+
+/// Has it to wait with the message at hand, in its middle?
+bool TransportDriver::waits_in_message(const QueuePair& qp) {
+  if (!parts_.slow_memory.any() || qp.state == QpState::kError) return false;
+  if (!qp.is_local()) return parts_.slow_memory.waits(qp);
   if (parts_.slow_memory.holds(qp, *qp.tenant)) return true;
-  const QueuePair* peer =
-      qp.is_local() ? parts_.queue_pairs.find(qp.connection.destination) : nullptr;
+  const QueuePair* peer = parts_.queue_pairs.find(qp.connection.destination);
   return peer != nullptr && parts_.slow_memory.holds(qp, *peer->tenant);
 }
 
@@ -126,6 +132,10 @@ std::size_t TransportDriver::expire() {
 
 /// Its turn, which follows, arms the timer anew. (A local one sees in its turn that it is due.)
 void TransportDriver::expire(QueuePair& qp) {
+  // What it does not send, or has dropped, is not the peer's silence. Its turn comes with the gate.
+  if (parts_.slow_memory.any() && !qp.is_local() && qp.state != QpState::kError &&
+      parts_.slow_memory.holds(qp, *qp.tenant))
+    return;
   if (qp.state != QpState::kError && !qp.is_local()) {
     if (std::holds_alternative<transport::Rc>(qp.transport)) try_other_source(qp);
     QpEnvironment env(parts_, qp);

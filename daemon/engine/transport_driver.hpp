@@ -31,6 +31,7 @@ class TransportDriver {
  private:
   bool run(QueuePair& qp);
   bool waits_for_memory(const QueuePair& qp);
+  bool waits_in_message(const QueuePair& qp);
   bool transmit(QueuePair& qp);
   bool transmit_watched(QueuePair& qp, transport::Local& local, QpEnvironment& env);
   void settle(QueuePair& qp);

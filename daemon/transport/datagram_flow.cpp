@@ -1,6 +1,7 @@
 #include "daemon/transport/datagram_flow.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace softhca::transport {
 namespace {
@@ -131,9 +132,10 @@ bool DatagramFlow::answer(std::uint64_t id, const DatagramReceipt& receipt,
   const Question from = from_;
   from_ = question;
   told_ = receipt;
+  const std::uint64_t lost = newly_lost();
   if (sent.packets == 0) return true;
   const bool is_of_before = from.at < slowed_;  // the losses of one flight count once
-  if (!is_of_before) judge(sent, got, question.busy - from.busy, rules, now);
+  if (!is_of_before) judge(sent, got, lost, question.busy - from.busy, rules, now);
   held_ = false;
   return true;
 }
@@ -151,15 +153,24 @@ void DatagramFlow::begin(const Question& question, const DatagramReceipt& receip
   answered_ = true;
   from_ = question;
   told_ = receipt;
-  tried_ = lost_ = 0;
+  first_sent_ = question.sent;
+  first_told_ = receipt.received;
+  missing_ = tried_ = lost_ = 0;
   next_question_ = question.at + between_questions();
 }
 
-void DatagramFlow::judge(const DatagramAmount& sent, const DatagramAmount& got, Duration busy,
-                         const DatagramRules& rules, Time now) {
-  // More have come than were sent: packets of this question and the last have changed places, or
-  // the peer does not tell the truth, which harms itself alone.
-  const std::uint64_t lost = sent.packets > got.packets ? sent.packets - got.packets : 0;
+/// More than was ever missing before: where datagrams take several ways, a question overtakes some,
+/// which come later. If the peer does not tell the truth, that harms itself alone.
+std::uint64_t DatagramFlow::newly_lost() {
+  const std::uint64_t sent = (from_.sent - first_sent_).packets;
+  const std::uint64_t got = (told_.received - first_told_).packets;
+  const std::uint64_t missing = sent > got ? sent - got : 0;
+  const std::uint64_t before = std::exchange(missing_, std::max(missing_, missing));
+  return missing_ - before;
+}
+
+void DatagramFlow::judge(const DatagramAmount& sent, const DatagramAmount& got, std::uint64_t lost,
+                         Duration busy, const DatagramRules& rules, Time now) {
   const double packets =
       static_cast<double>(sent.packets) * seconds_of(now - from_.at) / seconds_of(busy);
   const auto under_way = static_cast<std::uint32_t>(std::clamp(packets, 1.0, 1e6));

@@ -88,8 +88,9 @@ class DatagramFlow {
   void meet_silence(const DatagramRules& rules, Time now);
   void give_up(Duration pause);
   void begin(const Question& question, const DatagramReceipt& receipt);
-  void judge(const DatagramAmount& sent, const DatagramAmount& got, Duration busy,
-             const DatagramRules& rules, Time now);
+  std::uint64_t newly_lost();
+  void judge(const DatagramAmount& sent, const DatagramAmount& got, std::uint64_t lost,
+             Duration busy, const DatagramRules& rules, Time now);
   void grow(const DatagramAmount& got, Duration busy, const DatagramRules& rules);
   void slow_down(double rate, const DatagramRules& rules, Time now);
 
@@ -105,13 +106,15 @@ class DatagramFlow {
   RoundTrip round_trip_;
 
   DatagramAmount sent_;
-  Duration busy_{};                     ///< the time in which datagrams went or waited
-  bool waited_ = false;                 ///< the next one had to
-  Time last_{};                         ///< when a datagram went last
-  Question from_;                       ///< the last question that was answered
-  Question unanswered_;                 ///< the first since then, if silence_due_ says so
-  DatagramReceipt told_;                ///< its answer
-  std::uint64_t tried_ = 0, lost_ = 0;  ///< of late, while no queue was seen
+  Duration busy_{};                         ///< the time in which datagrams went or waited
+  bool waited_ = false;                     ///< the next one had to
+  Time last_{};                             ///< when a datagram went last
+  Question from_;                           ///< the last question that was answered
+  Question unanswered_;                     ///< the first since then, if silence_due_ says so
+  DatagramReceipt told_;                    ///< its answer
+  DatagramAmount first_sent_, first_told_;  ///< at the first answer
+  std::uint64_t missing_ = 0;               ///< of all since then, at most
+  std::uint64_t tried_ = 0, lost_ = 0;      ///< of late, while no queue was seen
 
   double rate_ = 0;
   double threshold_ = 0;       ///< up to which it doubles in each round trip

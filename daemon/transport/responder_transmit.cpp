@@ -57,8 +57,11 @@ bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
     if (next.reads() && up.limits.holds_response()) {
       // A peer that asks again and hears nothing would take this side for gone, and have no place
       // for the response when that comes. What it hears is no news: all before the oldest read that
-      // it may wait for. (Some requesters take the acknowledgement of a read for its response.)
-      if (asked_again_ && send_ack(up, replays_[replays_.oldest()].first - 1)) return true;
+      // it may wait for. (Some requesters take the acknowledgement of a read for its response, and
+      // some one between two responses for the end of it.)
+      if (asked_again_ && next.next == next.start &&
+          send_ack(up, replays_[replays_.oldest()].first - 1))
+        return true;
       asked_again_ = false;
       return more_kept;
     }

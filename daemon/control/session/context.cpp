@@ -66,7 +66,7 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(P
     const std::shared_ptr<memory::ProcessMemory> offered(new memory::OfferedMemory(std::move(own)),
                                                          close);
     return std::shared_ptr<memory::ProcessMemory>(
-        std::make_shared<engine::MeasuredMemory>(offered, waited));
+        std::make_shared<engine::MeasuredMemory>(offered, waited, tenant_.memory_suspected_until));
   }
   const auto start = [&](int area, int end) {
     return adapter_.helpers->start_memory_proxy(area, end);

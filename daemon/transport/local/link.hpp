@@ -45,12 +45,16 @@ class LocalLink {
   /// about the one found last.
   virtual const LocalPeer* find_peer() = 0;
 
-  /// Do the rates of the other end let the request begin?
+  /// Do the rates of the other end, and the memory of both, let the request begin?
   virtual bool is_within_rate(const Request& request) const = 0;
   /// This end waits for its turn from now on. REQUIRES: !is_within_rate().
   virtual void wait_for_rate(const Request& request) = 0;
   /// Does it still?
   virtual bool waits_for_rate() const = 0;
+
+  /// Does the memory of both ends let the message at hand go on? If not, a turn follows when it
+  /// does.
+  virtual bool may_go_on() const = 0;
 
   /// Has a receive been drawn, and not completed?
   virtual bool has_drawn() const = 0;

@@ -120,6 +120,7 @@ Local::Step Local::draw(const Turn& turn, const LocalPeer& peer, const Request& 
 }
 
 Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& request) {
+  if (!turn.link.may_go_on()) return Step::kPolling;
   // An atomic runs whole, or it would run twice.
   const bool whole = is_indivisible(request.kind);
   const std::uint32_t left = request.length - offset_;

@@ -13,16 +13,16 @@
 namespace softhca::engine {
 namespace {
 
-constexpr auto kLong = std::chrono::milliseconds(2);
+constexpr auto kAccess = std::chrono::milliseconds(2);
 
 /// Memory that takes its time.
 class Slow final : public memory::ProcessMemory {
  public:
   Verdict read(std::span<iovec>, std::span<iovec>) override {
     if (sleeps)
-      std::this_thread::sleep_for(kLong);
+      std::this_thread::sleep_for(kAccess);
     else
-      for (const Time end = monotonic_time() + kLong; monotonic_time() < end;) continue;
+      for (const Time end = monotonic_time() + kAccess; monotonic_time() < end;) continue;
     return Verdict::kOk;
   }
   Verdict write(std::span<iovec> local, std::span<iovec> remote) override {
@@ -35,7 +35,8 @@ class Slow final : public memory::ProcessMemory {
 struct Measured {
   std::vector<Duration> waits;
   std::shared_ptr<Slow> slow = std::make_shared<Slow>();
-  MeasuredMemory memory{slow, [this](Duration time) { waits.push_back(time); }};
+  Time suspected_until{};
+  MeasuredMemory memory{slow, [this](Duration time) { waits.push_back(time); }, suspected_until};
 };
 
 TEST(MeasuredMemory, WaitsOfMemoryThatWasSlowLatelyAreTold) {
@@ -45,7 +46,7 @@ TEST(MeasuredMemory, WaitsOfMemoryThatWasSlowLatelyAreTold) {
   EXPECT_EQ(m.memory.read({}, {}), Verdict::kOk);
   EXPECT_EQ(m.memory.write({}, {}), Verdict::kLocalProtection);
   ASSERT_EQ(m.waits.size(), 2u);
-  for (const Duration wait : m.waits) EXPECT_GE(wait, kLong);
+  for (const Duration wait : m.waits) EXPECT_GE(wait, kAccess);
 }
 
 TEST(MeasuredMemory, WorkIsNoWait) {

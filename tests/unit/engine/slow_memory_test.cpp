@@ -78,6 +78,26 @@ TEST_P(SlowMemoryTest, ItsOwnMessagesWait) {
   }
 }
 
+/// What it serves is not told apart from a peer that is gone, but what it sends is: retries and
+/// timeout are those of most programs.
+TEST_P(SlowMemoryTest, RetriesAreKept) {
+  TestQp& near = a.make_qp(*pair.ca, *pair.ca);
+  TestQp& far = b.make_qp(*pair.cb, *pair.cb);
+  connect(a, near, b, far, {.timeout = 14, .retry_count = 1});
+  Work write = work(abi::Opcode::kRdmaWrite);
+  for (Process* slow : {&a, &b}) {
+    std::memset(to->data(), 0, 1);
+    a.post(near, write);
+    ASSERT_TRUE(pair.run_until([&] { return std::memcmp(to->data(), "\0", 1) != 0; }));
+    wait_for(*slow, milliseconds(60));
+    EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+    pair.run_for(milliseconds(2000));
+  }
+  wait_for(a, milliseconds(60));
+  a.post(near, work(abi::Opcode::kRdmaRead));
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+}
+
 /// A message that has begun waits, too.
 TEST_P(SlowMemoryTest, InTheMiddleOfAMessage) {
   for (const abi::Opcode opcode : kBoth)
@@ -119,6 +139,44 @@ TEST_P(SlowMemoryTest, OthersDoNotWait) {
   }
   EXPECT_FALSE(pair.ca->poll());
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kSuccess);
+}
+
+/// However many of a tenant's messages wait for the memory of its peer, its others have what they
+/// need.
+TEST_P(SlowMemoryTest, MessagesThatWaitHoldNothing) {
+  TestCq& cq = a.make_cq(256);
+  TestQp& held = a.make_qp(cq, cq, {.send_entries = 128});
+  TestQp& there = b.make_qp(*pair.cb, *pair.cb);
+  connect(a, held, b, there, {.timeout = 20});
+  wait_for(b, milliseconds(60));
+  Work small = work(abi::Opcode::kRdmaWrite);
+  small.sge = {from->part(0, 64)};
+  for (int i = 0; i < 100; ++i) a.post(held, small, Process::Way::kDoorbell);
+  EXPECT_TRUE(pair.run_until([&] { return held.qp.sq.commands == 0; }, milliseconds(500)));
+  EXPECT_EQ(cq.poll_all().size(), 0u);
+  EXPECT_TRUE(
+      pair.run_until([&] { return held.qp.sq.commands == 0 && cq.poll_all().size() > 90; }));
+  pair.run_for(std::chrono::seconds(3));
+}
+
+TEST(SlowMemoryOfATenantThatGoes, KeepsNobodyWaiting) {
+  Pair pair(Way::kLocal);
+  pair.connect_pair({.timeout = 14, .retry_count = 1});
+  pair.run_for(milliseconds(1));
+  Buffer& from = pair.a->make_buffer(64);
+  Buffer& to = pair.b->make_buffer(64);
+  Engine& engine = pair.a->adapter.engine;
+  engine.slow_memory().waited(pair.b->tenant, std::chrono::seconds(10));
+  pair.a->post(*pair.qa, {.opcode = abi::Opcode::kRdmaWrite,
+                          .sge = {from.all()},
+                          .remote_addr = to.addr(),
+                          .rkey = to.key});
+  pair.run_for(milliseconds(1));
+  ASSERT_TRUE(engine.slow_memory().waits(pair.qa->qp));
+  pair.b->end();
+  engine.remove_tenant(pair.b->tenant);
+  EXPECT_EQ(pair.wait_status(*pair.ca), Status::kRetryExceededError);
+  engine.add_tenant(pair.b->tenant);
 }
 
 TEST_P(SlowMemoryTest, AQueuePairThatIsResetWaitsNoMore) {

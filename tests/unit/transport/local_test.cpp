@@ -26,6 +26,7 @@ class FakeLink final : public LocalLink {
     return receives;
   }
   bool is_within_rate(const Request&) const override { return within_rate; }
+  bool may_go_on() const override { return true; }
   void wait_for_rate(const Request&) override { waits = true; }
   bool waits_for_rate() const override { return waits; }
   std::uint64_t drawn_bytes() const override { return capacity; }
