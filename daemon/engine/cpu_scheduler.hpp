@@ -89,9 +89,6 @@ class CpuScheduler {
   }
   /// A packet for a queue pair. Its peer decides when it comes, so it waits for no turn; later
   /// turns wait for it.
-  void charge_packet(const QueuePair& qp, std::size_t payload) {
-    charge_packet(*qp.tenant, qp.qos_class, payload);
-  }
   void charge_packet(Tenant& tenant, QosClassId qos_class, std::size_t payload);
 
   // --- the time it takes

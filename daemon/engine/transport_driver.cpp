@@ -148,7 +148,7 @@ void TransportDriver::expire(QueuePair& qp) {
 void TransportDriver::receive(QueuePair& qp, const wire::ParsedFrame& frame) {
   QpEnvironment env(parts_, qp, qp.connection.route, &frame);
   qp.tenant->counters.wire.count_received(frame);
-  parts_.cpu.charge_packet(qp, frame.payload.size());
+  parts_.cpu.charge_packet(*qp.tenant, qp.qos_class, frame.payload.size());
   if (!may_receive(qp.state)) {
     env.count(transport::Count::kBadState);
   } else if (parts_.slow_memory.any() && parts_.slow_memory.is_slow(*qp.tenant) &&

@@ -1,7 +1,6 @@
 #include "daemon/transport/datagram_flow.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace softhca::transport {
 namespace {
@@ -153,20 +152,19 @@ void DatagramFlow::begin(const Question& question, const DatagramReceipt& receip
   answered_ = true;
   from_ = question;
   told_ = receipt;
-  first_sent_ = question.sent;
-  first_told_ = receipt.received;
-  missing_ = tried_ = lost_ = 0;
+  missing_ = {.sent = question.sent.packets, .told = receipt.received.packets};
   next_question_ = question.at + between_questions();
 }
 
 /// More than was ever missing before: where datagrams take several ways, a question overtakes some,
 /// which come later. If the peer does not tell the truth, that harms itself alone.
 std::uint64_t DatagramFlow::newly_lost() {
-  const std::uint64_t sent = (from_.sent - first_sent_).packets;
-  const std::uint64_t got = (told_.received - first_told_).packets;
+  const std::uint64_t sent = from_.sent.packets - missing_.sent;
+  const std::uint64_t got = told_.received.packets - missing_.told;
   const std::uint64_t missing = sent > got ? sent - got : 0;
-  const std::uint64_t before = std::exchange(missing_, std::max(missing_, missing));
-  return missing_ - before;
+  const std::uint64_t before = missing_.most;
+  missing_.most = std::max(before, missing);
+  return missing_.most - before;
 }
 
 void DatagramFlow::judge(const DatagramAmount& sent, const DatagramAmount& got, std::uint64_t lost,
@@ -174,16 +172,16 @@ void DatagramFlow::judge(const DatagramAmount& sent, const DatagramAmount& got, 
   const double packets =
       static_cast<double>(sent.packets) * seconds_of(now - from_.at) / seconds_of(busy);
   const auto under_way = static_cast<std::uint32_t>(std::clamp(packets, 1.0, 1e6));
-  tried_ += sent.packets;
-  lost_ += lost;
+  missing_.tried += sent.packets;
+  missing_.lost += lost;
   const bool queued = lost != 0 && round_trip_.is_queued(under_way, rules.flight);
-  const bool is_much =
-      tried_ >= kJudged * rules.flight.borne_losses && lost_ * rules.flight.borne_losses > tried_;
+  const bool is_much = missing_.tried >= kJudged * rules.flight.borne_losses &&
+                       missing_.lost * rules.flight.borne_losses > missing_.tried;
   if (queued || is_much) {
     const double before = limited() ? std::min(rate_, rate_of(sent, busy)) : rate_of(sent, busy);
     return slow_down(std::min(before * kRemains, rate_of(got, busy)), rules, now);
   }
-  if (tried_ >= kJudged * rules.flight.borne_losses) tried_ = lost_ = 0;
+  if (missing_.tried >= kJudged * rules.flight.borne_losses) missing_.tried = missing_.lost = 0;
   if (limited() && held_) grow(got, busy, rules);
 }
 
@@ -201,7 +199,7 @@ void DatagramFlow::slow_down(double rate, const DatagramRules& rules, Time now) 
   rate_ = threshold_ = std::clamp(rate, rules.least_rate, rules.most_rate);
   next_ = std::max(next_, now);
   slowed_ = now;
-  tried_ = lost_ = 0;
+  missing_.tried = missing_.lost = 0;
 }
 
 bool DatagramFlow::notify(const DatagramRules& rules, Time now) {

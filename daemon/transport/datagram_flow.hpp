@@ -82,6 +82,14 @@ class DatagramFlow {
     Duration busy{};      ///< until then
   };
 
+  /// Of all datagrams since the first answer.
+  struct Missing {
+    std::uint64_t sent = 0, told = 0;  ///< before that
+    std::uint64_t most = 0;            ///< that ever were
+    // Of late, while no queue was seen.
+    std::uint64_t tried = 0, lost = 0;
+  };
+
   Duration scatter(Duration time, Time now);
   Duration between_questions() const;
   std::uint32_t open() const { return static_cast<std::uint32_t>(next_id_ - answered_id_); }
@@ -106,15 +114,13 @@ class DatagramFlow {
   RoundTrip round_trip_;
 
   DatagramAmount sent_;
-  Duration busy_{};                         ///< the time in which datagrams went or waited
-  bool waited_ = false;                     ///< the next one had to
-  Time last_{};                             ///< when a datagram went last
-  Question from_;                           ///< the last question that was answered
-  Question unanswered_;                     ///< the first since then, if silence_due_ says so
-  DatagramReceipt told_;                    ///< its answer
-  DatagramAmount first_sent_, first_told_;  ///< at the first answer
-  std::uint64_t missing_ = 0;               ///< of all since then, at most
-  std::uint64_t tried_ = 0, lost_ = 0;      ///< of late, while no queue was seen
+  Duration busy_{};       ///< the time in which datagrams went or waited
+  bool waited_ = false;   ///< the next one had to
+  Time last_{};           ///< when a datagram went last
+  Question from_;         ///< the last question that was answered
+  Question unanswered_;   ///< the first since then, if silence_due_ says so
+  DatagramReceipt told_;  ///< its answer
+  Missing missing_;
 
   double rate_ = 0;
   double threshold_ = 0;       ///< up to which it doubles in each round trip
