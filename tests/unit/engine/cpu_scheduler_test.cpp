@@ -102,7 +102,7 @@ TEST_F(Turns, WhoHasHadMoreTakesInNothingMore) {
 TEST_F(Turns, PacketsFromOutsideDeferABoundedTime) {
   QueuePair &flooded = make(0), &other = make(1);
   cpu.make_ready(other);
-  for (int i = 0; i < 100000; ++i) cpu.charge_packet(flooded, 1024);
+  for (int i = 0; i < 100000; ++i) cpu.charge_packet(*flooded.tenant, flooded.qos_class, 1024);
   cpu.make_ready(flooded);
   std::uint64_t waited = 0;
   for (int i = 0; i < 100000; ++i) {
