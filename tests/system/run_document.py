@@ -38,7 +38,7 @@ class Wrong(Exception):
 
 def even(line):
     """A line without its numbers, and without what depends on their widths."""
-    return re.sub(r"[0-9a-f]*[0-9][0-9a-f]*", "N", " ".join(line.split()))
+    return re.sub(r"0x[0-9a-f]+|[0-9a-f]*[0-9][0-9a-f]*", "N", " ".join(line.split()))
 
 
 def first_difference(shown, printed):
