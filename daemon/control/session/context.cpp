@@ -52,9 +52,9 @@ bool SessionContext::may_map() const {
 
 Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(PeerSocket socket,
                                                                                bool trusted) const {
-  engine::SlowMemory* slow = nullptr;
-  on_engine([&](engine::Engine& engine) { slow = &engine.slow_memory(); });
-  const auto waited = [slow, &tenant = tenant_](Duration time) { slow->waited(tenant, time); };
+  const auto waited = [&slow = adapter_.engine.slow_memory(), &tenant = tenant_](Duration time) {
+    slow.waited(tenant, time);
+  };
   if (adapter_.helpers == nullptr || trusted) {
     UniqueFd own(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     if (!own) return system_error("a process's memory");

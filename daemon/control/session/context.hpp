@@ -42,8 +42,7 @@ class SessionContext {
   const std::shared_ptr<const HelperProcesses>& helpers() const { return adapter_.helpers; }
   /// The memory that the process offers at the other end of `socket`. Errors: EBUSY (the tenant has
   /// an access waiting that does not come back); what the system says where it is short.
-  /// `trusted`: the engine itself reaches it, else a process of the daemon's. REQUIRES: the engine
-  /// knows the session.
+  /// `trusted`: the engine itself reaches it, else a process of the daemon's.
   Expected<std::shared_ptr<memory::ProcessMemory>> reach_process(PeerSocket socket,
                                                                  bool trusted) const;
   /// For memory that processes of the tenant had in common with the daemon: a thread of the

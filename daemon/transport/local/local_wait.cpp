@@ -1,4 +1,5 @@
-// Local delivery: a peer that is not there, has no receive, or takes no more by its rates.
+// Local delivery: a peer that is not there, has no receive, or takes no more by its rates; memory
+// that is slow to reach.
 #include "daemon/transport/codes.hpp"
 #include "daemon/transport/local/local.hpp"
 
@@ -51,7 +52,8 @@ Local::Step Local::wait_for_receive(const Turn& turn, const LocalPeer& peer) {
   return turn.now - waiting_since_ < kPollForReceive ? Step::kPolling : Step::kSleeping;
 }
 
-/// The rates of the peer: UC drops the message, RC waits for its turn at them. It is called then.
+/// The rates of the peer, or memory of either end: UC drops the message, RC waits for its turn. It
+/// is called then.
 Local::Step Local::wait_for_rate(const Turn& turn, const LocalPeer& peer, const Request& request) {
   if (!reliable_) {
     peer.events.count(Count::kRateDropped);
