@@ -38,6 +38,7 @@ def sources():
 def on_files(files, config):
     readme = File("README.md", str(ROOT), config.site_dir, config.use_directory_urls)
     readme.src_uri = "index.md"
+    readme.abs_src_path = str(ROOT / "README.md")  # which later versions of mkdocs take from src_uri
     files.append(readme)
     wanted = set()
     for source in sources():

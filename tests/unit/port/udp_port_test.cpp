@@ -500,7 +500,7 @@ TEST_F(UdpPortsOfHosts, SpeakToEachOther) {
     for (const auto& [near, far] : {std::pair{kNear, kFar}, std::pair{kNear6, kFar6}}) {
       SCOPED_TRACE(address_text(near));
       PortPtr a = open(near), b;
-      there([&, far = far] { b = open(far); });
+      there([&, peer = far] { b = open(peer); });
       ASSERT_TRUE(a && b);
       EXPECT_TRUE(a->link_up());
       EXPECT_EQ(a->mac(), read_interface("va")->mac);

@@ -192,7 +192,7 @@ TEST_F(ReloadTest, AnySequenceLeavesWhatTheConfigurationSays) {
     for (const auto& [name, address] : {std::pair("b", 2), {"c", 3}, {"d", 4}, {"e", 5}})
       if (random() % 3 == 0 &&
           std::none_of(wanted.tenants.begin(), wanted.tenants.end(),
-                       [name = name](const auto& t) { return t.name == name; }))
+                       [taken = name](const auto& t) { return t.name == taken; }))
         wanted.tenants.push_back(another(name, static_cast<std::uint32_t>(address)));
     for (TenantConfig& tenant : wanted.tenants) divide(tenant, random);
     wanted.pools.dedicated_pcbs = 16 + random() % 512;
