@@ -144,11 +144,11 @@ void add_change(CLI::App& app, Options& options) {
   terms->add_option("QPN", options.qpn, "its number")->required();
   terms
       ->add_option(
-          "KEY=VALUE", options.words,
-          "bytes_per_second=N, burst_bytes=N, messages_per_second=N, burst_messages=N: what "
-          "it may send (0: no limit); min_bytes_per_second=N: what it is sure to send; "
-          "inbound_rate.bytes_per_second=N, "
-          "served_rate.bytes_per_second=N and so on: what its peer may send to it, and read "
+          "CHANGE", options.words,
+          "KEY=VALUE...: bytes_per_second=N, burst_bytes=N, messages_per_second=N, "
+          "burst_messages=N: what it may send (0: no limit); min_bytes_per_second=N: what it is "
+          "sure to send; inbound_rate.bytes_per_second=N, served_rate.bytes_per_second=N and so "
+          "on: what its peer may send to it, and read "
           "from it; srq_limit=N (buffers; 0: none), importance=N (0 to "
           "7); `policy` for N: the default, or as the tenant's policy or the path says")
       ->required();

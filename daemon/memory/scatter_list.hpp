@@ -40,9 +40,10 @@ struct ScatterList {
 
 /// Resolves what of a list of keyed entries (each with addr, length, lkey) makes up bytes
 /// [offset, offset + length) of the message into `out`, whose bytes are then numbered from 0.
-/// Entries outside that range are not looked at, nor are empty ones. kLocalProtection: a key
-/// unknown, of another domain, too narrow or without `needed` (Access). kLocalLength: the list is
-/// shorter than offset + length. REQUIRES: at most kMaxEntries entries.
+/// What is outside that range is not looked at: as with adapters, a receive may be longer than its
+/// region where the message is not. kLocalProtection: a key unknown, of another domain, too narrow
+/// or without `needed` (Access). kLocalLength: the list is shorter than offset + length.
+/// REQUIRES: at most kMaxEntries entries.
 template <class Entry>
 Verdict resolve(const KeyTable& keys, std::span<const Entry> list, std::uint64_t offset,
                 std::uint64_t length, std::uint32_t needed, PdId pd, ScatterList& out) {
@@ -53,12 +54,12 @@ Verdict resolve(const KeyTable& keys, std::span<const Entry> list, std::uint64_t
       offset -= entry.length;
       continue;
     }
-    Region* region = keys.lookup(entry.lkey);
-    if (region == nullptr || check(*region, entry.addr, entry.length, needed, pd) != Verdict::kOk)
-      return Verdict::kLocalProtection;
-    const std::uint64_t rest = entry.length - offset;
+    const std::uint64_t addr = entry.addr + offset, rest = entry.length - offset;
     const std::uint64_t part = rest < length ? rest : length;
-    out.entries[out.count++] = {region, region->offset_of(entry.addr) + offset, part};
+    Region* region = keys.lookup(entry.lkey);
+    if (region == nullptr || check(*region, addr, part, needed, pd) != Verdict::kOk)
+      return Verdict::kLocalProtection;
+    out.entries[out.count++] = {region, region->offset_of(addr), part};
     length -= part;
     offset = 0;
   }

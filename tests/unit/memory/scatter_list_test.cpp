@@ -292,6 +292,24 @@ TEST_F(ScatterListTest, ResolveRefusesWhatTheKeyDoesNotCover) {
   EXPECT_EQ(verdict(good), Verdict::kLocalProtection) << "deregistered in flight";
 }
 
+/// A receive may be longer than its region, where no message reaches that part (perftest's are).
+TEST_F(ScatterListTest, ResolveLooksAtNoBytesBeyondTheMessage) {
+  Region* r = shared_region();
+  ScatterList out;
+  const Sge longer{r->iova() + kBytes - 100, 200, r->key()};
+  const auto verdict = [&](std::uint64_t offset, std::uint64_t length) {
+    return resolve(keys_, std::span<const Sge>(&longer, 1), offset, length, kLocalWrite, kPd, out);
+  };
+  EXPECT_EQ(verdict(0, 100), Verdict::kOk);
+  EXPECT_EQ(out.entries[0].offset, kBytes - 100);
+  EXPECT_EQ(verdict(60, 40), Verdict::kOk);
+  EXPECT_EQ(out.entries[0].offset, kBytes - 40);
+  EXPECT_EQ(verdict(0, 101), Verdict::kLocalProtection);
+  EXPECT_EQ(verdict(60, 41), Verdict::kLocalProtection);
+  EXPECT_EQ(verdict(100, 1), Verdict::kLocalProtection);
+  EXPECT_EQ(verdict(150, 51), Verdict::kLocalProtection);
+}
+
 TEST_F(ScatterListTest, NullRegionGivesZerosAndDropsWhatIsWritten) {
   Region* null = *keys_.insert(Region::make_null(TenantId(0), kPd));
   ASSERT_TRUE(null->is_null());
