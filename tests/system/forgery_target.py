@@ -32,7 +32,7 @@ def main():
     memory = MR(pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE)
     qp.to_init(attr)
     qp.post_recv(RecvWR(sg=[SGE(memory.buf, BYTES, memory.lkey)], num_sge=1))
-    route = GlobalRoute(dgid=GID(ipaddress.IPv6Address(peer).exploded), sgid_index=int(index))
+    route = GlobalRoute(dgid=GID(ipaddress.IPv6Address(peer).packed.hex(":", 2)), sgid_index=int(index))
     attr.ah_attr = AHAttr(port_num=1, is_global=1, gr=route)
     attr.path_mtu, attr.rq_psn, attr.dest_qp_num = e.IBV_MTU_1024, 1, 0x1234
     qp.to_rtr(attr)

@@ -10,6 +10,12 @@ count() { ctl "$1" | tail -n +2 | wc -l; }
 nobody_listens() { [[ $(count listeners) == 0 ]]; }
 somebody_listens() { [[ $(count listeners) != 0 ]]; }
 
+# cmtime of rdma-core 52 and later also keeps step with its peer by TCP, at the same address: where both tenants are on
+# one host only the daemon has those so far.
+kernel_has() {  # ADDRESS
+  [[ $METRICS_A != "$METRICS_B" ]] || $A ip addr add "$1" dev lo || fail "no address $1"
+}
+
 # Runs a server as A and, once it listens, a client as B, at most $LIMIT (50) seconds. Both must end
 # well; with $ENDLESS=1 the server would never end, and is ended once the client has. Their output
 # stays in $SANDBOX_DIR/server and client.

@@ -64,7 +64,7 @@ class Endpoint:
         self.posted += 1
 
     def handle(self, gid):
-        route = GlobalRoute(dgid=GID(ipaddress.IPv6Address(gid).exploded), sgid_index=self.gid_index)
+        route = GlobalRoute(dgid=GID(ipaddress.IPv6Address(gid).packed.hex(":", 2)), sgid_index=self.gid_index)
         return AH(self.pd, attr=AHAttr(gr=route, is_global=1, port_num=1))
 
     def send(self, to, qpn, qkey, data):
