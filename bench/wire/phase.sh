@@ -49,6 +49,10 @@ on_host() {  # HOST COMMAND...
   $1 unshare --mount --propagation private sh -c 'mount -t sysfs sysfs /sys && exec "$@"' - "${@:2}"
 }
 
+# Without MPI, where it is built with it.
+ucx_mode=()
+! ucx_perftest -h 2>&1 | grep -q -e '^ *-P <' || ucx_mode=(-P 0)
+
 # The figures of ucx_perftest's last line: column 4 is the average latency in us, 6 the average bandwidth
 # in MB/s (of 2^20 bytes).
 ucx() {  # WHAT TRANSPORTS TEST BYTES ITERATIONS
@@ -61,9 +65,9 @@ ucx() {  # WHAT TRANSPORTS TEST BYTES ITERATIONS
     export UCX_NET_DEVICES=rdma0
     a=(on_host "$HOST_A") b=(on_host "$HOST_B")
   fi
-  "${a[@]}" ucx_perftest -p $port >/dev/null 2>&1 & server=$!
+  "${a[@]}" ucx_perftest "${ucx_mode[@]}" -p $port >/dev/null 2>&1 & server=$!
   listening $port
-  value=$("${b[@]}" ucx_perftest "$A_IP" -p $port -t "$3" -s "$4" -n "$5" -f |
+  value=$("${b[@]}" ucx_perftest "${ucx_mode[@]}" "$A_IP" -p $port -t "$3" -s "$4" -n "$5" -f |
     awk -v test="$3" '$1 + 0 > 0 { value = test == "tag_lat" ? $4 : $6 * 8 * 1048576 / 1e9 } END { print value }')
   figure "$1" "$value"
   wait $server
