@@ -10,10 +10,12 @@ count() { ctl "$1" | tail -n +2 | wc -l; }
 nobody_listens() { [[ $(count listeners) == 0 ]]; }
 somebody_listens() { [[ $(count listeners) != 0 ]]; }
 
-# cmtime of rdma-core 52 and later also keeps step with its peer by TCP, at the same address: where both tenants are on
-# one host only the daemon has those so far.
-kernel_has() {  # ADDRESS
-  [[ $METRICS_A != "$METRICS_B" ]] || $A ip addr add "$1" dev lo || fail "no address $1"
+# cmtime of rdma-core 52 and later also keeps step with its peer by TCP, at the same address, of IPv4 alone; it serves
+# one peer, and ends.
+cmtime_uses_tcp() { cmtime -h 2>&1 | grep -q num_threads; }
+# Where both tenants are on one host only the daemon has their addresses; the kernel gets one, or loses it.
+kernel_address() {  # add|del ADDRESS
+  [[ $METRICS_A != "$METRICS_B" ]] || $A ip addr "$1" "$2/32" dev lo || fail "ip addr $*"
 }
 
 # Runs a server as A and, once it listens, a client as B, at most $LIMIT (50) seconds. Both must end
@@ -32,7 +34,7 @@ connect() {  # SERVER ARGUMENT... -- CLIENT ARGUMENT...
   pid=$!
   eventually somebody_listens || { cat "$SANDBOX_DIR/server"; fail "no server: ${server[*]}"; }
   timeout --foreground "$limit" $B "$@" >"$SANDBOX_DIR/client" 2>&1 || report "client of $*"
-  [[ -z ${ENDLESS:-} ]] || { kill "$pid"; wait "$pid"; return 0; }
+  [[ -z ${ENDLESS:-} ]] || { kill "$pid" 2>/dev/null; wait "$pid"; return 0; }
   wait "$pid" || report "server of ${server[*]}"
 }
 
