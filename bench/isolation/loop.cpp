@@ -18,8 +18,7 @@ void await_event(ibv_comp_channel* channel) {
 }
 
 Loop::Loop(const Device& device, const Demand& demand, int more_access)
-    : device_(device),
-      demand_(demand),
+    : demand_(demand),
       areas_(area_pairs(demand.size, demand.queue_pairs)),
       buffer_(std::size_t{areas_} * 2 * demand.size),
       in_flight_(demand.queue_pairs),

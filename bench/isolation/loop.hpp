@@ -43,7 +43,6 @@ class Loop {
   void reap();
   std::size_t offset(std::uint32_t qp) const { return std::size_t{qp % areas_} * 2 * demand_.size; }
 
-  const Device& device_;
   Demand demand_;
   std::uint32_t areas_;
   Buffer buffer_;

@@ -52,8 +52,7 @@ std::uint32_t area_pairs(std::uint64_t size, std::uint32_t queue_pairs) {
 }
 
 Endpoint::Endpoint(const Device& device, const TestSpec& spec, Peer& peer)
-    : device_(device),
-      spec_(spec),
+    : spec_(spec),
       areas_(area_pairs(spec.size, spec.queue_pairs)),
       stride_((std::size_t{spec.size} + 63) / 64 * 64),
       buffer_(std::size_t{areas_} * 2 * stride_) {

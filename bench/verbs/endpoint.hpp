@@ -82,7 +82,6 @@ class Endpoint {
   };
   std::size_t offset(std::uint32_t qp) const { return std::size_t{qp % areas_} * 2 * stride_; }
 
-  const Device& device_;
   TestSpec spec_;
   std::uint32_t areas_;
   std::size_t stride_;
