@@ -44,7 +44,7 @@ inline bool kernel_has_userfaultfd() {
   return fd || errno != ENOSYS;
 }
 
-/// False under qemu-user, which does not know these options.
+/// False under qemu-user, which does not know these options, and where the kernel does not.
 inline bool kernel_takes_option(int family, int type, int level, int option) {
   const UniqueFd fd(::socket(family, type, 0));
   const int on = 1;
