@@ -6,7 +6,6 @@
 #include <linux/if_packet.h>
 #include <linux/userfaultfd.h>
 #include <netinet/in.h>
-#include <netinet/udp.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 
 #include "daemon/base/unique_fd.hpp"
 
@@ -44,6 +44,17 @@ inline bool kernel_has_userfaultfd() {
   return fd || errno != ENOSYS;
 }
 
+/// False under qemu-user: a mutex of a process that was killed stays locked.
+inline bool kernel_has_robust_mutexes() {
+  void* head = nullptr;
+  std::size_t length = 0;
+  return ::syscall(SYS_get_robust_list, 0, &head, &length) == 0 || errno != ENOSYS;
+}
+
+/// False under qemu-user, which takes more ancillary data from the kernel than the program has room
+/// for, and keeps descriptors that do not fit. That it is qemu is told by its system calls.
+inline bool kernel_closes_what_does_not_fit() { return kernel_takes_advice(); }
+
 /// False under qemu-user, which does not know these options, and where the kernel does not.
 inline bool kernel_takes_option(int family, int type, int level, int option) {
   const UniqueFd fd(::socket(family, type, 0));
@@ -54,7 +65,7 @@ inline bool kernel_takes_packet_options() {
   return kernel_takes_option(AF_PACKET, SOCK_RAW, SOL_PACKET, PACKET_AUXDATA);
 }
 inline bool kernel_takes_udp_options() {
-  return kernel_takes_option(AF_INET, SOCK_DGRAM, IPPROTO_UDP, UDP_GRO);
+  return kernel_takes_option(AF_INET, SOCK_DGRAM, IPPROTO_IP, IP_MULTICAST_IF);
 }
 
 }  // namespace softhca
