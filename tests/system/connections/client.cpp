@@ -105,9 +105,11 @@ class Client {
   }
 
   const char* refusal(int reason) {
-    constexpr int kNobodyListens = 8, kConsumer = 28;
+    constexpr int kNobodyListens = 8, kStaleConnection = 10, kConsumer = 28;
     if (reason == kConsumer) return ++refused_, "refused";
     if (reason == kNobodyListens) return ++unheard_, "unheard";
+    // The server had accepted, its reply was lost, and it has ended since.
+    if (reason == kStaleConnection) return ++failed_, "failed";
     std::fprintf(stderr, "refused for reason %d\n", reason);
     std::exit(1);
   }
