@@ -85,7 +85,7 @@ std::string default_of(const Key& key, const void* section) {
   if (key.at.type == Type::kPrefixes) return "any";
   if (key.at.type == Type::kTable) return "its own";
   if (key.at.type == Type::kText && to_text(key, section) == "\"\"") return "none";
-  if (key.shown != Shown::kOn && key.at.type != Type::kWord)
+  if (key.shown != Shown::kOn && key.at.type != Type::kWord && !key.set)
     return key.at.type == Type::kNames ? "none" : "of the machine";
   if (key.at.type == Type::kInteger && *key.sample != '\0' && !key.set) return code(key.sample);
   return code(to_text(key, section));

@@ -12,9 +12,10 @@ constexpr std::size_t kWidth = 100;
 constexpr std::size_t kRemarks = 30;  ///< column of what stands beside a key
 
 constexpr const char* kSampleHead =
-    "Configuration of softhcad. Settings shown are the built-in defaults; one behind a `#` without "
-    "a space is off, or its default depends on the machine. `softhcad --check-config --config "
-    "FILE` names every mistake in a file with its line. docs/configuration.md has the ranges.";
+    "Configuration of softhcad. Settings shown are those that hold without a file, with its two "
+    "tenants, a and b; one behind a `#` without a space is off, or its default depends on the "
+    "machine. `softhcad --check-config --config FILE` names every mistake in a file with its line. "
+    "docs/configuration.md has the ranges, and what a tenant has that leaves a key out.";
 
 std::string comment(const std::string& text) { return wrapped(text, "# ", kWidth); }
 

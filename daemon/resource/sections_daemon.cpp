@@ -92,7 +92,7 @@ constexpr Key kSocketKeys[] = {
      .range = {0, 0777},
      .octal = true,
      .hint = "; write it in octal, as 0o660",
-     .doc = "file permissions: who may join"},
+     .doc = "file permissions: who may join; of [admin] and a control 0o600"},
 };
 constexpr Schema kSocket{.comment =
                              "A socket of the daemon's. Not for a reload where it is of "

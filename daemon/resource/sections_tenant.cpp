@@ -257,7 +257,7 @@ void check_tenant(Reader& reader, void* section) {
   if (!gives(reader, "control", "group")) config.control.group = config.socket.group;
 }
 constexpr Schema kTenant{
-    .comment = "A tenant: all programs that may open its socket. At least one is needed.",
+    .comment = "A tenant: all programs that may open its socket. One is needed, or a [[template]].",
     .keys = kTenantKeys,
     .check = check_tenant};
 
