@@ -51,7 +51,7 @@ on_host() {  # HOST COMMAND...
 
 # Without MPI, where it is built with it.
 ucx_mode=()
-! ucx_perftest -h 2>&1 | grep -q -e '^ *-P <' || ucx_mode=(-P 0)
+! grep -q -e '^ *-P <' <<<"$(ucx_perftest -h 2>&1)" || ucx_mode=(-P 0)
 
 # The figures of ucx_perftest's last line: column 4 is the average latency in us, 6 the average bandwidth
 # in MB/s (of 2^20 bytes).

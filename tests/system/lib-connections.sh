@@ -13,8 +13,9 @@ somebody_listens() { [[ $(count listeners) != 0 ]]; }
 # cmtime of rdma-core 52 and later also keeps step with its peer by TCP, at the same address, of IPv4 alone; it serves
 # one peer, and ends.
 cmtime_uses_tcp() { cmtime -h 2>&1 | grep -q num_threads; }
-# Where both tenants are on one host only the daemon has their addresses; the kernel gets one, or loses it.
+# Where both tenants are on one host only the daemon has their addresses; the kernel gets one for that, or loses it.
 kernel_address() {  # add|del ADDRESS
+  cmtime_uses_tcp || return 0
   [[ $METRICS_A != "$METRICS_B" ]] || $A ip addr "$1" "$2/32" dev lo || fail "ip addr $*"
 }
 

@@ -8,7 +8,7 @@ copy_suite() {
   no_suite="no $suite; install: tools/install-packages test"
   [[ -r $suite/run_tests.py ]] || return
   no_suite="python3-pyverbs is not installed"
-  $A /usr/bin/python3 -c 'import pyverbs' 2>/dev/null || return
+  ${IN_ROOT:+$A} /usr/bin/python3 -c 'import pyverbs' 2>/dev/null || return
   cp -r "$suite" "$SANDBOX_DIR/tests"
   gunzip -f "$SANDBOX_DIR"/tests/*.gz
   # It asks for network devices of the kernel's adapters; the program fails where the kernel has no RDMA.
