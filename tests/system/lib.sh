@@ -142,6 +142,7 @@ share_holds() {  # PER-CENT COMMAND COMMAND
     one=$($2) other=$($3)
     sleep 1  # what is measured, nothing is waited for
     one=$(($($2) - one)) other=$(($($3) - other))
+    ((one + other > 0)) || { echo "share: neither grows"; continue; }
     part=$((100 * other / (one + other)))
     echo "share: $part % are the second one's, $1 expected"
     ((part > $1 - 8 && part < $1 + 8)) && return
