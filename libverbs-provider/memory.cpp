@@ -1,5 +1,9 @@
 // Memory regions.
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cerrno>
 #include <span>
 
@@ -54,20 +58,37 @@ int send_registration(Context& context, abi::Operation operation, const Request&
   return context.control.call(operation, body, std::as_writable_bytes(std::span{&reply, 1}), none);
 }
 
+/// Undoes the MADV_DONTFORK that libibverbs gives after ibv_fork_init(): children have copies of
+/// registered memory. Older ones give it even where they know that it is not needed, all give it
+/// in a program without the preload library. They gave it to whole pages, of the size that the
+/// memory has.
+void keep_in_children(std::uint64_t addr, std::uint64_t length) {
+  // Does not change any more: libibverbs refuses ibv_fork_init() from the first registration on.
+  static std::atomic<int> status{-1};
+  int known = status.load(std::memory_order_relaxed);
+  if (known < 0) status = known = ibv_is_fork_initialized();
+  if (known == IBV_FORK_DISABLED) return;
+  for (const std::uint64_t page :
+       {std::uint64_t{4} << 10, std::uint64_t{2} << 20, std::uint64_t{1} << 30}) {
+    const std::uint64_t begin = addr / page * page;
+    const std::uint64_t end = (addr + length + page - 1) / page * page;
+    if (::madvise(std::bit_cast<void*>(begin), end - begin, MADV_DOFORK) == 0) return;
+  }
+}
+
 /// Shares the memory of the region and has it registered by `send(extents)`, 0 or an errno value as
 /// this is. The daemon may have given up memory kept from earlier registrations when somebody
 /// needed it: that is shared anew.
 template <class Send>
 int share(Context& context, std::uint64_t addr, std::uint64_t length, ExtentList& extents,
           Send send) {
-  const bool dont_fork = ibv_is_fork_initialized() == IBV_FORK_ENABLED;
+  keep_in_children(addr, length);
   // One attempt would do, if other threads did not register the same memory while the tenant is
   // short of it.
   constexpr int kAttempts = 8;
   int error = ESTALE;
   for (int i = 0; error == ESTALE && i < kAttempts; ++i) {
-    if (const int failed = context.memory->prepare({addr, length, dont_fork}, extents))
-      return failed;
+    if (const int failed = context.memory->prepare({addr, length}, extents)) return failed;
     error = send(extents.all());
     if (error == ESTALE)
       context.memory->forget(extents.all());

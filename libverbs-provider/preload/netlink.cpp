@@ -1,37 +1,107 @@
 // libibverbs asks the kernel's RDMA netlink for devices first, and looks at SYSFS_PATH only where
 // that fails. On ordinary kernels it succeeds (opening the socket loads ib_core) and finds nothing.
+//
+// One question is answered: children have copies of registered memory, as on every kernel since
+// 5.12. So ibv_fork_init() does nothing, and ibv_is_fork_initialized() says that it need not. The
+// socket that libibverbs gets for its questions is one of NETLINK_USERSOCK that is connected to
+// itself, and the question is sent as its own answer.
 #include <linux/netlink.h>
+#include <rdma/rdma_netlink.h>
+
+#include <cstddef>
+#include <cstdint>
 
 #include "libverbs-provider/preload/next.hpp"
 #include "libverbs-provider/preload/redirect.hpp"
 
 struct nl_sock;
+struct nl_msg;
 
 namespace {
+
+using softhca::preload::Next;
 
 // libnl's error numbers (netlink/errno.h), which it returns negated.
 constexpr int kFailure = 1;
 constexpr int kNotSupported = 10;
 
-using Connect = int(nl_sock*, int);
+constexpr int kAskCopyOnFork = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET);
 
-/// The function of libnl, which does not come after ours in the global scope when libibverbs was
+struct CopyOnFork {
+  nlattr attribute{NLA_HDRLEN + 1, RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK};
+  std::uint8_t value = 1;
+  std::uint8_t padding[3]{};
+};
+
+/// A function of libnl, which does not come after ours in the global scope when libibverbs was
 /// loaded with dlopen.
-Connect* real_connect() {
-  static constinit softhca::preload::Next<Connect> next{"nl_connect"};
-  if (Connect* found = next.get()) return found;
+void* find_in_libnl(const char* name) {
   void* library = ::dlopen("libnl-3.so.200", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
-  void* found = ::dlsym(library, "nl_connect");
+  void* found = ::dlsym(library, name);
   ::dlclose(library);  // its user keeps it loaded
-  return reinterpret_cast<Connect*>(found);
+  return found;
+}
+
+template <class Function>
+Function* real(Next<Function>& next, const char* name) {
+  if (Function* found = next.get()) return found;
+  return reinterpret_cast<Function*>(find_in_libnl(name));
+}
+
+std::uint32_t port_of(const nl_sock* socket, const char* getter) {
+  auto* get = reinterpret_cast<std::uint32_t (*)(const nl_sock*)>(find_in_libnl(getter));
+  return get == nullptr ? 0 : get(socket);
+}
+
+/// True if the socket is one that connect_to_itself() has made.
+bool answers_itself(const nl_sock* socket) {
+  if (!softhca::preload::active()) return false;
+  const std::uint32_t peer = port_of(socket, "nl_socket_get_peer_port");
+  return peer != 0 && peer == port_of(socket, "nl_socket_get_local_port");
+}
+
+int connect_to_itself(nl_sock* socket, int (*connect)(nl_sock*, int)) {
+  using SetPort = void(nl_sock*, std::uint32_t);
+  auto* set_peer = reinterpret_cast<SetPort*>(find_in_libnl("nl_socket_set_peer_port"));
+  if (set_peer == nullptr || connect(socket, NETLINK_USERSOCK) != 0) return -kNotSupported;
+  set_peer(socket, port_of(socket, "nl_socket_get_local_port"));
+  return 0;
 }
 
 }  // namespace
 
 extern "C" SOFTHCA_INTERPOSE int softhca_nl_connect(nl_sock*, int) asm("nl_connect");
 extern "C" int softhca_nl_connect(nl_sock* socket, int protocol) {
-  if (protocol == NETLINK_RDMA && softhca::preload::active()) return -kNotSupported;
-  Connect* connect = real_connect();
-  return connect == nullptr ? -kFailure : connect(socket, protocol);
+  static constinit Next<int(nl_sock*, int)> next{"nl_connect"};
+  auto* connect = real(next, "nl_connect");
+  if (connect == nullptr) return -kFailure;
+  if (protocol == NETLINK_RDMA && softhca::preload::active())
+    return connect_to_itself(socket, connect);
+  return connect(socket, protocol);
+}
+
+extern "C" SOFTHCA_INTERPOSE int softhca_nl_send_simple(nl_sock*, int, int, void*,
+                                                        std::size_t) asm("nl_send_simple");
+extern "C" int softhca_nl_send_simple(nl_sock* socket, int type, int flags, void* data,
+                                      std::size_t bytes) {
+  static constinit Next<int(nl_sock*, int, int, void*, std::size_t)> next{"nl_send_simple"};
+  auto* send = real(next, "nl_send_simple");
+  if (send == nullptr) return -kFailure;
+  if (!answers_itself(socket)) return send(socket, type, flags, data, bytes);
+  if (type != kAskCopyOnFork) return -kNotSupported;
+  CopyOnFork answer;
+  return send(socket, type, 0, &answer, sizeof answer);
+}
+
+extern "C" SOFTHCA_INTERPOSE int softhca_nl_send_auto(nl_sock*, nl_msg*) asm("nl_send_auto");
+extern "C" int softhca_nl_send_auto(nl_sock* socket, nl_msg* message) {
+  static constinit Next<int(nl_sock*, nl_msg*)> next{"nl_send_auto"};
+  auto* send = real(next, "nl_send_auto");
+  if (send == nullptr) return -kFailure;
+  if (!answers_itself(socket)) return send(socket, message);
+  // nl_send_simple() sends the answer by this function.
+  auto* header = reinterpret_cast<nlmsghdr* (*)(nl_msg*)>(find_in_libnl("nlmsg_hdr"));
+  const bool answer = header != nullptr && header(message)->nlmsg_type == kAskCopyOnFork;
+  return answer ? send(socket, message) : -kNotSupported;
 }

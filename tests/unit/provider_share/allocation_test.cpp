@@ -149,28 +149,22 @@ TEST_F(Allocation, LosesNothingWhileThreadsWriteAtItsEnds) {
 }
 
 TEST_F(Allocation, IsACopyInChildrenThatFreeIt) {
-  for (const bool dont_fork : {false, true}) {
-    auto* const memory = static_cast<char*>(std::malloc(kBlock));
-    Anonymous::fill(memory, kBlock, 6);
-    MemoryRegistry::Request request = region(memory, kBlock);
-    request.dont_fork = dont_fork;
-    ASSERT_EQ(registry_.prepare(request, extents_), 0);
-    daemon_.seal();
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const bool ends = memory[0] == Anonymous::value(0, 6) &&
-                        memory[kBlock - 1] == Anonymous::value(kBlock - 1, 6);
-      const bool whole = dont_fork || Anonymous::holds(memory, kBlock, 6);
-      memory[0] = 1;
-      std::free(memory);
-      ::_exit(ends && whole ? 0 : 1);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0) << dont_fork;
-    EXPECT_TRUE(Anonymous::holds(memory, kBlock, 6));
+  auto* const memory = static_cast<char*>(std::malloc(kBlock));
+  Anonymous::fill(memory, kBlock, 6);
+  ASSERT_EQ(prepare(memory, kBlock), "S");
+  daemon_.seal();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool whole = Anonymous::holds(memory, kBlock, 6);
+    memory[0] = 1;
     std::free(memory);
+    ::_exit(whole ? 0 : 1);
   }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(Anonymous::holds(memory, kBlock, 6));
+  std::free(memory);
 }
 
 TEST(PagesOfAllocation, AreOnlyThoseThatTheWordsInFrontSay) {

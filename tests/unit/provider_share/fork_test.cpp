@@ -25,10 +25,8 @@ int in_child(const std::function<int()>& function) {
 
 class Process : public testing::Test {
  protected:
-  void share(const Anonymous& memory, bool dont_fork = false) {
-    MemoryRegistry::Request request = region(memory.base(), memory.bytes());
-    request.dont_fork = dont_fork;
-    ASSERT_EQ(registry_.prepare(request, extents_), 0);
+  void share(const Anonymous& memory) {
+    ASSERT_EQ(registry_.prepare(region(memory.base(), memory.bytes()), extents_), 0);
     ASSERT_EQ(shape(memory.base(), memory.bytes(), extents_), "S");
     daemon_.seal();
   }
@@ -95,13 +93,6 @@ TEST_F(Process, ManyRangesAndOddProtectionsAreCopied) {
     });
   });
   EXPECT_EQ(kept, SIGSEGV);  // 256 + SIGSEGV, modulo 256
-}
-
-TEST_F(Process, MemoryKeptFromChildrenIsNotThere) {
-  Anonymous memory(4);
-  share(memory, true);
-  EXPECT_EQ(in_child([&] { return memory.base()[0] == 1 ? 0 : 1; }), 256 + SIGSEGV);
-  EXPECT_TRUE(memory.intact());
 }
 
 TEST_F(Process, AChildDoesNotUseItsParentsSession) {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/netlink.h>
+#include <rdma/rdma_netlink.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -23,6 +24,7 @@
 extern "C" {
 struct nl_sock;
 int nl_connect(nl_sock*, int);
+int nl_send_simple(nl_sock*, int, int, void*, std::size_t);
 int __xstat(int, const char*, struct stat*);
 int __lxstat(int, const char*, struct stat*);
 int __fxstat(int, int, struct stat*);
@@ -239,16 +241,20 @@ TEST_F(Preload, DoesNothingWithoutATenant) {
   EXPECT_EQ(::access(kDevice, F_OK), -1);
 }
 
-TEST_F(Preload, OnlyRdmaNetlinkIsRefused) {
+TEST_F(Preload, RdmaNetlink_AskedForDevices_Refuses) {
   void* libnl = ::dlopen("libnl-3.so.200", RTLD_NOW | RTLD_LOCAL);
   if (libnl == nullptr) GTEST_SKIP() << "no libnl here";
   const auto allocate = reinterpret_cast<nl_sock* (*)()>(::dlsym(libnl, "nl_socket_alloc"));
   const auto release = reinterpret_cast<void (*)(nl_sock*)>(::dlsym(libnl, "nl_socket_free"));
-  nl_sock* socket = allocate();
-  EXPECT_LT(nl_connect(socket, NETLINK_RDMA), 0);
+  nl_sock* rdma = allocate();
+  ASSERT_EQ(nl_connect(rdma, NETLINK_RDMA), 0);
+  constexpr int kDevices = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET);
+  EXPECT_LT(nl_send_simple(rdma, kDevices, NLM_F_DUMP, nullptr, 0), 0);
+  release(rdma);
   // Found although libnl is in no global scope.
-  EXPECT_EQ(nl_connect(socket, NETLINK_ROUTE), 0);
-  release(socket);
+  nl_sock* route = allocate();
+  EXPECT_EQ(nl_connect(route, NETLINK_ROUTE), 0);
+  release(route);
   ::dlclose(libnl);
 }
 
