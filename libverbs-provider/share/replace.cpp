@@ -1,7 +1,9 @@
 #include "libverbs-provider/share/replace.hpp"
 
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/userfaultfd.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -9,8 +11,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <bit>
+#include <cerrno>
 #include <cstring>
+#include <ctime>
+
+#include "libverbs-provider/share/process.hpp"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -18,6 +24,16 @@
 
 namespace softhca::provider {
 namespace {
+
+// Linux 6.8, and 5.14 for the advice.
+constexpr std::uint64_t kFeatureMove = 1 << 16;
+struct MovePages {
+  std::uint64_t to, from, length, mode;
+  std::int64_t moved;  ///< or a negative errno value
+};
+constexpr unsigned long kMovePages = _IOWR(UFFDIO, 0x05, MovePages);
+constexpr std::uint64_t kAllowHoles = 2;
+constexpr int kPopulateWrite = 23;
 
 /// A signal handler that touched the range in the meantime would wait for its own thread.
 class SignalsBlocked {
@@ -39,6 +55,13 @@ uffdio_range range_of(const char* addr, std::uint64_t length) {
   return {reinterpret_cast<std::uint64_t>(addr), length};
 }
 
+void sleep_a_moment() {
+  constexpr timespec kMoment{0, 1'000'000};
+  ::nanosleep(&kMoment, nullptr);
+}
+
+bool may_pass(int error) { return error == EAGAIN || error == ENOMEM || error == EBUSY; }
+
 }  // namespace
 
 Replacer::Replacer(const KernelCalls& kernel) : kernel_(kernel) {}
@@ -47,6 +70,7 @@ Replacer::~Replacer() { close_userfaultfd(); }
 
 /// Wakes threads that sleep, and no longer holds any.
 void Replacer::close_userfaultfd() {
+  close_window();
   if (still_open()) ::close(uffd_);
   uffd_ = -1;
 }
@@ -58,47 +82,87 @@ bool Replacer::still_open() const {
 }
 
 void Replacer::open_userfaultfd() {
+  close_window();
   // One that also holds system calls needs a privilege; the other makes them fail with EFAULT.
   for (const int flags : {O_CLOEXEC, O_CLOEXEC | UFFD_USER_MODE_ONLY}) {
     uffd_ = kernel_.userfaultfd(flags);
+    holds_system_calls_ = flags == O_CLOEXEC;
     if (uffd_ >= 0) break;
   }
   struct stat file {};
   if (uffd_ < 0 || ::fstat(uffd_, &file) != 0) return;
   inode_ = file.st_ino;
-  uffdio_api api{};
-  api.api = UFFD_API;
-  api.features = UFFD_FEATURE_MINOR_SHMEM;
-  holds_memfd_ = kernel_.control(uffd_, UFFDIO_API, &api) == 0;
-  if (holds_memfd_) return;
-  api = {};  // kernels before 5.14
-  api.api = UFFD_API;
-  if (kernel_.control(uffd_, UFFDIO_API, &api) != 0) close_userfaultfd();
+  // Kernels before 6.8, and before 5.14, refuse what they do not know.
+  for (const std::uint64_t features : {UFFD_FEATURE_MINOR_SHMEM | kFeatureMove,
+                                       std::uint64_t{UFFD_FEATURE_MINOR_SHMEM}, std::uint64_t{0}}) {
+    uffdio_api api{};
+    api.api = UFFD_API;
+    api.features = features;
+    if (kernel_.control(uffd_, UFFDIO_API, &api) != 0) continue;
+    holds_memfd_ = features != 0;
+    can_move_ = (features & kFeatureMove) != 0;
+    return;
+  }
+  close_userfaultfd();
+}
+
+/// False: pages cannot be moved, though the kernel can, for lack of room.
+bool Replacer::open_window() {
+  if (window_ != nullptr) return true;
+  // Where huge pages lie in the range they move as a whole, to a place of the same alignment.
+  void* room = kernel_.map(nullptr, 2 * kPieceBytes, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return false;
+  auto* const begin = static_cast<char*>(room);
+  const std::uint64_t before = -reinterpret_cast<std::uint64_t>(begin) % kPieceBytes;
+  if (before != 0) kernel_.unmap(begin, before);
+  kernel_.unmap(begin + before + kPieceBytes, kPieceBytes - before);
+  window_ = begin + before;
+  window_of_ = fork_generation();
+  kernel_.advise(window_, kPieceBytes, MADV_DONTFORK);
+  ::munlock(window_, kPieceBytes);  // as it is after mlockall(); before it has pages
+  if (::mprotect(window_, kPieceBytes, PROT_READ | PROT_WRITE) == 0) return true;
+  close_window();
+  return false;
+}
+
+void Replacer::close_window() {
+  if (window_ != nullptr && window_of_ == fork_generation()) kernel_.unmap(window_, kPieceBytes);
+  window_ = nullptr;
 }
 
 bool Replacer::can_hold(ReplaceKind kind) {
   if (still_open() && kind == ReplaceKind::kMemfd && !holds_memfd_) close_userfaultfd();
   if (!still_open()) open_userfaultfd();
   if (uffd_ < 0) return kernel_.single_threaded();
-  return kind == ReplaceKind::kAnonymous || holds_memfd_ || kernel_.single_threaded();
+  if (kind == ReplaceKind::kAnonymous) return !can_move_ || open_window();
+  return holds_memfd_ || kernel_.single_threaded();
+}
+
+bool Replacer::watch(char* addr, std::uint64_t length, std::uint64_t modes) {
+  uffdio_register registration{};
+  registration.range = range_of(addr, length);
+  registration.mode = modes;
+  return kernel_.control(uffd_, UFFDIO_REGISTER, &registration) == 0;
+}
+
+bool Replacer::unwatch(char* addr, std::uint64_t length) {
+  uffdio_range range = range_of(addr, length);
+  return kernel_.control(uffd_, UFFDIO_UNREGISTER, &range) == 0;
 }
 
 bool Replacer::hold(const Piece& piece) {
   if (uffd_ < 0) return kernel_.single_threaded();
   const bool memfd = piece.kind == ReplaceKind::kMemfd;
   if (memfd && !holds_memfd_) return kernel_.single_threaded();
-  uffdio_register registration{};
-  registration.range = range_of(piece.addr, piece.length);
-  registration.mode = UFFDIO_REGISTER_MODE_MISSING;
   // A page that is in the page cache and not in the page table is a minor fault, not a missing one.
-  if (memfd) registration.mode |= UFFDIO_REGISTER_MODE_MINOR;
-  return kernel_.control(uffd_, UFFDIO_REGISTER, &registration) == 0;
+  const std::uint64_t more = memfd ? UFFDIO_REGISTER_MODE_MINOR : 0;
+  return watch(piece.addr, piece.length, UFFDIO_REGISTER_MODE_MISSING | more);
 }
 
 void Replacer::let_go(const Piece& piece) {
   if (uffd_ < 0) return;
-  uffdio_range range = range_of(piece.addr, piece.length);
-  if (kernel_.control(uffd_, UFFDIO_UNREGISTER, &range) != 0) close_userfaultfd();
+  if (!unwatch(piece.addr, piece.length)) close_userfaultfd();
   wake(piece);  // the range may be the moved pages by now, of which the userfaultfd knows nothing
 }
 
@@ -108,7 +172,69 @@ void Replacer::wake(const Piece& piece) {
   if (kernel_.control(uffd_, UFFDIO_WAKE, &range) != 0) close_userfaultfd();
 }
 
+/// 0 or an errno value, with the bytes that were moved.
+int Replacer::move_pages(char* to, char* from, std::uint64_t length, std::uint64_t& moved) {
+  constexpr int kAttempts = 64;  // a page that is being looked at by the kernel is refused, too
+  moved = 0;
+  for (int attempt = 0; moved != length && attempt < kAttempts;) {
+    MovePages move{reinterpret_cast<std::uint64_t>(to + moved),
+                   reinterpret_cast<std::uint64_t>(from + moved), length - moved, kAllowHoles, 0};
+    if (kernel_.control(uffd_, kMovePages, &move) == 0) {
+      moved = length;
+    } else if (move.moved > 0) {
+      moved += static_cast<std::uint64_t>(move.moved);
+    } else if (errno != EAGAIN) {
+      return errno;
+    } else {
+      ++attempt;
+      ::sched_yield();
+    }
+  }
+  return moved == length ? 0 : EAGAIN;
+}
+
+/// Both sides have to be locked in memory, or neither; and the window has to be empty, which
+/// mlockall() changes.
+bool Replacer::make_movable(Piece& piece, int attempt) {
+  if (attempt == 0) {
+    return ::munlock(window_, kPieceBytes) == 0 &&
+           kernel_.advise(window_, kPieceBytes, MADV_DONTNEED) == 0;
+  }
+  piece.locked = attempt == 1 && ::munlock(piece.addr, piece.length) == 0;
+  return piece.locked;
+}
+
+bool Replacer::take_pinless(Piece& piece) {
+  piece.aside = window_ + reinterpret_cast<std::uint64_t>(piece.addr) % kPieceBytes;
+  piece.in_window = true;
+  // The kernel moves pages only to where a missing one would be noticed.
+  if (!watch(window_, kPieceBytes, UFFDIO_REGISTER_MODE_MISSING)) return false;
+  if (!fill_window(piece)) {
+    if (!unwatch(window_, kPieceBytes)) close_userfaultfd();
+    return false;
+  }
+  // This thread reads pages that are missing there. The call also waits until no access to the
+  // process's memory from outside (/proc/PID/mem, ptrace) uses a page that it found before.
+  if (unwatch(window_, kPieceBytes)) return true;
+  return_pages(piece.addr, piece.aside, piece.length);
+  close_userfaultfd();
+  return false;
+}
+
+bool Replacer::fill_window(Piece& piece) {
+  for (int attempt = 0;; ++attempt) {
+    std::uint64_t moved = 0;
+    const int error = move_pages(piece.aside, piece.addr, piece.length, moved);
+    if (error == 0) return true;
+    return_pages(piece.addr, piece.aside, moved);
+    if ((error == EINVAL || error == EEXIST) && make_movable(piece, attempt)) continue;
+    piece.refused = error == EBUSY || error == EAGAIN;
+    return false;
+  }
+}
+
 bool Replacer::take_pages(Piece& piece) {
+  if (piece.kind == ReplaceKind::kAnonymous && window_ != nullptr) return take_pinless(piece);
   void* aside;
   if (piece.kind == ReplaceKind::kAnonymous) {
     aside = kernel_.move(piece.addr, piece.length, piece.length, MREMAP_MAYMOVE | MREMAP_DONTUNMAP,
@@ -125,17 +251,65 @@ bool Replacer::take_pages(Piece& piece) {
   return false;
 }
 
+/// Nobody else knows the pages: what is refused now, for lack of memory, is granted in the end. Not
+/// where the program has unmapped the range meanwhile.
+void Replacer::return_pages(char* to, char* from, std::uint64_t length) {
+  while (length != 0) {
+    std::uint64_t moved = 0;
+    const int error = move_pages(to, from, length, moved);
+    if (error != 0 && !may_pass(error)) break;
+    if (error != 0) sleep_a_moment();
+    to += moved;
+    from += moved;
+    length -= moved;
+  }
+  if (length != 0) kernel_.advise(from, length, MADV_DONTNEED);
+}
+
+/// As return_pages(), by copies: a mapping cannot be moved back where there are too many of them.
+void Replacer::copy_back(const Piece& piece) {
+  std::uint64_t done = 0;
+  while (uffd_ >= 0 && done != piece.length) {
+    uffdio_copy copy{};
+    copy.dst = reinterpret_cast<std::uint64_t>(piece.addr + done);
+    copy.src = reinterpret_cast<std::uint64_t>(piece.aside + done);
+    copy.len = piece.length - done;
+    const bool copied = kernel_.control(uffd_, UFFDIO_COPY, &copy) == 0;
+    if (copied || copy.copy > 0)
+      done += copied ? copy.len : static_cast<std::uint64_t>(copy.copy);
+    else if (may_pass(errno))
+      sleep_a_moment();
+    else
+      break;
+  }
+  if (uffd_ < 0) std::memcpy(piece.addr, piece.aside, piece.length);
+  kernel_.unmap(piece.aside, piece.length);
+}
+
 void Replacer::put_back(Piece& piece) {
   if (piece.kind == ReplaceKind::kMemfd) {
     kernel_.unmap(piece.aside, piece.length);
-    return;
+  } else if (piece.in_window) {
+    return_pages(piece.addr, piece.aside, piece.length);
+  } else if (kernel_.move(piece.aside, piece.length, piece.length, MREMAP_MAYMOVE | MREMAP_FIXED,
+                          piece.addr) == MAP_FAILED) {
+    copy_back(piece);
   }
-  // Moving back needs nothing that moving aside did not. If it were refused anyway, the program
-  // would run on without its data.
-  if (kernel_.move(piece.aside, piece.length, piece.length, MREMAP_MAYMOVE | MREMAP_FIXED,
-                   piece.addr) == MAP_FAILED) {
-    std::abort();
-  }
+}
+
+/// Frees the old content.
+void Replacer::discard(const Piece& piece) {
+  if (!piece.in_window)
+    kernel_.unmap(piece.aside, piece.length);
+  else if (window_ != nullptr && kernel_.advise(piece.aside, piece.length, MADV_DONTNEED) != 0)
+    close_window();
+}
+
+/// True if a thread sleeps in a futex of the piece that others will not find after the exchange.
+bool Replacer::is_slept_on(const Piece& piece) {
+  if (kernel_.single_threaded()) return false;
+  const auto begin = reinterpret_cast<std::uint64_t>(piece.addr);
+  return sleepers_.sleeps_in(begin, begin + piece.length);
 }
 
 bool Replacer::exchange(Piece& piece) {
@@ -144,15 +318,19 @@ bool Replacer::exchange(Piece& piece) {
     let_go(piece);
     return false;
   }
-  std::memcpy(piece.staging, piece.aside, piece.length);
-  if (kernel_.move(piece.staging, piece.length, piece.length, MREMAP_MAYMOVE | MREMAP_FIXED,
-                   piece.addr) == MAP_FAILED) {
-    put_back(piece);
-    let_go(piece);
-    return false;
+  // No thread falls asleep there from here on: the kernel reads the futex's word before.
+  piece.slept_on = is_slept_on(piece);
+  if (!piece.slept_on) {
+    std::memcpy(piece.staging, piece.aside, piece.length);
+    if (kernel_.move(piece.staging, piece.length, piece.length, MREMAP_MAYMOVE | MREMAP_FIXED,
+                     piece.addr) != MAP_FAILED) {
+      wake(piece);
+      return true;
+    }
   }
-  wake(piece);
-  return true;
+  put_back(piece);
+  let_go(piece);
+  return false;
 }
 
 /// This is done now, while it can be refused: later a page that cannot be had would be a SIGBUS.
@@ -169,29 +347,45 @@ bool Replacer::stage(Piece& piece, int fd, std::uint64_t offset) {
 
 bool Replacer::replace_piece(Piece& piece, int fd, std::uint64_t offset) {
   const SignalsBlocked blocked;  // a pending one would also interrupt stage()
-  if (!stage(piece, fd, offset)) return false;
-  if (!exchange(piece)) {
-    kernel_.unmap(piece.staging, piece.length);
-    return false;
+  piece.slept_on = is_slept_on(piece);
+  if (piece.slept_on || !stage(piece, fd, offset)) return false;
+  if (exchange(piece)) {
+    discard(piece);
+    return true;
   }
-  kernel_.unmap(piece.aside, piece.length);
-  return true;
+  kernel_.unmap(piece.staging, piece.length);
+  kernel_.reserve(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                  static_cast<off_t>(piece.length));
+  if (piece.locked) ::mlock2(piece.addr, piece.length, MLOCK_ONFAULT);
+  return false;
 }
 
-std::uint64_t Replacer::replace(ReplaceKind kind, std::uint64_t addr, std::uint64_t length, int fd,
-                                std::uint64_t offset) {
-  if (!can_hold(kind)) return 0;
+Replacement Replacer::replace(ReplaceKind kind, std::uint64_t addr, std::uint64_t length, int fd,
+                              std::uint64_t offset) {
   std::uint64_t done = 0;
-  while (done < length) {
+  bool unshared = false;
+  while (done < length && can_hold(kind)) {
     // Up to a multiple of its size, so that a huge page is taken as a whole: it is freed as a
     // whole.
     const std::uint64_t most = kPieceBytes - (addr + done) % kPieceBytes;
-    Piece piece{reinterpret_cast<char*>(addr + done), nullptr, nullptr,
-                std::min(most, length - done), kind};
-    if (!replace_piece(piece, fd, offset + done)) break;
-    done += piece.length;
+    Piece piece{std::bit_cast<char*>(addr + done), nullptr, nullptr, std::min(most, length - done),
+                kind};
+    if (replace_piece(piece, fd, offset + done)) {
+      done += piece.length;
+      unshared = false;
+      continue;
+    }
+    if (piece.slept_on) return {done, piece.length};
+    if (!piece.refused) break;
+    // Pages that are shared with a child since a fork become the process's own when written to.
+    if (!unshared) {
+      unshared = kernel_.advise(piece.addr, piece.length, kPopulateWrite) == 0;
+      if (unshared) continue;
+    }
+    // A read into this piece goes on to the next, where it would fail with EFAULT.
+    return {done, holds_system_calls_ ? piece.length : length - done};
   }
-  return done;
+  return {done, 0};
 }
 
 }  // namespace softhca::provider

@@ -3,13 +3,18 @@
 // For each piece of the range:
 //   1. reserve the piece of the memfd and map it elsewhere, populated ("staging");
 //   2. register the range with a userfaultfd: a thread that touches a missing page there sleeps;
-//   3. take the pages away: anonymous memory is moved aside (mremap DONTUNMAP leaves the range
-//      empty); a memfd mapping is dropped from the page table (the page cache keeps the content)
-//      and read through a second mapping. From here on nobody can write;
+//   3. take the pages away: anonymous memory is moved aside (UFFDIO_MOVE, or mremap DONTUNMAP where
+//      the kernel lacks that); a memfd mapping is dropped from the page table (the page cache keeps
+//      the content) and read through a second mapping. From here on nobody can write;
 //   4. copy to the staging mapping and move that over the range, page table and all;
 //   5. wake the sleepers; they find the new mapping. The old pages are freed.
 // So only one piece is ever there twice. A failure before the last move puts the pages back and
 // wakes: the memory is as it was.
+//
+// UFFDIO_MOVE refuses a page that something else has pinned (a device that reads into it, a fixed
+// buffer of io_uring), and does so when it takes the page, so that no pin comes in between. It also
+// refuses a page that is shared with a child until it is written to. A piece with a pinned page,
+// and one in which a thread sleeps in a shared futex, is left as it is ("held").
 //
 // Between 3 and 5 this thread must not touch memory of the range either, so signals are blocked
 // and nothing is allocated. A process with one thread needs no userfaultfd.
@@ -20,12 +25,21 @@
 #include <cstdint>
 
 #include "libverbs-provider/share/kernel.hpp"
+#include "libverbs-provider/share/sleepers.hpp"
 
 namespace softhca::provider {
 
 enum class ReplaceKind : std::uint8_t {
   kAnonymous,  ///< private anonymous memory
   kMemfd,      ///< a shared mapping of a memfd that nobody else maps any more
+};
+
+/// What became of a range: its first `replaced` bytes were replaced. The next `held` bytes are in
+/// use by something else than the program's threads; what follows those can be tried. The rest is
+/// as it was.
+struct Replacement {
+  std::uint64_t replaced = 0;
+  std::uint64_t held = 0;
 };
 
 /// Keeps its userfaultfd: closing one goes through all mappings of the process. A child's copy is
@@ -40,11 +54,13 @@ class Replacer {
   /// Memory in small pieces stalls writers for a shorter time each (0.4 ms for 2 MiB).
   static constexpr std::uint64_t kPieceBytes = 2 << 20;
 
+  /// To be called before the first replace() of a region [begin, end).
+  void start(std::uint64_t begin, std::uint64_t end) { sleepers_.watch(begin, end); }
+
   /// Replaces [addr, addr+length), whole pages of one readable and writable mapping of the given
-  /// kind, by [offset, offset+length) of `fd`. Returns the bytes replaced, from the start; the
-  /// rest is as it was.
-  std::uint64_t replace(ReplaceKind kind, std::uint64_t addr, std::uint64_t length, int fd,
-                        std::uint64_t offset);
+  /// kind, by [offset, offset+length) of `fd`.
+  Replacement replace(ReplaceKind kind, std::uint64_t addr, std::uint64_t length, int fd,
+                      std::uint64_t offset);
 
  private:
   struct Piece {
@@ -53,13 +69,27 @@ class Replacer {
     char* aside;  ///< the old content: moved pages, or the second mapping
     std::uint64_t length;
     ReplaceKind kind;
+    bool in_window = false;  ///< `aside` lies in the window
+    bool refused = false;    ///< a page of it is pinned, or shared since a fork
+    bool slept_on = false;   ///< a thread sleeps in a shared futex of it
+    bool locked = false;     ///< it was locked in memory
   };
 
   bool replace_piece(Piece& piece, int fd, std::uint64_t offset);
   bool stage(Piece& piece, int fd, std::uint64_t offset);
   bool exchange(Piece& piece);
+  bool is_slept_on(const Piece& piece);
   bool take_pages(Piece& piece);
+  bool take_pinless(Piece& piece);
+  bool fill_window(Piece& piece);
+  bool make_movable(Piece& piece, int attempt);
+  int move_pages(char* to, char* from, std::uint64_t length, std::uint64_t& moved);
   void put_back(Piece& piece);
+  void return_pages(char* to, char* from, std::uint64_t length);
+  void copy_back(const Piece& piece);
+  void discard(const Piece& piece);
+  bool watch(char* addr, std::uint64_t length, std::uint64_t modes);
+  bool unwatch(char* addr, std::uint64_t length);
   bool hold(const Piece& piece);
   void let_go(const Piece& piece);
   void wake(const Piece& piece);
@@ -67,11 +97,18 @@ class Replacer {
   bool still_open() const;
   void open_userfaultfd();
   void close_userfaultfd();
+  bool open_window();
+  void close_window();
 
   const KernelCalls& kernel_;
+  SharedFutexSleepers sleepers_;
   int uffd_ = -1;
   ino_t inode_ = 0;  ///< of the userfaultfd
   bool holds_memfd_ = false;
+  bool holds_system_calls_ = false;
+  bool can_move_ = false;        ///< the kernel has UFFDIO_MOVE
+  char* window_ = nullptr;       ///< where that moves pages to: an empty piece
+  std::uint32_t window_of_ = 0;  ///< the fork generation that has made it
 };
 
 }  // namespace softhca::provider

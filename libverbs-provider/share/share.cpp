@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "libverbs-provider/share/process.hpp"
@@ -22,6 +24,11 @@ abi::MrExtent reached_by_process(std::uint64_t begin, std::uint64_t end) {
   return {begin, end - begin, 0, 0, kProcess};
 }
 
+bool is_sharing_wanted() {
+  const char* value = std::getenv("SOFTHCA_SHARE");
+  return value == nullptr || std::strcmp(value, "0") != 0;
+}
+
 MemoryRegistry* registries = nullptr;  // under the process lock
 
 bool continues(const abi::MrExtent& first, const abi::MrExtent& second) {
@@ -33,7 +40,7 @@ bool continues(const abi::MrExtent& first, const abi::MrExtent& second) {
 }  // namespace
 
 MemoryRegistry::MemoryRegistry(const SharedMemorySource& source)
-    : MemoryRegistry(source, Limits{}, KernelCalls::real()) {}
+    : MemoryRegistry(source, Limits{.exchange = is_sharing_wanted()}, KernelCalls::real()) {}
 
 MemoryRegistry::MemoryRegistry(const SharedMemorySource& source, const Limits& limits,
                                const KernelCalls& kernel)
@@ -69,6 +76,7 @@ int MemoryRegistry::prepare(const Request& request, ExtentList& extents) {
     return 0;
   }
   free_unmapped();
+  replacer_.start(request.addr, end);
   Plan plan;
   if (const int error = make_plan(request, plan)) return error;
   emit(plan, request, extents);
@@ -124,7 +132,6 @@ struct MemoryRegistry::Emission {
   ExtentList& extents;
   const std::uint64_t begin;  ///< of the region
   const std::uint64_t end;
-  const bool dont_fork;
   const std::uint64_t memfd_bytes;
 };
 
@@ -137,13 +144,13 @@ std::uint64_t MemoryRegistry::memfd_bytes(const Plan& plan, std::uint64_t length
 }
 
 void MemoryRegistry::emit(const Plan& plan, const Request& request, ExtentList& extents) {
-  Emission emission{extents, request.addr, request.addr + request.length, request.dont_fork,
+  Emission emission{extents, request.addr, request.addr + request.length,
                     memfd_bytes(plan, request.length)};
   std::span<const Piece> rest = plan.pieces();
   while (!rest.empty()) {
     const Piece& piece = rest.front();
     std::size_t taken = 1;
-    if (piece.replaceable()) {
+    if (piece.replaceable() && limits_.exchange) {
       taken = emit_run(rest, emission);
     } else if (piece.kind == PieceKind::kReuse) {
       MemfdTable& memfds = MemfdTable::instance();
@@ -184,25 +191,27 @@ std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uin
   std::uint64_t replaced = 0;
   std::uint64_t left = begin;  // nothing is replaced from here up to the present piece
   for (const Piece& piece : pieces) {
-    const std::uint64_t first = std::max(piece.begin, begin);
+    std::uint64_t first = std::max(piece.begin, begin);
     const std::uint64_t last = std::min(piece.end, end);
     if (first >= last) continue;
     const auto kind =
         piece.kind == PieceKind::kOrphan ? ReplaceKind::kMemfd : ReplaceKind::kAnonymous;
-    const std::uint64_t done =
-        replacer_.replace(kind, first, last - first, memory.fd, first - begin);
-    if (done == 0) continue;
-    if (left != first) append(emission, reached_by_process(left, first));
-    append(emission, {first, done, first - begin, memory.handle, kShared});
-    keep_from_growing(first, done);
-    if (kind == ReplaceKind::kMemfd) {
-      MemfdTable& memfds = MemfdTable::instance();
-      memfds.wiped().move(piece.place, piece.offset + (first - piece.begin), done,
-                          memfds.find(id_, memory.handle), first - begin);
-    }
-    left = first + done;
-    if (emission.dont_fork) keep_from_children(emission, first, first + done);
-    replaced += done;
+    Replacement part{0, 0};
+    do {
+      first += part.held;
+      part = replacer_.replace(kind, first, last - first, memory.fd, first - begin);
+      if (part.replaced == 0) continue;
+      if (left != first) append(emission, reached_by_process(left, first));
+      append(emission, {first, part.replaced, first - begin, memory.handle, kShared});
+      keep_from_growing(first, part.replaced);
+      if (kind == ReplaceKind::kMemfd) {
+        MemfdTable& memfds = MemfdTable::instance();
+        memfds.wiped().move(piece.place, piece.offset + (first - piece.begin), part.replaced,
+                            memfds.find(id_, memory.handle), first - begin);
+      }
+      left = first += part.replaced;
+      replaced += part.replaced;
+    } while (part.held != 0);
   }
   ::close(memory.fd);
   if (replaced == 0) {
@@ -211,15 +220,6 @@ std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uin
     append(emission, reached_by_process(left, end));
   }
   return replaced;
-}
-
-/// Pages that the region does not fill hold what the allocator needs in a child, too.
-void MemoryRegistry::keep_from_children(const Emission& emission, std::uint64_t begin,
-                                        std::uint64_t end) {
-  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  begin = std::max(begin, (emission.begin + page - 1) / page * page);
-  end = std::min(end, emission.end / page * page);
-  if (begin < end) kernel_->advise(std::bit_cast<void*>(begin), end - begin, MADV_DONTFORK);
 }
 
 /// A realloc of the C library grows what it has mapped for an allocation by a system call of its

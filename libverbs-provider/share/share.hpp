@@ -57,8 +57,11 @@ class MemoryRegistry {
     /// room for. The pages of a memfd go all at once, when nobody maps it any more: where memory
     /// is shared anew, so much of it is there twice.
     std::uint64_t memfd_bytes = 64 << 20;
+    /// False: memory is left, whatever it is.
+    bool exchange = true;
   };
 
+  /// With the limits above; SOFTHCA_SHARE=0 in the environment has all memory left.
   explicit MemoryRegistry(const SharedMemorySource& source);
   MemoryRegistry(const SharedMemorySource& source, const Limits& limits, const KernelCalls& kernel);
   /// The session is over: handles are void, mappings stay and are private to the process. Does
@@ -70,8 +73,6 @@ class MemoryRegistry {
   struct Request {
     std::uint64_t addr;
     std::uint64_t length;
-    /// Memory to be replaced is marked MADV_DONTFORK, as ibv_fork_init() asks of registered memory.
-    bool dont_fork = false;
   };
 
   /// Shares what can be shared of the range, and tells how the daemon reaches every byte. Returns
@@ -101,7 +102,6 @@ class MemoryRegistry {
   std::size_t emit_run(std::span<const Piece> rest, Emission& emission);
   std::uint64_t emit_memfd(std::span<const Piece> pieces, std::uint64_t begin, std::uint64_t end,
                            Emission& emission);
-  void keep_from_children(const Emission& emission, std::uint64_t begin, std::uint64_t end);
   void keep_from_growing(std::uint64_t begin, std::uint64_t length);
   bool obtain(std::uint64_t bytes, SharedMemory& memory);
   bool accept(const SharedMemory& memory, std::uint64_t bytes);

@@ -1,10 +1,14 @@
 // Every system call on the way may fail: the memory must be as it was, or shared, never lost.
 #include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "libverbs-provider/share/process.hpp"
 #include "tests/unit/provider_share/fake_daemon.hpp"
@@ -34,6 +38,7 @@ int failing_userfaultfd(int flags) {
   return fails_now() ? -1 : KernelCalls::real().userfaultfd(flags);
 }
 int failing_control(int fd, unsigned long request, void* argument) {
+  errno = EIO;
   return fails_now() ? -1 : KernelCalls::real().control(fd, request, argument);
 }
 bool never_alone() { return false; }
@@ -51,6 +56,100 @@ std::size_t mappings_in(const void* addr, std::size_t length) {
   std::size_t count = 0;
   while (maps.next(mapping)) count += mapping.begin < begin + length && mapping.end > begin;
   return count;
+}
+
+bool moves_fail = false;
+void* move_while_allowed(void* old_addr, std::size_t old_length, std::size_t new_length, int flags,
+                         void* new_addr) {
+  errno = ENOMEM;
+  if ((flags & MREMAP_FIXED) != 0 && moves_fail) return MAP_FAILED;
+  return KernelCalls::real().move(old_addr, old_length, new_length, flags, new_addr);
+}
+int old_kernel(int fd, unsigned long request, void* argument) {
+  auto* api = static_cast<uffdio_api*>(argument);
+  errno = EINVAL;
+  if (request == UFFDIO_API && (api->features & (1 << 16)) != 0) return -1;  // UFFD_FEATURE_MOVE
+  return KernelCalls::real().control(fd, request, argument);
+}
+
+TEST(Failure, ToMoveMappings_ForGood_LeavesTheContent) {
+  for (const bool has_move : {true, false}) {
+    for (const bool alone : {true, false}) {
+      KernelCalls kernel = KernelCalls::real();
+      kernel.move = move_while_allowed;
+      if (!has_move) kernel.control = old_kernel;
+      if (alone) kernel.userfaultfd = [](int) { return -1; };
+      if (alone) kernel.single_threaded = [] { return true; };
+      FakeDaemon daemon;
+      MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, kernel);
+      Anonymous memory(kBytes / kPage);
+      if (!alone) std::memset(memory.base(), 0, memory.bytes());
+      Writers writers(memory.base(), alone ? 0 : kBytes / kPage, alone ? 0 : 1);
+      if (!alone) ::usleep(1000);
+      moves_fail = true;
+      ExtentList extents;
+      ASSERT_EQ(registry.prepare(region(memory.base(), kBytes), extents), 0);
+      EXPECT_EQ(shape(memory.base(), kBytes, extents), "P");
+      writers.stop();
+      EXPECT_EQ(writers.lost(), 0u);
+      EXPECT_TRUE(!alone || memory.intact());
+      registry.release(extents.all());
+      moves_fail = false;
+      ASSERT_EQ(registry.prepare(region(memory.base(), kBytes), extents), 0);
+      EXPECT_EQ(shape(memory.base(), kBytes, extents), "S");
+    }
+  }
+}
+
+/// Makes mappings until there can be no more, but for some. Returns where they lie.
+char* fill_mappings(std::size_t limit, std::size_t left) {
+  auto* many = static_cast<char*>(::mmap(nullptr, limit * kPage, PROT_NONE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  std::size_t at = 0;
+  while (at + 1 < limit && ::mprotect(many + at * kPage, kPage, PROT_READ) == 0) at += 2;
+  std::vector<void*> single;
+  void* page = nullptr;
+  while ((page = ::mmap(nullptr, kPage, single.size() % 2 == 0 ? PROT_READ : PROT_NONE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
+    single.push_back(page);
+  for (; left != 0 && !single.empty(); --left) {
+    ::munmap(single.back(), kPage);
+    single.pop_back();
+  }
+  for (; left > 1; left -= 2) ::mprotect(many + (at -= 2) * kPage, kPage, PROT_NONE);
+  return many;
+}
+
+TEST(Failure, OfMappingsThatAreUsedUp_LeavesTheContent) {
+  std::size_t limit = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> limit;
+  if (limit > 1'000'000) GTEST_SKIP() << "vm.max_map_count is too high to be reached";
+  for (std::size_t left = 0; left <= 10; ++left) {
+    FakeDaemon daemon;
+    MemoryRegistry registry(daemon.source());
+    Anonymous memory(kBytes / kPage);
+    Anonymous page_of(9);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      MemoryRegistry own(daemon.source());
+      std::vector<void*> room;
+      room.reserve(64);
+      char* many = fill_mappings(limit, left);
+      ExtentList first;
+      ExtentList second;
+      const bool prepared = own.prepare(region(page_of.base() + 4 * kPage, kPage), first) == 0 &&
+                            own.prepare(region(memory.base(), kBytes), second) == 0;
+      const bool intact = memory.intact() && page_of.intact();
+      ::munmap(many, limit * kPage);
+      own.release(second.all());
+      const bool again = own.prepare(region(memory.base(), kBytes), second) == 0 &&
+                         shape(memory.base(), kBytes, second).find('P') == std::string::npos;
+      ::_exit(prepared && intact && again && memory.intact() ? 0 : 1 + prepared + 2 * intact);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << left << " left";
+  }
 }
 
 class Failures : public testing::TestWithParam<bool> {};
@@ -228,7 +327,8 @@ TEST(Failure, OfOneExtentTooManyGivesAllUp) {
   static int maps;
   maps = 0;
   kernel.map = [](void* addr, std::size_t length, int prot, int flags, int fd, off_t offset) {
-    return ++maps == 2 ? MAP_FAILED : ::mmap(addr, length, prot, flags, fd, offset);
+    if (fd >= 0 && ++maps == 2) return MAP_FAILED;
+    return ::mmap(addr, length, prot, flags, fd, offset);
   };
   FakeDaemon daemon;
   MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, kernel);
