@@ -56,7 +56,7 @@ std::uint32_t port_of(const nl_sock* socket, const char* getter) {
 
 /// True if the socket is one that connect_to_itself() has made.
 bool answers_itself(const nl_sock* socket) {
-  if (!softhca::preload::active()) return false;
+  if (!softhca::preload::device_tree() != nullptr) return false;
   const std::uint32_t peer = port_of(socket, "nl_socket_get_peer_port");
   return peer != 0 && peer == port_of(socket, "nl_socket_get_local_port");
 }
@@ -76,7 +76,7 @@ extern "C" int softhca_nl_connect(nl_sock* socket, int protocol) {
   static constinit Next<int(nl_sock*, int)> next{"nl_connect"};
   auto* connect = real(next, "nl_connect");
   if (connect == nullptr) return -kFailure;
-  if (protocol == NETLINK_RDMA && softhca::preload::active())
+  if (protocol == NETLINK_RDMA && softhca::preload::device_tree() != nullptr)
     return connect_to_itself(socket, connect);
   return connect(socket, protocol);
 }

@@ -1,12 +1,11 @@
 #include "libverbs-provider/preload/redirect.hpp"
 
 #include <fcntl.h>
-#include <linux/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
@@ -15,18 +14,20 @@ namespace softhca::preload {
 namespace {
 
 constexpr char kClass[] = "/sys/class/infiniband";
-constexpr char kVerbsClass[] = "/class/infiniband_verbs/";
+constexpr char kParents[] = "/sys/devices/softhca";
+constexpr char kInterfaces[] = "/sys/class/net/";
 constexpr char kDevices[] = "/dev/infiniband/";
 
-const char* tree() {
-  const char* value = ::secure_getenv("SOFTHCA_SYSFS");
-  return value != nullptr && value[0] == '/' ? value : nullptr;
+template <std::size_t kSize>
+bool begins_with(const char* path, const char (&beginning)[kSize]) {
+  return std::strncmp(path, beginning, kSize - 1) == 0;
 }
 
 /// Joins strings; false if the result is too long.
-bool join(char (&buffer)[PATH_MAX], const char* first, const char* second, const char* third) {
+template <class... Parts>
+bool join(char (&buffer)[PATH_MAX], Parts... parts) {
   std::size_t length = 0;
-  for (const char* part : {first, second, third}) {
+  for (const char* part : {parts...}) {
     const std::size_t more = std::strlen(part);
     if (length + more >= sizeof(buffer)) return false;
     std::memcpy(buffer + length, part, more + 1);
@@ -37,25 +38,45 @@ bool join(char (&buffer)[PATH_MAX], const char* first, const char* second, const
 
 // The kernel is asked directly: the library's functions are the ones replaced here.
 
-bool exists(const char* path) { return ::syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0; }
-
-bool is_directory_itself(const char* path) {
-  struct statx found;
-  return ::syscall(SYS_statx, AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &found) == 0 &&
-         (found.stx_mode & S_IFMT) == S_IFDIR;
+bool exists(const char* path) {
+  char target[1];
+  return ::syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0 ||
+         ::syscall(SYS_readlinkat, AT_FDCWD, path, target, sizeof target) >= 0;
 }
 
-/// What follows "/sys/class/infiniband" where that is the whole name or part of a longer one of
-/// ours; otherwise nullptr.
-const char* class_entry(const char* path) {
-  if (std::strncmp(path, kClass, sizeof(kClass) - 1) != 0) return nullptr;
-  const char* rest = path + sizeof(kClass) - 1;
-  if (std::strncmp(rest, "_verbs", 6) == 0) rest += 6;
-  return *rest == '\0' || *rest == '/' ? path + sizeof("/sys") - 1 : nullptr;
+/// Makes a path that begins at an open folder, or at the working directory, begin at the root.
+bool make_absolute(int directory, const char* path, char (&whole)[PATH_MAX]) {
+  char link[32] = "/proc/self/cwd";
+  if (directory != AT_FDCWD) std::snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+  const long length = ::syscall(SYS_readlinkat, AT_FDCWD, link, whole, sizeof whole - 2);
+  if (length <= 0) return false;
+  char* end = whole + length;
+  if (end[-1] != '/') *end++ = '/';
+  while (path[0] == '.' && path[1] == '/') path += 2;
+  const std::size_t more = std::strlen(path) + 1;
+  if (more > static_cast<std::size_t>(whole + sizeof whole - end)) return false;
+  std::memcpy(end, path, more);
+  return true;
+}
+
+/// True if the name ends, or ends for a folder, at `rest`.
+bool ends_name(const char* rest) { return *rest == '\0' || *rest == '/'; }
+
+/// Returns what follows "/sys" in the path of something that may be in the tree, or nullptr.
+const char* tree_entry(const char* path) {
+  constexpr std::size_t kSys = sizeof("/sys") - 1;
+  if (begins_with(path, kClass)) {
+    const char* rest = path + sizeof(kClass) - 1;
+    if (std::strncmp(rest, "_verbs", 6) == 0) rest += 6;
+    return ends_name(rest) ? path + kSys : nullptr;
+  }
+  if (begins_with(path, kParents))
+    return ends_name(path + sizeof(kParents) - 1) ? path + kSys : nullptr;
+  return begins_with(path, kInterfaces) && !exists(path) ? path + kSys : nullptr;
 }
 
 const char* device_name(const char* path) {
-  if (std::strncmp(path, kDevices, sizeof(kDevices) - 1) != 0) return nullptr;
+  if (!begins_with(path, kDevices)) return nullptr;
   const char* name = path + sizeof(kDevices) - 1;
   const bool plain = *name != '\0' && *name != '.' && std::strchr(name, '/') == nullptr;
   return plain ? name : nullptr;
@@ -63,23 +84,41 @@ const char* device_name(const char* path) {
 
 }  // namespace
 
-bool active() { return tree() != nullptr; }
+const char* device_tree() {
+  const char* value = ::secure_getenv("SOFTHCA_SYSFS");
+  return value != nullptr && value[0] == '/' ? value : nullptr;
+}
 
-Redirected::Redirected(const char* original) : path_(original) {
-  if (original == nullptr || original[0] != '/' || (original[1] != 's' && original[1] != 'd'))
+Redirected::Redirected(int directory, const char* original) : path_(original) {
+  if (original == nullptr) return;
+  const bool absolute = original[0] == '/';
+  if (absolute ? original[1] != 's' && original[1] != 'd'
+               : std::strstr(original, "infiniband") == nullptr)
     return;
-  const char* entry = class_entry(original);
-  const char* device = device_name(original);
-  if (entry == nullptr && device == nullptr) return;
-  const char* root = tree();
+  const char* root = device_tree();
   if (root == nullptr) return;
   const int error = errno;
-  if (entry != nullptr) {
-    if (join(buffer_, root, entry, "") && exists(buffer_)) path_ = buffer_;
-  } else if (join(buffer_, root, kVerbsClass, device) && is_directory_itself(buffer_)) {
-    path_ = "/dev/null";
-  }
+  if (absolute)
+    redirect(root, original);
+  else
+    redirect_relative(root, directory, original);
   errno = error;
+}
+
+/// On its own, so that an absolute path takes less of the stack.
+__attribute__((noinline)) void Redirected::redirect_relative(const char* root, int directory,
+                                                             const char* path) {
+  char whole[PATH_MAX];
+  if (make_absolute(directory, path, whole)) redirect(root, whole);
+}
+
+void Redirected::redirect(const char* root, const char* path) {
+  if (const char* entry = tree_entry(path)) {
+    if (join(buffer_, root, entry, "") && exists(buffer_)) path_ = buffer_;
+  } else if (const char* device = device_name(path)) {
+    if (join(buffer_, root, kParents + sizeof("/sys") - 1, "/", device) && exists(buffer_))
+      path_ = "/dev/null";
+  }
 }
 
 }  // namespace softhca::preload

@@ -214,10 +214,10 @@ std::string interface_of(const resource::PortConfig& port) {
   if (!port.interface.empty()) return port.interface;
   if (port.socket) {
     const auto found = port::interface_with(*port.socket);
-    return found ? *found : "lo";
+    return found ? *found : std::string();
   }
   const auto args = port::parse_device(port.device);
-  return (args ? args->option("iface") : std::nullopt).value_or("lo");
+  return (args ? args->option("iface") : std::nullopt).value_or("");
 }
 
 std::uint64_t identity_of(const resource::Config& config, const engine::Engine& engine) {

@@ -36,7 +36,7 @@ Expected<KernelGuards> add_ports(const resource::Config& config, engine::Engine&
 
 std::map<Gid, MacAddress> static_neighbours_of(const resource::PortConfig& config);
 
-/// The network interface by which programs know a port: its own, "lo" where it has none.
+/// Returns the network interface of a port, empty if it has none.
 std::string interface_of(const resource::PortConfig& port);
 
 /// For Adapter::identity. REQUIRES: ports are added.

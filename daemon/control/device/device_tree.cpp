@@ -1,6 +1,7 @@
 #include "daemon/control/device/device_tree.hpp"
 
 #include <fmt/format.h>
+#include <net/if.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -84,14 +85,24 @@ void write_state(TreeWriter& tree, const std::string& device, bool active) {
   tree.file(fs::path(port_folder(device)) / "phys_state", active ? "5: LinkUp" : "3: Disabled");
 }
 
+/// The folder of what the kernel calls the device's parent, below the root of its tree.
+fs::path parent_folder(const std::string& device) { return fs::path("devices/softhca") / device; }
+
 /// The folder of a device's network interfaces, below the root of its tree.
-fs::path interface_folder(const std::string& device) {
-  return fs::path("class/infiniband") / device / "device/net";
+fs::path interface_folder(const std::string& device) { return parent_folder(device) / "net"; }
+
+/// Where an address is on no interface, the preload library shows one that is named after the
+/// device.
+std::string own_interface(const std::string& device) { return device.substr(0, IFNAMSIZ - 1); }
+
+std::string interface_of(const DeviceDescription& device, const DeviceDescription::Entry& entry) {
+  return entry.interface.empty() ? own_interface(device.name) : entry.interface;
 }
 
 std::set<std::string> interfaces_of(const DeviceDescription& device) {
-  std::set<std::string> interfaces;
-  for (const DeviceDescription::Entry& entry : device.gids) interfaces.insert(entry.interface);
+  std::set<std::string> interfaces = {own_interface(device.name)};
+  for (const DeviceDescription::Entry& entry : device.gids)
+    interfaces.insert(interface_of(device, entry));
   return interfaces;
 }
 
@@ -100,11 +111,41 @@ void write_addresses(TreeWriter& tree, const DeviceDescription& device) {
   for (std::size_t i = 0; i < device.gids.size(); ++i) {
     const std::string index = std::to_string(i);
     tree.file(port / "gid_attrs/types" / index, "RoCE v2");
-    tree.file(port / "gid_attrs/ndevs" / index, device.gids[i].interface);
+    tree.file(port / "gid_attrs/ndevs" / index, interface_of(device, device.gids[i]));
     tree.file(port / "gids" / index, gid_text(device.gids[i].gid));
   }
   for (const std::string& interface : interfaces_of(device))
-    tree.link(interface_folder(device.name) / interface, fs::path("/sys/class/net") / interface);
+    if (interface != own_interface(device.name))
+      tree.link(interface_folder(device.name) / interface, fs::path("/sys/class/net") / interface);
+}
+
+/// What programs read of an interface of the kernel.
+void write_own_interface(TreeWriter& tree, const DeviceDescription& device) {
+  const std::string name = own_interface(device.name);
+  const fs::path folder = interface_folder(device.name) / name;
+  const std::uint64_t guid = device.node_guid;
+  tree.file(folder / "address",
+            fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", guid >> 56, guid >> 48 & 0xff,
+                        guid >> 40 & 0xff, guid >> 16 & 0xff, guid >> 8 & 0xff, guid & 0xff));
+  tree.file(folder / "ifindex", "61440");  // beyond those of a kernel, and Open MPI takes 16 bits
+  tree.file(folder / "mtu", "9000");
+  tree.file(folder / "operstate", "up");
+  tree.file(folder / "carrier", "1");
+  tree.file(folder / "type", "1");
+  tree.file(folder / "addr_len", "6");
+  tree.file(folder / "dev_id", "0x0");
+  tree.file(folder / "dev_port", "0");
+  tree.link(folder / "device", "../..");
+  tree.link(fs::path("class/net") / name, fs::path("../..") / folder);
+}
+
+/// Writes which processors are near: all are.
+void write_locality(TreeWriter& tree, const std::string& device) {
+  const fs::path folder = parent_folder(device);
+  std::string online;
+  std::getline(std::ifstream("/sys/devices/system/cpu/online"), online);
+  tree.file(folder / "numa_node", "-1");
+  tree.file(folder / "local_cpulist", online.empty() ? "0" : online);
 }
 
 Outcome result_of(const TreeWriter& tree) {
@@ -121,6 +162,12 @@ void for_each_name(const fs::path& folder, F&& f) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error))
     f(entry->path().filename());
+}
+
+/// True if `link` in a tree stands for the entry `there` of the kernel.
+bool is_link_to(const fs::path& link, const fs::path& there) {
+  std::error_code error;
+  return fs::read_symlink(link, error) == there && !error;
 }
 
 /// Only what a daemon of ours wrote holds the path of its socket.
@@ -156,7 +203,7 @@ void link_real_devices(const std::string& root, const std::string& real) {
     const fs::path here = fs::path(root) / folder;
     std::vector<fs::path> gone;
     for_each_name(here, [&](const fs::path& name) {
-      if (fs::is_symlink(here / name, error) && !fs::exists(there / name, error))
+      if (is_link_to(here / name, there / name) && !fs::exists(there / name, error))
         gone.push_back(here / name);
     });
     for (const fs::path& link : gone) fs::remove(link, error);
@@ -243,13 +290,14 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   fs::remove_all(root, error);
   TreeWriter tree(root);
 
-  const fs::path verbs = "class/infiniband_verbs";
-  tree.file(verbs / "abi_version", "6");
-  tree.file(verbs / device.name / "ibdev", device.name);
-  tree.file(verbs / device.name / "dev", "1:3");
-  tree.file(verbs / device.name / "abi_version", "1");
+  const fs::path parent = parent_folder(device.name);
+  const fs::path verbs = parent / "infiniband_verbs" / device.name;
+  tree.file("class/infiniband_verbs/abi_version", "6");
+  tree.file(verbs / "ibdev", device.name);
+  tree.file(verbs / "dev", "1:3");
+  tree.file(verbs / "abi_version", "1");
 
-  const fs::path base = fs::path("class/infiniband") / device.name;
+  const fs::path base = parent / "infiniband" / device.name;
   tree.file(base / "node_type", "1: CA");
   tree.file(base / "fw_ver", device.firmware);
   tree.file(base / "node_guid", guid_text(device.node_guid));
@@ -259,6 +307,12 @@ Outcome write_device_tree(const std::string& root, const DeviceDescription& devi
   tree.file(base / "hw_rev", std::to_string(device.hardware_version));
   tree.file(base / "board_id", device.board);
   tree.file(base / "softhca_socket", device.socket_path);
+  for (const fs::path& folder : {verbs, base}) {
+    tree.link(folder / "device", "../..");
+    tree.link("class" / folder.lexically_relative(parent), "../.." / folder);
+  }
+  write_locality(tree, device.name);
+  write_own_interface(tree, device);
 
   const fs::path port = port_folder(device.name);
   tree.file(port / "link_layer", "Ethernet");

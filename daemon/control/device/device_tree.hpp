@@ -1,5 +1,5 @@
 // The files by which the unmodified libibverbs finds the device of a tenant: a tree laid out like
-// /sys/class/infiniband and /sys/class/infiniband_verbs under <runtime>/<tenant>/sysfs.
+// /sys under <runtime>/<tenant>/sysfs. As there, class/ has links to the devices below devices/.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct DeviceDescription {
   bool active = true;
   struct Entry {
     Gid gid;
-    std::string interface;  ///< network interface the address belongs to
+    std::string interface;  ///< network interface the address belongs to; empty: none
   };
   std::vector<Entry> gids;
 };

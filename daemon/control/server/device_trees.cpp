@@ -35,7 +35,7 @@ DeviceDescription DeviceTrees::describe(
   for (const auto& address : addresses)
     device.gids.push_back(
         {address.gid,
-         address.port ? interface_of(adapter_.config.ports[address.port->value]) : "lo"});
+         address.port ? interface_of(adapter_.config.ports[address.port->value]) : ""});
   return device;
 }
 

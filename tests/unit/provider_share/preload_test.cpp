@@ -1,22 +1,33 @@
 // The preload library, linked in front of the C library as LD_PRELOAD puts it: which paths it
 // redirects in which functions, and how madvise and mremap treat shared memory.
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <rdma/rdma_netlink.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "libverbs-provider/device_file.hpp"
 #include "tests/unit/provider_share/fake_daemon.hpp"
@@ -47,6 +58,7 @@ class Preload : public testing::Test {
     root_ = ::mkdtemp(name);
     fs::create_directories(root_ / "class/infiniband/softhca0/ports/1");
     fs::create_directories(root_ / "class/infiniband_verbs/softhca0");
+    fs::create_directories(root_ / "devices/softhca/softhca0");
     fs::create_directories(root_ / "elsewhere/uverbs7");
     fs::create_symlink(root_ / "elsewhere/uverbs7", root_ / "class/infiniband_verbs/uverbs7");
     fs::create_symlink("softhca0", root_ / "class/infiniband/alias");
@@ -60,6 +72,61 @@ class Preload : public testing::Test {
 
   fs::path root_;
 };
+
+/// The tree names an address that no interface has, one of the loopback, and one that is missing
+/// there.
+class PreloadInterfaces : public Preload {
+ protected:
+  void SetUp() override {
+    Preload::SetUp();
+    const fs::path port = root_ / "class/infiniband/softhca0/ports/1";
+    fs::create_directories(port / "gids");
+    fs::create_directories(port / "gid_attrs/ndevs");
+    fs::create_directories(root_ / "class/net/softhca0");
+    std::ofstream(root_ / "class/infiniband/softhca0/softhca_socket") << "/none\n";
+    std::ofstream(root_ / "class/net/softhca0/ifindex") << "61440\n";
+    std::ofstream(root_ / "class/net/softhca0/mtu") << "9000\n";
+    std::ofstream(root_ / "class/net/softhca0/address") << "02:11:22:55:66:77\n";
+    add("0000:0000:0000:0000:0000:ffff:c612:0001", "softhca0");
+    add("fd18:0000:0000:0000:0000:0000:0000:0001", "softhca0");
+    add("0000:0000:0000:0000:0000:ffff:7f00:0001", "lo");
+    add("0000:0000:0000:0000:0000:ffff:c612:0001", "softhca0");
+    add("0000:0000:0000:0000:0000:ffff:c612:0002", "lo");
+  }
+  void add(const char* gid, const char* interface) {
+    const fs::path port = root_ / "class/infiniband/softhca0/ports/1";
+    std::ofstream(port / "gids" / std::to_string(gids_)) << gid << '\n';
+    std::ofstream(port / "gid_attrs/ndevs" / std::to_string(gids_)) << interface << '\n';
+    ++gids_;
+  }
+
+  int gids_ = 0;
+};
+
+std::string text_of(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address == nullptr) return text;
+  const void* bytes = &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  if (address->sa_family == AF_INET)
+    bytes = &reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+  else if (address->sa_family != AF_INET6)
+    return "link";
+  return ::inet_ntop(address->sa_family, bytes, text, sizeof text);
+}
+
+/// "name address" of all that getifaddrs lists in the name of softhca, or as one of its addresses.
+std::vector<std::string> listed_addresses() {
+  std::vector<std::string> found;
+  ifaddrs* list = nullptr;
+  EXPECT_EQ(::getifaddrs(&list), 0);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    const std::string text = entry->ifa_name + (" " + text_of(entry->ifa_addr));
+    if (text.starts_with("softhca0 ") || text.find("198.18") != std::string::npos)
+      found.push_back(text);
+  }
+  ::freeifaddrs(list);
+  return found;
+}
 
 constexpr char kNode[] = "/sys/class/infiniband/softhca0/node_type";
 constexpr char kDevice[] = "/dev/infiniband/softhca0";
@@ -176,6 +243,8 @@ TEST_F(Preload, FindsTheTreeByEveryTest) {
   EXPECT_EQ(::access(kNode, R_OK), 0);
   EXPECT_EQ(::euidaccess(kNode, R_OK), 0);
   EXPECT_EQ(::faccessat(AT_FDCWD, kNode, R_OK, 0), 0);
+  EXPECT_GE(::listxattr(kNode, nullptr, 0), 0);
+  EXPECT_GE(::llistxattr(kNode, nullptr, 0), 0);
 }
 
 TEST_F(Preload, ResolvesLinksOfTheTree) {
@@ -256,6 +325,190 @@ TEST_F(Preload, RdmaNetlink_AskedForDevices_Refuses) {
   EXPECT_EQ(nl_connect(route, NETLINK_ROUTE), 0);
   release(route);
   ::dlclose(libnl);
+}
+
+TEST_F(PreloadInterfaces, AddressesOnNoInterface_AreListed) {
+  const std::vector<std::string> expected = {"softhca0 link", "softhca0 198.18.0.1",
+                                             "softhca0 fd18::1", "lo 198.18.0.2"};
+  EXPECT_EQ(listed_addresses(), expected);
+  ::unsetenv("SOFTHCA_SYSFS");
+  EXPECT_TRUE(listed_addresses().empty());
+}
+
+TEST_F(PreloadInterfaces, InterfaceThatTheKernelDoesNotList_HasNameIndexAndFlags) {
+  EXPECT_EQ(::if_nametoindex("softhca0"), 61440u);
+  EXPECT_NE(::if_nametoindex("lo"), 0u);
+  EXPECT_EQ(::if_nametoindex("softhca1"), 0u);
+  char name[IFNAMSIZ] = "";
+  EXPECT_STREQ(::if_indextoname(61440, name), "softhca0");
+  EXPECT_EQ(::if_indextoname(61441, name), nullptr);
+  EXPECT_EQ(errno, ENXIO);
+  struct if_nameindex* list = ::if_nameindex();
+  std::vector<std::string> names;
+  for (const auto* entry = list; entry->if_name != nullptr; ++entry)
+    names.push_back(entry->if_name);
+  ::if_freenameindex(list);
+  EXPECT_EQ(names.back(), "softhca0");
+  EXPECT_EQ(std::count(names.begin(), names.end(), "softhca0"), 1);
+  ifaddrs* all = nullptr;
+  ASSERT_EQ(::getifaddrs(&all), 0);
+  for (const ifaddrs* entry = all; entry != nullptr; entry = entry->ifa_next)
+    if (std::strcmp(entry->ifa_name, "softhca0") == 0) {
+      EXPECT_EQ(entry->ifa_flags & (IFF_UP | IFF_RUNNING | IFF_LOOPBACK),
+                static_cast<unsigned>(IFF_UP | IFF_RUNNING));
+    }
+  ::freeifaddrs(all);
+}
+
+TEST_F(PreloadInterfaces, IoctlAnswersForThem) {
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq entry{};
+  std::strcpy(entry.ifr_name, "softhca0");
+  ASSERT_EQ(::ioctl(fd, SIOCGIFADDR, &entry), 0);
+  EXPECT_EQ(text_of(&entry.ifr_addr), "198.18.0.1");
+  ASSERT_EQ(::ioctl(fd, SIOCGIFMTU, &entry), 0);
+  EXPECT_EQ(entry.ifr_mtu, 9000);
+  ASSERT_EQ(::ioctl(fd, SIOCGIFHWADDR, &entry), 0);
+  EXPECT_EQ(entry.ifr_hwaddr.sa_data[5], 0x77);
+  std::strcpy(entry.ifr_name, "softhca1");
+  EXPECT_EQ(::ioctl(fd, SIOCGIFFLAGS, &entry), -1);
+  EXPECT_EQ(errno, ENODEV);
+
+  ifconf list{};
+  ASSERT_EQ(::ioctl(fd, SIOCGIFCONF, &list), 0);
+  std::vector<ifreq> entries(static_cast<std::size_t>(list.ifc_len) / sizeof(ifreq));
+  ASSERT_GE(entries.size(), 2u);
+  list.ifc_req = entries.data();
+  ASSERT_EQ(::ioctl(fd, SIOCGIFCONF, &list), 0);
+  EXPECT_EQ(static_cast<std::size_t>(list.ifc_len), entries.size() * sizeof(ifreq));
+  EXPECT_EQ(text_of(&entries[entries.size() - 2].ifr_addr), "198.18.0.1");
+  EXPECT_EQ(text_of(&entries.back().ifr_addr), "198.18.0.2");
+  list.ifc_len -= static_cast<int>(sizeof(ifreq));
+  ASSERT_EQ(::ioctl(fd, SIOCGIFCONF, &list), 0);
+  EXPECT_EQ(static_cast<std::size_t>(list.ifc_len), (entries.size() - 1) * sizeof(ifreq));
+  ::close(fd);
+}
+
+/// What route netlink answers to a request: types of messages, the error of the last.
+struct Answer {
+  std::vector<int> types;
+  int error = 0;
+  std::string last;  ///< address or name
+};
+template <class Body>
+Answer ask(int type, int flags, const Body& body, bool peeks) {
+  struct {
+    nlmsghdr header;
+    Body body;
+  } request{{sizeof request, static_cast<std::uint16_t>(type),
+             static_cast<std::uint16_t>(NLM_F_REQUEST | flags), 7, 0},
+            body};
+  const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+  const int on = 1;
+  ::setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
+  EXPECT_EQ(::send(fd, &request, sizeof request, 0), static_cast<ssize_t>(sizeof request));
+  Answer answer;
+  for (bool done = false; !done;) {
+    std::vector<char> data(65536);
+    const ssize_t whole = peeks ? ::recv(fd, nullptr, 0, MSG_PEEK | MSG_TRUNC) : 0;
+    sockaddr_nl from{};
+    iovec place{data.data(), data.size()};
+    msghdr message{&from, sizeof from, &place, 1, nullptr, 0, 0};
+    const ssize_t got = ::recvmsg(fd, &message, 0);
+    if (peeks) {
+      EXPECT_EQ(got, whole);
+    }
+    EXPECT_EQ(message.msg_namelen, sizeof from);
+    auto left = static_cast<unsigned>(got);
+    for (auto* header = reinterpret_cast<nlmsghdr*>(data.data()); NLMSG_OK(header, left);
+         header = NLMSG_NEXT(header, left)) {
+      answer.types.push_back(header->nlmsg_type);
+      done = header->nlmsg_type == NLMSG_DONE || (header->nlmsg_flags & NLM_F_MULTI) == 0;
+      if (header->nlmsg_type == NLMSG_ERROR || header->nlmsg_type == NLMSG_DONE)
+        std::memcpy(&answer.error, NLMSG_DATA(header), sizeof answer.error);
+      if (header->nlmsg_type == RTM_NEWADDR) {
+        const auto* attribute = IFA_RTA(NLMSG_DATA(header));
+        char text[INET6_ADDRSTRLEN];
+        answer.last = ::inet_ntop(static_cast<ifaddrmsg*>(NLMSG_DATA(header))->ifa_family,
+                                  RTA_DATA(attribute), text, sizeof text);
+      }
+    }
+  }
+  ::close(fd);
+  return answer;
+}
+
+TEST_F(PreloadInterfaces, RouteNetlinkListsThem) {
+  for (const bool peeks : {false, true}) {
+    const Answer all = ask(RTM_GETADDR, NLM_F_DUMP, ifaddrmsg{}, peeks);
+    EXPECT_EQ(all.last, "198.18.0.2");
+    EXPECT_EQ(all.error, 0);
+    EXPECT_EQ(all.types.back(), NLMSG_DONE);
+    const Answer one = ask(RTM_GETADDR, NLM_F_DUMP, ifaddrmsg{0, 0, 0, 0, 61440}, peeks);
+    EXPECT_EQ(one.types, (std::vector<int>{RTM_NEWADDR, RTM_NEWADDR, NLMSG_DONE}));
+    EXPECT_EQ(one.error, 0);
+    const Answer v4 = ask(RTM_GETADDR, NLM_F_DUMP, ifaddrmsg{AF_INET, 0, 0, 0, 61440}, peeks);
+    EXPECT_EQ(v4.last, "198.18.0.1");
+    EXPECT_EQ(v4.types.size(), 2u);
+    const Answer link = ask(RTM_GETLINK, 0, ifinfomsg{0, 0, 0, 61440, 0, 0}, peeks);
+    EXPECT_EQ(link.types, std::vector<int>{RTM_NEWLINK});
+    const Answer none = ask(RTM_GETLINK, 0, ifinfomsg{0, 0, 0, 61441, 0, 0}, peeks);
+    EXPECT_EQ(none.types, std::vector<int>{NLMSG_ERROR});
+    EXPECT_EQ(none.error, -ENODEV);
+    const auto with = ask(RTM_GETLINK, NLM_F_DUMP, ifinfomsg{}, peeks).types.size();
+    ::unsetenv("SOFTHCA_SYSFS");
+    EXPECT_EQ(ask(RTM_GETLINK, NLM_F_DUMP, ifinfomsg{}, peeks).types.size() + 1, with);
+    EXPECT_NE(ask(RTM_GETADDR, NLM_F_DUMP, ifaddrmsg{}, peeks).last, "198.18.0.2");
+    ::setenv("SOFTHCA_SYSFS", root_.c_str(), 1);
+  }
+}
+
+TEST_F(Preload, GlobFindsTheTree) {
+  for (const char* pattern : {"/sys/class/infiniband/*", "/sys/class/infiniband/softhca0/node*",
+                              "/sys/class/infiniband/[a-z]*/node_type"}) {
+    glob_t found{};
+    EXPECT_EQ(::glob(pattern, 0, nullptr, &found), 0) << pattern;
+    EXPECT_GE(found.gl_pathc, 1u);
+    ::globfree(&found);
+    glob64_t found64{};
+    EXPECT_EQ(::glob64(pattern, 0, nullptr, &found64), 0) << pattern;
+    ::globfree64(&found64);
+  }
+  glob_t found{};
+  EXPECT_EQ(::glob("/sys/class/infiniband/none*", 0, nullptr, &found), GLOB_NOMATCH);
+  EXPECT_EQ(::glob("/sys/class/n[e]t", 0, nullptr, &found), 0);
+  ::globfree(&found);
+}
+
+TEST_F(Preload, RelativePathsLeadIntoTheTree) {
+  const int root = ::open("/", O_PATH | O_DIRECTORY);
+  const int classes = ::open("/sys/class", O_PATH | O_DIRECTORY);
+  EXPECT_EQ(text_of(::openat(root, kNode + 1, O_RDONLY)), "1: CA\n");
+  EXPECT_EQ(text_of(::openat(classes, "infiniband/softhca0/node_type", O_RDONLY)), "1: CA\n");
+  struct stat found;
+  EXPECT_EQ(::fstatat(classes, "./infiniband/softhca0/node_type", &found, 0), 0);
+  EXPECT_EQ(::faccessat(root, "dev/infiniband/softhca0", R_OK, 0), 0);
+  char target[PATH_MAX] = {};
+  EXPECT_EQ(::readlinkat(classes, "infiniband/alias", target, sizeof target), 8);
+  const fs::path before = fs::current_path();
+  ASSERT_EQ(::chdir("/sys/class"), 0);
+  EXPECT_EQ(text_of(::open("infiniband/softhca0/node_type", O_RDONLY)), "1: CA\n");
+  fs::current_path(before);
+  EXPECT_EQ(::openat(root, "nowhere/infiniband", O_RDONLY), -1);
+  EXPECT_EQ(::openat(-1, "infiniband", O_RDONLY), -1);
+  EXPECT_EQ(errno, EBADF);
+  ::close(root);
+  ::close(classes);
+}
+
+TEST_F(Preload, InterfacesOfTheTree_StandBehindThoseOfTheKernel) {
+  for (const char* name : {"softhca0", "lo"}) {
+    fs::create_directories(root_ / "class/net" / name);
+    std::ofstream(root_ / "class/net" / name / "mtu") << "1\n";
+  }
+  EXPECT_EQ(text_of(::open("/sys/class/net/softhca0/mtu", O_RDONLY)), "1\n");
+  EXPECT_NE(text_of(::open("/sys/class/net/lo/mtu", O_RDONLY)), "1\n");
+  EXPECT_EQ(::open("/sys/class/net/softhca1/mtu", O_RDONLY), -1);
 }
 
 TEST_F(Preload, SharedMemoryBehavesAsPrivateMemory) {

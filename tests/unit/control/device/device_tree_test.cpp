@@ -23,7 +23,7 @@ class DeviceTree : public ::testing::Test {
     device.socket_path = "/run/softhca/a/socket";
     Gid ipv6;
     ipv6.bytes = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, 1};
-    device.gids = {{Gid::from_ipv4(0xc6120001), "lo"}, {ipv6, "eth7"}};
+    device.gids = {{Gid::from_ipv4(0xc6120001), ""}, {ipv6, "eth7"}};
   }
   std::string read(const std::string& name) const { return first_line(root + "/" + name); }
   Folder folder;
@@ -60,8 +60,38 @@ TEST_F(DeviceTree, LeadsToTheNetworkInterfaces) {
   ASSERT_TRUE(write_device_tree(root, device));
   const fs::path net = root + "/class/infiniband/softhca0/device/net";
   EXPECT_EQ(std::distance(fs::directory_iterator(net), {}), 2);
-  EXPECT_EQ(fs::read_symlink(net / "lo"), "/sys/class/net/lo");
   EXPECT_EQ(fs::read_symlink(net / "eth7"), "/sys/class/net/eth7");
+}
+
+TEST_F(DeviceTree, AddressOnNoInterface_HasOneNamedAfterTheDevice) {
+  namespace fs = std::filesystem;
+  ASSERT_TRUE(write_device_tree(root, device));
+  EXPECT_EQ(read(port + "gid_attrs/ndevs/0"), "softhca0");
+  for (const std::string net : {"class/net/", "class/infiniband/softhca0/device/net/"}) {
+    EXPECT_EQ(read(net + "softhca0/ifindex"), "61440");
+    EXPECT_EQ(read(net + "softhca0/address"), "02:11:22:55:66:77");
+  }
+  device.name = "a-device-with-a-long-name";
+  ASSERT_TRUE(write_device_tree(root, device));
+  EXPECT_EQ(read("class/infiniband/a-device-with-a-long-name/ports/1/gid_attrs/ndevs/0"),
+            "a-device-with-a");
+  // The kernel may have one of this name.
+  device.gids[0].interface = "a-device-with-a";
+  EXPECT_TRUE(write_device_tree(root, device));
+}
+
+TEST_F(DeviceTree, HasTheLinksOfAKernel) {
+  namespace fs = std::filesystem;
+  ASSERT_TRUE(write_device_tree(root, device));
+  for (const std::string folder : {"infiniband", "infiniband_verbs"}) {
+    const fs::path entry = fs::path(root) / "class" / folder / "softhca0";
+    EXPECT_EQ(fs::read_symlink(entry), "../../devices/softhca/softhca0/" + folder + "/softhca0");
+    EXPECT_EQ(fs::canonical(entry / "device"),
+              fs::canonical(fs::path(root) / "devices/softhca/softhca0"));
+  }
+  EXPECT_EQ(read("class/infiniband/softhca0/device/numa_node"), "-1");
+  EXPECT_EQ(read("class/infiniband/softhca0/device/local_cpulist"),
+            first_line("/sys/devices/system/cpu/online"));
 }
 
 TEST_F(DeviceTree, ReplacesWhatWasThere) {
@@ -99,7 +129,7 @@ TEST_F(DeviceTree, FollowsTheAdaptersOfTheKernel) {
   link_real_devices(root, real);
   EXPECT_EQ(read("class/infiniband/rxe0/node_type"), "1: CA");
   EXPECT_TRUE(fs::exists(root + "/class/infiniband_verbs/uverbs0"));
-  EXPECT_FALSE(fs::is_symlink(root + "/class/infiniband/softhca0")) << "ours comes first";
+  EXPECT_EQ(read("class/infiniband/softhca0/fw_ver"), "1.2.3") << "ours comes first";
   fs::remove_all(real + "/class/infiniband/rxe0");
   make("rxe1");
   link_real_devices(root, real);
@@ -132,9 +162,9 @@ TEST_F(DeviceTree, OtherAddressesAreThereAtOnceOrNotAtAll) {
   EXPECT_EQ(read(port + "gid_attrs/ndevs/0"), "eth0");
   EXPECT_TRUE(fs::is_symlink(interfaces / "eth0"));
   EXPECT_FALSE(fs::is_symlink(interfaces / "eth7"));
-  EXPECT_FALSE(fs::is_symlink(interfaces / "lo"));
+  EXPECT_TRUE(fs::is_directory(interfaces / "softhca0"));
   EXPECT_EQ(read(port + "gids/1"), "missing");
-  EXPECT_EQ(files(), before - 4) << "the files of one address, and one interface";
+  EXPECT_EQ(files(), before - 3) << "the files of one address";
 }
 
 TEST_F(DeviceTree, SaysWhatCannotBeWritten) {

@@ -41,7 +41,7 @@ TEST(Guid, IsALocalEui64) {
     EXPECT_EQ(node_guid(1, name) >> 56 & 0x03, 0x02u);
 }
 
-TEST(Interface, IsThePortsOwnOrTheLoopback) {
+TEST(Interface, IsThePortsOwnOrNone) {
   const auto of = [](const char* interface, const char* device) {
     resource::PortConfig port;
     port.interface = interface;
@@ -51,8 +51,8 @@ TEST(Interface, IsThePortsOwnOrTheLoopback) {
   EXPECT_EQ(of("eth1", ""), "eth1");
   EXPECT_EQ(of("", "net_tap0,iface=tap7"), "tap7");
   EXPECT_EQ(of("", "iface=eth2"), "eth2");
-  EXPECT_EQ(of("", "net_memif0,role=server,socket=/run/a.sock"), "lo");
-  EXPECT_EQ(of("", "0000:3b:00.0"), "lo");
+  EXPECT_EQ(of("", "net_memif0,role=server,socket=/run/a.sock"), "");
+  EXPECT_EQ(of("", "0000:3b:00.0"), "");
 }
 
 }  // namespace
