@@ -35,8 +35,8 @@ Runs PROGRAM, which may be any that uses libibverbs, with the RDMA device of a s
   -V, --version          the version
 
 Set for PROGRAM: SYSFS_PATH, SOFTHCA_SYSFS, SOFTHCA_TENANT, SOFTHCA_RUNTIME_DIR, and put in front
-of what they hold: LD_PRELOAD, IBV_DRIVERS, RDMAV_DRIVERS; LD_LIBRARY_PATH where softhca is in a
-folder with a space in its name.
+of what they hold: IBV_DRIVERS, RDMAV_DRIVERS; LD_LIBRARY_PATH where softhca is in a folder with a
+space in its name. Put behind what it holds: LD_PRELOAD, also where PROGRAM sets it for others.
 Exit code: PROGRAM's; 125 if softhca-run fails, 126 if PROGRAM cannot be run, 127 if it is not found.
 
 Example: softhca-run --tenant a ibv_devinfo
@@ -101,6 +101,11 @@ std::string in_front_of(const char* name, const std::string& value) {
   return before == nullptr || *before == '\0' ? value : value + ":" + before;
 }
 
+std::string behind(const char* name, const std::string& value) {
+  const char* before = std::getenv(name);
+  return before == nullptr || *before == '\0' ? value : before + (":" + value);
+}
+
 void set_environment(const std::filesystem::path& runtime_directory, const std::string& tenant,
                      const Libraries& libraries) {
   std::string preload = libraries.preload.string();
@@ -117,7 +122,8 @@ void set_environment(const std::filesystem::path& runtime_directory, const std::
   set("SOFTHCA_SYSFS", tree);
   set("SOFTHCA_TENANT", tenant);
   set("SOFTHCA_RUNTIME_DIR", runtime_directory.string());
-  set("LD_PRELOAD", in_front_of("LD_PRELOAD", preload));
+  // The runtimes of sanitizers are to come first.
+  set("LD_PRELOAD", behind("LD_PRELOAD", preload));
   // libibverbs reads the second only where the first is not set.
   const char* drivers = std::getenv("RDMAV_DRIVERS") != nullptr ? "RDMAV_DRIVERS" : "IBV_DRIVERS";
   const std::string list = in_front_of(drivers, libraries.provider.string());

@@ -56,7 +56,7 @@ std::uint32_t port_of(const nl_sock* socket, const char* getter) {
 
 /// True if the socket is one that connect_to_itself() has made.
 bool answers_itself(const nl_sock* socket) {
-  if (!softhca::preload::device_tree() != nullptr) return false;
+  if (softhca::preload::device_tree() == nullptr) return false;
   const std::uint32_t peer = port_of(socket, "nl_socket_get_peer_port");
   return peer != 0 && peer == port_of(socket, "nl_socket_get_local_port");
 }

@@ -56,6 +56,7 @@ class Run : public testing::Test {
     write(tree / "infiniband_verbs/abi_version", "6");
     write(tree / "infiniband_verbs/softhca0/ibdev", "softhca0");
     write(tree / "infiniband_verbs/softhca0/dev", "1:3");
+    fs::create_directories(root_ / name / "sysfs/devices/softhca/softhca0");
     write(tree / "infiniband_verbs/softhca0/abi_version", "1");
     write(tree / "infiniband/softhca0/node_type", "1: CA");
     write(tree / "infiniband/softhca0/node_guid", "0211:22ff:fe33:4455");
@@ -125,6 +126,55 @@ TEST_F(Run, SaysThatThereIsNoProviderForTheInstalledLibrary) {
   EXPECT_TRUE(contains(outcome.output, "softhca has those for 7:")) << outcome.output;
   EXPECT_TRUE(contains(outcome.output, "\nran\n")) << outcome.output;
   EXPECT_EQ(run("-t red echo ran").output, "ran\n");
+}
+
+constexpr char kPreloaded[] = "grep -o -m 1 libsofthca-preload.so /proc/self/maps";
+
+TEST_F(Run, ProgramWithAnLdPreloadOfItsOwn_KeepsTheLibrary) {
+  add_tenant("red");
+  const std::string preloaded = kPreloaded;
+  for (const std::string& command :
+       {"env LD_PRELOAD=libm.so.6 " + preloaded, "sh -c 'LD_PRELOAD=libm.so.6 " + preloaded + "'",
+        "sh -c 'LD_PRELOAD=libm.so.6 exec " + preloaded + "'",
+        "python3 -c 'import os; os.environ[\"LD_PRELOAD\"] = \"libm.so.6\"; "
+        "os.execlp(\"env\", \"env\", *\"" +
+            preloaded + "\".split())'",
+        "python3 -c 'import subprocess; subprocess.run(\"" + preloaded +
+            "\".split(), env={**__import__(\"os\").environ, \"LD_PRELOAD\": \"libm.so.6\"})'",
+        "python3 -c 'import os; os.posix_spawnp(\"grep\", \"" + preloaded +
+            "\".split(), {**os.environ, \"LD_PRELOAD\": \"libm.so.6\"}); os.wait()'"}) {
+    EXPECT_EQ(run(command).output, "libsofthca-preload.so\n") << command;
+  }
+  const std::string both = run("env LD_PRELOAD=libm.so.6 sh -c 'echo $LD_PRELOAD'").output;
+  EXPECT_TRUE(both.starts_with("libm.so.6:/")) << both;
+  EXPECT_EQ(run("env LD_PRELOAD= " + preloaded).output, "") << "it wants none";
+  EXPECT_EQ(run("env -u LD_PRELOAD " + preloaded).output, "") << "likewise";
+  EXPECT_EQ(run("env -u SOFTHCA_SYSFS LD_PRELOAD=libm.so.6 " + preloaded).output, "")
+      << "it wants no device";
+}
+
+TEST_F(Run, ProgramInAFolderWithASpace_KeepsTheLibrary) {
+  add_tenant("red");
+  const fs::path there = root_ / "my copy";
+  copy_to(there, "libsofthca-rdmav34.so");
+  const Outcome outcome = shell("'" + (there / "cli/softhca-run").string() + "' --runtime-dir " +
+                                root_.string() + " env LD_PRELOAD=libm.so.6 " + kPreloaded);
+  EXPECT_EQ(outcome.output, "libsofthca-preload.so\n");
+}
+
+TEST_F(Run, ProgramWithAddressSanitizer_FindsTheDevice) {
+  add_tenant("red");
+  const std::string program = SANITIZED_PROGRAM;
+  EXPECT_EQ(run(program).output, "1: CA\n");
+  EXPECT_EQ(run("env ASAN_OPTIONS=abort_on_error=1 " + program).output, "1: CA\n");
+  EXPECT_EQ(run("sh -c " + program).output, "1: CA\n");
+  const std::string runtime = shell("ldd " + program + " | grep -o '/[^ ]*asan[^ ]*'").output;
+  ASSERT_FALSE(runtime.empty());
+  ::setenv("LD_PRELOAD", runtime.substr(0, runtime.find('\n')).c_str(), 1);
+  const std::string given =
+      run("env ASAN_OPTIONS=verify_asan_link_order=1:detect_leaks=0 " + program).output;
+  ::unsetenv("LD_PRELOAD");
+  EXPECT_EQ(given, "1: CA\n") << "preloaded, the runtime comes first";
 }
 
 TEST_F(Run, PutsItselfInFrontOfWhatWasThere) {

@@ -1,0 +1,159 @@
+// The functions that start a program. Where the environment of the new program has an LD_PRELOAD
+// that lacks this library, as `softhca-run env LD_PRELOAD=... PROGRAM` and `mpirun -x LD_PRELOAD`
+// make it, the library is added at the end: without it the program would not find the device. A
+// program that is started without any LD_PRELOAD is left alone, as is one without the tenant's
+// variables.
+//
+// The new environment is built on the stack, since a child of vfork() may be the one that calls.
+#include <alloca.h>
+#include <dlfcn.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstddef>
+#include <cstring>
+
+#include "libverbs-provider/preload/next.hpp"
+
+using softhca::preload::Next;
+
+namespace {
+
+constexpr char kVariable[] = "LD_PRELOAD=";
+constexpr char kTree[] = "SOFTHCA_SYSFS=";
+constexpr char kFile[] = "libsofthca-preload.so";
+constexpr std::size_t kMostBytes = 262144;  ///< of the stack
+
+bool begins_with(const char* text, const char* beginning) {
+  return std::strncmp(text, beginning, std::strlen(beginning)) == 0;
+}
+
+/// Returns what LD_PRELOAD is to name this library by. One with a space in its path is found by
+/// LD_LIBRARY_PATH (softhca-run).
+const char* own_name() {
+  static constexpr char kAnything = 0;
+  Dl_info info;
+  if (::dladdr(&kAnything, &info) == 0 || std::strpbrk(info.dli_fname, " :;") != nullptr)
+    return kFile;
+  return info.dli_fname;
+}
+
+/// What is to be changed in an environment.
+struct Change {
+  std::size_t count = 0;     ///< variables
+  std::size_t position = 0;  ///< of LD_PRELOAD
+  std::size_t bytes = 0;     ///< of its new text; 0: nothing is to be changed
+  const char* name = nullptr;
+
+  explicit Change(char* const* environment) {
+    const char* preload = nullptr;
+    bool has_tree = false;
+    for (; environment != nullptr && environment[count] != nullptr; ++count) {
+      has_tree = has_tree || begins_with(environment[count], kTree);
+      if (preload != nullptr || !begins_with(environment[count], kVariable)) continue;
+      preload = environment[count];
+      position = count;
+    }
+    if (!has_tree || preload == nullptr || preload[sizeof kVariable - 1] == '\0' ||
+        std::strstr(preload, kFile) != nullptr)
+      return;
+    name = own_name();
+    bytes = std::strlen(preload) + 1 + std::strlen(name) + 1;
+    if (bytes + (count + 1) * sizeof(char*) > kMostBytes) bytes = 0;
+  }
+
+  void apply(char* const* environment, char** changed, char* text) const {
+    std::memcpy(changed, environment, (count + 1) * sizeof *changed);
+    const std::size_t before = std::strlen(environment[position]);
+    std::memcpy(text, environment[position], before);
+    text[before] = ':';
+    std::strcpy(text + before + 1, name);
+    changed[position] = text;
+  }
+};
+
+}  // namespace
+
+// Makes `environment` the one that the new program is to have. It is a macro, as the memory ends
+// with the function that has taken it.
+#define ADD_PRELOAD(environment)                                                       \
+  const Change change(environment);                                                    \
+  if (change.bytes != 0) {                                                             \
+    auto* changed = static_cast<char**>(::alloca((change.count + 1) * sizeof(char*))); \
+    change.apply(environment, changed, static_cast<char*>(::alloca(change.bytes)));    \
+    (environment) = changed;                                                           \
+  }
+
+// The environment is the parameter `environment`; the arguments follow.
+#define EXEC_FUNCTION(name, parameters, ...)                             \
+  extern "C" SOFTHCA_INTERPOSE int softhca_##name parameters asm(#name); \
+  extern "C" int softhca_##name parameters {                             \
+    static constinit Next<int parameters> next{#name};                   \
+    ADD_PRELOAD(environment)                                             \
+    return next.get()(__VA_ARGS__);                                      \
+  }
+
+using Words = char* const*;
+
+EXEC_FUNCTION(execve, (const char* path, Words words, Words environment), path, words, environment)
+EXEC_FUNCTION(execvpe, (const char* file, Words words, Words environment), file, words, environment)
+EXEC_FUNCTION(fexecve, (int fd, Words words, Words environment), fd, words, environment)
+EXEC_FUNCTION(execveat,
+              (int directory, const char* path, Words words, Words environment, int flags),
+              directory, path, words, environment, flags)
+EXEC_FUNCTION(posix_spawn,
+              (pid_t * pid, const char* path, const posix_spawn_file_actions_t* actions,
+               const posix_spawnattr_t* attributes, Words words, Words environment),
+              pid, path, actions, attributes, words, environment)
+EXEC_FUNCTION(posix_spawnp,
+              (pid_t * pid, const char* file, const posix_spawn_file_actions_t* actions,
+               const posix_spawnattr_t* attributes, Words words, Words environment),
+              pid, file, actions, attributes, words, environment)
+
+// The C library calls its own functions for these.
+
+extern "C" SOFTHCA_INTERPOSE int softhca_execv(const char*, Words) asm("execv");
+extern "C" int softhca_execv(const char* path, Words words) {
+  return softhca_execve(path, words, ::environ);
+}
+
+extern "C" SOFTHCA_INTERPOSE int softhca_execvp(const char*, Words) asm("execvp");
+extern "C" int softhca_execvp(const char* file, Words words) {
+  return softhca_execvpe(file, words, ::environ);
+}
+
+// Gathers the words up to the null pointer in an array, `words`, and leaves `list` after it.
+#define GATHER_WORDS(first)                                                                  \
+  va_list list;                                                                              \
+  std::size_t count = 0;                                                                     \
+  va_start(list, first);                                                                     \
+  for (const char* word = first; word != nullptr; word = va_arg(list, const char*)) ++count; \
+  va_end(list);                                                                              \
+  auto** words = static_cast<char**>(::alloca((count + 1) * sizeof(char*)));                 \
+  words[0] = const_cast<char*>(first);                                                       \
+  va_start(list, first);                                                                     \
+  for (std::size_t i = 1; i <= count; ++i) words[i] = va_arg(list, char*);
+
+extern "C" SOFTHCA_INTERPOSE int softhca_execl(const char*, const char*, ...) asm("execl");
+extern "C" int softhca_execl(const char* path, const char* first, ...) {
+  GATHER_WORDS(first)
+  va_end(list);
+  return softhca_execve(path, words, ::environ);
+}
+
+extern "C" SOFTHCA_INTERPOSE int softhca_execlp(const char*, const char*, ...) asm("execlp");
+extern "C" int softhca_execlp(const char* file, const char* first, ...) {
+  GATHER_WORDS(first)
+  va_end(list);
+  return softhca_execvpe(file, words, ::environ);
+}
+
+extern "C" SOFTHCA_INTERPOSE int softhca_execle(const char*, const char*, ...) asm("execle");
+extern "C" int softhca_execle(const char* path, const char* first, ...) {
+  GATHER_WORDS(first)
+  Words environment = va_arg(list, Words);
+  va_end(list);
+  return softhca_execve(path, words, environment);
+}
