@@ -143,7 +143,9 @@ int send_addresses(std::uint64_t addr, std::uint64_t length, Send send) {
 
 /// Shares the memory, if need be, and registers it. 0 or an errno value.
 int create(Context& context, Mr& mr, abi::RegisterMrRequest& request) {
-  ExtentList extents;
+  const Owned<ExtentList> list(make<ExtentList>());  // too large for a small stack
+  if (list == nullptr) return ENOMEM;
+  ExtentList& extents = *list;
   abi::RegisterMrReply reply{};
   const auto send = [&](std::span<const abi::MrExtent> all) {
     request.extents = static_cast<std::uint32_t>(all.size());
@@ -227,7 +229,9 @@ int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::s
   request.flags = static_cast<std::uint32_t>(flags);
   request.region = {begin, length, begin, static_cast<std::uint32_t>(access), 0, 0, 0};
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) request.region.pd = pd->handle;
-  ExtentList extents;
+  const Owned<ExtentList> list(make<ExtentList>());
+  if (list == nullptr) return ENOMEM;
+  ExtentList& extents = *list;
   Array<abi::MrExtent> kept;
   abi::RegisterMrReply reply{};
   const auto send = [&](std::span<const abi::MrExtent> all) {

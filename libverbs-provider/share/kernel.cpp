@@ -31,10 +31,17 @@ int device_control(int fd, unsigned long request, void* argument) {
 bool is_single_threaded() {
   // One link for itself, one for its parent, one for each thread.
   struct stat tasks;
-  return ::stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == 3;
+  const int fd = open_file("/proc/self/task", O_PATH);
+  const bool single = fd >= 0 && ::fstat(fd, &tasks) == 0 && tasks.st_nlink == 3;
+  if (fd >= 0) ::close(fd);
+  return single;
 }
 
 }  // namespace
+
+int open_file(const char* path, int flags) {
+  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC));
+}
 
 const KernelCalls& KernelCalls::real() {
   static constexpr KernelCalls kCalls{::mmap,         ::munmap,          move_pages,

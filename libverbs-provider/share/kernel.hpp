@@ -7,6 +7,9 @@
 
 namespace softhca::provider {
 
+/// Opens a file, to be closed on exec, past the preload library, which needs much stack for paths.
+int open_file(const char* path, int flags);
+
 struct KernelCalls {
   void* (*map)(void* addr, std::size_t length, int protection, int flags, int fd, off_t offset);
   int (*unmap)(void* addr, std::size_t length);

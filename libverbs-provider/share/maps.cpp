@@ -9,6 +9,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "libverbs-provider/share/kernel.hpp"
+
 namespace softhca::provider {
 namespace {
 
@@ -78,7 +80,7 @@ bool parse_mapping(const char* begin, const char* end, Mapping& mapping) {
 }
 
 MapsReader::MapsReader(std::uint64_t from)
-    : from_(from), asks_(from != 0), fd_(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
+    : from_(from), asks_(from != 0), fd_(open_file("/proc/self/maps", O_RDONLY)) {}
 
 MapsReader::~MapsReader() {
   if (fd_ >= 0) ::close(fd_);
@@ -121,7 +123,14 @@ bool MapsReader::ask(Mapping& mapping) {
   query.query_addr = from_;
   query.vma_name_addr = reinterpret_cast<std::uint64_t>(buffer_);
   query.vma_name_size = sizeof buffer_;
-  if (::ioctl(fd_, kProcmapQuery, &query) != 0) {
+  bool answered = ::ioctl(fd_, kProcmapQuery, &query) == 0;
+  const bool long_name = !answered && errno == ENAMETOOLONG;
+  if (long_name) {
+    query.vma_name_addr = 0;
+    query.vma_name_size = 0;
+    answered = ::ioctl(fd_, kProcmapQuery, &query) == 0;
+  }
+  if (!answered) {
     asks_ = errno == ENOENT;
     return false;
   }
@@ -137,7 +146,7 @@ bool MapsReader::ask(Mapping& mapping) {
              has(kWritable),
              has(kExecutable),
              has(kSharedFlag),
-             kind_of(query.inode, name)};
+             long_name ? MappingKind::kOther : kind_of(query.inode, name)};
   from_ = mapping.end;
   return true;
 }

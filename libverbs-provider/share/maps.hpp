@@ -54,7 +54,7 @@ class MapsReader {
   int fd_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  char buffer_[8192];
+  char buffer_[1024];  ///< small: threads may have stacks of 16 KiB
 };
 
 /// Reads one line of /proc/PID/maps (without its newline); false if it is not one.

@@ -1,7 +1,13 @@
 #include "libverbs-provider/share/memfds.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "libverbs-provider/share/kernel.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -12,6 +18,17 @@ std::uint64_t device_of(std::uint32_t device_major, std::uint32_t device_minor) 
 
 std::uint64_t key_of(RegistryId owner, std::uint32_t handle) {
   return std::uint64_t{owner} << 32 | handle;
+}
+
+std::uint64_t mappings_allowed() {
+  constexpr std::uint64_t kDefault = 65530;
+  const int fd = open_file("/proc/sys/vm/max_map_count", O_RDONLY);
+  char text[32];
+  const ssize_t got = fd >= 0 ? ::read(fd, text, sizeof text) : 0;
+  if (fd >= 0) ::close(fd);
+  std::uint64_t allowed = kDefault;
+  if (got > 0) std::from_chars(text, text + got, allowed);
+  return allowed;
 }
 
 }  // namespace
@@ -136,12 +153,14 @@ void MemfdTable::clear() {
   joined_.clear();
 }
 
-bool MemfdTable::sweep() {
-  if (++calls_ * kMappingsPerCall < swept_) return false;
+bool MemfdTable::sweep(std::uint64_t worth) {
+  worth_ += worth;
+  if (worth_ < swept_) return false;
   MapsReader maps;
   if (!maps.ok()) return false;
+  if (most_mappings_ == 0) most_mappings_ = mappings_allowed() / 2;
   ++sweep_;
-  calls_ = swept_ = 0;
+  worth_ = swept_ = split_ = 0;
   Mapping mapping;
   for (; maps.next(mapping); ++swept_) {
     const std::uint32_t place = find(mapping);

@@ -76,9 +76,14 @@ class MemfdTable {
   WipedParts& wiped() { return wiped_; }
   const WipedParts& wiped() const { return wiped_; }
 
-  /// Goes through all mappings of the process and marks those of our memfds. False: not now. Each
-  /// call is worth a look at some mappings, so that however many there are costs a caller the same.
-  bool sweep();
+  /// Goes through all mappings of the process, counts them, and marks those of our memfds. False:
+  /// not now. Each call is worth a look at so many mappings, so that however many there are costs a
+  /// caller the same.
+  bool sweep(std::uint64_t worth);
+  /// True while the process has less than half of the mappings that the kernel allows it.
+  bool has_room() const { return swept_ + split_ < most_mappings_; }
+  /// So many mappings have come to be by an exchange.
+  void count_split(std::uint64_t mappings) { split_ += mappings; }
   bool marked(std::uint32_t place) { return at(place).seen == sweep_; }
   /// Forgets the orphans that the last sweep did not find.
   void forget_unmapped();
@@ -90,15 +95,15 @@ class MemfdTable {
   std::uint32_t newest_orphan() const { return orphans_ != 0 ? newest_orphan_ : kNowhere; }
 
   static constexpr std::uint32_t kSlots = 65536;  ///< a process has 65,530 mappings at most
-  static constexpr std::uint64_t kMappingsPerCall = 256;
-
-  std::atomic<std::uint64_t> device_{0};  ///< of all memfds: major << 32 | minor
+  std::atomic<std::uint64_t> device_{0};          ///< of all memfds: major << 32 | minor
   std::uint32_t registries_ = 0;
   std::uint32_t orphans_ = 0;
   std::uint32_t newest_orphan_ = 0;  ///< if there is one
   std::uint32_t sweep_ = 0;
   std::uint64_t swept_ = 0;  ///< mappings that the last sweep went through
-  std::uint64_t calls_ = 0;  ///< since then
+  std::uint64_t split_ = 0;  ///< made by exchanges since then
+  std::uint64_t worth_ = 0;  ///< of the calls since then
+  std::uint64_t most_mappings_ = 0;
   WipedParts wiped_;
   KeyTable<Memfd, kSlots> by_inode_;
   KeyTable<std::uint32_t, kSlots>

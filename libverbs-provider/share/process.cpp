@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <ctime>
+#include <new>
 
 #include "libverbs-provider/share/kernel.hpp"
 #include "libverbs-provider/share/ours.hpp"
@@ -25,11 +28,31 @@ std::atomic<std::uint32_t> generation{0};
 // memory pinned by an RDMA device.) The pipe tells the parent; -1 when there is nothing to copy.
 int fork_pipe[2] = {-1, -1};
 
+// Tells the parent where the process has no descriptors left for a pipe: memory that it shares with
+// its child. It does not show that a child has died, so the parent does not wait for ever.
+std::atomic<bool>* child_has_copied = nullptr;
+bool waits_for_page = false;
+
+void map_page() {
+  void* page = ::mmap(nullptr, sizeof *child_has_copied, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  child_has_copied = page == MAP_FAILED ? nullptr : new (page) std::atomic<bool>(false);
+}
+
+void wait_for_page() {
+  constexpr timespec kStep{0, 100'000};
+  constexpr int kSteps = 100'000;  // 10 s and more
+  for (int i = 0; i < kSteps && !child_has_copied->load(); ++i) ::nanosleep(&kStep, nullptr);
+}
+
 void before_fork() {
   pthread_mutex_lock(&process_mutex);
   fork_pipe[0] = fork_pipe[1] = -1;
   if (MemfdTable::instance().empty()) return;
-  if (::pipe2(fork_pipe, O_CLOEXEC) != 0) fork_pipe[0] = fork_pipe[1] = -1;
+  if (::pipe2(fork_pipe, O_CLOEXEC) == 0) return;
+  fork_pipe[0] = fork_pipe[1] = -1;
+  waits_for_page = child_has_copied != nullptr;
+  if (waits_for_page) child_has_copied->store(false);
 }
 
 void after_fork_in_parent() {
@@ -40,6 +63,8 @@ void after_fork_in_parent() {
     }
     ::close(fork_pipe[0]);
   }
+  if (waits_for_page) wait_for_page();
+  waits_for_page = false;
   pthread_mutex_unlock(&process_mutex);
 }
 
@@ -60,6 +85,40 @@ bool copy_privately(const Mapping& mapping) {
   return false;
 }
 
+bool transfer(ssize_t (*call)(int, char*, std::size_t, off_t), int fd, char* addr,
+              std::size_t length) {
+  for (std::size_t done = 0; done < length;) {
+    const ssize_t more = call(fd, addr + done, length - done, static_cast<off_t>(done));
+    if (more > 0)
+      done += static_cast<std::size_t>(more);
+    else if (more == 0 || errno != EINTR)
+      return false;
+  }
+  return true;
+}
+
+/// As copy_privately(), for a process that can have no more mappings: by way of a file.
+bool copy_by_file(const Mapping& mapping) {
+  auto* addr = reinterpret_cast<char*>(mapping.begin);
+  const std::size_t length = mapping.end - mapping.begin;
+  const int fd = ::memfd_create("softhca-copy", MFD_CLOEXEC);
+  if (fd < 0) return false;
+  const auto write = [](int file, char* from, std::size_t bytes, off_t at) {
+    return ::pwrite(file, from, bytes, at);
+  };
+  const auto read = [](int file, char* to, std::size_t bytes, off_t at) {
+    return ::pread(file, to, bytes, at);
+  };
+  const bool copied = (mapping.readable || ::mprotect(addr, length, PROT_READ) == 0) &&
+                      transfer(write, fd, addr, length) &&
+                      ::mmap(addr, length, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED &&
+                      transfer(read, fd, addr, length) &&
+                      ::mprotect(addr, length, protection_of(mapping)) == 0;
+  ::close(fd);
+  return copied;
+}
+
 /// REQUIRES: the memory is private by now.
 void wipe_parts(const Mapping& mapping) {
   const MemfdTable& memfds = MemfdTable::instance();
@@ -73,17 +132,38 @@ void wipe_parts(const Mapping& mapping) {
       });
 }
 
+/// What follows takes a descriptor or two, of which the process may have none left. A child has one
+/// thread at this point, so nothing notices.
+class DescriptorsRaised {
+ public:
+  DescriptorsRaised() {
+    if (::getrlimit(RLIMIT_NOFILE, &before_) != 0) return;
+    const rlimit most{before_.rlim_max, before_.rlim_max};
+    raised_ = ::setrlimit(RLIMIT_NOFILE, &most) == 0;
+  }
+  ~DescriptorsRaised() {
+    if (raised_) ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  DescriptorsRaised(const DescriptorsRaised&) = delete;
+  DescriptorsRaised& operator=(const DescriptorsRaised&) = delete;
+
+ private:
+  rlimit before_{};
+  bool raised_ = false;
+};
+
 /// Memory that cannot be copied for lack of memory is unmapped: a program that stops is better than
 /// two that share a heap unawares.
 void make_all_private() {
   for_each_of_ours(0, ~std::uint64_t{0}, [](const Mapping& mapping) {
-    if (copy_privately(mapping)) return wipe_parts(mapping);
+    if (copy_privately(mapping) || copy_by_file(mapping)) return wipe_parts(mapping);
     ::munmap(reinterpret_cast<void*>(mapping.begin), mapping.end - mapping.begin);
   });
 }
 
 void after_fork_in_child() {
   if (!MemfdTable::instance().empty()) {
+    const DescriptorsRaised raised;
     make_all_private();
     MemfdTable::instance().clear();
   }
@@ -91,6 +171,12 @@ void after_fork_in_child() {
     ::close(fork_pipe[0]);
     ::close(fork_pipe[1]);
   }
+  if (child_has_copied != nullptr) {
+    child_has_copied->store(true);
+    ::munmap(child_has_copied, sizeof *child_has_copied);
+    map_page();  // its own children's
+  }
+  waits_for_page = false;
   generation.fetch_add(1, std::memory_order_relaxed);
   pthread_mutex_unlock(&process_mutex);
 }
@@ -105,6 +191,7 @@ std::uint32_t fork_generation() { return generation.load(std::memory_order_relax
 void install_process_handlers() {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, [] {
+    map_page();
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     static constexpr MemoryHooks kHooks{after_advice, remap};
     auto* set_hooks = reinterpret_cast<SetMemoryHooks>(::dlsym(RTLD_DEFAULT, kSetMemoryHooks));

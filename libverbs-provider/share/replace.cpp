@@ -312,6 +312,12 @@ bool Replacer::is_slept_on(const Piece& piece) {
   return sleepers_.sleeps_in(begin, begin + piece.length);
 }
 
+/// True if this object lies in the piece, which is read while the pages are away.
+bool Replacer::holds_this(const Piece& piece) const {
+  const auto* here = reinterpret_cast<const char*>(this);
+  return here + sizeof(*this) > piece.addr && here < piece.addr + piece.length;
+}
+
 bool Replacer::exchange(Piece& piece) {
   if (!hold(piece)) return false;
   if (!take_pages(piece)) {
@@ -370,6 +376,7 @@ Replacement Replacer::replace(ReplaceKind kind, std::uint64_t addr, std::uint64_
     const std::uint64_t most = kPieceBytes - (addr + done) % kPieceBytes;
     Piece piece{std::bit_cast<char*>(addr + done), nullptr, nullptr, std::min(most, length - done),
                 kind};
+    if (holds_this(piece)) return {done, piece.length};
     if (replace_piece(piece, fd, offset + done)) {
       done += piece.length;
       unshared = false;

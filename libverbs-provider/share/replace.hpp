@@ -78,6 +78,7 @@ class Replacer {
   bool replace_piece(Piece& piece, int fd, std::uint64_t offset);
   bool stage(Piece& piece, int fd, std::uint64_t offset);
   bool exchange(Piece& piece);
+  bool holds_this(const Piece& piece) const;
   bool is_slept_on(const Piece& piece);
   bool take_pages(Piece& piece);
   bool take_pinless(Piece& piece);

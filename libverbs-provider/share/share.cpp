@@ -77,9 +77,8 @@ int MemoryRegistry::prepare(const Request& request, ExtentList& extents) {
   }
   free_unmapped();
   replacer_.start(request.addr, end);
-  Plan plan;
-  if (const int error = make_plan(request, plan)) return error;
-  emit(plan, request, extents);
+  if (const int error = make_plan(request)) return error;
+  emit(request, extents);
   if (extents.overflow_) {
     release_locked(extents.all());
     extents.count_ = 0;
@@ -90,20 +89,20 @@ int MemoryRegistry::prepare(const Request& request, ExtentList& extents) {
 }
 
 /// Joins, too, what is to be joined. 0 or an errno value.
-int MemoryRegistry::make_plan(const Request& request, Plan& plan) {
+int MemoryRegistry::make_plan(const Request& request) {
   constexpr int kAttempts = 3;  // each has more of the others' memory shared anew
   int error = 0;
   for (int i = 0; i < kAttempts; ++i) {
-    error = plan.make(request.addr, request.length, id_);
-    if (error != 0 || !join_others(plan)) break;
+    error = plan_.make(request.addr, request.length, id_);
+    if (error != 0 || !join_others()) break;
   }
   return error;
 }
 
 /// True: it is to be planned anew.
-bool MemoryRegistry::join_others(const Plan& plan) {
+bool MemoryRegistry::join_others() {
   bool changed = false;
-  for (const Piece& piece : plan.pieces())
+  for (const Piece& piece : plan_.pieces())
     if (piece.kind == PieceKind::kForeign) changed |= join(piece.place);
   return changed;
 }
@@ -136,21 +135,21 @@ struct MemoryRegistry::Emission {
 };
 
 /// How large memfds are to be so that their borders, too, fit the list of extents.
-std::uint64_t MemoryRegistry::memfd_bytes(const Plan& plan, std::uint64_t length) const {
-  const std::uint64_t most = 1 + (abi::kMaxMrExtents - plan.pieces().size()) / 4;
+std::uint64_t MemoryRegistry::memfd_bytes(std::uint64_t length) const {
+  const std::uint64_t most = 1 + (abi::kMaxMrExtents - plan_.pieces().size()) / 4;
   if (most == 1) return length;
   if (length / most <= limits_.memfd_bytes) return limits_.memfd_bytes;
   return (length / most / Replacer::kPieceBytes + 1) * Replacer::kPieceBytes;
 }
 
-void MemoryRegistry::emit(const Plan& plan, const Request& request, ExtentList& extents) {
+void MemoryRegistry::emit(const Request& request, ExtentList& extents) {
   Emission emission{extents, request.addr, request.addr + request.length,
-                    memfd_bytes(plan, request.length)};
-  std::span<const Piece> rest = plan.pieces();
+                    memfd_bytes(request.length)};
+  std::span<const Piece> rest = plan_.pieces();
   while (!rest.empty()) {
     const Piece& piece = rest.front();
     std::size_t taken = 1;
-    if (piece.replaceable() && limits_.exchange) {
+    if (piece.replaceable() && limits_.exchange && MemfdTable::instance().has_room()) {
       taken = emit_run(rest, emission);
     } else if (piece.kind == PieceKind::kReuse) {
       MemfdTable& memfds = MemfdTable::instance();
@@ -177,6 +176,8 @@ std::size_t MemoryRegistry::emit_run(std::span<const Piece> rest, Emission& emis
     if (emit_memfd(rest.first(count), begin, border, emission) == 0) break;
     begin = border;
   }
+  // One is split in three, and may have a page of its own (keep_from_growing()).
+  MemfdTable::instance().count_split(3);
   // Where nothing could be replaced nothing more will be.
   if (begin != end) append(emission, reached_by_process(begin, end));
   return count;
@@ -357,8 +358,10 @@ void MemoryRegistry::trim(std::uint64_t limit) {
 /// Gives back what the application has unmapped.
 void MemoryRegistry::free_unmapped() {
   MemfdTable& memfds = MemfdTable::instance();
-  if (oldest_idle_ == MemfdTable::kNowhere && !memfds.has_orphans()) return;
-  if (!memfds.sweep()) return;
+  // To find what is unmapped is worth more than to count mappings.
+  constexpr std::uint64_t kWorth = 256, kWorthOfCount = 16;
+  const bool any = oldest_idle_ != MemfdTable::kNowhere || memfds.has_orphans();
+  if (!memfds.sweep(any ? kWorth : kWorthOfCount)) return;
   for (std::uint32_t place = oldest_idle_; place != MemfdTable::kNowhere;) {
     const std::uint32_t next = memfds.at(place).newer;
     if (!memfds.marked(place)) give_back(place, false);

@@ -91,13 +91,13 @@ class MemoryRegistry {
   std::uint64_t idle_bytes() const { return idle_bytes_; }
 
  private:
-  int make_plan(const Request& request, Plan& plan);
-  bool join_others(const Plan& plan);
+  int make_plan(const Request& request);
+  bool join_others();
   bool join(std::uint32_t place);
   void forget_handle(std::uint32_t place);
   std::uint32_t& uses(std::uint32_t place) const;
-  std::uint64_t memfd_bytes(const Plan& plan, std::uint64_t length) const;
-  void emit(const Plan& plan, const Request& request, ExtentList& extents);
+  std::uint64_t memfd_bytes(std::uint64_t length) const;
+  void emit(const Request& request, ExtentList& extents);
   struct Emission;
   std::size_t emit_run(std::span<const Piece> rest, Emission& emission);
   std::uint64_t emit_memfd(std::span<const Piece> pieces, std::uint64_t begin, std::uint64_t end,
@@ -119,6 +119,7 @@ class MemoryRegistry {
   const SharedMemorySource source_;
   const Limits limits_;
   const KernelCalls* kernel_;
+  Plan plan_;
   Replacer replacer_;
   const std::uint32_t generation_;
   MemoryRegistry* next_ = nullptr;  ///< of all that there are

@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "libverbs-provider/share/kernel.hpp"
+
 namespace softhca::provider {
 namespace {
 
@@ -65,7 +67,7 @@ bool SharedFutexSleepers::sleeps_in(std::uint64_t begin, std::uint64_t end) {
 void SharedFutexSleepers::look() {
   count_ = 0;
   too_many_ = false;
-  const int tasks = ::open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int tasks = open_file("/proc/self/task", O_RDONLY | O_DIRECTORY);
   if (tasks < 0) return;
   alignas(dirent64) char buffer[1024];
   long bytes;
@@ -85,7 +87,7 @@ void SharedFutexSleepers::look_at(int tasks, const char* thread) {
   if (length + sizeof "/syscall" > sizeof text) return;
   std::memcpy(text, thread, length);
   std::memcpy(text + length, "/syscall", sizeof "/syscall");
-  const int fd = ::openat(tasks, text, O_RDONLY | O_CLOEXEC);
+  const auto fd = static_cast<int>(::syscall(SYS_openat, tasks, text, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return;
   const ssize_t got = ::read(fd, text, sizeof text - 1);
   ::close(fd);

@@ -8,6 +8,8 @@
 //        memory DEVICE advice PAGES      does to registered memory what programs do to memory
 //        memory DEVICE sessions GID      registers memory in two sessions and uses it in both
 //        memory DEVICE stack BYTES       registers as much of a stack, which is to be refused
+//        memory DEVICE small-stack GID   uses verbs in a thread with a stack of 16 KiB
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +20,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/system/programs.hpp"
@@ -99,7 +103,31 @@ void leave_idle(const char* device, std::size_t pages) {
   std::fflush(stdout);
   while (std::getchar() != EOF) {
   }
-  deregister(register_apart(pd, memory, pages));
+  std::vector<ibv_mr*> regions = register_apart(pd, memory, pages);
+  // The process has mappings left for all that it does besides.
+  expect(::munmap(map_memory(kPage), kPage) == 0, "munmap");
+  std::thread([] {}).join();
+  memory[0] = 1;
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(memory[0] == 1 ? 0 : 1);
+  int status = 0;
+  expect(::waitpid(child, &status, 0) == child && status == 0, "a child");
+  deregister(std::move(regions));
+}
+
+/// Threads of coroutine libraries have stacks of 16 KiB.
+void run_on_small_stack(void (*work)()) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  expect(pthread_attr_setstacksize(&attributes, 16 << 10) == 0, "a stack of 16 KiB");
+  pthread_t thread{};
+  const auto run = [](void* given) -> void* {
+    reinterpret_cast<void (*)()>(given)();
+    return nullptr;
+  };
+  expect(pthread_create(&thread, &attributes, run, reinterpret_cast<void*>(work)) == 0, "a thread");
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
 }
 
 void register_many(const char* device, std::size_t pages) {
@@ -241,6 +269,29 @@ void use_in_two_sessions(const char* device, int gid_index) {
   std::free(memory);
 }
 
+/// Whole pages, and a block of the heap.
+void use_verbs(const char* device, int gid_index) {
+  constexpr std::size_t kBytes = 1 << 20;
+  char* memory = map_memory(kBytes);
+  const Opened opened = open_with_region(device, gid_index, memory, kBytes);
+  copy(opened, memory, memory + kBytes / 2, kBytes / 2);
+  char* block = static_cast<char*>(std::malloc(1000));
+  ibv_mr* mr = register_memory(opened.pd, block, 1000);
+  expect(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, opened.pd, memory, kPage, 0) == 0,
+         "ibv_rereg_mr");
+  expect(ibv_resize_cq(opened.cq, 200) == 0, "ibv_resize_cq");
+  ibv_device_attr device_attributes{};
+  ibv_port_attr port{};
+  ibv_qp_attr qp{};
+  ibv_qp_init_attr init{};
+  expect(ibv_query_device(opened.pd->context, &device_attributes) == 0 &&
+             ibv_query_port(opened.pd->context, 1, &port) == 0 &&
+             ibv_query_qp(opened.qp, &qp, IBV_QP_STATE, &init) == 0,
+         "queries");
+  expect(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+  close(opened);
+}
+
 void expect_refusal(const char* device, std::size_t bytes) {
   ibv_pd* pd = domain_of(device);
   char stack[65536] = {};
@@ -261,4 +312,9 @@ int main(int argc, char** argv) {
   if (what == "advice") advise(argv[1], number);
   if (what == "sessions") use_in_two_sessions(argv[1], static_cast<int>(number));
   if (what == "stack") expect_refusal(argv[1], number);
+  if (what == "small-stack") {
+    static const char* device = argv[1];
+    static const int gid_index = static_cast<int>(number);
+    run_on_small_stack([] { use_verbs(device, gid_index); });
+  }
 }

@@ -101,28 +101,31 @@ TEST(Failure, ToMoveMappings_ForGood_LeavesTheContent) {
   }
 }
 
-/// Makes mappings until there can be no more, but for some. Returns where they lie.
-char* fill_mappings(std::size_t limit, std::size_t left) {
-  auto* many = static_cast<char*>(::mmap(nullptr, limit * kPage, PROT_NONE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  std::size_t at = 0;
-  while (at + 1 < limit && ::mprotect(many + at * kPage, kPage, PROT_READ) == 0) at += 2;
-  std::vector<void*> single;
-  void* page = nullptr;
-  while ((page = ::mmap(nullptr, kPage, single.size() % 2 == 0 ? PROT_READ : PROT_NONE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
-    single.push_back(page);
-  for (; left != 0 && !single.empty(); --left) {
-    ::munmap(single.back(), kPage);
-    single.pop_back();
-  }
-  for (; left > 1; left -= 2) ::mprotect(many + (at -= 2) * kPage, kPage, PROT_NONE);
-  return many;
+TEST(Failure, HalfOfTheMappingsAreUsed_NothingMoreIsExchanged) {
+  const std::size_t limit = mappings_allowed();
+  if (limit > 1'000'000) GTEST_SKIP() << "vm.max_map_count is too high to be reached";
+  FakeDaemon daemon;
+  MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, KernelCalls::real());
+  const auto shape_after = [&](int calls, const char* wanted) {
+    std::string seen;
+    for (int i = 0; i < calls && seen != wanted; ++i) {
+      Anonymous memory(1);
+      ExtentList extents;
+      EXPECT_EQ(registry.prepare(region(memory.base(), kPage), extents), 0);
+      seen = shape(memory.base(), kPage, extents);
+      registry.release(extents.all());
+    }
+    return seen;
+  };
+  EXPECT_EQ(shape_after(1, "S"), "S");
+  char* many = fill_mappings(limit, limit / 2 - 100);
+  EXPECT_EQ(shape_after(100, "P"), "P");
+  ::munmap(many, limit * kPage);
+  EXPECT_EQ(shape_after(5000, "S"), "S");
 }
 
 TEST(Failure, OfMappingsThatAreUsedUp_LeavesTheContent) {
-  std::size_t limit = 0;
-  std::ifstream("/proc/sys/vm/max_map_count") >> limit;
+  const std::size_t limit = mappings_allowed();
   if (limit > 1'000'000) GTEST_SKIP() << "vm.max_map_count is too high to be reached";
   for (std::size_t left = 0; left <= 10; ++left) {
     FakeDaemon daemon;

@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "libverbs-provider/share/share.hpp"
 
@@ -173,6 +175,32 @@ class Anonymous {
   std::size_t bytes_;
   char* base_;
 };
+
+/// How many mappings the kernel allows a process.
+inline std::size_t mappings_allowed() {
+  std::size_t allowed = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> allowed;
+  return allowed;
+}
+
+/// Makes mappings until there can be no more, but for some. Returns where they lie.
+inline char* fill_mappings(std::size_t limit, std::size_t left) {
+  auto* many = static_cast<char*>(::mmap(nullptr, limit * kPage, PROT_NONE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  std::size_t at = 0;
+  while (at + 1 < limit && ::mprotect(many + at * kPage, kPage, PROT_READ) == 0) at += 2;
+  std::vector<void*> single;
+  void* page = nullptr;
+  while ((page = ::mmap(nullptr, kPage, single.size() % 2 == 0 ? PROT_READ : PROT_NONE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED)
+    single.push_back(page);
+  for (; left != 0 && !single.empty(); --left) {
+    ::munmap(single.back(), kPage);
+    single.pop_back();
+  }
+  for (; left > 1; left -= 2) ::mprotect(many + (at -= 2) * kPage, kPage, PROT_NONE);
+  return many;
+}
 
 inline MemoryRegistry::Request region(const void* addr, std::size_t length) {
   return {reinterpret_cast<std::uint64_t>(addr), length};

@@ -1,6 +1,7 @@
 // A child sees the memory as it was at the fork, and changes nothing in its parent.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <functional>
@@ -93,6 +94,38 @@ TEST_F(Process, ManyRangesAndOddProtectionsAreCopied) {
     });
   });
   EXPECT_EQ(kept, SIGSEGV);  // 256 + SIGSEGV, modulo 256
+}
+
+TEST_F(Process, NoMappingsLeft_AChildHasTheMemoryAllTheSame) {
+  if (mappings_allowed() > 1'000'000) GTEST_SKIP() << "vm.max_map_count is too high to be reached";
+  Anonymous memory(40);
+  share(memory);
+  ::mprotect(memory.base() + kPage, kPage, PROT_READ);
+  char* many = fill_mappings(mappings_allowed(), 0);
+  const int code = in_child([&] {
+    if (!memory.intact()) return 1;
+    memory.base()[0] = 99;
+    return 0;
+  });
+  ::munmap(many, mappings_allowed() * kPage);
+  EXPECT_EQ(code, 0);
+  EXPECT_TRUE(memory.intact());
+}
+
+TEST_F(Process, NoDescriptorsLeft_AChildHasTheMemoryAsOfTheFork) {
+  Anonymous memory(4000);
+  share(memory);
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{3, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(memory.intact() ? 0 : 1);
+  std::memset(memory.base(), 99, memory.bytes());
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(Process, AChildDoesNotUseItsParentsSession) {
