@@ -110,7 +110,7 @@ management::gsa::ClientKey DatagramService::key_of(const Datagram& datagram) con
 }
 
 bool DatagramService::send(const Datagram& datagram) {
-  const bool has_room = !datagram.of_program || sends_.size() < kSendsWaiting / 2;
+  const bool has_room = !datagram.gives_way || sends_.size() < kSendsWaiting / 2;
   const bool taken = has_room && sends_.push(datagram);
   if (!taken) counters_.send_refused.add();
   return taken;

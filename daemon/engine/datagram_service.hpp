@@ -54,7 +54,8 @@ struct Datagram {
   Qpn peer;
   std::uint32_t qkey = kGeneralServicesQkey;  ///< of what is sent
   TenantId tenant;                            ///< whose address it came to or comes from
-  bool of_program = false;        ///< sent by a program of the tenant, not by the daemon for it
+  /// Sent by a program of the tenant, not by the daemon for it; or to a made-up address, maybe.
+  bool gives_way = false;
   std::uint16_t length = kBytes;  ///< of payload, in bytes
   std::array<std::byte, kBytes> payload{};
 };
@@ -163,8 +164,8 @@ class DatagramService {
   void release(std::uint32_t buffer);
   const Datagram& datagram(std::uint32_t buffer) const { return *place_of(buffer); }
   management::gsa::ClientKey key_of(const Datagram& datagram) const;
-  /// False: too many wait to be sent; half of the room is kept from programs. The caller wakes the
-  /// engine afterwards.
+  /// False: too many wait to be sent; half of the room is kept from what gives way. The caller
+  /// wakes the engine afterwards.
   bool send(const Datagram& datagram);
 
   // --- the engine's thread

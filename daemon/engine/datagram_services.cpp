@@ -85,8 +85,8 @@ std::size_t DatagramServices::run() {
 
 /// A command that waits for a neighbour would hold up those behind it in the queue pair, so a
 /// datagram for a neighbour that is not known waits beside it. One that finds no place there is
-/// lost. For a program's datagram the neighbour is not even asked for then; for the daemon's own it
-/// is, so that the answer to a peer that tries again finds the way.
+/// lost. The neighbour of a datagram that gives way is not even asked for then; others' are, so
+/// that the answer to a peer that tries again finds the way.
 std::size_t DatagramServices::take_sends(DatagramService& service) {
   ServiceEndpoint& own = service.endpoint();
   std::size_t taken = 0;
@@ -94,7 +94,7 @@ std::size_t DatagramServices::take_sends(DatagramService& service) {
     const Datagram* datagram = service.next_send();
     if (datagram == nullptr || !cpu_.may_take_in(own.qp.qos_class)) break;
     const bool may_wait = has_place(service, *datagram);
-    const Reach reach = packets_.reach_of(datagram->path, may_wait || !datagram->of_program);
+    const Reach reach = packets_.reach_of(datagram->path, may_wait || !datagram->gives_way);
     if (reach == Reach::kReady) {
       if (!post(service, *datagram)) break;
     } else if (reach == Reach::kUnknown && may_wait) {
@@ -108,12 +108,13 @@ std::size_t DatagramServices::take_sends(DatagramService& service) {
   return taken;
 }
 
-/// May the datagram wait for a neighbour? The daemon's own have half of the places, programs' the
-/// other half; of that half a tenant's have a part, and those for one peer a part of this.
+/// True if the datagram may wait for a neighbour. Those that give way have half of the places,
+/// others the other half; of that half a tenant's have a part, and those for one peer a part of
+/// this.
 bool DatagramServices::has_place(const DatagramService& service, const Datagram& datagram) {
   int of_kind = 0, of_tenant = 0, to_peer = 0;
   for (const auto& [other, until] : service.endpoint().waiting) {
-    if (other.of_program != datagram.of_program) continue;
+    if (other.gives_way != datagram.gives_way) continue;
     ++of_kind;
     if (other.tenant != datagram.tenant) continue;
     ++of_tenant;

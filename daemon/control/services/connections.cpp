@@ -149,6 +149,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     datagram.path.hop_limit = path.hop_limit;
     datagram.peer = engine::kGeneralServicesQpn;
     datagram.tenant = tenant_.id;
+    datagram.gives_way = path.standing == cm::Standing::kUnknown;
     static_assert(sizeof mad == engine::Datagram::kBytes);
     std::copy(mad.begin(), mad.end(), datagram.payload.begin());
     agent_.send(datagram);
@@ -162,6 +163,10 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
       randoms_left_ = randoms_.size();
     }
     return std::exchange(randoms_[--randoms_left_], 0);
+  }
+
+  void note_established_peer(const Gid& peer) override {
+    agent_.vouch_for(tenant_, kConnectionManagement, peer);
   }
 
   /// At most two bytes are ever unread, so there is room; a process that fills the socket itself

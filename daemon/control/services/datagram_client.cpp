@@ -126,7 +126,7 @@ int DatagramClient::send(std::span<const std::byte> body) {
   datagram.peer = Qpn(head.qpn);
   datagram.qkey = head.qkey;
   datagram.tenant = tenant_.id;
-  datagram.of_program = true;
+  datagram.gives_way = true;
   datagram.length = static_cast<std::uint16_t>(payload.size());
   std::ranges::copy(payload, datagram.payload.begin());
   return registration_->service().send(datagram) ? 0 : EAGAIN;

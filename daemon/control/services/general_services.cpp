@@ -124,6 +124,13 @@ Outcome GeneralServices::set_buffers(const engine::Tenant& tenant, std::uint32_t
   return set;
 }
 
+void GeneralServices::vouch_for(const engine::Tenant& tenant, std::uint32_t selector,
+                                const Gid& source) {
+  worker_.run([&](engine::Engine&) {
+    service_->pool().vouch_for(engine::client_key(tenant.id, selector), source, now());
+  });
+}
+
 void GeneralServices::remove_client(const engine::Tenant& tenant, std::uint32_t selector) {
   const auto found = clients_.find(engine::client_key(tenant.id, selector));
   if (found == clients_.end()) return;

@@ -57,6 +57,8 @@ class GeneralServices {
   /// As gsa::ReceivePool::set_buffers().
   Outcome set_buffers(const engine::Tenant& tenant, std::uint32_t selector,
                       std::optional<std::uint32_t> buffers);
+  /// As gsa::ReceivePool::vouch_for().
+  void vouch_for(const engine::Tenant& tenant, std::uint32_t selector, const Gid& source);
   /// Nothing happens if there is no such client.
   void remove_client(const engine::Tenant& tenant, std::uint32_t selector);
 

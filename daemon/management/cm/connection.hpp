@@ -26,11 +26,13 @@ struct Connection {
   std::uint64_t transaction_id = 0;
   Negotiation queue_pair;
   Retransmission retransmission;
-  Duration linger{};  ///< for which a refusal is remembered: the peer asks again in it
+  Duration linger{};         ///< for which a refusal is remembered: the peer asks again in it
+  Time give_up_at = kNever;  ///< without RTU
 
   /// Its places in the connection table, which keeps them.
   struct Places {
     Time deadline = kNever;
+    std::uint64_t arrival = 0;        ///< order among requests of peers
     std::uint64_t lingers_since = 0;  ///< 0: has a user
     bool peer_listed = false;
     bool queue_pair_listed = false;

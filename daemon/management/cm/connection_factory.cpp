@@ -19,12 +19,26 @@ Connection* ConnectionFactory::make(const Path& path, State state) {
   return &connections_.add(std::move(c));
 }
 
-Connection* ConnectionFactory::make_half_open(const Path& path, State state) {
-  const bool too_many = !connections_.may_open_half(path.remote, local_.limits.half_open);
-  Connection* c = too_many ? nullptr : make(path, state);
-  if (c != nullptr) return c;
+Connection* ConnectionFactory::make_half_open(const Path& path, State state,
+                                              const wire::Mad& request, Time now) {
+  if (!connections_.may_open_half(path, local_.limits.half_open))
+    return refuse(OverLimit::kHalfOpen);
+  if (path.standing == Standing::kUnknown) {
+    if (!validation_.may_offer_unasked(now)) {
+      validation_.ask(path, request, now);
+      return nullptr;
+    }
+    // Made-up addresses never answer. The last ones get as long as those before them.
+    if (connections_.unknown_half_open() >= AddressValidation::kUnasked.burst)
+      machine_.run(*connections_.oldest_unknown(), Input::kGiveWay, now);
+  }
+  Connection* c = make(path, state);
+  return c != nullptr ? c : refuse(OverLimit::kConnections);
+}
+
+Connection* ConnectionFactory::refuse(OverLimit limit) {
   ++counters_.requests_over_limit;
-  user_.on_over_limit(too_many ? OverLimit::kHalfOpen : OverLimit::kConnections);
+  user_.on_over_limit(limit);
   return nullptr;
 }
 

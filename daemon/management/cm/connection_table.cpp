@@ -1,5 +1,6 @@
 #include "daemon/management/cm/connection_table.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -14,6 +15,14 @@ QueuePairKey queue_pair_of(const Connection& c) {
   return {c.path.remote, c.remote_ca_guid, c.queue_pair.remote_qpn};
 }
 
+/// How half-open connections of a peer are counted: as of a stranger or not, and of which address.
+std::pair<bool, Gid> half_open_key(const Path& path) {
+  const bool stranger = path.standing != Standing::kEstablished;
+  Gid counted = path.remote;
+  if (stranger && !counted.is_ipv4()) std::fill(counted.bytes.begin() + 8, counted.bytes.end(), 0);
+  return {stranger, counted};
+}
+
 }  // namespace
 
 Connection& ConnectionTable::add(Connection&& connection) {
@@ -24,23 +33,36 @@ Connection& ConnectionTable::add(Connection&& connection) {
   return at->second;
 }
 
-void ConnectionTable::add_half_open(const Connection& c) {
+void ConnectionTable::add_half_open(Connection& c) {
   if (!c.is_half_open()) return;
   ++half_open_;
-  ++half_open_of_[c.path.remote];
+  const auto key = half_open_key(c.path);
+  ++half_open_of_[key];
+  half_open_of_strangers_ += key.first;
+  if (c.path.standing != Standing::kUnknown) return;
+  if (c.places.arrival == 0) c.places.arrival = ++arrivals_;
+  unknown_.emplace(c.places.arrival, c.id);
 }
 
 void ConnectionTable::subtract_half_open(const Connection& c) {
   if (!c.is_half_open()) return;
   --half_open_;
-  const auto peer = half_open_of_.find(c.path.remote);
+  const auto peer = half_open_of_.find(half_open_key(c.path));
+  half_open_of_strangers_ -= peer->first.first;
   if (--peer->second == 0) half_open_of_.erase(peer);
+  if (c.path.standing == Standing::kUnknown) unknown_.erase({c.places.arrival, c.id});
 }
 
-bool ConnectionTable::may_open_half(const Gid& peer, std::uint32_t most) const {
-  const auto at = half_open_of_.find(peer);
+bool ConnectionTable::may_open_half(const Path& path, std::uint32_t most) const {
+  const auto key = half_open_key(path);
+  if (key.first && half_open_of_strangers_ >= most - most / 8) return false;
+  const auto at = half_open_of_.find(key);
   const std::uint32_t has = at == half_open_of_.end() ? 0 : at->second;
   return std::uint64_t{half_open_} + has < most;
+}
+
+Connection* ConnectionTable::oldest_unknown() {
+  return unknown_.empty() ? nullptr : find(unknown_.begin()->second);
 }
 
 void ConnectionTable::remove(Connection& c) {

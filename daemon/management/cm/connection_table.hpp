@@ -34,9 +34,14 @@ class ConnectionTable {
  public:
   std::uint32_t size() const { return static_cast<std::uint32_t>(connections_.size()); }
   std::uint32_t half_open() const { return half_open_; }
-  /// May this peer have another half-open connection, of `most` in all? It may have as many as it
-  /// leaves to others.
-  bool may_open_half(const Gid& peer, std::uint32_t most) const;
+  /// True if the peer of `path` may have another half-open connection, of `most` in all. It may
+  /// have as many as it leaves to others. All IPv6 addresses of a network of 64 bits count as one
+  /// peer, except those of kEstablished peers, for which an eighth of the places is kept.
+  bool may_open_half(const Path& path, std::uint32_t most) const;
+  /// Half-open connections of kUnknown peers.
+  std::uint32_t unknown_half_open() const { return static_cast<std::uint32_t>(unknown_.size()); }
+  /// The first of them to come. Null: there is none.
+  Connection* oldest_unknown();
 
   /// The reference stays valid until remove(). REQUIRES: no connection has this id.
   Connection& add(Connection&& connection);
@@ -71,7 +76,7 @@ class ConnectionTable {
 
  private:
   void unlist_peer(Connection& connection);
-  void add_half_open(const Connection& connection);
+  void add_half_open(Connection& connection);
   void subtract_half_open(const Connection& connection);
 
   std::unordered_map<CommId, Connection> connections_;  // by numbers of our own choice
@@ -80,8 +85,12 @@ class ConnectionTable {
   std::set<std::pair<Time, CommId>> timers_;
   std::set<std::pair<std::uint64_t, CommId>> released_;
   std::uint64_t releases_ = 0;
+  std::set<std::pair<std::uint64_t, CommId>> unknown_;  ///< half-open, of kUnknown peers
+  std::uint64_t arrivals_ = 0;
   std::uint32_t half_open_ = 0;
-  std::map<Gid, std::uint32_t> half_open_of_;  ///< by peer, those that have any
+  std::uint32_t half_open_of_strangers_ = 0;  ///< of peers that are not kEstablished
+  /// By peer, those that have any, kEstablished peers apart from others.
+  std::map<std::pair<bool, Gid>, std::uint32_t> half_open_of_;
 };
 
 }  // namespace softhca::management::cm

@@ -15,10 +15,14 @@ class Environment {
  public:
   virtual ~Environment() = default;
   /// Sends a MAD from the general services agent at path.local to the one at path.remote; it may
-  /// be lost. Does not call the manager: what is for an address of this daemon is queued.
+  /// be lost. What goes to a path of unknown standing gives way to the rest. Does not call the
+  /// manager: what is for an address of this daemon is queued.
   virtual void send(const Path& path, const wire::Mad& mad) = 0;
   /// A number that nobody can guess.
   virtual std::uint32_t random() = 0;
+  /// A connection with the peer is established, so its address is not made up. Called again from
+  /// time to time for a peer that connects again.
+  virtual void note_established_peer(const Gid&) {}
 };
 
 /// A request of a peer, for a service id.
@@ -62,7 +66,8 @@ struct Event {
     kEstablished,          ///< passive: RTU came, see `rtu` (null after notify_established())
     kRejected,             ///< REJ came, see `rej`: over
     kDelayed,              ///< MRA came, see `mra`
-    kUnreachable,          ///< no answer to all that was sent in `state`, see below
+    kUnreachable,          ///< no answer to all that was sent in `state`, see below, or given up
+                           ///< for the request of another peer
     kDisconnectRequested,  ///< DREQ came, see `dreq`; disconnect() answers it
     kDisconnected,         ///< DREP came, see `drep`: time wait begins
     kTimeWaitOver,         ///< the queue pair's number may be used again: over

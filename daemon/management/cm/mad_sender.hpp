@@ -26,6 +26,9 @@ class MadSender {
   /// Sends a reply that belongs to no connection, unless so many went this second
   /// (Limits::stateless_replies).
   void reply_stateless(const Path& path, const wire::Mad& mad, Time now);
+  /// As reply_stateless(), for at most half as many: replies go on beside questions to made-up
+  /// addresses.
+  void send_question(const Path& path, const wire::Mad& mad, Time now);
 
   /// The transaction ID of what a connection begins: a random number in the upper half, the
   /// connection's id in the lower.
@@ -34,6 +37,8 @@ class MadSender {
   }
 
  private:
+  void send_bounded(const Path& path, const wire::Mad& mad, std::uint32_t most, Time now);
+
   Environment& environment_;
   const LocalEnd& local_;
   Counters& counters_;

@@ -8,8 +8,9 @@ namespace softhca::management::cm {
 Manager::Manager(Environment& environment, User& user, std::uint64_t ca_guid, const Limits& limits)
     : local_{.ca_guid = ca_guid, .limits = limits},
       sender_(environment, local_, counters_),
-      factory_(environment, user, local_, connections_, sender_, counters_),
-      machine_(user, local_, connections_, sender_, counters_),
+      validation_(environment, user, sender_, counters_),
+      machine_(user, local_, connections_, validation_, sender_, counters_),
+      factory_(environment, user, local_, connections_, validation_, machine_, sender_, counters_),
       active_(local_, connections_, factory_, machine_, sender_, counters_),
       passive_(user, local_, connections_, factory_, machine_, sender_, counters_),
       resolution_(user, local_, connections_, factory_, machine_, sender_, counters_),
@@ -31,7 +32,9 @@ void Manager::receive(std::span<const std::byte> mad, const Path& path, Qpn sour
     ++counters_.malformed;
     return;
   }
-  dispatch(*header, mad.first<wire::kMadBytes>(), path, now);
+  Path from = path;
+  from.standing = validation_.standing_of(path.remote);
+  dispatch(*header, mad.first<wire::kMadBytes>(), from, now);
 }
 
 void Manager::dispatch(const wire::MadHeader& header,
@@ -58,11 +61,8 @@ void Manager::dispatch(const wire::MadHeader& header,
       const Event event{.rtu = &m};
       return receive_for(m, Input::kRtu, path, now, {.message = &event});
     }
-    case wire::CmAttribute::kDrep: {
-      const auto m = wire::decode_cm<wire::CmDrep>(mad);
-      const Event event{.drep = &m};
-      return receive_for(m, Input::kDrep, path, now, {.message = &event});
-    }
+    case wire::CmAttribute::kDrep:
+      return receive_drep(wire::decode_cm<wire::CmDrep>(mad), path, now);
     case wire::CmAttribute::kLap:
       return receive_for(wire::decode_cm<wire::CmLap>(mad), Input::kLap, path, now,
                          {.transaction_id = id});
@@ -84,6 +84,17 @@ void Manager::receive_for(const Message& m, Input input, const Path& path, Time 
     ++counters_.unexpected;
   else if (input == Input::kRtu && before == State::kEstablished)
     ++counters_.duplicates;
+}
+
+/// One that belongs to no connection may be the answer to a question; the requests that waited for
+/// it are taken as if they came now.
+void Manager::receive_drep(const wire::CmDrep& m, const Path& path, Time now) {
+  const std::vector<wire::Mad> requests = validation_.take_answer(m, path);
+  for (const wire::Mad& request : requests)
+    receive(request, path, Qpn(wire::kGeneralServicesQpn), now);
+  if (!requests.empty()) return;
+  const Event event{.drep = &m};
+  receive_for(m, Input::kDrep, path, now, {.message = &event});
 }
 
 void Manager::receive_mra(const wire::CmMra& m, const Path& path, Time now) {

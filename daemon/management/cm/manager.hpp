@@ -2,8 +2,8 @@
 // I/O: MADs, calls of the user and `now` go in; MADs go out by Environment, news by User.
 //
 // Its parts, by file: establishment on the active_side and the passive_side, release,
-// service_id_resolution; each finds its connection (matching) in the connection_table and hands the
-// input to the state_machine, whose transitions are a table.
+// service_id_resolution, and address_validation beside them; each finds its connection (matching)
+// in the connection_table and hands the input to the state_machine, whose transitions are a table.
 //
 // A connection begins by connect(), or by a request that the user takes. It belongs to its user
 // until destroy(); the manager still keeps it while the peer is to be told, and through time wait.
@@ -27,6 +27,7 @@
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/management/cm/active_side.hpp"
+#include "daemon/management/cm/address_validation.hpp"
 #include "daemon/management/cm/connection_factory.hpp"
 #include "daemon/management/cm/connection_table.hpp"
 #include "daemon/management/cm/environment.hpp"
@@ -106,6 +107,7 @@ class Manager {
  private:
   void dispatch(const wire::MadHeader& header, std::span<const std::byte, wire::kMadBytes> mad,
                 const Path& path, Time now);
+  void receive_drep(const wire::CmDrep& m, const Path& path, Time now);
   void receive_mra(const wire::CmMra& m, const Path& path, Time now);
   void receive_rej(const wire::CmRej& m, const Path& path, Time now);
   /// A message that names both ids.
@@ -117,8 +119,9 @@ class Manager {
   Counters counters_;
   ConnectionTable connections_;
   MadSender sender_;
-  ConnectionFactory factory_;
+  AddressValidation validation_;
   StateMachine machine_;
+  ConnectionFactory factory_;
   ActiveSide active_;
   PassiveSide passive_;
   ServiceIdResolution resolution_;

@@ -26,6 +26,13 @@ using Cookie = std::uint64_t;
 /// Bytes for the private data of a message; shorter ones are filled up with zeros.
 using PrivateData = std::span<const std::byte>;
 
+/// What is known of a peer's address (see address_validation.hpp).
+enum class Standing : std::uint8_t {
+  kUnknown,      ///< it may be made up
+  kAnswered,     ///< the peer has answered what was sent there
+  kEstablished,  ///< a connection with it was established
+};
+
 /// The way from an address of this side to one of the peer's.
 struct Path {
   Gid local;
@@ -33,6 +40,7 @@ struct Path {
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
+  Standing standing = Standing::kEstablished;  ///< of the peer, when this was a request of its
 
   bool operator==(const Path&) const = default;
 };
@@ -180,13 +188,16 @@ struct Limits {
   /// All that the manager has: connecting, connected, in time wait, service id resolutions.
   std::uint32_t connections = 65536;
   /// Connections that a peer asked for and that are not established yet. One host may have as many
-  /// as it leaves to others: half of them when it is alone.
+  /// as it leaves to others: half of them when it is alone. An eighth is kept for peers with which
+  /// a connection was established before.
   std::uint32_t half_open = 1024;
   /// Replies a second that belong to no connection: refusals of requests, REJ for an unknown REP,
   /// DREP for an unknown DREQ. The peer asks again.
   std::uint32_t stateless_replies = 4096;
   /// The longest timeout that a peer may ask for, in its REQ or its MRA; longer ones count as this.
   Duration longest_wait = std::chrono::seconds(70);
+  /// The longest that a peer may take for its RTU, whatever its REQ and its MRAs ask for.
+  Duration longest_half_open = std::chrono::seconds(140);
 
   Duration bounded(Duration wait) const { return std::min(wait, longest_wait); }
 };
@@ -207,7 +218,7 @@ struct Counters {
   std::uint64_t unknown = 0;              ///< for no connection, or not from its peer
   std::uint64_t unexpected = 0;           ///< not in this state
   std::uint64_t requests_refused = 0;     ///< by the user
-  std::uint64_t requests_over_limit = 0;  ///< left without an answer
+  std::uint64_t requests_over_limit = 0;  ///< left without an answer, or no longer waited for
   std::uint64_t stale = 0;                ///< REQ of a queue pair that was connected
   std::uint64_t replies_over_limit = 0;   ///< see Limits::stateless_replies
   std::uint64_t given_up = 0;  ///< of those without a user, to make place for new connections

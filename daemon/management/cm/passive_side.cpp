@@ -61,7 +61,8 @@ void PassiveSide::receive_req(const wire::CmReq& m, std::uint64_t transaction_id
 /// Offers the request to the user, who takes it, refuses it, or leaves it without an answer.
 void PassiveSide::offer(const wire::CmReq& m, std::uint64_t transaction_id, const Path& path,
                         Time now) {
-  Connection* c = factory_.make_half_open(path, State::kReqReceived);
+  Connection* c =
+      factory_.make_half_open(path, State::kReqReceived, wire::encode_cm(m, transaction_id), now);
   if (c == nullptr) return;
   take_over(*c, m, transaction_id);
   const Limits& limits = local_.limits;

@@ -43,7 +43,8 @@ void ServiceIdResolution::receive_req(const wire::CmSidrReq& m, std::uint64_t tr
       ++counters_.unexpected;
     return;
   }
-  Connection* c = factory_.make_half_open(path, State::kSidrReqReceived);
+  Connection* c = factory_.make_half_open(path, State::kSidrReqReceived,
+                                          wire::encode_cm(m, transaction_id), now);
   if (c == nullptr) return;
   c->transaction_id = transaction_id;
   c->remote_comm_id = m.request_id;

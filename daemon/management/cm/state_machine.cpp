@@ -1,5 +1,6 @@
 #include "daemon/management/cm/state_machine.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 #include "daemon/management/cm/compose.hpp"
@@ -38,12 +39,17 @@ bool StateMachine::run(Connection& c, Input input, Time now, const Details& deta
   act(c, *t, now, details);
   if (t->next != before && !keeps_new(*t) && !uses_kept(t->next)) c.retransmission.forget();
   if (t->user_leaves) connections_.release(c);
-  if (t->next == State::kEstablished && before != t->next) ++counters_.established;
+  const bool is_new = t->next == State::kEstablished && before != t->next;
+  if (is_new) ++counters_.established;
   if (t->next == State::kTimeWait) connections_.unlist_queue_pair(c);
   if (t->next == kOver) {
     connections_.remove(c);
   } else {
     connections_.set_state(c, t->next);
+    if (is_new) {
+      validation_.note_established(c.path.remote, now);
+      c.path.standing = Standing::kEstablished;
+    }
     set_timer(c, *t, before, now, input, details);
   }
 
@@ -106,11 +112,11 @@ void StateMachine::set_timer(Connection& c, const Transition& t, State before, T
   const Limits& limits = local_.limits;
   if (c.state == State::kMraReqReceived || c.state == State::kMraRepReceived) {
     if (input == Input::kMra)
-      connections_.arm(c, now + limits.bounded(duration_of(details.service_timeout) +
-                                               duration_of(c.queue_pair.packet_life_time)));
+      arm_retry(c, now + limits.bounded(duration_of(details.service_timeout) +
+                                        duration_of(c.queue_pair.packet_life_time)));
   } else if (is_retrying(c.state)) {
-    if (c.state != before || t.send == Send::kAgain)
-      connections_.arm(c, now + c.retransmission.timeout());
+    if (input == Input::kAccept) c.give_up_at = now + limits.longest_half_open;
+    if (c.state != before || t.send == Send::kAgain) arm_retry(c, now + c.retransmission.timeout());
   } else if (c.state == State::kTimeWait) {
     if (c.state == before) return;
     const bool refused = c.retransmission.is(wire::CmAttribute::kRej);
@@ -123,13 +129,18 @@ void StateMachine::set_timer(Connection& c, const Transition& t, State before, T
   }
 }
 
+void StateMachine::arm_retry(Connection& c, Time at) {
+  connections_.arm(c, c.is_half_open() ? std::min(at, c.give_up_at) : at);
+}
+
 void StateMachine::expire(Time now) {
   for (unsigned n = 0; n < kTimersAtOnce; ++n) {
     Connection* c = connections_.take_due(now);
     if (c == nullptr) return;
     Input input = Input::kExpired;
     if (is_retrying(c->state)) {
-      if (c->retransmission.retry()) {
+      const bool may_wait = !c->is_half_open() || now < c->give_up_at;
+      if (may_wait && c->retransmission.retry()) {
         ++counters_.retries;
       } else {
         input = Input::kExhausted;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "daemon/base/time.hpp"
+#include "daemon/management/cm/address_validation.hpp"
 #include "daemon/management/cm/connection_table.hpp"
 #include "daemon/management/cm/environment.hpp"
 #include "daemon/management/cm/mad_sender.hpp"
@@ -14,11 +15,12 @@ namespace softhca::management::cm {
 class StateMachine {
  public:
   /// All outlive it.
-  StateMachine(User& user, const LocalEnd& local, ConnectionTable& connections, MadSender& sender,
-               Counters& counters)
+  StateMachine(User& user, const LocalEnd& local, ConnectionTable& connections,
+               AddressValidation& validation, MadSender& sender, Counters& counters)
       : user_(user),
         local_(local),
         connections_(connections),
+        validation_(validation),
         sender_(sender),
         counters_(counters) {}
   StateMachine(const StateMachine&) = delete;
@@ -40,12 +42,15 @@ class StateMachine {
   void act(Connection& c, const Transition& t, Time now, const Details& details);
   void set_timer(Connection& c, const Transition& t, State before, Time now, Input input,
                  const Details& details);
+  /// A half-open connection waits no longer than Limits::longest_half_open.
+  void arm_retry(Connection& c, Time at);
   void keep_and_send(Connection& c, const wire::Mad& mad);
   void keep_dreq(Connection& c);
 
   User& user_;
   const LocalEnd& local_;
   ConnectionTable& connections_;
+  AddressValidation& validation_;
   MadSender& sender_;
   Counters& counters_;
 };

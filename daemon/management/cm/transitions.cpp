@@ -59,6 +59,7 @@ constexpr Row kRows[] = {
     {State::kReqReceived, Input::kSendMra, {Send::kMra, State::kMraReqSent}},
     {State::kReqReceived, Input::kReject, {Send::kGiven, State::kTimeWait, kQuiet, kLeaves}},
     {State::kReqReceived, Input::kDestroy, {Send::kRejConsumer, State::kTimeWait, kQuiet, kLeaves}},
+    {State::kReqReceived, Input::kGiveWay, {Send::kNothing, kOver, Kind::kUnreachable, kLeaves}},
 
     {State::kMraReqSent, Input::kReq, {Send::kMra, State::kMraReqSent}},
     {State::kMraReqSent, Input::kRej, {Send::kNothing, State::kTimeWait, Kind::kRejected, kLeaves}},
@@ -66,6 +67,7 @@ constexpr Row kRows[] = {
     {State::kMraReqSent, Input::kSendMra, {Send::kMra, State::kMraReqSent}},
     {State::kMraReqSent, Input::kReject, {Send::kGiven, State::kTimeWait, kQuiet, kLeaves}},
     {State::kMraReqSent, Input::kDestroy, {Send::kRejConsumer, State::kTimeWait, kQuiet, kLeaves}},
+    {State::kMraReqSent, Input::kGiveWay, {Send::kNothing, kOver, Kind::kUnreachable, kLeaves}},
 
     // passive: REP went. RTU may be lost, and DREQ be the first that comes.
     {State::kRepSent, Input::kReq, {Send::kNothing, State::kRepSent}},
@@ -88,6 +90,7 @@ constexpr Row kRows[] = {
     {State::kRepSent,
      Input::kExhausted,
      {Send::kRejTimeout, State::kDreqSent, Kind::kUnreachable, kLeaves, Then::kDreq}},
+    {State::kRepSent, Input::kGiveWay, {Send::kRejTimeout, kOver, Kind::kUnreachable, kLeaves}},
 
     {State::kMraRepReceived, Input::kReq, {Send::kNothing, State::kMraRepReceived}},
     {State::kMraRepReceived, Input::kMra, {Send::kNothing, State::kMraRepReceived, Kind::kDelayed}},
@@ -113,6 +116,9 @@ constexpr Row kRows[] = {
     {State::kMraRepReceived,
      Input::kExhausted,
      {Send::kRejTimeout, State::kDreqSent, Kind::kUnreachable, kLeaves, Then::kDreq}},
+    {State::kMraRepReceived,
+     Input::kGiveWay,
+     {Send::kRejTimeout, kOver, Kind::kUnreachable, kLeaves}},
 
     // both. What was kept is RTU on the active side and nothing on the passive one.
     {State::kEstablished, Input::kReq, {Send::kNothing, State::kEstablished}},
@@ -161,6 +167,9 @@ constexpr Row kRows[] = {
     {State::kSidrReqReceived,
      Input::kDestroy,
      {Send::kSidrReject, State::kSidrRepSent, kQuiet, kLeaves}},
+    {State::kSidrReqReceived,
+     Input::kGiveWay,
+     {Send::kNothing, kOver, Kind::kUnreachable, kLeaves}},
 
     {State::kSidrRepSent, Input::kSidrReq, {Send::kAgain, State::kSidrRepSent}},
     {State::kSidrRepSent, Input::kExpired, {Send::kNothing, kOver, kQuiet, kLeaves}},
@@ -221,6 +230,7 @@ const char* name_of(Input input) {
       "notify_established",
       "sidr_reply",
       "stale",
+      "give_way",
       "expired",
       "exhausted",
   };

@@ -34,6 +34,7 @@ enum class Input : std::uint8_t {
   kSidrReply,
   // the rest
   kStale,      ///< the peer uses the queue pair for another connection
+  kGiveWay,    ///< half-open, of an unknown peer: another request needs the place
   kExpired,    ///< the timer, and a retry is left
   kExhausted,  ///< the timer, and none is left
   kCount,

@@ -82,6 +82,10 @@ Admission ReceivePool::admit(ClientKey key, const Gid& gid, Time now) {
           .from_busy_source = is_busy(client, source, now)};
 }
 
+void ReceivePool::vouch_for(ClientKey key, const Gid& gid, Time now) {
+  if (const std::optional<ClientId> id = clients_.find(key)) sources_.vouch(*id, gid, now);
+}
+
 /// REQUIRES: one is posted.
 std::uint32_t ReceivePool::take_buffer(ClientId id, std::uint32_t source, bool borrowed) {
   const bool of_new = !sources_[source].established;

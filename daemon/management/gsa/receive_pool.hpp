@@ -87,6 +87,9 @@ class ReceivePool {
 
   /// May this datagram have a buffer? To be asked before it is copied.
   Admission admit(ClientKey key, const Gid& source, Time now);
+  /// The client knows that the source is at its address, so that it is established at once. Nothing
+  /// happens for a key of no client.
+  void vouch_for(ClientKey key, const Gid& source, Time now);
   /// The client is done with a buffer. False: it is not in use.
   bool release(std::uint32_t buffer);
 

@@ -78,7 +78,7 @@ void SourceTable::forget(std::uint32_t i) {
   Source& source = sources_[i];
   assert(source.held() == 0);
   list_of(source).remove(sources_.data(), i);
-  if (source.established) --established_count_;
+  if (source.established) --(source.vouched_for ? vouched_for_count_ : established_count_);
   std::uint32_t* link = &bucket_of(source.client, source.gid);
   while (*link != i) link = &sources_[*link].next_in_bucket;
   *link = source.next_in_bucket;
@@ -99,6 +99,23 @@ void SourceTable::establish(std::uint32_t i, const SourceLimits& limits, Time no
   source.established = true;
   ++established_count_;
   if (linked) established_.push_back(sources_.data(), i);
+}
+
+void SourceTable::vouch(ClientId client, const Gid& gid, Time now) {
+  std::uint32_t i = find(client, gid);
+  if (i == kNoIndex) i = add(client, gid, now);
+  if (i == kNoIndex || sources_[i].vouched_for) return;
+  if (vouched_for_count_ >= std::max<std::size_t>(sources_.size() / 4, 1)) {
+    if (vouched_for_.empty()) return;  // they hold buffers now
+    forget(vouched_for_.front());
+  }
+  Source& source = sources_[i];
+  const bool linked = source.held() == 0;
+  if (linked) list_of(source).remove(sources_.data(), i);
+  if (source.established) --established_count_;
+  source.established = source.vouched_for = true;
+  ++vouched_for_count_;
+  if (linked) vouched_for_.push_back(sources_.data(), i);
 }
 
 void SourceTable::take(std::uint32_t i, bool borrowed) {

@@ -7,6 +7,8 @@
 //     sent least recently. All new sources of a client together have one part and one rate.
 //   - A source that still sends when its probation is over becomes established. At most half of the
 //     places are for those, and none of them is taken from a source that sent within forget_after.
+//   - A source that its client has vouched for, since it answered at its address, is established at
+//     once and makes way only to another of its kind, which have a quarter of the places.
 // So a flood of 100,000 made-up addresses, each used once or twice, drives out only what is new
 // itself. A host that keeps up more addresses than there are places, each for longer than the
 // probation, keeps others from becoming established; those that are stay so.
@@ -33,6 +35,7 @@ struct Source {
   ClientId client;
   Gid gid;
   bool established = false;
+  bool vouched_for = false;    ///< established, too
   std::uint32_t own = 0;       ///< buffers it holds of its client's share
   std::uint32_t borrowed = 0;  ///< and of those that are spare
   TokenBucket rate;
@@ -64,6 +67,9 @@ class SourceTable {
   std::uint32_t note_datagram(ClientId client, const Gid& gid, const SourceLimits& limits, Time now,
                               std::uint32_t window);
 
+  /// The client knows that the source is at its address.
+  void vouch(ClientId client, const Gid& gid, Time now);
+
   /// take(): the source was given a buffer, of its client's share or borrowed. give_back(): it gave
   /// one back.
   void take(std::uint32_t source, bool borrowed);
@@ -82,15 +88,20 @@ class SourceTable {
   std::uint32_t add(ClientId client, const Gid& gid, Time now);
   void forget(std::uint32_t i);
   void establish(std::uint32_t i, const SourceLimits& limits, Time now);
-  List& list_of(const Source& source) { return source.established ? established_ : new_; }
+  List& list_of(const Source& source) {
+    if (source.vouched_for) return vouched_for_;
+    return source.established ? established_ : new_;
+  }
 
   Seed seed_;
   std::vector<Source> sources_;
   std::vector<std::uint32_t> buckets_;  ///< first entry of each chain
   List free_;
-  List new_;          ///< hold nothing; least recent first
-  List established_;  ///< hold nothing; least recent first
-  std::uint32_t established_count_ = 0;
+  List new_;                             ///< hold nothing; least recent first
+  List established_;                     ///< hold nothing; least recent first
+  List vouched_for_;                     ///< hold nothing; least recent first
+  std::uint32_t established_count_ = 0;  ///< without those vouched for
+  std::uint32_t vouched_for_count_ = 0;
 };
 
 }  // namespace softhca::management::gsa

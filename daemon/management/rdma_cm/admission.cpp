@@ -68,9 +68,10 @@ bool Admission::others_ask(const Gid& peer, Time now) {
   return before_ && now - before_->at < kLately;
 }
 
-Admission::Verdict Admission::take_half_open(const std::string& level, const Gid& peer, Time now) {
+Admission::Verdict Admission::take_half_open(const std::string& level, const Gid& peer,
+                                             const Gid& counted_as, Time now) {
   const bool contended = others_ask(peer, now);
-  const auto has = half_open_.find({level, peer});
+  const auto has = half_open_.find({level, counted_as});
   Entry& entry = entries_[level];
   const std::uint32_t left = room(level, entry);
   if (contended && left != 0 && has != half_open_.end() && has->second >= left)
@@ -78,7 +79,7 @@ Admission::Verdict Admission::take_half_open(const std::string& level, const Gid
   const bool mostly_half_open = entry.admitted != 0 && 2 * entry.half_open >= entry.admitted;
   if (contended && left == 0 && mostly_half_open) return Verdict::kLater;
   if (!take(level)) return Verdict::kNotCarried;
-  ++half_open_[{level, peer}];
+  ++half_open_[{level, counted_as}];
   ++entry.half_open;
   return Verdict::kTaken;
 }

@@ -46,8 +46,14 @@ class Admission {
   /// alone may have all that is free; a peer beside others may have as many half-open ones as it
   /// leaves to them. kLater: not now, but the half-open ones that are in the way do not last.
   enum class Verdict : std::uint8_t { kTaken, kNotCarried, kLater };
-  Verdict take_half_open(const std::string& level, const Gid& peer, Time now);
-  /// The peer has answered, or the request is over. REQUIRES: a half-open one was taken.
+  Verdict take_half_open(const std::string& level, const Gid& peer, Time now) {
+    return take_half_open(level, peer, peer, now);
+  }
+  /// `counted_as`: peers whose half-open connections count together.
+  Verdict take_half_open(const std::string& level, const Gid& peer, const Gid& counted_as,
+                         Time now);
+  /// The peer has answered, or the request is over. REQUIRES: a half-open one was taken that counts
+  /// as this peer's.
   void close_half(const std::string& level, const Gid& peer);
   /// REQUIRES: a connection was taken, and is not half-open.
   void give_back(const std::string& level);

@@ -5,8 +5,17 @@
 
 namespace softhca::management::rdma_cm {
 
-bool AdmissionControl::rate_allows(Time now) {
-  if (rate_.take(limits_.connects_per_second, now)) return true;
+namespace {
+
+/// Peers whose addresses may be made up count as one.
+Gid counted_as(const cm::Path& path) {
+  return path.standing == cm::Standing::kUnknown ? Gid{} : path.remote;
+}
+
+}  // namespace
+
+bool AdmissionControl::rate_allows(Time now, cm::Standing peer) {
+  if (rate_.take(limits_.connects_per_second, now, peer == cm::Standing::kUnknown)) return true;
   environment_.note_refused(Refusal::kConnectRate);
   return false;
 }
@@ -23,9 +32,10 @@ int AdmissionControl::admit(Identifier& id, const std::string& level, Time now) 
 }
 
 /// Admission comes first: what it refuses does not count among the connects a second.
-bool AdmissionControl::admit_request(const std::string& level, const Gid& peer, Time now,
+bool AdmissionControl::admit_request(const std::string& level, const cm::Path& path, Time now,
                                      cm::Answer& why) {
-  switch (admission_.take_half_open(level, peer, now)) {
+  const Gid peer = counted_as(path);
+  switch (admission_.take_half_open(level, path.remote, peer, now)) {
     case Admission::Verdict::kTaken:
       break;
     case Admission::Verdict::kNotCarried:
@@ -37,20 +47,21 @@ bool AdmissionControl::admit_request(const std::string& level, const Gid& peer, 
       environment_.note_refused(Refusal::kPeers);
       return false;
   }
-  if (rate_allows(now)) return true;
+  if (rate_allows(now, path.standing)) return true;
   admission_.close_half(level, peer);
   admission_.give_back(level);
   return false;
 }
 
-void AdmissionControl::admitted(Identifier& request, const std::string& level) {
+void AdmissionControl::admitted(Identifier& request, const std::string& level,
+                                const cm::Path& path) {
   request.connection.admitted = level;
-  request.connection.half_open = true;
+  request.connection.half_open = counted_as(path);
 }
 
 void AdmissionControl::close_half(Identifier& id) {
-  if (!std::exchange(id.connection.half_open, false)) return;
-  admission_.close_half(*id.connection.admitted, id.remote.address);
+  if (const auto peer = std::exchange(id.connection.half_open, std::nullopt))
+    admission_.close_half(*id.connection.admitted, *peer);
 }
 
 void AdmissionControl::give_back(Identifier& id) {

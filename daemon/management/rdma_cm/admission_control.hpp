@@ -26,10 +26,10 @@ class AdmissionControl {
   int admit(Identifier& id, const std::string& level, Time now);
   /// A connection that a peer asks a listener of a level for. False: `why` says what to answer.
   /// Otherwise an identifier is to be made and given to admitted().
-  bool admit_request(const std::string& level, const Gid& peer, Time now, cm::Answer& why);
-  static void admitted(Identifier& request, const std::string& level);
-  /// May one more begin of what the rate alone limits: service ID resolutions?
-  bool rate_allows(Time now);
+  bool admit_request(const std::string& level, const cm::Path& path, Time now, cm::Answer& why);
+  static void admitted(Identifier& request, const std::string& level, const cm::Path& path);
+  /// True if one more may begin of what the rate alone limits: service ID resolutions.
+  bool rate_allows(Time now, cm::Standing peer = cm::Standing::kEstablished);
 
   /// The peer has answered, or the connection is over.
   void close_half(Identifier& id);

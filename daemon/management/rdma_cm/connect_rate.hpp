@@ -11,12 +11,14 @@ namespace softhca::management::rdma_cm {
 
 class ConnectRate {
  public:
-  /// One more. False: too many. `per_second` 0: no limit.
-  bool take(std::uint32_t per_second, Time now) {
+  /// One more. False: too many; `leaves_half`: more than half of what a second allows, so that
+  /// there is something left for others. `per_second` 0: no limit.
+  bool take(std::uint32_t per_second, Time now, bool leaves_half = false) {
     if (per_second == 0) return true;
     constexpr Duration kSecond = std::chrono::seconds(1);
-    const Time full_at = std::max(full_at_, now) + kSecond / per_second;
-    if (full_at > now + kSecond) return false;
+    const Duration one = kSecond / per_second;
+    const Time full_at = std::max(full_at_, now) + one;
+    if (full_at > now + (leaves_half ? std::max(one, kSecond / 2) : kSecond)) return false;
     full_at_ = full_at;
     return true;
   }

@@ -90,7 +90,7 @@ struct Identifier {
     std::optional<Role> role;             ///< set once there was one
     std::optional<cm::CommId> id;         ///< while the connection manager knows it
     std::optional<std::string> admitted;  ///< counted by admission, as of this level
-    bool half_open = false;               ///< counted by admission, as half-open
+    std::optional<Gid> half_open;         ///< counted by admission, as half-open of this peer
     Qpn qpn;
     bool srq = false;
     Psn local_psn;   ///< the peer sends from it: told in REQ or REP

@@ -95,9 +95,10 @@ Identifier* PeerRequests::admit(const Inquiry& inquiry, cm::Answer& why) {
     environment_.note_refused(Refusal::kIdentifiers);
     return nullptr;
   }
-  if (inquiry.datagram) return admission_.rate_allows(inquiry.now) ? listener : nullptr;
+  if (inquiry.datagram)
+    return admission_.rate_allows(inquiry.now, inquiry.path.standing) ? listener : nullptr;
   const std::string& level = channels_.of(*listener)->owner.level;
-  const bool admitted = admission_.admit_request(level, inquiry.path.remote, inquiry.now, why);
+  const bool admitted = admission_.admit_request(level, inquiry.path, inquiry.now, why);
   return admitted ? listener : nullptr;
 }
 
@@ -150,7 +151,7 @@ cm::Answer PeerRequests::on_request(const cm::Request& request) {
   if (listener == nullptr) return answer;
 
   Identifier& id = make(inquiry, *listener);
-  AdmissionControl::admitted(id, channels_.of(*listener)->owner.level);
+  AdmissionControl::admitted(id, channels_.of(*listener)->owner.level, inquiry.path);
   id.connection.remote_psn = req.starting_psn;
   id.route->mtu = std::min(id.route->mtu, req.path_mtu);
   id.route->rate = req.primary.packet_rate;

@@ -1,9 +1,11 @@
 // Management datagrams to queue pair 1 as fast as the link takes them, from an address of this
-// host: requests to connect with random ids, or questions to the performance agent.
+// host or from made-up ones: requests to connect with random ids, or questions to the performance
+// agent.
 //
 // usage: mad-flood INTERFACE SOURCE DESTINATION MAC CLASS SERVICE SECONDS
-// MAC is the destination's. CLASS is 4 or 7; SERVICE, of class 7, the service id in hex, 0: random.
-// Ends sooner by SIGTERM. Prints how many were sent and how many a second.
+// SOURCE is an address of this host, or a network (172.16.0.0/12): each datagram has an address of
+// its own there. MAC is the destination's. CLASS is 4 or 7; SERVICE, of class 7, the service id in
+// hex, 0: random. Ends sooner by SIGTERM. Prints how many were sent and how many a second.
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
@@ -19,6 +21,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "daemon/wire/cm_messages.hpp"
@@ -32,7 +35,7 @@ using namespace softhca;
 
 volatile std::sig_atomic_t stopping = 0;
 
-constexpr std::size_t kFrames = 8192;  // all different
+constexpr std::size_t kFrames = 32768;  // all different
 constexpr std::size_t kBatch = 64;
 
 Gid ipv4(const char* text) {
@@ -58,6 +61,28 @@ MacAddress mac_of(int fd, const char* interface) {
   std::memcpy(address.bytes.data(), request.ifr_hwaddr.sa_data, address.bytes.size());
   return address;
 }
+
+/// What datagrams are sent from.
+class Source {
+ public:
+  explicit Source(std::string text) {
+    const std::size_t slash = text.find('/');
+    if (slash != std::string::npos)
+      hosts_ = (std::uint64_t{1} << (32 - std::atoi(&text[slash + 1]))) - 1;
+    network_ = ipv4(text.substr(0, slash).c_str());
+  }
+  bool is_made_up() const { return hosts_ != 0; }
+  Gid next() const {
+    return is_made_up()
+               ? Gid::from_ipv4(network_.ipv4() | static_cast<std::uint32_t>(random_() & hosts_))
+               : network_;
+  }
+
+ private:
+  Gid network_;
+  std::uint64_t hosts_ = 0;
+  mutable std::mt19937_64 random_{std::random_device{}()};
+};
 
 /// So that the kernel does not refuse the answers; they are thrown away.
 void take_answers(const Gid& address) {
@@ -157,19 +182,21 @@ int main(int argc, char** argv) {
     return 2;
   }
   const int fd = raw_socket(argv[1]);
-  const Gid from = ipv4(argv[2]), to = ipv4(argv[3]);
-  take_answers(from);
-  const wire::FrameTemplate path({.source_mac = mac_of(fd, argv[1]),
-                                  .destination_mac = mac(argv[4]),
-                                  .source = from,
-                                  .destination = to});
+  const Source source(argv[2]);
+  const Gid to = ipv4(argv[3]);
+  if (!source.is_made_up()) take_answers(source.next());
+  const MacAddress from_mac = mac_of(fd, argv[1]), to_mac = mac(argv[4]);
   const bool connects = std::atoi(argv[5]) == 7;
   const std::uint64_t service = std::strtoull(argv[6], nullptr, 16);
   std::mt19937_64 random(std::random_device{}());
   std::vector<std::vector<std::byte>> frames;
-  for (std::size_t i = 0; i < kFrames; ++i)
+  for (std::size_t i = 0; i < kFrames; ++i) {
+    const Gid from = source.next();
+    const wire::FrameTemplate path(
+        {.source_mac = from_mac, .destination_mac = to_mac, .source = from, .destination = to});
     frames.push_back(frame_with(
         connects ? request_to_connect(random, service, from, to) : question(random), path));
+  }
   std::signal(SIGTERM, [](int) { stopping = 1; });
   std::puts("running");
   std::fflush(stdout);

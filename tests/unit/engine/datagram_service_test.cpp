@@ -264,14 +264,14 @@ class MadeUpNeighbours : public Services {
       Datagram out = datagram(9);
       out.path.destination = made_up(n);
       out.tenant = tenant;
-      out.of_program = true;
+      out.gives_way = true;
       while (!sender().send(out)) pair.step();
     }
   }
-  void expect_delivery(bool of_program) {
+  void expect_delivery(bool gives_way) {
     Datagram out = datagram(5);
     out.tenant = TenantId(40);
-    out.of_program = of_program;
+    out.gives_way = gives_way;
     while (!sender().send(out)) pair.step();
     const Time before = pair.now;
     const Datagram* got = wait_for_datagram();
@@ -297,7 +297,7 @@ TEST_P(MadeUpNeighbours, OfManyTenantsKeepPlacesForTheDaemon) {
 
 TEST_P(MadeUpNeighbours, LeaveTheDaemonRoomInTheQueueOfSends) {
   Datagram out = datagram(9);
-  out.of_program = true;
+  out.gives_way = true;
   while (sender().send(out)) {
   }
   EXPECT_TRUE(sender().send(datagram(5)));

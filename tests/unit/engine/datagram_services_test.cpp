@@ -14,12 +14,12 @@ using transport::Count;
 
 class Shared : public DatagramParts {
  protected:
-  static Datagram datagram(const Gid& to, TenantId tenant = TenantId(0), bool of_program = false) {
+  static Datagram datagram(const Gid& to, TenantId tenant = TenantId(0), bool gives_way = false) {
     Datagram out;
     out.path = {.source = kNear, .destination = to, .port = PortId(0)};
     out.peer = kPeer;
     out.tenant = tenant;
-    out.of_program = of_program;
+    out.gives_way = gives_way;
     return out;
   }
   /// The clients send it, and it is taken.

@@ -1,10 +1,16 @@
 // Connections by the ways in which they are looked for, and who makes them.
+#include <arpa/inet.h>
+
 #include "tests/unit/management/cm/parts.hpp"
 
 namespace softhca::management::cm {
 namespace {
 
-using Table = Parts;
+struct Table : Parts {
+  Connection* half_open(const Path& path) {
+    return factory.make_half_open(path, State::kReqReceived, {}, now);
+  }
+};
 
 TEST_F(Table, TheOldestThatNobodyWaitsForGivesWay) {
   local.limits.connections = 2;
@@ -21,13 +27,45 @@ TEST_F(Table, TheOldestThatNobodyWaitsForGivesWay) {
 
 TEST_F(Table, APeerMayHaveAsManyHalfOpenAsItLeaves) {
   local.limits.half_open = 4;
-  EXPECT_NE(factory.make_half_open(world.path(), State::kReqReceived), nullptr);
-  EXPECT_NE(factory.make_half_open(world.path(), State::kReqReceived), nullptr);
-  EXPECT_EQ(factory.make_half_open(world.path(), State::kReqReceived), nullptr);
+  EXPECT_NE(half_open(world.path()), nullptr);
+  EXPECT_NE(half_open(world.path()), nullptr);
+  EXPECT_EQ(half_open(world.path()), nullptr);
   EXPECT_EQ(counters.requests_over_limit, 1u);
   const Path other{.local = kHere, .remote = Gid::from_ipv4(0x0a090003)};
-  EXPECT_NE(factory.make_half_open(other, State::kReqReceived), nullptr);
+  EXPECT_NE(half_open(other), nullptr);
   EXPECT_EQ(connections.half_open(), 3u);
+}
+
+Path from(const char* address, Standing standing) {
+  Gid remote;
+  EXPECT_EQ(inet_pton(AF_INET6, address, remote.bytes.data()), 1);
+  return {.local = kHere, .remote = remote, .standing = standing};
+}
+
+TEST_F(Table, HalfOpen_PeersOfOneIpv6Network_CountAsOnePeer) {
+  local.limits.half_open = 16;
+  unsigned made = 0;
+  for (const char* address :
+       {"2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4", "2001:db8::5", "2001:db8::6",
+        "2001:db8::7", "2001:db8::8", "2001:db8::9", "2001:db8::a", "2001:db8::b", "2001:db8::c"})
+    made += half_open(from(address, Standing::kAnswered)) != nullptr;
+  EXPECT_EQ(made, 8u) << "one peer has as many as it leaves to others";
+  EXPECT_NE(half_open(from("2001:db8:0:1::1", Standing::kAnswered)), nullptr);
+  EXPECT_NE(half_open(from("2001:db8::1", Standing::kEstablished)), nullptr)
+      << "a peer that was connected counts by its own address";
+}
+
+TEST_F(Table, HalfOpen_StrangersTakeAllTheyMay_AnEighthIsLeftForEstablishedPeers) {
+  local.limits.half_open = 16;
+  unsigned made = 0;
+  for (std::uint32_t host = 0; host < 100; ++host)
+    made += half_open({.remote = Gid::from_ipv4(0x0a0a0000 + host),
+                       .standing = Standing::kAnswered}) != nullptr;
+  EXPECT_EQ(made, 14u);
+  Connection* c = half_open(world.path());
+  ASSERT_NE(c, nullptr);
+  connections.remove(*c);
+  EXPECT_EQ(connections.half_open(), 14u);
 }
 
 TEST_F(Table, AnIdIsNeitherZeroNorTakenTwice) {

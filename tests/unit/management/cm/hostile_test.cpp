@@ -156,6 +156,9 @@ TEST(Hostile, AFloodOfOneHostLeavesPlacesToOthers) {
     }
     return w.requests.size() - before;
   };
+  for (const std::uint32_t host : {0u, 1u, 2u, 3u})
+    w.establish({.local = kHere, .remote = Gid::from_ipv4(0x0a090100 + host)}, 0xf0000);
+  w.requests.clear();
   EXPECT_EQ(ask(0, 1000), 32u);
   EXPECT_EQ(ask(1, 1000), 16u);
   EXPECT_EQ(ask(2, 4), 4u);
@@ -173,6 +176,7 @@ TEST(Hostile, ThoseWithoutAUserGiveWay) {
     auto req = w.peer_req();
     req.local_comm_id = i;
     req.local_qpn = Qpn(i);
+    w.now += std::chrono::milliseconds(125);
     w.receive(req);
     EXPECT_EQ(w.manager.reject(w.requests.back(), {}, w.now), Result::kOk);
   }
@@ -185,6 +189,7 @@ TEST(Hostile, ThoseWithoutAUserGiveWay) {
 
 TEST(Hostile, AnswersWithoutAConnectionAreBounded) {
   World w({.stateless_replies = 5});
+  w.establish(w.path(), 1000);
   w.answer = Answer::refuse(wire::CmRejectReason::kInvalidServiceId);
   for (std::uint32_t i = 1; i <= 100; ++i) {
     auto req = w.peer_req();

@@ -19,8 +19,10 @@ struct Parts : testing::Test {
   Counters counters;
   ConnectionTable connections;
   MadSender sender{world, local, counters};
-  ConnectionFactory factory{world, world, local, connections, sender, counters};
-  StateMachine machine{world, local, connections, sender, counters};
+  AddressValidation validation{world, world, sender, counters};
+  StateMachine machine{world, local, connections, validation, sender, counters};
+  ConnectionFactory factory{world,      world,   local,  connections,
+                            validation, machine, sender, counters};
   Time now{std::chrono::seconds(5)};
 };
 

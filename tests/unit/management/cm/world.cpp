@@ -120,6 +120,20 @@ wire::CmRep Surroundings::peer_rep(CommId id) const {
           .local_ca_guid = kPeerGuid};
 }
 
+void World::establish(const Path& from, std::uint32_t peer_id) {
+  auto req = peer_req();
+  req.primary.local_gid = from.remote;
+  req.local_comm_id = peer_id;
+  req.local_qpn = Qpn(0xf00000 + peer_id);
+  manager.receive(wire::encode_cm(req, 7), from, Qpn(1), now);
+  const CommId id = requests.back();
+  manager.accept(id, {.local_qpn = kOurQpn}, now);
+  manager.receive(wire::encode_cm(wire::CmRtu{peer_id, id.value, {}}, 7), from, Qpn(1), now);
+  if (manager.state(id) != State::kEstablished) throw std::logic_error("not established");
+  take_sent();
+  take_events();
+}
+
 CommId World::take_request() {
   receive(peer_req());
   return requests.back();

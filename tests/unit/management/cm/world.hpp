@@ -83,6 +83,9 @@ class World final : public Surroundings {
     manager.expire(now);
   }
 
+  /// The peer connects, so that it is kEstablished. Its connection stays.
+  void establish(const Path& from, std::uint32_t peer_id);
+
   // A connection in each state.
   CommId connect();
   CommId take_request();

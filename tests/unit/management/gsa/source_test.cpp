@@ -40,6 +40,37 @@ TEST(Source, AStormLeavesOthersTheirPartThoughItBorrowsToo) {
   EXPECT_EQ(fixture.discarded(kHashKey, Discard::kOverQuota), 0u);
 }
 
+TEST(Source, VouchedFor_MadeUpOnesFloodForHours_ItIsStillServed) {
+  Parameters parameters = unlimited(64);
+  parameters.sources.new_rate = {.per_second = 100, .burst = 10};
+  PoolFixture fixture(parameters);
+  fixture.join(kHashKey);
+  fixture.pool.vouch_for(ClientKey(kHashKey), host(1), fixture.now);
+  // Each of these sends long enough to become established, and they are as many as there is room
+  // for.
+  for (int round = 0; round < 100; ++round, fixture.now += seconds(60))
+    for (std::uint32_t from = 1000; from < 1200; ++from) {
+      fixture.serve(kHashKey, from);
+      fixture.now += milliseconds(20);
+      fixture.serve(kHashKey, from);
+    }
+  while (fixture.serve(kHashKey, 5000) == Discard::kNone) fixture.serve(kHashKey, 5001);
+  EXPECT_EQ(fixture.serve(kHashKey, 1), Discard::kNone);
+}
+
+TEST(Source, MoreVouchedForThanTheirPlaces_TheLeastRecentIsForgotten) {
+  Parameters parameters = unlimited(64);
+  parameters.sources.new_rate = {.per_second = 1, .burst = 1};
+  PoolFixture fixture(parameters);  // 64 places, 16 for these
+  fixture.join(kHashKey);
+  for (std::uint32_t from = 1; from <= 17; ++from)
+    fixture.pool.vouch_for(ClientKey(kHashKey), host(from), fixture.now);
+  fixture.serve(kHashKey, 100);  // what new ones may send
+  EXPECT_EQ(fixture.serve(kHashKey, 1), Discard::kNewSourcesOver);
+  EXPECT_EQ(fixture.serve(kHashKey, 2), Discard::kNone);
+  EXPECT_EQ(fixture.serve(kHashKey, 17), Discard::kNone);
+}
+
 TEST(Source, HasARateWithABurst) {
   Parameters parameters = unlimited(64);
   parameters.sources.rate = {.per_second = 100, .burst = 10};

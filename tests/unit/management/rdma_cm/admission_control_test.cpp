@@ -40,7 +40,7 @@ TEST_F(Control, WhatIsNotCarriedIsRefused) {
   EXPECT_EQ(control.admit(id, "", now), ENOBUFS);
   EXPECT_EQ(environment.refused[Refusal::kAdmission], 1);
   cm::Answer answer;
-  EXPECT_FALSE(control.admit_request("", kPeer, now, answer));
+  EXPECT_FALSE(control.admit_request("", {.remote = kPeer}, now, answer));
   EXPECT_EQ(answer.kind, cm::Answer::Kind::kRefuse);
   EXPECT_EQ(answer.reason, wire::CmRejectReason::kNoResources);
 }
@@ -50,7 +50,7 @@ TEST_F(Control, WhatTheRateRefusesIsNotAdmitted) {
   EXPECT_TRUE(control.rate_allows(now));
   EXPECT_EQ(control.admit(id, "", now), EAGAIN);
   cm::Answer answer = cm::Answer::silence();
-  EXPECT_FALSE(control.admit_request("", kPeer, now, answer));
+  EXPECT_FALSE(control.admit_request("", {.remote = kPeer}, now, answer));
   EXPECT_EQ(answer.kind, cm::Answer::Kind::kSilence);
   EXPECT_EQ(control.admission().admitted(), 0u);
   EXPECT_EQ(environment.refused[Refusal::kConnectRate], 2);
@@ -58,15 +58,37 @@ TEST_F(Control, WhatTheRateRefusesIsNotAdmitted) {
 
 TEST_F(Control, ARequestIsHalfOpenUntilItsPeerAnswers) {
   cm::Answer answer;
-  ASSERT_TRUE(control.admit_request("", kPeer, now, answer));
+  ASSERT_TRUE(control.admit_request("", {.remote = kPeer}, now, answer));
   id.remote = at(kPeer, 1);
-  AdmissionControl::admitted(id, "");
+  AdmissionControl::admitted(id, "", {.remote = kPeer});
   control.close_half(id);
   EXPECT_FALSE(id.connection.half_open);
   control.close_half(id);
   EXPECT_EQ(control.admission().admitted(), 1u) << "it still counts";
   control.give_back(id);
   EXPECT_EQ(control.admission().admitted(), 0u);
+}
+
+TEST(ConnectRate, LeavingHalf_RefusedWhereOthersAreNot) {
+  ConnectRate rate;
+  const Time now{std::chrono::seconds(5)};
+  EXPECT_TRUE(rate.take(4, now, true));
+  EXPECT_TRUE(rate.take(4, now, true));
+  EXPECT_FALSE(rate.take(4, now, true));
+  EXPECT_TRUE(rate.take(4, now));
+}
+
+/// Made-up addresses are as many peers as their sender likes.
+TEST_F(Control, UnknownPeers_CountAsOne_AKnownPeerFindsRoom) {
+  control.admission().set({{.level = "", .carries = 8}}, 8);
+  cm::Answer answer;
+  unsigned taken = 0;
+  for (std::uint32_t host = 0; host < 100; ++host)
+    taken += control.admit_request(
+        "", {.remote = Gid::from_ipv4(0xac100000 + host), .standing = cm::Standing::kUnknown}, now,
+        answer);
+  EXPECT_EQ(taken, 4u);
+  EXPECT_TRUE(control.admit_request("", {.remote = kPeer}, now, answer));
 }
 
 }  // namespace
