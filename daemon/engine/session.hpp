@@ -49,6 +49,7 @@ struct Session {
   QosClassId qos_class;       ///< its level's, else its tenant's
   VcbId first_vcb;            ///< of the adapter's VCB range; the process sees them from 0
   std::uint32_t process = 0;  ///< its id, for reports
+  std::uint32_t user = 0;     ///< of the process
   int async_fd = -1;
   int wake_fd = -1;
   Time last_active{};

@@ -191,6 +191,16 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
     return control::source_for(adapter_, tenant_, destination);
   }
 
+  bool may_name_queue_pair(Qpn qpn, uid_t user) const override {
+    bool may = false;
+    adapter_.worker.run([&](engine::Engine& engine) {
+      const engine::QueuePair* qp = engine.find_queue_pair(qpn);
+      may = qp == nullptr ||
+            (qp->tenant == &tenant_ && qp->session != nullptr && qp->session->user == user);
+    });
+    return may;
+  }
+
   void resolve(const Gid& source, const Gid& destination, rdma_cm::ResolveCookie cookie) override {
     if (adapter_.engine.addresses().is_local(destination) || destination.is_multicast())
       return service_.resolved(cookie, true);

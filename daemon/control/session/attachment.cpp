@@ -57,6 +57,7 @@ void Attachment::install(engine::Level* level) {
       shm::SessionView(memory_.base(), vcbs_.places()), vcbs_.first());
   session_->view.revoke(vcbs_.count());
   session_->process = static_cast<std::uint32_t>(context_.peer().pid);
+  session_->user = context_.peer().uid;
   session_->level = level;
   session_->async_fd = async_.get();
   session_->wake_fd = wake_.get();

@@ -30,16 +30,24 @@ int ConnectionCommands::connect(const Command& command) {
   if (!id->source || !addresses_.has(*id->source)) return EADDRNOTAVAIL;
   return id->is_datagram()
              ? resolve_service_id(*id, body.conn_param, command.now)
-             : connect_queue_pair(*id, command.channel.owner.level, body.conn_param, command.now);
+             : connect_queue_pair(*id, command.channel.owner, body.conn_param, command.now);
 }
 
-int ConnectionCommands::connect_queue_pair(Identifier& id, const std::string& level,
+int ConnectionCommands::name_queue_pair(Identifier& id, const ChannelOwner& owner,
+                                        std::uint32_t number) {
+  const Qpn qpn(number & Psn::kMask);
+  if (!environment_.may_name_queue_pair(qpn, owner.user)) return EPERM;
+  id.connection.qpn = qpn;
+  return 0;
+}
+
+int ConnectionCommands::connect_queue_pair(Identifier& id, const ChannelOwner& owner,
                                            const rdma_ucm_conn_param& parameters, Time now) {
   RequestData<92> data;
   if (!data.fill(id, private_data_of(parameters))) return EINVAL;
-  if (const int error = admission_.admit(id, level, now)) return error;
+  if (const int error = name_queue_pair(id, owner, parameters.qp_num)) return error;
+  if (const int error = admission_.admit(id, owner.level, now)) return error;
   Identifier::Connection& connection = id.connection;
-  connection.qpn = Qpn(parameters.qp_num & Psn::kMask);
   connection.srq = parameters.srq != 0;
   connection.local_psn = Psn(environment_.random());
   const cm::ConnectParameters connect{
@@ -99,7 +107,7 @@ int ConnectionCommands::accept(const Command& command) {
   const bool given = body.conn_param.valid != 0;
   if (!given && !id->is_datagram()) return confirm_reply(*id, command.now);
   if (*id->connection.role != Role::kPassive) return EINVAL;
-  const int error = accept_request(*id, body.conn_param, command.now);
+  const int error = accept_request(*id, command.channel.owner, body.conn_param, command.now);
   if (error != 0)
     // The program gives its queue pair up: the peer is to know.
     refuse_request(*id, {}, wire::CmRejectReason::kConsumer, command.now);
@@ -114,10 +122,11 @@ int ConnectionCommands::confirm_reply(Identifier& id, Time now) {
   return 0;
 }
 
-int ConnectionCommands::accept_request(Identifier& id, const rdma_ucm_conn_param& parameters,
-                                       Time now) {
+int ConnectionCommands::accept_request(Identifier& id, const ChannelOwner& owner,
+                                       const rdma_ucm_conn_param& parameters, Time now) {
   const bool given = parameters.valid != 0;
-  if (given) id.connection.qpn = Qpn(parameters.qp_num & Psn::kMask);
+  if (given)
+    if (const int error = name_queue_pair(id, owner, parameters.qp_num)) return error;
   const Body data = given ? private_data_of(parameters) : Body();
   if (id.is_datagram()) return accept_datagrams(id, data, now);
   id.connection.srq = parameters.srq != 0;

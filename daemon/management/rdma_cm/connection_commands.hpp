@@ -35,12 +35,16 @@ class ConnectionCommands {
 
  private:
   // Connected: REQ, REP and RTU; datagrams: SIDR_REQ and SIDR_REP.
-  int connect_queue_pair(Identifier& id, const std::string& level,
+  int connect_queue_pair(Identifier& id, const ChannelOwner& owner,
                          const rdma_ucm_conn_param& parameters, Time now);
+  /// The peer is told of this queue pair, and takes an older connection with it for stale. EPERM:
+  /// it is another user's.
+  int name_queue_pair(Identifier& id, const ChannelOwner& owner, std::uint32_t number);
   int resolve_service_id(Identifier& id, const rdma_ucm_conn_param& parameters, Time now);
   int begin(Identifier& id, const cm::Started& started, Time now);
   int confirm_reply(Identifier& id, Time now);
-  int accept_request(Identifier& id, const rdma_ucm_conn_param& parameters, Time now);
+  int accept_request(Identifier& id, const ChannelOwner& owner,
+                     const rdma_ucm_conn_param& parameters, Time now);
   int accept_datagrams(Identifier& id, Body private_data, Time now);
   int refuse_request(Identifier& id, Body private_data, wire::CmRejectReason reason, Time now);
   void established(const Identifier& id, Time now);

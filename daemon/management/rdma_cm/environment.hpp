@@ -81,6 +81,9 @@ class Environment : public cm::Environment {
   /// In order of preference: the first of a family is the one that 127.0.0.1 or ::1 stands for.
   virtual std::span<const LocalAddress> addresses() const = 0;
   virtual Adapter adapter() const = 0;
+  /// True if a process of this user may name the queue pair to peers. Programs that connect without
+  /// one name numbers that no queue pair has.
+  virtual bool may_name_queue_pair(Qpn qpn, uid_t user) const = 0;
   /// The tenant's address from which packets to `destination`, a group or another's address, are
   /// sent.
   virtual std::optional<Gid> source_for(const Gid& destination) const = 0;

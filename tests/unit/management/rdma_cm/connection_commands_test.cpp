@@ -57,6 +57,14 @@ TEST_F(Commands, ConnectNeedsParametersARouteAndTheAddress) {
   EXPECT_EQ(environment.sent, 0u);
 }
 
+TEST_F(Commands, Connect_QueuePairOfAnotherUser_RefusedAndNothingIsSent) {
+  environment.foreign = Qpn(0x55);
+  EXPECT_EQ(connect(), EPERM);
+  EXPECT_EQ(environment.sent, 0u);
+  environment.foreign = Qpn(0x56);
+  EXPECT_EQ(connect(), 0);
+}
+
 TEST_F(Commands, AConnectBeyondTheLimitIsRefusedAndMayBeTriedAgain) {
   manager.set_limits({.connections = 0});
   EXPECT_EQ(connect(), ENOMEM);

@@ -38,12 +38,14 @@ class RecordingEnvironment final : public Environment {
     asked.push_back({source, destination});
     last_cookie = cookie;
   }
+  bool may_name_queue_pair(Qpn qpn, uid_t) const override { return qpn != foreign; }
   void note_refused(Refusal refusal) override { ++refused[refusal]; }
   void note_reject_sent(wire::CmRejectReason reason) override { ++rejects_sent[reason]; }
   void note_reject_received(wire::CmRejectReason reason) override { ++rejects_received[reason]; }
   void note_unreachable(Role) override { ++unreachable; }
   void note_established(Role, Duration took) override { established.push_back(took); }
 
+  Qpn foreign{0xffffff};  ///< a queue pair of another user
   std::uint32_t next_random = 1;
   unsigned sent = 0;
   std::vector<wire::Mad> mads;  ///< sent, and not delivered

@@ -59,6 +59,7 @@ class Host final : public Environment {
   Adapter adapter() const override { return {.node_guid = guid, .path_mtu = 4, .packet_rate = 3}; }
   std::optional<Gid> source_for(const Gid& destination) const override;
   void resolve(const Gid& source, const Gid& destination, ResolveCookie cookie) override;
+  bool may_name_queue_pair(Qpn qpn, uid_t) const override { return qpn != foreign; }
   void note_refused(Refusal refusal) override { ++refused[refusal]; }
   void note_reject_sent(wire::CmRejectReason reason) override { ++rejects_sent[reason]; }
   void note_reject_received(wire::CmRejectReason reason) override { ++rejects_received[reason]; }
@@ -73,6 +74,7 @@ class Host final : public Environment {
   /// Neighbours answer at once; else they are asked about and answer(), or not.
   bool neighbours_answer = true;
   std::vector<ResolveCookie> asked;
+  Qpn foreign{0xffffff};        ///< a queue pair of another user
   std::uint32_t qpns = 0x1000;  ///< given to those who name none
   std::map<ChannelId, int> signals;
   std::map<Refusal, int> refused;
