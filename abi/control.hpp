@@ -283,10 +283,11 @@ struct CreateCqRequest {
   std::uint32_t entries;  ///< at least; the ring gets the next power of two
   std::uint32_t channel;  ///< or kNoHandle
 };
-/// Comes with 1 descriptor when new_segment is 1: the memfd of ring.segment. A ring that would be
-/// in use at once (that of a resized queue, or of an XRC shared receive queue) is only
-/// made in memory that is sealed: with ring.bytes 0 and the handle kNoHandle, nothing has been made
-/// but a segment, and the process asks again when it has mapped that.
+/// Comes with 1 descriptor when new_segment is 1: the memfd of ring.segment. A ring in use at once
+/// (of a resized queue, or of an XRC shared receive queue) is only made in sealed memory:
+/// ring.bytes 0 and the handle kNoHandle say that only a segment was made. The process maps it and
+/// asks again, or, where it cannot, sends kDestroyCq with kNoHandle, which fails and has it given
+/// up.
 struct CreateCqReply {
   std::uint32_t handle;
   std::uint32_t entries;

@@ -17,6 +17,7 @@ namespace {
 /// A channel with the number of its holders, one of which is the table.
 struct CountedChannel : EventChannel {
   std::uint32_t holders = 1;
+  FileIdentity file;  ///< the program's descriptor
 };
 
 Mutex channels_lock;  ///< guards the table, and the numbers of holders
@@ -41,6 +42,13 @@ void after_fork_child() {
   channels_lock.unlock();
 }
 
+/// The channel of `fd`; null if there is none, or `fd` stands for another file by now. REQUIRES:
+/// channels_lock held.
+CountedChannel* find_current(int fd) {
+  CountedChannel* channel = channels.find(fd);
+  return channel != nullptr && identity_of(fd) == channel->file ? channel : nullptr;
+}
+
 /// Puts `channel`, or nothing, into the table. Returns what was there before.
 CountedChannel* replace(int fd, CountedChannel* channel) {
   Guard guard(channels_lock);
@@ -56,7 +64,7 @@ CountedChannel* replace(int fd, CountedChannel* channel) {
 
 HeldChannel::HeldChannel(int fd) : fd_(fd) {
   Guard guard(channels_lock);
-  CountedChannel* channel = channels.find(fd);
+  CountedChannel* channel = find_current(fd);
   if (channel != nullptr) ++channel->holders;
   channel_ = channel;
 }
@@ -65,14 +73,15 @@ HeldChannel::~HeldChannel() { let_go(static_cast<CountedChannel*>(channel_)); }
 
 void HeldChannel::take_signal() const {
   Guard guard(channels_lock);
-  if (channels.find(fd_) != channel_) return;
+  if (find_current(fd_) != channel_) return;
   char byte;
   ::recv(fd_, &byte, sizeof byte, MSG_DONTWAIT);
 }
 
-bool is_channel(int fd) {
+ChannelFile channel_file(int fd) {
   Guard guard(channels_lock);
-  return channels.find(fd) != nullptr;
+  if (channels.find(fd) == nullptr) return ChannelFile::kForeign;
+  return find_current(fd) != nullptr ? ChannelFile::kChannel : ChannelFile::kReused;
 }
 
 int open_channel(const char* tenant_socket, int& fd) {
@@ -82,6 +91,7 @@ int open_channel(const char* tenant_socket, int& fd) {
     dispose(channel);
     return error;
   }
+  channel->file = identity_of(fd);
   CountedChannel* replaced = replace(fd, channel);
   let_go(replaced);  // of a descriptor that was closed behind our back
   if (replaced != channel) return 0;

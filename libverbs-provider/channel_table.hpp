@@ -1,6 +1,8 @@
 // Event channels by the descriptors that the program has of them.
 #pragma once
 
+#include <cstdint>
+
 #include "libverbs-provider/event_channel.hpp"
 
 namespace softhca::provider {
@@ -8,7 +10,7 @@ namespace softhca::provider {
 /// An event channel that another thread may forget but not end.
 class HeldChannel {
  public:
-  /// Holds the channel of `fd`, if there is one.
+  /// Holds the channel of `fd`, if there is one and `fd` still stands for it.
   explicit HeldChannel(int fd);
   ~HeldChannel();
   HeldChannel(const HeldChannel&) = delete;
@@ -27,7 +29,10 @@ class HeldChannel {
   EventChannel* channel_;
 };
 
-bool is_channel(int fd);
+/// kForeign: never a channel's, or forgotten. kReused: a channel's that the program has closed by
+/// itself; the number may stand for a file of its own.
+enum class ChannelFile : std::uint8_t { kForeign, kChannel, kReused };
+ChannelFile channel_file(int fd);
 
 /// Opens a channel by the tenant's socket; `fd` is the program's descriptor of it. 0 or an errno
 /// value.

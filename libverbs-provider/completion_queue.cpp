@@ -57,8 +57,8 @@ int create(Context& context, Cq& cq, int cqe, const ibv_comp_channel* channel, i
     error = turn.call(abi::Operation::kCreateCq, request, reply, fds);
     if (error != 0) return error;
     error = attach(context, reply, fds, cq.ring);
+    if (error != 0) turn.destroy(abi::Operation::kDestroyCq, reply.handle);
   }
-  if (error != 0) context.control.destroy(abi::Operation::kDestroyCq, reply.handle);
   cq.context = &context;
   cq.base.cq.handle = reply.handle;
   cq.base.cq.cqe = static_cast<int>(reply.entries);

@@ -138,12 +138,13 @@ int migrate(int fd, const Command& command) {
 /// lives as long as a thread waits in it: when others close the descriptor meanwhile, that thread
 /// hears nothing any more, and programs leave it waiting until the process ends.
 int await_event(int fd) {
+  if (channel_file(fd) == ChannelFile::kReused) return EBADF;
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags >= 0 && (flags & O_NONBLOCK) != 0) return EAGAIN;
   char byte;
   const ssize_t got = ::recv(fd, &byte, sizeof byte, MSG_PEEK);
   const int error = got < 0 ? errno : 0;
-  while (!is_channel(fd)) ::pause();
+  while (channel_file(fd) == ChannelFile::kForeign) ::pause();
   return got == 0 ? EIO : error;
 }
 

@@ -57,17 +57,22 @@ int rdmacm_open(const char* path, int flags, ...) {
 /// The library insists on a character device.
 int rdmacm_fstat(int fd, struct stat* found) {
   const int result = ::fstat(fd, found);
-  if (result == 0 && is_channel(fd)) found->st_mode = (found->st_mode & ~S_IFMT) | S_IFCHR;
+  if (result == 0 && channel_file(fd) == ChannelFile::kChannel)
+    found->st_mode = (found->st_mode & ~S_IFMT) | S_IFCHR;
   return result;
 }
 
 ssize_t rdmacm_write(int fd, const void* buffer, std::size_t bytes) {
-  return is_channel(fd) ? write_command(fd, buffer, bytes) : ::write(fd, buffer, bytes);
+  if (channel_file(fd) == ChannelFile::kForeign) return ::write(fd, buffer, bytes);
+  return write_command(fd, buffer, bytes);
 }
 
 int rdmacm_close(int fd) {
+  const bool reused = channel_file(fd) == ChannelFile::kReused;
   forget_channel(fd);
-  return ::close(fd);
+  if (!reused) return ::close(fd);
+  errno = EBADF;
+  return -1;
 }
 
 // --- redirection -----------------------------------------------------------------------------

@@ -39,6 +39,8 @@ struct Context {
   Owned<MemoryRegistry> memory;
   OnDemandRegions on_demand;
   MemoryOffer memory_offer;
+  /// errno value of a shortage of the process by which memory could not be shared last; else 0.
+  std::atomic<int> shortage;
   QpTable qps;
   SrqTable xrc_srqs;
   abi::DeviceReply limits;

@@ -1,7 +1,6 @@
 #include "libverbs-provider/control_channel.hpp"
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <cerrno>
 
@@ -12,11 +11,12 @@ constexpr std::size_t kMaxParts = 4;
 
 }  // namespace
 
-ControlChannel::~ControlChannel() {
-  if (fd_ >= 0) ::close(fd_);
+int ControlChannel::connect(const char* path) {
+  int fd = -1;
+  const int error = connect_socket(path, fd);
+  fd_.reset(fd);
+  return error;
 }
-
-int ControlChannel::connect(const char* path) { return connect_socket(path, fd_); }
 
 /// A lost channel stays lost, and in a forked child the lock may be held by a thread that is not
 /// there.
@@ -41,45 +41,43 @@ int ControlChannel::broken(int error) {
   return error;
 }
 
-int ControlChannel::destroy(abi::Operation operation, std::uint32_t handle) {
-  const int error = call(operation, abi::HandleBody{handle, 0});
-  return lost() ? 0 : error;
-}
-
 int ControlChannel::exchange(const abi::RequestHeader& header, std::span<const iovec> body,
                              std::span<std::byte> reply, ReceivedFds& fds) {
+  if (!fd_.is_ours()) return broken(EBADF);
   iovec parts[kMaxParts] = {{const_cast<abi::RequestHeader*>(&header), sizeof header}};
   std::size_t count = 1;
   for (const iovec& part : body) parts[count++] = part;
-  if (const int error = send_record(fd_, {parts, count}))
+  if (const int error = send_record(fd_.get(), {parts, count})) {
+    if (is_shortage(error)) return error;
     return error == EMSGSIZE ? EINVAL : broken(EIO);
+  }
   return receive(reply, header.tag, fds);
 }
 
 int ControlChannel::receive(std::span<std::byte> reply, std::uint32_t tag, ReceivedFds& fds) {
   abi::ReplyHeader header{};
   iovec parts[] = {{&header, sizeof header}, {reply.data(), reply.size()}};
-  const Received got = receive_record(fd_, parts, fds);
+  const Received got = receive_record(fd_.get(), parts, fds);
   if (got.bytes == 0) return broken(EIO);
   if (got.bytes < sizeof header || header.tag != tag) return broken(EPROTO);
   if (header.error != 0) return header.error > 0 ? header.error : broken(EPROTO);
   const bool whole = got.bytes >= sizeof header + reply.size();
-  return whole && !got.lost_fds ? 0 : broken(EPROTO);
+  return whole && !got.too_many_fds ? 0 : broken(EPROTO);
 }
 
 bool ControlChannel::hung_up() {
   if (lost()) return true;
-  pollfd state{fd_, POLLRDHUP, 0};
-  if (::poll(&state, 1, 0) <= 0) return false;
-  if ((state.revents & (POLLHUP | POLLRDHUP | POLLERR)) == 0) return false;
+  pollfd state{fd_.get(), POLLRDHUP, 0};
+  const bool hung = !fd_.is_ours() || (::poll(&state, 1, 0) > 0 &&
+                                       (state.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0);
+  if (!hung) return false;
   lost_.store(true, std::memory_order_relaxed);
   return true;
 }
 
 void ControlChannel::abandon() {
   lost_.store(true, std::memory_order_relaxed);
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
+  fd_.reset();
 }
 
 }  // namespace softhca::provider

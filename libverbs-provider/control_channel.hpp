@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -9,13 +10,12 @@
 #include "abi/control.hpp"
 #include "libverbs-provider/lock.hpp"
 #include "libverbs-provider/record_socket.hpp"
+#include "libverbs-provider/share/own_descriptor.hpp"
 
 namespace softhca::provider {
 
 class ControlChannel {
  public:
-  ~ControlChannel();
-
   /// The channel for as long as this lives: no request of another thread comes between the calls
   /// of one turn and what is done with their replies. A reply may rest on an earlier one (a ring in
   /// a segment announced with another ring), so what it says of shared state is acted on within the
@@ -28,7 +28,10 @@ class ControlChannel {
     Turn& operator=(const Turn&) = delete;
 
     /// Sends `operation` with `body`, receives a reply body of `reply.size()` bytes. Returns 0, the
-    /// errno value of the reply, EPROTO for a reply out of contract, EIO once the daemon is gone.
+    /// errno value of the reply, EPROTO for a reply out of contract, EIO once the daemon is gone,
+    /// EBADF when the program has closed the connection, ENOMEM or ENOBUFS when nothing was sent.
+    /// After 0 the caller checks `fds`: the process may have had no place for a descriptor, and
+    /// then undoes what the daemon has made, in the same turn.
     int call(abi::Operation operation, std::span<const iovec> body, std::span<std::byte> reply,
              ReceivedFds& fds);
 
@@ -49,6 +52,12 @@ class ControlChannel {
       const iovec body{const_cast<Request*>(&request), sizeof request};
       ReceivedFds none;
       return call(operation, {&body, 1}, {}, none);
+    }
+
+    /// As ControlChannel::destroy(), for what the daemon has made and the process cannot use.
+    int destroy(abi::Operation operation, std::uint32_t handle) {
+      const int error = call(operation, abi::HandleBody{handle, 0});
+      return channel_.lost() ? 0 : error;
     }
 
     /// The process cannot follow what the daemon has done: the connection is useless from now on,
@@ -74,11 +83,16 @@ class ControlChannel {
   }
   /// For operations that end the life of `handle`. When the daemon is gone so is the object: that
   /// counts as success, and lets programs clean up.
-  int destroy(abi::Operation operation, std::uint32_t handle);
+  int destroy(abi::Operation operation, std::uint32_t handle) {
+    return Turn(*this).destroy(operation, handle);
+  }
 
   /// True when the daemon has closed the connection (asks the kernel).
   bool hung_up();
   bool lost() const { return lost_.load(std::memory_order_relaxed); }
+
+  /// Every call fails from now on, as when the daemon is gone.
+  void give_up() { broken(EIO); }
 
   /// In a forked child: gives up the copy of the connection, which stays the parent's.
   void abandon();
@@ -90,7 +104,7 @@ class ControlChannel {
   int receive(std::span<std::byte> reply, std::uint32_t tag, ReceivedFds& fds);
 
   Mutex mutex_;
-  int fd_ = -1;
+  OwnDescriptor fd_;
   std::uint32_t next_tag_ = 1;
   std::atomic<bool> lost_{false};
 };

@@ -16,6 +16,7 @@
 #include "libverbs-provider/device_file.hpp"
 #include "libverbs-provider/event_files.hpp"
 #include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/share/proc_file.hpp"
 #include "libverbs-provider/tenant_socket.hpp"
 
 namespace softhca::provider {
@@ -73,31 +74,35 @@ abi34::VerbsDevice* alloc_device(abi34::SysfsDevice* sysfs) {
 
 void uninit_device(abi34::VerbsDevice* device) { dispose(reinterpret_cast<Device*>(device)); }
 
-int alloc_shared(void* control, std::uint64_t bytes, SharedMemory* memory) {
+ControlChannel& control_of(void* context) { return static_cast<Context*>(context)->control; }
+
+int alloc_shared(void* context, std::uint64_t bytes, SharedMemory* memory) {
   const abi::AllocSharedRequest request{bytes};
   abi::AllocSharedReply reply{};
   ReceivedFds fds;
-  const int error = static_cast<ControlChannel*>(control)->call(abi::Operation::kAllocShared,
-                                                                request, reply, fds);
-  if (error != 0) return error;
-  if (fds.count() != 1) return EPROTO;
+  ControlChannel::Turn turn(control_of(context));
+  if (const int error = turn.call(abi::Operation::kAllocShared, request, reply, fds)) return error;
+  const int error = fds.check(1);
+  static_cast<Context*>(context)->shortage.store(error, std::memory_order_relaxed);
+  if (error != 0) {
+    turn.destroy(abi::Operation::kFreeShared, reply.handle);
+    return error;
+  }
   *memory = {fds.take(0), reply.handle};
   return 0;
 }
 
-void free_shared(void* control, std::uint32_t handle) {
-  static_cast<ControlChannel*>(control)->destroy(abi::Operation::kFreeShared, handle);
+void free_shared(void* context, std::uint32_t handle) {
+  control_of(context).destroy(abi::Operation::kFreeShared, handle);
 }
 
-int name_shared(void* control, std::uint32_t handle, abi::SharedToken* token) {
-  return static_cast<ControlChannel*>(control)->call(abi::Operation::kNameShared,
-                                                     abi::HandleBody{handle, 0}, *token);
+int name_shared(void* context, std::uint32_t handle, abi::SharedToken* token) {
+  return control_of(context).call(abi::Operation::kNameShared, abi::HandleBody{handle, 0}, *token);
 }
 
-int join_shared(void* control, const abi::SharedToken& token, std::uint32_t* handle) {
+int join_shared(void* context, const abi::SharedToken& token, std::uint32_t* handle) {
   abi::HandleBody reply{};
-  const int error =
-      static_cast<ControlChannel*>(control)->call(abi::Operation::kJoinShared, token, reply);
+  const int error = control_of(context).call(abi::Operation::kJoinShared, token, reply);
   *handle = reply.handle;
   return error;
 }
@@ -114,7 +119,7 @@ int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
 /// Connects to the daemon and maps the session. 0 or an errno value.
 int open_session(Context& context, const char* default_socket) {
   context.memory.reset(make<MemoryRegistry>(
-      SharedMemorySource{&context.control, alloc_shared, free_shared, name_shared, join_shared}));
+      SharedMemorySource{&context, alloc_shared, free_shared, name_shared, join_shared}));
   if (context.memory == nullptr) return ENOMEM;
   char path[kSocketPathBytes];
   choose_socket(default_socket, path);
@@ -123,7 +128,7 @@ int open_session(Context& context, const char* default_socket) {
   abi::HelloReply reply{};
   ReceivedFds fds;
   if (const int error = greet(context.control, reply, fds)) return error;
-  if (fds.count() != 3) return EPROTO;
+  if (const int error = fds.check(3)) return error;
   const int memory = fds.take(0);
   const int wake = fds.take(1);
   const int async = fds.take(2);
@@ -132,6 +137,7 @@ int open_session(Context& context, const char* default_socket) {
   ::fcntl(async, F_SETFL, ::fcntl(async, F_GETFL) & ~O_NONBLOCK);
   if (const int error = context.session.open(memory, wake, reply.vcbs)) return error;
 
+  ProcFile::keep_all();
   return context.control.call(abi::Operation::kQueryDevice, abi::HandleBody{}, context.limits);
 }
 
@@ -178,6 +184,7 @@ void construct_parts(Context& context) {
   new (&context.memory) Owned<MemoryRegistry>;
   new (&context.on_demand) OnDemandRegions;
   new (&context.memory_offer) MemoryOffer;
+  new (&context.shortage) std::atomic<int>(0);
   new (&context.qps) QpTable;
   new (&context.xrc_srqs) SrqTable;
   new (&context.forked) std::atomic<bool>(false);
@@ -274,6 +281,7 @@ verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Con
   int error = is_of_known_size(*context) ? 0 : ENOSYS;
   if (error == 0) error = open_session(*context, device->socket_path);
   if (error == 0) error = share(*context);
+  if (error == 0) error = serve_files(*context);
   if (error != 0) {
     close(*context);
     errno = error;
@@ -282,7 +290,6 @@ verbs_context* make_context(ibv_device* ibv_device, int cmd_fd, int (*share)(Con
   context->ibv()->num_comp_vectors = static_cast<int>(context->limits.completion_vectors);
   const Operations operations = operations_of(library_version(), kOperations);
   verbs_set_ops(library_part(*context), operations.data());
-  serve_files(*context);
   return library_part(*context);
 }
 

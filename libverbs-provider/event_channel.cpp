@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -20,7 +19,6 @@ struct EventChannel::Shared {
 };
 
 EventChannel::~EventChannel() {
-  if (fd_ >= 0) ::close(fd_);
   if (shared_ != nullptr) ::munmap(shared_, sizeof(Shared));
 }
 
@@ -28,8 +26,10 @@ int EventChannel::open(const char* tenant_socket, int& signal_fd) {
   char path[kSocketPathBytes];
   choose_socket(tenant_socket, path);
   if (const int error = share()) return error;
-  if (const int error = connect_socket(path, fd_)) return error;
-  return greet(signal_fd);
+  int fd = -1;
+  const int error = connect_socket(path, fd);
+  fd_.reset(fd);
+  return error != 0 ? error : greet(signal_fd);
 }
 
 int EventChannel::share() {
@@ -52,17 +52,18 @@ int EventChannel::greet(int& signal_fd) {
   abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kOpenEventChannel),
                             shared_->next_tag++};
   iovec request[] = {{&header, sizeof header}, {&hello.body, hello.bytes}};
-  if (const int error = send_record(fd_, request)) return error;
+  if (const int error = send_record(fd_.get(), request)) return error;
 
   abi::ReplyHeader answer{};
   abi::HandleBody channel{};
   ReceivedFds fds;
   iovec reply[] = {{&answer, sizeof answer}, {&channel, sizeof channel}};
-  const Received got = receive_record(fd_, reply, fds);
+  const Received got = receive_record(fd_.get(), reply, fds);
   if (got.bytes == 0) return EIO;
   if (got.bytes < sizeof answer || answer.tag != header.tag) return EPROTO;
   if (answer.error != 0) return answer.error > 0 ? answer.error : EPROTO;
-  if (got.bytes != sizeof answer + sizeof channel || fds.count() != 1) return EPROTO;
+  if (got.bytes != sizeof answer + sizeof channel) return EPROTO;
+  if (const int error = fds.check(1)) return error;
   number_ = channel.handle;
   signal_fd = fds.take(0);
   return 0;
@@ -88,24 +89,26 @@ EventChannel::Turn::~Turn() {
 
 int EventChannel::Turn::give_up(int error) {
   channel_.shared_->lost.store(true, std::memory_order_relaxed);
-  ::shutdown(channel_.fd_, SHUT_RDWR);
+  if (channel_.fd_.is_ours()) ::shutdown(channel_.fd_.get(), SHUT_RDWR);
   return error;
 }
 
 int EventChannel::Turn::command(const abi::ConnectionCommandRequest& request,
                                 std::span<const std::byte> body, Response& response) {
   if (channel_.lost()) return EIO;
+  if (!channel_.fd_.is_ours()) return give_up(EBADF);
   abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kConnectionCommand),
                             channel_.shared_->next_tag++};
   iovec parts[] = {{&header, sizeof header},
                    {const_cast<abi::ConnectionCommandRequest*>(&request), sizeof request},
                    {const_cast<std::byte*>(body.data()), body.size()}};
-  if (send_record(channel_.fd_, parts) != 0) return give_up(EIO);
+  if (const int error = send_record(channel_.fd_.get(), parts))
+    return is_shortage(error) ? error : give_up(EIO);
 
   abi::ReplyHeader answer{};
   ReceivedFds none;
   iovec reply[] = {{&answer, sizeof answer}, {&response, sizeof response}};
-  const Received got = receive_record(channel_.fd_, reply, none);
+  const Received got = receive_record(channel_.fd_.get(), reply, none);
   if (got.bytes == 0) return give_up(EIO);
   if (got.bytes < sizeof answer || answer.tag != header.tag) return give_up(EPROTO);
   if (answer.error != 0) return answer.error > 0 ? answer.error : give_up(EPROTO);

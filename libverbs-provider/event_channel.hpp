@@ -12,6 +12,7 @@
 
 #include "abi/control.hpp"
 #include "libverbs-provider/record_socket.hpp"
+#include "libverbs-provider/share/own_descriptor.hpp"
 
 namespace softhca::provider {
 
@@ -44,7 +45,8 @@ class EventChannel {
     Turn& operator=(const Turn&) = delete;
 
     /// Returns 0, the errno value of the reply, EPROTO for a reply out of contract, EIO once the
-    /// daemon is gone.
+    /// daemon is gone, EBADF when the program has closed the connection, ENOMEM or ENOBUFS when
+    /// nothing was sent.
     int command(const abi::ConnectionCommandRequest& request, std::span<const std::byte> body,
                 Response& response);
     /// The process cannot follow what the daemon says: the connection ends, for all who share it,
@@ -65,7 +67,7 @@ class EventChannel {
   int share();
   int greet(int& signal_fd);
 
-  int fd_ = -1;
+  OwnDescriptor fd_;
   std::uint32_t number_ = 0;
   Shared* shared_ = nullptr;
 };

@@ -15,6 +15,7 @@
 
 #include "libverbs-provider/descriptor_table.hpp"
 #include "libverbs-provider/import_redirect.hpp"
+#include "libverbs-provider/share/own_descriptor.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -25,6 +26,7 @@ struct File {
   FileKind kind;
   std::uint32_t handle;  ///< channels: the daemon's
   Context* context;
+  FileIdentity identity;
 };
 
 /// Record of the file of asynchronous events.
@@ -44,22 +46,39 @@ File find(int fd) {
   return files.find(fd);
 }
 
+/// True if the program has closed the file by itself. The number may stand for a file of its own.
+bool is_reused(int fd, const File& file) {
+  return file.kind != FileKind::kForeign && identity_of(fd) != file.identity;
+}
+
+/// -1, with errno set to EBADF.
+int refuse_reused() {
+  errno = EBADF;
+  return -1;
+}
+
+/// False when memory is short. REQUIRES: files_lock held.
+bool put(int fd, File file) {
+  file.identity = identity_of(fd);
+  return files.put(fd, file);
+}
+
 // --- the device file -------------------------------------------------------------------------
 
 /// 0 or an errno value.
 int create_channel(Context& context, std::uint32_t& fd) {
   abi::HandleBody reply{};
   ReceivedFds fds;
-  const int error = context.control.call(abi::Operation::kCreateChannel, {},
-                                         std::as_writable_bytes(std::span{&reply, 1}), fds);
+  int error = context.control.call(abi::Operation::kCreateChannel, {},
+                                   std::as_writable_bytes(std::span{&reply, 1}), fds);
   if (error != 0) return error;
-  if (fds.count() != 1) return EPROTO;
+  if ((error = fds.check(1)) != 0) return error;  // the kernel has closed it
   const int channel = fds.take(0);
   fd = static_cast<std::uint32_t>(channel);
   // However the descriptor was made, it is to block as a fresh kernel file does.
   ::fcntl(channel, F_SETFL, ::fcntl(channel, F_GETFL) & ~O_NONBLOCK);
   Guard guard(files_lock);
-  if (files.put(channel, {FileKind::kChannel, reply.handle, &context})) return 0;
+  if (put(channel, {FileKind::kChannel, reply.handle, &context, {}})) return 0;
   ::close(channel);
   return ENOMEM;
 }
@@ -175,6 +194,7 @@ ssize_t report_loss(Context& context, void* buffer) {
 ssize_t take_record(int fd, const File& file, void* buffer) {
   const FileKind kind = file.kind;
   Guard guard(files_lock);
+  if (is_reused(fd, file)) return refuse_reused();
   drop_stale_records(fd, kind);
   const ssize_t got = ::recv(fd, buffer, record_bytes(kind), MSG_DONTWAIT);
   if (got == 0 && kind == FileKind::kAsync) return report_loss(*file.context, buffer);
@@ -204,6 +224,7 @@ ssize_t read_events(int fd, const File& file, void* buffer, std::size_t bytes) {
 ssize_t verbs_write(int fd, const void* buffer, std::size_t bytes) {
   const File file = find(fd);
   if (file.kind != FileKind::kDevice) return ::write(fd, buffer, bytes);
+  if (is_reused(fd, file)) return refuse_reused();
   return command(*file.context, buffer, bytes);
 }
 
@@ -225,7 +246,9 @@ int verbs_ioctl(int fd, unsigned long request, void* argument) {
 int verbs_close(int fd) {
   {
     Guard guard(files_lock);
+    const bool reused = is_reused(fd, files.find(fd));
     files.forget(fd);
+    if (reused) return refuse_reused();
   }
   return ::close(fd);
 }
@@ -268,7 +291,8 @@ void await_acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, const std:
 /// False when records are left, behind one of a living object, that may name destroyed ones.
 /// REQUIRES: files_lock held.
 bool drained(int fd, FileKind kind) {
-  if (fd < 0) return true;
+  const File file = files.find(fd);
+  if (file.kind != kind || is_reused(fd, file)) return true;
   drop_stale_records(fd, kind);
   pollfd state{fd, POLLIN, 0};
   return ::poll(&state, 1, 0) <= 0 || (state.revents & POLLIN) == 0;
@@ -287,17 +311,25 @@ bool waits_for_acknowledgement(const Context& context) {
 
 }  // namespace
 
-void serve_files(Context& context) {
+int serve_files(Context& context) {
   Guard guard(files_lock);
   redirect_verbs();
-  files.put(context.ibv()->cmd_fd, {FileKind::kDevice, 0, &context});
-  files.put(context.ibv()->async_fd, {FileKind::kAsync, 0, &context});
+  const ibv_context& ibv = *context.ibv();
+  if (!put(ibv.cmd_fd, {FileKind::kDevice, 0, &context, {}})) return ENOMEM;
+  if (!put(ibv.async_fd, {FileKind::kAsync, 0, &context, {}})) {
+    files.forget(ibv.cmd_fd);
+    return ENOMEM;
+  }
   context.next = contexts;
   contexts = &context;
+  return 0;
 }
 
 void stop_serving_files(Context& context) {
   Guard guard(files_lock);
+  // The library closes these two next.
+  for (int* fd : {&context.ibv()->cmd_fd, &context.ibv()->async_fd})
+    if (is_reused(*fd, files.find(*fd))) *fd = -1;
   for (File& file : files)
     if (file.context == &context) file = {};
   for (Context** c = &contexts; *c != nullptr; c = &(*c)->next) {

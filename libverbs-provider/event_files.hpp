@@ -16,8 +16,9 @@
 
 namespace softhca::provider {
 
-/// Redirects the library's imports (once) and serves the context's device and event files.
-void serve_files(Context& context);
+/// Redirects the library's imports (once) and serves the context's device and event files. 0 or an
+/// errno value.
+int serve_files(Context& context);
 /// Ends what serve_files() began; also disposes of buried objects.
 void stop_serving_files(Context& context);
 

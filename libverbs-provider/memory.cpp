@@ -94,8 +94,10 @@ int share(Context& context, std::uint64_t addr, std::uint64_t length, ExtentList
       context.memory->forget(extents.all());
     else if (error != 0)
       context.memory->release(extents.all());
-    if (error == EOPNOTSUPP && !context.memory_offer.is_made())
-      say_unshared(addr, length, extents.all());
+    if (error == EOPNOTSUPP && !context.memory_offer.is_made()) {
+      if (const int shortage = context.shortage.load(std::memory_order_relaxed)) return shortage;
+      say_unshared(addr, length, extents.all(), context.memory_offer.open_error());
+    }
   }
   return error == ESTALE ? ENOMEM : error;
 }

@@ -1,28 +1,24 @@
 #include "libverbs-provider/memory_offer.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 
-namespace softhca::provider {
+#include "libverbs-provider/share/proc_file.hpp"
 
-MemoryOffer::~MemoryOffer() {
-  if (socket_ >= 0) ::close(socket_);
-}
+namespace softhca::provider {
 
 int MemoryOffer::make(ControlChannel& control) {
   const Guard guard(mutex_);
   if (is_made()) return 0;
-  if (socket_ < 0)
+  const ProcFile::Use memory(ProcFile::memory());
+  if (memory.fd() < 0) {
+    open_error_.store(memory.error(), std::memory_order_relaxed);
+    return memory.error() == EMFILE || memory.error() == ENFILE ? memory.error() : EOPNOTSUPP;
+  }
+  if (!socket_.is_ours())
     if (const int error = ask_for_socket(control)) return error;
-  const int memory = ::open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-  if (memory < 0) return errno == EACCES || errno == EPERM || errno == ENOENT ? EOPNOTSUPP : errno;
-  const int error = send_descriptor(socket_, memory);
-  ::close(memory);
-  if (error != 0) return error;
-  ::close(socket_);
-  socket_ = -1;
+  if (const int error = send_descriptor(socket_.get(), memory.fd()))
+    return error == ETOOMANYREFS ? EMFILE : error;  // the user has too many under way
+  socket_.reset();
   made_ = true;
   return 0;
 }
@@ -33,8 +29,8 @@ int MemoryOffer::ask_for_socket(ControlChannel& control) {
   const iovec body{const_cast<abi::HandleBody*>(&request), sizeof request};
   if (const int error = control.call(abi::Operation::kOfferMemory, {&body, 1}, {}, fds))
     return error;
-  if (fds.count() != 1) return EPROTO;
-  socket_ = fds.take(0);
+  if (const int error = fds.check(1)) return error;
+  socket_.reset(fds.take(0));
   return 0;
 }
 

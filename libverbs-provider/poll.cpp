@@ -110,7 +110,10 @@ int poll_in_vain(Cq& cq) {
   const std::uint32_t empty = cq.empty_polls;
   if (empty % kEmptyPollsBeforeYield == 0) sched_yield();
   // What a daemon left behind is taken before its end is reported.
-  if (empty % kEmptyPollsBeforeCheck == 0) cq.context->control.hung_up();
+  if (empty % kEmptyPollsBeforeCheck == 0) {
+    if (!cq.context->session.can_wake()) cq.context->control.give_up();
+    cq.context->control.hung_up();
+  }
   return cq.context->control.lost() ? EIO : 0;
 }
 

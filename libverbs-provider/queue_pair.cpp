@@ -139,8 +139,8 @@ int create(Context& context, Qp& qp, const ibv_qp_init_attr_ex& init) {
     if (error != 0) return error;
     qp.qpn = reply.qpn;
     error = attach(context, reply, fds, qp);
+    if (error != 0) turn.destroy(abi::Operation::kDestroyQp, reply.qpn);
   }
-  if (error != 0) context.control.destroy(abi::Operation::kDestroyQp, reply.qpn);
   return error;
 }
 

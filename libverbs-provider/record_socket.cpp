@@ -39,6 +39,12 @@ void ReceivedFds::clear() {
     fd = -1;
   }
   count_ = 0;
+  dropped_ = false;
+}
+
+int ReceivedFds::check(unsigned wanted) const {
+  if (count_ == wanted) return 0;
+  return dropped_ && count_ < wanted ? EMFILE : EPROTO;
 }
 
 int ReceivedFds::take(unsigned i) {
@@ -66,6 +72,8 @@ int connect_socket(const char* path, int& fd) {
   while (result != 0 && errno == EINTR);
   return result == 0 ? 0 : errno;
 }
+
+bool is_shortage(int error) { return error == ENOMEM || error == ENOBUFS; }
 
 int send_record(int fd, std::span<iovec> parts) {
   msghdr message{};
@@ -103,7 +111,9 @@ Received receive_record(int fd, std::span<iovec> parts, ReceivedFds& fds) {
   while (got < 0 && errno == EINTR);
   if (got <= 0) return {};
   collect_fds(message, fds);
-  return {static_cast<std::size_t>(got), (message.msg_flags & MSG_CTRUNC) != 0};
+  const bool cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  if (cut) fds.note_dropped();
+  return {static_cast<std::size_t>(got), cut && fds.count() == abi::kMaxFds};
 }
 
 }  // namespace softhca::provider

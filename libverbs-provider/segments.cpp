@@ -9,15 +9,13 @@
 
 namespace softhca::provider {
 
-/// All of the memfd; its descriptor is not needed then. 0 or an errno value.
-int Segments::Mapping::map() {
+/// Maps all of the memfd. 0 or an errno value.
+int Segments::Mapping::map(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return errno;
   void* memory = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ | PROT_WRITE,
                         MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return errno;
-  ::close(fd);
-  fd = -1;
   base = static_cast<std::byte*>(memory);
   bytes = static_cast<std::size_t>(status.st_size);
   return 0;
@@ -25,7 +23,7 @@ int Segments::Mapping::map() {
 
 void Segments::Mapping::drop() {
   if (base != nullptr) ::munmap(base, bytes);
-  if (fd >= 0) ::close(fd);
+  base = nullptr;
 }
 
 Segments::~Segments() {
@@ -39,30 +37,32 @@ Segments::Mapping* Segments::lookup(std::uint32_t segment) {
   return nullptr;
 }
 
-int Segments::announce(std::uint32_t segment, ReceivedFds& fds) {
-  if (fds.count() != 1) return EPROTO;
-  Mapping fresh{segment, fds.take(0), nullptr, 0};
-  const int error = fresh.map();
-  Guard guard(mutex_);
-  if (Mapping* known = lookup(segment)) {
-    known->drop();
-    *known = fresh;
-    return error;
-  }
+/// Null when memory is short.
+Segments::Mapping* Segments::add(std::uint32_t segment) {
   void* grown = std::realloc(mappings_, (count_ + 1) * sizeof(Mapping));
-  if (grown == nullptr) {
-    fresh.drop();
-    return ENOMEM;
-  }
+  if (grown == nullptr) return nullptr;
   mappings_ = static_cast<Mapping*>(grown);
-  mappings_[count_++] = fresh;
+  mappings_[count_] = {segment, nullptr, 0};
+  return &mappings_[count_++];
+}
+
+int Segments::announce(std::uint32_t segment, ReceivedFds& fds) {
+  Guard guard(mutex_);
+  Mapping* mapping = lookup(segment);
+  if (mapping == nullptr) mapping = add(segment);
+  if (mapping == nullptr) return ENOMEM;
+  mapping->drop();
+  if (const int error = fds.check(1)) return error;
+  const int fd = fds.take(0);
+  const int error = mapping->map(fd);
+  ::close(fd);
   return error;
 }
 
 std::byte* Segments::find(const abi::RingLocation& ring, std::uint64_t needed) {
   Guard guard(mutex_);
   Mapping* mapping = lookup(ring.segment);
-  if (mapping == nullptr || (mapping->base == nullptr && mapping->map() != 0)) return nullptr;
+  if (mapping == nullptr || mapping->base == nullptr) return nullptr;
   if (ring.offset % 64 != 0 || ring.bytes < needed) return nullptr;
   if (ring.offset > mapping->bytes || ring.bytes > mapping->bytes - ring.offset) return nullptr;
   return mapping->base + ring.offset;

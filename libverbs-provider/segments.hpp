@@ -17,11 +17,11 @@ class Segments {
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
-  /// Maps a segment announced with a reply: its descriptor must have come. Announced again, the new
-  /// memory replaces the old (the daemon does so only when no ring lies in it). 0 or errno. To be
-  /// called in the turn of the request, as is find(): a segment is announced once, and the next
-  /// reply, to any thread, may name it. The queue of a segment that could not be mapped is to be
-  /// destroyed next: the daemon gives the segment up then, and announces another.
+  /// Maps a segment announced with a reply. Announced again, the new memory replaces the old (the
+  /// daemon does so only when no ring lies in it). 0 or an errno value, EMFILE and ENOMEM among
+  /// them. To be called in the turn of the request, as is find(): a segment is announced once, and
+  /// the next reply, to any thread, may name it. The queue of a segment that could not be mapped is
+  /// to be destroyed in the same turn: the daemon gives the segment up then, and announces another.
   int announce(std::uint32_t segment, ReceivedFds& fds);
 
   /// As turn.call(), for a ring that would be in use at once: where the daemon has no memory for it
@@ -34,8 +34,13 @@ class Segments {
       if (const int error = turn.call(operation, request, reply, fds)) return error;
       if (reply.ring.bytes != 0) return 0;
       if (reply.new_segment == 0) return EPROTO;
-      if (const int error = announce(reply.ring.segment, fds)) return error;
+      const int error = announce(reply.ring.segment, fds);
       fds.clear();
+      if (error == 0) continue;
+      // The daemon gives a segment without rings up with the second request after its reply.
+      const abi::HandleBody none{abi::kNoHandle, 0};
+      turn.call(abi::Operation::kDestroyCq, none);
+      return error;
     }
     return ENOMEM;
   }
@@ -50,14 +55,14 @@ class Segments {
  private:
   struct Mapping {
     std::uint32_t segment;
-    int fd;           ///< while it is not mapped, else -1
     std::byte* base;  ///< null: not mapped
     std::size_t bytes;
 
-    int map();
+    int map(int fd);
     void drop();
   };
   Mapping* lookup(std::uint32_t segment);
+  Mapping* add(std::uint32_t segment);
 
   Mutex mutex_;
   Mapping* mappings_ = nullptr;

@@ -1,5 +1,6 @@
 #include "libverbs-provider/session.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,10 +11,28 @@
 #include <initializer_list>
 
 namespace softhca::provider {
+namespace {
+
+/// Eventfds share one inode (own_descriptor.hpp). The signal that one would send tells ours from
+/// the program's: without O_ASYNC, which nothing sets here, none is ever sent.
+constexpr int kWakeMark = 57;
+
+}  // namespace
 
 Session::~Session() {
   if (base_ != nullptr) ::munmap(base_, bytes_);
-  if (wake_fd_ >= 0) ::close(wake_fd_);
+  close_wake_fd();
+}
+
+/// True if the number still stands for the eventfd: programs close descriptors that they do not
+/// know, and give the numbers to files of their own.
+bool Session::has_wake_fd() const {
+  return wake_fd_ >= 0 && ::fcntl(wake_fd_, F_GETSIG) == kWakeMark;
+}
+
+void Session::close_wake_fd() {
+  if (has_wake_fd()) ::close(wake_fd_);
+  wake_fd_ = -1;
 }
 
 int Session::choose_kick_mode() {
@@ -29,6 +48,12 @@ int Session::choose_kick_mode() {
 }
 
 int Session::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
+  if (::fcntl(wake_fd, F_SETSIG, kWakeMark) != 0) {
+    const int error = errno;
+    ::close(memory_fd);
+    ::close(wake_fd);
+    return error;
+  }
   wake_fd_ = wake_fd;
   const bool fits = vcbs <= abi::kMaxVcbsPerSession;
   bytes_ = abi::session_bytes(vcbs);
@@ -174,6 +199,7 @@ bool Session::ring_doorbell(const abi::Doorbell& doorbell) {
 
 void Session::wake_if_parked() {
   if (header_->parked.load(std::memory_order_seq_cst) == 0) return;
+  if (!has_wake_fd()) return can_wake_.store(false, std::memory_order_relaxed);
   const std::uint64_t one = 1;
   // Cannot block or fail in a way that matters: a saturated counter wakes the engine as well.
   [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof one);
@@ -182,8 +208,7 @@ void Session::wake_if_parked() {
 void Session::abandon() {
   if (base_ != nullptr)
     ::mmap(base_, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-  if (wake_fd_ >= 0) ::close(wake_fd_);
-  wake_fd_ = -1;
+  close_wake_fd();
 }
 
 }  // namespace softhca::provider

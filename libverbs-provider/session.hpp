@@ -71,6 +71,8 @@ class Session {
 
   /// To be called after every store the engine should see soon.
   void wake_if_parked();
+  /// False once the program has been found to have closed the eventfd: a parked engine sleeps on.
+  bool can_wake() const { return can_wake_.load(std::memory_order_relaxed); }
 
   /// In a forked child: what is mapped here is the parent's, so private memory takes its place.
   void abandon();
@@ -79,6 +81,8 @@ class Session {
   std::uint64_t free_vcbs() const;
   bool are_granted(std::uint64_t vcbs) const;
   void write_withdrawn(std::uint64_t vcbs);
+  bool has_wake_fd() const;
+  void close_wake_fd();
   int choose_kick_mode();
 
   std::byte* base_ = nullptr;
@@ -87,6 +91,7 @@ class Session {
   abi::Doorbell* doorbells_ = nullptr;
   abi::VcbPage* pages_ = nullptr;
   int wake_fd_ = -1;
+  std::atomic<bool> can_wake_{true};
   KickMode kick_mode_ = KickMode::kWhole;
   /// VCBs some thread of this process is writing.
   std::atomic<std::uint64_t> claimed_{0};

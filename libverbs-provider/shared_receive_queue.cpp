@@ -75,12 +75,12 @@ int create(Context& context, Srq& srq, const ibv_srq_init_attr_ex& init) {
     error = ask(context, turn, srq, init, reply, fds);
     if (error != 0) return error;
     error = attach(context, reply, fds, srq);
+    srq.context = &context;
+    srq.base.srq.handle = reply.handle;
+    srq.base.srq_num = reply.number;
+    if (error == 0 && is_xrc(init) && !context.xrc_srqs.insert(reply.number, &srq)) error = ENOMEM;
+    if (error != 0) turn.destroy(abi::Operation::kDestroySrq, reply.handle);
   }
-  srq.context = &context;
-  srq.base.srq.handle = reply.handle;
-  srq.base.srq_num = reply.number;
-  if (error == 0 && is_xrc(init) && !context.xrc_srqs.insert(reply.number, &srq)) error = ENOMEM;
-  if (error != 0) context.control.destroy(abi::Operation::kDestroySrq, reply.handle);
   return error;
 }
 

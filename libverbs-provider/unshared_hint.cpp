@@ -5,6 +5,9 @@
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
+
+#include "libverbs-provider/share/proc_file.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -22,8 +25,8 @@ void say_implicit() {
             "tenant.process_memory = true\n");
 }
 
-void say_unshared(std::uint64_t addr, std::uint64_t length,
-                  std::span<const abi::MrExtent> extents) {
+void say_unshared(std::uint64_t addr, std::uint64_t length, std::span<const abi::MrExtent> extents,
+                  int open_error) {
   static std::atomic<bool> said{false};
   const abi::MrExtent* first = nullptr;
   std::uint64_t bytes = 0;
@@ -33,6 +36,17 @@ void say_unshared(std::uint64_t addr, std::uint64_t length,
     bytes += extent.length;
   }
   if (first == nullptr || !first_time(said)) return;
+  const ProcFile::Use maps(ProcFile::maps());
+  if (maps.fd() < 0 || open_error != 0) {
+    ::dprintf(
+        STDERR_FILENO,
+        "softhca: a memory region of %" PRIu64 " bytes at 0x%" PRIx64
+        " cannot be registered: /proc/self/%s cannot be opened (%s); mount /proc, and open the "
+        "device before the program gives up its rights\n",
+        length, addr, maps.fd() < 0 ? "maps" : "mem",
+        std::strerror(maps.fd() < 0 ? maps.error() : open_error));
+    return;
+  }
   ::dprintf(STDERR_FILENO,
             "softhca: of a memory region of %" PRIu64 " bytes at 0x%" PRIx64 ", %" PRIu64
             " bytes (the first at 0x%" PRIx64

@@ -1,26 +1,26 @@
 // Domains of extended reliable connected service.
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
 
 #include "libverbs-provider/context.hpp"
 #include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/share/own_descriptor.hpp"
 
 namespace softhca::provider {
 namespace {
 
 struct Xrcd {
   abi34::VerbsXrcd base;
-  int file;  ///< kept open, or its inode number might become another file's; -1: none
+  OwnDescriptor file;  ///< kept open, or its inode number might become another file's
 };
 static_assert(offsetof(Xrcd, base) == 0);
 
 /// 0 or an errno value. The daemon is told which file it is; it has no access to it.
-int name_file(const ibv_xrcd_init_attr& init, abi::OpenXrcDomainRequest& request, int& file) {
-  file = -1;
+int name_file(const ibv_xrcd_init_attr& init, abi::OpenXrcDomainRequest& request,
+              OwnDescriptor& file) {
   if (init.fd == -1) return 0;
   struct stat status {};
   if (::fstat(init.fd, &status) != 0) return errno;
@@ -29,8 +29,10 @@ int name_file(const ibv_xrcd_init_attr& init, abi::OpenXrcDomainRequest& request
   request.flags = abi::kXrcOfFile;
   if ((init.oflags & O_CREAT) != 0) request.flags |= abi::kXrcCreate;
   if ((init.oflags & O_EXCL) != 0) request.flags |= abi::kXrcExclusive;
-  file = ::fcntl(init.fd, F_DUPFD_CLOEXEC, 0);
-  return file >= 0 ? 0 : errno;
+  const int copy = ::fcntl(init.fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return errno;
+  file.reset(copy);
+  return 0;
 }
 
 /// 0 or an errno value.
@@ -42,7 +44,6 @@ int open(Context& context, const ibv_xrcd_init_attr& init, Xrcd& xrcd) {
   if (const int error = name_file(init, request, xrcd.file)) return error;
   abi::HandleBody reply{};
   const int error = context.control.call(abi::Operation::kOpenXrcDomain, request, reply);
-  if (error != 0 && xrcd.file >= 0) ::close(xrcd.file);
   xrcd.base.handle = reply.handle;
   return error;
 }
@@ -65,7 +66,6 @@ int close_xrcd(ibv_xrcd* ibv_xrcd) {
   ControlChannel& control = to_context(ibv_xrcd->context)->control;
   if (const int error = control.destroy(abi::Operation::kCloseXrcDomain, xrcd->base.handle))
     return error;
-  if (xrcd->file >= 0) ::close(xrcd->file);
   dispose(xrcd);
   return 0;
 }

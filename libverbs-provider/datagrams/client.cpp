@@ -90,7 +90,7 @@ int start(softhca_client& client, const char* socket, abi::OpenDatagramClientReq
   if (const int error = ask_for_quota(client, abi::Operation::kOpenDatagramClient,
                                       {&request, sizeof request}, fds))
     return error;
-  if (fds.count() != 1) return -EIO;
+  if (const int error = fds.check(1)) return error == EMFILE ? -EMFILE : -EIO;
   client.signal = fds.take(0);
   return 0;
 }

@@ -1,6 +1,5 @@
 #include "libverbs-provider/share/maps.hpp"
 
-#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -8,8 +7,6 @@
 #include <charconv>
 #include <cstring>
 #include <string_view>
-
-#include "libverbs-provider/share/kernel.hpp"
 
 namespace softhca::provider {
 namespace {
@@ -80,11 +77,7 @@ bool parse_mapping(const char* begin, const char* end, Mapping& mapping) {
 }
 
 MapsReader::MapsReader(std::uint64_t from)
-    : from_(from), asks_(from != 0), fd_(open_file("/proc/self/maps", O_RDONLY)) {}
-
-MapsReader::~MapsReader() {
-  if (fd_ >= 0) ::close(fd_);
-}
+    : from_(from), asks_(from != 0), file_(ProcFile::maps()) {}
 
 bool MapsReader::fill() {
   std::memmove(buffer_, buffer_ + begin_, end_ - begin_);
@@ -92,10 +85,11 @@ bool MapsReader::fill() {
   begin_ = 0;
   ssize_t got;
   do {
-    got = ::read(fd_, buffer_ + end_, sizeof(buffer_) - end_);
+    got = ::pread(file_.fd(), buffer_ + end_, sizeof(buffer_) - end_, position_);
   } while (got < 0 && errno == EINTR);
   if (got <= 0) return false;
   end_ += static_cast<std::size_t>(got);
+  position_ += got;
   return true;
 }
 
@@ -123,12 +117,12 @@ bool MapsReader::ask(Mapping& mapping) {
   query.query_addr = from_;
   query.vma_name_addr = reinterpret_cast<std::uint64_t>(buffer_);
   query.vma_name_size = sizeof buffer_;
-  bool answered = ::ioctl(fd_, kProcmapQuery, &query) == 0;
+  bool answered = ::ioctl(file_.fd(), kProcmapQuery, &query) == 0;
   const bool long_name = !answered && errno == ENAMETOOLONG;
   if (long_name) {
     query.vma_name_addr = 0;
     query.vma_name_size = 0;
-    answered = ::ioctl(fd_, kProcmapQuery, &query) == 0;
+    answered = ::ioctl(file_.fd(), kProcmapQuery, &query) == 0;
   }
   if (!answered) {
     asks_ = errno == ENOENT;
@@ -160,7 +154,7 @@ bool MapsReader::read(Mapping& mapping) {
 }
 
 bool MapsReader::next(Mapping& mapping) {
-  if (fd_ < 0) return false;
+  if (!ok()) return false;
   if (asks_) {
     if (ask(mapping)) return true;
     if (asks_) return false;

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "libverbs-provider/share/proc_file.hpp"
+
 namespace softhca::provider {
 
 enum class MappingKind : std::uint8_t {
@@ -34,12 +36,11 @@ struct Mapping {
 class MapsReader {
  public:
   explicit MapsReader(std::uint64_t from = 0);
-  ~MapsReader();
-  MapsReader(const MapsReader&) = delete;
-  MapsReader& operator=(const MapsReader&) = delete;
 
   /// False when /proc cannot be read: nothing is then known of any mapping.
-  bool ok() const { return fd_ >= 0; }
+  bool ok() const { return file_.fd() >= 0; }
+  /// Why that is; an errno value.
+  int error() const { return file_.error(); }
   /// False at the end of the list.
   bool next(Mapping& mapping);
 
@@ -51,7 +52,8 @@ class MapsReader {
 
   std::uint64_t from_;
   bool asks_;  ///< all of the list is faster read
-  int fd_;
+  const ProcFile::Use file_;
+  std::int64_t position_ = 0;  ///< in the text
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   char buffer_[1024];  ///< small: threads may have stacks of 16 KiB

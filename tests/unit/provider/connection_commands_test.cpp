@@ -3,6 +3,7 @@
 #include "libverbs-provider/connection_commands.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -160,11 +161,22 @@ TEST_F(ConnectionCommands, MigrationFromWhatIsNoChannel) {
 }
 
 TEST_F(ConnectionCommands, OtherDescriptorsAreNoChannels) {
-  EXPECT_FALSE(is_channel(-1));
-  EXPECT_FALSE(is_channel(0));
-  EXPECT_FALSE(is_channel(1 << 30));
-  EXPECT_TRUE(is_channel(fd_));
+  for (const int fd : {-1, 0, 1 << 30}) EXPECT_EQ(channel_file(fd), ChannelFile::kForeign) << fd;
+  EXPECT_EQ(channel_file(fd_), ChannelFile::kChannel);
   EXPECT_EQ(write(kernel::RDMA_USER_CM_CMD_LISTEN, std::uint64_t{1}, 0, 0), EBADF);
+}
+
+TEST_F(ConnectionCommands, NumberReusedByTheProgram_IsNotUsed) {
+  const int copy = ::dup(fd_);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  ASSERT_EQ(::dup2(ends[0], fd_), fd_);
+  EXPECT_EQ(channel_file(fd_), ChannelFile::kReused);
+  EXPECT_EQ(write(kernel::RDMA_USER_CM_CMD_LISTEN, std::uint64_t{1}, 0, fd_), EBADF);
+  EXPECT_EQ(requests(), 0u);
+  ASSERT_EQ(::dup2(copy, fd_), fd_);
+  EXPECT_EQ(channel_file(fd_), ChannelFile::kChannel);
+  for (const int fd : {copy, ends[0], ends[1]}) ::close(fd);
 }
 
 }  // namespace

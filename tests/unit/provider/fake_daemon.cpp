@@ -386,9 +386,17 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
   bool announce = false;
   const auto segment = [&] {
     if (announce) fds.push_back(session.segment_fd_);
+    session.just_announced_ = announce;
     return announce ? 1u : 0u;
   };
+  const bool given_up = session.just_announced_;
+  session.just_announced_ = false;
   switch (request.operation) {
+    case Operation::kDestroyCq:
+    case Operation::kDestroySrq:
+    case Operation::kDestroyQp:
+      if (given_up) session.segment_used_ = 0;  // the process may not have mapped the segment
+      return 0;
     case Operation::kHello:
       EXPECT_EQ(read_as<abi::HelloRequest>(request).magic, abi::kSessionMagic);
       write_as(reply, abi::HelloReply{session.header().vcbs, 1, 0, 0});
@@ -403,6 +411,7 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
       return 0;
     case Operation::kAllocPd:
     case Operation::kCreateAh:
+    case Operation::kOpenXrcDomain:
       write_as(reply, abi::HandleBody{session.next_handle_++, 0});
       return 0;
     case Operation::kAllocShared: {

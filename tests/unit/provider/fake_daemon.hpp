@@ -120,6 +120,7 @@ class FakeSession {
   int segment_fd_;
   std::byte* segment_;
   std::uint64_t segment_used_ = 0;
+  bool just_announced_ = false;  ///< by the last reply
   std::uint32_t next_handle_ = 1;
 };
 

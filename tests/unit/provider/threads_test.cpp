@@ -61,8 +61,8 @@ TEST_F(Threads, MakeTheFirstQueuesOfAContext) {
   }
 }
 
-/// A queue whose ring the process cannot map is not left to the daemon; and once there is room the
-/// ring is found, although its memory is not announced again.
+/// A queue whose ring the process cannot map is not left to the daemon; and once there is room,
+/// memory that is announced again is mapped.
 TEST_F(Threads, AQueueThatCannotBeMappedIsGivenBack) {
   {
     const NoRoomFor segment(FakeSession::kSegmentBytes);
