@@ -76,19 +76,21 @@ void keep_in_children(std::uint64_t addr, std::uint64_t length) {
   }
 }
 
-/// Shares the memory of the region and has it registered by `send(extents)`, 0 or an errno value as
-/// this is. The daemon may have given up memory kept from earlier registrations when somebody
-/// needed it: that is shared anew.
+/// Shares the memory of the region for `access` and has it registered by `send(extents)`, 0 or an
+/// errno value as this is. The daemon may have given up memory kept from earlier registrations when
+/// somebody needed it: that is shared anew.
 template <class Send>
-int share(Context& context, std::uint64_t addr, std::uint64_t length, ExtentList& extents,
-          Send send) {
+int share(Context& context, std::uint64_t addr, std::uint64_t length, int access,
+          ExtentList& extents, Send send) {
   keep_in_children(addr, length);
+  const bool writable = (access & kWritableAccess) != 0;
   // One attempt would do, if other threads did not register the same memory while the tenant is
   // short of it.
   constexpr int kAttempts = 8;
   int error = ESTALE;
   for (int i = 0; error == ESTALE && i < kAttempts; ++i) {
-    if (const int failed = context.memory->prepare({addr, length}, extents)) return failed;
+    if (const int failed = context.memory->prepare({addr, length, writable}, extents))
+      return failed;
     error = send(extents.all());
     if (error == ESTALE)
       context.memory->forget(extents.all());
@@ -156,13 +158,25 @@ int create(Context& context, Mr& mr, abi::RegisterMrRequest& request) {
   };
   const int error = is_of_addresses(context, static_cast<int>(request.access))
                         ? send_addresses(request.addr, request.length, send)
-                        : share(context, request.addr, request.length, extents, send);
+                        : share(context, request.addr, request.length,
+                                static_cast<int>(request.access), extents, send);
   if (error != 0) return error;
   mr.extent_count = extents.all().size();
   mr.base.mr.handle = reply.handle;
   mr.base.mr.lkey = reply.lkey;
   mr.base.mr.rkey = reply.rkey;
   return 0;
+}
+
+/// A region that was only read is to be written from now on. 0 or an errno value.
+int check_new_access(Context& context, const Mr& mr, int access, ExtentList& extents) {
+  const ibv_mr& base = mr.base.mr;
+  const bool now = (access & kWritableAccess) != 0 && (mr.base.access & kWritableAccess) == 0;
+  if (!now || mr.is_imported() || is_of_addresses(context, access)) return 0;
+  const int error = context.memory->prepare(
+      {reinterpret_cast<std::uintptr_t>(base.addr), base.length, true}, extents);
+  if (error == 0) context.memory->release(extents.all());
+  return error;
 }
 
 }  // namespace
@@ -236,6 +250,8 @@ int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::s
   ExtentList& extents = *list;
   Array<abi::MrExtent> kept;
   abi::RegisterMrReply reply{};
+  if (!moves)
+    if (const int error = check_new_access(context, mr, new_access, extents)) return error;
   const auto send = [&](std::span<const abi::MrExtent> all) {
     request.region.extents = static_cast<std::uint32_t>(all.size());
     if (!keep(extents, kept)) return ENOMEM;
@@ -244,7 +260,7 @@ int rereg_mr(abi34::VerbsMr* verbs_mr, int flags, ibv_pd* pd, void* addr, std::s
   const int error = !moves ? send({})
                     : is_of_addresses(context, new_access)
                         ? send_addresses(begin, length, send)
-                        : share(context, begin, length, extents, send);
+                        : share(context, begin, length, new_access, extents, send);
   if (error != 0) return error;
   context.on_demand.remove(mr);
   verbs_mr->access = new_access;

@@ -11,6 +11,10 @@
 
 namespace softhca::provider {
 
+/// Access flags of regions whose memory is written, as ib_access_writable() of the kernel has it.
+inline constexpr int kWritableAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+
 struct Mr {
   abi34::VerbsMr base;
   Array<abi::MrExtent> extents;  ///< shared for it, to be released with it

@@ -13,9 +13,6 @@
 namespace softhca::provider {
 namespace {
 
-constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
-
 struct Range {
   std::uintptr_t begin = 0;
   std::size_t length = 0;  ///< 0: nothing to be done
@@ -25,7 +22,8 @@ struct Range {
 int find_range(Context& context, const ibv_pd& pd, bool write, const ibv_sge& entry, Range& range) {
   OnDemandRegions::Found found;
   if (!context.on_demand.find(entry.lkey, found)) return ENOENT;
-  if (found.mr.pd->handle != pd.handle || (write && (found.access & kWritable) == 0)) return EPERM;
+  if (found.mr.pd->handle != pd.handle || (write && (found.access & kWritableAccess) == 0))
+    return EPERM;
   const std::uint64_t offset = entry.addr - found.iova;
   if (offset > found.mr.length || entry.length > found.mr.length - offset) return EFAULT;
   if (!found.imported)

@@ -72,7 +72,7 @@ void Plan::consider(const Mapping& mapping) {
   consider_pages(mapping, PieceKind::kAnonymous, MemfdTable::kNowhere);
 }
 
-int Plan::make(std::uint64_t addr, std::uint64_t length, RegistryId owner) {
+int Plan::make(std::uint64_t addr, std::uint64_t length, RegistryId owner, bool writable) {
   count_ = 0;
   too_many_ = false;
   whole_ = {};
@@ -88,6 +88,7 @@ int Plan::make(std::uint64_t addr, std::uint64_t length, RegistryId owner) {
   Mapping mapping;
   while (at_ < end_ && maps.next(mapping)) {
     if (mapping.begin > at_ || !mapping.readable) return EFAULT;
+    if (writable && !mapping.writable) return EFAULT;
     if (at_ == begin_) look_for_allocation(mapping);
     consider(mapping);
     at_ = std::min(mapping.end, end_);

@@ -35,9 +35,9 @@ struct Piece {
 class Plan {
  public:
   /// Plans for [addr, addr+length), not empty, for the registry `owner`. Returns 0, or EFAULT if a
-  /// part cannot be read. More than kMaxMrExtents pieces: all is left as it is. REQUIRES: process
-  /// lock.
-  int make(std::uint64_t addr, std::uint64_t length, RegistryId owner);
+  /// part cannot be read, or not written where it is to be `writable`. More than kMaxMrExtents
+  /// pieces: all is left as it is. REQUIRES: process lock.
+  int make(std::uint64_t addr, std::uint64_t length, RegistryId owner, bool writable);
 
   std::span<const Piece> pieces() const { return {pieces_, count_}; }
 

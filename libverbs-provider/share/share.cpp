@@ -93,7 +93,7 @@ int MemoryRegistry::make_plan(const Request& request) {
   constexpr int kAttempts = 3;  // each has more of the others' memory shared anew
   int error = 0;
   for (int i = 0; i < kAttempts; ++i) {
-    error = plan_.make(request.addr, request.length, id_);
+    error = plan_.make(request.addr, request.length, id_, request.writable);
     if (error != 0 || !join_others()) break;
   }
   return error;

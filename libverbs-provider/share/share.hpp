@@ -73,11 +73,13 @@ class MemoryRegistry {
   struct Request {
     std::uint64_t addr;
     std::uint64_t length;
+    /// Peers or the program will write by the region: memory that is mapped read-only is refused.
+    bool writable = false;
   };
 
   /// Shares what can be shared of the range, and tells how the daemon reaches every byte. Returns
-  /// 0; EFAULT if part of the range is not mapped, EINVAL if it wraps around: then `extents` is
-  /// empty. Each success is to be followed by one release() of the same extents.
+  /// 0; EFAULT if part of the range is not mapped as needed, EINVAL if it wraps around: then
+  /// `extents` is empty. Each success is to be followed by one release() of the same extents.
   int prepare(const Request& request, ExtentList& extents);
 
   /// The region with these extents is deregistered (or never came to be).

@@ -1,5 +1,7 @@
 // Memory that the process cannot give, or cannot have mapped.
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/unit/provider/device_fixture.hpp"
 
@@ -7,6 +9,59 @@ namespace softhca::provider::test {
 namespace {
 
 using abi::Operation;
+
+constexpr std::size_t kPage = 4096;
+
+class ReadOnlyMemory : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    memory_ = static_cast<char*>(
+        ::mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_EQ(::mprotect(memory_ + kPage, kPage, PROT_READ), 0);
+  }
+  void TearDown() override {
+    if (memory_ != nullptr) ::munmap(memory_, 2 * kPage);
+    DeviceTest::TearDown();
+  }
+
+  char* memory_ = nullptr;
+};
+
+TEST_F(ReadOnlyMemory, RegisteredForWriting_Efault) {
+  constexpr int kWritable[] = {
+      IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_MW_BIND};
+  for (const int access : kWritable) {
+    errno = 0;
+    EXPECT_EQ(ibv_reg_mr(pd_, memory_, 2 * kPage, access), nullptr) << access;
+    EXPECT_EQ(errno, EFAULT) << access;
+  }
+  static const char kConstant[] = "of the program";
+  EXPECT_EQ(ibv_reg_mr(pd_, const_cast<char*>(kConstant), sizeof kConstant, IBV_ACCESS_LOCAL_WRITE),
+            nullptr);
+  EXPECT_EQ(errno, EFAULT);
+}
+
+TEST_F(ReadOnlyMemory, RegisteredForReading_ThenForWriting_Efault) {
+  ibv_mr* const mr = ibv_reg_mr(pd_, memory_, 2 * kPage, IBV_ACCESS_REMOTE_READ);
+  ASSERT_NE(mr, nullptr) << std::strerror(errno);
+  errno = 0;
+  EXPECT_NE(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, pd_, nullptr, 0, IBV_ACCESS_LOCAL_WRITE),
+            0);
+  EXPECT_EQ(errno, EFAULT);
+  errno = 0;
+  EXPECT_NE(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION, pd_,
+                         memory_ + kPage, kPage, IBV_ACCESS_LOCAL_WRITE),
+            0);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(daemon().count(Operation::kReregisterMr), 0u);
+  ASSERT_EQ(::mprotect(memory_ + kPage, kPage, PROT_READ | PROT_WRITE), 0);
+  EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, pd_, nullptr, 0, IBV_ACCESS_LOCAL_WRITE),
+            0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
 
 /// A file that cannot be mapped comes in the place of the segment's memory.
 FakeDaemon::Spoil unmappable() {
