@@ -173,7 +173,7 @@ int destroy_cq(ibv_cq* ibv_cq) {
 
 int req_notify_cq(ibv_cq* ibv_cq, int solicited_only) {
   Cq& cq = *to_cq(ibv_cq);
-  if (cq.context->control.lost()) return EIO;
+  if (cq.context->control.lost()) return report(EIO);
   const std::uint32_t kind = solicited_only != 0 ? abi::kArmSolicited : abi::kArmAny;
   Guard guard(cq.lock);
   cq.arm_kind = std::max(cq.arm_kind, kind);  // solicited does not weaken an earlier any

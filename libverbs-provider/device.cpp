@@ -212,18 +212,32 @@ void free_context(ibv_context* ibv_context) {
 /// Events are counted where they are read (event_files.hpp).
 void async_event(ibv_context*, ibv_async_event*) {}
 
+template <auto verb>
+struct Reporting;
+/// An operation that returns an errno value, and leaves it in errno. Where it succeeds errno stays:
+/// programs and libraries clean up between a failure and their look at errno.
+template <class... Arguments, int (*verb)(Arguments...)>
+struct Reporting<verb> {
+  static int call(Arguments... arguments) {
+    const int before = errno;
+    const int error = verb(arguments...);
+    errno = error != 0 ? error : before;
+    return error;
+  }
+};
+
 constexpr abi34::ContextOps make_operations() {
   abi34::ContextOps ops{};
-  ops.advise_mr = advise_mr;
+  ops.advise_mr = Reporting<advise_mr>::call;
   ops.alloc_mw = alloc_mw;
   ops.alloc_null_mr = alloc_null_mr;
   ops.alloc_parent_domain = alloc_parent_domain;
   ops.alloc_pd = alloc_pd;
   ops.alloc_td = alloc_td;
   ops.async_event = async_event;
-  ops.attach_mcast = attach_mcast;
-  ops.bind_mw = bind_mw;
-  ops.close_xrcd = close_xrcd;
+  ops.attach_mcast = Reporting<attach_mcast>::call;
+  ops.bind_mw = Reporting<bind_mw>::call;
+  ops.close_xrcd = Reporting<close_xrcd>::call;
   ops.cq_event = cq_event;
   ops.create_ah = create_ah;
   ops.create_cq = create_cq;
@@ -232,37 +246,37 @@ constexpr abi34::ContextOps make_operations() {
   ops.create_qp_ex = create_qp_ex;
   ops.create_srq = create_srq;
   ops.create_srq_ex = create_srq_ex;
-  ops.dealloc_mw = dealloc_mw;
-  ops.dealloc_pd = dealloc_pd;
-  ops.dealloc_td = dealloc_td;
-  ops.dereg_mr = dereg_mr;
-  ops.destroy_ah = destroy_ah;
-  ops.destroy_cq = destroy_cq;
-  ops.destroy_qp = destroy_qp;
-  ops.destroy_srq = destroy_srq;
-  ops.detach_mcast = detach_mcast;
+  ops.dealloc_mw = Reporting<dealloc_mw>::call;
+  ops.dealloc_pd = Reporting<dealloc_pd>::call;
+  ops.dealloc_td = Reporting<dealloc_td>::call;
+  ops.dereg_mr = Reporting<dereg_mr>::call;
+  ops.destroy_ah = Reporting<destroy_ah>::call;
+  ops.destroy_cq = Reporting<destroy_cq>::call;
+  ops.destroy_qp = Reporting<destroy_qp>::call;
+  ops.destroy_srq = Reporting<destroy_srq>::call;
+  ops.detach_mcast = Reporting<detach_mcast>::call;
   ops.free_context = free_context;
-  ops.get_srq_num = get_srq_num;
+  ops.get_srq_num = Reporting<get_srq_num>::call;
   ops.import_mr = import_mr;
   ops.import_pd = import_pd;
-  ops.modify_cq = modify_cq;
-  ops.modify_qp = modify_qp;
-  ops.modify_srq = modify_srq;
+  ops.modify_cq = Reporting<modify_cq>::call;
+  ops.modify_qp = Reporting<modify_qp>::call;
+  ops.modify_srq = Reporting<modify_srq>::call;
   ops.open_qp = open_qp;
   ops.open_xrcd = open_xrcd;
   ops.poll_cq = poll_cq;
   ops.post_recv = post_recv;
   ops.post_send = post_send;
   ops.post_srq_recv = post_srq_recv;
-  ops.query_device_ex = query_device_ex;
-  ops.query_port = query_port;
-  ops.query_qp = query_qp;
-  ops.query_rt_values = query_rt_values;
-  ops.query_srq = query_srq;
+  ops.query_device_ex = Reporting<query_device_ex>::call;
+  ops.query_port = Reporting<query_port>::call;
+  ops.query_qp = Reporting<query_qp>::call;
+  ops.query_rt_values = Reporting<query_rt_values>::call;
+  ops.query_srq = Reporting<query_srq>::call;
   ops.reg_mr = reg_mr;
   ops.req_notify_cq = req_notify_cq;
-  ops.rereg_mr = rereg_mr;
-  ops.resize_cq = resize_cq;
+  ops.rereg_mr = Reporting<rereg_mr>::call;
+  ops.resize_cq = Reporting<resize_cq>::call;
   ops.unimport_mr = unimport_mr;
   ops.unimport_pd = unimport_pd;
   return ops;

@@ -1,10 +1,20 @@
 // The operations this provider hands to the library, by file. Those that return a pointer set
-// errno when it is null; those that return int return 0 or an errno value (polling: a count).
+// errno when it is null; those that return int return 0 or an errno value (polling: a count, or a
+// negative errno value). The kernel's path leaves the value in errno, too: posting, polling and
+// arming do so themselves, for the others device.cpp does.
 #pragma once
+
+#include <cerrno>
 
 #include "libverbs-provider/abi34.hpp"
 
 namespace softhca::provider {
+
+/// Returns `error`, 0 or an errno value, and leaves the latter in errno.
+inline int report(int error) {
+  if (error != 0) errno = error;
+  return error;
+}
 
 // query.cpp
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,

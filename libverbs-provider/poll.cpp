@@ -114,12 +114,12 @@ int poll_in_vain(Cq& cq) {
     if (!cq.context->session.can_wake()) cq.context->control.give_up();
     cq.context->control.hung_up();
   }
-  return cq.context->control.lost() ? EIO : 0;
+  return cq.context->control.lost() ? report(EIO) : 0;
 }
 
 int poll_cq(ibv_cq* ibv_cq, int entries, ibv_wc* wc) {
   Cq& cq = *to_cq(ibv_cq);
-  if (cq.context->forked.load(std::memory_order_relaxed)) return -EIO;
+  if (cq.context->forked.load(std::memory_order_relaxed)) return -report(EIO);
   const int count = take(cq, entries, wc);
   return count != 0 || entries <= 0 ? count : -poll_in_vain(cq);
 }

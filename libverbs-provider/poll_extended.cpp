@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/polling.hpp"
 
 namespace softhca::provider {
@@ -31,8 +32,8 @@ int take_next(Cq& cq) {
 
 int start_poll(ibv_cq_ex* ex, ibv_poll_cq_attr* attr) {
   Cq& cq = from(ex);
-  if (attr->comp_mask != 0) return EINVAL;
-  if (cq.context->forked.load(std::memory_order_relaxed)) return EIO;
+  if (attr->comp_mask != 0) return report(EINVAL);
+  if (cq.context->forked.load(std::memory_order_relaxed)) return report(EIO);
   enter(cq);
   if (take_next(cq) == 0) {
     cq.empty_polls = 0;

@@ -70,7 +70,7 @@ int post_recv(ibv_qp* ibv_qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
       error = EINVAL;
     if (error != 0) {
       *bad = wr;
-      return error;
+      return report(error);
     }
     error = write_chain(qp.receive, wr, bad);
   }
@@ -79,17 +79,17 @@ int post_recv(ibv_qp* ibv_qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     qp.context->session.wake_if_parked();
   }
-  return error;
+  return report(error);
 }
 
 int post_srq_recv(ibv_srq* ibv_srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   Srq& srq = *to_srq(ibv_srq);
   if (srq.context->control.lost()) {
     *bad = wr;
-    return EIO;
+    return report(EIO);
   }
   Guard guard(srq.lock);
-  return write_chain(srq, wr, bad);
+  return report(write_chain(srq, wr, bad));
 }
 
 }  // namespace softhca::provider

@@ -109,7 +109,7 @@ int post_send(ibv_qp* ibv_qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   int error = may_post(qp);
   if (error != 0) {
     *bad = wr;
-    return error;
+    return report(error);
   }
   const std::uint32_t first = qp.send.next;
   ibv_send_wr* const begin = wr;
@@ -117,7 +117,7 @@ int post_send(ibv_qp* ibv_qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   if (error != 0) *bad = wr;
   const int lost = announce(qp, first);
   if (lost != 0) *bad = begin;
-  return lost != 0 ? lost : error;
+  return report(lost != 0 ? lost : error);
 }
 
 }  // namespace softhca::provider

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "libverbs-provider/context.hpp"
+#include "libverbs-provider/operations.hpp"
 #include "libverbs-provider/pieces.hpp"
 #include "libverbs-provider/send_commands.hpp"
 
@@ -229,7 +230,7 @@ int wr_complete(ibv_qp_ex* ex) {
   else
     forget(qp);
   qp.send.lock.unlock();
-  return error;
+  return report(error);
 }
 
 void wr_abort(ibv_qp_ex* ex) {
