@@ -1,7 +1,11 @@
 // madvise, process_madvise and mremap, for memory that the provider has shared with the daemon in
 // place. The application takes it for private memory; where the kernel treats the two differently,
 // the provider, once it has told us how, makes up for it (libverbs-provider/share/hooks.hpp).
+//
+// And calls that transfer data to or from memory: in a process without privileges they fail with
+// EFAULT while the provider has taken the pages away to share them. They are made again then.
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -106,3 +110,54 @@ extern "C" void* softhca_mremap(void* addr, std::size_t old_length, std::size_t 
     return result;
   return next.get()(addr, old_length, new_length, flags, new_addr);
 }
+
+namespace {
+
+/// Calls `transfer` until its result has nothing to do with pages that were away. Nothing is lost
+/// by the calls that fail: the kernel has found the memory missing.
+template <class Transfer>
+ssize_t with_pages(Transfer transfer) {
+  const MemoryHooks* with = memory_hooks();
+  if (with == nullptr) return transfer();
+  while (true) {
+    const std::uint32_t before = with->moves();
+    const ssize_t result = transfer();
+    if (result >= 0 || errno != EFAULT) return result;
+    std::uint32_t now = with->moves();
+    for (; now % 2 != 0; now = with->moves()) ::sched_yield();
+    errno = EFAULT;
+    if (now == before) return result;
+  }
+}
+
+}  // namespace
+
+#define TRANSFER_FUNCTION(name, parameters, ...)                             \
+  extern "C" SOFTHCA_INTERPOSE ssize_t softhca_##name parameters asm(#name); \
+  extern "C" ssize_t softhca_##name parameters {                             \
+    static constinit softhca::preload::Next<ssize_t parameters> next{#name}; \
+    return with_pages([&] { return next.get()(__VA_ARGS__); });              \
+  }
+
+TRANSFER_FUNCTION(read, (int fd, void* to, std::size_t bytes), fd, to, bytes)
+TRANSFER_FUNCTION(__read_chk, (int fd, void* to, std::size_t bytes, std::size_t room), fd, to,
+                  bytes, room)
+TRANSFER_FUNCTION(pread, (int fd, void* to, std::size_t bytes, off_t at), fd, to, bytes, at)
+TRANSFER_FUNCTION(pread64, (int fd, void* to, std::size_t bytes, off64_t at), fd, to, bytes, at)
+TRANSFER_FUNCTION(__pread_chk, (int fd, void* to, std::size_t bytes, off_t at, std::size_t room),
+                  fd, to, bytes, at, room)
+TRANSFER_FUNCTION(__pread64_chk,
+                  (int fd, void* to, std::size_t bytes, off64_t at, std::size_t room), fd, to,
+                  bytes, at, room)
+TRANSFER_FUNCTION(readv, (int fd, const iovec* to, int count), fd, to, count)
+TRANSFER_FUNCTION(preadv, (int fd, const iovec* to, int count, off_t at), fd, to, count, at)
+TRANSFER_FUNCTION(preadv64, (int fd, const iovec* to, int count, off64_t at), fd, to, count, at)
+TRANSFER_FUNCTION(write, (int fd, const void* from, std::size_t bytes), fd, from, bytes)
+TRANSFER_FUNCTION(pwrite, (int fd, const void* from, std::size_t bytes, off_t at), fd, from, bytes,
+                  at)
+TRANSFER_FUNCTION(pwrite64, (int fd, const void* from, std::size_t bytes, off64_t at), fd, from,
+                  bytes, at)
+TRANSFER_FUNCTION(writev, (int fd, const iovec* from, int count), fd, from, count)
+TRANSFER_FUNCTION(pwritev, (int fd, const iovec* from, int count, off_t at), fd, from, count, at)
+TRANSFER_FUNCTION(pwritev64, (int fd, const iovec* from, int count, off64_t at), fd, from, count,
+                  at)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace softhca::provider {
 
@@ -20,6 +21,9 @@ struct MemoryHooks {
   };
   /// Called in place of mremap, with its result and errno. False: the memory is not ours.
   bool (*remap)(const Remap& request, void** result);
+
+  /// How often pages have been taken away and put back for an exchange; odd while they are away.
+  std::uint32_t (*moves)();
 };
 
 /// Exported by the preload library; called when memory is first shared.

@@ -1,7 +1,6 @@
 #include "libverbs-provider/share/kernel.hpp"
 
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,7 +24,7 @@ int open_userfaultfd(int flags) {
 }
 
 int device_control(int fd, unsigned long request, void* argument) {
-  return ::ioctl(fd, request, argument);
+  return static_cast<int>(::syscall(SYS_ioctl, fd, request, argument));
 }
 
 bool is_single_threaded() {

@@ -22,6 +22,7 @@ namespace {
 
 pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<std::uint32_t> generation{0};
+std::atomic<std::uint32_t> page_moves{0};
 
 // The child copies before its fork() returns, and the parent's fork() returns after that, so
 // that the child sees the memory as of the fork. (The kernel does the same, copying eagerly, for
@@ -186,6 +187,9 @@ void after_fork_in_child() {
 ProcessLock::ProcessLock() { pthread_mutex_lock(&process_mutex); }
 ProcessLock::~ProcessLock() { pthread_mutex_unlock(&process_mutex); }
 
+PagesAway::PagesAway() { page_moves.fetch_add(1); }
+PagesAway::~PagesAway() { page_moves.fetch_add(1); }
+
 std::uint32_t fork_generation() { return generation.load(std::memory_order_relaxed); }
 
 void install_process_handlers() {
@@ -193,7 +197,7 @@ void install_process_handlers() {
   pthread_once(&once, [] {
     map_page();
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    static constexpr MemoryHooks kHooks{after_advice, remap};
+    static constexpr MemoryHooks kHooks{after_advice, remap, [] { return page_moves.load(); }};
     auto* set_hooks = reinterpret_cast<SetMemoryHooks>(::dlsym(RTLD_DEFAULT, kSetMemoryHooks));
     if (set_hooks != nullptr) set_hooks(&kHooks);
   });

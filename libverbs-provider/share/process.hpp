@@ -25,6 +25,15 @@ class ProcessLock {
 /// madvise and mremap behave as for private memory. To be called before the first replacement.
 void install_process_handlers();
 
+/// While one exists pages may be missing. REQUIRES: process lock; signals are blocked.
+class PagesAway {
+ public:
+  PagesAway();
+  ~PagesAway();
+  PagesAway(const PagesAway&) = delete;
+  PagesAway& operator=(const PagesAway&) = delete;
+};
+
 /// Counts the forks this process is below: a registry of another generation is its parent's.
 std::uint32_t fork_generation();
 

@@ -320,6 +320,7 @@ bool Replacer::holds_this(const Piece& piece) const {
 
 bool Replacer::exchange(Piece& piece) {
   if (!hold(piece)) return false;
+  const PagesAway away;
   if (!take_pages(piece)) {
     let_go(piece);
     return false;

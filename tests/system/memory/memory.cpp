@@ -105,7 +105,9 @@ void leave_idle(const char* device, std::size_t pages) {
   }
   std::vector<ibv_mr*> regions = register_apart(pd, memory, pages);
   // The process has mappings left for all that it does besides.
-  expect(::munmap(map_memory(kPage), kPage) == 0, "munmap");
+  char* more = map_memory(400 * kPage);
+  for (std::size_t i = 0; i < 400; i += 2)
+    expect(::mprotect(more + i * kPage, kPage, PROT_READ) == 0, "mprotect");
   std::thread([] {}).join();
   memory[0] = 1;
   const pid_t child = ::fork();

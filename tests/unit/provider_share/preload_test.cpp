@@ -22,11 +22,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "libverbs-provider/device_file.hpp"
@@ -509,6 +511,44 @@ TEST_F(Preload, InterfacesOfTheTree_StandBehindThoseOfTheKernel) {
   EXPECT_EQ(text_of(::open("/sys/class/net/softhca0/mtu", O_RDONLY)), "1\n");
   EXPECT_NE(text_of(::open("/sys/class/net/lo/mtu", O_RDONLY)), "1\n");
   EXPECT_EQ(::open("/sys/class/net/softhca1/mtu", O_RDONLY), -1);
+}
+
+TEST_F(Preload, SystemCallsMeetPagesThatAreAway_AreMadeAgain) {
+  KernelCalls kernel = KernelCalls::real();
+  kernel.userfaultfd = [](int flags) {  // as for programs without privileges
+    return (flags & 1) != 0 ? KernelCalls::real().userfaultfd(flags) : -1;
+  };
+  FakeDaemon daemon;
+  MemoryRegistry registry(daemon.source(), {.idle_bytes = 0}, kernel);
+  const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  std::atomic<bool> stop{false};
+  std::atomic<std::size_t> failed{0};
+  Anonymous memory(512);
+  std::thread thread([&] {
+    for (std::size_t page = 0; !stop; page = (page + 1) % 512) {
+      char* at = memory.base() + page * kPage;
+      failed += ::read(zeros, at, 8) != 8;
+      failed += ::pread(zeros, at, 8, 0) != 8;
+      failed += ::write(null, at, 8) != 8;
+    }
+  });
+  std::string shapes;
+  for (int round = 0; round < 200; ++round) {
+    ExtentList extents;
+    ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
+    shapes += shape(memory.base(), memory.bytes(), extents);
+    registry.release(extents.all());
+  }
+  stop = true;
+  thread.join();
+  EXPECT_NE(shapes.find('S'), std::string::npos);
+  EXPECT_EQ(failed, 0u);
+  errno = 0;
+  EXPECT_EQ(::read(zeros, nullptr, 8), -1);
+  EXPECT_EQ(errno, EFAULT);
+  ::close(zeros);
+  ::close(null);
 }
 
 TEST_F(Preload, SharedMemoryBehavesAsPrivateMemory) {
