@@ -440,13 +440,18 @@ static_assert(sizeof(QpAttributes) == 40 + 64 + 4 + 16);
 
 struct ModifyQpRequest {
   std::uint32_t qpn;
-  /// To RESET: sequence number of the next command. Those before it that the engine has not taken
-  /// in are void; they may still stand in VCBs and in the doorbell ring.
+  /// To RESET, SQD or ERR: sequence number of the next command. Those before it are sent before the
+  /// state changes, as far as nothing keeps them from it for long. To RESET, those that the engine
+  /// has not taken in then are void; they may still stand in VCBs and in the doorbell ring.
   std::uint32_t send_sequence;
   QpAttributes attributes;
 };
 struct QueryQpReply {
   QpAttributes attributes;
+};
+struct DestroyQpRequest {
+  std::uint32_t qpn;
+  std::uint32_t send_sequence;  ///< as in ModifyQpRequest, to RESET
 };
 /// Reply to kDestroyQp: receive elements that were drawn from a shared receive queue and will
 /// have no completion are returned by completions before the reply; none are lost.

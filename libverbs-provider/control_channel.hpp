@@ -81,10 +81,15 @@ class ControlChannel {
   int call(abi::Operation operation, Arguments&&... arguments) {
     return Turn(*this).call(operation, std::forward<Arguments>(arguments)...);
   }
-  /// For operations that end the life of `handle`. When the daemon is gone so is the object: that
+  /// For operations that end the life of an object. When the daemon is gone so is the object: that
   /// counts as success, and lets programs clean up.
   int destroy(abi::Operation operation, std::uint32_t handle) {
     return Turn(*this).destroy(operation, handle);
+  }
+  template <class Request>
+  int destroy(abi::Operation operation, const Request& request) {
+    const int error = call(operation, request);
+    return lost() ? 0 : error;
   }
 
   /// True when the daemon has closed the connection (asks the kernel).

@@ -181,6 +181,12 @@ int change_state(Qp& qp, const abi::ModifyQpRequest& request, bool changes, int 
   return error;
 }
 
+/// Sequence number of the next command. What another thread is posting comes before it or after.
+std::uint32_t next_sequence(Qp& qp) {
+  Guard guard(qp.send.lock);
+  return qp.send.next;
+}
+
 /// To RESET. Receives count from 0 again. The numbers of commands go on: some posted before may
 /// still lie in collect buffers and doorbells, and are recognized as old by their numbers. 0 or
 /// errno.
@@ -276,6 +282,7 @@ int modify_qp(ibv_qp* ibv_qp, ibv_qp_attr* attr, int mask) {
   abi::ModifyQpRequest request{qp.qpn, 0, to_qp_attributes(*attr, mask)};
   const bool changes = (mask & IBV_QP_STATE) != 0;
   if (changes && attr->qp_state == IBV_QPS_RESET) return reset(qp, request);
+  if (changes) request.send_sequence = next_sequence(qp);
   return change_state(qp, request, changes, attr->qp_state);
 }
 
@@ -304,8 +311,11 @@ int query_qp(ibv_qp* ibv_qp, ibv_qp_attr* attr, int, ibv_qp_init_attr* init) {
 int destroy_qp(ibv_qp* ibv_qp) {
   Qp* qp = to_qp(ibv_qp);
   Context& context = *qp->context;
-  const auto operation = qp->opened ? abi::Operation::kCloseQp : abi::Operation::kDestroyQp;
-  if (const int error = context.control.destroy(operation, ibv_qp->handle)) return error;
+  const int error =
+      qp->opened ? context.control.destroy(abi::Operation::kCloseQp, ibv_qp->handle)
+                 : context.control.destroy(abi::Operation::kDestroyQp,
+                                           abi::DestroyQpRequest{qp->qpn, next_sequence(*qp)});
+  if (error != 0) return error;
   discard_all_completions(*qp);
   if (qp->type != IBV_QPT_XRC_RECV) context.qps.remove(qp->qpn);
   remove(context, qp);

@@ -340,6 +340,13 @@ QueuePair* Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) 
   return qp;
 }
 
+void Ingress::announce(QueuePair& qp, std::uint32_t sequence_end) {
+  const schedule::QpSlot slot(qp.slot);
+  if (!scheduler_.is_open(slot)) return;
+  const std::uint32_t known = scheduler_.next_sequence(slot) + scheduler_.pending(slot);
+  if (ring_distance(sequence_end, known) > 0) ring(*qp.session, qp.qpn, sequence_end);
+}
+
 /// A doorbell, rung or read back from the overflow buffer, says what cannot be true.
 void Ingress::doorbell_fails(QueuePair& qp) {
   qp.tenant->counters.refused.hostile_memory.add();

@@ -47,6 +47,10 @@ class Ingress {
   /// Something that was found is not taken in yet.
   bool has_work() const { return !poller_.empty(); }
 
+  /// The program of the queue pair has posted its commands before `sequence_end`: as a doorbell
+  /// that says so. Nothing happens if they are known or the queue pair does not send.
+  void announce(QueuePair& qp, std::uint32_t sequence_end);
+
   // --- parking
   /// Parks the session. True: it is parked, and from now on says when it has posted something.
   bool park(Session& session);

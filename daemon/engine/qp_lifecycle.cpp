@@ -79,6 +79,14 @@ void QpLifecycle::remove(QueuePair& qp) {
   qp.tenant->counters.queue_pairs.subtract();
 }
 
+bool QpLifecycle::has_sent(const QueuePair& qp, std::uint32_t sequence_end) const {
+  const schedule::QpSlot slot(qp.slot);
+  if (qp.state != QpState::kRts || qp.error.pending || !scheduler_.is_open(slot)) return true;
+  if (qp.sq.stalled) return QpStall::waits_for_peer(qp);
+  return ring_distance(sequence_end, scheduler_.next_sequence(slot)) <= 0 &&
+         QpStall::has_sent_all(qp);
+}
+
 // --- states
 
 /// REQUIRES: nothing of the queue pair is under way.

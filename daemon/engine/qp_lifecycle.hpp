@@ -52,6 +52,10 @@ class QpLifecycle {
   /// For queue pairs that are connected from now on; the room for kept packets stays.
   void set_reliability(const ReliabilityParameters& parameters) { reliability_ = parameters; }
 
+  /// True if nothing of the commands before `sequence_end` is left to send, or if the rest waits
+  /// for a peer that has no receive or does not answer. REQUIRES: they were announced.
+  bool has_sent(const QueuePair& qp, std::uint32_t sequence_end) const;
+
   // --- states; attributes have been checked and stored by the caller
   /// Moves the pair to RESET. `send_sequence`: number of the next command; what was posted before
   /// is void, taken in or not.

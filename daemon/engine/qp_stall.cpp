@@ -150,6 +150,12 @@ void QpStall::end_aside(QueuePair& qp) {
   qp.tenant->counters.set_aside_queue_pairs.subtract();
 }
 
+bool QpStall::waits_for_peer(const QueuePair& qp) {
+  const transport::SendObstacle obstacle = progress_of(qp).obstacle;
+  return obstacle == transport::SendObstacle::kReceiver ||
+         obstacle == transport::SendObstacle::kPeer;
+}
+
 bool QpStall::has_sent_all(const QueuePair& qp) {
   return qp.sq.kicked.empty() && qp.sq.held.empty() && progress_of(qp).unsent == 0;
 }

@@ -43,6 +43,9 @@ class QpStall {
   /// May a queue pair that is `sparing` fetch a command? None is here of which something is to be
   /// sent.
   static bool has_sent_all(const QueuePair& qp);
+  /// True if a stalled queue pair waits for a receive or an answer of its peer, and not for its
+  /// turn at a rate.
+  static bool waits_for_peer(const QueuePair& qp);
 
  private:
   static void end(QueuePair& qp);

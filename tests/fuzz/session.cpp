@@ -65,7 +65,7 @@ constexpr Request kRequests[] = {
      {{{2, Word::kPd}, {4, Word::kCq}, {5, Word::kCq}, {6, Word::kSrq}, {13, Word::kXrcDomain}}}},
     {Operation::kModifyQp, sizeof(abi::ModifyQpRequest), {}, {{{0, Word::kQp}, {10, Word::kQp}}}},
     {Operation::kQueryQp, sizeof(abi::HandleBody), {}, {{{0, Word::kQp}}}},
-    {Operation::kDestroyQp, sizeof(abi::HandleBody), {}, {{{0, Word::kQp}}}},
+    {Operation::kDestroyQp, sizeof(abi::DestroyQpRequest), {}, {{{0, Word::kQp}}}},
     {Operation::kCreateAh, sizeof(abi::CreateAhRequest), Word::kAh, {{{0, Word::kPd}}}},
     {Operation::kDestroyAh, sizeof(abi::HandleBody), {}, {{{0, Word::kAh}}}},
     {Operation::kAllocWindow, sizeof(abi::AllocWindowRequest), Word::kMw, {{{0, Word::kPd}}}},

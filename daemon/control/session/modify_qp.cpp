@@ -51,6 +51,9 @@ void store_attributes(Qp& qp, const abi::QpAttributes& a) {
   if (given(attr::kRnrRetry)) kept.rnr_retry = e.rc.rnr_retry = a.rnr_retry;
 }
 
+/// True if commands that have not begun do not begin any more.
+bool ends_sending(QpState from, QpState to) { return from == QpState::kRts && to != QpState::kRts; }
+
 void change_state(engine::Engine& engine, Qp& qp, QpState from, QpState to,
                   const abi::ModifyQpRequest& request) {
   const abi::QpAttributes& a = request.attributes;
@@ -119,6 +122,10 @@ int QueuePairs::modify(const RequestBody& body, Reply&) {
         (a.mask & attr::kCurState) == 0 || a.cur_qp_state == static_cast<std::uint32_t>(from);
     if (!expected || !engine::transition_allowed(qp.engine.type, from, to, a.mask)) {
       error = EINVAL;
+      return;
+    }
+    if (ends_sending(from, to) && !has_sent(engine, qp, request.send_sequence)) {
+      error = kUnfinished;
       return;
     }
     if (path) {

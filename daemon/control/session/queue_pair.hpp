@@ -27,6 +27,9 @@ struct Qp {
   Ring ring;  ///< both rings; an XRC target has none
   abi::QpAttributes attributes{};
   std::uint32_t holders = 1;  ///< processes that made or opened it
+  /// Turns that the request at hand has waited for commands posted before it, since when.
+  unsigned turns_waited = 0;
+  Time waits_since{};
 };
 
 }  // namespace softhca::control

@@ -11,6 +11,12 @@ namespace {
 using engine::QpState;
 using engine::QpType;
 
+// How long commands posted before a request have to be sent: time that suffices for the window of a
+// connection to open several times, and turns in which the engine polls, where it lacks the
+// processor.
+constexpr Duration kTimeToSend = std::chrono::milliseconds(10);
+constexpr unsigned kTurnsToSend = 64;
+
 std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 bool has_own_receives(const abi::CreateQpRequest& request) {
@@ -192,12 +198,31 @@ int QueuePairs::query(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
+/// A shared thread serves the request: each turn is a task of the engine's, and poll steps come in
+/// between.
+bool QueuePairs::has_sent(engine::Engine& engine, Qp& qp, std::uint32_t send_sequence) {
+  const Time now = engine.clock().now;
+  if (qp.turns_waited++ == 0) {
+    engine.ingress().announce(qp.engine, send_sequence);
+    qp.waits_since = now;
+  }
+  const bool may_wait = qp.turns_waited < kTurnsToSend || now - qp.waits_since < kTimeToSend;
+  if (may_wait && !engine.queue_pairs().has_sent(qp.engine, send_sequence)) return false;
+  qp.turns_waited = 0;
+  return true;
+}
+
 int QueuePairs::destroy(const RequestBody& body, Reply&) {
-  abi::HandleBody request;
+  abi::DestroyQpRequest request;
   if (!body.read(request)) return EINVAL;
-  const auto found = qps_.find(request.handle);
+  const auto found = qps_.find(request.qpn);
   if (found == qps_.end()) return EINVAL;
   if (!found->second->engine.groups.empty()) return EBUSY;  // changed by our own tasks alone
+  bool sent = true;
+  context_.on_engine([&](engine::Engine& engine) {
+    sent = has_sent(engine, *found->second, request.send_sequence);
+  });
+  if (!sent) return kUnfinished;
   const auto qp = std::move(found->second);
   qps_.erase(found);
   if (!qp->engine.sends()) {

@@ -44,6 +44,8 @@ class QueuePairs {
 
   // queue_pairs.cpp
   int create(const RequestBody& body, Reply& reply);
+  // kUnfinished, of destroy() and modify(): commands posted before the request are still to be
+  // sent.
   int query(const RequestBody& body, Reply& reply);
   int destroy(const RequestBody& body, Reply& reply);
 
@@ -76,6 +78,9 @@ class QueuePairs {
   void use(const abi::CreateQpRequest& request, std::uint32_t one);
   abi::CreateQpReply reply_of(const Qp& qp, const Sizes& sizes) const;
 
+  /// True if a request that ends sending may be executed: what the program has posted before it,
+  /// numbered before `send_sequence`, is sent, or has had its time. On the engine's thread.
+  static bool has_sent(engine::Engine& engine, Qp& qp, std::uint32_t send_sequence);
   int check_values(const Qp& qp, const abi::QpAttributes& a) const;
 
   int create_xrc_target(const abi::CreateQpRequest& request, Reply& reply);
