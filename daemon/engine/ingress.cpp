@@ -250,7 +250,7 @@ void Ingress::accept(Session& session, PcbId pcb) {
   const abi::CommandHeader& header = pcbs_.pcb(pcb).header;
   QueuePair* qp = find_owned(session, header.qpn);
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
-    refuse(session);
+    drop(session, Qpn(header.qpn), header.sequence + 1);
     commands_.free(pcb, *session.tenant);
     return;
   }
@@ -321,11 +321,21 @@ void Ingress::refuse(const Session& session) {
   session.tenant->counters.refused.malformed_commands.add();
 }
 
+/// A VCB or doorbell is for no queue pair of the session that sends. That is no fault of the
+/// process if the queue pair was reset or destroyed before it was taken in.
+void Ingress::drop(const Session& session, Qpn qpn, std::uint32_t sequence_end) {
+  const QueuePair* qp = find_owned(session, qpn.value);
+  const bool stale = qp != nullptr ? ring_distance(sequence_end, qp->sq.first_sequence) <= 0
+                                   : queue_pairs_.had(session, qpn);
+  if (!stale) return refuse(session);
+  cpu_.charge(session, kDoorbellCost);
+}
+
 /// Null: the session has no such queue pair that sends.
 QueuePair* Ingress::ring(Session& session, Qpn qpn, std::uint32_t sequence_end) {
   QueuePair* qp = find_owned(session, qpn.value);
   if (qp == nullptr || !scheduler_.is_open(schedule::QpSlot(qp->slot))) {
-    refuse(session);
+    drop(session, qpn, sequence_end);
     return nullptr;
   }
   cpu_.charge(session, kDoorbellCost);

@@ -78,6 +78,7 @@ class Ingress {
   std::optional<SendQueueCause> kick(const Session& session, QueuePair& qp, PcbId pcb);
   std::size_t collect_doorbells(Session& session, std::uint64_t end);
   void refuse(const Session& session);
+  void drop(const Session& session, Qpn qpn, std::uint32_t sequence_end);
   QueuePair* ring(Session& session, Qpn qpn, std::uint32_t sequence_end);
   void doorbell_fails(QueuePair& qp);
   void fail_session(Session& session);

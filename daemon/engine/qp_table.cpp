@@ -18,7 +18,8 @@ QpTable::QpTable(std::uint32_t queue_pairs, std::uint64_t seed)
           std::countr_zero(std::bit_ceil(std::max(queue_pairs, kOwn + 1))))),
       by_slot_((1u << slot_bits_) + kOwn),
       receives_(std::make_unique_for_overwrite<shm::ReceiveWork[]>(by_slot_.size())),
-      generations_(1u << slot_bits_) {
+      generations_(1u << slot_bits_),
+      former_(by_slot_.size()) {
   const std::uint32_t first_own = 1u << slot_bits_;
   for (std::uint32_t slot = first_own; slot-- > 0;) free_.push_back(slot);
   for (std::uint32_t own = 0; own < kOwn; ++own) free_own_.push_back(first_own + own);
@@ -63,6 +64,7 @@ void QpTable::enter(QueuePair& qp, std::uint32_t slot) {
 
 void QpTable::remove(QueuePair& qp) {
   qp.session->queue_pairs.remove(qp);
+  former_[qp.slot] = {qp.qpn, qp.session->id};
   by_slot_[qp.slot] = nullptr;
   if (qp.slot < generations_.size()) return free_.push_back(qp.slot);
   free_own_.push_back(qp.slot);
@@ -79,6 +81,11 @@ QueuePair* QpTable::find(Qpn qpn) const {
   if (qpn.value < well_known_.size()) return well_known_[qpn.value];
   QueuePair* qp = by_slot_[qpn.value & ((1u << slot_bits_) - 1)];
   return qp != nullptr && qp->qpn == qpn ? qp : nullptr;
+}
+
+bool QpTable::had(const Session& session, Qpn qpn) const {
+  const Former& former = former_[qpn.value & ((1u << slot_bits_) - 1)];
+  return former.qpn == qpn && former.session == session.id;
 }
 
 }  // namespace softhca::engine

@@ -35,6 +35,8 @@ class QpTable {
 
   /// Null: nobody has this number.
   QueuePair* find(Qpn qpn) const;
+  /// True if the number was that of a queue pair of the session, the last of its slot that went.
+  bool had(const Session& session, Qpn qpn) const;
   /// Null: the slot is free.
   QueuePair* at(std::uint32_t slot) const { return by_slot_[slot]; }
   /// REQUIRES: the slot is in use.
@@ -56,6 +58,11 @@ class QpTable {
   /// By slot. Most queue pairs are idle: what receives none takes no memory here.
   std::unique_ptr<shm::ReceiveWork[]> receives_;
   std::vector<std::uint32_t> generations_;
+  struct Former {
+    Qpn qpn;
+    SessionId session;
+  };
+  std::vector<Former> former_;      ///< by slot
   std::deque<std::uint32_t> free_;  ///< by age
   std::vector<std::uint32_t> free_own_;
   std::array<QueuePair*, kOwn + 1> well_known_{};  ///< by number

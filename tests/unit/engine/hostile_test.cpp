@@ -85,6 +85,33 @@ TEST_P(Hostile, DoorbellFurtherThanTheSendQueue) {
   EXPECT_EQ(hostile_words(), 1u);
 }
 
+/// What its process posted before the queue pair was reset or destroyed is taken in afterwards.
+TEST_P(Hostile, QueuePairResetOrDestroyedMeanwhile_WhatWasPostedIsNotMalformed) {
+  const Counter& malformed = evil.tenant.counters.refused.malformed_commands;
+  for (const Process::Way way : {Process::Way::kVcb, Process::Way::kDoorbell}) {
+    TestQp& brief = evil.make_qp(*cq, *cq);
+    connect(evil, brief, *pair.a, pair.a->make_qp(*pair.ca, *pair.ca));
+    evil.post(brief, {}, way);
+    evil.reset(brief);
+    pair.steps(5);
+    connect(evil, brief, *pair.a, pair.a->make_qp(*pair.ca, *pair.ca));
+    evil.post(brief, {}, way);
+    const Qpn qpn = brief.qp.qpn;
+    evil.destroy(brief);
+    pair.steps(5);
+    EXPECT_EQ(malformed.value(), 0u);
+    pair.a->ring(qpn.value, 1);
+    pair.steps(5);
+    EXPECT_EQ(pair.a->tenant.counters.refused.malformed_commands.value(),
+              way == Process::Way::kVcb ? 1u : 2u)
+        << "it was never that process's";
+  }
+  evil.reset(*qp);
+  evil.ring(qp->qp.qpn.value, qp->sequence + 1);
+  pair.steps(5);
+  EXPECT_EQ(malformed.value(), 1u) << "nothing was posted";
+}
+
 TEST_P(Hostile, DoorbellForSomebodyElse) {
   evil.ring(pair.qa->qp.qpn.value, 1);
   evil.ring(0xffffffff, 1);
