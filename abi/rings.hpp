@@ -70,19 +70,18 @@ struct alignas(64) ReceiveRingHeader {
 };
 static_assert(sizeof(ReceiveRingHeader) == 64);
 
-/// CompletionRingHeader::arm, bits 0..1. Bits 2..31 hold a serial number that the tenant raises
-/// with every completion event it takes from its channel; the engine fires at most one event per
-/// serial number and kind.
+/// CompletionRingHeader::arm: what the next completion event is asked for by. The tenant sets bits,
+/// and the engine clears all of them with each event.
 inline constexpr std::uint32_t kArmNone = 0;
-inline constexpr std::uint32_t kArmSolicited = 1;
-inline constexpr std::uint32_t kArmAny = 2;
-inline constexpr std::uint32_t kArmKindMask = 3;
+inline constexpr std::uint32_t kArmSolicited = 1 << 0;
+inline constexpr std::uint32_t kArmAny = 1 << 1;
 
 /// Completion queue: this header, then `entries` CompletionElements.
 struct alignas(64) CompletionRingHeader {
   std::atomic<std::uint32_t> consumer;  ///< writer: tenant (release); reader: engine (acquire)
-  /// Writer: tenant, then a seq_cst fence before it polls again; and the engine once when the queue
-  /// moves to another ring. Reader: engine, after the seq_cst fence that ends a batch.
+  /// Writer: tenant (fetch_or, seq_cst) before it polls again; engine (exchange, seq_cst), also
+  /// when the queue moves to another ring. Reader: engine, after the seq_cst fence that ends a
+  /// batch.
   std::atomic<std::uint32_t> arm;
   std::uint8_t pad[56];
 };

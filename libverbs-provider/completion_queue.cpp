@@ -102,7 +102,6 @@ int resize(Context& context, Cq& cq, std::uint32_t entries) {
   cq.backlog = std::move(backlog);
   // The engine writes to the new ring alone: without it nothing would ever complete again.
   if (const int error = attach(context, reply, fds, cq.ring)) return turn.give_up(error);
-  cq.ring.header->arm.store(cq.arm_serial << 2 | cq.arm_kind, std::memory_order_seq_cst);
   cq.base.cq.cqe = static_cast<int>(reply.entries);
   return 0;
 }
@@ -174,20 +173,11 @@ int destroy_cq(ibv_cq* ibv_cq) {
 int req_notify_cq(ibv_cq* ibv_cq, int solicited_only) {
   Cq& cq = *to_cq(ibv_cq);
   if (cq.context->control.lost()) return report(EIO);
-  const std::uint32_t kind = solicited_only != 0 ? abi::kArmSolicited : abi::kArmAny;
-  Guard guard(cq.lock);
-  cq.arm_kind = std::max(cq.arm_kind, kind);  // solicited does not weaken an earlier any
-  cq.ring.header->arm.store(cq.arm_serial << 2 | cq.arm_kind, std::memory_order_relaxed);
-  // The program polls once more, which must not read the ring before the engine can see that store.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // The program polls once more, which must not read the ring before the engine can see this.
+  Guard guard(cq.lock);  // no other ring takes its place meanwhile
+  cq.ring.header->arm.fetch_or(solicited_only != 0 ? abi::kArmSolicited : abi::kArmAny,
+                               std::memory_order_seq_cst);
   return 0;
-}
-
-void cq_event(ibv_cq* ibv_cq) {
-  Cq& cq = *to_cq(ibv_cq);
-  Guard guard(cq.lock);
-  ++cq.arm_serial;
-  cq.arm_kind = abi::kArmNone;
 }
 
 }  // namespace softhca::provider

@@ -238,7 +238,6 @@ constexpr abi34::ContextOps make_operations() {
   ops.attach_mcast = Reporting<attach_mcast>::call;
   ops.bind_mw = Reporting<bind_mw>::call;
   ops.close_xrcd = Reporting<close_xrcd>::call;
-  ops.cq_event = cq_event;
   ops.create_ah = create_ah;
   ops.create_cq = create_cq;
   ops.create_cq_ex = create_cq_ex;

@@ -64,7 +64,6 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 int resize_cq(ibv_cq* cq, int cqe);
 int destroy_cq(ibv_cq* cq);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
-void cq_event(ibv_cq* cq);
 
 // poll.cpp
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc);

@@ -72,8 +72,6 @@ struct Cq {
   bool single_threaded = false;  ///< the program keeps its threads apart itself
   ibv_wc current{};
   std::uint64_t current_timestamp = 0;
-  std::uint32_t arm_serial = 0;
-  std::uint32_t arm_kind = abi::kArmNone;
 };
 
 struct SendQueue {

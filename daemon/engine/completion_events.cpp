@@ -131,9 +131,9 @@ void CompletionEvents::announce(CompletionQueue& cq) {
     cq.asked_again = true;
     return;
   }
-  if (!cq.ring.check_arm() || cq.deferred.linked) return;
+  if (!cq.ring.check_arm()) return;
   cq.session->tenant->counters.completion.events.add();
-  if (send_event(cq) == Sent::kRefused) defer(cq);
+  if (cq.waiting_events != 0 || send_event(cq) == Sent::kRefused) defer(cq);
 }
 
 /// Refused: the channel, or the room of the class in the notifier, is full.
@@ -164,15 +164,22 @@ void CompletionEvents::take_back_notices() {
       retry_.went(clock_.now);
     else
       defer(cq);
+    if (cq.waiting_events != 0) try_later(cq);
     if (std::exchange(cq.asked_again, false) && !cq.dirty.linked) dirty_.push_back(cq);
   });
 }
 
-/// It is tried again later.
+/// One more of its events waits for room in its channel. They are alike, so they are counted.
 void CompletionEvents::defer(CompletionQueue& cq) {
   cq.session->tenant->counters.completion.events_deferred.add();
-  deferred_.push_back(cq);
+  ++cq.waiting_events;
   ++deferred_count_;
+  try_later(cq);
+}
+
+void CompletionEvents::try_later(CompletionQueue& cq) {
+  if (cq.deferred.linked) return;
+  deferred_.push_back(cq);
   retry_.wait(clock_.now);
 }
 
@@ -212,14 +219,17 @@ void CompletionEvents::release_timer(CompletionQueue& cq) {
 void CompletionEvents::retry() {
   const std::size_t before = deferred_count_;
   std::size_t gone = 0;
-  for (std::size_t tries = std::min(before, kPerStep); tries != 0; --tries) {
+  for (std::size_t tries = std::min(before, kPerStep); tries != 0 && !deferred_.empty(); --tries) {
     CompletionQueue& cq = *deferred_.pop_front();
     const Sent sent = send_event(cq);
-    gone += sent == Sent::kGone;
-    if (sent == Sent::kRefused)
-      deferred_.push_back(cq);
-    else
+    const bool alone = deferred_.empty();
+    if (sent != Sent::kRefused) {
+      --cq.waiting_events;
       --deferred_count_;
+    }
+    gone += sent == Sent::kGone;
+    if (sent != Sent::kHandedOver && cq.waiting_events != 0) deferred_.push_back(cq);
+    if (sent == Sent::kRefused && alone) break;
   }
   retry_.tried(before, before - gone, clock_.now);
 }
@@ -230,7 +240,7 @@ void CompletionEvents::remove(CompletionQueue& cq) {
   due_.remove(cq);
   paced_.remove(cq);
   if (cq.notice != kNoIndex && notifier_ != nullptr) notifier_->cancel(cq);
-  if (cq.deferred.linked) --deferred_count_;
+  deferred_count_ -= std::exchange(cq.waiting_events, 0);
   deferred_.remove(cq);
   release_timer(cq);
   async_events_.forget(*cq.session, cq.user_handle);

@@ -71,6 +71,7 @@ class CompletionEvents {
   bool hands_over() const;
   void take_back_notices();
   void defer(CompletionQueue& cq);
+  void try_later(CompletionQueue& cq);
   void announce_due();
   void announce_paced();
   void retry();
@@ -86,7 +87,7 @@ class CompletionEvents {
   LinkedList<CompletionQueue, &CompletionQueue::dirty> dirty_;
   LinkedList<CompletionQueue, &CompletionQueue::overflowed> overflowed_;
   LinkedList<CompletionQueue, &CompletionQueue::deferred> deferred_;
-  std::size_t deferred_count_ = 0;
+  std::size_t deferred_count_ = 0;  ///< events
   EventRetry retry_;
   // Moderation.
   TimerWheel timers_;

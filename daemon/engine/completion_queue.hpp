@@ -22,6 +22,7 @@ struct CompletionQueue {
   ListLink<CompletionQueue> overflowed;
   ListLink<CompletionQueue> dirty;     ///< has elements whose event is not decided yet
   ListLink<CompletionQueue> deferred;  ///< a completion event waits for room in its channel
+  std::uint32_t waiting_events = 0;    ///< how many do, also while one is with EventNotifier
   std::uint32_t notice = kNoIndex;     ///< its event is with EventNotifier: which one there
   bool asked_again = false;            ///< and something has come since
   bool urgent = false;                 ///< its next event is: there may be no other completion

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cassert>
+#include <utility>
 
 #include "abi/rings.hpp"
 #include "daemon/shm/untrusted.hpp"
@@ -61,18 +62,17 @@ class CompletionRing {
     return true;
   }
 
-  /// Whether to send an event for what was pushed since the last call; at most one per serial
-  /// number and kind of the tenant's arm word. REQUIRES: a seq_cst fence since the last push (one
-  /// for the whole batch of queues), so that either the tenant, polling once more after it armed,
-  /// sees the completion, or this sees the arm word.
+  /// True if an event is to be sent for what was pushed since the last call; the tenant has to ask
+  /// anew for another one. REQUIRES: a seq_cst fence since the last push (one for the whole batch
+  /// of queues), so that either the tenant, polling once more after it armed, sees the completion,
+  /// or this sees the arm word.
   bool check_arm() {
-    const std::uint8_t news = news_;
-    news_ = 0;
+    const std::uint8_t news = std::exchange(news_, 0);
     const std::uint32_t arm = header().arm.load(std::memory_order_relaxed);
-    const std::uint32_t kind = arm & abi::kArmKindMask;
-    const bool due = (kind == abi::kArmAny && news != 0) ||
-                     (kind == abi::kArmSolicited && (news & kSolicitedNews) != 0);
-    return due && first_of_serial(arm >> 2, kind);
+    const bool due = ((arm & abi::kArmAny) != 0 && news != 0) ||
+                     ((arm & abi::kArmSolicited) != 0 && (news & kSolicitedNews) != 0);
+    if (due) header().arm.exchange(abi::kArmNone, std::memory_order_seq_cst);
+    return due;
   }
 
   /// Completions the tenant has not polled yet, by its own account (at most entries()).
@@ -84,7 +84,7 @@ class CompletionRing {
   /// Goes on in another ring (resize): counters start at 0; the arm word moves along, so that an
   /// event asked for before the resize still comes. The tenant takes what is left in the old ring.
   void replace(std::byte* base, std::uint32_t entries) {
-    const std::uint32_t arm = header().arm.load(std::memory_order_seq_cst);
+    const std::uint32_t arm = header().arm.exchange(abi::kArmNone, std::memory_order_seq_cst);
     use(base, entries, 0);
     header().arm.store(arm, std::memory_order_seq_cst);
   }
@@ -116,23 +116,10 @@ class CompletionRing {
     return true;
   }
 
-  bool first_of_serial(std::uint32_t serial, std::uint32_t kind) {
-    if (serial != fired_serial_) {
-      fired_serial_ = serial;
-      fired_kinds_ = 0;
-    }
-    const std::uint8_t bit = static_cast<std::uint8_t>(1u << kind);
-    if ((fired_kinds_ & bit) != 0) return false;
-    fired_kinds_ |= bit;
-    return true;
-  }
-
   std::byte* base_ = nullptr;
   std::uint32_t entries_ = 0;
   std::uint32_t producer_ = 0;
   std::uint32_t consumer_seen_ = 0;
-  std::uint32_t fired_serial_ = 0;
-  std::uint8_t fired_kinds_ = 0;
   std::uint8_t news_ = 0;
 };
 

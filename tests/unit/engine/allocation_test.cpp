@@ -309,13 +309,12 @@ TEST_P(Steps, OfExtendedReliableConnections) {
 TEST_P(Steps, OfCompletionEvents) {
   pair.cb = &pair.b->make_cq(64, 5);
   pair.connect_pair();
-  std::uint32_t serial = 0;
   for (const std::uint32_t moderated : {0u, 3u}) {
     pair.b->adapter.engine.completion_events().set_moderation(pair.cb->cq, moderated,
                                                               microseconds(20));
     expect_none([&] {
       for (const unsigned messages : {1u, 4u}) {  // told of after a while; after so many
-        pair.cb->arm(abi::kArmAny, ++serial);
+        pair.cb->arm(abi::kArmAny);
         post_receives(messages);
         post(std::vector<Work>(messages, near_work(abi::Opcode::kSend)));
         expect_completions(*pair.ca, messages);
@@ -331,10 +330,9 @@ TEST_P(Steps, OfCompletionEvents) {
 TEST_P(Steps, OfEventsThatWait) {
   pair.cb = &pair.b->make_cq(64, 5);
   pair.connect_pair();
-  std::uint32_t serial = 0;
   expect_none([&] {
     pair.sink_of(*pair.b).full = true;
-    pair.cb->arm(abi::kArmAny, ++serial);
+    pair.cb->arm(abi::kArmAny);
     post_receives(1);
     post({near_work(abi::Opcode::kSend)});
     expect_completions(*pair.ca, 1);

@@ -57,7 +57,7 @@ class EventParts : public ::testing::Test {
 
 TEST_F(EventParts, OneEventPerStepForWhoAsked) {
   TestCq cq = make_cq(1), silent = make_cq(2);
-  cq.arm(abi::kArmAny, 1);
+  cq.arm(abi::kArmAny);
   push(cq);
   push(cq);
   push(silent);
@@ -83,7 +83,7 @@ TEST_F(EventParts, FullChannelsAreTriedInTurnEverLater) {
   cqs.reserve(100);
   for (std::uint64_t i = 0; i < 100; ++i) {
     cqs.push_back(make_cq(i));
-    cqs.back().arm(abi::kArmAny, 1);
+    cqs.back().arm(abi::kArmAny);
     push(cqs.back());
   }
   sink.full = true;
@@ -104,7 +104,7 @@ TEST_F(EventParts, TimersOfModerationAreUsedAgain) {
     TestCq cq = make_cq(1);
     completions.set_moderation(cq.cq, 10, milliseconds(5));
     EXPECT_EQ(cq.cq.moderation_timer, 0u);
-    cq.arm(abi::kArmAny, 1);
+    cq.arm(abi::kArmAny);
     push(cq);
     step();
     EXPECT_LE(completions.next_deadline(), clock.now + milliseconds(5));
@@ -118,7 +118,7 @@ TEST_F(EventParts, WhereTenantsCompeteFrequentEventsGoByTheNotifier) {
   EventNotifier notifier(sink, cpu.classes());
   completions.notify_by(&notifier);
   TestCq seldom = make_cq(1), often = make_cq(2), alone = make_cq(3);
-  for (TestCq* cq : {&seldom, &often, &alone}) cq->arm(abi::kArmAny, 1);
+  for (TestCq* cq : {&seldom, &often, &alone}) cq->arm(abi::kArmAny);
   compete();
   push(seldom);
   step();
@@ -128,7 +128,7 @@ TEST_F(EventParts, WhereTenantsCompeteFrequentEventsGoByTheNotifier) {
   EXPECT_EQ(sink.completions.size(), 1u);
   EXPECT_LE(completions.next_deadline(), clock.now + EventNotifier::kInterval);
   // It is asked for the next before the first is known to have gone.
-  often.arm(abi::kArmAny, 2);
+  often.arm(abi::kArmAny);
   push(often);
   step();
   notifier.start(std::nullopt);
@@ -157,7 +157,7 @@ TEST_F(EventParts, AFullChannelIsTriedAgainByTheNotifier) {
   sink.full = true;
   for (std::uint64_t i = 0; i < 4; ++i) {
     cqs.push_back(make_cq(i));
-    cqs.back().arm(abi::kArmAny, 1);
+    cqs.back().arm(abi::kArmAny);
     push(cqs.back());
     step();
   }
@@ -188,11 +188,10 @@ TEST_F(EventParts, AProgramWithMuchUnderWayIsToldOfManyAtOnce) {
   constexpr std::uint32_t kMany = CompletionEvents::kManyUnderWay;
   compete();
   TestCq cq = make_cq(1);
-  std::uint32_t serial = 0;
   const auto told = [&] {
     const std::size_t count = sink.completions.size();
     sink.completions.clear();
-    cq.arm(abi::kArmAny, ++serial);
+    cq.arm(abi::kArmAny);
     return count;
   };
   told();
@@ -246,7 +245,7 @@ TEST_F(EventParts, QueueGoesInEveryState) {
                 compete();
               else
                 end_competition();
-              cq.arm(abi::kArmAny, 1);
+              cq.arm(abi::kArmAny);
               for (int i = 0; i < (overflows ? 3 : 1); ++i) push(cq, under_way);
               step();
               clock.now += passed;

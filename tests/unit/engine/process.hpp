@@ -48,9 +48,7 @@ class TestCq {
 
   std::optional<Completed> poll();
   std::vector<Completed> poll_all();
-  void arm(std::uint32_t kind, std::uint32_t serial) {
-    header().arm.store(serial << 2 | kind, std::memory_order_seq_cst);
-  }
+  void arm(std::uint32_t kind) { header().arm.fetch_or(kind, std::memory_order_seq_cst); }
 
   CompletionQueue cq;
 

@@ -224,7 +224,7 @@ TEST_P(Rc, SolicitedEventsOnlyForThoseAskedFor) {
   TestQp& qb = b.make_qp(*pair.cb, cq);
   connect(a, qa, b, qb);
   for (int i = 0; i < 2; ++i) b.post_receive(qb, {});
-  cq.arm(abi::kArmSolicited, 1);
+  cq.arm(abi::kArmSolicited);
   a.post(qa, {});
   EXPECT_EQ(pair.wait_status(cq), Status::kSuccess);
   EXPECT_TRUE(pair.sink_of(b).completions.empty());

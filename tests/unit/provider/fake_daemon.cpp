@@ -477,7 +477,9 @@ int FakeDaemon::handle(FakeSession& session, const Request& request, std::vector
       FakeCq& cq = session.cqs[body.handle];
       const std::uint32_t entries = std::bit_ceil(body.entries);
       const abi::RingLocation ring = session.allocate(64 + 32ull * entries, announce);
+      const std::uint32_t arm = cq.header().arm.exchange(abi::kArmNone);
       cq.ring = {session.at(ring), entries};
+      cq.header().arm.store(arm);
       cq.producer = 0;
       write_as(reply, abi::CreateCqReply{body.handle, entries, ring, segment(), 0});
       return 0;
