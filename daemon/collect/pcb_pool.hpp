@@ -52,9 +52,13 @@ struct CollectGroup {
   Gauge dedicated_high_water;
   Counter refused;            ///< allocate() that found nothing
   Counter dedicated_refused;  ///< allocate_dedicated() over its part, or the cap
+  /// Of a tenant with a hard cap: the level that is guaranteed no PCB and holds a dedicated one.
+  QosClassId beyond_cap = kNoQosClass;
 
   /// A dedicated PCB is no way round a hard cap (A2): a group that has one holds no more PCBs of
-  /// both kinds than its guarantee, or one. `owner`: its tenant's, itself if it is no level's.
+  /// both kinds than its guarantee, or one; and of the levels of a tenant with a hard cap that are
+  /// guaranteed none, one at a time has that one. `owner`: its tenant's, itself if it is no
+  /// level's.
   bool has_all(const CollectGroup& owner) const {
     if (pcbs.may_share && owner.pcbs.may_share) return false;
     return pcbs.in_use.value() + dedicated_in_use.value() >= std::max(pcbs.guaranteed.value(), 1u);
@@ -159,11 +163,15 @@ class PcbPool {
   OptionalPcb allocate_dedicated(QosClassId id) {
     CollectGroup& group = groups_[id.value];
     assert(group.used);
+    CollectGroup& tenant = tenant_of(group);
+    const bool beyond =
+        &tenant != &group && !tenant.pcbs.may_share && group.pcbs.guaranteed.value() == 0;
     if (group.dedicated_in_use.value() >= group.dedicated_limit.value() || !free_dedicated_.any() ||
-        group.has_all(tenant_of(group))) {
+        group.has_all(tenant) || (beyond && tenant.beyond_cap != kNoQosClass)) {
       group.dedicated_refused.add();
       return std::nullopt;
     }
+    if (beyond) tenant.beyond_cap = id;
     group.dedicated_in_use.add();
     group.dedicated_high_water.raise_to(group.dedicated_in_use.value());
     return take_free(free_dedicated_, id, PcbUse::kDedicated);
@@ -181,6 +189,8 @@ class PcbPool {
       free_pcbs_.set(id.value);
     } else {
       group.dedicated_in_use.subtract();
+      CollectGroup& tenant = tenant_of(group);
+      if (tenant.beyond_cap == s.group) tenant.beyond_cap = kNoQosClass;
       surplus_ == 0 ? free_dedicated_.set(id.value) : become_ordinary(id.value);
     }
     s.use = PcbUse::kFree;

@@ -341,5 +341,23 @@ TEST(PcbLevels, AnySequenceAgreesWithANaiveModel) {
   }
 }
 
+TEST(PcbLevels, HardCapOfTenant_LevelsGuaranteedNone_PassItByOneAltogether) {
+  PcbPool pool({.pcbs = 8, .dedicated = 8, .max_groups = 5});
+  const QosClassId tenant = *pool.add_group({TenantId(0), 2, false});
+  const QosClassId whole = *pool.add_group({TenantId(0), 2, true, tenant});
+  const QosClassId first = *pool.add_group({TenantId(0), 0, true, tenant});
+  const QosClassId other = *pool.add_group({TenantId(0), 0, true, tenant});
+  ASSERT_TRUE(pool.allocate(whole));
+  ASSERT_TRUE(pool.allocate(whole));
+  EXPECT_FALSE(pool.allocate(first));
+  const auto beyond = pool.allocate_dedicated(first);
+  ASSERT_TRUE(beyond) << "or it would never get on";
+  EXPECT_FALSE(pool.allocate_dedicated(other));
+  EXPECT_FALSE(pool.allocate_dedicated(whole));
+  pool.free(*beyond);
+  EXPECT_TRUE(pool.allocate_dedicated(other)) << "they take turns";
+  EXPECT_FALSE(pool.allocate_dedicated(first));
+}
+
 }  // namespace
 }  // namespace softhca::collect
