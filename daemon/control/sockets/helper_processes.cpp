@@ -26,9 +26,10 @@ namespace softhca::control {
 namespace {
 
 constexpr const char* kHelper = "helper process";
+constexpr std::size_t kIdleSealers = 4;  // that are kept for the next seals
 
 // What is asked for, and the descriptors that come with it.
-constexpr char kSeal = 's';   // the memory, where to answer
+constexpr char kSeal = 's';   // the memory, the socket of the sealer
 constexpr char kProxy = 'p';  // ProxyArea, the socket of the MemoryProxy
 
 void answer(const UniqueFd& to, int error) { ::send(to.get(), &error, sizeof error, MSG_NOSIGNAL); }
@@ -42,6 +43,21 @@ void give_up_capabilities() {
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
+/// Seals the memory, then what else comes by `socket`, until that is closed.
+[[noreturn]] void serve_seals(UniqueFd memory, const UniqueFd& socket) {
+  for (;;) {
+    const auto sealed = SealedMemory::seal_holes(memory.get());
+    memory.reset();
+    answer(socket, sealed ? 0 : sealed.error().code);
+    char what = 0;
+    std::array<UniqueFd, 1> next;
+    const ssize_t got =
+        receive_with_descriptors(socket.get(), std::as_writable_bytes(std::span{&what, 1}), next);
+    if (got <= 0) ::_exit(0);
+    memory = std::move(next[0]);
+  }
+}
+
 [[noreturn]] void run(char what, std::array<UniqueFd, 2> passed) {
   if (what == kProxy) {
     ::prctl(PR_SET_NAME, "softhca-memory");
@@ -50,9 +66,7 @@ void give_up_capabilities() {
     engine::serve_memory_proxy(std::move(passed[0]), std::move(passed[1]));
   }
   ::prctl(PR_SET_NAME, "softhca-sealer");
-  const auto sealed = SealedMemory::seal_holes(passed[0].get());
-  answer(passed[1], sealed ? 0 : sealed.error().code);
-  ::_exit(0);
+  serve_seals(std::move(passed[0]), passed[1]);
 }
 
 /// What the process does that start() makes.
@@ -105,21 +119,46 @@ Outcome HelperProcesses::ask(char what, int first, int second) const {
   return {};
 }
 
-Outcome HelperProcesses::seal(int fd) const {
+UniqueFd HelperProcesses::take_sealer() const {
+  const std::lock_guard lock(mutex_);
+  if (idle_sealers_.empty()) return {};
+  UniqueFd sealer = std::move(idle_sealers_.back());
+  idle_sealers_.pop_back();
+  return sealer;
+}
+
+/// A new process, which seals this first.
+Expected<UniqueFd> HelperProcesses::start_sealer(int fd) const {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return system_error("sealing memory");
-  const UniqueFd ours(ends[0]);
-  UniqueFd theirs(ends[1]);
-  if (auto asked = ask(kSeal, fd, theirs.get()); !asked) return asked;
-  theirs.reset();
-  int error = 0;
-  ssize_t got;
-  do got = ::recv(ours.get(), &error, sizeof error, 0);
-  while (got < 0 && errno == EINTR);
-  if (got != sizeof error) error = EIO;
-  if (error == 0) return {};
-  return Error{std::string("F_SEAL_FUTURE_WRITE: ") + std::strerror(error), error};
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  if (auto asked = ask(kSeal, fd, theirs.get()); !asked) return asked.error();
+  return ours;
+}
+
+Outcome HelperProcesses::seal(int fd) const {
+  UniqueFd sealer = take_sealer();
+  for (bool fresh = false;; sealer.reset()) {
+    const std::span record{&kSeal, 1};
+    if (!sealer || !send_record(sealer.get(), std::as_bytes(record), std::array{fd})) {
+      auto started = start_sealer(fd);
+      if (!started) return started.error();
+      sealer = std::move(*started);
+      fresh = true;
+    }
+    int error = 0;
+    ssize_t got;
+    do got = ::recv(sealer.get(), &error, sizeof error, 0);
+    while (got < 0 && errno == EINTR);
+    if (got != sizeof error && !fresh) continue;  // it was ended while it was idle
+    if (got != sizeof error) error = EIO;
+    if (const std::lock_guard lock(mutex_); error != EIO && idle_sealers_.size() < kIdleSealers)
+      idle_sealers_.push_back(std::move(sealer));
+    if (error == 0) return {};
+    return Error{std::string("F_SEAL_FUTURE_WRITE: ") + std::strerror(error), error};
+  }
 }
 
 Outcome HelperProcesses::start_memory_proxy(int area, int socket) const {

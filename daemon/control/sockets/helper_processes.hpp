@@ -4,7 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "daemon/base/expected.hpp"
 #include "daemon/base/unique_fd.hpp"
@@ -19,8 +21,9 @@ class HelperProcesses {
   HelperProcesses(const HelperProcesses&) = delete;
   HelperProcesses& operator=(const HelperProcesses&) = delete;
 
-  /// Memory that tenants' processes share, as SealedMemory::seal_holes(), by a process of its own.
-  /// A signal that ends it ends the wait. Any thread.
+  /// Memory that tenants' processes share, as SealedMemory::seal_holes(), by a process that does
+  /// nothing else meanwhile, and seals for others afterwards. A signal that ends it ends the wait.
+  /// Any thread.
   Outcome seal(int fd) const;
   /// A process that serves the other end of `socket` (engine::serve_memory_proxy()), until that is
   /// closed. Where it cannot be made, the process's end of `socket` is closed. Any thread.
@@ -29,8 +32,12 @@ class HelperProcesses {
  private:
   explicit HelperProcesses(UniqueFd socket) : socket_(std::move(socket)) {}
   Outcome ask(char what, int first, int second) const;
+  UniqueFd take_sealer() const;
+  Expected<UniqueFd> start_sealer(int fd) const;
 
   UniqueFd socket_;
+  mutable std::mutex mutex_;
+  mutable std::vector<UniqueFd> idle_sealers_;  ///< their sockets
 };
 
 /// Null: this thread seals it itself, as a test may.
