@@ -50,7 +50,7 @@ bool sleeps_at_first_address(int operation) {
 void SharedFutexSleepers::watch(std::uint64_t begin, std::uint64_t end) {
   begin_ = begin;
   end_ = end;
-  looked_ = false;
+  if (only_watched_) looked_ = false;
 }
 
 bool SharedFutexSleepers::sleeps_in(std::uint64_t begin, std::uint64_t end) {
@@ -65,6 +65,14 @@ bool SharedFutexSleepers::sleeps_in(std::uint64_t begin, std::uint64_t end) {
 }
 
 void SharedFutexSleepers::look() {
+  only_watched_ = false;
+  look_at_all();
+  if (!too_many_) return;
+  only_watched_ = true;
+  look_at_all();
+}
+
+void SharedFutexSleepers::look_at_all() {
   count_ = 0;
   too_many_ = false;
   const int tasks = open_file("/proc/self/task", O_RDONLY | O_DIRECTORY);
@@ -127,7 +135,7 @@ void SharedFutexSleepers::add_vector(std::uint64_t waiters, std::uint64_t count)
 }
 
 void SharedFutexSleepers::add(std::uint64_t addr) {
-  if (!is_watched(addr)) return;
+  if (only_watched_ && !is_watched(addr)) return;
   if (count_ == kMost)
     too_many_ = true;
   else

@@ -21,12 +21,14 @@ class SharedFutexSleepers {
 
  private:
   void look();
+  void look_at_all();
   void look_at(int tasks, const char* thread);
   void add(std::uint64_t addr);
   void add_vector(std::uint64_t waiters, std::uint64_t count);
   bool is_watched(std::uint64_t addr) const { return begin_ <= addr && addr < end_; }
 
   static constexpr std::size_t kMost = 32;
+  bool only_watched_ = false;  ///< there are too many for those elsewhere to be noted, too
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
   std::uint64_t addresses_[kMost] = {};

@@ -15,6 +15,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/provider_share/fake_daemon.hpp"
 
@@ -217,6 +218,18 @@ TEST_F(HeldByASleeper, SharedSemaphore_ThreadSleepsBeforehand_OnlyItsPieceIsLeft
   Sleeper sleeper(memory.base() + kPiece + 64);
   EXPECT_EQ(prepare(registry, memory.base(), Pieces::kBytes), "SPS");
   EXPECT_TRUE(sleeper.is_woken());
+}
+
+TEST_F(HeldByASleeper, MoreSleepElsewhereThanAreNoted_OnlyTheirRegionIsLeft) {
+  MemoryRegistry registry(daemon_.source());
+  const Pieces memory;
+  const Pieces elsewhere;
+  std::vector<std::unique_ptr<Sleeper>> sleepers;
+  for (std::size_t i = 0; i < 40; ++i)
+    sleepers.push_back(std::make_unique<Sleeper>(elsewhere.base() + i * 64));
+  EXPECT_EQ(prepare(registry, memory.base(), Pieces::kBytes), "S");
+  EXPECT_EQ(prepare(registry, elsewhere.base(), Pieces::kBytes), "P");
+  for (const auto& sleeper : sleepers) EXPECT_TRUE(sleeper->is_woken());
 }
 
 TEST_F(HeldByASleeper, SharedSemaphore_ThreadFallsAsleepMeanwhile_IsLeftAndItIsWoken) {
