@@ -88,9 +88,9 @@ int exchange(const HeldChannel& channel, const HeldChannel& drains, const Comman
   EventChannel::Response response;
   const int error = turn.command({command.header.cmd, other}, body, response);
   if (error != 0) {
-    // As with other objects: when the daemon is gone so are the identifier and the membership. That
-    // counts as success, and lets programs clean up. There is no event left to wait for.
-    if (!channel->lost() || !ends_something(command)) return error;
+    // As with other objects: when the connection is gone so are the identifier and the membership.
+    // That counts as success, and lets programs clean up. There is no event left to wait for.
+    if ((!channel->lost() && error != EBADF) || !ends_something(command)) return error;
     const rdma_ucm_destroy_id_resp nothing{};
     command.respond(&nothing, sizeof nothing);
     return 0;

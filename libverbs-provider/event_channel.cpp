@@ -96,7 +96,7 @@ int EventChannel::Turn::give_up(int error) {
 int EventChannel::Turn::command(const abi::ConnectionCommandRequest& request,
                                 std::span<const std::byte> body, Response& response) {
   if (channel_.lost()) return EIO;
-  if (!channel_.fd_.is_ours()) return give_up(EBADF);
+  if (!channel_.fd_.is_ours()) return EBADF;  // processes that share the channel go on
   abi::RequestHeader header{static_cast<std::uint32_t>(abi::Operation::kConnectionCommand),
                             channel_.shared_->next_tag++};
   iovec parts[] = {{&header, sizeof header},

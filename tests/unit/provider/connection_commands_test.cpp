@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -177,6 +178,20 @@ TEST_F(ConnectionCommands, NumberReusedByTheProgram_IsNotUsed) {
   ASSERT_EQ(::dup2(copy, fd_), fd_);
   EXPECT_EQ(channel_file(fd_), ChannelFile::kChannel);
   for (const int fd : {copy, ends[0], ends[1]}) ::close(fd);
+}
+
+TEST_F(ConnectionCommands, ChildThatClosesDescriptors_ParentsChannelGoesOn) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    for (int fd = 3; fd < 1000; ++fd)
+      if (fd != fd_) ::close(fd);
+    ::_exit(create_id(sizeof(kernel::rdma_ucm_create_id_resp)) == EBADF ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(create_id(sizeof(kernel::rdma_ucm_create_id_resp)), 0);
 }
 
 }  // namespace
