@@ -15,6 +15,10 @@
 #include "daemon/qos/quota.hpp"
 #include "daemon/resource/accounts.hpp"
 
+namespace softhca::resource {
+struct TenantConfig;
+}
+
 namespace softhca::engine {
 
 struct LevelControl {
@@ -26,6 +30,9 @@ struct LevelControl {
 };
 
 struct TenantControl {
+  /// What is configured for it. A tenant that was removed keeps its last settings until its last
+  /// program has ended.
+  std::shared_ptr<const resource::TenantConfig> settings;
   /// Without levels: what its sessions hold. With levels: the part that the levels share, and what
   /// they have drawn from it and beyond.
   Quota vcbs;

@@ -12,6 +12,7 @@ BUILD = pathlib.Path(os.environ["SOFTHCA_BUILD"])
 SYSTEM = pathlib.Path(os.environ["SYSTEM_TESTS"])
 RUN = SANDBOX / "chaos"
 TENANTS = {"calm": 1, "quiet": 2, "wild": 3, "rough": 4}
+ADDRESSES = {name: f"198.18.0.{number}" for name, number in TENANTS.items()} | {"guest": "198.18.1.1"}
 HOSTILE = BUILD / "tests/system/hostile"
 AGGRESSOR = BUILD / "bench/isolation/softhca-aggressor"
 
@@ -78,7 +79,7 @@ class Crowd:
 def scribble(crowd, tenant):
     """Random words over all that is shared, wrong requests, holes."""
     seed = crowd.chance.randrange(1 << 30)
-    crowd.start(HOSTILE / "scribble", RUN / tenant / "socket", f"198.18.0.{TENANTS[tenant]}", seed, 10**9)
+    crowd.start(HOSTILE / "scribble", RUN / tenant / "socket", ADDRESSES[tenant], seed, 10**9)
 
 
 def busy(crowd, tenant):
@@ -110,6 +111,11 @@ def pass_descriptors(crowd, tenant):
     crowd.start(sys.executable, SYSTEM / "passed_descriptors.py", RUN / tenant / "socket")
 
 
+def outlive(crowd, tenant):
+    """Sessions that ask for everything once their tenant has been removed."""
+    crowd.start(sys.executable, pathlib.Path(__file__).parent / "outlive.py", RUN / tenant / "socket")
+
+
 def connect(crowd, tenant):
     """Connections that come and go and say nothing."""
     crowd.start(sys.executable, pathlib.Path(__file__).parent / "connections.py", RUN / tenant / "socket")
@@ -138,7 +144,7 @@ def come_and_go(crowd, tenant):
 
 
 ATTACKS = [
-    scribble, busy, register, pass_descriptors, connect, stall, come_and_go,
+    scribble, busy, register, pass_descriptors, connect, outlive, stall, come_and_go,
     aggress("hog"), aggress("doorbells"), aggress("churn"), aggress("rnr"), aggress("stalled"),
     aggress("hog", "--size", "1G", "--qps", "64"),  # more memory than there may be
 ]  # fmt: skip

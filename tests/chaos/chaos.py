@@ -5,7 +5,9 @@ usage: chaos.py DAEMON SECONDS SEED      inside tools/sandbox (tests/chaos/run)
 Tenants `calm` and `quiet` exchange data with programs that check it, measure how long a short write
 takes and ask the daemon for small things. Meanwhile processes of `wild` and `rough` attack in rounds,
 each kind for itself and several at once, the operator reloads, makes and removes tenants, and in some
-rounds the daemon itself is killed and started again. What has to hold:
+rounds the daemon itself is killed and started again. In every other round, and in all of them with
+CHAOS_STORM=1, tenants come and go under running programs: the attackers are of `guest`, too, and the
+operator takes `rough` out of the configuration and puts it back. What has to hold:
 
   - programs of those who obey end well, and their data is right, unless their daemon was killed;
   - the daemon ends only when it is killed, and answers requests all the time;
@@ -45,7 +47,7 @@ def fail(what):
     raise Failed(what)
 
 
-def configuration(weight):
+def configuration(weight, left_out=None):
     tenants = "".join(
         f"""[[tenant]]
 name = "{name}"
@@ -56,6 +58,7 @@ weight = {weight if name == "calm" else 1}
 trusted = "none"
 """
         for name, number in TENANTS.items()
+        if name != left_out
     )
     return f"""[daemon]
 runtime_dir = "{RUN}"
@@ -66,6 +69,7 @@ name = "guest"
 addresses = ["198.18.1.1", "198.18.1.2"]
 vcbs = 8
 pcbs = 16
+trusted = "none"
 """
 
 
@@ -152,10 +156,13 @@ class Daemon:
             raise Refused(answer["error"])
         return answer["result"]
 
-    def reload(self):
+    def reload(self, left_out=None):
         self.weight = 3 - self.weight
-        self.file.write_text(configuration(self.weight))
+        self.file.write_text(configuration(self.weight, left_out))
         self.change("reload")
+
+    def reload_without_rough(self):
+        self.reload("rough")
 
     def figures(self):
         """What a leak would make grow."""
@@ -321,6 +328,10 @@ def main():
     began = time.monotonic()
     while time.monotonic() - began < seconds:
         rounds += 1
+        storm = rounds % 2 == 0 or "CHAOS_STORM" in os.environ
+        changes = [daemon.reload, daemon.make_guest, daemon.remove_guest]
+        if storm:
+            changes += [daemon.make_guest, daemon.reload_without_rough]
         exchanges = [Exchange(what) for what in (pingpong, write_latency, devinfo, asking)]
         for exchange in exchanges:
             exchange.start()
@@ -333,9 +344,9 @@ def main():
             if len(crowd.processes) < 6:
                 attack = plan.pop()
                 counts[attack.__name__] += 1
-                crowd.attack(attack, chance.choice(["wild", "rough"]))
+                crowd.attack(attack, chance.choice(["wild", "rough", *["guest"] * storm]))
             crowd.disturb()
-            disturbance.choice([daemon.reload, daemon.make_guest, daemon.remove_guest])()
+            disturbance.choice(changes)()
             if dies is not None and time.monotonic() > dies:
                 dies = None
                 kills += 1
@@ -367,6 +378,7 @@ def main():
             interrupted += exchange.interrupted
         crowd.end()
         daemon.remove_guest()
+        daemon.reload()
         at_rest(daemon)
     daemon.stop()
     if not all(done.values()):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "daemon/control/device/guid.hpp"
 
@@ -40,11 +41,11 @@ std::uint64_t Adapter::node_guid(const engine::Tenant& tenant) const {
   return control::node_guid(identity, tenant.name);
 }
 
-const resource::TenantConfig& Adapter::settings(const engine::Tenant& tenant) const {
-  const auto at = std::find_if(config.tenants.begin(), config.tenants.end(),
-                               [&](const auto& entry) { return entry.name == tenant.name; });
-  assert(at != config.tenants.end());
-  return *at;
+void Adapter::put_in_force(resource::Config wanted) {
+  config = std::move(wanted);
+  for (const auto& tenant : tenants)
+    if (const resource::TenantConfig* entry = find_tenant(config, tenant->name))
+      tenant->control.settings = std::make_shared<const resource::TenantConfig>(*entry);
 }
 
 void Adapter::change_rows(const engine::Worker::Task& task) {

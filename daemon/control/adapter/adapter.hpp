@@ -53,8 +53,12 @@ struct Adapter {
   /// GUID of the tenant's device, which stays the same when its addresses change. Host byte order.
   std::uint64_t node_guid(const engine::Tenant& tenant) const;
 
-  /// What is configured for a tenant. REQUIRES: it is not leaving.
-  const resource::TenantConfig& settings(const engine::Tenant& tenant) const;
+  /// What is configured for a tenant, or, once it was removed, was configured last.
+  static const resource::TenantConfig& settings(const engine::Tenant& tenant) {
+    return *tenant.control.settings;
+  }
+  /// Replaces the configuration in force, and with it the settings of its tenants.
+  void put_in_force(resource::Config wanted);
 
   /// Runs `task` on the engine's thread while no other thread reads `tenants`: for what it changes
   /// in the rows that tenants and levels have in the engine's tables.

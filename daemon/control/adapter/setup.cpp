@@ -254,6 +254,7 @@ Expected<std::vector<std::unique_ptr<engine::Tenant>>> add_tenants(const resourc
     auto& tenant = tenants.emplace_back(std::make_unique<engine::Tenant>());
     tenant->id = TenantId(static_cast<std::uint16_t>(tenants.size() - 1));
     tenant->name = entry.name;
+    tenant->control.settings = std::make_shared<const resource::TenantConfig>(entry);
     tenant->addresses = addresses_of(config, entry);
     tenant->receive_policy = entry.srq;
     tenant->receive_rules = entry.srq_rules;

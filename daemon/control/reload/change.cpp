@@ -71,6 +71,7 @@ Expected<engine::Tenant*> ReloadChange::add_tenant(const TenantConfig& entry) {
   auto& added = added_.emplace_back(std::make_unique<engine::Tenant>());
   added->id = *id;
   added->name = entry.name;
+  added->control.settings = std::make_shared<const resource::TenantConfig>(entry);
   added->addresses = addresses_of(wanted_, entry);
   added->control.accounts.set_whole(site_.adapter.totals);
   return added.get();

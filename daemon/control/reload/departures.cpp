@@ -37,7 +37,7 @@ void Departures::begin_tenants(const Config& wanted, const ReloadChange& change)
     engine::Tenant& tenant = tenant_of(adapter_, old.name);
     tenant.control.leaving = true;
     server_.close_tenant(tenant);
-    tenants_.push_back({&tenant, old, now});
+    tenants_.push_back({&tenant, now});
   }
   for (engine::Tenant* tenant : change.opened()) tenant->control.leaving = false;
   adapter_.worker.run([&](engine::Engine& engine) {
@@ -130,12 +130,12 @@ void Departures::remove(engine::Tenant& tenant) {
 
 void Departures::end(const std::string& tenant) {
   for (OfTenant& leaving : tenants_)
-    if (leaving.settings.name == tenant) leaving.end = true;
+    if (leaving.tenant->name == tenant) leaving.end = true;
 }
 
 std::optional<std::uint64_t> Departures::draining(const std::string& tenant) const {
   for (const OfTenant& leaving : tenants_)
-    if (leaving.settings.name == tenant) return server_.connections(*leaving.tenant);
+    if (leaving.tenant->name == tenant) return server_.connections(*leaving.tenant);
   return std::nullopt;
 }
 
@@ -145,11 +145,7 @@ resource::Held Departures::held_besides(const Config& wanted) const {
     const TenantConfig* entry = find_tenant(wanted, tenant->name);
     if (entry == nullptr && server_.connections(*tenant) == 0) continue;
     add_held(*tenant, entry, held);
-    if (entry != nullptr) continue;
-    const auto leaving = std::find_if(tenants_.begin(), tenants_.end(),
-                                      [&](const OfTenant& l) { return l.tenant == tenant.get(); });
-    held += resource::held_by(leaving != tenants_.end() ? leaving->settings
-                                                        : adapter_.settings(*tenant));
+    if (entry == nullptr) held += resource::held_by(adapter_.settings(*tenant));
   }
   return held;
 }

@@ -22,7 +22,6 @@ class Departures {
  public:
   struct OfTenant {
     engine::Tenant* tenant = nullptr;
-    resource::TenantConfig settings;  ///< what it had
     std::chrono::steady_clock::time_point since;
     bool end = false;  ///< its programs are not waited for
   };

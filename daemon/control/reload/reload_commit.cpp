@@ -15,7 +15,7 @@ std::vector<std::string> Reloader::commit(const Config& wanted, ReloadChange& ma
   departures_.begin(wanted, made);
   const resource::GeneralServicesConfig general = adapter_.config.general_services;
   const resource::GeneralServicesConfig shared = adapter_.config.shared_datagrams;
-  adapter_.config = wanted;
+  adapter_.put_in_force(wanted);
   change_accounts(wanted);
   std::vector<std::string> kept;
   const auto change = [&](const char* section, GeneralServices& services,

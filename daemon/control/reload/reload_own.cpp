@@ -87,7 +87,7 @@ ReloadResult Reloader::rename_own_level(const engine::Tenant& tenant, const std:
   ReloadResult result;
   result.plan = plan_reload(adapter_.config, wanted);
   adapter_.change_rows([&](engine::Engine&) { (*named(from))->name = to; });
-  adapter_.config = std::move(wanted);
+  adapter_.put_in_force(std::move(wanted));
   server_.rename_level(tenant, from, to);
   layers_.set_own(tenant.name, std::move(division));
   const std::string text = "level " + from + " is now " + to;

@@ -62,7 +62,7 @@ ReloadResult Reloader::create_tenant(const resource::TenantRequest& request, con
   const std::string who = "tenant " + request.name;
   std::vector<Gid> taken;
   for (const Departures::OfTenant& leaving : departures_.tenants()) {
-    const resource::TenantConfig& had = leaving.settings;
+    const resource::TenantConfig& had = adapter_.settings(*leaving.tenant);
     if (had.name == request.name)
       return refused(
           {Cause::kNotFree,

@@ -55,6 +55,14 @@ class Daemon {
   }
   ~Daemon() { worker.stop(); }
 
+  /// As a reload that changes the settings of the first tenant: change(settings).
+  template <class Change>
+  void reconfigure(Change&& change) {
+    resource::Config changed = adapter.config;
+    change(changed.tenants.front());
+    adapter.put_in_force(std::move(changed));
+  }
+
   const resource::Config config;
   EventSender events;
   engine::Engine engine{limits_of(config), events};

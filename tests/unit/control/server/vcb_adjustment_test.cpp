@@ -26,7 +26,12 @@ class VcbAdjustmentTest : public ::testing::Test {
     for (Client* client : {&first, &second, &other}) client->end();
     EXPECT_EQ(daemon.adapter.vcbs.free(), 64u);
   }
-  resource::TenantConfig& settings() { return daemon.adapter.config.tenants[0]; }
+  void set_vcbs(std::uint32_t base, std::uint32_t most) {
+    daemon.reconfigure([&](auto& tenant) {
+      tenant.vcbs_per_process = base;
+      tenant.most_vcbs_per_process = most;
+    });
+  }
   engine::TenantControl& figures() { return daemon.adapter.tenants[0]->control; }
   /// A second passes, in which `client` misses VCBs.
   void miss(Client& client) {
@@ -69,13 +74,13 @@ TEST_F(VcbAdjustmentTest, AProgramThatMissesVcbsGetsMore) {
 
 TEST_F(VcbAdjustmentTest, SettingsReachProgramsThatRun) {
   ASSERT_EQ(first.start(), 0);
-  settings().vcbs_per_process = 10;
+  set_vcbs(10, 16);
   adjust();
   EXPECT_EQ(count(first), 10u);
-  settings().vcbs_per_process = settings().most_vcbs_per_process = 3;
+  set_vcbs(3, 3);
   adjust();
   EXPECT_EQ(count(first), 3u);
-  settings().vcbs_per_process = 0;
+  set_vcbs(0, 3);
   adjust();
   EXPECT_EQ(count(first), 0u);
   miss(first);
