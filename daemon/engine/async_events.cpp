@@ -25,7 +25,80 @@ void AsyncEvents::raise(Session& session, std::uint64_t element, EventType type)
 
 void AsyncEvents::raise(const QueuePair& qp, EventType type) {
   raise(*qp.session, qp.user_handle, type);
-  for (const QpHolder& other : qp.other_holders) raise(*other.session, other.user_handle, type);
+  if (qp.holders == nullptr || qp.holders->all.empty()) return;
+  QpHolders& holders = *qp.holders;
+  const auto untold = holders.events.begin() + (holders.told != 0 ? 1 : 0);
+  if (std::find(untold, holders.events.end(), type) != holders.events.end()) return;
+  holders.events.push_back(type);
+  if (holders.of_tenant.linked) return;
+  Telling& tenant = tenants_[qp.tenant->id.value];
+  tenant.targets.push_back(holders);
+  if (!tenant.of_all.linked) telling_.push_back(tenant);
+}
+
+void AsyncEvents::add_holder(QueuePair& qp, const QpHolder& holder) {
+  if (qp.holders == nullptr) {
+    qp.holders = std::make_unique<QpHolders>(qp);
+    qp.holders->events.reserve(kEventTypes + 1);
+  }
+  qp.holders->all.push_back(holder);
+}
+
+void AsyncEvents::remove_holder(QpHolders& holders, const QpHolder& holder) {
+  const auto found = std::find(holders.all.begin(), holders.all.end(), holder);
+  if (found != holders.all.end())
+    remove_holder(holders, static_cast<std::size_t>(found - holders.all.begin()));
+}
+
+void AsyncEvents::remove_holder(QpHolders& holders, std::size_t index) {
+  holders.all.erase(holders.all.begin() + static_cast<std::ptrdiff_t>(index));
+  if (index < holders.told) --holders.told;
+  settle(holders);
+}
+
+/// Drops what all know of.
+void AsyncEvents::settle(QpHolders& holders) {
+  if (!holders.of_tenant.linked || holders.told < holders.all.size()) return;
+  holders.told = 0;
+  if (holders.all.empty())
+    holders.events.clear();
+  else
+    holders.events.erase(holders.events.begin());
+  if (!holders.events.empty()) return;
+  Telling& tenant = tenants_[holders.target.tenant->id.value];
+  tenant.targets.remove(holders);
+  if (tenant.targets.empty()) telling_.remove(tenant);
+}
+
+QpHolder AsyncEvents::take_heir(QpHolders& holders) {
+  const QpHolder heir = holders.all.front();
+  for (std::size_t i = holders.told != 0 ? 1 : 0; i < holders.events.size(); ++i)
+    raise(*heir.session, heir.user_handle, holders.events[i]);
+  remove_holder(holders, std::size_t{0});
+  return heir;
+}
+
+std::size_t AsyncEvents::tell_holders() {
+  std::size_t told = 0;
+  for (std::size_t looks = kToldPerStep; looks != 0 && has_work(); --looks) {
+    Telling& tenant = *telling_.front();
+    QpHolders& holders = *tenant.targets.front();
+    // Tenants take turns, and so do the targets of each.
+    telling_.rotate();
+    tenant.targets.rotate();
+    if (!cpu_.may_take_in(holders.target.qos_class)) continue;
+    tell_next(holders);
+    ++told;
+  }
+  return told;
+}
+
+void AsyncEvents::tell_next(QpHolders& holders) {
+  const QpHolder& holder = holders.all[holders.told];
+  cpu_.charge(holders.target, kEventCost);
+  raise(*holder.session, holder.user_handle, holders.events.front());
+  ++holders.told;
+  settle(holders);
 }
 
 void AsyncEvents::forget(Session& session, std::uint64_t element) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/engine/costs.hpp"
+#include "daemon/engine/failed_sessions.hpp"
 
 namespace softhca::engine {
 
@@ -47,8 +48,8 @@ void CompletionEvents::push(CompletionQueue& cq, const shm::Completion& completi
   shm::Completion stamped = completion;
   stamped.timestamp = static_cast<std::uint64_t>(clock_.now.time_since_epoch().count());
   if (!cq.ring.push(stamped, solicited)) {
-    cq.failed = cq.users_go_on = true;
-    overflowed_.push_back(cq);
+    cq.failed = true;
+    look_through(cpu_, *cq.session);
     counters.completion.cq_overflows.add();
     async_events_.raise(*cq.session, cq.user_handle, EventType::kCqError);
     return;
@@ -236,7 +237,6 @@ void CompletionEvents::retry() {
 
 void CompletionEvents::remove(CompletionQueue& cq) {
   dirty_.remove(cq);
-  overflowed_.remove(cq);
   due_.remove(cq);
   paced_.remove(cq);
   if (cq.notice != kNoIndex && notifier_ != nullptr) notifier_->cancel(cq);

@@ -38,7 +38,7 @@ class CompletionEvents {
   void notify_by(EventNotifier* notifier) { notifier_ = notifier; }
   EventSink& sink() const { return sink_; }
 
-  /// A completion queue that is full fails, and is one of the overflowed ones until it is taken.
+  /// A completion queue that is full fails, and its session is looked through.
   /// `under_way`: how many commands its queue pair has besides.
   void push(CompletionQueue& cq, const shm::Completion& completion, bool solicited,
             std::uint32_t under_way = 0);
@@ -47,15 +47,6 @@ class CompletionEvents {
   void set_moderation(CompletionQueue& cq, std::uint32_t count, Duration period);
   /// The object may be freed afterwards.
   void remove(CompletionQueue& cq);
-
-  bool any_overflowed() const { return !overflowed_.empty(); }
-  template <class Visit>
-  void for_each_overflowed(Visit&& visit) const {
-    overflowed_.for_each(visit);
-  }
-  /// Takes out an overflowed queue; null: there is none. CompletionQueue::users_go_on stays as it
-  /// is.
-  CompletionQueue* take_overflowed() { return overflowed_.pop_front(); }
 
   /// The end of a poll step: sends events to those who asked for what was pushed.
   void deliver();
@@ -85,7 +76,6 @@ class CompletionEvents {
   Time last_event_{};
   LinkedList<CompletionQueue, &CompletionQueue::paced> paced_;  ///< first come first
   LinkedList<CompletionQueue, &CompletionQueue::dirty> dirty_;
-  LinkedList<CompletionQueue, &CompletionQueue::overflowed> overflowed_;
   LinkedList<CompletionQueue, &CompletionQueue::deferred> deferred_;
   std::size_t deferred_count_ = 0;  ///< events
   EventRetry retry_;

@@ -17,9 +17,7 @@ struct CompletionQueue {
   shm::CompletionRing ring;
   std::uint64_t user_handle = 0;
   int channel_fd = -1;
-  bool failed = false;       ///< overflowed
-  bool users_go_on = false;  ///< overflowed just now: its queue pairs are still to fail
-  ListLink<CompletionQueue> overflowed;
+  bool failed = false;                 ///< overflowed
   ListLink<CompletionQueue> dirty;     ///< has elements whose event is not decided yet
   ListLink<CompletionQueue> deferred;  ///< a completion event waits for room in its channel
   std::uint32_t waiting_events = 0;    ///< how many do, also while one is with EventNotifier

@@ -123,7 +123,7 @@ class CpuScheduler {
   /// The queue pair goes to the error state in its next turn, which comes soon.
   void fail_later(QueuePair& qp, QpFailure cause);
   void remove(const QueuePair& qp) { ready_.remove(qp.slot); }
-  bool has_work() const { return !ready_.empty(); }
+  bool has_work() const { return !ready_.empty() || !failing.empty(); }
   /// Slot of the queue pair whose turn begins; none: no queue pair has work. finished() is to
   /// follow.
   std::optional<std::uint32_t> begin();
@@ -147,6 +147,9 @@ class CpuScheduler {
   /// Rates that go before shares of time.
   schedule::MinimumRates& minimums() { return minimums_; }
   const schedule::MinimumRates& minimums() const { return minimums_; }
+
+  /// Sessions whose objects are looked through (failed_sessions.hpp).
+  LinkedList<Session, &Session::of_failing> failing;
 
  private:
   /// What was done for a class since the clock was read, in cost units.

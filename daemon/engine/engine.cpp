@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/engine/cq_overflow.hpp"
+#include "daemon/engine/failed_sessions.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -35,7 +35,7 @@ Engine::CommandQueues::CommandQueues(const EngineLimits& limits, QpTable& queue_
 Engine::Engine(const EngineLimits& limits, EventSink& events)
     : queue_pairs_(limits.queue_pairs, limits.qpn_seed),
       cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits), limits.tvls),
-      events_(events, clock_, cpu_, queue_pairs_.slots()),
+      events_(events, clock_, cpu_, queue_pairs_.slots(), limits.tenants),
       queues_(limits, queue_pairs_, cpu_.minimums()),
       memory_(limits.memory_regions, limits.memory_windows),
       rates_{.sent = {clock_, queue_pairs_.slots(), classes_of(limits), limits.tvls},
@@ -143,6 +143,7 @@ bool Engine::poll(Time now) {
   work += transports_.run_ready();
   work += transports_.expire();
   cpu_.end_work();
+  if (events_.async.has_work()) work += events_.async.tell_holders();
   finish_batch();
   cpu_.end_step();
   return work != 0;
@@ -150,8 +151,7 @@ bool Engine::poll(Time now) {
 
 void Engine::finish_batch() {
   wire_.packets.finish_batch();
-  if (events_.completion.any_overflowed())
-    fail_users_of_overflowed(events_.completion, receive_queues_, cpu_);
+  if (!cpu_.failing.empty()) fail_some(cpu_, events_.async, receive_queues_);
   events_.completion.deliver();
   datagram_services_.announce();
   if (clock_.now >= events_.async.next_deadline()) events_.async.retry();

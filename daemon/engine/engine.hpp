@@ -30,7 +30,8 @@
 //                         faulty_link: inside the daemon
 //   congestion_control    congestion told to peers and by them
 //   receive_queues        drawing receives; shared receive queues and their provisioning; XRC
-//   completion_events, async_events, cq_overflow  events on their way to processes; event_notifier:
+//   completion_events, async_events, failed_sessions  events on their way to processes;
+//   event_notifier:
 //                         the thread that sends some of them
 //   wait_census           what commands wait for; guarantee_watch: though it is guaranteed
 //   qp_history            what happened to queue pairs that had trouble
@@ -162,7 +163,7 @@ class Engine {
   bool has_runnable() const {
     return cpu_.has_work() || ingress_.has_work() || queues_.scheduler.has_work() ||
            queues_.arbitrator.has_work() || commands_.ahead().has_work() ||
-           datagram_services_.has_work();
+           datagram_services_.has_work() || events_.async.has_work();
   }
 
   StepClock& clock() { return clock_; }
@@ -172,10 +173,11 @@ class Engine {
 
   /// Events on their way to processes and the operator.
   struct Events {
-    Events(EventSink& sink, const StepClock& clock, CpuScheduler& cpu, std::uint32_t queue_pairs)
+    Events(EventSink& sink, const StepClock& clock, CpuScheduler& cpu, std::uint32_t queue_pairs,
+           std::uint16_t tenants)
         : log(clock),
           history(clock, queue_pairs),
-          async(sink, clock, cpu),
+          async(sink, clock, cpu, tenants),
           completion(sink, async, clock, cpu) {}
     EventLog log;
     QpHistory history;

@@ -1,6 +1,7 @@
 // What processes are told of: completion events, and asynchronous events of objects and the port.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace softhca::engine {
@@ -29,5 +30,7 @@ enum class EventType : std::uint32_t {
   kSrqLimitReached = 15,
   kQpLastWqeReached = 16,
 };
+
+inline constexpr std::size_t kEventTypes = 12;
 
 }  // namespace softhca::engine

@@ -5,6 +5,7 @@
 
 #include "daemon/base/probes.hpp"
 #include "daemon/engine/costs.hpp"
+#include "daemon/engine/failed_sessions.hpp"
 
 namespace softhca::engine {
 namespace {
@@ -373,13 +374,7 @@ void Ingress::fail_session(Session& session) {
   poller_.rest(session);
   session.tenant->counters.refused.hostile_memory.add();
   event_log_.add(event_of(DaemonEventKind::kHostileMemory, session, Qpn(), "session memory"));
-  session.queue_pairs.for_each([&](QueuePair& qp) {
-    cpu_.charge(session, kSweepCost);
-    // What an XRC target works by is not in the memory of a process.
-    if (!qp.sends() || qp.state == QpState::kReset) return;
-    async_events_.raise(qp, EventType::kQpFatal);
-    cpu_.fail_later(qp, QpFailure::kSessionMemory);
-  });
+  look_through(cpu_, session);
 }
 
 bool Ingress::commands_wait(QosClassId served) {

@@ -46,12 +46,13 @@ void LevelAssignment::restore(QueuePair& qp) { move(qp, qp.session->qos_class); 
 void LevelAssignment::move(QueuePair& qp, QosClassId to) {
   if (qp.qos_class == to) return;
   assert(qp.sq.commands == 0);
-  const auto count = [&](auto&& change_level, auto&& change_session) {
+  const auto count = [&](auto&& change_level, std::uint32_t one) {
     if (qp.qos_class == qp.session->qos_class) return;
-    change_level(level_of(qp)->counters.assigned_queue_pairs);
-    change_session(qp.session->queue_pairs_elsewhere);
+    Level& level = *level_of(qp);
+    change_level(level.counters.assigned_queue_pairs);
+    qp.session->count_elsewhere(level, one);
   };
-  count([](Gauge& gauge) { gauge.subtract(); }, [](std::uint32_t& number) { --number; });
+  count([](Gauge& gauge) { gauge.subtract(); }, std::uint32_t(-1));
   const bool has_work = cpu_.order().contains(qp.slot);
   cpu_.remove(qp);
   tvls_.leave(qp);
@@ -60,7 +61,7 @@ void LevelAssignment::move(QueuePair& qp, QosClassId to) {
   tvls_.join(qp);
   pcbs_.recall(to);
   if (has_work) cpu_.make_ready(qp);
-  count([](Gauge& gauge) { gauge.add(); }, [](std::uint32_t& number) { ++number; });
+  count([](Gauge& gauge) { gauge.add(); }, 1);
 }
 
 }  // namespace softhca::engine

@@ -60,10 +60,12 @@ void QpTable::enter(QueuePair& qp, std::uint32_t slot) {
   qp.rq.work = &receives_[slot];
   by_slot_[slot] = &qp;
   qp.session->queue_pairs.push_back(qp);
+  ++qp.session->queue_pair_count;
 }
 
 void QpTable::remove(QueuePair& qp) {
   qp.session->queue_pairs.remove(qp);
+  --qp.session->queue_pair_count;
   former_[qp.slot] = {qp.qpn, qp.session->id};
   by_slot_[qp.slot] = nullptr;
   if (qp.slot < generations_.size()) return free_.push_back(qp.slot);
@@ -73,8 +75,10 @@ void QpTable::remove(QueuePair& qp) {
 
 void QpTable::hand_over(QueuePair& qp, Session& heir) {
   qp.session->queue_pairs.remove(qp);
+  --qp.session->queue_pair_count;
   qp.session = &heir;
   heir.queue_pairs.push_back(qp);
+  ++heir.queue_pair_count;
 }
 
 QueuePair* QpTable::find(Qpn qpn) const {

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <variant>
 #include <vector>
 
 #include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/linked_list.hpp"
+#include "daemon/engine/events.hpp"
 #include "daemon/engine/qp_attributes.hpp"
 #include "daemon/engine/qp_failure.hpp"
 #include "daemon/engine/route.hpp"
@@ -23,6 +26,7 @@
 
 namespace softhca::engine {
 
+struct QueuePair;
 struct Session;
 
 /// What the engine remembers of a command beside its PCB.
@@ -77,6 +81,18 @@ struct QpHolder {
   Session* session = nullptr;
   std::uint64_t user_handle = 0;
   bool operator==(const QpHolder&) const = default;
+};
+
+/// The processes that have opened an XRC target, beside its session's, and the events that not all
+/// of them have been told of (AsyncEvents).
+struct QpHolders {
+  explicit QpHolders(const QueuePair& qp) : target(qp) {}
+
+  const QueuePair& target;
+  std::vector<QpHolder> all;
+  std::vector<EventType> events;  ///< the oldest first; each at most once that nobody was told of
+  std::size_t told = 0;           ///< so many of `all` know of the first event
+  ListLink<QpHolders> of_tenant;  ///< while there are events
 };
 
 /// The number that datagrams for all members of a multicast group are sent to; no queue pair has it
@@ -183,9 +199,9 @@ struct QueuePair {
   memory::PdId pd;
   XrcDomainId xrc_domain;  ///< XRC target: its srq is what the last request named
   SharedReceiveQueue* srq = nullptr;
-  std::vector<Gid> groups;              ///< UD: multicast groups it is a member of
-  DatagramService* clients = nullptr;   ///< UD, of the daemon's own: what shares it
-  std::vector<QpHolder> other_holders;  ///< XRC target: who opened it, besides `session`
+  std::vector<Gid> groups;             ///< UD: multicast groups it is a member of
+  DatagramService* clients = nullptr;  ///< UD, of the daemon's own: what shares it
+  std::unique_ptr<QpHolders> holders;  ///< null: only `session` has it
 
   std::uint32_t access = 0;  ///< enum ibv_access_flags of the queue pair
   std::uint32_t qkey = 0;

@@ -55,7 +55,10 @@ void ReceiveQueues::add(SharedReceiveQueue& srq) {
   if (srq.xrc_domain != XrcDomainId()) xrc_[srq.number] = &srq;
   srq.drawers = receive::TopDrawers(srq.ring.entries());
   restart_level(srq);
+  srq.place = static_cast<std::uint32_t>(shared_.size());
   shared_.push_back(&srq);
+  srq.session->receive_queues.push_back(srq);
+  ++srq.session->receive_queue_count;
 }
 
 std::unique_ptr<receive::Provisioner> ReceiveQueues::resize(
@@ -73,10 +76,15 @@ std::unique_ptr<receive::Provisioner> ReceiveQueues::resize(
 }
 
 void ReceiveQueues::remove(SharedReceiveQueue& srq) {
-  if (srq.xrc_domain != XrcDomainId()) leave_xrc_targets(srq);
+  cpu_.charge(*srq.session, kRemoveCost);
+  if (!srq.retired) retire(srq);
   async_events_.forget(*srq.session, srq.user_handle);
   if (srq.provisioner) srq.provisioner->retire();
-  std::erase(shared_, &srq);
+  shared_[srq.place] = shared_.back();
+  shared_[srq.place]->place = srq.place;
+  shared_.pop_back();
+  srq.session->receive_queues.remove(srq);
+  --srq.session->receive_queue_count;
 }
 
 Provisioners ReceiveQueues::make_provisioners(const Tenant& tenant, const SrqPolicy& policy,
@@ -175,7 +183,7 @@ shm::Take ReceiveQueues::draw_shared(QueuePair& qp, SharedReceiveQueue& srq) {
 }
 
 void ReceiveQueues::fail(SharedReceiveQueue& srq) {
-  srq.failed = true;
+  if (std::exchange(srq.failed, true)) return;
   async_events_.raise(*srq.session, srq.user_handle, EventType::kSrqError);
 }
 
@@ -248,11 +256,6 @@ void ReceiveQueues::drop_connection(QueuePair& qp, const SharedReceiveQueue& srq
   }
   async_events_.raise(qp, EventType::kQpFatal);
   cpu_.fail_later(qp, QpFailure::kDrewTooMuch);
-}
-
-void ReceiveQueues::fail_users_of_overflowed() {
-  for (SharedReceiveQueue* srq : shared_)
-    if (srq->cq != nullptr && srq->cq->users_go_on) fail(*srq);
 }
 
 bool ReceiveQueues::has_receive(QueuePair& qp) {

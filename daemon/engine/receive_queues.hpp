@@ -33,8 +33,13 @@ class ReceiveQueues {
   // --- shared receive queues
   /// Gives the queue its number.
   void add(SharedReceiveQueue& srq);
-  /// What XRC targets have drawn from the queue is gone, too; the rest of their messages is
-  /// refused.
+  /// No request of XRC finds the queue any more.
+  void retire(SharedReceiveQueue& srq);
+  /// Takes retired queues from XRC targets, in some slots of queue pairs from `slot` on, which goes
+  /// on. What they have drawn of these is gone, too; the rest of their messages is refused. True:
+  /// no target has any.
+  bool drop_retired(const Session& payer, std::uint32_t& slot);
+  /// REQUIRES: no XRC target has the queue.
   void remove(SharedReceiveQueue& srq);
   std::size_t size() const { return shared_.size(); }
   /// Arms the limit event; it fires at once when the queue is below.
@@ -45,8 +50,8 @@ class ReceiveQueues {
   std::unique_ptr<receive::Provisioner> resize(SharedReceiveQueue& srq,
                                                const shm::ReceiveRing& ring,
                                                std::unique_ptr<receive::Provisioner> made);
-  /// The completion queues of some have overflowed (CompletionQueue::users_go_on): they fail.
-  void fail_users_of_overflowed();
+  /// It gives no receive any more, and its program is told. Nothing happens if that is so already.
+  void fail(SharedReceiveQueue& srq);
 
   // --- provisioning
   /// Makes what the tenant's shared receive queues lack to follow `policy`. Allocates, and is
@@ -97,10 +102,8 @@ class ReceiveQueues {
   void report(const SharedReceiveQueue& srq, QueuePair& qp, receive::Decision decision);
   void follow_rules(const QueuePair& qp, SharedReceiveQueue& srq, receive::Member& member);
   void drop_connection(QueuePair& qp, const SharedReceiveQueue& srq, const receive::Member& member);
-  void fail(SharedReceiveQueue& srq);
   static void use(QueuePair& qp, SharedReceiveQueue* srq);
   static receive::Member* member_of(QueuePair& qp, const SharedReceiveQueue& srq);
-  void leave_xrc_targets(SharedReceiveQueue& srq);
 
   // --- receive_queues_watch.cpp
   static void set_watermark(SharedReceiveQueue& srq);

@@ -6,6 +6,11 @@
 #include "daemon/engine/receive_queues.hpp"
 
 namespace softhca::engine {
+namespace {
+
+constexpr std::size_t kLooksAtOnce = 1024;  // 100 us if none of them is in the cache
+
+}  // namespace
 
 SharedReceiveQueue* ReceiveQueues::find_xrc(const QueuePair& qp, std::uint32_t number) const {
   const auto found = xrc_.find(number);
@@ -55,19 +60,26 @@ void ReceiveQueues::leave(QueuePair& qp) {
   if (qp.type != QpType::kXrcReceive) --qp.srq->users;
 }
 
-/// The queue is going. What a target has drawn of it is gone, too; the rest of its message is
-/// refused.
-void ReceiveQueues::leave_xrc_targets(SharedReceiveQueue& srq) {
+void ReceiveQueues::retire(SharedReceiveQueue& srq) {
+  srq.retired = true;
   xrc_.erase(srq.number);
-  cpu_.charge(*srq.session, queue_pairs_.slots() * kSweepCost);
-  queue_pairs_.for_each([&](QueuePair& qp) {
-    if (qp.type != QpType::kXrcReceive) return;
-    std::erase_if(qp.rq.xrc_members, [&](const XrcMember& m) { return m.srq == &srq; });
-    if (qp.srq != &srq) return;
-    qp.srq = nullptr;
-    qp.rq.member = {};
-    qp.rq.drawn = false;
-  });
+}
+
+bool ReceiveQueues::drop_retired(const Session& payer, std::uint32_t& slot) {
+  const auto is_retired = [](const XrcMember& member) { return member.srq->retired; };
+  std::size_t looks = 0;
+  for (; slot < queue_pairs_.slots() && looks < kLooksAtOnce; ++slot, ++looks) {
+    QueuePair* const qp = queue_pairs_.at(slot);
+    if (qp == nullptr || qp->type != QpType::kXrcReceive) continue;
+    looks += qp->rq.xrc_members.size();
+    std::erase_if(qp->rq.xrc_members, is_retired);
+    if (qp->srq == nullptr || !qp->srq->retired) continue;
+    qp->srq = nullptr;
+    qp->rq.member = {};
+    qp->rq.drawn = false;
+  }
+  cpu_.charge(payer, looks * kSweepCost);
+  return slot == queue_pairs_.slots();
 }
 
 }  // namespace softhca::engine

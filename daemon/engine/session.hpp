@@ -1,7 +1,9 @@
 // One opened device context of a process, as the engine sees it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/intrusive_queue.hpp"
@@ -37,6 +39,12 @@ struct DeferredEvents {
   Time due{};              ///< when that is
 };
 
+/// How many objects of a session are still to be looked at (failed_sessions.hpp).
+struct Unseen {
+  std::uint32_t queue_pairs = 0;
+  std::uint32_t receive_queues = 0;
+};
+
 /// One opened device context of a process.
 struct Session {
   Session(SessionId session, Tenant& owner, shm::SessionView memory, VcbId first)
@@ -55,13 +63,18 @@ struct Session {
   Time last_active{};
   PollState poll;
   LinkedList<QueuePair, &QueuePair::of_session> queue_pairs;  ///< installed ones
+  std::uint32_t queue_pair_count = 0;
+  LinkedList<SharedReceiveQueue, &SharedReceiveQueue::of_session> receive_queues;  ///< shared ones
+  std::uint32_t receive_queue_count = 0;
   std::uint32_t queue_pairs_elsewhere = 0;  ///< on other levels than its own, see LevelAssignment
+  std::vector<std::pair<const Level*, std::uint32_t>> elsewhere;  ///< how many on which level
   DeferredEvents deferred;
   ListLink<Session> of_deferring;  ///< among those that are tried again after the same pause
   Counter vcbs_missed;             ///< posts that found too few VCBs free
   bool parked = false;
-  bool overflows = false;  ///< a completion queue did in this step; its queue pairs have been seen
-  bool failed = false;     ///< its session memory was found corrupt, and is no longer read
+  bool failed = false;           ///< its session memory was found corrupt, and is no longer read
+  ListLink<Session> of_failing;  ///< among those that are looked through
+  Unseen unseen;                 ///< of what is looked at then
 
   /// Are its VCBs and doorbells looked at?
   bool is_collected() const { return !parked && !failed && !held_by_rate(); }
@@ -69,6 +82,18 @@ struct Session {
   bool held_by_rate() const {
     return tenant->rate.closed() ||
            (level != nullptr && level->rate.closed() && queue_pairs_elsewhere == 0);
+  }
+  /// Counts a queue pair in on another level, or, with `one` = -1, out. May allocate.
+  void count_elsewhere(const Level& of, std::uint32_t one) {
+    queue_pairs_elsewhere += one;
+    auto at = std::ranges::find(elsewhere, &of, &std::pair<const Level*, std::uint32_t>::first);
+    if (at == elsewhere.end()) at = elsewhere.insert(at, {&of, 0});
+    at->second += one;
+    if (at->second == 0) elsewhere.erase(at);
+  }
+  /// True if queue pairs of it are on `of`, which is not its own level.
+  bool is_elsewhere_on(const Level& of) const {
+    return std::ranges::any_of(elsewhere, [&](const auto& each) { return each.first == &of; });
   }
   /// What its commands wait for is counted there.
   WaitCounters& waits() const {

@@ -21,6 +21,7 @@ void SessionRegistry::poll(Session& session) {
 void SessionRegistry::remove(Session& session) {
   if (session.poll.slot != kNoIndex) ingress_.remove(session);
   async_events_.forget(session);
+  cpu_.failing.remove(session);
   session.tenant->counters.sessions.subtract();
   if (session.level != nullptr) session.level->counters.sessions.subtract();
 }

@@ -21,6 +21,7 @@ using XrcDomainId = Id<struct XrcDomainTag, std::uint32_t>;
 
 struct SharedReceiveQueue {
   Session* session = nullptr;
+  ListLink<SharedReceiveQueue> of_session;  ///< in Session::receive_queues
   shm::ReceiveRing ring;
   std::uint64_t user_handle = 0;
   memory::PdId pd;
@@ -32,6 +33,8 @@ struct SharedReceiveQueue {
   std::uint32_t most_waiting = 0;  ///< in any of them
   std::uint32_t users = 0;         ///< queue pairs
   bool failed = false;
+  bool retired = false;           ///< it is going, and no request of XRC finds it any more
+  std::uint32_t place = 0;        ///< among all of them
   std::uint32_t number = 0;       ///< names it in reports and to peers of XRC, 24 bits
   XrcDomainId xrc_domain;         ///< none: not of XRC
   CompletionQueue* cq = nullptr;  ///< XRC: where its receives complete

@@ -96,6 +96,11 @@ bool SharedBufferPool::free(std::uint32_t handle) {
   return true;
 }
 
+bool SharedBufferPool::free_any() {
+  if (!buffers_.empty()) return free(buffers_.begin()->first);
+  return !joined_.empty() && free(joined_.begin()->first);
+}
+
 void SharedBufferPool::give_up_oldest() {
   assert(!idle_.empty());
   free(idle_.front()->handle_);

@@ -107,6 +107,8 @@ class SharedBufferPool {
   /// kFreeShared: forgets the buffer; its memory goes with its last region, if it is of this pool.
   /// False: unknown handle.
   bool free(std::uint32_t handle);
+  /// As free(), for any handle there is. False: there is none.
+  bool free_any();
 
   /// Gives up the buffer that has been idle for longest, with its account. REQUIRES: idle_count()
   /// != 0.

@@ -82,7 +82,8 @@ class Run final : public Environment {
     signalled_[channels_[i].value] = false;
   }
   void close(ChannelId channel) {
-    service_.close_channel(channel, now_);
+    while (!service_.close_channel(channel, now_)) {
+    }
     signalled_.erase(channel.value);
     std::erase_if(holder_, [&](const auto& one) { return one.second == channel; });
   }

@@ -1,6 +1,7 @@
 #include "daemon/control/reload/departures.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/control/adapter/log.hpp"
 #include "daemon/control/reload/vcb_change.hpp"
@@ -56,22 +57,24 @@ void Departures::end_overdue() {
   const auto limit = adapter_.config.daemon.drain_timeout;
   const auto now = std::chrono::steady_clock::now();
   const auto close = [&](const auto& what, const std::string& tenant, const std::string& name,
-                         bool end) {
+                         bool end, bool& is_ended) {
     const std::uint64_t connections = server_.connections(what);
-    if (connections == 0) return;
+    if (connections == 0 || std::exchange(is_ended, true)) return;
     log_line(spdlog::level::warn, {.tenant = tenant},
              name + (end ? ": it is ended, " : ": its time to drain is over, ") +
                  std::to_string(connections) + " connections are closed");
     server_.end_sessions(what);
   };
-  for (const OfTenant& leaving : tenants_)
+  for (OfTenant& leaving : tenants_)
     if ((leaving.end || (limit.count() != 0 && now - leaving.since >= limit)) &&
         server_.retire(*leaving.tenant))
-      close(*leaving.tenant, leaving.tenant->name, "tenant " + leaving.tenant->name, leaving.end);
-  for (const OfLevel& leaving : levels_)
+      close(*leaving.tenant, leaving.tenant->name, "tenant " + leaving.tenant->name, leaving.end,
+            leaving.is_ended);
+  for (OfLevel& leaving : levels_)
     if (limit.count() != 0 && now - leaving.since >= limit)
       close(*leaving.level, leaving.tenant->name,
-            "tenant " + leaving.tenant->name + ": level " + leaving.level->name, false);
+            "tenant " + leaving.tenant->name + ": level " + leaving.level->name, false,
+            leaving.is_ended);
 }
 
 void Departures::finish_tenants() {

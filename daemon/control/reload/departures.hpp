@@ -23,7 +23,8 @@ class Departures {
   struct OfTenant {
     engine::Tenant* tenant = nullptr;
     std::chrono::steady_clock::time_point since;
-    bool end = false;  ///< its programs are not waited for
+    bool end = false;       ///< its programs are not waited for
+    bool is_ended = false;  ///< their connections have been closed, and some may still be ending
   };
 
   Departures(Adapter& adapter, Server& server, Allotments& allotments, FormerAddresses& former)
@@ -51,6 +52,7 @@ class Departures {
     engine::Tenant* tenant = nullptr;
     engine::Level* level = nullptr;
     std::chrono::steady_clock::time_point since;
+    bool is_ended = false;
   };
   void begin_tenants(const resource::Config& wanted, const ReloadChange& change);
   void remove(engine::Tenant& tenant);

@@ -19,26 +19,31 @@ void Channels::add(engine::Tenant& tenant, ChannelRequest request) {
   entry.self = std::prev(entries_.end());
   entry.channel = std::move(channel);
   entry.watch.ready = [this, &entry] {
-    if (!entry.channel->serve()) end(entry);
+    if (!entry.channel->serve()) end(entry, Turn());
   };
-  if (!loops_.watch(tenant, entry.channel->socket(), entry.watch)) end(entry);
+  if (!loops_.watch(tenant, entry.channel->socket(), entry.watch)) end(entry, Turn());
 }
 
-void Channels::end(Entry& entry) {
-  loops_.unwatch(entry.channel->tenant(), entry.channel->socket());
-  entries_.erase(entry.self);
+/// What the rest of `turn` is too short for is done in turns of the tenant.
+void Channels::end(Entry& entry, const Turn& turn) {
+  if (std::exchange(entry.ending, true)) return;
+  TenantChannel& channel = *entry.channel;
+  loops_.unwatch(channel.tenant(), channel.socket());
+  if (!turn.is_over() && channel.end(turn)) return void(entries_.erase(entry.self));
+  loops_.add_work(channel.tenant(), [this, &entry] {
+    const bool over = entry.channel->end(Turn());
+    if (over) entries_.erase(entry.self);
+    return !over;
+  });
 }
 
 template <class Which>
 void Channels::end_if(Which&& which) {
+  const Turn turn;
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     Entry& ending = *entry++;
-    if (which(*ending.channel)) end(ending);
+    if (which(*ending.channel)) end(ending, turn);
   }
-}
-
-void Channels::clear() {
-  end_if([](const TenantChannel&) { return true; });
 }
 
 std::uint64_t Channels::count(const engine::Tenant& tenant, TenantChannel::Kind kind) const {

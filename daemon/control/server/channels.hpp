@@ -21,8 +21,9 @@ class Channels {
 
   /// REQUIRES: the connection no longer counts as a session in the tenant's accounts.
   void add(engine::Tenant& tenant, ChannelRequest request);
-  void clear();
+  void clear() { entries_.clear(); }
 
+  /// Channels that take long to end are still counted until they have.
   std::uint64_t count(const engine::Tenant& tenant, TenantChannel::Kind kind) const;
   void end(const engine::Tenant& tenant);
   void end(const engine::Tenant& tenant, TenantChannel::Kind kind);
@@ -32,9 +33,10 @@ class Channels {
     std::unique_ptr<TenantChannel> channel;
     std::list<Entry>::iterator self;
     Watch watch;
+    bool ending = false;
   };
 
-  void end(Entry& entry);
+  void end(Entry& entry, const Turn& turn);
   /// Ends the channels for which which(channel) is true.
   template <class Which>
   void end_if(Which&& which);

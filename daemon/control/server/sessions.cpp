@@ -66,17 +66,30 @@ void Sessions::serve(Entry& entry) {
 }
 
 void Sessions::arm(Entry& entry, Interest interest) {
+  if (entry.ending) return;
   if (std::exchange(entry.interest, interest) == interest) return;
   const Session& session = *entry.session;
   if (!loops_.arm(session.tenant(), session.socket(), entry.socket, interest)) end(entry);
 }
 
-/// The process has gone or broken the protocol.
-void Sessions::end(Entry& entry) {
-  const Session& session = *entry.session;
+/// The process has gone or broken the protocol. What the rest of `turn` is too short for is done in
+/// turns of the tenant.
+void Sessions::end(Entry& entry, const Turn& turn) {
+  if (std::exchange(entry.ending, true)) return;
+  Session& session = *entry.session;
   // softhca-run only looks for a daemon that answers: such connections would push other events out.
   if (session.greeted()) note(session, "session_closed", "left");
   if (session.socket() >= 0) loops_.unwatch(session.tenant(), session.socket());
+  loops_.unwatch(session.tenant(), session.pidfd());
+  if (!turn.is_over() && session.end(turn)) return finish(entry);
+  loops_.add_work(session.tenant(), [this, &entry] {
+    const bool over = entry.session->end(Turn());
+    if (over) finish(entry);
+    return !over;
+  });
+}
+
+void Sessions::finish(Entry& entry) {
   --entry.listener->connections;
   if (!entry.charged) entry.listener->telling = false;
   entries_.erase(entry.self);
@@ -148,9 +161,10 @@ std::uint32_t Sessions::oldest(const engine::Tenant& tenant) const {
 
 template <class Which>
 void Sessions::end_if(Which&& which) {
+  const Turn turn;
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     Entry& ending = *entry++;
-    if (which(ending)) end(ending);
+    if (which(ending)) end(ending, turn);
   }
 }
 
@@ -165,7 +179,8 @@ void Sessions::end(const engine::Level& level) {
 void Sessions::adjust_vcbs() {
   std::vector<VcbHolder> holders;
   for (const Entry& entry : entries_)
-    if (const VcbHolder holder = entry.session->vcb_holder(); holder.session != nullptr)
+    if (const VcbHolder holder = entry.session->vcb_holder();
+        holder.session != nullptr && !entry.ending)
       holders.push_back(holder);
   control::adjust_vcbs(adapter_, holders);
 }

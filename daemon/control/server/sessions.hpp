@@ -41,6 +41,7 @@ class Sessions {
   /// of any tenant will have.
   std::uint32_t oldest(const engine::Tenant& tenant) const;
 
+  /// Sessions that take long to end are still counted until they have.
   void end(const engine::Tenant& tenant);
   void end(const engine::Level& level);
 
@@ -60,6 +61,7 @@ class Sessions {
     std::unique_ptr<Session> session;
     Listener* listener = nullptr;
     bool charged = true;  ///< for the descriptors of a session
+    bool ending = false;
     Interest interest = Interest::kReadable;
     std::list<Entry>::iterator self;
     Watch socket;
@@ -68,7 +70,9 @@ class Sessions {
 
   void serve(Entry& entry);
   void arm(Entry& entry, Interest interest);
-  void end(Entry& entry);
+  void end(Entry& entry) { end(entry, Turn()); }
+  void end(Entry& entry, const Turn& turn);
+  void finish(Entry& entry);
   static bool is_of(const Entry& entry, const engine::Level& level);
   /// Ends the entries for which which(entry) is true.
   template <class Which>

@@ -1,5 +1,7 @@
 #include "daemon/control/server/tenant_loops.hpp"
 
+#include <sys/eventfd.h>
+
 #include <utility>
 
 namespace softhca::control {
@@ -31,6 +33,33 @@ void TenantLoops::unwatch(const engine::Tenant& tenant, int fd) {
 bool TenantLoops::arm(const engine::Tenant& tenant, int fd, Watch& what, Interest interest) {
   Turns* turns = find(tenant);
   return turns != nullptr && turns->loop.arm(fd, what, interest);
+}
+
+/// False: no descriptor is to be had.
+bool TenantLoops::begin_work(Turns& turns) {
+  if (turns.work_fd) return true;
+  UniqueFd fd(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+  turns.work_watch.ready = [&turns] { do_work(turns); };
+  if (fd && turns.loop.watch(fd.get(), turns.work_watch)) turns.work_fd = std::move(fd);
+  return static_cast<bool>(turns.work_fd);
+}
+
+void TenantLoops::add_work(const engine::Tenant& tenant, std::function<bool()> work) {
+  Turns* const turns = find(tenant);
+  if (turns != nullptr && begin_work(*turns)) return turns->work.push_back(std::move(work));
+  // The daemon has no descriptor left. The work may give some back.
+  while (work()) {
+  }
+}
+
+/// One turn for what has waited for longest.
+void TenantLoops::do_work(Turns& turns) {
+  std::function<bool()> work = std::move(turns.work.front());
+  turns.work.pop_front();
+  if (work()) turns.work.push_back(std::move(work));
+  if (!turns.work.empty()) return;
+  turns.loop.unwatch(turns.work_fd.get());
+  turns.work_fd.reset();
 }
 
 }  // namespace softhca::control

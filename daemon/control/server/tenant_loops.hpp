@@ -3,6 +3,8 @@
 // tenant waits for one event of each of the others, however many connections these have.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,15 +22,22 @@ class TenantLoops {
   Outcome watch(const engine::Tenant& tenant, int fd, Watch& what);
   void unwatch(const engine::Tenant& tenant, int fd);
   bool arm(const engine::Tenant& tenant, int fd, Watch& what, Interest interest);
+  /// Calls `work` in turns of the tenant, beside its descriptors, until it returns false.
+  void add_work(const engine::Tenant& tenant, std::function<bool()> work);
 
  private:
   struct Turns {
     EventLoop loop;
     Watch watch;
+    std::deque<std::function<bool()>> work;
+    UniqueFd work_fd;  ///< always readable; open while there is work
+    Watch work_watch;
   };
 
   Turns* find(const engine::Tenant& tenant) const;
   Outcome open(const engine::Tenant& tenant);
+  static bool begin_work(Turns& turns);
+  static void do_work(Turns& turns);
 
   EventLoop& all_;
   std::vector<std::unique_ptr<Turns>> turns_;  ///< by tenant; null: never asked for

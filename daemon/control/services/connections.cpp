@@ -104,7 +104,7 @@ class Connections::ServedTenant final : public rdma_cm::Environment {
 
   bool retire(Time now) {
     if (!service_.is_removed()) {
-      service_.device_removed(now);
+      service_.device_removed();
       retired_at_ = now;
     }
     return service_.identifiers() == 0 || now - retired_at_ >= kFarewell;
@@ -388,12 +388,14 @@ std::optional<management::rdma_cm::ChannelId> Connections::open_channel(
   return channel;
 }
 
-void Connections::close_channel(const engine::Tenant& tenant,
-                                management::rdma_cm::ChannelId channel) {
+bool Connections::close_channel(const engine::Tenant& tenant,
+                                management::rdma_cm::ChannelId channel, const Turn& turn) {
   ServedTenant* it = served(tenant);
-  if (it == nullptr) return;
+  if (it == nullptr) return true;
   it->remove_signal(channel);
-  it->service().close_channel(channel, now());
+  while (!it->service().close_channel(channel, now()))
+    if (turn.is_over()) return false;
+  return true;
 }
 
 management::rdma_cm::Service* Connections::find(const engine::Tenant& tenant) {
@@ -414,9 +416,12 @@ void Connections::tick() {
   adapter_.connections = std::move(all);
 }
 
+/// Tenants take turns.
 void Connections::expire(Time now) {
-  for (const auto& it : served_)
-    if (now >= it->next_deadline()) it->expire(now);
+  for (std::size_t looked = 0; looked < served_.size(); ++looked) {
+    ServedTenant& it = *served_[next_expiring_++ % served_.size()];
+    if (now >= it.next_deadline()) return it.expire(now);
+  }
 }
 
 }  // namespace softhca::control

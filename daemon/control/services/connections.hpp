@@ -9,6 +9,7 @@
 
 #include "daemon/control/adapter/adapter.hpp"
 #include "daemon/control/services/general_services.hpp"
+#include "daemon/control/sockets/turn.hpp"
 #include "daemon/management/rdma_cm/service.hpp"
 
 namespace softhca::control {
@@ -44,12 +45,16 @@ class Connections {
   /// Nothing: the tenant is not served.
   std::optional<management::rdma_cm::ChannelId> open_channel(
       const engine::Tenant& tenant, const management::rdma_cm::ChannelOwner& owner, int signal);
-  void close_channel(const engine::Tenant& tenant, management::rdma_cm::ChannelId channel);
+  /// Destroys identifiers of the channel, then closes it. False: the turn is over, and it is to be
+  /// called again.
+  bool close_channel(const engine::Tenant& tenant, management::rdma_cm::ChannelId channel,
+                     const Turn& turn);
   /// Null: the tenant is not served.
   management::rdma_cm::Service* find(const engine::Tenant& tenant);
 
   /// kNever: nothing is due.
   Time next_deadline() const;
+  /// Does a bounded part, of one tenant: next_deadline() is still past when more is due.
   void expire(Time now);
   /// About once a second: figures for the metrics.
   void tick();
@@ -62,6 +67,7 @@ class Connections {
   Adapter& adapter_;
   GeneralServices& agent_;
   std::vector<std::unique_ptr<ServedTenant>> served_;
+  std::size_t next_expiring_ = 0;
 };
 
 }  // namespace softhca::control

@@ -9,8 +9,12 @@
 
 namespace softhca::control {
 
-EventChannel::~EventChannel() {
-  if (channel_) connections_.close_channel(tenant_, *channel_);
+EventChannel::~EventChannel() { EventChannel::take_back(Turn::endless()); }
+
+bool EventChannel::take_back(const Turn& turn) {
+  if (channel_ && !connections_.close_channel(tenant_, *channel_, turn)) return false;
+  channel_.reset();
+  return true;
 }
 
 std::unique_ptr<EventChannel> EventChannel::open(Connections& connections, engine::Tenant& tenant,

@@ -26,6 +26,7 @@ class EventChannel final : public TenantChannel {
   std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
                          Reply& reply) override;
   int command(std::span<const std::byte> body, Reply& reply);
+  bool take_back(const Turn& turn) override;
 
   Connections& connections_;
   std::optional<management::rdma_cm::ChannelId> channel_;

@@ -24,10 +24,11 @@ int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::
   return 0;
 }
 
-AddressHandles::~AddressHandles() {
-  context_.in_steps(all_of(ahs_), [](engine::Engine& engine, const Ah& ah) {
-    engine.address_handles().remove(ah.handle);
-  });
+bool AddressHandles::end(const Turn& turn) {
+  return context_.remove_all(
+      turn, [&] { return ahs_.remove_last(); },
+      [](engine::Engine& engine, const Ah& ah) { engine.address_handles().remove(ah.handle); },
+      [&](const std::unique_ptr<Ah>& ah) { handles_.erase(ah->handle); });
 }
 
 int AddressHandles::create(const RequestBody& body, Reply& reply) {

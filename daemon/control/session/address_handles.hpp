@@ -17,9 +17,12 @@ class AddressHandles {
   AddressHandles(const SessionContext& context, const ProtectionDomains& pds)
       : context_(context), pds_(pds) {}
   /// Removes them all from the engine.
-  ~AddressHandles();
+  ~AddressHandles() { end(Turn::endless()); }
   AddressHandles(const AddressHandles&) = delete;
   AddressHandles& operator=(const AddressHandles&) = delete;
+
+  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  bool end(const Turn& turn);
 
   std::uint32_t size() const { return ahs_.size(); }
 

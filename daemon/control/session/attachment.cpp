@@ -10,12 +10,14 @@
 
 namespace softhca::control {
 
-Attachment::~Attachment() {
-  if (is_open())
-    context_.on_engine([&](engine::Engine& engine) {
-      if (has_begun()) adapter_.worker.unwatch(*session_);
-      engine.sessions().remove(*session_);
-    });
+void Attachment::close() {
+  if (!is_open()) return;
+  context_.on_engine([&](engine::Engine& engine) {
+    if (has_begun()) adapter_.worker.unwatch(*session_);
+    engine.sessions().remove(*session_);
+  });
+  session_ = nullptr;
+  vcbs_.close();  // its level may be gone next
 }
 
 int Attachment::charge() {

@@ -16,8 +16,7 @@ class Attachment {
  public:
   Attachment(Adapter& adapter, SessionContext& context)
       : adapter_(adapter), context_(context), vcbs_(adapter, context.tenant()) {}
-  /// Removes the session from the engine. REQUIRES: its objects are gone from the engine.
-  ~Attachment();
+  ~Attachment() { close(); }
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
@@ -33,6 +32,9 @@ class Attachment {
   /// The process can give none of the memory back, and the engine takes in what it finds there from
   /// now on. Nothing happens if that is so already.
   void begin();
+
+  /// Removes the session from the engine, if it is open. REQUIRES: its objects are gone from there.
+  void close();
 
   bool is_open() const { return session_ != nullptr; }
   /// begin() has been called.

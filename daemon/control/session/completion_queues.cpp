@@ -11,12 +11,16 @@
 
 namespace softhca::control {
 
-CompletionQueues::~CompletionQueues() {
-  context_.in_steps(all_of(cqs_), [](engine::Engine& engine, Cq& cq) {
-    engine.completion_events().remove(cq.engine);
-  });
-  channels_.for_each(
-      [&](std::uint32_t, const Channel& channel) { context_.await_event(channel.events.get()); });
+bool CompletionQueues::end(const Turn& turn) {
+  if (!context_.remove_all(turn, cqs_, [](engine::Engine& engine, Cq& cq) {
+        engine.completion_events().remove(cq.engine);
+      }))
+    return false;
+  while (const auto channel = channels_.remove_last()) {
+    context_.await_event(channel->events.get());
+    if (turn.is_over()) return false;
+  }
+  return true;
 }
 
 int CompletionQueues::create_channel(const RequestBody& body, Reply& reply) {

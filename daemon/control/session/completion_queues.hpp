@@ -24,9 +24,12 @@ class CompletionQueues {
   CompletionQueues(const SessionContext& context, RingMemory& rings)
       : context_(context), rings_(rings) {}
   /// Removes them all from the engine.
-  ~CompletionQueues();
+  ~CompletionQueues() { end(Turn::endless()); }
   CompletionQueues(const CompletionQueues&) = delete;
   CompletionQueues& operator=(const CompletionQueues&) = delete;
+
+  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  bool end(const Turn& turn);
 
   /// Null: there is none.
   Cq* find(std::uint32_t handle) const { return cqs_.find(handle); }

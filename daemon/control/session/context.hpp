@@ -11,9 +11,12 @@
 
 #include "daemon/base/sealed_memory.hpp"
 #include "daemon/control/adapter/adapter.hpp"
+#include "daemon/control/adapter/clock.hpp"
 #include "daemon/control/session/device_files.hpp"
+#include "daemon/control/session/handle_table.hpp"
 #include "daemon/control/sockets/helper_processes.hpp"
 #include "daemon/control/sockets/peer_socket.hpp"
+#include "daemon/control/sockets/turn.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/resource/accounts.hpp"
 
@@ -71,20 +74,39 @@ class SessionContext {
   }
   /// As Worker::await_event().
   void await_event(int channel_fd) const { adapter_.worker.await_event(channel_fd); }
-  /// Runs f(engine, object) for all of them on the engine's thread, a few at a time: in between it
-  /// serves others, however many one process has. REQUIRES: it knows the session, or there are
-  /// none.
+  /// Removes objects as a session ends: f(engine, object) on the engine's thread, a few in a task,
+  /// then end(object) on this one. `take` gives the next; empty: there is none. True: none is left;
+  /// false: the turn is over. REQUIRES: the engine knows the session, or there are none.
+  template <class Take, class F, class End>
+  bool remove_all(const Turn& turn, Take&& take, F&& f, End&& end) const {
+    std::vector<decltype(take())> some;
+    for (;;) {
+      some.clear();
+      while (some.size() < kPerTask && (some.empty() || some.back())) some.push_back(take());
+      if (!some.back()) some.pop_back();
+      if (some.empty()) return true;
+      for (std::size_t done = 0; done < some.size();)
+        on_engine([&](engine::Engine& engine) {
+          const Time end_of_task = now() + kTaskLength;
+          do f(engine, *some[done]);
+          while (++done < some.size() && now() < end_of_task);
+        });
+      for (auto& object : some) end(std::move(object));
+      if (turn.is_over()) return false;
+    }
+  }
   template <class T, class F>
-  void in_steps(const std::vector<T*>& objects, F&& f) const {
-    constexpr std::size_t kStep = 4;
-    for (std::size_t first = 0; first < objects.size(); first += kStep)
-      on_engine([&](engine::Engine& engine) {
-        const std::size_t end = std::min(first + kStep, objects.size());
-        for (std::size_t i = first; i < end; ++i) f(engine, *objects[i]);
-      });
+  bool remove_all(const Turn& turn, HandleTable<T>& table, F&& f) const {
+    return remove_all(
+        turn, [&] { return table.remove_last(); }, f, [](std::unique_ptr<T>) {});
   }
 
  private:
+  /// Objects that one task of the engine removes, at most, and after how long it leaves the others
+  /// to the next.
+  static constexpr std::size_t kPerTask = 16;
+  static constexpr Duration kTaskLength = std::chrono::microseconds(50);
+
   Adapter& adapter_;
   engine::Tenant& tenant_;
   PeerSocket socket_;

@@ -12,6 +12,8 @@ template <class T>
 class HandleTable {
  public:
   std::uint32_t size() const { return used_; }
+  /// Handles are below this number.
+  std::uint32_t slots() const { return static_cast<std::uint32_t>(slots_.size()); }
 
   std::uint32_t add(std::unique_ptr<T> object) {
     ++used_;
@@ -37,6 +39,17 @@ class HandleTable {
     return std::move(slots_[handle]);
   }
 
+  /// Removes the object of the highest handle; null: there is none.
+  std::unique_ptr<T> remove_last() {
+    while (!slots_.empty() && slots_.back() == nullptr) slots_.pop_back();
+    if (slots_.empty()) return nullptr;
+    std::unique_ptr<T> last = std::move(slots_.back());
+    slots_.pop_back();
+    free_.clear();  // may name slots that are no more
+    --used_;
+    return last;
+  }
+
   /// Calls f(handle, object) for each object.
   template <class F>
   void for_each(F&& f) const {
@@ -49,13 +62,5 @@ class HandleTable {
   std::vector<std::unique_ptr<T>> slots_;
   std::vector<std::uint32_t> free_;
 };
-
-template <class T>
-std::vector<T*> all_of(const HandleTable<T>& table) {
-  std::vector<T*> objects;
-  objects.reserve(table.size());
-  table.for_each([&](std::uint32_t, T& object) { objects.push_back(&object); });
-  return objects;
-}
 
 }  // namespace softhca::control

@@ -37,12 +37,14 @@ constexpr std::uint64_t kMapped = 8 << 20;
 
 }  // namespace
 
-MemoryRegions::~MemoryRegions() {
-  if (!pds_.are_unshared()) return;
-  std::vector<std::unique_ptr<memory::Region>> regions;  // to be unmapped by this thread
-  context_.in_steps(all_of(pds_.regions()), [&](engine::Engine& engine, const Mr& mr) {
-    regions.push_back(remove(engine, mr));
-  });
+bool MemoryRegions::end(const Turn& turn) {
+  registration_.reset();
+  if (!pds_.leave_file()) return true;
+  std::vector<std::unique_ptr<memory::Region>> removed;  // to be unmapped by this thread
+  return context_.remove_all(
+      turn, [&] { return pds_.regions().remove_last(); },
+      [&](engine::Engine& engine, const Mr& mr) { removed.push_back(remove(engine, mr)); },
+      [&](std::unique_ptr<Mr>) { removed.clear(); });
 }
 
 /// False: the request is not well formed.

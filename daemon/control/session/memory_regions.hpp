@@ -22,9 +22,12 @@ class MemoryRegions {
   MemoryRegions(const SessionContext& context, ProtectionDomains& pds, SharedBuffers& buffers)
       : context_(context), pds_(pds), buffers_(buffers) {}
   /// Removes them all from the engine, unless other sessions have the file.
-  ~MemoryRegions();
+  ~MemoryRegions() { end(Turn::endless()); }
   MemoryRegions(const MemoryRegions&) = delete;
   MemoryRegions& operator=(const MemoryRegions&) = delete;
+
+  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  bool end(const Turn& turn);
 
   /// The memory of the process, which can be registered from now on though it is not shared.
   void set_process(std::shared_ptr<memory::ProcessMemory> process) {

@@ -4,8 +4,8 @@
 
 namespace softhca::control {
 
-MemoryWindows::~MemoryWindows() {
-  context_.in_steps(all_of(windows_), [](engine::Engine& engine, const Window& window) {
+bool MemoryWindows::end(const Turn& turn) {
+  return context_.remove_all(turn, windows_, [](engine::Engine& engine, const Window& window) {
     engine.windows().erase(window.key);
   });
 }

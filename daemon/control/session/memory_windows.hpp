@@ -12,9 +12,12 @@ class MemoryWindows {
   MemoryWindows(const SessionContext& context, const ProtectionDomains& pds)
       : context_(context), pds_(pds) {}
   /// Removes them all from the engine.
-  ~MemoryWindows();
+  ~MemoryWindows() { end(Turn::endless()); }
   MemoryWindows(const MemoryWindows&) = delete;
   MemoryWindows& operator=(const MemoryWindows&) = delete;
+
+  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  bool end(const Turn& turn);
 
   int alloc(const RequestBody& body, Reply& reply);
   int dealloc(const RequestBody& body, Reply& reply);

@@ -39,11 +39,10 @@ int OpenXrcDomains::close(const RequestBody& body, Reply&) {
   return 0;
 }
 
-/// A process that holds a target has its domain open.
-void OpenXrcDomains::remove_target(const engine::QueuePair& target) {
-  open_.for_each([&](std::uint32_t, const OpenXrcDomain& open) {
-    if (open.domain->id == target.xrc_domain) open.domain->targets.erase(target.qpn.value);
-  });
+bool OpenXrcDomains::end(const Turn& turn) {
+  while (open_.remove_last())
+    if (turn.is_over()) return false;
+  return true;
 }
 
 }  // namespace softhca::control

@@ -27,8 +27,8 @@ class OpenXrcDomains {
   int open(const RequestBody& body, Reply& reply);
   int close(const RequestBody& body, Reply& reply);
 
-  /// Nobody can open the target any more. REQUIRES: its domain is open.
-  void remove_target(const engine::QueuePair& target);
+  /// As QueuePairs::end().
+  bool end(const Turn& turn);
 
  private:
   const SessionContext& context_;

@@ -52,8 +52,20 @@ int ProtectionDomains::join_context(const RequestBody& body, Reply&) {
 }
 
 /// The token of a file ends with the last session that has the file.
-void ProtectionDomains::leave_file() {
-  if (are_unshared()) shared_.device_files.forget(*file_, context_.user());
+bool ProtectionDomains::leave_file() {
+  const bool was_last = are_unshared();
+  if (was_last)
+    shared_.device_files.forget(*file_, context_.user());
+  else
+    file_ = std::make_shared<DeviceFile>();
+  return was_last;
+}
+
+bool ProtectionDomains::end(const Turn& turn) {
+  leave_file();
+  while (file_->pds.remove_last())
+    if (turn.is_over()) return false;
+  return true;
 }
 
 }  // namespace softhca::control

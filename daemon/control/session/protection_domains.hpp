@@ -15,7 +15,7 @@ class ProtectionDomains {
  public:
   ProtectionDomains(const SessionContext& context, SharedObjects& shared)
       : context_(context), shared_(shared) {}
-  ~ProtectionDomains() { leave_file(); }
+  ~ProtectionDomains() { end(Turn::endless()); }
   ProtectionDomains(const ProtectionDomains&) = delete;
   ProtectionDomains& operator=(const ProtectionDomains&) = delete;
 
@@ -27,6 +27,12 @@ class ProtectionDomains {
   /// No other session has the file.
   bool are_unshared() const { return file_.use_count() == 1; }
 
+  /// The session ends, and uses no domain any more. True: no other has the file, nor will one have
+  /// it; false: the session has left it to others.
+  bool leave_file();
+  /// As QueuePairs::end(). REQUIRES: nothing uses domains that no other session has.
+  bool end(const Turn& turn);
+
   int alloc(const RequestBody& body, Reply& reply);
   int dealloc(const RequestBody& body, Reply& reply);
   int import(const RequestBody& body, Reply& reply);
@@ -34,8 +40,6 @@ class ProtectionDomains {
   int join_context(const RequestBody& body, Reply& reply);
 
  private:
-  void leave_file();
-
   const SessionContext& context_;
   SharedObjects& shared_;
   std::shared_ptr<DeviceFile> file_ = std::make_shared<DeviceFile>();

@@ -33,18 +33,48 @@ void raise_to_least(abi::CreateQpRequest& request) {
 
 }  // namespace
 
-QueuePairs::~QueuePairs() {
-  std::vector<Qp*> qps;
-  for (const auto& [qpn, qp] : qps_) {
-    if (qp->engine.sends())
-      qps.push_back(qp.get());
-    else
-      release(qp, qp->request.user_handle);
+bool QueuePairs::end(const Turn& turn) {
+  return context_.remove_all(
+      turn, [&] { return take_ending(); },
+      [&](engine::Engine& engine, const Ending& ending) {
+        if (ending.is_last)
+          engine.queue_pairs().remove(ending.qp->engine);
+        else
+          engine.queue_pairs().unshare(ending.qp->engine, ending.holder);
+      },
+      [](std::unique_ptr<Ending>) {});
+}
+
+/// A queue pair that the session is to let go of; null: there is none left.
+std::unique_ptr<QueuePairs::Ending> QueuePairs::take_ending() {
+  auto ending = std::make_unique<Ending>();
+  std::uint32_t domain = abi::kNoHandle;
+  if (const auto made = qps_.begin(); made != qps_.end()) {
+    ending->qp = std::move(made->second);
+    ending->holder.user_handle = ending->qp->request.user_handle;
+    if (!ending->qp->engine.sends()) domain = ending->qp->request.xrc_domain;
+    qps_.erase(made);
+  } else if (const auto opened = opened_.remove_last()) {
+    ending->qp = opened->qp;
+    ending->charge = std::move(opened->charge);
+    ending->holder.user_handle = opened->user_handle;
+    domain = opened->xrc_domain;
+    opened_by_number_.erase(ending->qp->engine.qpn.value);
+  } else {
+    return nullptr;
   }
-  opened_.for_each(
-      [&](std::uint32_t, const OpenedQp& opened) { release(opened.qp, opened.user_handle); });
-  context_.in_steps(qps,
-                    [](engine::Engine& engine, Qp& qp) { engine.queue_pairs().remove(qp.engine); });
+  ending->holder.session = &context_.engine_session();
+  ending->is_last = let_go(*ending->qp, domain);
+  return ending;
+}
+
+/// True: no other process holds it. A target is not to be opened any more then. `domain`: of the
+/// target, else none.
+bool QueuePairs::let_go(Qp& qp, std::uint32_t domain) {
+  if (--qp.holders != 0) return false;
+  if (const OpenXrcDomain* open = domains_.find(domain))
+    open->domain->targets.erase(qp.engine.qpn.value);
+  return true;
 }
 
 int QueuePairs::check_create(const abi::CreateQpRequest& request) const {
@@ -175,11 +205,8 @@ void QueuePairs::use(const abi::CreateQpRequest& request, std::uint32_t one) {
 
 Qp* QueuePairs::find(std::uint32_t qpn) const {
   if (const auto found = qps_.find(qpn); found != qps_.end()) return found->second.get();
-  Qp* qp = nullptr;
-  opened_.for_each([&](std::uint32_t, const OpenedQp& opened) {
-    if (opened.qp->engine.qpn.value == qpn) qp = opened.qp.get();
-  });
-  return qp;
+  const auto opened = opened_by_number_.find(qpn);
+  return opened == opened_by_number_.end() ? nullptr : opened->second.qp;
 }
 
 int QueuePairs::query(const RequestBody& body, Reply& reply) {
@@ -226,8 +253,7 @@ int QueuePairs::destroy(const RequestBody& body, Reply&) {
   const auto qp = std::move(found->second);
   qps_.erase(found);
   if (!qp->engine.sends()) {
-    release(qp, qp->request.user_handle);
-    --domains_.find(qp->request.xrc_domain)->users;
+    release(qp, qp->request.user_handle, qp->request.xrc_domain);
     return 0;
   }
   context_.on_engine([&](engine::Engine& engine) { engine.queue_pairs().remove(qp->engine); });

@@ -25,9 +25,12 @@ class QueuePairs {
              const CompletionQueues& cqs, const SharedReceiveQueues& srqs, OpenXrcDomains& domains)
       : context_(context), rings_(rings), pds_(pds), cqs_(cqs), srqs_(srqs), domains_(domains) {}
   /// Removes them all from the engine, except targets that other sessions hold.
-  ~QueuePairs();
+  ~QueuePairs() { end(Turn::endless()); }
   QueuePairs(const QueuePairs&) = delete;
   QueuePairs& operator=(const QueuePairs&) = delete;
+
+  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  bool end(const Turn& turn);
 
   /// Queue pairs that the session has made.
   std::size_t size() const { return qps_.size(); }
@@ -67,6 +70,16 @@ class QueuePairs {
     std::uint64_t user_handle = 0;
     std::uint32_t xrc_domain = 0;
   };
+  struct Opened {
+    Qp* qp = nullptr;
+    std::uint32_t times = 0;
+  };
+  struct Ending {
+    resource::Charge charge;
+    std::shared_ptr<Qp> qp;
+    engine::QpHolder holder;
+    bool is_last = false;
+  };
   struct Sizes;
   using Membership = bool (engine::Multicast::*)(engine::QueuePair&, const Gid&);
 
@@ -84,7 +97,9 @@ class QueuePairs {
   int check_values(const Qp& qp, const abi::QpAttributes& a) const;
 
   int create_xrc_target(const abi::CreateQpRequest& request, Reply& reply);
-  void release(const std::shared_ptr<Qp>& qp, std::uint64_t user_handle);
+  void release(const std::shared_ptr<Qp>& qp, std::uint64_t user_handle, std::uint32_t domain);
+  std::unique_ptr<Ending> take_ending();
+  bool let_go(Qp& qp, std::uint32_t domain);
 
   /// EINVAL: not a UD queue pair of this process, or not a group; `refusal`: the engine refuses.
   int change_membership(const RequestBody& body, Membership change, int refusal);
@@ -97,6 +112,7 @@ class QueuePairs {
   OpenXrcDomains& domains_;
   std::unordered_map<std::uint32_t, std::shared_ptr<Qp>> qps_;  ///< by number
   HandleTable<OpenedQp> opened_;
+  std::unordered_map<std::uint32_t, Opened> opened_by_number_;  ///< targets that it has opened
 };
 
 }  // namespace softhca::control

@@ -25,14 +25,27 @@ Session::Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant
   tenant.control.accounts.add(*this);
 }
 
-Session::~Session() { context_.tenant().control.accounts.remove(*this); }
+Session::~Session() {
+  end(Turn::endless());
+  context_.tenant().control.accounts.remove(*this);
+}
+
+bool Session::end(const Turn& turn) {
+  context_.socket().reset();
+  sealing_ = nullptr;
+  unfinished_.clear();
+  // The engine forgets objects before those that they use.
+  const bool forgotten = qps_.end(turn) && ahs_.end(turn) && srqs_.end(turn) &&
+                         xrc_domains_.end(turn) && cqs_.end(turn) && windows_.end(turn) &&
+                         regions_.end(turn);
+  if (!forgotten) return false;
+  attachment_.close();
+  return pds_.end(turn) && buffers_.end(turn);
+}
 
 /// Queue pairs come to levels and leave them in tasks of this thread only.
 bool Session::has_queue_pairs_of(const engine::Level& level) const {
-  if (level.counters.assigned_queue_pairs.value() == 0) return false;
-  bool found = false;
-  for_each_qp([&](const engine::QueuePair& qp) { found |= qp.qos_class == level.qos_class; });
-  return found;
+  return attachment_.is_open() && attachment_.session()->is_elsewhere_on(level);
 }
 
 Session::ObjectCounts Session::object_counts() const {

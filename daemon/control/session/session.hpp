@@ -1,6 +1,6 @@
 // One opened device context of a process: its requests, and the parts that own its objects. Lives
 // on the control thread; whatever the engine works on is installed and removed by tasks on its
-// thread. Destroying it takes back everything of that process at once.
+// thread. Its end takes back everything of that process, in turns; destroying it, at once.
 //
 // The files: session.cpp (life, records), session_requests.cpp (which part answers what),
 // session_device.cpp (hello, what the device and its port look like).
@@ -59,6 +59,9 @@ class Session final : private resource::IdleHolder {
 
   /// Answers the requests that wait, not too many of them. False: the session is over.
   bool serve();
+  /// Ends the connection, and takes back some of what the process has. True: nothing is left, and
+  /// the session may be destroyed; false: it is to be called again, in the tenant's next turn.
+  bool end(const Turn& turn);
   /// It goes on with a request when it is next served, whether or not another has come.
   bool has_more() const { return !unfinished_.empty(); }
   /// It is not to be served until it calls what set_ready() was given.

@@ -12,7 +12,16 @@ constexpr std::uint64_t kSpare = 16;  // the part of the mappings that is kept f
 }  // namespace
 
 SharedBuffers::SharedBuffers(const SessionContext& context, SharedNames& names)
-    : context_(context), names_(names), buffers_(kSharedBudget, context.unmap()) {}
+    : context_(context),
+      names_(names),
+      buffers_(kSharedBudget, context.unmap()) {}
+
+bool SharedBuffers::end(const Turn& turn) {
+  to_name_ = nullptr;
+  while (buffers_.free_any())
+    if (turn.is_over()) return false;
+  return true;
+}
 
 int SharedBuffers::alloc(const RequestBody& body, Reply& reply) {
   abi::AllocSharedRequest request;

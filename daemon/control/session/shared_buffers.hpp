@@ -17,6 +17,9 @@ class SharedBuffers {
  public:
   SharedBuffers(const SessionContext& context, SharedNames& names);
 
+  /// As QueuePairs::end().
+  bool end(const Turn& turn);
+
   int alloc(const RequestBody& body, Reply& reply);
   int free(const RequestBody& body, Reply& reply);
   /// kUnfinished: when what to_seal() gives is sealed. The same request is to come next.

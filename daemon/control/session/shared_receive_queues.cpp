@@ -1,15 +1,42 @@
 #include "daemon/control/session/shared_receive_queues.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <utility>
 
 namespace softhca::control {
 
-SharedReceiveQueues::~SharedReceiveQueues() {
-  context_.in_steps(all_of(srqs_), [](engine::Engine& engine, Srq& srq) {
+bool SharedReceiveQueues::end(const Turn& turn) {
+  constexpr std::uint32_t kAtOnce = 64;
+  while (of_xrc_ != 0 && next_retired_ < srqs_.slots()) {
+    context_.on_engine([&](engine::Engine& engine) {
+      for (const std::uint32_t end = std::min(next_retired_ + kAtOnce, srqs_.slots());
+           next_retired_ < end; ++next_retired_) {
+        Srq* const srq = srqs_.find(next_retired_);
+        if (srq != nullptr && srq->xrc_domain != abi::kNoHandle)
+          engine.receive_queues().retire(srq->engine);
+      }
+    });
+    if (turn.is_over()) return false;
+  }
+  while (of_xrc_ != 0) {
+    if (drop_retired()) of_xrc_ = 0;
+    if (turn.is_over()) return false;
+  }
+  return context_.remove_all(turn, srqs_, [](engine::Engine& engine, Srq& srq) {
     engine.receive_queues().remove(srq.engine);
   });
+}
+
+/// True: no target has retired queues of the session.
+bool SharedReceiveQueues::drop_retired() {
+  bool all = false;
+  context_.on_engine([&](engine::Engine& engine) {
+    all = engine.receive_queues().drop_retired(context_.engine_session(), next_slot_);
+  });
+  if (all) next_slot_ = 0;
+  return all;
 }
 
 int SharedReceiveQueues::check_create(const abi::CreateXrcSrqRequest& request) const {
@@ -65,6 +92,7 @@ int SharedReceiveQueues::create(const RequestBody& body, Reply& reply) {
     srq->engine.cq = &cqs_.find(whole.cq)->engine;
     ++open->users;
     ++cqs_.find(whole.cq)->users;
+    ++of_xrc_;
   }
   const engine::Tenant& tenant = context_.tenant();
   if (accounts_wanted(tenant.receive_policy, tenant.receive_rules))
@@ -177,15 +205,23 @@ int SharedReceiveQueues::query(const RequestBody& body, Reply& reply) {
   return 0;
 }
 
+/// kUnfinished: a queue of XRC is being taken from targets, which may be many.
 int SharedReceiveQueues::destroy(const RequestBody& body, Reply&) {
   abi::HandleBody request;
   if (!body.read(request)) return EINVAL;
-  const Srq* found = srqs_.find(request.handle);
+  Srq* const found = srqs_.find(request.handle);
   if (found == nullptr) return EINVAL;
   if (found->users != 0) return EBUSY;
+  if (found->xrc_domain != abi::kNoHandle) {
+    if (!found->engine.retired)
+      context_.on_engine(
+          [&](engine::Engine& engine) { engine.receive_queues().retire(found->engine); });
+    if (!drop_retired()) return kUnfinished;
+  }
   const auto srq = srqs_.remove(request.handle);
   context_.on_engine([&](engine::Engine& engine) { engine.receive_queues().remove(srq->engine); });
   if (srq->xrc_domain != abi::kNoHandle) {
+    --of_xrc_;
     --domains_.find(srq->xrc_domain)->users;
     --cqs_.find(srq->cq)->users;
   }

@@ -34,9 +34,12 @@ class SharedReceiveQueues {
       : context_(context), rings_(rings), pds_(pds), cqs_(cqs), domains_(domains) {}
   /// Removes them all from the engine. To be destroyed before the completion queues: XRC queues
   /// complete to one, on behalf of targets that others hold.
-  ~SharedReceiveQueues();
+  ~SharedReceiveQueues() { end(Turn::endless()); }
   SharedReceiveQueues(const SharedReceiveQueues&) = delete;
   SharedReceiveQueues& operator=(const SharedReceiveQueues&) = delete;
+
+  /// Goes on with the end of the session. True: none is left; false: the turn is over.
+  bool end(const Turn& turn);
 
   /// Null: there is none.
   Srq* find(std::uint32_t handle) const { return srqs_.find(handle); }
@@ -54,6 +57,7 @@ class SharedReceiveQueues {
   int destroy(const RequestBody& body, Reply& reply);
 
  private:
+  bool drop_retired();
   int check_create(const abi::CreateXrcSrqRequest& request) const;
   int check_resize(Srq& srq, const abi::ResizeSrqRequest& request, shm::ReceiveRing& ring) const;
   std::unique_ptr<receive::Provisioner> make_provisioner(std::uint32_t entries) const;
@@ -66,6 +70,9 @@ class SharedReceiveQueues {
   const CompletionQueues& cqs_;
   const OpenXrcDomains& domains_;
   HandleTable<Srq> srqs_;
+  std::size_t of_xrc_ = 0;          ///< queues with a domain of XRC
+  std::uint32_t next_retired_ = 0;  ///< as the session ends: the first that is not retired
+  std::uint32_t next_slot_ = 0;     ///< of queue pairs, where retired queues are looked for next
 };
 
 }  // namespace softhca::control

@@ -41,7 +41,10 @@ class XrcDomains {
   Expected<std::shared_ptr<XrcDomain>> open(const XrcFile& file, bool create, bool exclusive);
 
  private:
+  void forget_gone();
+
   std::map<XrcFile, std::weak_ptr<XrcDomain>> files_;
+  std::size_t forget_at_ = 64;  ///< those that have gone, when there are so many
   std::uint32_t next_ = 1;
 };
 

@@ -5,6 +5,12 @@
 #include "daemon/control/session/queue_pairs.hpp"
 
 namespace softhca::control {
+namespace {
+
+// Processes that hold one target, and times that they hold it. Each is told of its events.
+constexpr std::uint32_t kMostHolders = 1024;
+
+}  // namespace
 
 /// A target has no rings: nothing is posted to it.
 int QueuePairs::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
@@ -46,12 +52,15 @@ int QueuePairs::open(const RequestBody& body, Reply& reply) {
   opened->qp = found->second.lock();
   opened->user_handle = request.user_handle;
   opened->xrc_domain = request.xrc_domain;
+  if (opened->qp->holders == kMostHolders) return ENOMEM;
   ++opened->qp->holders;
   context_.on_engine([&](engine::Engine& engine) {
     engine.queue_pairs().share(opened->qp->engine,
                                {&context_.engine_session(), request.user_handle});
   });
   ++open->users;
+  Opened& target = opened_by_number_[request.qpn];
+  target = {opened->qp.get(), target.times + 1};
   reply.write(abi::HandleBody{opened_.add(std::move(opened)), 0});
   return 0;
 }
@@ -61,21 +70,23 @@ int QueuePairs::close(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   const auto opened = opened_.remove(request.handle);
   if (opened == nullptr) return EINVAL;
-  release(opened->qp, opened->user_handle);
-  --domains_.find(opened->xrc_domain)->users;
+  const auto target = opened_by_number_.find(opened->qp->engine.qpn.value);
+  if (--target->second.times == 0) opened_by_number_.erase(target);
+  release(opened->qp, opened->user_handle, opened->xrc_domain);
   return 0;
 }
 
 /// Lets go of a target that this process made or opened; the last process to do so ends it.
-void QueuePairs::release(const std::shared_ptr<Qp>& qp, std::uint64_t user_handle) {
-  const bool last = --qp->holders == 0;
-  if (last) domains_.remove_target(qp->engine);
+void QueuePairs::release(const std::shared_ptr<Qp>& qp, std::uint64_t user_handle,
+                         std::uint32_t domain) {
+  const bool last = let_go(*qp, domain);
   context_.on_engine([&](engine::Engine& engine) {
     if (last)
       engine.queue_pairs().remove(qp->engine);
     else
       engine.queue_pairs().unshare(qp->engine, {&context_.engine_session(), user_handle});
   });
+  --domains_.find(domain)->users;
 }
 
 }  // namespace softhca::control

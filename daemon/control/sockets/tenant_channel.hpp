@@ -12,6 +12,7 @@
 #include "daemon/base/unique_fd.hpp"
 #include "daemon/control/sockets/message.hpp"
 #include "daemon/control/sockets/peer_socket.hpp"
+#include "daemon/control/sockets/turn.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/engine/objects.hpp"
 #include "daemon/resource/accounts.hpp"
@@ -45,6 +46,13 @@ class TenantChannel {
   /// Answers the requests that wait, not too many of them. False: the channel is over.
   bool serve();
 
+  /// Ends the connection, and takes back some of what its process has by it. True: nothing is left;
+  /// false: it is to be called again, in the tenant's next turn.
+  bool end(const Turn& turn) {
+    socket_.reset();
+    return take_back(turn);
+  }
+
   int socket() const { return socket_.get(); }
   const engine::Tenant& tenant() const { return tenant_; }
   virtual Kind kind() const = 0;
@@ -65,6 +73,9 @@ class TenantChannel {
   /// 0 or an errno value; nothing: it is no operation of the channel, which ends.
   virtual std::optional<int> run(abi::Operation operation, std::span<const std::byte> body,
                                  Reply& reply) = 0;
+
+  /// See end().
+  virtual bool take_back(const Turn&) { return true; }
 
   engine::Tenant& tenant_;
 

@@ -13,7 +13,7 @@ constexpr std::uint8_t kServiceTimeout = 24;
 
 /// Bounded, so that a storm of connections that end together does not hold up what else the caller
 /// does.
-constexpr unsigned kTimersAtOnce = 256;
+constexpr unsigned kTimersAtOnce = 32;
 
 /// States that need what was kept before.
 bool uses_kept(State state) { return is_retrying(state) || state == State::kSidrRepSent; }

@@ -9,6 +9,7 @@ namespace softhca::management::rdma_cm {
 namespace {
 
 constexpr Duration kLongestResolve = std::chrono::hours(1);
+constexpr unsigned kAtOnce = 32;  // identifiers whose time is over
 
 }  // namespace
 
@@ -78,7 +79,7 @@ void AddressResolution::resolved(ResolveCookie cookie, bool reachable) {
 }
 
 void AddressResolution::expire(Time now) {
-  while (!waiting_.empty() && waiting_.begin()->first <= now)
+  for (unsigned n = 0; n < kAtOnce && !waiting_.empty() && waiting_.begin()->first <= now; ++n)
     not_found(*identifiers_.find(waiting_.begin()->second.value));
 }
 

@@ -63,6 +63,12 @@ std::vector<IdentifierNumber> EventQueues::drop(Identifier& id) {
   return requests;
 }
 
+std::optional<IdentifierNumber> EventQueues::drop_last(Identifier& id) {
+  const auto event = channels_.of(id)->events.extract(id.queued.back());
+  id.queued.pop_back();
+  return event.mapped().request;
+}
+
 void EventQueues::drop_if(Channel& channel, Identifier& id,
                           const std::function<bool(const QueuedEvent&)>& unwanted) {
   std::erase_if(id.queued, [&](std::uint64_t sequence) {

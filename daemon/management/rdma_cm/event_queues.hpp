@@ -34,6 +34,9 @@ class EventQueues {
   std::optional<QueuedEvent> pop(Channel& channel);
   /// Takes out all events of an identifier. Returns the requests that no program will hear of now.
   std::vector<IdentifierNumber> drop(Identifier& id);
+  /// Takes out the last event of an identifier, and returns the request that no program will hear
+  /// of now, if it was one. REQUIRES: there is an event.
+  std::optional<IdentifierNumber> drop_last(Identifier& id);
   /// Takes out the events of an identifier for which `unwanted` is true.
   void drop_if(Channel& channel, Identifier& id,
                const std::function<bool(const QueuedEvent&)>& unwanted);

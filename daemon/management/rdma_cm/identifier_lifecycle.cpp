@@ -3,6 +3,11 @@
 #include <cerrno>
 
 namespace softhca::management::rdma_cm {
+namespace {
+
+constexpr unsigned kAtOnce = 32;  // identifiers and events, of a channel or an adapter that goes
+
+}  // namespace
 
 int IdentifierLifecycle::create_id(const Command& command) {
   rdma_ucm_create_id body;
@@ -40,9 +45,15 @@ int IdentifierLifecycle::destroy_id(const Command& command) {
   return 0;
 }
 
-void IdentifierLifecycle::destroy_all(Channel& channel, Time now) {
-  while (!channel.identifiers.empty())
-    destroy(*identifiers_.find(channel.identifiers.begin()->value), now);
+bool IdentifierLifecycle::destroy_some(Channel& channel, Time now) {
+  for (unsigned n = 0; n < kAtOnce && !channel.identifiers.empty(); ++n) {
+    Identifier& id = *identifiers_.find(channel.identifiers.begin()->value);
+    if (id.queued.empty())
+      destroy(id, now);
+    else if (const auto request = events_.drop_last(id))
+      destroy(*identifiers_.find(request->value), now);
+  }
+  return channel.identifiers.empty();
 }
 
 /// Destroys an identifier, with the requests to it that no program has heard of.
@@ -64,15 +75,15 @@ void IdentifierLifecycle::stop(Identifier& id, Time now) {
 }
 
 /// Peers are told as if every program destroyed what it has.
-void IdentifierLifecycle::device_removed(Time now) {
-  removed_ = true;
-  identifiers_.for_each([&](Identifier& id) {
-    if (id.state == IdentifierState::kRemoved) return;
-    stop(id, now);
-    parts_.ports.release(id);
-    id.state = IdentifierState::kRemoved;
-    events_.queue(id, EventType::kDeviceRemoval);
-  });
+void IdentifierLifecycle::remove_some(Time now) {
+  for (unsigned n = 0; n < kAtOnce && is_removing(); ++n) {
+    Identifier* const id = identifiers_.find(next_removed_++);
+    if (id == nullptr || id->state == IdentifierState::kRemoved) continue;
+    stop(*id, now);
+    parts_.ports.release(*id);
+    id->state = IdentifierState::kRemoved;
+    events_.queue(*id, EventType::kDeviceRemoval);
+  }
 }
 
 }  // namespace softhca::management::rdma_cm

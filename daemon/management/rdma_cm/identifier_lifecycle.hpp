@@ -42,10 +42,13 @@ class IdentifierLifecycle {
   int create_id(const Command& command);
   int destroy_id(const Command& command);
 
-  /// Destroys all identifiers of a channel.
-  void destroy_all(Channel& channel, Time now);
-  /// The adapter goes away, see Service.
-  void device_removed(Time now);
+  /// Destroys some identifiers of a channel. True: it has none left.
+  bool destroy_some(Channel& channel, Time now);
+  /// The adapter goes away, see Service. Its identifiers are told in turns.
+  void device_removed() { removed_ = true; }
+  /// Identifiers are still to be told.
+  bool is_removing() const { return removed_ && next_removed_ < identifiers_.slots(); }
+  void remove_some(Time now);
   bool is_removed() const { return removed_; }
 
  private:
@@ -60,6 +63,7 @@ class IdentifierLifecycle {
   EventQueues& events_;
   const Parts parts_;
   bool removed_ = false;
+  std::uint32_t next_removed_ = 0;  ///< the first identifier that has not been told
 };
 
 }  // namespace softhca::management::rdma_cm

@@ -27,6 +27,8 @@ class IdentifierTable {
   int find_bound(ChannelId channel, std::uint32_t number, Identifier*& found);
 
   std::size_t size() const { return size_; }
+  /// Numbers below this one may be in use.
+  std::uint32_t slots() const { return static_cast<std::uint32_t>(slots_.size()); }
 
   template <class Visit>
   void for_each(Visit&& visit) const {

@@ -56,11 +56,12 @@ void Service::set_limits(const Limits& limits, const cm::Limits& manager_limits)
 
 ChannelId Service::open_channel(const ChannelOwner& owner) { return channels_.open(owner); }
 
-void Service::close_channel(ChannelId id, Time now) {
+bool Service::close_channel(ChannelId id, Time now) {
   Channel* const channel = channels_.find(id);
-  if (channel == nullptr) return;
-  lifecycle_.destroy_all(*channel, now);
+  if (channel == nullptr) return true;
+  if (!lifecycle_.destroy_some(*channel, now)) return false;
   channels_.close(id);
+  return true;
 }
 
 int Service::command(ChannelId id, std::uint32_t command, ChannelId other_id, Body body,
@@ -126,11 +127,13 @@ void Service::resolved(ResolveCookie cookie, bool reachable) {
 }
 
 void Service::expire(Time now) {
+  if (lifecycle_.is_removing()) lifecycle_.remove_some(now);
   resolution_.expire(now);
   manager_.expire(now);
 }
 
 Time Service::next_deadline() const {
+  if (lifecycle_.is_removing()) return Time{};
   return std::min(resolution_.next_deadline(), manager_.next_deadline());
 }
 
@@ -148,7 +151,7 @@ void Service::on_event(const cm::Event& event) { connection_events_.on_event(eve
 
 void Service::addresses_changed() { resolution_.addresses_changed(); }
 
-void Service::device_removed(Time now) { lifecycle_.device_removed(now); }
+void Service::device_removed() { lifecycle_.device_removed(); }
 
 void Service::rename_level(const std::string& from, const std::string& to) {
   admission().rename(from, to);

@@ -45,9 +45,9 @@ class Service : private cm::User {
 
   // --- processes
   ChannelId open_channel(const ChannelOwner& owner);
-  /// Destroys all identifiers of the channel, and tells their peers what they must hear. Unknown
-  /// channels are ignored.
-  void close_channel(ChannelId channel, Time now);
+  /// Destroys some identifiers of the channel, and tells their peers what they must hear. True:
+  /// there are none left, or no such channel, and it is closed; else it is to be called again.
+  bool close_channel(ChannelId channel, Time now);
   /// A command RDMA_USER_CM_CMD_* with its body. 0, or the errno value for the process, which
   /// leaves `reply` without meaning. `other` is for MIGRATE_ID: the channel where the identifier
   /// is.
@@ -73,8 +73,9 @@ class Service : private cm::User {
   /// The tenant's addresses have changed: ADDR_CHANGE for identifiers whose own is gone.
   void addresses_changed();
   /// The adapter goes away: DEVICE_REMOVAL for all; peers are told, and identifiers good for
-  /// GET_EVENT and DESTROY_ID only (else ENXIO). CREATE_ID: ENODEV.
-  void device_removed(Time now);
+  /// GET_EVENT and DESTROY_ID only (else ENXIO). CREATE_ID: ENODEV. expire() does it, some at a
+  /// time: next_deadline() is past until all have been told.
+  void device_removed();
   bool is_removed() const { return lifecycle_.is_removed(); }
   /// May be called at any time. What exists stays, even beyond a new limit; new ones are refused.
   void set_limits(const Limits& limits, const cm::Limits& manager_limits);

@@ -223,6 +223,8 @@ class Client : public ProcessEnd {
   }
   int kept(std::size_t i) const { return kept_[i].get(); }
   void end() { session_.reset(); }
+  /// A turn at the end of the session that is over at once. True: the session has ended.
+  bool end_a_bit() { return session_->end(Turn(Duration::zero())); }
   const Session& session() const { return *session_; }
   std::string take_refusal() { return session_->take_refusal(); }
 

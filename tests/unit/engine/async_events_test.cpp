@@ -72,7 +72,7 @@ class ManySessions : public ::testing::Test {
   Tenant tenant, other;
   RingMemory memory{sizeof(abi::SessionHeader)};
   Sockets sockets;
-  AsyncEvents events{sockets, clock, cpu};
+  AsyncEvents events{sockets, clock, cpu, 2};
   std::deque<Session> sessions;
 };
 
@@ -131,6 +131,103 @@ TEST_F(ManySessions, WhatIsForgottenIsNotTried) {
   EXPECT_EQ(events.next_deadline(), kNever);
   for (int ms = 0; ms < 100; ++ms) run_a_millisecond();
   EXPECT_EQ(sockets.attempts, 0u);
+}
+
+/// XRC targets that many processes have open.
+class ManyHolders : public ManySessions {
+ protected:
+  ManyHolders() {
+    for (Session& session : sessions) sockets.room[session.async_fd] = 1000;
+  }
+  /// Session 0 has made it, sessions 1 to `last` have opened it.
+  QueuePair& make_target(int last, std::uint64_t handle) {
+    QueuePair& target = targets.emplace_back();
+    target.session = &sessions[0];
+    target.tenant = &tenant;
+    target.qos_class = tenant.qos_class;
+    target.user_handle = handle;
+    for (int i = 1; i <= last; ++i) AsyncEvents::add_holder(target, holder(i, handle));
+    return target;
+  }
+  QpHolder holder(int session, std::uint64_t handle) {
+    return {&sessions[static_cast<std::size_t>(session)], handle};
+  }
+  std::size_t tell_all() {
+    std::size_t steps = 0;
+    for (; events.has_work(); ++steps) {
+      const std::size_t before = sockets.attempts;
+      events.tell_holders();
+      EXPECT_LE(sockets.attempts - before, AsyncEvents::kToldPerStep);
+    }
+    return steps;
+  }
+
+  std::deque<QueuePair> targets;
+};
+
+TEST_F(ManyHolders, EventOfATarget_IsToldAFewOfItsProcessesInEachStep) {
+  const QueuePair& target = make_target(kSessions - 1, 7);
+  events.raise(target, EventType::kQpFatal);
+  EXPECT_EQ(sockets.attempts, 1u) << "its own session is told at once";
+  const std::uint64_t before = tenant.counters.engine_time.value();
+  EXPECT_EQ(tell_all(),
+            (kSessions - 1 + AsyncEvents::kToldPerStep - 1) / AsyncEvents::kToldPerStep);
+  EXPECT_EQ(tenant.counters.engine_time.value() - before, (kSessions - 1) * kEventCost);
+  for (int i = 0; i < kSessions; ++i)
+    EXPECT_EQ(sockets.came[i], std::vector<std::uint64_t>{7}) << i;
+}
+
+TEST_F(ManyHolders, EventThatOccursAgainBeforeItIsTold_IsToldOnce) {
+  const QueuePair& target = make_target(20, 7);
+  events.raise(target, EventType::kQpFatal);
+  events.tell_holders();
+  for (int i = 0; i < 100; ++i) {
+    events.raise(target, EventType::kQpLastWqeReached);
+    events.raise(target, EventType::kQpFatal);
+  }
+  tell_all();
+  EXPECT_EQ(sockets.came[0].size(), 201u);
+  for (int i = 1; i <= 20; ++i) EXPECT_EQ(sockets.came[i].size(), 3u) << i;
+}
+
+TEST_F(ManyHolders, ProcessThatLetsGoMeanwhile_IsNotToldAndTheOthersAreToldOnce) {
+  QueuePair& target = make_target(30, 7);
+  events.raise(target, EventType::kQpFatal);
+  events.tell_holders();  // 1 to 8
+  for (const int i : {3, 20, 30}) events.remove_holder(*target.holders, holder(i, 7));
+  tell_all();
+  for (int i = 1; i <= 30; ++i)
+    EXPECT_EQ(sockets.came[i].size(), i == 20 || i == 30 ? 0u : 1u) << i;
+}
+
+TEST_F(ManyHolders, AllProcessesLetGo_NothingIsLeftToTell) {
+  QueuePair& target = make_target(10, 7);
+  events.raise(target, EventType::kQpFatal);
+  for (int i = 1; i <= 10; ++i) events.remove_holder(*target.holders, holder(i, 7));
+  EXPECT_FALSE(events.has_work());
+  EXPECT_EQ(events.tell_holders(), 0u);
+}
+
+TEST_F(ManyHolders, Heir_KnowsOfAllEvents) {
+  QueuePair& target = make_target(10, 7);
+  events.raise(target, EventType::kQpFatal);
+  events.raise(target, EventType::kQpLastWqeReached);
+  EXPECT_EQ(events.take_heir(*target.holders), holder(1, 7));
+  EXPECT_EQ(sockets.came[1].size(), 2u);
+  tell_all();
+  for (int i = 1; i <= 10; ++i) EXPECT_EQ(sockets.came[i].size(), 2u) << i;
+}
+
+TEST_F(ManyHolders, TargetOfAnotherTenant_DoesNotWaitForAll) {
+  for (std::uint64_t i = 0; i < 40; ++i) events.raise(make_target(400, i), EventType::kQpFatal);
+  QueuePair& another = make_target(0, 99);
+  another.tenant = &other;
+  another.qos_class = other.qos_class;
+  AsyncEvents::add_holder(another, holder(kOther, 99));
+  events.raise(another, EventType::kQpFatal);
+  events.tell_holders();
+  EXPECT_EQ(sockets.came[kOther], std::vector<std::uint64_t>{99});
+  tell_all();
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ TEST_F(IngressTest, ASessionThatContradictsItselfIsNotReadAnyMore) {
   header().doorbell_producer.store(abi::kDoorbellEntries + 1);
   ingress.collect();
   EXPECT_TRUE(session.failed);
-  EXPECT_TRUE(failed());
+  EXPECT_EQ(cpu.failing.front(), &session) << "its queue pairs are looked through";
   hand_over(0, command(0));
   EXPECT_EQ(ingress.collect(), 0u);
   EXPECT_FALSE(is_free(0));

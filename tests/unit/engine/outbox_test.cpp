@@ -126,7 +126,7 @@ class Outboxes : public ::testing::Test {
 
   StepClock clock{Time(std::chrono::milliseconds(1000))};
   RecordingSink sink;
-  AsyncEvents async{sink, clock, cpu};
+  AsyncEvents async{sink, clock, cpu, 4};
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
   CompletionEvents completions{sink, async, clock, cpu};

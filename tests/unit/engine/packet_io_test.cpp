@@ -64,7 +64,7 @@ class Packets : public ::testing::Test {
   CongestionParameters parameters;
   LocalAddresses addresses;
   RecordingSink sink;
-  AsyncEvents async{sink, clock, cpu};
+  AsyncEvents async{sink, clock, cpu, 4};
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
   CompletionEvents completions{sink, async, clock, cpu};

@@ -109,7 +109,7 @@ class Parts : public ::testing::Test {
 
   StepClock clock{Time(std::chrono::seconds(1))};
   RecordingSink sink;
-  AsyncEvents async_events{sink, clock, cpu};
+  AsyncEvents async_events{sink, clock, cpu, 4};
   EventLog event_log{clock};
   LocalAddresses addresses;
   Tenant tenant;

@@ -64,7 +64,7 @@ void Process::end() {
   for (const auto& qp : qps) engine.queue_pairs().remove(qp->qp);
   for (const std::uint32_t handle : ah_handles_) engine.address_handles().remove(handle);
   for (const auto& cq : cqs_) engine.completion_events().remove(cq->cq);
-  for (const auto& srq : srqs_) engine.receive_queues().remove(srq->srq);
+  for (const auto& srq : srqs_) remove(*srq);
   for (const auto& buffer : buffers_) engine.keys().erase(buffer->key);
   engine.sessions().remove(*session);
   EXPECT_TRUE(engine.ingress().functions().release(session->first_vcb, vcbs_));
@@ -116,8 +116,17 @@ void Process::reset(TestQp& qp) {
   qp.next_receive = 0;
 }
 
+void Process::remove(TestSrq& srq) {
+  ReceiveQueues& receives = adapter.engine.receive_queues();
+  receives.retire(srq.srq);
+  std::uint32_t slot = 0;
+  while (!receives.drop_retired(*session, slot)) {
+  }
+  receives.remove(srq.srq);
+}
+
 void Process::destroy(TestSrq& srq) {
-  adapter.engine.receive_queues().remove(srq.srq);
+  remove(srq);
   std::erase_if(srqs_, [&](const auto& s) { return s.get() == &srq; });
 }
 

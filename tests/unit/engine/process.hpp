@@ -184,6 +184,7 @@ class Process {
   /// To RESET, as a process does it: commands go on to be counted, receives start anew.
   void reset(TestQp& qp);
   void destroy(TestSrq& srq);
+  void remove(TestSrq& srq);
   std::uint32_t make_ah(const Gid& destination);
   Buffer& make_buffer(std::size_t bytes, std::uint32_t access = kFull);
 

@@ -473,6 +473,7 @@ class Holders : public Lifecycle {
 TEST_F(Holders, EachIsToldOfEvents) {
   async_events.raise(target.qp, EventType::kQpFatal);
   EXPECT_EQ(told(first.user_handle), 1u);
+  async_events.tell_holders();
   EXPECT_EQ(told(900), 1u);
 }
 

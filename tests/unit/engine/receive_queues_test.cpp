@@ -63,7 +63,7 @@ class Receives : public ::testing::Test {
   RingMemory memory{sizeof(abi::SessionHeader)};
   Session session{SessionId(1), tenant, shm::SessionView(memory.base(), 0), VcbId(0)};
   RecordingSink sink;
-  AsyncEvents async{sink, clock, cpu};
+  AsyncEvents async{sink, clock, cpu, 4};
   QpTable queue_pairs{64};
   CpuScheduler cpu{clock, 64, 1, 1};
   CompletionEvents completions{sink, async, clock, cpu};
@@ -255,6 +255,10 @@ TEST_F(Receives, QueueThatGoesTakesTheDrawnReceiveOfXrcTargetsAlong) {
   ASSERT_EQ(receives.choose(target.qp, srq.srq.number), Verdict::kOk);
   ASSERT_EQ(receives.draw(target.qp), shm::Take::kTaken);
   const std::uint64_t before = cpu.done();
+  receives.retire(srq.srq);
+  std::uint32_t slot = 0;
+  while (!receives.drop_retired(session, slot)) {
+  }
   receives.remove(srq.srq);
   EXPECT_GE(cpu.done() - before, queue_pairs.slots() * kSweepCost);
   EXPECT_EQ(target.qp.srq, nullptr);
@@ -264,12 +268,9 @@ TEST_F(Receives, QueueThatGoesTakesTheDrawnReceiveOfXrcTargetsAlong) {
   EXPECT_EQ(receives.find_xrc(target.qp, srq.srq.number), nullptr);
 }
 
-TEST_F(Receives, OverflowFailsTheSharedQueuesThatCompleteThere) {
+TEST_F(Receives, QueueFailsTwice_ItsProgramIsToldOnce) {
   TestSrq& srq = make_srq(kDomain);
-  receives.fail_users_of_overflowed();
-  EXPECT_FALSE(srq.srq.failed);
-  cq.cq.users_go_on = true;
-  receives.fail_users_of_overflowed();
+  for (int i = 0; i < 2; ++i) receives.fail(srq.srq);
   EXPECT_TRUE(srq.srq.failed);
   EXPECT_EQ(sink.count(EventType::kSrqError, srq.srq.user_handle), 1u);
 }

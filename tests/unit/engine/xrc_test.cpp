@@ -251,6 +251,7 @@ TEST_P(Xrc, EventsGoToAllWhoHoldTheTarget) {
   engine.queue_pairs().share(target->qp, {c.session.get(), 2});
   engine.queue_pairs().unshare(target->qp, {c.session.get(), 1});
   engine.queue_pairs().enter_error(target->qp);
+  pair.steps(1);
   RecordingSink& sink = pair.sink_of(b);
   EXPECT_EQ(sink.count(EventType::kQpLastWqeReached, target->qp.user_handle), 1u);
   EXPECT_EQ(sink.count(EventType::kQpLastWqeReached, 1), 0u);

@@ -78,5 +78,36 @@ TEST_F(TenantLoopsTest, DescriptorsAreSwitchedOffAndOn) {
   EXPECT_FALSE(loops.arm(tenant, one.fd.get(), one.watch, Interest::kReadable));
 }
 
+TEST_F(TenantLoopsTest, WorkOfATenant_TakesTurnsWithItsDescriptorsAndOtherTenants) {
+  add(0, 'a');
+  add(1, 'b');
+  const engine::Tenant& tenant = *daemon.adapter.tenants[0];
+  int left = 10;
+  for (const char name : {'x', 'y'})
+    loops.add_work(tenant, [this, name, &left] {
+      turns += name;
+      return --left > 1;
+    });
+  step(40);
+  EXPECT_EQ(count('b'), 20) << turns;
+  EXPECT_EQ(count('x'), 5) << turns;
+  EXPECT_EQ(count('y'), 5) << turns;
+  EXPECT_EQ(count('a'), 10) << turns;
+  step(10);
+  EXPECT_EQ(count('a'), 5) << "it is over: " << turns;
+}
+
+TEST_F(TenantLoopsTest, WorkThatIsOver_LeavesRoomForMore) {
+  add(0, 'a');
+  for (int round = 0; round < 3; ++round) {
+    loops.add_work(*daemon.adapter.tenants[0], [this] {
+      turns += 'x';
+      return false;
+    });
+    step(4);
+    EXPECT_EQ(count('x'), 1) << turns;
+  }
+}
+
 }  // namespace
 }  // namespace softhca::control

@@ -58,7 +58,7 @@ class Routes : public ::testing::Test {
     const auto answer = command(RDMA_USER_CM_CMD_QUERY_ROUTE, query);
     rdma_ucm_query_route_resp found{};
     std::memcpy(&found, answer.body.data(), sizeof found);
-    connections.close_channel(tenant(from), *channel);
+    EXPECT_TRUE(connections.close_channel(tenant(from), *channel, Turn::endless()));
     return found;
   }
 

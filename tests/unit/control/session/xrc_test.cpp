@@ -178,5 +178,27 @@ TEST_F(XrcTest, LimitsCountDomainsAndTargets) {
   EXPECT_EQ(make_target(client, domain, qpn), ENOMEM);
 }
 
+TEST(XrcHolders, TargetHas1024Holders_NoMoreMayOpenIt) {
+  resource::Config config = small_config();
+  config.pools.queue_pairs = 4096;
+  for (resource::TenantConfig& tenant : config.tenants)
+    tenant.limits = resource::totals_of(config.pools);
+  Daemon daemon(config);
+  Client client(daemon);
+  ASSERT_EQ(client.greet(), 0);
+  abi::HandleBody domain{}, opened{};
+  ASSERT_EQ(client.ask(Operation::kOpenXrcDomain, abi::OpenXrcDomainRequest{}, &domain), 0);
+  abi::CreateQpReply target{};
+  ASSERT_EQ(
+      client.ask(Operation::kCreateQp,
+                 abi::CreateQpRequest{.type = kXrcReceive, .xrc_domain = domain.handle}, &target),
+      0);
+  const abi::OpenQpRequest open{1, domain.handle, target.qpn};
+  for (int i = 1; i < 1024; ++i) ASSERT_EQ(client.ask(Operation::kOpenQp, open, &opened), 0) << i;
+  EXPECT_EQ(client.ask(Operation::kOpenQp, open), ENOMEM);
+  EXPECT_EQ(client.ask(Operation::kCloseQp, opened), 0);
+  EXPECT_EQ(client.ask(Operation::kOpenQp, open, &opened), 0);
+}
+
 }  // namespace
 }  // namespace softhca::control

@@ -21,8 +21,8 @@ TEST_F(Channels, NumbersAreNotToBeGuessed) {
   EXPECT_NE(client.channel, another.channel);
   EXPECT_GT(std::max(client.channel.value, another.channel.value), 0x10000u);
   EXPECT_EQ(near.service->channels(), 2u);
-  near.service->close_channel(ChannelId(), world.now);
-  near.service->close_channel(ChannelId(12345), world.now);
+  EXPECT_TRUE(near.service->close_channel(ChannelId(), world.now));
+  EXPECT_TRUE(near.service->close_channel(ChannelId(12345), world.now));
   EXPECT_EQ(near.service->channels(), 2u);
   Reply reply;
   EXPECT_EQ(near.service->command(ChannelId(), 0, {}, {}, reply, world.now), EBADF);

@@ -125,7 +125,8 @@ TEST_F(Lifecycle, AllOfAChannelAreDestroyedAndNoOthers) {
   make_bound(channel);
   make(channel);
   Identifier& other = make(open());
-  lifecycle.destroy_all(channel, now);
+  while (!lifecycle.destroy_some(channel, now)) {
+  }
   EXPECT_TRUE(channel.identifiers.empty());
   EXPECT_EQ(identifiers.size(), 1u);
   EXPECT_EQ(identifiers.find(other.number.value), &other);
@@ -135,8 +136,10 @@ TEST_F(Lifecycle, ARemovedDeviceIsToldOnceAndLeavesOnlyDestroy) {
   be_established();
   Identifier& bound = make_bound(channel);
   const std::uint16_t port = bound.local.port;
-  lifecycle.device_removed(now);
-  lifecycle.device_removed(now);
+  for (int i = 0; i < 2; ++i) {
+    lifecycle.device_removed();
+    while (lifecycle.is_removing()) lifecycle.remove_some(now);
+  }
   EXPECT_TRUE(lifecycle.is_removed());
   EXPECT_EQ(events_of(channel), (Events{EventType::kDeviceRemoval, EventType::kDeviceRemoval}));
   exchange();
@@ -274,6 +277,29 @@ TEST_F(Views, AListenerIsShownWithItsBacklog) {
   EXPECT_EQ(info->backlog, 8u);
   EXPECT_EQ(info->waiting, 3u);
   EXPECT_EQ(info->process, 1);
+}
+
+TEST_F(Lifecycle, AChannelWithManyIdentifiers_IsClosedInParts) {
+  for (int i = 0; i < 100; ++i) make(channel);
+  const std::size_t before = identifiers.size();
+  std::size_t parts = 0;
+  for (bool over = false; !over; ++parts) {
+    const std::size_t left = identifiers.size();
+    over = lifecycle.destroy_some(channel, now);
+    EXPECT_LE(left - identifiers.size(), 32u);
+  }
+  EXPECT_EQ(before - identifiers.size(), 100u);
+  EXPECT_GE(parts, 4u);
+}
+
+TEST_F(Lifecycle, ARemovedDeviceWithManyIdentifiers_TellsThemInParts) {
+  for (int i = 0; i < 100; ++i) make_bound(channel);
+  lifecycle.device_removed();
+  lifecycle.remove_some(now);
+  EXPECT_TRUE(lifecycle.is_removing());
+  EXPECT_LE(events_of(channel).size(), 32u);
+  while (lifecycle.is_removing()) lifecycle.remove_some(now);
+  EXPECT_EQ(create(), ENODEV);
 }
 
 }  // namespace

@@ -263,9 +263,9 @@ TEST_F(Connections, TheAdapterGoes) {
   const auto waiting = client.resolved(to);
   ASSERT_EQ(client.connect(waiting), 0);
   world.run();
-  far.service->device_removed(world.now);
-  far.service->device_removed(world.now);
-  world.run();
+  far.service->device_removed();
+  far.service->device_removed();
+  world.advance({});
   EXPECT_EQ(client.expect(EventType::kDisconnected).id, ends.active);
   EXPECT_EQ(client.expect(EventType::kRejected, 28).id, waiting);
   const auto request = server.expect(EventType::kConnectRequest).id;

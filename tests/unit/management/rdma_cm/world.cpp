@@ -90,7 +90,8 @@ Program::Program(Host& at, const ChannelOwner& owner)
     : host(at), channel(at.service->open_channel(owner)) {}
 
 void Program::close() {
-  host.service->close_channel(channel, host.world.now);
+  while (!host.service->close_channel(channel, host.world.now)) {
+  }
   host.signals.erase(channel);
 }
 
