@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,10 @@
 #include "daemon/base/unique_fd.hpp"
 
 namespace softhca {
+
+/// Says whether so many bytes may be locked. What it returns ends when they are unmapped; null:
+/// they may not.
+using LockMemory = std::function<std::shared_ptr<void>(std::size_t bytes)>;
 
 class SealedMemory {
  public:
@@ -32,9 +37,11 @@ class SealedMemory {
   }
 
   /// Zeroed memory of at least `bytes` (> 0), in whole pages. `name` shows up in
-  /// /proc/<pid>/maps. Pages that the daemon has touched stay in memory, as far as its limit of
-  /// locked memory goes. Error codes are errno values (EMFILE, ENOMEM, ...).
-  static Expected<SealedMemory> create(const char* name, std::size_t bytes);
+  /// /proc/<pid>/maps. Pages that the daemon has touched stay in memory, as far as `lock` (empty:
+  /// without a bound) and its limit of locked memory go. Error codes are errno values (EMFILE,
+  /// ENOMEM, ...).
+  static Expected<SealedMemory> create(const char* name, std::size_t bytes,
+                                       const LockMemory& lock = {});
 
   SealedMemory() = default;
   SealedMemory(SealedMemory&& other) noexcept { swap(other); }
@@ -87,18 +94,21 @@ class SealedMemory {
     std::swap(bytes_, other.bytes_);
     std::swap(inode_, other.inode_);
     std::swap(fd_, other.fd_);
+    std::swap(locked_, other.locked_);
   }
 
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
   std::uint64_t inode_ = 0;
   UniqueFd fd_;
+  std::shared_ptr<void> locked_;  ///< null: it is not locked, or without an account
 };
 
 /// Takes memory that nobody uses any more.
 using Unmap = std::function<void(SealedMemory)>;
 
-inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes) {
+inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes,
+                                                   const LockMemory& lock) {
   const auto failed = [&](const char* step) {
     const int code = errno;
     return Error{std::string("shared memory '") + name + "' of " + std::to_string(bytes) +
@@ -120,8 +130,9 @@ inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t
   if (::fstat(fd, &st) != 0) return failed("fstat");
   void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return failed("mmap");
+  if (lock) m.locked_ = lock(size);
   // A tenant that is short of memory would have the engine wait for its pages to be read from swap.
-  ::mlock2(at, size, MLOCK_ONFAULT);
+  if (!lock || m.locked_ != nullptr) ::mlock2(at, size, MLOCK_ONFAULT);
   m.base_ = static_cast<std::byte*>(at);
   m.bytes_ = size;
   m.inode_ = st.st_ino;

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -46,6 +47,9 @@ struct TenantControl {
   resource::Accounts accounts;  ///< what its sessions have taken
   /// Memory that was theirs and is not unmapped yet.
   std::uint64_t unmapping_bytes = 0, unmapping_mappings = 0;
+  /// Bytes of it that the daemon keeps locked.
+  std::shared_ptr<std::atomic<std::uint64_t>> locked =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
   management::ConnectionCounters connections;
   /// Through which the engine reaches what its processes do not share, as long as one of them needs
   /// it.

@@ -28,7 +28,7 @@ Expected<SharedBufferPool::Created> SharedBufferPool::create(std::size_t bytes,
     return Error{"shared memory of " + std::to_string(bytes) + " bytes: the session uses " +
                      std::to_string(total_bytes_) + " of " + std::to_string(budget_),
                  ENOMEM};
-  auto memory = SealedMemory::create("softhca-shared", bytes);
+  auto memory = SealedMemory::create("softhca-shared", bytes, lock_);
   if (!memory) return memory.error();
   const std::uint32_t handle = new_handle();
   const Created created{handle, memory->fd(), memory->inode()};

@@ -78,9 +78,9 @@ class SharedBuffer {
 class SharedBufferPool {
  public:
   /// `budget`: bytes of all buffers of the session together. `unmap` takes the memory of buffers
-  /// that end; empty: they unmap it themselves.
-  explicit SharedBufferPool(std::size_t budget, Unmap unmap = {})
-      : budget_(budget), unmap_(std::move(unmap)) {}
+  /// that end; empty: they unmap it themselves. `lock`: as SealedMemory::create() takes it.
+  explicit SharedBufferPool(std::size_t budget, Unmap unmap = {}, LockMemory lock = {})
+      : budget_(budget), unmap_(std::move(unmap)), lock_(std::move(lock)) {}
   ~SharedBufferPool();
   SharedBufferPool(const SharedBufferPool&) = delete;
   SharedBufferPool& operator=(const SharedBufferPool&) = delete;
@@ -129,6 +129,7 @@ class SharedBufferPool {
 
   std::size_t budget_;
   Unmap unmap_;
+  LockMemory lock_;
   std::size_t total_bytes_ = 0;
   std::size_t idle_bytes_ = 0;
   std::uint32_t next_handle_ = 1;

@@ -78,7 +78,7 @@ Expected<std::uint32_t> SegmentPool::add_segment(std::size_t bytes, std::shared_
                      std::to_string(budget_ - segment_bytes_) + " of " + std::to_string(budget_) +
                      " bytes of ring memory left",
                  ENOMEM};
-  auto memory = SharedSegment::create("softhca-rings", size);
+  auto memory = SharedSegment::create("softhca-rings", size, lock_);
   if (!memory) return memory.error();
   const std::uint32_t index = unused_number();
   segments_[index] = {std::move(*memory), {{0, size}}, std::move(account), false};

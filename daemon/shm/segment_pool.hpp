@@ -30,9 +30,9 @@ class SegmentPool {
   };
 
   /// The session may have up to `budget` bytes of segments. `unmap` takes those that end; empty:
-  /// they are unmapped at once.
-  explicit SegmentPool(std::size_t budget, Unmap unmap = {})
-      : budget_(budget), unmap_(std::move(unmap)) {}
+  /// they are unmapped at once. `lock`: as SealedMemory::create() takes it.
+  explicit SegmentPool(std::size_t budget, Unmap unmap = {}, LockMemory lock = {})
+      : budget_(budget), unmap_(std::move(unmap)), lock_(std::move(lock)) {}
   ~SegmentPool();
   SegmentPool(const SegmentPool&) = delete;
   SegmentPool& operator=(const SegmentPool&) = delete;
@@ -85,6 +85,7 @@ class SegmentPool {
 
   std::size_t budget_;
   Unmap unmap_;
+  LockMemory lock_;
   std::size_t segment_bytes_ = 0;
   std::size_t next_segment_ = kFirstSegment;
   std::vector<Segment> segments_;          ///< by number

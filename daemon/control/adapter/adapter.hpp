@@ -38,6 +38,12 @@ struct Adapter {
   std::shared_ptr<const HelperProcesses> helpers{};
   BlockingCalls blocking_calls{};  ///< in which a tenant can keep a thread
 
+  /// Bytes of tenants' memory that the daemon may keep locked, and keeps so. Other memory is used
+  /// all the same, and may have to be read from swap.
+  std::uint64_t lockable = resource::machine_memory() / 4;
+  std::shared_ptr<std::atomic<std::uint64_t>> locked =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
+
   Journal journal{};  ///< what happened lately
   resource::ReloadCounters reloads{};
   const char* version = "";  ///< of the program

@@ -32,7 +32,8 @@ int Attachment::charge() {
 int Attachment::open(engine::Level* level, Reply& reply) {
   vcbs_.close();  // those of an earlier attempt that failed further on
   vcbs_.open(level, vcb_bounds(adapter_.settings(context_.tenant())).base);
-  auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.places()));
+  auto memory = SealedMemory::create("softhca-session", abi::session_bytes(vcbs_.places()),
+                                     context_.lock_memory());
   if (!memory) return memory.error().code;
   memory_ = std::move(*memory);
   if (const int error = make_descriptors(reply)) return error;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -36,6 +37,21 @@ Unmap SessionContext::unmap() const {
       control.unmapping_bytes -= bytes;
       --control.unmapping_mappings;
     });
+  };
+}
+
+LockMemory SessionContext::lock_memory() const {
+  return [&adapter = adapter_, all = adapter_.locked,
+          own = tenant_.control.locked](std::size_t bytes) -> std::shared_ptr<void> {
+    const std::uint64_t part = adapter.lockable / std::max<std::size_t>(adapter.tenants.size(), 1);
+    if (*own + bytes > part || *all + bytes > adapter.lockable) return nullptr;
+    *all += bytes;
+    *own += bytes;
+    // Another thread may unmap the memory, and later than the tenant is there.
+    return {own.get(), [all, own, bytes](auto*) {
+              *all -= bytes;
+              *own -= bytes;
+            }};
   };
 }
 

@@ -51,6 +51,9 @@ class SessionContext {
   /// For memory that processes of the tenant had in common with the daemon: a thread of the
   /// tenant's unmaps it, which takes 0.1 s for each GiB. May be called when the session is over.
   Unmap unmap() const;
+  /// For memory that the tenant's processes have in common with the daemon: locked as long as all
+  /// tenants together have no more than Adapter::lockable locked, and the tenant its part of that.
+  LockMemory lock_memory() const;
   /// False: as much as the tenant may have waits to be unmapped, which counts as nothing else, or
   /// an eighth of its mappings, at least 64. It is to have no more until that is done.
   bool may_map() const;

@@ -12,7 +12,7 @@ constexpr std::size_t kRingBudget = std::size_t{1} << 30;  // of one process
 }  // namespace
 
 RingMemory::RingMemory(const SessionContext& context)
-    : context_(context), segments_(kRingBudget, context.unmap()) {}
+    : context_(context), segments_(kRingBudget, context.unmap(), context.lock_memory()) {}
 
 int RingMemory::allocate(std::size_t bytes, Reply& reply, Ring& ring, std::uint32_t& new_segment) {
   resource::Charge charge = context_.take(resource::Kind::kQueueBytes, bytes);

@@ -14,7 +14,7 @@ constexpr std::uint64_t kSpare = 16;  // the part of the mappings that is kept f
 SharedBuffers::SharedBuffers(const SessionContext& context, SharedNames& names)
     : context_(context),
       names_(names),
-      buffers_(kSharedBudget, context.unmap()) {}
+      buffers_(kSharedBudget, context.unmap(), context.lock_memory()) {}
 
 bool SharedBuffers::end(const Turn& turn) {
   to_name_ = nullptr;

@@ -4,8 +4,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <functional>
 #include <future>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/unit/control/client.hpp"
 
@@ -458,6 +462,31 @@ TEST_F(LimitsTest, RepliesDoNotPileUp) {
   const auto body = std::as_bytes(std::span(&nothing, 1));
   EXPECT_TRUE(client.send(Operation::kCreateChannel, body));
   EXPECT_FALSE(client.send(Operation::kCreateChannel, body)) << "the reply before is unread";
+}
+
+/// What the daemon locks of its own address space.
+std::uint64_t locked_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::uint64_t kilobytes = 0;
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmLck:")) kilobytes = std::stoull(line.substr(6));
+  return kilobytes << 10;
+}
+
+TEST_F(LimitsTest, LockedMemory_ATenantHasItsPart_MoreIsMappedAndNotLocked) {
+  constexpr std::uint64_t kPart = 4 << 20;
+  daemon.adapter.lockable = 2 * kPart;  // for two tenants
+  const std::uint64_t before = *daemon.adapter.locked, locked_before = locked_bytes();
+  std::vector<std::uint32_t> handles;
+  for (int i = 0; i < 16; ++i) handles.push_back(shared(client, 1 << 20));
+  const std::uint64_t taken = *daemon.adapter.locked;
+  EXPECT_GT(taken, before);
+  EXPECT_LE(*daemon.adapter.tenants[0]->control.locked, kPart);
+  EXPECT_LE(locked_bytes() - locked_before, taken - before);
+  for (const std::uint32_t handle : handles)
+    EXPECT_EQ(client.ask(Operation::kFreeShared, abi::HandleBody{handle, 0}), 0);
+  while (daemon.adapter.blocking_calls.waiting() != 0) std::this_thread::yield();
+  EXPECT_EQ(*daemon.adapter.locked, before) << "what is unmapped counts no longer";
 }
 
 }  // namespace
