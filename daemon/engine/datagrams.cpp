@@ -3,6 +3,7 @@
 #include <array>
 
 #include "daemon/engine/costs.hpp"
+#include "daemon/wire/mad.hpp"
 
 namespace softhca::engine {
 
@@ -27,8 +28,8 @@ bool Datagrams::send(QueuePair& qp, const transport::Request& request) {
     parts_.cpu.fail_later(qp, QpFailure::kMalformedCommand);
     return true;
   }
-  // A Q_Key with the high bit set stands for that of the queue pair (IBA 10.2.5).
-  const std::uint32_t qkey = (header.remote_qkey & 0x80000000) != 0 ? qp.qkey : header.remote_qkey;
+  const std::uint32_t qkey =
+      wire::is_controlled_qkey(header.remote_qkey) ? qp.qkey : header.remote_qkey;
   if (Qpn(header.remote_qpn) == kMulticastQpn && ah->route.path.destination.is_multicast())
     return send_to_group(qp, request, *ah, qkey);
   if (addresses_.is_local(ah->route.path.destination)) {

@@ -238,12 +238,13 @@ struct LevelConfig {
 enum class Trusted : std::uint8_t { kNone, kOwn, kAll };
 inline constexpr std::string_view kTrustedWords[] = {"none", "own", "all"};
 
-/// Memory of its programs that is not shared with the daemon.
-struct ProcessMemoryConfig {
-  bool allowed = true;  ///< may be registered
+/// What its programs may do.
+struct ProgramsConfig {
+  bool process_memory = true;  ///< register memory that is not shared with the daemon
   Trusted trusted = Trusted::kOwn;
+  bool controlled_qkeys = false;  ///< give queue pairs such Q_Keys
 
-  bool operator==(const ProcessMemoryConfig&) const = default;
+  bool operator==(const ProgramsConfig&) const = default;
 };
 
 /// A tenant and its allocation (mechanism A1). Amounts are guarantees; with `shared` it may also
@@ -266,7 +267,7 @@ struct TenantConfig {
   std::optional<std::uint8_t> dscp;      ///< of its packets; where not given, as the program asks
   std::optional<std::uint8_t> priority;  ///< 802.1Q
   bool lends = true;  ///< guarantees that it leaves idle, where adjustment is automatic
-  ProcessMemoryConfig process_memory;
+  ProgramsConfig programs;
   std::vector<TvlConfig> tvls;  ///< never empty; those of the levels first, in their order
   Levels levels_are = Levels::kGiven;
   std::vector<LevelConfig> levels;

@@ -106,14 +106,14 @@ constexpr Key kTenantKeys[] = {
      .at = at<&T::lends>,
      .doc = "whether its idle guarantees may be lent ([adjustment])"},
     {.name = "process_memory",
-     .at = at<&T::process_memory, &ProcessMemoryConfig::allowed>,
+     .at = at<&T::programs, &ProgramsConfig::process_memory>,
      .doc =
          "May its programs register memory that cannot be shared with the daemon (parts of "
          "pages, files, shared memory of others)? The daemon reaches it through the kernel. With "
          "false registering such memory fails with EOPNOTSUPP, and there is no implicit "
          "on-demand paging. After a reload: for programs that come then."},
     {.name = "trusted",
-     .at = at<&T::process_memory, &ProcessMemoryConfig::trusted>,
+     .at = at<&T::programs, &ProgramsConfig::trusted>,
      .words = kTrustedWords,
      .doc = "Of whose programs does the engine reach that memory itself? \"own\": of programs of "
             "the daemon's user and of root's that are in the daemon's PID namespace (not in a "
@@ -124,6 +124,13 @@ constexpr Key kTenantKeys[] = {
             "tenant's others. It takes ten times as long, and more where processors are short. "
             "Either way the engine waits 1 % of the time for a tenant's memory; beyond that the "
             "tenant's messages wait. After a reload: for programs that come then."},
+    {.name = "controlled_qkeys",
+     .at = at<&T::programs, &ProgramsConfig::controlled_qkeys>,
+     .doc =
+         "May its programs use controlled Q_Keys (IBA 10.2.5: those with the highest bit set, as "
+         "0x80010000 of queue pair 1)? With one a program sends management datagrams to any host "
+         "in the name of this one. With false `ibv_modify_qp` fails with EPERM. After a reload: "
+         "for what is asked for then."},
     {.name = "tvls",
      .at = at<&T::tvls>,
      .range = {1, kMostTvls},

@@ -1,14 +1,11 @@
 #include "daemon/transport/ud.hpp"
 
 #include "daemon/transport/segment.hpp"
+#include "daemon/wire/mad.hpp"
 #include "daemon/wire/opcode.hpp"
 
 namespace softhca::transport {
 namespace {
-
-/// A Q_Key with the highest bit set in the work request stands for the queue pair's own
-/// (InfiniBand specification 10.2.5).
-constexpr std::uint32_t kOwnQkey = 0x80000000;
 
 Verdict check_request(const Request& r, std::uint32_t mtu) {
   if (r.kind != RequestKind::kSend && r.kind != RequestKind::kSendImm)
@@ -38,7 +35,7 @@ Verdict UdRequester::send(const SenderUpcalls& up, const Request& request, Qpn r
   h.destination = remote;
   h.pkey = attributes_.pkey;
   h.psn = next_psn_;
-  h.qkey = (remote_qkey & kOwnQkey) != 0 ? attributes_.qkey : remote_qkey;
+  h.qkey = wire::is_controlled_qkey(remote_qkey) ? attributes_.qkey : remote_qkey;
   h.source = attributes_.self;
   if (imm) h.imm = request.imm;
   PayloadSource payload;

@@ -17,6 +17,10 @@ inline constexpr std::uint8_t kMadBaseVersion = 1;
 inline constexpr std::uint32_t kGeneralServicesQkey = 0x80010000;
 inline constexpr std::uint32_t kGeneralServicesQpn = 1;
 
+/// True if the Q_Key is for privileged users alone (IBA 10.2.5). A work request that names such a
+/// key means that of its queue pair.
+constexpr bool is_controlled_qkey(std::uint32_t qkey) { return (qkey & 0x80000000) != 0; }
+
 using Mad = std::array<std::byte, kMadBytes>;
 
 /// The management class that a MAD is for. Any other value may come from the wire.

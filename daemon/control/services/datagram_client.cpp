@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/control/services/paths.hpp"
+#include "daemon/wire/mad.hpp"
 
 namespace softhca::control {
 namespace {
@@ -120,6 +121,11 @@ int DatagramClient::send(std::span<const std::byte> body) {
   if (of_class && static_cast<std::uint32_t>(payload[engine::kClassOffset]) !=
                       engine::class_of(registration_->selector()))
     return EACCES;
+  // That of management goes with a class alone.
+  const bool of_management = of_class && head.qkey == engine::kGeneralServicesQkey;
+  if (wire::is_controlled_qkey(head.qkey) && !of_management &&
+      !registration_->adapter().settings(tenant_).programs.controlled_qkeys)
+    return EPERM;
   engine::Datagram datagram;
   if (const int error = path_of(head, datagram.path)) return error;
   if (const int error = registration_->charge()) return error;

@@ -19,6 +19,7 @@
 #include "daemon/control/sockets/turn.hpp"
 #include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/resource/accounts.hpp"
+#include "daemon/wire/mad.hpp"
 
 namespace softhca::control {
 
@@ -59,6 +60,10 @@ class SessionContext {
   bool may_map() const;
   FileUser user() const { return {tenant_.id, peer_.uid}; }
   const resource::DeviceConfig& device() const { return adapter_.config.device; }
+  /// True if programs of the tenant may use this Q_Key.
+  bool may_use_qkey(std::uint32_t qkey) const {
+    return !wire::is_controlled_qkey(qkey) || adapter_.settings(tenant_).programs.controlled_qkeys;
+  }
   std::uint32_t path_mtu() const { return adapter_.path_mtu(tenant_); }
 
   /// The engine knows the session from now on.

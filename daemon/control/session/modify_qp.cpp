@@ -157,6 +157,7 @@ int QueuePairs::check_values(const Qp& qp, const abi::QpAttributes& a) const {
   if ((a.mask & attr::kMinRnrTimer) != 0 && a.min_rnr_timer > 31) return EINVAL;
   if ((a.mask & attr::kRetryCount) != 0 && a.retry_cnt > 7) return EINVAL;
   if ((a.mask & attr::kRnrRetry) != 0 && a.rnr_retry > 7) return EINVAL;
+  if ((a.mask & attr::kQkey) != 0 && !context_.may_use_qkey(a.qkey)) return EPERM;
   // Atomics are for RC, remote reads too.
   if ((a.mask & attr::kAccessFlags) != 0 && qp.engine.type == QpType::kUd &&
       (a.access_flags & (memory::kRemoteRead | memory::kRemoteAtomic)) != 0)

@@ -73,14 +73,14 @@ int Session::hello(const RequestBody& body, Reply& reply) {
   if (!level) return level.error().code;
 
   if (const int error = attachment_.charge()) return error;
-  may_offer_memory_ = adapter_.settings(tenant()).process_memory.allowed;
+  may_offer_memory_ = adapter_.settings(tenant()).programs.process_memory;
   if (const int error = attachment_.open(*level, reply)) return error;
   return 0;
 }
 
 /// Does the engine reach its memory itself?
 bool Session::is_trusted() const {
-  switch (adapter_.settings(tenant()).process_memory.trusted) {
+  switch (adapter_.settings(tenant()).programs.trusted) {
     case resource::Trusted::kNone:
       return false;
     case resource::Trusted::kOwn:

@@ -86,9 +86,9 @@ int softhca_client_set_buffers(struct softhca_client* client, uint32_t buffers);
 /* Sends a datagram from queue pair 1 or 2. It may be lost, as on a wire, also when no
  * neighbour answers; the caller matches responses with requests, by transaction id. Errors: -EINVAL
  * wrong length, queue pair or address; -EACCES a MAD of another class than the client's;
- * -EADDRNOTAVAIL `local` is not the tenant's; -ENETUNREACH none of its addresses reaches the peer;
- * -EBUSY the programs of the tenant send more often than they may; -EAGAIN too much waits to be
- * sent. */
+ * -EPERM a controlled Q_Key (highest bit set) that is not the client's to use; -EADDRNOTAVAIL
+ * `local` is not the tenant's; -ENETUNREACH none of its addresses reaches the peer; -EBUSY the
+ * programs of the tenant send more often than they may; -EAGAIN too much waits to be sent. */
 int softhca_client_send(struct softhca_client* client, const struct softhca_datagram* datagram);
 
 #define SOFTHCA_NOTHING 0  /* nothing waits */

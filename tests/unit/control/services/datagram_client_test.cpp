@@ -115,6 +115,17 @@ TEST_F(DatagramClientTest, NumbersTellProgramsOfOneTenantApart) {
   EXPECT_FALSE(one.readable());
 }
 
+TEST_F(DatagramClientTest, ControlledQkeyWithoutAClass_Refused) {
+  Program program = open(0, number(1)), server = open(1, of_class());
+  ASSERT_EQ(program.opened + server.opened, 0);
+  EXPECT_EQ(program.send(mad(1)), EPERM) << "of queue pair 2 to queue pair 1";
+  Program::Message other = mad(0);
+  other.head.qkey = 0x80000001;
+  EXPECT_EQ(server.send(other), EPERM) << "the class has another one";
+  daemon.reconfigure([](auto& tenant) { tenant.programs.controlled_qkeys = true; });
+  EXPECT_EQ(program.send(mad(1)), 0);
+}
+
 TEST_F(DatagramClientTest, WhatMayNotBeOpened) {
   const auto refused = [&](const abi::OpenDatagramClientRequest& request) {
     return open(0, request).opened;

@@ -384,6 +384,24 @@ TEST_F(SessionTest, QueuePairGoesThroughItsStates) {
   EXPECT_EQ(modify(qp.qpn, {.mask = attr::kState, .qp_state = 0}), 0);
 }
 
+TEST_F(SessionTest, ControlledQkey_RefusedUnlessTheTenantMayUseSuch) {
+  namespace attr = engine::attr;
+  constexpr std::uint32_t kUd = 4;
+  abi::CreateQpReply qp{};
+  ASSERT_EQ(client.ask(Operation::kCreateQp, qp_request(kUd), &qp), 0);
+  const abi::QpAttributes init{.mask = attr::kState | attr::kPkeyIndex | attr::kPort | attr::kQkey,
+                               .qp_state = 1,
+                               .qkey = 0x80010000,
+                               .port_num = 1};
+  EXPECT_EQ(modify(qp.qpn, init), EPERM);
+  abi::QpAttributes plain = init;
+  plain.qkey = 0x7fffffff;
+  EXPECT_EQ(modify(qp.qpn, plain), 0);
+  EXPECT_EQ(modify(qp.qpn, {.mask = attr::kQkey, .qkey = 0x80000000}), EPERM) << "later, too";
+  daemon.reconfigure([](auto& tenant) { tenant.programs.controlled_qkeys = true; });
+  EXPECT_EQ(modify(qp.qpn, init), 0);
+}
+
 TEST_F(SessionTest, MemoryToRepeatReadsIsCountedAsAskedFor) {
   namespace attr = engine::attr;
   abi::CreateQpReply qp{};
@@ -580,7 +598,7 @@ TEST(ProcessMemoryOfATenant, WhatComesInItsPlaceIsNotClosedByTheControlThread) {
 TEST(ProcessMemoryOfATenant, CanBeRefused) {
   for (const bool allowed : {true, false}) {
     resource::Config config = small_config();
-    config.tenants[0].process_memory.allowed = allowed;
+    config.tenants[0].programs.process_memory = allowed;
     Daemon daemon(config);
     Client client(daemon);
     ASSERT_EQ(client.greet(), 0);
