@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
 
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
@@ -36,7 +37,7 @@ int fail(const Error& error, int code) {
   if (control::stderr_is_journal())
     spdlog::error("{}", error.message);
   else
-    std::fprintf(stderr, "softhcad: %s\n", error.message.c_str());
+    control::print_failure(error.message);
   sd_notifyf(0, "STATUS=%s\nERRNO=%d", error.message.c_str(), error.code);
   return code;
 }
@@ -78,7 +79,8 @@ metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& g
           .faults = adapter.engine.packets().faults(),
           .build = {.version = SOFTHCA_VERSION, .compiler = SOFTHCA_COMPILER, .dpdk = SOFTHCA_DPDK},
           .started = std::chrono::system_clock::now(),
-          .authentication = &adapter.engine.packets().authentication()};
+          .authentication = &adapter.engine.packets().authentication(),
+          .dropped_log_lines = &control::dropped_log_lines()};
 }
 
 Expected<std::unique_ptr<metrics::Exporter>> start_metrics(const resource::MetricsConfig& config,
@@ -191,6 +193,7 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
   connect(server, reloader, adjuster, heartbeat);
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
   if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
+  const control::LogThread log_thread;
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
                counted(config.ports.size(), "port"), config.daemon.runtime_dir);
   sd_notify(0, "READY=1\nSTATUS=serving");
@@ -215,7 +218,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kExitUsage;  // --help and --version are such errors too
   }
 
-  if (control::stderr_is_journal()) control::log_to_journal();
+  control::open_log(control::stderr_is_journal(), STDOUT_FILENO);
   auto config = config_file.empty() ? Expected<resource::Config>(resource::default_config())
                                     : resource::load_config(config_file);
   if (!config) return fail(config.error(), kExitConfig);
@@ -223,9 +226,7 @@ int run(int argc, char** argv) {
     std::printf("%s: good\n", config_file.empty() ? "built-in configuration" : config_file.c_str());
     return 0;
   }
-  spdlog::set_pattern("%^%l%$: %v");
   spdlog::set_level(spdlog::level::from_str(config->daemon.log_level));
-  spdlog::flush_on(spdlog::level::info);
   block_signals();
   control::Layers layers(*config, config->daemon.state_dir);
   const resource::Config in_force = layers.over(*config).in_force;

@@ -52,6 +52,10 @@ void add_daemon(Families& out, const Source& source) {
             {{"version", build.version}, {"compiler", build.compiler}, {"dpdk", build.dpdk}}, 1);
   out.gauge("process_start_time_seconds", "When the daemon began, since 1970.", {},
             std::chrono::duration<double>(source.started.time_since_epoch()).count());
+  if (source.dropped_log_lines != nullptr)
+    out.counter("softhca_log_lines_dropped_total",
+                "Lines of the log that were dropped as it was read too slowly.", {},
+                number(*source.dropped_log_lines));
   add_reloads(out, source.reloads);
   add_engine(out, source.worker);
   add_faults(out, source.faults);

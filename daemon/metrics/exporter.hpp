@@ -50,6 +50,7 @@ struct Source {
   /// Its table changes as `tenants` does. Null: nothing of it is shown.
   const engine::PeerAuthentication* authentication = nullptr;
 };
+  const Counter* dropped_log_lines = nullptr;  ///< null: none are
 
 class Exporter {
  public:

@@ -1,10 +1,18 @@
 #include "daemon/control/adapter/log.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "daemon/base/unique_fd.hpp"
 
 namespace softhca::control {
 namespace {
@@ -52,6 +60,75 @@ TEST(Log, IsTheJournalWhereItsStreamIsStandardError) {
   EXPECT_FALSE(stderr_is_journal());
   ::unsetenv("JOURNAL_STREAM");
   EXPECT_FALSE(stderr_is_journal());
+}
+
+/// The log goes to a pipe, which is read when the test says so.
+struct LogToPipe : testing::Test {
+  LogToPipe() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    reader = UniqueFd(ends[0]);
+    writer = UniqueFd(ends[1]);
+    ::fcntl(writer.get(), F_SETPIPE_SZ, 4096);
+    open_log(false, writer.get());
+  }
+  ~LogToPipe() override { open_log(false, STDOUT_FILENO); }
+
+  std::string read_all() {
+    writer.reset();
+    std::string text;
+    std::array<char, 4096> buffer;
+    for (ssize_t got; (got = ::read(reader.get(), buffer.data(), buffer.size())) > 0;)
+      text.append(buffer.data(), static_cast<std::size_t>(got));
+    return text;
+  }
+
+  UniqueFd reader, writer;
+};
+
+TEST_F(LogToPipe, WithoutAThread_LinesAreWrittenAtOnce) {
+  spdlog::info("one");
+  log_line(spdlog::level::warn, {.tenant = "web"}, "two");
+  EXPECT_EQ(read_all(), "info: one\nwarning: two\n");
+}
+
+TEST_F(LogToPipe, ReaderThatReads_GetsAllLinesInOrderAtTheEnd) {
+  {
+    const LogThread thread;
+    for (int i = 0; i < 20; ++i) spdlog::info("line {}", i);
+    print_failure("the end");
+  }
+  std::string expected;
+  for (int i = 0; i < 20; ++i) expected += "info: line " + std::to_string(i) + "\n";
+  EXPECT_EQ(read_all(), expected) << "a failure goes to standard error";
+}
+
+/// Whoever logs goes on, and so does the end of the daemon: without the thread this test never
+/// ends.
+TEST_F(LogToPipe, ReaderThatDoesNotRead_LinesAreDroppedAndCounted) {
+  const std::uint64_t before = dropped_log_lines().value();
+  const std::string line(100, 'x');
+  constexpr std::size_t kLines = 3 * LogThread::kMostWaiting;
+  {
+    const LogThread thread;
+    for (std::size_t i = 0; i < kLines; ++i) spdlog::info(line);
+  }
+  const std::uint64_t dropped = dropped_log_lines().value() - before;
+  EXPECT_GT(dropped, LogThread::kMostWaiting);
+  EXPECT_LT(dropped, kLines);
+  spdlog::info("after the end");  // goes nowhere, and waits for nothing
+  // The thread is still there. It says what was dropped when the reader has come back.
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (text.find("log lines were dropped") == std::string::npos) {
+    const ssize_t got = ::read(reader.get(), buffer.data(), buffer.size());
+    ASSERT_GT(got, 0);
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  EXPECT_NE(text.find("warning: log lines were dropped, " +
+                      std::to_string(dropped_log_lines().value()) + " so far"),
+            std::string::npos)
+      << text.substr(text.size() - 200);
 }
 
 }  // namespace
