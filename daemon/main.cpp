@@ -1,9 +1,10 @@
 // softhcad: the composition root.
+#include <fcntl.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
-
 #include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
@@ -22,6 +23,7 @@
 #include "daemon/control/services/general_services.hpp"
 #include "daemon/control/services/service_places.hpp"
 #include "daemon/control/sockets/descriptors.hpp"
+#include "daemon/control/sockets/unix_socket.hpp"
 #include "daemon/engine/worker.hpp"
 #include "daemon/metrics/exporter.hpp"
 #include "daemon/resource/config.hpp"
@@ -51,6 +53,13 @@ void block_signals() {
   // Signals that would end the daemon without a word, leaving its sockets behind.
   for (const int signal : {SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXFSZ})
     ::signal(signal, SIG_IGN);
+}
+
+engine::EngineLimits limits_of(const resource::Config& config) {
+  engine::EngineLimits limits = control::limits_of(config);
+  std::random_device random;
+  limits.qpn_seed = std::uint64_t{random()} << 32 | random() | 1;
+  return limits;
 }
 
 /// "1 port", "2 ports".
@@ -83,19 +92,56 @@ metrics::Source source_of(control::Adapter& adapter, control::GeneralServices& g
           .dropped_log_lines = &control::dropped_log_lines()};
 }
 
+/// A Unix socket beside the address of the metrics, for programs that may open the admin socket:
+/// what others do at the address does not keep them out.
+class MetricsSocket {
+ public:
+  MetricsSocket() = default;
+  MetricsSocket(const MetricsSocket&) = delete;
+  MetricsSocket& operator=(const MetricsSocket&) = delete;
+  ~MetricsSocket() {
+    if (listener_) ::unlink(path_.c_str());
+  }
+  void open(const resource::Config& config) {
+    path_ = config.daemon.runtime_dir + "/metrics.sock";
+    const resource::SocketConfig& socket = config.admin.socket;
+    auto opened = control::listen_at(path_, {socket.owner, socket.group, socket.mode}, SOCK_STREAM);
+    if (!opened) return spdlog::warn("no socket for metrics: {}", opened.error().message);
+    listener_ = std::move(*opened);
+  }
+  /// Empty: it could not be opened.
+  UniqueFd share() const { return UniqueFd(::fcntl(listener_.get(), F_DUPFD_CLOEXEC, 0)); }
+
+ private:
+  std::string path_;
+  UniqueFd listener_;
+};
+
 Expected<std::unique_ptr<metrics::Exporter>> start_metrics(const resource::MetricsConfig& config,
+                                                           const MetricsSocket& socket,
                                                            const metrics::Source& source) {
-  auto exporter = metrics::Exporter::start(config.address, config.credentials_file, source);
+  auto exporter =
+      metrics::Exporter::start(config.address, config.credentials_file, source, socket.share());
   if (exporter || config.chosen) return exporter;
   // The default address is one and the same for the whole machine, where several users may each
   // have a daemon.
-  spdlog::warn("no metrics: {}", exporter.error().message);
-  return metrics::Exporter::start("", "", source);
+  spdlog::warn("no metrics at an address: {}", exporter.error().message);
+  return metrics::Exporter::start("", "", source, socket.share());
 }
 
-/// Both outlive what is returned.
+/// `exporter` is where the endpoint will be.
+Outcome open_metrics(const resource::Config& config, const metrics::Source& source,
+                     MetricsSocket& socket, std::unique_ptr<metrics::Exporter>& exporter) {
+  socket.open(config);
+  auto started = start_metrics(config.metrics, socket, source);
+  if (!started) return started.error();
+  exporter = std::move(*started);
+  return {};
+}
+
+/// All outlive what is returned.
 control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
-                                  const metrics::Source& source) {
+                                  const MetricsSocket& socket, const metrics::Source& source) {
   return [&](const resource::MetricsConfig& to) -> Expected<control::ReplaceMetrics> {
     if (exporter != nullptr && exporter->address() == to.address) {
       if (const auto readable = metrics::check_credentials(to.credentials_file); !readable)
@@ -103,7 +149,7 @@ control::MoveMetrics move_metrics(std::unique_ptr<metrics::Exporter>& exporter,
       return control::ReplaceMetrics(
           [&exporter, file = to.credentials_file] { exporter->set_credentials_file(file); });
     }
-    auto moved = metrics::Exporter::start(to.address, to.credentials_file, source);
+    auto moved = metrics::Exporter::start(to.address, to.credentials_file, source, socket.share());
     if (!moved) return moved.error();
     auto next = std::make_shared<std::unique_ptr<metrics::Exporter>>(std::move(*moved));
     return control::ReplaceMetrics([&exporter, next] { exporter.swap(*next); });
@@ -147,12 +193,10 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
     return fail(raised.error(), kExitSetup);
   const auto helpers = control::HelperProcesses::start();  // before there are threads
   if (!helpers) return fail(helpers.error(), kExitSetup);
+  const control::LogThread log_thread;
   if (const auto free = control::check_free(config); !free) return fail(free.error(), kExitSetup);
   control::EventSender events;
-  engine::EngineLimits limits = control::limits_of(config);
-  std::random_device random;
-  limits.qpn_seed = std::uint64_t{random()} << 32 | random() | 1;
-  engine::Engine engine(limits, events);
+  engine::Engine engine(limits_of(config), events);
   engine.set_congestion(config.congestion, config.reliability.flight);
   engine.queue_pairs().set_reliability(config.reliability);
   auto guards = control::add_ports(config, engine);
@@ -182,18 +226,19 @@ int serve(const resource::Config& config, const std::string& file, control::Laye
       worker, control::shared_datagrams_place(config), config.shared_datagrams);
   if (!shared_datagrams) return fail(shared_datagrams.error(), kExitSetup);
   const metrics::Source source = source_of(adapter, **general_services, **shared_datagrams);
-  auto exporter = start_metrics(config.metrics, source);
-  if (!exporter) return fail(exporter.error(), kExitSetup);
+  MetricsSocket metrics_socket;
+  std::unique_ptr<metrics::Exporter> exporter;
 
   control::Server server(adapter, **general_services, **shared_datagrams);
   control::Reloader reloader(adapter, server, std::move(*guards), file,
-                             move_metrics(*exporter, source), std::move(layers));
+                             move_metrics(exporter, metrics_socket, source), std::move(layers));
   control::Adjuster adjuster(adapter);
   Heartbeat heartbeat(worker);
   connect(server, reloader, adjuster, heartbeat);
   if (const auto opened = server.open(); !opened) return fail(opened.error(), kExitSetup);
+  if (const auto opened = open_metrics(config, source, metrics_socket, exporter); !opened)
+    return fail(opened.error(), kExitSetup);
   if (const auto started = worker.start(); !started) return fail(started.error(), kExitSetup);
-  const control::LogThread log_thread;
   spdlog::info("ready: {}, {}, runtime directory {}", counted(config.tenants.size(), "tenant"),
                counted(config.ports.size(), "port"), config.daemon.runtime_dir);
   sd_notify(0, "READY=1\nSTATUS=serving");

@@ -1,6 +1,8 @@
 // Connections by rdma_cm, and the general services agent they go through.
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -103,31 +105,55 @@ void add_services(Families& out, const Source& source, const GeneralServices& se
       pool.discarded[static_cast<std::size_t>(Discard::kNoClient)]);
 }
 
-/// All clients have the same labels; a label that does not apply is empty.
-void add_client(Families& out, const Source& source, const management::gsa::ClientView& client,
-                Labels labels, std::string management_class, std::string messages,
-                std::string client_number) {
-  labels.emplace_back("tenant", tenant_name(source, client.key));
-  labels.emplace_back("class", std::move(management_class));
-  labels.emplace_back("messages", std::move(messages));
-  labels.emplace_back("number", std::move(client_number));
-  labels.emplace_back("client", client.name);
-  const management::gsa::ClientCounters& own = client.counters;
-  out.gauge("softhca_gsa_client_quota", "Buffers posted for the client.", labels,
-            static_cast<double>(own.share.value()));
-  out.gauge("softhca_gsa_client_asked", "Buffers the client asked for.", labels,
-            static_cast<double>(own.asked.value()));
-  out.gauge("softhca_gsa_client_in_use", "Buffers the client holds.", labels,
-            static_cast<double>(own.held.value()));
-  out.counter("softhca_gsa_client_received_total", "Datagrams given to the client.", labels,
-              number(own.received));
-  out.counter("softhca_gsa_client_raised_total", "Times the client's quota was raised.", labels,
-              number(own.raised));
-  for (std::size_t i = 1; i < management::gsa::kDiscards; ++i)
-    if (static_cast<Discard>(i) != Discard::kNoClient)
-      out.counter(
-          "softhca_gsa_client_discarded_total", "Datagrams for the client that were discarded.",
-          with(labels, "cause", name_of(static_cast<Discard>(i))), number(own.discarded[i]));
+/// The classes that the daemon itself is the client of, by their numbers; "" for those of programs,
+/// which a tenant chooses freely.
+std::string class_label(std::uint32_t selector) {
+  for (const auto own :
+       {wire::ManagementClass::kCommunication, wire::ManagementClass::kPerformance})
+    if (selector == engine::class_selector(static_cast<std::uint8_t>(own)))
+      return std::to_string(engine::class_of(selector));
+  return "";
+}
+
+/// What clients with the same labels have together.
+struct ClientSums {
+  double quota = 0, asked = 0, in_use = 0, received = 0, raised = 0;
+  std::array<double, management::gsa::kDiscards> discarded{};
+
+  void add(const management::gsa::ClientCounters& own) {
+    quota += own.share.value();
+    asked += own.asked.value();
+    in_use += own.held.value();
+    received += number(own.received);
+    raised += number(own.raised);
+    for (std::size_t i = 0; i < discarded.size(); ++i) discarded[i] += number(own.discarded[i]);
+  }
+};
+
+/// `of_class`: the clients are those of management classes.
+void add_clients(Families& out, const Source& source, const GeneralServices& services,
+                 const Labels& queue_pair, bool of_class) {
+  std::map<std::pair<std::string, std::string>, ClientSums> sums;  // by tenant and class
+  for (const auto& client : services.clients()) {
+    const std::uint32_t selector = engine::selector_of(client.key);
+    sums[{tenant_name(source, client.key), of_class ? class_label(selector) : ""}].add(
+        client.counters);
+  }
+  for (const auto& [of, sum] : sums) {
+    const Labels labels = with(with(queue_pair, "tenant", of.first), "class", of.second);
+    out.gauge("softhca_gsa_client_quota", "Buffers posted for the clients.", labels, sum.quota);
+    out.gauge("softhca_gsa_client_asked", "Buffers the clients asked for.", labels, sum.asked);
+    out.gauge("softhca_gsa_client_in_use", "Buffers the clients hold.", labels, sum.in_use);
+    out.counter("softhca_gsa_client_received_total", "Datagrams given to the clients.", labels,
+                sum.received);
+    out.counter("softhca_gsa_client_raised_total", "Times a client's quota was raised.", labels,
+                sum.raised);
+    for (std::size_t i = 1; i < management::gsa::kDiscards; ++i)
+      if (static_cast<Discard>(i) != Discard::kNoClient)
+        out.counter("softhca_gsa_client_discarded_total",
+                    "Datagrams for the clients that were discarded.",
+                    with(labels, "cause", name_of(static_cast<Discard>(i))), sum.discarded[i]);
+  }
 }
 
 }  // namespace
@@ -206,14 +232,8 @@ void add_general_services(Families& out, const Source& source) {
   const Labels management{{"queue_pair", "1"}}, programs{{"queue_pair", "2"}};
   add_services(out, source, source.general_services, management);
   add_services(out, source, source.shared_datagrams, programs);
-  for (const auto& client : source.general_services.clients()) {
-    const std::uint32_t selector = engine::selector_of(client.key);
-    add_client(out, source, client, management, std::to_string(engine::class_of(selector)),
-               engine::messages_of(selector), "");
-  }
-  for (const auto& client : source.shared_datagrams.clients())
-    add_client(out, source, client, programs, "", "",
-               std::to_string(engine::selector_of(client.key)));
+  add_clients(out, source, source.general_services, management, true);
+  add_clients(out, source, source.shared_datagrams, programs, false);
 }
 
 }  // namespace softhca::metrics

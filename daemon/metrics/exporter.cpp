@@ -1,13 +1,19 @@
 #include "daemon/metrics/exporter.hpp"
 
 #include <microhttpd.h>
+#include <poll.h>
 #include <prometheus/text_serializer.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "daemon/base/kernel_address.hpp"
@@ -18,11 +24,16 @@
 namespace softhca::metrics {
 namespace {
 
-// One thread answers all. A client that sends half a request, or does not read the reply, holds one
-// of the connections until the time is over.
-constexpr unsigned kMostConnections = 64;
-constexpr unsigned kPatienceSeconds = 2;
-constexpr int kBacklog = 64;
+using Clock = std::chrono::steady_clock;
+
+// One thread answers all. A client that sends half a request, or does not read the reply, holds its
+// connection until its time is over, or until others need the place.
+constexpr std::size_t kMostConnections = 64;  // of each listener
+constexpr int kAcceptsAtOnce = 16;
+constexpr std::chrono::seconds kForRequest(2);  // from the accept to the last header
+constexpr std::chrono::seconds kForReply(10);   // from there to the end of the reply
+constexpr std::chrono::milliseconds kLook(250);
+constexpr int kBacklog = 128;
 
 Expected<UniqueFd> listen_at(const resource::ListenAddress& where) {
   const KernelAddress address = kernel_address(where.gid, where.port);
@@ -74,20 +85,151 @@ struct Exporter::Endpoint {
   Endpoint(const Source& source, std::string at, std::string credentials)
       : collector(source), address(std::move(at)), credentials_file(std::move(credentials)) {}
   ~Endpoint() {
+    const std::uint64_t one = 1;
+    if (thread.joinable() && ::write(stop.get(), &one, sizeof one) == sizeof one) thread.join();
     if (server != nullptr) MHD_stop_daemon(server);
   }
+  bool start();
+
   /// `authorization`: the header of a request, or null.
   bool lets_in(const char* authorization);
   static MHD_Result answer(void* endpoint, MHD_Connection* connection, const char* url,
                            const char* method, const char* version, const char* upload,
                            std::size_t* upload_size, void** request);
+  static void completed(void* endpoint, MHD_Connection* connection, void** request,
+                        MHD_RequestTerminationCode code);
+  static void notified(void* endpoint, MHD_Connection* connection, void** context,
+                       MHD_ConnectionNotificationCode code);
+
+  // --- the thread
+  struct Open {
+    std::size_t listener = 0;
+    Clock::time_point since;   ///< accepted, or the last header came
+    bool has_request = false;  ///< whole, and the reply has not ended
+    bool shut_down = false;
+
+    bool overdue(Clock::time_point now) const {
+      return now - since >= (has_request ? kForReply : kForRequest);
+    }
+  };
+  void run();
+  void accept(std::size_t listener);
+  void make_room(std::size_t listener);
+  void end_overdue();
+  void set_state(MHD_Connection* connection, bool has_request);
 
   Collector collector;
   const std::string address;
   std::mutex changing;  ///< guards credentials_file
   std::string credentials_file;
+  std::array<UniqueFd, 2> listeners;  ///< the address and the Unix socket, those there are
+  UniqueFd stop{::eventfd(0, EFD_CLOEXEC)};
   MHD_Daemon* server = nullptr;
+  std::map<int, Open> open;  ///< by descriptor
+  std::thread thread;
 };
+
+bool Exporter::Endpoint::start() {
+  // This thread accepts, so the server's own limit is never met.
+  constexpr unsigned kLimit = 4 * (kMostConnections + kAcceptsAtOnce);
+  server =
+      MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, nullptr, nullptr, answer, this,
+                       MHD_OPTION_CONNECTION_LIMIT, kLimit, MHD_OPTION_NOTIFY_COMPLETED, completed,
+                       this, MHD_OPTION_NOTIFY_CONNECTION, notified, this, MHD_OPTION_END);
+  if (server == nullptr || !stop) return false;
+  thread = std::thread([this] { run(); });
+  ::pthread_setname_np(thread.native_handle(), "softhca-metrics");
+  return true;
+}
+
+void Exporter::Endpoint::run() {
+  const int requests = MHD_get_daemon_info(server, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+  for (;;) {
+    std::array<pollfd, 4> watched{{{.fd = stop.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = requests, .events = POLLIN, .revents = 0},
+                                   {.fd = listeners[0].get(), .events = POLLIN, .revents = 0},
+                                   {.fd = listeners[1].get(), .events = POLLIN, .revents = 0}}};
+    MHD_UNSIGNED_LONG_LONG due = 0;
+    std::int64_t wait = open.empty() ? -1 : kLook.count();
+    if (MHD_get_timeout(server, &due) == MHD_YES &&
+        (wait < 0 || static_cast<std::int64_t>(due) < wait))
+      wait = static_cast<std::int64_t>(due);
+    ::poll(watched.data(), watched.size(), static_cast<int>(wait));
+    if (watched[0].revents != 0) return;
+    for (std::size_t i = 0; i < listeners.size(); ++i)
+      if (watched[2 + i].revents != 0) accept(i);
+    MHD_run(server);
+    end_overdue();
+  }
+}
+
+void Exporter::Endpoint::accept(std::size_t listener) {
+  for (int n = 0; n < kAcceptsAtOnce; ++n) {
+    sockaddr_storage from{};
+    socklen_t length = sizeof from;
+    auto* const address_of = reinterpret_cast<sockaddr*>(&from);
+    const int fd =
+        ::accept4(listeners[listener].get(), address_of, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      // Without descriptors the listener stays readable: others' connections must not wait for it.
+      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(kLook / 10);
+      return;
+    }
+    make_room(listener);
+    open[fd] = {.listener = listener, .since = Clock::now()};
+    if (MHD_add_connection(server, fd, address_of, length) != MHD_YES) open.erase(fd);  // closed
+  }
+}
+
+/// The oldest connection without a whole request makes way, or else the oldest.
+void Exporter::Endpoint::make_room(std::size_t listener) {
+  std::size_t connections = 0;
+  std::map<int, Open>::value_type* oldest = nullptr;
+  for (auto& it : open) {
+    if (it.second.listener != listener || it.second.shut_down) continue;
+    ++connections;
+    const auto age = [](const Open& of) { return std::pair(of.has_request, of.since); };
+    if (oldest == nullptr || age(it.second) < age(oldest->second)) oldest = &it;
+  }
+  if (connections < kMostConnections) return;
+  ::shutdown(oldest->first, SHUT_RDWR);  // the server closes it
+  oldest->second.shut_down = true;
+}
+
+void Exporter::Endpoint::end_overdue() {
+  const Clock::time_point now = Clock::now();
+  for (auto& [fd, connection] : open) {
+    if (connection.shut_down || !connection.overdue(now)) continue;
+    ::shutdown(fd, SHUT_RDWR);
+    connection.shut_down = true;
+  }
+}
+
+namespace {
+
+int descriptor_of(MHD_Connection* connection) {
+  return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+}  // namespace
+
+void Exporter::Endpoint::set_state(MHD_Connection* connection, bool has_request) {
+  const auto found = open.find(descriptor_of(connection));
+  if (found == open.end()) return;
+  found->second.has_request = has_request;
+  found->second.since = Clock::now();
+}
+
+void Exporter::Endpoint::completed(void* endpoint, MHD_Connection* connection, void** /*request*/,
+                                   MHD_RequestTerminationCode /*code*/) {
+  static_cast<Endpoint*>(endpoint)->set_state(connection, false);
+}
+
+void Exporter::Endpoint::notified(void* endpoint, MHD_Connection* connection, void** /*context*/,
+                                  MHD_ConnectionNotificationCode code) {
+  if (code == MHD_CONNECTION_NOTIFY_CLOSED)
+    static_cast<Endpoint*>(endpoint)->open.erase(descriptor_of(connection));
+}
 
 bool Exporter::Endpoint::lets_in(const char* authorization) {
   std::string file;
@@ -105,6 +247,7 @@ MHD_Result Exporter::Endpoint::answer(void* endpoint, MHD_Connection* connection
                                       const char* /*upload*/, std::size_t* /*upload_size*/,
                                       void** /*request*/) {
   auto& at = *static_cast<Endpoint*>(endpoint);
+  at.set_state(connection, true);
   const std::string_view verb = method;
   if (verb != MHD_HTTP_METHOD_GET && verb != MHD_HTTP_METHOD_HEAD)
     return reply(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is supported\n", "text/plain");
@@ -135,25 +278,24 @@ Outcome check_credentials(const std::string& file) {
 
 Expected<std::unique_ptr<Exporter>> Exporter::start(const std::string& address,
                                                     const std::string& credentials_file,
-                                                    const Source& source) {
-  if (address.empty()) return std::unique_ptr<Exporter>();
+                                                    const Source& source, UniqueFd unix_listener) {
+  if (address.empty() && !unix_listener) return std::unique_ptr<Exporter>();
   const auto failed = [&](const std::string& why, int code) {
     return Error{"metrics endpoint " + address + ": " + why +
                      ": choose another metrics.address, or \"\" for none",
                  code};
   };
   if (const auto readable = check_credentials(credentials_file); !readable) return readable.error();
-  const auto where = resource::parse_listen_address(address);
-  if (!where) return failed(std::strerror(EINVAL), EINVAL);
-  auto listener = listen_at(*where);
-  if (!listener) return failed(listener.error().message, listener.error().code);
   auto endpoint = std::make_unique<Endpoint>(source, address, credentials_file);
-  // The server closes the socket, also where it cannot start.
-  endpoint->server = MHD_start_daemon(
-      MHD_USE_AUTO_INTERNAL_THREAD, 0, nullptr, nullptr, Endpoint::answer, endpoint.get(),
-      MHD_OPTION_LISTEN_SOCKET, listener->release(), MHD_OPTION_CONNECTION_LIMIT, kMostConnections,
-      MHD_OPTION_CONNECTION_TIMEOUT, kPatienceSeconds, MHD_OPTION_END);
-  if (endpoint->server == nullptr) return failed("its thread cannot be started", errno);
+  if (!address.empty()) {
+    const auto where = resource::parse_listen_address(address);
+    if (!where) return failed(std::strerror(EINVAL), EINVAL);
+    auto listener = listen_at(*where);
+    if (!listener) return failed(listener.error().message, listener.error().code);
+    endpoint->listeners[0] = std::move(*listener);
+  }
+  endpoint->listeners[1] = std::move(unix_listener);
+  if (!endpoint->start()) return failed("its thread cannot be started", errno);
   return std::unique_ptr<Exporter>(new Exporter(std::move(endpoint)));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/base/unique_fd.hpp"
 #include "daemon/engine/datagram_service.hpp"
 #include "daemon/engine/engine.hpp"
 #include "daemon/engine/worker.hpp"
@@ -49,18 +50,20 @@ struct Source {
   std::chrono::system_clock::time_point started;  ///< the daemon
   /// Its table changes as `tenants` does. Null: nothing of it is shown.
   const engine::PeerAuthentication* authentication = nullptr;
-};
   const Counter* dropped_log_lines = nullptr;  ///< null: none are
+};
 
 class Exporter {
  public:
-  /// Listens at `address` ("127.0.0.1:9465"); with an empty one there is no endpoint.
+  /// Listens at `address` ("127.0.0.1:9465"); an empty one is none. Null: nothing to listen at.
   /// `credentials_file`: whose first line a client has to give as bearer token (RFC 6750, section
   /// 2.1), read at each request; empty: none is needed. Errors: the address is taken or not ours,
-  /// or the file has no such line.
+  /// or the file has no such line. `unix_listener`: a listening Unix stream socket that is served
+  /// as well, with places of its own; it may be shared with another exporter. Empty: none.
   static Expected<std::unique_ptr<Exporter>> start(const std::string& address,
                                                    const std::string& credentials_file,
-                                                   const Source& source);
+                                                   const Source& source,
+                                                   UniqueFd unix_listener = UniqueFd());
   ~Exporter();
 
   const std::string& address() const;

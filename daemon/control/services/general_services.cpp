@@ -134,7 +134,12 @@ void GeneralServices::vouch_for(const engine::Tenant& tenant, std::uint32_t sele
 void GeneralServices::remove_client(const engine::Tenant& tenant, std::uint32_t selector) {
   const auto found = clients_.find(engine::client_key(tenant.id, selector));
   if (found == clients_.end()) return;
-  worker_.run([&](engine::Engine&) { service_->pool().deregister_client(found->second.id); });
+  management::gsa::ClientCounters& former = former_[tenant.id];
+  worker_.run([&](engine::Engine&) {
+    management::gsa::ReceivePool& pool = service_->pool();
+    former.add_totals(*pool.counters_of(found->second.id));
+    pool.deregister_client(found->second.id);
+  });
   clients_.erase(found);
 }
 
@@ -175,6 +180,9 @@ void GeneralServices::tick(Time now, const Told& told) {
     if (now >= pool.watch_at()) pool.watch_traffic(now);
     while (const auto change = pool.take_share_change()) changes.push_back(*change);
   });
+  for (const auto& [tenant, counters] : former_)
+    seen.push_back(
+        {.id = {}, .key = engine::client_key(tenant, 0), .name = {}, .counters = counters});
   {
     const std::lock_guard lock(seen_changing_);
     seen_ = std::move(seen);

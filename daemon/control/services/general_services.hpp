@@ -88,7 +88,8 @@ class GeneralServices {
   const engine::DatagramServiceCounters& counters() const { return service_->counters(); }
   const engine::Tenant& tenant() const { return tenant_; }
   const management::gsa::PoolCounters& pool_counters() const { return service_->pool().counters(); }
-  /// The clients as they were at the last tick(). From any thread.
+  /// The clients as they were at the last tick(), and for each tenant that had others, what these
+  /// counted together, as of a client of selector 0. From any thread.
   std::vector<management::gsa::ClientView> clients() const;
   /// What the operator asks to see, as it is now.
   struct View {
@@ -114,6 +115,7 @@ class GeneralServices {
   engine::Tenant tenant_;
   std::unique_ptr<engine::DatagramService> service_;
   std::map<management::gsa::ClientKey, Registration> clients_;
+  std::map<TenantId, management::gsa::ClientCounters> former_;  ///< of clients that are gone
   mutable std::mutex seen_changing_;
   std::vector<management::gsa::ClientView> seen_;  ///< under seen_changing_
 };

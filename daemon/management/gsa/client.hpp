@@ -46,6 +46,14 @@ struct ClientCounters {
   Gauge held_high_water;                     ///< most at once
   Gauge asked;                               ///< buffers it asked for, or the default
   Gauge share;                               ///< buffers posted for it: its quota
+
+  /// Adds what another client counted, without what it has now.
+  void add_totals(const ClientCounters& other) {
+    received.add(other.received.value());
+    for (std::size_t i = 0; i < kDiscards; ++i) discarded[i].add(other.discarded[i].value());
+    raised.add(other.raised.value());
+    lowered.add(other.lowered.value());
+  }
 };
 
 /// Counters of the pool. Written by the owner of the pool, read by any thread.

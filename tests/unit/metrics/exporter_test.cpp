@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <fstream>
 #include <map>
@@ -322,6 +323,90 @@ TEST_F(ExporterTest, HalfRequestsDoNotKeepOthersOut) {
     ASSERT_EQ(::send(halves.back().get(), "GET /me", 7, 0), 7);
   }
   EXPECT_NE(get(port, "/metrics").find("softhca_"), std::string::npos);
+}
+
+TEST_F(ExporterTest, MoreSlowClientsThanPlaces_TheOldestMakesWay) {
+  const auto exporter = Exporter::start(address(), "", source);
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  std::vector<UniqueFd> slow;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 64; ++i) {
+      slow.push_back(connect_to(port));
+      ASSERT_EQ(::send(slow.back().get(), "GET /me", 7, MSG_NOSIGNAL), 7);
+    }
+    EXPECT_NE(get(port, "/metrics").find("softhca_"), std::string::npos);
+  }
+  char byte = 0;
+  EXPECT_EQ(::recv(slow.front().get(), &byte, 1, 0), 0) << "it was closed";
+}
+
+/// Each byte is a sign of life to a timeout of inactivity.
+TEST_F(ExporterTest, RequestThatTricklesIn_IsEndedAtItsDeadline) {
+  const auto exporter = Exporter::start(address(), "", source);
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  const UniqueFd slow = connect_to(port);
+  const std::string begin = "GET /metrics HTTP/1.1\r\nX: ";
+  ASSERT_EQ(::send(slow.get(), begin.data(), begin.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(begin.size()));
+  bool ended = false;
+  for (int i = 0; i < 400 && !ended; ++i) {
+    char byte = 0;
+    ended = ::recv(slow.get(), &byte, 1, MSG_DONTWAIT) == 0 ||
+            ::send(slow.get(), "a", 1, MSG_NOSIGNAL) != 1;
+    ::usleep(50'000);
+  }
+  EXPECT_TRUE(ended);
+}
+
+TEST_F(ExporterTest, UnixSocket_IsServedBesideTheAddress) {
+  sockaddr_un path{.sun_family = AF_UNIX, .sun_path = {}};
+  const std::string name = testing::TempDir() + "softhca-metrics-" + std::to_string(::getpid());
+  name.copy(path.sun_path, sizeof path.sun_path - 1);
+  UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const auto* const where = reinterpret_cast<const sockaddr*>(&path);
+  ASSERT_EQ(::bind(listener.get(), where, sizeof path), 0);
+  ASSERT_EQ(::listen(listener.get(), 8), 0);
+  const auto exporter = Exporter::start("", "", source, std::move(listener));
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  ASSERT_NE(*exporter, nullptr);
+  const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM, 0));
+  ASSERT_EQ(::connect(client.get(), where, sizeof path), 0);
+  const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
+  ASSERT_EQ(::send(client.get(), request.data(), request.size(), 0),
+            static_cast<ssize_t>(request.size()));
+  std::string reply;
+  char buffer[4096];
+  for (ssize_t got; (got = ::recv(client.get(), buffer, sizeof buffer, 0)) > 0;)
+    reply.append(buffer, static_cast<std::size_t>(got));
+  ::unlink(name.c_str());
+  EXPECT_NE(reply.find("\nsofthca_"), std::string::npos);
+}
+
+/// A tenant that opens clients with ever new numbers brings no new series.
+TEST_F(ExporterTest, ClientsOfPrograms_AreCountedTogetherAndKeepWhatTheyCounted) {
+  const auto exporter = Exporter::start(address(), "", source);
+  ASSERT_TRUE(exporter) << exporter.error().message;
+  const auto ignore = [](const engine::Datagram&) {};
+  const auto no_news = [](const std::string&, const management::gsa::ShareChange&) {};
+  const engine::Tenant& tenant = *tenants[0];
+  std::size_t series = 0;
+  for (std::uint32_t number = 1; number <= 4; ++number) {
+    ASSERT_TRUE(shared_datagrams->add_client(
+        tenant, number, {.name = "x" + std::to_string(number), .receive = ignore}));
+    worker.run([&](engine::Engine&) {});
+    shared_datagrams->tick(Time{}, no_news);
+    const Scrape scrape(get(port, "/metrics"));
+    std::size_t now = 0;
+    for (const auto& [name, value] : scrape.samples) now += name.find("gsa_client") != name.npos;
+    if (series == 0) series = now;
+    EXPECT_EQ(now, series);
+    EXPECT_GT(now, 0u);
+    const std::set<std::string> of{"queue_pair=\"2\"", "tenant=\"a\"", "class=\"\""};
+    EXPECT_EQ(scrape.value("softhca_gsa_client_asked", of),
+              config.shared_datagrams.buffers_per_client);
+    EXPECT_EQ(scrape.value("softhca_gsa_client_received_total", of), 0);
+    shared_datagrams->remove_client(tenant, number);
+  }
 }
 
 TEST_F(ExporterTest, ServesIpv6) {
