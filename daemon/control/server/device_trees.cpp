@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/control/adapter/gid_table.hpp"
 #include "daemon/control/adapter/log.hpp"
 #include "daemon/control/adapter/setup.hpp"
 #include "daemon/control/server/listeners.hpp"
@@ -32,10 +33,12 @@ DeviceDescription DeviceTrees::describe(
   device.node_guid = adapter_.node_guid(tenant);
   device.socket_path = folder_of(adapter_.config, tenant) + "/socket";
   device.active = adapter_.link_up(tenant);
-  for (const auto& address : addresses)
+  for (std::size_t index = 0; index < gid_entries(addresses); ++index) {
+    const engine::Tenant::Address& address = gid_entry(addresses, index);
     device.gids.push_back(
         {address.gid,
          address.port ? interface_of(adapter_.config.ports[address.port->value]) : ""});
+  }
   return device;
 }
 

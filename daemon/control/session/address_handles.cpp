@@ -4,12 +4,14 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/control/adapter/gid_table.hpp"
+
 namespace softhca::control {
 
 int path_of(const engine::Tenant& tenant, const abi::AddressVector& av, engine::AddressPath& out) {
-  if (av.is_global == 0 || av.port_num != 1 || av.sgid_index >= tenant.addresses.size())
+  if (av.is_global == 0 || av.port_num != 1 || av.sgid_index >= gid_entries(tenant.addresses))
     return EINVAL;
-  const engine::Tenant::Address& source = tenant.addresses[av.sgid_index];
+  const engine::Tenant::Address& source = gid_entry(tenant.addresses, av.sgid_index);
   Gid destination;
   std::memcpy(destination.bytes.data(), av.dgid, sizeof av.dgid);
   // RoCE v2 puts both into one IP header.

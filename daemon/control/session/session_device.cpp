@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "daemon/base/endian.hpp"
+#include "daemon/control/adapter/gid_table.hpp"
 #include "daemon/control/adapter/log.hpp"
 #include "daemon/control/session/session.hpp"
 #include "daemon/control/sockets/peer_process.hpp"
@@ -157,7 +158,7 @@ int Session::query_port(const RequestBody& body, Reply& reply) {
   out.state = adapter_.link_up(tenant()) ? kPortActive : kPortDown;
   out.max_mtu = kMtu4096;
   out.active_mtu = mtu_code(context_.path_mtu());
-  out.gid_entries = static_cast<std::uint32_t>(tenant().addresses.size());
+  out.gid_entries = static_cast<std::uint32_t>(gid_entries(tenant().addresses));
   out.max_message_bytes = kMaxMessage;
   out.active_speed = kSpeedEdr;
   out.active_width = kWidth4x;

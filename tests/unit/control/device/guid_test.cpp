@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "daemon/control/adapter/gid_table.hpp"
 #include "daemon/control/adapter/setup.hpp"
 
 namespace softhca::control {
@@ -53,6 +54,27 @@ TEST(Interface, IsThePortsOwnOrNone) {
   EXPECT_EQ(of("", "iface=eth2"), "eth2");
   EXPECT_EQ(of("", "net_memif0,role=server,socket=/run/a.sock"), "");
   EXPECT_EQ(of("", "0000:3b:00.0"), "");
+}
+
+TEST(GidTable, FirstFourEntries_RepeatTheFirstIpv4Address) {
+  const Gid ipv4 = Gid::from_ipv4(0xc6120001), other = Gid::from_ipv4(0xc6120002);
+  Gid ipv6;
+  ipv6.bytes = {0xfd};
+  const auto table = [](const std::vector<Gid>& gids) {
+    TenantAddresses addresses;
+    for (const Gid& gid : gids) addresses.push_back({gid, std::nullopt});
+    std::vector<Gid> entries;
+    for (std::size_t i = 0; i < gid_entries(addresses); ++i)
+      entries.push_back(gid_entry(addresses, i).gid);
+    return entries;
+  };
+  using Gids = std::vector<Gid>;
+  EXPECT_EQ(table({}), Gids{});
+  EXPECT_EQ(table({ipv4}), (Gids{ipv4, ipv4, ipv4, ipv4}));
+  EXPECT_EQ(table({ipv6}), (Gids{ipv6, ipv6, ipv6, ipv6}));
+  EXPECT_EQ(table({ipv4, ipv6}), (Gids{ipv4, ipv6, ipv4, ipv4}));
+  EXPECT_EQ(table({ipv6, ipv4}), (Gids{ipv6, ipv4, ipv4, ipv4}));
+  EXPECT_EQ(table({ipv6, ipv6, other, ipv4, ipv4}), (Gids{ipv6, ipv6, other, ipv4, ipv4}));
 }
 
 }  // namespace

@@ -355,7 +355,7 @@ TEST_F(SessionTest, QueuePairGoesThroughItsStates) {
   EXPECT_TRUE(refused([](auto& a) { a.path_mtu = 0; }));
   EXPECT_TRUE(refused([](auto& a) { a.path_mtu = 6; }));
   EXPECT_TRUE(refused([](auto& a) { a.dest_qp_num = 1 << 24; }));
-  EXPECT_TRUE(refused([](auto& a) { a.av.sgid_index = 1; }));
+  EXPECT_TRUE(refused([](auto& a) { a.av.sgid_index = 4; }));
   EXPECT_TRUE(refused([](auto& a) { a.av.is_global = 0; }));
   EXPECT_TRUE(refused([](auto& a) { a.max_dest_rd_atomic = 255; }));
   EXPECT_TRUE(refused([](auto& a) { a.min_rnr_timer = 32; }));
