@@ -1,10 +1,24 @@
 // Members of multicast groups.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "daemon/control/session/queue_pairs.hpp"
 
 namespace softhca::control {
+namespace {
+
+/// True if the tenant's ports are UDP sockets, all of them: such a socket is bound to an address,
+/// and gets no packet to a group.
+bool has_only_udp_sockets(const engine::Engine& engine, const engine::Tenant& tenant) {
+  return !tenant.addresses.empty() &&
+         std::ranges::all_of(tenant.addresses, [&](const engine::Tenant::Address& address) {
+           return address.port &&
+                  engine.ports()[address.port->value]->port->kernel_headers() != nullptr;
+         });
+}
+
+}  // namespace
 
 int QueuePairs::change_membership(const RequestBody& body, Membership change, int refusal) {
   abi::MulticastRequest request;
@@ -14,10 +28,14 @@ int QueuePairs::change_membership(const RequestBody& body, Membership change, in
   std::memcpy(group.bytes.data(), request.group, sizeof request.group);
   if (qp == nullptr || qp->engine.type != engine::QpType::kUd || !group.is_multicast())
     return EINVAL;
-  bool changed = false;
-  context_.on_engine(
-      [&](engine::Engine& engine) { changed = (engine.multicast().*change)(qp->engine, group); });
-  return changed ? 0 : refusal;
+  int result = refusal;
+  context_.on_engine([&](engine::Engine& engine) {
+    if (change == &engine::Multicast::attach && has_only_udp_sockets(engine, context_.tenant()))
+      result = EOPNOTSUPP;
+    else if ((engine.multicast().*change)(qp->engine, group))
+      result = 0;
+  });
+  return result;
 }
 
 int QueuePairs::attach_multicast(const RequestBody& body, Reply&) {
