@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,7 +49,23 @@ struct Closer {
 };
 using File = std::unique_ptr<std::FILE, Closer>;
 
-/// A new file is for its owner alone, as it holds what tenants send.
+/// Opens a file of ours or of root's, and empties it. A new one is for its owner alone, as it holds
+/// what tenants send. Follows no link: in a folder that is open to others, these may have made one.
+/// -1: errno says why.
+int open_emptied(const std::string& path) {
+  const int fd =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (fd < 0) return -1;
+  struct stat found;
+  int error = ::fstat(fd, &found) == 0 ? 0 : errno;
+  if (error == 0 && found.st_uid != ::geteuid() && found.st_uid != 0) error = EPERM;
+  if (error == 0 && S_ISREG(found.st_mode) && ::ftruncate(fd, 0) != 0) error = errno;
+  if (error == 0) return fd;
+  ::close(fd);
+  errno = error;
+  return -1;
+}
+
 File open_output(const std::string& path) {
   if (path.empty() || path == "-") {
     if (::isatty(STDOUT_FILENO) != 0)
@@ -58,8 +75,13 @@ File open_output(const std::string& path) {
           "capture | tshark -r -`");
     return File(stdout);
   }
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (fd < 0) throw CommandError(kRefused, path + ": " + std::strerror(errno));
+  const int fd = open_emptied(path);
+  if (fd < 0) {
+    const char* const hint = errno == ELOOP   ? "; it is a link: name the file, or - for a pipe"
+                             : errno == EPERM ? "; it is another user's: name a new file"
+                                              : "";
+    throw CommandError(kRefused, path + ": " + std::strerror(errno) + hint);
+  }
   return File(::fdopen(fd, "wb"));
 }
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "daemon/control/adapter/clock.hpp"
-#include "daemon/control/sockets/capability.hpp"
+#include "daemon/control/sockets/peer_process.hpp"
 
 namespace softhca::control {
 
@@ -21,10 +21,11 @@ std::unique_ptr<EventChannel> EventChannel::open(Connections& connections, engin
                                                  ChannelRequest request) {
   const std::uint32_t tag = request.tag;
   const int refusal = request.refusal;
+  const UniqueFd pidfd = peer_pidfd(request.socket.get(), request.peer);
   const management::rdma_cm::ChannelOwner owner{
       .process = request.peer.pid,
       .user = request.peer.uid,
-      .may_bind_low_ports = may_bind_low_ports(request.peer),
+      .may_bind_low_ports = pidfd && may_bind_low_ports(request.peer.pid, pidfd.get()),
       .level = request.level};
   std::unique_ptr<EventChannel> channel(new EventChannel(connections, tenant, request));
   Reply reply;

@@ -1,11 +1,14 @@
 #include "daemon/control/sockets/peer_process.hpp"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <utility>
 
 #include "daemon/base/unique_fd.hpp"
@@ -36,6 +39,21 @@ bool has_ended(int pidfd) {
   return ::poll(&process, 1, 0) != 0;
 }
 
+bool in_our_user_namespace(pid_t pid) {
+  const std::string theirs_path = "/proc/" + std::to_string(pid) + "/ns/user";
+  struct stat ours, theirs;
+  return ::stat("/proc/self/ns/user", &ours) == 0 && ::stat(theirs_path.c_str(), &theirs) == 0 &&
+         ours.st_ino == theirs.st_ino;
+}
+
+/// Returns what follows "KEY:" in the text of /proc/PID/status, to the end of its line.
+std::optional<std::string_view> value_of(std::string_view status, std::string_view key) {
+  const std::size_t at = status.find(key);
+  if (at == status.npos) return std::nullopt;
+  const std::string_view value = status.substr(at + key.size());
+  return value.substr(0, value.find('\n'));
+}
+
 /// What /proc/`pid`/`file` says, if it is the process of `pidfd` that has the number.
 std::optional<std::string> read_of(pid_t pid, int pidfd, const char* file) {
   auto text = read_bounded("/proc/" + std::to_string(pid) + "/" + file);
@@ -55,14 +73,27 @@ bool is_in_our_pid_namespace(pid_t pid, int pidfd) {
 }
 
 bool has_one_number(std::string_view status) {
-  constexpr std::string_view kNumbers = "\nNSpid:";
-  const std::size_t at = status.find(kNumbers);
-  if (at == status.npos) return false;
-  std::string_view numbers = status.substr(at + kNumbers.size());
-  numbers = numbers.substr(0, numbers.find('\n'));
+  const auto numbers = value_of(status, "\nNSpid:");
+  if (!numbers) return false;
   constexpr const char* kSpace = " \t";
-  const std::size_t first = numbers.find_first_not_of(kSpace);
-  return first != numbers.npos && numbers.find_first_of(kSpace, first) == numbers.npos;
+  const std::size_t first = numbers->find_first_not_of(kSpace);
+  return first != numbers->npos && numbers->find_first_of(kSpace, first) == numbers->npos;
+}
+
+bool may_bind_low_ports(pid_t pid, int pidfd) {
+  const auto status = read_bounded("/proc/" + std::to_string(pid) + "/status");
+  const bool may = status && (capabilities_in(*status) >> CAP_NET_BIND_SERVICE & 1) != 0 &&
+                   in_our_user_namespace(pid);
+  return may && !has_ended(pidfd);
+}
+
+std::uint64_t capabilities_in(std::string_view status) {
+  const auto text = value_of(status, "\nCapEff:\t");
+  std::uint64_t capabilities = 0;
+  if (!text) return 0;
+  const auto [end, error] =
+      std::from_chars(text->data(), text->data() + text->size(), capabilities, 16);
+  return error == std::errc() && end == text->data() + text->size() ? capabilities : 0;
 }
 
 std::optional<std::string> cgroup_in(std::string_view text) {

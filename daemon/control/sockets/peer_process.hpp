@@ -1,8 +1,10 @@
-// What /proc says of a process at the other end of a socket.
+// What /proc says of a process at the other end of a socket, and what it may do beyond its user's
+// rights.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,5 +29,12 @@ bool is_in_our_pid_namespace(pid_t pid, int pidfd);
 /// The same of what /proc/PID/status says: it lists the process's number in each namespace that has
 /// it (NSpid, proc_pid_status(5)).
 bool has_one_number(std::string_view status);
+
+/// May the process bind ports below 1024? As for sockets: CAP_NET_BIND_SERVICE, in the user
+/// namespace of the daemon. False also if it has ended, or that cannot be told. `pidfd`: likewise.
+bool may_bind_low_ports(pid_t pid, int pidfd);
+
+/// The effective capabilities in what /proc/PID/status says.
+std::uint64_t capabilities_in(std::string_view status);
 
 }  // namespace softhca::control

@@ -65,7 +65,25 @@ TEST(ProcessCgroup, IsAskedOfAProcessThatIsThere) {
   siginfo_t info;
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(cgroup_of(child, ended.get()), std::nullopt) << "it has ended, and is still there";
+  EXPECT_FALSE(may_bind_low_ports(::getpid(), ended.get())) << "another has the number now";
   ::waitpid(child, nullptr, 0);
+}
+
+TEST(ProcessCapabilities, AreTheEffectiveOnes) {
+  EXPECT_EQ(capabilities_in("Name:\tfio\nCapPrm:\t0000000000000001\nCapEff:\t0000000000000400\n"),
+            0x400u);
+  for (const char* text :
+       {"", "CapEff:\t1\n", "a\nCapEff:\n", "a\nCapEff:\t1x\n", "a\nCapEff:\tx\n"})
+    EXPECT_EQ(capabilities_in(text), 0u) << text;
+}
+
+TEST(ProcessCapabilities, LowPorts_AreForThoseThatMayBindThem) {
+  const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  ASSERT_TRUE(self);
+  std::ifstream file("/proc/self/status");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(may_bind_low_ports(::getpid(), self.get()), (capabilities_in(text) & 0x400) != 0);
+  EXPECT_FALSE(may_bind_low_ports(0, self.get()));
 }
 
 }  // namespace
