@@ -2,7 +2,8 @@
 // that lacks this library, as `softhca-run env LD_PRELOAD=... PROGRAM` and `mpirun -x LD_PRELOAD`
 // make it, the library is added at the end: without it the program would not find the device. A
 // program that is started without any LD_PRELOAD is left alone, as is one without the tenant's
-// variables.
+// variables. What starts programs within the C library (system, popen) takes the process's own
+// environment, so setenv and putenv add the library, too.
 //
 // The new environment is built on the stack, since a child of vfork() may be the one that calls.
 #include <alloca.h>
@@ -16,6 +17,7 @@
 #include <cstring>
 
 #include "libverbs-provider/preload/next.hpp"
+#include "libverbs-provider/preload/redirect.hpp"
 
 using softhca::preload::Next;
 
@@ -40,6 +42,11 @@ const char* own_name() {
   return info.dli_fname;
 }
 
+/// True if a value of LD_PRELOAD names libraries, and not this one.
+bool lacks_us(const char* value) {
+  return value[0] != '\0' && std::strstr(value, kFile) == nullptr;
+}
+
 /// What is to be changed in an environment.
 struct Change {
   std::size_t count = 0;     ///< variables
@@ -56,9 +63,7 @@ struct Change {
       preload = environment[count];
       position = count;
     }
-    if (!has_tree || preload == nullptr || preload[sizeof kVariable - 1] == '\0' ||
-        std::strstr(preload, kFile) != nullptr)
-      return;
+    if (!has_tree || preload == nullptr || !lacks_us(preload + sizeof kVariable - 1)) return;
     name = own_name();
     bytes = std::strlen(preload) + 1 + std::strlen(name) + 1;
     if (bytes + (count + 1) * sizeof(char*) > kMostBytes) bytes = 0;
@@ -111,6 +116,29 @@ EXEC_FUNCTION(posix_spawnp,
               (pid_t * pid, const char* file, const posix_spawn_file_actions_t* actions,
                const posix_spawnattr_t* attributes, Words words, Words environment),
               pid, file, actions, attributes, words, environment)
+
+extern "C" SOFTHCA_INTERPOSE int softhca_setenv(const char*, const char*, int) asm("setenv");
+extern "C" int softhca_setenv(const char* name, const char* value, int replaces) {
+  static constinit Next<int(const char*, const char*, int)> next{"setenv"};
+  if (name == nullptr || value == nullptr || std::strcmp(name, "LD_PRELOAD") != 0 ||
+      !lacks_us(value) || std::strlen(value) > kMostBytes ||
+      softhca::preload::device_tree() == nullptr)
+    return next.get()(name, value, replaces);
+  const char* own = own_name();
+  auto* both = static_cast<char*>(::alloca(std::strlen(value) + 1 + std::strlen(own) + 1));
+  std::strcpy(both, value);
+  std::strcat(std::strcat(both, ":"), own);
+  return next.get()(name, both, replaces);
+}
+
+extern "C" SOFTHCA_INTERPOSE int softhca_putenv(char*) asm("putenv");
+extern "C" int softhca_putenv(char* variable) {
+  static constinit Next<int(char*)> next{"putenv"};
+  constexpr std::size_t kName = sizeof kVariable - 1;
+  if (variable != nullptr && begins_with(variable, kVariable) && lacks_us(variable + kName))
+    return softhca_setenv("LD_PRELOAD", variable + kName, 1);
+  return next.get()(variable);
+}
 
 // The C library calls its own functions for these.
 

@@ -389,7 +389,7 @@ extern "C" SOFTHCA_INTERPOSE ssize_t softhca_send(int, const void*, size_t, int)
 extern "C" ssize_t softhca_send(int fd, const void* data, size_t bytes, int flags) {
   static constinit Next<ssize_t(int, const void*, size_t, int)> next{"send"};
   const ssize_t sent = next.get()(fd, data, bytes, flags);
-  if (sent > 0) note(fd, data, bytes);
+  if (sent > 0) note(fd, data, static_cast<std::size_t>(sent));
   return sent;
 }
 
@@ -400,7 +400,7 @@ extern "C" ssize_t softhca_sendto(int fd, const void* data, size_t bytes, int fl
   static constinit Next<ssize_t(int, const void*, size_t, int, const sockaddr*, socklen_t)> next{
       "sendto"};
   const ssize_t sent = next.get()(fd, data, bytes, flags, to, to_bytes);
-  if (sent > 0) note(fd, data, bytes);
+  if (sent > 0) note(fd, data, static_cast<std::size_t>(sent));
   return sent;
 }
 
@@ -409,7 +409,7 @@ extern "C" ssize_t softhca_sendmsg(int fd, const msghdr* message, int flags) {
   static constinit Next<ssize_t(int, const msghdr*, int)> next{"sendmsg"};
   const ssize_t sent = next.get()(fd, message, flags);
   if (sent > 0 && message->msg_iovlen == 1)
-    note(fd, message->msg_iov[0].iov_base, message->msg_iov[0].iov_len);
+    note(fd, message->msg_iov[0].iov_base, static_cast<std::size_t>(sent));
   return sent;
 }
 

@@ -134,7 +134,9 @@ TEST_F(Run, ProgramWithAnLdPreloadOfItsOwn_KeepsTheLibrary) {
   add_tenant("red");
   const std::string preloaded = kPreloaded;
   for (const std::string& command :
-       {"env LD_PRELOAD=libm.so.6 " + preloaded, "sh -c 'LD_PRELOAD=libm.so.6 " + preloaded + "'",
+       {"python3 -c 'import os; os.environ[\"LD_PRELOAD\"] = \"libm.so.6\"; os.system(\"" +
+            preloaded + "\")'",
+        "env LD_PRELOAD=libm.so.6 " + preloaded, "sh -c 'LD_PRELOAD=libm.so.6 " + preloaded + "'",
         "sh -c 'LD_PRELOAD=libm.so.6 exec " + preloaded + "'",
         "python3 -c 'import os; os.environ[\"LD_PRELOAD\"] = \"libm.so.6\"; "
         "os.execlp(\"env\", \"env\", *\"" +
