@@ -127,7 +127,7 @@ TEST(Failure, HalfOfTheMappingsAreUsed_NothingMoreIsExchanged) {
 TEST(Failure, OfMappingsThatAreUsedUp_LeavesTheContent) {
   const std::size_t limit = mappings_allowed();
   if (limit > 1'000'000) GTEST_SKIP() << "vm.max_map_count is too high to be reached";
-  for (std::size_t left = 0; left <= 10; ++left) {
+  for (const std::size_t left : {0, 2, 4, 6, 7, 8, 9, 10}) {
     FakeDaemon daemon;
     MemoryRegistry registry(daemon.source());
     Anonymous memory(kBytes / kPage);
