@@ -192,15 +192,17 @@ PagesAway::~PagesAway() { page_moves.fetch_add(1); }
 
 std::uint32_t fork_generation() { return generation.load(std::memory_order_relaxed); }
 
-void install_process_handlers() {
+bool install_process_handlers() {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
+  static bool installed = false;
   pthread_once(&once, [] {
     map_page();
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    installed = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
     static constexpr MemoryHooks kHooks{after_advice, remap, [] { return page_moves.load(); }};
     auto* set_hooks = reinterpret_cast<SetMemoryHooks>(::dlsym(RTLD_DEFAULT, kSetMemoryHooks));
     if (set_hooks != nullptr) set_hooks(&kHooks);
   });
+  return installed;
 }
 
 }  // namespace softhca::provider

@@ -46,10 +46,10 @@ MemoryRegistry::MemoryRegistry(const SharedMemorySource& source, const Limits& l
                                const KernelCalls& kernel)
     : source_(source),
       limits_(limits),
+      exchanges_(install_process_handlers() && limits.exchange),
       kernel_(&kernel),
       replacer_(kernel),
       generation_(fork_generation()) {
-  install_process_handlers();
   const ProcessLock lock;
   id_ = MemfdTable::instance().new_registry();
   next_ = std::exchange(registries, this);
@@ -149,7 +149,7 @@ void MemoryRegistry::emit(const Request& request, ExtentList& extents) {
   while (!rest.empty()) {
     const Piece& piece = rest.front();
     std::size_t taken = 1;
-    if (piece.replaceable() && limits_.exchange && MemfdTable::instance().has_room()) {
+    if (piece.replaceable() && exchanges_ && MemfdTable::instance().has_room()) {
       taken = emit_run(rest, emission);
     } else if (piece.kind == PieceKind::kReuse) {
       MemfdTable& memfds = MemfdTable::instance();

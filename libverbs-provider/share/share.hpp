@@ -120,6 +120,7 @@ class MemoryRegistry {
 
   const SharedMemorySource source_;
   const Limits limits_;
+  const bool exchanges_;
   const KernelCalls* kernel_;
   Plan plan_;
   Replacer replacer_;
