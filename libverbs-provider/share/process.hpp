@@ -22,8 +22,8 @@ class ProcessLock {
 };
 
 /// Has children get private copies of shared memory, and (where the preload library is loaded)
-/// madvise and mremap behave as for private memory. False: it cannot for lack of memory, and nothing
-/// must be replaced.
+/// madvise and mremap behave as for private memory. False: it cannot for lack of memory, and
+/// nothing must be replaced.
 bool install_process_handlers();
 
 /// While one exists pages may be missing. REQUIRES: process lock; signals are blocked.
