@@ -188,8 +188,8 @@ struct SharedToken {
 /// kOfferMemory, before the first extent that is kProcess: a HandleBody of zeros; the reply has no
 /// body and one descriptor, a socket (SOCK_SEQPACKET) on which the process sends one record, of one
 /// byte, with the descriptor of its /proc/self/mem, opened for reading and writing, before it
-/// registers. Once in a session. EOPNOTSUPP: the tenant may not; EBUSY: an access to memory of the
-/// tenant's has not come back.
+/// registers. EINVAL: a region is of such memory already. EOPNOTSUPP: the tenant may not; EBUSY: an
+/// access to memory of the tenant's has not come back; EMFILE: the tenant has too many descriptors.
 ///
 /// kShared: bytes [addr, addr+length) of the process are bytes [offset, offset+length) of shared
 /// memory `handle`. kProcess: reached through that descriptor.

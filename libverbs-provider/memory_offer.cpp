@@ -29,7 +29,7 @@ int MemoryOffer::ask_for_socket(ControlChannel& control) {
   const iovec body{const_cast<abi::HandleBody*>(&request), sizeof request};
   if (const int error = control.call(abi::Operation::kOfferMemory, {&body, 1}, {}, fds))
     return error;
-  if (const int error = fds.check(1)) return error;
+  if (const int error = fds.check(1)) return error;  // it may be asked for again
   socket_.reset(fds.take(0));
   return 0;
 }

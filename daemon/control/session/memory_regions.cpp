@@ -71,6 +71,8 @@ int MemoryRegions::add(const Extents& extents, memory::RegionSpec& spec) const {
       return EINVAL;
     } else if (process_ == nullptr) {
       return EOPNOTSUPP;
+    } else {
+      spec.process = process_;
     }
     spec.extents.push_back(out);
   }
@@ -130,7 +132,6 @@ Expected<MemoryRegions::Registration> MemoryRegions::begin(const abi::RegisterMr
   spec.addr = request.addr;
   spec.length = request.length;
   spec.iova = (request.access & memory::kZeroBased) != 0 ? 0 : request.iova;
-  spec.process = process_;
   if (const int error = add(extents, spec)) return refused(error);
   const std::uint64_t counted = registered_bytes(spec);
   auto region = memory::Region::make(std::move(spec));
@@ -224,7 +225,7 @@ int MemoryRegions::change_spec(const abi::ReregisterMrRequest& request, const Ex
   spec.iova = (spec.access & memory::kZeroBased) != 0 ? 0 : request.region.iova;
   spec.extents.clear();
   spec.buffers.clear();
-  spec.process = process_;  // another process may have registered it
+  spec.process = nullptr;  // another process may have registered it
   return add(extents, spec);
 }
 

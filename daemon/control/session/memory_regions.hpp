@@ -33,7 +33,9 @@ class MemoryRegions {
   void set_process(std::shared_ptr<memory::ProcessMemory> process) {
     process_ = std::move(process);
   }
-  bool reaches_process() const { return process_ != nullptr; }
+  bool has_process() const { return process_ != nullptr; }
+  /// True if a region is reached by that memory.
+  bool uses_process() const { return process_.use_count() > 1; }
   std::uint32_t size() const { return pds_.regions().size(); }
 
   /// kUnfinished: when what to_seal() gives is sealed, or for the next of the pages to be mapped,

@@ -94,9 +94,9 @@ bool Session::is_trusted() const {
 }
 
 /// Gives the process a socket by which it passes its memory, as the daemon could only open it with
-/// rights over it.
+/// rights over it. A process that had no place for the socket asks again.
 int Session::offer_memory(const RequestBody& body, Reply& reply) {
-  if (!body.empty() || regions_.reaches_process()) return EINVAL;
+  if (!body.empty() || regions_.uses_process()) return EINVAL;
   if (!may_offer_memory_) return EOPNOTSUPP;
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return errno;
@@ -104,13 +104,16 @@ int Session::offer_memory(const RequestBody& body, Reply& reply) {
   PeerSocket theirs = context_.socket().sibling(UniqueFd(ends[1]));
   const auto process = context_.reach_process(std::move(ours), is_trusted());
   if (!process) return process.error().code;
+  resource::Charge descriptor =
+      regions_.has_process() ? context_.take(resource::Kind::kDescriptors) : descriptors_->split(1);
+  if (!descriptor) return EMFILE;
   // Regions may outlive the session, if other sessions share them.
   struct Account {
     resource::Charge descriptor;
     std::shared_ptr<memory::ProcessMemory> memory;
   };
   const auto account = std::make_shared<Account>();
-  account->descriptor = descriptors_->split(1);
+  account->descriptor = std::move(descriptor);
   account->memory = *process;
   regions_.set_process({account, account->memory.get()});
   reply.give(std::move(theirs));

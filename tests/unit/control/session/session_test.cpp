@@ -576,6 +576,33 @@ TEST(ProcessMemoryOfATenant, IsOfferedByItsProcess) {
   EXPECT_EQ(client.ask(Operation::kRegisterMr, request), 0);
 }
 
+TEST(ProcessMemoryOfATenant, SocketLostByTheProcess_AnotherOneServes) {
+  Daemon daemon(small_config());
+  Client client(daemon);
+  ASSERT_EQ(client.greet(), 0);
+  client.offers = false;
+  const std::uint64_t taken =
+      daemon.adapter.tenants[0]->control.accounts.in_use(resource::Kind::kDescriptors);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(client.ask<std::byte>(Operation::kOfferMemory, abi::HandleBody{}), 0);
+    client.take_descriptors().clear();
+  }
+  EXPECT_LE(daemon.adapter.tenants[0]->control.accounts.in_use(resource::Kind::kDescriptors),
+            taken + 1);
+  EXPECT_EQ(client.offer_memory(), 0);
+  struct {
+    abi::RegisterMrRequest head{};
+    abi::MrExtent extent{};
+  } request;
+  request.head.pd = client.make(Operation::kAllocPd);
+  request.head.extents = 1;
+  request.head.addr = request.extent.addr = reinterpret_cast<std::uintptr_t>(&request);
+  request.head.length = request.extent.length = sizeof request;
+  request.extent.kind = static_cast<std::uint32_t>(abi::ExtentKind::kProcess);
+  EXPECT_EQ(client.ask(Operation::kRegisterMr, request), 0);
+  EXPECT_EQ(client.offer_memory(), EINVAL) << "a region uses it";
+}
+
 TEST(ProcessMemoryOfATenant, WhatComesInItsPlaceIsNotClosedByTheControlThread) {
   Daemon daemon(small_config());
   Client client(daemon);
