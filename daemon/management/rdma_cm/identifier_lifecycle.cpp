@@ -5,7 +5,8 @@
 namespace softhca::management::rdma_cm {
 namespace {
 
-constexpr unsigned kAtOnce = 32;  // identifiers and events, of a channel or an adapter that goes
+constexpr unsigned kEndedAtOnce =
+    32;  // identifiers and events, of a channel or an adapter that goes
 
 }  // namespace
 
@@ -46,7 +47,7 @@ int IdentifierLifecycle::destroy_id(const Command& command) {
 }
 
 bool IdentifierLifecycle::destroy_some(Channel& channel, Time now) {
-  for (unsigned n = 0; n < kAtOnce && !channel.identifiers.empty(); ++n) {
+  for (unsigned n = 0; n < kEndedAtOnce && !channel.identifiers.empty(); ++n) {
     Identifier& id = *identifiers_.find(channel.identifiers.begin()->value);
     if (id.queued.empty())
       destroy(id, now);
@@ -76,7 +77,7 @@ void IdentifierLifecycle::stop(Identifier& id, Time now) {
 
 /// Peers are told as if every program destroyed what it has.
 void IdentifierLifecycle::remove_some(Time now) {
-  for (unsigned n = 0; n < kAtOnce && is_removing(); ++n) {
+  for (unsigned n = 0; n < kEndedAtOnce && is_removing(); ++n) {
     Identifier* const id = identifiers_.find(next_removed_++);
     if (id == nullptr || id->state == IdentifierState::kRemoved) continue;
     stop(*id, now);
