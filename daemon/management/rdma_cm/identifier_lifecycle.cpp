@@ -5,8 +5,8 @@
 namespace softhca::management::rdma_cm {
 namespace {
 
-constexpr unsigned kEndedAtOnce =
-    32;  // identifiers and events, of a channel or an adapter that goes
+// Identifiers and events, of a channel or an adapter that goes.
+constexpr unsigned kEndedAtOnce = 32;
 
 }  // namespace
 
