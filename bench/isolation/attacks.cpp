@@ -186,4 +186,10 @@ void lock_memory(const Device& device, const Demand& demand) {
   loop.flood();
 }
 
+void write_unshared(const Device& device, const Demand& demand) {
+  Loop loop(device, demand, IBV_ACCESS_ON_DEMAND);
+  say_running();
+  loop.flood();
+}
+
 }  // namespace softhca::bench

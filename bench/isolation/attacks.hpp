@@ -21,4 +21,7 @@ void say_running();
 /// and over.
 [[noreturn]] void lock_memory(const Device& device, const Demand& demand);
 
+/// Writes in memory that is not shared with the daemon.
+[[noreturn]] void write_unshared(const Device& device, const Demand& demand);
+
 }  // namespace softhca::bench

@@ -66,6 +66,7 @@ constexpr Mode kModes[] = {
     {"overrun", overrun, {4, 64, 16, 1}},
     {"neighbours", ask_for_neighbours, {8, 64, 64, 1}},
     {"process-memory", lock_memory, {1, 4096, 64, 4}},
+    {"reached-memory", write_unshared, {1, 64, 32, 1}},
 };
 
 int run(int argc, char** argv) {
@@ -81,9 +82,10 @@ int run(int argc, char** argv) {
          "hog: long writes; doorbells: long chains of short writes; churn: memory and queue "
          "pairs come and go; rnr: sends without receives; stalled: full send queues of them; "
          "rare: a short write now and then; overrun: completion queues overflow; neighbours: "
-         "datagrams to nobody; process-memory: writes in an address space that is always locked")
+         "datagrams to nobody; process-memory: writes in an address space that is always locked; "
+         "reached-memory: short writes in memory that is not shared")
       ->check(CLI::IsMember({"hog", "doorbells", "churn", "rnr", "stalled", "rare", "overrun",
-                             "neighbours", "process-memory"}));
+                             "neighbours", "process-memory", "reached-memory"}));
   app.add_option("--qps", asked.queue_pairs, "queue pairs (default: as the mode has it)")
       ->check(CLI::Range(1u, 4096u));
   app.add_option("--size", asked.size, "bytes of a message, as 64K (likewise)")

@@ -5,7 +5,7 @@
 # usage: phase.sh VICTIM AGGRESSOR FILE
 #   latency rate bandwidth equals
 #   alone hog hogs16 hogs16-weight doorbells churn rnr stalledN garbage rare qps64 overrun
-#   process-memory
+#   process-memory reached-memory
 #   port neighbours: on host A of two hosts, alone and beside another tenant of it
 set -euo pipefail
 victim=$1 aggressor=$2 out=$3
@@ -25,11 +25,14 @@ running() {  # FILE
 aggressor() {  # TENANT ARGUMENT...
   local tenant=$1
   shift
-  "$SANDBOX_DIR/as-$tenant" "$program" -d "$DEV" -g "$GID" "$@" >"$SANDBOX_DIR/out-$tenant" &
+  "$SANDBOX_DIR/as-$tenant" "${apart[@]}" "$program" -d "$DEV" -g "$GID" "$@" >"$SANDBOX_DIR/out-$tenant" &
   running "$SANDBOX_DIR/out-$tenant"
 }
 
+apart=()
 case $aggressor in
+  # Not trusted, as in a container.
+  reached-memory) apart=(unshare --pid --fork --kill-child) ;;&
   alone | port) ;;
   hogs16*) for tenant in {b..q}; do aggressor $tenant --mode hog; done ;;
   garbage)

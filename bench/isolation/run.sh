@@ -5,8 +5,8 @@
 #
 # usage: bench/isolation/run.sh [SCENARIO...]
 #   hog hogs16 hogs16-weight doorbells churn rnr overrun stalled1 stalled64 stalled4096 garbage
-#   neighbours process-memory rare equals
-# neighbours needs network namespaces.
+#   neighbours process-memory reached-memory rare equals
+# neighbours needs network namespaces, reached-memory PID namespaces.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
@@ -15,7 +15,7 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/softhca-isolation.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 scenarios=("${@:-hog}")
 (($#)) || scenarios=(hog hogs16 hogs16-weight doorbells churn rnr overrun stalled1 stalled64
-  stalled4096 garbage neighbours process-memory rare equals)
+  stalled4096 garbage neighbours process-memory reached-memory rare equals)
 
 phase() {  # VICTIM AGGRESSOR
   local sandbox=(--tenants 2)

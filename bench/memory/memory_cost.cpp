@@ -74,7 +74,8 @@ double median(std::vector<double>& values) {
 int main() {
   memory::OfferedMemory itself(offer());
   engine::MemoryCounters counters;
-  const auto proxy = engine::MemoryProxy::create(start, counters, [](Duration) {});
+  engine::MemoryWaits waits(0);
+  const auto proxy = engine::MemoryProxy::create(start, {counters, waits, [](Duration) {}});
   const UniqueFd socket = offer();
   const auto added = proxy ? engine::MemoryProxy::add(*proxy, socket.get()) : proxy.error();
   if (!added) return std::fprintf(stderr, "%s\n", added.error().message.c_str()), 1;

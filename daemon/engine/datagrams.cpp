@@ -33,11 +33,11 @@ bool Datagrams::send(QueuePair& qp, const transport::Request& request) {
   if (Qpn(header.remote_qpn) == kMulticastQpn && ah->route.path.destination.is_multicast())
     return send_to_group(qp, request, *ah, qkey);
   if (addresses_.is_local(ah->route.path.destination)) {
-    if (parts_.captures.on()) [[unlikely]]
+    if (parts_.captures.on()) [[unlikely]] {
       deliver_shown(qp, request, ah->route.path, qkey);
-    else
-      deliver(qp, request, ah->route.path, qkey);
-    return true;
+      return true;
+    }
+    return deliver_in_steps(qp, request, ah->route.path, qkey);
   }
   return send_to_wire(qp, request, Qpn(header.remote_qpn), ah->route, qkey);
 }
@@ -60,7 +60,16 @@ bool Datagrams::send_to_wire(QueuePair& qp, const Request& request, Qpn to, Rout
   return true;
 }
 
-void Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath& path,
+/// As deliver(). False: memory of either end is busy.
+bool Datagrams::deliver_in_steps(QueuePair& qp, const Request& request, const AddressPath& path,
+                                 std::uint32_t qkey) {
+  const MemoryWaits::Step step(parts_.memory_waits, qp.slot, MemoryWaits::Side::kSend,
+                               parts_.pcbs.pcb(request.pcb).header.sequence);
+  return deliver(qp, request, path, qkey);
+}
+
+/// False: it is to be tried again, which happens in a MemoryWaits::Step alone.
+bool Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath& path,
                         std::uint32_t qkey) {
   QueuePair* peer = parts_.queue_pairs.find(Qpn(parts_.pcbs.pcb(request.pcb).header.remote_qpn));
   const Tenant* owner = peer != nullptr && peer->type == QpType::kUd
@@ -75,7 +84,9 @@ void Datagrams::deliver(QueuePair& qp, const Request& request, const AddressPath
     verdict = services_.deliver(qp, *peer, *owner, request, path);
   else
     verdict = offer(qp, *peer, request, path, qkey);
+  if (verdict == Verdict::kBusy) return false;
   parts_.command_sink.complete_command(qp, request.pcb, verdict);
+  return true;
 }
 
 /// Offers a datagram to a UD queue pair, which may not take it. Returns how it ends for its sender.
@@ -83,8 +94,16 @@ Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
                          const AddressPath& path, std::uint32_t qkey) {
   if (parts_.faults.on() && parts_.faults.loses(qp, peer)) [[unlikely]]
     return Verdict::kOk;
-  if (may_receive(peer.state) && !peer.error.pending && peer.qkey == qkey)
-    return receive(qp, peer, request, path);
+  if (may_receive(peer.state) && !peer.error.pending && peer.qkey == qkey) {
+    if (is_taken(qp, peer)) [[unlikely]] {
+      if (parts_.memory_waits.put_off()) return Verdict::kBusy;
+      parts_.history.count(peer, transport::Count::kReceiveDropped);
+      return Verdict::kOk;
+    }
+    const Verdict verdict = receive(qp, peer, request, path);
+    peer.rq.writer = verdict == Verdict::kBusy ? qp.slot : kNoIndex;
+    return verdict;
+  }
   if (may_receive(peer.state) && !peer.error.pending)
     parts_.history.count(peer, transport::Count::kBadQkey);
   else
@@ -92,7 +111,15 @@ Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
   return Verdict::kOk;
 }
 
-/// Returns how the datagram ends for its sender.
+/// True: something else is being written to the receive that the peer has drawn.
+bool Datagrams::is_taken(const QueuePair& qp, const QueuePair& peer) const {
+  const std::uint32_t writer = peer.rq.writer;
+  if (writer == qp.slot) return false;
+  return parts_.memory_waits.packets().any(peer.slot) ||
+         (writer != kNoIndex && parts_.memory_waits.is_sending(writer));
+}
+
+/// Returns how the datagram ends for its sender; kBusy: it is to be offered again.
 Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& request,
                            const AddressPath& path) {
   QpEnvironment remote(parts_, peer);
@@ -129,6 +156,7 @@ Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& reques
   if (verdict == Verdict::kOk)
     verdict = parts_.memory.move(qp, parts_.pcbs.pcb(request.pcb), 0, request.length, far.view(),
                                  false, remote_fault);
+  if (verdict == Verdict::kBusy) return verdict;
   // Otherwise the receive stays drawn and serves the next datagram.
   if (verdict != Verdict::kOk && !remote_fault) return Verdict::kLocalProtection;
   // It may have been drawn for a frame that did not fit: the responder must forget it.

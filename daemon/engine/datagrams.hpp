@@ -28,10 +28,13 @@ class Datagrams {
   bool send(QueuePair& qp, const transport::Request& request);
   bool send_to_wire(QueuePair& qp, const transport::Request& request, Qpn to, Route& route,
                     std::uint32_t qkey);
-  void deliver(QueuePair& qp, const transport::Request& request, const AddressPath& path,
+  bool deliver(QueuePair& qp, const transport::Request& request, const AddressPath& path,
                std::uint32_t qkey);
+  bool deliver_in_steps(QueuePair& qp, const transport::Request& request, const AddressPath& path,
+                        std::uint32_t qkey);
   Verdict offer(QueuePair& qp, QueuePair& peer, const transport::Request& request,
                 const AddressPath& path, std::uint32_t qkey);
+  bool is_taken(const QueuePair& qp, const QueuePair& peer) const;
   Verdict receive(QueuePair& qp, QueuePair& peer, const transport::Request& request,
                   const AddressPath& path);
   // datagrams_multicast.cpp

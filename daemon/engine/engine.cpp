@@ -37,7 +37,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       cpu_(clock_, queue_pairs_.slots(), limits.tenants, classes_of(limits), limits.tvls),
       events_(events, clock_, cpu_, queue_pairs_.slots(), limits.tenants),
       queues_(limits, queue_pairs_, cpu_.minimums()),
-      memory_(limits.memory_regions, limits.memory_windows),
+      memory_(limits.memory_regions, limits.memory_windows, queue_pairs_.slots()),
       rates_{.sent = {clock_, queue_pairs_.slots(), classes_of(limits), limits.tvls},
              .peers = {clock_, queue_pairs_.slots()},
              .memory = {clock_, queue_pairs_.slots()}},
@@ -49,7 +49,8 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
       dispatch_(clock_, queue_pairs_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
                 queues_.arbitrator, rates_.sent),
       waits_(clock_, addressing_.local, ingress_, cpu_, commands_, queues_.pcbs, queues_.scheduler,
-             queues_.tvls, queues_.arbitrator, rates_.memory, events_.log, limits.tenants),
+             queues_.tvls, queues_.arbitrator, rates_.memory, memory_.waits(), events_.log,
+             limits.tenants),
       lending_(clock_, addressing_.local, ingress_, queues_.pcbs, queues_.tvls, queues_.arbitrator,
                limits.tenants),
       tvl_assignment_(queue_pairs_, commands_, cpu_, ingress_, queues_.tvls, queues_.arbitrator,
@@ -69,6 +70,7 @@ Engine::Engine(const EngineLimits& limits, EventSink& events)
              .queue_pairs = queue_pairs_,
              .peer_rates = rates_.peers,
              .slow_memory = rates_.memory,
+             .memory_waits = memory_.waits(),
              .captures = wire_.captures,
              .faults = wire_.faults,
              .history = events_.history},
@@ -107,6 +109,7 @@ void Engine::add_tenant(Tenant& tenant) {
 
 void Engine::remove_tenant(Tenant& tenant) {
   cpu_.end_step();
+  memory_.waits().settle(tenant.counters.memory, true);
   addressing_.local.remove(tenant);
   waits_.forget(tenant);
   wire_.captures.forget(tenant);
@@ -128,6 +131,9 @@ bool Engine::poll(Time now) {
   const auto wake = [this](std::uint32_t slot) { cpu_.make_ready(queue_pairs_[slot]); };
   rates_.peers.release(wake);
   rates_.memory.release(wake);
+  memory_.waits().release([this](std::uint32_t slot) {
+    if (QueuePair* qp = queue_pairs_.at(slot)) cpu_.make_ready(*qp);
+  });
   // This comes first, so that datagrams that arrive now may have the buffers.
   std::size_t work = datagram_services_.take_back_buffers();
   work += wire_.packets.receive([this](PortBinding& binding, const wire::ParsedFrame& frame) {

@@ -7,7 +7,8 @@
 //   dispatch              doorbells -> dedicated PCBs -> kick; the arbitrator's next command
 //   rate_control          what waits for rates of tenants, levels, TVLs and queue pairs
 //   peer_rates            what peers send to them and read from them; rate_gates
-//   slow_memory           what the engine waits for memory of a tenant
+//   slow_memory           what the engine waits for memory of a tenant; memory_waits: what queue
+//                         pairs wait for memory that a process reaches (memory_proxy)
 //   tvl_assignment        which TVLs queue pairs take; level_assignment: which level they are of;
 //                         guarantee_lending: what is idle is lent
 //   command_store         commands in PCBs, the credits they hold, and their way back
@@ -122,7 +123,7 @@ class Engine {
   AddressHandles& address_handles() { return addressing_.handles; }
   Multicast& multicast() { return addressing_.multicast; }
   memory::KeyTable& keys() { return memory_.keys(); }
-  memory::WindowTable& windows() { return memory_.windows(); }
+  MemoryAccess& memory() { return memory_; }
   TvlAssignment& tvl_assignment() { return tvl_assignment_; }
   void add_tenant(Tenant& tenant);
   /// A level of a tenant, which has its number; before the first session of it.
@@ -163,7 +164,8 @@ class Engine {
   bool has_runnable() const {
     return cpu_.has_work() || ingress_.has_work() || queues_.scheduler.has_work() ||
            queues_.arbitrator.has_work() || commands_.ahead().has_work() ||
-           datagram_services_.has_work() || events_.async.has_work();
+           datagram_services_.has_work() || events_.async.has_work() ||
+           memory_.waits().has_work();
   }
 
   StepClock& clock() { return clock_; }

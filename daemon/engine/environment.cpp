@@ -44,6 +44,9 @@ transport::SendResult QpEnvironment::send(const wire::Headers& h,
   if (parts_.slow_memory.any() && (payload.length != 0 || asks_for_data(h)) &&
       parts_.slow_memory.holds(qp_, *qp_.tenant))
     return transport::SendResult::kNoBuffer;
+  // A packet that waits for its payload is made again; another one has another number.
+  const MemoryWaits::Step step(parts_.memory_waits, qp_.slot, MemoryWaits::Side::kSend,
+                               h.psn.value());
   // Paced, then handed to PacketIo.
   return parts_.congestion.send(qp_, route_, h, payload);
 }

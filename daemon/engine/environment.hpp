@@ -8,6 +8,7 @@
 #include "daemon/engine/datagram_control.hpp"
 #include "daemon/engine/faults.hpp"
 #include "daemon/engine/memory_access.hpp"
+#include "daemon/engine/memory_waits.hpp"
 #include "daemon/engine/peer_rates.hpp"
 #include "daemon/engine/qp_history.hpp"
 #include "daemon/engine/qp_table.hpp"
@@ -40,6 +41,7 @@ struct TransportParts {
   QpTable& queue_pairs;
   PeerRates& peer_rates;
   SlowMemory& slow_memory;
+  MemoryWaits& memory_waits;
   Captures& captures;
   Faults& faults;
   QpHistory& history;

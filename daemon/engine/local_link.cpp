@@ -70,6 +70,7 @@ transport::LocalLink::Draw QpLocalLink::draw() {
 
 transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint32_t offset,
                                               std::uint32_t bytes) {
+  const MemoryWaits::Step step(parts_.memory_waits, qp_.slot, MemoryWaits::Side::kSend, offset);
   memory::ScatterList far;
   const bool reads = request.kind == RequestKind::kRead;
   if (transport::is_send(request.kind)) {
@@ -86,10 +87,12 @@ transport::LocalLink::Moved QpLocalLink::move(const Request& request, std::uint3
   bool peer_at_fault = true;
   const Verdict verdict = parts_.memory.move(qp_, parts_.pcbs.pcb(request.pcb), offset, bytes,
                                              far.view(), reads, peer_at_fault);
+  if (verdict == Verdict::kBusy) return Moved(verdict);
   return Moved(verdict, peer_at_fault);
 }
 
 transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
+  const MemoryWaits::Step step(parts_.memory_waits, qp_.slot, MemoryWaits::Side::kSend, 0);
   const collect::Pcb& command = parts_.pcbs.pcb(request.pcb);
   std::uint64_t original = 0;
   std::uint64_t swap = request.swap;
@@ -101,6 +104,7 @@ transport::LocalLink::Moved QpLocalLink::run_atomic(const Request& request) {
   }
   const Verdict verdict = parts_.memory.atomic(*peer_, request.rkey, request.remote_addr,
                                                request.kind, request.compare_add, swap, original);
+  if (verdict == Verdict::kBusy) return Moved(verdict);
   if (verdict == Verdict::kRemoteAccess) return refuse_access(request.rkey);
   if (verdict != Verdict::kOk || store) return Moved(verdict, true);
   return Moved(parts_.memory.scatter(qp_, command, 0, std::as_bytes(std::span(&original, 1))));
@@ -120,6 +124,7 @@ std::uint64_t QpLocalLink::charge(std::uint32_t bytes, bool begins) {
 }
 
 void QpLocalLink::begins(const Request& request) {
+  parts_.memory_waits.begin_message(qp_.slot);
   parts_.cpu.moved(beyond_bytes(request.length));
   parts_.peer_rates.begins(qp_, *peer_, request.kind == RequestKind::kRead, request.length);
 }

@@ -94,7 +94,7 @@ Verdict MemoryAccess::move(const QueuePair& qp, const collect::Pcb& pcb, std::ui
   bool destination_fault = false;
   const Verdict moved = from_far ? memory::copy(near.view(), 0, far, 0, bytes, &destination_fault)
                                  : memory::copy(far, 0, near.view(), 0, bytes, &destination_fault);
-  if (moved == Verdict::kOk) return moved;
+  if (moved == Verdict::kOk || moved == Verdict::kBusy) return moved;
   remote_fault = from_far ? !destination_fault : destination_fault;
   return remote_fault ? Verdict::kRemoteAccess : Verdict::kLocalProtection;
 }
@@ -152,6 +152,7 @@ Verdict MemoryAccess::atomic(const QueuePair& qp, Rkey rkey, std::uint64_t addr,
 Verdict MemoryAccess::bind(const QueuePair& qp, const abi::CommandHeader& header) {
   memory::Window* window = windows_.find(header.rkey);
   if (window == nullptr || window->pd != qp.pd) return Verdict::kWindowBind;
+  settle(*window);
   return memory::bind(*window, keys_, static_cast<std::uint32_t>(header.swap), header.remote_addr,
                       header.compare_add, header.imm & kWindowAccess, header.rkey, qp.qpn);
 }
@@ -161,8 +162,22 @@ Verdict MemoryAccess::invalidate(const QueuePair& qp, Rkey rkey) {
   if (window == nullptr || !window->of_queue_pair || !window->bound || window->pd != qp.pd ||
       window->qpn != qp.qpn)
     return Verdict::kLocalQpOperation;
+  settle(*window);
   window->bound = false;
   return Verdict::kOk;
+}
+
+bool MemoryAccess::remove_window(std::uint32_t key) {
+  if (const memory::Window* window = windows_.find(key)) settle(*window);
+  return windows_.erase(key);
+}
+
+/// What peers have written through the window is there before the program is told that they do so
+/// no more.
+void MemoryAccess::settle(const memory::Window& window) {
+  if (!window.bound) return;
+  const memory::Region* region = keys_.lookup(window.region_key);
+  if (region != nullptr && region->process() != nullptr) region->process()->settle();
 }
 
 }  // namespace softhca::engine

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "daemon/collect/pcb_pool.hpp"
+#include "daemon/engine/memory_waits.hpp"
 #include "daemon/engine/queue_pair.hpp"
 #include "daemon/memory/key_table.hpp"
 #include "daemon/memory/scatter_list.hpp"
@@ -24,11 +25,16 @@ struct RemoteMemory {
 
 class MemoryAccess {
  public:
-  MemoryAccess(std::uint32_t regions, std::uint32_t windows) : keys_(regions), windows_(windows) {}
+  MemoryAccess(std::uint32_t regions, std::uint32_t windows, std::uint32_t queue_pairs)
+      : keys_(regions), windows_(windows), waits_(queue_pairs) {}
 
   memory::KeyTable& keys() { return keys_; }
   memory::WindowTable& windows() { return windows_; }
+  /// Queue pairs that wait for memory which a process reaches.
+  MemoryWaits& waits() { return waits_; }
+  const MemoryWaits& waits() const { return waits_; }
 
+  // Accesses of a MemoryWaits::Step may end with kBusy.
   // --- of commands of the queue pair. Errors: kLocalProtection.
   /// Length of the message, and whether its memory may be used in this way. Looked up once more at
   /// each access. `writes`: responses are stored there.
@@ -70,10 +76,15 @@ class MemoryAccess {
   /// Only windows of type 2 can be invalidated, through the queue pair they are bound to
   /// (o10-37.2.17). kLocalQpOperation: there is none with this key.
   Verdict invalidate(const QueuePair& qp, Rkey rkey);
+  /// As memory::WindowTable::erase().
+  bool remove_window(std::uint32_t key);
 
  private:
+  void settle(const memory::Window& window);
+
   memory::KeyTable keys_;
   memory::WindowTable windows_;
+  MemoryWaits waits_;
 };
 
 }  // namespace softhca::engine

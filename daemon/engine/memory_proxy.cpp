@@ -1,7 +1,6 @@
 #include "daemon/engine/memory_proxy.hpp"
 
 #include <poll.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -32,6 +31,19 @@ void for_bytes(std::span<iovec>& list, std::byte* packed, std::size_t bytes, Mov
   }
 }
 
+/// For telling accesses apart. 64 bits of FNV-1a over words.
+class Hash {
+ public:
+  void add(std::uint64_t word) {
+    value_ = (value_ ^ word) * 0x100000001b3;
+    value_ ^= value_ >> 29;
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325;
+};
+
 }  // namespace
 
 /// That of one process.
@@ -42,10 +54,20 @@ class MemoryProxy::Memory final : public memory::ProcessMemory {
   ~Memory() override { proxy_->remove(number_); }
 
   Verdict read(std::span<iovec> local, std::span<iovec> remote) override {
-    return proxy_->transfer(number_, false, local, remote);
+    return proxy_->transfer(number_, ProxyArea::kRead, local, remote);
   }
   Verdict write(std::span<iovec> local, std::span<iovec> remote) override {
-    return proxy_->transfer(number_, true, local, remote);
+    return proxy_->transfer(number_, ProxyArea::kWrite, local, remote);
+  }
+  Verdict atomic(std::uint64_t addr, memory::AtomicOp op, std::uint64_t compare_add,
+                 std::uint64_t swap, std::uint64_t& original) override {
+    ProxyArea::Atomic operands{static_cast<std::uint64_t>(op), compare_add, swap, 0};
+    const Verdict done = proxy_->run_atomic(number_, addr, operands);
+    if (done == Verdict::kOk) original = operands.original;
+    return done;
+  }
+  void settle() override {
+    if (proxy_->writes()) proxy_->settle();
   }
 
  private:
@@ -53,8 +75,7 @@ class MemoryProxy::Memory final : public memory::ProcessMemory {
   std::uint32_t number_;
 };
 
-Expected<std::shared_ptr<MemoryProxy>> MemoryProxy::create(const Start& start,
-                                                           MemoryCounters& counters, Waited waited,
+Expected<std::shared_ptr<MemoryProxy>> MemoryProxy::create(const Start& start, User user,
                                                            const AccessBounds& bounds) {
   const UniqueFd area(::memfd_create("softhca-memory-proxy", MFD_CLOEXEC));
   if (!area || ::ftruncate(area.get(), sizeof(ProxyArea)) != 0)
@@ -69,19 +90,15 @@ Expected<std::shared_ptr<MemoryProxy>> MemoryProxy::create(const Start& start,
                     area.get(), 0);
   if (at == MAP_FAILED) return system_error("the process that reaches memory");
   ::mlock2(at, sizeof(ProxyArea), MLOCK_ONFAULT);
-  std::shared_ptr<MemoryProxy> proxy(new MemoryProxy(*static_cast<ProxyArea*>(at), std::move(ours),
-                                                     counters, std::move(waited), bounds));
+  std::shared_ptr<MemoryProxy> proxy(
+      new MemoryProxy(*static_cast<ProxyArea*>(at), std::move(ours), std::move(user), bounds));
   if (auto started = start(area.get(), theirs.get()); !started) return started.error();
   return proxy;
 }
 
-MemoryProxy::MemoryProxy(ProxyArea& area, UniqueFd socket, MemoryCounters& counters, Waited waited,
-                         const AccessBounds& bounds)
-    : area_(area),
-      bounds_(bounds),
-      counters_(counters),
-      waited_(std::move(waited)),
-      socket_(std::move(socket)) {
+MemoryProxy::MemoryProxy(ProxyArea& area, UniqueFd socket, User user, const AccessBounds& bounds)
+    : area_(area), bounds_(bounds), user_(std::move(user)), socket_(std::move(socket)) {
+  area_.slept.store(~0u, std::memory_order_relaxed);
   waits_.set({.per_second = static_cast<std::uint64_t>(1e9 * bounds.share),
               .burst = static_cast<std::uint64_t>(bounds.burst.count())},
              monotonic_time());
@@ -93,6 +110,8 @@ MemoryProxy::~MemoryProxy() {
   wake();
   ::munmap(&area_, sizeof(ProxyArea));
 }
+
+// --- what it knows
 
 Expected<std::shared_ptr<memory::ProcessMemory>> MemoryProxy::add(
     const std::shared_ptr<MemoryProxy>& proxy, int socket) {
@@ -137,100 +156,235 @@ void MemoryProxy::wake() {
   futex_wake(area_.wake);
 }
 
+// --- accesses
+
 bool MemoryProxy::is_late() const {
   return late_.load(std::memory_order_relaxed) &&
-         area_.state.load(std::memory_order_acquire) == ProxyArea::kAsked;
+         area_.done.load(std::memory_order_acquire) != area_.asked.load(std::memory_order_relaxed);
 }
 
-/// What the next access reaches of `remote`, which is used up. Returns its bytes.
-std::size_t MemoryProxy::describe(std::span<iovec>& remote) {
-  std::size_t bytes = 0;
-  area_.ranges = 0;
-  for (memory::skip_bytes(remote, 0);
-       !remote.empty() && area_.ranges < memory::kMaxEntries && bytes < ProxyArea::kBytes;) {
-    const std::size_t part = std::min(remote.front().iov_len, ProxyArea::kBytes - bytes);
-    area_.range[area_.ranges++] = {reinterpret_cast<std::uintptr_t>(remote.front().iov_base), part};
-    bytes += part;
-    memory::skip_bytes(remote, part);
-  }
-  return bytes;
-}
-
-Verdict MemoryProxy::transfer(std::uint32_t memory, bool writes, std::span<iovec> local,
-                              std::span<iovec> remote) {
-  if (is_late()) return Verdict::kLocalProtection;
+/// False: not before all that was lost has come back.
+bool MemoryProxy::may_ask() {
+  if (!late_.load(std::memory_order_relaxed)) return true;
+  if (is_late()) return false;
   late_.store(false, std::memory_order_relaxed);
+  for (Place& place : places_)
+    if (place.state == Place::State::kLost) place = {};
+  return true;
+}
+
+/// What the next access reaches of `remote`, which is used up.
+MemoryProxy::Part MemoryProxy::describe(std::span<iovec>& remote) {
+  Part part;
+  for (memory::skip_bytes(remote, 0);
+       !remote.empty() && part.ranges < memory::kMaxEntries && part.bytes < ProxyArea::kBytes;) {
+    const std::size_t bytes = std::min(remote.front().iov_len, ProxyArea::kBytes - part.bytes);
+    part.range[part.ranges++] = {reinterpret_cast<std::uintptr_t>(remote.front().iov_base), bytes};
+    part.bytes += bytes;
+    memory::skip_bytes(remote, bytes);
+  }
+  return part;
+}
+
+Verdict MemoryProxy::transfer(std::uint32_t memory, Kind kind, std::span<iovec> local,
+                              std::span<iovec> remote) {
+  if (!may_ask()) return Verdict::kLocalProtection;
   for (;;) {
-    const std::size_t bytes = describe(remote);
-    if (bytes == 0) return Verdict::kOk;
-    area_.memory = memory;
-    area_.writes = writes;
-    std::byte* const packed = area_.bytes.data();
-    if (writes)
-      for_bytes(local, packed, bytes, [](const std::byte* from, std::byte* to, std::size_t n) {
-        std::memcpy(to, from, n);
-      });
-    if (const Verdict done = access(); done != Verdict::kOk) return done;
-    if (!writes)
-      for_bytes(local, packed, bytes, [](std::byte* to, const std::byte* from, std::size_t n) {
-        std::memcpy(to, from, n);
-      });
+    Part part = describe(remote);
+    if (part.bytes == 0) return Verdict::kOk;
+    part.kind = kind;
+    part.memory = memory;
+    const auto fill = [&](std::span<std::byte> packed) {
+      for_bytes(
+          local, packed.data(), part.bytes,
+          [](const std::byte* from, std::byte* to, std::size_t n) { std::memcpy(to, from, n); });
+    };
+    const auto take = [&](std::span<std::byte> packed) {
+      for_bytes(
+          local, packed.data(), part.bytes,
+          [](std::byte* to, const std::byte* from, std::size_t n) { std::memcpy(to, from, n); });
+    };
+    const bool writes = kind == ProxyArea::kWrite;
+    const Verdict done = writes ? access(part, fill, [](auto) {})
+                                : access(
+                                      part, [](auto) {}, take);
+    if (done != Verdict::kOk) return done;
+    // What a repeated step had written before is not packed again.
+    if (writes && known_) memory::skip_bytes(local, part.bytes);
   }
 }
 
-/// The process keeps to the engine's processor, which is free as long as the engine waits: another
-/// one would have to be woken.
-void MemoryProxy::look_for_cpu() {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  const bool is_bound = ::sched_getaffinity(0, sizeof all, &all) == 0 && CPU_COUNT(&all) == 1;
-  area_.cpu = is_bound ? ::sched_getcpu() : -1;
-  knows_cpu_ = true;
+Verdict MemoryProxy::run_atomic(std::uint32_t memory, std::uint64_t addr,
+                                ProxyArea::Atomic& operands) {
+  if (!may_ask()) return Verdict::kLocalProtection;
+  Part part;
+  part.kind = ProxyArea::kAtomic;
+  part.memory = memory;
+  part.ranges = 1;
+  part.range[0] = {addr, sizeof(std::uint64_t)};
+  part.bytes = sizeof(std::uint64_t);
+  return access(
+      part,
+      [&](std::span<std::byte> packed) { std::memcpy(packed.data(), &operands, sizeof operands); },
+      [&](std::span<std::byte> packed) { std::memcpy(&operands, packed.data(), sizeof operands); });
 }
 
-/// What the area describes.
-Verdict MemoryProxy::access() {
-  counters_.process_accesses.add();
-  if (!knows_cpu_) look_for_cpu();
-  area_.state.store(ProxyArea::kAsked, std::memory_order_release);
-  wake();
-  if (!comes_back()) {
-    counters_.late_accesses.add();
-    late_.store(true, std::memory_order_relaxed);
-    return Verdict::kLocalProtection;
+/// `fill` puts what is written into the bytes of the access, `take` takes what was read.
+template <class Fill, class Take>
+Verdict MemoryProxy::access(const Part& part, Fill&& fill, Take&& take) {
+  Hash hash;
+  hash.add(std::uint64_t{part.memory} << 32 | part.kind);
+  for (std::uint32_t i = 0; i < part.ranges; ++i) {
+    hash.add(part.range[i].addr);
+    hash.add(part.range[i].length);
   }
-  return area_.ok != 0 ? Verdict::kOk : Verdict::kLocalProtection;
+  const MemoryWaits::What what{.hash = hash.value(),
+                               .bytes = static_cast<std::uint32_t>(part.bytes),
+                               .repeats = part.kind != ProxyArea::kAtomic};
+  const bool keeps = part.kind != ProxyArea::kWrite;
+  MemoryWaits& waits = user_.waits;
+  using Next = MemoryWaits::Next;
+  Next next = waits.next(*this, what);
+  if (next == Next::kDone) {
+    known_ = true;
+    if (waits.verdict() == Verdict::kOk && keeps) take(bytes_of(waits.place()));
+    return waits.verdict();
+  }
+  known_ = false;
+  if (next == Next::kBegin) {
+    const std::uint32_t place = free_place();
+    const std::uint32_t waiter = place == ProxyArea::kPlaces
+                                     ? MemoryWaits::kNobody
+                                     : waits.begin(shared_from_this(), what, place);
+    if (waiter == MemoryWaits::kNobody) {
+      next = waits.wait_for_room();
+    } else {
+      fill(bytes_of(place));
+      ask(part, place, waiter, keeps);
+      next = Next::kWait;
+    }
+  }
+  if (next == Next::kWait) return Verdict::kBusy;
+  fill(bytes_of(kOwnPlace));
+  ask(part, kOwnPlace, MemoryWaits::kNobody, keeps);
+  if (!wait_for(asked_) || area_.access[kOwnPlace].ok == 0) return Verdict::kLocalProtection;
+  if (keeps) take(bytes_of(kOwnPlace));
+  return Verdict::kOk;
 }
 
-/// Waits for the access that was asked for. False: it has come to its bound.
-bool MemoryProxy::comes_back() {
-  const Time asked = monotonic_time();
-  Time now = asked;
-  Time at_work = kNever;  // since when the process has been, for this
-  Duration lacked{};      // that this thread had no processor
-  bool is_late = false;
-  while (!is_late && area_.state.load(std::memory_order_acquire) != ProxyArea::kDone) {
-    const std::uint64_t awake = area_.awake.load(std::memory_order_relaxed);
-    if (awake != 0) at_work = std::max(asked, Time(Duration(awake)));
-    const Duration allowed = waits_.ready_at() <= now ? bounds_.longest : bounds_.usual;
-    const Time end = (awake == 0 ? asked + bounds_.start : at_work + allowed) + lacked;
-    is_late = now >= end || (now != asked && has_ended());
-    if (is_late) break;
-    const Duration slice = std::min<Duration>(end - now, kSlice);
-    futex_wait(area_.state, ProxyArea::kAsked, slice);
-    const Time woken = monotonic_time();
-    lacked += std::max(woken - now - slice - kSlice, Duration::zero());
-    now = woken;
+/// kPlaces: all are taken.
+std::uint32_t MemoryProxy::free_place() const {
+  std::uint32_t place = 0;
+  while (place < kOwnPlace && places_[place].state != Place::State::kFree) ++place;
+  return place < kOwnPlace ? place : ProxyArea::kPlaces;
+}
+
+void MemoryProxy::ask(const Part& part, std::uint32_t place, std::uint32_t waiter, bool keeps) {
+  user_.counters.process_accesses.add();
+  const bool writes = part.kind != ProxyArea::kRead;
+  places_[place] = {Place::State::kAsked, writes, keeps, waiter};
+  writing_ += writes ? 1 : 0;
+  ProxyArea::Access& access = area_.access[place];
+  access.memory = part.memory;
+  access.kind = part.kind;
+  access.ranges = part.ranges;
+  std::copy_n(part.range.begin(), part.ranges, access.range.begin());
+  if (asked_ == collected_) patience_ = {};
+  order_[asked_ % ProxyArea::kPlaces] = area_.order[asked_ % ProxyArea::kPlaces] = place;
+  area_.asked.store(++asked_, std::memory_order_seq_cst);
+  // It is at work, or will be before it sleeps, unless it has slept since it was woken last.
+  if (area_.slept.load(std::memory_order_seq_cst) == area_.wake.load(std::memory_order_relaxed))
+    wake();
+  if (listed_ || waiter == MemoryWaits::kNobody) return;
+  listed_ = true;
+  user_.waits.add_busy(shared_from_this());
+}
+
+/// The access in this place is done, or lost.
+void MemoryProxy::finish(std::uint32_t at, Verdict verdict) {
+  Place& place = places_[at];
+  writing_ -= place.writes ? 1 : 0;
+  const bool is_held = place.waiter != MemoryWaits::kNobody &&
+                       user_.waits.completed(place.waiter, verdict, place.keeps);
+  place.state = is_held ? Place::State::kHeld : Place::State::kFree;
+}
+
+void MemoryProxy::give_back(std::uint32_t at) {
+  Place& place = places_[at];
+  place.waiter = MemoryWaits::kNobody;
+  if (place.state == Place::State::kHeld) place.state = Place::State::kFree;
+}
+
+bool MemoryProxy::collect() {
+  const std::uint32_t done = area_.done.load(std::memory_order_acquire);
+  if (done - collected_ > asked_ - collected_) lose();  // so many were never asked for
+  if (done != collected_) patience_ = {};
+  for (; collected_ != done && collected_ != asked_; ++collected_) {
+    const std::uint32_t place = order_[collected_ % ProxyArea::kPlaces];
+    finish(place, area_.access[place].ok != 0 ? Verdict::kOk : Verdict::kLocalProtection);
   }
-  WorkClock::count_wait(now - asked - lacked);
-  const Duration took = !is_late            ? Duration(area_.took)
-                        : at_work != kNever ? now - at_work - lacked
-                                            : Duration::zero();
-  if (took > bounds_.usual) {
-    waits_.charge(static_cast<std::uint64_t>(took.count()), now);
-    waited_(took);
+  if (collected_ != asked_) {
+    const Time now = monotonic_time();
+    pass(patience_, now);
+    bool is_lost = patience_.is_out(bounds_, bounds_.longest);
+    if (now - asked_whether_ended_ >= kSlice) {
+      asked_whether_ended_ = now;
+      is_lost = is_lost || has_ended();
+    }
+    if (is_lost) lose();
   }
-  return !is_late;
+  return collected_ != asked_;
+}
+
+/// What is under way has come to its bound: nothing more is asked until all of it has come back.
+void MemoryProxy::lose() {
+  user_.counters.late_accesses.add();
+  late_.store(true, std::memory_order_relaxed);
+  for (; collected_ != asked_; ++collected_) {
+    const std::uint32_t place = order_[collected_ % ProxyArea::kPlaces];
+    finish(place, Verdict::kLocalProtection);
+    places_[place].state = Place::State::kLost;
+  }
+}
+
+/// Time passes while something is waited for. What this thread lacks a processor does not count.
+void MemoryProxy::pass(Patience& patience, Time now) {
+  const Duration passed =
+      patience.last == Time{} ? Duration{} : std::min<Duration>(now - patience.last, 2 * kSlice);
+  patience.last = now;
+  const bool at_work = area_.awake.load(std::memory_order_relaxed) != 0;
+  (at_work ? patience.at_work : patience.idle) += passed;
+}
+
+void MemoryProxy::settle() {
+  if (collected_ != asked_) wait_for(asked_);
+}
+
+/// Waits until access number `asked` - 1 is done. False: it has come to its bound.
+bool MemoryProxy::wait_for(std::uint32_t asked) {
+  const Time begun = monotonic_time();
+  Patience patience{.last = begun};
+  const Duration allowed = waits_.ready_at() <= begun ? bounds_.longest : bounds_.usual;
+  for (;;) {
+    collect();
+    if (collected_ == asked) break;
+    pass(patience, monotonic_time());
+    if (patience.is_out(bounds_, allowed)) {
+      lose();
+      break;
+    }
+    area_.waiting.store(1, std::memory_order_seq_cst);
+    if (area_.done.load(std::memory_order_seq_cst) == collected_)
+      futex_wait(area_.done, collected_, std::min<Duration>(kSlice, allowed));
+    area_.waiting.store(0, std::memory_order_relaxed);
+  }
+  const Time now = monotonic_time();
+  pass(patience, now);
+  const Duration took = patience.at_work + patience.idle;
+  WorkClock::count_wait(took);
+  if (took > bounds_.usual) waits_.charge(static_cast<std::uint64_t>(took.count()), now);
+  user_.waited(took);
+  return !late_.load(std::memory_order_relaxed);
 }
 
 /// The process has, or could not be made.

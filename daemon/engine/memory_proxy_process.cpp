@@ -1,13 +1,13 @@
 #include "daemon/engine/memory_proxy_process.hpp"
 
-#include <sched.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <span>
@@ -28,17 +28,18 @@ class Server {
   void serve() {
     constexpr auto kLong = std::chrono::hours(1);
     for (;;) {
-      area_.awake.store(nanoseconds(monotonic_time()), std::memory_order_relaxed);
       const std::uint32_t seen = area_.wake.load(std::memory_order_acquire);
+      area_.awake.store(nanoseconds(monotonic_time()), std::memory_order_relaxed);
       // In this order: it is told of a memory before that is used.
-      const bool asked = area_.state.load(std::memory_order_acquire) == ProxyArea::kAsked;
+      const bool asked = is_asked();
       if (!take_messages()) return;
       if (asked) {
         answer();
         continue;
       }
       area_.awake.store(0, std::memory_order_relaxed);
-      futex_wait(area_.wake, seen, kLong);
+      area_.slept.store(seen, std::memory_order_seq_cst);
+      if (!is_asked()) futex_wait(area_.wake, seen, kLong);
     }
   }
 
@@ -64,60 +65,55 @@ class Server {
     }
   }
 
+  bool is_asked() const {
+    return area_.asked.load(std::memory_order_seq_cst) !=
+           area_.done.load(std::memory_order_relaxed);
+  }
+
   void answer() {
-    follow_engine();
-    const Time begun = monotonic_time();
-    const Duration worked = read_clock(CLOCK_PROCESS_CPUTIME_ID);
-    const long waits = waits_so_far();
-    area_.ok = run() == Verdict::kOk;
-    const bool has_waited = waits_so_far() != waits;
-    const Duration took =
-        has_waited ? monotonic_time() - begun : read_clock(CLOCK_PROCESS_CPUTIME_ID) - worked;
-    area_.took = static_cast<std::uint64_t>(took.count());
-    area_.state.store(ProxyArea::kDone, std::memory_order_release);
-    futex_wake(area_.state);
+    const std::uint32_t number = area_.done.load(std::memory_order_relaxed);
+    const std::uint32_t place = area_.order[number % ProxyArea::kPlaces] % ProxyArea::kPlaces;
+    area_.access[place].ok = run(area_.access[place], area_.bytes[place]) == Verdict::kOk;
+    area_.done.store(number + 1, std::memory_order_seq_cst);
+    if (area_.waiting.load(std::memory_order_seq_cst) != 0) futex_wake(area_.done);
   }
 
   static std::uint64_t nanoseconds(Time time) {
     return static_cast<std::uint64_t>(time.time_since_epoch().count());
   }
 
-  /// How often this process has gone to sleep. That it lacked a processor is not among it.
-  static long waits_so_far() {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_nvcsw;
-  }
-
-  /// To the processor that the engine leaves meanwhile.
-  void follow_engine() {
-    if (area_.cpu < 0 || area_.cpu == cpu_) return;
-    cpu_ = area_.cpu;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(static_cast<unsigned>(cpu_), &one);
-    ::sched_setaffinity(0, sizeof one, &one);
-  }
-
-  Verdict run() {
-    const auto found = memories_.find(area_.memory);
+  Verdict run(const ProxyArea::Access& access, std::span<std::byte> bytes) {
+    const auto found = memories_.find(access.memory);
     if (found == memories_.end()) return Verdict::kLocalProtection;
+    memory::OfferedMemory& process = *found->second;
+    if (access.kind == ProxyArea::kAtomic) return run_atomic(process, access.range[0].addr, bytes);
     std::array<iovec, memory::kMaxEntries> remote;
     std::size_t count = 0;
-    iovec local{area_.bytes.data(), 0};
-    for (; count < area_.ranges; ++count) {
-      const ProxyArea::Range& range = area_.range[count];
+    iovec local{bytes.data(), 0};
+    for (; count < std::min<std::size_t>(access.ranges, remote.size()); ++count) {
+      const ProxyArea::Range& range = access.range[count];
+      if (range.length > bytes.size() - local.iov_len) return Verdict::kLocalProtection;
       remote[count] = {std::bit_cast<void*>(range.addr), range.length};
       local.iov_len += range.length;
     }
-    memory::OfferedMemory& process = *found->second;
     const std::span there{remote.data(), count};
-    return area_.writes != 0 ? process.write({&local, 1}, there) : process.read({&local, 1}, there);
+    return access.kind == ProxyArea::kWrite ? process.write({&local, 1}, there)
+                                            : process.read({&local, 1}, there);
+  }
+
+  static Verdict run_atomic(memory::OfferedMemory& process, std::uint64_t addr,
+                            std::span<std::byte> bytes) {
+    ProxyArea::Atomic operands;
+    std::memcpy(&operands, bytes.data(), sizeof operands);
+    const auto operation = static_cast<memory::AtomicOp>(operands.operation);
+    const Verdict done =
+        process.atomic(addr, operation, operands.compare_add, operands.swap, operands.original);
+    std::memcpy(bytes.data(), &operands, sizeof operands);
+    return done;
   }
 
   ProxyArea& area_;
   UniqueFd socket_;
-  int cpu_ = -1;  ///< on which it runs; negative: on any
   std::map<std::uint32_t, std::unique_ptr<memory::OfferedMemory>> memories_;
 };
 

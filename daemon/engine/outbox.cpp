@@ -89,7 +89,8 @@ transport::SendResult Outbox::add(const wire::FrameTemplate& path, const wire::H
     return transport::SendResult::kNoAccess;
   if (payload.length != 0 && pieces.count == 0) {
     if (payloads_.read(qp, payload, {tail, payload.length}) != Verdict::kOk)
-      return transport::SendResult::kNoAccess;
+      return payloads_.is_busy() ? transport::SendResult::kNoBuffer
+                                 : transport::SendResult::kNoAccess;
     tail += payload.length;
   }
   std::memset(tail, 0, pad);

@@ -208,8 +208,11 @@ transport::SendResult PacketIo::send(PortBinding& binding, const wire::FrameTemp
   const std::size_t length = path.frame_length(h.opcode, payload.length);
   // A path MTU beyond what the port carries: lost, as on a wire.
   if (length - path.link_length() > binding.port->mtu()) return transport::SendResult::kSent;
+  payloads_.begin();
   const transport::SendResult sent = faults_.on() ? send_faulty(binding, path, h, payload, qp)
                                                   : hand_over(binding, path, h, payload, qp);
+  if (sent == transport::SendResult::kNoBuffer && payloads_.is_busy())
+    return refuse(qp, WaitCause::kMemory);
   if (sent == transport::SendResult::kNoBuffer) {
     binding.drops.no_buffer.add();
     return refuse(qp, WaitCause::kPort);
@@ -242,7 +245,8 @@ transport::SendResult PacketIo::make_frame(PortBinding& binding, const wire::Fra
   wire::FrameBuilder builder({frame.data, length}, path, h, payload.length, id);
   if (payload.length != 0 && payloads_.read(qp, payload, builder.payload()) != Verdict::kOk) {
     binding.port->release({&frame, 1});
-    return transport::SendResult::kNoAccess;
+    return payloads_.is_busy() ? transport::SendResult::kNoBuffer
+                               : transport::SendResult::kNoAccess;
   }
   frame.length = static_cast<std::uint32_t>(builder.finish());
   return transport::SendResult::kSent;

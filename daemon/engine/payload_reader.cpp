@@ -20,6 +20,13 @@ RemoteMemory PayloadReader::remote(const QueuePair& qp, const transport::Payload
 
 Verdict PayloadReader::read(const QueuePair* qp, const transport::PayloadSource& payload,
                             std::span<std::byte> out) {
+  const Verdict done = fetch(qp, payload, out);
+  is_busy_ = done == Verdict::kBusy;
+  return done;
+}
+
+Verdict PayloadReader::fetch(const QueuePair* qp, const transport::PayloadSource& payload,
+                             std::span<std::byte> out) {
   if (payload.from == From::kRequest)
     return memory_.gather(*qp, pcbs_.pcb(payload.pcb), payload.offset, out);
   if (payload.from == From::kOwn) {

@@ -26,20 +26,28 @@ class PayloadReader {
   PayloadReader(collect::PcbPool& pcbs, MemoryAccess& memory, const ReceiveQueues& receives)
       : pcbs_(pcbs), memory_(memory), receives_(receives) {}
 
-  /// Fills `out`, of the payload's length. Errors: kLocalProtection, kRemoteAccess. `qp`: whose
-  /// payload it is; null: the engine's own.
+  /// Fills `out`, of the payload's length. Errors: kLocalProtection, kRemoteAccess; kBusy: in a
+  /// MemoryWaits::Step, it is to be read again later. `qp`: whose payload it is; null: the engine's
+  /// own.
   Verdict read(const QueuePair* qp, const transport::PayloadSource& payload,
                std::span<std::byte> out);
   /// Where the payload lies; no pieces: it has to be read. They stay valid for this poll step.
   /// Errors as read(). REQUIRES: not empty.
   Verdict locate(const QueuePair& qp, const transport::PayloadSource& payload, PayloadPieces& out);
+  /// A packet begins.
+  void begin() { is_busy_ = false; }
+  /// A read() of it ended with kBusy.
+  bool is_busy() const { return is_busy_; }
 
  private:
+  Verdict fetch(const QueuePair* qp, const transport::PayloadSource& payload,
+                std::span<std::byte> out);
   RemoteMemory remote(const QueuePair& qp, const transport::PayloadSource& payload);
 
   collect::PcbPool& pcbs_;
   MemoryAccess& memory_;
   const ReceiveQueues& receives_;
+  bool is_busy_ = false;
 };
 
 }  // namespace softhca::engine

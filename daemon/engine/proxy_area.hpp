@@ -1,5 +1,6 @@
 // Memory that the daemon shares with the process that reaches tenants' memory for it
-// (memory_proxy.hpp): one access at a time. Both are the daemon's; no tenant maps it.
+// (memory_proxy.hpp). Each access has a place here; the process makes them in the order in which
+// the engine asks for them. Both are the daemon's; no tenant maps it.
 #pragma once
 
 #include <linux/futex.h>
@@ -18,32 +19,44 @@
 namespace softhca::engine {
 
 struct ProxyArea {
-  enum State : std::uint32_t { kNothing, kAsked, kDone };
   /// Bytes of one access at most.
   static constexpr std::size_t kBytes = 64 << 10;
+  /// Accesses under way at most. A power of two, so that counters may wrap.
+  static constexpr std::uint32_t kPlaces = 16;
 
+  enum Kind : std::uint32_t { kRead, kWrite, kAtomic };
   struct Range {
     std::uint64_t addr;  ///< in the process
     std::uint64_t length;
   };
+  struct Access {
+    std::uint32_t memory;
+    std::uint32_t kind;  ///< Kind
+    std::uint32_t ranges;
+    std::uint32_t ok;  ///< written by the process: not 0, it has succeeded
+    std::array<Range, memory::kMaxEntries> range;
+  };
+  /// In the bytes of an atomic.
+  struct Atomic {
+    std::uint64_t operation;  ///< memory::AtomicOp
+    std::uint64_t compare_add;
+    std::uint64_t swap;
+    std::uint64_t original;  ///< written by the process
+  };
 
   std::atomic<std::uint32_t> wake;      ///< futex: changes when there is something for the process
+  std::atomic<std::uint32_t> slept;     ///< what `wake` was when the process went to sleep last
   std::atomic<std::uint32_t> messages;  ///< sent on its socket
   std::atomic<std::uint32_t> taken;     ///< of these, by the process
-  std::atomic<std::uint32_t> state;     ///< futex: State
-  /// Since when the process has been at work, by the clock of the machine; ns, 0: it sleeps.
+  std::atomic<std::uint32_t> asked;     ///< accesses, so far
+  std::atomic<std::uint32_t> done;      ///< futex: of these, all before this number are done
+  std::atomic<std::uint32_t> waiting;   ///< not 0: the engine sleeps until `done` changes
+  /// Since when the process has been at work on the access at hand, by the clock of the machine;
+  /// ns, 0: it sleeps.
   std::atomic<std::uint64_t> awake;
-  /// When the access is done: ns that it took; without those in which a process that did not go to
-  /// sleep lacked a processor.
-  std::uint64_t took;
-  // Of the access.
-  std::uint32_t memory;
-  std::uint32_t writes;
-  std::uint32_t ranges;
-  std::uint32_t ok;
-  std::int32_t cpu;  ///< of the engine, if it has one of its own; else negative
-  std::array<Range, memory::kMaxEntries> range;
-  alignas(4096) std::array<std::byte, kBytes> bytes;
+  std::array<std::uint32_t, kPlaces> order;  ///< place of access number n, at n % kPlaces
+  std::array<Access, kPlaces> access;
+  alignas(4096) std::array<std::array<std::byte, kBytes>, kPlaces> bytes;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

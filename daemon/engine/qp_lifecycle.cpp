@@ -201,8 +201,16 @@ void QpLifecycle::note_failure(const QueuePair& qp) {
   event_log_.add(event, parts_.history.past(qp));
 }
 
+/// Its program may use the memory of what it has posted for something else as soon as that is
+/// flushed.
+void QpLifecycle::settle_memory(QueuePair& qp) {
+  parts_.memory_waits.settle(qp.tenant->counters.memory);
+  parts_.memory_waits.forget(*qp.tenant, qp.slot);
+}
+
 void QpLifecycle::flush(QueuePair& qp) {
   QpEnvironment env(parts_, qp);
+  settle_memory(qp);
   parts_.congestion.release(qp);
   parts_.peer_rates.leave(qp);
   parts_.slow_memory.leave(qp);
@@ -239,6 +247,7 @@ bool QpLifecycle::flush_receives(QueuePair& qp) {
 /// VCBs and doorbells, where they wait for the tenant's turn, are known by their numbers.
 void QpLifecycle::reset(QueuePair& qp, std::uint32_t send_sequence) {
   qp.sq.first_sequence = qp.sq.not_begun = send_sequence;
+  settle_memory(qp);
   stall_.forget(qp);
   qp.sq.discarding = true;
   scheduler_.close(schedule::QpSlot(qp.slot));

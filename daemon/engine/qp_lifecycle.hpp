@@ -89,6 +89,7 @@ class QpLifecycle {
   void configure(QueuePair& qp);
   void open_send_queue(QueuePair& qp);
   void note_failure(const QueuePair& qp);
+  void settle_memory(QueuePair& qp);
   void flush(QueuePair& qp);
 
   const StepClock& clock_;

@@ -160,6 +160,8 @@ struct QpReceiveQueue {
   /// Drawn for the message under way, and not yet completed; lies in QpTable.
   shm::ReceiveWork* work = nullptr;
   bool drawn = false;
+  /// UD: the queue pair that is writing a datagram to it in steps (MemoryWaits), by slot.
+  std::uint32_t writer = kNoIndex;
   bool given_up = false;      ///< its next message is refused, and ends the connection
   std::uint32_t drought = 0;  ///< of its shared receive queue, in which it found no receive
 };

@@ -91,8 +91,9 @@ struct Tenant {
   RateGate rate;
   transport::KeptAccount kept;  ///< packets of peers, ahead of their turn
   PeerGates peer_rates;
-  RateGate slow_memory;           ///< closed: see SlowMemory
-  Time memory_suspected_until{};  ///< see MeasuredMemory
+  RateGate slow_memory;               ///< closed: see SlowMemory
+  Time memory_suspected_until{};      ///< see MeasuredMemory
+  std::uint32_t waiting_packets = 0;  ///< see WaitingPackets
 
   TenantControl control;  ///< not for the engine
 };

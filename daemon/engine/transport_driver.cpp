@@ -1,6 +1,7 @@
 #include "daemon/engine/transport_driver.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "daemon/engine/captured_link.hpp"
 #include "daemon/engine/costs.hpp"
@@ -12,6 +13,7 @@ namespace softhca::engine {
 namespace {
 
 constexpr std::size_t kRunsPerStep = 64;  ///< queue pairs served in one poll step
+constexpr unsigned kWaitingPacketsPerTurn = 32;
 
 bool is_held(const QueuePair& qp) {
   return std::visit([](const auto& transport) { return transport.is_held(); }, qp.transport);
@@ -55,13 +57,33 @@ bool TransportDriver::run(QueuePair& qp) {
   }
   if (qp.state == QpState::kError) return lifecycle_.flush_receives(qp);
   if (waits_for_memory(qp)) return false;
+  const bool more_waiting = take_waiting(qp);
+  if (qp.state == QpState::kError) return false;
   qp.connection.flow.resume();
   const bool more = transmit(qp);
+  parts_.memory_waits.end_turn(qp.slot);
   if (qp.sq.stalled && !is_held(qp)) stall_.resume(qp);
   stall_.watch(qp, clock_.now);
   settle(qp);
+  if (more_waiting && may_receive(qp.state)) return true;
   return more && !waits_in_message(qp) && may_receive(qp.state) &&
          qp.connection.flow.wake_at() == kNever;
+}
+
+/// Takes in packets that have waited for memory, in order. True: there are more that may go on.
+bool TransportDriver::take_waiting(QueuePair& qp) {
+  WaitingPackets& waiting = parts_.memory_waits.packets();
+  if (!waiting.any(qp.slot)) [[likely]]
+    return false;
+  if (is_being_written(qp)) return true;
+  for (unsigned i = 0; i < kWaitingPacketsPerTurn; ++i) {
+    const WaitingPackets::Packet* const packet = waiting.front(qp.slot);
+    if (packet == nullptr) return false;
+    if (!take(qp, packet->frame, packet->number, true)) return false;
+    // They are all gone if the queue pair has failed.
+    if (waiting.front(qp.slot) == packet) waiting.pop(*qp.tenant, qp.slot);
+  }
+  return true;
 }
 
 /// Has it to wait with all that it sends? Of a connection to another host only what has payload
@@ -74,6 +96,7 @@ bool TransportDriver::waits_for_memory(const QueuePair& qp) {
 
 /// Has it to wait with the message at hand, in its middle?
 bool TransportDriver::waits_in_message(const QueuePair& qp) {
+  if (parts_.memory_waits.waits(qp.slot, MemoryWaits::Side::kSend)) return true;
   if (!parts_.slow_memory.any() || qp.state == QpState::kError) return false;
   if (!qp.is_local()) return parts_.slow_memory.waits(qp);
   if (parts_.slow_memory.holds(qp, *qp.tenant)) return true;
@@ -132,7 +155,9 @@ std::size_t TransportDriver::expire() {
 
 /// Its turn, which follows, arms the timer anew. (A local one sees in its turn that it is due.)
 void TransportDriver::expire(QueuePair& qp) {
-  // What it does not send, or has dropped, is not the peer's silence. Its turn comes with the gate.
+  // What it does not send, or has dropped, is not the peer's silence. Its turn comes with the gate,
+  // or when its memory has been reached.
+  if (parts_.memory_waits.packets().any(qp.slot)) return;
   if (parts_.slow_memory.any() && !qp.is_local() && qp.state != QpState::kError &&
       parts_.slow_memory.holds(qp, *qp.tenant))
     return;
@@ -146,22 +171,55 @@ void TransportDriver::expire(QueuePair& qp) {
 }
 
 void TransportDriver::receive(QueuePair& qp, const wire::ParsedFrame& frame) {
-  QpEnvironment env(parts_, qp, qp.connection.route, &frame);
   qp.tenant->counters.wire.count_received(frame);
   parts_.cpu.charge_packet(*qp.tenant, qp.qos_class, frame.payload.size());
+  WaitingPackets& waiting = parts_.memory_waits.packets();
+  const bool waits = waiting.any(qp.slot) || is_being_written(qp);
+  const std::uint64_t number = waiting.next_number();
+  const bool may_wait = waiting.has_room(*qp.tenant, frame);
+  if (!waits && take(qp, frame, number, may_wait)) [[likely]]
+    return;
+  if (may_wait && may_receive(qp.state)) {
+    waiting.add(*qp.tenant, qp.slot, frame, number);
+    if (waits) parts_.cpu.make_ready(qp);
+  } else {
+    QpEnvironment(parts_, qp, qp.connection.route, &frame).count(transport::Count::kRateDropped);
+  }
+}
+
+/// True: a datagram from inside this daemon is being written to the receive that it has drawn.
+bool TransportDriver::is_being_written(const QueuePair& qp) const {
+  return qp.rq.writer != kNoIndex && parts_.memory_waits.is_sending(qp.rq.writer);
+}
+
+/// False: the memory of the packet is busy, and it is to be taken in again. `number`: of the
+/// packet; `may_wait`: there is room for it meanwhile.
+bool TransportDriver::take(QueuePair& qp, const wire::ParsedFrame& frame, std::uint64_t number,
+                           bool may_wait) {
+  QpEnvironment env(parts_, qp, qp.connection.route, &frame);
+  qp.rq.writer = kNoIndex;
   if (!may_receive(qp.state)) {
     env.count(transport::Count::kBadState);
   } else if (parts_.slow_memory.any() && parts_.slow_memory.is_slow(*qp.tenant) &&
              brings_what_was_read(frame.headers)) {
     env.count(transport::Count::kRateDropped);
-  } else if (std::visit(
-                 [&](auto& transport) {
-                   return transport.receive(env, frame.headers, frame.payload, clock_.now);
-                 },
-                 qp.transport)) {
+  } else if (take_step(qp, env, frame, number, may_wait)) {
     parts_.cpu.make_ready(qp);
   }
   settle(qp);
+  return !parts_.memory_waits.waits(qp.slot, MemoryWaits::Side::kReceive);
+}
+
+/// True: the transport wants a turn.
+bool TransportDriver::take_step(QueuePair& qp, QpEnvironment& env, const wire::ParsedFrame& frame,
+                                std::uint64_t number, bool may_wait) {
+  std::optional<MemoryWaits::Step> step;
+  if (may_wait) step.emplace(parts_.memory_waits, qp.slot, MemoryWaits::Side::kReceive, number);
+  return std::visit(
+      [&](auto& transport) {
+        return transport.receive(env, frame.headers, frame.payload, clock_.now);
+      },
+      qp.transport);
 }
 
 }  // namespace softhca::engine

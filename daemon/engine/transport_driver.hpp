@@ -30,6 +30,11 @@ class TransportDriver {
 
  private:
   bool run(QueuePair& qp);
+  bool is_being_written(const QueuePair& qp) const;
+  bool take_waiting(QueuePair& qp);
+  bool take(QueuePair& qp, const wire::ParsedFrame& frame, std::uint64_t number, bool may_wait);
+  bool take_step(QueuePair& qp, QpEnvironment& env, const wire::ParsedFrame& frame,
+                 std::uint64_t number, bool may_wait);
   bool waits_for_memory(const QueuePair& qp);
   bool waits_in_message(const QueuePair& qp);
   bool transmit(QueuePair& qp);

@@ -147,7 +147,8 @@ WaitCause WaitCensus::cause_of(SetAside aside, transport::SendObstacle obstacle)
 
 /// What the first command that is not sent waits for.
 WaitCause WaitCensus::in_front(const QueuePair& qp, transport::SendObstacle obstacle) const {
-  if (memory_.waits(qp)) return WaitCause::kMemory;
+  if (memory_.waits(qp) || accesses_.waits(qp.slot, MemoryWaits::Side::kSend))
+    return WaitCause::kMemory;
   switch (obstacle) {
     case transport::SendObstacle::kWindow:
     case transport::SendObstacle::kPeer:

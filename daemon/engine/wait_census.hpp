@@ -20,6 +20,7 @@
 
 #include "daemon/engine/guarantee_watch.hpp"
 #include "daemon/engine/ingress.hpp"
+#include "daemon/engine/memory_waits.hpp"
 #include "daemon/engine/slow_memory.hpp"
 
 namespace softhca::engine {
@@ -29,8 +30,8 @@ class WaitCensus {
   WaitCensus(const StepClock& clock, const LocalAddresses& addresses, const Ingress& ingress,
              CpuScheduler& cpu, CommandStore& commands, const collect::PcbPool& pcbs,
              const schedule::SendQueueScheduler& scheduler, const schedule::TvlTable& tvls,
-             const schedule::KickArbitrator& arbitrator, const SlowMemory& memory, EventLog& log,
-             std::uint16_t tenants)
+             const schedule::KickArbitrator& arbitrator, const SlowMemory& memory,
+             const MemoryWaits& accesses, EventLog& log, std::uint16_t tenants)
       : clock_(clock),
         ingress_(ingress),
         cpu_(cpu),
@@ -38,6 +39,7 @@ class WaitCensus {
         scheduler_(scheduler),
         arbitrator_(arbitrator),
         memory_(memory),
+        accesses_(accesses),
         guarantees_(clock, addresses, cpu.order(), pcbs, tvls, log, tenants),
         tvls_(tvls.size()),
         classes_(pcbs.max_groups()) {}
@@ -83,6 +85,7 @@ class WaitCensus {
   const schedule::SendQueueScheduler& scheduler_;
   const schedule::KickArbitrator& arbitrator_;
   const SlowMemory& memory_;
+  const MemoryWaits& accesses_;
   GuaranteeWatch guarantees_;
   std::vector<TvlLack> tvls_;
   std::vector<ClassLoad> classes_;

@@ -17,22 +17,22 @@ Word run_mapped(std::byte* at, AtomicOp op, Word compare_add, Word swap) {
   return expected;
 }
 
-Verdict run_in_process(ProcessMemory& process, std::uint64_t addr, AtomicOp op, Word compare_add,
-                       Word swap, Word& original) {
+}  // namespace
+
+Verdict ProcessMemory::atomic(std::uint64_t addr, AtomicOp op, Word compare_add, Word swap,
+                              Word& original) {
   Word value = 0;
   iovec local{&value, sizeof value};
   iovec remote{reinterpret_cast<void*>(addr), sizeof value};
-  Verdict verdict = process.read({&local, 1}, {&remote, 1});
+  Verdict verdict = read({&local, 1}, {&remote, 1});
   if (verdict != Verdict::kOk) return verdict;
   original = value;
   if (op == AtomicOp::kCompareSwap && value != compare_add) return Verdict::kOk;
   value = op == AtomicOp::kFetchAdd ? value + compare_add : swap;
   local = {&value, sizeof value};
   remote = {reinterpret_cast<void*>(addr), sizeof value};
-  return process.write({&local, 1}, {&remote, 1});
+  return write({&local, 1}, {&remote, 1});
 }
-
-}  // namespace
 
 Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t compare_add,
                std::uint64_t swap, std::uint64_t& original) {
@@ -44,7 +44,7 @@ Verdict atomic(Region& region, std::uint64_t offset, AtomicOp op, std::uint64_t 
   if (run.length < sizeof(Word) || place % sizeof(Word) != 0) return Verdict::kLocalProtection;
   keep_order();
   if (run.mapped == nullptr)
-    return run_in_process(*region.process(), run.addr, op, compare_add, swap, original);
+    return region.process()->atomic(run.addr, op, compare_add, swap, original);
   original = run_mapped(run.mapped, op, compare_add, swap);
   return Verdict::kOk;
 }

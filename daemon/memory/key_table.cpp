@@ -19,6 +19,11 @@ std::uint32_t random_bits() {
   return bits;
 }
 
+/// Its program may use the memory for something else as soon as the key has ended.
+void KeyTable::settle(const Region& region) {
+  if (region.process() != nullptr) region.process()->settle();
+}
+
 KeyTable::KeyTable(std::uint32_t capacity)
     : capacity_(capacity), mask_(std::bit_ceil(std::max(capacity, 1u)) - 1), slots_(mask_ + 1) {
   assert(capacity <= kMaxCapacity);
@@ -47,14 +52,18 @@ Expected<Region*> KeyTable::insert(std::unique_ptr<Region> region) {
 }
 
 std::unique_ptr<Region> KeyTable::replace(std::uint32_t key, std::unique_ptr<Region> region) {
-  if (lookup(key) == nullptr) return nullptr;
+  const Region* const before = lookup(key);
+  if (before == nullptr) return nullptr;
+  settle(*before);
   region->key_ = key;
   region->serial_ = ++last_serial_;
   return std::exchange(slots_[key & mask_].region, std::move(region));
 }
 
 std::unique_ptr<Region> KeyTable::remove(std::uint32_t key) {
-  if (lookup(key) == nullptr) return nullptr;
+  const Region* const region = lookup(key);
+  if (region == nullptr) return nullptr;
+  settle(*region);
   const std::uint32_t index = key & mask_;
   free_.push_back(index);
   return std::move(slots_[index].region);

@@ -52,6 +52,8 @@ class KeyTable {
   std::uint32_t capacity() const { return capacity_; }
 
  private:
+  static void settle(const Region& region);
+
   struct Slot {
     std::uint32_t key = 0;  ///< of the region, or of the last one when there is none now
     std::unique_ptr<Region> region;

@@ -4,11 +4,14 @@
 
 #include <sys/uio.h>
 
+#include <cstdint>
 #include <span>
 
 #include "daemon/base/verdict.hpp"
 
 namespace softhca::memory {
+
+enum class AtomicOp : std::uint8_t { kCompareSwap, kFetchAdd, kStore };
 
 class ProcessMemory {
  public:
@@ -19,9 +22,15 @@ class ProcessMemory {
   /// Moves bytes between `local` (ours) and `remote` (the process's addresses), both of the same
   /// total length, at most IOV_MAX entries each; the entries are used up. kLocalProtection: part
   /// of the range is not mapped, or the address space is gone or out of reach; what came before the
-  /// fault may have been moved.
+  /// fault may have been moved. kBusy: nothing has happened yet, and the caller is to ask for the
+  /// same again; only where the caller has said that it can (engine::MemoryWaits::Step).
   virtual Verdict read(std::span<iovec> local, std::span<iovec> remote) = 0;
   virtual Verdict write(std::span<iovec> local, std::span<iovec> remote) = 0;
+  /// Runs an atomic on the 8 bytes at `addr`, as memory::atomic(); atomic towards other calls.
+  virtual Verdict atomic(std::uint64_t addr, AtomicOp op, std::uint64_t compare_add,
+                         std::uint64_t swap, std::uint64_t& original);
+  /// Returns once nothing that was asked for before writes to the memory any more.
+  virtual void settle() {}
 
  protected:
   ProcessMemory() = default;

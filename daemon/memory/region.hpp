@@ -131,7 +131,7 @@ inline Verdict check(const Region& region, std::uint64_t addr, std::uint64_t byt
 
 /// The same finding as a remote peer is told it.
 inline Verdict as_remote(Verdict verdict) {
-  return verdict == Verdict::kOk ? verdict : Verdict::kRemoteAccess;
+  return verdict == Verdict::kOk || verdict == Verdict::kBusy ? verdict : Verdict::kRemoteAccess;
 }
 
 }  // namespace softhca::memory

@@ -1,8 +1,9 @@
 // Scatter/gather lists, their keys resolved, and moving bytes to, from and between them. Every
 // function copies once, whichever way the two sides are reached; only between two stretches of
 // process memory it copies twice (bounce buffer). Returns kOk or kLocalProtection (out of bounds,
-// not mapped, process gone); bytes before a fault may have been moved. Overlapping source and
-// destination are harmless; the result is that of memmove within one extent, else unspecified.
+// not mapped, process gone); bytes before a fault may have been moved. kBusy: as ProcessMemory.
+// Overlapping source and destination are harmless; the result is that of memmove within one extent,
+// else unspecified.
 #pragma once
 
 #include <array>
@@ -125,8 +126,6 @@ inline Verdict copy(Region& to, std::uint64_t to_offset, Region& from, std::uint
   const ScatterEntry src{&from, 0, from.length()};
   return copy({&dst, 1}, to_offset, {&src, 1}, from_offset, length);
 }
-
-enum class AtomicOp : std::uint8_t { kCompareSwap, kFetchAdd, kStore };
 
 /// Runs an atomic on the 8 bytes at `offset`, host byte order; `original` gets the value before. A
 /// store writes `swap`, all of it at once.

@@ -104,6 +104,7 @@ void Requester::receive_response(const RequesterUpcalls& up, const ResponsePacke
   if (!is_response_to(format_, slot, p, repeat_.parts_end()))
     return fail(up, Verdict::kBadResponse);
   const Verdict stored = store_response(format_, up.memory, slot, p);
+  if (stored == Verdict::kBusy) return;
   if (stored != Verdict::kOk) return fail(up, stored);
   if (p.mask.has_all(wire::kAeth)) credits_.update(p.h);
   advance(up, 1, now);

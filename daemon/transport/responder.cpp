@@ -31,7 +31,7 @@ void Responder::reset(Psn rq_psn) {
   sequence_ = Psn();
   message_.reset();
   kept_.clear();
-  ack_due_ = failed_ = established_ = asked_again_ = false;
+  ack_due_ = failed_ = established_ = asked_again_ = resumes_ = false;
   nak_ = 0;
   refusal_ = Refusal::kNone;
   replays_.clear();
@@ -46,6 +46,7 @@ void Responder::flush(const ResponderUpcalls& up) {
   message_.fail_receive(up.receives, Verdict::kFlushed);
   kept_.clear();
   owe_nothing();
+  resumes_ = false;
   failed_ = true;
 }
 

@@ -56,7 +56,8 @@ class Responder {
   Psn expected() const { return expected_; }
   Psn sequence() const { return sequence_; }
 
-  /// A request packet. Others are counted and dropped. Sends nothing itself: call transmit().
+  /// A request packet. Others are counted and dropped. Sends nothing itself: call transmit(). Where
+  /// its memory is busy (Verdict::kBusy), the same packet must come again before any other.
   void receive(const ResponderUpcalls& up, const wire::Headers& h,
                std::span<const std::byte> payload, Time now);
   /// Sends what is owed, at most `packet_budget` read responses and one ACK or NAK; called at the
@@ -127,6 +128,7 @@ class Responder {
 
   bool failed_ = false;               ///< deaf and silent until reset()
   bool established_ = false;          ///< kCommunicationEstablished was raised
+  bool resumes_ = false;              ///< the packet at `expected_` has begun, and comes again
   Refusal refusal_ = Refusal::kNone;  ///< packets beyond the expected one are not for us
   Psn gap_seen_;                      ///< kSequence: the packet that showed the gap
 

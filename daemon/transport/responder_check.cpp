@@ -24,6 +24,15 @@ Verdict check_sequence(const IncomingMessage& message, const RequestPacket& p) {
   return fits ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
 }
 
+/// Whether this can be the packet that has begun. A copy of it that was kept may differ.
+Verdict check_resumed(const IncomingMessage& message, const RequestPacket& p) {
+  const bool of_message = p.mask.has_any(wire::kSend | wire::kWrite);
+  const bool fits = of_message
+                        ? message.in_progress() && message.is_send() == p.mask.has_all(wire::kSend)
+                        : !message.in_progress();
+  return fits ? Verdict::kOk : Verdict::kRemoteInvalidRequest;
+}
+
 /// An atomic's operands are not payload.
 std::uint32_t brought_bytes(const RequestPacket& p) {
   return p.mask.has_all(wire::kAtomic) ? sizeof(std::uint64_t)
@@ -42,14 +51,16 @@ void Responder::receive(const ResponderUpcalls& up, const wire::Headers& h,
   if (check_psn(up, p)) take(up, p);
 }
 
-/// Executes the packet whose turn it is, or refuses it: false.
+/// Executes the packet whose turn it is. False: it was refused, or its memory is busy.
 bool Responder::take(const ResponderUpcalls& up, const RequestPacket& p) {
   const Psn first = expected_;
-  Verdict verdict = check_sequence(message_, p);
+  Verdict verdict = resumes_ ? check_resumed(message_, p) : check_sequence(message_, p);
   if (verdict == Verdict::kOk) verdict = check_length(up, p);
   if (verdict == Verdict::kOk) verdict = choose_receive_queue(up, p);
-  if (verdict == Verdict::kOk && !check_rate(up, p)) return false;
+  if (verdict == Verdict::kOk && !resumes_ && !check_rate(up, p)) return false;
   if (verdict == Verdict::kOk) verdict = execute(up, p);
+  resumes_ = verdict == Verdict::kBusy;
+  if (resumes_) return false;
   if (verdict != Verdict::kOk) {
     refuse(up, verdict);
     return false;

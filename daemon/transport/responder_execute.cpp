@@ -1,5 +1,4 @@
 // Responder: what a request packet does here (InfiniBand specification, volume 1, 9.4 and 9.7.4.1).
-#include <cassert>
 #include <cstring>
 
 #include "daemon/transport/flush.hpp"
@@ -17,6 +16,16 @@ void owe_empty_response(Replays& replays, const RequestPacket& p, Replay& r) {
   replays.owe(r, 0, 1);
 }
 
+/// A peer is told one cause for all that is wrong with memory of this side.
+Verdict memory_verdict(Verdict verdict) {
+  return verdict == Verdict::kBusy ? verdict : Verdict::kRemoteAccess;
+}
+
+/// As Replays::remember(). One that has begun has its place.
+Replay* remember_atomic(Replays& replays, bool resumes) {
+  return resumes && !replays.empty() ? &replays[replays.youngest()] : replays.remember();
+}
+
 /// All requests before it have been executed, by stores of this processor's: what they wrote is
 /// visible to all by now.
 Verdict execute_flush(RemoteMemory& memory, Replays& replays, const RequestPacket& p) {
@@ -31,7 +40,8 @@ Verdict execute_flush(RemoteMemory& memory, Replays& replays, const RequestPacke
 
 }  // namespace
 
-/// Nothing has changed when this returns kReceiverNotReady: the packet comes again.
+/// Nothing has changed when this returns kReceiverNotReady: the packet comes again. With kBusy it
+/// comes again, too, and has begun (`resumes_`): its receive is drawn, and its message under way.
 Verdict Responder::execute(const ResponderUpcalls& up, const RequestPacket& p) {
   if (p.mask.has_all(wire::kSend)) return execute_send(up, p);
   if (p.mask.has_all(wire::kWrite)) return execute_write(up, p);
@@ -42,8 +52,7 @@ Verdict Responder::execute(const ResponderUpcalls& up, const RequestPacket& p) {
 }
 
 Verdict Responder::execute_send(const ResponderUpcalls& up, const RequestPacket& p) {
-  if (p.starts()) {
-    assert(!message_.has_receive());
+  if (p.starts() && !resumes_) {
     if (!message_.draw(up.receives)) return up.receives.refusal();
     message_.begin_send();
   }
@@ -52,6 +61,7 @@ Verdict Responder::execute_send(const ResponderUpcalls& up, const RequestPacket&
     return Verdict::kRemoteInvalidRequest;
   }
   const Verdict stored = message_.store(up.receives, p.payload);
+  if (stored == Verdict::kBusy) return stored;
   if (stored != Verdict::kOk) {
     // Our own consumer's fault: it learns the cause, the peer only that it went wrong (9.9.3).
     message_.fail_receive(up.receives, stored);
@@ -72,10 +82,10 @@ Verdict Responder::execute_write(const ResponderUpcalls& up, const RequestPacket
     return Verdict::kRemoteAccess;
   // The last packet of a write with immediate draws the receive; without one it is not executed.
   const bool draws = p.mask.has_all(wire::kImmDt);
-  assert(!message_.has_receive());
   if (draws && !message_.draw(up.receives)) return up.receives.refusal();
-  if (p.starts()) message_.begin_write(p.h);
-  if (message_.write(up.memory, p.payload) != Verdict::kOk) return Verdict::kRemoteAccess;
+  if (p.starts() && !resumes_) message_.begin_write(p.h);
+  const Verdict written = message_.write(up.memory, p.payload);
+  if (written != Verdict::kOk) return memory_verdict(written);
   if (draws) message_.complete_receive(up.receives, p);
   return Verdict::kOk;
 }
@@ -103,7 +113,7 @@ Verdict Responder::execute_atomic(const ResponderUpcalls& up, const RequestPacke
   if (up.memory.check_remote(p.h.rkey, p.h.remote_addr, sizeof(std::uint64_t),
                              RemoteAccess::kAtomic) != Verdict::kOk)
     return Verdict::kRemoteAccess;
-  Replay* const r = replays_.remember();
+  Replay* const r = remember_atomic(replays_, resumes_);
   if (r == nullptr) return Verdict::kRemoteInvalidRequest;
   const bool swaps = wire::does(p.h.opcode, wire::Opcode::kRcCompareSwap);
   const Verdict done =
@@ -111,7 +121,7 @@ Verdict Responder::execute_atomic(const ResponderUpcalls& up, const RequestPacke
                                       p.h.compare, p.h.swap_add, r->original)
             : up.memory.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kFetchAdd,
                                       p.h.swap_add, 0, r->original);
-  if (done != Verdict::kOk) return Verdict::kRemoteAccess;
+  if (done != Verdict::kOk) return memory_verdict(done);
   r->atomic = true;
   r->first = p.h.psn;
   r->packets = 1;
@@ -127,11 +137,11 @@ Verdict Responder::execute_atomic_write(const ResponderUpcalls& up, const Reques
   if (up.memory.check_remote(p.h.rkey, p.h.remote_addr, sizeof value, RemoteAccess::kWrite) !=
       Verdict::kOk)
     return Verdict::kRemoteAccess;
-  Replay* const r = replays_.remember();
+  Replay* const r = remember_atomic(replays_, resumes_);
   if (r == nullptr) return Verdict::kRemoteInvalidRequest;
-  if (up.memory.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kAtomicWrite, 0, value,
-                              original) != Verdict::kOk)
-    return Verdict::kRemoteAccess;
+  const Verdict done = up.memory.atomic_remote(p.h.rkey, p.h.remote_addr, RequestKind::kAtomicWrite,
+                                               0, value, original);
+  if (done != Verdict::kOk) return memory_verdict(done);
   owe_empty_response(replays_, p, *r);
   return Verdict::kOk;
 }

@@ -73,7 +73,8 @@ class UcResponder {
   bool check_sequence(const RequestPacket& p) const;
   bool check_length(const RequestPacket& p) const;
   bool begin(const ReceiverUpcalls& up, const RequestPacket& p);
-  bool take(const ReceiverUpcalls& up, const RequestPacket& p);
+  void finish_packet(const ReceiverUpcalls& up, const RequestPacket& p);
+  bool take(const ReceiverUpcalls& up, const RequestPacket& p, bool begun);
   bool draw(const ReceiverUpcalls& up);
   void finish(const ReceiverUpcalls& up, const RequestPacket& p);
   void fail(const ReceiverUpcalls& up, Verdict verdict);
@@ -84,6 +85,7 @@ class UcResponder {
   IncomingMessage message_;         ///< the receive of a dropped message serves the next
   std::uint16_t bad_accesses_ = 0;  ///< since reset()
   bool failed_ = false;
+  bool resumes_ = false;  ///< the last packet has begun, and comes again: its memory was busy
 };
 
 /// Both sides of an unreliable connection.

@@ -1,5 +1,6 @@
 #include <bit>
 #include <cassert>
+#include <utility>
 
 #include "daemon/transport/segment.hpp"
 #include "daemon/transport/uc.hpp"
@@ -23,11 +24,12 @@ void UcResponder::reset(Psn rq_psn) {
   expected_ = rq_psn;
   message_.reset();
   bad_accesses_ = 0;
-  failed_ = false;
+  failed_ = resumes_ = false;
 }
 
 void UcResponder::flush(const ReceiverUpcalls& up) {
   failed_ = true;
+  resumes_ = false;
   message_.end();
   message_.fail_receive(up.receives, Verdict::kFlushed);
 }
@@ -39,6 +41,7 @@ void UcResponder::receive(const ReceiverUpcalls& up, const wire::Headers& h,
   const wire::OpcodeInfo& info = wire::opcode_info(h.opcode);
   if (info.transport != wire::Transport::kUc) return up.events.count(Count::kBadOpcode);
   const RequestPacket p{h, payload, info.mask};
+  if (resumes_) return finish_packet(up, p);
   if (!check_psn(up, p)) return;
   if (!check_sequence(p)) {
     message_.end();
@@ -52,7 +55,15 @@ void UcResponder::receive(const ReceiverUpcalls& up, const wire::Headers& h,
     message_.end();
     return up.events.count(Count::kRateDropped);
   }
-  if (!take(up, p)) return message_.end();
+  finish_packet(up, p);
+}
+
+/// What follows the checks; once more for a packet whose memory was busy.
+void UcResponder::finish_packet(const ReceiverUpcalls& up, const RequestPacket& p) {
+  const bool begun = std::exchange(resumes_, false);
+  const bool taken = take(up, p, begun);
+  if (resumes_) return;
+  if (!taken) return message_.end();
   up.limits.took_request(static_cast<std::uint32_t>(p.payload.size()), p.starts());
 }
 
@@ -101,21 +112,26 @@ bool UcResponder::refuse_access(const ReceiverUpcalls& up) {
 }
 
 /// False: the message is dropped; a receive that was drawn for it stays with us.
-bool UcResponder::take(const ReceiverUpcalls& up, const RequestPacket& p) {
-  if (p.starts() && !begin(up, p)) return false;
+bool UcResponder::take(const ReceiverUpcalls& up, const RequestPacket& p, bool begun) {
+  if (p.starts() && !begun && !begin(up, p)) return false;
   if (message_.is_send()) {
     if (!message_.has_room(p.payload.size())) {
       up.events.count(Count::kBadLength);
       return false;
     }
     const Verdict stored = message_.store(up.receives, p.payload);
+    resumes_ = stored == Verdict::kBusy;
+    if (resumes_) return false;
     if (stored != Verdict::kOk) {
       fail(up, stored);
       return false;
     }
   } else {
     if (p.mask.has_all(wire::kImmDt) && !draw(up)) return false;
-    if (message_.write(up.memory, p.payload) != Verdict::kOk) return refuse_access(up);
+    const Verdict written = message_.write(up.memory, p.payload);
+    resumes_ = written == Verdict::kBusy;
+    if (resumes_) return false;
+    if (written != Verdict::kOk) return refuse_access(up);
   }
   if (p.ends()) finish(up, p);
   return true;

@@ -77,6 +77,7 @@ void UdResponder::receive(const DatagramReceiverUpcalls& up, const wire::Headers
   c.verdict = up.receives.store_routing_header();
   if (c.verdict == Verdict::kOk && !payload.empty())
     c.verdict = up.receives.store_receive(kRoutingHeaderBytes, payload);
+  if (c.verdict == Verdict::kBusy) return;
   c.byte_len = static_cast<std::uint32_t>(bytes);
   c.has_imm = info.mask.has_all(wire::kImmDt);
   c.imm = h.imm;

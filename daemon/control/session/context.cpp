@@ -84,13 +84,15 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(P
     return std::shared_ptr<memory::ProcessMemory>(
         std::make_shared<engine::MeasuredMemory>(offered, waited, tenant_.memory_suspected_until));
   }
+  on_engine([](engine::Engine& engine) { engine.memory().waits().open(); });
   const auto start = [&](int area, int end) {
     return adapter_.helpers->start_memory_proxy(area, end);
   };
   for (auto proxy = tenant_.control.memory_proxy.lock();; proxy = nullptr) {
     const bool fresh = proxy == nullptr;
     if (fresh) {
-      auto made = engine::MemoryProxy::create(start, tenant_.counters.memory, waited);
+      auto made = engine::MemoryProxy::create(
+          start, {tenant_.counters.memory, adapter_.engine.memory().waits(), waited});
       if (!made) return made.error();
       proxy = std::move(*made);
       tenant_.control.memory_proxy = proxy;

@@ -6,7 +6,7 @@ namespace softhca::control {
 
 bool MemoryWindows::end(const Turn& turn) {
   return context_.remove_all(turn, windows_, [](engine::Engine& engine, const Window& window) {
-    engine.windows().erase(window.key);
+    engine.memory().remove_window(window.key);
   });
 }
 
@@ -22,7 +22,7 @@ int MemoryWindows::alloc(const RequestBody& body, Reply& reply) {
   if (!window->charge) return ENOMEM;
   window->pd = PdUse(*pd);
   context_.on_engine([&](engine::Engine& engine) {
-    const auto inserted = engine.windows().insert(pd->id, request.type == kType2);
+    const auto inserted = engine.memory().windows().insert(pd->id, request.type == kType2);
     if (inserted) window->key = (*inserted)->key;
   });
   if (window->key == 0) return ENOMEM;
@@ -36,7 +36,7 @@ int MemoryWindows::dealloc(const RequestBody& body, Reply&) {
   if (!body.read(request)) return EINVAL;
   const auto window = windows_.remove(request.handle);
   if (window == nullptr) return EINVAL;
-  context_.on_engine([&](engine::Engine& engine) { engine.windows().erase(window->key); });
+  context_.on_engine([&](engine::Engine& engine) { engine.memory().remove_window(window->key); });
   return 0;
 }
 

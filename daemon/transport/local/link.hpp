@@ -65,9 +65,10 @@ class LocalLink {
   /// Bytes that the receive drawn holds.
   virtual std::uint64_t drawn_bytes() const = 0;
 
-  /// Copies bytes [offset, offset+bytes) of a send, write or read.
+  /// Copies bytes [offset, offset+bytes) of a send, write or read. kBusy: it is to be called again
+  /// with the same offset and as many bytes or fewer, in a turn that follows.
   virtual Moved move(const Request& request, std::uint32_t offset, std::uint32_t bytes) = 0;
-  /// Runs an atomic or atomic write, its result into the memory of this end.
+  /// Runs an atomic or atomic write, its result into the memory of this end. kBusy: as move().
   virtual Moved run_atomic(const Request& request) = 0;
   /// `bytes` were moved, at the beginning of a message or in it. Returns what that takes of the
   /// budget.

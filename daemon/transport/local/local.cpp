@@ -9,6 +9,8 @@ namespace softhca::transport {
 namespace {
 
 constexpr unsigned kMessagesPerTurn = 32;
+/// Of a message that is moved by steps which are repeated, at most.
+constexpr std::uint32_t kPiece = 64 << 10;
 
 }  // namespace
 
@@ -27,7 +29,7 @@ void Local::start_over() {
   moving_ = sleeping_ = false;
   wait_ = Wait::kNone;
   rnr_retries_ = retries_ = 0;
-  offset_ = told_ = 0;
+  offset_ = piece_ = told_ = 0;
   waiting_since_ = wait_until_ = Time{};
 }
 
@@ -125,17 +127,24 @@ Local::Step Local::move(Turn& turn, const LocalPeer& peer, const Request& reques
   const bool whole = is_indivisible(request.kind);
   const std::uint32_t left = request.length - offset_;
   const std::uint32_t bytes =
-      whole ? left : static_cast<std::uint32_t>(std::min<std::uint64_t>(turn.budget, left));
+      whole         ? left
+      : piece_ != 0 ? piece_
+                    : static_cast<std::uint32_t>(std::min<std::uint64_t>(turn.budget, left));
   if (request.length != 0) {
     const LocalLink::Moved moved =
         whole ? turn.link.run_atomic(request) : turn.link.move(request, offset_, bytes);
     const Verdict verdict = moved.verdict();
+    if (verdict == Verdict::kBusy) {
+      if (!whole) piece_ = std::min(bytes, kPiece);
+      return Step::kPolling;
+    }
     if (verdict != Verdict::kOk && !moved.peer_at_fault()) return end(turn, verdict);
     if (verdict != Verdict::kOk)
       return refuse(turn, peer, is_send(request.kind) ? Verdict::kRemoteOperation : verdict);
   }
   turn.budget -= std::min(turn.budget, turn.link.charge(bytes, offset_ == 0));
   offset_ += bytes;
+  piece_ = 0;
   return offset_ == request.length ? finish(turn, peer, request) : Step::kGoOn;
 }
 

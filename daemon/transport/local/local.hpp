@@ -139,6 +139,7 @@ class Local {
   std::uint8_t rnr_retries_ = 0;  ///< used up
   std::uint8_t retries_ = 0;      ///< used up
   std::uint32_t offset_ = 0;      ///< bytes moved
+  std::uint32_t piece_ = 0;       ///< being moved: bytes for which the link was busy; 0: none
   std::uint32_t told_ = 0;        ///< requests of which CompletionSink knows that they wait
   Time waiting_since_{};
   Time wait_until_{};

@@ -36,7 +36,7 @@ class CommandRequest : public ::testing::Test {
     return out;
   }
 
-  MemoryAccess memory{64, 16};
+  MemoryAccess memory{64, 16, 64};
   Tenant tenant;
   QueuePair qp;
   Buffer buffer;

@@ -57,7 +57,7 @@ class Memory : public ::testing::Test {
     return memory.bind(qp, header);
   }
 
-  MemoryAccess memory{64, 16};
+  MemoryAccess memory{64, 16, 64};
   QueuePair qp;
   std::uint32_t length = 0;
 };

@@ -3,90 +3,19 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
-#include <filesystem>
-#include <iterator>
 #include <memory>
-#include <stdexcept>
-#include <string>
 #include <thread>
 #include <vector>
 
-#include "daemon/engine/memory_proxy_process.hpp"
 #include "tests/unit/control/lingering.hpp"
-#include "tests/unit/memory/tenant_process.hpp"
+#include "tests/unit/engine/proxy.hpp"
 
 namespace softhca::engine {
 namespace {
-
-/// A proxy and its process, a child of this one.
-class Proxy {
- public:
-  explicit Proxy(const AccessBounds& bounds = {}) {
-    auto made = MemoryProxy::create([this](int area, int socket) { return start(area, socket); },
-                                    counters, [this](Duration time) { waited += time; }, bounds);
-    if (!made) throw std::runtime_error(made.error().message);
-    proxy = std::move(*made);
-  }
-  ~Proxy() {
-    proxy = nullptr;
-    if (child_ > 0) ::waitpid(child_, nullptr, 0);  // it ends by itself
-  }
-  Proxy(const Proxy&) = delete;
-  Proxy& operator=(const Proxy&) = delete;
-
-  std::shared_ptr<memory::ProcessMemory> add() {
-    const UniqueFd socket = memory::offer(memory::own_memory());
-    auto added = MemoryProxy::add(proxy, socket.get());
-    return added ? *added : nullptr;
-  }
-  int add_error() {
-    const UniqueFd socket = memory::offer(memory::own_memory());
-    const auto added = MemoryProxy::add(proxy, socket.get());
-    return added ? 0 : added.error().code;
-  }
-  void kill() {
-    ::kill(child_, SIGKILL);
-    ::waitpid(child_, nullptr, 0);
-    child_ = -1;
-  }
-  void stop() {
-    ::kill(child_, SIGSTOP);
-    siginfo_t state;
-    ::waitid(P_PID, static_cast<id_t>(child_), &state, WSTOPPED);
-  }
-  void go_on() { ::kill(child_, SIGCONT); }
-  /// Descriptors of the process.
-  std::ptrdiff_t descriptors() const {
-    const std::filesystem::directory_iterator all("/proc/" + std::to_string(child_) + "/fd");
-    return std::distance(begin(all), end(all));
-  }
-
-  MemoryCounters counters;
-  Duration waited{};
-  std::shared_ptr<MemoryProxy> proxy;
-
- private:
-  Outcome start(int area, int socket) {
-    child_ = ::fork();
-    if (child_ == 0) {
-      // Not the other ends, which it would keep open.
-      constexpr int kArea = 200, kSocket = 201;
-      ::dup2(area, kArea);
-      ::dup2(socket, kSocket);
-      ::close_range(3, kArea - 1, 0);
-      ::close_range(kSocket + 1, ~0u, 0);
-      serve_memory_proxy(UniqueFd(kArea), UniqueFd(kSocket));
-    }
-    return {};
-  }
-  pid_t child_ = -1;
-};
 
 Verdict move(memory::ProcessMemory& process, bool writes, void* here, void* there,
              std::size_t bytes) {
@@ -140,6 +69,19 @@ TEST(MemoryProxy, FaultsAreAVerdict) {
   EXPECT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kOk) << "still usable";
   EXPECT_EQ(word, 7u);
   EXPECT_EQ(proxy.counters.late_accesses.value(), 0u);
+}
+
+TEST(MemoryProxy, AWaitIsToldHoweverShort) {
+  Proxy proxy;
+  const auto process = proxy.add();
+  std::uint64_t word = 0;
+  std::uint64_t there = 7;
+  Duration before{};
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(move(*process, false, &word, &there, sizeof word), Verdict::kOk);
+    EXPECT_GT(proxy.waited, before);
+    before = proxy.waited;
+  }
 }
 
 TEST(MemoryProxy, HoldsWhatItReachesAndNoMore) {

@@ -113,7 +113,7 @@ TEST_P(NullRegions, AreNotReachedByPeers) {
 }
 
 TEST_P(NullRegions, TakeNoWindow) {
-  const std::uint32_t window = (*a.adapter.engine.windows().insert(a.pd, true))->key ^ 1;
+  const std::uint32_t window = (*a.adapter.engine.memory().windows().insert(a.pd, true))->key ^ 1;
   EXPECT_EQ(run({.opcode = abi::Opcode::kBindWindow,
                  .imm = memory::kRemoteRead,
                  .remote_addr = 0x1000,

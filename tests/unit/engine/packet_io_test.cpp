@@ -71,7 +71,7 @@ class Packets : public ::testing::Test {
   EventLog log{clock};
   ReceiveQueues receives{clock, queue_pairs, cpu, async, completions, log};
   collect::PcbPool pcbs{{.pcbs = 8, .dedicated = 1, .max_groups = 1}};
-  MemoryAccess memory{64, 16};
+  MemoryAccess memory{64, 16, 64};
   PayloadReader payloads{pcbs, memory, receives};
   Captures captures{clock, {.tenants = 1, .queue_pairs = 64}};
   Faults faults{clock};

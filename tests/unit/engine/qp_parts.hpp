@@ -162,7 +162,7 @@ class QpParts : public Parts {
   static constexpr Qpn kPeer{0x111};
 
   CompletionEvents completions{sink, async_events, clock, cpu};
-  MemoryAccess region_access{64, 16};
+  MemoryAccess region_access{64, 16, queue_pairs.slots()};
   ReceiveQueues receives{clock, queue_pairs, cpu, async_events, completions, event_log};
   CongestionParameters congestion_parameters;
   PayloadReader payloads{pcbs, region_access, receives};
@@ -191,6 +191,7 @@ class QpParts : public Parts {
                                  .queue_pairs = queue_pairs,
                                  .peer_rates = peer_rates,
                                  .slow_memory = slow_memory,
+                                 .memory_waits = region_access.waits(),
                                  .captures = captures,
                                  .faults = faults,
                                  .history = history};

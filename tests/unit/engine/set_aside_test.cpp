@@ -172,7 +172,7 @@ TEST_F(Aside, ACommandOfWindowsWaitsWithoutAPcb) {
   meet();
   TestQp& qp = make();
   Buffer& opened = a.make_buffer(64, Process::kFull | memory::kBindWindow);
-  const std::uint32_t window = (*a.adapter.engine.windows().insert(a.pd, false))->key;
+  const std::uint32_t window = (*a.adapter.engine.memory().windows().insert(a.pd, false))->key;
   a.post(qp, write(0));
   a.post(qp, {.opcode = abi::Opcode::kBindWindow,
               .imm = memory::kRemoteWrite,

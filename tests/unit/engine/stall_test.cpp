@@ -265,7 +265,7 @@ TEST_P(Stall, AOneSidedCommandNeedsNothingButItsPeer) {
 TEST_P(Stall, WhatHasBegunGoesOnWhileDraining) {
   const Ends ends = make();
   Buffer& opened = a.make_buffer(64, Process::kFull | memory::kBindWindow);
-  const std::uint32_t window = (*a.adapter.engine.windows().insert(a.pd, false))->key;
+  const std::uint32_t window = (*a.adapter.engine.memory().windows().insert(a.pd, false))->key;
   a.post(*ends.near, {.sge = {words->part(8, 8)}}, Post::kVcb);
   a.post(*ends.near,
          {.opcode = abi::Opcode::kBindWindow,

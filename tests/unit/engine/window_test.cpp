@@ -13,7 +13,7 @@ class Windows : public BothWays {
   ~Windows() { pair.expect_idle(); }
 
   std::uint32_t window(Process& owner, bool type_2 = true) {
-    return (*owner.adapter.engine.windows().insert(owner.pd, type_2))->key;
+    return (*owner.adapter.engine.memory().windows().insert(owner.pd, type_2))->key;
   }
   /// `b` binds; the new key.
   std::uint32_t bind(std::uint32_t key, Buffer& to, std::size_t offset, std::size_t bytes,
@@ -119,7 +119,7 @@ TEST_P(Windows, ForeignOnesCannotBeBoundOrInvalidated) {
   pair.connect_pair();
   a.post(*pair.qa, {.opcode = abi::Opcode::kLocalInvalidate, .rkey = key});
   EXPECT_EQ(pair.wait_status(*pair.ca), Status::kLocalQpOperationError);
-  const auto* const window = b.adapter.engine.windows().lookup(key);
+  const auto* const window = b.adapter.engine.memory().windows().lookup(key);
   ASSERT_NE(window, nullptr);
   EXPECT_TRUE(window->bound);
 }

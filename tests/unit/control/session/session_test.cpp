@@ -181,11 +181,11 @@ TEST_F(SessionTest, WindowsBelongToADomain) {
   EXPECT_EQ(client.ask(Operation::kAllocWindow, abi::AllocWindowRequest{pd + 1, 1}), EINVAL);
   abi::AllocWindowReply window{};
   ASSERT_EQ(client.ask(Operation::kAllocWindow, abi::AllocWindowRequest{pd, 1}, &window), 0);
-  EXPECT_EQ(daemon.engine.windows().size(), 1u);
+  EXPECT_EQ(daemon.engine.memory().windows().size(), 1u);
   EXPECT_EQ(client.ask(Operation::kDeallocPd, abi::HandleBody{pd, 0}), EBUSY);
   EXPECT_EQ(client.ask(Operation::kDeallocWindow, abi::HandleBody{window.handle, 0}), 0);
   EXPECT_EQ(client.ask(Operation::kDeallocWindow, abi::HandleBody{window.handle, 0}), EINVAL);
-  EXPECT_EQ(daemon.engine.windows().size(), 0u);
+  EXPECT_EQ(daemon.engine.memory().windows().size(), 0u);
 }
 
 TEST_F(SessionTest, NullRegionsHaveNoRkeyAndStayWhatTheyAre) {
