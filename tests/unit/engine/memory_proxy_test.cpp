@@ -17,14 +17,6 @@
 namespace softhca::engine {
 namespace {
 
-Verdict move(memory::ProcessMemory& process, bool writes, void* here, void* there,
-             std::size_t bytes) {
-  iovec local{here, bytes};
-  iovec remote{there, bytes};
-  return writes ? process.write({&local, 1}, {&remote, 1})
-                : process.read({&local, 1}, {&remote, 1});
-}
-
 TEST(MemoryProxy, MovesMoreThanOneAccessTakes) {
   Proxy proxy;
   const auto process = proxy.add();

@@ -18,14 +18,6 @@ namespace {
 
 using Side = MemoryWaits::Side;
 
-Verdict move(memory::ProcessMemory& process, bool writes, void* here, void* there,
-             std::size_t bytes) {
-  iovec local{here, bytes};
-  iovec remote{there, bytes};
-  return writes ? process.write({&local, 1}, {&remote, 1})
-                : process.read({&local, 1}, {&remote, 1});
-}
-
 class MemoryWaitsTest : public ::testing::Test {
  protected:
   MemoryWaitsTest() { proxy.waits.open(); }

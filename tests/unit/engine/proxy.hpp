@@ -1,6 +1,7 @@
 // A MemoryProxy and its process, a child of this one, which reaches the memory of this process.
 #pragma once
 
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,15 @@
 #include "tests/unit/memory/tenant_process.hpp"
 
 namespace softhca::engine {
+
+/// Moves bytes between this process (`here`) and the other one (`there`).
+inline Verdict move(memory::ProcessMemory& process, bool writes, void* here, void* there,
+                    std::size_t bytes) {
+  iovec local{here, bytes};
+  iovec remote{there, bytes};
+  return writes ? process.write({&local, 1}, {&remote, 1})
+                : process.read({&local, 1}, {&remote, 1});
+}
 
 class Proxy {
   MemoryCounters own_counters_;
