@@ -242,7 +242,7 @@ class Run {
         evil_.header().doorbell_producer.fetch_add(value);
         return;
       case 3:
-        cq_->arm(value & 3, value >> 2);
+        cq_->arm(value);
         return;
       case 4:
         evil_.adapter.engine.receive_queues().set_limit(srq_->srq, value);

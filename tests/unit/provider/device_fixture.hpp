@@ -5,11 +5,14 @@
 #include <infiniband/verbs.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <string>
 
 #include "tests/unit/provider/fake_daemon.hpp"
 
 namespace softhca::provider::test {
+
+inline constexpr std::size_t kPage = 4096;
 
 /// Made once for the process: the device's files and the daemon behind them.
 class World {

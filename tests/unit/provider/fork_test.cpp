@@ -11,8 +11,6 @@
 namespace softhca::provider::test {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
 class Fork : public DeviceTest {
  protected:
   void SetUp() override {

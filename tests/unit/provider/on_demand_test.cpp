@@ -13,7 +13,6 @@ namespace {
 
 using abi::Operation;
 
-constexpr std::size_t kPage = 4096;
 constexpr int kOnDemand = IBV_ACCESS_ON_DEMAND;
 constexpr int kWritable = kOnDemand | IBV_ACCESS_LOCAL_WRITE;
 

@@ -10,8 +10,6 @@ namespace {
 
 using abi::Operation;
 
-constexpr std::size_t kPage = 4096;
-
 class ReadOnlyMemory : public DeviceTest {
  protected:
   void SetUp() override {
@@ -30,10 +28,10 @@ class ReadOnlyMemory : public DeviceTest {
 };
 
 TEST_F(ReadOnlyMemory, RegisteredForWriting_Efault) {
-  constexpr int kWritable[] = {
+  constexpr int kWriting[] = {
       IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_MW_BIND};
-  for (const int access : kWritable) {
+  for (const int access : kWriting) {
     errno = 0;
     EXPECT_EQ(ibv_reg_mr(pd_, memory_, 2 * kPage, access), nullptr) << access;
     EXPECT_EQ(errno, EFAULT) << access;

@@ -83,9 +83,9 @@ TEST_F(DeviceTree, AddressOnNoInterface_HasOneNamedAfterTheDevice) {
 TEST_F(DeviceTree, HasTheLinksOfAKernel) {
   namespace fs = std::filesystem;
   ASSERT_TRUE(write_device_tree(root, device));
-  for (const std::string folder : {"infiniband", "infiniband_verbs"}) {
-    const fs::path entry = fs::path(root) / "class" / folder / "softhca0";
-    EXPECT_EQ(fs::read_symlink(entry), "../../devices/softhca/softhca0/" + folder + "/softhca0");
+  for (const std::string kind : {"infiniband", "infiniband_verbs"}) {
+    const fs::path entry = fs::path(root) / "class" / kind / "softhca0";
+    EXPECT_EQ(fs::read_symlink(entry), "../../devices/softhca/softhca0/" + kind + "/softhca0");
     EXPECT_EQ(fs::canonical(entry / "device"),
               fs::canonical(fs::path(root) / "devices/softhca/softhca0"));
   }

@@ -386,9 +386,9 @@ TEST_F(SessionTest, QueuePairGoesThroughItsStates) {
 
 TEST_F(SessionTest, ControlledQkey_RefusedUnlessTheTenantMayUseSuch) {
   namespace attr = engine::attr;
-  constexpr std::uint32_t kUd = 4;
+  constexpr std::uint32_t kTypeUd = 4;
   abi::CreateQpReply qp{};
-  ASSERT_EQ(client.ask(Operation::kCreateQp, qp_request(kUd), &qp), 0);
+  ASSERT_EQ(client.ask(Operation::kCreateQp, qp_request(kTypeUd), &qp), 0);
   const abi::QpAttributes init{.mask = attr::kState | attr::kPkeyIndex | attr::kPort | attr::kQkey,
                                .qp_state = 1,
                                .qkey = 0x80010000,
