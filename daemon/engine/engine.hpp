@@ -164,8 +164,7 @@ class Engine {
   bool has_runnable() const {
     return cpu_.has_work() || ingress_.has_work() || queues_.scheduler.has_work() ||
            queues_.arbitrator.has_work() || commands_.ahead().has_work() ||
-           datagram_services_.has_work() || events_.async.has_work() ||
-           memory_.waits().has_work();
+           datagram_services_.has_work() || events_.async.has_work() || memory_.waits().has_work();
   }
 
   StepClock& clock() { return clock_; }

@@ -1,15 +1,19 @@
 #include "daemon/control/adapter/event_report.hpp"
 
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <regex>
 #include <set>
-#include <sstream>
+#include <string>
+#include <vector>
 
+#include "daemon/base/unique_fd.hpp"
+#include "daemon/control/adapter/log.hpp"
 #include "daemon/engine/event_log.hpp"
 #include "daemon/engine/qp_failure.hpp"
 
@@ -21,19 +25,20 @@ constexpr Time kStart{std::chrono::hours(1)};
 /// Takes what is logged.
 class EventReportTest : public ::testing::Test {
  protected:
-  EventReportTest() : before_(spdlog::default_logger()) {
-    auto logger = std::make_shared<spdlog::logger>(
-        "", std::make_shared<spdlog::sinks::ostream_sink_st>(out_));
-    logger->set_pattern("%l: %v");
-    spdlog::set_default_logger(std::move(logger));
+  EventReportTest() : before_(spdlog::default_logger()), out_(::memfd_create("log", MFD_CLOEXEC)) {
+    open_log(false, out_.get());
   }
-  ~EventReportTest() override { spdlog::set_default_logger(before_); }
+  ~EventReportTest() override {
+    open_log(false, STDOUT_FILENO);
+    spdlog::set_default_logger(before_);
+  }
 
   std::vector<std::string> lines() {
     std::vector<std::string> all;
-    std::istringstream in(out_.str());
+    std::ifstream in("/proc/self/fd/" + std::to_string(out_.get()));
     for (std::string line; std::getline(in, line);) all.push_back(line);
-    out_.str("");
+    EXPECT_EQ(::ftruncate(out_.get(), 0), 0);
+    EXPECT_EQ(::lseek(out_.get(), 0, SEEK_SET), 0);
     return all;
   }
   static JournalEntry failure(const std::string& tenant, std::uint32_t queue_pair) {
@@ -49,7 +54,7 @@ class EventReportTest : public ::testing::Test {
 
  private:
   std::shared_ptr<spdlog::logger> before_;
-  std::ostringstream out_;
+  UniqueFd out_;
 };
 
 TEST_F(EventReportTest, SaysWhoAndWhat) {
