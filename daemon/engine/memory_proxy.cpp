@@ -382,7 +382,9 @@ bool MemoryProxy::wait_for(std::uint32_t asked) {
   pass(patience, now);
   const Duration took = patience.at_work + patience.idle;
   WorkClock::count_wait(took);
-  if (took > bounds_.usual) waits_.charge(static_cast<std::uint64_t>(took.count()), now);
+  // That the process lacks a processor is not the tenant's.
+  const bool is_slow = area_.kept_waiting != 0 || late_.load(std::memory_order_relaxed);
+  if (took > bounds_.usual && is_slow) waits_.charge(static_cast<std::uint64_t>(took.count()), now);
   user_.waited(took);
   return !late_.load(std::memory_order_relaxed);
 }

@@ -54,6 +54,8 @@ struct ProxyArea {
   /// Since when the process has been at work on the access at hand, by the clock of the machine;
   /// ns, 0: it sleeps.
   std::atomic<std::uint64_t> awake;
+  std::uint32_t
+      kept_waiting;  ///< not 0: the process went to sleep in the last access that was done
   std::array<std::uint32_t, kPlaces> order;  ///< place of access number n, at n % kPlaces
   std::array<Access, kPlaces> access;
   alignas(4096) std::array<std::array<std::byte, kBytes>, kPlaces> bytes;
