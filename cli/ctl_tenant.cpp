@@ -1,5 +1,8 @@
 // tenant create and tenant remove.
+#include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <thread>
 
 #include "cli/ctl_commands.hpp"
 #include "cli/ctl_text.hpp"
@@ -32,16 +35,34 @@ void create_tenant(AdminClient& daemon, const std::string& name, const TenantOpt
   print_kept(result);
 }
 
+namespace {
+
+/// True once the daemon has taken back all that the tenant's programs had, which takes it turns
+/// beside other tenants' requests. Waits for 10 seconds at most.
+bool await_end(AdminClient& daemon, const std::string& name) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const Json tenants = daemon.call("tenants").at("tenants");
+    if (std::none_of(tenants.begin(), tenants.end(),
+                     [&](const Json& tenant) { return tenant.at("name") == name; }))
+      return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return false;
+}
+
+}  // namespace
+
 void remove_tenant(AdminClient& daemon, const std::string& name, bool end, bool json) {
   Json params = {{"name", name}};
   if (end) params["end"] = true;
-  const Json result = daemon.call("tenant.remove", params);
+  Json result = daemon.call("tenant.remove", params);
+  if (end && result.contains("draining") && await_end(daemon, name)) result.erase("draining");
   if (json) return print_json(result);
   if (!result.contains("draining"))
     print("tenant " + name + ": gone\n");
   else
     print("tenant " + name + ": draining, " + cell(result, "draining") +
-          " connections of its programs are left; --end closes them\n");
+          " connections of its programs are left" + (end ? "\n" : "; --end closes them\n"));
   print_kept(result);
 }
 

@@ -50,7 +50,8 @@ struct BlockingCalls::Work {
   UniqueFd is_over{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::size_t threads = 0;
   std::condition_variable ended;  ///< a thread has
-  bool stop = false;
+  bool ending = false;            ///< no more calls come
+  bool stop = false;              ///< those that are left are not made
 
   void serve(const std::string& name);
   static void add(const std::shared_ptr<Work>& work, const std::string& name, Pending pending);
@@ -84,9 +85,12 @@ void BlockingCalls::Work::make_one(const std::string& name, Owner& owner,
 void BlockingCalls::Work::serve(const std::string& name) {
   std::unique_lock lock(mutex);
   Owner& owner = owners.find(name)->second;
-  do {
+  bool more = true;
+  while (more) {
     while (!stop && !owner.calls.empty()) make_one(name, owner, lock);
-  } while (owner.more.wait_for(lock, kKept, [&] { return stop || !owner.calls.empty(); }) && !stop);
+    more =
+        !ending && owner.more.wait_for(lock, kKept, [&] { return ending || !owner.calls.empty(); });
+  }
   owner.has_thread = false;
   if (owner.calls.empty()) owners.erase(name);
   --threads;
@@ -119,9 +123,10 @@ BlockingCalls::BlockingCalls() : work_(std::make_shared<Work>()) {}
 
 BlockingCalls::~BlockingCalls() {
   std::unique_lock lock(work_->mutex);
-  work_->stop = true;
+  work_->ending = true;
   for (auto& [name, owner] : work_->owners) owner.more.notify_all();
   work_->ended.wait_for(lock, kEnd, [&] { return work_->threads == 0; });
+  work_->stop = true;
   // A thread that comes back later is not to end what they hold.
   for (auto& [name, owner] : work_->owners)
     for (Work::Pending& pending : owner.calls) pending.then = {};
