@@ -78,7 +78,7 @@ void keep_in_children(std::uint64_t addr, std::uint64_t length) {
 
 /// Shares the memory of the region for `access` and has it registered by `send(extents)`, 0 or an
 /// errno value as this is. The daemon may have given up memory kept from earlier registrations when
-/// somebody needed it: that is shared anew.
+/// a tenant was short of memory: that is shared anew.
 template <class Send>
 int share(Context& context, std::uint64_t addr, std::uint64_t length, int access,
           ExtentList& extents, Send send) {

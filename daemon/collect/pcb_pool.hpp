@@ -52,7 +52,7 @@ struct CollectGroup {
   Gauge dedicated_high_water;
   Counter refused;            ///< allocate() that found nothing
   Counter dedicated_refused;  ///< allocate_dedicated() over its part, or the cap
-  /// Of a tenant with a hard cap: the level that is guaranteed no PCB and holds a dedicated one.
+  /// The level of a tenant with a hard cap that is guaranteed no PCB and holds a dedicated one.
   QosClassId beyond_cap = kNoQosClass;
 
   /// A dedicated PCB is no way round a hard cap (A2): a group that has one holds no more PCBs of

@@ -115,7 +115,7 @@ class MemoryProxy : public std::enable_shared_from_this<MemoryProxy> {
       return idle >= bounds.start || at_work >= longest;
     }
   };
-  /// Of the engine alone, so that it may always wait for an access.
+  /// Only the engine uses this place, so that it may always wait for an access.
   static constexpr std::uint32_t kOwnPlace = ProxyArea::kPlaces - 1;
 
   MemoryProxy(ProxyArea& area, UniqueFd socket, User user, const AccessBounds& bounds);

@@ -51,7 +51,7 @@ MemoryWaits::Next MemoryWaits::next(const MemoryProxy& proxy, const What& what) 
   Waiter& waiter = waiters_[waiter_];
   if (waiter.log == kNoLog) return Next::kBegin;
   Log& log = logs_[waiter.log];
-  // Of another step, or of this one when its memory was other memory: it is of no use.
+  // A log of another step is of no use, nor one of this step made for other memory.
   const bool same =
       log.step == step_ && (at_ == log.count || (log.entries[at_].proxy.get() == &proxy &&
                                                  log.entries[at_].what.hash == what.hash &&

@@ -121,11 +121,11 @@ class MemoryWaits {
   };
   /// The next access of the step at hand.
   Next next(const MemoryProxy& proxy, const What& what);
-  /// Of the one for which next() returned kDone.
+  /// These return the result of the access for which next() returned kDone.
   Verdict verdict() const { return found_->verdict; }
   std::uint32_t place() const { return found_->place; }
-  /// Who waits for the access of the step that begins now, in this place of the proxy; kNobody:
-  /// there is no room for it.
+  /// Records the access that the step begins now, in this place of the proxy. Returns the number
+  /// of the waiter, or kNobody if there is no room for the access.
   std::uint32_t begin(std::shared_ptr<MemoryProxy> proxy, const What& what, std::uint32_t place);
   /// There is no room for the access of the step: kWait, or kNow.
   Next wait_for_room();

@@ -20,8 +20,8 @@ constexpr int kMaxGids = 1024;
 /// Interfaces of other namespaces have no index here: they are numbered from this on, beyond those
 /// of a kernel and within the 16 bits that Open MPI takes.
 constexpr int kFirstIndex = 61441;
-/// Of an interface that the kernel does not list. IFF_SLAVE: the kernel's TCP cannot use its
-/// addresses, and Open MPI leaves those of slaves alone.
+/// The flags of an interface that the kernel does not list. It has IFF_SLAVE because the kernel's
+/// TCP cannot use its addresses, and Open MPI leaves those of slaves alone.
 constexpr unsigned kFlags = IFF_UP | IFF_RUNNING | IFF_NOARP | IFF_MULTICAST | IFF_SLAVE;
 
 /// Reads the first line of a file; false: there is none.

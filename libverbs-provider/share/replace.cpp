@@ -251,8 +251,8 @@ bool Replacer::take_pages(Piece& piece) {
   return false;
 }
 
-/// Nobody else knows the pages: what is refused now, for lack of memory, is granted in the end. Not
-/// where the program has unmapped the range meanwhile.
+/// Moves pages back, and tries again while the kernel lacks memory: no other thread uses them.
+/// Gives them up if the program has unmapped the range meanwhile.
 void Replacer::return_pages(char* to, char* from, std::uint64_t length) {
   while (length != 0) {
     std::uint64_t moved = 0;

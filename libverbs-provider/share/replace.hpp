@@ -5,7 +5,7 @@
 //   2. register the range with a userfaultfd: a thread that touches a missing page there sleeps;
 //   3. take the pages away: anonymous memory is moved aside (UFFDIO_MOVE, or mremap DONTUNMAP where
 //      the kernel lacks that); a memfd mapping is dropped from the page table (the page cache keeps
-//      the content) and read through a second mapping. From here on nobody can write;
+//      the content) and read through a second mapping. From here on no thread can write;
 //   4. copy to the staging mapping and move that over the range, page table and all;
 //   5. wake the sleepers; they find the new mapping. The old pages are freed.
 // So only one piece is ever there twice. A failure before the last move puts the pages back and

@@ -9,7 +9,7 @@ namespace softhca::transport {
 namespace {
 
 constexpr unsigned kMessagesPerTurn = 32;
-/// Of a message that is moved by steps which are repeated, at most.
+/// The largest piece of a message that is moved by repeated steps, in bytes.
 constexpr std::uint32_t kPiece = 64 << 10;
 
 }  // namespace

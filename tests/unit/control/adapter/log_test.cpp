@@ -103,8 +103,8 @@ TEST_F(LogToPipe, ReaderThatReads_GetsAllLinesInOrderAtTheEnd) {
   EXPECT_EQ(read_all(), expected) << "a failure goes to standard error";
 }
 
-/// Whoever logs goes on, and so does the end of the daemon: without the thread this test never
-/// ends.
+/// The thread that logs goes on, and the daemon can end. If that thread wrote the lines itself,
+/// this test would never end.
 TEST_F(LogToPipe, ReaderThatDoesNotRead_LinesAreDroppedAndCounted) {
   const std::uint64_t before = dropped_log_lines().value();
   const std::string line(100, 'x');
