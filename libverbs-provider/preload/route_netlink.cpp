@@ -294,7 +294,7 @@ ssize_t deliver(Messages& messages, msghdr& message, int flags) {
   std::size_t done = 0;
   for (std::size_t i = 0; i < message.msg_iovlen && done < messages.bytes(); ++i) {
     const std::size_t part = std::min(message.msg_iov[i].iov_len, messages.bytes() - done);
-    std::memcpy(message.msg_iov[i].iov_base, messages.data() + done, part);
+    if (part != 0) std::memcpy(message.msg_iov[i].iov_base, messages.data() + done, part);
     done += part;
   }
   message.msg_flags = done < messages.bytes() ? MSG_TRUNC : 0;
