@@ -94,7 +94,7 @@ struct EngineLimits {
   std::uint32_t completion_credits = 8192;
   std::uint32_t queue_pairs = 8192;  ///< rounded up to a power of two
   std::uint64_t qpn_seed = 0;        ///< decides their numbers; 0: they count up
-  std::uint32_t memory_regions = 65536;
+  std::uint32_t memory_regions = 131072;
   std::uint32_t memory_windows = 16384;
   std::uint32_t kept_packets = 8192;  ///< ahead of their turn
   DoorbellConfig doorbells = {};

@@ -23,8 +23,8 @@ std::uint32_t random_bits();
 
 class KeyTable {
  public:
-  /// Up to `capacity` regions, at most 2^16 (so that 15 bits of each key stay random).
-  static constexpr std::uint32_t kMaxCapacity = 1 << 16;
+  /// Up to `capacity` regions, at most 2^18 (so that 13 bits of each key stay random).
+  static constexpr std::uint32_t kMaxCapacity = 1 << 18;
   explicit KeyTable(std::uint32_t capacity);
 
   /// Takes the region and gives it its key, which serves as lkey and rkey. A key is never 0, and

@@ -72,7 +72,7 @@ struct PoolsConfig {
   std::uint32_t queue_pairs = 131072;
   std::uint32_t completion_queues = 131072;
   std::uint32_t shared_receive_queues = 1024;
-  std::uint32_t memory_regions = 65536;
+  std::uint32_t memory_regions = 131072;
   std::uint32_t memory_windows = 16384;
   std::uint32_t protection_domains = 4096;
   std::uint32_t address_handles = 16384;

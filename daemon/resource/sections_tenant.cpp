@@ -175,7 +175,7 @@ constexpr Key kTenantKeys[] = {
     limit<Kind::kQueuePairs>("65536"),
     limit<Kind::kCompletionQueues>("65536"),
     limit<Kind::kSharedReceiveQueues>("512"),
-    limit<Kind::kMemoryRegions>("32768"),
+    limit<Kind::kMemoryRegions>("65536"),
     limit<Kind::kMemoryWindows>("8192"),
     limit<Kind::kProtectionDomains>("2048"),
     limit<Kind::kAddressHandles>("8192"),
