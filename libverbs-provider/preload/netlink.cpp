@@ -5,9 +5,12 @@
 // 5.12. So ibv_fork_init() does nothing, and ibv_is_fork_initialized() says that it need not. The
 // socket that libibverbs gets for its questions is one of NETLINK_USERSOCK that is connected to
 // itself, and the question is sent as its own answer.
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -33,15 +36,16 @@ struct CopyOnFork {
   std::uint8_t padding[3]{};
 };
 
-/// A function of libnl, which does not come after ours in the global scope when libibverbs was
-/// loaded with dlopen.
-void* find_in_libnl(const char* name) {
-  void* library = ::dlopen("libnl-3.so.200", RTLD_LAZY | RTLD_NOLOAD);
+/// Returns a function of a loaded library, which does not come after ours in the global scope when
+/// libibverbs was loaded with dlopen.
+void* find_in(const char* file, const char* name) {
+  void* library = ::dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
   void* found = ::dlsym(library, name);
   ::dlclose(library);  // its user keeps it loaded
   return found;
 }
+void* find_in_libnl(const char* name) { return find_in("libnl-3.so.200", name); }
 
 template <class Function>
 Function* real(Next<Function>& next, const char* name) {
@@ -104,4 +108,23 @@ extern "C" int softhca_nl_send_auto(nl_sock* socket, nl_msg* message) {
   auto* header = reinterpret_cast<nlmsghdr* (*)(nl_msg*)>(find_in_libnl("nlmsg_hdr"));
   const bool answer = header != nullptr && header(message)->nlmsg_type == kAskCopyOnFork;
   return answer ? send(socket, message) : -kNotSupported;
+}
+
+// libibverbs says ENOSYS where it cannot read the device tree for lack of a descriptor.
+extern "C" SOFTHCA_INTERPOSE void** softhca_ibv_get_device_list(int*) asm("ibv_get_device_list");
+extern "C" void** softhca_ibv_get_device_list(int* count) {
+  static constinit Next<void**(int*)> next{"ibv_get_device_list"};
+  auto* list_devices = next.get();
+  if (list_devices == nullptr)
+    list_devices =
+        reinterpret_cast<void** (*)(int*)>(find_in("libibverbs.so.1", "ibv_get_device_list"));
+  if (list_devices == nullptr) return errno = ENOSYS, nullptr;
+  void** const list = list_devices(count);
+  const char* tree = softhca::preload::device_tree();
+  if (list != nullptr || errno != ENOSYS || tree == nullptr) return list;
+  const int fd = ::open(tree, O_PATH | O_CLOEXEC);
+  if (fd < 0) return nullptr;  // errno says why
+  ::close(fd);
+  errno = ENOSYS;
+  return nullptr;
 }

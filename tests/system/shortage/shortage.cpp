@@ -188,9 +188,8 @@ int move_data() {
 
 int open_another() {
   ibv_device** const list = ibv_get_device_list(nullptr);
-  // Where it cannot read the device tree, the library says ENOSYS or lists no device.
-  if (list == nullptr) return errno == ENOSYS ? EMFILE : errno;
-  int error = EMFILE;
+  if (list == nullptr) return errno;
+  int error = EMFILE;  // also where the library could read part of the device tree and lists none
   for (ibv_device** d = list; *d != nullptr; ++d)
     if (std::strcmp(ibv_get_device_name(*d), device) == 0)
       error = made(ibv_open_device(*d), ibv_close_device);
