@@ -146,9 +146,7 @@ def errors_of(root):
     if "clauses.md" in texts:
         for number, complaint in clause_errors(texts["mechanisms.md"], texts["clauses.md"]):
             yield f"docs/clauses.md:{number}: {complaint}"
-    for document in sorted([root / "README.md", *(root / "docs").glob("*.md")]):
-        if not document.exists():
-            continue
+    for document in sorted([*root.glob("*.md"), *(root / "docs").glob("*.md")]):
         where = document.relative_to(root)
         for number, complaint in command_errors(root, document.read_text(encoding="utf-8")):
             yield f"{where}:{number}: {complaint}"

@@ -32,7 +32,7 @@ def site_path(page_path, link):
 
 
 def sources():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def on_files(files, config):
