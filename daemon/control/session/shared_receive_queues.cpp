@@ -18,6 +18,8 @@ bool SharedReceiveQueues::end(const Turn& turn) {
           engine.receive_queues().retire(srq->engine);
       }
     });
+    // A destroy that the end has cut short has looked through targets for its own queue alone.
+    if (next_retired_ >= srqs_.slots()) next_slot_ = 0;
     if (turn.is_over()) return false;
   }
   while (of_xrc_ != 0) {
