@@ -82,6 +82,8 @@ void Departures::finish_tenants() {
     engine::Tenant& tenant = *leaving.tenant;
     if (server_.listeners().connections(tenant) != 0 || !server_.retire(tenant)) return false;
     if (server_.channels().count(tenant, TenantChannel::Kind::kDatagrams) != 0) return false;
+    server_.channels().end(tenant, TenantChannel::Kind::kEvents);
+    if (server_.channels().count(tenant, TenantChannel::Kind::kEvents) != 0) return false;
     bool released = false;
     adapter_.change_rows([&](engine::Engine& engine) {
       released = allotments_.release(tenant);

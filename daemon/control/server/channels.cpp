@@ -26,20 +26,23 @@ void Channels::add(engine::Tenant& tenant, ChannelRequest request) {
 
 /// What the rest of `turn` is too short for is done in turns of the tenant.
 void Channels::end(Entry& entry, const Turn& turn) {
-  if (std::exchange(entry.ending, true)) return;
-  TenantChannel& channel = *entry.channel;
-  loops_.unwatch(channel.tenant(), channel.socket());
-  if (!turn.is_over() && channel.end(turn)) return void(entries_.erase(entry.self));
-  loops_.add_work(channel.tenant(), [this, &entry] {
-    const bool over = entry.channel->end(Turn());
+  const std::shared_ptr<TenantChannel> channel = entry.channel;
+  if (!std::exchange(entry.ending, true))
+    loops_.unwatch(channel->tenant(), channel->socket());
+  else if (!turn.is_endless())
+    return;
+  if (!turn.is_over() && channel->end(turn)) return void(entries_.erase(entry.self));
+  loops_.add_work(channel->tenant(), [this, left = std::weak_ptr(channel), &entry] {
+    const auto ending = left.lock();
+    if (ending == nullptr) return false;  // forget() has ended it
+    const bool over = ending->end(Turn());
     if (over) entries_.erase(entry.self);
     return !over;
   });
 }
 
 template <class Which>
-void Channels::end_if(Which&& which) {
-  const Turn turn;
+void Channels::end_if(const Turn& turn, Which&& which) {
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     Entry& ending = *entry++;
     if (which(*ending.channel)) end(ending, turn);
@@ -54,11 +57,17 @@ std::uint64_t Channels::count(const engine::Tenant& tenant, TenantChannel::Kind 
 }
 
 void Channels::end(const engine::Tenant& tenant) {
-  end_if([&](const TenantChannel& channel) { return &channel.tenant() == &tenant; });
+  end_if(Turn(), [&](const TenantChannel& channel) { return &channel.tenant() == &tenant; });
 }
 
 void Channels::end(const engine::Tenant& tenant, TenantChannel::Kind kind) {
-  end_if([&](const TenantChannel& channel) {
+  end_if(Turn(), [&](const TenantChannel& channel) {
+    return &channel.tenant() == &tenant && channel.kind() == kind;
+  });
+}
+
+void Channels::forget(const engine::Tenant& tenant, TenantChannel::Kind kind) {
+  end_if(Turn::endless(), [&](const TenantChannel& channel) {
     return &channel.tenant() == &tenant && channel.kind() == kind;
   });
 }

@@ -27,10 +27,13 @@ class Channels {
   std::uint64_t count(const engine::Tenant& tenant, TenantChannel::Kind kind) const;
   void end(const engine::Tenant& tenant);
   void end(const engine::Tenant& tenant, TenantChannel::Kind kind);
+  /// Ends the channels at once, also those that end in turns. None of them refers to the tenant
+  /// then.
+  void forget(const engine::Tenant& tenant, TenantChannel::Kind kind);
 
  private:
   struct Entry {
-    std::unique_ptr<TenantChannel> channel;
+    std::shared_ptr<TenantChannel> channel;
     std::list<Entry>::iterator self;
     Watch watch;
     bool ending = false;
@@ -39,7 +42,7 @@ class Channels {
   void end(Entry& entry, const Turn& turn);
   /// Ends the channels for which which(channel) is true.
   template <class Which>
-  void end_if(Which&& which);
+  void end_if(const Turn& turn, Which&& which);
 
   TenantLoops& loops_;
   Connections& connections_;

@@ -20,7 +20,8 @@ class Turn {
     return turn;
   }
 
-  bool is_over() const { return until_ != Clock::time_point::max() && Clock::now() >= until_; }
+  bool is_endless() const { return until_ == Clock::time_point::max(); }
+  bool is_over() const { return !is_endless() && Clock::now() >= until_; }
 
  private:
   using Clock = std::chrono::steady_clock;

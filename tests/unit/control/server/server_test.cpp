@@ -310,6 +310,19 @@ TEST_F(ServerTest, AProgramWithAnEventChannelAloneIsToldThatItsTenantIsRemoved) 
   EXPECT_EQ(::recv(program.get(), &byte, 1, 0), 0) << "then the tenant goes";
 }
 
+TEST_F(ServerTest, RemovedTenantWithManyEventChannels_GoesAfterTheLastOfThem) {
+  std::vector<UniqueFd> programs;
+  for (int i = 0; i < 30; ++i) {
+    programs.push_back(connected("a"));
+    ASSERT_EQ(open_channel(programs.back()), 0);
+    for (int id = 0; id < 50; ++id) create_id(programs.back());
+  }
+  remove_first();
+  char byte;
+  for (const UniqueFd& program : programs) EXPECT_EQ(::recv(program.get(), &byte, 1, 0), 0);
+  EXPECT_EQ(greet(put_first_back()), 0);
+}
+
 TEST_F(ServerTest, AClientOfDatagramsGoesOnWhenItsTenantIsRemoved) {
   const UniqueFd program = connected("a");
   ASSERT_EQ(open_datagrams(program), 0);
