@@ -92,6 +92,11 @@ Outcome Server::open() {
   return {};
 }
 
+Server::~Server() {
+  for (const auto& tenant : adapter_.tenants) close_tenant(*tenant);
+  device_trees_.remove();
+}
+
 Outcome Server::open_admin() {
   const resource::SocketConfig& socket = adapter_.config.admin.socket;
   const std::string path = adapter_.config.daemon.runtime_dir + "/admin.sock";
@@ -114,7 +119,7 @@ Outcome Server::run() {
   channels_.clear();
   sessions_.clear();
   control_sockets_.clear();
-  device_trees_.remove();
+  device_trees_.remove();  // before the engine stops, which has counters for them
   return {};
 }
 

@@ -31,6 +31,8 @@ class Server {
  public:
   /// Both queue pairs are open and outlive the server.
   Server(Adapter& adapter, GeneralServices& general_services, GeneralServices& shared_datagrams);
+  /// Leaves no folder of a tenant, also where a later part of the daemon could not start.
+  ~Server();
 
   /// What the admin socket offers. Others add to it before open().
   AdminMethods& admin_methods() { return methods_; }
