@@ -135,6 +135,7 @@ int QueuePairs::modify(const RequestBody& body, Reply&) {
     store_attributes(qp, a);
     change_state(engine, qp, from, to, request);
   });
+  if (error != kUnfinished) qp.turns_waited = 0;
   if (error == 0 && reads) qp.reads = std::move(reads);
   return error;
 }
