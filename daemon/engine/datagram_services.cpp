@@ -242,19 +242,17 @@ Verdict DatagramServices::deliver(QueuePair& from, QueuePair& to, const Tenant& 
                                   const transport::Request& request, const AddressPath& path) {
   DatagramService& service = *to.clients;
   const collect::Pcb& command = pcbs_.pcb(request.pcb);
-  const std::size_t looked = std::min<std::size_t>(request.length, kSelectorBytes);
-  std::array<std::byte, kSelectorBytes> start{};
-  const Verdict readable = memory_.gather(from, command, 0, {start.data(), looked});
-  if (readable != Verdict::kOk) return Verdict::kLocalProtection;
-  const auto buffer = admit(service, tenant, {start.data(), looked}, request.length, path.source);
+  // Read once, so that a sender whose memory is busy is charged once.
+  decltype(Datagram::payload) bytes;
+  const std::span<std::byte> payload(bytes.data(),
+                                     std::min<std::size_t>(request.length, bytes.size()));
+  const Verdict read = memory_.gather(from, command, 0, payload);
+  if (read == Verdict::kBusy) return read;
+  if (read != Verdict::kOk) return Verdict::kLocalProtection;
+  const auto buffer = admit(service, tenant, payload, request.length, path.source);
   if (!buffer) return Verdict::kOk;
   Datagram& datagram = service.fresh(*buffer);
-  const Verdict copied =
-      memory_.gather(from, command, 0, {datagram.payload.data(), request.length});
-  if (copied != Verdict::kOk) {
-    service.pool().release(*buffer);
-    return Verdict::kLocalProtection;
-  }
+  std::copy(payload.begin(), payload.end(), datagram.payload.begin());
   datagram.path = {.source = path.destination,
                    .destination = path.source,
                    .port = std::nullopt,

@@ -10,6 +10,12 @@ namespace softhca::engine {
 using transport::Request;
 using transport::RequestKind;
 
+namespace {
+
+constexpr std::size_t kGreatestMtu = 4096;  ///< a datagram is not longer
+
+}  // namespace
+
 bool Datagrams::transmit(QueuePair& qp, transport::Ud& ud) {
   if (qp.state != QpState::kRts && qp.state != QpState::kSqd) return false;
   const std::uint64_t end = parts_.cpu.done() + parts_.cpu.budget().runs;
@@ -100,7 +106,17 @@ Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
       parts_.history.count(peer, transport::Count::kReceiveDropped);
       return Verdict::kOk;
     }
-    const Verdict verdict = receive(qp, peer, request, path);
+    std::array<std::byte, kGreatestMtu> bytes;
+    std::span<const std::byte> read;
+    if (parts_.memory_waits.is_in_step()) {
+      // Before a receive is drawn, which then waits for the memory of its own program alone.
+      const std::span<std::byte> whole(bytes.data(), request.length);
+      const Verdict gathered = parts_.memory.gather(qp, parts_.pcbs.pcb(request.pcb), 0, whole);
+      if (gathered == Verdict::kBusy) return gathered;
+      if (gathered != Verdict::kOk) return Verdict::kLocalProtection;
+      read = whole;
+    }
+    const Verdict verdict = receive(qp, peer, request, path, read);
     peer.rq.writer = verdict == Verdict::kBusy ? qp.slot : kNoIndex;
     return verdict;
   }
@@ -119,9 +135,10 @@ bool Datagrams::is_taken(const QueuePair& qp, const QueuePair& peer) const {
          (writer != kNoIndex && parts_.memory_waits.is_sending(writer));
 }
 
-/// Returns how the datagram ends for its sender; kBusy: it is to be offered again.
+/// `read`: its payload, if that has been read. Returns how the datagram ends for its sender; kBusy:
+/// it is to be offered again.
 Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& request,
-                           const AddressPath& path) {
+                           const AddressPath& path, std::span<const std::byte> read) {
   QpEnvironment remote(parts_, peer);
   if (remote.drops_request()) {
     remote.count(transport::Count::kRateDropped);
@@ -137,9 +154,8 @@ Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& reques
     remote.count(transport::Count::kBadLength, 1);
     return Verdict::kOk;
   }
-
   const bool has_imm = request.kind == RequestKind::kSendImm;
-  const wire::Opcode opcode = has_imm ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly;
+  const auto opcode = has_imm ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly;
   std::array<std::byte, wire::kGrhLength> grh;
   const wire::FrameTemplate header({.source = path.source,
                                     .destination = path.destination,
@@ -154,8 +170,9 @@ Verdict Datagrams::receive(QueuePair& qp, QueuePair& peer, const Request& reques
     verdict =
         parts_.memory.resolve_receive(peer, transport::kRoutingHeaderBytes, request.length, far);
   if (verdict == Verdict::kOk)
-    verdict = parts_.memory.move(qp, parts_.pcbs.pcb(request.pcb), 0, request.length, far.view(),
-                                 false, remote_fault);
+    verdict = read.empty() ? parts_.memory.move(qp, parts_.pcbs.pcb(request.pcb), 0, request.length,
+                                                far.view(), false, remote_fault)
+                           : memory::scatter(far.view(), 0, read);
   if (verdict == Verdict::kBusy) return verdict;
   // Otherwise the receive stays drawn and serves the next datagram.
   if (verdict != Verdict::kOk && !remote_fault) return Verdict::kLocalProtection;

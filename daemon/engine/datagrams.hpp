@@ -36,7 +36,7 @@ class Datagrams {
                 const AddressPath& path, std::uint32_t qkey);
   bool is_taken(const QueuePair& qp, const QueuePair& peer) const;
   Verdict receive(QueuePair& qp, QueuePair& peer, const transport::Request& request,
-                  const AddressPath& path);
+                  const AddressPath& path, std::span<const std::byte> read);
   // datagrams_multicast.cpp
   bool send_to_group(QueuePair& qp, const transport::Request& request, AddressHandle& ah,
                      std::uint32_t qkey);

@@ -316,6 +316,7 @@ void MemoryProxy::give_back(std::uint32_t at) {
 }
 
 bool MemoryProxy::collect() {
+  if (collected_ == asked_) return false;
   const std::uint32_t done = area_.done.load(std::memory_order_acquire);
   if (done - collected_ > asked_ - collected_) lose();  // so many were never asked for
   if (done != collected_) patience_ = {};

@@ -9,7 +9,8 @@
 namespace softhca::engine {
 namespace {
 
-constexpr std::size_t kProxies = 1024;  ///< more tenants than an engine has
+constexpr std::size_t kProxies = 1024;    ///< more tenants than an engine has
+constexpr std::size_t kWokenAtOnce = 32;  ///< in a poll step
 
 }  // namespace
 
@@ -20,7 +21,7 @@ void MemoryWaits::open() {
   for (std::size_t i = kLogs; i-- > 0;) free_.push_back(static_cast<std::uint16_t>(i));
   busy_.reserve(kProxies);
   ready_.reserve(std::size_t{4} * queue_pairs_);
-  for_room_.reserve(std::size_t{2} * queue_pairs_);
+  for_room_.reserve(std::size_t{4} * queue_pairs_);
   packets_.open();
   waiters_.resize(std::size_t{2} * queue_pairs_);
 }
@@ -92,7 +93,14 @@ MemoryWaits::Next MemoryWaits::wait_for_room() {
       if (!log.entries[i].what.repeats) return Next::kNow;
   }
   drop(waiter);
-  if (!std::exchange(waiter.for_room, true)) for_room_.push_back(waiter_);
+  if (!std::exchange(waiter.for_room, true)) {
+    if (for_room_.size() == for_room_.capacity()) {
+      for_room_.erase(for_room_.begin(),
+                      for_room_.begin() + static_cast<std::ptrdiff_t>(first_for_room_));
+      first_for_room_ = 0;
+    }
+    for_room_.push_back(waiter_);
+  }
   return wait();
 }
 
@@ -122,17 +130,33 @@ void MemoryWaits::collect() {
     std::swap(busy_[i], busy_.back());
     busy_.pop_back();
   }
-  if (for_room_.empty() || !(std::exchange(has_room_, false) || busy_.empty())) return;
-  for (const std::uint32_t waiter : for_room_) {
+  if (first_for_room_ != for_room_.size() && (std::exchange(has_room_, false) || busy_.empty()))
+    wake_for_room();
+}
+
+/// A tenant decides how many wait: those beyond a few are woken in the next poll steps.
+void MemoryWaits::wake_for_room() {
+  const std::size_t end = std::min(first_for_room_ + kWokenAtOnce, for_room_.size());
+  for (; first_for_room_ < end; ++first_for_room_) {
+    const std::uint32_t waiter = for_room_[first_for_room_];
     waiters_[waiter].for_room = false;
     wake(waiter);
   }
+  has_room_ = first_for_room_ != for_room_.size();
+  if (has_room_) return;
   for_room_.clear();
+  first_for_room_ = 0;
 }
 
 void MemoryWaits::settle(const MemoryCounters& of, bool all) {
   for (const auto& proxy : busy_)
     if (proxy->counts_for(of) && (all || proxy->writes())) proxy->settle();
+  if (!all) return;
+  std::erase_if(busy_, [&](const auto& proxy) {
+    if (!proxy->counts_for(of)) return false;
+    proxy->left();
+    return true;
+  });
 }
 
 // --- what is not wanted any more
@@ -168,7 +192,9 @@ void MemoryWaits::forget_side(std::uint32_t at) {
   Waiter& waiter = waiters_[at];
   drop(waiter);
   waiter.waits = false;
-  if (std::exchange(waiter.for_room, false)) std::erase(for_room_, at);
+  if (!std::exchange(waiter.for_room, false)) return;
+  const auto first = for_room_.begin() + static_cast<std::ptrdiff_t>(first_for_room_);
+  for_room_.erase(std::find(first, for_room_.end(), at));
 }
 
 void MemoryWaits::forget(Tenant& tenant, std::uint32_t slot) {

@@ -64,7 +64,9 @@ class MemoryWaits {
   }
   /// The step at hand cannot be taken yet for another reason, and is to be repeated. REQUIRES: it
   /// has had nothing done. False: there is no step.
-  bool put_off() { return waiter_ != kNobody && wait_for_room() == Next::kWait; }
+  bool put_off() { return is_in_step() && wait_for_room() == Next::kWait; }
+  /// True if what is at hand is a step, whose accesses the engine does not wait for.
+  bool is_in_step() const { return waiter_ != kNobody; }
   /// True: the queue pair is in the middle of sending something by steps.
   bool is_sending(std::uint32_t slot) const {
     return is_open() &&
@@ -86,14 +88,14 @@ class MemoryWaits {
   /// What has come for queue pairs, behind a packet that is taken in by a step.
   WaitingPackets& packets() { return packets_; }
   /// Waits until nothing is under way that writes to memory of the tenant that `of` counts for, or,
-  /// with `all`, nothing at all.
+  /// with `all`, nothing at all; the tenant may go then.
   void settle(const MemoryCounters& of, bool all = false);
 
   /// Calls `wake(slot)` for queue pairs whose step is to be repeated. To be called in each poll
   /// step.
   template <class Wake>
   void release(Wake&& wake) {
-    if (busy_.empty() && ready_.empty() && for_room_.empty()) [[likely]]
+    if (!has_work()) [[likely]]
       return;
     collect();
     while (!ready_.empty()) {
@@ -103,7 +105,9 @@ class MemoryWaits {
     }
   }
   /// Accesses are under way: only polling tells when they are done.
-  bool has_work() const { return !busy_.empty() || !ready_.empty(); }
+  bool has_work() const {
+    return !busy_.empty() || !ready_.empty() || first_for_room_ != for_room_.size();
+  }
 
   // --- for MemoryProxy
   static constexpr std::uint32_t kNobody = 0xffffffff;
@@ -177,6 +181,7 @@ class MemoryWaits {
   void drop_done(std::uint32_t waiter);
   void forget_side(std::uint32_t waiter);
   void wake(std::uint32_t waiter);
+  void wake_for_room();
 
   const std::uint32_t queue_pairs_;
   WaitingPackets packets_;
@@ -185,8 +190,9 @@ class MemoryWaits {
   std::vector<std::uint16_t> free_;                 ///< of logs_
   std::vector<std::shared_ptr<MemoryProxy>> busy_;  ///< have accesses under way
   std::vector<std::uint32_t> ready_;                ///< slots to be woken
-  std::vector<std::uint32_t> for_room_;             ///< waiters
-  bool has_room_ = false;                           ///< something was given back
+  std::vector<std::uint32_t> for_room_;             ///< waiters, the oldest at first_for_room_
+  std::size_t first_for_room_ = 0;
+  bool has_room_ = false;  ///< something was given back
 
   // The step at hand.
   std::uint32_t waiter_ = kNobody;

@@ -56,7 +56,10 @@ bool TransportDriver::run(QueuePair& qp) {
     return false;
   }
   if (qp.state == QpState::kError) return lifecycle_.flush_receives(qp);
-  if (waits_for_memory(qp)) return false;
+  if (waits_for_memory(qp)) {
+    parts_.memory_waits.end_turn(qp.slot);
+    return false;
+  }
   const bool more_waiting = take_waiting(qp);
   if (qp.state == QpState::kError) return false;
   qp.connection.flow.resume();

@@ -51,7 +51,8 @@ PayloadSource response_payload(const Replay& r, std::uint32_t mtu_shift) {
 }  // namespace
 
 bool Responder::transmit(const ResponderUpcalls& up, unsigned packet_budget) {
-  const bool more_kept = !kept_.empty() && take_kept(up, packet_budget);
+  // A packet that has begun comes again by itself, and may be kept, too.
+  const bool more_kept = !resumes_ && !kept_.empty() && take_kept(up, packet_budget);
   while (replays_.any_due()) {
     Replay& next = replays_.oldest_due();
     if (next.reads() && up.limits.holds_response()) {

@@ -183,6 +183,36 @@ TEST(MemoryWaits, StepsWhoseAccessDoesNotComeBack_Fail) {
   EXPECT_EQ(take(0), Verdict::kBusy) << "it is asked again";
 }
 
+TEST(MemoryWaits, ManyStepsWaitForRoom_AFewAreWokenInEachPollStep) {
+  constexpr std::uint32_t kSteps = 600;
+  MemoryCounters counters;
+  MemoryWaits waits(kSteps);
+  waits.open();
+  Proxy proxy(&counters, &waits);
+  const auto process = proxy.add();
+  std::vector<std::uint64_t> from(kSteps), words(kSteps);
+  std::iota(from.begin(), from.end(), 100u);
+  const auto take = [&](std::uint32_t i) {
+    const MemoryWaits::Step step(waits, i, Side::kSend, 1);
+    return move(*process, false, &words[i], &from[i], 8);
+  };
+  proxy.stop();
+  for (std::uint32_t i = 0; i < kSteps; ++i) EXPECT_EQ(take(i), Verdict::kBusy);
+  proxy.go_on();
+  std::uint32_t most = 0;
+  for (std::uint32_t done = 0; done < kSteps; ::usleep(10)) {
+    std::uint32_t woken = 0;
+    waits.release([&](std::uint32_t slot) {
+      ++woken;
+      done += take(slot) == Verdict::kOk ? 1 : 0;
+    });
+    most = std::max(most, woken);
+  }
+  EXPECT_EQ(words, from);
+  EXPECT_LT(most, 64u);
+  EXPECT_FALSE(waits.has_work());
+}
+
 // --- an engine
 
 /// Tenant b's memory is reached by a process, tenant a's is shared.
@@ -365,6 +395,47 @@ TEST_P(ReachedMemory, NothingIsWrittenAfterAReset) {
   a.reset(*pair.qa);
 }
 
+class ReachedDatagrams : public ReachedMemory {
+ protected:
+  static constexpr std::uint32_t kQkey = 5;
+  TestQp& make_datagrams(Process& of, TestCq& completions) {
+    TestQp& qp = of.make_qp(completions, completions, {.type = QpType::kUd});
+    bring_up_datagram(of, qp, kQkey);
+    return qp;
+  }
+  void send(Process& of, TestQp& from, Buffer& buffer) {
+    of.post(from, {.sge = {buffer.part(0, 100)},
+                   .remote_qpn = to.qp.qpn.value,
+                   .remote_qkey = kQkey,
+                   .address_handle = of.make_ah(a.tenant.addresses.at(0).gid)});
+  }
+
+  TestCq& cq = a.make_cq();
+  TestQp& to = make_datagrams(a, cq);
+};
+
+TEST_P(ReachedDatagrams, SenderWhoseMemoryIsBusy_HoldsNoReceiveOfItsPeer) {
+  TestCq& slow_cq = b.make_cq();
+  TestQp& slow = make_datagrams(b, slow_cq);
+  TestCq& other_cq = b.make_cq();
+  TestQp& other = make_datagrams(b, other_cq);
+  Buffer& shared = b.make_buffer(100);
+  Buffer& into = a.make_buffer(400);
+  for (std::uint32_t i = 0; i < 2; ++i) a.post_receive(to, {into.part(200 * i, 200)});
+  proxy.stop();
+  send(b, slow, far);
+  pair.steps(50);
+  send(b, other, shared);
+  EXPECT_EQ(status(other_cq), Status::kSuccess);
+  EXPECT_EQ(status(cq), Status::kSuccess);
+  EXPECT_FALSE(slow_cq.poll());
+  proxy.go_on();
+  EXPECT_EQ(status(slow_cq), Status::kSuccess);
+  EXPECT_EQ(status(cq), Status::kSuccess);
+  EXPECT_EQ(proxy.waited, Duration::zero());
+}
+
+INSTANTIATE_TEST_SUITE_P(Way, ReachedDatagrams, ::testing::Values(Way::kLocal), way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, ReachedMemory, ::testing::Values(Way::kLocal, Way::kWire), way_name);
 
 }  // namespace
