@@ -327,9 +327,12 @@ int serve_files(Context& context) {
 
 void stop_serving_files(Context& context) {
   Guard guard(files_lock);
-  // The library closes these two next.
-  for (int* fd : {&context.ibv()->cmd_fd, &context.ibv()->async_fd})
-    if (is_reused(*fd, files.find(*fd))) *fd = -1;
+  // The library closes these two next. A program that closed them may have others there by now, of
+  // its own or of another context.
+  for (int* fd : {&context.ibv()->cmd_fd, &context.ibv()->async_fd}) {
+    const File file = files.find(*fd);
+    if (file.context != &context || is_reused(*fd, file)) *fd = -1;
+  }
   for (File& file : files)
     if (file.context == &context) file = {};
   for (Context** c = &contexts; *c != nullptr; c = &(*c)->next) {

@@ -73,6 +73,7 @@ void keep_in_children(std::uint64_t addr, std::uint64_t length) {
     const std::uint64_t begin = addr / page * page;
     const std::uint64_t end = (addr + length + page - 1) / page * page;
     if (::madvise(std::bit_cast<void*>(begin), end - begin, MADV_DOFORK) == 0) return;
+    if (errno != EINVAL) return;  // not for the size of its pages
   }
 }
 

@@ -181,8 +181,10 @@ int change_state(Qp& qp, const abi::ModifyQpRequest& request, bool changes, int 
   return error;
 }
 
-/// Sequence number of the next command. What another thread is posting comes before it or after.
+/// Returns the sequence number of the next command. What another thread is posting comes before it
+/// or after. In a forked child the thread that holds the lock may not exist.
 std::uint32_t next_sequence(Qp& qp) {
+  if (qp.context->control.lost()) return 0;
   Guard guard(qp.send.lock);
   return qp.send.next;
 }

@@ -113,8 +113,9 @@ extern "C" void* softhca_mremap(void* addr, std::size_t old_length, std::size_t 
 
 namespace {
 
-/// Calls `transfer` until its result has nothing to do with pages that were away. Nothing is lost
-/// by the calls that fail: the kernel has found the memory missing.
+/// Calls `transfer` until its result has nothing to do with pages that were away. A call that fails
+/// loses nothing of a file, a pipe or a stream. Of an eventfd, a timerfd or a socket for datagrams
+/// the kernel takes the record out before it finds the memory missing: that record is lost.
 template <class Transfer>
 ssize_t with_pages(Transfer transfer) {
   const MemoryHooks* with = memory_hooks();

@@ -147,11 +147,12 @@ bool is_of_ours(const Request& request) {
   });
 }
 
-/// Notes what a program has sent.
+/// Notes what a program has sent. Only for what looks like a request is the environment read, which
+/// another thread may be changing.
 void note(int fd, const void* data, std::size_t bytes) {
   Request request;
-  if (data == nullptr || device_tree() == nullptr ||
-      !request.parse(static_cast<const char*>(data), bytes))
+  if (data == nullptr || !request.parse(static_cast<const char*>(data), bytes) ||
+      device_tree() == nullptr)
     return;
   const int error = errno;
   int strict = 0;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,7 +44,12 @@ void map_page() {
 void wait_for_page() {
   constexpr timespec kStep{0, 100'000};
   constexpr int kSteps = 100'000;  // 10 s and more
-  for (int i = 0; i < kSteps && !child_has_copied->load(); ++i) ::nanosleep(&kStep, nullptr);
+  siginfo_t child;
+  for (int i = 0; i < kSteps && !child_has_copied->load(); ++i) {
+    const bool has_none = ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) < 0;
+    if (has_none && errno == ECHILD) return;  // fork() has failed
+    ::nanosleep(&kStep, nullptr);
+  }
 }
 
 void before_fork() {
@@ -173,7 +179,7 @@ void after_fork_in_child() {
     ::close(fork_pipe[1]);
   }
   if (child_has_copied != nullptr) {
-    child_has_copied->store(true);
+    if (waits_for_page) child_has_copied->store(true);  // the next fork may use it by now
     ::munmap(child_has_copied, sizeof *child_has_copied);
     map_page();  // its own children's
   }

@@ -200,7 +200,8 @@ bool Replacer::make_movable(Piece& piece, int attempt) {
     return ::munlock(window_, kPieceBytes) == 0 &&
            kernel_.advise(window_, kPieceBytes, MADV_DONTNEED) == 0;
   }
-  piece.locked = attempt == 1 && ::munlock(piece.addr, piece.length) == 0;
+  if (attempt != 1) return false;  // what was locked is to be locked again
+  piece.locked = ::munlock(piece.addr, piece.length) == 0;
   return piece.locked;
 }
 

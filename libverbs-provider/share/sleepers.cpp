@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -57,8 +58,8 @@ bool SharedFutexSleepers::sleeps_in(std::uint64_t begin, std::uint64_t end) {
   const long now = switches_of_others();
   if (!looked_ || now != switches_) {
     switches_ = now;
-    looked_ = true;
     look();
+    looked_ = !too_many_;
   }
   return too_many_ || std::any_of(addresses_, addresses_ + count_,
                                   [&](std::uint64_t addr) { return begin <= addr && addr < end; });
@@ -76,7 +77,7 @@ void SharedFutexSleepers::look_at_all() {
   count_ = 0;
   too_many_ = false;
   const int tasks = open_file("/proc/self/task", O_RDONLY | O_DIRECTORY);
-  if (tasks < 0) return;
+  if (tasks < 0) return note_failure(errno);
   alignas(dirent64) char buffer[1024];
   long bytes;
   while ((bytes = ::syscall(SYS_getdents64, tasks, buffer, sizeof buffer)) > 0) {
@@ -96,7 +97,7 @@ void SharedFutexSleepers::look_at(int tasks, const char* thread) {
   std::memcpy(text, thread, length);
   std::memcpy(text + length, "/syscall", sizeof "/syscall");
   const auto fd = static_cast<int>(::syscall(SYS_openat, tasks, text, O_RDONLY | O_CLOEXEC));
-  if (fd < 0) return;
+  if (fd < 0) return note_failure(errno);
   const ssize_t got = ::read(fd, text, sizeof text - 1);
   ::close(fd);
   if (got <= 0) return;
@@ -104,7 +105,10 @@ void SharedFutexSleepers::look_at(int tasks, const char* thread) {
   // The number of the system call and six arguments; or a word, if the thread is running.
   char* at = text;
   const long number = std::strtol(at, &at, 10);
-  if (number != SYS_futex && number != kFutexWaitv && number != kFutexWait) return;
+  // A wait with a time limit that a stop has interrupted goes on as another call, with the same
+  // arguments.
+  const bool is_futex = number == SYS_futex || number == SYS_restart_syscall;
+  if (!is_futex && number != kFutexWaitv && number != kFutexWait) return;
   std::uint64_t arguments[6] = {};
   for (std::uint64_t& argument : arguments) argument = std::strtoull(at, &at, 16);
   if (number == kFutexWaitv) return add_vector(arguments[0], arguments[1]);
@@ -114,6 +118,11 @@ void SharedFutexSleepers::look_at(int tasks, const char* thread) {
   if (!sleeps_at_first_address(operation)) return;
   add(arguments[0]);
   if (operation == FUTEX_WAIT_REQUEUE_PI) add(arguments[4]);
+}
+
+/// A process that lacks something cannot tell that no thread sleeps.
+void SharedFutexSleepers::note_failure(int error) {
+  if (error == EMFILE || error == ENFILE || error == ENOMEM) too_many_ = true;
 }
 
 void SharedFutexSleepers::add_vector(std::uint64_t waiters, std::uint64_t count) {

@@ -22,6 +22,7 @@ class SharedFutexSleepers {
  private:
   void look();
   void look_at_all();
+  void note_failure(int error);
   void look_at(int tasks, const char* thread);
   void add(std::uint64_t addr);
   void add_vector(std::uint64_t waiters, std::uint64_t count);
