@@ -22,6 +22,7 @@ struct QpShot {
   std::uint32_t commands = 0;
   std::uint32_t dedicated = 0;
   std::uint32_t started = 0;
+  std::uint32_t begun = 0;  ///< in all
   std::uint32_t mtu = 0;
   std::uint32_t srq = 0;
   engine::RetryCounters retries;
@@ -109,6 +110,7 @@ QpShot shot_of(engine::Engine& engine, const engine::QueuePair& qp) {
       .commands = qp.sq.commands,
       .dedicated = qp.sq.dedicated,
       .started = qp.sq.started,
+      .begun = qp.sq.not_begun,
       .mtu = qp.rc.mtu,
       .srq = qp.srq == nullptr ? 0 : qp.srq->number,
       .retries = qp.record.retries,
@@ -185,6 +187,7 @@ Json to_json(const ShownQp& entry, const QpShot& shot) {
               {"commands", shot.commands},
               {"dedicated", shot.dedicated},
               {"started", shot.started},
+              {"begun", shot.begun},
               {"mtu", shot.mtu},
               {"retransmitted_packets", shot.retries.packets},
               {"timeouts", shot.retries.timeouts},
