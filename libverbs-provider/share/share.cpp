@@ -359,7 +359,7 @@ void MemoryRegistry::trim(std::uint64_t limit) {
 void MemoryRegistry::free_unmapped() {
   MemfdTable& memfds = MemfdTable::instance();
   // To find what is unmapped is worth more than to count mappings.
-  constexpr std::uint64_t kWorth = 64, kWorthOfCount = 16;
+  constexpr std::uint64_t kWorth = 256, kWorthOfCount = 16;
   const bool any = oldest_idle_ != MemfdTable::kNowhere || memfds.has_orphans();
   if (!memfds.sweep(any ? kWorth : kWorthOfCount)) return;
   for (std::uint32_t place = oldest_idle_; place != MemfdTable::kNowhere;) {

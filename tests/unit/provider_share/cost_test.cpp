@@ -66,7 +66,7 @@ TEST(Cost, WhatWasUnmappedIsFoundWithinARoundOfManyMappings) {
   MemoryRegistry registry(daemon.source());
   ExtentList extents;
   Anonymous other(1);
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < 200; ++i) {
     Anonymous memory(1);
     ASSERT_EQ(registry.prepare(region(memory.base(), memory.bytes()), extents), 0);
     registry.release(extents.all());
