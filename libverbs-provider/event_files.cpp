@@ -327,8 +327,8 @@ int serve_files(Context& context) {
 
 void stop_serving_files(Context& context) {
   Guard guard(files_lock);
-  // The library closes these two next. A program that closed them may have others there by now, of
-  // its own or of another context.
+  // The library closes these two next. If the program has closed them, their numbers may belong to
+  // another file or context by now.
   for (int* fd : {&context.ibv()->cmd_fd, &context.ibv()->async_fd}) {
     const File file = files.find(*fd);
     if (file.context != &context || is_reused(*fd, file)) *fd = -1;

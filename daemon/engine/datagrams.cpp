@@ -109,7 +109,8 @@ Verdict Datagrams::offer(QueuePair& qp, QueuePair& peer, const Request& request,
     std::array<std::byte, kGreatestMtu> bytes;
     std::span<const std::byte> read;
     if (parts_.memory_waits.is_in_step()) {
-      // Before a receive is drawn, which then waits for the memory of its own program alone.
+      // The sender's memory is read before a receive is drawn: that waits for its own program's
+      // memory alone.
       const std::span<std::byte> whole(bytes.data(), request.length);
       const Verdict gathered = parts_.memory.gather(qp, parts_.pcbs.pcb(request.pcb), 0, whole);
       if (gathered == Verdict::kBusy) return gathered;

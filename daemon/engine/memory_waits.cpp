@@ -21,7 +21,6 @@ void MemoryWaits::open() {
   for (std::size_t i = kLogs; i-- > 0;) free_.push_back(static_cast<std::uint16_t>(i));
   busy_.reserve(kProxies);
   ready_.reserve(std::size_t{4} * queue_pairs_);
-  for_room_.reserve(std::size_t{4} * queue_pairs_);
   packets_.open();
   waiters_.resize(std::size_t{2} * queue_pairs_);
 }
@@ -93,14 +92,7 @@ MemoryWaits::Next MemoryWaits::wait_for_room() {
       if (!log.entries[i].what.repeats) return Next::kNow;
   }
   drop(waiter);
-  if (!std::exchange(waiter.for_room, true)) {
-    if (for_room_.size() == for_room_.capacity()) {
-      for_room_.erase(for_room_.begin(),
-                      for_room_.begin() + static_cast<std::ptrdiff_t>(first_for_room_));
-      first_for_room_ = 0;
-    }
-    for_room_.push_back(waiter_);
-  }
+  if (!waiter.for_room.linked()) for_room_.push_back(waiters_.data(), waiter_);
   return wait();
 }
 
@@ -130,22 +122,14 @@ void MemoryWaits::collect() {
     std::swap(busy_[i], busy_.back());
     busy_.pop_back();
   }
-  if (first_for_room_ != for_room_.size() && (std::exchange(has_room_, false) || busy_.empty()))
-    wake_for_room();
+  if (!for_room_.empty() && (has_room_ || busy_.empty())) wake_for_room();
 }
 
 /// A tenant decides how many wait: those beyond a few are woken in the next poll steps.
 void MemoryWaits::wake_for_room() {
-  const std::size_t end = std::min(first_for_room_ + kWokenAtOnce, for_room_.size());
-  for (; first_for_room_ < end; ++first_for_room_) {
-    const std::uint32_t waiter = for_room_[first_for_room_];
-    waiters_[waiter].for_room = false;
-    wake(waiter);
-  }
-  has_room_ = first_for_room_ != for_room_.size();
-  if (has_room_) return;
-  for_room_.clear();
-  first_for_room_ = 0;
+  for (std::size_t i = 0; i < kWokenAtOnce && !for_room_.empty(); ++i)
+    wake(for_room_.pop_front(waiters_.data()));
+  has_room_ = !for_room_.empty();
 }
 
 void MemoryWaits::settle(const MemoryCounters& of, bool all) {
@@ -192,9 +176,7 @@ void MemoryWaits::forget_side(std::uint32_t at) {
   Waiter& waiter = waiters_[at];
   drop(waiter);
   waiter.waits = false;
-  if (!std::exchange(waiter.for_room, false)) return;
-  const auto first = for_room_.begin() + static_cast<std::ptrdiff_t>(first_for_room_);
-  for_room_.erase(std::find(first, for_room_.end(), at));
+  if (waiter.for_room.linked()) for_room_.remove(waiters_.data(), at);
 }
 
 void MemoryWaits::forget(Tenant& tenant, std::uint32_t slot) {

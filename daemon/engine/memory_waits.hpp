@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/intrusive_queue.hpp"
 #include "daemon/base/time.hpp"
 #include "daemon/base/types.hpp"
 #include "daemon/base/verdict.hpp"
@@ -105,9 +106,7 @@ class MemoryWaits {
     }
   }
   /// Accesses are under way: only polling tells when they are done.
-  bool has_work() const {
-    return !busy_.empty() || !ready_.empty() || first_for_room_ != for_room_.size();
-  }
+  bool has_work() const { return !busy_.empty() || !ready_.empty() || !for_room_.empty(); }
 
   // --- for MemoryProxy
   static constexpr std::uint32_t kNobody = 0xffffffff;
@@ -165,7 +164,7 @@ class MemoryWaits {
   struct Waiter {
     std::uint16_t log = kNoLog;
     bool waits = false;
-    bool for_room = false;
+    IndexLink for_room;  ///< in for_room_
   };
 
   static std::uint32_t waiter_of(std::uint32_t slot, Side side) {
@@ -190,9 +189,8 @@ class MemoryWaits {
   std::vector<std::uint16_t> free_;                 ///< of logs_
   std::vector<std::shared_ptr<MemoryProxy>> busy_;  ///< have accesses under way
   std::vector<std::uint32_t> ready_;                ///< slots to be woken
-  std::vector<std::uint32_t> for_room_;             ///< waiters, the oldest at first_for_room_
-  std::size_t first_for_room_ = 0;
-  bool has_room_ = false;  ///< something was given back
+  IndexList<Waiter, &Waiter::for_room> for_room_;   ///< of waiters_, the oldest first
+  bool has_room_ = false;                           ///< something was given back
 
   // The step at hand.
   std::uint32_t waiter_ = kNobody;

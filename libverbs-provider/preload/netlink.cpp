@@ -28,6 +28,8 @@ using softhca::preload::Next;
 constexpr int kFailure = 1;
 constexpr int kNotSupported = 10;
 
+constexpr char kLibnl[] = "libnl-3.so.200";
+
 constexpr int kAskCopyOnFork = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET);
 
 struct CopyOnFork {
@@ -45,12 +47,12 @@ void* find_in(const char* file, const char* name) {
   ::dlclose(library);  // its user keeps it loaded
   return found;
 }
-void* find_in_libnl(const char* name) { return find_in("libnl-3.so.200", name); }
+void* find_in_libnl(const char* name) { return find_in(kLibnl, name); }
 
 template <class Function>
-Function* real(Next<Function>& next, const char* name) {
+Function* real(Next<Function>& next, const char* name, const char* file = kLibnl) {
   if (Function* found = next.get()) return found;
-  return reinterpret_cast<Function*>(find_in_libnl(name));
+  return reinterpret_cast<Function*>(find_in(file, name));
 }
 
 std::uint32_t port_of(const nl_sock* socket, const char* getter) {
@@ -114,10 +116,7 @@ extern "C" int softhca_nl_send_auto(nl_sock* socket, nl_msg* message) {
 extern "C" SOFTHCA_INTERPOSE void** softhca_ibv_get_device_list(int*) asm("ibv_get_device_list");
 extern "C" void** softhca_ibv_get_device_list(int* count) {
   static constinit Next<void**(int*)> next{"ibv_get_device_list"};
-  auto* list_devices = next.get();
-  if (list_devices == nullptr)
-    list_devices =
-        reinterpret_cast<void** (*)(int*)>(find_in("libibverbs.so.1", "ibv_get_device_list"));
+  auto* list_devices = real(next, "ibv_get_device_list", "libibverbs.so.1");
   if (list_devices == nullptr) return errno = ENOSYS, nullptr;
   void** const list = list_devices(count);
   const char* tree = softhca::preload::device_tree();

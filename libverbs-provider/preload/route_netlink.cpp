@@ -147,8 +147,8 @@ bool is_of_ours(const Request& request) {
   });
 }
 
-/// Notes what a program has sent. Only for what looks like a request is the environment read, which
-/// another thread may be changing.
+/// Notes what a program has sent. Reads the environment only for what looks like a request, since
+/// another thread may be changing it.
 void note(int fd, const void* data, std::size_t bytes) {
   Request request;
   if (data == nullptr || !request.parse(static_cast<const char*>(data), bytes) ||

@@ -34,7 +34,7 @@ void Channels::end(Entry& entry, const Turn& turn) {
   if (!turn.is_over() && channel->end(turn)) return void(entries_.erase(entry.self));
   loops_.add_work(channel->tenant(), [this, left = std::weak_ptr(channel), &entry] {
     const auto ending = left.lock();
-    if (ending == nullptr) return false;  // forget() has ended it
+    if (ending == nullptr) return false;  // a turn without an end has ended it
     const bool over = ending->end(Turn());
     if (over) entries_.erase(entry.self);
     return !over;
@@ -60,14 +60,8 @@ void Channels::end(const engine::Tenant& tenant) {
   end_if(Turn(), [&](const TenantChannel& channel) { return &channel.tenant() == &tenant; });
 }
 
-void Channels::end(const engine::Tenant& tenant, TenantChannel::Kind kind) {
-  end_if(Turn(), [&](const TenantChannel& channel) {
-    return &channel.tenant() == &tenant && channel.kind() == kind;
-  });
-}
-
-void Channels::forget(const engine::Tenant& tenant, TenantChannel::Kind kind) {
-  end_if(Turn::endless(), [&](const TenantChannel& channel) {
+void Channels::end(const engine::Tenant& tenant, TenantChannel::Kind kind, const Turn& turn) {
+  end_if(turn, [&](const TenantChannel& channel) {
     return &channel.tenant() == &tenant && channel.kind() == kind;
   });
 }

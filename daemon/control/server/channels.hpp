@@ -26,10 +26,9 @@ class Channels {
   /// Channels that take long to end are still counted until they have.
   std::uint64_t count(const engine::Tenant& tenant, TenantChannel::Kind kind) const;
   void end(const engine::Tenant& tenant);
-  void end(const engine::Tenant& tenant, TenantChannel::Kind kind);
-  /// Ends the channels at once, also those that end in turns. None of them refers to the tenant
-  /// then.
-  void forget(const engine::Tenant& tenant, TenantChannel::Kind kind);
+  /// A turn without an end ends them at once, also those that end in turns. None of them refers to
+  /// the tenant then.
+  void end(const engine::Tenant& tenant, TenantChannel::Kind kind, const Turn& turn = Turn());
 
  private:
   struct Entry {

@@ -119,7 +119,7 @@ Outcome Server::run() {
   channels_.clear();
   sessions_.clear();
   control_sockets_.clear();
-  device_trees_.remove();  // before the engine stops, which has counters for them
+  device_trees_.remove();
   return {};
 }
 

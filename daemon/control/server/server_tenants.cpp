@@ -71,7 +71,7 @@ Outcome Server::open_tenant(engine::Tenant& tenant, const resource::SocketConfig
     return made;
   }
   if (connections_.is_retired(tenant)) {  // it comes back
-    channels_.forget(tenant, TenantChannel::Kind::kEvents);
+    channels_.end(tenant, TenantChannel::Kind::kEvents, Turn::endless());
     connections_.remove(tenant);
   }
   if (connections_.find(tenant) != nullptr) return {};
@@ -84,8 +84,8 @@ void Server::close_tenant(const engine::Tenant& tenant) {
 }
 
 void Server::forget_tenant(const engine::Tenant& tenant) {
-  channels_.forget(tenant, TenantChannel::Kind::kEvents);
-  channels_.forget(tenant, TenantChannel::Kind::kDatagrams);
+  channels_.end(tenant, TenantChannel::Kind::kEvents, Turn::endless());
+  channels_.end(tenant, TenantChannel::Kind::kDatagrams, Turn::endless());
   connections_.remove(tenant);
   listeners_.forget(tenant);
   device_trees_.remove(tenant);
