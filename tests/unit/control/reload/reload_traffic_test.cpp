@@ -530,7 +530,7 @@ class ReloadTraffic {
 
 TEST(ReloadTraffic, AnySequenceKeepsBuffersGuaranteesAndOrder) {
   std::uint64_t reloads = 0, completed = 0, pruned = 0, send_queue_mode = 0;
-  constexpr std::uint32_t kSeeds = kSanitized ? 10 : 80;
+  constexpr std::uint32_t kSeeds = kSanitized ? 10 : 160;
   for (std::uint32_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ReloadTraffic traffic(seed);
