@@ -46,6 +46,14 @@ void CpuScheduler::charge(Tenant& tenant, QosClassId qos_class, std::uint64_t co
   tenant.counters.engine_time.add(cost);
 }
 
+void CpuScheduler::charge_first(Tenant& tenant, QosClassId qos_class, std::uint64_t cost) {
+  done_ += cost;
+  turn_began_ += cost;
+  if (work_clock_ != nullptr) return note(tenant, qos_class, &Charges::first, cost);
+  minimums_.worked(qos_class, cost);
+  tenant.counters.engine_time.add(cost);
+}
+
 void CpuScheduler::charge_packet(Tenant& tenant, QosClassId qos_class, std::size_t payload) {
   const std::uint64_t cost = packet_cost(payload);
   done_ += cost;
@@ -80,10 +88,11 @@ std::uint64_t CpuScheduler::divide(std::uint64_t own) {
   std::uint64_t divided = 0;
   for (const QosClassId qos_class : charged_classes_) {
     Charges& charges = charges_[qos_class.value];
-    const std::uint64_t all = time(charges.work + charges.packets + charges.turns);
+    const std::uint64_t all = time(charges.work + charges.first + charges.packets + charges.turns);
     charges.tenant->counters.engine_time.add(all);
     divided += all;
     if (charges.work != 0) charge_turns(qos_class, time(charges.work));
+    if (charges.first != 0) minimums_.worked(qos_class, time(charges.first));
     if (charges.packets != 0) charge_packets(qos_class, time(charges.packets));
     charges = {};
   }

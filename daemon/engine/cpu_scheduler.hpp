@@ -83,6 +83,8 @@ class CpuScheduler {
   /// The same for a queue pair, which may be of another level than its session.
   void charge(const QueuePair& qp, std::uint64_t cost) { charge(*qp.tenant, qp.qos_class, cost); }
   void charge(Tenant& tenant, QosClassId qos_class, std::uint64_t cost);
+  /// The same for what comes of turns that went before others: it defers none.
+  void charge_first(Tenant& tenant, QosClassId qos_class, std::uint64_t cost);
   /// Another thread has worked for the class: its turns here wait for that.
   void charge_elsewhere(QosClassId qos_class, Duration taken) {
     charge_turns(qos_class, static_cast<std::uint64_t>(taken.count()) * kUnitsPerNanosecond);
@@ -127,6 +129,8 @@ class CpuScheduler {
   /// Slot of the queue pair whose turn begins; none: no queue pair has work. finished() is to
   /// follow.
   std::optional<std::uint32_t> begin();
+  /// The turn that has begun goes before others, for a minimum rate of its tenant or class.
+  bool goes_first() const { return ready_.went_first().tenant || ready_.went_first().qos_class; }
   /// `more`: the queue pair has more to do.
   void finished(const QueuePair& qp, bool more);
 
@@ -156,6 +160,7 @@ class CpuScheduler {
   struct Charges {
     Tenant* tenant = nullptr;  ///< null: nothing was
     std::uint64_t work = 0;
+    std::uint64_t first = 0;    ///< of its turns that went before others
     std::uint64_t packets = 0;  ///< that came for its queue pairs
     std::uint64_t turns = 0;    ///< of its queue pairs, which have been charged for
   };

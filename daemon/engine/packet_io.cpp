@@ -282,10 +282,12 @@ transport::SendResult PacketIo::send_gathered(PortBinding& binding, const wire::
 
 /// Ports may take packets only when told of the end of the batch, with a system call.
 void PacketIo::note_sender(const QueuePair& qp) {
-  const auto at = std::find_if(senders_.rbegin(), senders_.rend(),
-                               [&](const Sender& s) { return s.qos_class == qp.qos_class; });
+  const bool first = cpu_.goes_first();
+  const auto at = std::find_if(senders_.rbegin(), senders_.rend(), [&](const Sender& s) {
+    return s.qos_class == qp.qos_class && s.first == first;
+  });
   if (at == senders_.rend())
-    senders_.push_back({qp.tenant, qp.qos_class, 1});
+    senders_.push_back({qp.tenant, qp.qos_class, first, 1});
   else
     ++at->packets;
 }
@@ -293,8 +295,13 @@ void PacketIo::note_sender(const QueuePair& qp) {
 void PacketIo::finish_batch() {
   for (const auto& binding : ports_)
     if (clock_.now >= binding->neighbours->next_deadline()) binding->neighbours->run(clock_.now);
-  for (const Sender& sender : senders_)
-    cpu_.charge(*sender.tenant, sender.qos_class, sender.packets * kTransmitCost);
+  for (const Sender& sender : senders_) {
+    const std::uint64_t cost = sender.packets * kTransmitCost;
+    if (sender.first)
+      cpu_.charge_first(*sender.tenant, sender.qos_class, cost);
+    else
+      cpu_.charge(*sender.tenant, sender.qos_class, cost);
+  }
   senders_.clear();
   if (faults_.on()) [[unlikely]]
     send_held();

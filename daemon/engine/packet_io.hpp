@@ -182,6 +182,7 @@ class PacketIo {
   struct Sender {
     Tenant* tenant;
     QosClassId qos_class;
+    bool first;  ///< before others, for a minimum rate
     std::uint64_t packets;
   };
 

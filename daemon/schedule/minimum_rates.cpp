@@ -86,12 +86,17 @@ void MinimumRates::find_rated() {
     if (tvls_[i].rate.given()) classes_[tvls_[i].qos_class].tvls.push_back(i);
 }
 
+void MinimumRates::add_vain(QosClass& qos_class, std::uint64_t cost) {
+  qos_class.vain = std::min(vain_of(qos_class) + cost, 2 * kMostVain);
+  qos_class.vain_as_of = now_;
+}
+
 void MinimumRates::turn_over(QosClassId id, TvlId tvl, std::uint32_t slot, std::uint64_t bytes,
                              std::uint64_t cost, const First& first) {
   QosClass& qos_class = classes_[id.value];
   if (bytes == 0) {
     if (!first.any()) return;
-    qos_class.vain += cost;
+    add_vain(qos_class, cost);
     if (qos_class.vain_since != now_) qos_class.vain_turns = 0;
     qos_class.vain_since = now_;
     ++qos_class.vain_turns;
@@ -110,7 +115,7 @@ void MinimumRates::turn_over(QosClassId id, TvlId tvl, std::uint32_t slot, std::
 
 void MinimumRates::worked(QosClassId id, std::uint64_t cost) {
   QosClass& qos_class = classes_[id.value];
-  qos_class.vain += cost;
+  add_vain(qos_class, cost);
   if (qos_class.tenant != kNoTenant) tenants_[qos_class.tenant].first_cost += cost;
 }
 

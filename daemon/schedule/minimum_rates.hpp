@@ -7,9 +7,11 @@
 //
 // Only who moves bytes goes first. Work that comes to nothing (doorbells that say nothing, turns in
 // which nothing could be sent) would let a class that stays behind keep others from theirs: so it
-// goes first only with so much of that for what it moves.
+// goes first only with so much of that for what it moves. Otherwise it goes by its weight, which
+// may mean that it moves nothing for long, so such work is forgiven after a while.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -73,7 +75,7 @@ class MinimumRates {
   /// Work for the class has come to nothing too often for what it has moved, or in this step.
   bool comes_to_nothing(QosClassId qos_class) const {
     const QosClass& it = classes_[qos_class.value];
-    return it.vain > kMostVain || (it.vain_turns >= kMostVainTurns && it.vain_since == now_);
+    return vain_of(it) > kMostVain || (it.vain_turns >= kMostVainTurns && it.vain_since == now_);
   }
 
   /// Of the tenants with a minimum that `may` accepts, the one that is behind for longest;
@@ -142,6 +144,9 @@ class MinimumRates {
   /// a message of 4 KiB.
   static constexpr std::uint64_t kMostVain = 1 << 20;
   static constexpr std::uint64_t kVainOfByte = 8;
+  /// A unit is forgiven after this time: work that comes to nothing goes first in 1/128 of the time.
+  /// Of more than twice `kMostVain` the rest is forgiven at once.
+  static constexpr Duration kForgiven{16};
   /// Turns in which nothing moves, in a poll step.
   static constexpr std::uint32_t kMostVainTurns = 2;
 
@@ -157,6 +162,7 @@ class MinimumRates {
     std::uint32_t tenant = kNoTenant;
     std::uint32_t under_way = 0;  ///< queue pairs with commands
     std::uint64_t vain = 0;
+    Time vain_as_of{};
     std::uint32_t vain_turns = 0;
     Time vain_since{};  ///< the step of these
   };
@@ -174,6 +180,14 @@ class MinimumRates {
         first = i;
     return first;
   }
+  /// Cost units of work that has come to nothing and is not forgiven.
+  std::uint64_t vain_of(const QosClass& qos_class) const {
+    if (qos_class.vain == 0) return 0;
+    const auto forgiven =
+        static_cast<std::uint64_t>(std::max(now_ - qos_class.vain_as_of, Duration()) / kForgiven);
+    return qos_class.vain - std::min(qos_class.vain, forgiven);
+  }
+  void add_vain(QosClass& qos_class, std::uint64_t cost);
   bool change(MinimumRate& of, const Rate& rate);
   void join(QosClass& qos_class, std::uint32_t tenant);
   void find_rated();

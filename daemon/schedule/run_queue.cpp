@@ -152,6 +152,7 @@ void RunQueue::served(std::uint32_t slot, std::uint64_t cost, bool more, bool in
     tenant.order.served(classes_.data(), id.value, cost);
   if (!free.tenant) [[likely]]
     order_.served(tenants_.data(), qos_class.tenant, cost);
+  first_ = {};
   if (more) push_into(slot, id, lane, !in_vain);
   lanes_[lane].rested = lanes_[lane].queue.empty();
   qos_class.rested = qos_class.order.empty();

@@ -90,7 +90,7 @@ class RunQueue {
   }
   /// The next to be served; served() is to follow.
   std::optional<std::uint32_t> pop();
-  /// Who of what was popped last went before others, for a minimum.
+  /// Who of what is being served, if anything is, went before others, for a minimum.
   const MinimumRates::First& went_first() const { return first_; }
   /// What the queue pair popped last cost, and whether it has more work. `in_vain`: nothing came of
   /// it, so it costs what it costs even if it went first.

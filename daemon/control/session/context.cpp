@@ -77,7 +77,7 @@ Expected<std::shared_ptr<memory::ProcessMemory>> SessionContext::reach_process(P
     socket.hand_over();
     // With the last copy of a socket go the descriptors in it, whatever the process has sent.
     const auto close = [&calls = adapter_.blocking_calls, name = tenant_.name](auto* memory) {
-      calls.make(name, [memory] { delete memory; });
+      calls.make(name, [owned = std::shared_ptr<memory::ProcessMemory>(memory)] {});
     };
     const std::shared_ptr<memory::ProcessMemory> offered(new memory::OfferedMemory(std::move(own)),
                                                          close);

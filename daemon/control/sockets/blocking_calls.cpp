@@ -122,6 +122,7 @@ void BlockingCalls::Work::add(const std::shared_ptr<Work>& work, const std::stri
 BlockingCalls::BlockingCalls() : work_(std::make_shared<Work>()) {}
 
 BlockingCalls::~BlockingCalls() {
+  std::vector<Call> forgotten;  // end without the lock
   std::unique_lock lock(work_->mutex);
   work_->ending = true;
   for (auto& [name, owner] : work_->owners) owner.more.notify_all();
@@ -129,16 +130,17 @@ BlockingCalls::~BlockingCalls() {
   work_->stop = true;
   // A thread that comes back later is not to end what they hold.
   for (auto& [name, owner] : work_->owners)
-    for (Work::Pending& pending : owner.calls) pending.then = {};
-  work_->over.clear();
+    for (Work::Pending& pending : owner.calls)
+      forgotten.push_back(std::exchange(pending.then, {}));
+  for (auto& [name, then] : std::exchange(work_->over, {})) forgotten.push_back(std::move(then));
 }
 
 void BlockingCalls::make(const std::string& owner, Call call, Call then) {
-  const auto once = [call = std::move(call)] {
+  auto once = [call = std::move(call)] {
     call();
     return false;
   };
-  make_steps(owner, once, std::move(then));
+  make_steps(owner, std::move(once), std::move(then));
 }
 
 void BlockingCalls::make_steps(const std::string& owner, Step step, Call then) {

@@ -27,6 +27,7 @@ class BlockingCalls {
 
   /// `call` is made by another thread, after those of the same owner. `owner`: name of the tenant
   /// that may keep it waiting; empty: the operator. finish() calls `then` when it has come back.
+  /// The other thread also ends what `call` holds.
   void make(const std::string& owner, Call call, Call then = {});
   /// Likewise, for what takes long in all: calls `step` until it returns false, and others of the
   /// owner's in between.

@@ -272,6 +272,20 @@ TEST_F(MeasuredTurns, WorkOutsideTurnsDefersThemByItsTime) {
   EXPECT_GT(done_of(1), (done_of(0) - by_itself) * 10) << "the other one has nearly all the turns";
 }
 
+/// What a tenant sends for its minimum rate does not cost it its share of the rest.
+TEST_F(MeasuredTurns, WhatComesOfTurnsThatWentFirstDefersNone) {
+  std::map<const QueuePair*, std::uint64_t> times{{&make(0), 5000}, {&make(1), 5000}};
+  for (const auto& qp : pairs) cpu.make_ready(*qp);
+  for (int i = 0; i < 2000; ++i) {
+    cpu.charge_first(tenants[0], QosClassId(0), 100);
+    time += 20000;
+    cpu.end_work();
+    serve_by_time(2, times);
+  }
+  const double by_itself = 2000.0 * 20000;
+  EXPECT_NEAR((done_of(0) - by_itself) / done_of(1), 1, 0.01);
+}
+
 TEST_F(MeasuredTurns, WhileNobodyCompetesTheTimeOfAStepIsDivided) {
   clock.now += milliseconds(100);
   cpu.choose_budget();

@@ -358,6 +358,22 @@ TEST_F(MinimumRatesTest, WorkOutsideTurnsIsBoundedByWhatMoves) {
   EXPECT_TRUE(minimums.behind(kOfA));
 }
 
+/// One that moves nothing because its weight gives it no turn must not stay without its minimum.
+TEST_F(MinimumRatesTest, WhatCameToNothingIsForgiven) {
+  minimums.set(kTenantOfA, part(0.5));
+  minimums.worked(kOfA, 1u << 30);
+  EXPECT_FALSE(minimums.behind(kOfA));
+  add(0, kOfA);
+  add(1, kOfB);
+  queue.set_tenant_weight(kTenantOfB, 1000);
+  queue.charge(kOfA, 1u << 30);  // by its weight it has no turn in this test
+  queue.push(1, kOfB);
+  run(std::chrono::milliseconds(100));
+  forget_moved();
+  run(kRun);
+  EXPECT_NEAR(part_of(kOfA), 0.5, 0.01);
+}
+
 /// Against a model: whatever the weights, the minimums and who has work for how long, everybody
 /// with work has its minimum where these fit, and the engine never rests while there is work.
 TEST_F(MinimumRatesTest, HoldsForRandomLoads) {

@@ -180,8 +180,13 @@ TEST(BlockingCalls, ItsEndWaitsForNone) {
   auto calls = std::make_unique<BlockingCalls>();
   close_in_vain(*calls, "hostile", lingering);
   ASSERT_TRUE(eventually([&] { return calls->stuck("hostile"); }));
+  const auto held = std::make_shared<int>();
+  calls->make("hostile", [held] {});
   calls.reset();  // with a close that is waited for, the test ends after a minute
+  EXPECT_EQ(held.use_count(), 2);
   lingering.end();
+  EXPECT_TRUE(eventually([&] { return held.use_count() == 1; }))
+      << "what a call that is not made holds ends with the thread";
 }
 
 TEST(PeerSocket, TellsThePeerAtOnce) {
