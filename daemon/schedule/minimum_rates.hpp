@@ -144,8 +144,8 @@ class MinimumRates {
   /// a message of 4 KiB.
   static constexpr std::uint64_t kMostVain = 1 << 20;
   static constexpr std::uint64_t kVainOfByte = 8;
-  /// A unit is forgiven after this time: work that comes to nothing goes first in 1/128 of the time.
-  /// Of more than twice `kMostVain` the rest is forgiven at once.
+  /// A unit is forgiven after this time: work that comes to nothing goes first in 1/128 of the
+  /// time. Of more than twice `kMostVain` the rest is forgiven at once.
   static constexpr Duration kForgiven{16};
   /// Turns in which nothing moves, in a poll step.
   static constexpr std::uint32_t kMostVainTurns = 2;

@@ -130,8 +130,7 @@ BlockingCalls::~BlockingCalls() {
   work_->stop = true;
   // A thread that comes back later is not to end what they hold.
   for (auto& [name, owner] : work_->owners)
-    for (Work::Pending& pending : owner.calls)
-      forgotten.push_back(std::exchange(pending.then, {}));
+    for (Work::Pending& pending : owner.calls) forgotten.push_back(std::exchange(pending.then, {}));
   for (auto& [name, then] : std::exchange(work_->over, {})) forgotten.push_back(std::move(then));
 }
 
