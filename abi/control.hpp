@@ -6,7 +6,9 @@
 // Memory of the session and of its rings is to be mapped before the request after the reply that
 // brings it, which seals it: it cannot be mapped for writing, nor pages of it be given back, from
 // then on. The session's memory is not looked at before that request. A process that prevents the
-// seal loses its session. Shared memory (kAllocShared) is sealed with its first registration.
+// seal loses its session. Shared memory (kAllocShared) is sealed with its first registration. A
+// process that has mapped memory may seal it itself (F_SEAL_FUTURE_WRITE and F_SEAL_SEAL), which is
+// faster: the daemon has others do it, since it may take long.
 #pragma once
 
 #include <cstddef>

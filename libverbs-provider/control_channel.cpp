@@ -1,8 +1,11 @@
 #include "libverbs-provider/control_channel.hpp"
 
 #include <poll.h>
+#include <sched.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <ctime>
 
 namespace softhca::provider {
 namespace {
@@ -54,9 +57,23 @@ int ControlChannel::exchange(const abi::RequestHeader& header, std::span<const i
   return receive(reply, header.tag, fds);
 }
 
+/// Most replies come sooner than a processor that sleeps wakes up.
+void ControlChannel::wait_awake() const {
+  constexpr std::int64_t kAwakeNs = 50'000;
+  timespec begin{}, now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &begin);
+  pollfd state{fd_.get(), POLLIN, 0};
+  do {
+    if (::poll(&state, 1, 0) != 0) return;
+    ::sched_yield();
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+  } while ((now.tv_sec - begin.tv_sec) * 1'000'000'000 + now.tv_nsec - begin.tv_nsec < kAwakeNs);
+}
+
 int ControlChannel::receive(std::span<std::byte> reply, std::uint32_t tag, ReceivedFds& fds) {
   abi::ReplyHeader header{};
   iovec parts[] = {{&header, sizeof header}, {reply.data(), reply.size()}};
+  wait_awake();
   const Received got = receive_record(fd_.get(), parts, fds);
   if (got.bytes == 0) return broken(EIO);
   if (got.bytes < sizeof header || header.tag != tag) return broken(EPROTO);

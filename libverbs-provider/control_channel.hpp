@@ -106,6 +106,7 @@ class ControlChannel {
   int exchange(const abi::RequestHeader& header, std::span<const iovec> body,
                std::span<std::byte> reply, ReceivedFds& fds);
   int broken(int error);
+  void wait_awake() const;
   int receive(std::span<std::byte> reply, std::uint32_t tag, ReceivedFds& fds);
 
   Mutex mutex_;

@@ -16,6 +16,7 @@
 #include "libverbs-provider/device_file.hpp"
 #include "libverbs-provider/event_files.hpp"
 #include "libverbs-provider/operations.hpp"
+#include "libverbs-provider/share/kernel.hpp"
 #include "libverbs-provider/share/proc_file.hpp"
 #include "libverbs-provider/tenant_socket.hpp"
 
@@ -119,7 +120,8 @@ int greet(ControlChannel& control, abi::HelloReply& reply, ReceivedFds& fds) {
 /// Connects to the daemon and maps the session. 0 or an errno value.
 int open_session(Context& context, const char* default_socket) {
   context.memory.reset(make<MemoryRegistry>(
-      SharedMemorySource{&context, alloc_shared, free_shared, name_shared, join_shared}));
+      SharedMemorySource{&context, alloc_shared, free_shared, name_shared, join_shared,
+                         [](void*, int fd) { seal_memory(fd); }}));
   if (context.memory == nullptr) return ENOMEM;
   char path[kSocketPathBytes];
   choose_socket(default_socket, path);

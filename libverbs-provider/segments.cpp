@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "libverbs-provider/share/kernel.hpp"
+
 namespace softhca::provider {
 
 /// Maps all of the memfd. 0 or an errno value.
@@ -18,6 +20,7 @@ int Segments::Mapping::map(int fd) {
   if (memory == MAP_FAILED) return errno;
   base = static_cast<std::byte*>(memory);
   bytes = static_cast<std::size_t>(status.st_size);
+  seal_memory(fd);
   return 0;
 }
 

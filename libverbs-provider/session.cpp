@@ -10,6 +10,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "libverbs-provider/share/kernel.hpp"
+
 namespace softhca::provider {
 namespace {
 
@@ -60,6 +62,7 @@ int Session::open(int memory_fd, int wake_fd, std::uint32_t vcbs) {
   void* memory = MAP_FAILED;
   if (fits) memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
   const int error = fits ? errno : EPROTO;
+  if (memory != MAP_FAILED) seal_memory(memory_fd);
   ::close(memory_fd);
   if (memory == MAP_FAILED) return error;
 

@@ -67,6 +67,8 @@ class SealedMemory {
   /// for as long as a tenant likes that has the descriptor, too, and writes to it from memory of
   /// its own file system. Errors: the tenant has forbidden further seals (EPERM).
   static Outcome seal_holes(int fd);
+  /// Whether somebody has, with seal_holes(). Never waits.
+  static bool has_sealed_holes(int fd);
 
   /// Unmaps its first `bytes`, or all of it: what is left is good for nothing but to be unmapped.
   /// False: that was all.
@@ -89,6 +91,8 @@ class SealedMemory {
   void map_present(std::size_t offset, std::size_t length) const;
 
  private:
+  static constexpr int kAgainstHoles = F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
   void swap(SealedMemory& other) noexcept {
     std::swap(base_, other.base_);
     std::swap(bytes_, other.bytes_);
@@ -140,11 +144,16 @@ inline Expected<SealedMemory> SealedMemory::create(const char* name, std::size_t
 }
 
 inline Outcome SealedMemory::seal_holes(int fd) {
-  if (::fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+  if (::fcntl(fd, F_ADD_SEALS, kAgainstHoles) != 0) {
     const int code = errno;
     return Error{std::string("F_SEAL_FUTURE_WRITE: ") + std::strerror(code), code};
   }
   return {};
+}
+
+inline bool SealedMemory::has_sealed_holes(int fd) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & kAgainstHoles) == kAgainstHoles;
 }
 
 inline void SealedMemory::map_present(std::size_t offset, std::size_t length) const {

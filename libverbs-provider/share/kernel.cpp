@@ -42,6 +42,8 @@ int open_file(const char* path, int flags) {
   return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC));
 }
 
+void seal_memory(int fd) { (void)::fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL); }
+
 const KernelCalls& KernelCalls::real() {
   static constexpr KernelCalls kCalls{::mmap,         ::munmap,          move_pages,
                                       advise_kernel,  ::fallocate,       open_userfaultfd,

@@ -10,6 +10,10 @@ namespace softhca::provider {
 /// Opens a file, to be closed on exec, past the preload library, which needs much stack for paths.
 int open_file(const char* path, int flags);
 
+/// Seals memory of the daemon's that is mapped (abi/control.hpp). Where that fails the daemon has
+/// it sealed, which takes longer.
+void seal_memory(int fd);
+
 struct KernelCalls {
   void* (*map)(void* addr, std::size_t length, int protection, int flags, int fd, off_t offset);
   int (*unmap)(void* addr, std::size_t length);

@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "libverbs-provider/share/kernel.hpp"
@@ -155,7 +156,7 @@ void MemfdTable::clear() {
 
 bool MemfdTable::sweep(std::uint64_t worth) {
   worth_ += worth;
-  if (worth_ < swept_) return false;
+  if (most_mappings_ != 0 && worth_ < std::max(swept_, kLeast)) return false;
   MapsReader maps;
   if (!maps.ok()) return false;
   if (most_mappings_ == 0) most_mappings_ = mappings_allowed() / 2;

@@ -78,7 +78,8 @@ class MemfdTable {
 
   /// Goes through all mappings of the process, counts them, and marks those of our memfds. False:
   /// not now. Each call is worth a look at so many mappings, so that however many there are costs a
-  /// caller the same.
+  /// caller the same; and a look at few of them, which is as many system calls as a registration
+  /// takes, is worth many calls.
   bool sweep(std::uint64_t worth);
   /// True while the process has less than half of the mappings that the kernel allows it.
   bool has_room() const { return swept_ + split_ < most_mappings_; }
@@ -94,6 +95,7 @@ class MemfdTable {
   bool inherit(std::uint32_t place);
   std::uint32_t newest_orphan() const { return orphans_ != 0 ? newest_orphan_ : kNowhere; }
 
+  static constexpr std::uint64_t kLeast = 4096;
   static constexpr std::uint32_t kSlots = 65536;  ///< a process has 65,530 mappings at most
   std::atomic<std::uint64_t> device_{0};          ///< of all memfds: major << 32 | minor
   std::uint32_t registries_ = 0;

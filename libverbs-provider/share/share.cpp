@@ -214,6 +214,7 @@ std::uint64_t MemoryRegistry::emit_memfd(std::span<const Piece> pieces, std::uin
       replaced += part.replaced;
     } while (part.held != 0);
   }
+  if (replaced != 0) source_.seal(source_.context, memory.fd);
   ::close(memory.fd);
   if (replaced == 0) {
     give_back(MemfdTable::instance().find(id_, memory.handle), false);

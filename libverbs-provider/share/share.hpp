@@ -31,6 +31,8 @@ struct SharedMemorySource {
   /// ESTALE: the daemon has forgotten it.
   int (*name)(void* context, std::uint32_t handle, abi::SharedToken* token);
   int (*join)(void* context, const abi::SharedToken& token, std::uint32_t* handle);
+  /// All of the memory is mapped that ever will be.
+  void (*seal)(void* context, int fd);
 };
 
 /// Extents of one region: ascending, adjoining, covering it exactly.

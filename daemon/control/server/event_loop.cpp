@@ -1,12 +1,22 @@
 #include "daemon/control/server/event_loop.hpp"
 
+#include <sched.h>
 #include <sys/epoll.h>
 
 #include <cerrno>
+#include <chrono>
 
 #include "daemon/base/system_error.hpp"
+#include "daemon/engine/system_clock.hpp"
 
 namespace softhca::control {
+namespace {
+
+// Programs mostly ask for several things, one after the other. To wake a thread on a processor that
+// sleeps takes longer than to answer.
+constexpr Duration kAwake = std::chrono::microseconds(100);
+
+}  // namespace
 
 Outcome EventLoop::open() {
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
@@ -34,11 +44,17 @@ bool EventLoop::arm(int fd, Watch& what, Interest interest) {
 
 Outcome EventLoop::step(int timeout) {
   epoll_event event;
-  const int count = ::epoll_wait(epoll_.get(), &event, 1, timeout);
+  int count = 0;
+  while (timeout != 0 && count == 0 && engine::monotonic_time() < awake_until_) {
+    count = ::epoll_wait(epoll_.get(), &event, 1, 0);
+    if (count == 0) ::sched_yield();
+  }
+  if (count == 0) count = ::epoll_wait(epoll_.get(), &event, 1, timeout);
   if (count < 0 && errno != EINTR) return system_error("epoll_wait");
   if (count != 1) return {};
   const auto ready = static_cast<Watch*>(event.data.ptr)->ready;  // it may end the watch
   ready();
+  if (timeout != 0) awake_until_ = engine::monotonic_time() + kAwake;
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "daemon/base/expected.hpp"
+#include "daemon/base/time.hpp"
 #include "daemon/base/unique_fd.hpp"
 
 namespace softhca::control {
@@ -41,6 +42,7 @@ class EventLoop {
 
  private:
   UniqueFd epoll_;
+  Time awake_until_{};  ///< it does not sleep for the next event before
 };
 
 }  // namespace softhca::control

@@ -4,7 +4,18 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/base/sealed_memory.hpp"
+
 namespace softhca::control {
+namespace {
+
+/// Leaves those that the process has not sealed itself.
+void drop_sealed(std::vector<UniqueFd>& fds) {
+  std::erase_if(fds, [](const UniqueFd& fd) { return SealedMemory::has_sealed_holes(fd.get()); });
+}
+
+}  // namespace
+
 Session::Session(Adapter& adapter, SharedObjects& shared, engine::Tenant& tenant, PeerSocket socket,
                  PeerIdentity peer, UniqueFd pidfd, resource::Charge descriptors)
     : adapter_(adapter),
@@ -111,6 +122,7 @@ void Session::seal(std::vector<UniqueFd> fds, std::vector<std::shared_ptr<void>>
 bool Session::seal_mapped() {
   std::vector<UniqueFd> fds = rings_.to_seal();
   if (UniqueFd own = attachment_.to_seal()) fds.push_back(std::move(own));
+  drop_sealed(fds);
   if (fds.empty()) return false;
   seal(std::move(fds), {descriptors_});
   return true;
@@ -147,6 +159,7 @@ bool Session::answer(std::span<const std::byte> record, bool again) {
       fds.push_back(std::move(fd));
       accounts.push_back(std::move(account));
     }
+    drop_sealed(fds);
     if (!fds.empty() || error == kNoRoomYet) seal(std::move(fds), std::move(accounts));
     return go_on_later();
   }

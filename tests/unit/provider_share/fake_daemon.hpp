@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,19 +29,21 @@ class FakeDaemon {
   }
 
   SharedMemorySource source() {
-    return {this,
-            [](void* self, std::uint64_t bytes, SharedMemory* memory) {
-              return static_cast<FakeDaemon*>(self)->alloc(bytes, memory);
-            },
-            [](void* self, std::uint32_t handle) {
-              static_cast<FakeDaemon*>(self)->freed.insert(handle);
-            },
-            [](void* self, std::uint32_t handle, abi::SharedToken* token) {
-              return static_cast<FakeDaemon*>(self)->name(handle, *token);
-            },
-            [](void* self, const abi::SharedToken& token, std::uint32_t* handle) {
-              return static_cast<FakeDaemon*>(self)->join(token, *handle);
-            }};
+    return {
+        this,
+        [](void* self, std::uint64_t bytes, SharedMemory* memory) {
+          return static_cast<FakeDaemon*>(self)->alloc(bytes, memory);
+        },
+        [](void* self, std::uint32_t handle) {
+          static_cast<FakeDaemon*>(self)->freed.insert(handle);
+        },
+        [](void* self, std::uint32_t handle, abi::SharedToken* token) {
+          return static_cast<FakeDaemon*>(self)->name(handle, *token);
+        },
+        [](void* self, const abi::SharedToken& token, std::uint32_t* handle) {
+          return static_cast<FakeDaemon*>(self)->join(token, *handle);
+        },
+        [](void* self, int fd) { static_cast<FakeDaemon*>(self)->to_seal.insert(inode_of(fd)); }};
   }
 
   // It reads and writes the memfds by their descriptors: mapped, they would look like the
@@ -69,6 +72,7 @@ class FakeDaemon {
   std::uint64_t allowance = ~std::uint64_t{0};  ///< bytes it hands out before ENOMEM
   std::set<std::uint32_t> freed;
   std::set<std::uint32_t> given_up;  ///< by itself
+  std::set<std::uint64_t> to_seal;   ///< inodes of what it was told to seal
   int join_error = 0;
   unsigned joins = 0;
 
@@ -79,7 +83,18 @@ class FakeDaemon {
       ::fcntl(memory.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
   }
 
+  /// Of the memory in which the extent lies.
+  std::uint64_t inode_of(const abi::MrExtent& extent) const {
+    return inode_of(memories_.at(extent.handle).fd);
+  }
+
  private:
+  static std::uint64_t inode_of(int fd) {
+    struct stat file {};
+    ::fstat(fd, &file);
+    return file.st_ino;
+  }
+
   struct Memory {
     int fd;
     std::uint64_t bytes;

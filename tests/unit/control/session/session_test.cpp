@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/base/sealed_memory.hpp"
 #include "tests/unit/control/client.hpp"
 #include "tests/unit/control/lingering.hpp"
 
@@ -100,6 +101,19 @@ TEST_F(SessionTest, AProcessThatForbidsSealsIsLetGo) {
   const abi::HandleBody body{};
   EXPECT_FALSE(client.send(Operation::kAllocPd, std::as_bytes(std::span(&body, 1))));
   EXPECT_NE(client.take_refusal().find("cannot be sealed"), std::string::npos);
+}
+
+TEST_F(SessionTest, MemoryThatTheProcessHasSealedItselfIsNotWaitedFor) {
+  std::promise<void> held;
+  daemon.adapter.blocking_calls.make(daemon.adapter.tenants[0]->name,
+                                     [until = held.get_future().share()] { until.wait(); });
+  ASSERT_EQ(client.greet(), 0);
+  ASSERT_TRUE(SealedMemory::seal_holes(client.descriptor(0)));
+  client.put(Operation::kAllocPd, std::as_bytes(std::span(&kNothing, 1)));
+  ASSERT_TRUE(client.serve_once());
+  EXPECT_FALSE(client.session().is_waiting());
+  EXPECT_EQ(client.session().object_counts().protection_domains, 1u);
+  held.set_value();
 }
 
 /// What waits for its seal waits alone, and ends with its process.
